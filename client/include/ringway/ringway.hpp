@@ -1,0 +1,192 @@
+// Ringway client library: all-reduce between trainers, over a local daemon that survives the loss of peers.
+//
+//   auto session = ringway::Session::Join({.socket_path = "/run/ringway/ringwayd.sock", .group = "job", .wait_world = 4});
+//   auto gradients = session.value()->Allocate(bytes);
+//   auto result = session.value()->AllReduce(gradients.value().data(), gradients.value().data(), count,
+//                                            ringway::DType::kF32, ringway::ReduceOp::kAvg);
+//
+// C++20. Links nothing but the C++ standard library and libc. No exceptions leave the library: every call gives a
+// Status or Result<T> with a code (ringway/types.h) and a sentence.
+//
+// Threads: a Session may be used from several threads; operations submitted on one channel are ordered by submission, so
+// a channel belongs to one submitting thread. A Work belongs to one thread at a time. The library starts no thread.
+//
+// Fork: a child process does not own the session: every call there gives kForked, and the parent is undisturbed.
+//
+// Ownership: Buffer and Work keep what they need of the session alive; they may outlive the Session object, after which
+// calls give kLeft. Input memory belongs to the operation until its Work is done or destroyed (the destructor of a Work
+// waits for staging only, never for the network).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <ringway/types.h>
+
+#if defined(__GNUC__)
+#define RINGWAY_API __attribute__((visibility("default")))
+#else
+#define RINGWAY_API
+#endif
+
+namespace ringway {
+
+using Milliseconds = std::chrono::milliseconds;
+inline constexpr Milliseconds kForever = Milliseconds::max();
+
+// Outcome of a call: a code and, unless ok, a sentence that says what to do.
+class [[nodiscard]] Error {
+ public:
+  Error() = default;
+  Error(Code code, std::string text) : code_(code), text_(std::move(text)) {}
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  Code code_ = Code::kOk;
+  std::string text_;
+};
+
+// A value or the Error that prevented it.
+template <typename T>
+class [[nodiscard]] Expected {
+ public:
+  Expected(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor): a value is a result
+  Expected(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor): so is a failure
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  // REQUIRES: ok().
+  T& value() { return std::get<0>(state_); }
+  const T& value() const { return std::get<0>(state_); }
+  T& operator*() { return value(); }
+  T* operator->() { return &value(); }
+  Error error() const { return ok() ? Error() : std::get<1>(state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+struct JoinOptions {
+  std::string socket_path = "/run/ringway/ringwayd.sock";
+  std::string group;
+  std::string name;                  // label in logs and status; "" lets the daemon choose
+  std::uint32_t wait_world = 1;      // form a new group only with at least this many peers
+  std::uint32_t min_world = 1;       // below it operations fail with kWorldTooSmall (the group takes the largest asked for)
+  bool fail_on_peer_loss = false;    // true: an operation that loses a peer fails instead of being retried; same on all peers
+  Milliseconds timeout = std::chrono::minutes(5);  // for the whole Join
+};
+
+// What an operation that succeeded says. All ranks get the same epoch, contributors and update_waits.
+struct OpResult {
+  std::uint64_t epoch = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 0;                  // = contributors.size()
+  std::vector<std::uint64_t> contributors;       // peer ids whose inputs are in the result, in rank order
+  std::uint64_t wire_bytes = 0;                  // sent by this peer for the operation, headers and retries included
+  std::uint32_t retries = 0;
+  bool update_waits = false;                     // newcomers (or a better plan) wait: call UpdateView on every rank
+};
+
+struct OpOptions {
+  std::uint32_t channel = 0;  // 0 .. 63
+  Codec codec = Codec::kNone;
+};
+
+namespace internal {
+class SessionImpl;
+struct WorkImpl;
+struct RegionImpl;
+}  // namespace internal
+
+// Shared memory that the daemon reads without a copy. Movable; frees (returns to the session's pool) when destroyed.
+class RINGWAY_API Buffer {
+ public:
+  Buffer();
+  Buffer(Buffer&&) noexcept;
+  Buffer& operator=(Buffer&&) noexcept;
+  ~Buffer();
+  void* data() const;
+  std::size_t size_bytes() const;
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data());
+  }
+
+ private:
+  friend class internal::SessionImpl;
+  explicit Buffer(std::shared_ptr<internal::RegionImpl> region);
+  std::shared_ptr<internal::RegionImpl> region_;
+};
+
+// One submitted operation. Movable. The result is in the output memory after Wait returned it, not before.
+class RINGWAY_API Work {
+ public:
+  Work();
+  Work(Work&&) noexcept;
+  Work& operator=(Work&&) noexcept;
+  // Destroying an unfinished Work detaches it: the operation goes on with the other ranks, its result is dropped.
+  ~Work();
+
+  // Blocks until the outcome is known, at most `timeout`. kTimeout is local: the operation and the buffers' ownership go
+  // on, and Wait may be called again. Copies the committed result to the output where that is not shared memory of the
+  // operation itself. A second Wait after success gives the same result.
+  Expected<OpResult> Wait(Milliseconds timeout = kForever);
+  // Whether Wait would return at once. Never blocks.
+  bool Test();
+  // Asks all ranks to give the operation up. The outcome is agreed: Wait then gives kCancelled everywhere, or success.
+  Error Cancel();
+  bool valid() const { return impl_ != nullptr; }
+
+ private:
+  friend class internal::SessionImpl;
+  explicit Work(std::shared_ptr<internal::WorkImpl> impl);
+  std::shared_ptr<internal::WorkImpl> impl_;
+};
+
+// One membership of one group.
+class RINGWAY_API Session {
+ public:
+  // Connects to the daemon, joins the group and returns when this peer is a member of a view.
+  static Expected<std::unique_ptr<Session>> Join(const JoinOptions& options);
+  // Leaves without waiting if Leave was not called.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Shared memory for zero-copy operations, page-aligned, populated.
+  Expected<Buffer> Allocate(std::size_t bytes);
+
+  // `output[i] = op over contributors of input[i]`, `count` elements each. `input` and `output` may be inside Buffers of
+  // this session (no copy), any other memory (staged), or equal (in place: the copy happens in Wait, after commit).
+  // Distinct ranges must not overlap. Blocks until the outcome is known.
+  Expected<OpResult> AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                               const OpOptions& options = {});
+  // The same without waiting. At most 256 operations in flight (kResourceExhausted beyond).
+  Expected<Work> AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                const OpOptions& options = {});
+
+  // Adopts the newest prepared view on all ranks at the same point. A collective on channel 0 that every rank calls; no
+  // other operation of this session may be in flight. The result names the view that is current afterwards.
+  Expected<OpResult> UpdateView(Milliseconds timeout = kForever);
+
+  // Finishes what is running, then leaves the group.
+  Error Leave(Milliseconds timeout = std::chrono::seconds(30));
+
+  std::uint64_t peer_id() const;      // this membership; never repeats
+  std::uint32_t rank() const;         // in the newest view known from Join or a result
+  std::uint32_t world_size() const;
+  std::uint64_t epoch() const;
+
+ private:
+  explicit Session(std::shared_ptr<internal::SessionImpl> impl);
+  std::shared_ptr<internal::SessionImpl> impl_;
+};
+
+}  // namespace ringway

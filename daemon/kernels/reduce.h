@@ -1,0 +1,36 @@
+// Element-wise reductions.
+//
+// Shapes: `dst`, `a`, `b` hold `count` elements of `dtype`; `dst` may equal `a` or `b`, no other overlap. No alignment is
+// needed. Never allocates, no state, any thread.
+//
+// Arithmetic: integers wrap. f16 and bf16 are widened to f32, combined and rounded to nearest even each time. min and max
+// propagate NaN (the canonical quiet NaN), and order -0 below +0. NaN results of sum and prod are canonical too, so the
+// bytes do not depend on operand order or on the instruction set. kAvg reduces as kSum; Finalize divides.
+//
+// The widest instruction set of this processor is chosen once; all give the same bytes as the scalar definition.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <ringway/types.h>
+
+namespace ringway::kernels {
+
+// dst[i] = a[i] (op) b[i]
+void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count);
+
+// dst[i] = dst[i] / contributors, for kAvg on floating types; nothing for every other op. f16/bf16 divide in f32 and
+// round. REQUIRES: contributors >= 1.
+void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors);
+
+// Instruction sets that tests and benchmarks can force.
+enum class Isa : std::uint8_t { kScalar = 0, kAvx2, kAvx512 };
+const char* NameOf(Isa isa);
+bool IsAvailable(Isa isa);
+Isa ActiveIsa();
+// For tests: the same as Reduce on one instruction set. REQUIRES: IsAvailable(isa).
+void ReduceOn(Isa isa, DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count);
+void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors);
+
+}  // namespace ringway::kernels

@@ -1,0 +1,123 @@
+// The vocabulary that trainers, client library and daemon share: data types, reductions, codecs, error codes.
+//
+// Header-only, C++17, standard library only. The numeric values are part of the local ABI and of the wire format:
+// never renumber, only append.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ringway {
+
+// Element types. f16 is IEEE binary16, bf16 the upper half of binary32; both little-endian.
+enum class DType : std::uint8_t { kU8 = 0, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kBF16, kF32, kF64 };
+inline constexpr std::uint8_t kDTypeCount = 12;
+
+// min and max propagate NaN as NumPy's minimum and maximum do. avg divides the sum by the number of contributors and is
+// an error for integers. Integer sums and products wrap.
+enum class ReduceOp : std::uint8_t { kSum = 0, kAvg, kProd, kMin, kMax };
+inline constexpr std::uint8_t kReduceOpCount = 5;
+
+// How elements travel. kNone: as they are in memory. kBf16 (f32 only): rounded to nearest even. kInt8 (f32 only):
+// blocks of 256 elements with one scale each, symmetric.
+enum class Codec : std::uint8_t { kNone = 0, kBf16, kInt8 };
+inline constexpr std::uint8_t kCodecCount = 3;
+
+// The kind of an operation. kUpdateView agrees on adopting a prepared membership; it carries no elements.
+enum class OpKind : std::uint8_t { kAllReduce = 0, kUpdateView };
+inline constexpr std::uint8_t kOpKindCount = 2;
+
+// Outcome of a call or an operation. Every failure a user can meet has its own code.
+enum class Code : std::uint32_t {
+  kOk = 0,
+  kInvalidArgument,    // a parameter is wrong; the text names it
+  kDaemonUnreachable,  // nothing listens on the daemon's socket
+  kVersionMismatch,    // the two sides speak different protocol versions
+  kDaemonLost,         // the daemon died or closed the session; buffers are intact
+  kTimeout,            // the deadline of this call passed; the operation goes on
+  kMismatch,           // ranks submitted different count, dtype, op or codec for one operation
+  kPeerLost,           // a peer was lost and the group was joined with fail_on_peer_loss
+  kWorldTooSmall,      // fewer peers than the group's minimum remain
+  kCancelled,          // all ranks agreed to give the operation up
+  kEvicted,            // the other peers went on without this one; rejoin and take their state
+  kJoinRefused,        // the master or daemon refused the join; the text says why
+  kPeerUnreachable,    // a future neighbour cannot reach this peer or the reverse
+  kResourceExhausted,  // a limit (slots, regions, memory, descriptors) is reached
+  kNotSupported,       // this combination is refused by name
+  kForked,             // the session belongs to the parent process
+  kLeft,               // the session has left its group
+  kShuttingDown,       // the daemon is stopping and takes no new operations
+  kMasterUnreachable,  // the daemon has no connection to the master
+  kProtocol,           // the other side sent something the protocol does not allow
+  kIo,                 // the operating system refused; the text carries its reason
+  kInternal,           // a broken invariant that was contained; please report it
+};
+inline constexpr std::uint32_t kCodeCount = 22;
+
+constexpr std::size_t SizeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kU8:
+    case DType::kI8:
+      return 1;
+    case DType::kU16:
+    case DType::kI16:
+    case DType::kF16:
+    case DType::kBF16:
+      return 2;
+    case DType::kU32:
+    case DType::kI32:
+    case DType::kF32:
+      return 4;
+    case DType::kU64:
+    case DType::kI64:
+    case DType::kF64:
+      return 8;
+  }
+  return 0;
+}
+
+constexpr bool IsInteger(DType dtype) { return dtype <= DType::kI64; }
+
+constexpr const char* NameOf(DType dtype) {
+  constexpr const char* kNames[] = {"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"};
+  return static_cast<std::uint8_t>(dtype) < kDTypeCount ? kNames[static_cast<std::uint8_t>(dtype)] : "?";
+}
+
+constexpr const char* NameOf(ReduceOp op) {
+  constexpr const char* kNames[] = {"sum", "avg", "prod", "min", "max"};
+  return static_cast<std::uint8_t>(op) < kReduceOpCount ? kNames[static_cast<std::uint8_t>(op)] : "?";
+}
+
+constexpr const char* NameOf(Codec codec) {
+  constexpr const char* kNames[] = {"none", "bf16", "int8"};
+  return static_cast<std::uint8_t>(codec) < kCodecCount ? kNames[static_cast<std::uint8_t>(codec)] : "?";
+}
+
+constexpr const char* NameOf(OpKind kind) {
+  constexpr const char* kNames[] = {"all_reduce", "update_view"};
+  return static_cast<std::uint8_t>(kind) < kOpKindCount ? kNames[static_cast<std::uint8_t>(kind)] : "?";
+}
+
+constexpr const char* NameOf(Code code) {
+  constexpr const char* kNames[] = {
+      "ok",           "invalid_argument", "daemon_unreachable", "version_mismatch", "daemon_lost",
+      "timeout",      "mismatch",         "peer_lost",          "world_too_small",  "cancelled",
+      "evicted",      "join_refused",     "peer_unreachable",   "resource_exhausted", "not_supported",
+      "forked",       "left",             "shutting_down",      "master_unreachable", "protocol",
+      "io",           "internal"};
+  return static_cast<std::uint32_t>(code) < kCodeCount ? kNames[static_cast<std::uint32_t>(code)] : "?";
+}
+
+// Whether an all-reduce of this combination exists. `reason` (optional) receives a static text when it does not.
+constexpr bool IsSupported(DType dtype, ReduceOp op, Codec codec, const char** reason = nullptr) {
+  const char* why = nullptr;
+  if (static_cast<std::uint8_t>(dtype) >= kDTypeCount) why = "unknown dtype";
+  else if (static_cast<std::uint8_t>(op) >= kReduceOpCount) why = "unknown reduction";
+  else if (static_cast<std::uint8_t>(codec) >= kCodecCount) why = "unknown codec";
+  else if (op == ReduceOp::kAvg && IsInteger(dtype)) why = "avg of integers is not defined; use sum and divide";
+  else if (codec != Codec::kNone && dtype != DType::kF32) why = "codecs bf16 and int8 need dtype f32";
+  if (reason != nullptr) *reason = why;
+  return why == nullptr;
+}
+
+}  // namespace ringway

@@ -1,0 +1,231 @@
+// The local ABI: everything the client library and the daemon say to each other on one host.
+//
+// Transport: a Unix SOCK_SEQPACKET socket, one connection a session, one session a peer (one membership of one group).
+// Every packet starts with PacketHeader and is one of the fixed structs below; packets with descriptors carry exactly
+// one in SCM_RIGHTS. Bulk data never crosses the socket: it lives in sealed memfds ("regions") that the client creates
+// and the daemon maps.
+//
+//   client                                  daemon
+//     Hello + page memfd        -->
+//                               <--         HelloReply            (version, limits or the reason of a refusal)
+//     Join                      -->
+//                               <--         JoinProgress*         (why it still waits), then JoinReply
+//     RegisterRegion + memfd    -->                               (no reply; a bad region ends the session)
+//     Submit                    -->                               (slot: kSubmitted)
+//     Progress*                 -->                               (only for staged inputs)
+//                               <--         Doorbell              (some slot of the page is kDone)
+//     Leave                     -->
+//                               <--         LeaveReply
+//                               <--         Ended                 (any time: the session is over, and why)
+//
+// Completion: the daemon fills slot `i` of the SessionPage, then stores `state = kDone` (release). That store is the
+// moment a trainer is "told". The Doorbell packet only wakes; it may be merged with others.
+//
+// Trust: the daemon treats every field of every packet and of the page as hostile; a client that lies ends its own
+// session. The client checks what the daemon writes only against memory safety of its own.
+//
+// Threads: the page is written by both sides under the ownership rule of Slot; nothing else is shared.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <ringway/types.h>
+
+namespace ringway::abi {
+
+inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
+inline constexpr std::uint32_t kVersion = 1;
+
+inline constexpr std::uint32_t kSlotCount = 256;         // operations in flight a session
+inline constexpr std::uint32_t kWorldSizeMax = 64;       // contributors a result can name
+inline constexpr std::uint32_t kTextBytes = 256;         // NUL-terminated texts
+inline constexpr std::uint32_t kGroupNameBytes = 128;    // NUL-terminated
+inline constexpr std::uint32_t kPeerNameBytes = 64;      // NUL-terminated
+inline constexpr std::uint32_t kRegionCountMax = 1024;   // regions a session
+inline constexpr std::uint32_t kChannelCountMax = 64;    // channels are numbered 0 .. kChannelCountMax - 1
+inline constexpr std::uint32_t kPacketBytesMax = 64 * 1024;
+
+enum class PacketType : std::uint32_t {
+  kHello = 1,
+  kHelloReply,
+  kJoin,
+  kJoinProgress,
+  kJoinReply,
+  kRegisterRegion,
+  kUnregisterRegion,
+  kSubmit,
+  kProgress,
+  kCancel,
+  kDoorbell,
+  kLeave,
+  kLeaveReply,
+  kEnded,
+  kStatus,
+  kStatusReply,
+};
+
+struct PacketHeader {
+  std::uint32_t magic;
+  PacketType type;
+};
+
+// First packet of a session, with the page memfd (sizeof(SessionPage) bytes, sealed GROW|SHRINK|SEAL) attached. A status
+// client (ringwayctl) sends no descriptor and then only kStatus.
+struct Hello {
+  PacketHeader header;
+  std::uint32_t version_min;
+  std::uint32_t version_max;
+  std::uint32_t pid;
+  std::uint32_t reserved;
+};
+
+struct HelloReply {
+  PacketHeader header;
+  Code code;
+  std::uint32_t version;  // the one chosen
+  std::uint32_t daemon_pid;
+  std::uint32_t reserved;
+  char text[kTextBytes];
+};
+
+struct Join {
+  PacketHeader header;
+  char group[kGroupNameBytes];
+  char name[kPeerNameBytes];         // a label for logs; "" lets the daemon choose
+  std::uint32_t wait_world;          // a new group is formed with at least this many peers
+  std::uint32_t min_world;           // operations fail with kWorldTooSmall below this
+  std::uint32_t fail_on_peer_loss;   // 0 or 1, the same on all peers of a group
+  std::uint32_t reserved;
+};
+
+// Why the join still waits, for example "2 of 4 peers are here" or which peer cannot be reached.
+struct JoinProgress {
+  PacketHeader header;
+  Code code;
+  std::uint32_t reserved;
+  char text[kTextBytes];
+};
+
+struct JoinReply {
+  PacketHeader header;
+  Code code;
+  std::uint32_t rank;
+  std::uint32_t world_size;
+  std::uint32_t reserved;
+  std::uint64_t peer_id;
+  std::uint64_t epoch;
+  char text[kTextBytes];
+};
+
+// The memfd must be sealed F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL and `bytes` long. The client chooses region_id
+// (0 .. kRegionCountMax - 1, not in use). The daemon maps it read-only when it is an input and, separately, writable when
+// it is a result.
+struct RegisterRegion {
+  PacketHeader header;
+  std::uint32_t region_id;
+  std::uint32_t reserved;
+  std::uint64_t bytes;
+};
+
+// The daemon unmaps when no operation and no half-written frame uses the region any more.
+struct UnregisterRegion {
+  PacketHeader header;
+  std::uint32_t region_id;
+  std::uint32_t reserved;
+};
+
+// One operation. Sequence numbers are given by the daemon: a channel's operations are numbered in the order of its
+// Submit packets. Input and result ranges are count * SizeOf(dtype) bytes each; they may not overlap. If `staged` is 1 the
+// input becomes valid as Slot::staged_bytes grows, announced by Progress packets.
+struct Submit {
+  PacketHeader header;
+  std::uint32_t slot;
+  std::uint32_t channel;
+  OpKind kind;
+  DType dtype;
+  ReduceOp op;
+  Codec codec;
+  std::uint32_t staged;
+  std::uint32_t input_region;
+  std::uint32_t result_region;
+  std::uint64_t input_offset_bytes;
+  std::uint64_t result_offset_bytes;
+  std::uint64_t count;
+};
+
+struct Progress {
+  PacketHeader header;
+  std::uint32_t slot;
+  std::uint32_t reserved;
+};
+
+// A request; the outcome in the slot is agreed on all ranks and may still be success.
+struct Cancel {
+  PacketHeader header;
+  std::uint32_t slot;
+  std::uint32_t reserved;
+};
+
+struct Doorbell {
+  PacketHeader header;
+};
+
+struct Leave {
+  PacketHeader header;
+};
+
+struct LeaveReply {
+  PacketHeader header;
+};
+
+struct Ended {
+  PacketHeader header;
+  Code code;
+  std::uint32_t reserved;
+  char text[kTextBytes];
+};
+
+// Asks for the daemon's status; the reply is StatusReply followed by JSON text up to the packet's end. Larger texts come
+// as several packets; `remaining_bytes` is what follows after this one.
+struct Status {
+  PacketHeader header;
+};
+
+struct StatusReply {
+  PacketHeader header;
+  std::uint64_t remaining_bytes;
+};
+
+enum class SlotState : std::uint32_t { kFree = 0, kSubmitted = 1, kDone = 2 };
+
+// One operation in flight. The client owns a kFree or kDone slot, the daemon a kSubmitted one, except for staged_bytes,
+// which the client may raise at any time.
+struct alignas(64) Slot {
+  std::atomic<SlotState> state;
+  Code code;
+  std::uint32_t world_size;
+  std::uint32_t rank;
+  std::uint64_t epoch;
+  std::uint64_t sequence;
+  std::uint64_t wire_bytes;       // bytes this peer sent for the operation, headers and retries included
+  std::uint32_t retries;          // attempts that were given up before this one
+  std::uint32_t update_waits;     // 1: a prepared view waits on every rank; UpdateView will adopt it
+  std::atomic<std::uint64_t> staged_bytes;
+  std::uint64_t reserved;
+  std::uint64_t contributors[kWorldSizeMax];  // peer ids in rank order
+  char text[kTextBytes];
+};
+
+struct SessionPage {
+  std::uint32_t magic;
+  std::uint32_t version;
+  Slot slots[kSlotCount];
+};
+
+static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(Submit) == 56 && sizeof(Join) == 216 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
+static_assert(sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 && offsetof(Slot, text) == 576);
+
+}  // namespace ringway::abi

@@ -1,0 +1,60 @@
+// Status and Result<T>: expected failures as values, with a code and a sentence of context.
+//
+// A Status or Result must be looked at ([[nodiscard]]). No exception crosses a module.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <ringway/types.h>
+
+#include "proto/check.h"
+
+namespace ringway {
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string text) : code_(code), text_(std::move(text)) {}
+  static Status Ok() { return {}; }
+
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  Code code_ = Code::kOk;
+  std::string text_;
+};
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor): a value is a result
+  Result(Status status) : state_(std::move(status)) {  // NOLINT(google-explicit-constructor): so is a failure
+    RINGWAY_CHECK(!std::get<Status>(state_).ok());
+  }
+  Result(Code code, std::string text) : Result(Status(code, std::move(text))) {}
+
+  bool ok() const { return std::holds_alternative<T>(state_); }
+  // REQUIRES: ok().
+  T& value() & {
+    RINGWAY_CHECK(ok());
+    return std::get<T>(state_);
+  }
+  const T& value() const& {
+    RINGWAY_CHECK(ok());
+    return std::get<T>(state_);
+  }
+  T&& value() && {
+    RINGWAY_CHECK(ok());
+    return std::get<T>(std::move(state_));
+  }
+  Status status() const { return ok() ? Status::Ok() : std::get<Status>(state_); }
+
+ private:
+  std::variant<T, Status> state_;
+};
+
+}  // namespace ringway

@@ -1,0 +1,94 @@
+#include "proto/segment_header.h"
+
+#include <bit>
+#include <cstring>
+
+#include "proto/hash.h"
+
+namespace ringway {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the wire format is the memory format of little-endian hosts");
+
+constexpr std::uint32_t kMagic = 0x31535752;  // "RWS1"
+constexpr std::size_t kHashOffset = 80;
+
+struct Wire {
+  std::uint32_t magic;
+  std::uint8_t kind, dtype, op, codec;
+  std::uint64_t epoch;
+  std::uint64_t seq;
+  std::uint32_t channel;
+  std::uint32_t payload_bytes;
+  std::uint32_t segment;
+  std::uint16_t step;
+  std::uint16_t chunk;
+  std::uint64_t count;
+  std::uint64_t prepared;
+  std::uint64_t acknowledged;
+  std::uint64_t payload_hash;
+  std::uint8_t op_kind, schedule;
+  std::uint8_t reserved[6];
+  std::uint64_t header_hash;
+};
+static_assert(sizeof(Wire) == kSegmentHeaderBytes && offsetof(Wire, header_hash) == kHashOffset);
+
+}  // namespace
+
+std::string ToString(const Descriptor& descriptor) {
+  return std::string(NameOf(descriptor.kind)) + " of " + std::to_string(descriptor.count) + " " +
+         NameOf(descriptor.dtype) + ", " + NameOf(descriptor.op) + ", codec " + NameOf(descriptor.codec);
+}
+
+void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegmentHeaderBytes> out) {
+  Wire wire{};
+  wire.magic = kMagic;
+  wire.kind = static_cast<std::uint8_t>(header.kind);
+  wire.dtype = static_cast<std::uint8_t>(header.descriptor.dtype);
+  wire.op = static_cast<std::uint8_t>(header.descriptor.op);
+  wire.codec = static_cast<std::uint8_t>(header.descriptor.codec);
+  wire.epoch = header.epoch.value;
+  wire.seq = header.op.seq;
+  wire.channel = header.op.channel.value;
+  wire.payload_bytes = header.payload_bytes;
+  wire.segment = header.segment;
+  wire.step = header.step;
+  wire.chunk = header.chunk;
+  wire.count = header.descriptor.count;
+  wire.prepared = header.stamp.prepared.value;
+  wire.acknowledged = header.stamp.acknowledged;
+  wire.payload_hash = header.payload_hash;
+  wire.op_kind = static_cast<std::uint8_t>(header.descriptor.kind);
+  wire.schedule = static_cast<std::uint8_t>(header.descriptor.schedule);
+  wire.header_hash = Hash64(std::as_bytes(std::span(&wire, 1)).first(kHashOffset));
+  std::memcpy(out.data(), &wire, sizeof wire);
+}
+
+Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHeaderBytes> in) {
+  Wire wire;
+  std::memcpy(&wire, in.data(), sizeof wire);
+  if (wire.magic != kMagic) return Status(Code::kProtocol, "segment header has no magic: the lane is out of step");
+  if (wire.header_hash != Hash64(in.first(kHashOffset))) {
+    return Status(Code::kProtocol, "segment header fails its checksum: the link corrupts data");
+  }
+  if (wire.kind > 1 || wire.dtype >= kDTypeCount || wire.op >= kReduceOpCount || wire.codec >= kCodecCount ||
+      wire.op_kind >= kOpKindCount || wire.schedule >= kScheduleKindCount || wire.payload_bytes > kPayloadBytesMax) {
+    return Status(Code::kProtocol, "segment header holds a value outside its range");
+  }
+  SegmentHeader header;
+  header.kind = static_cast<SegmentKind>(wire.kind);
+  header.epoch = Epoch(wire.epoch);
+  header.op = OpName{ChannelId(wire.channel), wire.seq};
+  header.descriptor = {static_cast<OpKind>(wire.op_kind), static_cast<DType>(wire.dtype),
+                       static_cast<ReduceOp>(wire.op),    static_cast<Codec>(wire.codec),
+                       static_cast<ScheduleKind>(wire.schedule), wire.count};
+  header.step = wire.step;
+  header.chunk = wire.chunk;
+  header.segment = wire.segment;
+  header.payload_bytes = wire.payload_bytes;
+  header.stamp = {Epoch(wire.prepared), wire.acknowledged};
+  header.payload_hash = wire.payload_hash;
+  return header;
+}
+
+}  // namespace ringway

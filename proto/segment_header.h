@@ -1,0 +1,85 @@
+// The header of a segment on a lane: 88 bytes, little-endian, followed by payload_bytes of payload.
+//
+//   offset size field
+//        0    4 magic "RWS1"
+//        4    1 kind          SegmentKind
+//        5    1 dtype         descriptor of the operation ...
+//        6    1 op
+//        7    1 codec
+//        8    8 epoch         view in which the segment was computed
+//       16    8 seq           operation, with channel
+//       24    4 channel
+//       28    4 payload_bytes 0 .. kPayloadBytesMax; 0 for empty chunks
+//       32    4 segment       position: segment of the chunk ...
+//       36    2 step          ... of the schedule's step
+//       38    2 chunk         ... of the buffer
+//       40    8 count         elements of the whole operation
+//       48    8 prepared      highest prepared epoch, min over the contributors so far
+//       56    8 acknowledged  operations of the channel complete up to here, min over the contributors so far
+//       64    8 payload_hash  XXH3-64 of the payload
+//       72    1 op_kind       OpKind
+//       73    1 schedule      ScheduleKind
+//       74    6 reserved      zero
+//       80    8 header_hash   XXH3-64 of bytes 0 .. 79
+//
+// The header carries the whole descriptor rather than a hash of it, so a mismatch can name both sides. The offset in the
+// buffer is not carried: the grid (collective/grid.h) derives it from the position.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "proto/ids.h"
+#include "proto/result.h"
+
+namespace ringway {
+
+inline constexpr std::size_t kSegmentHeaderBytes = 88;
+inline constexpr std::uint32_t kPayloadBytesMax = 1 << 20;
+
+enum class SegmentKind : std::uint8_t { kData = 0, kFetched = 1 };
+enum class ScheduleKind : std::uint8_t { kRing = 0 };
+inline constexpr std::uint8_t kScheduleKindCount = 1;
+
+// What all ranks must agree on for an operation.
+struct Descriptor {
+  OpKind kind = OpKind::kAllReduce;
+  DType dtype = DType::kU8;
+  ReduceOp op = ReduceOp::kSum;
+  Codec codec = Codec::kNone;
+  ScheduleKind schedule = ScheduleKind::kRing;
+  std::uint64_t count = 0;
+  friend bool operator==(const Descriptor&, const Descriptor&) = default;
+};
+
+// "all_reduce of 1024 f32, sum, codec none"
+std::string ToString(const Descriptor& descriptor);
+
+// What the contributors of an operation tell each other along the way, min-reduced: every result carries the same.
+struct Stamp {
+  Epoch prepared;
+  std::uint64_t acknowledged = 0;
+};
+
+struct SegmentHeader {
+  SegmentKind kind = SegmentKind::kData;
+  Epoch epoch;
+  OpName op;
+  Descriptor descriptor;
+  std::uint16_t step = 0;
+  std::uint16_t chunk = 0;
+  std::uint32_t segment = 0;
+  std::uint32_t payload_bytes = 0;
+  Stamp stamp;
+  std::uint64_t payload_hash = 0;
+};
+
+// Writes kSegmentHeaderBytes to `out`, with the header's own hash.
+void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegmentHeaderBytes> out);
+
+// kProtocol if magic, hash, an enum or payload_bytes is not what it must be. Says nothing about the position: that is the
+// executor's to judge.
+Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHeaderBytes> in);
+
+}  // namespace ringway
