@@ -1,0 +1,119 @@
+// One attempt of one operation in one epoch: takes arriving segments, reduces or copies them, and says what to send next.
+// No I/O, no time, no allocation per segment.
+//
+// Memory: `input` is read only; `output` holds partial results until complete(), then the result. Both `count` elements.
+//
+//   position of an arrival:  empty --Claim--> claimed --Accept--> done
+//                                     ^---------Release (lane lost, checksum failed)
+//
+// A departure's segment becomes ready when the arrival it follows is done there (cut-through), or when the input is staged
+// that far. Finished chunks are encoded from the output: Q(D(codes)) == codes makes that the same as forwarding the codes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "daemon/collective/grid.h"
+#include "daemon/collective/schedule.h"
+#include "proto/ids.h"
+#include "proto/result.h"
+#include "proto/segment_header.h"
+
+namespace ringway::collective {
+
+// Holds whatever backs a pointer. The only shared ownership on the data path: frames outlive operations.
+using Keep = std::shared_ptr<const void>;
+
+struct ExecutorOptions {
+  Descriptor descriptor;
+  std::uint32_t world_size = 1;
+  std::uint64_t segment_bytes_max = 256 * 1024;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::uint64_t input_bytes_ready = 0;
+  Stamp stamp;  // this rank's own, frozen at the start
+};
+
+class Executor {
+ public:
+  Executor(Schedule schedule, const ExecutorOptions& options);
+
+  // A claimed position: where its payload goes.
+  struct Claim {
+    std::uint32_t arrival = kNone;
+    std::uint32_t segment = 0;
+    std::byte* direct = nullptr;  // read the payload straight here; null: into scratch
+    bool duplicate = false;       // done or claimed already: skip the payload
+  };
+  // kProtocol if the position, sender or length is not of this schedule. REQUIRES: the descriptor matches.
+  Result<Claim> Take(const SegmentHeader& header, Rank from);
+  // The claimed payload, verified by the caller. `payload` is claim.direct's memory or scratch.
+  void Accept(const Claim& claim, const SegmentHeader& header, std::span<const std::byte> payload);
+  void Release(const Claim& claim);
+
+  // The input is valid up to here (bytes). Only grows.
+  void InputReady(std::uint64_t bytes);
+
+  struct Ready {
+    std::uint32_t departure = kNone;
+    std::uint32_t segment = 0;
+  };
+  // The next segment for `to` that fits, or nothing. `wire_bytes_max` bounds the encoded payload.
+  std::optional<Ready> PopReady(Rank to, std::uint32_t wire_bytes_max);
+  // Puts it back in front.
+  void PushBack(const Ready& ready);
+  // Encoded size of the segment that PopReady(to) would give, if there is one.
+  std::optional<std::uint32_t> NextBytes(Rank to) const;
+  bool HasReady(Rank to) const;
+
+  struct Encoded {
+    SegmentHeader header;  // epoch and op are the caller's to fill
+    std::span<const std::byte> payload;
+  };
+  // `scratch` holds the codec's bytes where there is a codec. The payload's hash is in the header.
+  Encoded Encode(const Ready& ready, std::span<std::byte> scratch) const;
+
+  // Every arrival is done and the own input was whole: the output is the result.
+  bool complete() const { return open_segments_ == 0 && input_whole_; }
+  // Min over all contributors. REQUIRES: complete().
+  Stamp stamp() const { return stamp_; }
+  const Descriptor& descriptor() const { return options_.descriptor; }
+  const Grid& grid() const { return grid_; }
+
+ private:
+  enum class Position : std::uint8_t { kEmpty, kClaimed, kDone };
+
+  void AfterArrival(std::uint32_t arrival, std::uint32_t segment);
+  void QueueInputSegments();
+  void FinishAlone();
+  std::uint32_t ArrivalOf(const SegmentHeader& header) const;
+  std::uint32_t WireBytes(std::uint32_t chunk, std::uint32_t segment) const;
+  std::byte* OutputAt(const Range& range) const;
+  const std::byte* InputAt(const Range& range) const;
+
+  ExecutorOptions options_;
+  Schedule schedule_;
+  Grid grid_;
+  std::map<std::uint32_t, std::uint32_t> arrival_index_;   // step << 16 | chunk -> arrival
+  std::vector<std::vector<Position>> positions_;           // by arrival, segment
+  std::vector<std::uint32_t> follower_;                    // by arrival: the departure that it feeds, or kNone
+  std::vector<std::vector<Stamp>> stamps_;                 // by chunk, segment: what a departure must carry
+  std::vector<std::vector<std::uint64_t>> final_hash_;     // by chunk, segment: of finished segments' wire bytes
+  std::map<Rank, std::deque<Ready>> ready_;
+  struct Waiting {  // an arrival or departure that needs input which is not staged yet
+    std::uint64_t input_bytes = 0;
+    Ready ready;
+  };
+  std::deque<Waiting> unstaged_;                           // ascending input_bytes
+  std::uint64_t open_segments_ = 0;
+  bool input_whole_ = false;
+  Stamp stamp_;
+};
+
+}  // namespace ringway::collective

@@ -1,0 +1,42 @@
+// The segment grid: how an operation's elements are cut into chunks and segments. Fixed for an operation by its
+// descriptor, the world size and the plan, so every rank derives the same.
+//
+// Units: elements, unless a name says bytes. Chunk and segment boundaries are multiples of kGridElements, so blocks of the
+// codecs never straddle them. Empty chunks have one empty segment: they travel as a header alone.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/segment_header.h"
+
+namespace ringway::collective {
+
+inline constexpr std::uint64_t kGridElements = 256;
+inline constexpr std::uint64_t kSegmentBytesMin = 16 * 1024;
+
+struct Range {
+  std::uint64_t begin = 0;
+  std::uint64_t count = 0;
+};
+
+class Grid {
+ public:
+  // REQUIRES: chunks >= 1, element_bytes >= 1, segment_bytes_max >= kGridElements * element_bytes.
+  Grid(std::uint64_t count, std::uint32_t chunks, std::uint64_t element_bytes, std::uint64_t segment_bytes_max);
+
+  std::uint32_t chunks() const { return chunks_; }
+  std::uint64_t element_bytes() const { return element_bytes_; }
+  Range Chunk(std::uint32_t chunk) const;
+  // At least 1.
+  std::uint32_t Segments(std::uint32_t chunk) const;
+  // Elements of the whole buffer. REQUIRES: chunk < chunks(), segment < Segments(chunk).
+  Range Segment(std::uint32_t chunk, std::uint32_t segment) const;
+
+ private:
+  std::uint64_t count_;
+  std::uint32_t chunks_;
+  std::uint64_t element_bytes_;
+  std::uint64_t segment_elements_;
+};
+
+}  // namespace ringway::collective

@@ -1,0 +1,210 @@
+// One membership of one group, whole, without I/O: events and the time go in, actions come out.
+//
+// A Peer joins the view machine (who is in the group, freezing, verdicts), the operation table (what is open, complete,
+// retained), the mesh (which links must stand) and the executors (which bytes go where). The daemon's data thread owns
+// it; the simulation owns hundreds of them.
+//
+//   shell (data thread)                                   Peer
+//     OnMaster, OnPeerMessage, OnLinkUp/Down, Submit ...  -->
+//                                                         <--   TakeActions(): messages, dials, completions, notes
+//     lane readable: header                               -->   OnHeader: where the payload goes
+//     lane readable: whole payload                        -->   OnPayload: verified, reduced, forwarded
+//     lane writable                                       -->   NextSegment: what to send next
+//
+// Duties of the shell: call TakeActions after every event and carry the actions out in order; call Tick at least every
+// heartbeat interval; before each read into Inbound::target, ask IsLive(attempt) and divert to discard if it is not.
+//
+// Threads: one. Errors: a peer that breaks the protocol yields a Status from OnHeader or OnPayload; the shell closes that
+// lane. Nothing here throws, logs, reads a clock or knows a socket.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "daemon/collective/executor.h"
+#include "proto/clock.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+#include "proto/result.h"
+#include "proto/segment_header.h"
+
+namespace ringway::core {
+
+using collective::Keep;
+
+// A link of a pair: the control link or a lane.
+struct LinkId {
+  PeerId other;
+  bool control = false;
+  LaneId lane;
+  friend auto operator<=>(const LinkId&, const LinkId&) = default;
+};
+
+// What a trainer submits. `input` is mapped read-only; `result` is `count` elements that only this operation writes.
+struct Submission {
+  std::uint64_t token = 0;  // the session's own name for it; comes back in Complete
+  ChannelId channel;
+  Descriptor descriptor;
+  const std::byte* input = nullptr;
+  std::byte* result = nullptr;
+  Keep keep;                          // holds the mappings while anything may touch them
+  std::uint64_t input_bytes_ready = 0;  // grows by OnStaged; all of it for inputs that are not staged
+};
+
+// ---- actions
+
+struct ToPeer {
+  PeerId to;
+  control::PeerMessage message;
+};
+struct ToMaster {
+  control::ToMaster message;
+};
+// Open this link; answer with OnLinkUp or OnDialFailed. `lanes` is decided by the shell (path-dependent) for lane 0 and
+// carried by LinkHello.
+struct Dial {
+  PeerId other;
+  std::string address;
+  bool control = false;
+};
+struct CloseLinks {
+  PeerId other;
+};
+// The trainer is told now: fill the slot.
+struct Complete {
+  std::uint64_t token = 0;
+  Code code = Code::kOk;
+  std::string text;
+  OpName op;
+  Epoch epoch;                        // in which the result was computed
+  std::vector<PeerId> contributors;   // in rank order of that epoch
+  std::uint32_t rank = 0;             // this peer's among them
+  std::uint64_t wire_bytes = 0;
+  std::uint32_t retries = 0;
+  bool update_waits = false;
+};
+// First view: the trainer's join is answered.
+struct Joined {
+  Epoch epoch;
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 0;
+};
+// Why the join still waits.
+struct StillPending {
+  Code code = Code::kOk;
+  std::string text;
+};
+// The membership is over; every open operation has been completed with this code before. Destroy the Peer.
+struct Ended {
+  Code code = Code::kOk;
+  std::string text;
+};
+// For the log: an event name and fields, at state changes only.
+struct Note {
+  std::string event;
+  std::string fields;  // "epoch=1.4 lost=7"
+  bool warning = false;
+};
+
+using Action = std::variant<ToPeer, ToMaster, Dial, CloseLinks, Complete, Joined, StillPending, Ended, Note>;
+
+// ---- frames
+
+// Where a payload goes. kDirect: read straight into `target`, payload_bytes of it. kScratch: read into a buffer of the
+// shell, then OnPayload. kDiscard: skip the payload, do not call OnPayload.
+struct Inbound {
+  enum class Kind : std::uint8_t { kDirect, kScratch, kDiscard };
+  Kind kind = Kind::kDiscard;
+  std::byte* target = nullptr;
+  std::uint64_t attempt = 0;  // for IsLive
+  Keep keep;                  // holds the memory behind target
+};
+
+// A segment to send: header, then payload. `keep` holds the memory behind payload until the last byte is written.
+struct Outbound {
+  std::array<std::byte, kSegmentHeaderBytes> header;
+  std::span<const std::byte> payload;
+  Keep keep;
+};
+
+struct PeerStatus {
+  std::string group;
+  PeerId self;
+  Epoch epoch;
+  bool frozen = false;
+  std::optional<std::uint32_t> rank;
+  std::vector<control::PeerInfo> members;  // rank order
+  std::vector<std::uint32_t> ring;
+  std::uint64_t ops_open = 0, ops_done = 0, ops_retried = 0, ops_failed = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+};
+
+class Peer {
+ public:
+  // `self` and `group` as the master accepted them.
+  Peer(PeerId self, std::string group);
+  ~Peer();
+  Peer(Peer&&) noexcept;
+
+  // ---- control events. Messages for another peer id are the shell's to route, not to pass here.
+  void OnCandidates(const control::Candidates& candidates, TimePoint now);
+  void OnForget(const control::Forget& forget, TimePoint now);
+  void OnPending(const control::Pending& pending);
+  void OnView(const control::ViewFor& view, TimePoint now);
+  void OnAbort(Epoch epoch, TimePoint now);
+  void OnEvicted(Code code, const std::string& text);
+  void OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);
+  // The master's connection is back after a break: what it may have missed is sent again.
+  void OnMasterBack(TimePoint now);
+
+  // Whether a connection that says it is `link` of `lanes` lanes is wanted; kJoinRefused with the reason if not.
+  Status Admit(const LinkId& link, std::uint32_t lanes) const;
+  // The link stands (dialled or accepted). `lanes` is the pair's count. A second link with the same id replaces the first:
+  // the shell closes the old one without OnLinkDown.
+  void OnLinkUp(const LinkId& link, std::uint32_t lanes, TimePoint now);
+  void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);
+  void OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now);
+
+  // ---- trainer events
+  // kShuttingDown after Leave. REQUIRES: the shell has checked descriptor, ranges and channel.
+  Status Submit(Submission submission, TimePoint now);
+  void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready);
+  void Cancel(std::uint64_t token, TimePoint now);
+  // The trainer wants to go, or died with all its inputs whole: finish what is open, hand over what others lack, leave,
+  // Ended(kLeft). At `deadline` it leaves whatever stands.
+  void Leave(TimePoint deadline, TimePoint now);
+  // The trainer died in the middle of copying an input in: leave at once.
+  void Abandon(TimePoint now);
+
+  // Heartbeats, silence, redials, deadlines. Call at least every heartbeat interval, after pending input was handled.
+  void Tick(TimePoint now);
+
+  // ---- data path
+  Result<Inbound> OnHeader(const LinkId& lane, const SegmentHeader& header);
+  // The payload of the last header of this lane is whole. kProtocol if its checksum fails: close the lane.
+  Status OnPayload(const LinkId& lane, std::span<const std::byte> payload);
+  bool IsLive(std::uint64_t attempt) const;
+  // The next segment for `to` with at most `payload_bytes_max`, if there is one. Codecs encode into `scratch`, which must
+  // hold payload_bytes_max and stay untouched until the segment is written.
+  bool NextSegment(PeerId to, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
+  // Peers for which NextSegment may give something.
+  std::vector<PeerId> PeersWithWork() const;
+  // Whether any operation's codec needs `scratch` in NextSegment.
+  bool NeedsScratch() const;
+
+  std::vector<Action> TakeActions();
+  PeerStatus GetStatus() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ringway::core
