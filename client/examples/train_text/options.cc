@@ -1,0 +1,102 @@
+#include "client/examples/train_text/options.h"
+
+#include <charconv>
+#include <limits>
+
+namespace train_text {
+
+const char kUsage[] =
+    R"(Usage: train_text --socket PATH --group G --world K [OPTIONS]
+Trains a character-level language model together with the other ranks of the group.
+
+  --socket PATH      socket of this host's ringwayd (default /run/ringway/ringwayd.sock)
+  --group G          name of the group (default train_text)
+  --world K          start when K ranks are there; later ranks join the running training (default 1)
+  --text PATH        a file, or a directory of files (default /usr/share/common-licenses)
+  --mode ddp|diloco  average gradients at each step, or what ranks learned every H steps (default ddp)
+  --sync-every H     diloco: steps between averages (default 20)
+  --steps N          stop after N steps
+  --seconds S        stop after S seconds (default 30)
+  --batch B          examples a rank and step (default 64)
+  --seed S           the same on all ranks (default 1)
+  --codec C          none, bf16 or int8: how gradients travel (default none)
+  --log FILE         one JSON object a line for each step
+  --sample-chars N   rank 0 prints N characters that the model writes at the end
+)";
+
+namespace {
+
+template <typename T>
+bool ParseNumber(const std::string& text, T low, T* value) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, *value);
+  return code == std::errc() && stop == end && *value >= low;
+}
+
+bool ParseCodec(const std::string& text, ringway::Codec* codec) {
+  for (std::uint8_t i = 0; i < ringway::kCodecCount; ++i) {
+    *codec = static_cast<ringway::Codec>(i);
+    if (text == ringway::NameOf(*codec)) return true;
+  }
+  return false;
+}
+
+bool ParseMode(const std::string& text, Mode* mode) {
+  *mode = text == "diloco" ? Mode::kDiloco : Mode::kDdp;
+  return text == "diloco" || text == "ddp";
+}
+
+bool ParseText(const std::string& text, std::string* value) {
+  *value = text;
+  return !text.empty();
+}
+
+enum class Parsed { kOk, kBadValue, kUnknown };
+
+Parsed ParseOne(const std::string& name, const std::string& value, Options* options) {
+  const auto result = [](bool ok) { return ok ? Parsed::kOk : Parsed::kBadValue; };
+  if (name == "--socket") return result(ParseText(value, &options->socket_path));
+  if (name == "--group") return result(ParseText(value, &options->group));
+  if (name == "--world") return result(ParseNumber(value, 1U, &options->world));
+  if (name == "--text") return result(ParseText(value, &options->text_path));
+  if (name == "--mode") return result(ParseMode(value, &options->mode));
+  if (name == "--steps") return result(ParseNumber(value, std::uint64_t{1}, &options->steps));
+  if (name == "--seconds") {
+    return result(ParseNumber(value, std::numeric_limits<double>::min(), &options->seconds));
+  }
+  if (name == "--batch") return result(ParseNumber(value, std::size_t{1}, &options->batch));
+  if (name == "--sync-every") return result(ParseNumber(value, std::uint64_t{1}, &options->sync_every));
+  if (name == "--seed") return result(ParseNumber(value, std::uint64_t{0}, &options->seed));
+  if (name == "--log") return result(ParseText(value, &options->log_path));
+  if (name == "--sample-chars") return result(ParseNumber(value, std::size_t{0}, &options->sample_chars));
+  if (name == "--codec") return result(ParseCodec(value, &options->codec));
+  return Parsed::kUnknown;
+}
+
+}  // namespace
+
+std::optional<Options> ParseOptions(const std::vector<std::string>& arguments, std::string* error) {
+  Options options;
+  for (std::size_t i = 0; i < arguments.size(); i += 2) {
+    const std::string& name = arguments[i];
+    if (name == "--help" || name == "-h") {
+      options.help = true;
+      return options;
+    }
+    const bool has_value = i + 1 < arguments.size();
+    const Parsed parsed = ParseOne(name, has_value ? arguments[i + 1] : std::string(), &options);
+    if (parsed == Parsed::kUnknown) {
+      *error = "unknown option " + name + "; --help lists them";
+    } else if (!has_value) {
+      *error = name + " needs a value";
+    } else if (parsed == Parsed::kBadValue) {
+      *error = "bad value for " + name + ": " + arguments[i + 1] + "; see --help";
+    } else {
+      continue;
+    }
+    return std::nullopt;
+  }
+  return options;
+}
+
+}  // namespace train_text

@@ -1,0 +1,38 @@
+// The command line of train_text.
+#pragma once
+
+#include <ringway/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace train_text {
+
+enum class Mode { kDdp, kDiloco };
+
+struct Options {
+  std::string socket_path = "/run/ringway/ringwayd.sock";
+  std::string group = "train_text";
+  std::uint32_t world = 1;
+  std::string text_path = "/usr/share/common-licenses";
+  Mode mode = Mode::kDdp;
+  std::uint64_t steps = 0;  // 0: `seconds` decides
+  double seconds = 30;
+  std::size_t batch = 64;
+  std::uint64_t sync_every = 20;
+  std::uint64_t seed = 1;
+  std::string log_path;  // "": no log
+  std::size_t sample_chars = 0;
+  ringway::Codec codec = ringway::Codec::kNone;
+  bool help = false;
+};
+
+// Nothing and a sentence in `error` if an argument is unknown or its value makes no sense.
+std::optional<Options> ParseOptions(const std::vector<std::string>& arguments, std::string* error);
+
+extern const char kUsage[];
+
+}  // namespace train_text

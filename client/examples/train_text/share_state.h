@@ -1,0 +1,22 @@
+// Brings newcomers the state of training.
+//
+// Rule, so that the sequences of operations match on all ranks: each rank calls ShareState once directly after Join,
+// and members call it directly after an UpdateView that brought new peers. When a group is formed all are newcomers;
+// then the lowest peer's state, which is the initial one, goes to all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ringway/ringway.hpp>
+#include <span>
+#include <vector>
+
+namespace train_text {
+
+// Overwrites `parts` on all ranks with those of the lowest peer that is no newcomer (else the lowest peer). The parts
+// have the same sizes on all ranks, multiples of 4 bytes, and no operation of the session may be in flight. Blocks;
+// ends the program on an error. The result is the last operation's, with the bytes sent by all of them.
+ringway::OpResult ShareState(ringway::Session* session, bool is_newcomer,
+                             const std::vector<std::span<std::byte>>& parts);
+
+}  // namespace train_text

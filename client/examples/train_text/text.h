@@ -1,0 +1,56 @@
+// The text that the example learns: read from disk, mapped to 96 symbols, cut into shards, drawn as batches.
+//
+// A symbol is one of the 95 printable ASCII characters or the newline; every other byte becomes a space. So every rank
+// has the same alphabet without asking the others.
+//
+// Plain values, no threads. Expected failures are an empty optional and a sentence in `error`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace train_text {
+
+inline constexpr std::size_t kSymbolCount = 96;
+
+std::uint8_t SymbolOf(char character);
+char CharacterOf(std::uint8_t symbol);
+
+// The file at `path`, or all regular files of the directory `path` (no links), concatenated in sorted order.
+std::optional<std::vector<std::uint8_t>> ReadSymbols(const std::string& path, std::string* error);
+
+// Elements [begin, end) of a text.
+struct Shard {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+// Contiguous slices that cover `size` elements and differ in length by at most one. REQUIRES: rank < world.
+Shard ShardOf(std::size_t size, std::uint32_t rank, std::uint32_t world);
+
+// SplitMix64: small, fast, and the same on every machine, which the standard distributions are not.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t Next();
+  double Uniform() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }  // in [0, 1)
+
+ private:
+  std::uint64_t state_;
+};
+
+// `size` examples: contexts holds `size` rows of `context` symbols, targets the symbol that follows each row.
+struct Batch {
+  std::size_t size = 0;
+  std::vector<std::uint8_t> contexts;
+  std::vector<std::uint8_t> targets;
+};
+
+// Examples from random places of the shard. REQUIRES: shard.end - shard.begin > context.
+void DrawBatch(const std::vector<std::uint8_t>& text, Shard shard, std::size_t context, std::size_t size,
+               Random* random, Batch* batch);
+
+}  // namespace train_text

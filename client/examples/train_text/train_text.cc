@@ -1,0 +1,262 @@
+// A data-parallel trainer over Ringway: a character-level language model on real text. Copy it.
+//
+//   train_text --socket /run/ringway/ringwayd.sock --group demo --world 4 --seconds 60 --sample-chars 400
+//
+// ddp: every step, the average of all ranks' gradients. Each layer's slice is submitted as soon as its backward pass is
+// done and travels while the earlier layers are still at work.
+//
+// diloco (Douillard et al.): AdamW alone for H steps, then an outer Nesterov step on the average of what the ranks
+// moved. The average of one round travels while the next is computed, so it is applied one round late; meanwhile a rank
+// goes on from the newest common parameters plus its own last move.
+//
+// A rank that dies makes the world smaller and nothing else. A rank that comes later is told the state first. At the
+// end all ranks hold the same bytes.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <ringway/ringway.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/examples/train_text/model.h"
+#include "client/examples/train_text/must.h"
+#include "client/examples/train_text/optimizer.h"
+#include "client/examples/train_text/options.h"
+#include "client/examples/train_text/report.h"
+#include "client/examples/train_text/share_state.h"
+#include "client/examples/train_text/text.h"
+
+namespace train_text {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using ringway::DType;
+using ringway::OpResult;
+using ringway::ReduceOp;
+
+constexpr double kLearningRate = 2e-3;
+constexpr double kInnerLearningRate = 5e-4;  // diloco: the outer momentum adds to it
+constexpr double kWarmUpSteps = 100;
+
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+class Trainer {
+ public:
+  Trainer(const Options& options, ringway::Session* session, std::vector<std::uint8_t> text)
+      : options_(options),
+        session_(session),
+        text_(std::move(text)),
+        shard_(ShardOf(text_.size(), session->rank(), session->world_size())),
+        random_(options.seed + 1000 * (1 + session->rank())),  // each rank draws its own examples
+        count_(model_.parameter_count()),
+        parameters_(count_),
+        first_moment_(count_),
+        second_moment_(count_),
+        gradient_(Must(session->Allocate(count_ * sizeof(float)))),
+        reduced_(Must(session->Allocate(count_ * sizeof(float)))) {
+    if (shard_.end - shard_.begin <= model_.context()) Fail("the text is too short for so many ranks; see --text");
+    if (!options.log_path.empty() && !log_.Open(options.log_path)) Fail("cannot write the log " + options.log_path);
+    model_.Initialize(options.seed, parameters_.data());
+    if (options.mode == Mode::kDiloco) {
+      common_ = parameters_;
+      momentum_.resize(count_);
+    }
+  }
+
+  void Run() {
+    ShareStateWithAll();  // the first operations of every membership
+    if (options_.mode == Mode::kDdp) {
+      while (!Finished()) DdpStep();
+    } else {
+      round_start_ = parameters_;
+      std::fill_n(gradient_.as<float>(), count_, 0.0F);  // nothing moved yet
+      while (!Finished()) DilocoRound();
+      ringway::Work last = SubmitReduce(0, count_);
+      Await(&last);
+      NesterovStep({common_.data(), momentum_.data(), count_}, reduced_.as<float>());
+      parameters_ = common_;
+    }
+    Report();
+  }
+
+ private:
+  // ---- one step of training
+
+  void DdpStep() {
+    const Clock::time_point start = Clock::now();
+    std::vector<ringway::Work> works;
+    DrawBatch(text_, shard_, model_.context(), options_.batch, &random_, &batch_);
+    const double loss = model_.LossAndGradient(
+        parameters_.data(), batch_, gradient_.as<float>(),
+        [&](std::size_t offset, std::size_t count) { works.push_back(SubmitReduce(offset, count)); });
+    ++step_;
+    works.push_back(SubmitStatistics(loss));
+    for (ringway::Work& work : works) last_ = Await(&work);
+    AdamWStep({parameters_.data(), first_moment_.data(), second_moment_.data(), count_}, reduced_.as<float>(), step_,
+              LearningRate(reduced_statistics_.progress));
+    Log(start);
+    AdmitNewcomers();
+  }
+
+  void DilocoRound() {
+    const Clock::time_point start = Clock::now();
+    ringway::Work reduce = SubmitReduce(0, count_);  // of the previous round
+    double loss = 0;
+    local_gradient_.resize(count_);
+    for (std::uint64_t i = 0; i < options_.sync_every; ++i) {
+      DrawBatch(text_, shard_, model_.context(), options_.batch, &random_, &batch_);
+      loss +=
+          model_.LossAndGradient(parameters_.data(), batch_, local_gradient_.data(), [](std::size_t, std::size_t) {});
+      AdamWStep({parameters_.data(), first_moment_.data(), second_moment_.data(), count_}, local_gradient_.data(),
+                ++step_, LearningRate(Progress()));
+    }
+    ringway::Work statistics = SubmitStatistics(loss / static_cast<double>(options_.sync_every));
+    Await(&reduce);
+    last_ = Await(&statistics);
+    NesterovStep({common_.data(), momentum_.data(), count_}, reduced_.as<float>());
+    Log(start);
+    AdmitNewcomers();  // nothing is in flight here
+    float* const moved = gradient_.as<float>();
+    for (std::size_t i = 0; i < count_; ++i) {
+      moved[i] = round_start_[i] - parameters_[i];
+      round_start_[i] = parameters_[i] = common_[i] - moved[i];
+    }
+  }
+
+  ringway::Work SubmitReduce(std::size_t offset, std::size_t count) {
+    return Must(session_->AllReduceAsync(gradient_.as<float>() + offset, reduced_.as<float>() + offset, count,
+                                         DType::kF32, ReduceOp::kAvg, {.channel = 0, .codec = options_.codec}));
+  }
+
+  // What all ranks must agree on: each has its own clock, but all stop at the same step for they see the same average.
+  ringway::Work SubmitStatistics(double loss) {
+    statistics_ = {loss, Progress()};
+    return Must(session_->AllReduceAsync(&statistics_, &reduced_statistics_, 2, DType::kF64, ReduceOp::kAvg));
+  }
+
+  OpResult Await(ringway::Work* work) {
+    OpResult result = Must(work->Wait());
+    wire_bytes_ += result.wire_bytes;
+    retries_ += result.retries;
+    return result;
+  }
+
+  double Progress() const {
+    const double progress = options_.steps != 0 ? static_cast<double>(step_) / static_cast<double>(options_.steps)
+                                                : progress_before_ + SecondsSince(start_) / options_.seconds;
+    return std::min(progress, 1.0);
+  }
+  bool Finished() const { return reduced_statistics_.progress >= 1 - 1e-9; }
+  double LearningRate(double progress) const {
+    const double rate = options_.mode == Mode::kDdp ? kLearningRate : kInnerLearningRate;
+    return rate * std::min(1.0, static_cast<double>(step_) / kWarmUpSteps) * (1 - 0.95 * progress);
+  }
+
+  // ---- ranks that come later
+
+  // All ranks see the same flag in the same result, so all call UpdateView at the same place.
+  void AdmitNewcomers() {
+    if (!last_.update_waits || Finished()) return;
+    const OpResult view = Must(session_->UpdateView());
+    const auto is_new = [this](std::uint64_t peer) {
+      return std::find(last_.contributors.begin(), last_.contributors.end(), peer) == last_.contributors.end();
+    };
+    if (std::any_of(view.contributors.begin(), view.contributors.end(), is_new)) ShareStateWithAll();
+  }
+
+  void ShareStateWithAll() {
+    struct Header {
+      std::uint64_t step;
+      double progress;
+    } header = {step_, Progress()};
+    std::vector<std::span<std::byte>> parts = {std::as_writable_bytes(std::span(&header, 1))};
+    if (options_.mode == Mode::kDdp) {
+      for (std::vector<float>* part : {&parameters_, &first_moment_, &second_moment_}) parts.push_back(BytesOf(part));
+    } else {
+      for (std::vector<float>* part : {&common_, &momentum_}) parts.push_back(BytesOf(part));
+    }
+    last_ = ShareState(session_, is_newcomer_, parts);
+    wire_bytes_ += last_.wire_bytes;
+    step_ = header.step;
+    progress_before_ = header.progress;
+    start_ = Clock::now();
+    if (is_newcomer_ && options_.mode == Mode::kDiloco) parameters_ = common_;
+    is_newcomer_ = false;
+  }
+  static std::span<std::byte> BytesOf(std::vector<float>* part) { return std::as_writable_bytes(std::span(*part)); }
+
+  // ---- what a person sees
+
+  void Log(Clock::time_point start) {
+    const double weight = std::max(0.02, 1 / static_cast<double>(++logged_));
+    smooth_loss_ += (reduced_statistics_.loss - smooth_loss_) * weight;
+    log_.Write({step_, reduced_statistics_.loss, reduced_statistics_.progress, SecondsSince(start) * 1e3, last_.rank,
+                last_.world_size, last_.epoch, retries_, wire_bytes_});
+  }
+
+  void Report() {
+    if (last_.rank == 0 && options_.sample_chars != 0) {
+      const std::string sample = model_.Sample(parameters_.data(), "\n", options_.sample_chars, options_.seed);
+      std::printf("sample:\n%s\n", sample.c_str());
+    }
+    std::printf("rank %u final loss %.4f model hash %016llx\n", last_.rank, smooth_loss_,
+                static_cast<unsigned long long>(HashOf(BytesOf(&parameters_))));
+  }
+
+  struct Statistics {
+    double loss = 0;
+    double progress = 0;
+  };
+
+  const Options options_;
+  ringway::Session* const session_;
+  const std::vector<std::uint8_t> text_;
+  const Shard shard_;
+  Random random_;
+  Model model_{Shape{}};
+  const std::size_t count_;
+  Batch batch_;
+
+  std::vector<float> parameters_, first_moment_, second_moment_;
+  std::vector<float> common_, momentum_, round_start_, local_gradient_;  // diloco
+  ringway::Buffer gradient_, reduced_;
+  Statistics statistics_, reduced_statistics_;
+  std::uint64_t step_ = 0;
+  bool is_newcomer_ = true;
+  double progress_before_ = 0;  // at start_
+  Clock::time_point start_ = Clock::now();
+
+  OpResult last_;
+  StepLog log_;
+  std::uint64_t logged_ = 0, wire_bytes_ = 0, retries_ = 0;
+  double smooth_loss_ = 0;
+};
+
+int Main(const std::vector<std::string>& arguments) {
+  std::string error;
+  const std::optional<Options> options = ParseOptions(arguments, &error);
+  if (!options) Fail(error);
+  if (options->help) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  std::optional<std::vector<std::uint8_t>> text = ReadSymbols(options->text_path, &error);
+  if (!text) Fail(error);
+  ringway::JoinOptions join;
+  join.socket_path = options->socket_path;
+  join.group = options->group;
+  join.wait_world = options->world;
+  const std::unique_ptr<ringway::Session> session = Must(ringway::Session::Join(join));
+  Trainer(*options, session.get(), std::move(*text)).Run();
+  const ringway::Error left = session->Leave();
+  if (!left.ok()) Fail(Describe(left));
+  return 0;
+}
+
+}  // namespace
+}  // namespace train_text
+
+int main(int argc, char** argv) { return train_text::Main({argv + 1, argv + argc}); }

@@ -1,0 +1,61 @@
+#include "client/examples/train_text/options.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace train_text {
+namespace {
+
+TEST(OptionsTest, AllOptionsAreRead) {
+  std::string error;
+  const auto options =
+      ParseOptions({"--socket",       "/s", "--group", "g",    "--world",      "4",  "--text", "/t", "--mode", "diloco",
+                    "--steps",        "9",  "--batch", "8",    "--sync-every", "5",  "--seed", "3",  "--log",  "/l",
+                    "--sample-chars", "7",  "--codec", "int8", "--seconds",    "2.5"},
+                   &error);
+  ASSERT_TRUE(options.has_value()) << error;
+  EXPECT_EQ(options->socket_path, "/s");
+  EXPECT_EQ(options->group, "g");
+  EXPECT_EQ(options->world, 4U);
+  EXPECT_EQ(options->text_path, "/t");
+  EXPECT_EQ(options->mode, Mode::kDiloco);
+  EXPECT_EQ(options->steps, 9U);
+  EXPECT_EQ(options->batch, 8U);
+  EXPECT_EQ(options->sync_every, 5U);
+  EXPECT_EQ(options->seed, 3U);
+  EXPECT_EQ(options->log_path, "/l");
+  EXPECT_EQ(options->sample_chars, 7U);
+  EXPECT_EQ(options->codec, ringway::Codec::kInt8);
+  EXPECT_EQ(options->seconds, 2.5);
+}
+
+TEST(OptionsTest, WrongArgumentsAreNamed) {
+  for (const auto& [name, value] : std::initializer_list<std::pair<std::string, std::string>>{{"--world", "0"},
+                                                                                              {"--world", "4x"},
+                                                                                              {"--world", "-1"},
+                                                                                              {"--mode", "x"},
+                                                                                              {"--codec", "fp4"},
+                                                                                              {"--seconds", "0"},
+                                                                                              {"--steps", "0"},
+                                                                                              {"--batch", ""},
+                                                                                              {"--unknown", "1"},
+                                                                                              {"stray", "1"}}) {
+    std::string error;
+    EXPECT_FALSE(ParseOptions({name, value}, &error).has_value()) << name << ' ' << value;
+    EXPECT_NE(error.find(name), std::string::npos) << error;
+  }
+  std::string error;
+  EXPECT_FALSE(ParseOptions({"--world"}, &error).has_value());
+  EXPECT_NE(error.find("--world needs a value"), std::string::npos) << error;
+}
+
+TEST(OptionsTest, HelpNeedsNothingElse) {
+  std::string error;
+  const auto options = ParseOptions({"--help"}, &error);
+  ASSERT_TRUE(options.has_value());
+  EXPECT_TRUE(options->help);
+}
+
+}  // namespace
+}  // namespace train_text
