@@ -50,7 +50,7 @@ class Trainer {
         session_(session),
         text_(std::move(text)),
         shard_(ShardOf(text_.size(), session->rank(), session->world_size())),
-        random_(options.seed + 1000 * (1 + session->rank())),  // each rank draws its own examples
+        random_(options.seed + 1000 * (1 + std::uint64_t{session->rank()})),  // each rank draws its own examples
         count_(model_.parameter_count()),
         parameters_(count_),
         first_moment_(count_),

@@ -1,0 +1,125 @@
+# shellcheck shell=bash
+# What quickstart.sh and tests/run.sh share: messages, packages, progress bars. To be sourced by bash under
+# `set -euo pipefail`.
+
+export LC_ALL=C.UTF-8
+
+# Debian 12 packages that a build needs.
+# shellcheck disable=SC2034  # used by those who source this
+BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config protobuf-compiler libprotobuf-dev libasio-dev libspdlog-dev
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev)
+# And what the tests need on top.
+# shellcheck disable=SC2034
+TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev clang-tidy clang-format shellcheck systemd git)
+
+# Colours only where a person looks.
+if [[ -t 1 ]]; then
+  BOLD=$'\e[1m' RED=$'\e[31m' GREEN=$'\e[32m' PLAIN=$'\e[0m' ON_TERMINAL=1
+else
+  BOLD='' RED='' GREEN='' PLAIN='' ON_TERMINAL=''
+fi
+
+say() { printf '%s\n' "$*"; }
+headline() { printf '\n%s== %s%s\n' "$BOLD" "$*" "$PLAIN"; }
+good() { printf '%s%s%s\n' "$GREEN" "$*" "$PLAIN"; }
+complain() { printf '%s%s: %s%s\n' "$RED" "$(basename "$0")" "$*" "$PLAIN" >&2; }
+die() {
+  complain "$@"
+  exit 1
+}
+
+# Prints those of the packages that are not installed.
+missing_packages() {
+  local package
+  for package in "$@"; do
+    if [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) != installed ]]; then
+      printf '%s\n' "$package"
+    fi
+  done
+}
+
+# Ends the script unless the packages are there or can be installed.
+need_root_or_tools() {
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    die "this needs Debian 12 (apt-get); on another system install the packages' counterparts and use cmake directly"
+  fi
+  local missing
+  missing=$(missing_packages "$@" | tr '\n' ' ')
+  [[ -z $missing || $EUID -eq 0 ]] || die "packages are missing; run as root, or first: apt-get install $missing"
+}
+
+# Installs what is missing; silent and quick if nothing is.
+install_packages() {
+  need_root_or_tools "$@"
+  local missing log
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]})) || return 0
+  say "installing ${missing[*]}"
+  log=$(mktemp)
+  if ! {
+    apt-get update -q &&
+      DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+  } >"$log" 2>&1 </dev/null; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    die "apt-get could not install the packages (its last words are above)"
+  fi
+  rm -f "$log"
+}
+
+# progress_bar LABEL DONE TOTAL [NOTE]: redraws one line on a terminal; elsewhere prints a line at each tenth.
+PROGRESS_TENTH=-1
+progress_bar() {
+  local label=$1 done=$2 total=$3 note=${4:-} filled bar space
+  ((total > 0)) || return 0
+  ((done <= total)) || done=$total
+  if [[ -n $ON_TERMINAL ]]; then
+    filled=$((done * 30 / total))
+    printf -v bar '%*s' "$filled" ''
+    printf -v space '%*s' $((30 - filled)) ''
+    printf '\r%-10s [%s%s] %3d%% %s\e[K' "$label" "${bar// /#}" "${space// /.}" $((done * 100 / total)) "$note"
+    ((done < total)) || printf '\n'
+  elif ((done * 10 / total != PROGRESS_TENTH)); then
+    PROGRESS_TENTH=$((done * 10 / total))
+    printf '%s: %d%% %s\n' "$label" $((done * 100 / total)) "$note"
+  fi
+  ((done < total)) || PROGRESS_TENTH=-1
+}
+
+# Reads ninja's output; shows a bar for "[n/m] ..." and passes on everything else (warnings, errors).
+show_ninja() {
+  local line broken=''
+  while IFS= read -r line; do
+    if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
+      progress_bar "build" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "${BASH_REMATCH[1]}/${BASH_REMATCH[2]}"
+      broken=''
+    elif [[ $line != "ninja: no work to do." && $line != "ninja: Entering directory"* ]]; then
+      [[ -z $ON_TERMINAL || -n $broken ]] || printf '\n'
+      broken=1
+      printf '%s\n' "$line"
+    fi
+  done
+}
+
+# build_with_bar DIRECTORY [TARGET...]: builds, all targets if none is given, under BUILD_PREFIX if that is set. Fails as
+# the build does.
+BUILD_PREFIX=()
+build_with_bar() {
+  local directory=$1
+  shift
+  NINJA_STATUS='[%f/%t] ' "${BUILD_PREFIX[@]}" cmake --build "$directory" ${1:+--target "$@"} 2>&1 </dev/null | show_ninja
+}
+
+# configure PRESET DIRECTORY [-DNAME=VALUE...]: quiet unless it fails.
+configure() {
+  local preset=$1 directory=$2 log
+  shift 2
+  log=$(mktemp)
+  if ! cmake --preset "$preset" -B "$directory" "$@" >"$log" 2>&1 </dev/null; then
+    tail -n 30 "$log" >&2
+    rm -f "$log"
+    complain "cmake could not configure $directory (its last words are above)"
+    return 1
+  fi
+  rm -f "$log"
+}
