@@ -1,8 +1,8 @@
 // The segment grid: how an operation's elements are cut into chunks and segments. Fixed for an operation by its
 // descriptor, the world size and the plan, so every rank derives the same.
 //
-// Units: elements, unless a name says bytes. Chunk and segment boundaries are multiples of kGridElements, so blocks of the
-// codecs never straddle them. Empty chunks have one empty segment: they travel as a header alone.
+// Units: elements, unless a name says bytes. Chunk and segment boundaries are multiples of kGridElements, so blocks of
+// the codecs never straddle them. Empty chunks have one empty segment: they travel as a header alone.
 #pragma once
 
 #include <cstdint>

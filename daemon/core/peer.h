@@ -14,8 +14,8 @@
 // Duties of the shell: call TakeActions after every event and carry the actions out in order; call Tick at least every
 // heartbeat interval; before each read into Inbound::target, ask IsLive(attempt) and divert to discard if it is not.
 //
-// Threads: one. Errors: a peer that breaks the protocol yields a Status from OnHeader or OnPayload; the shell closes that
-// lane. Nothing here throws, logs, reads a clock or knows a socket.
+// Threads: one. Errors: a peer that breaks the protocol yields a Status from OnHeader or OnPayload; the shell closes
+// that lane. Nothing here throws, logs, reads a clock or knows a socket.
 #pragma once
 
 #include <array>
@@ -54,7 +54,7 @@ struct Submission {
   Descriptor descriptor;
   const std::byte* input = nullptr;
   std::byte* result = nullptr;
-  Keep keep;                          // holds the mappings while anything may touch them
+  Keep keep;                            // holds the mappings while anything may touch them
   std::uint64_t input_bytes_ready = 0;  // grows by OnStaged; all of it for inputs that are not staged
 };
 
@@ -74,8 +74,10 @@ struct Dial {
   std::string address;
   bool control = false;
 };
+// lanes_only: the control link stays.
 struct CloseLinks {
   PeerId other;
+  bool lanes_only = false;
 };
 // The trainer is told now: fill the slot.
 struct Complete {
@@ -83,9 +85,9 @@ struct Complete {
   Code code = Code::kOk;
   std::string text;
   OpName op;
-  Epoch epoch;                        // in which the result was computed
-  std::vector<PeerId> contributors;   // in rank order of that epoch
-  std::uint32_t rank = 0;             // this peer's among them
+  Epoch epoch;                       // in which the result was computed
+  std::vector<PeerId> contributors;  // in rank order of that epoch
+  std::uint32_t rank = 0;            // this peer's among them
   std::uint64_t wire_bytes = 0;
   std::uint32_t retries = 0;
   bool update_waits = false;
@@ -166,8 +168,8 @@ class Peer {
 
   // Whether a connection that says it is `link` of `lanes` lanes is wanted; kJoinRefused with the reason if not.
   Status Admit(const LinkId& link, std::uint32_t lanes) const;
-  // The link stands (dialled or accepted). `lanes` is the pair's count. A second link with the same id replaces the first:
-  // the shell closes the old one without OnLinkDown.
+  // The link stands (dialled or accepted). `lanes` is the pair's count. A second link with the same id replaces the
+  // first: the shell closes the old one without OnLinkDown.
   void OnLinkUp(const LinkId& link, std::uint32_t lanes, TimePoint now);
   void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);
   void OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now);
@@ -191,8 +193,8 @@ class Peer {
   // The payload of the last header of this lane is whole. kProtocol if its checksum fails: close the lane.
   Status OnPayload(const LinkId& lane, std::span<const std::byte> payload);
   bool IsLive(std::uint64_t attempt) const;
-  // The next segment for `to` with at most `payload_bytes_max`, if there is one. Codecs encode into `scratch`, which must
-  // hold payload_bytes_max and stay untouched until the segment is written.
+  // The next segment for `to` with at most `payload_bytes_max`, if there is one. Codecs encode into `scratch`, which
+  // must hold payload_bytes_max and stay untouched until the segment is written.
   bool NextSegment(PeerId to, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
   // Peers for which NextSegment may give something.
   std::vector<PeerId> PeersWithWork() const;

@@ -1,0 +1,144 @@
+#include "daemon/core/mesh.h"
+
+#include <algorithm>
+
+namespace ringway::core {
+namespace {
+constexpr std::uint32_t kLanesMax = 128;
+}
+
+void Mesh::Want(PeerId other, const std::string& address) {
+  if (other != self_) pairs_[other].address = address;
+}
+
+void Mesh::Forget(PeerId other) { pairs_.erase(other); }
+
+Status Mesh::Admit(PeerId other, bool control, LaneId lane, std::uint32_t lanes) const {
+  if (!Knows(other)) return {Code::kJoinRefused, "peer " + ToString(other) + " is not known here (yet)"};
+  if (control != (other > self_)) return {Code::kProtocol, "the other side of the pair dials this link"};
+  if (!control && (lanes == 0 || lanes > kLanesMax || lane.value >= lanes)) {
+    return {Code::kProtocol, "lane " + std::to_string(lane.value) + " of " + std::to_string(lanes) + " cannot be"};
+  }
+  return Status::Ok();
+}
+
+bool Mesh::ControlUp(PeerId other, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return false;
+  Pair& pair = found->second;
+  pair.control = true;
+  pair.heard = now;
+  pair.control_attempt = {};
+  return pair.standing();
+}
+
+bool Mesh::LaneUp(PeerId other, LaneId lane, std::uint32_t lanes, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return false;
+  Pair& pair = found->second;
+  if (pair.lanes_expected != lanes) pair.lanes.clear();
+  pair.lanes_expected = lanes;
+  pair.lanes.insert(lane);
+  pair.heard = now;
+  if (pair.lanes.size() == lanes) pair.lane_attempt = {};
+  return pair.standing();
+}
+
+bool Mesh::HasLane(PeerId other, LaneId lane) const {
+  const auto found = pairs_.find(other);
+  return found != pairs_.end() && found->second.lanes.contains(lane);
+}
+
+void Mesh::ControlDown(PeerId other, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return;
+  found->second.control = false;
+  found->second.control_attempt = {.dialling = false, .next = now + kPauseMin};
+}
+
+void Mesh::LanesDown(PeerId other, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return;
+  Pair& pair = found->second;
+  if (!pair.lanes.empty()) pair.lanes_missing_since = now;
+  pair.lanes.clear();
+  pair.lane_attempt = {.dialling = false, .next = now + kPauseMin};
+}
+
+void Mesh::Failed(Attempt& attempt, TimePoint now) {
+  attempt.dialling = false;
+  attempt.next = now + attempt.pause;
+  attempt.pause = std::min(attempt.pause * 2, kPauseMax);
+}
+
+void Mesh::DialFailed(PeerId other, bool control, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return;
+  if (!control) found->second.lanes.clear();
+  Failed(control ? found->second.control_attempt : found->second.lane_attempt, now);
+}
+
+bool Mesh::HasControl(PeerId other) const {
+  const auto found = pairs_.find(other);
+  return found != pairs_.end() && found->second.control;
+}
+
+bool Mesh::Standing(PeerId other) const {
+  const auto found = pairs_.find(other);
+  return found != pairs_.end() && found->second.standing();
+}
+
+std::vector<PeerId> Mesh::StandingPeers() const {
+  std::vector<PeerId> out;
+  for (const auto& [peer, pair] : pairs_) {
+    if (pair.standing()) out.push_back(peer);
+  }
+  return out;
+}
+
+std::vector<PeerId> Mesh::ControlPeers() const {
+  std::vector<PeerId> out;
+  for (const auto& [peer, pair] : pairs_) {
+    if (pair.control) out.push_back(peer);
+  }
+  return out;
+}
+
+void Mesh::Heard(PeerId other, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found != pairs_.end()) found->second.heard = now;
+}
+
+void Mesh::HeardAll(TimePoint now) {
+  for (auto& [peer, pair] : pairs_) pair.heard = now;
+}
+
+std::vector<PeerId> Mesh::SilentSince(TimePoint now, Duration limit) const {
+  std::vector<PeerId> out;
+  for (const auto& [peer, pair] : pairs_) {
+    if (pair.control && now - pair.heard > limit) out.push_back(peer);
+  }
+  return out;
+}
+
+bool Mesh::LanesMissingFor(PeerId other, TimePoint now, Duration limit) const {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return false;
+  const Pair& pair = found->second;
+  return pair.lanes.size() != pair.lanes_expected && now - pair.lanes_missing_since > limit;
+}
+
+std::vector<Mesh::DialIntent> Mesh::TakeDials(TimePoint now) {
+  std::vector<DialIntent> out;
+  for (auto& [peer, pair] : pairs_) {
+    const bool control = self_ > peer;  // which of the two links is ours to dial
+    Attempt& attempt = control ? pair.control_attempt : pair.lane_attempt;
+    const bool up = control ? pair.control : pair.lanes_expected > 0 && pair.lanes.size() == pair.lanes_expected;
+    if (up || attempt.dialling || attempt.next > now || pair.address.empty()) continue;
+    attempt.dialling = true;
+    out.push_back({peer, pair.address, control});
+  }
+  return out;
+}
+
+}  // namespace ringway::core

@@ -1,0 +1,90 @@
+// Which links must stand, and which do: one control link and all lanes to every other peer of the group, members and
+// candidates alike, opened in the background before they are needed.
+//
+//   pair:  wanted --dial--> partly up --> standing (control link and all lanes) --link down--> wanted (redial) ...
+//
+// Of a pair the higher peer id dials the control link and the lower one the lanes, so admission proves both addresses.
+// Failed dials are repeated with a doubling pause. Pure: time is a parameter, dials come out as values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/result.h"
+
+namespace ringway::core {
+
+class Mesh {
+ public:
+  struct DialIntent {
+    PeerId other;
+    std::string address;
+    bool control = false;
+  };
+
+  explicit Mesh(PeerId self) : self_(self) {}
+
+  // Starts to want the pair; a known pair only takes the new address.
+  void Want(PeerId other, const std::string& address);
+  void Forget(PeerId other);
+  bool Knows(PeerId other) const { return pairs_.contains(other); }
+
+  // Whether an accepted connection is one that the other side should dial.
+  Status Admit(PeerId other, bool control, LaneId lane, std::uint32_t lanes) const;
+
+  // Gives true when the pair has just come to stand.
+  bool ControlUp(PeerId other, TimePoint now);
+  bool LaneUp(PeerId other, LaneId lane, std::uint32_t lanes, TimePoint now);
+  bool HasLane(PeerId other, LaneId lane) const;
+  void ControlDown(PeerId other, TimePoint now);
+  // All lanes of the pair are given up together and dialled anew: a pair's lanes are of one generation.
+  void LanesDown(PeerId other, TimePoint now);
+  void DialFailed(PeerId other, bool control, TimePoint now);
+
+  bool HasControl(PeerId other) const;
+  bool Standing(PeerId other) const;
+  std::vector<PeerId> StandingPeers() const;
+  std::vector<PeerId> ControlPeers() const;
+
+  // Anything was received from the peer.
+  void Heard(PeerId other, TimePoint now);
+  void HeardAll(TimePoint now);
+  // Peers with a control link that were silent for longer than `limit`.
+  std::vector<PeerId> SilentSince(TimePoint now, Duration limit) const;
+  // Members whose lanes have been down for longer than `limit`.
+  bool LanesMissingFor(PeerId other, TimePoint now, Duration limit) const;
+
+  // What to dial now. Each intent is given once until it is answered by Up or Failed.
+  std::vector<DialIntent> TakeDials(TimePoint now);
+
+ private:
+  struct Attempt {
+    bool dialling = false;
+    TimePoint next{};
+    Duration pause = kPauseMin;
+  };
+  struct Pair {
+    std::string address;
+    bool control = false;
+    std::set<LaneId> lanes;
+    std::uint32_t lanes_expected = 0;
+    TimePoint heard{};
+    TimePoint lanes_missing_since{};
+    Attempt control_attempt, lane_attempt;
+    bool standing() const { return control && lanes_expected > 0 && lanes.size() == lanes_expected; }
+  };
+  static constexpr Duration kPauseMin = std::chrono::milliseconds(20);
+  static constexpr Duration kPauseMax = std::chrono::seconds(1);
+
+  static void Failed(Attempt& attempt, TimePoint now);
+
+  PeerId self_;
+  std::map<PeerId, Pair> pairs_;
+};
+
+}  // namespace ringway::core

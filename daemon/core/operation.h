@@ -1,0 +1,65 @@
+// One operation at one rank, from its trainer's submission until every member holds its outcome.
+//
+//              Submit              all segments           trainer told          every member holds it
+//   (absent) ---------> queued/running ---------> complete ---------> reported ---------> finished (forgotten)
+//                          ^    |  freeze            |
+//                          +----+  retry             +-- an error outcome takes the same way, without bytes
+//
+// Small operations are computed in the daemon's own memory, which is the retained copy; large ones in the trainer's
+// result region, and they are reported only when every member holds them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/collective/executor.h"
+#include "daemon/core/peer.h"
+#include "daemon/core/view.h"
+
+namespace ringway::core {
+
+enum class Stage : std::uint8_t { kQueued, kRunning, kComplete, kReported };
+
+// How an operation ended, the same on every rank.
+struct Outcome {
+  Code code = Code::kOk;
+  std::string text;
+  Epoch epoch;                       // in which it was computed
+  std::vector<PeerId> contributors;  // in rank order of that epoch
+  Epoch prepared;                    // the agreed minimum
+};
+
+struct Operation {
+  OpName name;
+  Submission submission;
+  Stage stage = Stage::kQueued;
+  bool told = false;      // the trainer has its completion (it stays reported until finished)
+  bool fetching = false;  // committed by verdict; the bytes come from a holder
+  bool cancel = false;
+  std::string mismatch;
+
+  std::unique_ptr<collective::Executor> executor;  // while running
+  std::uint64_t attempt = 0;
+  std::shared_ptr<std::vector<std::byte>> own_output;  // of small operations: the retained copy
+  Keep memory;                                         // regions and own_output together, for frames
+  std::set<PeerId> ready;                              // senders' view: who has submitted it too
+  std::map<PeerId, std::uint64_t> unready_bytes;       // sent to peers that were not ready
+  std::set<PeerId> holders;                            // who is known to hold the result
+
+  Outcome outcome;        // of a complete or reported operation; of a fetching one what it will be
+  ChannelSeqs next_seqs;  // of an update_view: where channels stand after it
+  std::uint64_t wire_bytes = 0;
+  std::uint32_t retries = 0;
+
+  std::uint64_t bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
+  bool is_update() const { return submission.descriptor.kind == OpKind::kUpdateView; }
+  bool has_outcome() const { return stage == Stage::kComplete || stage == Stage::kReported; }
+  std::byte* output() const { return own_output ? own_output->data() : submission.result; }
+};
+
+}  // namespace ringway::core

@@ -1,0 +1,50 @@
+#include "daemon/core/peer.h"
+
+#include "daemon/core/peer_impl.h"
+
+namespace ringway::core {
+
+Peer::Peer(PeerId self, std::string group) : impl_(std::make_unique<Impl>(self, std::move(group))) {}
+Peer::~Peer() = default;
+Peer::Peer(Peer&&) noexcept = default;
+
+void Peer::OnCandidates(const control::Candidates& candidates, TimePoint now) { impl_->OnCandidates(candidates, now); }
+void Peer::OnForget(const control::Forget& forget, TimePoint now) { impl_->OnForget(forget, now); }
+void Peer::OnPending(const control::Pending& pending) {
+  impl_->Emit(StillPending{static_cast<Code>(pending.code()), pending.text()});
+}
+void Peer::OnView(const control::ViewFor& view, TimePoint now) { impl_->OnView(view, now); }
+void Peer::OnAbort(Epoch epoch, TimePoint now) { impl_->OnAbort(epoch, now); }
+void Peer::OnEvicted(Code code, const std::string& text) { impl_->OnEvicted(code, text); }
+void Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
+  impl_->OnPeerMessage(from, message, now);
+}
+void Peer::OnMasterBack(TimePoint now) { impl_->OnMasterBack(now); }
+Status Peer::Admit(const LinkId& link, std::uint32_t lanes) const { return impl_->Admit(link, lanes); }
+void Peer::OnLinkUp(const LinkId& link, std::uint32_t lanes, TimePoint now) { impl_->OnLinkUp(link, lanes, now); }
+void Peer::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) { impl_->OnLinkDown(link, why, now); }
+void Peer::OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now) {
+  impl_->OnDialFailed(other, control, why, now);
+}
+Status Peer::Submit(Submission submission, TimePoint now) { return impl_->Submit(std::move(submission), now); }
+void Peer::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) { impl_->OnStaged(token, input_bytes_ready); }
+void Peer::Cancel(std::uint64_t token, TimePoint now) { impl_->Cancel(token, now); }
+void Peer::Leave(TimePoint deadline, TimePoint now) { impl_->Leave(deadline, now); }
+void Peer::Abandon(TimePoint now) { impl_->Abandon(now); }
+void Peer::Tick(TimePoint now) { impl_->Tick(now); }
+Result<Inbound> Peer::OnHeader(const LinkId& lane, const SegmentHeader& header) {
+  return impl_->OnHeader(lane, header);
+}
+Status Peer::OnPayload(const LinkId& lane, std::span<const std::byte> payload) {
+  return impl_->OnPayload(lane, payload);
+}
+bool Peer::IsLive(std::uint64_t attempt) const { return impl_->IsLive(attempt); }
+bool Peer::NextSegment(PeerId to, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out) {
+  return impl_->NextSegment(to, payload_bytes_max, scratch, out);
+}
+std::vector<PeerId> Peer::PeersWithWork() const { return impl_->PeersWithWork(); }
+bool Peer::NeedsScratch() const { return impl_->NeedsScratch(); }
+std::vector<Action> Peer::TakeActions() { return impl_->TakeActions(); }
+PeerStatus Peer::GetStatus() const { return impl_->GetStatus(); }
+
+}  // namespace ringway::core

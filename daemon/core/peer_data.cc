@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <cstring>
+
+#include "daemon/core/peer_impl.h"
+#include "proto/check.h"
+#include "proto/hash.h"
+
+namespace ringway::core {
+
+// ---------------------------------------------------------------------------------------------- in
+
+Result<Inbound> Peer::Impl::OnHeader(const LinkId& lane, const SegmentHeader& header) {
+  bytes_received_ += kSegmentHeaderBytes + header.payload_bytes;
+  mesh_.Heard(lane.other, now_);
+  if (ended_ || header.epoch < view_.epoch || header.epoch <= stop_) return Inbound{};
+  if (table_.IsTooFarAhead(header.op))
+    return Status(Code::kProtocol, "segment of an operation far ahead of its channel");
+  if (header.epoch > view_.epoch) return Hold(lane, header);
+  const auto rank = view_.RankOf(lane.other);
+  if (!rank) return Status(Code::kProtocol, "segment from a peer that is no member of its view");
+  if (table_.IsFinished(header.op)) return Inbound{};
+  Operation* op = table_.Find(header.op);
+  const bool fetched = header.kind == SegmentKind::kFetched;
+  if (op == nullptr || (op->stage == Stage::kQueued && !fetched)) return fetched ? Inbound{} : Hold(lane, header);
+  MarkReady(*op, lane.other);
+  if (!CheckDescriptor(*op, header, lane.other)) {
+    AfterProgress();
+    return Inbound{};
+  }
+  if (!op->executor || op->has_outcome() || fetched != op->fetching) return Inbound{};
+  Result<collective::Executor::Claim> claim = op->executor->Take(header, *rank);
+  if (!claim.ok()) return claim.status();
+  if (claim.value().duplicate) return Inbound{};
+  pending_[lane] = {PendingFrame::Use::kExecutor, header, op->attempt, claim.value(), nullptr, lane.other};
+  Inbound inbound;
+  inbound.kind = claim.value().direct != nullptr ? Inbound::Kind::kDirect : Inbound::Kind::kScratch;
+  inbound.target = claim.value().direct;
+  inbound.attempt = op->attempt;
+  if (inbound.target != nullptr) inbound.keep = op->memory;
+  return inbound;
+}
+
+Result<Inbound> Peer::Impl::Hold(const LinkId& lane, const SegmentHeader& header) {
+  const std::uint64_t bound = view_.plan.eager_bytes_max + kPayloadBytesMax;
+  if (held_.BytesFrom(lane.other) + HeldFrames::Cost(header) > bound) {
+    return Status(Code::kProtocol, "more eager bytes than the plan allows");
+  }
+  held_.Reserve(lane.other, header);
+  auto payload = std::make_shared<std::vector<std::byte>>(header.payload_bytes);
+  pending_[lane] = {PendingFrame::Use::kHold, header, 0, {}, payload, lane.other};
+  Inbound inbound;
+  inbound.kind = Inbound::Kind::kDirect;
+  inbound.target = payload->data();
+  inbound.keep = payload;
+  return inbound;
+}
+
+// A difference is an agreed outcome: this rank reports it, every rank gets the same typed error.
+bool Peer::Impl::CheckDescriptor(Operation& op, const SegmentHeader& header, PeerId from) {
+  if (header.descriptor == op.submission.descriptor) return true;
+  if (op.mismatch.empty() && !op.has_outcome()) {
+    op.mismatch = NameOf(self_) + " submitted " + ToString(op.submission.descriptor) + "; " + NameOf(from) +
+                  " submitted " + ToString(header.descriptor) + " as operation " + ToString(op.name);
+    trouble_pending_ = true;
+    trouble_reason_ = "mismatch: " + op.mismatch;
+  }
+  return false;
+}
+
+Status Peer::Impl::OnPayload(const LinkId& lane, std::span<const std::byte> payload) {
+  const auto found = pending_.find(lane);
+  if (found == pending_.end()) return Status::Ok();
+  const PendingFrame frame = std::move(found->second);
+  if (frame.use == PendingFrame::Use::kExecutor && !IsLive(frame.attempt)) {
+    pending_.erase(found);
+    return Status::Ok();
+  }
+  if (payload.size() != frame.header.payload_bytes || Hash64(payload) != frame.header.payload_hash) {
+    DropFrame(lane);
+    return {Code::kProtocol, "segment payload fails its checksum: the link corrupts data"};
+  }
+  pending_.erase(found);
+  if (frame.use == PendingFrame::Use::kHold) {
+    held_.Add({frame.from, frame.header, frame.held});
+    // Its operation may have been submitted, or its view installed, while the payload was on the way.
+    Operation* op = table_.Find(frame.header.op);
+    const bool stale = frame.header.epoch < view_.epoch || frame.header.epoch <= stop_;
+    if (stale || (op != nullptr && op->has_outcome())) held_.Take(frame.header.op, frame.header.epoch);
+    if (op != nullptr && op->executor && running()) {
+      FeedHeld(*op);
+      if (op->executor && op->stage == Stage::kRunning && op->executor->complete()) OnComputed(*op);
+    }
+  } else {
+    Operation* op = table_.Find(frame.header.op);
+    RINGWAY_CHECK(op != nullptr && op->executor && op->attempt == frame.attempt);
+    op->executor->Accept(frame.claim, frame.header, payload);
+    if (op->executor->complete()) OnComputed(*op);
+  }
+  AfterProgress();
+  return Status::Ok();
+}
+
+// A held frame meets its operation.
+bool Peer::Impl::Accept(Operation& op, const SegmentHeader& header, PeerId from, std::span<const std::byte> payload) {
+  const auto rank = view_.RankOf(from);
+  if (!rank || header.kind != SegmentKind::kData || op.fetching) return true;
+  MarkReady(op, from);
+  if (!CheckDescriptor(op, header, from)) return false;
+  Result<collective::Executor::Claim> claim = op.executor->Take(header, *rank);
+  if (!claim.ok()) {
+    trouble_pending_ = true;
+    trouble_reason_ = "held segment: " + claim.status().text();
+    return false;
+  }
+  if (claim.value().duplicate) return true;
+  if (claim.value().direct != nullptr) std::memcpy(claim.value().direct, payload.data(), payload.size());
+  op.executor->Accept(claim.value(), header, payload);
+  return true;
+}
+
+void Peer::Impl::DropFrame(const LinkId& lane) {
+  const auto found = pending_.find(lane);
+  if (found == pending_.end()) return;
+  const PendingFrame& frame = found->second;
+  if (frame.use == PendingFrame::Use::kHold) {
+    held_.Unreserve(frame.from, frame.header);
+  } else if (IsLive(frame.attempt)) {
+    if (Operation* op = table_.Find(frame.header.op); op != nullptr && op->executor) op->executor->Release(frame.claim);
+  }
+  pending_.erase(found);
+}
+
+// ---------------------------------------------------------------------------------------------- out
+
+bool Peer::Impl::MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes) const {
+  if (op.ready.contains(to)) return true;
+  const auto sent = unready_.find(to);
+  const std::uint64_t already = sent == unready_.end() ? 0 : sent->second;
+  return already + bytes + HeldFrames::kOverheadBytes <= view_.plan.eager_bytes_max;
+}
+
+bool Peer::Impl::NextOf(Operation& op, PeerId to, Rank rank, std::uint32_t bytes_max, std::span<std::byte> scratch,
+                        Outbound& out) {
+  const auto bytes = op.executor->NextBytes(rank);
+  if (!bytes || *bytes > bytes_max || !MayBeEager(op, to, *bytes)) return false;
+  const auto ready = op.executor->PopReady(rank, bytes_max);
+  collective::Executor::Encoded encoded = op.executor->Encode(*ready, scratch);
+  encoded.header.epoch = view_.epoch;
+  encoded.header.op = op.name;
+  EncodeSegmentHeader(encoded.header, out.header);
+  out.payload = encoded.payload;
+  out.keep = op.memory;
+  if (!op.ready.contains(to)) {
+    const std::uint64_t cost = *bytes + HeldFrames::kOverheadBytes;
+    op.unready_bytes[to] += cost;
+    unready_[to] += cost;
+  }
+  op.wire_bytes += kSegmentHeaderBytes + *bytes;
+  bytes_sent_ += kSegmentHeaderBytes + *bytes;
+  return true;
+}
+
+bool Peer::Impl::NextSegment(PeerId to, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out) {
+  const auto rank = view_.RankOf(to);
+  if (!running() || !rank) return false;
+  auto& ops = table_.ops();
+  // Round robin, so that one large operation does not hold up the others.
+  auto it = ops.upper_bound(cursor_);
+  for (std::size_t i = 0; i < ops.size(); ++i, ++it) {
+    if (it == ops.end()) it = ops.begin();
+    if (!it->second.executor || !NextOf(it->second, to, *rank, payload_bytes_max, scratch, out)) continue;
+    cursor_ = it->first;
+    return true;
+  }
+  for (Serving& serving : serving_) {
+    if (serving.to != to) continue;
+    const auto ready = serving.executor->PopReady(*rank, payload_bytes_max);
+    if (!ready) continue;
+    collective::Executor::Encoded encoded = serving.executor->Encode(*ready, scratch);
+    encoded.header.kind = SegmentKind::kFetched;
+    encoded.header.epoch = view_.epoch;
+    encoded.header.op = serving.name;
+    EncodeSegmentHeader(encoded.header, out.header);
+    out.payload = encoded.payload;
+    out.keep = serving.keep;
+    bytes_sent_ += kSegmentHeaderBytes + out.payload.size();
+    return true;
+  }
+  return false;
+}
+
+std::vector<PeerId> Peer::Impl::PeersWithWork() const {
+  std::vector<PeerId> out;
+  if (!running()) return out;
+  std::uint64_t seen = 0;
+  static_assert(abi::kWorldSizeMax <= 64, "ranks are bits here");
+  const auto add = [&](const collective::Executor& executor) {
+    executor.ForEachReady([&](Rank rank) {
+      const std::uint64_t bit = std::uint64_t{1} << rank.value;
+      if ((seen & bit) == 0) out.push_back(view_.members[rank.value]);
+      seen |= bit;
+    });
+  };
+  for (const auto& [name, op] : table_.ops()) {
+    if (op.executor) add(*op.executor);
+  }
+  for (const Serving& serving : serving_) add(*serving.executor);
+  return out;
+}
+
+bool Peer::Impl::NeedsScratch() const {
+  return std::any_of(table_.ops().begin(), table_.ops().end(),
+                     [](const auto& e) { return e.second.submission.descriptor.codec != Codec::kNone; });
+}
+
+}  // namespace ringway::core

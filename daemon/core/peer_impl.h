@@ -1,0 +1,187 @@
+// The inside of core::Peer, shared by its three source files:
+//
+//   peer_membership.cc   views, freezing, reports, verdicts, links, leaving
+//   peer_operations.cc   submissions, completion, DONE and acknowledgements, fetching
+//   peer_data.cc         frames in and out
+//
+// View states:
+//
+//   outside --VIEW / ACTIVATE--> installed --trouble or ABORT(e >= epoch)--> frozen --VIEW(e > stop)--> installed
+//
+// While frozen (stop >= epoch) nothing completes, nothing is told, no DONE or acknowledgement counts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/core/held.h"
+#include "daemon/core/mesh.h"
+#include "daemon/core/op_table.h"
+#include "daemon/core/operation.h"
+#include "daemon/core/peer.h"
+#include "daemon/core/view.h"
+#include "proto/local_abi.h"
+
+namespace ringway::core {
+
+class Peer::Impl {
+ public:
+  Impl(PeerId self, std::string group) : self_(self), group_(std::move(group)), mesh_(self) {}
+
+  // ---- peer_membership.cc
+  void OnCandidates(const control::Candidates& candidates, TimePoint now);
+  void OnForget(const control::Forget& forget, TimePoint now);
+  void OnView(const control::ViewFor& message, TimePoint now);
+  void OnAbort(Epoch epoch, TimePoint now);
+  void OnEvicted(Code code, const std::string& text);
+  void OnMasterBack(TimePoint now);
+  Status Admit(const LinkId& link, std::uint32_t lanes) const;
+  void OnLinkUp(const LinkId& link, std::uint32_t lanes, TimePoint now);
+  void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);
+  void OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now);
+  void Leave(TimePoint deadline, TimePoint now);
+  void Abandon(TimePoint now);
+  void Tick(TimePoint now);
+  PeerStatus GetStatus() const;
+
+  // ---- peer_operations.cc
+  void OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);
+  Status Submit(Submission submission, TimePoint now);
+  void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready);
+  void Cancel(std::uint64_t token, TimePoint now);
+
+  // ---- peer_data.cc
+  Result<Inbound> OnHeader(const LinkId& lane, const SegmentHeader& header);
+  Status OnPayload(const LinkId& lane, std::span<const std::byte> payload);
+  bool IsLive(std::uint64_t attempt) const { return attempt == 0 || live_.contains(attempt); }
+  bool NextSegment(PeerId to, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
+  std::vector<PeerId> PeersWithWork() const;
+  bool NeedsScratch() const;
+
+  void Emit(Action action) { actions_.push_back(std::move(action)); }
+  std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
+
+ private:
+  // Bytes of small results kept for members that may lack them; beyond, small operations wait for DONE as large ones
+  // do.
+  static constexpr std::uint64_t kRetainedBytesMax = 16 << 20;
+  static constexpr std::size_t kEarlyMessagesMax = 4096;
+  static constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
+
+  bool installed() const { return view_.epoch.value != 0; }
+  bool frozen() const { return stop_ >= view_.epoch; }
+  bool running() const { return installed() && !frozen() && !ended_; }
+
+  // ---- membership
+  void Install(View view);
+  void InstallPrepared(Epoch epoch);
+  void TryActivate();
+  void ApplyVerdicts(const control::View& view);
+  void Freeze(Epoch epoch);
+  // Trouble seen here: freeze, tell the master and every member.
+  void Trouble(const std::string& reason);
+  void Accuse(PeerId other, const std::string& why);
+  void AccuseMissing();
+  void SendReport(const std::string& reason);
+  void ReportPair(PeerId other);
+  void SendHeartbeats();
+  void PumpDials();
+  void TryLeave();
+  void End(Code code, const std::string& text);
+  Epoch NewestPrepared() const;
+  std::string NameOf(PeerId peer) const;
+  void Broadcast(const control::PeerMessage& message);
+  void ToMasterNow(control::ToMaster message) { Emit(ToMaster{std::move(message)}); }
+  void AddNote(std::string event, std::string fields, bool warning = false) {
+    Emit(Note{std::move(event), std::move(fields), warning});
+  }
+
+  // ---- operations
+  // Starts what the new view lets start and replays what came too early for the old one.
+  void StartAll();
+  void Start(Operation& op);
+  void StartFetch(Operation& op);
+  void Launch(Operation& op, collective::Schedule schedule);
+  void FeedHeld(Operation& op);
+  void Stop(Operation& op);
+  void MarkReady(Operation& op, PeerId peer);
+  void OnComputed(Operation& op);
+  void Settle(Operation& op);
+  void Tell(Operation& op);
+  void Fail(Operation& op, Code code, const std::string& text);
+  void AdoptVerdict(Operation& op, const control::Verdict& verdict);
+  void SendReady(const Operation& op);
+  void SendDone(const OpName& name);
+  void OnReady(PeerId from, const OpName& name);
+  void OnFetch(PeerId from, const OpName& name);
+  // After anything that may have made operations ripe: tells, forgets, reports trouble, leaves.
+  void AfterProgress();
+  bool Accept(Operation& op, const SegmentHeader& header, PeerId from, std::span<const std::byte> payload);
+  bool IsSmall(const Operation& op) const;
+  control::OpReport ReportOf(const Operation& op) const;
+
+  // ---- data
+  struct PendingFrame {
+    enum class Use : std::uint8_t { kExecutor, kHold } use = Use::kExecutor;
+    SegmentHeader header;
+    std::uint64_t attempt = 0;
+    collective::Executor::Claim claim;
+    std::shared_ptr<std::vector<std::byte>> held;
+    PeerId from;
+  };
+  struct Serving {  // a fetch that this rank answers
+    OpName name;
+    PeerId to;
+    std::uint64_t attempt = 0;
+    std::unique_ptr<collective::Executor> executor;
+    Keep keep;
+  };
+  Result<Inbound> Hold(const LinkId& lane, const SegmentHeader& header);
+  bool CheckDescriptor(Operation& op, const SegmentHeader& header, PeerId from);
+  bool MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes) const;
+  bool NextOf(Operation& op, PeerId to, Rank rank, std::uint32_t bytes_max, std::span<std::byte> scratch,
+              Outbound& out);
+  void DropFrame(const LinkId& lane);
+
+  const PeerId self_;
+  const std::string group_;
+  Mesh mesh_;
+  View view_;   // epoch 0: outside
+  Epoch stop_;  // only grows
+  std::map<Epoch, control::View> prepared_;
+  Epoch activated_;  // newcomers: members switched to this prepared view
+  ChannelSeqs activated_seqs_;
+  std::set<PeerId> lost_;  // members this peer has lost
+  std::map<PeerId, std::string> lost_why_;
+  OpTable table_;
+  std::map<OpName, control::Verdict> ahead_;  // error verdicts of operations not submitted here yet
+  std::map<OpName, std::set<PeerId>> early_ready_;
+  std::vector<std::pair<PeerId, control::PeerMessage>> early_;  // messages of views above ours
+  HeldFrames held_;
+  std::map<LinkId, PendingFrame> pending_;
+  std::set<std::uint64_t> live_;  // attempts whose memory may be written
+  std::uint64_t next_attempt_ = 1;
+  std::vector<Serving> serving_;
+  OpName cursor_;  // round robin over operations
+  bool update_open_ = false;
+  control::OpReport last_update_;            // tells the master where a switched view's channels began
+  std::map<PeerId, std::uint64_t> unready_;  // bytes sent to a peer for operations that it is not ready for
+  bool trouble_pending_ = false;             // found on the data path, acted on after it
+  std::string trouble_reason_;
+  bool leaving_ = false;
+  bool leave_sent_ = false;
+  TimePoint leave_deadline_{};
+  bool ended_ = false;
+  TimePoint last_heartbeat_{};
+  TimePoint last_tick_{};
+  TimePoint now_{};  // of the newest event that carried the time
+  std::uint64_t done_ = 0, retried_ = 0, failed_ = 0, bytes_sent_ = 0, bytes_received_ = 0;
+  std::vector<Action> actions_;
+};
+
+}  // namespace ringway::core

@@ -1,0 +1,385 @@
+#include <algorithm>
+
+#include "daemon/core/peer_impl.h"
+#include "proto/check.h"
+
+namespace ringway::core {
+
+// ---------------------------------------------------------------------------------------------- candidates and links
+
+void Peer::Impl::OnCandidates(const control::Candidates& candidates, TimePoint now) {
+  now_ = now;
+  if (!installed()) view_.plan = PlanFrom(candidates.plan());
+  for (const control::PeerInfo& info : candidates.others()) mesh_.Want(PeerId(info.peer_id()), info.address());
+  PumpDials();
+}
+
+void Peer::Impl::OnForget(const control::Forget& forget, TimePoint) {
+  for (const std::uint64_t other : forget.others()) {
+    const PeerId peer(other);
+    if (view_.Contains(peer)) continue;  // a member goes by a view, not by rumour
+    if (mesh_.Knows(peer)) Emit(CloseLinks{peer});
+    mesh_.Forget(peer);
+  }
+}
+
+Status Peer::Impl::Admit(const LinkId& link, std::uint32_t lanes) const {
+  if (ended_) return {Code::kJoinRefused, "this peer has left its group"};
+  return mesh_.Admit(link.other, link.control, link.lane, lanes);
+}
+
+void Peer::Impl::OnLinkUp(const LinkId& link, std::uint32_t lanes, TimePoint now) {
+  now_ = now;
+  if (!link.control && mesh_.HasLane(link.other, link.lane)) {
+    // The other side dialled anew before the end of the old lane was seen here: what it carried is lost.
+    DropFrame(link);
+    mesh_.LanesDown(link.other, now);
+    if (running() && view_.Contains(link.other)) Trouble("lanes of " + NameOf(link.other) + " were replaced");
+  }
+  const bool standing =
+      link.control ? mesh_.ControlUp(link.other, now) : mesh_.LaneUp(link.other, link.lane, lanes, now);
+  if (standing) ReportPair(link.other);
+}
+
+void Peer::Impl::ReportPair(PeerId other) {
+  control::ToMaster message;
+  message.mutable_connected()->set_peer(self_.value);
+  message.mutable_connected()->set_other(other.value);
+  ToMasterNow(std::move(message));
+}
+
+void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) {
+  now_ = now;
+  if (!mesh_.Knows(link.other)) return;
+  if (link.control) {
+    mesh_.ControlDown(link.other, now);
+    Accuse(link.other, "control link: " + why);
+    return;
+  }
+  // The lanes of a pair go together; what was on the way is lost, so the view's operations start again.
+  DropFrame(link);
+  AddNote("lane_down", "other=" + NameOf(link.other) + " lane=" + std::to_string(link.lane.value) + " why=" + why,
+          true);
+  Emit(CloseLinks{.other = link.other, .lanes_only = true});
+  mesh_.LanesDown(link.other, now);
+  if (running() && view_.Contains(link.other)) Trouble("lane of " + NameOf(link.other) + ": " + why);
+}
+
+void Peer::Impl::OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now) {
+  now_ = now;
+  if (!mesh_.Knows(other)) return;
+  mesh_.DialFailed(other, control, now);
+  if (view_.Contains(other)) return;  // members are found lost by silence, not by one failed dial
+  control::ToMaster message;
+  message.mutable_dial_failed()->set_peer(self_.value);
+  message.mutable_dial_failed()->set_other(other.value);
+  message.mutable_dial_failed()->set_text(why);
+  ToMasterNow(std::move(message));
+}
+
+void Peer::Impl::PumpDials() {
+  if (ended_) return;
+  for (Mesh::DialIntent& dial : mesh_.TakeDials(now_)) {
+    Emit(Dial{dial.other, std::move(dial.address), dial.control});
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- freezing
+
+void Peer::Impl::Accuse(PeerId other, const std::string& why) {
+  if (ended_ || !installed() || !view_.Contains(other) || other == self_) return;
+  if (!lost_.insert(other).second) return;
+  lost_why_[other] = why;
+  AddNote("peer_lost", "epoch=" + ToString(view_.epoch) + " peer=" + NameOf(other) + " why=" + why, true);
+  if (frozen()) {
+    SendReport("lost " + NameOf(other));
+  } else {
+    Trouble("lost " + NameOf(other) + ": " + why);
+  }
+}
+
+void Peer::Impl::Trouble(const std::string& reason) {
+  if (!installed() || ended_) return;
+  const Epoch epoch = view_.epoch;
+  AddNote("abort", "epoch=" + ToString(epoch) + " reason=" + reason, true);
+  if (!frozen()) Freeze(epoch);
+  control::PeerMessage abort;
+  abort.mutable_abort()->set_epoch(epoch.value);
+  Broadcast(abort);
+  SendReport(reason);
+}
+
+void Peer::Impl::OnAbort(Epoch epoch, TimePoint now) {
+  now_ = now;
+  if (ended_ || epoch <= stop_) return;
+  Freeze(epoch);
+  SendReport("abort of " + ToString(epoch));
+}
+
+// stop only grows. Running attempts are dropped; outcomes that exist stay.
+void Peer::Impl::Freeze(Epoch epoch) {
+  stop_ = std::max(stop_, epoch);
+  if (!frozen()) return;
+  for (auto& [name, op] : table_.ops()) Stop(op);
+  for (const Serving& serving : serving_) live_.erase(serving.attempt);
+  serving_.clear();
+}
+
+void Peer::Impl::SendReport(const std::string& reason) {
+  control::ToMaster message;
+  control::Report& report = *message.mutable_report();
+  report.set_peer(self_.value);
+  report.set_stop(stop_.value);
+  report.set_epoch(view_.epoch.value);
+  for (const PeerId peer : lost_) report.add_lost(peer.value);
+  report.set_leaving(leave_sent_);
+  for (const auto& [name, op] : table_.ops()) *report.add_ops() = ReportOf(op);
+  const OpName update{ChannelId(last_update_.channel()), last_update_.seq()};
+  if (update.seq != 0 && table_.Find(update) == nullptr) *report.add_ops() = last_update_;
+  SeqsTo(table_.FinishedUptoAll(), *report.mutable_finished_upto());
+  report.set_reason(reason);
+  ToMasterNow(std::move(message));
+}
+
+void Peer::Impl::OnMasterBack(TimePoint) {
+  if (ended_) return;
+  for (const PeerId peer : mesh_.StandingPeers()) ReportPair(peer);
+  if (installed() && !frozen()) {
+    control::ToMaster message;
+    message.mutable_installed()->set_peer(self_.value);
+    message.mutable_installed()->set_epoch(view_.epoch.value);
+    ToMasterNow(std::move(message));
+  }
+  if (stop_.value != 0 && frozen()) SendReport("the master is back");
+}
+
+// ---------------------------------------------------------------------------------------------- views
+
+Epoch Peer::Impl::NewestPrepared() const { return prepared_.empty() ? Epoch() : prepared_.rbegin()->first; }
+
+void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
+  now_ = now;
+  if (ended_) return;
+  Result<View> view = ViewFrom(message.view(), self_);
+  if (!view.ok()) {
+    AddNote("view_refused", view.status().text(), true);
+    return;
+  }
+  const Epoch epoch = view.value().epoch;
+  if (epoch <= view_.epoch || epoch <= stop_) {  // promised not to
+    AddNote("view_refused", "epoch=" + ToString(epoch) + " stop=" + ToString(stop_), true);
+    return;
+  }
+  for (const control::PeerInfo& info : view.value().infos) mesh_.Want(PeerId(info.peer_id()), info.address());
+  if (message.prepared()) {
+    prepared_[epoch] = message.view();
+    TryActivate();
+    return;
+  }
+  const bool newcomer = !installed();
+  if (newcomer) table_.StartAt(SeqsFrom(message.view().next_seq()));
+  for (auto& [name, op] : table_.ops()) {
+    if (op.has_outcome()) continue;
+    op.fetching = false;  // without a verdict it is a retry, whatever an earlier verdict said
+    if (op.attempt == 0) continue;
+    ++op.retries;
+    ++retried_;
+  }
+  Freeze(view_.epoch);  // whatever still runs belongs to the old view
+  Install(std::move(view).value());
+  ApplyVerdicts(message.view());
+  AccuseMissing();
+  if (running()) StartAll();
+}
+
+// Who installs a view with a peer it has lost aborts that view too.
+void Peer::Impl::AccuseMissing() {
+  if (!lost_.empty()) Trouble("the view contains a lost peer");
+  for (const PeerId member : view_.members) {
+    if (member != self_ && !mesh_.HasControl(member)) Accuse(member, "no control link when the view began");
+  }
+}
+
+void Peer::Impl::Install(View view) {
+  const bool first = !installed();
+  for (const PeerId old : view_.members) {
+    if (view.Contains(old)) continue;
+    Emit(CloseLinks{old});
+    mesh_.Forget(old);
+    table_.ForgetPeer(old);
+  }
+  view_ = std::move(view);
+  std::erase_if(lost_, [&](PeerId peer) { return !view_.Contains(peer); });
+  std::erase_if(prepared_, [&](const auto& entry) { return entry.first <= view_.epoch; });
+  held_.DropBelow(view_.epoch);
+  early_ready_.clear();
+  for (const PeerId member : view_.members) mesh_.Heard(member, now_);
+  std::string names;
+  for (const PeerId member : view_.members) names += (names.empty() ? "" : ",") + NameOf(member);
+  AddNote("view_installed", "epoch=" + ToString(view_.epoch) + " world=" + std::to_string(view_.world_size()) +
+                                " rank=" + std::to_string(view_.RankOf(self_)->value) + " members=" + names);
+  if (first) Emit(Joined{view_.epoch, view_.RankOf(self_)->value, view_.world_size()});
+}
+
+void Peer::Impl::InstallPrepared(Epoch epoch) {
+  const auto found = prepared_.find(epoch);
+  if (found == prepared_.end() || epoch <= view_.epoch || epoch <= stop_) return;
+  Result<View> view = ViewFrom(found->second, self_);
+  RINGWAY_CHECK(view.ok());  // checked when it came
+  std::vector<PeerId> newcomers;
+  for (const PeerId member : view.value().members) {
+    if (!view_.Contains(member) && member != self_) newcomers.push_back(member);
+  }
+  const bool was_member = installed();
+  Install(std::move(view).value());
+  control::ToMaster message;
+  message.mutable_installed()->set_peer(self_.value);
+  message.mutable_installed()->set_epoch(epoch.value);
+  ToMasterNow(std::move(message));
+  if (!was_member) return;
+  control::PeerMessage activate;
+  activate.mutable_activate()->set_epoch(epoch.value);
+  SeqsTo(table_.NextSeqs(), *activate.mutable_activate()->mutable_next_seq());
+  for (const PeerId newcomer : newcomers) Emit(ToPeer{newcomer, activate});
+  AccuseMissing();
+}
+
+// A newcomer starts when it holds the prepared view and has heard from a member that it is in force.
+void Peer::Impl::TryActivate() {
+  if (installed() || activated_.value == 0 || !prepared_.contains(activated_)) return;
+  table_.StartAt(activated_seqs_);
+  InstallPrepared(activated_);
+  AccuseMissing();
+  if (running()) StartAll();
+}
+
+void Peer::Impl::ApplyVerdicts(const control::View& view) {
+  for (const control::Verdict& verdict : view.verdicts()) {
+    const OpName name{ChannelId(verdict.channel()), verdict.seq()};
+    if (Operation* op = table_.Find(name)) {
+      AdoptVerdict(*op, verdict);
+    } else if (table_.IsFinished(name)) {
+      SendDone(name);  // so that nobody waits for a rank that has forgotten it
+    } else if (verdict.code() != 0 && !table_.IsTooFarAhead(name)) {
+      ahead_[name] = verdict;
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- leaving, time
+
+void Peer::Impl::Leave(TimePoint deadline, TimePoint now) {
+  now_ = now;
+  if (ended_) return;
+  leave_deadline_ = leaving_ ? std::min(leave_deadline_, deadline) : deadline;
+  leaving_ = true;
+  TryLeave();
+}
+
+void Peer::Impl::Abandon(TimePoint now) { Leave(now, now); }
+
+void Peer::Impl::TryLeave() {
+  constexpr Duration kMasterAnswer = std::chrono::seconds(1);
+  if (!leaving_ || ended_) return;
+  if (leave_sent_) {  // the master's Evicted ends it; without a master nobody else will
+    if (now_ >= leave_deadline_ + kMasterAnswer) End(Code::kLeft, "left the group without the master's word");
+    return;
+  }
+  if (!installed()) {
+    control::ToMaster message;
+    message.mutable_withdraw()->set_peer(self_.value);
+    ToMasterNow(std::move(message));
+    End(Code::kLeft, "left before the group was formed");
+    return;
+  }
+  if (now_ < leave_deadline_ && (!table_.ops().empty() || frozen())) return;
+  leave_sent_ = true;
+  leave_deadline_ = now_;
+  Freeze(view_.epoch);
+  SendReport("leaving");
+}
+
+void Peer::Impl::OnEvicted(Code code, const std::string& text) {
+  if (ended_) return;
+  const bool asked = leave_sent_ && (code == Code::kLeft || code == Code::kEvicted);
+  End(asked ? Code::kLeft : code, text);
+}
+
+void Peer::Impl::End(Code code, const std::string& text) {
+  RINGWAY_CHECK(!ended_);
+  for (auto& [name, op] : table_.ops()) {
+    Stop(op);
+    if (op.told) continue;
+    op.outcome = {code, text, view_.epoch, {}, {}};
+    Tell(op);
+  }
+  ended_ = true;
+  AddNote("peer_ended", std::string("code=") + ringway::NameOf(code) + " text=" + text);
+  Emit(Ended{code, text});
+}
+
+void Peer::Impl::SendHeartbeats() {
+  last_heartbeat_ = now_;
+  control::PeerMessage message;
+  message.mutable_heartbeat()->set_epoch(running() ? view_.epoch.value : 0);
+  if (running()) SeqsTo(table_.CompleteUptoAll(), *message.mutable_heartbeat()->mutable_complete_upto());
+  for (const PeerId peer : mesh_.ControlPeers()) Emit(ToPeer{peer, message});
+}
+
+void Peer::Impl::Tick(TimePoint now) {
+  now_ = now;
+  if (ended_) return;
+  // A gap in the own loop: the input of that time has just been handled, so silence is not yet the others' fault.
+  if (now - last_tick_ > view_.plan.detect / 2) mesh_.HeardAll(now);
+  last_tick_ = now;
+  PumpDials();
+  if (now - last_heartbeat_ >= view_.plan.heartbeat) SendHeartbeats();
+  for (const PeerId silent : mesh_.SilentSince(now, view_.plan.detect)) {
+    if (view_.Contains(silent)) {
+      Accuse(silent, "silent for " + std::to_string(view_.plan.detect.count() / 1000) + " ms");
+    } else {
+      Emit(CloseLinks{silent});  // a candidate starts over
+      mesh_.ControlDown(silent, now);
+      mesh_.LanesDown(silent, now);
+    }
+  }
+  for (const PeerId member : view_.members) {
+    if (member != self_ && mesh_.LanesMissingFor(member, now, view_.plan.detect)) {
+      Accuse(member, "its lanes could not be opened again");
+    }
+  }
+  TryLeave();
+}
+
+std::string Peer::Impl::NameOf(PeerId peer) const {
+  const auto rank = view_.RankOf(peer);
+  if (!rank) return "peer " + ToString(peer);
+  const std::string& name = view_.infos[rank->value].name();
+  return name.empty() ? "peer " + ToString(peer) : name;
+}
+
+void Peer::Impl::Broadcast(const control::PeerMessage& message) {
+  for (const PeerId member : view_.members) {
+    if (member != self_ && mesh_.HasControl(member)) Emit(ToPeer{member, message});
+  }
+}
+
+PeerStatus Peer::Impl::GetStatus() const {
+  PeerStatus status;
+  status.group = group_;
+  status.self = self_;
+  status.epoch = view_.epoch;
+  status.frozen = installed() && frozen();
+  if (const auto rank = view_.RankOf(self_)) status.rank = rank->value;
+  status.members = view_.infos;
+  for (const Rank rank : view_.ring) status.ring.push_back(rank.value);
+  for (const auto& [name, op] : table_.ops()) status.ops_open += op.told ? 0 : 1;
+  status.ops_done = done_;
+  status.ops_retried = retried_;
+  status.ops_failed = failed_;
+  status.bytes_sent = bytes_sent_;
+  status.bytes_received = bytes_received_;
+  return status;
+}
+
+}  // namespace ringway::core

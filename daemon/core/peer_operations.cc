@@ -1,0 +1,392 @@
+#include <algorithm>
+#include <cstring>
+
+#include "daemon/core/peer_impl.h"
+#include "proto/check.h"
+
+namespace ringway::core {
+namespace {
+
+using collective::Executor;
+
+// Two allocations that live as long as either is used by a frame.
+struct OpMemory {
+  Keep regions;
+  std::shared_ptr<std::vector<std::byte>> own;
+};
+
+OpName NameIn(std::uint32_t channel, std::uint64_t seq) { return {ChannelId(channel), seq}; }
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- trainer
+
+Status Peer::Impl::Submit(Submission submission, TimePoint now) {
+  now_ = now;
+  if (leaving_ || ended_) return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
+  const bool update = submission.descriptor.kind == OpKind::kUpdateView;
+  if (update_open_) return {Code::kInvalidArgument, "UpdateView is running: wait for it before submitting more"};
+  const bool busy = std::any_of(table_.ops().begin(), table_.ops().end(), [](const auto& e) { return !e.second.told; });
+  if (update && busy)
+    return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
+  Operation& op = table_.Add(std::move(submission));
+  if (update) {
+    update_open_ = true;
+    op.next_seqs = table_.NextSeqs();
+  }
+  if (const auto ahead = ahead_.find(op.name); ahead != ahead_.end()) {
+    Fail(op, static_cast<Code>(ahead->second.code()), ahead->second.text());
+    ahead_.erase(ahead);
+  } else if (running()) {
+    Start(op);
+  }
+  AfterProgress();
+  return Status::Ok();
+}
+
+void Peer::Impl::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {
+  Operation* op = table_.FindToken(token);
+  if (op == nullptr || input_bytes_ready < op->submission.input_bytes_ready) return;
+  op->submission.input_bytes_ready = std::min(input_bytes_ready, op->bytes());
+  if (!op->executor || op->has_outcome() || op->fetching) return;
+  op->executor->InputReady(op->submission.input_bytes_ready);
+  if (op->executor->complete()) OnComputed(*op);
+  AfterProgress();
+}
+
+void Peer::Impl::Cancel(std::uint64_t token, TimePoint now) {
+  now_ = now;
+  Operation* op = table_.FindToken(token);
+  if (op == nullptr || op->has_outcome() || ended_) return;
+  op->cancel = true;
+  if (running()) {
+    Trouble("operation " + ToString(op->name) + " is cancelled");
+  } else if (installed()) {
+    SendReport("operation " + ToString(op->name) + " is cancelled");
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- attempts
+
+bool Peer::Impl::IsSmall(const Operation& op) const {
+  return !op.is_update() && op.bytes() <= view_.plan.small_bytes_max;
+}
+
+void Peer::Impl::StartAll() {
+  std::vector<OpName> names;
+  for (const auto& [name, op] : table_.ops()) names.push_back(name);
+  for (const OpName& name : names) {
+    if (!running()) return;
+    Operation* op = table_.Find(name);
+    if (op == nullptr) continue;
+    if (op->has_outcome()) {
+      Settle(*op);
+    } else {
+      Start(*op);
+    }
+  }
+  for (auto& [from, message] : std::exchange(early_, {})) OnPeerMessage(from, message, now_);
+  AfterProgress();
+}
+
+void Peer::Impl::Start(Operation& op) {
+  if (op.fetching) return StartFetch(op);
+  if (!op.is_update() && view_.world_size() < view_.min_world) {
+    Fail(op, Code::kWorldTooSmall,
+         "the group has " + std::to_string(view_.world_size()) + " peers and needs " + std::to_string(view_.min_world) +
+             ": wait for peers with UpdateView");
+    return;
+  }
+  if (const auto early = early_ready_.find(op.name); early != early_ready_.end()) {
+    op.ready.insert(early->second.begin(), early->second.end());
+    early_ready_.erase(early);
+  }
+  Launch(op, collective::RingSchedule(view_.ring, *view_.RankOf(self_)));
+  if (!IsSmall(op)) SendReady(op);
+  FeedHeld(op);
+  if (op.stage == Stage::kRunning && op.executor->complete()) OnComputed(op);
+}
+
+void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
+  if (IsSmall(op) && !op.own_output && table_.retained_bytes() + op.bytes() <= kRetainedBytesMax) {
+    op.own_output = std::make_shared<std::vector<std::byte>>(op.bytes());
+    table_.Retain(op.bytes());
+  }
+  op.stage = Stage::kRunning;
+  op.attempt = next_attempt_++;
+  live_.insert(op.attempt);
+  op.memory = std::make_shared<OpMemory>(OpMemory{op.submission.keep, op.own_output});
+  // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
+  const Stamp stamp{NewestPrepared(), table_.CompleteUpto(op.name.channel)};
+  op.executor = std::make_unique<Executor>(
+      std::move(schedule), collective::ExecutorOptions{
+                               .descriptor = op.submission.descriptor,
+                               .world_size = op.fetching ? kNotAlone : view_.world_size(),
+                               .segment_bytes_max = view_.plan.segment_bytes_max,
+                               .input = op.submission.input,
+                               .output = op.output(),
+                               .input_bytes_ready = op.fetching ? op.bytes() : op.submission.input_bytes_ready,
+                               .stamp = stamp,
+                           });
+}
+
+// Committed without this rank: the bytes come from the lowest holder.
+void Peer::Impl::StartFetch(Operation& op) {
+  if (op.bytes() == 0) {
+    op.stage = Stage::kRunning;
+    return OnComputed(op);
+  }
+  const auto holder = std::find_if(view_.members.begin(), view_.members.end(),
+                                   [&](PeerId peer) { return peer != self_ && op.holders.contains(peer); });
+  if (holder == view_.members.end())
+    return Trouble("operation " + ToString(op.name) + " is committed and nobody holds it");
+  Launch(op, collective::FetchSchedule(*view_.RankOf(*holder), *view_.RankOf(self_), *view_.RankOf(self_)));
+  AddNote("fetch", "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " from=" + NameOf(*holder));
+  control::PeerMessage message;
+  message.mutable_fetch()->set_epoch(view_.epoch.value);
+  message.mutable_fetch()->set_channel(op.name.channel.value);
+  message.mutable_fetch()->set_seq(op.name.seq);
+  Emit(ToPeer{*holder, std::move(message)});
+}
+
+void Peer::Impl::FeedHeld(Operation& op) {
+  for (const HeldFrame& frame : held_.Take(op.name, view_.epoch)) {
+    if (!op.executor || !Accept(op, frame.header, frame.from, *frame.payload)) return;
+  }
+}
+
+void Peer::Impl::Stop(Operation& op) {
+  live_.erase(op.attempt);
+  op.executor.reset();
+  for (const auto& [peer, bytes] : std::exchange(op.unready_bytes, {})) unready_[peer] -= bytes;
+  op.ready.clear();
+  if (op.has_outcome()) return;
+  op.stage = Stage::kQueued;
+  op.holders.clear();
+}
+
+void Peer::Impl::MarkReady(Operation& op, PeerId peer) {
+  op.ready.insert(peer);
+  if (const auto sent = op.unready_bytes.find(peer); sent != op.unready_bytes.end()) {
+    unready_[peer] -= sent->second;
+    op.unready_bytes.erase(sent);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- outcomes
+
+void Peer::Impl::OnComputed(Operation& op) {
+  RINGWAY_CHECK(op.stage == Stage::kRunning && running());
+  if (!op.fetching) {
+    const Stamp stamp = op.executor->stamp();
+    op.outcome = {Code::kOk, "", view_.epoch, view_.members, stamp.prepared};
+    for (const PeerId member : view_.members) {
+      table_.Acknowledge(member, op.name.channel, stamp.acknowledged);
+      MarkReady(op, member);  // its contribution is in
+    }
+  }
+  op.fetching = false;
+  op.stage = Stage::kComplete;
+  op.holders.insert(self_);
+  table_.MarkComplete(op.name);
+  if (!op.own_output) SendDone(op.name);
+  Settle(op);
+}
+
+// Large operations are told when every member holds them; small ones at once, because the copy here stays.
+void Peer::Impl::Settle(Operation& op) {
+  if (op.stage != Stage::kComplete || !running()) return;
+  if (op.outcome.code != Code::kOk || op.own_output || table_.AllHold(op, view_)) Tell(op);
+}
+
+void Peer::Impl::Tell(Operation& op) {
+  RINGWAY_CHECK(!op.told);
+  op.stage = Stage::kReported;
+  op.told = true;
+  const bool ok = op.outcome.code == Code::kOk;
+  ++(ok ? done_ : failed_);
+  if (ok && op.own_output && !op.own_output->empty()) {
+    std::memcpy(op.submission.result, op.own_output->data(), op.own_output->size());
+  }
+  Complete complete;
+  if (op.is_update()) {
+    update_open_ = false;
+    if (ok && op.outcome.prepared > view_.epoch && prepared_.contains(op.outcome.prepared)) {
+      last_update_ = ReportOf(op);
+      InstallPrepared(op.outcome.prepared);
+    }
+    complete.epoch = view_.epoch;
+    complete.contributors = view_.members;
+  } else {
+    complete.epoch = op.outcome.epoch;
+    complete.contributors = op.outcome.contributors;
+  }
+  complete.token = op.submission.token;
+  complete.code = op.outcome.code;
+  complete.text = op.outcome.text;
+  complete.op = op.name;
+  const auto place = std::find(complete.contributors.begin(), complete.contributors.end(), self_);
+  complete.rank = static_cast<std::uint32_t>(place - complete.contributors.begin());
+  complete.wire_bytes = op.wire_bytes;
+  complete.retries = op.retries;
+  complete.update_waits = ok && op.outcome.prepared > view_.epoch;
+  Emit(std::move(complete));
+}
+
+void Peer::Impl::Fail(Operation& op, Code code, const std::string& text) {
+  Stop(op);
+  op.fetching = false;
+  op.outcome = {code, text, view_.epoch, {}, {}};
+  op.stage = Stage::kComplete;
+  op.holders.insert(self_);
+  table_.MarkComplete(op.name);
+  AddNote("operation_failed",
+          "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " code=" + ringway::NameOf(code) +
+              " text=" + text,
+          true);
+  Tell(op);
+}
+
+void Peer::Impl::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
+  const auto code = static_cast<Code>(verdict.code());
+  if (op.has_outcome()) {
+    for (const std::uint64_t holder : verdict.holders()) op.holders.insert(PeerId(holder));
+    const bool same =
+        op.outcome.code == code && (code != Code::kOk || op.outcome.epoch == Epoch(verdict.result_epoch()));
+    if (!same) AddNote("contradiction", "op=" + ToString(op.name) + " verdict differs from the outcome here", true);
+    RINGWAY_CHECK(same || op.told == false || code == Code::kInternal);
+    return;  // StartAll settles it
+  }
+  if (code != Code::kOk) return Fail(op, code, verdict.text());
+  op.fetching = true;
+  op.outcome = {Code::kOk, "", Epoch(verdict.result_epoch()), {}, Epoch(verdict.prepared_epoch())};
+  for (const std::uint64_t peer : verdict.contributors()) op.outcome.contributors.emplace_back(peer);
+  for (const std::uint64_t peer : verdict.holders()) op.holders.insert(PeerId(peer));
+}
+
+control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
+  control::OpReport report;
+  report.set_channel(op.name.channel.value);
+  report.set_seq(op.name.seq);
+  report.set_update_view(op.is_update());
+  if (op.is_update()) SeqsTo(op.next_seqs, *report.mutable_next_seq());
+  report.set_stage(op.stage == Stage::kReported   ? control::OP_STAGE_REPORTED
+                   : op.stage == Stage::kComplete ? control::OP_STAGE_COMPLETE
+                                                  : control::OP_STAGE_RUNNING);
+  if (!op.has_outcome()) {
+    report.set_cancel(op.cancel);
+    report.set_mismatch(op.mismatch);
+    return report;
+  }
+  report.set_code(static_cast<std::uint32_t>(op.outcome.code));
+  report.set_text(op.outcome.text);
+  report.set_result_epoch(op.outcome.epoch.value);
+  for (const PeerId peer : op.outcome.contributors) report.add_contributors(peer.value);
+  report.set_prepared_epoch(op.outcome.prepared.value);
+  return report;
+}
+
+// ---------------------------------------------------------------------------------------------- peers
+
+void Peer::Impl::SendReady(const Operation& op) {
+  std::set<PeerId> senders;
+  for (const collective::Arrival& arrival : op.executor->arrivals()) senders.insert(view_.members[arrival.from.value]);
+  control::PeerMessage message;
+  message.mutable_ready()->set_epoch(view_.epoch.value);
+  message.mutable_ready()->set_channel(op.name.channel.value);
+  message.mutable_ready()->set_seq(op.name.seq);
+  for (const PeerId sender : senders) Emit(ToPeer{sender, message});
+}
+
+void Peer::Impl::SendDone(const OpName& name) {
+  control::PeerMessage message;
+  message.mutable_done()->set_epoch(view_.epoch.value);
+  message.mutable_done()->set_channel(name.channel.value);
+  message.mutable_done()->set_seq(name.seq);
+  Broadcast(message);
+}
+
+void Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
+  now_ = now;
+  mesh_.Heard(from, now);
+  if (ended_) return;
+  if (message.has_abort()) {
+    if (view_.Contains(from) || !installed()) OnAbort(Epoch(message.abort().epoch()), now);
+    return;
+  }
+  if (message.has_activate()) {
+    activated_ = std::max(activated_, Epoch(message.activate().epoch()));
+    activated_seqs_ = SeqsFrom(message.activate().next_seq());
+    return TryActivate();
+  }
+  const Epoch epoch(message.has_ready()   ? message.ready().epoch()
+                    : message.has_done()  ? message.done().epoch()
+                    : message.has_fetch() ? message.fetch().epoch()
+                                          : message.heartbeat().epoch());
+  if (epoch > view_.epoch && epoch > stop_) {
+    if (early_.size() < kEarlyMessagesMax && !message.has_heartbeat()) early_.emplace_back(from, message);
+    return;
+  }
+  if (epoch != view_.epoch || !running() || !view_.Contains(from)) return;
+  if (message.has_ready()) {
+    OnReady(from, NameIn(message.ready().channel(), message.ready().seq()));
+  } else if (message.has_done()) {
+    Operation* op = table_.Find(NameIn(message.done().channel(), message.done().seq()));
+    if (op == nullptr) return;
+    op->holders.insert(from);
+    Settle(*op);
+  } else if (message.has_heartbeat()) {
+    for (const auto& [channel, seq] : SeqsFrom(message.heartbeat().complete_upto())) {
+      table_.Acknowledge(from, channel, seq);
+    }
+    for (auto& [name, op] : table_.ops()) {
+      Settle(op);
+      if (!running()) break;
+    }
+  } else if (message.has_fetch()) {
+    OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
+  }
+  AfterProgress();
+}
+
+void Peer::Impl::OnReady(PeerId from, const OpName& name) {
+  if (Operation* op = table_.Find(name)) {
+    MarkReady(*op, from);
+  } else if (!table_.IsFinished(name) && !table_.IsTooFarAhead(name)) {
+    early_ready_[name].insert(from);
+  }
+}
+
+void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
+  Operation* op = table_.Find(name);
+  const bool holds = op != nullptr && op->has_outcome() && op->outcome.code == Code::kOk &&
+                     (op->own_output || !op->told);  // a told result region is the trainer's again
+  if (!holds) {
+    AddNote("fetch_refused", "op=" + ToString(name) + " from=" + NameOf(from), true);
+    return;
+  }
+  const auto same = [&](const Serving& serving) { return serving.name == name && serving.to == from; };
+  if (std::any_of(serving_.begin(), serving_.end(), same)) return;
+  Serving serving{.name = name, .to = from, .attempt = next_attempt_++, .executor = nullptr, .keep = op->memory};
+  serving.executor = std::make_unique<Executor>(
+      collective::FetchSchedule(*view_.RankOf(self_), *view_.RankOf(from), *view_.RankOf(self_)),
+      collective::ExecutorOptions{.descriptor = op->submission.descriptor,
+                                  .world_size = kNotAlone,
+                                  .segment_bytes_max = view_.plan.segment_bytes_max,
+                                  .input = op->output(),
+                                  .output = op->output(),
+                                  .input_bytes_ready = op->bytes(),
+                                  .stamp = {}});
+  serving_.push_back(std::move(serving));
+}
+
+void Peer::Impl::AfterProgress() {
+  if (trouble_pending_) {
+    trouble_pending_ = false;
+    if (running()) Trouble(trouble_reason_);
+  }
+  if (running()) table_.Collect(view_);
+  if (leaving_) TryLeave();
+}
+
+}  // namespace ringway::core

@@ -1,0 +1,71 @@
+#include "daemon/core/view.h"
+
+#include <algorithm>
+
+#include "proto/local_abi.h"
+#include "proto/segment_header.h"
+
+namespace ringway::core {
+
+Plan PlanFrom(const control::Plan& plan) {
+  constexpr std::uint64_t kSegmentBytesMin = 4096;  // holds a block of every dtype
+  Plan out;
+  if (plan.segment_bytes_max() != 0) {
+    out.segment_bytes_max = std::clamp<std::uint64_t>(plan.segment_bytes_max(), kSegmentBytesMin, kPayloadBytesMax);
+  }
+  if (plan.small_bytes_max() != 0) out.small_bytes_max = std::min<std::uint64_t>(plan.small_bytes_max(), 1 << 20);
+  if (plan.eager_bytes_max() != 0) out.eager_bytes_max = std::min<std::uint64_t>(plan.eager_bytes_max(), 16 << 20);
+  if (plan.heartbeat_ms() != 0) out.heartbeat = std::chrono::milliseconds(plan.heartbeat_ms());
+  if (plan.detect_ms() != 0) out.detect = std::chrono::milliseconds(plan.detect_ms());
+  return out;
+}
+
+std::optional<Rank> View::RankOf(PeerId peer) const {
+  const auto found = ranks.find(peer);
+  if (found == ranks.end()) return std::nullopt;
+  return found->second;
+}
+
+Result<View> ViewFrom(const control::View& view, PeerId self) {
+  View out;
+  out.epoch = Epoch(view.epoch());
+  out.min_world = view.min_world();
+  out.plan = PlanFrom(view.plan());
+  const auto world = static_cast<std::uint32_t>(view.members_size());
+  if (world == 0 || world > abi::kWorldSizeMax || view.ring_size() != view.members_size()) {
+    return Status(Code::kProtocol, "view has no members, too many, or a ring of another size");
+  }
+  for (const control::PeerInfo& info : view.members()) {
+    const PeerId peer(info.peer_id());
+    const Rank rank(static_cast<std::uint32_t>(out.members.size()));
+    if (!out.ranks.emplace(peer, rank).second) return Status(Code::kProtocol, "view names a member twice");
+    out.members.push_back(peer);
+    out.infos.push_back(info);
+  }
+  std::vector<bool> seen(world, false);
+  for (const std::uint32_t rank : view.ring()) {
+    if (rank >= world || seen[rank]) return Status(Code::kProtocol, "view's ring is no permutation of its ranks");
+    seen[rank] = true;
+    out.ring.emplace_back(rank);
+  }
+  if (!out.Contains(self)) return Status(Code::kProtocol, "view does not contain its addressee");
+  return out;
+}
+
+ChannelSeqs SeqsFrom(const google::protobuf::RepeatedPtrField<control::ChannelSeq>& seqs) {
+  ChannelSeqs out;
+  for (const control::ChannelSeq& seq : seqs) {
+    if (seq.channel() < abi::kChannelCountMax) out[ChannelId(seq.channel())] = seq.seq();
+  }
+  return out;
+}
+
+void SeqsTo(const ChannelSeqs& seqs, google::protobuf::RepeatedPtrField<control::ChannelSeq>& out) {
+  for (const auto& [channel, seq] : seqs) {
+    control::ChannelSeq* entry = out.Add();
+    entry->set_channel(channel.value);
+    entry->set_seq(seq);
+  }
+}
+
+}  // namespace ringway::core

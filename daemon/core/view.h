@@ -1,0 +1,50 @@
+// A view as its members use it: who is in, at which rank, in which ring, under which plan.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+#include "proto/result.h"
+
+namespace ringway::core {
+
+struct Plan {
+  std::uint64_t segment_bytes_max = 256 * 1024;
+  std::uint64_t small_bytes_max = 64 * 1024;
+  std::uint64_t eager_bytes_max = 4 << 20;
+  Duration heartbeat = std::chrono::milliseconds(500);
+  Duration detect = std::chrono::milliseconds(3000);
+};
+
+// Values outside what this daemon can carry out are brought into range: the same on every rank.
+Plan PlanFrom(const control::Plan& plan);
+
+struct View {
+  Epoch epoch;
+  std::vector<PeerId> members;           // rank order
+  std::vector<control::PeerInfo> infos;  // rank order
+  std::map<PeerId, Rank> ranks;
+  std::vector<Rank> ring;
+  std::uint32_t min_world = 1;
+  Plan plan;
+
+  std::uint32_t world_size() const { return static_cast<std::uint32_t>(members.size()); }
+  bool Contains(PeerId peer) const { return ranks.contains(peer); }
+  std::optional<Rank> RankOf(PeerId peer) const;
+};
+
+// kProtocol if members repeat, the ring is no permutation, `self` is missing or the world is empty or too large.
+Result<View> ViewFrom(const control::View& view, PeerId self);
+
+// Next sequence number by channel.
+using ChannelSeqs = std::map<ChannelId, std::uint64_t>;
+ChannelSeqs SeqsFrom(const google::protobuf::RepeatedPtrField<control::ChannelSeq>& seqs);
+void SeqsTo(const ChannelSeqs& seqs, google::protobuf::RepeatedPtrField<control::ChannelSeq>& out);
+
+}  // namespace ringway::core

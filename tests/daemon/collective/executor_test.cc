@@ -1,0 +1,225 @@
+#include "daemon/collective/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "tests/daemon/collective/ring_world.h"
+
+namespace ringway::collective {
+namespace {
+
+constexpr std::uint64_t kSegment = 4096;
+
+Descriptor Sum(DType dtype, std::uint64_t count, Codec codec = Codec::kNone) {
+  return {OpKind::kAllReduce, dtype, ReduceOp::kSum, codec, ScheduleKind::kRing, count};
+}
+
+template <typename T>
+std::vector<std::vector<std::byte>> Inputs(std::uint32_t world, std::uint64_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::vector<std::byte>> inputs;
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    std::vector<T> values(count);
+    for (T& value : values) value = static_cast<T>(static_cast<int>(random() % 2001) - 1000) / static_cast<T>(8);
+    inputs.push_back(Bytes(values));
+  }
+  return inputs;
+}
+
+void ExpectAllEqual(const RingWorld& world) {
+  for (std::uint32_t rank = 1; rank < world.world(); ++rank) ASSERT_EQ(world.output(rank), world.output(0));
+}
+
+// The worked example with its four numbers in four chunks (a chunk is at least one grid block).
+TEST(Executor, WorkedExampleGivesTheSumOnEveryRank) {
+  const std::vector<std::vector<int>> rows = {{15, 12, 9, 6}, {2, 8, 6, 4}, {1, 3, 4, 2}, {12, 6, 3, 15}};
+  std::vector<std::vector<std::byte>> inputs;
+  for (const auto& row : rows) {
+    std::vector<float> values;
+    for (const int value : row) values.insert(values.end(), kGridElements, static_cast<float>(value));
+    inputs.push_back(Bytes(values));
+  }
+  RingWorld world(Sum(DType::kF32, 4 * kGridElements), inputs, kSegment);
+  world.Run(1);
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    const auto values = Values<float>(world.output(rank));
+    for (std::uint32_t chunk = 0; chunk < 4; ++chunk) {
+      const float expected[] = {30, 29, 22, 27};
+      EXPECT_EQ(values[chunk * kGridElements], expected[chunk]);
+      EXPECT_EQ(values[(chunk + 1) * kGridElements - 1], expected[chunk]);
+    }
+  }
+}
+
+TEST(Executor, SecondWorkedExample) {
+  std::vector<std::vector<std::byte>> inputs;
+  for (int rank = 0; rank < 4; ++rank)
+    inputs.push_back(Bytes(std::vector<std::int32_t>{rank, rank + 1, rank + 2, rank + 3}));
+  RingWorld world(Sum(DType::kI32, 4), inputs, kSegment);
+  world.Run(2);
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(Values<std::int32_t>(world.output(rank)), (std::vector<std::int32_t>{6, 10, 14, 18}));
+  }
+}
+
+TEST(Executor, WorldsTo64WithAwkwardCountsAndAnyArrivalOrderGiveTheExactSum) {
+  for (std::uint32_t world_size = 1; world_size <= 64; ++world_size) {
+    for (const std::uint64_t count : {0ull, 1ull, 257ull, 5003ull}) {
+      auto inputs = Inputs<double>(world_size, count, world_size);
+      std::vector<double> expected(count, 0.0);
+      for (const auto& input : inputs) {
+        const auto values = Values<double>(input);
+        for (std::uint64_t i = 0; i < count; ++i) expected[i] += values[i];  // exact: eighths of small integers
+      }
+      RingWorld world(Sum(DType::kF64, count), inputs, kSegment);
+      world.Run(world_size * 1000 + count);
+      for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+        ASSERT_TRUE(world.executor(rank).complete()) << "world " << world_size << " count " << count;
+        ASSERT_EQ(Values<double>(world.output(rank)), expected);
+        ASSERT_EQ(world.input(rank), inputs[rank]);
+      }
+    }
+  }
+}
+
+TEST(Executor, StampIsTheMinimumOfAllContributorsOnEveryRank) {
+  for (const std::uint64_t count : {0ull, 3000ull}) {
+    RingWorld world(Sum(DType::kF64, count), Inputs<double>(5, count, 3), kSegment);
+    world.Run(4);
+    for (std::uint32_t rank = 0; rank < 5; ++rank) {
+      EXPECT_EQ(world.executor(rank).stamp().prepared, Epoch(10));
+      EXPECT_EQ(world.executor(rank).stamp().acknowledged, 96u);
+    }
+  }
+}
+
+class LossyCodec : public testing::TestWithParam<Codec> {};
+
+TEST_P(LossyCodec, AllRanksEndWithTheSameBytesNearTheSum) {
+  for (const std::uint32_t world_size : {2u, 3u, 8u, 17u}) {
+    const std::uint64_t count = 7001;
+    auto inputs = Inputs<float>(world_size, count, 5);
+    RingWorld world(Sum(DType::kF32, count, GetParam()), inputs, kSegment);
+    world.Run(6);
+    ExpectAllEqual(world);
+    std::vector<double> expected(count, 0.0);
+    for (const auto& input : inputs) {
+      const auto values = Values<float>(input);
+      for (std::uint64_t i = 0; i < count; ++i) expected[i] += values[i];
+    }
+    const auto got = Values<float>(world.output(0));
+    const double bound = 125.0 * world_size * world_size / 64;  // world_size roundings of values up to 125 * world_size
+    for (std::uint64_t i = 0; i < count; ++i) ASSERT_NEAR(got[i], expected[i], bound);
+    // The result is its own code: nobody keeps a precision that the others do not have.
+    std::vector<float> again = got;
+    kernels::Requantize(GetParam(), DType::kF32, again.data(), count);
+    ASSERT_EQ(Bytes(again), world.output(0));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, LossyCodec, testing::Values(Codec::kBf16, Codec::kInt8));
+
+TEST(Executor, AvgDividesByTheContributors) {
+  Descriptor descriptor = Sum(DType::kF32, 300);
+  descriptor.op = ReduceOp::kAvg;
+  std::vector<std::vector<std::byte>> inputs;
+  for (int rank = 0; rank < 4; ++rank) inputs.push_back(Bytes(std::vector<float>(300, static_cast<float>(rank))));
+  RingWorld world(descriptor, inputs, kSegment);
+  world.Run(7);
+  for (const float value : Values<float>(world.output(3))) ASSERT_EQ(value, 1.5f);
+}
+
+TEST(Executor, StagedInputsMayCompleteInAnyOrderBesideTheArrivals) {
+  const std::uint64_t count = 20000;
+  auto inputs = Inputs<double>(3, count, 8);
+  RingWorld whole(Sum(DType::kF64, count), inputs, kSegment);
+  whole.Run(9);
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    RingWorld staged(Sum(DType::kF64, count), inputs, kSegment, /*staged=*/true);
+    std::mt19937_64 random(seed);
+    std::vector<std::uint64_t> ready(3, 0);
+    const std::uint64_t bytes = count * 8;
+    while (std::any_of(ready.begin(), ready.end(), [&](std::uint64_t r) { return r < bytes; })) {
+      const auto rank = static_cast<std::uint32_t>(random() % 3);
+      ready[rank] = std::min(bytes, ready[rank] + random() % 40000);
+      staged.executor(rank).InputReady(ready[rank]);
+      staged.Send();
+      if (staged.wire().empty()) continue;
+      const auto frame = staged.wire().back();
+      staged.wire().pop_back();
+      staged.Deliver(frame);
+    }
+    staged.Run(seed);
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      ASSERT_TRUE(staged.executor(rank).complete());
+      ASSERT_EQ(staged.output(rank), whole.output(rank));
+    }
+  }
+}
+
+TEST(Executor, HostilePositionsAreRefusedAndChangeNothing) {
+  RingWorld world(Sum(DType::kF64, 5000), Inputs<double>(3, 5000, 10), kSegment);
+  world.Send();
+  const auto frame = world.wire().front();
+  Executor& executor = world.executor(frame.to.value);
+  auto expect_refused = [&](SegmentHeader header, Rank from) {
+    const auto claim = executor.Take(header, from);
+    ASSERT_FALSE(claim.ok());
+    EXPECT_EQ(claim.status().code(), Code::kProtocol);
+  };
+  SegmentHeader header = frame.header;
+  header.segment = 1 << 20;
+  expect_refused(header, frame.from);
+  header = frame.header;
+  header.step = 60000;
+  expect_refused(header, frame.from);
+  header = frame.header;
+  header.payload_bytes -= 8;
+  expect_refused(header, frame.from);
+  expect_refused(frame.header, frame.to);
+  EXPECT_TRUE(executor.Take(frame.header, frame.from).ok());
+}
+
+TEST(Executor, ReleasedPositionIsTakenAgainAndClaimedOneIsNot) {
+  RingWorld world(Sum(DType::kF64, 5000), Inputs<double>(2, 5000, 11), kSegment);
+  world.Send();
+  const auto frame = world.wire().front();
+  Executor& executor = world.executor(frame.to.value);
+  const auto first = executor.Take(frame.header, frame.from);
+  EXPECT_TRUE(executor.Take(frame.header, frame.from).value().duplicate);
+  executor.Release(first.value());
+  EXPECT_FALSE(executor.Take(frame.header, frame.from).value().duplicate);
+}
+
+TEST(Executor, HolderServesAFetchOfItsWholeResult) {
+  std::vector<float> result(3001);
+  std::iota(result.begin(), result.end(), 1.0f);
+  std::vector<float> lacking(result.size(), 0.0f);
+  auto* source = reinterpret_cast<std::byte*>(result.data());
+  const Descriptor descriptor = Sum(DType::kF32, result.size());
+  ExecutorOptions options{.descriptor = descriptor,
+                          .world_size = 2,
+                          .segment_bytes_max = kSegment,
+                          .input = source,
+                          .output = source,
+                          .input_bytes_ready = result.size() * 4,
+                          .stamp = {}};
+  Executor holder(FetchSchedule(Rank(1), Rank(0), Rank(1)), options);
+  options.output = reinterpret_cast<std::byte*>(lacking.data());
+  Executor fetcher(FetchSchedule(Rank(1), Rank(0), Rank(0)), options);
+  while (auto ready = holder.PopReady(Rank(0), kPayloadBytesMax)) {
+    const auto encoded = holder.Encode(*ready, {});
+    const auto claim = fetcher.Take(encoded.header, Rank(1));
+    ASSERT_TRUE(claim.ok());
+    std::memcpy(claim.value().direct, encoded.payload.data(), encoded.payload.size());
+    fetcher.Accept(claim.value(), encoded.header, encoded.payload);
+  }
+  EXPECT_TRUE(fetcher.complete());
+  EXPECT_EQ(lacking, result);
+}
+
+}  // namespace
+}  // namespace ringway::collective

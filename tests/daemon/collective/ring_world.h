@@ -1,0 +1,106 @@
+// All ranks of one operation in one process: real schedules and executors, frames handed over in an order drawn from a
+// seed.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "daemon/collective/executor.h"
+#include "daemon/kernels/codec.h"
+
+namespace ringway::collective {
+
+class RingWorld {
+ public:
+  // `inputs[rank]` holds descriptor.count elements, as bytes.
+  RingWorld(const Descriptor& descriptor, std::vector<std::vector<std::byte>> inputs, std::uint64_t segment_bytes_max,
+            bool staged = false)
+      : world_(static_cast<std::uint32_t>(inputs.size())), inputs_(std::move(inputs)) {
+    std::vector<Rank> ring;
+    for (std::uint32_t rank = 0; rank < world_; ++rank) ring.emplace_back(rank);
+    for (std::uint32_t rank = 0; rank < world_; ++rank) {
+      outputs_.emplace_back(inputs_[rank].size());
+      executors_.push_back(std::make_unique<Executor>(
+          RingSchedule(ring, Rank(rank)), ExecutorOptions{.descriptor = descriptor,
+                                                          .world_size = world_,
+                                                          .segment_bytes_max = segment_bytes_max,
+                                                          .input = inputs_[rank].data(),
+                                                          .output = outputs_[rank].data(),
+                                                          .input_bytes_ready = staged ? 0 : inputs_[rank].size(),
+                                                          .stamp = {Epoch(10 + rank), 100 - rank}}));
+    }
+  }
+
+  struct Frame {
+    Rank from;
+    Rank to;
+    SegmentHeader header;
+    std::vector<std::byte> payload;
+  };
+
+  // Moves everything that is ready onto the wire.
+  void Send() {
+    for (std::uint32_t rank = 0; rank < world_; ++rank) {
+      const Rank to((rank + 1) % world_);
+      while (auto ready = executors_[rank]->PopReady(to, kPayloadBytesMax)) {
+        std::vector<std::byte> scratch(kPayloadBytesMax);
+        const Executor::Encoded encoded = executors_[rank]->Encode(*ready, scratch);
+        wire_.push_back({Rank(rank), to, encoded.header, {encoded.payload.begin(), encoded.payload.end()}});
+      }
+    }
+  }
+
+  void Deliver(const Frame& frame) {
+    Executor& executor = *executors_[frame.to.value];
+    auto claim = executor.Take(frame.header, frame.from);
+    RINGWAY_CHECK(claim.ok());
+    if (claim.value().duplicate) return;
+    if (claim.value().direct != nullptr) {
+      std::memcpy(claim.value().direct, frame.payload.data(), frame.payload.size());
+    }
+    executor.Accept(claim.value(), frame.header, frame.payload);
+  }
+
+  // Until nothing moves. Frames overtake each other as `seed` says; some are delivered twice.
+  void Run(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (Send(); !wire_.empty(); Send()) {
+      std::swap(wire_[random() % wire_.size()], wire_.back());
+      const Frame frame = std::move(wire_.back());
+      wire_.pop_back();
+      Deliver(frame);
+      if (random() % 4 == 0) Deliver(frame);
+    }
+  }
+
+  std::uint32_t world() const { return world_; }
+  Executor& executor(std::uint32_t rank) { return *executors_[rank]; }
+  const std::vector<std::byte>& output(std::uint32_t rank) const { return outputs_[rank]; }
+  const std::vector<std::byte>& input(std::uint32_t rank) const { return inputs_[rank]; }
+  std::vector<Frame>& wire() { return wire_; }
+
+ private:
+  std::uint32_t world_;
+  std::vector<std::vector<std::byte>> inputs_;
+  std::vector<std::vector<std::byte>> outputs_;
+  std::vector<std::unique_ptr<Executor>> executors_;
+  std::vector<Frame> wire_;
+};
+
+template <typename T>
+std::vector<std::byte> Bytes(const std::vector<T>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+template <typename T>
+std::vector<T> Values(const std::vector<std::byte>& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+}  // namespace ringway::collective

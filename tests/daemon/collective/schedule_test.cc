@@ -1,0 +1,85 @@
+#include "daemon/collective/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ringway::collective {
+namespace {
+
+std::vector<Rank> Ring(std::initializer_list<std::uint32_t> ranks) {
+  std::vector<Rank> ring;
+  for (const std::uint32_t rank : ranks) ring.emplace_back(rank);
+  return ring;
+}
+
+std::vector<Rank> Identity(std::uint32_t world) {
+  std::vector<Rank> ring;
+  for (std::uint32_t rank = 0; rank < world; ++rank) ring.emplace_back(rank);
+  return ring;
+}
+
+// The steps of four ranks with one element a chunk, cell by cell.
+TEST(RingSchedule, FollowsTheWorkedExampleStepByStep) {
+  std::vector<std::vector<int>> grid = {{15, 12, 9, 6}, {2, 8, 6, 4}, {1, 3, 4, 2}, {12, 6, 3, 15}};
+  const std::vector<std::vector<std::pair<std::uint32_t, int>>> changed = {
+      {{3, 21}, {0, 17}, {1, 11}, {2, 7}}, {{2, 16}, {3, 25}, {0, 18}, {1, 17}}, {{1, 29}, {2, 22}, {3, 27}, {0, 30}}};
+  const auto ring = Identity(4);
+  for (std::uint32_t step = 0; step < 6; ++step) {
+    const auto before = grid;
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      const Arrival arrival = RingSchedule(ring, Rank(rank)).arrivals[step];
+      const Departure departure = RingSchedule(ring, arrival.from).departures[step];
+      ASSERT_EQ(departure.chunk, arrival.chunk);
+      ASSERT_EQ(departure.to, Rank(rank));
+      const int received = before[arrival.from.value][arrival.chunk];
+      grid[rank][arrival.chunk] = arrival.reduce ? before[rank][arrival.chunk] + received : received;
+      if (step < 3) {
+        EXPECT_EQ(arrival.chunk, changed[step][rank].first) << "step " << step << " rank " << rank;
+        EXPECT_EQ(grid[rank][arrival.chunk], changed[step][rank].second) << "step " << step << " rank " << rank;
+      }
+    }
+  }
+  for (const auto& row : grid) EXPECT_EQ(row, (std::vector<int>{30, 29, 22, 27}));
+}
+
+TEST(RingSchedule, EveryContributionArrivesExactlyOnceForWorldsTo64) {
+  for (std::uint32_t world = 2; world <= 64; ++world) {
+    const auto ring = Identity(world);
+    std::vector<Schedule> schedules;
+    for (std::uint32_t rank = 0; rank < world; ++rank) schedules.push_back(RingSchedule(ring, Rank(rank)));
+    // held[rank][chunk]: whose inputs the rank's cell holds, a bit each
+    std::vector<std::vector<std::uint64_t>> held(world);
+    for (std::uint32_t rank = 0; rank < world; ++rank) held[rank].assign(world, std::uint64_t{1} << rank);
+    const std::uint64_t all = world == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << world) - 1;
+    for (std::uint32_t step = 0; step < 2 * (world - 1); ++step) {
+      const auto before = held;
+      for (std::uint32_t rank = 0; rank < world; ++rank) {
+        const Arrival& arrival = schedules[rank].arrivals[step];
+        const std::uint64_t received = before[arrival.from.value][arrival.chunk];
+        std::uint64_t& cell = held[rank][arrival.chunk];
+        ASSERT_TRUE(!arrival.reduce || (cell & received) == 0) << "a contribution is added twice";
+        cell = arrival.reduce ? cell | received : received;
+        ASSERT_EQ(arrival.finishes, arrival.reduce && cell == all);
+      }
+    }
+    for (const auto& row : held) {
+      for (const std::uint64_t cell : row) ASSERT_EQ(cell, all) << "world " << world;
+    }
+  }
+}
+
+TEST(RingSchedule, NeighboursFollowTheRingOrderNotTheRanks) {
+  const Schedule schedule = RingSchedule(Ring({2, 0, 1}), Rank(0));
+  EXPECT_EQ(schedule.arrivals.front().from, Rank(2));
+  EXPECT_EQ(schedule.departures.front().to, Rank(1));
+}
+
+TEST(RingSchedule, EachRankSendsTheTextbookVolume) {
+  const Schedule schedule = RingSchedule(Identity(8), Rank(3));
+  EXPECT_EQ(schedule.departures.size(), 14u);  // of 8 chunks: 1.75 times the buffer
+  EXPECT_EQ(RingSchedule(Identity(1), Rank(0)).departures.size(), 0u);
+}
+
+}  // namespace
+}  // namespace ringway::collective
