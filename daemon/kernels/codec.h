@@ -8,19 +8,24 @@
 //   decode(encode(x)) depends on x only, bit for bit, wherever it is computed
 // so that a forwarder may send what it decoded and every rank ends with the same bytes.
 //
-// int8 in detail: m = max |x| of the finite elements. scale = m / 127 rounded UP to 16 significant bits, so 127 * scale is
-// exact in f32 and the law holds. m below 2^-100 flushes to scale 0, all codes 0. code = x / scale rounded to nearest
-// even, within [-127, 127]. A block with a NaN or infinity has scale = quiet NaN and all codes 0: it decodes to NaN in
-// every element. -0 decodes to +0.
+// bf16 in detail: to nearest even, past the largest finite number to infinity, any NaN to 0x7fc0.
 //
-// Shapes: boundaries between calls must be multiples of kBlockElements, as chunk and segment boundaries are. `values` holds
-// count elements of `dtype`; `wire` holds EncodedBytes(...). No overlap. Never allocates, any thread.
+// int8 in detail: m = max |x|. If m is not finite, scale = quiet NaN and all codes are 0: every element decodes to NaN.
+// If m < 2^-100, scale and all codes are 0. Else scale = m / 127 rounded UP to 16 significant bits, at most
+// 0x1.0204p+121 (the largest with a finite 127-fold; reached by m within 2^-21 of the largest f32), so that 127 * scale
+// is exact and the law holds. code = x / scale, rounded to f32 and then to the nearest even integer; that is within
+// [-127, 127]. The error is at most scale / 2 (and a 2^-16th of that). -0 decodes to +0. A wire scale that is negative,
+// infinite or NaN, which no encoder but for NaN produces, decodes to the quiet NaN 0x7fc00000 in every element; any
+// other decodes as code * scale.
+//
+// Shapes: boundaries between calls must be multiples of kBlockElements, as chunk and segment boundaries are. `values`
+// holds count elements of `dtype`; `wire` holds EncodedBytes(...). No overlap. Never allocates, any thread.
 #pragma once
+
+#include <ringway/types.h>
 
 #include <cstddef>
 #include <cstdint>
-
-#include <ringway/types.h>
 
 #include "daemon/kernels/reduce.h"
 

@@ -1,19 +1,21 @@
 // Element-wise reductions.
 //
-// Shapes: `dst`, `a`, `b` hold `count` elements of `dtype`; `dst` may equal `a` or `b`, no other overlap. No alignment is
-// needed. Never allocates, no state, any thread.
+// Shapes: `dst`, `a`, `b` hold `count` elements of `dtype`; `dst` may equal `a` or `b`, no other overlap. No alignment
+// is needed. Never allocates, no state, any thread.
 //
-// Arithmetic: integers wrap. f16 and bf16 are widened to f32, combined and rounded to nearest even each time. min and max
-// propagate NaN (the canonical quiet NaN), and order -0 below +0. NaN results of sum and prod are canonical too, so the
-// bytes do not depend on operand order or on the instruction set. kAvg reduces as kSum; Finalize divides.
+// Arithmetic: integers wrap. f16 and bf16 are widened to f32, combined and rounded to nearest even each time. min and
+// max propagate NaN, and order -0 below +0. Every NaN result of any operation is the canonical one (0x7e00, 0x7fc0,
+// 0x7fc00000, 0x7ff8000000000000), so the bytes do not depend on operand order or on the instruction set. kAvg reduces
+// as kSum; Finalize divides.
 //
-// The widest instruction set of this processor is chosen once; all give the same bytes as the scalar definition.
+// The widest instruction set of this processor is chosen once; all give the same bytes as the scalar definition. That
+// needs the default floating-point environment: nearest even, and subnormals neither flushed nor read as zero.
 #pragma once
+
+#include <ringway/types.h>
 
 #include <cstddef>
 #include <cstdint>
-
-#include <ringway/types.h>
 
 namespace ringway::kernels {
 

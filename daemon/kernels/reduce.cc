@@ -1,0 +1,80 @@
+#include "daemon/kernels/reduce.h"
+
+#include "daemon/kernels/kernel_table.h"
+#include "proto/check.h"
+
+namespace ringway::kernels {
+namespace {
+
+Isa WidestIsa() {
+  if (IsAvailable(Isa::kAvx512)) return Isa::kAvx512;
+  if (IsAvailable(Isa::kAvx2)) return Isa::kAvx2;
+  return Isa::kScalar;
+}
+
+}  // namespace
+
+const char* NameOf(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return "scalar";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+  }
+  return "?";
+}
+
+// The compiler's run-time library asks the operating system too, whether it saves the wide registers. The list is what
+// CMakeLists.txt compiles the variant for.
+bool IsAvailable(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return true;
+#if defined(__x86_64__)
+    case Isa::kAvx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+    case Isa::kAvx512:
+      return IsAvailable(Isa::kAvx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#endif
+    default:
+      return false;
+  }
+}
+
+Isa ActiveIsa() {
+  static const Isa active = WidestIsa();
+  return active;
+}
+
+const KernelTable& TableOf(Isa isa) {
+  RINGWAY_CHECK(IsAvailable(isa));
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx2) return avx2::Table();
+  if (isa == Isa::kAvx512) return avx512::Table();
+#endif
+  return scalar::Table();
+}
+
+void ReduceOn(Isa isa, DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count) {
+  RINGWAY_CHECK(static_cast<std::uint8_t>(dtype) < kDTypeCount && static_cast<std::uint8_t>(op) < kReduceOpCount);
+  TableOf(isa).reduce[static_cast<std::uint8_t>(dtype)][static_cast<std::uint8_t>(op)](dst, a, b, count);
+}
+
+void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors) {
+  RINGWAY_CHECK(static_cast<std::uint8_t>(dtype) < kDTypeCount && contributors >= 1);
+  const FinalizeFn finalize = TableOf(isa).finalize[static_cast<std::uint8_t>(dtype)];
+  if (op == ReduceOp::kAvg && finalize != nullptr) finalize(dst, count, contributors);
+}
+
+void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count) {
+  ReduceOn(ActiveIsa(), dtype, op, dst, a, b, count);
+}
+
+void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors) {
+  FinalizeOn(ActiveIsa(), dtype, op, dst, count, contributors);
+}
+
+}  // namespace ringway::kernels

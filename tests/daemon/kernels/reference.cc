@@ -1,0 +1,236 @@
+#include "tests/daemon/kernels/reference.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+namespace ringway::kernels::reference {
+namespace {
+
+// Wide enough that a sum or product of two doubles, rounded to it and then to double, is rounded as if once.
+#if LDBL_MANT_DIG >= 113
+using Quad = long double;
+#else
+__extension__ typedef __float128 Quad;
+#endif
+
+struct Format {
+  int precision;  // bits of the significand, the hidden one included
+  int emin, emax;
+  Bits nan;
+};
+
+Format FormatOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return {11, -14, 15, 0x7e00};
+    case DType::kBF16:
+      return {8, -126, 127, 0x7fc0};
+    case DType::kF32:
+      return {24, -126, 127, 0x7fc00000};
+    default:
+      return {53, -1022, 1023, 0x7ff8000000000000};
+  }
+}
+
+int BitsOf(DType dtype) { return static_cast<int>(SizeOf(dtype)) * 8; }
+
+double ToNumber(DType dtype, Bits bits) {
+  const Format f = FormatOf(dtype);
+  const Bits fraction = bits & ((Bits{1} << (f.precision - 1)) - 1);
+  const bool negative = (bits >> (BitsOf(dtype) - 1)) & 1;
+  const int exponent = static_cast<int>((bits >> (f.precision - 1)) & static_cast<Bits>(2 * f.emax + 1));
+  double magnitude = 0;
+  if (exponent == 2 * f.emax + 1) {
+    magnitude = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  } else if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<double>(fraction), f.emin - f.precision + 1);
+  } else {
+    magnitude =
+        std::ldexp(static_cast<double>(fraction + (Bits{1} << (f.precision - 1))), exponent - f.emax - f.precision + 1);
+  }
+  return negative ? -magnitude : magnitude;
+}
+
+// The bits of the number of this format that is nearest to x, ties to even.
+Bits ToBits(DType dtype, double x) {
+  const Format f = FormatOf(dtype);
+  if (std::isnan(x)) return f.nan;
+  const Bits sign = static_cast<Bits>(std::signbit(x)) << (BitsOf(dtype) - 1);
+  const Bits infinity = static_cast<Bits>(2 * f.emax + 1) << (f.precision - 1);
+  x = std::fabs(x);
+  if (std::isinf(x)) return sign | infinity;
+  if (x == 0) return sign;
+  const int exponent = std::max(std::ilogb(x), f.emin);
+  const double steps = std::nearbyint(std::ldexp(x, f.precision - 1 - exponent));
+  // `steps` has the hidden bit unless x is subnormal; adding instead of combining carries into the exponent.
+  const Bits biased = static_cast<Bits>(exponent - f.emin) << (f.precision - 1);
+  return sign | std::min(biased + static_cast<Bits>(steps), infinity);
+}
+
+double RoundToF32(double x) { return ToNumber(DType::kF32, ToBits(DType::kF32, x)); }
+
+// Sum, product or quotient, in the arithmetic of the dtype.
+template <class Op>
+Bits Arithmetic(DType dtype, Bits a, Bits b, Op op) {
+  const double x = ToNumber(dtype, a), y = ToNumber(dtype, b);
+  if (dtype == DType::kF64) return ToBits(dtype, static_cast<double>(op(static_cast<Quad>(x), static_cast<Quad>(y))));
+  return ToBits(dtype, RoundToF32(op(x, y)));
+}
+
+Bits Least(DType dtype, Bits a, Bits b) {
+  const double x = ToNumber(dtype, a), y = ToNumber(dtype, b);
+  if (std::isnan(x) || std::isnan(y)) return FormatOf(dtype).nan;
+  if (x == y) return std::signbit(x) ? a : b;
+  return x < y ? a : b;
+}
+
+__extension__ typedef __int128 Int128;
+
+Int128 ToInteger(DType dtype, Bits bits) {
+  const bool is_signed = dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
+  const Int128 value = static_cast<Int128>(bits);
+  const Int128 range = static_cast<Int128>(1) << BitsOf(dtype);
+  return is_signed && value >= range / 2 ? value - range : value;
+}
+
+Bits CombineIntegers(DType dtype, ReduceOp op, Bits a, Bits b) {
+  const Int128 x = ToInteger(dtype, a), y = ToInteger(dtype, b);
+  const Bits mask = BitsOf(dtype) == 64 ? ~Bits{0} : (Bits{1} << BitsOf(dtype)) - 1;
+  if (op == ReduceOp::kMin) return x < y ? a : b;
+  if (op == ReduceOp::kMax) return x > y ? a : b;
+  // The product of two u64 overflows even this type; its low half does not depend on the signs.
+  __extension__ typedef unsigned __int128 Unsigned128;
+  if (op == ReduceOp::kProd) return static_cast<Bits>(static_cast<Unsigned128>(a) * static_cast<Unsigned128>(b)) & mask;
+  return static_cast<Bits>(x + y) & mask;
+}
+
+}  // namespace
+
+Bits Combine(DType dtype, ReduceOp op, Bits a, Bits b) {
+  if (IsInteger(dtype)) return CombineIntegers(dtype, op, a, b);
+  const Bits sign = Bits{1} << (BitsOf(dtype) - 1);
+  switch (op) {
+    case ReduceOp::kMin:
+      return Least(dtype, a, b);
+    case ReduceOp::kMax: {
+      const Bits flipped = Least(dtype, a ^ sign, b ^ sign);
+      return flipped == FormatOf(dtype).nan ? flipped : flipped ^ sign;
+    }
+    case ReduceOp::kProd:
+      return Arithmetic(dtype, a, b, [](auto x, auto y) { return x * y; });
+    default:
+      return Arithmetic(dtype, a, b, [](auto x, auto y) { return x + y; });
+  }
+}
+
+Bits Divide(DType dtype, Bits a, std::uint32_t contributors) {
+  const double x = ToNumber(dtype, a);
+  if (dtype == DType::kF64) {
+    return ToBits(dtype, static_cast<double>(static_cast<Quad>(x) / static_cast<Quad>(contributors)));
+  }
+  return ToBits(dtype, RoundToF32(x / RoundToF32(contributors)));
+}
+
+std::uint16_t EncodeBf16(float value) { return static_cast<std::uint16_t>(ToBits(DType::kBF16, value)); }
+float DecodeBf16(std::uint16_t bits) { return static_cast<float>(ToNumber(DType::kBF16, bits)); }
+
+std::vector<unsigned char> EncodeInt8(const std::vector<float>& block) {
+  float m = 0;
+  bool finite = true;
+  for (const float x : block) {
+    finite = finite && std::isfinite(x);
+    m = std::max(m, std::fabs(x));
+  }
+  std::uint32_t scale_bits = finite ? 0 : 0x7fc00000;
+  double scale = 0;
+  if (finite && m >= 0x1p-100f) {
+    // In integers: m = significand * 2^exponent; the least number of 16 bits that is not below m / 127.
+    int exponent = 0;
+    const auto significand = static_cast<std::uint64_t>(std::ldexp(std::frexp(m, &exponent), 24)) << 20;
+    exponent -= 44;
+    std::uint64_t quotient = (significand + 126) / 127;
+    while (quotient >= 1 << 16) {
+      quotient = (quotient + 1) / 2;
+      ++exponent;
+    }
+    scale = std::ldexp(static_cast<double>(quotient), exponent);
+    if (scale * 127 > FLT_MAX) scale = std::ldexp(0x8102, 106);
+    scale_bits = static_cast<std::uint32_t>(ToBits(DType::kF32, scale));
+  }
+  std::vector<unsigned char> wire(sizeof scale_bits);
+  std::memcpy(wire.data(), &scale_bits, sizeof scale_bits);
+  for (const float x : block) {
+    const double code = scale == 0 ? 0 : std::nearbyint(RoundToF32(static_cast<double>(x) / scale));
+    wire.push_back(static_cast<unsigned char>(static_cast<int>(code)));
+  }
+  return wire;
+}
+
+std::vector<Bits> Specials(DType dtype) {
+  const Bits sign = Bits{1} << (BitsOf(dtype) - 1);
+  const Bits all = sign | (sign - 1);
+  if (IsInteger(dtype)) return {0, 1, 2, 3, sign - 1, sign, sign + 1, all - 1, all, all / 3};
+  const Format f = FormatOf(dtype);
+  const Bits infinity = static_cast<Bits>(2 * f.emax + 1) << (f.precision - 1);
+  const Bits least_normal = Bits{1} << (f.precision - 1);
+  const Bits one = static_cast<Bits>(f.emax) << (f.precision - 1);
+  std::vector<Bits> bits = {0,
+                            1,
+                            2,
+                            3,
+                            least_normal - 1,
+                            least_normal,
+                            least_normal + 1,
+                            one - 1,
+                            one,
+                            one + 1,
+                            one * 2,
+                            infinity - 2,
+                            infinity - 1,
+                            infinity,
+                            infinity + 1,
+                            f.nan,
+                            f.nan + 1,
+                            sign - 1,
+                            ToBits(dtype, 3),
+                            ToBits(dtype, 0.1),
+                            ToBits(dtype, 1e4)};
+  for (std::size_t i = bits.size(); i-- > 0;) bits.push_back(bits[i] | sign);
+  for (Bits& b : bits) b &= all;
+  return bits;
+}
+
+std::vector<unsigned char> Mixture(DType dtype, std::size_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::vector<Bits> specials = Specials(dtype);
+  std::vector<unsigned char> bytes(count * SizeOf(dtype));
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool special = random() % 4 == 0;
+    SetElement(dtype, bytes.data(), i, special ? specials[random() % specials.size()] : random());
+  }
+  return bytes;
+}
+
+Bits ElementAt(DType dtype, const unsigned char* elements, std::size_t i) {
+  Bits bits = 0;
+  std::memcpy(&bits, elements + i * SizeOf(dtype), SizeOf(dtype));
+  return bits;
+}
+
+void SetElement(DType dtype, unsigned char* elements, std::size_t i, Bits bits) {
+  std::memcpy(elements + i * SizeOf(dtype), &bits, SizeOf(dtype));
+}
+
+std::vector<Isa> Isas() {
+  std::vector<Isa> available;
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+    if (IsAvailable(isa)) available.push_back(isa);
+  }
+  return available;
+}
+
+}  // namespace ringway::kernels::reference
