@@ -51,7 +51,7 @@ const std::vector<Layer>& Layers() {
       {"daemon/collective", {"proto", "ringway/types.h", "daemon/kernels"}},
       {"daemon/core", {"proto", "ringway/types.h", "daemon/kernels", "daemon/collective"}},
       {"daemon/net", {"proto", "ringway/types.h"}},
-      {"daemon/local", {"proto", "ringway/types.h"}},
+      {"daemon/local", {"proto", "ringway/types.h", "daemon/net"}},
       {"daemon/staging", {"proto", "ringway/types.h", "daemon/kernels"}},
       {"daemon", {"proto", "ringway/types.h"}},  // the wiring: itself is all of daemon/
       {"client/include", {"ringway"}},
