@@ -1,0 +1,133 @@
+#include "daemon/local/local_server.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "daemon/net/address.h"
+
+namespace ringway::local {
+namespace {
+
+constexpr int kBacklog = 256;
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+
+Result<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    return Status(Code::kInvalidArgument, "socket path '" + path + "' is empty or longer than " +
+                                              std::to_string(sizeof address.sun_path - 1) + " characters");
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+int ConnectOrBind(int (*call)(int, const sockaddr*, socklen_t), int fd, const sockaddr_un& address) {
+  return call(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+}
+
+net::UniqueFd OpenSocket() {
+  return net::UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+// Removes the file at `path` if it is a socket that nobody listens on.
+Status RemoveStale(const std::string& path, const sockaddr_un& address) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return net::ErrnoStatus("cannot examine " + path, errno);
+  if (!S_ISSOCK(info.st_mode)) {
+    return {Code::kInvalidArgument, path + " exists and is no socket; choose another --socket or remove it"};
+  }
+  const net::UniqueFd probe = OpenSocket();
+  if (!probe.valid()) return net::ErrnoStatus("cannot open a socket", errno);
+  if (ConnectOrBind(::connect, probe.get(), address) == 0 || errno == EAGAIN) {
+    ucred owner{};
+    socklen_t length = sizeof owner;
+    (void)::getsockopt(probe.get(), SOL_SOCKET, SO_PEERCRED, &owner, &length);
+    return {Code::kInvalidArgument, "socket path " + path + " is in use by another ringwayd (pid " +
+                                        std::to_string(owner.pid) + "); stop it or choose another --socket"};
+  }
+  if (errno != ECONNREFUSED) return net::ErrnoStatus("cannot examine " + path, errno);
+  if (::unlink(path.c_str()) != 0) return net::ErrnoStatus("cannot replace the stale socket " + path, errno);
+  return Status::Ok();
+}
+
+}  // namespace
+
+LocalServer::LocalServer(asio::io_context& context, SessionHost* host)
+    : context_(context), host_(host), acceptor_(context), retry_(context) {}
+
+LocalServer::~LocalServer() { Stop(); }
+
+Status LocalServer::Bind(const std::string& path, mode_t mode) {
+  const auto address = AddressOf(path);
+  if (!address.ok()) return address.status();
+  net::UniqueFd fd = OpenSocket();
+  if (!fd.valid()) return net::ErrnoStatus("cannot open a socket", errno);
+  // The file gets the mode at birth: there is no moment in which others may connect.
+  (void)::fchmod(fd.get(), mode);
+  if (ConnectOrBind(::bind, fd.get(), address.value()) != 0) {
+    if (errno != EADDRINUSE) return net::ErrnoStatus("cannot create the socket " + path, errno);
+    if (const Status status = RemoveStale(path, address.value()); !status.ok()) return status;
+    if (ConnectOrBind(::bind, fd.get(), address.value()) != 0) {
+      return net::ErrnoStatus("cannot create the socket " + path, errno);
+    }
+  }
+  path_ = path;
+  if (::chmod(path.c_str(), mode) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+    return net::ErrnoStatus("cannot listen on " + path, errno);
+  }
+  bound_ = std::move(fd);
+  return Status::Ok();
+}
+
+Status LocalServer::Start() {
+  asio::error_code error;
+  acceptor_.assign(bound_.get(), error);
+  if (error) return {Code::kIo, "cannot watch the local socket: " + error.message()};
+  (void)bound_.Release();
+  ArmAccept();
+  return Status::Ok();
+}
+
+void LocalServer::Stop() {
+  asio::error_code ignored;
+  retry_.cancel();
+  acceptor_.close(ignored);
+  bound_.Reset();
+  if (!path_.empty()) (void)::unlink(path_.c_str());
+  path_.clear();
+}
+
+void LocalServer::ArmAccept() {
+  acceptor_.async_wait(asio::posix::stream_descriptor::wait_read, [this](asio::error_code error) {
+    if (!error) Accept();
+  });
+}
+
+void LocalServer::Accept() {
+  std::erase_if(sessions_, [](const auto& session) { return session.expired(); });
+  while (acceptor_.is_open()) {
+    net::UniqueFd fd(::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd.valid()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return ArmAccept();
+      retry_.expires_after(kAcceptPause);
+      retry_.async_wait([this](asio::error_code error) {
+        if (!error) Accept();
+      });
+      return;
+    }
+    if (sessions_.size() >= kSessionsMax) continue;  // the newest is refused
+    const auto session = std::make_shared<TrainerSession>(context_, host_, SessionLimits{});
+    if (session->Start(std::move(fd)).ok()) sessions_.insert(session);
+  }
+}
+
+}  // namespace ringway::local

@@ -1,0 +1,51 @@
+// The Unix socket that trainers connect to.
+//
+// Bind claims the path: a stale file of a dead daemon is replaced, a live daemon's is an error that names its process.
+// The file is removed when the server goes. Threads: one (data thread), but Bind may run before it starts.
+#pragma once
+
+#include <sys/types.h>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "daemon/local/trainer_session.h"
+#include "daemon/net/unique_fd.h"
+#include "proto/result.h"
+
+namespace ringway::local {
+
+class LocalServer {
+ public:
+  // `host` outlives the server.
+  LocalServer(asio::io_context& context, SessionHost* host);
+  ~LocalServer();
+  LocalServer(const LocalServer&) = delete;
+  LocalServer& operator=(const LocalServer&) = delete;
+
+  // `mode`: permissions of the socket file, that is, who may be a trainer here.
+  Status Bind(const std::string& path, mode_t mode);
+  Status Start();
+  // Takes no more connections and removes the file. Sessions go on.
+  void Stop();
+
+ private:
+  static constexpr std::size_t kSessionsMax = 1024;
+
+  void ArmAccept();
+  void Accept();
+
+  asio::io_context& context_;
+  SessionHost* host_;
+  std::string path_;
+  net::UniqueFd bound_;
+  asio::posix::stream_descriptor acceptor_;
+  asio::steady_timer retry_;
+  std::set<std::weak_ptr<TrainerSession>, std::owner_less<>> sessions_;
+};
+
+}  // namespace ringway::local

@@ -1,0 +1,61 @@
+// A client's shared memory as the daemon sees it: one memfd, up to two mappings.
+//
+// Inputs are read through a read-only mapping, results written through a separate one, so a write to an input by
+// mistake faults instead of damaging a trainer's data. Both are made at first use and shared by all operations; a
+// mapping lives until the region and the last MemoryKeep of it are gone, so no half-written frame reads from memory
+// that is not there.
+//
+// Every descriptor is hostile until checked: only a memfd that can never shrink (seals) is mapped, else a truncating
+// trainer would kill the daemon with SIGBUS.
+//
+// Threads: one; a MemoryKeep may be released on the same thread only. Errors: kProtocol, kIo or kNotSupported with a
+// sentence.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "daemon/net/unique_fd.h"
+#include "proto/result.h"
+
+namespace ringway::local {
+
+// Holds a mapping; the same type as core::Keep.
+using MemoryKeep = std::shared_ptr<const void>;
+
+// Checks that `fd` is a memfd of exactly `bytes`, sealed against shrinking, growing and further seals.
+Status CheckSealedMemfd(int fd, std::uint64_t bytes);
+
+// One mapping, unmapped when destroyed.
+class Mapping {
+ public:
+  static Result<std::shared_ptr<const Mapping>> Map(int fd, std::uint64_t bytes, bool writable);
+  Mapping(void* data, std::uint64_t bytes) : data_(data), bytes_(bytes) {}
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_;
+  std::uint64_t bytes_;
+};
+
+class Region {
+ public:
+  // Takes a memfd that CheckSealedMemfd accepted.
+  Region(net::UniqueFd fd, std::uint64_t bytes) : fd_(std::move(fd)), bytes_(bytes) {}
+
+  std::uint64_t bytes() const { return bytes_; }
+  Result<std::shared_ptr<const Mapping>> Input();
+  Result<std::shared_ptr<const Mapping>> Output();
+
+ private:
+  net::UniqueFd fd_;
+  std::uint64_t bytes_;
+  std::shared_ptr<const Mapping> input_;
+  std::shared_ptr<const Mapping> output_;
+};
+
+}  // namespace ringway::local

@@ -1,0 +1,68 @@
+#include "daemon/local/submit_check.h"
+
+#include <limits>
+#include <string>
+
+namespace ringway::local {
+namespace {
+
+SubmitVerdict Lie(const std::string& what) { return {Verdict::kLie, Status(Code::kProtocol, what), {}, 0}; }
+
+bool EnumsInRange(const abi::Submit& submit) {
+  return static_cast<std::uint8_t>(submit.kind) < kOpKindCount &&
+         static_cast<std::uint8_t>(submit.dtype) < kDTypeCount &&
+         static_cast<std::uint8_t>(submit.op) < kReduceOpCount && static_cast<std::uint8_t>(submit.codec) < kCodecCount;
+}
+
+// Whether [offset, offset + bytes) is inside a region and aligned; empty: yes.
+std::string RangeFault(std::optional<std::uint64_t> region_bytes, std::uint64_t offset, std::uint64_t bytes,
+                       std::size_t alignment) {
+  if (!region_bytes.has_value()) return "region is not registered";
+  if (offset > *region_bytes || bytes > *region_bytes - offset) return "range reaches beyond its region";
+  if (offset % alignment != 0) return "offset is not aligned to the element size";
+  return {};
+}
+
+bool Overlap(std::uint64_t a, std::uint64_t b, std::uint64_t bytes) { return a < b ? b - a < bytes : a - b < bytes; }
+
+}  // namespace
+
+SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_bytes) {
+  if (submit.slot >= abi::kSlotCount) return Lie("a slot number is out of range");
+  if (submit.channel >= abi::kChannelCountMax) return Lie("a channel number is out of range");
+  if (!EnumsInRange(submit)) return Lie("a kind, dtype, op or codec is out of range");
+  if (submit.staged > 1) return Lie("'staged' is neither 0 nor 1");
+  if (submit.kind == OpKind::kUpdateView) {
+    if (submit.count != 0 || submit.staged != 0) return Lie("an update_view carries elements");
+    return {Verdict::kAccept, {}, Descriptor{.kind = OpKind::kUpdateView}, 0};
+  }
+  SubmitVerdict verdict;
+  verdict.descriptor.kind = submit.kind;
+  verdict.descriptor.dtype = submit.dtype;
+  verdict.descriptor.op = submit.op;
+  verdict.descriptor.codec = submit.codec;
+  verdict.descriptor.count = submit.count;
+  const std::size_t element_bytes = SizeOf(submit.dtype);
+  if (submit.count > std::numeric_limits<std::uint64_t>::max() / element_bytes) return Lie("count overflows");
+  verdict.bytes = submit.count * element_bytes;
+  if (submit.count > 0) {
+    const std::string input_fault =
+        RangeFault(region_bytes(submit.input_region), submit.input_offset_bytes, verdict.bytes, element_bytes);
+    if (!input_fault.empty()) return Lie("the input's " + input_fault);
+    const std::string result_fault =
+        RangeFault(region_bytes(submit.result_region), submit.result_offset_bytes, verdict.bytes, element_bytes);
+    if (!result_fault.empty()) return Lie("the result's " + result_fault);
+    if (submit.input_region == submit.result_region &&
+        Overlap(submit.input_offset_bytes, submit.result_offset_bytes, verdict.bytes)) {
+      return Lie("input and result overlap");
+    }
+  }
+  const char* reason = nullptr;
+  if (!IsSupported(submit.dtype, submit.op, submit.codec, &reason)) {
+    verdict.verdict = Verdict::kRefuse;
+    verdict.status = Status(Code::kNotSupported, reason);
+  }
+  return verdict;
+}
+
+}  // namespace ringway::local

@@ -1,0 +1,32 @@
+// Judges a Submit packet. Every field is hostile; nothing of it is used before it passed here.
+//
+//   accept  the operation may be handed to the peer
+//   refuse  honest but impossible (an average of integers): the slot is completed with the code
+//   lie     no correct client sends this: the session ends
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "proto/local_abi.h"
+#include "proto/result.h"
+#include "proto/segment_header.h"
+
+namespace ringway::local {
+
+enum class Verdict : std::uint8_t { kAccept, kRefuse, kLie };
+
+struct SubmitVerdict {
+  Verdict verdict = Verdict::kAccept;
+  Status status;            // why, unless accepted
+  Descriptor descriptor;    // what was accepted
+  std::uint64_t bytes = 0;  // of input and of result
+};
+
+// `region_bytes`: the size of a registered region, nothing if the id is not registered. Slots in use are the caller's
+// to judge. Pure; any thread.
+using RegionBytes = std::function<std::optional<std::uint64_t>(std::uint32_t region_id)>;
+SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_bytes);
+
+}  // namespace ringway::local

@@ -1,0 +1,243 @@
+// The packets of a trainer, one handler each. A Status that is not ok ends the session with its code and text.
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/local/trainer_session.h"
+
+namespace ringway::local {
+namespace {
+
+Status Lie(const char* what) { return {Code::kProtocol, what}; }
+
+// Holds both mappings of an operation.
+struct OperationMemory {
+  std::shared_ptr<const Mapping> input;
+  std::shared_ptr<const Mapping> result;
+};
+
+}  // namespace
+
+Status TrainerSession::OnPacket(ReceivedPacket packet) {
+  abi::PacketHeader header;
+  if (packet.bytes.size() < sizeof header) return Lie("a packet is shorter than its header");
+  std::memcpy(&header, packet.bytes.data(), sizeof header);
+  if (header.magic != abi::kMagic) return Lie("a packet has no magic: this is no ringway client");
+  const bool takes_descriptor =
+      header.type == abi::PacketType::kHello || header.type == abi::PacketType::kRegisterRegion;
+  if (packet.fd.valid() && !takes_descriptor) return Lie("a packet carries a descriptor where none belongs");
+  if (state_ == State::kNew) {
+    return header.type == abi::PacketType::kHello ? OnHello(std::move(packet)) : Lie("the first packet is no hello");
+  }
+  if (header.type == abi::PacketType::kStatus) {
+    OnStatus();
+    return Status::Ok();
+  }
+  if (state_ == State::kStatusOnly) return Lie("a status client may only ask for the status");
+  switch (header.type) {
+    case abi::PacketType::kJoin:
+      return OnJoin(packet.bytes);
+    case abi::PacketType::kRegisterRegion:
+      return OnRegister(std::move(packet));
+    case abi::PacketType::kUnregisterRegion:
+      return OnUnregister(packet.bytes);
+    case abi::PacketType::kSubmit:
+      return OnSubmit(packet.bytes);
+    case abi::PacketType::kProgress:
+      return OnProgress(packet.bytes);
+    case abi::PacketType::kCancel:
+      return OnCancel(packet.bytes);
+    case abi::PacketType::kLeave:
+      return OnLeave();
+    default:
+      return Lie("a packet type has no place here");
+  }
+}
+
+Status TrainerSession::OnHello(ReceivedPacket packet) {
+  const auto hello = PacketAs<abi::Hello>(packet.bytes);
+  if (!hello.ok()) return hello.status();
+  auto reply = MakePacket<abi::HelloReply>(abi::PacketType::kHelloReply);
+  reply.version = abi::kVersion;
+  reply.daemon_pid = static_cast<std::uint32_t>(::getpid());
+  if (hello.value().version_min > abi::kVersion || hello.value().version_max < abi::kVersion) {
+    const std::string text = "this daemon speaks local version " + std::to_string(abi::kVersion) +
+                             "; install the client library and the daemon of one release";
+    reply.code = Code::kVersionMismatch;
+    SetText(reply.text, text);
+    SendStruct(reply);
+    return {Code::kVersionMismatch, text};
+  }
+  if (packet.fd.valid()) {
+    if (const Status status = CheckSealedMemfd(packet.fd.get(), sizeof(abi::SessionPage)); !status.ok()) return status;
+    auto page = Mapping::Map(packet.fd.get(), sizeof(abi::SessionPage), true);
+    if (!page.ok()) return page.status();
+    page_ = std::move(page).value();
+    state_ = State::kGreeted;
+  } else {
+    state_ = State::kStatusOnly;
+  }
+  SendStruct(reply);
+  return Status::Ok();
+}
+
+Status TrainerSession::OnJoin(std::span<const std::byte> bytes) {
+  const auto packet = PacketAs<abi::Join>(bytes);
+  if (!packet.ok()) return packet.status();
+  if (state_ != State::kGreeted) return Lie("a second join on one session");
+  const abi::Join& join = packet.value();
+  const auto group = GetText(join.group, "the group's name");
+  const auto name = GetText(join.name, "the peer's name");
+  state_ = State::kJoining;
+  for (const Status& status : {group.status(), name.status()}) {
+    if (status.code() == Code::kProtocol) return status;
+    if (!status.ok()) {
+      JoinRefused(status);
+      return Status::Ok();
+    }
+  }
+  const char* fault = nullptr;
+  if (group.value().empty())
+    fault = "the group's name is empty";
+  else if (join.wait_world < 1 || join.wait_world > abi::kWorldSizeMax)
+    fault = "wait_world is not in 1 .. 64";
+  else if (join.min_world < 1 || join.min_world > abi::kWorldSizeMax)
+    fault = "min_world is not in 1 .. 64";
+  else if (join.fail_on_peer_loss > 1)
+    fault = "fail_on_peer_loss is neither 0 nor 1";
+  if (fault != nullptr) {
+    JoinRefused(Status(Code::kInvalidArgument, fault));
+    return Status::Ok();
+  }
+  host_->OnJoin(shared_from_this(), JoinOrder{.group = group.value(),
+                                              .name = name.value(),
+                                              .wait_world = join.wait_world,
+                                              .min_world = join.min_world,
+                                              .fail_on_peer_loss = join.fail_on_peer_loss == 1});
+  return Status::Ok();
+}
+
+Status TrainerSession::OnRegister(ReceivedPacket packet) {
+  const auto order = PacketAs<abi::RegisterRegion>(packet.bytes);
+  if (!order.ok()) return order.status();
+  if (!packet.fd.valid()) return Lie("a region comes without its descriptor");
+  const std::uint32_t id = order.value().region_id;
+  const std::uint64_t bytes = order.value().bytes;
+  if (id >= abi::kRegionCountMax) return Lie("a region id is out of range");
+  if (regions_.contains(id)) return Lie("a region id is in use");
+  if (const Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
+  if (bytes > limits_.region_bytes_max - region_bytes_) {
+    return {Code::kResourceExhausted,
+            "the regions of this session exceed " + std::to_string(limits_.region_bytes_max) + " bytes together"};
+  }
+  region_bytes_ += bytes;
+  regions_.emplace(id, Region(std::move(packet.fd), bytes));
+  return Status::Ok();
+}
+
+Status TrainerSession::OnUnregister(std::span<const std::byte> bytes) {
+  const auto order = PacketAs<abi::UnregisterRegion>(bytes);
+  if (!order.ok()) return order.status();
+  const auto found = regions_.find(order.value().region_id);
+  if (found == regions_.end()) return Lie("a region that is not registered is unregistered");
+  region_bytes_ -= found->second.bytes();
+  regions_.erase(found);
+  return Status::Ok();
+}
+
+Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
+  const auto packet = PacketAs<abi::Submit>(bytes);
+  if (!packet.ok()) return packet.status();
+  if (state_ != State::kMember) return Lie("an operation is submitted by a session that is no member");
+  const abi::Submit& submit = packet.value();
+  SubmitVerdict verdict = CheckSubmit(submit, [this](std::uint32_t id) -> std::optional<std::uint64_t> {
+    const auto found = regions_.find(id);
+    if (found == regions_.end()) return std::nullopt;
+    return found->second.bytes();
+  });
+  if (verdict.verdict == Verdict::kLie) return verdict.status;
+  if (slots_[submit.slot].in_use) return Lie("a slot is submitted while its operation runs");
+  SubmitOrder order{.token = submit.slot,
+                    .channel = ChannelId(submit.channel),
+                    .descriptor = verdict.descriptor,
+                    .keep = nullptr,
+                    .input_bytes_ready = verdict.bytes};
+  slots_[submit.slot] = {.in_use = true, .input_bytes = verdict.bytes, .staged_bytes = verdict.bytes};
+  Status status = verdict.status;
+  if (status.ok() && verdict.bytes > 0) status = MapRanges(submit, order);
+  if (status.ok() && submit.staged == 1) {
+    slots_[submit.slot].staged_bytes = 0;
+    const std::uint64_t staged = SlotAt(submit.slot).staged_bytes.load(std::memory_order_acquire);
+    slots_[submit.slot].staged_bytes = order.input_bytes_ready = std::min(staged, verdict.bytes);
+  }
+  if (status.ok()) {
+    status = port_ != nullptr ? port_->Submit(std::move(order)) : Status(Code::kShuttingDown, "the peer has ended");
+  }
+  if (!status.ok()) {
+    Completion refused;
+    refused.token = submit.slot;
+    refused.code = status.code();
+    refused.text = status.text();
+    Complete(refused);
+    Flush();
+  }
+  return Status::Ok();
+}
+
+Status TrainerSession::MapRanges(const abi::Submit& submit, SubmitOrder& order) {
+  auto input = regions_.at(submit.input_region).Input();
+  if (!input.ok()) return input.status();
+  auto result = regions_.at(submit.result_region).Output();
+  if (!result.ok()) return result.status();
+  order.input = input.value()->data() + submit.input_offset_bytes;
+  order.result = result.value()->data() + submit.result_offset_bytes;
+  order.keep = std::make_shared<const OperationMemory>(OperationMemory{input.value(), result.value()});
+  return Status::Ok();
+}
+
+// The page's counter is hostile: it is clamped, and only ever grows here.
+void TrainerSession::RaiseStaged(std::uint32_t slot) {
+  SlotUse& use = slots_[slot];
+  const std::uint64_t staged = SlotAt(slot).staged_bytes.load(std::memory_order_acquire);
+  const std::uint64_t now = std::min(staged, use.input_bytes);
+  if (now <= use.staged_bytes) return;
+  use.staged_bytes = now;
+  if (port_ != nullptr) port_->OnStaged(slot, now);
+}
+
+Status TrainerSession::OnProgress(std::span<const std::byte> bytes) {
+  const auto packet = PacketAs<abi::Progress>(bytes);
+  if (!packet.ok()) return packet.status();
+  if (packet.value().slot >= abi::kSlotCount) return Lie("a slot number is out of range");
+  if (slots_[packet.value().slot].in_use) RaiseStaged(packet.value().slot);
+  return Status::Ok();
+}
+
+Status TrainerSession::OnCancel(std::span<const std::byte> bytes) {
+  const auto packet = PacketAs<abi::Cancel>(bytes);
+  if (!packet.ok()) return packet.status();
+  if (packet.value().slot >= abi::kSlotCount) return Lie("a slot number is out of range");
+  // The operation may have ended while the packet was under way.
+  if (slots_[packet.value().slot].in_use && port_ != nullptr) port_->Cancel(packet.value().slot);
+  return Status::Ok();
+}
+
+Status TrainerSession::OnLeave() {
+  switch (state_) {
+    case State::kMember:
+      state_ = State::kLeaving;
+      if (port_ != nullptr) port_->Leave();
+      return Status::Ok();
+    case State::kGreeted:
+    case State::kJoining:
+      // Nothing to hand over; the host withdraws what it asked for.
+      SendStruct(MakePacket<abi::LeaveReply>(abi::PacketType::kLeaveReply));
+      TrainerGone();
+      return Status::Ok();
+    default:
+      return Lie("a second leave");
+  }
+}
+
+}  // namespace ringway::local

@@ -1,0 +1,259 @@
+#include "daemon/local/trainer_session.h"
+
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "daemon/net/address.h"
+#include "proto/check.h"
+
+namespace ringway::local {
+namespace {
+
+constexpr std::size_t kReceiveBytes = 1024;  // the longest packet of a client is 216
+constexpr int kLastPacketsMax = 4096;        // read after the process has gone
+
+}  // namespace
+
+TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits)
+    : context_(context), host_(host), limits_(limits), socket_(context), process_(context) {
+  if (limits_.region_bytes_max == 0) {
+    const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
+    limits_.region_bytes_max = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  }
+}
+
+TrainerSession::~TrainerSession() = default;
+
+Status TrainerSession::Start(net::UniqueFd fd) {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0 && credentials.pid > 0) {
+    pid_ = static_cast<std::uint32_t>(credentials.pid);
+  }
+  asio::error_code error;
+  socket_.assign(fd.get(), error);
+  if (error) return {Code::kIo, "cannot watch a trainer's socket: " + error.message()};
+  (void)fd.Release();
+  ArmRead();
+  WatchProcess();
+  return Status::Ok();
+}
+
+// A process of another pid namespace cannot be watched; the socket's end must do then.
+void TrainerSession::WatchProcess() {
+  if (pid_ == 0) return;
+  net::UniqueFd fd(::pidfd_open(static_cast<pid_t>(pid_), 0));
+  if (!fd.valid()) return;
+  asio::error_code error;
+  process_.assign(fd.get(), error);
+  if (error) return;
+  (void)fd.Release();
+  process_.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this()](asio::error_code waited) {
+    if (waited || self->state_ == State::kOver) return;
+    // What the trainer said before it died still counts.
+    if (self->ReadAll(kLastPacketsMax)) self->TrainerGone();
+  });
+}
+
+void TrainerSession::ArmRead() {
+  socket_.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this()](asio::error_code error) {
+    if (!error) self->ReadTurn();
+  });
+}
+
+void TrainerSession::ReadTurn() {
+  if (state_ != State::kOver && ReadAll(kPacketsATurn)) ArmRead();
+}
+
+// Gives false when the session is over.
+bool TrainerSession::ReadAll(int packets_max) {
+  std::array<std::byte, kReceiveBytes> buffer;
+  for (int i = 0; i < packets_max && state_ != State::kOver; ++i) {
+    ReceivedPacket packet = ReceivePacket(socket_.native_handle(), buffer);
+    if (packet.outcome == ReadOutcome::kWouldBlock) return true;
+    if (packet.outcome == ReadOutcome::kClosed) {
+      TrainerGone();
+      return false;
+    }
+    const Status status =
+        packet.outcome == ReadOutcome::kBroken ? Status(Code::kProtocol, packet.fault) : OnPacket(std::move(packet));
+    if (!status.ok() && state_ != State::kOver) {
+      auto ended = MakePacket<abi::Ended>(abi::PacketType::kEnded);
+      ended.code = status.code();
+      SetText(ended.text, status.text());
+      SendStruct(ended);
+      TrainerGone();
+      return false;
+    }
+  }
+  return state_ != State::kOver;
+}
+
+// ---- what the host says
+
+void TrainerSession::JoinProgress(Code code, const std::string& text) {
+  if (state_ != State::kJoining) return;
+  auto packet = MakePacket<abi::JoinProgress>(abi::PacketType::kJoinProgress);
+  packet.code = code;
+  SetText(packet.text, text);
+  SendStruct(packet);
+}
+
+void TrainerSession::JoinRefused(const Status& why) {
+  if (state_ != State::kJoining) return;
+  state_ = State::kGreeted;
+  auto packet = MakePacket<abi::JoinReply>(abi::PacketType::kJoinReply);
+  packet.code = why.code();
+  SetText(packet.text, why.text());
+  SendStruct(packet);
+}
+
+void TrainerSession::Joined(const JoinOutcome& outcome) {
+  if (state_ != State::kJoining) return;
+  state_ = State::kMember;
+  auto packet = MakePacket<abi::JoinReply>(abi::PacketType::kJoinReply);
+  packet.rank = outcome.rank;
+  packet.world_size = outcome.world_size;
+  packet.peer_id = outcome.peer.value;
+  packet.epoch = outcome.epoch.value;
+  SendStruct(packet);
+}
+
+abi::Slot& TrainerSession::SlotAt(std::uint64_t token) {
+  RINGWAY_CHECK(page_ != nullptr && token < abi::kSlotCount);
+  return reinterpret_cast<abi::SessionPage*>(page_->data())->slots[token];
+}
+
+void TrainerSession::Complete(const Completion& completion) {
+  abi::Slot& slot = SlotAt(completion.token);
+  const std::size_t named = std::min<std::size_t>(completion.contributors.size(), abi::kWorldSizeMax);
+  slot.code = completion.code;
+  slot.world_size = static_cast<std::uint32_t>(completion.contributors.size());
+  slot.rank = completion.rank;
+  slot.epoch = completion.epoch.value;
+  slot.sequence = completion.sequence;
+  slot.wire_bytes = completion.wire_bytes;
+  slot.retries = completion.retries;
+  slot.update_waits = completion.update_waits ? 1 : 0;
+  for (std::size_t i = 0; i < named; ++i) slot.contributors[i] = completion.contributors[i].value;
+  SetText(slot.text, completion.text);
+  slots_[completion.token] = {};
+  slot.state.store(abi::SlotState::kDone, std::memory_order_release);
+  doorbell_due_ = true;
+}
+
+void TrainerSession::Flush() {
+  if (!std::exchange(doorbell_due_, false) || state_ == State::kOver) return;
+  const auto doorbell = MakePacket<abi::Doorbell>(abi::PacketType::kDoorbell);
+  // No room means that unread packets wait there: the trainer will wake up for those.
+  if (queue_.empty())
+    (void)SendPacket(socket_.native_handle(), std::as_bytes(std::span(&doorbell, 1)));
+  else
+    SendStruct(doorbell);
+}
+
+void TrainerSession::End(Code code, const std::string& text) {
+  port_ = nullptr;
+  if (state_ == State::kOver) return;
+  Flush();
+  if (state_ == State::kLeaving && code == Code::kLeft) {
+    SendStruct(MakePacket<abi::LeaveReply>(abi::PacketType::kLeaveReply));
+  } else {
+    auto ended = MakePacket<abi::Ended>(abi::PacketType::kEnded);
+    ended.code = code;
+    SetText(ended.text, text);
+    SendStruct(ended);
+  }
+  GoOver();
+}
+
+// ---- the end
+
+void TrainerSession::TrainerGone() {
+  if (state_ == State::kOver) return;
+  bool inputs_whole = true;
+  for (std::uint32_t slot = 0; slot < abi::kSlotCount; ++slot) {
+    if (!slots_[slot].in_use) continue;
+    RaiseStaged(slot);
+    inputs_whole = inputs_whole && slots_[slot].staged_bytes == slots_[slot].input_bytes;
+  }
+  PeerPort* port = port_;
+  GoOver();
+  if (port != nullptr) port->OnTrainerGone(inputs_whole);
+}
+
+void TrainerSession::GoOver() {
+  const auto self = shared_from_this();
+  state_ = State::kOver;
+  CloseSocket();
+  host_->OnSessionOver(self);
+}
+
+void TrainerSession::CloseSocket() {
+  if (socket_.is_open()) {
+    // A socket closed over unread packets would answer with a reset, and the trainer lose our last packet to it.
+    std::array<std::byte, kReceiveBytes> buffer;
+    (void)::shutdown(socket_.native_handle(), SHUT_RDWR);
+    for (int i = 0; i < kLastPacketsMax; ++i) {
+      const auto packet = ReceivePacket(socket_.native_handle(), buffer);
+      if (packet.outcome == ReadOutcome::kWouldBlock || packet.outcome == ReadOutcome::kClosed) break;
+    }
+  }
+  asio::error_code ignored;
+  socket_.close(ignored);
+  process_.close(ignored);
+  queue_.clear();
+}
+
+// ---- sending
+
+// A trainer that does not read its replies has them queued up to a bound; beyond it they are dropped, and so is it.
+void TrainerSession::Send(std::span<const std::byte> bytes) {
+  if (!socket_.is_open()) return;
+  if (queue_.empty() && SendPacket(socket_.native_handle(), bytes) != SendOutcome::kWouldBlock) return;
+  if (queue_bytes_ + bytes.size() > kQueueBytesMax) {
+    (void)::shutdown(socket_.native_handle(), SHUT_RDWR);
+    return;
+  }
+  const bool armed = !queue_.empty();
+  queue_.emplace_back(bytes.begin(), bytes.end());
+  queue_bytes_ += bytes.size();
+  if (!armed) SendQueued();
+}
+
+void TrainerSession::SendQueued() {
+  while (!queue_.empty() && socket_.is_open()) {
+    if (SendPacket(socket_.native_handle(), queue_.front()) == SendOutcome::kWouldBlock) {
+      socket_.async_wait(asio::posix::stream_descriptor::wait_write,
+                         [self = shared_from_this()](asio::error_code error) {
+                           if (!error) self->SendQueued();
+                         });
+      return;
+    }
+    queue_bytes_ -= queue_.front().size();
+    queue_.pop_front();
+  }
+}
+
+void TrainerSession::OnStatus() {
+  const std::string json = host_->StatusJson();
+  constexpr std::size_t kTextMax = abi::kPacketBytesMax - sizeof(abi::StatusReply);
+  std::size_t sent = 0;
+  do {
+    const std::size_t part = std::min(kTextMax, json.size() - sent);
+    auto reply = MakePacket<abi::StatusReply>(abi::PacketType::kStatusReply);
+    reply.remaining_bytes = json.size() - sent - part;
+    std::vector<std::byte> packet(sizeof reply + part);
+    std::memcpy(packet.data(), &reply, sizeof reply);
+    std::memcpy(packet.data() + sizeof reply, json.data() + sent, part);
+    Send(packet);
+    sent += part;
+  } while (sent < json.size());
+}
+
+}  // namespace ringway::local

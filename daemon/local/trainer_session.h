@@ -1,0 +1,184 @@
+// One trainer's connection: hears its packets, checks everything, and tells it what its peer says.
+//
+//   new --Hello+page--> greeted --Join--> joining --Joined--> member --Leave--> leaving --> over
+//    |                     |                 |                   |
+//    +--Hello, no page--> status client      +--- a lie, End, or the trainer's death, anywhere ---> over
+//
+// A trainer that lies gets Ended{kProtocol} and loses this session, nothing else. When the trainer is gone (socket's
+// end, or its process: a forked child may keep the socket open) the peer is told whether all inputs were whole; the
+// session object, its page and its regions live on until the peer has ended.
+//
+// Threads: one (data thread). Lifetime: shared; its handlers, the server and the peer's runtime hold it. `host`
+// outlives it; `port` is set by Attach and must live until Detach.
+#pragma once
+
+#include <array>
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/local/packet.h"
+#include "daemon/local/region.h"
+#include "daemon/local/submit_check.h"
+#include "daemon/net/unique_fd.h"
+#include "proto/ids.h"
+#include "proto/local_abi.h"
+#include "proto/result.h"
+
+namespace ringway::local {
+
+// An operation that passed every check. `token` comes back in Complete.
+struct SubmitOrder {
+  std::uint64_t token = 0;
+  ChannelId channel;
+  Descriptor descriptor;
+  const std::byte* input = nullptr;
+  std::byte* result = nullptr;
+  MemoryKeep keep;
+  std::uint64_t input_bytes_ready = 0;
+};
+
+// The peer of a session, as the session sees it.
+class PeerPort {
+ public:
+  virtual ~PeerPort() = default;
+  virtual Status Submit(SubmitOrder order) = 0;
+  virtual void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) = 0;
+  virtual void Cancel(std::uint64_t token) = 0;
+  virtual void Leave() = 0;
+  // Nobody listens any more. inputs_whole: every open operation can be finished for the others.
+  virtual void OnTrainerGone(bool inputs_whole) = 0;
+};
+
+struct JoinOrder {
+  std::string group;
+  std::string name;
+  std::uint32_t wait_world = 1;
+  std::uint32_t min_world = 1;
+  bool fail_on_peer_loss = false;
+};
+
+class TrainerSession;
+
+class SessionHost {
+ public:
+  virtual ~SessionHost() = default;
+  // Answer with JoinRefused, or Attach and Joined.
+  virtual void OnJoin(const std::shared_ptr<TrainerSession>& session, const JoinOrder& order) = 0;
+  // The connection is over; a joining session must not be answered any more.
+  virtual void OnSessionOver(const std::shared_ptr<TrainerSession>& session) = 0;
+  virtual std::string StatusJson() = 0;
+};
+
+struct JoinOutcome {
+  PeerId peer;
+  Epoch epoch;
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 0;
+};
+
+// How an operation ended. `contributors`: at most kWorldSizeMax are told.
+struct Completion {
+  std::uint64_t token = 0;
+  Code code = Code::kOk;
+  std::string text;
+  std::uint64_t sequence = 0;
+  Epoch epoch;
+  std::span<const PeerId> contributors;
+  std::uint32_t rank = 0;
+  std::uint64_t wire_bytes = 0;
+  std::uint32_t retries = 0;
+  bool update_waits = false;
+};
+
+struct SessionLimits {
+  std::uint64_t region_bytes_max = 0;  // of all regions of a session together; 0: the machine's memory
+};
+
+class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
+ public:
+  TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits);
+  ~TrainerSession();
+
+  // Takes an accepted, non-blocking SOCK_SEQPACKET connection.
+  Status Start(net::UniqueFd fd);
+
+  // ---- from the host
+  void Attach(PeerPort* port) { port_ = port; }
+  void Detach() { port_ = nullptr; }
+  void JoinProgress(Code code, const std::string& text);
+  void JoinRefused(const Status& why);
+  void Joined(const JoinOutcome& outcome);
+  // The trainer is told now; Flush rings the doorbell, once for a batch.
+  void Complete(const Completion& completion);
+  void Flush();
+  // The session is over: kLeft after a Leave is answered with LeaveReply, everything else with Ended. Calls no
+  // PeerPort.
+  void End(Code code, const std::string& text);
+
+  bool open() const { return socket_.is_open(); }
+  std::uint32_t pid() const { return pid_; }
+
+ private:
+  enum class State : std::uint8_t { kNew, kGreeted, kStatusOnly, kJoining, kMember, kLeaving, kOver };
+  struct SlotUse {
+    bool in_use = false;
+    std::uint64_t input_bytes = 0;
+    std::uint64_t staged_bytes = 0;
+  };
+  static constexpr int kPacketsATurn = 64;
+  static constexpr std::size_t kQueueBytesMax = 4 << 20;
+
+  void ArmRead();
+  void WatchProcess();
+  void ReadTurn();
+  bool ReadAll(int packets_max);
+  Status OnPacket(ReceivedPacket packet);
+  Status OnHello(ReceivedPacket packet);
+  Status OnJoin(std::span<const std::byte> bytes);
+  Status OnRegister(ReceivedPacket packet);
+  Status OnUnregister(std::span<const std::byte> bytes);
+  Status OnSubmit(std::span<const std::byte> bytes);
+  Status OnProgress(std::span<const std::byte> bytes);
+  Status OnCancel(std::span<const std::byte> bytes);
+  Status OnLeave();
+  void OnStatus();
+  Status MapRanges(const abi::Submit& submit, SubmitOrder& order);
+  void RaiseStaged(std::uint32_t slot);
+  abi::Slot& SlotAt(std::uint64_t token);
+  void TrainerGone();
+  void GoOver();
+  template <typename T>
+  void SendStruct(const T& packet) {
+    Send(std::as_bytes(std::span(&packet, 1)));
+  }
+  void Send(std::span<const std::byte> bytes);
+  void SendQueued();
+  void CloseSocket();
+
+  asio::io_context& context_;
+  SessionHost* host_;
+  SessionLimits limits_;
+  PeerPort* port_ = nullptr;
+  State state_ = State::kNew;
+  asio::posix::stream_descriptor socket_;
+  asio::posix::stream_descriptor process_;
+  std::uint32_t pid_ = 0;
+
+  std::shared_ptr<const Mapping> page_;
+  std::array<SlotUse, abi::kSlotCount> slots_{};
+  std::map<std::uint32_t, Region> regions_;
+  std::uint64_t region_bytes_ = 0;
+  std::deque<std::vector<std::byte>> queue_;  // replies that the trainer has not made room for
+  std::size_t queue_bytes_ = 0;
+  bool doorbell_due_ = false;
+};
+
+}  // namespace ringway::local

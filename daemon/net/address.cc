@@ -1,0 +1,110 @@
+#include "daemon/net/address.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <system_error>
+
+namespace ringway::net {
+namespace {
+
+constexpr int kBacklog = 1024;
+
+const sockaddr_in& AsV4(const SocketAddress& address) { return reinterpret_cast<const sockaddr_in&>(address.storage); }
+const sockaddr_in6& AsV6(const SocketAddress& address) {
+  return reinterpret_cast<const sockaddr_in6&>(address.storage);
+}
+
+}  // namespace
+
+Status ErrnoStatus(const std::string& what, int error) {
+  return {Code::kIo, what + ": " + std::error_code(error, std::generic_category()).message()};
+}
+
+Result<HostPort> ParseHostPort(std::string_view text) {
+  const Status bad(Code::kInvalidArgument, "'" + std::string(text) + "' is no HOST:PORT; for example 127.0.0.1:7000");
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return bad;
+  std::string_view host = text.substr(0, colon);
+  const std::string_view port = text.substr(colon + 1);
+  if (host.front() == '[') {
+    if (host.size() < 3 || host.back() != ']') return bad;
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return bad;
+  }
+  HostPort where{.host = std::string(host), .port = 0};
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), where.port);
+  if (error != std::errc() || end != port.data() + port.size() || port.empty()) return bad;
+  return where;
+}
+
+std::uint16_t SocketAddress::port() const {
+  return ntohs(storage.ss_family == AF_INET6 ? AsV6(*this).sin6_port : AsV4(*this).sin_port);
+}
+
+bool IsLoopback(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET) return (ntohl(AsV4(address).sin_addr.s_addr) >> 24) == 127;
+  if (address.storage.ss_family != AF_INET6) return false;
+  const in6_addr& v6 = AsV6(address).sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+}
+
+bool IsWildcard(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET) return AsV4(address).sin_addr.s_addr == htonl(INADDR_ANY);
+  const in6_addr& v6 = AsV6(address).sin6_addr;
+  return address.storage.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&v6);
+}
+
+std::string ToString(const SocketAddress& address) {
+  char text[INET6_ADDRSTRLEN] = "?";
+  const std::string port = ":" + std::to_string(address.port());
+  if (address.storage.ss_family == AF_INET6) {
+    ::inet_ntop(AF_INET6, &AsV6(address).sin6_addr, text, sizeof text);
+    return "[" + std::string(text) + "]" + port;
+  }
+  ::inet_ntop(AF_INET, &AsV4(address).sin_addr, text, sizeof text);
+  return text + port;
+}
+
+Result<SocketAddress> ResolveBlocking(const HostPort& where, bool passive) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0);
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(where.host.c_str(), std::to_string(where.port).c_str(), &hints, &found);
+  if (error != 0) {
+    return Status(Code::kInvalidArgument, "cannot resolve '" + where.host + "': " + ::gai_strerror(error));
+  }
+  SocketAddress address;
+  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
+  address.length = found->ai_addrlen;
+  ::freeaddrinfo(found);
+  return address;
+}
+
+Result<UniqueFd> ListenTcp(const SocketAddress& where) {
+  UniqueFd fd(::socket(where.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return ErrnoStatus("cannot open a socket", errno);
+  const int on = 1;
+  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(fd.get(), where.get(), where.length) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+    return ErrnoStatus("cannot listen on " + ToString(where), errno);
+  }
+  return fd;
+}
+
+Result<SocketAddress> LocalAddress(int fd) {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) {
+    return ErrnoStatus("cannot read a socket's address", errno);
+  }
+  return address;
+}
+
+}  // namespace ringway::net

@@ -1,0 +1,106 @@
+#include "daemon/net/connector.h"
+
+#include <asio/post.hpp>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace ringway::net {
+
+Connector::Connector(asio::io_context& context, ConnectOptions options)
+    : context_(context), options_(std::move(options)), resolver_(context), timer_(context), socket_(context) {}
+
+Status Connector::Failure(const std::string& reason) const {
+  return {Code::kIo, "cannot connect to " + options_.address + ": " + reason};
+}
+
+void Connector::Start(Done done) {
+  done_ = std::move(done);
+  const auto self = shared_from_this();
+  timer_.expires_after(options_.timeout);
+  timer_.async_wait([self](asio::error_code error) {
+    if (!error) self->Finish(self->Failure("timed out"));
+  });
+  const auto where = ParseHostPort(options_.address);
+  if (!where.ok()) {
+    asio::post(context_, [self, status = where.status()] { self->Finish(status); });
+    return;
+  }
+  resolver_.async_resolve(where.value().host, std::to_string(where.value().port),
+                          asio::ip::resolver_base::numeric_service,
+                          [self](const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results) {
+                            self->OnResolved(error, results);
+                          });
+}
+
+void Connector::Cancel() {
+  done_ = nullptr;
+  asio::error_code ignored;
+  resolver_.cancel();
+  timer_.cancel();
+  socket_.close(ignored);
+}
+
+void Connector::OnResolved(const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results) {
+  if (!done_) return;
+  if (error) return Finish(Failure(error.message()));
+  for (const auto& entry : results) {
+    const auto endpoint = entry.endpoint();
+    SocketAddress address;
+    address.length = static_cast<socklen_t>(endpoint.size());
+    std::memcpy(&address.storage, endpoint.data(), endpoint.size());
+    addresses_.push_back(address);
+  }
+  TryNext();
+}
+
+void Connector::TryNext() {
+  while (next_ < addresses_.size()) {
+    const SocketAddress& address = addresses_[next_++];
+    options_.tuning.loopback = IsLoopback(address);
+    if (!options_.tuning.loopback && !options_.allow_remote) {
+      last_error_ = "not a loopback address; connections are not encrypted yet, allow it with --insecure";
+      continue;
+    }
+    UniqueFd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd.valid()) return Finish(Failure(std::strerror(errno)));  // NOLINT(concurrency-mt-unsafe): glibc's is safe
+    TuneLink(fd.get(), options_.tuning);
+    if (::connect(fd.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) {
+      last_error_ = std::strerror(errno);  // NOLINT(concurrency-mt-unsafe): glibc's is safe
+      continue;
+    }
+    asio::error_code error;
+    socket_.assign(fd.get(), error);
+    if (error) return Finish(Failure(error.message()));
+    (void)fd.Release();
+    socket_.async_wait(asio::posix::stream_descriptor::wait_write,
+                       [self = shared_from_this()](asio::error_code waited) {
+                         if (!waited) self->OnWritable();
+                       });
+    return;
+  }
+  Finish(Failure(last_error_.empty() ? "no address" : last_error_));
+}
+
+void Connector::OnWritable() {
+  if (!done_) return;
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (error != 0) {
+    last_error_ = std::strerror(error);  // NOLINT(concurrency-mt-unsafe): glibc's is safe
+    asio::error_code ignored;
+    socket_.close(ignored);
+    return TryNext();
+  }
+  Finish(Connection{UniqueFd(socket_.release()), options_.tuning.loopback});
+}
+
+void Connector::Finish(Result<Connection> outcome) {
+  if (!done_) return;
+  const Done done = std::exchange(done_, nullptr);
+  Cancel();
+  done(std::move(outcome));
+}
+
+}  // namespace ringway::net

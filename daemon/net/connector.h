@@ -1,0 +1,65 @@
+// Opens one TCP connection: resolves HOST:PORT and tries its addresses in turn, within one time limit.
+//
+// Answers exactly once, never from within Start: with a connected non-blocking socket, or with a Status whose text
+// names the address and the system's reason. Non-loopback addresses are refused unless `allow_remote`: until
+// connections are encrypted, only --insecure opens them.
+//
+// Threads: one. Lifetime: shared, its handlers hold it; after Cancel it never answers.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/net/address.h"
+#include "daemon/net/socket_options.h"
+#include "daemon/net/unique_fd.h"
+#include "proto/clock.h"
+#include "proto/result.h"
+
+namespace ringway::net {
+
+struct ConnectOptions {
+  std::string address;
+  Duration timeout = std::chrono::seconds(5);
+  bool allow_remote = false;
+  LinkTuning tuning;  // `loopback` is filled in from the resolved address
+};
+
+struct Connection {
+  UniqueFd fd;
+  bool loopback = false;
+};
+
+class Connector : public std::enable_shared_from_this<Connector> {
+ public:
+  using Done = std::function<void(Result<Connection>)>;
+
+  Connector(asio::io_context& context, ConnectOptions options);
+  void Start(Done done);
+  void Cancel();
+
+ private:
+  void OnResolved(const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results);
+  void TryNext();
+  void OnWritable();
+  void Finish(Result<Connection> outcome);
+  Status Failure(const std::string& reason) const;
+
+  asio::io_context& context_;
+  ConnectOptions options_;
+  Done done_;
+  asio::ip::tcp::resolver resolver_;
+  asio::steady_timer timer_;
+  asio::posix::stream_descriptor socket_;
+  std::vector<SocketAddress> addresses_;
+  std::size_t next_ = 0;
+  std::string last_error_;
+};
+
+}  // namespace ringway::net

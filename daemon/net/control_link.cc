@@ -1,0 +1,38 @@
+#include "daemon/net/control_link.h"
+
+#include <utility>
+
+#include "proto/frame_codec.h"
+
+namespace ringway::net {
+
+ControlLink::ControlLink(asio::io_context& context, PeerId other)
+    : other_(other), socket_(std::make_shared<FramedSocket>(context, kQueueBytesMax)) {}
+
+void ControlLink::Start(UniqueFd fd, std::span<const std::byte> already_read, ControlSink* sink) {
+  sink_ = sink;
+  socket_->Start(std::move(fd), already_read, this);
+}
+
+void ControlLink::Close() {
+  sink_ = nullptr;
+  socket_->Close();
+}
+
+Status ControlLink::OnFrame(std::span<const std::byte> frame) {
+  const auto self = shared_from_this();  // the sink may drop this link from within its call
+  if (const Status status = ParseFrame(frame, message_); !status.ok()) return status;
+  if (message_.kind_case() == control::PeerMessage::KIND_NOT_SET) {
+    return {Code::kProtocol, "a peer message of no kind that is known here"};
+  }
+  sink_->OnControlMessage(other_, message_);
+  return Status::Ok();
+}
+
+void ControlLink::OnClosed(const std::string& why) {
+  const auto self = shared_from_this();
+  ControlSink* sink = std::exchange(sink_, nullptr);
+  if (sink != nullptr) sink->OnControlClosed(other_, why);
+}
+
+}  // namespace ringway::net

@@ -1,0 +1,48 @@
+// The control link of a pair of peers: PeerMessages, framed, in order.
+//
+// Send only queues; call Flush after a batch. More than 4 MiB unsent closes the link: the other side does not read.
+// Threads: one (data thread). The sink must live until OnControlClosed or Close.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "daemon/net/framed_socket.h"
+#include "daemon/net/unique_fd.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+
+namespace ringway::net {
+
+class ControlSink {
+ public:
+  virtual ~ControlSink() = default;
+  virtual void OnControlMessage(PeerId from, const control::PeerMessage& message) = 0;
+  // Once, posted, never from within a call of the link.
+  virtual void OnControlClosed(PeerId other, const std::string& why) = 0;
+};
+
+class ControlLink : public FrameSink, public std::enable_shared_from_this<ControlLink> {
+ public:
+  static constexpr std::size_t kQueueBytesMax = 4 << 20;
+
+  ControlLink(asio::io_context& context, PeerId other);
+
+  void Start(UniqueFd fd, std::span<const std::byte> already_read, ControlSink* sink);
+  void Send(const google::protobuf::MessageLite& message) { socket_->Queue(message); }
+  void Flush() { socket_->Flush(); }
+  void Close();
+
+  Status OnFrame(std::span<const std::byte> frame) override;
+  void OnClosed(const std::string& why) override;
+
+ private:
+  PeerId other_;
+  std::shared_ptr<FramedSocket> socket_;
+  ControlSink* sink_ = nullptr;
+  control::PeerMessage message_;  // reused: parsing into it keeps its memory
+};
+
+}  // namespace ringway::net

@@ -1,0 +1,166 @@
+#include "daemon/net/dialer.h"
+
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <utility>
+
+#include "daemon/net/connector.h"
+#include "daemon/net/framed_socket.h"
+#include "proto/control.pb.h"
+
+namespace ringway::net {
+namespace {
+
+constexpr std::size_t kHelloBytesMax = 64 * 1024;
+
+// One connection of a dial, from connecting to its LinkReply.
+class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAttempt> {
+ public:
+  using Done = std::function<void(Result<DialedLinks::Link>)>;
+
+  DialAttempt(asio::io_context& context, control::LinkHello hello, std::string address)
+      : context_(context), hello_(std::move(hello)), address_(std::move(address)), timer_(context) {}
+
+  void Start(UniqueFd fd, Duration reply_timeout, Done done) {
+    done_ = std::move(done);
+    self_ = shared_from_this();
+    socket_ = std::make_shared<FramedSocket>(context_, kHelloBytesMax);
+    socket_->Start(std::move(fd), {}, this);
+    socket_->Queue(hello_);
+    socket_->Flush();
+    timer_.expires_after(reply_timeout);
+    timer_.async_wait([self = shared_from_this()](asio::error_code error) {
+      if (!error) self->Finish(self->Failure("no answer within the time limit"));
+    });
+  }
+  void Cancel() {
+    done_ = nullptr;
+    timer_.cancel();
+    if (socket_ != nullptr) socket_->Close();
+    // The sink may be on the call stack; it goes when that has returned.
+    if (self_ != nullptr) asio::post(context_, [self = std::move(self_)] {});
+  }
+
+  Status OnFrame(std::span<const std::byte> frame) override {
+    control::LinkReply reply;
+    if (const Status status = ParseFrame(frame, reply); !status.ok()) return status;
+    if (reply.code() != 0) {
+      Finish(Status(Code::kJoinRefused, address_ + " refuses the link: " + reply.text()));
+      return Status::Ok();
+    }
+    if (!AgreeVersion(reply.version(), reply.version()).has_value()) {
+      Finish(Failure("it chose a protocol version that was not offered"));
+      return Status::Ok();
+    }
+    DialedLinks::Link link;
+    link.fd = socket_->Release(link.rest);
+    Finish(std::move(link));
+    return Status::Ok();
+  }
+  void OnClosed(const std::string& why) override { Finish(Failure(why)); }
+
+ private:
+  Status Failure(const std::string& reason) const {
+    return {Code::kPeerUnreachable, "no link to " + address_ + ": " + reason};
+  }
+  void Finish(Result<DialedLinks::Link> outcome) {
+    const Done done = std::exchange(done_, nullptr);
+    Cancel();
+    if (done) done(std::move(outcome));
+  }
+
+  asio::io_context& context_;
+  control::LinkHello hello_;
+  std::string address_;
+  asio::steady_timer timer_;
+  std::shared_ptr<FramedSocket> socket_;
+  std::shared_ptr<DialAttempt> self_;
+  Done done_;
+};
+
+// All connections of one dial.
+class DialGroup : public std::enable_shared_from_this<DialGroup> {
+ public:
+  DialGroup(asio::io_context& context, DialOptions options, DialRequest request, Dialer::Done done)
+      : context_(context), options_(std::move(options)), request_(std::move(request)), done_(std::move(done)) {}
+
+  // The first connection tells what path it is, and with it the number of lanes.
+  void Start() {
+    const std::uint32_t lanes_guess = request_.control ? 1 : options_.lanes != 0 ? options_.lanes : kLanesRemote;
+    Connect(lanes_guess, [self = shared_from_this()](Connection first) {
+      std::uint32_t lanes = self->options_.lanes;
+      if (lanes == 0) lanes = first.loopback ? kLanesLoopback : kLanesRemote;
+      if (self->request_.control) lanes = 1;
+      self->links_.links.resize(lanes);
+      self->missing_ = lanes;
+      self->Greet(0, std::move(first.fd));
+      for (std::uint32_t lane = 1; lane < lanes && self->done_; ++lane) {
+        self->Connect(lanes, [self, lane](Connection next) { self->Greet(lane, std::move(next.fd)); });
+      }
+    });
+  }
+
+ private:
+  void Connect(std::uint32_t lanes, std::function<void(Connection)> then) {
+    ConnectOptions connect{.address = request_.address,
+                           .timeout = options_.connect_timeout,
+                           .allow_remote = options_.allow_remote,
+                           .tuning = options_.tuning};
+    connect.tuning.lanes = lanes;
+    const auto connector = std::make_shared<Connector>(context_, std::move(connect));
+    connectors_.push_back(connector);
+    connector->Start([self = shared_from_this(), then = std::move(then)](Result<Connection> connected) {
+      if (!self->done_) return;
+      if (!connected.ok()) return self->Fail(connected.status());
+      then(std::move(connected).value());
+    });
+  }
+
+  void Greet(std::uint32_t lane, UniqueFd fd) {
+    control::LinkHello hello;
+    hello.set_version_min(kProtocolVersionMin);
+    hello.set_version_max(kProtocolVersionMax);
+    hello.set_group(request_.group);
+    hello.set_from(request_.from.value);
+    hello.set_to(request_.to.value);
+    hello.set_control(request_.control);
+    hello.set_lane(lane);
+    hello.set_lanes(request_.control ? 0 : static_cast<std::uint32_t>(links_.links.size()));
+    const auto attempt = std::make_shared<DialAttempt>(context_, std::move(hello), request_.address);
+    attempts_.push_back(attempt);
+    attempt->Start(std::move(fd), options_.reply_timeout,
+                   [self = shared_from_this(), lane](Result<DialedLinks::Link> outcome) {
+                     if (!self->done_) return;
+                     if (!outcome.ok()) return self->Fail(outcome.status());
+                     self->links_.links[lane] = std::move(outcome).value();
+                     if (--self->missing_ == 0) self->Finish(std::move(self->links_));
+                   });
+  }
+
+  void Fail(const Status& status) { Finish(status); }
+  void Finish(Result<DialedLinks> outcome) {
+    const Dialer::Done done = std::exchange(done_, nullptr);
+    for (const auto& connector : connectors_) connector->Cancel();
+    for (const auto& attempt : attempts_) attempt->Cancel();
+    connectors_.clear();
+    attempts_.clear();
+    done(std::move(outcome));
+  }
+
+  asio::io_context& context_;
+  DialOptions options_;
+  DialRequest request_;
+  Dialer::Done done_;
+  std::vector<std::shared_ptr<Connector>> connectors_;
+  std::vector<std::shared_ptr<DialAttempt>> attempts_;
+  DialedLinks links_;
+  std::uint32_t missing_ = 0;
+};
+
+}  // namespace
+
+void Dialer::Dial(DialRequest request, Done done) {
+  std::make_shared<DialGroup>(context_, options_, std::move(request), std::move(done))->Start();
+}
+
+}  // namespace ringway::net

@@ -1,0 +1,65 @@
+// Opens links to another daemon's port: one control link, or all lanes of a pair at once.
+//
+//   each connection:  connect (5 s) --> LinkHello --> LinkReply (5 s) --> stands
+//
+// A dial is answered once, never from within Dial: when every connection of it stands, with all of them; when any
+// fails, with the first failure's text, and those that stand are closed. Threads: one (control thread).
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/net/socket_options.h"
+#include "daemon/net/unique_fd.h"
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/result.h"
+
+namespace ringway::net {
+
+struct DialOptions {
+  Duration connect_timeout = std::chrono::seconds(5);
+  Duration reply_timeout = std::chrono::seconds(5);
+  bool allow_remote = false;
+  std::uint32_t lanes = 0;  // of a pair; 0: kLanesLoopback or kLanesRemote by the path
+  LinkTuning tuning;
+};
+
+inline constexpr std::uint32_t kLanesLoopback = 2;
+inline constexpr std::uint32_t kLanesRemote = 8;
+
+struct DialRequest {
+  std::string group;
+  PeerId from;
+  PeerId to;
+  std::string address;
+  bool control = false;
+};
+
+// Connections that stand, in lane order.
+struct DialedLinks {
+  struct Link {
+    UniqueFd fd;
+    std::string rest;  // read beyond the LinkReply
+  };
+  std::vector<Link> links;
+};
+
+class Dialer {
+ public:
+  using Done = std::function<void(Result<DialedLinks>)>;
+
+  Dialer(asio::io_context& context, DialOptions options) : context_(context), options_(std::move(options)) {}
+  void SetDetectMs(std::uint32_t detect_ms) { options_.tuning.detect_ms = detect_ms; }
+  void Dial(DialRequest request, Done done);
+
+ private:
+  asio::io_context& context_;
+  DialOptions options_;
+};
+
+}  // namespace ringway::net

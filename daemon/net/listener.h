@@ -1,0 +1,74 @@
+// The daemon's one listening port: accepts connections and hears who is there.
+//
+//   accepted --LinkHello within hello_timeout, version agreed--> offered to the owner, with the bytes read beyond it
+//            --anything else, silence, or too many half-open--> closed (a version mismatch is answered first)
+//
+// The LinkReply of an offered connection is the owner's to send. Threads: one (control thread). The owner's callback
+// lives as long as the Listener.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/net/framed_socket.h"
+#include "daemon/net/socket_options.h"
+#include "daemon/net/unique_fd.h"
+#include "proto/clock.h"
+#include "proto/control.pb.h"
+
+namespace ringway::net {
+
+// A connection that said who it is and still waits for its LinkReply.
+struct LinkOffer {
+  UniqueFd fd;
+  control::LinkHello hello;
+  std::uint32_t version = 0;
+  std::string rest;  // read beyond the hello
+};
+
+struct ListenerOptions {
+  Duration hello_timeout = std::chrono::seconds(5);
+  std::size_t half_open_max = 256;
+  LinkTuning tuning;  // lanes and loopback are filled in per connection
+};
+
+class Listener {
+ public:
+  using OnOffer = std::function<void(LinkOffer)>;
+
+  // `fd`: listening and non-blocking.
+  Listener(asio::io_context& context, ListenerOptions options, OnOffer on_offer);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  Status Start(UniqueFd fd);
+  void SetDetectMs(std::uint32_t detect_ms) { options_.tuning.detect_ms = detect_ms; }
+  std::size_t half_open() const { return half_open_.size(); }
+  // Connections that were closed without an offer, for status and tests.
+  std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  class HalfOpen;
+  void ArmAccept();
+  void Accept();
+  void Drop(std::uint64_t id);
+  Status OnHello(std::uint64_t id, std::span<const std::byte> frame);
+
+  asio::io_context& context_;
+  ListenerOptions options_;
+  OnOffer on_offer_;
+  asio::posix::stream_descriptor acceptor_;
+  asio::steady_timer retry_;
+  std::map<std::uint64_t, std::unique_ptr<HalfOpen>> half_open_;
+  std::uint64_t next_id_ = 1;
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace ringway::net

@@ -1,0 +1,143 @@
+#include "daemon/net/master_link.h"
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <utility>
+
+#include "proto/frame_codec.h"
+
+namespace ringway::net {
+namespace {
+
+constexpr std::size_t kQueueBytesMax = 16 << 20;
+constexpr std::uint32_t kHeartbeatMsMin = 10;
+constexpr std::uint32_t kHeartbeatMsMax = 60'000;
+
+}  // namespace
+
+MasterLink::MasterLink(asio::io_context& context, MasterLinkOptions options, MasterSink* sink)
+    : context_(context), options_(std::move(options)), sink_(sink), timer_(context), pause_(options_.pause_min) {}
+
+MasterLink::~MasterLink() { Stop(); }
+
+void MasterLink::Start() {
+  ConnectOptions connect{.address = options_.address,
+                         .timeout = options_.attempt_timeout,
+                         .allow_remote = options_.allow_remote,
+                         .tuning = {}};
+  connector_ = std::make_shared<Connector>(context_, std::move(connect));
+  connector_->Start([this](Result<Connection> connected) { OnConnected(std::move(connected)); });
+}
+
+void MasterLink::Stop() {
+  stopped_ = true;
+  ++timer_serial_;
+  timer_.cancel();
+  if (connector_ != nullptr) connector_->Cancel();
+  if (socket_ != nullptr) socket_->Close();
+  up_ = false;
+}
+
+void MasterLink::OnConnected(Result<Connection> connected) {
+  connector_ = nullptr;
+  if (!connected.ok()) return Lost(connected.status());
+  socket_ = std::make_shared<FramedSocket>(context_, kQueueBytesMax);
+  socket_->Start(std::move(connected.value().fd), {}, this);
+  control::ToMaster message;
+  *message.mutable_hello() = options_.hello;
+  socket_->Queue(message);
+  socket_->Flush();
+  After(options_.attempt_timeout, &MasterLink::OnNoAnswer);
+}
+
+void MasterLink::After(Duration delay, void (MasterLink::*then)()) {
+  timer_.expires_after(std::max(delay, Duration::zero()));
+  timer_.async_wait([this, then, serial = ++timer_serial_](asio::error_code error) {
+    if (!error && serial == timer_serial_) (this->*then)();
+  });
+}
+
+void MasterLink::OnNoAnswer() {
+  Lost(Status(Code::kMasterUnreachable, options_.address + " does not answer: is it a ringway-master?"));
+}
+
+void MasterLink::Send(const control::ToMaster& message) {
+  if (!up_) return;
+  socket_->Queue(message);
+  socket_->Flush();
+}
+
+void MasterLink::Break(const std::string& why) {
+  if (up_) Lost(Status(Code::kMasterUnreachable, why));
+}
+
+Status MasterLink::OnFrame(std::span<const std::byte> frame) {
+  control::FromMaster message;
+  if (const Status status = ParseFrame(frame, message); !status.ok()) return status;
+  heard_ = MonotonicNow();
+  if (!up_) return OnFirst(message);
+  switch (message.kind_case()) {
+    case control::FromMaster::kHeartbeat:
+      return Status::Ok();
+    case control::FromMaster::kRefusal:
+      return {static_cast<Code>(message.refusal().code()), message.refusal().text()};
+    case control::FromMaster::kHelloReply:
+    case control::FromMaster::KIND_NOT_SET:
+      return {Code::kProtocol, "the master sent a message that has no place here"};
+    default:
+      return sink_->OnMasterMessage(std::move(message));
+  }
+}
+
+Status MasterLink::OnFirst(const control::FromMaster& message) {
+  if (message.has_refusal()) {
+    const std::uint32_t code = message.refusal().code();
+    const Code known = code > 0 && code < kCodeCount ? static_cast<Code>(code) : Code::kJoinRefused;
+    Lost(Status(known, "the master at " + options_.address + " refuses this daemon: " + message.refusal().text()));
+    return Status::Ok();
+  }
+  if (!message.has_hello_reply()) return {Code::kProtocol, "the master's first message is no answer to the hello"};
+  const control::HelloReply& reply = message.hello_reply();
+  if (!AgreeVersion(reply.version(), reply.version()).has_value()) {
+    return {Code::kVersionMismatch, "the master chose protocol version " + std::to_string(reply.version())};
+  }
+  heartbeat_ = std::chrono::milliseconds(std::clamp(reply.heartbeat_ms(), kHeartbeatMsMin, kHeartbeatMsMax));
+  detect_ = std::max<Duration>(std::chrono::milliseconds(reply.detect_ms()), 2 * heartbeat_);
+  up_ = true;
+  pause_ = options_.pause_min;
+  next_heartbeat_ = heard_ + heartbeat_;
+  ArmHeartbeat();
+  sink_->OnMasterUp(reply);
+  return Status::Ok();
+}
+
+void MasterLink::ArmHeartbeat() { After(next_heartbeat_ - MonotonicNow(), &MasterLink::OnHeartbeat); }
+
+void MasterLink::OnHeartbeat() {
+  const TimePoint now = MonotonicNow();
+  // After a gap in this loop the silence is its own: what waits in the socket is read first.
+  if (now - next_heartbeat_ > heartbeat_) heard_ = std::max(heard_, now - detect_ / 2);
+  if (now - heard_ > detect_) {
+    return Lost(
+        Status(Code::kMasterUnreachable, "silent for " + std::to_string((now - heard_).count() / 1000) + " ms"));
+  }
+  control::ToMaster message;
+  *message.mutable_heartbeat() = counters_;
+  next_heartbeat_ = now + heartbeat_;
+  ArmHeartbeat();
+  Send(message);
+}
+
+void MasterLink::OnClosed(const std::string& why) { Lost(Status(Code::kMasterUnreachable, why)); }
+
+void MasterLink::Lost(const Status& why) {
+  if (socket_ != nullptr) socket_->Close();
+  const bool was_up = std::exchange(up_, false);
+  if (stopped_) return;
+  After(pause_, &MasterLink::Start);
+  pause_ = std::min(pause_ * 2, options_.pause_max);
+  if (was_up) return sink_->OnMasterDown(why.text());
+  sink_->OnMasterRefused(why);
+}
+
+}  // namespace ringway::net

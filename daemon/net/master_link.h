@@ -1,0 +1,89 @@
+// The daemon's connection to ringway-master: connects, introduces itself, keeps alive, and comes back for ever.
+//
+//   connecting --hello answered--> up --reset, silence of detect_ms--> waiting (50 ms .. 1 s) --> connecting ...
+//              --Refusal--> refused (told to the sink; a later retry may fare better)
+//
+// Threads: one (control thread). The sink lives as long as the link.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "daemon/net/connector.h"
+#include "daemon/net/framed_socket.h"
+#include "proto/clock.h"
+#include "proto/control.pb.h"
+
+namespace ringway::net {
+
+class MasterSink {
+ public:
+  virtual ~MasterSink() = default;
+  virtual void OnMasterUp(const control::HelloReply& reply) = 0;
+  // The link was up and is no more.
+  virtual void OnMasterDown(const std::string& why) = 0;
+  // An attempt to connect failed or was refused; the link tries again by itself.
+  virtual void OnMasterRefused(const Status& why) = 0;
+  // Everything but HelloReply, Refusal and heartbeats. A Status that is not ok ends the connection.
+  virtual Status OnMasterMessage(control::FromMaster message) = 0;
+};
+
+struct MasterLinkOptions {
+  std::string address;
+  bool allow_remote = false;
+  control::DaemonHello hello;
+  Duration attempt_timeout = std::chrono::seconds(5);
+  Duration pause_min = std::chrono::milliseconds(50);
+  Duration pause_max = std::chrono::seconds(1);
+};
+
+class MasterLink : public FrameSink {
+ public:
+  MasterLink(asio::io_context& context, MasterLinkOptions options, MasterSink* sink);
+  ~MasterLink() override;
+  MasterLink(const MasterLink&) = delete;
+  MasterLink& operator=(const MasterLink&) = delete;
+
+  void Start();
+  void Stop();
+  bool up() const { return up_; }
+  // Dropped while the link is down.
+  void Send(const control::ToMaster& message);
+  // Sent with the next heartbeats.
+  void SetCounters(control::DaemonHeartbeat counters) { counters_ = std::move(counters); }
+  // Closes the connection; the link comes back with a new one.
+  void Break(const std::string& why);
+
+  Status OnFrame(std::span<const std::byte> frame) override;
+  void OnClosed(const std::string& why) override;
+
+ private:
+  void OnConnected(Result<Connection> connected);
+  Status OnFirst(const control::FromMaster& message);
+  void ArmHeartbeat();
+  void After(Duration delay, void (MasterLink::*then)());
+  void OnNoAnswer();
+  void OnHeartbeat();
+  void Lost(const Status& why);
+
+  asio::io_context& context_;
+  MasterLinkOptions options_;
+  MasterSink* sink_;
+  asio::steady_timer timer_;  // the attempt's limit, the pause or the heartbeat, by state
+  std::shared_ptr<Connector> connector_;
+  std::shared_ptr<FramedSocket> socket_;
+  std::uint64_t timer_serial_ = 0;  // an expired wait that was replaced meanwhile is ignored
+  control::DaemonHeartbeat counters_;
+  Duration pause_;
+  Duration heartbeat_{};
+  Duration detect_{};
+  TimePoint heard_{};
+  TimePoint next_heartbeat_{};
+  bool up_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace ringway::net

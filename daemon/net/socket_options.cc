@@ -1,0 +1,52 @@
+#include "daemon/net/socket_options.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "daemon/net/address.h"
+#include "daemon/net/unique_fd.h"
+
+namespace ringway::net {
+namespace {
+
+constexpr std::uint32_t kNotSentBytesWanted = 512 * 1024;  // enough to keep a fast path busy between two wake-ups
+
+void Set(int fd, int level, int name, int value) { (void)::setsockopt(fd, level, name, &value, sizeof value); }
+
+int SetCongestion(int fd, const std::string& name) {
+  return ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
+}
+
+}  // namespace
+
+std::uint32_t NotSentBytes(std::uint32_t lanes) {
+  return std::min(kNotSentBytesWanted, kNotSentBytesMax / std::max(lanes, 1U));
+}
+
+void TuneLink(int fd, const LinkTuning& tuning) {
+  Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  Set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(NotSentBytes(tuning.lanes)));
+  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(tuning.detect_ms));
+  // Keepalive probes find a black hole on an idle link; TCP_USER_TIMEOUT alone needs unacknowledged data.
+  const int seconds = std::max(1, static_cast<int>(tuning.detect_ms / 3000));
+  Set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  Set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+  Set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds);
+  Set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  const std::string congestion = tuning.loopback ? "cubic" : tuning.congestion;
+  if (!congestion.empty()) (void)SetCongestion(fd, congestion);
+}
+
+Status CheckCongestion(const std::string& name) {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return ErrnoStatus("cannot open a socket", errno);
+  if (SetCongestion(fd.get(), name) == 0) return Status::Ok();
+  return {Code::kInvalidArgument, "congestion control '" + name +
+                                      "' is not available; see /proc/sys/net/ipv4/tcp_available_congestion_control"};
+}
+
+}  // namespace ringway::net

@@ -1,0 +1,30 @@
+// What every TCP connection of the daemon is tuned to. Never touches SO_SNDBUF or SO_RCVBUF: that disables autotuning.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "proto/result.h"
+
+namespace ringway::net {
+
+// Bytes that the lanes of one pair may hold unsent in the kernel, together: what an urgent frame has to overtake.
+inline constexpr std::uint32_t kNotSentBytesMax = 4 << 20;
+
+struct LinkTuning {
+  std::uint32_t detect_ms = 3000;  // silence after which the kernel gives a connection up
+  std::uint32_t lanes = 1;         // connections that share kNotSentBytesMax
+  bool loopback = false;           // loopback paths run cubic: this kernel's default may pace them down
+  std::string congestion;          // elsewhere; "" leaves the kernel's default
+};
+
+// Best effort: an option that this kernel lacks is skipped, the connection works without it.
+void TuneLink(int fd, const LinkTuning& tuning);
+
+// kInvalidArgument if this kernel does not offer congestion control `name`.
+Status CheckCongestion(const std::string& name);
+
+// One lane's share of kNotSentBytesMax, at most 512 KiB.
+std::uint32_t NotSentBytes(std::uint32_t lanes);
+
+}  // namespace ringway::net
