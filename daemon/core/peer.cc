@@ -46,5 +46,6 @@ std::vector<PeerId> Peer::PeersWithWork() const { return impl_->PeersWithWork();
 bool Peer::NeedsScratch() const { return impl_->NeedsScratch(); }
 std::vector<Action> Peer::TakeActions() { return impl_->TakeActions(); }
 PeerStatus Peer::GetStatus() const { return impl_->GetStatus(); }
+std::uint64_t Peer::NextSequence(ChannelId channel) const { return impl_->NextSequence(channel); }
 
 }  // namespace ringway::core

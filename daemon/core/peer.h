@@ -203,6 +203,8 @@ class Peer {
 
   std::vector<Action> TakeActions();
   PeerStatus GetStatus() const;
+  // The sequence number that the next submission on this channel gets.
+  std::uint64_t NextSequence(ChannelId channel) const;
 
  private:
   class Impl;

@@ -54,6 +54,7 @@ class Peer::Impl {
   Status Submit(Submission submission, TimePoint now);
   void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready);
   void Cancel(std::uint64_t token, TimePoint now);
+  std::uint64_t NextSequence(ChannelId channel) const { return table_.NextSeq(channel); }
 
   // ---- peer_data.cc
   Result<Inbound> OnHeader(const LinkId& lane, const SegmentHeader& header);
@@ -71,6 +72,7 @@ class Peer::Impl {
   // do.
   static constexpr std::uint64_t kRetainedBytesMax = 16 << 20;
   static constexpr std::size_t kEarlyMessagesMax = 4096;
+  static constexpr std::size_t kPreparedMax = 16;
   static constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
 
   bool installed() const { return view_.epoch.value != 0; }

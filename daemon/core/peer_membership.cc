@@ -210,7 +210,8 @@ void Peer::Impl::Install(View view) {
   }
   view_ = std::move(view);
   std::erase_if(lost_, [&](PeerId peer) { return !view_.Contains(peer); });
-  std::erase_if(prepared_, [&](const auto& entry) { return entry.first <= view_.epoch; });
+  // Views that are over stay a while: an UpdateView that adopted one may still have to be told.
+  while (prepared_.size() > kPreparedMax) prepared_.erase(prepared_.begin());
   held_.DropBelow(view_.epoch);
   early_ready_.clear();
   for (const PeerId member : view_.members) mesh_.Heard(member, now_);

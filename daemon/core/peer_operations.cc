@@ -209,17 +209,21 @@ void Peer::Impl::Tell(Operation& op) {
     std::memcpy(op.submission.result, op.own_output->data(), op.own_output->size());
   }
   Complete complete;
+  complete.epoch = op.outcome.epoch;
+  complete.contributors = op.outcome.contributors;
   if (op.is_update()) {
     update_open_ = false;
-    if (ok && op.outcome.prepared > view_.epoch && prepared_.contains(op.outcome.prepared)) {
-      last_update_ = ReportOf(op);
-      InstallPrepared(op.outcome.prepared);
+    const auto adopted = prepared_.find(op.outcome.prepared);
+    if (ok && adopted != prepared_.end() && adopted->first > op.outcome.epoch) {
+      // Every rank names the adopted view, also one that lives in a later view when it learns of it.
+      complete.epoch = adopted->first;
+      complete.contributors.clear();
+      for (const auto& info : adopted->second.members()) complete.contributors.emplace_back(info.peer_id());
+      if (adopted->first > view_.epoch) {
+        last_update_ = ReportOf(op);
+        InstallPrepared(adopted->first);
+      }
     }
-    complete.epoch = view_.epoch;
-    complete.contributors = view_.members;
-  } else {
-    complete.epoch = op.outcome.epoch;
-    complete.contributors = op.outcome.contributors;
   }
   complete.token = op.submission.token;
   complete.code = op.outcome.code;

@@ -1,0 +1,235 @@
+#include "master/coordinator.h"
+
+#include <algorithm>
+
+#include "proto/frame_codec.h"
+#include "proto/local_abi.h"
+
+namespace ringway {
+namespace {
+
+constexpr std::size_t kNameBytesMax = 255;
+
+control::Plan PlanOf(const CoordinatorOptions& options) {
+  control::Plan plan;
+  plan.set_segment_bytes_max(options.segment_bytes_max);
+  plan.set_small_bytes_max(options.small_bytes_max);
+  plan.set_eager_bytes_max(options.eager_bytes_max);
+  plan.set_heartbeat_ms(options.heartbeat_ms);
+  plan.set_detect_ms(options.detect_ms);
+  return plan;
+}
+
+// The peer that a message speaks for.
+PeerId SpeakerOf(const control::ToMaster& message) {
+  switch (message.kind_case()) {
+    case control::ToMaster::kConnected:
+      return PeerId(message.connected().peer());
+    case control::ToMaster::kDialFailed:
+      return PeerId(message.dial_failed().peer());
+    case control::ToMaster::kReport:
+      return PeerId(message.report().peer());
+    case control::ToMaster::kInstalled:
+      return PeerId(message.installed().peer());
+    case control::ToMaster::kWithdraw:
+      return PeerId(message.withdraw().peer());
+    default:
+      return PeerId();
+  }
+}
+
+}  // namespace
+
+void Coordinator::OnMessage(Connection connection, const control::ToMaster& message, TimePoint now) {
+  if (message.has_hello()) return OnHello(connection, message.hello(), now);
+  const auto found = connections_.find(connection);
+  if (found == connections_.end()) return Refuse(connection, Code::kProtocol, "say hello first");
+  const DaemonId id = found->second;
+  Daemon& daemon = daemons_.at(id);
+  daemon.heard = now;
+  if (message.has_heartbeat()) {
+    for (const control::PeerCounters& counters : message.heartbeat().counters()) {
+      if (Group* group = GroupOf(id, PeerId(counters.peer()))) group->OnCounters(counters);
+    }
+    control::FromMaster reply;
+    reply.mutable_heartbeat();
+    SendTo(connection, std::move(reply));
+  } else if (message.has_join()) {
+    OnJoin(id, message.join(), now);
+  } else {
+    OnPeerWord(id, message, now);
+  }
+  DropEmptyGroups();
+}
+
+void Coordinator::OnHello(Connection connection, const control::DaemonHello& hello, TimePoint now) {
+  const auto version = AgreeVersion(hello.version_min(), hello.version_max());
+  if (!version) {
+    return Refuse(connection, Code::kVersionMismatch,
+                  "this master speaks protocol versions " + std::to_string(kProtocolVersionMin) + " to " +
+                      std::to_string(kProtocolVersionMax) + ", the daemon " + std::to_string(hello.version_min()) +
+                      " to " + std::to_string(hello.version_max()) + ": install the same release on both");
+  }
+  if (connections_.contains(connection)) return Refuse(connection, Code::kProtocol, "a second hello on one connection");
+  if (hello.name().size() > kNameBytesMax || hello.site().size() > kNameBytesMax ||
+      hello.address().size() > kNameBytesMax || hello.address().empty()) {
+    return Refuse(connection, Code::kInvalidArgument,
+                  "name, site and address are 255 bytes at most, the address not empty");
+  }
+  DaemonId id;
+  for (auto& [known, daemon] : daemons_) {
+    if (daemon.instance == hello.instance() && daemon.name == hello.name()) {
+      id = known;  // the same process again
+    } else if (daemon.name == hello.name() && daemon.connection) {
+      return Refuse(connection, Code::kJoinRefused,
+                    "a daemon named " + hello.name() + " at " + daemon.address + " is connected: choose another name");
+    }
+  }
+  if (id == DaemonId()) id = DaemonId(next_daemon_++);
+  Daemon& daemon = daemons_[id];
+  if (daemon.connection) {
+    connections_.erase(*daemon.connection);
+    actions_.push_back({*daemon.connection, std::nullopt, true});
+  }
+  daemon.instance = hello.instance();
+  daemon.name = hello.name();
+  daemon.site = hello.site();
+  daemon.address = hello.address();
+  daemon.connection = connection;
+  daemon.heard = now;
+  connections_[connection] = id;
+  control::FromMaster reply;
+  reply.mutable_hello_reply()->set_version(*version);
+  reply.mutable_hello_reply()->set_daemon_id(id.value);
+  reply.mutable_hello_reply()->set_term(options_.term);
+  reply.mutable_hello_reply()->set_heartbeat_ms(options_.heartbeat_ms);
+  reply.mutable_hello_reply()->set_detect_ms(options_.detect_ms);
+  SendTo(connection, std::move(reply));
+  SetOnline(daemon, true, now);
+}
+
+void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now) {
+  Daemon& daemon = daemons_.at(id);
+  const auto refuse = [&](const Status& why) {
+    control::FromMaster reply;
+    reply.mutable_join_refused()->set_request_id(request.request_id());
+    reply.mutable_join_refused()->set_code(static_cast<std::uint32_t>(why.code()));
+    reply.mutable_join_refused()->set_text(why.text());
+    SendTo(*daemon.connection, std::move(reply));
+  };
+  if (request.group().empty() || request.group().size() >= abi::kGroupNameBytes ||
+      request.name().size() >= abi::kPeerNameBytes) {
+    return refuse({Code::kInvalidArgument, "a group name has 1 to 127 bytes, a peer name at most 63"});
+  }
+  const GroupOptions options{.plan = PlanOf(options_), .detect = std::chrono::milliseconds(options_.detect_ms)};
+  auto group = groups_.find(request.group());
+  if (group == groups_.end()) {
+    group = groups_.emplace(request.group(), std::make_unique<Group>(request.group(), request, options, *this)).first;
+  }
+  if (const Status status = group->second->CheckJoin(request); !status.ok()) return refuse(status);
+  const PeerId peer(next_peer_++);
+  daemon.peers.insert(peer);
+  homes_[peer] = {id, request.group()};
+  control::FromMaster reply;
+  reply.mutable_join_accepted()->set_request_id(request.request_id());
+  reply.mutable_join_accepted()->set_group(request.group());
+  reply.mutable_join_accepted()->set_peer(peer.value);
+  SendTo(*daemon.connection, std::move(reply));
+  control::PeerInfo info;
+  info.set_peer_id(peer.value);
+  info.set_name(request.name());
+  info.set_site(daemon.site);
+  info.set_address(daemon.address);
+  group->second->Add(info, request, now);
+}
+
+void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, TimePoint now) {
+  const PeerId speaker = SpeakerOf(message);
+  Group* group = GroupOf(id, speaker);
+  if (group == nullptr) {
+    ++ignored_;  // forged, or late: the peer is gone
+    return;
+  }
+  if (message.has_connected()) {
+    group->OnConnected(speaker, PeerId(message.connected().other()), now);
+  } else if (message.has_dial_failed()) {
+    group->OnDialFailed(speaker, PeerId(message.dial_failed().other()), message.dial_failed().text());
+  } else if (message.has_report()) {
+    group->OnReport(message.report(), now);
+  } else if (message.has_installed()) {
+    group->OnInstalled(speaker, Epoch(message.installed().epoch()), now);
+  } else if (message.has_withdraw()) {
+    group->OnWithdraw(speaker, now);
+  }
+}
+
+void Coordinator::OnDisconnect(Connection connection, TimePoint now) {
+  const auto found = connections_.find(connection);
+  if (found == connections_.end()) return;
+  Daemon& daemon = daemons_.at(found->second);
+  connections_.erase(found);
+  daemon.connection.reset();
+  daemon.gone_since = now;
+  SetOnline(daemon, false, now);
+  DropEmptyGroups();
+}
+
+void Coordinator::SetOnline(const Daemon& daemon, bool online, TimePoint now) {
+  const std::set<PeerId> peers = daemon.peers;  // groups may retire some on the way
+  for (const PeerId peer : peers) {
+    const auto home = homes_.find(peer);
+    if (home != homes_.end()) groups_.at(home->second.group)->SetOnline(peer, online, now);
+  }
+}
+
+void Coordinator::Tick(TimePoint now) {
+  const Duration detect = std::chrono::milliseconds(options_.detect_ms);
+  std::vector<Connection> silent;
+  for (const auto& [id, daemon] : daemons_) {
+    if (daemon.connection && now - daemon.heard > detect) silent.push_back(*daemon.connection);
+  }
+  for (const Connection connection : silent) {
+    actions_.push_back({connection, std::nullopt, true});
+    OnDisconnect(connection, now - detect);  // it has been gone for as long as it was silent
+  }
+  for (const auto& [name, group] : groups_) group->Tick(now);
+  std::erase_if(daemons_, [&](const auto& entry) {
+    const Daemon& daemon = entry.second;
+    return !daemon.connection && daemon.peers.empty() && now - daemon.gone_since > detect;
+  });
+  DropEmptyGroups();
+}
+
+void Coordinator::Refuse(Connection connection, Code code, std::string text) {
+  ++ignored_;
+  control::FromMaster message;
+  message.mutable_refusal()->set_code(static_cast<std::uint32_t>(code));
+  message.mutable_refusal()->set_text(std::move(text));
+  actions_.push_back({connection, std::move(message), true});
+}
+
+void Coordinator::Send(PeerId peer, control::FromMaster message) {
+  const auto home = homes_.find(peer);
+  if (home == homes_.end()) return;
+  const Daemon& daemon = daemons_.at(home->second.daemon);
+  if (daemon.connection) SendTo(*daemon.connection, std::move(message));
+}
+
+void Coordinator::Retire(PeerId peer) {
+  const auto home = homes_.find(peer);
+  if (home == homes_.end()) return;
+  daemons_.at(home->second.daemon).peers.erase(peer);
+  homes_.erase(home);
+}
+
+Group* Coordinator::GroupOf(DaemonId id, PeerId peer) {
+  const auto home = homes_.find(peer);
+  if (home == homes_.end() || home->second.daemon != id) return nullptr;
+  return groups_.at(home->second.group).get();
+}
+
+void Coordinator::DropEmptyGroups() {
+  std::erase_if(groups_, [](const auto& entry) { return entry.second->empty(); });
+}
+
+}  // namespace ringway

@@ -1,0 +1,409 @@
+#include "master/group.h"
+
+#include <algorithm>
+
+#include "master/topology.h"
+#include "master/verdicts.h"
+#include "proto/check.h"
+#include "proto/local_abi.h"
+
+namespace ringway {
+
+Group::Group(std::string name, const control::JoinRequest& first, GroupOptions options, GroupHost& host)
+    : name_(std::move(name)),
+      fail_on_peer_loss_(first.fail_on_peer_loss()),
+      options_(std::move(options)),
+      host_(host) {}
+
+// ---------------------------------------------------------------------------------------------- joining
+
+Status Group::CheckJoin(const control::JoinRequest& request) const {
+  if (request.wait_world() > abi::kWorldSizeMax || request.min_world() > abi::kWorldSizeMax) {
+    return {Code::kInvalidArgument, "wait_world and min_world are at most " + std::to_string(abi::kWorldSizeMax)};
+  }
+  if (request.fail_on_peer_loss() != fail_on_peer_loss_) {
+    return {Code::kJoinRefused, "group " + name_ + " was formed with fail_on_peer_loss = " +
+                                    (fail_on_peer_loss_ ? "true" : "false") + ": use the same on all peers"};
+  }
+  if (peers_.size() >= abi::kWorldSizeMax) {
+    return {Code::kJoinRefused, "group " + name_ + " has " + std::to_string(peers_.size()) + " peers: it is full"};
+  }
+  for (const auto& [id, peer] : peers_) {
+    if (!request.name().empty() && peer.info.name() == request.name()) {
+      return {Code::kJoinRefused, "group " + name_ + " has a peer named " + request.name() + ": choose another name"};
+    }
+  }
+  return Status::Ok();
+}
+
+void Group::Add(const control::PeerInfo& info, const control::JoinRequest& request, TimePoint now) {
+  const PeerId id(info.peer_id());
+  control::FromMaster others;
+  others.mutable_candidates()->set_peer(id.value);
+  *others.mutable_candidates()->mutable_plan() = options_.plan;
+  for (const auto& [other, peer] : peers_) {
+    *others.mutable_candidates()->add_others() = peer.info;
+    control::FromMaster one;
+    one.mutable_candidates()->set_peer(other.value);
+    *one.mutable_candidates()->mutable_plan() = options_.plan;
+    *one.mutable_candidates()->add_others() = info;
+    SendTo(other, std::move(one));
+  }
+  SendTo(id, std::move(others));
+  PeerState& state = peers_[id];
+  state.info = info;
+  state.wait_world = std::max(1u, request.wait_world());
+  state.min_world = std::max(1u, request.min_world());
+  Advance(now);
+}
+
+void Group::OnConnected(PeerId peer, PeerId other, TimePoint now) {
+  if (!peers_.contains(peer) || !peers_.contains(other)) return;
+  peers_[peer].standing.insert(other);
+  peers_[peer].dial_errors.erase(other);
+  Advance(now);
+}
+
+void Group::OnDialFailed(PeerId peer, PeerId other, const std::string& text) {
+  if (!peers_.contains(peer) || !peers_.contains(other)) return;
+  peers_[peer].dial_errors[other] = text;
+  peers_[peer].standing.erase(other);
+  ExplainPendings();
+}
+
+bool Group::Stand(PeerId a, PeerId b) const {
+  return peers_.at(a).standing.contains(b) && peers_.at(b).standing.contains(a);
+}
+
+void Group::OnWithdraw(PeerId peer, TimePoint now) {
+  if (InAnyView().contains(peer)) {
+    leaving_.insert(peer);
+    if (!collection_) Collect(now);
+  } else {
+    Drop({peer}, {});
+  }
+  Advance(now);
+}
+
+void Group::SetOnline(PeerId peer, bool online, TimePoint now) {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return;
+  if (!online && found->second.online) found->second.offline_since = now;
+  found->second.online = online;
+  Advance(now);
+}
+
+void Group::OnCounters(const control::PeerCounters& counters) {
+  const auto found = peers_.find(PeerId(counters.peer()));
+  if (found != peers_.end()) found->second.counters = counters;
+}
+
+void Group::Tick(TimePoint now) {
+  const std::set<PeerId> in_view = InAnyView();
+  std::set<PeerId> pending_gone;
+  bool member_gone = false;
+  for (const auto& [id, peer] : peers_) {
+    if (peer.online || now - peer.offline_since < options_.detect) continue;
+    if (in_view.contains(id)) {
+      member_gone = true;
+    } else {
+      pending_gone.insert(id);
+    }
+  }
+  if (!pending_gone.empty()) Drop(pending_gone, {});
+  if (member_gone && !collection_) Collect(now);
+  Advance(now);
+}
+
+void Group::Advance(TimePoint now) {
+  if (collection_) TryDecide(now);
+  if (!collection_) {
+    TryForm();
+    TryPrepare();
+  }
+  ExplainPendings();
+}
+
+// The first view: pendings that all reach each other, taken in peer id order, as many as any of them waits for.
+void Group::TryForm() {
+  if (current_.epoch() != 0) return;
+  std::set<PeerId> clique;
+  std::uint32_t wanted = 1;
+  for (const auto& [id, peer] : peers_) {
+    if (!std::all_of(clique.begin(), clique.end(), [&](PeerId other) { return Stand(id, other); })) continue;
+    clique.insert(id);
+    wanted = std::max(wanted, peer.wait_world);
+  }
+  if (clique.empty() || clique.size() < wanted) return;
+  current_ = MakeView(clique);
+  SendView(current_, false);
+}
+
+void Group::TryPrepare() {
+  if (current_.epoch() == 0) return;
+  std::set<PeerId> next = Newest();
+  const std::size_t before = next.size();
+  for (const PeerId id : Pendings()) {
+    if (next.contains(id) || !peers_.at(id).online) continue;
+    if (std::all_of(next.begin(), next.end(), [&](PeerId other) { return Stand(id, other); })) next.insert(id);
+  }
+  if (next.size() == before) return;
+  const control::View view = MakeView(next);
+  prepared_[Epoch(view.epoch())] = view;
+  SendView(view, true);
+}
+
+void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
+  const auto found = prepared_.find(epoch);
+  if (found == prepared_.end() || !MembersOf(found->second).contains(peer)) return;
+  current_ = found->second;
+  prepared_.erase(prepared_.begin(), std::next(found));
+  Advance(now);
+}
+
+// ---------------------------------------------------------------------------------------------- collecting
+
+void Group::OnReport(const control::Report& report, TimePoint now) {
+  const PeerId peer(report.peer());
+  const std::set<PeerId> in_view = InAnyView();
+  if (!in_view.contains(peer)) return;
+  bool news = report.stop() >= current_.epoch();
+  for (const std::uint64_t lost : report.lost()) {
+    const PeerId accused(lost);
+    if (accused == peer || !in_view.contains(accused)) continue;
+    news = accusations_[accused].insert(peer).second || news;
+  }
+  if (report.leaving()) news = leaving_.insert(peer).second || news;
+  for (const control::OpReport& op : report.ops()) news = news || op.cancel() || !op.mismatch().empty();
+  if (!news) return;  // a late word about a view that is over
+  if (!collection_) Collect(now);
+  if (Epoch(report.stop()) >= collection_->stop) collection_->reports[peer] = report;
+  Advance(now);
+}
+
+void Group::Collect(TimePoint now) {
+  const Epoch newest = prepared_.empty() ? Epoch(current_.epoch()) : prepared_.rbegin()->first;
+  collection_ = Collection{.stop = newest, .since = now, .reports = {}, .told = InAnyView()};
+  for (const PeerId peer : collection_->told) {
+    control::FromMaster message;
+    message.mutable_abort()->set_peer(peer.value);
+    message.mutable_abort()->set_epoch(newest.value);
+    SendTo(peer, std::move(message));
+  }
+}
+
+// Those who are gone whatever others say: leavers, and who is offline or has not answered the ABORT for too long.
+std::set<PeerId> Group::Certain(TimePoint now) const {
+  std::set<PeerId> certain = leaving_;
+  for (const PeerId id : collection_->told) {
+    const auto found = peers_.find(id);
+    if (found == peers_.end()) continue;
+    const PeerState& peer = found->second;
+    if (!peer.online && now - peer.offline_since >= options_.detect) certain.insert(id);
+    if (!collection_->reports.contains(id) && now - collection_->since >= options_.detect) certain.insert(id);
+  }
+  return certain;
+}
+
+bool Group::AccusedHaveSpoken(TimePoint now) const {
+  if (now - collection_->since >= options_.weigh) return true;
+  return std::all_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {
+    const auto found = peers_.find(entry.first);
+    return found == peers_.end() || !found->second.online || collection_->reports.contains(entry.first);
+  });
+}
+
+// The view that the next one starts from, once every report that can tell is here.
+std::optional<std::set<PeerId>> Group::DecidableBase(const std::set<PeerId>& gone, TimePoint now) const {
+  const auto all_reported = [&](const std::set<PeerId>& members) {
+    return std::all_of(members.begin(), members.end(),
+                       [&](PeerId peer) { return gone.contains(peer) || collection_->reports.contains(peer); });
+  };
+  if (!AccusedHaveSpoken(now) || !all_reported(Members())) return std::nullopt;
+  // Members may have switched to a prepared view by themselves: some installed it, or one holds UpdateView's outcome.
+  Epoch adopted(current_.epoch());
+  for (const auto& [peer, report] : collection_->reports) {
+    if (gone.contains(peer)) continue;
+    if (prepared_.contains(Epoch(report.epoch()))) adopted = std::max(adopted, Epoch(report.epoch()));
+    for (const control::OpReport& op : report.ops()) {
+      const Epoch agreed(op.prepared_epoch());
+      const bool holds = op.update_view() && op.stage() != control::OP_STAGE_RUNNING && op.code() == 0;
+      if (holds && prepared_.contains(agreed)) adopted = std::max(adopted, agreed);
+    }
+  }
+  if (adopted == Epoch(current_.epoch())) return Members();
+  const std::set<PeerId> base = MembersOf(prepared_.at(adopted));
+  if (!all_reported(base)) return std::nullopt;
+  return base;
+}
+
+void Group::TryDecide(TimePoint now) {
+  const std::set<PeerId> gone = WhoGoes(InAnyView(), Certain(now), accusations_);
+  const auto base = DecidableBase(gone, now);
+  if (base) Decide(*base, gone);
+}
+
+void Group::Decide(const std::set<PeerId>& base, const std::set<PeerId>& gone) {
+  std::map<PeerId, control::Report> reports;
+  VerdictOptions verdict_options;
+  verdict_options.fail_on_peer_loss = fail_on_peer_loss_;
+  std::set<PeerId> remaining;
+  for (const PeerId peer : base) {
+    if (!gone.contains(peer)) {
+      remaining.insert(peer);
+      reports[peer] = collection_->reports.at(peer);
+    } else if (!leaving_.contains(peer)) {
+      verdict_options.peers_lost = true;
+      verdict_options.lost_names += (verdict_options.lost_names.empty() ? "" : ", ") + Label(peer);
+    }
+  }
+  collection_.reset();
+  prepared_.clear();
+  current_.Clear();
+  if (!remaining.empty()) {
+    current_ = MakeView(remaining);
+    for (control::Verdict& verdict : DecideVerdicts(reports, verdict_options)) {
+      *current_.add_verdicts() = std::move(verdict);
+    }
+    // Newcomers of an adopted prepared view start where its UpdateView left the channels.
+    for (const auto& [peer, report] : reports) {
+      for (const control::OpReport& op : report.ops()) {
+        if (!op.update_view() || op.next_seq_size() == 0 || op.stage() == control::OP_STAGE_RUNNING) continue;
+        *current_.mutable_next_seq() = op.next_seq();
+      }
+    }
+  }
+  Drop(gone, remaining);
+  if (!remaining.empty()) SendView(current_, false);
+}
+
+// ---------------------------------------------------------------------------------------------- views and farewells
+
+control::View Group::MakeView(const std::set<PeerId>& members) {
+  control::View view;
+  view.set_group(name_);
+  view.set_epoch(host_.NextEpoch().value);
+  *view.mutable_plan() = options_.plan;
+  view.set_fail_on_peer_loss(fail_on_peer_loss_);
+  std::vector<control::PeerInfo> infos;
+  std::uint32_t min_world = 1;
+  for (const PeerId peer : members) {
+    infos.push_back(peers_.at(peer).info);
+    min_world = std::max(min_world, peers_.at(peer).min_world);
+  }
+  SortByRank(infos);
+  for (const std::uint32_t rank : RingOrder(infos)) view.add_ring(rank);
+  for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
+  view.set_min_world(min_world);
+  return view;
+}
+
+void Group::SendView(const control::View& view, bool prepared) {
+  for (const PeerId peer : MembersOf(view)) {
+    control::FromMaster message;
+    message.mutable_view()->set_peer(peer.value);
+    message.mutable_view()->set_prepared(prepared);
+    *message.mutable_view()->mutable_view() = view;
+    SendTo(peer, std::move(message));
+  }
+}
+
+void Group::Drop(const std::set<PeerId>& gone, const std::set<PeerId>& remaining) {
+  for (const PeerId peer : gone) {
+    control::FromMaster message;
+    const bool left = leaving_.contains(peer);
+    message.mutable_evicted()->set_peer(peer.value);
+    message.mutable_evicted()->set_code(static_cast<std::uint32_t>(left ? Code::kLeft : Code::kEvicted));
+    message.mutable_evicted()->set_text(left ? "left the group"
+                                             : "the other peers of group " + name_ +
+                                                   " lost contact and went on: rejoin and take their state");
+    SendTo(peer, std::move(message));
+  }
+  for (const PeerId peer : gone) Erase(peer);
+  for (const auto& [id, peer] : peers_) {
+    if (remaining.contains(id)) continue;  // members learn it from the view
+    control::FromMaster message;
+    message.mutable_forget()->set_peer(id.value);
+    for (const PeerId other : gone) message.mutable_forget()->add_others(other.value);
+    SendTo(id, std::move(message));
+  }
+}
+
+void Group::Erase(PeerId peer) {
+  peers_.erase(peer);
+  leaving_.erase(peer);
+  accusations_.erase(peer);
+  for (auto& [accused, accusers] : accusations_) accusers.erase(peer);
+  for (auto& [id, state] : peers_) {
+    state.standing.erase(peer);
+    state.dial_errors.erase(peer);
+  }
+  host_.Retire(peer);
+}
+
+// ---------------------------------------------------------------------------------------------- who is where
+
+std::set<PeerId> Group::MembersOf(const control::View& view) {
+  std::set<PeerId> members;
+  for (const control::PeerInfo& info : view.members()) members.emplace(info.peer_id());
+  return members;
+}
+
+std::set<PeerId> Group::InAnyView() const {
+  std::set<PeerId> all = Members();
+  for (const auto& [epoch, view] : prepared_) all.merge(MembersOf(view));
+  std::erase_if(all, [&](PeerId peer) { return !peers_.contains(peer); });
+  return all;
+}
+
+std::set<PeerId> Group::Newest() const { return prepared_.empty() ? Members() : MembersOf(prepared_.rbegin()->second); }
+
+std::set<PeerId> Group::Pendings() const {
+  const std::set<PeerId> members = Members();
+  std::set<PeerId> out;
+  for (const auto& [id, peer] : peers_) {
+    if (!members.contains(id)) out.insert(id);
+  }
+  return out;
+}
+
+std::string Group::Label(PeerId peer) const {
+  const control::PeerInfo& info = peers_.at(peer).info;
+  return (info.name().empty() ? "peer " + ToString(peer) : info.name()) + " (" + info.address() + ")";
+}
+
+void Group::ExplainPendings() {
+  for (const PeerId id : Pendings()) {
+    std::string why = WhyPending(id);
+    PeerState& peer = peers_.at(id);
+    if (why == peer.told) continue;
+    peer.told = why;
+    const bool unreachable = why.find("cannot reach") != std::string::npos;
+    control::FromMaster message;
+    message.mutable_pending()->set_peer(id.value);
+    message.mutable_pending()->set_code(static_cast<std::uint32_t>(unreachable ? Code::kPeerUnreachable : Code::kOk));
+    message.mutable_pending()->set_text(std::move(why));
+    SendTo(id, std::move(message));
+  }
+}
+
+std::string Group::WhyPending(PeerId id) const {
+  const PeerState& self = peers_.at(id);
+  for (const auto& [other, peer] : peers_) {
+    if (const auto error = peer.dial_errors.find(id); error != peer.dial_errors.end()) {
+      return Label(other) + " cannot reach " + Label(id) + ": " + error->second;
+    }
+    if (const auto error = self.dial_errors.find(other); error != self.dial_errors.end()) {
+      return Label(id) + " cannot reach " + Label(other) + ": " + error->second;
+    }
+  }
+  if (current_.epoch() == 0) {
+    std::uint32_t wanted = 1;
+    for (const auto& [other, peer] : peers_) wanted = std::max(wanted, peer.wait_world);
+    return std::to_string(peers_.size()) + " of " + std::to_string(wanted) + " peers are here";
+  }
+  if (Newest().contains(id)) return "links stand; waiting for the members to call UpdateView";
+  return "opening links to the members";
+}
+
+}  // namespace ringway

@@ -1,0 +1,123 @@
+// One group's membership: pending peers, the current view, prepared views, and the collection of reports that leads
+// from a broken view to the next. Pure: the time is a parameter, messages come out as values.
+//
+//   forming --enough pendings that reach each other--> view E
+//   view E  --an admissible newcomer-->  prepared P  --Installed(P) from a member-->  view P
+//   view E  --Report from a member-->  collecting(stop)  --all reports that matter-->  view E' with verdicts
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "master/membership.h"
+#include "proto/clock.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+#include "proto/result.h"
+
+namespace ringway {
+
+// What a group needs of the outside.
+class GroupHost {
+ public:
+  virtual ~GroupHost() = default;
+  virtual Epoch NextEpoch() = 0;  // above every epoch given before
+  virtual void Send(PeerId peer, control::FromMaster message) = 0;
+  virtual void Retire(PeerId peer) = 0;  // the peer is gone for good
+};
+
+struct GroupOptions {
+  control::Plan plan;
+  Duration detect = std::chrono::milliseconds(3000);
+  Duration weigh = std::chrono::milliseconds(50);  // how long contradicting accusations are waited for
+};
+
+class Group {
+ public:
+  Group(std::string name, const control::JoinRequest& first, GroupOptions options, GroupHost& host);
+
+  // kJoinRefused or kInvalidArgument if this peer cannot be taken.
+  Status CheckJoin(const control::JoinRequest& request) const;
+  // REQUIRES: CheckJoin(request).ok().
+  void Add(const control::PeerInfo& info, const control::JoinRequest& request, TimePoint now);
+
+  void OnConnected(PeerId peer, PeerId other, TimePoint now);
+  void OnDialFailed(PeerId peer, PeerId other, const std::string& text);
+  void OnReport(const control::Report& report, TimePoint now);
+  void OnInstalled(PeerId peer, Epoch epoch, TimePoint now);
+  void OnWithdraw(PeerId peer, TimePoint now);
+  void OnCounters(const control::PeerCounters& counters);
+  // The peer's daemon is connected or not, since when.
+  void SetOnline(PeerId peer, bool online, TimePoint now);
+  void Tick(TimePoint now);
+
+  bool empty() const { return peers_.empty(); }
+  const std::string& name() const { return name_; }
+
+  struct PeerState {
+    control::PeerInfo info;
+    std::uint32_t wait_world = 1;
+    std::uint32_t min_world = 1;
+    bool online = true;
+    TimePoint offline_since{};
+    std::set<PeerId> standing;  // pairs seen whole from this side
+    std::map<PeerId, std::string> dial_errors;
+    std::string told;  // the Pending text sent last
+    control::PeerCounters counters;
+  };
+  const std::map<PeerId, PeerState>& peers() const { return peers_; }
+  const control::View& current() const { return current_; }
+  bool collecting() const { return collection_.has_value(); }
+
+ private:
+  struct Collection {
+    Epoch stop;
+    TimePoint since;
+    std::map<PeerId, control::Report> reports;  // with stop >= the collection's
+    std::set<PeerId> told;                      // addressees of the ABORT
+  };
+
+  static std::set<PeerId> MembersOf(const control::View& view);
+  std::set<PeerId> Members() const { return MembersOf(current_); }
+  std::set<PeerId> InAnyView() const;
+  std::set<PeerId> Newest() const;
+  std::set<PeerId> Pendings() const;
+  bool Stand(PeerId a, PeerId b) const;
+  std::string Label(PeerId peer) const;
+
+  // Everything that may have become possible.
+  void Advance(TimePoint now);
+  void TryForm();
+  void TryPrepare();
+  void ExplainPendings();
+  std::string WhyPending(PeerId peer) const;
+  void Collect(TimePoint now);
+  void TryDecide(TimePoint now);
+  std::optional<std::set<PeerId>> DecidableBase(const std::set<PeerId>& gone, TimePoint now) const;
+  bool AccusedHaveSpoken(TimePoint now) const;
+  std::set<PeerId> Certain(TimePoint now) const;
+  void Decide(const std::set<PeerId>& base, const std::set<PeerId>& gone);
+  control::View MakeView(const std::set<PeerId>& members);
+  void SendView(const control::View& view, bool prepared);
+  void Drop(const std::set<PeerId>& gone, const std::set<PeerId>& remaining);
+  void Erase(PeerId peer);
+  void SendTo(PeerId peer, control::FromMaster message) { host_.Send(peer, std::move(message)); }
+
+  const std::string name_;
+  const bool fail_on_peer_loss_;
+  const GroupOptions options_;
+  GroupHost& host_;
+  std::map<PeerId, PeerState> peers_;        // members and pendings
+  control::View current_;                    // epoch 0: none
+  std::map<Epoch, control::View> prepared_;  // above current, ascending, each containing the one before
+  std::optional<Collection> collection_;
+  Accusations accusations_;
+  std::set<PeerId> leaving_;
+};
+
+}  // namespace ringway

@@ -1,0 +1,347 @@
+#include "tests/sim/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace ringway::sim {
+namespace {
+
+using Nodes = std::vector<std::uint32_t>;
+
+Descriptor SumF32(std::uint64_t count) {
+  return {OpKind::kAllReduce, DType::kF32, ReduceOp::kSum, Codec::kNone, ScheduleKind::kRing, count};
+}
+const Descriptor kUpdate{OpKind::kUpdateView, DType::kU8, ReduceOp::kSum, Codec::kNone, ScheduleKind::kRing, 0};
+constexpr std::uint64_t kSmall = 1000;        // 4 KB: reported at once, retained
+constexpr std::uint64_t kLarge = 100 * 1000;  // 400 KB: the DONE exchange
+constexpr std::uint64_t kHuge = 4 << 20;      // 16 MiB: beyond the eager window
+
+Nodes Range(std::uint32_t count) {
+  Nodes nodes(count);
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return nodes;
+}
+
+Nodes Without(Nodes nodes, std::uint32_t gone) {
+  std::erase(nodes, gone);
+  return nodes;
+}
+
+// A formed group of `world` nodes, 0 .. world - 1.
+std::unique_ptr<Cluster> Formed(std::uint32_t world, ClusterOptions options = {}) {
+  auto cluster = std::make_unique<Cluster>(options);
+  for (std::uint32_t i = 0; i < world; ++i) cluster->AddNode(world);
+  const auto joined = [&] {
+    for (std::uint32_t i = 0; i < world; ++i) {
+      if (!cluster->Joined(i)) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(cluster->RunUntil(joined)) << cluster->PendingText(0);
+  return cluster;
+}
+
+void SubmitAll(Cluster& cluster, const Nodes& nodes, const Descriptor& descriptor, std::uint32_t channel = 0) {
+  for (const std::uint32_t node : nodes) cluster.Submit(node, descriptor, channel);
+}
+
+bool Finish(Cluster& cluster, const Nodes& nodes) {
+  return cluster.RunUntil([&] { return cluster.AllDone(nodes); });
+}
+
+TEST(Cluster, HealthyGroupReducesEverySizeExactly) {
+  for (const std::uint32_t world : {1u, 2u, 3u, 8u}) {
+    auto cluster = Formed(world);
+    for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, kSmall, kLarge, kHuge}) {
+      SubmitAll(*cluster, Range(world), SumF32(count));
+    }
+    ASSERT_TRUE(Finish(*cluster, Range(world))) << "world " << world;
+    cluster->CheckAgreement(Range(world));
+    for (const auto& [name, outcome] : cluster->OutcomesOf(0)) {
+      EXPECT_EQ(outcome.code, Code::kOk);
+      EXPECT_EQ(outcome.contributors.size(), world);
+      EXPECT_EQ(outcome.retries, 0u);
+    }
+  }
+}
+
+TEST(Cluster, SubmissionsFarOutOfStepStillMeet) {
+  auto cluster = Formed(3);
+  for (std::uint32_t node = 0; node < 3; ++node) {
+    for (int i = 0; i < 20; ++i) cluster->Submit(node, SumF32(kLarge), static_cast<std::uint32_t>(i % 2));
+    cluster->RunEvents(3000);
+  }
+  ASSERT_TRUE(Finish(*cluster, Range(3)));
+  cluster->CheckAgreement(Range(3));
+}
+
+// Kills node `victim` at every event of three operations of both kinds, in turn.
+void KillEverywhere(std::uint32_t world, std::uint32_t victim, std::uint64_t count, std::uint64_t stride) {
+  std::uint64_t total = 0;
+  const auto start = [&](std::uint64_t seed) {
+    auto cluster = Formed(world, {.seed = seed});
+    for (int i = 0; i < 3; ++i) SubmitAll(*cluster, Range(world), SumF32(count));
+    return cluster;
+  };
+  {
+    auto cluster = start(7);
+    const std::uint64_t before = cluster->events();
+    ASSERT_TRUE(Finish(*cluster, Range(world)));
+    total = cluster->events() - before;
+  }
+  const Nodes survivors = Without(Range(world), victim);
+  std::uint64_t retried = 0, committed = 0;
+  for (std::uint64_t point = 0; point <= total; point += stride) {
+    SCOPED_TRACE("killed after event " + std::to_string(point));
+    auto cluster = start(7);
+    cluster->RunEvents(point);
+    cluster->Kill(victim);
+    ASSERT_TRUE(Finish(*cluster, survivors));
+    cluster->CheckAgreement(survivors);
+    for (const auto& [name, outcome] : cluster->OutcomesOf(survivors[0])) {
+      ASSERT_EQ(outcome.code, Code::kOk) << outcome.text;
+      (outcome.contributors.size() == world ? committed : retried) += 1;
+    }
+    // The group goes on.
+    SubmitAll(*cluster, survivors, SumF32(kSmall));
+    ASSERT_TRUE(Finish(*cluster, survivors));
+    cluster->CheckAgreement(survivors);
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+  EXPECT_GT(retried, 0u);
+  EXPECT_GT(committed, 0u);
+}
+
+TEST(Cluster, PeerKilledAtEveryPointOfSmallOperations) { KillEverywhere(3, 1, kSmall, 1); }
+TEST(Cluster, PeerKilledAtEveryPointOfLargeOperations) { KillEverywhere(4, 3, kLarge, 3); }
+TEST(Cluster, OneOfTwoKilledAtEveryPoint) { KillEverywhere(2, 0, kLarge, 1); }
+
+TEST(Cluster, TwoPeersKilledDuringEachOthersRecovery) {
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto cluster = Formed(5, {.seed = seed});
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < 4; ++i) SubmitAll(*cluster, Range(5), SumF32(i % 2 == 0 ? kSmall : kLarge));
+    cluster->RunEvents(random() % 800);
+    cluster->Kill(1);
+    cluster->RunEvents(random() % 60);
+    cluster->Kill(4);
+    ASSERT_TRUE(Finish(*cluster, {0, 2, 3}));
+    cluster->CheckAgreement({0, 2, 3});
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+}
+
+TEST(Cluster, DownToAWorldOfOneTheResultIsTheOwnInput) {
+  auto cluster = Formed(3);
+  SubmitAll(*cluster, {0}, SumF32(kLarge));
+  cluster->Kill(1);
+  cluster->Kill(2);
+  ASSERT_TRUE(Finish(*cluster, {0}));
+  cluster->CheckAgreement({0});
+  EXPECT_EQ(cluster->OutcomesOf(0).begin()->second.contributors.size(), 1u);
+}
+
+TEST(Cluster, BelowTheMinimumEveryOperationFailsWithItsType) {
+  auto cluster = Formed(3, {.min_world = 3});
+  SubmitAll(*cluster, {0, 1}, SumF32(kLarge));
+  cluster->Kill(2);
+  ASSERT_TRUE(Finish(*cluster, {0, 1}));
+  for (const std::uint32_t node : {0u, 1u}) {
+    EXPECT_EQ(cluster->OutcomesOf(node).begin()->second.code, Code::kWorldTooSmall);
+  }
+}
+
+TEST(Cluster, FailOnPeerLossGivesEverySurvivorTheSameError) {
+  auto cluster = Formed(3, {.fail_on_peer_loss = true});
+  SubmitAll(*cluster, {0, 1}, SumF32(kLarge));  // node 2 has not submitted
+  cluster->Kill(2);
+  ASSERT_TRUE(Finish(*cluster, {0, 1}));
+  cluster->CheckAgreement({0, 1});
+  EXPECT_EQ(cluster->OutcomesOf(0).begin()->second.code, Code::kPeerLost);
+  SubmitAll(*cluster, {0, 1}, SumF32(kLarge));
+  ASSERT_TRUE(Finish(*cluster, {0, 1}));
+  EXPECT_EQ(cluster->OutcomesOf(0).rbegin()->second.code, Code::kOk);
+}
+
+TEST(Cluster, MismatchedDescriptorsGiveEveryRankAnErrorThatNamesBoth) {
+  for (const Descriptor& other : {SumF32(kSmall), Descriptor{OpKind::kAllReduce, DType::kI32, ReduceOp::kSum,
+                                                             Codec::kNone, ScheduleKind::kRing, kLarge}}) {
+    auto cluster = Formed(3);
+    cluster->Submit(0, SumF32(kLarge));
+    cluster->Submit(1, other);
+    cluster->RunEvents(500);
+    cluster->Submit(2, SumF32(kLarge));
+    ASSERT_TRUE(Finish(*cluster, Range(3)));
+    for (const std::uint32_t node : Range(3)) {
+      const Outcome& outcome = cluster->OutcomesOf(node).begin()->second;
+      EXPECT_EQ(outcome.code, Code::kMismatch);
+      EXPECT_NE(outcome.text.find("100000 f32"), std::string::npos) << outcome.text;
+      EXPECT_NE(outcome.text.find(ToString(other)), std::string::npos) << outcome.text;
+    }
+    SubmitAll(*cluster, Range(3), SumF32(kSmall));  // the sequence number is consumed, the next one works
+    ASSERT_TRUE(Finish(*cluster, Range(3)));
+    EXPECT_EQ(cluster->OutcomesOf(2).rbegin()->second.code, Code::kOk);
+    cluster->CheckAgreement(Range(3));
+  }
+}
+
+TEST(Cluster, CancelIsAgreedOnAllRanks) {
+  std::map<Code, int> seen;
+  for (std::uint64_t point = 0; point < 400; point += 5) {
+    auto cluster = Formed(3);
+    SubmitAll(*cluster, Range(3), SumF32(kLarge));
+    cluster->RunEvents(point);
+    cluster->Cancel(1, {ChannelId(0), 1});
+    ASSERT_TRUE(Finish(*cluster, Range(3)));
+    cluster->CheckAgreement(Range(3));
+    ++seen[cluster->OutcomesOf(0).begin()->second.code];
+  }
+  EXPECT_GT(seen[Code::kCancelled], 0);
+  EXPECT_GT(seen[Code::kOk], 0);
+}
+
+TEST(Cluster, CutLaneCostsARetryAndNoPeer) {
+  for (std::uint64_t point = 0; point < 300; point += 7) {
+    auto cluster = Formed(3);
+    SubmitAll(*cluster, Range(3), SumF32(kLarge));
+    cluster->RunEvents(point);
+    cluster->CutLane(0, 1);
+    ASSERT_TRUE(Finish(*cluster, Range(3))) << "cut after " << point;
+    cluster->CheckAgreement(Range(3));
+    EXPECT_EQ(cluster->OutcomesOf(0).begin()->second.contributors.size(), 3u);
+  }
+}
+
+TEST(Cluster, PairThatHearsNothingLosesExactlyOneOfTheTwo) {
+  auto cluster = Formed(4);
+  cluster->CutPair(1, 2);
+  SubmitAll(*cluster, Range(4), SumF32(kSmall));
+  const Nodes survivors = {0, 1, 3};  // one accuser each: the higher peer id goes
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Ended(2); }));
+  EXPECT_EQ(cluster->EndedCode(2), Code::kEvicted);
+  ASSERT_TRUE(Finish(*cluster, survivors));
+  cluster->CheckAgreement(survivors);
+}
+
+TEST(Cluster, StoppedDaemonIsEvictedByItsSilence) {
+  auto cluster = Formed(3);
+  cluster->Stop(1);
+  SubmitAll(*cluster, {0, 2}, SumF32(kLarge));
+  ASSERT_TRUE(Finish(*cluster, {0, 2}));
+  cluster->CheckAgreement({0, 2});
+  EXPECT_EQ(cluster->OutcomesOf(0).begin()->second.contributors.size(), 2u);
+}
+
+TEST(Cluster, NewcomerIsAdmittedAtUpdateViewAtEveryPoint) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto cluster = Formed(2, {.seed = seed});
+    SubmitAll(*cluster, Range(2), SumF32(kSmall));
+    cluster->AddNode(1);
+    // Small operations go on until one of them says that a view waits.
+    const auto waits = [&] { return cluster->OutcomesOf(0).rbegin()->second.update_waits; };
+    int operations = 0;
+    do {
+      ASSERT_TRUE(Finish(*cluster, Range(2)));
+      if (waits()) break;
+      cluster->RunEvents(50);
+      SubmitAll(*cluster, Range(2), SumF32(kSmall));
+    } while (++operations < 2000);
+    ASSERT_TRUE(waits());
+    ASSERT_FALSE(cluster->Joined(2));
+    SubmitAll(*cluster, Range(2), kUpdate);
+    ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Joined(2) && cluster->AllDone(Range(2)); }));
+    EXPECT_EQ(cluster->WorldOf(0), 3u);
+    SubmitAll(*cluster, Range(3), SumF32(kLarge));
+    SubmitAll(*cluster, Range(3), SumF32(kSmall));
+    ASSERT_TRUE(Finish(*cluster, Range(3)));
+    cluster->CheckAgreement(Range(3));
+    EXPECT_EQ(cluster->OutcomesOf(2).size(), 2u);
+    EXPECT_EQ(cluster->OutcomesOf(2).rbegin()->second.contributors.size(), 3u);
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+}
+
+TEST(Cluster, MemberKilledWhileTheViewSwitches) {
+  int admitted = 0, postponed = 0;
+  for (std::uint64_t point = 0; point < 120; ++point) {
+    SCOPED_TRACE("point " + std::to_string(point));
+    auto cluster = Formed(3, {.seed = 3});
+    cluster->AddNode(1);
+    ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(3).find("UpdateView") != std::string::npos; }))
+        << cluster->PendingText(3);
+    cluster->RunEvents(100);
+    SubmitAll(*cluster, Range(3), kUpdate);
+    cluster->RunEvents(point);
+    cluster->Kill(1);
+    ASSERT_TRUE(Finish(*cluster, {0, 2}));
+    const Outcome& update = cluster->OutcomesOf(0).begin()->second;
+    ASSERT_EQ(update.code, Code::kOk);
+    // Whatever the members were told, the newcomer is in exactly then.
+    SubmitAll(*cluster, {0, 2}, SumF32(kLarge));
+    Nodes all = {0, 2};
+    if (cluster->RunUntil([&] { return cluster->Joined(3); }, std::chrono::seconds(2))) {
+      cluster->Submit(3, SumF32(kLarge));
+      all.push_back(3);
+      ++admitted;
+    } else {
+      ++postponed;
+    }
+    ASSERT_TRUE(Finish(*cluster, all));
+    cluster->CheckAgreement(all);
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+  EXPECT_GT(admitted, 0);
+  EXPECT_GT(postponed, 0);
+}
+
+TEST(Cluster, UnreachableNewcomerIsToldWhyAndDisturbsNobody) {
+  auto cluster = Formed(3);
+  const std::uint32_t newcomer = cluster->AddNode(1);
+  cluster->MakeUnreachable(newcomer);
+  for (int i = 0; i < 20; ++i) {
+    SubmitAll(*cluster, Range(3), SumF32(kLarge));
+    ASSERT_TRUE(Finish(*cluster, Range(3)));
+  }
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(newcomer).find("refused") != std::string::npos; }))
+      << cluster->PendingText(newcomer);
+  EXPECT_FALSE(cluster->Joined(newcomer));
+  for (const auto& [name, outcome] : cluster->OutcomesOf(0)) {
+    EXPECT_EQ(outcome.retries, 0u);
+    EXPECT_FALSE(outcome.update_waits);
+  }
+}
+
+TEST(Cluster, LeaverFinishesItsOperationsAndTheOthersGoOn) {
+  auto cluster = Formed(3);
+  SubmitAll(*cluster, Range(3), SumF32(kSmall));
+  SubmitAll(*cluster, Range(3), SumF32(kLarge));
+  cluster->Leave(2);
+  SubmitAll(*cluster, {0, 1}, SumF32(kLarge));
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Ended(2); }));
+  EXPECT_EQ(cluster->EndedCode(2), Code::kLeft);
+  EXPECT_EQ(cluster->OutcomesOf(2).size(), 2u);
+  ASSERT_TRUE(Finish(*cluster, {0, 1}));
+  cluster->CheckAgreement({0, 1});
+  EXPECT_EQ(cluster->OutcomesOf(0).rbegin()->second.contributors.size(), 2u);
+}
+
+TEST(Cluster, ManyOperationsInFlightAllHaveTheirOwnExactOutcomeAfterADeath) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto cluster = Formed(4, {.seed = seed});
+    for (int i = 0; i < 100; ++i) {
+      SubmitAll(*cluster, Range(4), SumF32(i % 3 == 0 ? 20000 : kSmall), static_cast<std::uint32_t>(i % 4));
+    }
+    cluster->RunEvents(4000 + 100 * seed);
+    cluster->Kill(2);
+    ASSERT_TRUE(Finish(*cluster, {0, 1, 3})) << "seed " << seed;
+    cluster->CheckAgreement({0, 1, 3});
+    EXPECT_EQ(cluster->OutcomesOf(0).size(), 100u);
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+}
+
+}  // namespace
+}  // namespace ringway::sim
