@@ -55,7 +55,7 @@ WORK=''
 # Ends what this script started, gently, then surely; then removes the files.
 clean_up() {
   local status=$? pid deadline=$((SECONDS + 3))
-  trap - EXIT INT TERM HUP
+  trap - EXIT ERR INT TERM HUP
   for pid in "${STARTED[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
   for pid in "${STARTED[@]}"; do
     while ((SECONDS < deadline)) && kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
@@ -66,6 +66,8 @@ clean_up() {
   exit "$status"
 }
 trap clean_up EXIT
+set -E
+trap 'complain "stopped by: $BASH_COMMAND (line $LINENO)"' ERR
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
@@ -131,7 +133,7 @@ start_trainers() {
 # ------------------------------------------------------------------------------------------------ training
 
 # last FIELD FILE: its number in the last whole line of the log.
-last() { tail -n 2 "$2" 2>/dev/null | sed -n "s/.*\"$1\": \([0-9.]*\).*}\$/\1/p" | tail -n 1; }
+last() { { tail -n 2 "$2" 2>/dev/null || true; } | sed -n "s/.*\"$1\": \([0-9.]*\).*}\$/\1/p" | tail -n 1; }
 
 # Shows progress; kills the victim half-way; returns when all trainers have ended.
 watch_training() {
@@ -217,7 +219,7 @@ report_numbers() {
     say "speed       $(mean_speed "$log") rounds of 20 steps/s (median $median ms a round)"
   fi
   say "moved       $(awk -v bytes="$total" 'BEGIN { printf "%.2f GB", bytes / 1e9 }') between daemons"
-  say "the death   cost $(awk -v l="$longest" -v m="$median" 'BEGIN { printf "%.0f", l > m ? l - m : 0 }') ms" \
+  say "the death   cost $(awk -v l="$longest" -v m="$median" 'BEGIN { printf "%.0f", (l > m) ? l - m : 0 }') ms" \
     "(longest step after the kill less the median)"
   say "            its trainer said: $(tail -n 1 "$WORK/trainer$VICTIM.err")"
 }
@@ -241,7 +243,7 @@ report() {
   headline "loss"
   awk -v marked="$KILLED_AT" -f "$ROOT/deploy/loss_curve.awk" "$WORK/trainer0.jsonl"
   headline "what the model writes"
-  sed -e '1,/^sample:/d' -e '/^rank .* model hash/d' "$WORK"/trainer[0-9].out | sed 's/^/  /'
+  sed -e '1,/^sample:/d' -e '/^rank .* model hash/d' "$WORK"/trainer[0-9].out | fold -s -w 100 | sed 's/^/  /'
   if [[ -s $WORK/status ]]; then
     headline "ringwayctl status, after the death"
     sed 's/^/  /' "$WORK/status"
