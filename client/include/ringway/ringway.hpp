@@ -1,22 +1,26 @@
 // Ringway client library: all-reduce between trainers, over a local daemon that survives the loss of peers.
 //
-//   auto session = ringway::Session::Join({.socket_path = "/run/ringway/ringwayd.sock", .group = "job", .wait_world = 4});
-//   auto gradients = session.value()->Allocate(bytes);
-//   auto result = session.value()->AllReduce(gradients.value().data(), gradients.value().data(), count,
-//                                            ringway::DType::kF32, ringway::ReduceOp::kAvg);
+//   auto session = ringway::Session::Join({.group = "job", .wait_world = 4});
+//   if (!session.ok()) return Fail(session.error().text());
+//   auto gradients = (*session)->Allocate(count * sizeof(float));
+//   float* g = gradients->as<float>();
+//   auto result = (*session)->AllReduce(g, g, count, ringway::DType::kF32, ringway::ReduceOp::kAvg);
 //
-// C++20. Links nothing but the C++ standard library and libc. No exceptions leave the library: every call gives a
-// Status or Result<T> with a code (ringway/types.h) and a sentence.
+// C++20. Links nothing but the C++ standard library and libc. No exceptions leave the library: every call gives an
+// Error or an Expected<T> with a code (ringway/types.h) and a sentence.
 //
-// Threads: a Session may be used from several threads; operations submitted on one channel are ordered by submission, so
-// a channel belongs to one submitting thread. A Work belongs to one thread at a time. The library starts no thread.
+// Threads: a Session may be used from several threads; operations submitted on one channel are ordered by submission,
+// so a channel belongs to one submitting thread. A Work belongs to one thread at a time. The library starts no thread.
 //
-// Fork: a child process does not own the session: every call there gives kForked, and the parent is undisturbed.
+// Fork: a child process does not own the session: every call there gives kForked, and the parent is undisturbed. Memory
+// of Buffers is not mapped in the child.
 //
 // Ownership: Buffer and Work keep what they need of the session alive; they may outlive the Session object, after which
 // calls give kLeft. Input memory belongs to the operation until its Work is done or destroyed (the destructor of a Work
 // waits for staging only, never for the network).
 #pragma once
+
+#include <ringway/types.h>
 
 #include <chrono>
 #include <cstddef>
@@ -26,8 +30,6 @@
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include <ringway/types.h>
 
 #if defined(__GNUC__)
 #define RINGWAY_API __attribute__((visibility("default")))
@@ -76,10 +78,10 @@ class [[nodiscard]] Expected {
 struct JoinOptions {
   std::string socket_path = "/run/ringway/ringwayd.sock";
   std::string group;
-  std::string name;                  // label in logs and status; "" lets the daemon choose
-  std::uint32_t wait_world = 1;      // form a new group only with at least this many peers
-  std::uint32_t min_world = 1;       // below it operations fail with kWorldTooSmall (the group takes the largest asked for)
-  bool fail_on_peer_loss = false;    // true: an operation that loses a peer fails instead of being retried; same on all peers
+  std::string name;              // label in logs and status; "" lets the daemon choose
+  std::uint32_t wait_world = 1;  // form a new group only with at least this many peers
+  std::uint32_t min_world = 1;   // below it operations fail with kWorldTooSmall (the group takes the largest asked for)
+  bool fail_on_peer_loss = false;  // an operation that loses a peer fails instead of being retried; same on all peers
   Milliseconds timeout = std::chrono::minutes(5);  // for the whole Join
 };
 
@@ -87,11 +89,11 @@ struct JoinOptions {
 struct OpResult {
   std::uint64_t epoch = 0;
   std::uint32_t rank = 0;
-  std::uint32_t world_size = 0;                  // = contributors.size()
-  std::vector<std::uint64_t> contributors;       // peer ids whose inputs are in the result, in rank order
-  std::uint64_t wire_bytes = 0;                  // sent by this peer for the operation, headers and retries included
+  std::uint32_t world_size = 0;             // = contributors.size()
+  std::vector<std::uint64_t> contributors;  // peer ids whose inputs are in the result, in rank order
+  std::uint64_t wire_bytes = 0;             // sent by this peer for the operation, headers and retries included
   std::uint32_t retries = 0;
-  bool update_waits = false;                     // newcomers (or a better plan) wait: call UpdateView on every rank
+  bool update_waits = false;  // newcomers (or a better plan) wait: call UpdateView on every rank
 };
 
 struct OpOptions {
@@ -105,7 +107,8 @@ struct WorkImpl;
 struct RegionImpl;
 }  // namespace internal
 
-// Shared memory that the daemon reads without a copy. Movable; frees (returns to the session's pool) when destroyed.
+// Shared memory that the daemon reads without a copy. Movable; goes back to the session's pool when destroyed and no
+// operation uses it any more. What it holds at first is unspecified. Does not exist in forked children.
 class RINGWAY_API Buffer {
  public:
   Buffer();
@@ -134,9 +137,9 @@ class RINGWAY_API Work {
   // Destroying an unfinished Work detaches it: the operation goes on with the other ranks, its result is dropped.
   ~Work();
 
-  // Blocks until the outcome is known, at most `timeout`. kTimeout is local: the operation and the buffers' ownership go
-  // on, and Wait may be called again. Copies the committed result to the output where that is not shared memory of the
-  // operation itself. A second Wait after success gives the same result.
+  // Blocks until the outcome is known, at most `timeout`. kTimeout is local: the operation and the buffers' ownership
+  // go on, and Wait may be called again. Copies the committed result to the output where that is not shared memory of
+  // the operation itself. A second Wait after success gives the same result.
   Expected<OpResult> Wait(Milliseconds timeout = kForever);
   // Whether Wait would return at once. Never blocks.
   bool Test();
@@ -163,9 +166,10 @@ class RINGWAY_API Session {
   // Shared memory for zero-copy operations, page-aligned, populated.
   Expected<Buffer> Allocate(std::size_t bytes);
 
-  // `output[i] = op over contributors of input[i]`, `count` elements each. `input` and `output` may be inside Buffers of
-  // this session (no copy), any other memory (staged), or equal (in place: the copy happens in Wait, after commit).
-  // Distinct ranges must not overlap. Blocks until the outcome is known.
+  // `output[i] = op over contributors of input[i]`, `count` elements each. `input` and `output` may be inside Buffers
+  // of this session (no copy), any other memory (staged), or equal (in place: the copy happens in Wait, after commit).
+  // Distinct ranges must not overlap. Blocks until the outcome is known. An error leaves the output as it was, except
+  // where it is inside a Buffer other than the input's: that one receives the result directly and then holds anything.
   Expected<OpResult> AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                const OpOptions& options = {});
   // The same without waiting. At most 256 operations in flight (kResourceExhausted beyond).
@@ -179,8 +183,8 @@ class RINGWAY_API Session {
   // Finishes what is running, then leaves the group.
   Error Leave(Milliseconds timeout = std::chrono::seconds(30));
 
-  std::uint64_t peer_id() const;      // this membership; never repeats
-  std::uint32_t rank() const;         // in the newest view known from Join or a result
+  std::uint64_t peer_id() const;  // this membership; never repeats
+  std::uint32_t rank() const;     // in the newest view known from Join or a result
   std::uint32_t world_size() const;
   std::uint64_t epoch() const;
 

@@ -1,0 +1,112 @@
+#include "client/src/handshake.h"
+
+#include <unistd.h>
+
+#include <string>
+
+namespace ringway::internal {
+namespace {
+
+Error UnexpectedPacket() {
+  return Error(Code::kProtocol,
+               "the daemon sent a packet that this library does not know; install the same version of both");
+}
+
+// The error of a receive that brought no packet. `waiting` is the last reason for the wait.
+Error NoPacket(PacketSocket::Received received, const std::string& waiting) {
+  switch (received) {
+    case PacketSocket::Received::kTimeout:
+      return Error(Code::kTimeout, "the join took longer than its timeout; last: " + waiting);
+    case PacketSocket::Received::kClosed:
+      return Error(Code::kDaemonLost,
+                   "the daemon closed the connection during the join; see its log; last: " + waiting);
+    default:
+      return UnexpectedPacket();
+  }
+}
+
+Error EndedError(const Packet& packet) {
+  abi::Ended ended;
+  if (!packet.Read(abi::PacketType::kEnded, &ended)) return UnexpectedPacket();
+  return Error(CheckedCode(ended.code), TextOf(ended.text));
+}
+
+Error SayHello(PacketSocket* socket, const SharedMemory& page, const Deadline& deadline) {
+  auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
+  hello.version_min = abi::kVersion;
+  hello.version_max = abi::kVersion;
+  hello.pid = static_cast<std::uint32_t>(getpid());
+  // A daemon that refuses may close before it reads; its reply tells more than the failed send.
+  const Error sent = socket->Send(hello, deadline, page.descriptor());
+  if (!sent.ok() && sent.code() != Code::kDaemonLost) return sent;
+  Packet packet;
+  const auto received = socket->Receive(&packet, deadline);
+  if (received != PacketSocket::Received::kPacket) return NoPacket(received, "no answer to the hello");
+  abi::HelloReply reply;
+  if (!packet.Read(abi::PacketType::kHelloReply, &reply)) return EndedError(packet);
+  if (reply.code != Code::kOk) return Error(CheckedCode(reply.code), TextOf(reply.text));
+  if (reply.version != abi::kVersion) {
+    return Error(Code::kVersionMismatch, "the daemon chose version " + std::to_string(reply.version) +
+                                             " of the local protocol, this library speaks " +
+                                             std::to_string(abi::kVersion) + "; install the same version of both");
+  }
+  return {};
+}
+
+Error SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline& deadline) {
+  auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);
+  CopyText(join.group, options.group);
+  CopyText(join.name, options.name);
+  join.wait_world = options.wait_world;
+  join.min_world = options.min_world;
+  join.fail_on_peer_loss = options.fail_on_peer_loss ? 1 : 0;
+  const Error sent = socket->Send(join, deadline);
+  return sent.code() == Code::kDaemonLost ? Error() : sent;
+}
+
+}  // namespace
+
+Code CheckedCode(Code code) {
+  const bool known = code != Code::kOk && static_cast<std::uint32_t>(code) < kCodeCount;
+  return known ? code : Code::kProtocol;
+}
+
+Error CheckJoinOptions(const JoinOptions& options) {
+  const auto refuse = [](const std::string& text) { return Error(Code::kInvalidArgument, text); };
+  const std::string world_range = " must be 1 to " + std::to_string(abi::kWorldSizeMax);
+  if (options.group.empty() || options.group.size() >= abi::kGroupNameBytes) {
+    return refuse("group must have 1 to " + std::to_string(abi::kGroupNameBytes - 1) + " bytes");
+  }
+  if (options.name.size() >= abi::kPeerNameBytes) {
+    return refuse("name must have at most " + std::to_string(abi::kPeerNameBytes - 1) + " bytes");
+  }
+  if (options.group.find('\0') != std::string::npos || options.name.find('\0') != std::string::npos) {
+    return refuse("group and name must not contain NUL");
+  }
+  if (options.wait_world < 1 || options.wait_world > abi::kWorldSizeMax) return refuse("wait_world" + world_range);
+  if (options.min_world < 1 || options.min_world > abi::kWorldSizeMax) return refuse("min_world" + world_range);
+  return {};
+}
+
+Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
+                           const Deadline& deadline) {
+  if (Error error = SayHello(socket, page, deadline); !error.ok()) return error;
+  if (Error error = SendJoin(socket, options, deadline); !error.ok()) return error;
+  std::string waiting = "the daemon gave no reason";
+  for (;;) {
+    Packet packet;
+    const auto received = socket->Receive(&packet, deadline);
+    if (received != PacketSocket::Received::kPacket) return NoPacket(received, waiting);
+    abi::JoinProgress progress;
+    if (packet.Read(abi::PacketType::kJoinProgress, &progress)) {
+      waiting = TextOf(progress.text);
+      continue;
+    }
+    abi::JoinReply reply;
+    if (!packet.Read(abi::PacketType::kJoinReply, &reply)) return EndedError(packet);
+    if (reply.code != Code::kOk) return Error(CheckedCode(reply.code), TextOf(reply.text));
+    return Membership{reply.peer_id, reply.epoch, reply.rank, reply.world_size};
+  }
+}
+
+}  // namespace ringway::internal

@@ -1,0 +1,31 @@
+// The start of a session: Hello, Join, and the wait for membership.
+#pragma once
+
+#include <cstdint>
+#include <ringway/ringway.hpp>
+
+#include "client/src/deadline.h"
+#include "client/src/packet_socket.h"
+#include "client/src/shared_memory.h"
+
+namespace ringway::internal {
+
+struct Membership {
+  std::uint64_t peer_id = 0;
+  std::uint64_t epoch = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 0;
+};
+
+// What Join can refuse without asking the daemon.
+Error CheckJoinOptions(const JoinOptions& options);
+
+// Says Hello with the session page and joins. Blocks until the daemon's JoinReply or `deadline`; a kTimeout carries the
+// last reason the daemon gave for the wait. REQUIRES: `page` holds an initialised abi::SessionPage.
+Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
+                           const Deadline& deadline);
+
+// A code that came from the daemon, with anything unknown turned into kProtocol.
+Code CheckedCode(Code code);
+
+}  // namespace ringway::internal

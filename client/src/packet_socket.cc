@@ -1,0 +1,159 @@
+#include "client/src/packet_socket.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "client/src/fork_guard.h"
+
+namespace ringway::internal {
+namespace {
+
+Error ConnectError(const std::string& path, int reason) {
+  switch (reason) {
+    case ENOENT:
+    case ECONNREFUSED:
+    case ENOTDIR:
+    case EPROTOTYPE:
+      return Error(Code::kDaemonUnreachable, "no daemon listens on " + path + " (" + std::strerror(reason) +
+                                                 "); start ringwayd with --socket " + path +
+                                                 ", or give the path that it listens on");
+    case EACCES:
+    case EPERM:
+      return Error(Code::kIo, "no permission to connect to " + path +
+                                  "; run as a user or group that may write to the daemon's socket");
+    case EAGAIN:
+    case EINTR:
+      return Error(Code::kTimeout, "the daemon on " + path + " accepts no connection; see whether ringwayd is stopped");
+    default:
+      return Error(Code::kIo, "connecting to " + path + " failed: " + std::strerror(reason));
+  }
+}
+
+Error DaemonLost(const char* how) {
+  return Error(Code::kDaemonLost,
+               std::string("the daemon ") + how + "; the buffers are intact: start ringwayd again and join anew");
+}
+
+// A connect to a full backlog waits as long as the socket's send timeout; zero would mean for ever.
+void LimitConnect(int fd, const Deadline& deadline) {
+  if (deadline.never()) return;
+  const int milliseconds = std::max(deadline.PollMilliseconds(), 1);
+  timeval limit{};
+  limit.tv_sec = milliseconds / 1000;
+  limit.tv_usec = static_cast<suseconds_t>(milliseconds % 1000) * 1000;
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+}  // namespace
+
+PacketSocket::PacketSocket(PacketSocket&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), generation_(other.generation_) {}
+
+PacketSocket& PacketSocket::operator=(PacketSocket&& other) noexcept {
+  if (this == &other) return *this;
+  Close();
+  fd_ = std::exchange(other.fd_, -1);
+  generation_ = other.generation_;
+  return *this;
+}
+
+PacketSocket::~PacketSocket() { Close(); }
+
+void PacketSocket::Close() {
+  if (fd_ < 0 || generation_ != ForkGeneration()) return;
+  // Closing with unread packets would reset the connection, and the daemon would miss what was sent last.
+  Packet unread;
+  const Deadline now{Milliseconds(0)};
+  while (Receive(&unread, now) == Received::kPacket) continue;
+  CloseGuardedDescriptor(std::exchange(fd_, -1));
+}
+
+Expected<PacketSocket> PacketSocket::Connect(const std::string& path, const Deadline& deadline) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+    return Error(Code::kInvalidArgument,
+                 "socket_path must have 1 to " + std::to_string(sizeof(address.sun_path) - 1) + " bytes");
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  PacketSocket result;
+  result.generation_ = ForkGeneration();
+  result.fd_ = OpenGuardedSocket();
+  if (result.fd_ < 0) {
+    return Error(Code::kResourceExhausted, std::string("no socket: ") + std::strerror(errno) + "; raise ulimit -n");
+  }
+  LimitConnect(result.fd_, deadline);
+  if (connect(result.fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return ConnectError(path, errno);
+  }
+  return result;
+}
+
+Error PacketSocket::SendBytes(const void* bytes, std::size_t size_bytes, int descriptor, const Deadline& deadline) {
+  iovec part{const_cast<void*>(bytes), size_bytes};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (descriptor >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+  }
+  for (;;) {
+    if (sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return {};
+    if (errno == EINTR) continue;
+    // ETOOMANYREFS: too many descriptors wait for the daemon in sockets of this user.
+    if (errno == ETOOMANYREFS)
+      return Error(Code::kResourceExhausted, "too many descriptors in flight; raise ulimit -n");
+    if (errno != EAGAIN) return DaemonLost("closed the session");
+    pollfd room{fd_, POLLOUT, 0};
+    const int ready = poll(&room, 1, deadline.PollMilliseconds());
+    if (ready == 0)
+      return Error(Code::kTimeout, "the daemon does not read its socket; see whether ringwayd is stopped");
+  }
+}
+
+PacketSocket::Received PacketSocket::Receive(Packet* packet, const Deadline& deadline) {
+  bool was_reset = false;
+  for (;;) {
+    if (!was_reset) {
+      pollfd input{fd_, POLLIN, 0};
+      const int ready = poll(&input, 1, deadline.PollMilliseconds());
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready == 0) return Received::kTimeout;
+    }
+    const ssize_t size = recv(fd_, packet->bytes, sizeof(packet->bytes), MSG_DONTWAIT | MSG_TRUNC);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN && !was_reset) continue;
+    // A reset is reported before the packets that came first; the reason of the end may be among them.
+    if (size < 0 && errno == ECONNRESET && !was_reset) {
+      was_reset = true;
+      continue;
+    }
+    if (size <= 0) return Received::kClosed;
+    packet->size_bytes = static_cast<std::size_t>(size);
+    if (packet->size_bytes < sizeof(abi::PacketHeader) || packet->size_bytes > sizeof(packet->bytes)) {
+      return Received::kMalformed;
+    }
+    abi::PacketHeader header;
+    std::memcpy(&header, packet->bytes, sizeof(header));
+    return header.magic == abi::kMagic ? Received::kPacket : Received::kMalformed;
+  }
+}
+
+void PacketSocket::Shutdown() {
+  if (fd_ >= 0 && generation_ == ForkGeneration()) shutdown(fd_, SHUT_RDWR);
+}
+
+}  // namespace ringway::internal

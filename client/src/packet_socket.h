@@ -1,0 +1,94 @@
+// The client's end of the local ABI's socket: whole packets out and in, with deadlines.
+//
+// Lifetime: connected from Connect to destruction; guarded against forks. In a forked child the destructor does
+// nothing, because the descriptor is closed there already.
+//
+// Threads: Send from any number; Receive from one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ringway/ringway.hpp>
+#include <string>
+
+#include "client/src/deadline.h"
+#include "proto/local_abi.h"
+
+namespace ringway::internal {
+
+// One received packet. The largest that a client can get is HelloReply or JoinReply.
+struct Packet {
+  std::byte bytes[1024];
+  std::size_t size_bytes = 0;
+
+  abi::PacketType type() const {
+    abi::PacketHeader header;
+    std::memcpy(&header, bytes, sizeof(header));
+    return header.type;
+  }
+
+  // False if the packet is of another type or too short. REQUIRES: type() matches T by the caller's knowledge.
+  template <typename T>
+  bool Read(abi::PacketType wanted, T* out) const {
+    if (type() != wanted || size_bytes < sizeof(T)) return false;
+    std::memcpy(out, bytes, sizeof(T));
+    return true;
+  }
+};
+
+class PacketSocket {
+ public:
+  enum class Received { kPacket, kTimeout, kClosed, kMalformed };
+
+  PacketSocket() = default;
+  PacketSocket(PacketSocket&& other) noexcept;
+  PacketSocket& operator=(PacketSocket&& other) noexcept;
+  ~PacketSocket();
+
+  // kDaemonUnreachable if nobody listens there.
+  static Expected<PacketSocket> Connect(const std::string& path, const Deadline& deadline);
+
+  // Sends one of the ABI's structs, with `descriptor` attached unless it is -1. Waits for room until `deadline`
+  // (kTimeout); kDaemonLost when the other side is gone.
+  template <typename T>
+  Error Send(const T& packet, const Deadline& deadline, int descriptor = -1) {
+    return SendBytes(&packet, sizeof(packet), descriptor, deadline);
+  }
+
+  // kClosed at the stream's end or on reset, kMalformed for a packet that is not the ABI's.
+  Received Receive(Packet* packet, const Deadline& deadline);
+
+  // Wakes a Receive in another thread; the daemon reads what was sent, then the end.
+  void Shutdown();
+
+ private:
+  Error SendBytes(const void* bytes, std::size_t size_bytes, int descriptor, const Deadline& deadline);
+  void Close();
+
+  int fd_ = -1;
+  std::uint64_t generation_ = 0;
+};
+
+template <typename T>
+T MakePacket(abi::PacketType type) {
+  T packet{};
+  packet.header = {abi::kMagic, type};
+  return packet;
+}
+
+// NUL-terminates; longer texts are cut.
+template <std::size_t size>
+void CopyText(char (&to)[size], const std::string& from) {
+  const std::size_t length = from.size() < size ? from.size() : size - 1;
+  std::memcpy(to, from.data(), length);
+  to[length] = '\0';
+}
+
+// The daemon's text, wherever it ends.
+template <std::size_t size>
+std::string TextOf(const char (&text)[size]) {
+  return std::string(text, strnlen(text, size));
+}
+
+}  // namespace ringway::internal

@@ -1,0 +1,73 @@
+#include "client/src/region_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace ringway::internal {
+namespace {
+
+constexpr std::size_t kSmallestBytes = 64 * 1024;
+
+std::uintptr_t AddressOf(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+}  // namespace
+
+std::size_t RegionPool::SizeClass(std::size_t bytes) {
+  if (bytes <= kSmallestBytes) return kSmallestBytes;
+  const std::size_t step = std::bit_floor(bytes - 1) / 8;
+  return (bytes + step - 1) / step * step;
+}
+
+Region* RegionPool::TakeFree(std::size_t class_bytes) {
+  // The newest is the one most likely to be in the caches.
+  const auto found = std::find_if(free_.rbegin(), free_.rend(),
+                                  [&](const Region* region) { return region->memory.bytes() == class_bytes; });
+  if (found == free_.rend()) return nullptr;
+  Region* const region = *found;
+  free_.erase(std::next(found).base());
+  free_bytes_ -= region->memory.bytes();
+  region->users = 1;
+  return region;
+}
+
+std::uint32_t RegionPool::ReserveId() {
+  const auto free_id = std::find(id_taken_.begin(), id_taken_.end(), false);
+  if (free_id == id_taken_.end()) return kNoId;
+  *free_id = true;
+  return static_cast<std::uint32_t>(free_id - id_taken_.begin());
+}
+
+Region* RegionPool::Add(std::uint32_t id, SharedMemory memory) {
+  auto region = std::make_unique<Region>();
+  region->id = id;
+  region->memory = std::move(memory);
+  region->users = 1;
+  Region* const added = region.get();
+  regions_[AddressOf(added->data())] = std::move(region);
+  return added;
+}
+
+void RegionPool::Release(Region* region) {
+  if (--region->users > 0) return;
+  region->buffer_bytes = 0;
+  free_.push_back(region);
+  free_bytes_ += region->memory.bytes();
+}
+
+Region* RegionPool::FindBuffer(const void* address) const {
+  const auto after = regions_.upper_bound(AddressOf(address));
+  if (after == regions_.begin()) return nullptr;
+  Region* const region = std::prev(after)->second.get();
+  const bool inside = AddressOf(address) < AddressOf(region->data()) + region->buffer_bytes;
+  return inside ? region : nullptr;
+}
+
+void RegionPool::Evict(Region* region) {
+  std::erase(free_, region);
+  free_bytes_ -= region->memory.bytes();
+  ReturnId(region->id);
+  regions_.erase(AddressOf(region->data()));
+}
+
+}  // namespace ringway::internal

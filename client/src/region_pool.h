@@ -1,0 +1,70 @@
+// The regions of one session: which are registered with the daemon, who uses them, which can be used again.
+//
+//   Create -> in use (users > 0) -> free -> in use ... -> evicted
+//
+// A region is used by its Buffer and by every operation that reads or writes it; it becomes free when the last of them
+// lets go, and goes back to the next request of its size class. Registering and evicting are the session's to announce.
+//
+// Not thread-safe: the session's mutex guards it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <ringway/ringway.hpp>
+
+#include "client/src/shared_memory.h"
+#include "proto/local_abi.h"
+
+namespace ringway::internal {
+
+struct Region {
+  std::uint32_t id = 0;
+  SharedMemory memory;
+  std::uint32_t users = 0;
+  std::size_t buffer_bytes = 0;  // what a Buffer asked for; 0: no Buffer holds it
+
+  std::byte* data() const { return memory.data(); }
+};
+
+class RegionPool {
+ public:
+  // Free regions beyond this are given back to the system.
+  static constexpr std::size_t kFreeBytesMax = std::size_t{2} << 30;
+  static constexpr std::uint32_t kNoId = abi::kRegionCountMax;
+
+  // What a request really gets: at most an eighth more, so that requests of similar size share regions.
+  static std::size_t SizeClass(std::size_t bytes);
+
+  // A free region of this class, now with one user; null if there is none.
+  Region* TakeFree(std::size_t class_bytes);
+
+  // An id to register a new region under; kNoId if all are taken.
+  std::uint32_t ReserveId();
+  void ReturnId(std::uint32_t id) { id_taken_[id] = false; }
+
+  // The new region has one user. REQUIRES: `id` is reserved.
+  Region* Add(std::uint32_t id, SharedMemory memory);
+
+  void AddUser(Region* region) { ++region->users; }
+  void Release(Region* region);
+
+  // The Buffer that holds `address`, or null.
+  Region* FindBuffer(const void* address) const;
+
+  // The free region that waits longest, or null. Evict forgets it and unmaps it.
+  Region* OldestFree() const { return free_.empty() ? nullptr : free_.front(); }
+  void Evict(Region* region);
+  std::size_t free_bytes() const { return free_bytes_; }
+
+ private:
+  std::map<std::uintptr_t, std::unique_ptr<Region>> regions_;  // by address
+  std::deque<Region*> free_;                                   // oldest first
+  std::size_t free_bytes_ = 0;
+  std::array<bool, abi::kRegionCountMax> id_taken_{};
+};
+
+}  // namespace ringway::internal

@@ -1,0 +1,106 @@
+// The handles of ringway.hpp: they guard against empty handles and exceptions, and pass the rest on to the session.
+#include <new>
+#include <ringway/ringway.hpp>
+#include <utility>
+
+#include "client/src/session.h"
+
+namespace ringway {
+namespace {
+
+Error NoHandle() { return Error(Code::kInvalidArgument, "this handle is empty (moved from or never set)"); }
+
+// No exception leaves the library. The only ones that the code below can meet are failed allocations.
+template <typename Function>
+auto Guarded(Function function) -> decltype(function()) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    return Error(Code::kResourceExhausted, "out of memory");
+  } catch (const std::exception& exception) {
+    return Error(Code::kInternal, exception.what());
+  }
+}
+
+}  // namespace
+
+Buffer::Buffer() = default;
+Buffer::Buffer(Buffer&&) noexcept = default;
+Buffer& Buffer::operator=(Buffer&&) noexcept = default;
+Buffer::~Buffer() = default;
+Buffer::Buffer(std::shared_ptr<internal::RegionImpl> region) : region_(std::move(region)) {}
+
+void* Buffer::data() const { return region_ ? region_->data : nullptr; }
+std::size_t Buffer::size_bytes() const { return region_ ? region_->bytes : 0; }
+
+Work::Work() = default;
+Work::Work(Work&&) noexcept = default;
+Work::Work(std::shared_ptr<internal::WorkImpl> impl) : impl_(std::move(impl)) {}
+
+Work& Work::operator=(Work&& other) noexcept {
+  if (this == &other) return *this;
+  if (impl_) impl_->session->Detach(impl_->operation);
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+
+Work::~Work() {
+  if (impl_) impl_->session->Detach(impl_->operation);
+}
+
+Expected<OpResult> Work::Wait(Milliseconds timeout) {
+  if (!impl_) return NoHandle();
+  return Guarded([&] { return impl_->session->Wait(&impl_->operation, internal::Deadline(timeout)); });
+}
+
+bool Work::Test() { return !impl_ || impl_->session->Test(&impl_->operation); }
+
+Error Work::Cancel() {
+  if (!impl_) return NoHandle();
+  return Guarded([&] { return impl_->session->Cancel(impl_->operation); });
+}
+
+Session::Session(std::shared_ptr<internal::SessionImpl> impl) : impl_(std::move(impl)) {}
+
+Session::~Session() { impl_->Abandon(); }
+
+Expected<std::unique_ptr<Session>> Session::Join(const JoinOptions& options) {
+  return Guarded([&]() -> Expected<std::unique_ptr<Session>> {
+    auto impl = internal::SessionImpl::Join(options);
+    if (!impl.ok()) return impl.error();
+    return std::unique_ptr<Session>(new Session(std::move(impl.value())));
+  });
+}
+
+Expected<Buffer> Session::Allocate(std::size_t bytes) {
+  return Guarded([&] { return impl_->Allocate(bytes); });
+}
+
+Expected<OpResult> Session::AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                      const OpOptions& options) {
+  return Guarded([&]() -> Expected<OpResult> {
+    auto operation = impl_->Submit({input, output, count, dtype, op, options, OpKind::kAllReduce});
+    if (!operation.ok()) return operation.error();
+    return impl_->Wait(&operation.value(), internal::Deadline(kForever));
+  });
+}
+
+Expected<Work> Session::AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                       const OpOptions& options) {
+  return Guarded([&] { return impl_->AllReduceAsync({input, output, count, dtype, op, options, OpKind::kAllReduce}); });
+}
+
+Expected<OpResult> Session::UpdateView(Milliseconds timeout) {
+  return Guarded([&] { return impl_->UpdateView(internal::Deadline(timeout)); });
+}
+
+Error Session::Leave(Milliseconds timeout) {
+  return Guarded([&] { return impl_->Leave(internal::Deadline(timeout)); });
+}
+
+std::uint64_t Session::peer_id() const { return impl_->peer_id(); }
+std::uint32_t Session::rank() const { return impl_->rank(); }
+std::uint32_t Session::world_size() const { return impl_->world_size(); }
+std::uint64_t Session::epoch() const { return impl_->epoch(); }
+
+}  // namespace ringway

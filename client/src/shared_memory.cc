@@ -1,0 +1,80 @@
+#include "client/src/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "client/src/fork_guard.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace ringway::internal {
+namespace {
+
+Error Exhausted(const char* what, std::size_t bytes, int reason) {
+  return Error(Code::kResourceExhausted, std::string(what) + " of " + std::to_string(bytes) +
+                                             " bytes of shared memory failed: " + std::strerror(reason) +
+                                             "; free memory, or raise the limits of memory and descriptors");
+}
+
+}  // namespace
+
+Expected<SharedMemory> SharedMemory::Create(std::size_t bytes) {
+  const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  SharedMemory memory;
+  memory.generation_ = ForkGeneration();
+  memory.bytes_ = (std::max<std::size_t>(bytes, 1) + page_bytes - 1) / page_bytes * page_bytes;
+  memory.fd_ = memfd_create("ringway", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (memory.fd_ < 0) return Exhausted("memfd_create", bytes, errno);
+  if (Error error = memory.MapAndPopulate(); !error.ok()) return error;
+  if (fcntl(memory.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return Exhausted("Sealing", bytes, errno);
+  }
+  return memory;
+}
+
+Error SharedMemory::MapAndPopulate() {
+  if (ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) return Exhausted("ftruncate", bytes_, errno);
+  void* const address = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (address == MAP_FAILED) return Exhausted("mmap", bytes_, errno);
+  data_ = static_cast<std::byte*>(address);
+  if (madvise(address, bytes_, MADV_DONTFORK) != 0) return Exhausted("MADV_DONTFORK", bytes_, errno);
+  if (madvise(address, bytes_, MADV_POPULATE_WRITE) == 0) return {};
+  if (errno != EINVAL) return Exhausted("Populating", bytes_, errno);
+  // Kernels before 5.14. Reserving first makes a lack of memory an error here; touching alone would raise SIGBUS.
+  if (fallocate(fd_, 0, 0, static_cast<off_t>(bytes_)) != 0) return Exhausted("fallocate", bytes_, errno);
+  std::memset(address, 0, bytes_);
+  return {};
+}
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  if (this == &other) return *this;
+  Reset();
+  fd_ = std::exchange(other.fd_, -1);
+  data_ = std::exchange(other.data_, nullptr);
+  bytes_ = std::exchange(other.bytes_, 0);
+  generation_ = other.generation_;
+  return *this;
+}
+
+void SharedMemory::CloseDescriptor() {
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+void SharedMemory::Reset() {
+  CloseDescriptor();
+  // In a forked child something else may be mapped at this address by now.
+  if (data_ != nullptr && generation_ == ForkGeneration()) munmap(data_, bytes_);
+  data_ = nullptr;
+  bytes_ = 0;
+}
+
+}  // namespace ringway::internal

@@ -1,0 +1,265 @@
+// The way of an operation from the trainer's memory into the daemon's hands.
+//
+// Placement: an input inside a Buffer is read where it is; any other is staged through a pooled region. A result goes
+// straight into an output Buffer of another region than the input; else into a pooled region, from which Wait copies
+// after commit. So the trainer's memory is written only by the trainer's own threads, or not at all before commit where
+// input and output are the same.
+//
+// Staging: small inputs are copied before the submission. Large ones after it, piece by piece, so that the daemon sends
+// the first pieces while the last are being copied.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "client/src/session.h"
+
+namespace ringway::internal {
+namespace {
+
+constexpr std::size_t kStagedAtOnceMax = std::size_t{1} << 20;
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+constexpr std::size_t kOperationBytesMax = std::size_t{1} << 46;
+constexpr Milliseconds kSendPatience = std::chrono::seconds(30);
+
+Error Refuse(std::string text) { return Error(Code::kInvalidArgument, std::move(text)); }
+
+}  // namespace
+
+Error SessionImpl::CheckRequest(const Request& request) {
+  if (request.options.channel >= abi::kChannelCountMax) {
+    return Refuse("channel must be below " + std::to_string(abi::kChannelCountMax));
+  }
+  const char* reason = nullptr;
+  if (!IsSupported(request.dtype, request.op, request.options.codec, &reason)) {
+    return Error(Code::kNotSupported, reason);
+  }
+  if (request.count > kOperationBytesMax / SizeOf(request.dtype)) {
+    return Refuse("count must be at most 2^46 bytes; split the buffer");
+  }
+  if (request.count > 0 && request.input == nullptr) return Refuse("input is null though count is not 0");
+  if (request.count > 0 && request.output == nullptr) return Refuse("output is null though count is not 0");
+  const auto input = reinterpret_cast<std::uintptr_t>(request.input);
+  const auto output = reinterpret_cast<std::uintptr_t>(request.output);
+  const std::size_t distance = input < output ? output - input : input - output;
+  if (input != output && distance < request.bytes()) {
+    return Refuse("input and output overlap in part; they must be equal or apart");
+  }
+  return {};
+}
+
+Expected<Region*> SessionImpl::AcquireRegion(std::size_t bytes) {
+  const std::size_t class_bytes = RegionPool::SizeClass(bytes);
+  {
+    const Lock lock(mutex_);
+    if (Region* const region = pool_.TakeFree(class_bytes)) return region;
+  }
+  return CreateRegion(class_bytes);
+}
+
+Expected<Region*> SessionImpl::CreateRegion(std::size_t class_bytes) {
+  std::uint32_t id = RegionPool::kNoId;
+  {
+    const Lock lock(mutex_);
+    id = pool_.ReserveId();
+    if (id == RegionPool::kNoId && EvictOldest(lock)) id = pool_.ReserveId();
+  }
+  if (id == RegionPool::kNoId) {
+    return Error(Code::kResourceExhausted,
+                 std::to_string(abi::kRegionCountMax) + " regions are in use; free Buffers or use fewer, larger ones");
+  }
+  auto memory = SharedMemory::Create(class_bytes);
+  Error error = memory.error();
+  if (memory.ok()) {
+    auto packet = MakePacket<abi::RegisterRegion>(abi::PacketType::kRegisterRegion);
+    packet.region_id = id;
+    packet.bytes = memory->bytes();
+    error = socket_.Send(packet, Deadline(kSendPatience), memory->descriptor());
+    if (!error.ok()) error = SendFailed(error);
+  }
+  const Lock lock(mutex_);
+  if (!error.ok()) {
+    pool_.ReturnId(id);
+    return error;
+  }
+  memory->CloseDescriptor();
+  return pool_.Add(id, std::move(memory.value()));
+}
+
+// Sends under the lock, so that nobody registers the id again before the daemon has heard of its end.
+bool SessionImpl::EvictOldest(const Lock& /*lock*/) {
+  Region* const region = pool_.OldestFree();
+  if (region == nullptr) return false;
+  auto packet = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
+  packet.region_id = region->id;
+  // A socket without room: the region stays in the pool until a later call.
+  if (end_.ok() && !socket_.Send(packet, Deadline(Milliseconds(0))).ok()) return false;
+  pool_.Evict(region);
+  return true;
+}
+
+void SessionImpl::TrimPool(const Lock& lock) {
+  while (pool_.free_bytes() > RegionPool::kFreeBytesMax && EvictOldest(lock)) continue;
+}
+
+void SessionImpl::ReleaseBuffer(Region* region) {
+  if (Forked()) return;
+  const Lock lock(mutex_);
+  region->buffer_bytes = 0;
+  pool_.Release(region);
+  TrimPool(lock);
+}
+
+Expected<Buffer> SessionImpl::Allocate(std::size_t bytes) {
+  if (Error error = StateError(); !error.ok()) return error;
+  if (bytes > kOperationBytesMax) return Refuse("a Buffer has at most 2^46 bytes");
+  auto region = AcquireRegion(bytes);
+  if (!region.ok()) return region.error();
+  {
+    const Lock lock(mutex_);
+    region.value()->buffer_bytes = std::max<std::size_t>(bytes, 1);
+  }
+  return Buffer(std::make_shared<RegionImpl>(shared_from_this(), region.value(), bytes));
+}
+
+Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
+  {
+    const Lock lock(mutex_);
+    if (Region* const region = request.count > 0 ? pool_.FindBuffer(request.input) : nullptr) {
+      placement->input_offset =
+          static_cast<std::uint64_t>(static_cast<const std::byte*>(request.input) - region->data());
+      if (request.bytes() > region->buffer_bytes - placement->input_offset) {
+        return Refuse("input runs over the end of its Buffer");
+      }
+      pool_.AddUser(region);
+      placement->input = region;
+      return {};
+    }
+  }
+  auto region = AcquireRegion(request.bytes());
+  if (!region.ok()) return region.error();
+  placement->input = region.value();
+  placement->stages_input = true;
+  return {};
+}
+
+Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
+  {
+    const Lock lock(mutex_);
+    Region* const region = request.count > 0 ? pool_.FindBuffer(request.output) : nullptr;
+    if (region != nullptr) {
+      const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(request.output) - region->data());
+      if (request.bytes() > region->buffer_bytes - offset) return Refuse("output runs over the end of its Buffer");
+      if (region != placement->input) {
+        pool_.AddUser(region);
+        placement->result = region;
+        placement->result_offset = offset;
+        return {};
+      }
+    }
+  }
+  auto region = AcquireRegion(request.bytes());
+  if (!region.ok()) return region.error();
+  placement->result = region.value();
+  placement->copies_result = request.count > 0;
+  return {};
+}
+
+Expected<SessionImpl::Placement> SessionImpl::Place(const Request& request) {
+  Placement placement;
+  Error error = PlaceInput(request, &placement);
+  if (error.ok()) error = PlaceResult(request, &placement);
+  if (error.ok()) return placement;
+  ReleasePlacement(placement);
+  return error;
+}
+
+void SessionImpl::ReleasePlacement(const Placement& placement) {
+  const Lock lock(mutex_);
+  if (placement.input != nullptr) pool_.Release(placement.input);
+  if (placement.result != nullptr) pool_.Release(placement.result);
+  TrimPool(lock);
+}
+
+Error SessionImpl::SendSubmit(const Request& request, const Placement& placement, std::uint32_t index, bool staged) {
+  abi::Slot& target = slot(index);
+  target.staged_bytes.store(staged ? 0 : request.bytes(), std::memory_order_relaxed);
+  target.state.store(abi::SlotState::kSubmitted, std::memory_order_release);
+  auto packet = MakePacket<abi::Submit>(abi::PacketType::kSubmit);
+  packet.slot = index;
+  packet.channel = request.options.channel;
+  packet.kind = request.kind;
+  packet.dtype = request.dtype;
+  packet.op = request.op;
+  packet.codec = request.options.codec;
+  packet.staged = staged ? 1 : 0;
+  packet.input_region = placement.input != nullptr ? placement.input->id : 0;
+  packet.result_region = placement.result != nullptr ? placement.result->id : 0;
+  packet.input_offset_bytes = placement.input_offset;
+  packet.result_offset_bytes = placement.result_offset;
+  packet.count = request.count;
+  return socket_.Send(packet, Deadline(kSendPatience));
+}
+
+// Errors are left to Wait: the operation is submitted, and its outcome is the slot's or the session's end.
+Error SessionImpl::StageInput(const Request& request, const Placement& placement, std::uint32_t index) {
+  auto packet = MakePacket<abi::Progress>(abi::PacketType::kProgress);
+  packet.slot = index;
+  for (std::size_t done = 0; done < request.bytes();) {
+    const std::size_t piece = std::min(kPieceBytes, request.bytes() - done);
+    std::memcpy(placement.input->data() + done, static_cast<const std::byte*>(request.input) + done, piece);
+    done += piece;
+    slot(index).staged_bytes.store(done, std::memory_order_release);
+    if (Error error = socket_.Send(packet, Deadline(kSendPatience)); !error.ok()) return SendFailed(error);
+  }
+  return {};
+}
+
+Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Placement& placement) {
+  auto taken = TakeSlot();
+  if (!taken.ok()) {
+    ReleasePlacement(placement);
+    return taken.error();
+  }
+  const std::uint32_t index = taken.value();
+  {
+    const Lock lock(mutex_);
+    owners_[index].input = placement.input;
+    owners_[index].result = placement.result;
+  }
+  const bool staged = placement.stages_input && request.bytes() > kStagedAtOnceMax;
+  if (placement.stages_input && !staged && request.count > 0) {
+    std::memcpy(placement.input->data(), request.input, request.bytes());
+  }
+  if (Error error = SendSubmit(request, placement, index, staged); !error.ok()) {
+    error = SendFailed(error);
+    const Lock lock(mutex_);
+    FreeSlot(lock, index);
+    return error;
+  }
+  if (staged) (void)StageInput(request, placement, index);
+  Operation operation;
+  operation.slot = index;
+  if (placement.copies_result) {
+    operation.copy_to = request.output;
+    operation.copy_from = placement.result->data();
+    operation.copy_bytes = request.bytes();
+  }
+  return operation;
+}
+
+Expected<Operation> SessionImpl::Submit(const Request& request) {
+  if (Error error = StateError(); !error.ok()) return error;
+  if (Error error = CheckRequest(request); !error.ok()) return error;
+  auto placement = Place(request);
+  if (!placement.ok()) return placement.error();
+  return SubmitPlaced(request, placement.value());
+}
+
+Expected<Work> SessionImpl::AllReduceAsync(const Request& request) {
+  auto operation = Submit(request);
+  if (!operation.ok()) return operation.error();
+  return Work(std::make_shared<WorkImpl>(WorkImpl{shared_from_this(), std::move(operation.value())}));
+}
+
+}  // namespace ringway::internal
