@@ -1,0 +1,63 @@
+#include "proto/shell/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <nlohmann/json.hpp>
+
+namespace ringway::shell {
+namespace {
+
+bool g_json = false;
+
+spdlog::level::level_enum LevelOf(Level level) {
+  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                                                   spdlog::level::err};
+  return kLevels[static_cast<int>(level)];
+}
+
+// A JSON string's inside or, for text, a value that stays one word.
+std::string Escaped(const std::string& value) {
+  const std::string quoted = nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (g_json) return quoted;
+  const bool plain = !value.empty() && value.find_first_of(" \"\n\t=") == std::string::npos;
+  return plain ? value : quoted;
+}
+
+}  // namespace
+
+Status SetUpLog(const std::string& format, const std::string& level) {
+  if (format != "text" && format != "json") {
+    return {Code::kInvalidArgument, "log format '" + format + "' is neither text nor json"};
+  }
+  if (level != "debug" && level != "info" && level != "warning" && level != "error") {
+    return {Code::kInvalidArgument, "log level '" + level + "' is none of debug, info, warning, error"};
+  }
+  g_json = format == "json";
+  auto logger = spdlog::stderr_logger_mt("ringway");
+  logger->set_pattern(g_json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})" : "%Y-%m-%dT%H:%M:%S.%eZ %l %v",
+                      spdlog::pattern_time_type::utc);
+  logger->set_level(spdlog::level::from_str(level));
+  logger->flush_on(spdlog::level::debug);
+  spdlog::set_default_logger(std::move(logger));
+  return Status::Ok();
+}
+
+void Log(Level level, std::string_view event, std::initializer_list<Field> fields) {
+  if (!spdlog::should_log(LevelOf(level))) return;
+  std::string line = g_json ? "\"event\":\"" + std::string(event) + "\"" : std::string(event);
+  for (const auto& [key, value] : fields) {
+    line += g_json ? ",\"" + std::string(key) + "\":" : " " + std::string(key) + "=";
+    line += Escaped(value);
+  }
+  spdlog::default_logger_raw()->log(LevelOf(level), spdlog::string_view_t(line));
+}
+
+void LogText(Level level, std::string_view event, std::string_view fields) {
+  if (!spdlog::should_log(LevelOf(level))) return;
+  std::string line = std::string(event) + " " + std::string(fields);
+  if (g_json) line = "\"event\":\"" + std::string(event) + "\",\"fields\":" + Escaped(std::string(fields));
+  spdlog::default_logger_raw()->log(LevelOf(level), spdlog::string_view_t(line));
+}
+
+}  // namespace ringway::shell

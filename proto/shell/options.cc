@@ -1,0 +1,115 @@
+#include "proto/shell/options.h"
+
+#include <arpa/inet.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+namespace ringway::shell {
+namespace {
+
+// Reads TOML for CLI11: a flat table of options by long name.
+class TomlConfig : public CLI::Config {
+ public:
+  std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
+
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::vector<CLI::ConfigItem> items;
+    try {
+      const toml::table table = toml::parse(input);
+      for (const auto& [key, value] : table) {
+        CLI::ConfigItem item;
+        item.name = std::string(key.str());
+        item.inputs.push_back(Text(item.name, value));
+        items.push_back(std::move(item));
+      }
+    } catch (const toml::parse_error& error) {
+      std::ostringstream text;
+      text << "line " << error.source().begin.line << ": " << error.description();
+      throw CLI::ConversionError(text.str(), "config file");
+    }
+    return items;
+  }
+
+ private:
+  static std::string Text(const std::string& name, const toml::node& value) {
+    if (const auto text = value.value_exact<std::string>()) return *text;
+    if (const auto number = value.value_exact<std::int64_t>()) return std::to_string(*number);
+    if (const auto flag = value.value_exact<bool>()) return *flag ? "true" : "false";
+    throw CLI::ConversionError("key " + name + " must be a string, an integer or a boolean", "config file");
+  }
+};
+
+std::string OneLine(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+Result<Endpoint> ParseEndpoint(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) {
+    return Status(Code::kInvalidArgument, "'" + text + "' is not HOST:PORT");
+  }
+  Endpoint endpoint;
+  endpoint.host = text.substr(0, colon);
+  const bool bracketed = endpoint.host.front() == '[' && endpoint.host.back() == ']';
+  if (bracketed) endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
+  if (endpoint.host.empty() || (!bracketed && endpoint.host.find(':') != std::string::npos)) {
+    return Status(Code::kInvalidArgument, "'" + text + "' is not HOST:PORT; write IPv6 as [ADDRESS]:PORT");
+  }
+  const char* begin = text.data() + colon + 1;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, endpoint.port);
+  if (error != std::errc() || stop != end) {
+    return Status(Code::kInvalidArgument, "'" + text + "' has no port between 0 and 65535");
+  }
+  return endpoint;
+}
+
+std::string ToString(const Endpoint& endpoint) {
+  const bool v6 = endpoint.host.find(':') != std::string::npos;
+  return (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+}
+
+bool IsLoopback(const std::string& host) {
+  if (host == "localhost") return true;
+  in_addr v4{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  in6_addr v6{};
+  return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool insecure) {
+  if (insecure || IsLoopback(endpoint.host)) return Status::Ok();
+  return {Code::kInvalidArgument, option + " " + ToString(endpoint) +
+                                      " is not a loopback address and links are not encrypted yet; give --insecure to "
+                                      "use it on a network that you trust"};
+}
+
+void ParseOrExit(CLI::App& app, int argc, char** argv) {
+  app.set_config("--config", "", "TOML file with the options of this page by their long names");
+  app.config_formatter(std::make_shared<TomlConfig>());
+  app.allow_config_extras(false);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) std::exit(app.exit(error));
+    Die(app.get_name(), OneLine(error.what()) + "; see " + app.get_name() + " --help");
+  }
+}
+
+void Die(const std::string& program, const std::string& what) {
+  std::fprintf(stderr, "%s: %s\n", program.c_str(), OneLine(what).c_str());
+  std::exit(kExitUsage);
+}
+
+}  // namespace ringway::shell

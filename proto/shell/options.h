@@ -1,0 +1,40 @@
+// Command lines and config files of the programs: CLI11 options, TOML files with the same names, flags win over the
+// file.
+//
+// Every failure is one line on stderr, "program: what; what to do", and exit code 2.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "proto/result.h"
+
+namespace ringway::shell {
+
+inline constexpr int kExitUsage = 2;
+
+struct Endpoint {
+  std::string host;  // without brackets
+  std::uint16_t port = 0;
+};
+
+// "HOST:PORT" or "[IPV6]:PORT"; port 0 is allowed. kInvalidArgument says what is wrong.
+Result<Endpoint> ParseEndpoint(const std::string& text);
+std::string ToString(const Endpoint& endpoint);
+
+// Whether the host is a literal loopback address or "localhost".
+bool IsLoopback(const std::string& host);
+
+// Until links are encrypted, only loopback addresses are used unless --insecure is given. `option` is named in the
+// text.
+Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool insecure);
+
+// Adds --config FILE (TOML) to the app: any option by its long name; unknown keys are errors. Then parses. Prints help
+// and exits 0, or prints one line and exits 2.
+void ParseOrExit(CLI::App& app, int argc, char** argv);
+
+// Prints "program: what" as one line on stderr and exits 2.
+[[noreturn]] void Die(const std::string& program, const std::string& what);
+
+}  // namespace ringway::shell
