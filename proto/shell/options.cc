@@ -20,21 +20,21 @@ class TomlConfig : public CLI::Config {
   std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::vector<CLI::ConfigItem> items;
+    std::vector<CLI::ConfigItem> found;
     try {
       const toml::table table = toml::parse(input);
       for (const auto& [key, value] : table) {
         CLI::ConfigItem item;
         item.name = std::string(key.str());
         item.inputs.push_back(Text(item.name, value));
-        items.push_back(std::move(item));
+        found.push_back(std::move(item));
       }
     } catch (const toml::parse_error& error) {
       std::ostringstream text;
       text << "line " << error.source().begin.line << ": " << error.description();
       throw CLI::ConversionError(text.str(), "config file");
     }
-    return items;
+    return found;
   }
 
  private:

@@ -1,0 +1,215 @@
+#include "master/server.h"
+
+#include <array>
+#include <asio/buffer.hpp>
+#include <asio/write.hpp>
+#include <string>
+#include <utility>
+
+#include "master/status.h"
+#include "proto/frame_codec.h"
+#include "proto/shell/log.h"
+
+namespace ringway {
+namespace {
+
+using shell::Level;
+using shell::Log;
+
+constexpr std::chrono::milliseconds kTickPeriod{20};
+
+}  // namespace
+
+// One connection. Kept alive by its own pending handlers; the server forgets it when it closes.
+class Server::Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Server& server, std::uint64_t id, asio::ip::tcp::socket socket)
+      : server_(server), id_(id), socket_(std::move(socket)), hello_timer_(socket_.get_executor()) {}
+
+  void Start() {
+    std::error_code ignored;
+    socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+    hello_timer_.expires_after(server_.options_.hello_timeout);
+    hello_timer_.async_wait([self = shared_from_this()](std::error_code error) {
+      if (!error) self->Close("no hello within its time");
+    });
+    Read();
+  }
+
+  void Send(const control::FromMaster& message) {
+    if (closed_) return;
+    AppendFrame(message, queue_);
+    if (queue_.size() > kQueueBytesMax) return Close("its output queue is full");
+    if (writing_.empty()) Write();
+  }
+
+  void CloseAfterWrite() {
+    close_after_write_ = true;
+    if (writing_.empty() && queue_.empty()) Close("closed by the coordinator");
+  }
+
+  void Close(const std::string& why) {
+    if (std::exchange(closed_, true)) return;
+    std::error_code ignored;
+    socket_.close(ignored);
+    hello_timer_.cancel();
+    server_.OnClosed(id_, why);
+  }
+
+  // The server goes away: nothing is reported any more.
+  void Abandon() {
+    closed_ = true;
+    std::error_code ignored;
+    socket_.close(ignored);
+    hello_timer_.cancel();
+  }
+
+ private:
+  void Read() {
+    socket_.async_read_some(asio::buffer(input_), [self = shared_from_this()](std::error_code error, std::size_t n) {
+      if (self->closed_) return;
+      if (error) return self->Close(error.message());
+      self->OnBytes(std::as_bytes(std::span(self->input_).first(n)));
+    });
+  }
+
+  void OnBytes(std::span<const std::byte> bytes) {
+    if (const Status status = reader_.Feed(bytes); !status.ok()) return Close(status.text());
+    while (const auto frame = reader_.Next()) {
+      control::ToMaster message;
+      if (const Status status = ParseFrame(*frame, message); !status.ok()) return Close(status.text());
+      hello_timer_.cancel();
+      server_.OnFrame(id_, message);
+      if (closed_) return;
+    }
+    Read();
+  }
+
+  void Write() {
+    writing_.swap(queue_);
+    asio::async_write(socket_, asio::buffer(writing_), [self = shared_from_this()](std::error_code error, std::size_t) {
+      if (self->closed_) return;
+      if (error) return self->Close(error.message());
+      self->writing_.clear();
+      if (!self->queue_.empty()) return self->Write();
+      if (self->close_after_write_) self->Close("closed by the coordinator");
+    });
+  }
+
+  Server& server_;
+  const std::uint64_t id_;
+  asio::ip::tcp::socket socket_;
+  asio::steady_timer hello_timer_;
+  FrameReader reader_;
+  std::array<char, 16 * 1024> input_;
+  std::string queue_;
+  std::string writing_;
+  bool close_after_write_ = false;
+  bool closed_ = false;
+};
+
+Server::Server(asio::io_context& io, const ServerOptions& options)
+    : io_(io), options_(options), coordinator_(options.coordinator), acceptor_(io), tick_(io), retry_(io) {}
+
+Server::~Server() {
+  for (const auto& [id, session] : sessions_) session->Abandon();
+}
+
+Status Server::Listen(const asio::ip::tcp::endpoint& endpoint) {
+  std::error_code error;
+  acceptor_.open(endpoint.protocol(), error);
+  if (!error) acceptor_.set_option(asio::ip::tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor_.bind(endpoint, error);
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return {Code::kIo, error.message()};
+  Accept();
+  OnTick();
+  return Status::Ok();
+}
+
+void Server::Accept() {
+  acceptor_.async_accept([this](std::error_code error, asio::ip::tcp::socket socket) {
+    if (error == asio::error::operation_aborted) return;
+    if (error) {  // out of descriptors: connections wait in the backlog until some are free
+      Log(Level::kWarning, "accept_failed", {{"error", error.message()}});
+      retry_.expires_after(std::chrono::milliseconds(100));
+      retry_.async_wait([this](std::error_code cancelled) {
+        if (!cancelled) Accept();
+      });
+      return;
+    }
+    if (sessions_.size() < kConnectionsMax) {
+      const std::uint64_t id = next_id_++;
+      const auto session = std::make_shared<Session>(*this, id, std::move(socket));
+      sessions_[id] = session;
+      session->Start();
+    } else {
+      Log(Level::kWarning, "connection_refused", {{"connections", std::to_string(sessions_.size())}});
+    }
+    Accept();
+  });
+}
+
+void Server::OnTick() {
+  coordinator_.Tick(MonotonicNow());
+  Drain();
+  tick_.expires_after(kTickPeriod);
+  tick_.async_wait([this](std::error_code error) {
+    if (!error) OnTick();
+  });
+}
+
+void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
+  if (message.has_status()) {
+    control::FromMaster reply;
+    reply.mutable_status()->set_json(StatusJson(coordinator_, MonotonicNow() - started_));
+    sessions_.at(id)->Send(reply);
+    return;
+  }
+  if (message.has_hello()) {
+    const control::DaemonHello& hello = message.hello();
+    Log(Level::kInfo, "daemon_hello", {{"name", hello.name()}, {"site", hello.site()}, {"address", hello.address()}});
+  } else if (message.has_report()) {
+    const control::Report& report = message.report();
+    Log(Level::kInfo, "report",
+        {{"peer", std::to_string(report.peer())},
+         {"epoch", ToString(Epoch(report.epoch()))},
+         {"reason", report.reason()}});
+  }
+  coordinator_.OnMessage(id, message, MonotonicNow());
+  Drain();
+}
+
+void Server::OnClosed(std::uint64_t id, const std::string& why) {
+  Log(Level::kInfo, "connection_closed", {{"connection", std::to_string(id)}, {"why", why}});
+  sessions_.erase(id);
+  coordinator_.OnDisconnect(id, MonotonicNow());
+  // The caller may be inside Drain: what this leads to goes out in the next turn.
+  asio::post(io_, [this] { Drain(); });
+}
+
+void Server::Drain() {
+  for (const Coordinator::Action& action : coordinator_.TakeActions()) {
+    const auto found = sessions_.find(action.connection);
+    if (found == sessions_.end()) continue;
+    const std::shared_ptr<Session> session = found->second;
+    if (action.message) {
+      if (action.message->has_view()) {
+        const control::View& view = action.message->view().view();
+        Log(Level::kInfo, action.message->view().prepared() ? "view_prepared" : "view_sent",
+            {{"group", view.group()},
+             {"epoch", ToString(Epoch(view.epoch()))},
+             {"peer", std::to_string(action.message->view().peer())},
+             {"world", std::to_string(view.members_size())},
+             {"verdicts", std::to_string(view.verdicts_size())}});
+      } else if (action.message->has_evicted()) {
+        Log(Level::kWarning, "peer_dropped",
+            {{"peer", std::to_string(action.message->evicted().peer())}, {"text", action.message->evicted().text()}});
+      }
+      session->Send(*action.message);
+    }
+    if (action.close) session->CloseAfterWrite();
+  }
+}
+
+}  // namespace ringway
