@@ -1,0 +1,147 @@
+#include "client/ctl/query.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "proto/control.pb.h"
+#include "proto/frame_codec.h"
+#include "proto/local_abi.h"
+
+namespace ringway::ctl {
+namespace {
+
+constexpr std::size_t kStatusBytesMax = 64 << 20;
+
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd(const Fd&) = delete;
+  ~Fd() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Makes both directions of a blocking socket give up in time.
+void SetTimeout(int fd, std::chrono::milliseconds timeout) {
+  const timeval value{.tv_sec = timeout.count() / 1000, .tv_usec = timeout.count() % 1000 * 1000};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &value, sizeof value);
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &value, sizeof value);
+}
+
+Status ReadFailure(const std::string& who, ssize_t n) {
+  if (n == 0) return {Code::kProtocol, who + " closed the connection without an answer: is it a ringway process?"};
+  if (errno == EAGAIN) return {Code::kTimeout, who + " did not answer in time: is it stopped or overloaded?"};
+  return {Code::kIo, who + ": " + std::strerror(errno)};
+}
+
+Result<Fd> Dial(const shell::Endpoint& master, std::chrono::milliseconds timeout) {
+  const std::string where = shell::ToString(master);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = ::getaddrinfo(master.host.c_str(), std::to_string(master.port).c_str(), &hints, &found);
+      error != 0) {
+    return Status(Code::kMasterUnreachable, where + " cannot be resolved: " + ::gai_strerror(error));
+  }
+  Fd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  SetTimeout(fd.get(), timeout);
+  const bool connected = fd.get() >= 0 && ::connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
+  const int error = errno;
+  ::freeaddrinfo(found);
+  if (!connected) {
+    return Status(Code::kMasterUnreachable, "no master at " + where + " (" + std::strerror(error) +
+                                                "): start ringway-master there or correct --master");
+  }
+  return fd;
+}
+
+}  // namespace
+
+Result<std::string> QueryMaster(const shell::Endpoint& master, std::chrono::milliseconds timeout) {
+  Result<Fd> fd = Dial(master, timeout);
+  if (!fd.ok()) return fd.status();
+  control::ToMaster request;
+  request.mutable_status();
+  std::string out;
+  AppendFrame(request, out);
+  const std::string who = "master at " + shell::ToString(master);
+  if (::send(fd.value().get(), out.data(), out.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(out.size())) {
+    return ReadFailure(who, -1);
+  }
+  FrameReader reader;
+  std::array<std::byte, 16 * 1024> buffer;
+  for (;;) {
+    const ssize_t n = ::recv(fd.value().get(), buffer.data(), buffer.size(), 0);
+    if (n <= 0) return ReadFailure(who, n);
+    if (Status status = reader.Feed(std::span(buffer).first(static_cast<std::size_t>(n))); !status.ok()) return status;
+    if (const auto frame = reader.Next()) {
+      control::FromMaster reply;
+      if (Status status = ParseFrame(*frame, reply); !status.ok()) return status;
+      if (!reply.has_status()) return Status(Code::kProtocol, who + " answered with something else than a status");
+      return reply.status().json();
+    }
+  }
+}
+
+Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path.size() >= sizeof address.sun_path) {
+    return Status(Code::kInvalidArgument, "socket path is longer than the system allows");
+  }
+  std::memcpy(address.sun_path, socket_path.c_str(), socket_path.size());
+  const Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  SetTimeout(fd.get(), timeout);
+  if (fd.get() < 0 || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return Status(Code::kDaemonUnreachable, "no daemon at " + socket_path + " (" + std::strerror(errno) +
+                                                "): start ringwayd or correct --socket");
+  }
+  const std::string who = "daemon at " + socket_path;
+  abi::Hello hello{};
+  hello.header = {abi::kMagic, abi::PacketType::kHello};
+  hello.version_min = hello.version_max = abi::kVersion;
+  hello.pid = static_cast<std::uint32_t>(::getpid());
+  const abi::Status status{{abi::kMagic, abi::PacketType::kStatus}};
+  if (::send(fd.get(), &hello, sizeof hello, MSG_NOSIGNAL) < 0 ||
+      ::send(fd.get(), &status, sizeof status, MSG_NOSIGNAL) < 0) {
+    return ReadFailure(who, -1);
+  }
+  std::string text;
+  std::array<char, abi::kPacketBytesMax> packet;
+  for (;;) {
+    const ssize_t n = ::recv(fd.get(), packet.data(), packet.size(), 0);
+    if (n < static_cast<ssize_t>(sizeof(abi::PacketHeader))) return ReadFailure(who, n);
+    abi::PacketHeader header;
+    std::memcpy(&header, packet.data(), sizeof header);
+    if (header.magic != abi::kMagic) return Status(Code::kProtocol, who + " speaks another protocol");
+    if (header.type == abi::PacketType::kHelloReply && n >= static_cast<ssize_t>(sizeof(abi::HelloReply))) {
+      abi::HelloReply reply;
+      std::memcpy(&reply, packet.data(), sizeof reply);
+      reply.text[abi::kTextBytes - 1] = '\0';
+      if (reply.code != Code::kOk) return Status(reply.code, reply.text);
+    } else if (header.type == abi::PacketType::kStatusReply && n >= static_cast<ssize_t>(sizeof(abi::StatusReply))) {
+      abi::StatusReply reply;
+      std::memcpy(&reply, packet.data(), sizeof reply);
+      text.append(packet.data() + sizeof reply, static_cast<std::size_t>(n) - sizeof reply);
+      if (reply.remaining_bytes == 0) return text;
+      if (text.size() > kStatusBytesMax) return Status(Code::kProtocol, who + " sends a status without end");
+    } else {
+      return Status(Code::kProtocol, who + " answered with something else than a status");
+    }
+  }
+}
+
+}  // namespace ringway::ctl

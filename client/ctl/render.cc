@@ -1,0 +1,90 @@
+#include "client/ctl/render.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace ringway::ctl {
+namespace {
+
+using nlohmann::json;
+using Row = std::vector<std::string>;
+
+std::string Text(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return "-";
+  if (found->is_string()) return found->get<std::string>().empty() ? "-" : found->get<std::string>();
+  return found->dump();
+}
+
+std::string Table(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const Row& row : rows) {
+    out += "  ";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      out += row[i];
+      if (i + 1 < row.size()) out += std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+std::string Ring(const json& group) {
+  std::string out;
+  const auto ring = group.find("ring");
+  if (ring == group.end() || !ring->is_array() || ring->empty()) return "(no view yet)";
+  for (const json& name : *ring) out += (name.is_string() ? name.get<std::string>() : name.dump()) + " -> ";
+  return out + (ring->front().is_string() ? ring->front().get<std::string>() : ring->front().dump());
+}
+
+std::string RenderGroup(const json& group) {
+  std::string out = "group " + Text(group, "name") + "  epoch " + Text(group, "epoch") + "  world " +
+                    Text(group, "world_size") + "\n  ring " + Ring(group) + "\n";
+  for (const char* key :
+       {"rank", "ops_open", "ops_done", "ops_retried", "ops_failed", "bytes_sent", "bytes_received"}) {
+    if (group.contains(key)) out += std::string("  ") + key + " " + Text(group, key) + "\n";
+  }
+  const bool master = group.contains("peers");
+  const Row columns = master ? Row{"rank",        "name",       "site",       "address",        "state", "ops_done",
+                                   "ops_retried", "ops_failed", "bytes_sent", "bytes_received", "why"}
+                             : Row{"rank", "name", "site", "address", "peer_id"};
+  std::vector<Row> rows = {columns};
+  for (const json& peer : group.value(master ? "peers" : "members", json::array())) {
+    Row row;
+    for (const std::string& column : columns) row.push_back(Text(peer, column.c_str()));
+    rows.push_back(std::move(row));
+  }
+  return out + Table(rows);
+}
+
+}  // namespace
+
+Result<std::string> Render(const std::string& json_text) {
+  const json status = json::parse(json_text, nullptr, false);
+  if (!status.is_object()) return Status(Code::kProtocol, "the status is no JSON object");
+  std::string out;
+  if (const auto master = status.find("master"); master != status.end()) {
+    out += "master  term " + Text(*master, "term") + "  up " + Text(*master, "uptime_s") + " s\n";
+  }
+  if (const auto daemon = status.find("daemon"); daemon != status.end()) {
+    out += "daemon " + Text(*daemon, "name") + "  site " + Text(*daemon, "site") + "  address " +
+           Text(*daemon, "address") + "  master " + Text(*daemon, "master") + " connected " +
+           Text(*daemon, "master_connected") + "\n";
+  }
+  std::vector<Row> rows = {{"daemon", "site", "address", "connected"}};
+  for (const json& daemon : status.value("daemons", json::array())) {
+    rows.push_back({Text(daemon, "name"), Text(daemon, "site"), Text(daemon, "address"), Text(daemon, "connected")});
+  }
+  if (rows.size() > 1) out += Table(rows);
+  for (const json& group : status.value("groups", json::array())) out += RenderGroup(group);
+  if (status.value("groups", json::array()).empty()) out += "no groups\n";
+  return out;
+}
+
+}  // namespace ringway::ctl
