@@ -161,7 +161,7 @@ void TrainerSession::End(Code code, const std::string& text) {
   port_ = nullptr;
   if (state_ == State::kOver) return;
   Flush();
-  if (state_ == State::kLeaving && code == Code::kLeft) {
+  if (state_ == State::kLeaving && (code == Code::kLeft || code == Code::kShuttingDown)) {
     SendStruct(MakePacket<abi::LeaveReply>(abi::PacketType::kLeaveReply));
   } else {
     auto ended = MakePacket<abi::Ended>(abi::PacketType::kEnded);

@@ -1,0 +1,96 @@
+#include "daemon/config.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+
+#include "daemon/net/address.h"
+#include "daemon/net/socket_options.h"
+#include "proto/shell/options.h"
+
+namespace ringway::daemon {
+namespace {
+
+constexpr char kProgram[] = "ringwayd";
+constexpr std::uint32_t kLanesMax = 128;
+constexpr std::uint32_t kGraceMsMax = 24 * 3600 * 1000;
+
+std::string DefaultName() {
+  std::array<char, 65> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host = {"host"};
+  return std::string(host.data()) + "-" + std::to_string(::getpid());
+}
+
+shell::Endpoint EndpointOrExit(const std::string& option, const std::string& text) {
+  const auto endpoint = shell::ParseEndpoint(text);
+  if (!endpoint.ok()) shell::Die(kProgram, option + ": " + endpoint.status().text());
+  return endpoint.value();
+}
+
+mode_t ModeOrExit(const std::string& text) {
+  unsigned mode = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
+  if (error != std::errc() || end != text.data() + text.size() || mode > 0777) {
+    shell::Die(kProgram, "--socket-mode: '" + text + "' is no file mode; give octal digits, for example 0660");
+  }
+  return static_cast<mode_t>(mode);
+}
+
+void CheckOrExit(const Config& config) {
+  const shell::Endpoint listen = EndpointOrExit("--listen", config.listen);
+  const shell::Endpoint master = EndpointOrExit("--master", config.master);
+  if (master.port == 0) shell::Die(kProgram, "--master: port 0 cannot be dialled; give the master's port");
+  for (const Status& status : {shell::CheckExposure("--listen", listen, config.insecure),
+                               shell::CheckExposure("--master", master, config.insecure)}) {
+    if (!status.ok()) shell::Die(kProgram, status.text());
+  }
+  if (!config.advertise.empty()) {
+    if (EndpointOrExit("--advertise", config.advertise).port == 0) {
+      shell::Die(kProgram, "--advertise: port 0 cannot be dialled; give the port that others reach");
+    }
+  } else {
+    const auto address = net::ResolveBlocking({.host = listen.host, .port = listen.port}, true);
+    if (address.ok() && net::IsWildcard(address.value())) {
+      shell::Die(kProgram, "--listen " + config.listen +
+                               " is every address of this host; say with --advertise HOST:PORT which one others dial");
+    }
+  }
+  if (!config.congestion.empty()) {
+    const Status status = net::CheckCongestion(config.congestion);
+    if (!status.ok()) shell::Die(kProgram, "--congestion: " + status.text());
+  }
+}
+
+}  // namespace
+
+Config ParseConfigOrExit(int argc, char** argv) {
+  Config config;
+  std::string socket_mode;
+  CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
+  app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
+  app.add_option("--socket", config.socket, "path of the Unix socket that trainers connect to")->required();
+  app.add_option("--socket-mode", socket_mode,
+                 "its file mode, octal: who may be a trainer (default: 0666 less the umask)");
+  app.add_option("--listen", config.listen, "HOST:PORT that other daemons connect to; port 0 takes a free one")
+      ->required();
+  app.add_option("--advertise", config.advertise, "HOST:PORT that they are told, where it differs (NAT)");
+  app.add_option("--site", config.site, "label of this host's site; hosts of one site are near each other");
+  app.add_option("--name", config.name, "label of this daemon (default: hostname-pid)");
+  app.add_option("--lanes", config.lanes, "connections a pair of peers (default: 2 on this host, 8 elsewhere)")
+      ->check(CLI::Range(1U, kLanesMax));
+  app.add_option("--congestion", config.congestion, "congestion control of links that leave this host");
+  app.add_option("--grace-ms", config.grace_ms, "how long running operations may take to finish on SIGTERM")
+      ->check(CLI::Range(0U, kGraceMsMax));
+  app.add_flag("--insecure", config.insecure, "allow addresses other than loopback: nothing is encrypted yet");
+  app.add_option("--log-format", config.log_format, "text or json");
+  app.add_option("--log-level", config.log_level, "debug, info, warning or error");
+  shell::ParseOrExit(app, argc, argv);
+  if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
+  if (config.name.empty()) config.name = DefaultName();
+  CheckOrExit(config);
+  return config;
+}
+
+}  // namespace ringway::daemon

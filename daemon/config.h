@@ -1,0 +1,31 @@
+// What ringwayd was told: command line and config file, checked.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ringway::daemon {
+
+struct Config {
+  std::string master;                 // HOST:PORT of ringway-master
+  std::string socket;                 // path that trainers connect to
+  std::optional<mode_t> socket_mode;  // of that path; nothing: 0666 less the umask
+  std::string listen;                 // HOST:PORT that other daemons connect to; port 0: any
+  std::string advertise;              // what they are told; "": the bound address
+  std::string site;
+  std::string name;
+  std::uint32_t lanes = 0;  // a pair; 0: by the path
+  std::string congestion;   // of links that leave this host; "": the kernel's default
+  std::uint32_t grace_ms = 30'000;
+  bool insecure = false;
+  std::string log_format = "text";
+  std::string log_level = "info";
+};
+
+// Ends the process on --help (0) and on any mistake (one line, 2).
+Config ParseConfigOrExit(int argc, char** argv);
+
+}  // namespace ringway::daemon

@@ -1,0 +1,287 @@
+#include "daemon/data_plane.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <utility>
+
+#include "proto/frame_codec.h"
+
+namespace ringway::daemon {
+namespace {
+
+constexpr Duration kHoldOffer = std::chrono::seconds(2);
+constexpr Duration kTickMin = std::chrono::milliseconds(5);
+constexpr Duration kTickMax = std::chrono::milliseconds(100);
+
+// The peer that a message is for, 0 if it is for none.
+PeerId AddresseeOf(const control::FromMaster& message) {
+  switch (message.kind_case()) {
+    case control::FromMaster::kCandidates:
+      return PeerId(message.candidates().peer());
+    case control::FromMaster::kForget:
+      return PeerId(message.forget().peer());
+    case control::FromMaster::kPending:
+      return PeerId(message.pending().peer());
+    case control::FromMaster::kView:
+      return PeerId(message.view().peer());
+    case control::FromMaster::kAbort:
+      return PeerId(message.abort().peer());
+    case control::FromMaster::kEvicted:
+      return PeerId(message.evicted().peer());
+    default:
+      return PeerId();
+  }
+}
+
+std::string ReplyFrame(std::uint32_t version, const Status& status) {
+  control::LinkReply reply;
+  reply.set_version(version);
+  reply.set_code(static_cast<std::uint32_t>(status.code()));
+  reply.set_text(status.text());
+  std::string frame;
+  AppendFrame(reply, frame);
+  return frame;
+}
+
+}  // namespace
+
+DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, ControlPort* control)
+    : context_(context), options_(std::move(options)), control_(control), server_(context, this), tick_(context) {}
+
+DataPlane::~DataPlane() = default;
+
+// ---- time
+
+void DataPlane::ArmTick() {
+  tick_due_ = MonotonicNow() + tick_interval_;
+  tick_.expires_after(tick_interval_);
+  tick_.async_wait([this](asio::error_code error) {
+    if (!error && !stopped_) OnTick();
+  });
+}
+
+// After a gap in this loop (a stopped process, a starved core) others seem silent because nobody listened: what has
+// arrived meanwhile is handled before any timer judges. Two turns later the sockets have been asked.
+void DataPlane::OnTick() {
+  if (MonotonicNow() - tick_due_ < tick_interval_) return TickAll();
+  asio::post(context_, [this] { asio::post(context_, [this] { TickAll(); }); });
+}
+
+void DataPlane::TickAll() {
+  if (stopped_) return;
+  const TimePoint now = MonotonicNow();
+  control::DaemonHeartbeat counters;
+  for (const auto& [self, peer] : peers_) {
+    peer->Tick(now);
+    const core::PeerStatus status = peer->status();
+    control::PeerCounters& of_peer = *counters.add_counters();
+    of_peer.set_peer(self.value);
+    of_peer.set_ops_done(status.ops_done);
+    of_peer.set_ops_retried(status.ops_retried);
+    of_peer.set_ops_failed(status.ops_failed);
+    of_peer.set_bytes_sent(status.bytes_sent);
+    of_peer.set_bytes_received(status.bytes_received);
+  }
+  control_->SetCounters(std::move(counters));
+  TryHeldOffers(now);
+  ArmTick();
+}
+
+// ---- the master
+
+void DataPlane::OnMasterUp(const control::HelloReply& reply) {
+  master_up_ = true;
+  tick_interval_ = std::clamp<Duration>(std::chrono::milliseconds(reply.heartbeat_ms()) / 2, kTickMin, kTickMax);
+  if (!std::exchange(started_, true)) {
+    if (const Status status = server_.Start(); !status.ok()) control_->Log({"error", status.text(), true});
+    return ArmTick();
+  }
+  for (const auto& [self, peer] : peers_) peer->OnMasterBack();
+}
+
+void DataPlane::OnMasterDown() {
+  master_up_ = false;
+  // What was asked for is lost; the master learns of a peer that it accepted meanwhile by Withdraw.
+  for (const auto& [request, session] : std::exchange(joining_, {})) {
+    session->JoinRefused(
+        Status(Code::kMasterUnreachable, "the connection to the master broke during the join; try again"));
+  }
+}
+
+void DataPlane::OnMasterMessage(const control::FromMaster& message) {
+  if (message.has_join_accepted()) return OnJoinAccepted(message.join_accepted());
+  if (message.has_join_refused()) return OnJoinRefused(message.join_refused());
+  const PeerId self = AddresseeOf(message);
+  if (self == PeerId()) return;
+  const auto found = peers_.find(self);
+  if (found == peers_.end()) {
+    if (!message.has_evicted()) Withdraw(self);
+    return;
+  }
+  found->second->OnMasterMessage(message);
+  if (message.has_candidates() || message.has_view()) TryHeldOffers(MonotonicNow());
+}
+
+void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
+  const PeerId self(accepted.peer());
+  const auto found = joining_.find(accepted.request_id());
+  if (found == joining_.end() || shutting_down_) return Withdraw(self);
+  const auto session = found->second;
+  joining_.erase(found);
+  peers_.emplace(self, std::make_unique<PeerRuntime>(
+                           context_, pool_, this,
+                           RuntimeOptions{.self = self, .group = accepted.group(), .grace = options_.grace}, session));
+}
+
+void DataPlane::OnJoinRefused(const control::JoinRefused& refused) {
+  const auto found = joining_.find(refused.request_id());
+  if (found == joining_.end()) return;
+  const auto session = found->second;
+  joining_.erase(found);
+  const std::uint32_t code = refused.code();
+  session->JoinRefused(
+      Status(code > 0 && code < kCodeCount ? static_cast<Code>(code) : Code::kJoinRefused, refused.text()));
+}
+
+void DataPlane::Withdraw(PeerId peer) {
+  control::ToMaster message;
+  message.mutable_withdraw()->set_peer(peer.value);
+  control_->ToMaster(std::move(message));
+}
+
+void DataPlane::SendToMaster(control::ToMaster message) {
+  if (master_up_) control_->ToMaster(std::move(message));
+}
+
+// ---- links
+
+void DataPlane::Dial(net::DialRequest request, std::uint64_t serial) {
+  const PeerId self = request.from;
+  if (control_->Dial(self, serial, std::move(request))) return;
+  asio::post(context_, [this, self, serial] {
+    OnDialed(self, serial, Status(Code::kResourceExhausted, "too many dials are under way on this daemon"));
+  });
+}
+
+void DataPlane::OnDialed(PeerId self, std::uint64_t serial, Result<net::DialedLinks> outcome) {
+  const auto found = peers_.find(self);
+  if (found != peers_.end()) found->second->OnDialed(serial, std::move(outcome));
+}
+
+void DataPlane::OnOffer(net::LinkOffer offer) {
+  if (stopped_) return;
+  const bool full = held_offers_.size() >= kHeldOffersMax;
+  if (TryOffer(offer, full)) return;
+  held_offers_.push_back({.offer = std::move(offer), .until = MonotonicNow() + kHoldOffer});
+}
+
+bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
+  const control::LinkHello& hello = offer.hello;
+  const core::LinkId link{
+      .other = PeerId(hello.from()), .control = hello.control(), .lane = LaneId(hello.control() ? 0 : hello.lane())};
+  const std::uint32_t lanes = hello.control() ? 0 : hello.lanes();
+  const auto found = peers_.find(PeerId(hello.to()));
+  Status status;
+  if (found == peers_.end()) {
+    status = Status(Code::kJoinRefused, "peer " + std::to_string(hello.to()) + " is not here");
+  } else if (found->second->group() != hello.group()) {
+    status = Status(Code::kProtocol, "peer " + std::to_string(hello.to()) + " is not in group '" + hello.group() + "'");
+  } else if (!hello.control() && hello.lane() >= hello.lanes()) {
+    status = Status(Code::kProtocol, "a lane number is out of range");
+  } else {
+    status = found->second->Admit(link, lanes);
+  }
+  if (status.code() == Code::kJoinRefused && !last_try) return false;
+  if (!status.ok()) {
+    RefuseOffer(offer, status);
+    return true;
+  }
+  found->second->AddLink(StandingLink{.id = link,
+                                      .lanes = lanes,
+                                      .fd = std::move(offer.fd),
+                                      .rest = std::move(offer.rest),
+                                      .answer = ReplyFrame(offer.version, Status::Ok())});
+  return true;
+}
+
+void DataPlane::TryHeldOffers(TimePoint now) {
+  std::vector<HeldOffer> offers = std::exchange(held_offers_, {});
+  for (HeldOffer& held : offers) {
+    if (!TryOffer(held.offer, now >= held.until)) held_offers_.push_back(std::move(held));
+  }
+}
+
+void DataPlane::RefuseOffer(const net::LinkOffer& offer, const Status& why) {
+  const std::string frame = ReplyFrame(offer.version, why);
+  (void)::send(offer.fd.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// ---- trainers
+
+void DataPlane::OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) {
+  if (shutting_down_) return session->JoinRefused(Status(Code::kShuttingDown, "the daemon is stopping"));
+  if (!master_up_) {
+    return session->JoinRefused(
+        Status(Code::kMasterUnreachable, "the daemon has no connection to the master at " + options_.identity.master));
+  }
+  const std::uint64_t request = next_request_++;
+  joining_.emplace(request, session);
+  control::ToMaster message;
+  control::JoinRequest& join = *message.mutable_join();
+  join.set_request_id(request);
+  join.set_group(order.group);
+  join.set_name(order.name.empty() ? options_.identity.name + "-" + std::to_string(session->pid()) : order.name);
+  join.set_wait_world(order.wait_world);
+  join.set_min_world(order.min_world);
+  join.set_fail_on_peer_loss(order.fail_on_peer_loss);
+  control_->ToMaster(std::move(message));
+}
+
+void DataPlane::OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) {
+  // An answer that still comes is withdrawn, because nobody waits for it.
+  std::erase_if(joining_, [&](const auto& entry) { return entry.second == session; });
+}
+
+std::string DataPlane::StatusJson() {
+  std::vector<core::PeerStatus> statuses;
+  for (const auto& [self, peer] : peers_) statuses.push_back(peer->status());
+  return ToJson(options_.identity, master_up_, statuses);
+}
+
+void DataPlane::Log(const core::Note& note, PeerId self, const std::string& group) {
+  control_->Log({note.event,
+                 "group=" + group + " peer=" + ToString(self) + (note.fields.empty() ? "" : " ") + note.fields,
+                 note.warning});
+}
+
+// ---- the end
+
+void DataPlane::OnPeerEnded(PeerId self) {
+  // The runtime is on the stack.
+  asio::post(context_, [this, self] {
+    peers_.erase(self);
+    if (shutting_down_ && peers_.empty()) control_->OnDrained();
+  });
+}
+
+void DataPlane::ShutDown(TimePoint deadline) {
+  if (std::exchange(shutting_down_, true)) return;
+  for (const auto& [request, session] : std::exchange(joining_, {})) {
+    session->End(Code::kShuttingDown, "the daemon is stopping");
+  }
+  if (peers_.empty()) return control_->OnDrained();
+  for (const auto& [self, peer] : peers_) peer->ShutDown(deadline);
+}
+
+void DataPlane::Stop() {
+  if (std::exchange(stopped_, true)) return;
+  tick_.cancel();
+  server_.Stop();
+  held_offers_.clear();
+  peers_.clear();
+  context_.stop();
+}
+
+}  // namespace ringway::daemon

@@ -1,0 +1,409 @@
+#include "daemon/peer_runtime.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <utility>
+#include <variant>
+
+namespace ringway::daemon {
+namespace {
+
+constexpr std::uint32_t kSmallLanePayloadBytes = 64 * 1024;  // lane 0: small operations overtake large ones
+
+core::LinkId LinkOf(const net::LaneLabel& lane) { return {.other = lane.other, .control = false, .lane = lane.id}; }
+
+}  // namespace
+
+PeerRuntime::PeerRuntime(asio::io_context& context, net::ScratchPool& pool, RuntimeHost* host, RuntimeOptions options,
+                         std::shared_ptr<local::TrainerSession> session)
+    : context_(context),
+      pool_(pool),
+      host_(host),
+      options_(std::move(options)),
+      session_(std::move(session)),
+      peer_(options_.self, options_.group),
+      alive_(std::make_shared<PeerRuntime*>(this)) {
+  session_->Attach(this);
+}
+
+PeerRuntime::~PeerRuntime() {
+  *alive_ = nullptr;
+  CloseEverything();
+  if (session_ != nullptr) session_->Detach();
+}
+
+// ---- events
+
+void PeerRuntime::OnMasterMessage(const control::FromMaster& message) {
+  if (ended_) return;
+  const TimePoint now = MonotonicNow();
+  switch (message.kind_case()) {
+    case control::FromMaster::kCandidates:
+      peer_.OnCandidates(message.candidates(), now);
+      break;
+    case control::FromMaster::kForget:
+      peer_.OnForget(message.forget(), now);
+      break;
+    case control::FromMaster::kPending:
+      peer_.OnPending(message.pending());
+      break;
+    case control::FromMaster::kView:
+      peer_.OnView(message.view(), now);
+      break;
+    case control::FromMaster::kAbort:
+      peer_.OnAbort(Epoch(message.abort().epoch()), now);
+      break;
+    case control::FromMaster::kEvicted: {
+      const std::uint32_t code = message.evicted().code();
+      peer_.OnEvicted(code > 0 && code < kCodeCount ? static_cast<Code>(code) : Code::kEvicted,
+                      message.evicted().text());
+      break;
+    }
+    default:
+      return;
+  }
+  Run();
+}
+
+void PeerRuntime::OnMasterBack() {
+  if (ended_) return;
+  peer_.OnMasterBack(MonotonicNow());
+  Run();
+}
+
+void PeerRuntime::Tick(TimePoint now) {
+  if (ended_) return;
+  peer_.Tick(now);
+  Run();
+}
+
+void PeerRuntime::ShutDown(TimePoint deadline) {
+  if (ended_) return;
+  shutting_down_ = true;
+  peer_.Leave(deadline, MonotonicNow());
+  Run();
+}
+
+// ---- links
+
+void PeerRuntime::AddLink(StandingLink link) {
+  if (ended_) return;
+  const core::LinkId id = link.id;
+  const std::uint32_t lanes = link.lanes;
+  if (id.control)
+    AddControl(std::move(link));
+  else
+    AddLane(std::move(link));
+  peer_.OnLinkUp(id, lanes, MonotonicNow());
+  Run();
+}
+
+void PeerRuntime::AddControl(StandingLink link) {
+  Pair& pair = pairs_[link.id.other];
+  if (pair.control != nullptr) pair.control->Close();
+  pair.control = std::make_shared<net::ControlLink>(context_, link.id.other);
+  // The socket is fresh: its buffer has room for a reply. If not, the other side's handshake fails, which closes it.
+  (void)::send(link.fd.get(), link.answer.data(), link.answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  pair.control->Start(std::move(link.fd), std::as_bytes(std::span(link.rest)), this);
+}
+
+void PeerRuntime::AddLane(StandingLink link) {
+  Pair& pair = pairs_[link.id.other];
+  if (pair.lanes.size() != link.lanes) CloseLanes(pair);
+  pair.lanes.resize(link.lanes);
+  auto& lane = pair.lanes[link.id.lane.value];
+  if (lane != nullptr) lane->Close();
+  const bool small = link.lanes > 1 && link.id.lane.value == 0;
+  lane = std::make_shared<net::Lane>(context_, pool_, net::LaneLabel{link.id.other, link.id.lane},
+                                     small ? kSmallLanePayloadBytes : kPayloadBytesMax);
+  (void)::send(link.fd.get(), link.answer.data(), link.answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  lane->Start(std::move(link.fd), std::as_bytes(std::span(link.rest)), this);
+}
+
+void PeerRuntime::CloseLanes(Pair& pair) {
+  for (const auto& lane : pair.lanes) {
+    if (lane != nullptr) lane->Close();
+  }
+  pair.lanes.clear();
+}
+
+void PeerRuntime::CloseEverything() {
+  for (auto& [other, pair] : pairs_) {
+    if (pair.control != nullptr) pair.control->Close();
+    CloseLanes(pair);
+  }
+  pairs_.clear();
+  to_flush_.clear();
+}
+
+void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome) {
+  const auto found = dials_.find(serial);
+  if (found == dials_.end() || ended_) return;
+  const OpenDial dial = found->second;
+  dials_.erase(found);
+  const bool replaced = std::any_of(dials_.begin(), dials_.end(), [&](const auto& entry) {
+    return entry.second.other == dial.other && entry.second.control == dial.control;
+  });
+  if (dial.closed && replaced) return;
+  if (!outcome.ok() || dial.closed) {
+    const std::string why = outcome.ok() ? "the link was given up while it was dialled" : outcome.status().text();
+    peer_.OnDialFailed(dial.other, dial.control, why, MonotonicNow());
+    return Run();
+  }
+  std::vector<net::DialedLinks::Link> links = std::move(outcome.value().links);
+  const auto count = static_cast<std::uint32_t>(links.size());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    AddLink(StandingLink{.id = {.other = dial.other, .control = dial.control, .lane = LaneId(dial.control ? 0 : i)},
+                         .lanes = dial.control ? 0 : count,
+                         .fd = std::move(links[i].fd),
+                         .rest = std::move(links[i].rest),
+                         .answer = {}});
+  }
+}
+
+Result<net::LaneInbound> PeerRuntime::OnLaneHeader(const net::LaneLabel& lane, const SegmentHeader& header) {
+  auto judged = peer_.OnHeader(LinkOf(lane), header);
+  if (!judged.ok()) return judged.status();
+  core::Inbound& inbound = judged.value();
+  net::LaneInbound out{.kind = net::LaneInbound::Kind::kDiscard,
+                       .target = inbound.target,
+                       .attempt = inbound.attempt,
+                       .keep = std::move(inbound.keep)};
+  switch (inbound.kind) {
+    case core::Inbound::Kind::kDirect:
+      out.kind = net::LaneInbound::Kind::kDirect;
+      return out;
+    case core::Inbound::Kind::kScratch:
+      out.kind = net::LaneInbound::Kind::kScratch;
+      return out;
+    case core::Inbound::Kind::kDiscard:
+      break;
+  }
+  Run();  // no OnPayload will follow to do it
+  return out;
+}
+
+Status PeerRuntime::OnLanePayload(const net::LaneLabel& lane, std::span<const std::byte> payload) {
+  const Status status = peer_.OnPayload(LinkOf(lane), payload);
+  Run();
+  return status;
+}
+
+void PeerRuntime::OnLaneIdle() { Run(); }
+
+void PeerRuntime::OnLaneClosed(const net::LaneLabel& lane, const std::string& why) {
+  if (ended_) return;
+  Pair& pair = pairs_[lane.other];
+  if (lane.id.value < pair.lanes.size()) pair.lanes[lane.id.value] = nullptr;
+  peer_.OnLinkDown(LinkOf(lane), why, MonotonicNow());
+  Run();
+}
+
+void PeerRuntime::OnControlMessage(PeerId from, const control::PeerMessage& message) {
+  if (ended_) return;
+  peer_.OnPeerMessage(from, message, MonotonicNow());
+  Run();
+}
+
+void PeerRuntime::OnControlClosed(PeerId other, const std::string& why) {
+  if (ended_) return;
+  pairs_[other].control = nullptr;
+  peer_.OnLinkDown({.other = other, .control = true, .lane = {}}, why, MonotonicNow());
+  Run();
+}
+
+// ---- the trainer
+
+Status PeerRuntime::Submit(local::SubmitOrder order) {
+  if (ended_) return {Code::kLeft, "the session has left its group"};
+  if (shutting_down_) return {Code::kShuttingDown, "the daemon is stopping and takes no new operations"};
+  core::Submission submission;
+  submission.token = order.token;
+  submission.channel = order.channel;
+  submission.descriptor = order.descriptor;
+  submission.input = order.input;
+  submission.result = order.result;
+  submission.keep = std::move(order.keep);
+  submission.input_bytes_ready = order.input_bytes_ready;
+  Status status = peer_.Submit(std::move(submission), MonotonicNow());
+  Run();
+  return status;
+}
+
+void PeerRuntime::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {
+  if (ended_) return;
+  peer_.OnStaged(token, input_bytes_ready);
+  Run();
+}
+
+void PeerRuntime::Cancel(std::uint64_t token) {
+  if (ended_) return;
+  peer_.Cancel(token, MonotonicNow());
+  Run();
+}
+
+void PeerRuntime::Leave() {
+  if (ended_) return;
+  const TimePoint now = MonotonicNow();
+  peer_.Leave(now + options_.grace, now);
+  Run();
+}
+
+void PeerRuntime::OnTrainerGone(bool inputs_whole) {
+  if (ended_) return;
+  const TimePoint now = MonotonicNow();
+  if (inputs_whole)
+    peer_.Leave(now + options_.grace, now);
+  else
+    peer_.Abandon(now);
+  Run();
+}
+
+// ---- the loop
+
+void PeerRuntime::Run() {
+  run_again_ = true;
+  if (running_) return;
+  running_ = true;
+  while (std::exchange(run_again_, false)) {
+    CarryOutActions();
+    FlushLinks();
+    if (ended_) break;
+    if (Pump()) {
+      RunLater();
+      CarryOutActions();
+      FlushLinks();
+      break;
+    }
+  }
+  running_ = false;
+}
+
+void PeerRuntime::RunLater() {
+  if (std::exchange(run_posted_, true)) return;
+  asio::post(context_, [alive = alive_] {
+    PeerRuntime* self = *alive;
+    if (self == nullptr || self->ended_) return;
+    self->run_posted_ = false;
+    self->Run();
+  });
+}
+
+void PeerRuntime::CarryOutActions() {
+  while (!ended_) {
+    std::vector<core::Action> actions = peer_.TakeActions();
+    if (actions.empty()) return;
+    for (core::Action& action : actions) {
+      std::visit([this](auto& one) { CarryOut(one); }, action);
+    }
+  }
+}
+
+void PeerRuntime::CarryOut(core::ToPeer& action) {
+  const auto found = pairs_.find(action.to);
+  if (found == pairs_.end() || found->second.control == nullptr)
+    return;  // the peer says it again when the link is back
+  const auto& link = found->second.control;
+  link->Send(action.message);
+  if (std::find(to_flush_.begin(), to_flush_.end(), link) == to_flush_.end()) to_flush_.push_back(link);
+}
+
+void PeerRuntime::CarryOut(core::ToMaster& action) { host_->SendToMaster(std::move(action.message)); }
+
+void PeerRuntime::CarryOut(core::Dial& action) {
+  const std::uint64_t serial = next_dial_++;
+  dials_.emplace(serial, OpenDial{.other = action.other, .control = action.control, .closed = false});
+  host_->Dial(net::DialRequest{.group = options_.group,
+                               .from = options_.self,
+                               .to = action.other,
+                               .address = action.address,
+                               .control = action.control},
+              serial);
+}
+
+void PeerRuntime::CarryOut(core::CloseLinks& action) {
+  for (auto& [serial, dial] : dials_) {
+    if (dial.other == action.other && !(dial.control && action.lanes_only)) dial.closed = true;
+  }
+  const auto found = pairs_.find(action.other);
+  if (found == pairs_.end()) return;
+  CloseLanes(found->second);
+  if (action.lanes_only) return;
+  if (found->second.control != nullptr) {
+    found->second.control->Flush();
+    found->second.control->Close();
+  }
+  pairs_.erase(found);
+}
+
+void PeerRuntime::CarryOut(core::Complete& action) {
+  local::Completion completion;
+  completion.token = action.token;
+  completion.code = action.code;
+  completion.text = std::move(action.text);
+  completion.sequence = action.op.seq;
+  completion.epoch = action.epoch;
+  completion.contributors = action.contributors;
+  completion.rank = action.rank;
+  completion.wire_bytes = action.wire_bytes;
+  completion.retries = action.retries;
+  completion.update_waits = action.update_waits;
+  session_->Complete(completion);
+}
+
+void PeerRuntime::CarryOut(core::Joined& action) {
+  session_->Joined(
+      {.peer = options_.self, .epoch = action.epoch, .rank = action.rank, .world_size = action.world_size});
+}
+
+void PeerRuntime::CarryOut(core::StillPending& action) { session_->JoinProgress(action.code, action.text); }
+
+void PeerRuntime::CarryOut(core::Ended& action) {
+  if (std::exchange(ended_, true)) return;
+  FlushLinks();
+  CloseEverything();
+  // A trainer that did not ask to leave is told why it had to.
+  if (shutting_down_ && action.code == Code::kLeft)
+    session_->End(Code::kShuttingDown, "the daemon is stopping");
+  else
+    session_->End(action.code, action.text);
+  host_->OnPeerEnded(options_.self);
+}
+
+void PeerRuntime::CarryOut(core::Note& action) { host_->Log(action, options_.self, options_.group); }
+
+void PeerRuntime::FlushLinks() {
+  for (const auto& link : to_flush_) link->Flush();
+  to_flush_.clear();
+  session_->Flush();
+}
+
+bool PeerRuntime::Pump() {
+  std::size_t bytes_left = kPumpBytes;
+  for (const PeerId to : peer_.PeersWithWork()) {
+    const auto found = pairs_.find(to);
+    if (found == pairs_.end()) continue;
+    // Round after round over the idle lanes, so that all carry alike.
+    for (bool gave = true; gave && bytes_left > 0;) {
+      gave = false;
+      for (const auto& lane : found->second.lanes) {
+        if (lane != nullptr && lane->idle() && Give(to, *lane, bytes_left)) gave = true;
+      }
+    }
+  }
+  return bytes_left == 0;
+}
+
+bool PeerRuntime::Give(PeerId to, net::Lane& lane, std::size_t& bytes_left) {
+  const std::span<std::byte> scratch = peer_.NeedsScratch() ? lane.codec_scratch() : std::span<std::byte>();
+  core::Outbound outbound;
+  if (!peer_.NextSegment(to, lane.send_payload_bytes_max(), scratch, outbound)) return false;
+  run_again_ = true;
+  bytes_left -= std::min(bytes_left, outbound.payload.size() + kSegmentHeaderBytes);
+  (void)lane.Send({.header = outbound.header, .payload = outbound.payload, .keep = std::move(outbound.keep)});
+  return true;
+}
+
+}  // namespace ringway::daemon

@@ -1,0 +1,144 @@
+// One core::Peer with everything that it owns in the world: its links, its trainer's session.
+//
+// Carries events in and actions out. After every event it runs a loop, never a recursion:
+//
+//   event --> Run:  [ carry out actions until there are none --> give segments to idle lanes ] until nothing moves
+//
+// Segments are given at most kPumpBytes a turn; then lanes that are readable and control links get theirs.
+//
+// Threads: one (data thread). Lifetime: owned by the data plane; destroyed after OnPeerEnded, never from within a call.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/core/peer.h"
+#include "daemon/local/trainer_session.h"
+#include "daemon/net/control_link.h"
+#include "daemon/net/dialer.h"
+#include "daemon/net/lane.h"
+#include "proto/clock.h"
+
+namespace ringway::daemon {
+
+// What a runtime asks of the data plane.
+class RuntimeHost {
+ public:
+  virtual ~RuntimeHost() = default;
+  virtual void SendToMaster(control::ToMaster message) = 0;
+  // Answered with PeerRuntime::OnDialed and the same serial.
+  virtual void Dial(net::DialRequest request, std::uint64_t serial) = 0;
+  virtual void Log(const core::Note& note, PeerId self, const std::string& group) = 0;
+  virtual void OnPeerEnded(PeerId self) = 0;
+};
+
+struct RuntimeOptions {
+  PeerId self;
+  std::string group;
+  Duration grace{};  // how long a leaving peer may finish what is open
+};
+
+// A connection that stands, whoever dialled it.
+struct StandingLink {
+  core::LinkId id;
+  std::uint32_t lanes = 0;
+  net::UniqueFd fd;
+  std::string rest;    // read from it already
+  std::string answer;  // to be written first: the LinkReply of an accepted connection
+};
+
+class PeerRuntime final : public net::LaneSink, public net::ControlSink, public local::PeerPort {
+ public:
+  PeerRuntime(asio::io_context& context, net::ScratchPool& pool, RuntimeHost* host, RuntimeOptions options,
+              std::shared_ptr<local::TrainerSession> session);
+  ~PeerRuntime() override;
+  PeerRuntime(const PeerRuntime&) = delete;
+  PeerRuntime& operator=(const PeerRuntime&) = delete;
+
+  // ---- from the master; messages are for this peer
+  void OnMasterMessage(const control::FromMaster& message);
+  void OnMasterBack();
+  // ---- links
+  Status Admit(const core::LinkId& link, std::uint32_t lanes) const { return peer_.Admit(link, lanes); }
+  void AddLink(StandingLink link);
+  void OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome);
+  // ---- time and the end
+  void Tick(TimePoint now);
+  // The daemon stops: leave by `deadline`.
+  void ShutDown(TimePoint deadline);
+
+  const std::string& group() const { return options_.group; }
+  core::PeerStatus status() const { return peer_.GetStatus(); }
+
+  // ---- net::LaneSink
+  Result<net::LaneInbound> OnLaneHeader(const net::LaneLabel& lane, const SegmentHeader& header) override;
+  Status OnLanePayload(const net::LaneLabel& lane, std::span<const std::byte> payload) override;
+  bool IsAttemptLive(std::uint64_t attempt) override { return peer_.IsLive(attempt); }
+  void OnLaneIdle() override;
+  void OnLaneClosed(const net::LaneLabel& lane, const std::string& why) override;
+  // ---- net::ControlSink
+  void OnControlMessage(PeerId from, const control::PeerMessage& message) override;
+  void OnControlClosed(PeerId other, const std::string& why) override;
+  // ---- local::PeerPort
+  Status Submit(local::SubmitOrder order) override;
+  void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) override;
+  void Cancel(std::uint64_t token) override;
+  void Leave() override;
+  void OnTrainerGone(bool inputs_whole) override;
+
+ private:
+  struct Pair {
+    std::shared_ptr<net::ControlLink> control;
+    std::vector<std::shared_ptr<net::Lane>> lanes;
+  };
+  struct OpenDial {
+    PeerId other;
+    bool control = false;
+    bool closed = false;  // its links were closed while it was under way
+  };
+  static constexpr std::size_t kPumpBytes = 2 << 20;
+
+  void Run();
+  void RunLater();
+  void CarryOutActions();
+  void CarryOut(core::ToPeer& action);
+  void CarryOut(core::ToMaster& action);
+  void CarryOut(core::Dial& action);
+  void CarryOut(core::CloseLinks& action);
+  void CarryOut(core::Complete& action);
+  void CarryOut(core::Joined& action);
+  void CarryOut(core::StillPending& action);
+  void CarryOut(core::Ended& action);
+  void CarryOut(core::Note& action);
+  // Gives true if the pump stopped at its budget.
+  bool Pump();
+  bool Give(PeerId to, net::Lane& lane, std::size_t& bytes_left);
+  void AddControl(StandingLink link);
+  void AddLane(StandingLink link);
+  void CloseLanes(Pair& pair);
+  void CloseEverything();
+  void FlushLinks();
+
+  asio::io_context& context_;
+  net::ScratchPool& pool_;
+  RuntimeHost* host_;
+  RuntimeOptions options_;
+  std::shared_ptr<local::TrainerSession> session_;
+  core::Peer peer_;
+  std::map<PeerId, Pair> pairs_;
+  std::vector<std::shared_ptr<net::ControlLink>> to_flush_;
+  std::map<std::uint64_t, OpenDial> dials_;
+  std::uint64_t next_dial_ = 1;
+  bool shutting_down_ = false;
+  bool running_ = false;    // Run is on the stack
+  bool run_again_ = false;  // an event came while it was
+  bool run_posted_ = false;
+  bool ended_ = false;
+  std::shared_ptr<PeerRuntime*> alive_;  // what posted handlers hold; null inside once this object is gone
+};
+
+}  // namespace ringway::daemon

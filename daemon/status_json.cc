@@ -1,0 +1,57 @@
+#include "daemon/status_json.h"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+namespace ringway::daemon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json GroupOf(const core::PeerStatus& peer) {
+  Json members = Json::array();
+  for (std::size_t i = 0; i < peer.members.size(); ++i) {
+    const control::PeerInfo& info = peer.members[i];
+    members.push_back({{"peer_id", info.peer_id()},
+                       {"name", info.name()},
+                       {"site", info.site()},
+                       {"address", info.address()},
+                       {"rank", i}});
+  }
+  Json ring = Json::array();
+  for (const std::uint32_t rank : peer.ring) {
+    if (rank < peer.members.size()) ring.push_back(peer.members[rank].name());
+  }
+  Json group;
+  group["name"] = peer.group;
+  group["epoch"] = ToString(peer.epoch);
+  group["frozen"] = peer.frozen;
+  group["rank"] = peer.rank.has_value() ? Json(*peer.rank) : Json(nullptr);
+  group["world_size"] = peer.members.size();
+  group["self"] = peer.self.value;
+  group["ring"] = std::move(ring);
+  group["members"] = std::move(members);
+  group["ops_open"] = peer.ops_open;
+  group["ops_done"] = peer.ops_done;
+  group["ops_retried"] = peer.ops_retried;
+  group["ops_failed"] = peer.ops_failed;
+  group["bytes_sent"] = peer.bytes_sent;
+  group["bytes_received"] = peer.bytes_received;
+  return group;
+}
+
+}  // namespace
+
+std::string ToJson(const DaemonIdentity& identity, bool master_connected, std::span<const core::PeerStatus> peers) {
+  Json status;
+  status["daemon"] = {{"name", identity.name},     {"site", identity.site},     {"address", identity.address},
+                      {"pid", ::getpid()},         {"master", identity.master}, {"master_connected", master_connected},
+                      {"version", RINGWAY_VERSION}};
+  status["groups"] = Json::array();
+  for (const core::PeerStatus& peer : peers) status["groups"].push_back(GroupOf(peer));
+  // Labels come from other hosts; what is no UTF-8 is replaced rather than thrown at.
+  return status.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace ringway::daemon
