@@ -1,7 +1,7 @@
 #include "daemon/local/trainer_session.h"
 
-#include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,7 +47,8 @@ Status TrainerSession::Start(net::UniqueFd fd) {
 // A process of another pid namespace cannot be watched; the socket's end must do then.
 void TrainerSession::WatchProcess() {
   if (pid_ == 0) return;
-  net::UniqueFd fd(::pidfd_open(static_cast<pid_t>(pid_), 0));
+  // By number: glibc 2.36 declares pidfd_open without C linkage.
+  net::UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid_), 0)));
   if (!fd.valid()) return;
   asio::error_code error;
   process_.assign(fd.get(), error);
