@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define RINGWAY_CHECK(condition)                                                                \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]] {                                                            \
-      std::fprintf(stderr, "%s:%d: invariant broken: %s\n", __FILE__, __LINE__, #condition);    \
-      std::abort();                                                                             \
-    }                                                                                           \
+#define RINGWAY_CHECK(condition)                                                             \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]] {                                                         \
+      std::fprintf(stderr, "%s:%d: invariant broken: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                          \
+    }                                                                                        \
   } while (false)

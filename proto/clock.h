@@ -11,8 +11,6 @@ using Duration = std::chrono::microseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
 // For shells only.
-inline TimePoint MonotonicNow() {
-  return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now());
-}
+inline TimePoint MonotonicNow() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
 
 }  // namespace ringway

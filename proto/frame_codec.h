@@ -3,13 +3,13 @@
 // The length is checked against kFrameBytesMax before anything is allocated for it.
 #pragma once
 
+#include <google/protobuf/message_lite.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-
-#include <google/protobuf/message_lite.h>
 
 #include "proto/result.h"
 

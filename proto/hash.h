@@ -7,7 +7,8 @@
 
 namespace ringway {
 
-// The widest implementation that this processor has is chosen at the first call; all give the same value. Never allocates.
+// The widest implementation that this processor has is chosen at the first call; all give the same value. Never
+// allocates.
 std::uint64_t Hash64(std::span<const std::byte> bytes);
 
 }  // namespace ringway

@@ -27,24 +27,24 @@
 // Threads: the page is written by both sides under the ownership rule of Slot; nothing else is shared.
 #pragma once
 
+#include <ringway/types.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
-#include <ringway/types.h>
 
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
 inline constexpr std::uint32_t kVersion = 1;
 
-inline constexpr std::uint32_t kSlotCount = 256;         // operations in flight a session
-inline constexpr std::uint32_t kWorldSizeMax = 64;       // contributors a result can name
-inline constexpr std::uint32_t kTextBytes = 256;         // NUL-terminated texts
-inline constexpr std::uint32_t kGroupNameBytes = 128;    // NUL-terminated
-inline constexpr std::uint32_t kPeerNameBytes = 64;      // NUL-terminated
-inline constexpr std::uint32_t kRegionCountMax = 1024;   // regions a session
-inline constexpr std::uint32_t kChannelCountMax = 64;    // channels are numbered 0 .. kChannelCountMax - 1
+inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
+inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
+inline constexpr std::uint32_t kTextBytes = 256;        // NUL-terminated texts
+inline constexpr std::uint32_t kGroupNameBytes = 128;   // NUL-terminated
+inline constexpr std::uint32_t kPeerNameBytes = 64;     // NUL-terminated
+inline constexpr std::uint32_t kRegionCountMax = 1024;  // regions a session
+inline constexpr std::uint32_t kChannelCountMax = 64;   // channels are numbered 0 .. kChannelCountMax - 1
 inline constexpr std::uint32_t kPacketBytesMax = 64 * 1024;
 
 enum class PacketType : std::uint32_t {
@@ -71,8 +71,8 @@ struct PacketHeader {
   PacketType type;
 };
 
-// First packet of a session, with the page memfd (sizeof(SessionPage) bytes, sealed GROW|SHRINK|SEAL) attached. A status
-// client (ringwayctl) sends no descriptor and then only kStatus.
+// First packet of a session, with the page memfd (sizeof(SessionPage) bytes, sealed GROW|SHRINK|SEAL) attached. A
+// status client (ringwayctl) sends no descriptor and then only kStatus.
 struct Hello {
   PacketHeader header;
   std::uint32_t version_min;
@@ -93,10 +93,10 @@ struct HelloReply {
 struct Join {
   PacketHeader header;
   char group[kGroupNameBytes];
-  char name[kPeerNameBytes];         // a label for logs; "" lets the daemon choose
-  std::uint32_t wait_world;          // a new group is formed with at least this many peers
-  std::uint32_t min_world;           // operations fail with kWorldTooSmall below this
-  std::uint32_t fail_on_peer_loss;   // 0 or 1, the same on all peers of a group
+  char name[kPeerNameBytes];        // a label for logs; "" lets the daemon choose
+  std::uint32_t wait_world;         // a new group is formed with at least this many peers
+  std::uint32_t min_world;          // operations fail with kWorldTooSmall below this
+  std::uint32_t fail_on_peer_loss;  // 0 or 1, the same on all peers of a group
   std::uint32_t reserved;
 };
 
@@ -120,8 +120,8 @@ struct JoinReply {
 };
 
 // The memfd must be sealed F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL and `bytes` long. The client chooses region_id
-// (0 .. kRegionCountMax - 1, not in use). The daemon maps it read-only when it is an input and, separately, writable when
-// it is a result.
+// (0 .. kRegionCountMax - 1, not in use). The daemon maps it read-only when it is an input and, separately, writable
+// when it is a result.
 struct RegisterRegion {
   PacketHeader header;
   std::uint32_t region_id;
@@ -137,8 +137,8 @@ struct UnregisterRegion {
 };
 
 // One operation. Sequence numbers are given by the daemon: a channel's operations are numbered in the order of its
-// Submit packets. Input and result ranges are count * SizeOf(dtype) bytes each; they may not overlap. If `staged` is 1 the
-// input becomes valid as Slot::staged_bytes grows, announced by Progress packets.
+// Submit packets. Input and result ranges are count * SizeOf(dtype) bytes each; they may not overlap. If `staged` is 1
+// the input becomes valid as Slot::staged_bytes grows, announced by Progress packets.
 struct Submit {
   PacketHeader header;
   std::uint32_t slot;
@@ -187,8 +187,8 @@ struct Ended {
   char text[kTextBytes];
 };
 
-// Asks for the daemon's status; the reply is StatusReply followed by JSON text up to the packet's end. Larger texts come
-// as several packets; `remaining_bytes` is what follows after this one.
+// Asks for the daemon's status; the reply is StatusReply followed by JSON text up to the packet's end. Larger texts
+// come as several packets; `remaining_bytes` is what follows after this one.
 struct Status {
   PacketHeader header;
 };
@@ -209,9 +209,9 @@ struct alignas(64) Slot {
   std::uint32_t rank;
   std::uint64_t epoch;
   std::uint64_t sequence;
-  std::uint64_t wire_bytes;       // bytes this peer sent for the operation, headers and retries included
-  std::uint32_t retries;          // attempts that were given up before this one
-  std::uint32_t update_waits;     // 1: a prepared view waits on every rank; UpdateView will adopt it
+  std::uint64_t wire_bytes;    // bytes this peer sent for the operation, headers and retries included
+  std::uint32_t retries;       // attempts that were given up before this one
+  std::uint32_t update_waits;  // 1: a prepared view waits on every rank; UpdateView will adopt it
   std::atomic<std::uint64_t> staged_bytes;
   std::uint64_t reserved;
   std::uint64_t contributors[kWorldSizeMax];  // peer ids in rank order

@@ -3,11 +3,11 @@
 // A Status or Result must be looked at ([[nodiscard]]). No exception crosses a module.
 #pragma once
 
+#include <ringway/types.h>
+
 #include <string>
 #include <utility>
 #include <variant>
-
-#include <ringway/types.h>
 
 #include "proto/check.h"
 
@@ -31,7 +31,7 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor): a value is a result
+  Result(T value) : state_(std::move(value)) {}        // NOLINT(google-explicit-constructor): a value is a result
   Result(Status status) : state_(std::move(status)) {  // NOLINT(google-explicit-constructor): so is a failure
     RINGWAY_CHECK(!std::get<Status>(state_).ok());
   }

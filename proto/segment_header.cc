@@ -8,7 +8,8 @@
 namespace ringway {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the wire format is the memory format of little-endian hosts");
+static_assert(std::endian::native == std::endian::little,
+              "the wire format is the memory format of little-endian hosts");
 
 constexpr std::uint32_t kMagic = 0x31535752;  // "RWS1"
 constexpr std::size_t kHashOffset = 80;
@@ -79,8 +80,8 @@ Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHea
   header.kind = static_cast<SegmentKind>(wire.kind);
   header.epoch = Epoch(wire.epoch);
   header.op = OpName{ChannelId(wire.channel), wire.seq};
-  header.descriptor = {static_cast<OpKind>(wire.op_kind), static_cast<DType>(wire.dtype),
-                       static_cast<ReduceOp>(wire.op),    static_cast<Codec>(wire.codec),
+  header.descriptor = {static_cast<OpKind>(wire.op_kind),        static_cast<DType>(wire.dtype),
+                       static_cast<ReduceOp>(wire.op),           static_cast<Codec>(wire.codec),
                        static_cast<ScheduleKind>(wire.schedule), wire.count};
   header.step = wire.step;
   header.chunk = wire.chunk;

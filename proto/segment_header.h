@@ -22,8 +22,8 @@
 //       74    6 reserved      zero
 //       80    8 header_hash   XXH3-64 of bytes 0 .. 79
 //
-// The header carries the whole descriptor rather than a hash of it, so a mismatch can name both sides. The offset in the
-// buffer is not carried: the grid (collective/grid.h) derives it from the position.
+// The header carries the whole descriptor rather than a hash of it, so a mismatch can name both sides. The offset in
+// the buffer is not carried: the grid (collective/grid.h) derives it from the position.
 #pragma once
 
 #include <cstddef>
@@ -78,8 +78,8 @@ struct SegmentHeader {
 // Writes kSegmentHeaderBytes to `out`, with the header's own hash.
 void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegmentHeaderBytes> out);
 
-// kProtocol if magic, hash, an enum or payload_bytes is not what it must be. Says nothing about the position: that is the
-// executor's to judge.
+// kProtocol if magic, hash, an enum or payload_bytes is not what it must be. Says nothing about the position: that is
+// the executor's to judge.
 Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHeaderBytes> in);
 
 }  // namespace ringway

@@ -32,7 +32,7 @@ class TomlConfig : public CLI::Config {
     } catch (const toml::parse_error& error) {
       std::ostringstream text;
       text << "line " << error.source().begin.line << ": " << error.description();
-      throw CLI::ConversionError(text.str(), "config file");
+      throw CLI::ConversionError("config file, " + text.str());
     }
     return found;
   }
@@ -42,7 +42,7 @@ class TomlConfig : public CLI::Config {
     if (const auto text = value.value_exact<std::string>()) return *text;
     if (const auto number = value.value_exact<std::int64_t>()) return std::to_string(*number);
     if (const auto flag = value.value_exact<bool>()) return *flag ? "true" : "false";
-    throw CLI::ConversionError("key " + name + " must be a string, an integer or a boolean", "config file");
+    throw CLI::ConversionError("config file: " + name + " must be a string, an integer or a boolean");
   }
 };
 
@@ -101,6 +101,10 @@ void ParseOrExit(CLI::App& app, int argc, char** argv) {
   app.allow_config_extras(false);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ConfigError& error) {
+    const std::string text = error.what();  // ends with the key
+    Die(app.get_name(),
+        "config file: unknown option " + text.substr(text.rfind(' ') + 1) + "; see " + app.get_name() + " --help");
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) std::exit(app.exit(error));
     Die(app.get_name(), OneLine(error.what()) + "; see " + app.get_name() + " --help");

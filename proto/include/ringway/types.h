@@ -99,23 +99,44 @@ constexpr const char* NameOf(OpKind kind) {
 }
 
 constexpr const char* NameOf(Code code) {
-  constexpr const char* kNames[] = {
-      "ok",           "invalid_argument", "daemon_unreachable", "version_mismatch", "daemon_lost",
-      "timeout",      "mismatch",         "peer_lost",          "world_too_small",  "cancelled",
-      "evicted",      "join_refused",     "peer_unreachable",   "resource_exhausted", "not_supported",
-      "forked",       "left",             "shutting_down",      "master_unreachable", "protocol",
-      "io",           "internal"};
+  constexpr const char* kNames[] = {"ok",
+                                    "invalid_argument",
+                                    "daemon_unreachable",
+                                    "version_mismatch",
+                                    "daemon_lost",
+                                    "timeout",
+                                    "mismatch",
+                                    "peer_lost",
+                                    "world_too_small",
+                                    "cancelled",
+                                    "evicted",
+                                    "join_refused",
+                                    "peer_unreachable",
+                                    "resource_exhausted",
+                                    "not_supported",
+                                    "forked",
+                                    "left",
+                                    "shutting_down",
+                                    "master_unreachable",
+                                    "protocol",
+                                    "io",
+                                    "internal"};
   return static_cast<std::uint32_t>(code) < kCodeCount ? kNames[static_cast<std::uint32_t>(code)] : "?";
 }
 
 // Whether an all-reduce of this combination exists. `reason` (optional) receives a static text when it does not.
 constexpr bool IsSupported(DType dtype, ReduceOp op, Codec codec, const char** reason = nullptr) {
   const char* why = nullptr;
-  if (static_cast<std::uint8_t>(dtype) >= kDTypeCount) why = "unknown dtype";
-  else if (static_cast<std::uint8_t>(op) >= kReduceOpCount) why = "unknown reduction";
-  else if (static_cast<std::uint8_t>(codec) >= kCodecCount) why = "unknown codec";
-  else if (op == ReduceOp::kAvg && IsInteger(dtype)) why = "avg of integers is not defined; use sum and divide";
-  else if (codec != Codec::kNone && dtype != DType::kF32) why = "codecs bf16 and int8 need dtype f32";
+  if (static_cast<std::uint8_t>(dtype) >= kDTypeCount)
+    why = "unknown dtype";
+  else if (static_cast<std::uint8_t>(op) >= kReduceOpCount)
+    why = "unknown reduction";
+  else if (static_cast<std::uint8_t>(codec) >= kCodecCount)
+    why = "unknown codec";
+  else if (op == ReduceOp::kAvg && IsInteger(dtype))
+    why = "avg of integers is not defined; use sum and divide";
+  else if (codec != Codec::kNone && dtype != DType::kF32)
+    why = "codecs bf16 and int8 need dtype f32";
   if (reason != nullptr) *reason = why;
   return why == nullptr;
 }
