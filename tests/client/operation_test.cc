@@ -1,0 +1,303 @@
+// Operations from submission to outcome: placement, staging, waiting, errors, several threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <ringway/ringway.hpp>
+#include <thread>
+#include <vector>
+
+#include "tests/client/fake_daemon.h"
+
+namespace ringway {
+namespace {
+
+using std::chrono::seconds;
+using testing::FakeDaemon;
+
+class OperationTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    JoinOptions options;
+    options.socket_path = daemon_.socket_path();
+    options.group = "job";
+    options.timeout = seconds(30);
+    auto session = Session::Join(options);
+    ASSERT_TRUE(session.ok()) << session.error().text();
+    session_ = std::move(session.value());
+  }
+
+  Expected<Work> SubmitBytes(const void* input, void* output, std::size_t bytes, std::uint32_t channel = 0) {
+    return session_->AllReduceAsync(input, output, bytes, DType::kU8, ReduceOp::kSum, {.channel = channel});
+  }
+
+  FakeDaemon daemon_;
+  std::unique_ptr<Session> session_;
+};
+
+std::vector<std::uint8_t> Pattern(std::size_t bytes) {
+  std::vector<std::uint8_t> values(bytes);
+  std::iota(values.begin(), values.end(), std::uint8_t{3});
+  return values;
+}
+
+std::vector<std::uint8_t> PlusOne(std::vector<std::uint8_t> values) {
+  for (std::uint8_t& value : values) ++value;
+  return values;
+}
+
+TEST_F(OperationTest, SmallArbitraryMemoryIsCopiedBeforeSubmission) {
+  const auto input = Pattern(1000);
+  std::vector<std::uint8_t> output(1000);
+  const auto result = session_->AllReduce(input.data(), output.data(), 1000, DType::kU8, ReduceOp::kSum);
+  ASSERT_TRUE(result.ok()) << result.error().text();
+  EXPECT_EQ(output, PlusOne(input));
+  EXPECT_EQ(daemon_.Look().submits.at(0).staged, 0u);
+  EXPECT_EQ(input, Pattern(1000));
+}
+
+TEST_F(OperationTest, LargeArbitraryMemoryIsStagedInPieces) {
+  const std::size_t bytes = (std::size_t{9} << 20) + 5;
+  const auto input = Pattern(bytes);
+  std::vector<std::uint8_t> output(bytes);
+  const auto result = session_->AllReduce(input.data(), output.data(), bytes, DType::kU8, ReduceOp::kSum);
+  ASSERT_TRUE(result.ok()) << result.error().text();
+  EXPECT_TRUE(output == PlusOne(input));
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.progress.size() == 3; }));
+  EXPECT_EQ(daemon_.Look().submits.at(0).staged, 1u);
+  EXPECT_EQ(daemon_.Look().progress.back(), bytes);
+}
+
+TEST_F(OperationTest, BuffersAreUsedWithoutACopy) {
+  auto input = session_->Allocate(4096);
+  auto output = session_->Allocate(4096);
+  ASSERT_TRUE(input.ok() && output.ok());
+  std::memset(input->data(), 7, 4096);
+  auto work = SubmitBytes(input->as<std::uint8_t>() + 256, output->as<std::uint8_t>() + 512, 1024);
+  ASSERT_TRUE(work.ok()) << work.error().text();
+  ASSERT_TRUE(work->Wait().ok());
+  EXPECT_EQ(output->as<std::uint8_t>()[512], 8);
+  EXPECT_EQ(output->as<std::uint8_t>()[512 + 1023], 8);
+  const auto seen = daemon_.Look();
+  EXPECT_EQ(seen.region_bytes.size(), 2u);
+  EXPECT_EQ(seen.submits.at(0).input_offset_bytes, 256u);
+  EXPECT_EQ(seen.submits.at(0).result_offset_bytes, 512u);
+  EXPECT_NE(seen.submits.at(0).input_region, seen.submits.at(0).result_region);
+}
+
+TEST_F(OperationTest, InPlaceIsWrittenOnlyInWaitAfterCommit) {
+  auto buffer = session_->Allocate(1000);
+  ASSERT_TRUE(buffer.ok());
+  std::memset(buffer->data(), 7, 1000);
+  auto work = SubmitBytes(buffer->data(), buffer->data(), 1000);
+  ASSERT_TRUE(work.ok());
+  while (!work->Test()) std::this_thread::yield();
+  EXPECT_EQ(buffer->as<std::uint8_t>()[0], 7);
+  ASSERT_TRUE(work->Wait().ok());
+  EXPECT_EQ(buffer->as<std::uint8_t>()[0], 8);
+  EXPECT_NE(daemon_.Look().submits.at(0).input_region, daemon_.Look().submits.at(0).result_region);
+}
+
+TEST_F(OperationTest, ResultCarriesWorldAndUpdatesTheSession) {
+  daemon_.SetWorld(12, 1, 3);
+  std::uint8_t value = 1;
+  auto work = SubmitBytes(&value, &value, 1);
+  const auto result = work->Wait();
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result.value().contributors, (std::vector<std::uint64_t>{77, 78, 79}));
+  EXPECT_EQ(result.value().retries, 1u);
+  EXPECT_EQ(result.value().wire_bytes, 5u);
+  EXPECT_TRUE(result.value().update_waits);
+  EXPECT_EQ(session_->epoch(), 12u);
+  EXPECT_EQ(session_->rank(), 1u);
+  EXPECT_EQ(session_->world_size(), 3u);
+  // A second Wait says the same and copies nothing again.
+  value = 100;
+  EXPECT_EQ(work->Wait().value().epoch, 12u);
+  EXPECT_EQ(value, 100);
+}
+
+TEST_F(OperationTest, CountZeroNeedsNoMemory) {
+  EXPECT_TRUE(session_->AllReduce(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).ok());
+}
+
+TEST_F(OperationTest, ErrorLeavesTheOutputUntouched) {
+  daemon_.SetHolds(true);
+  auto values = Pattern(100);
+  auto work = SubmitBytes(values.data(), values.data(), 100);
+  ASSERT_TRUE(work.ok());
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
+  daemon_.FailHeld(Code::kMismatch, "rank 0: count 5, rank 1: count 6");
+  const auto result = work->Wait();
+  EXPECT_EQ(result.error().code(), Code::kMismatch);
+  EXPECT_EQ(result.error().text(), "rank 0: count 5, rank 1: count 6");
+  EXPECT_EQ(values, Pattern(100));
+}
+
+TEST_F(OperationTest, TimeoutIsLocalAndTheOperationGoesOn) {
+  daemon_.SetHolds(true);
+  std::uint8_t value = 1;
+  auto work = SubmitBytes(&value, &value, 1);
+  EXPECT_FALSE(work->Test());
+  EXPECT_EQ(work->Wait(Milliseconds(20)).error().code(), Code::kTimeout);
+  EXPECT_EQ(work->Wait(Milliseconds(0)).error().code(), Code::kTimeout);
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
+  daemon_.CompleteHeld();
+  EXPECT_TRUE(work->Wait().ok());
+  EXPECT_EQ(value, 2);
+}
+
+TEST_F(OperationTest, CancelIsARequestWithAnAgreedOutcome) {
+  daemon_.SetHolds(true);
+  std::uint8_t value = 1;
+  auto work = SubmitBytes(&value, &value, 1);
+  ASSERT_TRUE(work->Cancel().ok());
+  EXPECT_EQ(work->Wait().error().code(), Code::kCancelled);
+  EXPECT_EQ(value, 1);
+}
+
+TEST_F(OperationTest, DaemonDeathDuringWaitIsToldAtOnceToEveryWaiter) {
+  daemon_.SetHolds(true);
+  auto values = Pattern(64);
+  std::vector<std::thread> waiters;
+  std::atomic<int> lost = 0;
+  for (std::uint32_t channel = 0; channel < 4; ++channel) {
+    waiters.emplace_back([&, channel] {
+      auto work = SubmitBytes(values.data() + 16 * channel, values.data() + 16 * channel, 16, channel);
+      if (work.ok() && work->Wait().error().code() == Code::kDaemonLost) ++lost;
+    });
+  }
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 4; }));
+  daemon_.Die();
+  for (std::thread& waiter : waiters) waiter.join();
+  EXPECT_EQ(lost, 4);
+  EXPECT_EQ(values, Pattern(64));
+}
+
+TEST_F(OperationTest, WhatWasCommittedBeforeTheDaemonsDeathIsASuccess) {
+  auto values = Pattern(64);
+  auto work = SubmitBytes(values.data(), values.data(), 64);
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
+  daemon_.Die();
+  EXPECT_EQ(session_->Leave().code(), Code::kDaemonLost);
+  EXPECT_TRUE(work->Wait().ok());
+  EXPECT_EQ(values, PlusOne(Pattern(64)));
+}
+
+TEST_F(OperationTest, EndedReachesWaiters) {
+  daemon_.SetHolds(true);
+  std::uint8_t value = 1;
+  auto work = SubmitBytes(&value, &value, 1);
+  daemon_.SendEnded(Code::kShuttingDown, "the daemon stops");
+  EXPECT_EQ(work->Wait().error().code(), Code::kShuttingDown);
+  EXPECT_TRUE(work->Test());
+}
+
+TEST_F(OperationTest, DestroyedSessionReleasesItsWaiters) {
+  daemon_.SetHolds(true);
+  std::uint8_t value = 1;
+  auto work = SubmitBytes(&value, &value, 1);
+  std::thread waiter([&] { EXPECT_EQ(work->Wait().error().code(), Code::kLeft); });
+  session_.reset();
+  waiter.join();
+}
+
+TEST_F(OperationTest, SlotsAreBoundedAndComeBack) {
+  daemon_.SetHolds(true);
+  std::vector<std::uint8_t> values(abi::kSlotCount);
+  std::vector<Work> works;
+  for (std::uint32_t i = 0; i < abi::kSlotCount; ++i) {
+    auto work = SubmitBytes(&values[i], &values[i], 1);
+    ASSERT_TRUE(work.ok()) << i << ": " << work.error().text();
+    works.push_back(std::move(work.value()));
+  }
+  std::uint8_t more = 0;
+  EXPECT_EQ(SubmitBytes(&more, &more, 1).error().code(), Code::kResourceExhausted);
+  const auto all_came = [](const FakeDaemon::Seen& seen) { return seen.submits.size() == abi::kSlotCount; };
+  ASSERT_TRUE(daemon_.WaitUntil(all_came));
+  daemon_.SetHolds(false);
+  daemon_.CompleteHeld();
+  for (Work& work : works) EXPECT_TRUE(work.Wait().ok());
+  EXPECT_EQ(values, std::vector<std::uint8_t>(abi::kSlotCount, 1));
+  EXPECT_TRUE(SubmitBytes(&more, &more, 1).ok());
+}
+
+TEST_F(OperationTest, DetachedOperationsKeepTheirSlotsUntilDone) {
+  daemon_.SetHolds(true);
+  std::vector<std::uint8_t> values(abi::kSlotCount);
+  for (std::uint32_t i = 0; i < abi::kSlotCount; ++i) ASSERT_TRUE(SubmitBytes(&values[i], &values[i], 1).ok());
+  EXPECT_EQ(SubmitBytes(values.data(), values.data(), 1).error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(session_->UpdateView().error().code(), Code::kInvalidArgument);
+  const auto all_came = [](const FakeDaemon::Seen& seen) { return seen.submits.size() == abi::kSlotCount; };
+  ASSERT_TRUE(daemon_.WaitUntil(all_came));
+  daemon_.CompleteHeld();
+  EXPECT_TRUE(SubmitBytes(values.data(), values.data(), 1).ok());
+  // The results of detached operations are dropped.
+  EXPECT_EQ(values, std::vector<std::uint8_t>(abi::kSlotCount, 0));
+}
+
+TEST_F(OperationTest, UpdateViewWaitsForTheSameUpdateAfterATimeout) {
+  daemon_.SetHolds(true);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(10)).error().code(), Code::kTimeout);
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
+  daemon_.SetWorld(5, 1, 2);
+  daemon_.CompleteHeld();
+  const auto result = session_->UpdateView();
+  ASSERT_TRUE(result.ok()) << result.error().text();
+  EXPECT_EQ(result.error().code(), Code::kOk);
+  EXPECT_EQ(session_->world_size(), 2u);
+  EXPECT_EQ(daemon_.Look().submits.size(), 1u);
+  EXPECT_EQ(daemon_.Look().submits.at(0).kind, OpKind::kUpdateView);
+}
+
+TEST_F(OperationTest, SeveralThreadsReduceOnTheirOwnChannels) {
+  constexpr std::uint32_t kThreads = 6;
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (std::uint32_t channel = 0; channel < kThreads; ++channel) {
+    threads.emplace_back([&, channel] {
+      for (std::size_t round = 0; round < 50; ++round) {
+        const auto input = Pattern(100 + 3000 * channel + round);
+        std::vector<std::uint8_t> output(input.size());
+        auto work = SubmitBytes(input.data(), output.data(), input.size(), channel);
+        if (work.ok() && work->Wait(seconds(60)).ok() && output == PlusOne(input)) ++right;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 50 * static_cast<int>(kThreads));
+}
+
+TEST_F(OperationTest, WrongRequestsAreRefusedByName) {
+  float values[8] = {};
+  const auto code = [&](const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                        const OpOptions& options = {}) {
+    return session_->AllReduce(input, output, count, dtype, op, options).error().code();
+  };
+  EXPECT_EQ(code(values, values, 2, DType::kI32, ReduceOp::kAvg), Code::kNotSupported);
+  EXPECT_EQ(code(values, values, 2, DType::kF64, ReduceOp::kSum, {.codec = Codec::kInt8}), Code::kNotSupported);
+  EXPECT_EQ(code(values, values, 2, static_cast<DType>(99), ReduceOp::kSum), Code::kNotSupported);
+  EXPECT_EQ(code(nullptr, values, 2, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);
+  EXPECT_EQ(code(values, nullptr, 2, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);
+  EXPECT_EQ(code(values, values + 1, 2, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);
+  EXPECT_EQ(code(values, values, std::size_t{1} << 62, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);
+  EXPECT_EQ(code(values, values, 2, DType::kF32, ReduceOp::kSum, {.channel = 64}), Code::kInvalidArgument);
+  auto buffer = session_->Allocate(64);
+  EXPECT_EQ(code(buffer->as<float>() + 15, values, 2, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);
+  EXPECT_EQ(code(values, buffer->as<float>() + 15, 2, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);
+  EXPECT_TRUE(daemon_.Look().submits.empty());
+}
+
+TEST_F(OperationTest, EmptyHandlesAreRefused) {
+  Work work;
+  EXPECT_FALSE(work.valid());
+  EXPECT_TRUE(work.Test());
+  EXPECT_EQ(work.Wait().error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(work.Cancel().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Buffer().data(), nullptr);
+}
+
+}  // namespace
+}  // namespace ringway

@@ -1,0 +1,241 @@
+// Joining, leaving, forking, and the end of the daemon, as a trainer meets them.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <ringway/ringway.hpp>
+#include <thread>
+#include <vector>
+
+#include "tests/client/fake_daemon.h"
+
+namespace ringway {
+namespace {
+
+using std::chrono::seconds;
+using testing::FakeDaemon;
+
+JoinOptions OptionsFor(const FakeDaemon& daemon) {
+  JoinOptions options;
+  options.socket_path = daemon.socket_path();
+  options.group = "job";
+  options.timeout = seconds(30);
+  return options;
+}
+
+std::unique_ptr<Session> MustJoin(const FakeDaemon& daemon) {
+  auto session = Session::Join(OptionsFor(daemon));
+  EXPECT_TRUE(session.ok()) << session.error().text();
+  return session.ok() ? std::move(session.value()) : nullptr;
+}
+
+TEST(SessionTest, JoinTellsMembership) {
+  FakeDaemon daemon;
+  daemon.SetWorld(9, 2, 4);
+  const auto session = MustJoin(daemon);
+  EXPECT_EQ(session->peer_id(), 77u);
+  EXPECT_EQ(session->epoch(), 9u);
+  EXPECT_EQ(session->rank(), 2u);
+  EXPECT_EQ(session->world_size(), 4u);
+  EXPECT_EQ(daemon.Look().group, "job");
+}
+
+TEST(SessionTest, NoDaemonIsUnreachableAndNamesThePath) {
+  JoinOptions options;
+  options.socket_path = "/nonexistent/ringwayd.sock";
+  options.group = "job";
+  const auto session = Session::Join(options);
+  EXPECT_EQ(session.error().code(), Code::kDaemonUnreachable);
+  EXPECT_NE(session.error().text().find(options.socket_path), std::string::npos);
+}
+
+TEST(SessionTest, BadOptionsAreRefusedWithoutADaemon) {
+  JoinOptions options;
+  EXPECT_EQ(Session::Join(options).error().code(), Code::kInvalidArgument);  // no group
+  options.group = "job";
+  options.wait_world = 65;
+  EXPECT_EQ(Session::Join(options).error().code(), Code::kInvalidArgument);
+  options.wait_world = 1;
+  options.socket_path = std::string(200, 'x');
+  EXPECT_EQ(Session::Join(options).error().code(), Code::kInvalidArgument);
+}
+
+TEST(SessionTest, RefusedHelloGivesTheDaemonsCode) {
+  FakeDaemon daemon({.hello_code = Code::kVersionMismatch});
+  const auto session = Session::Join(OptionsFor(daemon));
+  EXPECT_EQ(session.error().code(), Code::kVersionMismatch);
+  EXPECT_EQ(session.error().text(), "hello refused");
+}
+
+TEST(SessionTest, UnknownChosenVersionIsAMismatch) {
+  FakeDaemon daemon({.version = abi::kVersion + 1});
+  EXPECT_EQ(Session::Join(OptionsFor(daemon)).error().code(), Code::kVersionMismatch);
+}
+
+TEST(SessionTest, RefusedJoinGivesTheReason) {
+  FakeDaemon daemon({.join_code = Code::kJoinRefused, .join_text = "the name is taken"});
+  const auto session = Session::Join(OptionsFor(daemon));
+  EXPECT_EQ(session.error().code(), Code::kJoinRefused);
+  EXPECT_EQ(session.error().text(), "the name is taken");
+}
+
+TEST(SessionTest, JoinTimeoutCarriesTheLastProgress) {
+  FakeDaemon daemon({.join_progress = "2 of 4 peers are here", .answers_join = false});
+  JoinOptions options = OptionsFor(daemon);
+  options.timeout = Milliseconds(200);
+  const auto session = Session::Join(options);
+  EXPECT_EQ(session.error().code(), Code::kTimeout);
+  EXPECT_NE(session.error().text().find("2 of 4 peers are here"), std::string::npos);
+}
+
+TEST(SessionTest, UnknownCodeOfTheDaemonIsAProtocolError) {
+  FakeDaemon daemon({.join_code = static_cast<Code>(4711)});
+  EXPECT_EQ(Session::Join(OptionsFor(daemon)).error().code(), Code::kProtocol);
+}
+
+TEST(SessionTest, LeaveEndsTheSession) {
+  FakeDaemon daemon;
+  const auto session = MustJoin(daemon);
+  EXPECT_TRUE(session->Leave().ok());
+  EXPECT_EQ(session->Leave().code(), Code::kLeft);
+  EXPECT_EQ(session->Allocate(64).error().code(), Code::kLeft);
+  EXPECT_EQ(daemon.Look().leaves, 1u);
+}
+
+TEST(SessionTest, LeaveTimesOutAndCanBeRepeated) {
+  FakeDaemon daemon({.answers_leave = false});
+  const auto session = MustJoin(daemon);
+  EXPECT_EQ(session->Leave(Milliseconds(50)).code(), Code::kTimeout);
+  EXPECT_EQ(session->Allocate(64).error().code(), Code::kLeft);
+  EXPECT_EQ(session->Leave(Milliseconds(1)).code(), Code::kTimeout);
+  EXPECT_EQ(daemon.Look().leaves, 1u);
+}
+
+TEST(SessionTest, DestructorLeavesWithoutWaiting) {
+  FakeDaemon daemon({.answers_leave = false});
+  MustJoin(daemon).reset();
+  EXPECT_TRUE(daemon.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.disconnects == 1 && seen.leaves == 1; }));
+}
+
+TEST(SessionTest, BufferOutlivesItsSession) {
+  FakeDaemon daemon;
+  auto session = MustJoin(daemon);
+  auto buffer = session->Allocate(100);
+  ASSERT_TRUE(buffer.ok());
+  session.reset();
+  buffer->as<char>()[99] = 'x';
+  EXPECT_EQ(buffer->size_bytes(), 100u);
+}
+
+TEST(SessionTest, RegionsAreSealedAndReused) {
+  FakeDaemon daemon;
+  const auto session = MustJoin(daemon);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(session->Allocate(1'000'000).ok());
+  std::vector<float> values(1000, 1.0F);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(session->AllReduce(values.data(), values.data(), 1000, DType::kF32, ReduceOp::kSum).ok());
+  }
+  const auto seen = daemon.Look();
+  EXPECT_TRUE(seen.seals_were_right);
+  EXPECT_EQ(seen.region_bytes.size(), 3u);  // the buffer's, a staged input and a result
+}
+
+TEST(SessionTest, RegionsAreBounded) {
+  FakeDaemon daemon;
+  const auto session = MustJoin(daemon);
+  std::vector<Buffer> buffers;
+  for (std::uint32_t i = 0; i < abi::kRegionCountMax; ++i) {
+    auto buffer = session->Allocate(1);
+    ASSERT_TRUE(buffer.ok()) << i << ": " << buffer.error().text();
+    buffers.push_back(std::move(buffer.value()));
+  }
+  EXPECT_EQ(session->Allocate(1).error().code(), Code::kResourceExhausted);
+  buffers.pop_back();
+  // Another size class: the free region gives up its id.
+  EXPECT_TRUE(session->Allocate(1'000'000).ok());
+  EXPECT_TRUE(daemon.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.unregistered == 1; }));
+  EXPECT_TRUE(daemon.Look().seals_were_right);
+}
+
+TEST(SessionTest, DeadDaemonFailsCallsAtOnce) {
+  FakeDaemon daemon;
+  const auto session = MustJoin(daemon);
+  daemon.Die();
+  float value = 1.0F;
+  EXPECT_EQ(session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum).error().code(), Code::kDaemonLost);
+  EXPECT_EQ(session->Allocate(1).error().code(), Code::kDaemonLost);
+  EXPECT_EQ(session->UpdateView().error().code(), Code::kDaemonLost);
+  EXPECT_EQ(session->Leave().code(), Code::kDaemonLost);
+  EXPECT_EQ(value, 1.0F);
+}
+
+TEST(SessionTest, EndedGivesItsReasonToLaterSends) {
+  FakeDaemon daemon;
+  const auto session = MustJoin(daemon);
+  daemon.SendEnded(Code::kEvicted, "the others went on");
+  float value = 1.0F;
+  const auto result = session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum);
+  EXPECT_EQ(result.error().code(), Code::kEvicted);
+  EXPECT_EQ(result.error().text(), "the others went on");
+}
+
+// What a forked child finds; its exit status names the first wrong answer.
+int ProbeInChild(Session* session, Work* work, Buffer* buffer) {
+  float value = 0;
+  if (session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum).error().code() != Code::kForked) return 1;
+  if (session->Allocate(8).error().code() != Code::kForked) return 2;
+  if (session->Leave().code() != Code::kForked) return 3;
+  if (session->UpdateView().error().code() != Code::kForked) return 4;
+  if (work->Wait().error().code() != Code::kForked) return 5;
+  if (work->Cancel().code() != Code::kForked) return 6;
+  *work = Work();
+  *buffer = Buffer();
+  return 0;
+}
+
+TEST(SessionTest, ForkedChildOwnsNothingAndDisturbsNobody) {
+  FakeDaemon daemon({.holds = true});
+  auto session = MustJoin(daemon);
+  auto buffer = session->Allocate(1000);
+  ASSERT_TRUE(buffer.ok());
+  float value = 1.0F;
+  auto work = session->AllReduceAsync(&value, &value, 1, DType::kF32, ReduceOp::kSum);
+  ASSERT_TRUE(work.ok());
+  // A thread waits, so that a lock or a leader may be busy at the moment of the fork.
+  std::thread waiter([&] { EXPECT_EQ(session->Leave(seconds(60)).code(), Code::kOk); });
+  ASSERT_TRUE(daemon.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.leaves == 1; }));
+  const pid_t child = fork();
+  if (child == 0) {
+    const int status = ProbeInChild(session.get(), &work.value(), &buffer.value());
+    session.reset();
+    _exit(status);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  waiter.join();
+}
+
+TEST(SessionTest, ForkedChildDoesNotKeepTheSocketOpen) {
+  FakeDaemon daemon;
+  auto session = MustJoin(daemon);
+  int hold[2];
+  ASSERT_EQ(pipe(hold), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(hold[1]);
+    char byte = 0;
+    _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);  // lives until the parent lets go
+  }
+  close(hold[0]);
+  session.reset();
+  EXPECT_TRUE(daemon.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.disconnects == 1; }));
+  close(hold[1]);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace ringway
