@@ -95,6 +95,10 @@ stage_tidy() {
   local sources headers
   mapfile -t sources < <(own_files '*.cc')
   mapfile -t headers < <(own_files '*.h' '*.hpp')
+  if ((${#sources[@]} == 0)); then
+    complain "git lists no sources here"
+    return 1
+  fi
   clang-format --dry-run -Werror "${sources[@]}" "${headers[@]}" || return 1
   own_files '*.sh' .ci/run | xargs shellcheck -x || return 1
   configure release build/tidy -DRINGWAY_TESTS=ON && build_with_bar build/tidy ringway_control || return 1
