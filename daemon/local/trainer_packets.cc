@@ -11,6 +11,14 @@ namespace {
 
 Status Lie(const char* what) { return {Code::kProtocol, what}; }
 
+// A client may make its page a whole number of memory pages; the rest is never touched.
+Status CheckSessionPage(int fd) {
+  const auto memory_page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t rounded = (sizeof(abi::SessionPage) + memory_page - 1) / memory_page * memory_page;
+  if (CheckSealedMemfd(fd, rounded).ok()) return Status::Ok();
+  return CheckSealedMemfd(fd, sizeof(abi::SessionPage));
+}
+
 // Holds both mappings of an operation.
 struct OperationMemory {
   std::shared_ptr<const Mapping> input;
@@ -70,7 +78,7 @@ Status TrainerSession::OnHello(ReceivedPacket packet) {
     return {Code::kVersionMismatch, text};
   }
   if (packet.fd.valid()) {
-    if (const Status status = CheckSealedMemfd(packet.fd.get(), sizeof(abi::SessionPage)); !status.ok()) return status;
+    if (const Status status = CheckSessionPage(packet.fd.get()); !status.ok()) return status;
     auto page = Mapping::Map(packet.fd.get(), sizeof(abi::SessionPage), true);
     if (!page.ok()) return page.status();
     page_ = std::move(page).value();
