@@ -16,7 +16,7 @@ namespace ringway {
 struct VerdictOptions {
   bool peers_lost = false;  // somebody was dropped by accusation or silence, not by leaving
   bool fail_on_peer_loss = false;
-  std::string lost_names;
+  std::string lost_names = {};
 };
 
 // `reports`: of the members of the new view, by peer. In order of (channel, seq).

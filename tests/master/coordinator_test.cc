@@ -1,0 +1,389 @@
+#include "master/coordinator.h"
+
+#include <gtest/gtest.h>
+#include <ringway/types.h>
+
+namespace ringway {
+namespace {
+
+constexpr Duration kDetect = std::chrono::milliseconds(3000);
+
+// Daemons by connection number, one peer each, driven by hand.
+class CoordinatorTest : public testing::Test {
+ protected:
+  void Hello(std::uint64_t connection, const std::string& name, std::uint64_t instance) {
+    control::ToMaster message;
+    message.mutable_hello()->set_version_min(1);
+    message.mutable_hello()->set_version_max(1);
+    message.mutable_hello()->set_name(name);
+    message.mutable_hello()->set_address("127.0.0.1:1");
+    message.mutable_hello()->set_instance(instance);
+    Say(connection, message);
+  }
+
+  // Hello and join; gives the peer id, or 0 when refused.
+  std::uint64_t Join(std::uint64_t connection, std::uint32_t wait_world, const std::string& group = "g",
+                     bool fail_on_peer_loss = false, const std::string& name = "") {
+    if (!said_hello_.contains(connection)) Hello(connection, "d" + std::to_string(connection), connection);
+    said_hello_.insert(connection);
+    control::ToMaster message;
+    message.mutable_join()->set_group(group);
+    message.mutable_join()->set_name(name.empty() ? "p" + std::to_string(connection) : name);
+    message.mutable_join()->set_wait_world(wait_world);
+    message.mutable_join()->set_fail_on_peer_loss(fail_on_peer_loss);
+    Say(connection, message);
+    const auto* accepted = Last(connection, &control::FromMaster::has_join_accepted);
+    return accepted == nullptr ? 0 : accepted->join_accepted().peer();
+  }
+
+  void Say(std::uint64_t connection, const control::ToMaster& message) {
+    coordinator_.OnMessage(connection, message, now_);
+    Collect();
+  }
+
+  void Connect(std::uint64_t a, std::uint64_t b) {
+    for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
+      control::ToMaster message;
+      message.mutable_connected()->set_peer(peers_[x]);
+      message.mutable_connected()->set_other(peers_[y]);
+      Say(x, message);
+    }
+  }
+
+  // A formed group of connections 1 .. world.
+  void Form(std::uint64_t world, bool fail_on_peer_loss = false) {
+    for (std::uint64_t i = 1; i <= world; ++i) {
+      peers_[i] = Join(i, static_cast<std::uint32_t>(world), "g", fail_on_peer_loss);
+    }
+    for (std::uint64_t a = 1; a <= world; ++a) {
+      for (std::uint64_t b = a + 1; b <= world; ++b) Connect(a, b);
+    }
+    ASSERT_EQ(ViewOf(1).members_size(), static_cast<int>(world));
+  }
+
+  control::ToMaster Report(std::uint64_t from, std::uint64_t stop, std::initializer_list<std::uint64_t> lost = {}) {
+    control::ToMaster message;
+    message.mutable_report()->set_peer(peers_[from]);
+    message.mutable_report()->set_stop(stop);
+    message.mutable_report()->set_epoch(ViewOf(from).epoch());
+    for (const std::uint64_t peer : lost) message.mutable_report()->add_lost(peers_[peer]);
+    return message;
+  }
+
+  void Advance(Duration by) {
+    now_ += by;
+    coordinator_.Tick(now_);
+    Collect();
+  }
+
+  // Everybody but these connections stays alive.
+  void Heartbeats(std::initializer_list<std::uint64_t> connections) {
+    for (const std::uint64_t connection : connections) {
+      control::ToMaster message;
+      message.mutable_heartbeat();
+      Say(connection, message);
+    }
+  }
+
+  void Collect() {
+    for (Coordinator::Action& action : coordinator_.TakeActions()) {
+      if (action.message) inbox_[action.connection].push_back(*action.message);
+      if (action.close) closed_.insert(action.connection);
+    }
+  }
+
+  const control::FromMaster* Last(std::uint64_t connection, bool (control::FromMaster::*has)() const) {
+    auto& messages = inbox_[connection];
+    for (auto it = messages.rbegin(); it != messages.rend(); ++it) {
+      if (((*it).*has)()) return &*it;
+    }
+    return nullptr;
+  }
+
+  control::View ViewOf(std::uint64_t connection) {
+    const auto& messages = inbox_[connection];
+    for (auto it = messages.rbegin(); it != messages.rend(); ++it) {
+      if (it->has_view() && !it->view().prepared()) return it->view().view();
+    }
+    return {};
+  }
+
+  std::string PendingText(std::uint64_t connection) {
+    const auto* pending = Last(connection, &control::FromMaster::has_pending);
+    return pending == nullptr ? "" : pending->pending().text();
+  }
+
+  Coordinator coordinator_{CoordinatorOptions{}};
+  TimePoint now_{std::chrono::seconds(1)};
+  std::map<std::uint64_t, std::vector<control::FromMaster>> inbox_;
+  std::set<std::uint64_t> closed_;
+  std::set<std::uint64_t> said_hello_;
+  std::map<std::uint64_t, std::uint64_t> peers_;
+};
+
+TEST_F(CoordinatorTest, VersionsThatDoNotMeetAreRefusedWithBothRanges) {
+  control::ToMaster message;
+  message.mutable_hello()->set_version_min(7);
+  message.mutable_hello()->set_version_max(9);
+  Say(1, message);
+  const auto* refusal = Last(1, &control::FromMaster::has_refusal);
+  ASSERT_NE(refusal, nullptr);
+  EXPECT_EQ(static_cast<Code>(refusal->refusal().code()), Code::kVersionMismatch);
+  EXPECT_NE(refusal->refusal().text().find("7 to 9"), std::string::npos);
+  EXPECT_TRUE(closed_.contains(1));
+}
+
+TEST_F(CoordinatorTest, WordsBeforeHelloAreRefused) {
+  control::ToMaster message;
+  message.mutable_join()->set_group("g");
+  Say(5, message);
+  EXPECT_TRUE(closed_.contains(5));
+}
+
+TEST_F(CoordinatorTest, DaemonNameInUseIsRefusedUntilItsOwnerIsGone) {
+  Hello(1, "host", 11);
+  Hello(2, "host", 22);
+  EXPECT_NE(Last(2, &control::FromMaster::has_refusal), nullptr);
+  coordinator_.OnDisconnect(1, now_);
+  Hello(3, "host", 33);
+  EXPECT_NE(Last(3, &control::FromMaster::has_hello_reply), nullptr);
+}
+
+TEST_F(CoordinatorTest, PeerNameInUseGroupNameAndPolicyAreChecked) {
+  ASSERT_NE(Join(1, 4, "g", false, "same"), 0u);
+  EXPECT_EQ(Join(2, 4, "g", false, "same"), 0u);
+  EXPECT_NE(Last(2, &control::FromMaster::has_join_refused)->join_refused().text().find("same"), std::string::npos);
+  EXPECT_EQ(Join(3, 4, ""), 0u);
+  EXPECT_EQ(Join(4, 4, std::string(500, 'x')), 0u);
+  EXPECT_EQ(Join(5, 65, "h"), 0u);
+  EXPECT_EQ(Join(6, 4, "g", true), 0u);
+  EXPECT_TRUE(coordinator_.groups().size() == 1u) << "refused joins leave no group behind";
+}
+
+TEST_F(CoordinatorTest, GroupFormsWhenAsManyAsWaitedForStandTogether) {
+  peers_[1] = Join(1, 2);
+  EXPECT_EQ(PendingText(1), "1 of 2 peers are here");
+  peers_[2] = Join(2, 2);
+  EXPECT_EQ(ViewOf(1).epoch(), 0u);
+  control::ToMaster half;  // one side alone does not make a pair stand
+  half.mutable_connected()->set_peer(peers_[1]);
+  half.mutable_connected()->set_other(peers_[2]);
+  Say(1, half);
+  EXPECT_EQ(ViewOf(1).epoch(), 0u);
+  Connect(1, 2);
+  EXPECT_EQ(ViewOf(1).epoch(), Epoch::Of(1, 1).value);
+  EXPECT_EQ(ViewOf(2).members_size(), 2);
+}
+
+TEST_F(CoordinatorTest, ForgedPeerIdsChangeNothing) {
+  Form(2);
+  Join(9, 1, "other");
+  control::ToMaster forged = Report(1, ViewOf(1).epoch(), {2});
+  const std::uint64_t before = coordinator_.ignored_messages();
+  Say(9, forged);
+  EXPECT_EQ(coordinator_.ignored_messages(), before + 1);
+  EXPECT_EQ(Last(1, &control::FromMaster::has_abort), nullptr);
+  forged.mutable_report()->set_peer(12345);
+  Say(9, forged);
+  EXPECT_EQ(coordinator_.ignored_messages(), before + 2);
+}
+
+TEST_F(CoordinatorTest, LossLeadsToAbortReportsAndAViewOfTheSurvivors) {
+  Form(3);
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  coordinator_.OnDisconnect(3, now_);
+  Say(1, Report(1, epoch, {3}));
+  ASSERT_NE(Last(2, &control::FromMaster::has_abort), nullptr);
+  EXPECT_EQ(Last(2, &control::FromMaster::has_abort)->abort().epoch(), epoch);
+  EXPECT_EQ(ViewOf(1).epoch(), epoch) << "not before everybody who stays has reported";
+  Say(2, Report(2, epoch));
+  EXPECT_GT(ViewOf(1).epoch(), epoch);
+  EXPECT_EQ(ViewOf(2).members_size(), 2);
+}
+
+TEST_F(CoordinatorTest, ContradictingReportsAreWeighedNotFirstComeFirstServed) {
+  Form(4);
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  Say(4, Report(4, epoch, {1, 2, 3}));  // it is 4 that is cut off
+  EXPECT_EQ(ViewOf(4).epoch(), epoch);
+  for (const std::uint64_t i : {1, 2, 3}) Say(i, Report(i, epoch, {4}));
+  EXPECT_EQ(ViewOf(1).members_size(), 3);
+  ASSERT_NE(Last(4, &control::FromMaster::has_evicted), nullptr);
+}
+
+TEST_F(CoordinatorTest, AccusedThatStaysSilentIsWaitedForOnlyAWhile) {
+  Form(3);
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  Say(1, Report(1, epoch, {3}));
+  Say(2, Report(2, epoch));
+  EXPECT_EQ(ViewOf(1).epoch(), epoch);
+  Advance(std::chrono::milliseconds(60));
+  EXPECT_EQ(ViewOf(1).members_size(), 2);
+}
+
+TEST_F(CoordinatorTest, LateReportOfAnOldEpochWithoutNewsStartsNothing) {
+  Form(3);
+  const std::uint64_t old = ViewOf(1).epoch();
+  coordinator_.OnDisconnect(3, now_);
+  Say(1, Report(1, old, {3}));
+  Say(2, Report(2, old));
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  ASSERT_GT(epoch, old);
+  Say(2, Report(2, old, {3}));
+  Heartbeats({1, 2});
+  EXPECT_EQ(Last(1, &control::FromMaster::has_abort)->abort().epoch(), old);
+  EXPECT_EQ(ViewOf(1).epoch(), epoch);
+}
+
+TEST_F(CoordinatorTest, LateAccusationBetweenMembersIsStillValid) {
+  Form(3);
+  const std::uint64_t old = ViewOf(1).epoch();
+  for (const std::uint64_t i : {1, 2, 3}) Say(i, Report(i, old));
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  ASSERT_GT(epoch, old);
+  control::ToMaster late = Report(1, old, {3});
+  Say(1, late);
+  EXPECT_EQ(Last(2, &control::FromMaster::has_abort)->abort().epoch(), epoch);
+}
+
+TEST_F(CoordinatorTest, MemberThatDoesNotAnswerTheAbortIsDropped) {
+  Form(3);
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  Say(1, Report(1, epoch));
+  Say(3, Report(3, epoch));
+  for (Duration waited{}; waited < kDetect; waited += std::chrono::milliseconds(500)) {
+    Advance(std::chrono::milliseconds(500));
+    Heartbeats({1, 2, 3});
+  }
+  EXPECT_EQ(ViewOf(1).members_size(), 2);
+  EXPECT_NE(Last(2, &control::FromMaster::has_evicted), nullptr);
+}
+
+TEST_F(CoordinatorTest, SilentDaemonIsTakenForDead) {
+  Form(2);
+  Advance(kDetect / 2);
+  Heartbeats({1});
+  Advance(kDetect / 2 + std::chrono::milliseconds(100));
+  Say(1, Report(1, ViewOf(1).epoch()));
+  EXPECT_EQ(ViewOf(1).members_size(), 1);
+}
+
+TEST_F(CoordinatorTest, ReconnectOfTheSameProcessKeepsItsPeers) {
+  Form(2);
+  coordinator_.OnDisconnect(2, now_);
+  Advance(kDetect / 2);
+  Hello(20, "d2", 2);
+  Advance(kDetect / 2 + std::chrono::milliseconds(200));
+  Heartbeats({1, 20});
+  EXPECT_EQ(Last(1, &control::FromMaster::has_abort), nullptr);
+}
+
+TEST_F(CoordinatorTest, LeaverIsDroppedWithItsOwnCodeAndFailsNothing) {
+  Form(3, /*fail_on_peer_loss=*/true);
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  control::ToMaster leave = Report(3, epoch);
+  leave.mutable_report()->set_leaving(true);
+  Say(3, leave);
+  control::ToMaster running = Report(1, epoch);
+  running.mutable_report()->add_ops()->set_seq(1);
+  Say(1, running);
+  Say(2, Report(2, epoch));
+  EXPECT_EQ(static_cast<Code>(Last(3, &control::FromMaster::has_evicted)->evicted().code()), Code::kLeft);
+  EXPECT_EQ(ViewOf(1).members_size(), 2);
+  EXPECT_EQ(ViewOf(1).verdicts_size(), 0);
+}
+
+TEST_F(CoordinatorTest, NewcomerIsPreparedOnlyWhenItStandsWithAllAndJoinsWhenMembersSwitch) {
+  Form(2);
+  peers_[3] = Join(3, 1);
+  Connect(3, 1);
+  EXPECT_EQ(Last(1, &control::FromMaster::has_view)->view().prepared(), false);
+  Connect(3, 2);
+  const control::ViewFor prepared = Last(1, &control::FromMaster::has_view)->view();
+  ASSERT_TRUE(prepared.prepared());
+  EXPECT_EQ(prepared.view().members_size(), 3);
+  EXPECT_NE(PendingText(3).find("UpdateView"), std::string::npos);
+  control::ToMaster installed;
+  installed.mutable_installed()->set_peer(peers_[1]);
+  installed.mutable_installed()->set_epoch(prepared.view().epoch());
+  Say(1, installed);
+  EXPECT_EQ(coordinator_.groups().at("g")->current().members_size(), 3);
+}
+
+TEST_F(CoordinatorTest, SecondNewcomerExtendsThePreparedView) {
+  Form(2);
+  peers_[3] = Join(3, 1);
+  Connect(3, 1);
+  Connect(3, 2);
+  const std::uint64_t first = Last(1, &control::FromMaster::has_view)->view().view().epoch();
+  peers_[4] = Join(4, 1);
+  for (const std::uint64_t i : {1, 2, 3}) Connect(4, i);
+  const control::View second = Last(1, &control::FromMaster::has_view)->view().view();
+  EXPECT_GT(second.epoch(), first);
+  EXPECT_EQ(second.members_size(), 4);
+}
+
+TEST_F(CoordinatorTest, LossBeforeTheSwitchLeavesTheNewcomerOutsideAndPreparesItAnew) {
+  Form(3);
+  peers_[4] = Join(4, 1);
+  for (const std::uint64_t i : {1, 2, 3}) Connect(4, i);
+  const std::uint64_t prepared = Last(1, &control::FromMaster::has_view)->view().view().epoch();
+  coordinator_.OnDisconnect(3, now_);
+  Say(1, Report(1, prepared, {3}));
+  Say(2, Report(2, prepared));
+  EXPECT_EQ(ViewOf(1).members_size(), 2);
+  EXPECT_EQ(ViewOf(4).epoch(), 0u);
+  const control::ViewFor again = Last(4, &control::FromMaster::has_view)->view();
+  EXPECT_TRUE(again.prepared());
+  EXPECT_GT(again.view().epoch(), ViewOf(1).epoch());
+}
+
+TEST_F(CoordinatorTest, LossAfterAMemberSwitchedTakesTheNewcomerAlong) {
+  Form(3);
+  peers_[4] = Join(4, 1);
+  for (const std::uint64_t i : {1, 2, 3}) Connect(4, i);
+  const std::uint64_t prepared = Last(1, &control::FromMaster::has_view)->view().view().epoch();
+  coordinator_.OnDisconnect(3, now_);
+  control::ToMaster switched = Report(1, prepared, {3});
+  switched.mutable_report()->set_epoch(prepared);
+  Say(1, switched);
+  Say(2, Report(2, prepared));
+  EXPECT_EQ(ViewOf(4).epoch(), 0u) << "the newcomer is a member now: its report is needed too";
+  Say(4, Report(4, prepared));
+  EXPECT_EQ(ViewOf(4).members_size(), 3);
+}
+
+TEST_F(CoordinatorTest, UnreachableNewcomerIsToldWhoCannotReachItAndWhere) {
+  Form(2);
+  peers_[3] = Join(3, 1);
+  control::ToMaster failed;
+  failed.mutable_dial_failed()->set_peer(peers_[1]);
+  failed.mutable_dial_failed()->set_other(peers_[3]);
+  failed.mutable_dial_failed()->set_text("connection timed out");
+  Say(1, failed);
+  EXPECT_NE(PendingText(3).find("p1 (127.0.0.1:1) cannot reach p3"), std::string::npos) << PendingText(3);
+  EXPECT_NE(PendingText(3).find("connection timed out"), std::string::npos);
+  EXPECT_EQ(Last(1, &control::FromMaster::has_abort), nullptr);
+}
+
+TEST_F(CoordinatorTest, GroupsAreIndependentAndEpochsNeverRepeat) {
+  Form(2);
+  peers_[7] = Join(7, 1, "other");
+  EXPECT_GT(ViewOf(7).epoch(), ViewOf(1).epoch());
+  const std::size_t before = inbox_[7].size();
+  Say(1, Report(1, ViewOf(1).epoch(), {2}));
+  EXPECT_EQ(inbox_[7].size(), before);
+}
+
+TEST_F(CoordinatorTest, EmptiedGroupIsForgotten) {
+  Form(1);
+  control::ToMaster withdraw;
+  withdraw.mutable_withdraw()->set_peer(peers_[1]);
+  Say(1, withdraw);
+  Say(1, Report(1, ViewOf(1).epoch()));
+  Advance(std::chrono::milliseconds(20));
+  EXPECT_TRUE(coordinator_.groups().empty());
+}
+
+}  // namespace
+}  // namespace ringway

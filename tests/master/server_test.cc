@@ -1,0 +1,131 @@
+#include "master/server.h"
+
+#include <gtest/gtest.h>
+#include <ringway/types.h>
+
+#include <asio/connect.hpp>
+#include <asio/read.hpp>
+#include <asio/write.hpp>
+
+#include "proto/frame_codec.h"
+
+namespace ringway {
+namespace {
+
+using asio::ip::tcp;
+
+class ServerTest : public testing::Test {
+ protected:
+  void Start(std::chrono::milliseconds hello_timeout = std::chrono::seconds(30)) {
+    ServerOptions options;
+    options.hello_timeout = hello_timeout;
+    server_ = std::make_unique<Server>(io_, options);
+    ASSERT_TRUE(server_->Listen({asio::ip::address_v4::loopback(), 0}).ok());
+    client_.connect(server_->address());
+  }
+
+  template <typename Done>
+  bool RunUntil(Done done) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      io_.run_one_for(std::chrono::milliseconds(100));
+    }
+    return true;
+  }
+
+  void Write(const std::string& bytes) { asio::write(client_, asio::buffer(bytes)); }
+
+  // Runs the server until the client has read one message or the end.
+  std::optional<control::FromMaster> Receive() {
+    FrameReader reader;
+    std::array<char, 4096> buffer;
+    std::optional<control::FromMaster> out;
+    bool done = false;
+    std::function<void()> read = [&] {
+      client_.async_read_some(asio::buffer(buffer), [&](std::error_code error, std::size_t n) {
+        if (error || !reader.Feed(std::as_bytes(std::span(buffer).first(n))).ok()) {
+          done = true;
+          return;
+        }
+        if (const auto frame = reader.Next()) {
+          out.emplace();
+          done = ParseFrame(*frame, *out).ok();
+          return;
+        }
+        read();
+      });
+    };
+    read();
+    EXPECT_TRUE(RunUntil([&] { return done; }));
+    return out;
+  }
+
+  asio::io_context io_;
+  std::unique_ptr<Server> server_;
+  tcp::socket client_{io_};
+};
+
+control::ToMaster HelloMessage(std::uint32_t version) {
+  control::ToMaster message;
+  message.mutable_hello()->set_version_min(version);
+  message.mutable_hello()->set_version_max(version);
+  message.mutable_hello()->set_name("d");
+  message.mutable_hello()->set_address("127.0.0.1:1");
+  return message;
+}
+
+TEST_F(ServerTest, HelloIsAnsweredAndStatusListsTheDaemon) {
+  Start();
+  std::string out;
+  AppendFrame(HelloMessage(1), out);
+  control::ToMaster status;
+  status.mutable_status();
+  Write(out);
+  EXPECT_TRUE(Receive()->has_hello_reply());
+  out.clear();
+  AppendFrame(status, out);
+  Write(out);
+  const auto reply = Receive();
+  ASSERT_TRUE(reply && reply->has_status());
+  EXPECT_NE(reply->status().json().find("\"name\":\"d\""), std::string::npos) << reply->status().json();
+}
+
+TEST_F(ServerTest, OtherVersionIsRefusedByNameAndClosed) {
+  Start();
+  std::string out;
+  AppendFrame(HelloMessage(99), out);
+  Write(out);
+  const auto reply = Receive();
+  ASSERT_TRUE(reply && reply->has_refusal());
+  EXPECT_EQ(static_cast<Code>(reply->refusal().code()), Code::kVersionMismatch);
+  EXPECT_FALSE(Receive());
+}
+
+TEST_F(ServerTest, OversizedLengthClosesTheConnectionBeforeAnythingIsAllocated) {
+  Start();
+  Write(std::string("\xff\xff\xff\x7f", 4));
+  EXPECT_FALSE(Receive());
+  EXPECT_EQ(server_->connections(), 0u);
+}
+
+TEST_F(ServerTest, GarbageClosesTheConnection) {
+  Start();
+  Write(std::string("\x05\x00\x00\x00GET /", 9));
+  EXPECT_FALSE(Receive());
+}
+
+TEST_F(ServerTest, SilentConnectionIsClosedAfterItsTime) {
+  Start(std::chrono::milliseconds(20));
+  EXPECT_FALSE(Receive());
+  EXPECT_EQ(server_->connections(), 0u);
+}
+
+TEST_F(ServerTest, BusyAddressIsAnError) {
+  Start();
+  Server second(io_, {});
+  EXPECT_EQ(second.Listen(server_->address()).code(), Code::kIo);
+}
+
+}  // namespace
+}  // namespace ringway
