@@ -275,7 +275,9 @@ void FakeDaemon::Complete(const abi::Submit& submit) {
   if (bytes > 0) {
     const std::byte* const input = regions_.at(submit.input_region).data + submit.input_offset_bytes;
     std::byte* const result = regions_.at(submit.result_region).data + submit.result_offset_bytes;
-    for (std::size_t i = 0; i < bytes; ++i) result[i] = static_cast<std::byte>(std::to_integer<unsigned>(input[i]) + 1);
+    for (std::size_t i = 0; i < bytes; ++i) {
+      result[i] = static_cast<std::byte>(std::to_integer<unsigned>(input[i]) + behaviour_.increment);
+    }
   }
   Finish(submit.slot, Code::kOk, "");
 }

@@ -1,7 +1,8 @@
 // A daemon of one peer that speaks the local ABI over a real socket, for tests of the client library alone.
 //
-// It answers Hello and Join as told and completes operations with `result byte = input byte + 1`, so that a test can
-// tell a result from its input. One session at a time, on its own thread; tests look at it and steer it from theirs.
+// It answers Hello and Join as told and completes operations with `result byte = input byte + increment`, so that a
+// test can tell a result from its input. One session at a time, on its own thread; tests look at it and steer it from
+// theirs.
 #pragma once
 
 #include <ringway/types.h>
@@ -29,7 +30,8 @@ class FakeDaemon {
     std::string join_progress = {};  // sent before the reply, if not empty
     bool answers_join = true;
     bool answers_leave = true;
-    bool holds = false;  // operations stay submitted until CompleteHeld, FailHeld
+    unsigned increment = 1;  // result byte = input byte + increment
+    bool holds = false;      // operations stay submitted until CompleteHeld, FailHeld
   };
 
   // What happened so far. Guarded: read it through Look or WaitUntil.

@@ -1,0 +1,265 @@
+#include "client/bench/check_values.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace ringway::bench {
+namespace {
+
+// The finaliser of SplitMix64: every bit of the input reaches every bit of the output.
+std::uint64_t Mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t SeedOf(const InputName& name) { return Mix(Mix(name.peer + 0x9E3779B97F4A7C15U) ^ name.operation); }
+
+std::uint64_t BitsAt(std::uint64_t seed, std::size_t index) { return Mix(seed + index * 0x9E3779B97F4A7C15U); }
+
+bool IsHalf(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+
+// Sums of 64 such values are exact: up to 2 * 64 in 8 bits of mantissa, up to 512 * 64 in 24.
+double SmallInteger(DType dtype, std::uint64_t bits) {
+  return IsHalf(dtype) ? static_cast<double>(bits % 5) - 2.0 : static_cast<double>(bits % 1024) - 512.0;
+}
+
+// Products of 64 such values stay in range: 2^-64 .. 2^64, or only signs where the exponent or the codec is narrow.
+double Factor(const Reduction& reduction, std::uint64_t bits) {
+  constexpr double kFactors[] = {1.0, -1.0, 2.0, 0.5};
+  const bool signs_only = reduction.dtype == DType::kF16 || reduction.codec == Codec::kInt8;
+  return kFactors[bits % (signs_only ? 2 : 4)];
+}
+
+double FloatAt(const Reduction& reduction, std::uint64_t bits) {
+  if (reduction.op == ReduceOp::kProd) return Factor(reduction, bits >> 32);
+  const bool extremum = reduction.op == ReduceOp::kMin || reduction.op == ReduceOp::kMax;
+  if (extremum && reduction.codec == Codec::kNone && bits % 61 == 0) return std::numeric_limits<double>::quiet_NaN();
+  return SmallInteger(reduction.dtype, bits >> 32);
+}
+
+// `value` to nearest even with `precision` bits of mantissa, exponents from `exponent_min` on.
+double RoundTo(double value, int precision, int exponent_min) {
+  if (value == 0.0 || !std::isfinite(value)) return value;
+  const double unit = std::ldexp(1.0, std::max(std::ilogb(value), exponent_min) - (precision - 1));
+  return std::nearbyint(value / unit) * unit;
+}
+
+double RoundToDType(DType dtype, double value) {
+  switch (dtype) {
+    case DType::kF16:
+      return RoundTo(value, 11, -14);
+    case DType::kBF16:
+      return RoundTo(value, 8, -126);
+    case DType::kF32:
+      return static_cast<double>(static_cast<float>(value));
+    default:
+      return value;
+  }
+}
+
+double CombineFloats(ReduceOp op, double a, double b) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      return a + b;
+    case ReduceOp::kProd:
+      return a * b;
+    case ReduceOp::kMin:
+      return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::min(a, b);
+    case ReduceOp::kMax:
+      return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::max(a, b);
+  }
+  return 0.0;
+}
+
+// How far a result may be from the exact one. On its way a partial result is encoded at most once a rank; each time it
+// moves by at most half a step of the codec at the largest partial value.
+double Tolerance(const Reduction& reduction, std::size_t world_size) {
+  if (reduction.codec == Codec::kNone || world_size < 2) return 0.0;
+  const double ranks = static_cast<double>(world_size);
+  const bool adds = reduction.op == ReduceOp::kSum || reduction.op == ReduceOp::kAvg;
+  double largest = reduction.op == ReduceOp::kProd ? 1.0 : 512.0 * (adds ? ranks : 1.0);
+  // Powers of two are exact in bf16, signs are not in int8.
+  if (reduction.op == ReduceOp::kProd && reduction.codec == Codec::kBf16) return 0.0;
+  const double half_step = reduction.codec == Codec::kBf16 ? std::ldexp(1.0, -9) : 1.0 / 254.0;
+  constexpr double kGrowth = 1.1;  // errors of earlier hops enlarge later steps
+  const double bound = ranks * largest * half_step * kGrowth;
+  return reduction.op == ReduceOp::kAvg ? bound / ranks : bound;
+}
+
+template <typename T>
+double DecodeFloat(DType dtype, T element) {
+  if constexpr (std::is_same_v<T, std::uint16_t>) {
+    return dtype == DType::kF16 ? DecodeF16(element) : DecodeBf16(element);
+  } else {
+    return static_cast<double>(element);
+  }
+}
+
+template <typename T>
+T EncodeFloat(DType dtype, double value) {
+  if constexpr (std::is_same_v<T, std::uint16_t>) {
+    if (std::isnan(value)) return dtype == DType::kF16 ? 0x7E00 : 0x7FC0;
+    return dtype == DType::kF16 ? EncodeF16(value) : EncodeBf16(value);
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <typename T>
+void FillFloats(const Reduction& reduction, std::uint64_t seed, T* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = EncodeFloat<T>(reduction.dtype, FloatAt(reduction, BitsAt(seed, i)));
+  }
+}
+
+template <typename T>
+void FillIntegers(std::uint64_t seed, T* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(BitsAt(seed, i));
+}
+
+template <typename T>
+std::uint64_t CountWrongFloats(const Reduction& reduction, const std::vector<std::uint64_t>& seeds, const T* result,
+                               std::size_t count) {
+  const double tolerance = Tolerance(reduction, seeds.size());
+  std::uint64_t wrong = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    double wanted = FloatAt(reduction, BitsAt(seeds[0], i));
+    for (std::size_t j = 1; j < seeds.size(); ++j) {
+      wanted = CombineFloats(reduction.op, wanted, FloatAt(reduction, BitsAt(seeds[j], i)));
+    }
+    if (reduction.op == ReduceOp::kAvg) wanted /= static_cast<double>(seeds.size());
+    wanted = RoundToDType(reduction.dtype, wanted);
+    const double found = DecodeFloat<T>(reduction.dtype, result[i]);
+    const bool right = std::isnan(wanted) ? std::isnan(found) : std::abs(found - wanted) <= tolerance;
+    wrong += right ? 0 : 1;
+  }
+  return wrong;
+}
+
+// Sums and products wrap modulo 2^bits, so they are computed unsigned; signed products of small types would be promoted
+// to int and overflow there.
+template <typename T>
+T CombineIntegers(ReduceOp op, T a, T b) {
+  const auto wide_a = static_cast<std::uint64_t>(a);
+  const auto wide_b = static_cast<std::uint64_t>(b);
+  switch (op) {
+    case ReduceOp::kProd:
+      return static_cast<T>(wide_a * wide_b);
+    case ReduceOp::kMin:
+      return std::min(a, b);
+    case ReduceOp::kMax:
+      return std::max(a, b);
+    default:
+      return static_cast<T>(wide_a + wide_b);
+  }
+}
+
+template <typename T>
+std::uint64_t CountWrongIntegers(ReduceOp op, const std::vector<std::uint64_t>& seeds, const T* result,
+                                 std::size_t count) {
+  std::uint64_t wrong = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    T wanted = static_cast<T>(BitsAt(seeds[0], i));
+    for (std::size_t j = 1; j < seeds.size(); ++j) {
+      wanted = CombineIntegers<T>(op, wanted, static_cast<T>(BitsAt(seeds[j], i)));
+    }
+    wrong += result[i] == wanted ? 0 : 1;
+  }
+  return wrong;
+}
+
+// Calls `function` with a null pointer of the dtype's element type; halves are uint16_t.
+template <typename Function>
+auto WithElementType(DType dtype, Function function) {
+  switch (dtype) {
+    case DType::kU8:
+      return function(static_cast<std::uint8_t*>(nullptr));
+    case DType::kI8:
+      return function(static_cast<std::int8_t*>(nullptr));
+    case DType::kI16:
+      return function(static_cast<std::int16_t*>(nullptr));
+    case DType::kU32:
+      return function(static_cast<std::uint32_t*>(nullptr));
+    case DType::kI32:
+      return function(static_cast<std::int32_t*>(nullptr));
+    case DType::kU64:
+      return function(static_cast<std::uint64_t*>(nullptr));
+    case DType::kI64:
+      return function(static_cast<std::int64_t*>(nullptr));
+    case DType::kF32:
+      return function(static_cast<float*>(nullptr));
+    case DType::kF64:
+      return function(static_cast<double*>(nullptr));
+    default:
+      return function(static_cast<std::uint16_t*>(nullptr));
+  }
+}
+
+}  // namespace
+
+double DecodeF16(std::uint16_t bits) {
+  const int exponent = (bits >> 10) & 31;
+  const double mantissa = bits & 1023;
+  double magnitude = std::ldexp(mantissa, -24);
+  if (exponent == 31) {
+    magnitude = mantissa == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  } else if (exponent > 0) {
+    magnitude = std::ldexp(mantissa + 1024.0, exponent - 25);
+  }
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+double DecodeBf16(std::uint16_t bits) {
+  return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
+}
+
+std::uint16_t EncodeF16(double value) {
+  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  if (value == 0.0) return sign;
+  const int exponent = std::ilogb(value);
+  const auto mantissa = static_cast<int>(std::ldexp(std::abs(value), 10 - exponent)) - 1024;
+  return static_cast<std::uint16_t>(sign | ((exponent + 15) << 10) | mantissa);
+}
+
+std::uint16_t EncodeBf16(double value) {
+  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16);
+}
+
+void FillInput(const Reduction& reduction, const InputName& name, void* values, std::size_t count) {
+  const std::uint64_t seed = SeedOf(name);
+  WithElementType(reduction.dtype, [&]<typename T>(T* /*type*/) {
+    if constexpr (std::is_floating_point_v<T>) {
+      FillFloats(reduction, seed, static_cast<T*>(values), count);
+    } else if (IsInteger(reduction.dtype)) {
+      FillIntegers(seed, static_cast<T*>(values), count);
+    } else if constexpr (std::is_same_v<T, std::uint16_t>) {
+      FillFloats(reduction, seed, static_cast<T*>(values), count);
+    }
+  });
+}
+
+std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint64_t>& contributors,
+                         std::uint64_t operation, const void* result, std::size_t count) {
+  if (contributors.empty()) return count;
+  std::vector<std::uint64_t> seeds;
+  for (const std::uint64_t peer : contributors) seeds.push_back(SeedOf({peer, operation}));
+  return WithElementType(reduction.dtype, [&]<typename T>(T* /*type*/) -> std::uint64_t {
+    const auto* const elements = static_cast<const T*>(result);
+    if constexpr (std::is_floating_point_v<T>) {
+      return CountWrongFloats(reduction, seeds, elements, count);
+    } else if (IsInteger(reduction.dtype)) {
+      return CountWrongIntegers(reduction.op, seeds, elements, count);
+    } else if constexpr (std::is_same_v<T, std::uint16_t>) {
+      return CountWrongFloats(reduction, seeds, elements, count);
+    }
+    return count;
+  });
+}
+
+}  // namespace ringway::bench

@@ -1,0 +1,92 @@
+// ringway-bench: joins a group, waits until the world is complete, measures all-reduce, prints a table on rank 0.
+//
+// Exit status: 0 all is well, 1 a result was wrong (--check), 2 it could not run; then one line says why.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "client/bench/options.h"
+#include "client/bench/process_usage.h"
+#include "client/bench/report.h"
+#include "client/bench/runner.h"
+
+namespace ringway::bench {
+namespace {
+
+// What to do about an error whose text does not say it.
+const char* AdviceFor(Code code) {
+  switch (code) {
+    case Code::kTimeout:
+      return "see that all ranks run with the same options, or raise --timeout";
+    case Code::kMismatch:
+      return "run all ranks with the same options";
+    case Code::kPeerLost:
+    case Code::kWorldTooSmall:
+      return "see the logs of the other daemons, then start the bench again";
+    default:
+      return "see the log of ringwayd";
+  }
+}
+
+int Fail(const std::string& what, const Error& error) {
+  std::string text = error.text();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  if (text.find(';') == std::string::npos) text += std::string("; ") + AdviceFor(error.code());
+  std::fprintf(stderr, "ringway-bench: %s: %s (%s)\n", what.c_str(), text.c_str(), NameOf(error.code()));
+  return 2;
+}
+
+// Ranks may have been given the same file: rank 0 writes last, so that its times remain.
+Error WriteJson(const Options& options, const Session& session, const std::vector<SizeResult>& results,
+                Runner* runner) {
+  std::string problem;
+  const bool last = session.rank() == 0;
+  const std::string text = ToJson(results, session.rank());
+  if (!last && !options.json_path.empty()) problem = WriteFile(options.json_path, text);
+  const Error error = runner->Barrier();
+  if (last && !options.json_path.empty()) problem = WriteFile(options.json_path, text);
+  if (!problem.empty()) return Error(Code::kIo, problem + "; give --json a path that can be written");
+  return error;
+}
+
+int Run(const Options& options) {
+  JoinOptions join;
+  join.socket_path = options.socket_path;
+  join.group = options.group;
+  join.name = "bench";
+  join.wait_world = options.world;
+  join.timeout = options.timeout;
+  auto session = Session::Join(join);
+  if (!session.ok()) return Fail("joining group " + options.group, session.error());
+  Runner runner(options, session->get(), PidOfListener(options.socket_path));
+  if ((*session)->rank() == 0) {
+    std::printf("# ringway-bench all_reduce, group %s, world %u, codec %s, %u in flight, %u iterations\n%s",
+                options.group.c_str(), (*session)->world_size(), NameOf(options.reduction.codec), options.in_flight,
+                options.iterations, TableHeader().c_str());
+  }
+  std::uint64_t wrong = 0;
+  auto results = runner.Run([&](const SizeResult& result) {
+    wrong += result.wrong;
+    if ((*session)->rank() == 0) std::printf("%s", TableRow(result).c_str());
+    std::fflush(stdout);
+  });
+  if (!results.ok()) return Fail("all_reduce", results.error());
+  if (Error error = WriteJson(options, **session, results.value(), &runner); !error.ok()) return Fail("json", error);
+  if (Error error = (*session)->Leave(); !error.ok()) return Fail("leaving", error);
+  if (wrong == 0) return 0;
+  std::fprintf(stderr, "ringway-bench: %llu elements are wrong; please report it with the logs of all daemons\n",
+               static_cast<unsigned long long>(wrong));
+  return 1;
+}
+
+}  // namespace
+}  // namespace ringway::bench
+
+int main(int argc, char** argv) {
+  const auto parsed = ringway::bench::ParseOptions(argc, argv);
+  if (parsed.exit_status) {
+    std::fputs(parsed.message.c_str(), *parsed.exit_status == 0 ? stdout : stderr);
+    return *parsed.exit_status;
+  }
+  return ringway::bench::Run(parsed.options);
+}

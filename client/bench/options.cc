@@ -1,0 +1,152 @@
+#include "client/bench/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace ringway::bench {
+namespace {
+
+constexpr std::uint32_t kWorldMax = 64;
+constexpr std::uint32_t kInFlightMax = 256;
+
+template <typename Enum>
+std::vector<std::string> NamesOf(std::uint8_t count) {
+  std::vector<std::string> names;
+  for (std::uint8_t i = 0; i < count; ++i) names.emplace_back(NameOf(static_cast<Enum>(i)));
+  return names;
+}
+
+// REQUIRES: `name` is one of NamesOf<Enum>(count).
+template <typename Enum>
+Enum Named(const std::string& name, std::uint8_t count) {
+  const auto names = NamesOf<Enum>(count);
+  return static_cast<Enum>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+std::string CheckBytes(const std::string& text) {
+  return ParseBytes(text) ? "" : "not a size: " + text + " (write 4096, 4K, 256M or 2G)";
+}
+
+// The options as text and enums, before they are joined into Options.
+struct Raw {
+  std::string collective = "all_reduce";
+  std::string bytes;
+  std::string min_bytes = "4K";
+  std::string max_bytes = "256M";
+  std::string dtype = "f32";
+  std::string op = "sum";
+  std::string codec = "none";
+  std::uint32_t timeout_s = 300;
+};
+
+void AddWorldOptions(CLI::App* app, Options* options, Raw* raw) {
+  app->add_option("--socket", options->socket_path, "Socket of the daemon on this host")->capture_default_str();
+  app->add_option("--group", options->group, "Name of the group to join")->required();
+  app->add_option("--world", options->world, "Peers to wait for")->required()->check(CLI::Range(1U, kWorldMax));
+  app->add_option("--timeout", raw->timeout_s, "Seconds that joining, and each operation, may take")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 86'400U));
+  app->add_option("--json", options->json_path, "Write the results to this file");
+}
+
+void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
+  app->add_option("--collective", raw->collective, "What to measure")->check(CLI::IsMember({"all_reduce"}));
+  const CLI::Validator size(CheckBytes, "SIZE");
+  auto* const bytes = app->add_option("--bytes", raw->bytes, "One size instead of a range")->check(size);
+  app->add_option("--min-bytes", raw->min_bytes, "Smallest size (suffixes K M G)")->check(size)->excludes(bytes);
+  app->add_option("--max-bytes", raw->max_bytes, "Largest size")->check(size)->excludes(bytes);
+  app->add_option("--factor", options->factor, "From one size to the next")
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{2}, std::uint64_t{1} << 20))
+      ->excludes(bytes);
+  app->add_option("--dtype", raw->dtype, "Element type")
+      ->capture_default_str()
+      ->check(CLI::IsMember(NamesOf<DType>(kDTypeCount)));
+  app->add_option("--op", raw->op, "Reduction")
+      ->capture_default_str()
+      ->check(CLI::IsMember(NamesOf<ReduceOp>(kReduceOpCount)));
+  app->add_option("--codec", raw->codec, "How elements travel")
+      ->capture_default_str()
+      ->check(CLI::IsMember(NamesOf<Codec>(kCodecCount)));
+  app->add_option("--iters", options->iterations, "Measured iterations a size")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 1'000'000U));
+  app->add_option("--warmup", options->warmup, "Unmeasured iterations before")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, 1'000'000U));
+  app->add_option("--in-flight", options->in_flight, "Operations in flight; an iteration is that many operations")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, kInFlightMax));
+  app->add_flag("--in-place", options->in_place, "Reduce in place (a copy more)");
+  app->add_flag("--check", options->check, "Verify every element of every result; exit 1 if any is wrong");
+}
+
+// What only the options together can tell. Returns what is wrong, or "".
+std::string Join(const Raw& raw, Options* options) {
+  options->min_bytes = *ParseBytes(raw.bytes.empty() ? raw.min_bytes : raw.bytes);
+  options->max_bytes = *ParseBytes(raw.bytes.empty() ? raw.max_bytes : raw.bytes);
+  options->timeout = std::chrono::seconds(raw.timeout_s);
+  if (options->min_bytes > options->max_bytes) return "--min-bytes is more than --max-bytes";
+  Reduction& reduction = options->reduction;
+  reduction.dtype = Named<DType>(raw.dtype, kDTypeCount);
+  reduction.op = Named<ReduceOp>(raw.op, kReduceOpCount);
+  reduction.codec = Named<Codec>(raw.codec, kCodecCount);
+  const char* reason = nullptr;
+  if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
+  return "";
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> ParseBytes(const std::string& text) {
+  std::size_t digits = 0;
+  std::uint64_t number = 0;
+  for (; digits < text.size() && text[digits] >= '0' && text[digits] <= '9'; ++digits) {
+    if (digits > 15) return std::nullopt;
+    number = number * 10 + static_cast<std::uint64_t>(text[digits] - '0');
+  }
+  if (digits == 0 || text.size() > digits + 1) return std::nullopt;
+  if (digits == text.size()) return number;
+  static const std::map<char, int> kShifts = {{'K', 10}, {'M', 20}, {'G', 30}};
+  const auto shift = kShifts.find(text[digits]);
+  if (shift == kShifts.end() || number > (std::uint64_t{1} << 46 >> shift->second)) return std::nullopt;
+  return number << shift->second;
+}
+
+std::vector<std::uint64_t> Options::Sizes() const {
+  const std::uint64_t element_bytes = SizeOf(reduction.dtype);
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t bytes = min_bytes; bytes <= max_bytes; bytes *= factor) {
+    const std::uint64_t whole = bytes / element_bytes * element_bytes;
+    if (sizes.empty() || sizes.back() != whole) sizes.push_back(whole);
+    if (bytes == 0 || bytes > max_bytes / factor) break;
+  }
+  return sizes;
+}
+
+ParsedOptions ParseOptions(int argc, const char* const* argv) {
+  ParsedOptions parsed;
+  Raw raw;
+  CLI::App app("Measures collectives between the trainers of a group, in the style of nccl-tests.", "ringway-bench");
+  AddWorldOptions(&app, &parsed.options, &raw);
+  AddOperationOptions(&app, &parsed.options, &raw);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    parsed.exit_status = 0;
+    parsed.message = app.help();
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    parsed.message = error.what();
+  }
+  if (parsed.message.empty()) parsed.message = Join(raw, &parsed.options);
+  if (parsed.message.empty()) return parsed;
+  std::replace(parsed.message.begin(), parsed.message.end(), '\n', ' ');
+  parsed.exit_status = 2;
+  parsed.message = "ringway-bench: " + parsed.message + "; see ringway-bench --help\n";
+  return parsed;
+}
+
+}  // namespace ringway::bench

@@ -1,0 +1,48 @@
+// The command line of ringway-bench.
+#pragma once
+
+#include <ringway/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/bench/check_values.h"
+
+namespace ringway::bench {
+
+struct Options {
+  std::string socket_path = "/run/ringway/ringwayd.sock";
+  std::string group;
+  std::uint32_t world = 0;
+  std::uint64_t min_bytes = 4096;
+  std::uint64_t max_bytes = std::uint64_t{256} << 20;
+  std::uint64_t factor = 4;
+  Reduction reduction;
+  std::uint32_t iterations = 20;
+  std::uint32_t warmup = 3;
+  std::uint32_t in_flight = 1;
+  bool in_place = false;
+  bool check = false;
+  std::string json_path;
+  std::chrono::milliseconds timeout = std::chrono::minutes(5);
+
+  // The sizes to measure, smallest first, each a multiple of the element's size.
+  std::vector<std::uint64_t> Sizes() const;
+};
+
+// "4096", "4K", "256M", "2G": binary multiples. Nothing if it is no size.
+std::optional<std::uint64_t> ParseBytes(const std::string& text);
+
+// What the command line asks for: to run, or to stop with an exit status after `message` was shown.
+struct ParsedOptions {
+  Options options;
+  std::optional<int> exit_status;
+  std::string message;
+};
+ParsedOptions ParseOptions(int argc, const char* const* argv);
+
+}  // namespace ringway::bench

@@ -1,0 +1,87 @@
+#include "client/bench/report.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace ringway::bench {
+namespace {
+
+nlohmann::ordered_json ToObject(const SizeResult& result) {
+  return {
+      {"bytes", result.bytes},
+      {"count", result.count},
+      {"dtype", NameOf(result.reduction.dtype)},
+      {"op", NameOf(result.reduction.op)},
+      {"world_size", result.world_size},
+      {"time_ms_min", result.time.min_ms},
+      {"time_ms_median", result.time.median_ms},
+      {"time_ms_p99", result.time.p99_ms},
+      {"algbw_gbps", result.algbw_gbps},
+      {"busbw_gbps", result.busbw_gbps},
+      {"wire_bytes", result.wire_bytes},
+      {"wrong", result.wrong},
+      {"checked", result.checked},
+      {"codec", NameOf(result.reduction.codec)},
+      {"iterations", result.iterations},
+      {"in_flight", result.in_flight},
+      {"in_place", result.in_place},
+      {"retries", result.retries},
+      {"trainer_cpu_seconds", result.trainer.cpu_seconds},
+      {"daemon_cpu_seconds", result.daemon.cpu_seconds},
+      {"trainer_peak_rss_bytes", result.trainer.peak_rss_bytes},
+      {"daemon_peak_rss_bytes", result.daemon.peak_rss_bytes},
+      {"daemon_rss_anon_bytes", result.daemon.rss_anon_bytes},
+      {"daemon_rss_shmem_bytes", result.daemon.rss_shmem_bytes},
+  };
+}
+
+}  // namespace
+
+std::string TableHeader() {
+  char text[512];
+  std::snprintf(text, sizeof(text),
+                "# times in ms, bandwidths in GB/s (1e9 bytes)\n#%13s %12s %5s %5s %10s %10s %10s %8s %8s %8s\n",
+                "bytes", "count", "type", "redop", "min", "median", "p99", "algbw", "busbw", "wrong");
+  return text;
+}
+
+std::string TableRow(const SizeResult& result) {
+  char text[512];
+  const std::string wrong = result.checked ? std::to_string(result.wrong) : "N/A";
+  std::snprintf(text, sizeof(text), "%14llu %12llu %5s %5s %10.3f %10.3f %10.3f %8.3f %8.3f %8s\n",
+                static_cast<unsigned long long>(result.bytes), static_cast<unsigned long long>(result.count),
+                NameOf(result.reduction.dtype), NameOf(result.reduction.op), result.time.min_ms, result.time.median_ms,
+                result.time.p99_ms, result.algbw_gbps, result.busbw_gbps, wrong.c_str());
+  return text;
+}
+
+std::string ToJson(const std::vector<SizeResult>& results, std::uint32_t rank) {
+  nlohmann::ordered_json root = {{"results", nlohmann::ordered_json::array()}, {"rank", rank}};
+  for (const SizeResult& result : results) root["results"].push_back(ToObject(result));
+  return root.dump(2) + "\n";
+}
+
+std::string WriteFile(const std::string& path, const std::string& text) {
+  const std::string draft = path + ".tmp" + std::to_string(getpid());
+  {
+    std::ofstream file(draft);
+    file << text;
+    file.flush();
+    if (!file) {
+      const std::string why = std::strerror(errno);
+      unlink(draft.c_str());
+      return "cannot write " + path + ": " + why;
+    }
+  }
+  if (rename(draft.c_str(), path.c_str()) == 0) return "";
+  const std::string why = std::strerror(errno);
+  unlink(draft.c_str());
+  return "cannot write " + path + ": " + why;
+}
+
+}  // namespace ringway::bench

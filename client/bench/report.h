@@ -1,0 +1,44 @@
+// The table and the JSON file of ringway-bench.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/bench/check_values.h"
+#include "client/bench/process_usage.h"
+#include "client/bench/statistics.h"
+
+namespace ringway::bench {
+
+// One size. Times are of one operation: an iteration's time divided by the operations in flight.
+struct SizeResult {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  Reduction reduction;
+  std::uint32_t world_size = 0;  // of the last result
+  std::uint32_t in_flight = 1;
+  bool in_place = false;
+  std::uint32_t iterations = 0;
+  TimeSummary time;
+  double algbw_gbps = 0;  // of the median, GB/s
+  double busbw_gbps = 0;
+  std::uint64_t wire_bytes = 0;  // sent by this peer, a mean over the measured operations
+  std::uint64_t retries = 0;     // of all measured operations
+  bool checked = false;
+  std::uint64_t wrong = 0;  // elements, over all measured operations
+  // CPU seconds of the measured iterations (with those of --check), memory at their end.
+  ProcessUsage trainer;
+  ProcessUsage daemon;
+};
+
+std::string TableHeader();
+std::string TableRow(const SizeResult& result);
+
+// {"results": [...]}; `rank` is the rank that measured.
+std::string ToJson(const std::vector<SizeResult>& results, std::uint32_t rank);
+
+// Replaces the file in one step, so that readers see all or nothing. Returns what is wrong, or "".
+std::string WriteFile(const std::string& path, const std::string& text);
+
+}  // namespace ringway::bench

@@ -1,0 +1,132 @@
+#include "client/bench/runner.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+namespace ringway::bench {
+namespace {
+
+ProcessUsage Since(const ProcessUsage& before, ProcessUsage after) {
+  after.cpu_seconds -= before.cpu_seconds;
+  return after;
+}
+
+}  // namespace
+
+Runner::Runner(const Options& options, Session* session, int daemon_pid)
+    : options_(options), session_(session), daemon_pid_(daemon_pid) {}
+
+Expected<std::vector<SizeResult>> Runner::Run(const std::function<void(const SizeResult&)>& on_result) {
+  if (Error error = AllocateBuffers(); !error.ok()) return error;
+  std::vector<SizeResult> results;
+  for (const std::uint64_t bytes : options_.Sizes()) {
+    auto result = RunSize(bytes);
+    if (!result.ok()) return result.error();
+    on_result(result.value());
+    results.push_back(result.value());
+  }
+  return results;
+}
+
+Error Runner::Barrier() {
+  std::uint8_t byte = 0;
+  auto work = session_->AllReduceAsync(&byte, &byte, 1, DType::kU8, ReduceOp::kMax);
+  return work.ok() ? work->Wait(options_.timeout).error() : work.error();
+}
+
+Error Runner::AllocateBuffers() {
+  for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
+    for (std::vector<Buffer>* const buffers : {&inputs_, &outputs_}) {
+      if (buffers == &outputs_ && options_.in_place) continue;
+      auto buffer = session_->Allocate(options_.max_bytes);
+      if (!buffer.ok()) return buffer.error();
+      buffers->push_back(std::move(buffer.value()));
+    }
+  }
+  return {};
+}
+
+Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
+  SizeResult result;
+  result.bytes = bytes;
+  result.reduction = options_.reduction;
+  result.count = bytes / SizeOf(options_.reduction.dtype);
+  result.in_flight = options_.in_flight;
+  result.in_place = options_.in_place;
+  result.iterations = options_.iterations;
+  result.checked = options_.check;
+  FillInputs(result);
+  Totals warmup;
+  for (std::uint32_t i = 0; i < options_.warmup; ++i) {
+    if (auto time_ms = RunIteration(&result, &warmup); !time_ms.ok()) return time_ms.error();
+  }
+  result.retries = 0;
+  const ProcessUsage trainer_before = UsageOf(getpid());
+  const ProcessUsage daemon_before = UsageOf(daemon_pid_);
+  Totals totals;
+  std::vector<double> times_ms;
+  for (std::uint32_t i = 0; i < options_.iterations; ++i) {
+    auto time_ms = RunIteration(&result, &totals);
+    if (!time_ms.ok()) return time_ms.error();
+    times_ms.push_back(time_ms.value() / options_.in_flight);
+  }
+  result.trainer = Since(trainer_before, UsageOf(getpid()));
+  result.daemon = Since(daemon_before, UsageOf(daemon_pid_));
+  result.time = Summarise(times_ms);
+  result.algbw_gbps = AlgorithmBandwidth(result.bytes, result.time.median_ms);
+  result.busbw_gbps = BusBandwidth(result.algbw_gbps, result.world_size);
+  result.wire_bytes = totals.wire_bytes / totals.operations;
+  return result;
+}
+
+Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
+  using Clock = std::chrono::steady_clock;
+  ++iteration_;
+  if (options_.check) {
+    // Filling and checking take longer on some ranks than on others; that is not the operation's time.
+    FillInputs(*result);
+    if (Error error = Barrier(); !error.ok()) return error;
+  }
+  const Reduction& reduction = options_.reduction;
+  std::vector<Work> works;
+  std::vector<OpResult> outcomes;
+  const auto start = Clock::now();
+  for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
+    auto work = session_->AllReduceAsync(inputs_[i].data(), Output(i).data(), result->count, reduction.dtype,
+                                         reduction.op, {.channel = 0, .codec = reduction.codec});
+    if (!work.ok()) return work.error();
+    works.push_back(std::move(work.value()));
+  }
+  for (Work& work : works) {
+    auto outcome = work.Wait(options_.timeout);
+    if (!outcome.ok()) return outcome.error();
+    outcomes.push_back(std::move(outcome.value()));
+  }
+  const double time_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  for (const OpResult& outcome : outcomes) {
+    totals->wire_bytes += outcome.wire_bytes;
+    ++totals->operations;
+    result->retries += outcome.retries;
+    result->world_size = outcome.world_size;
+  }
+  if (options_.check) CheckOutputs(outcomes, result);
+  return time_ms;
+}
+
+void Runner::FillInputs(const SizeResult& result) {
+  for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
+    const InputName name{session_->peer_id(), iteration_ * options_.in_flight + i};
+    FillInput(options_.reduction, name, inputs_[i].data(), result.count);
+  }
+}
+
+void Runner::CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) const {
+  for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
+    result->wrong += CountWrong(options_.reduction, outcomes[i].contributors, iteration_ * options_.in_flight + i,
+                                Output(i).data(), result->count);
+  }
+}
+
+}  // namespace ringway::bench

@@ -1,0 +1,50 @@
+// Runs the operations of a benchmark in one session and measures them.
+//
+// Buffers are allocated once for the largest size, one pair for each operation in flight. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ringway/ringway.hpp>
+#include <vector>
+
+#include "client/bench/options.h"
+#include "client/bench/report.h"
+
+namespace ringway::bench {
+
+class Runner {
+ public:
+  // `daemon_pid`: whose CPU time and memory to report, or 0.
+  Runner(const Options& options, Session* session, int daemon_pid);
+
+  // Measures all sizes; `on_result` hears of each as it is done.
+  Expected<std::vector<SizeResult>> Run(const std::function<void(const SizeResult&)>& on_result);
+
+  // Returns when every rank has called it: an all-reduce of one byte.
+  Error Barrier();
+
+ private:
+  // What one iteration adds to a size's result.
+  struct Totals {
+    std::uint64_t wire_bytes = 0;
+    std::uint64_t operations = 0;
+  };
+
+  Error AllocateBuffers();
+  Expected<SizeResult> RunSize(std::uint64_t bytes);
+  Expected<double> RunIteration(SizeResult* result, Totals* totals);
+  void FillInputs(const SizeResult& result);
+  void CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) const;
+  const Buffer& Output(std::size_t index) const { return options_.in_place ? inputs_[index] : outputs_[index]; }
+
+  const Options& options_;
+  Session* const session_;
+  const int daemon_pid_;
+  std::vector<Buffer> inputs_;
+  std::vector<Buffer> outputs_;
+  std::uint64_t iteration_ = 0;  // names the inputs; the same on all ranks
+};
+
+}  // namespace ringway::bench

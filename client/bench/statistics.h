@@ -1,0 +1,25 @@
+// What a benchmark says about its iterations, in the words of nccl-tests. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ringway::bench {
+
+struct TimeSummary {
+  double min_ms = 0;
+  double median_ms = 0;
+  double p99_ms = 0;  // nearest rank: with fewer than 100 times, the largest
+};
+
+// REQUIRES: `times_ms` is not empty.
+TimeSummary Summarise(std::vector<double> times_ms);
+
+// Gigabytes (1e9) of the buffer reduced a second.
+double AlgorithmBandwidth(std::uint64_t bytes, double time_ms);
+
+// What every link of a perfect ring carries for that: independent of the world size, so comparable with hardware.
+double BusBandwidth(double algorithm_bandwidth, std::uint32_t world_size);
+
+}  // namespace ringway::bench

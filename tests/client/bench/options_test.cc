@@ -1,0 +1,65 @@
+#include "client/bench/options.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ringway::bench {
+namespace {
+
+ParsedOptions Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), {"ringway-bench", "--group", "g", "--world", "4"});
+  return ParseOptions(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(BenchOptionsTest, SizesHaveBinarySuffixes) {
+  EXPECT_EQ(ParseBytes("4096"), 4096u);
+  EXPECT_EQ(ParseBytes("4K"), 4096u);
+  EXPECT_EQ(ParseBytes("256M"), 256u << 20);
+  EXPECT_EQ(ParseBytes("3G"), std::uint64_t{3} << 30);
+  EXPECT_EQ(ParseBytes("0"), 0u);
+  for (const char* const wrong : {"", "K", "4k", "4KB", "-1", "1.5M", "99999999999999999999", "9999999999G"}) {
+    EXPECT_EQ(ParseBytes(wrong), std::nullopt) << wrong;
+  }
+}
+
+TEST(BenchOptionsTest, DefaultsAreThoseOfTheManual) {
+  const Options options = Parse({}).options;
+  EXPECT_EQ(options.Sizes(), (std::vector<std::uint64_t>{4u << 10, 16u << 10, 64u << 10, 256u << 10, 1u << 20, 4u << 20,
+                                                         16u << 20, 64u << 20, 256u << 20}));
+  EXPECT_EQ(options.iterations, 20u);
+  EXPECT_EQ(options.warmup, 3u);
+  EXPECT_EQ(options.in_flight, 1u);
+}
+
+TEST(BenchOptionsTest, OneSizeIsCutToWholeElements) {
+  EXPECT_EQ(Parse({"--bytes", "1001", "--dtype", "f64"}).options.Sizes(), std::vector<std::uint64_t>{1000});
+  EXPECT_EQ(Parse({"--bytes", "0"}).options.Sizes(), std::vector<std::uint64_t>{0});
+}
+
+TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
+  const std::vector<std::vector<const char*>> wrong = {{"--nope"},
+                                                       {"--dtype", "f33"},
+                                                       {"--op", "avg", "--dtype", "i32"},
+                                                       {"--codec", "int8", "--dtype", "f64"},
+                                                       {"--bytes", "4K", "--factor", "2"},
+                                                       {"--min-bytes", "2M", "--max-bytes", "1M"},
+                                                       {"--iters", "0"},
+                                                       {"--collective", "broadcast"}};
+  for (const auto& arguments : wrong) {
+    const ParsedOptions parsed = Parse(arguments);
+    EXPECT_EQ(parsed.exit_status, 2) << arguments[0];
+    EXPECT_EQ(parsed.message.find('\n'), parsed.message.size() - 1) << parsed.message;
+    EXPECT_TRUE(parsed.message.starts_with("ringway-bench: ")) << parsed.message;
+  }
+}
+
+TEST(BenchOptionsTest, NamesBecomeTypes) {
+  const Options options = Parse({"--dtype", "bf16", "--op", "max", "--check", "--in-place"}).options;
+  EXPECT_EQ(options.reduction.dtype, DType::kBF16);
+  EXPECT_EQ(options.reduction.op, ReduceOp::kMax);
+  EXPECT_TRUE(options.check && options.in_place);
+}
+
+}  // namespace
+}  // namespace ringway::bench

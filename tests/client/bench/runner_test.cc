@@ -1,0 +1,75 @@
+#include "client/bench/runner.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/client/fake_daemon.h"
+
+namespace ringway::bench {
+namespace {
+
+using testing::FakeDaemon;
+
+// Runs the bench in a world of one whose daemon adds `increment` to every byte.
+std::vector<SizeResult> RunAlone(unsigned increment, bool in_place) {
+  FakeDaemon::Behaviour behaviour;
+  behaviour.increment = increment;
+  FakeDaemon daemon(behaviour);
+  JoinOptions join;
+  join.socket_path = daemon.socket_path();
+  join.group = "bench";
+  auto session = Session::Join(join);
+  EXPECT_TRUE(session.ok()) << session.error().text();
+  Options options;
+  options.min_bytes = 1024;
+  options.max_bytes = 16384;
+  options.iterations = 4;
+  options.in_flight = 3;
+  options.in_place = in_place;
+  options.check = true;
+  Runner runner(options, session->get(), getpid());
+  auto results = runner.Run([](const SizeResult&) {});
+  EXPECT_TRUE(results.ok()) << results.error().text();
+  return results.ok() ? results.value() : std::vector<SizeResult>();
+}
+
+TEST(RunnerTest, RightResultsAreCountedAsRight) {
+  for (const bool in_place : {false, true}) {
+    const auto results = RunAlone(0, in_place);
+    ASSERT_EQ(results.size(), 3u);
+    EXPECT_EQ(results[1].bytes, 4096u);
+    EXPECT_EQ(results[1].count, 1024u);
+    EXPECT_EQ(results[1].world_size, 1u);
+    EXPECT_EQ(results[1].wrong, 0u);
+    EXPECT_EQ(results[1].wire_bytes, 5u);  // what the fake daemon says of each operation
+    EXPECT_EQ(results[1].retries, 12u);
+    EXPECT_GT(results[1].time.min_ms, 0.0);
+    EXPECT_GT(results[1].daemon.peak_rss_bytes, 0u);
+  }
+}
+
+TEST(RunnerTest, WrongResultsAreCountedElementByElement) {
+  const auto results = RunAlone(1, false);
+  ASSERT_EQ(results.size(), 3u);
+  // 4 measured iterations and 3 of warmup, 3 operations each.
+  EXPECT_EQ(results[0].wrong, 256u * 3 * 7);
+}
+
+TEST(RunnerTest, JsonHasTheFieldsThatScriptsRelyOn) {
+  SizeResult result;
+  result.bytes = 4096;
+  result.wrong = 2;
+  const std::string json = ToJson({result}, 0);
+  for (const char* const field :
+       {"\"results\"", "\"bytes\": 4096", "\"count\"", "\"dtype\": \"f32\"", "\"op\": \"sum\"", "\"world_size\"",
+        "\"time_ms_min\"", "\"time_ms_median\"", "\"time_ms_p99\"", "\"algbw_gbps\"", "\"busbw_gbps\"",
+        "\"wire_bytes\"", "\"wrong\": 2", "\"trainer_cpu_seconds\"", "\"daemon_cpu_seconds\""}) {
+    EXPECT_NE(json.find(field), std::string::npos) << field;
+  }
+}
+
+}  // namespace
+}  // namespace ringway::bench
