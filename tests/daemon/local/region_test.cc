@@ -1,0 +1,75 @@
+#include "daemon/local/region.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <csignal>
+
+#include "tests/daemon/local/memfd.h"
+
+namespace ringway::local {
+namespace {
+
+constexpr std::uint64_t kBytes = 64 * 1024;
+
+TEST(RegionTest, InputAndOutputSeeTheSameMemory) {
+  Region region(MakeMemfd(kBytes), kBytes);
+  region.Output().value()->data()[5] = std::byte{42};
+  EXPECT_EQ(region.Input().value()->data()[5], std::byte{42});
+  EXPECT_NE(region.Input().value()->data(), region.Output().value()->data());
+  EXPECT_EQ(region.Input().value(), region.Input().value()) << "mapped once";
+}
+
+TEST(RegionTest, WriteToTheInputMappingFaults) {
+  Region region(MakeMemfd(kBytes), kBytes);
+  volatile std::byte* input = region.Input().value()->data();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // Without a sanitizer's handler in between.
+    std::signal(SIGSEGV, SIG_DFL);
+    input[0] = std::byte{1};
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
+}
+
+TEST(RegionTest, MappingLivesUntilTheLastKeepIsGone) {
+  std::weak_ptr<const Mapping> alive;
+  MemoryKeep keep;
+  {
+    Region region(MakeMemfd(kBytes), kBytes);
+    const auto mapping = region.Input().value();
+    alive = mapping;
+    keep = mapping;
+  }
+  ASSERT_FALSE(alive.expired());
+  EXPECT_EQ(alive.lock()->data()[kBytes - 1], std::byte{0});
+  keep.reset();
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST(RegionTest, OnlySealedMemfdsOfTheRightSizePass) {
+  EXPECT_TRUE(CheckSealedMemfd(MakeMemfd(kBytes).get(), kBytes).ok());
+  EXPECT_TRUE(CheckSealedMemfd(MakeMemfd(kBytes, kAllSeals | F_SEAL_WRITE).get(), kBytes).ok());
+  EXPECT_EQ(CheckSealedMemfd(MakeMemfd(kBytes, 0).get(), kBytes).code(), Code::kProtocol);
+  EXPECT_EQ(CheckSealedMemfd(MakeMemfd(kBytes, F_SEAL_GROW | F_SEAL_SEAL).get(), kBytes).code(), Code::kProtocol);
+  EXPECT_EQ(CheckSealedMemfd(MakeMemfd(kBytes, F_SEAL_SHRINK | F_SEAL_GROW).get(), kBytes).code(), Code::kProtocol);
+  EXPECT_EQ(CheckSealedMemfd(MakeMemfd(kBytes).get(), kBytes - 1).code(), Code::kProtocol);
+  EXPECT_EQ(CheckSealedMemfd(MakeMemfd(kBytes).get(), kBytes + 4096).code(), Code::kProtocol);
+  EXPECT_EQ(CheckSealedMemfd(MakeMemfd(0).get(), 0).code(), Code::kProtocol);
+  const net::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(CheckSealedMemfd(null.get(), kBytes).code(), Code::kProtocol);
+  const net::UniqueFd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(CheckSealedMemfd(file.get(), kBytes).code(), Code::kProtocol);
+}
+
+TEST(RegionTest, WriteSealedMemfdIsAnInputButNoResult) {
+  Region region(MakeMemfd(kBytes, kAllSeals | F_SEAL_WRITE), kBytes);
+  EXPECT_TRUE(region.Input().ok());
+  EXPECT_FALSE(region.Output().ok());
+}
+
+}  // namespace
+}  // namespace ringway::local

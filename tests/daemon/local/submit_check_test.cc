@@ -1,0 +1,102 @@
+#include "daemon/local/submit_check.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <vector>
+
+namespace ringway::local {
+namespace {
+
+constexpr std::uint64_t kRegionBytes = 4096;
+
+std::optional<std::uint64_t> TwoRegions(std::uint32_t id) {
+  return id < 2 ? std::optional(kRegionBytes) : std::nullopt;
+}
+
+abi::Submit Good() {
+  abi::Submit submit{};
+  submit.dtype = DType::kF32;
+  submit.input_region = 0;
+  submit.result_region = 1;
+  submit.count = 1024;
+  return submit;
+}
+
+struct Case {
+  const char* name;
+  Verdict verdict;
+  std::function<void(abi::Submit&)> change;
+};
+
+TEST(SubmitCheckTest, EveryFieldIsJudged) {
+  constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
+  const std::vector<Case> cases = {
+      {"as it should be", Verdict::kAccept, [](auto&) {}},
+      {"slot", Verdict::kLie, [](auto& s) { s.slot = abi::kSlotCount; }},
+      {"channel", Verdict::kLie, [](auto& s) { s.channel = abi::kChannelCountMax; }},
+      {"kind", Verdict::kLie, [](auto& s) { s.kind = static_cast<OpKind>(kOpKindCount); }},
+      {"dtype", Verdict::kLie, [](auto& s) { s.dtype = static_cast<DType>(255); }},
+      {"op", Verdict::kLie, [](auto& s) { s.op = static_cast<ReduceOp>(kReduceOpCount); }},
+      {"codec", Verdict::kLie, [](auto& s) { s.codec = static_cast<Codec>(kCodecCount); }},
+      {"staged", Verdict::kLie, [](auto& s) { s.staged = 2; }},
+      {"input region", Verdict::kLie, [](auto& s) { s.input_region = 2; }},
+      {"result region", Verdict::kLie, [](auto& s) { s.result_region = 77; }},
+      {"count beyond the region", Verdict::kLie, [](auto& s) { s.count = 1025; }},
+      {"count overflows bytes", Verdict::kLie, [](auto& s) { s.count = kHuge / 4 + 2; }},
+      {"offset beyond the region", Verdict::kLie, [](auto& s) { s.input_offset_bytes = 4; }},
+      {"offset overflows", Verdict::kLie, [](auto& s) { s.input_offset_bytes = kHuge - 3; }},
+      {"result offset overflows", Verdict::kLie, [](auto& s) { s.result_offset_bytes = kHuge - 3; }},
+      {"misaligned", Verdict::kLie,
+       [](auto& s) {
+         s.count = 1;
+         s.input_offset_bytes = 2;
+       }},
+      {"same range", Verdict::kLie, [](auto& s) { s.result_region = 0; }},
+      {"ranges overlap by one element", Verdict::kLie,
+       [](auto& s) {
+         s.result_region = 0;
+         s.count = 512;
+         s.result_offset_bytes = 2044;
+       }},
+      {"ranges touch", Verdict::kAccept,
+       [](auto& s) {
+         s.result_region = 0;
+         s.count = 512;
+         s.result_offset_bytes = 2048;
+       }},
+      {"count 0 needs no region", Verdict::kAccept,
+       [](auto& s) {
+         s.count = 0;
+         s.input_region = s.result_region = 99;
+       }},
+      {"avg of integers", Verdict::kRefuse,
+       [](auto& s) {
+         s.dtype = DType::kI32;
+         s.op = ReduceOp::kAvg;
+       }},
+      {"codec of doubles", Verdict::kRefuse,
+       [](auto& s) {
+         s.dtype = DType::kF64;
+         s.count = 8;
+         s.codec = Codec::kInt8;
+       }},
+      {"update_view", Verdict::kAccept,
+       [](auto& s) {
+         s.kind = OpKind::kUpdateView;
+         s.count = 0;
+       }},
+      {"update_view with elements", Verdict::kLie, [](auto& s) { s.kind = OpKind::kUpdateView; }},
+  };
+  for (const Case& one : cases) {
+    abi::Submit submit = Good();
+    one.change(submit);
+    const SubmitVerdict verdict = CheckSubmit(submit, TwoRegions);
+    EXPECT_EQ(verdict.verdict, one.verdict) << one.name << ": " << verdict.status.text();
+    EXPECT_EQ(verdict.status.ok(), one.verdict == Verdict::kAccept) << one.name;
+  }
+}
+
+}  // namespace
+}  // namespace ringway::local

@@ -1,0 +1,488 @@
+#include "daemon/local/trainer_session.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "tests/daemon/local/memfd.h"
+
+namespace ringway::local {
+namespace {
+
+class RecordingPort : public PeerPort {
+ public:
+  Status Submit(SubmitOrder order) override {
+    orders.push_back(std::move(order));
+    return submit_status;
+  }
+  void OnStaged(std::uint64_t, std::uint64_t bytes) override { staged.push_back(bytes); }
+  void Cancel(std::uint64_t token) override { cancelled.push_back(token); }
+  void Leave() override { ++leaves; }
+  void OnTrainerGone(bool inputs_whole) override { gone.push_back(inputs_whole); }
+
+  Status submit_status;
+  std::vector<SubmitOrder> orders;
+  std::vector<std::uint64_t> staged, cancelled;
+  std::vector<bool> gone;
+  int leaves = 0;
+};
+
+class RecordingHost : public SessionHost {
+ public:
+  void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder& order) override { joins.push_back(order); }
+  void OnSessionOver(const std::shared_ptr<TrainerSession>&) override { ++over; }
+  std::string StatusJson() override { return status; }
+  std::vector<JoinOrder> joins;
+  int over = 0;
+  std::string status = "{}";
+};
+
+constexpr std::uint64_t kRegionBytes = 64 * 1024;
+
+class TrainerSessionTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+  void TearDown() override {
+    session_->End(Code::kLeft, "");
+    Settle();
+  }
+
+  void Open() {
+    int fds[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    session_ = std::make_shared<TrainerSession>(context_, &host_, SessionLimits{.region_bytes_max = 4 * kRegionBytes});
+    ASSERT_TRUE(session_->Start(net::UniqueFd(fds[0])).ok());
+    client_.Reset(fds[1]);
+  }
+  void Settle() {
+    for (int i = 0; i < 8; ++i) {
+      context_.restart();
+      context_.poll();
+    }
+  }
+  bool RunUntil(const std::function<bool()>& done) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > limit) return false;
+      context_.restart();
+      context_.run_one_for(std::chrono::milliseconds(10));
+    }
+    return true;
+  }
+
+  void SendBytes(const void* data, std::size_t size, const std::vector<int>& fds = {}) {
+    iovec part{.iov_base = const_cast<void*>(data), .iov_len = size};
+    alignas(cmsghdr) char ancillary[CMSG_SPACE(8 * sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (!fds.empty()) {
+      message.msg_control = ancillary;
+      message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+      std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
+    }
+    EXPECT_EQ(::sendmsg(client_.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(size));
+    Settle();
+  }
+  template <typename T>
+  void Send(const T& packet, const std::vector<int>& fds = {}) {
+    SendBytes(&packet, sizeof packet, fds);
+  }
+  // The next packet, which must be a T.
+  template <typename T>
+  T Receive(abi::PacketType type) {
+    T packet{};
+    const ssize_t got = ::recv(client_.get(), &packet, sizeof packet, MSG_DONTWAIT);
+    EXPECT_EQ(got, static_cast<ssize_t>(sizeof packet));
+    EXPECT_EQ(packet.header.type, type);
+    return packet;
+  }
+  bool NothingToReceive() {
+    char byte = 0;
+    return ::recv(client_.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN;
+  }
+  void ExpectEnded(Code code, const char* what) {
+    abi::Ended ended{};
+    // Replies before it are skipped.
+    while (::recv(client_.get(), &ended, sizeof ended, MSG_DONTWAIT) > 0 &&
+           ended.header.type != abi::PacketType::kEnded) {
+    }
+    EXPECT_EQ(ended.header.type, abi::PacketType::kEnded) << what;
+    EXPECT_EQ(ended.code, code) << what << ": " << ended.text;
+    EXPECT_NE(ended.text[0], '\0') << what;
+    EXPECT_FALSE(session_->open()) << what;
+  }
+
+  static abi::Hello HelloPacket() {
+    auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
+    hello.version_min = hello.version_max = abi::kVersion;
+    return hello;
+  }
+  static abi::Join JoinPacket() {
+    auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);
+    SetText(join.group, "job");
+    join.wait_world = join.min_world = 1;
+    return join;
+  }
+  static abi::RegisterRegion RegisterPacket(std::uint32_t id, std::uint64_t bytes = kRegionBytes) {
+    auto region = MakePacket<abi::RegisterRegion>(abi::PacketType::kRegisterRegion);
+    region.region_id = id;
+    region.bytes = bytes;
+    return region;
+  }
+  static abi::Submit SubmitPacket(std::uint32_t slot) {
+    auto submit = MakePacket<abi::Submit>(abi::PacketType::kSubmit);
+    submit.slot = slot;
+    submit.dtype = DType::kF32;
+    submit.input_region = 0;
+    submit.result_region = 1;
+    submit.count = 1024;
+    return submit;
+  }
+  void Greet() {
+    page_fd_ = MakeMemfd(sizeof(abi::SessionPage));
+    void* page = ::mmap(nullptr, sizeof(abi::SessionPage), PROT_READ | PROT_WRITE, MAP_SHARED, page_fd_.get(), 0);
+    page_ = static_cast<abi::SessionPage*>(page);
+    Send(HelloPacket(), {page_fd_.get()});
+    EXPECT_EQ(Receive<abi::HelloReply>(abi::PacketType::kHelloReply).code, Code::kOk);
+  }
+  void BecomeMember() {
+    Greet();
+    Send(JoinPacket());
+    session_->Attach(&port_);
+    session_->Joined({.peer = PeerId(5), .epoch = Epoch(1), .rank = 0, .world_size = 1});
+    EXPECT_EQ(Receive<abi::JoinReply>(abi::PacketType::kJoinReply).peer_id, 5U);
+    for (const std::uint32_t id : {0U, 1U}) Send(RegisterPacket(id), {MakeMemfd(kRegionBytes).get()});
+  }
+
+  asio::io_context context_;
+  RecordingHost host_;
+  RecordingPort port_;
+  std::shared_ptr<TrainerSession> session_;
+  net::UniqueFd client_;
+  net::UniqueFd page_fd_;
+  abi::SessionPage* page_ = nullptr;
+};
+
+TEST_F(TrainerSessionTest, OperationRunsFromSubmitToDoorbell) {
+  BecomeMember();
+  Send(SubmitPacket(3));
+  ASSERT_EQ(port_.orders.size(), 1U);
+  EXPECT_EQ(port_.orders[0].token, 3U);
+  EXPECT_EQ(port_.orders[0].input_bytes_ready, 4096U);
+  const std::vector<PeerId> contributors = {PeerId(5), PeerId(9)};
+  Completion completion;
+  completion.token = 3;
+  completion.contributors = contributors;
+  completion.sequence = 8;
+  completion.text = std::string(1000, 'x');
+  session_->Complete(completion);
+  EXPECT_TRUE(NothingToReceive()) << "told by the page; the doorbell waits for the batch";
+  EXPECT_EQ(page_->slots[3].state.load(), abi::SlotState::kDone);
+  EXPECT_EQ(page_->slots[3].world_size, 2U);
+  EXPECT_EQ(page_->slots[3].contributors[1], 9U);
+  EXPECT_EQ(page_->slots[3].text[abi::kTextBytes - 1], '\0');
+  session_->Flush();
+  session_->Flush();
+  (void)Receive<abi::Doorbell>(abi::PacketType::kDoorbell);
+  EXPECT_TRUE(NothingToReceive()) << "one doorbell a batch";
+}
+
+TEST_F(TrainerSessionTest, SlotInUseMayNotBeSubmittedAgainButADoneOneMay) {
+  BecomeMember();
+  Send(SubmitPacket(3));
+  Completion completion;
+  completion.token = 3;
+  session_->Complete(completion);
+  Send(SubmitPacket(3));
+  EXPECT_EQ(port_.orders.size(), 2U);
+  // The page is the client's to scribble on: what counts is the daemon's own book.
+  page_->slots[3].state.store(abi::SlotState::kFree);
+  Send(SubmitPacket(3));
+  EXPECT_EQ(port_.orders.size(), 2U);
+  ExpectEnded(Code::kProtocol, "slot in use");
+  EXPECT_EQ(port_.gone, std::vector<bool>{true});
+}
+
+TEST_F(TrainerSessionTest, UnsupportedCombinationCompletesItsSlotOnly) {
+  BecomeMember();
+  auto submit = SubmitPacket(0);
+  submit.dtype = DType::kI32;
+  submit.op = ReduceOp::kAvg;
+  Send(submit);
+  EXPECT_TRUE(port_.orders.empty());
+  EXPECT_EQ(page_->slots[0].state.load(), abi::SlotState::kDone);
+  EXPECT_EQ(page_->slots[0].code, Code::kNotSupported);
+  (void)Receive<abi::Doorbell>(abi::PacketType::kDoorbell);
+  EXPECT_TRUE(session_->open());
+}
+
+TEST_F(TrainerSessionTest, RefusalOfThePeerCompletesTheSlot) {
+  BecomeMember();
+  port_.submit_status = Status(Code::kShuttingDown, "stopping");
+  Send(SubmitPacket(0));
+  EXPECT_EQ(page_->slots[0].code, Code::kShuttingDown);
+  EXPECT_TRUE(session_->open());
+}
+
+TEST_F(TrainerSessionTest, StagedBytesAreClampedAndOnlyGrow) {
+  BecomeMember();
+  auto submit = SubmitPacket(0);
+  submit.staged = 1;
+  page_->slots[0].staged_bytes.store(100);
+  Send(submit);
+  ASSERT_EQ(port_.orders.size(), 1U);
+  EXPECT_EQ(port_.orders[0].input_bytes_ready, 100U);
+  auto progress = MakePacket<abi::Progress>(abi::PacketType::kProgress);
+  for (const std::uint64_t staged : {std::uint64_t{200}, std::uint64_t{50}, ~std::uint64_t{0}}) {
+    page_->slots[0].staged_bytes.store(staged);
+    Send(progress);
+  }
+  EXPECT_EQ(port_.staged, (std::vector<std::uint64_t>{200, 4096}));
+}
+
+TEST_F(TrainerSessionTest, TrainerThatDiesWhileStagingIsReportedAsSuch) {
+  BecomeMember();
+  auto submit = SubmitPacket(0);
+  submit.staged = 1;
+  Send(submit);
+  client_.Reset();
+  ASSERT_TRUE(RunUntil([&] { return !port_.gone.empty(); }));
+  EXPECT_FALSE(port_.gone[0]);
+}
+
+TEST_F(TrainerSessionTest, TrainerThatDiesAfterStagingLeavesItsOperationWhole) {
+  BecomeMember();
+  auto submit = SubmitPacket(0);
+  submit.staged = 1;
+  Send(submit);
+  page_->slots[0].staged_bytes.store(4096);  // no Progress packet was sent any more
+  client_.Reset();
+  ASSERT_TRUE(RunUntil([&] { return !port_.gone.empty(); }));
+  EXPECT_TRUE(port_.gone[0]);
+  // Its operation still completes into the page, which lives as long as the session object.
+  Completion completion;
+  completion.token = 0;
+  session_->Complete(completion);
+  session_->Flush();
+  EXPECT_EQ(page_->slots[0].state.load(), abi::SlotState::kDone);
+}
+
+TEST_F(TrainerSessionTest, LeaveIsAnsweredWhenThePeerHasLeft) {
+  BecomeMember();
+  Send(MakePacket<abi::Leave>(abi::PacketType::kLeave));
+  EXPECT_EQ(port_.leaves, 1);
+  EXPECT_TRUE(NothingToReceive());
+  session_->End(Code::kLeft, "left");
+  (void)Receive<abi::LeaveReply>(abi::PacketType::kLeaveReply);
+  EXPECT_EQ(host_.over, 1);
+}
+
+TEST_F(TrainerSessionTest, EvictionIsToldWithItsText) {
+  BecomeMember();
+  session_->End(Code::kEvicted, "the others went on");
+  const auto ended = Receive<abi::Ended>(abi::PacketType::kEnded);
+  EXPECT_EQ(ended.code, Code::kEvicted);
+  EXPECT_STREQ(ended.text, "the others went on");
+}
+
+TEST_F(TrainerSessionTest, RefusedJoinMayBeRepeated) {
+  Greet();
+  Send(JoinPacket());
+  session_->JoinProgress(Code::kOk, "1 of 2 peers are here");
+  session_->JoinRefused(Status(Code::kMasterUnreachable, "down"));
+  EXPECT_STREQ(Receive<abi::JoinProgress>(abi::PacketType::kJoinProgress).text, "1 of 2 peers are here");
+  EXPECT_EQ(Receive<abi::JoinReply>(abi::PacketType::kJoinReply).code, Code::kMasterUnreachable);
+  Send(JoinPacket());
+  EXPECT_EQ(host_.joins.size(), 2U);
+}
+
+TEST_F(TrainerSessionTest, JoinWithBadValuesIsRefusedButTheSessionStays) {
+  Greet();
+  for (const auto& change : std::vector<std::function<void(abi::Join&)>>{
+           [](auto& j) { SetText(j.group, ""); }, [](auto& j) { SetText(j.group, "caf\xc3\xa9"); },
+           [](auto& j) { j.wait_world = 0; }, [](auto& j) { j.min_world = 65; },
+           [](auto& j) { j.fail_on_peer_loss = 2; }}) {
+    auto join = JoinPacket();
+    change(join);
+    Send(join);
+    EXPECT_EQ(Receive<abi::JoinReply>(abi::PacketType::kJoinReply).code, Code::kInvalidArgument);
+  }
+  EXPECT_TRUE(host_.joins.empty());
+  EXPECT_TRUE(session_->open());
+}
+
+TEST_F(TrainerSessionTest, OtherVersionIsToldAndEnded) {
+  auto hello = HelloPacket();
+  hello.version_min = hello.version_max = abi::kVersion + 1;
+  Send(hello);
+  EXPECT_EQ(Receive<abi::HelloReply>(abi::PacketType::kHelloReply).code, Code::kVersionMismatch);
+  ExpectEnded(Code::kVersionMismatch, "version");
+}
+
+TEST_F(TrainerSessionTest, StatusClientGetsLongTextsInParts) {
+  host_.status = std::string(300'000, 'j');
+  Send(HelloPacket());
+  (void)Receive<abi::HelloReply>(abi::PacketType::kHelloReply);
+  Send(MakePacket<abi::Status>(abi::PacketType::kStatus));
+  std::string text;
+  std::vector<char> buffer(abi::kPacketBytesMax);
+  std::uint64_t remaining = 1;
+  ASSERT_TRUE(RunUntil([&] {
+    const ssize_t got = ::recv(client_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      abi::StatusReply reply{};
+      std::memcpy(&reply, buffer.data(), sizeof reply);
+      remaining = reply.remaining_bytes;
+      text.append(buffer.data() + sizeof reply, static_cast<std::size_t>(got) - sizeof reply);
+    }
+    return remaining == 0;
+  }));
+  EXPECT_EQ(text, host_.status);
+}
+
+TEST_F(TrainerSessionTest, ForkedChildThatKeepsTheSocketDoesNotHideTheDeath) {
+  session_->End(Code::kLeft, "");
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+  // The pidfd is watched through SO_PEERCRED, which a socketpair sets to its maker: let a child make it.
+  ::close(fds[0]);
+  ::close(fds[1]);
+  int pass[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pass), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int made[2];
+    char byte = 0;
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, made) != 0) ::_exit(1);
+    alignas(cmsghdr) char ancillary[CMSG_SPACE(2 * sizeof(int))] = {};
+    iovec part{.iov_base = &byte, .iov_len = 1};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = ancillary;
+    message.msg_controllen = sizeof ancillary;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(2 * sizeof(int));
+    std::memcpy(CMSG_DATA(header), made, sizeof made);
+    (void)::sendmsg(pass[1], &message, 0);
+    (void)::recv(pass[1], &byte, 1, 0);  // lives until told
+    ::_exit(0);
+  }
+  char byte = 0;
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(2 * sizeof(int))] = {};
+  iovec part{.iov_base = &byte, .iov_len = 1};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary;
+  message.msg_controllen = sizeof ancillary;
+  ASSERT_EQ(::recvmsg(pass[0], &message, 0), 1);
+  std::memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
+  session_ = std::make_shared<TrainerSession>(context_, &host_, SessionLimits{.region_bytes_max = kRegionBytes});
+  ASSERT_TRUE(session_->Start(net::UniqueFd(fds[0])).ok());
+  client_.Reset(fds[1]);  // this process plays the forked worker that keeps the socket
+  Settle();
+  EXPECT_TRUE(session_->open());
+  ASSERT_EQ(::send(pass[0], &byte, 1, 0), 1);
+  EXPECT_TRUE(RunUntil([&] { return !session_->open(); }));
+  ::waitpid(child, nullptr, 0);
+  ::close(pass[0]);
+  ::close(pass[1]);
+}
+
+TEST_F(TrainerSessionTest, EveryLieEndsTheSessionWithATypedReason) {
+  struct Lie {
+    const char* name;
+    Code code;
+    bool member;
+    std::function<void()> tell;
+  };
+  const auto submit = [this](const std::function<void(abi::Submit&)>& change) {
+    return [this, change] {
+      auto packet = SubmitPacket(0);
+      change(packet);
+      Send(packet);
+    };
+  };
+  const std::vector<Lie> lies = {
+      {"no hello first", Code::kProtocol, false, [&] { Send(JoinPacket()); }},
+      {"short packet", Code::kProtocol, false, [&] { SendBytes("abc", 3); }},
+      {"no magic", Code::kProtocol, false, [&] { Send(abi::Hello{}); }},
+      {"cut hello", Code::kProtocol, false,
+       [&] {
+         const auto hello = HelloPacket();
+         SendBytes(&hello, sizeof hello - 1);
+       }},
+      {"packet longer than any", Code::kProtocol, false, [&] { SendBytes(std::string(5000, 'x').data(), 5000); }},
+      {"page without seals", Code::kProtocol, false,
+       [&] { Send(HelloPacket(), {MakeMemfd(sizeof(abi::SessionPage), 0).get()}); }},
+      {"page too short", Code::kProtocol, false, [&] { Send(HelloPacket(), {MakeMemfd(4096).get()}); }},
+      {"two descriptors", Code::kProtocol, false,
+       [&] {
+         Send(HelloPacket(), {client_.get(), client_.get()});
+       }},
+      {"descriptor where none belongs", Code::kProtocol, true, [&] { Send(SubmitPacket(0), {client_.get()}); }},
+      {"unknown type", Code::kProtocol, true, [&] { Send(MakePacket<abi::Leave>(static_cast<abi::PacketType>(99))); }},
+      {"second hello", Code::kProtocol, true, [&] { Send(HelloPacket()); }},
+      {"second join", Code::kProtocol, true, [&] { Send(JoinPacket()); }},
+      {"region id out of range", Code::kProtocol, true,
+       [&] { Send(RegisterPacket(abi::kRegionCountMax), {MakeMemfd(kRegionBytes).get()}); }},
+      {"region id in use", Code::kProtocol, true, [&] { Send(RegisterPacket(0), {MakeMemfd(kRegionBytes).get()}); }},
+      {"region without descriptor", Code::kProtocol, true, [&] { Send(RegisterPacket(7)); }},
+      {"region without seals", Code::kProtocol, true,
+       [&] { Send(RegisterPacket(7), {MakeMemfd(kRegionBytes, 0).get()}); }},
+      {"region of another size", Code::kProtocol, true,
+       [&] { Send(RegisterPacket(7, kRegionBytes + 1), {MakeMemfd(kRegionBytes).get()}); }},
+      {"region is a socket", Code::kProtocol, true, [&] { Send(RegisterPacket(7), {client_.get()}); }},
+      {"regions over the budget", Code::kResourceExhausted, true,
+       [&] { Send(RegisterPacket(7, 3 * kRegionBytes), {MakeMemfd(3 * kRegionBytes).get()}); }},
+      {"unregister of nothing", Code::kProtocol, true,
+       [&] {
+         auto packet = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
+         packet.region_id = 9;
+         Send(packet);
+       }},
+      {"slot", Code::kProtocol, true, submit([](auto& s) { s.slot = abi::kSlotCount; })},
+      {"dtype", Code::kProtocol, true, submit([](auto& s) { s.dtype = static_cast<DType>(99); })},
+      {"region", Code::kProtocol, true, submit([](auto& s) { s.input_region = 5; })},
+      {"offset overflow", Code::kProtocol, true, submit([](auto& s) { s.input_offset_bytes = ~std::uint64_t{3}; })},
+      {"count overflow", Code::kProtocol, true, submit([](auto& s) { s.count = ~std::uint64_t{0}; })},
+      {"progress of a slot out of range", Code::kProtocol, true,
+       [&] {
+         auto packet = MakePacket<abi::Progress>(abi::PacketType::kProgress);
+         packet.slot = 4096;
+         Send(packet);
+       }},
+      {"cancel of a slot out of range", Code::kProtocol, true,
+       [&] {
+         auto packet = MakePacket<abi::Cancel>(abi::PacketType::kCancel);
+         packet.slot = ~0U;
+         Send(packet);
+       }},
+  };
+  for (const Lie& lie : lies) {
+    session_->End(Code::kLeft, "");
+    Open();
+    port_ = {};
+    if (lie.member) BecomeMember();
+    lie.tell();
+    ExpectEnded(lie.code, lie.name);
+    EXPECT_TRUE(port_.orders.empty()) << lie.name;
+    EXPECT_EQ(port_.gone.size(), lie.member ? 1U : 0U) << lie.name;
+  }
+}
+
+}  // namespace
+}  // namespace ringway::local
