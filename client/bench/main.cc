@@ -53,7 +53,6 @@ int Run(const Options& options) {
   JoinOptions join;
   join.socket_path = options.socket_path;
   join.group = options.group;
-  join.name = "bench";
   join.wait_world = options.world;
   join.timeout = options.timeout;
   auto session = Session::Join(join);

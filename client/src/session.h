@@ -129,6 +129,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // submit.cc: regions, staging, submission.
   Error CheckRequest(const Request& request);
   Expected<Placement> Place(const Request& request);
+  // The Buffer's region that holds all of the range at an aligned offset; null: the range must be copied.
+  Expected<Region*> FindZeroCopy(const Lock& lock, const void* memory, const Request& request, const char* name) const;
   Error PlaceInput(const Request& request, Placement* placement);
   Error PlaceResult(const Request& request, Placement* placement);
   void ReleasePlacement(const Placement& placement);

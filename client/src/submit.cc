@@ -24,6 +24,10 @@ constexpr Milliseconds kSendPatience = std::chrono::seconds(30);
 
 Error Refuse(std::string text) { return Error(Code::kInvalidArgument, std::move(text)); }
 
+std::size_t OffsetIn(const Region& region, const void* memory) {
+  return static_cast<std::size_t>(static_cast<const std::byte*>(memory) - region.data());
+}
+
 }  // namespace
 
 Error SessionImpl::CheckRequest(const Request& request) {
@@ -122,17 +126,26 @@ Expected<Buffer> SessionImpl::Allocate(std::size_t bytes) {
   return Buffer(std::make_shared<RegionImpl>(shared_from_this(), region.value(), bytes));
 }
 
+Expected<Region*> SessionImpl::FindZeroCopy(const Lock& /*lock*/, const void* memory, const Request& request,
+                                            const char* name) const {
+  Region* const region = request.count > 0 ? pool_.FindBuffer(memory) : nullptr;
+  if (region == nullptr) return nullptr;
+  const std::size_t offset = OffsetIn(*region, memory);
+  if (request.bytes() > region->buffer_bytes - offset) {
+    return Refuse(std::string(name) + " runs over the end of its Buffer");
+  }
+  return offset % SizeOf(request.dtype) == 0 ? region : nullptr;
+}
+
 Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
   {
     const Lock lock(mutex_);
-    if (Region* const region = request.count > 0 ? pool_.FindBuffer(request.input) : nullptr) {
-      placement->input_offset =
-          static_cast<std::uint64_t>(static_cast<const std::byte*>(request.input) - region->data());
-      if (request.bytes() > region->buffer_bytes - placement->input_offset) {
-        return Refuse("input runs over the end of its Buffer");
-      }
+    auto found = FindZeroCopy(lock, request.input, request, "input");
+    if (!found.ok()) return found.error();
+    if (Region* const region = found.value()) {
       pool_.AddUser(region);
       placement->input = region;
+      placement->input_offset = OffsetIn(*region, request.input);
       return {};
     }
   }
@@ -146,16 +159,14 @@ Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
 Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
   {
     const Lock lock(mutex_);
-    Region* const region = request.count > 0 ? pool_.FindBuffer(request.output) : nullptr;
-    if (region != nullptr) {
-      const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(request.output) - region->data());
-      if (request.bytes() > region->buffer_bytes - offset) return Refuse("output runs over the end of its Buffer");
-      if (region != placement->input) {
-        pool_.AddUser(region);
-        placement->result = region;
-        placement->result_offset = offset;
-        return {};
-      }
+    auto found = FindZeroCopy(lock, request.output, request, "output");
+    if (!found.ok()) return found.error();
+    Region* const region = found.value();
+    if (region != nullptr && region != placement->input) {
+      pool_.AddUser(region);
+      placement->result = region;
+      placement->result_offset = OffsetIn(*region, request.output);
+      return {};
     }
   }
   auto region = AcquireRegion(request.bytes());

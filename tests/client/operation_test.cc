@@ -87,6 +87,17 @@ TEST_F(OperationTest, BuffersAreUsedWithoutACopy) {
   EXPECT_NE(seen.submits.at(0).input_region, seen.submits.at(0).result_region);
 }
 
+TEST_F(OperationTest, UnalignedPartsOfBuffersAreCopied) {
+  auto buffer = session_->Allocate(4096);
+  ASSERT_TRUE(buffer.ok());
+  std::memset(buffer->data(), 7, 4096);
+  std::uint8_t* const odd = buffer->as<std::uint8_t>() + 1;
+  ASSERT_TRUE(session_->AllReduce(odd, odd, 100, DType::kF32, ReduceOp::kSum).ok());
+  EXPECT_EQ(odd[399], 8);
+  EXPECT_EQ(odd[400], 7);
+  EXPECT_EQ(daemon_.Look().submits.at(0).input_offset_bytes, 0u);
+}
+
 TEST_F(OperationTest, InPlaceIsWrittenOnlyInWaitAfterCommit) {
   auto buffer = session_->Allocate(1000);
   ASSERT_TRUE(buffer.ok());

@@ -1,0 +1,169 @@
+/* Ringway client library, C API (C11): ringway.hpp for C and for foreign-function interfaces, with NCCL's signatures.
+ *
+ *   ringwayConfig_t config = RINGWAY_CONFIG_INITIALIZER;
+ *   config.group = "job";
+ *   config.waitWorld = 4;
+ *   ringwayComm_t comm = NULL;
+ *   if (ringwayCommInit(&comm, &config) != ringwaySuccess) return fail(ringwayGetLastError(NULL));
+ *   ringwayAllReduce(gradients, gradients, count, ringwayFloat32, ringwayAvg, comm);
+ *   ringwayCommDestroy(comm);
+ *
+ * Errors: every call gives a ringwayResult_t. ringwayGetErrorString names the code; ringwayGetLastError gives the
+ * sentence, with what to do.
+ *
+ * Threads: a comm may be used from several threads, each submitting on its own channel; a work belongs to one thread at
+ * a time. Forks: a child's calls give ringwayForked.
+ *
+ * Memory: send and receive buffers may be any memory, or equal (in place). Those from ringwayAlloc are not copied. They
+ * belong to an operation until its work is waited for or freed.
+ */
+#ifndef RINGWAY_RINGWAY_H_
+#define RINGWAY_RINGWAY_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define RINGWAY_C_API __attribute__((visibility("default")))
+#else
+#define RINGWAY_C_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ringway::Code, value by value (ringway/types.h says when each occurs). */
+typedef enum {
+  ringwaySuccess = 0,
+  ringwayInvalidArgument = 1,
+  ringwayDaemonUnreachable = 2,
+  ringwayVersionMismatch = 3,
+  ringwayDaemonLost = 4,
+  ringwayTimeout = 5,
+  ringwayMismatch = 6,
+  ringwayPeerLost = 7,
+  ringwayWorldTooSmall = 8,
+  ringwayCancelled = 9,
+  ringwayEvicted = 10,
+  ringwayJoinRefused = 11,
+  ringwayPeerUnreachable = 12,
+  ringwayResourceExhausted = 13,
+  ringwayNotSupported = 14,
+  ringwayForked = 15,
+  ringwayLeft = 16,
+  ringwayShuttingDown = 17,
+  ringwayMasterUnreachable = 18,
+  ringwayProtocolError = 19,
+  ringwayIoError = 20,
+  ringwayInternalError = 21
+} ringwayResult_t;
+
+typedef enum {
+  ringwayUint8 = 0,
+  ringwayInt8 = 1,
+  ringwayUint16 = 2,
+  ringwayInt16 = 3,
+  ringwayUint32 = 4,
+  ringwayInt32 = 5,
+  ringwayUint64 = 6,
+  ringwayInt64 = 7,
+  ringwayFloat16 = 8,
+  ringwayBfloat16 = 9,
+  ringwayFloat32 = 10,
+  ringwayFloat64 = 11
+} ringwayDataType_t;
+
+typedef enum { ringwaySum = 0, ringwayAvg = 1, ringwayProd = 2, ringwayMin = 3, ringwayMax = 4 } ringwayRedOp_t;
+
+typedef enum { ringwayCodecNone = 0, ringwayCodecBf16 = 1, ringwayCodecInt8 = 2 } ringwayCodec_t;
+
+typedef struct ringwayComm* ringwayComm_t;
+typedef struct ringwayWork* ringwayWork_t;
+
+/* Timeouts are milliseconds; a negative one waits for ever. */
+#define RINGWAY_FOREVER (-1)
+#define RINGWAY_MAX_WORLD_SIZE 64
+
+typedef struct {
+  size_t size;            /* sizeof(ringwayConfig_t), set by the initializer */
+  const char* socketPath; /* NULL: /run/ringway/ringwayd.sock */
+  const char* group;      /* required */
+  const char* name;       /* label in logs; NULL: the daemon chooses */
+  uint32_t waitWorld;     /* form a new group only with at least this many peers */
+  uint32_t minWorld;      /* below it operations fail with ringwayWorldTooSmall */
+  int32_t failOnPeerLoss; /* nonzero: an operation that loses a peer fails instead of being retried */
+  int32_t reserved;
+  int64_t timeoutMs; /* for ringwayCommInit */
+} ringwayConfig_t;
+
+#define RINGWAY_CONFIG_INITIALIZER \
+  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 1, 1, 0, 0, 300000 }
+
+/* What a successful operation says; the same epoch, contributors and updateWaits on all ranks. */
+typedef struct {
+  uint64_t epoch;
+  uint64_t wireBytes;   /* sent by this peer, headers and retries included */
+  uint32_t rank;        /* in the view of the operation */
+  uint32_t worldSize;   /* how many contributors there are */
+  uint32_t retries;     /* attempts given up before */
+  uint32_t updateWaits; /* 1: call ringwayCommUpdateView on every rank */
+  uint64_t contributors[RINGWAY_MAX_WORLD_SIZE];
+} ringwayOpInfo_t;
+
+/* Joins a group; returns when this peer is a member. */
+RINGWAY_C_API ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* config);
+
+/* Adopts newcomers on all ranks at once; a collective with nothing else in flight. `info` may be NULL. */
+RINGWAY_C_API ringwayResult_t ringwayCommUpdateView(ringwayComm_t comm, int64_t timeoutMs, ringwayOpInfo_t* info);
+
+/* Finishes what is running, then leaves the group. The comm must still be destroyed. */
+RINGWAY_C_API ringwayResult_t ringwayCommLeave(ringwayComm_t comm, int64_t timeoutMs);
+
+/* Frees the comm and all memory of ringwayAlloc that is left; leaves without waiting if that was not done. Works of the
+ * comm may be freed later. NULL is ignored. */
+RINGWAY_C_API ringwayResult_t ringwayCommDestroy(ringwayComm_t comm);
+
+RINGWAY_C_API ringwayResult_t ringwayCommRank(ringwayComm_t comm, int* rank);
+RINGWAY_C_API ringwayResult_t ringwayCommCount(ringwayComm_t comm, int* count);
+RINGWAY_C_API ringwayResult_t ringwayCommPeerId(ringwayComm_t comm, uint64_t* peerId);
+
+/* Shared memory that the daemon reads without a copy. */
+RINGWAY_C_API ringwayResult_t ringwayAlloc(ringwayComm_t comm, size_t bytes, void** memory);
+RINGWAY_C_API ringwayResult_t ringwayFree(ringwayComm_t comm, void* memory);
+
+/* recvbuff[i] = op over all contributors of sendbuff[i]; blocks until the outcome is known. Channel 0, no codec. */
+RINGWAY_C_API ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                               ringwayDataType_t datatype, ringwayRedOp_t op, ringwayComm_t comm);
+
+/* The same without waiting; the work must be freed. */
+RINGWAY_C_API ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                                    ringwayDataType_t datatype, ringwayRedOp_t op, ringwayComm_t comm,
+                                                    ringwayWork_t* work);
+
+/* The same with a channel (0 .. 63) and a codec. */
+RINGWAY_C_API ringwayResult_t ringwayAllReduceAsyncOn(const void* sendbuff, void* recvbuff, size_t count,
+                                                      ringwayDataType_t datatype, ringwayRedOp_t op, uint32_t channel,
+                                                      ringwayCodec_t codec, ringwayComm_t comm, ringwayWork_t* work);
+
+/* ringwayTimeout is local: the operation goes on, wait again. `info` may be NULL. */
+RINGWAY_C_API ringwayResult_t ringwayWorkWait(ringwayWork_t work, int64_t timeoutMs, ringwayOpInfo_t* info);
+/* *done = 1 if ringwayWorkWait would return at once. */
+RINGWAY_C_API ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done);
+/* A request; the agreed outcome comes from ringwayWorkWait and may be success. */
+RINGWAY_C_API ringwayResult_t ringwayWorkCancel(ringwayWork_t work);
+/* An unfinished operation goes on with the other ranks; its result is dropped. NULL is ignored. */
+RINGWAY_C_API ringwayResult_t ringwayWorkFree(ringwayWork_t work);
+
+/* The name of a code; never NULL. */
+RINGWAY_C_API const char* ringwayGetErrorString(ringwayResult_t result);
+
+/* The sentence of this thread's last failed call ("" if none), whatever comm it was on; `comm` may be NULL. Valid until
+ * the thread's next failed call. */
+RINGWAY_C_API const char* ringwayGetLastError(ringwayComm_t comm);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RINGWAY_RINGWAY_H_ */

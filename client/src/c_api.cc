@@ -1,0 +1,270 @@
+// The C API: ringway.hpp's calls with other signatures, and the sentence of the last error kept for each thread.
+#include <ringway/ringway.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <ringway/ringway.hpp>
+#include <string>
+#include <utility>
+
+struct ringwayComm {
+  std::unique_ptr<ringway::Session> session;
+  std::mutex mutex;                          // guards `buffers`
+  std::map<void*, ringway::Buffer> buffers;  // of ringwayAlloc
+};
+
+struct ringwayWork {
+  ringway::Work work;
+};
+
+namespace {
+
+using ringway::Code;
+
+static_assert(ringwaySuccess == static_cast<int>(Code::kOk));
+static_assert(ringwayInvalidArgument == static_cast<int>(Code::kInvalidArgument));
+static_assert(ringwayDaemonUnreachable == static_cast<int>(Code::kDaemonUnreachable));
+static_assert(ringwayVersionMismatch == static_cast<int>(Code::kVersionMismatch));
+static_assert(ringwayDaemonLost == static_cast<int>(Code::kDaemonLost));
+static_assert(ringwayTimeout == static_cast<int>(Code::kTimeout));
+static_assert(ringwayMismatch == static_cast<int>(Code::kMismatch));
+static_assert(ringwayPeerLost == static_cast<int>(Code::kPeerLost));
+static_assert(ringwayWorldTooSmall == static_cast<int>(Code::kWorldTooSmall));
+static_assert(ringwayCancelled == static_cast<int>(Code::kCancelled));
+static_assert(ringwayEvicted == static_cast<int>(Code::kEvicted));
+static_assert(ringwayJoinRefused == static_cast<int>(Code::kJoinRefused));
+static_assert(ringwayPeerUnreachable == static_cast<int>(Code::kPeerUnreachable));
+static_assert(ringwayResourceExhausted == static_cast<int>(Code::kResourceExhausted));
+static_assert(ringwayNotSupported == static_cast<int>(Code::kNotSupported));
+static_assert(ringwayForked == static_cast<int>(Code::kForked));
+static_assert(ringwayLeft == static_cast<int>(Code::kLeft));
+static_assert(ringwayShuttingDown == static_cast<int>(Code::kShuttingDown));
+static_assert(ringwayMasterUnreachable == static_cast<int>(Code::kMasterUnreachable));
+static_assert(ringwayProtocolError == static_cast<int>(Code::kProtocol));
+static_assert(ringwayIoError == static_cast<int>(Code::kIo));
+static_assert(ringwayInternalError == static_cast<int>(Code::kInternal));
+static_assert(ringwayInternalError + 1 == ringway::kCodeCount);
+
+static_assert(ringwayUint8 == static_cast<int>(ringway::DType::kU8));
+static_assert(ringwayInt8 == static_cast<int>(ringway::DType::kI8));
+static_assert(ringwayUint16 == static_cast<int>(ringway::DType::kU16));
+static_assert(ringwayInt16 == static_cast<int>(ringway::DType::kI16));
+static_assert(ringwayUint32 == static_cast<int>(ringway::DType::kU32));
+static_assert(ringwayInt32 == static_cast<int>(ringway::DType::kI32));
+static_assert(ringwayUint64 == static_cast<int>(ringway::DType::kU64));
+static_assert(ringwayInt64 == static_cast<int>(ringway::DType::kI64));
+static_assert(ringwayFloat16 == static_cast<int>(ringway::DType::kF16));
+static_assert(ringwayBfloat16 == static_cast<int>(ringway::DType::kBF16));
+static_assert(ringwayFloat32 == static_cast<int>(ringway::DType::kF32));
+static_assert(ringwayFloat64 == static_cast<int>(ringway::DType::kF64));
+static_assert(ringwayFloat64 + 1 == ringway::kDTypeCount);
+
+static_assert(ringwaySum == static_cast<int>(ringway::ReduceOp::kSum));
+static_assert(ringwayAvg == static_cast<int>(ringway::ReduceOp::kAvg));
+static_assert(ringwayProd == static_cast<int>(ringway::ReduceOp::kProd));
+static_assert(ringwayMin == static_cast<int>(ringway::ReduceOp::kMin));
+static_assert(ringwayMax == static_cast<int>(ringway::ReduceOp::kMax));
+static_assert(ringwayMax + 1 == ringway::kReduceOpCount);
+
+static_assert(ringwayCodecNone == static_cast<int>(ringway::Codec::kNone));
+static_assert(ringwayCodecBf16 == static_cast<int>(ringway::Codec::kBf16));
+static_assert(ringwayCodecInt8 == static_cast<int>(ringway::Codec::kInt8));
+static_assert(ringwayCodecInt8 + 1 == ringway::kCodecCount);
+
+thread_local std::string last_error;
+
+ringwayResult_t Report(const ringway::Error& error) {
+  if (!error.ok()) last_error = error.text();
+  return static_cast<ringwayResult_t>(error.code());
+}
+
+ringwayResult_t Refuse(const char* text) { return Report(ringway::Error(Code::kInvalidArgument, text)); }
+
+// No exception reaches C. `function` gives a ringwayResult_t.
+template <typename Function>
+ringwayResult_t Guarded(Function function) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    return ringwayResourceExhausted;
+  } catch (...) {
+    return ringwayInternalError;
+  }
+}
+
+ringway::Milliseconds Timeout(int64_t timeout_ms) {
+  return timeout_ms < 0 ? ringway::kForever : ringway::Milliseconds(timeout_ms);
+}
+
+// Values beyond the enums' are refused by the session, by name; here they must only not wrap around.
+template <typename Enum>
+Enum Convert(int value) {
+  return static_cast<Enum>(value < 0 || value > UINT8_MAX ? UINT8_MAX : value);
+}
+
+void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
+  if (info == nullptr) return;
+  *info = ringwayOpInfo_t{};
+  info->epoch = result.epoch;
+  info->wireBytes = result.wire_bytes;
+  info->rank = result.rank;
+  info->worldSize = result.world_size;
+  info->retries = result.retries;
+  info->updateWaits = result.update_waits ? 1 : 0;
+  const std::size_t count = std::min<std::size_t>(result.contributors.size(), RINGWAY_MAX_WORLD_SIZE);
+  std::copy_n(result.contributors.begin(), count, info->contributors);
+}
+
+}  // namespace
+
+ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* config) {
+  return Guarded([&] {
+    if (comm == nullptr || config == nullptr) return Refuse("comm or config is NULL");
+    *comm = nullptr;
+    if (config->size != sizeof(ringwayConfig_t)) return Refuse("start config from RINGWAY_CONFIG_INITIALIZER");
+    if (config->group == nullptr) return Refuse("config->group is NULL; name the group to join");
+    ringway::JoinOptions options;
+    if (config->socketPath != nullptr) options.socket_path = config->socketPath;
+    options.group = config->group;
+    if (config->name != nullptr) options.name = config->name;
+    options.wait_world = config->waitWorld;
+    options.min_world = config->minWorld;
+    options.fail_on_peer_loss = config->failOnPeerLoss != 0;
+    options.timeout = Timeout(config->timeoutMs);
+    auto session = ringway::Session::Join(options);
+    if (!session.ok()) return Report(session.error());
+    auto created = std::make_unique<ringwayComm>();
+    created->session = std::move(session.value());
+    *comm = created.release();
+    return ringwaySuccess;
+  });
+}
+
+ringwayResult_t ringwayCommUpdateView(ringwayComm_t comm, int64_t timeoutMs, ringwayOpInfo_t* info) {
+  return Guarded([&] {
+    if (comm == nullptr) return Refuse("comm is NULL");
+    const auto result = comm->session->UpdateView(Timeout(timeoutMs));
+    if (result.ok()) Fill(result.value(), info);
+    return Report(result.error());
+  });
+}
+
+ringwayResult_t ringwayCommLeave(ringwayComm_t comm, int64_t timeoutMs) {
+  return Guarded([&] {
+    if (comm == nullptr) return Refuse("comm is NULL");
+    return Report(comm->session->Leave(Timeout(timeoutMs)));
+  });
+}
+
+ringwayResult_t ringwayCommDestroy(ringwayComm_t comm) {
+  delete comm;
+  return ringwaySuccess;
+}
+
+ringwayResult_t ringwayCommRank(ringwayComm_t comm, int* rank) {
+  if (comm == nullptr || rank == nullptr) return Guarded([] { return Refuse("comm or rank is NULL"); });
+  *rank = static_cast<int>(comm->session->rank());
+  return ringwaySuccess;
+}
+
+ringwayResult_t ringwayCommCount(ringwayComm_t comm, int* count) {
+  if (comm == nullptr || count == nullptr) return Guarded([] { return Refuse("comm or count is NULL"); });
+  *count = static_cast<int>(comm->session->world_size());
+  return ringwaySuccess;
+}
+
+ringwayResult_t ringwayCommPeerId(ringwayComm_t comm, uint64_t* peerId) {
+  if (comm == nullptr || peerId == nullptr) return Guarded([] { return Refuse("comm or peerId is NULL"); });
+  *peerId = comm->session->peer_id();
+  return ringwaySuccess;
+}
+
+ringwayResult_t ringwayAlloc(ringwayComm_t comm, size_t bytes, void** memory) {
+  return Guarded([&] {
+    if (comm == nullptr || memory == nullptr) return Refuse("comm or memory is NULL");
+    *memory = nullptr;
+    auto buffer = comm->session->Allocate(bytes);
+    if (!buffer.ok()) return Report(buffer.error());
+    void* const address = buffer->data();
+    const std::lock_guard<std::mutex> lock(comm->mutex);
+    comm->buffers[address] = std::move(buffer.value());
+    *memory = address;
+    return ringwaySuccess;
+  });
+}
+
+ringwayResult_t ringwayFree(ringwayComm_t comm, void* memory) {
+  return Guarded([&] {
+    if (memory == nullptr) return ringwaySuccess;
+    if (comm == nullptr) return Refuse("comm is NULL");
+    const std::lock_guard<std::mutex> lock(comm->mutex);
+    return comm->buffers.erase(memory) == 1 ? ringwaySuccess : Refuse("memory is not of this comm's ringwayAlloc");
+  });
+}
+
+ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                 ringwayRedOp_t op, ringwayComm_t comm) {
+  return Guarded([&] {
+    if (comm == nullptr) return Refuse("comm is NULL");
+    return Report(
+        comm->session
+            ->AllReduce(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype), Convert<ringway::ReduceOp>(op))
+            .error());
+  });
+}
+
+ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                      ringwayRedOp_t op, ringwayComm_t comm, ringwayWork_t* work) {
+  return ringwayAllReduceAsyncOn(sendbuff, recvbuff, count, datatype, op, 0, ringwayCodecNone, comm, work);
+}
+
+ringwayResult_t ringwayAllReduceAsyncOn(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                        ringwayRedOp_t op, uint32_t channel, ringwayCodec_t codec, ringwayComm_t comm,
+                                        ringwayWork_t* work) {
+  return Guarded([&] {
+    if (comm == nullptr || work == nullptr) return Refuse("comm or work is NULL");
+    *work = nullptr;
+    auto created = std::make_unique<ringwayWork>();
+    auto submitted = comm->session->AllReduceAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
+                                                   Convert<ringway::ReduceOp>(op),
+                                                   {.channel = channel, .codec = Convert<ringway::Codec>(codec)});
+    if (!submitted.ok()) return Report(submitted.error());
+    created->work = std::move(submitted.value());
+    *work = created.release();
+    return ringwaySuccess;
+  });
+}
+
+ringwayResult_t ringwayWorkWait(ringwayWork_t work, int64_t timeoutMs, ringwayOpInfo_t* info) {
+  return Guarded([&] {
+    if (work == nullptr) return Refuse("work is NULL");
+    const auto result = work->work.Wait(Timeout(timeoutMs));
+    if (result.ok()) Fill(result.value(), info);
+    return Report(result.error());
+  });
+}
+
+ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done) {
+  if (work == nullptr || done == nullptr) return Guarded([] { return Refuse("work or done is NULL"); });
+  *done = work->work.Test() ? 1 : 0;
+  return ringwaySuccess;
+}
+
+ringwayResult_t ringwayWorkCancel(ringwayWork_t work) {
+  return Guarded([&] {
+    if (work == nullptr) return Refuse("work is NULL");
+    return Report(work->work.Cancel());
+  });
+}
+
+ringwayResult_t ringwayWorkFree(ringwayWork_t work) {
+  delete work;
+  return ringwaySuccess;
+}
+
+const char* ringwayGetErrorString(ringwayResult_t result) { return ringway::NameOf(static_cast<Code>(result)); }
+
+const char* ringwayGetLastError(ringwayComm_t /*comm*/) { return last_error.c_str(); }

@@ -1,0 +1,57 @@
+/* The C header is C11, and a C trainer can say everything with it. Called by c_api_test.cc. */
+#include <ringway/ringway.h>
+#include <string.h>
+
+/* Returns the line of the first call that gave something unexpected, 0 if none. */
+#define EXPECT(condition)              \
+  do {                                 \
+    if (!(condition)) return __LINE__; \
+  } while (0)
+
+int RunCTrainer(const char* socket_path) {
+  ringwayConfig_t config = RINGWAY_CONFIG_INITIALIZER;
+  ringwayComm_t comm = NULL;
+  EXPECT(ringwayCommInit(&comm, &config) == ringwayInvalidArgument); /* no group */
+  EXPECT(strstr(ringwayGetLastError(NULL), "group") != NULL);
+  config.socketPath = socket_path;
+  config.group = "job";
+  EXPECT(ringwayCommInit(&comm, &config) == ringwaySuccess);
+
+  int rank = -1;
+  int count = -1;
+  uint64_t peer_id = 0;
+  EXPECT(ringwayCommRank(comm, &rank) == ringwaySuccess && rank == 0);
+  EXPECT(ringwayCommCount(comm, &count) == ringwaySuccess && count == 1);
+  EXPECT(ringwayCommPeerId(comm, &peer_id) == ringwaySuccess && peer_id == 77);
+
+  void* memory = NULL;
+  EXPECT(ringwayAlloc(comm, 100, &memory) == ringwaySuccess);
+  memset(memory, 7, 100);
+  EXPECT(ringwayAllReduce(memory, memory, 100, ringwayUint8, ringwaySum, comm) == ringwaySuccess);
+  EXPECT(((const unsigned char*)memory)[99] == 8);
+
+  unsigned char small[4] = {1, 2, 3, 4};
+  ringwayWork_t work = NULL;
+  ringwayOpInfo_t info;
+  EXPECT(ringwayAllReduceAsync(small, small, 4, ringwayInt8, ringwayMax, comm, &work) == ringwaySuccess);
+  EXPECT(ringwayWorkWait(work, RINGWAY_FOREVER, &info) == ringwaySuccess);
+  EXPECT(info.worldSize == 1 && info.contributors[0] == 77 && small[3] == 5);
+  int done = 0;
+  EXPECT(ringwayWorkTest(work, &done) == ringwaySuccess && done == 1);
+  EXPECT(ringwayWorkCancel(work) == ringwaySuccess);
+  EXPECT(ringwayWorkFree(work) == ringwaySuccess);
+
+  EXPECT(ringwayAllReduce(small, small, 1, ringwayInt8, ringwayAvg, comm) == ringwayNotSupported);
+  EXPECT(strstr(ringwayGetLastError(comm), "avg") != NULL);
+  EXPECT(ringwayAllReduce(small, small, 1, (ringwayDataType_t)77, ringwaySum, comm) == ringwayNotSupported);
+  EXPECT(strcmp(ringwayGetErrorString(ringwayNotSupported), "not_supported") == 0);
+  EXPECT(ringwayGetErrorString((ringwayResult_t)99) != NULL);
+
+  EXPECT(ringwayFree(comm, small) == ringwayInvalidArgument);
+  EXPECT(ringwayFree(comm, memory) == ringwaySuccess);
+  EXPECT(ringwayCommUpdateView(comm, RINGWAY_FOREVER, NULL) == ringwaySuccess);
+  EXPECT(ringwayCommLeave(comm, 30000) == ringwaySuccess);
+  EXPECT(ringwayCommDestroy(comm) == ringwaySuccess);
+  EXPECT(ringwayCommDestroy(NULL) == ringwaySuccess && ringwayWorkFree(NULL) == ringwaySuccess);
+  return 0;
+}
