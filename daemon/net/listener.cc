@@ -28,8 +28,8 @@ class Listener::HalfOpen : public FrameSink {
         timer_(listener.context_) {
     timer_.expires_after(listener.options_.hello_timeout);
     // Not `this`: the handler may be queued already when the object goes.
-    timer_.async_wait([owner = &listener, id](asio::error_code error) {
-      if (!error) owner->Drop(id);
+    timer_.async_wait([alive = listener.alive_, id](asio::error_code error) {
+      if (!error && *alive != nullptr) (*alive)->Drop(id);
     });
     socket_->Start(std::move(fd), {}, this);
   }
@@ -54,9 +54,10 @@ Listener::Listener(asio::io_context& context, ListenerOptions options, OnOffer o
       options_(std::move(options)),
       on_offer_(std::move(on_offer)),
       acceptor_(context),
-      retry_(context) {}
+      retry_(context),
+      alive_(std::make_shared<Listener*>(this)) {}
 
-Listener::~Listener() = default;
+Listener::~Listener() { *alive_ = nullptr; }
 
 Status Listener::Start(UniqueFd fd) {
   asio::error_code error;
@@ -68,8 +69,8 @@ Status Listener::Start(UniqueFd fd) {
 }
 
 void Listener::ArmAccept() {
-  acceptor_.async_wait(asio::posix::stream_descriptor::wait_read, [this](asio::error_code error) {
-    if (!error) Accept();
+  acceptor_.async_wait(asio::posix::stream_descriptor::wait_read, [alive = alive_](asio::error_code error) {
+    if (!error && *alive != nullptr) (*alive)->Accept();
   });
 }
 
@@ -84,8 +85,8 @@ void Listener::Accept() {
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
       // Out of descriptors or memory: the backlog holds the others until some are free again.
       retry_.expires_after(kAcceptPause);
-      retry_.async_wait([this](asio::error_code error) {
-        if (!error) Accept();
+      retry_.async_wait([alive = alive_](asio::error_code error) {
+        if (!error && *alive != nullptr) (*alive)->Accept();
       });
       return;
     }
@@ -124,7 +125,9 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   half_open.StopTimer();
   offer.fd = half_open.socket().Release(offer.rest);
   // The HalfOpen is on the call stack here.
-  asio::post(context_, [this, id] { half_open_.erase(id); });
+  asio::post(context_, [alive = alive_, id] {
+    if (*alive != nullptr) (*alive)->half_open_.erase(id);
+  });
   LinkTuning tuning = options_.tuning;
   tuning.lanes = offer.hello.control() ? 1 : offer.hello.lanes();
   const auto local = LocalAddress(offer.fd.get());

@@ -69,6 +69,7 @@ class Listener {
   std::map<std::uint64_t, std::unique_ptr<HalfOpen>> half_open_;
   std::uint64_t next_id_ = 1;
   std::uint64_t dropped_ = 0;
+  std::shared_ptr<Listener*> alive_;  // what queued handlers hold; null inside once this object is gone
 };
 
 }  // namespace ringway::net

@@ -31,7 +31,7 @@ void MasterLink::Start() {
 
 void MasterLink::Stop() {
   stopped_ = true;
-  ++timer_serial_;
+  ++*timer_serial_;
   timer_.cancel();
   if (connector_ != nullptr) connector_->Cancel();
   if (socket_ != nullptr) socket_->Close();
@@ -52,8 +52,8 @@ void MasterLink::OnConnected(Result<Connection> connected) {
 
 void MasterLink::After(Duration delay, void (MasterLink::*then)()) {
   timer_.expires_after(std::max(delay, Duration::zero()));
-  timer_.async_wait([this, then, serial = ++timer_serial_](asio::error_code error) {
-    if (!error && serial == timer_serial_) (this->*then)();
+  timer_.async_wait([this, then, newest = timer_serial_, serial = ++*timer_serial_](asio::error_code error) {
+    if (!error && serial == *newest) (this->*then)();
   });
 }
 

@@ -75,7 +75,8 @@ class MasterLink : public FrameSink {
   asio::steady_timer timer_;  // the attempt's limit, the pause or the heartbeat, by state
   std::shared_ptr<Connector> connector_;
   std::shared_ptr<FramedSocket> socket_;
-  std::uint64_t timer_serial_ = 0;  // an expired wait that was replaced meanwhile is ignored
+  // The number of the newest wait: one that expired but was replaced meanwhile, or whose link is gone, is ignored.
+  std::shared_ptr<std::uint64_t> timer_serial_ = std::make_shared<std::uint64_t>(0);
   control::DaemonHeartbeat counters_;
   Duration pause_;
   Duration heartbeat_{};

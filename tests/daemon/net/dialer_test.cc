@@ -1,0 +1,115 @@
+#include "daemon/net/dialer.h"
+
+#include <map>
+#include <vector>
+
+#include "proto/control.pb.h"
+#include "tests/daemon/net/net_fixture.h"
+
+namespace ringway::net {
+namespace {
+
+class DialerTest : public NetTest {
+ protected:
+  void SetUp() override {
+    auto [fd, address] = ListenOnLoopback();
+    listening_ = std::move(fd);
+    address_ = address;
+  }
+  void Dial(const DialOptions& options, bool control) {
+    Dialer dialer(context_, options);
+    dialer.Dial({.group = "job", .from = PeerId(1), .to = PeerId(2), .address = address_, .control = control},
+                [this](Result<DialedLinks> outcome) { outcomes_.push_back(std::move(outcome)); });
+  }
+  static std::string ReplyOf(Code code, const std::string& text) {
+    control::LinkReply reply;
+    reply.set_version(kProtocolVersionMax);
+    reply.set_code(static_cast<std::uint32_t>(code));
+    reply.set_text(text);
+    return FrameOf(reply);
+  }
+  UniqueFd listening_;
+  std::string address_;
+  std::vector<Result<DialedLinks>> outcomes_;
+};
+
+TEST_F(DialerTest, ControlLinkIsOneConnection) {
+  Dial({}, true);
+  const UniqueFd accepted = AcceptOn(listening_.get());
+  const auto hello = NextFrame<control::LinkHello>(accepted.get());
+  EXPECT_TRUE(hello.control());
+  EXPECT_EQ(hello.to(), 2U);
+  WriteAll(accepted.get(), ReplyOf(Code::kOk, "") + "early");
+  ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
+  ASSERT_TRUE(outcomes_[0].ok());
+  ASSERT_EQ(outcomes_[0].value().links.size(), 1U);
+  EXPECT_EQ(outcomes_[0].value().links[0].rest, "early");
+}
+
+TEST_F(DialerTest, AllLanesOfALoopbackPairComeAtOnce) {
+  Dial({}, false);
+  std::map<std::uint32_t, UniqueFd> accepted;
+  for (std::uint32_t i = 0; i < kLanesLoopback; ++i) {
+    UniqueFd fd = AcceptOn(listening_.get());
+    const auto hello = NextFrame<control::LinkHello>(fd.get());
+    EXPECT_EQ(hello.lanes(), kLanesLoopback);
+    accepted.emplace(hello.lane(), std::move(fd));
+  }
+  EXPECT_EQ(accepted.size(), kLanesLoopback) << "every lane has its own number";
+  for (auto& [lane, fd] : accepted) WriteAll(fd.get(), ReplyOf(Code::kOk, ""));
+  ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
+  EXPECT_TRUE(outcomes_[0].ok());
+}
+
+TEST_F(DialerTest, OneRefusalFailsTheDialOnceAndClosesTheOthers) {
+  DialOptions options;
+  options.lanes = 3;
+  Dial(options, false);
+  std::vector<UniqueFd> accepted;
+  for (int i = 0; i < 3; ++i) accepted.push_back(AcceptOn(listening_.get()));
+  for (const auto& fd : accepted) (void)NextFrame<control::LinkHello>(fd.get());
+  WriteAll(accepted[0].get(), ReplyOf(Code::kOk, ""));
+  Settle();
+  WriteAll(accepted[1].get(), ReplyOf(Code::kJoinRefused, "who are you"));
+  ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
+  ASSERT_FALSE(outcomes_[0].ok());
+  EXPECT_NE(outcomes_[0].status().text().find("who are you"), std::string::npos);
+  EXPECT_NE(outcomes_[0].status().text().find(address_), std::string::npos);
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(accepted[0].get()) && IsClosed(accepted[2].get()); }));
+  Settle();
+  EXPECT_EQ(outcomes_.size(), 1U);
+}
+
+TEST_F(DialerTest, SilenceAfterConnectingFails) {
+  DialOptions options;
+  options.reply_timeout = std::chrono::milliseconds(30);
+  Dial(options, true);
+  const UniqueFd accepted = AcceptOn(listening_.get());
+  ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
+  EXPECT_EQ(outcomes_[0].status().code(), Code::kPeerUnreachable);
+}
+
+TEST_F(DialerTest, NobodyListeningIsSaidWithTheSystemsReason) {
+  listening_.Reset();
+  Dial({}, false);
+  ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
+  EXPECT_NE(outcomes_[0].status().text().find("Connection refused"), std::string::npos) << outcomes_[0].status().text();
+  EXPECT_NE(outcomes_[0].status().text().find(address_), std::string::npos);
+}
+
+TEST_F(DialerTest, RemoteAddressNeedsInsecure) {
+  address_ = "192.0.2.1:7000";
+  Dial({}, true);
+  ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
+  EXPECT_NE(outcomes_[0].status().text().find("--insecure"), std::string::npos) << outcomes_[0].status().text();
+}
+
+TEST_F(DialerTest, NonsenseAddressFailsOnce) {
+  address_ = "nonsense";
+  Dial({}, true);
+  ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
+  EXPECT_FALSE(outcomes_[0].ok());
+}
+
+}  // namespace
+}  // namespace ringway::net

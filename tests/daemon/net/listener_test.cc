@@ -1,0 +1,101 @@
+#include "daemon/net/listener.h"
+
+#include <vector>
+
+#include "tests/daemon/net/net_fixture.h"
+
+namespace ringway::net {
+namespace {
+
+class ListenerTest : public NetTest {
+ protected:
+  void Start(const ListenerOptions& options) {
+    auto [fd, address] = ListenOnLoopback();
+    address_ = address;
+    listener_.emplace(context_, options, [this](LinkOffer offer) { offers_.push_back(std::move(offer)); });
+    ASSERT_TRUE(listener_->Start(std::move(fd)).ok());
+  }
+  void TearDown() override {
+    listener_.reset();
+    Settle();
+  }
+  static control::LinkHello Hello() {
+    control::LinkHello hello;
+    hello.set_version_min(kProtocolVersionMin);
+    hello.set_version_max(kProtocolVersionMax);
+    hello.set_group("job");
+    hello.set_from(1);
+    hello.set_to(2);
+    hello.set_control(true);
+    return hello;
+  }
+  std::string address_;
+  std::optional<Listener> listener_;
+  std::vector<LinkOffer> offers_;
+};
+
+TEST_F(ListenerTest, HelloIsOfferedWithTheBytesBeyondIt) {
+  Start({});
+  const UniqueFd client = ConnectTo(address_);
+  WriteAll(client.get(), FrameOf(Hello()) + "beyond");
+  ASSERT_TRUE(RunUntil([&] { return offers_.size() == 1; }));
+  EXPECT_EQ(offers_[0].hello.group(), "job");
+  EXPECT_EQ(offers_[0].rest, "beyond");
+  EXPECT_EQ(offers_[0].version, kProtocolVersionMax);
+  EXPECT_TRUE(RunUntil([&] { return listener_->half_open() == 0; }));
+  EXPECT_FALSE(IsClosed(client.get()));
+}
+
+TEST_F(ListenerTest, SilentConnectionIsDropped) {
+  Start({.hello_timeout = std::chrono::milliseconds(30), .half_open_max = 256, .tuning = {}});
+  const UniqueFd client = ConnectTo(address_);
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(client.get()); }));
+  EXPECT_EQ(listener_->dropped(), 1U);
+  EXPECT_TRUE(offers_.empty());
+}
+
+TEST_F(ListenerTest, GarbageIsDropped) {
+  Start({});
+  const UniqueFd client = ConnectTo(address_);
+  WriteAll(client.get(), std::string("GET / HTTP/1.1\r\n\r\n"));
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(client.get()); }));
+  EXPECT_TRUE(offers_.empty());
+}
+
+TEST_F(ListenerTest, OtherVersionIsToldAndDropped) {
+  Start({});
+  control::LinkHello hello = Hello();
+  hello.set_version_min(kProtocolVersionMax + 1);
+  hello.set_version_max(kProtocolVersionMax + 5);
+  const UniqueFd client = ConnectTo(address_);
+  WriteAll(client.get(), FrameOf(hello));
+  const auto reply = NextFrame<control::LinkReply>(client.get());
+  EXPECT_EQ(reply.code(), static_cast<std::uint32_t>(Code::kVersionMismatch));
+  EXPECT_FALSE(reply.text().empty());
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(client.get()); }));
+}
+
+TEST_F(ListenerTest, LaneCountOutOfRangeIsDropped) {
+  Start({});
+  control::LinkHello hello = Hello();
+  hello.set_control(false);
+  hello.set_lanes(100'000);
+  const UniqueFd client = ConnectTo(address_);
+  WriteAll(client.get(), FrameOf(hello));
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(client.get()); }));
+}
+
+TEST_F(ListenerTest, NewestConnectionOverTheCapIsRefused) {
+  Start({.hello_timeout = std::chrono::seconds(5), .half_open_max = 2, .tuning = {}});
+  const UniqueFd first = ConnectTo(address_);
+  const UniqueFd second = ConnectTo(address_);
+  ASSERT_TRUE(RunUntil([&] { return listener_->half_open() == 2; }));
+  const UniqueFd third = ConnectTo(address_);
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(third.get()); }));
+  EXPECT_FALSE(IsClosed(first.get()));
+  WriteAll(first.get(), FrameOf(Hello()));
+  EXPECT_TRUE(RunUntil([&] { return offers_.size() == 1; }));
+}
+
+}  // namespace
+}  // namespace ringway::net

@@ -1,0 +1,129 @@
+#include "daemon/net/master_link.h"
+
+#include <vector>
+
+#include "tests/daemon/net/net_fixture.h"
+
+namespace ringway::net {
+namespace {
+
+class RecordingSink : public MasterSink {
+ public:
+  void OnMasterUp(const control::HelloReply& reply) override { ups.push_back(reply); }
+  void OnMasterDown(const std::string& why) override { downs.push_back(why); }
+  void OnMasterRefused(const Status& why) override { refused.push_back(why); }
+  Status OnMasterMessage(control::FromMaster message) override {
+    messages.push_back(std::move(message));
+    return Status::Ok();
+  }
+  std::vector<control::HelloReply> ups;
+  std::vector<std::string> downs;
+  std::vector<Status> refused;
+  std::vector<control::FromMaster> messages;
+};
+
+class MasterLinkTest : public NetTest {
+ protected:
+  void SetUp() override {
+    auto [fd, address] = ListenOnLoopback();
+    listening_ = std::move(fd);
+    MasterLinkOptions options;
+    options.address = address;
+    options.attempt_timeout = std::chrono::milliseconds(200);
+    options.pause_min = std::chrono::milliseconds(1);
+    options.pause_max = std::chrono::milliseconds(5);
+    options.hello.set_name("host-1");
+    options.hello.set_instance(77);
+    link_.emplace(context_, options, &sink_);
+    link_->Start();
+  }
+  void TearDown() override {
+    link_.reset();
+    Settle();
+  }
+  static std::string HelloReplyOf(std::uint32_t heartbeat_ms, std::uint32_t detect_ms) {
+    control::FromMaster message;
+    message.mutable_hello_reply()->set_version(kProtocolVersionMax);
+    message.mutable_hello_reply()->set_heartbeat_ms(heartbeat_ms);
+    message.mutable_hello_reply()->set_detect_ms(detect_ms);
+    return FrameOf(message);
+  }
+  UniqueFd Up(std::uint32_t heartbeat_ms, std::uint32_t detect_ms) {
+    UniqueFd accepted = AcceptOn(listening_.get());
+    const auto hello = NextFrame<control::ToMaster>(accepted.get());
+    EXPECT_EQ(hello.hello().instance(), 77U);
+    const std::size_t before = sink_.ups.size();
+    WriteAll(accepted.get(), HelloReplyOf(heartbeat_ms, detect_ms));
+    EXPECT_TRUE(RunUntil([&] { return sink_.ups.size() == before + 1; }));
+    return accepted;
+  }
+  RecordingSink sink_;
+  UniqueFd listening_;
+  std::optional<MasterLink> link_;
+};
+
+TEST_F(MasterLinkTest, HeartbeatsCarryTheCounters) {
+  const UniqueFd master = Up(10, 10'000);
+  control::DaemonHeartbeat counters;
+  counters.add_counters()->set_ops_done(5);
+  link_->SetCounters(counters);
+  const auto beat = NextFrame<control::ToMaster>(master.get());
+  ASSERT_EQ(beat.heartbeat().counters_size(), 1);
+  EXPECT_EQ(beat.heartbeat().counters(0).ops_done(), 5U);
+}
+
+TEST_F(MasterLinkTest, MessagesPassAndHeartbeatsStay) {
+  const UniqueFd master = Up(1000, 10'000);
+  control::FromMaster beat;
+  beat.mutable_heartbeat();
+  control::FromMaster pending;
+  pending.mutable_pending()->set_peer(9);
+  WriteAll(master.get(), FrameOf(beat) + FrameOf(pending));
+  ASSERT_TRUE(RunUntil([&] { return !sink_.messages.empty(); }));
+  EXPECT_EQ(sink_.messages[0].pending().peer(), 9U);
+}
+
+TEST_F(MasterLinkTest, ComesBackAfterAReset) {
+  UniqueFd master = Up(1000, 10'000);
+  master.Reset();
+  ASSERT_TRUE(RunUntil([&] { return sink_.downs.size() == 1; }));
+  EXPECT_FALSE(link_->up());
+  const UniqueFd again = Up(1000, 10'000);
+  EXPECT_TRUE(link_->up());
+}
+
+TEST_F(MasterLinkTest, SilenceEndsTheLink) {
+  const UniqueFd master = Up(10, 40);
+  ASSERT_TRUE(RunUntil([&] { return sink_.downs.size() == 1; }));
+  EXPECT_NE(sink_.downs[0].find("silent"), std::string::npos);
+}
+
+TEST_F(MasterLinkTest, RefusalIsToldWithItsText) {
+  const UniqueFd master = AcceptOn(listening_.get());
+  control::FromMaster message;
+  message.mutable_refusal()->set_code(static_cast<std::uint32_t>(Code::kVersionMismatch));
+  message.mutable_refusal()->set_text("too old");
+  WriteAll(master.get(), FrameOf(message));
+  ASSERT_TRUE(RunUntil([&] { return !sink_.refused.empty(); }));
+  EXPECT_EQ(sink_.refused[0].code(), Code::kVersionMismatch);
+  EXPECT_NE(sink_.refused[0].text().find("too old"), std::string::npos);
+}
+
+TEST_F(MasterLinkTest, MasterThatSaysNothingIsGivenUpAndTriedAgain) {
+  const UniqueFd silent = AcceptOn(listening_.get());
+  ASSERT_TRUE(RunUntil([&] { return !sink_.refused.empty(); }));
+  const UniqueFd again = Up(1000, 10'000);
+}
+
+TEST_F(MasterLinkTest, NothingIsSentWhileDown) {
+  control::ToMaster message;
+  message.mutable_withdraw()->set_peer(1);
+  link_->Send(message);
+  const UniqueFd master = AcceptOn(listening_.get());
+  EXPECT_TRUE(NextFrame<control::ToMaster>(master.get()).has_hello());
+  Settle();
+  EXPECT_EQ(ReadAvailable(master.get()), "");
+}
+
+}  // namespace
+}  // namespace ringway::net

@@ -1,0 +1,61 @@
+#include "daemon/net/socket_options.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include "tests/daemon/net/net_fixture.h"
+
+namespace ringway::net {
+namespace {
+
+int OptionOf(int fd, int level, int name) {
+  int value = -1;
+  socklen_t length = sizeof value;
+  EXPECT_EQ(::getsockopt(fd, level, name, &value, &length), 0);
+  return value;
+}
+
+TEST(SocketOptionsTest, LanesOfAPairShareTheUnsentBound) {
+  for (const std::uint32_t lanes : {1U, 2U, 8U, 64U, 128U}) {
+    EXPECT_LE(NotSentBytes(lanes) * lanes, kNotSentBytesMax) << lanes;
+  }
+}
+
+TEST(SocketOptionsTest, TuningSetsWhatItSaysAndLeavesTheBuffersAlone) {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  const UniqueFd plain(::socket(AF_INET, SOCK_STREAM, 0));
+  TuneLink(fd.get(), {.detect_ms = 3000, .lanes = 8, .loopback = true, .congestion = {}});
+  EXPECT_EQ(OptionOf(fd.get(), IPPROTO_TCP, TCP_NODELAY), 1);
+  EXPECT_EQ(OptionOf(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT), 3000);
+  EXPECT_EQ(OptionOf(fd.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT), static_cast<int>(NotSentBytes(8)));
+  EXPECT_EQ(OptionOf(fd.get(), SOL_SOCKET, SO_KEEPALIVE), 1);
+  for (const int name : {SO_SNDBUF, SO_RCVBUF}) {
+    EXPECT_EQ(OptionOf(fd.get(), SOL_SOCKET, name), OptionOf(plain.get(), SOL_SOCKET, name));
+  }
+}
+
+TEST(SocketOptionsTest, UnknownCongestionControlIsNamed) {
+  const Status status = CheckCongestion("no_such");
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.text().find("no_such"), std::string::npos);
+}
+
+TEST(AddressTest, TextsThatAreNoAddressAreRefused) {
+  for (const char* text :
+       {"", ":", "host", "host:", ":1", "host:x", "host:1x", "host:65536", "a:b:1", "[::1:1", "[]:1"}) {
+    EXPECT_FALSE(ParseHostPort(text).ok()) << text;
+  }
+  EXPECT_EQ(ParseHostPort("[::1]:7").value().host, "::1");
+  EXPECT_EQ(ParseHostPort("localhost:0").value().port, 0);
+}
+
+TEST(AddressTest, LoopbackAndWildcardAreRecognised) {
+  EXPECT_TRUE(IsLoopback(ResolveBlocking({.host = "127.8.0.1", .port = 1}, false).value()));
+  EXPECT_TRUE(IsLoopback(ResolveBlocking({.host = "::1", .port = 1}, false).value()));
+  EXPECT_FALSE(IsLoopback(ResolveBlocking({.host = "192.0.2.1", .port = 1}, false).value()));
+  EXPECT_TRUE(IsWildcard(ResolveBlocking({.host = "0.0.0.0", .port = 1}, true).value()));
+  EXPECT_EQ(ToString(ResolveBlocking({.host = "::1", .port = 8}, false).value()), "[::1]:8");
+}
+
+}  // namespace
+}  // namespace ringway::net
