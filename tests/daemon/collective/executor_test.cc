@@ -120,6 +120,34 @@ TEST_P(LossyCodec, AllRanksEndWithTheSameBytesNearTheSum) {
   }
 }
 
+// The mistake that the codecs' rules exist for: an owner that goes on with its own sum instead of what the others
+// decode.
+TEST_P(LossyCodec, OwnerThatKeepsItsLocalPrecisionIsFoundByTheSameProperty) {
+  const std::uint32_t world_size = 4;
+  const std::uint64_t count = 4 * kGridElements;
+  RingWorld world(Sum(DType::kF32, count, GetParam()), Inputs<float>(world_size, count, 12), kSegment);
+  std::vector<std::vector<float>> unrounded(world_size);  // of the chunk that each rank owns
+  world.RunObserved(13, [&](const RingWorld::Frame& frame) {
+    if (frame.header.step != world_size - 2) return;
+    const Range range = world.executor(frame.to.value).grid().Chunk(frame.header.chunk);
+    std::vector<float> sum(range.count);
+    const auto input = Values<float>(world.input(frame.to.value));
+    kernels::DecodeReduce(GetParam(), DType::kF32, ReduceOp::kSum, sum.data(), input.data() + range.begin,
+                          frame.payload.data(), range.count);
+    unrounded[frame.to.value] = sum;
+  });
+  ExpectAllEqual(world);
+  bool differs = false;
+  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+    const Range range = world.executor(rank).grid().Chunk((rank + 1) % world_size);
+    auto mutant = Values<float>(world.output(rank));
+    std::copy(unrounded[rank].begin(), unrounded[rank].end(),
+              mutant.begin() + static_cast<std::ptrdiff_t>(range.begin));
+    differs = differs || Bytes(mutant) != world.output((rank + 1) % world_size);
+  }
+  EXPECT_TRUE(differs) << "the property would not notice";
+}
+
 INSTANTIATE_TEST_SUITE_P(Codecs, LossyCodec, testing::Values(Codec::kBf16, Codec::kInt8));
 
 TEST(Executor, AvgDividesByTheContributors) {

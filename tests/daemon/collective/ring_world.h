@@ -65,11 +65,18 @@ class RingWorld {
 
   // Until nothing moves. Frames overtake each other as `seed` says; some are delivered twice.
   void Run(std::uint64_t seed) {
+    RunObserved(seed, [](const Frame&) {});
+  }
+
+  // The same; `observe` sees every frame just before it is delivered.
+  template <typename F>
+  void RunObserved(std::uint64_t seed, F observe) {
     std::mt19937_64 random(seed);
     for (Send(); !wire_.empty(); Send()) {
       std::swap(wire_[random() % wire_.size()], wire_.back());
       const Frame frame = std::move(wire_.back());
       wire_.pop_back();
+      observe(frame);
       Deliver(frame);
       if (random() % 4 == 0) Deliver(frame);
     }
