@@ -164,6 +164,26 @@ class TrainerSessionTest : public ::testing::Test {
     for (const std::uint32_t id : {0U, 1U}) Send(RegisterPacket(id), {MakeMemfd(kRegionBytes).get()});
   }
 
+  struct Lie {
+    const char* name;
+    Code code;
+    bool member;
+    std::function<void()> tell;
+  };
+  // Each in a session of its own.
+  void ExpectAllEnd(const std::vector<Lie>& lies) {
+    for (const Lie& lie : lies) {
+      session_->End(Code::kLeft, "");
+      Open();
+      port_ = {};
+      if (lie.member) BecomeMember();
+      lie.tell();
+      ExpectEnded(lie.code, lie.name);
+      EXPECT_TRUE(port_.orders.empty()) << lie.name;
+      EXPECT_EQ(port_.gone.size(), lie.member ? 1U : 0U) << lie.name;
+    }
+  }
+
   asio::io_context context_;
   RecordingHost host_;
   RecordingPort port_;
@@ -402,21 +422,8 @@ TEST_F(TrainerSessionTest, ForkedChildThatKeepsTheSocketDoesNotHideTheDeath) {
   ::close(pass[1]);
 }
 
-TEST_F(TrainerSessionTest, EveryLieEndsTheSessionWithATypedReason) {
-  struct Lie {
-    const char* name;
-    Code code;
-    bool member;
-    std::function<void()> tell;
-  };
-  const auto submit = [this](const std::function<void(abi::Submit&)>& change) {
-    return [this, change] {
-      auto packet = SubmitPacket(0);
-      change(packet);
-      Send(packet);
-    };
-  };
-  const std::vector<Lie> lies = {
+TEST_F(TrainerSessionTest, LieInAGreetingEndsTheSession) {
+  ExpectAllEnd({
       {"no hello first", Code::kProtocol, false, [&] { Send(JoinPacket()); }},
       {"short packet", Code::kProtocol, false, [&] { SendBytes("abc", 3); }},
       {"no magic", Code::kProtocol, false, [&] { Send(abi::Hello{}); }},
@@ -433,10 +440,20 @@ TEST_F(TrainerSessionTest, EveryLieEndsTheSessionWithATypedReason) {
        [&] {
          Send(HelloPacket(), {client_.get(), client_.get()});
        }},
+  });
+}
+
+TEST_F(TrainerSessionTest, PacketOutOfPlaceEndsTheSession) {
+  ExpectAllEnd({
       {"descriptor where none belongs", Code::kProtocol, true, [&] { Send(SubmitPacket(0), {client_.get()}); }},
       {"unknown type", Code::kProtocol, true, [&] { Send(MakePacket<abi::Leave>(static_cast<abi::PacketType>(99))); }},
       {"second hello", Code::kProtocol, true, [&] { Send(HelloPacket()); }},
       {"second join", Code::kProtocol, true, [&] { Send(JoinPacket()); }},
+  });
+}
+
+TEST_F(TrainerSessionTest, LieAboutARegionEndsTheSession) {
+  ExpectAllEnd({
       {"region id out of range", Code::kProtocol, true,
        [&] { Send(RegisterPacket(abi::kRegionCountMax), {MakeMemfd(kRegionBytes).get()}); }},
       {"region id in use", Code::kProtocol, true, [&] { Send(RegisterPacket(0), {MakeMemfd(kRegionBytes).get()}); }},
@@ -454,6 +471,18 @@ TEST_F(TrainerSessionTest, EveryLieEndsTheSessionWithATypedReason) {
          packet.region_id = 9;
          Send(packet);
        }},
+  });
+}
+
+TEST_F(TrainerSessionTest, LieAboutAnOperationEndsTheSession) {
+  const auto submit = [this](const std::function<void(abi::Submit&)>& change) {
+    return [this, change] {
+      auto packet = SubmitPacket(0);
+      change(packet);
+      Send(packet);
+    };
+  };
+  ExpectAllEnd({
       {"slot", Code::kProtocol, true, submit([](auto& s) { s.slot = abi::kSlotCount; })},
       {"dtype", Code::kProtocol, true, submit([](auto& s) { s.dtype = static_cast<DType>(99); })},
       {"region", Code::kProtocol, true, submit([](auto& s) { s.input_region = 5; })},
@@ -471,17 +500,7 @@ TEST_F(TrainerSessionTest, EveryLieEndsTheSessionWithATypedReason) {
          packet.slot = ~0U;
          Send(packet);
        }},
-  };
-  for (const Lie& lie : lies) {
-    session_->End(Code::kLeft, "");
-    Open();
-    port_ = {};
-    if (lie.member) BecomeMember();
-    lie.tell();
-    ExpectEnded(lie.code, lie.name);
-    EXPECT_TRUE(port_.orders.empty()) << lie.name;
-    EXPECT_EQ(port_.gone.size(), lie.member ? 1U : 0U) << lie.name;
-  }
+  });
 }
 
 }  // namespace
