@@ -9,6 +9,8 @@ namespace ringway {
 namespace {
 
 constexpr std::size_t kNameBytesMax = 255;
+constexpr std::size_t kPeersPerDaemonMax = 1024;
+constexpr std::size_t kPeersMax = 16 * 1024;
 
 control::Plan PlanOf(const CoordinatorOptions& options) {
   control::Plan plan;
@@ -49,7 +51,11 @@ void Coordinator::OnMessage(Connection connection, const control::ToMaster& mess
   daemon.heard = now;
   if (message.has_heartbeat()) {
     for (const control::PeerCounters& counters : message.heartbeat().counters()) {
-      if (Group* group = GroupOf(id, PeerId(counters.peer()))) group->OnCounters(counters);
+      if (Group* group = GroupOf(id, PeerId(counters.peer()))) {
+        group->OnCounters(counters);
+      } else {
+        ++ignored_;
+      }
     }
     control::FromMaster reply;
     reply.mutable_heartbeat();
@@ -105,7 +111,9 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
   reply.mutable_hello_reply()->set_heartbeat_ms(options_.heartbeat_ms);
   reply.mutable_hello_reply()->set_detect_ms(options_.detect_ms);
   SendTo(connection, std::move(reply));
+  for (const PeerId peer : daemon.peers) groups_.at(homes_.at(peer).group)->Resync(peer);
   SetOnline(daemon, true, now);
+  DropEmptyGroups();
 }
 
 void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now) {
@@ -120,6 +128,11 @@ void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimeP
   if (request.group().empty() || request.group().size() >= abi::kGroupNameBytes ||
       request.name().size() >= abi::kPeerNameBytes) {
     return refuse({Code::kInvalidArgument, "a group name has 1 to 127 bytes, a peer name at most 63"});
+  }
+  if (daemon.peers.size() >= kPeersPerDaemonMax || homes_.size() >= kPeersMax) {
+    return refuse({Code::kResourceExhausted, "the master takes " + std::to_string(kPeersPerDaemonMax) +
+                                                 " peers of one daemon and " + std::to_string(kPeersMax) +
+                                                 " in all: start another daemon or master"});
   }
   const GroupOptions options{.plan = PlanOf(options_), .detect = std::chrono::milliseconds(options_.detect_ms)};
   auto group = groups_.find(request.group());
@@ -148,6 +161,7 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
   Group* group = GroupOf(id, speaker);
   if (group == nullptr) {
     ++ignored_;  // forged, or late: the peer is gone
+    if (message.has_report()) TellEvicted(*daemons_.at(id).connection, speaker);
     return;
   }
   if (message.has_connected()) {
@@ -155,12 +169,26 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
   } else if (message.has_dial_failed()) {
     group->OnDialFailed(speaker, PeerId(message.dial_failed().other()), message.dial_failed().text());
   } else if (message.has_report()) {
+    if (Epoch(message.report().stop()) > Epoch::Of(options_.term, counter_)) {
+      ++ignored_;  // no such view was ever made
+      return;
+    }
     group->OnReport(message.report(), now);
   } else if (message.has_installed()) {
     group->OnInstalled(speaker, Epoch(message.installed().epoch()), now);
   } else if (message.has_withdraw()) {
     group->OnWithdraw(speaker, now);
   }
+}
+
+// A frozen peer that was dropped while its daemon was away: nobody else will tell it. Only the speaker hears this.
+void Coordinator::TellEvicted(Connection connection, PeerId peer) {
+  control::FromMaster message;
+  message.mutable_evicted()->set_peer(peer.value);
+  message.mutable_evicted()->set_code(static_cast<std::uint32_t>(Code::kEvicted));
+  message.mutable_evicted()->set_text("the master does not know peer " + ToString(peer) +
+                                      " any more: rejoin and take the state of the others");
+  SendTo(connection, std::move(message));
 }
 
 void Coordinator::OnDisconnect(Connection connection, TimePoint now) {

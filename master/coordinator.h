@@ -25,7 +25,7 @@
 namespace ringway {
 
 struct CoordinatorOptions {
-  std::uint32_t term = 1;  // of this master process; epochs are ordered by it first
+  std::uint32_t term = 1;  // epochs are ordered by it first; without a journal every master has the same
   std::uint32_t heartbeat_ms = 500;
   std::uint32_t detect_ms = 3000;
   std::uint64_t segment_bytes_max = 256 * 1024;
@@ -64,16 +64,19 @@ class Coordinator final : public GroupHost {
   const std::map<DaemonId, Daemon>& daemons() const { return daemons_; }
   const std::map<std::string, std::unique_ptr<Group>>& groups() const { return groups_; }
   std::uint64_t ignored_messages() const { return ignored_; }
+  std::uint64_t contradictions() const { return contradictions_; }
 
  private:
   Epoch NextEpoch() override { return Epoch::Of(options_.term, ++counter_); }
   void Send(PeerId peer, control::FromMaster message) override;
   void Retire(PeerId peer) override;
+  void CountContradiction() override { ++contradictions_; }
 
   void OnHello(Connection connection, const control::DaemonHello& hello, TimePoint now);
   void OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now);
   void OnPeerWord(DaemonId id, const control::ToMaster& message, TimePoint now);
   void Refuse(Connection connection, Code code, std::string text);
+  void TellEvicted(Connection connection, PeerId peer);
   void SetOnline(const Daemon& daemon, bool online, TimePoint now);
   void SendTo(Connection connection, control::FromMaster message) {
     actions_.push_back({connection, std::move(message), false});
@@ -87,6 +90,7 @@ class Coordinator final : public GroupHost {
   std::uint64_t next_daemon_ = 1;
   std::uint64_t next_peer_ = 1;
   std::uint64_t ignored_ = 0;
+  std::uint64_t contradictions_ = 0;
   std::map<DaemonId, Daemon> daemons_;
   std::map<Connection, DaemonId> connections_;
   std::map<std::string, std::unique_ptr<Group>> groups_;

@@ -4,7 +4,6 @@
 
 #include "master/topology.h"
 #include "master/verdicts.h"
-#include "proto/check.h"
 #include "proto/local_abi.h"
 
 namespace ringway {
@@ -38,23 +37,43 @@ Status Group::CheckJoin(const control::JoinRequest& request) const {
 
 void Group::Add(const control::PeerInfo& info, const control::JoinRequest& request, TimePoint now) {
   const PeerId id(info.peer_id());
-  control::FromMaster others;
-  others.mutable_candidates()->set_peer(id.value);
-  *others.mutable_candidates()->mutable_plan() = options_.plan;
   for (const auto& [other, peer] : peers_) {
-    *others.mutable_candidates()->add_others() = peer.info;
     control::FromMaster one;
     one.mutable_candidates()->set_peer(other.value);
     *one.mutable_candidates()->mutable_plan() = options_.plan;
     *one.mutable_candidates()->add_others() = info;
     SendTo(other, std::move(one));
   }
-  SendTo(id, std::move(others));
+  SendCandidates(id);
   PeerState& state = peers_[id];
   state.info = info;
   state.wait_world = std::max(1u, request.wait_world());
   state.min_world = std::max(1u, request.min_world());
   Advance(now);
+}
+
+void Group::SendCandidates(PeerId id) {
+  control::FromMaster message;
+  message.mutable_candidates()->set_peer(id.value);
+  *message.mutable_candidates()->mutable_plan() = options_.plan;
+  for (const auto& [other, peer] : peers_) {
+    if (other != id) *message.mutable_candidates()->add_others() = peer.info;
+  }
+  SendTo(id, std::move(message));
+}
+
+// All of it may be known there already: whoever receives it ignores what is not news.
+void Group::Resync(PeerId id) {
+  const auto found = peers_.find(id);
+  if (found == peers_.end()) return;
+  SendCandidates(id);
+  if (Members().contains(id)) SendView(current_, current_was_prepared_, id);
+  for (const auto& [epoch, view] : prepared_) {
+    if (MembersOf(view).contains(id)) SendView(view, true, id);
+  }
+  if (collection_ && collection_->told.contains(id)) SendAbort(id);
+  found->second.told.clear();
+  ExplainPendings();
 }
 
 void Group::OnConnected(PeerId peer, PeerId other, TimePoint now) {
@@ -66,7 +85,7 @@ void Group::OnConnected(PeerId peer, PeerId other, TimePoint now) {
 
 void Group::OnDialFailed(PeerId peer, PeerId other, const std::string& text) {
   if (!peers_.contains(peer) || !peers_.contains(other)) return;
-  peers_[peer].dial_errors[other] = text;
+  peers_[peer].dial_errors[other] = ClipText(text);
   peers_[peer].standing.erase(other);
   ExplainPendings();
 }
@@ -76,11 +95,12 @@ bool Group::Stand(PeerId a, PeerId b) const {
 }
 
 void Group::OnWithdraw(PeerId peer, TimePoint now) {
-  if (InAnyView().contains(peer)) {
-    leaving_.insert(peer);
-    if (!collection_) Collect(now);
-  } else {
-    Drop({peer}, {});
+  if (!peers_.contains(peer)) return;
+  leaving_.insert(peer);
+  if (!InAnyView().contains(peer)) {
+    Drop({peer});
+  } else if (!collection_) {
+    Collect(now);
   }
   Advance(now);
 }
@@ -110,7 +130,7 @@ void Group::Tick(TimePoint now) {
       pending_gone.insert(id);
     }
   }
-  if (!pending_gone.empty()) Drop(pending_gone, {});
+  if (!pending_gone.empty()) Drop(pending_gone);
   if (member_gone && !collection_) Collect(now);
   Advance(now);
 }
@@ -130,13 +150,15 @@ void Group::TryForm() {
   std::set<PeerId> clique;
   std::uint32_t wanted = 1;
   for (const auto& [id, peer] : peers_) {
+    if (!peer.online) continue;
     if (!std::all_of(clique.begin(), clique.end(), [&](PeerId other) { return Stand(id, other); })) continue;
     clique.insert(id);
     wanted = std::max(wanted, peer.wait_world);
   }
   if (clique.empty() || clique.size() < wanted) return;
   current_ = MakeView(clique);
-  SendView(current_, false);
+  current_was_prepared_ = false;
+  SendViewToMembers(current_, false);
 }
 
 void Group::TryPrepare() {
@@ -150,131 +172,16 @@ void Group::TryPrepare() {
   if (next.size() == before) return;
   const control::View view = MakeView(next);
   prepared_[Epoch(view.epoch())] = view;
-  SendView(view, true);
+  SendViewToMembers(view, true);
 }
 
 void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
   const auto found = prepared_.find(epoch);
   if (found == prepared_.end() || !MembersOf(found->second).contains(peer)) return;
   current_ = found->second;
+  current_was_prepared_ = true;
   prepared_.erase(prepared_.begin(), std::next(found));
   Advance(now);
-}
-
-// ---------------------------------------------------------------------------------------------- collecting
-
-void Group::OnReport(const control::Report& report, TimePoint now) {
-  const PeerId peer(report.peer());
-  const std::set<PeerId> in_view = InAnyView();
-  if (!in_view.contains(peer)) return;
-  bool news = report.stop() >= current_.epoch();
-  for (const std::uint64_t lost : report.lost()) {
-    const PeerId accused(lost);
-    if (accused == peer || !in_view.contains(accused)) continue;
-    news = accusations_[accused].insert(peer).second || news;
-  }
-  if (report.leaving()) news = leaving_.insert(peer).second || news;
-  for (const control::OpReport& op : report.ops()) news = news || op.cancel() || !op.mismatch().empty();
-  if (!news) return;  // a late word about a view that is over
-  if (!collection_) Collect(now);
-  if (Epoch(report.stop()) >= collection_->stop) collection_->reports[peer] = report;
-  Advance(now);
-}
-
-void Group::Collect(TimePoint now) {
-  const Epoch newest = prepared_.empty() ? Epoch(current_.epoch()) : prepared_.rbegin()->first;
-  collection_ = Collection{.stop = newest, .since = now, .reports = {}, .told = InAnyView()};
-  for (const PeerId peer : collection_->told) {
-    control::FromMaster message;
-    message.mutable_abort()->set_peer(peer.value);
-    message.mutable_abort()->set_epoch(newest.value);
-    SendTo(peer, std::move(message));
-  }
-}
-
-// Those who are gone whatever others say: leavers, and who is offline or has not answered the ABORT for too long.
-std::set<PeerId> Group::Certain(TimePoint now) const {
-  std::set<PeerId> certain = leaving_;
-  for (const PeerId id : collection_->told) {
-    const auto found = peers_.find(id);
-    if (found == peers_.end()) continue;
-    const PeerState& peer = found->second;
-    if (!peer.online && now - peer.offline_since >= options_.detect) certain.insert(id);
-    if (!collection_->reports.contains(id) && now - collection_->since >= options_.detect) certain.insert(id);
-  }
-  return certain;
-}
-
-bool Group::AccusedHaveSpoken(TimePoint now) const {
-  if (now - collection_->since >= options_.weigh) return true;
-  return std::all_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {
-    const auto found = peers_.find(entry.first);
-    return found == peers_.end() || !found->second.online || collection_->reports.contains(entry.first);
-  });
-}
-
-// The view that the next one starts from, once every report that can tell is here.
-std::optional<std::set<PeerId>> Group::DecidableBase(const std::set<PeerId>& gone, TimePoint now) const {
-  const auto all_reported = [&](const std::set<PeerId>& members) {
-    return std::all_of(members.begin(), members.end(),
-                       [&](PeerId peer) { return gone.contains(peer) || collection_->reports.contains(peer); });
-  };
-  if (!AccusedHaveSpoken(now) || !all_reported(Members())) return std::nullopt;
-  // Members may have switched to a prepared view by themselves: some installed it, or one holds UpdateView's outcome.
-  Epoch adopted(current_.epoch());
-  for (const auto& [peer, report] : collection_->reports) {
-    if (gone.contains(peer)) continue;
-    if (prepared_.contains(Epoch(report.epoch()))) adopted = std::max(adopted, Epoch(report.epoch()));
-    for (const control::OpReport& op : report.ops()) {
-      const Epoch agreed(op.prepared_epoch());
-      const bool holds = op.update_view() && op.stage() != control::OP_STAGE_RUNNING && op.code() == 0;
-      if (holds && prepared_.contains(agreed)) adopted = std::max(adopted, agreed);
-    }
-  }
-  if (adopted == Epoch(current_.epoch())) return Members();
-  const std::set<PeerId> base = MembersOf(prepared_.at(adopted));
-  if (!all_reported(base)) return std::nullopt;
-  return base;
-}
-
-void Group::TryDecide(TimePoint now) {
-  const std::set<PeerId> gone = WhoGoes(InAnyView(), Certain(now), accusations_);
-  const auto base = DecidableBase(gone, now);
-  if (base) Decide(*base, gone);
-}
-
-void Group::Decide(const std::set<PeerId>& base, const std::set<PeerId>& gone) {
-  std::map<PeerId, control::Report> reports;
-  VerdictOptions verdict_options;
-  verdict_options.fail_on_peer_loss = fail_on_peer_loss_;
-  std::set<PeerId> remaining;
-  for (const PeerId peer : base) {
-    if (!gone.contains(peer)) {
-      remaining.insert(peer);
-      reports[peer] = collection_->reports.at(peer);
-    } else if (!leaving_.contains(peer)) {
-      verdict_options.peers_lost = true;
-      verdict_options.lost_names += (verdict_options.lost_names.empty() ? "" : ", ") + Label(peer);
-    }
-  }
-  collection_.reset();
-  prepared_.clear();
-  current_.Clear();
-  if (!remaining.empty()) {
-    current_ = MakeView(remaining);
-    for (control::Verdict& verdict : DecideVerdicts(reports, verdict_options)) {
-      *current_.add_verdicts() = std::move(verdict);
-    }
-    // Newcomers of an adopted prepared view start where its UpdateView left the channels.
-    for (const auto& [peer, report] : reports) {
-      for (const control::OpReport& op : report.ops()) {
-        if (!op.update_view() || op.next_seq_size() == 0 || op.stage() == control::OP_STAGE_RUNNING) continue;
-        *current_.mutable_next_seq() = op.next_seq();
-      }
-    }
-  }
-  Drop(gone, remaining);
-  if (!remaining.empty()) SendView(current_, false);
 }
 
 // ---------------------------------------------------------------------------------------------- views and farewells
@@ -298,17 +205,19 @@ control::View Group::MakeView(const std::set<PeerId>& members) {
   return view;
 }
 
-void Group::SendView(const control::View& view, bool prepared) {
-  for (const PeerId peer : MembersOf(view)) {
-    control::FromMaster message;
-    message.mutable_view()->set_peer(peer.value);
-    message.mutable_view()->set_prepared(prepared);
-    *message.mutable_view()->mutable_view() = view;
-    SendTo(peer, std::move(message));
-  }
+void Group::SendView(const control::View& view, bool prepared, PeerId to) {
+  control::FromMaster message;
+  message.mutable_view()->set_peer(to.value);
+  message.mutable_view()->set_prepared(prepared);
+  *message.mutable_view()->mutable_view() = view;
+  SendTo(to, std::move(message));
 }
 
-void Group::Drop(const std::set<PeerId>& gone, const std::set<PeerId>& remaining) {
+void Group::SendViewToMembers(const control::View& view, bool prepared) {
+  for (const PeerId peer : MembersOf(view)) SendView(view, prepared, peer);
+}
+
+void Group::Drop(const std::set<PeerId>& gone) {
   for (const PeerId peer : gone) {
     control::FromMaster message;
     const bool left = leaving_.contains(peer);
@@ -320,8 +229,8 @@ void Group::Drop(const std::set<PeerId>& gone, const std::set<PeerId>& remaining
     SendTo(peer, std::move(message));
   }
   for (const PeerId peer : gone) Erase(peer);
+  if (gone.empty()) return;
   for (const auto& [id, peer] : peers_) {
-    if (remaining.contains(id)) continue;  // members learn it from the view
     control::FromMaster message;
     message.mutable_forget()->set_peer(id.value);
     for (const PeerId other : gone) message.mutable_forget()->add_others(other.value);

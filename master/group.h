@@ -28,7 +28,8 @@ class GroupHost {
   virtual ~GroupHost() = default;
   virtual Epoch NextEpoch() = 0;  // above every epoch given before
   virtual void Send(PeerId peer, control::FromMaster message) = 0;
-  virtual void Retire(PeerId peer) = 0;  // the peer is gone for good
+  virtual void Retire(PeerId peer) = 0;   // the peer is gone for good
+  virtual void CountContradiction() = 0;  // two members hold different outcomes of one operation
 };
 
 struct GroupOptions {
@@ -52,6 +53,8 @@ class Group {
   void OnInstalled(PeerId peer, Epoch epoch, TimePoint now);
   void OnWithdraw(PeerId peer, TimePoint now);
   void OnCounters(const control::PeerCounters& counters);
+  // The peer's daemon is back on a new connection; what was sent on the old one may be lost, so it is sent again.
+  void Resync(PeerId peer);
   // The peer's daemon is connected or not, since when.
   void SetOnline(PeerId peer, bool online, TimePoint now);
   void Tick(TimePoint now);
@@ -81,6 +84,11 @@ class Group {
     std::map<PeerId, control::Report> reports;  // with stop >= the collection's
     std::set<PeerId> told;                      // addressees of the ABORT
   };
+  // What the next view starts from.
+  struct Base {
+    std::set<PeerId> members;
+    std::set<PeerId> gone;  // of the members, and others that are gone for sure
+  };
 
   static std::set<PeerId> MembersOf(const control::View& view);
   std::set<PeerId> Members() const { return MembersOf(current_); }
@@ -98,13 +106,19 @@ class Group {
   std::string WhyPending(PeerId peer) const;
   void Collect(TimePoint now);
   void TryDecide(TimePoint now);
-  std::optional<std::set<PeerId>> DecidableBase(const std::set<PeerId>& gone, TimePoint now) const;
+  Base ChooseBase(TimePoint now) const;
+  Epoch AdoptedBy(const control::Report& report) const;
+  std::set<PeerId> WithTroubledNewcomers(const Base& base) const;
   bool AccusedHaveSpoken(TimePoint now) const;
   std::set<PeerId> Certain(TimePoint now) const;
-  void Decide(const std::set<PeerId>& base, const std::set<PeerId>& gone);
+  void Decide(const Base& base);
+  void AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports);
   control::View MakeView(const std::set<PeerId>& members);
-  void SendView(const control::View& view, bool prepared);
-  void Drop(const std::set<PeerId>& gone, const std::set<PeerId>& remaining);
+  void SendView(const control::View& view, bool prepared, PeerId to);
+  void SendViewToMembers(const control::View& view, bool prepared);
+  void SendCandidates(PeerId id);
+  void SendAbort(PeerId id);  // REQUIRES: a collection runs
+  void Drop(const std::set<PeerId>& gone);
   void Erase(PeerId peer);
   void SendTo(PeerId peer, control::FromMaster message) { host_.Send(peer, std::move(message)); }
 
@@ -114,6 +128,7 @@ class Group {
   GroupHost& host_;
   std::map<PeerId, PeerState> peers_;        // members and pendings
   control::View current_;                    // epoch 0: none
+  bool current_was_prepared_ = false;        // its members switched to it by themselves
   std::map<Epoch, control::View> prepared_;  // above current, ascending, each containing the one before
   std::optional<Collection> collection_;
   Accusations accusations_;

@@ -17,6 +17,7 @@ using shell::Level;
 using shell::Log;
 
 constexpr std::chrono::milliseconds kTickPeriod{20};
+constexpr std::size_t kStatusBytesMax = kFrameBytesMax - 1024;  // room for the message around it
 
 }  // namespace
 
@@ -24,27 +25,27 @@ constexpr std::chrono::milliseconds kTickPeriod{20};
 class Server::Session : public std::enable_shared_from_this<Session> {
  public:
   Session(Server& server, std::uint64_t id, asio::ip::tcp::socket socket)
-      : server_(server), id_(id), socket_(std::move(socket)), hello_timer_(socket_.get_executor()) {}
+      : server_(server), id_(id), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
 
   void Start() {
     std::error_code ignored;
     socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-    hello_timer_.expires_after(server_.options_.hello_timeout);
-    hello_timer_.async_wait([self = shared_from_this()](std::error_code error) {
-      if (!error) self->Close("no hello within its time");
-    });
+    ArmTimer();
     Read();
   }
 
   void Send(const control::FromMaster& message) {
     if (closed_) return;
+    if (message.ByteSizeLong() > kFrameBytesMax) return Close("a message for it exceeds the frame's maximum");
     AppendFrame(message, queue_);
-    if (queue_.size() > kQueueBytesMax) return Close("its output queue is full");
+    if (queue_.size() + writing_.size() > kQueueBytesMax) return Close("its output queue is full");
     if (writing_.empty()) Write();
   }
 
   void CloseAfterWrite() {
+    if (closed_) return;
     close_after_write_ = true;
+    ArmTimer();  // it may never read
     if (writing_.empty() && queue_.empty()) Close("closed by the coordinator");
   }
 
@@ -52,7 +53,7 @@ class Server::Session : public std::enable_shared_from_this<Session> {
     if (std::exchange(closed_, true)) return;
     std::error_code ignored;
     socket_.close(ignored);
-    hello_timer_.cancel();
+    timer_.cancel();
     server_.OnClosed(id_, why);
   }
 
@@ -61,10 +62,17 @@ class Server::Session : public std::enable_shared_from_this<Session> {
     closed_ = true;
     std::error_code ignored;
     socket_.close(ignored);
-    hello_timer_.cancel();
+    timer_.cancel();
   }
 
  private:
+  void ArmTimer() {
+    timer_.expires_after(server_.options_.hello_timeout);
+    timer_.async_wait([self = shared_from_this()](std::error_code error) {
+      if (!error) self->Close("no hello within its time");
+    });
+  }
+
   void Read() {
     socket_.async_read_some(asio::buffer(input_), [self = shared_from_this()](std::error_code error, std::size_t n) {
       if (self->closed_) return;
@@ -78,7 +86,13 @@ class Server::Session : public std::enable_shared_from_this<Session> {
     while (const auto frame = reader_.Next()) {
       control::ToMaster message;
       if (const Status status = ParseFrame(*frame, message); !status.ok()) return Close(status.text());
-      hello_timer_.cancel();
+      // Status clients may ask again, but not stay without asking.
+      is_daemon_ = is_daemon_ || message.has_hello();
+      if (is_daemon_ && !close_after_write_) {
+        timer_.cancel();
+      } else if (!close_after_write_) {
+        ArmTimer();
+      }
       server_.OnFrame(id_, message);
       if (closed_) return;
     }
@@ -99,11 +113,12 @@ class Server::Session : public std::enable_shared_from_this<Session> {
   Server& server_;
   const std::uint64_t id_;
   asio::ip::tcp::socket socket_;
-  asio::steady_timer hello_timer_;
+  asio::steady_timer timer_;
   FrameReader reader_;
   std::array<char, 16 * 1024> input_;
   std::string queue_;
   std::string writing_;
+  bool is_daemon_ = false;
   bool close_after_write_ = false;
   bool closed_ = false;
 };
@@ -162,7 +177,7 @@ void Server::OnTick() {
 void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
   if (message.has_status()) {
     control::FromMaster reply;
-    reply.mutable_status()->set_json(StatusJson(coordinator_, MonotonicNow() - started_));
+    reply.mutable_status()->set_json(StatusJson(coordinator_, MonotonicNow() - started_, kStatusBytesMax));
     sessions_.at(id)->Send(reply);
     return;
   }
@@ -202,6 +217,10 @@ void Server::Drain() {
              {"peer", std::to_string(action.message->view().peer())},
              {"world", std::to_string(view.members_size())},
              {"verdicts", std::to_string(view.verdicts_size())}});
+        for (const control::Verdict& verdict : view.verdicts()) {
+          if (static_cast<Code>(verdict.code()) != Code::kInternal) continue;
+          Log(Level::kError, "contradiction", {{"group", view.group()}, {"text", verdict.text()}});
+        }
       } else if (action.message->has_evicted()) {
         Log(Level::kWarning, "peer_dropped",
             {{"peer", std::to_string(action.message->evicted().peer())}, {"text", action.message->evicted().text()}});

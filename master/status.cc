@@ -32,7 +32,8 @@ json PeerJson(const Group& group, PeerId id, const Group::PeerState& peer) {
 json GroupJson(const Group& group) {
   json ring = json::array();
   for (const std::uint32_t rank : group.current().ring()) {
-    ring.push_back(group.current().members(static_cast<int>(rank)).name());
+    const control::PeerInfo& info = group.current().members(static_cast<int>(rank));
+    ring.push_back(info.name().empty() ? "peer " + std::to_string(info.peer_id()) : info.name());
   }
   json peers = json::array();
   for (const auto& [id, peer] : group.peers()) peers.push_back(PeerJson(group, id, peer));
@@ -45,25 +46,49 @@ json GroupJson(const Group& group) {
           {"peers", std::move(peers)}};
 }
 
+std::string Dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+// An array that stops growing at a number of bytes of JSON, shared with others.
+struct Bounded {
+  std::size_t& bytes_left;
+  json array = json::array();
+  std::size_t left_out = 0;
+
+  void Add(json value) {
+    const std::size_t bytes = Dumped(value).size() + 1;
+    if (bytes > bytes_left) {
+      bytes_left = 0;  // none of the later ones either, so that what is shown has no gaps
+      ++left_out;
+      return;
+    }
+    bytes_left -= bytes;
+    array.push_back(std::move(value));
+  }
+};
+
 }  // namespace
 
-std::string StatusJson(const Coordinator& coordinator, Duration uptime) {
-  json daemons = json::array();
+std::string StatusJson(const Coordinator& coordinator, Duration uptime, std::size_t bytes_max) {
+  constexpr std::size_t kFrameworkBytes = 1024;
+  std::size_t bytes_left = bytes_max - kFrameworkBytes;
+  Bounded groups{bytes_left};
+  for (const auto& [name, group] : coordinator.groups()) groups.Add(GroupJson(*group));
+  Bounded daemons{bytes_left};
   for (const auto& [id, daemon] : coordinator.daemons()) {
-    daemons.push_back({{"name", daemon.name},
-                       {"site", daemon.site},
-                       {"address", daemon.address},
-                       {"connected", daemon.connection.has_value()}});
+    daemons.Add({{"name", daemon.name},
+                 {"site", daemon.site},
+                 {"address", daemon.address},
+                 {"connected", daemon.connection.has_value()}});
   }
-  json groups = json::array();
-  for (const auto& [name, group] : coordinator.groups()) groups.push_back(GroupJson(*group));
-  const json status = {{"master",
-                        {{"term", coordinator.options().term},
-                         {"uptime_s", uptime.count() / 1000000},
-                         {"ignored_messages", coordinator.ignored_messages()}}},
-                       {"daemons", std::move(daemons)},
-                       {"groups", std::move(groups)}};
-  return status.dump(-1, ' ', false, json::error_handler_t::replace);
+  return Dumped({{"master",
+                  {{"term", coordinator.options().term},
+                   {"version", RINGWAY_VERSION},
+                   {"uptime_s", uptime.count() / 1000000},
+                   {"contradictions", coordinator.contradictions()},
+                   {"ignored_messages", coordinator.ignored_messages()},
+                   {"left_out", groups.left_out + daemons.left_out}}},
+                 {"daemons", std::move(daemons.array)},
+                 {"groups", std::move(groups.array)}});
 }
 
 }  // namespace ringway

@@ -2,13 +2,19 @@
 
 #include <ringway/types.h>
 
+#include <algorithm>
+#include <set>
+
 namespace ringway {
 namespace {
+
+constexpr std::size_t kTextBytesMax = 512;
 
 // What all reports say about one operation.
 struct Evidence {
   const control::OpReport* outcome = nullptr;  // of a member that holds it
   const control::OpReport* other = nullptr;    // one that contradicts it
+  std::set<PeerId> holders;
   std::string mismatch;
   bool cancel = false;
 };
@@ -23,6 +29,7 @@ std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& repor
     for (const control::OpReport& op : report.ops()) {
       Evidence& evidence = out[OpName{ChannelId(op.channel()), op.seq()}];
       if (op.stage() != control::OP_STAGE_RUNNING) {
+        evidence.holders.insert(peer);
         if (evidence.outcome == nullptr) {
           evidence.outcome = &op;
         } else if (!SameOutcome(*evidence.outcome, op)) {
@@ -33,25 +40,38 @@ std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& repor
       evidence.cancel = evidence.cancel || op.cancel();
     }
   }
+  for (const auto& [peer, report] : reports) {
+    std::map<ChannelId, std::uint64_t> finished;
+    for (const control::ChannelSeq& upto : report.finished_upto()) {
+      std::uint64_t& seq = finished[ChannelId(upto.channel())];
+      seq = std::max(seq, upto.seq());
+    }
+    for (auto& [name, evidence] : out) {
+      const auto upto = finished.find(name.channel);
+      if (upto != finished.end() && upto->second >= name.seq) evidence.holders.insert(peer);
+    }
+  }
   return out;
 }
 
-bool Holds(const control::Report& report, const OpName& name) {
-  for (const control::ChannelSeq& finished : report.finished_upto()) {
-    if (finished.channel() == name.channel.value && finished.seq() >= name.seq) return true;
-  }
-  for (const control::OpReport& op : report.ops()) {
-    if (op.channel() == name.channel.value && op.seq() == name.seq) return op.stage() != control::OP_STAGE_RUNNING;
-  }
-  return false;
+std::string Described(const control::OpReport& outcome) {
+  if (outcome.code() == 0) return "a result of epoch " + ToString(Epoch(outcome.result_epoch()));
+  return std::string("the error ") + NameOf(static_cast<Code>(outcome.code()));
 }
 
 void Fail(control::Verdict& verdict, Code code, const std::string& text) {
   verdict.set_code(static_cast<std::uint32_t>(code));
-  verdict.set_text(text);
+  verdict.set_text(ClipText(text));
 }
 
 }  // namespace
+
+std::string ClipText(const std::string& text) {
+  if (text.size() <= kTextBytesMax) return text;
+  std::size_t end = kTextBytesMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // not inside a character
+  return text.substr(0, end);
+}
 
 std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Report>& reports,
                                              const VerdictOptions& options) {
@@ -62,18 +82,15 @@ std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Rep
     verdict.set_seq(name.seq);
     if (evidence.other != nullptr) {
       Fail(verdict, Code::kInternal,
-           "members hold two outcomes of operation " + ToString(name) + ": of epochs " +
-               ToString(Epoch(evidence.outcome->result_epoch())) + " and " +
-               ToString(Epoch(evidence.other->result_epoch())));
+           "members hold two outcomes of operation " + ToString(name) + ": " + Described(*evidence.outcome) + " and " +
+               Described(*evidence.other));
     } else if (evidence.outcome != nullptr) {
       verdict.set_code(evidence.outcome->code());
-      verdict.set_text(evidence.outcome->text());
+      verdict.set_text(ClipText(evidence.outcome->text()));
       verdict.set_result_epoch(evidence.outcome->result_epoch());
       *verdict.mutable_contributors() = evidence.outcome->contributors();
       verdict.set_prepared_epoch(evidence.outcome->prepared_epoch());
-      for (const auto& [peer, report] : reports) {
-        if (Holds(report, name)) verdict.add_holders(peer.value);
-      }
+      for (const PeerId peer : evidence.holders) verdict.add_holders(peer.value);
     } else if (!evidence.mismatch.empty()) {
       Fail(verdict, Code::kMismatch, evidence.mismatch);
     } else if (evidence.cancel) {

@@ -23,4 +23,7 @@ struct VerdictOptions {
 std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Report>& reports,
                                              const VerdictOptions& options);
 
+// At most 512 bytes of a text from outside, cut between characters of UTF-8.
+std::string ClipText(const std::string& text);
+
 }  // namespace ringway

@@ -1,0 +1,183 @@
+// The collection of reports that leads from a broken view to the next one.
+#include <ringway/types.h>
+
+#include <algorithm>
+
+#include "master/group.h"
+#include "master/verdicts.h"
+#include "proto/frame_codec.h"
+
+namespace ringway {
+namespace {
+
+constexpr std::size_t kViewBytesMax = kFrameBytesMax - 1024;  // room for the message around it
+
+}  // namespace
+
+void Group::OnReport(const control::Report& report, TimePoint now) {
+  const PeerId peer(report.peer());
+  const std::set<PeerId> in_view = InAnyView();
+  if (!in_view.contains(peer)) return;
+  bool news = report.stop() >= current_.epoch();
+  for (const std::uint64_t lost : report.lost()) {
+    const PeerId accused(lost);
+    if (accused == peer || !in_view.contains(accused)) continue;
+    news = accusations_[accused].insert(peer).second || news;
+  }
+  if (report.leaving()) news = leaving_.insert(peer).second || news;
+  for (const control::OpReport& op : report.ops()) news = news || op.cancel() || !op.mismatch().empty();
+  if (!news) return;  // a late word about a view that is over
+  if (!collection_) Collect(now);
+  if (Epoch(report.stop()) >= collection_->stop) collection_->reports[peer] = report;
+  Advance(now);
+}
+
+void Group::Collect(TimePoint now) {
+  const Epoch newest = prepared_.empty() ? Epoch(current_.epoch()) : prepared_.rbegin()->first;
+  collection_ = Collection{.stop = newest, .since = now, .reports = {}, .told = InAnyView()};
+  for (const PeerId peer : collection_->told) SendAbort(peer);
+}
+
+void Group::SendAbort(PeerId id) {
+  control::FromMaster message;
+  message.mutable_abort()->set_peer(id.value);
+  message.mutable_abort()->set_epoch(collection_->stop.value);
+  SendTo(id, std::move(message));
+}
+
+// Those who are gone whatever others say: leavers, and who is offline or has not answered the ABORT for too long.
+std::set<PeerId> Group::Certain(TimePoint now) const {
+  std::set<PeerId> certain = leaving_;
+  for (const PeerId id : collection_->told) {
+    const auto found = peers_.find(id);
+    if (found == peers_.end()) continue;
+    const PeerState& peer = found->second;
+    if (!peer.online && now - peer.offline_since >= options_.detect) certain.insert(id);
+    if (!collection_->reports.contains(id) && now - collection_->since >= options_.detect) certain.insert(id);
+  }
+  return certain;
+}
+
+bool Group::AccusedHaveSpoken(TimePoint now) const {
+  if (now - collection_->since >= options_.weigh) return true;
+  return std::all_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {
+    const auto found = peers_.find(entry.first);
+    return found == peers_.end() || !found->second.online || collection_->reports.contains(entry.first);
+  });
+}
+
+// The newest view that this member has switched to or holds an UpdateView's outcome for: the current one or a prepared
+// one.
+Epoch Group::AdoptedBy(const control::Report& report) const {
+  Epoch adopted(current_.epoch());
+  if (prepared_.contains(Epoch(report.epoch()))) adopted = std::max(adopted, Epoch(report.epoch()));
+  for (const control::OpReport& op : report.ops()) {
+    const Epoch agreed(op.prepared_epoch());
+    const bool holds = op.update_view() && op.stage() != control::OP_STAGE_RUNNING && op.code() == 0;
+    if (holds && prepared_.contains(agreed)) adopted = std::max(adopted, agreed);
+  }
+  return adopted;
+}
+
+// Members may have switched to a prepared view by themselves. Then the next view starts from that one, if one of those
+// who know of the switch stays; accusations count among the members of the view that is started from only, so newcomers
+// weigh nothing before they are in.
+Group::Base Group::ChooseBase(TimePoint now) const {
+  std::set<PeerId> certain = Certain(now);
+  for (;;) {
+    Epoch adopted(current_.epoch());
+    for (const auto& [peer, report] : collection_->reports) {
+      if (!certain.contains(peer)) adopted = std::max(adopted, AdoptedBy(report));
+    }
+    const bool is_current = adopted == Epoch(current_.epoch());
+    Base base;
+    base.members = is_current ? Members() : MembersOf(prepared_.at(adopted));
+    base.gone = WhoGoes(base.members, certain, accusations_);
+    base.gone.insert(certain.begin(), certain.end());
+    if (is_current) return base;
+    std::set<PeerId> witnesses;
+    for (const auto& [peer, report] : collection_->reports) {
+      if (AdoptedBy(report) == adopted) witnesses.insert(peer);
+    }
+    if (!std::includes(base.gone.begin(), base.gone.end(), witnesses.begin(), witnesses.end())) return base;
+    certain.merge(witnesses);  // who switched cannot stay in a view that starts from before the switch
+  }
+}
+
+void Group::TryDecide(TimePoint now) {
+  if (!AccusedHaveSpoken(now)) return;
+  const Base base = ChooseBase(now);
+  const auto has_spoken = [&](PeerId peer) { return base.gone.contains(peer) || collection_->reports.contains(peer); };
+  const std::set<PeerId> current = Members();
+  if (!std::all_of(current.begin(), current.end(), has_spoken)) return;
+  if (!std::all_of(base.members.begin(), base.members.end(), has_spoken)) return;
+  Decide(base);
+}
+
+// Everybody to drop: the base's own, and newcomers outside it whose link to a remaining member is broken. A newcomer
+// has nothing to lose and, prepared anew, would only break the group again.
+std::set<PeerId> Group::WithTroubledNewcomers(const Base& base) const {
+  const std::set<PeerId> all = InAnyView();
+  Accusations against;
+  for (const auto& [accused, accusers] : accusations_) {
+    for (const PeerId accuser : accusers) {
+      if (!base.members.contains(accused)) {
+        against[accused].insert(accuser);
+      } else if (!base.members.contains(accuser)) {
+        against[accuser].insert(accused);
+      }
+    }
+  }
+  return WhoGoes(all, base.gone, against);
+}
+
+void Group::Decide(const Base& base) {
+  std::map<PeerId, control::Report> reports;
+  std::set<PeerId> remaining;
+  for (const PeerId peer : base.members) {
+    if (base.gone.contains(peer)) continue;
+    remaining.insert(peer);
+    reports[peer] = std::move(collection_->reports.at(peer));
+  }
+  std::set<PeerId> gone = WithTroubledNewcomers(base);
+  collection_.reset();
+  prepared_.clear();
+  current_.Clear();
+  current_was_prepared_ = false;
+  if (!remaining.empty()) {
+    current_ = MakeView(remaining);
+    AddVerdicts(base, reports);
+    if (current_.ByteSizeLong() > kViewBytesMax) {  // no honest daemon reports that much
+      current_.Clear();
+      gone.merge(remaining);
+    }
+  }
+  SendViewToMembers(current_, false);
+  Drop(gone);
+}
+
+void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports) {
+  VerdictOptions options;
+  options.fail_on_peer_loss = fail_on_peer_loss_;
+  for (const PeerId peer : base.members) {
+    if (!base.gone.contains(peer) || leaving_.contains(peer)) continue;
+    options.peers_lost = true;
+    options.lost_names += (options.lost_names.empty() ? "" : ", ") + Label(peer);
+  }
+  for (control::Verdict& verdict : DecideVerdicts(reports, options)) {
+    if (static_cast<Code>(verdict.code()) == Code::kInternal) host_.CountContradiction();
+    *current_.add_verdicts() = std::move(verdict);
+  }
+  // Newcomers start where the UpdateView that adopted them left the channels: the one with the newest prepared view.
+  Epoch newest;
+  for (const auto& [peer, report] : reports) {
+    for (const control::OpReport& op : report.ops()) {
+      if (!op.update_view() || op.stage() == control::OP_STAGE_RUNNING || op.code() != 0) continue;
+      if (op.next_seq().empty() || Epoch(op.prepared_epoch()) < newest) continue;
+      newest = Epoch(op.prepared_epoch());
+      *current_.mutable_next_seq() = op.next_seq();
+    }
+  }
+}
+
+}  // namespace ringway

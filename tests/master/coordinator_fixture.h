@@ -1,0 +1,132 @@
+// A coordinator and daemons that a test drives by hand: what each connection was told lies in its inbox.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <ringway/types.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "master/coordinator.h"
+
+namespace ringway {
+
+inline constexpr Duration kDetect = std::chrono::milliseconds(3000);
+
+// Daemons by connection number, one peer each, driven by hand.
+class CoordinatorTest : public testing::Test {
+ protected:
+  void Hello(std::uint64_t connection, const std::string& name, std::uint64_t instance) {
+    control::ToMaster message;
+    message.mutable_hello()->set_version_min(1);
+    message.mutable_hello()->set_version_max(1);
+    message.mutable_hello()->set_name(name);
+    message.mutable_hello()->set_address("127.0.0.1:1");
+    message.mutable_hello()->set_instance(instance);
+    Say(connection, message);
+  }
+
+  // Hello and join; gives the peer id, or 0 when refused.
+  std::uint64_t Join(std::uint64_t connection, std::uint32_t wait_world, const std::string& group = "g",
+                     bool fail_on_peer_loss = false, const std::string& name = "") {
+    if (!said_hello_.contains(connection)) Hello(connection, "d" + std::to_string(connection), connection);
+    said_hello_.insert(connection);
+    control::ToMaster message;
+    message.mutable_join()->set_group(group);
+    message.mutable_join()->set_name(name.empty() ? "p" + std::to_string(connection) : name);
+    message.mutable_join()->set_wait_world(wait_world);
+    message.mutable_join()->set_fail_on_peer_loss(fail_on_peer_loss);
+    Say(connection, message);
+    const auto* accepted = Last(connection, &control::FromMaster::has_join_accepted);
+    return accepted == nullptr ? 0 : accepted->join_accepted().peer();
+  }
+
+  void Say(std::uint64_t connection, const control::ToMaster& message) {
+    coordinator_.OnMessage(connection, message, now_);
+    Collect();
+  }
+
+  void Connect(std::uint64_t a, std::uint64_t b) {
+    for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
+      control::ToMaster message;
+      message.mutable_connected()->set_peer(peers_[x]);
+      message.mutable_connected()->set_other(peers_[y]);
+      Say(x, message);
+    }
+  }
+
+  // A formed group of connections 1 .. world.
+  void Form(std::uint64_t world, bool fail_on_peer_loss = false) {
+    for (std::uint64_t i = 1; i <= world; ++i) {
+      peers_[i] = Join(i, static_cast<std::uint32_t>(world), "g", fail_on_peer_loss);
+    }
+    for (std::uint64_t a = 1; a <= world; ++a) {
+      for (std::uint64_t b = a + 1; b <= world; ++b) Connect(a, b);
+    }
+    ASSERT_EQ(ViewOf(1).members_size(), static_cast<int>(world));
+  }
+
+  control::ToMaster Report(std::uint64_t from, std::uint64_t stop, std::initializer_list<std::uint64_t> lost = {}) {
+    control::ToMaster message;
+    message.mutable_report()->set_peer(peers_[from]);
+    message.mutable_report()->set_stop(stop);
+    message.mutable_report()->set_epoch(ViewOf(from).epoch());
+    for (const std::uint64_t peer : lost) message.mutable_report()->add_lost(peers_[peer]);
+    return message;
+  }
+
+  void Advance(Duration by) {
+    now_ += by;
+    coordinator_.Tick(now_);
+    Collect();
+  }
+
+  // Everybody but these connections stays alive.
+  void Heartbeats(std::initializer_list<std::uint64_t> connections) {
+    for (const std::uint64_t connection : connections) {
+      control::ToMaster message;
+      message.mutable_heartbeat();
+      Say(connection, message);
+    }
+  }
+
+  void Collect() {
+    for (Coordinator::Action& action : coordinator_.TakeActions()) {
+      if (action.message) inbox_[action.connection].push_back(*action.message);
+      if (action.close) closed_.insert(action.connection);
+    }
+  }
+
+  const control::FromMaster* Last(std::uint64_t connection, bool (control::FromMaster::*has)() const) {
+    auto& messages = inbox_[connection];
+    for (auto it = messages.rbegin(); it != messages.rend(); ++it) {
+      if (((*it).*has)()) return &*it;
+    }
+    return nullptr;
+  }
+
+  control::View ViewOf(std::uint64_t connection) {
+    const auto& messages = inbox_[connection];
+    for (auto it = messages.rbegin(); it != messages.rend(); ++it) {
+      if (it->has_view() && !it->view().prepared()) return it->view().view();
+    }
+    return {};
+  }
+
+  std::string PendingText(std::uint64_t connection) {
+    const auto* pending = Last(connection, &control::FromMaster::has_pending);
+    return pending == nullptr ? "" : pending->pending().text();
+  }
+
+  Coordinator coordinator_{CoordinatorOptions{}};
+  TimePoint now_{std::chrono::seconds(1)};
+  std::map<std::uint64_t, std::vector<control::FromMaster>> inbox_;
+  std::set<std::uint64_t> closed_;
+  std::set<std::uint64_t> said_hello_;
+  std::map<std::uint64_t, std::uint64_t> peers_;
+};
+
+}  // namespace ringway
