@@ -71,7 +71,8 @@ struct PacketHeader {
   PacketType type;
 };
 
-// First packet of a session, with the page memfd (sizeof(SessionPage) bytes, sealed GROW|SHRINK|SEAL) attached. A
+// First packet of a session, with the page memfd (sizeof(SessionPage) bytes, rounded up to whole memory pages or not;
+// sealed GROW|SHRINK|SEAL) attached. A
 // status client (ringwayctl) sends no descriptor and then only kStatus.
 struct Hello {
   PacketHeader header;
@@ -137,7 +138,8 @@ struct UnregisterRegion {
 };
 
 // One operation. Sequence numbers are given by the daemon: a channel's operations are numbered in the order of its
-// Submit packets. Input and result ranges are count * SizeOf(dtype) bytes each; they may not overlap. If `staged` is 1
+// Submit packets. Input and result ranges are count * SizeOf(dtype) bytes each, at offsets that are multiples of
+// SizeOf(dtype); they may not overlap. With count 0 (always so for kUpdateView) regions are ignored. If `staged` is 1
 // the input becomes valid as Slot::staged_bytes grows, announced by Progress packets.
 struct Submit {
   PacketHeader header;

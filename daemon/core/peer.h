@@ -74,7 +74,7 @@ struct Dial {
   std::string address;
   bool control = false;
 };
-// lanes_only: the control link stays.
+// No OnLinkDown follows. lanes_only: the control link stays.
 struct CloseLinks {
   PeerId other;
   bool lanes_only = false;
