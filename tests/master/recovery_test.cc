@@ -130,7 +130,7 @@ TEST_F(RecoveryTest, PeerDroppedWhileItsDaemonWasAwayLearnsItFromItsNextReport) 
   ASSERT_FALSE(Has(3, &control::FromMaster::has_evicted));
   Reconnect(3, 30);
   Say(30, Report(30, epoch));
-  EXPECT_EQ(EvictedCode(30), Code::kEvicted);
+  ASSERT_EQ(EvictedCode(30), Code::kEvicted);
   EXPECT_EQ(Last(30, &control::FromMaster::has_evicted)->evicted().peer(), peers_[3]);
 }
 
@@ -305,17 +305,19 @@ TEST_F(RecoveryTest, WithdrawOfAMemberIsLeaving) {
 }
 
 TEST_F(RecoveryTest, NobodyIsPutIntoTheFirstViewWithoutAConnection) {
-  peers_[1] = Join(1, 2);
-  peers_[2] = Join(2, 2);
-  Connect(1, 2);
-  ASSERT_EQ(ViewOf(1).members_size(), 2);
-  peers_[3] = Join(3, 2, "h");
-  peers_[4] = Join(4, 2, "h");
-  peers_[5] = Join(5, 2, "h");
-  Disconnect(4);
-  Connect(3, 5);
-  ASSERT_EQ(ViewOf(3).members_size(), 2);
-  EXPECT_EQ(ViewOf(3).members(1).peer_id(), peers_[5]);
+  for (const std::uint64_t i : {1, 2, 3}) peers_[i] = Join(i, 2);
+  control::ToMaster half;
+  half.mutable_connected()->set_peer(peers_[1]);
+  half.mutable_connected()->set_other(peers_[2]);
+  Say(1, half);
+  half.mutable_connected()->set_peer(peers_[2]);
+  half.mutable_connected()->set_other(peers_[1]);
+  Disconnect(1);
+  Say(2, half);
+  EXPECT_EQ(ViewOf(2).epoch(), 0u);
+  Connect(2, 3);
+  ASSERT_EQ(ViewOf(2).members_size(), 2);
+  EXPECT_EQ(ViewOf(2).members(0).peer_id(), peers_[2]);
 }
 
 TEST_F(RecoveryTest, PendingOfADaemonThatStaysAwayIsForgottenByTheOthers) {

@@ -121,6 +121,66 @@ TEST_F(ServerTest, SilentConnectionIsClosedAfterItsTime) {
   EXPECT_EQ(server_->connections(), 0u);
 }
 
+TEST_F(ServerTest, FrameCutIntoBytesIsReadWhole) {
+  Start();
+  std::string out;
+  AppendFrame(HelloMessage(1), out);
+  for (const char byte : out) {
+    Write(std::string(1, byte));
+    io_.poll();
+  }
+  const auto reply = Receive();
+  ASSERT_TRUE(reply && reply->has_hello_reply());
+}
+
+TEST_F(ServerTest, StatusClientThatStaysWithoutAskingIsClosed) {
+  Start(std::chrono::milliseconds(20));
+  std::string out;
+  control::ToMaster status;
+  status.mutable_status();
+  AppendFrame(status, out);
+  Write(out);
+  const auto reply = Receive();
+  ASSERT_TRUE(reply && reply->has_status());
+  EXPECT_FALSE(Receive());
+  EXPECT_EQ(server_->connections(), 0u);
+}
+
+TEST_F(ServerTest, DaemonIsNotClosedByTheTimeForItsHello) {
+  Start(std::chrono::milliseconds(20));
+  std::string out;
+  AppendFrame(HelloMessage(1), out);
+  Write(out);
+  ASSERT_TRUE(Receive()->has_hello_reply());
+  asio::steady_timer later(io_, std::chrono::milliseconds(60));  // three times the limit
+  bool passed = false;
+  later.async_wait([&](std::error_code) { passed = true; });
+  ASSERT_TRUE(RunUntil([&] { return passed; }));
+  EXPECT_EQ(server_->connections(), 1u);
+}
+
+TEST_F(ServerTest, RefusedClientThatNeverReadsIsClosedAfterItsTime) {
+  Start(std::chrono::milliseconds(20));
+  std::string out;
+  control::ToMaster join;
+  join.mutable_join()->set_group("g");
+  AppendFrame(join, out);
+  Write(out);
+  EXPECT_TRUE(RunUntil([&] { return server_->coordinator().ignored_messages() == 1; }));
+  EXPECT_TRUE(RunUntil([&] { return server_->connections() == 0; }));
+}
+
+TEST_F(ServerTest, VanishedDaemonIsShownAsDisconnected) {
+  Start();
+  std::string out;
+  AppendFrame(HelloMessage(1), out);
+  Write(out);
+  ASSERT_TRUE(Receive()->has_hello_reply());
+  client_.close();
+  ASSERT_TRUE(RunUntil([&] { return server_->connections() == 0; }));
+  EXPECT_FALSE(server_->coordinator().daemons().begin()->second.connection);
+}
+
 TEST_F(ServerTest, BusyAddressIsAnError) {
   Start();
   Server second(io_, {});
