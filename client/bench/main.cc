@@ -36,6 +36,10 @@ int Fail(const std::string& what, const Error& error) {
   return 2;
 }
 
+Error NotWritable(const std::string& problem) {
+  return Error(Code::kIo, problem + "; give --json a path that can be written");
+}
+
 // Ranks may have been given the same file: rank 0 writes last, so that its times remain.
 Error WriteJson(const Options& options, const Session& session, const std::vector<SizeResult>& results,
                 Runner* runner) {
@@ -45,11 +49,15 @@ Error WriteJson(const Options& options, const Session& session, const std::vecto
   if (!last && !options.json_path.empty()) problem = WriteFile(options.json_path, text);
   const Error error = runner->Barrier();
   if (last && !options.json_path.empty()) problem = WriteFile(options.json_path, text);
-  if (!problem.empty()) return Error(Code::kIo, problem + "; give --json a path that can be written");
-  return error;
+  return problem.empty() ? error : NotWritable(problem);
 }
 
 int Run(const Options& options) {
+  if (!options.json_path.empty()) {
+    if (const std::string problem = CheckWritable(options.json_path); !problem.empty()) {
+      return Fail("json", NotWritable(problem));
+    }
+  }
   JoinOptions join;
   join.socket_path = options.socket_path;
   join.group = options.group;

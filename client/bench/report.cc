@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -64,6 +65,12 @@ std::string ToJson(const std::vector<SizeResult>& results, std::uint32_t rank) {
   nlohmann::ordered_json root = {{"results", nlohmann::ordered_json::array()}, {"rank", rank}};
   for (const SizeResult& result : results) root["results"].push_back(ToObject(result));
   return root.dump(2) + "\n";
+}
+
+std::string CheckWritable(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  if (access(parent.empty() ? "." : parent.c_str(), W_OK) == 0) return "";
+  return "cannot write " + path + ": " + std::strerror(errno);
 }
 
 std::string WriteFile(const std::string& path, const std::string& text) {

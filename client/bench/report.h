@@ -38,6 +38,9 @@ std::string TableRow(const SizeResult& result);
 // {"results": [...]}; `rank` is the rank that measured.
 std::string ToJson(const std::vector<SizeResult>& results, std::uint32_t rank);
 
+// What would keep WriteFile from writing there, found before the work is done; "" if nothing.
+std::string CheckWritable(const std::string& path);
+
 // Replaces the file in one step, so that readers see all or nothing. Returns what is wrong, or "".
 std::string WriteFile(const std::string& path, const std::string& text);
 

@@ -7,6 +7,7 @@
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/prefix_store.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <functional>
@@ -25,11 +26,13 @@ struct Algorithm {
   std::function<void()> run;
 };
 
-Context Connect(const baseline::Options& options) {
+// Each algorithm gets connections of its own: the older classes and allreduce() hang when they share a context.
+Context Connect(const baseline::Options& options, const std::string& prefix) {
   gloo::transport::tcp::attr address;
   address.hostname = "127.0.0.1";
   auto device = gloo::transport::tcp::CreateDevice(address);
-  gloo::rendezvous::FileStore store(options.store);
+  gloo::rendezvous::FileStore files(options.store);
+  gloo::rendezvous::PrefixStore store(prefix, files);
   auto context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.world);
   context->connectFullMesh(store, device);
   return context;
@@ -65,14 +68,14 @@ std::size_t Fastest(const Context& context, const baseline::Options& options,
 
 int main(int argc, char** argv) {
   const baseline::Options options = baseline::ParseOptions(argc, argv);
-  const Context context = Connect(options);
+  const Context context = Connect(options, "allreduce");
   const std::size_t count = std::max<std::size_t>(options.bytes / sizeof(float), 1);
   std::vector<float> input(count, 1.0F);
   std::vector<float> output(count);
   // Zeros, because these two work in place and their values would grow.
   std::vector<float> in_place(count, 0.0F);
-  gloo::AllreduceRing<float> ring(context, {in_place.data()}, static_cast<int>(count));
-  gloo::AllreduceRingChunked<float> chunked(context, {in_place.data()}, static_cast<int>(count));
+  gloo::AllreduceRing<float> ring(Connect(options, "ring"), {in_place.data()}, static_cast<int>(count));
+  gloo::AllreduceRingChunked<float> chunked(Connect(options, "chunked"), {in_place.data()}, static_cast<int>(count));
   const std::vector<Algorithm> algorithms = {{"allreduce_ring", [&] { ring.run(); }},
                                              {"allreduce_ring_chunked", [&] { chunked.run(); }},
                                              {"allreduce(RING)", [&] { RingAllReduce(context, input, &output); }}};

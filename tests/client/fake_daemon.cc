@@ -78,7 +78,7 @@ void FakeDaemon::Run(std::function<void()> action) {
   std::promise<void> done;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    actions_.push_back([&] {
+    actions_.emplace_back([&] {
       action();
       done.set_value();
     });

@@ -20,6 +20,7 @@
 #ifndef RINGWAY_RINGWAY_H_
 #define RINGWAY_RINGWAY_H_
 
+/* A C header: NOLINTBEGIN(modernize-*) */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -166,4 +167,5 @@ RINGWAY_C_API const char* ringwayGetLastError(ringwayComm_t comm);
 }
 #endif
 
+/* NOLINTEND(modernize-*) */
 #endif /* RINGWAY_RINGWAY_H_ */
