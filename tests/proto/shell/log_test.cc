@@ -1,0 +1,108 @@
+#include "proto/shell/log.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace ringway::shell {
+namespace {
+
+using nlohmann::json;
+using testing::ExitedWithCode;
+
+// Set-up happens once a process, so each case is a process of its own whose stderr is looked at.
+using Lines = std::vector<std::string>;
+class LinesMatch {
+ public:
+  using is_gtest_matcher = void;
+  using Check = std::function<std::string(const Lines&)>;  // what is wrong, or nothing
+  explicit LinesMatch(Check check) : check_(std::move(check)) {}
+  bool MatchAndExplain(const std::string& text, std::ostream* why) const {
+    Lines lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    const std::string wrong = check_(lines);
+    if (why != nullptr) *why << wrong;
+    return wrong.empty();
+  }
+  void DescribeTo(std::ostream* out) const { *out << "has the expected lines"; }
+  void DescribeNegationTo(std::ostream* out) const { *out << "has other lines"; }
+
+ private:
+  Check check_;
+};
+
+const std::string kHostile = "a \"b\"\\ c=d\nsecond line\t\x01 {}%v \xff\xfe end";
+
+[[noreturn]] void LogThings(const std::string& format, const std::string& level) {
+  if (!SetUpLog(format, level).ok()) std::exit(1);
+  Log(Level::kDebug, "quiet");
+  Log(Level::kInfo, "listening", {{"address", "127.0.0.1:80"}, {"group", "my job"}, {"empty", ""}});
+  Log(Level::kWarning, "hostile", {{"text", kHostile}});
+  LogText(Level::kError, "as_given", "epoch=1.4 lost=7");
+  std::exit(0);
+}
+
+std::string CheckJson(const Lines& lines) {
+  if (lines.size() != 3) return "lines: " + std::to_string(lines.size());
+  std::vector<json> events;
+  for (const std::string& line : lines) {
+    events.push_back(json::parse(line, nullptr, false));
+    if (events.back().is_discarded()) return "not JSON: " + line;
+    const std::string time = events.back().value("time", "");
+    if (time.size() != 24 || time[10] != 'T' || time[19] != '.' || time.back() != 'Z') return "time: " + time;
+  }
+  const json& first = events[0];
+  if (first["event"] != "listening" || first["level"] != "info") return "first: " + first.dump();
+  if (first["address"] != "127.0.0.1:80" || first["group"] != "my job" || first["empty"] != "") return first.dump();
+  const std::string text = events[1].value("text", "");
+  if (text.find("a \"b\"\\ c=d\nsecond line\t\x01 {}%v ") != 0 || !text.ends_with(" end")) return "hostile: " + text;
+  if (events[1]["level"] != "warning") return "level: " + events[1].dump();
+  if (events[2]["fields"] != "epoch=1.4 lost=7" || events[2]["level"] != "error") return events[2].dump();
+  return {};
+}
+
+TEST(LogDeathTest, JsonLinesParseWhateverTheValues) {
+  EXPECT_EXIT(LogThings("json", "info"), ExitedWithCode(0), LinesMatch(CheckJson));
+}
+
+std::string CheckText(const Lines& lines) {
+  if (lines.size() != 3) return "lines: " + std::to_string(lines.size());
+  if (!lines[0].ends_with(R"( info listening address=127.0.0.1:80 group="my job" empty="")")) return lines[0];
+  if (lines[1].find(R"( warning hostile text="a \"b\"\\ c=d\nsecond line\t)") == std::string::npos) return lines[1];
+  if (!lines[2].ends_with(" error as_given epoch=1.4 lost=7")) return lines[2];
+  return {};
+}
+
+TEST(LogDeathTest, TextKeepsEachEventOnOneLine) {
+  EXPECT_EXIT(LogThings("text", "info"), ExitedWithCode(0), LinesMatch(CheckText));
+}
+
+TEST(LogDeathTest, LevelHidesWhatIsBelow) {
+  const auto count = [](std::size_t expected) {
+    return LinesMatch([expected](const Lines& lines) {
+      return lines.size() == expected ? std::string() : "lines: " + std::to_string(lines.size());
+    });
+  };
+  EXPECT_EXIT(LogThings("text", "debug"), ExitedWithCode(0), count(4));
+  EXPECT_EXIT(LogThings("text", "warning"), ExitedWithCode(0), count(2));
+  EXPECT_EXIT(LogThings("json", "error"), ExitedWithCode(0), count(1));
+}
+
+TEST(LogTest, UnknownFormatAndLevelAreNamed) {
+  const Status format = SetUpLog("xml", "info");
+  EXPECT_EQ(format.code(), Code::kInvalidArgument);
+  EXPECT_NE(format.text().find("'xml'"), std::string::npos);
+  const Status level = SetUpLog("json", "loud");
+  EXPECT_EQ(level.code(), Code::kInvalidArgument);
+  EXPECT_NE(level.text().find("'loud'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ringway::shell

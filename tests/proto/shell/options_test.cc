@@ -1,0 +1,166 @@
+#include "proto/shell/options.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace ringway::shell {
+namespace {
+
+using testing::ExitedWithCode;
+
+TEST(ParseEndpointTest, TakesHostsAndAddressesWithAPort) {
+  struct Row {
+    const char* text;
+    const char* host;
+    std::uint16_t port;
+    const char* again;
+  };
+  const Row rows[] = {
+      {"127.0.0.1:7400", "127.0.0.1", 7400, "127.0.0.1:7400"},
+      {"localhost:0", "localhost", 0, "localhost:0"},
+      {"node-3.cluster.example:65535", "node-3.cluster.example", 65535, "node-3.cluster.example:65535"},
+      {"[::1]:80", "::1", 80, "[::1]:80"},
+      {"[fe80::1%eth0]:1", "fe80::1%eth0", 1, "[fe80::1%eth0]:1"},
+      {"[10.0.0.1]:5", "10.0.0.1", 5, "10.0.0.1:5"},
+      {"a:007", "a", 7, "a:7"},
+  };
+  for (const Row& row : rows) {
+    const auto endpoint = ParseEndpoint(row.text);
+    ASSERT_TRUE(endpoint.ok()) << row.text << ": " << endpoint.status().text();
+    EXPECT_EQ(endpoint.value().host, row.host);
+    EXPECT_EQ(endpoint.value().port, row.port);
+    EXPECT_EQ(ToString(endpoint.value()), row.again);
+  }
+}
+
+TEST(ParseEndpointTest, RefusesEverythingElseAndNamesIt) {
+  for (const char* text : {"", ":", ":80", "host", "host:", "host:65536", "host:-1", "host:+1", "host: 1", "host:1 ",
+                           "host:0x10", "host:99999999999", "::1:80", "::1", "[::1]", "[::1]80", "[]:80", "1:2:3"}) {
+    const auto endpoint = ParseEndpoint(text);
+    EXPECT_FALSE(endpoint.ok()) << text;
+    EXPECT_EQ(endpoint.status().code(), Code::kInvalidArgument);
+    EXPECT_NE(endpoint.status().text().find("'" + std::string(text) + "'"), std::string::npos)
+        << endpoint.status().text();
+  }
+}
+
+TEST(IsLoopbackTest, OnlyAddressesThatNeverLeaveTheHost) {
+  for (const char* host : {"127.0.0.1", "127.255.255.254", "localhost", "::1", "0:0:0:0:0:0:0:1"}) {
+    EXPECT_TRUE(IsLoopback(host)) << host;
+  }
+  for (const char* host : {"", "0.0.0.0", "::", "128.0.0.1", "10.0.0.1", "127.1", "126.255.255.255", "::2",
+                           "localhost.example.com", "127.0.0.1.example.com", "example.com", "fe80::1"}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+}
+
+TEST(CheckExposureTest, RemoteAddressesNeedTheFlag) {
+  EXPECT_TRUE(CheckExposure("--listen", {"127.0.0.1", 1}, false).ok());
+  EXPECT_TRUE(CheckExposure("--listen", {"0.0.0.0", 1}, true).ok());
+  const Status refused = CheckExposure("--listen", {"0.0.0.0", 17}, false);
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.text().find("--listen 0.0.0.0:17"), std::string::npos) << refused.text();
+  EXPECT_NE(refused.text().find("--insecure"), std::string::npos) << refused.text();
+}
+
+// A program with one option of each kind, which prints what it was told.
+class ParseOrExitTest : public testing::Test {
+ protected:
+  ParseOrExitTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ringway_options_XXXXXX").string();
+    if (::mkdtemp(pattern.data()) != nullptr) directory_ = pattern;
+  }
+  ~ParseOrExitTest() override { std::filesystem::remove_all(directory_); }
+
+  std::string File(const std::string& text) const {
+    const std::string path = (directory_ / "program.toml").string();
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  // Prints "name|count|loud" on stderr and exits 0, if ParseOrExit returns.
+  [[noreturn]] static void Run(std::vector<std::string> arguments) {
+    std::string name = "-";
+    int count = -1;
+    bool loud = false;
+    CLI::App app("A program.", "program");
+    app.add_option("--name", name);
+    app.add_option("--count", count)->check(CLI::Range(0, 100));
+    app.add_flag("--loud", loud);
+    arguments.insert(arguments.begin(), "program");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    ParseOrExit(app, static_cast<int>(argv.size()), argv.data());
+    std::fprintf(stderr, "%s|%d|%d", name.c_str(), count, loud ? 1 : 0);
+    std::exit(0);
+  }
+
+  std::filesystem::path directory_;
+};
+using ParseOrExitDeathTest = ParseOrExitTest;
+
+// One line: the whole of stderr, with a hint at its end.
+constexpr char kAnyLine[] = "^program: [^\n]+; see program --help\n$";
+
+TEST_F(ParseOrExitDeathTest, FlagsAndFileGiveTheSame) {
+  EXPECT_EXIT(Run({}), ExitedWithCode(0), "^-\\|-1\\|0$");
+  EXPECT_EXIT(Run({"--name", "a", "--count", "3", "--loud"}), ExitedWithCode(0), "^a\\|3\\|1$");
+  const std::string file = File("name = \"a b\"\ncount = 3\nloud = true\n");
+  EXPECT_EXIT(Run({"--config", file}), ExitedWithCode(0), "^a b\\|3\\|1$");
+}
+
+TEST_F(ParseOrExitDeathTest, FlagsOverrideTheFile) {
+  const std::string file = File("# a comment\nname = \"file\"\ncount = 3\n");
+  EXPECT_EXIT(Run({"--config", file, "--name", "flag"}), ExitedWithCode(0), "^flag\\|3\\|0$");
+  EXPECT_EXIT(Run({"--count", "4", "--config", file}), ExitedWithCode(0), "^file\\|4\\|0$");
+}
+
+TEST_F(ParseOrExitDeathTest, HelpExitsWithZero) { EXPECT_EXIT(Run({"--help"}), ExitedWithCode(0), "^$"); }
+
+TEST_F(ParseOrExitDeathTest, WrongFlagsAreOneLine) {
+  EXPECT_EXIT(Run({"--nmae", "x"}), ExitedWithCode(2), kAnyLine);
+  EXPECT_EXIT(Run({"--nmae", "x"}), ExitedWithCode(2), "--nmae");
+  EXPECT_EXIT(Run({"--count", "101"}), ExitedWithCode(2), kAnyLine);
+  EXPECT_EXIT(Run({"--count", "many"}), ExitedWithCode(2), "^program: [^\n]*count[^\n]*\n$");
+  EXPECT_EXIT(Run({"--count"}), ExitedWithCode(2), kAnyLine);
+  EXPECT_EXIT(Run({"stray\nwith a second line"}), ExitedWithCode(2), kAnyLine);
+}
+
+TEST_F(ParseOrExitDeathTest, UnknownKeyInTheFileIsNamed) {
+  const std::string file = File("name = \"a\"\nnmae = \"b\"\n");
+  EXPECT_EXIT(Run({"--config", file}), ExitedWithCode(2), kAnyLine);
+  EXPECT_EXIT(Run({"--config", file}), ExitedWithCode(2), "unknown option nmae;");
+}
+
+TEST_F(ParseOrExitDeathTest, WrongTypesInTheFileAreOneLine) {
+  for (const char* text : {"count = \"many\"\n", "count = 1.5\n", "count = [1, 2]\n", "name = 1979-05-27\n",
+                           "[name]\nx = 1\n", "count = 101\n", "loud = \"perhaps\"\n"}) {
+    SCOPED_TRACE(text);
+    EXPECT_EXIT(Run({"--config", File(text)}), ExitedWithCode(2), kAnyLine);
+  }
+}
+
+TEST_F(ParseOrExitDeathTest, FileThatIsNoTomlIsOneLineWithItsPlace) {
+  EXPECT_EXIT(Run({"--config", File("name = \"a\"\ncount = \n")}), ExitedWithCode(2),
+              "^program: [^\n]*line 2[^\n]*\n$");
+  EXPECT_EXIT(Run({"--config", File("\xff\xfe garbage \n\n")}), ExitedWithCode(2), kAnyLine);
+}
+
+TEST_F(ParseOrExitDeathTest, MissingFileIsNamed) {
+  const std::string path = (directory_ / "absent.toml").string();
+  EXPECT_EXIT(Run({"--config", path}), ExitedWithCode(2), "^program: [^\n]*absent.toml[^\n]*\n$");
+}
+
+TEST(DieDeathTest, PrintsOneLineWhateverTheText) {
+  EXPECT_EXIT(Die("program", "what\nwent\nwrong\n\n"), ExitedWithCode(2), "^program: what went wrong\n$");
+}
+
+}  // namespace
+}  // namespace ringway::shell

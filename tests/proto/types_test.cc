@@ -1,0 +1,105 @@
+#include <gtest/gtest.h>
+#include <ringway/types.h>
+
+#include <iterator>
+#include <set>
+#include <string>
+
+namespace ringway {
+namespace {
+
+// The numbers are wire format and ABI: whoever changes one of these breaks both.
+TEST(TypesTest, DTypesKeepTheirNumberNameAndSize) {
+  struct Row {
+    int number;
+    DType dtype;
+    const char* name;
+    std::size_t bytes;
+    bool is_integer;
+  };
+  const Row rows[] = {
+      {0, DType::kU8, "u8", 1, true},      {1, DType::kI8, "i8", 1, true},     {2, DType::kU16, "u16", 2, true},
+      {3, DType::kI16, "i16", 2, true},    {4, DType::kU32, "u32", 4, true},   {5, DType::kI32, "i32", 4, true},
+      {6, DType::kU64, "u64", 8, true},    {7, DType::kI64, "i64", 8, true},   {8, DType::kF16, "f16", 2, false},
+      {9, DType::kBF16, "bf16", 2, false}, {10, DType::kF32, "f32", 4, false}, {11, DType::kF64, "f64", 8, false},
+  };
+  EXPECT_EQ(std::size(rows), std::size_t{kDTypeCount});
+  for (const Row& row : rows) {
+    EXPECT_EQ(static_cast<int>(row.dtype), row.number);
+    EXPECT_STREQ(NameOf(row.dtype), row.name);
+    EXPECT_EQ(SizeOf(row.dtype), row.bytes) << row.name;
+    EXPECT_EQ(IsInteger(row.dtype), row.is_integer) << row.name;
+  }
+}
+
+TEST(TypesTest, ReductionsCodecsAndKindsKeepTheirNumberAndName) {
+  const char* ops[] = {"sum", "avg", "prod", "min", "max"};
+  EXPECT_EQ(std::size(ops), std::size_t{kReduceOpCount});
+  for (std::uint8_t i = 0; i < kReduceOpCount; ++i) EXPECT_STREQ(NameOf(static_cast<ReduceOp>(i)), ops[i]);
+  EXPECT_EQ(static_cast<int>(ReduceOp::kMax), 4);
+  const char* codecs[] = {"none", "bf16", "int8"};
+  EXPECT_EQ(std::size(codecs), std::size_t{kCodecCount});
+  for (std::uint8_t i = 0; i < kCodecCount; ++i) EXPECT_STREQ(NameOf(static_cast<Codec>(i)), codecs[i]);
+  EXPECT_STREQ(NameOf(OpKind::kAllReduce), "all_reduce");
+  EXPECT_STREQ(NameOf(OpKind::kUpdateView), "update_view");
+}
+
+TEST(TypesTest, EveryCodeHasANameOfItsOwn) {
+  std::set<std::string> names;
+  for (std::uint32_t i = 0; i < kCodeCount; ++i) names.insert(NameOf(static_cast<Code>(i)));
+  EXPECT_EQ(names.size(), std::size_t{kCodeCount});
+  EXPECT_EQ(names.count("?"), 0u);
+  EXPECT_STREQ(NameOf(Code::kOk), "ok");
+  EXPECT_STREQ(NameOf(Code::kDaemonLost), "daemon_lost");
+  EXPECT_STREQ(NameOf(Code::kEvicted), "evicted");
+  EXPECT_STREQ(NameOf(Code::kInternal), "internal");
+  EXPECT_EQ(static_cast<std::uint32_t>(Code::kInternal) + 1, kCodeCount);
+}
+
+TEST(TypesTest, NumbersOutOfRangeHaveNoName) {
+  EXPECT_STREQ(NameOf(static_cast<DType>(kDTypeCount)), "?");
+  EXPECT_STREQ(NameOf(static_cast<ReduceOp>(kReduceOpCount)), "?");
+  EXPECT_STREQ(NameOf(static_cast<Codec>(kCodecCount)), "?");
+  EXPECT_STREQ(NameOf(static_cast<OpKind>(kOpKindCount)), "?");
+  EXPECT_STREQ(NameOf(static_cast<Code>(kCodeCount)), "?");
+  EXPECT_STREQ(NameOf(static_cast<Code>(0xFFFFFFFFu)), "?");
+  EXPECT_EQ(SizeOf(static_cast<DType>(kDTypeCount)), 0u);
+  EXPECT_EQ(SizeOf(static_cast<DType>(255)), 0u);
+}
+
+// What exists, written down once more: everything but averages of integers; codecs for f32 alone.
+TEST(TypesTest, SupportedCombinations) {
+  int supported = 0;
+  for (std::uint8_t dtype = 0; dtype < kDTypeCount; ++dtype) {
+    for (std::uint8_t op = 0; op < kReduceOpCount; ++op) {
+      for (std::uint8_t codec = 0; codec < kCodecCount; ++codec) {
+        const bool is_integer_average = dtype <= 7 && op == 1;
+        const bool expected = !is_integer_average && (codec == 0 || dtype == 10);
+        const char* reason = "untouched";
+        EXPECT_EQ(IsSupported(static_cast<DType>(dtype), static_cast<ReduceOp>(op), static_cast<Codec>(codec), &reason),
+                  expected)
+            << int{dtype} << " " << int{op} << " " << int{codec};
+        EXPECT_EQ(reason == nullptr, expected);
+        supported += expected ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_EQ(supported, 12 * 5 - 8 + 2 * 5);
+}
+
+TEST(TypesTest, RefusedCombinationsSayWhy) {
+  const auto why = [](DType dtype, ReduceOp op, Codec codec) {
+    const char* reason = nullptr;
+    EXPECT_FALSE(IsSupported(dtype, op, codec, &reason));
+    return std::string(reason != nullptr ? reason : "");
+  };
+  EXPECT_NE(why(DType::kI32, ReduceOp::kAvg, Codec::kNone).find("avg of integers"), std::string::npos);
+  EXPECT_NE(why(DType::kF64, ReduceOp::kSum, Codec::kInt8).find("f32"), std::string::npos);
+  EXPECT_EQ(why(static_cast<DType>(12), ReduceOp::kSum, Codec::kNone), "unknown dtype");
+  EXPECT_EQ(why(DType::kF32, static_cast<ReduceOp>(5), Codec::kNone), "unknown reduction");
+  EXPECT_EQ(why(DType::kF32, ReduceOp::kSum, static_cast<Codec>(3)), "unknown codec");
+  EXPECT_TRUE(IsSupported(DType::kF32, ReduceOp::kAvg, Codec::kInt8));  // the reason is optional
+}
+
+}  // namespace
+}  // namespace ringway
