@@ -194,9 +194,11 @@ void FakeDaemon::Handle(const std::byte* packet, int descriptor) {
       return;
     }
     case abi::PacketType::kLeave: {
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        ++seen_.leaves;
+      }
       if (behaviour_.answers_leave) Send(Make<abi::LeaveReply>(abi::PacketType::kLeaveReply));
-      const std::lock_guard<std::mutex> lock(mutex_);
-      ++seen_.leaves;
       return;
     }
     default:
@@ -249,25 +251,30 @@ void FakeDaemon::HandleRegister(const abi::RegisterRegion& packet, int descripto
 }
 
 void FakeDaemon::HandleSubmit(const abi::Submit& submit) {
+  // Before the client can know of the outcome; so everywhere below.
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    seen_.submits.push_back(submit);
+  }
   open_[submit.slot] = submit;
   if (!behaviour_.holds && submit.staged == 0) {
     open_.erase(submit.slot);
     Complete(submit);
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  seen_.submits.push_back(submit);
 }
 
 void FakeDaemon::HandleProgress(const abi::Progress& progress) {
   const std::uint64_t staged = page_->slots[progress.slot].staged_bytes.load(std::memory_order_acquire);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    seen_.progress.push_back(staged);
+  }
   const auto found = open_.find(progress.slot);
   if (found != open_.end() && !behaviour_.holds && staged == found->second.count * SizeOf(found->second.dtype)) {
     const abi::Submit submit = found->second;
     open_.erase(found);
     Complete(submit);
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  seen_.progress.push_back(staged);
 }
 
 void FakeDaemon::Complete(const abi::Submit& submit) {
