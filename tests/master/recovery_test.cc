@@ -244,6 +244,19 @@ TEST_F(RecoveryTest, LossDuringACollectionShrinksWhatIsWaitedFor) {
   EXPECT_EQ(ViewOf(2).members_size(), 2);
 }
 
+TEST_F(RecoveryTest, ReportThatPromisedLessThanTheStopDecidesNothing) {
+  Form(2);
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  const std::uint64_t prepared = Newcomer(3, {1, 2});
+  ASSERT_GT(prepared, epoch);
+  Say(1, Report(1, epoch));  // frozen up to the old view: it might still switch to the prepared one
+  Say(2, Report(2, prepared));
+  EXPECT_EQ(Last(1, &control::FromMaster::has_abort)->abort().epoch(), prepared);
+  EXPECT_EQ(ViewOf(1).epoch(), epoch);
+  Say(1, Report(1, prepared));
+  EXPECT_GT(ViewOf(1).epoch(), prepared);
+}
+
 TEST_F(RecoveryTest, MemberThatWasDisconnectedForTheWholeTimeIsDropped) {
   Form(2);
   const std::uint64_t epoch = ViewOf(1).epoch();

@@ -95,5 +95,58 @@ TEST(Verdicts, ContradictingOutcomesAreNeitherOfTheTwo) {
   EXPECT_EQ(CodeOf(verdicts[0]), Code::kInternal);
 }
 
+TEST(Verdicts, ChannelsAreJudgedApartAndInOrder) {
+  control::OpReport other = Op(4, kComplete, 9);
+  other.set_channel(1);
+  const auto verdicts = DecideVerdicts({{PeerId(1), ReportOf({other, Op(4, kComplete, 7)}, 3)}}, {});
+  ASSERT_EQ(verdicts.size(), 2u);
+  EXPECT_EQ(verdicts[0].channel(), 0u);
+  EXPECT_EQ(verdicts[0].result_epoch(), 7u);
+  EXPECT_EQ(verdicts[1].channel(), 1u);
+  EXPECT_EQ(verdicts[1].result_epoch(), 9u);
+}
+
+TEST(Verdicts, FinishedBelowTheOperationIsNoHolder) {
+  const auto verdicts =
+      DecideVerdicts({{PeerId(1), ReportOf({Op(4, kComplete, 7)})}, {PeerId(2), ReportOf({}, 3)}}, {});
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(verdicts[0].holders_size(), 1);
+}
+
+TEST(Verdicts, MismatchBeatsCancelAndTheLowestReporterIsQuoted) {
+  control::OpReport low = Op(1, kRunning);
+  low.set_mismatch("low");
+  control::OpReport high = Op(1, kRunning);
+  high.set_mismatch("high");
+  high.set_cancel(true);
+  const auto verdicts = DecideVerdicts({{PeerId(3), ReportOf({high})}, {PeerId(2), ReportOf({low})}}, {});
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(CodeOf(verdicts[0]), Code::kMismatch);
+  EXPECT_EQ(verdicts[0].text(), "low");
+}
+
+TEST(Verdicts, SuccessAndErrorForOneOperationContradictAndBothAreNamed) {
+  control::OpReport failed = Op(1, kReported);
+  failed.set_code(static_cast<std::uint32_t>(Code::kMismatch));
+  const auto verdicts = DecideVerdicts(
+      {{PeerId(1), ReportOf({failed})}, {PeerId(2), ReportOf({Op(1, kReported, Epoch::Of(1, 5).value)})}}, {});
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(CodeOf(verdicts[0]), Code::kInternal);
+  EXPECT_NE(verdicts[0].text().find("mismatch"), std::string::npos) << verdicts[0].text();
+  EXPECT_NE(verdicts[0].text().find("epoch 1.5"), std::string::npos) << verdicts[0].text();
+}
+
+TEST(Verdicts, OfADroppedMemberNothingIsKnown) {  // its report is not among those of the new view
+  EXPECT_TRUE(DecideVerdicts({{PeerId(1), ReportOf({Op(1, kRunning)})}}, {.peers_lost = true}).empty());
+}
+
+TEST(ClipText, CutsBetweenCharactersOnly) {
+  EXPECT_EQ(ClipText("short"), "short");
+  EXPECT_EQ(ClipText(std::string(600, 'x')).size(), 512u);
+  std::string wide(511, 'x');
+  wide += "\xe2\x82\xac and more";  // a character of three bytes across the limit
+  EXPECT_EQ(ClipText(wide).size(), 511u);
+}
+
 }  // namespace
 }  // namespace ringway
