@@ -59,7 +59,7 @@ void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoin
   // The lanes of a pair go together; what was on the way is lost, so the view's operations start again.
   DropFrame(link);
   AddNote("lane_down", "other=" + NameOf(link.other) + " lane=" + std::to_string(link.lane.value) + " why=" + why,
-          true);
+          running());  // in a recovery lanes go down with their peers
   Emit(CloseLinks{.other = link.other, .lanes_only = true});
   mesh_.LanesDown(link.other, now);
   if (running() && view_.Contains(link.other)) Trouble("lane of " + NameOf(link.other) + ": " + why);
