@@ -92,6 +92,10 @@ double Tolerance(const Reduction& reduction, std::size_t world_size) {
   return reduction.op == ReduceOp::kAvg ? bound / ranks : bound;
 }
 
+// Element types that can hold floating values: halves are uint16_t.
+template <typename T>
+constexpr bool kHoldsFloats = std::is_floating_point_v<T> || std::is_same_v<T, std::uint16_t>;
+
 template <typename T>
 double DecodeFloat(DType dtype, T element) {
   if constexpr (std::is_same_v<T, std::uint16_t>) {
@@ -146,8 +150,9 @@ std::uint64_t CountWrongFloats(const Reduction& reduction, const std::vector<std
 // to int and overflow there.
 template <typename T>
 T CombineIntegers(ReduceOp op, T a, T b) {
-  const auto wide_a = static_cast<std::uint64_t>(a);
-  const auto wide_b = static_cast<std::uint64_t>(b);
+  using Unsigned = std::make_unsigned_t<T>;
+  const std::uint64_t wide_a = static_cast<Unsigned>(a);
+  const std::uint64_t wide_b = static_cast<Unsigned>(b);
   switch (op) {
     case ReduceOp::kProd:
       return static_cast<T>(wide_a * wide_b);
@@ -234,11 +239,9 @@ std::uint16_t EncodeBf16(double value) {
 void FillInput(const Reduction& reduction, const InputName& name, void* values, std::size_t count) {
   const std::uint64_t seed = SeedOf(name);
   WithElementType(reduction.dtype, [&]<typename T>(T* /*type*/) {
-    if constexpr (std::is_floating_point_v<T>) {
-      FillFloats(reduction, seed, static_cast<T*>(values), count);
-    } else if (IsInteger(reduction.dtype)) {
-      FillIntegers(seed, static_cast<T*>(values), count);
-    } else if constexpr (std::is_same_v<T, std::uint16_t>) {
+    if (IsInteger(reduction.dtype)) {
+      if constexpr (std::is_integral_v<T>) FillIntegers(seed, static_cast<T*>(values), count);
+    } else if constexpr (kHoldsFloats<T>) {
       FillFloats(reduction, seed, static_cast<T*>(values), count);
     }
   });
@@ -248,14 +251,13 @@ std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint
                          std::uint64_t operation, const void* result, std::size_t count) {
   if (contributors.empty()) return count;
   std::vector<std::uint64_t> seeds;
+  seeds.reserve(contributors.size());
   for (const std::uint64_t peer : contributors) seeds.push_back(SeedOf({peer, operation}));
   return WithElementType(reduction.dtype, [&]<typename T>(T* /*type*/) -> std::uint64_t {
     const auto* const elements = static_cast<const T*>(result);
-    if constexpr (std::is_floating_point_v<T>) {
-      return CountWrongFloats(reduction, seeds, elements, count);
-    } else if (IsInteger(reduction.dtype)) {
-      return CountWrongIntegers(reduction.op, seeds, elements, count);
-    } else if constexpr (std::is_same_v<T, std::uint16_t>) {
+    if (IsInteger(reduction.dtype)) {
+      if constexpr (std::is_integral_v<T>) return CountWrongIntegers(reduction.op, seeds, elements, count);
+    } else if constexpr (kHoldsFloats<T>) {
       return CountWrongFloats(reduction, seeds, elements, count);
     }
     return count;

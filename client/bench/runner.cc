@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -77,7 +78,7 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   result.time = Summarise(times_ms);
   result.algbw_gbps = AlgorithmBandwidth(result.bytes, result.time.median_ms);
   result.busbw_gbps = BusBandwidth(result.algbw_gbps, result.world_size);
-  result.wire_bytes = totals.wire_bytes / totals.operations;
+  result.wire_bytes = totals.wire_bytes / std::max<std::uint64_t>(totals.operations, 1);
   return result;
 }
 

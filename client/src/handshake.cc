@@ -37,7 +37,7 @@ Error SayHello(PacketSocket* socket, const SharedMemory& page, const Deadline& d
   hello.version_max = abi::kVersion;
   hello.pid = static_cast<std::uint32_t>(getpid());
   // A daemon that refuses may close before it reads; its reply tells more than the failed send.
-  const Error sent = socket->Send(hello, deadline, page.descriptor());
+  Error sent = socket->Send(hello, deadline, page.descriptor());
   if (!sent.ok() && sent.code() != Code::kDaemonLost) return sent;
   Packet packet;
   const auto received = socket->Receive(&packet, deadline);
@@ -60,7 +60,7 @@ Error SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline&
   join.wait_world = options.wait_world;
   join.min_world = options.min_world;
   join.fail_on_peer_loss = options.fail_on_peer_loss ? 1 : 0;
-  const Error sent = socket->Send(join, deadline);
+  Error sent = socket->Send(join, deadline);
   return sent.code() == Code::kDaemonLost ? Error() : sent;
 }
 

@@ -15,7 +15,7 @@ std::uintptr_t AddressOf(const void* address) { return reinterpret_cast<std::uin
 
 std::size_t RegionPool::SizeClass(std::size_t bytes) {
   if (bytes <= kSmallestBytes) return kSmallestBytes;
-  const std::size_t step = std::bit_floor(bytes - 1) / 8;
+  const std::size_t step = std::max<std::size_t>(std::bit_floor(bytes - 1) / 8, 1);
   return (bytes + step - 1) / step * step;
 }
 

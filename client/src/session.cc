@@ -224,7 +224,7 @@ Error SessionImpl::Cancel(const Operation& operation) {
   if (Error error = StateError(); error.code() != Code::kLeft && !error.ok()) return error;
   auto cancel = MakePacket<abi::Cancel>(abi::PacketType::kCancel);
   cancel.slot = operation.slot;
-  const Error sent = socket_.Send(cancel, Deadline(kSendPatience));
+  Error sent = socket_.Send(cancel, Deadline(kSendPatience));
   return sent.ok() ? sent : SendFailed(sent);
 }
 
@@ -277,7 +277,7 @@ Error SessionImpl::Leave(const Deadline& deadline) {
     first = !std::exchange(leaving_, true);
   }
   if (first) {
-    const Error sent = socket_.Send(MakePacket<abi::Leave>(abi::PacketType::kLeave), deadline);
+    Error sent = socket_.Send(MakePacket<abi::Leave>(abi::PacketType::kLeave), deadline);
     if (sent.code() == Code::kTimeout) {
       const Lock lock(mutex_);
       leaving_ = false;
