@@ -1,0 +1,223 @@
+#include "tests/e2e/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstring>
+#include <future>
+#include <utility>
+
+namespace ringway::e2e {
+
+Cluster::Cluster(const ClusterOptions& options) {
+  const std::vector<std::string> argv = {RINGWAY_MASTER,
+                                         "--listen",
+                                         "127.0.0.1:0",
+                                         "--heartbeat-ms",
+                                         std::to_string(options.heartbeat_ms),
+                                         "--detect-ms",
+                                         std::to_string(options.detect_ms)};
+  master_ = std::make_unique<Process>(directory_, "master", argv);
+  const bool listens =
+      Eventually([this] { return !(master_address_ = master_->Logged("listening", "address")).empty(); });
+  EXPECT_TRUE(listens) << "the master does not start";
+  for (int i = 0; i < options.daemons; ++i) AddDaemon();
+}
+
+Cluster::~Cluster() {
+  for (const auto& daemon : daemons_) {
+    if (!daemon->Exited().has_value()) daemon->Signal(SIGTERM);
+  }
+  for (const auto& daemon : daemons_) {
+    const std::optional<int> code = daemon->Wait();
+    EXPECT_TRUE(code == 0 || code == -SIGKILL) << daemon->label() << " ended with " << code.value_or(-1000);
+  }
+  if (!master_->Exited().has_value()) {
+    master_->Signal(SIGTERM);
+    EXPECT_EQ(master_->Wait(), 0);
+  }
+}
+
+std::size_t Cluster::AddDaemon(const std::vector<std::string>& more) {
+  const std::size_t index = daemons_.size();
+  const std::string label = "d" + std::to_string(index);
+  std::vector<std::string> argv = {RINGWAY_DAEMON, "--master", master_address_, "--listen",   "127.0.0.1:0", "--socket",
+                                   socket(index),  "--name",   label,           "--grace-ms", "10000"};
+  argv.insert(argv.end(), more.begin(), more.end());
+  daemons_.push_back(std::make_unique<Process>(directory_, label, argv));
+  Process& daemon = *daemons_.back();
+  EXPECT_TRUE(Eventually([&] { return !daemon.Logged("ready", "address").empty(); })) << label << " does not start";
+  return index;
+}
+
+JoinOptions Cluster::At(std::size_t daemon, const std::string& group, std::uint32_t wait_world) const {
+  JoinOptions options;
+  options.socket_path = socket(daemon);
+  options.group = group;
+  options.wait_world = wait_world;
+  options.timeout = kPatience;
+  return options;
+}
+
+Sessions Cluster::JoinAll(const std::vector<JoinOptions>& options) const {
+  std::vector<std::future<Expected<std::unique_ptr<Session>>>> joins;
+  for (const JoinOptions& one : options) {
+    joins.push_back(std::async(std::launch::async, [&one] { return Session::Join(one); }));
+  }
+  Sessions sessions;
+  for (auto& join : joins) {
+    auto joined = join.get();
+    if (joined.ok()) sessions.push_back(std::move(*joined));
+    EXPECT_TRUE(joined.ok()) << joined.error().text();
+  }
+  return sessions;
+}
+
+Sessions Cluster::JoinWorld(std::uint32_t world, const std::string& group) const {
+  std::vector<JoinOptions> options;
+  for (std::size_t i = 0; i < world; ++i) options.push_back(At(i, group, world));
+  return JoinAll(options);
+}
+
+nlohmann::json Cluster::MasterStatus() const {
+  const Finished run = RunToEnd({RINGWAY_CTL, "--master", master_address_, "status", "--json"});
+  return run.code == 0 ? nlohmann::json::parse(run.out, nullptr, false) : nlohmann::json::object();
+}
+
+nlohmann::json Cluster::DaemonStatus(std::size_t index) const {
+  const Finished run = RunToEnd({RINGWAY_CTL, "--socket", socket(index), "status", "--json"});
+  return run.code == 0 ? nlohmann::json::parse(run.out, nullptr, false) : nlohmann::json::object();
+}
+
+// ---- rounds
+
+Round::Round(std::vector<Session*> ranks, const RoundOptions& options)
+    : ranks_(std::move(ranks)), options_(options), works_(ranks_.size()) {
+  for (Session* session : ranks_) {
+    places_.push_back(MakePlace(*session));
+    const std::vector<std::byte> input = InputOf(*session);
+    std::memcpy(places_.back().input, input.data(), bytes());
+  }
+}
+
+Round::Round(const Sessions& ranks, const RoundOptions& options)
+    : Round(
+          [&] {
+            std::vector<Session*> pointers;
+            for (const auto& session : ranks) pointers.push_back(session.get());
+            return pointers;
+          }(),
+          options) {}
+
+// Aligned, as the oracle needs it; the trainer's own memory need not be. One byte more, so that there is some.
+std::vector<std::byte> Round::InputOf(const Session& session) const {
+  std::vector<std::byte> input(bytes() + 1);
+  bench::FillInput(options_.reduction, {session.peer_id(), options_.number}, input.data(), options_.count);
+  return input;
+}
+
+Round::Place Round::MakePlace(Session& session) const {
+  Place place;
+  const bool in_place = options_.memory == Memory::kHeapInPlace || options_.memory == Memory::kBufferInPlace;
+  if (options_.memory == Memory::kBuffer || options_.memory == Memory::kBufferInPlace) {
+    auto in = session.Allocate(bytes());
+    auto out = session.Allocate(in_place ? 0 : bytes());
+    if (!in.ok() || !out.ok()) {
+      ADD_FAILURE() << in.error().text() << out.error().text();
+      return place;
+    }
+    place.buffer_in = std::move(*in);
+    place.buffer_out = std::move(*out);
+    place.input = place.buffer_in.as<std::byte>();
+    place.output = place.buffer_out.as<std::byte>();
+  } else {
+    const std::size_t shift = options_.memory == Memory::kUnaligned ? 1 : 0;
+    place.heap_in.resize(bytes() + 1);
+    place.heap_out.resize(in_place ? 0 : bytes() + 1);
+    place.input = place.heap_in.data() + shift;
+    place.output = place.heap_out.data() + shift;
+  }
+  if (in_place) place.output = place.input;
+  return place;
+}
+
+void Round::Submit() {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) SubmitOn(i);
+}
+
+void Round::SubmitOn(std::size_t index) {
+  const bench::Reduction& reduction = options_.reduction;
+  auto work =
+      ranks_[index]->AllReduceAsync(places_[index].input, places_[index].output, options_.count, reduction.dtype,
+                                    reduction.op, {.channel = options_.channel, .codec = reduction.codec});
+  ASSERT_TRUE(work.ok()) << "trainer " << index << ": " << work.error().text();
+  works_[index] = std::move(*work);
+}
+
+void Round::CheckRank(std::size_t index, const OpResult& result) const {
+  // Aligned, as the oracle needs it.
+  const std::vector<std::byte> copy(places_[index].output, places_[index].output + bytes());
+  EXPECT_EQ(bench::CountWrong(options_.reduction, result.contributors, options_.number, copy.data(), options_.count),
+            0u)
+      << "trainer " << index << " of " << ranks_.size() << ", " << options_.count << " "
+      << NameOf(options_.reduction.dtype) << " " << NameOf(options_.reduction.op) << " "
+      << NameOf(options_.reduction.codec);
+  if (places_[index].output == places_[index].input) return;
+  EXPECT_EQ(std::memcmp(InputOf(*ranks_[index]).data(), places_[index].input, bytes()), 0)
+      << "the input of " << index << " has changed";
+}
+
+OpResult Round::Check() {
+  std::optional<std::size_t> first;
+  OpResult agreed;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (!works_[i].valid()) continue;
+    const Outcome outcome = works_[i].Wait(kPatience);
+    EXPECT_TRUE(outcome.ok()) << "trainer " << i << ": " << NameOf(outcome.error().code()) << ": "
+                              << outcome.error().text();
+    if (!outcome.ok()) continue;
+    const OpResult& result = outcome.value();
+    EXPECT_EQ(result.contributors.size(), result.world_size);
+    CheckRank(i, result);
+    if (!first.has_value()) {
+      first = i;
+      agreed = result;
+      continue;
+    }
+    EXPECT_EQ(result.epoch, agreed.epoch);
+    EXPECT_EQ(result.contributors, agreed.contributors);
+    EXPECT_EQ(result.update_waits, agreed.update_waits);
+    EXPECT_EQ(std::memcmp(places_[i].output, places_[*first].output, bytes()), 0)
+        << "trainers " << *first << " and " << i << " hold different bytes";
+  }
+  EXPECT_TRUE(first.has_value()) << "nobody submitted or all failed";
+  return agreed;
+}
+
+std::string Round::CheckFailure(Code code) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (!works_[i].valid()) continue;
+    const Outcome outcome = works_[i].Wait(kPatience);
+    EXPECT_EQ(outcome.error().code(), code)
+        << "trainer " << i << " got " << NameOf(outcome.error().code()) << ": " << outcome.error().text();
+    EXPECT_EQ(outcome.error().text().empty(), false);
+    if (text.empty()) text = outcome.error().text();
+  }
+  return text;
+}
+
+OpResult RoundsUntil(const Sessions& ranks, const std::function<bool(const OpResult&)>& condition) {
+  OpResult last;
+  std::uint64_t number = 1'000'000;
+  const bool reached = Eventually([&] {
+    Round round(ranks, {.reduction = {}, .number = number++});
+    round.Submit();
+    last = round.Check();
+    return testing::Test::HasFailure() || condition(last);
+  });
+  EXPECT_TRUE(reached);
+  return last;
+}
+
+}  // namespace ringway::e2e

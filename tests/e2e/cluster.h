@@ -1,0 +1,114 @@
+// A master and daemons as real processes, and trainers that are sessions of this process.
+//
+// Threads: one (see processes.h), but Join may be called from any.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ringway/ringway.hpp>
+#include <string>
+#include <vector>
+
+#include "client/bench/check_values.h"
+#include "tests/e2e/processes.h"
+
+namespace ringway::e2e {
+
+using Sessions = std::vector<std::unique_ptr<Session>>;
+using Outcome = Expected<OpResult>;
+
+struct ClusterOptions {
+  int daemons = 0;
+  int heartbeat_ms = 50;
+  int detect_ms = 2000;  // long enough for a loaded machine under a sanitizer
+};
+
+class Cluster {
+ public:
+  explicit Cluster(const ClusterOptions& options);
+  // Ends what still runs with SIGTERM and expects exit code 0 of it.
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  Process& master() { return *master_; }
+  Process& daemon(std::size_t index) { return *daemons_[index]; }
+  const std::string& master_address() const { return master_address_; }
+  std::string socket(std::size_t index) const { return directory_ / ("d" + std::to_string(index) + ".sock"); }
+  const TemporaryDirectory& directory() const { return directory_; }
+
+  // Starts one more daemon and waits until it is ready; its index.
+  std::size_t AddDaemon(const std::vector<std::string>& more = {});
+  // One that may have been killed and is not to be waited for any more.
+  void KillDaemon(std::size_t index) { daemons_[index]->Kill(); }
+
+  // Options with this daemon's socket; the caller sets the rest.
+  JoinOptions At(std::size_t daemon, const std::string& group, std::uint32_t wait_world) const;
+  // Joins them all at once and expects success; in the order of `options`.
+  Sessions JoinAll(const std::vector<JoinOptions>& options) const;
+  // One trainer at each of the first `world` daemons, in one group, in rank order of none but the daemons.
+  Sessions JoinWorld(std::uint32_t world, const std::string& group = "job") const;
+
+  // What ringwayctl prints. An empty object if it fails.
+  nlohmann::json MasterStatus() const;
+  nlohmann::json DaemonStatus(std::size_t index) const;
+
+ private:
+  TemporaryDirectory directory_;
+  std::unique_ptr<Process> master_;
+  std::string master_address_;
+  std::vector<std::unique_ptr<Process>> daemons_;
+};
+
+// Where an operation's input and output are.
+enum class Memory { kHeap, kHeapInPlace, kBuffer, kBufferInPlace, kUnaligned };
+
+struct RoundOptions {
+  bench::Reduction reduction;
+  std::size_t count = 1000;
+  std::uint64_t number = 0;  // makes the inputs
+  Memory memory = Memory::kBuffer;
+  std::uint32_t channel = 0;
+};
+
+// One operation on several sessions: submits it everywhere, waits for all, checks every byte against answers that are
+// computed without the code under test.
+class Round {
+ public:
+  // REQUIRES: `ranks` outlive the round.
+  Round(std::vector<Session*> ranks, const RoundOptions& options);
+  explicit Round(const Sessions& ranks, const RoundOptions& options = {});
+
+  void Submit();
+  void SubmitOn(std::size_t index);
+  Outcome Wait(std::size_t index, Milliseconds timeout = kForever) { return works_[index].Wait(timeout); }
+  Work& work(std::size_t index) { return works_[index]; }
+  // Waits for the submitted ones. Expects that all succeed with the same epoch, contributors and bytes, none wrong, and
+  // inputs as they were. Returns the first rank's.
+  OpResult Check();
+  // Waits for the submitted ones; expects that all fail with this code. Returns the first text.
+  std::string CheckFailure(Code code);
+
+ private:
+  struct Place {
+    std::vector<std::byte> heap_in, heap_out;
+    Buffer buffer_in, buffer_out;
+    std::byte* input = nullptr;
+    std::byte* output = nullptr;
+  };
+
+  std::size_t bytes() const { return options_.count * SizeOf(options_.reduction.dtype); }
+  std::vector<std::byte> InputOf(const Session& session) const;
+  Place MakePlace(Session& session) const;
+  void CheckRank(std::size_t index, const OpResult& result) const;
+
+  std::vector<Session*> ranks_;
+  RoundOptions options_;
+  std::vector<Place> places_;
+  std::vector<Work> works_;
+};
+
+// Runs rounds on all sessions until the condition holds for the last result; expects that it does within the patience.
+OpResult RoundsUntil(const Sessions& ranks, const std::function<bool(const OpResult&)>& condition);
+
+}  // namespace ringway::e2e

@@ -1,0 +1,177 @@
+// What healthy groups compute: every type, every size, every kind of memory.
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/e2e/cluster.h"
+
+namespace ringway::e2e {
+namespace {
+
+using bench::Reduction;
+
+constexpr std::uint32_t kWorld = 4;
+
+std::vector<Reduction> AllReductions() {
+  std::vector<Reduction> all;
+  for (std::uint8_t dtype = 0; dtype < kDTypeCount; ++dtype) {
+    for (std::uint8_t op = 0; op < kReduceOpCount; ++op) {
+      const Reduction reduction{static_cast<DType>(dtype), static_cast<ReduceOp>(op), Codec::kNone};
+      if (IsSupported(reduction.dtype, reduction.op, reduction.codec)) all.push_back(reduction);
+    }
+  }
+  return all;
+}
+
+TEST(Reduce, EveryTypeAndReductionIsRightAndBitEqual) {
+  Cluster cluster({.daemons = kWorld});
+  const Sessions ranks = cluster.JoinWorld(kWorld);
+  ASSERT_EQ(ranks.size(), kWorld);
+  std::uint64_t number = 0;
+  for (const Reduction& reduction : AllReductions()) {
+    for (const std::size_t count : {0, 1, 257}) {
+      Round round(ranks, {.reduction = reduction, .count = count, .number = number++});
+      round.Submit();
+      const OpResult result = round.Check();
+      ASSERT_EQ(result.world_size, kWorld);
+      ASSERT_EQ(result.retries, 0u);
+    }
+  }
+  EXPECT_EQ(number, 3u * (12 * 5 - 8));
+}
+
+TEST(Reduce, LargerBuffersOfEveryTypeAreCutIntoSegments) {
+  Cluster cluster({.daemons = kWorld});
+  const Sessions ranks = cluster.JoinWorld(kWorld);
+  ASSERT_EQ(ranks.size(), kWorld);
+  std::uint64_t number = 0;
+  for (const Reduction& reduction : AllReductions()) {
+    if (reduction.op != ReduceOp::kSum && reduction.op != ReduceOp::kMax) continue;
+    Round round(ranks, {.reduction = reduction, .count = 100'003, .number = number++});
+    round.Submit();
+    ASSERT_EQ(round.Check().world_size, kWorld);
+  }
+}
+
+TEST(Reduce, EveryKindOfMemoryGivesTheSame) {
+  Cluster cluster({.daemons = kWorld});
+  const Sessions ranks = cluster.JoinWorld(kWorld);
+  ASSERT_EQ(ranks.size(), kWorld);
+  std::uint64_t number = 0;
+  // 700,000 floats are staged in pieces.
+  for (const std::size_t count : {0, 1, 257, 700'003}) {
+    for (const Memory memory :
+         {Memory::kHeap, Memory::kHeapInPlace, Memory::kBuffer, Memory::kBufferInPlace, Memory::kUnaligned}) {
+      SCOPED_TRACE(testing::Message() << "memory " << static_cast<int>(memory) << " count " << count);
+      Round round(ranks, {.reduction = {}, .count = count, .number = number++, .memory = memory});
+      round.Submit();
+      ASSERT_EQ(round.Check().world_size, kWorld);
+    }
+  }
+}
+
+TEST(Reduce, CodecsGiveEqualBytesOnAllRanksAndSendLess) {
+  Cluster cluster({.daemons = kWorld});
+  const Sessions ranks = cluster.JoinWorld(kWorld);
+  ASSERT_EQ(ranks.size(), kWorld);
+  std::uint64_t number = 0;
+  for (std::uint8_t op = 0; op < kReduceOpCount; ++op) {
+    std::uint64_t sent[kCodecCount] = {};
+    for (std::uint8_t codec = 0; codec < kCodecCount; ++codec) {
+      const Reduction reduction{DType::kF32, static_cast<ReduceOp>(op), static_cast<Codec>(codec)};
+      for (const std::size_t count : {0, 1, 257, 100'003}) {
+        Round round(ranks, {.reduction = reduction, .count = count, .number = number++});
+        round.Submit();
+        sent[codec] = round.Check().wire_bytes;
+      }
+    }
+    EXPECT_LT(sent[1], sent[0] * 6 / 10) << "bf16";
+    EXPECT_LT(sent[2], sent[0] * 3 / 10) << "int8";
+  }
+}
+
+TEST(Reduce, ManyOperationsAreInFlightOnSeveralChannels) {
+  Cluster cluster({.daemons = kWorld});
+  const Sessions ranks = cluster.JoinWorld(kWorld);
+  ASSERT_EQ(ranks.size(), kWorld);
+  std::vector<std::unique_ptr<Round>> rounds;
+  for (std::uint64_t i = 0; i < 64; ++i) {
+    const std::size_t count = i % 7 == 0 ? 50'000 : 10 * i;
+    rounds.push_back(std::make_unique<Round>(
+        ranks,
+        RoundOptions{.reduction = {}, .count = count, .number = i, .channel = static_cast<std::uint32_t>(i % 5)}));
+  }
+  for (const auto& round : rounds) round->Submit();
+  // Waited for in another order than submitted.
+  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) EXPECT_EQ((*round)->Check().world_size, kWorld);
+}
+
+// Each rank has a thread a channel; ranks interleave their channels as the threads happen to run.
+TEST(Reduce, ThreadsOfOneSessionUseAChannelEach) {
+  constexpr std::uint32_t kThreads = 3;
+  Cluster cluster({.daemons = 2});
+  const Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  std::vector<std::thread> threads;
+  for (const auto& session : ranks) {
+    for (std::uint32_t channel = 0; channel < kThreads; ++channel) {
+      threads.emplace_back([&session, channel] {
+        for (std::uint64_t i = 0; i < 64; ++i) {
+          Round round(
+              std::vector<Session*>{session.get()},
+              {.reduction = {}, .count = 100 * (i + channel), .number = 1000 * channel + i, .channel = channel});
+          round.Submit();
+          EXPECT_EQ(round.Check().world_size, 2u);
+        }
+      });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Reduce, TrainersOfOneDaemonAndGroupAreRanksLikeOthers) {
+  Cluster cluster({.daemons = 2});
+  std::vector<JoinOptions> options;
+  for (std::size_t i = 0; i < 4; ++i) {
+    options.push_back(cluster.At(i / 2, "job", 4));
+    options.back().name = "trainer" + std::to_string(i);
+  }
+  const Sessions ranks = cluster.JoinAll(options);
+  ASSERT_EQ(ranks.size(), 4u);
+  for (const std::size_t count : {1, 257, 100'003}) {
+    Round round(ranks, {.reduction = {}, .count = count});
+    round.Submit();
+    EXPECT_EQ(round.Check().world_size, 4u);
+  }
+}
+
+TEST(Reduce, GroupOfOneGetsItsInput) {
+  Cluster cluster({.daemons = 1});
+  const Sessions ranks = cluster.JoinWorld(1);
+  ASSERT_EQ(ranks.size(), 1u);
+  for (const Memory memory : {Memory::kHeapInPlace, Memory::kBuffer}) {
+    Round round(ranks, {.reduction = {DType::kF64, ReduceOp::kAvg, Codec::kNone}, .count = 100'003, .memory = memory});
+    round.Submit();
+    EXPECT_EQ(round.Check().world_size, 1u);
+  }
+}
+
+TEST(Reduce, RefusedCombinationsAreTypedErrorsAndHurtNobody) {
+  Cluster cluster({.daemons = 2});
+  const Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  int value = 1;
+  const Outcome average = ranks[0]->AllReduce(&value, &value, 1, DType::kI32, ReduceOp::kAvg);
+  EXPECT_EQ(average.error().code(), Code::kNotSupported);
+  const Outcome codec = ranks[0]->AllReduce(&value, &value, 1, DType::kI32, ReduceOp::kSum, {.codec = Codec::kInt8});
+  EXPECT_EQ(codec.error().code(), Code::kNotSupported);
+  const Outcome channel = ranks[0]->AllReduce(&value, &value, 1, DType::kI32, ReduceOp::kSum, {.channel = 64});
+  EXPECT_EQ(channel.error().code(), Code::kInvalidArgument);
+  Round round(ranks);
+  round.Submit();
+  EXPECT_EQ(round.Check().world_size, 2u);
+}
+
+}  // namespace
+}  // namespace ringway::e2e
