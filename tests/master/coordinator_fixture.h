@@ -5,6 +5,7 @@
 #include <ringway/types.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -45,7 +46,7 @@ class CoordinatorTest : public testing::Test {
   }
 
   void Say(std::uint64_t connection, const control::ToMaster& message) {
-    coordinator_.OnMessage(connection, message, now_);
+    coordinator_->OnMessage(connection, message, now_);
     Collect();
   }
 
@@ -80,7 +81,7 @@ class CoordinatorTest : public testing::Test {
 
   void Advance(Duration by) {
     now_ += by;
-    coordinator_.Tick(now_);
+    coordinator_->Tick(now_);
     Collect();
   }
 
@@ -94,7 +95,7 @@ class CoordinatorTest : public testing::Test {
   }
 
   void Collect() {
-    for (Coordinator::Action& action : coordinator_.TakeActions()) {
+    for (Coordinator::Action& action : coordinator_->TakeActions()) {
       if (action.message) inbox_[action.connection].push_back(*action.message);
       if (action.close) closed_.insert(action.connection);
     }
@@ -121,7 +122,7 @@ class CoordinatorTest : public testing::Test {
     return pending == nullptr ? "" : pending->pending().text();
   }
 
-  Coordinator coordinator_{CoordinatorOptions{}};
+  std::optional<Coordinator> coordinator_{std::in_place, CoordinatorOptions{}};
   TimePoint now_{std::chrono::seconds(1)};
   std::map<std::uint64_t, std::vector<control::FromMaster>> inbox_;
   std::set<std::uint64_t> closed_;

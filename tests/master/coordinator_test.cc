@@ -31,7 +31,7 @@ TEST_F(CoordinatorTest, DaemonNameInUseIsRefusedUntilItsOwnerIsGone) {
   Hello(1, "host", 11);
   Hello(2, "host", 22);
   EXPECT_NE(Last(2, &control::FromMaster::has_refusal), nullptr);
-  coordinator_.OnDisconnect(1, now_);
+  coordinator_->OnDisconnect(1, now_);
   Hello(3, "host", 33);
   EXPECT_NE(Last(3, &control::FromMaster::has_hello_reply), nullptr);
 }
@@ -44,7 +44,7 @@ TEST_F(CoordinatorTest, PeerNameInUseGroupNameAndPolicyAreChecked) {
   EXPECT_EQ(Join(4, 4, std::string(500, 'x')), 0u);
   EXPECT_EQ(Join(5, 65, "h"), 0u);
   EXPECT_EQ(Join(6, 4, "g", true), 0u);
-  EXPECT_TRUE(coordinator_.groups().size() == 1u) << "refused joins leave no group behind";
+  EXPECT_TRUE(coordinator_->groups().size() == 1u) << "refused joins leave no group behind";
 }
 
 TEST_F(CoordinatorTest, GroupFormsWhenAsManyAsWaitedForStandTogether) {
@@ -66,19 +66,19 @@ TEST_F(CoordinatorTest, ForgedPeerIdsChangeNothing) {
   Form(2);
   Join(9, 1, "other");
   control::ToMaster forged = Report(1, ViewOf(1).epoch(), {2});
-  const std::uint64_t before = coordinator_.ignored_messages();
+  const std::uint64_t before = coordinator_->ignored_messages();
   Say(9, forged);
-  EXPECT_EQ(coordinator_.ignored_messages(), before + 1);
+  EXPECT_EQ(coordinator_->ignored_messages(), before + 1);
   EXPECT_EQ(Last(1, &control::FromMaster::has_abort), nullptr);
   forged.mutable_report()->set_peer(12345);
   Say(9, forged);
-  EXPECT_EQ(coordinator_.ignored_messages(), before + 2);
+  EXPECT_EQ(coordinator_->ignored_messages(), before + 2);
 }
 
 TEST_F(CoordinatorTest, LossLeadsToAbortReportsAndAViewOfTheSurvivors) {
   Form(3);
   const std::uint64_t epoch = ViewOf(1).epoch();
-  coordinator_.OnDisconnect(3, now_);
+  coordinator_->OnDisconnect(3, now_);
   Say(1, Report(1, epoch, {3}));
   ASSERT_NE(Last(2, &control::FromMaster::has_abort), nullptr);
   EXPECT_EQ(Last(2, &control::FromMaster::has_abort)->abort().epoch(), epoch);
@@ -111,7 +111,7 @@ TEST_F(CoordinatorTest, AccusedThatStaysSilentIsWaitedForOnlyAWhile) {
 TEST_F(CoordinatorTest, LateReportOfAnOldEpochWithoutNewsStartsNothing) {
   Form(3);
   const std::uint64_t old = ViewOf(1).epoch();
-  coordinator_.OnDisconnect(3, now_);
+  coordinator_->OnDisconnect(3, now_);
   Say(1, Report(1, old, {3}));
   Say(2, Report(2, old));
   const std::uint64_t epoch = ViewOf(1).epoch();
@@ -157,7 +157,7 @@ TEST_F(CoordinatorTest, SilentDaemonIsTakenForDead) {
 
 TEST_F(CoordinatorTest, ReconnectOfTheSameProcessKeepsItsPeers) {
   Form(2);
-  coordinator_.OnDisconnect(2, now_);
+  coordinator_->OnDisconnect(2, now_);
   Advance(kDetect / 2);
   Hello(20, "d2", 2);
   Advance(kDetect / 2 + std::chrono::milliseconds(200));
@@ -194,7 +194,7 @@ TEST_F(CoordinatorTest, NewcomerIsPreparedOnlyWhenItStandsWithAllAndJoinsWhenMem
   installed.mutable_installed()->set_peer(peers_[1]);
   installed.mutable_installed()->set_epoch(prepared.view().epoch());
   Say(1, installed);
-  EXPECT_EQ(coordinator_.groups().at("g")->current().members_size(), 3);
+  EXPECT_EQ(coordinator_->groups().at("g")->current().members_size(), 3);
 }
 
 TEST_F(CoordinatorTest, SecondNewcomerExtendsThePreparedView) {
@@ -215,7 +215,7 @@ TEST_F(CoordinatorTest, LossBeforeTheSwitchLeavesTheNewcomerOutsideAndPreparesIt
   peers_[4] = Join(4, 1);
   for (const std::uint64_t i : {1, 2, 3}) Connect(4, i);
   const std::uint64_t prepared = Last(1, &control::FromMaster::has_view)->view().view().epoch();
-  coordinator_.OnDisconnect(3, now_);
+  coordinator_->OnDisconnect(3, now_);
   Say(1, Report(1, prepared, {3}));
   Say(2, Report(2, prepared));
   EXPECT_EQ(ViewOf(1).members_size(), 2);
@@ -230,7 +230,7 @@ TEST_F(CoordinatorTest, LossAfterAMemberSwitchedTakesTheNewcomerAlong) {
   peers_[4] = Join(4, 1);
   for (const std::uint64_t i : {1, 2, 3}) Connect(4, i);
   const std::uint64_t prepared = Last(1, &control::FromMaster::has_view)->view().view().epoch();
-  coordinator_.OnDisconnect(3, now_);
+  coordinator_->OnDisconnect(3, now_);
   control::ToMaster switched = Report(1, prepared, {3});
   switched.mutable_report()->set_epoch(prepared);
   Say(1, switched);
@@ -269,7 +269,7 @@ TEST_F(CoordinatorTest, EmptiedGroupIsForgotten) {
   Say(1, withdraw);
   Say(1, Report(1, ViewOf(1).epoch()));
   Advance(std::chrono::milliseconds(20));
-  EXPECT_TRUE(coordinator_.groups().empty());
+  EXPECT_TRUE(coordinator_->groups().empty());
 }
 
 }  // namespace

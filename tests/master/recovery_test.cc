@@ -19,7 +19,7 @@ class RecoveryTest : public CoordinatorTest {
   }
 
   void Disconnect(std::uint64_t connection) {
-    coordinator_.OnDisconnect(connection, now_);
+    coordinator_->OnDisconnect(connection, now_);
     Collect();
   }
 
@@ -62,7 +62,7 @@ class RecoveryTest : public CoordinatorTest {
     const auto* evicted = Last(connection, &control::FromMaster::has_evicted);
     return evicted == nullptr ? Code::kOk : static_cast<Code>(evicted->evicted().code());
   }
-  const Group& TheGroup() { return *coordinator_.groups().at("g"); }
+  const Group& TheGroup() { return *coordinator_->groups().at("g"); }
 };
 
 // ---------------------------------------------------------------------------------------------- lost messages
@@ -293,7 +293,7 @@ TEST_F(RecoveryTest, ContradictingOutcomesAreCountedAndNeitherIsTaken) {
     op.set_result_epoch(i);
     Say(i, report);
   }
-  EXPECT_EQ(coordinator_.contradictions(), 1u);
+  EXPECT_EQ(coordinator_->contradictions(), 1u);
 }
 
 // ---------------------------------------------------------------------------------------------- pendings
@@ -350,9 +350,9 @@ TEST_F(RecoveryTest, PendingOfADaemonThatStaysAwayIsForgottenByTheOthers) {
 
 TEST_F(RecoveryTest, StopAboveEveryEpochEverMadeIsIgnored) {
   Form(2);
-  const std::uint64_t before = coordinator_.ignored_messages();
+  const std::uint64_t before = coordinator_->ignored_messages();
   Say(1, Report(1, ~std::uint64_t{0}));
-  EXPECT_EQ(coordinator_.ignored_messages(), before + 1);
+  EXPECT_EQ(coordinator_->ignored_messages(), before + 1);
   EXPECT_FALSE(TheGroup().collecting());
 }
 
@@ -400,23 +400,23 @@ TEST_F(RecoveryTest, VerdictsThatFitNoFrameEndTheGroupNotTheMaster) {
   Say(2, Report(2, epoch));
   EXPECT_EQ(EvictedCode(1), Code::kEvicted);
   EXPECT_EQ(EvictedCode(2), Code::kEvicted);
-  EXPECT_TRUE(coordinator_.groups().empty());
+  EXPECT_TRUE(coordinator_->groups().empty());
 }
 
 TEST_F(RecoveryTest, DaemonCannotTakeMoreThanItsShareOfPeers) {
   for (int i = 0; i < 1024; ++i) ASSERT_NE(Join(1, 1, "g" + std::to_string(i)), 0u);
-  const std::size_t groups = coordinator_.groups().size();
+  const std::size_t groups = coordinator_->groups().size();
   Join(1, 1, "one-more");
   const auto* refused = Last(1, &control::FromMaster::has_join_refused);
   ASSERT_NE(refused, nullptr);
   EXPECT_EQ(static_cast<Code>(refused->join_refused().code()), Code::kResourceExhausted);
-  EXPECT_EQ(coordinator_.groups().size(), groups);
+  EXPECT_EQ(coordinator_->groups().size(), groups);
 }
 
 TEST_F(RecoveryTest, StatusKeepsItsBoundAndSaysWhatItLeavesOut) {
   for (int i = 0; i < 100; ++i) ASSERT_NE(Join(1, 1, "g" + std::to_string(i)), 0u);
-  const std::string whole = StatusJson(coordinator_, {}, 1 << 20);
-  const std::string cut = StatusJson(coordinator_, {}, 8192);
+  const std::string whole = StatusJson(*coordinator_, {}, 1 << 20);
+  const std::string cut = StatusJson(*coordinator_, {}, 8192);
   EXPECT_NE(whole.find("\"left_out\":0"), std::string::npos);
   EXPECT_EQ(cut.find("\"left_out\":0"), std::string::npos);
   EXPECT_LE(cut.size(), 8192u);
