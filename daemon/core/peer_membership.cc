@@ -119,6 +119,8 @@ void Peer::Impl::OnAbort(Epoch epoch, TimePoint now) {
 // stop only grows. Running attempts are dropped; outcomes that exist stay.
 void Peer::Impl::Freeze(Epoch epoch) {
   stop_ = std::max(stop_, epoch);
+  // Frames of a stopped epoch will never be used; their room belongs to the next view's eager window.
+  held_.DropBelow(Epoch(stop_.value + 1));
   if (!frozen()) return;
   for (auto& [name, op] : table_.ops()) Stop(op);
   for (const Serving& serving : serving_) live_.erase(serving.attempt);
