@@ -222,7 +222,8 @@ void Server::Drain() {
           Log(Level::kError, "contradiction", {{"group", view.group()}, {"text", verdict.text()}});
         }
       } else if (action.message->has_evicted()) {
-        Log(Level::kWarning, "peer_dropped",
+        const bool left = static_cast<Code>(action.message->evicted().code()) == Code::kLeft;
+        Log(left ? Level::kInfo : Level::kWarning, left ? "peer_left" : "peer_dropped",
             {{"peer", std::to_string(action.message->evicted().peer())}, {"text", action.message->evicted().text()}});
       }
       session->Send(*action.message);

@@ -1,6 +1,7 @@
 #include "master/status.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 namespace ringway {
@@ -18,7 +19,7 @@ json PeerJson(const Group& group, PeerId id, const Group::PeerState& peer) {
           {"name", peer.info.name()},
           {"site", peer.info.site()},
           {"address", peer.info.address()},
-          {"rank", member ? json(place - members.begin()) : json()},
+          {"rank", member ? json(static_cast<std::uint64_t>(place - members.begin())) : json()},
           {"state", member ? "member" : "pending"},
           {"why", member ? "" : peer.told},
           {"online", peer.online},

@@ -1,6 +1,7 @@
 #include "client/ctl/render.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -15,6 +16,17 @@ std::string Text(const json& object, const char* key) {
   if (found == object.end() || found->is_null()) return "-";
   if (found->is_string()) return found->get<std::string>().empty() ? "-" : found->get<std::string>();
   return found->dump();
+}
+
+// The objects of an array; nothing where there is none.
+std::vector<json> Objects(const json& object, const char* key) {
+  std::vector<json> out;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_array()) return out;
+  for (const json& element : *found) {
+    if (element.is_object()) out.push_back(element);
+  }
+  return out;
 }
 
 std::string Table(const std::vector<Row>& rows) {
@@ -55,7 +67,13 @@ std::string RenderGroup(const json& group) {
                                    "ops_retried", "ops_failed", "bytes_sent", "bytes_received", "why"}
                              : Row{"rank", "name", "site", "address", "peer_id"};
   std::vector<Row> rows = {columns};
-  for (const json& peer : group.value(master ? "peers" : "members", json::array())) {
+  std::vector<json> peers = Objects(group, master ? "peers" : "members");
+  const auto rank = [](const json& peer) {  // pendings have none and come last
+    const auto found = peer.find("rank");
+    return found != peer.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : ~std::uint64_t{0};
+  };
+  std::stable_sort(peers.begin(), peers.end(), [&](const json& a, const json& b) { return rank(a) < rank(b); });
+  for (const json& peer : peers) {
     Row row;
     for (const std::string& column : columns) row.push_back(Text(peer, column.c_str()));
     rows.push_back(std::move(row));
@@ -78,12 +96,12 @@ Result<std::string> Render(const std::string& json_text) {
            Text(*daemon, "master_connected") + "\n";
   }
   std::vector<Row> rows = {{"daemon", "site", "address", "connected"}};
-  for (const json& daemon : status.value("daemons", json::array())) {
+  for (const json& daemon : Objects(status, "daemons")) {
     rows.push_back({Text(daemon, "name"), Text(daemon, "site"), Text(daemon, "address"), Text(daemon, "connected")});
   }
   if (rows.size() > 1) out += Table(rows);
-  for (const json& group : status.value("groups", json::array())) out += RenderGroup(group);
-  if (status.value("groups", json::array()).empty()) out += "no groups\n";
+  for (const json& group : Objects(status, "groups")) out += RenderGroup(group);
+  if (Objects(status, "groups").empty()) out += "no groups\n";
   return out;
 }
 
