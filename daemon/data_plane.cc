@@ -232,7 +232,10 @@ void DataPlane::OnJoin(const std::shared_ptr<local::TrainerSession>& session, co
   control::JoinRequest& join = *message.mutable_join();
   join.set_request_id(request);
   join.set_group(order.group);
-  join.set_name(order.name.empty() ? options_.identity.name + "-" + std::to_string(session->pid()) : order.name);
+  // Made-up names differ: a process may have several sessions, or join again before its last membership has ended.
+  const std::string made_up =
+      options_.identity.name + "-" + std::to_string(session->pid()) + "." + std::to_string(request);
+  join.set_name(order.name.empty() ? made_up : order.name);
   join.set_wait_world(order.wait_world);
   join.set_min_world(order.min_world);
   join.set_fail_on_peer_loss(order.fail_on_peer_loss);
