@@ -9,7 +9,7 @@
 
 namespace ringway::e2e {
 
-Cluster::Cluster(const ClusterOptions& options) {
+Cluster::Cluster(const ClusterOptions& options) : options_(options) {
   const std::vector<std::string> argv = {RINGWAY_MASTER,
                                          "--listen",
                                          "127.0.0.1:0",
@@ -41,8 +41,17 @@ Cluster::~Cluster() {
 std::size_t Cluster::AddDaemon(const std::vector<std::string>& more) {
   const std::size_t index = daemons_.size();
   const std::string label = "d" + std::to_string(index);
-  std::vector<std::string> argv = {RINGWAY_DAEMON, "--master", master_address_, "--listen",   "127.0.0.1:0", "--socket",
-                                   socket(index),  "--name",   label,           "--grace-ms", "10000"};
+  std::vector<std::string> argv = {RINGWAY_DAEMON,
+                                   "--master",
+                                   master_address_,
+                                   "--listen",
+                                   "127.0.0.1:0",
+                                   "--socket",
+                                   socket(index),
+                                   "--name",
+                                   label,
+                                   "--grace-ms",
+                                   std::to_string(options_.grace_ms)};
   argv.insert(argv.end(), more.begin(), more.end());
   daemons_.push_back(std::make_unique<Process>(directory_, label, argv));
   Process& daemon = *daemons_.back();
@@ -218,6 +227,24 @@ OpResult RoundsUntil(const Sessions& ranks, const std::function<bool(const OpRes
   });
   EXPECT_TRUE(reached);
   return last;
+}
+
+OpResult UpdateAll(const Sessions& ranks) {
+  std::vector<std::future<Outcome>> updates;
+  for (const auto& session : ranks) {
+    updates.push_back(std::async(std::launch::async, [&session] { return session->UpdateView(kPatience); }));
+  }
+  OpResult first;
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    const Outcome outcome = updates[i].get();
+    EXPECT_TRUE(outcome.ok()) << "trainer " << i << ": " << outcome.error().text();
+    if (!outcome.ok()) continue;
+    if (i == 0) first = outcome.value();
+    EXPECT_EQ(outcome.value().epoch, first.epoch);
+    EXPECT_EQ(outcome.value().contributors, first.contributors);
+    EXPECT_EQ(ranks[i]->world_size(), outcome.value().world_size);
+  }
+  return first;
 }
 
 }  // namespace ringway::e2e

@@ -21,6 +21,7 @@ struct ClusterOptions {
   int daemons = 0;
   int heartbeat_ms = 50;
   int detect_ms = 2000;  // long enough for a loaded machine under a sanitizer
+  int grace_ms = 10000;
 };
 
 class Cluster {
@@ -39,14 +40,11 @@ class Cluster {
 
   // Starts one more daemon and waits until it is ready; its index.
   std::size_t AddDaemon(const std::vector<std::string>& more = {});
-  // One that may have been killed and is not to be waited for any more.
-  void KillDaemon(std::size_t index) { daemons_[index]->Kill(); }
-
   // Options with this daemon's socket; the caller sets the rest.
   JoinOptions At(std::size_t daemon, const std::string& group, std::uint32_t wait_world) const;
   // Joins them all at once and expects success; in the order of `options`.
   Sessions JoinAll(const std::vector<JoinOptions>& options) const;
-  // One trainer at each of the first `world` daemons, in one group, in rank order of none but the daemons.
+  // One trainer at each of the first `world` daemons.
   Sessions JoinWorld(std::uint32_t world, const std::string& group = "job") const;
 
   // What ringwayctl prints. An empty object if it fails.
@@ -55,6 +53,7 @@ class Cluster {
 
  private:
   TemporaryDirectory directory_;
+  ClusterOptions options_;
   std::unique_ptr<Process> master_;
   std::string master_address_;
   std::vector<std::unique_ptr<Process>> daemons_;
@@ -110,5 +109,8 @@ class Round {
 
 // Runs rounds on all sessions until the condition holds for the last result; expects that it does within the patience.
 OpResult RoundsUntil(const Sessions& ranks, const std::function<bool(const OpResult&)>& condition);
+
+// UpdateView on all sessions at once; expects that all succeed alike. The first one's result.
+OpResult UpdateAll(const Sessions& ranks);
 
 }  // namespace ringway::e2e

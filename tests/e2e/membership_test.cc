@@ -1,0 +1,237 @@
+// Coming and going: newcomers, names, those whom nobody can reach, those who come back.
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <future>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/e2e/cluster.h"
+
+namespace ringway::e2e {
+namespace {
+
+using Joining = std::future<Expected<std::unique_ptr<Session>>>;
+
+Joining JoinInBackground(const JoinOptions& options) {
+  return std::async(std::launch::async, [options] { return Session::Join(options); });
+}
+
+bool UpdateWaits(const OpResult& last) { return last.update_waits; }
+
+void ExpectWorld(const Sessions& ranks, std::uint32_t world) {
+  Round round(ranks, {.reduction = {}, .count = 5000, .number = 5});
+  round.Submit();
+  const OpResult result = round.Check();
+  EXPECT_EQ(result.world_size, world);
+  EXPECT_EQ(result.retries, 0u);
+}
+
+TEST(Membership, NewcomerIsAdmittedWhenAllUpdateTheirView) {
+  Cluster cluster({.daemons = 3});
+  Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  ExpectWorld(ranks, 2);
+  Joining joining = JoinInBackground(cluster.At(2, "job", 1));
+  const OpResult before = RoundsUntil(ranks, UpdateWaits);
+  EXPECT_EQ(before.world_size, 2u) << "not before UpdateView";
+  EXPECT_EQ(before.retries, 0u);
+  const OpResult update = UpdateAll(ranks);
+  EXPECT_EQ(update.world_size, 3u);
+  EXPECT_GT(update.epoch, before.epoch);
+  auto joined = joining.get();
+  ASSERT_TRUE(joined.ok()) << joined.error().text();
+  ranks.push_back(std::move(*joined));
+  EXPECT_EQ(ranks[2]->epoch(), update.epoch);
+  EXPECT_EQ(ranks[2]->world_size(), 3u);
+  ExpectWorld(ranks, 3);
+}
+
+TEST(Membership, SeveralNewcomersComeWhileOperationsRun) {
+  Cluster cluster({.daemons = 2});
+  Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  std::vector<Joining> joinings;
+  for (int i = 0; i < 4; ++i) {
+    JoinOptions options = cluster.At(static_cast<std::size_t>(i % 2), "job", 1);
+    options.name = "newcomer" + std::to_string(i);
+    joinings.push_back(JoinInBackground(options));
+  }
+  while (ranks.size() < 6 && !HasFailure()) {
+    (void)RoundsUntil(ranks, UpdateWaits);
+    const OpResult update = UpdateAll(ranks);
+    EXPECT_GT(update.world_size, ranks.size());
+    // Those who are in now: as many as the view has grown by.
+    EXPECT_TRUE(Eventually([&] {
+      for (Joining& joining : joinings) {
+        if (!joining.valid() || joining.wait_for(Milliseconds(0)) != std::future_status::ready) continue;
+        auto joined = joining.get();
+        if (joined.ok()) ranks.push_back(std::move(*joined));
+        EXPECT_TRUE(joined.ok()) << joined.error().text();
+      }
+      return ranks.size() >= update.world_size;
+    }));
+  }
+  ExpectWorld(ranks, 6);
+}
+
+TEST(Membership, UpdateWithoutNewcomersKeepsTheView) {
+  Cluster cluster({.daemons = 2});
+  const Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  const std::uint64_t epoch = ranks[0]->epoch();
+  const OpResult update = UpdateAll(ranks);
+  EXPECT_EQ(update.epoch, epoch);
+  EXPECT_EQ(update.world_size, 2u);
+  ExpectWorld(ranks, 2);
+}
+
+TEST(Membership, JoinWaitsForItsWorldAndSaysForWhat) {
+  Cluster cluster({.daemons = 3});
+  JoinOptions impatient = cluster.At(0, "job", 3);
+  impatient.timeout = Milliseconds(300);
+  const auto alone = Session::Join(impatient);
+  EXPECT_EQ(alone.error().code(), Code::kTimeout);
+  EXPECT_NE(alone.error().text().find("1 of 3 peers are here"), std::string::npos) << alone.error().text();
+  // The one that gave up is not counted any more.
+  EXPECT_TRUE(Eventually([&] { return cluster.MasterStatus()["groups"].empty(); }));
+  const Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  for (const auto& session : ranks) EXPECT_EQ(session->world_size(), 3u);
+  ExpectWorld(ranks, 3);
+}
+
+TEST(Membership, DuplicateNameIsRefused) {
+  Cluster cluster({.daemons = 2});
+  JoinOptions options = cluster.At(0, "job", 1);
+  options.name = "twin";
+  const Sessions ranks = cluster.JoinAll({options});
+  ASSERT_EQ(ranks.size(), 1u);
+  options.socket_path = cluster.socket(1);
+  const auto second = Session::Join(options);
+  EXPECT_EQ(second.error().code(), Code::kJoinRefused);
+  EXPECT_NE(second.error().text().find("twin"), std::string::npos) << second.error().text();
+  ExpectWorld(ranks, 1);
+}
+
+// The daemon makes up names; two trainers of one process are two peers.
+TEST(Membership, TrainersWithoutNamesInOneProcessAreBothLetIn) {
+  Cluster cluster({.daemons = 1});
+  const Sessions ranks = cluster.JoinAll({cluster.At(0, "job", 2), cluster.At(0, "job", 2)});
+  ASSERT_EQ(ranks.size(), 2u);
+  ExpectWorld(ranks, 2);
+}
+
+TEST(Membership, TrainerComesBackAtOnceWithoutWaitingForItsLastLeave) {
+  Cluster cluster({.daemons = 2});
+  Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  for (int i = 0; i < 3; ++i) {
+    ranks.pop_back();  // leaves without waiting
+    Joining joining = JoinInBackground(cluster.At(1, "job", 1));
+    (void)RoundsUntil(ranks, UpdateWaits);
+    EXPECT_EQ(UpdateAll(ranks).world_size, 2u);
+    auto joined = joining.get();
+    ASSERT_TRUE(joined.ok()) << joined.error().text();
+    ranks.push_back(std::move(*joined));
+    ExpectWorld(ranks, 2);
+  }
+}
+
+TEST(Membership, DifferentLossPolicyIsRefused) {
+  Cluster cluster({.daemons = 2});
+  const Sessions ranks = cluster.JoinWorld(1);
+  ASSERT_EQ(ranks.size(), 1u);
+  JoinOptions options = cluster.At(1, "job", 1);
+  options.fail_on_peer_loss = true;
+  const auto second = Session::Join(options);
+  EXPECT_EQ(second.error().code(), Code::kJoinRefused);
+  EXPECT_NE(second.error().text().find("fail_on_peer_loss"), std::string::npos) << second.error().text();
+}
+
+TEST(Membership, LeaverIsMissedByNobody) {
+  Cluster cluster({.daemons = 3});
+  Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  Round last(ranks, {.reduction = {}, .count = 1'000'000});
+  last.Submit();
+  EXPECT_TRUE(ranks[1]->Leave(kPatience).ok());
+  EXPECT_EQ(last.Wait(1).error().code(), Code::kOk) << "what was submitted is finished";
+  EXPECT_EQ(last.Check().world_size, 3u);
+  EXPECT_EQ(ranks[1]->UpdateView().error().code(), Code::kLeft);
+  ranks.erase(ranks.begin() + 1);
+  ExpectWorld(ranks, 2);
+}
+
+TEST(Membership, TrainerOfALostDaemonComesBackThroughANewOne) {
+  Cluster cluster({.daemons = 2});
+  Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  cluster.daemon(1).Kill();
+  EXPECT_EQ(ranks[1]->AllReduceAsync(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).ok(), false);
+  ranks.pop_back();
+  (void)RoundsUntil(ranks, [](const OpResult& last) { return last.world_size == 1; });
+  const std::size_t again = cluster.AddDaemon();
+  Joining joining = JoinInBackground(cluster.At(again, "job", 1));
+  (void)RoundsUntil(ranks, UpdateWaits);
+  EXPECT_EQ(UpdateAll(ranks).world_size, 2u);
+  auto joined = joining.get();
+  ASSERT_TRUE(joined.ok()) << joined.error().text();
+  ranks.push_back(std::move(*joined));
+  ExpectWorld(ranks, 2);
+}
+
+// A port that nobody listens on, for as long as this lives.
+class ClosedPort {
+ public:
+  ClosedPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), length), 0);
+    EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~ClosedPort() { ::close(fd_); }
+  ClosedPort(const ClosedPort&) = delete;
+  ClosedPort& operator=(const ClosedPort&) = delete;
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  int fd_;
+  std::uint16_t port_ = 0;
+};
+
+TEST(Membership, NewcomerThatNobodyReachesIsToldAndDisturbsNobody) {
+  Cluster cluster({.daemons = 2});
+  const Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  const ClosedPort closed;
+  const std::size_t unreachable = cluster.AddDaemon({"--advertise", closed.address()});
+  JoinOptions options = cluster.At(unreachable, "job", 1);
+  options.timeout = std::chrono::seconds(2);
+  Joining joining = JoinInBackground(options);
+  std::uint64_t number = 0;
+  EXPECT_TRUE(Eventually([&] {
+    Round round(ranks, {.reduction = {}, .count = 200'000, .number = number++});
+    round.Submit();
+    const OpResult result = round.Check();
+    EXPECT_EQ(result.retries, 0u);
+    EXPECT_EQ(result.world_size, 2u);
+    EXPECT_FALSE(result.update_waits);
+    return HasFailure() || joining.wait_for(Milliseconds(0)) == std::future_status::ready;
+  }));
+  const auto joined = joining.get();
+  EXPECT_FALSE(joined.ok());
+  const std::string text = joined.error().text();
+  EXPECT_NE(text.find("cannot reach"), std::string::npos) << text;
+  EXPECT_NE(text.find(closed.address()), std::string::npos) << text;
+  ExpectWorld(ranks, 2);
+}
+
+}  // namespace
+}  // namespace ringway::e2e

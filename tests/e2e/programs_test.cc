@@ -1,0 +1,208 @@
+// The programs at their edges: what they say when they cannot start, and what ringwayctl shows.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/cluster.h"
+
+namespace ringway::e2e {
+namespace {
+
+using nlohmann::json;
+using Argv = std::vector<std::string>;
+
+// It ends with code 2 and one line on stderr that starts with the program's name and holds `what`. Log lines, which
+// start with the time, may come before.
+void ExpectRefusal(const Argv& argv, const std::string& program, const std::string& what) {
+  const Finished run = RunToEnd(argv);
+  EXPECT_EQ(run.code, 2) << argv[0] << ": " << run.err;
+  EXPECT_EQ(run.out, "");
+  std::vector<std::string> lines;
+  std::istringstream stream(run.err);
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.starts_with("20")) lines.push_back(line);
+  }
+  ASSERT_EQ(lines.size(), 1u) << run.err;
+  EXPECT_TRUE(lines[0].starts_with(program + ": ")) << lines[0];
+  EXPECT_NE(lines[0].find(what), std::string::npos) << lines[0];
+}
+
+Argv Master(const Argv& more) {
+  Argv argv = {RINGWAY_MASTER};
+  argv.insert(argv.end(), more.begin(), more.end());
+  return argv;
+}
+
+class Programs : public testing::Test {
+ protected:
+  Argv Daemon(const Argv& more) const {
+    Argv argv = {RINGWAY_DAEMON, "--master", cluster_.master_address(), "--socket", directory_ / "own.sock"};
+    argv.insert(argv.end(), more.begin(), more.end());
+    if (std::find(argv.begin(), argv.end(), "--listen") == argv.end()) {
+      argv.insert(argv.end(), {"--listen", "127.0.0.1:0"});
+    }
+    return argv;
+  }
+
+  std::string File(const std::string& text) const {
+    std::ofstream(directory_ / "program.toml") << text;
+    return directory_ / "program.toml";
+  }
+
+  TemporaryDirectory directory_;
+  Cluster cluster_{{.daemons = 1}};
+};
+
+TEST_F(Programs, WrongOptionsAreOneLine) {
+  ExpectRefusal(Master({}), "ringway-master", "--listen");
+  ExpectRefusal(Master({"--listen", "127.0.0.1:0", "--lisen", "x"}), "ringway-master", "--lisen");
+  ExpectRefusal(Master({"--listen", "nonsense"}), "ringway-master", "HOST:PORT");
+  ExpectRefusal(Master({"--listen", "0.0.0.0:0"}), "ringway-master", "--insecure");
+  ExpectRefusal(Master({"--listen", "127.0.0.1:0", "--detect-ms", "many"}), "ringway-master", "--detect-ms");
+  ExpectRefusal(Master({"--listen", "127.0.0.1:0", "--heartbeat-ms", "60", "--detect-ms", "100"}), "ringway-master",
+                "heartbeat");
+  ExpectRefusal(Master({"--listen", "127.0.0.1:0", "--log-level", "loud"}), "ringway-master", "loud");
+  ExpectRefusal({RINGWAY_DAEMON}, "ringwayd", "--");
+  ExpectRefusal(Daemon({"--lanes", "0"}), "ringwayd", "--lanes");
+  ExpectRefusal(Daemon({"--lanes", "many"}), "ringwayd", "--lanes");
+  ExpectRefusal(Daemon({"--advertise", "127.0.0.1:0"}), "ringwayd", "--advertise");
+  ExpectRefusal(Daemon({"--socket-mode", "0999"}), "ringwayd", "--socket-mode");
+  ExpectRefusal(Daemon({"--listen", "10.0.0.1:0"}), "ringwayd", "--insecure");
+  ExpectRefusal({RINGWAY_CTL}, "ringwayctl", "--help");
+  ExpectRefusal({RINGWAY_CTL, "status"}, "ringwayctl", "--master");
+  ExpectRefusal({RINGWAY_CTL, "--timeout-ms", "x", "status"}, "ringwayctl", "--timeout-ms");
+}
+
+TEST_F(Programs, BadConfigFilesAreOneLine) {
+  ExpectRefusal(Master({"--config", directory_ / "absent.toml"}), "ringway-master", "absent.toml");
+  ExpectRefusal(Master({"--config", File("listen = \n")}), "ringway-master", "line 1");
+  ExpectRefusal(Master({"--config", File("lisen = \"127.0.0.1:0\"\n")}), "ringway-master", "lisen");
+  ExpectRefusal(Master({"--config", File("listen = \"127.0.0.1:0\"\ndetect-ms = \"soon\"\n")}), "ringway-master",
+                "detect-ms");
+  ExpectRefusal(Daemon({"--config", File("lanes = [1, 2]\n")}), "ringwayd", "lanes");
+  ExpectRefusal(Daemon({"--config", File("no-such-thing = true\n")}), "ringwayd", "no-such-thing");
+}
+
+TEST_F(Programs, BusyPortsAreOneLine) {
+  ExpectRefusal(Master({"--listen", cluster_.master_address()}), "ringway-master", cluster_.master_address());
+  const std::string taken = cluster_.daemon(0).Logged("listening", "address");
+  ExpectRefusal(Daemon({"--listen", taken}), "ringwayd", taken);
+}
+
+TEST_F(Programs, SocketPathInUseIsOneLineAndNamesTheProcess) {
+  Argv argv = Daemon({});
+  *std::find(argv.begin(), argv.end(), directory_ / "own.sock") = cluster_.socket(0);
+  ExpectRefusal(argv, "ringwayd", "pid " + std::to_string(cluster_.daemon(0).pid()));
+  EXPECT_FALSE(cluster_.DaemonStatus(0).empty()) << "the socket of the one that runs is still its own";
+}
+
+TEST_F(Programs, PathThatIsNoSocketIsLeftAlone) {
+  std::ofstream(directory_ / "own.sock") << "precious";
+  ExpectRefusal(Daemon({}), "ringwayd", "no socket");
+  std::string text;
+  std::ifstream(directory_ / "own.sock") >> text;
+  EXPECT_EQ(text, "precious");
+}
+
+TEST_F(Programs, SocketOfADeadDaemonIsReplaced) {
+  const Argv argv = Daemon({"--grace-ms", "100"});
+  Process first(directory_, "first", argv);
+  ASSERT_TRUE(Eventually([&] { return !first.Logged("ready", "socket").empty(); }));
+  first.Kill();
+  struct stat info {};
+  ASSERT_EQ(::stat((directory_ / "own.sock").c_str(), &info), 0) << "a killed daemon leaves its socket";
+  Process second(directory_, "second", argv);
+  ASSERT_TRUE(Eventually([&] { return !second.Logged("ready", "socket").empty(); }));
+  second.Signal(SIGTERM);
+  EXPECT_EQ(second.Wait(), 0);
+  EXPECT_NE(::stat((directory_ / "own.sock").c_str(), &info), 0) << "one that was asked to stop removes it";
+}
+
+// Waits 10 s for a master that is about to start.
+TEST_F(Programs, UnreachableMasterIsOneLine) {
+  const std::string gone = cluster_.master_address();
+  cluster_.master().Kill();
+  ExpectRefusal({RINGWAY_CTL, "--master", gone, "status"}, "ringwayctl", gone);
+  ExpectRefusal(Daemon({}), "ringwayd", "master");
+  cluster_.daemon(0).Kill();
+}
+
+TEST_F(Programs, ToolsWithoutADaemonAreOneLineAndATypedError) {
+  const std::string nobody = directory_ / "nobody.sock";
+  ExpectRefusal({RINGWAY_CTL, "--socket", nobody, "status"}, "ringwayctl", nobody);
+  JoinOptions options;
+  options.socket_path = nobody;
+  options.group = "job";
+  EXPECT_EQ(Session::Join(options).error().code(), Code::kDaemonUnreachable);
+}
+
+TEST_F(Programs, ConfigFilesDoWhatFlagsDo) {
+  const std::string text = "listen = \"127.0.0.1:0\"\nheartbeat-ms = 100\ndetect-ms = 1000\nlog-format = \"json\"\n";
+  Process master(directory_, "master", Master({"--config", File(text)}));
+  EXPECT_TRUE(Eventually([&] { return master.Err().find('\n') != std::string::npos; }));
+  const json line = json::parse(master.Err().substr(0, master.Err().find('\n')), nullptr, false);
+  ASSERT_FALSE(line.is_discarded()) << master.Err();
+  EXPECT_EQ(line["event"], "listening");
+  master.Signal(SIGTERM);
+  EXPECT_EQ(master.Wait(), 0);
+}
+
+TEST_F(Programs, StatusShowsGroupsRanksRingAndCounters) {
+  cluster_.AddDaemon({"--site", "eu"});
+  cluster_.AddDaemon({"--site", "us"});
+  const Sessions ranks = cluster_.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  constexpr std::uint64_t kRounds = 10;
+  for (std::uint64_t i = 0; i < kRounds; ++i) {
+    Round round(ranks, {.reduction = {}, .count = 1000, .number = i});
+    round.Submit();
+    (void)round.Check();
+  }
+  const json daemon = cluster_.DaemonStatus(1);
+  EXPECT_EQ(daemon["daemon"]["name"], "d1");
+  EXPECT_EQ(daemon["daemon"]["site"], "eu");
+  EXPECT_EQ(daemon["daemon"]["pid"], cluster_.daemon(1).pid());
+  EXPECT_EQ(daemon["daemon"]["master_connected"], true);
+  ASSERT_EQ(daemon["groups"].size(), 1u) << daemon;
+  const json& group = daemon["groups"][0];
+  EXPECT_EQ(group["name"], "job");
+  EXPECT_EQ(group["world_size"], 3);
+  EXPECT_EQ(group["rank"], ranks[1]->rank());
+  EXPECT_EQ(group["self"], ranks[1]->peer_id());
+  EXPECT_EQ(group["ring"].size(), 3u);
+  EXPECT_EQ(group["ops_done"], kRounds);
+  EXPECT_EQ(group["ops_retried"], 0);
+  EXPECT_EQ(group["ops_failed"], 0);
+  EXPECT_GT(group["bytes_sent"], 1000u);
+  EXPECT_GT(group["bytes_received"], 1000u);
+  // The master hears the counters with the heartbeats.
+  json master;
+  EXPECT_TRUE(Eventually([&] {
+    master = cluster_.MasterStatus();
+    const json& peers = master["groups"][0]["peers"];
+    return std::all_of(peers.begin(), peers.end(), [](const json& peer) { return peer["ops_done"] == kRounds; });
+  })) << master;
+  EXPECT_EQ(master["daemons"].size(), 3u);
+  EXPECT_EQ(master["groups"][0]["epoch"], group["epoch"]);
+  EXPECT_EQ(master["groups"][0]["ring"], group["ring"]);
+  for (const json& peer : master["groups"][0]["peers"]) EXPECT_EQ(peer["state"], "member");
+}
+
+TEST_F(Programs, StatusForPeopleNamesTheSame) {
+  const Sessions ranks = cluster_.JoinWorld(1);
+  ASSERT_EQ(ranks.size(), 1u);
+  for (const Argv& where : {Argv{"--master", cluster_.master_address()}, Argv{"--socket", cluster_.socket(0)}}) {
+    const Finished run = RunToEnd({RINGWAY_CTL, where[0], where[1], "status"});
+    EXPECT_EQ(run.code, 0) << run.err;
+    EXPECT_NE(run.out.find("group job"), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("ring d0"), std::string::npos) << run.out;
+  }
+}
+
+}  // namespace
+}  // namespace ringway::e2e
