@@ -72,12 +72,25 @@ typedef enum {
   ringwayFloat16 = 8,
   ringwayBfloat16 = 9,
   ringwayFloat32 = 10,
-  ringwayFloat64 = 11
+  ringwayFloat64 = 11,
+  ringwayDataTypeAnyInt = 0x7fffffff /* any int may be passed: a wrong one is an error, not undefined */
 } ringwayDataType_t;
 
-typedef enum { ringwaySum = 0, ringwayAvg = 1, ringwayProd = 2, ringwayMin = 3, ringwayMax = 4 } ringwayRedOp_t;
+typedef enum {
+  ringwaySum = 0,
+  ringwayAvg = 1,
+  ringwayProd = 2,
+  ringwayMin = 3,
+  ringwayMax = 4,
+  ringwayRedOpAnyInt = 0x7fffffff
+} ringwayRedOp_t;
 
-typedef enum { ringwayCodecNone = 0, ringwayCodecBf16 = 1, ringwayCodecInt8 = 2 } ringwayCodec_t;
+typedef enum {
+  ringwayCodecNone = 0,
+  ringwayCodecBf16 = 1,
+  ringwayCodecInt8 = 2,
+  ringwayCodecAnyInt = 0x7fffffff
+} ringwayCodec_t;
 
 typedef struct ringwayComm* ringwayComm_t;
 typedef struct ringwayWork* ringwayWork_t;
