@@ -375,8 +375,7 @@ void Cluster::Pump(std::uint32_t index) {
       const LinkKey key{index, to, lane};
       if (!up_.contains(key) || sending_.contains(key)) continue;
       core::Outbound out;
-      std::vector<std::byte> scratch(kPayloadBytesMax);
-      if (!node.peer->NextSegment(other, kPayloadBytesMax, scratch, out)) continue;
+      if (!node.peer->NextSegment(other, kPayloadBytesMax, scratch_, out)) continue;
       SendFrame(index, to, lane, std::move(out));
     }
   }

@@ -123,6 +123,7 @@ class Cluster {
   std::set<LinkKey> up_;
   std::set<LinkKey> sending_;  // lanes with a frame on the way
   std::set<std::pair<std::uint32_t, std::uint32_t>> silent_;
+  std::vector<std::byte> scratch_ = std::vector<std::byte>(kPayloadBytesMax);  // frames are copied out of it at once
 };
 
 }  // namespace ringway::sim

@@ -45,8 +45,7 @@ class RingWorld {
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
       const Rank to((rank + 1) % world_);
       while (auto ready = executors_[rank]->PopReady(to, kPayloadBytesMax)) {
-        std::vector<std::byte> scratch(kPayloadBytesMax);
-        const Executor::Encoded encoded = executors_[rank]->Encode(*ready, scratch);
+        const Executor::Encoded encoded = executors_[rank]->Encode(*ready, scratch_);
         wire_.push_back({Rank(rank), to, encoded.header, {encoded.payload.begin(), encoded.payload.end()}});
       }
     }
@@ -94,6 +93,7 @@ class RingWorld {
   std::vector<std::vector<std::byte>> outputs_;
   std::vector<std::unique_ptr<Executor>> executors_;
   std::vector<Frame> wire_;
+  std::vector<std::byte> scratch_ = std::vector<std::byte>(kPayloadBytesMax);
 };
 
 template <typename T>
