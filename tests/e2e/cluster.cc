@@ -132,20 +132,26 @@ Round::Place Round::MakePlace(Session& session) const {
     auto in = session.Allocate(bytes());
     auto out = session.Allocate(in_place ? 0 : bytes());
     if (!in.ok() || !out.ok()) {
-      ADD_FAILURE() << in.error().text() << out.error().text();
-      return place;
+      ADD_FAILURE() << "no buffer: " << in.error().text() << out.error().text();
+      return MakeHeapPlace(in_place);
     }
     place.buffer_in = std::move(*in);
     place.buffer_out = std::move(*out);
     place.input = place.buffer_in.as<std::byte>();
     place.output = place.buffer_out.as<std::byte>();
-  } else {
-    const std::size_t shift = options_.memory == Memory::kUnaligned ? 1 : 0;
-    place.heap_in.resize(bytes() + 1);
-    place.heap_out.resize(in_place ? 0 : bytes() + 1);
-    place.input = place.heap_in.data() + shift;
-    place.output = place.heap_out.data() + shift;
+    if (in_place) place.output = place.input;
+    return place;
   }
+  return MakeHeapPlace(in_place);
+}
+
+Round::Place Round::MakeHeapPlace(bool in_place) const {
+  Place place;
+  const std::size_t shift = options_.memory == Memory::kUnaligned ? 1 : 0;
+  place.heap_in.resize(bytes() + 1);
+  place.heap_out.resize(in_place ? 0 : bytes() + 1);
+  place.input = place.heap_in.data() + shift;
+  place.output = place.heap_out.data() + shift;
   if (in_place) place.output = place.input;
   return place;
 }

@@ -99,6 +99,7 @@ class Round {
   std::size_t bytes() const { return options_.count * SizeOf(options_.reduction.dtype); }
   std::vector<std::byte> InputOf(const Session& session) const;
   Place MakePlace(Session& session) const;
+  Place MakeHeapPlace(bool in_place) const;
   void CheckRank(std::size_t index, const OpResult& result) const;
 
   std::vector<Session*> ranks_;

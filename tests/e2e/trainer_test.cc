@@ -78,7 +78,7 @@ TEST_F(TrainerDeath, InTheMiddleOfItsCopyTheOthersFinishWithoutIt) {
   const OpResult result = RunRound(0);
   EXPECT_EQ(result.world_size, 2u);
   EXPECT_FALSE(HasVictim(result));
-  EXPECT_TRUE(victim_->Wait().has_value());
+  EXPECT_EQ(victim_->Wait(), -SIGSEGV);
   ExpectForgotten();
 }
 

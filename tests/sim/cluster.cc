@@ -443,8 +443,10 @@ bool Cluster::AllDone(const std::vector<std::uint32_t>& nodes) const {
 }
 
 void Cluster::CheckAgreement(const std::vector<std::uint32_t>& nodes) const {
+  std::set<OpName> exact;  // proven for one node: the others hold the same bytes
   for (const std::uint32_t node : nodes) {
     for (const auto& [name, outcome] : nodes_[node]->outcomes) {
+      if (!exact.insert(name).second) continue;
       for (const std::uint32_t other : nodes) {
         const auto theirs = nodes_[other]->outcomes.find(name);
         if (theirs == nodes_[other]->outcomes.end()) continue;
