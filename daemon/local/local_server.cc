@@ -74,7 +74,7 @@ Status LocalServer::Bind(const std::string& path, mode_t mode) {
   (void)::fchmod(fd.get(), mode);
   if (ConnectOrBind(::bind, fd.get(), address.value()) != 0) {
     if (errno != EADDRINUSE) return net::ErrnoStatus("cannot create the socket " + path, errno);
-    if (const Status status = RemoveStale(path, address.value()); !status.ok()) return status;
+    if (Status status = RemoveStale(path, address.value()); !status.ok()) return status;
     if (ConnectOrBind(::bind, fd.get(), address.value()) != 0) {
       return net::ErrnoStatus("cannot create the socket " + path, errno);
     }

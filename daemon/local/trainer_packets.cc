@@ -78,7 +78,7 @@ Status TrainerSession::OnHello(ReceivedPacket packet) {
     return {Code::kVersionMismatch, text};
   }
   if (packet.fd.valid()) {
-    if (const Status status = CheckSessionPage(packet.fd.get()); !status.ok()) return status;
+    if (Status status = CheckSessionPage(packet.fd.get()); !status.ok()) return status;
     auto page = Mapping::Map(packet.fd.get(), sizeof(abi::SessionPage), true);
     if (!page.ok()) return page.status();
     page_ = std::move(page).value();
@@ -134,7 +134,7 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
   const std::uint64_t bytes = order.value().bytes;
   if (id >= abi::kRegionCountMax) return Lie("a region id is out of range");
   if (regions_.contains(id)) return Lie("a region id is in use");
-  if (const Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
+  if (Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
   if (bytes > limits_.region_bytes_max - region_bytes_) {
     return {Code::kResourceExhausted,
             "the regions of this session exceed " + std::to_string(limits_.region_bytes_max) + " bytes together"};

@@ -43,7 +43,7 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
 
   Status OnFrame(std::span<const std::byte> frame) override {
     control::LinkReply reply;
-    if (const Status status = ParseFrame(frame, reply); !status.ok()) return status;
+    if (Status status = ParseFrame(frame, reply); !status.ok()) return status;
     if (reply.code() != 0) {
       Finish(Status(Code::kJoinRefused, address_ + " refuses the link: " + reply.text()));
       return Status::Ok();

@@ -107,7 +107,7 @@ void Listener::Drop(std::uint64_t id) {
 Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   HalfOpen& half_open = *half_open_.at(id);
   LinkOffer offer;
-  if (const Status status = ParseFrame(frame, offer.hello); !status.ok()) return status;
+  if (Status status = ParseFrame(frame, offer.hello); !status.ok()) return status;
   const auto version = AgreeVersion(offer.hello.version_min(), offer.hello.version_max());
   if (!version.has_value()) {
     control::LinkReply reply;

@@ -73,7 +73,7 @@ void MasterLink::Break(const std::string& why) {
 
 Status MasterLink::OnFrame(std::span<const std::byte> frame) {
   control::FromMaster message;
-  if (const Status status = ParseFrame(frame, message); !status.ok()) return status;
+  if (Status status = ParseFrame(frame, message); !status.ok()) return status;
   heard_ = MonotonicNow();
   if (!up_) return OnFirst(message);
   switch (message.kind_case()) {

@@ -16,7 +16,7 @@ const Descriptor kUpdate{OpKind::kUpdateView, DType::kU8, ReduceOp::kSum, Codec:
 constexpr std::uint64_t kSmall = 1000;           // 4 KB: reported at once, retained
 constexpr std::uint64_t kLarge = 100 * 1000;     // 400 KB: the DONE exchange
 constexpr std::uint64_t kJustLarge = 20 * 1000;  // 80 KB: the same in fewer segments
-constexpr std::uint64_t kHuge = 4 << 20;         // 16 MiB: beyond the eager window
+constexpr std::uint64_t kHuge = 3 << 19;         // 6 MiB: beyond the eager window
 
 // Sanitizers cost tenfold and look for other faults than the protocol's: there the sweeps take every fifth point.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
