@@ -186,7 +186,7 @@ Result<net::LaneInbound> PeerRuntime::OnLaneHeader(const net::LaneLabel& lane, c
 }
 
 Status PeerRuntime::OnLanePayload(const net::LaneLabel& lane, std::span<const std::byte> payload) {
-  const Status status = peer_.OnPayload(LinkOf(lane), payload);
+  Status status = peer_.OnPayload(LinkOf(lane), payload);
   Run();
   return status;
 }

@@ -151,7 +151,8 @@ void Group::TryForm() {
   std::uint32_t wanted = 1;
   for (const auto& [id, peer] : peers_) {
     if (!peer.online) continue;
-    if (!std::all_of(clique.begin(), clique.end(), [&](PeerId other) { return Stand(id, other); })) continue;
+    const PeerId candidate = id;
+    if (!std::all_of(clique.begin(), clique.end(), [&](PeerId other) { return Stand(candidate, other); })) continue;
     clique.insert(id);
     wanted = std::max(wanted, peer.wait_world);
   }
@@ -193,15 +194,14 @@ control::View Group::MakeView(const std::set<PeerId>& members) {
   *view.mutable_plan() = options_.plan;
   view.set_fail_on_peer_loss(fail_on_peer_loss_);
   std::vector<control::PeerInfo> infos;
-  std::uint32_t min_world = 1;
   for (const PeerId peer : members) {
     infos.push_back(peers_.at(peer).info);
-    min_world = std::max(min_world, peers_.at(peer).min_world);
+    min_world_ = std::max(min_world_, peers_.at(peer).min_world);
   }
   SortByRank(infos);
   for (const std::uint32_t rank : RingOrder(infos)) view.add_ring(rank);
   for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
-  view.set_min_world(min_world);
+  view.set_min_world(min_world_);
   return view;
 }
 

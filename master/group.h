@@ -131,6 +131,7 @@ class Group {
   bool current_was_prepared_ = false;        // its members switched to it by themselves
   std::map<Epoch, control::View> prepared_;  // above current, ascending, each containing the one before
   std::optional<Collection> collection_;
+  std::uint32_t min_world_ = 1;  // the largest that any member so far has asked for
   Accusations accusations_;
   std::set<PeerId> leaving_;
 };

@@ -1,5 +1,9 @@
 #include "daemon/kernels/reduce.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "daemon/kernels/kernel_table.h"
 #include "proto/check.h"
 
@@ -26,6 +30,15 @@ const char* NameOf(Isa isa) {
   return "?";
 }
 
+#if defined(__x86_64__)
+// Not every compiler's __builtin_cpu_supports knows this name. Needs no more state than AVX2, which is asked for beside
+// it.
+static bool HasF16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 // The compiler's run-time library asks the operating system too, whether it saves the wide registers. The list is what
 // CMakeLists.txt compiles the variant for.
 bool IsAvailable(Isa isa) {
@@ -34,7 +47,7 @@ bool IsAvailable(Isa isa) {
       return true;
 #if defined(__x86_64__)
     case Isa::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+      return __builtin_cpu_supports("avx2") && HasF16c();
     case Isa::kAvx512:
       return IsAvailable(Isa::kAvx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

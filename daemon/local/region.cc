@@ -47,7 +47,7 @@ Status CheckSealedMemfd(int fd, std::uint64_t bytes) {
 }
 
 Result<std::shared_ptr<const Mapping>> Mapping::Map(int fd, std::uint64_t bytes, bool writable) {
-  static_assert(std::numeric_limits<std::size_t>::max() >= std::numeric_limits<std::uint64_t>::max());
+  static_assert(sizeof(std::size_t) >= sizeof(std::uint64_t));
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   const int flags = MAP_SHARED | (IsPopulated(fd, bytes) ? MAP_POPULATE : 0);
   void* data = ::mmap(nullptr, bytes, protection, flags, fd, 0);

@@ -18,7 +18,7 @@ spdlog::level::level_enum LevelOf(Level level) {
 
 // A JSON string's inside or, for text, a value that stays one word.
 std::string Escaped(const std::string& value) {
-  const std::string quoted = nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string quoted = nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (g_json) return quoted;
   const bool plain = !value.empty() && value.find_first_of(" \"\n\t=") == std::string::npos;
   return plain ? value : quoted;

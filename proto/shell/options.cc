@@ -61,9 +61,9 @@ Result<Endpoint> ParseEndpoint(const std::string& text) {
   }
   Endpoint endpoint;
   endpoint.host = text.substr(0, colon);
-  const bool bracketed = endpoint.host.front() == '[' && endpoint.host.back() == ']';
+  const bool bracketed = endpoint.host.size() > 1 && endpoint.host.front() == '[' && endpoint.host.back() == ']';
   if (bracketed) endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
-  if (endpoint.host.empty() || (!bracketed && endpoint.host.find(':') != std::string::npos)) {
+  if (endpoint.host.empty() || (!bracketed && endpoint.host.find_first_of(":[]") != std::string::npos)) {
     return Status(Code::kInvalidArgument, "'" + text + "' is not HOST:PORT; write IPv6 as [ADDRESS]:PORT");
   }
   const char* begin = text.data() + colon + 1;

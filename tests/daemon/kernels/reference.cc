@@ -14,7 +14,7 @@ namespace {
 #if LDBL_MANT_DIG >= 113
 using Quad = long double;
 #else
-__extension__ typedef __float128 Quad;
+__extension__ typedef __float128 Quad;  // NOLINT(modernize-use-using): __extension__ wants it
 #endif
 
 struct Format {
@@ -88,7 +88,7 @@ Bits Least(DType dtype, Bits a, Bits b) {
   return x < y ? a : b;
 }
 
-__extension__ typedef __int128 Int128;
+__extension__ typedef __int128 Int128;  // NOLINT(modernize-use-using): as above
 
 Int128 ToInteger(DType dtype, Bits bits) {
   const bool is_signed = dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
@@ -103,7 +103,7 @@ Bits CombineIntegers(DType dtype, ReduceOp op, Bits a, Bits b) {
   if (op == ReduceOp::kMin) return x < y ? a : b;
   if (op == ReduceOp::kMax) return x > y ? a : b;
   // The product of two u64 overflows even this type; its low half does not depend on the signs.
-  __extension__ typedef unsigned __int128 Unsigned128;
+  __extension__ typedef unsigned __int128 Unsigned128;  // NOLINT(modernize-use-using): as above
   if (op == ReduceOp::kProd) return static_cast<Bits>(static_cast<Unsigned128>(a) * static_cast<Unsigned128>(b)) & mask;
   return static_cast<Bits>(x + y) & mask;
 }
