@@ -282,7 +282,8 @@ TEST_F(LaneTest, SendsHeaderAndPayloadAndHoldsTheMemoryUntilThen) {
 TEST_F(LaneTest, HalfSentFrameLetsGoOfItsMemoryWhenTheOtherSideEnds) {
   auto payload = std::make_shared<std::vector<std::byte>>(Pattern(kPayloadBytesMax, 9));
   const std::weak_ptr<std::vector<std::byte>> alive = payload;
-  LaneOutbound outbound{.header = HeaderOf(*payload), .payload = *payload, .keep = std::move(payload)};
+  LaneOutbound outbound{.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
+  payload.reset();
   EXPECT_FALSE(lane_->Send(std::move(outbound)));
   EXPECT_FALSE(alive.expired());
   other_.Reset();
