@@ -1,4 +1,5 @@
 // What healthy groups compute: every type, every size, every kind of memory.
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -104,7 +105,8 @@ TEST(Reduce, ManyOperationsAreInFlightOnSeveralChannels) {
   }
   for (const auto& round : rounds) round->Submit();
   // Waited for in another order than submitted.
-  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) EXPECT_EQ((*round)->Check().world_size, kWorld);
+  std::reverse(rounds.begin(), rounds.end());
+  for (const auto& round : rounds) EXPECT_EQ(round->Check().world_size, kWorld);
 }
 
 // Each rank has a thread a channel; ranks interleave their channels as the threads happen to run.

@@ -55,7 +55,7 @@ Work MustSubmit(Session& session, const void* input, void* output) {
   const Buffer input = MustAllocate(session);
   const Buffer output = MustAllocate(session);
   bench::FillInput({}, {session.peer_id(), 0}, input.data(), kTrainerCount);
-  const Work work = MustSubmit(session, input.data(), output.data());
+  [[maybe_unused]] const Work work = MustSubmit(session, input.data(), output.data());  // NOLINT: held, not used
   Say("submitted");
   WaitForTheEnd();
 }
