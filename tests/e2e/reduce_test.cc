@@ -1,7 +1,7 @@
 // What healthy groups compute: every type, every size, every kind of memory.
-#include <algorithm>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 #include <vector>
 
