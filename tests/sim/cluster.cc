@@ -149,7 +149,9 @@ void Cluster::Leave(std::uint32_t node) {
 void Cluster::Stop(std::uint32_t node) { nodes_[node]->stopped = true; }
 
 void Cluster::CutLane(std::uint32_t a, std::uint32_t b) {
-  for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
+  for (const auto& side : {std::pair(a, b), std::pair(b, a)}) {
+    const std::uint32_t x = side.first;
+    const std::uint32_t y = side.second;
     if (up_.erase({x, y, 1}) == 0) continue;
     ++generation_[{x, y, 1}];
     sending_.erase({x, y, 1});
@@ -219,7 +221,7 @@ void Cluster::FromMaster(std::uint32_t index, const control::FromMaster& message
   Node& node = *nodes_[index];
   if (!node.alive || node.ended) return;
   if (node.stopped) {
-    node.frozen_events.push_back([this, index, message] { FromMaster(index, message); });
+    node.frozen_events.emplace_back([this, index, message] { FromMaster(index, message); });
     return;
   }
   if (message.has_join_accepted()) {

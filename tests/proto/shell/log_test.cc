@@ -60,7 +60,8 @@ std::string CheckJson(const Lines& lines) {
   }
   const json& first = events[0];
   if (first["event"] != "listening" || first["level"] != "info") return "first: " + first.dump();
-  if (first["address"] != "127.0.0.1:80" || first["group"] != "my job" || first["empty"] != "") return first.dump();
+  if (first["address"] != "127.0.0.1:80" || first["group"] != "my job" || !first["empty"].get<std::string>().empty())
+    return first.dump();
   const std::string text = events[1].value("text", "");
   if (text.find("a \"b\"\\ c=d\nsecond line\t\x01 {}%v ") != 0 || !text.ends_with(" end")) return "hostile: " + text;
   if (events[1]["level"] != "warning") return "level: " + events[1].dump();

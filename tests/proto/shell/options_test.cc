@@ -80,7 +80,7 @@ class ParseOrExitTest : public testing::Test {
   ~ParseOrExitTest() override { std::filesystem::remove_all(directory_); }
 
   std::string File(const std::string& text) const {
-    const std::string path = (directory_ / "program.toml").string();
+    std::string path = (directory_ / "program.toml").string();
     std::ofstream(path) << text;
     return path;
   }
