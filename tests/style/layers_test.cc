@@ -191,7 +191,8 @@ TEST(TreeTest, HeadersSayWhatTheyAreAndAreIncludedOnce) {
   for (const SourceFile& file : Sources()) {
     if (!file.path.ends_with(".h") && !file.path.ends_with(".hpp")) continue;
     ASSERT_FALSE(file.lines.empty()) << file.path;
-    EXPECT_TRUE(file.lines[0].starts_with("//") || file.lines[0].starts_with("/*")) << file.path << " does not begin with a comment on what it is";
+    EXPECT_TRUE(file.lines[0].starts_with("//") || file.lines[0].starts_with("/*"))
+        << file.path << " does not begin with a comment on what it is";
     const bool is_guarded = std::any_of(file.lines.begin(), file.lines.end(), [](const std::string& line) {
       return line == "#pragma once" || line.starts_with("#ifndef RINGWAY_");
     });
