@@ -83,11 +83,6 @@ bool Mesh::HasControl(PeerId other) const {
   return found != pairs_.end() && found->second.control;
 }
 
-bool Mesh::Standing(PeerId other) const {
-  const auto found = pairs_.find(other);
-  return found != pairs_.end() && found->second.standing();
-}
-
 std::vector<PeerId> Mesh::StandingPeers() const {
   std::vector<PeerId> out;
   for (const auto& [peer, pair] : pairs_) {

@@ -47,7 +47,6 @@ class Mesh {
   void DialFailed(PeerId other, bool control, TimePoint now);
 
   bool HasControl(PeerId other) const;
-  bool Standing(PeerId other) const;
   std::vector<PeerId> StandingPeers() const;
   std::vector<PeerId> ControlPeers() const;
 
@@ -56,7 +55,7 @@ class Mesh {
   void HeardAll(TimePoint now);
   // Peers with a control link that were silent for longer than `limit`.
   std::vector<PeerId> SilentSince(TimePoint now, Duration limit) const;
-  // Members whose lanes have been down for longer than `limit`.
+  // Whether the pair's lanes have been down for longer than `limit`.
   bool LanesMissingFor(PeerId other, TimePoint now, Duration limit) const;
 
   // What to dial now. Each intent is given once until it is answered by Up or Failed.
