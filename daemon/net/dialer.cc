@@ -1,6 +1,5 @@
 #include "daemon/net/dialer.h"
 
-#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <utility>
 
@@ -13,7 +12,8 @@ namespace {
 
 constexpr std::size_t kHelloBytesMax = 64 * 1024;
 
-// One connection of a dial, from connecting to its LinkReply.
+// One connection of a dial, from connecting to its LinkReply. Its timer's handler owns it, and runs from the event loop
+// after a cancel too: so it outlives the socket's call into it, and goes with the event loop when that ends first.
 class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAttempt> {
  public:
   using Done = std::function<void(Result<DialedLinks::Link>)>;
@@ -23,22 +23,19 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
 
   void Start(UniqueFd fd, Duration reply_timeout, Done done) {
     done_ = std::move(done);
-    self_ = shared_from_this();
-    socket_ = std::make_shared<FramedSocket>(context_, kHelloBytesMax);
-    socket_->Start(std::move(fd), {}, this);
-    socket_->Queue(hello_);
-    socket_->Flush();
     timer_.expires_after(reply_timeout);
     timer_.async_wait([self = shared_from_this()](asio::error_code error) {
       if (!error) self->Finish(self->Failure("no answer within the time limit"));
     });
+    socket_ = std::make_shared<FramedSocket>(context_, kHelloBytesMax);
+    socket_->Start(std::move(fd), {}, this);
+    socket_->Queue(hello_);
+    socket_->Flush();
   }
   void Cancel() {
     done_ = nullptr;
     timer_.cancel();
     if (socket_ != nullptr) socket_->Close();
-    // The sink may be on the call stack; it goes when that has returned.
-    if (self_ != nullptr) asio::post(context_, [self = std::move(self_)] {});
   }
 
   Status OnFrame(std::span<const std::byte> frame) override {
@@ -74,11 +71,10 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
   std::string address_;
   asio::steady_timer timer_;
   std::shared_ptr<FramedSocket> socket_;
-  std::shared_ptr<DialAttempt> self_;
   Done done_;
 };
 
-// All connections of one dial.
+// All connections of one dial. They own it, it only knows them: what ends them, the event loop's end too, ends it.
 class DialGroup : public std::enable_shared_from_this<DialGroup> {
  public:
   DialGroup(asio::io_context& context, DialOptions options, DialRequest request, Dialer::Done done)
@@ -140,10 +136,12 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
   void Fail(const Status& status) { Finish(status); }
   void Finish(Result<DialedLinks> outcome) {
     const Dialer::Done done = std::exchange(done_, nullptr);
-    for (const auto& connector : connectors_) connector->Cancel();
-    for (const auto& attempt : attempts_) attempt->Cancel();
-    connectors_.clear();
-    attempts_.clear();
+    for (const auto& connector : connectors_) {
+      if (const auto open = connector.lock()) open->Cancel();
+    }
+    for (const auto& attempt : attempts_) {
+      if (const auto open = attempt.lock()) open->Cancel();
+    }
     done(std::move(outcome));
   }
 
@@ -151,8 +149,8 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
   DialOptions options_;
   DialRequest request_;
   Dialer::Done done_;
-  std::vector<std::shared_ptr<Connector>> connectors_;
-  std::vector<std::shared_ptr<DialAttempt>> attempts_;
+  std::vector<std::weak_ptr<Connector>> connectors_;
+  std::vector<std::weak_ptr<DialAttempt>> attempts_;
   DialedLinks links_;
   std::uint32_t missing_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "daemon/net/dialer.h"
 
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "proto/control.pb.h"
@@ -109,6 +110,29 @@ TEST_F(DialerTest, NonsenseAddressFailsOnce) {
   Dial({}, true);
   ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
   EXPECT_FALSE(outcomes_[0].ok());
+}
+
+// A daemon stops with dials under way: the event loop's end must free them, wherever they stand.
+TEST_F(DialerTest, EndOfTheEventLoopFreesDialsUnderWay) {
+  for (const bool greeted : {false, true}) {
+    const auto token = std::make_shared<int>(0);
+    auto loop = std::make_unique<asio::io_context>();
+    Dialer dialer(*loop, {});
+    dialer.Dial({.group = "job", .from = PeerId(1), .to = PeerId(2), .address = address_},
+                [token](const Result<DialedLinks>&) {});
+    UniqueFd accepted;
+    if (greeted) {
+      ASSERT_TRUE(RunUntil([&] {
+        loop->restart();
+        loop->poll();
+        if (!accepted.valid()) accepted.Reset(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        return accepted.valid() && !ReadAvailable(accepted.get()).empty();
+      }));
+    }
+    EXPECT_GT(token.use_count(), 1);
+    loop.reset();
+    EXPECT_EQ(token.use_count(), 1) << (greeted ? "after the hello" : "before connecting");
+  }
 }
 
 }  // namespace
