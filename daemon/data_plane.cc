@@ -96,17 +96,25 @@ void DataPlane::OnMasterUp(const control::HelloReply& reply) {
   tick_interval_ = std::clamp<Duration>(std::chrono::milliseconds(reply.heartbeat_ms()) / 2, kTickMin, kTickMax);
   if (!std::exchange(started_, true)) {
     if (const Status status = server_.Start(); !status.ok()) control_->Log({"error", status.text(), true});
-    return ArmTick();
+    ArmTick();
   }
+  SendRoster();
   for (const auto& [self, peer] : peers_) peer->OnMasterBack();
+  for (auto& [request, joining] : std::exchange(joining_, {})) Ask(joining.session, std::move(joining.request));
+}
+
+// A peer that the master accepted while the connection broke is not on it, and so withdrawn.
+void DataPlane::SendRoster() {
+  control::ToMaster message;
+  message.mutable_roster();
+  for (const auto& [self, peer] : peers_) message.mutable_roster()->add_peers(self.value);
+  control_->ToMaster(std::move(message));
 }
 
 void DataPlane::OnMasterDown() {
   master_up_ = false;
-  // What was asked for is lost; the master learns of a peer that it accepted meanwhile by Withdraw.
-  for (const auto& [request, session] : std::exchange(joining_, {})) {
-    session->JoinRefused(
-        Status(Code::kMasterUnreachable, "the connection to the master broke during the join; try again"));
+  for (const auto& [request, joining] : joining_) {
+    joining.session->JoinProgress(Code::kMasterUnreachable, NoMasterText());
   }
 }
 
@@ -120,6 +128,8 @@ void DataPlane::OnMasterMessage(const control::FromMaster& message) {
     if (!message.has_evicted()) Withdraw(self);
     return;
   }
+  const bool unknown = message.has_evicted() && message.evicted().unknown();
+  if (unknown && found->second->status().epoch == Epoch()) return RejoinAsNew(self);
   found->second->OnMasterMessage(message);
   if (message.has_candidates() || message.has_view()) TryHeldOffers(MonotonicNow());
 }
@@ -128,17 +138,24 @@ void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
   const PeerId self(accepted.peer());
   const auto found = joining_.find(accepted.request_id());
   if (found == joining_.end() || shutting_down_) return Withdraw(self);
-  const auto session = found->second;
+  Joining joining = std::move(found->second);
   joining_.erase(found);
-  peers_.emplace(self, std::make_unique<PeerRuntime>(
-                           context_, pool_, this,
-                           RuntimeOptions{.self = self, .group = accepted.group(), .grace = options_.grace}, session));
+  RuntimeOptions options{.self = self, .join = std::move(joining.request), .grace = options_.grace};
+  peers_.emplace(self, std::make_unique<PeerRuntime>(context_, pool_, this, std::move(options), joining.session));
+}
+
+void DataPlane::RejoinAsNew(PeerId peer) {
+  const auto found = peers_.find(peer);
+  const auto session = found->second->session();
+  control::JoinRequest request = found->second->join();
+  peers_.erase(found);
+  if (session->open()) Ask(session, std::move(request));
 }
 
 void DataPlane::OnJoinRefused(const control::JoinRefused& refused) {
   const auto found = joining_.find(refused.request_id());
   if (found == joining_.end()) return;
-  const auto session = found->second;
+  const auto session = found->second.session;
   joining_.erase(found);
   const std::uint32_t code = refused.code();
   session->JoinRefused(
@@ -222,29 +239,35 @@ void DataPlane::RefuseOffer(const net::LinkOffer& offer, const Status& why) {
 
 void DataPlane::OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) {
   if (shutting_down_) return session->JoinRefused(Status(Code::kShuttingDown, "the daemon is stopping"));
-  if (!master_up_) {
-    return session->JoinRefused(
-        Status(Code::kMasterUnreachable, "the daemon has no connection to the master at " + options_.identity.master));
-  }
-  const std::uint64_t request = next_request_++;
-  joining_.emplace(request, session);
-  control::ToMaster message;
-  control::JoinRequest& join = *message.mutable_join();
-  join.set_request_id(request);
+  control::JoinRequest join;
   join.set_group(order.group);
   // Made-up names differ: a process may have several sessions, or join again before its last membership has ended.
   const std::string made_up =
-      options_.identity.name + "-" + std::to_string(session->pid()) + "." + std::to_string(request);
+      options_.identity.name + "-" + std::to_string(session->pid()) + "." + std::to_string(next_request_);
   join.set_name(order.name.empty() ? made_up : order.name);
   join.set_wait_world(order.wait_world);
   join.set_min_world(order.min_world);
   join.set_fail_on_peer_loss(order.fail_on_peer_loss);
-  control_->ToMaster(std::move(message));
+  Ask(session, std::move(join));
+}
+
+void DataPlane::Ask(const std::shared_ptr<local::TrainerSession>& session, control::JoinRequest request) {
+  const std::uint64_t id = next_request_++;
+  request.set_request_id(id);
+  control::ToMaster message;
+  *message.mutable_join() = request;
+  joining_.emplace(id, Joining{session, std::move(request)});
+  if (master_up_) return control_->ToMaster(std::move(message));
+  session->JoinProgress(Code::kMasterUnreachable, NoMasterText());
+}
+
+std::string DataPlane::NoMasterText() const {
+  return "the daemon has no connection to the master at " + options_.identity.master + " and waits for it";
 }
 
 void DataPlane::OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) {
   // An answer that still comes is withdrawn, because nobody waits for it.
-  std::erase_if(joining_, [&](const auto& entry) { return entry.second == session; });
+  std::erase_if(joining_, [&](const auto& entry) { return entry.second.session == session; });
 }
 
 std::string DataPlane::StatusJson() {
@@ -271,8 +294,8 @@ void DataPlane::OnPeerEnded(PeerId self) {
 
 void DataPlane::ShutDown(TimePoint deadline) {
   if (std::exchange(shutting_down_, true)) return;
-  for (const auto& [request, session] : std::exchange(joining_, {})) {
-    session->End(Code::kShuttingDown, "the daemon is stopping");
+  for (const auto& [request, joining] : std::exchange(joining_, {})) {
+    joining.session->End(Code::kShuttingDown, "the daemon is stopping");
   }
   if (peers_.empty()) return control_->OnDrained();
   for (const auto& [self, peer] : peers_) peer->ShutDown(deadline);

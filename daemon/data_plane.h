@@ -4,6 +4,9 @@
 // through ControlPort, whose calls post. Links that arrive before the master's word about their peer has are held for a
 // moment: the two travel on different connections.
 //
+// Joins outlive the master: what was asked is asked again when it is back, and a peer without a view that it does not
+// know any more is replaced by a new one. The trainer only waits.
+//
 // Threads: everything here runs on the data thread, but the constructor, Bind and the destructor, which run while it
 // does not. Lifetime: `control` outlives it.
 #pragma once
@@ -93,6 +96,14 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void ArmTick();
   void OnTick();
   void TickAll();
+  struct Joining {
+    std::shared_ptr<local::TrainerSession> session;
+    control::JoinRequest request;
+  };
+  void Ask(const std::shared_ptr<local::TrainerSession>& session, control::JoinRequest request);
+  void SendRoster();
+  std::string NoMasterText() const;
+  void RejoinAsNew(PeerId peer);
   void OnJoinAccepted(const control::JoinAccepted& accepted);
   void OnJoinRefused(const control::JoinRefused& refused);
   void Withdraw(PeerId peer);
@@ -107,7 +118,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   net::ScratchPool pool_;
   local::LocalServer server_;
   std::map<PeerId, std::unique_ptr<PeerRuntime>> peers_;
-  std::map<std::uint64_t, std::shared_ptr<local::TrainerSession>> joining_;  // by request id
+  std::map<std::uint64_t, Joining> joining_;  // by request id
   std::uint64_t next_request_ = 1;
   std::vector<HeldOffer> held_offers_;
   asio::steady_timer tick_;

@@ -23,7 +23,7 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::ScratchPool& pool, Runt
       host_(host),
       options_(std::move(options)),
       session_(std::move(session)),
-      peer_(options_.self, options_.group),
+      peer_(options_.self, options_.join.group()),
       alive_(std::make_shared<PeerRuntime*>(this)) {
   session_->Attach(this);
 }
@@ -315,7 +315,7 @@ void PeerRuntime::CarryOut(core::ToMaster& action) { host_->SendToMaster(std::mo
 void PeerRuntime::CarryOut(core::Dial& action) {
   const std::uint64_t serial = next_dial_++;
   dials_.emplace(serial, OpenDial{.other = action.other, .control = action.control, .closed = false});
-  host_->Dial(net::DialRequest{.group = options_.group,
+  host_->Dial(net::DialRequest{.group = group(),
                                .from = options_.self,
                                .to = action.other,
                                .address = action.address,
@@ -372,7 +372,7 @@ void PeerRuntime::CarryOut(core::Ended& action) {
   host_->OnPeerEnded(options_.self);
 }
 
-void PeerRuntime::CarryOut(core::Note& action) { host_->Log(action, options_.self, options_.group); }
+void PeerRuntime::CarryOut(core::Note& action) { host_->Log(action, options_.self, group()); }
 
 void PeerRuntime::FlushLinks() {
   for (const auto& link : to_flush_) link->Flush();

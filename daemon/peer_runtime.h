@@ -38,8 +38,8 @@ class RuntimeHost {
 
 struct RuntimeOptions {
   PeerId self;
-  std::string group;
-  Duration grace{};  // how long a leaving peer may finish what is open
+  control::JoinRequest join;  // what it came from
+  Duration grace{};           // how long a leaving peer may finish what is open
 };
 
 // A connection that stands, whoever dialled it.
@@ -71,7 +71,10 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // The daemon stops: leave by `deadline`.
   void ShutDown(TimePoint deadline);
 
-  const std::string& group() const { return options_.group; }
+  const std::string& group() const { return options_.join.group(); }
+  // For a peer that never had a view and is to be replaced by another.
+  const control::JoinRequest& join() const { return options_.join; }
+  const std::shared_ptr<local::TrainerSession>& session() const { return session_; }
   core::PeerStatus status() const { return peer_.GetStatus(); }
 
   // ---- net::LaneSink

@@ -1,6 +1,7 @@
 #include "master/coordinator.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "proto/frame_codec.h"
 #include "proto/local_abi.h"
@@ -11,6 +12,10 @@ namespace {
 constexpr std::size_t kNameBytesMax = 255;
 constexpr std::size_t kPeersPerDaemonMax = 1024;
 constexpr std::size_t kPeersMax = 16 * 1024;
+constexpr std::uint64_t kIdsPerTerm = 1'000'000'000;
+constexpr std::size_t kHeldMax = 64 * 1024;
+// How long a restarted master waits for peers to come back before it misses them, beside the detection time.
+constexpr Duration kReturn = std::chrono::seconds(3);
 
 control::Plan PlanOf(const CoordinatorOptions& options) {
   control::Plan plan;
@@ -20,6 +25,10 @@ control::Plan PlanOf(const CoordinatorOptions& options) {
   plan.set_heartbeat_ms(options.heartbeat_ms);
   plan.set_detect_ms(options.detect_ms);
   return plan;
+}
+
+GroupOptions OptionsOfGroups(const CoordinatorOptions& options) {
+  return {.plan = PlanOf(options), .detect = std::chrono::milliseconds(options.detect_ms)};
 }
 
 // The peer that a message speaks for.
@@ -42,6 +51,65 @@ PeerId SpeakerOf(const control::ToMaster& message) {
 
 }  // namespace
 
+Coordinator::Coordinator(const CoordinatorOptions& options)
+    : options_(options),
+      next_daemon_((options.term - 1) * kIdsPerTerm + 1),
+      next_peer_((options.term - 1) * kIdsPerTerm + 1) {}
+
+void Coordinator::Recover(const std::vector<record::Group>& groups, TimePoint now) {
+  const TimePoint missed = now + kReturn;
+  std::map<std::pair<std::uint64_t, std::string>, DaemonId> ids;  // by instance and name
+  for (const record::Group& record : groups) {
+    groups_[record.name()] = std::make_unique<Group>(record, OptionsOfGroups(options_), *this, missed);
+    for (const record::Member& member : record.members()) {
+      DaemonId& id = ids[{member.instance(), member.daemon()}];
+      if (id == DaemonId()) id = DaemonId(next_daemon_++);
+      Daemon& daemon = daemons_[id];
+      daemon.instance = member.instance();
+      daemon.name = member.daemon();
+      daemon.site = member.info().site();
+      daemon.address = member.info().address();
+      daemon.gone_since = missed;
+      const PeerId peer(member.info().peer_id());
+      daemon.peers.insert(peer);
+      homes_[peer] = {id, record.name()};
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- the record
+
+void Coordinator::Changed(const Group& group) {
+  if (options_.journaled) unrecorded_.insert(group.name());
+}
+
+std::vector<record::Group> Coordinator::Unrecorded() const {
+  std::vector<record::Group> records;
+  for (const std::string& name : unrecorded_) {
+    const auto group = groups_.find(name);
+    record::Group& record = records.emplace_back();
+    record.set_name(name);
+    if (group == groups_.end()) continue;
+    record = group->second->Record();
+    for (record::Member& member : *record.mutable_members()) {
+      const Daemon& daemon = daemons_.at(homes_.at(PeerId(member.info().peer_id())).daemon);
+      member.set_instance(daemon.instance);
+      member.set_daemon(daemon.name);
+    }
+  }
+  return records;
+}
+
+void Coordinator::OnRecorded(TimePoint now) {
+  unrecorded_.clear();
+  std::move(held_.begin(), held_.end(), std::back_inserter(actions_));
+  held_.clear();
+  for (const auto& [name, group] : groups_) group->Tick(now);  // what had to wait
+  DropEmptyGroups();
+}
+
+// ---------------------------------------------------------------------------------------------- daemons
+
 void Coordinator::OnMessage(Connection connection, const control::ToMaster& message, TimePoint now) {
   if (message.has_hello()) return OnHello(connection, message.hello(), now);
   const auto found = connections_.find(connection);
@@ -60,6 +128,8 @@ void Coordinator::OnMessage(Connection connection, const control::ToMaster& mess
     control::FromMaster reply;
     reply.mutable_heartbeat();
     SendTo(connection, std::move(reply));
+  } else if (message.has_roster()) {
+    OnRoster(id, message.roster(), now);
   } else if (message.has_join()) {
     OnJoin(id, message.join(), now);
   } else {
@@ -94,8 +164,8 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
   if (id == DaemonId()) id = DaemonId(next_daemon_++);
   Daemon& daemon = daemons_[id];
   if (daemon.connection) {
-    connections_.erase(*daemon.connection);
     actions_.push_back({*daemon.connection, std::nullopt, true});
+    OnDisconnect(*daemon.connection, now);
   }
   daemon.instance = hello.instance();
   daemon.name = hello.name();
@@ -110,10 +180,49 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
   reply.mutable_hello_reply()->set_term(options_.term);
   reply.mutable_hello_reply()->set_heartbeat_ms(options_.heartbeat_ms);
   reply.mutable_hello_reply()->set_detect_ms(options_.detect_ms);
+  reply.mutable_hello_reply()->set_instance(options_.instance);
   SendTo(connection, std::move(reply));
-  for (const PeerId peer : daemon.peers) groups_.at(homes_.at(peer).group)->Resync(peer);
-  SetOnline(daemon, true, now);
-  DropEmptyGroups();
+}
+
+// Until now the daemon's peers count as offline: only this tells which of them are still there.
+void Coordinator::OnRoster(DaemonId id, const control::Roster& roster, TimePoint now) {
+  std::set<PeerId> there;
+  for (const std::uint64_t peer : roster.peers()) {
+    there.emplace(peer);
+    if (there.size() <= kPeersPerDaemonMax && GroupOf(id, PeerId(peer)) == nullptr) {
+      TellEvicted(*daemons_.at(id).connection, PeerId(peer));
+    }
+  }
+  const std::set<PeerId> known = daemons_.at(id).peers;  // groups may retire some on the way
+  for (const PeerId peer : known) {
+    Group* group = GroupOf(id, peer);
+    if (group == nullptr) continue;
+    if (!there.contains(peer)) {
+      group->OnWithdraw(peer, now);
+      continue;
+    }
+    group->Resync(peer);
+    group->SetOnline(peer, true, now);
+  }
+}
+
+Status Coordinator::CheckJoin(const Daemon& daemon, const control::JoinRequest& request) const {
+  if (request.group().empty() || request.group().size() >= abi::kGroupNameBytes ||
+      request.name().size() >= abi::kPeerNameBytes) {
+    return {Code::kInvalidArgument, "a group name has 1 to 127 bytes, a peer name at most 63"};
+  }
+  if (daemon.peers.size() >= kPeersPerDaemonMax || homes_.size() >= kPeersMax) {
+    return {Code::kResourceExhausted, "the master takes " + std::to_string(kPeersPerDaemonMax) +
+                                          " peers of one daemon and " + std::to_string(kPeersMax) +
+                                          " in all: start another daemon or master"};
+  }
+  if (held_.size() >= kHeldMax) {
+    return {Code::kResourceExhausted, "the master cannot write its journal and takes nobody until it can: see its log"};
+  }
+  if (next_peer_ > options_.term * kIdsPerTerm) {
+    return {Code::kResourceExhausted, "the master has used up the peer ids of this life: restart it"};
+  }
+  return Status::Ok();
 }
 
 void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now) {
@@ -125,19 +234,11 @@ void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimeP
     reply.mutable_join_refused()->set_text(why.text());
     SendTo(*daemon.connection, std::move(reply));
   };
-  if (request.group().empty() || request.group().size() >= abi::kGroupNameBytes ||
-      request.name().size() >= abi::kPeerNameBytes) {
-    return refuse({Code::kInvalidArgument, "a group name has 1 to 127 bytes, a peer name at most 63"});
-  }
-  if (daemon.peers.size() >= kPeersPerDaemonMax || homes_.size() >= kPeersMax) {
-    return refuse({Code::kResourceExhausted, "the master takes " + std::to_string(kPeersPerDaemonMax) +
-                                                 " peers of one daemon and " + std::to_string(kPeersMax) +
-                                                 " in all: start another daemon or master"});
-  }
-  const GroupOptions options{.plan = PlanOf(options_), .detect = std::chrono::milliseconds(options_.detect_ms)};
+  if (const Status status = CheckJoin(daemon, request); !status.ok()) return refuse(status);
   auto group = groups_.find(request.group());
   if (group == groups_.end()) {
-    group = groups_.emplace(request.group(), std::make_unique<Group>(request.group(), request, options, *this)).first;
+    auto formed = std::make_unique<Group>(request.group(), request, OptionsOfGroups(options_), *this);
+    group = groups_.emplace(request.group(), std::move(formed)).first;
   }
   if (const Status status = group->second->CheckJoin(request); !status.ok()) return refuse(status);
   const PeerId peer(next_peer_++);
@@ -181,33 +282,32 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
   }
 }
 
-// A frozen peer that was dropped while its daemon was away: nobody else will tell it. Only the speaker hears this.
+// A peer that was dropped while its daemon was away, or that no life of the master wrote down: nobody else will tell
+// it. Only the speaker hears this.
 void Coordinator::TellEvicted(Connection connection, PeerId peer) {
   control::FromMaster message;
   message.mutable_evicted()->set_peer(peer.value);
   message.mutable_evicted()->set_code(static_cast<std::uint32_t>(Code::kEvicted));
   message.mutable_evicted()->set_text("the master does not know peer " + ToString(peer) +
                                       " any more: rejoin and take the state of the others");
+  message.mutable_evicted()->set_unknown(true);
   SendTo(connection, std::move(message));
 }
 
 void Coordinator::OnDisconnect(Connection connection, TimePoint now) {
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return;
-  Daemon& daemon = daemons_.at(found->second);
+  const DaemonId id = found->second;
+  Daemon& daemon = daemons_.at(id);
   connections_.erase(found);
+  std::erase_if(held_, [connection](const Action& action) { return action.connection == connection; });
   daemon.connection.reset();
   daemon.gone_since = now;
-  SetOnline(daemon, false, now);
-  DropEmptyGroups();
-}
-
-void Coordinator::SetOnline(const Daemon& daemon, bool online, TimePoint now) {
   const std::set<PeerId> peers = daemon.peers;  // groups may retire some on the way
   for (const PeerId peer : peers) {
-    const auto home = homes_.find(peer);
-    if (home != homes_.end()) groups_.at(home->second.group)->SetOnline(peer, online, now);
+    if (Group* group = GroupOf(id, peer)) group->SetOnline(peer, false, now);
   }
+  DropEmptyGroups();
 }
 
 void Coordinator::Tick(TimePoint now) {
@@ -240,7 +340,11 @@ void Coordinator::Send(PeerId peer, control::FromMaster message) {
   const auto home = homes_.find(peer);
   if (home == homes_.end()) return;
   const Daemon& daemon = daemons_.at(home->second.daemon);
-  if (daemon.connection) SendTo(*daemon.connection, std::move(message));
+  if (!daemon.connection) return;
+  // An ABORT decides nothing and may overtake: who is not asked cannot answer, and would seem silent.
+  const bool hold = unrecorded_.contains(home->second.group) && !message.has_abort();
+  std::vector<Action>& way = hold ? held_ : actions_;
+  way.push_back({*daemon.connection, std::move(message), false});
 }
 
 void Coordinator::Retire(PeerId peer) {

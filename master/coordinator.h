@@ -6,6 +6,13 @@
 //
 // Not on the path of a healthy operation: groups only change here.
 //
+// With a journal (`journaled`), a change of a group's views is written down before its peers hear of it:
+//
+//   views change --> what goes to the group's peers waits, and the group changes no further
+//                --> NeedsRecord(): the shell writes Unrecorded(), then calls OnRecorded() --> it goes out
+//
+// A restarted master begins with a higher term and Recover(). Ids do not repeat, because each term has its own range.
+//
 // Threads: one.
 #pragma once
 
@@ -25,7 +32,9 @@
 namespace ringway {
 
 struct CoordinatorOptions {
-  std::uint32_t term = 1;  // epochs are ordered by it first; without a journal every master has the same
+  std::uint32_t term = 1;      // epochs are ordered by it first; without a journal every master has the same
+  std::uint64_t instance = 0;  // random number of this process
+  bool journaled = false;
   std::uint32_t heartbeat_ms = 500;
   std::uint32_t detect_ms = 3000;
   std::uint64_t segment_bytes_max = 256 * 1024;
@@ -50,7 +59,10 @@ class Coordinator final : public GroupHost {
     std::set<PeerId> peers;
   };
 
-  explicit Coordinator(const CoordinatorOptions& options) : options_(options) {}
+  // REQUIRES: options.term >= 1.
+  explicit Coordinator(const CoordinatorOptions& options);
+  // What former lives wrote down. Before anything else; the peers have until a while after `now` to come back.
+  void Recover(const std::vector<record::Group>& groups, TimePoint now);
 
   void OnMessage(Connection connection, const control::ToMaster& message, TimePoint now);
   void OnDisconnect(Connection connection, TimePoint now);
@@ -58,6 +70,11 @@ class Coordinator final : public GroupHost {
   void Tick(TimePoint now);
 
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
+
+  bool NeedsRecord() const { return !unrecorded_.empty(); }
+  // Every group that changed, as it is now; one without members is no more.
+  std::vector<record::Group> Unrecorded() const;
+  void OnRecorded(TimePoint now);
 
   // For status.
   const CoordinatorOptions& options() const { return options_; }
@@ -71,13 +88,16 @@ class Coordinator final : public GroupHost {
   void Send(PeerId peer, control::FromMaster message) override;
   void Retire(PeerId peer) override;
   void CountContradiction() override { ++contradictions_; }
+  void Changed(const Group& group) override;
+  bool MayChange(const Group& group) const override { return !unrecorded_.contains(group.name()); }
 
   void OnHello(Connection connection, const control::DaemonHello& hello, TimePoint now);
+  void OnRoster(DaemonId id, const control::Roster& roster, TimePoint now);
   void OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now);
+  Status CheckJoin(const Daemon& daemon, const control::JoinRequest& request) const;
   void OnPeerWord(DaemonId id, const control::ToMaster& message, TimePoint now);
   void Refuse(Connection connection, Code code, std::string text);
   void TellEvicted(Connection connection, PeerId peer);
-  void SetOnline(const Daemon& daemon, bool online, TimePoint now);
   void SendTo(Connection connection, control::FromMaster message) {
     actions_.push_back({connection, std::move(message), false});
   }
@@ -87,8 +107,8 @@ class Coordinator final : public GroupHost {
 
   const CoordinatorOptions options_;
   std::uint32_t counter_ = 0;  // of epochs
-  std::uint64_t next_daemon_ = 1;
-  std::uint64_t next_peer_ = 1;
+  std::uint64_t next_daemon_;
+  std::uint64_t next_peer_;
   std::uint64_t ignored_ = 0;
   std::uint64_t contradictions_ = 0;
   std::map<DaemonId, Daemon> daemons_;
@@ -100,6 +120,8 @@ class Coordinator final : public GroupHost {
   };
   std::map<PeerId, PeerHome> homes_;
   std::vector<Action> actions_;
+  std::set<std::string> unrecorded_;  // groups
+  std::vector<Action> held_;          // to their peers, until the groups are written down
 };
 
 }  // namespace ringway

@@ -14,6 +14,43 @@ Group::Group(std::string name, const control::JoinRequest& first, GroupOptions o
       options_(std::move(options)),
       host_(host) {}
 
+Group::Group(const record::Group& record, GroupOptions options, GroupHost& host, TimePoint missed)
+    : name_(record.name()),
+      fail_on_peer_loss_(record.fail_on_peer_loss()),
+      options_(std::move(options)),
+      host_(host),
+      current_(record.current()),
+      current_was_prepared_(record.current_was_prepared()),
+      min_world_(record.min_world()) {
+  for (const control::View& view : record.prepared()) prepared_[Epoch(view.epoch())] = view;
+  for (const record::Member& member : record.members()) {
+    PeerState& peer = peers_[PeerId(member.info().peer_id())];
+    peer.info = member.info();
+    peer.wait_world = member.wait_world();
+    peer.min_world = member.min_world();
+    peer.online = false;
+    peer.since = missed;
+  }
+}
+
+record::Group Group::Record() const {
+  record::Group record;
+  record.set_name(name_);
+  record.set_fail_on_peer_loss(fail_on_peer_loss_);
+  record.set_min_world(min_world_);
+  *record.mutable_current() = current_;
+  record.set_current_was_prepared(current_was_prepared_);
+  for (const auto& [epoch, view] : prepared_) *record.add_prepared() = view;
+  for (const PeerId id : InAnyView()) {
+    const PeerState& peer = peers_.at(id);
+    record::Member& member = *record.add_members();
+    *member.mutable_info() = peer.info;
+    member.set_wait_world(peer.wait_world);
+    member.set_min_world(peer.min_world);
+  }
+  return record;
+}
+
 // ---------------------------------------------------------------------------------------------- joining
 
 Status Group::CheckJoin(const control::JoinRequest& request) const {
@@ -49,6 +86,7 @@ void Group::Add(const control::PeerInfo& info, const control::JoinRequest& reque
   state.info = info;
   state.wait_world = std::max(1u, request.wait_world());
   state.min_world = std::max(1u, request.min_world());
+  state.since = now;
   Advance(now);
 }
 
@@ -108,7 +146,7 @@ void Group::OnWithdraw(PeerId peer, TimePoint now) {
 void Group::SetOnline(PeerId peer, bool online, TimePoint now) {
   const auto found = peers_.find(peer);
   if (found == peers_.end()) return;
-  if (!online && found->second.online) found->second.offline_since = now;
+  if (online != found->second.online) found->second.since = now;
   found->second.online = online;
   Advance(now);
 }
@@ -123,7 +161,7 @@ void Group::Tick(TimePoint now) {
   std::set<PeerId> pending_gone;
   bool member_gone = false;
   for (const auto& [id, peer] : peers_) {
-    if (peer.online || now - peer.offline_since < options_.detect) continue;
+    if (peer.online || now - peer.since < options_.detect) continue;
     if (in_view.contains(id)) {
       member_gone = true;
     } else {
@@ -136,10 +174,12 @@ void Group::Tick(TimePoint now) {
 }
 
 void Group::Advance(TimePoint now) {
-  if (collection_) TryDecide(now);
-  if (!collection_) {
-    TryForm();
-    TryPrepare();
+  if (host_.MayChange(*this)) {
+    if (collection_) TryDecide(now);
+    if (!collection_) {
+      TryForm();
+      TryPrepare();
+    }
   }
   ExplainPendings();
 }
@@ -159,6 +199,7 @@ void Group::TryForm() {
   if (clique.empty() || clique.size() < wanted) return;
   current_ = MakeView(clique);
   current_was_prepared_ = false;
+  host_.Changed(*this);
   SendViewToMembers(current_, false);
 }
 
@@ -173,6 +214,7 @@ void Group::TryPrepare() {
   if (next.size() == before) return;
   const control::View view = MakeView(next);
   prepared_[Epoch(view.epoch())] = view;
+  host_.Changed(*this);
   SendViewToMembers(view, true);
 }
 
@@ -182,6 +224,7 @@ void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
   current_ = found->second;
   current_was_prepared_ = true;
   prepared_.erase(prepared_.begin(), std::next(found));
+  host_.Changed(*this);
   Advance(now);
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "master/group_record.pb.h"
 #include "master/membership.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
@@ -21,6 +22,8 @@
 #include "proto/result.h"
 
 namespace ringway {
+
+class Group;
 
 // What a group needs of the outside.
 class GroupHost {
@@ -30,6 +33,10 @@ class GroupHost {
   virtual void Send(PeerId peer, control::FromMaster message) = 0;
   virtual void Retire(PeerId peer) = 0;   // the peer is gone for good
   virtual void CountContradiction() = 0;  // two members hold different outcomes of one operation
+  // The views of this group changed: written down before anything that is sent to its peers from now on goes out.
+  virtual void Changed(const Group& group) = 0;
+  // Whether they may: an earlier change is not still waiting to be written down.
+  virtual bool MayChange(const Group& group) const = 0;
 };
 
 struct GroupOptions {
@@ -41,6 +48,10 @@ struct GroupOptions {
 class Group {
  public:
   Group(std::string name, const control::JoinRequest& first, GroupOptions options, GroupHost& host);
+  // As a former life of the master wrote it down. Its peers are offline, and nobody misses them before `missed`.
+  Group(const record::Group& record, GroupOptions options, GroupHost& host, TimePoint missed);
+  // What is written down; who speaks for a member is the coordinator's to add.
+  record::Group Record() const;
 
   // kJoinRefused or kInvalidArgument if this peer cannot be taken.
   Status CheckJoin(const control::JoinRequest& request) const;
@@ -67,7 +78,7 @@ class Group {
     std::uint32_t wait_world = 1;
     std::uint32_t min_world = 1;
     bool online = true;
-    TimePoint offline_since{};
+    TimePoint since{};          // when that began
     std::set<PeerId> standing;  // pairs seen whole from this side
     std::map<PeerId, std::string> dial_errors;
     std::string told;  // the Pending text sent last

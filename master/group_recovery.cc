@@ -45,15 +45,17 @@ void Group::SendAbort(PeerId id) {
   SendTo(id, std::move(message));
 }
 
-// Those who are gone whatever others say: leavers, and who is offline or has not answered the ABORT for too long.
+// Those who are gone whatever others say: leavers, and who has been offline, or online without answering the ABORT, for
+// too long.
 std::set<PeerId> Group::Certain(TimePoint now) const {
   std::set<PeerId> certain = leaving_;
   for (const PeerId id : collection_->told) {
     const auto found = peers_.find(id);
     if (found == peers_.end()) continue;
     const PeerState& peer = found->second;
-    if (!peer.online && now - peer.offline_since >= options_.detect) certain.insert(id);
-    if (!collection_->reports.contains(id) && now - collection_->since >= options_.detect) certain.insert(id);
+    const TimePoint asked = std::max(collection_->since, peer.since);
+    const bool silent = peer.online && !collection_->reports.contains(id) && now - asked >= options_.detect;
+    if (silent || (!peer.online && now - peer.since >= options_.detect)) certain.insert(id);
   }
   return certain;
 }
@@ -152,6 +154,7 @@ void Group::Decide(const Base& base) {
       gone.merge(remaining);
     }
   }
+  host_.Changed(*this);
   SendViewToMembers(current_, false);
   Drop(gone);
 }

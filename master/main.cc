@@ -2,7 +2,12 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/signal_set.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "master/server.h"
 #include "proto/shell/log.h"
@@ -16,29 +21,32 @@ constexpr const char* kProgram = "ringway-master";
 
 struct Options {
   std::string listen;
+  std::string journal;
   std::string log_format = "text";
   std::string log_level = "info";
   bool insecure = false;
-  ServerOptions server;
+  CoordinatorOptions coordinator;
 };
 
 Options ParseOptions(int argc, char** argv) {
   Options options;
   CLI::App app("Tracks the membership of Ringway's groups and spreads abort signals.", kProgram);
   app.add_option("--listen", options.listen, "address to listen on, HOST:PORT; port 0 takes a free one")->required();
-  app.add_option("--heartbeat-ms", options.server.coordinator.heartbeat_ms, "pause between heartbeats")
+  app.add_option(
+      "--journal", options.journal,
+      "file that lets a restarted master go on, or none; by default in the state directory, none for port 0");
+  app.add_option("--heartbeat-ms", options.coordinator.heartbeat_ms, "pause between heartbeats")
       ->capture_default_str()
       ->check(CLI::Range(10, 60000));
-  app.add_option("--detect-ms", options.server.coordinator.detect_ms, "silence after which a peer is taken for dead")
+  app.add_option("--detect-ms", options.coordinator.detect_ms, "silence after which a peer is taken for dead")
       ->capture_default_str()
       ->check(CLI::Range(50, 600000));
   app.add_option("--log-format", options.log_format, "text or json")->capture_default_str();
   app.add_option("--log-level", options.log_level, "debug, info, warning or error")->capture_default_str();
   app.add_flag("--insecure", options.insecure, "allow addresses other than loopback, unencrypted");
   shell::ParseOrExit(app, argc, argv);
-  const CoordinatorOptions& coordinator = options.server.coordinator;
-  if (coordinator.detect_ms < 2 * coordinator.heartbeat_ms) {
-    shell::Die(kProgram, "--detect-ms " + std::to_string(coordinator.detect_ms) +
+  if (options.coordinator.detect_ms < 2 * options.coordinator.heartbeat_ms) {
+    shell::Die(kProgram, "--detect-ms " + std::to_string(options.coordinator.detect_ms) +
                              " is less than two heartbeats: raise it or lower --heartbeat-ms");
   }
   return options;
@@ -59,20 +67,65 @@ asio::ip::tcp::endpoint Resolve(asio::io_context& io, const Options& options) {
   return found.begin()->endpoint();
 }
 
+// $STATE_DIRECTORY is systemd's. A port that is chosen anew each time names no master that could come back.
+std::string DefaultJournal(std::uint16_t port) {
+  if (port == 0) return "none";
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string directory = variable("STATE_DIRECTORY");
+  if (directory.empty() && !variable("XDG_STATE_HOME").empty()) directory = variable("XDG_STATE_HOME") + "/ringway";
+  if (directory.empty() && !variable("HOME").empty()) directory = variable("HOME") + "/.local/state/ringway";
+  if (directory.empty())
+    shell::Die(kProgram, "no $HOME to keep the journal in: give --journal FILE, or --journal none");
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) {
+    shell::Die(kProgram, "cannot create " + directory + " for the journal: " + error.message() +
+                             "; give --journal FILE, or --journal none");
+  }
+  return directory + "/master-" + std::to_string(port) + ".db";
+}
+
+std::unique_ptr<Journal> OpenJournal(const Options& options, std::uint16_t port) {
+  const std::string path = options.journal.empty() ? DefaultJournal(port) : options.journal;
+  if (path == "none") return nullptr;
+  Result<std::unique_ptr<Journal>> journal = Journal::Open(path);
+  if (!journal.ok()) shell::Die(kProgram, journal.status().text());
+  return std::move(journal).value();
+}
+
+void LogStart(const asio::ip::tcp::endpoint& address, const Journal* journal) {
+  shell::Log(shell::Level::kInfo, "listening",
+             {{"address", shell::ToString({address.address().to_string(), address.port()})}});
+  if (journal == nullptr) {
+    return shell::Log(shell::Level::kWarning, "no_journal",
+                      {{"effect", "a restarted master will not know the groups"}});
+  }
+  shell::Log(shell::Level::kInfo, "journal",
+             {{"path", journal->path()},
+              {"term", std::to_string(journal->term())},
+              {"groups", std::to_string(journal->groups().size())}});
+}
+
 int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
   if (const Status log = shell::SetUpLog(options.log_format, options.log_level); !log.ok()) {
     shell::Die(kProgram, log.text());
   }
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a failed write, not the end
   asio::io_context io(1);
-  Server server(io, options.server);
-  if (const Status status = server.Listen(Resolve(io, options)); !status.ok()) {
+  const asio::ip::tcp::endpoint endpoint = Resolve(io, options);
+  ServerOptions server_options;
+  server_options.coordinator = options.coordinator;
+  server_options.journal = OpenJournal(options, endpoint.port());
+  Server server(io, std::move(server_options));
+  if (const Status status = server.Listen(endpoint); !status.ok()) {
     shell::Die(kProgram, "cannot listen on " + options.listen + ": " + status.text() +
                              "; stop what uses it or choose another port");
   }
-  const auto address = server.address();
-  shell::Log(shell::Level::kInfo, "listening",
-             {{"address", shell::ToString({address.address().to_string(), address.port()})}});
+  LogStart(server.address(), server.journal());
   asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&io](std::error_code error, int) {
     if (!error) io.stop();

@@ -3,6 +3,7 @@
 #include <array>
 #include <asio/buffer.hpp>
 #include <asio/write.hpp>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,15 @@ using shell::Log;
 
 constexpr std::chrono::milliseconds kTickPeriod{20};
 constexpr std::size_t kStatusBytesMax = kFrameBytesMax - 1024;  // room for the message around it
+
+CoordinatorOptions CoordinatorOptionsOf(const ServerOptions& options) {
+  CoordinatorOptions coordinator = options.coordinator;
+  coordinator.journaled = options.journal != nullptr;
+  if (coordinator.journaled) coordinator.term = options.journal->term();
+  std::random_device random;
+  coordinator.instance = (static_cast<std::uint64_t>(random()) << 32) | random();
+  return coordinator;
+}
 
 }  // namespace
 
@@ -123,8 +133,15 @@ class Server::Session : public std::enable_shared_from_this<Session> {
   bool closed_ = false;
 };
 
-Server::Server(asio::io_context& io, const ServerOptions& options)
-    : io_(io), options_(options), coordinator_(options.coordinator), acceptor_(io), tick_(io), retry_(io) {}
+Server::Server(asio::io_context& io, ServerOptions options)
+    : io_(io),
+      options_(std::move(options)),
+      coordinator_(CoordinatorOptionsOf(options_)),
+      acceptor_(io),
+      tick_(io),
+      retry_(io) {
+  if (options_.journal != nullptr) coordinator_.Recover(options_.journal->groups(), started_);
+}
 
 Server::~Server() {
   for (const auto& [id, session] : sessions_) session->Abandon();
@@ -177,7 +194,8 @@ void Server::OnTick() {
 void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
   if (message.has_status()) {
     control::FromMaster reply;
-    reply.mutable_status()->set_json(StatusJson(coordinator_, MonotonicNow() - started_, kStatusBytesMax));
+    reply.mutable_status()->set_json(
+        StatusJson(coordinator_, MonotonicNow() - started_, JournalState(), kStatusBytesMax));
     sessions_.at(id)->Send(reply);
     return;
   }
@@ -203,32 +221,60 @@ void Server::OnClosed(std::uint64_t id, const std::string& why) {
   asio::post(io_, [this] { Drain(); });
 }
 
+// A change that was written down may let the next one happen at once.
+void Server::WriteJournal() {
+  const TimePoint now = MonotonicNow();
+  while (coordinator_.NeedsRecord() && now >= journal_retry_) {
+    const Status status = options_.journal->Write(coordinator_.Unrecorded());
+    if (status.ok()) {
+      if (!journal_error_.empty()) Log(Level::kInfo, "journal_back", {});
+      coordinator_.OnRecorded(now);
+    } else {
+      journal_retry_ = now + kJournalRetry;
+      if (status.text() != journal_error_) {
+        Log(Level::kError, "journal_failed", {{"error", status.text()}, {"effect", "no group changes until it can"}});
+      }
+    }
+    journal_error_ = status.text();
+  }
+}
+
+std::string Server::JournalState() const {
+  if (options_.journal == nullptr) return "none";
+  return journal_error_.empty() ? "ok" : journal_error_;
+}
+
 void Server::Drain() {
+  WriteJournal();
   for (const Coordinator::Action& action : coordinator_.TakeActions()) {
     const auto found = sessions_.find(action.connection);
     if (found == sessions_.end()) continue;
     const std::shared_ptr<Session> session = found->second;
     if (action.message) {
-      if (action.message->has_view()) {
-        const control::View& view = action.message->view().view();
-        Log(Level::kInfo, action.message->view().prepared() ? "view_prepared" : "view_sent",
-            {{"group", view.group()},
-             {"epoch", ToString(Epoch(view.epoch()))},
-             {"peer", std::to_string(action.message->view().peer())},
-             {"world", std::to_string(view.members_size())},
-             {"verdicts", std::to_string(view.verdicts_size())}});
-        for (const control::Verdict& verdict : view.verdicts()) {
-          if (static_cast<Code>(verdict.code()) != Code::kInternal) continue;
-          Log(Level::kError, "contradiction", {{"group", view.group()}, {"text", verdict.text()}});
-        }
-      } else if (action.message->has_evicted()) {
-        const bool left = static_cast<Code>(action.message->evicted().code()) == Code::kLeft;
-        Log(left ? Level::kInfo : Level::kWarning, left ? "peer_left" : "peer_dropped",
-            {{"peer", std::to_string(action.message->evicted().peer())}, {"text", action.message->evicted().text()}});
-      }
+      LogAction(*action.message);
       session->Send(*action.message);
     }
     if (action.close) session->CloseAfterWrite();
+  }
+}
+
+void Server::LogAction(const control::FromMaster& message) {
+  if (message.has_view()) {
+    const control::View& view = message.view().view();
+    Log(Level::kInfo, message.view().prepared() ? "view_prepared" : "view_sent",
+        {{"group", view.group()},
+         {"epoch", ToString(Epoch(view.epoch()))},
+         {"peer", std::to_string(message.view().peer())},
+         {"world", std::to_string(view.members_size())},
+         {"verdicts", std::to_string(view.verdicts_size())}});
+    for (const control::Verdict& verdict : view.verdicts()) {
+      if (static_cast<Code>(verdict.code()) != Code::kInternal) continue;
+      Log(Level::kError, "contradiction", {{"group", view.group()}, {"text", verdict.text()}});
+    }
+  } else if (message.has_evicted()) {
+    const bool left = static_cast<Code>(message.evicted().code()) == Code::kLeft;
+    Log(left ? Level::kInfo : Level::kWarning, left ? "peer_left" : "peer_dropped",
+        {{"peer", std::to_string(message.evicted().peer())}, {"text", message.evicted().text()}});
   }
 }
 

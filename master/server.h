@@ -1,5 +1,8 @@
 // The master's sockets: accepts daemons and status clients, carries frames to the coordinator and back.
 //
+// With a journal, what the coordinator changes is written down before anybody hears of it. While that fails (a full
+// disk) the master says so, serves the views there are, and tries again every kJournalRetry.
+//
 // Bounds: kConnectionsMax connections; each has one frame of input and kQueueBytesMax of output, beyond which it is
 // closed; a connection that has not introduced itself within `hello_timeout` is closed.
 //
@@ -13,8 +16,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "master/coordinator.h"
+#include "master/journal.h"
 #include "proto/result.h"
 
 namespace ringway {
@@ -22,20 +27,23 @@ namespace ringway {
 struct ServerOptions {
   CoordinatorOptions coordinator;
   std::chrono::milliseconds hello_timeout{5000};
+  std::unique_ptr<Journal> journal;  // may be null: then a restarted master knows nothing
 };
 
 class Server {
  public:
   static constexpr std::size_t kConnectionsMax = 1024;
   static constexpr std::size_t kQueueBytesMax = 16 << 20;
+  static constexpr Duration kJournalRetry = std::chrono::milliseconds(500);
 
-  Server(asio::io_context& io, const ServerOptions& options);
+  Server(asio::io_context& io, ServerOptions options);
   ~Server();
 
   // Binds and starts to accept. kIo with the reason if the address cannot be had.
   Status Listen(const asio::ip::tcp::endpoint& endpoint);
   asio::ip::tcp::endpoint address() const { return acceptor_.local_endpoint(); }
   const Coordinator& coordinator() const { return coordinator_; }
+  const Journal* journal() const { return options_.journal.get(); }
   std::size_t connections() const { return sessions_.size(); }
 
  private:
@@ -46,6 +54,9 @@ class Server {
   void OnFrame(std::uint64_t id, const control::ToMaster& message);
   void OnClosed(std::uint64_t id, const std::string& why);
   void Drain();
+  void WriteJournal();
+  std::string JournalState() const;
+  void LogAction(const control::FromMaster& message);
 
   asio::io_context& io_;
   const ServerOptions options_;
@@ -54,6 +65,8 @@ class Server {
   asio::steady_timer tick_;
   asio::steady_timer retry_;
   TimePoint started_ = MonotonicNow();
+  std::string journal_error_;  // of the last write; empty: it went well
+  TimePoint journal_retry_{};
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
 };

@@ -69,7 +69,8 @@ struct Bounded {
 
 }  // namespace
 
-std::string StatusJson(const Coordinator& coordinator, Duration uptime, std::size_t bytes_max) {
+std::string StatusJson(const Coordinator& coordinator, Duration uptime, const std::string& journal,
+                       std::size_t bytes_max) {
   constexpr std::size_t kFrameworkBytes = 1024;
   std::size_t bytes_left = bytes_max - kFrameworkBytes;
   Bounded groups{bytes_left};
@@ -85,6 +86,7 @@ std::string StatusJson(const Coordinator& coordinator, Duration uptime, std::siz
                   {{"term", coordinator.options().term},
                    {"version", RINGWAY_VERSION},
                    {"uptime_s", uptime.count() / 1000000},
+                   {"journal", journal},
                    {"contradictions", coordinator.contradictions()},
                    {"ignored_messages", coordinator.ignored_messages()},
                    {"left_out", groups.left_out + daemons.left_out}}},

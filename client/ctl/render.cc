@@ -88,7 +88,8 @@ Result<std::string> Render(const std::string& json_text) {
   if (!status.is_object()) return Status(Code::kProtocol, "the status is no JSON object");
   std::string out;
   if (const auto master = status.find("master"); master != status.end()) {
-    out += "master  term " + Text(*master, "term") + "  up " + Text(*master, "uptime_s") + " s\n";
+    out += "master  term " + Text(*master, "term") + "  up " + Text(*master, "uptime_s") + " s  journal " +
+           Text(*master, "journal") + "\n";
   }
   if (const auto daemon = status.find("daemon"); daemon != status.end()) {
     out += "daemon " + Text(*daemon, "name") + "  site " + Text(*daemon, "site") + "  address " +

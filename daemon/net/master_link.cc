@@ -101,6 +101,10 @@ Status MasterLink::OnFirst(const control::FromMaster& message) {
   if (!AgreeVersion(reply.version(), reply.version()).has_value()) {
     return {Code::kVersionMismatch, "the master chose protocol version " + std::to_string(reply.version())};
   }
+  if (Status status = CheckTerm(reply); !status.ok()) {
+    Lost(status);
+    return Status::Ok();
+  }
   heartbeat_ = std::chrono::milliseconds(std::clamp(reply.heartbeat_ms(), kHeartbeatMsMin, kHeartbeatMsMax));
   detect_ = std::max<Duration>(std::chrono::milliseconds(reply.detect_ms()), 2 * heartbeat_);
   up_ = true;
@@ -108,6 +112,19 @@ Status MasterLink::OnFirst(const control::FromMaster& message) {
   next_heartbeat_ = heard_ + heartbeat_;
   ArmHeartbeat();
   sink_->OnMasterUp(reply);
+  return Status::Ok();
+}
+
+Status MasterLink::CheckTerm(const control::HelloReply& reply) {
+  const bool same = reply.term() == term_ && reply.instance() == instance_;
+  if (reply.term() <= term_ && !same) {
+    return {Code::kMasterUnreachable, "the master at " + options_.address + " has term " +
+                                          std::to_string(reply.term()) + " and does not continue the one of term " +
+                                          std::to_string(term_) +
+                                          " that this daemon follows: start it with that one's --journal"};
+  }
+  term_ = reply.term();
+  instance_ = reply.instance();
   return Status::Ok();
 }
 

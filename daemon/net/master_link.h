@@ -3,6 +3,9 @@
 //   connecting --hello answered--> up --reset, silence of detect_ms--> waiting (50 ms .. 1 s) --> connecting ...
 //              --Refusal--> refused (told to the sink; a later retry may fare better)
 //
+// Terms fence: a master of a lower term than one that was followed before, or another one of the same term, is not
+// followed. Either was started on another journal, or is a former life that has not noticed its end.
+//
 // Threads: one (control thread). The sink lives as long as the link.
 #pragma once
 
@@ -63,6 +66,7 @@ class MasterLink : public FrameSink {
  private:
   void OnConnected(Result<Connection> connected);
   Status OnFirst(const control::FromMaster& message);
+  Status CheckTerm(const control::HelloReply& reply);
   void ArmHeartbeat();
   void After(Duration delay, void (MasterLink::*then)());
   void OnNoAnswer();
@@ -83,6 +87,8 @@ class MasterLink : public FrameSink {
   Duration detect_{};
   TimePoint heard_{};
   TimePoint next_heartbeat_{};
+  std::uint32_t term_ = 0;  // of the master followed last
+  std::uint64_t instance_ = 0;
   bool up_ = false;
   bool stopped_ = false;
 };

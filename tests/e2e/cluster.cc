@@ -10,19 +10,27 @@
 namespace ringway::e2e {
 
 Cluster::Cluster(const ClusterOptions& options) : options_(options) {
+  StartMaster("127.0.0.1:0");
+  for (int i = 0; i < options.daemons; ++i) AddDaemon();
+}
+
+void Cluster::StartMaster(const std::string& listen) {
   const std::vector<std::string> argv = {RINGWAY_MASTER,
                                          "--listen",
-                                         "127.0.0.1:0",
+                                         listen,
+                                         "--journal",
+                                         directory_ / "master.db",
                                          "--heartbeat-ms",
-                                         std::to_string(options.heartbeat_ms),
+                                         std::to_string(options_.heartbeat_ms),
                                          "--detect-ms",
-                                         std::to_string(options.detect_ms)};
-  master_ = std::make_unique<Process>(directory_, "master", argv);
+                                         std::to_string(options_.detect_ms)};
+  master_ = std::make_unique<Process>(directory_, "master" + std::to_string(masters_++), argv);
   const bool listens =
       Eventually([this] { return !(master_address_ = master_->Logged("listening", "address")).empty(); });
   EXPECT_TRUE(listens) << "the master does not start";
-  for (int i = 0; i < options.daemons; ++i) AddDaemon();
 }
+
+void Cluster::RestartMaster() { StartMaster(std::string(master_address_)); }
 
 Cluster::~Cluster() {
   for (const auto& daemon : daemons_) {

@@ -33,6 +33,8 @@ class Cluster {
   Cluster& operator=(const Cluster&) = delete;
 
   Process& master() { return *master_; }
+  // A new one on the address and journal of the old, which must have ended. Waits until it listens.
+  void RestartMaster();
   Process& daemon(std::size_t index) { return *daemons_[index]; }
   const std::string& master_address() const { return master_address_; }
   std::string socket(std::size_t index) const { return directory_ / ("d" + std::to_string(index) + ".sock"); }
@@ -52,9 +54,12 @@ class Cluster {
   nlohmann::json DaemonStatus(std::size_t index) const;
 
  private:
+  void StartMaster(const std::string& listen);
+
   TemporaryDirectory directory_;
   ClusterOptions options_;
   std::unique_ptr<Process> master_;
+  int masters_ = 0;
   std::string master_address_;
   std::vector<std::unique_ptr<Process>> daemons_;
 };

@@ -28,6 +28,13 @@ class CoordinatorTest : public testing::Test {
     message.mutable_hello()->set_address("127.0.0.1:1");
     message.mutable_hello()->set_instance(instance);
     Say(connection, message);
+    control::ToMaster roster;  // of a daemon that has kept all its peers
+    roster.mutable_roster();
+    for (const auto& [id, daemon] : coordinator_->daemons()) {
+      if (daemon.connection != connection) continue;
+      for (const PeerId peer : daemon.peers) roster.mutable_roster()->add_peers(peer.value);
+    }
+    if (!closed_.contains(connection)) Say(connection, roster);
   }
 
   // Hello and join; gives the peer id, or 0 when refused.
@@ -94,7 +101,15 @@ class CoordinatorTest : public testing::Test {
     }
   }
 
+  // Writes down what is to be written down, unless the disk is full.
   void Collect() {
+    while (coordinator_->NeedsRecord() && !disk_full_) {
+      for (const record::Group& group : coordinator_->Unrecorded()) {
+        journal_.erase(group.name());
+        if (!group.members().empty()) journal_[group.name()] = group;
+      }
+      coordinator_->OnRecorded(now_);
+    }
     for (Coordinator::Action& action : coordinator_->TakeActions()) {
       if (action.message) inbox_[action.connection].push_back(*action.message);
       if (action.close) closed_.insert(action.connection);
@@ -124,6 +139,8 @@ class CoordinatorTest : public testing::Test {
 
   std::optional<Coordinator> coordinator_{std::in_place, CoordinatorOptions{}};
   TimePoint now_{std::chrono::seconds(1)};
+  std::map<std::string, record::Group> journal_;  // by group name
+  bool disk_full_ = false;
   std::map<std::uint64_t, std::vector<control::FromMaster>> inbox_;
   std::set<std::uint64_t> closed_;
   std::set<std::uint64_t> said_hello_;

@@ -180,7 +180,7 @@ TEST_F(HostileTest, WhateverIsSaidViewsStayWellFormedAndEpochsGrow) {
     }
     CheckViews();
     ASSERT_FALSE(HasFatalFailure());
-    ASSERT_FALSE(StatusJson(*coordinator_, {}, 1 << 20).empty());
+    ASSERT_FALSE(StatusJson(*coordinator_, {}, "ok", 1 << 20).empty());
     for (const auto& [connection, messages] : inbox_) {
       for (const control::FromMaster& message : messages) {
         views += message.has_view() ? 1 : 0;

@@ -415,8 +415,8 @@ TEST_F(RecoveryTest, DaemonCannotTakeMoreThanItsShareOfPeers) {
 
 TEST_F(RecoveryTest, StatusKeepsItsBoundAndSaysWhatItLeavesOut) {
   for (int i = 0; i < 100; ++i) ASSERT_NE(Join(1, 1, "g" + std::to_string(i)), 0u);
-  const std::string whole = StatusJson(*coordinator_, {}, 1 << 20);
-  const std::string cut = StatusJson(*coordinator_, {}, 8192);
+  const std::string whole = StatusJson(*coordinator_, {}, "ok", 1 << 20);
+  const std::string cut = StatusJson(*coordinator_, {}, "ok", 8192);
   EXPECT_NE(whole.find("\"left_out\":0"), std::string::npos);
   EXPECT_EQ(cut.find("\"left_out\":0"), std::string::npos);
   EXPECT_LE(cut.size(), 8192u);

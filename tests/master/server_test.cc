@@ -19,7 +19,7 @@ class ServerTest : public testing::Test {
   void Start(std::chrono::milliseconds hello_timeout = std::chrono::seconds(30)) {
     ServerOptions options;
     options.hello_timeout = hello_timeout;
-    server_ = std::make_unique<Server>(io_, options);
+    server_ = std::make_unique<Server>(io_, std::move(options));
     ASSERT_TRUE(server_->Listen({asio::ip::address_v4::loopback(), 0}).ok());
     client_.connect(server_->address());
   }

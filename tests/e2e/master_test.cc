@@ -1,0 +1,142 @@
+// Deaths and restarts of the master: operations go on, what changes the group waits, nobody but the log notices.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <future>
+
+#include "tests/e2e/cluster.h"
+
+namespace ringway::e2e {
+namespace {
+
+constexpr std::size_t kLargeCount = 1 << 20;
+
+void ExpectWorks(const Sessions& ranks) {
+  Round round(ranks, {.reduction = {}, .count = 10'000});
+  round.Submit();
+  EXPECT_EQ(round.Check().world_size, ranks.size());
+}
+
+bool Connected(const Cluster& cluster, std::size_t daemon) {
+  return cluster.DaemonStatus(daemon)["daemon"].value("master_connected", false);
+}
+
+TEST(Master, RestartIsNoticedByNobodyButTheLog) {
+  Cluster cluster({.daemons = 3});
+  const Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  Round before(ranks, {.reduction = {}, .count = kLargeCount});
+  before.Submit();
+  cluster.master().Kill();
+  EXPECT_EQ(before.Check().retries, 0u);
+  Round between(ranks, {.reduction = {}, .count = kLargeCount, .number = 1});
+  between.Submit();
+  const OpResult old = between.Check();
+  cluster.RestartMaster();
+  Round after(ranks, {.reduction = {}, .count = kLargeCount, .number = 2});
+  after.Submit();
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(Eventually([&] { return Connected(cluster, i); }));
+  const OpResult result = after.Check();
+  EXPECT_EQ(result.retries, 0u);
+  EXPECT_EQ(result.epoch, old.epoch);
+  const auto status = cluster.MasterStatus();
+  EXPECT_EQ(status["master"]["term"], 2) << status.dump(1);
+  EXPECT_EQ(status["groups"][0]["peers"].size(), 3u) << status.dump(1);
+  EXPECT_EQ(status["groups"][0]["epoch"], "1.1") << status.dump(1);
+}
+
+TEST(Master, DaemonThatDiesDuringTheOutageIsReplacedByTheSurvivorsViewAfterIt) {
+  Cluster cluster({.daemons = 3, .detect_ms = 500});
+  Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  cluster.master().Kill();
+  cluster.daemon(2).Kill();
+  ranks.pop_back();
+  Round round(ranks, {.reduction = {}, .count = kLargeCount});
+  round.Submit();
+  EXPECT_EQ(round.Wait(0, Milliseconds(20)).error().code(), Code::kTimeout) << "without a master nobody decides";
+  cluster.RestartMaster();
+  EXPECT_EQ(round.Check().world_size, 2u);
+  ExpectWorks(ranks);
+}
+
+TEST(Master, JoinsWaitForTheMasterToComeBack) {
+  Cluster cluster({.daemons = 2});
+  const JoinOptions first = cluster.At(0, "job", 2);
+  const JoinOptions second = cluster.At(1, "job", 2);
+  auto pending = std::async(std::launch::async, [&] { return Session::Join(first); });
+  ASSERT_TRUE(Eventually([&] { return !cluster.MasterStatus()["groups"].empty(); })) << "the join has not arrived";
+  cluster.master().Kill();
+  ASSERT_TRUE(Eventually([&] { return !Connected(cluster, 1); }));
+  auto late = std::async(std::launch::async, [&] { return Session::Join(second); });
+  cluster.RestartMaster();
+  Sessions ranks;
+  for (auto* join : {&pending, &late}) {
+    auto joined = join->get();
+    ASSERT_TRUE(joined.ok()) << joined.error().text();
+    ranks.push_back(std::move(*joined));
+  }
+  ExpectWorks(ranks);
+}
+
+TEST(Master, TrainerThatLeavesDuringTheOutageIsMissedByNobody) {
+  Cluster cluster({.daemons = 2, .detect_ms = 1000, .grace_ms = 300});
+  Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  cluster.master().Kill();
+  ranks.pop_back();
+  ASSERT_TRUE(Eventually([&] { return cluster.DaemonStatus(1)["peers"].empty(); }));
+  cluster.RestartMaster();
+  const OpResult last = RoundsUntil(ranks, [](const OpResult& result) { return result.world_size == 1; });
+  EXPECT_EQ(last.world_size, 1u);
+}
+
+TEST(Master, SecondOneOnTheSameJournalRefusesToStart) {
+  Cluster cluster({.daemons = 1});
+  const Finished second =
+      RunToEnd({RINGWAY_MASTER, "--listen", "127.0.0.1:0", "--journal", cluster.directory() / "master.db"});
+  EXPECT_EQ(second.code, 2);
+  EXPECT_NE(second.err.find("in use by another ringway-master"), std::string::npos) << second.err;
+  EXPECT_TRUE(cluster.MasterStatus().contains("master"));
+}
+
+TEST(Master, OneWithAnotherJournalIsNotFollowed) {
+  Cluster cluster({.daemons = 2});
+  const Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  cluster.master().Kill();
+  {
+    const Process stranger(cluster.directory(), "stranger",
+                           {RINGWAY_MASTER, "--listen", cluster.master_address(), "--journal", "none"});
+    EXPECT_TRUE(Eventually(
+        [&] { return cluster.daemon(0).Err().find("does not continue the one of term 1") != std::string::npos; }));
+    ExpectWorks(ranks);
+  }
+  cluster.RestartMaster();
+  EXPECT_TRUE(Eventually([&] { return Connected(cluster, 0) && Connected(cluster, 1); }));
+  ExpectWorks(ranks);
+}
+
+// A limit on the size of its files stands for a full disk.
+TEST(Master, FullDiskStopsChangesAndNothingElse) {
+  Cluster cluster({.daemons = 3, .detect_ms = 500});
+  Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  struct rlimit roomy {};
+  const struct rlimit full { 16 << 10, RLIM_INFINITY };  // more than the log, less than the journal
+  ASSERT_EQ(::prlimit(cluster.master().pid(), RLIMIT_FSIZE, &full, &roomy), 0);
+  ExpectWorks(ranks);
+  cluster.daemon(2).Kill();
+  ranks.pop_back();
+  Round round(ranks, {.reduction = {}, .count = kLargeCount});
+  round.Submit();
+  EXPECT_TRUE(Eventually([&] { return cluster.MasterStatus()["master"].value("journal", "ok") != "ok"; }));
+  EXPECT_NE(cluster.master().Err().find("journal_failed"), std::string::npos) << cluster.master().Err();
+  EXPECT_EQ(round.Wait(0, Milliseconds(20)).error().code(), Code::kTimeout) << "nothing may be decided";
+  ASSERT_EQ(::prlimit(cluster.master().pid(), RLIMIT_FSIZE, &roomy, nullptr), 0);
+  EXPECT_EQ(round.Check().world_size, 2u);
+}
+
+}  // namespace
+}  // namespace ringway::e2e
