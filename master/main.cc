@@ -117,14 +117,15 @@ int Run(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a failed write, not the end
   asio::io_context io(1);
   const asio::ip::tcp::endpoint endpoint = Resolve(io, options);
+  auto acceptor = Server::Listen(io, endpoint);
+  if (!acceptor.ok()) {
+    shell::Die(kProgram, "cannot listen on " + options.listen + ": " + acceptor.status().text() +
+                             "; stop what uses it or choose another port");
+  }
   ServerOptions server_options;
   server_options.coordinator = options.coordinator;
   server_options.journal = OpenJournal(options, endpoint.port());
-  Server server(io, std::move(server_options));
-  if (const Status status = server.Listen(endpoint); !status.ok()) {
-    shell::Die(kProgram, "cannot listen on " + options.listen + ": " + status.text() +
-                             "; stop what uses it or choose another port");
-  }
+  Server server(io, std::move(server_options), std::move(acceptor).value());
   LogStart(server.address(), server.journal());
   asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&io](std::error_code error, int) {

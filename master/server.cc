@@ -133,30 +133,31 @@ class Server::Session : public std::enable_shared_from_this<Session> {
   bool closed_ = false;
 };
 
-Server::Server(asio::io_context& io, ServerOptions options)
+Server::Server(asio::io_context& io, ServerOptions options, asio::ip::tcp::acceptor acceptor)
     : io_(io),
       options_(std::move(options)),
       coordinator_(CoordinatorOptionsOf(options_)),
-      acceptor_(io),
+      acceptor_(std::move(acceptor)),
       tick_(io),
       retry_(io) {
   if (options_.journal != nullptr) coordinator_.Recover(options_.journal->groups(), started_);
+  Accept();
+  OnTick();
 }
 
 Server::~Server() {
   for (const auto& [id, session] : sessions_) session->Abandon();
 }
 
-Status Server::Listen(const asio::ip::tcp::endpoint& endpoint) {
+Result<asio::ip::tcp::acceptor> Server::Listen(asio::io_context& io, const asio::ip::tcp::endpoint& endpoint) {
+  asio::ip::tcp::acceptor acceptor(io);
   std::error_code error;
-  acceptor_.open(endpoint.protocol(), error);
-  if (!error) acceptor_.set_option(asio::ip::tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor_.bind(endpoint, error);
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-  if (error) return {Code::kIo, error.message()};
-  Accept();
-  OnTick();
-  return Status::Ok();
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::ip::tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return Status(Code::kIo, error.message());
+  return acceptor;
 }
 
 void Server::Accept() {

@@ -36,11 +36,12 @@ class Server {
   static constexpr std::size_t kQueueBytesMax = 16 << 20;
   static constexpr Duration kJournalRetry = std::chrono::milliseconds(500);
 
-  Server(asio::io_context& io, ServerOptions options);
+  // Begins to accept from `acceptor` when `io` runs.
+  Server(asio::io_context& io, ServerOptions options, asio::ip::tcp::acceptor acceptor);
   ~Server();
 
-  // Binds and starts to accept. kIo with the reason if the address cannot be had.
-  Status Listen(const asio::ip::tcp::endpoint& endpoint);
+  // kIo with the reason if the address cannot be had.
+  static Result<asio::ip::tcp::acceptor> Listen(asio::io_context& io, const asio::ip::tcp::endpoint& endpoint);
   asio::ip::tcp::endpoint address() const { return acceptor_.local_endpoint(); }
   const Coordinator& coordinator() const { return coordinator_; }
   const Journal* journal() const { return options_.journal.get(); }

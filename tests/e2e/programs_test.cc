@@ -204,20 +204,19 @@ TEST_F(Programs, StatusForPeopleNamesTheSame) {
   }
 }
 
-TEST(Programs, MasterOnAFixedPortKeepsItsJournalInTheStateDirectory) {
-  const TemporaryDirectory directory;
+TEST_F(Programs, MasterOnAFixedPortKeepsItsJournalInTheStateDirectory) {
   std::string address;
   {
-    const Process any(directory, "any", {RINGWAY_MASTER, "--listen", "127.0.0.1:0"});
+    const Process any(directory_, "any", {RINGWAY_MASTER, "--listen", "127.0.0.1:0"});
     ASSERT_TRUE(Eventually([&] { return !(address = any.Logged("listening", "address")).empty(); }));
     EXPECT_TRUE(Eventually([&] { return any.Err().find("no_journal") != std::string::npos; }));
   }
   const std::string port = address.substr(address.rfind(':') + 1);
-  const std::string state = "XDG_STATE_HOME=" + (directory / "state");
-  const Process fixed(directory, "fixed",
+  const std::string state = "XDG_STATE_HOME=" + (directory_ / "state");
+  const Process fixed(directory_, "fixed",
                       {"/usr/bin/env", "-u", "STATE_DIRECTORY", state, RINGWAY_MASTER, "--listen", address});
   EXPECT_TRUE(Eventually([&] { return !fixed.Logged("journal", "path").empty(); })) << fixed.Err();
-  EXPECT_EQ(fixed.Logged("journal", "path"), directory / ("state/ringway/master-" + port + ".db"));
+  EXPECT_EQ(fixed.Logged("journal", "path"), directory_ / ("state/ringway/master-" + port + ".db"));
   EXPECT_TRUE(std::filesystem::exists(fixed.Logged("journal", "path")));
 }
 

@@ -19,8 +19,9 @@ class ServerTest : public testing::Test {
   void Start(std::chrono::milliseconds hello_timeout = std::chrono::seconds(30)) {
     ServerOptions options;
     options.hello_timeout = hello_timeout;
-    server_ = std::make_unique<Server>(io_, std::move(options));
-    ASSERT_TRUE(server_->Listen({asio::ip::address_v4::loopback(), 0}).ok());
+    auto acceptor = Server::Listen(io_, {asio::ip::address_v4::loopback(), 0});
+    ASSERT_TRUE(acceptor.ok());
+    server_ = std::make_unique<Server>(io_, std::move(options), std::move(acceptor).value());
     client_.connect(server_->address());
   }
 
@@ -183,8 +184,7 @@ TEST_F(ServerTest, VanishedDaemonIsShownAsDisconnected) {
 
 TEST_F(ServerTest, BusyAddressIsAnError) {
   Start();
-  Server second(io_, {});
-  EXPECT_EQ(second.Listen(server_->address()).code(), Code::kIo);
+  EXPECT_EQ(Server::Listen(io_, server_->address()).status().code(), Code::kIo);
 }
 
 }  // namespace
