@@ -1,8 +1,11 @@
 // A whole cluster in one process on simulated time: the real coordinator, real peers and real executors; the network,
-// the kills and the trainers come from one seed.
+// the kills and the trainers come from one seed. Everything replays exactly from it.
 //
-// Each node is one daemon with one peer and one trainer. Links deliver in order, different links in any order. A frame
-// takes two events, header and payload, so that aborts meet half-read frames. Everything replays exactly from the seed.
+// A daemon is a process with a connection to the master; a node is one trainer's session with its peer, on a daemon.
+// Scripted tests use one node a daemon (AddNode), random worlds several (AddDaemon, Join). What the shells do around
+// the pure parts (data_plane.cc, peer_runtime.cc, master_link.cc, master/server.cc) is done here in little.
+//
+// A frame is two messages, header and payload, so that aborts meet half-read frames.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <random>
 #include <set>
 #include <string>
@@ -18,111 +20,188 @@
 
 #include "daemon/core/peer.h"
 #include "master/coordinator.h"
+#include "tests/sim/checker.h"
+#include "tests/sim/events.h"
+#include "tests/sim/network.h"
 
 namespace ringway::sim {
-
-struct Outcome {
-  Code code = Code::kOk;
-  std::string text;
-  Epoch epoch;
-  std::vector<PeerId> contributors;
-  std::uint32_t retries = 0;
-  bool update_waits = false;
-  std::vector<std::byte> result;
-  Descriptor descriptor;
-};
 
 struct ClusterOptions {
   std::uint64_t seed = 1;
   std::uint32_t lanes = 2;
-  bool fail_on_peer_loss = false;
+  bool fail_on_peer_loss = false;  // of AddNode
+  std::uint32_t min_world = 1;     // of AddNode
+  CoordinatorOptions master = {};
+  NetworkOptions network = {};
+  bool trace = false;
+};
+
+struct JoinOrder {
+  std::string group = "g";
+  std::uint32_t wait_world = 1;
   std::uint32_t min_world = 1;
+  bool fail_on_peer_loss = false;
 };
 
 class Cluster {
  public:
   explicit Cluster(const ClusterOptions& options);
   ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
 
-  // A daemon whose trainer joins with this wait_world. Gives the node's index.
+  // ---- processes. A daemon's number is its host.
+  Host AddDaemon(const std::string& site = "");
+  // Gives the new node's number.
+  std::uint32_t Join(Host daemon, const JoinOrder& order);
+  // A daemon whose trainer joins group "g" with this wait_world.
   std::uint32_t AddNode(std::uint32_t wait_world, const std::string& site = "");
-  // Nobody can open a connection to this node.
-  void MakeUnreachable(std::uint32_t node);
-  void Kill(std::uint32_t node);
-  void Leave(std::uint32_t node);
+  bool Alive(Host daemon) const;
+  bool Stopped(Host daemon) const;
+  Host HostOf(std::uint32_t node) const;
+
+  // ---- faults
+  // Its kernel closes its connections; or nobody does, as when the machine loses its power.
+  void KillDaemon(Host daemon, bool silently = false);
+  // SIGSTOP and SIGCONT: it neither reads nor ticks; what was sent to it waits.
+  void StopDaemon(Host daemon);
+  void ContinueDaemon(Host daemon);
+  // What goes from one host to the other waits until the silence is over. kMaster is a host too.
+  void Silence(Host from, Host to) { network_.Silence(from, to); }
+  void HealAll();
+  enum class Break : std::uint8_t { kReset, kClosedByDaemon, kHalfOpen };  // half open: the master is not told
+  void BreakMasterLink(Host daemon, Break how);
   void CutLane(std::uint32_t a, std::uint32_t b);
+  void Kill(std::uint32_t node) { KillDaemon(HostOf(node)); }
+  void Stop(std::uint32_t node) { StopDaemon(HostOf(node)); }
   // The pair hears nothing of each other any more; both still reach the master.
   void CutPair(std::uint32_t a, std::uint32_t b);
-  // The node neither receives nor sends nor ticks until Thaw.
-  void Stop(std::uint32_t node);
+  // Nobody can open a connection to this node.
+  void MakeUnreachable(std::uint32_t node);
 
-  // Submits operation number `index` of the node's trainer; the input is a pure function of (peer, seq, element).
-  void Submit(std::uint32_t node, const Descriptor& descriptor, std::uint32_t channel = 0);
+  // ---- trainers
+  // False if it was refused. The input is a pure function of (peer, operation, element).
+  bool Submit(std::uint32_t node, const Descriptor& descriptor, std::uint32_t channel = 0);
   void Cancel(std::uint32_t node, OpName op);
+  void Leave(std::uint32_t node);
+  // The trainer's process died while its inputs were whole, or not.
+  void AbandonTrainer(std::uint32_t node);
+  // Called when a node has joined, was told something or has ended.
+  void SetOnNews(std::function<void(std::uint32_t node)> on_news) { on_news_ = std::move(on_news); }
 
-  // Runs until `done` holds or nothing can happen before `limit` simulated time has passed. Gives whether it holds.
+  // ---- time
+  EventQueue& events_queue() { return events_; }
+  // Runs until `done` holds, a rule is broken, or `limit` simulated time has passed. Gives whether `done` holds.
   bool RunUntil(const std::function<bool()>& done, Duration limit = std::chrono::seconds(60));
-  // Exactly `events` events.
   void RunEvents(std::uint64_t events);
-  std::uint64_t events() const { return events_; }
+  std::uint64_t events() const { return events_.count(); }
 
+  // ---- what tests ask
+  std::uint32_t nodes() const { return static_cast<std::uint32_t>(nodes_.size()); }
   bool Joined(std::uint32_t node) const;
   bool Ended(std::uint32_t node) const;
   Code EndedCode(std::uint32_t node) const;
+  // Its daemon lives and its membership has not ended.
+  bool Here(std::uint32_t node) const { return Alive(HostOf(node)) && !Ended(node); }
   std::string PendingText(std::uint32_t node) const;
   PeerId IdOf(std::uint32_t node) const;
+  const std::string& GroupOf(std::uint32_t node) const;
   std::uint32_t WorldOf(std::uint32_t node) const;
+  std::uint64_t NextSequence(std::uint32_t node, std::uint32_t channel) const;
   core::PeerStatus StatusOf(std::uint32_t node) const;
   const std::map<OpName, Outcome>& OutcomesOf(std::uint32_t node) const;
   std::uint32_t Submitted(std::uint32_t node) const;
   bool AllDone(const std::vector<std::uint32_t>& nodes) const;
-  Coordinator& coordinator() { return *coordinator_; }
+  const Coordinator& coordinator() const { return *master_.coordinator; }
+  // Why a rule is broken, by now or to those of one group that stayed; empty if none is.
+  std::string WhyBroken(const std::vector<std::uint32_t>& stayed) const;
+  const std::string& failure() const { return checker_.failure(); }
+  void Fail(const std::string& what) { checker_.Fail(what); }
 
-  // What every element of the result must be; checks agreement, exactness and untouched inputs of `nodes`.
-  void CheckAgreement(const std::vector<std::uint32_t>& nodes) const;
+  void Trace(const std::string& who, const std::string& what);
+  bool tracing() const { return options_.trace; }
+  const std::vector<std::string>& trace() const { return trace_; }
+
+  static constexpr Host kMaster = ~Host{0};
 
  private:
   struct Operation;
-  struct Node;
-  struct Event {
-    TimePoint when;
-    std::uint64_t order;
-    std::function<void()> run;
-    bool operator<(const Event& other) const { return std::tie(when, order) > std::tie(other.when, other.order); }
+  struct Link {  // one node's end of a connection to another
+    Connection* connection = nullptr;
+    std::uint32_t side = 0;
+    std::uint32_t to = 0;                  // node
+    bool sending = false;                  // lanes: one frame at a time
+    std::optional<core::Inbound> inbound;  // between a frame's header and its payload
   };
-  using LinkKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // from, to, lane (0: control)
+  struct OpenDial {
+    core::Dial dial;
+    bool closed = false;  // its links were closed while it was under way
+  };
+  struct Node;
+  struct Daemon;
+  struct Master {
+    std::unique_ptr<Coordinator> coordinator;
+    std::map<Coordinator::Connection, Connection*> connections;
+    Coordinator::Connection next_connection = 1;
+  };
+  using LinkId = core::LinkId;
 
-  void At(TimePoint when, std::function<void()> run);
-  void After(Duration delay, std::function<void()> run);
-  // In order behind what this link already carries.
-  void OnLink(std::uint32_t from, std::uint32_t to, std::uint32_t lane, std::function<void()> run);
-  Duration Jitter();
-  bool Step();
-  void DrainMaster();
-  void FromMaster(std::uint32_t node, const control::FromMaster& message);
-  void ToMaster(std::uint32_t node, const control::ToMaster& message);
+  // ---- cluster.cc
+  void TickAll();
+  // Carries out what the peer wants, until nothing moves.
   void Drain(std::uint32_t node);
   void Act(std::uint32_t node, core::Action action);
-  void Dial(std::uint32_t from, const core::Dial& dial);
-  void Pump(std::uint32_t node);
-  void SendFrame(std::uint32_t from, std::uint32_t to, std::uint32_t lane, core::Outbound&& out);
-  void CloseLinks(std::uint32_t a, std::uint32_t b, bool lanes_only);
-  void TickAll();
-  std::uint32_t NodeOf(PeerId peer) const;
+  void Tell(std::uint32_t node, const core::Complete& complete);
+  void End(std::uint32_t node, Code code);
+  void News(std::uint32_t node);
+  // At once, or when the stopped process runs again.
+  void WhenRunning(Host daemon, EventQueue::Run run);
+  std::string NameOf(std::uint32_t node) const;
 
-  ClusterOptions options_;
+  // ---- cluster_master.cc
+  void DrainMaster();
+  void MasterHears(Coordinator::Connection from, const control::ToMaster& message);
+  void MasterLoses(Coordinator::Connection connection);
+  void TryConnect(Host daemon);
+  void LoseMaster(Host daemon);
+  void ToMaster(Host daemon, const control::ToMaster& message);
+  void FromMaster(Host daemon, const control::FromMaster& message);
+  void OnMasterUp(Host daemon);
+  void OnJoinAccepted(Host daemon, const control::JoinAccepted& accepted);
+  void SendJoin(std::uint32_t node);
+  void Route(std::uint32_t node, const control::FromMaster& message);
+  void TickMasterLink(Host daemon);
+
+  // ---- cluster_links.cc
+  void Dial(std::uint32_t from, const core::Dial& dial);
+  void Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t tries);
+  void Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial);
+  // No connections: it failed for this reason.
+  void FinishDial(std::uint32_t from, std::uint64_t serial, const std::vector<Connection*>& connections,
+                  const std::string& failure);
+  void AddLink(std::uint32_t node, const LinkId& id, Connection* connection, std::uint32_t side, std::uint32_t to);
+  void OnLinkClosed(std::uint32_t node, const LinkId& id);
+  void CloseLinks(std::uint32_t node, const core::CloseLinks& which);
+  void CloseAllLinks(std::uint32_t node, bool silently);
+  void SendToPeer(std::uint32_t node, const core::ToPeer& message);
+  void Pump(std::uint32_t node);
+  void SendFrame(std::uint32_t node, const LinkId& id, core::Outbound out);
+  void OnFrameHeader(std::uint32_t node, const LinkId& id, const SegmentHeader& header);
+  void OnFramePayload(std::uint32_t node, const LinkId& id, std::span<const std::byte> payload);
+  void OnFrameSent(std::uint32_t node, const LinkId& id, const Connection* connection);
+  std::optional<std::uint32_t> NodeOf(PeerId peer) const;
+
+  const ClusterOptions options_;
   std::mt19937_64 random_;
-  TimePoint now_{};
-  std::uint64_t order_ = 0;
-  std::uint64_t events_ = 0;
-  std::priority_queue<Event> queue_;
-  std::unique_ptr<Coordinator> coordinator_;
+  EventQueue events_;
+  Network network_;
+  Checker checker_;
+  Master master_;
+  std::vector<std::unique_ptr<Daemon>> daemons_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::map<LinkKey, TimePoint> busy_until_;
-  std::map<LinkKey, std::uint64_t> generation_;  // a closed link's frames are dropped
-  std::set<LinkKey> up_;
-  std::set<LinkKey> sending_;  // lanes with a frame on the way
-  std::set<std::pair<std::uint32_t, std::uint32_t>> silent_;
+  std::map<PeerId, std::uint32_t> node_of_;
+  std::function<void(std::uint32_t)> on_news_;
+  std::vector<std::string> trace_;
   std::vector<std::byte> scratch_ = std::vector<std::byte>(kPayloadBytesMax);  // frames are copied out of it at once
 };
 

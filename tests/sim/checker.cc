@@ -1,0 +1,86 @@
+#include "tests/sim/checker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/sim/oracle.h"
+
+namespace ringway::sim {
+namespace {
+
+std::string Describe(const Outcome& outcome) {
+  std::string out = NameOf(outcome.code);
+  if (outcome.code != Code::kOk) return out + " (" + outcome.text + ")";
+  out += " of epoch " + ToString(outcome.epoch) + " from";
+  for (const PeerId peer : outcome.contributors) out += " " + ToString(peer);
+  return out + (outcome.update_waits ? ", a view waits" : "");
+}
+
+bool Contains(const std::vector<PeerId>& peers, PeerId peer) {
+  return std::find(peers.begin(), peers.end(), peer) != peers.end();
+}
+
+}  // namespace
+
+void Checker::OnTold(PeerId peer, const OpName& op, Outcome outcome) {
+  const std::string who = "peer " + ToString(peer) + ", operation " + ToString(op) + ": ";
+  if (outcomes_[peer].contains(op)) Fail(who + "told twice");
+  if (outcome.code == Code::kInternal) Fail(who + "internal error: " + outcome.text);
+  if (outcome.code == Code::kOk && outcome.descriptor.kind == OpKind::kAllReduce) {
+    if (!Contains(outcome.contributors, peer)) Fail(who + "a result without the own input: " + Describe(outcome));
+    // Only the first of equal results is worth computing.
+    std::vector<std::byte>& right = right_[{op, outcome.epoch, outcome.contributors}];
+    if (right.empty() || right != outcome.result) {
+      const std::string wrong = WhyWrong(outcome.result, op, outcome.descriptor, outcome.contributors);
+      if (!wrong.empty()) Fail(who + wrong + " in " + Describe(outcome));
+      right = outcome.result;
+    }
+  }
+  outcomes_[peer][op] = std::move(outcome);
+}
+
+void Checker::OnView(const std::string& group, Epoch epoch, std::vector<PeerId> members) {
+  const auto [known, is_new] = views_.try_emplace({group, epoch}, members);
+  if (!is_new && known->second != members) Fail("two views of group " + group + " with epoch " + ToString(epoch));
+}
+
+const std::map<OpName, Outcome>& Checker::OutcomesOf(PeerId peer) const {
+  static const std::map<OpName, Outcome> kNone;
+  const auto found = outcomes_.find(peer);
+  return found == outcomes_.end() ? kNone : found->second;
+}
+
+std::string Checker::Compare(PeerId a, PeerId b, const OpName& op) const {
+  const Outcome& one = OutcomesOf(a).at(op);
+  const auto found = OutcomesOf(b).find(op);
+  const std::string who = "operation " + ToString(op) + ": peer " + ToString(a) + " was told " + Describe(one) +
+                          ", peer " + ToString(b) + " ";
+  if (found == OutcomesOf(b).end()) return who + "nothing";
+  const Outcome& other = found->second;
+  const bool same_success =
+      one.epoch == other.epoch && one.contributors == other.contributors && one.update_waits == other.update_waits;
+  if (one.code != other.code || (one.code == Code::kOk && !same_success)) return who + Describe(other);
+  if (one.code == Code::kOk && one.result != other.result) return who + "other bytes";
+  return "";
+}
+
+std::string Checker::WhyBroken(const std::vector<PeerId>& stayed) const {
+  for (const auto& [teller, outcomes] : outcomes_) {
+    const bool teller_stayed = Contains(stayed, teller);
+    for (const auto& [op, outcome] : outcomes) {
+      const bool ok = outcome.code == Code::kOk;
+      const bool large = outcome.descriptor.kind == OpKind::kUpdateView ||
+                         outcome.descriptor.count * SizeOf(outcome.descriptor.dtype) > small_bytes_max_;
+      if (!teller_stayed && !(ok && large)) continue;
+      for (const PeerId other : stayed) {
+        const bool concerned = ok ? Contains(outcome.contributors, other) : OutcomesOf(other).contains(op);
+        // An UpdateView names the members of the view it adopted; the newcomers among them had no part in it.
+        if (!concerned || (outcome.descriptor.kind == OpKind::kUpdateView && !OutcomesOf(other).contains(op))) continue;
+        if (std::string why = Compare(teller, other, op); !why.empty()) return why;
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace ringway::sim

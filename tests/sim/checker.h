@@ -1,0 +1,59 @@
+// What the simulation holds the cluster to, as it happens and at the end.
+//
+// At once: no operation is told twice; a result is the reduction of its contributors' inputs, the teller among them;
+// an epoch has one list of members. At the end, the promise: whatever one of those that stayed was told, and whatever
+// success of a large operation anybody was told, every contributor that stayed was told too, byte for byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "proto/ids.h"
+#include "proto/result.h"
+#include "proto/segment_header.h"
+
+namespace ringway::sim {
+
+// What a trainer was told.
+struct Outcome {
+  Code code = Code::kOk;
+  std::string text;
+  Epoch epoch;
+  std::vector<PeerId> contributors;
+  std::uint32_t retries = 0;
+  bool update_waits = false;
+  std::vector<std::byte> result;
+  Descriptor descriptor;
+};
+
+class Checker {
+ public:
+  explicit Checker(std::uint64_t small_bytes_max) : small_bytes_max_(small_bytes_max) {}
+
+  void OnTold(PeerId peer, const OpName& op, Outcome outcome);
+  void OnView(const std::string& group, Epoch epoch, std::vector<PeerId> members);
+  void Fail(const std::string& what) {
+    if (failure_.empty()) failure_ = what;
+  }
+
+  // The first broken rule; empty if none was.
+  const std::string& failure() const { return failure_; }
+  const std::map<OpName, Outcome>& OutcomesOf(PeerId peer) const;
+  // How the promise is broken to those that stayed, members of one group; empty if it is kept.
+  std::string WhyBroken(const std::vector<PeerId>& stayed) const;
+
+ private:
+  std::string Compare(PeerId a, PeerId b, const OpName& op) const;
+
+  const std::uint64_t small_bytes_max_;
+  std::map<PeerId, std::map<OpName, Outcome>> outcomes_;
+  std::map<std::pair<std::string, Epoch>, std::vector<PeerId>> views_;
+  std::map<std::tuple<OpName, Epoch, std::vector<PeerId>>, std::vector<std::byte>> right_;  // results found right
+  std::string failure_;
+};
+
+}  // namespace ringway::sim

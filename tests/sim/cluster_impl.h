@@ -1,0 +1,54 @@
+// The inside of Cluster, shared by its source files:
+//
+//   cluster.cc          processes, trainers, what peers want done
+//   cluster_master.cc   the master, and each daemon's connection to it
+//   cluster_links.cc    connections between peers: dials, control messages, frames
+#pragma once
+
+#include "tests/sim/cluster.h"
+
+namespace ringway::sim {
+
+struct Cluster::Operation {
+  OpName name;
+  Descriptor descriptor;
+  std::shared_ptr<std::vector<std::byte>> input;
+  std::shared_ptr<std::vector<std::byte>> result;
+};
+
+struct Cluster::Node {
+  Host host = 0;
+  JoinOrder order;
+  std::string name;
+  bool join_sent = false;
+  PeerId id;                         // 0: not accepted yet
+  std::unique_ptr<core::Peer> peer;  // once accepted; stays when ended, for its status
+  bool joined = false;
+  bool ended = false;
+  bool unreachable = false;
+  Code ended_code = Code::kOk;
+  std::string pending;
+  std::uint32_t world = 0;
+  std::map<LinkId, Link> links;
+  std::map<std::uint64_t, OpenDial> dials;
+  std::uint64_t next_dial = 1;
+  std::map<std::uint64_t, Operation> operations;  // by token, until told
+  std::uint32_t submitted = 0;
+};
+
+struct Cluster::Daemon {
+  std::string name;
+  std::string site;
+  std::uint64_t instance = 0;
+  bool alive = true;
+  bool stopped = false;
+  std::vector<EventQueue::Run> deferred;  // what a stopped process would have done
+  std::vector<std::uint32_t> nodes;
+  Connection* master = nullptr;  // this end is 0
+  bool up = false;               // the master has answered the hello
+  bool was_up = false;
+  TimePoint heard{};
+  TimePoint next_heartbeat{};
+};
+
+}  // namespace ringway::sim

@@ -1,0 +1,244 @@
+#include <algorithm>
+#include <cstring>
+
+#include "proto/check.h"
+#include "tests/sim/cluster_impl.h"
+
+namespace ringway::sim {
+namespace {
+
+// A peer that does not know its dialler yet holds the offer and tries again, as the data plane does.
+constexpr Duration kRetryOffer = std::chrono::milliseconds(100);
+constexpr std::uint32_t kOfferTriesMax = 20;
+
+Host HostAt(const std::string& address) {
+  return static_cast<Host>(std::stoul(address.substr(address.find(':') + 1)) - 1000);
+}
+
+constexpr std::uint32_t kDialler = 0;
+constexpr std::uint32_t kAcceptor = 1;
+
+}  // namespace
+
+std::optional<std::uint32_t> Cluster::NodeOf(PeerId peer) const {
+  const auto found = node_of_.find(peer);
+  if (found == node_of_.end()) return std::nullopt;
+  return found->second;
+}
+
+// ---------------------------------------------------------------------------------------------- dials
+
+void Cluster::Dial(std::uint32_t from, const core::Dial& dial) {
+  Node& node = *nodes_[from];
+  const std::uint64_t serial = node.next_dial++;
+  node.dials[serial] = {dial, false};
+  events_.After(network_.Delay(node.host, HostAt(dial.address)), [this, from, serial] { Offer(from, serial, 0); });
+}
+
+void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t tries) {
+  const Node& dialler = *nodes_[from];
+  if (dialler.ended || !Alive(dialler.host) || !dialler.dials.contains(serial)) return;
+  const core::Dial& dial = dialler.dials.at(serial).dial;
+  const Host host = HostAt(dial.address);
+  if (!network_.Hears(dialler.host, host) || !network_.Hears(host, dialler.host)) {
+    return events_.After(std::chrono::milliseconds(options_.master.detect_ms),
+                         [this, from, serial] { FinishDial(from, serial, {}, "timed out"); });
+  }
+  const std::optional<std::uint32_t> to = NodeOf(dial.other);
+  Status admitted(Code::kJoinRefused, "peer " + ToString(dial.other) + " is not here");
+  if (!Alive(host) || (to && nodes_[*to]->unreachable)) {
+    admitted = {Code::kPeerUnreachable, "connection to " + dial.address + " refused"};
+  } else if (to && !nodes_[*to]->ended) {
+    const LinkId link{dialler.id, dial.control, LaneId(0)};
+    admitted = nodes_[*to]->peer->Admit(link, dial.control ? 0 : options_.lanes);
+  }
+  if (admitted.ok()) return Accept(from, *to, serial);
+  if (admitted.code() == Code::kJoinRefused && tries < kOfferTriesMax) {
+    return events_.After(kRetryOffer, [this, from, serial, tries] { Offer(from, serial, tries + 1); });
+  }
+  FinishDial(from, serial, {}, admitted.text());
+}
+
+void Cluster::Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial) {
+  const bool control = nodes_[from]->dials.at(serial).dial.control;
+  std::vector<Connection*> connections;
+  for (std::uint32_t lane = 0; lane < (control ? 1 : options_.lanes); ++lane) {
+    Connection& connection = network_.Open(nodes_[from]->host, nodes_[to]->host);
+    connection.reads[kDialler] = false;  // until the reply is here
+    connections.push_back(&connection);
+    AddLink(to, {nodes_[from]->id, control, LaneId(lane)}, &connection, kAcceptor, from);
+  }
+  events_.After(network_.Delay(nodes_[to]->host, nodes_[from]->host),
+                [this, from, serial, connections] { FinishDial(from, serial, connections, ""); });
+}
+
+void Cluster::FinishDial(std::uint32_t from, std::uint64_t serial, const std::vector<Connection*>& connections,
+                         const std::string& failure) {
+  Node& node = *nodes_[from];
+  if (daemons_[node.host]->stopped) {
+    return WhenRunning(node.host, [=, this] { FinishDial(from, serial, connections, failure); });
+  }
+  const auto found = node.dials.find(serial);
+  const bool wanted = Alive(node.host) && !node.ended && found != node.dials.end();
+  const OpenDial dial = wanted ? found->second : OpenDial{};
+  if (wanted) node.dials.erase(found);
+  if (!wanted || dial.closed || connections.empty()) {
+    for (Connection* connection : connections) network_.Close(*connection, kDialler);
+    if (!wanted) return;
+    const bool replaced = std::any_of(node.dials.begin(), node.dials.end(), [&](const auto& entry) {
+      return entry.second.dial.other == dial.dial.other && entry.second.dial.control == dial.dial.control;
+    });
+    if (dial.closed && replaced) return;
+    node.peer->OnDialFailed(dial.dial.other, dial.dial.control, failure, events_.now());
+    return Drain(from);
+  }
+  const std::uint32_t to = *NodeOf(dial.dial.other);
+  for (std::uint32_t lane = 0; lane < connections.size(); ++lane) {
+    AddLink(from, {dial.dial.other, dial.dial.control, LaneId(lane)}, connections[lane], kDialler, to);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- links
+
+void Cluster::AddLink(std::uint32_t index, const LinkId& id, Connection* connection, std::uint32_t side,
+                      std::uint32_t to) {
+  Node& node = *nodes_[index];
+  if (node.ended) return network_.Close(*connection, side);
+  Link& link = node.links[id];
+  if (link.connection != nullptr) network_.Close(*link.connection, link.side);
+  link = {.connection = connection, .side = side, .to = to, .sending = false, .inbound = std::nullopt};
+  connection->on_closed[side] = [this, index, id] { OnLinkClosed(index, id); };
+  network_.StartReading(*connection, side);
+  node.peer->OnLinkUp(id, id.control ? 0 : options_.lanes, events_.now());
+  Drain(index);
+}
+
+// Only the newest connection of a link is open on this side, so it is the one that closed.
+void Cluster::OnLinkClosed(std::uint32_t index, const LinkId& id) {
+  Node& node = *nodes_[index];
+  node.links.erase(id);
+  node.peer->OnLinkDown(id, "closed", events_.now());
+  Drain(index);
+}
+
+void Cluster::CloseLinks(std::uint32_t index, const core::CloseLinks& which) {
+  Node& node = *nodes_[index];
+  const auto concerned = [&](PeerId other, bool control) {
+    return other == which.other && !(control && which.lanes_only);
+  };
+  for (auto& [serial, dial] : node.dials) {
+    if (concerned(dial.dial.other, dial.dial.control)) dial.closed = true;
+  }
+  std::erase_if(node.links, [&](const auto& entry) {
+    if (!concerned(entry.first.other, entry.first.control)) return false;
+    network_.Close(*entry.second.connection, entry.second.side);
+    return true;
+  });
+}
+
+void Cluster::CloseAllLinks(std::uint32_t index, bool silently) {
+  Node& node = *nodes_[index];
+  node.dials.clear();
+  for (const auto& [id, link] : std::exchange(node.links, {})) {
+    if (silently) {
+      network_.Vanish(*link.connection, link.side);
+    } else {
+      network_.Close(*link.connection, link.side);
+    }
+  }
+}
+
+void Cluster::CutLane(std::uint32_t a, std::uint32_t b) {
+  const auto found = nodes_[a]->links.find({IdOf(b), false, LaneId(0)});
+  if (found == nodes_[a]->links.end()) return;
+  Trace(NameOf(a), "loses a lane to " + NameOf(b));
+  network_.Reset(*found->second.connection);
+}
+
+void Cluster::SendToPeer(std::uint32_t index, const core::ToPeer& action) {
+  Node& node = *nodes_[index];
+  const auto found = node.links.find({action.to, true, LaneId(0)});
+  if (found == node.links.end()) return;  // the peer says it again when the link is back
+  const Link& link = found->second;
+  network_.Send(*link.connection, link.side, [this, to = link.to, from = node.id, message = action.message] {
+    if (tracing() && !message.has_heartbeat()) {
+      Trace(NameOf(to), "hears from " + ToString(from) + ": " + message.ShortDebugString());
+    }
+    nodes_[to]->peer->OnPeerMessage(from, message, events_.now());
+    Drain(to);
+  });
+}
+
+// ---------------------------------------------------------------------------------------------- frames
+
+void Cluster::Pump(std::uint32_t index) {
+  Node& node = *nodes_[index];
+  const Daemon& daemon = *daemons_[node.host];
+  if (!daemon.alive || daemon.stopped) return;
+  for (const PeerId other : node.peer->PeersWithWork()) {
+    for (std::uint32_t lane = 0; lane < options_.lanes; ++lane) {
+      const LinkId id{other, false, LaneId(lane)};
+      const auto link = node.links.find(id);
+      core::Outbound out;
+      if (link == node.links.end() || link->second.sending) continue;
+      if (!node.peer->NextSegment(other, kPayloadBytesMax, scratch_, out)) break;
+      SendFrame(index, id, std::move(out));
+    }
+  }
+}
+
+void Cluster::SendFrame(std::uint32_t index, const LinkId& id, core::Outbound out) {
+  Link& link = nodes_[index]->links.at(id);
+  link.sending = true;
+  const auto header = DecodeSegmentHeader(out.header);
+  RINGWAY_CHECK(header.ok());
+  if (tracing()) {
+    const SegmentHeader& h = header.value();
+    Trace(NameOf(index), "sends " + ToString(id.other) + " on lane " + std::to_string(id.lane.value) + " " +
+                             ToString(h.op) + " epoch " + ToString(h.epoch) + " step " + std::to_string(h.step) +
+                             " chunk " + std::to_string(h.chunk) + " segment " + std::to_string(h.segment));
+  }
+  const LinkId back{nodes_[index]->id, false, id.lane};
+  network_.Send(*link.connection, link.side,
+                [this, to = link.to, back, header = header.value()] { OnFrameHeader(to, back, header); });
+  // Encoded payloads are copied out of the scratch now; others are read from memory when they leave, which is late.
+  std::shared_ptr<std::vector<std::byte>> copy;
+  if (header.value().descriptor.codec != Codec::kNone) {
+    copy = std::make_shared<std::vector<std::byte>>(out.payload.begin(), out.payload.end());
+  }
+  network_.Send(*link.connection, link.side,
+                [this, index, id, back, to = link.to, connection = link.connection, copy, out] {
+                  OnFramePayload(to, back, copy ? std::span<const std::byte>(*copy) : out.payload);
+                  WhenRunning(HostOf(index), [=, this] { OnFrameSent(index, id, connection); });
+                });
+}
+
+void Cluster::OnFrameSent(std::uint32_t index, const LinkId& id, const Connection* connection) {
+  const auto link = nodes_[index]->links.find(id);
+  if (link == nodes_[index]->links.end() || link->second.connection != connection) return;
+  link->second.sending = false;
+  Drain(index);
+}
+
+void Cluster::OnFrameHeader(std::uint32_t index, const LinkId& id, const SegmentHeader& header) {
+  Node& node = *nodes_[index];
+  const Result<core::Inbound> inbound = node.peer->OnHeader(id, header);
+  if (!inbound.ok()) checker_.Fail(NameOf(index) + ": refuses a header: " + inbound.status().text());
+  if (inbound.ok()) node.links.at(id).inbound = inbound.value();
+  Drain(index);
+}
+
+void Cluster::OnFramePayload(std::uint32_t index, const LinkId& id, std::span<const std::byte> payload) {
+  Node& node = *nodes_[index];
+  Link& link = node.links.at(id);
+  const std::optional<core::Inbound> inbound = std::exchange(link.inbound, std::nullopt);
+  if (!inbound || inbound->kind == core::Inbound::Kind::kDiscard) return;
+  if (inbound->kind == core::Inbound::Kind::kDirect && !payload.empty() && node.peer->IsLive(inbound->attempt)) {
+    std::memcpy(inbound->target, payload.data(), payload.size());
+  }
+  const Status status = node.peer->OnPayload(id, payload);
+  if (!status.ok()) checker_.Fail(NameOf(index) + ": refuses a payload: " + status.text());
+  Drain(index);
+}
+
+}  // namespace ringway::sim

@@ -1,0 +1,216 @@
+#include <algorithm>
+
+#include "proto/check.h"
+#include "proto/frame_codec.h"
+#include "tests/sim/cluster_impl.h"
+
+namespace ringway::sim {
+namespace {
+
+constexpr std::uint32_t kDaemonSide = 0;
+constexpr std::uint32_t kMasterSide = 1;
+
+PeerId AddresseeOf(const control::FromMaster& message) {
+  if (message.has_candidates()) return PeerId(message.candidates().peer());
+  if (message.has_forget()) return PeerId(message.forget().peer());
+  if (message.has_pending()) return PeerId(message.pending().peer());
+  if (message.has_view()) return PeerId(message.view().peer());
+  if (message.has_abort()) return PeerId(message.abort().peer());
+  if (message.has_evicted()) return PeerId(message.evicted().peer());
+  return {};
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- the master
+
+void Cluster::MasterHears(Coordinator::Connection from, const control::ToMaster& message) {
+  if (tracing() && !message.has_heartbeat()) {
+    Trace("master", "hears on " + std::to_string(from) + ": " + message.ShortDebugString());
+  }
+  master_.coordinator->OnMessage(from, message, events_.now());
+  DrainMaster();
+}
+
+void Cluster::MasterLoses(Coordinator::Connection connection) {
+  if (master_.connections.erase(connection) == 0) return;
+  master_.coordinator->OnDisconnect(connection, events_.now());
+  DrainMaster();
+}
+
+void Cluster::DrainMaster() {
+  for (const Coordinator::Action& action : master_.coordinator->TakeActions()) {
+    const auto found = master_.connections.find(action.connection);
+    if (found == master_.connections.end()) continue;
+    Connection& connection = *found->second;
+    if (action.message) {
+      network_.Send(connection, kMasterSide, [this, host = connection.hosts[kDaemonSide], message = *action.message] {
+        FromMaster(host, message);
+      });
+    }
+    if (!action.close) continue;
+    network_.Close(connection, kMasterSide);
+    master_.connections.erase(found);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- a daemon's connection
+
+void Cluster::TryConnect(Host host) {
+  Daemon& daemon = *daemons_[host];
+  if (daemon.master != nullptr || !daemon.alive) return;
+  if (daemon.stopped || !network_.Hears(host, kMaster) || !network_.Hears(kMaster, host)) {
+    return events_.After(std::chrono::milliseconds(200), [this, host] { TryConnect(host); });
+  }
+  const Coordinator::Connection number = master_.next_connection++;
+  Connection& connection = network_.Open(host, kMaster);
+  master_.connections[number] = &connection;
+  connection.on_closed[kMasterSide] = [this, number] { MasterLoses(number); };
+  connection.on_closed[kDaemonSide] = [this, host] { LoseMaster(host); };
+  daemon.master = &connection;
+  daemon.heard = events_.now();
+  control::ToMaster hello;
+  hello.mutable_hello()->set_version_min(kProtocolVersionMin);
+  hello.mutable_hello()->set_version_max(kProtocolVersionMax);
+  hello.mutable_hello()->set_name(daemon.name);
+  hello.mutable_hello()->set_site(daemon.site);
+  hello.mutable_hello()->set_address("127.0.0.1:" + std::to_string(1000 + host));
+  hello.mutable_hello()->set_instance(daemon.instance);
+  ToMaster(host, hello);
+}
+
+void Cluster::ToMaster(Host host, const control::ToMaster& message) {
+  Daemon& daemon = *daemons_[host];
+  if (daemon.master == nullptr || (!daemon.up && !message.has_hello())) return;  // lost
+  Connection* connection = daemon.master;
+  network_.Send(*connection, kDaemonSide, [this, connection, message] {
+    for (const auto& [number, one] : master_.connections) {
+      if (one == connection) return MasterHears(number, message);
+    }
+  });
+}
+
+void Cluster::BreakMasterLink(Host host, Break how) {
+  Daemon& daemon = *daemons_[host];
+  if (daemon.master == nullptr || !daemon.alive || daemon.stopped) return;
+  Trace(daemon.name, "loses the master, kind " + std::to_string(static_cast<int>(how)));
+  if (how == Break::kReset) return network_.Reset(*daemon.master);
+  if (how == Break::kHalfOpen) network_.Vanish(*daemon.master, kDaemonSide);
+  LoseMaster(host);
+}
+
+void Cluster::LoseMaster(Host host) {
+  Daemon& daemon = *daemons_[host];
+  if (daemon.master == nullptr) return;
+  if (daemon.master->open[kDaemonSide]) network_.Close(*daemon.master, kDaemonSide);
+  daemon.master = nullptr;
+  const bool was_up = std::exchange(daemon.up, false);
+  events_.After(Duration(50'000 + static_cast<std::int64_t>(random_() % 500'000)), [this, host] { TryConnect(host); });
+  if (!was_up) return;
+  // What was asked for is lost; the master learns of a peer that it accepted meanwhile by Withdraw.
+  const std::vector<std::uint32_t> nodes = daemon.nodes;
+  for (const std::uint32_t node : nodes) {
+    if (nodes_[node]->join_sent && nodes_[node]->id == PeerId()) End(node, Code::kMasterUnreachable);
+  }
+}
+
+void Cluster::TickMasterLink(Host host) {
+  Daemon& daemon = *daemons_[host];
+  if (daemon.master == nullptr) return;
+  const Duration heartbeat = std::chrono::milliseconds(options_.master.heartbeat_ms);
+  // After a gap in this loop the silence is its own.
+  const bool gap = daemon.next_heartbeat != TimePoint() && events_.now() - daemon.next_heartbeat > heartbeat;
+  if (gap) daemon.heard = events_.now();
+  if (events_.now() - daemon.heard > std::chrono::milliseconds(options_.master.detect_ms)) return LoseMaster(host);
+  if (events_.now() < daemon.next_heartbeat) return;
+  daemon.next_heartbeat = events_.now() + heartbeat;
+  control::ToMaster message;
+  message.mutable_heartbeat();
+  ToMaster(host, message);
+}
+
+void Cluster::FromMaster(Host host, const control::FromMaster& message) {
+  Daemon& daemon = *daemons_[host];
+  daemon.heard = events_.now();
+  if (message.has_heartbeat()) return;
+  if (tracing()) Trace(daemon.name, "hears from the master: " + message.ShortDebugString());
+  if (message.has_refusal()) return LoseMaster(host);
+  if (message.has_hello_reply()) return OnMasterUp(host);
+  if (message.has_join_accepted()) return OnJoinAccepted(host, message.join_accepted());
+  if (message.has_join_refused()) {
+    return End(static_cast<std::uint32_t>(message.join_refused().request_id()),
+               static_cast<Code>(message.join_refused().code()));
+  }
+  const PeerId addressee = AddresseeOf(message);
+  const std::optional<std::uint32_t> node = NodeOf(addressee);
+  if (node && !nodes_[*node]->ended) return Route(*node, message);
+  if (message.has_evicted()) return;
+  control::ToMaster withdraw;
+  withdraw.mutable_withdraw()->set_peer(addressee.value);
+  ToMaster(host, withdraw);
+}
+
+void Cluster::OnMasterUp(Host host) {
+  Daemon& daemon = *daemons_[host];
+  daemon.up = true;
+  const bool again = std::exchange(daemon.was_up, true);
+  const std::vector<std::uint32_t> nodes = daemon.nodes;
+  for (const std::uint32_t index : nodes) {
+    Node& node = *nodes_[index];
+    if (node.ended) continue;
+    if (!node.peer) {
+      SendJoin(index);
+    } else if (again) {
+      node.peer->OnMasterBack(events_.now());
+      Drain(index);
+    }
+  }
+}
+
+void Cluster::SendJoin(std::uint32_t index) {
+  Node& node = *nodes_[index];
+  if (!daemons_[node.host]->up || node.join_sent) return;
+  node.join_sent = true;
+  control::ToMaster message;
+  control::JoinRequest& join = *message.mutable_join();
+  join.set_request_id(index);
+  join.set_group(node.order.group);
+  join.set_name(node.name);
+  join.set_wait_world(node.order.wait_world);
+  join.set_min_world(node.order.min_world);
+  join.set_fail_on_peer_loss(node.order.fail_on_peer_loss);
+  ToMaster(node.host, message);
+}
+
+void Cluster::OnJoinAccepted(Host host, const control::JoinAccepted& accepted) {
+  Node& node = *nodes_[accepted.request_id()];
+  if (node.ended) {
+    control::ToMaster withdraw;
+    withdraw.mutable_withdraw()->set_peer(accepted.peer());
+    return ToMaster(host, withdraw);
+  }
+  node.id = PeerId(accepted.peer());
+  node_of_[node.id] = static_cast<std::uint32_t>(accepted.request_id());
+  node.peer = std::make_unique<core::Peer>(node.id, accepted.group());
+}
+
+void Cluster::Route(std::uint32_t index, const control::FromMaster& message) {
+  core::Peer& peer = *nodes_[index]->peer;
+  const TimePoint now = events_.now();
+  if (message.has_candidates()) {
+    peer.OnCandidates(message.candidates(), now);
+  } else if (message.has_forget()) {
+    peer.OnForget(message.forget(), now);
+  } else if (message.has_pending()) {
+    peer.OnPending(message.pending());
+  } else if (message.has_view()) {
+    peer.OnView(message.view(), now);
+  } else if (message.has_abort()) {
+    peer.OnAbort(Epoch(message.abort().epoch()), now);
+  } else if (message.has_evicted()) {
+    peer.OnEvicted(static_cast<Code>(message.evicted().code()), message.evicted().text());
+  }
+  Drain(index);
+}
+
+}  // namespace ringway::sim

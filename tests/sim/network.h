@@ -1,0 +1,89 @@
+// The simulated network: connections between processes, which keep the order of their messages and overtake each other.
+//
+//   open --Close(side)--> what that side sent still arrives, then the other side hears of the end
+//                         what is on the way to it is lost
+//
+// Silence is what TCP makes of a partition or of a stopped process: messages wait, and come late when it is over,
+// unless their receiver has closed its side by then.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/events.h"
+
+namespace ringway::sim {
+
+using Host = std::uint32_t;  // a process
+
+struct NetworkOptions {
+  // Every pair of processes draws its own one-way delay from this range; each message takes up to twice that.
+  Duration delay_min = Duration(50);
+  Duration delay_max = Duration(500);
+  // One message of so many is late by up to `late_max`, and what follows it on its connection with it. 0: none.
+  std::uint32_t late_one_of = 0;
+  Duration late_max{};
+};
+
+// Two ends, 0 and 1. Owned by the network; stays valid when closed.
+struct Connection {
+  struct Way {  // from side i
+    std::deque<std::pair<TimePoint, EventQueue::Run>> messages;
+    TimePoint last{};
+    bool armed = false;  // an event will deliver the first one
+  };
+  Host hosts[2] = {};
+  bool open[2] = {true, true};
+  bool reads[2] = {true, true};  // an end that does not read yet leaves its messages waiting
+  EventQueue::Run on_closed[2];  // the other side closed; this side is closed when it runs
+  Way ways[2];
+};
+
+class Network {
+ public:
+  Network(EventQueue& events, std::mt19937_64& random, const NetworkOptions& options)
+      : events_(events), random_(random), options_(options) {}
+
+  Connection& Open(Host a, Host b);
+  // Dropped if `side` is closed.
+  void Send(Connection& connection, std::uint32_t side, EventQueue::Run deliver);
+  void Close(Connection& connection, std::uint32_t side);
+  // Both ends hear of the end; what was on the way is lost.
+  void Reset(Connection& connection);
+  // This side is gone and nobody tells the other.
+  void Vanish(Connection& connection, std::uint32_t side);
+  void StartReading(Connection& connection, std::uint32_t side);
+
+  Duration Delay(Host from, Host to);
+
+  void Silence(Host from, Host to) { silent_.emplace(from, to); }
+  void StopReading(Host host) { deaf_.insert(host); }
+  void Unsilence(Host from, Host to);
+  void ResumeReading(Host host);
+  bool Hears(Host from, Host to) const { return !deaf_.contains(to) && !silent_.contains({from, to}); }
+  const std::set<std::pair<Host, Host>>& silences() const { return silent_; }
+
+ private:
+  // To the other side, behind what was sent before.
+  void SendEnd(Connection& connection, std::uint32_t side);
+  void Arm(Connection& connection, std::uint32_t side);
+  void Deliver(Connection& connection, std::uint32_t side);
+  void RetryWaiting();
+
+  EventQueue& events_;
+  std::mt19937_64& random_;
+  const NetworkOptions options_;
+  std::deque<Connection> connections_;
+  std::map<std::pair<Host, Host>, Duration> delays_;
+  std::set<std::pair<Host, Host>> silent_;
+  std::set<Host> deaf_;
+  std::vector<std::pair<Connection*, std::uint32_t>> waiting_;  // for a silence to end
+};
+
+}  // namespace ringway::sim

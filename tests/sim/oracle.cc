@@ -1,0 +1,124 @@
+#include "tests/sim/oracle.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "proto/check.h"
+
+namespace ringway::sim {
+namespace {
+
+double ValueOf(PeerId peer, const OpName& op, const Descriptor& d, std::uint64_t element) {
+  const std::uint64_t mix =
+      (peer.value * 31 + op.seq * 7 + op.channel.value * 3 + element * 13 + 1) * 0x9E3779B97F4A7C15ULL >> 40;
+  if (d.op == ReduceOp::kProd) return static_cast<double>(1 + mix % 2);
+  const auto value = static_cast<double>(mix % 16);
+  const bool is_unsigned =
+      d.dtype == DType::kU8 || d.dtype == DType::kU16 || d.dtype == DType::kU32 || d.dtype == DType::kU64;
+  return is_unsigned ? value : value - 8;
+}
+
+// Calls visit(T{}) with the element type of the dtype. bf16 is handled by its bits.
+template <typename Visit>
+auto WithType(DType dtype, Visit visit) {
+  switch (dtype) {
+    case DType::kU8:
+      return visit(std::uint8_t{});
+    case DType::kI8:
+      return visit(std::int8_t{});
+    case DType::kU16:
+    case DType::kBF16:
+      return visit(std::uint16_t{});
+    case DType::kI16:
+      return visit(std::int16_t{});
+    case DType::kU32:
+      return visit(std::uint32_t{});
+    case DType::kI32:
+      return visit(std::int32_t{});
+    case DType::kU64:
+      return visit(std::uint64_t{});
+    case DType::kI64:
+      return visit(std::int64_t{});
+    case DType::kF32:
+      return visit(float{});
+    case DType::kF64:
+      return visit(double{});
+    case DType::kF16:
+      break;
+  }
+  RINGWAY_CHECK(false);
+  return visit(double{});
+}
+
+void Store(DType dtype, double value, std::byte* to) {
+  WithType(dtype, [&](auto type) {
+    if (dtype == DType::kBF16) {
+      type = static_cast<decltype(type)>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16);
+    } else {
+      type = static_cast<decltype(type)>(value);
+    }
+    std::memcpy(to, &type, sizeof(type));
+  });
+}
+
+double Load(DType dtype, const std::byte* from) {
+  return WithType(dtype, [&](auto type) {
+    std::memcpy(&type, from, sizeof(type));
+    if (dtype != DType::kBF16) return static_cast<double>(type);
+    return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(type) << 16));
+  });
+}
+
+double Combine(ReduceOp op, double a, double b) {
+  switch (op) {
+    case ReduceOp::kProd:
+      return a * b;
+    case ReduceOp::kMin:
+      return std::min(a, b);
+    case ReduceOp::kMax:
+      return std::max(a, b);
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      break;
+  }
+  return a + b;
+}
+
+// Whole numbers below 256 are exact but in int8, whose scale is a 127th of the block's largest; an average is rounded.
+double Tolerance(const Descriptor& d, std::size_t world) {
+  if (d.codec == Codec::kInt8) return world == 1 ? 0 : 0.05 * static_cast<double>(world * world);
+  if (d.op == ReduceOp::kAvg) return d.dtype == DType::kBF16 || d.codec == Codec::kBf16 ? 0.05 : 1e-5;
+  return 0;
+}
+
+}  // namespace
+
+bool DescriptorIsSimulated(const Descriptor& d) { return d.dtype != DType::kF16; }
+
+std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& d) {
+  const std::size_t size = SizeOf(d.dtype);
+  std::vector<std::byte> input(d.count * size);
+  for (std::uint64_t i = 0; i < d.count; ++i) Store(d.dtype, ValueOf(peer, op, d, i), input.data() + i * size);
+  return input;
+}
+
+std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const Descriptor& d,
+                     std::span<const PeerId> contributors) {
+  const std::size_t size = SizeOf(d.dtype);
+  if (contributors.empty() || result.size() != d.count * size) return "no contributors, or a result of another size";
+  const double tolerance = Tolerance(d, contributors.size());
+  for (std::uint64_t i = 0; i < d.count; ++i) {
+    double expected = ValueOf(contributors[0], op, d, i);
+    for (const PeerId peer : contributors.subspan(1)) expected = Combine(d.op, expected, ValueOf(peer, op, d, i));
+    if (d.op == ReduceOp::kAvg) expected /= static_cast<double>(contributors.size());
+    const double got = Load(d.dtype, result.data() + i * size);
+    if (std::abs(got - expected) <= tolerance) continue;
+    return "element " + std::to_string(i) + " is " + std::to_string(got) + " and not " + std::to_string(expected);
+  }
+  return "";
+}
+
+}  // namespace ringway::sim
