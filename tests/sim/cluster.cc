@@ -128,6 +128,11 @@ void Cluster::ContinueDaemon(Host host) {
   for (const EventQueue::Run& run : std::exchange(daemon.deferred, {})) WhenRunning(host, run);
 }
 
+void Cluster::Unsilence(Host a, Host b) {
+  network_.Unsilence(a, b);
+  network_.Unsilence(b, a);
+}
+
 void Cluster::HealAll() {
   Trace("network", "is whole again");
   const auto silences = network_.silences();
@@ -282,6 +287,16 @@ void Cluster::News(std::uint32_t node) {
 std::string Cluster::NameOf(std::uint32_t node) const {
   const Node& one = *nodes_[node];
   return daemons_[one.host]->name + "/" + one.name + "#" + ToString(one.id);
+}
+
+std::string Cluster::Describe(std::uint32_t index) const {
+  const Node& node = *nodes_[index];
+  if (!node.joined) return NameOf(index) + " pending: " + node.pending;
+  const core::PeerStatus status = node.peer->GetStatus();
+  std::string out = NameOf(index) + " epoch " + ToString(status.epoch) + (status.frozen ? " frozen" : "") + " world " +
+                    std::to_string(status.members.size());
+  for (const auto& [token, op] : node.operations) out += " waits for " + ToString(op.name);
+  return out;
 }
 
 void Cluster::Trace(const std::string& who, const std::string& what) {

@@ -68,6 +68,7 @@ class Cluster {
   void ContinueDaemon(Host daemon);
   // What goes from one host to the other waits until the silence is over. kMaster is a host too.
   void Silence(Host from, Host to) { network_.Silence(from, to); }
+  void Unsilence(Host a, Host b);  // both ways
   void HealAll();
   enum class Break : std::uint8_t { kReset, kClosedByDaemon, kHalfOpen };  // half open: the master is not told
   void BreakMasterLink(Host daemon, Break how);
@@ -97,6 +98,7 @@ class Cluster {
   std::uint64_t events() const { return events_.count(); }
 
   // ---- what tests ask
+  std::uint32_t daemons() const { return static_cast<std::uint32_t>(daemons_.size()); }
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(nodes_.size()); }
   bool Joined(std::uint32_t node) const;
   bool Ended(std::uint32_t node) const;
@@ -110,6 +112,8 @@ class Cluster {
   std::uint64_t NextSequence(std::uint32_t node, std::uint32_t channel) const;
   core::PeerStatus StatusOf(std::uint32_t node) const;
   const std::map<OpName, Outcome>& OutcomesOf(std::uint32_t node) const;
+  // One line on where it stands, for a failure.
+  std::string Describe(std::uint32_t node) const;
   std::uint32_t Submitted(std::uint32_t node) const;
   bool AllDone(const std::vector<std::uint32_t>& nodes) const;
   const Coordinator& coordinator() const { return *master_.coordinator; }

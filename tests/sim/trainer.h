@@ -1,0 +1,75 @@
+// Trainers of random worlds. All of a group run one program, which is a function of the seed and of how far they are,
+// each at its own pace: rounds of operations on several channels, and an UpdateView when the results of a round say
+// that a view waits (or when the program says so).
+//
+// Some do what they should not: submit another descriptor than the others, give operations up.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/sim/cluster.h"
+
+namespace ringway::sim {
+
+struct TrainerOptions {
+  std::uint64_t seed = 1;  // of the program
+  std::uint32_t channels = 1;
+  std::uint32_t ops_per_round_max = 3;
+  std::uint64_t count_max = 4000;  // elements of an operation
+  bool codecs = false;
+  Duration pause_max = std::chrono::milliseconds(20);
+  std::uint32_t mismatch_one_of = 0;  // submissions; 0: never
+  std::uint32_t cancel_one_of = 0;
+  std::uint32_t update_one_of = 16;  // rounds
+};
+
+class Trainers {
+ public:
+  Trainers(Cluster& cluster, std::mt19937_64& random, const TrainerOptions& options)
+      : cluster_(cluster), random_(random), options_(options) {}
+
+  // The cluster's news of a node.
+  void OnNews(std::uint32_t node);
+  // Rounds that begin above this sequence number of channel 0 are not begun.
+  void StopAt(const std::string& group, std::uint64_t seq) { stop_at_[group] = seq; }
+  // No more mistakes and cancellations.
+  void Behave() { behaving_ = true; }
+  // Whether the node has come to its program's end.
+  bool Finished(std::uint32_t node) const;
+  // How far it is: the sequence number of channel 0 with which its next round begins.
+  std::uint64_t Position(std::uint32_t node) const { return cluster_.NextSequence(node, 0); }
+
+ private:
+  struct Step {
+    std::uint32_t channel = 0;
+    Descriptor descriptor;
+  };
+  struct State {
+    bool started = false;
+    bool waiting = false;                   // a round is under way
+    std::vector<Step> round;                // what is still to be submitted of it
+    std::map<std::uint32_t, OpName> first;  // of the round, by channel
+    bool was_update = false;
+  };
+
+  void BeginRound(std::uint32_t node);
+  void SubmitNext(std::uint32_t node);
+  bool UpdateWaits(std::uint32_t node) const;
+  std::vector<Step> RoundAt(const std::string& group, std::uint64_t position, bool update_waits) const;
+  Descriptor DescriptorOf(std::mt19937_64& program) const;
+  void Later(std::uint32_t node, void (Trainers::*then)(std::uint32_t));
+  bool Chance(std::uint32_t one_of) { return !behaving_ && one_of != 0 && random_() % one_of == 0; }
+
+  Cluster& cluster_;
+  std::mt19937_64& random_;
+  const TrainerOptions options_;
+  std::map<std::uint32_t, State> states_;
+  std::map<std::string, std::uint64_t> stop_at_;
+  bool behaving_ = false;
+};
+
+}  // namespace ringway::sim

@@ -1,0 +1,393 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "tests/sim/cluster.h"
+#include "tests/sim/trainer.h"
+
+namespace ringway::sim {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kNodesMax = 14;  // over the whole life of a world
+constexpr Duration kProgressBound = std::chrono::seconds(60);
+
+// Draws from one generator.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : random_(seed) {}
+  std::uint64_t Below(std::uint64_t n) { return random_() % n; }
+  std::uint64_t Between(std::uint64_t min, std::uint64_t max) { return min + Below(max - min + 1); }
+  bool OneOf(std::uint64_t n) { return Below(n) == 0; }
+  template <typename T>
+  const T& Pick(const std::vector<T>& from) {
+    return from[Below(from.size())];
+  }
+  std::mt19937_64& generator() { return random_; }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+class World {
+ public:
+  World(std::uint64_t seed, bool trace);
+  WorldReport Run();
+
+ private:
+  using Fault = std::function<bool(World&)>;  // false: nothing to do it to
+  struct Kind {
+    std::string name;
+    Fault strike;
+  };
+  static const std::vector<Kind>& Kinds();
+
+  static ClusterOptions DrawCluster(std::uint64_t seed, Dice& dice, bool trace);
+  static TrainerOptions DrawTrainers(std::uint64_t seed, Dice& dice);
+
+  void OnNews(std::uint32_t node);
+  void JoinLater(Host host, const std::string& group);
+  JoinOrder OrderOf(const std::string& group, std::uint32_t wait_world) const;
+  void NextFault();
+  void Heal();
+  void HelpForming(const std::string& group);
+  bool Settled(const std::string& group) const;
+  std::string WhatWaits() const;
+  void Finish();
+
+  std::vector<std::uint32_t> NodesHere(const std::string& group) const;
+  std::vector<std::uint32_t> Members(const std::string& group) const;
+  std::optional<std::uint32_t> AnyMember();
+  std::optional<Host> AnyDaemon();
+  std::optional<std::pair<Host, Host>> AnyPair();
+  void Count(const std::string& what) { ++report_.counts[what]; }
+
+  // ---- faults
+  bool Kill(bool silently);
+  bool Stop();
+  bool Silence(Host from, Host to, bool both);
+  bool SilencePair(bool both);
+  bool SilenceMaster();
+  bool BreakMaster();
+  bool CutLane();
+  bool AddNewcomer();
+  bool LeaveGroup(bool abandon);
+
+  Dice dice_;
+  Cluster cluster_;
+  Trainers trainers_;
+  std::vector<std::string> groups_;
+  std::uint32_t world_size_ = 0;
+  std::uint32_t min_world_ = 1;
+  bool fail_on_peer_loss_ = false;
+  std::vector<Kind> kinds_;  // that this world has
+  Duration fault_gap_{};
+  TimePoint faults_end_{};
+  bool healed_ = false;
+  WorldReport report_;
+};
+
+ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice, bool trace) {
+  ClusterOptions options;
+  options.seed = seed;
+  options.trace = trace;
+  options.lanes = static_cast<std::uint32_t>(dice.Between(1, 3));
+  options.master.heartbeat_ms = static_cast<std::uint32_t>(dice.Between(50, 200));
+  options.master.detect_ms = options.master.heartbeat_ms * static_cast<std::uint32_t>(dice.Between(3, 6));
+  options.master.segment_bytes_max = 4096;
+  options.master.small_bytes_max = dice.Pick<std::uint64_t>({1, 1024, 4096, 8192});
+  options.master.eager_bytes_max = dice.Pick<std::uint64_t>({1, 5000, 16384, 1 << 20});
+  const bool wan = dice.OneOf(3);
+  options.network.delay_min = Duration(wan ? 1000 : 50);
+  options.network.delay_max = Duration(wan ? 20000 : dice.Between(100, 2000));
+  if (dice.OneOf(2)) {
+    options.network.late_one_of = static_cast<std::uint32_t>(dice.Between(10, 200));
+    options.network.late_max = milliseconds(dice.Between(1, 60));
+  }
+  return options;
+}
+
+TrainerOptions World::DrawTrainers(std::uint64_t seed, Dice& dice) {
+  TrainerOptions options;
+  options.seed = seed;
+  options.channels = static_cast<std::uint32_t>(dice.Between(1, 3));
+  options.ops_per_round_max = static_cast<std::uint32_t>(dice.Between(1, 6));
+  options.count_max = dice.Pick<std::uint64_t>({200, 2000, 6000});
+  options.codecs = dice.OneOf(3);
+  options.pause_max = milliseconds(dice.Between(1, 60));
+  options.update_one_of = static_cast<std::uint32_t>(dice.Between(4, 40));
+  if (dice.OneOf(6)) options.mismatch_one_of = static_cast<std::uint32_t>(dice.Between(20, 60));
+  if (dice.OneOf(5)) options.cancel_one_of = static_cast<std::uint32_t>(dice.Between(5, 40));
+  return options;
+}
+
+World::World(std::uint64_t seed, bool trace)
+    : dice_(seed),
+      cluster_(DrawCluster(seed, dice_, trace)),
+      trainers_(cluster_, dice_.generator(), DrawTrainers(seed, dice_)),
+      groups_(dice_.OneOf(4) ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"a"}),
+      world_size_(static_cast<std::uint32_t>(dice_.Between(2, dice_.OneOf(3) ? 6 : 4))),
+      min_world_(dice_.OneOf(5) ? 2 : 1),
+      fail_on_peer_loss_(dice_.OneOf(8)) {
+  cluster_.SetOnNews([this](std::uint32_t node) { OnNews(node); });
+  for (std::uint32_t i = 0; i < world_size_; ++i) {
+    const Host host = cluster_.AddDaemon(dice_.OneOf(2) ? "eu" : "us");
+    for (const std::string& group : groups_) cluster_.Join(host, OrderOf(group, world_size_));
+  }
+  for (const Kind& kind : Kinds()) {
+    if (dice_.OneOf(3)) kinds_.push_back(kind);
+  }
+  fault_gap_ = milliseconds(dice_.Between(5, 600));
+  const Duration first = Duration(static_cast<std::int64_t>(dice_.Below(300'000)));
+  faults_end_ = cluster_.events_queue().now() + first + std::min<Duration>(fault_gap_ * 6, std::chrono::seconds(2));
+  cluster_.events_queue().After(first, [this] { NextFault(); });
+}
+
+JoinOrder World::OrderOf(const std::string& group, std::uint32_t wait_world) const {
+  return {.group = group, .wait_world = wait_world, .min_world = min_world_, .fail_on_peer_loss = fail_on_peer_loss_};
+}
+
+WorldReport World::Run() {
+  while (!healed_ && cluster_.failure().empty() && cluster_.events_queue().Step()) {
+  }
+  const auto settled = [this] {
+    return std::all_of(groups_.begin(), groups_.end(), [this](const std::string& group) { return Settled(group); });
+  };
+  if (cluster_.RunUntil(settled, kProgressBound)) {
+    Finish();
+  } else if (cluster_.failure().empty()) {
+    cluster_.Fail("no progress after everything healed: " + WhatWaits());
+  }
+  report_.failure = cluster_.failure();
+  report_.events = cluster_.events();
+  for (std::uint32_t node = 0; node < cluster_.nodes(); ++node) {
+    for (const auto& [op, outcome] : cluster_.OutcomesOf(node)) {
+      Count(std::string("told ") + ringway::NameOf(outcome.code));
+      if (outcome.retries > 0) Count("told after a retry");
+    }
+  }
+  report_.trace = cluster_.trace();
+  return std::move(report_);
+}
+
+// ---------------------------------------------------------------------------------------------- who is there
+
+std::vector<std::uint32_t> World::NodesHere(const std::string& group) const {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t node = 0; node < cluster_.nodes(); ++node) {
+    if (cluster_.GroupOf(node) == group && cluster_.Here(node)) out.push_back(node);
+  }
+  return out;
+}
+
+std::vector<std::uint32_t> World::Members(const std::string& group) const {
+  std::vector<std::uint32_t> out = NodesHere(group);
+  std::erase_if(out, [this](std::uint32_t node) { return !cluster_.Joined(node); });
+  return out;
+}
+
+std::optional<std::uint32_t> World::AnyMember() {
+  const std::vector<std::uint32_t> members = Members(dice_.Pick(groups_));
+  if (members.empty()) return std::nullopt;
+  return dice_.Pick(members);
+}
+
+std::optional<Host> World::AnyDaemon() {
+  std::vector<Host> alive;
+  for (Host host = 0; host < cluster_.daemons(); ++host) {
+    if (cluster_.Alive(host)) alive.push_back(host);
+  }
+  if (alive.size() < 2) return std::nullopt;  // one is left in peace
+  return dice_.Pick(alive);
+}
+
+std::optional<std::pair<Host, Host>> World::AnyPair() {
+  const std::optional<Host> a = AnyDaemon();
+  const std::optional<Host> b = AnyDaemon();
+  if (!a || *a == *b) return std::nullopt;
+  return std::pair(*a, *b);
+}
+
+void World::OnNews(std::uint32_t node) {
+  trainers_.OnNews(node);
+  if (!cluster_.Ended(node)) return;
+  Count(std::string("ended ") + ringway::NameOf(cluster_.EndedCode(node)));
+  const Host host = cluster_.HostOf(node);
+  if (cluster_.Alive(host) && !dice_.OneOf(3)) JoinLater(host, cluster_.GroupOf(node));
+}
+
+void World::JoinLater(Host host, const std::string& group) {
+  cluster_.events_queue().After(milliseconds(dice_.Between(1, 300)), [this, host, group] {
+    if (cluster_.nodes() < kNodesMax && cluster_.Alive(host)) cluster_.Join(host, OrderOf(group, 1));
+  });
+}
+
+// ---------------------------------------------------------------------------------------------- faults
+
+const std::vector<World::Kind>& World::Kinds() {
+  static const std::vector<Kind> kKinds = {
+      {"kill", [](World& w) { return w.Kill(false); }},
+      {"power loss", [](World& w) { return w.Kill(true); }},
+      {"stop", [](World& w) { return w.Stop(); }},
+      {"partition", [](World& w) { return w.SilencePair(true); }},
+      {"one-way partition", [](World& w) { return w.SilencePair(false); }},
+      {"master partition", [](World& w) { return w.SilenceMaster(); }},
+      {"master link", [](World& w) { return w.BreakMaster(); }},
+      {"lane", [](World& w) { return w.CutLane(); }},
+      {"newcomer", [](World& w) { return w.AddNewcomer(); }},
+      {"leave", [](World& w) { return w.LeaveGroup(false); }},
+      {"trainer dies", [](World& w) { return w.LeaveGroup(true); }},
+  };
+  return kKinds;
+}
+
+void World::NextFault() {
+  if (cluster_.events_queue().now() >= faults_end_) return Heal();
+  if (!kinds_.empty()) {
+    const Kind& kind = dice_.Pick(kinds_);
+    if (kind.strike(*this)) Count("fault: " + kind.name);
+  }
+  const auto gap = static_cast<std::int64_t>(dice_.Below(static_cast<std::uint64_t>(2 * fault_gap_.count())));
+  cluster_.events_queue().After(Duration(gap), [this] { NextFault(); });
+}
+
+bool World::Kill(bool silently) {
+  const std::optional<Host> host = AnyDaemon();
+  if (!host) return false;
+  cluster_.KillDaemon(*host, silently);
+  if (!dice_.OneOf(3)) {
+    // It is restarted and joins as new.
+    cluster_.events_queue().After(milliseconds(dice_.Between(1, 500)), [this] { AddNewcomer(); });
+  }
+  return true;
+}
+
+bool World::Stop() {
+  const std::optional<Host> host = AnyDaemon();
+  if (!host || cluster_.Stopped(*host)) return false;
+  cluster_.StopDaemon(*host);
+  const milliseconds until(dice_.Between(1, dice_.OneOf(2) ? 100 : 2000));
+  cluster_.events_queue().After(until, [this, host] { cluster_.ContinueDaemon(*host); });
+  return true;
+}
+
+bool World::Silence(Host from, Host to, bool both) {
+  cluster_.Trace("network", "silence between " + std::to_string(from) + " and " + std::to_string(to));
+  cluster_.Silence(from, to);
+  if (both) cluster_.Silence(to, from);
+  const milliseconds until(dice_.Between(1, dice_.OneOf(2) ? 100 : 2000));
+  cluster_.events_queue().After(until, [this, from, to] { cluster_.Unsilence(from, to); });
+  return true;
+}
+
+bool World::SilencePair(bool both) {
+  const auto pair = AnyPair();
+  return pair && Silence(pair->first, pair->second, both);
+}
+
+bool World::SilenceMaster() {
+  const std::optional<Host> host = AnyDaemon();
+  if (!host) return false;
+  const bool from_master = dice_.OneOf(2);
+  return Silence(from_master ? Cluster::kMaster : *host, from_master ? *host : Cluster::kMaster, dice_.OneOf(2));
+}
+
+bool World::BreakMaster() {
+  const std::optional<Host> host = AnyDaemon();
+  if (!host) return false;
+  cluster_.BreakMasterLink(*host, static_cast<Cluster::Break>(dice_.Below(3)));
+  return true;
+}
+
+bool World::CutLane() {
+  const std::vector<std::uint32_t> members = Members(dice_.Pick(groups_));
+  if (members.size() < 2) return false;
+  const std::uint32_t a = dice_.Pick(members);
+  const std::uint32_t b = dice_.Pick(members);
+  if (a == b) return false;
+  cluster_.CutLane(a, b);
+  return true;
+}
+
+bool World::AddNewcomer() {
+  if (cluster_.nodes() >= kNodesMax) return false;
+  const Host host = cluster_.AddDaemon(dice_.OneOf(2) ? "eu" : "us");
+  for (const std::string& group : groups_) cluster_.Join(host, OrderOf(group, 1));
+  return true;
+}
+
+bool World::LeaveGroup(bool abandon) {
+  const std::optional<std::uint32_t> node = AnyMember();
+  if (!node || cluster_.Stopped(cluster_.HostOf(*node))) return false;
+  if (abandon) {
+    cluster_.AbandonTrainer(*node);
+  } else {
+    cluster_.Leave(*node);
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------- the end
+
+void World::Heal() {
+  cluster_.HealAll();
+  trainers_.Behave();
+  for (const std::string& group : groups_) {
+    std::uint64_t furthest = 0;
+    for (const std::uint32_t node : Members(group)) furthest = std::max(furthest, trainers_.Position(node));
+    trainers_.StopAt(group, furthest + 4);
+    HelpForming(group);
+  }
+  healed_ = true;
+}
+
+// Peers that wait for others which will never come do so rightly.
+void World::HelpForming(const std::string& group) {
+  if (!Members(group).empty()) return;
+  for (auto here = NodesHere(group).size(); here > 0 && here < world_size_; ++here) {
+    cluster_.Join(cluster_.AddDaemon(), OrderOf(group, 1));
+  }
+}
+
+bool World::Settled(const std::string& group) const {
+  const std::vector<std::uint32_t> members = Members(group);
+  if (members.empty()) return NodesHere(group).empty();
+  return std::all_of(members.begin(), members.end(), [this](std::uint32_t node) { return trainers_.Finished(node); });
+}
+
+std::string World::WhatWaits() const {
+  std::string out;
+  for (const std::string& group : groups_) {
+    if (Settled(group)) continue;
+    for (const std::uint32_t node : NodesHere(group)) {
+      out += cluster_.Describe(node) + (cluster_.Joined(node) && trainers_.Finished(node) ? " (finished)" : "") + "; ";
+    }
+  }
+  return out;
+}
+
+void World::Finish() {
+  for (const std::string& group : groups_) {
+    const std::vector<std::uint32_t> members = Members(group);
+    std::string broken = cluster_.WhyBroken(members);
+    if (!broken.empty()) return cluster_.Fail(broken);
+    const auto agreed = [&] {
+      return std::all_of(members.begin(), members.end(), [&](std::uint32_t node) {
+        return !cluster_.Here(node) || cluster_.StatusOf(node).epoch == cluster_.StatusOf(members[0]).epoch;
+      });
+    };
+    if (!members.empty() && !cluster_.RunUntil(agreed)) cluster_.Fail("members stay in different views");
+  }
+}
+
+}  // namespace
+
+WorldReport RunWorld(std::uint64_t seed, bool trace) { return World(seed, trace).Run(); }
+
+}  // namespace ringway::sim
