@@ -41,7 +41,9 @@ Result<Inbound> Peer::Impl::OnHeader(const LinkId& lane, const SegmentHeader& he
 }
 
 Result<Inbound> Peer::Impl::Hold(const LinkId& lane, const SegmentHeader& header) {
-  const std::uint64_t bound = view_.plan.eager_bytes_max + kPayloadBytesMax;
+  // Beyond the window: what was begun within it, and each channel's next small operation (twice its bytes travel).
+  const std::uint64_t bound =
+      view_.plan.eager_bytes_max + kPayloadBytesMax + abi::kChannelCountMax * 2 * view_.plan.small_bytes_max;
   if (held_.BytesFrom(lane.other) + HeldFrames::Cost(header) > bound) {
     return Status(Code::kProtocol, "more eager bytes than the plan allows");
   }
@@ -134,6 +136,8 @@ void Peer::Impl::DropFrame(const LinkId& lane) {
 
 bool Peer::Impl::MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes) const {
   if (op.ready.contains(to)) return true;
+  // Nobody says READY for a small operation, so the window must not stop the one that the others wait for.
+  if (IsSmall(op) && table_.CompleteUpto(op.name.channel) + 1 == op.name.seq) return true;
   const auto sent = unready_.find(to);
   const std::uint64_t already = sent == unready_.end() ? 0 : sent->second;
   return already + bytes + HeldFrames::kOverheadBytes <= view_.plan.eager_bytes_max;

@@ -86,6 +86,15 @@ TEST(Cluster, SubmissionsFarOutOfStepStillMeet) {
   CheckAgreement(*cluster, Range(3));
 }
 
+TEST(Cluster, SmallOperationsBeyondTheEagerWindowStillMove) {
+  ClusterOptions options;
+  options.master.eager_bytes_max = 20'000;  // holds the first segments of a few
+  auto cluster = Formed(4, options);
+  for (int i = 0; i < 60; ++i) SubmitAll(*cluster, Range(4), SumF32(kSmall), static_cast<std::uint32_t>(i % 3));
+  ASSERT_TRUE(Finish(*cluster, Range(4))) << cluster->Describe(0);
+  CheckAgreement(*cluster, Range(4));
+}
+
 // Kills node `victim` at every event of three operations of both kinds, in turn.
 void KillEverywhere(std::uint32_t world, std::uint32_t victim, std::uint64_t count, std::uint64_t stride) {
   std::uint64_t total = 0;
