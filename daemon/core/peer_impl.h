@@ -104,7 +104,7 @@ class Peer::Impl {
   }
 
   // ---- operations
-  // Starts what the new view lets start and replays what came too early for the old one.
+  // Starts what the new view lets start.
   void StartAll();
   void Start(Operation& op);
   void StartFetch(Operation& op);
@@ -121,7 +121,8 @@ class Peer::Impl {
   void SendDone(const OpName& name);
   void OnReady(PeerId from, const OpName& name);
   void OnFetch(PeerId from, const OpName& name);
-  // After anything that may have made operations ripe: tells, forgets, reports trouble, leaves.
+  // After anything that may have made operations ripe: replays what came too early, tells, forgets, reports trouble,
+  // leaves.
   void AfterProgress();
   bool Accept(Operation& op, const SegmentHeader& header, PeerId from, std::span<const std::byte> payload);
   bool IsSmall(const Operation& op) const;
@@ -164,6 +165,7 @@ class Peer::Impl {
   std::map<OpName, control::Verdict> ahead_;  // error verdicts of operations not submitted here yet
   std::map<OpName, std::set<PeerId>> early_ready_;
   std::vector<std::pair<PeerId, control::PeerMessage>> early_;  // messages of views above ours
+  bool early_are_due_ = false;                                  // a view was installed: it may be theirs
   HeldFrames held_;
   std::map<LinkId, PendingFrame> pending_;
   std::set<std::uint64_t> live_;  // attempts whose memory may be written

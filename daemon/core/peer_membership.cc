@@ -216,6 +216,7 @@ void Peer::Impl::Install(View view) {
   while (prepared_.size() > kPreparedMax) prepared_.erase(prepared_.begin());
   held_.DropBelow(view_.epoch);
   early_ready_.clear();
+  early_are_due_ = true;
   for (const PeerId member : view_.members) mesh_.Heard(member, now_);
   std::string names;
   for (const PeerId member : view_.members) names += (names.empty() ? "" : ",") + NameOf(member);

@@ -85,7 +85,6 @@ void Peer::Impl::StartAll() {
       Start(*op);
     }
   }
-  for (auto& [from, message] : std::exchange(early_, {})) OnPeerMessage(from, message, now_);
   AfterProgress();
 }
 
@@ -385,6 +384,9 @@ void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
 }
 
 void Peer::Impl::AfterProgress() {
+  if (running() && std::exchange(early_are_due_, false)) {
+    for (auto& [from, message] : std::exchange(early_, {})) OnPeerMessage(from, message, now_);
+  }
   if (trouble_pending_) {
     trouble_pending_ = false;
     if (running()) Trouble(trouble_reason_);

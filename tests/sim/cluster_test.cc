@@ -285,6 +285,32 @@ TEST(Cluster, NewcomerIsAdmittedAtUpdateViewAtEveryPoint) {
   }
 }
 
+TEST(Cluster, ReadyOfAMemberThatSwitchedFirstIsNotLost) {
+  for (std::uint64_t seed = 1; seed <= 20; seed += kSweep) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ClusterOptions options{.seed = seed};
+    options.master.eager_bytes_max = 20'000;
+    auto cluster = Formed(3, options);
+    cluster->AddNode(1);
+    ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(3).find("UpdateView") != std::string::npos; }));
+    cluster->RunEvents(100);
+    // Each goes on with a large operation as soon as it is told.
+    Nodes waiting = Range(3);
+    SubmitAll(*cluster, waiting, kUpdate);
+    ASSERT_TRUE(cluster->RunUntil([&] {
+      std::erase_if(waiting, [&](std::uint32_t node) {
+        const bool told = cluster->AllDone({node});
+        if (told) cluster->Submit(node, SumF32(kLarge));
+        return told;
+      });
+      return waiting.empty() && cluster->Joined(3);
+    }));
+    cluster->Submit(3, SumF32(kLarge));
+    ASSERT_TRUE(Finish(*cluster, Range(4))) << cluster->Describe(0);
+    CheckAgreement(*cluster, Range(4));
+  }
+}
+
 TEST(Cluster, MemberKilledWhileTheViewSwitches) {
   int admitted = 0, postponed = 0;
   for (std::uint64_t point = 0; point < 120; point += kSweep) {
