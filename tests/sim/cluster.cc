@@ -23,7 +23,7 @@ Cluster::Cluster(const ClusterOptions& options)
       random_(options.seed),
       network_(events_, random_, options.network),
       checker_(options.master.small_bytes_max) {
-  master_.coordinator = std::make_unique<Coordinator>(options_.master);
+  StartMaster();
   events_.After({}, [this] { TickAll(); });
 }
 
@@ -43,8 +43,10 @@ void Cluster::RunEvents(std::uint64_t events) {
 }
 
 void Cluster::TickAll() {
-  master_.coordinator->Tick(events_.now());
-  DrainMaster();
+  if (MasterAlive()) {
+    master_.coordinator->Tick(events_.now());
+    DrainMaster();
+  }
   for (Host host = 0; host < daemons_.size(); ++host) {
     Daemon& daemon = *daemons_[host];
     if (!daemon.alive || daemon.stopped) continue;
@@ -138,6 +140,9 @@ void Cluster::HealAll() {
   const auto silences = network_.silences();
   for (const auto& [from, to] : silences) network_.Unsilence(from, to);
   for (Host host = 0; host < daemons_.size(); ++host) ContinueDaemon(host);
+  SetDiskFull(false);
+  master_.dies_when_recorded = false;
+  if (!MasterAlive()) StartMaster();
 }
 
 void Cluster::CutPair(std::uint32_t a, std::uint32_t b) {
@@ -329,9 +334,11 @@ bool Cluster::AllDone(const std::vector<std::uint32_t>& nodes) const {
 
 std::string Cluster::WhyBroken(const std::vector<std::uint32_t>& stayed) const {
   if (!failure().empty()) return failure();
-  if (master_.coordinator->contradictions() > 0) return "the master saw two outcomes of one operation";
   std::vector<PeerId> peers;
-  for (const std::uint32_t node : stayed) peers.push_back(nodes_[node]->id);
+  for (const std::uint32_t node : stayed) {
+    if (nodes_[node]->corrupted) return NameOf(node) + " stayed, and a payload failed its checksum";
+    peers.push_back(nodes_[node]->id);
+  }
   return checker_.WhyBroken(peers);
 }
 

@@ -72,6 +72,12 @@ class Cluster {
   void HealAll();
   enum class Break : std::uint8_t { kReset, kClosedByDaemon, kHalfOpen };  // half open: the master is not told
   void BreakMasterLink(Host daemon, Break how);
+  // Its journal stays. `when_recorded`: between its next record and what it wants to say of it.
+  void KillMaster(bool when_recorded = false);
+  void StartMaster();
+  bool MasterAlive() const { return master_.coordinator != nullptr; }
+  // While it is full nothing can be recorded.
+  void SetDiskFull(bool full);
   void CutLane(std::uint32_t a, std::uint32_t b);
   void Kill(std::uint32_t node) { KillDaemon(HostOf(node)); }
   void Stop(std::uint32_t node) { StopDaemon(HostOf(node)); }
@@ -116,7 +122,8 @@ class Cluster {
   std::string Describe(std::uint32_t node) const;
   std::uint32_t Submitted(std::uint32_t node) const;
   bool AllDone(const std::vector<std::uint32_t>& nodes) const;
-  const Coordinator& coordinator() const { return *master_.coordinator; }
+  // Whether the master counts it among its group's members.
+  bool IsMember(std::uint32_t node) const;
   // Why a rule is broken, by now or to those of one group that stayed; empty if none is.
   std::string WhyBroken(const std::vector<std::uint32_t>& stayed) const;
   const std::string& failure() const { return checker_.failure(); }
@@ -144,9 +151,13 @@ class Cluster {
   struct Node;
   struct Daemon;
   struct Master {
-    std::unique_ptr<Coordinator> coordinator;
+    std::unique_ptr<Coordinator> coordinator;  // null: it is dead
     std::map<Coordinator::Connection, Connection*> connections;
     Coordinator::Connection next_connection = 1;
+    std::uint32_t term = 0;
+    std::map<std::string, record::Group> journal;  // what is on its disk
+    bool disk_full = false;
+    bool dies_when_recorded = false;
   };
   using LinkId = core::LinkId;
 
@@ -164,6 +175,8 @@ class Cluster {
 
   // ---- cluster_master.cc
   void DrainMaster();
+  // False if the master died in doing so.
+  bool Record();
   void MasterHears(Coordinator::Connection from, const control::ToMaster& message);
   void MasterLoses(Coordinator::Connection connection);
   void TryConnect(Host daemon);
@@ -171,6 +184,8 @@ class Cluster {
   void ToMaster(Host daemon, const control::ToMaster& message);
   void FromMaster(Host daemon, const control::FromMaster& message);
   void OnMasterUp(Host daemon);
+  void SendRoster(Host daemon);
+  void RejoinAsNew(std::uint32_t node);
   void OnJoinAccepted(Host daemon, const control::JoinAccepted& accepted);
   void SendJoin(std::uint32_t node);
   void Route(std::uint32_t node, const control::FromMaster& message);
@@ -204,6 +219,8 @@ class Cluster {
   std::vector<std::unique_ptr<Daemon>> daemons_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::map<PeerId, std::uint32_t> node_of_;
+  std::map<std::uint64_t, std::uint32_t> joining_;  // nodes by request id
+  std::uint64_t next_request_ = 1;
   std::function<void(std::uint32_t)> on_news_;
   std::vector<std::string> trace_;
   std::vector<std::byte> scratch_ = std::vector<std::byte>(kPayloadBytesMax);  // frames are copied out of it at once

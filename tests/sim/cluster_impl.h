@@ -20,12 +20,12 @@ struct Cluster::Node {
   Host host = 0;
   JoinOrder order;
   std::string name;
-  bool join_sent = false;
   PeerId id;                         // 0: not accepted yet
   std::unique_ptr<core::Peer> peer;  // once accepted; stays when ended, for its status
   bool joined = false;
   bool ended = false;
   bool unreachable = false;
+  bool corrupted = false;  // a payload failed its checksum
   Code ended_code = Code::kOk;
   std::string pending;
   std::uint32_t world = 0;
@@ -46,7 +46,6 @@ struct Cluster::Daemon {
   std::vector<std::uint32_t> nodes;
   Connection* master = nullptr;  // this end is 0
   bool up = false;               // the master has answered the hello
-  bool was_up = false;
   TimePoint heard{};
   TimePoint next_heartbeat{};
 };

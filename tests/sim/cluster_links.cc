@@ -237,7 +237,12 @@ void Cluster::OnFramePayload(std::uint32_t index, const LinkId& id, std::span<co
     std::memcpy(inbound->target, payload.data(), payload.size());
   }
   const Status status = node.peer->OnPayload(id, payload);
-  if (!status.ok()) checker_.Fail(NameOf(index) + ": refuses a payload: " + status.text());
+  if (!status.ok()) {
+    // Legitimate for who was left behind only: its sender's trainer has its memory back.
+    node.corrupted = true;
+    network_.Close(*link.connection, link.side);
+    return OnLinkClosed(index, id);
+  }
   Drain(index);
 }
 

@@ -24,6 +24,46 @@ PeerId AddresseeOf(const control::FromMaster& message) {
 
 // ---------------------------------------------------------------------------------------------- the master
 
+void Cluster::StartMaster() {
+  CoordinatorOptions options = options_.master;
+  options.journaled = true;
+  options.term = ++master_.term;
+  options.instance = master_.term;
+  master_.coordinator = std::make_unique<Coordinator>(options);
+  std::vector<record::Group> groups;
+  for (const auto& [name, group] : master_.journal) groups.push_back(group);
+  master_.coordinator->Recover(groups, events_.now());
+  Trace("master", "starts, term " + std::to_string(master_.term));
+}
+
+void Cluster::KillMaster(bool when_recorded) {
+  if (!MasterAlive()) return;
+  if (when_recorded) {
+    master_.dies_when_recorded = true;
+    return;
+  }
+  Trace("master", "is killed");
+  master_.dies_when_recorded = false;
+  master_.coordinator.reset();
+  for (const auto& [number, connection] : std::exchange(master_.connections, {})) {
+    network_.Close(*connection, kMasterSide);
+  }
+}
+
+void Cluster::SetDiskFull(bool full) {
+  master_.disk_full = full;
+  if (MasterAlive()) DrainMaster();
+}
+
+bool Cluster::IsMember(std::uint32_t node) const {
+  if (!MasterAlive()) return false;
+  const auto group = master_.coordinator->groups().find(GroupOf(node));
+  if (group == master_.coordinator->groups().end()) return false;
+  const auto& members = group->second->current().members();
+  return std::any_of(members.begin(), members.end(),
+                     [&](const control::PeerInfo& info) { return PeerId(info.peer_id()) == IdOf(node); });
+}
+
 void Cluster::MasterHears(Coordinator::Connection from, const control::ToMaster& message) {
   if (tracing() && !message.has_heartbeat()) {
     Trace("master", "hears on " + std::to_string(from) + ": " + message.ShortDebugString());
@@ -38,7 +78,27 @@ void Cluster::MasterLoses(Coordinator::Connection connection) {
   DrainMaster();
 }
 
+bool Cluster::Record() {
+  while (master_.coordinator->NeedsRecord() && !master_.disk_full) {
+    for (const record::Group& group : master_.coordinator->Unrecorded()) {
+      if (group.members().empty()) {
+        master_.journal.erase(group.name());
+      } else {
+        master_.journal[group.name()] = group;
+      }
+    }
+    if (master_.dies_when_recorded) {
+      KillMaster();
+      return false;
+    }
+    master_.coordinator->OnRecorded(events_.now());
+  }
+  return true;
+}
+
 void Cluster::DrainMaster() {
+  if (!Record()) return;
+  if (master_.coordinator->contradictions() > 0) checker_.Fail("the master saw two outcomes of one operation");
   for (const Coordinator::Action& action : master_.coordinator->TakeActions()) {
     const auto found = master_.connections.find(action.connection);
     if (found == master_.connections.end()) continue;
@@ -59,7 +119,7 @@ void Cluster::DrainMaster() {
 void Cluster::TryConnect(Host host) {
   Daemon& daemon = *daemons_[host];
   if (daemon.master != nullptr || !daemon.alive) return;
-  if (daemon.stopped || !network_.Hears(host, kMaster) || !network_.Hears(kMaster, host)) {
+  if (daemon.stopped || !MasterAlive() || !network_.Hears(host, kMaster) || !network_.Hears(kMaster, host)) {
     return events_.After(std::chrono::milliseconds(200), [this, host] { TryConnect(host); });
   }
   const Coordinator::Connection number = master_.next_connection++;
@@ -104,14 +164,8 @@ void Cluster::LoseMaster(Host host) {
   if (daemon.master == nullptr) return;
   if (daemon.master->open[kDaemonSide]) network_.Close(*daemon.master, kDaemonSide);
   daemon.master = nullptr;
-  const bool was_up = std::exchange(daemon.up, false);
+  daemon.up = false;
   events_.After(Duration(50'000 + static_cast<std::int64_t>(random_() % 500'000)), [this, host] { TryConnect(host); });
-  if (!was_up) return;
-  // What was asked for is lost; the master learns of a peer that it accepted meanwhile by Withdraw.
-  const std::vector<std::uint32_t> nodes = daemon.nodes;
-  for (const std::uint32_t node : nodes) {
-    if (nodes_[node]->join_sent && nodes_[node]->id == PeerId()) End(node, Code::kMasterUnreachable);
-  }
 }
 
 void Cluster::TickMasterLink(Host host) {
@@ -138,12 +192,16 @@ void Cluster::FromMaster(Host host, const control::FromMaster& message) {
   if (message.has_hello_reply()) return OnMasterUp(host);
   if (message.has_join_accepted()) return OnJoinAccepted(host, message.join_accepted());
   if (message.has_join_refused()) {
-    return End(static_cast<std::uint32_t>(message.join_refused().request_id()),
-               static_cast<Code>(message.join_refused().code()));
+    const auto joining = joining_.find(message.join_refused().request_id());
+    if (joining != joining_.end()) End(joining->second, static_cast<Code>(message.join_refused().code()));
+    return;
   }
   const PeerId addressee = AddresseeOf(message);
   const std::optional<std::uint32_t> node = NodeOf(addressee);
-  if (node && !nodes_[*node]->ended) return Route(*node, message);
+  if (node && !nodes_[*node]->ended) {
+    const bool unknown = message.has_evicted() && message.evicted().unknown();
+    return unknown && !nodes_[*node]->joined ? RejoinAsNew(*node) : Route(*node, message);
+  }
   if (message.has_evicted()) return;
   control::ToMaster withdraw;
   withdraw.mutable_withdraw()->set_peer(addressee.value);
@@ -153,27 +211,40 @@ void Cluster::FromMaster(Host host, const control::FromMaster& message) {
 void Cluster::OnMasterUp(Host host) {
   Daemon& daemon = *daemons_[host];
   daemon.up = true;
-  const bool again = std::exchange(daemon.was_up, true);
+  SendRoster(host);
   const std::vector<std::uint32_t> nodes = daemon.nodes;
   for (const std::uint32_t index : nodes) {
     Node& node = *nodes_[index];
     if (node.ended) continue;
     if (!node.peer) {
       SendJoin(index);
-    } else if (again) {
+    } else {
       node.peer->OnMasterBack(events_.now());
       Drain(index);
     }
   }
 }
 
+// A peer that the master accepted while the connection broke is not on it, and so withdrawn.
+void Cluster::SendRoster(Host host) {
+  control::ToMaster message;
+  message.mutable_roster();
+  for (const std::uint32_t index : daemons_[host]->nodes) {
+    const Node& node = *nodes_[index];
+    if (node.peer && !node.ended) message.mutable_roster()->add_peers(node.id.value);
+  }
+  ToMaster(host, message);
+}
+
+// Asked again, under a new number, on every new connection until it is answered.
 void Cluster::SendJoin(std::uint32_t index) {
   Node& node = *nodes_[index];
-  if (!daemons_[node.host]->up || node.join_sent) return;
-  node.join_sent = true;
+  if (!daemons_[node.host]->up) return;
+  std::erase_if(joining_, [index](const auto& entry) { return entry.second == index; });
+  joining_[next_request_] = index;
   control::ToMaster message;
   control::JoinRequest& join = *message.mutable_join();
-  join.set_request_id(index);
+  join.set_request_id(next_request_++);
   join.set_group(node.order.group);
   join.set_name(node.name);
   join.set_wait_world(node.order.wait_world);
@@ -183,15 +254,28 @@ void Cluster::SendJoin(std::uint32_t index) {
 }
 
 void Cluster::OnJoinAccepted(Host host, const control::JoinAccepted& accepted) {
-  Node& node = *nodes_[accepted.request_id()];
-  if (node.ended) {
+  const auto joining = joining_.find(accepted.request_id());
+  if (joining == joining_.end()) {
     control::ToMaster withdraw;
     withdraw.mutable_withdraw()->set_peer(accepted.peer());
     return ToMaster(host, withdraw);
   }
+  Node& node = *nodes_[joining->second];
   node.id = PeerId(accepted.peer());
-  node_of_[node.id] = static_cast<std::uint32_t>(accepted.request_id());
+  node_of_[node.id] = joining->second;
   node.peer = std::make_unique<core::Peer>(node.id, accepted.group());
+  joining_.erase(joining);
+}
+
+// The master does not know this peer any more, and it never had a view: the trainer only waits.
+void Cluster::RejoinAsNew(std::uint32_t index) {
+  Node& node = *nodes_[index];
+  Trace(NameOf(index), "joins as new");
+  CloseAllLinks(index, false);
+  node_of_.erase(node.id);
+  node.id = PeerId();
+  node.peer.reset();
+  SendJoin(index);
 }
 
 void Cluster::Route(std::uint32_t index, const control::FromMaster& message) {

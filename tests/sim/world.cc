@@ -75,6 +75,8 @@ class World {
   bool SilencePair(bool both);
   bool SilenceMaster();
   bool BreakMaster();
+  bool KillMaster(bool when_recorded);
+  bool FillDisk();
   bool CutLane();
   bool AddNewcomer();
   bool LeaveGroup(bool abandon);
@@ -239,6 +241,9 @@ const std::vector<World::Kind>& World::Kinds() {
       {"one-way partition", [](World& w) { return w.SilencePair(false); }},
       {"master partition", [](World& w) { return w.SilenceMaster(); }},
       {"master link", [](World& w) { return w.BreakMaster(); }},
+      {"master killed", [](World& w) { return w.KillMaster(false); }},
+      {"master killed when it recorded", [](World& w) { return w.KillMaster(true); }},
+      {"master's disk full", [](World& w) { return w.FillDisk(); }},
       {"lane", [](World& w) { return w.CutLane(); }},
       {"newcomer", [](World& w) { return w.AddNewcomer(); }},
       {"leave", [](World& w) { return w.LeaveGroup(false); }},
@@ -305,6 +310,22 @@ bool World::BreakMaster() {
   return true;
 }
 
+bool World::KillMaster(bool when_recorded) {
+  if (!cluster_.MasterAlive()) return false;
+  cluster_.KillMaster(when_recorded);
+  cluster_.events_queue().After(milliseconds(dice_.Between(1, dice_.OneOf(2) ? 200 : 2000)), [this] {
+    if (!cluster_.MasterAlive()) cluster_.StartMaster();
+  });
+  return true;
+}
+
+bool World::FillDisk() {
+  cluster_.Trace("master", "has a full disk");
+  cluster_.SetDiskFull(true);
+  cluster_.events_queue().After(milliseconds(dice_.Between(1, 500)), [this] { cluster_.SetDiskFull(false); });
+  return true;
+}
+
 bool World::CutLane() {
   const std::vector<std::uint32_t> members = Members(dice_.Pick(groups_));
   if (members.size() < 2) return false;
@@ -358,7 +379,8 @@ void World::HelpForming(const std::string& group) {
 bool World::Settled(const std::string& group) const {
   const std::vector<std::uint32_t> members = Members(group);
   if (members.empty()) return NodesHere(group).empty();
-  return std::all_of(members.begin(), members.end(), [this](std::uint32_t node) { return trainers_.Finished(node); });
+  return std::all_of(members.begin(), members.end(),
+                     [this](std::uint32_t node) { return trainers_.Finished(node) && cluster_.IsMember(node); });
 }
 
 std::string World::WhatWaits() const {
@@ -366,7 +388,8 @@ std::string World::WhatWaits() const {
   for (const std::string& group : groups_) {
     if (Settled(group)) continue;
     for (const std::uint32_t node : NodesHere(group)) {
-      out += cluster_.Describe(node) + (cluster_.Joined(node) && trainers_.Finished(node) ? " (finished)" : "") + "; ";
+      out += cluster_.Describe(node) + (cluster_.Joined(node) && trainers_.Finished(node) ? " (finished)" : "") +
+             (cluster_.IsMember(node) ? "" : " (no member to the master)") + "; ";
     }
   }
   return out;
