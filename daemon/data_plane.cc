@@ -216,7 +216,7 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
     return true;
   }
   found->second->AddLink(StandingLink{.id = link,
-                                      .lanes = lanes,
+                                      .terms = {.lanes = lanes, .generation = hello.generation()},
                                       .fd = std::move(offer.fd),
                                       .rest = std::move(offer.rest),
                                       .answer = ReplyFrame(offer.version, Status::Ok())});

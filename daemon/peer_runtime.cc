@@ -91,12 +91,12 @@ void PeerRuntime::ShutDown(TimePoint deadline) {
 void PeerRuntime::AddLink(StandingLink link) {
   if (ended_) return;
   const core::LinkId id = link.id;
-  const std::uint32_t lanes = link.lanes;
+  const core::Peer::LinkTerms terms = link.terms;
   if (id.control)
     AddControl(std::move(link));
   else
     AddLane(std::move(link));
-  peer_.OnLinkUp(id, lanes, MonotonicNow());
+  peer_.OnLinkUp(id, terms, MonotonicNow());
   Run();
 }
 
@@ -111,11 +111,11 @@ void PeerRuntime::AddControl(StandingLink link) {
 
 void PeerRuntime::AddLane(StandingLink link) {
   Pair& pair = pairs_[link.id.other];
-  if (pair.lanes.size() != link.lanes) CloseLanes(pair);
-  pair.lanes.resize(link.lanes);
+  if (pair.lanes.size() != link.terms.lanes) CloseLanes(pair);
+  pair.lanes.resize(link.terms.lanes);
   auto& lane = pair.lanes[link.id.lane.value];
   if (lane != nullptr) lane->Close();
-  const bool small = link.lanes > 1 && link.id.lane.value == 0;
+  const bool small = link.terms.lanes > 1 && link.id.lane.value == 0;
   lane = std::make_shared<net::Lane>(context_, pool_, net::LaneLabel{link.id.other, link.id.lane},
                                      small ? kSmallLanePayloadBytes : kPayloadBytesMax);
   (void)::send(link.fd.get(), link.answer.data(), link.answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -152,13 +152,11 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
     peer_.OnDialFailed(dial.other, dial.control, why, MonotonicNow());
     return Run();
   }
-  std::vector<net::DialedLinks::Link> links = std::move(outcome.value().links);
-  const auto count = static_cast<std::uint32_t>(links.size());
-  for (std::uint32_t i = 0; i < count; ++i) {
-    AddLink(StandingLink{.id = {.other = dial.other, .control = dial.control, .lane = LaneId(dial.control ? 0 : i)},
-                         .lanes = dial.control ? 0 : count,
-                         .fd = std::move(links[i].fd),
-                         .rest = std::move(links[i].rest),
+  for (net::DialedLinks::Link& link : outcome.value().links) {
+    AddLink(StandingLink{.id = {.other = dial.other, .control = dial.control, .lane = link.lane},
+                         .terms = {.lanes = outcome.value().lanes, .generation = dial.generation},
+                         .fd = std::move(link.fd),
+                         .rest = std::move(link.rest),
                          .answer = {}});
   }
 }
@@ -314,23 +312,30 @@ void PeerRuntime::CarryOut(core::ToMaster& action) { host_->SendToMaster(std::mo
 
 void PeerRuntime::CarryOut(core::Dial& action) {
   const std::uint64_t serial = next_dial_++;
-  dials_.emplace(serial, OpenDial{.other = action.other, .control = action.control, .closed = false});
+  dials_.emplace(serial, OpenDial{.other = action.other, .control = action.control, .generation = action.generation});
   host_->Dial(net::DialRequest{.group = group(),
                                .from = options_.self,
                                .to = action.other,
                                .address = action.address,
-                               .control = action.control},
+                               .control = action.control,
+                               .lanes = action.lanes,
+                               .missing = action.missing,
+                               .generation = action.generation},
               serial);
 }
 
 void PeerRuntime::CarryOut(core::CloseLinks& action) {
-  for (auto& [serial, dial] : dials_) {
-    if (dial.other == action.other && !(dial.control && action.lanes_only)) dial.closed = true;
-  }
   const auto found = pairs_.find(action.other);
+  if (action.lane) {
+    if (found == pairs_.end() || action.lane->value >= found->second.lanes.size()) return;
+    if (auto& lane = found->second.lanes[action.lane->value]; lane != nullptr) std::exchange(lane, nullptr)->Close();
+    return;
+  }
+  for (auto& [serial, dial] : dials_) {
+    if (dial.other == action.other) dial.closed = true;
+  }
   if (found == pairs_.end()) return;
   CloseLanes(found->second);
-  if (action.lanes_only) return;
   if (found->second.control != nullptr) {
     found->second.control->Flush();
     found->second.control->Close();
@@ -389,17 +394,17 @@ bool PeerRuntime::Pump() {
     for (bool gave = true; gave && bytes_left > 0;) {
       gave = false;
       for (const auto& lane : found->second.lanes) {
-        if (lane != nullptr && lane->idle() && Give(to, *lane, bytes_left)) gave = true;
+        if (lane != nullptr && lane->idle() && Give(*lane, bytes_left)) gave = true;
       }
     }
   }
   return bytes_left == 0;
 }
 
-bool PeerRuntime::Give(PeerId to, net::Lane& lane, std::size_t& bytes_left) {
+bool PeerRuntime::Give(net::Lane& lane, std::size_t& bytes_left) {
   const std::span<std::byte> scratch = peer_.NeedsScratch() ? lane.codec_scratch() : std::span<std::byte>();
   core::Outbound outbound;
-  if (!peer_.NextSegment(to, lane.send_payload_bytes_max(), scratch, outbound)) return false;
+  if (!peer_.NextSegment(LinkOf(lane.label()), lane.send_payload_bytes_max(), scratch, outbound)) return false;
   run_again_ = true;
   bytes_left -= std::min(bytes_left, outbound.payload.size() + kSegmentHeaderBytes);
   (void)lane.Send({.header = outbound.header, .payload = outbound.payload, .keep = std::move(outbound.keep)});

@@ -45,7 +45,7 @@ struct RuntimeOptions {
 // A connection that stands, whoever dialled it.
 struct StandingLink {
   core::LinkId id;
-  std::uint32_t lanes = 0;
+  core::Peer::LinkTerms terms;
   net::UniqueFd fd;
   std::string rest;    // read from it already
   std::string answer;  // to be written first: the LinkReply of an accepted connection
@@ -101,6 +101,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   struct OpenDial {
     PeerId other;
     bool control = false;
+    std::uint64_t generation = 0;
     bool closed = false;  // its links were closed while it was under way
   };
   static constexpr std::size_t kPumpBytes = 2 << 20;
@@ -119,7 +120,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void CarryOut(core::Note& action);
   // Gives true if the pump stopped at its budget.
   bool Pump();
-  bool Give(PeerId to, net::Lane& lane, std::size_t& bytes_left);
+  bool Give(net::Lane& lane, std::size_t& bytes_left);
   void AddControl(StandingLink link);
   void AddLane(StandingLink link);
   void CloseLanes(Pair& pair);

@@ -164,6 +164,8 @@ std::optional<Executor::Ready> Executor::PopReady(Rank to, std::uint32_t wire_by
   return ready;
 }
 
+void Executor::Requeue(const Ready& ready) { ready_[schedule_.departures[ready.departure].to].push_front(ready); }
+
 std::optional<std::uint32_t> Executor::NextBytes(Rank to) const {
   const auto found = ready_.find(to);
   if (found == ready_.end() || found->second.empty()) return std::nullopt;

@@ -69,6 +69,8 @@ class Executor {
   };
   // The next segment for `to` that fits, or nothing. `wire_bytes_max` bounds the encoded payload.
   std::optional<Ready> PopReady(Rank to, std::uint32_t wire_bytes_max);
+  // A popped segment that was lost on its way. What was lost was not consumed, so its source still holds it.
+  void Requeue(const Ready& ready);
   // Encoded size of the segment that PopReady(to) would give, if there is one.
   std::optional<std::uint32_t> NextBytes(Rank to) const;
   template <typename F>

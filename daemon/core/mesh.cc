@@ -3,9 +3,6 @@
 #include <algorithm>
 
 namespace ringway::core {
-namespace {
-constexpr std::uint32_t kLanesMax = 128;
-}
 
 void Mesh::Want(PeerId other, const std::string& address) {
   if (other != self_) pairs_[other].address = address;
@@ -18,6 +15,10 @@ Status Mesh::Admit(PeerId other, bool control, LaneId lane, std::uint32_t lanes)
   if (control != (other > self_)) return {Code::kProtocol, "the other side of the pair dials this link"};
   if (!control && (lanes == 0 || lanes > kLanesMax || lane.value >= lanes)) {
     return {Code::kProtocol, "lane " + std::to_string(lane.value) + " of " + std::to_string(lanes) + " cannot be"};
+  }
+  const Pair& pair = pairs_.at(other);
+  if (!control && !pair.lanes.empty() && pair.lanes_expected != lanes) {
+    return {Code::kProtocol, "the pair has " + std::to_string(pair.lanes_expected) + " lanes"};
   }
   return Status::Ok();
 }
@@ -44,11 +45,6 @@ bool Mesh::LaneUp(PeerId other, LaneId lane, std::uint32_t lanes, TimePoint now)
   return pair.standing();
 }
 
-bool Mesh::HasLane(PeerId other, LaneId lane) const {
-  const auto found = pairs_.find(other);
-  return found != pairs_.end() && found->second.lanes.contains(lane);
-}
-
 void Mesh::ControlDown(PeerId other, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return;
@@ -56,13 +52,23 @@ void Mesh::ControlDown(PeerId other, TimePoint now) {
   found->second.control_attempt = {.dialling = false, .next = now + kPauseMin};
 }
 
-void Mesh::LanesDown(PeerId other, TimePoint now) {
+void Mesh::LaneDown(PeerId other, LaneId lane, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return;
   Pair& pair = found->second;
-  if (!pair.lanes.empty()) pair.lanes_missing_since = now;
-  pair.lanes.clear();
-  pair.lane_attempt = {.dialling = false, .next = now + kPauseMin};
+  const bool carried = pair.carries();
+  pair.lanes.erase(lane);
+  if (carried && !pair.carries()) pair.idle_since = now;
+  if (!pair.lane_attempt.dialling) pair.lane_attempt.next = std::max(pair.lane_attempt.next, now + kPauseMin);
+}
+
+void Mesh::AllDown(PeerId other, TimePoint now) {
+  ControlDown(other, now);
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return;
+  found->second.lanes.clear();
+  found->second.idle_since = now;
+  found->second.lane_attempt = {.dialling = false, .next = now + kPauseMin};
 }
 
 void Mesh::Failed(Attempt& attempt, TimePoint now) {
@@ -74,7 +80,6 @@ void Mesh::Failed(Attempt& attempt, TimePoint now) {
 void Mesh::DialFailed(PeerId other, bool control, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return;
-  if (!control) found->second.lanes.clear();
   Failed(control ? found->second.control_attempt : found->second.lane_attempt, now);
 }
 
@@ -116,11 +121,11 @@ std::vector<PeerId> Mesh::SilentSince(TimePoint now, Duration limit) const {
   return out;
 }
 
-bool Mesh::LanesMissingFor(PeerId other, TimePoint now, Duration limit) const {
+bool Mesh::CannotCarryFor(PeerId other, TimePoint now, Duration limit) const {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return false;
   const Pair& pair = found->second;
-  return pair.lanes.size() != pair.lanes_expected && now - pair.lanes_missing_since > limit;
+  return pair.lanes_expected > 0 && !pair.carries() && now - pair.idle_since > limit;
 }
 
 std::vector<Mesh::DialIntent> Mesh::TakeDials(TimePoint now) {
@@ -131,7 +136,16 @@ std::vector<Mesh::DialIntent> Mesh::TakeDials(TimePoint now) {
     const bool up = control ? pair.control : pair.lanes_expected > 0 && pair.lanes.size() == pair.lanes_expected;
     if (up || attempt.dialling || attempt.next > now || pair.address.empty()) continue;
     attempt.dialling = true;
-    out.push_back({peer, pair.address, control});
+    DialIntent& intent = out.emplace_back();
+    intent.other = peer;
+    intent.address = pair.address;
+    intent.control = control;
+    if (control) continue;
+    intent.lanes = pair.lanes_expected;
+    intent.generation = ++pair.generation;
+    for (std::uint32_t lane = 0; lane < pair.lanes_expected; ++lane) {
+      if (!pair.lanes.contains(LaneId(lane))) intent.missing.emplace_back(lane);
+    }
   }
   return out;
 }

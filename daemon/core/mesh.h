@@ -1,8 +1,9 @@
 // Which links must stand, and which do: one control link and all lanes to every other peer of the group, members and
 // candidates alike, opened in the background before they are needed.
 //
-//   pair:  wanted --dial--> partly up --> standing (control link and all lanes) --link down--> wanted (redial) ...
+//   pair:  wanted --dial--> partly up --> standing (control link and all lanes) --link down--> partly up (redial) ...
 //
+// A member whose pair has one lane that takes every size can be worked with; the others are opened again meanwhile.
 // Of a pair the higher peer id dials the control link and the lower one the lanes, so admission proves both addresses.
 // Failed dials are repeated with a doubling pause. Pure: time is a parameter, dials come out as values.
 #pragma once
@@ -25,7 +26,11 @@ class Mesh {
     PeerId other;
     std::string address;
     bool control = false;
+    std::uint32_t lanes = 0;      // of the pair; 0: not known yet, all are missing
+    std::vector<LaneId> missing;  // of lanes
+    std::uint64_t generation = 0;
   };
+  static constexpr std::uint32_t kLanesMax = 128;
 
   explicit Mesh(PeerId self) : self_(self) {}
 
@@ -40,10 +45,9 @@ class Mesh {
   // Gives true when the pair has just come to stand.
   bool ControlUp(PeerId other, TimePoint now);
   bool LaneUp(PeerId other, LaneId lane, std::uint32_t lanes, TimePoint now);
-  bool HasLane(PeerId other, LaneId lane) const;
   void ControlDown(PeerId other, TimePoint now);
-  // All lanes of the pair are given up together and dialled anew: a pair's lanes are of one generation.
-  void LanesDown(PeerId other, TimePoint now);
+  void LaneDown(PeerId other, LaneId lane, TimePoint now);
+  void AllDown(PeerId other, TimePoint now);
   void DialFailed(PeerId other, bool control, TimePoint now);
 
   bool HasControl(PeerId other) const;
@@ -55,8 +59,9 @@ class Mesh {
   void HeardAll(TimePoint now);
   // Peers with a control link that were silent for longer than `limit`.
   std::vector<PeerId> SilentSince(TimePoint now, Duration limit) const;
-  // Whether the pair's lanes have been down for longer than `limit`.
-  bool LanesMissingFor(PeerId other, TimePoint now, Duration limit) const;
+  // Whether no lane that takes every size has been up for longer than `limit`. (Lane 0 of several takes small segments
+  // only.)
+  bool CannotCarryFor(PeerId other, TimePoint now, Duration limit) const;
 
   // What to dial now. Each intent is given once until it is answered by Up or Failed.
   std::vector<DialIntent> TakeDials(TimePoint now);
@@ -73,9 +78,11 @@ class Mesh {
     std::set<LaneId> lanes;
     std::uint32_t lanes_expected = 0;
     TimePoint heard{};
-    TimePoint lanes_missing_since{};
+    TimePoint idle_since{};  // without a lane that takes every size
+    std::uint64_t generation = 0;
     Attempt control_attempt, lane_attempt;
     bool standing() const { return control && lanes_expected > 0 && lanes.size() == lanes_expected; }
+    bool carries() const { return !lanes.empty() && (lanes_expected == 1 || lanes.rbegin()->value > 0); }
   };
   static constexpr Duration kPauseMin = std::chrono::milliseconds(20);
   static constexpr Duration kPauseMax = std::chrono::seconds(1);

@@ -103,13 +103,14 @@ bool OpTable::AllHold(const Operation& op, const View& view) const {
                      [&](PeerId peer) { return !view.Contains(peer) || Holds(peer, op); });
 }
 
-void OpTable::Collect(const View& view) {
+void OpTable::Collect(const View& view, const std::function<void(const Operation&)>& retire) {
   for (auto it = ops_.begin(); it != ops_.end();) {
     const Operation& op = it->second;
     if (op.stage != Stage::kReported || !AllHold(op, view)) {
       ++it;
       continue;
     }
+    retire(op);
     if (op.own_output) retained_bytes_ -= op.own_output->size();
     Channel& channel = channels_[op.name.channel];
     Extend(channel.finished_upto, channel.finished_beyond, op.name.seq);

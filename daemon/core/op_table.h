@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -44,8 +45,8 @@ class OpTable {
   bool Holds(PeerId peer, const Operation& op) const;
   // Every contributor of the operation that is still a member holds its outcome.
   bool AllHold(const Operation& op, const View& view) const;
-  // Forgets reported operations that all hold. Gives the retained bytes that became free.
-  void Collect(const View& view);
+  // Forgets reported operations that all hold, each after a last word to `retire`.
+  void Collect(const View& view, const std::function<void(const Operation&)>& retire);
   std::uint64_t retained_bytes() const { return retained_bytes_; }
   void Retain(std::uint64_t bytes) { retained_bytes_ += bytes; }
 

@@ -21,7 +21,7 @@ void Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimeP
 }
 void Peer::OnMasterBack(TimePoint now) { impl_->OnMasterBack(now); }
 Status Peer::Admit(const LinkId& link, std::uint32_t lanes) const { return impl_->Admit(link, lanes); }
-void Peer::OnLinkUp(const LinkId& link, std::uint32_t lanes, TimePoint now) { impl_->OnLinkUp(link, lanes, now); }
+void Peer::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) { impl_->OnLinkUp(link, terms, now); }
 void Peer::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) { impl_->OnLinkDown(link, why, now); }
 void Peer::OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now) {
   impl_->OnDialFailed(other, control, why, now);
@@ -39,8 +39,9 @@ Status Peer::OnPayload(const LinkId& lane, std::span<const std::byte> payload) {
   return impl_->OnPayload(lane, payload);
 }
 bool Peer::IsLive(std::uint64_t attempt) const { return impl_->IsLive(attempt); }
-bool Peer::NextSegment(PeerId to, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out) {
-  return impl_->NextSegment(to, payload_bytes_max, scratch, out);
+bool Peer::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
+                       Outbound& out) {
+  return impl_->NextSegment(lane, payload_bytes_max, scratch, out);
 }
 std::vector<PeerId> Peer::PeersWithWork() const { return impl_->PeersWithWork(); }
 bool Peer::NeedsScratch() const { return impl_->NeedsScratch(); }

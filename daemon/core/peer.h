@@ -67,17 +67,19 @@ struct ToPeer {
 struct ToMaster {
   control::ToMaster message;
 };
-// Open this link; answer with OnLinkUp or OnDialFailed. `lanes` is decided by the shell (path-dependent) for lane 0 and
-// carried by LinkHello.
+// Open the control link, or lanes; answer with OnLinkUp for each or one OnDialFailed.
 struct Dial {
   PeerId other;
   std::string address;
   bool control = false;
+  std::uint32_t lanes = 0;       // of the pair; 0: the shell decides by the path
+  std::vector<LaneId> missing;   // which of them to open; none when lanes is 0: all
+  std::uint64_t generation = 0;  // for their LinkHello
 };
-// No OnLinkDown follows. lanes_only: the control link stays.
+// All links of the pair, or this lane. No OnLinkDown follows.
 struct CloseLinks {
   PeerId other;
-  bool lanes_only = false;
+  std::optional<LaneId> lane;
 };
 // The trainer is told now: fill the slot.
 struct Complete {
@@ -146,6 +148,7 @@ struct PeerStatus {
   std::vector<std::uint32_t> ring;
   std::uint64_t ops_open = 0, ops_done = 0, ops_retried = 0, ops_failed = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t lanes_lost = 0, segments_resent = 0;
 };
 
 class Peer {
@@ -168,9 +171,13 @@ class Peer {
 
   // Whether a connection that says it is `link` of `lanes` lanes is wanted; kJoinRefused with the reason if not.
   Status Admit(const LinkId& link, std::uint32_t lanes) const;
-  // The link stands (dialled or accepted). `lanes` is the pair's count. A second link with the same id replaces the
-  // first: the shell closes the old one without OnLinkDown.
-  void OnLinkUp(const LinkId& link, std::uint32_t lanes, TimePoint now);
+  // The link stands (dialled or accepted). A second link with the same id replaces the first: the shell closes the old
+  // one without OnLinkDown.
+  struct LinkTerms {
+    std::uint32_t lanes = 0;       // of the pair
+    std::uint64_t generation = 0;  // of this lane
+  };
+  void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);
   void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);
   void OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now);
 
@@ -193,9 +200,9 @@ class Peer {
   // The payload of the last header of this lane is whole. kProtocol if its checksum fails: close the lane.
   Status OnPayload(const LinkId& lane, std::span<const std::byte> payload);
   bool IsLive(std::uint64_t attempt) const;
-  // The next segment for `to` with at most `payload_bytes_max`, if there is one. Codecs encode into `scratch`, which
-  // must hold payload_bytes_max and stay untouched until the segment is written.
-  bool NextSegment(PeerId to, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
+  // The next segment for this lane with at most `payload_bytes_max`, if there is one: it counts as sent. Codecs encode
+  // into `scratch`, which must hold payload_bytes_max and stay untouched until the segment is written.
+  bool NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
   // Peers for which NextSegment may give something.
   std::vector<PeerId> PeersWithWork() const;
   // Whether any operation's codec needs `scratch` in NextSegment.

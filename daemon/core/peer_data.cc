@@ -10,6 +10,12 @@ namespace ringway::core {
 // ---------------------------------------------------------------------------------------------- in
 
 Result<Inbound> Peer::Impl::OnHeader(const LinkId& lane, const SegmentHeader& header) {
+  Result<Inbound> inbound = Judge(lane, header);
+  if (inbound.ok() && inbound.value().kind == Inbound::Kind::kDiscard) lanes_.CountIn(lane);
+  return inbound;
+}
+
+Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& header) {
   bytes_received_ += kSegmentHeaderBytes + header.payload_bytes;
   mesh_.Heard(lane.other, now_);
   if (ended_ || header.epoch < view_.epoch || header.epoch <= stop_) return Inbound{};
@@ -70,6 +76,12 @@ bool Peer::Impl::CheckDescriptor(Operation& op, const SegmentHeader& header, Pee
 }
 
 Status Peer::Impl::OnPayload(const LinkId& lane, std::span<const std::byte> payload) {
+  Status status = TakePayload(lane, payload);
+  if (status.ok()) lanes_.CountIn(lane);
+  return status;
+}
+
+Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> payload) {
   const auto found = pending_.find(lane);
   if (found == pending_.end()) return Status::Ok();
   const PendingFrame frame = std::move(found->second);
@@ -143,54 +155,80 @@ bool Peer::Impl::MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes)
   return already + bytes + HeldFrames::kOverheadBytes <= view_.plan.eager_bytes_max;
 }
 
-bool Peer::Impl::NextOf(Operation& op, PeerId to, Rank rank, std::uint32_t bytes_max, std::span<std::byte> scratch,
-                        Outbound& out) {
-  const auto bytes = op.executor->NextBytes(rank);
-  if (!bytes || *bytes > bytes_max || !MayBeEager(op, to, *bytes)) return false;
-  const auto ready = op.executor->PopReady(rank, bytes_max);
-  collective::Executor::Encoded encoded = op.executor->Encode(*ready, scratch);
+bool Peer::Impl::NextOf(Operation& op, const Offer& offer, Outbound& out, SentFrame& sent) {
+  const auto bytes = op.executor->NextBytes(offer.rank);
+  if (!bytes || *bytes > offer.bytes_max || !MayBeEager(op, offer.to, *bytes)) return false;
+  const auto ready = op.executor->PopReady(offer.rank, offer.bytes_max);
+  collective::Executor::Encoded encoded = op.executor->Encode(*ready, offer.scratch);
   encoded.header.epoch = view_.epoch;
   encoded.header.op = op.name;
   EncodeSegmentHeader(encoded.header, out.header);
   out.payload = encoded.payload;
   out.keep = op.memory;
-  if (!op.ready.contains(to)) {
-    const std::uint64_t cost = *bytes + HeldFrames::kOverheadBytes;
-    op.unready_bytes[to] += cost;
-    unready_[to] += cost;
+  sent = {.op = op.name, .attempt = op.attempt, .ready = *ready};
+  if (!op.ready.contains(offer.to)) {
+    sent.eager_cost = *bytes + HeldFrames::kOverheadBytes;
+    op.unready_bytes[offer.to] += sent.eager_cost;
+    unready_[offer.to] += sent.eager_cost;
   }
   op.wire_bytes += kSegmentHeaderBytes + *bytes;
-  bytes_sent_ += kSegmentHeaderBytes + *bytes;
   return true;
 }
 
-bool Peer::Impl::NextSegment(PeerId to, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out) {
-  const auto rank = view_.RankOf(to);
-  if (!running() || !rank) return false;
+bool Peer::Impl::NextServed(Serving& serving, const Offer& offer, Outbound& out, SentFrame& sent) {
+  const auto ready = serving.executor->PopReady(offer.rank, offer.bytes_max);
+  if (!ready) return false;
+  collective::Executor::Encoded encoded = serving.executor->Encode(*ready, offer.scratch);
+  encoded.header.kind = SegmentKind::kFetched;
+  encoded.header.epoch = view_.epoch;
+  encoded.header.op = serving.name;
+  EncodeSegmentHeader(encoded.header, out.header);
+  out.payload = encoded.payload;
+  out.keep = serving.keep;
+  sent = {.op = serving.name, .attempt = serving.attempt, .ready = *ready};
+  return true;
+}
+
+bool Peer::Impl::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
+                             Outbound& out) {
+  const auto rank = view_.RankOf(lane.other);
+  if (!running() || !rank || !lanes_.IsUp(lane)) return false;
+  const Offer offer{.to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch};
+  SentFrame sent;
   auto& ops = table_.ops();
   // Round robin, so that one large operation does not hold up the others.
+  bool found = false;
   auto it = ops.upper_bound(cursor_);
-  for (std::size_t i = 0; i < ops.size(); ++i, ++it) {
+  for (std::size_t i = 0; i < ops.size() && !found; ++i, ++it) {
     if (it == ops.end()) it = ops.begin();
-    if (!it->second.executor || !NextOf(it->second, to, *rank, payload_bytes_max, scratch, out)) continue;
-    cursor_ = it->first;
-    return true;
+    found = it->second.executor && NextOf(it->second, offer, out, sent);
+    if (found) cursor_ = it->first;
   }
-  for (Serving& serving : serving_) {
-    if (serving.to != to) continue;
-    const auto ready = serving.executor->PopReady(*rank, payload_bytes_max);
-    if (!ready) continue;
-    collective::Executor::Encoded encoded = serving.executor->Encode(*ready, scratch);
-    encoded.header.kind = SegmentKind::kFetched;
-    encoded.header.epoch = view_.epoch;
-    encoded.header.op = serving.name;
-    EncodeSegmentHeader(encoded.header, out.header);
-    out.payload = encoded.payload;
-    out.keep = serving.keep;
-    bytes_sent_ += kSegmentHeaderBytes + out.payload.size();
-    return true;
+  for (auto serving = serving_.begin(); serving != serving_.end() && !found; ++serving) {
+    found = serving->to == lane.other && NextServed(*serving, offer, out, sent);
   }
-  return false;
+  if (!found) return false;
+  bytes_sent_ += kSegmentHeaderBytes + out.payload.size();
+  lanes_.CountOut(lane, sent, [this](std::uint64_t attempt) { return live_.contains(attempt); });
+  return true;
+}
+
+void Peer::Impl::Resend(PeerId to, const SentFrame& frame) {
+  if (!live_.contains(frame.attempt)) return;
+  const auto served = std::find_if(serving_.begin(), serving_.end(),
+                                   [&](const Serving& serving) { return serving.attempt == frame.attempt; });
+  if (served != serving_.end()) {
+    served->executor->Requeue(frame.ready);
+  } else if (Operation* op = table_.Find(frame.op); op != nullptr && op->executor && op->attempt == frame.attempt) {
+    op->executor->Requeue(frame.ready);
+    if (const auto unready = op->unready_bytes.find(to); unready != op->unready_bytes.end()) {
+      unready->second -= frame.eager_cost;
+      unready_[to] -= frame.eager_cost;
+    }
+  } else {
+    return;
+  }
+  ++resent_;
 }
 
 std::vector<PeerId> Peer::Impl::PeersWithWork() const {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "daemon/core/held.h"
+#include "daemon/core/lane_book.h"
 #include "daemon/core/mesh.h"
 #include "daemon/core/op_table.h"
 #include "daemon/core/operation.h"
@@ -41,7 +42,7 @@ class Peer::Impl {
   void OnEvicted(Code code, const std::string& text);
   void OnMasterBack(TimePoint now);
   Status Admit(const LinkId& link, std::uint32_t lanes) const;
-  void OnLinkUp(const LinkId& link, std::uint32_t lanes, TimePoint now);
+  void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);
   void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);
   void OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now);
   void Leave(TimePoint deadline, TimePoint now);
@@ -60,7 +61,7 @@ class Peer::Impl {
   Result<Inbound> OnHeader(const LinkId& lane, const SegmentHeader& header);
   Status OnPayload(const LinkId& lane, std::span<const std::byte> payload);
   bool IsLive(std::uint64_t attempt) const { return attempt == 0 || live_.contains(attempt); }
-  bool NextSegment(PeerId to, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
+  bool NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
   std::vector<PeerId> PeersWithWork() const;
   bool NeedsScratch() const;
 
@@ -73,7 +74,8 @@ class Peer::Impl {
   static constexpr std::uint64_t kRetainedBytesMax = 16 << 20;
   static constexpr std::size_t kEarlyMessagesMax = 4096;
   static constexpr std::size_t kPreparedMax = 16;
-  static constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
+  static constexpr std::uint32_t kLaneLossesMax = 1000;  // of one pair in one view: it will not get better
+  static constexpr std::uint32_t kNotAlone = 2;          // world size for executors that only copy
 
   bool installed() const { return view_.epoch.value != 0; }
   bool frozen() const { return stop_ >= view_.epoch; }
@@ -91,6 +93,11 @@ class Peer::Impl {
   void AccuseMissing();
   void SendReport(const std::string& reason);
   void ReportPair(PeerId other);
+  void DropLinks(PeerId other);
+  // The lane is closed here, and what it carried is settled with the other end.
+  void LoseLane(const LinkId& lane, const std::string& why);
+  void OnLaneClosed(PeerId from, const control::LaneClosed& closed);
+  void SendLaneClosed(PeerId to, const control::LaneClosed& closed);
   void SendHeartbeats();
   void PumpDials();
   void TryLeave();
@@ -124,6 +131,7 @@ class Peer::Impl {
   // After anything that may have made operations ripe: replays what came too early, tells, forgets, reports trouble,
   // leaves.
   void AfterProgress();
+  void Retire(const Operation& op);
   bool Accept(Operation& op, const SegmentHeader& header, PeerId from, std::span<const std::byte> payload);
   bool IsSmall(const Operation& op) const;
   control::OpReport ReportOf(const Operation& op) const;
@@ -144,11 +152,21 @@ class Peer::Impl {
     std::unique_ptr<collective::Executor> executor;
     Keep keep;
   };
+  Result<Inbound> Judge(const LinkId& lane, const SegmentHeader& header);
+  Status TakePayload(const LinkId& lane, std::span<const std::byte> payload);
   Result<Inbound> Hold(const LinkId& lane, const SegmentHeader& header);
   bool CheckDescriptor(Operation& op, const SegmentHeader& header, PeerId from);
   bool MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes) const;
-  bool NextOf(Operation& op, PeerId to, Rank rank, std::uint32_t bytes_max, std::span<std::byte> scratch,
-              Outbound& out);
+  struct Offer {  // what a lane can take
+    PeerId to;
+    Rank rank;
+    std::uint32_t bytes_max = 0;
+    std::span<std::byte> scratch;
+  };
+  bool NextOf(Operation& op, const Offer& offer, Outbound& out, SentFrame& sent);
+  bool NextServed(Serving& serving, const Offer& offer, Outbound& out, SentFrame& sent);
+  // Lost on the way to `to`: sent again, unless its attempt is over.
+  void Resend(PeerId to, const SentFrame& frame);
   void DropFrame(const LinkId& lane);
 
   const PeerId self_;
@@ -168,7 +186,9 @@ class Peer::Impl {
   bool early_are_due_ = false;                                  // a view was installed: it may be theirs
   HeldFrames held_;
   std::map<LinkId, PendingFrame> pending_;
-  std::set<std::uint64_t> live_;  // attempts whose memory may be written
+  LaneBook lanes_;
+  std::map<PeerId, std::uint32_t> lane_losses_;  // in this view
+  std::set<std::uint64_t> live_;                 // attempts, of fetches that are served too, whose memory may be used
   std::uint64_t next_attempt_ = 1;
   std::vector<Serving> serving_;
   OpName cursor_;  // round robin over operations
@@ -185,6 +205,7 @@ class Peer::Impl {
   TimePoint last_tick_{};
   TimePoint now_{};  // of the newest event that carried the time
   std::uint64_t done_ = 0, retried_ = 0, failed_ = 0, bytes_sent_ = 0, bytes_received_ = 0;
+  std::uint64_t lanes_lost_ = 0, resent_ = 0;
   std::vector<Action> actions_;
 };
 

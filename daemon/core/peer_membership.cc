@@ -18,9 +18,16 @@ void Peer::Impl::OnForget(const control::Forget& forget, TimePoint) {
   for (const std::uint64_t other : forget.others()) {
     const PeerId peer(other);
     if (view_.Contains(peer)) continue;  // a member goes by a view, not by rumour
-    if (mesh_.Knows(peer)) Emit(CloseLinks{peer});
-    mesh_.Forget(peer);
+    DropLinks(peer);
   }
+}
+
+void Peer::Impl::DropLinks(PeerId other) {
+  if (!mesh_.Knows(other)) return;
+  Emit(CloseLinks{other, {}});
+  mesh_.Forget(other);
+  lanes_.Forget(other);
+  lane_losses_.erase(other);
 }
 
 Status Peer::Impl::Admit(const LinkId& link, std::uint32_t lanes) const {
@@ -28,17 +35,20 @@ Status Peer::Impl::Admit(const LinkId& link, std::uint32_t lanes) const {
   return mesh_.Admit(link.other, link.control, link.lane, lanes);
 }
 
-void Peer::Impl::OnLinkUp(const LinkId& link, std::uint32_t lanes, TimePoint now) {
+void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
   now_ = now;
-  if (!link.control && mesh_.HasLane(link.other, link.lane)) {
-    // The other side dialled anew before the end of the old lane was seen here: what it carried is lost.
-    DropFrame(link);
-    mesh_.LanesDown(link.other, now);
-    if (running() && view_.Contains(link.other)) Trouble("lanes of " + NameOf(link.other) + " were replaced");
+  if (!mesh_.Knows(link.other)) return;
+  if (link.control) {
+    if (mesh_.ControlUp(link.other, now)) ReportPair(link.other);
+    return;
   }
-  const bool standing =
-      link.control ? mesh_.ControlUp(link.other, now) : mesh_.LaneUp(link.other, link.lane, lanes, now);
-  if (standing) ReportPair(link.other);
+  // The other side dialled anew before the end of the old lane was seen here.
+  if (lanes_.IsUp(link)) LoseLane(link, "replaced by a new one");
+  if (!lanes_.Up(link, terms.generation)) {  // the other side has closed it meanwhile
+    Emit(CloseLinks{link.other, link.lane});
+    return mesh_.DialFailed(link.other, false, now);
+  }
+  if (mesh_.LaneUp(link.other, link.lane, terms.lanes, now)) ReportPair(link.other);
 }
 
 void Peer::Impl::ReportPair(PeerId other) {
@@ -56,13 +66,36 @@ void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoin
     Accuse(link.other, "control link: " + why);
     return;
   }
-  // The lanes of a pair go together; what was on the way is lost, so the view's operations start again.
-  DropFrame(link);
-  AddNote("lane_down", "other=" + NameOf(link.other) + " lane=" + std::to_string(link.lane.value) + " why=" + why,
+  if (lanes_.IsUp(link)) LoseLane(link, why);
+}
+
+void Peer::Impl::LoseLane(const LinkId& lane, const std::string& why) {
+  DropFrame(lane);
+  mesh_.LaneDown(lane.other, lane.lane, now_);
+  ++lanes_lost_;
+  AddNote("lane_down", "other=" + NameOf(lane.other) + " lane=" + std::to_string(lane.lane.value) + " why=" + why,
           running());  // in a recovery lanes go down with their peers
-  Emit(CloseLinks{.other = link.other, .lanes_only = true});
-  mesh_.LanesDown(link.other, now);
-  if (running() && view_.Contains(link.other)) Trouble("lane of " + NameOf(link.other) + ": " + why);
+  SendLaneClosed(lane.other, lanes_.Down(lane));
+  if (++lane_losses_[lane.other] > kLaneLossesMax) Accuse(lane.other, "its lanes fail again and again");
+}
+
+void Peer::Impl::SendLaneClosed(PeerId to, const control::LaneClosed& closed) {
+  control::PeerMessage message;
+  *message.mutable_lane_closed() = closed;
+  Emit(ToPeer{to, std::move(message)});
+}
+
+void Peer::Impl::OnLaneClosed(PeerId from, const control::LaneClosed& closed) {
+  if (!mesh_.Knows(from) || closed.lane() >= Mesh::kLanesMax) return;
+  LaneBook::Settled settled = lanes_.OnClosed(from, closed);
+  if (settled.close) {
+    const LinkId lane{.other = from, .control = false, .lane = LaneId(closed.lane())};
+    Emit(CloseLinks{from, lane.lane});
+    LoseLane(lane, "closed by the other side");
+    settled = lanes_.OnClosed(from, closed);
+  }
+  if (settled.answer) SendLaneClosed(from, *settled.answer);
+  for (auto frame = settled.lost.rbegin(); frame != settled.lost.rend(); ++frame) Resend(from, *frame);
 }
 
 void Peer::Impl::OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now) {
@@ -80,7 +113,12 @@ void Peer::Impl::OnDialFailed(PeerId other, bool control, const std::string& why
 void Peer::Impl::PumpDials() {
   if (ended_) return;
   for (Mesh::DialIntent& dial : mesh_.TakeDials(now_)) {
-    Emit(Dial{dial.other, std::move(dial.address), dial.control});
+    Emit(Dial{.other = dial.other,
+              .address = std::move(dial.address),
+              .control = dial.control,
+              .lanes = dial.lanes,
+              .missing = std::move(dial.missing),
+              .generation = dial.generation});
   }
 }
 
@@ -206,12 +244,12 @@ void Peer::Impl::Install(View view) {
   const bool first = !installed();
   for (const PeerId old : view_.members) {
     if (view.Contains(old)) continue;
-    Emit(CloseLinks{old});
-    mesh_.Forget(old);
+    DropLinks(old);
     table_.ForgetPeer(old);
   }
   view_ = std::move(view);
   std::erase_if(lost_, [&](PeerId peer) { return !view_.Contains(peer); });
+  lane_losses_.clear();
   // Views that are over stay a while: an UpdateView that adopted one may still have to be told.
   while (prepared_.size() > kPreparedMax) prepared_.erase(prepared_.begin());
   held_.DropBelow(view_.epoch);
@@ -342,13 +380,13 @@ void Peer::Impl::Tick(TimePoint now) {
     if (view_.Contains(silent)) {
       Accuse(silent, "silent for " + std::to_string(view_.plan.detect.count() / 1000) + " ms");
     } else {
-      Emit(CloseLinks{silent});  // a candidate starts over
-      mesh_.ControlDown(silent, now);
-      mesh_.LanesDown(silent, now);
+      Emit(CloseLinks{silent, {}});  // a candidate starts over
+      mesh_.AllDown(silent, now);
+      lanes_.Forget(silent);
     }
   }
   for (const PeerId member : view_.members) {
-    if (member != self_ && mesh_.LanesMissingFor(member, now, view_.plan.detect)) {
+    if (member != self_ && mesh_.CannotCarryFor(member, now, view_.plan.detect)) {
       Accuse(member, "its lanes could not be opened again");
     }
   }
@@ -383,6 +421,8 @@ PeerStatus Peer::Impl::GetStatus() const {
   status.ops_failed = failed_;
   status.bytes_sent = bytes_sent_;
   status.bytes_received = bytes_received_;
+  status.lanes_lost = lanes_lost_;
+  status.segments_resent = resent_;
   return status;
 }
 

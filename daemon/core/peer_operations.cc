@@ -317,6 +317,7 @@ void Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message,
     if (view_.Contains(from) || !installed()) OnAbort(Epoch(message.abort().epoch()), now);
     return;
   }
+  if (message.has_lane_closed()) return OnLaneClosed(from, message.lane_closed());
   if (message.has_activate()) {
     activated_ = std::max(activated_, Epoch(message.activate().epoch()));
     activated_seqs_ = SeqsFrom(message.activate().next_seq());
@@ -380,7 +381,18 @@ void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
                                   .output = op->output(),
                                   .input_bytes_ready = op->bytes(),
                                   .stamp = {}});
+  live_.insert(serving.attempt);
   serving_.push_back(std::move(serving));
+}
+
+// Everybody holds its outcome.
+void Peer::Impl::Retire(const Operation& op) {
+  live_.erase(op.attempt);
+  std::erase_if(serving_, [&](const Serving& serving) {
+    if (serving.name != op.name) return false;
+    live_.erase(serving.attempt);
+    return true;
+  });
 }
 
 void Peer::Impl::AfterProgress() {
@@ -391,7 +403,7 @@ void Peer::Impl::AfterProgress() {
     trouble_pending_ = false;
     if (running()) Trouble(trouble_reason_);
   }
-  if (running()) table_.Collect(view_);
+  if (running()) table_.Collect(view_, [this](const Operation& op) { Retire(op); });
   if (leaving_) TryLeave();
 }
 

@@ -80,23 +80,34 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
   DialGroup(asio::io_context& context, DialOptions options, DialRequest request, Dialer::Done done)
       : context_(context), options_(std::move(options)), request_(std::move(request)), done_(std::move(done)) {}
 
-  // The first connection tells what path it is, and with it the number of lanes.
+  // The first connection tells what path it is, and with it the number of lanes where that is still open.
   void Start() {
-    const std::uint32_t lanes_guess = request_.control ? 1 : options_.lanes != 0 ? options_.lanes : kLanesRemote;
-    Connect(lanes_guess, [self = shared_from_this()](Connection first) {
-      std::uint32_t lanes = self->options_.lanes;
-      if (lanes == 0) lanes = first.loopback ? kLanesLoopback : kLanesRemote;
-      if (self->request_.control) lanes = 1;
-      self->links_.links.resize(lanes);
-      self->missing_ = lanes;
-      self->Greet(0, std::move(first.fd));
-      for (std::uint32_t lane = 1; lane < lanes && self->done_; ++lane) {
-        self->Connect(lanes, [self, lane](Connection next) { self->Greet(lane, std::move(next.fd)); });
-      }
-    });
+    links_.lanes = request_.control ? 0 : request_.lanes != 0 ? request_.lanes : options_.lanes;
+    const bool open = links_.lanes == 0 && !request_.control;
+    Connect(request_.control ? 1
+            : open           ? kLanesRemote
+                             : links_.lanes,
+            [self = shared_from_this()](Connection first) {
+              self->PlanLinks(first.loopback);
+              self->Greet(0, std::move(first.fd));
+              for (std::size_t i = 1; i < self->missing_ && self->done_; ++i) {
+                self->Connect(self->links_.lanes, [self, i](Connection next) { self->Greet(i, std::move(next.fd)); });
+              }
+            });
   }
 
  private:
+  void PlanLinks(bool loopback) {
+    if (links_.lanes == 0 && !request_.control) links_.lanes = loopback ? kLanesLoopback : kLanesRemote;
+    std::vector<LaneId> lanes = request_.missing;
+    if (request_.control) lanes = {LaneId(0)};
+    if (lanes.empty()) {
+      for (std::uint32_t lane = 0; lane < links_.lanes; ++lane) lanes.emplace_back(lane);
+    }
+    missing_ = lanes.size();
+    for (const LaneId lane : lanes) links_.links.push_back({.lane = lane, .fd = {}, .rest = {}});
+  }
+
   void Connect(std::uint32_t lanes, std::function<void(Connection)> then) {
     ConnectOptions connect{.address = request_.address,
                            .timeout = options_.connect_timeout,
@@ -112,7 +123,7 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     });
   }
 
-  void Greet(std::uint32_t lane, UniqueFd fd) {
+  void Greet(std::size_t index, UniqueFd fd) {
     control::LinkHello hello;
     hello.set_version_min(kProtocolVersionMin);
     hello.set_version_max(kProtocolVersionMax);
@@ -120,15 +131,18 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     hello.set_from(request_.from.value);
     hello.set_to(request_.to.value);
     hello.set_control(request_.control);
-    hello.set_lane(lane);
-    hello.set_lanes(request_.control ? 0 : static_cast<std::uint32_t>(links_.links.size()));
+    hello.set_lane(links_.links[index].lane.value);
+    hello.set_lanes(links_.lanes);
+    hello.set_generation(request_.generation);
     const auto attempt = std::make_shared<DialAttempt>(context_, std::move(hello), request_.address);
     attempts_.push_back(attempt);
     attempt->Start(std::move(fd), options_.reply_timeout,
-                   [self = shared_from_this(), lane](Result<DialedLinks::Link> outcome) {
+                   [self = shared_from_this(), index](Result<DialedLinks::Link> outcome) {
                      if (!self->done_) return;
                      if (!outcome.ok()) return self->Fail(outcome.status());
-                     self->links_.links[lane] = std::move(outcome).value();
+                     DialedLinks::Link& link = self->links_.links[index];
+                     link.fd = std::move(outcome.value().fd);
+                     link.rest = std::move(outcome.value().rest);
                      if (--self->missing_ == 0) self->Finish(std::move(self->links_));
                    });
   }
@@ -152,7 +166,7 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
   std::vector<std::weak_ptr<Connector>> connectors_;
   std::vector<std::weak_ptr<DialAttempt>> attempts_;
   DialedLinks links_;
-  std::uint32_t missing_ = 0;
+  std::size_t missing_ = 0;
 };
 
 }  // namespace

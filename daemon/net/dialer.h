@@ -1,4 +1,4 @@
-// Opens links to another daemon's port: one control link, or all lanes of a pair at once.
+// Opens links to another daemon's port: one control link, or the missing lanes of a pair at once.
 //
 //   each connection:  connect (5 s) --> LinkHello --> LinkReply (5 s) --> stands
 //
@@ -38,11 +38,16 @@ struct DialRequest {
   PeerId to;
   std::string address;
   bool control = false;
+  std::uint32_t lanes = 0;       // of the pair; 0: by the options or the path, and all are missing
+  std::vector<LaneId> missing;   // of lanes
+  std::uint64_t generation = 0;  // of those
 };
 
 // Connections that stand, in lane order.
 struct DialedLinks {
+  std::uint32_t lanes = 0;  // of the pair; 0 with a control link
   struct Link {
+    LaneId lane;
     UniqueFd fd;
     std::string rest;  // read beyond the LinkReply
   };

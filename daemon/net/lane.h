@@ -83,6 +83,7 @@ class Lane : public ScratchWaiter, public std::enable_shared_from_this<Lane> {
   void Start(UniqueFd fd, std::span<const std::byte> already_read, LaneSink* sink);
   void Close();
 
+  const LaneLabel& label() const { return label_; }
   bool idle() const { return sink_ != nullptr && !failed_ && !sending_; }
   // Gives true if the segment is written and the lane idle again, false if it waits for room or has failed.
   // REQUIRES: idle().

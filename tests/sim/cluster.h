@@ -198,7 +198,13 @@ class Cluster {
   // No connections: it failed for this reason.
   void FinishDial(std::uint32_t from, std::uint64_t serial, const std::vector<Connection*>& connections,
                   const std::string& failure);
-  void AddLink(std::uint32_t node, const LinkId& id, Connection* connection, std::uint32_t side, std::uint32_t to);
+  struct LinkEnd {
+    Connection* connection = nullptr;
+    std::uint32_t side = 0;
+    std::uint32_t to = 0;  // node at the other end
+  };
+  std::vector<LaneId> LinksOf(const core::Dial& dial) const;
+  void AddLink(std::uint32_t node, const LinkId& id, std::uint64_t generation, const LinkEnd& end);
   void OnLinkClosed(std::uint32_t node, const LinkId& id);
   void CloseLinks(std::uint32_t node, const core::CloseLinks& which);
   void CloseAllLinks(std::uint32_t node, bool silently);

@@ -59,14 +59,22 @@ void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t trie
   FinishDial(from, serial, {}, admitted.text());
 }
 
+// The links that a dial opens: the control link, the missing lanes, or all of them.
+std::vector<LaneId> Cluster::LinksOf(const core::Dial& dial) const {
+  if (dial.control) return {LaneId(0)};
+  std::vector<LaneId> lanes = dial.missing;
+  for (std::uint32_t lane = 0; lanes.size() < options_.lanes && dial.missing.empty(); ++lane) lanes.emplace_back(lane);
+  return lanes;
+}
+
 void Cluster::Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial) {
-  const bool control = nodes_[from]->dials.at(serial).dial.control;
+  const core::Dial dial = nodes_[from]->dials.at(serial).dial;
   std::vector<Connection*> connections;
-  for (std::uint32_t lane = 0; lane < (control ? 1 : options_.lanes); ++lane) {
+  for (const LaneId lane : LinksOf(dial)) {
     Connection& connection = network_.Open(nodes_[from]->host, nodes_[to]->host);
     connection.reads[kDialler] = false;  // until the reply is here
     connections.push_back(&connection);
-    AddLink(to, {nodes_[from]->id, control, LaneId(lane)}, &connection, kAcceptor, from);
+    AddLink(to, {nodes_[from]->id, dial.control, lane}, dial.generation, {&connection, kAcceptor, from});
   }
   events_.After(network_.Delay(nodes_[to]->host, nodes_[from]->host),
                 [this, from, serial, connections] { FinishDial(from, serial, connections, ""); });
@@ -93,23 +101,24 @@ void Cluster::FinishDial(std::uint32_t from, std::uint64_t serial, const std::ve
     return Drain(from);
   }
   const std::uint32_t to = *NodeOf(dial.dial.other);
-  for (std::uint32_t lane = 0; lane < connections.size(); ++lane) {
-    AddLink(from, {dial.dial.other, dial.dial.control, LaneId(lane)}, connections[lane], kDialler, to);
+  const std::vector<LaneId> lanes = LinksOf(dial.dial);
+  for (std::size_t i = 0; i < connections.size(); ++i) {
+    const LinkId id{dial.dial.other, dial.dial.control, lanes[i]};
+    AddLink(from, id, dial.dial.generation, {connections[i], kDialler, to});
   }
 }
 
 // ---------------------------------------------------------------------------------------------- links
 
-void Cluster::AddLink(std::uint32_t index, const LinkId& id, Connection* connection, std::uint32_t side,
-                      std::uint32_t to) {
+void Cluster::AddLink(std::uint32_t index, const LinkId& id, std::uint64_t generation, const LinkEnd& end) {
   Node& node = *nodes_[index];
-  if (node.ended) return network_.Close(*connection, side);
+  if (node.ended) return network_.Close(*end.connection, end.side);
   Link& link = node.links[id];
   if (link.connection != nullptr) network_.Close(*link.connection, link.side);
-  link = {.connection = connection, .side = side, .to = to, .sending = false, .inbound = std::nullopt};
-  connection->on_closed[side] = [this, index, id] { OnLinkClosed(index, id); };
-  network_.StartReading(*connection, side);
-  node.peer->OnLinkUp(id, id.control ? 0 : options_.lanes, events_.now());
+  link = {.connection = end.connection, .side = end.side, .to = end.to, .sending = false, .inbound = std::nullopt};
+  end.connection->on_closed[end.side] = [this, index, id] { OnLinkClosed(index, id); };
+  network_.StartReading(*end.connection, end.side);
+  node.peer->OnLinkUp(id, {.lanes = id.control ? 0 : options_.lanes, .generation = generation}, events_.now());
   Drain(index);
 }
 
@@ -123,14 +132,12 @@ void Cluster::OnLinkClosed(std::uint32_t index, const LinkId& id) {
 
 void Cluster::CloseLinks(std::uint32_t index, const core::CloseLinks& which) {
   Node& node = *nodes_[index];
-  const auto concerned = [&](PeerId other, bool control) {
-    return other == which.other && !(control && which.lanes_only);
-  };
   for (auto& [serial, dial] : node.dials) {
-    if (concerned(dial.dial.other, dial.dial.control)) dial.closed = true;
+    if (dial.dial.other == which.other && !which.lane) dial.closed = true;
   }
   std::erase_if(node.links, [&](const auto& entry) {
-    if (!concerned(entry.first.other, entry.first.control)) return false;
+    const LinkId& id = entry.first;
+    if (id.other != which.other || (which.lane && (id.control || id.lane != *which.lane))) return false;
     network_.Close(*entry.second.connection, entry.second.side);
     return true;
   });
@@ -181,7 +188,7 @@ void Cluster::Pump(std::uint32_t index) {
       const auto link = node.links.find(id);
       core::Outbound out;
       if (link == node.links.end() || link->second.sending) continue;
-      if (!node.peer->NextSegment(other, kPayloadBytesMax, scratch_, out)) break;
+      if (!node.peer->NextSegment(id, kPayloadBytesMax, scratch_, out)) break;
       SendFrame(index, id, std::move(out));
     }
   }

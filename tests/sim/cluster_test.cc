@@ -221,15 +221,36 @@ TEST(Cluster, CancelIsAgreedOnAllRanks) {
   EXPECT_GT(seen[Code::kOk], 0);
 }
 
-TEST(Cluster, CutLaneCostsARetryAndNoPeer) {
-  for (std::uint64_t point = 0; point < 300; point += 7 * kSweep) {
-    auto cluster = Formed(3);
-    SubmitAll(*cluster, Range(3), SumF32(kLarge));
-    cluster->RunEvents(point);
-    cluster->CutLane(0, 1);
-    ASSERT_TRUE(Finish(*cluster, Range(3))) << "cut after " << point;
+TEST(Cluster, CutLaneCostsWhatIsOnItAndNoRetry) {
+  std::uint64_t resent = 0;
+  for (const std::uint64_t count : {kSmall, kLarge, kHuge}) {
+    for (std::uint64_t point = 0; point < 300; point += 7 * kSweep) {
+      auto cluster = Formed(3);
+      SubmitAll(*cluster, Range(3), SumF32(count));
+      cluster->RunEvents(point);
+      cluster->CutLane(0, 1);
+      ASSERT_TRUE(Finish(*cluster, Range(3))) << "cut after " << point;
+      CheckAgreement(*cluster, Range(3));
+      const Outcome& outcome = cluster->OutcomesOf(0).begin()->second;
+      EXPECT_EQ(outcome.contributors.size(), 3u);
+      EXPECT_EQ(outcome.retries, 0u) << "cut after " << point;
+      resent += cluster->StatusOf(0).segments_resent + cluster->StatusOf(1).segments_resent;
+    }
+  }
+  EXPECT_GT(resent, 0u);
+}
+
+TEST(Cluster, LanesThatBreakAgainAndAgainOnlyCostTime) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    auto cluster = Formed(3, {.seed = seed});
+    for (int i = 0; i < 4; ++i) SubmitAll(*cluster, Range(3), SumF32(kHuge));
+    for (int cut = 0; cut < 40; ++cut) {
+      cluster->RunEvents(50 + 13 * seed);
+      cluster->CutLane(static_cast<std::uint32_t>(cut) % 3, static_cast<std::uint32_t>(cut + 1) % 3);
+    }
+    ASSERT_TRUE(Finish(*cluster, Range(3))) << "seed " << seed;
     CheckAgreement(*cluster, Range(3));
-    EXPECT_EQ(cluster->OutcomesOf(0).begin()->second.contributors.size(), 3u);
+    for (const auto& [name, outcome] : cluster->OutcomesOf(0)) EXPECT_EQ(outcome.retries, 0u) << "seed " << seed;
   }
 }
 

@@ -19,8 +19,17 @@ class DialerTest : public NetTest {
   }
   void Dial(const DialOptions& options, bool control) {
     Dialer dialer(context_, options);
-    dialer.Dial({.group = "job", .from = PeerId(1), .to = PeerId(2), .address = address_, .control = control},
-                [this](Result<DialedLinks> outcome) { outcomes_.push_back(std::move(outcome)); });
+    DialRequest request = RequestFor(address_);
+    request.control = control;
+    dialer.Dial(std::move(request), [this](Result<DialedLinks> outcome) { outcomes_.push_back(std::move(outcome)); });
+  }
+  static DialRequest RequestFor(const std::string& address) {
+    DialRequest request;
+    request.group = "job";
+    request.from = PeerId(1);
+    request.to = PeerId(2);
+    request.address = address;
+    return request;
   }
   static std::string ReplyOf(Code code, const std::string& text) {
     control::LinkReply reply;
@@ -60,6 +69,31 @@ TEST_F(DialerTest, AllLanesOfALoopbackPairComeAtOnce) {
   for (auto& [lane, fd] : accepted) WriteAll(fd.get(), ReplyOf(Code::kOk, ""));
   ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
   EXPECT_TRUE(outcomes_[0].ok());
+}
+
+TEST_F(DialerTest, OnlyTheMissingLanesAreOpenedAgain) {
+  Dialer dialer(context_, {});
+  DialRequest request = RequestFor(address_);
+  request.lanes = 5;
+  request.missing = {LaneId(1), LaneId(4)};
+  request.generation = 7;
+  dialer.Dial(std::move(request), [this](Result<DialedLinks> outcome) { outcomes_.push_back(std::move(outcome)); });
+  std::vector<UniqueFd> accepted;
+  std::vector<std::uint32_t> lanes;
+  for (int i = 0; i < 2; ++i) {
+    accepted.push_back(AcceptOn(listening_.get()));
+    const auto hello = NextFrame<control::LinkHello>(accepted.back().get());
+    EXPECT_EQ(hello.lanes(), 5U);
+    EXPECT_EQ(hello.generation(), 7U);
+    lanes.push_back(hello.lane());
+    WriteAll(accepted.back().get(), ReplyOf(Code::kOk, ""));
+  }
+  EXPECT_EQ(lanes, (std::vector<std::uint32_t>{1, 4}));
+  ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
+  ASSERT_TRUE(outcomes_[0].ok()) << outcomes_[0].status().text();
+  EXPECT_EQ(outcomes_[0].value().lanes, 5U);
+  ASSERT_EQ(outcomes_[0].value().links.size(), 2U);
+  EXPECT_EQ(outcomes_[0].value().links[1].lane, LaneId(4));
 }
 
 TEST_F(DialerTest, OneRefusalFailsTheDialOnceAndClosesTheOthers) {
@@ -118,8 +152,7 @@ TEST_F(DialerTest, EndOfTheEventLoopFreesDialsUnderWay) {
     const auto token = std::make_shared<int>(0);
     auto loop = std::make_unique<asio::io_context>();
     Dialer dialer(*loop, {});
-    dialer.Dial({.group = "job", .from = PeerId(1), .to = PeerId(2), .address = address_},
-                [token](const Result<DialedLinks>&) {});
+    dialer.Dial(RequestFor(address_), [token](const Result<DialedLinks>&) {});
     UniqueFd accepted;
     if (greeted) {
       ASSERT_TRUE(RunUntil([&] {

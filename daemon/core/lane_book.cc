@@ -1,0 +1,76 @@
+#include "daemon/core/lane_book.h"
+
+#include <utility>
+
+#include "proto/check.h"
+
+namespace ringway::core {
+
+bool LaneBook::Up(const LinkId& id, std::uint64_t generation) {
+  Lane& lane = lanes_[id];
+  RINGWAY_CHECK(!lane.up);
+  if (generation <= lane.generation) return false;
+  lane.generation = generation;
+  lane.up = true;
+  lane.now = {};
+  return true;
+}
+
+bool LaneBook::IsUp(const LinkId& id) const {
+  const auto found = lanes_.find(id);
+  return found != lanes_.end() && found->second.up;
+}
+
+void LaneBook::CountIn(const LinkId& id) {
+  if (const auto found = lanes_.find(id); found != lanes_.end()) ++found->second.now.frames_in;
+}
+
+void LaneBook::CountOut(const LinkId& id, const SentFrame& frame, const IsLive& is_live) {
+  Traffic& traffic = lanes_[id].now;
+  while (!traffic.sent.empty() && !is_live(traffic.sent.front().attempt)) traffic.sent.pop_front();
+  ++traffic.frames_out;
+  traffic.sent.push_back(frame);
+}
+
+control::LaneClosed LaneBook::Down(const LinkId& id) {
+  Lane& lane = lanes_.at(id);
+  RINGWAY_CHECK(lane.up);
+  lane.up = false;
+  control::LaneClosed closed;
+  closed.set_lane(id.lane.value);
+  closed.set_generation(lane.generation);
+  closed.set_frames(lane.now.frames_in);
+  lane.unsettled[lane.generation] = std::exchange(lane.now, {});
+  return closed;
+}
+
+LaneBook::Settled LaneBook::OnClosed(PeerId other, const control::LaneClosed& closed) {
+  Settled settled;
+  const LinkId id{.other = other, .control = false, .lane = LaneId(closed.lane())};
+  Lane& lane = lanes_[id];
+  if (lane.up && lane.generation == closed.generation()) {
+    settled.close = true;
+    return settled;
+  }
+  if (closed.generation() > lane.generation) {
+    lane.generation = closed.generation();
+    settled.answer = closed;
+    settled.answer->set_frames(0);
+    return settled;
+  }
+  const auto found = lane.unsettled.find(closed.generation());
+  if (found == lane.unsettled.end()) return settled;
+  Traffic& traffic = found->second;
+  const std::uint64_t first = traffic.frames_out - traffic.sent.size();  // number of the oldest that is kept
+  for (std::uint64_t i = 0; i < traffic.sent.size(); ++i) {
+    if (first + i >= closed.frames()) settled.lost.push_back(traffic.sent[i]);
+  }
+  lane.unsettled.erase(found);
+  return settled;
+}
+
+void LaneBook::Forget(PeerId other) {
+  std::erase_if(lanes_, [other](const auto& entry) { return entry.first.other == other; });
+}
+
+}  // namespace ringway::core

@@ -1,0 +1,77 @@
+// What travels on the lanes of this peer's pairs, so that a lane can close without losing anything.
+//
+// A lane's two ends count the frames that they have taken whole. When a lane closes, each end tells the other how many,
+// on the control link, and sends again what the other did not take: positions are kept, not bytes, because the source
+// of a position that was not taken cannot have changed.
+//
+//   up(generation) --closed here, or LaneClosed from the other--> down: LaneClosed(frames taken) goes out
+//                  --LaneClosed from the other--> settled: frames beyond its count are lost, and come back as a list
+//
+// Every time a lane is opened it has a higher generation, chosen by who dials. An end that never saw a generation says
+// that it took none of it, once. Frames of attempts that are over are forgotten without being told.
+//
+// Pure. Bounded: a frame is kept only while its operation's attempt lives.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "daemon/collective/executor.h"
+#include "daemon/core/peer.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+
+namespace ringway::core {
+
+// A segment on its way. `attempt` is of the operation, or of the fetch that it serves.
+struct SentFrame {
+  OpName op;
+  std::uint64_t attempt = 0;
+  collective::Executor::Ready ready;
+  std::uint64_t eager_cost = 0;  // charged to the eager window when it was sent
+};
+
+class LaneBook {
+ public:
+  using IsLive = std::function<bool(std::uint64_t attempt)>;
+
+  // Gives false if this generation is over already: close the lane. REQUIRES: the lane is not up.
+  bool Up(const LinkId& lane, std::uint64_t generation);
+  bool IsUp(const LinkId& lane) const;
+  // A frame was taken whole, or skipped.
+  void CountIn(const LinkId& lane);
+  void CountOut(const LinkId& lane, const SentFrame& frame, const IsLive& is_live);
+
+  // The lane is closed here. What to tell the other end. REQUIRES: it is up.
+  control::LaneClosed Down(const LinkId& lane);
+
+  struct Settled {
+    bool close = false;                         // the lane is up here: close it, call Down, then this again
+    std::optional<control::LaneClosed> answer;  // this end never saw the generation
+    std::vector<SentFrame> lost;
+  };
+  Settled OnClosed(PeerId other, const control::LaneClosed& closed);
+
+  void Forget(PeerId other);
+
+ private:
+  struct Traffic {
+    std::uint64_t frames_in = 0;
+    std::uint64_t frames_out = 0;
+    std::deque<SentFrame> sent;  // the newest of frames_out
+  };
+  struct Lane {
+    std::uint64_t generation = 0;  // the newest seen or spoken of
+    bool up = false;
+    Traffic now;
+    std::map<std::uint64_t, Traffic> unsettled;  // closed here, by generation
+  };
+
+  std::map<LinkId, Lane> lanes_;
+};
+
+}  // namespace ringway::core

@@ -1,0 +1,102 @@
+#include "daemon/core/lane_book.h"
+
+#include <gtest/gtest.h>
+
+namespace ringway::core {
+namespace {
+
+constexpr PeerId kOther(7);
+const LinkId kLane{.other = kOther, .control = false, .lane = LaneId(2)};
+
+control::LaneClosed Closed(std::uint64_t generation, std::uint64_t frames) {
+  control::LaneClosed closed;
+  closed.set_lane(2);
+  closed.set_generation(generation);
+  closed.set_frames(frames);
+  return closed;
+}
+
+SentFrame Frame(std::uint32_t segment, std::uint64_t attempt = 1) {
+  return {.op = {}, .attempt = attempt, .ready = {.departure = 0, .segment = segment}};
+}
+
+std::vector<std::uint32_t> Segments(const LaneBook::Settled& settled) {
+  std::vector<std::uint32_t> out;
+  for (const SentFrame& frame : settled.lost) out.push_back(frame.ready.segment);
+  return out;
+}
+
+class LaneBookTest : public testing::Test {
+ protected:
+  void Send(std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) book_.CountOut(kLane, Frame(i), kAllLive);
+  }
+  static bool kAllLive(std::uint64_t) { return true; }
+  LaneBook book_;
+};
+
+TEST_F(LaneBookTest, WhatTheOtherEndDidNotTakeIsLostInOrder) {
+  ASSERT_TRUE(book_.Up(kLane, 1));
+  Send(5);
+  (void)book_.Down(kLane);
+  EXPECT_EQ(Segments(book_.OnClosed(kOther, Closed(1, 3))), (std::vector<std::uint32_t>{3, 4}));
+  EXPECT_TRUE(book_.OnClosed(kOther, Closed(1, 0)).lost.empty()) << "settled once";
+}
+
+TEST_F(LaneBookTest, EachEndTellsHowManyItTook) {
+  ASSERT_TRUE(book_.Up(kLane, 4));
+  book_.CountIn(kLane);
+  book_.CountIn(kLane);
+  const control::LaneClosed closed = book_.Down(kLane);
+  EXPECT_EQ(closed.lane(), 2u);
+  EXPECT_EQ(closed.generation(), 4u);
+  EXPECT_EQ(closed.frames(), 2u);
+}
+
+TEST_F(LaneBookTest, EndThatHasNotNoticedIsToldToCloseFirst) {
+  ASSERT_TRUE(book_.Up(kLane, 1));
+  Send(2);
+  const LaneBook::Settled first = book_.OnClosed(kOther, Closed(1, 1));
+  EXPECT_TRUE(first.close);
+  EXPECT_TRUE(first.lost.empty());
+  (void)book_.Down(kLane);
+  EXPECT_EQ(Segments(book_.OnClosed(kOther, Closed(1, 1))), (std::vector<std::uint32_t>{1}));
+}
+
+TEST_F(LaneBookTest, GenerationsAreSettledApart) {
+  ASSERT_TRUE(book_.Up(kLane, 1));
+  Send(1);
+  (void)book_.Down(kLane);
+  ASSERT_TRUE(book_.Up(kLane, 2));
+  Send(3);
+  EXPECT_EQ(Segments(book_.OnClosed(kOther, Closed(1, 0))), (std::vector<std::uint32_t>{0}));
+  EXPECT_TRUE(book_.IsUp(kLane)) << "the newer one is not concerned";
+}
+
+TEST_F(LaneBookTest, GenerationThatNeverCameUpHereIsAnsweredOnceAndRefusedLater) {
+  const LaneBook::Settled settled = book_.OnClosed(kOther, Closed(3, 9));
+  ASSERT_TRUE(settled.answer.has_value());
+  EXPECT_EQ(settled.answer->frames(), 0u);
+  EXPECT_EQ(settled.answer->generation(), 3u);
+  EXPECT_FALSE(book_.OnClosed(kOther, Closed(3, 9)).answer.has_value());
+  EXPECT_FALSE(book_.Up(kLane, 3));
+  EXPECT_TRUE(book_.Up(kLane, 4));
+}
+
+TEST_F(LaneBookTest, FramesOfAttemptsThatAreOverAreForgottenAndTheCountGoesOn) {
+  ASSERT_TRUE(book_.Up(kLane, 1));
+  for (std::uint32_t i = 0; i < 3; ++i) book_.CountOut(kLane, Frame(i, 1), kAllLive);
+  for (std::uint32_t i = 3; i < 6; ++i) book_.CountOut(kLane, Frame(i, 2), [](std::uint64_t a) { return a == 2; });
+  (void)book_.Down(kLane);
+  EXPECT_EQ(Segments(book_.OnClosed(kOther, Closed(1, 0))), (std::vector<std::uint32_t>{3, 4, 5}));
+}
+
+TEST_F(LaneBookTest, CountBeyondWhatWasSentLosesNothing) {
+  ASSERT_TRUE(book_.Up(kLane, 1));
+  Send(2);
+  (void)book_.Down(kLane);
+  EXPECT_TRUE(book_.OnClosed(kOther, Closed(1, ~std::uint64_t{0})).lost.empty());
+}
+
+}  // namespace
+}  // namespace ringway::core
