@@ -85,8 +85,9 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
   const auto found = pending_.find(lane);
   if (found == pending_.end()) return Status::Ok();
   const PendingFrame frame = std::move(found->second);
-  if (frame.use == PendingFrame::Use::kExecutor && !IsLive(frame.attempt)) {
-    pending_.erase(found);
+  const bool stale = frame.header.epoch < view_.epoch || frame.header.epoch <= stop_;
+  if (stale || (frame.use == PendingFrame::Use::kExecutor && !IsLive(frame.attempt))) {
+    DropFrame(lane);  // unjudged: its sender's trainer may have its memory back
     return Status::Ok();
   }
   if (payload.size() != frame.header.payload_bytes || Hash64(payload) != frame.header.payload_hash) {
@@ -98,8 +99,7 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
     held_.Add({frame.from, frame.header, frame.held});
     // Its operation may have been submitted, or its view installed, while the payload was on the way.
     Operation* op = table_.Find(frame.header.op);
-    const bool stale = frame.header.epoch < view_.epoch || frame.header.epoch <= stop_;
-    if (stale || (op != nullptr && op->has_outcome())) held_.Take(frame.header.op, frame.header.epoch);
+    if (op != nullptr && op->has_outcome()) held_.Take(frame.header.op, frame.header.epoch);
     if (op != nullptr && op->executor && running()) {
       FeedHeld(*op);
       if (op->executor && op->stage == Stage::kRunning && op->executor->complete()) OnComputed(*op);

@@ -247,6 +247,7 @@ void Cluster::OnFramePayload(std::uint32_t index, const LinkId& id, std::span<co
   if (!status.ok()) {
     // Legitimate for who was left behind only: its sender's trainer has its memory back.
     node.corrupted = true;
+    Trace(NameOf(index), "refuses a payload from " + ToString(id.other) + ": " + status.text());
     network_.Close(*link.connection, link.side);
     return OnLinkClosed(index, id);
   }

@@ -56,7 +56,7 @@ class World {
   JoinOrder OrderOf(const std::string& group, std::uint32_t wait_world) const;
   void NextFault();
   void Heal();
-  void HelpForming(const std::string& group);
+  void HelpForming();
   bool Settled(const std::string& group) const;
   std::string WhatWaits() const;
   void Finish();
@@ -363,17 +363,20 @@ void World::Heal() {
     std::uint64_t furthest = 0;
     for (const std::uint32_t node : Members(group)) furthest = std::max(furthest, trainers_.Position(node));
     trainers_.StopAt(group, furthest + 4);
-    HelpForming(group);
   }
   healed_ = true;
+  HelpForming();
 }
 
-// Peers that wait for others which will never come do so rightly.
-void World::HelpForming(const std::string& group) {
-  if (!Members(group).empty()) return;
-  for (auto here = NodesHere(group).size(); here > 0 && here < world_size_; ++here) {
-    cluster_.Join(cluster_.AddDaemon(), OrderOf(group, 1));
+// Peers that wait for others which will never come do so rightly: these come.
+void World::HelpForming() {
+  for (const std::string& group : groups_) {
+    if (!Members(group).empty()) continue;
+    for (auto here = NodesHere(group).size(); here > 0 && here < world_size_; ++here) {
+      cluster_.Join(cluster_.AddDaemon(), OrderOf(group, 1));
+    }
   }
+  cluster_.events_queue().After(std::chrono::seconds(1), [this] { HelpForming(); });
 }
 
 bool World::Settled(const std::string& group) const {
