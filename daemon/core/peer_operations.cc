@@ -232,7 +232,8 @@ void Peer::Impl::Tell(Operation& op) {
   complete.rank = static_cast<std::uint32_t>(place - complete.contributors.begin());
   complete.wire_bytes = op.wire_bytes;
   complete.retries = op.retries;
-  complete.update_waits = ok && op.outcome.prepared > view_.epoch;
+  // Of the agreed outcome alone: a rank that is told in a later view says the same.
+  complete.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch;
   Emit(std::move(complete));
 }
 
