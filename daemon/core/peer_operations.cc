@@ -34,12 +34,7 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
     update_open_ = true;
     op.next_seqs = table_.NextSeqs();
   }
-  if (const auto ahead = ahead_.find(op.name); ahead != ahead_.end()) {
-    Fail(op, static_cast<Code>(ahead->second.code()), ahead->second.text());
-    ahead_.erase(ahead);
-  } else if (running()) {
-    Start(op);
-  }
+  if (running()) Start(op);
   AfterProgress();
   return Status::Ok();
 }
@@ -90,6 +85,11 @@ void Peer::Impl::StartAll() {
 
 void Peer::Impl::Start(Operation& op) {
   if (op.fetching) return StartFetch(op);
+  if (const auto ahead = ahead_.find(op.name); ahead != ahead_.end()) {
+    Fail(op, static_cast<Code>(ahead->second.code()), ahead->second.text());
+    ahead_.erase(ahead);
+    return;
+  }
   if (!op.is_update() && view_.world_size() < view_.min_world) {
     Fail(op, Code::kWorldTooSmall,
          "the group has " + std::to_string(view_.world_size()) + " peers and needs " + std::to_string(view_.min_world) +

@@ -221,6 +221,27 @@ TEST(Cluster, CancelIsAgreedOnAllRanks) {
   EXPECT_GT(seen[Code::kOk], 0);
 }
 
+TEST(Cluster, NobodyIsToldOfAnAgreedFailureWhileFrozen) {
+  auto cluster = Formed(3);
+  cluster->Silence(Cluster::kMaster, cluster->HostOf(2));
+  cluster->Submit(0, SumF32(kLarge));
+  cluster->Cancel(0, {ChannelId(0), 1});
+  ASSERT_TRUE(Finish(*cluster, {0}));
+  EXPECT_EQ(cluster->OutcomesOf(0).begin()->second.code, Code::kCancelled);
+  const Epoch agreed = cluster->StatusOf(0).epoch;
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->StatusOf(1).epoch == agreed; }));
+  // Node 1 knows of it, node 2 never hears. The one that holds it dies, and node 1 submits after it has reported.
+  cluster->Kill(0);
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->StatusOf(1).frozen; }));
+  cluster->Submit(1, SumF32(kLarge));
+  cluster->RunEvents(20);
+  cluster->Unsilence(Cluster::kMaster, cluster->HostOf(2));
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->StatusOf(2).epoch > agreed; }));
+  cluster->Submit(2, SumF32(kLarge));
+  ASSERT_TRUE(Finish(*cluster, {1, 2})) << cluster->Describe(1) << cluster->Describe(2);
+  CheckAgreement(*cluster, {1, 2});
+}
+
 TEST(Cluster, PayloadOfAStoppedViewIsNotJudgedByItsChecksum) {
   for (std::uint64_t seed = 1; seed <= 100; seed += kSweep) {
     SCOPED_TRACE("seed " + std::to_string(seed));
