@@ -225,7 +225,9 @@ Status PeerRuntime::Submit(local::SubmitOrder order) {
   submission.result = order.result;
   submission.keep = std::move(order.keep);
   submission.input_bytes_ready = order.input_bytes_ready;
-  Status status = peer_.Submit(std::move(submission), MonotonicNow());
+  const TimePoint now = MonotonicNow();
+  if (order.deadline > Duration::zero()) submission.deadline = now + order.deadline;
+  Status status = peer_.Submit(std::move(submission), now);
   Run();
   return status;
 }

@@ -40,6 +40,7 @@ Json GroupOf(const core::PeerStatus& peer) {
   group["bytes_received"] = peer.bytes_received;
   group["lanes_lost"] = peer.lanes_lost;
   group["segments_resent"] = peer.segments_resent;
+  group["waits"] = peer.waits;
   return group;
 }
 

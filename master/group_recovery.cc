@@ -25,7 +25,9 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
     news = accusations_[accused].insert(peer).second || news;
   }
   if (report.leaving()) news = leaving_.insert(peer).second || news;
-  for (const control::OpReport& op : report.ops()) news = news || op.cancel() || !op.mismatch().empty();
+  for (const control::OpReport& op : report.ops()) {
+    news = news || op.cancel() || !op.mismatch().empty() || !op.overdue().empty();
+  }
   if (!news) return;  // a late word about a view that is over
   if (!collection_) Collect(now);
   if (Epoch(report.stop()) >= collection_->stop) collection_->reports[peer] = report;

@@ -17,6 +17,7 @@ struct Evidence {
   std::set<PeerId> holders;
   std::string mismatch;
   bool cancel = false;
+  std::string overdue;
 };
 
 bool SameOutcome(const control::OpReport& a, const control::OpReport& b) {
@@ -38,6 +39,7 @@ std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& repor
       }
       if (evidence.mismatch.empty()) evidence.mismatch = op.mismatch();
       evidence.cancel = evidence.cancel || op.cancel();
+      if (evidence.overdue.empty()) evidence.overdue = op.overdue();
     }
   }
   for (const auto& [peer, report] : reports) {
@@ -95,6 +97,8 @@ std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Rep
       Fail(verdict, Code::kMismatch, evidence.mismatch);
     } else if (evidence.cancel) {
       Fail(verdict, Code::kCancelled, "all ranks gave operation " + ToString(name) + " up");
+    } else if (!evidence.overdue.empty()) {
+      Fail(verdict, Code::kDeadline, evidence.overdue);
     } else if (options.fail_on_peer_loss && options.peers_lost) {
       Fail(verdict, Code::kPeerLost, "lost " + options.lost_names + " during operation " + ToString(name));
     } else {

@@ -98,7 +98,7 @@ struct Join {
   std::uint32_t wait_world;         // a new group is formed with at least this many peers
   std::uint32_t min_world;          // operations fail with kWorldTooSmall below this
   std::uint32_t fail_on_peer_loss;  // 0 or 1, the same on all peers of a group
-  std::uint32_t reserved;
+  std::uint32_t op_deadline_ms;     // an operation that takes longer fails on all ranks with kDeadline; 0: none
 };
 
 // Why the join still waits, for example "2 of 4 peers are here" or which peer cannot be reached.

@@ -46,7 +46,8 @@ static_assert(ringwayMasterUnreachable == static_cast<int>(Code::kMasterUnreacha
 static_assert(ringwayProtocolError == static_cast<int>(Code::kProtocol));
 static_assert(ringwayIoError == static_cast<int>(Code::kIo));
 static_assert(ringwayInternalError == static_cast<int>(Code::kInternal));
-static_assert(ringwayInternalError + 1 == ringway::kCodeCount);
+static_assert(ringwayDeadline == static_cast<int>(Code::kDeadline));
+static_assert(ringwayDeadline + 1 == ringway::kCodeCount);
 
 static_assert(ringwayUint8 == static_cast<int>(ringway::DType::kU8));
 static_assert(ringwayInt8 == static_cast<int>(ringway::DType::kI8));
@@ -133,6 +134,8 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
     options.wait_world = config->waitWorld;
     options.min_world = config->minWorld;
     options.fail_on_peer_loss = config->failOnPeerLoss != 0;
+    if (config->opDeadlineMs < 0) return Refuse("opDeadlineMs is negative; 0 means no deadline");
+    options.op_deadline = ringway::Milliseconds(config->opDeadlineMs);
     options.timeout = Timeout(config->timeoutMs);
     auto session = ringway::Session::Join(options);
     if (!session.ok()) return Report(session.error());

@@ -53,6 +53,8 @@ Error SayHello(PacketSocket* socket, const SharedMemory& page, const Deadline& d
   return {};
 }
 
+constexpr Milliseconds kOpDeadlineMax{std::int64_t{1} << 31};  // about 24.8 days
+
 Error SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline& deadline) {
   auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);
   CopyText(join.group, options.group);
@@ -60,6 +62,7 @@ Error SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline&
   join.wait_world = options.wait_world;
   join.min_world = options.min_world;
   join.fail_on_peer_loss = options.fail_on_peer_loss ? 1 : 0;
+  join.op_deadline_ms = static_cast<std::uint32_t>(options.op_deadline.count());
   Error sent = socket->Send(join, deadline);
   return sent.code() == Code::kDaemonLost ? Error() : sent;
 }
@@ -85,6 +88,9 @@ Error CheckJoinOptions(const JoinOptions& options) {
   }
   if (options.wait_world < 1 || options.wait_world > abi::kWorldSizeMax) return refuse("wait_world" + world_range);
   if (options.min_world < 1 || options.min_world > abi::kWorldSizeMax) return refuse("min_world" + world_range);
+  if (options.op_deadline < Milliseconds(0) || options.op_deadline > kOpDeadlineMax) {
+    return refuse("op_deadline must be 0 (none) or at most 24 days");
+  }
   return {};
 }
 

@@ -42,6 +42,9 @@ struct Operation {
   bool fetching = false;  // committed by verdict; the bytes come from a holder
   bool cancel = false;
   std::string mismatch;
+  std::string overdue;   // its deadline has passed: whom it waited for
+  TimePoint since{};     // submitted
+  Duration next_word{};  // at this age the log says that it waits
 
   std::unique_ptr<collective::Executor> executor;  // while running
   std::uint64_t attempt = 0;

@@ -56,6 +56,7 @@ struct Submission {
   std::byte* result = nullptr;
   Keep keep;                            // holds the mappings while anything may touch them
   std::uint64_t input_bytes_ready = 0;  // grows by OnStaged; all of it for inputs that are not staged
+  std::optional<TimePoint> deadline;    // then all ranks are asked to fail it with kDeadline
 };
 
 // ---- actions
@@ -149,6 +150,7 @@ struct PeerStatus {
   std::uint64_t ops_open = 0, ops_done = 0, ops_retried = 0, ops_failed = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t lanes_lost = 0, segments_resent = 0;
+  std::string waits;  // the oldest operation that has waited for longer than the detection time, and for whom
 };
 
 class Peer {

@@ -101,6 +101,9 @@ class Peer::Impl {
   void SendHeartbeats();
   void PumpDials();
   void TryLeave();
+  // Operations that wait for long: said in the log, or given up at their deadline.
+  void WatchOperations();
+  std::string WaitsFor(const Operation& op) const;
   void End(Code code, const std::string& text);
   Epoch NewestPrepared() const;
   std::string NameOf(PeerId peer) const;
@@ -206,6 +209,7 @@ class Peer::Impl {
   TimePoint now_{};  // of the newest event that carried the time
   std::uint64_t done_ = 0, retried_ = 0, failed_ = 0, bytes_sent_ = 0, bytes_received_ = 0;
   std::uint64_t lanes_lost_ = 0, resent_ = 0;
+  std::string waits_;
   std::vector<Action> actions_;
 };
 

@@ -391,6 +391,7 @@ void Peer::Impl::Tick(TimePoint now) {
       Accuse(member, "its lanes could not be opened again");
     }
   }
+  WatchOperations();
   TryLeave();
 }
 
@@ -424,6 +425,7 @@ PeerStatus Peer::Impl::GetStatus() const {
   status.bytes_received = bytes_received_;
   status.lanes_lost = lanes_lost_;
   status.segments_resent = resent_;
+  status.waits = waits_;
   return status;
 }
 

@@ -30,6 +30,7 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
   if (update && busy)
     return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
   Operation& op = table_.Add(std::move(submission));
+  op.since = now;
   if (update) {
     update_open_ = true;
     op.next_seqs = table_.NextSeqs();
@@ -58,6 +59,45 @@ void Peer::Impl::Cancel(std::uint64_t token, TimePoint now) {
     Trouble("operation " + ToString(op->name) + " is cancelled");
   } else if (installed()) {
     SendReport("operation " + ToString(op->name) + " is cancelled");
+  }
+}
+
+// What is known here: who has sent READY or any segment of it has submitted it.
+std::string Peer::Impl::WaitsFor(const Operation& op) const {
+  std::string names;
+  for (const PeerId member : view_.members) {
+    if (member == self_ || op.ready.contains(member) || op.holders.contains(member)) continue;
+    names += (names.empty() ? "" : ",") + NameOf(member);
+  }
+  return frozen() ? "a new view" : names.empty() ? "data" : names;
+}
+
+void Peer::Impl::WatchOperations() {
+  std::string overdue;
+  bool said = false;
+  waits_.clear();
+  for (auto& [name, op] : table_.ops()) {
+    if (op.has_outcome()) continue;
+    const Duration age = now_ - op.since;
+    const std::string age_ms = std::to_string(age.count() / 1000);
+    if (waits_.empty() && age > view_.plan.detect) waits_ = ToString(name) + " for " + WaitsFor(op);
+    if (!said && age > std::max(op.next_word, view_.plan.detect)) {
+      said = true;  // the oldest speaks for all
+      op.next_word = 2 * age;
+      AddNote("operation_waits",
+              "epoch=" + ToString(view_.epoch) + " op=" + ToString(name) + " age_ms=" + age_ms + " for=" + WaitsFor(op),
+              true);
+    }
+    if (!op.overdue.empty() || !op.submission.deadline || now_ < *op.submission.deadline) continue;
+    op.overdue =
+        NameOf(self_) + " has waited " + age_ms + " ms for operation " + ToString(name) + ", last for " + WaitsFor(op);
+    overdue = op.overdue;
+  }
+  if (overdue.empty() || !installed()) return;
+  if (running()) {
+    Trouble(overdue);
+  } else {
+    SendReport(overdue);
   }
 }
 
@@ -280,6 +320,7 @@ control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
   if (!op.has_outcome()) {
     report.set_cancel(op.cancel);
     report.set_mismatch(op.mismatch);
+    report.set_overdue(op.overdue);
     return report;
   }
   report.set_code(static_cast<std::uint32_t>(op.outcome.code));

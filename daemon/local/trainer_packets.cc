@@ -118,6 +118,7 @@ Status TrainerSession::OnJoin(std::span<const std::byte> bytes) {
     JoinRefused(Status(Code::kInvalidArgument, fault));
     return Status::Ok();
   }
+  op_deadline_ = std::chrono::milliseconds(join.op_deadline_ms);
   host_->OnJoin(shared_from_this(), JoinOrder{.group = group.value(),
                                               .name = name.value(),
                                               .wait_world = join.wait_world,
@@ -170,7 +171,8 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
                     .channel = ChannelId(submit.channel),
                     .descriptor = verdict.descriptor,
                     .keep = nullptr,
-                    .input_bytes_ready = verdict.bytes};
+                    .input_bytes_ready = verdict.bytes,
+                    .deadline = op_deadline_};
   slots_[submit.slot] = {.in_use = true, .input_bytes = verdict.bytes, .staged_bytes = verdict.bytes};
   Status status = verdict.status;
   if (status.ok() && verdict.bytes > 0) status = MapRanges(submit, order);

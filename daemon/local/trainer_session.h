@@ -28,6 +28,7 @@
 #include "daemon/local/region.h"
 #include "daemon/local/submit_check.h"
 #include "daemon/net/unique_fd.h"
+#include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/local_abi.h"
 #include "proto/result.h"
@@ -43,6 +44,7 @@ struct SubmitOrder {
   std::byte* result = nullptr;
   MemoryKeep keep;
   std::uint64_t input_bytes_ready = 0;
+  Duration deadline{};  // from now; 0: none
 };
 
 // The peer of a session, as the session sees it.
@@ -171,6 +173,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   asio::posix::stream_descriptor socket_;
   asio::posix::stream_descriptor process_;
   std::uint32_t pid_ = 0;
+  Duration op_deadline_{};
 
   std::shared_ptr<const Mapping> page_;
   std::array<SlotUse, abi::kSlotCount> slots_{};

@@ -116,5 +116,50 @@ TEST_F(TrainerDeath, TheNextOneJoinsUnderTheSameName) {
   EXPECT_EQ(UpdateAll(ranks_).world_size, 3u);
 }
 
+// Its group's operations end at their deadline, on all ranks alike; the other group of the same daemons notices
+// nothing.
+TEST(TrainerStop, CostsItsOwnGroupTheDeadlineAndOthersNothing) {
+  Cluster cluster({.daemons = 3});
+  const Process victim(cluster.directory(), "trainer",
+                       {RINGWAY_E2E_TRAINER, cluster.socket(2), "job", "victim", "3", "rounds"});
+  std::vector<JoinOptions> options = {cluster.At(0, "job", kWorld), cluster.At(1, "job", kWorld)};
+  for (JoinOptions& one : options) one.op_deadline = Milliseconds(500);
+  const Sessions ranks = cluster.JoinAll(options);
+  const Sessions others = cluster.JoinWorld(3, "other");
+  ASSERT_EQ(ranks.size() + others.size(), 5u);
+  ASSERT_TRUE(Eventually([&] { return victim.Out().find("submitted") != std::string::npos; }));
+  victim.Signal(SIGSTOP);
+  Code code = Code::kOk;
+  for (std::uint64_t number = 0; code == Code::kOk && number < 1000; ++number) {
+    Round round(ranks, {.reduction = {}, .count = kTrainerCount, .number = number});
+    round.Submit();
+    Round other(others, {.reduction = {}, .count = kTrainerCount, .number = number});
+    other.Submit();
+    other.Check();
+    code = round.Wait(0, kPatience).error().code();
+    EXPECT_EQ(round.Wait(1, kPatience).error().code(), code);
+    if (code == Code::kDeadline) {
+      EXPECT_NE(round.CheckFailure(code).find("victim"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(code, Code::kDeadline);
+  victim.Signal(SIGCONT);
+  EXPECT_TRUE(Eventually([&] { return victim.Err().find("wait: deadline") != std::string::npos; })) << victim.Err();
+}
+
+TEST(SlowTrainer, IsNamedToThoseWhoWaitAndStays) {
+  Cluster cluster({.daemons = 2, .detect_ms = 500});
+  std::vector<JoinOptions> options = {cluster.At(0, "job", 2), cluster.At(1, "job", 2)};
+  options[1].name = "slowpoke";
+  const Sessions ranks = cluster.JoinAll(options);
+  ASSERT_EQ(ranks.size(), 2u);
+  Round round(ranks);
+  round.SubmitOn(0);
+  EXPECT_TRUE(Eventually([&] { return cluster.daemon(0).Logged("operation_waits", "for") == "slowpoke"; }));
+  EXPECT_EQ(cluster.DaemonStatus(0)["groups"][0].value("waits", ""), "0:1 for slowpoke");
+  round.SubmitOn(1);
+  EXPECT_EQ(round.Check().world_size, 2u);
+}
+
 }  // namespace
 }  // namespace ringway::e2e

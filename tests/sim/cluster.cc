@@ -172,6 +172,7 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   submission.result = op.result->data();
   submission.keep = std::make_shared<std::pair<decltype(op.input), decltype(op.result)>>(op.input, op.result);
   submission.input_bytes_ready = op.result->size();
+  if (options_.op_deadline > Duration::zero()) submission.deadline = events_.now() + options_.op_deadline;
   if (tracing()) Trace(NameOf(index), "submits " + ToString(op.name) + ": " + ToString(descriptor));
   node.operations[submission.token] = op;
   const Status status = node.peer->Submit(std::move(submission), events_.now());

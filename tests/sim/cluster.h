@@ -31,6 +31,7 @@ struct ClusterOptions {
   std::uint32_t lanes = 2;
   bool fail_on_peer_loss = false;  // of AddNode
   std::uint32_t min_world = 1;     // of AddNode
+  Duration op_deadline = {};       // of every operation; 0: none
   CoordinatorOptions master = {};
   NetworkOptions network = {};
   bool trace = false;

@@ -295,6 +295,26 @@ TEST(Cluster, LanesThatBreakAgainAndAgainOnlyCostTime) {
   }
 }
 
+TEST(Cluster, OverdueOperationFailsOnAllRanksAndNamesWhomItWaitedFor) {
+  for (const std::uint64_t count : {kSmall, kLarge}) {
+    ClusterOptions options;
+    options.op_deadline = std::chrono::seconds(10);
+    auto cluster = Formed(3, options);
+    SubmitAll(*cluster, {0, 1}, SumF32(count));
+    ASSERT_TRUE(Finish(*cluster, {0, 1})) << cluster->failure();
+    cluster->Submit(2, SumF32(count));  // its trainer was asleep
+    ASSERT_TRUE(Finish(*cluster, {2}));
+    for (const std::uint32_t node : Range(3)) {
+      const Outcome& outcome = cluster->OutcomesOf(node).begin()->second;
+      EXPECT_EQ(outcome.code, Code::kDeadline);
+      EXPECT_NE(outcome.text.find("last for p2"), std::string::npos) << outcome.text;
+    }
+    SubmitAll(*cluster, Range(3), SumF32(count));
+    ASSERT_TRUE(Finish(*cluster, Range(3)));
+    EXPECT_EQ(cluster->OutcomesOf(0).rbegin()->second.contributors.size(), 3u) << "nobody was dropped";
+  }
+}
+
 TEST(Cluster, PairThatHearsNothingLosesExactlyOneOfTheTwo) {
   auto cluster = Formed(4);
   cluster->CutPair(1, 2);

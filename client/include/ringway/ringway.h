@@ -57,7 +57,8 @@ typedef enum {
   ringwayMasterUnreachable = 18,
   ringwayProtocolError = 19,
   ringwayIoError = 20,
-  ringwayInternalError = 21
+  ringwayInternalError = 21,
+  ringwayDeadline = 22
 } ringwayResult_t;
 
 typedef enum {
@@ -107,8 +108,8 @@ typedef struct {
   uint32_t waitWorld;     /* form a new group only with at least this many peers */
   uint32_t minWorld;      /* below it operations fail with ringwayWorldTooSmall */
   int32_t failOnPeerLoss; /* nonzero: an operation that loses a peer fails instead of being retried */
-  int32_t reserved;
-  int64_t timeoutMs; /* for ringwayCommInit */
+  int32_t opDeadlineMs;   /* an operation that takes longer fails on all ranks with ringwayDeadline; 0: none */
+  int64_t timeoutMs;      /* for ringwayCommInit */
 } ringwayConfig_t;
 
 #define RINGWAY_CONFIG_INITIALIZER \

@@ -82,6 +82,9 @@ struct JoinOptions {
   std::uint32_t wait_world = 1;  // form a new group only with at least this many peers
   std::uint32_t min_world = 1;   // below it operations fail with kWorldTooSmall (the group takes the largest asked for)
   bool fail_on_peer_loss = false;  // an operation that loses a peer fails instead of being retried; same on all peers
+  // An operation that this rank has waited for so long fails with kDeadline, on all ranks alike; 0: none. The outcome
+  // is agreed, so it may come later, or be success.
+  Milliseconds op_deadline = Milliseconds(0);
   Milliseconds timeout = std::chrono::minutes(5);  // for the whole Join
 };
 

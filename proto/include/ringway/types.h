@@ -51,8 +51,9 @@ enum class Code : std::uint32_t {
   kProtocol,           // the other side sent something the protocol does not allow
   kIo,                 // the operating system refused; the text carries its reason
   kInternal,           // a broken invariant that was contained; please report it
+  kDeadline,           // a rank waited for the operation for longer than it allows; failed on all ranks
 };
-inline constexpr std::uint32_t kCodeCount = 22;
+inline constexpr std::uint32_t kCodeCount = 23;
 
 constexpr std::size_t SizeOf(DType dtype) {
   switch (dtype) {
@@ -120,7 +121,8 @@ constexpr const char* NameOf(Code code) {
                                     "master_unreachable",
                                     "protocol",
                                     "io",
-                                    "internal"};
+                                    "internal",
+                                    "deadline"};
   return static_cast<std::uint32_t>(code) < kCodeCount ? kNames[static_cast<std::uint32_t>(code)] : "?";
 }
 
