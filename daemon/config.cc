@@ -23,8 +23,8 @@ std::string DefaultName() {
   return std::string(host.data()) + "-" + std::to_string(::getpid());
 }
 
-shell::Endpoint EndpointOrExit(const std::string& option, const std::string& text) {
-  const auto endpoint = shell::ParseEndpoint(text);
+Endpoint EndpointOrExit(const std::string& option, const std::string& text) {
+  const auto endpoint = ParseEndpoint(text);
   if (!endpoint.ok()) shell::Die(kProgram, option + ": " + endpoint.status().text());
   return endpoint.value();
 }
@@ -39,8 +39,8 @@ mode_t ModeOrExit(const std::string& text) {
 }
 
 void CheckOrExit(const Config& config) {
-  const shell::Endpoint listen = EndpointOrExit("--listen", config.listen);
-  const shell::Endpoint master = EndpointOrExit("--master", config.master);
+  const Endpoint listen = EndpointOrExit("--listen", config.listen);
+  const Endpoint master = EndpointOrExit("--master", config.master);
   if (master.port == 0) shell::Die(kProgram, "--master: port 0 cannot be dialled; give the master's port");
   for (const Status& status : {shell::CheckExposure("--listen", listen, config.insecure),
                                shell::CheckExposure("--master", master, config.insecure)}) {

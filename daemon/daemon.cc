@@ -44,7 +44,7 @@ Daemon::~Daemon() = default;
 // ---- start
 
 Status Daemon::Listen(net::UniqueFd& fd) {
-  const auto where = net::ParseHostPort(config_.listen);
+  const auto where = ParseEndpoint(config_.listen);
   if (!where.ok()) return where.status();
   const auto address = net::ResolveBlocking(where.value(), true);
   if (!address.ok()) return {Code::kInvalidArgument, "--listen: " + address.status().text()};

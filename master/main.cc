@@ -53,7 +53,7 @@ Options ParseOptions(int argc, char** argv) {
 }
 
 asio::ip::tcp::endpoint Resolve(asio::io_context& io, const Options& options) {
-  const Result<shell::Endpoint> listen = shell::ParseEndpoint(options.listen);
+  const Result<Endpoint> listen = ParseEndpoint(options.listen);
   if (!listen.ok()) shell::Die(kProgram, "--listen: " + listen.status().text());
   const Status exposure = shell::CheckExposure("--listen", listen.value(), options.insecure);
   if (!exposure.ok()) shell::Die(kProgram, exposure.text());
@@ -98,7 +98,7 @@ std::unique_ptr<Journal> OpenJournal(const Options& options, std::uint16_t port)
 
 void LogStart(const asio::ip::tcp::endpoint& address, const Journal* journal) {
   shell::Log(shell::Level::kInfo, "listening",
-             {{"address", shell::ToString({address.address().to_string(), address.port()})}});
+             {{"address", ToString({address.address().to_string(), address.port()})}});
   if (journal == nullptr) {
     return shell::Log(shell::Level::kWarning, "no_journal",
                       {{"effect", "a restarted master will not know the groups"}});

@@ -29,7 +29,7 @@ int Run(int argc, char** argv) {
   const std::chrono::milliseconds timeout(timeout_ms);
   Result<std::string> text = Status(Code::kInvalidArgument, "give --master HOST:PORT or --socket PATH");
   if (!master.empty()) {
-    const Result<shell::Endpoint> endpoint = shell::ParseEndpoint(master);
+    const Result<Endpoint> endpoint = ParseEndpoint(master);
     text = endpoint.ok() ? QueryMaster(endpoint.value(), timeout) : endpoint.status();
   } else if (!socket.empty()) {
     text = QueryDaemon(socket, timeout);

@@ -47,8 +47,8 @@ Status ReadFailure(const std::string& who, ssize_t n) {
   return {Code::kIo, who + ": " + std::strerror(errno)};
 }
 
-Result<Fd> Dial(const shell::Endpoint& master, std::chrono::milliseconds timeout) {
-  const std::string where = shell::ToString(master);
+Result<Fd> Dial(const Endpoint& master, std::chrono::milliseconds timeout) {
+  const std::string where = ToString(master);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -70,14 +70,14 @@ Result<Fd> Dial(const shell::Endpoint& master, std::chrono::milliseconds timeout
 
 }  // namespace
 
-Result<std::string> QueryMaster(const shell::Endpoint& master, std::chrono::milliseconds timeout) {
+Result<std::string> QueryMaster(const Endpoint& master, std::chrono::milliseconds timeout) {
   Result<Fd> fd = Dial(master, timeout);
   if (!fd.ok()) return fd.status();
   control::ToMaster request;
   request.mutable_status();
   std::string out;
   AppendFrame(request, out);
-  const std::string who = "master at " + shell::ToString(master);
+  const std::string who = "master at " + ToString(master);
   if (::send(fd.value().get(), out.data(), out.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(out.size())) {
     return ReadFailure(who, -1);
   }

@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <system_error>
 
@@ -23,24 +22,6 @@ const sockaddr_in6& AsV6(const SocketAddress& address) {
 
 Status ErrnoStatus(const std::string& what, int error) {
   return {Code::kIo, what + ": " + std::error_code(error, std::generic_category()).message()};
-}
-
-Result<HostPort> ParseHostPort(std::string_view text) {
-  const Status bad(Code::kInvalidArgument, "'" + std::string(text) + "' is no HOST:PORT; for example 127.0.0.1:7000");
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return bad;
-  std::string_view host = text.substr(0, colon);
-  const std::string_view port = text.substr(colon + 1);
-  if (host.front() == '[') {
-    if (host.size() < 3 || host.back() != ']') return bad;
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return bad;
-  }
-  HostPort where{.host = std::string(host), .port = 0};
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), where.port);
-  if (error != std::errc() || end != port.data() + port.size() || port.empty()) return bad;
-  return where;
 }
 
 std::uint16_t SocketAddress::port() const {
@@ -71,7 +52,7 @@ std::string ToString(const SocketAddress& address) {
   return text + port;
 }
 
-Result<SocketAddress> ResolveBlocking(const HostPort& where, bool passive) {
+Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0);

@@ -1,6 +1,4 @@
-// Host and port as text, and as the kernel's socket address.
-//
-// "127.0.0.1:7000", "[::1]:7000", "localhost:0". Values; any thread. Errors: kInvalidArgument and kIo with a sentence
+// Host and port as the kernel's socket address. Values; any thread. Errors: kInvalidArgument and kIo with a sentence
 // that names the address.
 #pragma once
 
@@ -8,20 +6,12 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "daemon/net/unique_fd.h"
+#include "proto/endpoint.h"
 #include "proto/result.h"
 
 namespace ringway::net {
-
-struct HostPort {
-  std::string host;
-  std::uint16_t port = 0;
-};
-
-// Both parts must be there; an IPv6 host is in brackets.
-Result<HostPort> ParseHostPort(std::string_view text);
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -37,7 +27,7 @@ bool IsWildcard(const SocketAddress& address);
 std::string ToString(const SocketAddress& address);
 
 // The first address of `where`. Blocks on the resolver: for start-up only.
-Result<SocketAddress> ResolveBlocking(const HostPort& where, bool passive);
+Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive);
 
 // A listening TCP socket, non-blocking.
 Result<UniqueFd> ListenTcp(const SocketAddress& where);

@@ -21,7 +21,7 @@ void Connector::Start(Done done) {
   timer_.async_wait([self](asio::error_code error) {
     if (!error) self->Finish(self->Failure("timed out"));
   });
-  const auto where = ParseHostPort(options_.address);
+  const auto where = ParseEndpoint(options_.address);
   if (!where.ok()) {
     asio::post(context_, [self, status = where.status()] { self->Finish(status); });
     return;

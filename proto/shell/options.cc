@@ -4,7 +4,6 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -53,32 +52,6 @@ std::string OneLine(std::string text) {
 }
 
 }  // namespace
-
-Result<Endpoint> ParseEndpoint(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) {
-    return Status(Code::kInvalidArgument, "'" + text + "' is not HOST:PORT");
-  }
-  Endpoint endpoint;
-  endpoint.host = text.substr(0, colon);
-  const bool bracketed = endpoint.host.size() > 1 && endpoint.host.front() == '[' && endpoint.host.back() == ']';
-  if (bracketed) endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
-  if (endpoint.host.empty() || (!bracketed && endpoint.host.find_first_of(":[]") != std::string::npos)) {
-    return Status(Code::kInvalidArgument, "'" + text + "' is not HOST:PORT; write IPv6 as [ADDRESS]:PORT");
-  }
-  const char* begin = text.data() + colon + 1;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(begin, end, endpoint.port);
-  if (error != std::errc() || stop != end) {
-    return Status(Code::kInvalidArgument, "'" + text + "' has no port between 0 and 65535");
-  }
-  return endpoint;
-}
-
-std::string ToString(const Endpoint& endpoint) {
-  const bool v6 = endpoint.host.find(':') != std::string::npos;
-  return (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
-}
 
 bool IsLoopback(const std::string& host) {
   if (host == "localhost") return true;

@@ -8,20 +8,12 @@
 #include <cstdint>
 #include <string>
 
+#include "proto/endpoint.h"
 #include "proto/result.h"
 
 namespace ringway::shell {
 
 inline constexpr int kExitUsage = 2;
-
-struct Endpoint {
-  std::string host;  // without brackets
-  std::uint16_t port = 0;
-};
-
-// "HOST:PORT" or "[IPV6]:PORT"; port 0 is allowed. kInvalidArgument says what is wrong.
-Result<Endpoint> ParseEndpoint(const std::string& text);
-std::string ToString(const Endpoint& endpoint);
 
 // Whether the host is a literal loopback address or "localhost".
 bool IsLoopback(const std::string& host);

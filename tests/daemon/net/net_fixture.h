@@ -79,7 +79,7 @@ class NetTest : public ::testing::Test {
     return {std::move(fd.value()), ToString(bound.value())};
   }
   static UniqueFd ConnectTo(const std::string& address) {
-    const auto where = ResolveBlocking(ParseHostPort(address).value(), false);
+    const auto where = ResolveBlocking(ParseEndpoint(address).value(), false);
     UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(::connect(fd.get(), where.value().get(), where.value().length), 0);
     return fd;

@@ -15,42 +15,6 @@ namespace {
 
 using testing::ExitedWithCode;
 
-TEST(ParseEndpointTest, TakesHostsAndAddressesWithAPort) {
-  struct Row {
-    const char* text;
-    const char* host;
-    std::uint16_t port;
-    const char* again;
-  };
-  const Row rows[] = {
-      {"127.0.0.1:7400", "127.0.0.1", 7400, "127.0.0.1:7400"},
-      {"localhost:0", "localhost", 0, "localhost:0"},
-      {"node-3.cluster.example:65535", "node-3.cluster.example", 65535, "node-3.cluster.example:65535"},
-      {"[::1]:80", "::1", 80, "[::1]:80"},
-      {"[fe80::1%eth0]:1", "fe80::1%eth0", 1, "[fe80::1%eth0]:1"},
-      {"[10.0.0.1]:5", "10.0.0.1", 5, "10.0.0.1:5"},
-      {"a:007", "a", 7, "a:7"},
-  };
-  for (const Row& row : rows) {
-    const auto endpoint = ParseEndpoint(row.text);
-    ASSERT_TRUE(endpoint.ok()) << row.text << ": " << endpoint.status().text();
-    EXPECT_EQ(endpoint.value().host, row.host);
-    EXPECT_EQ(endpoint.value().port, row.port);
-    EXPECT_EQ(ToString(endpoint.value()), row.again);
-  }
-}
-
-TEST(ParseEndpointTest, RefusesEverythingElseAndNamesIt) {
-  for (const char* text : {"", ":", ":80", "host", "host:", "host:65536", "host:-1", "host:+1", "host: 1", "host:1 ",
-                           "host:0x10", "host:99999999999", "::1:80", "::1", "[::1]", "[::1]80", "[]:80", "1:2:3"}) {
-    const auto endpoint = ParseEndpoint(text);
-    EXPECT_FALSE(endpoint.ok()) << text;
-    EXPECT_EQ(endpoint.status().code(), Code::kInvalidArgument);
-    EXPECT_NE(endpoint.status().text().find("'" + std::string(text) + "'"), std::string::npos)
-        << endpoint.status().text();
-  }
-}
-
 TEST(IsLoopbackTest, OnlyAddressesThatNeverLeaveTheHost) {
   for (const char* host : {"127.0.0.1", "127.255.255.254", "localhost", "::1", "0:0:0:0:0:0:0:1"}) {
     EXPECT_TRUE(IsLoopback(host)) << host;
