@@ -30,6 +30,11 @@ class HeldFrames {
     const auto found = bytes_.find(from);
     return found == bytes_.end() ? 0 : found->second;
   }
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& [peer, bytes] : bytes_) sum += bytes;
+    return sum;
+  }
   // A frame whose payload is being read counts already.
   void Reserve(PeerId from, const SegmentHeader& header) { bytes_[from] += Cost(header); }
   void Unreserve(PeerId from, const SegmentHeader& header) { bytes_[from] -= Cost(header); }

@@ -151,6 +151,8 @@ struct PeerStatus {
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t lanes_lost = 0, segments_resent = 0;
   std::string waits;  // the oldest operation that has waited for longer than the detection time, and for whom
+  std::uint64_t held_bytes = 0;      // of frames that came too early
+  std::uint64_t retained_bytes = 0;  // of results kept for members that may lack them
 };
 
 class Peer {

@@ -144,6 +144,15 @@ void Peer::Impl::DropFrame(const LinkId& lane) {
   pending_.erase(found);
 }
 
+// The pair's lanes are gone: what was half read from them will not come.
+void Peer::Impl::DropFramesOf(PeerId other) {
+  std::vector<LinkId> lanes;
+  for (const auto& [lane, frame] : pending_) {
+    if (lane.other == other) lanes.push_back(lane);
+  }
+  for (const LinkId& lane : lanes) DropFrame(lane);
+}
+
 // ---------------------------------------------------------------------------------------------- out
 
 bool Peer::Impl::MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes) const {

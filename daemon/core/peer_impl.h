@@ -171,6 +171,7 @@ class Peer::Impl {
   // Lost on the way to `to`: sent again, unless its attempt is over.
   void Resend(PeerId to, const SentFrame& frame);
   void DropFrame(const LinkId& lane);
+  void DropFramesOf(PeerId other);
 
   const PeerId self_;
   const std::string group_;

@@ -24,6 +24,7 @@ void Peer::Impl::OnForget(const control::Forget& forget, TimePoint) {
 
 void Peer::Impl::DropLinks(PeerId other) {
   if (!mesh_.Knows(other)) return;
+  DropFramesOf(other);
   Emit(CloseLinks{other, {}});
   mesh_.Forget(other);
   lanes_.Forget(other);
@@ -381,6 +382,7 @@ void Peer::Impl::Tick(TimePoint now) {
     if (view_.Contains(silent)) {
       Accuse(silent, "silent for " + std::to_string(view_.plan.detect.count() / 1000) + " ms");
     } else {
+      DropFramesOf(silent);
       Emit(CloseLinks{silent, {}});  // a candidate starts over
       mesh_.AllDown(silent, now);
       lanes_.Forget(silent);
@@ -423,6 +425,8 @@ PeerStatus Peer::Impl::GetStatus() const {
   status.ops_failed = failed_;
   status.bytes_sent = bytes_sent_;
   status.bytes_received = bytes_received_;
+  status.held_bytes = held_.bytes();
+  status.retained_bytes = table_.retained_bytes();
   status.lanes_lost = lanes_lost_;
   status.segments_resent = resent_;
   status.waits = waits_;

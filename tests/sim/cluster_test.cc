@@ -315,6 +315,19 @@ TEST(Cluster, OverdueOperationFailsOnAllRanksAndNamesWhomItWaitedFor) {
   }
 }
 
+TEST(Cluster, HalfReadFramesOfTheDeadGiveTheirRoomBack) {
+  for (std::uint64_t point = 0; point < 60; point += kSweep) {
+    SCOPED_TRACE("point " + std::to_string(point));
+    auto cluster = Formed(3);
+    SubmitAll(*cluster, {0, 1}, SumF32(kLarge));  // node 2 holds what comes for it
+    cluster->RunEvents(point);
+    for (const std::uint32_t node : {0U, 1U}) cluster->KillDaemon(cluster->HostOf(node), true);
+    cluster->Submit(2, SumF32(kLarge));
+    ASSERT_TRUE(Finish(*cluster, {2}));
+    EXPECT_EQ(cluster->StatusOf(2).held_bytes, 0u);
+  }
+}
+
 TEST(Cluster, PairThatHearsNothingLosesExactlyOneOfTheTwo) {
   auto cluster = Formed(4);
   cluster->CutPair(1, 2);

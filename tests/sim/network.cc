@@ -50,7 +50,7 @@ void Network::Reset(Connection& connection) {
 
 void Network::Vanish(Connection& connection, std::uint32_t side) {
   connection.open[side] = false;
-  connection.ways[1 - side].messages.clear();
+  for (Connection::Way& way : connection.ways) way.messages.clear();
 }
 
 void Network::StartReading(Connection& connection, std::uint32_t side) {

@@ -56,7 +56,7 @@ class Network {
   void Close(Connection& connection, std::uint32_t side);
   // Both ends hear of the end; what was on the way is lost.
   void Reset(Connection& connection);
-  // This side is gone and nobody tells the other.
+  // This side is gone with what it had sent lately, and nobody tells the other.
   void Vanish(Connection& connection, std::uint32_t side);
   void StartReading(Connection& connection, std::uint32_t side);
 
