@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "daemon/core/held.h"
 #include "proto/check.h"
 #include "tests/sim/cluster_impl.h"
 #include "tests/sim/oracle.h"
@@ -55,9 +56,23 @@ void Cluster::TickAll() {
       if (!nodes_[node]->peer || nodes_[node]->ended) continue;
       nodes_[node]->peer->Tick(events_.now());
       Drain(node);
+      if (!nodes_[node]->ended) CheckMemory(node);
     }
   }
   events_.After(TickOf(options_.master), [this] { TickAll(); });
+}
+
+// What came too early from one sender: the eager window, a segment that was begun within it, and on each channel the
+// next small operation.
+void Cluster::CheckMemory(std::uint32_t node) {
+  constexpr std::uint64_t kChannels = 4;
+  constexpr std::uint64_t kSmallOverhead = 64 * core::HeldFrames::kOverheadBytes;
+  const CoordinatorOptions& plan = options_.master;
+  const std::uint64_t from_one = plan.eager_bytes_max + plan.segment_bytes_max + core::HeldFrames::kOverheadBytes +
+                                 kChannels * (2 * plan.small_bytes_max + kSmallOverhead);
+  const core::PeerStatus status = nodes_[node]->peer->GetStatus();
+  if (status.held_bytes <= from_one * nodes_.size()) return;
+  checker_.Fail(NameOf(node) + ": holds " + std::to_string(status.held_bytes) + " bytes that came too early");
 }
 
 // ---------------------------------------------------------------------------------------------- processes

@@ -73,7 +73,7 @@ class Cluster {
   void HealAll();
   enum class Break : std::uint8_t { kReset, kClosedByDaemon, kHalfOpen };  // half open: the master is not told
   void BreakMasterLink(Host daemon, Break how);
-  // Its journal stays. `when_recorded`: between its next record and what it wants to say of it.
+  // Its journal stays. `when_recorded`: just before or after its next record, before it has told anybody.
   void KillMaster(bool when_recorded = false);
   void StartMaster();
   bool MasterAlive() const { return master_.coordinator != nullptr; }
@@ -131,6 +131,7 @@ class Cluster {
   void Fail(const std::string& what) { checker_.Fail(what); }
 
   void Trace(const std::string& who, const std::string& what);
+  const ClusterOptions& options() const { return options_; }
   bool tracing() const { return options_.trace; }
   const std::vector<std::string>& trace() const { return trace_; }
 
@@ -164,6 +165,7 @@ class Cluster {
 
   // ---- cluster.cc
   void TickAll();
+  void CheckMemory(std::uint32_t node);
   // Carries out what the peer wants, until nothing moves.
   void Drain(std::uint32_t node);
   void Act(std::uint32_t node, core::Action action);
@@ -176,6 +178,7 @@ class Cluster {
 
   // ---- cluster_master.cc
   void DrainMaster();
+  void SendOfMaster();
   // False if the master died in doing so.
   bool Record();
   void MasterHears(Coordinator::Connection from, const control::ToMaster& message);

@@ -80,6 +80,11 @@ void Cluster::MasterLoses(Coordinator::Connection connection) {
 
 bool Cluster::Record() {
   while (master_.coordinator->NeedsRecord() && !master_.disk_full) {
+    const bool dies = master_.dies_when_recorded;
+    if (dies && random_() % 2 == 0) {
+      KillMaster();
+      return false;
+    }
     for (const record::Group& group : master_.coordinator->Unrecorded()) {
       if (group.members().empty()) {
         master_.journal.erase(group.name());
@@ -87,7 +92,7 @@ bool Cluster::Record() {
         master_.journal[group.name()] = group;
       }
     }
-    if (master_.dies_when_recorded) {
+    if (dies) {
       KillMaster();
       return false;
     }
@@ -97,7 +102,11 @@ bool Cluster::Record() {
 }
 
 void Cluster::DrainMaster() {
-  if (!Record()) return;
+  SendOfMaster();  // may go out before, and does
+  if (Record()) SendOfMaster();
+}
+
+void Cluster::SendOfMaster() {
   if (master_.coordinator->contradictions() > 0) checker_.Fail("the master saw two outcomes of one operation");
   for (const Coordinator::Action& action : master_.coordinator->TakeActions()) {
     const auto found = master_.connections.find(action.connection);

@@ -40,17 +40,18 @@ class World {
   World(std::uint64_t seed, bool trace);
   WorldReport Run();
 
- private:
-  using Fault = std::function<bool(World&)>;  // false: nothing to do it to
   struct Kind {
     std::string name;
-    Fault strike;
+    bool silences = false;               // somebody who lives may seem dead
+    std::function<bool(World&)> strike;  // false: there was nothing to do it to
   };
   static const std::vector<Kind>& Kinds();
 
+ private:
   static ClusterOptions DrawCluster(std::uint64_t seed, Dice& dice, bool trace);
   static TrainerOptions DrawTrainers(std::uint64_t seed, Dice& dice);
 
+  bool IsCalm() const;
   void OnNews(std::uint32_t node);
   void JoinLater(Host host, const std::string& group);
   JoinOrder OrderOf(const std::string& group, std::uint32_t wait_world) const;
@@ -59,6 +60,7 @@ class World {
   void HelpForming();
   bool Settled(const std::string& group) const;
   std::string WhatWaits() const;
+  std::string Memory(const std::vector<std::uint32_t>& nodes) const;
   void Finish();
 
   std::vector<std::uint32_t> NodesHere(const std::string& group) const;
@@ -91,6 +93,7 @@ class World {
   std::vector<Kind> kinds_;  // that this world has
   Duration fault_gap_{};
   TimePoint faults_end_{};
+  bool calm_ = false;  // nobody who lives can seem dead
   bool healed_ = false;
   WorldReport report_;
 };
@@ -145,10 +148,19 @@ World::World(std::uint64_t seed, bool trace)
   for (const Kind& kind : Kinds()) {
     if (dice_.OneOf(3)) kinds_.push_back(kind);
   }
+  calm_ = IsCalm();
   fault_gap_ = milliseconds(dice_.Between(5, 600));
   const Duration first = Duration(static_cast<std::int64_t>(dice_.Below(300'000)));
   faults_end_ = cluster_.events_queue().now() + first + std::min<Duration>(fault_gap_ * 6, std::chrono::seconds(2));
   cluster_.events_queue().After(first, [this] { NextFault(); });
+}
+
+bool World::IsCalm() const {
+  const ClusterOptions& options = cluster_.options();
+  const Duration late = options.network.late_one_of == 0 ? Duration() : options.network.late_max;
+  const Duration answer = 4 * options.network.delay_max + 2 * late + milliseconds(2 * options.master.heartbeat_ms);
+  return answer < milliseconds(options.master.detect_ms) &&
+         std::none_of(kinds_.begin(), kinds_.end(), [](const Kind& kind) { return kind.silences; });
 }
 
 JoinOrder World::OrderOf(const std::string& group, std::uint32_t wait_world) const {
@@ -219,6 +231,7 @@ std::optional<std::pair<Host, Host>> World::AnyPair() {
 void World::OnNews(std::uint32_t node) {
   trainers_.OnNews(node);
   if (!cluster_.Ended(node)) return;
+  if (calm_ && cluster_.EndedCode(node) == Code::kEvicted) cluster_.Fail("a peer is evicted that was never silent");
   Count(std::string("ended ") + ringway::NameOf(cluster_.EndedCode(node)));
   const Host host = cluster_.HostOf(node);
   if (cluster_.Alive(host) && !dice_.OneOf(3)) JoinLater(host, cluster_.GroupOf(node));
@@ -234,20 +247,20 @@ void World::JoinLater(Host host, const std::string& group) {
 
 const std::vector<World::Kind>& World::Kinds() {
   static const std::vector<Kind> kKinds = {
-      {"kill", [](World& w) { return w.Kill(false); }},
-      {"power loss", [](World& w) { return w.Kill(true); }},
-      {"stop", [](World& w) { return w.Stop(); }},
-      {"partition", [](World& w) { return w.SilencePair(true); }},
-      {"one-way partition", [](World& w) { return w.SilencePair(false); }},
-      {"master partition", [](World& w) { return w.SilenceMaster(); }},
-      {"master link", [](World& w) { return w.BreakMaster(); }},
-      {"master killed", [](World& w) { return w.KillMaster(false); }},
-      {"master killed when it recorded", [](World& w) { return w.KillMaster(true); }},
-      {"master's disk full", [](World& w) { return w.FillDisk(); }},
-      {"lane", [](World& w) { return w.CutLane(); }},
-      {"newcomer", [](World& w) { return w.AddNewcomer(); }},
-      {"leave", [](World& w) { return w.LeaveGroup(false); }},
-      {"trainer dies", [](World& w) { return w.LeaveGroup(true); }},
+      {"kill", false, [](World& w) { return w.Kill(false); }},
+      {"power loss", false, [](World& w) { return w.Kill(true); }},
+      {"stop", true, [](World& w) { return w.Stop(); }},
+      {"partition", true, [](World& w) { return w.SilencePair(true); }},
+      {"one-way partition", true, [](World& w) { return w.SilencePair(false); }},
+      {"master partition", true, [](World& w) { return w.SilenceMaster(); }},
+      {"master link", true, [](World& w) { return w.BreakMaster(); }},
+      {"master killed", false, [](World& w) { return w.KillMaster(false); }},
+      {"master killed when it recorded", false, [](World& w) { return w.KillMaster(true); }},
+      {"master's disk full", true, [](World& w) { return w.FillDisk(); }},
+      {"lane", false, [](World& w) { return w.CutLane(); }},
+      {"newcomer", false, [](World& w) { return w.AddNewcomer(); }},
+      {"leave", false, [](World& w) { return w.LeaveGroup(false); }},
+      {"trainer dies", false, [](World& w) { return w.LeaveGroup(true); }},
   };
   return kKinds;
 }
@@ -398,6 +411,16 @@ std::string World::WhatWaits() const {
   return out;
 }
 
+std::string World::Memory(const std::vector<std::uint32_t>& nodes) const {
+  std::string out;
+  for (const std::uint32_t node : nodes) {
+    const core::PeerStatus status = cluster_.StatusOf(node);
+    out += cluster_.Describe(node) + " holds " + std::to_string(status.held_bytes) + ", retains " +
+           std::to_string(status.retained_bytes) + "; ";
+  }
+  return out;
+}
+
 void World::Finish() {
   for (const std::string& group : groups_) {
     const std::vector<std::uint32_t> members = Members(group);
@@ -408,11 +431,24 @@ void World::Finish() {
         return !cluster_.Here(node) || cluster_.StatusOf(node).epoch == cluster_.StatusOf(members[0]).epoch;
       });
     };
-    if (!members.empty() && !cluster_.RunUntil(agreed)) cluster_.Fail("members stay in different views");
+    if (!members.empty() && !cluster_.RunUntil(agreed)) return cluster_.Fail("members stay in different views");
+    const auto clean = [&] {
+      return std::all_of(members.begin(), members.end(), [&](std::uint32_t node) {
+        const core::PeerStatus status = cluster_.StatusOf(node);
+        return !cluster_.Here(node) || (status.held_bytes == 0 && status.retained_bytes == 0);
+      });
+    };
+    if (!cluster_.RunUntil(clean)) return cluster_.Fail("memory is not given back: " + Memory(members));
   }
 }
 
 }  // namespace
+
+std::vector<std::string> FaultKinds() {
+  std::vector<std::string> names;
+  for (const World::Kind& kind : World::Kinds()) names.push_back(kind.name);
+  return names;
+}
 
 WorldReport RunWorld(std::uint64_t seed, bool trace) { return World(seed, trace).Run(); }
 

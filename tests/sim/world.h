@@ -20,6 +20,8 @@ struct WorldReport {
   std::vector<std::string> trace;               // if it was asked for: "microseconds who what"
 };
 
+std::vector<std::string> FaultKinds();
+
 // The same for the same seed, but for the trace.
 WorldReport RunWorld(std::uint64_t seed, bool trace);
 
