@@ -5,6 +5,7 @@
 
 #include "proto/frame_codec.h"
 #include "proto/local_abi.h"
+#include "proto/mutation.h"
 
 namespace ringway {
 namespace {
@@ -57,6 +58,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
       next_peer_((options.term - 1) * kIdsPerTerm + 1) {}
 
 void Coordinator::Recover(const std::vector<record::Group>& groups, TimePoint now) {
+  if (RINGWAY_MUTANT(kForgetJournal)) return;
   const TimePoint missed = now + kReturn;
   std::map<std::pair<std::uint64_t, std::string>, DaemonId> ids;  // by instance and name
   for (const record::Group& record : groups) {
@@ -75,6 +77,11 @@ void Coordinator::Recover(const std::vector<record::Group>& groups, TimePoint no
       homes_[peer] = {id, record.name()};
     }
   }
+}
+
+Epoch Coordinator::NextEpoch() {
+  if (!RINGWAY_MUTANT(kReuseEpoch) || counter_ % 4 != 3) ++counter_;
+  return Epoch::Of(RINGWAY_MUTANT(kForgetTerm) ? 1 : options_.term, counter_);
 }
 
 // ---------------------------------------------------------------------------------------------- the record
@@ -201,7 +208,7 @@ void Coordinator::OnRoster(DaemonId id, const control::Roster& roster, TimePoint
       group->OnWithdraw(peer, now);
       continue;
     }
-    group->Resync(peer);
+    if (!RINGWAY_MUTANT(kNoResync)) group->Resync(peer);
     group->SetOnline(peer, true, now);
   }
 }
@@ -285,6 +292,7 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
 // A peer that was dropped while its daemon was away, or that no life of the master wrote down: nobody else will tell
 // it. Only the speaker hears this.
 void Coordinator::TellEvicted(Connection connection, PeerId peer) {
+  if (RINGWAY_MUTANT(kKeepGhosts)) return;
   control::FromMaster message;
   message.mutable_evicted()->set_peer(peer.value);
   message.mutable_evicted()->set_code(static_cast<std::uint32_t>(Code::kEvicted));
@@ -342,7 +350,8 @@ void Coordinator::Send(PeerId peer, control::FromMaster message) {
   const Daemon& daemon = daemons_.at(home->second.daemon);
   if (!daemon.connection) return;
   // An ABORT decides nothing and may overtake: who is not asked cannot answer, and would seem silent.
-  const bool hold = unrecorded_.contains(home->second.group) && !message.has_abort();
+  const bool hold =
+      unrecorded_.contains(home->second.group) && !message.has_abort() && !RINGWAY_MUTANT(kTellBeforeRecord);
   std::vector<Action>& way = hold ? held_ : actions_;
   way.push_back({*daemon.connection, std::move(message), false});
 }

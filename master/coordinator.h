@@ -84,7 +84,7 @@ class Coordinator final : public GroupHost {
   std::uint64_t contradictions() const { return contradictions_; }
 
  private:
-  Epoch NextEpoch() override { return Epoch::Of(options_.term, ++counter_); }
+  Epoch NextEpoch() override;
   void Send(PeerId peer, control::FromMaster message) override;
   void Retire(PeerId peer) override;
   void CountContradiction() override { ++contradictions_; }

@@ -6,6 +6,7 @@
 #include "master/group.h"
 #include "master/verdicts.h"
 #include "proto/frame_codec.h"
+#include "proto/mutation.h"
 
 namespace ringway {
 namespace {
@@ -22,6 +23,7 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
   for (const std::uint64_t lost : report.lost()) {
     const PeerId accused(lost);
     if (accused == peer || !in_view.contains(accused)) continue;
+    if (RINGWAY_MUTANT(kForgetOldLosses) && report.epoch() != current_.epoch()) continue;
     news = accusations_[accused].insert(peer).second || news;
   }
   if (report.leaving()) news = leaving_.insert(peer).second || news;
@@ -30,7 +32,8 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
   }
   if (!news) return;  // a late word about a view that is over
   if (!collection_) Collect(now);
-  if (Epoch(report.stop()) >= collection_->stop) collection_->reports[peer] = report;
+  const bool counts = Epoch(report.stop()) >= collection_->stop || RINGWAY_MUTANT(kDecideOnOldReports);
+  if (counts) collection_->reports[peer] = report;
   Advance(now);
 }
 
@@ -41,6 +44,7 @@ void Group::Collect(TimePoint now) {
 }
 
 void Group::SendAbort(PeerId id) {
+  if (RINGWAY_MUTANT(kNoAbortFromMaster)) return;
   control::FromMaster message;
   message.mutable_abort()->set_peer(id.value);
   message.mutable_abort()->set_epoch(collection_->stop.value);
@@ -111,7 +115,9 @@ Group::Base Group::ChooseBase(TimePoint now) const {
 void Group::TryDecide(TimePoint now) {
   if (!AccusedHaveSpoken(now)) return;
   const Base base = ChooseBase(now);
-  const auto has_spoken = [&](PeerId peer) { return base.gone.contains(peer) || collection_->reports.contains(peer); };
+  const auto has_spoken = [&](PeerId peer) {
+    return RINGWAY_MUTANT(kDecideTooEarly) || base.gone.contains(peer) || collection_->reports.contains(peer);
+  };
   const std::set<PeerId> current = Members();
   if (!std::all_of(current.begin(), current.end(), has_spoken)) return;
   if (!std::all_of(base.members.begin(), base.members.end(), has_spoken)) return;
@@ -141,7 +147,7 @@ void Group::Decide(const Base& base) {
   for (const PeerId peer : base.members) {
     if (base.gone.contains(peer)) continue;
     remaining.insert(peer);
-    reports[peer] = std::move(collection_->reports.at(peer));
+    reports[peer] = std::move(collection_->reports[peer]);
   }
   std::set<PeerId> gone = WithTroubledNewcomers(base);
   collection_.reset();

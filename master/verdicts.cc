@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "proto/mutation.h"
+
 namespace ringway {
 namespace {
 
@@ -86,11 +88,15 @@ std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Rep
       Fail(verdict, Code::kInternal,
            "members hold two outcomes of operation " + ToString(name) + ": " + Described(*evidence.outcome) + " and " +
                Described(*evidence.other));
-    } else if (evidence.outcome != nullptr) {
+    } else if (evidence.outcome != nullptr && !RINGWAY_MUTANT(kRetryWhatIsHeld)) {
       verdict.set_code(evidence.outcome->code());
       verdict.set_text(ClipText(evidence.outcome->text()));
       verdict.set_result_epoch(evidence.outcome->result_epoch());
       *verdict.mutable_contributors() = evidence.outcome->contributors();
+      if (RINGWAY_MUTANT(kWrongContributors)) {
+        verdict.clear_contributors();
+        for (const auto& [peer, report] : reports) verdict.add_contributors(peer.value);
+      }
       verdict.set_prepared_epoch(evidence.outcome->prepared_epoch());
       for (const PeerId peer : evidence.holders) verdict.add_holders(peer.value);
     } else if (!evidence.mismatch.empty()) {

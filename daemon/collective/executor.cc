@@ -7,6 +7,7 @@
 #include "daemon/kernels/reduce.h"
 #include "proto/check.h"
 #include "proto/hash.h"
+#include "proto/mutation.h"
 
 namespace ringway::collective {
 namespace {
@@ -89,7 +90,7 @@ void Executor::Accept(const Claim& claim, const SegmentHeader& header, std::span
   const Arrival& arrival = schedule_.arrivals[claim.arrival];
   SegmentState& state = StateOf(arrival.chunk, claim.segment);
   state.stamp = arrival.reduce ? Min(state.stamp, header.stamp) : header.stamp;
-  stamp_ = Min(stamp_, header.stamp);
+  if (!RINGWAY_MUTANT(kStampOfOne)) stamp_ = Min(stamp_, header.stamp);
   if (!arrival.reduce) state.final_hash = header.payload_hash;
   if (claim.direct == nullptr) Combine(claim.arrival, claim.segment, payload);
   positions_[claim.arrival][claim.segment] = Position::kDone;
@@ -120,7 +121,7 @@ void Executor::Finish(std::uint32_t arrival, std::uint32_t segment) {
     const Range range = grid_.Segment(schedule_.arrivals[arrival].chunk, segment);
     kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, options_.world_size);
     // The owner goes on with what the others will decode.
-    kernels::Requantize(d.codec, d.dtype, OutputAt(range), range.count);
+    if (!RINGWAY_MUTANT(kKeepPrecision)) kernels::Requantize(d.codec, d.dtype, OutputAt(range), range.count);
   }
   --open_segments_;
   Spread(arrival, segment);

@@ -4,6 +4,7 @@
 #include "daemon/core/peer_impl.h"
 #include "proto/check.h"
 #include "proto/hash.h"
+#include "proto/mutation.h"
 
 namespace ringway::core {
 
@@ -18,10 +19,10 @@ Result<Inbound> Peer::Impl::OnHeader(const LinkId& lane, const SegmentHeader& he
 Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& header) {
   bytes_received_ += kSegmentHeaderBytes + header.payload_bytes;
   mesh_.Heard(lane.other, now_);
-  if (ended_ || header.epoch < view_.epoch || header.epoch <= stop_) return Inbound{};
+  if (ended_ || IsOld(header.epoch)) return Inbound{};
   if (table_.IsTooFarAhead(header.op))
     return Status(Code::kProtocol, "segment of an operation far ahead of its channel");
-  if (header.epoch > view_.epoch) return Hold(lane, header);
+  if (header.epoch > view_.epoch) return RINGWAY_MUTANT(kDropEarlyFrames) ? Inbound{} : Hold(lane, header);
   const auto rank = view_.RankOf(lane.other);
   if (!rank) return Status(Code::kProtocol, "segment from a peer that is no member of its view");
   if (table_.IsFinished(header.op)) return Inbound{};
@@ -65,7 +66,7 @@ Result<Inbound> Peer::Impl::Hold(const LinkId& lane, const SegmentHeader& header
 
 // A difference is an agreed outcome: this rank reports it, every rank gets the same typed error.
 bool Peer::Impl::CheckDescriptor(Operation& op, const SegmentHeader& header, PeerId from) {
-  if (header.descriptor == op.submission.descriptor) return true;
+  if (header.descriptor == op.submission.descriptor || RINGWAY_MUTANT(kIgnoreMismatch)) return true;
   if (op.mismatch.empty() && !op.has_outcome()) {
     op.mismatch = NameOf(self_) + " submitted " + ToString(op.submission.descriptor) + "; " + NameOf(from) +
                   " submitted " + ToString(header.descriptor) + " as operation " + ToString(op.name);
@@ -85,8 +86,7 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
   const auto found = pending_.find(lane);
   if (found == pending_.end()) return Status::Ok();
   const PendingFrame frame = std::move(found->second);
-  const bool stale = frame.header.epoch < view_.epoch || frame.header.epoch <= stop_;
-  if (stale || (frame.use == PendingFrame::Use::kExecutor && !IsLive(frame.attempt))) {
+  if (IsOld(frame.header.epoch) || (frame.use == PendingFrame::Use::kExecutor && !IsLive(frame.attempt))) {
     DropFrame(lane);  // unjudged: its sender's trainer may have its memory back
     return Status::Ok();
   }
@@ -156,9 +156,10 @@ void Peer::Impl::DropFramesOf(PeerId other) {
 // ---------------------------------------------------------------------------------------------- out
 
 bool Peer::Impl::MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes) const {
-  if (op.ready.contains(to)) return true;
+  if (op.ready.contains(to) || RINGWAY_MUTANT(kIgnoreEagerWindow)) return true;
   // Nobody says READY for a small operation, so the window must not stop the one that the others wait for.
-  if (IsSmall(op) && table_.CompleteUpto(op.name.channel) + 1 == op.name.seq) return true;
+  if (!RINGWAY_MUTANT(kWindowStopsAll) && IsSmall(op) && table_.CompleteUpto(op.name.channel) + 1 == op.name.seq)
+    return true;
   const auto sent = unready_.find(to);
   const std::uint64_t already = sent == unready_.end() ? 0 : sent->second;
   return already + bytes + HeldFrames::kOverheadBytes <= view_.plan.eager_bytes_max;

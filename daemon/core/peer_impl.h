@@ -27,6 +27,7 @@
 #include "daemon/core/peer.h"
 #include "daemon/core/view.h"
 #include "proto/local_abi.h"
+#include "proto/mutation.h"
 
 namespace ringway::core {
 
@@ -79,7 +80,12 @@ class Peer::Impl {
 
   bool installed() const { return view_.epoch.value != 0; }
   bool frozen() const { return stop_ >= view_.epoch; }
-  bool running() const { return installed() && !frozen() && !ended_; }
+  bool running() const { return installed() && (!frozen() || RINGWAY_MUTANT(kCompleteWhileFrozen)) && !ended_; }
+  // Of a view that is over, so that nobody needs it.
+  bool IsOld(Epoch epoch) const {
+    if (RINGWAY_MUTANT(kAcceptOldFrames)) return false;
+    return epoch < view_.epoch || (epoch <= stop_ && !RINGWAY_MUTANT(kCompleteWhileFrozen));
+  }
 
   // ---- membership
   void Install(View view);
@@ -87,6 +93,7 @@ class Peer::Impl {
   void TryActivate();
   void ApplyVerdicts(const control::View& view);
   void Freeze(Epoch epoch);
+  void StopAll();
   // Trouble seen here: freeze, tell the master and every member.
   void Trouble(const std::string& reason);
   void Accuse(PeerId other, const std::string& why);

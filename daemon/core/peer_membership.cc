@@ -2,6 +2,7 @@
 
 #include "daemon/core/peer_impl.h"
 #include "proto/check.h"
+#include "proto/mutation.h"
 
 namespace ringway::core {
 
@@ -151,6 +152,7 @@ void Peer::Impl::Trouble(const std::string& reason) {
 void Peer::Impl::OnAbort(Epoch epoch, TimePoint now) {
   now_ = now;
   if (ended_ || epoch <= stop_) return;
+  if (RINGWAY_MUTANT(kIgnoreAbortAhead) && epoch > view_.epoch) return;
   Freeze(epoch);
   SendReport("abort of " + ToString(epoch));
 }
@@ -160,7 +162,10 @@ void Peer::Impl::Freeze(Epoch epoch) {
   stop_ = std::max(stop_, epoch);
   // Frames of a stopped epoch will never be used; their room belongs to the next view's eager window.
   held_.DropBelow(Epoch(stop_.value + 1));
-  if (!frozen()) return;
+  if (frozen() && !RINGWAY_MUTANT(kCompleteWhileFrozen)) StopAll();
+}
+
+void Peer::Impl::StopAll() {
   for (auto& [name, op] : table_.ops()) Stop(op);
   for (const Serving& serving : serving_) live_.erase(serving.attempt);
   serving_.clear();
@@ -207,7 +212,8 @@ void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
     return;
   }
   const Epoch epoch = view.value().epoch;
-  if (epoch <= view_.epoch || epoch <= stop_) {  // promised not to
+  const bool old = epoch <= view_.epoch && !RINGWAY_MUTANT(kInstallOldView);
+  if (old || (epoch <= stop_ && !RINGWAY_MUTANT(kInstallStoppedView))) {  // promised not to
     AddNote("view_refused", "epoch=" + ToString(epoch) + " stop=" + ToString(stop_), true);
     return;
   }
@@ -221,12 +227,14 @@ void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
   if (newcomer) table_.StartAt(SeqsFrom(message.view().next_seq()));
   for (auto& [name, op] : table_.ops()) {
     if (op.has_outcome()) continue;
-    op.fetching = false;  // without a verdict it is a retry, whatever an earlier verdict said
+    if (!RINGWAY_MUTANT(kKeepOldVerdict))
+      op.fetching = false;  // without a verdict it is a retry, whatever an earlier verdict said
     if (op.attempt == 0) continue;
     ++op.retries;
     ++retried_;
   }
   Freeze(view_.epoch);  // whatever still runs belongs to the old view
+  if (RINGWAY_MUTANT(kCompleteWhileFrozen)) StopAll();
   Install(std::move(view).value());
   ApplyVerdicts(message.view());
   AccuseMissing();
@@ -235,6 +243,7 @@ void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
 
 // Who installs a view with a peer it has lost aborts that view too.
 void Peer::Impl::AccuseMissing() {
+  if (RINGWAY_MUTANT(kForgetOldLosses)) return;
   if (!lost_.empty()) Trouble("the view contains a lost peer");
   for (const PeerId member : view_.members) {
     if (member != self_ && !mesh_.HasControl(member)) Accuse(member, "no control link when the view began");
@@ -289,15 +298,16 @@ void Peer::Impl::InstallPrepared(Epoch epoch) {
 
 // A newcomer starts when it holds the prepared view and has heard from a member that it is in force.
 void Peer::Impl::TryActivate() {
+  if (RINGWAY_MUTANT(kActivateAtOnce)) activated_ = NewestPrepared();
   if (installed() || activated_.value == 0 || !prepared_.contains(activated_)) return;
-  table_.StartAt(activated_seqs_);
+  if (!RINGWAY_MUTANT(kNewcomerStartsAtOne)) table_.StartAt(activated_seqs_);
   InstallPrepared(activated_);
   AccuseMissing();
   if (running()) StartAll();
 }
 
 void Peer::Impl::ApplyVerdicts(const control::View& view) {
-  ahead_.clear();  // what still counts stands in this view
+  if (!RINGWAY_MUTANT(kTellAheadWhileFrozen)) ahead_.clear();  // what still counts stands in this view
   for (const control::Verdict& verdict : view.verdicts()) {
     const OpName name{ChannelId(verdict.channel()), verdict.seq()};
     if (Operation* op = table_.Find(name)) {
@@ -367,6 +377,9 @@ void Peer::Impl::SendHeartbeats() {
   control::PeerMessage message;
   message.mutable_heartbeat()->set_epoch(running() ? view_.epoch.value : 0);
   if (running()) SeqsTo(table_.CompleteUptoAll(), *message.mutable_heartbeat()->mutable_complete_upto());
+  if (RINGWAY_MUTANT(kAcknowledgeAhead)) {
+    for (control::ChannelSeq& seq : *message.mutable_heartbeat()->mutable_complete_upto()) seq.set_seq(seq.seq() + 1);
+  }
   for (const PeerId peer : mesh_.ControlPeers()) Emit(ToPeer{peer, message});
 }
 

@@ -3,6 +3,7 @@
 
 #include "daemon/core/peer_impl.h"
 #include "proto/check.h"
+#include "proto/mutation.h"
 
 namespace ringway::core {
 namespace {
@@ -35,7 +36,7 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
     update_open_ = true;
     op.next_seqs = table_.NextSeqs();
   }
-  if (running()) Start(op);
+  if (running() || (RINGWAY_MUTANT(kTellAheadWhileFrozen) && ahead_.contains(op.name))) Start(op);
   AfterProgress();
   return Status::Ok();
 }
@@ -142,6 +143,7 @@ void Peer::Impl::Start(Operation& op) {
   }
   Launch(op, collective::RingSchedule(view_.ring, *view_.RankOf(self_)));
   if (!IsSmall(op)) SendReady(op);
+  if (RINGWAY_MUTANT(kDoneTooEarly)) SendDone(op.name);
   FeedHeld(op);
   if (op.stage == Stage::kRunning && op.executor->complete()) OnComputed(op);
 }
@@ -175,8 +177,9 @@ void Peer::Impl::StartFetch(Operation& op) {
     op.stage = Stage::kRunning;
     return OnComputed(op);
   }
-  const auto holder = std::find_if(view_.members.begin(), view_.members.end(),
-                                   [&](PeerId peer) { return peer != self_ && op.holders.contains(peer); });
+  const auto holder = std::find_if(view_.members.begin(), view_.members.end(), [&](PeerId peer) {
+    return peer != self_ && (op.holders.contains(peer) || RINGWAY_MUTANT(kFetchFromAnybody));
+  });
   if (holder == view_.members.end())
     return Trouble("operation " + ToString(op.name) + " is committed and nobody holds it");
   Launch(op, collective::FetchSchedule(*view_.RankOf(*holder), *view_.RankOf(self_), *view_.RankOf(self_)));
@@ -235,7 +238,9 @@ void Peer::Impl::OnComputed(Operation& op) {
 // Large operations are told when every member holds them; small ones at once, because the copy here stays.
 void Peer::Impl::Settle(Operation& op) {
   if (op.stage != Stage::kComplete || !running()) return;
-  if (op.outcome.code != Code::kOk || op.own_output || table_.AllHold(op, view_)) Tell(op);
+  const bool early =
+      RINGWAY_MUTANT(kSkipDone) || (RINGWAY_MUTANT(kTellLargeByVerdict) && op.outcome.epoch < view_.epoch);
+  if (op.outcome.code != Code::kOk || op.own_output || table_.AllHold(op, view_) || early) Tell(op);
 }
 
 void Peer::Impl::Tell(Operation& op) {
@@ -252,7 +257,7 @@ void Peer::Impl::Tell(Operation& op) {
   complete.contributors = op.outcome.contributors;
   if (op.is_update()) {
     update_open_ = false;
-    const auto adopted = prepared_.find(op.outcome.prepared);
+    const auto adopted = prepared_.find(RINGWAY_MUTANT(kUpdateAlone) ? NewestPrepared() : op.outcome.prepared);
     if (ok && adopted != prepared_.end() && adopted->first > op.outcome.epoch) {
       // Every rank names the adopted view, also one that lives in a later view when it learns of it.
       complete.epoch = adopted->first;
@@ -299,6 +304,7 @@ void Peer::Impl::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
         op.outcome.code == code && (code != Code::kOk || op.outcome.epoch == Epoch(verdict.result_epoch()));
     if (!same) AddNote("contradiction", "op=" + ToString(op.name) + " verdict differs from the outcome here", true);
     RINGWAY_CHECK(same || op.told == false || code == Code::kInternal);
+    if (RINGWAY_MUTANT(kDropAfterVerdict) && op.told) op.own_output.reset();
     return;  // StartAll settles it
   }
   if (code != Code::kOk) return Fail(op, code, verdict.text());
@@ -314,10 +320,11 @@ control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
   report.set_seq(op.name.seq);
   report.set_update_view(op.is_update());
   if (op.is_update()) SeqsTo(op.next_seqs, *report.mutable_next_seq());
-  report.set_stage(op.stage == Stage::kReported   ? control::OP_STAGE_REPORTED
-                   : op.stage == Stage::kComplete ? control::OP_STAGE_COMPLETE
-                                                  : control::OP_STAGE_RUNNING);
-  if (!op.has_outcome()) {
+  const bool possessed = op.has_outcome() || (RINGWAY_MUTANT(kPossessByVerdict) && op.fetching);
+  report.set_stage(op.stage == Stage::kReported ? control::OP_STAGE_REPORTED
+                   : possessed                  ? control::OP_STAGE_COMPLETE
+                                                : control::OP_STAGE_RUNNING);
+  if (!possessed) {
     report.set_cancel(op.cancel);
     report.set_mismatch(op.mismatch);
     report.set_overdue(op.overdue);
@@ -370,6 +377,7 @@ void Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message,
                     : message.has_fetch() ? message.fetch().epoch()
                                           : message.heartbeat().epoch());
   if (epoch > view_.epoch && epoch > stop_) {
+    if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
     if (early_.size() < kEarlyMessagesMax && !message.has_heartbeat()) early_.emplace_back(from, message);
     return;
   }

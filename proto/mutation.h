@@ -1,0 +1,73 @@
+// Planted bugs: the code with one of its rules left out, to prove that the simulation would notice (tests/sim).
+//
+//   if (!RINGWAY_MUTANT(kCompleteWhileFrozen) && frozen()) return;   // the rule, and what is left when it is left out
+//
+// Not planted, because the other rules make up for them:
+//   - counting DONE while frozen: whoever sent it holds the result for good and reports it, so it is committed anyway;
+//   - finished_upto: what one member has finished all hold, and it says DONE again to a view that names it as lacking;
+//   - committing for a dropped member: nobody in the view holds the bytes, which aborts it, and the next one retries;
+//   - DONE and READY of an older view: they stay true, as whoever stays reports what it holds.
+//
+// A constant false, and nothing in the binaries, but where the sources are compiled a second time for the simulation,
+// with RINGWAY_MUTANTS defined: there the simulation chooses one. One thread.
+#pragma once
+
+#include <cstdint>
+
+// name, the rule that is left out
+#define RINGWAY_EACH_MUTANT(M)                                                                        \
+  M(kCompleteWhileFrozen, "freeze: a frozen member completes what it runs")                           \
+  M(kTellAheadWhileFrozen, "freeze: an agreed failure is told while frozen")                          \
+  M(kInstallStoppedView, "promise: a view at or below stop is installed")                             \
+  M(kInstallOldView, "promise: a view at or below the own epoch is installed")                        \
+  M(kDecideOnOldReports, "tagged reports: decided on reports with a stop below the view")             \
+  M(kRetryWhatIsHeld, "who matters: retried although a member holds the outcome")                     \
+  M(kDecideTooEarly, "who matters: decided without the reports of all that stay")                     \
+  M(kWrongContributors, "who matters: the verdict names the new view's members as contributors")      \
+  M(kPossessByVerdict, "commit is not possession: reported as complete while still fetching")         \
+  M(kKeepOldVerdict, "commit is not possession: an earlier verdict survives a view that has none")    \
+  M(kFetchFromAnybody, "commit is not possession: fetched from the first member, holder or not")      \
+  M(kDropAfterVerdict, "retention: a holder drops the bytes when its trainer was told")               \
+  M(kTellLargeByVerdict, "retention: a large operation committed by verdict is told before all hold") \
+  M(kDropSmall, "retention: a small result is not kept for those who lack it")                        \
+  M(kAcceptOldFrames, "epochs: a frame of an older view is taken for the current one")                \
+  M(kDropEarlyMessages, "epochs: messages of views to come are dropped")                              \
+  M(kDropEarlyFrames, "epochs: frames of views to come are dropped")                                  \
+  M(kIgnoreAbortAhead, "epochs: an ABORT above the own view is ignored")                              \
+  M(kForgetOldLosses, "losses: one of an older view neither counts nor aborts the view that comes")   \
+  M(kSkipDone, "finishing: large operations are told before everybody holds them")                    \
+  M(kDoneTooEarly, "finishing: DONE is sent when the operation starts")                               \
+  M(kAcknowledgeAhead, "finishing: one operation more is acknowledged than is complete")              \
+  M(kStampOfOne, "finishing: a result carries one rank's stamp and not the minimum")                  \
+  M(kIgnoreMismatch, "finishing: other descriptors are not noticed")                                  \
+  M(kKeepPrecision, "determinism: the owner of a quantized chunk keeps its own precision")            \
+  M(kUpdateAlone, "UpdateView: the newest view that is prepared here is adopted, agreed or not")      \
+  M(kNewcomerStartsAtOne, "UpdateView: a newcomer numbers its operations from one")                   \
+  M(kIgnoreEagerWindow, "eager window: everything is sent at once")                                   \
+  M(kWindowStopsAll, "eager window: it stops the operation that all wait for")                        \
+  M(kActivateAtOnce, "UpdateView: a newcomer switches before the members do")                         \
+  M(kReuseEpoch, "master: two views with one epoch")                                                  \
+  M(kForgetTerm, "master: a restarted one counts epochs from its first life's")                       \
+  M(kTellBeforeRecord, "master: views go out before they are recorded")                               \
+  M(kForgetJournal, "master: a restarted one knows no groups")                                        \
+  M(kNoAbortFromMaster, "master: it collects without telling the members to stop")                    \
+  M(kNoResync, "master: what a broken connection lost is not said again")                             \
+  M(kKeepGhosts, "master: it does not tell peers that it dropped them while they were away")
+
+namespace ringway::mutation {
+
+enum class Mutant : std::uint8_t {
+  kNone,
+#define RINGWAY_NAME_MUTANT(name, rule) name,
+  RINGWAY_EACH_MUTANT(RINGWAY_NAME_MUTANT)
+#undef RINGWAY_NAME_MUTANT
+};
+
+#ifdef RINGWAY_MUTANTS
+inline Mutant active = Mutant::kNone;
+#define RINGWAY_MUTANT(name) (::ringway::mutation::active == ::ringway::mutation::Mutant::name)
+#else
+#define RINGWAY_MUTANT(name) (static_cast<void>(::ringway::mutation::Mutant::name), false)
+#endif
+
+}  // namespace ringway::mutation

@@ -1,0 +1,95 @@
+// Leaves out one rule after the other and expects the random worlds to notice.
+//
+// Each mutant runs in a process of its own: an invariant that breaks ends it, which is noticing too.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "proto/mutation.h"
+#include "tests/sim/world.h"
+
+namespace ringway::sim {
+namespace {
+
+using mutation::Mutant;
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kSlow = true;  // sanitizers look for other faults
+#else
+constexpr bool kSlow = false;
+#endif
+constexpr std::uint64_t kSeedsMax = 3000;
+constexpr std::uint64_t kUnmutatedSeeds = 50;
+
+struct Named {
+  Mutant mutant;
+  const char* name;
+  const char* rule;
+};
+
+constexpr Named kMutants[] = {
+#define RINGWAY_LIST_MUTANT(name, rule) {Mutant::name, #name, rule},
+    RINGWAY_EACH_MUTANT(RINGWAY_LIST_MUTANT)
+#undef RINGWAY_LIST_MUTANT
+};
+
+struct Finding {
+  std::uint64_t seed;  // the one that is running; 0: all are done
+  char how[200];
+};
+
+void Hunt(Mutant mutant, std::uint64_t seeds, Finding* finding) {
+  mutation::active = mutant;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    finding->seed = seed;
+    const WorldReport report = RunWorld(seed, false);
+    if (report.failure.empty()) continue;
+    std::snprintf(finding->how, sizeof(finding->how), "%s", report.failure.c_str());
+    return;
+  }
+  finding->seed = 0;
+}
+
+// The seed that notices and how; seed 0 if none does.
+Finding HuntInAnotherProcess(Mutant mutant, std::uint64_t seeds) {
+  void* shared = mmap(nullptr, sizeof(Finding), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) std::abort();
+  auto* finding = new (shared) Finding{};
+  std::snprintf(finding->how, sizeof(finding->how), "a broken invariant ended the process");
+  const pid_t child = fork();
+  if (child == 0) {
+    std::freopen("/dev/null", "w", stderr);
+    Hunt(mutant, seeds, finding);
+    _exit(0);
+  }
+  EXPECT_GT(child, 0);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  const Finding out = *finding;
+  munmap(shared, sizeof(Finding));
+  return out;
+}
+
+TEST(Mutants, NoneIsFoundWhereNothingIsLeftOut) {
+  EXPECT_EQ(HuntInAnotherProcess(Mutant::kNone, kUnmutatedSeeds).seed, 0U);
+}
+
+class MutantTest : public testing::TestWithParam<Named> {};
+
+TEST_P(MutantTest, IsFound) {
+  if (kSlow) GTEST_SKIP() << "found without sanitizers";
+  const Finding finding = HuntInAnotherProcess(GetParam().mutant, kSeedsMax);
+  EXPECT_NE(finding.seed, 0U) << GetParam().rule << ": " << kSeedsMax << " seeds did not notice";
+  std::printf("%s (%s): seed %llu: %s\n", GetParam().name, GetParam().rule,
+              static_cast<unsigned long long>(finding.seed), finding.how);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MutantTest, testing::ValuesIn(kMutants),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+}  // namespace
+}  // namespace ringway::sim
