@@ -1,0 +1,260 @@
+// A member of a view of three, whose two neighbours send any control messages and any segments: it writes only into its
+// own memory (the sanitizers watch), holds a bounded number of bytes, and speaks only to peers that it was told of.
+//
+// The master is honest here, as the daemon trusts it; coordinator_fuzz.cc has the lying daemons.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "daemon/core/peer.h"
+#include "proto/hash.h"
+#include "tests/fuzz/input.h"
+
+namespace ringway::core {
+namespace {
+
+constexpr std::uint64_t kSelf = 2;
+constexpr std::uint32_t kPeers = 3;  // 1 .. 3
+constexpr std::uint32_t kLanes = 2;
+constexpr int kStepsMax = 400;
+constexpr std::uint64_t kElements = 96;
+constexpr std::uint32_t kSegmentBytes = 64;
+
+// What the trainer gave: freed when the peer lets go of it, so that a late write is seen.
+struct Buffers {
+  std::vector<float> input = std::vector<float>(kElements, 1.0F);
+  std::vector<float> result = std::vector<float>(kElements);
+};
+
+class World {
+ public:
+  explicit World(fuzz::Input input) : input_(input), peer_(PeerId(kSelf), "g") {
+    peer_.OnView(ViewOf(1), now_);
+    for (const std::uint64_t other : {1U, 3U}) LinkUp(other);
+    Drain();
+  }
+
+  void Run() {
+    for (int step = 0; step < kStepsMax && !input_.empty() && !ended_; ++step) {
+      Step();
+      Drain();
+      while (Send()) Drain();
+    }
+  }
+
+ private:
+  void Step() {
+    const PeerId other(input_.OneIn(2) ? 1 : 3);
+    switch (input_.Below(12)) {
+      case 0:
+        now_ += std::chrono::milliseconds(4 * input_.Below(256));
+        return peer_.Tick(now_);
+      case 1:
+        return Submit();
+      case 2:
+        return LinkDown(other);
+      case 3:
+        return LinkUp(other.value);
+      case 4:
+        if (input_.OneIn(4)) peer_.OnView(ViewOf(++counter_), now_);
+        return;
+      case 5:
+        return peer_.Cancel(1 + input_.Below(8), now_);
+      case 6:
+      case 7:
+        return peer_.OnPeerMessage(other, Raw(), now_);
+      case 8:
+        return peer_.OnPeerMessage(other, Message(), now_);
+      default:
+        return Segment(other);
+    }
+  }
+
+  static control::ViewFor ViewOf(std::uint32_t counter) {
+    control::ViewFor told;
+    told.set_peer(kSelf);
+    control::View& view = *told.mutable_view();
+    view.set_group("g");
+    view.set_epoch(Epoch::Of(1, counter).value);
+    for (std::uint32_t rank = 0; rank < kPeers; ++rank) {
+      view.add_members()->set_peer_id(1 + rank);
+      view.add_ring(rank);
+    }
+    control::Plan& plan = *view.mutable_plan();
+    plan.set_segment_bytes_max(kSegmentBytes);
+    plan.set_small_bytes_max(256);
+    plan.set_eager_bytes_max(4096);
+    plan.set_heartbeat_ms(500);
+    plan.set_detect_ms(3000);
+    return told;
+  }
+
+  void LinkUp(std::uint64_t other) {
+    const LinkId control{PeerId(other), true, LaneId()};
+    if (peer_.Admit(control, 0).ok()) peer_.OnLinkUp(control, {kLanes, 0}, now_);
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      const LinkId link{PeerId(other), false, LaneId(lane)};
+      if (!peer_.Admit(link, kLanes).ok()) continue;
+      up_.insert(link);
+      peer_.OnLinkUp(link, {kLanes, ++generation_}, now_);
+    }
+  }
+
+  void LinkDown(PeerId other) {
+    const LinkId link{other, input_.OneIn(4), LaneId(input_.Below(kLanes))};
+    if (link.control) return peer_.OnLinkDown({other, true, LaneId()}, "fuzz", now_);
+    if (up_.erase(link) > 0) peer_.OnLinkDown(link, "fuzz", now_);
+  }
+
+  Descriptor SomeDescriptor() {
+    Descriptor descriptor{.dtype = DType::kF32, .count = kElements};
+    if (input_.OneIn(8)) descriptor.count = input_.Below(static_cast<std::uint32_t>(kElements));
+    if (input_.OneIn(16)) descriptor.op = ReduceOp::kMax;
+    return descriptor;
+  }
+
+  void Submit() {
+    const auto buffers = std::make_shared<Buffers>();
+    const Descriptor descriptor = SomeDescriptor();
+    Submission submission;
+    submission.token = ++token_;
+    submission.channel = ChannelId(input_.Below(2));
+    submission.descriptor = descriptor;
+    submission.input = reinterpret_cast<const std::byte*>(buffers->input.data());
+    submission.result = reinterpret_cast<std::byte*>(buffers->result.data());
+    submission.input_bytes_ready = descriptor.count * sizeof(float);
+    submission.keep = buffers;
+    (void)peer_.Submit(std::move(submission), now_);
+  }
+
+  control::PeerMessage Raw() {
+    control::PeerMessage message;
+    const auto bytes = input_.Take(input_.Below(64));
+    if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) message.Clear();
+    return message;
+  }
+
+  template <typename Named>
+  void Name(Named& message) {
+    message.set_epoch(SomeEpoch().value);
+    message.set_channel(input_.Below(3));
+    message.set_seq(SomeSequence());
+  }
+
+  control::PeerMessage Message() {
+    control::PeerMessage message;
+    switch (input_.Below(7)) {
+      case 0:
+        Name(*message.mutable_ready());
+        break;
+      case 1:
+        Name(*message.mutable_done());
+        break;
+      case 2:
+        message.mutable_abort()->set_epoch(SomeEpoch().value);
+        break;
+      case 3:
+        message.mutable_heartbeat()->set_epoch(SomeEpoch().value);
+        message.mutable_heartbeat()->add_complete_upto()->set_seq(SomeSequence());
+        break;
+      case 4:
+        Name(*message.mutable_fetch());
+        break;
+      case 5:
+        message.mutable_activate()->set_epoch(SomeEpoch().value);
+        break;
+      default:
+        message.mutable_lane_closed()->set_lane(input_.Below(kLanes + 1));
+        message.mutable_lane_closed()->set_generation(generation_ - input_.Below(4) / 2);
+        message.mutable_lane_closed()->set_frames(input_.OneIn(4) ? input_.Number<std::uint64_t>() : input_.Below(8));
+    }
+    return message;
+  }
+
+  Epoch SomeEpoch() {
+    if (input_.OneIn(32)) return Epoch(input_.Number<std::uint64_t>());
+    return Epoch::Of(1, counter_ + input_.Below(16) / 15);
+  }
+
+  std::uint64_t SomeSequence() { return input_.OneIn(32) ? input_.Number<std::uint64_t>() : input_.Below(6); }
+
+  void Segment(PeerId other) {
+    const LinkId lane{other, false, LaneId(input_.Below(kLanes))};
+    if (!up_.contains(lane)) return;
+    SegmentHeader header;
+    header.kind = input_.OneIn(8) ? SegmentKind::kFetched : SegmentKind::kData;
+    header.epoch = SomeEpoch();
+    header.op = {ChannelId(input_.Below(2)), SomeSequence()};
+    header.descriptor = SomeDescriptor();
+    header.step = static_cast<std::uint16_t>(input_.OneIn(16) ? input_.Number<std::uint16_t>() : input_.Below(5));
+    header.chunk = static_cast<std::uint16_t>(input_.Below(4));
+    header.segment = input_.OneIn(16) ? input_.Number<std::uint32_t>() : input_.Below(4);
+    header.payload_bytes = input_.OneIn(4) ? input_.Number<std::uint32_t>() % 2048 : kSegmentBytes;
+    const std::vector<std::byte> payload(header.payload_bytes, std::byte{0});
+    header.payload_hash = input_.OneIn(16) ? 0 : Hash64(payload);
+    const Result<Inbound> inbound = peer_.OnHeader(lane, header);
+    bool lost = !inbound.ok();
+    if (inbound.ok() && inbound.value().kind == Inbound::Kind::kDirect) {
+      std::copy(payload.begin(), payload.end(), inbound.value().target);
+      lost = !peer_.OnPayload(lane, {inbound.value().target, payload.size()}).ok();
+    } else if (inbound.ok() && inbound.value().kind == Inbound::Kind::kScratch) {
+      lost = !peer_.OnPayload(lane, payload).ok();
+    }
+    if (lost && up_.erase(lane) > 0) peer_.OnLinkDown(lane, "protocol", now_);
+  }
+
+  // One segment a lane; whether there was any.
+  bool Send() {
+    bool sent = false;
+    for (const LinkId& lane : std::set<LinkId>(up_)) {
+      Outbound out;
+      if (!peer_.NextSegment(lane, kSegmentBytes, scratch_, out)) continue;
+      REQUIRE(out.payload.size() <= kSegmentBytes);
+      // Reads all of it.
+      const Result<SegmentHeader> header = DecodeSegmentHeader(out.header);
+      REQUIRE(header.ok() && header.value().payload_hash == Hash64(out.payload));
+      sent = true;
+    }
+    return sent;
+  }
+
+  void Drain() {
+    for (const Action& action : peer_.TakeActions()) {
+      if (const auto* to = std::get_if<ToPeer>(&action)) REQUIRE(to->to.value == 1 || to->to.value == 3);
+      if (const auto* complete = std::get_if<Complete>(&action)) {
+        REQUIRE(complete->token >= 1 && complete->token <= token_);
+        REQUIRE(completed_.insert(complete->token).second);
+      }
+      if (const auto* closed = std::get_if<CloseLinks>(&action)) {
+        std::erase_if(up_, [&](const LinkId& link) {
+          return link.other == closed->other && (!closed->lane.has_value() || link.lane == *closed->lane);
+        });
+      }
+      ended_ = ended_ || std::holds_alternative<Ended>(action);
+    }
+  }
+
+  fuzz::Input input_;
+  Peer peer_;
+  TimePoint now_{std::chrono::hours(1)};
+  std::uint32_t counter_ = 1;
+  std::uint64_t generation_ = 0, token_ = 0;
+  std::set<LinkId> up_;
+  std::set<std::uint64_t> completed_;
+  std::array<std::byte, kSegmentBytes> scratch_{};
+  bool ended_ = false;
+};
+
+}  // namespace
+}  // namespace ringway::core
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  ringway::core::World(ringway::fuzz::Input(data, size)).Run();
+  return 0;
+}
