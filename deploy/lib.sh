@@ -10,7 +10,8 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config protobuf-compiler l
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev libsqlite3-dev)
 # And what the tests need on top.
 # shellcheck disable=SC2034
-TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev clang-tidy clang-format shellcheck systemd git)
+TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev clang clang-tidy clang-format
+  libclang-rt-14-dev shellcheck systemd git)
 
 # Colours only where a person looks.
 if [[ -t 1 ]]; then

@@ -15,6 +15,7 @@ Stages, all of them without arguments:
   release   binaries into build/release, tests with the same flags in build/test-release
   asan      tests with AddressSanitizer and UndefinedBehaviorSanitizer, in build/asan
   tsan      tests with ThreadSanitizer, in build/tsan
+  fuzz      the fuzz targets, each for a while, in build/fuzz
   tidy      clang-format, clang-tidy and shellcheck, with build/tidy
 
   --preset STAGE   only this stage; may be repeated
@@ -23,7 +24,7 @@ Stages, all of them without arguments:
 TEXT
 }
 
-ALL_STAGES=(release asan tsan tidy)
+ALL_STAGES=(release asan tsan fuzz tidy)
 STAGES=()
 while (($#)); do
   case $1 in
@@ -86,6 +87,8 @@ stage_release() {
 stage_asan() { configure asan build/asan && build_and_test build/asan; }
 
 stage_tsan() { configure tsan build/tsan && build_and_test build/tsan; }
+
+stage_fuzz() { tests/fuzz/run.sh; }
 
 # Our own files, tracked or new, that end in one of the suffixes.
 own_files() { git ls-files --cached --others --exclude-standard -- "$@" | sort -u | while read -r file; do
