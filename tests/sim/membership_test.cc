@@ -1,0 +1,168 @@
+#include "tests/sim/scenario.h"
+
+namespace ringway::sim {
+namespace {
+
+TEST(Membership, PairThatHearsNothingLosesExactlyOneOfTheTwo) {
+  auto cluster = Formed(4);
+  cluster->CutPair(1, 2);
+  SubmitAll(*cluster, Range(4), SumF32(kSmall));
+  // One accuser each: the higher peer id goes.
+  const std::uint32_t loser = cluster->IdOf(1) > cluster->IdOf(2) ? 1 : 2;
+  const Nodes survivors = Without(Range(4), loser);
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Ended(loser); })) << cluster->failure();
+  EXPECT_EQ(cluster->EndedCode(loser), Code::kEvicted);
+  ASSERT_TRUE(Finish(*cluster, survivors));
+  CheckAgreement(*cluster, survivors);
+}
+
+TEST(Membership, StoppedDaemonIsEvictedByItsSilence) {
+  auto cluster = Formed(3);
+  cluster->Stop(1);
+  SubmitAll(*cluster, {0, 2}, SumF32(kLarge));
+  ASSERT_TRUE(Finish(*cluster, {0, 2}));
+  CheckAgreement(*cluster, {0, 2});
+  EXPECT_EQ(cluster->OutcomesOf(0).begin()->second.contributors.size(), 2u);
+}
+
+TEST(Membership, NewcomerIsAdmittedAtUpdateViewAtEveryPoint) {
+  for (std::uint64_t seed = 1; seed <= 40; seed += kSweep) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto cluster = Formed(2, {.seed = seed});
+    SubmitAll(*cluster, Range(2), SumF32(kSmall));
+    cluster->AddNode(1);
+    // Small operations go on until one of them says that a view waits.
+    const auto waits = [&] { return cluster->OutcomesOf(0).rbegin()->second.update_waits; };
+    int operations = 0;
+    do {
+      ASSERT_TRUE(Finish(*cluster, Range(2)));
+      if (waits()) break;
+      cluster->RunEvents(50);
+      SubmitAll(*cluster, Range(2), SumF32(kSmall));
+    } while (++operations < 2000);
+    ASSERT_TRUE(waits());
+    ASSERT_FALSE(cluster->Joined(2));
+    SubmitAll(*cluster, Range(2), kUpdate);
+    ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Joined(2) && cluster->AllDone(Range(2)); }));
+    EXPECT_EQ(cluster->WorldOf(0), 3u);
+    SubmitAll(*cluster, Range(3), SumF32(kLarge));
+    SubmitAll(*cluster, Range(3), SumF32(kSmall));
+    ASSERT_TRUE(Finish(*cluster, Range(3)));
+    CheckAgreement(*cluster, Range(3));
+    EXPECT_EQ(cluster->OutcomesOf(2).size(), 2u);
+    EXPECT_EQ(cluster->OutcomesOf(2).rbegin()->second.contributors.size(), 3u);
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+}
+
+TEST(Membership, ReadyOfAMemberThatSwitchedFirstIsNotLost) {
+  for (std::uint64_t seed = 1; seed <= 20; seed += kSweep) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ClusterOptions options{.seed = seed};
+    options.master.eager_bytes_max = 20'000;
+    auto cluster = Formed(3, options);
+    cluster->AddNode(1);
+    ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(3).find("UpdateView") != std::string::npos; }));
+    cluster->RunEvents(100);
+    // Each goes on with a large operation as soon as it is told.
+    Nodes waiting = Range(3);
+    SubmitAll(*cluster, waiting, kUpdate);
+    ASSERT_TRUE(cluster->RunUntil([&] {
+      std::erase_if(waiting, [&](std::uint32_t node) {
+        const bool told = cluster->AllDone({node});
+        if (told) cluster->Submit(node, SumF32(kLarge));
+        return told;
+      });
+      return waiting.empty() && cluster->Joined(3);
+    }));
+    cluster->Submit(3, SumF32(kLarge));
+    ASSERT_TRUE(Finish(*cluster, Range(4))) << cluster->Describe(0);
+    CheckAgreement(*cluster, Range(4));
+  }
+}
+
+TEST(Membership, SurvivorsAgreeWhetherAViewWaits) {
+  int waits = 0;
+  for (std::uint64_t point = 0; point < 60; point += kSweep) {
+    SCOPED_TRACE("point " + std::to_string(point));
+    auto cluster = Formed(3, {.seed = 4});
+    cluster->AddNode(1);
+    ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(3).find("UpdateView") != std::string::npos; }));
+    cluster->RunEvents(100);
+    SubmitAll(*cluster, Range(3), SumF32(kSmall));
+    cluster->RunEvents(point);
+    cluster->Kill(1);
+    ASSERT_TRUE(Finish(*cluster, {0, 2}));
+    CheckAgreement(*cluster, {0, 2});
+    waits += cluster->OutcomesOf(0).begin()->second.update_waits ? 1 : 0;
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+  EXPECT_GT(waits, 0);
+}
+
+TEST(Membership, MemberKilledWhileTheViewSwitches) {
+  int admitted = 0, postponed = 0;
+  for (std::uint64_t point = 0; point < 120; point += kSweep) {
+    SCOPED_TRACE("point " + std::to_string(point));
+    auto cluster = Formed(3, {.seed = 3});
+    cluster->AddNode(1);
+    ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(3).find("UpdateView") != std::string::npos; }))
+        << cluster->PendingText(3);
+    cluster->RunEvents(100);
+    SubmitAll(*cluster, Range(3), kUpdate);
+    cluster->RunEvents(point);
+    cluster->Kill(1);
+    ASSERT_TRUE(Finish(*cluster, {0, 2}));
+    const Outcome& update = cluster->OutcomesOf(0).begin()->second;
+    ASSERT_EQ(update.code, Code::kOk);
+    // Whatever the members were told, the newcomer is in exactly then.
+    SubmitAll(*cluster, {0, 2}, SumF32(kLarge));
+    Nodes all = {0, 2};
+    if (cluster->RunUntil([&] { return cluster->Joined(3); }, std::chrono::seconds(2))) {
+      cluster->Submit(3, SumF32(kLarge));
+      all.push_back(3);
+      ++admitted;
+    } else {
+      ++postponed;
+    }
+    ASSERT_TRUE(Finish(*cluster, all));
+    CheckAgreement(*cluster, all);
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+  EXPECT_GT(admitted, 0);
+  EXPECT_GT(postponed, 0);
+}
+
+TEST(Membership, UnreachableNewcomerIsToldWhyAndDisturbsNobody) {
+  auto cluster = Formed(3);
+  const std::uint32_t newcomer = cluster->AddNode(1);
+  cluster->MakeUnreachable(newcomer);
+  for (int i = 0; i < 20; ++i) {
+    SubmitAll(*cluster, Range(3), SumF32(kLarge));
+    ASSERT_TRUE(Finish(*cluster, Range(3)));
+  }
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(newcomer).find("refused") != std::string::npos; }))
+      << cluster->PendingText(newcomer);
+  EXPECT_FALSE(cluster->Joined(newcomer));
+  for (const auto& [name, outcome] : cluster->OutcomesOf(0)) {
+    EXPECT_EQ(outcome.retries, 0u);
+    EXPECT_FALSE(outcome.update_waits);
+  }
+}
+
+TEST(Membership, LeaverFinishesItsOperationsAndTheOthersGoOn) {
+  auto cluster = Formed(3);
+  SubmitAll(*cluster, Range(3), SumF32(kSmall));
+  SubmitAll(*cluster, Range(3), SumF32(kLarge));
+  cluster->Leave(2);
+  SubmitAll(*cluster, {0, 1}, SumF32(kLarge));
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Ended(2); })) << cluster->failure();
+  EXPECT_EQ(cluster->EndedCode(2), Code::kLeft);
+  EXPECT_EQ(cluster->OutcomesOf(2).size(), 2u);
+  ASSERT_TRUE(Finish(*cluster, {0, 1}));
+  CheckAgreement(*cluster, {0, 1});
+  EXPECT_EQ(cluster->OutcomesOf(0).rbegin()->second.contributors.size(), 2u);
+}
+
+}  // namespace
+}  // namespace ringway::sim
