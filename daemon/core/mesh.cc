@@ -77,10 +77,13 @@ void Mesh::Failed(Attempt& attempt, TimePoint now) {
   attempt.pause = std::min(attempt.pause * 2, kPauseMax);
 }
 
-void Mesh::DialFailed(PeerId other, bool control, TimePoint now) {
+bool Mesh::DialFailed(PeerId other, bool control, TimePoint now) {
   const auto found = pairs_.find(other);
-  if (found == pairs_.end()) return;
-  Failed(control ? found->second.control_attempt : found->second.lane_attempt, now);
+  if (found == pairs_.end()) return false;
+  Pair& pair = found->second;
+  if (control ? pair.control : pair.has_all_lanes()) return false;
+  Failed(control ? pair.control_attempt : pair.lane_attempt, now);
+  return true;
 }
 
 bool Mesh::HasControl(PeerId other) const {
@@ -133,7 +136,7 @@ std::vector<Mesh::DialIntent> Mesh::TakeDials(TimePoint now) {
   for (auto& [peer, pair] : pairs_) {
     const bool control = self_ > peer;  // which of the two links is ours to dial
     Attempt& attempt = control ? pair.control_attempt : pair.lane_attempt;
-    const bool up = control ? pair.control : pair.lanes_expected > 0 && pair.lanes.size() == pair.lanes_expected;
+    const bool up = control ? pair.control : pair.has_all_lanes();
     if (up || attempt.dialling || attempt.next > now || pair.address.empty()) continue;
     attempt.dialling = true;
     DialIntent& intent = out.emplace_back();

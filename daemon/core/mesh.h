@@ -48,7 +48,8 @@ class Mesh {
   void ControlDown(PeerId other, TimePoint now);
   void LaneDown(PeerId other, LaneId lane, TimePoint now);
   void AllDown(PeerId other, TimePoint now);
-  void DialFailed(PeerId other, bool control, TimePoint now);
+  // Gives false if that is no news, because another dial has opened the link meanwhile.
+  bool DialFailed(PeerId other, bool control, TimePoint now);
 
   bool HasControl(PeerId other) const;
   std::vector<PeerId> StandingPeers() const;
@@ -81,7 +82,8 @@ class Mesh {
     TimePoint idle_since{};  // without a lane that takes every size
     std::uint64_t generation = 0;
     Attempt control_attempt, lane_attempt;
-    bool standing() const { return control && lanes_expected > 0 && lanes.size() == lanes_expected; }
+    bool has_all_lanes() const { return lanes_expected > 0 && lanes.size() == lanes_expected; }
+    bool standing() const { return control && has_all_lanes(); }
     bool carries() const { return !lanes.empty() && (lanes_expected == 1 || lanes.rbegin()->value > 0); }
   };
   static constexpr Duration kPauseMin = std::chrono::milliseconds(20);

@@ -48,7 +48,8 @@ void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint 
   if (lanes_.IsUp(link)) LoseLane(link, "replaced by a new one");
   if (!lanes_.Up(link, terms.generation)) {  // the other side has closed it meanwhile
     Emit(CloseLinks{link.other, link.lane});
-    return mesh_.DialFailed(link.other, false, now);
+    (void)mesh_.DialFailed(link.other, false, now);
+    return;
   }
   if (mesh_.LaneUp(link.other, link.lane, terms.lanes, now)) ReportPair(link.other);
 }
@@ -103,7 +104,7 @@ void Peer::Impl::OnLaneClosed(PeerId from, const control::LaneClosed& closed) {
 void Peer::Impl::OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now) {
   now_ = now;
   if (!mesh_.Knows(other)) return;
-  mesh_.DialFailed(other, control, now);
+  if (!mesh_.DialFailed(other, control, now)) return;
   if (view_.Contains(other)) return;  // members are found lost by silence, not by one failed dial
   control::ToMaster message;
   message.mutable_dial_failed()->set_peer(self_.value);
