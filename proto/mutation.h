@@ -40,6 +40,8 @@
   M(kAcknowledgeAhead, "finishing: one operation more is acknowledged than is complete")              \
   M(kStampOfOne, "finishing: a result carries one rank's stamp and not the minimum")                  \
   M(kIgnoreMismatch, "finishing: other descriptors are not noticed")                                  \
+  M(kTakeTwice, "positions: a segment that comes twice is taken twice")                               \
+  M(kForgetLostSegments, "lane repair: what a lost lane carried is not sent again")                   \
   M(kKeepPrecision, "determinism: the owner of a quantized chunk keeps its own precision")            \
   M(kUpdateAlone, "UpdateView: the newest view that is prepared here is adopted, agreed or not")      \
   M(kNewcomerStartsAtOne, "UpdateView: a newcomer numbers its operations from one")                   \

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "proto/check.h"
+#include "proto/mutation.h"
 
 namespace ringway::core {
 
@@ -63,7 +64,8 @@ LaneBook::Settled LaneBook::OnClosed(PeerId other, const control::LaneClosed& cl
   Traffic& traffic = found->second;
   const std::uint64_t first = traffic.frames_out - traffic.sent.size();  // number of the oldest that is kept
   for (std::uint64_t i = 0; i < traffic.sent.size(); ++i) {
-    if (first + i >= closed.frames()) settled.lost.push_back(traffic.sent[i]);
+    const bool lost = first + i >= closed.frames() && !RINGWAY_MUTANT(kForgetLostSegments);
+    if (lost || RINGWAY_MUTANT(kTakeTwice)) settled.lost.push_back(traffic.sent[i]);
   }
   lane.unsettled.erase(found);
   return settled;

@@ -39,7 +39,8 @@ void Checker::OnTold(PeerId peer, const OpName& op, Outcome outcome) {
   outcomes_[peer][op] = std::move(outcome);
 }
 
-void Checker::OnView(const std::string& group, Epoch epoch, std::vector<PeerId> members) {
+void Checker::OnView(PeerId peer, const std::string& group, Epoch epoch, std::vector<PeerId> members) {
+  first_view_.try_emplace(peer, epoch);
   const auto [known, is_new] = views_.try_emplace({group, epoch}, members);
   if (!is_new && known->second != members) Fail("two views of group " + group + " with epoch " + ToString(epoch));
 }
@@ -64,6 +65,12 @@ std::string Checker::Compare(PeerId a, PeerId b, const OpName& op) const {
   return "";
 }
 
+// An UpdateView names the members of the view it adopted; the newcomers among them had no part in it.
+bool Checker::TookPart(PeerId peer, const Outcome& success) const {
+  if (!Contains(success.contributors, peer)) return false;
+  return success.descriptor.kind != OpKind::kUpdateView || first_view_.at(peer) < success.epoch;
+}
+
 std::string Checker::WhyBroken(const std::vector<PeerId>& stayed) const {
   for (const auto& [teller, outcomes] : outcomes_) {
     const bool teller_stayed = Contains(stayed, teller);
@@ -73,9 +80,7 @@ std::string Checker::WhyBroken(const std::vector<PeerId>& stayed) const {
                          outcome.descriptor.count * SizeOf(outcome.descriptor.dtype) > small_bytes_max_;
       if (!teller_stayed && !(ok && large)) continue;
       for (const PeerId other : stayed) {
-        const bool concerned = ok ? Contains(outcome.contributors, other) : OutcomesOf(other).contains(op);
-        // An UpdateView names the members of the view it adopted; the newcomers among them had no part in it.
-        if (!concerned || (outcome.descriptor.kind == OpKind::kUpdateView && !OutcomesOf(other).contains(op))) continue;
+        if (!(ok ? TookPart(other, outcome) : OutcomesOf(other).contains(op))) continue;
         if (std::string why = Compare(teller, other, op); !why.empty()) return why;
       }
     }

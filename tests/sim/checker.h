@@ -35,7 +35,8 @@ class Checker {
   explicit Checker(std::uint64_t small_bytes_max) : small_bytes_max_(small_bytes_max) {}
 
   void OnTold(PeerId peer, const OpName& op, Outcome outcome);
-  void OnView(const std::string& group, Epoch epoch, std::vector<PeerId> members);
+  // `peer` is in this view now.
+  void OnView(PeerId peer, const std::string& group, Epoch epoch, std::vector<PeerId> members);
   void Fail(const std::string& what) {
     if (failure_.empty()) failure_ = what;
   }
@@ -47,11 +48,14 @@ class Checker {
   std::string WhyBroken(const std::vector<PeerId>& stayed) const;
 
  private:
+  // Whether `peer`, which stayed, must have been told of this success too.
+  bool TookPart(PeerId peer, const Outcome& success) const;
   std::string Compare(PeerId a, PeerId b, const OpName& op) const;
 
   const std::uint64_t small_bytes_max_;
   std::map<PeerId, std::map<OpName, Outcome>> outcomes_;
   std::map<std::pair<std::string, Epoch>, std::vector<PeerId>> views_;
+  std::map<PeerId, Epoch> first_view_;
   std::map<std::tuple<OpName, Epoch, std::vector<PeerId>>, std::vector<std::byte>> right_;  // results found right
   std::string failure_;
 };

@@ -262,7 +262,7 @@ void Cluster::Act(std::uint32_t index, core::Action action) {
     const core::PeerStatus status = node.peer->GetStatus();
     std::vector<PeerId> members;
     for (const control::PeerInfo& info : status.members) members.emplace_back(info.peer_id());
-    checker_.OnView(node.order.group, status.epoch, std::move(members));
+    checker_.OnView(node.id, node.order.group, status.epoch, std::move(members));
   }
 }
 
