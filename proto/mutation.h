@@ -17,7 +17,6 @@
 // name, the rule that is left out
 #define RINGWAY_EACH_MUTANT(M)                                                                        \
   M(kCompleteWhileFrozen, "freeze: a frozen member completes what it runs")                           \
-  M(kTellAheadWhileFrozen, "freeze: an agreed failure is told while frozen")                          \
   M(kInstallStoppedView, "promise: a view at or below stop is installed")                             \
   M(kInstallOldView, "promise: a view at or below the own epoch is installed")                        \
   M(kDecideOnOldReports, "tagged reports: decided on reports with a stop below the view")             \

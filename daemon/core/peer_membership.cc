@@ -308,7 +308,7 @@ void Peer::Impl::TryActivate() {
 }
 
 void Peer::Impl::ApplyVerdicts(const control::View& view) {
-  if (!RINGWAY_MUTANT(kTellAheadWhileFrozen)) ahead_.clear();  // what still counts stands in this view
+  ahead_.clear();  // what still counts stands in this view
   for (const control::Verdict& verdict : view.verdicts()) {
     const OpName name{ChannelId(verdict.channel()), verdict.seq()};
     if (Operation* op = table_.Find(name)) {

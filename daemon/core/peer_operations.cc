@@ -36,7 +36,7 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
     update_open_ = true;
     op.next_seqs = table_.NextSeqs();
   }
-  if (running() || (RINGWAY_MUTANT(kTellAheadWhileFrozen) && ahead_.contains(op.name))) Start(op);
+  if (running()) Start(op);
   AfterProgress();
   return Status::Ok();
 }

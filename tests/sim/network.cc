@@ -16,7 +16,8 @@ Duration Network::Delay(Host from, Host to) {
     return min + Duration(static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>((max - min).count() + 1)));
   };
   const auto [known, is_new] = delays_.try_emplace({std::min(from, to), std::max(from, to)});
-  if (is_new) known->second = drawn(options_.delay_min, options_.delay_max);
+  const bool far = options_.far_delay_max > Duration::zero() && (from == options_.far || to == options_.far);
+  if (is_new) known->second = drawn(options_.delay_min, far ? options_.far_delay_max : options_.delay_max);
   Duration delay = drawn(known->second, known->second * 2);
   if (options_.late_one_of != 0 && random_() % options_.late_one_of == 0) delay += drawn({}, options_.late_max);
   return delay;

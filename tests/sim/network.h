@@ -26,6 +26,10 @@ struct NetworkOptions {
   // Every pair of processes draws its own one-way delay from this range; each message takes up to twice that.
   Duration delay_min = Duration(50);
   Duration delay_max = Duration(500);
+  // Pairs with this host draw from up to here instead, so that its words to some overtake those to others. No delay: no
+  // host.
+  Host far = 0;
+  Duration far_delay_max{};
   // One message of so many is late by up to `late_max`, and what follows it on its connection with it. 0: none.
   std::uint32_t late_one_of = 0;
   Duration late_max{};

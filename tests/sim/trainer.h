@@ -36,6 +36,7 @@ class Trainers {
   void OnNews(std::uint32_t node);
   // Rounds that begin above this sequence number of channel 0 are not begun.
   void StopAt(const std::string& group, std::uint64_t seq) { stop_at_[group] = seq; }
+  std::uint64_t StopsAt(const std::string& group) const { return stop_at_.at(group); }
   // No more mistakes and cancellations.
   void Behave() { behaving_ = true; }
   // Whether the node has come to its program's end.

@@ -57,6 +57,7 @@ class World {
   JoinOrder OrderOf(const std::string& group, std::uint32_t wait_world) const;
   void NextFault();
   void Heal();
+  std::uint64_t Furthest(const std::string& group) const;
   void HelpForming();
   bool Settled(const std::string& group) const;
   std::string WhatWaits() const;
@@ -111,6 +112,12 @@ ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice, bool trace) {
   const bool wan = dice.OneOf(3);
   options.network.delay_min = Duration(wan ? 1000 : 50);
   options.network.delay_max = Duration(wan ? 20000 : dice.Between(100, 2000));
+  if (dice.OneOf(3)) {
+    options.network.far = Cluster::kMaster;
+    const auto far_ms = static_cast<std::uint32_t>(dice.Between(5, 60));
+    options.network.far_delay_max = options.network.delay_max + milliseconds(far_ms);
+    options.master.detect_ms = std::max(options.master.detect_ms, 2 * options.master.heartbeat_ms + 8 * far_ms);
+  }
   if (dice.OneOf(2)) {
     options.network.late_one_of = static_cast<std::uint32_t>(dice.Between(10, 200));
     options.network.late_max = milliseconds(dice.Between(1, 60));
@@ -128,7 +135,7 @@ TrainerOptions World::DrawTrainers(std::uint64_t seed, Dice& dice) {
   options.pause_max = milliseconds(dice.Between(1, 60));
   options.update_one_of = static_cast<std::uint32_t>(dice.Between(4, 40));
   if (dice.OneOf(6)) options.mismatch_one_of = static_cast<std::uint32_t>(dice.Between(20, 60));
-  if (dice.OneOf(5)) options.cancel_one_of = static_cast<std::uint32_t>(dice.Between(5, 40));
+  if (dice.OneOf(4)) options.cancel_one_of = static_cast<std::uint32_t>(dice.Between(2, 40));
   return options;
 }
 
@@ -158,7 +165,8 @@ World::World(std::uint64_t seed, bool trace)
 bool World::IsCalm() const {
   const ClusterOptions& options = cluster_.options();
   const Duration late = options.network.late_one_of == 0 ? Duration() : options.network.late_max;
-  const Duration answer = 4 * options.network.delay_max + 2 * late + milliseconds(2 * options.master.heartbeat_ms);
+  const Duration delay = std::max(options.network.delay_max, options.network.far_delay_max);
+  const Duration answer = 4 * delay + 2 * late + milliseconds(2 * options.master.heartbeat_ms);
   return answer < milliseconds(options.master.detect_ms) &&
          std::none_of(kinds_.begin(), kinds_.end(), [](const Kind& kind) { return kind.silences; });
 }
@@ -372,18 +380,22 @@ bool World::LeaveGroup(bool abandon) {
 void World::Heal() {
   cluster_.HealAll();
   trainers_.Behave();
-  for (const std::string& group : groups_) {
-    std::uint64_t furthest = 0;
-    for (const std::uint32_t node : Members(group)) furthest = std::max(furthest, trainers_.Position(node));
-    trainers_.StopAt(group, furthest + 4);
-  }
+  for (const std::string& group : groups_) trainers_.StopAt(group, Furthest(group) + 4);
   healed_ = true;
   HelpForming();
+}
+
+std::uint64_t World::Furthest(const std::string& group) const {
+  std::uint64_t furthest = 0;
+  for (const std::uint32_t node : Members(group)) furthest = std::max(furthest, trainers_.Position(node));
+  return furthest;
 }
 
 // Peers that wait for others which will never come do so rightly: these come.
 void World::HelpForming() {
   for (const std::string& group : groups_) {
+    // A group that was formed anew counts from one.
+    if (Furthest(group) + 50 < trainers_.StopsAt(group)) trainers_.StopAt(group, Furthest(group) + 4);
     if (!Members(group).empty()) continue;
     for (auto here = NodesHere(group).size(); here > 0 && here < world_size_; ++here) {
       cluster_.Join(cluster_.AddDaemon(), OrderOf(group, 1));
