@@ -41,6 +41,8 @@ void Checker::OnTold(PeerId peer, const OpName& op, Outcome outcome) {
 
 void Checker::OnView(PeerId peer, const std::string& group, Epoch epoch, std::vector<PeerId> members) {
   first_view_.try_emplace(peer, epoch);
+  if (epoch <= promised_[peer])
+    Fail("peer " + ToString(peer) + " installs epoch " + ToString(epoch) + " against its word");
   const auto [known, is_new] = views_.try_emplace({group, epoch}, members);
   if (!is_new && known->second != members) Fail("two views of group " + group + " with epoch " + ToString(epoch));
 }

@@ -1,10 +1,12 @@
 // What the simulation holds the cluster to, as it happens and at the end.
 //
 // At once: no operation is told twice; a result is the reduction of its contributors' inputs, the teller among them;
-// an epoch has one list of members. At the end, the promise: whatever one of those that stayed was told, and whatever
-// success of a large operation anybody was told, every contributor that stayed was told too, byte for byte.
+// an epoch has one list of members; nobody installs a view that it has reported to be done with. At the end, the
+// promise: whatever one of those that stayed was told, and whatever success of a large operation anybody was told,
+// every contributor that stayed was told too, byte for byte.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -35,6 +37,8 @@ class Checker {
   explicit Checker(std::uint64_t small_bytes_max) : small_bytes_max_(small_bytes_max) {}
 
   void OnTold(PeerId peer, const OpName& op, Outcome outcome);
+  // `peer` reports to the master that it is done with every view up to `stop`.
+  void OnPromise(PeerId peer, Epoch stop) { promised_[peer] = std::max(promised_[peer], stop); }
   // `peer` is in this view now.
   void OnView(PeerId peer, const std::string& group, Epoch epoch, std::vector<PeerId> members);
   void Fail(const std::string& what) {
@@ -56,6 +60,7 @@ class Checker {
   std::map<PeerId, std::map<OpName, Outcome>> outcomes_;
   std::map<std::pair<std::string, Epoch>, std::vector<PeerId>> views_;
   std::map<PeerId, Epoch> first_view_;
+  std::map<PeerId, Epoch> promised_;
   std::map<std::tuple<OpName, Epoch, std::vector<PeerId>>, std::vector<std::byte>> right_;  // results found right
   std::string failure_;
 };

@@ -239,6 +239,7 @@ void Cluster::Act(std::uint32_t index, core::Action action) {
   if (auto* to_peer = std::get_if<core::ToPeer>(&action)) {
     SendToPeer(index, *to_peer);
   } else if (auto* to_master = std::get_if<core::ToMaster>(&action)) {
+    if (to_master->message.has_report()) checker_.OnPromise(node.id, Epoch(to_master->message.report().stop()));
     ToMaster(node.host, to_master->message);
   } else if (auto* dial = std::get_if<core::Dial>(&action)) {
     Dial(index, *dial);
