@@ -44,7 +44,6 @@
   M(kKeepPrecision, "determinism: the owner of a quantized chunk keeps its own precision")            \
   M(kUpdateAlone, "UpdateView: the newest view that is prepared here is adopted, agreed or not")      \
   M(kNewcomerStartsAtOne, "UpdateView: a newcomer numbers its operations from one")                   \
-  M(kIgnoreEagerWindow, "eager window: everything is sent at once")                                   \
   M(kWindowStopsAll, "eager window: it stops the operation that all wait for")                        \
   M(kActivateAtOnce, "UpdateView: a newcomer switches before the members do")                         \
   M(kReuseEpoch, "master: two views with one epoch")                                                  \

@@ -156,7 +156,7 @@ void Peer::Impl::DropFramesOf(PeerId other) {
 // ---------------------------------------------------------------------------------------------- out
 
 bool Peer::Impl::MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes) const {
-  if (op.ready.contains(to) || RINGWAY_MUTANT(kIgnoreEagerWindow)) return true;
+  if (op.ready.contains(to)) return true;
   // Nobody says READY for a small operation, so the window must not stop the one that the others wait for.
   if (!RINGWAY_MUTANT(kWindowStopsAll) && IsSmall(op) && table_.CompleteUpto(op.name.channel) + 1 == op.name.seq)
     return true;
