@@ -122,6 +122,7 @@ class Group {
   std::set<PeerId> WithTroubledNewcomers(const Base& base) const;
   bool AccusedHaveSpoken(TimePoint now) const;
   std::set<PeerId> Certain(TimePoint now) const;
+  std::set<PeerId> Spoken() const;  // who has reported to the collection
   void Decide(const Base& base);
   void AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports);
   control::View MakeView(const std::set<PeerId>& members);

@@ -66,6 +66,12 @@ std::set<PeerId> Group::Certain(TimePoint now) const {
   return certain;
 }
 
+std::set<PeerId> Group::Spoken() const {
+  std::set<PeerId> spoken;
+  for (const auto& [peer, report] : collection_->reports) spoken.insert(peer);
+  return spoken;
+}
+
 bool Group::AccusedHaveSpoken(TimePoint now) const {
   if (now - collection_->since >= options_.weigh) return true;
   return std::all_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {
@@ -100,7 +106,7 @@ Group::Base Group::ChooseBase(TimePoint now) const {
     const bool is_current = adopted == Epoch(current_.epoch());
     Base base;
     base.members = is_current ? Members() : MembersOf(prepared_.at(adopted));
-    base.gone = WhoGoes(base.members, certain, accusations_);
+    base.gone = WhoGoes({base.members, certain, Spoken(), accusations_});
     base.gone.insert(certain.begin(), certain.end());
     if (is_current) return base;
     std::set<PeerId> witnesses;
@@ -138,7 +144,7 @@ std::set<PeerId> Group::WithTroubledNewcomers(const Base& base) const {
       }
     }
   }
-  return WhoGoes(all, base.gone, against);
+  return WhoGoes({all, base.gone, {}, against});  // not by discord: members stay, however many newcomers they miss
 }
 
 void Group::Decide(const Base& base) {

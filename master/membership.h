@@ -10,10 +10,19 @@ namespace ringway {
 
 using Accusations = std::map<PeerId, std::set<PeerId>>;  // accused -> accusers
 
-// The members of `members` to drop: `certain` first, then, while an accusation between remaining members is left, the
-// one with the most remaining accusers; of equals the higher peer id. An accusation condemns one of its two sides: when
-// nobody else speaks, it may be the accuser.
-std::set<PeerId> WhoGoes(const std::set<PeerId>& members, const std::set<PeerId>& certain,
-                         const Accusations& accusations);
+struct Dispute {
+  std::set<PeerId> members;
+  std::set<PeerId> certain;  // who is gone for sure
+  std::set<PeerId> spoken;   // who has answered since: it lives, though somebody may not hear it
+  Accusations accusations;
+};
+
+// The members to drop: `certain` first. Then, while an accusation between remaining members is left, one more, because
+// an accusation condemns one of its two sides:
+//   - of those who are accused and have not spoken, the one with the most accusers;
+//   - else of all that accuse or are accused, the one in discord with the most others, and of those the most accused.
+//     So a peer that hears nobody goes alone, although nobody accuses it.
+// Of equals the higher peer id.
+std::set<PeerId> WhoGoes(const Dispute& dispute);
 
 }  // namespace ringway

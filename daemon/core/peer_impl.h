@@ -98,6 +98,7 @@ class Peer::Impl {
   void Trouble(const std::string& reason);
   void Accuse(PeerId other, const std::string& why);
   void AccuseMissing();
+  void AccuseSilent();
   void SendReport(const std::string& reason);
   void ReportPair(PeerId other);
   void DropLinks(PeerId other);

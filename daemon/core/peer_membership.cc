@@ -384,6 +384,18 @@ void Peer::Impl::SendHeartbeats() {
   for (const PeerId peer : mesh_.ControlPeers()) Emit(ToPeer{peer, message});
 }
 
+// Whoever has been silent for almost as long as the first is missed with it: the master must learn at once that this
+// peer hears nobody, before it weighs one accusation alone.
+void Peer::Impl::AccuseSilent() {
+  const auto is_member = [this](PeerId peer) { return view_.Contains(peer); };
+  const Duration detect = view_.plan.detect;
+  const std::vector<PeerId> first = mesh_.SilentSince(now_, detect);
+  if (std::none_of(first.begin(), first.end(), is_member)) return;
+  for (const PeerId silent : mesh_.SilentSince(now_, std::max(detect / 2, detect - 2 * view_.plan.heartbeat))) {
+    if (is_member(silent)) Accuse(silent, "silent for " + std::to_string(detect.count() / 1000) + " ms");
+  }
+}
+
 void Peer::Impl::Tick(TimePoint now) {
   now_ = now;
   if (ended_) return;
@@ -392,10 +404,9 @@ void Peer::Impl::Tick(TimePoint now) {
   last_tick_ = now;
   PumpDials();
   if (now - last_heartbeat_ >= view_.plan.heartbeat) SendHeartbeats();
+  AccuseSilent();
   for (const PeerId silent : mesh_.SilentSince(now, view_.plan.detect)) {
-    if (view_.Contains(silent)) {
-      Accuse(silent, "silent for " + std::to_string(view_.plan.detect.count() / 1000) + " ms");
-    } else {
+    if (!view_.Contains(silent)) {
       DropFramesOf(silent);
       Emit(CloseLinks{silent, {}});  // a candidate starts over
       mesh_.AllDown(silent, now);

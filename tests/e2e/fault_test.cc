@@ -139,5 +139,11 @@ TEST_F(Faults, DelayShorterThanDetectionEvictsNobody) {
   EXPECT_EQ(result.retries, 0u);
 }
 
+// It accuses all the others, and nobody accuses it.
+TEST_F(Faults, PeerThatHearsNobodyIsEvicted) {
+  Start(4);
+  ExpectEvicted({2}, [this] { Everywhere([this](Relay& relay) { relay.BlackHole({.to = peer(2)}); }); });
+}
+
 }  // namespace
 }  // namespace ringway::e2e
