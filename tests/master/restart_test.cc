@@ -104,11 +104,11 @@ TEST_F(RestartTest, EpochsAndIdsOfAllLivesDiffer) {
   Form(2);
   const std::uint64_t epoch = ViewOf(1).epoch();
   std::set<std::uint64_t> peers{peers_[1], peers_[2]};
-  for (int life = 0; life < 3; ++life) {
+  for (std::uint64_t life = 0; life < 3; ++life) {
     Restart();
     Return(1);
     Return(2);
-    const auto id = static_cast<std::uint64_t>(10 + life);
+    const std::uint64_t id = 10 + life;
     EXPECT_TRUE(peers.insert(Join(id, 1, "other" + std::to_string(life))).second);
   }
   Say(1, Report(1, epoch));
