@@ -1,5 +1,6 @@
 #include "proto/shell/log.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -34,6 +35,8 @@ Status SetUpLog(const std::string& format, const std::string& level) {
     return {Code::kInvalidArgument, "log level '" + level + "' is none of debug, info, warning, error"};
   }
   g_json = format == "json";
+  // It would write a line of its own for each hostile message; what cannot be parsed is reported by who reads it.
+  google::protobuf::SetLogHandler(nullptr);
   auto logger = spdlog::stderr_logger_mt("ringway");
   logger->set_pattern(g_json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})" : "%Y-%m-%dT%H:%M:%S.%eZ %l %v",
                       spdlog::pattern_time_type::utc);

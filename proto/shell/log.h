@@ -18,8 +18,8 @@ namespace ringway::shell {
 enum class Level : int { kDebug, kInfo, kWarning, kError };
 using Field = std::pair<std::string_view, std::string>;
 
-// `format`: text or json; `level`: debug, info, warning or error. kInvalidArgument otherwise. Call once, before
-// threads.
+// Also silences protobuf, which writes to stderr by itself. `format`: text or json; `level`: debug, info, warning or
+// error. kInvalidArgument otherwise. Call once, before threads.
 Status SetUpLog(const std::string& format, const std::string& level);
 
 void Log(Level level, std::string_view event, std::initializer_list<Field> fields = {});

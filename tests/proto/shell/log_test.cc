@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/control.pb.h"
+
 namespace ringway::shell {
 namespace {
 
@@ -47,6 +49,13 @@ const std::string kHostile = "a \"b\"\\ c=d\nsecond line\t\x01 {}%v \xff\xfe end
   Log(Level::kWarning, "hostile", {{"text", kHostile}});
   LogText(Level::kError, "as_given", "epoch=1.4 lost=7");
   std::exit(0);
+}
+
+[[noreturn]] void ParseHostileText() {
+  if (!SetUpLog("text", "debug").ok()) std::exit(1);
+  control::Refusal refusal;
+  const bool parsed = refusal.ParseFromString("\x12\x02\xff\xfe");  // its text is no UTF-8
+  std::exit(parsed ? 1 : 0);
 }
 
 std::string CheckJson(const Lines& lines) {
@@ -94,6 +103,11 @@ TEST(LogDeathTest, LevelHidesWhatIsBelow) {
   EXPECT_EXIT(LogThings("text", "debug"), ExitedWithCode(0), count(4));
   EXPECT_EXIT(LogThings("text", "warning"), ExitedWithCode(0), count(2));
   EXPECT_EXIT(LogThings("json", "error"), ExitedWithCode(0), count(1));
+}
+
+TEST(LogDeathTest, HostileMessageWritesNoLine) {
+  const auto nothing = [](const Lines& lines) { return lines.empty() ? std::string() : lines.front(); };
+  EXPECT_EXIT(ParseHostileText(), ExitedWithCode(0), LinesMatch(nothing));
 }
 
 TEST(LogTest, UnknownFormatAndLevelAreNamed) {
