@@ -60,8 +60,8 @@ Status RemoveStale(const std::string& path, const sockaddr_un& address) {
 
 }  // namespace
 
-LocalServer::LocalServer(asio::io_context& context, SessionHost* host)
-    : context_(context), host_(host), acceptor_(context), retry_(context) {}
+LocalServer::LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits)
+    : context_(context), host_(host), limits_(limits), acceptor_(context), retry_(context) {}
 
 LocalServer::~LocalServer() { Stop(); }
 
@@ -125,7 +125,7 @@ void LocalServer::Accept() {
       return;
     }
     if (sessions_.size() >= kSessionsMax) continue;  // the newest is refused
-    const auto session = std::make_shared<TrainerSession>(context_, host_, SessionLimits{});
+    const auto session = std::make_shared<TrainerSession>(context_, host_, limits_);
     if (session->Start(std::move(fd)).ok()) sessions_.insert(session);
   }
 }

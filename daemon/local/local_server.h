@@ -21,8 +21,8 @@ namespace ringway::local {
 
 class LocalServer {
  public:
-  // `host` outlives the server.
-  LocalServer(asio::io_context& context, SessionHost* host);
+  // `host` outlives the server. `limits`: of each session.
+  LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits = {});
   ~LocalServer();
   LocalServer(const LocalServer&) = delete;
   LocalServer& operator=(const LocalServer&) = delete;
@@ -41,6 +41,7 @@ class LocalServer {
 
   asio::io_context& context_;
   SessionHost* host_;
+  SessionLimits limits_;
   std::string path_;
   net::UniqueFd bound_;
   asio::posix::stream_descriptor acceptor_;

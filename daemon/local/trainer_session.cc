@@ -20,7 +20,7 @@ constexpr int kLastPacketsMax = 4096;        // read after the process has gone
 }  // namespace
 
 TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits)
-    : context_(context), host_(host), limits_(limits), socket_(context), process_(context) {
+    : context_(context), host_(host), limits_(limits), socket_(context), process_(context), quiet_(context) {
   if (limits_.region_bytes_max == 0) {
     const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
     limits_.region_bytes_max = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -40,8 +40,18 @@ Status TrainerSession::Start(net::UniqueFd fd) {
   if (error) return {Code::kIo, "cannot watch a trainer's socket: " + error.message()};
   (void)fd.Release();
   ArmRead();
+  ArmQuiet();
   WatchProcess();
   return Status::Ok();
+}
+
+void TrainerSession::ArmQuiet() {
+  quiet_.expires_after(limits_.quiet_max);
+  quiet_.async_wait([self = shared_from_this()](asio::error_code error) {
+    // A wait that was over before it was armed again comes without an error.
+    if (error || !self->AsksForNothing() || self->quiet_.expiry() > asio::steady_timer::clock_type::now()) return;
+    self->Refuse(Status(Code::kTimeout, "the client has said nothing for too long without asking to join"));
+  });
 }
 
 // A process of another pid namespace cannot be watched; the socket's end must do then.
@@ -84,15 +94,20 @@ bool TrainerSession::ReadAll(int packets_max) {
     const Status status =
         packet.outcome == ReadOutcome::kBroken ? Status(Code::kProtocol, packet.fault) : OnPacket(std::move(packet));
     if (!status.ok() && state_ != State::kOver) {
-      auto ended = MakePacket<abi::Ended>(abi::PacketType::kEnded);
-      ended.code = status.code();
-      SetText(ended.text, status.text());
-      SendStruct(ended);
-      TrainerGone();
+      Refuse(status);
       return false;
     }
+    if (AsksForNothing()) ArmQuiet();
   }
   return state_ != State::kOver;
+}
+
+void TrainerSession::Refuse(const Status& why) {
+  auto ended = MakePacket<abi::Ended>(abi::PacketType::kEnded);
+  ended.code = why.code();
+  SetText(ended.text, why.text());
+  SendStruct(ended);
+  TrainerGone();
 }
 
 // ---- what the host says
@@ -108,6 +123,7 @@ void TrainerSession::JoinProgress(Code code, const std::string& text) {
 void TrainerSession::JoinRefused(const Status& why) {
   if (state_ != State::kJoining) return;
   state_ = State::kGreeted;
+  ArmQuiet();
   auto packet = MakePacket<abi::JoinReply>(abi::PacketType::kJoinReply);
   packet.code = why.code();
   SetText(packet.text, why.text());
@@ -206,6 +222,7 @@ void TrainerSession::CloseSocket() {
     }
   }
   asio::error_code ignored;
+  quiet_.cancel();
   socket_.close(ignored);
   process_.close(ignored);
   queue_.clear();

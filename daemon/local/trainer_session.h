@@ -4,6 +4,8 @@
 //    |                     |                 |                   |
 //    +--Hello, no page--> status client      +--- a lie, End, or the trainer's death, anywhere ---> over
 //
+// Who is new, greeted or a status client and says nothing for `quiet_max` loses the session too: it asked for nothing,
+// and a session takes descriptors.
 // A trainer that lies gets Ended{kProtocol} and loses this session, nothing else. When the trainer is gone (socket's
 // end, or its process: a forked child may keep the socket open) the peer is told whether all inputs were whole; the
 // session object, its page and its regions live on until the peer has ended.
@@ -15,6 +17,8 @@
 #include <array>
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -101,7 +105,8 @@ struct Completion {
 };
 
 struct SessionLimits {
-  std::uint64_t region_bytes_max = 0;  // of all regions of a session together; 0: the machine's memory
+  std::uint64_t region_bytes_max = 0;            // of all regions of a session together; 0: the machine's memory
+  Duration quiet_max = std::chrono::seconds(5);  // of a client that has not asked to join
 };
 
 class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
@@ -139,9 +144,12 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   static constexpr std::size_t kQueueBytesMax = 4 << 20;
 
   void ArmRead();
+  void ArmQuiet();
   void WatchProcess();
   void ReadTurn();
   bool ReadAll(int packets_max);
+  bool AsksForNothing() const { return state_ <= State::kStatusOnly; }
+  void Refuse(const Status& why);
   Status OnPacket(ReceivedPacket packet);
   Status OnHello(ReceivedPacket packet);
   Status OnJoin(std::span<const std::byte> bytes);
@@ -172,6 +180,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   State state_ = State::kNew;
   asio::posix::stream_descriptor socket_;
   asio::posix::stream_descriptor process_;
+  asio::steady_timer quiet_;
   std::uint32_t pid_ = 0;
   Duration op_deadline_{};
 

@@ -1,12 +1,19 @@
 #include "daemon/local/local_server.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+
+#include "tests/daemon/local/memfd.h"
 
 namespace ringway::local {
 namespace {
@@ -25,6 +32,55 @@ class LocalServerTest : public ::testing::Test {
     path_ = folder_ + "/socket";
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  net::UniqueFd Connect() const {
+    net::UniqueFd client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return client;
+  }
+  template <typename T>
+  static void Send(const net::UniqueFd& client, const T& packet, int fd = -1) {
+    iovec part{.iov_base = const_cast<T*>(&packet), .iov_len = sizeof packet};
+    alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof fd)] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (fd >= 0) {
+      message.msg_control = ancillary;
+      message.msg_controllen = sizeof ancillary;
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      *header = {.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+      std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
+    EXPECT_EQ(::sendmsg(client.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof packet));
+  }
+  static abi::Hello HelloPacket() {
+    auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
+    hello.version_min = hello.version_max = abi::kVersion;
+    return hello;
+  }
+  // Runs the server until it has ended this session; its last packet's code.
+  Code EndOf(const net::UniqueFd& client) {
+    Code code = Code::kOk;
+    for (;;) {
+      alignas(abi::Ended) char packet[1024];
+      const ssize_t got = ::recv(client.get(), packet, sizeof packet, MSG_DONTWAIT);
+      if (got == 0) return code;
+      if (got == sizeof(abi::Ended)) code = reinterpret_cast<const abi::Ended*>(packet)->code;
+      if (got > 0) continue;
+      if (context_.run_one_for(std::chrono::seconds(10)) == 0) return Code::kInternal;  // nothing would ever happen
+    }
+  }
+  static bool IsOpen(const net::UniqueFd& client) {
+    char packet[1024];
+    ssize_t got = 1;
+    while (got > 0) got = ::recv(client.get(), packet, sizeof packet, MSG_DONTWAIT);
+    return got < 0 && errno == EAGAIN;
+  }
+
   asio::io_context context_;
   NoHost host_;
   std::string folder_;
@@ -76,6 +132,40 @@ TEST_F(LocalServerTest, PathTooLongIsRefused) {
   LocalServer server(context_, &host_);
   EXPECT_EQ(server.Bind(std::string(200, 'x'), 0600).code(), Code::kInvalidArgument);
   EXPECT_EQ(server.Bind("", 0600).code(), Code::kInvalidArgument);
+}
+
+class QuietClientTest : public LocalServerTest {
+ protected:
+  void SetUp() override {
+    LocalServerTest::SetUp();
+    server_.emplace(context_, &host_, SessionLimits{.quiet_max = std::chrono::milliseconds(5)});
+    ASSERT_TRUE(server_->Bind(path_, 0600).ok() && server_->Start().ok());
+  }
+  std::optional<LocalServer> server_;
+};
+
+TEST_F(QuietClientTest, WithoutAWordIsEnded) { EXPECT_EQ(EndOf(Connect()), Code::kTimeout); }
+
+TEST_F(QuietClientTest, AfterItsHelloIsEnded) {
+  const net::UniqueFd status_client = Connect();
+  Send(status_client, HelloPacket());
+  EXPECT_EQ(EndOf(status_client), Code::kTimeout);
+  const net::UniqueFd trainer = Connect();
+  Send(trainer, HelloPacket(), MakeMemfd(sizeof(abi::SessionPage)).get());
+  EXPECT_EQ(EndOf(trainer), Code::kTimeout);
+}
+
+TEST_F(QuietClientTest, ThatWaitsForItsJoinIsNot) {
+  const net::UniqueFd trainer = Connect();
+  Send(trainer, HelloPacket(), MakeMemfd(sizeof(abi::SessionPage)).get());
+  auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);
+  SetText(join.group, "job");
+  join.wait_world = join.min_world = 1;
+  Send(trainer, join);
+  // Whoever comes after it and is ended has been silent for less long.
+  EXPECT_EQ(EndOf(Connect()), Code::kTimeout);
+  EXPECT_EQ(EndOf(Connect()), Code::kTimeout);
+  EXPECT_TRUE(IsOpen(trainer));
 }
 
 }  // namespace
