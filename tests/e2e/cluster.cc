@@ -10,20 +10,26 @@
 namespace ringway::e2e {
 
 Cluster::Cluster(const ClusterOptions& options) : options_(options) {
-  StartMaster("127.0.0.1:0");
+  StartMaster(options.host + ":0");
   for (int i = 0; i < options.daemons; ++i) AddDaemon();
 }
 
+std::vector<std::string> Cluster::Insecure() const {
+  return options_.host.starts_with("127.") ? std::vector<std::string>() : std::vector<std::string>{"--insecure"};
+}
+
 void Cluster::StartMaster(const std::string& listen) {
-  const std::vector<std::string> argv = {RINGWAY_MASTER,
-                                         "--listen",
-                                         listen,
-                                         "--journal",
-                                         directory_ / "master.db",
-                                         "--heartbeat-ms",
-                                         std::to_string(options_.heartbeat_ms),
-                                         "--detect-ms",
-                                         std::to_string(options_.detect_ms)};
+  std::vector<std::string> argv = {RINGWAY_MASTER,
+                                   "--listen",
+                                   listen,
+                                   "--journal",
+                                   directory_ / "master.db",
+                                   "--heartbeat-ms",
+                                   std::to_string(options_.heartbeat_ms),
+                                   "--detect-ms",
+                                   std::to_string(options_.detect_ms)};
+  const std::vector<std::string> insecure = Insecure();
+  argv.insert(argv.end(), insecure.begin(), insecure.end());
   master_ = std::make_unique<Process>(directory_, "master" + std::to_string(masters_++), argv);
   const bool listens =
       Eventually([this] { return !(master_address_ = master_->Logged("listening", "address")).empty(); });
@@ -46,21 +52,24 @@ Cluster::~Cluster() {
   }
 }
 
-std::size_t Cluster::AddDaemon(const std::vector<std::string>& more) {
+std::size_t Cluster::AddDaemonAt(const Place& place, const std::vector<std::string>& more) {
   const std::size_t index = daemons_.size();
   const std::string label = "d" + std::to_string(index);
-  std::vector<std::string> argv = {RINGWAY_DAEMON,
-                                   "--master",
-                                   master_address_,
-                                   "--listen",
-                                   "127.0.0.1:0",
-                                   "--socket",
-                                   socket(index),
-                                   "--name",
-                                   label,
-                                   "--grace-ms",
-                                   std::to_string(options_.grace_ms)};
-  argv.insert(argv.end(), more.begin(), more.end());
+  std::vector<std::string> argv = place.wrapper;
+  const std::vector<std::string> usual = {RINGWAY_DAEMON,
+                                          "--master",
+                                          master_address_,
+                                          "--listen",
+                                          place.host + ":0",
+                                          "--socket",
+                                          socket(index),
+                                          "--name",
+                                          label,
+                                          "--grace-ms",
+                                          std::to_string(options_.grace_ms)};
+  for (const std::vector<std::string>& part : {usual, Insecure(), more}) {
+    argv.insert(argv.end(), part.begin(), part.end());
+  }
   daemons_.push_back(std::make_unique<Process>(directory_, label, argv));
   Process& daemon = *daemons_.back();
   EXPECT_TRUE(Eventually([&] { return !daemon.Logged("ready", "address").empty(); })) << label << " does not start";

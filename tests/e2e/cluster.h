@@ -22,6 +22,13 @@ struct ClusterOptions {
   int heartbeat_ms = 50;
   int detect_ms = 2000;  // long enough for a loaded machine under a sanitizer
   int grace_ms = 10000;
+  std::string host = "127.0.0.1";  // where master and daemons listen
+};
+
+// Where a daemon runs. `wrapper`: a command that runs the command after it.
+struct Place {
+  std::string host;
+  std::vector<std::string> wrapper = {};
 };
 
 class Cluster {
@@ -41,7 +48,8 @@ class Cluster {
   const TemporaryDirectory& directory() const { return directory_; }
 
   // Starts one more daemon and waits until it is ready; its index.
-  std::size_t AddDaemon(const std::vector<std::string>& more = {});
+  std::size_t AddDaemon(const std::vector<std::string>& more = {}) { return AddDaemonAt({options_.host}, more); }
+  std::size_t AddDaemonAt(const Place& place, const std::vector<std::string>& more = {});
   // Options with this daemon's socket; the caller sets the rest.
   JoinOptions At(std::size_t daemon, const std::string& group, std::uint32_t wait_world) const;
   // Joins them all at once and expects success; in the order of `options`.
@@ -52,9 +60,14 @@ class Cluster {
   // What ringwayctl prints. An empty object if it fails.
   nlohmann::json MasterStatus() const;
   nlohmann::json DaemonStatus(std::size_t index) const;
+  bool MasterConnected(std::size_t index) const {
+    return DaemonStatus(index)["daemon"].value("master_connected", false);
+  }
 
  private:
   void StartMaster(const std::string& listen);
+  // The option that addresses beyond this host need.
+  std::vector<std::string> Insecure() const;
 
   TemporaryDirectory directory_;
   ClusterOptions options_;
