@@ -5,46 +5,10 @@
 #include <csignal>
 #include <future>
 
-#include "tests/e2e/cluster.h"
+#include "tests/e2e/checks.h"
 
 namespace ringway::e2e {
 namespace {
-
-constexpr std::size_t kLargeCount = 1 << 20;
-
-void ExpectWorks(const Sessions& ranks) {
-  Round round(ranks, {.reduction = {}, .count = 10'000});
-  round.Submit();
-  EXPECT_EQ(round.Check().world_size, ranks.size());
-}
-
-bool Connected(const Cluster& cluster, std::size_t daemon) {
-  return cluster.DaemonStatus(daemon)["daemon"].value("master_connected", false);
-}
-
-TEST(Master, RestartIsNoticedByNobodyButTheLog) {
-  Cluster cluster({.daemons = 3});
-  const Sessions ranks = cluster.JoinWorld(3);
-  ASSERT_EQ(ranks.size(), 3u);
-  Round before(ranks, {.reduction = {}, .count = kLargeCount});
-  before.Submit();
-  cluster.master().Kill();
-  EXPECT_EQ(before.Check().retries, 0u);
-  Round between(ranks, {.reduction = {}, .count = kLargeCount, .number = 1});
-  between.Submit();
-  const OpResult old = between.Check();
-  cluster.RestartMaster();
-  Round after(ranks, {.reduction = {}, .count = kLargeCount, .number = 2});
-  after.Submit();
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(Eventually([&] { return Connected(cluster, i); }));
-  const OpResult result = after.Check();
-  EXPECT_EQ(result.retries, 0u);
-  EXPECT_EQ(result.epoch, old.epoch);
-  const auto status = cluster.MasterStatus();
-  EXPECT_EQ(status["master"]["term"], 2) << status.dump(1);
-  EXPECT_EQ(status["groups"][0]["peers"].size(), 3u) << status.dump(1);
-  EXPECT_EQ(status["groups"][0]["epoch"], "1.1") << status.dump(1);
-}
 
 TEST(Master, DaemonThatDiesDuringTheOutageIsReplacedByTheSurvivorsViewAfterIt) {
   Cluster cluster({.daemons = 3, .detect_ms = 500});
@@ -68,7 +32,7 @@ TEST(Master, JoinsWaitForTheMasterToComeBack) {
   auto pending = std::async(std::launch::async, [&] { return Session::Join(first); });
   ASSERT_TRUE(Eventually([&] { return !cluster.MasterStatus()["groups"].empty(); })) << "the join has not arrived";
   cluster.master().Kill();
-  ASSERT_TRUE(Eventually([&] { return !Connected(cluster, 1); }));
+  ASSERT_TRUE(Eventually([&] { return !cluster.MasterConnected(1); }));
   auto late = std::async(std::launch::async, [&] { return Session::Join(second); });
   cluster.RestartMaster();
   Sessions ranks;
@@ -114,7 +78,7 @@ TEST(Master, OneWithAnotherJournalIsNotFollowed) {
     ExpectWorks(ranks);
   }
   cluster.RestartMaster();
-  EXPECT_TRUE(Eventually([&] { return Connected(cluster, 0) && Connected(cluster, 1); }));
+  EXPECT_TRUE(Eventually([&] { return cluster.MasterConnected(0) && cluster.MasterConnected(1); }));
   ExpectWorks(ranks);
 }
 

@@ -1,8 +1,5 @@
 // Coming and going: newcomers, names, those whom nobody can reach, those who come back.
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <future>
 #include <string>
@@ -181,55 +178,6 @@ TEST(Membership, TrainerOfALostDaemonComesBackThroughANewOne) {
   auto joined = joining.get();
   ASSERT_TRUE(joined.ok()) << joined.error().text();
   ranks.push_back(std::move(*joined));
-  ExpectWorld(ranks, 2);
-}
-
-// A port that nobody listens on, for as long as this lives.
-class ClosedPort {
- public:
-  ClosedPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), length), 0);
-    EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length), 0);
-    port_ = ntohs(address.sin_port);
-  }
-  ~ClosedPort() { ::close(fd_); }
-  ClosedPort(const ClosedPort&) = delete;
-  ClosedPort& operator=(const ClosedPort&) = delete;
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-
- private:
-  int fd_;
-  std::uint16_t port_ = 0;
-};
-
-TEST(Membership, NewcomerThatNobodyReachesIsToldAndDisturbsNobody) {
-  Cluster cluster({.daemons = 2});
-  const Sessions ranks = cluster.JoinWorld(2);
-  ASSERT_EQ(ranks.size(), 2u);
-  const ClosedPort closed;
-  const std::size_t unreachable = cluster.AddDaemon({"--advertise", closed.address()});
-  JoinOptions options = cluster.At(unreachable, "job", 1);
-  options.timeout = std::chrono::seconds(2);
-  Joining joining = JoinInBackground(options);
-  std::uint64_t number = 0;
-  EXPECT_TRUE(Eventually([&] {
-    Round round(ranks, {.reduction = {}, .count = 200'000, .number = number++});
-    round.Submit();
-    const OpResult result = round.Check();
-    EXPECT_EQ(result.retries, 0u);
-    EXPECT_EQ(result.world_size, 2u);
-    EXPECT_FALSE(result.update_waits);
-    return HasFailure() || joining.wait_for(Milliseconds(0)) == std::future_status::ready;
-  }));
-  const auto joined = joining.get();
-  EXPECT_FALSE(joined.ok());
-  const std::string text = joined.error().text();
-  EXPECT_NE(text.find("cannot reach"), std::string::npos) << text;
-  EXPECT_NE(text.find(closed.address()), std::string::npos) << text;
   ExpectWorld(ranks, 2);
 }
 

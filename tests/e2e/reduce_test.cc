@@ -25,23 +25,6 @@ std::vector<Reduction> AllReductions() {
   return all;
 }
 
-TEST(Reduce, EveryTypeAndReductionIsRightAndBitEqual) {
-  Cluster cluster({.daemons = kWorld});
-  const Sessions ranks = cluster.JoinWorld(kWorld);
-  ASSERT_EQ(ranks.size(), kWorld);
-  std::uint64_t number = 0;
-  for (const Reduction& reduction : AllReductions()) {
-    for (const std::size_t count : {0, 1, 257}) {
-      Round round(ranks, {.reduction = reduction, .count = count, .number = number++});
-      round.Submit();
-      const OpResult result = round.Check();
-      ASSERT_EQ(result.world_size, kWorld);
-      ASSERT_EQ(result.retries, 0u);
-    }
-  }
-  EXPECT_EQ(number, 3u * (12 * 5 - 8));
-}
-
 TEST(Reduce, LargerBuffersOfEveryTypeAreCutIntoSegments) {
   Cluster cluster({.daemons = kWorld});
   const Sessions ranks = cluster.JoinWorld(kWorld);

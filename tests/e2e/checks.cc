@@ -1,0 +1,78 @@
+#include "tests/e2e/checks.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ringway::e2e {
+
+Struck::Struck(const Sessions& ranks, std::size_t victim, const StruckOptions& options)
+    : ranks_(ranks), victim_(victim) {
+  for (std::uint64_t i = 0; i < options.rounds; ++i) {
+    rounds_.push_back(
+        std::make_unique<Round>(ranks, RoundOptions{.reduction = {},
+                                                    .count = i % 2 == 0 ? kLargeCount : 1000,
+                                                    .number = i,
+                                                    .channel = static_cast<std::uint32_t>(i % options.channels)}));
+  }
+}
+
+void Struck::Submit() {
+  for (const auto& round : rounds_) {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (i != victim_ || round != rounds_.back()) round->SubmitOn(i);
+    }
+  }
+  for (const auto& round : rounds_) victims_works_.push_back(std::move(round->work(victim_)));
+}
+
+void Struck::CheckSurvivors() {
+  for (const auto& round : rounds_) {
+    const OpResult result = round->Check();
+    EXPECT_GE(result.world_size, ranks_.size() - 1);
+    if (round == rounds_.back()) {
+      EXPECT_EQ(result.world_size, ranks_.size() - 1);
+    }
+  }
+}
+
+void Struck::CheckVictim(const std::vector<Code>& codes) {
+  for (Work& work : victims_works_) {
+    if (!work.valid()) continue;
+    const Outcome outcome = work.Wait(kPatience);
+    // What was committed before the death may have been told.
+    EXPECT_TRUE(outcome.ok() || std::count(codes.begin(), codes.end(), outcome.error().code()) > 0)
+        << NameOf(outcome.error().code()) << ": " << outcome.error().text();
+  }
+}
+
+Sessions Without(Sessions ranks, std::size_t gone) {
+  ranks.erase(ranks.begin() + static_cast<std::ptrdiff_t>(gone));
+  return ranks;
+}
+
+void ExpectWorks(const Sessions& ranks) {
+  Round round(ranks, {.reduction = {}, .count = 10'000, .number = 99});
+  round.Submit();
+  const OpResult result = round.Check();
+  EXPECT_EQ(result.world_size, ranks.size());
+  EXPECT_EQ(result.retries, 0u);
+}
+
+void ExpectMismatch(const Sessions& ranks, const RoundOptions& usual, const RoundOptions& other,
+                    const std::string& usual_text, const std::string& other_text) {
+  std::vector<Session*> all;
+  for (const auto& session : ranks) all.push_back(session.get());
+  Round most(std::vector<Session*>(all.begin(), all.end() - 1), usual);
+  Round one(std::vector<Session*>{all.back()}, other);
+  most.Submit();
+  one.Submit();
+  for (const std::string& text : {most.CheckFailure(Code::kMismatch), one.CheckFailure(Code::kMismatch)}) {
+    EXPECT_NE(text.find(usual_text), std::string::npos) << text;
+    EXPECT_NE(text.find(other_text), std::string::npos) << text;
+  }
+  ExpectWorks(ranks);
+}
+
+}  // namespace ringway::e2e
