@@ -38,6 +38,21 @@ TEST(Reduce, LargerBuffersOfEveryTypeAreCutIntoSegments) {
   }
 }
 
+TEST(Reduce, EightRanksAreRightAtEverySize) {
+  constexpr std::uint32_t kRanks = 8;
+  Cluster cluster({.daemons = kRanks});
+  const Sessions ranks = cluster.JoinWorld(kRanks);
+  ASSERT_EQ(ranks.size(), kRanks);
+  std::uint64_t number = 0;
+  for (const std::size_t count : {0, 7, 8, 100'003, 2'000'003}) {
+    Round round(ranks, {.reduction = {}, .count = count, .number = number++});
+    round.Submit();
+    const OpResult result = round.Check();
+    EXPECT_EQ(result.world_size, kRanks);
+    EXPECT_EQ(result.retries, 0u);
+  }
+}
+
 TEST(Reduce, EveryKindOfMemoryGivesTheSame) {
   Cluster cluster({.daemons = kWorld});
   const Sessions ranks = cluster.JoinWorld(kWorld);
