@@ -9,13 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "tests/e2e/cluster.h"
+#include "tests/e2e/checks.h"
 #include "tests/e2e/relay.h"
 
 namespace ringway::e2e {
 namespace {
-
-constexpr std::size_t kLargeCount = 2'000'000;  // 8 MB: beyond the eager window
 
 // Daemons that reach each other through relays only, one before each; a trainer at each.
 class Faults : public testing::Test {
