@@ -81,6 +81,8 @@ void PeerRuntime::Tick(TimePoint now) {
 
 void PeerRuntime::ShutDown(TimePoint deadline) {
   if (ended_) return;
+  session_->ReadPending();  // what was submitted before is finished
+  if (ended_) return;
   shutting_down_ = true;
   peer_.Leave(deadline, MonotonicNow());
   Run();

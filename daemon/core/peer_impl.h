@@ -96,7 +96,7 @@ class Peer::Impl {
   void StopAll();
   // Trouble seen here: freeze, tell the master and every member.
   void Trouble(const std::string& reason);
-  void Accuse(PeerId other, const std::string& why);
+  void Accuse(const std::vector<PeerId>& others, const std::string& why);
   void AccuseMissing();
   void AccuseSilent();
   void SendReport(const std::string& reason);

@@ -66,7 +66,7 @@ void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoin
   if (!mesh_.Knows(link.other)) return;
   if (link.control) {
     mesh_.ControlDown(link.other, now);
-    Accuse(link.other, "control link: " + why);
+    Accuse({link.other}, "control link: " + why);
     return;
   }
   if (lanes_.IsUp(link)) LoseLane(link, why);
@@ -79,7 +79,7 @@ void Peer::Impl::LoseLane(const LinkId& lane, const std::string& why) {
   AddNote("lane_down", "other=" + NameOf(lane.other) + " lane=" + std::to_string(lane.lane.value) + " why=" + why,
           running());  // in a recovery lanes go down with their peers
   SendLaneClosed(lane.other, lanes_.Down(lane));
-  if (++lane_losses_[lane.other] > kLaneLossesMax) Accuse(lane.other, "its lanes fail again and again");
+  if (++lane_losses_[lane.other] > kLaneLossesMax) Accuse({lane.other}, "its lanes fail again and again");
 }
 
 void Peer::Impl::SendLaneClosed(PeerId to, const control::LaneClosed& closed) {
@@ -127,15 +127,21 @@ void Peer::Impl::PumpDials() {
 
 // ---------------------------------------------------------------------------------------------- freezing
 
-void Peer::Impl::Accuse(PeerId other, const std::string& why) {
-  if (ended_ || !installed() || !view_.Contains(other) || other == self_) return;
-  if (!lost_.insert(other).second) return;
-  lost_why_[other] = why;
-  AddNote("peer_lost", "epoch=" + ToString(view_.epoch) + " peer=" + NameOf(other) + " why=" + why, true);
+// In one report: the master may decide on the first that it has.
+void Peer::Impl::Accuse(const std::vector<PeerId>& others, const std::string& why) {
+  if (ended_ || !installed()) return;
+  std::string names;
+  for (const PeerId other : others) {
+    if (!view_.Contains(other) || other == self_ || !lost_.insert(other).second) continue;
+    lost_why_[other] = why;
+    names += (names.empty() ? "" : ",") + NameOf(other);
+    AddNote("peer_lost", "epoch=" + ToString(view_.epoch) + " peer=" + NameOf(other) + " why=" + why, true);
+  }
+  if (names.empty()) return;
   if (frozen()) {
-    SendReport("lost " + NameOf(other));
+    SendReport("lost " + names);
   } else {
-    Trouble("lost " + NameOf(other) + ": " + why);
+    Trouble("lost " + names + ": " + why);
   }
 }
 
@@ -246,9 +252,11 @@ void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
 void Peer::Impl::AccuseMissing() {
   if (RINGWAY_MUTANT(kForgetOldLosses)) return;
   if (!lost_.empty()) Trouble("the view contains a lost peer");
+  std::vector<PeerId> missing;
   for (const PeerId member : view_.members) {
-    if (member != self_ && !mesh_.HasControl(member)) Accuse(member, "no control link when the view began");
+    if (member != self_ && !mesh_.HasControl(member)) missing.push_back(member);
   }
+  Accuse(missing, "no control link when the view began");
 }
 
 void Peer::Impl::Install(View view) {
@@ -391,9 +399,8 @@ void Peer::Impl::AccuseSilent() {
   const Duration detect = view_.plan.detect;
   const std::vector<PeerId> first = mesh_.SilentSince(now_, detect);
   if (std::none_of(first.begin(), first.end(), is_member)) return;
-  for (const PeerId silent : mesh_.SilentSince(now_, std::max(detect / 2, detect - 2 * view_.plan.heartbeat))) {
-    if (is_member(silent)) Accuse(silent, "silent for " + std::to_string(detect.count() / 1000) + " ms");
-  }
+  Accuse(mesh_.SilentSince(now_, std::max(detect / 2, detect - 2 * view_.plan.heartbeat)),
+         "silent for " + std::to_string(detect.count() / 1000) + " ms");
 }
 
 void Peer::Impl::Tick(TimePoint now) {
@@ -415,7 +422,7 @@ void Peer::Impl::Tick(TimePoint now) {
   }
   for (const PeerId member : view_.members) {
     if (member != self_ && mesh_.CannotCarryFor(member, now, view_.plan.detect)) {
-      Accuse(member, "its lanes could not be opened again");
+      Accuse({member}, "its lanes could not be opened again");
     }
   }
   WatchOperations();

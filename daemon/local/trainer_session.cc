@@ -81,6 +81,11 @@ void TrainerSession::ReadTurn() {
   if (state_ != State::kOver && ReadAll(kPacketsATurn)) ArmRead();
 }
 
+void TrainerSession::ReadPending() {
+  const auto self = shared_from_this();  // it may be over then
+  if (state_ != State::kOver && open()) (void)ReadAll(kLastPacketsMax);
+}
+
 // Gives false when the session is over.
 bool TrainerSession::ReadAll(int packets_max) {
   std::array<std::byte, kReceiveBytes> buffer;

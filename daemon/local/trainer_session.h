@@ -126,6 +126,8 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   // The trainer is told now; Flush rings the doorbell, once for a batch.
   void Complete(const Completion& completion);
   void Flush();
+  // Takes now what the trainer has sent before.
+  void ReadPending();
   // The session is over: kLeft after a Leave is answered with LeaveReply, everything else with Ended. Calls no
   // PeerPort.
   void End(Code code, const std::string& text);
