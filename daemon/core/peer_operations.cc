@@ -63,14 +63,15 @@ void Peer::Impl::Cancel(std::uint64_t token, TimePoint now) {
   }
 }
 
-// What is known here: who has sent READY or any segment of it has submitted it.
+// What is known here, or was when the view broke: who has sent READY or any segment of it has submitted it.
 std::string Peer::Impl::WaitsFor(const Operation& op) const {
   std::string names;
   for (const PeerId member : view_.members) {
     if (member == self_ || op.ready.contains(member) || op.holders.contains(member)) continue;
     names += (names.empty() ? "" : ",") + NameOf(member);
   }
-  return frozen() ? "a new view" : names.empty() ? "data" : names;
+  if (!names.empty()) return names;
+  return frozen() ? "a new view" : "data";
 }
 
 void Peer::Impl::WatchOperations() {
@@ -137,6 +138,7 @@ void Peer::Impl::Start(Operation& op) {
              ": wait for peers with UpdateView");
     return;
   }
+  op.ready.clear();  // not when it stopped: until now it tells whom it waited for
   if (const auto early = early_ready_.find(op.name); early != early_ready_.end()) {
     op.ready.insert(early->second.begin(), early->second.end());
     early_ready_.erase(early);
@@ -201,7 +203,6 @@ void Peer::Impl::Stop(Operation& op) {
   live_.erase(op.attempt);
   op.executor.reset();
   for (const auto& [peer, bytes] : std::exchange(op.unready_bytes, {})) unready_[peer] -= bytes;
-  op.ready.clear();
   if (op.has_outcome()) return;
   op.stage = Stage::kQueued;
   op.holders.clear();
