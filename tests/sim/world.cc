@@ -17,6 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kNodesMax = 14;  // over the whole life of a world
 constexpr Duration kProgressBound = std::chrono::seconds(60);
+constexpr std::uint64_t kEventsMax = 300'000;  // a world has some thousands
 
 // Draws from one generator.
 class Dice {
@@ -51,6 +52,7 @@ class World {
   static ClusterOptions DrawCluster(std::uint64_t seed, Dice& dice, bool trace);
   static TrainerOptions DrawTrainers(std::uint64_t seed, Dice& dice);
 
+  void CheckForStorm();
   bool IsCalm() const;
   void OnNews(std::uint32_t node);
   void JoinLater(Host host, const std::string& group);
@@ -175,10 +177,15 @@ JoinOrder World::OrderOf(const std::string& group, std::uint32_t wait_world) con
   return {.group = group, .wait_world = wait_world, .min_world = min_world_, .fail_on_peer_loss = fail_on_peer_loss_};
 }
 
+// Messages that beget messages would fill the memory before the time is up.
+void World::CheckForStorm() {
+  if (cluster_.events() > kEventsMax) cluster_.Fail("a storm: more than " + std::to_string(kEventsMax) + " events");
+}
+
 WorldReport World::Run() {
-  while (!healed_ && cluster_.failure().empty() && cluster_.events_queue().Step()) {
-  }
+  while (!healed_ && cluster_.failure().empty() && cluster_.events_queue().Step()) CheckForStorm();
   const auto settled = [this] {
+    CheckForStorm();
     return std::all_of(groups_.begin(), groups_.end(), [this](const std::string& group) { return Settled(group); });
   };
   if (cluster_.RunUntil(settled, kProgressBound)) {
