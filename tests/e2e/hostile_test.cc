@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -43,6 +45,10 @@ class HostileTest : public ::testing::Test {
     std::vector<std::size_t> counts;
     for (const Process* program : Programs()) counts.push_back(program->OpenDescriptors());
     return counts;
+  }
+  bool Freed(const std::vector<std::size_t>& before) {
+    const std::vector<std::size_t> now = Descriptors();
+    return std::equal(now.begin(), now.end(), before.begin(), std::less_equal<>());
   }
   // The hello of a link that the good peer `from` might open to `to`.
   control::LinkHello HelloOf(std::size_t from, std::size_t to, bool control) const {
@@ -90,7 +96,7 @@ TEST_F(HostileTest, WhatIsNoMessageIsClosedAtEveryPort) {
     }
     Reduce();
   }
-  EXPECT_TRUE(Eventually([&] { return Descriptors() == before; }));
+  EXPECT_TRUE(Eventually([&] { return Freed(before); }));
 }
 
 TEST_F(HostileTest, HalfAFrameAndThenSilenceIsClosed) {
@@ -113,7 +119,7 @@ TEST_F(HostileTest, ThousandsWhoSayNothingAreShed) {
     for (int i = 0; i < kCrowd; ++i) crowd.push_back(Intruder::ToPort(port));
   }
   Reduce();
-  EXPECT_TRUE(Eventually([&] { return Descriptors() == before; }));
+  EXPECT_TRUE(Eventually([&] { return Freed(before); }));
   EXPECT_TRUE(cluster_.MasterStatus().contains("groups"));
   Reduce();
 }
@@ -156,7 +162,7 @@ TEST_F(HostileTest, WithoutDescriptorsAProgramWaitsForSome) {
       crowd.erase(crowd.begin(), crowd.end() - 1);
       EXPECT_TRUE(crowd.back().WaitForClose());
     }
-    EXPECT_TRUE(Eventually([&] { return program->OpenDescriptors() == before; }));
+    EXPECT_TRUE(Eventually([&] { return program->OpenDescriptors() <= before; }));
     ASSERT_EQ(::prlimit(program->pid(), RLIMIT_NOFILE, &limit, nullptr), 0);
     Reduce();
   }

@@ -44,9 +44,9 @@ class TrainerDeath : public testing::Test {
   void ExpectForgotten() {
     const OpResult result = RoundsUntil(ranks_, [](const OpResult& last) { return last.world_size == 2; });
     EXPECT_EQ(result.contributors.size(), 2u);
-    EXPECT_TRUE(Eventually([&] { return cluster_.daemon(2).OpenDescriptors() == idle_descriptors_; }))
+    EXPECT_TRUE(Eventually([&] { return cluster_.daemon(2).OpenDescriptors() <= idle_descriptors_; }))
         << cluster_.daemon(2).OpenDescriptors() << " descriptors, " << idle_descriptors_ << " before";
-    EXPECT_TRUE(Eventually([&] { return cluster_.daemon(2).MappedRegions() == idle_regions_; }))
+    EXPECT_TRUE(Eventually([&] { return cluster_.daemon(2).MappedRegions() <= idle_regions_; }))
         << cluster_.daemon(2).MappedRegions() << " regions, " << idle_regions_ << " before";
     EXPECT_TRUE(Eventually([&] { return cluster_.DaemonStatus(2)["groups"].empty(); }));
   }
