@@ -131,15 +131,15 @@ bool Mesh::CannotCarryFor(PeerId other, TimePoint now, Duration limit) const {
   return pair.lanes_expected > 0 && !pair.carries() && now - pair.idle_since > limit;
 }
 
-std::vector<Mesh::DialIntent> Mesh::TakeDials(TimePoint now) {
-  std::vector<DialIntent> out;
+std::vector<Dial> Mesh::TakeDials(TimePoint now) {
+  std::vector<Dial> out;
   for (auto& [peer, pair] : pairs_) {
     const bool control = self_ > peer;  // which of the two links is ours to dial
     Attempt& attempt = control ? pair.control_attempt : pair.lane_attempt;
     const bool up = control ? pair.control : pair.has_all_lanes();
     if (up || attempt.dialling || attempt.next > now || pair.address.empty()) continue;
     attempt.dialling = true;
-    DialIntent& intent = out.emplace_back();
+    Dial& intent = out.emplace_back();
     intent.other = peer;
     intent.address = pair.address;
     intent.control = control;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/core/peer.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/result.h"
@@ -22,14 +23,6 @@ namespace ringway::core {
 
 class Mesh {
  public:
-  struct DialIntent {
-    PeerId other;
-    std::string address;
-    bool control = false;
-    std::uint32_t lanes = 0;      // of the pair; 0: not known yet, all are missing
-    std::vector<LaneId> missing;  // of lanes
-    std::uint64_t generation = 0;
-  };
   static constexpr std::uint32_t kLanesMax = 128;
 
   explicit Mesh(PeerId self) : self_(self) {}
@@ -65,7 +58,7 @@ class Mesh {
   bool CannotCarryFor(PeerId other, TimePoint now, Duration limit) const;
 
   // What to dial now. Each intent is given once until it is answered by Up or Failed.
-  std::vector<DialIntent> TakeDials(TimePoint now);
+  std::vector<Dial> TakeDials(TimePoint now);
 
  private:
   struct Attempt {

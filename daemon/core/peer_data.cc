@@ -165,17 +165,23 @@ bool Peer::Impl::MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes)
   return already + bytes + HeldFrames::kOverheadBytes <= view_.plan.eager_bytes_max;
 }
 
+void Peer::Impl::EncodeFrame(collective::Executor& executor, SegmentKind kind, const SentFrame& frame,
+                             const Offer& offer, Outbound& out) const {
+  collective::Executor::Encoded encoded = executor.Encode(frame.ready, offer.scratch);
+  encoded.header.kind = kind;
+  encoded.header.epoch = view_.epoch;
+  encoded.header.op = frame.op;
+  EncodeSegmentHeader(encoded.header, out.header);
+  out.payload = encoded.payload;
+}
+
 bool Peer::Impl::NextOf(Operation& op, const Offer& offer, Outbound& out, SentFrame& sent) {
   const auto bytes = op.executor->NextBytes(offer.rank);
   if (!bytes || *bytes > offer.bytes_max || !MayBeEager(op, offer.to, *bytes)) return false;
   const auto ready = op.executor->PopReady(offer.rank, offer.bytes_max);
-  collective::Executor::Encoded encoded = op.executor->Encode(*ready, offer.scratch);
-  encoded.header.epoch = view_.epoch;
-  encoded.header.op = op.name;
-  EncodeSegmentHeader(encoded.header, out.header);
-  out.payload = encoded.payload;
-  out.keep = op.memory;
   sent = {.op = op.name, .attempt = op.attempt, .ready = *ready};
+  EncodeFrame(*op.executor, SegmentKind::kData, sent, offer, out);
+  out.keep = op.memory;
   if (!op.ready.contains(offer.to)) {
     sent.eager_cost = *bytes + HeldFrames::kOverheadBytes;
     op.unready_bytes[offer.to] += sent.eager_cost;
@@ -188,14 +194,9 @@ bool Peer::Impl::NextOf(Operation& op, const Offer& offer, Outbound& out, SentFr
 bool Peer::Impl::NextServed(Serving& serving, const Offer& offer, Outbound& out, SentFrame& sent) {
   const auto ready = serving.executor->PopReady(offer.rank, offer.bytes_max);
   if (!ready) return false;
-  collective::Executor::Encoded encoded = serving.executor->Encode(*ready, offer.scratch);
-  encoded.header.kind = SegmentKind::kFetched;
-  encoded.header.epoch = view_.epoch;
-  encoded.header.op = serving.name;
-  EncodeSegmentHeader(encoded.header, out.header);
-  out.payload = encoded.payload;
-  out.keep = serving.keep;
   sent = {.op = serving.name, .attempt = serving.attempt, .ready = *ready};
+  EncodeFrame(*serving.executor, SegmentKind::kFetched, sent, offer, out);
+  out.keep = serving.keep;
   return true;
 }
 

@@ -174,6 +174,9 @@ class Peer::Impl {
     std::uint32_t bytes_max = 0;
     std::span<std::byte> scratch;
   };
+  // Header and payload of a segment that was popped; what holds the payload is the caller's to add.
+  void EncodeFrame(collective::Executor& executor, SegmentKind kind, const SentFrame& frame, const Offer& offer,
+                   Outbound& out) const;
   bool NextOf(Operation& op, const Offer& offer, Outbound& out, SentFrame& sent);
   bool NextServed(Serving& serving, const Offer& offer, Outbound& out, SentFrame& sent);
   // Lost on the way to `to`: sent again, unless its attempt is over.
@@ -190,7 +193,6 @@ class Peer::Impl {
   Epoch activated_;  // newcomers: members switched to this prepared view
   ChannelSeqs activated_seqs_;
   std::set<PeerId> lost_;  // members this peer has lost
-  std::map<PeerId, std::string> lost_why_;
   OpTable table_;
   std::map<OpName, control::Verdict> ahead_;  // error verdicts of operations not submitted here yet
   std::map<OpName, std::set<PeerId>> early_ready_;

@@ -115,14 +115,7 @@ void Peer::Impl::OnDialFailed(PeerId other, bool control, const std::string& why
 
 void Peer::Impl::PumpDials() {
   if (ended_) return;
-  for (Mesh::DialIntent& dial : mesh_.TakeDials(now_)) {
-    Emit(Dial{.other = dial.other,
-              .address = std::move(dial.address),
-              .control = dial.control,
-              .lanes = dial.lanes,
-              .missing = std::move(dial.missing),
-              .generation = dial.generation});
-  }
+  for (core::Dial& dial : mesh_.TakeDials(now_)) Emit(std::move(dial));
 }
 
 // ---------------------------------------------------------------------------------------------- freezing
@@ -133,7 +126,6 @@ void Peer::Impl::Accuse(const std::vector<PeerId>& others, const std::string& wh
   std::string names;
   for (const PeerId other : others) {
     if (!view_.Contains(other) || other == self_ || !lost_.insert(other).second) continue;
-    lost_why_[other] = why;
     names += (names.empty() ? "" : ",") + NameOf(other);
     AddNote("peer_lost", "epoch=" + ToString(view_.epoch) + " peer=" + NameOf(other) + " why=" + why, true);
   }

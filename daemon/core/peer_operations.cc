@@ -16,6 +16,8 @@ struct OpMemory {
   std::shared_ptr<std::vector<std::byte>> own;
 };
 
+std::string Ms(Duration time) { return std::to_string(time.count() / 1000); }
+
 OpName NameIn(std::uint32_t channel, std::uint64_t seq) { return {ChannelId(channel), seq}; }
 
 }  // namespace
@@ -81,18 +83,18 @@ void Peer::Impl::WatchOperations() {
   for (auto& [name, op] : table_.ops()) {
     if (op.has_outcome()) continue;
     const Duration age = now_ - op.since;
-    const std::string age_ms = std::to_string(age.count() / 1000);
     if (waits_.empty() && age > view_.plan.detect) waits_ = ToString(name) + " for " + WaitsFor(op);
     if (!said && age > std::max(op.next_word, view_.plan.detect)) {
       said = true;  // the oldest speaks for all
       op.next_word = 2 * age;
-      AddNote("operation_waits",
-              "epoch=" + ToString(view_.epoch) + " op=" + ToString(name) + " age_ms=" + age_ms + " for=" + WaitsFor(op),
-              true);
+      AddNote(
+          "operation_waits",
+          "epoch=" + ToString(view_.epoch) + " op=" + ToString(name) + " age_ms=" + Ms(age) + " for=" + WaitsFor(op),
+          true);
     }
     if (!op.overdue.empty() || !op.submission.deadline || now_ < *op.submission.deadline) continue;
     op.overdue =
-        NameOf(self_) + " has waited " + age_ms + " ms for operation " + ToString(name) + ", last for " + WaitsFor(op);
+        NameOf(self_) + " has waited " + Ms(age) + " ms for operation " + ToString(name) + ", last for " + WaitsFor(op);
     overdue = op.overdue;
   }
   if (overdue.empty() || !installed()) return;

@@ -27,6 +27,17 @@ void ExpectWorld(const Sessions& ranks, std::uint32_t world) {
   EXPECT_EQ(result.retries, 0u);
 }
 
+// One more joins the lone member of `ranks`.
+void AdmitSecond(Sessions* ranks, const JoinOptions& options) {
+  Joining joining = JoinInBackground(options);
+  (void)RoundsUntil(*ranks, UpdateWaits);
+  EXPECT_EQ(UpdateAll(*ranks).world_size, 2u);
+  auto joined = joining.get();
+  ASSERT_TRUE(joined.ok()) << joined.error().text();
+  ranks->push_back(std::move(*joined));
+  ExpectWorld(*ranks, 2);
+}
+
 TEST(Membership, NewcomerIsAdmittedWhenAllUpdateTheirView) {
   Cluster cluster({.daemons = 3});
   Sessions ranks = cluster.JoinWorld(2);
@@ -128,13 +139,7 @@ TEST(Membership, TrainerComesBackAtOnceWithoutWaitingForItsLastLeave) {
   ASSERT_EQ(ranks.size(), 2u);
   for (int i = 0; i < 3; ++i) {
     ranks.pop_back();  // leaves without waiting
-    Joining joining = JoinInBackground(cluster.At(1, "job", 1));
-    (void)RoundsUntil(ranks, UpdateWaits);
-    EXPECT_EQ(UpdateAll(ranks).world_size, 2u);
-    auto joined = joining.get();
-    ASSERT_TRUE(joined.ok()) << joined.error().text();
-    ranks.push_back(std::move(*joined));
-    ExpectWorld(ranks, 2);
+    ASSERT_NO_FATAL_FAILURE(AdmitSecond(&ranks, cluster.At(1, "job", 1)));
   }
 }
 
@@ -172,13 +177,7 @@ TEST(Membership, TrainerOfALostDaemonComesBackThroughANewOne) {
   ranks.pop_back();
   (void)RoundsUntil(ranks, [](const OpResult& last) { return last.world_size == 1; });
   const std::size_t again = cluster.AddDaemon();
-  Joining joining = JoinInBackground(cluster.At(again, "job", 1));
-  (void)RoundsUntil(ranks, UpdateWaits);
-  EXPECT_EQ(UpdateAll(ranks).world_size, 2u);
-  auto joined = joining.get();
-  ASSERT_TRUE(joined.ok()) << joined.error().text();
-  ranks.push_back(std::move(*joined));
-  ExpectWorld(ranks, 2);
+  ASSERT_NO_FATAL_FAILURE(AdmitSecond(&ranks, cluster.At(again, "job", 1)));
 }
 
 }  // namespace
