@@ -88,7 +88,6 @@ class RelayConnection : public std::enable_shared_from_this<RelayConnection> {
   Pipe forward_, back_;
   FrameReader reader_;
   std::vector<std::byte> hello_bytes_;
-  bool control_ = false;
   bool known_ = false, open_ = false, closed_ = false;
 };
 

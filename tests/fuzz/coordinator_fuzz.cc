@@ -138,15 +138,20 @@ class World {
   }
 
   void Drain() {
+    Take();
+    // As the server does: who is told to go, is gone. What these are told about each other crosses their closing.
+    const std::set<std::uint64_t> closing = std::exchange(closing_, {});
+    for (const std::uint64_t connection : closing) coordinator_.OnDisconnect(connection, now_);
+    Take();
+    REQUIRE(closing_.empty());
+    for (const std::uint64_t connection : closing) up_.erase(connection);
+  }
+
+  void Take() {
     for (const Coordinator::Action& action : coordinator_.TakeActions()) {
       REQUIRE(up_.contains(action.connection));
       if (action.message.has_value()) OnAction(action.connection, *action.message);
       if (action.close) closing_.insert(action.connection);
-    }
-    // As the server does: who is told to go, is gone.
-    for (const std::uint64_t connection : std::exchange(closing_, {})) {
-      up_.erase(connection);
-      coordinator_.OnDisconnect(connection, now_);
     }
   }
 
