@@ -50,10 +50,17 @@ ReceivedPacket ReceivePacket(int socket, std::span<std::byte> buffer) {
   packet.bytes = buffer.first(static_cast<std::size_t>(got));
   packet.outcome = ReadOutcome::kPacket;
   if (got == 0 && descriptors == 0) packet.outcome = ReadOutcome::kClosed;
-  if ((message.msg_flags & MSG_TRUNC) != 0) packet.fault = "a packet is longer than any that exists";
-  if ((message.msg_flags & MSG_CTRUNC) != 0 || descriptors > 1)
-    packet.fault = "a packet carries more than one descriptor";
-  if (packet.fault != nullptr) packet.outcome = ReadOutcome::kBroken;
+  const bool cut = (message.msg_flags & MSG_CTRUNC) != 0;
+  if ((message.msg_flags & MSG_TRUNC) != 0) {
+    packet.fault = {Code::kProtocol, "a packet is longer than any that exists"};
+  } else if (descriptors > 1) {
+    packet.fault = {Code::kProtocol, "a packet carries more than one descriptor"};
+  } else if (cut) {  // there was room for more in `ancillary`, but none in our table of open files
+    packet.fault = {
+        Code::kResourceExhausted,
+        "the daemon has no file descriptor left to take this one's: raise its LimitNOFILE, then join again"};
+  }
+  if (!packet.fault.ok()) packet.outcome = ReadOutcome::kBroken;
   return packet;
 }
 

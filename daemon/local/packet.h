@@ -20,7 +20,7 @@ struct ReceivedPacket {
   ReadOutcome outcome = ReadOutcome::kWouldBlock;
   std::span<const std::byte> bytes;  // within the caller's buffer
   net::UniqueFd fd;
-  const char* fault = nullptr;  // kBroken: what the sender did wrong
+  Status fault;  // kBroken: what the sender did wrong, or what we lack
 };
 
 // One packet into `buffer`. Never blocks. Descriptors beyond the first are closed and make the packet kBroken.

@@ -96,8 +96,7 @@ bool TrainerSession::ReadAll(int packets_max) {
       TrainerGone();
       return false;
     }
-    const Status status =
-        packet.outcome == ReadOutcome::kBroken ? Status(Code::kProtocol, packet.fault) : OnPacket(std::move(packet));
+    const Status status = packet.outcome == ReadOutcome::kBroken ? packet.fault : OnPacket(std::move(packet));
     if (!status.ok() && state_ != State::kOver) {
       Refuse(status);
       return false;

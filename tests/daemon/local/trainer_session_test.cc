@@ -1,6 +1,7 @@
 #include "daemon/local/trainer_session.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -464,6 +465,18 @@ TEST_F(TrainerSessionTest, LieAboutARegionEndsTheSession) {
          Send(packet);
        }},
   });
+}
+
+TEST_F(TrainerSessionTest, NoDescriptorLeftIsNotTheTrainersFault) {
+  ExpectAllEnd({{"region", Code::kResourceExhausted, true, [&] {
+                   const net::UniqueFd region = MakeMemfd(kRegionBytes);
+                   rlimit before{};
+                   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+                   const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+                   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+                   Send(RegisterPacket(7), {region.get()});
+                   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+                 }}});
 }
 
 TEST_F(TrainerSessionTest, LieAboutAnOperationEndsTheSession) {
