@@ -33,6 +33,7 @@ std::string ReadFile(const std::string& path) {
   ::dup2(null, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
+  ::close_range(STDERR_FILENO + 1, ~0U, 0);  // a relay's sockets among them, which would not close with the relay
   ::execv(argv[0], argv);
   ::_exit(127);
 }
@@ -58,6 +59,7 @@ TemporaryDirectory::TemporaryDirectory() {
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
+  if (kept_) return;
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }

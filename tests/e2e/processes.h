@@ -30,9 +30,12 @@ class TemporaryDirectory {
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
   const std::filesystem::path& path() const { return path_; }
+  // It stays when this is gone.
+  void Keep() { kept_ = true; }
 
  private:
   std::filesystem::path path_;
+  bool kept_ = false;
 };
 
 class Process {

@@ -1,0 +1,215 @@
+// The chaos run: six daemons with their trainers, real connections, and a fault every 0.2 to 1 s, drawn from a seed.
+//
+//   start --> all six in one group --> faults --> everything heals --> all six in one group again --> all leave
+//         --> nobody holds more than before
+//
+// It passes if the promise was kept (checker.h), nothing hung, nothing leaked, every kind of fault was struck and at
+// least kOperationsMin operations succeeded. The plan of faults follows from the seed; what they meet does not.
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "tests/chaos/checker.h"
+#include "tests/chaos/faults.h"
+#include "tests/chaos/fleet.h"
+
+namespace ringway::chaos {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kOperationsMin = 200;
+constexpr std::chrono::milliseconds kPoll(5);
+
+struct RunOptions {
+  std::uint64_t seconds = 60;
+  FleetOptions fleet;
+  std::string json;
+  bool keep = false;
+};
+
+RunOptions the_options;
+
+class ChaosRun {
+ public:
+  explicit ChaosRun(const RunOptions& options)
+      : options_(options), fleet_(options.fleet), faults_(fleet_, options.fleet.seed), dice_(~options.fleet.seed) {
+    if (options.keep) fleet_.KeepLogs();
+    std::printf("chaos: seed %lu, %lu s, logs in %s\n", options.fleet.seed, options.seconds,
+                fleet_.directory().c_str());
+  }
+
+  void Whole() {
+    const std::vector<Holdings> before = Idle();
+    for (std::size_t i = 0; i < kSeats; ++i) fleet_.StartTrainer(i);
+    ASSERT_TRUE(Together()) << "the six do not find together at the start";
+    Strike();
+    ASSERT_TRUE(Together()) << "the six do not find together again: something hangs";
+    Leave();
+    CompareIdle(before);
+    checker_.Finish();
+  }
+
+  const Tally& tally() const { return checker_.tally(); }
+  const Faults& faults() const { return faults_; }
+
+  void Judge() {
+    for (const std::string& violation : checker_.violations()) ADD_FAILURE() << violation;
+    EXPECT_EQ(checker_.violation_count(), 0U);
+    for (const std::string& trouble : faults_.troubles()) ADD_FAILURE() << trouble;
+    EXPECT_GE(tally().succeeded, kOperationsMin) << "too few for the run to count";
+    for (const auto& [fault, times] : faults_.struck()) EXPECT_GT(times, 0U) << fault << " was never struck";
+  }
+
+ private:
+  void Poll() {
+    for (const Record& record : fleet_.Poll()) checker_.Add(record);
+    for (std::size_t i = 0; i < kSeats; ++i) ExpectStands(i);
+    std::this_thread::sleep_for(kPoll);
+  }
+
+  // Whom nobody strikes does not end.
+  void ExpectStands(std::size_t seat) {
+    if (faults_.Touches(seat) || leaving_) return;
+    for (e2e::Process* process : {&fleet_.daemon(seat), &fleet_.trainer(seat)}) {
+      if (process->Exited().has_value() && fallen_.insert(process->label()).second) {
+        ADD_FAILURE() << process->label() << " ended by itself, with " << *process->Exited();
+      }
+    }
+  }
+
+  // Every trainer has completed an operation of all six that began after now.
+  bool Together() {
+    std::uint64_t step = 0;
+    for (std::size_t i = 0; i < kSeats; ++i) {
+      if (fleet_.LastOf(i)) step = std::max(step, fleet_.LastOf(i)->name.step);
+    }
+    return e2e::Eventually([&] {
+      faults_.Heal(true);
+      Poll();
+      for (std::size_t i = 0; i < kSeats; ++i) {
+        const auto& last = fleet_.LastOf(i);
+        if (!faults_.healed() || !last || last->contributors.size() != kSeats || last->name.step <= step) return false;
+      }
+      return true;
+    });
+  }
+
+  void Strike() {
+    const Clock::time_point start = Clock::now();
+    const Clock::time_point end = start + std::chrono::seconds(options_.seconds);
+    for (Clock::time_point next = start; Clock::now() < end;) {
+      if (Clock::now() >= next) {
+        const auto struck = faults_.Strike();
+        next += std::chrono::milliseconds(struck ? 200 + dice_() % 801 : 50);
+        const double at = std::chrono::duration<double>(Clock::now() - start).count();
+        if (struck) timeline_ << at << " s: " << *struck << '\n';
+      }
+      faults_.Heal();
+      Poll();
+    }
+  }
+
+  void Leave() {
+    leaving_ = true;
+    for (std::size_t i = 0; i < kSeats; ++i) fleet_.trainer(i).Signal(SIGTERM);
+    for (std::size_t i = 0; i < kSeats; ++i) {
+      EXPECT_EQ(fleet_.trainer(i).Wait(), 0) << fleet_.trainer(i).label() << " does not leave";
+    }
+    Poll();
+  }
+
+  // What master and daemons hold without any trainer.
+  std::vector<Holdings> Idle() {
+    std::vector<Holdings> out = {Fleet::HoldingsOf(fleet_.master())};
+    for (std::size_t i = 0; i < kSeats; ++i) out.push_back(Fleet::HoldingsOf(fleet_.daemon(i)));
+    return out;
+  }
+
+  void CompareIdle(const std::vector<Holdings>& before) {
+    std::vector<Holdings> after;
+    const auto leaks = [&] {
+      after = Idle();
+      std::size_t count = 0;
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        if (after[i].descriptors > before[i].descriptors || after[i].regions > 0) ++count;
+      }
+      return count;
+    };
+    (void)e2e::Eventually([&] { return leaks() == 0; }, std::chrono::seconds(10));
+    leaks_ = leaks();
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      EXPECT_LE(after[i].descriptors, before[i].descriptors) << (i == 0 ? "master" : fleet_.daemon(i - 1).label());
+      EXPECT_EQ(after[i].regions, 0U) << (i == 0 ? "master" : fleet_.daemon(i - 1).label());
+      std::printf("idle: %-7s %zu descriptors (%zu), %zu KiB (%zu)\n",
+                  i == 0 ? "master" : fleet_.daemon(i - 1).label().c_str(), after[i].descriptors, before[i].descriptors,
+                  after[i].anonymous_kib, before[i].anonymous_kib);
+    }
+  }
+
+  const RunOptions options_;
+  Fleet fleet_;
+  Faults faults_;
+  Checker checker_;
+  std::mt19937_64 dice_;
+  std::ostringstream timeline_;
+  std::size_t leaks_ = 0;
+  std::set<std::string> fallen_;
+  bool leaving_ = false;
+
+ public:
+  void Print() const {
+    const Tally& tally = checker_.tally();
+    if (testing::Test::HasFailure()) std::printf("%s", timeline_.str().c_str());
+    std::printf("faults:");
+    std::uint64_t all = 0;
+    for (const auto& [name, times] : faults_.struck()) {
+      std::printf(" %s %lu", name.c_str(), times);
+      all += times;
+    }
+    std::printf(" (%lu in all)\n", all);
+    std::printf("operations: %lu succeeded of %lu; %lu outcomes told, %lu after a retry, %lu to peers that then went\n",
+                tally.succeeded, tally.operations, tally.outcomes, tally.retried, tally.excused);
+    std::printf("world size of a success:");
+    for (const auto& [world, times] : tally.worlds) std::printf(" %zu: %lu", world, times);
+    std::printf("\noutcomes and ends:");
+    for (const auto& [code, times] : tally.codes) std::printf(" %s %lu", ringway::NameOf(code), times);
+    std::printf("\nmemberships: %lu; lives of the group: %lu; longest stall %lu ms\n", tally.memberships, tally.lives,
+                tally.longest_gap_ms);
+    std::printf("violations of the promise: %lu; leaks: %zu\n", checker_.violation_count(), leaks_);
+  }
+};
+
+TEST(Chaos, KeepsThePromise) {
+  ChaosRun run(the_options);
+  run.Whole();
+  run.Judge();
+  run.Print();
+}
+
+}  // namespace
+}  // namespace ringway::chaos
+
+int main(int argc, char** argv) {
+  using ringway::chaos::the_options;
+  testing::InitGoogleTest(&argc, argv);
+  CLI::App app("Kills, freezes, cuts and deafens six daemons and their trainers, and compares all that they were told");
+  app.add_option("--seconds", the_options.seconds, "how long faults are struck")->capture_default_str();
+  app.add_option("--seed", the_options.fleet.seed, "of the plan of faults")->capture_default_str();
+  app.add_option("--detect-ms", the_options.fleet.detect_ms, "silence that means death")->capture_default_str();
+  app.add_flag("--keep", the_options.keep, "keep the logs, also of a good run");
+  CLI11_PARSE(app, argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,123 @@
+#include "tests/chaos/checker.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace ringway::chaos {
+namespace {
+
+// Null: the same outcome.
+const char* Difference(const Record& one, const Record& other) {
+  if (one.code != other.code) return "another outcome";
+  if (one.code != Code::kOk) return nullptr;
+  if (one.epoch != other.epoch) return "another epoch";
+  if (one.contributors != other.contributors) return "other contributors";
+  return one.hash != other.hash ? "other bytes" : nullptr;
+}
+
+}  // namespace
+
+void Checker::Add(const Record& record) {
+  switch (record.kind) {
+    case RecordKind::kJoin:
+      ++tally_.memberships;
+      if (!peers_.insert(record.peer).second) Violated(record, "a peer id was given twice");
+      return;
+    case RecordKind::kEnd:
+      if (record.code != Code::kOk) ++tally_.codes[record.code];
+      ended_.insert(record.peer);
+      return;
+    case RecordKind::kOp:
+      return AddOp(record);
+  }
+}
+
+void Checker::AddOp(const Record& record) {
+  ++tally_.outcomes;
+  ++tally_.codes[record.code];
+  times_ms_.insert(record.time_ms);
+  CheckAlone(record);
+  std::vector<Told>& told = told_[record.name];
+  if (told.empty()) ++tally_.operations;
+  const auto same = std::find_if(told.begin(), told.end(),
+                                 [&](const Told& other) { return Difference(other.outcome, record) == nullptr; });
+  if (same == told.end()) {
+    told.push_back({record, {record.peer}});
+  } else {
+    same->peers.push_back(record.peer);
+  }
+}
+
+void Checker::CheckAlone(const Record& record) {
+  if (!peers_.contains(record.peer)) Violated(record, "an outcome without a membership");
+  if (!record.intact) Violated(record, "the input was written to");
+  if (record.code != Code::kOk) return;
+  if (record.retries > 0) ++tally_.retried;
+  ++tally_.worlds[record.contributors.size()];
+  if (record.wrong > 0) Violated(record, std::to_string(record.wrong) + " wrong elements");
+  const auto& from = record.contributors;
+  if (std::count(from.begin(), from.end(), record.peer) != 1) Violated(record, "its own input is not in it once");
+  if (std::set(from.begin(), from.end()).size() != from.size()) Violated(record, "an input is in it twice");
+  std::uint64_t& newest = newest_epochs_[record.peer];
+  if (record.epoch < newest) Violated(record, "an epoch older than the one before");
+  newest = std::max(newest, record.epoch);
+  std::uint64_t& end = life_ends_[record.name.life];
+  end = std::max(end, record.epoch);
+}
+
+bool Checker::Excused(const Told& gone, const Told& stood) const {
+  if (gone.outcome.code != Code::kOk || gone.outcome.bytes > kSmallBytesMax) return false;
+  if (stood.outcome.code == Code::kOk && stood.outcome.epoch < gone.outcome.epoch) return false;
+  const auto& from = stood.outcome.contributors;
+  return std::all_of(gone.peers.begin(), gone.peers.end(), [&](std::uint64_t peer) {
+    return ended_.contains(peer) && std::find(from.begin(), from.end(), peer) == from.end();
+  });
+}
+
+void Checker::Finish() {
+  for (const auto& [name, told] : told_) {
+    if (std::any_of(told.begin(), told.end(), [](const Told& one) { return one.outcome.code == Code::kOk; })) {
+      ++tally_.succeeded;
+    }
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      for (std::size_t j = i + 1; j < told.size(); ++j) {
+        if (Excused(told[i], told[j]) || Excused(told[j], told[i])) {
+          ++tally_.excused;
+        } else {
+          Violated(told[j].outcome, std::string(Difference(told[i].outcome, told[j].outcome)) + ", unlike peer " +
+                                        std::to_string(told[i].outcome.peer));
+        }
+      }
+    }
+  }
+  CheckLives();
+  std::optional<std::uint64_t> before;
+  for (const std::uint64_t time_ms : times_ms_) {
+    if (before.has_value()) tally_.longest_gap_ms = std::max(tally_.longest_gap_ms, time_ms - *before);
+    before = time_ms;
+  }
+}
+
+// Two groups of one name at the same time would be two lives whose epochs interleave.
+void Checker::CheckLives() {
+  tally_.lives = life_ends_.size();
+  std::optional<std::uint64_t> end;
+  for (const auto& [life, newest] : life_ends_) {
+    if (end.has_value() && life <= *end) {
+      ++violation_count_;
+      violations_.push_back("life " + std::to_string(life) + " begins before epoch " + std::to_string(*end) +
+                            " of the life before it: two groups of one name at once");
+    }
+    end = newest;
+  }
+}
+
+void Checker::Violated(const Record& record, const std::string& what) {
+  ++violation_count_;
+  if (violations_.size() >= kViolationsMax) return;
+  std::string line = Format(record);
+  line.pop_back();
+  violations_.push_back(what + ": " + line);
+}
+
+}  // namespace ringway::chaos

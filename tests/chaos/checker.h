@@ -1,0 +1,72 @@
+// Holds what all trainers were told against each other.
+//
+// The promise: of one operation, everybody who was told an outcome was told the same one; success brings the right
+// bytes, the same ones, from the same contributors, in the same view, and leaves the input as it was. One exception: of
+// a small operation, which nobody waits for the others to finish, a peer that did not stay may have been told success
+// that those who stayed then did without it.
+//
+// Pure; one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/chaos/record.h"
+
+namespace ringway::chaos {
+
+inline constexpr std::uint64_t kSmallBytesMax = 64 * 1024;  // the master's default plan
+
+struct Tally {
+  std::uint64_t operations = 0;         // that somebody was told the outcome of
+  std::uint64_t succeeded = 0;          // of those
+  std::uint64_t outcomes = 0;           // told, over all ranks
+  std::uint64_t excused = 0;            // told to a peer that did not stay, and done without it by those who did
+  std::uint64_t retried = 0;            // outcomes that took more than one attempt
+  std::uint64_t memberships = 0;        // joins
+  std::uint64_t lives = 0;              // groups that came into being
+  std::uint64_t longest_gap_ms = 0;     // between two outcomes, whosever
+  std::map<Code, std::uint64_t> codes;  // outcomes, and ends of memberships
+  std::map<std::size_t, std::uint64_t> worlds;  // successful outcomes by world size
+};
+
+class Checker {
+ public:
+  void Add(const Record& record);
+  // What only all records together show. Call once, last.
+  void Finish();
+
+  const Tally& tally() const { return tally_; }
+  // A line each, the first kViolationsMax; empty: the promise was kept.
+  const std::vector<std::string>& violations() const { return violations_; }
+  std::uint64_t violation_count() const { return violation_count_; }
+
+ private:
+  static constexpr std::size_t kViolationsMax = 20;
+  // Equal but for peer and time.
+  struct Told {
+    Record outcome;
+    std::vector<std::uint64_t> peers;
+  };
+
+  void AddOp(const Record& record);
+  void CheckAlone(const Record& record);
+  bool Excused(const Told& gone, const Told& stood) const;
+  void CheckLives();
+  void Violated(const Record& record, const std::string& what);
+
+  Tally tally_;
+  std::map<OpName, std::vector<Told>> told_;
+  std::map<std::uint64_t, std::uint64_t> newest_epochs_;  // of a success, by peer
+  std::map<std::uint64_t, std::uint64_t> life_ends_;      // the newest epoch of a success, by life
+  std::set<std::uint64_t> peers_, ended_;
+  std::set<std::uint64_t> times_ms_;
+  std::vector<std::string> violations_;
+  std::uint64_t violation_count_ = 0;
+};
+
+}  // namespace ringway::chaos

@@ -1,0 +1,188 @@
+#include "tests/chaos/faults.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <numeric>
+
+namespace ringway::chaos {
+namespace {
+
+constexpr std::array<const char*, kFaultCount> kNames = {
+    "kill_daemon", "terminate_daemon", "freeze_daemon", "kill_trainer", "freeze_trainer",
+    "leave",       "kill_master",      "freeze_master", "cut",          "corrupt",
+    "slow",        "black_hole",       "deaf",          "mute",         "few_descriptors"};
+
+bool AtMaster(Fault fault) { return fault == Fault::kKillMaster || fault == Fault::kFreezeMaster; }
+
+// Acts on a peer's paths, so the trainer must be a member.
+bool NeedsPeer(Fault fault) {
+  return fault == Fault::kCut || fault == Fault::kCorrupt || fault == Fault::kSlow || fault == Fault::kBlackHole ||
+         fault == Fault::kDeaf || fault == Fault::kMute;
+}
+
+// No more files than are open now, or as many as anybody.
+void LimitDescriptors(const e2e::Process& process, bool limited) {
+  rlimit limit{};
+  ::prlimit(process.pid(), RLIMIT_NOFILE, nullptr, &limit);
+  limit.rlim_cur = limited ? std::min<rlim_t>(process.OpenDescriptors(), limit.rlim_max) : limit.rlim_max;
+  ::prlimit(process.pid(), RLIMIT_NOFILE, &limit, nullptr);
+}
+
+}  // namespace
+
+const char* NameOf(Fault fault) { return kNames.at(static_cast<std::size_t>(fault)); }
+
+Faults::Faults(Fleet& fleet, std::uint64_t seed) : fleet_(fleet), dice_(seed) {
+  for (const char* name : kNames) struck_[name] = 0;
+}
+
+Fault Faults::Draw() {
+  if (bag_.empty()) {
+    for (std::size_t i = 0; i < kFaultCount; ++i) bag_.push_back(static_cast<Fault>(i));
+    std::shuffle(bag_.begin(), bag_.end(), dice_);
+  }
+  return bag_.back();
+}
+
+bool Faults::Touches(std::size_t seat) const {
+  return std::any_of(wounds_.begin(), wounds_.end(), [&](const Wound& wound) { return wound.victim == seat; });
+}
+
+bool Faults::Possible(Fault fault, std::size_t seat) const {
+  return !Touches(seat) && (!NeedsPeer(fault) || fleet_.PeerOf(seat) != 0);
+}
+
+std::optional<std::size_t> Faults::Victim(Fault fault) {
+  if (AtMaster(fault)) return Possible(fault, kMaster) ? std::optional(kMaster) : std::nullopt;
+  std::vector<std::size_t> possible;
+  for (std::size_t seat = 0; seat < kSeats; ++seat) {
+    if (Possible(fault, seat)) possible.push_back(seat);
+  }
+  if (possible.size() <= kUntouchedMin) return std::nullopt;
+  return possible[dice_() % possible.size()];
+}
+
+std::optional<std::string> Faults::Strike() {
+  const Fault fault = Draw();
+  const std::optional<std::size_t> victim = Victim(fault);
+  if (!victim) return std::nullopt;
+  bag_.pop_back();
+  const std::chrono::milliseconds lasts(Between(50, AtMaster(fault) ? 1500 : 2500));
+  wounds_.push_back({fault, *victim, Clock::now() + lasts, {}});
+  Act(&wounds_.back());
+  ++struck_[NameOf(fault)];
+  return std::string(NameOf(fault)) + (AtMaster(fault) ? "" : " " + std::to_string(*victim)) + " for " +
+         std::to_string(lasts.count()) + " ms";
+}
+
+void Faults::Act(Wound* wound) {
+  const std::size_t seat = wound->victim;
+  const std::uint64_t peer = seat == kMaster ? 0 : fleet_.PeerOf(seat);
+  const e2e::Flow to{.from = 0, .to = peer};
+  const e2e::Flow from{.from = peer, .to = 0};
+  const std::chrono::milliseconds delay(Between(5, 120));
+  switch (wound->fault) {
+    case Fault::kKillDaemon:
+      return fleet_.daemon(seat).Kill();
+    case Fault::kTerminateDaemon:
+      return fleet_.daemon(seat).Signal(SIGTERM);
+    case Fault::kFreezeDaemon:
+      return fleet_.daemon(seat).Signal(SIGSTOP);
+    case Fault::kKillTrainer:
+      return fleet_.KillTrainer(seat);
+    case Fault::kFreezeTrainer:
+      return fleet_.trainer(seat).Signal(SIGSTOP);
+    case Fault::kLeave:
+      return fleet_.trainer(seat).Signal(SIGTERM);
+    case Fault::kKillMaster:
+      return fleet_.master().Kill();
+    case Fault::kFreezeMaster:
+      return fleet_.master().Signal(SIGSTOP);
+    case Fault::kCut:
+      for (std::size_t i = 0; i < kSeats; ++i) {
+        fleet_.relay(i).Cut(to);
+        fleet_.relay(i).Cut(from);
+      }
+      return;
+    case Fault::kCorrupt:
+      return fleet_.relay(seat).Corrupt({.from = 0, .to = peer, .links = e2e::Links::kLanes}, Between(0, 20'000));
+    case Fault::kSlow:
+      wound->paths = {{to, delay}, {from, delay}};
+      return SetPaths();
+    case Fault::kBlackHole:
+      wound->paths = {{to, {}}, {from, {}}};
+      return SetPaths();
+    case Fault::kDeaf:
+      wound->paths = {{to, {}}};
+      return SetPaths();
+    case Fault::kMute:
+      wound->paths = {{from, {}}};
+      return SetPaths();
+    case Fault::kFewDescriptors:
+      return LimitDescriptors(fleet_.daemon(seat), true);
+  }
+}
+
+bool Faults::EndsByItself(const Wound& wound, Clock::time_point now) {
+  if (wound.fault != Fault::kTerminateDaemon && wound.fault != Fault::kLeave) return true;
+  const bool daemon = wound.fault == Fault::kTerminateDaemon;
+  e2e::Process& process = daemon ? fleet_.daemon(wound.victim) : fleet_.trainer(wound.victim);
+  const std::optional<int> code = process.Exited();
+  if (!code.has_value() && now < wound.until + e2e::kPatience) return false;
+  if (!code.has_value()) troubles_.push_back(process.label() + " does not end though it was told to");
+  if (code.value_or(0) != 0) troubles_.push_back(process.label() + " ended with " + std::to_string(*code));
+  return true;
+}
+
+void Faults::Undo(const Wound& wound) {
+  const std::size_t seat = wound.victim;
+  switch (wound.fault) {
+    case Fault::kKillDaemon:
+    case Fault::kTerminateDaemon:
+      return fleet_.StartDaemon(seat);
+    case Fault::kFreezeDaemon:
+      return fleet_.daemon(seat).Signal(SIGCONT);
+    case Fault::kKillTrainer:
+    case Fault::kLeave:
+      return fleet_.StartTrainer(seat);
+    case Fault::kFreezeTrainer:
+      return fleet_.trainer(seat).Signal(SIGCONT);
+    case Fault::kKillMaster:
+      return fleet_.StartMaster();
+    case Fault::kFreezeMaster:
+      return fleet_.master().Signal(SIGCONT);
+    case Fault::kCut:
+    case Fault::kCorrupt:
+      return;
+    case Fault::kSlow:
+    case Fault::kBlackHole:
+    case Fault::kDeaf:
+    case Fault::kMute:
+      return SetPaths();
+    case Fault::kFewDescriptors:
+      return LimitDescriptors(fleet_.daemon(seat), false);
+  }
+}
+
+void Faults::SetPaths() {
+  std::vector<Fleet::Slowed> all;
+  for (const Wound& wound : wounds_) all.insert(all.end(), wound.paths.begin(), wound.paths.end());
+  fleet_.SetPaths(all);
+}
+
+void Faults::Heal(bool all) {
+  const Clock::time_point now = Clock::now();
+  for (std::size_t i = 0; i < wounds_.size();) {
+    const Wound wound = wounds_[i];
+    if ((!all && now < wound.until) || !EndsByItself(wound, now)) {
+      ++i;
+      continue;
+    }
+    wounds_.erase(wounds_.begin() + static_cast<std::ptrdiff_t>(i));  // first: the paths that remain are the others'
+    Undo(wound);
+  }
+}
+
+}  // namespace ringway::chaos

@@ -1,0 +1,90 @@
+// The faults of a chaos run: what each does to the fleet, and how it is healed.
+//
+//   Strike --> (the fault acts) --> Heal
+//
+// At least kUntouchedMin seats are without a fault at any time. A seat that was struck counts as touched until it is
+// healed; the master is touched by itself.
+//
+// Threads: one, the fleet's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/chaos/fleet.h"
+
+namespace ringway::chaos {
+
+inline constexpr std::size_t kUntouchedMin = 2;
+
+enum class Fault {
+  kKillDaemon,       // SIGKILL; a new one on the same socket after a while
+  kTerminateDaemon,  // SIGTERM: it must end by itself, with code 0; a new one after a while
+  kFreezeDaemon,     // SIGSTOP, SIGCONT
+  kKillTrainer,      // SIGKILL; a new one after a while
+  kFreezeTrainer,    // SIGSTOP, SIGCONT
+  kLeave,            // SIGTERM at the trainer: it leaves, must end with code 0; a new one after a while
+  kKillMaster,       // SIGKILL; a new one on the same port and journal after a while
+  kFreezeMaster,     // SIGSTOP, SIGCONT
+  kCut,              // RST on all connections of one daemon
+  kCorrupt,          // one bit of a byte on its way to one daemon
+  kSlow,             // delay both ways between one daemon and the others
+  kBlackHole,        // nothing travels between one daemon and the others
+  kDeaf,             // nothing travels to it
+  kMute,             // nothing travels from it
+  kFewDescriptors,   // a daemon may open no more files for a while
+};
+inline constexpr std::size_t kFaultCount = 15;
+const char* NameOf(Fault fault);
+
+class Faults {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Faults(Fleet& fleet, std::uint64_t seed);
+
+  // Draws a fault and a victim, strikes, and says what was done: "kill_daemon 3 for 412 ms". Nothing if too many seats
+  // are touched already. Kinds come in random order, none again before all others had their turn.
+  std::optional<std::string> Strike();
+  // Heals what is due, or all that can be: a process that was told to end is awaited first. Never blocks for long.
+  void Heal(bool all = false);
+  bool healed() const { return wounds_.empty(); }
+  bool Touches(std::size_t seat) const;
+
+  const std::map<std::string, std::uint64_t>& struck() const { return struck_; }
+  // Processes that did not end as they should have, a line each.
+  const std::vector<std::string>& troubles() const { return troubles_; }
+
+ private:
+  static constexpr std::size_t kMaster = kSeats;  // as a victim
+  struct Wound {
+    Fault fault;
+    std::size_t victim;
+    Clock::time_point until;
+    std::vector<Fleet::Slowed> paths;
+  };
+
+  Fault Draw();
+  std::optional<std::size_t> Victim(Fault fault);
+  bool Possible(Fault fault, std::size_t seat) const;
+  void Act(Wound* wound);
+  // Whether nothing has to be awaited any more before the wound is healed.
+  bool EndsByItself(const Wound& wound, Clock::time_point now);
+  void Undo(const Wound& wound);
+  void SetPaths();
+  std::uint64_t Between(std::uint64_t low, std::uint64_t high) { return low + dice_() % (high - low + 1); }
+
+  Fleet& fleet_;
+  std::mt19937_64 dice_;
+  std::vector<Fault> bag_;
+  std::vector<Wound> wounds_;
+  std::map<std::string, std::uint64_t> struck_;
+  std::vector<std::string> troubles_;
+};
+
+}  // namespace ringway::chaos

@@ -1,0 +1,132 @@
+#include "tests/chaos/fleet.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <sstream>
+#include <utility>
+
+namespace ringway::chaos {
+
+using e2e::Eventually;
+using e2e::Process;
+
+Fleet::Fleet(const FleetOptions& options) : options_(options), seats_(kSeats) {
+  StartMaster();
+  for (std::size_t i = 0; i < kSeats; ++i) {
+    seats_[i].relay = std::make_unique<e2e::Relay>();
+    std::ofstream(RecordsOf(i), std::ios::app).close();
+    seats_[i].records.open(RecordsOf(i));
+    StartDaemon(i);
+  }
+  EXPECT_TRUE(Eventually([this] {
+    (void)Poll();
+    for (const Seat& seat : seats_) {
+      if (!seat.aimed || seat.daemon->Logged("master_up", "master").empty()) return false;
+    }
+    return true;
+  })) << "the daemons do not come up";
+}
+
+Fleet::~Fleet() {
+  if (testing::Test::HasFailure()) KeepLogs();
+}
+
+void Fleet::StartMaster() {
+  master_.reset();
+  master_ = std::make_unique<Process>(
+      directory_, "master." + std::to_string(masters_++),
+      std::vector<std::string>{RINGWAY_MASTER, "--listen", master_address_, "--journal", directory_ / "master.db",
+                               "--heartbeat-ms", std::to_string(options_.heartbeat_ms), "--detect-ms",
+                               std::to_string(options_.detect_ms)});
+  std::string address;
+  EXPECT_TRUE(Eventually([&] { return !(address = master_->Logged("listening", "address")).empty(); }))
+      << "the master does not start";
+  master_address_ = address;
+}
+
+void Fleet::StartDaemon(std::size_t index) {
+  Seat& seat = seats_[index];
+  seat.daemon.reset();
+  seat.aimed = false;
+  const std::string name = "d" + std::to_string(index);
+  seat.daemon = std::make_unique<Process>(
+      directory_, name + "." + std::to_string(seat.daemons++),
+      std::vector<std::string>{RINGWAY_DAEMON, "--master", master_address_, "--listen", "127.0.0.1:0", "--advertise",
+                               seat.relay->address(), "--socket", Socket(index), "--name", name, "--site",
+                               index < kSeats / 2 ? "east" : "west", "--grace-ms", "10000"});
+}
+
+void Fleet::StartTrainer(std::size_t index) {
+  Seat& seat = seats_[index];
+  seat.trainer.reset();
+  const std::string label = "t" + std::to_string(index) + "." + std::to_string(seat.trainers++);
+  seat.trainer = std::make_unique<Process>(
+      directory_, label,
+      std::vector<std::string>{RINGWAY_CHAOS_TRAINER, "--socket", Socket(index), "--group", "chaos", "--records",
+                               RecordsOf(index), "--seed", std::to_string(options_.seed), "--deadline-ms",
+                               std::to_string(options_.op_deadline_ms)});
+}
+
+void Fleet::KillTrainer(std::size_t index) {
+  Seat& seat = seats_[index];
+  seat.trainer->Kill();
+  ReadRecords(seat, &noted_);
+  noted_.emplace_back();
+  noted_.back().kind = RecordKind::kEnd;
+  noted_.back().peer = seat.peer;
+}
+
+void Fleet::SetPaths(const std::vector<Slowed>& slowed) {
+  for (Seat& seat : seats_) {
+    seat.relay->Restore();
+    for (const Slowed& one : slowed) {
+      if (one.delay.has_value()) {
+        seat.relay->Delay(one.flow, *one.delay);
+      } else {
+        seat.relay->BlackHole(one.flow);
+      }
+    }
+  }
+}
+
+std::vector<Record> Fleet::Poll() {
+  std::vector<Record> out = std::exchange(noted_, {});
+  for (Seat& seat : seats_) {
+    if (seat.daemon != nullptr && !seat.aimed) {
+      const std::string address = seat.daemon->Logged("listening", "address");
+      if (!address.empty()) {
+        seat.relay->Aim(address);
+        seat.aimed = true;
+      }
+    }
+    ReadRecords(seat, &out);
+  }
+  return out;
+}
+
+void Fleet::ReadRecords(Seat& seat, std::vector<Record>* out) {
+  seat.records.clear();
+  for (std::string text; std::getline(seat.records, text);) {
+    seat.partial += text;
+    if (seat.records.eof()) return;  // the line's end is still to come
+    const std::optional<Record> record = Parse(seat.partial);
+    EXPECT_TRUE(record.has_value()) << "no record: " << seat.partial;
+    seat.partial.clear();
+    if (!record.has_value()) continue;
+    if (record->kind == RecordKind::kJoin) seat.peer = record->peer;
+    if (record->kind == RecordKind::kOp && record->code == Code::kOk) seat.last = *record;
+    out->push_back(*record);
+  }
+}
+
+Holdings Fleet::HoldingsOf(const Process& process) {
+  Holdings out{.descriptors = process.OpenDescriptors(), .regions = process.MappedRegions()};
+  std::ifstream status("/proc/" + std::to_string(process.pid()) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssAnon:")) out.anonymous_kib = std::stoul(line.substr(8));
+  }
+  return out;
+}
+
+}  // namespace ringway::chaos

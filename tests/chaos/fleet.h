@@ -1,0 +1,102 @@
+// The processes of a chaos run: one master and kSeats seats, each a daemon behind a relay and its trainer.
+//
+//   trainer -- local socket -- daemon <== relay <== the other daemons
+//
+// Threads: one, the main thread (tests/e2e/processes.h).
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/chaos/record.h"
+#include "tests/e2e/processes.h"
+#include "tests/e2e/relay.h"
+
+namespace ringway::chaos {
+
+inline constexpr std::size_t kSeats = 6;
+
+struct FleetOptions {
+  std::uint64_t seed = 1;
+  int heartbeat_ms = 50;
+  int detect_ms = 300;
+  int op_deadline_ms = 2000;
+};
+
+// What a process holds, to be compared with the same process's or its like's at another quiet moment.
+struct Holdings {
+  std::size_t descriptors = 0;
+  std::size_t regions = 0;  // mapped memfds
+  std::size_t anonymous_kib = 0;
+};
+
+class Fleet {
+ public:
+  // Starts all of it and waits until it is ready.
+  explicit Fleet(const FleetOptions& options);
+  // Keeps the logs if anything failed.
+  ~Fleet();
+  Fleet(const Fleet&) = delete;
+  Fleet& operator=(const Fleet&) = delete;
+
+  e2e::Process& master() { return *master_; }
+  e2e::Process& daemon(std::size_t seat) { return *seats_[seat].daemon; }
+  e2e::Process& trainer(std::size_t seat) { return *seats_[seat].trainer; }
+  e2e::Relay& relay(std::size_t seat) { return *seats_[seat].relay; }
+  // The newest membership of the seat's trainer; 0 before the first.
+  std::uint64_t PeerOf(std::size_t seat) const { return seats_[seat].peer; }
+  // The newest operation of the seat's trainer that succeeded.
+  const std::optional<Record>& LastOf(std::size_t seat) const { return seats_[seat].last; }
+
+  // Each starts a new one in place of one that has ended, or that is ended now. No waiting but for the master's port.
+  void StartMaster();
+  void StartDaemon(std::size_t seat);
+  void StartTrainer(std::size_t seat);
+  // Also notes the end of its membership, which it cannot do itself.
+  void KillTrainer(std::size_t seat);
+  // Black holes and delays on all relays at once, in place of those before.
+  struct Slowed {
+    e2e::Flow flow;
+    std::optional<std::chrono::milliseconds> delay;  // none: a black hole
+  };
+  void SetPaths(const std::vector<Slowed>& slowed);
+
+  // Points relays at daemons that have come up, and reads what trainers have written since; each new record once.
+  std::vector<Record> Poll();
+
+  // Of a process without peers and trainers.
+  static Holdings HoldingsOf(const e2e::Process& process);
+  const std::string& directory() const { return directory_.path().native(); }
+  void KeepLogs() { directory_.Keep(); }
+
+ private:
+  struct Seat {
+    std::unique_ptr<e2e::Relay> relay;
+    std::unique_ptr<e2e::Process> daemon, trainer;
+    bool aimed = false;
+    int daemons = 0, trainers = 0;
+    std::ifstream records;
+    std::string partial;  // of a line that is being written
+    std::uint64_t peer = 0;
+    std::optional<Record> last;
+  };
+
+  std::string Socket(std::size_t seat) const { return directory_ / ("d" + std::to_string(seat) + ".sock"); }
+  std::string RecordsOf(std::size_t seat) const { return directory_ / ("t" + std::to_string(seat) + ".records"); }
+  void ReadRecords(Seat& seat, std::vector<Record>* out);
+
+  const FleetOptions options_;
+  e2e::TemporaryDirectory directory_;
+  std::unique_ptr<e2e::Process> master_;
+  std::string master_address_ = "127.0.0.1:0";
+  int masters_ = 0;
+  std::vector<Seat> seats_;
+  std::vector<Record> noted_;
+};
+
+}  // namespace ringway::chaos

@@ -1,0 +1,29 @@
+// What every trainer of a chaos run does at each step: a pure function of the step, so that all ranks agree without a
+// word.
+//
+// Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "client/bench/check_values.h"
+
+namespace ringway::chaos {
+
+inline constexpr std::size_t kCountMax = 300'000;  // elements of one operation
+inline constexpr std::size_t kBytesMax = kCountMax * 8;
+
+struct PlannedOp {
+  bench::Reduction reduction;
+  std::size_t count = 0;
+  std::uint32_t channel = 0;
+};
+
+// All in flight at once, 1 to 4, in this order.
+std::vector<PlannedOp> OpsOf(std::uint64_t step);
+
+// The number that makes the operation's inputs (bench::InputName).
+inline std::uint64_t InputNumber(std::uint64_t step, std::uint32_t index) { return step * 16 + index; }
+
+}  // namespace ringway::chaos

@@ -1,0 +1,98 @@
+#include "tests/chaos/record.h"
+
+#include <array>
+#include <charconv>
+#include <map>
+#include <sstream>
+
+namespace ringway::chaos {
+namespace {
+
+constexpr std::array<const char*, 3> kKinds = {"join", "op", "end"};
+
+// All of `text`, or nothing.
+template <typename Number>
+bool ReadNumber(std::string_view text, Number* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+using Fields = std::map<std::string, std::string, std::less<>>;
+
+template <typename Number>
+bool Take(const Fields& fields, std::string_view key, Number* value) {
+  const auto found = fields.find(key);
+  return found != fields.end() && ReadNumber(found->second, value);
+}
+
+bool TakeContributors(const Fields& fields, std::vector<std::uint64_t>* peers) {
+  const auto found = fields.find("from");
+  if (found == fields.end()) return false;
+  std::istringstream list(found->second);
+  for (std::string one; std::getline(list, one, ',');) {
+    if (!ReadNumber(one, &peers->emplace_back())) return false;
+  }
+  return true;
+}
+
+bool TakeOp(const Fields& fields, Record* record) {
+  int intact = 0;
+  const bool complete = Take(fields, "life", &record->name.life) && Take(fields, "step", &record->name.step) &&
+                        Take(fields, "index", &record->name.index) && Take(fields, "bytes", &record->bytes) &&
+                        Take(fields, "epoch", &record->epoch) && Take(fields, "retries", &record->retries) &&
+                        Take(fields, "hash", &record->hash) && Take(fields, "wrong", &record->wrong) &&
+                        Take(fields, "intact", &intact) && TakeContributors(fields, &record->contributors);
+  record->intact = intact == 1;
+  return complete;
+}
+
+}  // namespace
+
+std::string Format(const Record& record) {
+  std::ostringstream out;
+  out << "t=" << record.time_ms << ' ' << kKinds.at(static_cast<std::size_t>(record.kind)) << " peer=" << record.peer
+      << " code=" << static_cast<int>(record.code);
+  if (record.kind == RecordKind::kOp) {
+    out << " life=" << record.name.life << " step=" << record.name.step << " index=" << record.name.index
+        << " bytes=" << record.bytes << " epoch=" << record.epoch << " retries=" << record.retries
+        << " hash=" << record.hash << " wrong=" << record.wrong << " intact=" << record.intact << " from=";
+    for (std::size_t i = 0; i < record.contributors.size(); ++i) out << (i > 0 ? "," : "") << record.contributors[i];
+  }
+  out << '\n';
+  return out.str();
+}
+
+std::optional<Record> Parse(std::string_view line) {
+  std::istringstream words{std::string(line)};
+  Fields fields;
+  std::string kind;
+  for (std::string word; words >> word;) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos) {
+      kind = word;
+    } else {
+      fields[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+  }
+  Record record;
+  std::uint32_t code = 0;
+  if (!Take(fields, "t", &record.time_ms) || !Take(fields, "peer", &record.peer) || !Take(fields, "code", &code) ||
+      code >= kCodeCount) {
+    return std::nullopt;
+  }
+  record.code = static_cast<Code>(code);
+  for (std::size_t i = 0; i < kKinds.size(); ++i) {
+    if (kind != kKinds[i]) continue;
+    record.kind = static_cast<RecordKind>(i);
+    if (record.kind == RecordKind::kOp && !TakeOp(fields, &record)) return std::nullopt;
+    return record;
+  }
+  return std::nullopt;
+}
+
+bool IsEndOfMembership(Code code) {
+  return code == Code::kDaemonLost || code == Code::kEvicted || code == Code::kShuttingDown || code == Code::kLeft ||
+         code == Code::kDaemonUnreachable || code == Code::kResourceExhausted;
+}
+
+}  // namespace ringway::chaos

@@ -1,0 +1,261 @@
+// A trainer that runs the program (program.h) with whoever is there, through the loss of anybody, and writes down all
+// that it is told (record.h).
+//
+//   chaos_trainer --socket PATH --group G --records FILE --seed N [--deadline-ms N]
+//
+//   join --> share the step: all ranks take the newest --> step --> step --> update view, share the step --> step ...
+//     ^                                                     |
+//     +----------------- membership lost -------------------+
+//
+// SIGTERM: leaves the group, exit code 0.
+#include <fcntl.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <ringway/ringway.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/chaos/program.h"
+#include "tests/chaos/record.h"
+
+namespace ringway::chaos {
+namespace {
+
+std::atomic<bool> told_to_leave{false};
+
+struct Options {
+  JoinOptions join;
+  std::string records;
+  std::uint64_t seed = 1;
+};
+
+[[noreturn]] void Die(const std::string& what, const Error& error) {
+  std::fprintf(stderr, "%s: %s: %s\n", what.c_str(), NameOf(error.code()), error.text().c_str());
+  std::exit(1);
+}
+
+std::uint64_t NowMs() {
+  using std::chrono::steady_clock, std::chrono::milliseconds;
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count());
+}
+
+// A file that keeps every line once written, however the writer ends.
+class Journal {
+ public:
+  explicit Journal(const std::string& path)
+      : fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
+    if (fd_ < 0) Die(path, Error(Code::kIo, std::strerror(errno)));
+  }
+  void Write(Record record) const {
+    record.time_ms = NowMs();
+    const std::string line = Format(record);
+    if (::write(fd_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+      Die("record", Error(Code::kIo, std::strerror(errno)));
+    }
+  }
+
+ private:
+  int fd_;
+};
+
+// Where an operation's input and result are. Memory of all kinds: any of a session's, in place or not.
+class Place {
+ public:
+  explicit Place(Session& session) {
+    auto in = session.Allocate(kBytesMax);
+    auto out = session.Allocate(kBytesMax);
+    if (!in.ok() || !out.ok()) Die("allocate", in.ok() ? out.error() : in.error());
+    shared_in_ = std::move(*in);
+    shared_out_ = std::move(*out);
+  }
+
+  // Fills the input; `way`: which memory.
+  void Prepare(const PlannedOp& op, const bench::InputName& name, std::uint64_t way) {
+    bytes_ = op.count * SizeOf(op.reduction.dtype);
+    copy_.resize(bytes_ + 8);
+    bench::FillInput(op.reduction, name, copy_.data(), op.count);
+    heap_in_.resize(bytes_ + 8);
+    heap_out_.resize(bytes_ + 8);
+    const std::array<std::pair<void*, void*>, 5> ways = {{{shared_in_.data(), shared_out_.data()},
+                                                          {shared_in_.data(), shared_in_.data()},
+                                                          {heap_in_.data(), heap_out_.data()},
+                                                          {heap_in_.data(), heap_in_.data()},
+                                                          {shared_in_.data(), heap_out_.data()}}};
+    std::tie(input, output) = ways.at(way % ways.size());
+    std::memcpy(input, copy_.data(), bytes_);
+  }
+
+  // REQUIRES: the operation is over.
+  bool Intact(bool succeeded) const {
+    return (succeeded && input == output) || std::memcmp(input, copy_.data(), bytes_) == 0;
+  }
+  std::uint64_t Hash() const { return XXH3_64bits(output, bytes_); }
+
+  void* input = nullptr;
+  void* output = nullptr;
+
+ private:
+  Buffer shared_in_, shared_out_;
+  std::vector<std::byte> heap_in_, heap_out_, copy_;
+  std::size_t bytes_ = 0;
+};
+
+class Membership {
+ public:
+  Membership(Session& session, const Journal& journal, std::uint64_t seed)
+      : session_(session), journal_(journal), dice_(seed ^ session.peer_id()) {
+    for (int i = 0; i < 4; ++i) places_.emplace_back(session);
+    Note(RecordKind::kJoin, Code::kOk);
+  }
+
+  // Until the membership ends: why. Ok: told to leave.
+  Error Run() {
+    Error over = Share();
+    while (over.ok() && !told_to_leave) {
+      over = Step();
+      if (over.ok() && update_waits_) over = Update();
+    }
+    if (over.ok()) return session_.Leave();
+    Note(RecordKind::kEnd, over.code());
+    return over;
+  }
+
+ private:
+  void Note(RecordKind kind, Code code) const {
+    Record record;
+    record.kind = kind;
+    record.peer = session_.peer_id();
+    record.code = code;
+    journal_.Write(record);
+  }
+
+  // The newest step and life of all; a group of newcomers only begins a life. Agreed failures are tried again by all.
+  Error Share() {
+    for (;;) {
+      std::array<std::uint64_t, 2> state = {life_, step_};
+      const auto shared = session_.AllReduce(state.data(), state.data(), state.size(), DType::kU64, ReduceOp::kMax);
+      if (shared.ok()) {
+        life_ = state[0] != 0 ? state[0] : shared.value().epoch;
+        step_ = state[1];
+        update_waits_ = shared.value().update_waits;
+        return {};
+      }
+      if (IsEndOfMembership(shared.error().code())) return shared.error();
+    }
+  }
+
+  Error Update() {
+    update_waits_ = false;
+    const auto updated = session_.UpdateView();
+    if (updated.ok()) return Share();
+    return IsEndOfMembership(updated.error().code()) ? updated.error() : Error();
+  }
+
+  Error Step() {
+    const std::vector<PlannedOp> ops = OpsOf(step_);
+    std::vector<Work> works;
+    Error over;
+    for (std::uint32_t i = 0; i < ops.size() && over.ok(); ++i) {
+      places_[i].Prepare(ops[i], {session_.peer_id(), InputNumber(step_, i)}, dice_());
+      auto work =
+          session_.AllReduceAsync(places_[i].input, places_[i].output, ops[i].count, ops[i].reduction.dtype,
+                                  ops[i].reduction.op, {.channel = ops[i].channel, .codec = ops[i].reduction.codec});
+      over = work.error();
+      if (!work.ok()) break;
+      if (dice_() % 128 == 0) (void)work->Cancel();
+      works.push_back(std::move(*work));
+    }
+    // Also of those before one that could not be submitted: they may have been committed.
+    for (std::uint32_t i = 0; i < works.size(); ++i) {
+      const Error outcome = Finish(i, ops[i], &works[i]);
+      if (IsEndOfMembership(outcome.code())) over = outcome;
+    }
+    ++step_;
+    return over;
+  }
+
+  Error Finish(std::uint32_t index, const PlannedOp& op, Work* work) {
+    const auto outcome = work->Wait();
+    Record record;
+    record.kind = RecordKind::kOp;
+    record.peer = session_.peer_id();
+    record.code = outcome.error().code();
+    record.name = {life_, step_, index};
+    record.bytes = op.count * SizeOf(op.reduction.dtype);
+    if (IsEndOfMembership(record.code)) return outcome.error();
+    record.intact = places_[index].Intact(outcome.ok());
+    if (outcome.ok()) {
+      const OpResult& result = outcome.value();
+      update_waits_ = update_waits_ || result.update_waits;
+      record.epoch = result.epoch;
+      record.retries = result.retries;
+      record.contributors = result.contributors;
+      record.hash = places_[index].Hash();
+      record.wrong = bench::CountWrong(op.reduction, result.contributors, InputNumber(step_, index),
+                                       places_[index].output, op.count);
+    }
+    journal_.Write(record);
+    return outcome.error();
+  }
+
+  Session& session_;
+  const Journal& journal_;
+  std::mt19937_64 dice_;
+  std::vector<Place> places_;
+  std::uint64_t life_ = 0, step_ = 0;
+  bool update_waits_ = false;
+};
+
+int Run(const Options& options) {
+  const Journal journal(options.records);
+  Code said = Code::kOk;
+  while (!told_to_leave) {
+    auto session = Session::Join(options.join);
+    if (!session.ok()) {
+      if (const Error error = session.error(); std::exchange(said, error.code()) != error.code()) {
+        std::fprintf(stderr, "join: %s: %s\n", NameOf(error.code()), error.text().c_str());
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its daemon may not be back yet
+      continue;
+    }
+    said = Code::kOk;
+    const Error over = Membership(**session, journal, options.seed).Run();
+    std::fprintf(stderr, "over: %s: %s\n", NameOf(over.code()), over.text().c_str());
+    if (!over.ok() && !IsEndOfMembership(over.code())) Die("unexpected end", over);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace ringway::chaos
+
+int main(int argc, char** argv) {
+  using namespace ringway;
+  chaos::Options options;
+  std::int64_t deadline_ms = 0;
+  CLI::App app("A trainer of the chaos run");
+  app.add_option("--socket", options.join.socket_path)->required();
+  app.add_option("--group", options.join.group)->required();
+  app.add_option("--records", options.records)->required();
+  app.add_option("--seed", options.seed)->required();
+  app.add_option("--deadline-ms", deadline_ms);
+  CLI11_PARSE(app, argc, argv);
+  options.join.op_deadline = Milliseconds(deadline_ms);
+  options.join.timeout = std::chrono::seconds(20);  // then look whether it was told to leave
+  std::signal(SIGTERM, [](int) { chaos::told_to_leave = true; });
+  return chaos::Run(options);
+}
