@@ -1,14 +1,23 @@
 #include "proto/shell/options.h"
 
 #include <arpa/inet.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
+#include <iterator>
 #include <memory>
-#include <sstream>
+#include <stdexcept>
+
+// toml++ 3.3 asserts, and with NDEBUG assumes, what some wrong files do not hold ("[#a"): they are refused instead.
+#undef NDEBUG
+#define TOML_ASSERT(condition) ringway::shell::ExpectOfToml(static_cast<bool>(condition))
+namespace ringway::shell {
+constexpr void ExpectOfToml(bool holds) {
+  if (!holds) throw std::logic_error("toml++");
+}
+}  // namespace ringway::shell
+#include <toml++/toml.h>
 
 namespace ringway::shell {
 namespace {
@@ -19,9 +28,11 @@ class TomlConfig : public CLI::Config {
   std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    const std::string text{std::istreambuf_iterator<char>(input), {}};
+    CheckCharacters(text);
     std::vector<CLI::ConfigItem> found;
     try {
-      const toml::table table = toml::parse(input);
+      const toml::table table = toml::parse(text);
       for (const auto& [key, value] : table) {
         CLI::ConfigItem item;
         item.name = std::string(key.str());
@@ -29,14 +40,24 @@ class TomlConfig : public CLI::Config {
         found.push_back(std::move(item));
       }
     } catch (const toml::parse_error& error) {
-      std::ostringstream text;
-      text << "line " << error.source().begin.line << ": " << error.description();
-      throw CLI::ConversionError("config file, " + text.str());
+      throw CLI::ConversionError("config file, line " + std::to_string(error.source().begin.line) + ": " +
+                                 std::string(error.description()));
+    } catch (const std::logic_error&) {
+      throw CLI::ConversionError("config file: this is no TOML");
     }
     return found;
   }
 
  private:
+  // No option needs more, and toml++ 3.3 meets undefined behaviour at some letters beyond.
+  static void CheckCharacters(const std::string& text) {
+    const auto odd = std::find_if(text.begin(), text.end(),
+                                  [](char c) { return (c < ' ' || c > '~') && c != '\t' && c != '\n' && c != '\r'; });
+    if (odd == text.end()) return;
+    throw CLI::ConversionError("config file, line " + std::to_string(1 + std::count(text.begin(), odd, '\n')) +
+                               ": a character is not printable ASCII");
+  }
+
   static std::string Text(const std::string& name, const toml::node& value) {
     if (const auto text = value.value_exact<std::string>()) return *text;
     if (const auto number = value.value_exact<std::int64_t>()) return std::to_string(*number);
@@ -68,19 +89,34 @@ Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool i
                                       "use it on a network that you trust"};
 }
 
-void ParseOrExit(CLI::App& app, int argc, char** argv) {
+Status Parse(CLI::App& app, int argc, const char* const* argv) {
   app.set_config("--config", "", "TOML file with the options of this page by their long names");
   app.config_formatter(std::make_shared<TomlConfig>());
   app.allow_config_extras(false);
+  const auto refuse = [&](const std::string& what) {
+    return Status(Code::kInvalidArgument, OneLine(what) + "; see " + app.get_name() + " --help");
+  };
   try {
     app.parse(argc, argv);
+    return Status::Ok();
+  } catch (const CLI::Success&) {
+    throw;
   } catch (const CLI::ConfigError& error) {
-    const std::string text = error.what();  // ends with the key
-    Die(app.get_name(),
-        "config file: unknown option " + text.substr(text.rfind(' ') + 1) + "; see " + app.get_name() + " --help");
+    const std::string text = error.what();
+    const std::size_t colon = text.find(": This option");  // "KEY: This option is not allowed in a configuration file"
+    if (colon != std::string::npos)
+      return refuse("config file: " + text.substr(0, colon) + " belongs on the command line");
+    return refuse("config file: unknown option " + text.substr(text.rfind(' ') + 1));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) std::exit(app.exit(error));
-    Die(app.get_name(), OneLine(error.what()) + "; see " + app.get_name() + " --help");
+    return refuse(error.what());
+  }
+}
+
+void ParseOrExit(CLI::App& app, int argc, char** argv) {
+  try {
+    if (const Status status = Parse(app, argc, argv); !status.ok()) Die(app.get_name(), status.text());
+  } catch (const CLI::Success& help) {
+    std::exit(app.exit(help));
   }
 }
 

@@ -117,6 +117,22 @@ TEST_F(ParseOrExitDeathTest, FileThatIsNoTomlIsOneLineWithItsPlace) {
   EXPECT_EXIT(Run({"--config", File("\xff\xfe garbage \n\n")}), ExitedWithCode(2), kAnyLine);
 }
 
+TEST_F(ParseOrExitDeathTest, OddCharacterIsNamedWithItsPlace) {
+  for (const std::string odd : {"\xd1\xb9 = 1", "[[\x01]]", "# \x7f"}) {
+    EXPECT_EXIT(Run({"--config", File("count = 1\n" + odd + "\n")}), ExitedWithCode(2),
+                "^program: config file, line 2: a character is not printable ASCII; see program --help\n$");
+  }
+}
+
+TEST_F(ParseOrExitDeathTest, FileThatTheParserDidNotExpectIsOneLine) {
+  EXPECT_EXIT(Run({"--config", File("[#a\n")}), ExitedWithCode(2), kAnyLine);
+}
+
+TEST_F(ParseOrExitDeathTest, HelpInTheFileBelongsOnTheCommandLine) {
+  EXPECT_EXIT(Run({"--config", File("help = true\n")}), ExitedWithCode(2),
+              "^program: config file: help belongs on the command line;");
+}
+
 TEST_F(ParseOrExitDeathTest, MissingFileIsNamed) {
   const std::string path = (directory_ / "absent.toml").string();
   EXPECT_EXIT(Run({"--config", path}), ExitedWithCode(2), "^program: [^\n]*absent.toml[^\n]*\n$");

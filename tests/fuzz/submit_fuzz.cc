@@ -1,0 +1,54 @@
+// Any Submit packet against any regions: what is accepted lies within its regions, aligned and without overlap.
+#include <map>
+#include <optional>
+
+#include "daemon/local/packet.h"
+#include "daemon/local/submit_check.h"
+#include "tests/fuzz/input.h"
+
+namespace ringway::local {
+namespace {
+
+// No sum of these can overflow where the first two conditions hold.
+bool Inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t region_bytes) {
+  return offset <= region_bytes && bytes <= region_bytes && offset + bytes <= region_bytes &&
+         region_bytes - offset >= bytes;
+}
+
+void CheckAccepted(const abi::Submit& submit, const SubmitVerdict& verdict, std::uint64_t input, std::uint64_t result) {
+  const std::uint64_t element = SizeOf(submit.dtype);
+  REQUIRE(verdict.bytes / element == submit.count && verdict.bytes % element == 0);
+  REQUIRE(Inside(submit.input_offset_bytes, verdict.bytes, input));
+  REQUIRE(Inside(submit.result_offset_bytes, verdict.bytes, result));
+  REQUIRE(submit.input_offset_bytes % element == 0 && submit.result_offset_bytes % element == 0);
+  const bool apart = submit.input_offset_bytes + verdict.bytes <= submit.result_offset_bytes ||
+                     submit.result_offset_bytes + verdict.bytes <= submit.input_offset_bytes;
+  REQUIRE(submit.input_region != submit.result_region || apart);
+}
+
+}  // namespace
+}  // namespace ringway::local
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ringway;
+  using namespace ringway::local;
+  fuzz::Input input(data, size);
+  std::map<std::uint32_t, std::uint64_t> regions;
+  for (std::uint32_t id = 0; id < 2; ++id) regions[id] = input.Number<std::uint64_t>();
+  const auto region_bytes = [&](std::uint32_t id) -> std::optional<std::uint64_t> {
+    const auto found = regions.find(id);
+    if (found == regions.end()) return std::nullopt;
+    return found->second;
+  };
+  const auto packet = PacketAs<abi::Submit>(input.Take(sizeof(abi::Submit)));
+  if (!packet.ok()) return 0;
+  const abi::Submit& submit = packet.value();
+  const SubmitVerdict verdict = CheckSubmit(submit, region_bytes);
+  REQUIRE((verdict.verdict == Verdict::kAccept) == verdict.status.ok());
+  if (verdict.verdict != Verdict::kAccept) return 0;
+  REQUIRE(submit.slot < abi::kSlotCount && submit.channel < abi::kChannelCountMax);
+  if (submit.kind == OpKind::kUpdateView || submit.count == 0) return 0;
+  REQUIRE(regions.contains(submit.input_region) && regions.contains(submit.result_region));
+  CheckAccepted(submit, verdict, regions[submit.input_region], regions[submit.result_region]);
+  return 0;
+}

@@ -1,0 +1,280 @@
+// A trainer that sends any packets with any descriptors and writes anything into its page, while its peer goes about
+// its business: the daemon touches only memory that the trainer really shares, every operation is handed over once, and
+// the session ends once.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <asio/io_context.hpp>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/local/trainer_session.h"
+#include "tests/fuzz/input.h"
+
+namespace ringway::local {
+namespace {
+
+constexpr int kStepsMax = 200;
+constexpr std::uint64_t kRegionBytesMax = 64 * 1024;
+
+// Holds the operations until the fuzzer completes them.
+class Port : public PeerPort {
+ public:
+  Status Submit(SubmitOrder order) override {
+    REQUIRE(!gone && order.token < abi::kSlotCount && !open.contains(order.token));
+    const std::uint64_t bytes = order.descriptor.count * SizeOf(order.descriptor.dtype);
+    REQUIRE(order.input_bytes_ready <= bytes);
+    if (bytes > 0) Touch(order, bytes);
+    open.emplace(order.token, std::move(order));
+    return Status::Ok();
+  }
+  void OnStaged(std::uint64_t token, std::uint64_t ready) override {
+    REQUIRE(!gone && open.contains(token));
+    SubmitOrder& order = open.at(token);
+    REQUIRE(ready > order.input_bytes_ready && ready <= order.descriptor.count * SizeOf(order.descriptor.dtype));
+    order.input_bytes_ready = ready;
+  }
+  void Cancel(std::uint64_t token) override { REQUIRE(!gone && open.contains(token)); }
+  void Leave() override { REQUIRE(!gone); }
+  void OnTrainerGone(bool) override { REQUIRE(!std::exchange(gone, true)); }
+
+  std::map<std::uint64_t, SubmitOrder> open;
+  bool gone = false;
+
+ private:
+  // Memory beyond the region would fault.
+  static void Touch(const SubmitOrder& order, std::uint64_t bytes) {
+    REQUIRE(bytes <= kRegionBytesMax);
+    volatile std::byte seen = order.input[0];
+    seen = order.input[bytes - 1];
+    (void)seen;
+    std::memset(order.result, 0x5A, bytes);
+  }
+};
+
+class Host : public SessionHost {
+ public:
+  void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder& order) override {
+    REQUIRE(!order.group.empty() && order.wait_world <= abi::kWorldSizeMax);
+    joining = true;
+  }
+  void OnSessionOver(const std::shared_ptr<TrainerSession>&) override { ++over; }
+  std::string StatusJson() override { return std::string(3000, ' '); }
+  bool joining = false;
+  int over = 0;
+};
+
+class World {
+ public:
+  explicit World(fuzz::Input input) : input_(input) {
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
+    client_.Reset(ends[1]);
+    session_ = std::make_shared<TrainerSession>(context_, &host_, SessionLimits{.region_bytes_max = kRegionBytesMax});
+    REQUIRE(session_->Start(net::UniqueFd(ends[0])).ok());
+    page_fd_ = Memfd(sizeof(abi::SessionPage), true);
+    page_ = static_cast<abi::SessionPage*>(
+        ::mmap(nullptr, sizeof(abi::SessionPage), PROT_READ | PROT_WRITE, MAP_SHARED, page_fd_.get(), 0));
+    REQUIRE(page_ != MAP_FAILED);
+  }
+  ~World() { ::munmap(page_, sizeof(abi::SessionPage)); }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  void Run() {
+    if (!input_.OneIn(4)) Greet();
+    for (int step = 0; step < kStepsMax && !input_.empty() && session_->open(); ++step) {
+      Step();
+      Settle();
+    }
+    session_->Detach();
+    session_->End(Code::kLeft, "");
+    Settle();
+    REQUIRE(!session_->open() && host_.over == 1);
+  }
+
+ private:
+  void Settle() {
+    context_.restart();
+    context_.poll();
+    REQUIRE(host_.over <= 1);
+  }
+
+  // Most inputs should get past the door.
+  void Greet() {
+    auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
+    hello.version_min = hello.version_max = abi::kVersion;
+    SendWith(&hello, sizeof hello, {page_fd_.get()});
+    auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);
+    SetText(join.group, "g");
+    join.wait_world = join.min_world = 1;
+    SendWith(&join, sizeof join, {});
+    Settle();
+    Answer();
+  }
+
+  void Step() {
+    switch (input_.Below(12)) {
+      case 0:
+        return Send(input_.Take(input_.Below(256)));
+      case 1:
+        return WritePage();
+      case 2:
+        return CompleteOne();
+      case 3:
+        if (host_.joining) Answer();
+        return;
+      case 4:
+        char reply[2048];
+        while (::recv(client_.get(), reply, sizeof reply, MSG_DONTWAIT) > 0) continue;
+        return;
+      case 5:
+        return session_->ReadPending();
+      case 6:
+        if (input_.OneIn(8)) client_.Reset();
+        return;
+      default:
+        return SendTyped();
+    }
+  }
+
+  void Answer() {
+    host_.joining = false;
+    if (input_.OneIn(8)) return session_->JoinRefused(Status(Code::kJoinRefused, "no"));
+    session_->Attach(&port_);
+    session_->Joined({.peer = PeerId(7), .epoch = Epoch(1), .rank = 0, .world_size = 1});
+  }
+
+  void CompleteOne() {
+    if (port_.open.empty() || port_.gone) return;
+    const auto one = port_.open.begin();
+    const SubmitOrder& order = one->second;
+    const std::uint64_t bytes = order.descriptor.count * SizeOf(order.descriptor.dtype);
+    if (bytes > 0) std::memset(order.result, 0x11, bytes);
+    const PeerId self(7);
+    Completion completion;
+    completion.token = one->first;
+    completion.contributors = std::span(&self, 1);
+    port_.open.erase(one);
+    session_->Complete(completion);
+    session_->Flush();
+  }
+
+  void WritePage() {
+    abi::Slot& slot = page_->slots[input_.Below(8)];
+    slot.state = static_cast<abi::SlotState>(input_.Number<std::uint8_t>());
+    slot.staged_bytes = input_.OneIn(2) ? input_.Number<std::uint64_t>() : input_.Below(256) * 16;
+  }
+
+  template <typename T>
+  T Any(abi::PacketType type) {
+    T packet{};
+    const auto raw = input_.Take(input_.Below(sizeof(T) + 1));
+    if (!raw.empty()) std::memcpy(&packet, raw.data(), raw.size());
+    packet.header = {abi::kMagic, type};
+    return packet;
+  }
+  template <typename T>
+  void SendAny(abi::PacketType type) {
+    SendStruct(Any<T>(type));
+  }
+  template <typename T>
+  void SendStruct(const T& packet) {
+    const std::size_t size = input_.OneIn(32) ? sizeof packet - 1 : sizeof packet;
+    Send(std::as_bytes(std::span(&packet, 1)).first(size));
+  }
+
+  void SendTyped() {
+    switch (input_.Below(10)) {
+      case 0:
+        return SendAny<abi::Hello>(abi::PacketType::kHello);
+      case 1:
+        return SendAny<abi::Join>(abi::PacketType::kJoin);
+      case 2:
+        return SendAny<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
+      case 3:
+        return SendAny<abi::Leave>(input_.OneIn(2) ? abi::PacketType::kLeave : abi::PacketType::kStatus);
+      case 4:
+        return SendAny<abi::Cancel>(abi::PacketType::kCancel);
+      case 5:
+        return SendAny<abi::Progress>(abi::PacketType::kProgress);
+      case 6:
+      case 7: {
+        auto region = MakePacket<abi::RegisterRegion>(abi::PacketType::kRegisterRegion);
+        region.region_id = input_.Below(4);
+        region.bytes = input_.OneIn(16) ? input_.Number<std::uint64_t>() : (1 + input_.Below(20)) * 4096;
+        fresh_ = Memfd(region.bytes <= kRegionBytesMax * 2 ? region.bytes : 4096, !input_.OneIn(16));
+        return SendWith(&region, sizeof region, {fresh_.get()});
+      }
+      default: {
+        if (input_.OneIn(8)) return SendAny<abi::Submit>(abi::PacketType::kSubmit);
+        auto submit = MakePacket<abi::Submit>(abi::PacketType::kSubmit);
+        submit.slot = input_.Below(8);
+        submit.channel = input_.Below(64);
+        submit.dtype = static_cast<DType>(input_.Below(kDTypeCount));
+        submit.op = static_cast<ReduceOp>(input_.Below(kReduceOpCount));
+        submit.staged = input_.Below(2);
+        submit.input_region = input_.Below(4);
+        submit.result_region = input_.Below(4);
+        submit.input_offset_bytes = input_.Below(256) * 8;
+        submit.result_offset_bytes = input_.Below(256) * 256;
+        submit.count = input_.Below(256) * 64;
+        return SendStruct(submit);
+      }
+    }
+  }
+
+  void Send(std::span<const std::byte> bytes) {
+    std::vector<int> fds;
+    if (input_.OneIn(8)) fds.assign(1 + input_.Below(6), input_.OneIn(2) ? page_fd_.get() : client_.get());
+    SendWith(bytes.data(), bytes.size(), fds);
+  }
+
+  // Whatever the socket says to it.
+  void SendWith(const void* data, std::size_t size, const std::vector<int>& fds) {
+    if (!client_.valid()) return;
+    iovec part{.iov_base = const_cast<void*>(data), .iov_len = size};
+    alignas(cmsghdr) char ancillary[CMSG_SPACE(8 * sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (!fds.empty()) {
+      message.msg_control = ancillary;
+      message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+      std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
+    }
+    (void)::sendmsg(client_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+
+  static net::UniqueFd Memfd(std::uint64_t bytes, bool sealed) {
+    net::UniqueFd fd(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    REQUIRE(fd.valid() && ::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0);
+    if (sealed) REQUIRE(::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+    return fd;
+  }
+
+  fuzz::Input input_;
+  asio::io_context context_;
+  Host host_;
+  Port port_;
+  std::shared_ptr<TrainerSession> session_;
+  net::UniqueFd client_, page_fd_, fresh_;
+  abi::SessionPage* page_ = nullptr;
+};
+
+}  // namespace
+}  // namespace ringway::local
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  ringway::local::World(ringway::fuzz::Input(data, size)).Run();
+  return 0;
+}
