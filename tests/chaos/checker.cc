@@ -58,16 +58,23 @@ void Checker::CheckAlone(const Record& record) {
   const auto& from = record.contributors;
   if (std::count(from.begin(), from.end(), record.peer) != 1) Violated(record, "its own input is not in it once");
   if (std::set(from.begin(), from.end()).size() != from.size()) Violated(record, "an input is in it twice");
-  std::uint64_t& newest = newest_epochs_[record.peer];
-  if (record.epoch < newest) Violated(record, "an epoch older than the one before");
-  newest = std::max(newest, record.epoch);
+  // A step begins when the one before is over; within one, channels are independent.
+  Progress& progress = progress_[record.peer];
+  if (const OpName step{record.name.life, record.name.step, 0}; progress.step != step) {
+    progress.step = step;
+    progress.newest_before = progress.newest;
+  }
+  if (record.epoch < progress.newest_before) Violated(record, "an epoch older than of the step before");
+  progress.newest = std::max(progress.newest, record.epoch);
   std::uint64_t& end = life_ends_[record.name.life];
   end = std::max(end, record.epoch);
 }
 
 bool Checker::Excused(const Told& gone, const Told& stood) const {
-  if (gone.outcome.code != Code::kOk || gone.outcome.bytes > kSmallBytesMax) return false;
-  if (stood.outcome.code == Code::kOk && stood.outcome.epoch < gone.outcome.epoch) return false;
+  if (gone.outcome.code == Code::kOk) {
+    if (gone.outcome.bytes > kSmallBytesMax) return false;
+    if (stood.outcome.code == Code::kOk && stood.outcome.epoch < gone.outcome.epoch) return false;
+  }
   const auto& from = stood.outcome.contributors;
   return std::all_of(gone.peers.begin(), gone.peers.end(), [&](std::uint64_t peer) {
     return ended_.contains(peer) && std::find(from.begin(), from.end(), peer) == from.end();

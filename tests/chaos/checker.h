@@ -1,9 +1,10 @@
 // Holds what all trainers were told against each other.
 //
 // The promise: of one operation, everybody who was told an outcome was told the same one; success brings the right
-// bytes, the same ones, from the same contributors, in the same view, and leaves the input as it was. One exception: of
-// a small operation, which nobody waits for the others to finish, a peer that did not stay may have been told success
-// that those who stayed then did without it.
+// bytes, the same ones, from the same contributors, in the same view, and leaves the input as it was. It holds for
+// peers that stay, and for any peer that was told success of a large operation. What else a peer was told that did not
+// stay, those who stayed may have done otherwise, without it: success of a small operation, which does not wait for the
+// others to finish, or a failure that was agreed in its last view.
 //
 // Pure; one thread.
 #pragma once
@@ -61,8 +62,12 @@ class Checker {
 
   Tally tally_;
   std::map<OpName, std::vector<Told>> told_;
-  std::map<std::uint64_t, std::uint64_t> newest_epochs_;  // of a success, by peer
-  std::map<std::uint64_t, std::uint64_t> life_ends_;      // the newest epoch of a success, by life
+  struct Progress {
+    OpName step;                                  // the newest that a success was told of
+    std::uint64_t newest = 0, newest_before = 0;  // epochs of successes; before that step
+  };
+  std::map<std::uint64_t, Progress> progress_;        // by peer
+  std::map<std::uint64_t, std::uint64_t> life_ends_;  // the newest epoch of a success, by life
   std::set<std::uint64_t> peers_, ended_;
   std::set<std::uint64_t> times_ms_;
   std::vector<std::string> violations_;

@@ -141,9 +141,27 @@ TEST(ChaosChecker, SmallSuccessOfAPeerThatDidNotStayIsExcused) {
   alone.epoch = 100;
   alone.contributors = {1};
   EXPECT_THAT(ViolationsOf({gone, alone, End(2)}), ElementsAre(HasSubstr("another epoch"))) << "done before";
-  EXPECT_THAT(ViolationsOf({Failure(2, 1, Code::kDeadline), Success(1, 1), End(2)}),
+}
+
+// Peer 2 asked for a cancellation, which was agreed in a view that nobody else installed.
+TEST(ChaosChecker, FailureOfAPeerThatDidNotStayIsExcused) {
+  Record alone = Success(1, 1);
+  alone.contributors = {1};
+  EXPECT_THAT(ViolationsOf({Failure(2, 1, Code::kCancelled), alone, End(2)}), IsEmpty());
+  EXPECT_THAT(ViolationsOf({Failure(2, 1, Code::kCancelled), alone}), ElementsAre(HasSubstr("another outcome")));
+  EXPECT_THAT(ViolationsOf({Failure(2, 1, Code::kCancelled), Success(1, 1), End(2)}),
               ElementsAre(HasSubstr("another outcome")))
-      << "no success";
+      << "done with it";
+}
+
+TEST(ChaosChecker, OnlyStepsAreInOrderOfEpochs) {
+  Record earlier = Success(2, 1);
+  earlier.epoch = 102;
+  Record later = Success(2, 1);
+  later.name.index = 2;
+  EXPECT_THAT(ViolationsOf({earlier, later}), IsEmpty()) << "two channels of one step";
+  later.name.step = 2;
+  EXPECT_THAT(ViolationsOf({earlier, later}), ElementsAre(HasSubstr("older")));
 }
 
 TEST(ChaosChecker, TwoGroupsAtOnceAreFoundOneAfterTheOtherIsNot) {

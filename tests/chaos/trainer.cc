@@ -75,12 +75,13 @@ class Journal {
 // Where an operation's input and result are. Memory of all kinds: any of a session's, in place or not.
 class Place {
  public:
-  explicit Place(Session& session) {
-    auto in = session.Allocate(kBytesMax);
-    auto out = session.Allocate(kBytesMax);
-    if (!in.ok() || !out.ok()) Die("allocate", in.ok() ? out.error() : in.error());
-    shared_in_ = std::move(*in);
-    shared_out_ = std::move(*out);
+  Error Allocate(Session& session) {
+    for (Buffer* buffer : {&shared_in_, &shared_out_}) {
+      auto allocated = session.Allocate(kBytesMax);
+      if (!allocated.ok()) return allocated.error();
+      *buffer = std::move(*allocated);
+    }
+    return {};
   }
 
   // Fills the input; `way`: which memory.
@@ -118,13 +119,13 @@ class Membership {
  public:
   Membership(Session& session, const Journal& journal, std::uint64_t seed)
       : session_(session), journal_(journal), dice_(seed ^ session.peer_id()) {
-    for (int i = 0; i < 4; ++i) places_.emplace_back(session);
     Note(RecordKind::kJoin, Code::kOk);
   }
 
   // Until the membership ends: why. Ok: told to leave.
   Error Run() {
-    Error over = Share();
+    Error over = Allocate();
+    if (over.ok()) over = Share();
     while (over.ok() && !told_to_leave) {
       over = Step();
       if (over.ok() && update_waits_) over = Update();
@@ -135,6 +136,13 @@ class Membership {
   }
 
  private:
+  Error Allocate() {
+    for (Place& place : places_) {
+      if (Error error = place.Allocate(session_); !error.ok()) return error;
+    }
+    return {};
+  }
+
   void Note(RecordKind kind, Code code) const {
     Record record;
     record.kind = kind;
@@ -215,7 +223,7 @@ class Membership {
   Session& session_;
   const Journal& journal_;
   std::mt19937_64 dice_;
-  std::vector<Place> places_;
+  std::array<Place, 4> places_;
   std::uint64_t life_ = 0, step_ = 0;
   bool update_waits_ = false;
 };
