@@ -18,6 +18,7 @@ using shell::Level;
 using shell::Log;
 
 constexpr std::chrono::milliseconds kTickPeriod{20};
+constexpr Duration kGapMax = 3 * kTickPeriod;
 constexpr std::size_t kStatusBytesMax = kFrameBytesMax - 1024;  // room for the message around it
 
 CoordinatorOptions CoordinatorOptionsOf(const ServerOptions& options) {
@@ -139,8 +140,9 @@ Server::Server(asio::io_context& io, ServerOptions options, asio::ip::tcp::accep
       coordinator_(CoordinatorOptionsOf(options_)),
       acceptor_(std::move(acceptor)),
       tick_(io),
-      retry_(io) {
-  if (options_.journal != nullptr) coordinator_.Recover(options_.journal->groups(), started_);
+      retry_(io),
+      clock_(kGapMax) {
+  if (options_.journal != nullptr) coordinator_.Recover(options_.journal->groups(), Now());
   Accept();
   OnTick();
 }
@@ -184,7 +186,7 @@ void Server::Accept() {
 }
 
 void Server::OnTick() {
-  coordinator_.Tick(MonotonicNow());
+  coordinator_.Tick(Now());
   Drain();
   tick_.expires_after(kTickPeriod);
   tick_.async_wait([this](std::error_code error) {
@@ -210,21 +212,21 @@ void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
          {"epoch", ToString(Epoch(report.epoch()))},
          {"reason", report.reason()}});
   }
-  coordinator_.OnMessage(id, message, MonotonicNow());
+  coordinator_.OnMessage(id, message, Now());
   Drain();
 }
 
 void Server::OnClosed(std::uint64_t id, const std::string& why) {
   Log(Level::kInfo, "connection_closed", {{"connection", std::to_string(id)}, {"why", why}});
   sessions_.erase(id);
-  coordinator_.OnDisconnect(id, MonotonicNow());
+  coordinator_.OnDisconnect(id, Now());
   // The caller may be inside Drain: what this leads to goes out in the next turn.
   asio::post(io_, [this] { Drain(); });
 }
 
 // A change that was written down may let the next one happen at once.
 void Server::WriteJournal() {
-  const TimePoint now = MonotonicNow();
+  const TimePoint now = Now();
   while (coordinator_.NeedsRecord() && now >= journal_retry_) {
     const Status status = options_.journal->Write(coordinator_.Unrecorded());
     if (status.ok()) {

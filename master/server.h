@@ -50,6 +50,8 @@ class Server {
  private:
   class Session;
 
+  // The coordinator's: while this process does not run, no daemon grows silent.
+  TimePoint Now() { return clock_.Now(MonotonicNow()); }
   void Accept();
   void OnTick();
   void OnFrame(std::uint64_t id, const control::ToMaster& message);
@@ -65,6 +67,7 @@ class Server {
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer tick_;
   asio::steady_timer retry_;
+  AttendedClock clock_;
   TimePoint started_ = MonotonicNow();
   std::string journal_error_;  // of the last write; empty: it went well
   TimePoint journal_retry_{};

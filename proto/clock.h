@@ -1,6 +1,7 @@
 // Time as a value. Pure code receives it as a parameter; only shells read the clock.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -12,5 +13,23 @@ using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
 // For shells only.
 inline TimePoint MonotonicNow() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
+
+// Time that passes only while its owner looks: a gap between two looks counts as `gap_max` at most. Who was stopped, or
+// waited for a slow disk, does not take its own absence for the silence of others.
+class AttendedClock {
+ public:
+  explicit AttendedClock(Duration gap_max) : gap_max_(gap_max) {}
+
+  // REQUIRES: `real` never goes back.
+  TimePoint Now(TimePoint real) {
+    attended_ += seen_ == TimePoint() ? real - TimePoint() : std::min(real - seen_, gap_max_);
+    seen_ = real;
+    return attended_;
+  }
+
+ private:
+  const Duration gap_max_;
+  TimePoint seen_{}, attended_{};
+};
 
 }  // namespace ringway

@@ -25,6 +25,22 @@ TEST(Master, DaemonThatDiesDuringTheOutageIsReplacedByTheSurvivorsViewAfterIt) {
   ExpectWorks(ranks);
 }
 
+// It has heard nobody for longer than the detection time, and that is its own fault.
+TEST(Master, FrozenMasterEvictsNobodyWhenItWakes) {
+  Cluster cluster({.daemons = 3, .detect_ms = 500});
+  const Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  ExpectWorks(ranks);
+  const std::uint64_t epoch = ranks[0]->epoch();
+  cluster.master().Signal(SIGSTOP);
+  for (std::size_t i = 0; i < 3; ++i) ASSERT_TRUE(Eventually([&] { return !cluster.MasterConnected(i); }));
+  ExpectWorks(ranks);
+  cluster.master().Signal(SIGCONT);
+  for (std::size_t i = 0; i < 3; ++i) ASSERT_TRUE(Eventually([&] { return cluster.MasterConnected(i); }));
+  ExpectWorks(ranks);
+  EXPECT_EQ(ranks[0]->epoch(), epoch) << "nobody noticed";
+}
+
 TEST(Master, JoinsWaitForTheMasterToComeBack) {
   Cluster cluster({.daemons = 2});
   const JoinOptions first = cluster.At(0, "job", 2);

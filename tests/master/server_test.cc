@@ -6,6 +6,7 @@
 #include <asio/connect.hpp>
 #include <asio/read.hpp>
 #include <asio/write.hpp>
+#include <thread>
 
 #include "proto/frame_codec.h"
 
@@ -16,9 +17,10 @@ using asio::ip::tcp;
 
 class ServerTest : public testing::Test {
  protected:
-  void Start(std::chrono::milliseconds hello_timeout = std::chrono::seconds(30)) {
+  void Start(std::chrono::milliseconds hello_timeout = std::chrono::seconds(30), std::uint32_t detect_ms = 3000) {
     ServerOptions options;
     options.hello_timeout = hello_timeout;
+    options.coordinator.detect_ms = detect_ms;
     auto acceptor = Server::Listen(io_, {asio::ip::address_v4::loopback(), 0});
     ASSERT_TRUE(acceptor.ok());
     server_ = std::make_unique<Server>(io_, std::move(options), std::move(acceptor).value());
@@ -120,6 +122,20 @@ TEST_F(ServerTest, SilentConnectionIsClosedAfterItsTime) {
   Start(std::chrono::milliseconds(20));
   EXPECT_FALSE(Receive());
   EXPECT_EQ(server_->connections(), 0u);
+}
+
+// A stopped process, or a disk that takes its time: the daemons' silence is the server's own.
+TEST_F(ServerTest, DaemonIsNotSilentWhileTheServerDoesNotRun) {
+  constexpr std::uint32_t kDetectMs = 400;
+  Start(std::chrono::seconds(30), kDetectMs);
+  std::string out;
+  AppendFrame(HelloMessage(1), out);
+  Write(out);
+  ASSERT_TRUE(Receive()->has_hello_reply());
+  std::this_thread::sleep_for(std::chrono::milliseconds(2 * kDetectMs));  // what is tested, not a wait
+  for (int i = 0; i < 100; ++i) io_.poll();
+  EXPECT_EQ(server_->connections(), 1u);
+  EXPECT_TRUE(RunUntil([&] { return server_->connections() == 0; })) << "now it is";
 }
 
 TEST_F(ServerTest, FrameCutIntoBytesIsReadWhole) {
