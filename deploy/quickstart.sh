@@ -124,7 +124,7 @@ start_trainers() {
   local i
   for i in "${!SITES[@]}"; do
     start "trainer$i" "$BIN/train_text" --socket "$WORK/daemon$i.sock" --group quickstart --world "${#SITES[@]}" \
-      --mode "$MODE" --seconds "$SECONDS_TO_TRAIN" --log "$WORK/trainer$i.jsonl" --sample-chars 500
+      --reconnect 0 --mode "$MODE" --seconds "$SECONDS_TO_TRAIN" --log "$WORK/trainer$i.jsonl" --sample-chars 500
     TRAINERS+=("$PID")
   done
   say "trainers  ${#SITES[@]}, mode $MODE, $SECONDS_TO_TRAIN s"

@@ -63,6 +63,7 @@ int Run(const Options& options) {
   join.group = options.group;
   join.wait_world = options.world;
   join.timeout = options.timeout;
+  join.reconnect = Milliseconds(0);  // a rank that comes back would be out of step with the others' iterations
   auto session = Session::Join(join);
   if (!session.ok()) return Fail("joining group " + options.group, session.error());
   Runner runner(options, session->get(), PidOfListener(options.socket_path));

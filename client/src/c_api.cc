@@ -47,7 +47,8 @@ static_assert(ringwayProtocolError == static_cast<int>(Code::kProtocol));
 static_assert(ringwayIoError == static_cast<int>(Code::kIo));
 static_assert(ringwayInternalError == static_cast<int>(Code::kInternal));
 static_assert(ringwayDeadline == static_cast<int>(Code::kDeadline));
-static_assert(ringwayDeadline + 1 == ringway::kCodeCount);
+static_assert(ringwayRejoined == static_cast<int>(Code::kRejoined));
+static_assert(ringwayRejoined + 1 == ringway::kCodeCount);
 
 static_assert(ringwayUint8 == static_cast<int>(ringway::DType::kU8));
 static_assert(ringwayInt8 == static_cast<int>(ringway::DType::kI8));
@@ -137,6 +138,7 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
     if (config->opDeadlineMs < 0) return Refuse("opDeadlineMs is negative; 0 means no deadline");
     options.op_deadline = ringway::Milliseconds(config->opDeadlineMs);
     options.timeout = Timeout(config->timeoutMs);
+    options.reconnect = ringway::Milliseconds(config->reconnectMs);
     auto session = ringway::Session::Join(options);
     if (!session.ok()) return Report(session.error());
     auto created = std::make_unique<ringwayComm>();

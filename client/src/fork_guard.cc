@@ -1,7 +1,6 @@
 #include "client/src/fork_guard.h"
 
 #include <pthread.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,11 +39,11 @@ void AfterForkInChild() {
 
 std::uint64_t ForkGeneration() { return TheGuard().generation.load(std::memory_order_relaxed); }
 
-int OpenGuardedSocket() {
+int OpenGuarded(int (*open)()) {
   static std::once_flag installed;
   std::call_once(installed, [] { pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild); });
   const std::lock_guard<std::mutex> lock(TheGuard().mutex);
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const int fd = open();
   if (fd >= 0) TheGuard().descriptors.push_back(fd);
   return fd;
 }

@@ -91,6 +91,7 @@ Error CheckJoinOptions(const JoinOptions& options) {
   if (options.op_deadline < Milliseconds(0) || options.op_deadline > kOpDeadlineMax) {
     return refuse("op_deadline must be 0 (none) or at most 24 days");
   }
+  if (options.reconnect < Milliseconds(0)) return refuse("reconnect must not be negative; 0 means not at all");
   return {};
 }
 

@@ -84,7 +84,7 @@ Expected<PacketSocket> PacketSocket::Connect(const std::string& path, const Dead
   std::memcpy(address.sun_path, path.data(), path.size());
   PacketSocket result;
   result.generation_ = ForkGeneration();
-  result.fd_ = OpenGuardedSocket();
+  result.fd_ = OpenGuarded([] { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0); });
   if (result.fd_ < 0) {
     return Error(Code::kResourceExhausted, std::string("no socket: ") + std::strerror(errno) + "; raise ulimit -n");
   }

@@ -25,7 +25,8 @@ struct Region {
   std::uint32_t id = 0;
   SharedMemory memory;
   std::uint32_t users = 0;
-  std::size_t buffer_bytes = 0;  // what a Buffer asked for; 0: no Buffer holds it
+  std::size_t buffer_bytes = 0;     // what a Buffer asked for; 0: no Buffer holds it
+  std::uint64_t registered_on = 0;  // the serial of the newest Link whose daemon knows it
 
   std::byte* data() const { return memory.data(); }
 };

@@ -1,36 +1,48 @@
-// The client's side of one session: slots, regions, and the waiting for outcomes.
+// The client's side of one session: slots, regions, the waiting for outcomes, and one membership after another.
 //
 //   slot:     idle -> busy -> (detached ->) idle
-//   session:  alive -> ended(code, text), for good
+//   session:  member -> ended(code, text), for good
+//               ^  |
+//               |  v  the daemon went away: its Link has ended
+//              rejoining -> ended
 //
 // A busy slot belongs to an Operation, whose owner releases it after the outcome. A detached one has lost its owner and
 // is reclaimed by a later call once the daemon has finished with it; until then its regions stay reserved.
 //
 // Waiting: of all threads that wait, one (the leader) reads the socket, without the lock; the others wait on the
 // condition variable. Whoever gets what it waits for gives the reading to another. A slot's state is looked at before
-// the session's end is: what the daemon committed before it died is still a success.
+// the end of its Link is: what the daemon committed before it died is still a success.
+//
+// Rejoining: whoever finds that the daemon went away starts the Rejoiner. What waits then, and whoever submits, waits
+// for its end. A success is told once, as kRejoined: by an operation of an earlier Link or, instead of submitting, by
+// the next submission. So no input from before the rejoining meets the state that the trainer takes after it.
 //
 // Threads: any, except that an Operation belongs to one thread at a time. One mutex guards everything but the copying,
 // the socket and the page; sends happen outside it. Forks: every call asks Forked() before it takes the lock.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <ringway/ringway.hpp>
 
 #include "client/src/deadline.h"
-#include "client/src/handshake.h"
-#include "client/src/packet_socket.h"
+#include "client/src/link.h"
 #include "client/src/region_pool.h"
-#include "client/src/shared_memory.h"
+#include "client/src/rejoiner.h"
 #include "proto/local_abi.h"
 
 namespace ringway::internal {
+
+// How long a packet may wait for a daemon that does not read, where no timeout of the trainer's says it.
+inline constexpr Milliseconds kSendPatience = std::chrono::seconds(30);
+
+Error ForkedError();
+Error LeftError();
 
 // What a trainer asks for. Ranges are count * SizeOf(dtype) bytes.
 struct Request {
@@ -47,6 +59,7 @@ struct Request {
 
 // One submitted operation, from the owner's point of view.
 struct Operation {
+  std::shared_ptr<Link> link;  // on which it was submitted
   std::uint32_t slot = 0;
   void* copy_to = nullptr;  // null: the result is where it belongs already
   const void* copy_from = nullptr;
@@ -87,12 +100,6 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  enum class SlotUse { kIdle, kBusy, kDetached };
-  struct SlotOwner {
-    SlotUse use = SlotUse::kIdle;
-    Region* input = nullptr;
-    Region* result = nullptr;
-  };
   // Where an operation's bytes are, and what has to be copied.
   struct Placement {
     Region* input = nullptr;
@@ -103,28 +110,46 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
     bool copies_result = false;
   };
 
-  SessionImpl(PacketSocket socket, SharedMemory page, const Membership& membership);
+  SessionImpl(const JoinOptions& options, std::shared_ptr<Link> link);
   static std::uint64_t ForkGenerationNow();
-  abi::SessionPage* page() const { return reinterpret_cast<abi::SessionPage*>(page_.data()); }
-  abi::Slot& slot(std::uint32_t index) const { return page()->slots[index]; }
 
-  // session.cc: slots, waiting, the end.
-  bool IsDone(std::uint32_t index) const {
-    return slot(index).state.load(std::memory_order_acquire) == abi::SlotState::kDone;
-  }
+  // session.cc: slots, operations, leaving.
+  Expected<std::uint32_t> TakeSlot(Link* link);
+  void FreeSlot(const Lock& lock, Link* link, std::uint32_t index);
+  void ReclaimDetached(const Lock& lock, Link* link);
+  // The slot holds the operation's outcome. A daemon that is stopping refuses operations; that is told as kRejoined.
+  bool IsSettled(const Operation& operation) const;
+  Expected<OpResult> ReadOutcome(const Operation& operation);
+  // REQUIRES: the slot is settled, or `loss` says why it will not be.
+  Expected<OpResult> Finish(Operation* operation, Lock* lock, const Error& loss);
+  // Ends the session. REQUIRES: it rejoins.
+  void GiveUpRejoining(Lock* lock);
+
+  // membership.cc: waiting, the loss of the daemon, rejoining.
   Error StateError();
-  Expected<std::uint32_t> TakeSlot();
-  void FreeSlot(const Lock& lock, std::uint32_t index);
-  void ReclaimDetached(const Lock& lock);
-  // Blocks until `ready()`, which is called under the lock, the end of the session, or the deadline.
-  template <typename Ready>
-  Error Await(Lock* lock, const Deadline& deadline, Ready ready);
-  PacketSocket::Received ReadOnce(Lock* lock, const Deadline& deadline);
-  void Handle(const Lock& lock, PacketSocket::Received received, const Packet& packet);
-  void End(const Lock& lock, const Error& why);
-  Error SendFailed(const Error& error);
-  Expected<OpResult> ReadOutcome(std::uint32_t index);
-  Expected<OpResult> Finish(Operation* operation, Lock* lock);
+  // The membership to submit on. Blocks while the session rejoins; gives kRejoined where the trainer has yet to be
+  // told.
+  Expected<std::shared_ptr<Link>> Enter(const Deadline& deadline);
+  // Whether the session is to rejoin after such an end of a membership.
+  bool MayRejoinAfter(Code code) const;
+  // Whether operations of this membership may still get their outcome.
+  bool IsOpen(const Link& link) const { return link.end.ok() || (rejoining_ && &link == link_.get()); }
+  // What operations of a membership that is not open end with: the session's end, or kRejoined, which is told by that.
+  Error TellLoss(const Lock& lock);
+  // False if nothing happened until the deadline.
+  bool WaitForChange(Lock* lock, const Deadline& deadline);
+  // Blocks until `ready()`, which is called under the lock, or until `link` is not open any more, or the deadline.
+  Error Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready);
+  PacketSocket::Received ReadOnce(Lock* lock, Link* link, const Deadline& deadline);
+  void Handle(const Lock& lock, Link* link, PacketSocket::Received received, const Packet& packet);
+  void End(const Lock& lock, Link* link, const Error& why);
+  // A send gave this error: the membership ends, with the daemon's reason if it gave one. Does not wait for a
+  // rejoining.
+  void Lose(Link* link, const Error& error);
+  // The same for a submission: what to return instead of it, once the session has rejoined or failed to.
+  Error SendFailed(Link* link, const Error& error, const Deadline& deadline);
+  void Install(const Lock& lock, std::shared_ptr<Link> link);
+  void Rejoined(Expected<std::shared_ptr<Link>> found);
 
   // submit.cc: regions, staging, submission.
   Error CheckRequest(const Request& request);
@@ -136,31 +161,36 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void ReleasePlacement(const Placement& placement);
   Expected<Region*> AcquireRegion(std::size_t bytes);
   Expected<Region*> CreateRegion(std::size_t class_bytes);
+  // Makes the region known to the link's daemon unless it is. REQUIRES: the caller uses the region.
+  Error Register(Link* link, Region* region);
   bool EvictOldest(const Lock& lock);
   void TrimPool(const Lock& lock);
-  Expected<Operation> SubmitPlaced(const Request& request, const Placement& placement);
-  Error SendSubmit(const Request& request, const Placement& placement, std::uint32_t index, bool staged);
-  Error StageInput(const Request& request, const Placement& placement, std::uint32_t index);
+  Expected<Operation> SubmitPlaced(const Request& request, const Placement& placement,
+                                   const std::shared_ptr<Link>& link, const Deadline& deadline);
+  Error SendSubmit(const Request& request, const Placement& placement, const Operation& operation, bool staged);
+  void StageInput(const Request& request, const Placement& placement, const Operation& operation);
 
+  const JoinOptions options_;
   const std::uint64_t generation_;
-  const std::uint64_t peer_id_;
-  std::atomic<std::uint32_t> rank_;
-  std::atomic<std::uint32_t> world_size_;
-  std::atomic<std::uint64_t> epoch_;
-  PacketSocket socket_;
-  SharedMemory page_;
+  std::atomic<std::uint64_t> peer_id_ = 0;
+  std::atomic<std::uint32_t> rank_ = 0;
+  std::atomic<std::uint32_t> world_size_ = 0;
+  std::atomic<std::uint64_t> epoch_ = 0;
 
   std::mutex mutex_;
-  std::condition_variable changed_;          // a packet was handled, the leader stepped down, or the session ended
-  bool reading_ = false;                     // a leader reads the socket
-  bool leaving_ = false;                     // Leave was sent: nothing is submitted any more
-  bool left_ = false;                        // LeaveReply came
-  bool updating_ = false;                    // a thread is in UpdateView
+  std::condition_variable
+      changed_;                 // a packet was handled, the leader stepped down, a link came or ended, or the session
+  std::shared_ptr<Link> link_;  // the newest membership
+  std::mutex registering_;      // one Register at a time; before mutex_
+  bool rejoining_ = false;      // link_ has ended and the Rejoiner looks for the next
+  bool untold_ = false;         // the session has rejoined and the trainer does not know
+  bool leaving_ = false;        // Leave was sent: nothing is submitted any more
+  bool left_ = false;           // LeaveReply came
+  bool updating_ = false;       // a thread is in UpdateView
   std::optional<Operation> pending_update_;  // an UpdateView whose wait timed out
   Error end_;                                // not ok once the session has ended
-  std::array<SlotOwner, abi::kSlotCount> owners_;
-  std::uint32_t next_slot_ = 0;
   RegionPool pool_;
+  Rejoiner rejoiner_;  // the last member: its thread uses the others
 };
 
 struct WorkImpl {

@@ -32,7 +32,7 @@ Expected<SharedMemory> SharedMemory::Create(std::size_t bytes) {
   SharedMemory memory;
   memory.generation_ = ForkGeneration();
   memory.bytes_ = (std::max<std::size_t>(bytes, 1) + page_bytes - 1) / page_bytes * page_bytes;
-  memory.fd_ = memfd_create("ringway", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  memory.fd_ = OpenGuarded([] { return memfd_create("ringway", MFD_CLOEXEC | MFD_ALLOW_SEALING); });
   if (memory.fd_ < 0) return Exhausted("memfd_create", bytes, errno);
   if (Error error = memory.MapAndPopulate(); !error.ok()) return error;
   if (fcntl(memory.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
@@ -66,7 +66,8 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
 }
 
 void SharedMemory::CloseDescriptor() {
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
+  if (fd_ >= 0 && generation_ == ForkGeneration()) CloseGuardedDescriptor(fd_);
+  fd_ = -1;
 }
 
 void SharedMemory::Reset() {

@@ -25,7 +25,7 @@ class SharedMemory {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 
-  // To be sent to the daemon; -1 after CloseDescriptor.
+  // To be sent to a daemon; -1 after CloseDescriptor. Closed in forked children.
   int descriptor() const { return fd_; }
   void CloseDescriptor();
 

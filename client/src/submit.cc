@@ -20,7 +20,6 @@ namespace {
 constexpr std::size_t kStagedAtOnceMax = std::size_t{1} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 constexpr std::size_t kOperationBytesMax = std::size_t{1} << 46;
-constexpr Milliseconds kSendPatience = std::chrono::seconds(30);
 
 Error Refuse(std::string text) { return Error(Code::kInvalidArgument, std::move(text)); }
 
@@ -73,21 +72,23 @@ Expected<Region*> SessionImpl::CreateRegion(std::size_t class_bytes) {
                  std::to_string(abi::kRegionCountMax) + " regions are in use; free Buffers or use fewer, larger ones");
   }
   auto memory = SharedMemory::Create(class_bytes);
-  Error error = memory.error();
-  if (memory.ok()) {
-    auto packet = MakePacket<abi::RegisterRegion>(abi::PacketType::kRegisterRegion);
-    packet.region_id = id;
-    packet.bytes = memory->bytes();
-    error = socket_.Send(packet, Deadline(kSendPatience), memory->descriptor());
-    if (!error.ok()) error = SendFailed(error);
-  }
   const Lock lock(mutex_);
-  if (!error.ok()) {
-    pool_.ReturnId(id);
-    return error;
-  }
-  memory->CloseDescriptor();
-  return pool_.Add(id, std::move(memory.value()));
+  if (memory.ok()) return pool_.Add(id, std::move(memory.value()));
+  pool_.ReturnId(id);
+  return memory.error();
+}
+
+Error SessionImpl::Register(Link* link, Region* region) {
+  const std::lock_guard<std::mutex> one_at_a_time(registering_);
+  if (region->registered_on >= link->serial) return {};
+  auto packet = MakePacket<abi::RegisterRegion>(abi::PacketType::kRegisterRegion);
+  packet.region_id = region->id;
+  packet.bytes = region->memory.bytes();
+  Error sent = link->socket.Send(packet, Deadline(kSendPatience), region->memory.descriptor());
+  if (!sent.ok()) return sent;
+  region->registered_on = link->serial;
+  if (options_.reconnect == Milliseconds(0)) region->memory.CloseDescriptor();  // no other daemon will need it
+  return {};
 }
 
 // Sends under the lock, so that nobody registers the id again before the daemon has heard of its end.
@@ -97,7 +98,8 @@ bool SessionImpl::EvictOldest(const Lock& /*lock*/) {
   auto packet = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
   packet.region_id = region->id;
   // A socket without room: the region stays in the pool until a later call.
-  if (end_.ok() && !socket_.Send(packet, Deadline(Milliseconds(0))).ok()) return false;
+  const bool is_known = link_->end.ok() && region->registered_on == link_->serial;
+  if (is_known && !link_->socket.Send(packet, Deadline(Milliseconds(0))).ok()) return false;
   pool_.Evict(region);
   return true;
 }
@@ -119,11 +121,19 @@ Expected<Buffer> SessionImpl::Allocate(std::size_t bytes) {
   if (bytes > kOperationBytesMax) return Refuse("a Buffer has at most 2^46 bytes");
   auto region = AcquireRegion(bytes);
   if (!region.ok()) return region.error();
+  std::shared_ptr<Link> link;
   {
     const Lock lock(mutex_);
+    link = link_;
     region.value()->buffer_bytes = std::max<std::size_t>(bytes, 1);
   }
-  return Buffer(std::make_shared<RegionImpl>(shared_from_this(), region.value(), bytes));
+  Buffer buffer(std::make_shared<RegionImpl>(shared_from_this(), region.value(), bytes));
+  // So that the first operation need not. While the session rejoins, it will have to.
+  const Error registered = Register(link.get(), region.value());
+  if (registered.code() == Code::kResourceExhausted) return registered;
+  if (!registered.ok()) Lose(link.get(), registered);
+  if (Error error = StateError(); !error.ok()) return error;
+  return buffer;
 }
 
 Expected<Region*> SessionImpl::FindZeroCopy(const Lock& /*lock*/, const void* memory, const Request& request,
@@ -192,12 +202,17 @@ void SessionImpl::ReleasePlacement(const Placement& placement) {
   TrimPool(lock);
 }
 
-Error SessionImpl::SendSubmit(const Request& request, const Placement& placement, std::uint32_t index, bool staged) {
-  abi::Slot& target = slot(index);
+Error SessionImpl::SendSubmit(const Request& request, const Placement& placement, const Operation& operation,
+                              bool staged) {
+  for (Region* const region : {placement.input, placement.result}) {
+    if (region == nullptr) continue;
+    if (Error error = Register(operation.link.get(), region); !error.ok()) return error;
+  }
+  abi::Slot& target = operation.link->slot(operation.slot);
   target.staged_bytes.store(staged ? 0 : request.bytes(), std::memory_order_relaxed);
   target.state.store(abi::SlotState::kSubmitted, std::memory_order_release);
   auto packet = MakePacket<abi::Submit>(abi::PacketType::kSubmit);
-  packet.slot = index;
+  packet.slot = operation.slot;
   packet.channel = request.options.channel;
   packet.kind = request.kind;
   packet.dtype = request.dtype;
@@ -209,48 +224,50 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.input_offset_bytes = placement.input_offset;
   packet.result_offset_bytes = placement.result_offset;
   packet.count = request.count;
-  return socket_.Send(packet, Deadline(kSendPatience));
+  return operation.link->socket.Send(packet, Deadline(kSendPatience));
 }
 
-// Errors are left to Wait: the operation is submitted, and its outcome is the slot's or the session's end.
-Error SessionImpl::StageInput(const Request& request, const Placement& placement, std::uint32_t index) {
+// Errors are left to Wait: the operation is submitted, and its outcome is the slot's or the membership's end.
+void SessionImpl::StageInput(const Request& request, const Placement& placement, const Operation& operation) {
   auto packet = MakePacket<abi::Progress>(abi::PacketType::kProgress);
-  packet.slot = index;
+  packet.slot = operation.slot;
   for (std::size_t done = 0; done < request.bytes();) {
     const std::size_t piece = std::min(kPieceBytes, request.bytes() - done);
     std::memcpy(placement.input->data() + done, static_cast<const std::byte*>(request.input) + done, piece);
     done += piece;
-    slot(index).staged_bytes.store(done, std::memory_order_release);
-    if (Error error = socket_.Send(packet, Deadline(kSendPatience)); !error.ok()) return SendFailed(error);
+    operation.link->slot(operation.slot).staged_bytes.store(done, std::memory_order_release);
+    if (Error error = operation.link->socket.Send(packet, Deadline(kSendPatience)); !error.ok()) {
+      return Lose(operation.link.get(), error);
+    }
   }
-  return {};
 }
 
-Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Placement& placement) {
-  auto taken = TakeSlot();
+Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Placement& placement,
+                                              const std::shared_ptr<Link>& link, const Deadline& deadline) {
+  auto taken = TakeSlot(link.get());
   if (!taken.ok()) {
     ReleasePlacement(placement);
     return taken.error();
   }
-  const std::uint32_t index = taken.value();
+  Operation operation;
+  operation.link = link;
+  operation.slot = taken.value();
   {
     const Lock lock(mutex_);
-    owners_[index].input = placement.input;
-    owners_[index].result = placement.result;
+    link->owners[operation.slot].input = placement.input;
+    link->owners[operation.slot].result = placement.result;
   }
   const bool staged = placement.stages_input && request.bytes() > kStagedAtOnceMax;
   if (placement.stages_input && !staged && request.count > 0) {
     std::memcpy(placement.input->data(), request.input, request.bytes());
   }
-  if (Error error = SendSubmit(request, placement, index, staged); !error.ok()) {
-    error = SendFailed(error);
+  if (Error error = SendSubmit(request, placement, operation, staged); !error.ok()) {
+    error = SendFailed(link.get(), error, deadline);
     const Lock lock(mutex_);
-    FreeSlot(lock, index);
+    FreeSlot(lock, link.get(), operation.slot);
     return error;
   }
-  if (staged) (void)StageInput(request, placement, index);
-  Operation operation;
-  operation.slot = index;
+  if (staged) StageInput(request, placement, operation);
   if (placement.copies_result) {
     operation.copy_to = request.output;
     operation.copy_from = placement.result->data();
@@ -260,11 +277,13 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
 }
 
 Expected<Operation> SessionImpl::Submit(const Request& request) {
-  if (Error error = StateError(); !error.ok()) return error;
+  const Deadline never(kForever);
+  auto link = Enter(never);
+  if (!link.ok()) return link.error();
   if (Error error = CheckRequest(request); !error.ok()) return error;
   auto placement = Place(request);
   if (!placement.ok()) return placement.error();
-  return SubmitPlaced(request, placement.value());
+  return SubmitPlaced(request, placement.value(), *link, never);
 }
 
 Expected<Work> SessionImpl::AllReduceAsync(const Request& request) {

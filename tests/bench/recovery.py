@@ -32,7 +32,7 @@ class Config(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("socket", ctypes.c_char_p), ("group", ctypes.c_char_p),
                 ("name", ctypes.c_char_p), ("wait_world", ctypes.c_uint32), ("min_world", ctypes.c_uint32),
                 ("fail_on_peer_loss", ctypes.c_int32), ("op_deadline_ms", ctypes.c_int32),
-                ("timeout_ms", ctypes.c_int64)]
+                ("timeout_ms", ctypes.c_int64), ("reconnect_ms", ctypes.c_int64)]
 
 
 class OpInfo(ctypes.Structure):

@@ -263,6 +263,7 @@ int main(int argc, char** argv) {
   app.add_option("--deadline-ms", deadline_ms);
   CLI11_PARSE(app, argc, argv);
   options.join.op_deadline = Milliseconds(deadline_ms);
+  options.join.reconnect = Milliseconds(0);  // every loss of the daemon is to stand in the records
   options.join.timeout = std::chrono::seconds(20);  // then look whether it was told to leave
   std::signal(SIGTERM, [](int) { chaos::told_to_leave = true; });
   return chaos::Run(options);

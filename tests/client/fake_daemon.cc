@@ -45,21 +45,25 @@ FakeDaemon::FakeDaemon(Behaviour behaviour) : behaviour_(std::move(behaviour)) {
   if (mkdtemp(pattern.data()) == nullptr) std::abort();
   directory_ = pattern;
   path_ = directory_ + "/daemon.sock";
+  Listen();
+  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void FakeDaemon::Listen() {
   listener_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
   if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) std::abort();
   if (listen(listener_, 4) != 0) std::abort();
-  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  thread_ = std::thread([this] { Loop(); });
 }
 
 FakeDaemon::~FakeDaemon() {
   Run([this] { stopping_ = true; });
   thread_.join();
   Disconnect();
-  close(listener_);
+  if (listener_ >= 0) close(listener_);
   close(wake_);
   std::filesystem::remove_all(directory_);
 }
@@ -116,6 +120,25 @@ void FakeDaemon::SendEnded(Code code, const std::string& text) {
 
 void FakeDaemon::Die() {
   Run([this] { Disconnect(); });
+}
+
+void FakeDaemon::GoAway() {
+  Run([this] {
+    unlink(path_.c_str());
+    close(std::exchange(listener_, -1));
+    Disconnect();
+  });
+}
+
+void FakeDaemon::ComeBack() {
+  Run([this] { Listen(); });
+}
+
+void FakeDaemon::SetJoin(Code code, bool answers) {
+  Run([&] {
+    behaviour_.join_code = code;
+    behaviour_.answers_join = answers;
+  });
 }
 
 void FakeDaemon::SetWorld(std::uint64_t epoch, std::uint32_t rank, std::uint32_t world_size) {
@@ -218,9 +241,12 @@ void FakeDaemon::HandleHello(int descriptor) {
 }
 
 void FakeDaemon::HandleJoin(const abi::Join& join) {
+  auto reply = Make<abi::JoinReply>(abi::PacketType::kJoinReply);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     seen_.group = join.group;
+    ++seen_.joins;
+    reply.peer_id = 76 + seen_.joins;
   }
   if (!behaviour_.join_progress.empty()) {
     auto progress = Make<abi::JoinProgress>(abi::PacketType::kJoinProgress);
@@ -228,11 +254,9 @@ void FakeDaemon::HandleJoin(const abi::Join& join) {
     Send(progress);
   }
   if (!behaviour_.answers_join) return;
-  auto reply = Make<abi::JoinReply>(abi::PacketType::kJoinReply);
   reply.code = behaviour_.join_code;
   reply.world_size = world_size_;
   reply.rank = rank_;
-  reply.peer_id = 77;
   reply.epoch = epoch_;
   SetText(reply.text, behaviour_.join_text);
   Send(reply);

@@ -41,6 +41,7 @@ class FakeDaemon {
     std::vector<std::uint32_t> cancels;
     std::vector<std::uint64_t> region_bytes;
     std::uint32_t unregistered = 0;
+    std::uint32_t joins = 0;
     std::uint32_t leaves = 0;
     std::uint32_t disconnects = 0;
     bool seals_were_right = true;
@@ -63,9 +64,13 @@ class FakeDaemon {
   void FailHeld(Code code, const std::string& text);
   void SetHolds(bool holds);
   void SendEnded(Code code, const std::string& text);
-  void Die();  // closes the session without a word
+  void Die();       // closes the session without a word, and takes the next
+  void GoAway();    // the same, but nobody listens until ComeBack
+  void ComeBack();  // on the same path
 
-  // What the next results say.
+  void SetJoin(Code code, bool answers = true);
+
+  // What the next results and memberships say. The first member is peer 77, the next of this daemon 78, and so on.
   void SetWorld(std::uint64_t epoch, std::uint32_t rank, std::uint32_t world_size);
 
  private:
@@ -74,6 +79,7 @@ class FakeDaemon {
     std::size_t bytes = 0;
   };
 
+  void Listen();
   void Loop();
   void AcceptOne();
   void ReadOne();

@@ -24,6 +24,7 @@ class OperationTest : public ::testing::Test {
     options.socket_path = daemon_.socket_path();
     options.group = "job";
     options.timeout = seconds(30);
+    options.reconnect = Milliseconds(0);  // rejoin_test.cc has the others
     auto session = Session::Join(options);
     ASSERT_TRUE(session.ok()) << session.error().text();
     session_ = std::move(session.value());

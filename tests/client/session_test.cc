@@ -21,6 +21,7 @@ JoinOptions OptionsFor(const FakeDaemon& daemon) {
   options.socket_path = daemon.socket_path();
   options.group = "job";
   options.timeout = seconds(30);
+  options.reconnect = Milliseconds(0);  // rejoin_test.cc has the others
   return options;
 }
 

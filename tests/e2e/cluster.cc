@@ -53,14 +53,25 @@ Cluster::~Cluster() {
 }
 
 std::size_t Cluster::AddDaemonAt(const Place& place, const std::vector<std::string>& more) {
-  const std::size_t index = daemons_.size();
+  daemons_.push_back(StartDaemon(daemons_.size(), place.host + ":0", place, more));
+  return daemons_.size() - 1;
+}
+
+void Cluster::RestartDaemon(std::size_t index) {
+  const std::string address = daemons_[index]->Logged("ready", "address");
+  daemons_[index].reset();  // reads the last words of the old before the new one's overwrite them
+  daemons_[index] = StartDaemon(index, address, {options_.host}, {});
+}
+
+std::unique_ptr<Process> Cluster::StartDaemon(std::size_t index, const std::string& listen, const Place& place,
+                                              const std::vector<std::string>& more) const {
   const std::string label = "d" + std::to_string(index);
   std::vector<std::string> argv = place.wrapper;
   const std::vector<std::string> usual = {RINGWAY_DAEMON,
                                           "--master",
                                           master_address_,
                                           "--listen",
-                                          place.host + ":0",
+                                          listen,
                                           "--socket",
                                           socket(index),
                                           "--name",
@@ -70,10 +81,9 @@ std::size_t Cluster::AddDaemonAt(const Place& place, const std::vector<std::stri
   for (const std::vector<std::string>& part : {usual, Insecure(), more}) {
     argv.insert(argv.end(), part.begin(), part.end());
   }
-  daemons_.push_back(std::make_unique<Process>(directory_, label, argv));
-  Process& daemon = *daemons_.back();
-  EXPECT_TRUE(Eventually([&] { return !daemon.Logged("ready", "address").empty(); })) << label << " does not start";
-  return index;
+  auto daemon = std::make_unique<Process>(directory_, label, argv);
+  EXPECT_TRUE(Eventually([&] { return !daemon->Logged("ready", "address").empty(); })) << label << " does not start";
+  return daemon;
 }
 
 JoinOptions Cluster::At(std::size_t daemon, const std::string& group, std::uint32_t wait_world) const {
@@ -82,6 +92,7 @@ JoinOptions Cluster::At(std::size_t daemon, const std::string& group, std::uint3
   options.group = group;
   options.wait_world = wait_world;
   options.timeout = kPatience;
+  options.reconnect = Milliseconds(0);  // a test that wants it says so
   return options;
 }
 

@@ -50,6 +50,8 @@ class Cluster {
   // Starts one more daemon and waits until it is ready; its index.
   std::size_t AddDaemon(const std::vector<std::string>& more = {}) { return AddDaemonAt({options_.host}, more); }
   std::size_t AddDaemonAt(const Place& place, const std::vector<std::string>& more = {});
+  // A new one with the address, socket and name of the old, which must have ended. Waits until it is ready.
+  void RestartDaemon(std::size_t index);
   // Options with this daemon's socket; the caller sets the rest.
   JoinOptions At(std::size_t daemon, const std::string& group, std::uint32_t wait_world) const;
   // Joins them all at once and expects success; in the order of `options`.
@@ -66,6 +68,8 @@ class Cluster {
 
  private:
   void StartMaster(const std::string& listen);
+  std::unique_ptr<Process> StartDaemon(std::size_t index, const std::string& listen, const Place& place,
+                                       const std::vector<std::string>& more) const;
   // The option that addresses beyond this host need.
   std::vector<std::string> Insecure() const;
 

@@ -95,6 +95,7 @@ int Run(char** argv) {
   options.group = argv[2];
   options.name = argv[3];
   options.wait_world = static_cast<std::uint32_t>(std::stoul(argv[4]));
+  options.reconnect = Milliseconds(0);
   auto joined = Session::Join(options);
   if (!joined.ok()) Fail("join", joined.error());
   Session& session = **joined;

@@ -9,11 +9,11 @@ namespace {
 
 TEST(OptionsTest, AllOptionsAreRead) {
   std::string error;
-  const auto options =
-      ParseOptions({"--socket",       "/s", "--group", "g",    "--world",      "4",  "--text", "/t", "--mode", "diloco",
-                    "--steps",        "9",  "--batch", "8",    "--sync-every", "5",  "--seed", "3",  "--log",  "/l",
-                    "--sample-chars", "7",  "--codec", "int8", "--seconds",    "2.5"},
-                   &error);
+  const auto options = ParseOptions(
+      {"--socket",       "/s", "--group", "g",    "--world",      "4",   "--text",      "/t", "--mode", "diloco",
+       "--steps",        "9",  "--batch", "8",    "--sync-every", "5",   "--seed",      "3",  "--log",  "/l",
+       "--sample-chars", "7",  "--codec", "int8", "--seconds",    "2.5", "--reconnect", "6"},
+      &error);
   ASSERT_TRUE(options.has_value()) << error;
   EXPECT_EQ(options->socket_path, "/s");
   EXPECT_EQ(options->group, "g");
@@ -28,6 +28,7 @@ TEST(OptionsTest, AllOptionsAreRead) {
   EXPECT_EQ(options->sample_chars, 7U);
   EXPECT_EQ(options->codec, ringway::Codec::kInt8);
   EXPECT_EQ(options->seconds, 2.5);
+  EXPECT_EQ(options->reconnect_seconds, 6U);
 }
 
 TEST(OptionsTest, WrongArgumentsAreNamed) {

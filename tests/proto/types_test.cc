@@ -53,8 +53,8 @@ TEST(TypesTest, EveryCodeHasANameOfItsOwn) {
   EXPECT_STREQ(NameOf(Code::kDaemonLost), "daemon_lost");
   EXPECT_STREQ(NameOf(Code::kEvicted), "evicted");
   EXPECT_STREQ(NameOf(Code::kInternal), "internal");
-  EXPECT_STREQ(NameOf(Code::kDeadline), "deadline");
-  EXPECT_EQ(static_cast<std::uint32_t>(Code::kDeadline) + 1, kCodeCount);
+  EXPECT_STREQ(NameOf(Code::kRejoined), "rejoined");
+  EXPECT_EQ(static_cast<std::uint32_t>(Code::kRejoined) + 1, kCodeCount);
 }
 
 TEST(TypesTest, NumbersOutOfRangeHaveNoName) {

@@ -1,6 +1,7 @@
 // How the example treats errors: one line, then the end.
 //
-// Lost peers are none: Ringway retries with those that are left. What fails is this rank's own daemon, or a wrong call.
+// Lost peers are none: Ringway retries with those that are left. Nor is a restart of this rank's own daemon: the
+// session comes back as a newcomer, and so must the trainer. What fails is a daemon that stays away, or a wrong call.
 #pragma once
 
 #include <cstdio>
@@ -20,8 +21,12 @@ inline std::string Describe(const ringway::Error& error) {
   return std::string(ringway::NameOf(error.code())) + ": " + error.text();
 }
 
+// Thrown by Must for kRejoined, and caught where the trainer begins again.
+struct Rejoined {};
+
 template <typename T>
 T Must(ringway::Expected<T> expected) {
+  if (expected.error().code() == ringway::Code::kRejoined) throw Rejoined();
   if (!expected.ok()) Fail(Describe(expected.error()));
   return std::move(expected.value());
 }

@@ -20,6 +20,7 @@ Trains a character-level language model together with the other ranks of the gro
   --batch B          examples a rank and step (default 64)
   --seed S           the same on all ranks (default 1)
   --codec C          none, bf16 or int8: how gradients travel (default none)
+  --reconnect S      look for a daemon that went away for S seconds; 0: end with it (default 30)
   --log FILE         one JSON object a line for each step
   --sample-chars N   rank 0 prints N characters that the model writes at the end
 )";
@@ -69,6 +70,7 @@ Parsed ParseOne(const std::string& name, const std::string& value, Options* opti
   if (name == "--seed") return result(ParseNumber(value, std::uint64_t{0}, &options->seed));
   if (name == "--log") return result(ParseText(value, &options->log_path));
   if (name == "--sample-chars") return result(ParseNumber(value, std::size_t{0}, &options->sample_chars));
+  if (name == "--reconnect") return result(ParseNumber(value, 0U, &options->reconnect_seconds));
   if (name == "--codec") return result(ParseCodec(value, &options->codec));
   return Parsed::kUnknown;
 }

@@ -27,6 +27,7 @@ struct Options {
   std::string log_path;  // "": no log
   std::size_t sample_chars = 0;
   ringway::Codec codec = ringway::Codec::kNone;
+  std::uint32_t reconnect_seconds = 30;  // how long to look for a daemon that went away
   bool help = false;
 };
 

@@ -1,8 +1,9 @@
 // Brings newcomers the state of training.
 //
-// Rule, so that the sequences of operations match on all ranks: each rank calls ShareState once directly after Join,
-// and members call it directly after an UpdateView that brought new peers. When a group is formed all are newcomers;
-// then the lowest peer's state, which is the initial one, goes to all.
+// Rule, so that the sequences of operations match on all ranks: each rank calls ShareState once directly after Join or
+// kRejoined, and members call it directly after an UpdateView that brought new peers. When a group is formed all are
+// newcomers; then the lowest peer's state goes to all. It is the initial one, or, where all came back from restarts of
+// their daemons at once, as far trained as any.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace train_text {
 
 // Overwrites `parts` on all ranks with those of the lowest peer that is no newcomer (else the lowest peer). The parts
 // have the same sizes on all ranks, multiples of 4 bytes, and no operation of the session may be in flight. Blocks;
-// ends the program on an error. The result is the last operation's, with the bytes sent by all of them.
+// treats errors as Must does. The result is the last operation's, with the bytes sent by all of them.
 ringway::OpResult ShareState(ringway::Session* session, bool is_newcomer,
                              const std::vector<std::span<std::byte>>& parts);
 

@@ -9,8 +9,8 @@
 // moved. The average of one round travels while the next is computed, so it is applied one round late; meanwhile a rank
 // goes on from the newest common parameters plus its own last move.
 //
-// A rank that dies makes the world smaller and nothing else. A rank that comes later is told the state first. At the
-// end all ranks hold the same bytes.
+// A rank that dies makes the world smaller and nothing else. A rank that comes later, or again after its daemon was
+// restarted, is told the state first. At the end all ranks hold the same bytes.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -67,6 +67,22 @@ class Trainer {
   }
 
   void Run() {
+    while (!TrainToTheEnd()) is_newcomer_ = true;
+    Report();
+  }
+
+ private:
+  // False if the session rejoined meanwhile: what was in flight is lost, and the others are ahead.
+  bool TrainToTheEnd() {
+    try {
+      Train();
+      return true;
+    } catch (const Rejoined&) {
+      return false;
+    }
+  }
+
+  void Train() {
     ShareStateWithAll();  // the first operations of every membership
     if (options_.mode == Mode::kDdp) {
       while (!Finished()) DdpStep();
@@ -79,10 +95,8 @@ class Trainer {
       NesterovStep({common_.data(), momentum_.data(), count_}, reduced_.as<float>());
       parameters_ = common_;
     }
-    Report();
   }
 
- private:
   // ---- one step of training
 
   void DdpStep() {
@@ -249,6 +263,7 @@ int Main(const std::vector<std::string>& arguments) {
   join.socket_path = options->socket_path;
   join.group = options->group;
   join.wait_world = options->world;
+  join.reconnect = std::chrono::seconds(options->reconnect_seconds);
   const std::unique_ptr<ringway::Session> session = Must(ringway::Session::Join(join));
   Trainer(*options, session.get(), std::move(*text)).Run();
   const ringway::Error left = session->Leave();

@@ -14,6 +14,10 @@
  * Threads: a comm may be used from several threads, each submitting on its own channel; a work belongs to one thread at
  * a time. Forks: a child's calls give ringwayForked.
  *
+ * Restarts: a comm whose daemon went away joins again by itself, within config.reconnectMs, as a new peer with another
+ * id and rank. Calls that submit block meanwhile. ringwayRejoined says once that this has happened: what was in flight
+ * has no result; take the state of training from the others, then submit again. Memory of ringwayAlloc stays.
+ *
  * Memory: send and receive buffers may be any memory, or equal (in place). Those from ringwayAlloc are not copied. They
  * belong to an operation until its work is waited for or freed.
  */
@@ -58,7 +62,8 @@ typedef enum {
   ringwayProtocolError = 19,
   ringwayIoError = 20,
   ringwayInternalError = 21,
-  ringwayDeadline = 22
+  ringwayDeadline = 22,
+  ringwayRejoined = 23
 } ringwayResult_t;
 
 typedef enum {
@@ -110,10 +115,11 @@ typedef struct {
   int32_t failOnPeerLoss; /* nonzero: an operation that loses a peer fails instead of being retried */
   int32_t opDeadlineMs;   /* an operation that takes longer fails on all ranks with ringwayDeadline; 0: none */
   int64_t timeoutMs;      /* for ringwayCommInit */
+  int64_t reconnectMs;    /* how long to look for a daemon again when it went away; 0: the comm ends with its daemon */
 } ringwayConfig_t;
 
 #define RINGWAY_CONFIG_INITIALIZER \
-  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 1, 1, 0, 0, 300000 }
+  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 1, 1, 0, 0, 300000, 30000 }
 
 /* What a successful operation says; the same epoch, contributors and updateWaits on all ranks. */
 typedef struct {

@@ -10,7 +10,21 @@
 // Error or an Expected<T> with a code (ringway/types.h) and a sentence.
 //
 // Threads: a Session may be used from several threads; operations submitted on one channel are ordered by submission,
-// so a channel belongs to one submitting thread. A Work belongs to one thread at a time. The library starts no thread.
+// so a channel belongs to one submitting thread. A Work belongs to one thread at a time. The library has a thread only
+// while a session rejoins.
+//
+// Rejoining: when the session's daemon stops, restarts or dies, the session looks for a daemon on the same socket for
+// JoinOptions::reconnect, and joins again with the same options: as a new peer, which the others let in with their next
+// UpdateView, with another peer_id, rank and world_size. What the trainer sees:
+//   - An operation that the old daemon committed succeeds. Every other of the old membership gives kRejoined from Wait
+//     when the session has rejoined, or its end when that failed; Test is false until then.
+//   - AllReduce, AllReduceAsync and UpdateView block while the session rejoins. If nothing has told the trainer of the
+//     rejoining yet, the next of them submits nothing and gives kRejoined. So kRejoined comes at least once, and no
+//     input that was computed before is added to the others'. After it, submissions go out.
+//   - Buffers keep their addresses and contents.
+// A trainer that gets kRejoined drops its other Works, takes the others' state as a newcomer does, and goes on. If no
+// daemon takes the session in time, every call gives kDaemonLost or the last refusal, for good. Leaving and destroying
+// the Session end a rejoining at once. A session that the others evicted does not rejoin.
 //
 // Fork: a child process does not own the session: every call there gives kForked, and the parent is undisturbed. Memory
 // of Buffers is not mapped in the child.
@@ -85,7 +99,10 @@ struct JoinOptions {
   // An operation that this rank has waited for so long fails with kDeadline, on all ranks alike; 0: none. The outcome
   // is agreed, so it may come later, or be success.
   Milliseconds op_deadline = Milliseconds(0);
-  Milliseconds timeout = std::chrono::minutes(5);  // for the whole Join
+  Milliseconds timeout = std::chrono::minutes(5);  // for the whole Join, and for each one of a rejoining
+  // For how long a session whose daemon went away looks for one again; 0: it ends with its daemon, with kDaemonLost or
+  // kShuttingDown. Otherwise each region of shared memory holds a descriptor.
+  Milliseconds reconnect = std::chrono::seconds(30);
 };
 
 // What an operation that succeeded says. All ranks get the same epoch, contributors and update_waits.
@@ -156,7 +173,7 @@ class RINGWAY_API Work {
   std::shared_ptr<internal::WorkImpl> impl_;
 };
 
-// One membership of one group.
+// One membership of one group, or one after another (see Rejoining).
 class RINGWAY_API Session {
  public:
   // Connects to the daemon, joins the group and returns when this peer is a member of a view.
@@ -183,10 +200,10 @@ class RINGWAY_API Session {
   // other operation of this session may be in flight. The result names the view that is current afterwards.
   Expected<OpResult> UpdateView(Milliseconds timeout = kForever);
 
-  // Finishes what is running, then leaves the group.
+  // Finishes what is running, then leaves the group. While the session rejoins it just gives that up.
   Error Leave(Milliseconds timeout = std::chrono::seconds(30));
 
-  std::uint64_t peer_id() const;  // this membership; never repeats
+  std::uint64_t peer_id() const;  // the newest membership's; never repeats
   std::uint32_t rank() const;     // in the newest view known from Join or a result
   std::uint32_t world_size() const;
   std::uint64_t epoch() const;

@@ -52,8 +52,9 @@ enum class Code : std::uint32_t {
   kIo,                 // the operating system refused; the text carries its reason
   kInternal,           // a broken invariant that was contained; please report it
   kDeadline,           // a rank waited for the operation for longer than it allows; failed on all ranks
+  kRejoined,  // the daemon went away and this peer has joined again, as a new one: take the others' state first
 };
-inline constexpr std::uint32_t kCodeCount = 23;
+inline constexpr std::uint32_t kCodeCount = 24;
 
 constexpr std::size_t SizeOf(DType dtype) {
   switch (dtype) {
@@ -122,7 +123,8 @@ constexpr const char* NameOf(Code code) {
                                     "protocol",
                                     "io",
                                     "internal",
-                                    "deadline"};
+                                    "deadline",
+                                    "rejoined"};
   return static_cast<std::uint32_t>(code) < kCodeCount ? kNames[static_cast<std::uint32_t>(code)] : "?";
 }
 

@@ -1,0 +1,162 @@
+// The part of a session that waits: for packets of its daemon, for the end of a membership, for the next one.
+#include <string>
+#include <utility>
+
+#include "client/src/session.h"
+
+namespace ringway::internal {
+
+Error ForkedError() {
+  return Error(Code::kForked, "this session belongs to the parent process; join in the child to get one of its own");
+}
+
+Error LeftError() { return Error(Code::kLeft, "the session has left its group; join again to go on"); }
+
+Error SessionImpl::StateError() {
+  if (Forked()) return ForkedError();
+  const Lock lock(mutex_);
+  if (!end_.ok()) return end_;
+  return leaving_ ? LeftError() : Error();
+}
+
+Expected<std::shared_ptr<Link>> SessionImpl::Enter(const Deadline& deadline) {
+  if (Forked()) return ForkedError();
+  Lock lock(mutex_);
+  while (rejoining_) {
+    if (!WaitForChange(&lock, deadline) && rejoining_) {
+      return Error(Code::kTimeout, "the daemon went away and the session is joining again; call again");
+    }
+  }
+  if (!end_.ok() || untold_) return TellLoss(lock);
+  if (leaving_) return LeftError();
+  return link_;
+}
+
+Error SessionImpl::TellLoss(const Lock& /*lock*/) {
+  if (!end_.ok()) return end_;
+  untold_ = false;
+  return Error(Code::kRejoined,
+               "the daemon went away; this peer has joined again as a new peer: take the others' state, as a newcomer "
+               "does, then submit again");
+}
+
+bool SessionImpl::WaitForChange(Lock* lock, const Deadline& deadline) {
+  if (!deadline.never()) return changed_.wait_until(*lock, deadline.time()) == std::cv_status::no_timeout;
+  changed_.wait(*lock);
+  return true;
+}
+
+Error SessionImpl::Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready) {
+  for (;;) {
+    if (ready()) return {};
+    if (!IsOpen(*link)) return TellLoss(*lock);
+    const bool leads = link->end.ok() && !link->reading;
+    const bool expired =
+        leads ? ReadOnce(lock, link, deadline) == PacketSocket::Received::kTimeout : !WaitForChange(lock, deadline);
+    if (expired && !ready() && IsOpen(*link)) {
+      return Error(Code::kTimeout, "the timeout of this call passed; the operation goes on: wait again or cancel it");
+    }
+  }
+}
+
+PacketSocket::Received SessionImpl::ReadOnce(Lock* lock, Link* link, const Deadline& deadline) {
+  link->reading = true;
+  lock->unlock();
+  Packet packet;
+  const auto received = link->socket.Receive(&packet, deadline);
+  lock->lock();
+  link->reading = false;
+  Handle(*lock, link, received, packet);
+  changed_.notify_all();
+  return received;
+}
+
+void SessionImpl::Handle(const Lock& lock, Link* link, PacketSocket::Received received, const Packet& packet) {
+  abi::Ended ended;
+  switch (received) {
+    case PacketSocket::Received::kTimeout:
+      return;
+    case PacketSocket::Received::kClosed:
+      if (left_) return End(lock, link, LeftError());
+      return End(lock, link,
+                 Error(Code::kDaemonLost,
+                       "the daemon closed the session or died; the buffers are intact: start ringwayd again and "
+                       "join anew"));
+    case PacketSocket::Received::kMalformed:
+      return End(lock, link,
+                 Error(Code::kProtocol, "the daemon sent a malformed packet; install the same version of both"));
+    case PacketSocket::Received::kPacket:
+      break;
+  }
+  // A doorbell says nothing but "look at the slots", which every waiting thread does after each packet.
+  if (packet.type() == abi::PacketType::kDoorbell) return;
+  if (packet.type() == abi::PacketType::kLeaveReply) {
+    left_ = true;
+  } else if (packet.Read(abi::PacketType::kEnded, &ended)) {
+    End(lock, link, Error(CheckedCode(ended.code), TextOf(ended.text)));
+  } else {
+    End(lock, link, Error(Code::kProtocol, "the daemon sent an unexpected packet; install the same version of both"));
+  }
+}
+
+bool SessionImpl::MayRejoinAfter(Code code) const {
+  const bool is_away = code == Code::kDaemonLost || code == Code::kShuttingDown;
+  return is_away && options_.reconnect > Milliseconds(0);
+}
+
+void SessionImpl::End(const Lock& /*lock*/, Link* link, const Error& why) {
+  if (!link->end.ok()) return;
+  link->end = why;
+  link->socket.Shutdown();  // wakes the leader
+  changed_.notify_all();
+  if (MayRejoinAfter(why.code()) && !leaving_) {
+    const auto done = [this](Expected<std::shared_ptr<Link>> found) { Rejoined(std::move(found)); };
+    const Error started = rejoiner_.Start(options_, done);
+    rejoining_ = started.ok();
+    end_ = started;
+  } else {
+    end_ = why;
+  }
+}
+
+void SessionImpl::Lose(Link* link, const Error& error) {
+  Lock lock(mutex_);
+  // The daemon may have said why before it closed.
+  const Deadline soon(std::chrono::seconds(1));
+  (void)Await(&lock, link, soon, [link] { return !link->end.ok(); });
+  End(lock, link, error.code() == Code::kTimeout ? Error(Code::kDaemonLost, error.text()) : error);
+}
+
+Error SessionImpl::SendFailed(Link* link, const Error& error, const Deadline& deadline) {
+  if (error.code() == Code::kResourceExhausted) return error;
+  Lose(link, error);
+  Lock lock(mutex_);
+  return Await(&lock, link, deadline, [] { return false; });
+}
+
+void SessionImpl::Install(const Lock& /*lock*/, std::shared_ptr<Link> link) {
+  link->serial = link_ ? link_->serial + 1 : 1;
+  const Membership& membership = link->membership();
+  peer_id_ = membership.peer_id;
+  rank_ = membership.rank;
+  world_size_ = membership.world_size;
+  epoch_ = membership.epoch;
+  link_ = std::move(link);
+}
+
+void SessionImpl::Rejoined(Expected<std::shared_ptr<Link>> found) {
+  const Lock lock(mutex_);
+  if (!rejoining_) return;  // the session has left meanwhile
+  rejoining_ = false;
+  changed_.notify_all();
+  if (!found.ok()) {
+    end_ = found.error();
+    return;
+  }
+  const std::shared_ptr<Link> before = link_;
+  Install(lock, std::move(found.value()));
+  ReclaimDetached(lock, before.get());
+  untold_ = true;
+}
+
+}  // namespace ringway::internal

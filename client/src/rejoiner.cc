@@ -1,0 +1,107 @@
+#include "client/src/rejoiner.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace ringway::internal {
+namespace {
+
+constexpr Milliseconds kPauseMin(20);
+constexpr Milliseconds kPauseMax(500);
+// A daemon that listens takes a connection at once; one that is stopped may not hold up Stop.
+constexpr Milliseconds kConnectPatience(100);
+
+// The trainer's signals are for the trainer's threads: those started meanwhile block them all.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+// Nobody there is the usual failure; any other keeps its own code.
+Error GivenUp(const JoinOptions& options, const Error& last) {
+  const bool nobody = last.code() == Code::kDaemonUnreachable || last.code() == Code::kShuttingDown;
+  return Error(nobody ? Code::kDaemonLost : last.code(),
+               "the daemon went away and joining again through " + options.socket_path + " failed for " +
+                   std::to_string(options.reconnect.count()) + " ms; last: " + last.text() +
+                   "; the buffers are intact: start ringwayd again and join anew");
+}
+
+}  // namespace
+
+Error Rejoiner::Start(const JoinOptions& options, Done done) {
+  if (thread_.joinable()) thread_.join();
+  try {
+    const SignalsBlocked blocked;
+    thread_ = std::thread([this, options, done = std::move(done)] { Run(options, done); });
+  } catch (const std::exception& exception) {
+    return Error(Code::kResourceExhausted, std::string("no thread to join again: ") + exception.what());
+  }
+  return {};
+}
+
+void Rejoiner::Stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+    if (candidate_) candidate_->socket.Shutdown();
+  }
+  stop_called_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Rejoiner::Run(const JoinOptions& options, const Done& done) {
+  Expected<std::shared_ptr<Link>> found = Error(Code::kResourceExhausted, "out of memory while joining again");
+  try {
+    found = Search(options);
+  } catch (const std::bad_alloc&) {  // `found` says so
+  }
+  if (Publish(nullptr)) done(std::move(found));
+}
+
+Expected<std::shared_ptr<Link>> Rejoiner::Search(const JoinOptions& options) {
+  const Deadline give_up(options.reconnect);
+  for (Milliseconds pause = kPauseMin;; pause = std::min(2 * pause, kPauseMax)) {
+    auto link = Attempt(options);
+    if (link.ok()) return link;
+    if (give_up.PollMilliseconds() == 0 || !Pause(std::min(pause, Milliseconds(give_up.PollMilliseconds())))) {
+      return GivenUp(options, link.error());
+    }
+  }
+}
+
+Expected<std::shared_ptr<Link>> Rejoiner::Attempt(const JoinOptions& options) {
+  auto link = Link::Connect(options.socket_path, Deadline(kConnectPatience));
+  if (!link.ok()) return link;
+  if (!Publish(link.value())) return Error(Code::kLeft, "the session has left its group");
+  if (Error error = link.value()->Join(options, Deadline(options.timeout)); !error.ok()) return error;
+  return link;
+}
+
+bool Rejoiner::Publish(const std::shared_ptr<Link>& candidate) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  candidate_ = candidate;
+  return !stopped_;
+}
+
+bool Rejoiner::Pause(Milliseconds time) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return !stop_called_.wait_for(lock, time, [this] { return stopped_; });
+}
+
+}  // namespace ringway::internal

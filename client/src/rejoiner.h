@@ -1,0 +1,53 @@
+// Joins a session's group again after its daemon went away, on a thread that lives as long as that takes.
+//
+//   Start -> connect, hello, join -> done(link)
+//                 ^         |
+//                 +-backoff-+  until JoinOptions::reconnect has passed -> done(error)
+//
+// Every failure is tried again, a refusal too: the group may not have missed the old membership yet.
+//
+// Threads: Start and Stop are the session's, never at once. `done` runs on the thread, once, without any lock of this
+// class; not at all if Stop came first.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <ringway/ringway.hpp>
+#include <thread>
+
+#include "client/src/link.h"
+
+namespace ringway::internal {
+
+class Rejoiner {
+ public:
+  using Done = std::function<void(Expected<std::shared_ptr<Link>>)>;
+
+  Rejoiner() = default;
+  ~Rejoiner() { Stop(); }
+  Rejoiner(const Rejoiner&) = delete;
+  Rejoiner& operator=(const Rejoiner&) = delete;
+
+  // kResourceExhausted if there is no thread to be had. REQUIRES: an earlier `done` has been called.
+  Error Start(const JoinOptions& options, Done done);
+  // Gives up at once and waits for the thread. REQUIRES: no lock is held that `done` takes.
+  void Stop();
+
+ private:
+  void Run(const JoinOptions& options, const Done& done);
+  Expected<std::shared_ptr<Link>> Search(const JoinOptions& options);
+  Expected<std::shared_ptr<Link>> Attempt(const JoinOptions& options);
+  // False once Stop was called.
+  bool Publish(const std::shared_ptr<Link>& candidate);
+  bool Pause(Milliseconds time);
+
+  std::mutex mutex_;
+  std::condition_variable stop_called_;
+  bool stopped_ = false;
+  std::shared_ptr<Link> candidate_;  // whose join is under way
+  std::thread thread_;
+};
+
+}  // namespace ringway::internal
