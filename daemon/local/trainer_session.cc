@@ -262,7 +262,9 @@ void TrainerSession::SendQueued() {
   }
 }
 
-void TrainerSession::OnStatus() {
+Status TrainerSession::OnStatus(std::span<const std::byte> bytes) {
+  const auto packet = PacketAs<abi::Status>(bytes);
+  if (!packet.ok()) return packet.status();
   const std::string json = host_->StatusJson();
   constexpr std::size_t kTextMax = abi::kPacketBytesMax - sizeof(abi::StatusReply);
   std::size_t sent = 0;
@@ -270,12 +272,13 @@ void TrainerSession::OnStatus() {
     const std::size_t part = std::min(kTextMax, json.size() - sent);
     auto reply = MakePacket<abi::StatusReply>(abi::PacketType::kStatusReply);
     reply.remaining_bytes = json.size() - sent - part;
-    std::vector<std::byte> packet(sizeof reply + part);
-    std::memcpy(packet.data(), &reply, sizeof reply);
-    std::memcpy(packet.data() + sizeof reply, json.data() + sent, part);
-    Send(packet);
+    std::vector<std::byte> answer(sizeof reply + part);
+    std::memcpy(answer.data(), &reply, sizeof reply);
+    std::memcpy(answer.data() + sizeof reply, json.data() + sent, part);
+    Send(answer);
     sent += part;
   } while (sent < json.size());
+  return Status::Ok();
 }
 
 }  // namespace ringway::local

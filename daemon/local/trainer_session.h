@@ -160,8 +160,8 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnSubmit(std::span<const std::byte> bytes);
   Status OnProgress(std::span<const std::byte> bytes);
   Status OnCancel(std::span<const std::byte> bytes);
-  Status OnLeave();
-  void OnStatus();
+  Status OnLeave(std::span<const std::byte> bytes);
+  Status OnStatus(std::span<const std::byte> bytes);
   Status MapRanges(const abi::Submit& submit, SubmitOrder& order);
   void RaiseStaged(std::uint32_t slot);
   abi::Slot& SlotAt(std::uint64_t token);

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -406,6 +407,14 @@ TEST_F(TrainerSessionTest, PacketOutOfPlaceEndsTheSession) {
       {"unknown type", Code::kProtocol, true, [&] { Send(MakePacket<abi::Leave>(static_cast<abi::PacketType>(99))); }},
       {"second hello", Code::kProtocol, true, [&] { Send(HelloPacket()); }},
       {"second join", Code::kProtocol, true, [&] { Send(JoinPacket()); }},
+      {"leave with more in it", Code::kProtocol, true,
+       [&] {
+         Send(std::array{MakePacket<abi::Leave>(abi::PacketType::kLeave), abi::Leave{}});
+       }},
+      {"question with more in it", Code::kProtocol, true,
+       [&] {
+         Send(std::array{MakePacket<abi::Status>(abi::PacketType::kStatus), abi::Status{}});
+       }},
   });
 }
 
