@@ -16,13 +16,6 @@ namespace ringway::local {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-constexpr std::uint64_t kBlockBytes = 512;  // unit of st_blocks
-
-// Populating a file with holes would charge its pages to the daemon; clients fill theirs before they register.
-bool IsPopulated(int fd, std::uint64_t bytes) {
-  struct stat info {};
-  return ::fstat(fd, &info) == 0 && static_cast<std::uint64_t>(info.st_blocks) * kBlockBytes >= bytes;
-}
 
 }  // namespace
 
@@ -49,8 +42,7 @@ Status CheckSealedMemfd(int fd, std::uint64_t bytes) {
 Result<std::shared_ptr<const Mapping>> Mapping::Map(int fd, std::uint64_t bytes, bool writable) {
   static_assert(sizeof(std::size_t) >= sizeof(std::uint64_t));
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  const int flags = MAP_SHARED | (IsPopulated(fd, bytes) ? MAP_POPULATE : 0);
-  void* data = ::mmap(nullptr, bytes, protection, flags, fd, 0);
+  void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) {
     return net::ErrnoStatus(writable ? "cannot map a result region" : "cannot map an input region", errno);
   }
