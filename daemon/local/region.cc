@@ -39,7 +39,8 @@ Status CheckSealedMemfd(int fd, std::uint64_t bytes) {
   return Status::Ok();
 }
 
-Result<std::shared_ptr<const Mapping>> Mapping::Map(int fd, std::uint64_t bytes, bool writable) {
+Result<std::shared_ptr<const Mapping>> Mapping::Map(int fd, std::uint64_t bytes, bool writable,
+                                                    ReclaimerPtr reclaimer) {
   static_assert(sizeof(std::size_t) >= sizeof(std::uint64_t));
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
@@ -47,14 +48,24 @@ Result<std::shared_ptr<const Mapping>> Mapping::Map(int fd, std::uint64_t bytes,
     return net::ErrnoStatus(writable ? "cannot map a result region" : "cannot map an input region", errno);
   }
   (void)::madvise(data, bytes, MADV_DONTFORK);
-  return std::shared_ptr<const Mapping>(std::make_shared<Mapping>(data, bytes));
+  return std::shared_ptr<const Mapping>(std::make_shared<Mapping>(data, bytes, std::move(reclaimer)));
 }
 
-Mapping::~Mapping() { ::munmap(data_, bytes_); }
+Mapping::~Mapping() {
+  if (reclaimer_ != nullptr) {
+    reclaimer_->Unmap(data_, bytes_);
+  } else {
+    ::munmap(data_, bytes_);
+  }
+}
+
+Region::~Region() {
+  if (reclaimer_ != nullptr && fd_.valid()) reclaimer_->Close(std::move(fd_));
+}
 
 Result<std::shared_ptr<const Mapping>> Region::Input() {
   if (input_ == nullptr) {
-    auto mapped = Mapping::Map(fd_.get(), bytes_, false);
+    auto mapped = Mapping::Map(fd_.get(), bytes_, false, reclaimer_);
     if (!mapped.ok()) return mapped;
     input_ = std::move(mapped).value();
   }
@@ -63,7 +74,7 @@ Result<std::shared_ptr<const Mapping>> Region::Input() {
 
 Result<std::shared_ptr<const Mapping>> Region::Output() {
   if (output_ == nullptr) {
-    auto mapped = Mapping::Map(fd_.get(), bytes_, true);
+    auto mapped = Mapping::Map(fd_.get(), bytes_, true, reclaimer_);
     if (!mapped.ok()) return mapped;
     output_ = std::move(mapped).value();
   }

@@ -138,7 +138,7 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
             "the regions of this session exceed " + std::to_string(limits_.region_bytes_max) + " bytes together"};
   }
   region_bytes_ += bytes;
-  regions_.emplace(id, Region(std::move(packet.fd), bytes));
+  regions_.emplace(id, Region(std::move(packet.fd), bytes, reclaimer_));
   return Status::Ok();
 }
 

@@ -19,8 +19,15 @@ constexpr int kLastPacketsMax = 4096;        // read after the process has gone
 
 }  // namespace
 
-TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits)
-    : context_(context), host_(host), limits_(limits), socket_(context), process_(context), quiet_(context) {
+TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
+                               ReclaimerPtr reclaimer)
+    : context_(context),
+      host_(host),
+      limits_(limits),
+      reclaimer_(std::move(reclaimer)),
+      socket_(context),
+      process_(context),
+      quiet_(context) {
   if (limits_.region_bytes_max == 0) {
     const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
     limits_.region_bytes_max = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
