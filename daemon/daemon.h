@@ -9,6 +9,8 @@
 // to the control thread is full: a message to the master ends that connection too (peers say everything again when it
 // is back), a dial fails, counters and log lines are dropped.
 //
+// A third thread (local::Reclaimer) only frees the memory of trainers that have gone.
+//
 //   start: listen, claim the socket, register within 10 s (else the error is returned), then ready
 //   end:   SIGTERM or SIGINT: leave all groups within the grace period; a second signal: at once
 #pragma once

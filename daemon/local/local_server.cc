@@ -125,7 +125,7 @@ void LocalServer::Accept() {
       return;
     }
     if (sessions_.size() >= kSessionsMax) continue;  // the newest is refused
-    const auto session = std::make_shared<TrainerSession>(context_, host_, limits_);
+    const auto session = std::make_shared<TrainerSession>(context_, host_, limits_, reclaimer_);
     if (session->Start(std::move(fd)).ok()) sessions_.insert(session);
   }
 }

@@ -42,6 +42,7 @@ class LocalServer {
   asio::io_context& context_;
   SessionHost* host_;
   SessionLimits limits_;
+  ReclaimerPtr reclaimer_ = std::make_shared<Reclaimer>();
   std::string path_;
   net::UniqueFd bound_;
   asio::posix::stream_descriptor acceptor_;

@@ -16,13 +16,6 @@ namespace ringway::local {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-constexpr std::uint64_t kBlockBytes = 512;  // unit of st_blocks
-
-// Populating a file with holes would charge its pages to the daemon; clients fill theirs before they register.
-bool IsPopulated(int fd, std::uint64_t bytes) {
-  struct stat info {};
-  return ::fstat(fd, &info) == 0 && static_cast<std::uint64_t>(info.st_blocks) * kBlockBytes >= bytes;
-}
 
 }  // namespace
 
@@ -46,23 +39,33 @@ Status CheckSealedMemfd(int fd, std::uint64_t bytes) {
   return Status::Ok();
 }
 
-Result<std::shared_ptr<const Mapping>> Mapping::Map(int fd, std::uint64_t bytes, bool writable) {
+Result<std::shared_ptr<const Mapping>> Mapping::Map(int fd, std::uint64_t bytes, bool writable,
+                                                    ReclaimerPtr reclaimer) {
   static_assert(sizeof(std::size_t) >= sizeof(std::uint64_t));
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  const int flags = MAP_SHARED | (IsPopulated(fd, bytes) ? MAP_POPULATE : 0);
-  void* data = ::mmap(nullptr, bytes, protection, flags, fd, 0);
+  void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) {
     return net::ErrnoStatus(writable ? "cannot map a result region" : "cannot map an input region", errno);
   }
   (void)::madvise(data, bytes, MADV_DONTFORK);
-  return std::shared_ptr<const Mapping>(std::make_shared<Mapping>(data, bytes));
+  return std::shared_ptr<const Mapping>(std::make_shared<Mapping>(data, bytes, std::move(reclaimer)));
 }
 
-Mapping::~Mapping() { ::munmap(data_, bytes_); }
+Mapping::~Mapping() {
+  if (reclaimer_ != nullptr) {
+    reclaimer_->Unmap(data_, bytes_);
+  } else {
+    ::munmap(data_, bytes_);
+  }
+}
+
+Region::~Region() {
+  if (reclaimer_ != nullptr && fd_.valid()) reclaimer_->Close(std::move(fd_));
+}
 
 Result<std::shared_ptr<const Mapping>> Region::Input() {
   if (input_ == nullptr) {
-    auto mapped = Mapping::Map(fd_.get(), bytes_, false);
+    auto mapped = Mapping::Map(fd_.get(), bytes_, false, reclaimer_);
     if (!mapped.ok()) return mapped;
     input_ = std::move(mapped).value();
   }
@@ -71,7 +74,7 @@ Result<std::shared_ptr<const Mapping>> Region::Input() {
 
 Result<std::shared_ptr<const Mapping>> Region::Output() {
   if (output_ == nullptr) {
-    auto mapped = Mapping::Map(fd_.get(), bytes_, true);
+    auto mapped = Mapping::Map(fd_.get(), bytes_, true, reclaimer_);
     if (!mapped.ok()) return mapped;
     output_ = std::move(mapped).value();
   }

@@ -5,8 +5,13 @@
 // mapping lives until the region and the last MemoryKeep of it are gone, so no half-written frame reads from memory
 // that is not there.
 //
+// Mapping is cheap whatever the size: pages enter as they are first touched, a few at a time between other events. To
+// enter them all at once (MAP_POPULATE) would keep the event loop from its heartbeats, some 0.3 ms a MiB.
+//
 // Every descriptor is hostile until checked: only a memfd that can never shrink (seals) is mapped, else a truncating
 // trainer would kill the daemon with SIGBUS.
+//
+// What a region held goes to a Reclaimer in the end, if there is one, which spares this thread the time that it takes.
 //
 // Threads: one; a MemoryKeep may be released on the same thread only. Errors: kProtocol, kIo or kNotSupported with a
 // sentence.
@@ -16,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "daemon/local/reclaimer.h"
 #include "daemon/net/unique_fd.h"
 #include "proto/result.h"
 
@@ -27,11 +33,16 @@ using MemoryKeep = std::shared_ptr<const void>;
 // Checks that `fd` is a memfd of exactly `bytes`, sealed against shrinking, growing and further seals.
 Status CheckSealedMemfd(int fd, std::uint64_t bytes);
 
+// Where a region's memory goes; null: it is freed at once.
+using ReclaimerPtr = std::shared_ptr<Reclaimer>;
+
 // One mapping, unmapped when destroyed.
 class Mapping {
  public:
-  static Result<std::shared_ptr<const Mapping>> Map(int fd, std::uint64_t bytes, bool writable);
-  Mapping(void* data, std::uint64_t bytes) : data_(data), bytes_(bytes) {}
+  static Result<std::shared_ptr<const Mapping>> Map(int fd, std::uint64_t bytes, bool writable,
+                                                    ReclaimerPtr reclaimer = nullptr);
+  Mapping(void* data, std::uint64_t bytes, ReclaimerPtr reclaimer)
+      : data_(data), bytes_(bytes), reclaimer_(std::move(reclaimer)) {}
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -40,12 +51,17 @@ class Mapping {
  private:
   void* data_;
   std::uint64_t bytes_;
+  ReclaimerPtr reclaimer_;
 };
 
 class Region {
  public:
   // Takes a memfd that CheckSealedMemfd accepted.
-  Region(net::UniqueFd fd, std::uint64_t bytes) : fd_(std::move(fd)), bytes_(bytes) {}
+  Region(net::UniqueFd fd, std::uint64_t bytes, ReclaimerPtr reclaimer = nullptr)
+      : fd_(std::move(fd)), bytes_(bytes), reclaimer_(std::move(reclaimer)) {}
+  ~Region();
+  Region(Region&&) = default;
+  Region& operator=(Region&&) = delete;
 
   std::uint64_t bytes() const { return bytes_; }
   Result<std::shared_ptr<const Mapping>> Input();
@@ -54,6 +70,7 @@ class Region {
  private:
   net::UniqueFd fd_;
   std::uint64_t bytes_;
+  ReclaimerPtr reclaimer_;
   std::shared_ptr<const Mapping> input_;
   std::shared_ptr<const Mapping> output_;
 };

@@ -38,10 +38,7 @@ Status TrainerSession::OnPacket(ReceivedPacket packet) {
   if (state_ == State::kNew) {
     return header.type == abi::PacketType::kHello ? OnHello(std::move(packet)) : Lie("the first packet is no hello");
   }
-  if (header.type == abi::PacketType::kStatus) {
-    OnStatus();
-    return Status::Ok();
-  }
+  if (header.type == abi::PacketType::kStatus) return OnStatus(packet.bytes);
   if (state_ == State::kStatusOnly) return Lie("a status client may only ask for the status");
   switch (header.type) {
     case abi::PacketType::kJoin:
@@ -57,7 +54,7 @@ Status TrainerSession::OnPacket(ReceivedPacket packet) {
     case abi::PacketType::kCancel:
       return OnCancel(packet.bytes);
     case abi::PacketType::kLeave:
-      return OnLeave();
+      return OnLeave(packet.bytes);
     default:
       return Lie("a packet type has no place here");
   }
@@ -141,7 +138,7 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
             "the regions of this session exceed " + std::to_string(limits_.region_bytes_max) + " bytes together"};
   }
   region_bytes_ += bytes;
-  regions_.emplace(id, Region(std::move(packet.fd), bytes));
+  regions_.emplace(id, Region(std::move(packet.fd), bytes, reclaimer_));
   return Status::Ok();
 }
 
@@ -233,7 +230,9 @@ Status TrainerSession::OnCancel(std::span<const std::byte> bytes) {
   return Status::Ok();
 }
 
-Status TrainerSession::OnLeave() {
+Status TrainerSession::OnLeave(std::span<const std::byte> bytes) {
+  const auto packet = PacketAs<abi::Leave>(bytes);
+  if (!packet.ok()) return packet.status();
   switch (state_) {
     case State::kMember:
       state_ = State::kLeaving;

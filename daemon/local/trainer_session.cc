@@ -19,8 +19,15 @@ constexpr int kLastPacketsMax = 4096;        // read after the process has gone
 
 }  // namespace
 
-TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits)
-    : context_(context), host_(host), limits_(limits), socket_(context), process_(context), quiet_(context) {
+TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
+                               ReclaimerPtr reclaimer)
+    : context_(context),
+      host_(host),
+      limits_(limits),
+      reclaimer_(std::move(reclaimer)),
+      socket_(context),
+      process_(context),
+      quiet_(context) {
   if (limits_.region_bytes_max == 0) {
     const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
     limits_.region_bytes_max = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -262,7 +269,9 @@ void TrainerSession::SendQueued() {
   }
 }
 
-void TrainerSession::OnStatus() {
+Status TrainerSession::OnStatus(std::span<const std::byte> bytes) {
+  const auto packet = PacketAs<abi::Status>(bytes);
+  if (!packet.ok()) return packet.status();
   const std::string json = host_->StatusJson();
   constexpr std::size_t kTextMax = abi::kPacketBytesMax - sizeof(abi::StatusReply);
   std::size_t sent = 0;
@@ -270,12 +279,13 @@ void TrainerSession::OnStatus() {
     const std::size_t part = std::min(kTextMax, json.size() - sent);
     auto reply = MakePacket<abi::StatusReply>(abi::PacketType::kStatusReply);
     reply.remaining_bytes = json.size() - sent - part;
-    std::vector<std::byte> packet(sizeof reply + part);
-    std::memcpy(packet.data(), &reply, sizeof reply);
-    std::memcpy(packet.data() + sizeof reply, json.data() + sent, part);
-    Send(packet);
+    std::vector<std::byte> answer(sizeof reply + part);
+    std::memcpy(answer.data(), &reply, sizeof reply);
+    std::memcpy(answer.data() + sizeof reply, json.data() + sent, part);
+    Send(answer);
     sent += part;
   } while (sent < json.size());
+  return Status::Ok();
 }
 
 }  // namespace ringway::local

@@ -111,7 +111,9 @@ struct SessionLimits {
 
 class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
  public:
-  TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits);
+  // `reclaimer`: where its regions go; null: they are freed in place.
+  TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
+                 ReclaimerPtr reclaimer = nullptr);
   ~TrainerSession();
 
   // Takes an accepted, non-blocking SOCK_SEQPACKET connection.
@@ -160,8 +162,8 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnSubmit(std::span<const std::byte> bytes);
   Status OnProgress(std::span<const std::byte> bytes);
   Status OnCancel(std::span<const std::byte> bytes);
-  Status OnLeave();
-  void OnStatus();
+  Status OnLeave(std::span<const std::byte> bytes);
+  Status OnStatus(std::span<const std::byte> bytes);
   Status MapRanges(const abi::Submit& submit, SubmitOrder& order);
   void RaiseStaged(std::uint32_t slot);
   abi::Slot& SlotAt(std::uint64_t token);
@@ -178,6 +180,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   asio::io_context& context_;
   SessionHost* host_;
   SessionLimits limits_;
+  ReclaimerPtr reclaimer_;
   PeerPort* port_ = nullptr;
   State state_ = State::kNew;
   asio::posix::stream_descriptor socket_;

@@ -43,6 +43,7 @@ class Cluster {
   // A new one on the address and journal of the old, which must have ended. Waits until it listens.
   void RestartMaster();
   Process& daemon(std::size_t index) { return *daemons_[index]; }
+  std::size_t daemon_count() const { return daemons_.size(); }
   const std::string& master_address() const { return master_address_; }
   std::string socket(std::size_t index) const { return directory_ / ("d" + std::to_string(index) + ".sock"); }
   const TemporaryDirectory& directory() const { return directory_; }

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "proto/control.pb.h"
-#include "tests/e2e/cluster.h"
 #include "tests/e2e/intruder.h"
+#include "tests/e2e/siege.h"
 
 namespace ringway::e2e {
 namespace {
@@ -18,38 +18,15 @@ namespace {
 constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint32_t kOk = 0;
 
-class HostileTest : public ::testing::Test {
+class HostileTest : public SiegeTest {
  protected:
-  void SetUp() override {
-    RaiseDescriptorLimit();
-    good_ = cluster_.JoinWorld(3);
-    ASSERT_EQ(good_.size(), 3u);
-    Reduce();
-  }
+  HostileTest() : SiegeTest(3) {}
 
-  // The good ones, exact and none missing.
-  void Reduce() {
-    Round round(good_, {.reduction = {}, .count = 300'000, .number = ++rounds_});
-    round.Submit();
-    EXPECT_EQ(round.Check().world_size, good_.size());
-  }
   // Of three: the two with the lowest and the highest peer id. The higher dials control links, the lower lanes.
   std::size_t Lowest() const { return ByPeerId(false); }
   std::size_t Highest() const { return ByPeerId(true); }
   std::uint64_t IdOf(std::size_t index) const { return good_[index]->peer_id(); }
   std::string PortOf(std::size_t index) { return cluster_.daemon(index).Logged("ready", "address"); }
-  std::vector<Process*> Programs() {
-    return {&cluster_.master(), &cluster_.daemon(0), &cluster_.daemon(1), &cluster_.daemon(2)};
-  }
-  std::vector<std::size_t> Descriptors() {
-    std::vector<std::size_t> counts;
-    for (const Process* program : Programs()) counts.push_back(program->OpenDescriptors());
-    return counts;
-  }
-  bool Freed(const std::vector<std::size_t>& before) {
-    const std::vector<std::size_t> now = Descriptors();
-    return std::equal(now.begin(), now.end(), before.begin(), std::less_equal<>());
-  }
   // The hello of a link that the good peer `from` might open to `to`.
   control::LinkHello HelloOf(std::size_t from, std::size_t to, bool control) const {
     control::LinkHello hello;
@@ -65,9 +42,6 @@ class HostileTest : public ::testing::Test {
   // Only the pair's own number of lanes is admitted.
   static std::uint32_t Lanes() { return 2; }
 
-  Cluster cluster_{{.daemons = 3}};
-  Sessions good_;
-
  private:
   std::size_t ByPeerId(bool highest) const {
     std::size_t best = 0;
@@ -76,7 +50,6 @@ class HostileTest : public ::testing::Test {
     }
     return best;
   }
-  std::uint64_t rounds_ = 0;
 };
 
 TEST_F(HostileTest, WhatIsNoMessageIsClosedAtEveryPort) {

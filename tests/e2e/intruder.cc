@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -73,13 +72,6 @@ std::uint32_t Intruder::WaitForLinkReply() {
     EXPECT_TRUE(ParseFrame(*frame, reply).ok());
     return reply.code();
   }
-}
-
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
-  limit.rlim_cur = limit.rlim_max;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
 }  // namespace ringway::e2e

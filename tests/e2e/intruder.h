@@ -37,7 +37,4 @@ class Intruder {
   std::string got_;
 };
 
-// The soft limit of open descriptors of this process becomes its hard one.
-void RaiseDescriptorLimit();
-
 }  // namespace ringway::e2e

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <optional>
 
+#include "tests/daemon/local/client_packets.h"
 #include "tests/daemon/local/memfd.h"
 
 namespace ringway::local {
@@ -43,24 +44,8 @@ class LocalServerTest : public ::testing::Test {
   }
   template <typename T>
   static void Send(const net::UniqueFd& client, const T& packet, int fd = -1) {
-    iovec part{.iov_base = const_cast<T*>(&packet), .iov_len = sizeof packet};
-    alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof fd)] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (fd >= 0) {
-      message.msg_control = ancillary;
-      message.msg_controllen = sizeof ancillary;
-      cmsghdr* header = CMSG_FIRSTHDR(&message);
-      *header = {.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-      std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    }
-    EXPECT_EQ(::sendmsg(client.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof packet));
-  }
-  static abi::Hello HelloPacket() {
-    auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
-    hello.version_min = hello.version_max = abi::kVersion;
-    return hello;
+    const std::vector<int> fds = fd < 0 ? std::vector<int>() : std::vector<int>{fd};
+    EXPECT_EQ(SendRaw(client.get(), BytesOf(packet), fds), static_cast<ssize_t>(sizeof packet));
   }
   // Runs the server until it has ended this session; its last packet's code.
   Code EndOf(const net::UniqueFd& client) {
@@ -158,10 +143,7 @@ TEST_F(QuietClientTest, AfterItsHelloIsEnded) {
 TEST_F(QuietClientTest, ThatWaitsForItsJoinIsNot) {
   const net::UniqueFd trainer = Connect();
   Send(trainer, HelloPacket(), MakeMemfd(sizeof(abi::SessionPage)).get());
-  auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);
-  SetText(join.group, "job");
-  join.wait_world = join.min_world = 1;
-  Send(trainer, join);
+  Send(trainer, JoinPacket());
   // Whoever comes after it and is ended has been silent for less long.
   EXPECT_EQ(EndOf(Connect()), Code::kTimeout);
   EXPECT_EQ(EndOf(Connect()), Code::kTimeout);

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <vector>
 
 #include "tests/daemon/local/memfd.h"
 
@@ -33,6 +34,31 @@ TEST(RegionTest, WriteToTheInputMappingFaults) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
+}
+
+// Whether the page of this address has an entry in this process's page table.
+bool IsEntered(const std::byte* address) {
+  constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
+  const net::UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  std::uint64_t entry = 0;
+  const auto page = reinterpret_cast<std::uintptr_t>(address) / static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  EXPECT_EQ(::pread(pagemap.get(), &entry, sizeof entry, static_cast<off_t>(page * sizeof entry)),
+            static_cast<ssize_t>(sizeof entry));
+  return (entry & kPresent) != 0;
+}
+
+TEST(RegionTest, MappingEntersNoPageBeforeItIsTouched) {
+  net::UniqueFd memory = MakeMemfd(kBytes);
+  const std::vector<std::byte> content(kBytes, std::byte{7});
+  ASSERT_EQ(::pwrite(memory.get(), content.data(), kBytes, 0), static_cast<ssize_t>(kBytes));
+  Region region(std::move(memory), kBytes);
+  const std::byte* input = region.Input().value()->data();
+  const std::byte* output = region.Output().value()->data();
+  for (const std::byte* mapped : {input, output}) {
+    EXPECT_FALSE(IsEntered(mapped));
+    EXPECT_EQ(*mapped, std::byte{7});
+    EXPECT_TRUE(IsEntered(mapped));
+  }
 }
 
 TEST(RegionTest, MappingLivesUntilTheLastKeepIsGone) {

@@ -5,11 +5,13 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <vector>
 
+#include "tests/daemon/local/client_packets.h"
 #include "tests/daemon/local/memfd.h"
 
 namespace ringway::local {
@@ -76,27 +78,13 @@ class TrainerSessionTest : public ::testing::Test {
     return true;
   }
 
-  void SendBytes(const void* data, std::size_t size, const std::vector<int>& fds = {}) {
-    iovec part{.iov_base = const_cast<void*>(data), .iov_len = size};
-    alignas(cmsghdr) char ancillary[CMSG_SPACE(8 * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (!fds.empty()) {
-      message.msg_control = ancillary;
-      message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
-      cmsghdr* header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-      std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
-    }
-    EXPECT_EQ(::sendmsg(client_.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(size));
+  void SendBytes(std::span<const std::byte> bytes, const std::vector<int>& fds = {}) {
+    EXPECT_EQ(SendRaw(client_.get(), bytes, fds), static_cast<ssize_t>(bytes.size()));
     Settle();
   }
   template <typename T>
   void Send(const T& packet, const std::vector<int>& fds = {}) {
-    SendBytes(&packet, sizeof packet, fds);
+    SendBytes(BytesOf(packet), fds);
   }
   // The next packet, which must be a T.
   template <typename T>
@@ -123,31 +111,8 @@ class TrainerSessionTest : public ::testing::Test {
     EXPECT_FALSE(session_->open()) << what;
   }
 
-  static abi::Hello HelloPacket() {
-    auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
-    hello.version_min = hello.version_max = abi::kVersion;
-    return hello;
-  }
-  static abi::Join JoinPacket() {
-    auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);
-    SetText(join.group, "job");
-    join.wait_world = join.min_world = 1;
-    return join;
-  }
   static abi::RegisterRegion RegisterPacket(std::uint32_t id, std::uint64_t bytes = kRegionBytes) {
-    auto region = MakePacket<abi::RegisterRegion>(abi::PacketType::kRegisterRegion);
-    region.region_id = id;
-    region.bytes = bytes;
-    return region;
-  }
-  static abi::Submit SubmitPacket(std::uint32_t slot) {
-    auto submit = MakePacket<abi::Submit>(abi::PacketType::kSubmit);
-    submit.slot = slot;
-    submit.dtype = DType::kF32;
-    submit.input_region = 0;
-    submit.result_region = 1;
-    submit.count = 1024;
-    return submit;
+    return local::RegisterPacket(id, bytes);
   }
   void Greet() {
     page_fd_ = MakeMemfd(sizeof(abi::SessionPage));
@@ -418,14 +383,14 @@ TEST_F(TrainerSessionTest, ForkedChildThatKeepsTheSocketDoesNotHideTheDeath) {
 TEST_F(TrainerSessionTest, LieInAGreetingEndsTheSession) {
   ExpectAllEnd({
       {"no hello first", Code::kProtocol, false, [&] { Send(JoinPacket()); }},
-      {"short packet", Code::kProtocol, false, [&] { SendBytes("abc", 3); }},
+      {"short packet", Code::kProtocol, false, [&] { SendBytes(BytesOf('a')); }},
       {"no magic", Code::kProtocol, false, [&] { Send(abi::Hello{}); }},
       {"cut hello", Code::kProtocol, false,
        [&] {
          const auto hello = HelloPacket();
-         SendBytes(&hello, sizeof hello - 1);
+         SendBytes(BytesOf(hello).first(sizeof hello - 1));
        }},
-      {"packet longer than any", Code::kProtocol, false, [&] { SendBytes(std::string(5000, 'x').data(), 5000); }},
+      {"packet longer than any", Code::kProtocol, false, [&] { SendBytes(std::vector<std::byte>(5000)); }},
       {"page without seals", Code::kProtocol, false,
        [&] { Send(HelloPacket(), {MakeMemfd(sizeof(abi::SessionPage), 0).get()}); }},
       {"page too short", Code::kProtocol, false, [&] { Send(HelloPacket(), {MakeMemfd(4096).get()}); }},
@@ -442,6 +407,14 @@ TEST_F(TrainerSessionTest, PacketOutOfPlaceEndsTheSession) {
       {"unknown type", Code::kProtocol, true, [&] { Send(MakePacket<abi::Leave>(static_cast<abi::PacketType>(99))); }},
       {"second hello", Code::kProtocol, true, [&] { Send(HelloPacket()); }},
       {"second join", Code::kProtocol, true, [&] { Send(JoinPacket()); }},
+      {"leave with more in it", Code::kProtocol, true,
+       [&] {
+         Send(std::array{MakePacket<abi::Leave>(abi::PacketType::kLeave), abi::Leave{}});
+       }},
+      {"question with more in it", Code::kProtocol, true,
+       [&] {
+         Send(std::array{MakePacket<abi::Status>(abi::PacketType::kStatus), abi::Status{}});
+       }},
   });
 }
 

@@ -1,0 +1,46 @@
+// Gives the memory of gone regions back to the system, on a thread of its own.
+//
+// Who lets go of a memfd last frees its pages, and that is usually the daemon, when a trainer has died: 256 MiB of
+// input and as much of result take 100 to 300 ms, in which an event loop would miss its heartbeats.
+//
+// Threads: any may call. Bounded: when kWaitingMax things wait, the caller frees the next itself. Lifetime: outlives
+// its callers; the destructor waits until everything is free.
+#pragma once
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+
+#include "daemon/net/bounded_post.h"
+#include "daemon/net/unique_fd.h"
+
+namespace ringway::local {
+
+class Reclaimer {
+ public:
+  Reclaimer();
+  ~Reclaimer();
+  Reclaimer(const Reclaimer&) = delete;
+  Reclaimer& operator=(const Reclaimer&) = delete;
+
+  // REQUIRES: nobody uses the memory any more.
+  void Unmap(void* data, std::uint64_t bytes);
+  void Close(net::UniqueFd fd);
+
+ private:
+  static constexpr std::size_t kWaitingMax = 4096;  // more than one session has
+
+  template <typename Work>
+  void Do(Work work) {
+    if (!queue_.TryPost(work)) work();
+  }
+
+  asio::io_context context_;
+  asio::executor_work_guard<asio::io_context::executor_type> waits_for_work_;
+  net::BoundedPost queue_;
+  std::thread thread_;
+};
+
+}  // namespace ringway::local
