@@ -18,8 +18,9 @@ constexpr auto kStartLimit = std::chrono::seconds(10);
 // After the grace period a peer that still waits for the master's word leaves without it.
 constexpr auto kLastWord = std::chrono::milliseconds(1500);
 
-DataPlaneOptions DataOptions(const Config& config) {
+DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
   return {.identity = {.name = config.name, .site = config.site, .address = {}, .master = config.master},
+          .instance = instance,
           .grace = std::chrono::milliseconds(config.grace_ms)};
 }
 
@@ -35,7 +36,8 @@ std::uint64_t RandomInstance() {
 
 Daemon::Daemon(Config config)
     : config_(std::move(config)),
-      data_(data_context_, DataOptions(config_), this),
+      instance_(RandomInstance()),
+      data_(data_context_, DataOptions(config_, instance_), this),
       signals_(control_context_),
       timer_(control_context_) {}
 
@@ -94,7 +96,7 @@ void Daemon::StartMasterLink() {
   options.hello.set_name(config_.name);
   options.hello.set_site(config_.site);
   options.hello.set_address(address_);
-  options.hello.set_instance(RandomInstance());
+  options.hello.set_instance(instance_);
   master_.emplace(control_context_, std::move(options), this);
   master_->Start();
   timer_.expires_after(kStartLimit);

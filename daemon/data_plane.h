@@ -52,6 +52,7 @@ class ControlPort {
 
 struct DataPlaneOptions {
   DaemonIdentity identity;
+  std::uint64_t instance = 0;
   Duration grace{};
 };
 
@@ -85,6 +86,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) override;
   void OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) override;
   std::string StatusJson() override;
+  std::uint64_t Instance() const override { return options_.instance; }
 
  private:
   struct HeldOffer {

@@ -86,8 +86,7 @@ struct HelloReply {
   PacketHeader header;
   Code code;
   std::uint32_t version;  // the one chosen
-  std::uint32_t daemon_pid;
-  std::uint32_t reserved;
+  std::uint64_t daemon_instance;  // drawn by each daemon process for itself
   char text[kTextBytes];
 };
 

@@ -31,7 +31,8 @@ Error EndedError(const Packet& packet) {
   return Error(CheckedCode(ended.code), TextOf(ended.text));
 }
 
-Error SayHello(PacketSocket* socket, const SharedMemory& page, const Deadline& deadline) {
+// The daemon's instance.
+Expected<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page, const Deadline& deadline) {
   auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
   hello.version_min = abi::kVersion;
   hello.version_max = abi::kVersion;
@@ -50,7 +51,7 @@ Error SayHello(PacketSocket* socket, const SharedMemory& page, const Deadline& d
                                              " of the local protocol, this library speaks " +
                                              std::to_string(abi::kVersion) + "; install the same version of both");
   }
-  return {};
+  return reply.daemon_instance;
 }
 
 constexpr Milliseconds kOpDeadlineMax{std::int64_t{1} << 31};  // about 24.8 days
@@ -96,8 +97,11 @@ Error CheckJoinOptions(const JoinOptions& options) {
 }
 
 Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
-                           const Deadline& deadline) {
-  if (Error error = SayHello(socket, page, deadline); !error.ok()) return error;
+                           std::uint64_t gone, const Deadline& deadline) {
+  const auto instance = SayHello(socket, page, deadline);
+  if (!instance.ok()) return instance.error();
+  // It may still write results of the old membership into regions that are in use again.
+  if (gone != 0 && instance.value() == gone) return Error(Code::kShuttingDown, "the daemon is the one that went away");
   if (Error error = SendJoin(socket, options, deadline); !error.ok()) return error;
   std::string waiting = "the daemon gave no reason";
   for (;;) {
@@ -112,7 +116,7 @@ Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const
     abi::JoinReply reply;
     if (!packet.Read(abi::PacketType::kJoinReply, &reply)) return EndedError(packet);
     if (reply.code != Code::kOk) return Error(CheckedCode(reply.code), TextOf(reply.text));
-    return Membership{reply.peer_id, reply.epoch, reply.rank, reply.world_size};
+    return Membership{instance.value(), reply.peer_id, reply.epoch, reply.rank, reply.world_size};
   }
 }
 

@@ -11,6 +11,7 @@
 namespace ringway::internal {
 
 struct Membership {
+  std::uint64_t daemon_instance = 0;
   std::uint64_t peer_id = 0;
   std::uint64_t epoch = 0;
   std::uint32_t rank = 0;
@@ -21,9 +22,10 @@ struct Membership {
 Error CheckJoinOptions(const JoinOptions& options);
 
 // Says Hello with the session page and joins. Blocks until the daemon's JoinReply or `deadline`; a kTimeout carries the
-// last reason the daemon gave for the wait. REQUIRES: `page` holds an initialised abi::SessionPage.
+// last reason the daemon gave for the wait. A daemon of the instance `gone` is not joined (kShuttingDown); 0: any is.
+// REQUIRES: `page` holds an initialised abi::SessionPage.
 Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
-                           const Deadline& deadline);
+                           std::uint64_t gone, const Deadline& deadline);
 
 // A code that came from the daemon, with anything unknown turned into kProtocol.
 Code CheckedCode(Code code);

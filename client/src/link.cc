@@ -19,8 +19,8 @@ Expected<std::shared_ptr<Link>> Link::Connect(const std::string& socket_path, co
   return link;
 }
 
-Error Link::Join(const JoinOptions& options, const Deadline& deadline) {
-  auto membership = Shake(&socket, page_, options, deadline);
+Error Link::Join(const JoinOptions& options, std::uint64_t gone, const Deadline& deadline) {
+  auto membership = Shake(&socket, page_, options, gone, deadline);
   if (!membership.ok()) return membership.error();
   membership_ = membership.value();
   page_.CloseDescriptor();

@@ -37,8 +37,8 @@ class Link {
  public:
   // A connection and a fresh page; nothing is said yet. kDaemonUnreachable if nobody listens on `socket_path`.
   static Expected<std::shared_ptr<Link>> Connect(const std::string& socket_path, const Deadline& deadline);
-  // Says Hello, joins, and returns when this peer is a member; errors as Shake's.
-  Error Join(const JoinOptions& options, const Deadline& deadline);
+  // Says Hello, joins, and returns when this peer is a member; `gone` and errors as Shake's.
+  Error Join(const JoinOptions& options, std::uint64_t gone, const Deadline& deadline);
 
   abi::Slot& slot(std::uint32_t index) const { return reinterpret_cast<abi::SessionPage*>(page_.data())->slots[index]; }
   bool IsDone(std::uint32_t index) const {

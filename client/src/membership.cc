@@ -111,7 +111,7 @@ void SessionImpl::End(const Lock& /*lock*/, Link* link, const Error& why) {
   changed_.notify_all();
   if (MayRejoinAfter(why.code()) && !leaving_) {
     const auto done = [this](Expected<std::shared_ptr<Link>> found) { Rejoined(std::move(found)); };
-    const Error started = rejoiner_.Start(options_, done);
+    const Error started = rejoiner_.Start(options_, link->membership().daemon_instance, done);
     rejoining_ = started.ok();
     end_ = started;
   } else {

@@ -44,11 +44,11 @@ Error GivenUp(const JoinOptions& options, const Error& last) {
 
 }  // namespace
 
-Error Rejoiner::Start(const JoinOptions& options, Done done) {
+Error Rejoiner::Start(const JoinOptions& options, std::uint64_t gone, Done done) {
   if (thread_.joinable()) thread_.join();
   try {
     const SignalsBlocked blocked;
-    thread_ = std::thread([this, options, done = std::move(done)] { Run(options, done); });
+    thread_ = std::thread([this, options, gone, done = std::move(done)] { Run(options, gone, done); });
   } catch (const std::exception& exception) {
     return Error(Code::kResourceExhausted, std::string("no thread to join again: ") + exception.what());
   }
@@ -65,19 +65,19 @@ void Rejoiner::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Rejoiner::Run(const JoinOptions& options, const Done& done) {
+void Rejoiner::Run(const JoinOptions& options, std::uint64_t gone, const Done& done) {
   Expected<std::shared_ptr<Link>> found = Error(Code::kResourceExhausted, "out of memory while joining again");
   try {
-    found = Search(options);
+    found = Search(options, gone);
   } catch (const std::bad_alloc&) {  // `found` says so
   }
   if (Publish(nullptr)) done(std::move(found));
 }
 
-Expected<std::shared_ptr<Link>> Rejoiner::Search(const JoinOptions& options) {
+Expected<std::shared_ptr<Link>> Rejoiner::Search(const JoinOptions& options, std::uint64_t gone) {
   const Deadline give_up(options.reconnect);
   for (Milliseconds pause = kPauseMin;; pause = std::min(2 * pause, kPauseMax)) {
-    auto link = Attempt(options);
+    auto link = Attempt(options, gone);
     if (link.ok()) return link;
     if (give_up.PollMilliseconds() == 0 || !Pause(std::min(pause, Milliseconds(give_up.PollMilliseconds())))) {
       return GivenUp(options, link.error());
@@ -85,11 +85,11 @@ Expected<std::shared_ptr<Link>> Rejoiner::Search(const JoinOptions& options) {
   }
 }
 
-Expected<std::shared_ptr<Link>> Rejoiner::Attempt(const JoinOptions& options) {
+Expected<std::shared_ptr<Link>> Rejoiner::Attempt(const JoinOptions& options, std::uint64_t gone) {
   auto link = Link::Connect(options.socket_path, Deadline(kConnectPatience));
   if (!link.ok()) return link;
   if (!Publish(link.value())) return Error(Code::kLeft, "the session has left its group");
-  if (Error error = link.value()->Join(options, Deadline(options.timeout)); !error.ok()) return error;
+  if (Error error = link.value()->Join(options, gone, Deadline(options.timeout)); !error.ok()) return error;
   return link;
 }
 

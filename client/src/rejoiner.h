@@ -4,7 +4,8 @@
 //                 ^         |
 //                 +-backoff-+  until JoinOptions::reconnect has passed -> done(error)
 //
-// Every failure is tried again, a refusal too: the group may not have missed the old membership yet.
+// Every failure is tried again, a refusal too: the group may not have missed the old membership yet. The daemon that
+// went away is not joined again, should it still be there.
 //
 // Threads: Start and Stop are the session's, never at once. `done` runs on the thread, once, without any lock of this
 // class; not at all if Stop came first.
@@ -30,15 +31,16 @@ class Rejoiner {
   Rejoiner(const Rejoiner&) = delete;
   Rejoiner& operator=(const Rejoiner&) = delete;
 
-  // kResourceExhausted if there is no thread to be had. REQUIRES: an earlier `done` has been called.
-  Error Start(const JoinOptions& options, Done done);
+  // `gone`: the instance of the daemon that went away. kResourceExhausted if there is no thread to be had. REQUIRES: an
+  // earlier `done` has been called.
+  Error Start(const JoinOptions& options, std::uint64_t gone, Done done);
   // Gives up at once and waits for the thread. REQUIRES: no lock is held that `done` takes.
   void Stop();
 
  private:
-  void Run(const JoinOptions& options, const Done& done);
-  Expected<std::shared_ptr<Link>> Search(const JoinOptions& options);
-  Expected<std::shared_ptr<Link>> Attempt(const JoinOptions& options);
+  void Run(const JoinOptions& options, std::uint64_t gone, const Done& done);
+  Expected<std::shared_ptr<Link>> Search(const JoinOptions& options, std::uint64_t gone);
+  Expected<std::shared_ptr<Link>> Attempt(const JoinOptions& options, std::uint64_t gone);
   // False once Stop was called.
   bool Publish(const std::shared_ptr<Link>& candidate);
   bool Pause(Milliseconds time);

@@ -21,7 +21,7 @@ Expected<std::shared_ptr<SessionImpl>> SessionImpl::Join(const JoinOptions& opti
   const Deadline deadline(options.timeout);
   auto link = Link::Connect(options.socket_path, deadline);
   if (!link.ok()) return link.error();
-  if (Error error = link.value()->Join(options, deadline); !error.ok()) return error;
+  if (Error error = link.value()->Join(options, 0, deadline); !error.ok()) return error;
   // In a forked child the last handle must not destroy what threads of the parent may have been using.
   const auto destroy = [](SessionImpl* session) {
     if (!session->Forked()) delete session;

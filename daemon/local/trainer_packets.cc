@@ -65,7 +65,7 @@ Status TrainerSession::OnHello(ReceivedPacket packet) {
   if (!hello.ok()) return hello.status();
   auto reply = MakePacket<abi::HelloReply>(abi::PacketType::kHelloReply);
   reply.version = abi::kVersion;
-  reply.daemon_pid = static_cast<std::uint32_t>(::getpid());
+  reply.daemon_instance = host_->Instance();
   if (hello.value().version_min > abi::kVersion || hello.value().version_max < abi::kVersion) {
     const std::string text = "this daemon speaks local version " + std::to_string(abi::kVersion) +
                              "; install the client library and the daemon of one release";

@@ -81,6 +81,8 @@ class SessionHost {
   // The connection is over; a joining session must not be answered any more.
   virtual void OnSessionOver(const std::shared_ptr<TrainerSession>& session) = 0;
   virtual std::string StatusJson() = 0;
+  // Of this daemon process, another one for each.
+  virtual std::uint64_t Instance() const = 0;
 };
 
 struct JoinOutcome {

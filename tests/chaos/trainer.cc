@@ -5,7 +5,9 @@
 //
 //   join --> share the step: all ranks take the newest --> step --> step --> update view, share the step --> step ...
 //     ^                                                     |
-//     +----------------- membership lost -------------------+
+//     +---- membership lost: join anew, or the session has rejoined by itself ----+
+//
+// Odd seeds' sessions look for a daemon that went away; those of even seeds end with it.
 //
 // SIGTERM: leaves the group, exit code 0.
 #include <fcntl.h>
@@ -118,7 +120,7 @@ class Place {
 class Membership {
  public:
   Membership(Session& session, const Journal& journal, std::uint64_t seed)
-      : session_(session), journal_(journal), dice_(seed ^ session.peer_id()) {
+      : session_(session), journal_(journal), peer_(session.peer_id()), dice_(seed ^ peer_) {
     Note(RecordKind::kJoin, Code::kOk);
   }
 
@@ -146,7 +148,7 @@ class Membership {
   void Note(RecordKind kind, Code code) const {
     Record record;
     record.kind = kind;
-    record.peer = session_.peer_id();
+    record.peer = peer_;
     record.code = code;
     journal_.Write(record);
   }
@@ -178,7 +180,7 @@ class Membership {
     std::vector<Work> works;
     Error over;
     for (std::uint32_t i = 0; i < ops.size() && over.ok(); ++i) {
-      places_[i].Prepare(ops[i], {session_.peer_id(), InputNumber(step_, i)}, dice_());
+      places_[i].Prepare(ops[i], {peer_, InputNumber(step_, i)}, dice_());
       auto work =
           session_.AllReduceAsync(places_[i].input, places_[i].output, ops[i].count, ops[i].reduction.dtype,
                                   ops[i].reduction.op, {.channel = ops[i].channel, .codec = ops[i].reduction.codec});
@@ -200,7 +202,7 @@ class Membership {
     const auto outcome = work->Wait();
     Record record;
     record.kind = RecordKind::kOp;
-    record.peer = session_.peer_id();
+    record.peer = peer_;
     record.code = outcome.error().code();
     record.name = {life_, step_, index};
     record.bytes = op.count * SizeOf(op.reduction.dtype);
@@ -222,6 +224,7 @@ class Membership {
 
   Session& session_;
   const Journal& journal_;
+  const std::uint64_t peer_;  // the session's may be the next one's by now
   std::mt19937_64 dice_;
   std::array<Place, 4> places_;
   std::uint64_t life_ = 0, step_ = 0;
@@ -241,9 +244,12 @@ int Run(const Options& options) {
       continue;
     }
     said = Code::kOk;
-    const Error over = Membership(**session, journal, options.seed).Run();
-    std::fprintf(stderr, "over: %s: %s\n", NameOf(over.code()), over.text().c_str());
-    if (!over.ok() && !IsEndOfMembership(over.code())) Die("unexpected end", over);
+    Error over;
+    do {
+      over = Membership(**session, journal, options.seed).Run();
+      std::fprintf(stderr, "over: %s: %s\n", NameOf(over.code()), over.text().c_str());
+      if (!over.ok() && !IsEndOfMembership(over.code())) Die("unexpected end", over);
+    } while (over.code() == Code::kRejoined);
   }
   return 0;
 }
@@ -263,7 +269,7 @@ int main(int argc, char** argv) {
   app.add_option("--deadline-ms", deadline_ms);
   CLI11_PARSE(app, argc, argv);
   options.join.op_deadline = Milliseconds(deadline_ms);
-  options.join.reconnect = Milliseconds(0);  // every loss of the daemon is to stand in the records
+  options.join.reconnect = std::chrono::seconds(options.seed % 2 == 0 ? 0 : 20);
   options.join.timeout = std::chrono::seconds(20);  // then look whether it was told to leave
   std::signal(SIGTERM, [](int) { chaos::told_to_leave = true; });
   return chaos::Run(options);

@@ -114,11 +114,19 @@ void FakeDaemon::SendEnded(Code code, const std::string& text) {
     ended.code = code;
     SetText(ended.text, text);
     Send(ended);
+    ++instance_;
     Disconnect();
   });
 }
 
 void FakeDaemon::Die() {
+  Run([this] {
+    ++instance_;
+    Disconnect();
+  });
+}
+
+void FakeDaemon::Drop() {
   Run([this] { Disconnect(); });
 }
 
@@ -131,7 +139,10 @@ void FakeDaemon::GoAway() {
 }
 
 void FakeDaemon::ComeBack() {
-  Run([this] { Listen(); });
+  Run([this] {
+    ++instance_;
+    Listen();
+  });
 }
 
 void FakeDaemon::SetJoin(Code code, bool answers) {
@@ -236,6 +247,7 @@ void FakeDaemon::HandleHello(int descriptor) {
   auto reply = Make<abi::HelloReply>(abi::PacketType::kHelloReply);
   reply.code = behaviour_.hello_code;
   reply.version = behaviour_.version;
+  reply.daemon_instance = instance_;
   SetText(reply.text, "hello refused");
   Send(reply);
 }

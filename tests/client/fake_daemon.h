@@ -64,7 +64,8 @@ class FakeDaemon {
   void FailHeld(Code code, const std::string& text);
   void SetHolds(bool holds);
   void SendEnded(Code code, const std::string& text);
-  void Die();       // closes the session without a word, and takes the next
+  void Die();       // closes the session without a word; another instance takes the next
+  void Drop();      // the same, but stays who it is
   void GoAway();    // the same, but nobody listens until ComeBack
   void ComeBack();  // on the same path
 
@@ -107,6 +108,7 @@ class FakeDaemon {
   abi::SessionPage* page_ = nullptr;
   std::map<std::uint32_t, Mapped> regions_;
   std::map<std::uint32_t, abi::Submit> open_;  // by slot
+  std::uint64_t instance_ = 1;
   std::uint64_t epoch_ = 1;
   std::uint32_t rank_ = 0;
   std::uint32_t world_size_ = 1;

@@ -65,6 +65,14 @@ class RejoinTest : public ::testing::Test {
   std::uint8_t byte_ = 1;
 };
 
+// It may still write into result regions.
+TEST_F(RejoinTest, DaemonThatDroppedTheSessionIsNotJoinedAgain) {
+  Join(Milliseconds(200));
+  daemon_.Drop();
+  EXPECT_EQ(ReduceCode(), Code::kDaemonLost);
+  EXPECT_EQ(daemon_.Look().joins, 2u) << "those of this test";
+}
+
 TEST_F(RejoinTest, OperationInFlightGivesRejoinedWhenTheDaemonIsBack) {
   Work work = Hold(&byte_, 1);
   daemon_.GoAway();

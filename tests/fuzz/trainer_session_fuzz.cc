@@ -65,6 +65,7 @@ class Host : public SessionHost {
   }
   void OnSessionOver(const std::shared_ptr<TrainerSession>&) override { ++over; }
   std::string StatusJson() override { return std::string(3000, ' '); }
+  std::uint64_t Instance() const override { return 17; }
   bool joining = false;
   int over = 0;
 };

@@ -23,6 +23,7 @@ class NoHost : public SessionHost {
   void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder&) override {}
   void OnSessionOver(const std::shared_ptr<TrainerSession>&) override {}
   std::string StatusJson() override { return "{}"; }
+  std::uint64_t Instance() const override { return 1; }
 };
 
 class LocalServerTest : public ::testing::Test {

@@ -40,6 +40,7 @@ class RecordingHost : public SessionHost {
   void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder& order) override { joins.push_back(order); }
   void OnSessionOver(const std::shared_ptr<TrainerSession>&) override { ++over; }
   std::string StatusJson() override { return status; }
+  std::uint64_t Instance() const override { return 17; }
   std::vector<JoinOrder> joins;
   std::string status = "{}";
   int over = 0;
