@@ -92,6 +92,7 @@ class Group {
   struct Collection {
     Epoch stop;
     TimePoint since;
+    TimePoint weighed_since;                    // `since`, or the newest accusation that came late
     std::map<PeerId, control::Report> reports;  // with stop >= the collection's
     std::set<PeerId> told;                      // addressees of the ABORT
   };

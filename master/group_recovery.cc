@@ -20,12 +20,14 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
   const std::set<PeerId> in_view = InAnyView();
   if (!in_view.contains(peer)) return;
   bool news = report.stop() >= current_.epoch();
+  bool accuses = false;
   for (const std::uint64_t lost : report.lost()) {
     const PeerId accused(lost);
     if (accused == peer || !in_view.contains(accused)) continue;
     if (RINGWAY_MUTANT(kForgetOldLosses) && report.epoch() != current_.epoch()) continue;
-    news = accusations_[accused].insert(peer).second || news;
+    accuses = accusations_[accused].insert(peer).second || accuses;
   }
+  news = news || accuses;
   if (report.leaving()) news = leaving_.insert(peer).second || news;
   for (const control::OpReport& op : report.ops()) {
     news = news || op.cancel() || !op.mismatch().empty() || !op.overdue().empty();
@@ -33,13 +35,14 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
   if (!news) return;  // a late word about a view that is over
   if (!collection_) Collect(now);
   const bool counts = Epoch(report.stop()) >= collection_->stop || RINGWAY_MUTANT(kDecideOnOldReports);
+  if (accuses && now - collection_->since >= options_.weigh) collection_->weighed_since = now;
   if (counts) collection_->reports[peer] = report;
   Advance(now);
 }
 
 void Group::Collect(TimePoint now) {
   const Epoch newest = prepared_.empty() ? Epoch(current_.epoch()) : prepared_.rbegin()->first;
-  collection_ = Collection{.stop = newest, .since = now, .reports = {}, .told = InAnyView()};
+  collection_ = Collection{.stop = newest, .since = now, .weighed_since = now, .reports = {}, .told = InAnyView()};
   for (const PeerId peer : collection_->told) SendAbort(peer);
 }
 
@@ -72,8 +75,11 @@ std::set<PeerId> Group::Spoken() const {
   return spoken;
 }
 
+// An accusation alone does not say who of the two is to go: the accused are heard. One that comes late may be the first
+// of several against peers that have died since they were heard: then only time helps.
 bool Group::AccusedHaveSpoken(TimePoint now) const {
-  if (now - collection_->since >= options_.weigh) return true;
+  if (now - collection_->weighed_since >= options_.weigh) return true;
+  if (collection_->weighed_since > collection_->since) return false;
   return std::all_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {
     const auto found = peers_.find(entry.first);
     return found == peers_.end() || !found->second.online || collection_->reports.contains(entry.first);

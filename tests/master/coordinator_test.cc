@@ -98,6 +98,24 @@ TEST_F(CoordinatorTest, ContradictingReportsAreWeighedNotFirstComeFirstServed) {
   ASSERT_NE(Last(4, &control::FromMaster::has_evicted), nullptr);
 }
 
+// 5 is dead, and nobody has noticed yet; 1 and 2 die after they have reported. 3 notices first, by a moment.
+TEST_F(CoordinatorTest, LateAccusationIsWeighedWithThoseThatFollowIt) {
+  Form(5);
+  const std::uint64_t epoch = ViewOf(3).epoch();
+  control::ToMaster cancel = Report(1, epoch);
+  cancel.mutable_report()->add_ops()->set_cancel(true);
+  Say(1, cancel);
+  for (const std::uint64_t i : {2, 3, 4}) Say(i, Report(i, epoch));
+  Advance(kDetect - std::chrono::milliseconds(100));
+  Say(3, Report(3, epoch, {1, 2, 5}));
+  EXPECT_EQ(ViewOf(3).epoch(), epoch) << "so far it is 3 that disagrees with most";
+  Say(4, Report(4, epoch, {1, 2, 5}));
+  Advance(std::chrono::milliseconds(60));
+  EXPECT_EQ(Last(3, &control::FromMaster::has_evicted), nullptr);
+  EXPECT_EQ(Last(4, &control::FromMaster::has_evicted), nullptr);
+  EXPECT_EQ(ViewOf(3).members_size(), 2);
+}
+
 TEST_F(CoordinatorTest, AccusedThatStaysSilentIsWaitedForOnlyAWhile) {
   Form(3);
   const std::uint64_t epoch = ViewOf(1).epoch();

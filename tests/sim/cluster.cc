@@ -12,6 +12,8 @@ namespace ringway::sim {
 namespace {
 
 constexpr std::byte kReused{0xEE};
+constexpr std::byte kUnstaged{0xDD};
+constexpr std::uint64_t kStagingPauseMax = 10'000;  // microseconds, between pieces
 
 Duration TickOf(const CoordinatorOptions& master) {
   return std::min<Duration>(std::chrono::milliseconds(master.heartbeat_ms) / 2, std::chrono::milliseconds(100));
@@ -186,18 +188,47 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   submission.input = op.input->data();
   submission.result = op.result->data();
   submission.keep = std::make_shared<std::pair<decltype(op.input), decltype(op.result)>>(op.input, op.result);
-  submission.input_bytes_ready = op.result->size();
+  const bool staged = options_.staged_one_of != 0 && random_() % options_.staged_one_of == 0;
+  if (staged) std::fill(op.input->begin(), op.input->end(), kUnstaged);
+  op.staged = submission.input_bytes_ready = staged ? 0 : op.input->size();
   if (options_.op_deadline > Duration::zero()) submission.deadline = events_.now() + options_.op_deadline;
   if (tracing()) Trace(NameOf(index), "submits " + ToString(op.name) + ": " + ToString(descriptor));
   node.operations[submission.token] = op;
   const Status status = node.peer->Submit(std::move(submission), events_.now());
   if (status.ok()) {
     ++node.submitted;
+    if (staged) Stage(index, node.submitted);
     Drain(index);
   } else {
     node.operations.erase(node.submitted + 1);
   }
   return status.ok();
+}
+
+// One piece of an input after the other, until all is there or the operation is over.
+void Cluster::Stage(std::uint32_t index, std::uint64_t token) {
+  const Duration pause(static_cast<std::int64_t>(random_() % kStagingPauseMax));
+  events_.After(pause, [this, index, token] {
+    WhenRunning(nodes_[index]->host, [this, index, token] {
+      Node& node = *nodes_[index];
+      const auto found = node.operations.find(token);
+      if (found == node.operations.end() || node.ended) return;
+      Operation& op = found->second;
+      const std::vector<std::byte> whole = InputOf(node.id, op.name, op.descriptor);
+      const std::size_t piece = 1 + random_() % std::max<std::size_t>(whole.size() / 2, 1);
+      op.staged = std::min(op.staged + piece, whole.size());
+      std::copy_n(whole.begin(), op.staged, op.input->begin());
+      if (op.staged < whole.size()) Stage(index, token);
+      node.peer->OnStaged(token, op.staged);
+      Drain(index);
+    });
+  });
+}
+
+bool Cluster::InputIsAsStaged(std::uint32_t index, const Operation& op) const {
+  std::vector<std::byte> expected = InputOf(nodes_[index]->id, op.name, op.descriptor);
+  std::fill(expected.begin() + static_cast<std::ptrdiff_t>(op.staged), expected.end(), kUnstaged);
+  return *op.input == expected;
 }
 
 void Cluster::Cancel(std::uint32_t index, OpName name) {
@@ -279,8 +310,9 @@ void Cluster::Tell(std::uint32_t index, const core::Complete& complete) {
   }
   if (op.name != complete.op)
     checker_.Fail(NameOf(index) + ": operation " + ToString(op.name) + " told by another name");
-  if (*op.input != InputOf(node.id, op.name, op.descriptor))
-    checker_.Fail(NameOf(index) + ": its input was written to");
+  if (!InputIsAsStaged(index, op)) checker_.Fail(NameOf(index) + ": its input was written to");
+  if (complete.code == Code::kOk && op.staged < op.input->size())
+    checker_.Fail(NameOf(index) + ": told success before its input was there");
   checker_.OnTold(node.id, op.name,
                   {complete.code, complete.text, complete.epoch, complete.contributors, complete.retries,
                    complete.update_waits, *op.result, op.descriptor});

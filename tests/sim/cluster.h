@@ -29,9 +29,10 @@ namespace ringway::sim {
 struct ClusterOptions {
   std::uint64_t seed = 1;
   std::uint32_t lanes = 2;
-  bool fail_on_peer_loss = false;  // of AddNode
-  std::uint32_t min_world = 1;     // of AddNode
-  Duration op_deadline = {};       // of every operation; 0: none
+  bool fail_on_peer_loss = false;   // of AddNode
+  std::uint32_t min_world = 1;      // of AddNode
+  Duration op_deadline = {};        // of every operation; 0: none
+  std::uint32_t staged_one_of = 0;  // operations whose input comes in pieces, after the submission; 0: none
   CoordinatorOptions master = {};
   NetworkOptions network = {};
   bool trace = false;
@@ -169,6 +170,8 @@ class Cluster {
   // Carries out what the peer wants, until nothing moves.
   void Drain(std::uint32_t node);
   void Act(std::uint32_t node, core::Action action);
+  void Stage(std::uint32_t node, std::uint64_t token);
+  bool InputIsAsStaged(std::uint32_t node, const Operation& op) const;
   void Tell(std::uint32_t node, const core::Complete& complete);
   void End(std::uint32_t node, Code code);
   void News(std::uint32_t node);

@@ -14,6 +14,7 @@ struct Cluster::Operation {
   Descriptor descriptor;
   std::shared_ptr<std::vector<std::byte>> input;
   std::shared_ptr<std::vector<std::byte>> result;
+  std::size_t staged = 0;  // bytes of the input that are there
 };
 
 struct Cluster::Node {

@@ -284,6 +284,7 @@ void Cluster::RejoinAsNew(std::uint32_t index) {
   node_of_.erase(node.id);
   node.id = PeerId();
   node.peer.reset();
+  node.corrupted = false;
   SendJoin(index);
 }
 
