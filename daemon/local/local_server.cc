@@ -124,9 +124,14 @@ void LocalServer::Accept() {
       });
       return;
     }
-    if (sessions_.size() >= kSessionsMax) continue;  // the newest is refused
     const auto session = std::make_shared<TrainerSession>(context_, host_, limits_, reclaimer_);
-    if (session->Start(std::move(fd)).ok()) sessions_.insert(session);
+    if (!session->Start(std::move(fd)).ok()) continue;
+    if (sessions_.size() < kSessionsMax) {
+      sessions_.insert(session);
+    } else {
+      session->End(Code::kResourceExhausted,
+                   "this daemon has " + std::to_string(kSessionsMax) + " sessions, which is as many as it takes");
+    }
   }
 }
 

@@ -21,6 +21,9 @@ namespace ringway::local {
 
 class LocalServer {
  public:
+  // Who comes when there are so many is told kResourceExhausted.
+  static constexpr std::size_t kSessionsMax = 1024;
+
   // `host` outlives the server. `limits`: of each session.
   LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits = {});
   ~LocalServer();
@@ -34,8 +37,6 @@ class LocalServer {
   void Stop();
 
  private:
-  static constexpr std::size_t kSessionsMax = 1024;
-
   void ArmAccept();
   void Accept();
 

@@ -294,6 +294,15 @@ TEST_F(HostileTrainerTest, JoinsThatAreAbandonedLeaveNoGroup) {
   EXPECT_TRUE(Eventually([&] { return cluster_.MasterStatus()["groups"].size() == 1; }));
 }
 
+TEST_F(HostileTrainerTest, MoreMemoryThanTheMachineHasIsRefusedByName) {
+  const auto dreamer = Member();
+  Reduce([&] {
+    constexpr std::uint64_t kPetabyte = std::uint64_t{1} << 50;  // of holes
+    dreamer->Send(RegisterPacket(2, kPetabyte), {local::MakeMemfd(kPetabyte).get()});
+    EXPECT_EQ(dreamer->WaitForEnd(), Code::kResourceExhausted);
+  });
+}
+
 TEST_F(HostileTrainerTest, WhoTakesTheLastDescriptorsIsToldSo) {
   const auto hoarder = Member();
   rlimit before{}, few{};

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "daemon/local/trainer_session.h"
+#include "tests/daemon/local/client_packets.h"
+#include "tests/daemon/local/memfd.h"
 #include "tests/fuzz/input.h"
 
 namespace ringway::local {
@@ -78,7 +80,7 @@ class World {
     client_.Reset(ends[1]);
     session_ = std::make_shared<TrainerSession>(context_, &host_, SessionLimits{.region_bytes_max = kRegionBytesMax});
     REQUIRE(session_->Start(net::UniqueFd(ends[0])).ok());
-    page_fd_ = Memfd(sizeof(abi::SessionPage), true);
+    page_fd_ = MakeMemfd(sizeof(abi::SessionPage));
     page_ = static_cast<abi::SessionPage*>(
         ::mmap(nullptr, sizeof(abi::SessionPage), PROT_READ | PROT_WRITE, MAP_SHARED, page_fd_.get(), 0));
     REQUIRE(page_ != MAP_FAILED);
@@ -108,13 +110,8 @@ class World {
 
   // Most inputs should get past the door.
   void Greet() {
-    auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
-    hello.version_min = hello.version_max = abi::kVersion;
-    SendWith(&hello, sizeof hello, {page_fd_.get()});
-    auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);
-    SetText(join.group, "g");
-    join.wait_world = join.min_world = 1;
-    SendWith(&join, sizeof join, {});
+    SendWith(BytesOf(HelloPacket()), {page_fd_.get()});
+    SendWith(BytesOf(JoinPacket()), {});
     Settle();
     Answer();
   }
@@ -187,7 +184,7 @@ class World {
   template <typename T>
   void SendStruct(const T& packet) {
     const std::size_t size = input_.OneIn(32) ? sizeof packet - 1 : sizeof packet;
-    Send(std::as_bytes(std::span(&packet, 1)).first(size));
+    Send(BytesOf(packet).first(size));
   }
 
   void SendTyped() {
@@ -206,11 +203,10 @@ class World {
         return SendAny<abi::Progress>(abi::PacketType::kProgress);
       case 6:
       case 7: {
-        auto region = MakePacket<abi::RegisterRegion>(abi::PacketType::kRegisterRegion);
-        region.region_id = input_.Below(4);
-        region.bytes = input_.OneIn(16) ? input_.Number<std::uint64_t>() : (1 + input_.Below(20)) * 4096;
-        fresh_ = Memfd(region.bytes <= kRegionBytesMax * 2 ? region.bytes : 4096, !input_.OneIn(16));
-        return SendWith(&region, sizeof region, {fresh_.get()});
+        const std::uint32_t id = input_.Below(4);
+        const std::uint64_t bytes = input_.OneIn(16) ? input_.Number<std::uint64_t>() : (1 + input_.Below(20)) * 4096;
+        fresh_ = MakeMemfd(bytes <= kRegionBytesMax * 2 ? bytes : 4096, input_.OneIn(16) ? 0 : kAllSeals);
+        return SendWith(BytesOf(RegisterPacket(id, bytes)), {fresh_.get()});
       }
       default: {
         if (input_.OneIn(8)) return SendAny<abi::Submit>(abi::PacketType::kSubmit);
@@ -233,34 +229,12 @@ class World {
   void Send(std::span<const std::byte> bytes) {
     std::vector<int> fds;
     if (input_.OneIn(8)) fds.assign(1 + input_.Below(6), input_.OneIn(2) ? page_fd_.get() : client_.get());
-    SendWith(bytes.data(), bytes.size(), fds);
+    SendWith(bytes, fds);
   }
 
   // Whatever the socket says to it.
-  void SendWith(const void* data, std::size_t size, const std::vector<int>& fds) {
-    if (!client_.valid()) return;
-    iovec part{.iov_base = const_cast<void*>(data), .iov_len = size};
-    alignas(cmsghdr) char ancillary[CMSG_SPACE(8 * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (!fds.empty()) {
-      message.msg_control = ancillary;
-      message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
-      cmsghdr* header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-      std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
-    }
-    (void)::sendmsg(client_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  }
-
-  static net::UniqueFd Memfd(std::uint64_t bytes, bool sealed) {
-    net::UniqueFd fd(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    REQUIRE(fd.valid() && ::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0);
-    if (sealed) REQUIRE(::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
-    return fd;
+  void SendWith(std::span<const std::byte> bytes, const std::vector<int>& fds) {
+    if (client_.valid()) (void)SendRaw(client_.get(), bytes, fds, MSG_DONTWAIT);
   }
 
   fuzz::Input input_;

@@ -87,6 +87,16 @@ bool IsPure(std::string_view path) {
 
 std::string Where(const SourceFile& file, std::size_t line) { return file.path + ":" + std::to_string(line) + ": "; }
 
+// In code, not in comments or literals.
+void ExpectNone(const std::vector<std::string>& words, const SourceFile& file, const std::string& why) {
+  const std::vector<std::string> code = StripCommentsAndLiterals(file.lines);
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    for (const std::string& word : words) {
+      EXPECT_EQ(code[i].find(word), std::string::npos) << Where(file, i + 1) << why << word;
+    }
+  }
+}
+
 TEST(LayersTest, TheTreeIsThere) {
   EXPECT_GT(Sources().size(), 50U) << "no sources below " << kRoot;
   for (const SourceFile& file : Sources()) EXPECT_NE(LayerOf(file.path), nullptr) << file.path << " is in no layer";
@@ -128,13 +138,17 @@ TEST(LayersTest, PureFilesHaveNoInputButTheirArguments) {
       EXPECT_FALSE(headers.contains(include.target) || IsUnderAny(include.target, folders))
           << Where(file, include.line) << "a pure part may not include " << include.target;
     }
-    const std::vector<std::string> code = StripCommentsAndLiterals(file.lines);
-    for (std::size_t i = 0; i < code.size(); ++i) {
-      for (const std::string& word : words) {
-        EXPECT_EQ(code[i].find(word), std::string::npos) << Where(file, i + 1) << "a pure part may not use " << word;
-      }
-    }
+    ExpectNone(words, file, "a pure part may not use ");
   }
+}
+
+// Clocks that somebody can set. The log's lines carry the time of day through spdlog's pattern, nothing else does.
+TEST(LayersTest, NothingAsksForTheTimeOfDay) {
+  const std::vector<std::string> words = {
+      "system_clock",  "utc_clock",      "high_resolution_clock",  // may be settable
+      "system_timer",  "CLOCK_REALTIME", "gettimeofday",          "std::time(",
+      "time(nullptr)", "time(NULL)",     "timespec_get",          "pthread_cond_timedwait"};
+  for (const SourceFile& file : Sources()) ExpectNone(words, file, "clocks that jump decide nothing: no ");
 }
 
 TEST(LayersTest, OnlyShellsIncludeTheShell) {

@@ -1,10 +1,12 @@
 #include "daemon/local/local_server.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <vector>
 
 #include "tests/daemon/local/client_packets.h"
 #include "tests/daemon/local/memfd.h"
@@ -118,6 +121,31 @@ TEST_F(LocalServerTest, PathTooLongIsRefused) {
   LocalServer server(context_, &host_);
   EXPECT_EQ(server.Bind(std::string(200, 'x'), 0600).code(), Code::kInvalidArgument);
   EXPECT_EQ(server.Bind("", 0600).code(), Code::kInvalidArgument);
+}
+
+TEST_F(LocalServerTest, WhoComesWhenItIsFullIsToldSo) {
+  constexpr rlim_t kNeeded = 4 * LocalServer::kSessionsMax;  // three a session
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_max < kNeeded) GTEST_SKIP() << "needs " << kNeeded << " descriptors";
+  limit.rlim_cur = std::max(limit.rlim_cur, kNeeded);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  LocalServer server(context_, &host_, SessionLimits{.quiet_max = std::chrono::hours(1)});
+  ASSERT_TRUE(server.Bind(path_, 0600).ok() && server.Start().ok());
+  std::vector<net::UniqueFd> crowd;
+  while (crowd.size() < LocalServer::kSessionsMax) {
+    crowd.push_back(Connect());
+    context_.poll();
+  }
+  const net::UniqueFd late = Connect();
+  Send(late, HelloPacket());  // read or not, it does not cost the answer
+  EXPECT_EQ(EndOf(late), Code::kResourceExhausted);
+  EXPECT_TRUE(IsOpen(crowd.front()) && IsOpen(crowd.back()));
+  crowd.pop_back();
+  context_.poll();
+  const net::UniqueFd next = Connect();
+  context_.poll();
+  EXPECT_TRUE(IsOpen(next));
 }
 
 class QuietClientTest : public LocalServerTest {
