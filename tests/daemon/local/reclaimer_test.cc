@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <fstream>
 #include <memory>
+#include <string>
 
 #include "daemon/local/region.h"
 #include "tests/daemon/local/memfd.h"
@@ -14,64 +16,62 @@ namespace ringway::local {
 namespace {
 
 constexpr std::uint64_t kBytes = 40 << 20;  // some pieces and a rest
-constexpr std::uint64_t kStrideBytes = 1 << 20;
 
-// REQUIRES: the beginning of a page.
-bool IsMapped(const std::byte* address) {
-  unsigned char resident = 0;
-  return ::mincore(const_cast<std::byte*>(address), 1, &resident) == 0;
+// By name: an address says nothing, as others map what has become free.
+std::size_t MappedMemfds() {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("/memfd:test") != std::string::npos) ++count;
+  }
+  return count;
 }
 
-bool IsMappedAnywhere(const std::byte* data) {
-  for (std::uint64_t at = 0; at < kBytes; at += kStrideBytes) {
-    if (IsMapped(data + at)) return true;
-  }
-  return false;
+std::byte* MapOne() {
+  const net::UniqueFd fd = MakeMemfd(kBytes);
+  void* mapped = ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
+  EXPECT_NE(mapped, MAP_FAILED);
+  return static_cast<std::byte*>(mapped);
 }
 
 TEST(ReclaimerTest, FreesAllThatItTookBeforeItEnds) {
-  void* mapped = ::mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(mapped, MAP_FAILED);
-  const auto* data = static_cast<const std::byte*>(mapped);
+  std::byte* data = MapOne();
+  ASSERT_EQ(MappedMemfds(), 1U);
   net::UniqueFd fd = MakeMemfd(4096);
   const int number = fd.get();
   {
     Reclaimer reclaimer;
-    reclaimer.Unmap(mapped, kBytes);
+    reclaimer.Unmap(data, kBytes);
     reclaimer.Close(std::move(fd));
   }
-  EXPECT_FALSE(IsMappedAnywhere(data));
+  EXPECT_EQ(MappedMemfds(), 0U);
   EXPECT_EQ(::fcntl(number, F_GETFD), -1);
   EXPECT_EQ(errno, EBADF);
 }
 
 TEST(ReclaimerTest, MoreThanItHoldsIsFreedToo) {
-  void* mapped = ::mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(mapped, MAP_FAILED);
-  auto* data = static_cast<std::byte*>(mapped);
+  std::byte* data = MapOne();
   {
     Reclaimer reclaimer;
     for (std::uint64_t at = 0; at < kBytes; at += 4096) reclaimer.Unmap(data + at, 4096);
   }
-  EXPECT_FALSE(IsMappedAnywhere(data));
+  EXPECT_EQ(MappedMemfds(), 0U);
 }
 
 TEST(ReclaimerTest, GetsTheMemoryOfARegionWhenItsLastKeepIsGone) {
   auto reclaimer = std::make_shared<Reclaimer>();
   std::weak_ptr<Reclaimer> alive = reclaimer;
-  const std::byte* input = nullptr;
   MemoryKeep keep;
   {
     Region region(MakeMemfd(kBytes), kBytes, std::move(reclaimer));
     keep = region.Output().value();
-    input = region.Input().value()->data();
+    ASSERT_TRUE(region.Input().ok());
   }
-  const auto* output = static_cast<const Mapping*>(keep.get())->data();
-  EXPECT_TRUE(IsMapped(output));
+  EXPECT_GE(MappedMemfds(), 1U);
   keep.reset();
   // The last mapping took the reclaimer with it, which ends when all is free.
   EXPECT_TRUE(alive.expired());
-  EXPECT_FALSE(IsMappedAnywhere(input) || IsMappedAnywhere(output));
+  EXPECT_EQ(MappedMemfds(), 0U);
 }
 
 }  // namespace
