@@ -85,7 +85,7 @@ struct Hello {
 struct HelloReply {
   PacketHeader header;
   Code code;
-  std::uint32_t version;  // the one chosen
+  std::uint32_t version;          // the one chosen
   std::uint64_t daemon_instance;  // drawn by each daemon process for itself
   char text[kTextBytes];
 };
