@@ -59,7 +59,11 @@ class TomlConfig : public CLI::Config {
   }
 
   static std::string Text(const std::string& name, const toml::node& value) {
-    if (const auto text = value.value_exact<std::string>()) return *text;
+    if (const auto text = value.value_exact<std::string>()) {
+      const bool printable = std::all_of(text->begin(), text->end(), [](char c) { return c >= ' ' && c <= '~'; });
+      if (!printable) throw CLI::ConversionError("config file: " + name + " holds a character that is not printable");
+      return *text;
+    }
     if (const auto number = value.value_exact<std::int64_t>()) return std::to_string(*number);
     if (const auto flag = value.value_exact<bool>()) return *flag ? "true" : "false";
     throw CLI::ConversionError("config file: " + name + " must be a string, an integer or a boolean");

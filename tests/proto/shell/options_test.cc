@@ -124,6 +124,13 @@ TEST_F(ParseOrExitDeathTest, OddCharacterIsNamedWithItsPlace) {
   }
 }
 
+TEST_F(ParseOrExitDeathTest, EscapedCharacterThatIsNotPrintableIsNamedByItsOption) {
+  for (const std::string text : {"name = \"a\\nb\"", "name = \"\\u0000\"", "name = \"\"\"a\nb\"\"\""}) {
+    EXPECT_EXIT(Run({"--config", File(text + "\n")}), ExitedWithCode(2),
+                "^program: config file: name holds a character that is not printable; see program --help\n$");
+  }
+}
+
 TEST_F(ParseOrExitDeathTest, FileThatTheParserDidNotExpectIsOneLine) {
   EXPECT_EXIT(Run({"--config", File("[#a\n")}), ExitedWithCode(2), kAnyLine);
 }
