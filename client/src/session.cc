@@ -8,6 +8,7 @@
 #include "client/src/fork_guard.h"
 
 namespace ringway::internal {
+
 SessionImpl::SessionImpl(const JoinOptions& options, std::shared_ptr<Link> link)
     : options_(options), generation_(ForkGeneration()) {
   const Lock lock(mutex_);

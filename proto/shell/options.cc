@@ -22,6 +22,8 @@ constexpr void ExpectOfToml(bool holds) {
 namespace ringway::shell {
 namespace {
 
+bool IsPrintable(char c) { return c >= ' ' && c <= '~'; }
+
 // Reads TOML for CLI11: a flat table of options by long name.
 class TomlConfig : public CLI::Config {
  public:
@@ -52,7 +54,7 @@ class TomlConfig : public CLI::Config {
   // No option needs more, and toml++ 3.3 meets undefined behaviour at some letters beyond.
   static void CheckCharacters(const std::string& text) {
     const auto odd = std::find_if(text.begin(), text.end(),
-                                  [](char c) { return (c < ' ' || c > '~') && c != '\t' && c != '\n' && c != '\r'; });
+                                  [](char c) { return !IsPrintable(c) && c != '\t' && c != '\n' && c != '\r'; });
     if (odd == text.end()) return;
     throw CLI::ConversionError("config file, line " + std::to_string(1 + std::count(text.begin(), odd, '\n')) +
                                ": a character is not printable ASCII");
@@ -60,8 +62,8 @@ class TomlConfig : public CLI::Config {
 
   static std::string Text(const std::string& name, const toml::node& value) {
     if (const auto text = value.value_exact<std::string>()) {
-      const bool printable = std::all_of(text->begin(), text->end(), [](char c) { return c >= ' ' && c <= '~'; });
-      if (!printable) throw CLI::ConversionError("config file: " + name + " holds a character that is not printable");
+      if (!std::all_of(text->begin(), text->end(), IsPrintable))
+        throw CLI::ConversionError("config file: " + name + " holds a character that is not printable");
       return *text;
     }
     if (const auto number = value.value_exact<std::int64_t>()) return std::to_string(*number);

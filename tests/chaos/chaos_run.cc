@@ -6,15 +6,11 @@
 // It passes if the promise was kept (checker.h), nothing hung, nothing leaked, every kind of fault was struck and at
 // least kOperationsMin operations succeeded. The plan of faults follows from the seed; what they meet does not.
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <numeric>
 #include <random>
 #include <set>
 #include <sstream>
@@ -36,7 +32,6 @@ constexpr std::chrono::milliseconds kPoll(5);
 struct RunOptions {
   std::uint64_t seconds = 60;
   FleetOptions fleet;
-  std::string json;
   bool keep = false;
 };
 
@@ -62,15 +57,33 @@ class ChaosRun {
     checker_.Finish();
   }
 
-  const Tally& tally() const { return checker_.tally(); }
-  const Faults& faults() const { return faults_; }
-
   void Judge() {
     for (const std::string& violation : checker_.violations()) ADD_FAILURE() << violation;
     EXPECT_EQ(checker_.violation_count(), 0U);
     for (const std::string& trouble : faults_.troubles()) ADD_FAILURE() << trouble;
-    EXPECT_GE(tally().succeeded, kOperationsMin) << "too few for the run to count";
+    EXPECT_GE(checker_.tally().succeeded, kOperationsMin) << "too few for the run to count";
     for (const auto& [fault, times] : faults_.struck()) EXPECT_GT(times, 0U) << fault << " was never struck";
+  }
+
+  void Print() const {
+    const Tally& tally = checker_.tally();
+    if (testing::Test::HasFailure()) std::printf("%s", timeline_.str().c_str());
+    std::printf("faults:");
+    std::uint64_t all = 0;
+    for (const auto& [name, times] : faults_.struck()) {
+      std::printf(" %s %lu", name.c_str(), times);
+      all += times;
+    }
+    std::printf(" (%lu in all)\n", all);
+    std::printf("operations: %lu succeeded of %lu; %lu outcomes told, %lu after a retry, %lu to peers that then went\n",
+                tally.succeeded, tally.operations, tally.outcomes, tally.retried, tally.excused);
+    std::printf("world size of a success:");
+    for (const auto& [world, times] : tally.worlds) std::printf(" %zu: %lu", world, times);
+    std::printf("\noutcomes and ends:");
+    for (const auto& [code, times] : tally.codes) std::printf(" %s %lu", ringway::NameOf(code), times);
+    std::printf("\nmemberships: %lu; lives of the group: %lu; longest stall %lu ms\n", tally.memberships, tally.lives,
+                tally.longest_gap_ms);
+    std::printf("violations of the promise: %lu; leaks: %zu\n", checker_.violation_count(), leaks_);
   }
 
  private:
@@ -138,24 +151,27 @@ class ChaosRun {
     return out;
   }
 
+  // Of what Idle gives.
+  const std::string& LabelOf(std::size_t index) {
+    return index == 0 ? fleet_.master().label() : fleet_.daemon(index - 1).label();
+  }
+
   void CompareIdle(const std::vector<Holdings>& before) {
     std::vector<Holdings> after;
-    const auto leaks = [&] {
+    const auto none_leaks = [&] {
       after = Idle();
-      std::size_t count = 0;
+      leaks_ = 0;
       for (std::size_t i = 0; i < after.size(); ++i) {
-        if (after[i].descriptors > before[i].descriptors || after[i].regions > 0) ++count;
+        if (after[i].descriptors > before[i].descriptors || after[i].regions > 0) ++leaks_;
       }
-      return count;
+      return leaks_ == 0;
     };
-    (void)e2e::Eventually([&] { return leaks() == 0; }, std::chrono::seconds(10));
-    leaks_ = leaks();
+    (void)e2e::Eventually(none_leaks, std::chrono::seconds(10));
     for (std::size_t i = 0; i < after.size(); ++i) {
-      EXPECT_LE(after[i].descriptors, before[i].descriptors) << (i == 0 ? "master" : fleet_.daemon(i - 1).label());
-      EXPECT_EQ(after[i].regions, 0U) << (i == 0 ? "master" : fleet_.daemon(i - 1).label());
-      std::printf("idle: %-7s %zu descriptors (%zu), %zu KiB (%zu)\n",
-                  i == 0 ? "master" : fleet_.daemon(i - 1).label().c_str(), after[i].descriptors, before[i].descriptors,
-                  after[i].anonymous_kib, before[i].anonymous_kib);
+      EXPECT_LE(after[i].descriptors, before[i].descriptors) << LabelOf(i);
+      EXPECT_EQ(after[i].regions, 0U) << LabelOf(i);
+      std::printf("idle: %-7s %zu descriptors (%zu), %zu KiB (%zu)\n", LabelOf(i).c_str(), after[i].descriptors,
+                  before[i].descriptors, after[i].anonymous_kib, before[i].anonymous_kib);
     }
   }
 
@@ -168,28 +184,6 @@ class ChaosRun {
   std::size_t leaks_ = 0;
   std::set<std::string> fallen_;
   bool leaving_ = false;
-
- public:
-  void Print() const {
-    const Tally& tally = checker_.tally();
-    if (testing::Test::HasFailure()) std::printf("%s", timeline_.str().c_str());
-    std::printf("faults:");
-    std::uint64_t all = 0;
-    for (const auto& [name, times] : faults_.struck()) {
-      std::printf(" %s %lu", name.c_str(), times);
-      all += times;
-    }
-    std::printf(" (%lu in all)\n", all);
-    std::printf("operations: %lu succeeded of %lu; %lu outcomes told, %lu after a retry, %lu to peers that then went\n",
-                tally.succeeded, tally.operations, tally.outcomes, tally.retried, tally.excused);
-    std::printf("world size of a success:");
-    for (const auto& [world, times] : tally.worlds) std::printf(" %zu: %lu", world, times);
-    std::printf("\noutcomes and ends:");
-    for (const auto& [code, times] : tally.codes) std::printf(" %s %lu", ringway::NameOf(code), times);
-    std::printf("\nmemberships: %lu; lives of the group: %lu; longest stall %lu ms\n", tally.memberships, tally.lives,
-                tally.longest_gap_ms);
-    std::printf("violations of the promise: %lu; leaks: %zu\n", checker_.violation_count(), leaks_);
-  }
 };
 
 TEST(Chaos, KeepsThePromise) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <numeric>
 
 namespace ringway::chaos {
 namespace {

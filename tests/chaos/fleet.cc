@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
-#include <sstream>
 #include <utility>
 
 namespace ringway::chaos {

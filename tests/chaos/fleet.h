@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,6 +58,7 @@ class Fleet {
   void StartTrainer(std::size_t seat);
   // Also notes the end of its membership, which it cannot do itself.
   void KillTrainer(std::size_t seat);
+
   // Black holes and delays on all relays at once, in place of those before.
   struct Slowed {
     e2e::Flow flow;
@@ -69,7 +69,6 @@ class Fleet {
   // Points relays at daemons that have come up, and reads what trainers have written since; each new record once.
   std::vector<Record> Poll();
 
-  // Of a process without peers and trainers.
   static Holdings HoldingsOf(const e2e::Process& process);
   const std::string& directory() const { return directory_.path().native(); }
   void KeepLogs() { directory_.Keep(); }
