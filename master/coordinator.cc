@@ -17,6 +17,8 @@ constexpr std::uint64_t kIdsPerTerm = 1'000'000'000;
 constexpr std::size_t kHeldMax = 64 * 1024;
 // How long a restarted master waits for peers to come back before it misses them, beside the detection time.
 constexpr Duration kReturn = std::chrono::seconds(3);
+// How long the accused are heard: a round trip to the farthest.
+constexpr Duration kWeighMin = std::chrono::milliseconds(50);
 
 control::Plan PlanOf(const CoordinatorOptions& options) {
   control::Plan plan;
@@ -29,7 +31,8 @@ control::Plan PlanOf(const CoordinatorOptions& options) {
 }
 
 GroupOptions OptionsOfGroups(const CoordinatorOptions& options) {
-  return {.plan = PlanOf(options), .detect = std::chrono::milliseconds(options.detect_ms)};
+  const Duration detect = std::chrono::milliseconds(options.detect_ms);
+  return {.plan = PlanOf(options), .detect = detect, .weigh = std::max<Duration>(kWeighMin, detect / 10)};
 }
 
 // The peer that a message speaks for.

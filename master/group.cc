@@ -147,6 +147,7 @@ void Group::SetOnline(PeerId peer, bool online, TimePoint now) {
   const auto found = peers_.find(peer);
   if (found == peers_.end()) return;
   if (online != found->second.online) found->second.since = now;
+  if (online && !found->second.online && collection_) collection_->weighed_since = now;  // it has yet to answer
   found->second.online = online;
   Advance(now);
 }

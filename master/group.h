@@ -42,7 +42,7 @@ class GroupHost {
 struct GroupOptions {
   control::Plan plan;
   Duration detect = std::chrono::milliseconds(3000);
-  Duration weigh = std::chrono::milliseconds(50);  // how long contradicting accusations are waited for
+  Duration weigh = std::chrono::milliseconds(300);  // how long contradicting accusations are waited for
 };
 
 class Group {
@@ -78,7 +78,7 @@ class Group {
     std::uint32_t wait_world = 1;
     std::uint32_t min_world = 1;
     bool online = true;
-    TimePoint since{};          // when that began
+    TimePoint since{};          // when that began; still to come: a restarted master misses it from then on
     std::set<PeerId> standing;  // pairs seen whole from this side
     std::map<PeerId, std::string> dial_errors;
     std::string told;  // the Pending text sent last
@@ -92,7 +92,7 @@ class Group {
   struct Collection {
     Epoch stop;
     TimePoint since;
-    TimePoint weighed_since;                    // `since`, or the newest accusation that came late
+    TimePoint weighed_since;                    // `since`, or the newest late accusation or return
     std::map<PeerId, control::Report> reports;  // with stop >= the collection's
     std::set<PeerId> told;                      // addressees of the ABORT
   };
@@ -121,6 +121,7 @@ class Group {
   Base ChooseBase(TimePoint now) const;
   Epoch AdoptedBy(const control::Report& report) const;
   std::set<PeerId> WithTroubledNewcomers(const Base& base) const;
+  bool IsReturning(PeerId peer, const std::set<PeerId>& accusers, TimePoint now) const;
   bool AccusedHaveSpoken(TimePoint now) const;
   std::set<PeerId> Certain(TimePoint now) const;
   std::set<PeerId> Spoken() const;  // who has reported to the collection

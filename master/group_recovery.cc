@@ -75,9 +75,20 @@ std::set<PeerId> Group::Spoken() const {
   return spoken;
 }
 
+// After a restart of the master: it is still on its way back, as far as anybody knows. The word of more than half of the
+// members that it is dead is enough.
+bool Group::IsReturning(PeerId id, const std::set<PeerId>& accusers, TimePoint now) const {
+  const auto found = peers_.find(id);
+  if (found == peers_.end() || found->second.online || now >= found->second.since) return false;
+  return 2 * accusers.size() <= static_cast<std::size_t>(current_.members_size());
+}
+
 // An accusation alone does not say who of the two is to go: the accused are heard. One that comes late may be the first
 // of several against peers that have died since they were heard: then only time helps.
 bool Group::AccusedHaveSpoken(TimePoint now) const {
+  for (const auto& [accused, accusers] : accusations_) {
+    if (IsReturning(accused, accusers, now)) return false;
+  }
   if (now - collection_->weighed_since >= options_.weigh) return true;
   if (collection_->weighed_since > collection_->since) return false;
   return std::all_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {

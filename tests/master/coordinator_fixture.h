@@ -16,6 +16,7 @@
 namespace ringway {
 
 inline constexpr Duration kDetect = std::chrono::milliseconds(3000);
+inline constexpr Duration kWeigh = kDetect / 10;
 
 // Daemons by connection number, one peer each, driven by hand.
 class CoordinatorTest : public testing::Test {

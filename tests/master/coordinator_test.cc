@@ -110,7 +110,7 @@ TEST_F(CoordinatorTest, LateAccusationIsWeighedWithThoseThatFollowIt) {
   Say(3, Report(3, epoch, {1, 2, 5}));
   EXPECT_EQ(ViewOf(3).epoch(), epoch) << "so far it is 3 that disagrees with most";
   Say(4, Report(4, epoch, {1, 2, 5}));
-  Advance(std::chrono::milliseconds(60));
+  Advance(kWeigh);
   EXPECT_EQ(Last(3, &control::FromMaster::has_evicted), nullptr);
   EXPECT_EQ(Last(4, &control::FromMaster::has_evicted), nullptr);
   EXPECT_EQ(ViewOf(3).members_size(), 2);
@@ -122,7 +122,7 @@ TEST_F(CoordinatorTest, AccusedThatStaysSilentIsWaitedForOnlyAWhile) {
   Say(1, Report(1, epoch, {3}));
   Say(2, Report(2, epoch));
   EXPECT_EQ(ViewOf(1).epoch(), epoch);
-  Advance(std::chrono::milliseconds(60));
+  Advance(kWeigh);
   EXPECT_EQ(ViewOf(1).members_size(), 2);
 }
 

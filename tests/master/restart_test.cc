@@ -126,9 +126,39 @@ TEST_F(RestartTest, DeathDuringTheOutageIsRecoveredWhenTheOthersAreBack) {
   Return(2);
   ASSERT_NE(Last(2, &control::FromMaster::has_abort), nullptr);
   Say(2, Report(2, epoch, {3}));
-  Advance(std::chrono::milliseconds(60));
+  Advance(kWeigh);
   EXPECT_EQ(ViewOf(1).members_size(), 2);
   EXPECT_EQ(Epoch(ViewOf(1).epoch()).term(), 2u);
+}
+
+TEST_F(RestartTest, FirstToComeBackDoesNotThrowOutThoseStillOnTheirWay) {
+  Form(4);
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  Restart();
+  Return(4);
+  Say(4, Report(4, epoch, {1, 2, 3}));  // it hears nobody
+  Advance(std::chrono::milliseconds(500));
+  EXPECT_EQ(TheGroup().current().epoch(), epoch) << "they may be alive";
+  for (const std::uint64_t i : {1, 2, 3}) Return(i);
+  for (const std::uint64_t i : {1, 2, 3}) {
+    EXPECT_EQ(TheGroup().current().epoch(), epoch) << "who is back has yet to answer";
+    Say(i, Report(i, epoch));
+  }
+  Advance(kWeigh);
+  EXPECT_EQ(ViewOf(1).members_size(), 3);
+  EXPECT_NE(Last(4, &control::FromMaster::has_evicted), nullptr);
+}
+
+TEST_F(RestartTest, WordOfTheMostIsEnoughAgainstOneThatIsNotBack) {
+  Form(4);
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  Restart();
+  for (const std::uint64_t i : {1, 2, 3}) {
+    Return(i);
+    Say(i, Report(i, epoch, {4}));
+  }
+  Advance(kWeigh);
+  EXPECT_EQ(ViewOf(1).members_size(), 3);
 }
 
 TEST_F(RestartTest, MemberThatNeverComesBackIsMissedAfterAWhile) {
