@@ -68,6 +68,7 @@ build_and_test() {
   # Real processes on a busy two-core machine: a test that fails gets a second try, and its first failure stays in the output.
   if ! "${BUILD_PREFIX[@]}" ctest --test-dir "$directory" --output-on-failure --no-tests=error --repeat until-pass:2 -j "$JOBS" \
     </dev/null 2>&1 | tee "$log" | show_tests; then
+    DETAIL="failed: $(sed -n 's/^[[:space:]]*[0-9]* - \(.*\) (.*)$/\1/p' "$log" | paste -sd ' ')"
     rm -f "$log"
     return 1
   fi
