@@ -106,7 +106,7 @@ stage_tidy() {
     return 1
   fi
   clang-format --dry-run -Werror "${sources[@]}" "${headers[@]}" || return 1
-  own_files '*.sh' .ci/run tests/chaos/run | xargs shellcheck -x || return 1
+  own_files '*.sh' .ci/run tests/chaos/run tests/wan/run | xargs shellcheck -x || return 1
   configure release build/tidy -DRINGWAY_TESTS=ON && build_with_bar build/tidy ringway_generated || return 1
   # clang-tidy 14 parses Asio's coroutines only with these three.
   printf '%s\n' "${sources[@]}" | xargs -P "$JOBS" -n 1 \

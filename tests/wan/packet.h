@@ -1,0 +1,37 @@
+// IPv4 packets as a TUN device with IFF_VNET_HDR gives and takes them: a virtio header, then the packet, which may be a
+// TCP super-packet of many segments (TSO) whose checksum is still to be computed.
+//
+// Only the namespaces' kernels write here, yet every length is checked: a packet that is not whole is not carried.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace ringway::wan {
+
+using Bytes = std::vector<std::byte>;
+
+inline constexpr std::size_t kFrameBytesMax = 10 + 65'536;
+
+struct PacketInfo {
+  std::uint32_t destination = 0;    // host byte order
+  std::uint32_t header_bytes = 0;   // IP and TCP, of every segment; without TCP: of all
+  std::uint32_t payload_bytes = 0;  // after those
+  std::uint32_t segments = 1;
+  std::uint32_t segment_bytes = 0;  // payload of each but the last
+  // Of IP packets on the wire.
+  std::uint32_t WireBytes(std::uint32_t segment) const;
+};
+
+// Nothing if the frame is no whole IPv4 packet.
+std::optional<PacketInfo> Inspect(const Bytes& frame);
+
+// The packet with only `count` of its segments, from `first`. REQUIRES: they are among info.segments.
+Bytes Slice(const Bytes& frame, const PacketInfo& info, std::uint32_t first, std::uint32_t count);
+
+// Changes one byte of the payload, where there is one, so that TCP's checksum does not tell.
+void Corrupt(Bytes* frame, const PacketInfo& info, std::uint64_t random);
+
+}  // namespace ringway::wan

@@ -1,0 +1,212 @@
+// Carries the packets of a scenario's hosts: one TUN device in each host's namespace, joined by wan::Network.
+//
+//   wan_emulator --scenario FILE --stats FILE NAMESPACE...       (one namespace a host, in the scenario's order)
+//   wan_emulator --scenario FILE --list                          site of each host, one a line
+//
+// Host i has the address 10.111.0.(i + 1), which tests/wan/run gives the device. Says "ready" when the devices are
+// there. SIGHUP: read the scenario again (one that is wrong is refused, and the old one stays). SIGUSR1, and the end
+// (SIGTERM, SIGINT): write what went over each path to the stats file, as JSON.
+#include <poll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/wan/network.h"
+#include "tests/wan/tun.h"
+
+namespace ringway::wan {
+namespace {
+
+constexpr std::uint32_t kFirstAddress = 0x0a6f0001;  // 10.111.0.1
+constexpr const char* kDevice = "wan0";
+// Longer bursts would make others wait.
+constexpr int kReadsATurn = 16;
+
+std::atomic<bool> reload_wanted = false;
+std::atomic<bool> stats_wanted = false;
+std::atomic<bool> stop_wanted = false;
+
+void OnSignal(int signal) {
+  (signal == SIGHUP ? reload_wanted : signal == SIGUSR1 ? stats_wanted : stop_wanted) = true;
+}
+
+struct Flying {
+  TimePoint due;
+  std::uint64_t order = 0;  // of equals the first sent
+  std::size_t to = 0;
+  Bytes frame;
+  bool operator>(const Flying& other) const { return std::pair(due, order) > std::pair(other.due, other.order); }
+};
+
+class Emulator {
+ public:
+  Emulator(Scenario scenario, std::string scenario_path, std::string stats_path)
+      : network_(std::move(scenario)),
+        scenario_path_(std::move(scenario_path)),
+        stats_path_(std::move(stats_path)),
+        buffer_(kFrameBytesMax) {}
+
+  // Gives why not.
+  std::string Open(const std::vector<std::string>& namespaces) {
+    for (const std::string& name : namespaces) {
+      OpenedTun tun = OpenTun(name, kDevice);
+      if (!tun.error.empty()) return tun.error;
+      polls_.push_back({.fd = tun.fd.get(), .events = POLLIN, .revents = 0});
+      tuns_.push_back(std::move(tun.fd));
+    }
+    return "";
+  }
+
+  void Run() {
+    while (!stop_wanted) {
+      if (reload_wanted.exchange(false)) Reload();
+      if (stats_wanted.exchange(false)) WriteStats();
+      const TimePoint now = Now();
+      timespec wait{.tv_sec = 1, .tv_nsec = 0};
+      if (!flying_.empty() && flying_.top().due < now + std::chrono::seconds(1)) {
+        wait = {.tv_sec = 0, .tv_nsec = std::max<std::int64_t>(0, (flying_.top().due - now).count())};
+      }
+      (void)::ppoll(polls_.data(), polls_.size(), &wait, nullptr);
+      for (std::size_t from = 0; from < polls_.size(); ++from) {
+        if ((polls_[from].revents & POLLIN) != 0) ReadFrom(from);
+      }
+      Deliver();
+    }
+    WriteStats();
+  }
+
+ private:
+  static TimePoint Now() { return std::chrono::time_point_cast<Nanoseconds>(std::chrono::steady_clock::now()); }
+
+  void ReadFrom(std::size_t from) {
+    for (int i = 0; i < kReadsATurn; ++i) {
+      buffer_.resize(kFrameBytesMax);
+      const ssize_t got = ::read(tuns_[from].get(), buffer_.data(), buffer_.size());
+      if (got <= 0) return;
+      buffer_.resize(static_cast<std::size_t>(got));
+      const auto info = Inspect(buffer_);
+      if (!info) continue;  // IPv6 looking for its neighbours
+      const std::size_t to = info->destination - kFirstAddress;
+      if (info->destination < kFirstAddress || to >= tuns_.size() || to == from) continue;
+      for (const Delivery& delivery : network_.Send(from, to, *info, Now())) {
+        Bytes frame = Slice(buffer_, *info, delivery.first, delivery.count);
+        if (delivery.corrupt) {
+          if (const auto sliced = Inspect(frame)) Corrupt(&frame, *sliced, delivery.random);
+        }
+        flying_.push({.due = delivery.due, .order = order_++, .to = to, .frame = std::move(frame)});
+      }
+    }
+  }
+
+  void Deliver() {
+    while (!flying_.empty() && flying_.top().due <= Now()) {
+      const Flying& next = flying_.top();
+      (void)!::write(tuns_[next.to].get(), next.frame.data(), next.frame.size());  // a full device loses it
+      flying_.pop();
+    }
+  }
+
+  void Reload();
+
+  void WriteStats() const {
+    const Scenario& scenario = network_.scenario();
+    nlohmann::ordered_json root = {{"paths", nlohmann::ordered_json::array()}};
+    for (std::size_t from = 0; from < scenario.hosts.size(); ++from) {
+      for (std::size_t to = 0; to < scenario.hosts.size(); ++to) {
+        const Traffic& traffic = network_.traffic(from, to);
+        if (traffic.packets == 0) continue;
+        root["paths"].push_back({{"from", from},
+                                 {"to", to},
+                                 {"from_site", scenario.hosts[from].site},
+                                 {"to_site", scenario.hosts[to].site},
+                                 {"packets", traffic.packets},
+                                 {"bytes", traffic.bytes},
+                                 {"overflowed", traffic.overflowed},
+                                 {"lost", traffic.lost},
+                                 {"corrupted", traffic.corrupted}});
+      }
+    }
+    const std::string draft = stats_path_ + ".tmp";
+    std::ofstream(draft) << root.dump(1) << '\n';
+    (void)std::rename(draft.c_str(), stats_path_.c_str());
+  }
+
+  Network network_;
+  const std::string scenario_path_;
+  const std::string stats_path_;
+  std::vector<net::UniqueFd> tuns_;
+  std::vector<pollfd> polls_;
+  std::priority_queue<Flying, std::vector<Flying>, std::greater<>> flying_;
+  std::uint64_t order_ = 0;
+  Bytes buffer_;
+};
+
+ParsedScenario Load(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return {{}, "cannot read " + path};
+  return ParseScenario(std::string(std::istreambuf_iterator<char>(file), {}), path);
+}
+
+void Emulator::Reload() {
+  ParsedScenario parsed = Load(scenario_path_);
+  if (parsed.error.empty() && parsed.scenario.hosts.size() != tuns_.size()) {
+    parsed.error = scenario_path_ + ": the hosts cannot change while it runs";
+  }
+  if (parsed.error.empty()) {
+    network_.Change(std::move(parsed.scenario));
+  } else {
+    std::fprintf(stderr, "wan_emulator: %s; the former scenario stays\n", parsed.error.c_str());
+  }
+}
+
+int Fail(const std::string& why) {
+  std::fprintf(stderr, "wan_emulator: %s\n", why.c_str());
+  return 2;
+}
+
+int Main(int argc, char** argv) {
+  std::string path, stats = "/dev/null";
+  std::vector<std::string> namespaces;
+  bool list = false;
+  CLI::App app("Carries packets between network namespaces as a wide area network would", "wan_emulator");
+  app.add_option("--scenario", path, "TOML file (tests/wan/scenario.h)")->required();
+  app.add_option("--stats", stats, "Where to write what went over each path");
+  app.add_flag("--list", list, "Only print the site of each host");
+  app.add_option("namespaces", namespaces, "One a host");
+  CLI11_PARSE(app, argc, argv);
+  ParsedScenario parsed = Load(path);
+  if (!parsed.error.empty()) return Fail(parsed.error);
+  if (list) {
+    for (const Host& host : parsed.scenario.hosts) std::printf("%s\n", host.site.c_str());
+    return 0;
+  }
+  if (namespaces.size() != parsed.scenario.hosts.size()) {
+    return Fail("the scenario has " + std::to_string(parsed.scenario.hosts.size()) +
+                " hosts: give a namespace for each");
+  }
+  for (const int signal : {SIGHUP, SIGUSR1, SIGTERM, SIGINT}) (void)std::signal(signal, OnSignal);
+  (void)::prctl(PR_SET_TIMERSLACK, 1000UL);
+  Emulator emulator(std::move(parsed.scenario), path, stats);
+  if (const std::string why = emulator.Open(namespaces); !why.empty()) return Fail(why);
+  std::printf("ready\n");
+  std::fflush(stdout);
+  emulator.Run();
+  return 0;
+}
+
+}  // namespace
+}  // namespace ringway::wan
+
+int main(int argc, char** argv) { return ringway::wan::Main(argc, argv); }
