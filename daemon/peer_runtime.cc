@@ -223,6 +223,7 @@ Status PeerRuntime::Submit(local::SubmitOrder order) {
   submission.token = order.token;
   submission.channel = order.channel;
   submission.descriptor = order.descriptor;
+  submission.algorithm = order.algorithm;
   submission.input = order.input;
   submission.result = order.result;
   submission.keep = std::move(order.keep);
@@ -359,6 +360,7 @@ void PeerRuntime::CarryOut(core::Complete& action) {
   completion.wire_bytes = action.wire_bytes;
   completion.retries = action.retries;
   completion.update_waits = action.update_waits;
+  completion.algorithm = action.algorithm;
   session_->Complete(completion);
 }
 

@@ -148,7 +148,9 @@ struct Submit {
   DType dtype;
   ReduceOp op;
   Codec codec;
-  std::uint32_t staged;
+  std::uint8_t staged;
+  std::uint8_t algorithm;  // 0: the plan's choice; else an Algorithm + 1, the same on all ranks
+  std::uint16_t reserved;
   std::uint32_t input_region;
   std::uint32_t result_region;
   std::uint64_t input_offset_bytes;
@@ -214,7 +216,8 @@ struct alignas(64) Slot {
   std::uint32_t retries;       // attempts that were given up before this one
   std::uint32_t update_waits;  // 1: a prepared view waits on every rank; UpdateView will adopt it
   std::atomic<std::uint64_t> staged_bytes;
-  std::uint64_t reserved;
+  std::uint32_t algorithm;  // an Algorithm: what computed the result
+  std::uint32_t reserved;
   std::uint64_t contributors[kWorldSizeMax];  // peer ids in rank order
   char text[kTextBytes];
 };

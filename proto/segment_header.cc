@@ -38,7 +38,8 @@ static_assert(sizeof(Wire) == kSegmentHeaderBytes && offsetof(Wire, header_hash)
 
 std::string ToString(const Descriptor& descriptor) {
   return std::string(NameOf(descriptor.kind)) + " of " + std::to_string(descriptor.count) + " " +
-         NameOf(descriptor.dtype) + ", " + NameOf(descriptor.op) + ", codec " + NameOf(descriptor.codec);
+         NameOf(descriptor.dtype) + ", " + NameOf(descriptor.op) + ", codec " + NameOf(descriptor.codec) +
+         ", schedule " + NameOf(descriptor.schedule);
 }
 
 void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegmentHeaderBytes> out) {
@@ -73,16 +74,16 @@ Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHea
     return Status(Code::kProtocol, "segment header fails its checksum: the link corrupts data");
   }
   if (wire.kind > 1 || wire.dtype >= kDTypeCount || wire.op >= kReduceOpCount || wire.codec >= kCodecCount ||
-      wire.op_kind >= kOpKindCount || wire.schedule >= kScheduleKindCount || wire.payload_bytes > kPayloadBytesMax) {
+      wire.op_kind >= kOpKindCount || wire.schedule >= kAlgorithmCount || wire.payload_bytes > kPayloadBytesMax) {
     return Status(Code::kProtocol, "segment header holds a value outside its range");
   }
   SegmentHeader header;
   header.kind = static_cast<SegmentKind>(wire.kind);
   header.epoch = Epoch(wire.epoch);
   header.op = OpName{ChannelId(wire.channel), wire.seq};
-  header.descriptor = {static_cast<OpKind>(wire.op_kind),        static_cast<DType>(wire.dtype),
-                       static_cast<ReduceOp>(wire.op),           static_cast<Codec>(wire.codec),
-                       static_cast<ScheduleKind>(wire.schedule), wire.count};
+  header.descriptor = {static_cast<OpKind>(wire.op_kind),     static_cast<DType>(wire.dtype),
+                       static_cast<ReduceOp>(wire.op),        static_cast<Codec>(wire.codec),
+                       static_cast<Algorithm>(wire.schedule), wire.count};
   header.step = wire.step;
   header.chunk = wire.chunk;
   header.segment = wire.segment;

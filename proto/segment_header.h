@@ -18,7 +18,7 @@
 //       56    8 acknowledged  operations of the channel complete up to here, min over the contributors so far
 //       64    8 payload_hash  XXH3-64 of the payload
 //       72    1 op_kind       OpKind
-//       73    1 schedule      ScheduleKind
+//       73    1 schedule      Algorithm
 //       74    6 reserved      zero
 //       80    8 header_hash   XXH3-64 of bytes 0 .. 79
 //
@@ -39,8 +39,6 @@ inline constexpr std::size_t kSegmentHeaderBytes = 88;
 inline constexpr std::uint32_t kPayloadBytesMax = 1 << 20;
 
 enum class SegmentKind : std::uint8_t { kData = 0, kFetched = 1 };
-enum class ScheduleKind : std::uint8_t { kRing = 0 };
-inline constexpr std::uint8_t kScheduleKindCount = 1;
 
 // What all ranks must agree on for an operation.
 struct Descriptor {
@@ -48,12 +46,12 @@ struct Descriptor {
   DType dtype = DType::kU8;
   ReduceOp op = ReduceOp::kSum;
   Codec codec = Codec::kNone;
-  ScheduleKind schedule = ScheduleKind::kRing;
+  Algorithm schedule = Algorithm::kRing;
   std::uint64_t count = 0;
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 
-// "all_reduce of 1024 f32, sum, codec none"
+// "all_reduce of 1024 f32, sum, codec none, schedule ring"
 std::string ToString(const Descriptor& descriptor);
 
 // What the contributors of an operation tell each other along the way, min-reduced: every result carries the same.

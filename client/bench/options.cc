@@ -38,6 +38,7 @@ struct Raw {
   std::string dtype = "f32";
   std::string op = "sum";
   std::string codec = "none";
+  std::string algorithm;
   std::uint32_t timeout_s = 300;
 };
 
@@ -70,6 +71,11 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--codec", raw->codec, "How elements travel")
       ->capture_default_str()
       ->check(CLI::IsMember(NamesOf<Codec>(kCodecCount)));
+  app->add_option("--algorithm", raw->algorithm, "Who sends what to whom; without it as the group's plan says")
+      ->check(CLI::IsMember(NamesOf<Algorithm>(kAlgorithmCount)));
+  app->add_option("--line-mbit", options->line_mbit,
+                  "Rate of this host's uplink: the table says how much of it was used")
+      ->check(CLI::Range(0.0, 1e6));
   app->add_option("--iters", options->iterations, "Measured iterations a size")
       ->capture_default_str()
       ->check(CLI::Range(1U, 1'000'000U));
@@ -93,6 +99,7 @@ std::string Join(const Raw& raw, Options* options) {
   reduction.dtype = Named<DType>(raw.dtype, kDTypeCount);
   reduction.op = Named<ReduceOp>(raw.op, kReduceOpCount);
   reduction.codec = Named<Codec>(raw.codec, kCodecCount);
+  if (!raw.algorithm.empty()) options->algorithm = Named<Algorithm>(raw.algorithm, kAlgorithmCount);
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
   return "";

@@ -22,6 +22,8 @@ struct Options {
   std::uint64_t max_bytes = std::uint64_t{256} << 20;
   std::uint64_t factor = 4;
   Reduction reduction;
+  std::optional<Algorithm> algorithm;  // nothing: the plan's choice
+  double line_mbit = 0;                // of this host's uplink; 0: not known
   std::uint32_t iterations = 20;
   std::uint32_t warmup = 3;
   std::uint32_t in_flight = 1;

@@ -25,6 +25,8 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"algbw_gbps", result.algbw_gbps},
       {"busbw_gbps", result.busbw_gbps},
       {"wire_bytes", result.wire_bytes},
+      {"algorithm", NameOf(result.algorithm)},
+      {"line_fraction", result.line_fraction},
       {"wrong", result.wrong},
       {"checked", result.checked},
       {"codec", NameOf(result.reduction.codec)},
@@ -45,19 +47,26 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
 
 std::string TableHeader() {
   char text[512];
-  std::snprintf(text, sizeof(text),
-                "# times in ms, bandwidths in GB/s (1e9 bytes)\n#%13s %12s %5s %5s %10s %10s %10s %8s %8s %8s\n",
-                "bytes", "count", "type", "redop", "min", "median", "p99", "algbw", "busbw", "wrong");
+  std::snprintf(
+      text, sizeof(text),
+      "# times in ms, bandwidths in GB/s (1e9 bytes), wire bytes sent by this rank, line: how much of --line-mbit\n"
+      "#%13s %12s %5s %5s %10s %10s %10s %8s %8s %12s %5s %8s %s\n",
+      "bytes", "count", "type", "redop", "min", "median", "p99", "algbw", "busbw", "wire", "line", "wrong",
+      "algorithm");
   return text;
 }
 
 std::string TableRow(const SizeResult& result) {
   char text[512];
+  const auto percent = static_cast<int>(result.line_fraction * 100 + 0.5);
+  const std::string line = percent > 0 ? std::to_string(percent) + "%" : "N/A";
   const std::string wrong = result.checked ? std::to_string(result.wrong) : "N/A";
-  std::snprintf(text, sizeof(text), "%14llu %12llu %5s %5s %10.3f %10.3f %10.3f %8.3f %8.3f %8s\n",
+  std::snprintf(text, sizeof(text), "%14llu %12llu %5s %5s %10.3f %10.3f %10.3f %8.3f %8.3f %12llu %5s %8s %s\n",
                 static_cast<unsigned long long>(result.bytes), static_cast<unsigned long long>(result.count),
                 NameOf(result.reduction.dtype), NameOf(result.reduction.op), result.time.min_ms, result.time.median_ms,
-                result.time.p99_ms, result.algbw_gbps, result.busbw_gbps, wrong.c_str());
+                result.time.p99_ms, result.algbw_gbps, result.busbw_gbps,
+                static_cast<unsigned long long>(result.wire_bytes), line.c_str(), wrong.c_str(),
+                NameOf(result.algorithm));
   return text;
 }
 

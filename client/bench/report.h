@@ -24,7 +24,9 @@ struct SizeResult {
   double algbw_gbps = 0;  // of the median, GB/s
   double busbw_gbps = 0;
   std::uint64_t wire_bytes = 0;  // sent by this peer, a mean over the measured operations
-  std::uint64_t retries = 0;     // of all measured operations
+  double line_fraction = 0;  // of --line-mbit, that they took in the median's time; TCP's and IP's headers not counted
+  Algorithm algorithm = Algorithm::kRing;  // of the last result
+  std::uint64_t retries = 0;               // of all measured operations
   bool checked = false;
   std::uint64_t wrong = 0;  // elements, over all measured operations
   // CPU seconds of the measured iterations (with those of --check), memory at their end.

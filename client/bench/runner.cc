@@ -79,6 +79,10 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   result.algbw_gbps = AlgorithmBandwidth(result.bytes, result.time.median_ms);
   result.busbw_gbps = BusBandwidth(result.algbw_gbps, result.world_size);
   result.wire_bytes = totals.wire_bytes / std::max<std::uint64_t>(totals.operations, 1);
+  const double line_bytes_per_ms = options_.line_mbit * 1e6 / 8 / 1e3;
+  if (line_bytes_per_ms > 0) {
+    result.line_fraction = static_cast<double>(result.wire_bytes) / line_bytes_per_ms / result.time.median_ms;
+  }
   return result;
 }
 
@@ -95,8 +99,9 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
   std::vector<OpResult> outcomes;
   const auto start = Clock::now();
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
-    auto work = session_->AllReduceAsync(inputs_[i].data(), Output(i).data(), result->count, reduction.dtype,
-                                         reduction.op, {.channel = 0, .codec = reduction.codec});
+    auto work =
+        session_->AllReduceAsync(inputs_[i].data(), Output(i).data(), result->count, reduction.dtype, reduction.op,
+                                 {.channel = 0, .codec = reduction.codec, .algorithm = options_.algorithm});
     if (!work.ok()) return work.error();
     works.push_back(std::move(work.value()));
   }
@@ -111,6 +116,7 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
     ++totals->operations;
     result->retries += outcome.retries;
     result->world_size = outcome.world_size;
+    result->algorithm = outcome.algorithm;
   }
   if (options_.check) CheckOutputs(outcomes, result);
   return time_ms;

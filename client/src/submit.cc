@@ -219,6 +219,8 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.op = request.op;
   packet.codec = request.options.codec;
   packet.staged = staged ? 1 : 0;
+  if (request.options.algorithm.has_value())
+    packet.algorithm = static_cast<std::uint8_t>(*request.options.algorithm) + 1;
   packet.input_region = placement.input != nullptr ? placement.input->id : 0;
   packet.result_region = placement.result != nullptr ? placement.result->id : 0;
   packet.input_offset_bytes = placement.input_offset;

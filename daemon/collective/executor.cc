@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "daemon/kernels/codec.h"
 #include "daemon/kernels/reduce.h"
@@ -26,32 +27,43 @@ Executor::Executor(Schedule schedule, const ExecutorOptions& options)
       grid_(options.descriptor.count, schedule_.chunks, SizeOf(options.descriptor.dtype), options.segment_bytes_max),
       input_bytes_(options.descriptor.count * SizeOf(options.descriptor.dtype)),
       stamp_(options.stamp) {
-  for (std::uint32_t chunk = 0; chunk < schedule_.chunks; ++chunk) {
-    first_segment_.push_back(static_cast<std::uint32_t>(segments_.size()));
-    segments_.resize(segments_.size() + grid_.Segments(chunk), SegmentState{options.stamp});
-  }
-  followers_.resize(schedule_.arrivals.size());
-  for (std::uint32_t i = 0; i < schedule_.departures.size(); ++i) {
-    if (schedule_.departures[i].after != kNone) followers_[schedule_.departures[i].after].push_back(i);
-  }
+  PlanChunks();
   for (std::uint32_t i = 0; i < schedule_.arrivals.size(); ++i) {
     const Arrival& arrival = schedule_.arrivals[i];
     arrival_of_[PositionKey(arrival.step, arrival.chunk)] = i;
     positions_.emplace_back(grid_.Segments(arrival.chunk), Position::kEmpty);
-    open_segments_ += grid_.Segments(arrival.chunk);
+    if (!arrival.reduce) open_segments_ += grid_.Segments(arrival.chunk);
   }
-  QueueInputSegments();
+  QueueInputs();
   InputReady(options.input_bytes_ready);
 }
 
-void Executor::QueueInputSegments() {
+void Executor::PlanChunks() {
+  for (std::uint32_t chunk = 0; chunk < schedule_.chunks; ++chunk) {
+    chunks_.emplace_back().first_segment = static_cast<std::uint32_t>(segments_.size());
+    segments_.resize(segments_.size() + grid_.Segments(chunk), SegmentState{.stamp = options_.stamp});
+  }
+  for (std::uint32_t i = 0; i < schedule_.sums.size(); ++i) {
+    chunks_[schedule_.sums[i].chunk].sum = i;
+    open_segments_ += grid_.Segments(schedule_.sums[i].chunk);
+  }
+  for (std::uint32_t i = 0; i < schedule_.departures.size(); ++i) {
+    ChunkPlan& chunk = chunks_[schedule_.departures[i].chunk];
+    if (schedule_.departures[i].source == Source::kPartial) chunk.partials.push_back(i);
+    if (schedule_.departures[i].source == Source::kFinished) chunk.finals.push_back(i);
+  }
+}
+
+void Executor::QueueInputs() {
+  // A fetch has neither sums nor own inputs to send: its source is the output, whole already.
+  const bool serves = schedule_.arrivals.empty();
   for (std::uint32_t i = 0; i < schedule_.departures.size(); ++i) {
     const Departure& departure = schedule_.departures[i];
-    if (departure.after != kNone) continue;
+    if (departure.source != Source::kInput && !serves) continue;
     for (std::uint32_t segment = 0; segment < grid_.Segments(departure.chunk); ++segment) {
-      // A finished departure that follows nothing serves a fetch: its source is the output, whole already.
-      const std::uint64_t needed = departure.finished ? 0 : InputBytesNeeded(departure.chunk, segment);
-      unstaged_departures_.emplace(needed, Ready{i, segment});
+      const bool input = departure.source == Source::kInput;
+      unstaged_departures_.emplace(input ? InputBytesNeeded(grid_.Segment(departure.chunk, segment)) : 0,
+                                   Ready{i, segment});
     }
   }
 }
@@ -87,48 +99,111 @@ void Executor::Release(const Claim& claim) {
 
 void Executor::Accept(const Claim& claim, const SegmentHeader& header, std::span<const std::byte> payload) {
   RINGWAY_CHECK(!claim.duplicate && positions_[claim.arrival][claim.segment] == Position::kClaimed);
+  const Descriptor& d = options_.descriptor;
   const Arrival& arrival = schedule_.arrivals[claim.arrival];
+  const ChunkPlan& chunk = chunks_[arrival.chunk];
   SegmentState& state = StateOf(arrival.chunk, claim.segment);
   state.stamp = arrival.reduce ? Min(state.stamp, header.stamp) : header.stamp;
   if (!RINGWAY_MUTANT(kStampOfOne)) stamp_ = Min(stamp_, header.stamp);
-  if (!arrival.reduce) state.final_hash = header.payload_hash;
-  if (claim.direct == nullptr) Combine(claim.arrival, claim.segment, payload);
   positions_[claim.arrival][claim.segment] = Position::kDone;
-  const std::uint64_t needed = arrival.reduce ? InputBytesNeeded(arrival.chunk, claim.segment) : 0;
-  if (needed > input_ready_) {
-    unstaged_arrivals_.emplace(needed, Raw{claim.arrival, claim.segment});
-  } else {
-    Finish(claim.arrival, claim.segment);
+  if (arrival.reduce) {
+    if (Advance({chunk.sum, claim.segment}, {claim.arrival, payload})) return;
+    aside_.emplace(KeyOf(claim.arrival, claim.segment), std::vector<std::byte>(payload.begin(), payload.end()));
+    return;
   }
+  state.final_hash = header.payload_hash;
+  const Range range = grid_.Segment(arrival.chunk, claim.segment);
+  if (claim.direct == nullptr) kernels::Decode(d.codec, d.dtype, OutputAt(range), payload.data(), range.count);
+  --open_segments_;
+  QueueAll(chunk.finals, claim.segment);
 }
 
-// Brings a payload into the output: combined with the own input where that is staged, as it came otherwise.
-void Executor::Combine(std::uint32_t arrival, std::uint32_t segment, std::span<const std::byte> payload) {
+bool Executor::Advance(const SumSegment& at, const Payload& fresh) {
+  const Sum& sum = schedule_.sums[at.sum];
+  SegmentState& state = StateOf(sum.chunk, at.segment);
+  const Range range = grid_.Segment(sum.chunk, at.segment);
+  bool used = false;
+  // What is at `place` of the order: nothing if it has not come.
+  const auto payload_at = [&](std::size_t place) -> std::optional<std::span<const std::byte>> {
+    if (place >= sum.order.size() || sum.order[place] == Sum::kOwn) return std::nullopt;
+    if (sum.order[place] == fresh.arrival) return fresh.bytes;
+    const auto found = aside_.find(KeyOf(sum.order[place], at.segment));
+    if (found == aside_.end()) return std::nullopt;
+    return std::span<const std::byte>(found->second);
+  };
+  while (state.next < sum.order.size()) {
+    const std::size_t before = state.next;
+    if (sum.order[before] == Sum::kOwn) {
+      if (!AddOwn(at, state, range)) break;
+    } else {
+      const auto payload = payload_at(before);
+      if (!payload) break;
+      AddNext(sum, state, range, *payload);
+      used = used || sum.order[before] == fresh.arrival;
+      aside_.erase(KeyOf(sum.order[before], at.segment));
+    }
+  }
+  if (state.next == sum.order.size()) FinishSum(at);
+  return used;
+}
+
+// The first into the output as it came, or, where the own input follows and is staged, both in one pass.
+void Executor::AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload) {
   const Descriptor& d = options_.descriptor;
-  const std::uint32_t chunk = schedule_.arrivals[arrival].chunk;
-  const Range range = grid_.Segment(chunk, segment);
-  if (schedule_.arrivals[arrival].reduce && InputBytesNeeded(chunk, segment) <= input_ready_) {
+  const bool first = state.next++ == 0;
+  // In one pass the own value is on the left, which several ranks that add up must not differ in.
+  const bool own_follows = first && sum.order[1] == Sum::kOwn && !schedule_.everyone_sums;
+  if (first && own_follows && InputBytesNeeded(range) <= input_ready_) {
     kernels::DecodeReduce(d.codec, d.dtype, d.op, OutputAt(range), InputAt(range), payload.data(), range.count);
-  } else {
+    ++state.next;
+  } else if (first) {
     kernels::Decode(d.codec, d.dtype, OutputAt(range), payload.data(), range.count);
+  } else {
+    kernels::DecodeReduce(d.codec, d.dtype, d.op, OutputAt(range), OutputAt(range), payload.data(), range.count);
   }
 }
 
-// The output holds the arrival's segment, combined: owners finish it, then it goes on.
-void Executor::Finish(std::uint32_t arrival, std::uint32_t segment) {
+// Gives false if it is not staged yet.
+bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& range) {
   const Descriptor& d = options_.descriptor;
-  if (schedule_.arrivals[arrival].finishes) {
-    const Range range = grid_.Segment(schedule_.arrivals[arrival].chunk, segment);
+  if (InputBytesNeeded(range) > input_ready_) {
+    if (!std::exchange(state.awaits_input, true)) unstaged_sums_.emplace(InputBytesNeeded(range), at);
+    return false;
+  }
+  const bool first = state.next++ == 0;
+  const std::byte* own = InputAt(range);
+  std::vector<std::byte> as_sent;
+  if (schedule_.everyone_sums && d.codec != Codec::kNone) {  // the others add what they decode of it
+    as_sent.resize(range.count * grid_.element_bytes());
+    std::memcpy(as_sent.data(), own, as_sent.size());
+    kernels::Requantize(d.codec, d.dtype, as_sent.data(), range.count);
+    own = as_sent.data();
+  }
+  if (first) {
+    if (range.count > 0) std::memcpy(OutputAt(range), own, range.count * grid_.element_bytes());
+  } else {
+    kernels::Reduce(d.dtype, d.op, OutputAt(range), OutputAt(range), own, range.count);
+  }
+  return true;
+}
+
+// The output holds the whole sum: who finishes the chunk does, then it goes on.
+void Executor::FinishSum(const SumSegment& at) {
+  const Descriptor& d = options_.descriptor;
+  const Sum& sum = schedule_.sums[at.sum];
+  const ChunkPlan& chunk = chunks_[sum.chunk];
+  if (sum.finishes) {
+    const Range range = grid_.Segment(sum.chunk, at.segment);
     kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, options_.world_size);
     // The owner goes on with what the others will decode.
     if (!RINGWAY_MUTANT(kKeepPrecision)) kernels::Requantize(d.codec, d.dtype, OutputAt(range), range.count);
   }
   --open_segments_;
-  Spread(arrival, segment);
+  QueueAll(sum.finishes ? chunk.finals : chunk.partials, at.segment);
 }
 
-void Executor::Spread(std::uint32_t arrival, std::uint32_t segment) {
-  for (const std::uint32_t departure : followers_[arrival]) Queue(departure, segment);
+void Executor::QueueAll(const std::vector<std::uint32_t>& departures, std::uint32_t segment) {
+  for (const std::uint32_t departure : departures) Queue(departure, segment);
 }
 
 void Executor::Queue(std::uint32_t departure, std::uint32_t segment) {
@@ -142,13 +217,10 @@ void Executor::InputReady(std::uint64_t bytes) {
     unstaged_departures_.erase(unstaged_departures_.begin());
     Queue(ready.departure, ready.segment);
   }
-  const Descriptor& d = options_.descriptor;
-  while (!unstaged_arrivals_.empty() && unstaged_arrivals_.begin()->first <= input_ready_) {
-    const Raw raw = unstaged_arrivals_.begin()->second;
-    unstaged_arrivals_.erase(unstaged_arrivals_.begin());
-    const Range range = grid_.Segment(schedule_.arrivals[raw.arrival].chunk, raw.segment);
-    kernels::Reduce(d.dtype, d.op, OutputAt(range), InputAt(range), OutputAt(range), range.count);
-    Finish(raw.arrival, raw.segment);
+  while (!unstaged_sums_.empty() && unstaged_sums_.begin()->first <= input_ready_) {
+    const SumSegment at = unstaged_sums_.begin()->second;
+    unstaged_sums_.erase(unstaged_sums_.begin());
+    (void)Advance(at, {});
   }
   // Alone, the result is the own input by the operation's rule, and avg of one is that one.
   if (options_.world_size == 1 && input_ready_ == input_bytes_ && input_bytes_ > 0) {
@@ -178,8 +250,8 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
   const Descriptor& d = options_.descriptor;
   const Departure& departure = schedule_.departures[ready.departure];
   const Range range = grid_.Segment(departure.chunk, ready.segment);
-  const bool from_output = departure.finished || departure.after != kNone;
-  const std::byte* source = from_output ? OutputAt(range) : InputAt(range);
+  const bool finished = departure.source == Source::kFinished;
+  const std::byte* source = departure.source == Source::kInput ? InputAt(range) : OutputAt(range);
   const std::uint32_t bytes = WireBytes(departure.chunk, ready.segment);
   Encoded encoded;
   if (d.codec == Codec::kNone) {
@@ -190,9 +262,9 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
     encoded.payload = scratch.first(bytes);
   }
   SegmentState& state = StateOf(departure.chunk, ready.segment);
-  const bool known = departure.finished && state.final_hash != 0;
+  const bool known = finished && state.final_hash != 0;
   const std::uint64_t hash = known ? state.final_hash : Hash64(encoded.payload);
-  if (departure.finished) state.final_hash = hash;
+  if (finished) state.final_hash = hash;
   encoded.header.descriptor = d;
   encoded.header.step = departure.step;
   encoded.header.chunk = departure.chunk;
@@ -206,19 +278,6 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
 std::uint32_t Executor::WireBytes(std::uint32_t chunk, std::uint32_t segment) const {
   const Descriptor& d = options_.descriptor;
   return static_cast<std::uint32_t>(kernels::EncodedBytes(d.codec, d.dtype, grid_.Segment(chunk, segment).count));
-}
-
-std::uint64_t Executor::InputBytesNeeded(std::uint32_t chunk, std::uint32_t segment) const {
-  const Range range = grid_.Segment(chunk, segment);
-  return (range.begin + range.count) * grid_.element_bytes();
-}
-
-std::byte* Executor::OutputAt(const Range& range) const {
-  return options_.output + range.begin * grid_.element_bytes();
-}
-
-const std::byte* Executor::InputAt(const Range& range) const {
-  return options_.input + range.begin * grid_.element_bytes();
 }
 
 }  // namespace ringway::collective

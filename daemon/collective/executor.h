@@ -7,9 +7,12 @@
 //   position of an arrival:  empty --Claim--> claimed --Accept--> done
 //                                     ^---------Release (lane lost, checksum failed)
 //
-// A departure's segment becomes ready when the arrival it follows is done there (cut-through), or when the input is
-// staged that far. Finished chunks are encoded from the output: Q(D(codes)) == codes makes that the same as forwarding
-// the codes.
+// A departure's segment becomes ready when its source is there: the input staged that far, the sum made of all that
+// belongs to it, or the chunk finished (cut-through: segment by segment). Finished chunks are encoded from the output:
+// Q(D(codes)) == codes makes that the same as forwarding the codes.
+//
+// A sum takes its values in the schedule's order. What arrives before its turn is copied aside: at most the operation's
+// bytes in all, and with a ring nothing.
 #pragma once
 
 #include <cstddef>
@@ -88,7 +91,7 @@ class Executor {
   // `scratch` holds the codec's bytes where there is a codec. The payload's hash is in the header.
   Encoded Encode(const Ready& ready, std::span<std::byte> scratch);
 
-  // Every arrival is done and the own input was whole: the output is the result.
+  // Every chunk is finished here and the own input was whole: the output is the result.
   bool complete() const { return open_segments_ == 0 && input_ready_ == input_bytes_; }
   // Min over all contributors. REQUIRES: complete().
   Stamp stamp() const { return stamp_; }
@@ -97,41 +100,61 @@ class Executor {
 
  private:
   enum class Position : std::uint8_t { kEmpty, kClaimed, kDone };
-  // What a departure of this segment must carry.
   struct SegmentState {
-    Stamp stamp;
+    Stamp stamp;                   // what a departure of this segment must carry
     std::uint64_t final_hash = 0;  // of the finished segment's wire bytes; 0: not known yet
+    std::uint32_t next = 0;        // of the sum's order: what is added next
+    bool awaits_input = false;     // the own input is next and not staged yet
+  };
+  struct SumSegment {
+    std::uint32_t sum = kNone;
+    std::uint32_t segment = 0;
+  };
+  struct Payload {
+    std::uint32_t arrival = kNone;
+    std::span<const std::byte> bytes;
+  };
+  struct ChunkPlan {
+    std::uint32_t first_segment = 0;  // index into segments_
+    std::uint32_t sum = kNone;
+    std::vector<std::uint32_t> partials;  // departures of the sum
+    std::vector<std::uint32_t> finals;    // departures of the finished chunk
   };
 
-  void QueueInputSegments();
-  void Combine(std::uint32_t arrival, std::uint32_t segment, std::span<const std::byte> payload);
-  void Finish(std::uint32_t arrival, std::uint32_t segment);
-  void Spread(std::uint32_t arrival, std::uint32_t segment);
+  void PlanChunks();
+  void QueueInputs();
+  // Adds to the sum what may be added, `fresh` or put aside. Gives false if it was not `fresh`'s turn.
+  bool Advance(const SumSegment& at, const Payload& fresh);
+  void AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload);
+  bool AddOwn(const SumSegment& at, SegmentState& state, const Range& range);
+  void FinishSum(const SumSegment& at);
+  void QueueAll(const std::vector<std::uint32_t>& departures, std::uint32_t segment);
   void Queue(std::uint32_t departure, std::uint32_t segment);
+  static std::uint64_t KeyOf(std::uint32_t arrival, std::uint32_t segment) {
+    return std::uint64_t{arrival} << 32 | segment;
+  }
   SegmentState& StateOf(std::uint32_t chunk, std::uint32_t segment) {
-    return segments_[first_segment_[chunk] + segment];
+    return segments_[chunks_[chunk].first_segment + segment];
   }
   std::uint32_t WireBytes(std::uint32_t chunk, std::uint32_t segment) const;
-  std::uint64_t InputBytesNeeded(std::uint32_t chunk, std::uint32_t segment) const;
-  std::byte* OutputAt(const Range& range) const;
-  const std::byte* InputAt(const Range& range) const;
+  std::uint64_t InputBytesNeeded(const Range& range) const {
+    return (range.begin + range.count) * grid_.element_bytes();
+  }
+  std::byte* OutputAt(const Range& range) const { return options_.output + range.begin * grid_.element_bytes(); }
+  const std::byte* InputAt(const Range& range) const { return options_.input + range.begin * grid_.element_bytes(); }
 
   ExecutorOptions options_;
   Schedule schedule_;
   Grid grid_;
+  std::vector<ChunkPlan> chunks_;
   std::map<std::uint32_t, std::uint32_t> arrival_of_;  // step << 16 | chunk -> arrival
   std::vector<std::vector<Position>> positions_;       // by arrival, segment
-  std::vector<std::vector<std::uint32_t>> followers_;  // by arrival: the departures that it feeds
-  std::vector<std::uint32_t> first_segment_;           // by chunk: index into segments_
   std::vector<SegmentState> segments_;
   std::map<Rank, std::deque<Ready>> ready_;
-  // Work that needs input which is not staged yet, by the input bytes that it needs.
+  // What waits for input that is not staged yet, by the input bytes that it needs.
   std::multimap<std::uint64_t, Ready> unstaged_departures_;
-  struct Raw {  // received into the output, not combined with the own input yet
-    std::uint32_t arrival = 0;
-    std::uint32_t segment = 0;
-  };
-  std::multimap<std::uint64_t, Raw> unstaged_arrivals_;
+  std::multimap<std::uint64_t, SumSegment> unstaged_sums_;
+  std::map<std::uint64_t, std::vector<std::byte>> aside_;  // payloads before their turn, by KeyOf
   std::uint64_t open_segments_ = 0;
   std::uint64_t input_bytes_ = 0;
   std::uint64_t input_ready_ = 0;

@@ -1,46 +1,256 @@
 #include "daemon/collective/schedule.h"
 
 #include <algorithm>
+#include <bit>
+#include <map>
+#include <utility>
 
 #include "proto/check.h"
 
 namespace ringway::collective {
+namespace {
 
-Schedule RingSchedule(std::span<const Rank> ring, Rank self) {
-  const auto world = static_cast<std::uint32_t>(ring.size());
-  const auto found = std::find(ring.begin(), ring.end(), self);
-  RINGWAY_CHECK(found != ring.end());
-  const auto place = static_cast<std::uint32_t>(found - ring.begin());
-  Schedule schedule;
-  schedule.chunks = world;
-  if (world == 1) return schedule;
+using Ring = std::span<const Rank>;
 
-  const Rank left = ring[(place + world - 1) % world];
-  const Rank right = ring[(place + 1) % world];
-  const auto chunk_at = [world](std::uint32_t from, std::uint32_t back) {
-    return static_cast<std::uint16_t>((from + 2 * world - back % world) % world);
-  };
-  const std::uint32_t last = 2 * world - 3;
-  for (std::uint32_t step = 0; step <= last; ++step) {
-    const bool reduce = step <= world - 2;
-    // Both phases follow one rule: position i sends chunk i - step, where the all-gather's steps simply go on counting.
-    schedule.departures.push_back({.step = static_cast<std::uint16_t>(step),
-                                   .chunk = chunk_at(place, step),
-                                   .to = right,
-                                   .finished = !reduce,
-                                   .after = step == 0 ? kNone : step - 1});
-    schedule.arrivals.push_back({.step = static_cast<std::uint16_t>(step),
-                                 .chunk = chunk_at(place, step + 1),
-                                 .from = left,
-                                 .reduce = reduce,
-                                 .finishes = step == world - 2});
+std::uint16_t U16(std::size_t value) { return static_cast<std::uint16_t>(value); }
+
+// Takes all transfers between all ranks, in an order that is the same on all, and keeps what concerns one.
+class Builder {
+ public:
+  Builder(Algorithm kind, Rank self, std::size_t chunks) : self_(self) {
+    out_.kind = kind;
+    out_.chunks = static_cast<std::uint32_t>(chunks);
+    out_.everyone_sums = kind == Algorithm::kOneShot;
   }
-  return schedule;
+
+  void Reduce(std::size_t step, std::size_t chunk, Rank from, Rank to) {
+    if (from == self_) {
+      const bool summed = !out_.everyone_sums && sums_.contains(U16(chunk));
+      Depart(step, chunk, to, summed ? Source::kPartial : Source::kInput);
+      if (summed) sums_.at(U16(chunk)).finishes = false;
+    }
+    if (to != self_) return;
+    Arrive(step, chunk, from, true);
+    Sum& sum = sums_[U16(chunk)];
+    sum.chunk = U16(chunk);
+    sum.finishes = true;  // until it is sent on
+    sum.order.push_back(static_cast<std::uint32_t>(out_.arrivals.size() - 1));
+  }
+
+  void Copy(std::size_t step, std::size_t chunk, Rank from, Rank to) {
+    if (from == self_) Depart(step, chunk, to, Source::kFinished);
+    if (to == self_) Arrive(step, chunk, from, false);
+  }
+
+  Schedule Build() {
+    for (auto& [chunk, sum] : sums_) {
+      // Second: the first to arrive then waits in the output, and both are added in one pass. Where several ranks add
+      // up, they come in order of rank, and so does the own.
+      std::ptrdiff_t place = 1;
+      if (out_.everyone_sums) place = self_.value;
+      sum.order.insert(sum.order.begin() + place, Sum::kOwn);
+      out_.sums.push_back(std::move(sum));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void Depart(std::size_t step, std::size_t chunk, Rank to, Source source) {
+    out_.departures.push_back({.step = U16(step), .chunk = U16(chunk), .to = to, .source = source});
+  }
+  void Arrive(std::size_t step, std::size_t chunk, Rank from, bool reduce) {
+    out_.arrivals.push_back({.step = U16(step), .chunk = U16(chunk), .from = from, .reduce = reduce});
+  }
+
+  Rank self_;
+  Schedule out_;
+  std::map<std::uint16_t, Sum> sums_;
+};
+
+// Position i sends chunk i - step in every step. The first K-1 steps add up; then position i holds chunk i + 1
+// finished, and the copies simply go on counting.
+void AddRing(Builder& builder, Ring ring, std::size_t first_chunk) {
+  const std::size_t world = ring.size();
+  for (std::size_t step = 0; step + 2 < 2 * world; ++step) {
+    for (std::size_t i = 0; i < world; ++i) {
+      const std::size_t chunk = first_chunk + (i + 2 * world - step) % world;
+      const Rank right = ring[(i + 1) % world];
+      step + 1 < world ? builder.Reduce(step, chunk, ring[i], right) : builder.Copy(step, chunk, ring[i], right);
+    }
+  }
+}
+
+void AddTwoRings(Builder& builder, Ring ring) {
+  AddRing(builder, ring, 0);
+  const std::vector<Rank> back(ring.rbegin(), ring.rend());
+  AddRing(builder, back, ring.size());
+}
+
+void AddDirect(Builder& builder, Ring ring) {
+  const std::size_t world = ring.size();
+  for (std::size_t distance = 1; distance < world; ++distance) {
+    for (std::size_t i = 0; i < world; ++i) {
+      const std::size_t other = (i + distance) % world;
+      builder.Reduce(distance, other, ring[i], ring[other]);
+      builder.Copy(world + distance, i, ring[i], ring[other]);
+    }
+  }
+}
+
+void AddOneShot(Builder& builder, std::size_t world) {
+  for (std::size_t from = 0; from < world; ++from) {
+    for (std::size_t to = 0; to < world; ++to) {
+      if (from != to)
+        builder.Reduce(from, 0, Rank(static_cast<std::uint32_t>(from)), Rank(static_cast<std::uint32_t>(to)));
+    }
+  }
+}
+
+// Position p's parent is p without its lowest bit.
+void AddTree(Builder& builder, Ring ring) {
+  const std::size_t world = ring.size();
+  std::size_t step = 0;
+  for (std::size_t bit = 1; bit < world; bit *= 2, ++step) {
+    for (std::size_t p = bit; p < world; p += 2 * bit) builder.Reduce(step, 0, ring[p], ring[p - bit]);
+  }
+  for (std::size_t bit = std::bit_floor(world - 1); bit > 0; bit /= 2, ++step) {
+    for (std::size_t p = bit; p < world; p += 2 * bit) builder.Copy(step, 0, ring[p - bit], ring[p]);
+  }
+}
+
+void AddNaive(Builder& builder, Ring ring) {
+  for (std::size_t p = 1; p < ring.size(); ++p) builder.Reduce(p, 0, ring[p], ring[0]);
+  for (std::size_t p = 1; p < ring.size(); ++p) builder.Copy(ring.size() + p, 0, ring[0], ring[p]);
+}
+
+// Among the first `world` positions, a power of two. In halving step t the partners differ in the t-th highest bit of
+// their positions; each keeps the half of its chunks that agree with its own position there. Doubling goes back.
+void AddHalvingDoubling(Builder& builder, Ring ring) {
+  const std::size_t world = std::bit_floor(ring.size());
+  const auto fold = [&](auto&& visit) {
+    for (std::size_t p = world; p < ring.size(); ++p) {
+      for (std::size_t chunk = 0; chunk < world; ++chunk) visit(chunk, ring[p], ring[p - world]);
+    }
+  };
+  std::size_t step = 0;
+  fold([&](std::size_t chunk, Rank out, Rank in) { builder.Reduce(step, chunk, out, in); });
+  for (std::size_t distance = world / 2; distance > 0; distance /= 2) {
+    ++step;
+    for (std::size_t p = 0; p < world; ++p) {
+      const std::size_t partner = p ^ distance;
+      const std::size_t first = partner & ~(distance - 1);  // the chunks that partner keeps
+      for (std::size_t chunk = first; chunk < first + distance; ++chunk) {
+        builder.Reduce(step, chunk, ring[p], ring[partner]);
+      }
+    }
+  }
+  for (std::size_t distance = 1; distance < world; distance *= 2) {
+    ++step;
+    for (std::size_t p = 0; p < world; ++p) {
+      const std::size_t first = p & ~(distance - 1);  // the chunks that p has by now
+      for (std::size_t chunk = first; chunk < first + distance; ++chunk) {
+        builder.Copy(step, chunk, ring[p], ring[p ^ distance]);
+      }
+    }
+  }
+  ++step;
+  fold([&](std::size_t chunk, Rank out, Rank in) { builder.Copy(step, chunk, in, out); });
+}
+
+// Members by site, sites in order of their first appearance along the ring.
+std::vector<std::vector<Rank>> BySite(Ring ring, std::span<const std::uint32_t> sites) {
+  std::map<std::uint32_t, std::size_t> place;
+  std::vector<std::vector<Rank>> out;
+  for (const Rank rank : ring) {
+    const auto [found, added] = place.try_emplace(sites[rank.value], out.size());
+    if (added) out.emplace_back();
+    out[found->second].push_back(rank);
+  }
+  return out;
+}
+
+// Of each chunk one member a site is in charge, and one site among them: that member finishes it.
+//
+//   members of a site --sum--> the one in charge there --sum--> the one in charge of all: finished
+//                     <-copy--                        <-copy--
+//
+// So a chunk leaves each site once and comes back once, and all members of a site share its way out.
+void AddHierarchical(Builder& builder, const std::vector<std::vector<Rank>>& sites, std::size_t chunks) {
+  enum Phase : std::size_t { kGather, kCross, kCrossBack, kSpread };
+  const auto step = [](Phase phase, Rank from) { return phase * 64 + from.value; };
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    const auto in_charge = [&](const std::vector<Rank>& site) { return site[chunk / sites.size() % site.size()]; };
+    const Rank owner = in_charge(sites[chunk % sites.size()]);
+    for (const auto& site : sites) {
+      const Rank head = in_charge(site);
+      for (const Rank member : site) {
+        if (member != head) builder.Reduce(step(kGather, member), chunk, member, head);
+      }
+    }
+    for (const auto& site : sites) {
+      const Rank head = in_charge(site);
+      if (head != owner) builder.Reduce(step(kCross, head), chunk, head, owner);
+    }
+    for (const auto& site : sites) {
+      const Rank head = in_charge(site);
+      if (head != owner) builder.Copy(step(kCrossBack, owner), chunk, owner, head);
+      for (const Rank member : site) {
+        if (member != head) builder.Copy(step(kSpread, head), chunk, head, member);
+      }
+    }
+  }
+}
+
+std::size_t LargestOf(const std::vector<std::vector<Rank>>& sites) {
+  std::size_t largest = 0;
+  for (const auto& site : sites) largest = std::max(largest, site.size());
+  return largest;
+}
+
+}  // namespace
+
+Schedule MakeSchedule(Algorithm kind, Ring ring, std::span<const std::uint32_t> sites, Rank self) {
+  const std::size_t world = ring.size();
+  RINGWAY_CHECK(std::find(ring.begin(), ring.end(), self) != ring.end());
+  if (world == 1) return Builder(kind, self, 1).Build();
+  const auto built = [&](std::size_t chunks, auto&& add) {
+    Builder builder(kind, self, chunks);
+    add(builder);
+    return builder.Build();
+  };
+  std::vector<Rank> ranks(ring.begin(), ring.end());
+  std::sort(ranks.begin(), ranks.end());
+  switch (kind) {
+    case Algorithm::kRing:
+      return built(world, [&](Builder& builder) { AddRing(builder, ring, 0); });
+    case Algorithm::kTwoRings:
+      return built(2 * world, [&](Builder& builder) { AddTwoRings(builder, ring); });
+    case Algorithm::kDirect:
+      return built(world, [&](Builder& builder) { AddDirect(builder, ring); });
+    case Algorithm::kOneShot:
+      return built(1, [&](Builder& builder) { AddOneShot(builder, world); });
+    case Algorithm::kTree:
+      return built(1, [&](Builder& builder) { AddTree(builder, ranks); });
+    case Algorithm::kHalvingDoubling:
+      return built(std::bit_floor(world), [&](Builder& builder) { AddHalvingDoubling(builder, ranks); });
+    case Algorithm::kNaive:
+      return built(1, [&](Builder& builder) { AddNaive(builder, ranks); });
+    case Algorithm::kHierarchical: {
+      RINGWAY_CHECK(sites.size() == world);
+      const auto by_site = BySite(ring, sites);
+      const std::size_t chunks = by_site.size() * LargestOf(by_site);
+      return built(chunks, [&](Builder& builder) { AddHierarchical(builder, by_site, chunks); });
+    }
+  }
+  RINGWAY_CHECK(false);
+  return {};
 }
 
 Schedule FetchSchedule(Rank holder, Rank lacking, Rank self) {
   Schedule schedule;
-  if (self == holder) schedule.departures.push_back({.step = 0, .chunk = 0, .to = lacking, .finished = true});
+  if (self == holder) {
+    schedule.departures.push_back({.step = 0, .chunk = 0, .to = lacking, .source = Source::kFinished});
+  }
   if (self == lacking) schedule.arrivals.push_back({.step = 0, .chunk = 0, .from = holder});
   return schedule;
 }

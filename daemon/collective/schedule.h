@@ -1,12 +1,24 @@
-// Schedules: who sends which chunk to whom, reduced or copied. Pure functions of world size, rank and ring order.
+// Schedules: who sends which chunk to whom, as a contribution to its sum or as the finished chunk, to be copied. Pure
+// functions of the ranks' order; the executor runs them all.
 //
-// Ring convention: positions 0 -> 1 -> ... -> K-1 -> 0 along the ring, the buffer cut into K chunks. Reduce-scatter
-// step t = 0..K-2: position i sends chunk (i - t) mod K to its right neighbour and combines chunk (i - 1 - t) mod K
-// that arrives from the left. Afterwards position i owns chunk (i + 1) mod K, finished. All-gather steps K-1 .. 2K-3:
-// the owned chunks travel on, copied.
+// Rules that hold for each:
+//   - A rank adds up what it receives of a chunk and its own input in a fixed order, so the sum does not depend on what
+//     arrives first. It sends the sum on (a partial), or it is the one that finishes the chunk.
+//   - A chunk is finished by one rank, and copied to all others; in one-shot every rank finishes all of it, in one
+//   order.
+//   - A transfer is named by (step, chunk), unique among those that arrive at one rank. Steps name, they do not
+//     synchronise: a segment goes on as soon as what it is made of is there (cut-through).
 //
-//   in-step t of the reduce-scatter      out-step t + 1 sends the same chunk: the arrival feeds the departure
-//   in-step K-2                          finishes the owned chunk, which out-step K-1 starts to spread
+// With K ranks, S bytes, one-way delay a and a byte's time b, each rank sending on an uplink of its own:
+//
+//   ring               2(K-1) a + 2(K-1)/K S b    each chunk travels around the ring twice: summed, then copied
+//   two_rings          as ring                    one half each way around: both directions of a full-duplex link
+//   direct             2 a + 2(K-1)/K S b         each rank gathers its chunk from all, and gives it to all
+//   one_shot           a + (K-1) S b              everyone sends everything to everyone
+//   tree               2 ceil(log2 K) (a + S b)   binomial, rooted at rank 0
+//   halving_doubling   2 log2 K a + 2(K-1)/K S b  partners at half the distance each step; the rest folds in and out
+//   naive              2(K-1) (a + S b)           all to rank 0, and back
+//   hierarchical       see HierarchicalSchedule
 #pragma once
 
 #include <cstdint>
@@ -25,28 +37,39 @@ struct Arrival {
   std::uint16_t step = 0;  // of the sender's departure; with chunk it names the position
   std::uint16_t chunk = 0;
   Rank from;
-  bool reduce = false;    // output = input (+) received; else output = received, which is finished
-  bool finishes = false;  // this arrival completes the chunk at its owner
+  bool reduce = false;  // a contribution to the sum; else finished, to be copied
 };
 
-// A chunk that this rank sends.
+enum class Source : std::uint8_t { kInput, kPartial, kFinished };
+
+// A chunk that this rank sends: its input, the sum that it has made of it, or the finished chunk.
 struct Departure {
   std::uint16_t step = 0;
   std::uint16_t chunk = 0;
   Rank to;
-  bool finished = false;        // carries a finished chunk, to be copied
-  std::uint32_t after = kNone;  // index of the arrival that must have happened, segment by segment; kNone: at once
+  Source source = Source::kInput;
+};
+
+// What this rank adds up of a chunk, in this order.
+struct Sum {
+  std::uint16_t chunk = 0;
+  std::vector<std::uint32_t> order;  // indices of arrivals; kOwn: the rank's input
+  bool finishes = false;             // the sum is the result; else it is sent on
+  static constexpr std::uint32_t kOwn = kNone;
 };
 
 struct Schedule {
-  ScheduleKind kind = ScheduleKind::kRing;
+  Algorithm kind = Algorithm::kRing;
   std::uint32_t chunks = 1;
+  bool everyone_sums = false;  // several ranks finish one chunk: they must add up the same values in the same order
   std::vector<Arrival> arrivals;
   std::vector<Departure> departures;
+  std::vector<Sum> sums;  // at most one a chunk
 };
 
-// `ring`: ranks in ring order, a permutation of 0 .. K-1. K = 1 gives no transfers.
-Schedule RingSchedule(std::span<const Rank> ring, Rank self);
+// `ring`: ranks in ring order, a permutation of 0 .. K-1; the rings follow it, tree, halving-doubling and naive go by
+// rank, from rank 0 as the root. `sites`: of each rank, for kHierarchical. K = 1 gives no transfers.
+Schedule MakeSchedule(Algorithm kind, std::span<const Rank> ring, std::span<const std::uint32_t> sites, Rank self);
 
 // A holder of a finished result sends all of it to one rank that lacks it. One chunk.
 Schedule FetchSchedule(Rank holder, Rank lacking, Rank self);

@@ -49,15 +49,19 @@ struct Operation {
   std::unique_ptr<collective::Executor> executor;  // while running
   std::uint64_t attempt = 0;
   std::shared_ptr<std::vector<std::byte>> own_output;  // of small operations: the retained copy
-  Keep memory;                                         // regions and own_output together, for frames
-  std::set<PeerId> ready;                              // senders' view: who has submitted it too
-  std::map<PeerId, std::uint64_t> unready_bytes;       // sent to peers that were not ready
-  std::set<PeerId> holders;                            // who is known to hold the result
+  // Where a rank can be done before the others have its input (one_shot): the copy that they get, as far as it is
+  // staged. The trainer may write to its own as soon as it is told.
+  std::shared_ptr<std::vector<std::byte>> own_input;
+  Keep memory;                                    // regions and copies together, for frames
+  std::set<PeerId> ready;                         // senders' view: who has submitted it too
+  std::map<PeerId, std::uint64_t> unready_bytes;  // sent to peers that were not ready
+  std::set<PeerId> holders;                       // who is known to hold the result
 
   Outcome outcome;        // of a complete or reported operation; of a fetching one what it will be
   ChannelSeqs next_seqs;  // of an update_view: where channels stand after it
   std::uint64_t wire_bytes = 0;
   std::uint32_t retries = 0;
+  Algorithm algorithm = Algorithm::kRing;  // of the newest attempt that was computed here
 
   std::uint64_t bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
   bool is_update() const { return submission.descriptor.kind == OpKind::kUpdateView; }

@@ -51,7 +51,8 @@ struct LinkId {
 struct Submission {
   std::uint64_t token = 0;  // the session's own name for it; comes back in Complete
   ChannelId channel;
-  Descriptor descriptor;
+  Descriptor descriptor;               // its schedule is set when the operation starts
+  std::optional<Algorithm> algorithm;  // nothing: the plan's choice
   const std::byte* input = nullptr;
   std::byte* result = nullptr;
   Keep keep;                            // holds the mappings while anything may touch them
@@ -94,6 +95,7 @@ struct Complete {
   std::uint64_t wire_bytes = 0;
   std::uint32_t retries = 0;
   bool update_waits = false;
+  Algorithm algorithm = Algorithm::kRing;  // what it was computed with here, in the newest attempt
 };
 // First view: the trainer's join is answered.
 struct Joined {

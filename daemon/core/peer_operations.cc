@@ -8,12 +8,16 @@
 namespace ringway::core {
 namespace {
 
+// A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
+constexpr Algorithm kFetchedAs = Algorithm::kRing;
+
 using collective::Executor;
 
-// Two allocations that live as long as either is used by a frame.
+// Memory that lives as long as a frame uses it.
 struct OpMemory {
   Keep regions;
-  std::shared_ptr<std::vector<std::byte>> own;
+  std::shared_ptr<std::vector<std::byte>> own_output;
+  std::shared_ptr<std::vector<std::byte>> own_input;
 };
 
 std::string Ms(Duration time) { return std::to_string(time.count() / 1000); }
@@ -48,6 +52,7 @@ void Peer::Impl::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) 
   if (op == nullptr || input_bytes_ready < op->submission.input_bytes_ready) return;
   op->submission.input_bytes_ready = std::min(input_bytes_ready, op->bytes());
   if (!op->executor || op->has_outcome() || op->fetching) return;
+  CopyInput(*op);
   op->executor->InputReady(op->submission.input_bytes_ready);
   if (op->executor->complete()) OnComputed(*op);
   AfterProgress();
@@ -145,7 +150,9 @@ void Peer::Impl::Start(Operation& op) {
     op.ready.insert(early->second.begin(), early->second.end());
     early_ready_.erase(early);
   }
-  Launch(op, collective::RingSchedule(view_.ring, *view_.RankOf(self_)));
+  op.algorithm = op.submission.algorithm.value_or(view_.plan.AlgorithmFor(op.bytes()));
+  op.submission.descriptor.schedule = op.algorithm;
+  Launch(op, collective::MakeSchedule(op.algorithm, view_.ring, view_.sites, *view_.RankOf(self_)));
   if (!IsSmall(op)) SendReady(op);
   if (RINGWAY_MUTANT(kDoneTooEarly)) SendDone(op.name);
   FeedHeld(op);
@@ -157,10 +164,15 @@ void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
     op.own_output = std::make_shared<std::vector<std::byte>>(op.bytes());
     table_.Retain(op.bytes());
   }
+  if (op.own_output && schedule.everyone_sums && !op.own_input && !RINGWAY_MUTANT(kSendTrainersInput)) {
+    op.own_input = std::make_shared<std::vector<std::byte>>();
+    op.own_input->reserve(op.bytes());
+  }
+  CopyInput(op);
   op.stage = Stage::kRunning;
   op.attempt = next_attempt_++;
   live_.insert(op.attempt);
-  op.memory = std::make_shared<OpMemory>(OpMemory{op.submission.keep, op.own_output});
+  op.memory = std::make_shared<OpMemory>(OpMemory{op.submission.keep, op.own_output, op.own_input});
   // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
   const Stamp stamp{NewestPrepared(), table_.CompleteUpto(op.name.channel)};
   op.executor = std::make_unique<Executor>(
@@ -168,11 +180,17 @@ void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
                                .descriptor = op.submission.descriptor,
                                .world_size = op.fetching ? kNotAlone : view_.world_size(),
                                .segment_bytes_max = view_.plan.segment_bytes_max,
-                               .input = op.submission.input,
+                               .input = op.own_input ? op.own_input->data() : op.submission.input,
                                .output = op.output(),
                                .input_bytes_ready = op.fetching ? op.bytes() : op.submission.input_bytes_ready,
                                .stamp = stamp,
                            });
+}
+
+void Peer::Impl::CopyInput(Operation& op) {
+  if (!op.own_input) return;
+  const std::byte* input = op.submission.input;
+  op.own_input->insert(op.own_input->end(), input + op.own_input->size(), input + op.submission.input_bytes_ready);
 }
 
 // Committed without this rank: the bytes come from the lowest holder.
@@ -186,6 +204,7 @@ void Peer::Impl::StartFetch(Operation& op) {
   });
   if (holder == view_.members.end())
     return Trouble("operation " + ToString(op.name) + " is committed and nobody holds it");
+  op.submission.descriptor.schedule = kFetchedAs;
   Launch(op, collective::FetchSchedule(*view_.RankOf(*holder), *view_.RankOf(self_), *view_.RankOf(self_)));
   AddNote("fetch", "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " from=" + NameOf(*holder));
   control::PeerMessage message;
@@ -280,6 +299,7 @@ void Peer::Impl::Tell(Operation& op) {
   complete.rank = static_cast<std::uint32_t>(place - complete.contributors.begin());
   complete.wire_bytes = op.wire_bytes;
   complete.retries = op.retries;
+  complete.algorithm = op.algorithm;
   // Of the agreed outcome alone: a rank that is told in a later view says the same.
   complete.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch;
   Emit(std::move(complete));
@@ -424,10 +444,12 @@ void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
   }
   const auto same = [&](const Serving& serving) { return serving.name == name && serving.to == from; };
   if (std::any_of(serving_.begin(), serving_.end(), same)) return;
+  Descriptor fetched = op->submission.descriptor;
+  fetched.schedule = kFetchedAs;
   Serving serving{.name = name, .to = from, .attempt = next_attempt_++, .executor = nullptr, .keep = op->memory};
   serving.executor = std::make_unique<Executor>(
       collective::FetchSchedule(*view_.RankOf(self_), *view_.RankOf(from), *view_.RankOf(self_)),
-      collective::ExecutorOptions{.descriptor = op->submission.descriptor,
+      collective::ExecutorOptions{.descriptor = fetched,
                                   .world_size = kNotAlone,
                                   .segment_bytes_max = view_.plan.segment_bytes_max,
                                   .input = op->output(),

@@ -9,6 +9,7 @@ namespace ringway::core {
 
 Plan PlanFrom(const control::Plan& plan) {
   constexpr std::uint64_t kSegmentBytesMin = 4096;  // holds a block of every dtype
+  constexpr std::size_t kRulesMax = 64;
   Plan out;
   if (plan.segment_bytes_max() != 0) {
     out.segment_bytes_max = std::clamp<std::uint64_t>(plan.segment_bytes_max(), kSegmentBytesMin, kPayloadBytesMax);
@@ -17,7 +18,19 @@ Plan PlanFrom(const control::Plan& plan) {
   if (plan.eager_bytes_max() != 0) out.eager_bytes_max = std::min<std::uint64_t>(plan.eager_bytes_max(), 16 << 20);
   if (plan.heartbeat_ms() != 0) out.heartbeat = std::chrono::milliseconds(plan.heartbeat_ms());
   if (plan.detect_ms() != 0) out.detect = std::chrono::milliseconds(plan.detect_ms());
+  for (const control::AlgorithmRule& rule : plan.algorithms()) {
+    const bool ascends = out.algorithms.empty() || rule.bytes_upto() > out.algorithms.back().bytes_upto;
+    if (!ascends || rule.algorithm() >= kAlgorithmCount || out.algorithms.size() >= kRulesMax) continue;
+    out.algorithms.push_back({rule.bytes_upto(), static_cast<Algorithm>(rule.algorithm())});
+  }
   return out;
+}
+
+Algorithm Plan::AlgorithmFor(std::uint64_t bytes) const {
+  for (const AlgorithmRule& rule : algorithms) {
+    if (bytes <= rule.bytes_upto) return rule.algorithm;
+  }
+  return Algorithm::kRing;
 }
 
 std::optional<Rank> View::RankOf(PeerId peer) const {
@@ -35,12 +48,14 @@ Result<View> ViewFrom(const control::View& view, PeerId self) {
   if (world == 0 || world > abi::kWorldSizeMax || view.ring_size() != view.members_size()) {
     return Status(Code::kProtocol, "view has no members, too many, or a ring of another size");
   }
+  std::map<std::string, std::uint32_t> site_of;
   for (const control::PeerInfo& info : view.members()) {
     const PeerId peer(info.peer_id());
     const Rank rank(static_cast<std::uint32_t>(out.members.size()));
     if (!out.ranks.emplace(peer, rank).second) return Status(Code::kProtocol, "view names a member twice");
     out.members.push_back(peer);
     out.infos.push_back(info);
+    out.sites.push_back(site_of.try_emplace(info.site(), static_cast<std::uint32_t>(site_of.size())).first->second);
   }
   std::vector<bool> seen(world, false);
   for (const std::uint32_t rank : view.ring()) {

@@ -11,8 +11,15 @@
 #include "proto/control.pb.h"
 #include "proto/ids.h"
 #include "proto/result.h"
+#include "proto/segment_header.h"
 
 namespace ringway::core {
+
+// Operations up to so many bytes are done this way.
+struct AlgorithmRule {
+  std::uint64_t bytes_upto = 0;
+  Algorithm algorithm = Algorithm::kRing;
+};
 
 struct Plan {
   std::uint64_t segment_bytes_max = 256 * 1024;
@@ -20,6 +27,9 @@ struct Plan {
   std::uint64_t eager_bytes_max = 4 << 20;
   Duration heartbeat = std::chrono::milliseconds(500);
   Duration detect = std::chrono::milliseconds(3000);
+  std::vector<AlgorithmRule> algorithms;  // ascending; beyond the last: a ring
+
+  Algorithm AlgorithmFor(std::uint64_t bytes) const;
 };
 
 // Values outside what this daemon can carry out are brought into range: the same on every rank.
@@ -31,6 +41,7 @@ struct View {
   std::vector<control::PeerInfo> infos;  // rank order
   std::map<PeerId, Rank> ranks;
   std::vector<Rank> ring;
+  std::vector<std::uint32_t> sites;  // by rank: equal for equal labels
   std::uint32_t min_world = 1;
   Plan plan;
 

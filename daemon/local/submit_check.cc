@@ -6,7 +6,9 @@
 namespace ringway::local {
 namespace {
 
-SubmitVerdict Lie(const std::string& what) { return {Verdict::kLie, Status(Code::kProtocol, what), {}, 0}; }
+SubmitVerdict Lie(const std::string& what) {
+  return {Verdict::kLie, Status(Code::kProtocol, what), {}, std::nullopt, 0};
+}
 
 bool EnumsInRange(const abi::Submit& submit) {
   return static_cast<std::uint8_t>(submit.kind) < kOpKindCount &&
@@ -31,10 +33,11 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_b
   if (submit.slot >= abi::kSlotCount) return Lie("a slot number is out of range");
   if (submit.channel >= abi::kChannelCountMax) return Lie("a channel number is out of range");
   if (!EnumsInRange(submit)) return Lie("a kind, dtype, op or codec is out of range");
+  if (submit.algorithm > kAlgorithmCount) return Lie("an algorithm is out of range");
   if (submit.staged > 1) return Lie("'staged' is neither 0 nor 1");
   if (submit.kind == OpKind::kUpdateView) {
     if (submit.count != 0 || submit.staged != 0) return Lie("an update_view carries elements");
-    return {Verdict::kAccept, {}, Descriptor{.kind = OpKind::kUpdateView}, 0};
+    return {Verdict::kAccept, {}, Descriptor{.kind = OpKind::kUpdateView}, std::nullopt, 0};
   }
   SubmitVerdict verdict;
   verdict.descriptor.kind = submit.kind;
@@ -42,6 +45,7 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_b
   verdict.descriptor.op = submit.op;
   verdict.descriptor.codec = submit.codec;
   verdict.descriptor.count = submit.count;
+  if (submit.algorithm > 0) verdict.algorithm = static_cast<Algorithm>(submit.algorithm - 1);
   const std::size_t element_bytes = SizeOf(submit.dtype);
   if (submit.count > std::numeric_limits<std::uint64_t>::max() / element_bytes) return Lie("count overflows");
   verdict.bytes = submit.count * element_bytes;

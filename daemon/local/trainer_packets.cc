@@ -167,6 +167,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   SubmitOrder order{.token = submit.slot,
                     .channel = ChannelId(submit.channel),
                     .descriptor = verdict.descriptor,
+                    .algorithm = verdict.algorithm,
                     .keep = nullptr,
                     .input_bytes_ready = verdict.bytes,
                     .deadline = op_deadline_};

@@ -168,6 +168,7 @@ void TrainerSession::Complete(const Completion& completion) {
   slot.wire_bytes = completion.wire_bytes;
   slot.retries = completion.retries;
   slot.update_waits = completion.update_waits ? 1 : 0;
+  slot.algorithm = static_cast<std::uint32_t>(completion.algorithm);
   for (std::size_t i = 0; i < named; ++i) slot.contributors[i] = completion.contributors[i].value;
   SetText(slot.text, completion.text);
   slots_[completion.token] = {};

@@ -44,6 +44,7 @@ struct SubmitOrder {
   std::uint64_t token = 0;
   ChannelId channel;
   Descriptor descriptor;
+  std::optional<Algorithm> algorithm;  // nothing: the plan's choice
   const std::byte* input = nullptr;
   std::byte* result = nullptr;
   MemoryKeep keep;
@@ -104,6 +105,7 @@ struct Completion {
   std::uint64_t wire_bytes = 0;
   std::uint32_t retries = 0;
   bool update_waits = false;
+  Algorithm algorithm = Algorithm::kRing;
 };
 
 struct SessionLimits {

@@ -19,7 +19,7 @@ void Decode(const Bytes& bytes) {
   const Result<SegmentHeader> header = DecodeSegmentHeader(bytes);
   if (!header.ok()) return;
   REQUIRE(header.value().payload_bytes <= kPayloadBytesMax);
-  REQUIRE(static_cast<std::uint8_t>(header.value().descriptor.schedule) < kScheduleKindCount);
+  REQUIRE(static_cast<std::uint8_t>(header.value().descriptor.schedule) < kAlgorithmCount);
   REQUIRE(!ToString(header.value().descriptor).empty());
   Bytes again{};
   EncodeSegmentHeader(header.value(), again);

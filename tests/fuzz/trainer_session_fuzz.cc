@@ -215,7 +215,8 @@ class World {
         submit.channel = input_.Below(64);
         submit.dtype = static_cast<DType>(input_.Below(kDTypeCount));
         submit.op = static_cast<ReduceOp>(input_.Below(kReduceOpCount));
-        submit.staged = input_.Below(2);
+        submit.staged = static_cast<std::uint8_t>(input_.Below(2));
+        submit.algorithm = static_cast<std::uint8_t>(input_.Below(kAlgorithmCount + 2));
         submit.input_region = input_.Below(4);
         submit.result_region = input_.Below(4);
         submit.input_offset_bytes = input_.Below(256) * 8;

@@ -23,7 +23,7 @@ SegmentHeader Sample() {
   header.epoch = Epoch::Of(2, 0x01020304);
   header.op = {ChannelId(0x11121314), 0x2122232425262728};
   header.descriptor = {OpKind::kAllReduce, DType::kF32,         ReduceOp::kMax,
-                       Codec::kInt8,       ScheduleKind::kRing, 0x3132333435363738};
+                       Codec::kInt8,       Algorithm::kRing, 0x3132333435363738};
   header.step = 0x4142;
   header.chunk = 0x4344;
   header.segment = 0x45464748;
@@ -142,7 +142,7 @@ TEST(SegmentHeaderTest, ValuesOutOfRangeAreRefusedThoughTheHashIsRight) {
                       {6, kReduceOpCount, "op"},
                       {7, kCodecCount, "codec"},
                       {72, kOpKindCount, "op_kind"},
-                      {73, kScheduleKindCount, "schedule"}};
+                      {73, kAlgorithmCount, "schedule"}};
   for (const Row& row : rows) {
     EXPECT_TRUE(DecodeSegmentHeader(With(good, row.offset, static_cast<std::uint8_t>(row.first_bad - 1))).ok())
         << row.name;
@@ -171,8 +171,8 @@ TEST(SegmentHeaderTest, ZerosAndNoiseAreRefused) {
 }
 
 TEST(SegmentHeaderTest, DescriptorAsText) {
-  EXPECT_EQ(ToString(Descriptor{OpKind::kAllReduce, DType::kF32, ReduceOp::kSum, Codec::kNone, ScheduleKind::kRing, 9}),
-            "all_reduce of 9 f32, sum, codec none");
+  EXPECT_EQ(ToString(Descriptor{OpKind::kAllReduce, DType::kF32, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 9}),
+            "all_reduce of 9 f32, sum, codec none, schedule ring");
   EXPECT_NE(ToString(Sample().descriptor).find("int8"), std::string::npos);
 }
 

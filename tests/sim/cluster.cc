@@ -185,6 +185,7 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   submission.token = node.submitted + 1;
   submission.channel = ChannelId(channel);
   submission.descriptor = descriptor;
+  if (descriptor.kind == OpKind::kAllReduce) submission.algorithm = descriptor.schedule;
   submission.input = op.input->data();
   submission.result = op.result->data();
   submission.keep = std::make_shared<std::pair<decltype(op.input), decltype(op.result)>>(op.input, op.result);

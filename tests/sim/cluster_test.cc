@@ -129,7 +129,7 @@ TEST(Cluster, FailOnPeerLossGivesEverySurvivorTheSameError) {
 
 TEST(Cluster, MismatchedDescriptorsGiveEveryRankAnErrorThatNamesBoth) {
   for (const Descriptor& other : {SumF32(kSmall), Descriptor{OpKind::kAllReduce, DType::kI32, ReduceOp::kSum,
-                                                             Codec::kNone, ScheduleKind::kRing, kLarge}}) {
+                                                             Codec::kNone, Algorithm::kRing, kLarge}}) {
     auto cluster = Formed(3);
     cluster->Submit(0, SumF32(kLarge));
     cluster->Submit(1, other);

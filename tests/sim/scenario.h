@@ -16,9 +16,9 @@ using Nodes = std::vector<std::uint32_t>;
 inline void CheckAgreement(const Cluster& cluster, const Nodes& nodes) { EXPECT_EQ(cluster.WhyBroken(nodes), ""); }
 
 inline Descriptor SumF32(std::uint64_t count) {
-  return {OpKind::kAllReduce, DType::kF32, ReduceOp::kSum, Codec::kNone, ScheduleKind::kRing, count};
+  return {OpKind::kAllReduce, DType::kF32, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, count};
 }
-inline const Descriptor kUpdate{OpKind::kUpdateView, DType::kU8, ReduceOp::kSum, Codec::kNone, ScheduleKind::kRing, 0};
+inline const Descriptor kUpdate{OpKind::kUpdateView, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 0};
 inline constexpr std::uint64_t kSmall = 1000;           // 4 KB: reported at once, retained
 inline constexpr std::uint64_t kLarge = 100 * 1000;     // 400 KB: the DONE exchange
 inline constexpr std::uint64_t kJustLarge = 20 * 1000;  // 80 KB: the same in fewer segments

@@ -93,7 +93,7 @@ std::vector<Trainers::Step> Trainers::RoundAt(const std::string& group, std::uin
   std::mt19937_64 program(Mix(options_.seed * 1000003 + position * 31 + group.back()));
   const bool update = program() % options_.update_one_of == 0;
   if (update || update_waits) {
-    return {{0, {OpKind::kUpdateView, DType::kU8, ReduceOp::kSum, Codec::kNone, ScheduleKind::kRing, 0}}};
+    return {{0, {OpKind::kUpdateView, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 0}}};
   }
   std::vector<Step> round(1 + program() % options_.ops_per_round_max);
   for (Step& step : round) {
@@ -117,6 +117,7 @@ Descriptor Trainers::DescriptorOf(std::mt19937_64& program) const {
   if (!IsSupported(descriptor.dtype, descriptor.op, descriptor.codec)) {
     descriptor.op = ReduceOp::kSum;
   }
+  if (program() % 2 == 0) descriptor.schedule = static_cast<Algorithm>(program() % kAlgorithmCount);
   // Many are tiny or empty; the others are of any size.
   const std::uint64_t shape = program() % 8;
   descriptor.count = shape == 0 ? 0 : shape <= 3 ? 1 + program() % 300 : 1 + program() % options_.count_max;

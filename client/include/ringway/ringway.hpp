@@ -40,6 +40,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -114,11 +115,15 @@ struct OpResult {
   std::uint64_t wire_bytes = 0;             // sent by this peer for the operation, headers and retries included
   std::uint32_t retries = 0;
   bool update_waits = false;  // newcomers (or a better plan) wait: call UpdateView on every rank
+  Algorithm algorithm = Algorithm::kRing;  // what it was computed with
 };
 
 struct OpOptions {
   std::uint32_t channel = 0;  // 0 .. 63
   Codec codec = Codec::kNone;
+  // The same on all ranks, else kMismatch. Nothing: by the size, as the group's plan says, which is right for everybody
+  // who does not measure.
+  std::optional<Algorithm> algorithm = std::nullopt;
 };
 
 namespace internal {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace ringway::collective {
@@ -17,6 +19,10 @@ std::vector<Rank> Identity(std::uint32_t world) {
   std::vector<Rank> ring;
   for (std::uint32_t rank = 0; rank < world; ++rank) ring.emplace_back(rank);
   return ring;
+}
+
+Schedule RingSchedule(const std::vector<Rank>& ring, Rank self) {
+  return MakeSchedule(Algorithm::kRing, ring, {}, self);
 }
 
 // The steps of four ranks with one element a chunk, cell by cell.
@@ -60,7 +66,10 @@ TEST(RingSchedule, EveryContributionArrivesExactlyOnceForWorldsTo64) {
         std::uint64_t& cell = held[rank][arrival.chunk];
         ASSERT_TRUE(!arrival.reduce || (cell & received) == 0) << "a contribution is added twice";
         cell = arrival.reduce ? cell | received : received;
-        ASSERT_EQ(arrival.finishes, arrival.reduce && cell == all);
+        for (const Sum& sum : schedules[rank].sums) {
+          if (!arrival.reduce || sum.chunk != arrival.chunk) continue;
+          ASSERT_EQ(sum.finishes, cell == all);
+        }
       }
     }
     for (const auto& row : held) {
@@ -79,6 +88,57 @@ TEST(RingSchedule, EachRankSendsTheTextbookVolume) {
   const Schedule schedule = RingSchedule(Identity(8), Rank(3));
   EXPECT_EQ(schedule.departures.size(), 14u);  // of 8 chunks: 1.75 times the buffer
   EXPECT_EQ(RingSchedule(Identity(1), Rank(0)).departures.size(), 0u);
+}
+
+// What rank `self` sends of a buffer of one, in units of it.
+double Volume(Algorithm algorithm, std::uint32_t world, std::uint32_t self, std::uint32_t site_size = 1) {
+  std::vector<std::uint32_t> sites;
+  for (std::uint32_t rank = 0; rank < world; ++rank) sites.push_back(rank / site_size);
+  const Schedule schedule = MakeSchedule(algorithm, Identity(world), sites, Rank(self));
+  return static_cast<double>(schedule.departures.size()) / schedule.chunks;
+}
+
+TEST(Schedules, SendTheTextbookVolumes) {
+  for (const std::uint32_t world : {2u, 4u, 8u, 64u}) {
+    const double least = 2.0 * (world - 1) / world;
+    for (std::uint32_t rank = 0; rank < world; ++rank) {
+      for (const Algorithm algorithm :
+           {Algorithm::kRing, Algorithm::kTwoRings, Algorithm::kDirect, Algorithm::kHalvingDoubling}) {
+        EXPECT_DOUBLE_EQ(Volume(algorithm, world, rank), least) << NameOf(algorithm) << ' ' << world;
+      }
+      EXPECT_EQ(Volume(Algorithm::kOneShot, world, rank), world - 1);
+      EXPECT_EQ(Volume(Algorithm::kNaive, world, rank), rank == 0 ? world - 1 : 1);
+    }
+    EXPECT_EQ(Volume(Algorithm::kTree, world, 0), std::log2(world));
+  }
+}
+
+TEST(Schedules, TwoRingsTravelInOppositeDirections) {
+  const Schedule schedule = MakeSchedule(Algorithm::kTwoRings, Identity(5), {}, Rank(2));
+  for (const Departure& departure : schedule.departures) EXPECT_EQ(departure.to, Rank(departure.chunk < 5 ? 3 : 1));
+}
+
+TEST(Schedules, OneShotIsOneDelayAndDirectAreTwo) {
+  for (std::uint32_t rank = 0; rank < 6; ++rank) {
+    for (const Departure& departure : MakeSchedule(Algorithm::kOneShot, Identity(6), {}, Rank(rank)).departures) {
+      EXPECT_EQ(departure.source, Source::kInput);
+    }
+    for (const Departure& departure : MakeSchedule(Algorithm::kDirect, Identity(6), {}, Rank(rank)).departures) {
+      EXPECT_NE(departure.source, Source::kPartial);
+    }
+  }
+}
+
+// Two sites of four: each sends every byte out once less what it finishes itself, and its members share that evenly.
+TEST(Schedules, HierarchicalCrossesBetweenSitesAsLittleAsCanBe) {
+  const std::vector<std::uint32_t> sites = {0, 0, 0, 0, 1, 1, 1, 1};
+  for (std::uint32_t rank = 0; rank < 8; ++rank) {
+    const Schedule schedule = MakeSchedule(Algorithm::kHierarchical, Identity(8), sites, Rank(rank));
+    const auto across = std::count_if(schedule.departures.begin(), schedule.departures.end(),
+                                      [&](const Departure& d) { return sites[d.to.value] != sites[rank]; });
+    // A site sends 2 (sites - 1) / sites of the buffer in all; a member a quarter of that.
+    EXPECT_DOUBLE_EQ(static_cast<double>(across) / schedule.chunks, 1.0 / 4);
+  }
 }
 
 }  // namespace

@@ -12,24 +12,29 @@
 
 namespace ringway::collective {
 
-class RingWorld {
+class World {
  public:
   // `inputs[rank]` holds descriptor.count elements, as bytes.
-  RingWorld(const Descriptor& descriptor, std::vector<std::vector<std::byte>> inputs, std::uint64_t segment_bytes_max,
-            bool staged = false)
+  World(const Descriptor& descriptor, std::vector<std::vector<std::byte>> inputs, std::uint64_t segment_bytes_max,
+        bool staged = false)
       : world_(static_cast<std::uint32_t>(inputs.size())), inputs_(std::move(inputs)) {
     std::vector<Rank> ring;
-    for (std::uint32_t rank = 0; rank < world_; ++rank) ring.emplace_back(rank);
+    std::vector<std::uint32_t> sites;
+    for (std::uint32_t rank = 0; rank < world_; ++rank) {
+      ring.emplace_back(rank);
+      sites.push_back(rank / 3);  // the last may be smaller
+    }
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
       outputs_.emplace_back(inputs_[rank].size());
-      executors_.push_back(std::make_unique<Executor>(
-          RingSchedule(ring, Rank(rank)), ExecutorOptions{.descriptor = descriptor,
-                                                          .world_size = world_,
-                                                          .segment_bytes_max = segment_bytes_max,
-                                                          .input = inputs_[rank].data(),
-                                                          .output = outputs_[rank].data(),
-                                                          .input_bytes_ready = staged ? 0 : inputs_[rank].size(),
-                                                          .stamp = {Epoch(10 + rank), 100 - rank}}));
+      executors_.push_back(
+          std::make_unique<Executor>(MakeSchedule(descriptor.schedule, ring, sites, Rank(rank)),
+                                     ExecutorOptions{.descriptor = descriptor,
+                                                     .world_size = world_,
+                                                     .segment_bytes_max = segment_bytes_max,
+                                                     .input = inputs_[rank].data(),
+                                                     .output = outputs_[rank].data(),
+                                                     .input_bytes_ready = staged ? 0 : inputs_[rank].size(),
+                                                     .stamp = {Epoch(10 + rank), 100 - rank}}));
     }
   }
 
@@ -42,8 +47,13 @@ class RingWorld {
 
   // Moves everything that is ready onto the wire.
   void Send() {
-    for (std::uint32_t rank = 0; rank < world_; ++rank) {
-      const Rank to((rank + 1) % world_);
+    for (std::uint32_t rank = 0; rank < world_; ++rank) SendFrom(rank);
+  }
+
+  void SendFrom(std::uint32_t rank) {
+    std::vector<Rank> targets;
+    executors_[rank]->ForEachReady([&](Rank to) { targets.push_back(to); });
+    for (const Rank to : targets) {
       while (auto ready = executors_[rank]->PopReady(to, kPayloadBytesMax)) {
         const Executor::Encoded encoded = executors_[rank]->Encode(*ready, scratch_);
         wire_.push_back({Rank(rank), to, encoded.header, {encoded.payload.begin(), encoded.payload.end()}});
@@ -71,13 +81,15 @@ class RingWorld {
   template <typename F>
   void RunObserved(std::uint64_t seed, F observe) {
     std::mt19937_64 random(seed);
-    for (Send(); !wire_.empty(); Send()) {
+    Send();
+    while (!wire_.empty()) {
       std::swap(wire_[random() % wire_.size()], wire_.back());
       const Frame frame = std::move(wire_.back());
       wire_.pop_back();
       observe(frame);
       Deliver(frame);
       if (random() % 4 == 0) Deliver(frame);
+      SendFrom(frame.to.value);
     }
   }
 
