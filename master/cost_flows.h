@@ -1,0 +1,61 @@
+// What flows between peers load and when they arrive; how long reductions along trees and rings take. Pure; a part of
+// cost_model, whose header states the formulas.
+//
+// `paths`: without unknowns; must outlive what refers to it. Units: seconds, bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "master/path_matrix.h"
+
+namespace ringway {
+
+// All bytes that start together, by the paths, uplinks and downlinks that they load.
+class FlowLoad {
+ public:
+  explicit FlowLoad(const PathMatrix& paths);
+
+  void Add(std::uint32_t from, std::uint32_t to, double bytes);
+
+  // Of the last byte of a path, if whatever it crosses works without a pause.
+  double Arrival(std::uint32_t from, std::uint32_t to) const;
+  // Of the last byte of all.
+  double LastArrival() const;
+
+ private:
+  const PathMatrix& paths_;
+  std::vector<double> uplink_bytes_;
+  std::vector<double> downlink_bytes_;
+  std::vector<double> path_bytes_;
+};
+
+// A chunk is combined on its way up to the root and then copied down.
+struct ReduceTree {
+  struct Branch {
+    std::uint32_t child = 0;
+    std::uint32_t parent = 0;
+  };
+  std::uint32_t root = 0;
+  std::vector<Branch> branches;  // parents before their children, siblings in the order in which they are sent to
+};
+
+ReduceTree StarTree(std::uint32_t root, std::size_t peers);
+ReduceTree BinomialTree(std::uint32_t root, std::size_t peers);
+
+// One chunk a tree, all at once.
+double TreesSeconds(const PathMatrix& paths, std::span<const ReduceTree> trees, double chunk, double segment);
+
+// Into which a chunk is cut, as collective/grid.h does it for `segment_bytes_max` > 0.
+double SegmentBytes(double chunk, std::uint64_t segment_bytes_max);
+
+struct RingHop {
+  double delay = 0;
+  double rate = 0;
+};
+
+// Once around, in order. REQUIRES: two hops or more.
+double RingWalkSeconds(std::span<const RingHop> hops, double chunk, double segment);
+
+}  // namespace ringway

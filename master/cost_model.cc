@@ -1,0 +1,181 @@
+#include "master/cost_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "master/cost_flows.h"
+#include "proto/check.h"
+
+namespace ringway {
+namespace {
+
+// A schedule takes an earlier one's place only by more than this.
+constexpr double kTieRatio = 1.01;
+
+constexpr std::uint64_t kTableBytesMin = std::uint64_t{1} << 10;
+constexpr std::uint64_t kTableBytesMax = std::uint64_t{1} << 30;
+
+// Of one of `rings` rings that use the same peers at once. With two peers they use the same paths, too.
+double RingSeconds(const PathMatrix& paths, std::span<const std::uint32_t> ring, double rings, double chunk,
+                   double segment) {
+  std::vector<RingHop> hops;
+  for (std::size_t place = 0; place < ring.size(); ++place) {
+    const std::uint32_t from = ring[place];
+    const std::uint32_t to = ring[(place + 1) % ring.size()];
+    const double path = paths.rate(from, to) / (ring.size() == 2 ? rings : 1);
+    hops.push_back({.delay = paths.delay(from, to),
+                    .rate = std::min({path, paths.uplink(from) / rings, paths.downlink(to) / rings})});
+  }
+  return RingWalkSeconds(hops, chunk, segment);
+}
+
+double OneShotSeconds(const PathMatrix& paths, double bytes) {
+  FlowLoad load(paths);
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) { load.Add(from, to, bytes); });
+  return load.LastArrival();
+}
+
+// Steps of pairs, each peer's after its own and its partner's last.
+class PairwiseSteps {
+ public:
+  explicit PairwiseSteps(const PathMatrix& paths) : paths_(paths), ready_(paths.size()) {}
+
+  void Send(std::uint32_t from, std::uint32_t to, double bytes) { ready_[to] = Arrival(from, to, bytes); }
+
+  // Among the first `peers`.
+  void Exchange(std::uint32_t peers, std::uint32_t partner_bit, double bytes) {
+    for (std::uint32_t low = 0; low < peers; ++low) {
+      const std::uint32_t high = low | partner_bit;
+      if (high == low) continue;
+      const double at_high = Arrival(low, high, bytes);
+      Send(high, low, bytes);
+      ready_[high] = at_high;
+    }
+  }
+
+  double End() const { return *std::max_element(ready_.begin(), ready_.end()); }
+
+ private:
+  double Arrival(std::uint32_t from, std::uint32_t to, double bytes) const {
+    return std::max(ready_[from], ready_[to]) + bytes / paths_.LinkRate(from, to) + paths_.delay(from, to);
+  }
+
+  const PathMatrix& paths_;
+  std::vector<double> ready_;
+};
+
+double HalvingDoublingSeconds(const PathMatrix& paths, double bytes) {
+  const auto all = static_cast<std::uint32_t>(paths.size());
+  const std::uint32_t core = std::bit_floor(all);
+  PairwiseSteps steps(paths);
+  for (std::uint32_t rest = core; rest < all; ++rest) steps.Send(rest, rest - core, bytes);
+  for (std::uint32_t bit = core / 2; bit > 0; bit /= 2) steps.Exchange(core, bit, bytes * bit / core);
+  for (std::uint32_t bit = 1; bit < core; bit *= 2) steps.Exchange(core, bit, bytes * bit / core);
+  for (std::uint32_t rest = core; rest < all; ++rest) steps.Send(rest - core, rest, bytes);
+  return steps.End();
+}
+
+}  // namespace
+
+double TextbookSeconds(Algorithm algorithm, std::size_t peers, double bytes, const UniformLink& link) {
+  RINGWAY_CHECK(peers >= 1);
+  if (peers == 1) return 0;
+  const auto count = static_cast<double>(peers);
+  const double whole = bytes * link.seconds_per_byte;  // Sb
+  switch (algorithm) {
+    case Algorithm::kRing:
+    case Algorithm::kTwoRings:
+      return 2 * (count - 1) * (link.delay + whole / count);
+    case Algorithm::kDirect:
+      return 2 * link.delay + 2 * (count - 1) / count * whole;
+    case Algorithm::kOneShot:
+      return link.delay + (count - 1) * whole;
+    case Algorithm::kTree:
+      return 2 * std::ceil(std::log2(count)) * (link.delay + whole);
+    case Algorithm::kHalvingDoubling: {
+      const auto core = static_cast<double>(std::bit_floor(peers));
+      const double fold = core < count ? 2 * (link.delay + whole) : 0;
+      return 2 * std::log2(core) * link.delay + 2 * (core - 1) / core * whole + fold;
+    }
+    case Algorithm::kNaive:
+      return 2 * (count - 1) * (link.delay + whole);
+  }
+  RINGWAY_CHECK(false);
+}
+
+CostModel::CostModel(const PathMatrix& measured, std::span<const std::uint32_t> ring, const CostOptions& options)
+    : paths_(WithAssumptions(measured)), ring_(ring.begin(), ring.end()), options_(options) {
+  RINGWAY_CHECK(ring_.size() == paths_.size() && options_.segment_bytes_max > 0 && options_.root < paths_.size());
+  ForEachPath(paths_.size(), [this](std::uint32_t from, std::uint32_t to) {
+    longest_delay_ = std::max(longest_delay_, paths_.delay(from, to));
+  });
+}
+
+double CostModel::Seconds(Algorithm algorithm, std::uint64_t bytes) const {
+  if (paths_.size() == 1) return 0;
+  const double done = bytes > options_.small_bytes_max ? longest_delay_ : 0;
+  return AllReduceSeconds(algorithm, static_cast<double>(bytes)) + done;
+}
+
+double CostModel::AllReduceSeconds(Algorithm algorithm, double bytes) const {
+  const std::size_t peers = paths_.size();
+  const auto chunks_of = [bytes](std::size_t parts) { return bytes / static_cast<double>(parts); };
+  const auto segment_of = [this](double chunk) { return SegmentBytes(chunk, options_.segment_bytes_max); };
+  const auto around = [&](const std::vector<std::uint32_t>& ring, std::size_t rings) {
+    const double chunk = chunks_of(rings * peers);
+    return RingSeconds(paths_, ring, static_cast<double>(rings), chunk, segment_of(chunk));
+  };
+  const auto along = [&](std::span<const ReduceTree> trees, double chunk) {
+    return TreesSeconds(paths_, trees, chunk, segment_of(chunk));
+  };
+  switch (algorithm) {
+    case Algorithm::kRing:
+      return around(ring_, 1);
+    case Algorithm::kTwoRings:
+      return std::max(around(ring_, 2), around({ring_.rbegin(), ring_.rend()}, 2));
+    case Algorithm::kDirect: {
+      std::vector<ReduceTree> trees;
+      for (std::uint32_t owner = 0; owner < peers; ++owner) trees.push_back(StarTree(owner, peers));
+      return along(trees, chunks_of(peers));
+    }
+    case Algorithm::kOneShot:
+      return OneShotSeconds(paths_, bytes);
+    case Algorithm::kTree:
+      return along(std::vector{BinomialTree(options_.root, peers)}, bytes);
+    case Algorithm::kHalvingDoubling:
+      return HalvingDoublingSeconds(paths_, bytes);
+    case Algorithm::kNaive:
+      return along(std::vector{StarTree(options_.root, peers)}, bytes);
+  }
+  RINGWAY_CHECK(false);
+}
+
+Algorithm CostModel::Cheapest(std::uint64_t bytes) const {
+  Algorithm cheapest = Algorithm::kRing;
+  double least = Seconds(cheapest, bytes);
+  for (const Algorithm algorithm : kAlgorithms) {
+    if (algorithm == Algorithm::kOneShot && bytes > options_.small_bytes_max) continue;
+    const double seconds = Seconds(algorithm, bytes);
+    if (seconds * kTieRatio >= least) continue;
+    cheapest = algorithm;
+    least = seconds;
+  }
+  return cheapest;
+}
+
+std::vector<TableEntry> CostModel::BuildTable() const {
+  std::vector<TableEntry> table;
+  for (std::uint64_t bytes = kTableBytesMin; bytes <= kTableBytesMax; bytes *= 2) {
+    const TableEntry entry{.bytes_upto = bytes, .algorithm = Cheapest(bytes)};
+    if (table.empty() || table.back().algorithm != entry.algorithm) {
+      table.push_back(entry);
+    } else {
+      table.back() = entry;
+    }
+  }
+  table.back().bytes_upto = std::numeric_limits<std::uint64_t>::max();
+  return table;
+}
+
+}  // namespace ringway
