@@ -7,6 +7,8 @@
 #include <utility>
 #include <variant>
 
+#include "daemon/net/socket_options.h"
+
 namespace ringway::daemon {
 namespace {
 
@@ -93,7 +95,8 @@ void PeerRuntime::ShutDown(TimePoint deadline) {
 void PeerRuntime::AddLink(StandingLink link) {
   if (ended_) return;
   const core::LinkId id = link.id;
-  const core::Peer::LinkTerms terms = link.terms;
+  core::Peer::LinkTerms terms = link.terms;
+  terms.round_trip = net::RoundTripOf(link.fd.get());
   if (id.control)
     AddControl(std::move(link));
   else

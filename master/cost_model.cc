@@ -100,6 +100,8 @@ double TextbookSeconds(Algorithm algorithm, std::size_t peers, double bytes, con
     }
     case Algorithm::kNaive:
       return 2 * (count - 1) * (link.delay + whole);
+    case Algorithm::kHierarchical:
+      break;
   }
   RINGWAY_CHECK(false);
 }
@@ -147,6 +149,8 @@ double CostModel::AllReduceSeconds(Algorithm algorithm, double bytes) const {
       return HalvingDoublingSeconds(paths_, bytes);
     case Algorithm::kNaive:
       return along(std::vector{StarTree(options_.root, peers)}, bytes);
+    case Algorithm::kHierarchical:
+      break;
   }
   RINGWAY_CHECK(false);
 }

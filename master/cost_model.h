@@ -4,6 +4,8 @@
 // a path; s: the bytes of a segment.
 #pragma once
 
+#include <ringway/types.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +17,8 @@
 
 namespace ringway {
 
-enum class Algorithm : std::uint8_t { kRing = 0, kTwoRings, kDirect, kOneShot, kTree, kHalvingDoubling, kNaive };
-
-// In order of preference where two cost the same: those first that load the fewest paths at once.
+// Those that are priced; hierarchical is not. In order of preference where two cost the same: those first that load the
+// fewest paths at once.
 inline constexpr std::array kAlgorithms = {Algorithm::kRing,    Algorithm::kTwoRings, Algorithm::kDirect,
                                            Algorithm::kOneShot, Algorithm::kTree,     Algorithm::kHalvingDoubling,
                                            Algorithm::kNaive};
@@ -37,7 +38,7 @@ struct UniformLink {
 //   halving-doubling   2 log2 K' a + 2(K'-1)/K' Sb, with K' the largest power of two up to K;
 //                      and 2(a + Sb) more where K' < K, to fold the rest in
 //   naive              2(K-1)(a + Sb)
-// REQUIRES: peers >= 1. One peer: 0.
+// REQUIRES: peers >= 1, one of kAlgorithms. One peer: 0.
 double TextbookSeconds(Algorithm algorithm, std::size_t peers, double bytes, const UniformLink& link);
 
 // ------------------------------------------------------------------------------------------------ measured
@@ -89,7 +90,7 @@ class CostModel {
   // `ring`: a permutation of the peers, as Ring::order. REQUIRES: segment_bytes_max > 0, root is a peer.
   CostModel(const PathMatrix& measured, std::span<const std::uint32_t> ring, const CostOptions& options = {});
 
-  // Never falls as bytes grow.
+  // Never falls as bytes grow. REQUIRES: one of kAlgorithms.
   double Seconds(Algorithm algorithm, std::uint64_t bytes) const;
 
   // In the order of kAlgorithms, each taking the place of the best so far if it is over 1% cheaper.

@@ -114,8 +114,9 @@ void Group::Resync(PeerId id) {
   ExplainPendings();
 }
 
-void Group::OnConnected(PeerId peer, PeerId other, TimePoint now) {
-  if (!peers_.contains(peer) || !peers_.contains(other)) return;
+void Group::OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoint now) {
+  if (!peers_.contains(peer) || !peers_.contains(other) || peer == other) return;
+  if (round_trip > Duration::zero()) round_trips_[{peer, other}] = round_trip;
   peers_[peer].standing.insert(other);
   peers_[peer].dial_errors.erase(other);
   Advance(now);
@@ -235,7 +236,7 @@ control::View Group::MakeView(const std::set<PeerId>& members) {
   control::View view;
   view.set_group(name_);
   view.set_epoch(host_.NextEpoch().value);
-  *view.mutable_plan() = options_.plan;
+  *view.mutable_plan() = options_.plan;  // its algorithms follow
   view.set_fail_on_peer_loss(fail_on_peer_loss_);
   std::vector<control::PeerInfo> infos;
   for (const PeerId peer : members) {
@@ -243,7 +244,10 @@ control::View Group::MakeView(const std::set<PeerId>& members) {
     min_world_ = std::max(min_world_, peers_.at(peer).min_world);
   }
   SortByRank(infos);
-  for (const std::uint32_t rank : RingOrder(infos)) view.add_ring(rank);
+  const PathMatrix paths = PathsBetween(infos, round_trips_);
+  const std::vector<std::uint32_t> ring = RingOrder(infos, paths, current_);
+  for (const std::uint32_t rank : ring) view.add_ring(rank);
+  PlanAlgorithms(paths, ring, current_, view.mutable_plan());
   for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
   view.set_min_world(min_world_);
   return view;
@@ -287,6 +291,7 @@ void Group::Erase(PeerId peer) {
   leaving_.erase(peer);
   accusations_.erase(peer);
   for (auto& [accused, accusers] : accusations_) accusers.erase(peer);
+  std::erase_if(round_trips_, [&](const auto& e) { return e.first.first == peer || e.first.second == peer; });
   for (auto& [id, state] : peers_) {
     state.standing.erase(peer);
     state.dial_errors.erase(peer);

@@ -16,6 +16,7 @@
 
 #include "master/group_record.pb.h"
 #include "master/membership.h"
+#include "master/topology.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -58,7 +59,8 @@ class Group {
   // REQUIRES: CheckJoin(request).ok().
   void Add(const control::PeerInfo& info, const control::JoinRequest& request, TimePoint now);
 
-  void OnConnected(PeerId peer, PeerId other, TimePoint now);
+  // `round_trip`: 0 if it is not known.
+  void OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoint now);
   void OnDialFailed(PeerId peer, PeerId other, const std::string& text);
   void OnReport(const control::Report& report, TimePoint now);
   void OnInstalled(PeerId peer, Epoch epoch, TimePoint now);
@@ -148,6 +150,7 @@ class Group {
   std::uint32_t min_world_ = 1;  // the largest that any member so far has asked for
   Accusations accusations_;
   std::set<PeerId> leaving_;
+  RoundTrips round_trips_;
 };
 
 }  // namespace ringway

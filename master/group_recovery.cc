@@ -75,8 +75,8 @@ std::set<PeerId> Group::Spoken() const {
   return spoken;
 }
 
-// After a restart of the master: it is still on its way back, as far as anybody knows. The word of more than half of the
-// members that it is dead is enough.
+// After a restart of the master: it is still on its way back, as far as anybody knows. The word of more than half of
+// the members that it is dead is enough.
 bool Group::IsReturning(PeerId id, const std::set<PeerId>& accusers, TimePoint now) const {
   const auto found = peers_.find(id);
   if (found == peers_.end() || found->second.online || now >= found->second.since) return false;

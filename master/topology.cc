@@ -1,10 +1,30 @@
 #include "master/topology.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
+#include "master/cost_model.h"
+#include "master/ring_order.h"
+
 namespace ringway {
+namespace {
+
+// Without any measurement: one_shot while the daemons keep copies, direct while delays weigh more than bytes.
+constexpr std::uint64_t kDirectBytesMax = 8 << 20;
+
+void AddRule(std::uint64_t bytes_upto, Algorithm algorithm, control::Plan* plan) {
+  control::AlgorithmRule& rule = *plan->add_algorithms();
+  rule.set_bytes_upto(bytes_upto);
+  rule.set_algorithm(static_cast<std::uint32_t>(algorithm));
+}
+
+bool AnyDelayKnown(const PathMatrix& paths) {
+  bool known = false;
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) { known = known || paths.delay(from, to) > 0; });
+  return known;
+}
+
+}  // namespace
 
 void SortByRank(std::vector<control::PeerInfo>& members) {
   std::sort(members.begin(), members.end(), [](const control::PeerInfo& a, const control::PeerInfo& b) {
@@ -12,10 +32,57 @@ void SortByRank(std::vector<control::PeerInfo>& members) {
   });
 }
 
-std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& members) {
-  std::vector<std::uint32_t> ring(members.size());  // ranks are in site order already
-  std::iota(ring.begin(), ring.end(), 0);
-  return ring;
+PathMatrix PathsBetween(const std::vector<control::PeerInfo>& members, const RoundTrips& round_trips) {
+  PathMatrix paths(members.size());
+  std::uint32_t site = 0;  // members come by site
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (i > 0 && members[i].site() != members[i - 1].site()) ++site;
+    paths.set_site(i, site);
+  }
+  ForEachPath(members.size(), [&](std::uint32_t from, std::uint32_t to) {
+    const PeerId a(members[from].peer_id()), b(members[to].peer_id());
+    Duration shortest = Duration::max();
+    for (const auto& pair : {std::pair(a, b), std::pair(b, a)}) {
+      const auto found = round_trips.find(pair);
+      if (found != round_trips.end()) shortest = std::min(shortest, found->second);
+    }
+    if (shortest == Duration::max()) return;
+    paths.set_delay(from, to, std::chrono::duration<double>(shortest).count() / 2);
+  });
+  return paths;
+}
+
+std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& members, const PathMatrix& paths,
+                                     const control::View& current) {
+  std::map<std::uint64_t, std::uint32_t> rank_of;
+  for (const control::PeerInfo& member : members) {
+    rank_of.emplace(member.peer_id(), static_cast<std::uint32_t>(rank_of.size()));
+  }
+  std::vector<std::uint32_t> kept;
+  for (const std::uint32_t rank : current.ring()) {
+    const auto found = rank_of.find(current.members(static_cast<int>(rank)).peer_id());
+    if (found != rank_of.end()) kept.push_back(found->second);
+  }
+  if (kept.size() < members.size()) return FindRing(paths).order;
+  std::rotate(kept.begin(), std::find(kept.begin(), kept.end(), 0), kept.end());
+  return kept;
+}
+
+void PlanAlgorithms(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::View& current,
+                    control::Plan* plan) {
+  plan->clear_algorithms();
+  if (AnyDelayKnown(paths)) {
+    const CostOptions options{
+        .segment_bytes_max = plan->segment_bytes_max(), .small_bytes_max = plan->small_bytes_max(), .root = 0};
+    for (const TableEntry& entry : CostModel(paths, ring, options).BuildTable()) {
+      AddRule(entry.bytes_upto, entry.algorithm, plan);
+    }
+  } else if (current.plan().algorithms_size() > 0) {
+    *plan->mutable_algorithms() = current.plan().algorithms();
+  } else {
+    AddRule(plan->small_bytes_max(), Algorithm::kOneShot, plan);
+    AddRule(std::max(plan->small_bytes_max() + 1, kDirectBytesMax), Algorithm::kDirect, plan);
+  }
 }
 
 }  // namespace ringway

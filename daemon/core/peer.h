@@ -182,6 +182,7 @@ class Peer {
   struct LinkTerms {
     std::uint32_t lanes = 0;       // of the pair
     std::uint64_t generation = 0;  // of this lane
+    Duration round_trip{};         // of the connection; 0: not known
   };
   void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);
   void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);

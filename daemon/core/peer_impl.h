@@ -188,8 +188,9 @@ class Peer::Impl {
   const PeerId self_;
   const std::string group_;
   Mesh mesh_;
-  View view_;   // epoch 0: outside
-  Epoch stop_;  // only grows
+  std::map<PeerId, Duration> round_trips_;  // the shortest seen on any link of the pair
+  View view_;                               // epoch 0: outside
+  Epoch stop_;                              // only grows
   std::map<Epoch, control::View> prepared_;
   Epoch activated_;  // newcomers: members switched to this prepared view
   ChannelSeqs activated_seqs_;

@@ -30,6 +30,7 @@ void Peer::Impl::DropLinks(PeerId other) {
   mesh_.Forget(other);
   lanes_.Forget(other);
   lane_losses_.erase(other);
+  round_trips_.erase(other);
 }
 
 Status Peer::Impl::Admit(const LinkId& link, std::uint32_t lanes) const {
@@ -40,6 +41,10 @@ Status Peer::Impl::Admit(const LinkId& link, std::uint32_t lanes) const {
 void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
   now_ = now;
   if (!mesh_.Knows(link.other)) return;
+  if (terms.round_trip > Duration::zero()) {
+    Duration& shortest = round_trips_.try_emplace(link.other, terms.round_trip).first->second;
+    shortest = std::min(shortest, terms.round_trip);
+  }
   if (link.control) {
     if (mesh_.ControlUp(link.other, now)) ReportPair(link.other);
     return;
@@ -58,6 +63,9 @@ void Peer::Impl::ReportPair(PeerId other) {
   control::ToMaster message;
   message.mutable_connected()->set_peer(self_.value);
   message.mutable_connected()->set_other(other.value);
+  if (const auto found = round_trips_.find(other); found != round_trips_.end()) {
+    message.mutable_connected()->set_round_trip_us(static_cast<std::uint32_t>(found->second.count()));
+  }
   ToMasterNow(std::move(message));
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "proto/clock.h"
 #include "proto/result.h"
 
 namespace ringway::net {
@@ -20,6 +21,9 @@ struct LinkTuning {
 
 // Best effort: an option that this kernel lacks is skipped, the connection works without it.
 void TuneLink(int fd, const LinkTuning& tuning);
+
+// The shortest round trip that the kernel has seen on the connection; 0 if it has seen none.
+Duration RoundTripOf(int fd);
 
 // kInvalidArgument if this kernel does not offer congestion control `name`.
 Status CheckCongestion(const std::string& name);

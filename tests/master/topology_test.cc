@@ -1,25 +1,110 @@
 #include "master/topology.h"
 
 #include <gtest/gtest.h>
+#include <ringway/types.h>
+
+#include <initializer_list>
+#include <set>
+#include <utility>
 
 namespace ringway {
 namespace {
 
-TEST(Topology, RingCrossesBetweenTwoSitesTwiceHoweverPeersJoined) {
+std::vector<control::PeerInfo> Members(std::initializer_list<std::pair<std::uint64_t, const char*>> peers) {
   std::vector<control::PeerInfo> members;
-  for (std::uint64_t id = 1; id <= 6; ++id) {
-    control::PeerInfo info;
-    info.set_peer_id(id);
-    info.set_site(id % 2 == 0 ? "eu" : "us");
-    members.push_back(info);
+  for (const auto& [id, site] : peers) {
+    members.emplace_back().set_peer_id(id);
+    members.back().set_site(site);
   }
   SortByRank(members);
-  const std::vector<std::uint32_t> ring = RingOrder(members);
+  return members;
+}
+
+RoundTrips AllPairs(const std::vector<control::PeerInfo>& members, Duration round_trip) {
+  RoundTrips out;
+  for (const auto& a : members) {
+    for (const auto& b : members) {
+      if (a.peer_id() != b.peer_id()) out[{PeerId(a.peer_id()), PeerId(b.peer_id())}] = round_trip;
+    }
+  }
+  return out;
+}
+
+control::Plan SomePlan() {
+  control::Plan plan;
+  plan.set_segment_bytes_max(256 << 10);
+  plan.set_small_bytes_max(64 << 10);
+  return plan;
+}
+
+Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes) {
+  for (const auto& rule : plan.algorithms()) {
+    if (bytes <= rule.bytes_upto()) return static_cast<Algorithm>(rule.algorithm());
+  }
+  return Algorithm::kRing;
+}
+
+TEST(Topology, RingCrossesBetweenTwoSitesTwiceHoweverPeersJoined) {
+  const auto members = Members({{1, "us"}, {2, "eu"}, {3, "us"}, {4, "eu"}, {5, "us"}, {6, "eu"}});
+  const std::vector<std::uint32_t> ring = RingOrder(members, PathsBetween(members, {}), {});
   int crossings = 0;
   for (std::size_t i = 0; i < ring.size(); ++i) {
     crossings += members[ring[i]].site() != members[ring[(i + 1) % ring.size()]].site() ? 1 : 0;
   }
   EXPECT_EQ(crossings, 2);
+}
+
+TEST(Topology, RingAvoidsTheLongWayAsFarAsEitherEndSawIt) {
+  const auto members = Members({{1, ""}, {2, ""}, {3, ""}, {4, ""}});
+  RoundTrips trips = AllPairs(members, std::chrono::milliseconds(10));
+  trips[{PeerId(1), PeerId(2)}] = trips[{PeerId(2), PeerId(1)}] = std::chrono::milliseconds(300);
+  const PathMatrix paths = PathsBetween(members, trips);
+  EXPECT_DOUBLE_EQ(paths.delay(0, 1), 0.15);
+  const auto ring = RingOrder(members, paths, {});
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NE(std::set({ring[i], ring[(i + 1) % 4]}), std::set({0U, 1U}));
+  trips[{PeerId(2), PeerId(1)}] = std::chrono::milliseconds(20);
+  EXPECT_DOUBLE_EQ(PathsBetween(members, trips).delay(0, 1), 0.01) << "the longer had a busy moment";
+}
+
+TEST(Topology, RecoveryKeepsTheRingWithoutThoseWhoAreGone) {
+  control::View current;
+  for (const std::uint64_t id : {10, 11, 12, 13}) current.add_members()->set_peer_id(id);
+  for (const std::uint32_t rank : {0, 2, 1, 3}) current.add_ring(rank);
+  const auto rest = Members({{11, ""}, {12, ""}, {13, ""}});
+  // 12 -> 11 -> 13, turned to begin with rank 0 (11).
+  EXPECT_EQ(RingOrder(rest, PathsBetween(rest, {}), current), (std::vector<std::uint32_t>{0, 2, 1}));
+  const auto grown = Members({{11, ""}, {12, ""}, {13, ""}, {14, ""}});
+  EXPECT_EQ(RingOrder(grown, PathsBetween(grown, {}), current), (std::vector<std::uint32_t>{0, 1, 2, 3}));
+}
+
+TEST(Topology, DelaysDecideWhichAlgorithmIsRight) {
+  const auto members = Members({{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}});
+  const std::vector<std::uint32_t> ring = {0, 1, 2, 3};
+  control::Plan far = SomePlan();
+  PlanAlgorithms(PathsBetween(members, AllPairs(members, std::chrono::milliseconds(100))), ring, {}, &far);
+  EXPECT_EQ(AlgorithmFor(far, 0), Algorithm::kOneShot);
+  EXPECT_EQ(AlgorithmFor(far, 4096), Algorithm::kOneShot);
+  EXPECT_EQ(AlgorithmFor(far, 1 << 20), Algorithm::kDirect);
+  EXPECT_EQ(AlgorithmFor(far, 256 << 20), Algorithm::kRing);
+  control::Plan near = SomePlan();
+  PlanAlgorithms(PathsBetween(members, AllPairs(members, std::chrono::microseconds(50))), ring, {}, &near);
+  EXPECT_EQ(AlgorithmFor(near, 64), Algorithm::kOneShot);
+  EXPECT_NE(AlgorithmFor(near, 64 << 10), Algorithm::kOneShot);
+}
+
+TEST(Topology, WithoutMeasurementsThePlanThatWasStays) {
+  const auto members = Members({{1, ""}, {2, ""}});
+  const PathMatrix unknown = PathsBetween(members, {});
+  control::Plan plan = SomePlan();
+  PlanAlgorithms(unknown, {0, 1}, {}, &plan);
+  EXPECT_EQ(AlgorithmFor(plan, 64 << 10), Algorithm::kOneShot);
+  EXPECT_EQ(AlgorithmFor(plan, 1 << 20), Algorithm::kDirect);
+  EXPECT_EQ(AlgorithmFor(plan, 1 << 30), Algorithm::kRing);
+  control::View current;
+  current.mutable_plan()->add_algorithms()->set_bytes_upto(7);
+  PlanAlgorithms(unknown, {0, 1}, current, &plan);
+  ASSERT_EQ(plan.algorithms_size(), 1);
+  EXPECT_EQ(plan.algorithms(0).bytes_upto(), 7u);
 }
 
 }  // namespace
