@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -58,7 +59,7 @@ std::string TableHeader() {
 
 std::string TableRow(const SizeResult& result) {
   char text[512];
-  const auto percent = static_cast<int>(result.line_fraction * 100 + 0.5);
+  const long percent = std::lround(result.line_fraction * 100);
   const std::string line = percent > 0 ? std::to_string(percent) + "%" : "N/A";
   const std::string wrong = result.checked ? std::to_string(result.wrong) : "N/A";
   std::snprintf(text, sizeof(text), "%14llu %12llu %5s %5s %10.3f %10.3f %10.3f %8.3f %8.3f %12llu %5s %8s %s\n",

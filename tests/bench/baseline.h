@@ -25,10 +25,12 @@ struct Options {
   int rank = 0;
   int world = 1;
   std::string store;  // directory where Gloo's ranks find each other
-  std::string json;   // "%r" becomes the rank
+  std::string address = "127.0.0.1";  // that Gloo's rank listens on
+  std::string json;                   // "%r" becomes the rank
 };
 
-// Options come in pairs: --bytes N --iters N --warmup N --json FILE, and for Gloo --rank N --world N --store DIR.
+// Options come in pairs: --bytes N --iters N --warmup N --json FILE, and for Gloo --rank N --world N --store DIR
+// --address IP.
 inline Options ParseOptions(int argc, char** argv) {
   Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -40,6 +42,7 @@ inline Options ParseOptions(int argc, char** argv) {
     if (name == "--rank") options.rank = std::atoi(value);
     if (name == "--world") options.world = std::atoi(value);
     if (name == "--store") options.store = value;
+    if (name == "--address") options.address = value;
     if (name == "--json") options.json = value;
   }
   return options;

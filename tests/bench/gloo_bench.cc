@@ -1,6 +1,6 @@
-// Baseline: Gloo's ring all-reduce of float32 over TCP on the loopback interface, one process a rank.
+// Baseline: Gloo's ring all-reduce of float32 over TCP, one process a rank.
 //
-// All three of Gloo's rings are tried first and the fastest is measured. compare.sh builds and runs this.
+// All three of Gloo's rings are tried first and the fastest is measured. compare.sh and wan.sh build and run this.
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_ring.h>
 #include <gloo/allreduce_ring_chunked.h>
@@ -29,7 +29,7 @@ struct Algorithm {
 // Each algorithm gets connections of its own: the older classes and allreduce() hang when they share a context.
 Context Connect(const baseline::Options& options, const std::string& prefix) {
   gloo::transport::tcp::attr address;
-  address.hostname = "127.0.0.1";
+  address.hostname = options.address;
   auto device = gloo::transport::tcp::CreateDevice(address);
   gloo::rendezvous::FileStore files(options.store);
   gloo::rendezvous::PrefixStore store(prefix, files);
