@@ -12,16 +12,21 @@ namespace {
 // Without any measurement: one_shot while the daemons keep copies, direct while delays weigh more than bytes.
 constexpr std::uint64_t kDirectBytesMax = 8 << 20;
 
+// Within one host a message costs time on its processors and no delay, and a ring sends the fewest.
+constexpr double kOneHostSeconds = 40e-6;
+
 void AddRule(std::uint64_t bytes_upto, Algorithm algorithm, control::Plan* plan) {
   control::AlgorithmRule& rule = *plan->add_algorithms();
   rule.set_bytes_upto(bytes_upto);
   rule.set_algorithm(static_cast<std::uint32_t>(algorithm));
 }
 
-bool AnyDelayKnown(const PathMatrix& paths) {
-  bool known = false;
-  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) { known = known || paths.delay(from, to) > 0; });
-  return known;
+// 0: none is known.
+double LongestDelay(const PathMatrix& paths) {
+  double longest = 0;
+  ForEachPath(paths.size(),
+              [&](std::uint32_t from, std::uint32_t to) { longest = std::max(longest, paths.delay(from, to)); });
+  return longest;
 }
 
 }  // namespace
@@ -71,7 +76,9 @@ std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& membe
 void PlanAlgorithms(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::View& current,
                     control::Plan* plan) {
   plan->clear_algorithms();
-  if (AnyDelayKnown(paths)) {
+  const double delay = LongestDelay(paths);
+  if (delay > 0 && delay < kOneHostSeconds) return;
+  if (delay > 0) {
     const CostOptions options{
         .segment_bytes_max = plan->segment_bytes_max(), .small_bytes_max = plan->small_bytes_max(), .root = 0};
     for (const TableEntry& entry : CostModel(paths, ring, options).BuildTable()) {

@@ -181,9 +181,9 @@ class Membership {
     Error over;
     for (std::uint32_t i = 0; i < ops.size() && over.ok(); ++i) {
       places_[i].Prepare(ops[i], {peer_, InputNumber(step_, i)}, dice_());
-      auto work =
-          session_.AllReduceAsync(places_[i].input, places_[i].output, ops[i].count, ops[i].reduction.dtype,
-                                  ops[i].reduction.op, {.channel = ops[i].channel, .codec = ops[i].reduction.codec});
+      auto work = session_.AllReduceAsync(
+          places_[i].input, places_[i].output, ops[i].count, ops[i].reduction.dtype, ops[i].reduction.op,
+          {.channel = ops[i].channel, .codec = ops[i].reduction.codec, .algorithm = AlgorithmOf(i)});
       over = work.error();
       if (!work.ok()) break;
       if (dice_() % 128 == 0) (void)work->Cancel();
@@ -196,6 +196,13 @@ class Membership {
     }
     ++step_;
     return over;
+  }
+
+  // Each in turn, and the plan's choice; the same on all ranks.
+  std::optional<Algorithm> AlgorithmOf(std::uint32_t index) const {
+    const std::uint64_t turn = (step_ + 3 * index) % (kAlgorithmCount + 1);
+    if (turn == kAlgorithmCount) return std::nullopt;
+    return static_cast<Algorithm>(turn);
   }
 
   Error Finish(std::uint32_t index, const PlannedOp& op, Work* work) {

@@ -190,9 +190,9 @@ void Round::Submit() {
 
 void Round::SubmitOn(std::size_t index) {
   const bench::Reduction& reduction = options_.reduction;
-  auto work =
-      ranks_[index]->AllReduceAsync(places_[index].input, places_[index].output, options_.count, reduction.dtype,
-                                    reduction.op, {.channel = options_.channel, .codec = reduction.codec});
+  auto work = ranks_[index]->AllReduceAsync(
+      places_[index].input, places_[index].output, options_.count, reduction.dtype, reduction.op,
+      {.channel = options_.channel, .codec = reduction.codec, .algorithm = options_.algorithm});
   ASSERT_TRUE(work.ok()) << "trainer " << index << ": " << work.error().text();
   works_[index] = std::move(*work);
 }

@@ -91,6 +91,7 @@ struct RoundOptions {
   std::uint64_t number = 0;  // makes the inputs
   Memory memory = Memory::kBuffer;
   std::uint32_t channel = 0;
+  std::optional<Algorithm> algorithm = std::nullopt;
 };
 
 // One operation on several sessions: submits it everywhere, waits for all, checks every byte against answers that are

@@ -53,6 +53,29 @@ TEST(Reduce, EightRanksAreRightAtEverySize) {
   }
 }
 
+TEST(Reduce, EveryAlgorithmIsRightAtEverySizeAndNamed) {
+  constexpr std::uint32_t kRanks = 5;  // no power of two
+  Cluster cluster({.daemons = kRanks});
+  const Sessions ranks = cluster.JoinWorld(kRanks);
+  ASSERT_EQ(ranks.size(), kRanks);
+  std::uint64_t number = 0;
+  for (std::uint8_t algorithm = 0; algorithm < kAlgorithmCount; ++algorithm) {
+    for (const Codec codec : {Codec::kNone, Codec::kInt8}) {
+      for (const std::size_t count : {0, 7, 10'003, 700'003}) {
+        SCOPED_TRACE(testing::Message() << NameOf(static_cast<Algorithm>(algorithm)) << " count " << count);
+        Round round(ranks, {.reduction = {DType::kF32, ReduceOp::kSum, codec},
+                            .count = count,
+                            .number = number++,
+                            .algorithm = static_cast<Algorithm>(algorithm)});
+        round.Submit();
+        const OpResult result = round.Check();
+        ASSERT_EQ(result.world_size, kRanks);
+        EXPECT_EQ(result.algorithm, static_cast<Algorithm>(algorithm));
+      }
+    }
+  }
+}
+
 TEST(Reduce, EveryKindOfMemoryGivesTheSame) {
   Cluster cluster({.daemons = kWorld});
   const Sessions ranks = cluster.JoinWorld(kWorld);

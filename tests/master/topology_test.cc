@@ -87,9 +87,12 @@ TEST(Topology, DelaysDecideWhichAlgorithmIsRight) {
   EXPECT_EQ(AlgorithmFor(far, 1 << 20), Algorithm::kDirect);
   EXPECT_EQ(AlgorithmFor(far, 256 << 20), Algorithm::kRing);
   control::Plan near = SomePlan();
-  PlanAlgorithms(PathsBetween(members, AllPairs(members, std::chrono::microseconds(50))), ring, {}, &near);
+  PlanAlgorithms(PathsBetween(members, AllPairs(members, std::chrono::microseconds(100))), ring, {}, &near);
   EXPECT_EQ(AlgorithmFor(near, 64), Algorithm::kOneShot);
   EXPECT_NE(AlgorithmFor(near, 64 << 10), Algorithm::kOneShot);
+  control::Plan here = SomePlan();
+  PlanAlgorithms(PathsBetween(members, AllPairs(members, std::chrono::microseconds(30))), ring, {}, &here);
+  EXPECT_EQ(AlgorithmFor(here, 0), Algorithm::kRing);
 }
 
 TEST(Topology, WithoutMeasurementsThePlanThatWasStays) {

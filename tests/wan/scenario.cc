@@ -57,9 +57,10 @@ class Reader {
     std::vector<const toml::table*> out;
     if (!root.contains(key)) return out;
     const toml::array* array = root[key].as_array();
-    if (array == nullptr) throw std::runtime_error("write [[" + key + "]], not [" + key + "]");
+    const std::string wrong = "write it as [[" + key + "]]";
+    if (array == nullptr) throw std::runtime_error(wrong);
     for (const toml::node& node : *array) {
-      if (node.as_table() == nullptr) throw std::runtime_error("write [[" + key + "]], not " + key + " = [...]");
+      if (node.as_table() == nullptr) throw std::runtime_error(wrong);
       out.push_back(node.as_table());
     }
     return out;

@@ -34,7 +34,7 @@ TEST(WanScenario, EveryMistakeIsNamed) {
                                                        {"[default]\nlatency = 2", "[default] has no key"},
                                                        {"[[path]]\nbetween = [\"a\", \"x\"]", "a [[path]] is either"},
                                                        {"[[path]]\nfrom = \"a\"", "a [[path]] is either"},
-                                                       {"[path]\nfrom = \"a\"", "write [[path]]"},
+                                                       {"[path]\nfrom = \"a\"", "write it as [[path]]"},
                                                        {"[[site]]\nname = \"a\"", "a name of its own"},
                                                        {"[[site]]\nname = \"c\"\nhosts = 63", "2 to 64 hosts"},
                                                        {"[[site]", "line 7"}};
