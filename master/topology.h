@@ -30,7 +30,8 @@ PathMatrix PathsBetween(const std::vector<control::PeerInfo>& members, const Rou
 std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& members, const PathMatrix& paths,
                                      const control::View& current);
 
-// Fills in the plan's table of algorithms: none, so always a ring, where all are on one host. If nothing was measured, `current`'s remains, or one for moderate delays.
+// Fills in the plan's table of algorithms: none, so always a ring, where all are on one host. If nothing was measured,
+// `current`'s remains, or one for moderate delays.
 void PlanAlgorithms(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::View& current,
                     control::Plan* plan);
 

@@ -37,7 +37,7 @@
   M(kSkipDone, "finishing: large operations are told before everybody holds them")                    \
   M(kDoneTooEarly, "finishing: DONE is sent when the operation starts")                               \
   M(kAcknowledgeAhead, "finishing: one operation more is acknowledged than is complete")              \
-  M(kSendTrainersInput, "finishing: who is told early sends an input that its trainer may overwrite")   \
+  M(kSendTrainersInput, "finishing: who is told early sends an input that its trainer may overwrite") \
   M(kStampOfOne, "finishing: a result carries one rank's stamp and not the minimum")                  \
   M(kIgnoreMismatch, "finishing: other descriptors are not noticed")                                  \
   M(kTakeTwice, "positions: a segment that comes twice is taken twice")                               \

@@ -24,7 +24,7 @@ struct Options {
   int warmup = 3;
   int rank = 0;
   int world = 1;
-  std::string store;  // directory where Gloo's ranks find each other
+  std::string store;                  // directory where Gloo's ranks find each other
   std::string address = "127.0.0.1";  // that Gloo's rank listens on
   std::string json;                   // "%r" becomes the rank
 };

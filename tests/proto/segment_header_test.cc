@@ -22,7 +22,7 @@ SegmentHeader Sample() {
   header.kind = SegmentKind::kFetched;
   header.epoch = Epoch::Of(2, 0x01020304);
   header.op = {ChannelId(0x11121314), 0x2122232425262728};
-  header.descriptor = {OpKind::kAllReduce, DType::kF32,         ReduceOp::kMax,
+  header.descriptor = {OpKind::kAllReduce, DType::kF32,      ReduceOp::kMax,
                        Codec::kInt8,       Algorithm::kRing, 0x3132333435363738};
   header.step = 0x4142;
   header.chunk = 0x4344;

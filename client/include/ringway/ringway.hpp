@@ -114,7 +114,7 @@ struct OpResult {
   std::vector<std::uint64_t> contributors;  // peer ids whose inputs are in the result, in rank order
   std::uint64_t wire_bytes = 0;             // sent by this peer for the operation, headers and retries included
   std::uint32_t retries = 0;
-  bool update_waits = false;  // newcomers (or a better plan) wait: call UpdateView on every rank
+  bool update_waits = false;               // newcomers (or a better plan) wait: call UpdateView on every rank
   Algorithm algorithm = Algorithm::kRing;  // what it was computed with
 };
 
