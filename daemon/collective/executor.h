@@ -11,8 +11,8 @@
 // belongs to it, or the chunk finished (cut-through: segment by segment). Finished chunks are encoded from the output:
 // Q(D(codes)) == codes makes that the same as forwarding the codes.
 //
-// A sum takes its values in the schedule's order. What arrives before its turn is copied aside: at most the operation's
-// bytes in all, and with a ring nothing.
+// A sum takes its values in the schedule's order. What arrives before its turn is copied aside: with a ring nothing,
+// else AsideBytesMax() at most.
 #pragma once
 
 #include <cstddef>

@@ -246,6 +246,18 @@ Schedule MakeSchedule(Algorithm kind, Ring ring, std::span<const std::uint32_t> 
   return {};
 }
 
+std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes) {
+  switch (algorithm) {
+    case Algorithm::kOneShot:
+    case Algorithm::kNaive:
+      return (world_size - 1) * bytes;
+    case Algorithm::kTree:
+      return std::bit_width(world_size - 1) * bytes;
+    default:
+      return bytes;
+  }
+}
+
 Schedule FetchSchedule(Rank holder, Rank lacking, Rank self) {
   Schedule schedule;
   if (self == holder) {

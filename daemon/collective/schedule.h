@@ -71,6 +71,9 @@ struct Schedule {
 // rank, from rank 0 as the root. `sites`: of each rank, for kHierarchical. K = 1 gives no transfers.
 Schedule MakeSchedule(Algorithm kind, std::span<const Rank> ring, std::span<const std::uint32_t> sites, Rank self);
 
+// What a rank may have to put aside at most, of values that arrive before their turn, for operations of `bytes`.
+std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes);
+
 // A holder of a finished result sends all of it to one rank that lacks it. One chunk.
 Schedule FetchSchedule(Rank holder, Rank lacking, Rank self);
 

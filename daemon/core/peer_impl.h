@@ -127,6 +127,7 @@ class Peer::Impl {
   void Start(Operation& op);
   void StartFetch(Operation& op);
   void Launch(Operation& op, collective::Schedule schedule);
+  Algorithm AlgorithmOf(const Operation& op) const;
   static void CopyInput(Operation& op);
   void FeedHeld(Operation& op);
   void Stop(Operation& op);

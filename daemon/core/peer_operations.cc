@@ -10,6 +10,7 @@ namespace {
 
 // A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
 constexpr Algorithm kFetchedAs = Algorithm::kRing;
+constexpr std::uint64_t kAsideBytesMax = 256 << 20;
 
 using collective::Executor;
 
@@ -150,13 +151,20 @@ void Peer::Impl::Start(Operation& op) {
     op.ready.insert(early->second.begin(), early->second.end());
     early_ready_.erase(early);
   }
-  op.algorithm = op.submission.algorithm.value_or(view_.plan.AlgorithmFor(op.bytes()));
+  op.algorithm = AlgorithmOf(op);
   op.submission.descriptor.schedule = op.algorithm;
   Launch(op, collective::MakeSchedule(op.algorithm, view_.ring, view_.sites, *view_.RankOf(self_)));
   if (!IsSmall(op)) SendReady(op);
   if (RINGWAY_MUTANT(kDoneTooEarly)) SendDone(op.name);
   FeedHeld(op);
   if (op.stage == Stage::kRunning && op.executor->complete()) OnComputed(op);
+}
+
+// The same on every rank. Where it would need too much memory, a ring does.
+Algorithm Peer::Impl::AlgorithmOf(const Operation& op) const {
+  const Algorithm wanted = op.submission.algorithm.value_or(view_.plan.AlgorithmFor(op.bytes()));
+  const std::uint64_t aside = collective::AsideBytesMax(wanted, view_.world_size(), op.bytes());
+  return aside <= std::max(op.bytes(), kAsideBytesMax) ? wanted : Algorithm::kRing;
 }
 
 void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {

@@ -122,7 +122,8 @@ struct OpOptions {
   std::uint32_t channel = 0;  // 0 .. 63
   Codec codec = Codec::kNone;
   // The same on all ranks, else kMismatch. Nothing: by the size, as the group's plan says, which is right for everybody
-  // who does not measure.
+  // who does not measure. Large ones of those that gather many buffers on one rank (one_shot, naive, tree: over 256 MiB
+  // there) go around the ring instead; OpResult::algorithm tells.
   std::optional<Algorithm> algorithm = std::nullopt;
 };
 

@@ -113,6 +113,23 @@ TEST(Schedules, SendTheTextbookVolumes) {
   }
 }
 
+// What a rank's sums take beside their first two values, which are added in the output.
+TEST(Schedules, PutAsideNoMoreThanTheySay) {
+  for (std::uint8_t kind = 0; kind < kAlgorithmCount; ++kind) {
+    for (const std::uint32_t world : {2u, 3u, 4u, 7u, 8u, 33u, 64u}) {
+      const std::vector<std::uint32_t> sites(world, 0);
+      for (std::uint32_t rank = 0; rank < world; ++rank) {
+        const Schedule schedule = MakeSchedule(static_cast<Algorithm>(kind), Identity(world), sites, Rank(rank));
+        std::size_t aside = 0;
+        for (const Sum& sum : schedule.sums) aside += sum.order.size() - 2;
+        const std::uint64_t bytes = 1 << 20;
+        EXPECT_LE(aside * bytes / schedule.chunks, AsideBytesMax(static_cast<Algorithm>(kind), world, bytes))
+            << NameOf(static_cast<Algorithm>(kind)) << ' ' << world;
+      }
+    }
+  }
+}
+
 TEST(Schedules, TwoRingsTravelInOppositeDirections) {
   const Schedule schedule = MakeSchedule(Algorithm::kTwoRings, Identity(5), {}, Rank(2));
   for (const Departure& departure : schedule.departures) EXPECT_EQ(departure.to, Rank(departure.chunk < 5 ? 3 : 1));
