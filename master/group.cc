@@ -148,7 +148,8 @@ void Group::SetOnline(PeerId peer, bool online, TimePoint now) {
   const auto found = peers_.find(peer);
   if (found == peers_.end()) return;
   if (online != found->second.online) found->second.since = now;
-  if (online && !found->second.online && collection_) collection_->weighed_since = now;  // it has yet to answer
+  const bool accused = accusations_.contains(peer);
+  if (online && !found->second.online && collection_ && accused) collection_->weighed_since = now;  // yet to answer
   found->second.online = online;
   Advance(now);
 }

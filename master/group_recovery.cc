@@ -144,6 +144,10 @@ void Group::TryDecide(TimePoint now) {
   const std::set<PeerId> current = Members();
   if (!std::all_of(current.begin(), current.end(), has_spoken)) return;
   if (!std::all_of(base.members.begin(), base.members.end(), has_spoken)) return;
+  // Where none of them stays, only newcomers can know whether they have all switched to a prepared view.
+  const std::set<PeerId> all = InAnyView();
+  const bool none_stays = std::includes(base.gone.begin(), base.gone.end(), current.begin(), current.end());
+  if (none_stays && !std::all_of(all.begin(), all.end(), has_spoken)) return;
   Decide(base);
 }
 

@@ -30,7 +30,7 @@ Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& heade
   const bool fetched = header.kind == SegmentKind::kFetched;
   if (op == nullptr || (op->stage == Stage::kQueued && !fetched)) return fetched ? Inbound{} : Hold(lane, header);
   MarkReady(*op, lane.other);
-  if (!CheckDescriptor(*op, header, lane.other)) {
+  if (!CheckDescriptor(*op, header.descriptor, lane.other)) {
     AfterProgress();
     return Inbound{};
   }
@@ -65,11 +65,11 @@ Result<Inbound> Peer::Impl::Hold(const LinkId& lane, const SegmentHeader& header
 }
 
 // A difference is an agreed outcome: this rank reports it, every rank gets the same typed error.
-bool Peer::Impl::CheckDescriptor(Operation& op, const SegmentHeader& header, PeerId from) {
-  if (header.descriptor == op.submission.descriptor || RINGWAY_MUTANT(kIgnoreMismatch)) return true;
+bool Peer::Impl::CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId from) {
+  if (theirs == op.submission.descriptor || RINGWAY_MUTANT(kIgnoreMismatch)) return true;
   if (op.mismatch.empty() && !op.has_outcome()) {
     op.mismatch = NameOf(self_) + " submitted " + ToString(op.submission.descriptor) + "; " + NameOf(from) +
-                  " submitted " + ToString(header.descriptor) + " as operation " + ToString(op.name);
+                  " submitted " + ToString(theirs) + " as operation " + ToString(op.name);
     trouble_pending_ = true;
     trouble_reason_ = "mismatch: " + op.mismatch;
   }
@@ -119,7 +119,7 @@ bool Peer::Impl::Accept(Operation& op, const SegmentHeader& header, PeerId from,
   const auto rank = view_.RankOf(from);
   if (!rank || header.kind != SegmentKind::kData || op.fetching) return true;
   MarkReady(op, from);
-  if (!CheckDescriptor(op, header, from)) return false;
+  if (!CheckDescriptor(op, header.descriptor, from)) return false;
   Result<collective::Executor::Claim> claim = op.executor->Take(header, *rank);
   if (!claim.ok()) {
     trouble_pending_ = true;

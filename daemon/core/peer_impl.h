@@ -31,6 +31,9 @@
 
 namespace ringway::core {
 
+// A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
+constexpr Algorithm kFetchedAs = Algorithm::kRing;
+
 class Peer::Impl {
  public:
   Impl(PeerId self, std::string group) : self_(self), group_(std::move(group)), mesh_(self) {}
@@ -139,7 +142,7 @@ class Peer::Impl {
   void AdoptVerdict(Operation& op, const control::Verdict& verdict);
   void SendReady(const Operation& op);
   void SendDone(const OpName& name);
-  void OnReady(PeerId from, const OpName& name);
+  void OnReady(PeerId from, const OpName& name, const Descriptor& descriptor);
   void OnFetch(PeerId from, const OpName& name);
   // After anything that may have made operations ripe: replays what came too early, tells, forgets, reports trouble,
   // leaves.
@@ -168,7 +171,7 @@ class Peer::Impl {
   Result<Inbound> Judge(const LinkId& lane, const SegmentHeader& header);
   Status TakePayload(const LinkId& lane, std::span<const std::byte> payload);
   Result<Inbound> Hold(const LinkId& lane, const SegmentHeader& header);
-  bool CheckDescriptor(Operation& op, const SegmentHeader& header, PeerId from);
+  bool CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId from);
   bool MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes) const;
   struct Offer {  // what a lane can take
     PeerId to;
@@ -198,7 +201,7 @@ class Peer::Impl {
   std::set<PeerId> lost_;  // members this peer has lost
   OpTable table_;
   std::map<OpName, control::Verdict> ahead_;  // error verdicts of operations not submitted here yet
-  std::map<OpName, std::set<PeerId>> early_ready_;
+  std::map<OpName, std::map<PeerId, Descriptor>> early_ready_;
   std::vector<std::pair<PeerId, control::PeerMessage>> early_;  // messages of views above ours
   bool early_are_due_ = false;                                  // a view was installed: it may be theirs
   HeldFrames held_;

@@ -8,8 +8,6 @@
 namespace ringway::core {
 namespace {
 
-// A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
-constexpr Algorithm kFetchedAs = Algorithm::kRing;
 constexpr std::uint64_t kAsideBytesMax = 256 << 20;
 
 using collective::Executor;
@@ -22,8 +20,6 @@ struct OpMemory {
 };
 
 std::string Ms(Duration time) { return std::to_string(time.count() / 1000); }
-
-OpName NameIn(std::uint32_t channel, std::uint64_t seq) { return {ChannelId(channel), seq}; }
 
 }  // namespace
 
@@ -147,13 +143,18 @@ void Peer::Impl::Start(Operation& op) {
     return;
   }
   op.ready.clear();  // not when it stopped: until now it tells whom it waited for
+  std::map<PeerId, Descriptor> early_descriptors;
   if (const auto early = early_ready_.find(op.name); early != early_ready_.end()) {
-    op.ready.insert(early->second.begin(), early->second.end());
+    early_descriptors = std::move(early->second);
     early_ready_.erase(early);
   }
   op.algorithm = AlgorithmOf(op);
   op.submission.descriptor.schedule = op.algorithm;
   Launch(op, collective::MakeSchedule(op.algorithm, view_.ring, view_.sites, *view_.RankOf(self_)));
+  for (const auto& [peer, descriptor] : early_descriptors) {
+    op.ready.insert(peer);
+    (void)CheckDescriptor(op, descriptor, peer);
+  }
   if (!IsSmall(op)) SendReady(op);
   if (RINGWAY_MUTANT(kDoneTooEarly)) SendDone(op.name);
   FeedHeld(op);
@@ -367,105 +368,6 @@ control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
   for (const PeerId peer : op.outcome.contributors) report.add_contributors(peer.value);
   report.set_prepared_epoch(op.outcome.prepared.value);
   return report;
-}
-
-// ---------------------------------------------------------------------------------------------- peers
-
-void Peer::Impl::SendReady(const Operation& op) {
-  std::set<PeerId> senders;
-  for (const collective::Arrival& arrival : op.executor->arrivals()) senders.insert(view_.members[arrival.from.value]);
-  control::PeerMessage message;
-  message.mutable_ready()->set_epoch(view_.epoch.value);
-  message.mutable_ready()->set_channel(op.name.channel.value);
-  message.mutable_ready()->set_seq(op.name.seq);
-  for (const PeerId sender : senders) Emit(ToPeer{sender, message});
-}
-
-void Peer::Impl::SendDone(const OpName& name) {
-  control::PeerMessage message;
-  message.mutable_done()->set_epoch(view_.epoch.value);
-  message.mutable_done()->set_channel(name.channel.value);
-  message.mutable_done()->set_seq(name.seq);
-  Broadcast(message);
-}
-
-void Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
-  now_ = now;
-  mesh_.Heard(from, now);
-  if (ended_) return;
-  if (message.has_abort()) {
-    if (view_.Contains(from) || !installed()) OnAbort(Epoch(message.abort().epoch()), now);
-    return;
-  }
-  if (message.has_lane_closed()) return OnLaneClosed(from, message.lane_closed());
-  if (message.has_activate()) {
-    activated_ = std::max(activated_, Epoch(message.activate().epoch()));
-    activated_seqs_ = SeqsFrom(message.activate().next_seq());
-    return TryActivate();
-  }
-  const Epoch epoch(message.has_ready()   ? message.ready().epoch()
-                    : message.has_done()  ? message.done().epoch()
-                    : message.has_fetch() ? message.fetch().epoch()
-                                          : message.heartbeat().epoch());
-  if (epoch > view_.epoch && epoch > stop_) {
-    if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
-    if (early_.size() < kEarlyMessagesMax && !message.has_heartbeat()) early_.emplace_back(from, message);
-    return;
-  }
-  if (epoch != view_.epoch || !running() || !view_.Contains(from)) return;
-  if (message.has_ready()) {
-    OnReady(from, NameIn(message.ready().channel(), message.ready().seq()));
-  } else if (message.has_done()) {
-    Operation* op = table_.Find(NameIn(message.done().channel(), message.done().seq()));
-    if (op == nullptr) return;
-    op->holders.insert(from);
-    Settle(*op);
-  } else if (message.has_heartbeat()) {
-    for (const auto& [channel, seq] : SeqsFrom(message.heartbeat().complete_upto())) {
-      table_.Acknowledge(from, channel, seq);
-    }
-    for (auto& [name, op] : table_.ops()) {
-      Settle(op);
-      if (!running()) break;
-    }
-  } else if (message.has_fetch()) {
-    OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
-  }
-  AfterProgress();
-}
-
-void Peer::Impl::OnReady(PeerId from, const OpName& name) {
-  if (Operation* op = table_.Find(name)) {
-    MarkReady(*op, from);
-  } else if (!table_.IsFinished(name) && !table_.IsTooFarAhead(name)) {
-    early_ready_[name].insert(from);
-  }
-}
-
-void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
-  Operation* op = table_.Find(name);
-  const bool holds = op != nullptr && op->has_outcome() && op->outcome.code == Code::kOk &&
-                     (op->own_output || !op->told);  // a told result region is the trainer's again
-  if (!holds) {
-    AddNote("fetch_refused", "op=" + ToString(name) + " from=" + NameOf(from), true);
-    return;
-  }
-  const auto same = [&](const Serving& serving) { return serving.name == name && serving.to == from; };
-  if (std::any_of(serving_.begin(), serving_.end(), same)) return;
-  Descriptor fetched = op->submission.descriptor;
-  fetched.schedule = kFetchedAs;
-  Serving serving{.name = name, .to = from, .attempt = next_attempt_++, .executor = nullptr, .keep = op->memory};
-  serving.executor = std::make_unique<Executor>(
-      collective::FetchSchedule(*view_.RankOf(self_), *view_.RankOf(from), *view_.RankOf(self_)),
-      collective::ExecutorOptions{.descriptor = fetched,
-                                  .world_size = kNotAlone,
-                                  .segment_bytes_max = view_.plan.segment_bytes_max,
-                                  .input = op->output(),
-                                  .output = op->output(),
-                                  .input_bytes_ready = op->bytes(),
-                                  .stamp = {}});
-  live_.insert(serving.attempt);
-  serving_.push_back(std::move(serving));
 }
 
 // Everybody holds its outcome.

@@ -207,6 +207,28 @@ TEST_F(RestartTest, PreparedViewThatWasAdoptedDuringTheOutageIsTheCurrentOne) {
   EXPECT_EQ(TheGroup().current().members_size(), 3);
 }
 
+TEST_F(RestartTest, NewcomerThatMayHaveSwitchedIsHeardWhereNoMemberStays) {
+  Form(1);
+  Newcomer(2, {1});
+  const std::uint64_t prepared = Last(2, &control::FromMaster::has_view)->view().view().epoch();
+  Restart();
+  Return(1);
+  control::ToMaster withdraw;
+  withdraw.mutable_withdraw()->set_peer(peers_[1]);
+  Say(1, withdraw);
+  Say(1, Report(1, prepared));
+  Advance(kWeigh);
+  ASSERT_TRUE(coordinator_->groups().contains("g"));
+  Return(2);
+  EXPECT_EQ(Last(2, &control::FromMaster::has_evicted), nullptr);
+  control::ToMaster report = Report(2, prepared);
+  report.mutable_report()->set_epoch(prepared);  // both had switched
+  Say(2, report);
+  EXPECT_GT(ViewOf(2).epoch(), prepared);
+  ASSERT_EQ(ViewOf(2).members_size(), 1);
+  EXPECT_EQ(ViewOf(2).members(0).peer_id(), peers_[2]);
+}
+
 TEST_F(RestartTest, MinimumOfAFormerMemberOutlivesTheRestart) {
   Form(2);
   journal_.at("g").set_min_world(2);
