@@ -171,6 +171,7 @@ bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& ra
     return false;
   }
   const bool first = state.next++ == 0;
+  if (range.count == 0) return true;
   const std::byte* own = InputAt(range);
   std::vector<std::byte> as_sent;
   if (schedule_.everyone_sums && d.codec != Codec::kNone) {  // the others add what they decode of it
@@ -180,7 +181,7 @@ bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& ra
     own = as_sent.data();
   }
   if (first) {
-    if (range.count > 0) std::memcpy(OutputAt(range), own, range.count * grid_.element_bytes());
+    std::memcpy(OutputAt(range), own, range.count * grid_.element_bytes());
   } else {
     kernels::Reduce(d.dtype, d.op, OutputAt(range), OutputAt(range), own, range.count);
   }
