@@ -123,24 +123,18 @@ bool Executor::Advance(const SumSegment& at, const Payload& fresh) {
   SegmentState& state = StateOf(sum.chunk, at.segment);
   const Range range = grid_.Segment(sum.chunk, at.segment);
   bool used = false;
-  // What is at `place` of the order: nothing if it has not come.
-  const auto payload_at = [&](std::size_t place) -> std::optional<std::span<const std::byte>> {
-    if (place >= sum.order.size() || sum.order[place] == Sum::kOwn) return std::nullopt;
-    if (sum.order[place] == fresh.arrival) return fresh.bytes;
-    const auto found = aside_.find(KeyOf(sum.order[place], at.segment));
-    if (found == aside_.end()) return std::nullopt;
-    return std::span<const std::byte>(found->second);
-  };
   while (state.next < sum.order.size()) {
-    const std::size_t before = state.next;
-    if (sum.order[before] == Sum::kOwn) {
+    const std::uint32_t source = sum.order[state.next];
+    if (source == Sum::kOwn) {
       if (!AddOwn(at, state, range)) break;
+    } else if (source == fresh.arrival) {
+      AddNext(sum, state, range, fresh.bytes);
+      used = true;
     } else {
-      const auto payload = payload_at(before);
-      if (!payload) break;
-      AddNext(sum, state, range, *payload);
-      used = used || sum.order[before] == fresh.arrival;
-      aside_.erase(KeyOf(sum.order[before], at.segment));
+      const auto found = aside_.find(KeyOf(source, at.segment));
+      if (found == aside_.end()) break;
+      AddNext(sum, state, range, found->second);
+      aside_.erase(found);
     }
   }
   if (state.next == sum.order.size()) FinishSum(at);
@@ -153,7 +147,7 @@ void Executor::AddNext(const Sum& sum, SegmentState& state, const Range& range, 
   const bool first = state.next++ == 0;
   // In one pass the own value is on the left, which several ranks that add up must not differ in.
   const bool own_follows = first && sum.order[1] == Sum::kOwn && !schedule_.everyone_sums;
-  if (first && own_follows && InputBytesNeeded(range) <= input_ready_) {
+  if (own_follows && InputBytesNeeded(range) <= input_ready_) {
     kernels::DecodeReduce(d.codec, d.dtype, d.op, OutputAt(range), InputAt(range), payload.data(), range.count);
     ++state.next;
   } else if (first) {
@@ -175,8 +169,7 @@ bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& ra
   const std::byte* own = InputAt(range);
   std::vector<std::byte> as_sent;
   if (schedule_.everyone_sums && d.codec != Codec::kNone) {  // the others add what they decode of it
-    as_sent.resize(range.count * grid_.element_bytes());
-    std::memcpy(as_sent.data(), own, as_sent.size());
+    as_sent.assign(own, own + range.count * grid_.element_bytes());
     kernels::Requantize(d.codec, d.dtype, as_sent.data(), range.count);
     own = as_sent.data();
   }

@@ -143,17 +143,11 @@ void Peer::Impl::Start(Operation& op) {
     return;
   }
   op.ready.clear();  // not when it stopped: until now it tells whom it waited for
-  std::map<PeerId, Descriptor> early_descriptors;
-  if (const auto early = early_ready_.find(op.name); early != early_ready_.end()) {
-    early_descriptors = std::move(early->second);
-    early_ready_.erase(early);
-  }
   op.algorithm = AlgorithmOf(op);
   op.submission.descriptor.schedule = op.algorithm;
   Launch(op, collective::MakeSchedule(op.algorithm, view_.ring, view_.sites, *view_.RankOf(self_)));
-  for (const auto& [peer, descriptor] : early_descriptors) {
-    op.ready.insert(peer);
-    (void)CheckDescriptor(op, descriptor, peer);
+  if (const auto early = early_ready_.extract(op.name); !early.empty()) {
+    for (const auto& [peer, descriptor] : early.mapped()) OnReady(peer, op.name, descriptor);
   }
   if (!IsSmall(op)) SendReady(op);
   if (RINGWAY_MUTANT(kDoneTooEarly)) SendDone(op.name);

@@ -7,7 +7,7 @@ namespace ringway::local {
 namespace {
 
 SubmitVerdict Lie(const std::string& what) {
-  return {Verdict::kLie, Status(Code::kProtocol, what), {}, std::nullopt, 0};
+  return {.verdict = Verdict::kLie, .status = Status(Code::kProtocol, what)};
 }
 
 bool EnumsInRange(const abi::Submit& submit) {
@@ -37,7 +37,7 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_b
   if (submit.staged > 1) return Lie("'staged' is neither 0 nor 1");
   if (submit.kind == OpKind::kUpdateView) {
     if (submit.count != 0 || submit.staged != 0) return Lie("an update_view carries elements");
-    return {Verdict::kAccept, {}, Descriptor{.kind = OpKind::kUpdateView}, std::nullopt, 0};
+    return {.descriptor = {.kind = OpKind::kUpdateView}};
   }
   SubmitVerdict verdict;
   verdict.descriptor.kind = submit.kind;

@@ -19,10 +19,10 @@ enum class Verdict : std::uint8_t { kAccept, kRefuse, kLie };
 
 struct SubmitVerdict {
   Verdict verdict = Verdict::kAccept;
-  Status status;                       // why, unless accepted
-  Descriptor descriptor;               // what was accepted
-  std::optional<Algorithm> algorithm;  // nothing: the plan's choice
-  std::uint64_t bytes = 0;             // of input and of result
+  Status status = {};                       // why, unless accepted
+  Descriptor descriptor = {};               // what was accepted
+  std::optional<Algorithm> algorithm = {};  // nothing: the plan's choice
+  std::uint64_t bytes = 0;                  // of input and of result
 };
 
 // `region_bytes`: the size of a registered region, nothing if the id is not registered. Slots in use are the caller's

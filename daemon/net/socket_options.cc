@@ -42,12 +42,10 @@ void TuneLink(int fd, const LinkTuning& tuning) {
 }
 
 Duration RoundTripOf(int fd) {
-  constexpr std::uint32_t kNone = ~std::uint32_t{0};
   tcp_info info{};
   socklen_t bytes = sizeof info;
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return {};
-  // glibc's tcp_info ends before the minimum; the handshake's sample is the first of the smoothed one.
-  return info.tcpi_rtt == kNone ? Duration{} : Duration(std::chrono::microseconds(info.tcpi_rtt));
+  return Duration(info.tcpi_rtt);
 }
 
 Status CheckCongestion(const std::string& name) {

@@ -22,7 +22,7 @@ struct LinkTuning {
 // Best effort: an option that this kernel lacks is skipped, the connection works without it.
 void TuneLink(int fd, const LinkTuning& tuning);
 
-// The shortest round trip that the kernel has seen on the connection; 0 if it has seen none.
+// The connection's round trip as the kernel has it, smoothed: on a fresh one the handshake's. 0 if it has seen none.
 Duration RoundTripOf(int fd);
 
 // kInvalidArgument if this kernel does not offer congestion control `name`.

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# The runs of compare.sh: baselines, a Ringway cluster on this host, one run of each system. To be sourced.
+# What compare.sh is made of: baselines (for wan.sh too), a Ringway cluster on this host, one run of each system. To be
+# sourced.
 
 # Seconds that one run of one system may take.
 RUN_SECONDS_MAX=300

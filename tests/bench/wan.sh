@@ -4,6 +4,8 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=deploy/lib.sh
 source "$ROOT/deploy/lib.sh"
+# shellcheck source=tests/bench/compare_lib.sh
+source "$ROOT/tests/bench/compare_lib.sh"
 
 usage() {
   cat <<'TEXT'
@@ -11,7 +13,7 @@ Usage: tests/bench/wan.sh [--scenario NAME] [--sizes "4K 1M 64M"] [--iters N] [-
 Needs root. Scenarios: tests/wan/run --help. Prints medians of all-reduce of float32, and how often Ringway is faster.
 
   --scenario NAME   us
-  --sizes LIST      "4K 1M 64M"; in K or M
+  --sizes LIST      "4K 1M 64M" (suffixes K M G)
   --iters N         measured operations of each system and size (5)
   --line-mbit N     uplink of a host: to say how much of it was used (800)
 TEXT
@@ -40,14 +42,23 @@ done
 install_packages g++ python3-minimal libgloo-dev
 OUT=$(mktemp -d)
 trap 'rm -rf "$OUT"' EXIT
-g++ -std=c++20 -O3 -march=native -I"$ROOT" "$ROOT/tests/bench/gloo_bench.cc" -o "$OUT/gloo_bench" -lgloo -pthread
+# For build_baselines.
+# shellcheck disable=SC2034
+WORK=$OUT SYSTEMS=gloo
+build_baselines
+# What the hosts run: a name and its bytes each.
+RUNS=''
+for size in $SIZES; do
+  bytes=$(bytes_of "$size")
+  RUNS+=" $size:$bytes"
+done
 
 # What each host runs: for every size Gloo, then Ringway. Their start-ups are where the hosts meet.
 cat >"$OUT/host" <<'HOST'
 set -euo pipefail
 host=$1 world=$2 address=$3 socket=$4 work=$5
-for size in $SIZES; do
-  bytes=$(($(sed 's/K$/*1024/; s/M$/*1048576/' <<<"$size")))
+for run in $RUNS; do
+  size=${run%:*} bytes=${run#*:}
   mkdir -p "$work/store.$size"
   "$OUT/gloo_bench" --rank "$host" --world "$world" --address "$address" --store "$work/store.$size" --bytes "$bytes" \
     --iters "$ITERS" --warmup 2 --json "$OUT/gloo.$size.$host.json"
@@ -55,7 +66,7 @@ for size in $SIZES; do
     --line-mbit "$LINE" --json "$OUT/ringway.$size.$host.json"
 done
 HOST
-export OUT SIZES ITERS LINE
+export OUT SIZES RUNS ITERS LINE
 "$ROOT/tests/wan/run" "$SCENARIO" -- bash "$OUT/host" '{host}' '{world}' '{address}' '{socket}' '{work}' >"$OUT/log" || {
   tail -n 20 "$OUT/log" >&2
   die "a host failed (the last words are above)"

@@ -21,13 +21,12 @@ class Reader {
     ReadSites(root);
     const std::size_t hosts = scenario_.hosts.size();
     scenario_.paths.assign(hosts, std::vector<Path>(hosts));
-    if (const toml::table* table = root["default"].as_table()) {
-      CheckKeys(*table, kPathKeys, "[default]");
-      ForPaths([](const Host& a, const Host& b) { return a.site != b.site; }, *table);
-    }
-    if (const toml::table* table = root["inside"].as_table()) {
-      CheckKeys(*table, kPathKeys, "[inside]");
-      ForPaths([](const Host& a, const Host& b) { return a.site == b.site; }, *table);
+    for (const bool inside : {false, true}) {
+      const std::string name = inside ? "inside" : "default";
+      const toml::table* table = root[name].as_table();
+      if (table == nullptr) continue;
+      CheckKeys(*table, kPathKeys, "[" + name + "]");
+      ForPaths([inside](const Host& a, const Host& b) { return (a.site == b.site) == inside; }, *table);
     }
     for (const toml::table* table : Tables(root, "path")) ReadPath(*table);
     return std::move(scenario_);
