@@ -40,6 +40,8 @@ PeerId SpeakerOf(const control::ToMaster& message) {
   switch (message.kind_case()) {
     case control::ToMaster::kConnected:
       return PeerId(message.connected().peer());
+    case control::ToMaster::kMeasured:
+      return PeerId(message.measured().peer());
     case control::ToMaster::kDialFailed:
       return PeerId(message.dial_failed().peer());
     case control::ToMaster::kReport:
@@ -278,6 +280,8 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
   if (message.has_connected()) {
     group->OnConnected(speaker, PeerId(message.connected().other()), Duration(message.connected().round_trip_us()),
                        now);
+  } else if (message.has_measured()) {
+    group->OnMeasured(message.measured());
   } else if (message.has_dial_failed()) {
     group->OnDialFailed(speaker, PeerId(message.dial_failed().other()), message.dial_failed().text());
   } else if (message.has_report()) {

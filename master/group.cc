@@ -116,10 +116,21 @@ void Group::Resync(PeerId id) {
 
 void Group::OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoint now) {
   if (!peers_.contains(peer) || !peers_.contains(other) || peer == other) return;
-  if (round_trip > Duration::zero()) round_trips_[{peer, other}] = round_trip;
+  (void)paths_.SetRoundTrip(peer, other, round_trip);
   peers_[peer].standing.insert(other);
   peers_[peer].dial_errors.erase(other);
   Advance(now);
+}
+
+void Group::OnMeasured(const control::Measured& measured) {
+  const PeerId peer(measured.peer());
+  const PeerId other(measured.other());
+  if (other == PeerId()) {
+    (void)paths_.SetUplink(peer, measured.bytes_per_second());
+  } else if (other != peer && peers_.contains(other)) {
+    (void)paths_.SetRate(peer, other, measured.bytes_per_second());
+    (void)paths_.SetRoundTrip(peer, other, Duration(measured.round_trip_us()));
+  }
 }
 
 void Group::OnDialFailed(PeerId peer, PeerId other, const std::string& text) {
@@ -245,13 +256,17 @@ control::View Group::MakeView(const std::set<PeerId>& members) {
     min_world_ = std::max(min_world_, peers_.at(peer).min_world);
   }
   SortByRank(infos);
-  const PathMatrix paths = PathsBetween(infos, round_trips_);
+  const PathMatrix paths = paths_.Between(infos);
   const std::vector<std::uint32_t> ring = RingOrder(infos, paths, current_);
   for (const std::uint32_t rank : ring) view.add_ring(rank);
   PlanAlgorithms(paths, ring, current_, view.mutable_plan());
   for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
   view.set_min_world(min_world_);
   return view;
+}
+
+PathMatrix Group::CurrentPaths() const {
+  return paths_.Between({current_.members().begin(), current_.members().end()});
 }
 
 void Group::SendView(const control::View& view, bool prepared, PeerId to) {
@@ -292,7 +307,7 @@ void Group::Erase(PeerId peer) {
   leaving_.erase(peer);
   accusations_.erase(peer);
   for (auto& [accused, accusers] : accusations_) accusers.erase(peer);
-  std::erase_if(round_trips_, [&](const auto& e) { return e.first.first == peer || e.first.second == peer; });
+  paths_.Forget(peer);
   for (auto& [id, state] : peers_) {
     state.standing.erase(peer);
     state.dial_errors.erase(peer);

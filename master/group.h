@@ -16,7 +16,7 @@
 
 #include "master/group_record.pb.h"
 #include "master/membership.h"
-#include "master/topology.h"
+#include "master/path_book.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -61,6 +61,8 @@ class Group {
 
   // `round_trip`: 0 if it is not known.
   void OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoint now);
+  // What the speaker has measured of a path of its own, or of its uplink. Refused where it cannot be.
+  void OnMeasured(const control::Measured& measured);
   void OnDialFailed(PeerId peer, PeerId other, const std::string& text);
   void OnReport(const control::Report& report, TimePoint now);
   void OnInstalled(PeerId peer, Epoch epoch, TimePoint now);
@@ -88,6 +90,8 @@ class Group {
   };
   const std::map<PeerId, PeerState>& peers() const { return peers_; }
   const control::View& current() const { return current_; }
+  // Between the members of the current view, in rank order. REQUIRES: there is one.
+  PathMatrix CurrentPaths() const;
   bool collecting() const { return collection_.has_value(); }
 
  private:
@@ -150,7 +154,7 @@ class Group {
   std::uint32_t min_world_ = 1;  // the largest that any member so far has asked for
   Accusations accusations_;
   std::set<PeerId> leaving_;
-  RoundTrips round_trips_;
+  PathBook paths_;
 };
 
 }  // namespace ringway

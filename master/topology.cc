@@ -1,6 +1,7 @@
 #include "master/topology.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "master/cost_model.h"
@@ -35,26 +36,6 @@ void SortByRank(std::vector<control::PeerInfo>& members) {
   std::sort(members.begin(), members.end(), [](const control::PeerInfo& a, const control::PeerInfo& b) {
     return std::forward_as_tuple(a.site(), a.peer_id()) < std::forward_as_tuple(b.site(), b.peer_id());
   });
-}
-
-PathMatrix PathsBetween(const std::vector<control::PeerInfo>& members, const RoundTrips& round_trips) {
-  PathMatrix paths(members.size());
-  std::uint32_t site = 0;  // members come by site
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    if (i > 0 && members[i].site() != members[i - 1].site()) ++site;
-    paths.set_site(i, site);
-  }
-  ForEachPath(members.size(), [&](std::uint32_t from, std::uint32_t to) {
-    const PeerId a(members[from].peer_id()), b(members[to].peer_id());
-    Duration shortest = Duration::max();
-    for (const auto& pair : {std::pair(a, b), std::pair(b, a)}) {
-      const auto found = round_trips.find(pair);
-      if (found != round_trips.end()) shortest = std::min(shortest, found->second);
-    }
-    if (shortest == Duration::max()) return;
-    paths.set_delay(from, to, std::chrono::duration<double>(shortest).count() / 2);
-  });
-  return paths;
 }
 
 std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& members, const PathMatrix& paths,

@@ -75,7 +75,7 @@ class World {
 
   control::ToMaster Message(std::uint64_t connection) {
     control::ToMaster message;
-    switch (input_.Below(8)) {
+    switch (input_.Below(9)) {
       case 0:
         FillHello(*message.mutable_hello(), 1 + input_.Below(kConnections));
         break;
@@ -97,6 +97,12 @@ class World {
         break;
       case 6:
         for (std::uint32_t i = input_.Below(3); i > 0; --i) message.mutable_roster()->add_peers(SomePeer(connection));
+        break;
+      case 7:
+        message.mutable_measured()->set_peer(SomePeer(connection));
+        message.mutable_measured()->set_other(SomePeer(0));
+        message.mutable_measured()->set_bytes_per_second(input_.Number<std::uint64_t>());
+        message.mutable_measured()->set_round_trip_us(input_.Number<std::uint32_t>());
         break;
       default:
         FillReport(*message.mutable_report(), connection);

@@ -109,6 +109,11 @@ class HostileTest : public CoordinatorTest {
         if (Below(6) == 0) message.mutable_withdraw()->set_peer(Speaker(connection));
         break;
       case 8:
+        message.mutable_measured()->set_peer(Speaker(connection));
+        message.mutable_measured()->set_other(SomePeer());
+        message.mutable_measured()->set_bytes_per_second(Below(2) == 0 ? random_() : Below(1000) * 100'000);
+        message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(random_()));
+        break;
       case 9:
         message.mutable_heartbeat()->add_counters()->set_peer(SomePeer());
         break;

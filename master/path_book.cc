@@ -1,0 +1,66 @@
+#include "master/path_book.h"
+
+#include <algorithm>
+#include <string>
+
+namespace ringway {
+namespace {
+
+template <typename Key, typename Value>
+bool Set(std::map<Key, Value>& values, const Key& key, Value value, Value max) {
+  if (value <= Value{} || value > max) return false;
+  const auto [found, is_new] = values.try_emplace(key, value);
+  return is_new || std::exchange(found->second, value) != value;
+}
+
+// 0: not known.
+template <typename Key, typename Value>
+Value Known(const std::map<Key, Value>& values, const Key& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? Value{} : found->second;
+}
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+bool PathBook::SetRoundTrip(PeerId from, PeerId to, Duration round_trip) {
+  return Set(round_trips_, Pair(from, to), round_trip, kRoundTripMax);
+}
+
+bool PathBook::SetRate(PeerId from, PeerId to, std::uint64_t bytes_per_second) {
+  return Set(rates_, Pair(from, to), bytes_per_second, kBytesPerSecondMax);
+}
+
+bool PathBook::SetUplink(PeerId peer, std::uint64_t bytes_per_second) {
+  return Set(uplinks_, peer, bytes_per_second, kBytesPerSecondMax);
+}
+
+void PathBook::Forget(PeerId peer) {
+  const auto is_of_peer = [peer](const auto& entry) { return entry.first.first == peer || entry.first.second == peer; };
+  std::erase_if(round_trips_, is_of_peer);
+  std::erase_if(rates_, is_of_peer);
+  uplinks_.erase(peer);
+}
+
+PathMatrix PathBook::Between(const std::vector<control::PeerInfo>& members) const {
+  PathMatrix paths(members.size());
+  std::map<std::string, std::uint32_t> sites;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto next = static_cast<std::uint32_t>(sites.size());
+    paths.set_site(i, sites.try_emplace(members[i].site(), next).first->second);
+    paths.set_uplink(i, static_cast<double>(Known(uplinks_, PeerId(members[i].peer_id()))));
+  }
+  ForEachPath(members.size(), [&](std::uint32_t from, std::uint32_t to) {
+    const PeerId a(members[from].peer_id());
+    const PeerId b(members[to].peer_id());
+    const Duration there = Known(round_trips_, Pair(a, b));
+    const Duration back = Known(round_trips_, Pair(b, a));
+    const bool both = there != Duration{} && back != Duration{};
+    paths.set_delay(from, to, Seconds(both ? std::min(there, back) : std::max(there, back)) / 2);
+    paths.set_rate(from, to, static_cast<double>(Known(rates_, Pair(a, b))));
+  });
+  return paths;
+}
+
+}  // namespace ringway

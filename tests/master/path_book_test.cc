@@ -1,0 +1,78 @@
+#include "master/path_book.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+namespace ringway {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::vector<control::PeerInfo> Peers(std::initializer_list<std::uint64_t> ids) {
+  std::vector<control::PeerInfo> members;
+  for (const std::uint64_t id : ids) members.emplace_back().set_peer_id(id);
+  return members;
+}
+
+TEST(PathBook, RatesGoOneWayAndRoundTripsBoth) {
+  PathBook book;
+  EXPECT_TRUE(book.SetRate(PeerId(7), PeerId(9), 5'000'000));
+  EXPECT_TRUE(book.SetUplink(PeerId(9), 8'000'000));
+  EXPECT_TRUE(book.SetRoundTrip(PeerId(7), PeerId(9), milliseconds(100)));
+  const PathMatrix paths = book.Between(Peers({7, 9}));
+  EXPECT_EQ(paths.rate(0, 1), 5e6);
+  EXPECT_EQ(paths.rate(1, 0), 0) << "nobody has said";
+  EXPECT_EQ(paths.uplink(0), 0);
+  EXPECT_EQ(paths.uplink(1), 8e6);
+  EXPECT_DOUBLE_EQ(paths.delay(0, 1), 0.05);
+  EXPECT_DOUBLE_EQ(paths.delay(1, 0), 0.05);
+}
+
+TEST(PathBook, OfTwoRoundTripsTheShorterCountsForTheOtherHadABusyMoment) {
+  PathBook book;
+  EXPECT_TRUE(book.SetRoundTrip(PeerId(1), PeerId(2), milliseconds(300)));
+  EXPECT_TRUE(book.SetRoundTrip(PeerId(2), PeerId(1), milliseconds(20)));
+  EXPECT_DOUBLE_EQ(book.Between(Peers({1, 2})).delay(0, 1), 0.01);
+}
+
+TEST(PathBook, WhatCannotBeOrWasSaidBeforeIsNoNews) {
+  constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
+  PathBook book;
+  EXPECT_FALSE(book.SetRate(PeerId(1), PeerId(2), 0));
+  EXPECT_FALSE(book.SetRate(PeerId(1), PeerId(2), kHuge));
+  EXPECT_FALSE(book.SetUplink(PeerId(1), PathBook::kBytesPerSecondMax + 1));
+  EXPECT_FALSE(book.SetRoundTrip(PeerId(1), PeerId(2), Duration(-1)));
+  EXPECT_FALSE(book.SetRoundTrip(PeerId(1), PeerId(2), PathBook::kRoundTripMax * 2));
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(2), 1000));
+  EXPECT_FALSE(book.SetRate(PeerId(1), PeerId(2), 1000));
+  EXPECT_FALSE(book.SetRate(PeerId(1), PeerId(2), 0)) << "and what was known stays";
+  EXPECT_EQ(book.Between(Peers({1, 2})).rate(0, 1), 1000);
+}
+
+TEST(PathBook, WhoIsGoneIsForgotten) {
+  PathBook book;
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(2), 1000));
+  EXPECT_TRUE(book.SetRate(PeerId(2), PeerId(3), 2000));
+  EXPECT_TRUE(book.SetUplink(PeerId(1), 3000));
+  book.Forget(PeerId(1));
+  const PathMatrix paths = book.Between(Peers({1, 2, 3}));
+  EXPECT_EQ(paths.rate(0, 1), 0);
+  EXPECT_EQ(paths.uplink(0), 0);
+  EXPECT_EQ(paths.rate(1, 2), 2000);
+}
+
+TEST(PathBook, MembersOfOneSiteShareItsNumber) {
+  auto members = Peers({1, 2, 3});
+  members[0].set_site("east");
+  members[1].set_site("west");
+  members[2].set_site("east");
+  const PathMatrix paths = PathBook().Between(members);
+  EXPECT_EQ(paths.site(0), 0u);
+  EXPECT_EQ(paths.site(1), 1u);
+  EXPECT_EQ(paths.site(2), 0u);
+}
+
+}  // namespace
+}  // namespace ringway
