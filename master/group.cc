@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "master/topology.h"
 #include "master/verdicts.h"
 #include "proto/local_abi.h"
 
@@ -122,17 +121,6 @@ void Group::OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoin
   Advance(now);
 }
 
-void Group::OnMeasured(const control::Measured& measured) {
-  const PeerId peer(measured.peer());
-  const PeerId other(measured.other());
-  if (other == PeerId()) {
-    (void)paths_.SetUplink(peer, measured.bytes_per_second());
-  } else if (other != peer && peers_.contains(other)) {
-    (void)paths_.SetRate(peer, other, measured.bytes_per_second());
-    (void)paths_.SetRoundTrip(peer, other, Duration(measured.round_trip_us()));
-  }
-}
-
 void Group::OnDialFailed(PeerId peer, PeerId other, const std::string& text) {
   if (!peers_.contains(peer) || !peers_.contains(other)) return;
   peers_[peer].dial_errors[other] = ClipText(text);
@@ -211,7 +199,7 @@ void Group::TryForm() {
     wanted = std::max(wanted, peer.wait_world);
   }
   if (clique.empty() || clique.size() < wanted) return;
-  current_ = MakeView(clique);
+  current_ = MakeView(clique, {});
   current_was_prepared_ = false;
   host_.Changed(*this);
   SendViewToMembers(current_, false);
@@ -219,14 +207,14 @@ void Group::TryForm() {
 
 void Group::TryPrepare() {
   if (current_.epoch() == 0) return;
-  std::set<PeerId> next = Newest();
+  std::set<PeerId> next = MembersOf(Newest());
   const std::size_t before = next.size();
   for (const PeerId id : Pendings()) {
     if (next.contains(id) || !peers_.at(id).online) continue;
     if (std::all_of(next.begin(), next.end(), [&](PeerId other) { return Stand(id, other); })) next.insert(id);
   }
   if (next.size() == before) return;
-  const control::View view = MakeView(next);
+  const control::View view = MakeView(next, Newest());
   prepared_[Epoch(view.epoch())] = view;
   host_.Changed(*this);
   SendViewToMembers(view, true);
@@ -243,31 +231,6 @@ void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
 }
 
 // ---------------------------------------------------------------------------------------------- views and farewells
-
-control::View Group::MakeView(const std::set<PeerId>& members) {
-  control::View view;
-  view.set_group(name_);
-  view.set_epoch(host_.NextEpoch().value);
-  *view.mutable_plan() = options_.plan;  // its algorithms follow
-  view.set_fail_on_peer_loss(fail_on_peer_loss_);
-  std::vector<control::PeerInfo> infos;
-  for (const PeerId peer : members) {
-    infos.push_back(peers_.at(peer).info);
-    min_world_ = std::max(min_world_, peers_.at(peer).min_world);
-  }
-  SortByRank(infos);
-  const PathMatrix paths = paths_.Between(infos);
-  const std::vector<std::uint32_t> ring = RingOrder(infos, paths, current_);
-  for (const std::uint32_t rank : ring) view.add_ring(rank);
-  PlanAlgorithms(paths, ring, current_, view.mutable_plan());
-  for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
-  view.set_min_world(min_world_);
-  return view;
-}
-
-PathMatrix Group::CurrentPaths() const {
-  return paths_.Between({current_.members().begin(), current_.members().end()});
-}
 
 void Group::SendView(const control::View& view, bool prepared, PeerId to) {
   control::FromMaster message;
@@ -330,7 +293,7 @@ std::set<PeerId> Group::InAnyView() const {
   return all;
 }
 
-std::set<PeerId> Group::Newest() const { return prepared_.empty() ? Members() : MembersOf(prepared_.rbegin()->second); }
+const control::View& Group::Newest() const { return prepared_.empty() ? current_ : prepared_.rbegin()->second; }
 
 std::set<PeerId> Group::Pendings() const {
   const std::set<PeerId> members = Members();
@@ -376,7 +339,7 @@ std::string Group::WhyPending(PeerId id) const {
     for (const auto& [other, peer] : peers_) wanted = std::max(wanted, peer.wait_world);
     return std::to_string(peers_.size()) + " of " + std::to_string(wanted) + " peers are here";
   }
-  if (Newest().contains(id)) return "links stand; waiting for the members to call UpdateView";
+  if (MembersOf(Newest()).contains(id)) return "links stand; waiting for the members to call UpdateView";
   return "opening links to the members";
 }
 

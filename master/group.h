@@ -104,14 +104,15 @@ class Group {
   };
   // What the next view starts from.
   struct Base {
-    std::set<PeerId> members;
-    std::set<PeerId> gone;  // of the members, and others that are gone for sure
+    control::View view;
+    std::set<PeerId> members;  // its
+    std::set<PeerId> gone;     // of the members, and others that are gone for sure
   };
 
   static std::set<PeerId> MembersOf(const control::View& view);
   std::set<PeerId> Members() const { return MembersOf(current_); }
   std::set<PeerId> InAnyView() const;
-  std::set<PeerId> Newest() const;
+  const control::View& Newest() const;
   std::set<PeerId> Pendings() const;
   bool Stand(PeerId a, PeerId b) const;
   std::string Label(PeerId peer) const;
@@ -133,7 +134,8 @@ class Group {
   std::set<PeerId> Spoken() const;  // who has reported to the collection
   void Decide(const Base& base);
   void AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports);
-  control::View MakeView(const std::set<PeerId>& members);
+  // `before`: whose plan goes on as far as it can; the empty view if there is none.
+  control::View MakeView(const std::set<PeerId>& members, const control::View& before);
   void SendView(const control::View& view, bool prepared, PeerId to);
   void SendViewToMembers(const control::View& view, bool prepared);
   void SendCandidates(PeerId id);

@@ -122,7 +122,8 @@ Group::Base Group::ChooseBase(TimePoint now) const {
     }
     const bool is_current = adopted == Epoch(current_.epoch());
     Base base;
-    base.members = is_current ? Members() : MembersOf(prepared_.at(adopted));
+    base.view = is_current ? current_ : prepared_.at(adopted);
+    base.members = MembersOf(base.view);
     base.gone = WhoGoes({base.members, certain, Spoken(), accusations_});
     base.gone.insert(certain.begin(), certain.end());
     if (is_current) return base;
@@ -182,7 +183,7 @@ void Group::Decide(const Base& base) {
   current_.Clear();
   current_was_prepared_ = false;
   if (!remaining.empty()) {
-    current_ = MakeView(remaining);
+    current_ = MakeView(remaining, base.view);
     AddVerdicts(base, reports);
     if (current_.ByteSizeLong() > kViewBytesMax) {  // no honest daemon reports that much
       current_.Clear();

@@ -133,6 +133,10 @@ class CoordinatorTest : public testing::Test {
     return {};
   }
 
+  static std::vector<std::uint32_t> RingOf(const control::View& view) {
+    return {view.ring().begin(), view.ring().end()};
+  }
+
   std::string PendingText(std::uint64_t connection) {
     const auto* pending = Last(connection, &control::FromMaster::has_pending);
     return pending == nullptr ? "" : pending->pending().text();

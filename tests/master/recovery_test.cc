@@ -95,6 +95,29 @@ TEST_F(RecoveryTest, AbortIsSentAgainToAMemberThatReconnectsDuringACollection) {
   EXPECT_EQ(ViewOf(1).members_size(), 3);
 }
 
+TEST_F(RecoveryTest, TheRingOfTheSurvivorsIsTheOneTheyHadWithoutThoseWhoAreGone) {
+  for (std::uint64_t i = 1; i <= 4; ++i) peers_[i] = Join(i, 4);
+  for (std::uint64_t a = 1; a <= 4; ++a) {
+    for (std::uint64_t b = 1; b <= 4; ++b) {
+      if (a == b) continue;
+      const bool far = (a - 1) / 2 == (b - 1) / 2;  // 1 from 2, and 3 from 4
+      control::ToMaster message;
+      message.mutable_connected()->set_peer(peers_[a]);
+      message.mutable_connected()->set_other(peers_[b]);
+      message.mutable_connected()->set_round_trip_us(far ? 300'000 : 10'000);
+      Say(a, message);
+    }
+  }
+  ASSERT_EQ(RingOf(ViewOf(1)), (std::vector<std::uint32_t>{0, 2, 1, 3}));
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  Say(1, Report(1, epoch, {4}));
+  Say(2, Report(2, epoch, {4}));
+  Say(3, Report(3, epoch, {4}));
+  Advance(kDetect);
+  ASSERT_EQ(ViewOf(1).members_size(), 3);
+  EXPECT_EQ(RingOf(ViewOf(1)), (std::vector<std::uint32_t>{0, 2, 1})) << "0 1 2 would be as good, and another";
+}
+
 TEST_F(RecoveryTest, PreparedViewAndReasonAreSentAgainToAPendingThatReconnects) {
   Form(2);
   const std::uint64_t prepared = Newcomer(3, {1, 2});
