@@ -281,7 +281,7 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
     group->OnConnected(speaker, PeerId(message.connected().other()), Duration(message.connected().round_trip_us()),
                        now);
   } else if (message.has_measured()) {
-    group->OnMeasured(message.measured());
+    group->OnMeasured(message.measured(), now);
   } else if (message.has_dial_failed()) {
     group->OnDialFailed(speaker, PeerId(message.dial_failed().other()), message.dial_failed().text());
   } else if (message.has_report()) {

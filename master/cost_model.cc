@@ -13,9 +13,6 @@ namespace {
 // A schedule takes an earlier one's place only by more than this.
 constexpr double kTieRatio = 1.01;
 
-constexpr std::uint64_t kTableBytesMin = std::uint64_t{1} << 10;
-constexpr std::uint64_t kTableBytesMax = std::uint64_t{1} << 30;
-
 // Of one of `rings` rings that use the same peers at once. With two peers they use the same paths, too.
 double RingSeconds(const PathMatrix& paths, std::span<const std::uint32_t> ring, double rings, double chunk,
                    double segment) {

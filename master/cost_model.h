@@ -49,6 +49,10 @@ struct CostOptions {
   std::uint32_t root = 0;                     // of tree and naive
 };
 
+// What a table covers: the powers of two in between.
+inline constexpr std::uint64_t kTableBytesMin = std::uint64_t{1} << 10;
+inline constexpr std::uint64_t kTableBytesMax = std::uint64_t{1} << 30;
+
 // Operations of up to `bytes_upto` bytes, and of more than the entry before says, go by this.
 struct TableEntry {
   std::uint64_t bytes_upto = std::numeric_limits<std::uint64_t>::max();
@@ -96,8 +100,8 @@ class CostModel {
   // In the order of kAlgorithms, each taking the place of the best so far if it is over 1% cheaper.
   Algorithm Cheapest(std::uint64_t bytes) const;
 
-  // Cheapest() of the powers of two from 1 KiB to 1 GiB, each for the sizes down to the power below; neighbours that
-  // agree are one entry. Sizes rise, the last is open. Never empty.
+  // Cheapest() of the powers of two from kTableBytesMin to kTableBytesMax, each for the sizes down to the power below;
+  // neighbours that agree are one entry. Sizes rise, the last is open. Never empty.
   std::vector<TableEntry> BuildTable() const;
 
  private:

@@ -181,6 +181,7 @@ void Group::Advance(TimePoint now) {
     if (!collection_) {
       TryForm();
       TryPrepare();
+      TryReplan(now);
     }
   }
   ExplainPendings();

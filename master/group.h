@@ -62,7 +62,7 @@ class Group {
   // `round_trip`: 0 if it is not known.
   void OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoint now);
   // What the speaker has measured of a path of its own, or of its uplink. Refused where it cannot be.
-  void OnMeasured(const control::Measured& measured);
+  void OnMeasured(const control::Measured& measured, TimePoint now);
   void OnDialFailed(PeerId peer, PeerId other, const std::string& text);
   void OnReport(const control::Report& report, TimePoint now);
   void OnInstalled(PeerId peer, Epoch epoch, TimePoint now);
@@ -121,6 +121,8 @@ class Group {
   void Advance(TimePoint now);
   void TryForm();
   void TryPrepare();
+  void TryReplan(TimePoint now);
+  void AddNews(TimePoint now);
   void ExplainPendings();
   std::string WhyPending(PeerId peer) const;
   void Collect(TimePoint now);
@@ -132,7 +134,7 @@ class Group {
   bool AccusedHaveSpoken(TimePoint now) const;
   std::set<PeerId> Certain(TimePoint now) const;
   std::set<PeerId> Spoken() const;  // who has reported to the collection
-  void Decide(const Base& base);
+  void Decide(const Base& base, TimePoint now);
   void AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports);
   // `before`: whose plan goes on as far as it can; the empty view if there is none.
   control::View MakeView(const std::set<PeerId>& members, const control::View& before);
@@ -157,6 +159,12 @@ class Group {
   Accusations accusations_;
   std::set<PeerId> leaving_;
   PathBook paths_;
+  // What the plan was made from has changed: since when, and when last.
+  struct News {
+    TimePoint since;
+    TimePoint last;
+  };
+  std::optional<News> news_;
 };
 
 }  // namespace ringway

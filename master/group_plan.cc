@@ -6,15 +6,41 @@
 
 namespace ringway {
 
-void Group::OnMeasured(const control::Measured& measured) {
+void Group::OnMeasured(const control::Measured& measured, TimePoint now) {
   const PeerId peer(measured.peer());
   const PeerId other(measured.other());
+  bool news = false;
   if (other == PeerId()) {
-    (void)paths_.SetUplink(peer, measured.bytes_per_second());
+    news = paths_.SetUplink(peer, measured.bytes_per_second());
   } else if (other != peer && peers_.contains(other)) {
-    (void)paths_.SetRate(peer, other, measured.bytes_per_second());
-    (void)paths_.SetRoundTrip(peer, other, Duration(measured.round_trip_us()));
+    news = paths_.SetRate(peer, other, measured.bytes_per_second());
+    news = paths_.SetRoundTrip(peer, other, Duration(measured.round_trip_us())) || news;
   }
+  if (news) AddNews(now);
+}
+
+void Group::AddNews(TimePoint now) {
+  if (!news_) news_ = News{.since = now, .last = now};
+  news_->last = now;
+}
+
+// A better plan for the same members waits, as newcomers do, until they call UpdateView. News come in bunches, as pairs
+// are measured one after the other, so the end of the bunch is waited for; and one plan that waits is enough.
+void Group::TryReplan(TimePoint now) {
+  constexpr Duration kQuiet = std::chrono::seconds(1);
+  constexpr Duration kBunchMax = std::chrono::seconds(5);
+  if (!news_ || current_.members_size() < 2 || !prepared_.empty()) return;
+  if (now - news_->last < kQuiet && now - news_->since < kBunchMax) return;
+  news_.reset();
+  control::View view = current_;
+  if (!Improve(CurrentPaths(), &view)) return;
+  view.clear_verdicts();
+  view.clear_next_seq();
+  const Epoch epoch = host_.NextEpoch();
+  view.set_epoch(epoch.value);
+  prepared_[epoch] = view;
+  host_.Changed(*this);
+  SendViewToMembers(view, true);
 }
 
 control::View Group::MakeView(const std::set<PeerId>& members, const control::View& before) {

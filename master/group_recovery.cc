@@ -149,7 +149,7 @@ void Group::TryDecide(TimePoint now) {
   const std::set<PeerId> all = InAnyView();
   const bool none_stays = std::includes(base.gone.begin(), base.gone.end(), current.begin(), current.end());
   if (none_stays && !std::all_of(all.begin(), all.end(), has_spoken)) return;
-  Decide(base);
+  Decide(base, now);
 }
 
 // Everybody to drop: the base's own, and newcomers outside it whose link to a remaining member is broken. A newcomer
@@ -169,7 +169,7 @@ std::set<PeerId> Group::WithTroubledNewcomers(const Base& base) const {
   return WhoGoes({all, base.gone, {}, against});  // not by discord: members stay, however many newcomers they miss
 }
 
-void Group::Decide(const Base& base) {
+void Group::Decide(const Base& base, TimePoint now) {
   std::map<PeerId, control::Report> reports;
   std::set<PeerId> remaining;
   for (const PeerId peer : base.members) {
@@ -190,6 +190,7 @@ void Group::Decide(const Base& base) {
       gone.merge(remaining);
     }
   }
+  if (paths_.knows_rates()) AddNews(now);  // the ring was kept, for haste
   host_.Changed(*this);
   SendViewToMembers(current_, false);
   Drop(gone);

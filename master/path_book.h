@@ -29,6 +29,9 @@ class PathBook {
   // What the peer sends to all others together, where that was the limit.
   bool SetUplink(PeerId peer, std::uint64_t bytes_per_second);
 
+  // Whether the rate of any path is known.
+  bool knows_rates() const { return !rates_.empty(); }
+
   void Forget(PeerId peer);
 
   // For members in rank order. Sites are numbered in the order of their first member.

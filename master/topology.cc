@@ -22,6 +22,22 @@ void AddRule(std::uint64_t bytes_upto, Algorithm algorithm, control::Plan* plan)
   rule.set_algorithm(static_cast<std::uint32_t>(algorithm));
 }
 
+CostModel ModelOf(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::Plan& plan) {
+  return {paths,
+          ring,
+          {.segment_bytes_max = plan.segment_bytes_max(), .small_bytes_max = plan.small_bytes_max(), .root = 0}};
+}
+
+// Whether `other`'s table is over 10% faster than `now`'s at any size.
+bool IsTableBetter(const CostModel& model, const control::Plan& now, const control::Plan& other) {
+  constexpr double kGainRatio = 1.1;
+  for (std::uint64_t bytes = kTableBytesMin; bytes <= kTableBytesMax; bytes *= 2) {
+    const double seconds = model.Seconds(AlgorithmFor(other, bytes), bytes);
+    if (model.Seconds(AlgorithmFor(now, bytes), bytes) > kGainRatio * seconds) return true;
+  }
+  return false;
+}
+
 // 0: none is known.
 double LongestDelay(const PathMatrix& paths) {
   double longest = 0;
@@ -60,9 +76,7 @@ void PlanAlgorithms(const PathMatrix& paths, const std::vector<std::uint32_t>& r
   const double delay = LongestDelay(paths);
   if (delay > 0 && delay < kOneHostSeconds) return;
   if (delay > 0) {
-    const CostOptions options{
-        .segment_bytes_max = plan->segment_bytes_max(), .small_bytes_max = plan->small_bytes_max(), .root = 0};
-    for (const TableEntry& entry : CostModel(paths, ring, options).BuildTable()) {
+    for (const TableEntry& entry : ModelOf(paths, ring, *plan).BuildTable()) {
       AddRule(entry.bytes_upto, entry.algorithm, plan);
     }
   } else if (current.plan().algorithms_size() > 0) {
@@ -71,6 +85,26 @@ void PlanAlgorithms(const PathMatrix& paths, const std::vector<std::uint32_t>& r
     AddRule(plan->small_bytes_max(), Algorithm::kOneShot, plan);
     AddRule(std::max(plan->small_bytes_max() + 1, kDirectBytesMax), Algorithm::kDirect, plan);
   }
+}
+
+Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes) {
+  for (const control::AlgorithmRule& rule : plan.algorithms()) {
+    if (bytes <= rule.bytes_upto()) return static_cast<Algorithm>(rule.algorithm());
+  }
+  return Algorithm::kRing;
+}
+
+bool Improve(const PathMatrix& paths, control::View* view) {
+  const std::vector<std::uint32_t> now(view->ring().begin(), view->ring().end());
+  std::vector<std::uint32_t> ring = FindRing(paths).order;
+  const bool turns = WorthSwitching(paths, now, ring);
+  if (!turns) ring = now;
+  control::Plan plan = view->plan();
+  PlanAlgorithms(paths, ring, *view, &plan);
+  if (!turns && !IsTableBetter(ModelOf(paths, ring, plan), view->plan(), plan)) return false;
+  view->mutable_ring()->Assign(ring.begin(), ring.end());
+  *view->mutable_plan() = std::move(plan);
+  return true;
 }
 
 }  // namespace ringway

@@ -4,6 +4,8 @@
 // (path_matrix.h).
 #pragma once
 
+#include <ringway/types.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -24,5 +26,12 @@ std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& membe
 // `current`'s remains, or one for moderate delays.
 void PlanAlgorithms(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::View& current,
                     control::Plan* plan);
+
+// Of the plan's table; a ring beyond it.
+Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes);
+
+// Gives the view a better ring (WorthSwitching) or a better table (over 10% faster at some size), if there is one for
+// its members, as far as `paths` tell. False, and nothing is changed, if there is none.
+bool Improve(const PathMatrix& paths, control::View* view);
 
 }  // namespace ringway

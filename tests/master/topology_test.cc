@@ -5,7 +5,9 @@
 
 #include <initializer_list>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "master/path_book.h"
 
@@ -35,13 +37,6 @@ control::Plan SomePlan() {
   plan.set_segment_bytes_max(256 << 10);
   plan.set_small_bytes_max(64 << 10);
   return plan;
-}
-
-Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes) {
-  for (const auto& rule : plan.algorithms()) {
-    if (bytes <= rule.bytes_upto()) return static_cast<Algorithm>(rule.algorithm());
-  }
-  return Algorithm::kRing;
 }
 
 TEST(Topology, RingCrossesBetweenTwoSitesTwiceHoweverPeersJoined) {
@@ -105,6 +100,44 @@ TEST(Topology, WithoutMeasurementsThePlanThatWasStays) {
   PlanAlgorithms(unknown, {0, 1}, current, &plan);
   ASSERT_EQ(plan.algorithms_size(), 1);
   EXPECT_EQ(plan.algorithms(0).bytes_upto(), 7u);
+}
+
+control::View ViewOf(const std::vector<control::PeerInfo>& members, const PathMatrix& paths) {
+  control::View view;
+  *view.mutable_plan() = SomePlan();
+  for (const control::PeerInfo& member : members) *view.add_members() = member;
+  const std::vector<std::uint32_t> ring = RingOrder(members, paths, view);
+  view.mutable_ring()->Assign(ring.begin(), ring.end());
+  PlanAlgorithms(paths, ring, {}, view.mutable_plan());
+  return view;
+}
+
+TEST(Topology, AMeasuredSlowLinkIsLeftForABetterRing) {
+  const auto members = Members({{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}});
+  PathMatrix paths = AllAway(members, std::chrono::milliseconds(100));
+  control::View view = ViewOf(members, paths);
+  ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) { paths.set_rate(from, to, 50e6); });
+  paths.set_rate(0, 1, 5e6);
+  paths.set_rate(1, 0, 5e6);
+  ASSERT_TRUE(Improve(paths, &view));
+  EXPECT_EQ(std::vector<std::uint32_t>(view.ring().begin(), view.ring().end()),
+            (std::vector<std::uint32_t>{0, 2, 1, 3}));
+  const std::string improved = view.SerializeAsString();
+  EXPECT_FALSE(Improve(paths, &view)) << "it stays";
+  EXPECT_EQ(view.SerializeAsString(), improved);
+}
+
+TEST(Topology, RatesAlikeChangeTheTableOnlyAndNoiseChangesNothing) {
+  const auto members = Members({{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}});
+  PathMatrix paths = AllAway(members, std::chrono::milliseconds(100));
+  control::View view = ViewOf(members, paths);
+  EXPECT_FALSE(Improve(paths, &view));
+  ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) { paths.set_rate(from, to, 2e9); });
+  ASSERT_TRUE(Improve(paths, &view)) << "delays weigh more than at the rate that was assumed";
+  EXPECT_EQ(AlgorithmFor(view.plan(), 64 << 20), Algorithm::kDirect);
+  double rate = 2e9;
+  ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) { paths.set_rate(from, to, rate += 10e6); });
+  EXPECT_FALSE(Improve(paths, &view));
 }
 
 }  // namespace
