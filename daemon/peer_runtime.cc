@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "daemon/net/socket_options.h"
+#include "daemon/path_sampling.h"
 
 namespace ringway::daemon {
 namespace {
@@ -79,6 +80,7 @@ void PeerRuntime::Tick(TimePoint now) {
   if (ended_) return;
   peer_.Tick(now);
   Run();
+  SamplePaths(now);
 }
 
 void PeerRuntime::ShutDown(TimePoint deadline) {
@@ -107,6 +109,7 @@ void PeerRuntime::AddLink(StandingLink link) {
 
 void PeerRuntime::AddControl(StandingLink link) {
   Pair& pair = pairs_[link.id.other];
+  pair.one_host = IsOneHost(link.fd.get());
   if (pair.control != nullptr) pair.control->Close();
   pair.control = std::make_shared<net::ControlLink>(context_, link.id.other);
   // The socket is fresh: its buffer has room for a reply. If not, the other side's handshake fails, which closes it.
@@ -392,6 +395,21 @@ void PeerRuntime::FlushLinks() {
   for (const auto& link : to_flush_) link->Flush();
   to_flush_.clear();
   session_->Flush();
+}
+
+void PeerRuntime::SamplePaths(TimePoint now) {
+  if (ended_) return;
+  const std::vector<PeerId> waiting = peer_.PeersWithWork();
+  std::vector<core::PathSample> samples;
+  for (auto& [other, pair] : pairs_) {
+    const bool waits = !pair.one_host && std::find(waiting.begin(), waiting.end(), other) != waiting.end();
+    const bool backlogged = waits && IsBacklogged(pair.lanes);
+    if (backlogged || pair.backlogged) samples.push_back(SampleOf(other, pair.lanes, backlogged));
+    pair.backlogged = backlogged;
+  }
+  if (samples.empty()) return;
+  peer_.OnPathSamples(samples, now);
+  Run();
 }
 
 bool PeerRuntime::Pump() {

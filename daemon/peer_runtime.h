@@ -97,6 +97,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   struct Pair {
     std::shared_ptr<net::ControlLink> control;
     std::vector<std::shared_ptr<net::Lane>> lanes;
+    bool one_host = false;    // both ends are here
+    bool backlogged = false;  // when its path was looked at last
   };
   struct OpenDial {
     PeerId other;
@@ -126,6 +128,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void CloseLanes(Pair& pair);
   void CloseEverything();
   void FlushLinks();
+  // Those that are the limit, and those that no longer are: a system call a lane of theirs.
+  void SamplePaths(TimePoint now);
 
   asio::io_context& context_;
   net::ScratchPool& pool_;

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "daemon/collective/executor.h"
+#include "daemon/core/path_meter.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -201,6 +202,10 @@ class Peer {
 
   // Heartbeats, silence, redials, deadlines. Call at least every heartbeat interval, after pending input was handled.
   void Tick(TimePoint now);
+
+  // What the lanes of pairs with traffic say, now and then; what they show is told to the master (path_meter.h). Never
+  // of pairs whose two ends are one host: there is no path to measure.
+  void OnPathSamples(std::span<const PathSample> samples, TimePoint now);
 
   // ---- data path
   Result<Inbound> OnHeader(const LinkId& lane, const SegmentHeader& header);

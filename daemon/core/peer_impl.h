@@ -3,6 +3,7 @@
 //   peer_membership.cc   views, freezing, reports, verdicts, links, leaving
 //   peer_operations.cc   submissions, completion, DONE and acknowledgements, fetching
 //   peer_data.cc         frames in and out
+//   peer_paths.cc        what the paths to the others carry
 //
 // View states:
 //
@@ -24,6 +25,7 @@
 #include "daemon/core/mesh.h"
 #include "daemon/core/op_table.h"
 #include "daemon/core/operation.h"
+#include "daemon/core/path_meter.h"
 #include "daemon/core/peer.h"
 #include "daemon/core/view.h"
 #include "proto/local_abi.h"
@@ -68,6 +70,9 @@ class Peer::Impl {
   bool NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
   std::vector<PeerId> PeersWithWork() const;
   bool NeedsScratch() const;
+
+  // ---- peer_paths.cc
+  void OnPathSamples(std::span<const PathSample> samples, TimePoint now);
 
   void Emit(Action action) { actions_.push_back(std::move(action)); }
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
@@ -123,6 +128,9 @@ class Peer::Impl {
   void AddNote(std::string event, std::string fields, bool warning = false) {
     Emit(Note{std::move(event), std::move(fields), warning});
   }
+
+  // ---- paths
+  void ReportPaths();
 
   // ---- operations
   // Starts what the new view lets start.
@@ -193,8 +201,9 @@ class Peer::Impl {
   const std::string group_;
   Mesh mesh_;
   std::map<PeerId, Duration> round_trips_;  // the shortest seen on any link of the pair
-  View view_;                               // epoch 0: outside
-  Epoch stop_;                              // only grows
+  PathMeter meter_;
+  View view_;   // epoch 0: outside
+  Epoch stop_;  // only grows
   std::map<Epoch, control::View> prepared_;
   Epoch activated_;  // newcomers: members switched to this prepared view
   ChannelSeqs activated_seqs_;

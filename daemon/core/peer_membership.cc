@@ -31,6 +31,7 @@ void Peer::Impl::DropLinks(PeerId other) {
   lanes_.Forget(other);
   lane_losses_.erase(other);
   round_trips_.erase(other);
+  meter_.Forget(other);
 }
 
 Status Peer::Impl::Admit(const LinkId& link, std::uint32_t lanes) const {
@@ -197,6 +198,8 @@ void Peer::Impl::SendReport(const std::string& reason) {
 void Peer::Impl::OnMasterBack(TimePoint) {
   if (ended_) return;
   for (const PeerId peer : mesh_.StandingPeers()) ReportPair(peer);
+  meter_.Repeat();
+  ReportPaths();
   if (installed() && !frozen()) {
     control::ToMaster message;
     message.mutable_installed()->set_peer(self_.value);

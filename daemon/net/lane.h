@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "daemon/net/scratch_pool.h"
+#include "daemon/net/tcp_traffic.h"
 #include "daemon/net/unique_fd.h"
 #include "proto/ids.h"
 #include "proto/result.h"
@@ -88,6 +89,8 @@ class Lane : public ScratchWaiter, public std::enable_shared_from_this<Lane> {
   // Gives true if the segment is written and the lane idle again, false if it waits for room or has failed.
   // REQUIRES: idle().
   bool Send(LaneOutbound outbound);
+  // One system call.
+  TcpTraffic traffic() { return TrafficOf(socket_.native_handle()); }
   std::uint32_t send_payload_bytes_max() const { return send_payload_bytes_max_; }
   // For codecs: allocated at the first call, free to use while the lane is idle.
   std::span<std::byte> codec_scratch();

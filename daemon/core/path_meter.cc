@@ -1,0 +1,145 @@
+#include "daemon/core/path_meter.h"
+
+#include <algorithm>
+
+namespace ringway::core {
+namespace {
+
+constexpr Duration kWindowMin = std::chrono::milliseconds(150);
+constexpr Duration kReportPause = std::chrono::seconds(1);
+
+Duration WindowOf(Duration round_trip) { return std::max<Duration>(kWindowMin, round_trip * 3 / 2); }
+
+// The receiver's window held up more than a quarter of the lanes' time.
+bool ReceiverWasLimit(const PathSample& before, const PathSample& now, Duration between) {
+  return 4 * (now.receiver_limited - before.receiver_limited) > between * static_cast<std::int64_t>(now.lanes);
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- estimates
+
+void PathMeter::Estimate::Settle(double measured) { rate = rate == 0 ? measured : (rate + measured) / 2; }
+
+void PathMeter::Estimate::Raise(double measured) {
+  if (rate != 0) rate = std::max(rate, measured);
+}
+
+std::optional<std::uint64_t> PathMeter::Estimate::Tell(TimePoint now) {
+  const bool is_news = rate > told * kSameRateRatio || rate * kSameRateRatio < told;
+  if (rate < 1 || !is_news || (told != 0 && now - told_at < kReportPause)) return std::nullopt;
+  told = rate;
+  told_at = now;
+  return static_cast<std::uint64_t>(rate);
+}
+
+// ---------------------------------------------------------------------------------------------- samples
+
+void PathMeter::Add(std::span<const PathSample> samples, TimePoint now) {
+  std::set<PeerId> backlogged;
+  for (const PathSample& sample : samples) {
+    if (TakeIn(paths_[sample.other], sample, now)) backlogged.insert(sample.other);
+  }
+  for (const PathSample& sample : samples) {
+    Path& path = paths_.at(sample.other);
+    if (backlogged.contains(sample.other)) {
+      MeasurePath(path, backlogged.size() == 1, now);
+    } else if (const auto last = path.window.Break(now, path.last.delivered_bytes)) {
+      path.at_least = std::max(path.at_least, last->bytes_per_second);
+    }
+  }
+  MeasureUplink(backlogged, now);
+}
+
+bool PathMeter::TakeIn(Path& path, const PathSample& sample, TimePoint now) {
+  const bool same_lanes =
+      sample.delivered_bytes >= path.last.delivered_bytes && sample.receiver_limited >= path.last.receiver_limited;
+  const bool limit = sample.backlogged && !(same_lanes && ReceiverWasLimit(path.last, sample, now - path.last_at));
+  if (same_lanes) {
+    moved_bytes_ += sample.delivered_bytes - path.last.delivered_bytes;
+  } else {
+    (void)path.window.Break(now, 0);
+  }
+  const Duration shortest = path.last.round_trip;
+  path.last = sample;
+  path.last_at = now;
+  if (shortest != Duration() && (sample.round_trip == Duration() || shortest < sample.round_trip)) {
+    path.last.round_trip = shortest;
+  }
+  return limit;
+}
+
+void PathMeter::MeasurePath(Path& path, bool alone, TimePoint now) {
+  if (!path.window.running()) {
+    path.window.Begin(now, path.last.delivered_bytes);
+    path.alone = alone;
+    return;
+  }
+  path.alone = path.alone && alone;
+  const auto measured = path.window.Extend(now, path.last.delivered_bytes, WindowOf(path.last.round_trip));
+  if (!measured) return;
+  const double rate = measured->bytes_per_second;
+  uplink_.Raise(rate);
+  path.estimate.Raise(rate);
+  if (path.alone && measured->settled) {
+    path.estimate.Settle(rate);
+  } else {
+    path.at_least = std::max(path.at_least, rate);
+  }
+  path.alone = alone;
+}
+
+void PathMeter::MeasureUplink(const std::set<PeerId>& backlogged, TimePoint now) {
+  if (backlogged.size() < 2 || backlogged != sharers_) {
+    sharers_ = backlogged;
+    (void)uplink_window_.Break(now, moved_bytes_);
+    if (backlogged.size() >= 2) uplink_window_.Begin(now, moved_bytes_);
+    return;
+  }
+  Duration longest{};
+  double paths_carry = 0;
+  bool all_known = true;
+  for (const PeerId other : sharers_) {
+    const Path& path = paths_.at(other);
+    longest = std::max(longest, path.last.round_trip);
+    paths_carry += path.estimate.rate;
+    all_known = all_known && path.estimate.rate != 0;
+  }
+  const auto measured = uplink_window_.Extend(now, moved_bytes_, WindowOf(longest));
+  if (!measured || !measured->settled || !all_known) return;
+  uplink_.Raise(measured->bytes_per_second);
+  if (paths_carry > kSameRateRatio * measured->bytes_per_second) uplink_.Settle(measured->bytes_per_second);
+}
+
+void PathMeter::OnProbed(PeerId other) {
+  const auto found = paths_.find(other);
+  if (found == paths_.end()) return;
+  Path& path = found->second;
+  if (path.estimate.rate == 0) path.estimate.rate = path.at_least;
+}
+
+bool PathMeter::IsMeasured(PeerId other) const {
+  const auto found = paths_.find(other);
+  return found != paths_.end() && found->second.estimate.rate != 0;
+}
+
+void PathMeter::Forget(PeerId other) {
+  paths_.erase(other);
+  if (sharers_.contains(other)) sharers_.clear();
+}
+
+std::vector<PathReport> PathMeter::TakeReports(TimePoint now) {
+  std::vector<PathReport> reports;
+  for (auto& [other, path] : paths_) {
+    if (const auto rate = path.estimate.Tell(now)) reports.push_back({other, *rate, path.last.round_trip});
+  }
+  if (const auto rate = uplink_.Tell(now)) reports.push_back({std::nullopt, *rate, {}});
+  return reports;
+}
+
+void PathMeter::Repeat() {
+  uplink_.told = 0;
+  for (auto& [other, path] : paths_) path.estimate.told = 0;
+}
+
+}  // namespace ringway::core

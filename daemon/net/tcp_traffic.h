@@ -1,0 +1,19 @@
+// What the kernel has counted on a TCP connection.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/clock.h"
+
+namespace ringway::net {
+
+struct TcpTraffic {
+  std::uint64_t delivered_bytes = 0;  // that the other side has, what came out of order too
+  Duration receiver_limited{};        // for so long its receive window was full
+  Duration round_trip{};              // the shortest seen; 0: none yet
+};
+
+// All zero for what is no TCP connection. One system call.
+TcpTraffic TrafficOf(int fd);
+
+}  // namespace ringway::net

@@ -1,0 +1,25 @@
+// What a pair's lanes say of the path between its ends, for core::PathMeter.
+//
+// `lanes`: of one pair; null where one is down. Threads: that of the lanes.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "daemon/core/path_meter.h"
+#include "daemon/net/lane.h"
+
+namespace ringway::daemon {
+
+using Lanes = std::vector<std::shared_ptr<net::Lane>>;
+
+// Whether both ends of a connection are on this host, so that it tells nothing of a path.
+bool IsOneHost(int fd);
+
+// Whether all lanes that take every size are busy writing, and there is one. If more waits, the path cannot take it.
+bool IsBacklogged(const Lanes& lanes);
+
+// One system call a lane.
+core::PathSample SampleOf(PeerId other, const Lanes& lanes, bool backlogged);
+
+}  // namespace ringway::daemon
