@@ -84,6 +84,8 @@ void DataPlane::TickAll() {
     of_peer.set_bytes_sent(status.bytes_sent);
     of_peer.set_bytes_received(status.bytes_received);
   }
+  pacer_.Decide(now);
+  for (const auto& [self, peer] : peers_) peer->Pace();
   control_->SetCounters(std::move(counters));
   TryHeldOffers(now);
   ArmTick();
@@ -285,6 +287,7 @@ void DataPlane::Log(const core::Note& note, PeerId self, const std::string& grou
 // ---- the end
 
 void DataPlane::OnPeerEnded(PeerId self) {
+  pacer_.Forget(self);
   // The runtime is on the stack.
   asio::post(context_, [this, self] {
     peers_.erase(self);

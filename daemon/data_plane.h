@@ -82,6 +82,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void Dial(net::DialRequest request, std::uint64_t serial) override;
   void Log(const core::Note& note, PeerId self, const std::string& group) override;
   void OnPeerEnded(PeerId self) override;
+  core::Pacer& pacer() override { return pacer_; }
   // ---- local::SessionHost
   void OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) override;
   void OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) override;
@@ -119,6 +120,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   ControlPort* control_;
   net::ScratchPool pool_;
   local::LocalServer server_;
+  core::Pacer pacer_;
   std::map<PeerId, std::unique_ptr<PeerRuntime>> peers_;
   std::map<std::uint64_t, Joining> joining_;  // by request id
   std::uint64_t next_request_ = 1;

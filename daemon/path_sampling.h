@@ -19,6 +19,9 @@ bool IsOneHost(int fd);
 // Whether all lanes that take every size are busy writing, and there is one. If more waits, the path cannot take it.
 bool IsBacklogged(const Lanes& lanes);
 
+// Divides a rate between the lanes: 0 is none.
+void PaceLanes(const Lanes& lanes, double bytes_per_second);
+
 // One system call a lane.
 core::PathSample SampleOf(PeerId other, const Lanes& lanes, bool backlogged);
 

@@ -345,6 +345,7 @@ void PeerRuntime::CarryOut(core::CloseLinks& action) {
   for (auto& [serial, dial] : dials_) {
     if (dial.other == action.other) dial.closed = true;
   }
+  host_->pacer().Forget(options_.self, action.other);
   if (found == pairs_.end()) return;
   CloseLanes(found->second);
   if (found->second.control != nullptr) {
@@ -408,8 +409,15 @@ void PeerRuntime::SamplePaths(TimePoint now) {
     pair.backlogged = backlogged;
   }
   if (samples.empty()) return;
+  for (const core::PathSample& sample : samples) host_->pacer().Add(options_.self, sample);
   peer_.OnPathSamples(samples, now);
   Run();
+}
+
+void PeerRuntime::Pace() {
+  for (const auto& [other, pair] : pairs_) {
+    PaceLanes(pair.lanes, host_->pacer().rate({.self = options_.self, .other = other}));
+  }
 }
 
 bool PeerRuntime::Pump() {

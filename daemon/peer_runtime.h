@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/core/pacer.h"
 #include "daemon/core/peer.h"
 #include "daemon/local/trainer_session.h"
 #include "daemon/net/control_link.h"
@@ -34,6 +35,7 @@ class RuntimeHost {
   virtual void Dial(net::DialRequest request, std::uint64_t serial) = 0;
   virtual void Log(const core::Note& note, PeerId self, const std::string& group) = 0;
   virtual void OnPeerEnded(PeerId self) = 0;
+  virtual core::Pacer& pacer() = 0;
 };
 
 struct RuntimeOptions {
@@ -68,6 +70,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome);
   // ---- time and the end
   void Tick(TimePoint now);
+  // After the host's pacer has decided: the lanes keep to it.
+  void Pace();
   // The daemon stops: leave by `deadline`.
   void ShutDown(TimePoint deadline);
 

@@ -6,13 +6,20 @@
 #include <algorithm>
 #include <asio/post.hpp>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "daemon/net/address.h"
+#include "daemon/net/socket_options.h"
 #include "proto/check.h"
 
 namespace ringway::net {
+namespace {
+
+constexpr double kSamePace = 0.01;
+
+}  // namespace
 
 Lane::Lane(asio::io_context& context, ScratchPool& pool, LaneLabel label, std::uint32_t send_payload_bytes_max)
     : context_(context),
@@ -229,6 +236,12 @@ bool Lane::Send(LaneOutbound outbound) {
   sent_bytes_ = 0;
   sending_ = true;
   return WriteOn();
+}
+
+void Lane::Pace(double bytes_per_second) {
+  if (!open() || std::abs(bytes_per_second - pace_) <= kSamePace * pace_) return;
+  pace_ = bytes_per_second;
+  LimitRate(socket_.native_handle(), pace_);
 }
 
 bool Lane::WriteOn() {

@@ -89,6 +89,8 @@ class Lane : public ScratchWaiter, public std::enable_shared_from_this<Lane> {
   // Gives true if the segment is written and the lane idle again, false if it waits for room or has failed.
   // REQUIRES: idle().
   bool Send(LaneOutbound outbound);
+  // To send no faster than this; 0: as fast as the connection goes.
+  void Pace(double bytes_per_second);
   // One system call.
   TcpTraffic traffic() { return TrafficOf(socket_.native_handle()); }
   std::uint32_t send_payload_bytes_max() const { return send_payload_bytes_max_; }
@@ -138,6 +140,7 @@ class Lane : public ScratchWaiter, public std::enable_shared_from_this<Lane> {
   bool sending_ = false;
   LaneOutbound outbound_;
   std::size_t sent_bytes_ = 0;
+  double pace_ = 0;
   std::uint32_t send_payload_bytes_max_;
   std::vector<std::byte> codec_scratch_;
 };

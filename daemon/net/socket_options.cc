@@ -41,6 +41,11 @@ void TuneLink(int fd, const LinkTuning& tuning) {
   if (!congestion.empty()) (void)SetCongestion(fd, congestion);
 }
 
+void LimitRate(int fd, double bytes_per_second) {
+  const std::uint64_t rate = bytes_per_second > 0 ? static_cast<std::uint64_t>(bytes_per_second) : ~std::uint64_t{0};
+  (void)::setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+}
+
 Duration RoundTripOf(int fd) {
   tcp_info info{};
   socklen_t bytes = sizeof info;

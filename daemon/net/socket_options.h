@@ -25,6 +25,9 @@ void TuneLink(int fd, const LinkTuning& tuning);
 // The connection's round trip as the kernel has it, smoothed: on a fresh one the handshake's. 0 if it has seen none.
 Duration RoundTripOf(int fd);
 
+// To send no faster than this; 0: no limit.
+void LimitRate(int fd, double bytes_per_second);
+
 // kInvalidArgument if this kernel does not offer congestion control `name`.
 Status CheckCongestion(const std::string& name);
 

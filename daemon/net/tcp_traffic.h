@@ -10,7 +10,9 @@ namespace ringway::net {
 struct TcpTraffic {
   std::uint64_t delivered_bytes = 0;  // that the other side has, what came out of order too
   Duration receiver_limited{};        // for so long its receive window was full
-  Duration round_trip{};              // the shortest seen; 0: none yet
+  std::uint64_t resent_bytes = 0;
+  Duration round_trip{};  // the shortest seen; 0: none yet
+  Duration queueing{};    // how much longer it takes now, smoothed
 };
 
 // All zero for what is no TCP connection. One system call.

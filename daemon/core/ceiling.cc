@@ -1,0 +1,41 @@
+#include "daemon/core/ceiling.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ringway::core {
+namespace {
+
+constexpr double kLostShareMax = 0.01;
+constexpr double kLess = 0.95;
+constexpr double kUsedUp = 0.97;
+constexpr double kStep = 0.03;
+constexpr double kBesideQueue = 1.01;
+constexpr double kStepMax = 0.25;
+constexpr double kOwnShare = 0.9;  // of the limit: whoever delivers less has other reasons
+constexpr Duration kQueueMin = std::chrono::milliseconds(4);
+
+bool IsQueue(const Ceiling::Window& window) {
+  return window.queueing > std::max<Duration>(kQueueMin, window.round_trip / 16);
+}
+
+}  // namespace
+
+void Ceiling::Judge(const Window& window) {
+  if (window.delivered <= 0) return;
+  const bool queue = IsQueue(window);
+  const bool used_up = window.delivered > kUsedUp * limit_;
+  if (queue || !used_up) clean_ = 0;
+  const bool overdriven = queue && window.lost_share > kLostShareMax;
+  const bool own_queue = queue && !used_up && window.delivered > kOwnShare * limit_;
+  const double less = kLess * window.delivered;
+  if (limit_ <= 0) {
+    if (overdriven) limit_ = less;
+  } else if (overdriven || own_queue) {
+    limit_ = std::min(limit_, less);
+  } else if (used_up) {
+    limit_ *= queue ? kBesideQueue : 1 + std::min(kStepMax, std::ldexp(kStep, clean_++));
+  }
+}
+
+}  // namespace ringway::core

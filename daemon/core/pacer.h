@@ -1,0 +1,81 @@
+// What the lanes of each path of this host may send, so that together they do not overdrive a path or the uplink. Pure:
+// samples and the time go in, rates come out.
+//
+// A path that is backlogged is judged window by window by its own Ceiling; while two or more are, all together by the
+// uplink's: then a queue that all of them see is the uplink's, and only what one sees beyond it is that path's own. The
+// uplink's limit is dealt to the backlogged paths in equal parts; what a path's own limit leaves of its part goes to
+// the others. A path that is not backlogged may begin with the part that it would get by joining in.
+//
+//   tick: Add(samples of one peer) ... of all peers of the host --> Decide(now) --> rate(path) for each
+//
+// A window lasts for two round trips, 200 ms at least, and begins one round trip after the path came to be backlogged:
+// before, nothing that was sent can have been acknowledged. Paths within a site (round trips below 1 ms) are left
+// alone.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "daemon/core/ceiling.h"
+#include "daemon/core/path_meter.h"
+#include "proto/clock.h"
+#include "proto/ids.h"
+
+namespace ringway::core {
+
+struct PathKey {
+  PeerId self;
+  PeerId other;
+  friend auto operator<=>(const PathKey&, const PathKey&) = default;
+};
+
+class Pacer {
+ public:
+  // A path that is not sampled at a tick is not backlogged at it.
+  void Add(PeerId self, const PathSample& sample);
+  void Decide(TimePoint now);
+  // Bytes per second; 0: as fast as it goes. Holds until the next Decide.
+  double rate(const PathKey& path) const;
+  // One path of a peer, or all.
+  void Forget(PeerId self, std::optional<PeerId> other = std::nullopt);
+
+ private:
+  // What was delivered since a moment; a Ceiling judges it when it lasted for long enough.
+  class Measure {
+   public:
+    // One tick: what came in it, and the queue at its end. Gives a window when it is full.
+    std::optional<Ceiling::Window> Tick(TimePoint now, double delivered, double resent, Duration queueing,
+                                        Duration round_trip);
+    void Stop() { *this = {}; }
+
+   private:
+    std::optional<TimePoint> busy_since_;
+    std::optional<TimePoint> start_;
+    double delivered_ = 0;
+    double resent_ = 0;
+    Duration queueing_{};
+    int ticks_ = 0;
+  };
+  struct Path {
+    PathSample last;
+    bool sampled = false;  // since the last Decide
+    double delivered = 0;  // in this tick
+    double resent = 0;
+    Measure measure;
+    Ceiling ceiling;
+    double rate = 0;
+  };
+
+  static bool IsPaced(const PathSample& sample);
+  void JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
+  void Deal(std::vector<Path*> backlogged);
+
+  std::map<PathKey, Path> paths_;
+  Measure uplink_measure_;
+  Ceiling uplink_;
+};
+
+}  // namespace ringway::core

@@ -1,0 +1,205 @@
+// The pacer against a fluid model of a network: an uplink with a drop-tail queue, paths with one each behind it.
+#include "daemon/core/pacer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace ringway::core {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Duration kTick = milliseconds(50);
+constexpr double kTickSeconds = 0.05;
+constexpr double kMega = 1e6;
+
+// What comes faster than it drains waits; what would wait for longer than `queue_seconds` is lost.
+struct Pipe {
+  double rate = 0;
+  double queue_seconds = 0.05;
+  double waiting = 0;  // bytes
+
+  struct Passed {
+    double through = 0;
+    double lost = 0;
+  };
+  Passed Offer(double bytes) {
+    waiting += bytes;
+    const double through = std::min(waiting, rate * kTickSeconds);
+    waiting -= through;
+    const double lost = std::max(0.0, waiting - rate * queue_seconds);
+    waiting -= lost;
+    return {.through = through, .lost = lost};
+  }
+  Duration delay() const { return Duration(static_cast<std::int64_t>(waiting / rate * 1e6)); }
+};
+
+// Senders that always have more, and drive the network over its limit unless they are held back.
+class PacerTest : public testing::Test {
+ protected:
+  struct Sender {
+    PathKey key;
+    Pipe pipe;
+    PathSample load;
+    double random_loss = 0;
+    bool sends = true;
+  };
+
+  PacerTest() {
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      Sender& sender = senders_.emplace_back();
+      sender.key = {.self = PeerId(1), .other = PeerId(2 + i)};
+      sender.pipe.rate = 10'000 * kMega;
+      sender.load = {.other = sender.key.other, .backlogged = true, .round_trip = milliseconds(100)};
+    }
+    uplink_.rate = 100 * kMega;
+  }
+
+  void SendOnly(std::size_t only) {
+    for (std::size_t i = 0; i < senders_.size(); ++i) senders_[i].sends = i == only;
+  }
+
+  struct Total {
+    double delivered = 0;
+    double lost = 0;
+    std::vector<double> by_path = std::vector<double>(3);
+  };
+  // Bytes in `seconds`.
+  Total Run(int seconds) {
+    Total total;
+    for (int tick = 0; tick < seconds * 20; ++tick) Tick(total);
+    return total;
+  }
+
+  void Tick(Total& total) {
+    double offered = others_rate_ * kTickSeconds;
+    for (const Sender& sender : senders_) offered += Offered(sender);
+    const Pipe::Passed passed = uplink_.Offer(offered);
+    now_ += kTick;
+    for (std::size_t i = 0; i < senders_.size(); ++i) {
+      Sender& sender = senders_[i];
+      const double share = offered > 0 ? Offered(sender) / offered : 0;
+      const Pipe::Passed arrived = sender.pipe.Offer(passed.through * share);
+      const double delivered = arrived.through * (1 - sender.random_loss);
+      const double lost = passed.lost * share + arrived.lost + arrived.through * sender.random_loss;
+      sender.load.delivered_bytes += static_cast<std::uint64_t>(delivered);
+      sender.load.resent_bytes += static_cast<std::uint64_t>(lost);
+      sender.load.queueing = uplink_.delay() + sender.pipe.delay();
+      if (sender.sends) pacer_.Add(sender.key.self, sender.load);
+      total.delivered += delivered;
+      total.by_path[i] += delivered;
+      total.lost += lost;
+    }
+    pacer_.Decide(now_);
+  }
+
+  double Offered(const Sender& sender) const {
+    if (!sender.sends) return 0;
+    const double rate = pacer_.rate(sender.key);
+    return (rate > 0 ? std::min(rate, eager_) : eager_) * kTickSeconds;
+  }
+
+  std::vector<Sender> senders_;
+  Pipe uplink_;
+  double eager_ = 300 * kMega;
+  double others_rate_ = 0;  // of traffic that is not ours, through the uplink
+  Pacer pacer_;
+  TimePoint now_{std::chrono::seconds(10)};
+};
+
+TEST_F(PacerTest, WithoutIt_TwoOfThreeBytesAreLost) {
+  const Pipe::Passed passed = Pipe{.rate = 100 * kMega}.Offer(15 * kMega);
+  EXPECT_GT(passed.lost, passed.through / 2 - 1) << "the model overflows";
+}
+
+TEST_F(PacerTest, OnePathIsDrivenToItsLimitAndNotBeyond) {
+  SendOnly(0);
+  Run(3);
+  const Total total = Run(30);
+  EXPECT_GT(total.delivered, 0.95 * 30 * uplink_.rate);
+  EXPECT_LT(total.lost, 0.005 * total.delivered);
+}
+
+TEST_F(PacerTest, PathsShareAnUplinkFairlyAndWithoutOverflow) {
+  Run(3);
+  const Total total = Run(30);
+  EXPECT_GT(total.delivered, 0.95 * 30 * uplink_.rate);
+  EXPECT_LT(total.lost, 0.005 * total.delivered);
+  for (const double of_path : total.by_path) EXPECT_NEAR(of_path, total.delivered / 3, 0.1 * total.delivered / 3);
+}
+
+TEST_F(PacerTest, ASlowPathLeavesItsPartOfTheUplinkToTheOthers) {
+  senders_[1].pipe.rate = 10 * kMega;
+  Run(5);
+  const Total total = Run(30);
+  EXPECT_GT(total.by_path[1], 0.9 * 30 * senders_[1].pipe.rate);
+  EXPECT_GT(total.delivered, 0.93 * 30 * uplink_.rate);
+  EXPECT_LT(total.lost, 0.01 * total.delivered);
+}
+
+TEST_F(PacerTest, AnUplinkThatShrinksOrGrowsIsFollowed) {
+  Run(5);
+  uplink_.rate = 30 * kMega;
+  Run(3);
+  Total total = Run(10);
+  EXPECT_GT(total.delivered, 0.93 * 10 * uplink_.rate);
+  EXPECT_LT(total.lost, 0.01 * total.delivered);
+  uplink_.rate = 200 * kMega;
+  eager_ = 400 * kMega;
+  Run(10);
+  total = Run(10);
+  EXPECT_GT(total.delivered, 0.93 * 10 * uplink_.rate);
+}
+
+TEST_F(PacerTest, AlternatingBetweenOnePathAndAllKeepsBothFull) {
+  Total all;
+  for (int i = 0; i < 20; ++i) {
+    SendOnly(0);
+    Run(1);
+    for (Sender& sender : senders_) sender.sends = true;
+    const Total now = Run(1);
+    if (i < 5) continue;
+    all.delivered += now.delivered;
+    all.lost += now.lost;
+  }
+  EXPECT_GT(all.delivered, 0.9 * 15 * uplink_.rate);
+  EXPECT_LT(all.lost, 0.05 * all.delivered) << "each change is seen a tick late, and overdriven until then";
+}
+
+TEST_F(PacerTest, LossesWithoutAQueueAreNoReasonToSlowDown) {
+  uplink_.rate = 10'000 * kMega;
+  for (Sender& sender : senders_) {
+    sender.random_loss = 0.03;
+    sender.pipe.rate = 50'000 * kMega;
+  }
+  Run(20);
+  for (const Sender& sender : senders_) EXPECT_EQ(pacer_.rate(sender.key), 0);
+}
+
+TEST_F(PacerTest, BesideOthersThatKeepTheQueueFullItIsNotStarved) {
+  SendOnly(0);
+  others_rate_ = 60 * kMega;
+  Run(60);
+  // The others neither yield nor stop: 40 of 100 are left, and a queue stands while more than that is sent.
+  EXPECT_GT(Run(30).delivered, 0.85 * 30 * 40 * kMega);
+}
+
+TEST_F(PacerTest, NeighboursAreLeftAlone) {
+  for (Sender& sender : senders_) sender.load.round_trip = std::chrono::microseconds(300);
+  Run(10);
+  for (const Sender& sender : senders_) EXPECT_EQ(pacer_.rate(sender.key), 0);
+}
+
+TEST_F(PacerTest, ReplacedLanesCountFromZero) {
+  SendOnly(0);
+  Run(5);
+  const double before = pacer_.rate(senders_[0].key);
+  senders_[0].load.delivered_bytes = senders_[0].load.resent_bytes = 0;
+  Run(1);
+  EXPECT_GT(pacer_.rate(senders_[0].key), 0.7 * before);
+}
+
+}  // namespace
+}  // namespace ringway::core
