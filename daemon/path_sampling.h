@@ -19,10 +19,17 @@ bool IsOneHost(int fd);
 // Whether all lanes that take every size are busy writing, and there is one. If more waits, the path cannot take it.
 bool IsBacklogged(const Lanes& lanes);
 
-// Divides a rate between the lanes: 0 is none.
-void PaceLanes(const Lanes& lanes, double bytes_per_second);
+// Which part of a pair's bytes each of its lanes carries, smoothed. All alike until they were sampled twice.
+struct LaneShares {
+  std::vector<std::uint64_t> delivered_bytes;
+  std::vector<double> part;
+};
 
 // One system call a lane.
-core::PathSample SampleOf(PeerId other, const Lanes& lanes, bool backlogged);
+core::PathSample SampleOf(PeerId other, const Lanes& lanes, bool backlogged, LaneShares& shares);
+
+// Divides a rate between the lanes; 0: no limit. Each gets an equal part; one that carries more keeps what it has, so
+// that those that are still slow take nothing from the whole. They grow, and then it has less.
+void PaceLanes(const Lanes& lanes, const LaneShares& shares, double bytes_per_second);
 
 }  // namespace ringway::daemon

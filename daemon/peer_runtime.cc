@@ -8,7 +8,6 @@
 #include <variant>
 
 #include "daemon/net/socket_options.h"
-#include "daemon/path_sampling.h"
 
 namespace ringway::daemon {
 namespace {
@@ -405,7 +404,7 @@ void PeerRuntime::SamplePaths(TimePoint now) {
   for (auto& [other, pair] : pairs_) {
     const bool waits = !pair.one_host && std::find(waiting.begin(), waiting.end(), other) != waiting.end();
     const bool backlogged = waits && IsBacklogged(pair.lanes);
-    if (backlogged || pair.backlogged) samples.push_back(SampleOf(other, pair.lanes, backlogged));
+    if (backlogged || pair.backlogged) samples.push_back(SampleOf(other, pair.lanes, backlogged, pair.shares));
     pair.backlogged = backlogged;
   }
   if (samples.empty()) return;
@@ -416,7 +415,7 @@ void PeerRuntime::SamplePaths(TimePoint now) {
 
 void PeerRuntime::Pace() {
   for (const auto& [other, pair] : pairs_) {
-    PaceLanes(pair.lanes, host_->pacer().rate({.self = options_.self, .other = other}));
+    PaceLanes(pair.lanes, pair.shares, host_->pacer().rate({.self = options_.self, .other = other}));
   }
 }
 

@@ -22,6 +22,7 @@
 #include "daemon/net/control_link.h"
 #include "daemon/net/dialer.h"
 #include "daemon/net/lane.h"
+#include "daemon/path_sampling.h"
 #include "proto/clock.h"
 
 namespace ringway::daemon {
@@ -101,6 +102,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   struct Pair {
     std::shared_ptr<net::ControlLink> control;
     std::vector<std::shared_ptr<net::Lane>> lanes;
+    LaneShares shares;
     bool one_host = false;    // both ends are here
     bool backlogged = false;  // when its path was looked at last
   };

@@ -12,7 +12,6 @@ constexpr double kUsedUp = 0.97;
 constexpr double kStep = 0.03;
 constexpr double kBesideQueue = 1.01;
 constexpr double kStepMax = 0.25;
-constexpr double kOwnShare = 0.9;  // of the limit: whoever delivers less has other reasons
 constexpr Duration kQueueMin = std::chrono::milliseconds(4);
 
 bool IsQueue(const Ceiling::Window& window) {
@@ -27,11 +26,10 @@ void Ceiling::Judge(const Window& window) {
   const bool used_up = window.delivered > kUsedUp * limit_;
   if (queue || !used_up) clean_ = 0;
   const bool overdriven = queue && window.lost_share > kLostShareMax;
-  const bool own_queue = queue && !used_up && window.delivered > kOwnShare * limit_;
   const double less = kLess * window.delivered;
   if (limit_ <= 0) {
     if (overdriven) limit_ = less;
-  } else if (overdriven || own_queue) {
+  } else if (overdriven) {
     limit_ = std::min(limit_, less);
   } else if (used_up) {
     limit_ *= queue ? kBesideQueue : 1 + std::min(kStepMax, std::ldexp(kStep, clean_++));

@@ -4,15 +4,14 @@
 // for more by itself, overdrive it together: a tenth of all packets overflows and every lane waits for what it lost. So
 // the host finds out what all its lanes together may send, and paces each to its part.
 //
-//   none --overdriven--> 0.95 d --used up---------------------> 3%, 6%, 12% .. 25% more a window, 1% beside a queue
-//                         ^      --overdriven, or own queue--+
-//                         +----------------------------------+
+//   none --overdriven--> 0.95 d --used up-----> 3%, 6%, 12% .. 25% more a window, 1% beside a queue
+//                         ^      --overdriven--+
+//                         +--------------------+
 //
-// d: what was delivered. Used up: d is the limit. Queue: round trips are longer than the shortest; it is our own if a
-// little less was delivered than the limit lets through, else it may stand on the way back, behind what others send.
-// Overdriven: there is a queue, and packets were lost; losses alone are not, because long paths lose packets however
-// little is sent. No ceiling is set before a path was overdriven: a connection's window, or the trainer, may be the
-// lesser limit.
+// d: what was delivered. Used up: d is the limit. Queue: round trips are longer than the shortest; that alone is no
+// reason to send less, for it may stand on the way back, behind what others send. Overdriven: there is a queue, and
+// packets were lost; losses alone are no reason either, because long paths lose packets however little is sent. No
+// ceiling is set before a path was overdriven: a connection's window, or the trainer, may be the lesser limit.
 #pragma once
 
 #include "proto/clock.h"

@@ -14,7 +14,7 @@ double Grown(std::uint64_t before, std::uint64_t now) { return now > before ? st
 }  // namespace
 
 std::optional<Ceiling::Window> Pacer::Measure::Tick(TimePoint now, double delivered, double resent, Duration queueing,
-                                                    Duration round_trip) {
+                                                    Duration round_trip, bool hasty) {
   if (!busy_since_) busy_since_ = now;
   if (!start_) {
     if (now - *busy_since_ >= round_trip) start_ = now;
@@ -25,7 +25,7 @@ std::optional<Ceiling::Window> Pacer::Measure::Tick(TimePoint now, double delive
   queueing_ += queueing;
   ++ticks_;
   const Duration lasted = now - *start_;
-  if (lasted < std::max(kWindowMin, 2 * round_trip)) return std::nullopt;
+  if (lasted < (hasty ? round_trip : std::max(kWindowMin, 2 * round_trip))) return std::nullopt;
   const double seconds = std::chrono::duration<double>(lasted).count();
   const Ceiling::Window window{.delivered = delivered_ / seconds,
                                .lost_share = resent_ > 0 ? resent_ / (delivered_ + resent_) : 0,
@@ -82,11 +82,12 @@ void Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
       delivered += path.delivered;
       resent += path.resent;
     }
-    if (const auto window = uplink_measure_.Tick(now, delivered, resent, common, longest)) uplink_.Judge(*window);
+    if (const auto window = uplink_measure_.Tick(now, delivered, resent, common, longest, uplink_.limit() <= 0))
+      uplink_.Judge(*window);
   }
   for (Path* path : backlogged) {
-    const auto window =
-        path->measure.Tick(now, path->delivered, path->resent, path->last.queueing - common, path->last.round_trip);
+    const auto window = path->measure.Tick(now, path->delivered, path->resent, path->last.queueing - common,
+                                           path->last.round_trip, path->ceiling.limit() <= 0);
     if (window) path->ceiling.Judge(*window);
   }
 }

@@ -8,9 +8,9 @@
 //
 //   tick: Add(samples of one peer) ... of all peers of the host --> Decide(now) --> rate(path) for each
 //
-// A window lasts for two round trips, 200 ms at least, and begins one round trip after the path came to be backlogged:
-// before, nothing that was sent can have been acknowledged. Paths within a site (round trips below 1 ms) are left
-// alone.
+// A window lasts for two round trips, 200 ms at least, but for one while there is no limit yet: fresh connections
+// double their rate every round trip. It begins one round trip after the path came to be backlogged: before, nothing
+// that was sent can have been acknowledged. Paths within a site (round trips below 1 ms) are left alone.
 #pragma once
 
 #include <compare>
@@ -48,7 +48,7 @@ class Pacer {
    public:
     // One tick: what came in it, and the queue at its end. Gives a window when it is full.
     std::optional<Ceiling::Window> Tick(TimePoint now, double delivered, double resent, Duration queueing,
-                                        Duration round_trip);
+                                        Duration round_trip, bool hasty);
     void Stop() { *this = {}; }
 
    private:
