@@ -75,14 +75,7 @@ void DataPlane::TickAll() {
   control::DaemonHeartbeat counters;
   for (const auto& [self, peer] : peers_) {
     peer->Tick(now);
-    const core::PeerStatus status = peer->status();
-    control::PeerCounters& of_peer = *counters.add_counters();
-    of_peer.set_peer(self.value);
-    of_peer.set_ops_done(status.ops_done);
-    of_peer.set_ops_retried(status.ops_retried);
-    of_peer.set_ops_failed(status.ops_failed);
-    of_peer.set_bytes_sent(status.bytes_sent);
-    of_peer.set_bytes_received(status.bytes_received);
+    *counters.add_counters() = peer->counters();
   }
   pacer_.Decide(now);
   for (const auto& [self, peer] : peers_) peer->Pace();

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/core/op_times.h"
 #include "daemon/core/pacer.h"
 #include "daemon/core/peer.h"
 #include "daemon/local/trainer_session.h"
@@ -80,6 +81,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   const control::JoinRequest& join() const { return options_.join; }
   const std::shared_ptr<local::TrainerSession>& session() const { return session_; }
   core::PeerStatus status() const { return peer_.GetStatus(); }
+  // What the master hears with the heartbeats.
+  control::PeerCounters counters() const;
 
   // ---- net::LaneSink
   Result<net::LaneInbound> OnLaneHeader(const net::LaneLabel& lane, const SegmentHeader& header) override;
@@ -141,6 +144,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   RuntimeOptions options_;
   std::shared_ptr<local::TrainerSession> session_;
   core::Peer peer_;
+  core::OpTimes times_;
   std::map<PeerId, Pair> pairs_;
   std::vector<std::shared_ptr<net::ControlLink>> to_flush_;
   std::map<std::uint64_t, OpenDial> dials_;
