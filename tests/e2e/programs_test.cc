@@ -193,6 +193,52 @@ TEST_F(Programs, StatusShowsGroupsRanksRingAndCounters) {
   for (const json& peer : master["groups"][0]["peers"]) EXPECT_EQ(peer["state"], "member");
 }
 
+TEST_F(Programs, PlanExplainsItselfAndShowsWhatTheDaemonsSaw) {
+  cluster_.AddDaemon({"--site", "eu"});
+  cluster_.AddDaemon({"--site", "us"});
+  const Sessions ranks = cluster_.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  Round round(ranks, {.reduction = {}, .count = 1000, .algorithm = Algorithm::kTree});
+  round.Submit();
+  (void)round.Check();
+  const Argv ask = {RINGWAY_CTL, "plan", "--master", cluster_.master_address(), "--group", "job", "--bytes", "4K"};
+  Argv ask_json = ask;
+  ask_json.emplace_back("--json");
+  json plan;
+  // The master hears the times with the heartbeats.
+  EXPECT_TRUE(Eventually([&] {
+    plan = json::parse(RunToEnd(ask_json).out, nullptr, false);
+    const json& algorithms = plan["algorithms"];
+    return std::any_of(algorithms.begin(), algorithms.end(), [](const json& algorithm) {
+      return algorithm["name"] == "tree" && algorithm["operations"] == 1 && algorithm["measured_ms"] > 0;
+    });
+  })) << plan;
+  EXPECT_EQ(plan["bytes"], 4096);
+  EXPECT_EQ(plan["ring"]["links"].size(), 3u);
+  EXPECT_EQ(plan["paths"]["delays_measured"], 6) << plan;
+  const Finished text = RunToEnd(ask);
+  EXPECT_EQ(text.code, 0) << text.err;
+  for (const char* shown : {"group job", "the plan's choice", "bottleneck", "(eu)", "(us)"}) {
+    EXPECT_NE(text.out.find(shown), std::string::npos) << shown << " is not in\n" << text.out;
+  }
+}
+
+TEST_F(Programs, PlanThatCannotBeGivenIsOneLine) {
+  const Argv ask = {RINGWAY_CTL, "--master", cluster_.master_address(), "plan"};
+  const auto with = [&](const Argv& more) {
+    Argv argv = ask;
+    argv.insert(argv.end(), more.begin(), more.end());
+    return argv;
+  };
+  ExpectRefusal(with({"--group", "nobody", "--bytes", "4K"}), "ringwayctl", "no group");
+  ExpectRefusal(with({"--group", "job", "--bytes", "0"}), "ringwayctl", "2^46");
+  ExpectRefusal(with({"--group", "job", "--bytes", "many"}), "ringwayctl", "many");
+  ExpectRefusal(with({"--group", "job"}), "ringwayctl", "--bytes");
+  ExpectRefusal(with({"--bytes", "4K"}), "ringwayctl", "--group");
+  ExpectRefusal({RINGWAY_CTL, "--socket", cluster_.socket(0), "plan", "--group", "job", "--bytes", "4K"}, "ringwayctl",
+                "--master");
+}
+
 TEST_F(Programs, StatusForPeopleNamesTheSame) {
   const Sessions ranks = cluster_.JoinWorld(1);
   ASSERT_EQ(ranks.size(), 1u);
