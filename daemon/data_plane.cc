@@ -266,9 +266,9 @@ void DataPlane::OnSessionOver(const std::shared_ptr<local::TrainerSession>& sess
 }
 
 std::string DataPlane::StatusJson() {
-  std::vector<core::PeerStatus> statuses;
-  for (const auto& [self, peer] : peers_) statuses.push_back(peer->status());
-  return ToJson(options_.identity, master_up_, statuses);
+  std::vector<PeerReport> reports;
+  for (const auto& [self, peer] : peers_) reports.push_back({peer->status(), peer->pairs()});
+  return ToJson(options_.identity, master_up_, reports);
 }
 
 void DataPlane::Log(const core::Note& note, PeerId self, const std::string& group) {

@@ -92,19 +92,6 @@ void PeerRuntime::ShutDown(TimePoint deadline) {
   Run();
 }
 
-control::PeerCounters PeerRuntime::counters() const {
-  const core::PeerStatus status = peer_.GetStatus();
-  control::PeerCounters counters;
-  counters.set_peer(options_.self.value);
-  counters.set_ops_done(status.ops_done);
-  counters.set_ops_retried(status.ops_retried);
-  counters.set_ops_failed(status.ops_failed);
-  counters.set_bytes_sent(status.bytes_sent);
-  counters.set_bytes_received(status.bytes_received);
-  times_.WriteTo(counters);
-  return counters;
-}
-
 // ---- links
 
 void PeerRuntime::AddLink(StandingLink link) {

@@ -54,6 +54,14 @@ struct StandingLink {
   std::string answer;  // to be written first: the LinkReply of an accepted connection
 };
 
+// What carries this peer's data to and from another.
+struct PairStatus {
+  PeerId other;
+  std::uint32_t lanes_up = 0;
+  std::uint64_t retransmits = 0;  // by the kernel, on the lanes that are up
+  Duration round_trip{};          // the shortest that one of them saw; 0: not known
+};
+
 class PeerRuntime final : public net::LaneSink, public net::ControlSink, public local::PeerPort {
  public:
   PeerRuntime(asio::io_context& context, net::ScratchPool& pool, RuntimeHost* host, RuntimeOptions options,
@@ -81,6 +89,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   const control::JoinRequest& join() const { return options_.join; }
   const std::shared_ptr<local::TrainerSession>& session() const { return session_; }
   core::PeerStatus status() const { return peer_.GetStatus(); }
+  std::vector<PairStatus> pairs() const;
   // What the master hears with the heartbeats.
   control::PeerCounters counters() const;
 

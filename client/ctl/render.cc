@@ -20,6 +20,15 @@ std::string Ring(const json& group) {
   return out + (ring->front().is_string() ? ring->front().get<std::string>() : ring->front().dump());
 }
 
+std::string RenderPairs(const json& group) {
+  std::vector<Row> rows = {{"to", "peer_id", "lanes_up", "retransmits", "round_trip_us"}};
+  for (const json& pair : Objects(group, "pairs")) {
+    rows.push_back({Text(pair, "name"), Text(pair, "peer_id"), Text(pair, "lanes_up"), Text(pair, "retransmits"),
+                    Text(pair, "round_trip_us")});
+  }
+  return rows.size() > 1 ? Table(rows) : "";
+}
+
 std::string RenderGroup(const json& group) {
   std::string out = "group " + Text(group, "name") + "  epoch " + Text(group, "epoch") + "  world " +
                     Text(group, "world_size") + "\n  ring " + Ring(group) + "\n";
@@ -43,7 +52,8 @@ std::string RenderGroup(const json& group) {
     for (const std::string& column : columns) row.push_back(Text(peer, column.c_str()));
     rows.push_back(std::move(row));
   }
-  return out + Table(rows);
+  out += Table(rows);
+  return out + RenderPairs(group);
 }
 
 }  // namespace

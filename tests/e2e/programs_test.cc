@@ -180,6 +180,16 @@ TEST_F(Programs, StatusShowsGroupsRanksRingAndCounters) {
   EXPECT_EQ(group["ops_failed"], 0);
   EXPECT_GT(group["bytes_sent"], 1000u);
   EXPECT_GT(group["bytes_received"], 1000u);
+  ASSERT_EQ(group["pairs"].size(), 2u) << daemon;
+  for (const json& pair : group["pairs"]) {
+    EXPECT_GE(pair["lanes_up"], 1) << pair;
+    EXPECT_GT(pair["round_trip_us"], 0) << pair;
+    EXPECT_TRUE(pair["retransmits"].is_number_unsigned()) << pair;
+    EXPECT_NE(pair["peer_id"], group["self"]);
+    EXPECT_NE(pair["name"], "");
+  }
+  const Finished text = RunToEnd({RINGWAY_CTL, "--socket", cluster_.socket(1), "status"});
+  EXPECT_NE(text.out.find("retransmits"), std::string::npos) << text.out;
   // The master hears the counters with the heartbeats.
   json master;
   EXPECT_TRUE(Eventually([&] {
