@@ -2,11 +2,11 @@
 #include <cstdio>
 #include <string>
 
-#include "client/ctl/query.h"
 #include "client/ctl/render.h"
 #include "client/ctl/render_plan.h"
 #include "proto/byte_size.h"
 #include "proto/shell/options.h"
+#include "proto/shell/query.h"
 
 namespace ringway::ctl {
 namespace {
@@ -48,10 +48,10 @@ Options ParseOptions(int argc, char** argv) {
 }
 
 Result<std::string> AskStatus(const Options& options) {
-  if (!options.socket.empty()) return QueryDaemon(options.socket, options.timeout());
+  if (!options.socket.empty()) return shell::QueryDaemon(options.socket, options.timeout());
   if (options.master.empty()) return Status(Code::kInvalidArgument, "give --master HOST:PORT or --socket PATH");
   const Result<Endpoint> master = ParseEndpoint(options.master);
-  return master.ok() ? QueryMaster(master.value(), options.timeout()) : master.status();
+  return master.ok() ? shell::QueryMaster(master.value(), options.timeout()) : master.status();
 }
 
 Result<std::string> AskPlan(const Options& options) {
@@ -63,7 +63,7 @@ Result<std::string> AskPlan(const Options& options) {
   control::PlanRequest request;
   request.set_group(options.group);
   request.set_bytes(*bytes);
-  return QueryPlan(master.value(), request, options.timeout());
+  return shell::QueryPlan(master.value(), request, options.timeout());
 }
 
 int Run(int argc, char** argv) {

@@ -8,7 +8,7 @@
 #include "proto/endpoint.h"
 #include "proto/result.h"
 
-namespace ringway::ctl {
+namespace ringway::shell {
 
 // The status as JSON text. kMasterUnreachable, kDaemonUnreachable, kTimeout or kProtocol otherwise.
 Result<std::string> QueryMaster(const Endpoint& master, std::chrono::milliseconds timeout);
@@ -17,4 +17,4 @@ Result<std::string> QueryPlan(const Endpoint& master, const control::PlanRequest
                               std::chrono::milliseconds timeout);
 Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout);
 
-}  // namespace ringway::ctl
+}  // namespace ringway::shell

@@ -1,4 +1,4 @@
-#include "client/ctl/query.h"
+#include "proto/shell/query.h"
 
 #include <netdb.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include "proto/frame_codec.h"
 #include "proto/local_abi.h"
 
-namespace ringway::ctl {
+namespace ringway::shell {
 namespace {
 
 constexpr std::size_t kStatusBytesMax = 64 << 20;
@@ -170,4 +170,4 @@ Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::mil
   }
 }
 
-}  // namespace ringway::ctl
+}  // namespace ringway::shell
