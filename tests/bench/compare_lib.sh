@@ -62,14 +62,11 @@ build_baselines() {
   fi
 }
 
-# wait_until SECONDS WHAT COMMAND...
-wait_until() {
-  local deadline=$((SECONDS + $1)) what=$2
-  shift 2
-  until "$@"; do
-    ((SECONDS < deadline)) || die "$what was not ready in time; its log: $(tail -n 3 "$WORK/$what.log")"
-    sleep 0.05
-  done
+# await PROGRAM COMMAND...: until the command says that the program is ready.
+await() {
+  local program=$1
+  shift
+  wait_until 10 "$@" || die "$program was not ready in time; its log: $(tail -n 3 "$WORK/$program.log")"
 }
 
 master_address() { sed -n 's/.*listening.*address=\([^ ]*\).*/\1/p' "$WORK/master.log" | head -n 1; }
@@ -80,13 +77,13 @@ start_cluster() {
   local i
   "$BUILD_DIR/bin/ringway-master" --listen 127.0.0.1:0 >"$WORK/master.log" 2>&1 </dev/null &
   STARTED+=("$!")
-  wait_until 10 master master_is_ready
+  await master master_is_ready
   for ((i = 0; i < $1; ++i)); do
     "$BUILD_DIR/bin/ringwayd" --master "$(master_address)" --socket "$WORK/daemon$i.sock" --listen 127.0.0.1:0 \
       --name "daemon$i" ${LANES:+--lanes "$LANES"} >"$WORK/daemon$i.log" 2>&1 </dev/null &
     STARTED+=("$!")
   done
-  for ((i = 0; i < $1; ++i)); do wait_until 10 "daemon$i" test -S "$WORK/daemon$i.sock"; done
+  for ((i = 0; i < $1; ++i)); do await "daemon$i" test -S "$WORK/daemon$i.sock"; done
 }
 
 stop_cluster() { stop_all; }

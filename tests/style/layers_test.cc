@@ -1,7 +1,7 @@
 // Holds the tree to its layers: who may include whom, which parts are pure, how large things get. No exceptions list:
 // if this test is in the way, change the code.
 //
-//   proto/   contracts and base; proto/shell is for programs only (options, logging, readiness, questions to other programs)
+//   proto/   contracts and base; proto/shell is for programs only (options, logging, readiness, queries)
 //   master/  coordinator, group, membership, verdicts, topology, planner: pure   |  server, journal, main: shell
 //   daemon/  core, collective, kernels: pure   |  net, local, staging, and the wiring in daemon/ itself
 //   client/  include, src: the library   |  examples, bench, ctl
