@@ -5,6 +5,10 @@
 # Seconds that one run of one system may take.
 RUN_SECONDS_MAX=300
 
+# Debian packages of the baselines, and what prints the tables.
+# shellcheck disable=SC2034  # used by those who source this
+BASELINE_PACKAGES=(g++ python3 libgloo-dev libopenmpi-dev openmpi-bin)
+
 # Ends what was started, gently, then surely; then removes the files.
 clean_up() {
   local status=$?
@@ -133,14 +137,17 @@ run_mpi() {
   fi
 }
 
-# Adds the files of one run to runs.jsonl, one line a rank.
-collect() {
+# record FILE SYSTEM BYTES ROUND [NAME=VALUE...]: adds a rank's result to runs.jsonl. The file's name ends in RANK.json.
+record() {
+  PYTHONPATH=$ROOT/tests/bench python3 -B -c 'import sys, runs
+path, system, size, turn, rank, *more = sys.argv[1:]
+print(runs.record(path, system=system, bytes=int(size), round=int(turn), rank=int(rank),
+                  **dict(pair.split("=", 1) for pair in more)))' \
+    "$1" "$2" "$3" "$4" "$(basename "$1" .json | sed 's/.*\.//')" "${@:5}" >>"$WORK/runs.jsonl"
+}
+
+# record_run SYSTEM BYTES ROUND: of all ranks of the last run.
+record_run() {
   local file
-  for file in "$WORK/run".*.json; do
-    python3 -c 'import json, sys
-result = json.load(open(sys.argv[1]))["results"][0]
-print(json.dumps(dict(result, system=sys.argv[2], world=int(sys.argv[3]), bytes=int(sys.argv[4]),
-                      round=int(sys.argv[5]), rank=int(sys.argv[6]))))' \
-      "$file" "$@" "$(basename "$file" .json | cut -d. -f2)" >>"$WORK/runs.jsonl"
-  done
+  for file in "$WORK/run".*.json; do record "$file" "$@"; done
 }
