@@ -120,6 +120,30 @@ TEST_F(PlanReportTest, RingSaysWhatIsMeasuredAndWhatIsAssumed) {
   EXPECT_EQ(report["paths"], json({{"all", 6}, {"delays_measured", 6}, {"rates_measured", 0}}));
 }
 
+TEST_F(PlanReportTest, SlowestLinkOfTheRingIsTheBottleneckAndItsRateIsShown) {
+  FormApart(4, 80'000);
+  const json before = Explained();
+  const auto ring = RingOf(ViewOf(1));
+  const control::View view = ViewOf(1);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const control::PeerInfo& from = view.members(static_cast<int>(ring[i]));
+    const control::PeerInfo& to = view.members(static_cast<int>(ring[(i + 1) % 4]));
+    control::ToMaster message;
+    message.mutable_measured()->set_peer(from.peer_id());
+    message.mutable_measured()->set_other(to.peer_id());
+    message.mutable_measured()->set_bytes_per_second(i == 2 ? 10'000'000 : 50'000'000);
+    Say(from.peer_id(), message);  // connection i has peer i here
+  }
+  const json after = Explained();
+  EXPECT_EQ(after["ring"]["bottleneck"], 2) << after.dump(1);
+  EXPECT_DOUBLE_EQ(after["ring"]["rate_mbit"].get<double>(), 80.0);
+  EXPECT_DOUBLE_EQ(after["ring"]["links"][2]["rate_mbit"].get<double>(), 80.0);
+  EXPECT_DOUBLE_EQ(after["ring"]["links"][1]["rate_mbit"].get<double>(), 400.0);
+  EXPECT_EQ(after["ring"]["links"][2]["rate_measured"], true);
+  EXPECT_EQ(after["paths"]["rates_measured"], 4);
+  EXPECT_GT(Of(after, "ring")["predicted_ms"].get<double>(), 5 * Of(before, "ring")["predicted_ms"].get<double>());
+}
+
 TEST_F(PlanReportTest, MeasuredIsTheMedianOfThePeersAtThisSizeClass) {
   FormApart(3, 80'000);
   for (std::uint64_t i = 1; i <= 3; ++i) {
