@@ -19,13 +19,14 @@ Needs root. Scenarios: tests/wan/run --help. Prints medians of all-reduce of flo
   --line-mbit N           uplink of a host: to say how much of it was used (800)
   --kernel WHICH          tuned or default: the hosts' kernel, as tests/wan/run has it (tuned)
   --gloo-congestion NAME  the congestion control while Gloo runs (the kernel's default)
+  --gloo-algorithm NAME   allreduce (what PyTorch calls), allreduce_ring or allreduce_ring_chunked (the fastest of them)
   --daemon-option TEXT    one more argument for every ringwayd; may be repeated
   --bin DIR               Ringway's programs and wan_emulator (built first)
   --json FILE             also write all runs, a JSON object a line; tests/bench/plot draws them
 TEXT
 }
 
-SCENARIO=us SIZES="4K 1M 64M" SYSTEMS="ringway gloo" ITERS=5 LINE=800 KERNEL=tuned GLOO_CONGESTION='' JSON=''
+SCENARIO=us SIZES="4K 1M 64M" SYSTEMS="ringway gloo" ITERS=5 LINE=800 KERNEL=tuned GLOO_CONGESTION='' GLOO_ALGORITHM='' JSON=''
 WAN_OPTIONS=()
 while (($#)); do
   case $1 in
@@ -33,7 +34,8 @@ while (($#)); do
       usage
       exit 0
       ;;
-    --scenario | --sizes | --systems | --iters | --line-mbit | --kernel | --gloo-congestion | --daemon-option | --bin | --json)
+    --scenario | --sizes | --systems | --iters | --line-mbit | --kernel | --gloo-congestion | --gloo-algorithm | \
+      --daemon-option | --bin | --json)
       (($# >= 2)) || die "$1 needs a value; --help lists the options"
       ;;
     *) die "unknown argument $1; --help lists them" ;;
@@ -46,6 +48,7 @@ while (($#)); do
     --line-mbit) LINE=$2 ;;
     --kernel) KERNEL=$2 ;;
     --gloo-congestion) GLOO_CONGESTION=$2 ;;
+    --gloo-algorithm) GLOO_ALGORITHM=$2 ;;
     --daemon-option | --bin) WAN_OPTIONS+=("$1" "$2") ;;
     --json) JSON=$2 ;;
   esac
@@ -71,7 +74,7 @@ trap 'rm -rf "$OUT"' EXIT
 WORK=$OUT
 build_baselines
 
-export ROOT OUT RUNS SYSTEMS ITERS LINE GLOO_CONGESTION RUN_SECONDS_MAX
+export ROOT OUT RUNS SYSTEMS ITERS LINE GLOO_CONGESTION GLOO_ALGORITHM RUN_SECONDS_MAX
 "$ROOT/tests/wan/run" --kernel "$KERNEL" "${WAN_OPTIONS[@]}" "$SCENARIO" -- bash "$ROOT/tests/bench/wan_host.sh" \
   '{host}' '{world}' '{address}' '{socket}' '{work}' >"$OUT/log" || {
   tail -n 20 "$OUT/log" >&2

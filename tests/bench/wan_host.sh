@@ -3,7 +3,7 @@
 # in turn; their start-ups are where the hosts meet.
 #
 # From wan.sh: ROOT, OUT (what was built, and the results: SYSTEM.SIZE.RANK.json), RUNS (SIZE:BYTES ...), SYSTEMS, ITERS,
-# LINE, GLOO_CONGESTION, RUN_SECONDS_MAX.
+# LINE, GLOO_CONGESTION, GLOO_ALGORITHM, RUN_SECONDS_MAX.
 set -euo pipefail
 host=$1 world=$2 address=$3 socket=$4 work=$5
 
@@ -15,7 +15,7 @@ run_gloo() {
   [[ -z $GLOO_CONGESTION ]] || route congctl "$GLOO_CONGESTION"
   mkdir -p "$work/store.$size"
   timeout "$RUN_SECONDS_MAX" "$OUT/gloo_bench" --rank "$host" --world "$world" --address "$address" \
-    --store "$work/store.$size" --bytes "$bytes" --iters "$ITERS" --warmup 2 --json "$OUT/gloo.$size.$host.json"
+    ${GLOO_ALGORITHM:+--algorithm "$GLOO_ALGORITHM"} --store "$work/store.$size" --bytes "$bytes" --iters "$ITERS" --warmup 2 --json "$OUT/gloo.$size.$host.json"
   route
 }
 
