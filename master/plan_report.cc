@@ -93,11 +93,13 @@ Result<std::string> PlanJson(const Group* group, const control::PlanRequest& req
   }
   const PathMatrix measured = group->CurrentPaths();
   const std::vector<std::uint32_t> order(view.ring().begin(), view.ring().end());
+  const Epoch prepared = group->NewestPrepared();
   const Json report = {{"group", group->name()},
                        {"epoch", ToString(Epoch(view.epoch()))},
                        {"world_size", view.members_size()},
                        {"bytes", request.bytes()},
                        {"chosen", NameOf(AlgorithmFor(view.plan(), request.bytes()))},
+                       {"prepared", prepared == Epoch() ? Json() : Json(ToString(prepared))},
                        {"algorithms", AlgorithmsJson(*group, ModelOf(measured, order, view.plan()), request.bytes())},
                        {"ring", RingJson(view, measured, order)},
                        {"paths", PathsJson(measured)}};

@@ -1,6 +1,7 @@
 // Why a group's plan is as it is, for operations of one size, as JSON for ringwayctl. Pure.
 //
 //   {"group", "epoch", "world_size", "bytes", "chosen": algorithm,
+//    "prepared": epoch of a newer view that waits for UpdateView, or null,
 //    "algorithms": [{"name", "predicted_ms", "measured_ms", "operations"}],       null: not priced, or never seen
 //    "ring": {"round_trip_ms", "rate_mbit", "bottleneck": index of a link,        null with one member
 //             "links": [{"from", "from_site", "to", "to_site", "delay_ms", "rate_mbit",

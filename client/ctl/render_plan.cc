@@ -93,14 +93,19 @@ std::string RenderPaths(const json& plan) {
          (all_known ? "\n" : std::string("; ") + kAssumed + " is assumed\n");
 }
 
+std::string RenderPrepared(const json& plan) {
+  const std::string prepared = Text(plan, "prepared");
+  return prepared == "-" ? "" : "  view " + prepared + ", with newer members or a newer plan, waits for UpdateView\n";
+}
+
 }  // namespace
 
 Result<std::string> RenderPlan(const std::string& json_text) {
   const json plan = json::parse(json_text, nullptr, false);
   if (!plan.is_object()) return Status(Code::kProtocol, "the plan is no JSON object");
   return "group " + Text(plan, "group") + "  epoch " + Text(plan, "epoch") + "  world " + Text(plan, "world_size") +
-         "  operations of " + BytesText(CountAt(plan, "bytes")) + "\n" + AlgorithmsTable(plan) + RenderRing(plan) +
-         RenderPaths(plan);
+         "  operations of " + BytesText(CountAt(plan, "bytes")) + "\n" + RenderPrepared(plan) + AlgorithmsTable(plan) +
+         RenderRing(plan) + RenderPaths(plan);
 }
 
 }  // namespace ringway::ctl

@@ -141,6 +141,10 @@ TEST_F(PlanReportTest, SlowestLinkOfTheRingIsTheBottleneckAndItsRateIsShown) {
   EXPECT_DOUBLE_EQ(after["ring"]["links"][1]["rate_mbit"].get<double>(), 400.0);
   EXPECT_EQ(after["ring"]["links"][2]["rate_measured"], true);
   EXPECT_EQ(after["paths"]["rates_measured"], 4);
+  EXPECT_TRUE(after["prepared"].is_null());
+  Heartbeats({1, 2, 3, 4});
+  Advance(std::chrono::seconds(2));  // the news are over
+  EXPECT_TRUE(Explained()["prepared"].is_string()) << "another ring or table waits";
   EXPECT_GT(Of(after, "ring")["predicted_ms"].get<double>(), 5 * Of(before, "ring")["predicted_ms"].get<double>());
 }
 

@@ -7,7 +7,7 @@ namespace ringway::ctl {
 namespace {
 
 constexpr const char* kPlan = R"({
-  "group": "job", "epoch": "1.2", "world_size": 3, "bytes": 67108864, "chosen": "direct",
+  "group": "job", "epoch": "1.2", "world_size": 3, "bytes": 67108864, "chosen": "direct", "prepared": null,
   "algorithms": [
     {"name": "ring", "predicted_ms": 1234.5, "measured_ms": null, "operations": 0},
     {"name": "direct", "predicted_ms": 99.94, "measured_ms": 5.126, "operations": 12},
@@ -40,6 +40,12 @@ TEST(RenderPlanTest, ShowsTimesChoiceRingBottleneckAndWhatIsAssumed) {
             "  └─────┘ ~50.0 ms, ~1000 Mbit/s\n"
             "\n"
             "measured of 6 paths: 4 delays, 1 rates; ~ is assumed\n");
+}
+
+TEST(RenderPlanTest, NewerViewThatWaitsIsNamed) {
+  const Result<std::string> text = RenderPlan(R"({"group": "g", "bytes": 1, "ring": null, "prepared": "1.7"})");
+  ASSERT_TRUE(text.ok());
+  EXPECT_NE(text.value().find("view 1.7"), std::string::npos) << text.value();
 }
 
 TEST(RenderPlanTest, LoneMemberHasNoRing) {
