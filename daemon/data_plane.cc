@@ -75,14 +75,7 @@ void DataPlane::TickAll() {
   control::DaemonHeartbeat counters;
   for (const auto& [self, peer] : peers_) {
     peer->Tick(now);
-    const core::PeerStatus status = peer->status();
-    control::PeerCounters& of_peer = *counters.add_counters();
-    of_peer.set_peer(self.value);
-    of_peer.set_ops_done(status.ops_done);
-    of_peer.set_ops_retried(status.ops_retried);
-    of_peer.set_ops_failed(status.ops_failed);
-    of_peer.set_bytes_sent(status.bytes_sent);
-    of_peer.set_bytes_received(status.bytes_received);
+    *counters.add_counters() = peer->counters();
   }
   pacer_.Decide(now);
   for (const auto& [self, peer] : peers_) peer->Pace();
@@ -273,9 +266,9 @@ void DataPlane::OnSessionOver(const std::shared_ptr<local::TrainerSession>& sess
 }
 
 std::string DataPlane::StatusJson() {
-  std::vector<core::PeerStatus> statuses;
-  for (const auto& [self, peer] : peers_) statuses.push_back(peer->status());
-  return ToJson(options_.identity, master_up_, statuses);
+  std::vector<PeerReport> reports;
+  for (const auto& [self, peer] : peers_) reports.push_back({peer->status(), peer->pairs()});
+  return ToJson(options_.identity, master_up_, reports);
 }
 
 void DataPlane::Log(const core::Note& note, PeerId self, const std::string& group) {

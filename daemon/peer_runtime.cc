@@ -355,6 +355,10 @@ void PeerRuntime::CarryOut(core::CloseLinks& action) {
 }
 
 void PeerRuntime::CarryOut(core::Complete& action) {
+  const bool plain = action.bytes > 0 && action.codec == Codec::kNone && action.retries == 0;
+  if (action.code == Code::kOk && plain) {
+    times_.Add({action.epoch, action.algorithm, action.bytes, MonotonicNow() - action.submitted});
+  }
   local::Completion completion;
   completion.token = action.token;
   completion.code = action.code;

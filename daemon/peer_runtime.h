@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/core/op_times.h"
 #include "daemon/core/pacer.h"
 #include "daemon/core/peer.h"
 #include "daemon/local/trainer_session.h"
@@ -54,6 +55,14 @@ struct StandingLink {
   std::string answer;  // to be written first: the LinkReply of an accepted connection
 };
 
+// What carries this peer's data to and from another.
+struct PairStatus {
+  PeerId other;
+  std::uint32_t lanes_up = 0;
+  std::uint64_t retransmits = 0;  // by the kernel, on the lanes that are up
+  Duration round_trip{};          // the shortest that one of them saw; 0: not known
+};
+
 class PeerRuntime final : public net::LaneSink, public net::ControlSink, public local::PeerPort {
  public:
   PeerRuntime(asio::io_context& context, net::ScratchPool& pool, RuntimeHost* host, RuntimeOptions options,
@@ -81,6 +90,9 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   const control::JoinRequest& join() const { return options_.join; }
   const std::shared_ptr<local::TrainerSession>& session() const { return session_; }
   core::PeerStatus status() const { return peer_.GetStatus(); }
+  std::vector<PairStatus> pairs() const;
+  // What the master hears with the heartbeats.
+  control::PeerCounters counters() const;
 
   // ---- net::LaneSink
   Result<net::LaneInbound> OnLaneHeader(const net::LaneLabel& lane, const SegmentHeader& header) override;
@@ -143,6 +155,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   RuntimeOptions options_;
   std::shared_ptr<local::TrainerSession> session_;
   core::Peer peer_;
+  core::OpTimes times_;
   std::map<PeerId, Pair> pairs_;
   std::vector<std::shared_ptr<net::ControlLink>> to_flush_;
   std::map<std::uint64_t, OpenDial> dials_;

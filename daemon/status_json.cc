@@ -9,7 +9,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json GroupOf(const core::PeerStatus& peer) {
+std::string NameIn(const core::PeerStatus& peer, PeerId other) {
+  for (const control::PeerInfo& info : peer.members) {
+    if (info.peer_id() == other.value) return info.name();
+  }
+  return "";
+}
+
+Json PairsOf(const PeerReport& report) {
+  Json pairs = Json::array();
+  for (const PairStatus& pair : report.pairs) {
+    pairs.push_back({{"peer_id", pair.other.value},
+                     {"name", NameIn(report.status, pair.other)},
+                     {"lanes_up", pair.lanes_up},
+                     {"retransmits", pair.retransmits},
+                     {"round_trip_us", pair.round_trip > Duration() ? Json(pair.round_trip.count()) : Json(nullptr)}});
+  }
+  return pairs;
+}
+
+Json GroupOf(const PeerReport& report) {
+  const core::PeerStatus& peer = report.status;
   Json members = Json::array();
   for (std::size_t i = 0; i < peer.members.size(); ++i) {
     const control::PeerInfo& info = peer.members[i];
@@ -41,18 +61,19 @@ Json GroupOf(const core::PeerStatus& peer) {
   group["lanes_lost"] = peer.lanes_lost;
   group["segments_resent"] = peer.segments_resent;
   group["waits"] = peer.waits;
+  group["pairs"] = PairsOf(report);
   return group;
 }
 
 }  // namespace
 
-std::string ToJson(const DaemonIdentity& identity, bool master_connected, std::span<const core::PeerStatus> peers) {
+std::string ToJson(const DaemonIdentity& identity, bool master_connected, std::span<const PeerReport> peers) {
   Json status;
   status["daemon"] = {{"name", identity.name},     {"site", identity.site},     {"address", identity.address},
                       {"pid", ::getpid()},         {"master", identity.master}, {"master_connected", master_connected},
                       {"version", RINGWAY_VERSION}};
   status["groups"] = Json::array();
-  for (const core::PeerStatus& peer : peers) status["groups"].push_back(GroupOf(peer));
+  for (const PeerReport& peer : peers) status["groups"].push_back(GroupOf(peer));
   // Labels come from other hosts; what is no UTF-8 is replaced rather than thrown at.
   return status.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

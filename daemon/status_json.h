@@ -3,15 +3,20 @@
 //   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "version"},
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
 //                "members": [{"peer_id", "name", "site", "address", "rank"}],
-//                "ops_open", "ops_done", "ops_retried", "ops_failed", "bytes_sent", "bytes_received"}]}
+//                "ops_open", "ops_done", "ops_retried", "ops_failed", "bytes_sent", "bytes_received",
+//                "lanes_lost", "segments_resent", "waits",
+//                "pairs": [{"peer_id", "name", "lanes_up", "retransmits", "round_trip_us"}]}]}
 //
-// "groups" has one entry a peer of this daemon. rank is null before the first view.
+// "groups" has one entry a peer of this daemon. rank is null before the first view. "pairs": those that have links,
+// also to newcomers, whose name is empty; round_trip_us is null where it is not known.
 #pragma once
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "daemon/core/peer.h"
+#include "daemon/peer_runtime.h"
 
 namespace ringway::daemon {
 
@@ -22,6 +27,11 @@ struct DaemonIdentity {
   std::string master;
 };
 
-std::string ToJson(const DaemonIdentity& identity, bool master_connected, std::span<const core::PeerStatus> peers);
+struct PeerReport {
+  core::PeerStatus status;
+  std::vector<PairStatus> pairs;
+};
+
+std::string ToJson(const DaemonIdentity& identity, bool master_connected, std::span<const PeerReport> peers);
 
 }  // namespace ringway::daemon

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What quickstart.sh and tests/run.sh share: messages, packages, progress bars. To be sourced by bash under
+# What quickstart.sh and the tests' scripts share: messages, waiting, packages, progress bars. To be sourced by bash under
 # `set -euo pipefail`.
 
 export LC_ALL=C.UTF-8
@@ -11,7 +11,7 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config protobuf-compiler l
 # And what the tests need on top.
 # shellcheck disable=SC2034
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev clang clang-tidy clang-format
-  libclang-rt-14-dev shellcheck systemd git iproute2)
+  libclang-rt-14-dev shellcheck systemd git iproute2 python3)
 
 # Colours only where a person looks.
 if [[ -t 1 ]]; then
@@ -27,6 +27,16 @@ complain() { printf '%s%s: %s%s\n' "$RED" "$(basename "$0")" "$*" "$PLAIN" >&2; 
 die() {
   complain "$@"
   exit 1
+}
+
+# wait_until SECONDS COMMAND...: until the command succeeds; fails if it does not in time.
+wait_until() {
+  local deadline=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    ((SECONDS < deadline)) || return 1
+    sleep 0.05
+  done
 }
 
 # Prints those of the packages that are not installed.

@@ -165,7 +165,7 @@ wait_for_trainers() {
   local i status
   for i in "${!TRAINERS[@]}"; do
     status=0
-    wait_for_end "${TRAINERS[i]}" 15 || give_up "trainer $i does not end"
+    wait_until 15 is_gone "${TRAINERS[i]}" || give_up "trainer $i does not end"
     wait "${TRAINERS[i]}" 2>/dev/null || status=$?
     if ((i == VICTIM)); then
       ((status != 0)) || give_up "the trainer of the killed daemon ended as if nothing had happened"
@@ -175,14 +175,7 @@ wait_for_trainers() {
   done
 }
 
-# wait_for_end PID SECONDS
-wait_for_end() {
-  local deadline=$((SECONDS + $2))
-  while kill -0 "$1" 2>/dev/null; do
-    ((SECONDS < deadline)) || return 1
-    sleep 0.05
-  done
-}
+is_gone() { ! kill -0 "$1" 2>/dev/null; }
 
 give_up() {
   local file

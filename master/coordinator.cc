@@ -377,6 +377,11 @@ Group* Coordinator::GroupOf(DaemonId id, PeerId peer) {
   return groups_.at(home->second.group).get();
 }
 
+const Group* Coordinator::FindGroup(const std::string& name) const {
+  const auto found = groups_.find(name);
+  return found == groups_.end() ? nullptr : found->second.get();
+}
+
 void Coordinator::DropEmptyGroups() {
   std::erase_if(groups_, [](const auto& entry) { return entry.second->empty(); });
 }

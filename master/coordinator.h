@@ -80,6 +80,8 @@ class Coordinator final : public GroupHost {
   const CoordinatorOptions& options() const { return options_; }
   const std::map<DaemonId, Daemon>& daemons() const { return daemons_; }
   const std::map<std::string, std::unique_ptr<Group>>& groups() const { return groups_; }
+  // Null if there is none of this name.
+  const Group* FindGroup(const std::string& name) const;
   std::uint64_t ignored_messages() const { return ignored_; }
   std::uint64_t contradictions() const { return contradictions_; }
 

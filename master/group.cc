@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "master/plan_times.h"
 #include "master/verdicts.h"
 #include "proto/local_abi.h"
 
@@ -155,7 +156,7 @@ void Group::SetOnline(PeerId peer, bool online, TimePoint now) {
 
 void Group::OnCounters(const control::PeerCounters& counters) {
   const auto found = peers_.find(PeerId(counters.peer()));
-  if (found != peers_.end()) found->second.counters = counters;
+  if (found != peers_.end()) found->second.counters = CheckedCounters(counters);
 }
 
 void Group::Tick(TimePoint now) {

@@ -90,6 +90,8 @@ class Group {
   };
   const std::map<PeerId, PeerState>& peers() const { return peers_; }
   const control::View& current() const { return current_; }
+  // Of the newest view that waits for the members to adopt it; epoch 0 if none does.
+  Epoch NewestPrepared() const { return prepared_.empty() ? Epoch() : prepared_.rbegin()->first; }
   // Between the members of the current view, in rank order. REQUIRES: there is one.
   PathMatrix CurrentPaths() const;
   bool collecting() const { return collection_.has_value(); }

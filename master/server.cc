@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "master/plan_report.h"
 #include "master/status.h"
 #include "proto/frame_codec.h"
 #include "proto/shell/log.h"
@@ -202,6 +203,10 @@ void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
     sessions_.at(id)->Send(reply);
     return;
   }
+  if (message.has_plan()) {
+    sessions_.at(id)->Send(ExplainedPlan(message.plan()));
+    return;
+  }
   if (message.has_hello()) {
     const control::DaemonHello& hello = message.hello();
     Log(Level::kInfo, "daemon_hello", {{"name", hello.name()}, {"site", hello.site()}, {"address", hello.address()}});
@@ -214,6 +219,19 @@ void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
   }
   coordinator_.OnMessage(id, message, Now());
   Drain();
+}
+
+control::FromMaster Server::ExplainedPlan(const control::PlanRequest& request) const {
+  const Result<std::string> json = PlanJson(coordinator_.FindGroup(request.group()), request);
+  control::FromMaster message;
+  control::PlanReply& reply = *message.mutable_plan();
+  reply.set_code(static_cast<std::uint32_t>(json.ok() ? Code::kOk : json.status().code()));
+  if (json.ok()) {
+    reply.set_json(json.value());
+  } else {
+    reply.set_text(json.status().text());
+  }
+  return message;
 }
 
 void Server::OnClosed(std::uint64_t id, const std::string& why) {

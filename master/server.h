@@ -55,6 +55,7 @@ class Server {
   void Accept();
   void OnTick();
   void OnFrame(std::uint64_t id, const control::ToMaster& message);
+  control::FromMaster ExplainedPlan(const control::PlanRequest& request) const;
   void OnClosed(std::uint64_t id, const std::string& why);
   void Drain();
   void WriteJournal();

@@ -4,7 +4,6 @@
 #include <map>
 #include <tuple>
 
-#include "master/cost_model.h"
 #include "master/ring_order.h"
 
 namespace ringway {
@@ -20,12 +19,6 @@ void AddRule(std::uint64_t bytes_upto, Algorithm algorithm, control::Plan* plan)
   control::AlgorithmRule& rule = *plan->add_algorithms();
   rule.set_bytes_upto(bytes_upto);
   rule.set_algorithm(static_cast<std::uint32_t>(algorithm));
-}
-
-CostModel ModelOf(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::Plan& plan) {
-  return {paths,
-          ring,
-          {.segment_bytes_max = plan.segment_bytes_max(), .small_bytes_max = plan.small_bytes_max(), .root = 0}};
 }
 
 // Whether `other`'s table is over 10% faster than `now`'s at any size.
@@ -68,6 +61,12 @@ std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& membe
   if (kept.size() < members.size()) return FindRing(paths).order;
   std::rotate(kept.begin(), std::find(kept.begin(), kept.end(), 0), kept.end());
   return kept;
+}
+
+CostModel ModelOf(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::Plan& plan) {
+  return {paths,
+          ring,
+          {.segment_bytes_max = plan.segment_bytes_max(), .small_bytes_max = plan.small_bytes_max(), .root = 0}};
 }
 
 void PlanAlgorithms(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::View& current,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "master/cost_model.h"
 #include "master/path_matrix.h"
 #include "proto/control.pb.h"
 
@@ -21,6 +22,9 @@ void SortByRank(std::vector<control::PeerInfo>& members);
 // without those who are gone: a recovery waits for no search.
 std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& members, const PathMatrix& paths,
                                      const control::View& current);
+
+// What prices the algorithms for members that run under `plan`.
+CostModel ModelOf(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::Plan& plan);
 
 // Fills in the plan's table of algorithms: none, so always a ring, where all are on one host. If nothing was measured,
 // `current`'s remains, or one for moderate delays.

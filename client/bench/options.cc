@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <limits>
-#include <map>
+
+#include "proto/byte_size.h"
 
 namespace ringway::bench {
 namespace {
@@ -106,21 +106,6 @@ std::string Join(const Raw& raw, Options* options) {
 }
 
 }  // namespace
-
-std::optional<std::uint64_t> ParseBytes(const std::string& text) {
-  std::size_t digits = 0;
-  std::uint64_t number = 0;
-  for (; digits < text.size() && text[digits] >= '0' && text[digits] <= '9'; ++digits) {
-    if (digits > 15) return std::nullopt;
-    number = number * 10 + static_cast<std::uint64_t>(text[digits] - '0');
-  }
-  if (digits == 0 || text.size() > digits + 1) return std::nullopt;
-  if (digits == text.size()) return number;
-  static const std::map<char, int> kShifts = {{'K', 10}, {'M', 20}, {'G', 30}};
-  const auto shift = kShifts.find(text[digits]);
-  if (shift == kShifts.end() || number > (std::uint64_t{1} << 46 >> shift->second)) return std::nullopt;
-  return number << shift->second;
-}
 
 std::vector<std::uint64_t> Options::Sizes() const {
   const std::uint64_t element_bytes = SizeOf(reduction.dtype);

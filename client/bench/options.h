@@ -36,9 +36,6 @@ struct Options {
   std::vector<std::uint64_t> Sizes() const;
 };
 
-// "4096", "4K", "256M", "2G": binary multiples. Nothing if it is no size.
-std::optional<std::uint64_t> ParseBytes(const std::string& text);
-
 // What the command line asks for: to run, or to stop with an exit status after `message` was shown.
 struct ParsedOptions {
   Options options;

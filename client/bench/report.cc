@@ -13,6 +13,11 @@
 namespace ringway::bench {
 namespace {
 
+// null where the daemon did not say.
+nlohmann::ordered_json Said(const std::optional<LaneUsage>& lanes, std::uint64_t LaneUsage::*number) {
+  return lanes ? nlohmann::ordered_json((*lanes).*number) : nlohmann::ordered_json();
+}
+
 nlohmann::ordered_json ToObject(const SizeResult& result) {
   return {
       {"bytes", result.bytes},
@@ -28,6 +33,8 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"wire_bytes", result.wire_bytes},
       {"algorithm", NameOf(result.algorithm)},
       {"line_fraction", result.line_fraction},
+      {"lanes", Said(result.lanes, &LaneUsage::lanes)},
+      {"retransmits", Said(result.lanes, &LaneUsage::retransmits)},
       {"wrong", result.wrong},
       {"checked", result.checked},
       {"codec", NameOf(result.reduction.codec)},
@@ -51,9 +58,10 @@ std::string TableHeader() {
   std::snprintf(
       text, sizeof(text),
       "# times in ms, bandwidths in GB/s (1e9 bytes), wire bytes sent by this rank, line: how much of --line-mbit\n"
-      "#%13s %12s %5s %5s %10s %10s %10s %8s %8s %12s %5s %8s %s\n",
-      "bytes", "count", "type", "redop", "min", "median", "p99", "algbw", "busbw", "wire", "line", "wrong",
-      "algorithm");
+      "# lanes: up to one peer, resent: segments that the kernel sent again, of all measured operations of this rank\n"
+      "#%13s %12s %5s %5s %10s %10s %10s %8s %8s %12s %5s %5s %7s %8s %s\n",
+      "bytes", "count", "type", "redop", "min", "median", "p99", "algbw", "busbw", "wire", "line", "lanes", "resent",
+      "wrong", "algorithm");
   return text;
 }
 
@@ -61,13 +69,15 @@ std::string TableRow(const SizeResult& result) {
   char text[512];
   const long percent = std::lround(result.line_fraction * 100);
   const std::string line = percent > 0 ? std::to_string(percent) + "%" : "N/A";
+  const std::string lanes = result.lanes ? std::to_string(result.lanes->lanes) : "N/A";
+  const std::string resent = result.lanes ? std::to_string(result.lanes->retransmits) : "N/A";
   const std::string wrong = result.checked ? std::to_string(result.wrong) : "N/A";
-  std::snprintf(text, sizeof(text), "%14llu %12llu %5s %5s %10.3f %10.3f %10.3f %8.3f %8.3f %12llu %5s %8s %s\n",
-                static_cast<unsigned long long>(result.bytes), static_cast<unsigned long long>(result.count),
-                NameOf(result.reduction.dtype), NameOf(result.reduction.op), result.time.min_ms, result.time.median_ms,
-                result.time.p99_ms, result.algbw_gbps, result.busbw_gbps,
-                static_cast<unsigned long long>(result.wire_bytes), line.c_str(), wrong.c_str(),
-                NameOf(result.algorithm));
+  std::snprintf(
+      text, sizeof(text), "%14llu %12llu %5s %5s %10.3f %10.3f %10.3f %8.3f %8.3f %12llu %5s %5s %7s %8s %s\n",
+      static_cast<unsigned long long>(result.bytes), static_cast<unsigned long long>(result.count),
+      NameOf(result.reduction.dtype), NameOf(result.reduction.op), result.time.min_ms, result.time.median_ms,
+      result.time.p99_ms, result.algbw_gbps, result.busbw_gbps, static_cast<unsigned long long>(result.wire_bytes),
+      line.c_str(), lanes.c_str(), resent.c_str(), wrong.c_str(), NameOf(result.algorithm));
   return text;
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/bench/check_values.h"
+#include "client/bench/lane_usage.h"
 #include "client/bench/process_usage.h"
 #include "client/bench/statistics.h"
 
@@ -28,7 +30,8 @@ struct SizeResult {
   Algorithm algorithm = Algorithm::kRing;  // of the last result
   std::uint64_t retries = 0;               // of all measured operations
   bool checked = false;
-  std::uint64_t wrong = 0;  // elements, over all measured operations
+  std::optional<LaneUsage> lanes;  // at the end; its retransmits are of the measured operations
+  std::uint64_t wrong = 0;         // elements, over all measured operations
   // CPU seconds of the measured iterations (with those of --check), memory at their end.
   ProcessUsage trainer;
   ProcessUsage daemon;

@@ -14,6 +14,13 @@ ProcessUsage Since(const ProcessUsage& before, ProcessUsage after) {
   return after;
 }
 
+// Lanes that closed meanwhile took their count with them: there were that many at least.
+std::optional<LaneUsage> Since(const std::optional<LaneUsage>& before, std::optional<LaneUsage> after) {
+  if (!before || !after) return std::nullopt;
+  after->retransmits -= std::min(after->retransmits, before->retransmits);
+  return after;
+}
+
 }  // namespace
 
 Runner::Runner(const Options& options, Session* session, int daemon_pid)
@@ -64,6 +71,8 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
     if (auto time_ms = RunIteration(&result, &warmup); !time_ms.ok()) return time_ms.error();
   }
   result.retries = 0;
+  const std::optional<LaneUsage> lanes_before = LaneUsageOf(options_.socket_path, session_->peer_id());
+  if (Error error = Barrier(); !error.ok()) return error;  // asking took longer on some ranks than on others
   const ProcessUsage trainer_before = UsageOf(getpid());
   const ProcessUsage daemon_before = UsageOf(daemon_pid_);
   Totals totals;
@@ -75,6 +84,7 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   }
   result.trainer = Since(trainer_before, UsageOf(getpid()));
   result.daemon = Since(daemon_before, UsageOf(daemon_pid_));
+  result.lanes = Since(lanes_before, LaneUsageOf(options_.socket_path, session_->peer_id()));
   result.time = Summarise(times_ms);
   result.algbw_gbps = AlgorithmBandwidth(result.bytes, result.time.median_ms);
   result.busbw_gbps = BusBandwidth(result.algbw_gbps, result.world_size);

@@ -1,42 +1,77 @@
 // ringwayctl: the operator's command line.
 #include <cstdio>
+#include <string>
 
-#include "client/ctl/query.h"
 #include "client/ctl/render.h"
+#include "client/ctl/render_plan.h"
+#include "proto/byte_size.h"
 #include "proto/shell/options.h"
+#include "proto/shell/query.h"
 
 namespace ringway::ctl {
 namespace {
 
 constexpr const char* kProgram = "ringwayctl";
 
-int Run(int argc, char** argv) {
+struct Options {
   std::string master;
   std::string socket;
-  bool as_json = false;
   int timeout_ms = 5000;
-  CLI::App app("Shows the state of a Ringway master or daemon.", kProgram);
-  auto* master_option = app.add_option("--master", master, "master to ask, HOST:PORT");
-  auto* socket_option = app.add_option("--socket", socket, "socket of the daemon to ask");
+  bool as_json = false;
+  bool plan = false;  // else status
+  std::string group;
+  std::string bytes;
+
+  std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_ms); }
+};
+
+Options ParseOptions(int argc, char** argv) {
+  Options options;
+  CLI::App app("Shows the state of a Ringway master or daemon, and explains a group's plan.", kProgram);
+  app.fallthrough();  // whom to ask may also stand after the command
+  auto* master_option = app.add_option("--master", options.master, "master to ask, HOST:PORT");
+  auto* socket_option = app.add_option("--socket", options.socket, "socket of the daemon to ask");
   master_option->excludes(socket_option);
-  app.add_option("--timeout-ms", timeout_ms, "how long to wait for the answer")
+  app.add_option("--timeout-ms", options.timeout_ms, "how long to wait for the answer")
       ->capture_default_str()
       ->check(CLI::Range(1, 600000));
-  CLI::App* status = app.add_subcommand("status", "groups, epochs, peers, ranks, sites, ring order, counters");
-  status->add_flag("--json", as_json, "print JSON");
+  app.add_flag("--json", options.as_json, "print JSON");
+  app.add_subcommand("status", "groups, epochs, peers, ranks, sites, ring order, counters");
+  CLI::App* plan =
+      app.add_subcommand("plan", "of a master: the algorithms' times for one size, the ring, its bottleneck");
+  plan->add_option("--group", options.group, "group to explain")->required();
+  plan->add_option("--bytes", options.bytes, "size of an operation (suffixes K M G)")->required();
   app.require_subcommand(1);
   shell::ParseOrExit(app, argc, argv);
-  const std::chrono::milliseconds timeout(timeout_ms);
-  Result<std::string> text = Status(Code::kInvalidArgument, "give --master HOST:PORT or --socket PATH");
-  if (!master.empty()) {
-    const Result<Endpoint> endpoint = ParseEndpoint(master);
-    text = endpoint.ok() ? QueryMaster(endpoint.value(), timeout) : endpoint.status();
-  } else if (!socket.empty()) {
-    text = QueryDaemon(socket, timeout);
-  }
-  if (text.ok() && !as_json) text = Render(text.value());
+  options.plan = plan->parsed();
+  return options;
+}
+
+Result<std::string> AskStatus(const Options& options) {
+  if (!options.socket.empty()) return shell::QueryDaemon(options.socket, options.timeout());
+  if (options.master.empty()) return Status(Code::kInvalidArgument, "give --master HOST:PORT or --socket PATH");
+  const Result<Endpoint> master = ParseEndpoint(options.master);
+  return master.ok() ? shell::QueryMaster(master.value(), options.timeout()) : master.status();
+}
+
+Result<std::string> AskPlan(const Options& options) {
+  if (options.master.empty()) return Status(Code::kInvalidArgument, "the master has the plan: give --master HOST:PORT");
+  const Result<Endpoint> master = ParseEndpoint(options.master);
+  if (!master.ok()) return master.status();
+  const std::optional<std::uint64_t> bytes = ParseBytes(options.bytes);
+  if (!bytes) return Status(Code::kInvalidArgument, "--bytes " + options.bytes + " is no size: write 4096, 4K or 256M");
+  control::PlanRequest request;
+  request.set_group(options.group);
+  request.set_bytes(*bytes);
+  return shell::QueryPlan(master.value(), request, options.timeout());
+}
+
+int Run(int argc, char** argv) {
+  const Options options = ParseOptions(argc, argv);
+  Result<std::string> text = options.plan ? AskPlan(options) : AskStatus(options);
+  if (text.ok() && !options.as_json) text = options.plan ? RenderPlan(text.value()) : Render(text.value());
   if (!text.ok()) shell::Die(kProgram, text.status().text());
-  std::printf("%s%s", text.value().c_str(), as_json ? "\n" : "");
+  std::printf("%s%s", text.value().c_str(), options.as_json ? "\n" : "");
   return 0;
 }
 

@@ -5,47 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "client/ctl/table.h"
+
 namespace ringway::ctl {
 namespace {
 
 using nlohmann::json;
-using Row = std::vector<std::string>;
-
-std::string Text(const json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || found->is_null()) return "-";
-  if (found->is_string()) return found->get<std::string>().empty() ? "-" : found->get<std::string>();
-  return found->dump();
-}
-
-// The objects of an array; nothing where there is none.
-std::vector<json> Objects(const json& object, const char* key) {
-  std::vector<json> out;
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_array()) return out;
-  for (const json& element : *found) {
-    if (element.is_object()) out.push_back(element);
-  }
-  return out;
-}
-
-std::string Table(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string out;
-  for (const Row& row : rows) {
-    out += "  ";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      out += row[i];
-      if (i + 1 < row.size()) out += std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    out += '\n';
-  }
-  return out;
-}
 
 std::string Ring(const json& group) {
   std::string out;
@@ -53,6 +18,15 @@ std::string Ring(const json& group) {
   if (ring == group.end() || !ring->is_array() || ring->empty()) return "(no view yet)";
   for (const json& name : *ring) out += (name.is_string() ? name.get<std::string>() : name.dump()) + " -> ";
   return out + (ring->front().is_string() ? ring->front().get<std::string>() : ring->front().dump());
+}
+
+std::string RenderPairs(const json& group) {
+  std::vector<Row> rows = {{"to", "peer_id", "lanes_up", "retransmits", "round_trip_us"}};
+  for (const json& pair : Objects(group, "pairs")) {
+    rows.push_back({Text(pair, "name"), Text(pair, "peer_id"), Text(pair, "lanes_up"), Text(pair, "retransmits"),
+                    Text(pair, "round_trip_us")});
+  }
+  return rows.size() > 1 ? Table(rows) : "";
 }
 
 std::string RenderGroup(const json& group) {
@@ -78,7 +52,8 @@ std::string RenderGroup(const json& group) {
     for (const std::string& column : columns) row.push_back(Text(peer, column.c_str()));
     rows.push_back(std::move(row));
   }
-  return out + Table(rows);
+  out += Table(rows);
+  return out + RenderPairs(group);
 }
 
 }  // namespace

@@ -76,6 +76,16 @@ static_assert(ringwayCodecBf16 == static_cast<int>(ringway::Codec::kBf16));
 static_assert(ringwayCodecInt8 == static_cast<int>(ringway::Codec::kInt8));
 static_assert(ringwayCodecInt8 + 1 == ringway::kCodecCount);
 
+static_assert(ringwayRing == static_cast<int>(ringway::Algorithm::kRing));
+static_assert(ringwayTwoRings == static_cast<int>(ringway::Algorithm::kTwoRings));
+static_assert(ringwayDirect == static_cast<int>(ringway::Algorithm::kDirect));
+static_assert(ringwayOneShot == static_cast<int>(ringway::Algorithm::kOneShot));
+static_assert(ringwayTree == static_cast<int>(ringway::Algorithm::kTree));
+static_assert(ringwayHalvingDoubling == static_cast<int>(ringway::Algorithm::kHalvingDoubling));
+static_assert(ringwayNaive == static_cast<int>(ringway::Algorithm::kNaive));
+static_assert(ringwayHierarchical == static_cast<int>(ringway::Algorithm::kHierarchical));
+static_assert(ringwayHierarchical + 1 == ringway::kAlgorithmCount);
+
 thread_local std::string last_error;
 
 ringwayResult_t Report(const ringway::Error& error) {
@@ -107,6 +117,13 @@ Enum Convert(int value) {
   return static_cast<Enum>(value < 0 || value > UINT8_MAX ? UINT8_MAX : value);
 }
 
+ringway::OpOptions OpOptionsOf(const ringwayOpOptions_t* options) {
+  if (options == nullptr) return {};
+  ringway::OpOptions out{.channel = options->channel, .codec = Convert<ringway::Codec>(options->codec)};
+  if (options->algorithm != ringwayAlgorithmOfPlan) out.algorithm = Convert<ringway::Algorithm>(options->algorithm);
+  return out;
+}
+
 void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
   if (info == nullptr) return;
   *info = ringwayOpInfo_t{};
@@ -116,6 +133,7 @@ void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
   info->worldSize = result.world_size;
   info->retries = result.retries;
   info->updateWaits = result.update_waits ? 1 : 0;
+  info->algorithm = static_cast<std::uint32_t>(result.algorithm);
   const std::size_t count = std::min<std::size_t>(result.contributors.size(), RINGWAY_MAX_WORLD_SIZE);
   std::copy_n(result.contributors.begin(), count, info->contributors);
 }
@@ -223,19 +241,21 @@ ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t co
 
 ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                                       ringwayRedOp_t op, ringwayComm_t comm, ringwayWork_t* work) {
-  return ringwayAllReduceAsyncOn(sendbuff, recvbuff, count, datatype, op, 0, ringwayCodecNone, comm, work);
+  return ringwayAllReduceAsyncWith(sendbuff, recvbuff, count, datatype, op, nullptr, comm, work);
 }
 
-ringwayResult_t ringwayAllReduceAsyncOn(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
-                                        ringwayRedOp_t op, uint32_t channel, ringwayCodec_t codec, ringwayComm_t comm,
-                                        ringwayWork_t* work) {
+ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, size_t count,
+                                          ringwayDataType_t datatype, ringwayRedOp_t op,
+                                          const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
   return Guarded([&] {
     if (comm == nullptr || work == nullptr) return Refuse("comm or work is NULL");
     *work = nullptr;
+    if (options != nullptr && options->size != sizeof(ringwayOpOptions_t)) {
+      return Refuse("start options from RINGWAY_OP_OPTIONS_INITIALIZER");
+    }
     auto created = std::make_unique<ringwayWork>();
     auto submitted = comm->session->AllReduceAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
-                                                   Convert<ringway::ReduceOp>(op),
-                                                   {.channel = channel, .codec = Convert<ringway::Codec>(codec)});
+                                                   Convert<ringway::ReduceOp>(op), OpOptionsOf(options));
     if (!submitted.ok()) return Report(submitted.error());
     created->work = std::move(submitted.value());
     *work = created.release();

@@ -37,6 +37,9 @@ Error SessionImpl::CheckRequest(const Request& request) {
   if (!IsSupported(request.dtype, request.op, request.options.codec, &reason)) {
     return Error(Code::kNotSupported, reason);
   }
+  if (request.options.algorithm && static_cast<std::uint8_t>(*request.options.algorithm) >= kAlgorithmCount) {
+    return Error(Code::kNotSupported, "unknown algorithm");
+  }
   if (request.count > kOperationBytesMax / SizeOf(request.dtype)) {
     return Refuse("count must be at most 2^46 bytes; split the buffer");
   }

@@ -97,6 +97,9 @@ struct Complete {
   std::uint32_t retries = 0;
   bool update_waits = false;
   Algorithm algorithm = Algorithm::kRing;  // what it was computed with here, in the newest attempt
+  std::uint64_t bytes = 0;                 // of its buffer; 0 for an UpdateView
+  Codec codec = Codec::kNone;
+  TimePoint submitted{};
 };
 // First view: the trainer's join is answered.
 struct Joined {

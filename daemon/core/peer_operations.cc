@@ -303,6 +303,9 @@ void Peer::Impl::Tell(Operation& op) {
   complete.wire_bytes = op.wire_bytes;
   complete.retries = op.retries;
   complete.algorithm = op.algorithm;
+  complete.bytes = op.bytes();
+  complete.codec = op.submission.descriptor.codec;
+  complete.submitted = op.since;
   // Of the agreed outcome alone: a rank that is told in a later view says the same.
   complete.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch;
   Emit(std::move(complete));

@@ -19,6 +19,7 @@ TcpTraffic TrafficOf(int fd) {
       .delivered_bytes = info.tcpi_bytes_acked + std::uint64_t{info.tcpi_sacked} * info.tcpi_snd_mss,
       .receiver_limited = Duration(static_cast<std::int64_t>(info.tcpi_rwnd_limited)),
       .resent_bytes = info.tcpi_bytes_retrans,
+      .retransmits = info.tcpi_total_retrans,
       .round_trip = has_round_trip ? Duration(info.tcpi_min_rtt) : Duration(),
       .queueing = has_round_trip ? Duration(info.tcpi_rtt - std::min(info.tcpi_rtt, info.tcpi_min_rtt)) : Duration()};
 }

@@ -11,8 +11,9 @@ struct TcpTraffic {
   std::uint64_t delivered_bytes = 0;  // that the other side has, what came out of order too
   Duration receiver_limited{};        // for so long its receive window was full
   std::uint64_t resent_bytes = 0;
-  Duration round_trip{};  // the shortest seen; 0: none yet
-  Duration queueing{};    // how much longer it takes now, smoothed
+  std::uint64_t retransmits = 0;  // segments sent again
+  Duration round_trip{};          // the shortest seen; 0: none yet
+  Duration queueing{};            // how much longer it takes now, smoothed
 };
 
 // All zero for what is no TCP connection. One system call.

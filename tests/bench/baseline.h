@@ -26,11 +26,12 @@ struct Options {
   int world = 1;
   std::string store;                  // directory where Gloo's ranks find each other
   std::string address = "127.0.0.1";  // that Gloo's rank listens on
+  std::string algorithm;              // of Gloo's; empty: the fastest
   std::string json;                   // "%r" becomes the rank
 };
 
 // Options come in pairs: --bytes N --iters N --warmup N --json FILE, and for Gloo --rank N --world N --store DIR
-// --address IP.
+// --address IP --algorithm NAME.
 inline Options ParseOptions(int argc, char** argv) {
   Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -43,6 +44,7 @@ inline Options ParseOptions(int argc, char** argv) {
     if (name == "--world") options.world = std::atoi(value);
     if (name == "--store") options.store = value;
     if (name == "--address") options.address = value;
+    if (name == "--algorithm") options.algorithm = value;
     if (name == "--json") options.json = value;
   }
   return options;

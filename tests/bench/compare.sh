@@ -10,7 +10,7 @@ source "$ROOT/tests/bench/compare_lib.sh"
 
 usage() {
   cat <<TEXT
-usage: compare.sh [OPTIONS]
+Usage: tests/bench/compare.sh [OPTIONS]
 
   --worlds "2 4"          world sizes, a process (and for Ringway a daemon) each
   --sizes "4K 64M 256M"   buffer sizes of float32 (suffixes K M G)
@@ -20,7 +20,7 @@ usage: compare.sh [OPTIONS]
   --build-dir DIR         release build of Ringway (default: build/release); its bin/ holds the programs
   --lanes N               passed to ringwayd
   --mpi-shared-memory     let Open MPI use shared memory instead of TCP
-  --json FILE             also write all runs, a JSON object a line
+  --json FILE             also write all runs, a JSON object a line; tests/bench/plot draws them
 
 Ringway's CPU time is that of trainer and daemon together. Missing Debian packages are installed when run as root.
 TEXT
@@ -68,7 +68,7 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-install_packages g++ python3-minimal libgloo-dev libopenmpi-dev openmpi-bin
+install_packages "${BASELINE_PACKAGES[@]}"
 build_baselines
 
 for world in $WORLDS; do
@@ -79,7 +79,7 @@ for world in $WORLDS; do
       for system in $SYSTEMS; do
         say "world $world, $size, round $round of $ROUNDS: $system" >&2
         "run_$system" "$world" "$bytes" "$(iterations_for "$bytes")"
-        collect "$system" "$world" "$bytes" "$round"
+        record_run "$system" "$bytes" "$round"
       done
     done
   done

@@ -5,6 +5,10 @@
 # Seconds that one run of one system may take.
 RUN_SECONDS_MAX=300
 
+# Debian packages of the baselines, and what prints the tables.
+# shellcheck disable=SC2034  # used by those who source this
+BASELINE_PACKAGES=(g++ python3 libgloo-dev libopenmpi-dev openmpi-bin)
+
 # Ends what was started, gently, then surely; then removes the files.
 clean_up() {
   local status=$?
@@ -62,14 +66,11 @@ build_baselines() {
   fi
 }
 
-# wait_until SECONDS WHAT COMMAND...
-wait_until() {
-  local deadline=$((SECONDS + $1)) what=$2
-  shift 2
-  until "$@"; do
-    ((SECONDS < deadline)) || die "$what was not ready in time; its log: $(tail -n 3 "$WORK/$what.log")"
-    sleep 0.05
-  done
+# await PROGRAM COMMAND...: until the command says that the program is ready.
+await() {
+  local program=$1
+  shift
+  wait_until 10 "$@" || die "$program was not ready in time; its log: $(tail -n 3 "$WORK/$program.log")"
 }
 
 master_address() { sed -n 's/.*listening.*address=\([^ ]*\).*/\1/p' "$WORK/master.log" | head -n 1; }
@@ -80,13 +81,13 @@ start_cluster() {
   local i
   "$BUILD_DIR/bin/ringway-master" --listen 127.0.0.1:0 >"$WORK/master.log" 2>&1 </dev/null &
   STARTED+=("$!")
-  wait_until 10 master master_is_ready
+  await master master_is_ready
   for ((i = 0; i < $1; ++i)); do
     "$BUILD_DIR/bin/ringwayd" --master "$(master_address)" --socket "$WORK/daemon$i.sock" --listen 127.0.0.1:0 \
       --name "daemon$i" ${LANES:+--lanes "$LANES"} >"$WORK/daemon$i.log" 2>&1 </dev/null &
     STARTED+=("$!")
   done
-  for ((i = 0; i < $1; ++i)); do wait_until 10 "daemon$i" test -S "$WORK/daemon$i.sock"; done
+  for ((i = 0; i < $1; ++i)); do await "daemon$i" test -S "$WORK/daemon$i.sock"; done
 }
 
 stop_cluster() { stop_all; }
@@ -136,14 +137,17 @@ run_mpi() {
   fi
 }
 
-# Adds the files of one run to runs.jsonl, one line a rank.
-collect() {
+# record FILE SYSTEM BYTES ROUND [NAME=VALUE...]: adds a rank's result to runs.jsonl. The file's name ends in RANK.json.
+record() {
+  PYTHONPATH=$ROOT/tests/bench python3 -B -c 'import sys, runs
+path, system, size, turn, rank, *more = sys.argv[1:]
+print(runs.record(path, system=system, bytes=int(size), round=int(turn), rank=int(rank),
+                  **dict(pair.split("=", 1) for pair in more)))' \
+    "$1" "$2" "$3" "$4" "$(basename "$1" .json | sed 's/.*\.//')" "${@:5}" >>"$WORK/runs.jsonl"
+}
+
+# record_run SYSTEM BYTES ROUND: of all ranks of the last run.
+record_run() {
   local file
-  for file in "$WORK/run".*.json; do
-    python3 -c 'import json, sys
-result = json.load(open(sys.argv[1]))["results"][0]
-print(json.dumps(dict(result, system=sys.argv[2], world=int(sys.argv[3]), bytes=int(sys.argv[4]),
-                      round=int(sys.argv[5]), rank=int(sys.argv[6]))))' \
-      "$file" "$@" "$(basename "$file" .json | cut -d. -f2)" >>"$WORK/runs.jsonl"
-  done
+  for file in "$WORK/run".*.json; do record "$file" "$@"; done
 }

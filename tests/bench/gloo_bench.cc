@@ -1,6 +1,7 @@
 // Baseline: Gloo's ring all-reduce of float32 over TCP, one process a rank.
 //
-// All three of Gloo's rings are tried first and the fastest is measured. compare.sh and wan.sh build and run this.
+// All three of Gloo's rings are tried first and the fastest is measured, unless one is asked for: allreduce_ring,
+// allreduce_ring_chunked, or allreduce, which is what PyTorch calls. compare.sh and wan.sh build and run this.
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_ring.h>
 #include <gloo/allreduce_ring_chunked.h>
@@ -78,13 +79,20 @@ int main(int argc, char** argv) {
   gloo::AllreduceRingChunked<float> chunked(Connect(options, "chunked"), {in_place.data()}, static_cast<int>(count));
   const std::vector<Algorithm> algorithms = {{"allreduce_ring", [&] { ring.run(); }},
                                              {"allreduce_ring_chunked", [&] { chunked.run(); }},
-                                             {"allreduce(RING)", [&] { RingAllReduce(context, input, &output); }}};
-  const Algorithm& best = algorithms[Fastest(context, options, algorithms)];
-  const baseline::Measured measured = baseline::Measure(options, best.run);
+                                             {"allreduce", [&] { RingAllReduce(context, input, &output); }}};
+  const auto chosen = options.algorithm.empty()
+                          ? algorithms.begin() + static_cast<std::ptrdiff_t>(Fastest(context, options, algorithms))
+                          : std::find_if(algorithms.begin(), algorithms.end(),
+                                         [&](const Algorithm& each) { return each.name == options.algorithm; });
+  if (chosen == algorithms.end()) {
+    std::fprintf(stderr, "gloo_bench: no algorithm %s\n", options.algorithm.c_str());
+    return 2;
+  }
+  const baseline::Measured measured = baseline::Measure(options, chosen->run);
   RingAllReduce(context, input, &output);
   if (output[0] != static_cast<float>(options.world)) {
     std::fprintf(stderr, "gloo_bench: the sum is wrong\n");
     return 1;
   }
-  return baseline::WriteJson(options, best.name, measured);
+  return baseline::WriteJson(options, chosen->name, measured);
 }

@@ -39,6 +39,7 @@ class OpInfo(ctypes.Structure):
     """ringwayOpInfo_t"""
     _fields_ = [("epoch", ctypes.c_uint64), ("wire_bytes", ctypes.c_uint64), ("rank", ctypes.c_uint32),
                 ("world", ctypes.c_uint32), ("retries", ctypes.c_uint32), ("update_waits", ctypes.c_uint32),
+                ("algorithm", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
                 ("contributors", ctypes.c_uint64 * 64)]
 
 

@@ -41,6 +41,22 @@ int RunCTrainer(const char* socket_path) {
   EXPECT(ringwayWorkCancel(work) == ringwaySuccess);
   EXPECT(ringwayWorkFree(work) == ringwaySuccess);
 
+  EXPECT(info.algorithm == ringwayDirect); /* this daemon's choice */
+  ringwayOpOptions_t options = RINGWAY_OP_OPTIONS_INITIALIZER;
+  options.channel = 3;
+  options.algorithm = ringwayHalvingDoubling;
+  EXPECT(ringwayAllReduceAsyncWith(small, small, 4, ringwayInt8, ringwayMax, &options, comm, &work) == ringwaySuccess);
+  EXPECT(ringwayWorkWait(work, RINGWAY_FOREVER, &info) == ringwaySuccess);
+  EXPECT(info.algorithm == ringwayHalvingDoubling);
+  EXPECT(ringwayWorkFree(work) == ringwaySuccess);
+  options.algorithm = (ringwayAlgorithm_t)8;
+  EXPECT(ringwayAllReduceAsyncWith(small, small, 4, ringwayInt8, ringwayMax, &options, comm, &work) ==
+         ringwayNotSupported);
+  EXPECT(strstr(ringwayGetLastError(comm), "algorithm") != NULL);
+  options.size = 1;
+  EXPECT(ringwayAllReduceAsyncWith(small, small, 4, ringwayInt8, ringwayMax, &options, comm, &work) ==
+         ringwayInvalidArgument);
+
   EXPECT(ringwayAllReduce(small, small, 1, ringwayInt8, ringwayAvg, comm) == ringwayNotSupported);
   EXPECT(strstr(ringwayGetLastError(comm), "avg") != NULL);
   EXPECT(ringwayAllReduce(small, small, 1, (ringwayDataType_t)77, ringwaySum, comm) == ringwayNotSupported);

@@ -12,6 +12,11 @@ namespace {
 TEST(CApiTest, TrainerInCSaysEverything) {
   testing::FakeDaemon daemon;
   EXPECT_EQ(RunCTrainer(daemon.socket_path().c_str()), 0) << "the line in c_api_compile_test.c";
+  const auto submits = daemon.Look().submits;
+  ASSERT_EQ(submits.size(), 4u);
+  EXPECT_EQ(submits[0].algorithm, 0u) << "as the plan says";
+  EXPECT_EQ(submits[2].algorithm, 1u + static_cast<std::uint32_t>(Algorithm::kHalvingDoubling));
+  EXPECT_EQ(submits[2].channel, 3u);
 }
 
 TEST(CApiTest, NullHandlesAreRefused) {

@@ -322,6 +322,8 @@ void FakeDaemon::Complete(const abi::Submit& submit) {
       result[i] = static_cast<std::byte>(std::to_integer<unsigned>(input[i]) + behaviour_.increment);
     }
   }
+  page_->slots[submit.slot].algorithm =
+      submit.algorithm > 0 ? submit.algorithm - 1U : static_cast<std::uint32_t>(kPlansChoice);
   Finish(submit.slot, Code::kOk, "");
 }
 

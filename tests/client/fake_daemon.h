@@ -22,6 +22,9 @@ namespace ringway::testing {
 
 class FakeDaemon {
  public:
+  // What operations say they were computed with that asked for nothing.
+  static constexpr Algorithm kPlansChoice = Algorithm::kDirect;
+
   struct Behaviour {
     Code hello_code = Code::kOk;
     std::uint32_t version = abi::kVersion;

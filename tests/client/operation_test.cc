@@ -296,6 +296,10 @@ TEST_F(OperationTest, WrongRequestsAreRefusedByName) {
   EXPECT_EQ(code(values, values + 1, 2, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);
   EXPECT_EQ(code(values, values, std::size_t{1} << 62, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);
   EXPECT_EQ(code(values, values, 2, DType::kF32, ReduceOp::kSum, {.channel = 64}), Code::kInvalidArgument);
+  for (const int unknown : {int{kAlgorithmCount}, 255}) {
+    const OpOptions options{.algorithm = static_cast<Algorithm>(unknown)};
+    EXPECT_EQ(code(values, values, 2, DType::kF32, ReduceOp::kSum, options), Code::kNotSupported) << unknown;
+  }
   auto buffer = session_->Allocate(64);
   EXPECT_EQ(code(buffer->as<float>() + 15, values, 2, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);
   EXPECT_EQ(code(values, buffer->as<float>() + 15, 2, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);

@@ -180,6 +180,16 @@ TEST_F(Programs, StatusShowsGroupsRanksRingAndCounters) {
   EXPECT_EQ(group["ops_failed"], 0);
   EXPECT_GT(group["bytes_sent"], 1000u);
   EXPECT_GT(group["bytes_received"], 1000u);
+  ASSERT_EQ(group["pairs"].size(), 2u) << daemon;
+  for (const json& pair : group["pairs"]) {
+    EXPECT_GE(pair["lanes_up"], 1) << pair;
+    EXPECT_GT(pair["round_trip_us"], 0) << pair;
+    EXPECT_TRUE(pair["retransmits"].is_number_unsigned()) << pair;
+    EXPECT_NE(pair["peer_id"], group["self"]);
+    EXPECT_NE(pair["name"], "");
+  }
+  const Finished text = RunToEnd({RINGWAY_CTL, "--socket", cluster_.socket(1), "status"});
+  EXPECT_NE(text.out.find("retransmits"), std::string::npos) << text.out;
   // The master hears the counters with the heartbeats.
   json master;
   EXPECT_TRUE(Eventually([&] {
@@ -191,6 +201,55 @@ TEST_F(Programs, StatusShowsGroupsRanksRingAndCounters) {
   EXPECT_EQ(master["groups"][0]["epoch"], group["epoch"]);
   EXPECT_EQ(master["groups"][0]["ring"], group["ring"]);
   for (const json& peer : master["groups"][0]["peers"]) EXPECT_EQ(peer["state"], "member");
+}
+
+TEST_F(Programs, PlanExplainsItselfAndShowsWhatTheDaemonsSaw) {
+  cluster_.AddDaemon({"--site", "eu"});
+  cluster_.AddDaemon({"--site", "us"});
+  const Sessions ranks = cluster_.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  const bench::Reduction quantized{DType::kF32, ReduceOp::kSum, Codec::kInt8};  // sends less than the plan foretells
+  for (const bench::Reduction& reduction : {quantized, bench::Reduction{}}) {
+    Round round(ranks, {.reduction = reduction, .count = 1000, .algorithm = Algorithm::kTree});
+    round.Submit();
+    (void)round.Check();
+  }
+  const Argv ask = {RINGWAY_CTL, "plan", "--master", cluster_.master_address(), "--group", "job", "--bytes", "4K"};
+  Argv ask_json = ask;
+  ask_json.emplace_back("--json");
+  json plan;
+  // The master hears the times with the heartbeats.
+  EXPECT_TRUE(Eventually([&] {
+    plan = json::parse(RunToEnd(ask_json).out, nullptr, false);
+    const json& algorithms = plan["algorithms"];
+    return std::any_of(algorithms.begin(), algorithms.end(), [](const json& algorithm) {
+      return algorithm["name"] == "tree" && algorithm["operations"] == 1 && algorithm["measured_ms"] > 0;
+    });
+  })) << plan;
+  EXPECT_EQ(plan["bytes"], 4096);
+  EXPECT_EQ(plan["ring"]["links"].size(), 3u);
+  EXPECT_EQ(plan["paths"]["delays_measured"], 6) << plan;
+  const Finished text = RunToEnd(ask);
+  EXPECT_EQ(text.code, 0) << text.err;
+  for (const char* shown : {"group job", "the plan's choice", "bottleneck", "(eu)", "(us)"}) {
+    EXPECT_NE(text.out.find(shown), std::string::npos) << shown << " is not in\n" << text.out;
+  }
+}
+
+TEST_F(Programs, PlanThatCannotBeGivenIsOneLine) {
+  const Argv ask = {RINGWAY_CTL, "--master", cluster_.master_address(), "plan"};
+  const auto with = [&](const Argv& more) {
+    Argv argv = ask;
+    argv.insert(argv.end(), more.begin(), more.end());
+    return argv;
+  };
+  ExpectRefusal(with({"--group", "nobody", "--bytes", "4K"}), "ringwayctl", "no group");
+  ExpectRefusal(with({"--group", "job", "--bytes", "0"}), "ringwayctl", "2^46");
+  ExpectRefusal(with({"--group", "job", "--bytes", "many"}), "ringwayctl", "many");
+  ExpectRefusal(with({"--group", "job"}), "ringwayctl", "--bytes");
+  ExpectRefusal(with({"--bytes", "4K"}), "ringwayctl", "--group");
+  ExpectRefusal({RINGWAY_CTL, "--socket", cluster_.socket(0), "plan", "--group", "job", "--bytes", "4K"}, "ringwayctl",
+                "--master");
 }
 
 TEST_F(Programs, StatusForPeopleNamesTheSame) {

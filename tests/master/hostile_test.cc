@@ -6,7 +6,9 @@
 #include <random>
 #include <utility>
 
+#include "master/plan_report.h"
 #include "master/status.h"
+#include "proto/byte_size.h"
 #include "tests/master/coordinator_fixture.h"
 
 namespace ringway {
@@ -52,6 +54,18 @@ class HostileTest : public CoordinatorTest {
     if (Below(12) == 0) return Epoch::Of(1, static_cast<std::uint32_t>(Below(40))).value;
     const auto* view = Last(1 + Below(kConnections), &control::FromMaster::has_view);
     return view == nullptr ? 0 : view->view().view().epoch() + Below(8) / 7;
+  }
+
+  void FillCounters(control::PeerCounters& counters) {
+    counters.set_peer(SomePeer());
+    counters.set_times_epoch(SomeEpoch());
+    for (std::uint64_t i = Below(40); i > 0; --i) {
+      control::OpTime& time = *counters.add_times();
+      time.set_algorithm(static_cast<std::uint32_t>(Below(kAlgorithmCount + 1)));
+      time.set_size_class(static_cast<std::uint32_t>(Below(kSizeClassCount + 1)));
+      time.set_operations(random_());
+      time.set_median_us(random_());
+    }
   }
 
   void FillReport(control::Report& report, std::uint64_t speaker) {
@@ -115,7 +129,7 @@ class HostileTest : public CoordinatorTest {
         message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(random_()));
         break;
       case 9:
-        message.mutable_heartbeat()->add_counters()->set_peer(SomePeer());
+        FillCounters(*message.mutable_heartbeat()->add_counters());
         break;
       case 10:
       case 11:
@@ -148,6 +162,15 @@ class HostileTest : public CoordinatorTest {
     }
   }
 
+  // Whether there was a plan to explain.
+  bool Explain(const Group& group) {
+    control::PlanRequest request;
+    request.set_bytes(1 + Below(std::uint64_t{1} << 46));
+    const Result<std::string> text = PlanJson(&group, request);
+    EXPECT_EQ(text.ok(), group.current().epoch() != 0);
+    return text.ok();
+  }
+
   void CheckGroups() {
     for (const auto& [name, group] : coordinator_->groups()) {
       ASSERT_FALSE(group->empty());
@@ -162,7 +185,7 @@ class HostileTest : public CoordinatorTest {
 };
 
 TEST_F(HostileTest, WhateverIsSaidViewsStayWellFormedAndEpochsGrow) {
-  std::uint64_t views = 0, prepared = 0, verdicts = 0, evicted = 0;
+  std::uint64_t views = 0, prepared = 0, verdicts = 0, evicted = 0, explained = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     random_.seed(seed);
@@ -186,6 +209,7 @@ TEST_F(HostileTest, WhateverIsSaidViewsStayWellFormedAndEpochsGrow) {
     CheckViews();
     ASSERT_FALSE(HasFatalFailure());
     ASSERT_FALSE(StatusJson(*coordinator_, {}, "ok", 1 << 20).empty());
+    for (const auto& [name, group] : coordinator_->groups()) explained += Explain(*group) ? 1 : 0;
     for (const auto& [connection, messages] : inbox_) {
       for (const control::FromMaster& message : messages) {
         views += message.has_view() ? 1 : 0;
@@ -200,6 +224,7 @@ TEST_F(HostileTest, WhateverIsSaidViewsStayWellFormedAndEpochsGrow) {
   EXPECT_GT(prepared, 300u);
   EXPECT_GT(verdicts, 1000u);
   EXPECT_GT(evicted, 1000u);
+  EXPECT_GT(explained, 100u);
 }
 
 TEST_F(HostileTest, AfterAllLiesHonestDaemonsStillFormAGroup) {

@@ -94,6 +94,23 @@ TEST_F(ServerTest, HelloIsAnsweredAndStatusListsTheDaemon) {
   EXPECT_NE(reply->status().json().find("\"name\":\"d\""), std::string::npos) << reply->status().json();
 }
 
+TEST_F(ServerTest, PlanOfNoGroupIsATypedErrorAndTheConnectionStays) {
+  Start();
+  std::string out;
+  control::ToMaster message;
+  message.mutable_plan()->set_group("nobody");
+  message.mutable_plan()->set_bytes(1);
+  AppendFrame(message, out);
+  for (int i = 0; i < 2; ++i) {
+    Write(out);
+    const auto reply = Receive();
+    ASSERT_TRUE(reply && reply->has_plan());
+    EXPECT_EQ(static_cast<Code>(reply->plan().code()), Code::kInvalidArgument);
+    EXPECT_NE(reply->plan().text().find("no group"), std::string::npos) << reply->plan().text();
+    EXPECT_EQ(reply->plan().json(), "");
+  }
+}
+
 TEST_F(ServerTest, OtherVersionIsRefusedByNameAndClosed) {
   Start();
   std::string out;

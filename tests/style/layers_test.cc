@@ -1,7 +1,7 @@
 // Holds the tree to its layers: who may include whom, which parts are pure, how large things get. No exceptions list:
 // if this test is in the way, change the code.
 //
-//   proto/   contracts and base; proto/shell is for programs only (options, logging, readiness)
+//   proto/   contracts and base; proto/shell is for programs only (options, logging, readiness, queries)
 //   master/  coordinator, group, membership, verdicts, topology, planner: pure   |  server, journal, main: shell
 //   daemon/  core, collective, kernels: pure   |  net, local, staging, and the wiring in daemon/ itself
 //   client/  include, src: the library   |  examples, bench, ctl
@@ -78,8 +78,8 @@ bool IsOurs(std::string_view target) {
 // State machines and arithmetic: events and the time go in, actions come out.
 bool IsPure(std::string_view path) {
   if (IsUnderAny(path, {"daemon/core", "daemon/collective", "daemon/kernels"})) return true;
-  constexpr std::string_view kPureOfMaster[] = {"coordinator", "group", "membership",  "verdicts",
-                                                "topology",    "ring_", "path_", "cost_"};
+  constexpr std::string_view kPureOfMaster[] = {"coordinator", "group", "membership", "verdicts", "topology",
+                                                "ring_",       "path_", "plan_",      "cost_"};
   if (!IsUnder(path, "master")) return false;
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return std::any_of(std::begin(kPureOfMaster), std::end(kPureOfMaster),

@@ -98,6 +98,20 @@ typedef enum {
   ringwayCodecAnyInt = 0x7fffffff
 } ringwayCodec_t;
 
+/* Who sends what to whom: ringway::Algorithm. */
+typedef enum {
+  ringwayAlgorithmOfPlan = -1, /* by the size, as the group's plan says */
+  ringwayRing = 0,
+  ringwayTwoRings = 1,
+  ringwayDirect = 2,
+  ringwayOneShot = 3,
+  ringwayTree = 4,
+  ringwayHalvingDoubling = 5,
+  ringwayNaive = 6,
+  ringwayHierarchical = 7,
+  ringwayAlgorithmAnyInt = 0x7fffffff
+} ringwayAlgorithm_t;
+
 typedef struct ringwayComm* ringwayComm_t;
 typedef struct ringwayWork* ringwayWork_t;
 
@@ -129,8 +143,21 @@ typedef struct {
   uint32_t worldSize;   /* how many contributors there are */
   uint32_t retries;     /* attempts given up before */
   uint32_t updateWaits; /* 1: call ringwayCommUpdateView on every rank */
+  uint32_t algorithm;   /* a ringwayAlgorithm_t: what the result was computed with */
+  uint32_t reserved;
   uint64_t contributors[RINGWAY_MAX_WORLD_SIZE];
 } ringwayOpInfo_t;
+
+/* Of one operation; the codec and the algorithm are the same on all ranks, else ringwayMismatch. */
+typedef struct {
+  size_t size;      /* sizeof(ringwayOpOptions_t), set by the initializer */
+  uint32_t channel; /* 0 .. 63 */
+  ringwayCodec_t codec;
+  ringwayAlgorithm_t algorithm;
+} ringwayOpOptions_t;
+
+#define RINGWAY_OP_OPTIONS_INITIALIZER \
+  { sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan }
 
 /* Joins a group; returns when this peer is a member. */
 RINGWAY_C_API ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* config);
@@ -162,10 +189,11 @@ RINGWAY_C_API ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* 
                                                     ringwayDataType_t datatype, ringwayRedOp_t op, ringwayComm_t comm,
                                                     ringwayWork_t* work);
 
-/* The same with a channel (0 .. 63) and a codec. */
-RINGWAY_C_API ringwayResult_t ringwayAllReduceAsyncOn(const void* sendbuff, void* recvbuff, size_t count,
-                                                      ringwayDataType_t datatype, ringwayRedOp_t op, uint32_t channel,
-                                                      ringwayCodec_t codec, ringwayComm_t comm, ringwayWork_t* work);
+/* The same with options; NULL: those of the initializer. */
+RINGWAY_C_API ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, size_t count,
+                                                        ringwayDataType_t datatype, ringwayRedOp_t op,
+                                                        const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                        ringwayWork_t* work);
 
 /* ringwayTimeout is local: the operation goes on, wait again. `info` may be NULL. */
 RINGWAY_C_API ringwayResult_t ringwayWorkWait(ringwayWork_t work, int64_t timeoutMs, ringwayOpInfo_t* info);

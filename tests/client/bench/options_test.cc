@@ -12,17 +12,6 @@ ParsedOptions Parse(std::vector<const char*> arguments) {
   return ParseOptions(static_cast<int>(arguments.size()), arguments.data());
 }
 
-TEST(BenchOptionsTest, SizesHaveBinarySuffixes) {
-  EXPECT_EQ(ParseBytes("4096"), 4096u);
-  EXPECT_EQ(ParseBytes("4K"), 4096u);
-  EXPECT_EQ(ParseBytes("256M"), 256u << 20);
-  EXPECT_EQ(ParseBytes("3G"), std::uint64_t{3} << 30);
-  EXPECT_EQ(ParseBytes("0"), 0u);
-  for (const char* const wrong : {"", "K", "4k", "4KB", "-1", "1.5M", "99999999999999999999", "9999999999G"}) {
-    EXPECT_EQ(ParseBytes(wrong), std::nullopt) << wrong;
-  }
-}
-
 TEST(BenchOptionsTest, DefaultsAreThoseOfTheManual) {
   const Options options = Parse({}).options;
   EXPECT_EQ(options.Sizes(), (std::vector<std::uint64_t>{4u << 10, 16u << 10, 64u << 10, 256u << 10, 1u << 20, 4u << 20,

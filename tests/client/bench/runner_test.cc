@@ -66,9 +66,37 @@ TEST(RunnerTest, JsonHasTheFieldsThatScriptsRelyOn) {
   for (const char* const field :
        {"\"results\"", "\"bytes\": 4096", "\"count\"", "\"dtype\": \"f32\"", "\"op\": \"sum\"", "\"world_size\"",
         "\"time_ms_min\"", "\"time_ms_median\"", "\"time_ms_p99\"", "\"algbw_gbps\"", "\"busbw_gbps\"",
-        "\"wire_bytes\"", "\"wrong\": 2", "\"trainer_cpu_seconds\"", "\"daemon_cpu_seconds\""}) {
+        "\"wire_bytes\"", "\"lanes\": null", "\"retransmits\": null", "\"wrong\": 2", "\"trainer_cpu_seconds\"",
+        "\"daemon_cpu_seconds\""}) {
     EXPECT_NE(json.find(field), std::string::npos) << field;
   }
+}
+
+TEST(RunnerTest, LanesAndWhatTheKernelSentAgainAreShownWhereTheDaemonSays) {
+  SizeResult result;
+  EXPECT_NE(TableRow(result).find("N/A"), std::string::npos);
+  result.lanes = {.lanes = 7, .retransmits = 4711};
+  EXPECT_NE(TableRow(result).find("    7    4711 "), std::string::npos) << TableRow(result);
+  EXPECT_NE(ToJson({result}, 0).find("\"retransmits\": 4711"), std::string::npos);
+}
+
+TEST(LaneUsageTest, PairsOfThisMembershipAreSummed) {
+  const std::string status = R"({"daemon": {}, "groups": [
+    {"self": 4, "pairs": [{"lanes_up": 9, "retransmits": 1000}]},
+    {"self": 5, "pairs": [{"lanes_up": 3, "retransmits": 10}, {"lanes_up": 8, "retransmits": 1}]}]})";
+  const auto usage = ParseLaneUsage(status, 5);
+  ASSERT_TRUE(usage);
+  EXPECT_EQ(usage->lanes, 8u);
+  EXPECT_EQ(usage->retransmits, 11u);
+  EXPECT_FALSE(ParseLaneUsage(status, 6));
+}
+
+TEST(LaneUsageTest, DaemonsThatDoNotSayGiveNothing) {
+  for (const char* status : {"", "[]", "{}", R"({"groups": [3]})", R"({"groups": [{"self": 5}]})",
+                             R"({"groups": [{"self": 5, "pairs": [1]}]})"}) {
+    EXPECT_FALSE(ParseLaneUsage(status, 5)) << status;
+  }
+  EXPECT_FALSE(LaneUsageOf("/nowhere/at/all.sock", 5));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "client/ctl/query.h"
+#include "proto/shell/query.h"
 
 #include <netdb.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include "proto/frame_codec.h"
 #include "proto/local_abi.h"
 
-namespace ringway::ctl {
+namespace ringway::shell {
 namespace {
 
 constexpr std::size_t kStatusBytesMax = 64 << 20;
@@ -68,16 +68,16 @@ Result<Fd> Dial(const Endpoint& master, std::chrono::milliseconds timeout) {
   return fd;
 }
 
-}  // namespace
+std::string NameOfMaster(const Endpoint& master) { return "master at " + ToString(master); }
 
-Result<std::string> QueryMaster(const Endpoint& master, std::chrono::milliseconds timeout) {
+// One request, one answer, on a connection of its own.
+Result<control::FromMaster> Ask(const Endpoint& master, const control::ToMaster& request,
+                                std::chrono::milliseconds timeout) {
   Result<Fd> fd = Dial(master, timeout);
   if (!fd.ok()) return fd.status();
-  control::ToMaster request;
-  request.mutable_status();
   std::string out;
   AppendFrame(request, out);
-  const std::string who = "master at " + ToString(master);
+  const std::string who = NameOfMaster(master);
   if (::send(fd.value().get(), out.data(), out.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(out.size())) {
     return ReadFailure(who, -1);
   }
@@ -90,10 +90,36 @@ Result<std::string> QueryMaster(const Endpoint& master, std::chrono::millisecond
     if (const auto frame = reader.Next()) {
       control::FromMaster reply;
       if (Status status = ParseFrame(*frame, reply); !status.ok()) return status;
-      if (!reply.has_status()) return Status(Code::kProtocol, who + " answered with something else than a status");
-      return reply.status().json();
+      return reply;
     }
   }
+}
+
+}  // namespace
+
+Result<std::string> QueryMaster(const Endpoint& master, std::chrono::milliseconds timeout) {
+  control::ToMaster request;
+  request.mutable_status();
+  const Result<control::FromMaster> reply = Ask(master, request, timeout);
+  if (!reply.ok()) return reply.status();
+  if (!reply.value().has_status()) {
+    return Status(Code::kProtocol, NameOfMaster(master) + " answered with something else than a status");
+  }
+  return reply.value().status().json();
+}
+
+Result<std::string> QueryPlan(const Endpoint& master, const control::PlanRequest& request,
+                              std::chrono::milliseconds timeout) {
+  control::ToMaster message;
+  *message.mutable_plan() = request;
+  const Result<control::FromMaster> reply = Ask(master, message, timeout);
+  if (!reply.ok()) return reply.status();
+  if (!reply.value().has_plan()) {
+    return Status(Code::kProtocol, NameOfMaster(master) + " answered with something else than a plan: is it older?");
+  }
+  const control::PlanReply& plan = reply.value().plan();
+  if (plan.code() == 0) return plan.json();
+  return Status(plan.code() < kCodeCount ? static_cast<Code>(plan.code()) : Code::kProtocol, plan.text());
 }
 
 Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout) {
@@ -144,4 +170,4 @@ Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::mil
   }
 }
 
-}  // namespace ringway::ctl
+}  // namespace ringway::shell

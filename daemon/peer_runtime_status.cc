@@ -1,0 +1,31 @@
+// What a PeerRuntime tells about itself: to operators, and to the master with the heartbeats.
+#include "daemon/path_sampling.h"
+#include "daemon/peer_runtime.h"
+
+namespace ringway::daemon {
+
+std::vector<PairStatus> PeerRuntime::pairs() const {
+  std::vector<PairStatus> out;
+  for (const auto& [other, pair] : pairs_) {
+    const core::PathSample path = SampleOf(other, pair.lanes, pair.backlogged);
+    PairStatus status{.other = other, .lanes_up = path.lanes, .round_trip = path.round_trip};
+    for (const auto& lane : pair.lanes) status.retransmits += lane != nullptr ? lane->traffic().retransmits : 0;
+    out.push_back(status);
+  }
+  return out;
+}
+
+control::PeerCounters PeerRuntime::counters() const {
+  const core::PeerStatus status = peer_.GetStatus();
+  control::PeerCounters counters;
+  counters.set_peer(options_.self.value);
+  counters.set_ops_done(status.ops_done);
+  counters.set_ops_retried(status.ops_retried);
+  counters.set_ops_failed(status.ops_failed);
+  counters.set_bytes_sent(status.bytes_sent);
+  counters.set_bytes_received(status.bytes_received);
+  times_.WriteTo(counters);
+  return counters;
+}
+
+}  // namespace ringway::daemon

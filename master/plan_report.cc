@@ -1,0 +1,110 @@
+#include "master/plan_report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "master/cost_model.h"
+#include "master/plan_times.h"
+#include "master/ring_order.h"
+#include "master/topology.h"
+#include "proto/byte_size.h"
+
+namespace ringway {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 46;
+
+double ToMs(double seconds) { return seconds * 1e3; }
+double ToMbit(double bytes_per_second) { return bytes_per_second * 8 / 1e6; }
+
+std::string LabelOf(const control::PeerInfo& member) {
+  return member.name().empty() ? "peer " + std::to_string(member.peer_id()) : member.name();
+}
+
+Json AlgorithmsJson(const Group& group, const CostModel& model, std::uint64_t bytes) {
+  SeenTimes seen_times(Epoch(group.current().epoch()), SizeClassOf(bytes));
+  for (const auto& [id, peer] : group.peers()) seen_times.Add(peer.counters);
+  Json algorithms = Json::array();
+  for (std::uint8_t i = 0; i < kAlgorithmCount; ++i) {
+    const auto algorithm = static_cast<Algorithm>(i);
+    const bool priced = std::find(kAlgorithms.begin(), kAlgorithms.end(), algorithm) != kAlgorithms.end();
+    const std::optional<SeenTime> seen = seen_times.Of(algorithm);
+    algorithms.push_back({{"name", NameOf(algorithm)},
+                          {"predicted_ms", priced ? Json(ToMs(model.Seconds(algorithm, bytes))) : Json()},
+                          {"measured_ms", seen ? Json(ToMs(seen->seconds)) : Json()},
+                          {"operations", seen ? seen->operations : 0}});
+  }
+  return algorithms;
+}
+
+Json LinkJson(const control::View& view, const PathMatrix& measured, const PathMatrix& assumed, const RingLink& link) {
+  const control::PeerInfo& from = view.members(static_cast<int>(link.from));
+  const control::PeerInfo& to = view.members(static_cast<int>(link.to));
+  return {{"from", LabelOf(from)},
+          {"from_site", from.site()},
+          {"to", LabelOf(to)},
+          {"to_site", to.site()},
+          {"delay_ms", ToMs(assumed.delay(link.from, link.to))},
+          {"rate_mbit", ToMbit(assumed.LinkRate(link.from, link.to))},
+          {"delay_measured", measured.delay(link.from, link.to) > 0},
+          {"rate_measured", measured.LinkRate(link.from, link.to) > 0}};
+}
+
+Json RingJson(const control::View& view, const PathMatrix& measured, const std::vector<std::uint32_t>& order) {
+  if (order.size() < 2) return {};
+  const PathMatrix assumed = WithAssumptions(measured);
+  const Ring ring = MeasureRing(measured, order);
+  Json links = Json::array();
+  std::size_t bottleneck = 0;
+  for (std::size_t i = 0; i < ring.order.size(); ++i) {
+    const RingLink link{ring.order[i], ring.order[(i + 1) % ring.order.size()]};
+    if (link == ring.bottleneck) bottleneck = i;
+    links.push_back(LinkJson(view, measured, assumed, link));
+  }
+  return {{"round_trip_ms", ToMs(ring.delay_seconds)},
+          {"rate_mbit", ToMbit(ring.rate)},
+          {"bottleneck", bottleneck},
+          {"links", std::move(links)}};
+}
+
+Json PathsJson(const PathMatrix& measured) {
+  std::uint64_t all = 0, delays = 0, rates = 0;
+  ForEachPath(measured.size(), [&](std::uint32_t from, std::uint32_t to) {
+    ++all;
+    delays += measured.delay(from, to) > 0 ? 1 : 0;
+    rates += measured.LinkRate(from, to) > 0 ? 1 : 0;
+  });
+  return {{"all", all}, {"delays_measured", delays}, {"rates_measured", rates}};
+}
+
+}  // namespace
+
+Result<std::string> PlanJson(const Group* group, const control::PlanRequest& request) {
+  if (request.bytes() == 0 || request.bytes() > kBytesMax) {
+    return Status(Code::kInvalidArgument, "operations have 1 to 2^46 bytes; ask for such a size");
+  }
+  if (group == nullptr) return Status(Code::kInvalidArgument, "no group of this name; status lists those there are");
+  const control::View& view = group->current();
+  if (view.epoch() == 0) {
+    return Status(Code::kWorldTooSmall, "group " + group->name() + " has no view yet: wait until it is formed");
+  }
+  const PathMatrix measured = group->CurrentPaths();
+  const std::vector<std::uint32_t> order(view.ring().begin(), view.ring().end());
+  const Epoch prepared = group->NewestPrepared();
+  const Json report = {{"group", group->name()},
+                       {"epoch", ToString(Epoch(view.epoch()))},
+                       {"world_size", view.members_size()},
+                       {"bytes", request.bytes()},
+                       {"chosen", NameOf(AlgorithmFor(view.plan(), request.bytes()))},
+                       {"prepared", prepared == Epoch() ? Json() : Json(ToString(prepared))},
+                       {"algorithms", AlgorithmsJson(*group, ModelOf(measured, order, view.plan()), request.bytes())},
+                       {"ring", RingJson(view, measured, order)},
+                       {"paths", PathsJson(measured)}};
+  // Labels come from other hosts; what is no UTF-8 is replaced rather than thrown at.
+  return report.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace ringway

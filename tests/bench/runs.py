@@ -1,0 +1,61 @@
+"""The results of benchmarks as runs: one rank's measurement of one system, size and round.
+
+compare.sh and wan.sh write a JSON object a line (record()); ringway-bench --json and the baselines write an object with
+"results". load() reads both. Fields that a run always has: system, world, bytes, round, rank, time_ms_median.
+"""
+
+import collections
+import json
+import statistics
+
+SYSTEMS = ["ringway", "gloo", "mpi"]  # the order in which they are shown
+
+
+def record(path, **fields):
+    """The line of one rank's result file: what it measured, and whose it is."""
+    with open(path, encoding="utf-8") as file:
+        result = json.load(file)["results"][0]
+    return json.dumps(dict(result, world=result["world_size"], **fields))
+
+
+def load(path):
+    """The runs of a file. ValueError, with the place, for what is no such file."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        whole = json.loads(text)
+    except json.JSONDecodeError:
+        whole = None
+    try:
+        if isinstance(whole, dict) and "results" in whole:
+            given = [dict(run, system="ringway", world=run["world_size"], round=1, rank=whole.get("rank", 0))
+                     for run in whole["results"]]
+        else:
+            given = [json.loads(line) for line in text.splitlines() if line.strip()]
+        for run in given:
+            for field in ("system", "world", "bytes", "round", "rank", "time_ms_median"):
+                run[field]  # KeyError: it is no run
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} holds no results of a benchmark ({error})") from error
+    return given
+
+
+def by_round(runs):
+    """(world, bytes) -> system -> round -> the ranks' runs."""
+    cells = collections.defaultdict(lambda: collections.defaultdict(lambda: collections.defaultdict(list)))
+    for run in runs:
+        cells[run["world"], run["bytes"]][run["system"]][run["round"]].append(run)
+    return cells
+
+
+def time_ms(ranks):
+    """A round's time: of each rank the median of its operations, of those the median."""
+    return statistics.median(run["time_ms_median"] for run in ranks)
+
+
+def size_name(count):
+    """4096 is 4K: as the options of the scripts are written."""
+    for shift, suffix in ((30, "G"), (20, "M"), (10, "K")):
+        if count >= 1 << shift and count % (1 << shift) == 0:
+            return f"{count >> shift}{suffix}"
+    return str(count)
