@@ -19,7 +19,7 @@ bool ReceiverWasLimit(const PathSample& before, const PathSample& now, Duration 
 
 // ---------------------------------------------------------------------------------------------- estimates
 
-void PathMeter::Estimate::Settle(double measured) { rate = rate == 0 ? measured : (rate + measured) / 2; }
+void PathMeter::Estimate::Settle(double measured) { rate = rate == 0 ? measured : rate + (measured - rate) / 4; }
 
 void PathMeter::Estimate::Raise(double measured) {
   if (rate != 0) rate = std::max(rate, measured);

@@ -12,7 +12,8 @@
 //   or still grows
 //
 // A lower bound raises an estimate that it exceeds, and stands in for none but after a probe, which had its chance.
-// Settled rates move an estimate by half of the difference.
+// Settled rates move an estimate by a quarter of the difference: one window alone, squeezed by whatever it was, makes
+// no news.
 //
 // Not seen: limits that pairs of other peers share (a receiver's downlink, a site's); groups of one daemon do not know
 // of each other.
