@@ -11,9 +11,9 @@
 //   a window ends early,          a lower bound
 //   or still grows
 //
-// A lower bound raises an estimate that it exceeds, and stands in for none but after a probe, which had its chance.
-// Settled rates move an estimate by a quarter of the difference: one window alone, squeezed by whatever it was, makes
-// no news.
+// A lower bound counts where it exceeds the estimate, and stands in for none but after a probe, which had its chance.
+// What counts moves an estimate by an eighth of the difference: acknowledgements that queue behind data come in
+// bunches, lanes restart between two operations, and one window's bytes say a third too much or too little.
 //
 // Not seen: limits that pairs of other peers share (a receiver's downlink, a site's); groups of one daemon do not know
 // of each other.

@@ -107,6 +107,14 @@ TEST_F(PathMeterTest, AChangeOfMoreThanAQuarterIsToldAndNoiseIsNot) {
   EXPECT_NEAR(Last(Run({{kA, 50e6}}, 100), kA), 50e6, 13e6);
 }
 
+TEST_F(PathMeterTest, BunchedAcknowledgementsMakeNoNews) {
+  Run({{kA, 50e6}}, 20);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_TRUE(Run({{kA, 25e6}}, 3).empty());
+    EXPECT_TRUE(Run({{kA, 75e6}}, 3).empty());
+  }
+}
+
 TEST_F(PathMeterTest, AtMostOneWordASecond) {
   int words = 0;
   for (int i = 0; i < 20; ++i) words += static_cast<int>(Run({{kA, i % 2 == 0 ? 10e6 : 90e6}}, 20).size());
