@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "daemon/net/address.h"
 #include "proto/segment_header.h"
 
 namespace ringway::daemon {
@@ -14,11 +13,6 @@ bool TakesEverySize(const std::shared_ptr<net::Lane>& lane) {
 }
 
 }  // namespace
-
-bool IsOneHost(int fd) {
-  const auto local = net::LocalAddress(fd);
-  return local.ok() && net::IsLoopback(local.value());
-}
 
 bool IsBacklogged(const Lanes& lanes) {
   const auto is_full = [&](const auto& lane) { return !TakesEverySize(lane) || !lane->idle(); };

@@ -13,9 +13,6 @@ namespace ringway::daemon {
 
 using Lanes = std::vector<std::shared_ptr<net::Lane>>;
 
-// Whether both ends of a connection are on this host, so that it tells nothing of a path.
-bool IsOneHost(int fd);
-
 // Whether all lanes that take every size are busy writing, and there is one. If more waits, the path cannot take it.
 bool IsBacklogged(const Lanes& lanes);
 

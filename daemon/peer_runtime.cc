@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "daemon/net/address.h"
 #include "daemon/net/socket_options.h"
 #include "daemon/path_sampling.h"
 
@@ -100,7 +101,7 @@ void PeerRuntime::AddLink(StandingLink link) {
   const core::LinkId id = link.id;
   core::Peer::LinkTerms terms = link.terms;
   terms.round_trip = net::RoundTripOf(link.fd.get());
-  if (!IsOneHost(link.fd.get())) terms.probe_bytes = kProbeBytes;
+  if (!net::IsWithinHost(link.fd.get())) terms.probe_bytes = kProbeBytes;
   if (id.control)
     AddControl(std::move(link));
   else
@@ -111,7 +112,7 @@ void PeerRuntime::AddLink(StandingLink link) {
 
 void PeerRuntime::AddControl(StandingLink link) {
   Pair& pair = pairs_[link.id.other];
-  pair.one_host = IsOneHost(link.fd.get());
+  pair.one_host = net::IsWithinHost(link.fd.get());
   if (pair.control != nullptr) pair.control->Close();
   pair.control = std::make_shared<net::ControlLink>(context_, link.id.other);
   // The socket is fresh: its buffer has room for a reply. If not, the other side's handshake fails, which closes it.
