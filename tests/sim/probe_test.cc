@@ -45,6 +45,7 @@ TEST(ProbeTest, ALaneThatBreaksInAProbeLosesNothingOfAnOperation) {
   const auto cluster = FormedWithProbes(2, kMany);
   ASSERT_TRUE(cluster->RunUntil([&] { return ProbeBytes(*cluster, 0) > 0; }));
   SubmitAll(*cluster, Range(2), SumF32(kHuge));
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->StatusOf(0).bytes_sent > 0; }));
   cluster->CutLane(0, 1);
   EXPECT_TRUE(Finish(*cluster, Range(2)));
   CheckAgreement(*cluster, Range(2));
