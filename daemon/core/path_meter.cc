@@ -82,7 +82,7 @@ void PathMeter::MeasurePath(Path& path, bool alone, TimePoint now) {
   const double rate = measured->bytes_per_second;
   uplink_.Raise(rate);
   path.estimate.Raise(rate);
-  if (path.alone && measured->settled) {
+  if (path.alone && (path.estimate.rate != 0 ? measured->settled : measured->steady)) {
     path.estimate.Settle(rate);
   } else {
     path.at_least = std::max(path.at_least, rate);

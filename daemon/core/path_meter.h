@@ -5,7 +5,7 @@
 // carry less than they could and say nothing; nor does a trainer that sends little. The lanes of a pair are one flow:
 // their bytes are added up in the same window (rate_window.h), which lasts for at least 1.5 round trips.
 //
-//   one pair is backlogged        its settled rate is the path's
+//   one pair is backlogged        its settled rate is the path's; the first has to be steady, too
 //   several are                   each rate is a lower bound of its path's; where their sum stays well below what the
 //                                 paths would carry, the sum is the peer's uplink
 //   a window ends early,          a lower bound

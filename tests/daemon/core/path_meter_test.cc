@@ -91,6 +91,13 @@ TEST_F(PathMeterTest, AGrowingCongestionWindowIsWaitedFor) {
   EXPECT_NEAR(Last(Run({{kA, 50e6}}, 20), kA), 50e6, 1e6);
 }
 
+TEST_F(PathMeterTest, LanesThatStallAtTheirStartAreNotAPathThatIsSlow) {
+  Run({{kA, 1e6}}, 4);
+  for (const double rate : {0.2e6, 0.01e6, 0.5e6, 0.1e6}) EXPECT_TRUE(Run({{kA, rate}}, 3).empty()) << rate;
+  EXPECT_FALSE(meter_.IsMeasured(kA));
+  EXPECT_NEAR(Last(Run({{kA, 50e6}}, 20), kA), 50e6, 1e6);
+}
+
 TEST_F(PathMeterTest, AReceiverThatDoesNotReadIsNotAPathThatIsSlow) {
   EXPECT_TRUE(Run({{kA, 1e6, true, 0.9}}, 40).empty());
   EXPECT_FALSE(meter_.IsMeasured(kA));
