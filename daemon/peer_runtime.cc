@@ -7,11 +7,13 @@
 #include <utility>
 #include <variant>
 
+#include "daemon/net/address.h"
 #include "daemon/net/socket_options.h"
 
 namespace ringway::daemon {
 namespace {
 
+constexpr std::uint64_t kProbeBytes = 64 << 20;              // enough to fill 1 Gbit/s and 100 ms, and to see it full
 constexpr std::uint32_t kSmallLanePayloadBytes = 64 * 1024;  // lane 0: small operations overtake large ones
 
 core::LinkId LinkOf(const net::LaneLabel& lane) { return {.other = lane.other, .control = false, .lane = lane.id}; }
@@ -98,6 +100,7 @@ void PeerRuntime::AddLink(StandingLink link) {
   const core::LinkId id = link.id;
   core::Peer::LinkTerms terms = link.terms;
   terms.round_trip = net::RoundTripOf(link.fd.get());
+  if (!net::IsWithinHost(link.fd.get())) terms.probe_bytes = kProbeBytes;
   if (id.control)
     AddControl(std::move(link));
   else
@@ -108,7 +111,7 @@ void PeerRuntime::AddLink(StandingLink link) {
 
 void PeerRuntime::AddControl(StandingLink link) {
   Pair& pair = pairs_[link.id.other];
-  pair.one_host = IsOneHost(link.fd.get());
+  pair.one_host = net::IsWithinHost(link.fd.get());
   if (pair.control != nullptr) pair.control->Close();
   pair.control = std::make_shared<net::ControlLink>(context_, link.id.other);
   // The socket is fresh: its buffer has room for a reply. If not, the other side's handshake fails, which closes it.
@@ -405,21 +408,39 @@ void PeerRuntime::SamplePaths(TimePoint now) {
   if (ended_) return;
   const std::vector<PeerId> waiting = peer_.PeersWithWork();
   std::vector<core::PathSample> samples;
+  std::vector<net::LaneLabel> stalled;
   for (auto& [other, pair] : pairs_) {
-    const bool waits = !pair.one_host && std::find(waiting.begin(), waiting.end(), other) != waiting.end();
-    const bool backlogged = waits && IsBacklogged(pair.lanes);
-    if (backlogged || pair.backlogged) samples.push_back(SampleOf(other, pair.lanes, backlogged, pair.shares));
-    pair.backlogged = backlogged;
+    const bool was_backlogged = std::exchange(pair.backlogged, false);
+    if (pair.one_host || !(was_backlogged || IsBusy(pair.lanes))) continue;
+    const bool waits = std::find(waiting.begin(), waiting.end(), other) != waiting.end();
+    pair.backlogged = waits && IsBacklogged(pair.lanes);
+    const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
+    if (was_backlogged || pair.backlogged) {
+      samples.push_back(SampleOf(other, pair.lanes, traffic));
+      samples.back().backlogged = pair.backlogged;
+    }
+    pair.balance.Add(LaneSamplesOf(pair.lanes, traffic), now);
+    if (const auto lane = pair.balance.TakeStalled())
+      stalled.push_back({other, LaneId(static_cast<std::uint32_t>(*lane))});
   }
-  if (samples.empty()) return;
   for (const core::PathSample& sample : samples) host_->pacer().Add(options_.self, sample);
-  peer_.OnPathSamples(samples, now);
+  if (!samples.empty()) peer_.OnPathSamples(samples, now);
+  for (const net::LaneLabel& lane : stalled) GiveUp(lane);
   Run();
+}
+
+void PeerRuntime::GiveUp(const net::LaneLabel& label) {
+  const auto found = pairs_.find(label.other);
+  if (found == pairs_.end() || label.id.value >= found->second.lanes.size()) return;
+  const auto& lane = found->second.lanes[label.id.value];
+  if (lane == nullptr) return;
+  lane->Close();
+  OnLaneClosed(label, "it moved next to nothing for a second");
 }
 
 void PeerRuntime::Pace() {
   for (const auto& [other, pair] : pairs_) {
-    PaceLanes(pair.lanes, pair.shares, host_->pacer().rate({.self = options_.self, .other = other}));
+    PaceLanes(pair.lanes, pair.balance, host_->pacer().rate({.self = options_.self, .other = other}));
   }
 }
 

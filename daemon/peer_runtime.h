@@ -114,7 +114,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   struct Pair {
     std::shared_ptr<net::ControlLink> control;
     std::vector<std::shared_ptr<net::Lane>> lanes;
-    LaneShares shares;
+    core::LaneBalance balance;
     bool one_host = false;    // both ends are here
     bool backlogged = false;  // when its path was looked at last
   };
@@ -148,6 +148,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void FlushLinks();
   // Those that are the limit, and those that no longer are: a system call a lane of theirs.
   void SamplePaths(TimePoint now);
+  // Closes a lane that has stalled: what it carries goes to the others, and it is opened again.
+  void GiveUp(const net::LaneLabel& label);
 
   asio::io_context& context_;
   net::ScratchPool& pool_;

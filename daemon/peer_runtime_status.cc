@@ -7,9 +7,10 @@ namespace ringway::daemon {
 std::vector<PairStatus> PeerRuntime::pairs() const {
   std::vector<PairStatus> out;
   for (const auto& [other, pair] : pairs_) {
-    const core::PathSample path = SampleOf(other, pair.lanes, pair.backlogged);
+    const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
+    const core::PathSample path = SampleOf(other, pair.lanes, traffic);
     PairStatus status{.other = other, .lanes_up = path.lanes, .round_trip = path.round_trip};
-    for (const auto& lane : pair.lanes) status.retransmits += lane != nullptr ? lane->traffic().retransmits : 0;
+    for (const net::TcpTraffic& lane : traffic) status.retransmits += lane.retransmits;
     out.push_back(status);
   }
   return out;

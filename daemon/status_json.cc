@@ -58,6 +58,7 @@ Json GroupOf(const PeerReport& report) {
   group["ops_failed"] = peer.ops_failed;
   group["bytes_sent"] = peer.bytes_sent;
   group["bytes_received"] = peer.bytes_received;
+  group["probe_bytes"] = peer.probe_bytes;
   group["lanes_lost"] = peer.lanes_lost;
   group["segments_resent"] = peer.segments_resent;
   group["waits"] = peer.waits;

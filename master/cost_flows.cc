@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "proto/check.h"
 
@@ -41,6 +42,7 @@ FlowLoad::FlowLoad(const PathMatrix& paths)
 void FlowLoad::Add(std::uint32_t from, std::uint32_t to, double bytes) {
   uplink_bytes_[from] += bytes;
   downlink_bytes_[to] += bytes;
+  if (paths_.crosses(from, to)) site_bytes_[paths_.site(from)] += bytes;
   double& on_path = path_bytes_[from * paths_.size() + to];
   on_path = std::max(on_path, 0.0) + bytes;
 }
@@ -48,7 +50,9 @@ void FlowLoad::Add(std::uint32_t from, std::uint32_t to, double bytes) {
 double FlowLoad::Arrival(std::uint32_t from, std::uint32_t to) const {
   const double busy = std::max({uplink_bytes_[from] / paths_.uplink(from), downlink_bytes_[to] / paths_.downlink(to),
                                 path_bytes_[from * paths_.size() + to] / paths_.rate(from, to)});
-  return busy + paths_.delay(from, to);
+  if (!paths_.crosses(from, to)) return busy + paths_.delay(from, to);
+  const double leaving = site_bytes_.at(paths_.site(from)) / paths_.site_uplink(from);
+  return std::max(busy, leaving) + paths_.delay(from, to);
 }
 
 double FlowLoad::LastArrival() const {
@@ -77,6 +81,42 @@ ReduceTree BinomialTree(std::uint32_t root, std::size_t peers) {
     }
   }
   return tree;
+}
+
+std::vector<ReduceTree> SiteTrees(const PathMatrix& paths, std::span<const std::uint32_t> ring) {
+  std::vector<std::vector<std::uint32_t>> sites;
+  std::map<std::uint32_t, std::size_t> place;
+  std::size_t largest = 0;
+  for (const std::uint32_t peer : ring) {
+    const auto [found, is_new] = place.try_emplace(paths.site(peer), sites.size());
+    if (is_new) sites.emplace_back();
+    sites[found->second].push_back(peer);
+    largest = std::max(largest, sites[found->second].size());
+  }
+  std::vector<ReduceTree> trees;
+  for (std::size_t chunk = 0; chunk < sites.size() * largest; ++chunk) {
+    const auto in_charge = [&](const auto& site) { return site[chunk / sites.size() % site.size()]; };
+    ReduceTree& tree = trees.emplace_back();
+    tree.root = in_charge(sites[chunk % sites.size()]);
+    for (const auto& site : sites) {
+      if (in_charge(site) != tree.root) tree.branches.push_back({.child = in_charge(site), .parent = tree.root});
+    }
+    for (const auto& site : sites) {
+      for (const std::uint32_t member : site) {
+        if (member != in_charge(site)) tree.branches.push_back({.child = member, .parent = in_charge(site)});
+      }
+    }
+  }
+  return trees;
+}
+
+void SiteExits::Add(std::uint32_t from, std::uint32_t to) {
+  if (paths_.crosses(from, to)) ++flows_[paths_.site(from)];
+}
+
+double SiteExits::ShareOf(std::uint32_t from, std::uint32_t to) const {
+  if (!paths_.crosses(from, to)) return std::numeric_limits<double>::infinity();
+  return paths_.site_uplink(from) / flows_.at(paths_.site(from));
 }
 
 double TreesSeconds(const PathMatrix& paths, std::span<const ReduceTree> trees, double chunk, double segment) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -12,7 +13,7 @@
 
 namespace ringway {
 
-// All bytes that start together, by the paths, uplinks and downlinks that they load.
+// All bytes that start together, by the paths, uplinks, downlinks and sites' uplinks that they load.
 class FlowLoad {
  public:
   explicit FlowLoad(const PathMatrix& paths);
@@ -29,6 +30,7 @@ class FlowLoad {
   std::vector<double> uplink_bytes_;
   std::vector<double> downlink_bytes_;
   std::vector<double> path_bytes_;
+  std::map<std::uint32_t, double> site_bytes_;  // that leave a site
 };
 
 // A chunk is combined on its way up to the root and then copied down.
@@ -44,11 +46,28 @@ struct ReduceTree {
 ReduceTree StarTree(std::uint32_t root, std::size_t peers);
 ReduceTree BinomialTree(std::uint32_t root, std::size_t peers);
 
+// Of each chunk one member a site is in charge, and one of these combines it for all: as collective/schedule.h does it
+// for the hierarchical schedule. `ring`: a permutation of the peers; sites come in the order of their first on it.
+std::vector<ReduceTree> SiteTrees(const PathMatrix& paths, std::span<const std::uint32_t> ring);
+
 // One chunk a tree, all at once.
 double TreesSeconds(const PathMatrix& paths, std::span<const ReduceTree> trees, double chunk, double segment);
 
 // Into which a chunk is cut, as collective/grid.h does it for `segment_bytes_max` > 0.
 double SegmentBytes(double chunk, std::uint64_t segment_bytes_max);
+
+// How many flows leave each site for another.
+class SiteExits {
+ public:
+  explicit SiteExits(const PathMatrix& paths) : paths_(paths) {}
+  void Add(std::uint32_t from, std::uint32_t to);
+  // An equal share of what its site sends, or no limit where the flow stays inside.
+  double ShareOf(std::uint32_t from, std::uint32_t to) const;
+
+ private:
+  const PathMatrix& paths_;
+  std::map<std::uint32_t, double> flows_;
+};
 
 struct RingHop {
   double delay = 0;

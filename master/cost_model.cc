@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "master/cost_flows.h"
 #include "proto/check.h"
@@ -16,13 +17,16 @@ constexpr double kTieRatio = 1.01;
 // Of one of `rings` rings that use the same peers at once. With two peers they use the same paths, too.
 double RingSeconds(const PathMatrix& paths, std::span<const std::uint32_t> ring, double rings, double chunk,
                    double segment) {
+  const auto next = [&](std::size_t place) { return ring[(place + 1) % ring.size()]; };
+  SiteExits exits(paths);
+  for (std::size_t place = 0; place < ring.size(); ++place) exits.Add(ring[place], next(place));
   std::vector<RingHop> hops;
   for (std::size_t place = 0; place < ring.size(); ++place) {
     const std::uint32_t from = ring[place];
-    const std::uint32_t to = ring[(place + 1) % ring.size()];
+    const std::uint32_t to = next(place);
     const double path = paths.rate(from, to) / (ring.size() == 2 ? rings : 1);
-    hops.push_back({.delay = paths.delay(from, to),
-                    .rate = std::min({path, paths.uplink(from) / rings, paths.downlink(to) / rings})});
+    const double ends = std::min({paths.uplink(from), paths.downlink(to), exits.ShareOf(from, to)}) / rings;
+    hops.push_back({.delay = paths.delay(from, to), .rate = std::min(path, ends)});
   }
   return RingWalkSeconds(hops, chunk, segment);
 }
@@ -38,26 +42,21 @@ class PairwiseSteps {
  public:
   explicit PairwiseSteps(const PathMatrix& paths) : paths_(paths), ready_(paths.size()) {}
 
-  void Send(std::uint32_t from, std::uint32_t to, double bytes) { ready_[to] = Arrival(from, to, bytes); }
-
-  // Among the first `peers`.
-  void Exchange(std::uint32_t peers, std::uint32_t partner_bit, double bytes) {
-    for (std::uint32_t low = 0; low < peers; ++low) {
-      const std::uint32_t high = low | partner_bit;
-      if (high == low) continue;
-      const double at_high = Arrival(low, high, bytes);
-      Send(high, low, bytes);
-      ready_[high] = at_high;
+  // One step: who sends to whom, each `bytes`.
+  using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+  void Send(const Pairs& pairs, double bytes) {
+    SiteExits exits(paths_);
+    for (const auto& [from, to] : pairs) exits.Add(from, to);
+    const std::vector<double> before = ready_;
+    for (const auto& [from, to] : pairs) {
+      const double rate = std::min(paths_.LinkRate(from, to), exits.ShareOf(from, to));
+      ready_[to] = std::max(before[from], before[to]) + bytes / rate + paths_.delay(from, to);
     }
   }
 
   double End() const { return *std::max_element(ready_.begin(), ready_.end()); }
 
  private:
-  double Arrival(std::uint32_t from, std::uint32_t to, double bytes) const {
-    return std::max(ready_[from], ready_[to]) + bytes / paths_.LinkRate(from, to) + paths_.delay(from, to);
-  }
-
   const PathMatrix& paths_;
   std::vector<double> ready_;
 };
@@ -65,11 +64,22 @@ class PairwiseSteps {
 double HalvingDoublingSeconds(const PathMatrix& paths, double bytes) {
   const auto all = static_cast<std::uint32_t>(paths.size());
   const std::uint32_t core = std::bit_floor(all);
+  PairwiseSteps::Pairs in;
+  PairwiseSteps::Pairs out;
+  for (std::uint32_t rest = core; rest < all; ++rest) {
+    in.emplace_back(rest, rest - core);
+    out.emplace_back(rest - core, rest);
+  }
   PairwiseSteps steps(paths);
-  for (std::uint32_t rest = core; rest < all; ++rest) steps.Send(rest, rest - core, bytes);
-  for (std::uint32_t bit = core / 2; bit > 0; bit /= 2) steps.Exchange(core, bit, bytes * bit / core);
-  for (std::uint32_t bit = 1; bit < core; bit *= 2) steps.Exchange(core, bit, bytes * bit / core);
-  for (std::uint32_t rest = core; rest < all; ++rest) steps.Send(rest - core, rest, bytes);
+  const auto exchange = [&](std::uint32_t bit) {
+    PairwiseSteps::Pairs partners;
+    for (std::uint32_t peer = 0; peer < core; ++peer) partners.emplace_back(peer, peer ^ bit);
+    steps.Send(partners, bytes * bit / core);
+  };
+  steps.Send(in, bytes);
+  for (std::uint32_t bit = core / 2; bit > 0; bit /= 2) exchange(bit);
+  for (std::uint32_t bit = 1; bit < core; bit *= 2) exchange(bit);
+  steps.Send(out, bytes);
   return steps.End();
 }
 
@@ -85,6 +95,7 @@ double TextbookSeconds(Algorithm algorithm, std::size_t peers, double bytes, con
     case Algorithm::kTwoRings:
       return 2 * (count - 1) * (link.delay + whole / count);
     case Algorithm::kDirect:
+    case Algorithm::kHierarchical:
       return 2 * link.delay + 2 * (count - 1) / count * whole;
     case Algorithm::kOneShot:
       return link.delay + (count - 1) * whole;
@@ -97,8 +108,6 @@ double TextbookSeconds(Algorithm algorithm, std::size_t peers, double bytes, con
     }
     case Algorithm::kNaive:
       return 2 * (count - 1) * (link.delay + whole);
-    case Algorithm::kHierarchical:
-      break;
   }
   RINGWAY_CHECK(false);
 }
@@ -146,8 +155,10 @@ double CostModel::AllReduceSeconds(Algorithm algorithm, double bytes) const {
       return HalvingDoublingSeconds(paths_, bytes);
     case Algorithm::kNaive:
       return along(std::vector{StarTree(options_.root, peers)}, bytes);
-    case Algorithm::kHierarchical:
-      break;
+    case Algorithm::kHierarchical: {
+      const std::vector<ReduceTree> trees = SiteTrees(paths_, ring_);
+      return along(trees, chunks_of(trees.size()));
+    }
   }
   RINGWAY_CHECK(false);
 }

@@ -17,11 +17,10 @@
 
 namespace ringway {
 
-// Those that are priced; hierarchical is not. In order of preference where two cost the same: those first that load the
-// fewest paths at once.
-inline constexpr std::array kAlgorithms = {Algorithm::kRing,    Algorithm::kTwoRings, Algorithm::kDirect,
-                                           Algorithm::kOneShot, Algorithm::kTree,     Algorithm::kHalvingDoubling,
-                                           Algorithm::kNaive};
+// In order of preference where two cost the same: those first that load the fewest paths at once.
+inline constexpr std::array kAlgorithms = {
+    Algorithm::kRing,    Algorithm::kTwoRings, Algorithm::kDirect,          Algorithm::kHierarchical,
+    Algorithm::kOneShot, Algorithm::kTree,     Algorithm::kHalvingDoubling, Algorithm::kNaive};
 
 // ------------------------------------------------------------------------------------------------ textbook
 
@@ -32,7 +31,7 @@ struct UniformLink {
 
 // All links alike, one message at a time, one step after the other:
 //   ring               2(K-1)a + 2(K-1)/K Sb    and two rings alike: they share what a peer sends
-//   direct             2a + 2(K-1)/K Sb
+//   direct             2a + 2(K-1)/K Sb         and hierarchical alike: without sites it is direct
 //   one-shot           a + (K-1)Sb
 //   tree               2 ceil(log2 K) (a + Sb)
 //   halving-doubling   2 log2 K' a + 2(K'-1)/K' Sb, with K' the largest power of two up to K;
@@ -63,8 +62,8 @@ struct TableEntry {
 // Predicts from measured paths; WithAssumptions stands in for what is unknown. Schedules are cut-through: a segment
 // goes on when it is combined, so delays hide behind bytes that are still under way. A chunk is cut as the segment grid
 // does it: s is a quarter of it, but 16 KiB .. segment_bytes_max, and no more than the chunk. What a schedule moves
-// loads paths, uplinks and downlinks; arrival(i,j) is the longest time that uplink i, path (i,j) or downlink j needs
-// for all that it carries, plus a(i,j).
+// loads paths, uplinks, downlinks and, between sites, the sites' uplinks; arrival(i,j) is the longest time that
+// whatever lies between i and j needs for all that it carries, plus a(i,j).
 //
 //   ring       N = 2(K-1) steps of chunks S/K. A chunk takes c = S/K / B(i,j) on a link, its head reaches the next link
 //              after h = a + s/B(i,j). In each step the head moves on, or waits a chunk's time for its link, so the
@@ -78,6 +77,10 @@ struct TableEntry {
 //                  the longest chain: arrival at an owner with the first half's load, then its last segment to all.
 //              All alike, r = (K-1)/K S/B: max(2r + a, r + 2a + (K-1)s/B). With chunks of one segment: the textbook's
 //              2a + 2r.
+//   hierarchical
+//              as direct, with a chunk for each member of the largest site and each site; but of a site only the one
+//              in charge of a chunk sends it to, and has it from, the one that combines it for all: a site sends
+//              S 2(N-1)/N to the others, with N sites alike, where direct sends S 2(N-1)/N times its members
 //   naive      as direct, with one owner (the root) of the one chunk S
 //   tree       as naive, along the binomial tree over ranks counted from the root: rank r sends to r without its lowest
 //              bit. A chain is as long as the tree is deep, each hop with a + s/B.

@@ -79,6 +79,7 @@ void Group::Add(const control::PeerInfo& info, const control::JoinRequest& reque
     one.mutable_candidates()->set_peer(other.value);
     *one.mutable_candidates()->mutable_plan() = options_.plan;
     *one.mutable_candidates()->add_others() = info;
+    one.mutable_candidates()->set_formed(current_.epoch() != 0);
     SendTo(other, std::move(one));
   }
   SendCandidates(id);
@@ -94,6 +95,7 @@ void Group::SendCandidates(PeerId id) {
   control::FromMaster message;
   message.mutable_candidates()->set_peer(id.value);
   *message.mutable_candidates()->mutable_plan() = options_.plan;
+  message.mutable_candidates()->set_formed(current_.epoch() != 0);
   for (const auto& [other, peer] : peers_) {
     if (other != id) *message.mutable_candidates()->add_others() = peer.info;
   }

@@ -2,7 +2,7 @@
 // from a broken view to the next. Pure: the time is a parameter, messages come out as values.
 //
 //   forming --enough pendings that reach each other--> view E
-//   view E  --an admissible newcomer-->  prepared P  --Installed(P) from a member-->  view P
+//   view E  --an admissible newcomer, or a better plan-->  prepared P  --Installed(P) from a member-->  view P
 //   view E  --Report from a member-->  collecting(stop)  --all reports that matter-->  view E' with verdicts
 #pragma once
 

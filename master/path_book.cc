@@ -20,6 +20,21 @@ Value Known(const std::map<Key, Value>& values, const Key& key) {
   return found == values.end() ? Value{} : found->second;
 }
 
+void LevelBetweenSites(PathMatrix& paths) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double> best_between;
+  std::vector<double> best_from(paths.size());
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
+    const double rate = paths.rate(from, to);
+    double& between = best_between[{paths.site(from), paths.site(to)}];
+    between = std::max(between, rate);
+    best_from[from] = std::max(best_from[from], rate);
+  });
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
+    if (!paths.crosses(from, to) || best_from[from] == 0) return;
+    paths.set_rate(from, to, std::min(best_between.at({paths.site(from), paths.site(to)}), best_from[from]));
+  });
+}
+
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
@@ -60,6 +75,7 @@ PathMatrix PathBook::Between(const std::vector<control::PeerInfo>& members) cons
     paths.set_delay(from, to, Seconds(both ? std::min(there, back) : std::max(there, back)) / 2);
     paths.set_rate(from, to, static_cast<double>(Known(rates_, Pair(a, b))));
   });
+  LevelBetweenSites(paths);
   return paths;
 }
 

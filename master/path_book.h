@@ -3,6 +3,10 @@
 // Round trips count for both directions: of the two ends' the shorter. Rates are directed, from the sender's side. What
 // cannot be is refused here, so that the matrix never meets it.
 //
+// From one site to another all peers have the best rate that any of their pairs has shown, as far as the sender has
+// shown it to anybody: those who measure at the same time through one way out see a part of it each, and not the same
+// part. So a path that is slow for one pair of hosts only is overlooked where their sites have more.
+//
 // A value; not synchronized. Bounded by the pairs of the peers that are asked about: the caller checks who they are.
 #pragma once
 

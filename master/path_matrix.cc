@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "proto/check.h"
 
@@ -56,9 +57,23 @@ void FillEnds(const PathMatrix& measured, PathMatrix& filled) {
   });
 }
 
+// REQUIRES: rates and ends of `filled` are filled.
+void FillSites(const PathMatrix& measured, PathMatrix& filled) {
+  std::map<std::uint32_t, double> best;
+  ForEachPath(measured.size(), [&](std::uint32_t from, std::uint32_t to) {
+    if (!measured.crosses(from, to)) return;
+    double& rate = best[measured.site(from)];
+    rate = std::max(rate, filled.LinkRate(from, to));
+  });
+  for (std::size_t peer = 0; peer < measured.size(); ++peer) {
+    const auto found = best.find(measured.site(peer));
+    if (measured.site_uplink(peer) == 0 && found != best.end()) filled.set_site_uplink(peer, found->second);
+  }
+}
+
 }  // namespace
 
-PathMatrix::PathMatrix(std::size_t peers) : uplink_(peers), downlink_(peers), site_(peers) {
+PathMatrix::PathMatrix(std::size_t peers) : uplink_(peers), downlink_(peers), site_uplink_(peers), site_(peers) {
   RINGWAY_CHECK(peers >= 1 && peers <= kPeersMax);
   delay_.resize(peers * peers);
   rate_.resize(peers * peers);
@@ -84,6 +99,11 @@ void PathMatrix::set_downlink(std::size_t peer, double bytes_per_second) {
   downlink_[peer] = Checked(bytes_per_second);
 }
 
+void PathMatrix::set_site_uplink(std::size_t peer, double bytes_per_second) {
+  RINGWAY_CHECK(peer < size());
+  site_uplink_[peer] = Checked(bytes_per_second);
+}
+
 double PathMatrix::LinkRate(std::size_t from, std::size_t to) const {
   double least = 0;
   for (const double rate : {rate_[At(from, to)], uplink_[from], downlink_[to]}) {
@@ -97,6 +117,7 @@ PathMatrix WithAssumptions(const PathMatrix& measured) {
   FillDelays(measured, filled);
   FillRates(measured, filled);
   FillEnds(measured, filled);
+  FillSites(measured, filled);
   return filled;
 }
 

@@ -35,6 +35,11 @@ class PathMatrix {
   double downlink(std::size_t peer) const { return downlink_[peer]; }
   void set_downlink(std::size_t peer, double bytes_per_second);
 
+  // What all peers of its site send to other sites together.
+  double site_uplink(std::size_t peer) const { return site_uplink_[peer]; }
+  void set_site_uplink(std::size_t peer, double bytes_per_second);
+  bool crosses(std::size_t from, std::size_t to) const { return site_[from] != site_[to]; }
+
   std::uint32_t site(std::size_t peer) const { return site_[peer]; }
   void set_site(std::size_t peer, std::uint32_t site) { site_[peer] = site; }
 
@@ -48,6 +53,7 @@ class PathMatrix {
   std::vector<double> rate_;
   std::vector<double> uplink_;
   std::vector<double> downlink_;
+  std::vector<double> site_uplink_;
   std::vector<std::uint32_t> site_;
 };
 
@@ -69,6 +75,9 @@ inline constexpr double kAssumedRate = 125e6;
 //   rate      what the ends allow, else the median of the known link rates, else kAssumedRate
 //   uplink    the best rate of a path that leaves the peer: paths that were measured one by one may share one uplink
 //   downlink  likewise, of a path that enters it
+//   site uplink  the best link rate between a peer of the site and one elsewhere, for the same reason: never measured
+//   so
+//             far, it keeps plans from counting on every host's way out at once
 // All rates of the result are positive. A lone peer has no paths, and its uplink and downlink stay as they are.
 PathMatrix WithAssumptions(const PathMatrix& measured);
 

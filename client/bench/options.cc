@@ -40,6 +40,7 @@ struct Raw {
   std::string codec = "none";
   std::string algorithm;
   std::uint32_t timeout_s = 300;
+  std::uint32_t settle_s = 0;
 };
 
 void AddWorldOptions(CLI::App* app, Options* options, Raw* raw) {
@@ -82,6 +83,10 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--warmup", options->warmup, "Unmeasured iterations before")
       ->capture_default_str()
       ->check(CLI::Range(0U, 1'000'000U));
+  app->add_option("--settle", raw->settle_s,
+                  "Seconds to leave the paths to the daemons' probes first, and to adopt better plans")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, 3600U));
   app->add_option("--in-flight", options->in_flight, "Operations in flight; an iteration is that many operations")
       ->capture_default_str()
       ->check(CLI::Range(1U, kInFlightMax));
@@ -94,6 +99,7 @@ std::string Join(const Raw& raw, Options* options) {
   options->min_bytes = *ParseBytes(raw.bytes.empty() ? raw.min_bytes : raw.bytes);
   options->max_bytes = *ParseBytes(raw.bytes.empty() ? raw.max_bytes : raw.bytes);
   options->timeout = std::chrono::seconds(raw.timeout_s);
+  options->settle = std::chrono::seconds(raw.settle_s);
   if (options->min_bytes > options->max_bytes) return "--min-bytes is more than --max-bytes";
   Reduction& reduction = options->reduction;
   reduction.dtype = Named<DType>(raw.dtype, kDTypeCount);

@@ -26,6 +26,7 @@ struct Options {
   double line_mbit = 0;                // of this host's uplink; 0: not known
   std::uint32_t iterations = 20;
   std::uint32_t warmup = 3;
+  std::chrono::seconds settle{};  // for a better plan, before the first size is measured
   std::uint32_t in_flight = 1;
   bool in_place = false;
   bool check = false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 namespace ringway::bench {
@@ -29,6 +30,7 @@ Runner::Runner(const Options& options, Session* session, int daemon_pid)
 Expected<std::vector<SizeResult>> Runner::Run(const std::function<void(const SizeResult&)>& on_result) {
   if (Error error = AllocateBuffers(); !error.ok()) return error;
   std::vector<SizeResult> results;
+  if (Error error = AdoptViews(options_.settle); !error.ok()) return error;
   for (const std::uint64_t bytes : options_.Sizes()) {
     auto result = RunSize(bytes);
     if (!result.ok()) return result.error();
@@ -42,6 +44,24 @@ Error Runner::Barrier() {
   std::uint8_t byte = 0;
   auto work = session_->AllReduceAsync(&byte, &byte, 1, DType::kU8, ReduceOp::kMax);
   return work.ok() ? work->Wait(options_.timeout).error() : work.error();
+}
+
+Error Runner::AdoptViews(std::chrono::milliseconds wait) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kIdle = std::chrono::milliseconds(500);  // daemons measure while nothing is under way
+  const auto end = Clock::now() + wait;
+  for (;;) {
+    std::uint8_t is_over = Clock::now() >= end ? 1 : 0;
+    auto work = session_->AllReduceAsync(&is_over, &is_over, 1, DType::kU8, ReduceOp::kMax);
+    if (!work.ok()) return work.error();
+    auto outcome = work->Wait(options_.timeout);
+    if (!outcome.ok()) return outcome.error();
+    if (outcome->update_waits) {
+      if (auto view = session_->UpdateView(options_.timeout); !view.ok()) return view.error();
+    }
+    if (is_over != 0) return {};
+    std::this_thread::sleep_for(kIdle);
+  }
 }
 
 Error Runner::AllocateBuffers() {
@@ -70,6 +90,8 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   for (std::uint32_t i = 0; i < options_.warmup; ++i) {
     if (auto time_ms = RunIteration(&result, &warmup); !time_ms.ok()) return time_ms.error();
   }
+  // What the warm-up showed of the paths may have changed the plan; an iteration should not.
+  if (Error error = AdoptViews({}); !error.ok()) return error;
   result.retries = 0;
   const std::optional<LaneUsage> lanes_before = LaneUsageOf(options_.socket_path, session_->peer_id());
   if (Error error = Barrier(); !error.ok()) return error;  // asking took longer on some ranks than on others

@@ -3,6 +3,7 @@
 // Buffers are allocated once for the largest size, one pair for each operation in flight. One thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,8 @@ class Runner {
     std::uint64_t operations = 0;
   };
 
+  // Adopts the views that wait, all ranks alike, until the first rank has waited for this long.
+  Error AdoptViews(std::chrono::milliseconds wait);
   Error AllocateBuffers();
   Expected<SizeResult> RunSize(std::uint64_t bytes);
   Expected<double> RunIteration(SizeResult* result, Totals* totals);

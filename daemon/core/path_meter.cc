@@ -6,6 +6,7 @@ namespace ringway::core {
 namespace {
 
 constexpr Duration kWindowMin = std::chrono::milliseconds(150);
+constexpr double kInertia = 8;
 constexpr Duration kReportPause = std::chrono::seconds(1);
 
 Duration WindowOf(Duration round_trip) { return std::max<Duration>(kWindowMin, round_trip * 3 / 2); }
@@ -19,10 +20,10 @@ bool ReceiverWasLimit(const PathSample& before, const PathSample& now, Duration 
 
 // ---------------------------------------------------------------------------------------------- estimates
 
-void PathMeter::Estimate::Settle(double measured) { rate = rate == 0 ? measured : (rate + measured) / 2; }
+void PathMeter::Estimate::Settle(double measured) { rate += rate == 0 ? measured : (measured - rate) / kInertia; }
 
 void PathMeter::Estimate::Raise(double measured) {
-  if (rate != 0) rate = std::max(rate, measured);
+  if (rate != 0 && measured > rate) Settle(measured);
 }
 
 std::optional<std::uint64_t> PathMeter::Estimate::Tell(TimePoint now) {
@@ -81,7 +82,7 @@ void PathMeter::MeasurePath(Path& path, bool alone, TimePoint now) {
   const double rate = measured->bytes_per_second;
   uplink_.Raise(rate);
   path.estimate.Raise(rate);
-  if (path.alone && measured->settled) {
+  if (path.alone && (path.estimate.rate != 0 ? measured->settled : measured->steady)) {
     path.estimate.Settle(rate);
   } else {
     path.at_least = std::max(path.at_least, rate);

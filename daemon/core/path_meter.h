@@ -5,14 +5,15 @@
 // carry less than they could and say nothing; nor does a trainer that sends little. The lanes of a pair are one flow:
 // their bytes are added up in the same window (rate_window.h), which lasts for at least 1.5 round trips.
 //
-//   one pair is backlogged        its settled rate is the path's
+//   one pair is backlogged        its settled rate is the path's; the first has to be steady, too
 //   several are                   each rate is a lower bound of its path's; where their sum stays well below what the
 //                                 paths would carry, the sum is the peer's uplink
 //   a window ends early,          a lower bound
 //   or still grows
 //
-// A lower bound raises an estimate that it exceeds, and stands in for none but after a probe, which had its chance.
-// Settled rates move an estimate by half of the difference.
+// A lower bound counts where it exceeds the estimate, and stands in for none but after a probe, which had its chance.
+// What counts moves an estimate by an eighth of the difference: acknowledgements that queue behind data come in
+// bunches, lanes restart between two operations, and one window's bytes say a third too much or too little.
 //
 // Not seen: limits that pairs of other peers share (a receiver's downlink, a site's); groups of one daemon do not know
 // of each other.

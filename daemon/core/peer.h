@@ -156,6 +156,7 @@ struct PeerStatus {
   std::uint64_t ops_open = 0, ops_done = 0, ops_retried = 0, ops_failed = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t lanes_lost = 0, segments_resent = 0;
+  std::uint64_t probe_bytes = 0;  // sent to measure paths
   std::string waits;  // the oldest operation that has waited for longer than the detection time, and for whom
   std::uint64_t held_bytes = 0;      // of frames that came too early
   std::uint64_t retained_bytes = 0;  // of results kept for members that may lack them
@@ -184,9 +185,10 @@ class Peer {
   // The link stands (dialled or accepted). A second link with the same id replaces the first: the shell closes the old
   // one without OnLinkDown.
   struct LinkTerms {
-    std::uint32_t lanes = 0;       // of the pair
-    std::uint64_t generation = 0;  // of this lane
-    Duration round_trip{};         // of the connection; 0: not known
+    std::uint32_t lanes = 0;        // of the pair
+    std::uint64_t generation = 0;   // of this lane
+    Duration round_trip{};          // of the connection; 0: not known
+    std::uint64_t probe_bytes = 0;  // to spend on measuring the pair when it has come to stand
   };
   void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);
   void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);

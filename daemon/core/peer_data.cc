@@ -17,8 +17,9 @@ Result<Inbound> Peer::Impl::OnHeader(const LinkId& lane, const SegmentHeader& he
 }
 
 Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& header) {
-  bytes_received_ += kSegmentHeaderBytes + header.payload_bytes;
   mesh_.Heard(lane.other, now_);
+  if (header.kind == SegmentKind::kProbe) return Inbound{};
+  bytes_received_ += kSegmentHeaderBytes + header.payload_bytes;
   if (ended_ || IsOld(header.epoch)) return Inbound{};
   if (table_.IsTooFarAhead(header.op))
     return Status(Code::kProtocol, "segment of an operation far ahead of its channel");
@@ -202,6 +203,12 @@ bool Peer::Impl::NextServed(Serving& serving, const Offer& offer, Outbound& out,
 
 bool Peer::Impl::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
                              Outbound& out) {
+  if (NextOfOperations(lane, payload_bytes_max, scratch, out)) return true;
+  return Probed() == lane.other && NextProbe(lane, payload_bytes_max, out);
+}
+
+bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
+                                  Outbound& out) {
   const auto rank = view_.RankOf(lane.other);
   if (!running() || !rank || !lanes_.IsUp(lane)) return false;
   const Offer offer{.to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch};
@@ -244,7 +251,8 @@ void Peer::Impl::Resend(PeerId to, const SentFrame& frame) {
 
 std::vector<PeerId> Peer::Impl::PeersWithWork() const {
   std::vector<PeerId> out;
-  if (!running()) return out;
+  const auto probed = Probed();
+  if (!running()) return probed ? std::vector{*probed} : out;
   std::uint64_t seen = 0;
   static_assert(abi::kWorldSizeMax <= 64, "ranks are bits here");
   const auto add = [&](const collective::Executor& executor) {
@@ -258,6 +266,7 @@ std::vector<PeerId> Peer::Impl::PeersWithWork() const {
     if (op.executor) add(*op.executor);
   }
   for (const Serving& serving : serving_) add(*serving.executor);
+  if (probed && std::find(out.begin(), out.end(), *probed) == out.end()) out.push_back(*probed);
   return out;
 }
 

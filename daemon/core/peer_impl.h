@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -27,6 +28,7 @@
 #include "daemon/core/operation.h"
 #include "daemon/core/path_meter.h"
 #include "daemon/core/peer.h"
+#include "daemon/core/prober.h"
 #include "daemon/core/view.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
@@ -38,7 +40,7 @@ constexpr Algorithm kFetchedAs = Algorithm::kRing;
 
 class Peer::Impl {
  public:
-  Impl(PeerId self, std::string group) : self_(self), group_(std::move(group)), mesh_(self) {}
+  Impl(PeerId self, std::string group) : self_(self), group_(std::move(group)), mesh_(self), prober_(self) {}
 
   // ---- peer_membership.cc
   void OnCandidates(const control::Candidates& candidates, TimePoint now);
@@ -131,6 +133,13 @@ class Peer::Impl {
 
   // ---- paths
   void ReportPaths();
+  void OnStanding(PeerId other, std::uint64_t probe_bytes);
+  void TickProbes();
+  // No operation has anything to do here, nor has a recovery.
+  bool MayProbe() const;
+  // Whose probe may be sent now.
+  std::optional<PeerId> Probed() const;
+  bool NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out);
 
   // ---- operations
   // Starts what the new view lets start.
@@ -190,6 +199,8 @@ class Peer::Impl {
   // Header and payload of a segment that was popped; what holds the payload is the caller's to add.
   void EncodeFrame(collective::Executor& executor, SegmentKind kind, const SentFrame& frame, const Offer& offer,
                    Outbound& out) const;
+  bool NextOfOperations(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
+                        Outbound& out);
   bool NextOf(Operation& op, const Offer& offer, Outbound& out, SentFrame& sent);
   bool NextServed(Serving& serving, const Offer& offer, Outbound& out, SentFrame& sent);
   // Lost on the way to `to`: sent again, unless its attempt is over.
@@ -202,6 +213,9 @@ class Peer::Impl {
   Mesh mesh_;
   std::map<PeerId, Duration> round_trips_;  // the shortest seen on any link of the pair
   PathMeter meter_;
+  Prober prober_;
+  bool forming_ = false;  // the group has no view yet
+  std::uint64_t probe_bytes_ = 0;
   View view_;   // epoch 0: outside
   Epoch stop_;  // only grows
   std::map<Epoch, control::View> prepared_;

@@ -11,6 +11,7 @@ namespace ringway::core {
 void Peer::Impl::OnCandidates(const control::Candidates& candidates, TimePoint now) {
   now_ = now;
   if (!installed()) view_.plan = PlanFrom(candidates.plan());
+  forming_ = !candidates.formed();
   for (const control::PeerInfo& info : candidates.others()) mesh_.Want(PeerId(info.peer_id()), info.address());
   PumpDials();
 }
@@ -32,6 +33,7 @@ void Peer::Impl::DropLinks(PeerId other) {
   lane_losses_.erase(other);
   round_trips_.erase(other);
   meter_.Forget(other);
+  prober_.Forget(other);
 }
 
 Status Peer::Impl::Admit(const LinkId& link, std::uint32_t lanes) const {
@@ -47,7 +49,7 @@ void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint 
     shortest = std::min(shortest, terms.round_trip);
   }
   if (link.control) {
-    if (mesh_.ControlUp(link.other, now)) ReportPair(link.other);
+    if (mesh_.ControlUp(link.other, now)) OnStanding(link.other, terms.probe_bytes);
     return;
   }
   // The other side dialled anew before the end of the old lane was seen here.
@@ -57,7 +59,7 @@ void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint 
     (void)mesh_.DialFailed(link.other, false, now);
     return;
   }
-  if (mesh_.LaneUp(link.other, link.lane, terms.lanes, now)) ReportPair(link.other);
+  if (mesh_.LaneUp(link.other, link.lane, terms.lanes, now)) OnStanding(link.other, terms.probe_bytes);
 }
 
 void Peer::Impl::ReportPair(PeerId other) {
@@ -429,6 +431,7 @@ void Peer::Impl::Tick(TimePoint now) {
     }
   }
   WatchOperations();
+  TickProbes();
   TryLeave();
 }
 
@@ -464,6 +467,7 @@ PeerStatus Peer::Impl::GetStatus() const {
   status.retained_bytes = table_.retained_bytes();
   status.lanes_lost = lanes_lost_;
   status.segments_resent = resent_;
+  status.probe_bytes = probe_bytes_;
   status.waits = waits_;
   return status;
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "daemon/core/peer_impl.h"
 
 namespace ringway::core {
@@ -21,6 +23,45 @@ void Peer::Impl::ReportPaths() {
                                  " bytes_per_second=" + std::to_string(report.bytes_per_second) +
                                  " round_trip_us=" + std::to_string(report.round_trip.count()));
   }
+}
+
+// ---------------------------------------------------------------------------------------------- probes
+
+// The master hears first: nobody is admitted later for a probe.
+void Peer::Impl::OnStanding(PeerId other, std::uint64_t probe_bytes) {
+  ReportPair(other);
+  prober_.Want(other, probe_bytes);
+}
+
+void Peer::Impl::TickProbes() {
+  const bool measured = prober_.turn() && meter_.IsMeasured(*prober_.turn());
+  const auto ended = prober_.Tick(now_, MayProbe(), measured);
+  if (!ended) return;
+  meter_.OnProbed(*ended);
+  ReportPaths();
+}
+
+bool Peer::Impl::MayProbe() const {
+  if (ended_ || leaving_ || !serving_.empty()) return false;
+  if (installed() ? frozen() : !forming_) return false;
+  return std::all_of(table_.ops().begin(), table_.ops().end(), [](const auto& entry) { return entry.second.told; });
+}
+
+std::optional<PeerId> Peer::Impl::Probed() const { return MayProbe() ? prober_.turn() : std::nullopt; }
+
+bool Peer::Impl::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {
+  static const std::vector<std::byte> kNothing(256 * 1024);
+  const auto room = std::min(payload_bytes_max, static_cast<std::uint32_t>(kNothing.size()));
+  SegmentHeader header;
+  header.kind = SegmentKind::kProbe;
+  header.payload_bytes = lanes_.IsUp(lane) ? prober_.Take(room) : 0;
+  if (header.payload_bytes == 0) return false;
+  EncodeSegmentHeader(header, out.header);
+  out.payload = std::span(kNothing).first(header.payload_bytes);
+  probe_bytes_ += header.payload_bytes;
+  // Both ends count frames; this one belongs to no attempt, so it is not sent again when its lane is lost.
+  lanes_.CountOut(lane, SentFrame{}, [this](std::uint64_t attempt) { return live_.contains(attempt); });
+  return true;
 }
 
 }  // namespace ringway::core

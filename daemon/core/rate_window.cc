@@ -22,14 +22,15 @@ std::optional<RateWindow::Measurement> RateWindow::Extend(TimePoint now, std::ui
   const double rate = RateAt({.time = now, .bytes = bytes});
   start_ = Mark{.time = now, .bytes = bytes};
   const std::optional<double> before = std::exchange(before_, rate);
-  if (!before || rate > *before * kSameRateRatio) return Measurement{.bytes_per_second = rate, .settled = false};
-  return Measurement{.bytes_per_second = (*before + rate) / 2, .settled = true};
+  if (!before || rate > *before * kSameRateRatio) return Measurement{.bytes_per_second = rate};
+  return Measurement{
+      .bytes_per_second = (*before + rate) / 2, .settled = true, .steady = rate * kSameRateRatio >= *before};
 }
 
 std::optional<RateWindow::Measurement> RateWindow::Break(TimePoint now, std::uint64_t bytes) {
   std::optional<Measurement> last;
   if (running() && now - start_->time >= kShortest && bytes > start_->bytes) {
-    last = Measurement{.bytes_per_second = RateAt({.time = now, .bytes = bytes}), .settled = false};
+    last = Measurement{.bytes_per_second = RateAt({.time = now, .bytes = bytes})};
   }
   start_.reset();
   before_.reset();

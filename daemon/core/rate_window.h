@@ -6,7 +6,8 @@
 //
 // A rate is settled when it is at most a quarter above that of the window before: until then a congestion window is
 // still growing. A settled rate is the mean of the two windows, so that one that was squeezed or filled a queue counts
-// half.
+// half. It is steady when it is not much below either: lanes that lost what they had under way all at once stall for a
+// while, and are slower than the path then.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ class RateWindow {
   struct Measurement {
     double bytes_per_second = 0;
     bool settled = false;  // else the rate may be higher
+    bool steady = false;   // settled, and not falling
   };
 
   bool running() const { return start_.has_value(); }

@@ -18,6 +18,12 @@ const sockaddr_in6& AsV6(const SocketAddress& address) {
   return reinterpret_cast<const sockaddr_in6&>(address.storage);
 }
 
+bool IsSameHost(const SocketAddress& a, const SocketAddress& b) {
+  if (a.storage.ss_family != b.storage.ss_family) return false;
+  if (a.storage.ss_family == AF_INET) return AsV4(a).sin_addr.s_addr == AsV4(b).sin_addr.s_addr;
+  return a.storage.ss_family == AF_INET6 && std::memcmp(&AsV6(a).sin6_addr, &AsV6(b).sin6_addr, sizeof(in6_addr)) == 0;
+}
+
 }  // namespace
 
 Status ErrnoStatus(const std::string& what, int error) {
@@ -86,6 +92,14 @@ Result<SocketAddress> LocalAddress(int fd) {
     return ErrnoStatus("cannot read a socket's address", errno);
   }
   return address;
+}
+
+bool IsWithinHost(int fd) {
+  const auto local = LocalAddress(fd);
+  SocketAddress remote;
+  remote.length = sizeof remote.storage;
+  if (!local.ok() || ::getpeername(fd, reinterpret_cast<sockaddr*>(&remote.storage), &remote.length) != 0) return false;
+  return IsLoopback(local.value()) || IsSameHost(local.value(), remote);
 }
 
 }  // namespace ringway::net

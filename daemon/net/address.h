@@ -34,6 +34,9 @@ Result<UniqueFd> ListenTcp(const SocketAddress& where);
 // What a socket is bound to.
 Result<SocketAddress> LocalAddress(int fd);
 
+// Whether both ends of a connection are on this host, whatever their addresses; false if it has no two ends.
+bool IsWithinHost(int fd);
+
 // "what: reason of errno".
 Status ErrnoStatus(const std::string& what, int error);
 

@@ -1,6 +1,7 @@
 // What planning costs, and what it plans, for groups far larger than a group may be today: time by the cost model, not
 // by sockets. Prints three tables; takes no options. The world is made up but always the same: peers in 16 cities,
-// evenly; great circles at two thirds of the speed of light with a detour of a half; 1 Gbit/s up and down at each peer.
+// evenly; great circles at two thirds of the speed of light with a detour of a half; 1 Gbit/s up and down at each peer,
+// and no limit out of a city but those.
 //
 //   flat   the whole matrix is known, and one ring goes through all peers
 //   sites  a matrix of one peer a city is ordered, and each city's peers follow each other on the ring: what remains
@@ -75,6 +76,7 @@ PathMatrix MatrixOf(std::size_t peers, const CityOf& city_of) {
     paths.set_uplink(peer, kRate);
     paths.set_downlink(peer, kRate);
     paths.set_site(peer, static_cast<std::uint32_t>(city_of(peer)));
+    paths.set_site_uplink(peer, kRate * static_cast<double>(peers));
   }
   return paths;
 }

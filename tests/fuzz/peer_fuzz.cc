@@ -189,6 +189,7 @@ class World {
     if (!up_.contains(lane)) return;
     SegmentHeader header;
     header.kind = input_.OneIn(8) ? SegmentKind::kFetched : SegmentKind::kData;
+    if (input_.OneIn(16)) header.kind = SegmentKind::kProbe;
     header.epoch = SomeEpoch();
     header.op = {ChannelId(input_.Below(2)), SomeSequence()};
     header.descriptor = SomeDescriptor();

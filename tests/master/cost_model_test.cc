@@ -116,7 +116,8 @@ double SimulateRing(const PathMatrix& paths, const std::vector<std::uint32_t>& r
 TEST(CostModel, ARingTakesAsLongAsSegmentsThatWaitForTheirLinks) {
   for (std::uint64_t segments : {1, 4, 16}) {  // of a chunk, as the grid cuts it
     const std::uint64_t segment = segments == 1 ? 4 * kKiB : (segments == 4 ? 128 * kKiB : 256 * kKiB);
-    ForEachRandomWan([&](const PathMatrix& paths) {
+    ForEachRandomWan([&](PathMatrix paths) {
+      for (std::size_t peer = 0; peer < paths.size(); ++peer) paths.set_site(peer, 0);  // a ring may leave one often
       const std::vector<std::uint32_t> ring = FindRing(paths).order;
       const double simulated = SimulateRing(paths, ring, segments, static_cast<double>(segment));
       const double predicted =
@@ -292,6 +293,7 @@ TEST(CostModel, NamesOfPeersDoNotMatter) {
     const CostModel model(paths, ring);
     for (std::uint32_t& peer : ring) peer = renamed(peer);
     for (std::uint32_t peer = 0; peer < peers; ++peer) {
+      other.set_site(renamed(peer), paths.site(peer));
       other.set_uplink(renamed(peer), paths.uplink(peer));
       other.set_downlink(renamed(peer), paths.downlink(peer));
     }

@@ -63,6 +63,26 @@ TEST(PathBook, WhoIsGoneIsForgotten) {
   EXPECT_EQ(paths.rate(1, 2), 2000);
 }
 
+TEST(PathBook, HostsThatShareAWayOutAreTakenForEquals) {
+  auto members = Peers({1, 2, 3, 4});
+  for (const std::size_t i : {0, 1}) members[i].set_site("east");
+  for (const std::size_t i : {2, 3}) members[i].set_site("west");
+  PathBook book;
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(2), 600));
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(3), 10));
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(4), 40));
+  EXPECT_TRUE(book.SetRate(PeerId(2), PeerId(3), 30));
+  EXPECT_TRUE(book.SetRate(PeerId(3), PeerId(1), 70));
+  const PathMatrix paths = book.Between(members);
+  EXPECT_EQ(paths.rate(0, 1), 600) << "inside nothing is shared";
+  EXPECT_EQ(paths.rate(0, 2), 40);
+  EXPECT_EQ(paths.rate(0, 3), 40);
+  EXPECT_EQ(paths.rate(1, 2), 30) << "it has not sent faster to anybody";
+  EXPECT_EQ(paths.rate(1, 3), 30) << "not measured, but its neighbour's was";
+  EXPECT_EQ(paths.rate(2, 0), 70) << "another direction, another way out";
+  EXPECT_EQ(paths.rate(3, 0), 0) << "nothing is known of the sender";
+}
+
 TEST(PathBook, MembersOfOneSiteShareItsNumber) {
   auto members = Peers({1, 2, 3});
   members[0].set_site("east");

@@ -137,12 +137,8 @@ TEST(SegmentHeaderTest, ValuesOutOfRangeAreRefusedThoughTheHashIsRight) {
     int first_bad;
     const char* name;
   };
-  const Row rows[] = {{4, 2, "kind"},
-                      {5, kDTypeCount, "dtype"},
-                      {6, kReduceOpCount, "op"},
-                      {7, kCodecCount, "codec"},
-                      {72, kOpKindCount, "op_kind"},
-                      {73, kAlgorithmCount, "schedule"}};
+  const Row rows[] = {{4, kSegmentKindCount, "kind"}, {5, kDTypeCount, "dtype"},     {6, kReduceOpCount, "op"},
+                      {7, kCodecCount, "codec"},      {72, kOpKindCount, "op_kind"}, {73, kAlgorithmCount, "schedule"}};
   for (const Row& row : rows) {
     EXPECT_TRUE(DecodeSegmentHeader(With(good, row.offset, static_cast<std::uint8_t>(row.first_bad - 1))).ok())
         << row.name;

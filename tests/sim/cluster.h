@@ -29,6 +29,7 @@ namespace ringway::sim {
 struct ClusterOptions {
   std::uint64_t seed = 1;
   std::uint32_t lanes = 2;
+  std::uint64_t probe_bytes = 0;    // of a pair that has come to stand
   bool fail_on_peer_loss = false;   // of AddNode
   std::uint32_t min_world = 1;      // of AddNode
   Duration op_deadline = {};        // of every operation; 0: none
@@ -81,6 +82,8 @@ class Cluster {
   // While it is full nothing can be recorded.
   void SetDiskFull(bool full);
   void CutLane(std::uint32_t a, std::uint32_t b);
+  // One node's daemon says that it has measured its path to another.
+  void SayRate(std::uint32_t from, std::uint32_t to, std::uint64_t bytes_per_second);
   void Kill(std::uint32_t node) { KillDaemon(HostOf(node)); }
   void Stop(std::uint32_t node) { StopDaemon(HostOf(node)); }
   // The pair hears nothing of each other any more; both still reach the master.

@@ -118,7 +118,12 @@ void Cluster::AddLink(std::uint32_t index, const LinkId& id, std::uint64_t gener
   link = {.connection = end.connection, .side = end.side, .to = end.to, .sending = false, .inbound = std::nullopt};
   end.connection->on_closed[end.side] = [this, index, id] { OnLinkClosed(index, id); };
   network_.StartReading(*end.connection, end.side);
-  node.peer->OnLinkUp(id, {.lanes = id.control ? 0 : options_.lanes, .generation = generation}, events_.now());
+  node.peer->OnLinkUp(id,
+                      {.lanes = id.control ? 0 : options_.lanes,
+                       .generation = generation,
+                       .round_trip = {},
+                       .probe_bytes = options_.probe_bytes},
+                      events_.now());
   Drain(index);
 }
 

@@ -245,6 +245,15 @@ void Cluster::SendRoster(Host host) {
   ToMaster(host, message);
 }
 
+void Cluster::SayRate(std::uint32_t from, std::uint32_t to, std::uint64_t bytes_per_second) {
+  control::ToMaster message;
+  message.mutable_measured()->set_peer(IdOf(from).value);
+  message.mutable_measured()->set_other(IdOf(to).value);
+  message.mutable_measured()->set_bytes_per_second(bytes_per_second);
+  message.mutable_measured()->set_round_trip_us(100'000);
+  ToMaster(HostOf(from), message);
+}
+
 // Asked again, under a new number, on every new connection until it is answered.
 void Cluster::SendJoin(std::uint32_t index) {
   Node& node = *nodes_[index];

@@ -83,6 +83,7 @@ class World {
   bool KillMaster(bool when_recorded);
   bool FillDisk();
   bool CutLane();
+  bool ChangeRates();
   bool AddNewcomer();
   bool LeaveGroup(bool abandon);
 
@@ -108,6 +109,7 @@ ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice, bool trace) {
   options.lanes = static_cast<std::uint32_t>(dice.Between(1, 3));
   options.master.heartbeat_ms = static_cast<std::uint32_t>(dice.Between(50, 200));
   options.master.detect_ms = options.master.heartbeat_ms * static_cast<std::uint32_t>(dice.Between(3, 6));
+  if (dice.OneOf(4)) options.probe_bytes = dice.Between(1, 300'000);
   options.master.segment_bytes_max = 4096;
   options.master.small_bytes_max = dice.Pick<std::uint64_t>({1, 1024, 4096, 8192});
   options.master.eager_bytes_max = dice.Pick<std::uint64_t>({1, 5000, 16384, 1 << 20});
@@ -275,6 +277,7 @@ const std::vector<World::Kind>& World::Kinds() {
       {"master killed when it recorded", false, [](World& w) { return w.KillMaster(true); }},
       {"master's disk full", true, [](World& w) { return w.FillDisk(); }},
       {"lane", false, [](World& w) { return w.CutLane(); }},
+      {"rates", false, [](World& w) { return w.ChangeRates(); }},
       {"newcomer", false, [](World& w) { return w.AddNewcomer(); }},
       {"leave", false, [](World& w) { return w.LeaveGroup(false); }},
       {"trainer dies", false, [](World& w) { return w.LeaveGroup(true); }},
@@ -364,6 +367,17 @@ bool World::CutLane() {
   if (a == b) return false;
   cluster_.CutLane(a, b);
   return true;
+}
+
+// Paths turn out to be other than they were, and so does the plan.
+bool World::ChangeRates() {
+  const std::vector<std::uint32_t> members = Members(dice_.Pick(groups_));
+  for (const std::uint32_t from : members) {
+    for (const std::uint32_t to : members) {
+      if (from != to) cluster_.SayRate(from, to, dice_.Pick<std::uint64_t>({1'000'000, 10'000'000, 1'000'000'000}));
+    }
+  }
+  return members.size() >= 2;
 }
 
 bool World::AddNewcomer() {

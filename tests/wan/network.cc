@@ -1,6 +1,8 @@
 #include "tests/wan/network.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 namespace ringway::wan {
@@ -16,6 +18,9 @@ bool Chance(double probability, std::mt19937_64& dice) {
 
 Network::Network(Scenario scenario) : scenario_(std::move(scenario)), uplink_free_at_(scenario_.hosts.size()) {
   const std::size_t hosts = scenario_.hosts.size();
+  std::map<std::string, std::size_t> sites;
+  for (const Host& host : scenario_.hosts) site_of_.push_back(sites.try_emplace(host.site, sites.size()).first->second);
+  way_out_free_at_.resize(sites.size());
   flows_.resize(hosts);
   for (std::size_t from = 0; from < hosts; ++from) {
     for (std::size_t to = 0; to < hosts; ++to) {
@@ -45,7 +50,10 @@ std::vector<Delivery> Network::Send(std::size_t from, std::size_t to, const Pack
     TimePoint at = now;
     ++flow.traffic.packets;
     flow.traffic.bytes += bytes;
-    if (!Pass(scenario_.hosts[from].uplink, &uplink_free_at_[from], bytes, &at) ||
+    const Host& sender = scenario_.hosts[from];
+    const bool leaves = site_of_[from] != site_of_[to];
+    if (!Pass(sender.uplink, &uplink_free_at_[from], bytes, &at) ||
+        (leaves && !Pass(sender.way_out, &way_out_free_at_[site_of_[from]], bytes, &at)) ||
         !Pass(path.pipe, &flow.free_at, bytes, &at)) {
       ++flow.traffic.overflowed;
       continue;

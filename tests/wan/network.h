@@ -1,6 +1,7 @@
 // What happens to a packet on its way: pure, on a time that the caller gives, random by the scenario's seed.
 //
-//   sender --> uplink (rate, drop-tail queue) --> path (rate, queue, loss, corruption, delay) --> receiver
+//   sender --> uplink (rate, drop-tail queue) --> the site's way out (the same, unless the receiver is there, too)
+//          --> path (rate, queue, loss, corruption, delay) --> receiver
 //
 // A super-packet is judged segment by segment; what survives in one piece arrives in one piece, when its last byte
 // does. A path never reorders.
@@ -61,6 +62,8 @@ class Network {
 
   Scenario scenario_;
   std::vector<TimePoint> uplink_free_at_;
+  std::vector<TimePoint> way_out_free_at_;  // by site
+  std::vector<std::size_t> site_of_;        // a number for each host's
   std::vector<std::vector<Flow>> flows_;
 };
 

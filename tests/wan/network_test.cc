@@ -15,7 +15,8 @@ const TimePoint kStart{std::chrono::seconds(1)};
 // Two hosts, 100 bytes a millisecond out of each, 10 ms from one to the other.
 Scenario Two() {
   Scenario scenario;
-  scenario.hosts.assign(2, Host{.site = "s", .uplink = {.bytes_per_second = 100'000, .queue_seconds = 0.05}});
+  scenario.hosts.assign(
+      2, Host{.site = "s", .uplink = {.bytes_per_second = 100'000, .queue_seconds = 0.05}, .way_out = {}});
   scenario.paths.assign(2, std::vector<Path>(2));
   for (auto& row : scenario.paths) {
     for (Path& path : row) path.delay = milliseconds(10);
@@ -45,6 +46,19 @@ TEST(WanNetwork, PacketArrivesAfterItsBytesAndTheDelay) {
   ASSERT_EQ(second.size(), 1u);
   EXPECT_EQ(second[0].due, kStart + milliseconds(15 + 30 + 10));
   EXPECT_EQ(network.traffic(0, 1).bytes, 3u * kMtu);
+}
+
+TEST(WanNetwork, HostsOfASiteShareItsWayOutAndNothingInside) {
+  Scenario scenario;
+  for (const char* const site : {"a", "a", "b"}) {
+    scenario.hosts.push_back({.site = site, .uplink = {}, .way_out = {.bytes_per_second = 100'000}});
+  }
+  scenario.paths.assign(3, std::vector<Path>(3));
+  Network network(scenario);
+  EXPECT_EQ(network.Send(0, 2, Packet(1), kStart)[0].due, kStart + milliseconds(15));
+  EXPECT_EQ(network.Send(1, 2, Packet(1), kStart)[0].due, kStart + milliseconds(30)) << "behind its neighbour's";
+  EXPECT_EQ(network.Send(0, 1, Packet(1), kStart)[0].due, kStart);
+  EXPECT_EQ(network.Send(2, 0, Packet(1), kStart)[0].due, kStart + milliseconds(15)) << "another site's way out";
 }
 
 TEST(WanNetwork, UplinkIsSharedByAllPathsAndAPathIsNot) {

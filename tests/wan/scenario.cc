@@ -67,13 +67,14 @@ class Reader {
 
   void ReadSites(const toml::table& root) {
     for (const toml::table* table : Tables(root, "site")) {
-      CheckKeys(*table, {"name", "hosts", "uplink_mbit", "queue_ms"}, "[[site]]");
+      CheckKeys(*table, {"name", "hosts", "uplink_mbit", "shared_mbit", "queue_ms"}, "[[site]]");
       const std::string name = (*table)["name"].value_or(std::string());
       if (name.empty() || !sites_.insert(name).second)
         throw std::runtime_error("each [[site]] needs a name of its own");
-      Host host{.site = name, .uplink = {}};
+      Host host{.site = name, .uplink = {}, .way_out = {}};
       host.uplink.bytes_per_second = Number(*table, "uplink_mbit", 0, 0, 1e6) * kBytesPerMbit;
-      host.uplink.queue_seconds = Number(*table, "queue_ms", 50, 0, 1e5) / 1e3;
+      host.way_out.bytes_per_second = Number(*table, "shared_mbit", 0, 0, 1e6) * kBytesPerMbit;
+      host.uplink.queue_seconds = host.way_out.queue_seconds = Number(*table, "queue_ms", 50, 0, 1e5) / 1e3;
       const auto count = static_cast<std::size_t>(Number(*table, "hosts", 1, 1, kHostsMax));
       scenario_.hosts.insert(scenario_.hosts.end(), count, host);
     }

@@ -12,7 +12,8 @@
 //   name = "us-east"
 //   hosts = 2                         # 1 by default
 //   uplink_mbit = 400                 # of each host; 0: no limit
-//   queue_ms = 50                     # drop-tail, of the uplink: how long its bytes take at its rate
+//   shared_mbit = 1000                # of all hosts of the site together, to other sites; 0: no limit
+//   queue_ms = 50                     # drop-tail, of each of the two: how long its bytes take at its rate
 //   [[path]]                          # a later one wins, key by key
 //   between = ["us-east", "us-west"]  # both ways; or from = "...", to = "..." for one way
 //   delay_ms = 30
@@ -53,6 +54,7 @@ struct Path {
 struct Host {
   std::string site;
   Pipe uplink;
+  Pipe way_out;  // of all hosts of the site together, to other sites
 };
 
 struct Scenario {

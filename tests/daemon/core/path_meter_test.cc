@@ -91,6 +91,13 @@ TEST_F(PathMeterTest, AGrowingCongestionWindowIsWaitedFor) {
   EXPECT_NEAR(Last(Run({{kA, 50e6}}, 20), kA), 50e6, 1e6);
 }
 
+TEST_F(PathMeterTest, LanesThatStallAtTheirStartAreNotAPathThatIsSlow) {
+  Run({{kA, 1e6}}, 4);
+  for (const double rate : {0.2e6, 0.01e6, 0.5e6, 0.1e6}) EXPECT_TRUE(Run({{kA, rate}}, 3).empty()) << rate;
+  EXPECT_FALSE(meter_.IsMeasured(kA));
+  EXPECT_NEAR(Last(Run({{kA, 50e6}}, 20), kA), 50e6, 1e6);
+}
+
 TEST_F(PathMeterTest, AReceiverThatDoesNotReadIsNotAPathThatIsSlow) {
   EXPECT_TRUE(Run({{kA, 1e6, true, 0.9}}, 40).empty());
   EXPECT_FALSE(meter_.IsMeasured(kA));
@@ -105,6 +112,14 @@ TEST_F(PathMeterTest, AChangeOfMoreThanAQuarterIsToldAndNoiseIsNot) {
   }
   EXPECT_NEAR(Last(Run({{kA, 5e6}}, 100), kA), 5e6, 1.5e6);
   EXPECT_NEAR(Last(Run({{kA, 50e6}}, 100), kA), 50e6, 13e6);
+}
+
+TEST_F(PathMeterTest, BunchedAcknowledgementsMakeNoNews) {
+  Run({{kA, 50e6}}, 20);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_TRUE(Run({{kA, 25e6}}, 3).empty());
+    EXPECT_TRUE(Run({{kA, 75e6}}, 3).empty());
+  }
 }
 
 TEST_F(PathMeterTest, AtMostOneWordASecond) {

@@ -1,0 +1,55 @@
+// How the lanes of one pair share its path: which part each carries, and which has stalled. Pure.
+//
+// After losses congestion control may leave one connection at a thousandth of the others' rate for minutes, and a ring
+// waits for every segment. So a lane that was busy for a second, and ten round trips, and moved less than a sixteenth
+// of what a lane of the pair has moved at its best is to be replaced: its segments go to the others, and a fresh
+// connection finds its rate in no time. Each replacement halves what counts as best, so a path that has become slow is
+// believed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "proto/clock.h"
+
+namespace ringway::core {
+
+// One lane at one moment. Counters only grow; where they fall, the lane was replaced.
+struct LaneSample {
+  bool busy = false;  // a segment waits to be written
+  std::uint64_t delivered_bytes = 0;
+  Duration receiver_limited{};  // how long the other side's window held it up
+  Duration round_trip{};
+};
+
+class LaneBalance {
+ public:
+  // By lane; of one moment. Call it while the pair has traffic.
+  void Add(std::span<const LaneSample> lanes, TimePoint now);
+
+  // Of the bytes that all carry, smoothed; 0 while that is not known.
+  double part(std::size_t lane) const { return lane < lanes_.size() ? lanes_[lane].part : 0; }
+  // A lane to be replaced, given once.
+  std::optional<std::size_t> TakeStalled();
+
+ private:
+  struct Lane {
+    LaneSample last;
+    double part = 0;
+    // Since when it has been busy, and its counters then.
+    std::optional<TimePoint> since;
+    LaneSample then;
+  };
+
+  void Share(std::span<const LaneSample> now);
+  void Watch(std::size_t index, TimePoint now);
+
+  std::vector<Lane> lanes_;
+  double best_ = 0;  // bytes per second
+  std::optional<std::size_t> stalled_;
+};
+
+}  // namespace ringway::core

@@ -1,0 +1,108 @@
+// Probes of paths: they spend what they may, and disturb nothing.
+#include <algorithm>
+
+#include "tests/sim/scenario.h"
+
+namespace ringway::sim {
+namespace {
+
+constexpr std::uint64_t kFew = 600'000;  // more than two frames
+constexpr std::uint64_t kMany = 40'000'000;
+
+std::unique_ptr<Cluster> FormedWithProbes(std::uint32_t world, std::uint64_t probe_bytes) {
+  ClusterOptions options;
+  options.probe_bytes = probe_bytes;
+  return Formed(world, options);
+}
+
+std::uint64_t ProbeBytes(const Cluster& cluster, std::uint32_t node) { return cluster.StatusOf(node).probe_bytes; }
+
+TEST(ProbeTest, EachPairIsProbedBothWaysAndOnce) {
+  const auto cluster = FormedWithProbes(3, kFew);
+  const auto probed = [&] {
+    return std::ranges::all_of(Range(3), [&](std::uint32_t node) { return ProbeBytes(*cluster, node) == 2 * kFew; });
+  };
+  EXPECT_TRUE(cluster->RunUntil(probed));
+  EXPECT_FALSE(cluster->RunUntil([&] { return !probed(); }, std::chrono::seconds(10)));
+  EXPECT_EQ(cluster->StatusOf(0).ops_done, 0u);
+  EXPECT_EQ(cluster->StatusOf(0).bytes_sent, 0u) << "that is of operations";
+}
+
+TEST(ProbeTest, AProbeWaitsForOperationsAndGoesOnAfterThem) {
+  const auto cluster = FormedWithProbes(2, kMany);
+  ASSERT_TRUE(cluster->RunUntil([&] { return ProbeBytes(*cluster, 0) > 0; }));
+  cluster->Submit(0, SumF32(kLarge));
+  const std::uint64_t before = ProbeBytes(*cluster, 0);
+  ASSERT_LT(before, kMany);
+  EXPECT_FALSE(cluster->RunUntil([&] { return ProbeBytes(*cluster, 0) > before; }, std::chrono::seconds(2)));
+  cluster->Submit(1, SumF32(kLarge));
+  EXPECT_TRUE(Finish(*cluster, Range(2)));
+  EXPECT_TRUE(cluster->RunUntil([&] { return ProbeBytes(*cluster, 0) > before; }));
+  CheckAgreement(*cluster, Range(2));
+}
+
+TEST(ProbeTest, ALaneThatBreaksInAProbeLosesNothingOfAnOperation) {
+  const auto cluster = FormedWithProbes(2, kMany);
+  ASSERT_TRUE(cluster->RunUntil([&] { return ProbeBytes(*cluster, 0) > 0; }));
+  SubmitAll(*cluster, Range(2), SumF32(kHuge));
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->StatusOf(0).bytes_sent > 0; }));
+  cluster->CutLane(0, 1);
+  EXPECT_TRUE(Finish(*cluster, Range(2)));
+  CheckAgreement(*cluster, Range(2));
+  EXPECT_EQ(cluster->StatusOf(0).ops_retried, 0u);
+}
+
+TEST(ProbeTest, APeerThatDiesInAProbeIsLostAsEver) {
+  const auto cluster = FormedWithProbes(3, kMany);
+  ASSERT_TRUE(cluster->RunUntil([&] { return ProbeBytes(*cluster, 0) > 0; }));
+  cluster->Kill(1);
+  SubmitAll(*cluster, {0, 2}, SumF32(kLarge));
+  EXPECT_TRUE(Finish(*cluster, {0, 2}));
+  CheckAgreement(*cluster, {0, 2});
+}
+
+TEST(ProbeTest, ANewcomerProbesNobodyBeforeItIsInTheView) {
+  const auto cluster = FormedWithProbes(2, kFew);
+  ASSERT_TRUE(cluster->RunUntil([&] { return ProbeBytes(*cluster, 0) == kFew; }));
+  const std::uint32_t newcomer = cluster->AddNode(1);
+  EXPECT_FALSE(
+      cluster->RunUntil([&] { return cluster->IdOf(newcomer).value != 0 && ProbeBytes(*cluster, newcomer) > 0; },
+                        std::chrono::seconds(5)));
+  SubmitAll(*cluster, Range(2), kUpdate);
+  EXPECT_TRUE(cluster->RunUntil([&] { return ProbeBytes(*cluster, newcomer) == 2 * kFew; }));
+}
+
+// ---------------------------------------------------------------------------------------------- plans by rates
+
+// From one node to the other around the ring.
+std::ptrdiff_t StepsAround(const Cluster& cluster, std::uint32_t from, std::uint32_t to) {
+  const core::PeerStatus status = cluster.StatusOf(from);
+  const auto place = [&](PeerId peer) {
+    return std::ranges::find_if(status.ring,
+                                [&](std::uint32_t rank) { return PeerId(status.members[rank].peer_id()) == peer; });
+  };
+  const auto size = static_cast<std::ptrdiff_t>(status.ring.size());
+  return (place(cluster.IdOf(to)) - place(cluster.IdOf(from)) + size) % size;
+}
+
+TEST(ProbeTest, ABetterPlanForTheSameMembersIsAdoptedLikeANewcomersView) {
+  const auto cluster = Formed(4);
+  const Epoch first = cluster->StatusOf(0).epoch;
+  for (const std::uint32_t from : Range(4)) {
+    for (const std::uint32_t to : Range(4)) {
+      if (from != to) cluster->SayRate(from, to, from + to == 1 ? 5'000'000 : 50'000'000);
+    }
+  }
+  EXPECT_FALSE(cluster->RunUntil([&] { return cluster->StatusOf(0).epoch != first; }, std::chrono::seconds(3)))
+      << "nothing changes by itself";
+  SubmitAll(*cluster, Range(4), kUpdate);
+  EXPECT_TRUE(Finish(*cluster, Range(4)));
+  EXPECT_GT(cluster->StatusOf(0).epoch, first);
+  EXPECT_EQ(StepsAround(*cluster, 0, 1), 2) << "opposite, so not next to each other";
+  SubmitAll(*cluster, Range(4), SumF32(kLarge));
+  EXPECT_TRUE(Finish(*cluster, Range(4)));
+  CheckAgreement(*cluster, Range(4));
+}
+
+}  // namespace
+}  // namespace ringway::sim
