@@ -1,10 +1,13 @@
 #include "master/path_book.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 namespace ringway {
 namespace {
+
+constexpr double kAlike = 2;
 
 template <typename Key, typename Value>
 bool Set(std::map<Key, Value>& values, const Key& key, Value value, Value max) {
@@ -36,6 +39,52 @@ void LevelBetweenSites(PathMatrix& paths) {
 }
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// The fastest and all that are within kAlike of it get their median; then the fastest of the rest and its like.
+class Leveller {
+ public:
+  explicit Leveller(std::vector<double> known) : known_(std::move(known)) {
+    std::sort(known_.begin(), known_.end(), std::greater<>());
+    for (std::size_t i = 0; i < known_.size();) {
+      std::size_t end = i;
+      while (end < known_.size() && known_[end] * kAlike >= known_[i]) ++end;
+      groups_.push_back({.slowest = known_[end - 1], .median = known_[(i + end) / 2]});
+      i = end;
+    }
+  }
+
+  double Level(double rate) const {
+    for (const Group& group : groups_) {
+      if (rate >= group.slowest) return group.median;
+    }
+    return rate;
+  }
+
+ private:
+  struct Group {
+    double slowest = 0;
+    double median = 0;
+  };
+  std::vector<double> known_;
+  std::vector<Group> groups_;
+};
+
+void LevelAlike(PathMatrix& paths) {
+  std::vector<double> rates;
+  std::vector<double> uplinks;
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
+    if (paths.rate(from, to) > 0) rates.push_back(paths.rate(from, to));
+  });
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (paths.uplink(i) > 0) uplinks.push_back(paths.uplink(i));
+  }
+  const Leveller of_paths(std::move(rates));
+  const Leveller of_uplinks(std::move(uplinks));
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
+    paths.set_rate(from, to, of_paths.Level(paths.rate(from, to)));
+  });
+  for (std::size_t i = 0; i < paths.size(); ++i) paths.set_uplink(i, of_uplinks.Level(paths.uplink(i)));
+}
 
 }  // namespace
 
@@ -76,6 +125,7 @@ PathMatrix PathBook::Between(const std::vector<control::PeerInfo>& members) cons
     paths.set_rate(from, to, static_cast<double>(Known(rates_, Pair(a, b))));
   });
   LevelBetweenSites(paths);
+  LevelAlike(paths);
   return paths;
 }
 

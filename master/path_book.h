@@ -7,6 +7,9 @@
 // shown it to anybody: those who measure at the same time through one way out see a part of it each, and not the same
 // part. So a path that is slow for one pair of hosts only is overlooked where their sites have more.
 //
+// What is measured beside live traffic scatters by a quarter and more. So rates that are within a factor of two are
+// taken for alike, with their median: a plan must not hang on which of two equal paths had a busy moment.
+//
 // A value; not synchronized. Bounded by the pairs of the peers that are asked about: the caller checks who they are.
 #pragma once
 

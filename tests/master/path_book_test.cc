@@ -68,19 +68,39 @@ TEST(PathBook, HostsThatShareAWayOutAreTakenForEquals) {
   for (const std::size_t i : {0, 1}) members[i].set_site("east");
   for (const std::size_t i : {2, 3}) members[i].set_site("west");
   PathBook book;
-  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(2), 600));
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(2), 60000));
   EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(3), 10));
-  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(4), 40));
-  EXPECT_TRUE(book.SetRate(PeerId(2), PeerId(3), 30));
-  EXPECT_TRUE(book.SetRate(PeerId(3), PeerId(1), 70));
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(4), 4000));
+  EXPECT_TRUE(book.SetRate(PeerId(2), PeerId(3), 300));
+  EXPECT_TRUE(book.SetRate(PeerId(3), PeerId(1), 30));
   const PathMatrix paths = book.Between(members);
-  EXPECT_EQ(paths.rate(0, 1), 600) << "inside nothing is shared";
-  EXPECT_EQ(paths.rate(0, 2), 40);
-  EXPECT_EQ(paths.rate(0, 3), 40);
-  EXPECT_EQ(paths.rate(1, 2), 30) << "it has not sent faster to anybody";
-  EXPECT_EQ(paths.rate(1, 3), 30) << "not measured, but its neighbour's was";
-  EXPECT_EQ(paths.rate(2, 0), 70) << "another direction, another way out";
+  EXPECT_EQ(paths.rate(0, 1), 60000) << "inside nothing is shared";
+  EXPECT_EQ(paths.rate(0, 2), 4000);
+  EXPECT_EQ(paths.rate(0, 3), 4000);
+  EXPECT_EQ(paths.rate(1, 2), 300) << "it has not sent faster to anybody";
+  EXPECT_EQ(paths.rate(1, 3), 300) << "not measured, but its neighbour's was";
+  EXPECT_EQ(paths.rate(2, 0), 30) << "another direction, another way out";
   EXPECT_EQ(paths.rate(3, 0), 0) << "nothing is known of the sender";
+}
+
+TEST(PathBook, RatesThatScatterAreTakenForAlike) {
+  PathBook book;
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(2), 90));
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(3), 60));
+  EXPECT_TRUE(book.SetRate(PeerId(2), PeerId(1), 100));
+  EXPECT_TRUE(book.SetRate(PeerId(2), PeerId(3), 30));
+  EXPECT_TRUE(book.SetRate(PeerId(3), PeerId(1), 20));
+  EXPECT_TRUE(book.SetUplink(PeerId(1), 70));
+  EXPECT_TRUE(book.SetUplink(PeerId(2), 80));
+  auto members = Peers({1, 2, 3});
+  for (std::size_t i = 0; i < members.size(); ++i) members[i].set_site(std::to_string(i));
+  const PathMatrix paths = book.Between(members);
+  for (const auto& [from, to] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 0)})
+    EXPECT_EQ(paths.rate(from, to), 90);
+  EXPECT_EQ(paths.rate(1, 2), paths.rate(2, 0)) << "the slow ones likewise";
+  EXPECT_LE(paths.rate(1, 2), 30);
+  EXPECT_EQ(paths.rate(2, 1), 0) << "unknown stays unknown";
+  EXPECT_EQ(paths.uplink(0), paths.uplink(1));
 }
 
 TEST(PathBook, MembersOfOneSiteShareItsNumber) {
