@@ -78,7 +78,7 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--advertise", config.advertise, "HOST:PORT that they are told, where it differs (NAT)");
   app.add_option("--site", config.site, "label of this host's site; hosts of one site are near each other");
   app.add_option("--name", config.name, "label of this daemon (default: hostname-pid)");
-  app.add_option("--lanes", config.lanes, "connections a pair of peers (default: 2 on this host, 8 elsewhere)")
+  app.add_option("--lanes", config.lanes, "connections a pair of peers at most (default: 2 on this host, 9 elsewhere)")
       ->check(CLI::Range(1U, kLanesMax));
   app.add_option("--congestion", config.congestion, "congestion control of links that leave this host");
   app.add_option("--grace-ms", config.grace_ms, "how long running operations may take to finish on SIGTERM")

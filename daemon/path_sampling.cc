@@ -2,15 +2,9 @@
 
 #include <algorithm>
 
-#include "proto/segment_header.h"
-
 namespace ringway::daemon {
 
 namespace {
-
-bool TakesEverySize(const std::shared_ptr<net::Lane>& lane) {
-  return lane != nullptr && lane->send_payload_bytes_max() == kPayloadBytesMax;
-}
 
 bool IsWriting(const std::shared_ptr<net::Lane>& lane) { return lane != nullptr && !lane->idle(); }
 
@@ -24,9 +18,13 @@ std::vector<net::TcpTraffic> TrafficOf(const Lanes& lanes) {
 
 bool IsBusy(const Lanes& lanes) { return std::any_of(lanes.begin(), lanes.end(), IsWriting); }
 
-bool IsBacklogged(const Lanes& lanes) {
-  const auto is_full = [&](const auto& lane) { return !TakesEverySize(lane) || !lane->idle(); };
-  return std::any_of(lanes.begin(), lanes.end(), TakesEverySize) && std::all_of(lanes.begin(), lanes.end(), is_full);
+bool IsBacklogged(const Lanes& lanes, std::size_t large) {
+  std::size_t idle = 0;
+  std::size_t busy = 0;
+  ForEachUsed(lanes, large, [&](std::size_t, const net::Lane& lane) {
+    if (TakesEverySize(lane)) ++(lane.idle() ? idle : busy);
+  });
+  return idle == 0 && busy > 0;
 }
 
 core::PathSample SampleOf(PeerId other, const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic) {
@@ -62,13 +60,12 @@ std::vector<core::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vecto
 }
 
 // A lane for small segments only comes on top: it is idle while large ones travel.
-void PaceLanes(const Lanes& lanes, const core::LaneBalance& balance, double bytes_per_second) {
-  const auto sharers = std::count_if(lanes.begin(), lanes.end(), TakesEverySize);
-  if (sharers == 0) return;
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    const double part = std::max(1.0 / static_cast<double>(sharers), balance.part(i));
-    if (lanes[i] != nullptr) lanes[i]->Pace(bytes_per_second * part);
-  }
+void PaceLanes(const Lanes& lanes, std::size_t large, const core::LaneBalance& balance, double bytes_per_second) {
+  double sharers = 0;
+  ForEachUsed(lanes, large, [&](std::size_t, const net::Lane& lane) { sharers += TakesEverySize(lane); });
+  ForEachUsed(lanes, large, [&](std::size_t i, net::Lane& lane) {
+    lane.Pace(bytes_per_second * std::max(1 / std::max(sharers, 1.0), balance.part(i)));
+  });
 }
 
 }  // namespace ringway::daemon

@@ -413,11 +413,16 @@ void PeerRuntime::SamplePaths(TimePoint now) {
     const bool was_backlogged = std::exchange(pair.backlogged, false);
     if (pair.one_host || !(was_backlogged || IsBusy(pair.lanes))) continue;
     const bool waits = std::find(waiting.begin(), waiting.end(), other) != waiting.end();
-    pair.backlogged = waits && IsBacklogged(pair.lanes);
+    pair.backlogged = waits && IsBacklogged(pair.lanes, pair.large());
     const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
     if (was_backlogged || pair.backlogged) {
-      samples.push_back(SampleOf(other, pair.lanes, traffic));
-      samples.back().backlogged = pair.backlogged;
+      core::PathSample& sample = samples.emplace_back(SampleOf(other, pair.lanes, traffic));
+      sample.backlogged = pair.backlogged;
+      pair.count.Add({.backlogged = sample.backlogged,
+                      .delivered_bytes = sample.delivered_bytes,
+                      .limit = host_->pacer().rate({.self = options_.self, .other = other}),
+                      .round_trip = sample.round_trip},
+                     now);
     }
     pair.balance.Add(LaneSamplesOf(pair.lanes, traffic), now);
     if (const auto lane = pair.balance.TakeStalled())
@@ -440,7 +445,7 @@ void PeerRuntime::GiveUp(const net::LaneLabel& label) {
 
 void PeerRuntime::Pace() {
   for (const auto& [other, pair] : pairs_) {
-    PaceLanes(pair.lanes, pair.balance, host_->pacer().rate({.self = options_.self, .other = other}));
+    PaceLanes(pair.lanes, pair.large(), pair.balance, host_->pacer().rate({.self = options_.self, .other = other}));
   }
 }
 
@@ -452,9 +457,9 @@ bool PeerRuntime::Pump() {
     // Round after round over the idle lanes, so that all carry alike.
     for (bool gave = true; gave && bytes_left > 0;) {
       gave = false;
-      for (const auto& lane : found->second.lanes) {
-        if (lane != nullptr && lane->idle() && Give(*lane, bytes_left)) gave = true;
-      }
+      ForEachUsed(found->second.lanes, found->second.large(), [&](std::size_t, net::Lane& lane) {
+        if (lane.idle() && Give(lane, bytes_left)) gave = true;
+      });
     }
   }
   return bytes_left == 0;

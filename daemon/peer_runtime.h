@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/core/lane_balance.h"
+#include "daemon/core/lane_count.h"
 #include "daemon/core/op_times.h"
 #include "daemon/core/pacer.h"
 #include "daemon/core/peer.h"
@@ -115,8 +117,11 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     std::shared_ptr<net::ControlLink> control;
     std::vector<std::shared_ptr<net::Lane>> lanes;
     core::LaneBalance balance;
+    core::LaneCount count;
     bool one_host = false;    // both ends are here
     bool backlogged = false;  // when its path was looked at last
+    // Lanes that carry large segments.
+    std::size_t large() const { return one_host ? lanes.size() : count.used(); }
   };
   struct OpenDial {
     PeerId other;

@@ -1,0 +1,56 @@
+// How many of a pair's lanes carry large segments: few while few fill the path, because a segment takes longer on each
+// of many; more where each is bound by its window or by losses. Pure.
+//
+//   settled --its rate is steady--> trial: one less where the path's limit is reached, else half as many more
+//      ^                              |   |
+//      +--not slower, or 5% faster:---+   |
+//      |  so it stays                     |
+//      +--else as before; no trial for----+
+//         10 s, 20 s, 40 s ..
+//
+// Judged by windows of 0.5 s, and five round trips, in which the pair was backlogged all the time. The first two of a
+// trial do not count: fresh connections have to find their rate.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "proto/clock.h"
+
+namespace ringway::core {
+
+class LaneCount {
+ public:
+  // Large lanes that are used from the start.
+  static constexpr std::size_t kFirst = 2;
+
+  // All of a pair at one moment. `delivered_bytes` only grows, or lanes were replaced. `limit`: bytes per second that
+  // the path is known to take, 0 if that is not known.
+  struct Sample {
+    bool backlogged = false;
+    std::uint64_t delivered_bytes = 0;
+    double limit = 0;
+    Duration round_trip{};
+  };
+  void Add(const Sample& sample, TimePoint now);
+
+  // At most; there may be fewer.
+  std::size_t used() const { return used_; }
+
+ private:
+  static constexpr std::size_t kMax = 128;
+
+  void Judge(double rate, double limit, TimePoint now);
+
+  std::size_t used_ = kFirst;
+  std::optional<TimePoint> start_;
+  std::uint64_t start_bytes_ = 0;
+  double before_ = 0;           // bytes per second of the last window; in a trial, of the last before it
+  int settling_ = 0;            // windows of the trial that do not count yet
+  std::size_t trial_from_ = 0;  // lanes used before the trial; 0: there is none
+  TimePoint next_trial_{};
+  Duration pause_{};
+};
+
+}  // namespace ringway::core

@@ -1,0 +1,89 @@
+#include "daemon/core/lane_count.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace ringway::core {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A path that takes `path` bytes a second, by lanes that take `lane` each; ticks of 50 ms, round trips of 100 ms.
+class LaneCountTest : public testing::Test {
+ protected:
+  void Run(double lane, double path, int seconds, double limit = 0) {
+    for (int tick = 0; tick < seconds * 20; ++tick) Tick(lane, path, limit);
+  }
+
+  void Tick(double lane, double path, double limit = 0) {
+    now_ += milliseconds(50);
+    const double rate = std::min(path, lane * static_cast<double>(count_.used()));
+    sample_.delivered_bytes += static_cast<std::uint64_t>(rate / 20);
+    sample_.limit = limit;
+    const std::size_t before = count_.used();
+    count_.Add(sample_, now_);
+    changes_ += count_.used() != before;
+  }
+
+  LaneCount::Sample sample_{.backlogged = true, .round_trip = milliseconds(100)};
+  LaneCount count_;
+  int changes_ = 0;
+  TimePoint now_{std::chrono::seconds(10)};
+};
+
+TEST_F(LaneCountTest, LanesThatAreBoundByTheirWindowsGetMore) {
+  Run(10e6, 100e6, 30);
+  EXPECT_GE(count_.used(), 10u);
+  EXPECT_LE(count_.used(), 15u);
+}
+
+TEST_F(LaneCountTest, APathThatTwoLanesFillKeepsTwo) {
+  Run(60e6, 100e6, 20);
+  EXPECT_EQ(count_.used(), LaneCount::kFirst);
+}
+
+TEST_F(LaneCountTest, TrialsThatBringNothingBecomeRare) {
+  Run(60e6, 100e6, 600);
+  EXPECT_EQ(count_.used(), LaneCount::kFirst);
+  EXPECT_GE(changes_, 4);
+  EXPECT_LE(changes_, 14) << "10 s, 20 s, 40 s ..: two changes each";
+}
+
+TEST_F(LaneCountTest, AtItsLimitThereIsNoTrial) {
+  Run(60e6, 100e6, 600, 100e6);
+  EXPECT_EQ(changes_, 0);
+}
+
+TEST_F(LaneCountTest, MoreThanFillThePathGoAgainWhenItsLimitIsKnown) {
+  Run(10e6, 100e6, 60);
+  ASSERT_GT(count_.used(), 8u);
+  Run(48e6, 100e6, 300, 100e6);
+  EXPECT_LE(count_.used(), 3u);
+}
+
+TEST_F(LaneCountTest, WhoIsNotBackloggedIsNotJudged) {
+  sample_.backlogged = false;
+  Run(10e6, 100e6, 60);
+  EXPECT_EQ(changes_, 0);
+}
+
+TEST_F(LaneCountTest, ARateThatStillGrowsIsWaitedFor) {
+  for (double lane = 1e6; lane < 400e6; lane *= 1.02) Tick(lane, 1e9);
+  EXPECT_EQ(changes_, 0);
+}
+
+TEST_F(LaneCountTest, ReplacedLanesDisturbNothing) {
+  Run(60e6, 100e6, 2, 100e6);
+  sample_.delivered_bytes = 0;
+  Run(60e6, 100e6, 5, 100e6);
+  EXPECT_EQ(count_.used(), LaneCount::kFirst);
+}
+
+TEST_F(LaneCountTest, ThereIsAnEnd) {
+  Run(1e6, 1e12, 600);
+  EXPECT_EQ(count_.used(), 128u);
+}
+
+}  // namespace
+}  // namespace ringway::core
