@@ -16,6 +16,8 @@ Needs root. Scenarios: tests/wan/run --help. Prints medians of all-reduce of flo
   --sizes LIST            "4K 1M 64M" (suffixes K M G)
   --systems LIST          "ringway gloo"; mpi is the third
   --iters N               measured operations of each system and size (5)
+  --warmup N              operations of each before that (2)
+  --settle S              seconds that Ringway gets first to measure the paths (0)
   --line-mbit N           uplink of a host: to say how much of it was used (800)
   --kernel WHICH          tuned or default: the hosts' kernel, as tests/wan/run has it (tuned)
   --gloo-congestion NAME  the congestion control while Gloo runs (the kernel's default)
@@ -26,7 +28,7 @@ Needs root. Scenarios: tests/wan/run --help. Prints medians of all-reduce of flo
 TEXT
 }
 
-SCENARIO=us SIZES="4K 1M 64M" SYSTEMS="ringway gloo" ITERS=5 LINE=800 KERNEL=tuned GLOO_CONGESTION='' GLOO_ALGORITHM='' JSON=''
+SCENARIO=us SIZES="4K 1M 64M" SYSTEMS="ringway gloo" ITERS=5 WARMUP=2 SETTLE=0 LINE=800 KERNEL=tuned GLOO_CONGESTION='' GLOO_ALGORITHM='' JSON=''
 WAN_OPTIONS=()
 while (($#)); do
   case $1 in
@@ -34,7 +36,7 @@ while (($#)); do
       usage
       exit 0
       ;;
-    --scenario | --sizes | --systems | --iters | --line-mbit | --kernel | --gloo-congestion | --gloo-algorithm | \
+    --scenario | --sizes | --systems | --iters | --warmup | --settle | --line-mbit | --kernel | --gloo-congestion | --gloo-algorithm | \
       --daemon-option | --bin | --json)
       (($# >= 2)) || die "$1 needs a value; --help lists the options"
       ;;
@@ -45,6 +47,8 @@ while (($#)); do
     --sizes) SIZES=$2 ;;
     --systems) SYSTEMS=$2 ;;
     --iters) ITERS=$2 ;;
+    --warmup) WARMUP=$2 ;;
+    --settle) SETTLE=$2 ;;
     --line-mbit) LINE=$2 ;;
     --kernel) KERNEL=$2 ;;
     --gloo-congestion) GLOO_CONGESTION=$2 ;;
@@ -55,6 +59,7 @@ while (($#)); do
   shift 2
 done
 [[ $ITERS =~ ^[1-9][0-9]*$ ]] || die "--iters takes a number from 1"
+[[ $WARMUP =~ ^[0-9]+$ && $SETTLE =~ ^[0-9]+$ ]] || die "--warmup and --settle take a number"
 for system in $SYSTEMS; do
   [[ $system =~ ^(ringway|gloo|mpi)$ ]] || die "--systems takes ringway, gloo and mpi, not $system"
 done
@@ -74,7 +79,7 @@ trap 'rm -rf "$OUT"' EXIT
 WORK=$OUT
 build_baselines
 
-export ROOT OUT RUNS SYSTEMS ITERS LINE GLOO_CONGESTION GLOO_ALGORITHM RUN_SECONDS_MAX
+export ROOT OUT RUNS SYSTEMS ITERS WARMUP SETTLE LINE GLOO_CONGESTION GLOO_ALGORITHM RUN_SECONDS_MAX
 "$ROOT/tests/wan/run" --kernel "$KERNEL" "${WAN_OPTIONS[@]}" "$SCENARIO" -- bash "$ROOT/tests/bench/wan_host.sh" \
   '{host}' '{world}' '{address}' '{socket}' '{work}' >"$OUT/log" || {
   tail -n 20 "$OUT/log" >&2

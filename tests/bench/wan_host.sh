@@ -3,7 +3,7 @@
 # in turn; their start-ups are where the hosts meet.
 #
 # From wan.sh: ROOT, OUT (what was built, and the results: SYSTEM.SIZE.RANK.json), RUNS (SIZE:BYTES ...), SYSTEMS, ITERS,
-# LINE, GLOO_CONGESTION, GLOO_ALGORITHM, RUN_SECONDS_MAX.
+# WARMUP, SETTLE, LINE, GLOO_CONGESTION, GLOO_ALGORITHM, RUN_SECONDS_MAX.
 set -euo pipefail
 host=$1 world=$2 address=$3 socket=$4 work=$5
 
@@ -15,7 +15,8 @@ run_gloo() {
   [[ -z $GLOO_CONGESTION ]] || route congctl "$GLOO_CONGESTION"
   mkdir -p "$work/store.$size"
   timeout "$RUN_SECONDS_MAX" "$OUT/gloo_bench" --rank "$host" --world "$world" --address "$address" \
-    ${GLOO_ALGORITHM:+--algorithm "$GLOO_ALGORITHM"} --store "$work/store.$size" --bytes "$bytes" --iters "$ITERS" --warmup 2 --json "$OUT/gloo.$size.$host.json"
+    ${GLOO_ALGORITHM:+--algorithm "$GLOO_ALGORITHM"} --store "$work/store.$size" --bytes "$bytes" \
+    --iters "$ITERS" --warmup "$WARMUP" --json "$OUT/gloo.$size.$host.json"
   route
 }
 
@@ -28,12 +29,12 @@ run_mpi() {
     mpirun --mca plm_rsh_agent "$ROOT/tests/bench/wan_mpi_agent.sh" --mca pml ob1 --mca btl tcp,self \
     --mca btl_tcp_if_include wan0 --mca oob_tcp_if_include wan0 --mca mpi_yield_when_idle 1 --bind-to none \
     -host "${hosts%,}" -np "$world" \
-    "$OUT/mpi_bench" --bytes "$bytes" --iters "$ITERS" --warmup 2 --json "$OUT/mpi.$size.%r.json"
+    "$OUT/mpi_bench" --bytes "$bytes" --iters "$ITERS" --warmup "$WARMUP" --json "$OUT/mpi.$size.%r.json"
 }
 
 run_ringway() {
-  ringway-bench --socket "$socket" --group "bench.$size" --world "$world" --bytes "$bytes" --iters "$ITERS" --warmup 2 \
-    --line-mbit "$LINE" --timeout $((2 * RUN_SECONDS_MAX)) --json "$OUT/ringway.$size.$host.json"
+  ringway-bench --socket "$socket" --group "bench.$size" --world "$world" --bytes "$bytes" \
+    --iters "$ITERS" --warmup "$WARMUP" --settle "$SETTLE" --line-mbit "$LINE" --timeout $((2 * RUN_SECONDS_MAX)) --json "$OUT/ringway.$size.$host.json"
 }
 
 for run in $RUNS; do
