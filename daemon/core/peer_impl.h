@@ -146,6 +146,7 @@ class Peer::Impl {
   void StartAll();
   void Start(Operation& op);
   void StartFetch(Operation& op);
+  const collective::Schedule& ScheduleOf(Algorithm algorithm);
   void Launch(Operation& op, collective::Schedule schedule);
   Algorithm AlgorithmOf(const Operation& op) const;
   static void CopyInput(Operation& op);
@@ -216,8 +217,9 @@ class Peer::Impl {
   Prober prober_;
   bool forming_ = false;  // the group has no view yet
   std::uint64_t probe_bytes_ = 0;
-  View view_;   // epoch 0: outside
-  Epoch stop_;  // only grows
+  View view_;                                            // epoch 0: outside
+  std::map<Algorithm, collective::Schedule> schedules_;  // of this view
+  Epoch stop_;                                           // only grows
   std::map<Epoch, control::View> prepared_;
   Epoch activated_;  // newcomers: members switched to this prepared view
   ChannelSeqs activated_seqs_;

@@ -272,6 +272,7 @@ void Peer::Impl::Install(View view) {
     table_.ForgetPeer(old);
   }
   view_ = std::move(view);
+  schedules_.clear();
   std::erase_if(lost_, [&](PeerId peer) { return !view_.Contains(peer); });
   lane_losses_.clear();
   // Views that are over stay a while: an UpdateView that adopted one may still have to be told.

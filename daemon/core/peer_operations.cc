@@ -145,7 +145,7 @@ void Peer::Impl::Start(Operation& op) {
   op.ready.clear();  // not when it stopped: until now it tells whom it waited for
   op.algorithm = AlgorithmOf(op);
   op.submission.descriptor.schedule = op.algorithm;
-  Launch(op, collective::MakeSchedule(op.algorithm, view_.ring, view_.sites, *view_.RankOf(self_)));
+  Launch(op, ScheduleOf(op.algorithm));
   if (const auto early = early_ready_.extract(op.name); !early.empty()) {
     for (const auto& [peer, descriptor] : early.mapped()) OnReady(peer, op.name, descriptor);
   }
@@ -160,6 +160,15 @@ Algorithm Peer::Impl::AlgorithmOf(const Operation& op) const {
   const Algorithm wanted = op.submission.algorithm.value_or(view_.plan.AlgorithmFor(op.bytes()));
   const std::uint64_t aside = collective::AsideBytesMax(wanted, view_.world_size(), op.bytes());
   return aside <= std::max(op.bytes(), kAsideBytesMax) ? wanted : Algorithm::kRing;
+}
+
+// Made once a view: of many ranks it takes longer than a small operation.
+const collective::Schedule& Peer::Impl::ScheduleOf(Algorithm algorithm) {
+  const auto found = schedules_.find(algorithm);
+  if (found != schedules_.end()) return found->second;
+  return schedules_
+      .emplace(algorithm, collective::MakeSchedule(algorithm, view_.ring, view_.sites, *view_.RankOf(self_)))
+      .first->second;
 }
 
 void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
