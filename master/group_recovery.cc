@@ -218,6 +218,15 @@ void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report
       *current_.mutable_next_seq() = op.next_seq();
     }
   }
+  // Of those who say so perhaps nobody stays: then another newcomer may have begun there. Or one was stopped before it
+  // could install the view that told it: the channels have not gone on without it, for what was decided since is still
+  // reported as long as it has not acknowledged it.
+  for (const auto& [peer, report] : reports) {
+    if (current_.next_seq().empty() && report.epoch() == base.view.epoch()) {
+      *current_.mutable_next_seq() = report.began();
+    }
+  }
+  if (current_.next_seq().empty()) *current_.mutable_next_seq() = base.view.next_seq();
 }
 
 }  // namespace ringway

@@ -85,8 +85,9 @@ class Peer::Impl {
   static constexpr std::uint64_t kRetainedBytesMax = 16 << 20;
   static constexpr std::size_t kEarlyMessagesMax = 4096;
   static constexpr std::size_t kPreparedMax = 16;
-  static constexpr std::uint32_t kLaneLossesMax = 1000;  // of one pair in one view: it will not get better
-  static constexpr std::uint32_t kNotAlone = 2;          // world size for executors that only copy
+  static constexpr std::uint32_t kLaneLossesMax = 1000;  // of one pair in kLaneLossesTime: it will not get better
+  static constexpr Duration kLaneLossesTime = std::chrono::hours(1);
+  static constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
 
   bool installed() const { return view_.epoch.value != 0; }
   bool frozen() const { return stop_ >= view_.epoch; }
@@ -101,6 +102,8 @@ class Peer::Impl {
   void Install(View view);
   void InstallPrepared(Epoch epoch);
   void TryActivate();
+  // In a newcomer's first view.
+  void Begin(Epoch epoch, const ChannelSeqs& seqs);
   void ApplyVerdicts(const control::View& view);
   void Freeze(Epoch epoch);
   void StopAll();
@@ -223,6 +226,8 @@ class Peer::Impl {
   std::map<Epoch, control::View> prepared_;
   Epoch activated_;  // newcomers: members switched to this prepared view
   ChannelSeqs activated_seqs_;
+  Epoch first_epoch_;  // a newcomer's first view, and where its channels began in it
+  ChannelSeqs began_;
   std::set<PeerId> lost_;  // members this peer has lost
   OpTable table_;
   std::map<OpName, control::Verdict> ahead_;  // error verdicts of operations not submitted here yet
@@ -232,8 +237,9 @@ class Peer::Impl {
   HeldFrames held_;
   std::map<LinkId, PendingFrame> pending_;
   LaneBook lanes_;
-  std::map<PeerId, std::uint32_t> lane_losses_;  // in this view
-  std::set<std::uint64_t> live_;                 // attempts, of fetches that are served too, whose memory may be used
+  std::map<PeerId, std::uint32_t> lane_losses_;  // in this view, since
+  TimePoint losses_since_{};
+  std::set<std::uint64_t> live_;  // attempts, of fetches that are served too, whose memory may be used
   std::uint64_t next_attempt_ = 1;
   std::vector<Serving> serving_;
   OpName cursor_;  // round robin over operations

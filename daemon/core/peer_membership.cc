@@ -193,6 +193,7 @@ void Peer::Impl::SendReport(const std::string& reason) {
   const OpName update{ChannelId(last_update_.channel()), last_update_.seq()};
   if (update.seq != 0 && table_.Find(update) == nullptr) *report.add_ops() = last_update_;
   SeqsTo(table_.FinishedUptoAll(), *report.mutable_finished_upto());
+  if (view_.epoch == first_epoch_) SeqsTo(began_, *report.mutable_began());
   report.set_reason(reason);
   ToMasterNow(std::move(message));
 }
@@ -235,8 +236,7 @@ void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
     TryActivate();
     return;
   }
-  const bool newcomer = !installed();
-  if (newcomer) table_.StartAt(SeqsFrom(message.view().next_seq()));
+  if (!installed()) Begin(epoch, SeqsFrom(message.view().next_seq()));
   for (auto& [name, op] : table_.ops()) {
     if (op.has_outcome()) continue;
     if (!RINGWAY_MUTANT(kKeepOldVerdict))
@@ -311,11 +311,17 @@ void Peer::Impl::InstallPrepared(Epoch epoch) {
   AccuseMissing();
 }
 
+void Peer::Impl::Begin(Epoch epoch, const ChannelSeqs& seqs) {
+  first_epoch_ = epoch;
+  began_ = seqs;
+  table_.StartAt(seqs);
+}
+
 // A newcomer starts when it holds the prepared view and has heard from a member that it is in force.
 void Peer::Impl::TryActivate() {
   if (RINGWAY_MUTANT(kActivateAtOnce)) activated_ = NewestPrepared();
   if (installed() || activated_.value == 0 || !prepared_.contains(activated_)) return;
-  if (!RINGWAY_MUTANT(kNewcomerStartsAtOne)) table_.StartAt(activated_seqs_);
+  if (!RINGWAY_MUTANT(kNewcomerStartsAtOne)) Begin(activated_, activated_seqs_);
   InstallPrepared(activated_);
   AccuseMissing();
   if (running()) StartAll();
@@ -415,6 +421,10 @@ void Peer::Impl::Tick(TimePoint now) {
   // A gap in the own loop: the input of that time has just been handled, so silence is not yet the others' fault.
   if (now - last_tick_ > view_.plan.detect / 2) mesh_.HeardAll(now);
   last_tick_ = now;
+  if (now - losses_since_ > kLaneLossesTime) {
+    losses_since_ = now;
+    lane_losses_.clear();
+  }
   PumpDials();
   if (now - last_heartbeat_ >= view_.plan.heartbeat) SendHeartbeats();
   AccuseSilent();
