@@ -143,6 +143,7 @@ void DataPlane::RejoinAsNew(PeerId peer) {
   const auto found = peers_.find(peer);
   const auto session = found->second->session();
   control::JoinRequest request = found->second->join();
+  pacer_.Forget(peer);
   peers_.erase(found);
   if (session->open()) Ask(session, std::move(request));
 }

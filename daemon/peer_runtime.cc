@@ -419,6 +419,7 @@ void PeerRuntime::SamplePaths(TimePoint now) {
       core::PathSample& sample = samples.emplace_back(SampleOf(other, pair.lanes, traffic));
       sample.backlogged = pair.backlogged;
       pair.count.Add({.backlogged = sample.backlogged,
+                      .lanes = std::max<std::size_t>(pair.lanes.size(), 1) - 1,
                       .delivered_bytes = sample.delivered_bytes,
                       .limit = host_->pacer().rate({.self = options_.self, .other = other}),
                       .round_trip = sample.round_trip},

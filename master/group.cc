@@ -207,6 +207,9 @@ void Group::TryForm() {
   current_was_prepared_ = false;
   host_.Changed(*this);
   SendViewToMembers(current_, false);
+  for (const auto& [id, peer] : peers_) {
+    if (!clique.contains(id)) SendCandidates(id);  // the group has a view now
+  }
 }
 
 void Group::TryPrepare() {

@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kLostShareMax = 0.01;
 constexpr double kLess = 0.95;
+constexpr double kFloor = 0.25;
 constexpr double kUsedUp = 0.97;
 constexpr double kStep = 0.03;
 constexpr double kBesideQueue = 1.01;
@@ -26,7 +27,11 @@ void Ceiling::Judge(const Window& window) {
   const bool used_up = window.delivered > kUsedUp * limit_;
   if (queue || !used_up) clean_ = 0;
   const bool overdriven = queue && window.lost_share > kLostShareMax;
-  const double less = kLess * window.delivered;
+  if (!overdriven)
+    series_ = 0;
+  else if (series_ <= 0)
+    series_ = window.delivered;
+  const double less = std::max(kLess * window.delivered, kFloor * series_);
   if (limit_ <= 0) {
     if (overdriven) limit_ = less;
   } else if (overdriven) {

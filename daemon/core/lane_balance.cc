@@ -8,7 +8,9 @@ namespace {
 
 constexpr double kNewest = 0.2;  // of what is smoothed
 constexpr Duration kWatchMin = std::chrono::seconds(1);
+constexpr Duration kGap = std::chrono::milliseconds(250);
 constexpr double kStalledShare = 1.0 / 16;
+constexpr double kNextToNothing = 1.0 / 256;  // of the best
 
 double Moved(const LaneSample& before, const LaneSample& now) {
   return now.delivered_bytes > before.delivered_bytes
@@ -24,7 +26,9 @@ void LaneBalance::Add(std::span<const LaneSample> lanes, TimePoint now) {
   } else {
     Share(lanes);
   }
+  const bool gap = now - std::exchange(last_, now) > kGap;  // whether they were busy meanwhile is not known
   for (std::size_t i = 0; i < lanes.size(); ++i) {
+    if (gap) lanes_[i].since.reset();
     if (lanes[i].delivered_bytes < lanes_[i].last.delivered_bytes) lanes_[i].since.reset();
     lanes_[i].last = lanes[i];
     Watch(i, now);
@@ -56,11 +60,15 @@ void LaneBalance::Watch(std::size_t index, TimePoint now) {
   const bool held_up = 4 * (lane.last.receiver_limited - lane.then.receiver_limited) > lasted;
   lane.since.reset();
   best_ = std::max(best_, rate);
-  if (held_up || rate >= kStalledShare * best_) return;
-  best_ /= 2;
-  stalled_ = index;
+  const auto busy = std::count_if(lanes_.begin(), lanes_.end(), [](const Lane& other) { return other.last.busy; });
+  const bool others_move = lane.part * static_cast<double>(busy) < kStalledShare;
+  const bool is_stalled = rate < kStalledShare * best_ && (others_move || rate < kNextToNothing * best_);
+  if (is_stalled && !held_up && !stalled_) stalled_ = index;
 }
 
-std::optional<std::size_t> LaneBalance::TakeStalled() { return std::exchange(stalled_, std::nullopt); }
+std::optional<std::size_t> LaneBalance::TakeStalled() {
+  if (stalled_) best_ /= 2;
+  return std::exchange(stalled_, std::nullopt);
+}
 
 }  // namespace ringway::core

@@ -2,7 +2,8 @@
 //
 // After losses congestion control may leave one connection at a thousandth of the others' rate for minutes, and a ring
 // waits for every segment. So a lane that was busy for a second, and ten round trips, and moved less than a sixteenth
-// of what a lane of the pair has moved at its best is to be replaced: its segments go to the others, and a fresh
+// of what a lane of the pair has moved at its best, and less than a
+// sixteenth of what another moves now or next to nothing, is to be replaced: its segments go to the others, and a fresh
 // connection finds its rate in no time. Each replacement halves what counts as best, so a path that has become slow is
 // believed.
 #pragma once
@@ -50,6 +51,7 @@ class LaneBalance {
   std::vector<Lane> lanes_;
   double best_ = 0;  // bytes per second
   std::optional<std::size_t> stalled_;
+  TimePoint last_{};
 };
 
 }  // namespace ringway::core

@@ -17,7 +17,10 @@ constexpr int kSettlingWindows = 2;
 }  // namespace
 
 void LaneCount::Add(const Sample& sample, TimePoint now) {
-  if (!sample.backlogged || sample.delivered_bytes < start_bytes_) return start_.reset();
+  if (!sample.backlogged || sample.delivered_bytes < start_bytes_) {
+    start_bytes_ = 0;
+    return start_.reset();
+  }
   if (!start_) {
     start_ = now;
     start_bytes_ = sample.delivered_bytes;
@@ -29,11 +32,11 @@ void LaneCount::Add(const Sample& sample, TimePoint now) {
       static_cast<double>(sample.delivered_bytes - start_bytes_) / std::chrono::duration<double>(lasted).count();
   start_ = now;
   start_bytes_ = sample.delivered_bytes;
-  Judge(rate, sample.limit, now);
+  Judge(rate, sample, now);
 }
 
-void LaneCount::Judge(double rate, double limit, TimePoint now) {
-  const bool full = limit > 0 && rate > kLimitReached * limit;
+void LaneCount::Judge(double rate, const Sample& sample, TimePoint now) {
+  const bool full = sample.limit > 0 && rate > kLimitReached * sample.limit;
   if (trial_from_ != 0) {
     if (settling_-- > 0) return;
     const bool keep = used_ > trial_from_ ? rate > kGain * before_ : kGain * rate > before_;
@@ -46,8 +49,8 @@ void LaneCount::Judge(double rate, double limit, TimePoint now) {
   }
   const double before = std::exchange(before_, rate);
   const bool steady = before > 0 && rate < kSteady * before && before < kSteady * rate;
-  const std::size_t other = full ? std::max(kFirst, used_ - 1) : std::min(kMax, used_ + used_ / 2);
-  if (!steady || now < next_trial_ || other == used_) return;
+  const std::size_t other = full ? std::max(kFirst, used_ - 1) : std::min(sample.lanes, used_ + used_ / 2);
+  if (!steady || now < next_trial_ || other == used_ || sample.lanes <= kFirst) return;
   trial_from_ = std::exchange(used_, other);
   settling_ = kSettlingWindows;
 }

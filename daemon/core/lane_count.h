@@ -29,6 +29,7 @@ class LaneCount {
   // the path is known to take, 0 if that is not known.
   struct Sample {
     bool backlogged = false;
+    std::size_t lanes = 0;  // large ones that there are
     std::uint64_t delivered_bytes = 0;
     double limit = 0;
     Duration round_trip{};
@@ -39,9 +40,7 @@ class LaneCount {
   std::size_t used() const { return used_; }
 
  private:
-  static constexpr std::size_t kMax = 128;
-
-  void Judge(double rate, double limit, TimePoint now);
+  void Judge(double rate, const Sample& sample, TimePoint now);
 
   std::size_t used_ = kFirst;
   std::optional<TimePoint> start_;

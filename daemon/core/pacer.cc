@@ -38,12 +38,12 @@ std::optional<Ceiling::Window> Pacer::Measure::Tick(TimePoint now, double delive
   return window;
 }
 
-bool Pacer::IsPaced(const PathSample& sample) { return sample.backlogged && sample.round_trip >= kNearby; }
+bool Pacer::IsNearby(const PathSample& sample) { return sample.round_trip < kNearby; }
+bool Pacer::IsPaced(const PathSample& sample) { return sample.backlogged && !IsNearby(sample); }
 
 void Pacer::Add(PeerId self, const PathSample& sample) {
-  const auto [found, is_new] = paths_.try_emplace({.self = self, .other = sample.other});
-  Path& path = found->second;
-  if (!is_new) {
+  Path& path = paths_[{.self = self, .other = sample.other}];
+  if (path.was_sampled) {  // else it may have moved anything meanwhile
     path.delivered = Grown(path.last.delivered_bytes, sample.delivered_bytes);
     path.resent = Grown(path.last.resent_bytes, sample.resent_bytes);
   }
@@ -54,7 +54,8 @@ void Pacer::Add(PeerId self, const PathSample& sample) {
 void Pacer::Decide(TimePoint now) {
   std::vector<Path*> backlogged;
   for (auto& [key, path] : paths_) {
-    if (!std::exchange(path.sampled, false)) path.last.backlogged = false;
+    path.was_sampled = std::exchange(path.sampled, false);
+    if (!path.was_sampled) path.last.backlogged = false;
     if (IsPaced(path.last))
       backlogged.push_back(&path);
     else
@@ -79,6 +80,7 @@ void Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
     double delivered = 0;
     double resent = 0;
     for (const auto& [key, path] : paths_) {
+      if (IsNearby(path.last)) continue;
       delivered += path.delivered;
       resent += path.resent;
     }
@@ -97,9 +99,11 @@ void Pacer::Deal(std::vector<Path*> backlogged) {
   const auto lesser = [](double a, double b) { return a > 0 && b > 0 ? std::min(a, b) : std::max(a, b); };
   const double joining = uplink_.limit() / static_cast<double>(backlogged.size() + 1);
   for (auto& [key, path] : paths_) {
-    path.rate = lesser(path.ceiling.limit(), IsPaced(path.last) ? uplink_.limit() : joining);
+    path.rate = path.ceiling.limit();
+    if (!IsPaced(path.last) && !IsNearby(path.last)) path.rate = lesser(path.rate, joining);
   }
-  if (uplink_.limit() <= 0) return;
+  if (uplink_.limit() <= 0 || backlogged.size() < 2) return;
+  for (Path* path : backlogged) path->rate = lesser(path->rate, uplink_.limit());
   std::sort(backlogged.begin(), backlogged.end(), [](const Path* a, const Path* b) { return a->rate < b->rate; });
   double left = uplink_.limit();
   std::size_t sharers = backlogged.size();

@@ -4,7 +4,8 @@
 // A path that is backlogged is judged window by window by its own Ceiling; while two or more are, all together by the
 // uplink's: then a queue that all of them see is the uplink's, and only what one sees beyond it is that path's own. The
 // uplink's limit is dealt to the backlogged paths in equal parts; what a path's own limit leaves of its part goes to
-// the others. A path that is not backlogged may begin with the part that it would get by joining in.
+// the others. It holds for two and more only, for only then is it judged. A path that is not backlogged may begin with
+// the part that it would get by joining in.
 //
 //   tick: Add(samples of one peer) ... of all peers of the host --> Decide(now) --> rate(path) for each
 //
@@ -62,6 +63,7 @@ class Pacer {
   struct Path {
     PathSample last;
     bool sampled = false;  // since the last Decide
+    bool was_sampled = false;
     double delivered = 0;  // in this tick
     double resent = 0;
     Measure measure;
@@ -69,6 +71,7 @@ class Pacer {
     double rate = 0;
   };
 
+  static bool IsNearby(const PathSample& sample);
   static bool IsPaced(const PathSample& sample);
   void JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
   void Deal(std::vector<Path*> backlogged);

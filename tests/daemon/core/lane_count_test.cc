@@ -26,7 +26,7 @@ class LaneCountTest : public testing::Test {
     changes_ += count_.used() != before;
   }
 
-  LaneCount::Sample sample_{.backlogged = true, .round_trip = milliseconds(100)};
+  LaneCount::Sample sample_{.backlogged = true, .lanes = 128, .round_trip = milliseconds(100)};
   LaneCount count_;
   int changes_ = 0;
   TimePoint now_{std::chrono::seconds(10)};
@@ -78,6 +78,14 @@ TEST_F(LaneCountTest, ReplacedLanesDisturbNothing) {
   sample_.delivered_bytes = 0;
   Run(60e6, 100e6, 5, 100e6);
   EXPECT_EQ(count_.used(), LaneCount::kFirst);
+  Run(10e6, 100e6, 10);
+  EXPECT_GT(count_.used(), LaneCount::kFirst) << "it is judged again at once";
+}
+
+TEST_F(LaneCountTest, NoMoreAreTriedThanThereAre) {
+  sample_.lanes = 8;
+  Run(1e6, 1e12, 600);
+  EXPECT_EQ(count_.used(), 8u);
 }
 
 TEST_F(LaneCountTest, ThereIsAnEnd) {

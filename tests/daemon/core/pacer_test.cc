@@ -192,6 +192,31 @@ TEST_F(PacerTest, NeighboursAreLeftAlone) {
   for (const Sender& sender : senders_) EXPECT_EQ(pacer_.rate(sender.key), 0);
 }
 
+TEST_F(PacerTest, NeighboursAreNotHeldToTheUplinkOfThePathsThatAreFar) {
+  senders_[2].load.round_trip = std::chrono::microseconds(300);
+  Run(10);
+  EXPECT_GT(pacer_.rate(senders_[0].key), 0);
+  EXPECT_EQ(pacer_.rate(senders_[2].key), 0);
+}
+
+TEST_F(PacerTest, WhoSendsAloneIsNotHeldToWhatAllOnceGotTogether) {
+  uplink_.rate = 10 * kMega;
+  Run(5);
+  uplink_.rate = 100 * kMega;
+  SendOnly(0);
+  Run(10);
+  EXPECT_GT(Run(10).delivered, 0.9 * 10 * uplink_.rate);
+}
+
+TEST_F(PacerTest, WhereSendingLessDoesNotHelpItIsNotDoneWithoutEnd) {
+  SendOnly(0);
+  others_rate_ = 110 * kMega;
+  Run(2);
+  const double before = Run(2).delivered;
+  Run(60);
+  EXPECT_GT(Run(2).delivered, 0.1 * before);
+}
+
 TEST_F(PacerTest, ReplacedLanesCountFromZero) {
   SendOnly(0);
   Run(5);
