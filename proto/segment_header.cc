@@ -73,8 +73,9 @@ Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHea
   if (wire.header_hash != Hash64(in.first(kHashOffset))) {
     return Status(Code::kProtocol, "segment header fails its checksum: the link corrupts data");
   }
-  if (wire.kind >= kSegmentKindCount || wire.dtype >= kDTypeCount || wire.op >= kReduceOpCount || wire.codec >= kCodecCount ||
-      wire.op_kind >= kOpKindCount || wire.schedule >= kAlgorithmCount || wire.payload_bytes > kPayloadBytesMax) {
+  if (wire.kind >= kSegmentKindCount || wire.dtype >= kDTypeCount || wire.op >= kReduceOpCount ||
+      wire.codec >= kCodecCount || wire.op_kind >= kOpKindCount || wire.schedule >= kAlgorithmCount ||
+      wire.payload_bytes > kPayloadBytesMax) {
     return Status(Code::kProtocol, "segment header holds a value outside its range");
   }
   SegmentHeader header;

@@ -61,8 +61,10 @@ void LaneBalance::Watch(std::size_t index, TimePoint now) {
   lane.since.reset();
   best_ = std::max(best_, rate);
   const auto busy = std::count_if(lanes_.begin(), lanes_.end(), [](const Lane& other) { return other.last.busy; });
+  const bool holds_others_up = busy == 1 && lanes_.size() > 1;
   const bool others_move = lane.part * static_cast<double>(busy) < kStalledShare;
-  const bool is_stalled = rate < kStalledShare * best_ && (others_move || rate < kNextToNothing * best_);
+  const bool next_to_nothing = rate < kNextToNothing * best_;
+  const bool is_stalled = rate < kStalledShare * best_ && (holds_others_up || others_move || next_to_nothing);
   if (is_stalled && !held_up && !stalled_) stalled_ = index;
 }
 

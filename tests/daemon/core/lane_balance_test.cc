@@ -92,6 +92,12 @@ TEST_F(LaneBalanceTest, LanesThatAllBecomeSlowerShareThePath) {
   EXPECT_EQ(Run(1e6, 1e6, 100), std::nullopt);
 }
 
+TEST_F(LaneBalanceTest, ALaneThatAllOthersWaitForIsGivenSooner) {
+  Run(30e6, 30e6, 30);
+  lanes_[0].busy = false;
+  EXPECT_EQ(Run(0, 1e6, 22), std::optional<std::size_t>(1)) << "two busy lanes at this rate would share a slow path";
+}
+
 TEST_F(LaneBalanceTest, LongRoundTripsAreGivenTime) {
   for (LaneSample& lane : lanes_) lane.round_trip = milliseconds(400);
   Run(30e6, 30e6, 60);
