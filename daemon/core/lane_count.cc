@@ -49,8 +49,8 @@ void LaneCount::Judge(double rate, const Sample& sample, TimePoint now) {
   }
   const double before = std::exchange(before_, rate);
   const bool steady = before > 0 && rate < kSteady * before && before < kSteady * rate;
-  const std::size_t other = full ? std::max(kFirst, used_ - 1) : std::min(sample.lanes, used_ + used_ / 2);
-  if (!steady || now < next_trial_ || other == used_ || sample.lanes <= kFirst) return;
+  const std::size_t other = full ? std::max(kMin, used_ - 1) : std::min(sample.lanes, used_ + used_ / 2);
+  if (!steady || now < next_trial_ || other == used_ || sample.lanes <= kMin) return;
   trial_from_ = std::exchange(used_, other);
   settling_ = kSettlingWindows;
 }

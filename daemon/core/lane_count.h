@@ -22,8 +22,9 @@ namespace ringway::core {
 
 class LaneCount {
  public:
-  // Large lanes that are used from the start.
-  static constexpr std::size_t kFirst = 2;
+  // Large lanes that are used from the start, and at least.
+  static constexpr std::size_t kFirst = 4;
+  static constexpr std::size_t kMin = 2;
 
   // All of a pair at one moment. `delivered_bytes` only grows, or lanes were replaced. `limit`: bytes per second that
   // the path is known to take, 0 if that is not known.

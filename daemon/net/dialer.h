@@ -30,7 +30,7 @@ struct DialOptions {
 };
 
 inline constexpr std::uint32_t kLanesLoopback = 2;
-// One for small segments, and as many of the rest as help: lane_count.h starts with two.
+// One for small segments, and as many of the rest as help: lane_count.h starts with four.
 inline constexpr std::uint32_t kLanesRemote = 9;
 
 struct DialRequest {

@@ -38,7 +38,7 @@ TEST_F(LaneCountTest, LanesThatAreBoundByTheirWindowsGetMore) {
   EXPECT_LE(count_.used(), 15u);
 }
 
-TEST_F(LaneCountTest, APathThatTwoLanesFillKeepsTwo) {
+TEST_F(LaneCountTest, APathThatIsFilledGetsNoMore) {
   Run(60e6, 100e6, 20);
   EXPECT_EQ(count_.used(), LaneCount::kFirst);
 }
@@ -50,9 +50,11 @@ TEST_F(LaneCountTest, TrialsThatBringNothingBecomeRare) {
   EXPECT_LE(changes_, 14) << "10 s, 20 s, 40 s ..: two changes each";
 }
 
-TEST_F(LaneCountTest, AtItsLimitThereIsNoTrial) {
-  Run(60e6, 100e6, 600, 100e6);
-  EXPECT_EQ(changes_, 0);
+TEST_F(LaneCountTest, AtItsLimitFewerAreTriedAndStayIfTheyFillIt) {
+  Run(60e6, 100e6, 60, 100e6);
+  EXPECT_EQ(count_.used(), LaneCount::kMin);
+  Run(30e6, 100e6, 60, 100e6);
+  EXPECT_GT(count_.used(), LaneCount::kMin);
 }
 
 TEST_F(LaneCountTest, MoreThanFillThePathGoAgainWhenItsLimitIsKnown) {
@@ -69,7 +71,7 @@ TEST_F(LaneCountTest, WhoIsNotBackloggedIsNotJudged) {
 }
 
 TEST_F(LaneCountTest, ARateThatStillGrowsIsWaitedFor) {
-  for (double lane = 1e6; lane < 400e6; lane *= 1.02) Tick(lane, 1e9);
+  for (double lane = 1e6; lane < 400e6; lane *= 1.02) Tick(lane, 1e12);
   EXPECT_EQ(changes_, 0);
 }
 
@@ -77,7 +79,7 @@ TEST_F(LaneCountTest, ReplacedLanesDisturbNothing) {
   Run(60e6, 100e6, 2, 100e6);
   sample_.delivered_bytes = 0;
   Run(60e6, 100e6, 5, 100e6);
-  EXPECT_EQ(count_.used(), LaneCount::kFirst);
+  EXPECT_LE(count_.used(), LaneCount::kFirst);
   Run(10e6, 100e6, 10);
   EXPECT_GT(count_.used(), LaneCount::kFirst) << "it is judged again at once";
 }
