@@ -143,7 +143,6 @@ void DataPlane::RejoinAsNew(PeerId peer) {
   const auto found = peers_.find(peer);
   const auto session = found->second->session();
   control::JoinRequest request = found->second->join();
-  pacer_.Forget(peer);
   peers_.erase(found);
   if (session->open()) Ask(session, std::move(request));
 }
@@ -281,7 +280,6 @@ void DataPlane::Log(const core::Note& note, PeerId self, const std::string& grou
 // ---- the end
 
 void DataPlane::OnPeerEnded(PeerId self) {
-  pacer_.Forget(self);
   // The runtime is on the stack.
   asio::post(context_, [this, self] {
     peers_.erase(self);

@@ -34,6 +34,7 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::ScratchPool& pool, Runt
 
 PeerRuntime::~PeerRuntime() {
   *alive_ = nullptr;
+  host_->pacer().Forget(options_.self);
   CloseEverything();
   if (session_ != nullptr) session_->Detach();
 }
@@ -430,8 +431,9 @@ void PeerRuntime::SamplePaths(TimePoint now) {
       stalled.push_back({other, LaneId(static_cast<std::uint32_t>(*lane))});
   }
   for (const core::PathSample& sample : samples) host_->pacer().Add(options_.self, sample);
-  if (!samples.empty()) peer_.OnPathSamples(samples, now);
   for (const net::LaneLabel& lane : stalled) GiveUp(lane);
+  if (samples.empty()) return;
+  peer_.OnPathSamples(samples, now);
   Run();
 }
 

@@ -151,7 +151,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void CloseLanes(Pair& pair);
   void CloseEverything();
   void FlushLinks();
-  // Those that are the limit, and those that no longer are: a system call a lane of theirs.
+  // Of the pairs that have anything to write, or were the limit until now: a system call a lane of theirs.
   void SamplePaths(TimePoint now);
   // Closes a lane that has stalled: what it carries goes to the others, and it is opened again.
   void GiveUp(const net::LaneLabel& label);

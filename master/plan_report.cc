@@ -1,6 +1,5 @@
 #include "master/plan_report.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -15,8 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 46;
-
 double ToMs(double seconds) { return seconds * 1e3; }
 double ToMbit(double bytes_per_second) { return bytes_per_second * 8 / 1e6; }
 
@@ -30,10 +27,9 @@ Json AlgorithmsJson(const Group& group, const CostModel& model, std::uint64_t by
   Json algorithms = Json::array();
   for (std::uint8_t i = 0; i < kAlgorithmCount; ++i) {
     const auto algorithm = static_cast<Algorithm>(i);
-    const bool priced = std::find(kAlgorithms.begin(), kAlgorithms.end(), algorithm) != kAlgorithms.end();
     const std::optional<SeenTime> seen = seen_times.Of(algorithm);
     algorithms.push_back({{"name", NameOf(algorithm)},
-                          {"predicted_ms", priced ? Json(ToMs(model.Seconds(algorithm, bytes))) : Json()},
+                          {"predicted_ms", ToMs(model.Seconds(algorithm, bytes))},
                           {"measured_ms", seen ? Json(ToMs(seen->seconds)) : Json()},
                           {"operations", seen ? seen->operations : 0}});
   }
@@ -83,7 +79,7 @@ Json PathsJson(const PathMatrix& measured) {
 }  // namespace
 
 Result<std::string> PlanJson(const Group* group, const control::PlanRequest& request) {
-  if (request.bytes() == 0 || request.bytes() > kBytesMax) {
+  if (request.bytes() == 0 || request.bytes() > kByteSizeMax) {
     return Status(Code::kInvalidArgument, "operations have 1 to 2^46 bytes; ask for such a size");
   }
   if (group == nullptr) return Status(Code::kInvalidArgument, "no group of this name; status lists those there are");

@@ -2,7 +2,7 @@
 //
 //   {"group", "epoch", "world_size", "bytes", "chosen": algorithm,
 //    "prepared": epoch of a newer view that waits for UpdateView, or null,
-//    "algorithms": [{"name", "predicted_ms", "measured_ms", "operations"}],       null: not priced, or never seen
+//    "algorithms": [{"name", "predicted_ms", "measured_ms", "operations"}],       measured_ms null: never seen
 //    "ring": {"round_trip_ms", "rate_mbit", "bottleneck": index of a link,        null with one member
 //             "links": [{"from", "from_site", "to", "to_site", "delay_ms", "rate_mbit",
 //                        "delay_measured", "rate_measured"}]},

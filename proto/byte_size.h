@@ -9,11 +9,12 @@
 
 namespace ringway {
 
-// "4096", "4K", "256M", "2G": binary multiples, up to 2^46. Nothing if it is no size.
+inline constexpr std::uint64_t kByteSizeMax = std::uint64_t{1} << 46;
+
+// "4096", "4K", "256M", "2G": binary multiples, up to kByteSizeMax. Nothing if it is no size.
 inline std::optional<std::uint64_t> ParseBytes(std::string_view text) {
   constexpr std::string_view kSuffixes = "KMG";
   constexpr std::size_t kDigitsMax = 15;
-  constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 46;
   std::uint64_t number = 0;
   std::size_t digits = 0;
   for (; digits < text.size() && text[digits] >= '0' && text[digits] <= '9'; ++digits) {
@@ -27,7 +28,7 @@ inline std::optional<std::uint64_t> ParseBytes(std::string_view text) {
     if (suffix == std::string_view::npos) return std::nullopt;
     shift = 10 * (suffix + 1);
   }
-  if (number > kBytesMax >> shift) return std::nullopt;
+  if (number > kByteSizeMax >> shift) return std::nullopt;
   return number << shift;
 }
 

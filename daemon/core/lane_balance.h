@@ -2,10 +2,10 @@
 //
 // After losses congestion control may leave one connection at a thousandth of the others' rate for minutes, and a ring
 // waits for every segment. So a lane that was busy for a second, and ten round trips, and moved less than a sixteenth
-// of what a lane of the pair has moved at its best, and less than a
-// sixteenth of its part now, or next to nothing, is to be replaced; and one that moved so little while all others had
-// nothing to do. Its segments go to the others, and a fresh connection finds its rate in no time. Each replacement
-// halves what counts as best, so a path that has become slow is believed.
+// of what a lane of the pair has moved at its best, and less than a sixteenth of its part now, or next to nothing, is
+// to be replaced; and one that moved so little while all others had nothing to do. Its segments go to the others, and a
+// fresh connection finds its rate in no time. Each replacement halves what counts as best, so a path that has become
+// slow is believed.
 #pragma once
 
 #include <cstddef>
