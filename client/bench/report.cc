@@ -28,6 +28,7 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"time_ms_min", result.time.min_ms},
       {"time_ms_median", result.time.median_ms},
       {"time_ms_p99", result.time.p99_ms},
+      {"times_ms", result.times_ms},
       {"algbw_gbps", result.algbw_gbps},
       {"busbw_gbps", result.busbw_gbps},
       {"wire_bytes", result.wire_bytes},

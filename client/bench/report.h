@@ -22,8 +22,9 @@ struct SizeResult {
   std::uint32_t in_flight = 1;
   bool in_place = false;
   std::uint32_t iterations = 0;
-  TimeSummary time;
-  double algbw_gbps = 0;  // of the median, GB/s
+  std::vector<double> times_ms;  // of each iteration, in order
+  TimeSummary time;              // of these
+  double algbw_gbps = 0;         // of the median, GB/s
   double busbw_gbps = 0;
   std::uint64_t wire_bytes = 0;  // sent by this peer, a mean over the measured operations
   double line_fraction = 0;  // of --line-mbit, that they took in the median's time; TCP's and IP's headers not counted

@@ -98,16 +98,15 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   const ProcessUsage trainer_before = UsageOf(getpid());
   const ProcessUsage daemon_before = UsageOf(daemon_pid_);
   Totals totals;
-  std::vector<double> times_ms;
   for (std::uint32_t i = 0; i < options_.iterations; ++i) {
     auto time_ms = RunIteration(&result, &totals);
     if (!time_ms.ok()) return time_ms.error();
-    times_ms.push_back(time_ms.value() / options_.in_flight);
+    result.times_ms.push_back(time_ms.value() / options_.in_flight);
   }
   result.trainer = Since(trainer_before, UsageOf(getpid()));
   result.daemon = Since(daemon_before, UsageOf(daemon_pid_));
   result.lanes = Since(lanes_before, LaneUsageOf(options_.socket_path, session_->peer_id()));
-  result.time = Summarise(times_ms);
+  result.time = Summarise(result.times_ms);
   result.algbw_gbps = AlgorithmBandwidth(result.bytes, result.time.median_ms);
   result.busbw_gbps = BusBandwidth(result.algbw_gbps, result.world_size);
   result.wire_bytes = totals.wire_bytes / std::max<std::uint64_t>(totals.operations, 1);
