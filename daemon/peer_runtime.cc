@@ -13,7 +13,7 @@
 namespace ringway::daemon {
 namespace {
 
-constexpr std::uint64_t kProbeBytes = 64 << 20;              // enough to fill 1 Gbit/s and 100 ms, and to see it full
+constexpr std::uint64_t kProbeBytes = 128 << 20;             // enough to fill 1 Gbit/s and 100 ms, and to see it full
 constexpr std::uint32_t kSmallLanePayloadBytes = 64 * 1024;  // lane 0: small operations overtake large ones
 
 core::LinkId LinkOf(const net::LaneLabel& lane) { return {.other = lane.other, .control = false, .lane = lane.id}; }

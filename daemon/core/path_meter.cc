@@ -20,7 +20,10 @@ bool ReceiverWasLimit(const PathSample& before, const PathSample& now, Duration 
 
 // ---------------------------------------------------------------------------------------------- estimates
 
-void PathMeter::Estimate::Settle(double measured) { rate += rate == 0 ? measured : (measured - rate) / kInertia; }
+void PathMeter::Estimate::Settle(double measured) {
+  weight = std::min(weight + 1, kInertia);
+  rate += (measured - rate) / weight;
+}
 
 void PathMeter::Estimate::Raise(double measured) {
   if (rate != 0 && measured > rate) Settle(measured);
@@ -117,11 +120,6 @@ void PathMeter::OnProbed(PeerId other) {
   if (found == paths_.end()) return;
   Path& path = found->second;
   if (path.estimate.rate == 0) path.estimate.rate = path.at_least;
-}
-
-bool PathMeter::IsMeasured(PeerId other) const {
-  const auto found = paths_.find(other);
-  return found != paths_.end() && found->second.estimate.rate != 0;
 }
 
 void PathMeter::Forget(PeerId other) {

@@ -12,8 +12,9 @@
 //   or still grows
 //
 // A lower bound counts where it exceeds the estimate, and stands in for none but after a probe, which had its chance.
-// What counts moves an estimate by an eighth of the difference: acknowledgements that queue behind data come in
-// bunches, lanes restart between two operations, and one window's bytes say a third too much or too little.
+// An estimate is the mean of what counts, then, from eight on, moved by an eighth of the difference: acknowledgements
+// that queue behind data come in bunches, lanes restart between two operations, and one window's bytes say a third too
+// much or too little.
 //
 // Not seen: limits that pairs of other peers share (a receiver's downlink, a site's); groups of one daemon do not know
 // of each other.
@@ -58,7 +59,6 @@ class PathMeter {
   void Add(std::span<const PathSample> samples, TimePoint now);
   // A probe of the pair is over: if nothing better came of it, its best lower bound counts.
   void OnProbed(PeerId other);
-  bool IsMeasured(PeerId other) const;
   void Forget(PeerId other);
 
   // Estimates that are new, or by more than a quarter other than when they were last given; each once a second at most.
@@ -70,6 +70,7 @@ class PathMeter {
   // Bytes per second; 0: not known.
   struct Estimate {
     double rate = 0;
+    double weight = 0;  // how many measurements it stands for
     double told = 0;
     TimePoint told_at{};
 

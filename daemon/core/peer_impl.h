@@ -40,7 +40,7 @@ constexpr Algorithm kFetchedAs = Algorithm::kRing;
 
 class Peer::Impl {
  public:
-  Impl(PeerId self, std::string group) : self_(self), group_(std::move(group)), mesh_(self), prober_(self) {}
+  Impl(PeerId self, std::string group) : self_(self), group_(std::move(group)), mesh_(self) {}
 
   // ---- peer_membership.cc
   void OnCandidates(const control::Candidates& candidates, TimePoint now);
@@ -137,7 +137,9 @@ class Peer::Impl {
   // ---- paths
   void ReportPaths();
   void OnStanding(PeerId other, std::uint64_t probe_bytes);
+  void OnProbe(PeerId from, const control::Probe& probe);
   void TickProbes();
+  void SendProbeMessages();
   // No operation has anything to do here, nor has a recovery.
   bool MayProbe() const;
   // Whose probe may be sent now.

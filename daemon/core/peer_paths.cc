@@ -8,7 +8,7 @@ void Peer::Impl::OnPathSamples(std::span<const PathSample> samples, TimePoint no
   now_ = now;
   if (ended_) return;
   meter_.Add(samples, now);
-  ReportPaths();
+  if (!prober_.turn()) ReportPaths();  // a probe's end says more than its beginning
 }
 
 void Peer::Impl::ReportPaths() {
@@ -33,9 +33,37 @@ void Peer::Impl::OnStanding(PeerId other, std::uint64_t probe_bytes) {
   prober_.Want(other, probe_bytes);
 }
 
+void Peer::Impl::OnProbe(PeerId from, const control::Probe& probe) {
+  if (!mesh_.Knows(from)) return;
+  switch (probe.step()) {
+    case control::Probe::STEP_ASK:
+      prober_.On(from, Prober::Step::kAsk, now_);
+      break;
+    case control::Probe::STEP_GRANT:
+      prober_.On(from, Prober::Step::kGrant, now_);
+      break;
+    case control::Probe::STEP_RELEASE:
+      prober_.On(from, Prober::Step::kRelease, now_);
+      break;
+    default:
+      return;  // of a later version
+  }
+  SendProbeMessages();
+}
+
+void Peer::Impl::SendProbeMessages() {
+  for (const Prober::Message& said : prober_.TakeMessages()) {
+    control::PeerMessage message;
+    message.mutable_probe()->set_step(said.step == Prober::Step::kAsk     ? control::Probe::STEP_ASK
+                                      : said.step == Prober::Step::kGrant ? control::Probe::STEP_GRANT
+                                                                          : control::Probe::STEP_RELEASE);
+    Emit(ToPeer{said.to, std::move(message)});
+  }
+}
+
 void Peer::Impl::TickProbes() {
-  const bool measured = prober_.turn() && meter_.IsMeasured(*prober_.turn());
-  const auto ended = prober_.Tick(now_, MayProbe(), measured);
+  const auto ended = prober_.Tick(now_, MayProbe());
+  SendProbeMessages();
   if (!ended) return;
   meter_.OnProbed(*ended);
   ReportPaths();

@@ -7,51 +7,91 @@
 
 namespace ringway::core {
 
-void Prober::Want(PeerId other, std::uint64_t bytes) { bytes_left_.try_emplace(other, bytes); }
+void Prober::Want(PeerId other, std::uint64_t bytes) {
+  const auto [found, is_new] = targets_.try_emplace(other);
+  found->second.asked = false;
+  if (is_new) found->second.bytes_left = bytes;
+}
 
 void Prober::Forget(PeerId other) {
-  bytes_left_.erase(other);
+  targets_.erase(other);
   if (turn_ == other) turn_.reset();
+  std::erase(waiting_, other);
+  if (holder_ == other) held_until_ = {};
 }
+
+std::vector<Prober::Message> Prober::TakeMessages() { return std::exchange(messages_, {}); }
 
 std::uint32_t Prober::Take(std::uint32_t bytes_max) {
   RINGWAY_CHECK(turn_.has_value());
-  std::uint64_t& left = bytes_left_.at(*turn_);
+  std::uint64_t& left = targets_.at(*turn_).bytes_left;
   const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(left, bytes_max));
   left -= bytes;
   return bytes;
 }
 
-std::optional<PeerId> Prober::Tick(TimePoint now, bool may_send, bool is_measured) {
+void Prober::On(PeerId from, Step step, TimePoint now) {
+  if (step == Step::kAsk) {
+    if (holder_ == from) return Say(from, Step::kGrant);
+    if (std::find(waiting_.begin(), waiting_.end(), from) == waiting_.end()) waiting_.push_back(from);
+    if (!holder_) GrantNext(now);
+  } else if (step == Step::kRelease) {
+    std::erase(waiting_, from);
+    if (holder_ == from) GrantNext(now);
+  } else {
+    const auto found = targets_.find(from);
+    if (found != targets_.end()) found->second.asked = false;
+    if (turn_ == from) return;
+    if (turn_ || !may_send_ || found == targets_.end() || found->second.bytes_left == 0) {
+      return Say(from, Step::kRelease);
+    }
+    turn_ = from;
+    drains_ = false;
+  }
+}
+
+std::optional<PeerId> Prober::Tick(TimePoint now, bool may_send) {
   const Duration since = now - std::exchange(last_tick_, now);
-  if (!may_send) return std::nullopt;
+  if (holder_ && now >= held_until_) GrantNext(now);
+  const bool might = std::exchange(may_send_, may_send);
   std::optional<PeerId> ended;
-  if (turn_) {
-    time_left_ -= since;
-    if (is_measured || time_left_ <= Duration() || drains_) {
+  if (turn_ && !may_send) {
+    EndTurn();
+  } else if (turn_) {
+    Target& target = targets_.at(*turn_);
+    target.time_left -= since;
+    if (target.time_left <= Duration() || drains_) {
+      target.bytes_left = 0;
       ended = turn_;
-      bytes_left_.at(*turn_) = 0;
-      turn_.reset();
+      EndTurn();
     } else {
-      drains_ = bytes_left_.at(*turn_) == 0;
+      drains_ = target.bytes_left == 0;
     }
   }
-  if (!turn_) PassTurn();
+  // Not in every short pause between two operations.
+  if (!turn_ && might && may_send) AskAll();
   return ended;
 }
 
-void Prober::PassTurn() {
-  const auto first = bytes_left_.upper_bound(last_);
-  const auto wanted = [](const auto& entry) { return entry.second > 0; };
-  auto next = std::find_if(first, bytes_left_.end(), wanted);
-  if (next == bytes_left_.end()) {
-    next = std::find_if(bytes_left_.begin(), first, wanted);
-    if (next == first) return;
+void Prober::EndTurn() {
+  Say(*turn_, Step::kRelease);
+  turn_.reset();
+}
+
+void Prober::AskAll() {
+  for (auto& [other, target] : targets_) {
+    if (target.bytes_left == 0 || std::exchange(target.asked, true)) continue;
+    Say(other, Step::kAsk);
   }
-  last_ = next->first;
-  turn_ = next->first;
-  time_left_ = kTimeMax;
-  drains_ = false;
+}
+
+void Prober::GrantNext(TimePoint now) {
+  holder_.reset();
+  if (waiting_.empty()) return;
+  holder_ = waiting_.front();
+  waiting_.pop_front();
+  held_until_ = now + 2 * kTimeMax;
+  Say(*holder_, Step::kGrant);
 }
 
 }  // namespace ringway::core
