@@ -11,7 +11,8 @@ constexpr Duration kPauseMin = std::chrono::seconds(10);
 constexpr Duration kPauseMax = std::chrono::minutes(10);
 constexpr double kGain = 1.05;
 constexpr double kSteady = 1.1;
-constexpr double kLimitReached = 0.75;
+constexpr double kNearlyFull = 0.75;
+constexpr double kFull = 0.95;
 constexpr int kSettlingWindows = 2;
 
 }  // namespace
@@ -36,10 +37,12 @@ void LaneCount::Add(const Sample& sample, TimePoint now) {
 }
 
 void LaneCount::Judge(double rate, const Sample& sample, TimePoint now) {
-  const bool full = sample.limit > 0 && rate > kLimitReached * sample.limit;
+  const bool full = rate > kFull * sample.limit && sample.limit > 0;
+  const bool nearly = rate > kNearlyFull * sample.limit && sample.limit > 0;
   if (trial_from_ != 0) {
     if (settling_-- > 0) return;
     const bool keep = used_ > trial_from_ ? rate > kGain * before_ : kGain * rate > before_;
+    more_failed_ = !keep && used_ > trial_from_;
     if (!keep) used_ = trial_from_;
     pause_ = keep ? Duration() : std::clamp(2 * pause_, kPauseMin, kPauseMax);
     trial_from_ = 0;
@@ -49,7 +52,8 @@ void LaneCount::Judge(double rate, const Sample& sample, TimePoint now) {
   }
   const double before = std::exchange(before_, rate);
   const bool steady = before > 0 && rate < kSteady * before && before < kSteady * rate;
-  const std::size_t other = full ? std::max(kMin, used_ - 1) : std::min(sample.lanes, used_ + used_ / 2);
+  const bool fewer = full || (nearly && more_failed_);
+  const std::size_t other = fewer ? std::max(kMin, used_ - 1) : std::min(sample.lanes, used_ + used_ / 2);
   if (!steady || now < next_trial_ || other == used_ || sample.lanes <= kMin) return;
   trial_from_ = std::exchange(used_, other);
   settling_ = kSettlingWindows;

@@ -1,8 +1,8 @@
 // How many of a pair's lanes carry large segments: few while few fill the path, because a segment takes longer on each
 // of many; more where each is bound by its window or by losses. Pure.
 //
-//   settled --its rate is steady--> trial: one less where the path's limit is reached, else half as many more
-//      ^                              |   |
+//   settled --its rate is steady--> trial: half as many more; one less where the path's limit is reached, or nearly
+//      ^                              |   |  and more did not help
 //      +--not slower, or 5% faster:---+   |
 //      |  so it stays                     |
 //      +--else as before; no trial for----+
@@ -51,6 +51,7 @@ class LaneCount {
   std::size_t trial_from_ = 0;  // lanes used before the trial; 0: there is none
   TimePoint next_trial_{};
   Duration pause_{};
+  bool more_failed_ = false;  // the last trial
 };
 
 }  // namespace ringway::core

@@ -57,6 +57,13 @@ TEST_F(LaneCountTest, AtItsLimitFewerAreTriedAndStayIfTheyFillIt) {
   EXPECT_GT(count_.used(), LaneCount::kMin);
 }
 
+TEST_F(LaneCountTest, ShortOfTheLimitMoreAreTriedBeforeFewer) {
+  Run(30e6, 60e6, 60, 60e6);
+  ASSERT_EQ(count_.used(), LaneCount::kMin);
+  Run(40e6, 100e6, 120, 100e6);
+  EXPECT_EQ(count_.used(), 3u) << "two take 80 of 100";
+}
+
 TEST_F(LaneCountTest, MoreThanFillThePathGoAgainWhenItsLimitIsKnown) {
   Run(10e6, 100e6, 60);
   ASSERT_GT(count_.used(), 8u);
