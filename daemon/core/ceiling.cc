@@ -10,6 +10,7 @@ constexpr double kLostShareMax = 0.01;
 constexpr double kLess = 0.95;
 constexpr double kFloor = 0.25;
 constexpr double kUsedUp = 0.97;
+constexpr double kUsedUpAlone = 0.85;  // congestion control below the limit leaves something of it now and then
 constexpr double kStep = 0.03;
 constexpr double kBesideQueue = 1.01;
 constexpr double kStepMax = 0.25;
@@ -24,7 +25,7 @@ bool IsQueue(const Ceiling::Window& window) {
 void Ceiling::Judge(const Window& window) {
   if (window.delivered <= 0) return;
   const bool queue = IsQueue(window);
-  const bool used_up = window.delivered > kUsedUp * limit_;
+  const bool used_up = window.delivered > (queue ? kUsedUp : kUsedUpAlone) * limit_;
   if (queue || !used_up) clean_ = 0;
   const bool overdriven = queue && window.lost_share > kLostShareMax;
   if (!overdriven)

@@ -8,11 +8,12 @@
 //                         ^      --overdriven--+
 //                         +--------------------+
 //
-// d: what was delivered. Used up: d is the limit. Queue: round trips are longer than the shortest; that alone is no
-// reason to send less, for it may stand on the way back, behind what others send. Overdriven: there is a queue, and
-// packets were lost; losses alone are no reason either, because long paths lose packets however little is sent. No
-// ceiling is set before a path was overdriven: a connection's window, or the trainer, may be the lesser limit. Windows
-// in a row that stay overdriven take no more than three quarters: then sending less does not help.
+// d: what was delivered. Used up: d is the limit, or nearly where there is no queue. Queue: round trips are longer than
+// the shortest; that alone is no reason to send less, for it may stand on the way back, behind what others send.
+// Overdriven: there is a queue, and packets were lost; losses alone are no reason either, because long paths lose
+// packets however little is sent. No ceiling is set before a path was overdriven: a connection's window, or the
+// trainer, may be the lesser limit. Windows in a row that stay overdriven take no more than three quarters: then
+// sending less does not help.
 #pragma once
 
 #include "proto/clock.h"
