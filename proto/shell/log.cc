@@ -25,6 +25,12 @@ std::string Escaped(const std::string& value) {
   return plain ? value : quoted;
 }
 
+// How every line begins.
+std::string EventPart(std::string_view event) {
+  std::string part = g_json ? "\"event\":\"" : "";
+  return part.append(event).append(g_json ? "\"" : "");
+}
+
 }  // namespace
 
 Status SetUpLog(const std::string& format, const std::string& level) {
@@ -48,18 +54,20 @@ Status SetUpLog(const std::string& format, const std::string& level) {
 
 void Log(Level level, std::string_view event, std::initializer_list<Field> fields) {
   if (!spdlog::should_log(LevelOf(level))) return;
-  std::string line = g_json ? "\"event\":\"" + std::string(event) + "\"" : std::string(event);
+  std::string line = EventPart(event);
   for (const auto& [key, value] : fields) {
-    line += g_json ? ",\"" + std::string(key) + "\":" : " " + std::string(key) + "=";
-    line += Escaped(value);
+    line.append(g_json ? ",\"" : " ").append(key).append(g_json ? "\":" : "=").append(Escaped(value));
   }
   spdlog::default_logger_raw()->log(LevelOf(level), spdlog::string_view_t(line));
 }
 
 void LogText(Level level, std::string_view event, std::string_view fields) {
   if (!spdlog::should_log(LevelOf(level))) return;
-  std::string line = std::string(event) + " " + std::string(fields);
-  if (g_json) line = "\"event\":\"" + std::string(event) + "\",\"fields\":" + Escaped(std::string(fields));
+  std::string line = EventPart(event);
+  if (g_json)
+    line.append(",\"fields\":").append(Escaped(std::string(fields)));
+  else
+    line.append(" ").append(fields);
   spdlog::default_logger_raw()->log(LevelOf(level), spdlog::string_view_t(line));
 }
 
