@@ -33,6 +33,17 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
+// What no later attempt can change: the group may forget the old membership, the library will not learn a version.
+bool IsForGood(const Error& refusal) {
+  return refusal.code() == Code::kVersionMismatch || refusal.code() == Code::kInvalidArgument ||
+         refusal.code() == Code::kNotSupported;
+}
+
+Error RefusedForGood(const JoinOptions& options, const Error& refusal) {
+  return Error(refusal.code(), "the daemon went away, and the next one at " + options.socket_path +
+                                   " does not take this session: " + refusal.text() + "; the buffers are intact");
+}
+
 // Nobody there is the usual failure; any other keeps its own code.
 Error GivenUp(const JoinOptions& options, const Error& last) {
   const bool nobody = last.code() == Code::kDaemonUnreachable || last.code() == Code::kShuttingDown;
@@ -79,6 +90,7 @@ Expected<std::shared_ptr<Link>> Rejoiner::Search(const JoinOptions& options, std
   for (Milliseconds pause = kPauseMin;; pause = std::min(2 * pause, kPauseMax)) {
     auto link = Attempt(options, gone);
     if (link.ok()) return link;
+    if (IsForGood(link.error())) return RefusedForGood(options, link.error());
     if (give_up.PollMilliseconds() == 0 || !Pause(std::min(pause, Milliseconds(give_up.PollMilliseconds())))) {
       return GivenUp(options, link.error());
     }

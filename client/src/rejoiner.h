@@ -4,8 +4,10 @@
 //                 ^         |
 //                 +-backoff-+  until JoinOptions::reconnect has passed -> done(error)
 //
-// Every failure is tried again, a refusal too: the group may not have missed the old membership yet. The daemon that
-// went away is not joined again, should it still be there.
+//                 +-refused for good (another version) -----------------> done(error)
+//
+// Other refusals are tried again, like any failure: the group may not have missed the old membership yet. The daemon
+// that went away is not joined again, should it still be there.
 //
 // Threads: Start and Stop are the session's, never at once. `done` runs on the thread, once, without any lock of this
 // class; not at all if Stop came first.

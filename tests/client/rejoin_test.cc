@@ -231,6 +231,18 @@ TEST_F(RejoinTest, RefusedJoinIsTriedAgain) {
   EXPECT_EQ(waiter.get(), Code::kRejoined);
 }
 
+// SetUp gave it a minute.
+TEST_F(RejoinTest, RefusalForGoodEndsTheSessionAtOnce) {
+  daemon_.SetJoin(Code::kVersionMismatch);
+  Work work = Hold(&byte_, 1);
+  daemon_.Die();
+  const auto outcome = work.Wait();
+  EXPECT_EQ(outcome.error().code(), Code::kVersionMismatch) << outcome.error().text();
+  EXPECT_NE(outcome.error().text().find(daemon_.socket_path()), std::string::npos) << outcome.error().text();
+  EXPECT_EQ(daemon_.Look().joins, 2u) << "it was tried again";
+  EXPECT_EQ(ReduceCode(), Code::kVersionMismatch);
+}
+
 TEST_F(RejoinTest, EvictedSessionDoesNotRejoin) {
   Work work = Hold(&byte_, 1);
   daemon_.SendEnded(Code::kEvicted, "the others went on");
