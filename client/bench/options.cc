@@ -39,6 +39,7 @@ struct Raw {
   std::string op = "sum";
   std::string codec = "none";
   std::string algorithm;
+  std::string beside;
   std::uint32_t timeout_s = 300;
   std::uint32_t settle_s = 0;
 };
@@ -90,6 +91,9 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--in-flight", options->in_flight, "Operations in flight; an iteration is that many operations")
       ->capture_default_str()
       ->check(CLI::Range(1U, kInFlightMax));
+  app->add_option("--beside", raw->beside,
+                  "Measure each size a second time, while an all-reduce of this size is under way all the time")
+      ->check(size);
   app->add_flag("--in-place", options->in_place, "Reduce in place (a copy more)");
   app->add_flag("--check", options->check, "Verify every element of every result; exit 1 if any is wrong");
 }
@@ -100,6 +104,8 @@ std::string Join(const Raw& raw, Options* options) {
   options->max_bytes = *ParseBytes(raw.bytes.empty() ? raw.max_bytes : raw.bytes);
   options->timeout = std::chrono::seconds(raw.timeout_s);
   options->settle = std::chrono::seconds(raw.settle_s);
+  if (!raw.beside.empty()) options->beside_bytes = *ParseBytes(raw.beside);
+  if (!raw.beside.empty() && options->beside_bytes < sizeof(float)) return "--beside takes 4 bytes at least";
   if (options->min_bytes > options->max_bytes) return "--min-bytes is more than --max-bytes";
   Reduction& reduction = options->reduction;
   reduction.dtype = Named<DType>(raw.dtype, kDTypeCount);

@@ -28,6 +28,7 @@ struct Options {
   std::uint32_t warmup = 3;
   std::chrono::seconds settle{};  // for a better plan, before the first size is measured
   std::uint32_t in_flight = 1;
+  std::uint64_t beside_bytes = 0;  // of the operation that is under way in a second measurement; 0: no second one
   bool in_place = false;
   bool check = false;
   std::string json_path;

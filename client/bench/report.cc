@@ -18,6 +18,16 @@ nlohmann::ordered_json Said(const std::optional<LaneUsage>& lanes, std::uint64_t
   return lanes ? nlohmann::ordered_json((*lanes).*number) : nlohmann::ordered_json();
 }
 
+// null where nothing was measured.
+nlohmann::ordered_json ToObject(const std::optional<BesideResult>& beside) {
+  if (!beside) return nullptr;
+  return {{"bytes", beside->bytes},
+          {"iterations", beside->counted},
+          {"time_ms_min", beside->time.min_ms},
+          {"time_ms_median", beside->time.median_ms},
+          {"time_ms_p99", beside->time.p99_ms}};
+}
+
 nlohmann::ordered_json ToObject(const SizeResult& result) {
   return {
       {"bytes", result.bytes},
@@ -43,6 +53,7 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"in_flight", result.in_flight},
       {"in_place", result.in_place},
       {"retries", result.retries},
+      {"beside", ToObject(result.beside)},
       {"trainer_cpu_seconds", result.trainer.cpu_seconds},
       {"daemon_cpu_seconds", result.daemon.cpu_seconds},
       {"trainer_peak_rss_bytes", result.trainer.peak_rss_bytes},
@@ -50,6 +61,22 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"daemon_rss_anon_bytes", result.daemon.rss_anon_bytes},
       {"daemon_rss_shmem_bytes", result.daemon.rss_shmem_bytes},
   };
+}
+
+std::string BesideRow(const SizeResult& result) {
+  const BesideResult& beside = *result.beside;
+  char text[256];
+  if (beside.counted == 0) {
+    std::snprintf(text, sizeof(text), "# beside %llu bytes: each of those ended too soon; take a larger --beside\n",
+                  static_cast<unsigned long long>(beside.bytes));
+    return text;
+  }
+  std::snprintf(text, sizeof(text),
+                "# beside %llu bytes: median %.3f, p99 %.3f: %.2f and %.2f times as long (%u of %u iterations)\n",
+                static_cast<unsigned long long>(beside.bytes), beside.time.median_ms, beside.time.p99_ms,
+                beside.time.median_ms / result.time.median_ms, beside.time.p99_ms / result.time.p99_ms, beside.counted,
+                result.iterations);
+  return text;
 }
 
 }  // namespace
@@ -79,7 +106,7 @@ std::string TableRow(const SizeResult& result) {
       NameOf(result.reduction.dtype), NameOf(result.reduction.op), result.time.min_ms, result.time.median_ms,
       result.time.p99_ms, result.algbw_gbps, result.busbw_gbps, static_cast<unsigned long long>(result.wire_bytes),
       line.c_str(), lanes.c_str(), resent.c_str(), wrong.c_str(), NameOf(result.algorithm));
-  return text;
+  return result.beside ? text + BesideRow(result) : text;
 }
 
 std::string ToJson(const std::vector<SizeResult>& results, std::uint32_t rank) {

@@ -13,6 +13,13 @@
 
 namespace ringway::bench {
 
+// The same operations while a large one was under way: it was before each that counts began, and when that had ended.
+struct BesideResult {
+  std::uint64_t bytes = 0;  // of the large one
+  std::uint32_t counted = 0;
+  TimeSummary time;  // of those that count; zeros if none does
+};
+
 // One size. Times are of one operation: an iteration's time divided by the operations in flight.
 struct SizeResult {
   std::uint64_t bytes = 0;
@@ -33,12 +40,14 @@ struct SizeResult {
   bool checked = false;
   std::optional<LaneUsage> lanes;  // at the end; its retransmits are of the measured operations
   std::uint64_t wrong = 0;         // elements, over all measured operations
+  std::optional<BesideResult> beside;
   // CPU seconds of the measured iterations (with those of --check), memory at their end.
   ProcessUsage trainer;
   ProcessUsage daemon;
 };
 
 std::string TableHeader();
+// With a second line for what was measured beside a large operation.
 std::string TableRow(const SizeResult& result);
 
 // {"results": [...]}; `rank` is the rank that measured.

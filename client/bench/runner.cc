@@ -40,10 +40,11 @@ Expected<std::vector<SizeResult>> Runner::Run(const std::function<void(const Siz
   return results;
 }
 
-Error Runner::Barrier() {
-  std::uint8_t byte = 0;
-  auto work = session_->AllReduceAsync(&byte, &byte, 1, DType::kU8, ReduceOp::kMax);
-  return work.ok() ? work->Wait(options_.timeout).error() : work.error();
+Expected<std::uint64_t> Runner::Most(std::uint64_t value) {
+  auto work = session_->AllReduceAsync(&value, &value, 1, DType::kU64, ReduceOp::kMax);
+  if (!work.ok()) return work.error();
+  const auto outcome = work->Wait(options_.timeout);
+  return outcome.ok() ? Expected(value) : outcome.error();
 }
 
 Error Runner::AdoptViews(std::chrono::milliseconds wait) {
@@ -73,7 +74,9 @@ Error Runner::AllocateBuffers() {
       buffers->push_back(std::move(buffer.value()));
     }
   }
-  return {};
+  if (options_.beside_bytes == 0) return {};
+  companion_.emplace(session_, options_.beside_bytes, options_.timeout);
+  return companion_->Allocate();
 }
 
 Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
@@ -86,35 +89,69 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   result.iterations = options_.iterations;
   result.checked = options_.check;
   FillInputs(result);
-  Totals warmup;
-  for (std::uint32_t i = 0; i < options_.warmup; ++i) {
-    if (auto time_ms = RunIteration(&result, &warmup); !time_ms.ok()) return time_ms.error();
+  if (Error error = WarmUp(&result); !error.ok()) return error;
+  if (Error error = Measure(&result); !error.ok()) return error;
+  if (companion_) {
+    if (Error error = MeasureBeside(&result); !error.ok()) return error;
   }
+  return result;
+}
+
+Error Runner::WarmUp(SizeResult* result) {
+  Totals unused;
+  for (std::uint32_t i = 0; i < options_.warmup; ++i) {
+    if (auto time_ms = RunIteration(result, &unused); !time_ms.ok()) return time_ms.error();
+  }
+  if (companion_) {
+    if (Error error = companion_->RunOnce(); !error.ok()) return error;
+  }
+  result->retries = 0;
   // What the warm-up showed of the paths may have changed the plan; an iteration should not.
-  if (Error error = AdoptViews({}); !error.ok()) return error;
-  result.retries = 0;
+  return AdoptViews({});
+}
+
+Error Runner::Measure(SizeResult* result) {
   const std::optional<LaneUsage> lanes_before = LaneUsageOf(options_.socket_path, session_->peer_id());
   if (Error error = Barrier(); !error.ok()) return error;  // asking took longer on some ranks than on others
   const ProcessUsage trainer_before = UsageOf(getpid());
   const ProcessUsage daemon_before = UsageOf(daemon_pid_);
   Totals totals;
   for (std::uint32_t i = 0; i < options_.iterations; ++i) {
-    auto time_ms = RunIteration(&result, &totals);
+    auto time_ms = RunIteration(result, &totals);
     if (!time_ms.ok()) return time_ms.error();
-    result.times_ms.push_back(time_ms.value() / options_.in_flight);
+    result->times_ms.push_back(time_ms.value() / options_.in_flight);
   }
-  result.trainer = Since(trainer_before, UsageOf(getpid()));
-  result.daemon = Since(daemon_before, UsageOf(daemon_pid_));
-  result.lanes = Since(lanes_before, LaneUsageOf(options_.socket_path, session_->peer_id()));
-  result.time = Summarise(result.times_ms);
-  result.algbw_gbps = AlgorithmBandwidth(result.bytes, result.time.median_ms);
-  result.busbw_gbps = BusBandwidth(result.algbw_gbps, result.world_size);
-  result.wire_bytes = totals.wire_bytes / std::max<std::uint64_t>(totals.operations, 1);
+  result->trainer = Since(trainer_before, UsageOf(getpid()));
+  result->daemon = Since(daemon_before, UsageOf(daemon_pid_));
+  result->lanes = Since(lanes_before, LaneUsageOf(options_.socket_path, session_->peer_id()));
+  result->time = Summarise(result->times_ms);
+  result->algbw_gbps = AlgorithmBandwidth(result->bytes, result->time.median_ms);
+  result->busbw_gbps = BusBandwidth(result->algbw_gbps, result->world_size);
+  result->wire_bytes = totals.wire_bytes / std::max<std::uint64_t>(totals.operations, 1);
   const double line_bytes_per_ms = options_.line_mbit * 1e6 / 8 / 1e3;
   if (line_bytes_per_ms > 0) {
-    result.line_fraction = static_cast<double>(result.wire_bytes) / line_bytes_per_ms / result.time.median_ms;
+    result->line_fraction = static_cast<double>(result->wire_bytes) / line_bytes_per_ms / result->time.median_ms;
   }
-  return result;
+  return {};
+}
+
+Error Runner::MeasureBeside(SizeResult* result) {
+  Totals unused;
+  std::vector<double> times_ms;
+  for (std::uint32_t i = 0; i < options_.warmup + options_.iterations; ++i) {
+    if (Error error = companion_->KeepBusy(); !error.ok()) return error;
+    auto time_ms = RunIteration(result, &unused);
+    if (!time_ms.ok()) return time_ms.error();
+    if (i >= options_.warmup && companion_->busy()) times_ms.push_back(time_ms.value() / options_.in_flight);
+  }
+  const auto submitted = Most(companion_->submitted());
+  if (!submitted.ok()) return submitted.error();
+  if (Error error = companion_->Finish(submitted.value()); !error.ok()) return error;
+  BesideResult& beside = result->beside.emplace();
+  beside.bytes = options_.beside_bytes;
+  beside.counted = static_cast<std::uint32_t>(times_ms.size());
+  if (!times_ms.empty()) beside.time = Summarise(times_ms);
+  return {};
 }
 
 Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {

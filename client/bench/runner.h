@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ringway/ringway.hpp>
 #include <vector>
 
+#include "client/bench/companion.h"
 #include "client/bench/options.h"
 #include "client/bench/report.h"
 
@@ -23,8 +25,8 @@ class Runner {
   // Measures all sizes; `on_result` hears of each as it is done.
   Expected<std::vector<SizeResult>> Run(const std::function<void(const SizeResult&)>& on_result);
 
-  // Returns when every rank has called it: an all-reduce of one byte.
-  Error Barrier();
+  // Returns when every rank has called it.
+  Error Barrier() { return Most(0).error(); }
 
  private:
   // What one iteration adds to a size's result.
@@ -33,10 +35,15 @@ class Runner {
     std::uint64_t operations = 0;
   };
 
+  // The largest value that any rank calls this with.
+  Expected<std::uint64_t> Most(std::uint64_t value);
   // Adopts the views that wait, all ranks alike, until the first rank has waited for this long.
   Error AdoptViews(std::chrono::milliseconds wait);
   Error AllocateBuffers();
   Expected<SizeResult> RunSize(std::uint64_t bytes);
+  Error WarmUp(SizeResult* result);
+  Error Measure(SizeResult* result);
+  Error MeasureBeside(SizeResult* result);
   Expected<double> RunIteration(SizeResult* result, Totals* totals);
   void FillInputs(const SizeResult& result);
   void CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) const;
@@ -45,6 +52,7 @@ class Runner {
   const Options& options_;
   Session* const session_;
   const int daemon_pid_;
+  std::optional<Companion> companion_;  // with --beside
   std::vector<Buffer> inputs_;
   std::vector<Buffer> outputs_;
   std::uint64_t iteration_ = 0;  // names the inputs; the same on all ranks

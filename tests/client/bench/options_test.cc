@@ -19,6 +19,8 @@ TEST(BenchOptionsTest, DefaultsAreThoseOfTheManual) {
   EXPECT_EQ(options.iterations, 20u);
   EXPECT_EQ(options.warmup, 3u);
   EXPECT_EQ(options.in_flight, 1u);
+  EXPECT_EQ(options.beside_bytes, 0u);
+  EXPECT_EQ(Parse({"--beside", "1G"}).options.beside_bytes, 1u << 30);
 }
 
 TEST(BenchOptionsTest, OneSizeIsCutToWholeElements) {
@@ -34,6 +36,7 @@ TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
                                                        {"--bytes", "4K", "--factor", "2"},
                                                        {"--min-bytes", "2M", "--max-bytes", "1M"},
                                                        {"--iters", "0"},
+                                                       {"--beside", "2"},
                                                        {"--collective", "broadcast"}};
   for (const auto& arguments : wrong) {
     const ParsedOptions parsed = Parse(arguments);

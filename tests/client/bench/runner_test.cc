@@ -14,7 +14,7 @@ namespace {
 using testing::FakeDaemon;
 
 // Runs the bench in a world of one whose daemon adds `increment` to every byte.
-std::vector<SizeResult> RunAlone(unsigned increment, bool in_place) {
+std::vector<SizeResult> RunAlone(unsigned increment, bool in_place, std::uint64_t beside_bytes = 0) {
   FakeDaemon::Behaviour behaviour;
   behaviour.increment = increment;
   FakeDaemon daemon(behaviour);
@@ -29,6 +29,7 @@ std::vector<SizeResult> RunAlone(unsigned increment, bool in_place) {
   options.iterations = 4;
   options.in_flight = 3;
   options.in_place = in_place;
+  options.beside_bytes = beside_bytes;
   options.check = true;
   Runner runner(options, session->get(), getpid());
   auto results = runner.Run([](const SizeResult&) {});
@@ -56,6 +57,32 @@ TEST(RunnerTest, WrongResultsAreCountedElementByElement) {
   ASSERT_EQ(results.size(), 3u);
   // 4 measured iterations and 3 of warmup, 3 operations each.
   EXPECT_EQ(results[0].wrong, 256u * 3 * 7);
+}
+
+TEST(RunnerTest, BesideIsMeasuredForEachSizeAndOnlyWhenAskedFor) {
+  EXPECT_FALSE(RunAlone(0, false).at(0).beside);
+  for (const SizeResult& result : RunAlone(0, false, 1 << 20)) {
+    ASSERT_TRUE(result.beside);
+    EXPECT_EQ(result.beside->bytes, 1u << 20);
+    EXPECT_LE(result.beside->counted, 4u);  // the fake daemon ends the large one at any time
+    EXPECT_EQ(result.wrong, 0u);
+  }
+}
+
+TEST(RunnerTest, BesideIsShownAsTimesTheLoneTime) {
+  SizeResult result;
+  result.iterations = 20;
+  result.time = {.min_ms = 1, .median_ms = 2, .p99_ms = 4};
+  EXPECT_NE(ToJson({result}, 0).find("\"beside\": null"), std::string::npos);
+  EXPECT_EQ(TableRow(result).find("beside"), std::string::npos);
+  result.beside = {.bytes = 1 << 28, .counted = 19, .time = {.min_ms = 1, .median_ms = 3, .p99_ms = 5}};
+  EXPECT_NE(
+      TableRow(result).find("beside 268435456 bytes: median 3.000, p99 5.000: 1.50 and 1.25 times as long (19 of 20"),
+      std::string::npos)
+      << TableRow(result);
+  EXPECT_NE(ToJson({result}, 0).find("\"time_ms_p99\": 5.0"), std::string::npos);
+  result.beside->counted = 0;
+  EXPECT_NE(TableRow(result).find("take a larger --beside"), std::string::npos);
 }
 
 TEST(RunnerTest, JsonHasTheFieldsThatScriptsRelyOn) {
