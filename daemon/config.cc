@@ -8,6 +8,7 @@
 
 #include "daemon/net/address.h"
 #include "daemon/net/socket_options.h"
+#include "proto/byte_size.h"
 #include "proto/shell/options.h"
 
 namespace ringway::daemon {
@@ -36,6 +37,12 @@ mode_t ModeOrExit(const std::string& text) {
     shell::Die(kProgram, "--socket-mode: '" + text + "' is no file mode; give octal digits, for example 0660");
   }
   return static_cast<mode_t>(mode);
+}
+
+std::uint64_t BytesOrExit(const std::string& option, const std::string& text) {
+  const std::optional<std::uint64_t> bytes = ParseBytes(text);
+  if (!bytes) shell::Die(kProgram, option + ": '" + text + "' is no size; write 4096, 4K or 64M");
+  return *bytes;
 }
 
 void CheckOrExit(const Config& config) {
@@ -68,6 +75,7 @@ void CheckOrExit(const Config& config) {
 Config ParseConfigOrExit(int argc, char** argv) {
   Config config;
   std::string socket_mode;
+  std::string probe_bytes;
   CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
   app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
   app.add_option("--socket", config.socket, "path of the Unix socket that trainers connect to")->required();
@@ -81,6 +89,8 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--lanes", config.lanes, "connections a pair of peers at most (default: 2 on this host, 9 elsewhere)")
       ->check(CLI::Range(1U, kLanesMax));
   app.add_option("--congestion", config.congestion, "congestion control of links that leave this host");
+  app.add_option("--probe-bytes", probe_bytes,
+                 "send this much at most to measure a path (default: 64M); 0: learn of paths by the operations only");
   app.add_option("--grace-ms", config.grace_ms, "how long running operations may take to finish on SIGTERM")
       ->check(CLI::Range(0U, kGraceMsMax));
   app.add_flag("--insecure", config.insecure, "allow addresses other than loopback: nothing is encrypted yet");
@@ -88,6 +98,7 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--log-level", config.log_level, "debug, info, warning or error");
   shell::ParseOrExit(app, argc, argv);
   if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
+  if (!probe_bytes.empty()) config.probe_bytes = BytesOrExit("--probe-bytes", probe_bytes);
   if (config.name.empty()) config.name = DefaultName();
   CheckOrExit(config);
   return config;

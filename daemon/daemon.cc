@@ -21,7 +21,8 @@ constexpr auto kLastWord = std::chrono::milliseconds(1500);
 DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
   return {.identity = {.name = config.name, .site = config.site, .address = {}, .master = config.master},
           .instance = instance,
-          .grace = std::chrono::milliseconds(config.grace_ms)};
+          .grace = std::chrono::milliseconds(config.grace_ms),
+          .probe_bytes = config.probe_bytes};
 }
 
 // Failures that a later attempt may not meet; everything else is the master's refusal.

@@ -135,7 +135,8 @@ void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
   if (found == joining_.end() || shutting_down_) return Withdraw(self);
   Joining joining = std::move(found->second);
   joining_.erase(found);
-  RuntimeOptions options{.self = self, .join = std::move(joining.request), .grace = options_.grace};
+  RuntimeOptions options{
+      .self = self, .join = std::move(joining.request), .grace = options_.grace, .probe_bytes = options_.probe_bytes};
   peers_.emplace(self, std::make_unique<PeerRuntime>(context_, pool_, this, std::move(options), joining.session));
 }
 

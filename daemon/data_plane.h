@@ -54,6 +54,7 @@ struct DataPlaneOptions {
   DaemonIdentity identity;
   std::uint64_t instance = 0;
   Duration grace{};
+  std::uint64_t probe_bytes = 0;  // see Config
 };
 
 class DataPlane final : public RuntimeHost, public local::SessionHost {

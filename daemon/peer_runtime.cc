@@ -13,7 +13,6 @@
 namespace ringway::daemon {
 namespace {
 
-constexpr std::uint64_t kProbeBytes = 128 << 20;             // enough to fill 1 Gbit/s and 100 ms, and to see it full
 constexpr std::uint32_t kSmallLanePayloadBytes = 64 * 1024;  // lane 0: small operations overtake large ones
 
 core::LinkId LinkOf(const net::LaneLabel& lane) { return {.other = lane.other, .control = false, .lane = lane.id}; }
@@ -101,7 +100,7 @@ void PeerRuntime::AddLink(StandingLink link) {
   const core::LinkId id = link.id;
   core::Peer::LinkTerms terms = link.terms;
   terms.round_trip = net::RoundTripOf(link.fd.get());
-  if (!net::IsWithinHost(link.fd.get())) terms.probe_bytes = kProbeBytes;
+  if (!net::IsWithinHost(link.fd.get())) terms.probe_bytes = options_.probe_bytes;
   if (id.control)
     AddControl(std::move(link));
   else

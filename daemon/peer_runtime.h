@@ -44,8 +44,9 @@ class RuntimeHost {
 
 struct RuntimeOptions {
   PeerId self;
-  control::JoinRequest join;  // what it came from
-  Duration grace{};           // how long a leaving peer may finish what is open
+  control::JoinRequest join;      // what it came from
+  Duration grace{};               // how long a leaving peer may finish what is open
+  std::uint64_t probe_bytes = 0;  // to spend on measuring each pair that leaves this host
 };
 
 // A connection that stands, whoever dialled it.
