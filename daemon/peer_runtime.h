@@ -130,7 +130,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     std::uint64_t generation = 0;
     bool closed = false;  // its links were closed while it was under way
   };
-  static constexpr std::size_t kPumpBytes = 2 << 20;
+  static constexpr std::size_t kPumpBytes = 256 << 10;
 
   void Run();
   void RunLater();

@@ -11,7 +11,7 @@
 //     +-- discard --> skipped --------------------------- whole -------+
 //
 // A read-ahead buffer takes header and small payload in one call; the rest of a large payload is read straight to where
-// it belongs, and what follows it into the read-ahead again. About 1 MiB a turn, then other events get theirs.
+// it belongs, and what follows it into the read-ahead again. About 256 KiB a turn, then other events get theirs.
 //
 // Sending: one segment at a time; idle() says whether the next may come. Nothing is queued here.
 //
@@ -103,7 +103,7 @@ class Lane : public ScratchWaiter, public std::enable_shared_from_this<Lane> {
 
  private:
   enum class Receiving : std::uint8_t { kHeader, kAwaitScratch, kPayload };
-  static constexpr std::size_t kTurnBytes = 1 << 20;
+  static constexpr std::size_t kTurnBytes = 256 << 10;
 
   bool open() const { return sink_ != nullptr && !failed_; }
   std::size_t available() const { return end_ - begin_; }
