@@ -29,6 +29,7 @@ nlohmann::ordered_json ToObject(const std::optional<BesideResult>& beside) {
 }
 
 nlohmann::ordered_json ToObject(const SizeResult& result) {
+  const std::optional<double> per_gib = DaemonCpuSecondsPerGib(result);
   return {
       {"bytes", result.bytes},
       {"count", result.count},
@@ -56,11 +57,19 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"beside", ToObject(result.beside)},
       {"trainer_cpu_seconds", result.trainer.cpu_seconds},
       {"daemon_cpu_seconds", result.daemon.cpu_seconds},
+      {"daemon_cpu_seconds_per_gib", per_gib ? nlohmann::ordered_json(*per_gib) : nlohmann::ordered_json()},
       {"trainer_peak_rss_bytes", result.trainer.peak_rss_bytes},
       {"daemon_peak_rss_bytes", result.daemon.peak_rss_bytes},
       {"daemon_rss_anon_bytes", result.daemon.rss_anon_bytes},
       {"daemon_rss_shmem_bytes", result.daemon.rss_shmem_bytes},
   };
+}
+
+std::string CpuText(const std::optional<double>& seconds_per_gib) {
+  if (!seconds_per_gib) return "N/A";
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f", *seconds_per_gib);
+  return text;
 }
 
 std::string BesideRow(const SizeResult& result) {
@@ -81,16 +90,23 @@ std::string BesideRow(const SizeResult& result) {
 
 }  // namespace
 
+std::optional<double> DaemonCpuSecondsPerGib(const SizeResult& result) {
+  const double operations = static_cast<double>(result.iterations) * result.in_flight;
+  const double gib = static_cast<double>(result.wire_bytes) * operations / static_cast<double>(1 << 30);
+  if (gib <= 0 || result.daemon.cpu_seconds <= 0) return std::nullopt;
+  return result.daemon.cpu_seconds / gib;
+}
+
 std::string TableHeader() {
-  char text[512];
-  std::snprintf(
-      text, sizeof(text),
+  const std::string legend =
       "# times in ms, bandwidths in GB/s (1e9 bytes), wire bytes sent by this rank, line: how much of --line-mbit\n"
       "# lanes: up to one peer, resent: segments that the kernel sent again, of all measured operations of this rank\n"
-      "#%13s %12s %5s %5s %10s %10s %10s %8s %8s %12s %5s %5s %7s %8s %s\n",
-      "bytes", "count", "type", "redop", "min", "median", "p99", "algbw", "busbw", "wire", "line", "lanes", "resent",
-      "wrong", "algorithm");
-  return text;
+      "# cpu/GiB: seconds that this rank's daemon computed for each GiB that it sent (the kernel counts by 10 ms)\n";
+  char columns[256];
+  std::snprintf(columns, sizeof(columns), "#%13s %12s %5s %5s %10s %10s %10s %8s %8s %12s %5s %5s %7s %7s %8s %s\n",
+                "bytes", "count", "type", "redop", "min", "median", "p99", "algbw", "busbw", "wire", "line", "lanes",
+                "resent", "cpu/GiB", "wrong", "algorithm");
+  return legend + columns;
 }
 
 std::string TableRow(const SizeResult& result) {
@@ -99,13 +115,14 @@ std::string TableRow(const SizeResult& result) {
   const std::string line = percent > 0 ? std::to_string(percent) + "%" : "N/A";
   const std::string lanes = result.lanes ? std::to_string(result.lanes->lanes) : "N/A";
   const std::string resent = result.lanes ? std::to_string(result.lanes->retransmits) : "N/A";
+  const std::string cpu = CpuText(DaemonCpuSecondsPerGib(result));
   const std::string wrong = result.checked ? std::to_string(result.wrong) : "N/A";
   std::snprintf(
-      text, sizeof(text), "%14llu %12llu %5s %5s %10.3f %10.3f %10.3f %8.3f %8.3f %12llu %5s %5s %7s %8s %s\n",
+      text, sizeof(text), "%14llu %12llu %5s %5s %10.3f %10.3f %10.3f %8.3f %8.3f %12llu %5s %5s %7s %7s %8s %s\n",
       static_cast<unsigned long long>(result.bytes), static_cast<unsigned long long>(result.count),
       NameOf(result.reduction.dtype), NameOf(result.reduction.op), result.time.min_ms, result.time.median_ms,
       result.time.p99_ms, result.algbw_gbps, result.busbw_gbps, static_cast<unsigned long long>(result.wire_bytes),
-      line.c_str(), lanes.c_str(), resent.c_str(), wrong.c_str(), NameOf(result.algorithm));
+      line.c_str(), lanes.c_str(), resent.c_str(), cpu.c_str(), wrong.c_str(), NameOf(result.algorithm));
   return result.beside ? text + BesideRow(result) : text;
 }
 

@@ -46,6 +46,10 @@ struct SizeResult {
   ProcessUsage daemon;
 };
 
+// CPU seconds of the daemon for each GiB that it sent for the measured operations (it receives about as much). Nothing
+// where it sent nothing, or its CPU time is not known.
+std::optional<double> DaemonCpuSecondsPerGib(const SizeResult& result);
+
 std::string TableHeader();
 // With a second line for what was measured beside a large operation.
 std::string TableRow(const SizeResult& result);

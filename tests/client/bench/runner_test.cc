@@ -107,6 +107,20 @@ TEST(RunnerTest, LanesAndWhatTheKernelSentAgainAreShownWhereTheDaemonSays) {
   EXPECT_NE(ToJson({result}, 0).find("\"retransmits\": 4711"), std::string::npos);
 }
 
+TEST(RunnerTest, CpuOfTheDaemonIsToldPerGibThatItSent) {
+  SizeResult result;
+  result.daemon.cpu_seconds = 3;
+  EXPECT_FALSE(DaemonCpuSecondsPerGib(result)) << "it sent nothing";
+  result.wire_bytes = 512 << 20;
+  result.iterations = 3;
+  result.in_flight = 2;
+  EXPECT_DOUBLE_EQ(DaemonCpuSecondsPerGib(result).value_or(0), 1.0);
+  EXPECT_NE(TableRow(result).find("  1.00 "), std::string::npos) << TableRow(result);
+  EXPECT_NE(ToJson({result}, 0).find("\"daemon_cpu_seconds_per_gib\": 1.0"), std::string::npos);
+  result.daemon.cpu_seconds = 0;
+  EXPECT_NE(ToJson({result}, 0).find("\"daemon_cpu_seconds_per_gib\": null"), std::string::npos);
+}
+
 TEST(LaneUsageTest, PairsOfThisMembershipAreSummed) {
   const std::string status = R"({"daemon": {}, "groups": [
     {"self": 4, "pairs": [{"lanes_up": 9, "retransmits": 1000}]},
