@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "daemon/net/kernel_advice.h"
 #include "proto/frame_codec.h"
 #include "proto/shell/log.h"
 #include "proto/shell/notify.h"
@@ -19,7 +20,7 @@ constexpr auto kStartLimit = std::chrono::seconds(10);
 constexpr auto kLastWord = std::chrono::milliseconds(1500);
 
 DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
-  return {.identity = {.name = config.name, .site = config.site, .address = {}, .master = config.master},
+  return {.identity = {.name = config.name, .site = config.site, .address = {}, .master = config.master, .advice = {}},
           .instance = instance,
           .grace = std::chrono::milliseconds(config.grace_ms),
           .probe_bytes = config.probe_bytes};
@@ -63,6 +64,14 @@ Status Daemon::Listen(net::UniqueFd& fd) {
   return Status::Ok();
 }
 
+// Within one host nothing of it matters.
+void Daemon::Advise() {
+  if (!config_.insecure) return;
+  std::vector<std::string> advice = net::KernelAdvice();
+  for (const std::string& text : advice) shell::Log(shell::Level::kWarning, "kernel", {{"advice", text}});
+  data_.SetAdvice(std::move(advice));
+}
+
 mode_t Daemon::SocketMode() const {
   if (config_.socket_mode.has_value()) return *config_.socket_mode;
   const mode_t mask = ::umask(0);
@@ -75,6 +84,7 @@ Status Daemon::Prepare() {
   if (Status status = Listen(listening); !status.ok()) return status;
   if (Status status = data_.Bind(config_.socket, SocketMode()); !status.ok()) return status;
   data_.SetAddress(address_);
+  Advise();
   net::LinkTuning tuning;
   tuning.congestion = config_.congestion;
   net::ListenerOptions listener_options;

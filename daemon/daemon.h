@@ -62,6 +62,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
 
   Status Prepare();
   Status Listen(net::UniqueFd& fd);
+  void Advise();
   mode_t SocketMode() const;
   void StartMasterLink();
   void ArmSignals();

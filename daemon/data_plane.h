@@ -67,6 +67,8 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   Status Bind(const std::string& path, mode_t mode) { return server_.Bind(path, mode); }
   // Before the first master message; the address is known only now.
   void SetAddress(const std::string& address) { options_.identity.address = address; }
+  // For the status.
+  void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
 
   // ---- posted by the control thread
   void OnMasterUp(const control::HelloReply& reply);

@@ -70,9 +70,9 @@ Json GroupOf(const PeerReport& report) {
 
 std::string ToJson(const DaemonIdentity& identity, bool master_connected, std::span<const PeerReport> peers) {
   Json status;
-  status["daemon"] = {{"name", identity.name},     {"site", identity.site},     {"address", identity.address},
-                      {"pid", ::getpid()},         {"master", identity.master}, {"master_connected", master_connected},
-                      {"version", RINGWAY_VERSION}};
+  status["daemon"] = {{"name", identity.name},      {"site", identity.site},     {"address", identity.address},
+                      {"pid", ::getpid()},          {"master", identity.master}, {"master_connected", master_connected},
+                      {"version", RINGWAY_VERSION}, {"advice", identity.advice}};
   status["groups"] = Json::array();
   for (const PeerReport& peer : peers) status["groups"].push_back(GroupOf(peer));
   // Labels come from other hosts; what is no UTF-8 is replaced rather than thrown at.

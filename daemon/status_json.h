@@ -1,6 +1,7 @@
 // The daemon's own view of itself as JSON, for `ringwayctl --socket`.
 //
-//   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "version"},
+//   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "version",
+//                "advice": [sentences]},
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
 //                "members": [{"peer_id", "name", "site", "address", "rank"}],
 //                "ops_open", "ops_done", "ops_retried", "ops_failed", "bytes_sent", "bytes_received",
@@ -25,6 +26,7 @@ struct DaemonIdentity {
   std::string site;
   std::string address;  // what other daemons dial
   std::string master;
+  std::vector<std::string> advice;  // to the operator
 };
 
 struct PeerReport {

@@ -20,6 +20,16 @@ std::string Ring(const json& group) {
   return out + (ring->front().is_string() ? ring->front().get<std::string>() : ring->front().dump());
 }
 
+std::string RenderAdvice(const json& daemon) {
+  std::string out;
+  const auto advice = daemon.is_object() ? daemon.find("advice") : daemon.end();
+  if (advice == daemon.end() || !advice->is_array()) return out;
+  for (const json& text : *advice) {
+    if (text.is_string()) out += "  advice: " + text.get<std::string>() + "\n";
+  }
+  return out;
+}
+
 std::string RenderPairs(const json& group) {
   std::vector<Row> rows = {{"to", "peer_id", "lanes_up", "retransmits", "round_trip_us"}};
   for (const json& pair : Objects(group, "pairs")) {
@@ -69,7 +79,7 @@ Result<std::string> Render(const std::string& json_text) {
   if (const auto daemon = status.find("daemon"); daemon != status.end()) {
     out += "daemon " + Text(*daemon, "name") + "  site " + Text(*daemon, "site") + "  address " +
            Text(*daemon, "address") + "  master " + Text(*daemon, "master") + " connected " +
-           Text(*daemon, "master_connected") + "\n";
+           Text(*daemon, "master_connected") + "\n" + RenderAdvice(*daemon);
   }
   std::vector<Row> rows = {{"daemon", "site", "address", "connected"}};
   for (const json& daemon : Objects(status, "daemons")) {

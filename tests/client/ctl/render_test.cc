@@ -1,0 +1,25 @@
+#include "client/ctl/render.h"
+
+#include <gtest/gtest.h>
+#include <ringway/types.h>
+
+namespace ringway::ctl {
+namespace {
+
+TEST(RenderTest, AdviceOfADaemonIsALineEach) {
+  const auto text = Render(R"({"daemon": {"name": "a", "advice": ["do this", "do that"]}, "groups": []})");
+  ASSERT_TRUE(text.ok());
+  EXPECT_NE(text.value().find("\n  advice: do this\n  advice: do that\n"), std::string::npos) << text.value();
+}
+
+TEST(RenderTest, DaemonsWithoutAdviceGetNone) {
+  for (const char* const status : {R"({"daemon": {"name": "a"}})", R"({"daemon": {"name": "a", "advice": []}})",
+                                   R"({"daemon": {"advice": {"x": 1}}})", R"({"daemon": 3})"}) {
+    const auto text = Render(status);
+    ASSERT_TRUE(text.ok()) << status;
+    EXPECT_EQ(text.value().find("advice"), std::string::npos) << text.value();
+  }
+}
+
+}  // namespace
+}  // namespace ringway::ctl
