@@ -58,7 +58,7 @@ Error Companion::Submit() {
 }
 
 Error Companion::WaitForOldest() {
-  const Error error = works_.front().Wait(timeout_).error();
+  Error error = works_.front().Wait(timeout_).error();
   works_.pop_front();
   return error;
 }

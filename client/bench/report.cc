@@ -22,10 +22,10 @@ nlohmann::ordered_json Said(const std::optional<LaneUsage>& lanes, std::uint64_t
 nlohmann::ordered_json ToObject(const std::optional<BesideResult>& beside) {
   if (!beside) return nullptr;
   return {{"bytes", beside->bytes},
-          {"iterations", beside->counted},
           {"time_ms_min", beside->time.min_ms},
           {"time_ms_median", beside->time.median_ms},
-          {"time_ms_p99", beside->time.p99_ms}};
+          {"time_ms_p99", beside->time.p99_ms},
+          {"times_ms", beside->times_ms}};
 }
 
 nlohmann::ordered_json ToObject(const SizeResult& result) {
@@ -75,16 +75,16 @@ std::string CpuText(const std::optional<double>& seconds_per_gib) {
 std::string BesideRow(const SizeResult& result) {
   const BesideResult& beside = *result.beside;
   char text[256];
-  if (beside.counted == 0) {
+  if (beside.times_ms.empty()) {
     std::snprintf(text, sizeof(text), "# beside %llu bytes: each of those ended too soon; take a larger --beside\n",
                   static_cast<unsigned long long>(beside.bytes));
     return text;
   }
   std::snprintf(text, sizeof(text),
-                "# beside %llu bytes: median %.3f, p99 %.3f: %.2f and %.2f times as long (%u of %u iterations)\n",
+                "# beside %llu bytes: median %.3f, p99 %.3f: %.2f and %.2f times as long (%zu of %u iterations)\n",
                 static_cast<unsigned long long>(beside.bytes), beside.time.median_ms, beside.time.p99_ms,
-                beside.time.median_ms / result.time.median_ms, beside.time.p99_ms / result.time.p99_ms, beside.counted,
-                result.iterations);
+                beside.time.median_ms / result.time.median_ms, beside.time.p99_ms / result.time.p99_ms,
+                beside.times_ms.size(), result.iterations);
   return text;
 }
 

@@ -15,9 +15,9 @@ namespace ringway::bench {
 
 // The same operations while a large one was under way: it was before each that counts began, and when that had ended.
 struct BesideResult {
-  std::uint64_t bytes = 0;  // of the large one
-  std::uint32_t counted = 0;
-  TimeSummary time;  // of those that count; zeros if none does
+  std::uint64_t bytes = 0;       // of the large one
+  std::vector<double> times_ms;  // of those that count
+  TimeSummary time;              // of these; zeros if there are none
 };
 
 // One size. Times are of one operation: an iteration's time divided by the operations in flight.

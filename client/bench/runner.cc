@@ -136,21 +136,19 @@ Error Runner::Measure(SizeResult* result) {
 }
 
 Error Runner::MeasureBeside(SizeResult* result) {
+  BesideResult beside{.bytes = options_.beside_bytes, .times_ms = {}, .time = {}};
   Totals unused;
-  std::vector<double> times_ms;
   for (std::uint32_t i = 0; i < options_.warmup + options_.iterations; ++i) {
     if (Error error = companion_->KeepBusy(); !error.ok()) return error;
     auto time_ms = RunIteration(result, &unused);
     if (!time_ms.ok()) return time_ms.error();
-    if (i >= options_.warmup && companion_->busy()) times_ms.push_back(time_ms.value() / options_.in_flight);
+    if (i >= options_.warmup && companion_->busy()) beside.times_ms.push_back(time_ms.value() / options_.in_flight);
   }
   const auto submitted = Most(companion_->submitted());
   if (!submitted.ok()) return submitted.error();
   if (Error error = companion_->Finish(submitted.value()); !error.ok()) return error;
-  BesideResult& beside = result->beside.emplace();
-  beside.bytes = options_.beside_bytes;
-  beside.counted = static_cast<std::uint32_t>(times_ms.size());
-  if (!times_ms.empty()) beside.time = Summarise(times_ms);
+  if (!beside.times_ms.empty()) beside.time = Summarise(beside.times_ms);
+  result->beside = std::move(beside);
   return {};
 }
 

@@ -64,7 +64,7 @@ TEST(RunnerTest, BesideIsMeasuredForEachSizeAndOnlyWhenAskedFor) {
   for (const SizeResult& result : RunAlone(0, false, 1 << 20)) {
     ASSERT_TRUE(result.beside);
     EXPECT_EQ(result.beside->bytes, 1u << 20);
-    EXPECT_LE(result.beside->counted, 4u);  // the fake daemon ends the large one at any time
+    EXPECT_LE(result.beside->times_ms.size(), 4u);  // the fake daemon ends the large one at any time
     EXPECT_EQ(result.wrong, 0u);
   }
 }
@@ -75,13 +75,14 @@ TEST(RunnerTest, BesideIsShownAsTimesTheLoneTime) {
   result.time = {.min_ms = 1, .median_ms = 2, .p99_ms = 4};
   EXPECT_NE(ToJson({result}, 0).find("\"beside\": null"), std::string::npos);
   EXPECT_EQ(TableRow(result).find("beside"), std::string::npos);
-  result.beside = {.bytes = 1 << 28, .counted = 19, .time = {.min_ms = 1, .median_ms = 3, .p99_ms = 5}};
+  result.beside = {
+      .bytes = 1 << 28, .times_ms = std::vector<double>(19, 3.0), .time = {.min_ms = 1, .median_ms = 3, .p99_ms = 5}};
   EXPECT_NE(
       TableRow(result).find("beside 268435456 bytes: median 3.000, p99 5.000: 1.50 and 1.25 times as long (19 of 20"),
       std::string::npos)
       << TableRow(result);
   EXPECT_NE(ToJson({result}, 0).find("\"time_ms_p99\": 5.0"), std::string::npos);
-  result.beside->counted = 0;
+  result.beside->times_ms.clear();
   EXPECT_NE(TableRow(result).find("take a larger --beside"), std::string::npos);
 }
 
