@@ -10,7 +10,8 @@ fail() {
   status=1
 }
 
-for script in deploy/quickstart.sh tests/run.sh tests/wan/run tests/bench/compare.sh tests/bench/wan.sh; do
+for script in deploy/quickstart.sh tests/run.sh tests/wan/run tests/bench/compare.sh tests/bench/wan.sh tests/bench/beside.sh \
+  tests/bench/lanes.sh; do
   help=$("$ROOT/$script" --help) || fail "$script --help fails"
   [[ $help == Usage:* ]] || fail "$script --help does not begin with the usage"
   if complaint=$("$ROOT/$script" --nonsense 2>&1); then fail "$script accepts --nonsense"; fi
