@@ -48,7 +48,12 @@ std::string ReplyFrame(std::uint32_t version, const Status& status) {
 }  // namespace
 
 DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, ControlPort* control)
-    : context_(context), options_(std::move(options)), control_(control), server_(context, this), tick_(context) {}
+    : context_(context),
+      options_(std::move(options)),
+      control_(control),
+      lane_threads_(context, options_.lane_threads),
+      server_(context, this),
+      tick_(context) {}
 
 DataPlane::~DataPlane() = default;
 
@@ -137,7 +142,8 @@ void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
   joining_.erase(found);
   RuntimeOptions options{
       .self = self, .join = std::move(joining.request), .grace = options_.grace, .probe_bytes = options_.probe_bytes};
-  peers_.emplace(self, std::make_unique<PeerRuntime>(context_, pool_, this, std::move(options), joining.session));
+  peers_.emplace(self,
+                 std::make_unique<PeerRuntime>(context_, lane_threads_, this, std::move(options), joining.session));
 }
 
 void DataPlane::RejoinAsNew(PeerId peer) {

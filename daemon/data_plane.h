@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "daemon/local/local_server.h"
+#include "daemon/net/lane_threads.h"
 #include "daemon/net/listener.h"
-#include "daemon/net/scratch_pool.h"
 #include "daemon/peer_runtime.h"
 #include "daemon/status_json.h"
 #include "proto/clock.h"
@@ -55,6 +55,7 @@ struct DataPlaneOptions {
   std::uint64_t instance = 0;
   Duration grace{};
   std::uint64_t probe_bytes = 0;  // see Config
+  std::size_t lane_threads = 0;  // beside the data thread; 0: it does everything
 };
 
 class DataPlane final : public RuntimeHost, public local::SessionHost {
@@ -121,7 +122,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   asio::io_context& context_;
   DataPlaneOptions options_;
   ControlPort* control_;
-  net::ScratchPool pool_;
+  net::LaneThreads lane_threads_;
   local::LocalServer server_;
   core::Pacer pacer_;
   std::map<PeerId, std::unique_ptr<PeerRuntime>> peers_;

@@ -19,10 +19,10 @@ core::LinkId LinkOf(const net::LaneLabel& lane) { return {.other = lane.other, .
 
 }  // namespace
 
-PeerRuntime::PeerRuntime(asio::io_context& context, net::ScratchPool& pool, RuntimeHost* host, RuntimeOptions options,
-                         std::shared_ptr<local::TrainerSession> session)
+PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threads, RuntimeHost* host,
+                         RuntimeOptions options, std::shared_ptr<local::TrainerSession> session)
     : context_(context),
-      pool_(pool),
+      lane_threads_(lane_threads),
       host_(host),
       options_(std::move(options)),
       session_(std::move(session)),
@@ -126,8 +126,7 @@ void PeerRuntime::AddLane(StandingLink link) {
   auto& lane = pair.lanes[link.id.lane.value];
   if (lane != nullptr) lane->Close();
   const bool small = link.terms.lanes > 1 && link.id.lane.value == 0;
-  lane = std::make_shared<net::Lane>(context_, pool_, net::LaneLabel{link.id.other, link.id.lane},
-                                     small ? kSmallLanePayloadBytes : kPayloadBytesMax);
+  lane = lane_threads_.MakeLane({link.id.other, link.id.lane}, small ? kSmallLanePayloadBytes : kPayloadBytesMax);
   (void)::send(link.fd.get(), link.answer.data(), link.answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   lane->Start(std::move(link.fd), std::as_bytes(std::span(link.rest)), this);
 }
@@ -193,8 +192,8 @@ Result<net::LaneInbound> PeerRuntime::OnLaneHeader(const net::LaneLabel& lane, c
   return out;
 }
 
-Status PeerRuntime::OnLanePayload(const net::LaneLabel& lane, std::span<const std::byte> payload) {
-  Status status = peer_.OnPayload(LinkOf(lane), payload);
+Status PeerRuntime::OnLanePayload(const net::LaneLabel& lane, std::span<const std::byte> payload, std::uint64_t hash) {
+  Status status = peer_.OnPayload(LinkOf(lane), payload, hash);
   Run();
   return status;
 }

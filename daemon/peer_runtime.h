@@ -25,6 +25,7 @@
 #include "daemon/net/control_link.h"
 #include "daemon/net/dialer.h"
 #include "daemon/net/lane.h"
+#include "daemon/net/lane_threads.h"
 #include "daemon/path_sampling.h"
 #include "proto/clock.h"
 
@@ -68,7 +69,7 @@ struct PairStatus {
 
 class PeerRuntime final : public net::LaneSink, public net::ControlSink, public local::PeerPort {
  public:
-  PeerRuntime(asio::io_context& context, net::ScratchPool& pool, RuntimeHost* host, RuntimeOptions options,
+  PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threads, RuntimeHost* host, RuntimeOptions options,
               std::shared_ptr<local::TrainerSession> session);
   ~PeerRuntime() override;
   PeerRuntime(const PeerRuntime&) = delete;
@@ -99,7 +100,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
 
   // ---- net::LaneSink
   Result<net::LaneInbound> OnLaneHeader(const net::LaneLabel& lane, const SegmentHeader& header) override;
-  Status OnLanePayload(const net::LaneLabel& lane, std::span<const std::byte> payload) override;
+  Status OnLanePayload(const net::LaneLabel& lane, std::span<const std::byte> payload, std::uint64_t hash) override;
   bool IsAttemptLive(std::uint64_t attempt) override { return peer_.IsLive(attempt); }
   void OnLaneIdle() override;
   void OnLaneClosed(const net::LaneLabel& lane, const std::string& why) override;
@@ -158,7 +159,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void GiveUp(const net::LaneLabel& label);
 
   asio::io_context& context_;
-  net::ScratchPool& pool_;
+  net::LaneThreads& lane_threads_;
   RuntimeHost* host_;
   RuntimeOptions options_;
   std::shared_ptr<local::TrainerSession> session_;

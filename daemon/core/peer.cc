@@ -36,8 +36,8 @@ void Peer::OnPathSamples(std::span<const PathSample> samples, TimePoint now) { i
 Result<Inbound> Peer::OnHeader(const LinkId& lane, const SegmentHeader& header) {
   return impl_->OnHeader(lane, header);
 }
-Status Peer::OnPayload(const LinkId& lane, std::span<const std::byte> payload) {
-  return impl_->OnPayload(lane, payload);
+Status Peer::OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
+  return impl_->OnPayload(lane, payload, hash);
 }
 bool Peer::IsLive(std::uint64_t attempt) const { return impl_->IsLive(attempt); }
 bool Peer::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,

@@ -214,8 +214,9 @@ class Peer {
 
   // ---- data path
   Result<Inbound> OnHeader(const LinkId& lane, const SegmentHeader& header);
-  // The payload of the last header of this lane is whole. kProtocol if its checksum fails: close the lane.
-  Status OnPayload(const LinkId& lane, std::span<const std::byte> payload);
+  // The payload of the last header of this lane is whole, and `hash` is its Hash64: whoever reads a payload makes it,
+  // maybe on another thread. kProtocol if it is not the header's: close the lane.
+  Status OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash);
   bool IsLive(std::uint64_t attempt) const;
   // The next segment for this lane with at most `payload_bytes_max`, if there is one: it counts as sent. Codecs encode
   // into `scratch`, which must hold payload_bytes_max and stay untouched until the segment is written.

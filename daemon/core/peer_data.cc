@@ -3,7 +3,6 @@
 
 #include "daemon/core/peer_impl.h"
 #include "proto/check.h"
-#include "proto/hash.h"
 #include "proto/mutation.h"
 
 namespace ringway::core {
@@ -77,13 +76,13 @@ bool Peer::Impl::CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId
   return false;
 }
 
-Status Peer::Impl::OnPayload(const LinkId& lane, std::span<const std::byte> payload) {
-  Status status = TakePayload(lane, payload);
+Status Peer::Impl::OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
+  Status status = TakePayload(lane, payload, hash);
   if (status.ok()) lanes_.CountIn(lane);
   return status;
 }
 
-Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> payload) {
+Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
   const auto found = pending_.find(lane);
   if (found == pending_.end()) return Status::Ok();
   const PendingFrame frame = std::move(found->second);
@@ -91,7 +90,7 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
     DropFrame(lane);  // unjudged: its sender's trainer may have its memory back
     return Status::Ok();
   }
-  if (payload.size() != frame.header.payload_bytes || Hash64(payload) != frame.header.payload_hash) {
+  if (payload.size() != frame.header.payload_bytes || hash != frame.header.payload_hash) {
     DropFrame(lane);
     return {Code::kProtocol, "segment payload fails its checksum: the link corrupts data"};
   }

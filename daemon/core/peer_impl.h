@@ -67,7 +67,7 @@ class Peer::Impl {
 
   // ---- peer_data.cc
   Result<Inbound> OnHeader(const LinkId& lane, const SegmentHeader& header);
-  Status OnPayload(const LinkId& lane, std::span<const std::byte> payload);
+  Status OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash);
   bool IsLive(std::uint64_t attempt) const { return attempt == 0 || live_.contains(attempt); }
   bool NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
   std::vector<PeerId> PeersWithWork() const;
@@ -192,7 +192,7 @@ class Peer::Impl {
     Keep keep;
   };
   Result<Inbound> Judge(const LinkId& lane, const SegmentHeader& header);
-  Status TakePayload(const LinkId& lane, std::span<const std::byte> payload);
+  Status TakePayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash);
   Result<Inbound> Hold(const LinkId& lane, const SegmentHeader& header);
   bool CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId from);
   bool MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes) const;

@@ -203,9 +203,9 @@ class World {
     bool lost = !inbound.ok();
     if (inbound.ok() && inbound.value().kind == Inbound::Kind::kDirect) {
       std::copy(payload.begin(), payload.end(), inbound.value().target);
-      lost = !peer_.OnPayload(lane, {inbound.value().target, payload.size()}).ok();
+      lost = !peer_.OnPayload(lane, {inbound.value().target, payload.size()}, Hash64(payload)).ok();
     } else if (inbound.ok() && inbound.value().kind == Inbound::Kind::kScratch) {
-      lost = !peer_.OnPayload(lane, payload).ok();
+      lost = !peer_.OnPayload(lane, payload, Hash64(payload)).ok();
     }
     if (lost && up_.erase(lane) > 0) peer_.OnLinkDown(lane, "protocol", now_);
   }

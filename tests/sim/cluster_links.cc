@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "proto/check.h"
+#include "proto/hash.h"
 #include "tests/sim/cluster_impl.h"
 
 namespace ringway::sim {
@@ -248,7 +249,7 @@ void Cluster::OnFramePayload(std::uint32_t index, const LinkId& id, std::span<co
   if (inbound->kind == core::Inbound::Kind::kDirect && !payload.empty() && node.peer->IsLive(inbound->attempt)) {
     std::memcpy(inbound->target, payload.data(), payload.size());
   }
-  const Status status = node.peer->OnPayload(id, payload);
+  const Status status = node.peer->OnPayload(id, payload, Hash64(payload));
   if (!status.ok()) {
     // Legitimate for who was left behind only: its sender's trainer has its memory back.
     node.corrupted = true;

@@ -1,106 +1,26 @@
+// What a lane does, whichever thread moves its bytes.
 #include "daemon/net/lane.h"
 
 #include <cstring>
-#include <deque>
-#include <vector>
 
-#include "proto/hash.h"
-#include "tests/daemon/net/net_fixture.h"
+#include "daemon/net/lane_threads.h"
+#include "tests/daemon/net/lane_fixture.h"
 
 namespace ringway::net {
 namespace {
 
-std::vector<std::byte> Pattern(std::size_t bytes, unsigned seed) {
-  std::vector<std::byte> out(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>((i * 31 + seed) & 0xff);
-  return out;
-}
-
-// Puts payloads where the test says, and keeps what came.
-class RecordingSink : public LaneSink {
- public:
-  using Kind = LaneInbound::Kind;
-
-  Result<LaneInbound> OnLaneHeader(const LaneLabel&, const SegmentHeader& header) override {
-    headers.push_back(header);
-    if (refuse) return Status(Code::kProtocol, "refused by the test");
-    LaneInbound inbound;
-    inbound.kind = kind;
-    inbound.attempt = 7;
-    if (kind == Kind::kDirect) {
-      target = std::make_shared<std::vector<std::byte>>(header.payload_bytes);
-      inbound.target = target->data();
-      inbound.keep = target;
-    }
-    return inbound;
-  }
-  Status OnLanePayload(const LaneLabel&, std::span<const std::byte> payload) override {
-    payloads.emplace_back(payload.begin(), payload.end());
-    if (Hash64(payload) == headers.back().payload_hash) return Status::Ok();
-    return {Code::kProtocol, "payload fails its checksum"};
-  }
-  bool IsAttemptLive(std::uint64_t attempt) override { return live && attempt == 7; }
-  void OnLaneIdle() override { ++idle_calls; }
-  void OnLaneClosed(const LaneLabel&, const std::string& why) override { closed.push_back(why); }
-
-  Kind kind = Kind::kDirect;
-  bool refuse = false;
-  bool live = true;
-  std::shared_ptr<std::vector<std::byte>> target;
-  std::vector<SegmentHeader> headers;
-  std::vector<std::vector<std::byte>> payloads;
-  std::vector<std::string> closed;
-  int idle_calls = 0;
-};
-
-class LaneTest : public NetTest {
+// The parameter: how many lane threads there are.
+class LaneTest : public LaneFixture, public ::testing::WithParamInterface<std::size_t> {
  protected:
-  void SetUp() override { Open(pool_); }
-  void TearDown() override {
-    if (lane_ != nullptr) lane_->Close();
-    Settle();
-  }
-  std::shared_ptr<Lane> Open(ScratchPool& pool) {
-    auto [ours, theirs] = StreamPair();
-    lane_ = std::make_shared<Lane>(context_, pool, LaneLabel{PeerId(2), LaneId(1)}, kPayloadBytesMax);
-    lane_->Start(std::move(ours), {}, &sink_);
-    other_ = std::move(theirs);
-    return lane_;
-  }
-  static std::array<std::byte, kSegmentHeaderBytes> HeaderOf(std::span<const std::byte> payload) {
-    SegmentHeader header;
-    header.epoch = Epoch::Of(1, 1);
-    header.payload_bytes = static_cast<std::uint32_t>(payload.size());
-    header.payload_hash = Hash64(payload);
-    std::array<std::byte, kSegmentHeaderBytes> out{};
-    EncodeSegmentHeader(header, out);
-    return out;
-  }
-  static std::vector<std::byte> FrameBytes(const std::vector<std::byte>& payload) {
-    const auto header = HeaderOf(payload);
-    std::vector<std::byte> out(header.begin(), header.end());
-    out.insert(out.end(), payload.begin(), payload.end());
-    return out;
-  }
-  // Writes as much as the pipe takes, running the lane in between.
-  void Feed(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t sent = ::send(other_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent > 0)
-        bytes = bytes.subspan(static_cast<std::size_t>(sent));
-      else if (errno != EAGAIN)
-        return;
-      Settle();
-    }
-  }
+  void SetUp() override { Start(Make()); }
+  std::shared_ptr<Lane> Make() { return threads_.MakeLane(kLabel, kPayloadBytesMax); }
 
-  RecordingSink sink_;
-  ScratchPool pool_;
-  std::shared_ptr<Lane> lane_;
-  UniqueFd other_;
+  LaneThreads threads_{context_, GetParam()};
 };
 
-TEST_F(LaneTest, FramesSplitAtEveryByteArriveWhole) {
+INSTANTIATE_TEST_SUITE_P(Threads, LaneTest, ::testing::Values(0, 1));
+
+TEST_P(LaneTest, FramesSplitAtEveryByteArriveWhole) {
   const auto first = Pattern(40, 1);
   const auto second = Pattern(200, 2);
   auto bytes = FrameBytes(first);
@@ -121,7 +41,7 @@ TEST_F(LaneTest, FramesSplitAtEveryByteArriveWhole) {
   EXPECT_TRUE(sink_.closed.empty());
 }
 
-TEST_F(LaneTest, LargePayloadsPassThroughBothWays) {
+TEST_P(LaneTest, LargePayloadsPassThroughBothWays) {
   for (const auto kind : {RecordingSink::Kind::kDirect, RecordingSink::Kind::kScratch}) {
     sink_.kind = kind;
     for (const std::size_t size : {std::size_t{8 * 1024 - 88}, std::size_t{8 * 1024 - 87}, std::size_t{256 * 1024},
@@ -138,18 +58,19 @@ TEST_F(LaneTest, LargePayloadsPassThroughBothWays) {
   }
 }
 
-TEST_F(LaneTest, EmptyPayloadsAreReported) {
+TEST_P(LaneTest, EmptyPayloadsAreReported) {
   sink_.kind = RecordingSink::Kind::kScratch;
   WriteAll(other_.get(), FrameBytes({}));
   ASSERT_TRUE(RunUntil([&] { return sink_.payloads.size() == 1; }));
   EXPECT_TRUE(sink_.payloads[0].empty());
 }
 
-TEST_F(LaneTest, DiscardedPayloadsAreSkippedWithoutJudgement) {
+TEST_P(LaneTest, DiscardedPayloadsAreSkippedWithoutJudgement) {
   sink_.kind = RecordingSink::Kind::kDiscard;
   auto bytes = FrameBytes(Pattern(700 * 1024, 5));
   bytes.back() ^= std::byte{1};  // its source may have changed: nobody cares
   Feed(bytes);
+  ASSERT_TRUE(RunUntil([&] { return sink_.headers.size() == 1; }));
   sink_.kind = RecordingSink::Kind::kDirect;
   const auto next = Pattern(10, 6);
   Feed(FrameBytes(next));
@@ -157,28 +78,11 @@ TEST_F(LaneTest, DiscardedPayloadsAreSkippedWithoutJudgement) {
   EXPECT_EQ(sink_.payloads[0], next);
 }
 
-TEST_F(LaneTest, AttemptThatDiesMidPayloadStopsBeingWritten) {
-  const auto payload = Pattern(100 * 1024, 7);
-  const auto bytes = FrameBytes(payload);
-  Feed(std::span(bytes).first(50 * 1024));
-  ASSERT_TRUE(RunUntil([&] { return sink_.headers.size() == 1; }));
-  Settle();
-  sink_.live = false;
-  const auto before = *sink_.target;
-  Feed(std::span(bytes).subspan(50 * 1024));
-  sink_.live = true;
-  Feed(FrameBytes(Pattern(3, 8)));
-  // sink_.target is replaced by the next header; the first one's bytes past the cut stayed as they were.
-  ASSERT_TRUE(RunUntil([&] { return sink_.payloads.size() == 1; }));
-  EXPECT_EQ(sink_.payloads[0], Pattern(3, 8));
-  EXPECT_TRUE(std::all_of(before.begin() + 51 * 1024, before.end(), [](std::byte b) { return b == std::byte{0}; }));
-}
-
-TEST_F(LaneTest, CorruptHeaderClosesTheLaneOnce) {
+TEST_P(LaneTest, CorruptHeaderClosesTheLaneOnce) {
   for (const std::size_t at : {std::size_t{0}, std::size_t{9}, std::size_t{28}, std::size_t{87}}) {
     lane_->Close();
     sink_ = {};
-    Open(pool_);
+    Start(Make());
     auto bytes = FrameBytes(Pattern(16, 1));
     bytes[at] ^= std::byte{0x40};
     WriteAll(other_.get(), bytes);
@@ -190,7 +94,7 @@ TEST_F(LaneTest, CorruptHeaderClosesTheLaneOnce) {
   }
 }
 
-TEST_F(LaneTest, CorruptPayloadClosesTheLane) {
+TEST_P(LaneTest, CorruptPayloadClosesTheLane) {
   auto bytes = FrameBytes(Pattern(16, 1));
   bytes.back() ^= std::byte{1};
   WriteAll(other_.get(), bytes);
@@ -198,27 +102,14 @@ TEST_F(LaneTest, CorruptPayloadClosesTheLane) {
   EXPECT_EQ(sink_.closed[0], "payload fails its checksum");
 }
 
-TEST_F(LaneTest, RefusedHeaderClosesTheLane) {
+TEST_P(LaneTest, RefusedHeaderClosesTheLane) {
   sink_.refuse = true;
   WriteAll(other_.get(), FrameBytes(Pattern(16, 1)));
   ASSERT_TRUE(RunUntil([&] { return !sink_.closed.empty(); }));
   EXPECT_EQ(sink_.closed[0], "refused by the test");
 }
 
-TEST_F(LaneTest, HalfWrittenFrameAndEndReleaseTheTarget) {
-  const auto bytes = FrameBytes(Pattern(1000, 1));
-  WriteAll(other_.get(), std::span(bytes).first(500));
-  ASSERT_TRUE(RunUntil([&] { return sink_.headers.size() == 1; }));
-  const std::weak_ptr<std::vector<std::byte>> target = sink_.target;
-  sink_.target = nullptr;
-  EXPECT_FALSE(target.expired()) << "the lane holds what it reads into";
-  other_.Reset();
-  ASSERT_TRUE(RunUntil([&] { return sink_.closed.size() == 1; }));
-  EXPECT_TRUE(target.expired());
-  EXPECT_TRUE(sink_.payloads.empty());
-}
-
-TEST_F(LaneTest, ClosedByItsOwnerNeverCallsBack) {
+TEST_P(LaneTest, ClosedByItsOwnerNeverCallsBack) {
   WriteAll(other_.get(), FrameBytes(Pattern(16, 1)));
   lane_->Close();
   Settle();
@@ -226,42 +117,7 @@ TEST_F(LaneTest, ClosedByItsOwnerNeverCallsBack) {
   EXPECT_TRUE(sink_.closed.empty());
 }
 
-TEST_F(LaneTest, ExhaustedScratchHoldsTheLaneUntilABufferReturns) {
-  ScratchPool pool({.small_count = 1, .large_count = 1});
-  Open(pool);
-  sink_.kind = RecordingSink::Kind::kScratch;
-  Scratch taken = pool.Acquire(10);
-  ASSERT_TRUE(taken);
-  WriteAll(other_.get(), FrameBytes(Pattern(16, 1)));
-  ASSERT_TRUE(RunUntil([&] { return sink_.headers.size() == 1; }));
-  Settle();
-  EXPECT_TRUE(sink_.payloads.empty());
-  taken.Reset();
-  ASSERT_TRUE(RunUntil([&] { return sink_.payloads.size() == 1; }));
-  EXPECT_EQ(sink_.payloads[0], Pattern(16, 1));
-  EXPECT_TRUE(pool.Acquire(10)) << "the lane gave its buffer back";
-  lane_->Close();
-}
-
-TEST_F(LaneTest, LaneThatDiesWaitingForScratchPassesItsTurnOn) {
-  ScratchPool pool({.small_count = 1, .large_count = 1});
-  sink_.kind = RecordingSink::Kind::kScratch;
-  Scratch taken = pool.Acquire(10);
-  const auto first = Open(pool);
-  UniqueFd first_other = std::move(other_);
-  WriteAll(first_other.get(), FrameBytes(Pattern(16, 1)));
-  ASSERT_TRUE(RunUntil([&] { return sink_.headers.size() == 1; }));
-  const auto second = Open(pool);
-  WriteAll(other_.get(), FrameBytes(Pattern(17, 2)));
-  ASSERT_TRUE(RunUntil([&] { return sink_.headers.size() == 2; }));
-  first->Close();
-  taken.Reset();
-  ASSERT_TRUE(RunUntil([&] { return sink_.payloads.size() == 1; }));
-  EXPECT_EQ(sink_.payloads[0], Pattern(17, 2));
-  second->Close();
-}
-
-TEST_F(LaneTest, SendsHeaderAndPayloadAndHoldsTheMemoryUntilThen) {
+TEST_P(LaneTest, SendsHeaderAndPayloadAndHoldsTheMemoryUntilThen) {
   const auto payload = std::make_shared<std::vector<std::byte>>(Pattern(kPayloadBytesMax, 9));
   const std::weak_ptr<std::vector<std::byte>> alive = payload;
   LaneOutbound outbound{.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
@@ -279,7 +135,7 @@ TEST_F(LaneTest, SendsHeaderAndPayloadAndHoldsTheMemoryUntilThen) {
   EXPECT_EQ(alive.use_count(), 1) << "only the test holds it now";
 }
 
-TEST_F(LaneTest, HalfSentFrameLetsGoOfItsMemoryWhenTheOtherSideEnds) {
+TEST_P(LaneTest, HalfSentFrameLetsGoOfItsMemoryWhenTheOtherSideEnds) {
   auto payload = std::make_shared<std::vector<std::byte>>(Pattern(kPayloadBytesMax, 9));
   const std::weak_ptr<std::vector<std::byte>> alive = payload;
   LaneOutbound outbound{.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
@@ -288,20 +144,46 @@ TEST_F(LaneTest, HalfSentFrameLetsGoOfItsMemoryWhenTheOtherSideEnds) {
   EXPECT_FALSE(alive.expired());
   other_.Reset();
   ASSERT_TRUE(RunUntil([&] { return sink_.closed.size() == 1; }));
-  EXPECT_TRUE(alive.expired());
   EXPECT_FALSE(lane_->idle());
+  ASSERT_TRUE(RunUntil([&] { return alive.expired(); }));
 }
 
-TEST_F(LaneTest, BytesReadBeforeTheStartCount) {
-  auto [ours, theirs] = StreamPair();
+TEST_P(LaneTest, BytesReadBeforeTheStartCount) {
   const auto bytes = FrameBytes(Pattern(20, 1));
-  const auto lane = std::make_shared<Lane>(context_, pool_, LaneLabel{PeerId(2), LaneId(0)}, 1024);
-  lane->Start(std::move(ours), std::span(bytes).first(95), &sink_);
-  WriteAll(theirs.get(), std::span(bytes).subspan(95));
+  lane_->Close();
+  Start(Make(), std::span(bytes).first(95));
+  WriteAll(other_.get(), std::span(bytes).subspan(95));
   ASSERT_TRUE(RunUntil([&] { return sink_.payloads.size() == 1; }));
   EXPECT_EQ(sink_.payloads[0], Pattern(20, 1));
-  EXPECT_EQ(lane->codec_scratch().size(), 1024U);
-  lane->Close();
+}
+
+TEST_P(LaneTest, TooMuchReadBeforeTheStartClosesTheLane) {
+  lane_->Close();
+  Start(Make(), std::vector<std::byte>(Lane::kReadAheadBytes + 1));
+  ASSERT_TRUE(RunUntil([&] { return sink_.closed.size() == 1; }));
+  EXPECT_TRUE(IsClosed(other_.get()));
+}
+
+TEST_P(LaneTest, SinkMayCloseTheLaneWithinAnyCall) {
+  for (const bool at_header : {true, false}) {
+    lane_->Close();
+    sink_ = {};
+    Start(Make());
+    (at_header ? sink_.at_header : sink_.at_payload) = [this] { lane_->Close(); };
+    auto bytes = FrameBytes(Pattern(16, 1));
+    bytes.insert(bytes.end(), bytes.begin(), bytes.end());
+    WriteAll(other_.get(), bytes);
+    ASSERT_TRUE(RunUntil([&] { return IsClosed(other_.get()); }));
+    Settle();
+    EXPECT_EQ(sink_.headers.size(), 1U);
+    EXPECT_EQ(sink_.payloads.size(), at_header ? 0U : 1U);
+    EXPECT_TRUE(sink_.closed.empty());
+  }
+}
+
+TEST_P(LaneTest, CodecScratchHoldsWhatTheLaneCarries) {
+  EXPECT_EQ(threads_.MakeLane(kLabel, 1024)->codec_scratch().size(), 1024U);
+  EXPECT_EQ(lane_->codec_scratch().size(), kPayloadBytesMax);
 }
 
 }  // namespace

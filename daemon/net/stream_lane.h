@@ -1,0 +1,92 @@
+// A lane (lane.h) whose bytes its own event loop moves.
+//
+// Receiving:
+//
+//   header <----------------------------------------------------------+
+//     | decoded, sink says where the payload goes                     |
+//     +-- direct ---> read into the target --+                        |
+//     |     | attempt not live any more      +-- whole --> OnPayload --+
+//     +-- scratch --> read into a buffer ----+                        |
+//     |     (none free: not read until one is returned)               |
+//     +-- discard --> skipped --------------------------- whole -------+
+//
+// A read-ahead buffer takes header and small payload in one call; the rest of a large payload is read straight to where
+// it belongs, and what follows it into the read-ahead again. kTurnBytes a turn, then other events get theirs.
+//
+// Threads: that of the loop. Lifetime: its handlers hold it. No allocation per segment.
+#pragma once
+
+#include <array>
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "daemon/net/lane.h"
+#include "daemon/net/scratch_pool.h"
+
+namespace ringway::net {
+
+class StreamLane final : public Lane, public ScratchWaiter, public std::enable_shared_from_this<StreamLane> {
+ public:
+  // `pool`: of the loop's thread.
+  StreamLane(asio::io_context& context, ScratchPool& pool, LaneLabel label, std::uint32_t send_payload_bytes_max);
+  ~StreamLane() override;
+
+  // ---- Lane
+  void Start(UniqueFd fd, std::span<const std::byte> already_read, LaneSink* sink) override;
+  void Close() override;
+  bool idle() const override { return open() && !sending_; }
+  bool Send(LaneOutbound outbound) override;
+  // ---- ScratchWaiter
+  void OnScratch(Scratch scratch) override;
+
+  // The buffer of the payload that the sink is told of, which it may keep. Empty if the payload is not in one.
+  Scratch TakeScratch() { return std::move(whole_); }
+
+ private:
+  enum class Receiving : std::uint8_t { kHeader, kAwaitScratch, kPayload };
+
+  int fd() override { return socket_.native_handle(); }
+  bool open() const { return sink_ != nullptr && !failed_; }
+  std::size_t available() const { return end_ - begin_; }
+  void ArmRead();
+  void ReadTurn();
+  // Each gives false when the turn is over: closed, failed, or waiting for scratch.
+  bool Consume();
+  bool TakeHeader();
+  bool TakePayload();
+  bool PayloadWhole();
+  ssize_t Receive();
+  std::byte* PayloadTarget();
+  bool WriteOn();
+  void ArmWrite();
+  void Fail(const std::string& why);
+  void Reset();
+
+  asio::io_context& context_;
+  asio::posix::stream_descriptor socket_;
+  ScratchPool& pool_;
+  LaneSink* sink_ = nullptr;
+  bool failed_ = false;
+
+  Receiving receiving_ = Receiving::kHeader;
+  std::array<std::byte, kReadAheadBytes> read_ahead_;
+  std::size_t begin_ = 0;  // read_ahead_[begin_, end_) is read but not consumed
+  std::size_t end_ = 0;
+  LaneInbound inbound_;
+  Scratch scratch_;
+  Scratch whole_;  // while the sink is told of it
+  std::size_t payload_bytes_ = 0;
+  std::size_t payload_got_ = 0;
+
+  bool sending_ = false;
+  LaneOutbound outbound_;
+  std::size_t sent_bytes_ = 0;
+};
+
+}  // namespace ringway::net

@@ -1,0 +1,170 @@
+#include "daemon/net/threaded_lane.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <utility>
+
+#include "proto/check.h"
+
+namespace ringway::net {
+
+// ---- on the lane thread
+
+LaneFarEnd::LaneFarEnd(std::shared_ptr<LaneCrossing> crossing, LaneThread& thread, Doorbell& home,
+                       std::shared_ptr<Doorbell::Callee> near, LaneLabel label)
+    : crossing_(std::move(crossing)), thread_(thread), home_(home), near_(std::move(near)), label_(label) {}
+
+void LaneFarEnd::OnRung() {
+  if (crossing_->close.load(std::memory_order_acquire)) return End();
+  if (stream_ == nullptr) Begin();
+  crossing_->frames.Reclaim();
+  if (!crossing_->send.exchange(false, std::memory_order_acquire) || !stream_->idle()) return;
+  const LaneOutbound& outbound = crossing_->outbound;
+  if (stream_->Send({.header = outbound.header, .payload = outbound.payload, .keep = nullptr})) OnLaneIdle();
+}
+
+void LaneFarEnd::Begin() {
+  stream_ = std::make_shared<StreamLane>(thread_.context(), thread_.pool(), label_, kPayloadBytesMax);
+  stream_->Start(std::move(crossing_->beginning->fd), crossing_->beginning->already_read, this);
+  crossing_->beginning.reset();
+}
+
+void LaneFarEnd::End() {
+  if (near_ == nullptr) return;
+  if (stream_ != nullptr) stream_->Close();
+  stream_ = nullptr;
+  crossing_->beginning.reset();
+  crossing_->frames.Clear();
+  crossing_->closed.store(true, std::memory_order_release);
+  home_.Ring(std::exchange(near_, nullptr));
+}
+
+Result<LaneInbound> LaneFarEnd::OnLaneHeader(const LaneLabel&, const SegmentHeader& header) {
+  header_ = header;
+  return LaneInbound{.kind = LaneInbound::Kind::kScratch, .target = nullptr, .attempt = 0, .keep = nullptr};
+}
+
+Status LaneFarEnd::OnLanePayload(const LaneLabel&, std::span<const std::byte>, std::uint64_t hash) {
+  const bool pushed = crossing_->frames.Push({.header = header_, .payload = stream_->TakeScratch(), .hash = hash});
+  RINGWAY_CHECK(pushed);  // there are as many places as buffers
+  home_.Ring(near_);
+  return Status::Ok();
+}
+
+void LaneFarEnd::OnLaneIdle() {
+  crossing_->written.store(true, std::memory_order_release);
+  home_.Ring(near_);
+}
+
+void LaneFarEnd::OnLaneClosed(const LaneLabel&, const std::string& why) {
+  crossing_->why_failed = why;
+  crossing_->failed.store(true, std::memory_order_release);
+  home_.Ring(near_);
+}
+
+// ---- on the owner's thread
+
+ThreadedLane::ThreadedLane(Doorbell& home, LaneThread& thread, LaneLabel label, std::uint32_t send_payload_bytes_max)
+    : Lane(label, send_payload_bytes_max), home_(home), thread_(thread) {}
+
+ThreadedLane::~ThreadedLane() = default;
+
+void ThreadedLane::Start(UniqueFd fd, std::span<const std::byte> already_read, LaneSink* sink) {
+  RINGWAY_CHECK(far_ == nullptr && sink != nullptr);
+  sink_ = sink;
+  // Without (no descriptors left) its traffic is not seen, and the connection ends when the lane thread closes it.
+  handle_.Reset(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  crossing_->beginning = {.fd = std::move(fd), .already_read = {already_read.begin(), already_read.end()}};
+  far_ = std::make_shared<LaneFarEnd>(crossing_, thread_, home_, shared_from_this(), label());
+  thread_.bell().Ring(far_);
+}
+
+void ThreadedLane::Close() {
+  sink_ = nullptr;
+  if (!taking_) CloseFarEnd();
+}
+
+// The connection ends here and now, also where the lane thread does not get to closing it.
+void ThreadedLane::CloseFarEnd() {
+  if (far_ == nullptr || crossing_->close.load(std::memory_order_relaxed)) return;
+  if (handle_.valid()) ::shutdown(handle_.get(), SHUT_RDWR);
+  handle_.Reset();
+  crossing_->close.store(true, std::memory_order_release);
+  thread_.bell().Ring(far_);
+}
+
+bool ThreadedLane::Send(LaneOutbound outbound) {
+  RINGWAY_CHECK(idle());
+  sending_ = true;
+  crossing_->outbound = std::move(outbound);
+  crossing_->send.store(true, std::memory_order_release);
+  thread_.bell().Ring(far_);
+  return false;
+}
+
+void ThreadedLane::OnRung() {
+  // Asked before the frames are taken: those that came before it failed are there then.
+  const bool failed = crossing_->failed.load(std::memory_order_acquire);
+  if (crossing_->closed.load(std::memory_order_acquire)) crossing_->outbound.keep.reset();
+  if (crossing_->written.exchange(false, std::memory_order_acquire)) {
+    crossing_->outbound.keep.reset();
+    sending_ = false;
+    if (sink_ != nullptr) sink_->OnLaneIdle();
+  }
+  const Status status = TakeFrames();
+  if (!status.ok()) return Fail(status.text());
+  if (failed && sink_ != nullptr && crossing_->frames.Front() == nullptr) Fail(crossing_->why_failed);
+}
+
+Status ThreadedLane::TakeFrames() {
+  std::size_t turn_bytes = 0;
+  while (sink_ != nullptr) {
+    const LaneCrossing::Frame* frame = crossing_->frames.Front();
+    if (frame == nullptr) break;
+    if (turn_bytes >= kTurnBytes) {
+      home_.Ring(shared_from_this());
+      break;
+    }
+    turn_bytes += kSegmentHeaderBytes + frame->header.payload_bytes;
+    taking_ = true;
+    Status status = Take(*frame);
+    taking_ = false;
+    if (!status.ok()) return status;
+    if (sink_ != nullptr) crossing_->frames.Pop();
+  }
+  if (sink_ == nullptr) {
+    CloseFarEnd();
+  } else if (turn_bytes > 0) {
+    thread_.bell().Ring(far_);  // the buffers are free
+  }
+  return Status::Ok();
+}
+
+Status ThreadedLane::Take(const LaneCrossing::Frame& frame) {
+  const auto inbound = sink_->OnLaneHeader(label(), frame.header);
+  if (sink_ == nullptr) return Status::Ok();
+  if (!inbound.ok()) return inbound.status();
+  std::span<const std::byte> payload(frame.payload.data(), frame.header.payload_bytes);
+  switch (inbound.value().kind) {
+    case LaneInbound::Kind::kDirect:
+      std::memcpy(inbound.value().target, payload.data(), payload.size());
+      payload = {inbound.value().target, payload.size()};
+      break;
+    case LaneInbound::Kind::kScratch:
+      break;
+    case LaneInbound::Kind::kDiscard:
+      return Status::Ok();
+  }
+  const Status status = sink_->OnLanePayload(label(), payload, frame.hash);
+  return sink_ == nullptr ? Status::Ok() : status;
+}
+
+void ThreadedLane::Fail(const std::string& why) {
+  LaneSink* const sink = std::exchange(sink_, nullptr);
+  CloseFarEnd();
+  sink->OnLaneClosed(label(), why);
+}
+
+}  // namespace ringway::net

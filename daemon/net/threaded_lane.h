@@ -1,0 +1,131 @@
+// A lane (lane.h) whose bytes a lane thread moves, on a StreamLane there.
+//
+//   owner's loop                                lane thread
+//     ThreadedLane                                LaneFarEnd
+//       Send: the one segment           --bell-->   StreamLane writes it
+//       OnLaneIdle, lets go of its keep <--bell--   written
+//       OnLaneHeader, OnLanePayload     <--bell--   a whole payload in a buffer, its hash made
+//       buffers are free again          --bell-->   they go back to the thread's pool
+//       OnLaneClosed                    <--bell--   failed
+//       Close                           --bell-->   closes
+//       lets go of what was being sent  <--bell--   closed
+//
+// A lane thread writes to nothing but buffers of its own pool. So an output may be given up or used anew at any moment,
+// without a word to that thread; the price is one copy of payloads whose place is elsewhere. It reads only the segment
+// that it sends, whose memory is held until it is written or the lane's far end has closed.
+//
+// No lock, one message a segment each way. Bounded: one segment on its way out; a payload on its way in holds a buffer
+// of the pool, so kFramesMax are never exceeded, and when there are none left the lanes are not read.
+//
+// Threads: the owner's, which waits for nothing. Lifetime: the two ends hold each other until both have closed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/net/doorbell.h"
+#include "daemon/net/lane.h"
+#include "daemon/net/lane_threads.h"
+#include "daemon/net/scratch_pool.h"
+#include "daemon/net/spsc_ring.h"
+#include "daemon/net/stream_lane.h"
+
+namespace ringway::net {
+
+// What the two ends of a ThreadedLane say to each other. Each flag is set by one end, after what belongs to it was
+// written, and read by the other before it looks at that.
+struct LaneCrossing {
+  static constexpr std::size_t kFramesMax = 64;
+  static_assert(ScratchPoolOptions{}.small_count + ScratchPoolOptions{}.large_count <= kFramesMax);
+
+  struct Beginning {
+    UniqueFd fd;
+    std::vector<std::byte> already_read;
+  };
+  struct Frame {
+    SegmentHeader header;
+    Scratch payload;
+    std::uint64_t hash = 0;
+  };
+
+  // ---- the owner says
+  std::optional<Beginning> beginning;  // before the first ring
+  LaneOutbound outbound;               // its keep is the owner's alone
+  std::atomic<bool> send = false;
+  std::atomic<bool> close = false;  // and does not touch `frames` any more
+  // ---- the far end says
+  SpscRing<Frame, kFramesMax> frames;
+  std::atomic<bool> written = false;
+  std::string why_failed;
+  std::atomic<bool> failed = false;
+  std::atomic<bool> closed = false;  // and reads nothing of `outbound` any more
+};
+
+// The end on the lane thread; everything on that thread.
+class LaneFarEnd final : public LaneSink, public Doorbell::Callee {
+ public:
+  // `near` is rung at `home` when there is something for it.
+  LaneFarEnd(std::shared_ptr<LaneCrossing> crossing, LaneThread& thread, Doorbell& home,
+             std::shared_ptr<Doorbell::Callee> near, LaneLabel label);
+
+  // ---- Doorbell::Callee
+  void OnRung() override;
+  // ---- LaneSink
+  Result<LaneInbound> OnLaneHeader(const LaneLabel& lane, const SegmentHeader& header) override;
+  Status OnLanePayload(const LaneLabel& lane, std::span<const std::byte> payload, std::uint64_t hash) override;
+  bool IsAttemptLive(std::uint64_t) override { return true; }
+  void OnLaneIdle() override;
+  void OnLaneClosed(const LaneLabel& lane, const std::string& why) override;
+
+ private:
+  void Begin();
+  void End();
+
+  std::shared_ptr<LaneCrossing> crossing_;
+  LaneThread& thread_;
+  Doorbell& home_;
+  std::shared_ptr<Doorbell::Callee> near_;  // until the far end has closed
+  LaneLabel label_;
+  std::shared_ptr<StreamLane> stream_;
+  SegmentHeader header_;
+};
+
+class ThreadedLane final : public Lane, public Doorbell::Callee, public std::enable_shared_from_this<ThreadedLane> {
+ public:
+  ThreadedLane(Doorbell& home, LaneThread& thread, LaneLabel label, std::uint32_t send_payload_bytes_max);
+  ~ThreadedLane() override;
+
+  // ---- Lane
+  void Start(UniqueFd fd, std::span<const std::byte> already_read, LaneSink* sink) override;
+  void Close() override;
+  bool idle() const override { return sink_ != nullptr && !sending_; }
+  // Never true: the lane is idle again when OnLaneIdle says so.
+  bool Send(LaneOutbound outbound) override;
+  // ---- Doorbell::Callee
+  void OnRung() override;
+
+ private:
+  int fd() override { return handle_.get(); }
+  // Gives kProtocol, or what else the sink says, if the lane has to be closed for it.
+  Status TakeFrames();
+  Status Take(const LaneCrossing::Frame& frame);
+  void Fail(const std::string& why);
+  void CloseFarEnd();
+
+  std::shared_ptr<LaneCrossing> crossing_ = std::make_shared<LaneCrossing>();
+  Doorbell& home_;
+  LaneThread& thread_;
+  std::shared_ptr<LaneFarEnd> far_;
+  UniqueFd handle_;  // the same connection, for what the owner may do to it at any time
+  LaneSink* sink_ = nullptr;
+  bool sending_ = false;
+  bool taking_ = false;  // a frame of the ring is in use
+};
+
+}  // namespace ringway::net
