@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <thread>
 
 #include "daemon/net/address.h"
 #include "daemon/net/socket_options.h"
@@ -16,6 +18,7 @@ namespace {
 
 constexpr char kProgram[] = "ringwayd";
 constexpr std::uint32_t kLanesMax = 128;
+constexpr std::uint32_t kDataThreadsMax = 32;
 constexpr std::uint32_t kGraceMsMax = 24 * 3600 * 1000;
 
 std::string DefaultName() {
@@ -44,6 +47,8 @@ std::uint64_t BytesOrExit(const std::string& option, const std::string& text) {
   if (!bytes) shell::Die(kProgram, option + ": '" + text + "' is no size; write 4096, 4K or 64M");
   return *bytes;
 }
+// Most cores are the trainers'.
+std::uint32_t DataThreadsFor(std::uint32_t cores) { return std::clamp(cores / 4, 1U, 8U); }
 
 void CheckOrExit(const Config& config) {
   const Endpoint listen = EndpointOrExit("--listen", config.listen);
@@ -88,6 +93,10 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--name", config.name, "label of this daemon (default: hostname-pid)");
   app.add_option("--lanes", config.lanes, "connections a pair of peers at most (default: 2 on this host, 9 elsewhere)")
       ->check(CLI::Range(1U, kLanesMax));
+  app.add_option("--data-threads", config.data_threads,
+                 "threads that move data (default: 1), one of which does everything else too; 0: a quarter of the "
+                 "cores, 1 to 8")
+      ->check(CLI::Range(0U, kDataThreadsMax));
   app.add_option("--congestion", config.congestion, "congestion control of links that leave this host");
   app.add_option("--probe-bytes", probe_bytes,
                  "send this much at most to measure a path (default: 128M); 0: learn of paths by the operations only");
@@ -99,6 +108,7 @@ Config ParseConfigOrExit(int argc, char** argv) {
   shell::ParseOrExit(app, argc, argv);
   if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
   if (!probe_bytes.empty()) config.probe_bytes = BytesOrExit("--probe-bytes", probe_bytes);
+  if (config.data_threads == 0) config.data_threads = DataThreadsFor(std::thread::hardware_concurrency());
   if (config.name.empty()) config.name = DefaultName();
   CheckOrExit(config);
   return config;

@@ -23,7 +23,8 @@ DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
   return {.identity = {.name = config.name, .site = config.site, .address = {}, .master = config.master, .advice = {}},
           .instance = instance,
           .grace = std::chrono::milliseconds(config.grace_ms),
-          .probe_bytes = config.probe_bytes};
+          .probe_bytes = config.probe_bytes,
+          .lane_threads = config.data_threads - 1};
 }
 
 // Failures that a later attempt may not meet; everything else is the master's refusal.

@@ -1,4 +1,4 @@
-// ringwayd as a whole: two threads and the queues between them.
+// ringwayd as a whole: its threads and the queues between them.
 //
 //   control thread                                        data thread
 //     master link, listener, dialer, signals, log   -->     DataPlane: peers, lanes, trainers
@@ -9,7 +9,8 @@
 // to the control thread is full: a message to the master ends that connection too (peers say everything again when it
 // is back), a dial fails, counters and log lines are dropped.
 //
-// A third thread (local::Reclaimer) only frees the memory of trainers that have gone.
+// Other threads know nothing of all this: local::Reclaimer's frees the memory of trainers that have gone; those of
+// net::LaneThreads, where there are any, move the bytes of lanes for the data thread.
 //
 //   start: listen, claim the socket, register within 10 s (else the error is returned), then ready
 //   end:   SIGTERM or SIGINT: leave all groups within the grace period; a second signal: at once

@@ -52,7 +52,8 @@ void Fleet::StartDaemon(std::size_t index) {
       directory_, name + "." + std::to_string(seat.daemons++),
       std::vector<std::string>{RINGWAY_DAEMON, "--master", master_address_, "--listen", "127.0.0.1:0", "--advertise",
                                seat.relay->address(), "--socket", Socket(index), "--name", name, "--site",
-                               index < kSeats / 2 ? "east" : "west", "--grace-ms", "10000"});
+                               index < kSeats / 2 ? "east" : "west", "--grace-ms", "10000", "--data-threads",
+                               std::to_string(1 + index % 3)});
 }
 
 void Fleet::StartTrainer(std::size_t index) {

@@ -3,11 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <utility>
 
 namespace ringway::e2e {
+
+int DataThreads() {
+  const char* text = std::getenv("RINGWAY_TEST_DATA_THREADS");
+  return text == nullptr ? 0 : std::atoi(text);
+}
 
 Cluster::Cluster(const ClusterOptions& options) : options_(options) {
   StartMaster(options.host + ":0");
@@ -77,7 +83,9 @@ std::unique_ptr<Process> Cluster::StartDaemon(std::size_t index, const std::stri
                                           "--name",
                                           label,
                                           "--grace-ms",
-                                          std::to_string(options_.grace_ms)};
+                                          std::to_string(options_.grace_ms),
+                                          "--data-threads",
+                                          std::to_string(options_.data_threads)};
   for (const std::vector<std::string>& part : {usual, Insecure(), more}) {
     argv.insert(argv.end(), part.begin(), part.end());
   }

@@ -17,12 +17,16 @@ namespace ringway::e2e {
 using Sessions = std::vector<std::unique_ptr<Session>>;
 using Outcome = Expected<OpResult>;
 
+// What the environment says (RINGWAY_TEST_DATA_THREADS), so that whole tests can be run with any; else 0.
+int DataThreads();
+
 struct ClusterOptions {
   int daemons = 0;
   int heartbeat_ms = 50;
   int detect_ms = 2000;  // long enough for a loaded machine under a sanitizer
   int grace_ms = 10000;
-  std::string host = "127.0.0.1";  // where master and daemons listen
+  std::string host = "127.0.0.1";    // where master and daemons listen
+  int data_threads = DataThreads();  // of each daemon; 0: its own choice
 };
 
 // Where a daemon runs. `wrapper`: a command that runs the command after it.

@@ -70,6 +70,8 @@ TEST_F(Programs, WrongOptionsAreOneLine) {
   ExpectRefusal({RINGWAY_DAEMON}, "ringwayd", "--");
   ExpectRefusal(Daemon({"--lanes", "0"}), "ringwayd", "--lanes");
   ExpectRefusal(Daemon({"--lanes", "many"}), "ringwayd", "--lanes");
+  ExpectRefusal(Daemon({"--data-threads", "33"}), "ringwayd", "--data-threads");
+  ExpectRefusal(Daemon({"--data-threads", "-1"}), "ringwayd", "--data-threads");
   ExpectRefusal(Daemon({"--advertise", "127.0.0.1:0"}), "ringwayd", "--advertise");
   ExpectRefusal(Daemon({"--socket-mode", "0999"}), "ringwayd", "--socket-mode");
   ExpectRefusal(Daemon({"--probe-bytes", "much"}), "ringwayd", "--probe-bytes");
