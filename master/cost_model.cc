@@ -167,7 +167,7 @@ Algorithm CostModel::Cheapest(std::uint64_t bytes) const {
   Algorithm cheapest = Algorithm::kRing;
   double least = Seconds(cheapest, bytes);
   for (const Algorithm algorithm : kAlgorithms) {
-    if (algorithm == Algorithm::kOneShot && bytes > options_.small_bytes_max) continue;
+    if (algorithm == Algorithm::kOneShot && bytes > options_.eager_bytes_max) continue;
     const double seconds = Seconds(algorithm, bytes);
     if (seconds * kTieRatio >= least) continue;
     cheapest = algorithm;

@@ -44,7 +44,8 @@ double TextbookSeconds(Algorithm algorithm, std::size_t peers, double bytes, con
 
 struct CostOptions {
   std::uint64_t segment_bytes_max = 256 * 1024;
-  std::uint64_t small_bytes_max = 64 * 1024;  // one-shot up to this; above this the exchange of DONE is paid for
+  std::uint64_t small_bytes_max = 64 * 1024;  // above this the exchange of DONE is paid for
+  std::uint64_t eager_bytes_max = 4 << 20;    // what a rank may be sent before it is ready; see Cheapest
   std::uint32_t root = 0;                     // of tree and naive
 };
 
@@ -100,7 +101,9 @@ class CostModel {
   // Never falls as bytes grow. REQUIRES: one of kAlgorithms.
   double Seconds(Algorithm algorithm, std::uint64_t bytes) const;
 
-  // In the order of kAlgorithms, each taking the place of the best so far if it is over 1% cheaper.
+  // In the order of kAlgorithms, each taking the place of the best so far if it is over 1% cheaper. Priced for an
+  // operation alone. One-shot only up to eager_bytes_max: beyond, its buffers wait until their receivers are ready,
+  // and these put aside all but one of them.
   Algorithm Cheapest(std::uint64_t bytes) const;
 
   // Cheapest() of the powers of two from kTableBytesMin to kTableBytesMax, each for the sizes down to the power below;

@@ -66,7 +66,9 @@ std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& membe
 CostModel ModelOf(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::Plan& plan) {
   return {paths,
           ring,
-          {.segment_bytes_max = plan.segment_bytes_max(), .small_bytes_max = plan.small_bytes_max(), .root = 0}};
+          {.segment_bytes_max = plan.segment_bytes_max(),
+           .small_bytes_max = plan.small_bytes_max(),
+           .eager_bytes_max = plan.eager_bytes_max()}};
 }
 
 void PlanAlgorithms(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::View& current,

@@ -443,8 +443,14 @@ TEST(CostTable, OfAWanBeginsWithOneShotAtTheSpeedOfLight) {
   const CostModel model = ModelOf(Wan());
   EXPECT_EQ(model.Cheapest(4 * kKiB), Algorithm::kOneShot);
   EXPECT_LT(model.Seconds(Algorithm::kOneShot, 4 * kKiB), 1.01 * 0.050);
-  EXPECT_EQ(model.Cheapest(kMiB), Algorithm::kDirect);
-  EXPECT_LT(model.Seconds(Algorithm::kDirect, kMiB), 3.5 * 0.050 + 1.5 * kMiB / 50e6);
+}
+
+// Three buffers on every uplink take less than the delay that direct has more.
+TEST(CostTable, OfAWanHasOneShotAsLongAsItsBytesTakeLessThanADelay) {
+  const CostModel model = ModelOf(Wan());
+  EXPECT_EQ(model.Cheapest(kMiB), Algorithm::kOneShot);
+  EXPECT_NEAR(model.Seconds(Algorithm::kOneShot, kMiB), 2 * 0.050 + 3 * kMiB / 50e6, 1e-9);
+  EXPECT_EQ(model.Cheapest(2 * kMiB), Algorithm::kDirect);
 }
 
 TEST(CostTable, OfAWanEndsNearTheLine) {
@@ -475,10 +481,10 @@ TEST(CostTable, OfTheGlobeSendsDirectWhatARingWouldCarryAroundTwice) {
   EXPECT_GT(model.Seconds(Algorithm::kRing, 4 * kMiB), 1.5 * model.Seconds(Algorithm::kDirect, 4 * kMiB));
 }
 
-TEST(CostTable, HasOneShotForSmallSizesOnlyEvenWhereLargerOnesWouldGain) {
-  const CostModel model = ModelOf(UniformWorld(2, 1.0, 1e9), {.small_bytes_max = 8 * kKiB});
+TEST(CostTable, HasOneShotUpToTheEagerWindowEvenWhereLargerOnesWouldGain) {
+  const CostModel model = ModelOf(UniformWorld(2, 1.0, 1e9), {.eager_bytes_max = 2 * kMiB});
   const std::vector<TableEntry> table = model.BuildTable();
-  EXPECT_EQ(table.front(), (TableEntry{.bytes_upto = 8 * kKiB, .algorithm = Algorithm::kOneShot}));
+  EXPECT_EQ(table.front(), (TableEntry{.bytes_upto = 2 * kMiB, .algorithm = Algorithm::kOneShot}));
   for (std::size_t i = 1; i < table.size(); ++i) EXPECT_NE(table[i].algorithm, Algorithm::kOneShot);
 }
 

@@ -36,6 +36,7 @@ control::Plan SomePlan() {
   control::Plan plan;
   plan.set_segment_bytes_max(256 << 10);
   plan.set_small_bytes_max(64 << 10);
+  plan.set_eager_bytes_max(4 << 20);
   return plan;
 }
 
@@ -76,7 +77,8 @@ TEST(Topology, DelaysDecideWhichAlgorithmIsRight) {
   PlanAlgorithms(AllAway(members, std::chrono::milliseconds(100)), ring, {}, &far);
   EXPECT_EQ(AlgorithmFor(far, 0), Algorithm::kOneShot);
   EXPECT_EQ(AlgorithmFor(far, 4096), Algorithm::kOneShot);
-  EXPECT_EQ(AlgorithmFor(far, 1 << 20), Algorithm::kDirect);
+  EXPECT_EQ(AlgorithmFor(far, 1 << 20), Algorithm::kOneShot);
+  EXPECT_EQ(AlgorithmFor(far, 8 << 20), Algorithm::kDirect);
   EXPECT_EQ(AlgorithmFor(far, 256 << 20), Algorithm::kRing);
   control::Plan near = SomePlan();
   PlanAlgorithms(AllAway(members, std::chrono::microseconds(100)), ring, {}, &near);
