@@ -11,8 +11,9 @@ namespace {
 
 constexpr double kNotUsed = -1;  // a path that carries an empty buffer is used
 
-// When the last segment of a chunk has gone all the way; `up`: what goes up in all trees.
+// When the last segment of a chunk has gone all the way; `up`: what goes up in all trees. `segment`: of the longest.
 double LastSegmentSeconds(const PathMatrix& paths, const ReduceTree& tree, const FlowLoad& up, double segment) {
+  segment = std::min(segment, tree.bytes);
   std::vector<double> done(paths.size());  // up: when a peer has combined it; down: when it has it back
   for (auto branch = tree.branches.rbegin(); branch != tree.branches.rend(); ++branch) {
     const auto [child, parent] = *branch;
@@ -63,17 +64,17 @@ double FlowLoad::LastArrival() const {
   return last;
 }
 
-ReduceTree StarTree(std::uint32_t root, std::size_t peers) {
-  ReduceTree tree{.root = root, .branches = {}};
+ReduceTree StarTree(std::uint32_t root, std::size_t peers, double bytes) {
+  ReduceTree tree{.root = root, .bytes = bytes, .branches = {}};
   for (std::uint32_t peer = 0; peer < peers; ++peer) {
     if (peer != root) tree.branches.push_back({.child = peer, .parent = root});
   }
   return tree;
 }
 
-ReduceTree BinomialTree(std::uint32_t root, std::size_t peers) {
+ReduceTree BinomialTree(std::uint32_t root, std::size_t peers, double bytes) {
   const auto count = static_cast<std::uint32_t>(peers);
-  ReduceTree tree{.root = root, .branches = {}};
+  ReduceTree tree{.root = root, .bytes = bytes, .branches = {}};
   // The far children first: they have the most to send on.
   for (std::uint32_t bit = std::bit_floor(count); bit > 0; bit /= 2) {
     for (std::uint32_t offset = bit; offset < count; offset += 2 * bit) {
@@ -83,7 +84,7 @@ ReduceTree BinomialTree(std::uint32_t root, std::size_t peers) {
   return tree;
 }
 
-std::vector<ReduceTree> SiteTrees(const PathMatrix& paths, std::span<const std::uint32_t> ring) {
+std::vector<ReduceTree> SiteTrees(const PathMatrix& paths, std::span<const std::uint32_t> ring, double bytes) {
   std::vector<std::vector<std::uint32_t>> sites;
   std::map<std::uint32_t, std::size_t> place;
   std::size_t largest = 0;
@@ -94,9 +95,11 @@ std::vector<ReduceTree> SiteTrees(const PathMatrix& paths, std::span<const std::
     largest = std::max(largest, sites[found->second].size());
   }
   std::vector<ReduceTree> trees;
-  for (std::size_t chunk = 0; chunk < sites.size() * largest; ++chunk) {
+  const std::size_t chunks = sites.size() * largest;
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     const auto in_charge = [&](const auto& site) { return site[chunk / sites.size() % site.size()]; };
     ReduceTree& tree = trees.emplace_back();
+    tree.bytes = bytes / static_cast<double>(chunks);
     tree.root = in_charge(sites[chunk % sites.size()]);
     for (const auto& site : sites) {
       if (in_charge(site) != tree.root) tree.branches.push_back({.child = in_charge(site), .parent = tree.root});
@@ -119,16 +122,19 @@ double SiteExits::ShareOf(std::uint32_t from, std::uint32_t to) const {
   return paths_.site_uplink(from) / flows_.at(paths_.site(from));
 }
 
-double TreesSeconds(const PathMatrix& paths, std::span<const ReduceTree> trees, double chunk, double segment) {
+double TreesSeconds(const PathMatrix& paths, std::span<const ReduceTree> trees, std::uint64_t segment_bytes_max) {
   FlowLoad up(paths);
   FlowLoad all(paths);
+  double longest = 0;
   for (const ReduceTree& tree : trees) {
+    longest = std::max(longest, tree.bytes);
     for (const auto [child, parent] : tree.branches) {
-      up.Add(child, parent, chunk);
-      all.Add(child, parent, chunk);
-      all.Add(parent, child, chunk);
+      up.Add(child, parent, tree.bytes);
+      all.Add(child, parent, tree.bytes);
+      all.Add(parent, child, tree.bytes);
     }
   }
+  const double segment = SegmentBytes(longest, segment_bytes_max);
   double seconds = all.LastArrival();
   for (const ReduceTree& tree : trees) seconds = std::max(seconds, LastSegmentSeconds(paths, tree, up, segment));
   return seconds;

@@ -40,20 +40,22 @@ struct ReduceTree {
     std::uint32_t parent = 0;
   };
   std::uint32_t root = 0;
+  double bytes = 0;
   std::vector<Branch> branches;  // parents before their children, siblings in the order in which they are sent to
 };
 
-ReduceTree StarTree(std::uint32_t root, std::size_t peers);
-ReduceTree BinomialTree(std::uint32_t root, std::size_t peers);
+ReduceTree StarTree(std::uint32_t root, std::size_t peers, double bytes);
+ReduceTree BinomialTree(std::uint32_t root, std::size_t peers, double bytes);
 
 // Of each chunk one member a site is in charge, and one of these combines it for all: as collective/schedule.h does it
-// for the hierarchical schedule. `ring`: a permutation of the peers; sites come in the order of their first on it.
-std::vector<ReduceTree> SiteTrees(const PathMatrix& paths, std::span<const std::uint32_t> ring);
+// for the hierarchical schedule, all of one size. `ring`: a permutation of the peers; sites come in the order of their
+// first on it.
+std::vector<ReduceTree> SiteTrees(const PathMatrix& paths, std::span<const std::uint32_t> ring, double bytes);
 
-// One chunk a tree, all at once.
-double TreesSeconds(const PathMatrix& paths, std::span<const ReduceTree> trees, double chunk, double segment);
+// One chunk a tree, all at once, cut as the longest is.
+double TreesSeconds(const PathMatrix& paths, std::span<const ReduceTree> trees, std::uint64_t segment_bytes_max);
 
-// Into which a chunk is cut, as collective/grid.h does it for `segment_bytes_max` > 0.
+// Into which the longest chunk is cut, as collective/grid.h does it for `segment_bytes_max` > 0.
 double SegmentBytes(double chunk, std::uint64_t segment_bytes_max);
 
 // How many flows leave each site for another.

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "master/cost_flows.h"
 #include "proto/check.h"
+#include "proto/shares.h"
 
 namespace ringway {
 namespace {
@@ -112,9 +112,11 @@ double TextbookSeconds(Algorithm algorithm, std::size_t peers, double bytes, con
   RINGWAY_CHECK(false);
 }
 
-CostModel::CostModel(const PathMatrix& measured, std::span<const std::uint32_t> ring, const CostOptions& options)
-    : paths_(WithAssumptions(measured)), ring_(ring.begin(), ring.end()), options_(options) {
-  RINGWAY_CHECK(ring_.size() == paths_.size() && options_.segment_bytes_max > 0 && options_.root < paths_.size());
+CostModel::CostModel(const PathMatrix& measured, Routes routes, const CostOptions& options)
+    : paths_(WithAssumptions(measured)), routes_(std::move(routes)), options_(options) {
+  RINGWAY_CHECK(routes_.ring.size() == paths_.size() && options_.root < paths_.size());
+  RINGWAY_CHECK(routes_.shares.empty() || routes_.shares.size() == paths_.size());
+  RINGWAY_CHECK(options_.segment_bytes_max > 0);
   ForEachPath(paths_.size(), [this](std::uint32_t from, std::uint32_t to) {
     longest_delay_ = std::max(longest_delay_, paths_.delay(from, to));
   });
@@ -128,39 +130,44 @@ double CostModel::Seconds(Algorithm algorithm, std::uint64_t bytes) const {
 
 double CostModel::AllReduceSeconds(Algorithm algorithm, double bytes) const {
   const std::size_t peers = paths_.size();
-  const auto chunks_of = [bytes](std::size_t parts) { return bytes / static_cast<double>(parts); };
-  const auto segment_of = [this](double chunk) { return SegmentBytes(chunk, options_.segment_bytes_max); };
-  const auto around = [&](const std::vector<std::uint32_t>& ring, std::size_t rings) {
-    const double chunk = chunks_of(rings * peers);
-    return RingSeconds(paths_, ring, static_cast<double>(rings), chunk, segment_of(chunk));
+  const std::vector<std::uint32_t>& ring = routes_.ring;
+  const auto around = [&](std::span<const std::uint32_t> order, std::size_t rings) {
+    const double chunk = bytes / static_cast<double>(rings * peers);
+    return RingSeconds(paths_, order, static_cast<double>(rings), chunk,
+                       SegmentBytes(chunk, options_.segment_bytes_max));
   };
-  const auto along = [&](std::span<const ReduceTree> trees, double chunk) {
-    return TreesSeconds(paths_, trees, chunk, segment_of(chunk));
+  const auto along = [&](const std::vector<ReduceTree>& trees) {
+    return TreesSeconds(paths_, trees, options_.segment_bytes_max);
   };
   switch (algorithm) {
     case Algorithm::kRing:
-      return around(ring_, 1);
+      return around(ring, 1);
     case Algorithm::kTwoRings:
-      return std::max(around(ring_, 2), around({ring_.rbegin(), ring_.rend()}, 2));
-    case Algorithm::kDirect: {
-      std::vector<ReduceTree> trees;
-      for (std::uint32_t owner = 0; owner < peers; ++owner) trees.push_back(StarTree(owner, peers));
-      return along(trees, chunks_of(peers));
-    }
+      return std::max(around(ring, 2), around(std::vector(ring.rbegin(), ring.rend()), 2));
+    case Algorithm::kDirect:
+      return along(OwnersTrees(bytes));
     case Algorithm::kOneShot:
       return OneShotSeconds(paths_, bytes);
     case Algorithm::kTree:
-      return along(std::vector{BinomialTree(options_.root, peers)}, bytes);
+      return along({BinomialTree(options_.root, peers, bytes)});
     case Algorithm::kHalvingDoubling:
       return HalvingDoublingSeconds(paths_, bytes);
     case Algorithm::kNaive:
-      return along(std::vector{StarTree(options_.root, peers)}, bytes);
-    case Algorithm::kHierarchical: {
-      const std::vector<ReduceTree> trees = SiteTrees(paths_, ring_);
-      return along(trees, chunks_of(trees.size()));
-    }
+      return along({StarTree(options_.root, peers, bytes)});
+    case Algorithm::kHierarchical:
+      return along(SiteTrees(paths_, ring, bytes));
   }
   RINGWAY_CHECK(false);
+}
+
+std::vector<ReduceTree> CostModel::OwnersTrees(double bytes) const {
+  std::vector<ReduceTree> trees;
+  for (std::uint32_t owner = 0; owner < paths_.size(); ++owner) {
+    const double part = routes_.shares.empty() ? 1 / static_cast<double>(paths_.size())
+                                               : routes_.shares[owner] / static_cast<double>(kWholeShare);
+    trees.push_back(StarTree(owner, paths_.size(), bytes * part));
+  }
+  return trees;
 }
 
 Algorithm CostModel::Cheapest(std::uint64_t bytes) const {

@@ -10,10 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <vector>
 
+#include "master/cost_flows.h"
 #include "master/path_matrix.h"
+#include "master/routes.h"
 
 namespace ringway {
 
@@ -73,7 +74,7 @@ struct TableEntry {
 //              All links alike: max(N c, (N - 1) h + c) + a, the larger of line and delays. One slow link: N c there.
 //   two rings  S/2 each way round, each with half of every uplink and downlink; with two peers, of the path, too. The
 //              slower ring counts. Gains where paths are the limit.
-//   direct     chunks S/K, each combined by its owner and sent to all. The longer of
+//   direct     a chunk a peer, as its share says (S/K without), combined by its owner and sent to all. The longer of
 //                  the last arrival with all load of both halves, and
 //                  the longest chain: arrival at an owner with the first half's load, then its last segment to all.
 //              All alike, r = (K-1)/K S/B: max(2r + a, r + 2a + (K-1)s/B). With chunks of one segment: the textbook's
@@ -91,12 +92,12 @@ struct TableEntry {
 //              rank, the highest first; ranks from K' on hand S to the one K' lower before, and get S back after.
 //   all        + the longest a(i,j) of all paths for DONE, if S > small_bytes_max
 //
-// Not modelled: CPU, the lanes' slow start, shares weighted by bandwidth. One peer costs nothing.
+// Not modelled: CPU, the lanes' slow start. One peer costs nothing.
 // A value; const functions are safe from any thread.
 class CostModel {
  public:
-  // `ring`: a permutation of the peers, as Ring::order. REQUIRES: segment_bytes_max > 0, root is a peer.
-  CostModel(const PathMatrix& measured, std::span<const std::uint32_t> ring, const CostOptions& options = {});
+  // REQUIRES: `routes` are of these peers, segment_bytes_max > 0, root is a peer.
+  CostModel(const PathMatrix& measured, Routes routes, const CostOptions& options = {});
 
   // Never falls as bytes grow. REQUIRES: one of kAlgorithms.
   double Seconds(Algorithm algorithm, std::uint64_t bytes) const;
@@ -112,9 +113,11 @@ class CostModel {
 
  private:
   double AllReduceSeconds(Algorithm algorithm, double bytes) const;
+  // Of the direct schedule: each peer combines its share.
+  std::vector<ReduceTree> OwnersTrees(double bytes) const;
 
   PathMatrix paths_;  // without unknowns
-  std::vector<std::uint32_t> ring_;
+  Routes routes_;
   CostOptions options_;
   double longest_delay_ = 0;
 };

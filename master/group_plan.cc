@@ -56,9 +56,9 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   }
   SortByRank(infos);
   const PathMatrix paths = paths_.Between(infos);
-  const std::vector<std::uint32_t> ring = RingOrder(infos, paths, before);
-  for (const std::uint32_t rank : ring) view.add_ring(rank);
-  PlanAlgorithms(paths, ring, before, view.mutable_plan());
+  const Routes routes = RoutesWith(RingOrder(infos, paths, before), paths);
+  SetRoutes(routes, &view);
+  PlanAlgorithms(paths, routes, before, view.mutable_plan());
   for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
   view.set_min_world(min_world_);
   return view;

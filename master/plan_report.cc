@@ -88,7 +88,7 @@ Result<std::string> PlanJson(const Group* group, const control::PlanRequest& req
     return Status(Code::kWorldTooSmall, "group " + group->name() + " has no view yet: wait until it is formed");
   }
   const PathMatrix measured = group->CurrentPaths();
-  const std::vector<std::uint32_t> order(view.ring().begin(), view.ring().end());
+  const Routes routes = RoutesOf(view);
   const Epoch prepared = group->NewestPrepared();
   const Json report = {{"group", group->name()},
                        {"epoch", ToString(Epoch(view.epoch()))},
@@ -96,8 +96,8 @@ Result<std::string> PlanJson(const Group* group, const control::PlanRequest& req
                        {"bytes", request.bytes()},
                        {"chosen", NameOf(AlgorithmFor(view.plan(), request.bytes()))},
                        {"prepared", prepared == Epoch() ? Json() : Json(ToString(prepared))},
-                       {"algorithms", AlgorithmsJson(*group, ModelOf(measured, order, view.plan()), request.bytes())},
-                       {"ring", RingJson(view, measured, order)},
+                       {"algorithms", AlgorithmsJson(*group, ModelOf(measured, routes, view.plan()), request.bytes())},
+                       {"ring", RingJson(view, measured, routes.ring)},
                        {"paths", PathsJson(measured)}};
   // Labels come from other hosts; what is no UTF-8 is replaced rather than thrown at.
   return report.dump(-1, ' ', false, Json::error_handler_t::replace);

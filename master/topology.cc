@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "master/ring_order.h"
+#include "master/route_shares.h"
 
 namespace ringway {
 namespace {
@@ -21,12 +22,14 @@ void AddRule(std::uint64_t bytes_upto, Algorithm algorithm, control::Plan* plan)
   rule.set_algorithm(static_cast<std::uint32_t>(algorithm));
 }
 
-// Whether `other`'s table is over 10% faster than `now`'s at any size.
-bool IsTableBetter(const CostModel& model, const control::Plan& now, const control::Plan& other) {
+// Whether `then`'s table and routes are over 10% faster than `now`'s at any size.
+bool IsFaster(const PathMatrix& paths, const control::View& then, const control::View& now) {
   constexpr double kGainRatio = 1.1;
+  const CostModel model_then = ModelOf(paths, RoutesOf(then), then.plan());
+  const CostModel model_now = ModelOf(paths, RoutesOf(now), now.plan());
   for (std::uint64_t bytes = kTableBytesMin; bytes <= kTableBytesMax; bytes *= 2) {
-    const double seconds = model.Seconds(AlgorithmFor(other, bytes), bytes);
-    if (model.Seconds(AlgorithmFor(now, bytes), bytes) > kGainRatio * seconds) return true;
+    const double seconds = model_then.Seconds(AlgorithmFor(then.plan(), bytes), bytes);
+    if (model_now.Seconds(AlgorithmFor(now.plan(), bytes), bytes) > kGainRatio * seconds) return true;
   }
   return false;
 }
@@ -63,21 +66,33 @@ std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& membe
   return kept;
 }
 
-CostModel ModelOf(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::Plan& plan) {
+Routes RoutesWith(std::vector<std::uint32_t> ring, const PathMatrix& paths) {
+  return {.ring = std::move(ring), .shares = DirectShares(paths)};
+}
+
+Routes RoutesOf(const control::View& view) {
+  return {.ring = {view.ring().begin(), view.ring().end()}, .shares = {view.shares().begin(), view.shares().end()}};
+}
+
+void SetRoutes(const Routes& routes, control::View* view) {
+  view->mutable_ring()->Assign(routes.ring.begin(), routes.ring.end());
+  view->mutable_shares()->Assign(routes.shares.begin(), routes.shares.end());
+}
+
+CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::Plan& plan) {
   return {paths,
-          ring,
+          routes,
           {.segment_bytes_max = plan.segment_bytes_max(),
            .small_bytes_max = plan.small_bytes_max(),
            .eager_bytes_max = plan.eager_bytes_max()}};
 }
 
-void PlanAlgorithms(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::View& current,
-                    control::Plan* plan) {
+void PlanAlgorithms(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan) {
   plan->clear_algorithms();
   const double delay = LongestDelay(paths);
   if (delay > 0 && delay < kOneHostSeconds) return;
   if (delay > 0) {
-    for (const TableEntry& entry : ModelOf(paths, ring, *plan).BuildTable()) {
+    for (const TableEntry& entry : ModelOf(paths, routes, *plan).BuildTable()) {
       AddRule(entry.bytes_upto, entry.algorithm, plan);
     }
   } else if (current.plan().algorithms_size() > 0) {
@@ -99,12 +114,12 @@ bool Improve(const PathMatrix& paths, control::View* view) {
   const std::vector<std::uint32_t> now(view->ring().begin(), view->ring().end());
   std::vector<std::uint32_t> ring = FindRing(paths).order;
   const bool turns = WorthSwitching(paths, now, ring);
-  if (!turns) ring = now;
-  control::Plan plan = view->plan();
-  PlanAlgorithms(paths, ring, *view, &plan);
-  if (!turns && !IsTableBetter(ModelOf(paths, ring, plan), view->plan(), plan)) return false;
-  view->mutable_ring()->Assign(ring.begin(), ring.end());
-  *view->mutable_plan() = std::move(plan);
+  const Routes routes = RoutesWith(turns ? std::move(ring) : now, paths);
+  control::View better = *view;
+  SetRoutes(routes, &better);
+  PlanAlgorithms(paths, routes, *view, better.mutable_plan());
+  if (!turns && !IsFaster(paths, better, *view)) return false;
+  *view = std::move(better);
   return true;
 }
 

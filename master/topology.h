@@ -11,6 +11,7 @@
 
 #include "master/cost_model.h"
 #include "master/path_matrix.h"
+#include "master/routes.h"
 #include "proto/control.pb.h"
 
 namespace ringway {
@@ -23,19 +24,25 @@ void SortByRank(std::vector<control::PeerInfo>& members);
 std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& members, const PathMatrix& paths,
                                      const control::View& current);
 
-// What prices the algorithms for members that run under `plan`.
-CostModel ModelOf(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::Plan& plan);
+// With what is best along with this ring.
+Routes RoutesWith(std::vector<std::uint32_t> ring, const PathMatrix& paths);
+
+// What a view has of them.
+Routes RoutesOf(const control::View& view);
+void SetRoutes(const Routes& routes, control::View* view);
+
+// What prices the algorithms for members that go by `routes` under `plan`.
+CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::Plan& plan);
 
 // Fills in the plan's table of algorithms: none, so always a ring, where all are on one host. If nothing was measured,
 // `current`'s remains, or one for moderate delays.
-void PlanAlgorithms(const PathMatrix& paths, const std::vector<std::uint32_t>& ring, const control::View& current,
-                    control::Plan* plan);
+void PlanAlgorithms(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan);
 
 // Of the plan's table; a ring beyond it.
 Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes);
 
-// Gives the view a better ring (WorthSwitching) or a better table (over 10% faster at some size), if there is one for
-// its members, as far as `paths` tell. False, and nothing is changed, if there is none.
+// Gives the view a better ring (WorthSwitching), or better shares or a better table (over 10% faster at some size), if
+// there are any for its members, as far as `paths` tell. False, and nothing is changed, if there is none.
 bool Improve(const PathMatrix& paths, control::View* view);
 
 }  // namespace ringway

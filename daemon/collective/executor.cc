@@ -24,7 +24,7 @@ Stamp Min(const Stamp& a, const Stamp& b) {
 Executor::Executor(Schedule schedule, const ExecutorOptions& options)
     : options_(options),
       schedule_(std::move(schedule)),
-      grid_(options.descriptor.count, schedule_.chunks, SizeOf(options.descriptor.dtype), options.segment_bytes_max),
+      grid_(options.descriptor.count, schedule_.weights, SizeOf(options.descriptor.dtype), options.segment_bytes_max),
       input_bytes_(options.descriptor.count * SizeOf(options.descriptor.dtype)),
       stamp_(options.stamp) {
   PlanChunks();
@@ -39,7 +39,7 @@ Executor::Executor(Schedule schedule, const ExecutorOptions& options)
 }
 
 void Executor::PlanChunks() {
-  for (std::uint32_t chunk = 0; chunk < schedule_.chunks; ++chunk) {
+  for (std::uint32_t chunk = 0; chunk < schedule_.chunks(); ++chunk) {
     chunks_.emplace_back().first_segment = static_cast<std::uint32_t>(segments_.size());
     segments_.resize(segments_.size() + grid_.Segments(chunk), SegmentState{.stamp = options_.stamp});
   }

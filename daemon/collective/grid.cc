@@ -1,6 +1,8 @@
 #include "daemon/collective/grid.h"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 
 #include "proto/check.h"
 
@@ -14,23 +16,23 @@ std::uint64_t CeilDiv(std::uint64_t a, std::uint64_t b) { return a / b + (a % b 
 
 }  // namespace
 
-Grid::Grid(std::uint64_t count, std::uint32_t chunks, std::uint64_t element_bytes, std::uint64_t segment_bytes_max)
-    : count_(count), chunks_(chunks), element_bytes_(element_bytes) {
-  RINGWAY_CHECK(chunks >= 1 && element_bytes >= 1 && segment_bytes_max >= kGridElements * element_bytes);
-  const std::uint64_t largest = Chunk(0).count * element_bytes;
-  const std::uint64_t wanted =
-      std::clamp(largest / kSegmentsPerChunk, std::min(kSegmentBytesMin, segment_bytes_max), segment_bytes_max);
+Grid::Grid(std::uint64_t count, std::span<const std::uint32_t> weights, std::uint64_t element_bytes,
+           std::uint64_t segment_bytes_max)
+    : element_bytes_(element_bytes) {
+  const std::uint64_t total = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+  RINGWAY_CHECK(total >= 1 && element_bytes >= 1 && segment_bytes_max >= kGridElements * element_bytes);
+  const std::uint64_t blocks = CeilDiv(count, kGridElements);
+  std::uint64_t before = 0;
+  std::uint64_t longest = 0;
+  for (const std::uint32_t weight : weights) {
+    before += weight;
+    const std::uint64_t end = blocks / total * before + blocks % total * before / total;  // cannot overflow
+    bounds_.push_back(std::min(end * kGridElements, count));
+    longest = std::max(longest, bounds_.back() - *std::prev(bounds_.end(), 2));
+  }
+  const std::uint64_t wanted = std::clamp(longest * element_bytes / kSegmentsPerChunk,
+                                          std::min(kSegmentBytesMin, segment_bytes_max), segment_bytes_max);
   segment_elements_ = std::max<std::uint64_t>(1, wanted / element_bytes / kGridElements) * kGridElements;
-}
-
-Range Grid::Chunk(std::uint32_t chunk) const {
-  const std::uint64_t blocks = CeilDiv(count_, kGridElements);
-  const std::uint64_t each = blocks / chunks_;
-  const std::uint64_t longer = blocks % chunks_;  // the first chunks take one block more
-  const std::uint64_t first = each * chunk + std::min<std::uint64_t>(chunk, longer);
-  const std::uint64_t end = first + each + (chunk < longer ? 1 : 0);
-  const std::uint64_t begin = std::min(first * kGridElements, count_);
-  return {begin, std::min(end * kGridElements, count_) - begin};
 }
 
 std::uint32_t Grid::Segments(std::uint32_t chunk) const {

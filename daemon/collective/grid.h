@@ -2,10 +2,13 @@
 // descriptor, the world size and the plan, so every rank derives the same.
 //
 // Units: elements, unless a name says bytes. Chunk and segment boundaries are multiples of kGridElements, so blocks of
-// the codecs never straddle them. Empty chunks have one empty segment: they travel as a header alone.
+// the codecs never straddle them. Chunks are as long as their weights among each other, to one such block; one without
+// weight is empty. Empty chunks have one empty segment: they travel as a header alone.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "proto/segment_header.h"
 
@@ -21,22 +24,22 @@ struct Range {
 
 class Grid {
  public:
-  // REQUIRES: chunks >= 1, element_bytes >= 1, segment_bytes_max >= kGridElements * element_bytes.
-  Grid(std::uint64_t count, std::uint32_t chunks, std::uint64_t element_bytes, std::uint64_t segment_bytes_max);
+  // `weights`: of each chunk. REQUIRES: any weight is above 0, element_bytes >= 1, segment_bytes_max >= kGridElements *
+  // element_bytes.
+  Grid(std::uint64_t count, std::span<const std::uint32_t> weights, std::uint64_t element_bytes,
+       std::uint64_t segment_bytes_max);
 
-  std::uint32_t chunks() const { return chunks_; }
   std::uint64_t element_bytes() const { return element_bytes_; }
-  Range Chunk(std::uint32_t chunk) const;
+  Range Chunk(std::uint32_t chunk) const { return {bounds_[chunk], bounds_[chunk + 1] - bounds_[chunk]}; }
   // At least 1.
   std::uint32_t Segments(std::uint32_t chunk) const;
-  // Elements of the whole buffer. REQUIRES: chunk < chunks(), segment < Segments(chunk).
+  // Elements of the whole buffer. REQUIRES: chunk is one of them, segment < Segments(chunk).
   Range Segment(std::uint32_t chunk, std::uint32_t segment) const;
 
  private:
-  std::uint64_t count_;
-  std::uint32_t chunks_;
+  std::vector<std::uint64_t> bounds_ = {0};  // where chunks begin, and the last ends
   std::uint64_t element_bytes_;
-  std::uint64_t segment_elements_;
+  std::uint64_t segment_elements_ = 0;
 };
 
 }  // namespace ringway::collective

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "proto/check.h"
+#include "proto/shares.h"
 
 namespace ringway::collective {
 namespace {
@@ -14,12 +16,14 @@ using Ring = std::span<const Rank>;
 
 std::uint16_t U16(std::size_t value) { return static_cast<std::uint16_t>(value); }
 
+std::vector<std::uint32_t> Equal(std::size_t chunks) { return std::vector<std::uint32_t>(chunks, 1); }
+
 // Takes all transfers between all ranks, in an order that is the same on all, and keeps what concerns one.
 class Builder {
  public:
-  Builder(Algorithm kind, Rank self, std::size_t chunks) : self_(self) {
+  Builder(Algorithm kind, Rank self, std::vector<std::uint32_t> weights) : self_(self) {
     out_.kind = kind;
-    out_.chunks = static_cast<std::uint32_t>(chunks);
+    out_.weights = std::move(weights);
     out_.everyone_sums = kind == Algorithm::kOneShot;
   }
 
@@ -84,6 +88,14 @@ void AddTwoRings(Builder& builder, Ring ring) {
   AddRing(builder, ring, 0);
   const std::vector<Rank> back(ring.rbegin(), ring.rend());
   AddRing(builder, back, ring.size());
+}
+
+// Each chunk is of the one who finishes it.
+std::vector<std::uint32_t> DirectWeights(const Routes& routes) {
+  if (routes.shares.empty()) return Equal(routes.ring.size());
+  std::vector<std::uint32_t> weights;
+  for (const Rank owner : routes.ring) weights.push_back(routes.shares[owner.value]);
+  return weights;
 }
 
 void AddDirect(Builder& builder, Ring ring) {
@@ -209,12 +221,13 @@ std::size_t LargestOf(const std::vector<std::vector<Rank>>& sites) {
 
 }  // namespace
 
-Schedule MakeSchedule(Algorithm kind, Ring ring, std::span<const std::uint32_t> sites, Rank self) {
+Schedule MakeSchedule(Algorithm kind, const Routes& routes, Rank self) {
+  const Ring ring = routes.ring;
   const std::size_t world = ring.size();
   RINGWAY_CHECK(std::find(ring.begin(), ring.end(), self) != ring.end());
-  if (world == 1) return Builder(kind, self, 1).Build();
-  const auto built = [&](std::size_t chunks, auto&& add) {
-    Builder builder(kind, self, chunks);
+  if (world == 1) return Builder(kind, self, {1}).Build();
+  const auto built = [&](std::vector<std::uint32_t> weights, auto&& add) {
+    Builder builder(kind, self, std::move(weights));
     add(builder);
     return builder.Build();
   };
@@ -222,24 +235,24 @@ Schedule MakeSchedule(Algorithm kind, Ring ring, std::span<const std::uint32_t> 
   std::sort(ranks.begin(), ranks.end());
   switch (kind) {
     case Algorithm::kRing:
-      return built(world, [&](Builder& builder) { AddRing(builder, ring, 0); });
+      return built(Equal(world), [&](Builder& builder) { AddRing(builder, ring, 0); });
     case Algorithm::kTwoRings:
-      return built(2 * world, [&](Builder& builder) { AddTwoRings(builder, ring); });
+      return built(Equal(2 * world), [&](Builder& builder) { AddTwoRings(builder, ring); });
     case Algorithm::kDirect:
-      return built(world, [&](Builder& builder) { AddDirect(builder, ring); });
+      return built(DirectWeights(routes), [&](Builder& builder) { AddDirect(builder, ring); });
     case Algorithm::kOneShot:
-      return built(1, [&](Builder& builder) { AddOneShot(builder, world); });
+      return built({1}, [&](Builder& builder) { AddOneShot(builder, world); });
     case Algorithm::kTree:
-      return built(1, [&](Builder& builder) { AddTree(builder, ranks); });
+      return built({1}, [&](Builder& builder) { AddTree(builder, ranks); });
     case Algorithm::kHalvingDoubling:
-      return built(std::bit_floor(world), [&](Builder& builder) { AddHalvingDoubling(builder, ranks); });
+      return built(Equal(std::bit_floor(world)), [&](Builder& builder) { AddHalvingDoubling(builder, ranks); });
     case Algorithm::kNaive:
-      return built(1, [&](Builder& builder) { AddNaive(builder, ranks); });
+      return built({1}, [&](Builder& builder) { AddNaive(builder, ranks); });
     case Algorithm::kHierarchical: {
-      RINGWAY_CHECK(sites.size() == world);
-      const auto by_site = BySite(ring, sites);
+      RINGWAY_CHECK(routes.sites.size() == world);
+      const auto by_site = BySite(ring, routes.sites);
       const std::size_t chunks = by_site.size() * LargestOf(by_site);
-      return built(chunks, [&](Builder& builder) { AddHierarchical(builder, by_site, chunks); });
+      return built(Equal(chunks), [&](Builder& builder) { AddHierarchical(builder, by_site, chunks); });
     }
   }
   RINGWAY_CHECK(false);
@@ -253,6 +266,8 @@ std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::
       return (world_size - 1) * bytes;
     case Algorithm::kTree:
       return std::bit_width(world_size - 1) * bytes;
+    case Algorithm::kDirect:
+      return kAsideBuffersMax * bytes;
     default:
       return bytes;
   }

@@ -13,7 +13,8 @@
 //
 //   ring               2(K-1) a + 2(K-1)/K S b    each chunk travels around the ring twice: summed, then copied
 //   two_rings          as ring                    one half each way around: both directions of a full-duplex link
-//   direct             2 a + 2(K-1)/K S b         each rank gathers its chunk from all, and gives it to all
+//   direct             2 a + 2(K-1)/K S b         each rank gathers its chunk from all, and gives it to all; chunks may
+//                                                 differ: a rank with w of S sends (1 + (K-2) w) S
 //   one_shot           a + (K-1) S b              everyone sends everything to everyone
 //   tree               2 ceil(log2 K) (a + S b)   binomial, rooted at rank 0
 //   halving_doubling   2 log2 K a + 2(K-1)/K S b  partners at half the distance each step; the rest folds in and out
@@ -22,7 +23,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "proto/ids.h"
@@ -60,16 +60,25 @@ struct Sum {
 
 struct Schedule {
   Algorithm kind = Algorithm::kRing;
-  std::uint32_t chunks = 1;
+  std::vector<std::uint32_t> weights = {1};  // of each chunk: how the grid cuts the buffer
   bool everyone_sums = false;  // several ranks finish one chunk: they must add up the same values in the same order
   std::vector<Arrival> arrivals;
   std::vector<Departure> departures;
   std::vector<Sum> sums;  // at most one a chunk
+
+  std::uint32_t chunks() const { return static_cast<std::uint32_t>(weights.size()); }
 };
 
-// `ring`: ranks in ring order, a permutation of 0 .. K-1; the rings follow it, tree, halving-doubling and naive go by
-// rank, from rank 0 as the root. `sites`: of each rank, for kHierarchical. K = 1 gives no transfers.
-Schedule MakeSchedule(Algorithm kind, std::span<const Rank> ring, std::span<const std::uint32_t> sites, Rank self);
+// What a view says of the ways between its ranks. The rings follow `ring`; tree, halving-doubling and naive go by rank,
+// from rank 0 as the root.
+struct Routes {
+  std::vector<Rank> ring;                  // a permutation of 0 .. K-1
+  std::vector<std::uint32_t> sites = {};   // by rank, for hierarchical
+  std::vector<std::uint32_t> shares = {};  // by rank, for direct (proto/shares.h)
+};
+
+// K = 1 gives no transfers.
+Schedule MakeSchedule(Algorithm kind, const Routes& routes, Rank self);
 
 // What a rank may have to put aside at most, of values that arrive before their turn, for operations of `bytes`.
 std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes);

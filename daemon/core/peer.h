@@ -153,6 +153,7 @@ struct PeerStatus {
   std::optional<std::uint32_t> rank;
   std::vector<control::PeerInfo> members;  // rank order
   std::vector<std::uint32_t> ring;
+  std::vector<std::uint32_t> shares;  // proto/shares.h
   std::uint64_t ops_open = 0, ops_done = 0, ops_retried = 0, ops_failed = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t lanes_lost = 0, segments_resent = 0;

@@ -467,7 +467,8 @@ PeerStatus Peer::Impl::GetStatus() const {
   status.frozen = installed() && frozen();
   if (const auto rank = view_.RankOf(self_)) status.rank = rank->value;
   status.members = view_.infos;
-  for (const Rank rank : view_.ring) status.ring.push_back(rank.value);
+  for (const Rank rank : view_.routes.ring) status.ring.push_back(rank.value);
+  status.shares = view_.routes.shares;
   for (const auto& [name, op] : table_.ops()) status.ops_open += op.told ? 0 : 1;
   status.ops_done = done_;
   status.ops_retried = retried_;

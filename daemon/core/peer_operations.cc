@@ -4,6 +4,7 @@
 #include "daemon/core/peer_impl.h"
 #include "proto/check.h"
 #include "proto/mutation.h"
+#include "proto/shares.h"
 
 namespace ringway::core {
 namespace {
@@ -159,15 +160,14 @@ void Peer::Impl::Start(Operation& op) {
 Algorithm Peer::Impl::AlgorithmOf(const Operation& op) const {
   const Algorithm wanted = op.submission.algorithm.value_or(view_.plan.AlgorithmFor(op.bytes()));
   const std::uint64_t aside = collective::AsideBytesMax(wanted, view_.world_size(), op.bytes());
-  return aside <= std::max(op.bytes(), kAsideBytesMax) ? wanted : Algorithm::kRing;
+  return aside <= std::max(kAsideBuffersMax * op.bytes(), kAsideBytesMax) ? wanted : Algorithm::kRing;
 }
 
 // Made once a view: of many ranks it takes longer than a small operation.
 const collective::Schedule& Peer::Impl::ScheduleOf(Algorithm algorithm) {
   const auto found = schedules_.find(algorithm);
   if (found != schedules_.end()) return found->second;
-  return schedules_
-      .emplace(algorithm, collective::MakeSchedule(algorithm, view_.ring, view_.sites, *view_.RankOf(self_)))
+  return schedules_.emplace(algorithm, collective::MakeSchedule(algorithm, view_.routes, *view_.RankOf(self_)))
       .first->second;
 }
 

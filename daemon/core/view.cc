@@ -4,6 +4,7 @@
 
 #include "proto/local_abi.h"
 #include "proto/segment_header.h"
+#include "proto/shares.h"
 
 namespace ringway::core {
 
@@ -39,6 +40,20 @@ std::optional<Rank> View::RankOf(PeerId peer) const {
   return found->second;
 }
 
+namespace {
+
+// Also none: equal ones.
+bool AreShares(const std::vector<std::uint32_t>& shares, std::uint32_t world) {
+  std::uint64_t sum = 0;
+  for (const std::uint32_t share : shares) {
+    if (share > ShareMax(world)) return false;
+    sum += share;
+  }
+  return shares.empty() || (shares.size() == world && sum == kWholeShare);
+}
+
+}  // namespace
+
 Result<View> ViewFrom(const control::View& view, PeerId self) {
   View out;
   out.epoch = Epoch(view.epoch());
@@ -55,14 +70,17 @@ Result<View> ViewFrom(const control::View& view, PeerId self) {
     if (!out.ranks.emplace(peer, rank).second) return Status(Code::kProtocol, "view names a member twice");
     out.members.push_back(peer);
     out.infos.push_back(info);
-    out.sites.push_back(site_of.try_emplace(info.site(), static_cast<std::uint32_t>(site_of.size())).first->second);
+    out.routes.sites.push_back(
+        site_of.try_emplace(info.site(), static_cast<std::uint32_t>(site_of.size())).first->second);
   }
   std::vector<bool> seen(world, false);
   for (const std::uint32_t rank : view.ring()) {
     if (rank >= world || seen[rank]) return Status(Code::kProtocol, "view's ring is no permutation of its ranks");
     seen[rank] = true;
-    out.ring.emplace_back(rank);
+    out.routes.ring.emplace_back(rank);
   }
+  out.routes.shares.assign(view.shares().begin(), view.shares().end());
+  if (!AreShares(out.routes.shares, world)) return Status(Code::kProtocol, "view's shares are none for its ranks");
   if (!out.Contains(self)) return Status(Code::kProtocol, "view does not contain its addressee");
   return out;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/collective/schedule.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -40,8 +41,7 @@ struct View {
   std::vector<PeerId> members;           // rank order
   std::vector<control::PeerInfo> infos;  // rank order
   std::map<PeerId, Rank> ranks;
-  std::vector<Rank> ring;
-  std::vector<std::uint32_t> sites;  // by rank: equal for equal labels
+  collective::Routes routes;
   std::uint32_t min_world = 1;
   Plan plan;
 
@@ -50,7 +50,8 @@ struct View {
   std::optional<Rank> RankOf(PeerId peer) const;
 };
 
-// kProtocol if members repeat, the ring is no permutation, `self` is missing or the world is empty or too large.
+// kProtocol if members repeat, the ring is no permutation, shares are not what ShareMax allows, `self` is missing
+// or the world is empty or too large.
 Result<View> ViewFrom(const control::View& view, PeerId self);
 
 // Next sequence number by channel.

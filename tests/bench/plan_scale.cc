@@ -94,7 +94,7 @@ PathMatrix InOneCity(std::size_t peers) {
 // The sites' ring with each site's peers in a row.
 std::vector<RingHop> HopsBySites(std::size_t peers) {
   const PathMatrix cities = OneACity();
-  const std::vector<std::uint32_t> ring = FindRing(cities).order;
+  const std::vector<std::uint32_t> ring = {.ring = FindRing(cities).order};
   std::vector<RingHop> hops;
   for (std::size_t i = 0; i < ring.size(); ++i) {
     const std::size_t inside = peers / ring.size() + (ring[i] < peers % ring.size() ? 1 : 0);
@@ -155,8 +155,8 @@ void PrintTraffic(std::size_t peers) {
 double TwoLevelSeconds(std::size_t peers, std::uint64_t bytes) {
   const PathMatrix cities = OneACity();
   const PathMatrix inside = InOneCity(peers / kCities.size());
-  const CostModel among(cities, FindRing(cities).order);
-  const CostModel within(inside, FindRing(inside).order, {.small_bytes_max = bytes});
+  const CostModel among(cities, {.ring = FindRing(cities).order});
+  const CostModel within(inside, {.ring = FindRing(inside).order}, {.small_bytes_max = bytes});
   const std::uint64_t share = bytes / inside.size();
   return within.Seconds(Algorithm::kDirect, bytes) + among.Seconds(among.Cheapest(share), share);
 }
@@ -168,7 +168,7 @@ void PrintStep(std::size_t peers, std::uint64_t bytes) {
   std::string tree = "-";
   if (peers <= kFlatPeersMax) {
     const PathMatrix paths = Scattered(peers);
-    const CostModel model(paths, FindRing(paths).order, {.small_bytes_max = bytes});
+    const CostModel model(paths, {.ring = FindRing(paths).order}, {.small_bytes_max = bytes});
     direct = Milliseconds(model.Seconds(Algorithm::kDirect, bytes));
     tree = Milliseconds(model.Seconds(Algorithm::kTree, bytes));
   }

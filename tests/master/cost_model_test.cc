@@ -18,7 +18,7 @@ constexpr std::uint64_t kMiB = 1024 * kKiB;
 constexpr std::uint64_t kAnySize = std::numeric_limits<std::uint64_t>::max();
 
 CostModel ModelOf(const PathMatrix& paths, const CostOptions& options = {}) {
-  return CostModel(paths, FindRing(paths).order, options);
+  return CostModel(paths, {.ring = FindRing(paths).order}, options);
 }
 
 // Without the exchange of DONE.
@@ -121,7 +121,7 @@ TEST(CostModel, ARingTakesAsLongAsSegmentsThatWaitForTheirLinks) {
       const std::vector<std::uint32_t> ring = FindRing(paths).order;
       const double simulated = SimulateRing(paths, ring, segments, static_cast<double>(segment));
       const double predicted =
-          CostModel(paths, ring, kNoDone).Seconds(Algorithm::kRing, paths.size() * segments * segment);
+          CostModel(paths, {.ring = ring}, kNoDone).Seconds(Algorithm::kRing, paths.size() * segments * segment);
       EXPECT_GE(predicted, simulated * (1 - 1e-9));
       EXPECT_LE(predicted, simulated * 1.1);
     });
@@ -258,10 +258,11 @@ TEST(CostModel, SlowerInEverythingIsSlowerAsMuch) {
 TEST(CostModel, AnythingFasterSlowsNothingDown) {
   ForEachRandomWan([](const PathMatrix& paths) {
     const std::vector<std::uint32_t> ring = FindRing(paths).order;
-    const CostModel model(paths, ring);
+    const CostModel model(paths, {.ring = ring});
     const auto expect_no_slower = [&](const PathMatrix& faster) {
       for (const Algorithm algorithm : kAlgorithms) {
-        EXPECT_LE(CostModel(faster, ring).Seconds(algorithm, kMiB), model.Seconds(algorithm, kMiB) * (1 + 1e-12))
+        EXPECT_LE(CostModel(faster, {.ring = ring}).Seconds(algorithm, kMiB),
+                  model.Seconds(algorithm, kMiB) * (1 + 1e-12))
             << "algorithm " << static_cast<int>(algorithm);
       }
     };
@@ -290,14 +291,14 @@ TEST(CostModel, NamesOfPeersDoNotMatter) {
       other.set_rate(renamed(from), renamed(to), paths.rate(from, to));
     });
     std::vector<std::uint32_t> ring = FindRing(paths).order;
-    const CostModel model(paths, ring);
+    const CostModel model(paths, {.ring = ring});
     for (std::uint32_t& peer : ring) peer = renamed(peer);
     for (std::uint32_t peer = 0; peer < peers; ++peer) {
       other.set_site(renamed(peer), paths.site(peer));
       other.set_uplink(renamed(peer), paths.uplink(peer));
       other.set_downlink(renamed(peer), paths.downlink(peer));
     }
-    const CostModel other_model(other, ring, {.root = renamed(0)});
+    const CostModel other_model(other, {.ring = ring}, {.root = renamed(0)});
     for (const Algorithm algorithm : kAlgorithms) {
       if (algorithm == Algorithm::kHalvingDoubling) continue;  // its partners go by rank
       // Stars serve their leaves in the order of ranks: a few segments' difference.

@@ -28,7 +28,7 @@ PathMatrix Datacenters(std::uint32_t sites, std::uint32_t hosts) {
   return paths;
 }
 
-CostModel ModelOf(const PathMatrix& paths) { return {paths, FindRing(paths).order}; }
+CostModel ModelOf(const PathMatrix& paths) { return {paths, {.ring = FindRing(paths).order}}; }
 
 double Mega(const CostModel& model, Algorithm algorithm) { return model.Seconds(algorithm, 256 * kMiB); }
 
@@ -80,7 +80,7 @@ TEST(CostSites, EachChunkLeavesASiteOnceAndComesBackOnce) {
     const PathMatrix paths = Datacenters(sites, hosts);
     std::vector<std::uint32_t> ring(paths.size());
     std::iota(ring.begin(), ring.end(), 0);
-    const std::vector<ReduceTree> trees = SiteTrees(paths, ring);
+    const std::vector<ReduceTree> trees = SiteTrees(paths, ring, 1);
     ASSERT_EQ(trees.size(), sites * hosts);
     std::vector<int> roots(paths.size());
     for (const ReduceTree& tree : trees) {

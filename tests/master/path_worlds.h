@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <random>
+#include <vector>
 
 #include "master/path_matrix.h"
 
@@ -22,6 +24,12 @@ inline PathMatrix UniformWorld(std::size_t peers, double delay_seconds, double u
     paths.set_downlink(peer, uplink);
   }
   return paths;
+}
+
+inline std::vector<std::uint32_t> Identity(std::size_t peers) {
+  std::vector<std::uint32_t> ring(peers);
+  std::iota(ring.begin(), ring.end(), 0U);
+  return ring;
 }
 
 // Eight classes of rates with some noise in each, and delays of whole milliseconds: few values, so that ties are

@@ -72,7 +72,7 @@ TEST(Topology, RecoveryKeepsTheRingWithoutThoseWhoAreGone) {
 
 TEST(Topology, DelaysDecideWhichAlgorithmIsRight) {
   const auto members = Members({{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}});
-  const std::vector<std::uint32_t> ring = {0, 1, 2, 3};
+  const Routes ring = {.ring = {0, 1, 2, 3}};
   control::Plan far = SomePlan();
   PlanAlgorithms(AllAway(members, std::chrono::milliseconds(100)), ring, {}, &far);
   EXPECT_EQ(AlgorithmFor(far, 0), Algorithm::kOneShot);
@@ -93,13 +93,13 @@ TEST(Topology, WithoutMeasurementsThePlanThatWasStays) {
   const auto members = Members({{1, ""}, {2, ""}});
   const PathMatrix unknown = PathBook().Between(members);
   control::Plan plan = SomePlan();
-  PlanAlgorithms(unknown, {0, 1}, {}, &plan);
+  PlanAlgorithms(unknown, {.ring = {0, 1}}, {}, &plan);
   EXPECT_EQ(AlgorithmFor(plan, 64 << 10), Algorithm::kOneShot);
   EXPECT_EQ(AlgorithmFor(plan, 1 << 20), Algorithm::kDirect);
   EXPECT_EQ(AlgorithmFor(plan, 1 << 30), Algorithm::kRing);
   control::View current;
   current.mutable_plan()->add_algorithms()->set_bytes_upto(7);
-  PlanAlgorithms(unknown, {0, 1}, current, &plan);
+  PlanAlgorithms(unknown, {.ring = {0, 1}}, current, &plan);
   ASSERT_EQ(plan.algorithms_size(), 1);
   EXPECT_EQ(plan.algorithms(0).bytes_upto(), 7u);
 }
@@ -108,9 +108,9 @@ control::View ViewOf(const std::vector<control::PeerInfo>& members, const PathMa
   control::View view;
   *view.mutable_plan() = SomePlan();
   for (const control::PeerInfo& member : members) *view.add_members() = member;
-  const std::vector<std::uint32_t> ring = RingOrder(members, paths, view);
-  view.mutable_ring()->Assign(ring.begin(), ring.end());
-  PlanAlgorithms(paths, ring, {}, view.mutable_plan());
+  const Routes routes = RoutesWith(RingOrder(members, paths, view), paths);
+  SetRoutes(routes, &view);
+  PlanAlgorithms(paths, routes, {}, view.mutable_plan());
   return view;
 }
 
@@ -127,6 +127,25 @@ TEST(Topology, AMeasuredSlowLinkIsLeftForABetterRing) {
   const std::string improved = view.SerializeAsString();
   EXPECT_FALSE(Improve(paths, &view)) << "it stays";
   EXPECT_EQ(view.SerializeAsString(), improved);
+}
+
+TEST(Topology, ASlowUplinkChangesTheSharesAndNothingElseAndTheyStay) {
+  const auto members = Members({{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}});
+  PathMatrix paths = AllAway(members, std::chrono::milliseconds(100));
+  ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) { paths.set_rate(from, to, 100e6); });
+  control::View view = ViewOf(members, paths);
+  EXPECT_EQ(view.shares_size(), 0);
+  for (std::size_t peer = 0; peer < 4; ++peer) paths.set_uplink(peer, peer == 2 ? 50e6 : 100e6);
+  const std::vector<std::uint32_t> ring(view.ring().begin(), view.ring().end());
+  ASSERT_TRUE(Improve(paths, &view));
+  EXPECT_EQ(std::vector<std::uint32_t>(view.ring().begin(), view.ring().end()), ring);
+  ASSERT_EQ(view.shares_size(), 4);
+  EXPECT_LT(view.shares(2), view.shares(0));
+  EXPECT_EQ(AlgorithmFor(view.plan(), 256 << 20), Algorithm::kDirect);
+  EXPECT_FALSE(Improve(paths, &view)) << "they stay";
+  paths.set_uplink(2, 100e6);
+  ASSERT_TRUE(Improve(paths, &view));
+  EXPECT_EQ(view.shares_size(), 0);
 }
 
 TEST(Topology, RatesAlikeChangeTheTableOnlyAndNoiseChangesNothing) {

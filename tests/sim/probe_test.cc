@@ -99,7 +99,12 @@ TEST(ProbeTest, ABetterPlanForTheSameMembersIsAdoptedLikeANewcomersView) {
   EXPECT_TRUE(Finish(*cluster, Range(4)));
   EXPECT_GT(cluster->StatusOf(0).epoch, first);
   EXPECT_EQ(StepsAround(*cluster, 0, 1), 2) << "opposite, so not next to each other";
-  SubmitAll(*cluster, Range(4), SumF32(kLarge));
+  for (const std::uint32_t node : Range(4)) {
+    EXPECT_EQ(cluster->StatusOf(node).shares.size(), 4u) << "the slow link is spared in direct, too";
+  }
+  Descriptor direct = SumF32(kLarge);
+  direct.schedule = Algorithm::kDirect;
+  SubmitAll(*cluster, Range(4), direct);
   EXPECT_TRUE(Finish(*cluster, Range(4)));
   CheckAgreement(*cluster, Range(4));
 }

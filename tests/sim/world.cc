@@ -204,6 +204,8 @@ WorldReport World::Run() {
       Count(std::string("told ") + ringway::NameOf(outcome.code));
       if (outcome.retries > 0) Count("told after a retry");
     }
+    if (cluster_.Here(node) && cluster_.Joined(node) && !cluster_.StatusOf(node).shares.empty())
+      Count("ended with unequal shares");
   }
   report_.trace = cluster_.trace();
   return std::move(report_);

@@ -57,6 +57,7 @@ TEST(World, MeetsEveryFaultAndOutcome) {
     EXPECT_GT(counts[std::string("told ") + outcome], 0U) << outcome;
   }
   EXPECT_GT(counts["told after a retry"], 0U);
+  EXPECT_GT(counts["ended with unequal shares"], 10U);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ bool IsOurs(std::string_view target) {
 bool IsPure(std::string_view path) {
   if (IsUnderAny(path, {"daemon/core", "daemon/collective", "daemon/kernels"})) return true;
   constexpr std::string_view kPureOfMaster[] = {"coordinator", "group", "membership", "verdicts", "topology",
-                                                "ring_",       "path_", "plan_",      "cost_"};
+                                                "ring_",       "path_", "plan_",      "cost_",    "route"};
   if (!IsUnder(path, "master")) return false;
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return std::any_of(std::begin(kPureOfMaster), std::end(kPureOfMaster),

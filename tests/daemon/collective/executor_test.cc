@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "proto/shares.h"
 #include "tests/daemon/collective/world.h"
 
 namespace ringway::collective {
@@ -89,6 +90,41 @@ TEST_P(EveryAlgorithm, WorldsTo64WithAwkwardCountsAndAnyArrivalOrderGiveTheExact
         ASSERT_TRUE(world.executor(rank).complete()) << "world " << world_size << " count " << count;
         ASSERT_EQ(Values<double>(world.output(rank)), expected);
         ASSERT_EQ(world.input(rank), inputs[rank]);
+      }
+    }
+  }
+}
+
+// Some owning nothing, some much: kWholeShare in all, none over ShareMax.
+std::vector<std::uint32_t> RandomShares(std::uint32_t world, std::mt19937_64& random) {
+  std::vector<std::uint32_t> shares(world);
+  for (std::uint32_t left = kWholeShare; left > 0;) {
+    std::uint32_t& share = shares[random() % world];
+    const std::uint32_t more = std::min({left, ShareMax(world) - share, 1 + kWholeShare / world});
+    share += more;
+    left -= more;
+  }
+  return shares;
+}
+
+TEST(Executor, UnequalSharesGiveTheExactSumInWorldsTo64) {
+  std::mt19937_64 random(7);
+  for (std::uint32_t world_size = 2; world_size <= 64; ++world_size) {
+    for (const std::uint64_t count : {0, 1, 5003, 40'000}) {
+      if (world_size > 12 && count > 10'000) continue;
+      auto inputs = Inputs<double>(world_size, count, world_size);
+      std::vector<double> expected(count, 0.0);
+      for (const auto& input : inputs) {
+        const auto values = Values<double>(input);
+        for (std::uint64_t i = 0; i < count; ++i) expected[i] += values[i];
+      }
+      const Descriptor descriptor = SumOf(DType::kF64, count, Codec::kNone, Algorithm::kDirect);
+      World world(descriptor, inputs, kSegment, random() % 2 == 0, RandomShares(world_size, random));
+      for (std::uint32_t rank = 0; rank < world_size; ++rank) world.executor(rank).InputReady(inputs[rank].size());
+      world.Run(random());
+      for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+        ASSERT_TRUE(world.executor(rank).complete()) << "world " << world_size << " count " << count;
+        ASSERT_EQ(Values<double>(world.output(rank)), expected) << "world " << world_size << " count " << count;
       }
     }
   }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "proto/shares.h"
+
 namespace ringway::collective {
 namespace {
 
@@ -22,7 +24,7 @@ std::vector<Rank> Identity(std::uint32_t world) {
 }
 
 Schedule RingSchedule(const std::vector<Rank>& ring, Rank self) {
-  return MakeSchedule(Algorithm::kRing, ring, {}, self);
+  return MakeSchedule(Algorithm::kRing, {.ring = ring}, self);
 }
 
 // The steps of four ranks with one element a chunk, cell by cell.
@@ -94,8 +96,8 @@ TEST(RingSchedule, EachRankSendsTheTextbookVolume) {
 double Volume(Algorithm algorithm, std::uint32_t world, std::uint32_t self, std::uint32_t site_size = 1) {
   std::vector<std::uint32_t> sites;
   for (std::uint32_t rank = 0; rank < world; ++rank) sites.push_back(rank / site_size);
-  const Schedule schedule = MakeSchedule(algorithm, Identity(world), sites, Rank(self));
-  return static_cast<double>(schedule.departures.size()) / schedule.chunks;
+  const Schedule schedule = MakeSchedule(algorithm, {.ring = Identity(world), .sites = sites}, Rank(self));
+  return static_cast<double>(schedule.departures.size()) / schedule.chunks();
 }
 
 TEST(Schedules, SendTheTextbookVolumes) {
@@ -119,28 +121,38 @@ TEST(Schedules, PutAsideNoMoreThanTheySay) {
     for (const std::uint32_t world : {2u, 3u, 4u, 7u, 8u, 33u, 64u}) {
       const std::vector<std::uint32_t> sites(world, 0);
       for (std::uint32_t rank = 0; rank < world; ++rank) {
-        const Schedule schedule = MakeSchedule(static_cast<Algorithm>(kind), Identity(world), sites, Rank(rank));
+        const Schedule schedule =
+            MakeSchedule(static_cast<Algorithm>(kind), {.ring = Identity(world), .sites = sites}, Rank(rank));
         std::size_t aside = 0;
         for (const Sum& sum : schedule.sums) aside += sum.order.size() - 2;
         const std::uint64_t bytes = 1 << 20;
-        EXPECT_LE(aside * bytes / schedule.chunks, AsideBytesMax(static_cast<Algorithm>(kind), world, bytes))
+        EXPECT_LE(aside * bytes / schedule.chunks(), AsideBytesMax(static_cast<Algorithm>(kind), world, bytes))
             << NameOf(static_cast<Algorithm>(kind)) << ' ' << world;
       }
     }
   }
 }
 
+// The owner of all that it may own sums more than it sends, but no more than is allowed for.
+TEST(Schedules, DirectPutsAsideNoMoreThanItSaysWithTheLargestShare) {
+  for (std::uint32_t world = 2; world <= 64; ++world) {
+    const std::uint64_t aside = std::uint64_t{world - 2} * ShareMax(world);  // of the buffer, by kWholeShare
+    EXPECT_LE(aside, AsideBytesMax(Algorithm::kDirect, world, kWholeShare)) << world;
+    EXPECT_GE(std::uint64_t{world} * ShareMax(world), kWholeShare) << "equal shares are allowed";
+  }
+}
+
 TEST(Schedules, TwoRingsTravelInOppositeDirections) {
-  const Schedule schedule = MakeSchedule(Algorithm::kTwoRings, Identity(5), {}, Rank(2));
+  const Schedule schedule = MakeSchedule(Algorithm::kTwoRings, {.ring = Identity(5)}, Rank(2));
   for (const Departure& departure : schedule.departures) EXPECT_EQ(departure.to, Rank(departure.chunk < 5 ? 3 : 1));
 }
 
 TEST(Schedules, OneShotIsOneDelayAndDirectAreTwo) {
   for (std::uint32_t rank = 0; rank < 6; ++rank) {
-    for (const Departure& departure : MakeSchedule(Algorithm::kOneShot, Identity(6), {}, Rank(rank)).departures) {
+    for (const Departure& departure : MakeSchedule(Algorithm::kOneShot, {.ring = Identity(6)}, Rank(rank)).departures) {
       EXPECT_EQ(departure.source, Source::kInput);
     }
-    for (const Departure& departure : MakeSchedule(Algorithm::kDirect, Identity(6), {}, Rank(rank)).departures) {
+    for (const Departure& departure : MakeSchedule(Algorithm::kDirect, {.ring = Identity(6)}, Rank(rank)).departures) {
       EXPECT_NE(departure.source, Source::kPartial);
     }
   }
@@ -150,11 +162,11 @@ TEST(Schedules, OneShotIsOneDelayAndDirectAreTwo) {
 TEST(Schedules, HierarchicalCrossesBetweenSitesAsLittleAsCanBe) {
   const std::vector<std::uint32_t> sites = {0, 0, 0, 0, 1, 1, 1, 1};
   for (std::uint32_t rank = 0; rank < 8; ++rank) {
-    const Schedule schedule = MakeSchedule(Algorithm::kHierarchical, Identity(8), sites, Rank(rank));
+    const Schedule schedule = MakeSchedule(Algorithm::kHierarchical, {.ring = Identity(8), .sites = sites}, Rank(rank));
     const auto across = std::count_if(schedule.departures.begin(), schedule.departures.end(),
                                       [&](const Departure& d) { return sites[d.to.value] != sites[rank]; });
     // A site sends 2 (sites - 1) / sites of the buffer in all; a member a quarter of that.
-    EXPECT_DOUBLE_EQ(static_cast<double>(across) / schedule.chunks, 1.0 / 4);
+    EXPECT_DOUBLE_EQ(static_cast<double>(across) / schedule.chunks(), 1.0 / 4);
   }
 }
 

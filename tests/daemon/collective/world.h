@@ -16,18 +16,17 @@ class World {
  public:
   // `inputs[rank]` holds descriptor.count elements, as bytes.
   World(const Descriptor& descriptor, std::vector<std::vector<std::byte>> inputs, std::uint64_t segment_bytes_max,
-        bool staged = false)
+        bool staged = false, std::vector<std::uint32_t> shares = {})
       : world_(static_cast<std::uint32_t>(inputs.size())), inputs_(std::move(inputs)) {
-    std::vector<Rank> ring;
-    std::vector<std::uint32_t> sites;
+    Routes routes{.ring = {}, .sites = {}, .shares = std::move(shares)};
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
-      ring.emplace_back(rank);
-      sites.push_back(rank / 3);  // the last may be smaller
+      routes.ring.emplace_back(rank);
+      routes.sites.push_back(rank / 3);  // the last may be smaller
     }
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
       outputs_.emplace_back(inputs_[rank].size());
       executors_.push_back(
-          std::make_unique<Executor>(MakeSchedule(descriptor.schedule, ring, sites, Rank(rank)),
+          std::make_unique<Executor>(MakeSchedule(descriptor.schedule, routes, Rank(rank)),
                                      ExecutorOptions{.descriptor = descriptor,
                                                      .world_size = world_,
                                                      .segment_bytes_max = segment_bytes_max,
