@@ -14,8 +14,9 @@ namespace {
 // A schedule takes an earlier one's place only by more than this.
 constexpr double kTieRatio = 1.01;
 
-// Of one of `rings` rings that use the same peers at once. With two peers they use the same paths, too.
-double RingSeconds(const PathMatrix& paths, std::span<const std::uint32_t> ring, double rings, double chunk,
+// Of a ring among several that use the same peers at once, and has `part` of them. With two peers they use the same
+// paths, too.
+double RingSeconds(const PathMatrix& paths, std::span<const std::uint32_t> ring, double part, double chunk,
                    double segment) {
   const auto next = [&](std::size_t place) { return ring[(place + 1) % ring.size()]; };
   SiteExits exits(paths);
@@ -24,8 +25,8 @@ double RingSeconds(const PathMatrix& paths, std::span<const std::uint32_t> ring,
   for (std::size_t place = 0; place < ring.size(); ++place) {
     const std::uint32_t from = ring[place];
     const std::uint32_t to = next(place);
-    const double path = paths.rate(from, to) / (ring.size() == 2 ? rings : 1);
-    const double ends = std::min({paths.uplink(from), paths.downlink(to), exits.ShareOf(from, to)}) / rings;
+    const double path = paths.rate(from, to) * (ring.size() == 2 ? part : 1);
+    const double ends = std::min({paths.uplink(from), paths.downlink(to), exits.ShareOf(from, to)}) * part;
     hops.push_back({.delay = paths.delay(from, to), .rate = std::min(path, ends)});
   }
   return RingWalkSeconds(hops, chunk, segment);
@@ -93,6 +94,7 @@ double TextbookSeconds(Algorithm algorithm, std::size_t peers, double bytes, con
   switch (algorithm) {
     case Algorithm::kRing:
     case Algorithm::kTwoRings:
+    case Algorithm::kRings:
       return 2 * (count - 1) * (link.delay + whole / count);
     case Algorithm::kDirect:
     case Algorithm::kHierarchical:
@@ -131,19 +133,17 @@ double CostModel::Seconds(Algorithm algorithm, std::uint64_t bytes) const {
 double CostModel::AllReduceSeconds(Algorithm algorithm, double bytes) const {
   const std::size_t peers = paths_.size();
   const std::vector<std::uint32_t>& ring = routes_.ring;
-  const auto around = [&](std::span<const std::uint32_t> order, std::size_t rings) {
-    const double chunk = bytes / static_cast<double>(rings * peers);
-    return RingSeconds(paths_, order, static_cast<double>(rings), chunk,
-                       SegmentBytes(chunk, options_.segment_bytes_max));
-  };
+  constexpr std::uint32_t kHalf = kWholeShare / 2;
   const auto along = [&](const std::vector<ReduceTree>& trees) {
     return TreesSeconds(paths_, trees, options_.segment_bytes_max);
   };
   switch (algorithm) {
     case Algorithm::kRing:
-      return around(ring, 1);
+      return RingsSeconds({{ring, kWholeShare}}, bytes);
     case Algorithm::kTwoRings:
-      return std::max(around(ring, 2), around(std::vector(ring.rbegin(), ring.rend()), 2));
+      return RingsSeconds({{ring, kHalf}, {{ring.rbegin(), ring.rend()}, kHalf}}, bytes);
+    case Algorithm::kRings:
+      return routes_.rings.empty() ? RingsSeconds({{ring, kWholeShare}}, bytes) : RingsSeconds(routes_.rings, bytes);
     case Algorithm::kDirect:
       return along(OwnersTrees(bytes));
     case Algorithm::kOneShot:
@@ -158,6 +158,21 @@ double CostModel::AllReduceSeconds(Algorithm algorithm, double bytes) const {
       return along(SiteTrees(paths_, ring, bytes));
   }
   RINGWAY_CHECK(false);
+}
+
+double CostModel::RingsSeconds(const std::vector<WeightedRing>& rings, double bytes) const {
+  const auto part_of = [](const WeightedRing& ring) { return ring.share / static_cast<double>(kWholeShare); };
+  double largest = 0;
+  for (const WeightedRing& ring : rings) largest = std::max(largest, part_of(ring));
+  const double chunk = bytes / static_cast<double>(paths_.size());
+  const double segment = SegmentBytes(largest * chunk, options_.segment_bytes_max);
+  double slowest = 0;
+  for (const WeightedRing& ring : rings) {
+    const double part = part_of(ring);
+    if (part == 0) continue;
+    slowest = std::max(slowest, RingSeconds(paths_, ring.order, part, part * chunk, std::min(segment, part * chunk)));
+  }
+  return slowest;
 }
 
 std::vector<ReduceTree> CostModel::OwnersTrees(double bytes) const {

@@ -19,9 +19,9 @@
 namespace ringway {
 
 // In order of preference where two cost the same: those first that load the fewest paths at once.
-inline constexpr std::array kAlgorithms = {
-    Algorithm::kRing,    Algorithm::kTwoRings, Algorithm::kDirect,          Algorithm::kHierarchical,
-    Algorithm::kOneShot, Algorithm::kTree,     Algorithm::kHalvingDoubling, Algorithm::kNaive};
+inline constexpr std::array kAlgorithms = {Algorithm::kRing,   Algorithm::kTwoRings,        Algorithm::kRings,
+                                           Algorithm::kDirect, Algorithm::kHierarchical,    Algorithm::kOneShot,
+                                           Algorithm::kTree,   Algorithm::kHalvingDoubling, Algorithm::kNaive};
 
 // ------------------------------------------------------------------------------------------------ textbook
 
@@ -31,7 +31,7 @@ struct UniformLink {
 };
 
 // All links alike, one message at a time, one step after the other:
-//   ring               2(K-1)a + 2(K-1)/K Sb    and two rings alike: they share what a peer sends
+//   ring               2(K-1)a + 2(K-1)/K Sb    and two or more rings alike: they share what a peer sends
 //   direct             2a + 2(K-1)/K Sb         and hierarchical alike: without sites it is direct
 //   one-shot           a + (K-1)Sb
 //   tree               2 ceil(log2 K) (a + Sb)
@@ -72,8 +72,9 @@ struct TableEntry {
 //              time is the longest walk around the ring: over all first links and all m < N links passed on the way,
 //                  sum of h of the links passed + (N - m) max c of all links visited + a of the last.
 //              All links alike: max(N c, (N - 1) h + c) + a, the larger of line and delays. One slow link: N c there.
-//   two rings  S/2 each way round, each with half of every uplink and downlink; with two peers, of the path, too. The
-//              slower ring counts. Gains where paths are the limit.
+//   rings      each with its share of the buffer and so much of every uplink and downlink, but paths of its own. The
+//              slowest ring counts. Gains where paths are the limit.
+//   two rings  as rings: S/2 each way round; with two peers they share the path, too.
 //   direct     a chunk a peer, as its share says (S/K without), combined by its owner and sent to all. The longer of
 //                  the last arrival with all load of both halves, and
 //                  the longest chain: arrival at an owner with the first half's load, then its last segment to all.
@@ -113,6 +114,7 @@ class CostModel {
 
  private:
   double AllReduceSeconds(Algorithm algorithm, double bytes) const;
+  double RingsSeconds(const std::vector<WeightedRing>& rings, double bytes) const;
   // Of the direct schedule: each peer combines its share.
   std::vector<ReduceTree> OwnersTrees(double bytes) const;
 

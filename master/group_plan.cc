@@ -56,7 +56,7 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   }
   SortByRank(infos);
   const PathMatrix paths = paths_.Between(infos);
-  const Routes routes = RoutesWith(RingOrder(infos, paths, before), paths);
+  const Routes routes = RoutesWith(RingOrder(infos, paths, before), paths, RingSearch::kStrides);
   SetRoutes(routes, &view);
   PlanAlgorithms(paths, routes, before, view.mutable_plan());
   for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "master/ring_order.h"
+#include "master/route_rings.h"
 #include "master/route_shares.h"
 
 namespace ringway {
@@ -66,17 +67,28 @@ std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& membe
   return kept;
 }
 
-Routes RoutesWith(std::vector<std::uint32_t> ring, const PathMatrix& paths) {
-  return {.ring = std::move(ring), .shares = DirectShares(paths)};
+Routes RoutesWith(const std::vector<std::uint32_t>& ring, const PathMatrix& paths, RingSearch search) {
+  return {.ring = ring, .shares = DirectShares(paths), .rings = FindRings(paths, ring, search)};
 }
 
 Routes RoutesOf(const control::View& view) {
-  return {.ring = {view.ring().begin(), view.ring().end()}, .shares = {view.shares().begin(), view.shares().end()}};
+  Routes routes{.ring = {view.ring().begin(), view.ring().end()},
+                .shares = {view.shares().begin(), view.shares().end()}};
+  for (const control::WeightedRing& ring : view.rings()) {
+    routes.rings.push_back({.order = {ring.order().begin(), ring.order().end()}, .share = ring.share()});
+  }
+  return routes;
 }
 
 void SetRoutes(const Routes& routes, control::View* view) {
   view->mutable_ring()->Assign(routes.ring.begin(), routes.ring.end());
   view->mutable_shares()->Assign(routes.shares.begin(), routes.shares.end());
+  view->clear_rings();
+  for (const WeightedRing& ring : routes.rings) {
+    control::WeightedRing& weighted = *view->add_rings();
+    weighted.mutable_order()->Assign(ring.order.begin(), ring.order.end());
+    weighted.set_share(ring.share);
+  }
 }
 
 CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::Plan& plan) {
@@ -112,9 +124,9 @@ Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes) {
 
 bool Improve(const PathMatrix& paths, control::View* view) {
   const std::vector<std::uint32_t> now(view->ring().begin(), view->ring().end());
-  std::vector<std::uint32_t> ring = FindRing(paths).order;
+  const std::vector<std::uint32_t> ring = FindRing(paths).order;
   const bool turns = WorthSwitching(paths, now, ring);
-  const Routes routes = RoutesWith(turns ? std::move(ring) : now, paths);
+  const Routes routes = RoutesWith(turns ? ring : now, paths, RingSearch::kGreedy);
   control::View better = *view;
   SetRoutes(routes, &better);
   PlanAlgorithms(paths, routes, *view, better.mutable_plan());

@@ -11,6 +11,7 @@
 
 #include "master/cost_model.h"
 #include "master/path_matrix.h"
+#include "master/route_rings.h"
 #include "master/routes.h"
 #include "proto/control.pb.h"
 
@@ -24,8 +25,8 @@ void SortByRank(std::vector<control::PeerInfo>& members);
 std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& members, const PathMatrix& paths,
                                      const control::View& current);
 
-// With what is best along with this ring.
-Routes RoutesWith(std::vector<std::uint32_t> ring, const PathMatrix& paths);
+// With what is best along with this ring. A recovery has no time for more than strides.
+Routes RoutesWith(const std::vector<std::uint32_t>& ring, const PathMatrix& paths, RingSearch search);
 
 // What a view has of them.
 Routes RoutesOf(const control::View& view);
@@ -41,8 +42,8 @@ void PlanAlgorithms(const PathMatrix& paths, const Routes& routes, const control
 // Of the plan's table; a ring beyond it.
 Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes);
 
-// Gives the view a better ring (WorthSwitching), or better shares or a better table (over 10% faster at some size), if
-// there are any for its members, as far as `paths` tell. False, and nothing is changed, if there is none.
+// Gives the view a better ring (WorthSwitching), or better shares, rings or a better table (over 10% faster at some
+// size), if there are any for its members, as far as `paths` tell. False, and nothing is changed, if there is none.
 bool Improve(const PathMatrix& paths, control::View* view);
 
 }  // namespace ringway

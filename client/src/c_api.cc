@@ -84,7 +84,8 @@ static_assert(ringwayTree == static_cast<int>(ringway::Algorithm::kTree));
 static_assert(ringwayHalvingDoubling == static_cast<int>(ringway::Algorithm::kHalvingDoubling));
 static_assert(ringwayNaive == static_cast<int>(ringway::Algorithm::kNaive));
 static_assert(ringwayHierarchical == static_cast<int>(ringway::Algorithm::kHierarchical));
-static_assert(ringwayHierarchical + 1 == ringway::kAlgorithmCount);
+static_assert(ringwayRings == static_cast<int>(ringway::Algorithm::kRings));
+static_assert(ringwayRings + 1 == ringway::kAlgorithmCount);
 
 thread_local std::string last_error;
 

@@ -84,10 +84,24 @@ void AddRing(Builder& builder, Ring ring, std::size_t first_chunk) {
   }
 }
 
-void AddTwoRings(Builder& builder, Ring ring) {
-  AddRing(builder, ring, 0);
-  const std::vector<Rank> back(ring.rbegin(), ring.rend());
-  AddRing(builder, back, ring.size());
+// The rings that an algorithm goes around.
+std::vector<WeightedRing> RingsOf(Algorithm kind, const Routes& routes) {
+  const WeightedRing there{.order = routes.ring};
+  const WeightedRing back{.order = {routes.ring.rbegin(), routes.ring.rend()}};
+  if (kind == Algorithm::kTwoRings) return {there, back};
+  return kind == Algorithm::kRing || routes.rings.empty() ? std::vector{there} : routes.rings;
+}
+
+Schedule MakeRings(Algorithm kind, const std::vector<WeightedRing>& rings, Rank self) {
+  std::vector<std::uint32_t> weights;
+  for (const WeightedRing& ring : rings) weights.insert(weights.end(), ring.order.size(), ring.share);
+  Builder builder(kind, self, std::move(weights));
+  std::size_t first_chunk = 0;
+  for (const WeightedRing& ring : rings) {
+    AddRing(builder, ring.order, first_chunk);
+    first_chunk += ring.order.size();
+  }
+  return builder.Build();
 }
 
 // Each chunk is of the one who finishes it.
@@ -235,9 +249,9 @@ Schedule MakeSchedule(Algorithm kind, const Routes& routes, Rank self) {
   std::sort(ranks.begin(), ranks.end());
   switch (kind) {
     case Algorithm::kRing:
-      return built(Equal(world), [&](Builder& builder) { AddRing(builder, ring, 0); });
     case Algorithm::kTwoRings:
-      return built(Equal(2 * world), [&](Builder& builder) { AddTwoRings(builder, ring); });
+    case Algorithm::kRings:
+      return MakeRings(kind, RingsOf(kind, routes), self);
     case Algorithm::kDirect:
       return built(DirectWeights(routes), [&](Builder& builder) { AddDirect(builder, ring); });
     case Algorithm::kOneShot:

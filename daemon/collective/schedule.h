@@ -13,6 +13,8 @@
 //
 //   ring               2(K-1) a + 2(K-1)/K S b    each chunk travels around the ring twice: summed, then copied
 //   two_rings          as ring                    one half each way around: both directions of a full-duplex link
+//   rings              as ring                    a part around each of several rings that share no path, where paths
+//                                                 are slower than the ranks' ends
 //   direct             2 a + 2(K-1)/K S b         each rank gathers its chunk from all, and gives it to all; chunks may
 //                                                 differ: a rank with w of S sends (1 + (K-2) w) S
 //   one_shot           a + (K-1) S b              everyone sends everything to everyone
@@ -69,12 +71,19 @@ struct Schedule {
   std::uint32_t chunks() const { return static_cast<std::uint32_t>(weights.size()); }
 };
 
-// What a view says of the ways between its ranks. The rings follow `ring`; tree, halving-doubling and naive go by rank,
-// from rank 0 as the root.
+// A part of the buffer goes around a ring of its own.
+struct WeightedRing {
+  std::vector<Rank> order;  // a permutation of 0 .. K-1
+  std::uint32_t share = 1;  // among the other rings'
+};
+
+// What a view says of the ways between its ranks. The one ring and the two follow `ring`; tree, halving-doubling and
+// naive go by rank, from rank 0 as the root.
 struct Routes {
   std::vector<Rank> ring;                  // a permutation of 0 .. K-1
   std::vector<std::uint32_t> sites = {};   // by rank, for hierarchical
   std::vector<std::uint32_t> shares = {};  // by rank, for direct (proto/shares.h)
+  std::vector<WeightedRing> rings = {};    // for rings; empty: the one ring
 };
 
 // K = 1 gives no transfers.

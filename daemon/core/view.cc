@@ -52,6 +52,37 @@ bool AreShares(const std::vector<std::uint32_t>& shares, std::uint32_t world) {
   return shares.empty() || (shares.size() == world && sum == kWholeShare);
 }
 
+std::optional<std::vector<Rank>> RingFrom(const google::protobuf::RepeatedField<std::uint32_t>& ranks,
+                                          std::uint32_t world) {
+  std::vector<bool> seen(world, false);
+  std::vector<Rank> ring;
+  for (const std::uint32_t rank : ranks) {
+    if (rank >= world || seen[rank]) return std::nullopt;
+    seen[rank] = true;
+    ring.emplace_back(rank);
+  }
+  if (ring.size() != world) return std::nullopt;
+  return ring;
+}
+
+Status TakeRoutes(const control::View& view, std::uint32_t world, collective::Routes* out) {
+  std::optional<std::vector<Rank>> ring = RingFrom(view.ring(), world);
+  if (!ring) return {Code::kProtocol, "view's ring is no permutation of its ranks"};
+  out->ring = std::move(*ring);
+  out->shares.assign(view.shares().begin(), view.shares().end());
+  if (!AreShares(out->shares, world)) return {Code::kProtocol, "view's shares are none for its ranks"};
+  std::uint64_t whole = 0;
+  for (const control::WeightedRing& weighted : view.rings()) {
+    std::optional<std::vector<Rank>> order = RingFrom(weighted.order(), world);
+    if (!order) return {Code::kProtocol, "one of view's rings is no permutation of its ranks"};
+    out->rings.push_back({.order = std::move(*order), .share = weighted.share()});
+    whole += weighted.share();
+    if (out->rings.size() > kRingsMax) break;
+  }
+  const bool adds_up = out->rings.empty() || (out->rings.size() <= kRingsMax && whole == kWholeShare);
+  return adds_up ? Status::Ok() : Status(Code::kProtocol, "view has too many rings, or their shares are no whole");
+}
+
 }  // namespace
 
 Result<View> ViewFrom(const control::View& view, PeerId self) {
@@ -60,9 +91,7 @@ Result<View> ViewFrom(const control::View& view, PeerId self) {
   out.min_world = view.min_world();
   out.plan = PlanFrom(view.plan());
   const auto world = static_cast<std::uint32_t>(view.members_size());
-  if (world == 0 || world > abi::kWorldSizeMax || view.ring_size() != view.members_size()) {
-    return Status(Code::kProtocol, "view has no members, too many, or a ring of another size");
-  }
+  if (world == 0 || world > abi::kWorldSizeMax) return Status(Code::kProtocol, "view has no members, or too many");
   std::map<std::string, std::uint32_t> site_of;
   for (const control::PeerInfo& info : view.members()) {
     const PeerId peer(info.peer_id());
@@ -73,14 +102,7 @@ Result<View> ViewFrom(const control::View& view, PeerId self) {
     out.routes.sites.push_back(
         site_of.try_emplace(info.site(), static_cast<std::uint32_t>(site_of.size())).first->second);
   }
-  std::vector<bool> seen(world, false);
-  for (const std::uint32_t rank : view.ring()) {
-    if (rank >= world || seen[rank]) return Status(Code::kProtocol, "view's ring is no permutation of its ranks");
-    seen[rank] = true;
-    out.routes.ring.emplace_back(rank);
-  }
-  out.routes.shares.assign(view.shares().begin(), view.shares().end());
-  if (!AreShares(out.routes.shares, world)) return Status(Code::kProtocol, "view's shares are none for its ranks");
+  if (Status routes = TakeRoutes(view, world, &out.routes); !routes.ok()) return routes;
   if (!out.Contains(self)) return Status(Code::kProtocol, "view does not contain its addressee");
   return out;
 }

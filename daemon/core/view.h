@@ -50,8 +50,8 @@ struct View {
   std::optional<Rank> RankOf(PeerId peer) const;
 };
 
-// kProtocol if members repeat, the ring is no permutation, shares are not what ShareMax allows, `self` is missing
-// or the world is empty or too large.
+// kProtocol if members repeat, a ring is no permutation or there are over kRingsMax, shares are not what ShareMax
+// allows, `self` is missing or the world is empty or too large.
 Result<View> ViewFrom(const control::View& view, PeerId self);
 
 // Next sequence number by channel.

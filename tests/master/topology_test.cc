@@ -108,7 +108,7 @@ control::View ViewOf(const std::vector<control::PeerInfo>& members, const PathMa
   control::View view;
   *view.mutable_plan() = SomePlan();
   for (const control::PeerInfo& member : members) *view.add_members() = member;
-  const Routes routes = RoutesWith(RingOrder(members, paths, view), paths);
+  const Routes routes = RoutesWith(RingOrder(members, paths, view), paths, RingSearch::kStrides);
   SetRoutes(routes, &view);
   PlanAlgorithms(paths, routes, {}, view.mutable_plan());
   return view;

@@ -109,6 +109,7 @@ typedef enum {
   ringwayHalvingDoubling = 5,
   ringwayNaive = 6,
   ringwayHierarchical = 7,
+  ringwayRings = 8,
   ringwayAlgorithmAnyInt = 0x7fffffff
 } ringwayAlgorithm_t;
 

@@ -71,7 +71,7 @@ class EveryAlgorithm : public testing::TestWithParam<Algorithm> {};
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm,
                          testing::Values(Algorithm::kRing, Algorithm::kTwoRings, Algorithm::kDirect,
                                          Algorithm::kOneShot, Algorithm::kTree, Algorithm::kHalvingDoubling,
-                                         Algorithm::kNaive, Algorithm::kHierarchical),
+                                         Algorithm::kNaive, Algorithm::kHierarchical, Algorithm::kRings),
                          [](const auto& param_info) { return NameOf(param_info.param); });
 
 TEST_P(EveryAlgorithm, WorldsTo64WithAwkwardCountsAndAnyArrivalOrderGiveTheExactSum) {

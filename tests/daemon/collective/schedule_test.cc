@@ -147,6 +147,14 @@ TEST(Schedules, TwoRingsTravelInOppositeDirections) {
   for (const Departure& departure : schedule.departures) EXPECT_EQ(departure.to, Rank(departure.chunk < 5 ? 3 : 1));
 }
 
+TEST(Schedules, RingsFollowTheirOrdersWithTheirShares) {
+  const std::vector<WeightedRing> rings = {{.order = Ring({0, 1, 2, 3, 4}), .share = 3},
+                                           {.order = Ring({0, 2, 4, 1, 3}), .share = 1}};
+  const Schedule schedule = MakeSchedule(Algorithm::kRings, {.ring = Identity(5), .rings = rings}, Rank(1));
+  EXPECT_EQ(schedule.weights, (std::vector<std::uint32_t>{3, 3, 3, 3, 3, 1, 1, 1, 1, 1}));
+  for (const Departure& departure : schedule.departures) EXPECT_EQ(departure.to, Rank(departure.chunk < 5 ? 2 : 3));
+}
+
 TEST(Schedules, OneShotIsOneDelayAndDirectAreTwo) {
   for (std::uint32_t rank = 0; rank < 6; ++rank) {
     for (const Departure& departure : MakeSchedule(Algorithm::kOneShot, {.ring = Identity(6)}, Rank(rank)).departures) {

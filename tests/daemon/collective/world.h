@@ -4,11 +4,13 @@
 
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <vector>
 
 #include "daemon/collective/executor.h"
 #include "daemon/kernels/codec.h"
+#include "proto/shares.h"
 
 namespace ringway::collective {
 
@@ -23,6 +25,7 @@ class World {
       routes.ring.emplace_back(rank);
       routes.sites.push_back(rank / 3);  // the last may be smaller
     }
+    AddStrides(&routes);
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
       outputs_.emplace_back(inputs_[rank].size());
       executors_.push_back(
@@ -99,6 +102,17 @@ class World {
   std::vector<Frame>& wire() { return wire_; }
 
  private:
+  // Rings for the schedule that has several, one of them without a share.
+  static void AddStrides(Routes* routes) {
+    const std::size_t world = routes->ring.size();
+    for (std::size_t stride = 1; stride < world && routes->rings.size() < kRingsMax; ++stride) {
+      if (std::gcd(stride, world) != 1) continue;
+      WeightedRing& ring = routes->rings.emplace_back();
+      ring.share = static_cast<std::uint32_t>(stride % 3);
+      for (std::size_t i = 0; i < world; ++i) ring.order.push_back(routes->ring[i * stride % world]);
+    }
+  }
+
   std::uint32_t world_;
   std::vector<std::vector<std::byte>> inputs_;
   std::vector<std::vector<std::byte>> outputs_;

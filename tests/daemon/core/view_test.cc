@@ -42,6 +42,37 @@ TEST(View, RefusesSharesThatAreNone) {
   EXPECT_TRUE(WithShares(6, {kWholeShare / 2, kWholeShare / 2, 0, 0, 0, 0}).ok());
 }
 
+TEST(View, TakesRingsThatAddUpAndRefusesOthers) {
+  control::View view = ViewOf(3);
+  for (const std::uint32_t share : {kWholeShare - 5, 5u}) {
+    view.add_rings()->set_share(share);
+    *view.mutable_rings(view.rings_size() - 1)->mutable_order() = view.ring();
+  }
+  const auto taken = ViewFrom(view, PeerId(1));
+  ASSERT_TRUE(taken.ok()) << taken.status().text();
+  ASSERT_EQ(taken.value().routes.rings.size(), 2u);
+  EXPECT_EQ(taken.value().routes.rings[1].order, taken.value().routes.ring);
+  EXPECT_EQ(taken.value().routes.rings[1].share, 5u);
+  view.mutable_rings(1)->set_share(6);
+  EXPECT_FALSE(ViewFrom(view, PeerId(1)).ok()) << "more than the whole";
+  view.mutable_rings(1)->set_share(5);
+  view.mutable_rings(1)->mutable_order()->RemoveLast();
+  EXPECT_FALSE(ViewFrom(view, PeerId(1)).ok()) << "a rank is missing";
+  view.mutable_rings(1)->add_order(3);
+  EXPECT_FALSE(ViewFrom(view, PeerId(1)).ok()) << "no rank";
+}
+
+TEST(View, RefusesMoreRingsThanAnybodyPlans) {
+  control::View view = ViewOf(3);
+  for (std::size_t i = 0; i <= kRingsMax; ++i) {
+    view.add_rings()->set_share(i == 0 ? kWholeShare : 0);
+    *view.mutable_rings(view.rings_size() - 1)->mutable_order() = view.ring();
+  }
+  EXPECT_FALSE(ViewFrom(view, PeerId(1)).ok());
+  view.mutable_rings()->RemoveLast();
+  EXPECT_TRUE(ViewFrom(view, PeerId(1)).ok());
+}
+
 TEST(View, RefusesARingThatIsNone) {
   control::View view = ViewOf(3);
   view.set_ring(0, 1);
