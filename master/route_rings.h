@@ -5,6 +5,9 @@
 //   strides   with K peers in ring order, i -> i + s mod K for every s without a common divisor with K. No two of them
 //             have a path in common, and they are the most there are where K is a prime; slow paths are not minded.
 //   greedy    the best ring of all (ring_order.h), then the best of the paths that are left, and so on.
+//
+// An end that was not measured counts as fast as its best path (path_matrix.h), so where all paths are alike several
+// rings are used only once it is known that the ends are faster.
 #pragma once
 
 #include <cstdint>
