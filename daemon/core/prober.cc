@@ -73,6 +73,11 @@ std::optional<PeerId> Prober::Tick(TimePoint now, bool may_send) {
   return ended;
 }
 
+void Prober::Interrupt() {
+  may_send_ = false;
+  if (turn_) EndTurn();
+}
+
 void Prober::EndTurn() {
   Say(*turn_, Step::kRelease);
   turn_.reset();

@@ -7,7 +7,7 @@
 //
 //   wanted --ask--> asked --granted--> its turn --its bytes or its time used up: release--> done
 //     ^                 (granted, but the own turn is another's, or not now: release)
-//     +-- it may not send any more: release
+//     +-- an operation begins: release
 //
 // What is done is not probed again before it is forgotten. After the last byte the turn lasts for one more tick, so
 // that what is under way is still counted. A grant lasts for twice a probe's time at most, whatever its holder does.
@@ -45,6 +45,8 @@ class Prober {
   // Payload bytes of the next frame, `bytes_max` at most, which count as sent; 0: no more. REQUIRES: it is its turn.
   std::uint32_t Take(std::uint32_t bytes_max);
 
+  // Something better is to be sent: the turn is over at once, and no other begins before it has been quiet for a tick.
+  void Interrupt();
   // `may_send`: whether probes are allowed now. Gives the pair whose probe is over.
   std::optional<PeerId> Tick(TimePoint now, bool may_send);
 

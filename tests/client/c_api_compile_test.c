@@ -49,7 +49,7 @@ int RunCTrainer(const char* socket_path) {
   EXPECT(ringwayWorkWait(work, RINGWAY_FOREVER, &info) == ringwaySuccess);
   EXPECT(info.algorithm == ringwayHalvingDoubling);
   EXPECT(ringwayWorkFree(work) == ringwaySuccess);
-  options.algorithm = (ringwayAlgorithm_t)8;
+  options.algorithm = (ringwayAlgorithm_t)(ringwayRings + 1);
   EXPECT(ringwayAllReduceAsyncWith(small, small, 4, ringwayInt8, ringwayMax, &options, comm, &work) ==
          ringwayNotSupported);
   EXPECT(strstr(ringwayGetLastError(comm), "algorithm") != NULL);

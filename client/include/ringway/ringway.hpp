@@ -23,9 +23,9 @@
 //     input that was computed before is added to the others'. After it, submissions go out.
 //   - Buffers keep their addresses and contents.
 // A trainer that gets kRejoined drops its other Works, takes the others' state as a newcomer does, and goes on. If no
-// daemon takes the session in time, every call gives kDaemonLost or the last refusal, for good; a refusal that time does
-// not change (kVersionMismatch, kInvalidArgument, kNotSupported) is the last one at once. Leaving and destroying the
-// Session end a rejoining at once. A session that the others evicted does not rejoin.
+// daemon takes the session in time, every call gives kDaemonLost or the last refusal, for good; a refusal that time
+// does not change (kVersionMismatch, kInvalidArgument, kNotSupported) is the last one at once. Leaving and destroying
+// the Session end a rejoining at once. A session that the others evicted does not rejoin.
 //
 // Fork: a child process does not own the session: every call there gives kForked, and the parent is undisturbed. Memory
 // of Buffers is not mapped in the child.

@@ -105,6 +105,20 @@ TEST_F(ProberTest, NobodyIsProbedWhileItMayNotSendAndNobodyWhoIsNotToBe) {
   EXPECT_EQ(prober_.turn(), std::nullopt) << "nor was a stranger";
 }
 
+TEST_F(ProberTest, AnOperationThatBeginsEndsTheTurnAtOnce) {
+  BeginA(1000);
+  prober_.Interrupt();
+  EXPECT_EQ(prober_.turn(), std::nullopt);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}}));
+  Tick();
+  EXPECT_TRUE(Said().empty()) << "many short ones may follow each other";
+  Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
+  prober_.Interrupt();
+  On(kA, Step::kGrant);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}}));
+}
+
 TEST_F(ProberTest, WhoIsForgottenInItsTurnMakesRoom) {
   prober_.Want(kB, 1000);
   BeginA(1000);
