@@ -36,8 +36,6 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
     return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
   Operation& op = table_.Add(std::move(submission));
   op.since = now;
-  prober_.Interrupt();
-  SendProbeMessages();
   if (update) {
     update_open_ = true;
     op.next_seqs = table_.NextSeqs();

@@ -42,11 +42,12 @@ void Prober::On(PeerId from, Step step, TimePoint now) {
     const auto found = targets_.find(from);
     if (found != targets_.end()) found->second.asked = false;
     if (turn_ == from) return;
-    if (turn_ || !may_send_ || found == targets_.end() || found->second.bytes_left == 0) {
+    if (turn_ || found == targets_.end() || found->second.bytes_left == 0) {
       return Say(from, Step::kRelease);
     }
     turn_ = from;
     drains_ = false;
+    paused_ = {};
   }
 }
 
@@ -55,9 +56,10 @@ std::optional<PeerId> Prober::Tick(TimePoint now, bool may_send) {
   if (holder_ && now >= held_until_) GrantNext(now);
   const bool might = std::exchange(may_send_, may_send);
   std::optional<PeerId> ended;
-  if (turn_ && !may_send) {
+  paused_ = may_send ? Duration() : paused_ + since;
+  if (turn_ && paused_ >= kPauseMax) {
     EndTurn();
-  } else if (turn_) {
+  } else if (turn_ && may_send) {
     Target& target = targets_.at(*turn_);
     target.time_left -= since;
     if (target.time_left <= Duration() || drains_) {
@@ -71,11 +73,6 @@ std::optional<PeerId> Prober::Tick(TimePoint now, bool may_send) {
   // Not in every short pause between two operations.
   if (!turn_ && might && may_send) AskAll();
   return ended;
-}
-
-void Prober::Interrupt() {
-  may_send_ = false;
-  if (turn_) EndTurn();
 }
 
 void Prober::EndTurn() {

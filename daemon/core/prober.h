@@ -6,8 +6,8 @@
 // asks all that it wants to probe, begins with the first that has time for it, and says when it is over:
 //
 //   wanted --ask--> asked --granted--> its turn --its bytes or its time used up: release--> done
-//     ^                 (granted, but the own turn is another's, or not now: release)
-//     +-- an operation begins: release
+//     ^                 (granted, but the own turn is another's: release)
+//     +-- it may not send for a second: release
 //
 // What is done is not probed again before it is forgotten. After the last byte the turn lasts for one more tick, so
 // that what is under way is still counted. A grant lasts for twice a probe's time at most, whatever its holder does.
@@ -45,13 +45,12 @@ class Prober {
   // Payload bytes of the next frame, `bytes_max` at most, which count as sent; 0: no more. REQUIRES: it is its turn.
   std::uint32_t Take(std::uint32_t bytes_max);
 
-  // Something better is to be sent: the turn is over at once, and no other begins before it has been quiet for a tick.
-  void Interrupt();
   // `may_send`: whether probes are allowed now. Gives the pair whose probe is over.
   std::optional<PeerId> Tick(TimePoint now, bool may_send);
 
  private:
   static constexpr Duration kTimeMax = std::chrono::seconds(3);
+  static constexpr Duration kPauseMax = std::chrono::seconds(1);
 
   struct Target {
     std::uint64_t bytes_left = 0;
@@ -68,6 +67,7 @@ class Prober {
   std::map<PeerId, Target> targets_;
   std::optional<PeerId> turn_;
   bool may_send_ = false;
+  Duration paused_{};    // for so long it could not send in its turn
   bool drains_ = false;  // its bytes were used up a tick ago
   TimePoint last_tick_{};
   // ---- as the one that is probed

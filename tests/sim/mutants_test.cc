@@ -22,7 +22,7 @@ constexpr bool kSlow = true;  // sanitizers look for other faults
 #else
 constexpr bool kSlow = false;
 #endif
-constexpr std::uint64_t kSeedsMax = 20000;
+constexpr std::uint64_t kSeedsMax = 40000;
 constexpr std::uint64_t kUnmutatedSeeds = 50;
 
 struct Named {
