@@ -149,7 +149,7 @@ Status ThreadedLane::Take(const LaneCrossing::Frame& frame) {
   std::span<const std::byte> payload(frame.payload.data(), frame.header.payload_bytes);
   switch (inbound.value().kind) {
     case LaneInbound::Kind::kDirect:
-      std::memcpy(inbound.value().target, payload.data(), payload.size());
+      if (!payload.empty()) std::memcpy(inbound.value().target, payload.data(), payload.size());
       payload = {inbound.value().target, payload.size()};
       break;
     case LaneInbound::Kind::kScratch:
