@@ -94,7 +94,7 @@ PathMatrix InOneCity(std::size_t peers) {
 // The sites' ring with each site's peers in a row.
 std::vector<RingHop> HopsBySites(std::size_t peers) {
   const PathMatrix cities = OneACity();
-  const std::vector<std::uint32_t> ring = {.ring = FindRing(cities).order};
+  const std::vector<std::uint32_t> ring = FindRing(cities).order;
   std::vector<RingHop> hops;
   for (std::size_t i = 0; i < ring.size(); ++i) {
     const std::size_t inside = peers / ring.size() + (ring[i] < peers % ring.size() ? 1 : 0);
