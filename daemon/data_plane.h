@@ -55,7 +55,7 @@ struct DataPlaneOptions {
   std::uint64_t instance = 0;
   Duration grace{};
   std::uint64_t probe_bytes = 0;  // see Config
-  std::size_t lane_threads = 0;  // beside the data thread; 0: it does everything
+  std::size_t lane_threads = 0;   // beside the data thread; 0: it does everything
 };
 
 class DataPlane final : public RuntimeHost, public local::SessionHost {

@@ -29,8 +29,8 @@ inline constexpr std::uint8_t kOpKindCount = 2;
 
 // Who sends what to whom in an all-reduce. Each rank's time in one-way delays a and bytes S over its uplink, world size
 // K: ring 2(K-1) a, 2(K-1)/K S; direct 2 a, 2(K-1)/K S; one_shot a, (K-1) S (for small buffers); two_rings as ring, one
-// half each way around; rings as ring, a part of the buffer around each of several that share no path; tree, halving_doubling and naive (gather to one and back) as in the textbooks; hierarchical:
-// inside the sites first.
+// half each way around; rings as ring, a part of the buffer around each of several that share no path; tree,
+// halving_doubling and naive (gather to one and back) as in the textbooks; hierarchical: inside the sites first.
 enum class Algorithm : std::uint8_t {
   kRing = 0,
   kTwoRings,
@@ -118,8 +118,8 @@ constexpr const char* NameOf(OpKind kind) {
 }
 
 constexpr const char* NameOf(Algorithm algorithm) {
-  constexpr const char* kNames[] = {"ring", "two_rings",        "direct", "one_shot",
-                                    "tree", "halving_doubling", "naive",  "hierarchical", "rings"};
+  constexpr const char* kNames[] = {"ring",  "two_rings",    "direct", "one_shot", "tree", "halving_doubling",
+                                    "naive", "hierarchical", "rings"};
   return static_cast<std::uint8_t>(algorithm) < kAlgorithmCount ? kNames[static_cast<std::uint8_t>(algorithm)] : "?";
 }
 
