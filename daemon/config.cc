@@ -47,6 +47,7 @@ std::uint64_t BytesOrExit(const std::string& option, const std::string& text) {
   if (!bytes) shell::Die(kProgram, option + ": '" + text + "' is no size; write 4096, 4K or 64M");
   return *bytes;
 }
+
 // Most cores are the trainers'.
 std::uint32_t DataThreadsFor(std::uint32_t cores) { return std::clamp(cores / 4, 1U, 8U); }
 

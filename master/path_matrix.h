@@ -76,8 +76,7 @@ inline constexpr double kAssumedRate = 125e6;
 //   uplink    the best rate of a path that leaves the peer: paths that were measured one by one may share one uplink
 //   downlink  likewise, of a path that enters it
 //   site uplink  the best link rate between a peer of the site and one elsewhere, for the same reason: never measured
-//   so
-//             far, it keeps plans from counting on every host's way out at once
+//             so far, it keeps plans from counting on every host's way out at once
 // All rates of the result are positive. A lone peer has no paths, and its uplink and downlink stay as they are.
 PathMatrix WithAssumptions(const PathMatrix& measured);
 

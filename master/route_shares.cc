@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "proto/shares.h"
 
@@ -22,83 +23,82 @@ Shares EqualShares(std::size_t peers) {
   return shares;
 }
 
-// Seconds a byte of the buffer, of the busiest that each peer's part or bytes go through.
-class Loads {
- public:
-  Loads(const PathMatrix& paths, const Shares& shares) : paths_(paths), busiest_(paths.size()) {
-    const auto count = static_cast<double>(paths.size());
-    const auto part = [&](std::size_t peer) { return shares[peer] / static_cast<double>(kWholeShare); };
-    for (std::size_t peer = 0; peer < paths.size(); ++peer) {
-      Site& site = sites_[paths.site(peer)];
-      ++site.members;
-      site.part += part(peer);
-      const double end = std::min(paths.uplink(peer), paths.downlink(peer));
-      busiest_[peer] = (1 + (count - 2) * part(peer)) / end;
-    }
-    ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
-      const double path = (part(from) + part(to)) / paths.rate(from, to);
-      busiest_[from] = std::max(busiest_[from], path);
-      busiest_[to] = std::max(busiest_[to], path);
-    });
-    if (sites_.size() < 2) return;
-    for (std::size_t peer = 0; peer < paths.size(); ++peer) {
-      const Site& site = sites_.at(paths.site(peer));
-      const double out = site.members * (1 - site.part) + (count - site.members) * site.part;
-      busiest_[peer] = std::max(busiest_[peer], out / paths.site_uplink(peer));
-    }
-  }
-
-  double Of(std::size_t peer) const { return busiest_[peer]; }
-  double Most() const { return *std::max_element(busiest_.begin(), busiest_.end()); }
-
- private:
+// By peer, in seconds a byte of the buffer: the busiest of what its parts and bytes go through.
+std::vector<double> BusiestByPeer(const PathMatrix& paths, const Shares& shares) {
   struct Site {
     double members = 0;
     double part = 0;
   };
-  const PathMatrix& paths_;
-  std::vector<double> busiest_;
-  std::map<std::uint32_t, Site> sites_;
+  const auto count = static_cast<double>(paths.size());
+  const auto part = [&](std::size_t peer) { return shares[peer] / static_cast<double>(kWholeShare); };
+  std::map<std::uint32_t, Site> sites;
+  std::vector<double> busiest(paths.size());
+  for (std::size_t peer = 0; peer < paths.size(); ++peer) {
+    Site& site = sites[paths.site(peer)];
+    ++site.members;
+    site.part += part(peer);
+    const double end = std::min(paths.uplink(peer), paths.downlink(peer));
+    busiest[peer] = (1 + (count - 2) * part(peer)) / end;
+  }
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
+    const double path = (part(from) + part(to)) / paths.rate(from, to);
+    busiest[from] = std::max(busiest[from], path);
+    busiest[to] = std::max(busiest[to], path);
+  });
+  for (std::size_t peer = 0; sites.size() > 1 && peer < paths.size(); ++peer) {
+    const Site& site = sites.at(paths.site(peer));
+    const double out = site.members * (1 - site.part) + (count - site.members) * site.part;
+    busiest[peer] = std::max(busiest[peer], out / paths.site_uplink(peer));
+  }
+  return busiest;
+}
+
+// Shares, and how busy each peer is with them.
+struct Split {
+  Shares shares;
+  std::vector<double> busiest;
 };
 
 // Moves `step` from the busiest that has it to the idlest that may take it. False, and nothing is changed, if that
 // makes neither's busiest less than it was.
-bool Move(const PathMatrix& paths, std::uint32_t step, Shares* shares) {
-  const Loads before(paths, *shares);
+bool Move(const PathMatrix& paths, std::uint32_t step, Split* split) {
   constexpr std::size_t kNobody = ~std::size_t{0};
+  const auto& [shares, busiest] = *split;
   std::size_t from = kNobody;
   std::size_t to = kNobody;
-  for (std::size_t peer = 0; peer < shares->size(); ++peer) {
-    const std::uint32_t share = (*shares)[peer];
-    if (share >= step && (from == kNobody || before.Of(peer) > before.Of(from))) from = peer;
-    if (share + step > ShareMax(shares->size())) continue;
-    if (to == kNobody || before.Of(peer) < before.Of(to)) to = peer;
+  for (std::size_t peer = 0; peer < shares.size(); ++peer) {
+    if (shares[peer] >= step && (from == kNobody || busiest[peer] > busiest[from])) from = peer;
+    if (shares[peer] + step > ShareMax(shares.size())) continue;
+    if (to == kNobody || busiest[peer] < busiest[to]) to = peer;
   }
   if (from == kNobody || to == kNobody || from == to) return false;
-  (*shares)[from] -= step;
-  (*shares)[to] += step;
-  const Loads after(paths, *shares);
-  if (std::max(after.Of(from), after.Of(to)) < before.Of(from)) return true;
-  (*shares)[from] += step;
-  (*shares)[to] -= step;
-  return false;
+  Split moved{.shares = shares, .busiest = {}};
+  moved.shares[from] -= step;
+  moved.shares[to] += step;
+  moved.busiest = BusiestByPeer(paths, moved.shares);
+  if (std::max(moved.busiest[from], moved.busiest[to]) >= busiest[from]) return false;
+  *split = std::move(moved);
+  return true;
 }
 
 }  // namespace
 
-double BusiestSecondsPerByte(const PathMatrix& paths, const Shares& shares) { return Loads(paths, shares).Most(); }
+double BusiestSecondsPerByte(const PathMatrix& paths, const Shares& shares) {
+  const std::vector<double> busiest = BusiestByPeer(paths, shares);
+  return *std::max_element(busiest.begin(), busiest.end());
+}
 
 Shares DirectShares(const PathMatrix& measured) {
   if (measured.size() <= 2 || measured.size() > kSharesPeersMax) return {};
   const PathMatrix paths = WithAssumptions(measured);
   const Shares equal = EqualShares(paths.size());
-  Shares shares = equal;
+  Split split{.shares = equal, .busiest = BusiestByPeer(paths, equal)};
   for (std::uint32_t step = kStepFirst; step >= kStepLast; step /= 2) {
-    for (std::size_t moves = 0; moves < kMovesPerPeer * paths.size() && Move(paths, step, &shares); ++moves) {
+    for (std::size_t moves = 0; moves < kMovesPerPeer * paths.size() && Move(paths, step, &split); ++moves) {
     }
   }
-  const bool is_worth = BusiestSecondsPerByte(paths, equal) > kGainRatio * BusiestSecondsPerByte(paths, shares);
-  return is_worth ? shares : Shares{};
+  const bool is_worth = BusiestSecondsPerByte(paths, equal) > kGainRatio * BusiestSecondsPerByte(paths, split.shares);
+  return is_worth ? split.shares : Shares{};
 }
 
 }  // namespace ringway

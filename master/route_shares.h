@@ -28,7 +28,7 @@ namespace ringway {
 inline constexpr std::size_t kSharesPeersMax = 64;
 
 // By peer, as proto/shares.h has them. Empty, which stands for equal ones, unless the busiest has over 10% less to do
-// than with equal shares. Some 10 ms for 64 peers.
+// than with equal shares. About 1 ms for 64 peers of arbitrary rates.
 std::vector<std::uint32_t> DirectShares(const PathMatrix& measured);
 
 // In units of a whole buffer: what the busiest takes, in seconds a byte. REQUIRES: `paths` has no unknowns, a share for

@@ -37,8 +37,7 @@ void LaneCount::Add(const Sample& sample, TimePoint now) {
 }
 
 void LaneCount::Judge(double rate, const Sample& sample, TimePoint now) {
-  const bool full = rate > kFull * sample.limit && sample.limit > 0;
-  const bool nearly = rate > kNearlyFull * sample.limit && sample.limit > 0;
+  const auto fills = [&](double part) { return sample.limit > 0 && rate > part * sample.limit; };
   if (trial_from_ != 0) {
     if (settling_-- > 0) return;
     const bool keep = used_ > trial_from_ ? rate > kGain * before_ : kGain * rate > before_;
@@ -52,7 +51,7 @@ void LaneCount::Judge(double rate, const Sample& sample, TimePoint now) {
   }
   const double before = std::exchange(before_, rate);
   const bool steady = before > 0 && rate < kSteady * before && before < kSteady * rate;
-  const bool fewer = full || (nearly && more_failed_);
+  const bool fewer = fills(kFull) || (fills(kNearlyFull) && more_failed_);
   const std::size_t other = fewer ? std::max(kMin, used_ - 1) : std::min(sample.lanes, used_ + used_ / 2);
   if (!steady || now < next_trial_ || other == used_ || sample.lanes <= kMin) return;
   trial_from_ = std::exchange(used_, other);

@@ -33,30 +33,21 @@ void Peer::Impl::OnStanding(PeerId other, std::uint64_t probe_bytes) {
   prober_.Want(other, probe_bytes);
 }
 
+static_assert(static_cast<int>(Prober::Step::kAsk) == control::Probe::STEP_ASK);
+static_assert(static_cast<int>(Prober::Step::kGrant) == control::Probe::STEP_GRANT);
+static_assert(static_cast<int>(Prober::Step::kRelease) == control::Probe::STEP_RELEASE);
+
 void Peer::Impl::OnProbe(PeerId from, const control::Probe& probe) {
   if (!mesh_.Knows(from)) return;
-  switch (probe.step()) {
-    case control::Probe::STEP_ASK:
-      prober_.On(from, Prober::Step::kAsk, now_);
-      break;
-    case control::Probe::STEP_GRANT:
-      prober_.On(from, Prober::Step::kGrant, now_);
-      break;
-    case control::Probe::STEP_RELEASE:
-      prober_.On(from, Prober::Step::kRelease, now_);
-      break;
-    default:
-      return;  // of a later version
-  }
+  if (!control::Probe::Step_IsValid(probe.step())) return;  // of a later version
+  prober_.On(from, static_cast<Prober::Step>(probe.step()), now_);
   SendProbeMessages();
 }
 
 void Peer::Impl::SendProbeMessages() {
   for (const Prober::Message& said : prober_.TakeMessages()) {
     control::PeerMessage message;
-    message.mutable_probe()->set_step(said.step == Prober::Step::kAsk     ? control::Probe::STEP_ASK
-                                      : said.step == Prober::Step::kGrant ? control::Probe::STEP_GRANT
-                                                                          : control::Probe::STEP_RELEASE);
+    message.mutable_probe()->set_step(static_cast<control::Probe::Step>(said.step));
     Emit(ToPeer{said.to, std::move(message)});
   }
 }

@@ -31,30 +31,41 @@ std::uint32_t Prober::Take(std::uint32_t bytes_max) {
 }
 
 void Prober::On(PeerId from, Step step, TimePoint now) {
-  if (step == Step::kAsk) {
-    if (holder_ == from) return Say(from, Step::kGrant);
-    if (std::find(waiting_.begin(), waiting_.end(), from) == waiting_.end()) waiting_.push_back(from);
-    if (!holder_) GrantNext(now);
-  } else if (step == Step::kRelease) {
-    std::erase(waiting_, from);
-    if (holder_ == from) GrantNext(now);
-  } else {
-    const auto found = targets_.find(from);
-    if (found != targets_.end()) found->second.asked = false;
-    if (turn_ == from) return;
-    if (turn_ || found == targets_.end() || found->second.bytes_left == 0) {
-      return Say(from, Step::kRelease);
-    }
-    turn_ = from;
-    drains_ = false;
-    paused_ = {};
+  switch (step) {
+    case Step::kAsk:
+      return OnAsk(from, now);
+    case Step::kGrant:
+      return OnGrant(from);
+    case Step::kRelease:
+      return OnRelease(from, now);
   }
+}
+
+void Prober::OnAsk(PeerId from, TimePoint now) {
+  if (holder_ == from) return Say(from, Step::kGrant);
+  if (std::find(waiting_.begin(), waiting_.end(), from) == waiting_.end()) waiting_.push_back(from);
+  if (!holder_) GrantNext(now);
+}
+
+void Prober::OnGrant(PeerId from) {
+  const auto found = targets_.find(from);
+  if (found != targets_.end()) found->second.asked = false;
+  if (turn_ == from) return;
+  if (turn_ || found == targets_.end() || found->second.bytes_left == 0) return Say(from, Step::kRelease);
+  turn_ = from;
+  drains_ = false;
+  paused_ = {};
+}
+
+void Prober::OnRelease(PeerId from, TimePoint now) {
+  std::erase(waiting_, from);
+  if (holder_ == from) GrantNext(now);
 }
 
 std::optional<PeerId> Prober::Tick(TimePoint now, bool may_send) {
   const Duration since = now - std::exchange(last_tick_, now);
   if (holder_ && now >= held_until_) GrantNext(now);
-  const bool might = std::exchange(may_send_, may_send);
+  const bool might = std::exchange(might_send_, may_send);
   std::optional<PeerId> ended;
   paused_ = may_send ? Duration() : paused_ + since;
   if (turn_ && paused_ >= kPauseMax) {

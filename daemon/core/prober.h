@@ -17,7 +17,6 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "proto/clock.h"
@@ -27,7 +26,7 @@ namespace ringway::core {
 
 class Prober {
  public:
-  enum class Step : std::uint8_t { kAsk, kGrant, kRelease };
+  enum class Step : std::uint8_t { kAsk, kGrant, kRelease };  // numbered as control::Probe::Step
   struct Message {
     PeerId to;
     Step step = Step::kAsk;
@@ -58,6 +57,9 @@ class Prober {
     bool asked = false;
   };
 
+  void OnAsk(PeerId from, TimePoint now);
+  void OnGrant(PeerId from);
+  void OnRelease(PeerId from, TimePoint now);
   void Say(PeerId to, Step step) { messages_.push_back({to, step}); }
   void EndTurn();
   void AskAll();
@@ -66,9 +68,9 @@ class Prober {
   // ---- as the one that probes
   std::map<PeerId, Target> targets_;
   std::optional<PeerId> turn_;
-  bool may_send_ = false;
-  Duration paused_{};    // for so long it could not send in its turn
-  bool drains_ = false;  // its bytes were used up a tick ago
+  bool might_send_ = false;  // at the last tick
+  Duration paused_{};        // for so long it could not send in its turn
+  bool drains_ = false;      // its bytes were used up a tick ago
   TimePoint last_tick_{};
   // ---- as the one that is probed
   std::deque<PeerId> waiting_;
