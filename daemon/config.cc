@@ -11,6 +11,7 @@
 #include "daemon/net/address.h"
 #include "daemon/net/socket_options.h"
 #include "proto/byte_size.h"
+#include "proto/lane_roles.h"
 #include "proto/shell/options.h"
 
 namespace ringway::daemon {
@@ -92,7 +93,9 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--advertise", config.advertise, "HOST:PORT that they are told, where it differs (NAT)");
   app.add_option("--site", config.site, "label of this host's site; hosts of one site are near each other");
   app.add_option("--name", config.name, "label of this daemon (default: hostname-pid)");
-  app.add_option("--lanes", config.lanes, "connections a pair of peers at most (default: 2 on this host, 9 elsewhere)")
+  app.add_option("--lanes", config.lanes,
+                 "connections a pair of peers at most (default: 2 on this host, " + std::to_string(kLanesRemote) +
+                     " elsewhere)")
       ->check(CLI::Range(1U, kLanesMax));
   app.add_option("--data-threads", config.data_threads,
                  "threads that move data (default: 1), one of which does everything else too; 0: a quarter of the "

@@ -9,11 +9,10 @@
 
 #include "daemon/net/address.h"
 #include "daemon/net/socket_options.h"
+#include "proto/lane_roles.h"
 
 namespace ringway::daemon {
 namespace {
-
-constexpr std::uint32_t kSmallLanePayloadBytes = 64 * 1024;  // lane 0: small operations overtake large ones
 
 core::LinkId LinkOf(const net::LaneLabel& lane) { return {.other = lane.other, .control = false, .lane = lane.id}; }
 
@@ -125,7 +124,7 @@ void PeerRuntime::AddLane(StandingLink link) {
   pair.lanes.resize(link.terms.lanes);
   auto& lane = pair.lanes[link.id.lane.value];
   if (lane != nullptr) lane->Close();
-  const bool small = link.terms.lanes > 1 && link.id.lane.value == 0;
+  const bool small = link.id.lane.value < SmallLanes(link.terms.lanes);
   lane = lane_threads_.MakeLane({link.id.other, link.id.lane}, small ? kSmallLanePayloadBytes : kPayloadBytesMax);
   (void)::send(link.fd.get(), link.answer.data(), link.answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   lane->Start(std::move(link.fd), std::as_bytes(std::span(link.rest)), this);
@@ -418,7 +417,7 @@ void PeerRuntime::SamplePaths(TimePoint now) {
       core::PathSample& sample = samples.emplace_back(SampleOf(other, pair.lanes, traffic));
       sample.backlogged = pair.backlogged;
       pair.count.Add({.backlogged = sample.backlogged,
-                      .lanes = std::max<std::size_t>(pair.lanes.size(), 1) - 1,
+                      .lanes = pair.lanes.size() - SmallLanes(pair.lanes.size()),
                       .delivered_bytes = sample.delivered_bytes,
                       .limit = host_->pacer().rate({.self = options_.self, .other = other}),
                       .round_trip = sample.round_trip},
@@ -455,12 +454,10 @@ bool PeerRuntime::Pump() {
   for (const PeerId to : peer_.PeersWithWork()) {
     const auto found = pairs_.find(to);
     if (found == pairs_.end()) continue;
-    // Round after round over the idle lanes, so that all carry alike.
-    for (bool gave = true; gave && bytes_left > 0;) {
-      gave = false;
-      ForEachUsed(found->second.lanes, found->second.large(), [&](std::size_t, net::Lane& lane) {
-        if (lane.idle() && Give(lane, bytes_left)) gave = true;
-      });
+    Pair& pair = found->second;
+    const auto give = [&](net::Lane& lane) { return Give(lane, bytes_left); };
+    // Round after round, so that all carry alike.
+    while (bytes_left > 0 && GiveRound(pair.lanes, pair.large(), pair.next_small, give)) {
     }
   }
   return bytes_left == 0;

@@ -26,7 +26,7 @@
 #include "daemon/net/dialer.h"
 #include "daemon/net/lane.h"
 #include "daemon/net/lane_threads.h"
-#include "daemon/path_sampling.h"
+#include "daemon/pair_lanes.h"
 #include "proto/clock.h"
 
 namespace ringway::daemon {
@@ -120,8 +120,9 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     std::vector<std::shared_ptr<net::Lane>> lanes;
     core::LaneBalance balance;
     core::LaneCount count;
-    bool one_host = false;    // both ends are here
-    bool backlogged = false;  // when its path was looked at last
+    bool one_host = false;       // both ends are here
+    bool backlogged = false;     // when its path was looked at last
+    std::size_t next_small = 0;  // whose turn it is
     // Lanes that carry large segments.
     std::size_t large() const { return one_host ? lanes.size() : count.used(); }
   };

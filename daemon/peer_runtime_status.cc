@@ -1,5 +1,5 @@
 // What a PeerRuntime tells about itself: to operators, and to the master with the heartbeats.
-#include "daemon/path_sampling.h"
+#include "daemon/pair_lanes.h"
 #include "daemon/peer_runtime.h"
 
 namespace ringway::daemon {

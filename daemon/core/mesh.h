@@ -17,6 +17,7 @@
 #include "daemon/core/peer.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
+#include "proto/lane_roles.h"
 #include "proto/result.h"
 
 namespace ringway::core {
@@ -53,8 +54,7 @@ class Mesh {
   void HeardAll(TimePoint now);
   // Peers with a control link that were silent for longer than `limit`.
   std::vector<PeerId> SilentSince(TimePoint now, Duration limit) const;
-  // Whether no lane that takes every size has been up for longer than `limit`. (Lane 0 of several takes small segments
-  // only.)
+  // Whether no lane that takes every size has been up for longer than `limit`.
   bool CannotCarryFor(PeerId other, TimePoint now, Duration limit) const;
 
   // What to dial now. Each intent is given once until it is answered by Up or Failed.
@@ -77,7 +77,7 @@ class Mesh {
     Attempt control_attempt, lane_attempt;
     bool has_all_lanes() const { return lanes_expected > 0 && lanes.size() == lanes_expected; }
     bool standing() const { return control && has_all_lanes(); }
-    bool carries() const { return !lanes.empty() && (lanes_expected == 1 || lanes.rbegin()->value > 0); }
+    bool carries() const { return !lanes.empty() && lanes.rbegin()->value >= SmallLanes(lanes_expected); }
   };
   static constexpr Duration kPauseMin = std::chrono::milliseconds(20);
   static constexpr Duration kPauseMax = std::chrono::seconds(1);

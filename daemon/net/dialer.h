@@ -17,6 +17,7 @@
 #include "daemon/net/unique_fd.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
+#include "proto/lane_roles.h"
 #include "proto/result.h"
 
 namespace ringway::net {
@@ -28,10 +29,6 @@ struct DialOptions {
   std::uint32_t lanes = 0;  // of a pair; 0: kLanesLoopback or kLanesRemote by the path
   LinkTuning tuning;
 };
-
-inline constexpr std::uint32_t kLanesLoopback = 2;
-// One for small segments, and as many of the rest as help: lane_count.h starts with four.
-inline constexpr std::uint32_t kLanesRemote = 9;
 
 struct DialRequest {
   std::string group;

@@ -34,5 +34,15 @@ TEST(Mesh, FailedDialIsRepeatedAfterAPauseThatDoubles) {
   EXPECT_EQ(mesh.TakeDials(At(80)).size(), 1U);
 }
 
+TEST(Mesh, LanesForSmallSegmentsAloneDoNotCarry) {
+  constexpr Duration kLimit = std::chrono::milliseconds(100);
+  Mesh mesh(kSelf);
+  mesh.Want(kOther, "127.0.0.1:1");
+  for (std::uint32_t lane = 0; lane < 3; ++lane) EXPECT_FALSE(mesh.LaneUp(kOther, LaneId(lane), 11, At(1)));
+  EXPECT_TRUE(mesh.CannotCarryFor(kOther, At(500), kLimit));
+  EXPECT_FALSE(mesh.LaneUp(kOther, LaneId(3), 11, At(500)));
+  EXPECT_FALSE(mesh.CannotCarryFor(kOther, At(1000), kLimit));
+}
+
 }  // namespace
 }  // namespace ringway::core

@@ -1,4 +1,4 @@
-#include "daemon/path_sampling.h"
+#include "daemon/pair_lanes.h"
 
 #include <algorithm>
 
@@ -59,7 +59,7 @@ std::vector<core::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vecto
   return out;
 }
 
-// A lane for small segments only comes on top: it is idle while large ones travel.
+// Lanes for small segments only come on top: they are idle while large ones travel.
 void PaceLanes(const Lanes& lanes, std::size_t large, const core::LaneBalance& balance, double bytes_per_second) {
   double sharers = 0;
   ForEachUsed(lanes, large, [&](std::size_t, const net::Lane& lane) { sharers += TakesEverySize(lane); });

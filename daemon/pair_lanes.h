@@ -1,4 +1,5 @@
-// What a pair's lanes say of the path between its ends, and how fast they may be.
+// A pair's lanes together: which carry the next segment, what they say of the path between the pair's ends, and how
+// fast they may be.
 //
 // `lanes`: of one pair; null where one is down. Threads: that of the lanes.
 #pragma once
@@ -9,6 +10,7 @@
 #include "daemon/core/lane_balance.h"
 #include "daemon/core/path_meter.h"
 #include "daemon/net/lane.h"
+#include "proto/lane_roles.h"
 #include "proto/segment_header.h"
 
 namespace ringway::daemon {
@@ -20,15 +22,31 @@ std::vector<net::TcpTraffic> TrafficOf(const Lanes& lanes);
 
 inline bool TakesEverySize(const net::Lane& lane) { return lane.send_payload_bytes_max() == kPayloadBytesMax; }
 
-// Calls `visit(index, lane)` for the lanes that are up and in use: the first `large` that take every size, and those
-// for small segments.
+// Calls `visit(index, lane)` for the lanes that are up and in use: those for small segments, from the `first_small`th
+// on, and the first `large` that take every size.
 template <typename Visit>
-void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit) {
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
+void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, std::size_t first_small = 0) {
+  const std::size_t small = SmallLanes(lanes.size());
+  for (std::size_t place = 0; place < lanes.size(); ++place) {
+    const std::size_t i = place < small ? (first_small + place) % small : place;
     if (lanes[i] == nullptr) continue;
-    if (TakesEverySize(*lanes[i]) && large-- == 0) return;
+    if (place >= small && large-- == 0) return;
     visit(i, *lanes[i]);
   }
+}
+
+// Offers each idle lane that is in use one segment: give(lane) says whether it had one for it. Small lanes take turns,
+// the first offer goes to `next_small`. Gives true if any lane got one.
+template <typename GiveTo>
+bool GiveRound(const Lanes& lanes, std::size_t large, std::size_t& next_small, const GiveTo& give) {
+  bool gave = false;
+  const auto offer = [&](std::size_t i, net::Lane& lane) {
+    if (!lane.idle() || !give(lane)) return;
+    gave = true;
+    if (!TakesEverySize(lane)) next_small = i + 1;
+  };
+  ForEachUsed(lanes, large, offer, next_small);
+  return gave;
 }
 
 // Whether any lane is busy writing.

@@ -1,0 +1,27 @@
+// How many lanes a pair has, and which of them carry what. Both ends know it from the count alone.
+//
+//   lanes   2..5   6..8   9..128   a lone lane takes every size
+//   small      1      2        3   the first ones; segments of at most kSmallLanePayloadBytes, which overtake large
+//   ones large   the rest               every size
+//
+// Small segments take the small lanes in turn. An operation takes half a round trip at least, so each of three has
+// nothing on its way when its turn comes again: what the one before lost, or what congestion control holds back (bbr
+// allows four packets while it looks for the shortest round trip, every 10 s), does not delay the next.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace ringway {
+
+inline constexpr std::uint32_t kLanesLoopback = 2;
+// As many large ones as help: lane_count.h starts with four of eight.
+inline constexpr std::uint32_t kLanesRemote = 11;
+inline constexpr std::uint32_t kSmallLanePayloadBytes = 64 << 10;
+
+constexpr std::size_t SmallLanes(std::size_t lanes) {
+  return lanes <= 1 ? 0 : std::clamp<std::size_t>(lanes / 3, 1, 3);
+}
+
+}  // namespace ringway

@@ -1,0 +1,107 @@
+#include "daemon/pair_lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace ringway::daemon {
+namespace {
+
+class FakeLane final : public net::Lane {
+ public:
+  FakeLane(LaneId id, std::uint32_t payload_bytes_max) : Lane({PeerId(2), id}, payload_bytes_max) {}
+  void Start(net::UniqueFd, std::span<const std::byte>, net::LaneSink*) override {}
+  void Close() override {}
+  bool idle() const override { return !busy; }
+  bool Send(net::LaneOutbound) override { return true; }
+
+  bool busy = false;
+
+ protected:
+  int fd() override { return -1; }
+};
+
+struct PairLanesTest : testing::Test {
+  void Make(std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      lanes.push_back(
+          std::make_shared<FakeLane>(LaneId(i), i < SmallLanes(count) ? kSmallLanePayloadBytes : kPayloadBytesMax));
+    }
+  }
+  FakeLane& At(std::size_t i) { return static_cast<FakeLane&>(*lanes[i]); }
+  std::vector<std::size_t> Used(std::size_t large, std::size_t first_small = 0) const {
+    std::vector<std::size_t> used;
+    ForEachUsed(
+        lanes, large, [&](std::size_t i, net::Lane&) { used.push_back(i); }, first_small);
+    return used;
+  }
+  // The lanes that take `segments`, which all fit everywhere.
+  std::vector<std::uint32_t> Round(int segments, std::size_t large = 4) {
+    std::vector<std::uint32_t> took;
+    GiveRound(lanes, large, next_small, [&](net::Lane& lane) {
+      if (segments-- <= 0) return false;
+      took.push_back(lane.label().id.value);
+      return true;
+    });
+    return took;
+  }
+
+  Lanes lanes;
+  std::size_t next_small = 0;
+};
+
+using Indices = std::vector<std::size_t>;
+using Ids = std::vector<std::uint32_t>;
+
+TEST_F(PairLanesTest, RolesFollowFromTheCount) {
+  const std::map<std::size_t, std::size_t> small{{0, 0}, {1, 0}, {2, 1}, {5, 1}, {6, 2}, {8, 2}, {9, 3}, {128, 3}};
+  for (const auto& [count, expected] : small) EXPECT_EQ(SmallLanes(count), expected) << count;
+}
+
+TEST_F(PairLanesTest, UsedAreTheSmallOnesAndTheFirstLargeOnes) {
+  Make(11);
+  EXPECT_EQ(Used(4), (Indices{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(Used(4, 2), (Indices{2, 0, 1, 3, 4, 5, 6}));
+  lanes[1] = nullptr;
+  lanes[4] = nullptr;
+  EXPECT_EQ(Used(4), (Indices{0, 2, 3, 5, 6, 7})) << "the next ones stand in for what is down";
+}
+
+TEST_F(PairLanesTest, ALoneLaneIsUsed) {
+  Make(1);
+  EXPECT_EQ(Used(1), Indices{0});
+}
+
+TEST_F(PairLanesTest, SegmentsOneByOneTakeTheSmallLanesInTurn) {
+  Make(11);
+  EXPECT_EQ(Round(1), Ids{0});
+  EXPECT_EQ(Round(1), Ids{1});
+  EXPECT_EQ(Round(1), Ids{2});
+  EXPECT_EQ(Round(1), Ids{0});
+  lanes[1] = nullptr;
+  EXPECT_EQ(Round(1), Ids{2});
+}
+
+TEST_F(PairLanesTest, ManySegmentsTakeAllIdleLanes) {
+  Make(11);
+  At(1).busy = At(4).busy = true;
+  EXPECT_EQ(Round(9), (Ids{0, 2, 3, 5, 6}));
+  EXPECT_EQ(Round(1), Ids{0}) << "after the last that took one";
+}
+
+TEST_F(PairLanesTest, LargeLanesDoNotTurnTheSmallOnes) {
+  Make(11);
+  GiveRound(lanes, 4, next_small, [](const net::Lane& lane) { return TakesEverySize(lane); });
+  EXPECT_EQ(next_small, 0U);
+}
+
+TEST_F(PairLanesTest, IsBackloggedWhileAllLargeLanesInUseAreBusy) {
+  Make(11);
+  EXPECT_FALSE(IsBacklogged(lanes, 2));
+  At(3).busy = At(4).busy = true;
+  EXPECT_TRUE(IsBacklogged(lanes, 2));
+  EXPECT_FALSE(IsBacklogged(lanes, 3));
+}
+
+}  // namespace
+}  // namespace ringway::daemon
