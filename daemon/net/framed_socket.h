@@ -48,11 +48,13 @@ class FramedSocket : public std::enable_shared_from_this<FramedSocket> {
 
   // Silent.
   void Close();
-  // Gives the socket away, with what was read beyond the frames delivered. May be called from OnFrame.
+  // Gives the socket away, with what was read beyond the frames delivered, less than kReadBytes of it after the first
+  // frame. May be called from OnFrame.
   UniqueFd Release(std::string& rest);
 
+  static constexpr std::size_t kReadBytes = 8 * 1024;  // at once
+
  private:
-  static constexpr std::size_t kReadBytes = 16 * 1024;
   static constexpr std::size_t kTurnBytes = 256 * 1024;
 
   void ArmRead();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/net/address.h"
+#include "daemon/net/framed_socket.h"
 #include "proto/check.h"
 #include "proto/hash.h"
 
@@ -20,6 +21,9 @@ extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 
 namespace ringway::net {
 namespace {
+
+// A connection becomes a lane with what was read beyond its handshake.
+static_assert(FramedSocket::kReadBytes <= Lane::kReadAheadBytes);
 
 // The owner may write to a payload's memory before its thread has heard that the kernel has read it: what is written
 // there is an answer to the payload (a sum that it went into), so it is over, or the attempt has been given up, so
