@@ -59,6 +59,15 @@ std::vector<core::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vecto
   return out;
 }
 
+std::vector<core::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>& traffic) {
+  std::vector<core::LaneAllowance> out;
+  for (std::size_t i = 0; i < SmallLanes(traffic.size()); ++i) {
+    out.push_back(
+        {.now = traffic[i].window_bytes, .fresh = traffic[i].fresh_window_bytes, .in_flight = traffic[i].in_flight});
+  }
+  return out;
+}
+
 // Lanes for small segments only come on top: they are idle while large ones travel.
 void PaceLanes(const Lanes& lanes, std::size_t large, const core::LaneBalance& balance, double bytes_per_second) {
   double sharers = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/core/lane_balance.h"
+#include "daemon/core/lane_wear.h"
 #include "daemon/core/path_meter.h"
 #include "daemon/net/lane.h"
 #include "proto/lane_roles.h"
@@ -56,6 +57,8 @@ bool IsBacklogged(const Lanes& lanes, std::size_t large);
 
 core::PathSample SampleOf(PeerId other, const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic);
 std::vector<core::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic);
+// Of the lanes for small segments.
+std::vector<core::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>& traffic);
 
 // Divides a rate between the lanes in use; 0: no limit. Each gets an equal part; one that carries more keeps what it
 // has, so that those that are still slow take nothing from the whole. They grow, and then it has less.

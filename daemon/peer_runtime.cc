@@ -406,41 +406,52 @@ void PeerRuntime::SamplePaths(TimePoint now) {
   if (ended_) return;
   const std::vector<PeerId> waiting = peer_.PeersWithWork();
   std::vector<core::PathSample> samples;
-  std::vector<net::LaneLabel> stalled;
+  std::vector<SpentLane> spent;
   for (auto& [other, pair] : pairs_) {
-    const bool was_backlogged = std::exchange(pair.backlogged, false);
-    if (pair.one_host || !(was_backlogged || IsBusy(pair.lanes))) continue;
     const bool waits = std::find(waiting.begin(), waiting.end(), other) != waiting.end();
-    pair.backlogged = waits && IsBacklogged(pair.lanes, pair.large());
-    const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
-    if (was_backlogged || pair.backlogged) {
-      core::PathSample& sample = samples.emplace_back(SampleOf(other, pair.lanes, traffic));
-      sample.backlogged = pair.backlogged;
-      pair.count.Add({.backlogged = sample.backlogged,
-                      .lanes = pair.lanes.size() - SmallLanes(pair.lanes.size()),
-                      .delivered_bytes = sample.delivered_bytes,
-                      .limit = host_->pacer().rate({.self = options_.self, .other = other}),
-                      .round_trip = sample.round_trip},
-                     now);
-    }
-    pair.balance.Add(LaneSamplesOf(pair.lanes, traffic), now);
-    if (const auto lane = pair.balance.TakeStalled())
-      stalled.push_back({other, LaneId(static_cast<std::uint32_t>(*lane))});
+    if (!pair.one_host) SamplePair(other, pair, waits, now, samples, spent);
   }
   for (const core::PathSample& sample : samples) host_->pacer().Add(options_.self, sample);
-  for (const net::LaneLabel& lane : stalled) GiveUp(lane);
+  for (const SpentLane& lane : spent) GiveUp(lane);
   if (samples.empty()) return;
   peer_.OnPathSamples(samples, now);
   Run();
 }
 
-void PeerRuntime::GiveUp(const net::LaneLabel& label) {
-  const auto found = pairs_.find(label.other);
-  if (found == pairs_.end() || label.id.value >= found->second.lanes.size()) return;
-  const auto& lane = found->second.lanes[label.id.value];
+void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now,
+                             std::vector<core::PathSample>& samples, std::vector<SpentLane>& spent) {
+  const bool was_backlogged = std::exchange(pair.backlogged, false);
+  const bool carried = std::exchange(pair.carried, false);
+  const bool busy = was_backlogged || IsBusy(pair.lanes);
+  if (!busy && !carried) return;
+  const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
+  const auto spend = [&](std::optional<std::size_t> lane, const char* why) {
+    if (lane) spent.push_back({{other, LaneId(static_cast<std::uint32_t>(*lane))}, why});
+  };
+  spend(pair.wear.Judge(AllowancesOf(traffic), now), "congestion control holds it back, a fresh one will be faster");
+  if (!busy) return;
+  pair.backlogged = waits && IsBacklogged(pair.lanes, pair.large());
+  if (was_backlogged || pair.backlogged) {
+    core::PathSample& sample = samples.emplace_back(SampleOf(other, pair.lanes, traffic));
+    sample.backlogged = pair.backlogged;
+    pair.count.Add({.backlogged = sample.backlogged,
+                    .lanes = pair.lanes.size() - SmallLanes(pair.lanes.size()),
+                    .delivered_bytes = sample.delivered_bytes,
+                    .limit = host_->pacer().rate({.self = options_.self, .other = other}),
+                    .round_trip = sample.round_trip},
+                   now);
+  }
+  pair.balance.Add(LaneSamplesOf(pair.lanes, traffic), now);
+  spend(pair.balance.TakeStalled(), "it moved next to nothing for a second");
+}
+
+void PeerRuntime::GiveUp(const SpentLane& spent) {
+  const auto found = pairs_.find(spent.label.other);
+  if (found == pairs_.end() || spent.label.id.value >= found->second.lanes.size()) return;
+  const auto& lane = found->second.lanes[spent.label.id.value];
   if (lane == nullptr) return;
   lane->Close();
-  OnLaneClosed(label, "it moved next to nothing for a second");
+  OnLaneClosed(spent.label, spent.why);
 }
 
 void PeerRuntime::Pace() {
@@ -455,7 +466,11 @@ bool PeerRuntime::Pump() {
     const auto found = pairs_.find(to);
     if (found == pairs_.end()) continue;
     Pair& pair = found->second;
-    const auto give = [&](net::Lane& lane) { return Give(lane, bytes_left); };
+    const auto give = [&](net::Lane& lane) {
+      const bool gave = Give(lane, bytes_left);
+      pair.carried |= gave;
+      return gave;
+    };
     // Round after round, so that all carry alike.
     while (bytes_left > 0 && GiveRound(pair.lanes, pair.large(), pair.next_small, give)) {
     }

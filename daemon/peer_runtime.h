@@ -18,6 +18,7 @@
 
 #include "daemon/core/lane_balance.h"
 #include "daemon/core/lane_count.h"
+#include "daemon/core/lane_wear.h"
 #include "daemon/core/op_times.h"
 #include "daemon/core/pacer.h"
 #include "daemon/core/peer.h"
@@ -120,11 +121,17 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     std::vector<std::shared_ptr<net::Lane>> lanes;
     core::LaneBalance balance;
     core::LaneCount count;
+    core::LaneWear wear;
     bool one_host = false;       // both ends are here
     bool backlogged = false;     // when its path was looked at last
+    bool carried = false;        // anything since then
     std::size_t next_small = 0;  // whose turn it is
     // Lanes that carry large segments.
     std::size_t large() const { return one_host ? lanes.size() : count.used(); }
+  };
+  struct SpentLane {
+    net::LaneLabel label;
+    const char* why;
   };
   struct OpenDial {
     PeerId other;
@@ -154,10 +161,12 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void CloseLanes(Pair& pair);
   void CloseEverything();
   void FlushLinks();
-  // Of the pairs that have anything to write, or were the limit until now: a system call a lane of theirs.
+  // Of the pairs that have carried anything since the last time: a system call a lane of theirs.
   void SamplePaths(TimePoint now);
-  // Closes a lane that has stalled: what it carries goes to the others, and it is opened again.
-  void GiveUp(const net::LaneLabel& label);
+  void SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now, std::vector<core::PathSample>& samples,
+                  std::vector<SpentLane>& spent);
+  // Closes the lane: what it carries goes to the others, and it is opened again.
+  void GiveUp(const SpentLane& spent);
 
   asio::io_context& context_;
   net::LaneThreads& lane_threads_;

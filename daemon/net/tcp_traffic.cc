@@ -9,19 +9,32 @@
 #include <limits>
 
 namespace ringway::net {
+namespace {
+
+constexpr double kFreshWindowSegments = 10;
+
+// The kernel's word for no limit times a round trip is more than a counter holds.
+std::uint64_t WholeBytes(double bytes) { return static_cast<std::uint64_t>(std::min(bytes, 0x1p62)); }
+
+}  // namespace
 
 TcpTraffic TrafficOf(int fd) {
   tcp_info info{};
   socklen_t bytes = sizeof info;
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return {};
   const bool has_round_trip = info.tcpi_min_rtt != std::numeric_limits<decltype(info.tcpi_min_rtt)>::max();
+  const double round_trip_s = has_round_trip ? info.tcpi_min_rtt / 1e6 : 0;
+  const double limit = static_cast<double>(info.tcpi_max_pacing_rate) * round_trip_s;
   return {
       .delivered_bytes = info.tcpi_bytes_acked + std::uint64_t{info.tcpi_sacked} * info.tcpi_snd_mss,
       .receiver_limited = Duration(static_cast<std::int64_t>(info.tcpi_rwnd_limited)),
       .resent_bytes = info.tcpi_bytes_retrans,
       .retransmits = info.tcpi_total_retrans,
       .round_trip = has_round_trip ? Duration(info.tcpi_min_rtt) : Duration(),
-      .queueing = has_round_trip ? Duration(info.tcpi_rtt - std::min(info.tcpi_rtt, info.tcpi_min_rtt)) : Duration()};
+      .queueing = has_round_trip ? Duration(info.tcpi_rtt - std::min(info.tcpi_rtt, info.tcpi_min_rtt)) : Duration(),
+      .window_bytes = WholeBytes(static_cast<double>(info.tcpi_pacing_rate) * round_trip_s),
+      .fresh_window_bytes = WholeBytes(std::min(limit, kFreshWindowSegments * info.tcpi_snd_mss)),
+      .in_flight = info.tcpi_unacked > 0};
 }
 
 }  // namespace ringway::net

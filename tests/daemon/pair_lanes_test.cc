@@ -95,6 +95,18 @@ TEST_F(PairLanesTest, LargeLanesDoNotTurnTheSmallOnes) {
   EXPECT_EQ(next_small, 0U);
 }
 
+TEST_F(PairLanesTest, SmallLanesAloneAreJudgedByTheirWindow) {
+  std::vector<net::TcpTraffic> traffic(11, {.window_bytes = 1000, .fresh_window_bytes = 14'000, .in_flight = true});
+  traffic[1] = {.window_bytes = 20'000, .fresh_window_bytes = 14'000};
+  const std::vector<core::LaneAllowance> allowances = AllowancesOf(traffic);
+  ASSERT_EQ(allowances.size(), 3U);
+  EXPECT_EQ(allowances[0].now, 1000U);
+  EXPECT_EQ(allowances[0].fresh, 14'000U);
+  EXPECT_TRUE(allowances[0].in_flight);
+  EXPECT_EQ(allowances[1].now, 20'000U);
+  EXPECT_FALSE(allowances[1].in_flight);
+}
+
 TEST_F(PairLanesTest, IsBackloggedWhileAllLargeLanesInUseAreBusy) {
   Make(11);
   EXPECT_FALSE(IsBacklogged(lanes, 2));

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "daemon/net/socket_options.h"
 #include "tests/daemon/net/net_fixture.h"
 
 namespace ringway::net {
@@ -19,6 +20,26 @@ TEST_F(TcpTrafficTest, BytesThatTheOtherSideHasAreCountedThoughItHasNotReadThem)
   WriteAll(sender.get(), std::string(5000, 'x'));
   EXPECT_TRUE(RunUntil([&] { return TrafficOf(sender.get()).delivered_bytes == before + 5000; }));
   EXPECT_GT(TrafficOf(sender.get()).round_trip, Duration());
+}
+
+TEST_F(TcpTrafficTest, AFreshConnectionMaySendWhatAFreshOneMay) {
+  const auto [listening, address] = ListenOnLoopback();
+  const UniqueFd sender = ConnectTo(address);
+  WriteAll(sender.get(), "x");
+  ASSERT_TRUE(RunUntil([&] { return !TrafficOf(sender.get()).in_flight; }));
+  const TcpTraffic traffic = TrafficOf(sender.get());
+  EXPECT_GT(traffic.fresh_window_bytes, 0u);
+  EXPECT_GE(traffic.window_bytes, traffic.fresh_window_bytes / 2);
+}
+
+TEST_F(TcpTrafficTest, ALimitedConnectionIsNotExpectedToSendMore) {
+  const auto [listening, address] = ListenOnLoopback();
+  const UniqueFd sender = ConnectTo(address);
+  LimitRate(sender.get(), 1000);
+  WriteAll(sender.get(), "x");
+  ASSERT_TRUE(RunUntil([&] { return !TrafficOf(sender.get()).in_flight; }));
+  const TcpTraffic traffic = TrafficOf(sender.get());
+  EXPECT_LE(traffic.fresh_window_bytes, traffic.window_bytes + 1);
 }
 
 TEST_F(TcpTrafficTest, OfWhatIsNoConnectionNothingIsKnown) {

@@ -1,0 +1,71 @@
+#include "daemon/core/lane_wear.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace ringway::core {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr LaneAllowance kFine{.now = 40'000, .fresh = 14'000};
+constexpr LaneAllowance kWorn{.now = 2'000, .fresh = 14'000};
+
+class LaneWearTest : public testing::Test {
+ protected:
+  std::optional<std::size_t> Judge(LaneAllowance first, LaneAllowance second) {
+    const std::array lanes = {first, second};
+    return wear_.Judge(lanes, now_);
+  }
+  // How often the second lane is replaced in `time`, if every fresh one is worn at once.
+  int Replaced(Duration time) {
+    int count = 0;
+    for (const TimePoint end = now_ + time; now_ < end; now_ += milliseconds(50)) {
+      count += Judge(kFine, kWorn).has_value();
+    }
+    return count;
+  }
+
+  LaneWear wear_;
+  TimePoint now_{seconds(1000)};
+};
+
+TEST_F(LaneWearTest, GivesTheLaneThatMaySendLessThanHalfOfAFreshOne) {
+  EXPECT_EQ(Judge(kFine, kFine), std::nullopt);
+  EXPECT_EQ(Judge(kFine, {.now = 7'000, .fresh = 14'000}), std::nullopt);
+  EXPECT_EQ(Judge(kFine, {.now = 6'999, .fresh = 14'000}), std::optional<std::size_t>(1));
+}
+
+TEST_F(LaneWearTest, WaitsUntilNothingIsOnItsWay) {
+  LaneAllowance busy = kWorn;
+  busy.in_flight = true;
+  EXPECT_EQ(Judge(busy, kFine), std::nullopt);
+  EXPECT_EQ(Judge(kWorn, kFine), std::optional<std::size_t>(0));
+}
+
+TEST_F(LaneWearTest, WhatIsNotKnownIsNotWorn) {
+  EXPECT_EQ(Judge({.now = 0, .fresh = 14'000}, {.now = 100, .fresh = 0}), std::nullopt);
+}
+
+TEST_F(LaneWearTest, ReplacementsOfOneLaneDoNotHoldUpAnothers) {
+  EXPECT_EQ(Judge(kWorn, kWorn), std::optional<std::size_t>(0));
+  EXPECT_EQ(Judge(kWorn, kWorn), std::optional<std::size_t>(1));
+  EXPECT_EQ(Judge(kWorn, kWorn), std::nullopt);
+}
+
+TEST_F(LaneWearTest, APathThatIsSlowIsTriedLessAndLess) {
+  EXPECT_EQ(Replaced(seconds(63)), 6) << "after 0, 1, 3, 7, 15 and 31 s";
+  (void)Replaced(seconds(3600));
+  EXPECT_LE(Replaced(seconds(3600)), 12);
+}
+
+TEST_F(LaneWearTest, OneThatLastedIsReplacedSoonAgain) {
+  EXPECT_EQ(Replaced(seconds(15)), 4);
+  now_ += seconds(60);
+  EXPECT_EQ(Replaced(seconds(3)), 2);
+}
+
+}  // namespace
+}  // namespace ringway::core
