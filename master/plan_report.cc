@@ -8,6 +8,7 @@
 #include "master/ring_order.h"
 #include "master/topology.h"
 #include "proto/byte_size.h"
+#include "proto/shares.h"
 
 namespace ringway {
 namespace {
@@ -66,6 +67,30 @@ Json RingJson(const control::View& view, const PathMatrix& measured, const std::
           {"links", std::move(links)}};
 }
 
+double PercentOf(std::uint32_t share) { return 100.0 * share / kWholeShare; }
+
+// What each combines in the direct schedule; null where all combine alike.
+Json SharesJson(const control::View& view, const std::vector<std::uint32_t>& shares) {
+  Json out;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    out.push_back({{"peer", LabelOf(view.members(static_cast<int>(i)))}, {"percent", PercentOf(shares[i])}});
+  }
+  return out;
+}
+
+// Those that the rings schedule uses at once; null where there is only the one.
+Json RingsJson(const control::View& view, const PathMatrix& measured, const std::vector<WeightedRing>& rings) {
+  Json out;
+  for (const WeightedRing& ring : rings) {
+    Json order = Json::array();
+    for (const std::uint32_t rank : ring.order) order.push_back(LabelOf(view.members(static_cast<int>(rank))));
+    out.push_back({{"percent", PercentOf(ring.share)},
+                   {"rate_mbit", ToMbit(MeasureRing(measured, ring.order).rate)},
+                   {"order", std::move(order)}});
+  }
+  return out;
+}
+
 Json PathsJson(const PathMatrix& measured) {
   std::uint64_t all = 0, delays = 0, rates = 0;
   ForEachPath(measured.size(), [&](std::uint32_t from, std::uint32_t to) {
@@ -98,6 +123,8 @@ Result<std::string> PlanJson(const Group* group, const control::PlanRequest& req
                        {"prepared", prepared == Epoch() ? Json() : Json(ToString(prepared))},
                        {"algorithms", AlgorithmsJson(*group, ModelOf(measured, routes, view.plan()), request.bytes())},
                        {"ring", RingJson(view, measured, routes.ring)},
+                       {"rings", RingsJson(view, measured, routes.rings)},
+                       {"shares", SharesJson(view, routes.shares)},
                        {"paths", PathsJson(measured)}};
   // Labels come from other hosts; what is no UTF-8 is replaced rather than thrown at.
   return report.dump(-1, ' ', false, Json::error_handler_t::replace);

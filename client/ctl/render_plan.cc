@@ -83,6 +83,34 @@ std::string RenderRing(const json& plan) {
          " at its bottleneck; each link with its one-way delay and its rate\n" + RingPicture(*ring);
 }
 
+std::string Joined(const std::vector<std::string>& parts, const char* between) {
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : between) + part;
+  return out;
+}
+
+// Only where it is not the one ring, or equal shares.
+std::string RenderRings(const json& plan) {
+  std::string out;
+  for (const json& ring : Objects(plan, "rings")) {
+    std::vector<std::string> order;
+    if (const auto found = ring.find("order"); found != ring.end() && found->is_array()) {
+      for (const json& peer : *found) order.push_back(peer.is_string() ? peer.get<std::string>() : "-");
+    }
+    out += "  " + NumberAt(ring, "percent", "%") + " by " + Joined(order, " -> ") + ", " +
+           NumberAt(ring, "rate_mbit", "Mbit/s") + "\n";
+  }
+  return out.empty() ? "" : "\nrings: several at once, each with its part and its bottleneck's rate\n" + out;
+}
+
+std::string RenderShares(const json& plan) {
+  std::vector<std::string> shares;
+  for (const json& share : Objects(plan, "shares")) {
+    shares.push_back(Text(share, "peer") + " " + NumberAt(share, "percent", "%"));
+  }
+  return shares.empty() ? "" : "\ndirect: parts of the buffer that peers combine: " + Joined(shares, ", ") + "\n";
+}
+
 std::string RenderPaths(const json& plan) {
   const auto paths = plan.find("paths");
   if (paths == plan.end() || !paths->is_object()) return "";
@@ -105,7 +133,7 @@ Result<std::string> RenderPlan(const std::string& json_text) {
   if (!plan.is_object()) return Status(Code::kProtocol, "the plan is no JSON object");
   return "group " + Text(plan, "group") + "  epoch " + Text(plan, "epoch") + "  world " + Text(plan, "world_size") +
          "  operations of " + BytesText(CountAt(plan, "bytes")) + "\n" + RenderPrepared(plan) + AlgorithmsTable(plan) +
-         RenderRing(plan) + RenderPaths(plan);
+         RenderRing(plan) + RenderRings(plan) + RenderShares(plan) + RenderPaths(plan);
 }
 
 }  // namespace ringway::ctl

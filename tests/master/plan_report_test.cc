@@ -22,12 +22,25 @@ class PlanReportTest : public CoordinatorTest {
   // As Form, where the two sides of every pair saw this round trip.
   void FormApart(std::uint64_t world, std::uint32_t round_trip_us) {
     for (std::uint64_t i = 1; i <= world; ++i) peers_[i] = Join(i, static_cast<std::uint32_t>(world));
+    ConnectAll(world, round_trip_us);
+  }
+
+  void ConnectAll(std::uint64_t world, std::uint32_t round_trip_us) {
     for (std::uint64_t a = 1; a <= world; ++a) {
       for (std::uint64_t b = 1; b <= world; ++b) {
         if (a != b) SayConnected(a, b, round_trip_us);
       }
     }
     ASSERT_EQ(ViewOf(1).members_size(), static_cast<int>(world));
+  }
+
+  // `other` 0: all that it sends.
+  void SayMeasured(std::uint64_t from, std::uint64_t other, std::uint64_t bytes_per_second) {
+    control::ToMaster message;
+    message.mutable_measured()->set_peer(peers_[from]);
+    message.mutable_measured()->set_other(other == 0 ? 0 : peers_[other]);
+    message.mutable_measured()->set_bytes_per_second(bytes_per_second);
+    Say(from, message);
   }
 
   void SayConnected(std::uint64_t from, std::uint64_t to, std::uint32_t round_trip_us) {
@@ -146,6 +159,45 @@ TEST_F(PlanReportTest, SlowestLinkOfTheRingIsTheBottleneckAndItsRateIsShown) {
   Advance(std::chrono::seconds(2));  // the news are over
   EXPECT_TRUE(Explained()["prepared"].is_string()) << "another ring or table waits";
   EXPECT_GT(Of(after, "ring")["predicted_ms"].get<double>(), 5 * Of(before, "ring")["predicted_ms"].get<double>());
+}
+
+TEST_F(PlanReportTest, UnequalSharesAreShownByPeer) {
+  for (std::uint64_t i = 1; i <= 4; ++i) peers_[i] = Join(i, 4);
+  for (std::uint64_t a = 1; a <= 4; ++a) {
+    for (std::uint64_t b = 1; b <= 4; ++b) {
+      if (a != b) SayMeasured(a, b, a == 3 ? 10'000'000 : 50'000'000);
+    }
+  }
+  ConnectAll(4, 80'000);
+  const json shares = Explained()["shares"];
+  ASSERT_EQ(shares.size(), 4u);
+  double all = 0;
+  for (const json& share : shares) {
+    all += share["percent"].get<double>();
+    EXPECT_EQ(share["percent"].get<double>() < 10, share["peer"] == "p3") << shares.dump();
+  }
+  EXPECT_NEAR(all, 100, 1e-9);
+}
+
+TEST_F(PlanReportTest, SeveralRingsAreShownWithTheirParts) {
+  // Between the first three and the others paths are slow, so a ring is, and the ends are not.
+  for (std::uint64_t i = 1; i <= 6; ++i) peers_[i] = Join(i, 6);
+  for (std::uint64_t a = 1; a <= 6; ++a) {
+    for (std::uint64_t b = 1; b <= 6; ++b) {
+      if (a != b) SayMeasured(a, b, (a <= 3) == (b <= 3) ? 50'000'000 : 7'500'000);
+    }
+  }
+  ConnectAll(6, 80'000);
+  const json rings = Explained()["rings"];
+  ASSERT_GE(rings.size(), 2u);
+  double all = 0;
+  for (const json& ring : rings) {
+    all += ring["percent"].get<double>();
+    EXPECT_EQ(ring["order"].size(), 6u);
+    EXPECT_NEAR(ring["rate_mbit"].get<double>(), 60, 1e-9);
+  }
+  EXPECT_NEAR(all, 100, 1e-9);
+  EXPECT_TRUE(Explained()["shares"].is_null());
 }
 
 TEST_F(PlanReportTest, MeasuredIsTheMedianOfThePeersAtThisSizeClass) {

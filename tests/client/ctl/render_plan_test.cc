@@ -42,6 +42,20 @@ TEST(RenderPlanTest, ShowsTimesChoiceRingBottleneckAndWhatIsAssumed) {
             "measured of 6 paths: 4 delays, 1 rates; ~ is assumed\n");
 }
 
+TEST(RenderPlanTest, SeveralRingsAndUnequalSharesAreShown) {
+  const Result<std::string> text = RenderPlan(R"({"group": "g", "bytes": 1, "ring": null,
+    "rings": [{"percent": 62.5, "rate_mbit": 60.0, "order": ["a", "b", "c"]},
+              {"percent": 37.5, "rate_mbit": 36.0, "order": ["a", "c", "b"]}],
+    "shares": [{"peer": "a", "percent": 50.0}, {"peer": "b", "percent": 45.0}, {"peer": "c", "percent": 5.0}]})");
+  ASSERT_TRUE(text.ok());
+  EXPECT_NE(text.value().find("\nrings: several at once, each with its part and its bottleneck's rate\n"
+                              "  62.5 % by a -> b -> c, 60.0 Mbit/s\n"
+                              "  37.5 % by a -> c -> b, 36.0 Mbit/s\n"
+                              "\ndirect: parts of the buffer that peers combine: a 50.0 %, b 45.0 %, c 5.00 %\n"),
+            std::string::npos)
+      << text.value();
+}
+
 TEST(RenderPlanTest, NewerViewThatWaitsIsNamed) {
   const Result<std::string> text = RenderPlan(R"({"group": "g", "bytes": 1, "ring": null, "prepared": "1.7"})");
   ASSERT_TRUE(text.ok());
@@ -58,6 +72,7 @@ TEST(RenderPlanTest, OtherShapesAreShownAsFarAsTheyGoOrRefused) {
   EXPECT_EQ(RenderPlan("[]").status().code(), Code::kProtocol);
   EXPECT_EQ(RenderPlan("{\"group\"").status().code(), Code::kProtocol);
   for (const char* odd : {"{}", R"({"algorithms": 3, "ring": {}, "paths": []})", R"({"ring": {"links": [{}, 1]}})",
+                          R"({"rings": [{"order": [1]}, 7], "shares": [{"peer": []}]})",
                           R"({"chosen": 5, "bytes": -1, "algorithms": [{"name": {}, "predicted_ms": "x"}]})"}) {
     EXPECT_TRUE(RenderPlan(odd).ok()) << odd;
   }
