@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "daemon/core/peer_impl.h"
+#include "proto/lane_roles.h"
 
 namespace ringway::core {
 
@@ -70,6 +71,7 @@ std::optional<PeerId> Peer::Impl::Probed() const { return MayProbe() ? prober_.t
 
 bool Peer::Impl::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {
   static const std::vector<std::byte> kNothing(256 * 1024);
+  if (payload_bytes_max <= kSmallLanePayloadBytes) return false;  // large segments are what the path is measured for
   const auto room = std::min(payload_bytes_max, static_cast<std::uint32_t>(kNothing.size()));
   SegmentHeader header;
   header.kind = SegmentKind::kProbe;

@@ -10,7 +10,7 @@ namespace ringway::core {
 void Prober::Want(PeerId other, std::uint64_t bytes) {
   const auto [found, is_new] = targets_.try_emplace(other);
   found->second.asked = false;
-  if (is_new) found->second.bytes_left = bytes;
+  if (is_new) found->second.bytes = found->second.bytes_left = bytes;
 }
 
 void Prober::Forget(PeerId other) {
@@ -74,7 +74,10 @@ std::optional<PeerId> Prober::Tick(TimePoint now, bool may_send) {
     Target& target = targets_.at(*turn_);
     target.time_left -= since;
     if (target.time_left <= Duration() || drains_) {
-      target.bytes_left = 0;
+      const bool again = --target.probes_left > 0;
+      target.bytes_left = again ? target.bytes : 0;
+      target.time_left = kTimeMax;
+      target.not_before = now + kBetween;
       ended = turn_;
       EndTurn();
     } else {
@@ -82,7 +85,7 @@ std::optional<PeerId> Prober::Tick(TimePoint now, bool may_send) {
     }
   }
   // Not in every short pause between two operations.
-  if (!turn_ && might && may_send) AskAll();
+  if (!turn_ && might && may_send) AskAll(now);
   return ended;
 }
 
@@ -91,10 +94,14 @@ void Prober::EndTurn() {
   turn_.reset();
 }
 
-void Prober::AskAll() {
+// First each once.
+void Prober::AskAll(TimePoint now) {
+  const bool again = std::none_of(targets_.begin(), targets_.end(), [](const auto& entry) {
+    return entry.second.probes_left == kProbes && entry.second.bytes_left > 0;
+  });
   for (auto& [other, target] : targets_) {
-    if (target.bytes_left == 0 || std::exchange(target.asked, true)) continue;
-    Say(other, Step::kAsk);
+    const bool is_due = target.bytes_left > 0 && now >= target.not_before && (again || target.probes_left == kProbes);
+    if (is_due && !std::exchange(target.asked, true)) Say(other, Step::kAsk);
   }
 }
 

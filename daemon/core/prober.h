@@ -9,7 +9,9 @@
 //     ^                 (granted, but the own turn is another's: release)
 //     +-- it may not send for a second: release
 //
-// What is done is not probed again before it is forgotten. After the last byte the turn lasts for one more tick, so
+// Each is probed twice, the second time 15 s after the first: when a trainer has just joined, its host is busy (buffers
+// are filled, models read), and a probe says too little. What is done is not probed again before it is forgotten. After
+// the last byte the turn lasts for one more tick, so
 // that what is under way is still counted. A grant lasts for twice a probe's time at most, whatever its holder does.
 #pragma once
 
@@ -33,7 +35,8 @@ class Prober {
     friend bool operator==(const Message&, const Message&) = default;
   };
 
-  // `bytes`: to spend on it at most; 0: none. For a pair that stands, or stands again: what was asked before is lost.
+  // `bytes`: to spend on it at most, each time; 0: none. For a pair that stands, or stands again: what was asked before
+  // is lost.
   void Want(PeerId other, std::uint64_t bytes);
   void Forget(PeerId other);
   // What another peer's Prober says.
@@ -50,10 +53,16 @@ class Prober {
  private:
   static constexpr Duration kTimeMax = std::chrono::seconds(3);
   static constexpr Duration kPauseMax = std::chrono::seconds(1);
+  static constexpr int kProbes = 2;
+  static constexpr Duration kBetween = std::chrono::seconds(15);
 
   struct Target {
+    std::uint64_t bytes = 0;
+    int probes_left = kProbes;
+    // ---- of the probe
     std::uint64_t bytes_left = 0;
     Duration time_left = kTimeMax;
+    TimePoint not_before{};
     bool asked = false;
   };
 
@@ -62,7 +71,7 @@ class Prober {
   void OnRelease(PeerId from, TimePoint now);
   void Say(PeerId to, Step step) { messages_.push_back({to, step}); }
   void EndTurn();
-  void AskAll();
+  void AskAll(TimePoint now);
   void GrantNext(TimePoint now);
 
   // ---- as the one that probes
