@@ -3,8 +3,11 @@
 #include <algorithm>
 
 namespace ringway::daemon {
-
 namespace {
+
+// Bytes per second that a lane for small segments may send, however slow the path: it hardly ever has more, and an
+// operation must not wait for its pace.
+constexpr double kSmallPaceMin = 1e6;
 
 bool IsWriting(const std::shared_ptr<net::Lane>& lane) { return lane != nullptr && !lane->idle(); }
 
@@ -73,7 +76,8 @@ void PaceLanes(const Lanes& lanes, std::size_t large, const core::LaneBalance& b
   double sharers = 0;
   ForEachUsed(lanes, large, [&](std::size_t, const net::Lane& lane) { sharers += TakesEverySize(lane); });
   ForEachUsed(lanes, large, [&](std::size_t i, net::Lane& lane) {
-    lane.Pace(bytes_per_second * std::max(1 / std::max(sharers, 1.0), balance.part(i)));
+    const double pace = bytes_per_second * std::max(1 / std::max(sharers, 1.0), balance.part(i));
+    lane.Pace(pace > 0 && !TakesEverySize(lane) ? std::max(pace, kSmallPaceMin) : pace);
   });
 }
 

@@ -14,6 +14,10 @@
 // packets however little is sent. No ceiling is set before a path was overdriven: a connection's window, or the
 // trainer, may be the lesser limit. Windows in a row that stay overdriven take no more than three quarters: then
 // sending less does not help.
+//
+// In one bad moment next to nothing may arrive, and the limit is next to nothing then. So below half of the best that
+// arrived without overdriving it doubles in every window that uses it up; each time that this overdrives the path, the
+// best counts for a quarter: a path that has become slow is believed.
 #pragma once
 
 #include "proto/clock.h"
@@ -36,8 +40,10 @@ class Ceiling {
 
  private:
   double limit_ = 0;
-  double series_ = 0;  // delivered at the first of the windows in a row that were overdriven
-  int clean_ = 0;      // windows in a row that were used up, without a queue
+  double best_ = 0;       // delivered in a window that was not overdriven
+  double series_ = 0;     // delivered at the first of the windows in a row that were overdriven
+  bool doubled_ = false;  // the limit, after the last window
+  int clean_ = 0;         // windows in a row that were used up, without a queue
 };
 
 }  // namespace ringway::core

@@ -1,6 +1,8 @@
 #include "daemon/pair_lanes.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <map>
 
@@ -15,10 +17,20 @@ class FakeLane final : public net::Lane {
   bool idle() const override { return !busy; }
   bool Send(net::LaneOutbound) override { return true; }
 
+  std::uint64_t limit() const {
+    std::uint64_t bytes_per_second = 0;
+    socklen_t bytes = sizeof bytes_per_second;
+    EXPECT_EQ(::getsockopt(socket_.get(), SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_second, &bytes), 0);
+    return bytes_per_second;
+  }
+
   bool busy = false;
 
  protected:
-  int fd() override { return -1; }
+  int fd() override { return socket_.get(); }
+
+ private:
+  net::UniqueFd socket_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
 };
 
 struct PairLanesTest : testing::Test {
@@ -93,6 +105,19 @@ TEST_F(PairLanesTest, LargeLanesDoNotTurnTheSmallOnes) {
   Make(11);
   GiveRound(lanes, 4, next_small, [](const net::Lane& lane) { return TakesEverySize(lane); });
   EXPECT_EQ(next_small, 0U);
+}
+
+TEST_F(PairLanesTest, EachLaneInUseMaySendItsPartAndSmallOnesEnoughForAnOperation) {
+  Make(11);
+  const core::LaneBalance balance;
+  PaceLanes(lanes, 4, balance, 80e6);
+  for (const std::size_t i : {0, 2, 3, 6}) EXPECT_EQ(At(i).limit(), 20'000'000U) << i;
+  PaceLanes(lanes, 4, balance, 400e3);
+  EXPECT_EQ(At(3).limit(), 100'000U);
+  EXPECT_EQ(At(0).limit(), 1'000'000U);
+  PaceLanes(lanes, 4, balance, 0);
+  EXPECT_EQ(At(0).limit(), ~std::uint64_t{0});
+  EXPECT_EQ(At(3).limit(), ~std::uint64_t{0});
 }
 
 TEST_F(PairLanesTest, SmallLanesAloneAreJudgedByTheirWindow) {

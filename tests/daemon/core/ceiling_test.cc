@@ -1,0 +1,68 @@
+#include "daemon/core/ceiling.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ringway::core {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr double kMega = 1e6;
+constexpr Duration kRoundTrip = milliseconds(100);
+constexpr Duration kQueue = milliseconds(30);
+
+class CeilingTest : public testing::Test {
+ protected:
+  // A path of `rate` that somebody drives as fast as he may. `other_queue`: on the way back, behind what others send.
+  void Run(int windows, double rate, Duration other_queue = {}) {
+    for (int i = 0; i < windows; ++i) {
+      const double offered = ceiling_.limit() > 0 ? ceiling_.limit() : 3 * rate;
+      const bool over = offered > 1.02 * rate;
+      ceiling_.Judge({.delivered = std::min(offered, rate),
+                      .lost_share = over ? 1 - rate / offered : 0,
+                      .queueing = std::max(over ? kQueue : Duration(), other_queue),
+                      .round_trip = kRoundTrip});
+      overdriven_ += over;
+    }
+  }
+
+  Ceiling ceiling_;
+  int overdriven_ = 0;
+};
+
+TEST_F(CeilingTest, AMomentInWhichNextToNothingArrivedIsMadeUpForSoon) {
+  Run(50, 50 * kMega);
+  ASSERT_GT(ceiling_.limit(), 45 * kMega);
+  ceiling_.Judge({.delivered = 0.2 * kMega, .lost_share = 0.3, .queueing = kQueue, .round_trip = kRoundTrip});
+  ASSERT_LT(ceiling_.limit(), kMega);
+  Run(8, 50 * kMega, kQueue);
+  EXPECT_GT(ceiling_.limit(), 25 * kMega);
+}
+
+TEST_F(CeilingTest, APathThatHasBecomeSlowIsBelieved) {
+  Run(50, 4 * kMega);
+  const int always_slow = std::exchange(overdriven_, 0);
+  ceiling_ = Ceiling();
+  Run(50, 100 * kMega);
+  overdriven_ = 0;
+  Run(50, 4 * kMega);
+  EXPECT_LT(ceiling_.limit(), 5 * kMega);
+  EXPECT_LE(overdriven_, always_slow + 3) << "on the way down, then as often as any path is tried for more";
+  overdriven_ = 0;
+  Run(50, 4 * kMega);
+  EXPECT_LE(overdriven_, always_slow + 1);
+}
+
+TEST_F(CeilingTest, WithoutOverdrivingThereIsNone) {
+  for (int i = 0; i < 20; ++i) {
+    ceiling_.Judge({.delivered = 50 * kMega, .lost_share = 0.2, .queueing = {}, .round_trip = kRoundTrip});
+    ceiling_.Judge({.delivered = 50 * kMega, .lost_share = 0, .queueing = kQueue, .round_trip = kRoundTrip});
+  }
+  EXPECT_EQ(ceiling_.limit(), 0);
+}
+
+}  // namespace
+}  // namespace ringway::core
