@@ -9,6 +9,9 @@ namespace {
 // operation must not wait for its pace.
 constexpr double kSmallPaceMin = 1e6;
 
+// On shorter paths a few packets a round trip are fast enough.
+constexpr Duration kFar = std::chrono::milliseconds(10);
+
 bool IsWriting(const std::shared_ptr<net::Lane>& lane) { return lane != nullptr && !lane->idle(); }
 
 }  // namespace
@@ -65,16 +68,21 @@ std::vector<core::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vecto
 std::vector<core::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>& traffic) {
   std::vector<core::LaneAllowance> out;
   for (std::size_t i = 0; i < SmallLanes(traffic.size()); ++i) {
-    out.push_back(
-        {.now = traffic[i].window_bytes, .fresh = traffic[i].fresh_window_bytes, .in_flight = traffic[i].in_flight});
+    const net::TcpTraffic& lane = traffic[i];
+    core::LaneAllowance& allowance = out.emplace_back();
+    allowance.in_use = lane.in_use;
+    if (lane.round_trip < kFar) continue;
+    allowance.now = lane.window_bytes;
+    allowance.fresh = lane.fresh_window_bytes;
   }
   return out;
 }
 
-// Lanes for small segments only come on top: they are idle while large ones travel.
+// Lanes for small segments only come on top while they are idle, as they are while large ones travel.
 void PaceLanes(const Lanes& lanes, std::size_t large, const core::LaneBalance& balance, double bytes_per_second) {
   double sharers = 0;
-  ForEachUsed(lanes, large, [&](std::size_t, const net::Lane& lane) { sharers += TakesEverySize(lane); });
+  ForEachUsed(lanes, large,
+              [&](std::size_t, const net::Lane& lane) { sharers += TakesEverySize(lane) || !lane.idle(); });
   ForEachUsed(lanes, large, [&](std::size_t i, net::Lane& lane) {
     const double pace = bytes_per_second * std::max(1 / std::max(sharers, 1.0), balance.part(i));
     lane.Pace(pace > 0 && !TakesEverySize(lane) ? std::max(pace, kSmallPaceMin) : pace);

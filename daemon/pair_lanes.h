@@ -57,7 +57,7 @@ bool IsBacklogged(const Lanes& lanes, std::size_t large);
 
 core::PathSample SampleOf(PeerId other, const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic);
 std::vector<core::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic);
-// Of the lanes for small segments.
+// Of the lanes for small segments; of those that do not leave the region nothing is known.
 std::vector<core::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>& traffic);
 
 // Divides a rate between the lanes in use; 0: no limit. Each gets an equal part; one that carries more keeps what it

@@ -425,10 +425,12 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
   const bool busy = was_backlogged || IsBusy(pair.lanes);
   if (!busy && !carried) return;
   const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
+  const std::vector<core::LaneAllowance> small = AllowancesOf(traffic);
+  pair.carried = std::any_of(small.begin(), small.end(), [](const core::LaneAllowance& lane) { return lane.in_use; });
   const auto spend = [&](std::optional<std::size_t> lane, const char* why) {
     if (lane) spent.push_back({{other, LaneId(static_cast<std::uint32_t>(*lane))}, why});
   };
-  spend(pair.wear.Judge(AllowancesOf(traffic), now), "congestion control holds it back, a fresh one will be faster");
+  spend(pair.wear.Judge(small, now), "congestion control holds it back, a fresh one will be faster");
   if (!busy) return;
   pair.backlogged = waits && IsBacklogged(pair.lanes, pair.large());
   if (was_backlogged || pair.backlogged) {

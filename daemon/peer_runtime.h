@@ -48,7 +48,7 @@ struct RuntimeOptions {
   PeerId self;
   control::JoinRequest join;      // what it came from
   Duration grace{};               // how long a leaving peer may finish what is open
-  std::uint64_t probe_bytes = 0;  // to spend on measuring each pair that leaves this host
+  std::uint64_t probe_bytes = 0;  // to spend, twice, on measuring each pair that leaves this host
 };
 
 // A connection that stands, whoever dialled it.

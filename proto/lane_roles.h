@@ -1,8 +1,8 @@
 // How many lanes a pair has, and which of them carry what. Both ends know it from the count alone.
 //
-//   lanes   2..5   6..8   9..128   a lone lane takes every size
-//   small      1      2        3   the first ones; segments of at most kSmallLanePayloadBytes, which overtake large
-//   ones large   the rest               every size
+//   lanes  2..5  6..8  9..128  a lone lane takes every size
+//   small     1     2       3  the first ones; segments of at most kSmallLanePayloadBytes, which overtake large ones
+//   large  the rest            every size
 //
 // Small segments take the small lanes in turn. An operation takes half a round trip at least, so each of three has
 // nothing on its way when its turn comes again: what the one before lost, or what congestion control holds back (bbr

@@ -30,13 +30,12 @@ void Ceiling::Judge(const Window& window) {
   const bool used_up = window.delivered > (queue ? kUsedUp : kUsedUpAlone) * limit_;
   if (queue || !used_up) clean_ = 0;
   const bool overdriven = queue && window.lost_share > kLostShareMax;
-  const bool doubled = std::exchange(doubled_, false);
   if (!overdriven) {
     series_ = 0;
     best_ = std::max(best_, window.delivered);
   } else if (series_ <= 0) {
     series_ = window.delivered;
-    if (doubled) best_ = std::max(window.delivered, best_ / 4);
+    if (std::exchange(doubled_, false)) best_ = std::max(window.delivered, best_ / 4);
   }
   const double less = std::max(kLess * window.delivered, kFloor * series_);
   if (limit_ <= 0) {

@@ -42,7 +42,7 @@ class Ceiling {
   double limit_ = 0;
   double best_ = 0;       // delivered in a window that was not overdriven
   double series_ = 0;     // delivered at the first of the windows in a row that were overdriven
-  bool doubled_ = false;  // the limit, after the last window
+  bool doubled_ = false;  // the limit, since the path was overdriven last
   int clean_ = 0;         // windows in a row that were used up, without a queue
 };
 

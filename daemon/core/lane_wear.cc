@@ -5,11 +5,11 @@
 namespace ringway::core {
 namespace {
 
-constexpr Duration kPauseMin = std::chrono::seconds(1);
+constexpr Duration kPauseMin = std::chrono::seconds(30);
 constexpr Duration kPauseMax = std::chrono::minutes(5);
 constexpr int kSoon = 4;  // pauses
 
-bool IsWorn(const LaneAllowance& lane) { return lane.now > 0 && 2 * lane.now < lane.fresh && !lane.in_flight; }
+bool IsWorn(const LaneAllowance& lane) { return lane.now > 0 && 2 * lane.now < lane.fresh && !lane.in_use; }
 
 }  // namespace
 

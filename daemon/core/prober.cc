@@ -35,7 +35,7 @@ void Prober::On(PeerId from, Step step, TimePoint now) {
     case Step::kAsk:
       return OnAsk(from, now);
     case Step::kGrant:
-      return OnGrant(from);
+      return OnGrant(from, now);
     case Step::kRelease:
       return OnRelease(from, now);
   }
@@ -47,11 +47,12 @@ void Prober::OnAsk(PeerId from, TimePoint now) {
   if (!holder_) GrantNext(now);
 }
 
-void Prober::OnGrant(PeerId from) {
+void Prober::OnGrant(PeerId from, TimePoint now) {
   const auto found = targets_.find(from);
   if (found != targets_.end()) found->second.asked = false;
   if (turn_ == from) return;
-  if (turn_ || found == targets_.end() || found->second.bytes_left == 0) return Say(from, Step::kRelease);
+  const bool is_due = found != targets_.end() && found->second.bytes_left > 0 && now >= found->second.not_before;
+  if (turn_ || !is_due) return Say(from, Step::kRelease);
   turn_ = from;
   drains_ = false;
   paused_ = {};

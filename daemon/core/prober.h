@@ -11,8 +11,8 @@
 //
 // Each is probed twice, the second time 15 s after the first: when a trainer has just joined, its host is busy (buffers
 // are filled, models read), and a probe says too little. What is done is not probed again before it is forgotten. After
-// the last byte the turn lasts for one more tick, so
-// that what is under way is still counted. A grant lasts for twice a probe's time at most, whatever its holder does.
+// the last byte the turn lasts for one more tick, so that what is under way is still counted. A grant lasts for twice a
+// probe's time at most, whatever its holder does.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,7 @@ class Prober {
   };
 
   void OnAsk(PeerId from, TimePoint now);
-  void OnGrant(PeerId from);
+  void OnGrant(PeerId from, TimePoint now);
   void OnRelease(PeerId from, TimePoint now);
   void Say(PeerId to, Step step) { messages_.push_back({to, step}); }
   void EndTurn();

@@ -23,7 +23,7 @@ TcpTraffic TrafficOf(int fd) {
   socklen_t bytes = sizeof info;
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return {};
   const bool has_round_trip = info.tcpi_min_rtt != std::numeric_limits<decltype(info.tcpi_min_rtt)>::max();
-  const double round_trip_s = has_round_trip ? info.tcpi_min_rtt / 1e6 : 0;
+  const double round_trip_s = has_round_trip ? info.tcpi_rtt / 1e6 : 0;
   const double limit = static_cast<double>(info.tcpi_max_pacing_rate) * round_trip_s;
   return {
       .delivered_bytes = info.tcpi_bytes_acked + std::uint64_t{info.tcpi_sacked} * info.tcpi_snd_mss,
@@ -34,7 +34,8 @@ TcpTraffic TrafficOf(int fd) {
       .queueing = has_round_trip ? Duration(info.tcpi_rtt - std::min(info.tcpi_rtt, info.tcpi_min_rtt)) : Duration(),
       .window_bytes = WholeBytes(static_cast<double>(info.tcpi_pacing_rate) * round_trip_s),
       .fresh_window_bytes = WholeBytes(std::min(limit, kFreshWindowSegments * info.tcpi_snd_mss)),
-      .in_flight = info.tcpi_unacked > 0};
+      .in_use = info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0 ||
+                std::uint64_t{info.tcpi_last_data_recv} * 1000 < info.tcpi_rtt};
 }
 
 }  // namespace ringway::net

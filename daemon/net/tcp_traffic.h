@@ -14,11 +14,11 @@ struct TcpTraffic {
   std::uint64_t retransmits = 0;  // segments sent again
   Duration round_trip{};          // the shortest seen; 0: none yet
   Duration queueing{};            // how much longer it takes now, smoothed
-  // What congestion control lets go in the shortest round trip, and what it would on a fresh connection (of Linux,
-  // since 2011), but no more than the connection is limited to; 0: not known.
+  // What congestion control lets go in a round trip as it is now, and what it would on a fresh connection of Linux, but
+  // no more than the connection is limited to; 0: not known.
   std::uint64_t window_bytes = 0;
   std::uint64_t fresh_window_bytes = 0;
-  bool in_flight = false;  // something is not acknowledged
+  bool in_use = false;  // something is not acknowledged, or came within a round trip
 };
 
 // All zero for what is no TCP connection. One system call.

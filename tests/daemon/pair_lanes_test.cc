@@ -115,21 +115,28 @@ TEST_F(PairLanesTest, EachLaneInUseMaySendItsPartAndSmallOnesEnoughForAnOperatio
   PaceLanes(lanes, 4, balance, 400e3);
   EXPECT_EQ(At(3).limit(), 100'000U);
   EXPECT_EQ(At(0).limit(), 1'000'000U);
+  At(0).busy = true;
+  PaceLanes(lanes, 4, balance, 100e6);
+  EXPECT_EQ(At(3).limit(), 20'000'000U) << "small segments are all that there is, and it has its part";
   PaceLanes(lanes, 4, balance, 0);
   EXPECT_EQ(At(0).limit(), ~std::uint64_t{0});
   EXPECT_EQ(At(3).limit(), ~std::uint64_t{0});
 }
 
 TEST_F(PairLanesTest, SmallLanesAloneAreJudgedByTheirWindow) {
-  std::vector<net::TcpTraffic> traffic(11, {.window_bytes = 1000, .fresh_window_bytes = 14'000, .in_flight = true});
-  traffic[1] = {.window_bytes = 20'000, .fresh_window_bytes = 14'000};
+  constexpr Duration kFar = std::chrono::milliseconds(100);
+  std::vector<net::TcpTraffic> traffic(
+      11, {.round_trip = kFar, .window_bytes = 1000, .fresh_window_bytes = 14'000, .in_use = true});
+  traffic[1] = {.round_trip = kFar, .window_bytes = 20'000, .fresh_window_bytes = 14'000};
+  traffic[2].round_trip = kFar / 50;
   const std::vector<core::LaneAllowance> allowances = AllowancesOf(traffic);
   ASSERT_EQ(allowances.size(), 3U);
   EXPECT_EQ(allowances[0].now, 1000U);
   EXPECT_EQ(allowances[0].fresh, 14'000U);
-  EXPECT_TRUE(allowances[0].in_flight);
+  EXPECT_TRUE(allowances[0].in_use);
   EXPECT_EQ(allowances[1].now, 20'000U);
-  EXPECT_FALSE(allowances[1].in_flight);
+  EXPECT_FALSE(allowances[1].in_use);
+  EXPECT_EQ(allowances[2].now, 0U) << "fast enough";
 }
 
 TEST_F(PairLanesTest, IsBackloggedWhileAllLargeLanesInUseAreBusy) {

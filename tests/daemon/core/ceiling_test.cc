@@ -20,17 +20,22 @@ class CeilingTest : public testing::Test {
   void Run(int windows, double rate, Duration other_queue = {}) {
     for (int i = 0; i < windows; ++i) {
       const double offered = ceiling_.limit() > 0 ? ceiling_.limit() : 3 * rate;
-      const bool over = offered > 1.02 * rate;
+      const double seen = std::exchange(offered_, offered);
+      const bool over = (late_ ? seen : offered) > 1.02 * rate;
       ceiling_.Judge({.delivered = std::min(offered, rate),
-                      .lost_share = over ? 1 - rate / offered : 0,
+                      .lost_share = over ? 0.1 : 0,
                       .queueing = std::max(over ? kQueue : Duration(), other_queue),
                       .round_trip = kRoundTrip});
       overdriven_ += over;
+      highest_ = std::max(highest_, ceiling_.limit());
     }
   }
 
   Ceiling ceiling_;
+  bool late_ = false;  // queue and losses show a window after the bytes that made them
+  double offered_ = 0;
   int overdriven_ = 0;
+  double highest_ = 0;
 };
 
 TEST_F(CeilingTest, AMomentInWhichNextToNothingArrivedIsMadeUpForSoon) {
@@ -54,6 +59,15 @@ TEST_F(CeilingTest, APathThatHasBecomeSlowIsBelieved) {
   overdriven_ = 0;
   Run(50, 4 * kMega);
   EXPECT_LE(overdriven_, always_slow + 1);
+}
+
+TEST_F(CeilingTest, APathThatHasBecomeSlowIsBelievedThoughItShowsLate) {
+  late_ = true;
+  Run(50, 100 * kMega);
+  Run(50, 30 * kMega);
+  highest_ = 0;
+  Run(200, 30 * kMega);
+  EXPECT_LT(highest_, 50 * kMega) << "it is doubled no more";
 }
 
 TEST_F(CeilingTest, WithoutOverdrivingThereIsNone) {

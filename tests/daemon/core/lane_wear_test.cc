@@ -40,7 +40,7 @@ TEST_F(LaneWearTest, GivesTheLaneThatMaySendLessThanHalfOfAFreshOne) {
 
 TEST_F(LaneWearTest, WaitsUntilNothingIsOnItsWay) {
   LaneAllowance busy = kWorn;
-  busy.in_flight = true;
+  busy.in_use = true;
   EXPECT_EQ(Judge(busy, kFine), std::nullopt);
   EXPECT_EQ(Judge(kWorn, kFine), std::optional<std::size_t>(0));
 }
@@ -56,15 +56,15 @@ TEST_F(LaneWearTest, ReplacementsOfOneLaneDoNotHoldUpAnothers) {
 }
 
 TEST_F(LaneWearTest, APathThatIsSlowIsTriedLessAndLess) {
-  EXPECT_EQ(Replaced(seconds(63)), 6) << "after 0, 1, 3, 7, 15 and 31 s";
+  EXPECT_EQ(Replaced(seconds(211)), 4) << "after 0, 30, 90 and 210 s";
   (void)Replaced(seconds(3600));
   EXPECT_LE(Replaced(seconds(3600)), 12);
 }
 
 TEST_F(LaneWearTest, OneThatLastedIsReplacedSoonAgain) {
-  EXPECT_EQ(Replaced(seconds(15)), 4);
-  now_ += seconds(60);
-  EXPECT_EQ(Replaced(seconds(3)), 2);
+  EXPECT_EQ(Replaced(seconds(91)), 3);
+  now_ += seconds(600);
+  EXPECT_EQ(Replaced(seconds(31)), 2);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST_F(TcpTrafficTest, AFreshConnectionMaySendWhatAFreshOneMay) {
   const auto [listening, address] = ListenOnLoopback();
   const UniqueFd sender = ConnectTo(address);
   WriteAll(sender.get(), "x");
-  ASSERT_TRUE(RunUntil([&] { return !TrafficOf(sender.get()).in_flight; }));
+  ASSERT_TRUE(RunUntil([&] { return !TrafficOf(sender.get()).in_use; }));
   const TcpTraffic traffic = TrafficOf(sender.get());
   EXPECT_GT(traffic.fresh_window_bytes, 0u);
   EXPECT_GE(traffic.window_bytes, traffic.fresh_window_bytes / 2);
@@ -37,7 +37,7 @@ TEST_F(TcpTrafficTest, ALimitedConnectionIsNotExpectedToSendMore) {
   const UniqueFd sender = ConnectTo(address);
   LimitRate(sender.get(), 1000);
   WriteAll(sender.get(), "x");
-  ASSERT_TRUE(RunUntil([&] { return !TrafficOf(sender.get()).in_flight; }));
+  ASSERT_TRUE(RunUntil([&] { return !TrafficOf(sender.get()).in_use; }));
   const TcpTraffic traffic = TrafficOf(sender.get());
   EXPECT_LE(traffic.fresh_window_bytes, traffic.window_bytes + 1);
 }
