@@ -53,6 +53,8 @@ std::vector<double> BusiestByPeer(const PathMatrix& paths, const Shares& shares)
   return busiest;
 }
 
+double Most(const std::vector<double>& busiest) { return *std::max_element(busiest.begin(), busiest.end()); }
+
 // Shares, and how busy each peer is with them.
 struct Split {
   Shares shares;
@@ -84,21 +86,20 @@ bool Move(const PathMatrix& paths, std::uint32_t step, Split* split) {
 }  // namespace
 
 double BusiestSecondsPerByte(const PathMatrix& paths, const Shares& shares) {
-  const std::vector<double> busiest = BusiestByPeer(paths, shares);
-  return *std::max_element(busiest.begin(), busiest.end());
+  return Most(BusiestByPeer(paths, shares));
 }
 
 Shares DirectShares(const PathMatrix& measured) {
   if (measured.size() <= 2 || measured.size() > kSharesPeersMax) return {};
   const PathMatrix paths = WithAssumptions(measured);
-  const Shares equal = EqualShares(paths.size());
-  Split split{.shares = equal, .busiest = BusiestByPeer(paths, equal)};
+  Split split{.shares = EqualShares(paths.size()), .busiest = {}};
+  split.busiest = BusiestByPeer(paths, split.shares);
+  const double equal = Most(split.busiest);
   for (std::uint32_t step = kStepFirst; step >= kStepLast; step /= 2) {
     for (std::size_t moves = 0; moves < kMovesPerPeer * paths.size() && Move(paths, step, &split); ++moves) {
     }
   }
-  const bool is_worth = BusiestSecondsPerByte(paths, equal) > kGainRatio * BusiestSecondsPerByte(paths, split.shares);
-  return is_worth ? split.shares : Shares{};
+  return equal > kGainRatio * Most(split.busiest) ? split.shares : Shares{};
 }
 
 }  // namespace ringway

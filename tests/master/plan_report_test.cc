@@ -34,11 +34,22 @@ class PlanReportTest : public CoordinatorTest {
     ASSERT_EQ(ViewOf(1).members_size(), static_cast<int>(world));
   }
 
-  // `other` 0: all that it sends.
+  // A group of peers that know the rates of their paths before it forms.
+  template <typename RateOf>
+  void FormMeasured(std::uint64_t world, const RateOf& rate_of) {
+    for (std::uint64_t i = 1; i <= world; ++i) peers_[i] = Join(i, static_cast<std::uint32_t>(world));
+    for (std::uint64_t a = 1; a <= world; ++a) {
+      for (std::uint64_t b = 1; b <= world; ++b) {
+        if (a != b) SayMeasured(a, b, rate_of(a, b));
+      }
+    }
+    ConnectAll(world, 80'000);
+  }
+
   void SayMeasured(std::uint64_t from, std::uint64_t other, std::uint64_t bytes_per_second) {
     control::ToMaster message;
     message.mutable_measured()->set_peer(peers_[from]);
-    message.mutable_measured()->set_other(other == 0 ? 0 : peers_[other]);
+    message.mutable_measured()->set_other(peers_[other]);
     message.mutable_measured()->set_bytes_per_second(bytes_per_second);
     Say(from, message);
   }
@@ -141,11 +152,8 @@ TEST_F(PlanReportTest, SlowestLinkOfTheRingIsTheBottleneckAndItsRateIsShown) {
   for (std::size_t i = 0; i < 4; ++i) {
     const control::PeerInfo& from = view.members(static_cast<int>(ring[i]));
     const control::PeerInfo& to = view.members(static_cast<int>(ring[(i + 1) % 4]));
-    control::ToMaster message;
-    message.mutable_measured()->set_peer(from.peer_id());
-    message.mutable_measured()->set_other(to.peer_id());
-    message.mutable_measured()->set_bytes_per_second(i == 2 ? 10'000'000 : 50'000'000);
-    Say(from.peer_id(), message);  // connection i has peer i here
+    // Connection i has peer i here.
+    SayMeasured(from.peer_id(), to.peer_id(), i == 2 ? 10'000'000 : 50'000'000);
   }
   const json after = Explained();
   EXPECT_EQ(after["ring"]["bottleneck"], 2) << after.dump(1);
@@ -162,13 +170,7 @@ TEST_F(PlanReportTest, SlowestLinkOfTheRingIsTheBottleneckAndItsRateIsShown) {
 }
 
 TEST_F(PlanReportTest, UnequalSharesAreShownByPeer) {
-  for (std::uint64_t i = 1; i <= 4; ++i) peers_[i] = Join(i, 4);
-  for (std::uint64_t a = 1; a <= 4; ++a) {
-    for (std::uint64_t b = 1; b <= 4; ++b) {
-      if (a != b) SayMeasured(a, b, a == 3 ? 10'000'000 : 50'000'000);
-    }
-  }
-  ConnectAll(4, 80'000);
+  FormMeasured(4, [](std::uint64_t from, std::uint64_t) { return from == 3 ? 10'000'000 : 50'000'000; });
   const json shares = Explained()["shares"];
   ASSERT_EQ(shares.size(), 4u);
   double all = 0;
@@ -181,13 +183,8 @@ TEST_F(PlanReportTest, UnequalSharesAreShownByPeer) {
 
 TEST_F(PlanReportTest, SeveralRingsAreShownWithTheirParts) {
   // Between the first three and the others paths are slow, so a ring is, and the ends are not.
-  for (std::uint64_t i = 1; i <= 6; ++i) peers_[i] = Join(i, 6);
-  for (std::uint64_t a = 1; a <= 6; ++a) {
-    for (std::uint64_t b = 1; b <= 6; ++b) {
-      if (a != b) SayMeasured(a, b, (a <= 3) == (b <= 3) ? 50'000'000 : 7'500'000);
-    }
-  }
-  ConnectAll(6, 80'000);
+  FormMeasured(6,
+               [](std::uint64_t from, std::uint64_t to) { return (from <= 3) == (to <= 3) ? 50'000'000 : 7'500'000; });
   const json rings = Explained()["rings"];
   ASSERT_GE(rings.size(), 2u);
   double all = 0;
