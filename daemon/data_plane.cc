@@ -83,7 +83,7 @@ void DataPlane::TickAll() {
     *counters.add_counters() = peer->counters();
   }
   pacer_.Decide(now);
-  for (const auto& [self, peer] : peers_) peer->Pace();
+  for (const auto& [self, peer] : peers_) peer->KeepPace();
   control_->SetCounters(std::move(counters));
   TryHeldOffers(now);
   ArmTick();

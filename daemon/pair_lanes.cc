@@ -36,21 +36,21 @@ bool IsBacklogged(const Lanes& lanes, std::size_t large) {
 core::PathSample SampleOf(PeerId other, const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic) {
   core::PathSample sample;
   sample.other = other;
-  std::int64_t busy = 0;
+  std::int64_t sending = 0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (lanes[i] == nullptr) continue;
     ++sample.lanes;
     sample.delivered_bytes += traffic[i].delivered_bytes;
     sample.resent_bytes += traffic[i].resent_bytes;
     sample.receiver_limited += traffic[i].receiver_limited;
-    if (IsWriting(lanes[i])) {
-      ++busy;
+    if (traffic[i].sending) {
+      ++sending;
       sample.queueing += traffic[i].queueing;
     }
     const bool shorter = sample.round_trip == Duration() || traffic[i].round_trip < sample.round_trip;
     if (traffic[i].round_trip != Duration() && shorter) sample.round_trip = traffic[i].round_trip;
   }
-  if (busy > 0) sample.queueing /= busy;
+  if (sending > 0) sample.queueing /= sending;
   return sample;
 }
 
@@ -78,15 +78,12 @@ std::vector<core::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>
   return out;
 }
 
-// Lanes for small segments only come on top while they are idle, as they are while large ones travel.
-void PaceLanes(const Lanes& lanes, std::size_t large, const core::LaneBalance& balance, double bytes_per_second) {
-  double sharers = 0;
-  ForEachUsed(lanes, large,
-              [&](std::size_t, const net::Lane& lane) { sharers += TakesEverySize(lane) || !lane.idle(); });
-  ForEachUsed(lanes, large, [&](std::size_t i, net::Lane& lane) {
-    const double pace = bytes_per_second * std::max(1 / std::max(sharers, 1.0), balance.part(i));
-    lane.Pace(pace > 0 && !TakesEverySize(lane) ? std::max(pace, kSmallPaceMin) : pace);
-  });
+void LimitBursts(const Lanes& lanes, double bytes_per_second) {
+  for (const auto& lane : lanes) {
+    if (lane == nullptr) continue;
+    const bool raise = bytes_per_second > 0 && !TakesEverySize(*lane);
+    lane->Pace(raise ? std::max(bytes_per_second, kSmallPaceMin) : bytes_per_second);
+  }
 }
 
 }  // namespace ringway::daemon

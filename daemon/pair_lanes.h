@@ -1,5 +1,4 @@
-// A pair's lanes together: which carry the next segment, what they say of the path between the pair's ends, and how
-// fast they may be.
+// A pair's lanes together: which carry the next segment, and what they say of the path between the pair's ends.
 //
 // `lanes`: of one pair; null where one is down. Threads: that of the lanes.
 #pragma once
@@ -23,6 +22,12 @@ std::vector<net::TcpTraffic> TrafficOf(const Lanes& lanes);
 
 inline bool TakesEverySize(const net::Lane& lane) { return lane.send_payload_bytes_max() == kPayloadBytesMax; }
 
+// Which lane of its kind is offered the next segment first.
+struct Turns {
+  std::size_t small = 0;
+  std::size_t large = 0;
+};
+
 // Calls `visit(index, lane)` for the lanes that are up and in use: those for small segments, from the `first_small`th
 // on, and the first `large` that take every size.
 template <typename Visit>
@@ -36,17 +41,26 @@ void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, std:
   }
 }
 
-// Offers each idle lane that is in use one segment: give(lane) says whether it had one for it. Small lanes take turns,
-// the first offer goes to `next_small`. Gives true if any lane got one.
+// Offers each idle lane that is in use one segment, in turn: give(lane) says whether it had one for it. Gives true if
+// any lane got one.
 template <typename GiveTo>
-bool GiveRound(const Lanes& lanes, std::size_t large, std::size_t& next_small, const GiveTo& give) {
+bool GiveRound(const Lanes& lanes, std::size_t large, Turns& turns, const GiveTo& give) {
   bool gave = false;
+  const std::size_t first_large = turns.large;
   const auto offer = [&](std::size_t i, net::Lane& lane) {
     if (!lane.idle() || !give(lane)) return;
     gave = true;
-    if (!TakesEverySize(lane)) next_small = i + 1;
+    (TakesEverySize(lane) ? turns.large : turns.small) = i + 1;
   };
-  ForEachUsed(lanes, large, offer, next_small);
+  ForEachUsed(
+      lanes, large,
+      [&](std::size_t i, net::Lane& lane) {
+        if (!TakesEverySize(lane) || i >= first_large) offer(i, lane);
+      },
+      turns.small);
+  ForEachUsed(lanes, large, [&](std::size_t i, net::Lane& lane) {
+    if (TakesEverySize(lane) && i < first_large) offer(i, lane);
+  });
   return gave;
 }
 
@@ -60,8 +74,7 @@ std::vector<core::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vecto
 // Of the lanes for small segments; of those that do not leave the region nothing is known.
 std::vector<core::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>& traffic);
 
-// Divides a rate between the lanes in use; 0: no limit. Each gets an equal part; one that carries more keeps what it
-// has, so that those that are still slow take nothing from the whole. They grow, and then it has less.
-void PaceLanes(const Lanes& lanes, std::size_t large, const core::LaneBalance& balance, double bytes_per_second);
+// No lane sends bursts faster than all together may send, core::Pace holds all of them; 0: no limit.
+void LimitBursts(const Lanes& lanes, double bytes_per_second);
 
 }  // namespace ringway::daemon

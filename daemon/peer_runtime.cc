@@ -12,11 +12,6 @@
 #include "proto/lane_roles.h"
 
 namespace ringway::daemon {
-namespace {
-
-core::LinkId LinkOf(const net::LaneLabel& lane) { return {.other = lane.other, .control = false, .lane = lane.id}; }
-
-}  // namespace
 
 PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threads, RuntimeHost* host,
                          RuntimeOptions options, std::shared_ptr<local::TrainerSession> session)
@@ -26,6 +21,7 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threa
       options_(std::move(options)),
       session_(std::move(session)),
       peer_(options_.self, options_.join.group()),
+      pace_timer_(context),
       alive_(std::make_shared<PeerRuntime*>(this)) {
   session_->Attach(this);
 }
@@ -400,94 +396,6 @@ void PeerRuntime::FlushLinks() {
   for (const auto& link : to_flush_) link->Flush();
   to_flush_.clear();
   session_->Flush();
-}
-
-void PeerRuntime::SamplePaths(TimePoint now) {
-  if (ended_) return;
-  const std::vector<PeerId> waiting = peer_.PeersWithWork();
-  std::vector<core::PathSample> samples;
-  std::vector<SpentLane> spent;
-  for (auto& [other, pair] : pairs_) {
-    const bool waits = std::find(waiting.begin(), waiting.end(), other) != waiting.end();
-    if (!pair.one_host) SamplePair(other, pair, waits, now, samples, spent);
-  }
-  for (const core::PathSample& sample : samples) host_->pacer().Add(options_.self, sample);
-  for (const SpentLane& lane : spent) GiveUp(lane);
-  if (samples.empty()) return;
-  peer_.OnPathSamples(samples, now);
-  Run();
-}
-
-void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now,
-                             std::vector<core::PathSample>& samples, std::vector<SpentLane>& spent) {
-  const bool was_backlogged = std::exchange(pair.backlogged, false);
-  const bool carried = std::exchange(pair.carried, false);
-  const bool busy = was_backlogged || IsBusy(pair.lanes);
-  if (!busy && !carried) return;
-  const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
-  const std::vector<core::LaneAllowance> small = AllowancesOf(traffic);
-  pair.carried = std::any_of(small.begin(), small.end(), [](const core::LaneAllowance& lane) { return lane.in_use; });
-  const auto spend = [&](std::optional<std::size_t> lane, const char* why) {
-    if (lane) spent.push_back({{other, LaneId(static_cast<std::uint32_t>(*lane))}, why});
-  };
-  spend(pair.wear.Judge(small, now), "congestion control holds it back, a fresh one will be faster");
-  if (!busy) return;
-  pair.backlogged = waits && IsBacklogged(pair.lanes, pair.large());
-  if (was_backlogged || pair.backlogged) {
-    core::PathSample& sample = samples.emplace_back(SampleOf(other, pair.lanes, traffic));
-    sample.backlogged = pair.backlogged;
-    pair.count.Add({.backlogged = sample.backlogged,
-                    .lanes = pair.lanes.size() - SmallLanes(pair.lanes.size()),
-                    .delivered_bytes = sample.delivered_bytes,
-                    .limit = host_->pacer().rate({.self = options_.self, .other = other}),
-                    .round_trip = sample.round_trip},
-                   now);
-  }
-  pair.balance.Add(LaneSamplesOf(pair.lanes, traffic), now);
-  spend(pair.balance.TakeStalled(), "it moved next to nothing for a second");
-}
-
-void PeerRuntime::GiveUp(const SpentLane& spent) {
-  const auto found = pairs_.find(spent.label.other);
-  if (found == pairs_.end() || spent.label.id.value >= found->second.lanes.size()) return;
-  const auto& lane = found->second.lanes[spent.label.id.value];
-  if (lane == nullptr) return;
-  lane->Close();
-  OnLaneClosed(spent.label, spent.why);
-}
-
-void PeerRuntime::Pace() {
-  for (const auto& [other, pair] : pairs_) {
-    PaceLanes(pair.lanes, pair.large(), pair.balance, host_->pacer().rate({.self = options_.self, .other = other}));
-  }
-}
-
-bool PeerRuntime::Pump() {
-  std::size_t bytes_left = kPumpBytes;
-  for (const PeerId to : peer_.PeersWithWork()) {
-    const auto found = pairs_.find(to);
-    if (found == pairs_.end()) continue;
-    Pair& pair = found->second;
-    const auto give = [&](net::Lane& lane) {
-      const bool gave = Give(lane, bytes_left);
-      pair.carried |= gave;
-      return gave;
-    };
-    // Round after round, so that all carry alike.
-    while (bytes_left > 0 && GiveRound(pair.lanes, pair.large(), pair.next_small, give)) {
-    }
-  }
-  return bytes_left == 0;
-}
-
-bool PeerRuntime::Give(net::Lane& lane, std::size_t& bytes_left) {
-  const std::span<std::byte> scratch = peer_.NeedsScratch() ? lane.codec_scratch() : std::span<std::byte>();
-  core::Outbound outbound;
-  if (!peer_.NextSegment(LinkOf(lane.label()), lane.send_payload_bytes_max(), scratch, outbound)) return false;
-  run_again_ = true;
-  bytes_left -= std::min(bytes_left, outbound.payload.size() + kSegmentHeaderBytes);
-  (void)lane.Send({.header = outbound.header, .payload = outbound.payload, .keep = std::move(outbound.keep)});
-  return true;
 }
 
 }  // namespace ringway::daemon

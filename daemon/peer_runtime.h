@@ -10,6 +10,7 @@
 #pragma once
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "daemon/core/lane_count.h"
 #include "daemon/core/lane_wear.h"
 #include "daemon/core/op_times.h"
+#include "daemon/core/pace.h"
 #include "daemon/core/pacer.h"
 #include "daemon/core/peer.h"
 #include "daemon/local/trainer_session.h"
@@ -60,6 +62,10 @@ struct StandingLink {
   std::string answer;  // to be written first: the LinkReply of an accepted connection
 };
 
+inline core::LinkId LinkOf(const net::LaneLabel& lane) {
+  return {.other = lane.other, .control = false, .lane = lane.id};
+}
+
 // What carries this peer's data to and from another.
 struct PairStatus {
   PeerId other;
@@ -86,7 +92,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // ---- time and the end
   void Tick(TimePoint now);
   // After the host's pacer has decided: the lanes keep to it.
-  void Pace();
+  void KeepPace();
   // The daemon stops: leave by `deadline`.
   void ShutDown(TimePoint deadline);
 
@@ -122,10 +128,11 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     core::LaneBalance balance;
     core::LaneCount count;
     core::LaneWear wear;
-    bool one_host = false;       // both ends are here
-    bool backlogged = false;     // when its path was looked at last
-    bool carried = false;        // anything since then
-    std::size_t next_small = 0;  // whose turn it is
+    bool one_host = false;    // both ends are here
+    bool backlogged = false;  // when its path was looked at last
+    bool carried = false;     // anything since then
+    core::Pace pace;
+    Turns turns;
     // Lanes that carry large segments.
     std::size_t large() const { return one_host ? lanes.size() : count.used(); }
   };
@@ -155,7 +162,11 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void CarryOut(core::Note& action);
   // Gives true if the pump stopped at its budget.
   bool Pump();
-  bool Give(net::Lane& lane, std::size_t& bytes_left);
+  // Gives how long large segments have to wait; 0: they do not.
+  Duration PumpPair(Pair& pair, std::size_t& bytes_left);
+  void PumpIn(Duration wait);
+  // Gives how many bytes the lane got.
+  std::size_t Give(net::Lane& lane, std::size_t& bytes_left);
   void AddControl(StandingLink link);
   void AddLane(StandingLink link);
   void CloseLanes(Pair& pair);
@@ -183,7 +194,9 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   bool running_ = false;    // Run is on the stack
   bool run_again_ = false;  // an event came while it was
   bool run_posted_ = false;
+  bool pump_armed_ = false;
   bool ended_ = false;
+  asio::steady_timer pace_timer_;
   std::shared_ptr<PeerRuntime*> alive_;  // what posted handlers hold; null inside once this object is gone
 };
 

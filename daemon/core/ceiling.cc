@@ -8,14 +8,16 @@ namespace ringway::core {
 namespace {
 
 constexpr double kLostShareMax = 0.01;
-constexpr double kLess = 0.95;
+constexpr double kLess = 0.96;
 constexpr double kFloor = 0.25;
-constexpr double kUsedUp = 0.97;
-constexpr double kUsedUpAlone = 0.85;  // congestion control below the limit leaves something of it now and then
-constexpr double kRegrown = 0.5;       // of the best
+constexpr double kRegrown = 0.5;  // of the best
+constexpr double kNear = 0.05;
+constexpr double kGentle = 0.005;
 constexpr double kStep = 0.03;
-constexpr double kBesideQueue = 1.01;
 constexpr double kStepMax = 0.25;
+constexpr double kFilled = 0.8;
+constexpr double kSmoothing = 0.25;
+constexpr double kSmoothingOverdriven = 0.5;  // what is too much has to be known soon
 constexpr Duration kQueueMin = std::chrono::milliseconds(4);
 
 bool IsQueue(const Ceiling::Window& window) {
@@ -25,28 +27,47 @@ bool IsQueue(const Ceiling::Window& window) {
 }  // namespace
 
 void Ceiling::Judge(const Window& window) {
-  if (window.delivered <= 0) return;
+  if (window.delivered <= 0 || std::exchange(settling_, false)) return;
   const bool queue = IsQueue(window);
-  const bool used_up = window.delivered > (queue ? kUsedUp : kUsedUpAlone) * limit_;
-  if (queue || !used_up) clean_ = 0;
   const bool overdriven = queue && window.lost_share > kLostShareMax;
-  if (!overdriven) {
-    series_ = 0;
-    best_ = std::max(best_, window.delivered);
-  } else if (series_ <= 0) {
-    series_ = window.delivered;
-    if (std::exchange(doubled_, false)) best_ = std::max(window.delivered, best_ / 4);
-  }
-  const double less = std::max(kLess * window.delivered, kFloor * series_);
+  const bool held = limit_ > 0 && window.held;
   if (limit_ <= 0) {
-    if (overdriven) limit_ = less;
-  } else if (overdriven) {
-    limit_ = std::min(limit_, less);
-  } else if (used_up && limit_ < kRegrown * best_) {
+    carries_ = window.delivered;
+  } else if (held && !queue && window.delivered > kFilled * limit_) {
+    carries_ = limit_;
+  } else {
+    carries_ += (overdriven ? kSmoothingOverdriven : kSmoothing) * (window.delivered - carries_);
+  }
+  if (overdriven) return Lower(std::max(carries_, window.delivered), window.delivered);
+  series_ = 0;
+  best_ = std::max(best_, carries_);
+  if (held)
+    Raise(queue);
+  else
+    steps_ = 0;
+}
+
+void Ceiling::Lower(double carries, double delivered) {
+  if (series_ <= 0) {
+    series_ = delivered;
+    if (std::exchange(doubled_, false)) best_ = std::max(delivered, best_ / 4);
+  }
+  overdriven_ = carries;
+  const double less = std::max(kLess * carries, kFloor * series_);
+  limit_ = limit_ > 0 ? std::min(limit_, less) : less;
+  settling_ = true;
+  steps_ = 0;
+}
+
+void Ceiling::Raise(bool queue) {
+  if (limit_ < kRegrown * best_) {
     limit_ *= 2;
     doubled_ = true;
-  } else if (used_up) {
-    limit_ *= queue ? kBesideQueue : 1 + std::min(kStepMax, std::ldexp(kStep, clean_++));
+  } else if (queue || std::abs(limit_ - overdriven_) < kNear * overdriven_) {
+    limit_ *= 1 + kGentle;
+    steps_ = 0;
+  } else {
+    limit_ *= 1 + std::min(kStepMax, std::ldexp(kStep, steps_++));
   }
 }
 

@@ -2,21 +2,24 @@
 //
 // Congestion control keeps one connection from overdriving a path. Many connections of one host, each of which probes
 // for more by itself, overdrive it together: a tenth of all packets overflows and every lane waits for what it lost. So
-// the host finds out what all its lanes together may send, and paces each to its part.
+// the host finds out what all its lanes together may send, and holds them to it.
 //
-//   none --overdriven--> 0.95 d --used up-----> 3%, 6%, 12% .. 25% more a window, 1% beside a queue
-//                         ^      --overdriven--+
-//                         +--------------------+
+//   none --overdriven--> 0.96 c --held-----> 3%, 6%, 12% .. 25% more a window; 0.5% near c, or beside a queue
+//                          ^      --overdriven--+
+//                          +--------------------+
 //
-// d: what was delivered. Used up: d is the limit, or nearly where there is no queue. Queue: round trips are longer than
-// the shortest; that alone is no reason to send less, for it may stand on the way back, behind what others send.
-// Overdriven: there is a queue, and packets were lost; losses alone are no reason either, because long paths lose
-// packets however little is sent. No ceiling is set before a path was overdriven: a connection's window, or the
-// trainer, may be the lesser limit. Windows in a row that stay overdriven take no more than three quarters: then
-// sending less does not help.
+// c: what the path carries. Where segments had to wait for the limit, most of it arrived and there was no queue, that
+// is the limit; otherwise what was delivered, smoothed, for acknowledgements come in bunches and one window says a
+// fifth too much or too little. Held: the limit is why not more was sent; else there is no reason for a higher one.
+// Queue: round trips are longer than the shortest; that alone is no reason to send less, for it may stand on the way
+// back, behind what others send. Overdriven: there is a queue, and packets were lost; losses alone are no reason
+// either, because long paths lose packets however little is sent. The window after such a one is not judged: it shows
+// what was sent before. No ceiling is set before a path was overdriven: a connection's window, or the trainer, may be
+// the lesser limit. Windows in a row that stay overdriven take no more than three quarters: then sending less does not
+// help.
 //
 // In one bad moment next to nothing may arrive, and the limit is next to nothing then. So below half of the best that
-// arrived without overdriving it doubles in every window that uses it up; each time that this overdrives the path, the
+// arrived without overdriving it doubles in every window that is held; each time that this overdrives the path, the
 // best counts for a quarter: a path that has become slow is believed.
 #pragma once
 
@@ -32,6 +35,7 @@ class Ceiling {
     double lost_share = 0;  // of all that was sent
     Duration queueing{};    // round trip beyond the shortest
     Duration round_trip{};  // the shortest
+    bool held = false;      // segments waited for the limit, not for room
   };
 
   void Judge(const Window& window);
@@ -39,11 +43,17 @@ class Ceiling {
   double limit() const { return limit_; }
 
  private:
+  void Lower(double carries, double delivered);
+  void Raise(bool queue);
+
   double limit_ = 0;
-  double best_ = 0;       // delivered in a window that was not overdriven
-  double series_ = 0;     // delivered at the first of the windows in a row that were overdriven
-  bool doubled_ = false;  // the limit, since the path was overdriven last
-  int clean_ = 0;         // windows in a row that were used up, without a queue
+  double carries_ = 0;     // c
+  double overdriven_ = 0;  // c, when it was overdriven last
+  double best_ = 0;        // c, the most while it was not overdriven
+  double series_ = 0;      // delivered in the first of the windows in a row that were overdriven
+  bool settling_ = false;  // the next window shows what was sent before the limit was lowered
+  bool doubled_ = false;   // the limit, since the path was overdriven last
+  int steps_ = 0;          // in a row
 };
 
 }  // namespace ringway::core

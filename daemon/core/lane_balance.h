@@ -1,4 +1,4 @@
-// How the lanes of one pair share its path: which part each carries, and which has stalled. Pure.
+// Which of a pair's lanes has stalled, while the others carry its path. Pure.
 //
 // After losses congestion control may leave one connection at a thousandth of the others' rate for minutes, and a ring
 // waits for every segment. So a lane that was busy for a second, and ten round trips, and moved less than a sixteenth
@@ -31,8 +31,6 @@ class LaneBalance {
   // By lane; of one moment. Call it while the pair has traffic.
   void Add(std::span<const LaneSample> lanes, TimePoint now);
 
-  // Of the bytes that all carry, smoothed; 0 while that is not known.
-  double part(std::size_t lane) const { return lane < lanes_.size() ? lanes_[lane].part : 0; }
   // A lane to be replaced, given once.
   std::optional<std::size_t> TakeStalled();
 

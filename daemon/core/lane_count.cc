@@ -11,13 +11,12 @@ constexpr Duration kPauseMin = std::chrono::seconds(10);
 constexpr Duration kPauseMax = std::chrono::minutes(10);
 constexpr double kGain = 1.05;
 constexpr double kSteady = 1.1;
-constexpr double kNearlyFull = 0.75;
-constexpr double kFull = 0.95;
 constexpr int kSettlingWindows = 2;
 
 }  // namespace
 
 void LaneCount::Add(const Sample& sample, TimePoint now) {
+  if (sample.paced && trial_from_ == 0) used_ = std::max(used_, std::min(kPaced, sample.lanes));
   if (!sample.backlogged || sample.delivered_bytes < start_bytes_) {
     start_bytes_ = 0;
     return start_.reset();
@@ -37,11 +36,9 @@ void LaneCount::Add(const Sample& sample, TimePoint now) {
 }
 
 void LaneCount::Judge(double rate, const Sample& sample, TimePoint now) {
-  const auto fills = [&](double part) { return sample.limit > 0 && rate > part * sample.limit; };
   if (trial_from_ != 0) {
     if (settling_-- > 0) return;
-    const bool keep = used_ > trial_from_ ? rate > kGain * before_ : kGain * rate > before_;
-    more_failed_ = !keep && used_ > trial_from_;
+    const bool keep = rate > kGain * before_;
     if (!keep) used_ = trial_from_;
     pause_ = keep ? Duration() : std::clamp(2 * pause_, kPauseMin, kPauseMax);
     trial_from_ = 0;
@@ -51,10 +48,9 @@ void LaneCount::Judge(double rate, const Sample& sample, TimePoint now) {
   }
   const double before = std::exchange(before_, rate);
   const bool steady = before > 0 && rate < kSteady * before && before < kSteady * rate;
-  const bool fewer = fills(kFull) || (fills(kNearlyFull) && more_failed_);
-  const std::size_t other = fewer ? std::max(kMin, used_ - 1) : std::min(sample.lanes, used_ + used_ / 2);
-  if (!steady || now < next_trial_ || other == used_ || sample.lanes <= kMin) return;
-  trial_from_ = std::exchange(used_, other);
+  const std::size_t more = std::min(sample.lanes, used_ + used_ / 2);
+  if (!steady || now < next_trial_ || more <= used_) return;
+  trial_from_ = std::exchange(used_, more);
   settling_ = kSettlingWindows;
 }
 

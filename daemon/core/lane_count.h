@@ -1,14 +1,14 @@
-// How many of a pair's lanes carry large segments: few while few fill the path, because a segment takes longer on each
-// of many; more where each is bound by its window or by losses. Pure.
+// How many of a pair's lanes carry large segments: few while few fill the path, because unpaced lanes overdrive it
+// together; more where each is bound by its window or by losses, or where all are held to a pace (pace.h): then more do
+// no harm, and one that is held up matters less. Pure.
 //
-//   settled --its rate is steady--> trial: half as many more; one less where the path's limit is reached, or nearly
-//      ^                              |   |  and more did not help
-//      +--not slower, or 5% faster:---+   |
-//      |  so it stays                     |
+//   settled --its rate is steady--> trial: half as many more
+//      ^                              |   |
+//      +--5% faster: so it stays------+   |
 //      +--else as before; no trial for----+
 //         10 s, 20 s, 40 s ..
 //
-// Judged by windows of 0.5 s, and five round trips, in which the pair was backlogged all the time. The first two of a
+// Judged by windows of 0.5 s, and five round trips, in which the lanes were the limit all the time. The first two of a
 // trial do not count: fresh connections have to find their rate.
 #pragma once
 
@@ -22,17 +22,16 @@ namespace ringway::core {
 
 class LaneCount {
  public:
-  // Large lanes that are used from the start, and at least.
+  // Large lanes that are used from the start, and when they keep a pace.
   static constexpr std::size_t kFirst = 4;
-  static constexpr std::size_t kMin = 2;
+  static constexpr std::size_t kPaced = 8;
 
-  // All of a pair at one moment. `delivered_bytes` only grows, or lanes were replaced. `limit`: bytes per second that
-  // the path is known to take, 0 if that is not known.
+  // All of a pair at one moment. `delivered_bytes` only grows, or lanes were replaced.
   struct Sample {
-    bool backlogged = false;
+    bool backlogged = false;  // more waits than the lanes take
+    bool paced = false;
     std::size_t lanes = 0;  // large ones that there are
     std::uint64_t delivered_bytes = 0;
-    double limit = 0;
     Duration round_trip{};
   };
   void Add(const Sample& sample, TimePoint now);
@@ -51,7 +50,6 @@ class LaneCount {
   std::size_t trial_from_ = 0;  // lanes used before the trial; 0: there is none
   TimePoint next_trial_{};
   Duration pause_{};
-  bool more_failed_ = false;  // the last trial
 };
 
 }  // namespace ringway::core

@@ -13,28 +13,28 @@ double Grown(std::uint64_t before, std::uint64_t now) { return now > before ? st
 
 }  // namespace
 
-std::optional<Ceiling::Window> Pacer::Measure::Tick(TimePoint now, double delivered, double resent, Duration queueing,
-                                                    Duration round_trip, bool hasty) {
+std::optional<Ceiling::Window> Pacer::Measure::Tick(TimePoint now, const Tally& tally, Duration round_trip,
+                                                    bool hasty) {
   if (!busy_since_) busy_since_ = now;
-  if (!start_) {
-    if (now - *busy_since_ >= round_trip) start_ = now;
+  if (!last_) {
+    if (now - *busy_since_ >= round_trip) last_ = now;
     return std::nullopt;
   }
-  delivered_ += delivered;
-  resent_ += resent;
-  queueing_ += queueing;
+  lasted_ += now - std::exchange(*last_, now);
+  sum_.delivered += tally.delivered;
+  sum_.resent += tally.resent;
+  sum_.queueing += tally.queueing;
+  held_ticks_ += tally.held;
   ++ticks_;
-  const Duration lasted = now - *start_;
-  if (lasted < (hasty ? round_trip : std::max(kWindowMin, 2 * round_trip))) return std::nullopt;
-  const double seconds = std::chrono::duration<double>(lasted).count();
-  const Ceiling::Window window{.delivered = delivered_ / seconds,
-                               .lost_share = resent_ > 0 ? resent_ / (delivered_ + resent_) : 0,
-                               .queueing = queueing_ / ticks_,
-                               .round_trip = round_trip};
-  start_ = now;
-  delivered_ = resent_ = 0;
-  queueing_ = {};
-  ticks_ = 0;
+  if (lasted_ < (hasty ? round_trip : std::max(kWindowMin, 2 * round_trip))) return std::nullopt;
+  const Ceiling::Window window{.delivered = sum_.delivered / std::chrono::duration<double>(lasted_).count(),
+                               .lost_share = sum_.resent > 0 ? sum_.resent / (sum_.delivered + sum_.resent) : 0,
+                               .queueing = sum_.queueing / ticks_,
+                               .round_trip = round_trip,
+                               .held = 2 * held_ticks_ > ticks_};
+  lasted_ = {};
+  sum_ = {};
+  ticks_ = held_ticks_ = 0;
   return window;
 }
 
@@ -44,9 +44,11 @@ bool Pacer::IsPaced(const PathSample& sample) { return sample.backlogged && !IsN
 void Pacer::Add(PeerId self, const PathSample& sample) {
   Path& path = paths_[{.self = self, .other = sample.other}];
   if (path.was_sampled) {  // else it may have moved anything meanwhile
-    path.delivered = Grown(path.last.delivered_bytes, sample.delivered_bytes);
-    path.resent = Grown(path.last.resent_bytes, sample.resent_bytes);
+    path.tally.delivered = Grown(path.last.delivered_bytes, sample.delivered_bytes);
+    path.tally.resent = Grown(path.last.resent_bytes, sample.resent_bytes);
   }
+  path.tally.queueing = sample.queueing;
+  path.tally.held = sample.held;
   path.last = sample;
   path.sampled = true;
 }
@@ -59,37 +61,38 @@ void Pacer::Decide(TimePoint now) {
     if (IsPaced(path.last))
       backlogged.push_back(&path);
     else
-      path.measure.Stop();
+      path.measure.Pause();
   }
   JudgeUplink(now, backlogged);
   Deal(std::move(backlogged));
-  for (auto& [key, path] : paths_) path.delivered = path.resent = 0;
+  for (auto& [key, path] : paths_) path.tally = {};
 }
 
 void Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
-  Duration common = Duration::max();
+  Tally all{.queueing = Duration::max()};
   Duration longest{};
-  for (const Path* path : backlogged) {
-    common = std::min(common, path->last.queueing);
+  for (Path* path : backlogged) {
+    const double own = path->ceiling.limit();
+    const bool by_own = own > 0 && path->rate >= own;
+    all.held = all.held || (path->tally.held && !by_own);
+    path->tally.held = path->tally.held && by_own;
+    all.queueing = std::min(all.queueing, path->tally.queueing);
     longest = std::max(longest, path->last.round_trip);
   }
   if (backlogged.size() < 2) {
-    uplink_measure_.Stop();
-    common = {};
+    uplink_measure_ = {};
+    all.queueing = {};
   } else {
-    double delivered = 0;
-    double resent = 0;
     for (const auto& [key, path] : paths_) {
       if (IsNearby(path.last)) continue;
-      delivered += path.delivered;
-      resent += path.resent;
+      all.delivered += path.tally.delivered;
+      all.resent += path.tally.resent;
     }
-    if (const auto window = uplink_measure_.Tick(now, delivered, resent, common, longest, uplink_.limit() <= 0))
-      uplink_.Judge(*window);
+    if (const auto window = uplink_measure_.Tick(now, all, longest, uplink_.limit() <= 0)) uplink_.Judge(*window);
   }
   for (Path* path : backlogged) {
-    const auto window = path->measure.Tick(now, path->delivered, path->resent, path->last.queueing - common,
-                                           path->last.round_trip, path->ceiling.limit() <= 0);
+    path->tally.queueing -= all.queueing;
+    const auto window = path->measure.Tick(now, path->tally, path->last.round_trip, path->ceiling.limit() <= 0);
     if (window) path->ceiling.Judge(*window);
   }
 }

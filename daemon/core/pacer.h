@@ -10,8 +10,8 @@
 //   tick: Add(samples of one peer) ... of all peers of the host --> Decide(now) --> rate(path) for each
 //
 // A window lasts for two round trips, 200 ms at least, but for one while there is no limit yet: fresh connections
-// double their rate every round trip. It begins one round trip after the path came to be backlogged: before, nothing
-// that was sent can have been acknowledged. Paths within a site (round trips below 1 ms) are left alone.
+// double their rate every round trip. What comes less than one round trip after the path came to be backlogged does not
+// count: before, nothing that was sent can have been acknowledged. A window may be of several such times. Paths within a site (round trips below 1 ms) are left alone.
 #pragma once
 
 #include <compare>
@@ -44,28 +44,34 @@ class Pacer {
   void Forget(PeerId self, std::optional<PeerId> other = std::nullopt);
 
  private:
-  // What was delivered since a moment; a Ceiling judges it when it lasted for long enough.
+  // What came in a tick.
+  struct Tally {
+    double delivered = 0;
+    double resent = 0;
+    Duration queueing{};  // at its end
+    bool held = false;
+  };
+  // Adds ticks up; a Ceiling judges them when they lasted for long enough.
   class Measure {
    public:
-    // One tick: what came in it, and the queue at its end. Gives a window when it is full.
-    std::optional<Ceiling::Window> Tick(TimePoint now, double delivered, double resent, Duration queueing,
-                                        Duration round_trip, bool hasty);
-    void Stop() { *this = {}; }
+    // Gives a window when it is full.
+    std::optional<Ceiling::Window> Tick(TimePoint now, const Tally& tally, Duration round_trip, bool hasty);
+    // Not backlogged: what is counted so far waits for the rest.
+    void Pause() { busy_since_ = last_ = std::nullopt; }
 
    private:
     std::optional<TimePoint> busy_since_;
-    std::optional<TimePoint> start_;
-    double delivered_ = 0;
-    double resent_ = 0;
-    Duration queueing_{};
+    std::optional<TimePoint> last_;  // counted until then
+    Duration lasted_{};
+    Tally sum_;
     int ticks_ = 0;
+    int held_ticks_ = 0;
   };
   struct Path {
     PathSample last;
     bool sampled = false;  // since the last Decide
     bool was_sampled = false;
-    double delivered = 0;  // in this tick
-    double resent = 0;
+    Tally tally;
     Measure measure;
     Ceiling ceiling;
     double rate = 0;

@@ -37,12 +37,13 @@ namespace ringway::core {
 struct PathSample {
   PeerId other;
   bool backlogged = false;            // more waits than they take
+  bool held = false;                  // .. because of the pace that they keep, not for lack of room
   std::uint64_t delivered_bytes = 0;  // that have arrived at the other end; it falls when lanes are replaced
   Duration receiver_limited{};        // how long the other side's window held them up; summed over lanes, only grows
   std::uint32_t lanes = 0;
   std::uint64_t resent_bytes = 0;
   Duration round_trip{};  // the shortest; 0: not known
-  Duration queueing{};    // how much longer it takes now: the mean of the lanes that are busy
+  Duration queueing{};    // how much longer it takes now: the mean of the lanes that send
 };
 
 // Bytes per second; never 0.

@@ -25,6 +25,7 @@ TcpTraffic TrafficOf(int fd) {
   const bool has_round_trip = info.tcpi_min_rtt != std::numeric_limits<decltype(info.tcpi_min_rtt)>::max();
   const double round_trip_s = has_round_trip ? info.tcpi_rtt / 1e6 : 0;
   const double limit = static_cast<double>(info.tcpi_max_pacing_rate) * round_trip_s;
+  const bool sending = info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0;
   return {
       .delivered_bytes = info.tcpi_bytes_acked + std::uint64_t{info.tcpi_sacked} * info.tcpi_snd_mss,
       .receiver_limited = Duration(static_cast<std::int64_t>(info.tcpi_rwnd_limited)),
@@ -34,8 +35,8 @@ TcpTraffic TrafficOf(int fd) {
       .queueing = has_round_trip ? Duration(info.tcpi_rtt - std::min(info.tcpi_rtt, info.tcpi_min_rtt)) : Duration(),
       .window_bytes = WholeBytes(static_cast<double>(info.tcpi_pacing_rate) * round_trip_s),
       .fresh_window_bytes = WholeBytes(std::min(limit, kFreshWindowSegments * info.tcpi_snd_mss)),
-      .in_use = info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0 ||
-                std::uint64_t{info.tcpi_last_data_recv} * 1000 < info.tcpi_rtt};
+      .sending = sending,
+      .in_use = sending || std::uint64_t{info.tcpi_last_data_recv} * 1000 < info.tcpi_rtt};
 }
 
 }  // namespace ringway::net

@@ -18,7 +18,8 @@ struct TcpTraffic {
   // no more than the connection is limited to; 0: not known.
   std::uint64_t window_bytes = 0;
   std::uint64_t fresh_window_bytes = 0;
-  bool in_use = false;  // something is not acknowledged, or came within a round trip
+  bool sending = false;  // something is not acknowledged
+  bool in_use = false;   // .. or came within a round trip
 };
 
 // All zero for what is no TCP connection. One system call.

@@ -50,7 +50,7 @@ struct PairLanesTest : testing::Test {
   // The lanes that take `segments`, which all fit everywhere.
   std::vector<std::uint32_t> Round(int segments, std::size_t large = 4) {
     std::vector<std::uint32_t> took;
-    GiveRound(lanes, large, next_small, [&](net::Lane& lane) {
+    GiveRound(lanes, large, turns, [&](net::Lane& lane) {
       if (segments-- <= 0) return false;
       took.push_back(lane.label().id.value);
       return true;
@@ -59,7 +59,7 @@ struct PairLanesTest : testing::Test {
   }
 
   Lanes lanes;
-  std::size_t next_small = 0;
+  Turns turns;
 };
 
 using Indices = std::vector<std::size_t>;
@@ -101,24 +101,33 @@ TEST_F(PairLanesTest, ManySegmentsTakeAllIdleLanes) {
   EXPECT_EQ(Round(1), Ids{0}) << "after the last that took one";
 }
 
-TEST_F(PairLanesTest, LargeLanesDoNotTurnTheSmallOnes) {
+TEST_F(PairLanesTest, LargeSegmentsOneByOneTakeTheLargeLanesInTurn) {
   Make(11);
-  GiveRound(lanes, 4, next_small, [](const net::Lane& lane) { return TakesEverySize(lane); });
-  EXPECT_EQ(next_small, 0U);
+  const auto next = [&] {
+    std::uint32_t took = 0;
+    bool given = false;
+    GiveRound(lanes, 4, turns, [&](const net::Lane& lane) {
+      if (given || !TakesEverySize(lane)) return false;
+      took = lane.label().id.value;
+      return given = true;
+    });
+    return took;
+  };
+  Ids took;
+  for (int i = 0; i < 6; ++i) took.push_back(next());
+  EXPECT_EQ(took, (Ids{3, 4, 5, 6, 3, 4}));
+  EXPECT_EQ(turns.small, 0U);
 }
 
-TEST_F(PairLanesTest, EachLaneInUseMaySendItsPartAndSmallOnesEnoughForAnOperation) {
+TEST_F(PairLanesTest, EachLaneMaySendAtTheWholeRateAndSmallOnesEnoughForAnOperation) {
   Make(11);
-  const core::LaneBalance balance;
-  PaceLanes(lanes, 4, balance, 80e6);
-  for (const std::size_t i : {0, 2, 3, 6}) EXPECT_EQ(At(i).limit(), 20'000'000U) << i;
-  PaceLanes(lanes, 4, balance, 400e3);
-  EXPECT_EQ(At(3).limit(), 100'000U);
+  LimitBursts(lanes, 80e6);
+  for (const std::size_t i : {0, 3, 10}) EXPECT_EQ(At(i).limit(), 80'000'000U) << i;
+  LimitBursts(lanes, 400e3);
+  EXPECT_EQ(At(3).limit(), 400'000U);
   EXPECT_EQ(At(0).limit(), 1'000'000U);
-  At(0).busy = true;
-  PaceLanes(lanes, 4, balance, 100e6);
-  EXPECT_EQ(At(3).limit(), 20'000'000U) << "small segments are all that there is, and it has its part";
-  PaceLanes(lanes, 4, balance, 0);
+  lanes[1] = nullptr;
+  LimitBursts(lanes, 0);
   EXPECT_EQ(At(0).limit(), ~std::uint64_t{0});
   EXPECT_EQ(At(3).limit(), ~std::uint64_t{0});
 }

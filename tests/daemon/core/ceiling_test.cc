@@ -25,7 +25,8 @@ class CeilingTest : public testing::Test {
       ceiling_.Judge({.delivered = std::min(offered, rate),
                       .lost_share = over ? 0.1 : 0,
                       .queueing = std::max(over ? kQueue : Duration(), other_queue),
-                      .round_trip = kRoundTrip});
+                      .round_trip = kRoundTrip,
+                      .held = ceiling_.limit() > 0});
       overdriven_ += over;
       highest_ = std::max(highest_, ceiling_.limit());
     }
@@ -38,10 +39,12 @@ class CeilingTest : public testing::Test {
   double highest_ = 0;
 };
 
-TEST_F(CeilingTest, AMomentInWhichNextToNothingArrivedIsMadeUpForSoon) {
+TEST_F(CeilingTest, AWhileInWhichNextToNothingArrivedIsMadeUpForSoon) {
   Run(50, 50 * kMega);
   ASSERT_GT(ceiling_.limit(), 45 * kMega);
-  ceiling_.Judge({.delivered = 0.2 * kMega, .lost_share = 0.3, .queueing = kQueue, .round_trip = kRoundTrip});
+  for (int i = 0; i < 20; ++i) {
+    ceiling_.Judge({.delivered = 0.2 * kMega, .lost_share = 0.3, .queueing = kQueue, .round_trip = kRoundTrip});
+  }
   ASSERT_LT(ceiling_.limit(), kMega);
   Run(8, 50 * kMega, kQueue);
   EXPECT_GT(ceiling_.limit(), 25 * kMega);
@@ -55,7 +58,8 @@ TEST_F(CeilingTest, APathThatHasBecomeSlowIsBelieved) {
   overdriven_ = 0;
   Run(50, 4 * kMega);
   EXPECT_LT(ceiling_.limit(), 5 * kMega);
-  EXPECT_LE(overdriven_, always_slow + 3) << "on the way down, then as often as any path is tried for more";
+  EXPECT_LE(overdriven_, always_slow + 18)
+      << "on the way down, by halves every other window, then as often as any path is tried for more";
   overdriven_ = 0;
   Run(50, 4 * kMega);
   EXPECT_LE(overdriven_, always_slow + 1);
@@ -68,6 +72,36 @@ TEST_F(CeilingTest, APathThatHasBecomeSlowIsBelievedThoughItShowsLate) {
   highest_ = 0;
   Run(200, 30 * kMega);
   EXPECT_LT(highest_, 50 * kMega) << "it is doubled no more";
+}
+
+TEST_F(CeilingTest, ALimitThatNothingWaitsForStays) {
+  Run(50, 50 * kMega);
+  const double limit = ceiling_.limit();
+  for (int i = 0; i < 20; ++i) ceiling_.Judge({.delivered = limit, .round_trip = kRoundTrip, .held = false});
+  EXPECT_EQ(ceiling_.limit(), limit);
+  ceiling_.Judge({.delivered = limit, .round_trip = kRoundTrip, .held = true});
+  EXPECT_GT(ceiling_.limit(), limit);
+}
+
+TEST_F(CeilingTest, WhatWasSentBeforeItWasLoweredDoesNotLowerItAgain) {
+  const Ceiling::Window overdriven{
+      .delivered = 50 * kMega, .lost_share = 0.1, .queueing = kQueue, .round_trip = kRoundTrip};
+  Ceiling::Window late = overdriven;
+  late.delivered = 10 * kMega;
+  ceiling_.Judge(overdriven);
+  const double limit = ceiling_.limit();
+  ceiling_.Judge(late);
+  EXPECT_EQ(ceiling_.limit(), limit);
+  ceiling_.Judge(late);
+  EXPECT_LT(ceiling_.limit(), limit);
+}
+
+TEST_F(CeilingTest, OneWindowThatSaysTooLittleLowersItByLessThanThat) {
+  Run(50, 50 * kMega);
+  ceiling_.Judge({.delivered = 50 * kMega, .round_trip = kRoundTrip, .held = true});
+  ceiling_.Judge({.delivered = 50 * kMega, .round_trip = kRoundTrip, .held = true});
+  ceiling_.Judge({.delivered = 30 * kMega, .lost_share = 0.1, .queueing = kQueue, .round_trip = kRoundTrip});
+  EXPECT_GT(ceiling_.limit(), 37 * kMega);
 }
 
 TEST_F(CeilingTest, WithoutOverdrivingThereIsNone) {

@@ -34,15 +34,6 @@ class LaneBalanceTest : public testing::Test {
   TimePoint now_{std::chrono::seconds(10)};
 };
 
-TEST_F(LaneBalanceTest, PartsFollowWhatLanesCarry) {
-  EXPECT_EQ(balance_.part(0), 0);
-  Run(30e6, 10e6, 3);
-  EXPECT_NEAR(balance_.part(0), 0.75, 0.01);
-  Run(10e6, 10e6, 30);
-  EXPECT_NEAR(balance_.part(0), 0.5, 0.01);
-  EXPECT_NEAR(balance_.part(1), 0.5, 0.01);
-}
-
 TEST_F(LaneBalanceTest, ALaneThatMovesNextToNothingIsGivenOnce) {
   EXPECT_EQ(Run(30e6, 30e6, 30), std::nullopt);
   EXPECT_EQ(Run(30e6, 50e3, 22), std::optional<std::size_t>(1));

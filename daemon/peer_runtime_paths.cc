@@ -1,0 +1,129 @@
+// What a PeerRuntime sends over which lanes, how fast, and what it learns of the paths by it.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/peer_runtime.h"
+
+namespace ringway::daemon {
+
+void PeerRuntime::SamplePaths(TimePoint now) {
+  if (ended_) return;
+  const std::vector<PeerId> waiting = peer_.PeersWithWork();
+  std::vector<core::PathSample> samples;
+  std::vector<SpentLane> spent;
+  for (auto& [other, pair] : pairs_) {
+    const bool waits = std::find(waiting.begin(), waiting.end(), other) != waiting.end();
+    if (!pair.one_host) SamplePair(other, pair, waits, now, samples, spent);
+  }
+  for (const core::PathSample& sample : samples) host_->pacer().Add(options_.self, sample);
+  for (const SpentLane& lane : spent) GiveUp(lane);
+  if (samples.empty()) return;
+  peer_.OnPathSamples(samples, now);
+  Run();
+}
+
+void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now,
+                             std::vector<core::PathSample>& samples, std::vector<SpentLane>& spent) {
+  const bool was_backlogged = std::exchange(pair.backlogged, false);
+  const bool carried = std::exchange(pair.carried, false);
+  const bool held = pair.pace.TakeHeld(now);
+  const bool busy = was_backlogged || held || IsBusy(pair.lanes);
+  if (!busy && !carried) return;
+  const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
+  const std::vector<core::LaneAllowance> small = AllowancesOf(traffic);
+  pair.carried = std::any_of(small.begin(), small.end(), [](const core::LaneAllowance& lane) { return lane.in_use; });
+  const auto spend = [&](std::optional<std::size_t> lane, const char* why) {
+    if (lane) spent.push_back({{other, LaneId(static_cast<std::uint32_t>(*lane))}, why});
+  };
+  spend(pair.wear.Judge(small, now), "congestion control holds it back, a fresh one will be faster");
+  if (!busy) return;
+  pair.backlogged = waits && (held || IsBacklogged(pair.lanes, pair.large()));
+  if (was_backlogged || pair.backlogged) {
+    core::PathSample& sample = samples.emplace_back(SampleOf(other, pair.lanes, traffic));
+    sample.backlogged = pair.backlogged;
+    sample.held = held;
+    pair.count.Add({.backlogged = sample.backlogged && !held,
+                    .paced = pair.pace.rate() > 0,
+                    .lanes = pair.lanes.size() - SmallLanes(pair.lanes.size()),
+                    .delivered_bytes = sample.delivered_bytes,
+                    .round_trip = sample.round_trip},
+                   now);
+  }
+  pair.balance.Add(LaneSamplesOf(pair.lanes, traffic), now);
+  spend(pair.balance.TakeStalled(), "it moved next to nothing for a second");
+}
+
+void PeerRuntime::GiveUp(const SpentLane& spent) {
+  const auto found = pairs_.find(spent.label.other);
+  if (found == pairs_.end() || spent.label.id.value >= found->second.lanes.size()) return;
+  const auto& lane = found->second.lanes[spent.label.id.value];
+  if (lane == nullptr) return;
+  lane->Close();
+  OnLaneClosed(spent.label, spent.why);
+}
+
+void PeerRuntime::KeepPace() {
+  for (auto& [other, pair] : pairs_) {
+    if (pair.one_host) continue;
+    pair.pace.SetRate(host_->pacer().rate({.self = options_.self, .other = other}));
+    LimitBursts(pair.lanes, pair.pace.rate());
+  }
+}
+
+bool PeerRuntime::Pump() {
+  std::size_t bytes_left = kPumpBytes;
+  Duration soonest = Duration::max();
+  for (const PeerId to : peer_.PeersWithWork()) {
+    const auto found = pairs_.find(to);
+    if (found == pairs_.end()) continue;
+    const Duration wait = PumpPair(found->second, bytes_left);
+    if (wait > Duration()) soonest = std::min(soonest, wait);
+  }
+  if (soonest != Duration::max()) PumpIn(soonest);
+  return bytes_left == 0;
+}
+
+// Small lanes do not wait for the pace, only count.
+Duration PeerRuntime::PumpPair(Pair& pair, std::size_t& bytes_left) {
+  const TimePoint now = pair.pace.rate() > 0 ? MonotonicNow() : TimePoint();
+  Duration wait{};
+  const auto give = [&](net::Lane& lane) {
+    if (TakesEverySize(lane)) {
+      wait = pair.pace.Wait(now);
+      if (wait > Duration()) return false;
+    }
+    const std::size_t bytes = Give(lane, bytes_left);
+    pair.pace.OnSent(static_cast<double>(bytes));
+    pair.carried |= bytes > 0;
+    return bytes > 0;
+  };
+  // Round after round, so that all carry alike.
+  while (bytes_left > 0 && GiveRound(pair.lanes, pair.large(), pair.turns, give)) {
+  }
+  return wait;
+}
+
+void PeerRuntime::PumpIn(Duration wait) {
+  if (std::exchange(pump_armed_, true)) return;
+  pace_timer_.expires_after(wait);
+  pace_timer_.async_wait([alive = alive_](asio::error_code) {
+    PeerRuntime* self = *alive;
+    if (self == nullptr) return;
+    self->pump_armed_ = false;
+    if (!self->ended_) self->Run();
+  });
+}
+
+// Gives how many bytes the lane got.
+std::size_t PeerRuntime::Give(net::Lane& lane, std::size_t& bytes_left) {
+  const std::span<std::byte> scratch = peer_.NeedsScratch() ? lane.codec_scratch() : std::span<std::byte>();
+  core::Outbound outbound;
+  if (!peer_.NextSegment(LinkOf(lane.label()), lane.send_payload_bytes_max(), scratch, outbound)) return 0;
+  run_again_ = true;
+  const std::size_t bytes = outbound.payload.size() + kSegmentHeaderBytes;
+  bytes_left -= std::min(bytes_left, bytes);
+  (void)lane.Send({.header = outbound.header, .payload = outbound.payload, .keep = std::move(outbound.keep)});
+  return bytes;
+}
+
+}  // namespace ringway::daemon
