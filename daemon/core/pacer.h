@@ -11,7 +11,8 @@
 //
 // A window lasts for two round trips, 200 ms at least, but for one while there is no limit yet: fresh connections
 // double their rate every round trip. What comes less than one round trip after the path came to be backlogged does not
-// count: before, nothing that was sent can have been acknowledged. A window may be of several such times. Paths within a site (round trips below 1 ms) are left alone.
+// count: before, nothing that was sent can have been acknowledged. A window may be of several such times. Paths within
+// a site (round trips below 1 ms) are left alone.
 #pragma once
 
 #include <compare>
