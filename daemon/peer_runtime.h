@@ -4,7 +4,8 @@
 //
 //   event --> Run:  [ carry out actions until there are none --> give segments to idle lanes ] until nothing moves
 //
-// Segments are given at most kPumpBytes a turn; then lanes that are readable and control links get theirs.
+// Segments are given at most kPumpBytes a turn; then lanes that are readable and control links get theirs. Large ones
+// that wait for their pair's pace are an event of their own when the wait is over.
 //
 // Threads: one (data thread). Lifetime: owned by the data plane; destroyed after OnPeerEnded, never from within a call.
 #pragma once
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -91,7 +93,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome);
   // ---- time and the end
   void Tick(TimePoint now);
-  // After the host's pacer has decided: the lanes keep to it.
+  // After the host's pacer has decided: the pairs keep to it.
   void KeepPace();
   // The daemon stops: leave by `deadline`.
   void ShutDown(TimePoint deadline);
@@ -194,9 +196,9 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   bool running_ = false;    // Run is on the stack
   bool run_again_ = false;  // an event came while it was
   bool run_posted_ = false;
-  bool pump_armed_ = false;
   bool ended_ = false;
   asio::steady_timer pace_timer_;
+  std::optional<TimePoint> pump_due_;    // when it ends
   std::shared_ptr<PeerRuntime*> alive_;  // what posted handlers hold; null inside once this object is gone
 };
 

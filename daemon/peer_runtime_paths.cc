@@ -103,18 +103,20 @@ Duration PeerRuntime::PumpPair(Pair& pair, std::size_t& bytes_left) {
   return wait;
 }
 
+// The soonest of all pairs counts, also where one was waited for already.
 void PeerRuntime::PumpIn(Duration wait) {
-  if (std::exchange(pump_armed_, true)) return;
+  const TimePoint due = MonotonicNow() + wait;
+  if (pump_due_ && *pump_due_ <= due) return;
+  pump_due_ = due;
   pace_timer_.expires_after(wait);
-  pace_timer_.async_wait([alive = alive_](asio::error_code) {
+  pace_timer_.async_wait([alive = alive_](asio::error_code error) {
     PeerRuntime* self = *alive;
-    if (self == nullptr) return;
-    self->pump_armed_ = false;
+    if (error || self == nullptr) return;
+    self->pump_due_.reset();
     if (!self->ended_) self->Run();
   });
 }
 
-// Gives how many bytes the lane got.
 std::size_t PeerRuntime::Give(net::Lane& lane, std::size_t& bytes_left) {
   const std::span<std::byte> scratch = peer_.NeedsScratch() ? lane.codec_scratch() : std::span<std::byte>();
   core::Outbound outbound;
