@@ -12,6 +12,10 @@ constexpr double kKeptSeconds = 0.004;
 constexpr double kKeptMin = 256 << 10;
 // A timer for less would cost more than it evens out.
 constexpr Duration kWaitMin = std::chrono::milliseconds(1);
+constexpr double kDebtSeconds = 0.1;
+constexpr double kDebtMin = 512 << 10;
+// Who is not back so long after the wait had nothing more to send.
+constexpr Duration kLateMax = std::chrono::milliseconds(4);
 
 }  // namespace
 
@@ -22,17 +26,20 @@ void Pace::SetRate(double rate) {
 
 Duration Pace::Wait(TimePoint now) {
   const Duration since = now - std::exchange(filled_, now);
-  if (std::exchange(waits_, false)) waited_ += since;
+  const Duration told_wait = std::exchange(told_wait_, Duration());
+  if (told_wait > Duration()) waited_ += std::min(since, told_wait + kLateMax);
   if (rate_ <= 0) return {};
   const double earned = rate_ * std::chrono::duration<double>(since).count();
   credit_ = std::min(credit_ + earned, std::max(kKeptMin, rate_ * kKeptSeconds));
   if (credit_ > 0) return {};
-  waits_ = true;
-  return std::max(kWaitMin, Duration(static_cast<Duration::rep>(std::ceil(-credit_ / rate_ * 1e6))));
+  told_wait_ = std::max(kWaitMin, Duration(static_cast<Duration::rep>(std::ceil(-credit_ / rate_ * 1e6))));
+  return told_wait_;
 }
 
+void Pace::OnSent(double bytes) { credit_ = std::max(credit_ - bytes, -std::max(kDebtMin, rate_ * kDebtSeconds)); }
+
 bool Pace::TakeHeld(TimePoint now) {
-  if (waits_) (void)Wait(now);
+  if (told_wait_ > Duration()) (void)Wait(now);
   const Duration since = now - std::exchange(told_, now);
   return 2 * std::exchange(waited_, Duration()) > since;
 }

@@ -73,6 +73,15 @@ TEST_F(PaceTest, WhatWentBeforeTheRateWasSetIsForgotten) {
   EXPECT_EQ(pace_.Wait(now_), Duration());
 }
 
+TEST_F(PaceTest, WhatGoesWithoutWaitingHoldsUpTheRestForATenthOfASecondAtMost) {
+  pace_.SetRate(50e6);
+  for (int i = 0; i < 10'000; ++i) pace_.OnSent(64 << 10);
+  EXPECT_EQ(pace_.Wait(now_), Duration()) << "what was earned before the first call";
+  for (int i = 0; i < 10'000; ++i) pace_.OnSent(64 << 10);
+  EXPECT_LE(pace_.Wait(now_), milliseconds(100));
+  EXPECT_GT(pace_.Wait(now_), milliseconds(90));
+}
+
 TEST_F(PaceTest, HeldIsWhoWaitedForMostOfTheTime) {
   pace_.SetRate(50e6);
   SendFor(milliseconds(100));
@@ -88,7 +97,7 @@ TEST_F(PaceTest, HeldIsWhoWaitedForMostOfTheTime) {
   EXPECT_FALSE(pace_.TakeHeld(now_));
   SendFor(milliseconds(30));
   now_ += milliseconds(100);
-  EXPECT_TRUE(pace_.TakeHeld(now_)) << "who waits now, and was not asked again yet";
+  EXPECT_FALSE(pace_.TakeHeld(now_)) << "nobody came back: there was nothing more";
 }
 
 }  // namespace
