@@ -13,6 +13,8 @@ constexpr double kFloor = 0.25;
 constexpr double kRegrown = 0.5;  // of the best
 constexpr double kNear = 0.05;
 constexpr double kGentle = 0.005;
+constexpr double kBesideQueue = 0.02;
+constexpr double kUnusedMax = 2;
 constexpr double kStep = 0.03;
 constexpr double kStepMax = 0.25;
 constexpr double kFilled = 0.8;
@@ -31,17 +33,18 @@ void Ceiling::Judge(const Window& window) {
   const bool queue = IsQueue(window);
   const bool overdriven = queue && window.lost_share > kLostShareMax;
   const bool held = limit_ > 0 && window.held;
+  const double smoothed = carries_ + (overdriven ? kSmoothingOverdriven : kSmoothing) * (window.delivered - carries_);
   if (limit_ <= 0) {
-    carries_ = window.delivered;
+    carries_ = std::max(window.delivered, smoothed);
   } else if (held && !queue && window.delivered > kFilled * limit_) {
     carries_ = limit_;
   } else {
-    carries_ += (overdriven ? kSmoothingOverdriven : kSmoothing) * (window.delivered - carries_);
+    carries_ = smoothed;
   }
   if (overdriven) return Lower(std::max(carries_, window.delivered), window.delivered);
   series_ = 0;
   best_ = std::max(best_, carries_);
-  if (held)
+  if (held && limit_ < kUnusedMax * std::max(carries_, window.delivered))
     Raise(queue);
   else
     steps_ = 0;
@@ -52,7 +55,7 @@ void Ceiling::Lower(double carries, double delivered) {
     series_ = delivered;
     if (std::exchange(doubled_, false)) best_ = std::max(delivered, best_ / 4);
   }
-  overdriven_ = carries;
+  overdriven_ = limit_ > 0 ? carries : 0;  // fresh connections overdrive by far: what was lost hides what it carries
   const double less = std::max(kLess * carries, kFloor * series_);
   limit_ = limit_ > 0 ? std::min(limit_, less) : less;
   settling_ = true;
@@ -63,9 +66,11 @@ void Ceiling::Raise(bool queue) {
   if (limit_ < kRegrown * best_) {
     limit_ *= 2;
     doubled_ = true;
-  } else if (queue || std::abs(limit_ - overdriven_) < kNear * overdriven_) {
+  } else if (std::abs(limit_ - overdriven_) < kNear * overdriven_) {
     limit_ *= 1 + kGentle;
     steps_ = 0;
+  } else if (queue) {
+    limit_ *= 1 + kBesideQueue;
   } else {
     limit_ *= 1 + std::min(kStepMax, std::ldexp(kStep, steps_++));
   }

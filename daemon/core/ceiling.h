@@ -4,7 +4,7 @@
 // for more by itself, overdrive it together: a tenth of all packets overflows and every lane waits for what it lost. So
 // the host finds out what all its lanes together may send, and holds them to it.
 //
-//   none --overdriven--> 0.96 c --held-----> 3%, 6%, 12% .. 25% more a window; 0.5% near c, or beside a queue
+//   none --overdriven--> 0.96 c --held-----> 3%, 6%, 12% .. 25% more a window; 2% beside a queue, 0.5% near c
 //                          ^      --overdriven--+
 //                          +--------------------+
 //
@@ -48,7 +48,7 @@ class Ceiling {
 
   double limit_ = 0;
   double carries_ = 0;     // c
-  double overdriven_ = 0;  // c, when it was overdriven last
+  double overdriven_ = 0;  // c, when it was overdriven last; 0: not known well
   double best_ = 0;        // c, the most while it was not overdriven
   double series_ = 0;      // delivered in the first of the windows in a row that were overdriven
   bool settling_ = false;  // the next window shows what was sent before the limit was lowered

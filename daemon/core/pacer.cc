@@ -80,7 +80,7 @@ void Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
     longest = std::max(longest, path->last.round_trip);
   }
   if (backlogged.size() < 2) {
-    uplink_measure_ = {};
+    uplink_measure_.Pause();
     all.queueing = {};
   } else {
     for (const auto& [key, path] : paths_) {

@@ -1,5 +1,5 @@
-// What the lanes of each path of this host may send, so that together they do not overdrive a path or the uplink. Pure:
-// samples and the time go in, rates come out.
+// What each pair of this host may send, so that together they do not overdrive a path or the uplink. Pure: samples and
+// the time go in, rates come out.
 //
 // A path that is backlogged is judged window by window by its own Ceiling; while two or more are, all together by the
 // uplink's: then a queue that all of them see is the uplink's, and only what one sees beyond it is that path's own. The
