@@ -9,6 +9,9 @@ namespace {
 // operation must not wait for its pace.
 constexpr double kSmallPaceMin = 1e6;
 
+// So many times the rate of all: a lone lane must not be what limits.
+constexpr double kBurst = 1.5;
+
 // On shorter paths a few packets a round trip are fast enough.
 constexpr Duration kFar = std::chrono::milliseconds(10);
 
@@ -81,8 +84,8 @@ std::vector<core::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>
 void LimitBursts(const Lanes& lanes, double bytes_per_second) {
   for (const auto& lane : lanes) {
     if (lane == nullptr) continue;
-    const bool raise = bytes_per_second > 0 && !TakesEverySize(*lane);
-    lane->Pace(raise ? std::max(bytes_per_second, kSmallPaceMin) : bytes_per_second);
+    const double burst = kBurst * bytes_per_second;
+    lane->Pace(burst > 0 && !TakesEverySize(*lane) ? std::max(burst, kSmallPaceMin) : burst);
   }
 }
 

@@ -74,7 +74,7 @@ std::vector<core::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vecto
 // Of the lanes for small segments; of those that do not leave the region nothing is known.
 std::vector<core::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>& traffic);
 
-// No lane sends bursts faster than all together may send, core::Pace holds all of them; 0: no limit.
+// No lane sends bursts much faster than all together may send, which is what core::Pace sees to; 0: no limit.
 void LimitBursts(const Lanes& lanes, double bytes_per_second);
 
 }  // namespace ringway::daemon

@@ -16,7 +16,7 @@ constexpr int kSettlingWindows = 2;
 }  // namespace
 
 void LaneCount::Add(const Sample& sample, TimePoint now) {
-  if (sample.paced && trial_from_ == 0) used_ = std::max(used_, std::min(kPaced, sample.lanes));
+  if (std::exchange(paced_, sample.paced) != sample.paced && trial_from_ != 0) used_ = std::exchange(trial_from_, 0);
   if (!sample.backlogged || sample.delivered_bytes < start_bytes_) {
     start_bytes_ = 0;
     return start_.reset();
@@ -48,8 +48,8 @@ void LaneCount::Judge(double rate, const Sample& sample, TimePoint now) {
   }
   const double before = std::exchange(before_, rate);
   const bool steady = before > 0 && rate < kSteady * before && before < kSteady * rate;
-  const std::size_t more = std::min(sample.lanes, used_ + used_ / 2);
-  if (!steady || now < next_trial_ || more <= used_) return;
+  const std::size_t more = std::min(sample.lanes, used() + used() / 2);
+  if (!steady || now < next_trial_ || more <= used()) return;
   trial_from_ = std::exchange(used_, more);
   settling_ = kSettlingWindows;
 }

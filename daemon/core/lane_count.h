@@ -12,6 +12,7 @@
 // trial do not count: fresh connections have to find their rate.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,7 +23,7 @@ namespace ringway::core {
 
 class LaneCount {
  public:
-  // Large lanes that are used from the start, and when they keep a pace.
+  // Large lanes that are used from the start, and at least while they keep a pace.
   static constexpr std::size_t kFirst = 4;
   static constexpr std::size_t kPaced = 8;
 
@@ -37,12 +38,13 @@ class LaneCount {
   void Add(const Sample& sample, TimePoint now);
 
   // At most; there may be fewer.
-  std::size_t used() const { return used_; }
+  std::size_t used() const { return paced_ ? std::max(used_, kPaced) : used_; }
 
  private:
   void Judge(double rate, const Sample& sample, TimePoint now);
 
   std::size_t used_ = kFirst;
+  bool paced_ = false;
   std::optional<TimePoint> start_;
   std::uint64_t start_bytes_ = 0;
   double before_ = 0;           // bytes per second of the last window; in a trial, of the last before it

@@ -55,10 +55,15 @@ TEST_F(LaneCountTest, PacedLanesAreManyAndGetMoreWhereTheyFallShort) {
   EXPECT_EQ(count_.used(), LaneCount::kPaced);
   Run(10e6, 100e6, 60);
   EXPECT_GE(count_.used(), 10u);
-  sample_.lanes = 3;
+  sample_.paced = false;
   count_ = LaneCount();
-  Run(60e6, 100e6, 2);
-  EXPECT_EQ(count_.used(), LaneCount::kFirst) << "more than there are";
+  while (count_.used() == LaneCount::kFirst) Tick(10e6, 100e6);
+  sample_.paced = true;
+  Tick(10e6, 100e6);
+  EXPECT_EQ(count_.used(), LaneCount::kPaced) << "in the middle of a trial";
+  sample_.paced = false;
+  Tick(10e6, 100e6);
+  EXPECT_EQ(count_.used(), LaneCount::kFirst);
 }
 
 TEST_F(LaneCountTest, WhoIsNotBackloggedIsNotJudged) {
