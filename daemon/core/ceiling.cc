@@ -66,7 +66,7 @@ void Ceiling::Raise(bool queue) {
   if (limit_ < kRegrown * best_) {
     limit_ *= 2;
     doubled_ = true;
-  } else if (std::abs(limit_ - overdriven_) < kNear * overdriven_) {
+  } else if (std::abs(limit_ - overdriven_) < kNear * overdriven_ || (queue && limit_ >= overdriven_)) {
     limit_ *= 1 + kGentle;
     steps_ = 0;
   } else if (queue) {

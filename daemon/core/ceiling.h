@@ -4,9 +4,9 @@
 // for more by itself, overdrive it together: a tenth of all packets overflows and every lane waits for what it lost. So
 // the host finds out what all its lanes together may send, and holds them to it.
 //
-//   none --overdriven--> 0.96 c --held-----> 3%, 6%, 12% .. 25% more a window; 2% beside a queue, 0.5% near c
-//                          ^      --overdriven--+
-//                          +--------------------+
+//   none --overdriven--> 0.96 c --held-----> 3%, 6%, 12% .. 25% more a window; near c 0.5%
+//                          ^                  |  beside a queue 2% below c, 0.5% above
+//                          +--overdriven------+
 //
 // c: what the path carries. Where segments had to wait for the limit, most of it arrived and there was no queue, that
 // is the limit; otherwise what was delivered, smoothed, for acknowledgements come in bunches and one window says a
