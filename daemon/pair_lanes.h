@@ -28,17 +28,24 @@ struct Turns {
   std::size_t large = 0;
 };
 
-// Calls `visit(index, lane)` for the lanes that are up and in use: those for small segments, from the `first_small`th
-// on, and the first `large` that take every size.
+// Calls `visit(index, lane)` for the lanes that are up and in use: those for small segments, then the first `large`
+// that take every size; of each kind from the one whose turn it is, and around.
 template <typename Visit>
-void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, std::size_t first_small = 0) {
+void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, Turns turns = {}) {
+  const auto around = [&](std::size_t begin, std::size_t end, std::size_t first) {
+    if (first < begin || first >= end) first = begin;
+    for (std::size_t i = first; i < end; ++i) {
+      if (lanes[i] != nullptr) visit(i, *lanes[i]);
+    }
+    for (std::size_t i = begin; i < first; ++i) {
+      if (lanes[i] != nullptr) visit(i, *lanes[i]);
+    }
+  };
   const std::size_t small = SmallLanes(lanes.size());
-  for (std::size_t place = 0; place < lanes.size(); ++place) {
-    const std::size_t i = place < small ? (first_small + place) % small : place;
-    if (lanes[i] == nullptr) continue;
-    if (place >= small && large-- == 0) return;
-    visit(i, *lanes[i]);
-  }
+  std::size_t end = small;
+  for (; end < lanes.size() && large > 0; ++end) large -= lanes[end] != nullptr;
+  around(0, small, turns.small);
+  around(small, end, turns.large);
 }
 
 // Offers each idle lane that is in use one segment, in turn: give(lane) says whether it had one for it. Gives true if
@@ -46,21 +53,12 @@ void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, std:
 template <typename GiveTo>
 bool GiveRound(const Lanes& lanes, std::size_t large, Turns& turns, const GiveTo& give) {
   bool gave = false;
-  const std::size_t first_large = turns.large;
   const auto offer = [&](std::size_t i, net::Lane& lane) {
     if (!lane.idle() || !give(lane)) return;
     gave = true;
     (TakesEverySize(lane) ? turns.large : turns.small) = i + 1;
   };
-  ForEachUsed(
-      lanes, large,
-      [&](std::size_t i, net::Lane& lane) {
-        if (!TakesEverySize(lane) || i >= first_large) offer(i, lane);
-      },
-      turns.small);
-  ForEachUsed(lanes, large, [&](std::size_t i, net::Lane& lane) {
-    if (TakesEverySize(lane) && i < first_large) offer(i, lane);
-  });
+  ForEachUsed(lanes, large, offer, turns);
   return gave;
 }
 

@@ -85,11 +85,10 @@ bool PeerRuntime::Pump() {
 
 // Small lanes do not wait for the pace, only count.
 Duration PeerRuntime::PumpPair(Pair& pair, std::size_t& bytes_left) {
-  const TimePoint now = pair.pace.rate() > 0 ? MonotonicNow() : TimePoint();
   Duration wait{};
   const auto give = [&](net::Lane& lane) {
-    if (TakesEverySize(lane)) {
-      wait = pair.pace.Wait(now);
+    if (pair.pace.rate() > 0 && TakesEverySize(lane)) {
+      wait = pair.pace.Wait(MonotonicNow());
       if (wait > Duration()) return false;
     }
     const std::size_t bytes = Give(lane, bytes_left);

@@ -41,10 +41,10 @@ struct PairLanesTest : testing::Test {
     }
   }
   FakeLane& At(std::size_t i) { return static_cast<FakeLane&>(*lanes[i]); }
-  std::vector<std::size_t> Used(std::size_t large, std::size_t first_small = 0) const {
+  std::vector<std::size_t> Used(std::size_t large, Turns from = {}) const {
     std::vector<std::size_t> used;
     ForEachUsed(
-        lanes, large, [&](std::size_t i, net::Lane&) { used.push_back(i); }, first_small);
+        lanes, large, [&](std::size_t i, net::Lane&) { used.push_back(i); }, from);
     return used;
   }
   // The lanes that take `segments`, which all fit everywhere.
@@ -73,7 +73,8 @@ TEST_F(PairLanesTest, RolesFollowFromTheCount) {
 TEST_F(PairLanesTest, UsedAreTheSmallOnesAndTheFirstLargeOnes) {
   Make(11);
   EXPECT_EQ(Used(4), (Indices{0, 1, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(Used(4, 2), (Indices{2, 0, 1, 3, 4, 5, 6}));
+  EXPECT_EQ(Used(4, {.small = 2}), (Indices{2, 0, 1, 3, 4, 5, 6}));
+  EXPECT_EQ(Used(4, {.large = 5}), (Indices{0, 1, 2, 5, 6, 3, 4}));
   lanes[1] = nullptr;
   lanes[4] = nullptr;
   EXPECT_EQ(Used(4), (Indices{0, 2, 3, 5, 6, 7})) << "the next ones stand in for what is down";
