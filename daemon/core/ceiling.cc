@@ -14,6 +14,8 @@ constexpr double kRegrown = 0.5;  // of the best
 constexpr double kNear = 0.05;
 constexpr double kGentle = 0.005;
 constexpr double kBesideQueue = 0.02;
+constexpr double kKeptUp = 0.97;
+constexpr double kDrain = 0.99;
 constexpr double kUnusedMax = 2;
 constexpr double kStep = 0.03;
 constexpr double kStepMax = 0.25;
@@ -33,13 +35,14 @@ void Ceiling::Judge(const Window& window) {
   const bool queue = IsQueue(window);
   const bool overdriven = queue && window.lost_share > kLostShareMax;
   const bool held = limit_ > 0 && window.held;
-  const double smoothed = carries_ + (overdriven ? kSmoothingOverdriven : kSmoothing) * (window.delivered - carries_);
+  const bool urgent = overdriven && (held || series_ > 0);
+  const double smoothed = carries_ + (urgent ? kSmoothingOverdriven : kSmoothing) * (window.delivered - carries_);
   if (limit_ <= 0) {
     carries_ = std::max(window.delivered, smoothed);
   } else if (held && !queue && window.delivered > kFilled * limit_) {
     carries_ = limit_;
   } else {
-    carries_ = smoothed;
+    carries_ = held || overdriven ? smoothed : std::max(carries_, smoothed);
   }
   if (overdriven) return Lower(std::max(carries_, window.delivered), window.delivered);
   series_ = 0;
@@ -66,7 +69,10 @@ void Ceiling::Raise(bool queue) {
   if (limit_ < kRegrown * best_) {
     limit_ *= 2;
     doubled_ = true;
-  } else if (std::abs(limit_ - overdriven_) < kNear * overdriven_ || (queue && limit_ >= overdriven_)) {
+  } else if (queue && carries_ < kKeptUp * limit_) {
+    limit_ = std::max(carries_, kDrain * limit_);
+    steps_ = 0;
+  } else if (std::abs(limit_ - overdriven_) < kNear * overdriven_) {
     limit_ *= 1 + kGentle;
     steps_ = 0;
   } else if (queue) {

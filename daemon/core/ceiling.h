@@ -4,19 +4,21 @@
 // for more by itself, overdrive it together: a tenth of all packets overflows and every lane waits for what it lost. So
 // the host finds out what all its lanes together may send, and holds them to it.
 //
-//   none --overdriven--> 0.96 c --held-----> 3%, 6%, 12% .. 25% more a window; near c 0.5%
-//                          ^                  |  beside a queue 2% below c, 0.5% above
+//   none --overdriven--> 0.96 c --held-----> 3%, 6%, 12% .. 25% more a window, beside a queue 2%; near c 0.5%
+//                          ^                  |  beside a queue, while less arrives than is sent: 1% less, down to c
 //                          +--overdriven------+
 //
 // c: what the path carries. Where segments had to wait for the limit, most of it arrived and there was no queue, that
 // is the limit; otherwise what was delivered, smoothed, for acknowledgements come in bunches and one window says a
-// fifth too much or too little. Held: the limit is why not more was sent; else there is no reason for a higher one.
-// Queue: round trips are longer than the shortest; that alone is no reason to send less, for it may stand on the way
-// back, behind what others send. Overdriven: there is a queue, and packets were lost; losses alone are no reason
-// either, because long paths lose packets however little is sent. The window after such a one is not judged: it shows
-// what was sent before. No ceiling is set before a path was overdriven: a connection's window, or the trainer, may be
-// the lesser limit. Windows in a row that stay overdriven take no more than three quarters: then sending less does not
-// help.
+// fifth too much or too little. Held: the limit is why not more was sent; else there is no reason for a higher one, and
+// what arrived says little of the path, for something else was what limited. Queue: round trips are longer than the
+// shortest; that alone is no reason to send less, for it may stand on the way back, behind what others send. Where less
+// arrives than is sent, it is ours. Overdriven: there is a queue, and packets were lost; losses alone are no reason
+// either, because long paths lose packets however little is sent. Connections slow down by themselves then, so what
+// arrives meanwhile is less than the path carries: the first such window in a row counts like any other. The window
+// after it is not judged: it shows what was sent before. No ceiling is set before a path was overdriven: a connection's
+// window, or the trainer, may be the lesser limit. Windows in a row that stay overdriven take no more than three
+// quarters: then sending less does not help.
 //
 // In one bad moment next to nothing may arrive, and the limit is next to nothing then. So below half of the best that
 // arrived without overdriving it doubles in every window that is held; each time that this overdrives the path, the

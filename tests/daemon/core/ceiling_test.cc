@@ -104,6 +104,30 @@ TEST_F(CeilingTest, OneWindowThatSaysTooLittleLowersItByLessThanThat) {
   EXPECT_GT(ceiling_.limit(), 37 * kMega);
 }
 
+TEST_F(CeilingTest, AQueueThatTheLimitBuildsUpEndsItsGrowth) {
+  Run(50, 50 * kMega);
+  ceiling_.Judge({.delivered = 50 * kMega, .round_trip = kRoundTrip, .held = true});
+  for (int i = 0; i < 300; ++i) {
+    ceiling_.Judge({.delivered = std::min(ceiling_.limit(), 50 * kMega),
+                    .queueing = ceiling_.limit() > 50 * kMega ? kQueue : Duration(),
+                    .round_trip = kRoundTrip,
+                    .held = true});
+    ASSERT_LT(ceiling_.limit(), 53 * kMega) << "nothing is lost, but no more arrives";
+  }
+  EXPECT_GT(ceiling_.limit(), 49 * kMega);
+}
+
+TEST_F(CeilingTest, WhatConnectionsSlowDownToByThemselvesIsNotWhatThePathCarries) {
+  Run(50, 50 * kMega);
+  Ceiling::Window slow{.delivered = 35 * kMega, .queueing = kQueue, .round_trip = kRoundTrip};
+  for (int i = 0; i < 5; ++i) ceiling_.Judge(slow);
+  slow.lost_share = 0.05;
+  ceiling_.Judge(slow);
+  EXPECT_GT(ceiling_.limit(), 40 * kMega);
+  Run(30, 50 * kMega, kQueue);
+  EXPECT_GT(ceiling_.limit(), 47 * kMega) << "a queue on the way back does not hold it down";
+}
+
 TEST_F(CeilingTest, WithoutOverdrivingThereIsNone) {
   for (int i = 0; i < 20; ++i) {
     ceiling_.Judge({.delivered = 50 * kMega, .lost_share = 0.2, .queueing = {}, .round_trip = kRoundTrip});
