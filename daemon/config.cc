@@ -101,7 +101,8 @@ Config ParseConfigOrExit(int argc, char** argv) {
                  "threads that move data (default: 1), one of which does everything else too; 0: a quarter of the "
                  "cores, 1 to 8")
       ->check(CLI::Range(0U, kDataThreadsMax));
-  app.add_option("--congestion", config.congestion, "congestion control of links that leave this host");
+  app.add_option("--congestion", config.congestion,
+                 "congestion control of links that leave this host (default: cubic below 1 ms, bbr beyond)");
   app.add_option(
       "--probe-bytes", probe_bytes,
       "send this much at most, twice, to measure a path (default: 128M); 0: learn of paths by the operations only");

@@ -13,12 +13,17 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/clock.h"
+
 namespace ringway {
 
 inline constexpr std::uint32_t kLanesLoopback = 2;
 // As many large ones as help: lane_count.h starts with four of eight.
 inline constexpr std::uint32_t kLanesRemote = 11;
 inline constexpr std::uint32_t kSmallLanePayloadBytes = 64 << 10;
+
+// Shorter round trips are within a host or a site.
+inline constexpr Duration kNearby = std::chrono::milliseconds(1);
 
 constexpr std::size_t SmallLanes(std::size_t lanes) {
   return lanes <= 1 ? 0 : std::clamp<std::size_t>(lanes / 3, 1, 3);

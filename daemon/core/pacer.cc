@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/lane_roles.h"
+
 namespace ringway::core {
 namespace {
 
 constexpr Duration kWindowMin = std::chrono::milliseconds(200);
-constexpr Duration kNearby = std::chrono::milliseconds(1);
 
 double Grown(std::uint64_t before, std::uint64_t now) { return now > before ? static_cast<double>(now - before) : 0; }
 

@@ -93,6 +93,7 @@ void Connector::OnWritable() {
     socket_.close(ignored);
     return TryNext();
   }
+  ChooseCongestion(socket_.native_handle(), options_.tuning);
   Finish(Connection{UniqueFd(socket_.release()), options_.tuning.loopback});
 }
 

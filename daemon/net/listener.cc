@@ -133,6 +133,7 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   const auto local = LocalAddress(offer.fd.get());
   tuning.loopback = local.ok() && IsLoopback(local.value());
   TuneLink(offer.fd.get(), tuning);
+  ChooseCongestion(offer.fd.get(), tuning);
   on_offer_(std::move(offer));
   return Status::Ok();
 }

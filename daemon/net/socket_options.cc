@@ -9,6 +9,7 @@
 
 #include "daemon/net/address.h"
 #include "daemon/net/unique_fd.h"
+#include "proto/lane_roles.h"
 
 namespace ringway::net {
 namespace {
@@ -37,8 +38,16 @@ void TuneLink(int fd, const LinkTuning& tuning) {
   Set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
   Set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds);
   Set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  const std::string congestion = tuning.loopback ? "cubic" : tuning.congestion;
-  if (!congestion.empty()) (void)SetCongestion(fd, congestion);
+}
+
+std::string CongestionFor(const LinkTuning& tuning, Duration round_trip) {
+  if (tuning.loopback) return "cubic";
+  if (!tuning.congestion.empty()) return tuning.congestion;
+  return round_trip > Duration() && round_trip < kNearby ? "cubic" : "bbr";
+}
+
+void ChooseCongestion(int fd, const LinkTuning& tuning) {
+  (void)SetCongestion(fd, CongestionFor(tuning, RoundTripOf(fd)));
 }
 
 void LimitRate(int fd, double bytes_per_second) {

@@ -15,12 +15,19 @@ inline constexpr std::uint32_t kNotSentBytesMax = 4 << 20;
 struct LinkTuning {
   std::uint32_t detect_ms = 3000;  // silence after which the kernel gives a connection up
   std::uint32_t lanes = 1;         // connections that share kNotSentBytesMax
-  bool loopback = false;           // loopback paths run cubic: this kernel's default may pace them down
-  std::string congestion;          // elsewhere; "" leaves the kernel's default
+  bool loopback = false;
+  std::string congestion;  // control of links that leave this host; "": by the round trip
 };
 
 // Best effort: an option that this kernel lacks is skipped, the connection works without it.
 void TuneLink(int fd, const LinkTuning& tuning);
+
+// What a connection whose round trip is this long (0: not known) is to run: cubic within a host or a site, where bbr's
+// pacing costs time; else bbr, which losses do not slow down. Measured: tests/bench/RESULTS.md.
+std::string CongestionFor(const LinkTuning& tuning, Duration round_trip);
+
+// Of a connection that stands. One that this kernel does not offer is skipped.
+void ChooseCongestion(int fd, const LinkTuning& tuning);
 
 // The connection's round trip as the kernel has it, smoothed: on a fresh one the handshake's. 0 if it has seen none.
 Duration RoundTripOf(int fd);

@@ -55,6 +55,7 @@ TEST_F(DialerTest, ControlLinkIsOneConnection) {
   ASSERT_TRUE(outcomes_[0].ok());
   ASSERT_EQ(outcomes_[0].value().links.size(), 1U);
   EXPECT_EQ(outcomes_[0].value().links[0].rest, "early");
+  EXPECT_EQ(CongestionOf(outcomes_[0].value().links[0].fd.get()), "cubic");
 }
 
 // The other side has the lane when it has answered, and may have much to send.

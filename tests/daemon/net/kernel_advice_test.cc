@@ -53,6 +53,15 @@ TEST_F(KernelAdviceTest, SmallWindowsAreOneSentenceThatNamesThem) {
   EXPECT_EQ(KernelAdvice(root_).at(0).find("net.ipv4.tcp_wmem allows 4194304: "), 0u);
 }
 
+TEST_F(KernelAdviceTest, AListOfCongestionControlsWithoutBbrIsOneSentence) {
+  Set("tcp_allowed_congestion_control", "reno cubic");
+  const std::vector<std::string> advice = KernelAdvice(root_);
+  ASSERT_EQ(advice.size(), 1u);
+  EXPECT_NE(advice[0].find("tcp_allowed_congestion_control lacks bbr"), std::string::npos) << advice[0];
+  Set("tcp_allowed_congestion_control", "reno bbr cubic");
+  EXPECT_EQ(KernelAdvice(root_), std::vector<std::string>());
+}
+
 TEST_F(KernelAdviceTest, WhatIsNotThereGivesNone) {
   EXPECT_EQ(KernelAdvice(root_), std::vector<std::string>());
   Set("tcp_rmem", "");

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -47,6 +49,13 @@ class NetTest : public ::testing::Test {
     std::array<int, 2> fds{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.data()), 0);
     return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+  }
+
+  static std::string CongestionOf(int fd) {
+    std::array<char, 16> name{};
+    socklen_t length = name.size();
+    EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length), 0);
+    return name.data();
   }
 
   static void WriteAll(int fd, std::span<const std::byte> bytes) {

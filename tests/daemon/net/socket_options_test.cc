@@ -34,6 +34,17 @@ TEST(SocketOptionsTest, TuningSetsWhatItSaysAndLeavesTheBuffersAlone) {
   }
 }
 
+TEST(SocketOptionsTest, CongestionControlGoesByTheRoundTrip) {
+  using std::chrono::microseconds;
+  const LinkTuning tuning;
+  EXPECT_EQ(CongestionFor(tuning, microseconds(400)), "cubic");
+  EXPECT_EQ(CongestionFor(tuning, microseconds(1000)), "bbr");
+  EXPECT_EQ(CongestionFor(tuning, Duration()), "bbr") << "nothing is known: a handshake that lost a packet";
+  EXPECT_EQ(CongestionFor({.loopback = true, .congestion = {}}, Duration()), "cubic");
+  EXPECT_EQ(CongestionFor({.congestion = "reno"}, microseconds(400)), "reno");
+  EXPECT_EQ(CongestionFor({.congestion = "reno"}, microseconds(100'000)), "reno");
+}
+
 TEST(SocketOptionsTest, UnknownCongestionControlIsNamed) {
   const Status status = CheckCongestion("no_such");
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
