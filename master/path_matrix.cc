@@ -53,13 +53,17 @@ void FillEnds(const PathMatrix& measured, PathMatrix& filled) {
   ForEachPath(measured.size(), [&](std::uint32_t from, std::uint32_t to) {
     const double rate = filled.rate(from, to);
     if (measured.uplink(from) == 0) filled.set_uplink(from, std::max(filled.uplink(from), rate));
-    if (measured.downlink(to) == 0) filled.set_downlink(to, std::max(filled.downlink(to), rate));
+    if (measured.downlink(to) == 0) {
+      filled.set_downlink(to, std::max({filled.downlink(to), rate, measured.uplink(to)}));
+    }
   });
 }
 
 // REQUIRES: rates and ends of `filled` are filled.
 void FillSites(const PathMatrix& measured, PathMatrix& filled) {
   std::map<std::uint32_t, double> best;
+  std::map<std::uint32_t, int> hosts;
+  for (std::size_t peer = 0; peer < measured.size(); ++peer) ++hosts[measured.site(peer)];
   ForEachPath(measured.size(), [&](std::uint32_t from, std::uint32_t to) {
     if (!measured.crosses(from, to)) return;
     double& rate = best[measured.site(from)];
@@ -67,7 +71,9 @@ void FillSites(const PathMatrix& measured, PathMatrix& filled) {
   });
   for (std::size_t peer = 0; peer < measured.size(); ++peer) {
     const auto found = best.find(measured.site(peer));
-    if (measured.site_uplink(peer) == 0 && found != best.end()) filled.set_site_uplink(peer, found->second);
+    if (measured.site_uplink(peer) != 0 || found == best.end()) continue;
+    const double own = hosts[measured.site(peer)] == 1 ? measured.uplink(peer) : 0;
+    filled.set_site_uplink(peer, std::max(found->second, own));
   }
 }
 

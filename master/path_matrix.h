@@ -74,9 +74,9 @@ inline constexpr double kAssumedRate = 125e6;
 //   delay     as the other way round, else the median of the known delays; stays 0 where none is known
 //   rate      what the ends allow, else the median of the known link rates, else kAssumedRate
 //   uplink    the best rate of a path that leaves the peer: paths that were measured one by one may share one uplink
-//   downlink  likewise, of a path that enters it
-//   site uplink  the best link rate between a peer of the site and one elsewhere, for the same reason: never measured
-//             so far, it keeps plans from counting on every host's way out at once
+//   downlink  likewise, of a path that enters it, or its uplink if that was measured and is more: never measured so far
+//   site uplink  of a lone peer its uplink if that was measured; else the best link rate between a peer of the site and
+//             one elsewhere: never measured so far, it keeps plans from counting on every host's way out at once
 // All rates of the result are positive. A lone peer has no paths, and its uplink and downlink stay as they are.
 PathMatrix WithAssumptions(const PathMatrix& measured);
 

@@ -110,16 +110,22 @@ void PathMeter::MeasureUplink(const std::set<PeerId>& backlogged, TimePoint now)
     all_known = all_known && path.estimate.rate != 0;
   }
   const auto measured = uplink_window_.Extend(now, moved_bytes_, WindowOf(longest));
-  if (!measured || !measured->settled || !all_known) return;
+  if (!measured) return;
+  uplink_at_least_ = std::max(uplink_at_least_, measured->bytes_per_second);
+  if (!measured->settled || !all_known) return;
   uplink_.Raise(measured->bytes_per_second);
   if (paths_carry > kSameRateRatio * measured->bytes_per_second) uplink_.Settle(measured->bytes_per_second);
 }
 
-void PathMeter::OnProbed(PeerId other) {
-  const auto found = paths_.find(other);
-  if (found == paths_.end()) return;
-  Path& path = found->second;
-  if (path.estimate.rate == 0) path.estimate.rate = path.at_least;
+void PathMeter::OnProbed(const std::set<PeerId>& others) {
+  if (others.size() > 1) {
+    if (uplink_.rate == 0) uplink_.rate = uplink_at_least_;
+    return;
+  }
+  for (const PeerId other : others) {
+    const auto found = paths_.find(other);
+    if (found != paths_.end() && found->second.estimate.rate == 0) found->second.estimate.rate = found->second.at_least;
+  }
 }
 
 void PathMeter::Forget(PeerId other) {

@@ -12,7 +12,8 @@
 //   a window ends early,          a lower bound
 //   or still grows
 //
-// A lower bound counts where it exceeds the estimate, and stands in for none but after a probe, which had its chance.
+// A lower bound counts where it exceeds the estimate, and stands in for none but after a probe, which had its chance:
+// after one of several paths at once for the uplink's, too, which may be more than any path shows.
 // An estimate is the mean of what counts, then, from eight on, moved by an eighth of the difference: acknowledgements
 // that queue behind data come in bunches, lanes restart between two operations, and one window's bytes say a third too
 // much or too little.
@@ -59,8 +60,9 @@ class PathMeter {
   // One sample of each pair that has traffic, all of one moment. Call it again with a sample when a pair stops to be
   // backlogged.
   void Add(std::span<const PathSample> samples, TimePoint now);
-  // A probe of the pair is over: if nothing better came of it, its best lower bound counts.
-  void OnProbed(PeerId other);
+  // A probe of the pair, or of several at once, is over: if nothing better came of it, its best lower bound counts; of
+  // several it is the uplink's.
+  void OnProbed(const std::set<PeerId>& others);
   void Forget(PeerId other);
 
   // Estimates that are new, or by more than a quarter other than when they were last given; each once a second at most.
@@ -97,6 +99,7 @@ class PathMeter {
 
   std::map<PeerId, Path> paths_;
   Estimate uplink_;
+  double uplink_at_least_ = 0;  // what several moved together
   RateWindow uplink_window_;
   std::set<PeerId> sharers_;       // who was backlogged in the uplink's window
   std::uint64_t moved_bytes_ = 0;  // by all pairs

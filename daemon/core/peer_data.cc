@@ -203,7 +203,7 @@ bool Peer::Impl::NextServed(Serving& serving, const Offer& offer, Outbound& out,
 bool Peer::Impl::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
                              Outbound& out) {
   if (NextOfOperations(lane, payload_bytes_max, scratch, out)) return true;
-  return Probed() == lane.other && NextProbe(lane, payload_bytes_max, out);
+  return IsProbed(lane.other) && NextProbe(lane, payload_bytes_max, out);
 }
 
 bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
@@ -250,9 +250,12 @@ void Peer::Impl::Resend(PeerId to, const SentFrame& frame) {
 
 std::vector<PeerId> Peer::Impl::PeersWithWork() const {
   std::vector<PeerId> out;
-  const auto probed = Probed();
-  if (!running()) return probed ? std::vector{*probed} : out;
+  if (!prober_.turn().empty() && MayProbe()) out.assign(prober_.turn().begin(), prober_.turn().end());
+  if (!running()) return out;
   std::uint64_t seen = 0;
+  for (const PeerId probed : out) {
+    if (const auto rank = view_.RankOf(probed)) seen |= std::uint64_t{1} << rank->value;
+  }
   static_assert(abi::kWorldSizeMax <= 64, "ranks are bits here");
   const auto add = [&](const collective::Executor& executor) {
     executor.ForEachReady([&](Rank rank) {
@@ -265,7 +268,6 @@ std::vector<PeerId> Peer::Impl::PeersWithWork() const {
     if (op.executor) add(*op.executor);
   }
   for (const Serving& serving : serving_) add(*serving.executor);
-  if (probed && std::find(out.begin(), out.end(), *probed) == out.end()) out.push_back(*probed);
   return out;
 }
 

@@ -142,8 +142,8 @@ class Peer::Impl {
   void SendProbeMessages();
   // No operation has anything to do here, nor has a recovery.
   bool MayProbe() const;
-  // Whose probe may be sent now.
-  std::optional<PeerId> Probed() const;
+  // Whether its probe may be sent now.
+  bool IsProbed(PeerId other) const { return prober_.turn().contains(other) && MayProbe(); }
   bool NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out);
 
   // ---- operations

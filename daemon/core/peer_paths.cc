@@ -9,7 +9,7 @@ void Peer::Impl::OnPathSamples(std::span<const PathSample> samples, TimePoint no
   now_ = now;
   if (ended_) return;
   meter_.Add(samples, now);
-  if (!prober_.turn()) ReportPaths();  // a probe's end says more than its beginning
+  if (prober_.turn().empty()) ReportPaths();  // a probe's end says more than its beginning
 }
 
 void Peer::Impl::ReportPaths() {
@@ -54,10 +54,10 @@ void Peer::Impl::SendProbeMessages() {
 }
 
 void Peer::Impl::TickProbes() {
-  const auto ended = prober_.Tick(now_, MayProbe());
+  const std::set<PeerId> ended = prober_.Tick(now_, MayProbe());
   SendProbeMessages();
-  if (!ended) return;
-  meter_.OnProbed(*ended);
+  if (ended.empty()) return;
+  meter_.OnProbed(ended);
   ReportPaths();
 }
 
@@ -67,15 +67,13 @@ bool Peer::Impl::MayProbe() const {
   return std::all_of(table_.ops().begin(), table_.ops().end(), [](const auto& entry) { return entry.second.told; });
 }
 
-std::optional<PeerId> Peer::Impl::Probed() const { return MayProbe() ? prober_.turn() : std::nullopt; }
-
 bool Peer::Impl::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {
   static const std::vector<std::byte> kNothing(256 * 1024);
   if (payload_bytes_max <= kSmallLanePayloadBytes) return false;  // large segments are what the path is measured for
   const auto room = std::min(payload_bytes_max, static_cast<std::uint32_t>(kNothing.size()));
   SegmentHeader header;
   header.kind = SegmentKind::kProbe;
-  header.payload_bytes = lanes_.IsUp(lane) ? prober_.Take(room) : 0;
+  header.payload_bytes = lanes_.IsUp(lane) ? prober_.Take(lane.other, room) : 0;
   if (header.payload_bytes == 0) return false;
   EncodeSegmentHeader(header, out.header);
   out.payload = std::span(kNothing).first(header.payload_bytes);

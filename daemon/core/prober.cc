@@ -10,21 +10,25 @@ namespace ringway::core {
 void Prober::Want(PeerId other, std::uint64_t bytes) {
   const auto [found, is_new] = targets_.try_emplace(other);
   found->second.asked = false;
-  if (is_new) found->second.bytes = found->second.bytes_left = bytes;
+  kept_.erase(other);
+  if (!is_new) return;
+  found->second.bytes = bytes;
+  found->second.Renew();
 }
 
 void Prober::Forget(PeerId other) {
   targets_.erase(other);
-  if (turn_ == other) turn_.reset();
+  turn_.erase(other);
+  kept_.erase(other);
   std::erase(waiting_, other);
   if (holder_ == other) held_until_ = {};
 }
 
 std::vector<Prober::Message> Prober::TakeMessages() { return std::exchange(messages_, {}); }
 
-std::uint32_t Prober::Take(std::uint32_t bytes_max) {
-  RINGWAY_CHECK(turn_.has_value());
-  std::uint64_t& left = targets_.at(*turn_).bytes_left;
+std::uint32_t Prober::Take(PeerId other, std::uint32_t bytes_max) {
+  RINGWAY_CHECK(turn_.contains(other));
+  std::uint64_t& left = targets_.at(other).bytes_left;
   const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(left, bytes_max));
   left -= bytes;
   return bytes;
@@ -49,11 +53,15 @@ void Prober::OnAsk(PeerId from, TimePoint now) {
 
 void Prober::OnGrant(PeerId from, TimePoint now) {
   const auto found = targets_.find(from);
-  if (found != targets_.end()) found->second.asked = false;
-  if (turn_ == from) return;
-  const bool is_due = found != targets_.end() && found->second.bytes_left > 0 && now >= found->second.not_before;
-  if (turn_ || !is_due) return Say(from, Step::kRelease);
-  turn_ = from;
+  const bool asked = found != targets_.end() && std::exchange(found->second.asked, false);
+  if (turn_.contains(from) || kept_.contains(from)) return;
+  if (!asked || !turn_.empty() || (!together_ && !found->second.IsDue(now))) return Say(from, Step::kRelease);
+  if (together_) {
+    if (kept_.empty()) kept_until_ = now + 2 * kTimeMax;
+    kept_.insert(from);
+    return GatherNext();
+  }
+  turn_ = {from};
   drains_ = false;
   paused_ = {};
 }
@@ -63,47 +71,91 @@ void Prober::OnRelease(PeerId from, TimePoint now) {
   if (holder_ == from) GrantNext(now);
 }
 
-std::optional<PeerId> Prober::Tick(TimePoint now, bool may_send) {
+std::set<PeerId> Prober::Tick(TimePoint now, bool may_send) {
   const Duration since = now - std::exchange(last_tick_, now);
   if (holder_ && now >= held_until_) GrantNext(now);
   const bool might = std::exchange(might_send_, may_send);
-  std::optional<PeerId> ended;
   paused_ = may_send ? Duration() : paused_ + since;
-  if (turn_ && paused_ >= kPauseMax) {
+  std::set<PeerId> ended;
+  if (paused_ >= kPauseMax) {
     EndTurn();
-  } else if (turn_ && may_send) {
-    Target& target = targets_.at(*turn_);
-    target.time_left -= since;
-    if (target.time_left <= Duration() || drains_) {
-      const bool again = --target.probes_left > 0;
-      target.bytes_left = again ? target.bytes : 0;
-      target.time_left = kTimeMax;
+  } else if (!turn_.empty() && may_send && Spend(since)) {
+    ended = turn_;
+    if (together_) together_of_ = targets_.size();
+    for (const PeerId other : turn_) {
+      Target& target = targets_.at(other);
+      if (!together_) --target.probes_left;
       target.not_before = now + kBetween;
-      ended = turn_;
-      EndTurn();
-    } else {
-      drains_ = target.bytes_left == 0;
+      target.Renew();
     }
+    EndTurn();
+  } else if (!kept_.empty() && now >= kept_until_) {
+    together_not_before_ = now + kBetween;
+    EndTurn();
   }
   // Not in every short pause between two operations.
-  if (!turn_ && might && may_send) AskAll(now);
+  if (turn_.empty() && might && may_send) AskAll(now);
   return ended;
 }
 
-void Prober::EndTurn() {
-  Say(*turn_, Step::kRelease);
-  turn_.reset();
+bool Prober::Spend(Duration time) {
+  bool is_over = std::exchange(drains_, true);
+  for (const PeerId other : turn_) {
+    Target& target = targets_.at(other);
+    target.time_left -= time;
+    is_over = is_over || target.time_left <= Duration();
+    drains_ = drains_ && target.bytes_left == 0;
+  }
+  return is_over;
 }
 
-// First each once.
+// Also what was only going to be one.
+void Prober::EndTurn() {
+  for (const std::set<PeerId>& held : {std::exchange(turn_, {}), std::exchange(kept_, {})}) {
+    for (const PeerId other : held) Say(other, Step::kRelease);
+  }
+  if (!std::exchange(together_, false)) return;
+  for (auto& [other, target] : targets_) {
+    target.Renew();
+    if (std::exchange(target.asked, false)) Say(other, Step::kRelease);
+  }
+}
+
+// First each once, then each again, then all.
 void Prober::AskAll(TimePoint now) {
+  if (WantsTogether(now)) {
+    together_ = true;
+    return GatherNext();
+  }
+  if (together_) EndTurn();  // there is a new one
   const bool again = std::none_of(targets_.begin(), targets_.end(), [](const auto& entry) {
-    return entry.second.probes_left == kProbes && entry.second.bytes_left > 0;
+    return entry.second.probes_left == kProbes && entry.second.bytes > 0;
   });
   for (auto& [other, target] : targets_) {
-    const bool is_due = target.bytes_left > 0 && now >= target.not_before && (again || target.probes_left == kProbes);
+    const bool is_due = target.IsDue(now) && (again || target.probes_left == kProbes);
     if (is_due && !std::exchange(target.asked, true)) Say(other, Step::kAsk);
   }
+}
+
+bool Prober::WantsTogether(TimePoint now) const {
+  const bool are_done = std::all_of(targets_.begin(), targets_.end(), [](const auto& entry) {
+    return entry.second.probes_left == 0 || entry.second.bytes == 0;
+  });
+  const auto others = static_cast<std::size_t>(
+      std::count_if(targets_.begin(), targets_.end(), [](const auto& entry) { return entry.second.bytes > 0; }));
+  return are_done && others >= std::max<std::size_t>(2, 2 * together_of_) && now >= together_not_before_;
+}
+
+// Asks the next of them, or begins.
+void Prober::GatherNext() {
+  for (auto& [other, target] : targets_) {
+    if (target.bytes == 0 || kept_.contains(other)) continue;
+    if (!std::exchange(target.asked, true)) Say(other, Step::kAsk);
+    return;
+  }
+  turn_ = std::exchange(kept_, {});
+  drains_ = false;
+  paused_ = {};
 }
 
 void Prober::GrantNext(TimePoint now) {

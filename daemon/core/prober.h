@@ -1,6 +1,6 @@
-// Whose turn it is to be probed: bytes that nobody needs, sent over all lanes of one pair at a time as fast as they go,
-// so that a plan need not wait for the first operation to know the rates. They also open the lanes' congestion windows
-// and show what the path takes. Pure.
+// Whose turn it is to be probed: bytes that nobody needs, sent over all lanes of a pair as fast as they go, so that a
+// plan need not wait for the first operation to know the rates. They also open the lanes' congestion windows and show
+// what the path takes. Pure.
 //
 // Each peer probes one other at a time and is probed by one at a time, else they would measure each other. So a peer
 // asks all that it wants to probe, begins with the first that has time for it, and says when it is over:
@@ -13,12 +13,17 @@
 // are filled, models read), and a probe says too little. What is done is not probed again before it is forgotten. After
 // the last byte the turn lasts for one more tick, so that what is under way is still counted. A grant lasts for twice a
 // probe's time at most, whatever its holder does.
+//
+// When nobody is left to be probed, all are once, together: that shows what the way out takes, which may be more than
+// any path. They are asked one after the other, by their ids, so that no two peers wait for what the other holds. It is
+// done again when there are twice as many.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "proto/clock.h"
@@ -43,12 +48,14 @@ class Prober {
   void On(PeerId from, Step step, TimePoint now);
   std::vector<Message> TakeMessages();
 
-  std::optional<PeerId> turn() const { return turn_; }
-  // Payload bytes of the next frame, `bytes_max` at most, which count as sent; 0: no more. REQUIRES: it is its turn.
-  std::uint32_t Take(std::uint32_t bytes_max);
+  // Whom it sends to now: nobody, one, or all.
+  const std::set<PeerId>& turn() const { return turn_; }
+  // Payload bytes of the next frame to `other`, `bytes_max` at most, which count as sent; 0: no more. REQUIRES: it is
+  // its turn.
+  std::uint32_t Take(PeerId other, std::uint32_t bytes_max);
 
-  // `may_send`: whether probes are allowed now. Gives the pair whose probe is over.
-  std::optional<PeerId> Tick(TimePoint now, bool may_send);
+  // `may_send`: whether probes are allowed now. Gives those whose probe is over.
+  std::set<PeerId> Tick(TimePoint now, bool may_send);
 
  private:
   static constexpr Duration kTimeMax = std::chrono::seconds(3);
@@ -59,24 +66,39 @@ class Prober {
   struct Target {
     std::uint64_t bytes = 0;
     int probes_left = kProbes;
+    TimePoint not_before{};
+    bool asked = false;
     // ---- of the probe
     std::uint64_t bytes_left = 0;
     Duration time_left = kTimeMax;
-    TimePoint not_before{};
-    bool asked = false;
+
+    void Renew() {
+      bytes_left = bytes;
+      time_left = kTimeMax;
+    }
+    bool IsDue(TimePoint now) const { return probes_left > 0 && bytes > 0 && now >= not_before; }
   };
 
   void OnAsk(PeerId from, TimePoint now);
   void OnGrant(PeerId from, TimePoint now);
   void OnRelease(PeerId from, TimePoint now);
   void Say(PeerId to, Step step) { messages_.push_back({to, step}); }
+  // Gives whether the turn is over.
+  bool Spend(Duration time);
   void EndTurn();
   void AskAll(TimePoint now);
+  bool WantsTogether(TimePoint now) const;
+  void GatherNext();
   void GrantNext(TimePoint now);
 
   // ---- as the one that probes
   std::map<PeerId, Target> targets_;
-  std::optional<PeerId> turn_;
+  std::set<PeerId> turn_;
+  bool together_ = false;        // the turn is all others', or is going to be
+  std::set<PeerId> kept_;        // who has granted it meanwhile
+  TimePoint kept_until_{};       // since there is one
+  std::size_t together_of_ = 0;  // how many they were the last time
+  TimePoint together_not_before_{};
   bool might_send_ = false;  // at the last tick
   Duration paused_{};        // for so long it could not send in its turn
   bool drains_ = false;      // its bytes were used up a tick ago

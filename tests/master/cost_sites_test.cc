@@ -43,6 +43,15 @@ TEST(CostSites, AnUnmeasuredWayOutOfASiteIsTakenForTheBestPathThatLeavesIt) {
   EXPECT_EQ(WithAssumptions(paths).site_uplink(0), 5 * kWan) << "what is known stays";
 }
 
+TEST(CostSites, AMeasuredUplinkIsTheWayOutOfALoneHostsSiteOnly) {
+  PathMatrix paths = Datacenters(2, 2);
+  paths.set_site(3, 2);
+  for (std::size_t peer = 0; peer < paths.size(); ++peer) paths.set_uplink(peer, 3 * kWan);
+  const PathMatrix filled = WithAssumptions(paths);
+  EXPECT_EQ(filled.site_uplink(0), kWan) << "two hosts may share it";
+  EXPECT_EQ(filled.site_uplink(3), 3 * kWan);
+}
+
 TEST(CostSites, HierarchicalIsChosenWhereSitesShareTheirWayOut) {
   const CostModel model = ModelOf(Datacenters(2, 4));
   EXPECT_EQ(model.Cheapest(64 * kMiB), Algorithm::kHierarchical);

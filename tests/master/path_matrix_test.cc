@@ -56,6 +56,20 @@ TEST(PathMatrix, UnknownUplinkIsTheBestPathThatLeavesIt) {
   EXPECT_EQ(filled.downlink(2), 30e6);
 }
 
+TEST(PathMatrix, AMeasuredUplinkStandsForAnUnknownDownlinkThatIsNotMore) {
+  PathMatrix paths(3);
+  paths.set_rate(0, 1, 10e6);
+  paths.set_rate(1, 0, 10e6);
+  paths.set_rate(0, 2, 10e6);
+  paths.set_uplink(1, 40e6);
+  paths.set_uplink(0, 5e6);
+  const PathMatrix filled = WithAssumptions(paths);
+  EXPECT_EQ(filled.downlink(1), 40e6);
+  EXPECT_EQ(filled.downlink(0), 10e6) << "what comes in by one path shows more";
+  paths.set_downlink(1, 20e6);
+  EXPECT_EQ(WithAssumptions(paths).downlink(1), 20e6) << "known";
+}
+
 TEST(PathMatrix, NothingKnownIsAssumedAlike) {
   const PathMatrix filled = WithAssumptions(PathMatrix(2));
   EXPECT_EQ(filled.LinkRate(0, 1), kAssumedRate);

@@ -17,11 +17,11 @@ std::unique_ptr<Cluster> FormedWithProbes(std::uint32_t world, std::uint64_t pro
 
 std::uint64_t ProbeBytes(const Cluster& cluster, std::uint32_t node) { return cluster.StatusOf(node).probe_bytes; }
 
-TEST(ProbeTest, EachPairIsProbedBothWaysAndTwice) {
+TEST(ProbeTest, EachPairIsProbedBothWaysAndTwiceThenAllTogether) {
   const auto cluster = FormedWithProbes(3, kFew);
   const auto probed = [&] {
     return std::ranges::all_of(Range(3),
-                               [&](std::uint32_t node) { return ProbeBytes(*cluster, node) == 2 * 2 * kFew; });
+                               [&](std::uint32_t node) { return ProbeBytes(*cluster, node) == (2 + 1) * 2 * kFew; });
   };
   EXPECT_TRUE(cluster->RunUntil(probed));
   EXPECT_FALSE(cluster->RunUntil([&] { return !probed(); }, std::chrono::seconds(40)));

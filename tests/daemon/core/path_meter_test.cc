@@ -153,8 +153,17 @@ TEST_F(PathMeterTest, AProbeOfAFastPathThatEndsAtOnceGivesALowerBound) {
   Run({{kA, 0}}, 1);
   Run({{kA, 600e6}}, 1);
   EXPECT_TRUE(Run({{kA, 0, false}}, 1).empty());
-  meter_.OnProbed(kA);
+  meter_.OnProbed({kA});
   EXPECT_NEAR(Last(meter_.TakeReports(now_), kA), 300e6, 1e6) << "two ticks";
+}
+
+TEST_F(PathMeterTest, AProbeOfSeveralShowsAnUplinkThatIsNotTheLimit) {
+  Run({{kA, 10e6}}, 20);
+  Run({{kB, 10e6}}, 20);
+  Run({{kA, 10e6}, {kB, 10e6}}, 40);
+  EXPECT_TRUE(meter_.TakeReports(now_).empty());
+  meter_.OnProbed({kA, kB});
+  EXPECT_NEAR(Last(meter_.TakeReports(now_), std::nullopt), 20e6, 1e5);
 }
 
 TEST_F(PathMeterTest, AMasterThatForgotIsToldAgainAndGonePeersAreNot) {

@@ -14,11 +14,12 @@ using Step = Prober::Step;
 constexpr PeerId kSelf{2};
 constexpr PeerId kA{3};
 constexpr PeerId kB{4};
+const std::set<PeerId> kNobody;
 
 // One prober whose others are played by the test.
 class ProberTest : public testing::Test {
  protected:
-  std::optional<PeerId> Tick(bool may_send = true) {
+  std::set<PeerId> Tick(bool may_send = true) {
     now_ += milliseconds(100);
     return prober_.Tick(now_, may_send);
   }
@@ -31,7 +32,7 @@ class ProberTest : public testing::Test {
     Tick();
     Tick();
     On(kA, Step::kGrant);
-    ASSERT_EQ(prober_.turn(), kA);
+    ASSERT_EQ(prober_.turn(), (std::set{kA}));
     (void)Said();
   }
 
@@ -46,22 +47,22 @@ TEST_F(ProberTest, AllAreAskedAndTheFirstWithTimeIsTheFirst) {
   EXPECT_TRUE(Said().empty()) << "it may be a short pause between operations";
   Tick();
   EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}, {kB, Step::kAsk}}));
-  EXPECT_EQ(prober_.turn(), std::nullopt);
+  EXPECT_EQ(prober_.turn(), kNobody);
   On(kB, Step::kGrant);
-  EXPECT_EQ(prober_.turn(), kB);
+  EXPECT_EQ(prober_.turn(), (std::set{kB}));
   On(kA, Step::kGrant);
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}})) << "one at a time";
-  EXPECT_EQ(prober_.turn(), kB);
+  EXPECT_EQ(prober_.turn(), (std::set{kB}));
 }
 
 TEST_F(ProberTest, ItsBytesAreTheEndAndATickOfGraceFollows) {
   BeginA(1000);
-  EXPECT_EQ(prober_.Take(600), 600u);
-  EXPECT_EQ(Tick(), std::nullopt);
-  EXPECT_EQ(prober_.Take(600), 400u);
-  EXPECT_EQ(prober_.Take(600), 0u);
-  EXPECT_EQ(Tick(), std::nullopt) << "what is under way is still counted";
-  EXPECT_EQ(Tick(), kA);
+  EXPECT_EQ(prober_.Take(kA, 600), 600u);
+  EXPECT_EQ(Tick(), kNobody);
+  EXPECT_EQ(prober_.Take(kA, 600), 400u);
+  EXPECT_EQ(prober_.Take(kA, 600), 0u);
+  EXPECT_EQ(Tick(), kNobody) << "what is under way is still counted";
+  EXPECT_EQ(Tick(), (std::set{kA}));
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}}));
   prober_.Want(kA, 1000);
   Tick();
@@ -71,18 +72,18 @@ TEST_F(ProberTest, ItsBytesAreTheEndAndATickOfGraceFollows) {
 
 TEST_F(ProberTest, EachIsProbedOnceMoreWhenItsHostHasComeToRest) {
   BeginA(1000);
-  EXPECT_EQ(prober_.Take(2000), 1000u);
+  EXPECT_EQ(prober_.Take(kA, 2000), 1000u);
   (void)Tick();
-  ASSERT_EQ(Tick(), kA);
+  ASSERT_EQ(Tick(), (std::set{kA}));
   (void)Said();
   for (int tick = 1; tick < 150; ++tick) (void)Tick();
   EXPECT_TRUE(Said().empty());
   (void)Tick();
   EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}})) << "15 s later";
   On(kA, Step::kGrant);
-  EXPECT_EQ(prober_.Take(2000), 1000u);
+  EXPECT_EQ(prober_.Take(kA, 2000), 1000u);
   (void)Tick();
-  EXPECT_EQ(Tick(), kA);
+  EXPECT_EQ(Tick(), (std::set{kA}));
   (void)Said();
   for (int tick = 0; tick < 1000; ++tick) (void)Tick();
   EXPECT_TRUE(Said().empty());
@@ -90,16 +91,16 @@ TEST_F(ProberTest, EachIsProbedOnceMoreWhenItsHostHasComeToRest) {
 
 TEST_F(ProberTest, TimeIsUsedUpOverAllTurns) {
   BeginA(1 << 30);
-  for (int i = 0; i < 15; ++i) EXPECT_EQ(Tick(), std::nullopt);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(Tick(false), std::nullopt);
-  EXPECT_EQ(prober_.turn(), std::nullopt);
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(Tick(), kNobody);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Tick(false), kNobody);
+  EXPECT_EQ(prober_.turn(), kNobody);
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}})) << "others need not wait for the operation";
   Tick();
   Tick();
   EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
   On(kA, Step::kGrant);
   int ticks = 1;
-  while (!Tick()) ++ticks;
+  while (Tick().empty()) ++ticks;
   EXPECT_GE(ticks, 13);
   EXPECT_LE(ticks, 16);
 }
@@ -115,20 +116,20 @@ TEST_F(ProberTest, NobodyIsProbedWhileItMayNotSendAndNobodyWhoIsNotToBe) {
   Tick();
   EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
   On(kB, Step::kGrant);
-  EXPECT_EQ(prober_.turn(), std::nullopt) << "it was not asked";
+  EXPECT_EQ(prober_.turn(), kNobody) << "it was not asked";
   On(kSelf, Step::kGrant);
-  EXPECT_EQ(prober_.turn(), std::nullopt) << "nor was a stranger";
+  EXPECT_EQ(prober_.turn(), kNobody) << "nor was a stranger";
 }
 
 TEST_F(ProberTest, AShortOperationInterruptsNoTurnAndALongOneEndsIt) {
   BeginA(1000);
   for (int i = 0; i < 9; ++i) Tick(false);
-  EXPECT_EQ(prober_.turn(), kA);
+  EXPECT_EQ(prober_.turn(), (std::set{kA}));
   Tick();
   for (int i = 0; i < 9; ++i) Tick(false);
-  EXPECT_EQ(prober_.turn(), kA);
+  EXPECT_EQ(prober_.turn(), (std::set{kA}));
   Tick(false);
-  EXPECT_EQ(prober_.turn(), std::nullopt);
+  EXPECT_EQ(prober_.turn(), kNobody);
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}})) << "others need not wait for it";
 }
 
@@ -136,9 +137,9 @@ TEST_F(ProberTest, WhoIsForgottenInItsTurnMakesRoom) {
   prober_.Want(kB, 1000);
   BeginA(1000);
   prober_.Forget(kA);
-  EXPECT_EQ(prober_.turn(), std::nullopt);
+  EXPECT_EQ(prober_.turn(), kNobody);
   On(kB, Step::kGrant);
-  EXPECT_EQ(prober_.turn(), kB);
+  EXPECT_EQ(prober_.turn(), (std::set{kB}));
 }
 
 TEST_F(ProberTest, WhoStandsAgainIsAskedAgain) {
@@ -179,6 +180,116 @@ TEST_F(ProberTest, WhoKeepsAGrantOrIsForgottenHoldsUpNobodyForGood) {
   EXPECT_EQ(Said(), (Messages{{kA, Step::kGrant}}));
 }
 
+class TogetherTest : public ProberTest {
+ protected:
+  // Both have been probed twice.
+  void SetUp() override {
+    prober_.Want(kA, 1000);
+    prober_.Want(kB, 1000);
+    for (int ended = 0;;) {
+      if (!Tick().empty()) ++ended;
+      asked_ = Said();
+      if (ended == 4) break;
+      for (const auto& said : asked_) {
+        if (said.step == Step::kAsk) On(said.to, Step::kGrant);
+      }
+      SpendAll();
+      ASSERT_LE(prober_.turn().size(), 1u);
+    }
+    std::erase_if(asked_, [](const auto& said) { return said.step != Step::kAsk; });
+  }
+  void SpendAll() {
+    for (const PeerId other : prober_.turn()) (void)prober_.Take(other, 1000);
+  }
+  void Gather() {
+    (void)Tick();
+    On(kA, Step::kGrant);
+    On(kB, Step::kGrant);
+    ASSERT_EQ(prober_.turn(), (std::set{kA, kB}));
+    (void)Said();
+  }
+
+  Messages asked_;  // when they had
+};
+
+TEST_F(TogetherTest, AllAreAskedOneAfterTheOtherAndSentToAtOnce) {
+  EXPECT_EQ(asked_, (Messages{{kA, Step::kAsk}}));
+  (void)Tick();
+  EXPECT_TRUE(Said().empty());
+  On(kA, Step::kGrant);
+  EXPECT_EQ(Said(), (Messages{{kB, Step::kAsk}}));
+  EXPECT_EQ(prober_.turn(), kNobody);
+  On(kB, Step::kGrant);
+  ASSERT_EQ(prober_.turn(), (std::set{kA, kB}));
+  EXPECT_EQ(prober_.Take(kA, 2000), 1000u);
+  EXPECT_EQ(Tick(), kNobody);
+  EXPECT_EQ(Tick(), kNobody) << "B's bytes are left";
+  EXPECT_EQ(prober_.Take(kB, 2000), 1000u);
+  EXPECT_EQ(Tick(), kNobody);
+  EXPECT_EQ(Tick(), (std::set{kA, kB}));
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}}));
+  for (int tick = 0; tick < 1000; ++tick) (void)Tick();
+  EXPECT_TRUE(Said().empty()) << "once";
+}
+
+TEST_F(TogetherTest, TwiceAsManyAreProbedTogetherAgain) {
+  Gather();
+  SpendAll();
+  while (Tick().empty()) {
+  }
+  (void)Said();
+  std::set<PeerId> all = {kA, kB};
+  for (std::uint64_t id = 10; id < 12; ++id) {
+    prober_.Want(PeerId(id), 1000);
+    all.insert(PeerId(id));
+  }
+  std::set<PeerId> ended;
+  for (int tick = 0; tick < 1000 && ended.size() < 2; ++tick) {
+    ended = Tick();
+    for (const auto& said : Said()) {
+      if (said.step == Step::kAsk) On(said.to, Step::kGrant);
+    }
+    SpendAll();
+  }
+  EXPECT_EQ(ended, all);
+}
+
+TEST_F(TogetherTest, WhatWasGatheredIsReleasedWhenANewOneComesOrOneDoesNotGrant) {
+  (void)Tick();
+  On(kA, Step::kGrant);
+  (void)Said();
+  for (int tick = 0; tick < 61; ++tick) (void)Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}})) << "B is not waited for any longer";
+  On(kB, Step::kGrant);
+  EXPECT_EQ(Said(), (Messages{{kB, Step::kRelease}})) << "it crossed";
+  for (int tick = 0; tick < 151; ++tick) (void)Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
+  On(kA, Step::kGrant);
+  (void)Said();
+  prober_.Want(PeerId(9), 1000);
+  (void)Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}, {PeerId(9), Step::kAsk}}));
+}
+
+TEST_F(TogetherTest, AnOperationEndsItAndItIsGatheredAgain) {
+  Gather();
+  for (int i = 0; i < 10; ++i) (void)Tick(false);
+  EXPECT_EQ(prober_.turn(), kNobody);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}}));
+  (void)Tick();
+  Gather();
+  EXPECT_EQ(prober_.Take(kA, 2000), 1000u) << "from the beginning";
+}
+
+TEST_F(TogetherTest, WhoIsForgottenIsNotWaitedFor) {
+  (void)Tick();
+  On(kA, Step::kGrant);
+  prober_.Want(PeerId(9), 0);
+  prober_.Forget(kB);
+  (void)Tick();
+  EXPECT_EQ(prober_.turn(), kNobody) << "one is not several";
+}
+
 // Sixteen of them, whatever they say arriving a tick later: each pair is probed, and never two probe one.
 TEST(ProbersTest, AllPairsAreProbedAndNoneByTwoAtOnce) {
   constexpr std::uint64_t kPeers = 16;
@@ -191,25 +302,30 @@ TEST(ProbersTest, AllPairsAreProbedAndNoneByTwoAtOnce) {
   std::map<std::pair<PeerId, PeerId>, int> probed;
   TimePoint now{std::chrono::seconds(10)};
   int ticks = 0;
-  for (; probed.size() < kPeers * (kPeers - 1) && ticks < 2000; ++ticks) {
+  int all_once = 0;
+  std::uint64_t together = 0;
+  for (; together < kPeers && ticks < 2000; ++ticks) {
+    if (probed.size() < kPeers * (kPeers - 1)) all_once = ticks;
     now += milliseconds(100);
     std::set<PeerId> targets;
     std::vector<std::pair<PeerId, Prober::Message>> under_way;
     for (auto& [self, prober] : probers) {
-      const auto ended = prober.Tick(now, true);
-      if (ended) {
-        EXPECT_LE(++probed[std::pair(self, *ended)], 2);
+      const std::set<PeerId> ended = prober.Tick(now, true);
+      together += ended.size() == kPeers - 1;
+      for (const PeerId other : ended) {
+        EXPECT_LE(++probed[std::pair(self, other)], 3);
       }
-      if (const auto turn = prober.turn()) {
-        EXPECT_TRUE(targets.insert(*turn).second) << turn->value;
-        (void)prober.Take(500);
+      for (const PeerId other : prober.turn()) {
+        EXPECT_TRUE(targets.insert(other).second) << other.value;
+        (void)prober.Take(other, 500);
       }
       for (const Prober::Message& said : prober.TakeMessages()) under_way.emplace_back(self, said);
     }
     for (const auto& [from, said] : under_way) probers[said.to].On(from, said.step, now);
   }
   EXPECT_EQ(probed.size(), kPeers * (kPeers - 1));
-  EXPECT_LT(ticks, 15 * 20) << "most of them probe somebody at any time";
+  EXPECT_LT(all_once, 15 * 20) << "most of them probe somebody at any time";
+  EXPECT_EQ(together, kPeers) << "none of them waits for good for what another holds";
 }
 
 }  // namespace
