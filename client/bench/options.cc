@@ -32,7 +32,8 @@ std::string CheckBytes(const std::string& text) {
 // The options as text and enums, before they are joined into Options.
 struct Raw {
   std::string collective = "all_reduce";
-  std::string bytes;
+  std::vector<std::string> bytes;
+  std::vector<std::string> baselines;
   std::string min_bytes = "4K";
   std::string max_bytes = "256M";
   std::string dtype = "f32";
@@ -57,7 +58,8 @@ void AddWorldOptions(CLI::App* app, Options* options, Raw* raw) {
 void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--collective", raw->collective, "What to measure")->check(CLI::IsMember({"all_reduce"}));
   const CLI::Validator size(CheckBytes, "SIZE");
-  auto* const bytes = app->add_option("--bytes", raw->bytes, "One size instead of a range")->check(size);
+  auto* const bytes =
+      app->add_option("--bytes", raw->bytes, "These sizes instead of a range: 4K,1M,64M")->delimiter(',')->check(size);
   app->add_option("--min-bytes", raw->min_bytes, "Smallest size (suffixes K M G)")->check(size)->excludes(bytes);
   app->add_option("--max-bytes", raw->max_bytes, "Largest size")->check(size)->excludes(bytes);
   app->add_option("--factor", options->factor, "From one size to the next")
@@ -94,14 +96,20 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--beside", raw->beside,
                   "Measure each size a second time, while an all-reduce of this size is under way all the time")
       ->check(size);
+  app->add_option("--compare", raw->baselines,
+                  "NAME=COMMAND: another system, which every rank runs after each size; {rank}, {world}, {bytes}, "
+                  "{iters}, {warmup} and {json} (where it writes its results) are replaced; may be repeated")
+      ->check([](const std::string& text) { return ParseBaseline(text) ? "" : "not NAME=COMMAND: " + text; });
   app->add_flag("--in-place", options->in_place, "Reduce in place (a copy more)");
   app->add_flag("--check", options->check, "Verify every element of every result; exit 1 if any is wrong");
 }
 
 // What only the options together can tell. Returns what is wrong, or "".
 std::string Join(const Raw& raw, Options* options) {
-  options->min_bytes = *ParseBytes(raw.bytes.empty() ? raw.min_bytes : raw.bytes);
-  options->max_bytes = *ParseBytes(raw.bytes.empty() ? raw.max_bytes : raw.bytes);
+  options->min_bytes = *ParseBytes(raw.min_bytes);
+  options->max_bytes = *ParseBytes(raw.max_bytes);
+  for (const std::string& bytes : raw.bytes) options->sizes.push_back(*ParseBytes(bytes));
+  for (const std::string& baseline : raw.baselines) options->baselines.push_back(*ParseBaseline(baseline));
   options->timeout = std::chrono::seconds(raw.timeout_s);
   options->settle = std::chrono::seconds(raw.settle_s);
   if (!raw.beside.empty()) options->beside_bytes = *ParseBytes(raw.beside);
@@ -121,13 +129,15 @@ std::string Join(const Raw& raw, Options* options) {
 
 std::vector<std::uint64_t> Options::Sizes() const {
   const std::uint64_t element_bytes = SizeOf(reduction.dtype);
-  std::vector<std::uint64_t> sizes;
+  std::vector<std::uint64_t> found;
+  for (const std::uint64_t bytes : sizes) found.push_back(bytes / element_bytes * element_bytes);
+  if (!found.empty()) return found;
   for (std::uint64_t bytes = min_bytes; bytes <= max_bytes; bytes *= factor) {
     const std::uint64_t whole = bytes / element_bytes * element_bytes;
-    if (sizes.empty() || sizes.back() != whole) sizes.push_back(whole);
+    if (found.empty() || found.back() != whole) found.push_back(whole);
     if (bytes == 0 || bytes > max_bytes / factor) break;
   }
-  return sizes;
+  return found;
 }
 
 ParsedOptions ParseOptions(int argc, const char* const* argv) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "client/bench/baseline.h"
 #include "client/bench/check_values.h"
 
 namespace ringway::bench {
@@ -18,6 +19,7 @@ struct Options {
   std::string socket_path = "/run/ringway/ringwayd.sock";
   std::string group;
   std::uint32_t world = 0;
+  std::vector<std::uint64_t> sizes;  // none: those from min_bytes to max_bytes
   std::uint64_t min_bytes = 4096;
   std::uint64_t max_bytes = std::uint64_t{256} << 20;
   std::uint64_t factor = 4;
@@ -31,10 +33,11 @@ struct Options {
   std::uint64_t beside_bytes = 0;  // of the operation that is under way in a second measurement; 0: no second one
   bool in_place = false;
   bool check = false;
+  std::vector<Baseline> baselines;  // to compare with, after each size
   std::string json_path;
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
 
-  // The sizes to measure, smallest first, each a multiple of the element's size.
+  // The sizes to measure, as given or smallest first, each a multiple of the element's size.
   std::vector<std::uint64_t> Sizes() const;
 };
 

@@ -28,6 +28,19 @@ nlohmann::ordered_json ToObject(const std::optional<BesideResult>& beside) {
           {"times_ms", beside->times_ms}};
 }
 
+nlohmann::ordered_json ToObject(const std::vector<BaselineResult>& baselines) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::object();
+  for (const BaselineResult& each : baselines) {
+    all[each.name] = {{"time_ms_min", each.time_ms_min},
+                      {"time_ms_median", each.time_ms_median},
+                      {"algorithm", each.algorithm},
+                      {"iterations", each.iterations},
+                      {"trainer_cpu_seconds", each.trainer_cpu_seconds},
+                      {"daemon_cpu_seconds", 0}};
+  }
+  return all;
+}
+
 nlohmann::ordered_json ToObject(const SizeResult& result) {
   const std::optional<double> per_gib = DaemonCpuSecondsPerGib(result);
   return {
@@ -55,6 +68,7 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"in_place", result.in_place},
       {"retries", result.retries},
       {"beside", ToObject(result.beside)},
+      {"compare", ToObject(result.baselines)},
       {"trainer_cpu_seconds", result.trainer.cpu_seconds},
       {"daemon_cpu_seconds", result.daemon.cpu_seconds},
       {"daemon_cpu_seconds_per_gib", per_gib ? nlohmann::ordered_json(*per_gib) : nlohmann::ordered_json()},
@@ -85,6 +99,14 @@ std::string BesideRow(const SizeResult& result) {
                 static_cast<unsigned long long>(beside.bytes), beside.time.median_ms, beside.time.p99_ms,
                 beside.time.median_ms / result.time.median_ms, beside.time.p99_ms / result.time.p99_ms,
                 beside.times_ms.size(), result.iterations);
+  return text;
+}
+
+std::string BaselineRow(const SizeResult& result, const BaselineResult& baseline) {
+  char text[256];
+  std::snprintf(text, sizeof(text), "# %s%s%s: min %.3f, median %.3f: ringway is %.2f times as fast\n",
+                baseline.name.c_str(), baseline.algorithm.empty() ? "" : " ", baseline.algorithm.c_str(),
+                baseline.time_ms_min, baseline.time_ms_median, baseline.time_ms_median / result.time.median_ms);
   return text;
 }
 
@@ -123,7 +145,10 @@ std::string TableRow(const SizeResult& result) {
       NameOf(result.reduction.dtype), NameOf(result.reduction.op), result.time.min_ms, result.time.median_ms,
       result.time.p99_ms, result.algbw_gbps, result.busbw_gbps, static_cast<unsigned long long>(result.wire_bytes),
       line.c_str(), lanes.c_str(), resent.c_str(), cpu.c_str(), wrong.c_str(), NameOf(result.algorithm));
-  return result.beside ? text + BesideRow(result) : text;
+  std::string row = text;
+  if (result.beside) row += BesideRow(result);
+  for (const BaselineResult& baseline : result.baselines) row += BaselineRow(result, baseline);
+  return row;
 }
 
 std::string ToJson(const std::vector<SizeResult>& results, std::uint32_t rank) {

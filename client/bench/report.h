@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/bench/baseline.h"
 #include "client/bench/check_values.h"
 #include "client/bench/lane_usage.h"
 #include "client/bench/process_usage.h"
@@ -41,6 +42,7 @@ struct SizeResult {
   std::optional<LaneUsage> lanes;  // at the end; its retransmits are of the measured operations
   std::uint64_t wrong = 0;         // elements, over all measured operations
   std::optional<BesideResult> beside;
+  std::vector<BaselineResult> baselines;  // as this rank measured them
   // CPU seconds of the measured iterations (with those of --check), memory at their end.
   ProcessUsage trainer;
   ProcessUsage daemon;
@@ -51,7 +53,7 @@ struct SizeResult {
 std::optional<double> DaemonCpuSecondsPerGib(const SizeResult& result);
 
 std::string TableHeader();
-// With a second line for what was measured beside a large operation.
+// With further lines for what was measured beside a large operation, and of other systems.
 std::string TableRow(const SizeResult& result);
 
 // {"results": [...]}; `rank` is the rank that measured.

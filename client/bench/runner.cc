@@ -3,12 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <thread>
 #include <utility>
 
 namespace ringway::bench {
 namespace {
+
+// 0 is of the measured operations, 1 of those that they are measured beside.
+constexpr std::uint32_t kFirstChannel = 2;
+constexpr std::uint32_t kOthersChannel = 3;
 
 ProcessUsage Since(const ProcessUsage& before, ProcessUsage after) {
   after.cpu_seconds -= before.cpu_seconds;
@@ -69,7 +74,7 @@ Error Runner::AllocateBuffers() {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
     for (std::vector<Buffer>* const buffers : {&inputs_, &outputs_}) {
       if (buffers == &outputs_ && options_.in_place) continue;
-      auto buffer = session_->Allocate(options_.max_bytes);
+      auto buffer = session_->Allocate(std::ranges::max(options_.Sizes()));
       if (!buffer.ok()) return buffer.error();
       buffers->push_back(std::move(buffer.value()));
     }
@@ -94,6 +99,7 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   if (companion_) {
     if (Error error = MeasureBeside(&result); !error.ok()) return error;
   }
+  if (Error error = MeasureBaselines(&result); !error.ok()) return error;
   return result;
 }
 
@@ -149,6 +155,38 @@ Error Runner::MeasureBeside(SizeResult* result) {
   if (Error error = companion_->Finish(submitted.value()); !error.ok()) return error;
   if (!beside.times_ms.empty()) beside.time = Summarise(beside.times_ms);
   result->beside = std::move(beside);
+  return {};
+}
+
+// Daemons measure paths while no operation is under way, which would disturb the others. So each rank has one: rank 0
+// one that the rest submit after, the rest one that rank 0 does.
+Error Runner::MeasureBaselines(SizeResult* result) {
+  for (const Baseline& baseline : options_.baselines) {
+    if (Error error = Barrier(); !error.ok()) return error;
+    const bool is_first = session_->rank() == 0;
+    std::array<std::uint8_t, 2> values{};
+    const auto submit = [&](bool first_s) {
+      std::uint8_t* const value = &values[first_s ? 0 : 1];
+      return session_->AllReduceAsync(value, value, 1, DType::kU8, ReduceOp::kMax,
+                                      {.channel = first_s ? kFirstChannel : kOthersChannel});
+    };
+    auto own = submit(is_first);
+    if (!own.ok()) return own.error();
+    auto measured = RunBaseline(baseline,
+                                {.rank = session_->rank(),
+                                 .world = session_->world_size(),
+                                 .bytes = result->bytes,
+                                 .iterations = options_.iterations,
+                                 .warmup = options_.warmup},
+                                std::chrono::duration_cast<std::chrono::seconds>(options_.timeout));
+    auto others = submit(!is_first);
+    if (!others.ok()) return others.error();
+    for (Work* work : {&own.value(), &others.value()}) {
+      if (auto outcome = work->Wait(options_.timeout); !outcome.ok()) return outcome.error();
+    }
+    if (!measured.ok()) return measured.error();
+    if (measured.value()) result->baselines.push_back(*measured.value());
+  }
   return {};
 }
 

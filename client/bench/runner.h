@@ -44,6 +44,7 @@ class Runner {
   Error WarmUp(SizeResult* result);
   Error Measure(SizeResult* result);
   Error MeasureBeside(SizeResult* result);
+  Error MeasureBaselines(SizeResult* result);
   Expected<double> RunIteration(SizeResult* result, Totals* totals);
   void FillInputs(const SizeResult& result);
   void CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) const;

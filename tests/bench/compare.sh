@@ -79,7 +79,7 @@ for world in $WORLDS; do
       for system in $SYSTEMS; do
         say "world $world, $size, round $round of $ROUNDS: $system" >&2
         "run_$system" "$world" "$bytes" "$(iterations_for "$bytes")"
-        record_run "$system" "$bytes" "$round"
+        record_run "$system" "$round"
       done
     done
   done

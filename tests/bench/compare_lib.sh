@@ -137,16 +137,15 @@ run_mpi() {
   fi
 }
 
-# record FILE SYSTEM BYTES ROUND [NAME=VALUE...]: adds a rank's result to runs.jsonl. The file's name ends in RANK.json.
+# record FILE SYSTEM ROUND [NAME=VALUE...]: adds a rank's results to runs.jsonl. The file's name ends in RANK.json.
 record() {
   PYTHONPATH=$ROOT/tests/bench python3 -B -c 'import sys, runs
-path, system, size, turn, rank, *more = sys.argv[1:]
-print(runs.record(path, system=system, bytes=int(size), round=int(turn), rank=int(rank),
-                  **dict(pair.split("=", 1) for pair in more)))' \
-    "$1" "$2" "$3" "$4" "$(basename "$1" .json | sed 's/.*\.//')" "${@:5}" >>"$WORK/runs.jsonl"
+path, system, turn, rank, *more = sys.argv[1:]
+print(runs.lines(path, system, rank, turn, **dict(pair.split("=", 1) for pair in more)))' \
+    "$1" "$2" "$3" "$(basename "$1" .json | sed 's/.*\.//')" "${@:4}" >>"$WORK/runs.jsonl"
 }
 
-# record_run SYSTEM BYTES ROUND: of all ranks of the last run.
+# record_run SYSTEM ROUND: of all ranks of the last run.
 record_run() {
   local file
   for file in "$WORK/run".*.json; do record "$file" "$@"; done

@@ -55,6 +55,12 @@ class PlotTest(unittest.TestCase):
             self.assertEqual([y for _, y in points], sorted((y for _, y in points), reverse=True), "slower is higher")
         self.assertGreater(lines["gloo world 2"][0][1], lines["gloo world 4"][0][1])
 
+    def test_what_ringway_bench_compared_with_is_drawn_beside_it(self):
+        whole = {"rank": 0, "results": [{"bytes": 4096, "world_size": 2, "time_ms_median": 1.0,
+                                         "compare": {"gloo": {"time_ms_median": 2.0}}}]}
+        lines = self.drawn(self.write("bench.json", json.dumps(whole)))
+        self.assertEqual(sorted(lines), ["gloo world 2", "ringway world 2"])
+
     def test_against_the_world_every_system_and_size_is_a_line(self):
         runs = [run_of("ringway", world, size, 1.0 * world) for world in (2, 4, 8) for size in (4096, 1 << 20)]
         lines = self.drawn("--x", "world", self.write("runs.jsonl", runs))

@@ -1,6 +1,6 @@
 """The results of benchmarks as runs: one rank's measurement of one system, size and round.
 
-compare.sh and wan.sh write a JSON object a line (record()); ringway-bench --json and the baselines write an object with
+compare.sh and wan.sh write a JSON object a line (lines()); ringway-bench --json and the baselines write an object with
 "results". load() reads both. Fields that a run always has: system, world, bytes, round, rank, time_ms_median.
 """
 
@@ -11,11 +11,21 @@ import statistics
 SYSTEMS = ["ringway", "gloo", "mpi"]  # the order in which they are shown
 
 
-def record(path, **fields):
-    """The line of one rank's result file: what it measured, and whose it is."""
+def of_results(whole, system="ringway", rank=0, turn=1):
+    """The runs of one rank's result file: each size's, and those of the systems that it was compared with."""
+    for result in whole["results"]:
+        own = dict(result, system=system, world=result["world_size"], round=turn, rank=rank)
+        others = own.pop("compare", {})
+        yield own
+        for name, measured in others.items():
+            yield dict(measured, system=name, bytes=own["bytes"], world=own["world"], round=turn, rank=rank)
+
+
+def lines(path, system, rank, turn, **fields):
+    """The lines of one rank's result file: what it measured, and whose it is."""
     with open(path, encoding="utf-8") as file:
-        result = json.load(file)["results"][0]
-    return json.dumps(dict(result, world=result["world_size"], **fields))
+        whole = json.load(file)
+    return "\n".join(json.dumps(dict(run, **fields)) for run in of_results(whole, system, int(rank), int(turn)))
 
 
 def load(path):
@@ -28,8 +38,7 @@ def load(path):
         whole = None
     try:
         if isinstance(whole, dict) and "results" in whole:
-            given = [dict(run, system="ringway", world=run["world_size"], round=1, rank=whole.get("rank", 0))
-                     for run in whole["results"]]
+            given = list(of_results(whole, rank=whole.get("rank", 0)))
         else:
             given = [json.loads(line) for line in text.splitlines() if line.strip()]
         for run in given:

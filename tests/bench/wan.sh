@@ -14,7 +14,7 @@ Needs root. Scenarios: tests/wan/run --help. Prints medians of all-reduce of flo
 
   --scenario NAME         us
   --sizes LIST            "4K 1M 64M" (suffixes K M G)
-  --systems LIST          "ringway gloo"; mpi is the third
+  --systems LIST          "ringway gloo"; mpi is the third, ringway is always there
   --iters N               measured operations of each system and size (5)
   --warmup N              operations of each before that (2)
   --settle S              seconds that Ringway gets first to measure the paths (0)
@@ -65,13 +65,6 @@ for system in $SYSTEMS; do
 done
 [[ -z $GLOO_CONGESTION || " $(</proc/sys/net/ipv4/tcp_available_congestion_control) " == *" $GLOO_CONGESTION "* ]] ||
   die "--gloo-congestion $GLOO_CONGESTION: this kernel has $(</proc/sys/net/ipv4/tcp_available_congestion_control)"
-# What the hosts run: a name and its bytes each.
-RUNS=''
-for size in $SIZES; do
-  bytes=$(bytes_of "$size")
-  RUNS+=" $size:$bytes"
-done
-
 install_packages "${BASELINE_PACKAGES[@]}"
 OUT=$(mktemp -d)
 trap 'rm -rf "$OUT"' EXIT
@@ -79,18 +72,14 @@ trap 'rm -rf "$OUT"' EXIT
 WORK=$OUT
 build_baselines
 
-export ROOT OUT RUNS SYSTEMS ITERS WARMUP SETTLE LINE GLOO_CONGESTION GLOO_ALGORITHM RUN_SECONDS_MAX
+export ROOT OUT SIZES SYSTEMS ITERS WARMUP SETTLE LINE GLOO_CONGESTION GLOO_ALGORITHM RUN_SECONDS_MAX
 "$ROOT/tests/wan/run" --kernel "$KERNEL" "${WAN_OPTIONS[@]}" "$SCENARIO" -- bash "$ROOT/tests/bench/wan_host.sh" \
   '{host}' '{world}' '{address}' '{socket}' '{work}' >"$OUT/log" || {
   tail -n 20 "$OUT/log" >&2
   die "a host failed (the last words are above)"
 }
-for run in $RUNS; do
-  for system in $SYSTEMS; do
-    for file in "$OUT/$system.${run%:*}".*.json; do
-      record "$file" "$system" "${run#*:}" 1 scenario="$SCENARIO" kernel="$KERNEL" gloo_congestion="$GLOO_CONGESTION"
-    done
-  done
+for file in "$OUT"/[0-9]*.json; do
+  record "$file" ringway 1 scenario="$SCENARIO" kernel="$KERNEL" gloo_congestion="$GLOO_CONGESTION"
 done
 [[ -z $JSON ]] || cp "$OUT/runs.jsonl" "$JSON"
 say "scenario $SCENARIO, kernel $KERNEL${GLOO_CONGESTION:+, Gloo with $GLOO_CONGESTION}, $ITERS operations"

@@ -28,6 +28,11 @@ TEST(BenchOptionsTest, OneSizeIsCutToWholeElements) {
   EXPECT_EQ(Parse({"--bytes", "0"}).options.Sizes(), std::vector<std::uint64_t>{0});
 }
 
+TEST(BenchOptionsTest, SeveralSizesAreMeasuredAsTheyAreGiven) {
+  EXPECT_EQ(Parse({"--bytes", "1M,4K,64M"}).options.Sizes(),
+            (std::vector<std::uint64_t>{1u << 20, 4u << 10, 64u << 20}));
+}
+
 TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
   const std::vector<std::vector<const char*>> wrong = {{"--nope"},
                                                        {"--dtype", "f33"},
@@ -37,6 +42,8 @@ TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
                                                        {"--min-bytes", "2M", "--max-bytes", "1M"},
                                                        {"--iters", "0"},
                                                        {"--beside", "2"},
+                                                       {"--bytes", "4K,,1X"},
+                                                       {"--compare", "gloo"},
                                                        {"--collective", "broadcast"}};
   for (const auto& arguments : wrong) {
     const ParsedOptions parsed = Parse(arguments);

@@ -14,7 +14,8 @@ namespace {
 using testing::FakeDaemon;
 
 // Runs the bench in a world of one whose daemon adds `increment` to every byte.
-std::vector<SizeResult> RunAlone(unsigned increment, bool in_place, std::uint64_t beside_bytes = 0) {
+std::vector<SizeResult> RunAlone(unsigned increment, bool in_place, std::uint64_t beside_bytes = 0,
+                                 const std::vector<Baseline>& baselines = {}) {
   FakeDaemon::Behaviour behaviour;
   behaviour.increment = increment;
   FakeDaemon daemon(behaviour);
@@ -31,6 +32,7 @@ std::vector<SizeResult> RunAlone(unsigned increment, bool in_place, std::uint64_
   options.in_place = in_place;
   options.beside_bytes = beside_bytes;
   options.check = true;
+  options.baselines = baselines;
   Runner runner(options, session->get(), getpid());
   auto results = runner.Run([](const SizeResult&) {});
   EXPECT_TRUE(results.ok()) << results.error().text();
@@ -67,6 +69,24 @@ TEST(RunnerTest, BesideIsMeasuredForEachSizeAndOnlyWhenAskedFor) {
     EXPECT_LE(result.beside->times_ms.size(), 4u);  // the fake daemon ends the large one at any time
     EXPECT_EQ(result.wrong, 0u);
   }
+}
+
+TEST(RunnerTest, OtherSystemsAreMeasuredAfterEachSizeAndShownAsTimesAsLong) {
+  const auto results =
+      RunAlone(0, false, 0,
+               {{.name = "other", .command = R"(echo '{"results": [{"time_ms_median": {bytes}}]}' > {json})"},
+                {.name = "silent", .command = "true"}});
+  ASSERT_EQ(results.size(), 3u);
+  for (const SizeResult& result : results) {
+    ASSERT_EQ(result.baselines.size(), 1u);
+    EXPECT_EQ(result.baselines[0].time_ms_median, static_cast<double>(result.bytes));
+  }
+  SizeResult result = results[0];
+  result.time.median_ms = 512;
+  EXPECT_NE(TableRow(result).find("# other: min 0.000, median 1024.000: ringway is 2.00 times as fast"),
+            std::string::npos)
+      << TableRow(result);
+  EXPECT_NE(ToJson({result}, 0).find("\"other\": {"), std::string::npos);
 }
 
 TEST(RunnerTest, BesideIsShownAsTimesTheLoneTime) {

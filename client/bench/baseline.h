@@ -1,0 +1,49 @@
+// Another system, measured beside Ringway: a command that every rank runs for each size.
+//
+// In the command {rank}, {world}, {bytes}, {iters}, {warmup} and {json} stand for this run's. It measures an all-reduce
+// of so many bytes of float32 and writes to the file {json} what ringway-bench writes: an object with "results", a list
+// of one object with "time_ms_median", and "time_ms_min", "algorithm", "iterations" and "trainer_cpu_seconds" if it
+// likes. A rank's that writes none (one rank may start all) took part and counts as not measured there.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <ringway/ringway.hpp>
+#include <string>
+
+namespace ringway::bench {
+
+struct Baseline {
+  std::string name;
+  std::string command;  // for sh
+};
+
+struct BaselineRun {
+  std::uint32_t rank = 0;
+  std::uint32_t world = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t iterations = 0;
+  std::uint32_t warmup = 0;
+};
+
+struct BaselineResult {
+  std::string name;
+  std::string algorithm;
+  std::uint32_t iterations = 0;
+  double time_ms_min = 0;  // 0: not known
+  double time_ms_median = 0;
+  double trainer_cpu_seconds = 0;
+};
+
+// NAME=COMMAND. Nothing if it is not that.
+std::optional<Baseline> ParseBaseline(const std::string& text);
+
+std::string CommandOf(const Baseline& baseline, const BaselineRun& run, const std::string& json_path);
+
+// Runs it to its end, which is after `timeout` at the latest; what it prints goes to standard error. kIo if it does not
+// end well, or writes something else.
+Expected<std::optional<BaselineResult>> RunBaseline(const Baseline& baseline, const BaselineRun& run,
+                                                    std::chrono::seconds timeout);
+
+}  // namespace ringway::bench

@@ -1,0 +1,71 @@
+#include "client/bench/baseline.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ringway::bench {
+namespace {
+
+constexpr BaselineRun kRun{.rank = 1, .world = 4, .bytes = 4096, .iterations = 5, .warmup = 2};
+
+Expected<std::optional<BaselineResult>> RunCommand(const std::string& command, int timeout_s = 60) {
+  return RunBaseline({.name = "other", .command = command}, kRun, std::chrono::seconds(timeout_s));
+}
+
+TEST(BaselineTest, IsANameAndACommand) {
+  const auto baseline = ParseBaseline("gloo=X=1 run --json {json}");
+  ASSERT_TRUE(baseline);
+  EXPECT_EQ(baseline->name, "gloo");
+  EXPECT_EQ(baseline->command, "X=1 run --json {json}");
+  for (const char* const wrong : {"", "gloo", "=run", "gloo="}) EXPECT_FALSE(ParseBaseline(wrong)) << wrong;
+}
+
+TEST(BaselineTest, ItsCommandSaysWhatIsMeasured) {
+  EXPECT_EQ(CommandOf({.name = "", .command = "{rank}/{world} {bytes} {iters} {warmup} {json} {json} {other}"}, kRun,
+                      "/tmp/{rank}"),
+            "1/4 4096 5 2 /tmp/{rank} /tmp/{rank} {other}");
+}
+
+TEST(BaselineTest, WhatItWroteIsItsResult) {
+  const auto result = RunCommand(
+      R"(echo noise; echo '{"results": [{"time_ms_median": 12.5, "time_ms_min": 11, "algorithm": "tree"}]}' > {json})");
+  ASSERT_TRUE(result.ok()) << result.error().text();
+  ASSERT_TRUE(result.value());
+  EXPECT_EQ(result.value()->name, "other");
+  EXPECT_EQ(result.value()->algorithm, "tree");
+  EXPECT_EQ(result.value()->time_ms_median, 12.5);
+  EXPECT_EQ(result.value()->time_ms_min, 11);
+}
+
+TEST(BaselineTest, OneThatWritesNothingTookPart) {
+  const auto result = RunCommand("true");
+  ASSERT_TRUE(result.ok());
+  EXPECT_FALSE(result.value());
+}
+
+TEST(BaselineTest, FailuresNameItAndWhatToDo) {
+  const struct {
+    const char* command;
+    const char* text;
+  } cases[] = {{"exit 3", "other failed with status 3"},
+               {"kill -KILL $$", "other failed with status"},
+               {"no_such_program_at_all", "other failed with status 127"},
+               {"echo 12 > {json}", "other wrote no results"},
+               {"echo '{\"results\": [{\"time_ms_median\": \"fast\"}]}' > {json}", "other wrote no results"}};
+  for (const auto& each : cases) {
+    const auto result = RunCommand(each.command);
+    ASSERT_FALSE(result.ok()) << each.command;
+    EXPECT_EQ(result.error().code(), Code::kIo);
+    EXPECT_NE(result.error().text().find(each.text), std::string::npos) << result.error().text();
+  }
+}
+
+TEST(BaselineTest, OneThatHangsIsStopped) {
+  const auto result = RunCommand("sleep 1000", 1);
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().text().find("took over 1 s"), std::string::npos) << result.error().text();
+}
+
+}  // namespace
+}  // namespace ringway::bench
