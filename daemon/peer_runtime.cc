@@ -22,6 +22,7 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threa
       session_(std::move(session)),
       peer_(options_.self, options_.join.group()),
       pace_timer_(context),
+      tail_timer_(context),
       alive_(std::make_shared<PeerRuntime*>(this)) {
   session_->Attach(this);
 }
@@ -118,6 +119,7 @@ void PeerRuntime::AddLane(StandingLink link) {
   Pair& pair = pairs_[link.id.other];
   if (pair.lanes.size() != link.terms.lanes) CloseLanes(pair);
   pair.lanes.resize(link.terms.lanes);
+  pair.tails.resize(link.terms.lanes);
   auto& lane = pair.lanes[link.id.lane.value];
   if (lane != nullptr) lane->Close();
   const bool small = link.id.lane.value < SmallLanes(link.terms.lanes);

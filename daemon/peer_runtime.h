@@ -26,6 +26,7 @@
 #include "daemon/core/pace.h"
 #include "daemon/core/pacer.h"
 #include "daemon/core/peer.h"
+#include "daemon/core/tail.h"
 #include "daemon/local/trainer_session.h"
 #include "daemon/net/control_link.h"
 #include "daemon/net/dialer.h"
@@ -134,6 +135,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     bool backlogged = false;  // when its path was looked at last
     bool carried = false;     // anything since then
     core::Pace pace;
+    std::vector<core::Tail> tails;  // of the lanes, where the other end is far
     Turns turns;
     // Lanes that carry large segments.
     std::size_t large() const { return one_host ? lanes.size() : count.used(); }
@@ -167,6 +169,9 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // Gives how long large segments have to wait; 0: they do not.
   Duration PumpPair(Pair& pair, std::size_t& bytes_left);
   void PumpIn(Duration wait);
+  // Every Tail::kTick while a lane has a tail.
+  void ArmTails();
+  void FollowTails();
   // Gives how many bytes the lane got.
   std::size_t Give(net::Lane& lane, std::size_t& bytes_left);
   void AddControl(StandingLink link);
@@ -198,6 +203,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   bool run_posted_ = false;
   bool ended_ = false;
   asio::steady_timer pace_timer_;
+  asio::steady_timer tail_timer_;
+  bool tails_armed_ = false;
   std::optional<TimePoint> pump_due_;    // when it ends
   std::shared_ptr<PeerRuntime*> alive_;  // what posted handlers hold; null inside once this object is gone
 };

@@ -80,6 +80,7 @@ bool PeerRuntime::Pump() {
     if (wait > Duration()) soonest = std::min(soonest, wait);
   }
   if (soonest != Duration::max()) PumpIn(soonest);
+  ArmTails();
   return bytes_left == 0;
 }
 
@@ -93,8 +94,10 @@ Duration PeerRuntime::PumpPair(Pair& pair, std::size_t& bytes_left) {
     }
     const std::size_t bytes = Give(lane, bytes_left);
     pair.pace.OnSent(static_cast<double>(bytes));
-    pair.carried |= bytes > 0;
-    return bytes > 0;
+    if (bytes == 0) return false;
+    pair.carried = true;
+    if (!pair.one_host) pair.tails[lane.label().id.value].OnSegment();
+    return true;
   };
   // Round after round, so that all carry alike.
   while (bytes_left > 0 && GiveRound(pair.lanes, pair.large(), pair.turns, give)) {
@@ -114,6 +117,39 @@ void PeerRuntime::PumpIn(Duration wait) {
     self->pump_due_.reset();
     if (!self->ended_) self->Run();
   });
+}
+
+void PeerRuntime::ArmTails() {
+  const auto has_tail = [](const auto& entry) {
+    return std::any_of(entry.second.tails.begin(), entry.second.tails.end(),
+                       [](const core::Tail& tail) { return tail.pending(); });
+  };
+  if (tails_armed_ || std::none_of(pairs_.begin(), pairs_.end(), has_tail)) return;
+  tails_armed_ = true;
+  tail_timer_.expires_after(core::Tail::kTick);
+  tail_timer_.async_wait([alive = alive_](asio::error_code error) {
+    PeerRuntime* self = *alive;
+    if (error || self == nullptr) return;
+    self->tails_armed_ = false;
+    if (self->ended_) return;
+    self->FollowTails();
+    self->ArmTails();
+  });
+}
+
+void PeerRuntime::FollowTails() {
+  for (auto& [other, pair] : pairs_) {
+    for (std::size_t i = 0; i < pair.lanes.size(); ++i) {
+      net::Lane* const lane = pair.lanes[i].get();
+      if (lane == nullptr || !lane->idle() || !pair.tails[i].TakeTurn()) continue;
+      const net::TcpTraffic traffic = lane->traffic();
+      core::Outbound outbound;
+      if (pair.tails[i].OnLooked(traffic.unsent, traffic.sending) &&
+          peer_.EmptyFrame(LinkOf(lane->label()), outbound)) {
+        (void)lane->Send({.header = outbound.header, .payload = {}, .keep = {}});
+      }
+    }
+  }
 }
 
 std::size_t PeerRuntime::Give(net::Lane& lane, std::size_t& bytes_left) {

@@ -38,7 +38,8 @@ namespace ringway {
 inline constexpr std::size_t kSegmentHeaderBytes = 88;
 inline constexpr std::uint32_t kPayloadBytesMax = 1 << 20;
 
-// kProbe: its payload is nothing; it is skipped by its header, whatever else that says. Sent to measure the path.
+// kProbe: its payload is nothing; it is skipped by its header, whatever else that says. Sent to measure the path and,
+// empty, after a lane's last segment, so that TCP hears of a loss there.
 enum class SegmentKind : std::uint8_t { kData = 0, kFetched = 1, kProbe = 2 };
 inline constexpr std::uint8_t kSegmentKindCount = 3;
 

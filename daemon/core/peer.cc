@@ -45,6 +45,8 @@ bool Peer::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std:
   return impl_->NextSegment(lane, payload_bytes_max, scratch, out);
 }
 std::vector<PeerId> Peer::PeersWithWork() const { return impl_->PeersWithWork(); }
+bool Peer::EmptyFrame(const LinkId& lane, Outbound& out) { return impl_->EmptyFrame(lane, out); }
+
 bool Peer::NeedsScratch() const { return impl_->NeedsScratch(); }
 std::vector<Action> Peer::TakeActions() { return impl_->TakeActions(); }
 PeerStatus Peer::GetStatus() const { return impl_->GetStatus(); }

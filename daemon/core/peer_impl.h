@@ -71,6 +71,7 @@ class Peer::Impl {
   bool IsLive(std::uint64_t attempt) const { return attempt == 0 || live_.contains(attempt); }
   bool NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
   std::vector<PeerId> PeersWithWork() const;
+  bool EmptyFrame(const LinkId& lane, Outbound& out);
   bool NeedsScratch() const;
 
   // ---- peer_paths.cc
@@ -145,6 +146,7 @@ class Peer::Impl {
   // Whether its probe may be sent now.
   bool IsProbed(PeerId other) const { return prober_.turn().contains(other) && MayProbe(); }
   bool NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out);
+  void EncodeProbe(const LinkId& lane, std::uint32_t bytes, Outbound& out);
 
   // ---- operations
   // Starts what the new view lets start.

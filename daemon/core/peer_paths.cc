@@ -4,6 +4,11 @@
 #include "proto/lane_roles.h"
 
 namespace ringway::core {
+namespace {
+
+constexpr std::size_t kProbeBytes = 256 * 1024;
+
+}  // namespace
 
 void Peer::Impl::OnPathSamples(std::span<const PathSample> samples, TimePoint now) {
   now_ = now;
@@ -68,19 +73,30 @@ bool Peer::Impl::MayProbe() const {
 }
 
 bool Peer::Impl::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {
-  static const std::vector<std::byte> kNothing(256 * 1024);
   if (payload_bytes_max <= kSmallLanePayloadBytes) return false;  // large segments are what the path is measured for
-  const auto room = std::min(payload_bytes_max, static_cast<std::uint32_t>(kNothing.size()));
+  const auto room = std::min<std::uint32_t>(payload_bytes_max, kProbeBytes);
+  const std::uint32_t bytes = lanes_.IsUp(lane) ? prober_.Take(lane.other, room) : 0;
+  if (bytes == 0) return false;
+  EncodeProbe(lane, bytes, out);
+  probe_bytes_ += bytes;
+  return true;
+}
+
+bool Peer::Impl::EmptyFrame(const LinkId& lane, Outbound& out) {
+  if (!lanes_.IsUp(lane)) return false;
+  EncodeProbe(lane, 0, out);
+  return true;
+}
+
+void Peer::Impl::EncodeProbe(const LinkId& lane, std::uint32_t bytes, Outbound& out) {
+  static const std::vector<std::byte> kNothing(kProbeBytes);
   SegmentHeader header;
   header.kind = SegmentKind::kProbe;
-  header.payload_bytes = lanes_.IsUp(lane) ? prober_.Take(lane.other, room) : 0;
-  if (header.payload_bytes == 0) return false;
+  header.payload_bytes = bytes;
   EncodeSegmentHeader(header, out.header);
-  out.payload = std::span(kNothing).first(header.payload_bytes);
-  probe_bytes_ += header.payload_bytes;
+  out.payload = std::span(kNothing).first(bytes);
   // Both ends count frames; this one belongs to no attempt, so it is not sent again when its lane is lost.
   lanes_.CountOut(lane, SentFrame{}, [this](std::uint64_t attempt) { return live_.contains(attempt); });
-  return true;
 }
 
 }  // namespace ringway::core

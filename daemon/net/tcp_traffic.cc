@@ -35,6 +35,7 @@ TcpTraffic TrafficOf(int fd) {
       .queueing = has_round_trip ? Duration(info.tcpi_rtt - std::min(info.tcpi_rtt, info.tcpi_min_rtt)) : Duration(),
       .window_bytes = WholeBytes(static_cast<double>(info.tcpi_pacing_rate) * round_trip_s),
       .fresh_window_bytes = WholeBytes(std::min(limit, kFreshWindowSegments * info.tcpi_snd_mss)),
+      .unsent = info.tcpi_notsent_bytes > 0,
       .sending = sending,
       .in_use = sending || std::uint64_t{info.tcpi_last_data_recv} * 1000 < info.tcpi_rtt};
 }

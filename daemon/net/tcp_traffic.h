@@ -18,7 +18,8 @@ struct TcpTraffic {
   // no more than the connection is limited to; 0: not known.
   std::uint64_t window_bytes = 0;
   std::uint64_t fresh_window_bytes = 0;
-  bool sending = false;  // something is not acknowledged
+  bool unsent = false;   // something has not left this host for the first time
+  bool sending = false;  // something is not acknowledged, or unsent
   bool in_use = false;   // .. or came within a round trip
 };
 
