@@ -103,9 +103,9 @@ Config ParseConfigOrExit(int argc, char** argv) {
       ->check(CLI::Range(0U, kDataThreadsMax));
   app.add_option("--congestion", config.congestion,
                  "congestion control of links that leave this host (default: cubic below 1 ms, bbr beyond)");
-  app.add_option(
-      "--probe-bytes", probe_bytes,
-      "send this much at most, twice, to measure a path (default: 128M); 0: learn of paths by the operations only");
+  app.add_option("--probe-bytes", probe_bytes,
+                 "send this much at most, three times, to measure a path (default: 128M); 0: learn of paths by the "
+                 "operations only");
   app.add_option("--grace-ms", config.grace_ms, "how long running operations may take to finish on SIGTERM")
       ->check(CLI::Range(0U, kGraceMsMax));
   app.add_flag("--insecure", config.insecure, "allow addresses other than loopback: nothing is encrypted yet");

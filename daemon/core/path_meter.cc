@@ -119,7 +119,9 @@ void PathMeter::MeasureUplink(const std::set<PeerId>& backlogged, TimePoint now)
 
 void PathMeter::OnProbed(const std::set<PeerId>& others) {
   if (others.size() > 1) {
-    if (uplink_.rate == 0) uplink_.rate = uplink_at_least_;
+    if (uplink_.rate != 0 || uplink_at_least_ == 0) return;
+    uplink_.rate = uplink_at_least_;
+    for (const auto& [other, path] : paths_) uplink_.rate = std::max(uplink_.rate, path.estimate.rate);
     return;
   }
   for (const PeerId other : others) {

@@ -189,7 +189,7 @@ class Peer {
     std::uint32_t lanes = 0;        // of the pair
     std::uint64_t generation = 0;   // of this lane
     Duration round_trip{};          // of the connection; 0: not known
-    std::uint64_t probe_bytes = 0;  // to spend, twice, on measuring the pair when it has come to stand
+    std::uint64_t probe_bytes = 0;  // to spend, three times, on measuring the pair when it stands
   };
   void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);
   void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);

@@ -57,9 +57,10 @@ void Prober::OnGrant(PeerId from, TimePoint now) {
   if (turn_.contains(from) || kept_.contains(from)) return;
   if (!asked || !turn_.empty() || (!together_ && !found->second.IsDue(now))) return Say(from, Step::kRelease);
   if (together_) {
-    if (kept_.empty()) kept_until_ = now + 2 * kTimeMax;
+    if (kept_.empty()) kept_until_ = now + kGatherMax;
     kept_.insert(from);
-    return GatherNext();
+    if (WantsTogether(now)) GatherNext();
+    return;
   }
   turn_ = {from};
   drains_ = false;
@@ -81,7 +82,7 @@ std::set<PeerId> Prober::Tick(TimePoint now, bool may_send) {
     EndTurn();
   } else if (!turn_.empty() && may_send && Spend(since)) {
     ended = turn_;
-    if (together_) together_of_ = targets_.size();
+    if (together_) together_of_ = turn_.size();
     for (const PeerId other : turn_) {
       Target& target = targets_.at(other);
       if (!together_) --target.probes_left;
@@ -90,7 +91,8 @@ std::set<PeerId> Prober::Tick(TimePoint now, bool may_send) {
     }
     EndTurn();
   } else if (!kept_.empty() && now >= kept_until_) {
-    together_not_before_ = now + kBetween;
+    together_not_before_ = now + together_pause_;
+    together_pause_ *= 2;
     EndTurn();
   }
   // Not in every short pause between two operations.
@@ -116,7 +118,6 @@ void Prober::EndTurn() {
   }
   if (!std::exchange(together_, false)) return;
   for (auto& [other, target] : targets_) {
-    target.Renew();
     if (std::exchange(target.asked, false)) Say(other, Step::kRelease);
   }
 }
@@ -163,7 +164,7 @@ void Prober::GrantNext(TimePoint now) {
   if (waiting_.empty()) return;
   holder_ = waiting_.front();
   waiting_.pop_front();
-  held_until_ = now + 2 * kTimeMax;
+  held_until_ = now + kGrantMax;
   Say(*holder_, Step::kGrant);
 }
 

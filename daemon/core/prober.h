@@ -11,12 +11,13 @@
 //
 // Each is probed twice, the second time 15 s after the first: when a trainer has just joined, its host is busy (buffers
 // are filled, models read), and a probe says too little. What is done is not probed again before it is forgotten. After
-// the last byte the turn lasts for one more tick, so that what is under way is still counted. A grant lasts for twice a
-// probe's time at most, whatever its holder does.
+// the last byte the turn lasts for one more tick, so that what is under way is still counted. A grant lasts for 9 s at
+// most, whatever its holder does.
 //
-// When nobody is left to be probed, all are once, together: that shows what the way out takes, which may be more than
-// any path. They are asked one after the other, by their ids, so that no two peers wait for what the other holds. It is
-// done again when there are twice as many.
+// When nobody is left to be probed, all are once more, together: that shows what the way out takes, which may be more
+// than any path. They are asked one after the other, by their ids, so that no two peers wait for what the other holds.
+// Where that takes over 5 s, they are let go, and asked again after 15 s, 30 s, 1 min ... It is done again when there
+// are twice as many.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +60,8 @@ class Prober {
 
  private:
   static constexpr Duration kTimeMax = std::chrono::seconds(3);
+  static constexpr Duration kGatherMax = std::chrono::seconds(5);
+  static constexpr Duration kGrantMax = kGatherMax + kTimeMax + std::chrono::seconds(1);
   static constexpr Duration kPauseMax = std::chrono::seconds(1);
   static constexpr int kProbes = 2;
   static constexpr Duration kBetween = std::chrono::seconds(15);
@@ -99,6 +102,7 @@ class Prober {
   TimePoint kept_until_{};       // since there is one
   std::size_t together_of_ = 0;  // how many they were the last time
   TimePoint together_not_before_{};
+  Duration together_pause_ = kBetween;
   bool might_send_ = false;  // at the last tick
   Duration paused_{};        // for so long it could not send in its turn
   bool drains_ = false;      // its bytes were used up a tick ago

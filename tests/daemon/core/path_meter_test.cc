@@ -166,6 +166,17 @@ TEST_F(PathMeterTest, AProbeOfSeveralShowsAnUplinkThatIsNotTheLimit) {
   EXPECT_NEAR(Last(meter_.TakeReports(now_), std::nullopt), 20e6, 1e5);
 }
 
+TEST_F(PathMeterTest, AnUplinkIsNoLessThanAnyPathWhateverAProbeOfSeveralShows) {
+  const PeerId near(3);
+  Run({{kA, 10e6}}, 20);
+  Run({{kB, 10e6}}, 20);
+  Run({{near, 900e6}}, 20);
+  Run({{kA, 10e6}, {kB, 10e6}, {near, 900e6}}, 1);  // its bytes are used up at once
+  Run({{kA, 10e6}, {kB, 10e6}}, 40);
+  meter_.OnProbed({kA, kB, near});
+  EXPECT_NEAR(Last(meter_.TakeReports(now_), std::nullopt), 900e6, 1e6);
+}
+
 TEST_F(PathMeterTest, AMasterThatForgotIsToldAgainAndGonePeersAreNot) {
   Run({{kA, 50e6}}, 20);
   Run({{kB, 50e6}}, 20);
