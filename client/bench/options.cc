@@ -49,7 +49,8 @@ void AddWorldOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--socket", options->socket_path, "Socket of the daemon on this host")->capture_default_str();
   app->add_option("--group", options->group, "Name of the group to join")->required();
   app->add_option("--world", options->world, "Peers to wait for")->required()->check(CLI::Range(1U, kWorldMax));
-  app->add_option("--timeout", raw->timeout_s, "Seconds that joining, and each operation, may take")
+  app->add_option("--timeout", raw->timeout_s,
+                  "Seconds that joining, each operation, and each run of another system may take")
       ->capture_default_str()
       ->check(CLI::Range(1U, 86'400U));
   app->add_option("--json", options->json_path, "Write the results to this file");

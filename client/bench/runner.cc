@@ -159,7 +159,7 @@ Error Runner::MeasureBeside(SizeResult* result) {
 }
 
 // Daemons measure paths while no operation is under way, which would disturb the others. So each rank has one: rank 0
-// one that the rest submit after, the rest one that rank 0 does.
+// one that the rest submit after all are done, the rest one that rank 0 does.
 Error Runner::MeasureBaselines(SizeResult* result) {
   for (const Baseline& baseline : options_.baselines) {
     if (Error error = Barrier(); !error.ok()) return error;
@@ -179,6 +179,7 @@ Error Runner::MeasureBaselines(SizeResult* result) {
                                  .iterations = options_.iterations,
                                  .warmup = options_.warmup},
                                 std::chrono::duration_cast<std::chrono::seconds>(options_.timeout));
+    if (Error error = Barrier(); !error.ok()) return error;
     auto others = submit(!is_first);
     if (!others.ok()) return others.error();
     for (Work* work : {&own.value(), &others.value()}) {

@@ -12,7 +12,7 @@ COLUMNS = [("world", 5), ("size", 6), ("system", 8), ("time ms", 11), ("CPU ms a
 
 def cpu_ms(ranks):
     """CPU time of one operation on one rank: trainer and, for Ringway, daemon."""
-    seconds = [(run["trainer_cpu_seconds"] + run["daemon_cpu_seconds"]) / run["iterations"] for run in ranks]
+    seconds = [(run["trainer_cpu_seconds"] + run["daemon_cpu_seconds"]) / (run.get("iterations") or 1) for run in ranks]
     return statistics.mean(seconds) * 1e3
 
 

@@ -8,15 +8,15 @@ set -euo pipefail
 host=$1 world=$2 address=$3 socket=$4 work=$5
 
 # What becomes of connections to the other hosts that do not choose a congestion control themselves. (A namespace's sysctl
-# takes only those that the machine allows to everybody.) Ringway's choose.
-[[ -z $GLOO_CONGESTION ]] ||
-  ip route replace "${address%.*}.0/24" dev wan0 proto kernel scope link src "$address" congctl "$GLOO_CONGESTION"
+# takes only those that the machine allows to everybody.)
+route="ip route replace ${address%.*}.0/24 dev wan0 proto kernel scope link src $address"
 
 compare=()
 if [[ " $SYSTEMS " == *" gloo "* ]]; then
-  compare+=(--compare "gloo=mkdir -p $work/store.{bytes} && $OUT/gloo_bench --rank {rank} --world {world} \
+  compare+=(--compare "gloo=mkdir -p $work/store.{bytes} && \
+    $route ${GLOO_CONGESTION:+congctl $GLOO_CONGESTION} && $OUT/gloo_bench --rank {rank} --world {world} \
     --address $address ${GLOO_ALGORITHM:+--algorithm $GLOO_ALGORITHM} --store $work/store.{bytes} --bytes {bytes} \
-    --iters {iters} --warmup {warmup} --json {json}")
+    --iters {iters} --warmup {warmup} --json {json} && $route")
 fi
 if [[ " $SYSTEMS " == *" mpi "* ]]; then
   # The first rank starts it on all hosts; it names its own first.
