@@ -37,10 +37,11 @@ void Ceiling::Judge(const Window& window) {
   const bool held = limit_ > 0 && window.held;
   const bool urgent = overdriven && (held || series_ > 0);
   const double smoothed = carries_ + (urgent ? kSmoothingOverdriven : kSmoothing) * (window.delivered - carries_);
+  offered_ += kSmoothing * (limit_ - offered_);
   if (limit_ <= 0) {
     carries_ = std::max(window.delivered, smoothed);
   } else if (held && !queue && window.delivered > kFilled * limit_) {
-    carries_ = limit_;
+    carries_ = offered_ = limit_;
   } else {
     carries_ = held || overdriven ? smoothed : std::max(carries_, smoothed);
   }
@@ -61,6 +62,7 @@ void Ceiling::Lower(double carries, double delivered) {
   overdriven_ = limit_ > 0 ? carries : 0;  // fresh connections overdrive by far: what was lost hides what it carries
   const double less = std::max(kLess * carries, kFloor * series_);
   limit_ = limit_ > 0 ? std::min(limit_, less) : less;
+  offered_ = limit_;
   settling_ = true;
   steps_ = 0;
 }
@@ -69,8 +71,8 @@ void Ceiling::Raise(bool queue) {
   if (limit_ < kRegrown * best_) {
     limit_ *= 2;
     doubled_ = true;
-  } else if (queue && carries_ < kKeptUp * limit_) {
-    limit_ = std::max(carries_, kDrain * limit_);
+  } else if (queue && carries_ < kKeptUp * offered_) {
+    limit_ = std::max({carries_, kLess * std::min(overdriven_, limit_), kDrain * limit_});
     steps_ = 0;
   } else if (std::abs(limit_ - overdriven_) < kNear * overdriven_) {
     limit_ *= 1 + kGentle;

@@ -5,7 +5,8 @@
 // the host finds out what all its lanes together may send, and holds them to it.
 //
 //   none --overdriven--> 0.96 c --held-----> 3%, 6%, 12% .. 25% more a window, beside a queue 2%; near c 0.5%
-//                          ^                  |  beside a queue, while less arrives than is sent: 1% less, down to c
+//                          ^                  |  beside a queue, while less arrives than is sent: 1% less, down to c,
+//                          |                  |  or 0.96 times what it was when the path was overdriven last
 //                          +--overdriven------+
 //
 // c: what the path carries. Where segments had to wait for the limit, most of it arrived and there was no queue, that
@@ -15,10 +16,10 @@
 // shortest; that alone is no reason to send less, for it may stand on the way back, behind what others send. Where less
 // arrives than is sent, it is ours. Overdriven: there is a queue, and packets were lost; losses alone are no reason
 // either, because long paths lose packets however little is sent. Connections slow down by themselves then, so what
-// arrives meanwhile is less than the path carries: the first such window in a row counts like any other. The window
-// after it is not judged: it shows what was sent before. No ceiling is set before a path was overdriven: a connection's
-// window, or the trainer, may be the lesser limit. Windows in a row that stay overdriven take no more than three
-// quarters: then sending less does not help.
+// arrives meanwhile is less than the path carries: where they do, the first such window in a row counts like any other.
+// The window after it is not judged: it shows what was sent before. No ceiling is set before a path was overdriven: a
+// connection's window, or the trainer, may be the lesser limit. Windows in a row that stay overdriven take no more than
+// three quarters: then sending less does not help.
 //
 // In one bad moment next to nothing may arrive, and the limit is next to nothing then. So below half of the best that
 // arrived without overdriving it doubles in every window that is held; each time that this overdrives the path, the
@@ -50,6 +51,7 @@ class Ceiling {
 
   double limit_ = 0;
   double carries_ = 0;     // c
+  double offered_ = 0;     // the limit, smoothed as c is, to compare it with
   double overdriven_ = 0;  // c, when it was overdriven last; 0: not known well
   double best_ = 0;        // c, the most while it was not overdriven
   double series_ = 0;      // delivered in the first of the windows in a row that were overdriven
