@@ -68,7 +68,8 @@ Status Daemon::Listen(net::UniqueFd& fd) {
 // Within one host nothing of it matters.
 void Daemon::Advise() {
   if (!config_.insecure) return;
-  std::vector<std::string> advice = net::KernelAdvice();
+  const bool lacks_bbr = config_.congestion.empty() && !net::CheckCongestion("bbr").ok();
+  std::vector<std::string> advice = net::KernelAdvice(lacks_bbr);
   for (const std::string& text : advice) shell::Log(shell::Level::kWarning, "kernel", {{"advice", text}});
   data_.SetAdvice(std::move(advice));
 }

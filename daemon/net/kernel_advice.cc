@@ -21,19 +21,9 @@ std::optional<std::uint64_t> LastNumber(const std::string& path) {
   return last;
 }
 
-// Whether the file is there and lacks the word.
-bool Lacks(const std::string& path, const std::string& word) {
-  std::ifstream file(path);
-  if (!file) return false;
-  for (std::string each; file >> each;) {
-    if (each == word) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
-std::vector<std::string> KernelAdvice(const std::string& proc_sys) {
+std::vector<std::string> KernelAdvice(bool lacks_bbr, const std::string& proc_sys) {
   std::vector<std::string> advice;
   const std::string tcp = proc_sys + "/net/ipv4/tcp_";
   if (LastNumber(tcp + "slow_start_after_idle").value_or(0) != 0) {
@@ -52,10 +42,11 @@ std::vector<std::string> KernelAdvice(const std::string& proc_sys) {
     advice.push_back(small + ": a connection over a fast long path has " + std::to_string(kWindowBytes) +
                      " bytes on the way" + kRemedy);
   }
-  if (Lacks(tcp + "allowed_congestion_control", "bbr")) {
+  if (lacks_bbr) {
     advice.emplace_back(
-        "net.ipv4.tcp_allowed_congestion_control lacks bbr: long paths that lose packets are slow without it; load the "
-        "module tcp_bbr (echo tcp_bbr > /etc/modules-load.d/ringway.conf; modprobe tcp_bbr) and add bbr to that list");
+        "this kernel refuses congestion control bbr: long paths that lose packets are slow without it; load the module "
+        "tcp_bbr (echo tcp_bbr > /etc/modules-load.d/ringway.conf; modprobe tcp_bbr) and add bbr to "
+        "net.ipv4.tcp_allowed_congestion_control");
   }
   return advice;
 }

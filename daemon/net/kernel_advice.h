@@ -8,8 +8,8 @@
 
 namespace ringway::net {
 
-// A sentence each, none if nothing is wrong or known. `proc_sys`: where the settings are; those of TCP are the
-// process's network namespace's own.
-std::vector<std::string> KernelAdvice(const std::string& proc_sys = "/proc/sys");
+// A sentence each, none if nothing is wrong or known. `lacks_bbr`: it is wanted, and the kernel refuses it. `proc_sys`:
+// where the settings are; those of TCP are the process's network namespace's own.
+std::vector<std::string> KernelAdvice(bool lacks_bbr, const std::string& proc_sys = "/proc/sys");
 
 }  // namespace ringway::net
