@@ -120,6 +120,7 @@ void PeerRuntime::AddLane(StandingLink link) {
   if (pair.lanes.size() != link.terms.lanes) CloseLanes(pair);
   pair.lanes.resize(link.terms.lanes);
   pair.tails.resize(link.terms.lanes);
+  pair.tails[link.id.lane.value] = {};
   auto& lane = pair.lanes[link.id.lane.value];
   if (lane != nullptr) lane->Close();
   const bool small = link.id.lane.value < SmallLanes(link.terms.lanes);

@@ -53,7 +53,7 @@ struct RuntimeOptions {
   PeerId self;
   control::JoinRequest join;      // what it came from
   Duration grace{};               // how long a leaving peer may finish what is open
-  std::uint64_t probe_bytes = 0;  // to spend, twice, on measuring each pair that leaves this host
+  std::uint64_t probe_bytes = 0;  // to spend, three times, on measuring each pair that leaves this host
 };
 
 // A connection that stands, whoever dialled it.
@@ -135,7 +135,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     bool backlogged = false;  // when its path was looked at last
     bool carried = false;     // anything since then
     core::Pace pace;
-    std::vector<core::Tail> tails;  // of the lanes, where the other end is far
+    std::vector<core::Tail> tails;  // of the lanes, where the other end is another host
     Turns turns;
     // Lanes that carry large segments.
     std::size_t large() const { return one_host ? lanes.size() : count.used(); }

@@ -139,8 +139,10 @@ void PeerRuntime::ArmTails() {
 
 void PeerRuntime::FollowTails() {
   for (auto& [other, pair] : pairs_) {
+    pair.tails.resize(pair.lanes.size());
     for (std::size_t i = 0; i < pair.lanes.size(); ++i) {
       net::Lane* const lane = pair.lanes[i].get();
+      if (lane == nullptr) pair.tails[i] = {};
       if (lane == nullptr || !lane->idle() || !pair.tails[i].TakeTurn()) continue;
       const net::TcpTraffic traffic = lane->traffic();
       core::Outbound outbound;
