@@ -33,6 +33,7 @@ struct ClusterOptions {
   bool fail_on_peer_loss = false;   // of AddNode
   std::uint32_t min_world = 1;      // of AddNode
   Duration op_deadline = {};        // of every operation; 0: none
+  std::uint32_t empty_one_of = 0;   // frames that are empty ones; 0: none. REQUIRES: not 1
   std::uint32_t staged_one_of = 0;  // operations whose input comes in pieces, after the submission; 0: none
   CoordinatorOptions master = {};
   NetworkOptions network = {};
@@ -228,6 +229,7 @@ class Cluster {
 
   const ClusterOptions options_;
   std::mt19937_64 random_;
+  std::uint64_t offers_ = 0;  // of lanes to peers
   EventQueue events_;
   Network network_;
   Checker checker_;

@@ -194,7 +194,11 @@ void Cluster::Pump(std::uint32_t index) {
       const auto link = node.links.find(id);
       core::Outbound out;
       if (link == node.links.end() || link->second.sending) continue;
-      if (!node.peer->NextSegment(id, kPayloadBytesMax, scratch_, out)) break;
+      // Now and then an empty frame, as runtimes send behind the last segment.
+      const bool is_empty = options_.empty_one_of != 0 && ++offers_ % options_.empty_one_of == 0;
+      if (is_empty ? !node.peer->EmptyFrame(id, out) : !node.peer->NextSegment(id, kPayloadBytesMax, scratch_, out)) {
+        break;
+      }
       SendFrame(index, id, std::move(out));
     }
   }

@@ -127,6 +127,7 @@ ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice, bool trace) {
     options.network.late_max = milliseconds(dice.Between(1, 60));
   }
   if (dice.OneOf(3)) options.staged_one_of = static_cast<std::uint32_t>(dice.Between(1, 8));
+  if (dice.OneOf(3)) options.empty_one_of = static_cast<std::uint32_t>(dice.Between(2, 8));
   if (dice.OneOf(5)) options.op_deadline = milliseconds(dice.Between(20, 4000));
   return options;
 }
