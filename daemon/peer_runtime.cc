@@ -134,6 +134,7 @@ void PeerRuntime::CloseLanes(Pair& pair) {
     if (lane != nullptr) lane->Close();
   }
   pair.lanes.clear();
+  pair.tails.clear();
 }
 
 void PeerRuntime::CloseEverything() {

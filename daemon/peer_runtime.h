@@ -169,9 +169,10 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // Gives how long large segments have to wait; 0: they do not.
   Duration PumpPair(Pair& pair, std::size_t& bytes_left);
   void PumpIn(Duration wait);
-  // Every Tail::kTick while a lane has a tail.
+  // Follows them every Tail::kTick while a lane has one.
   void ArmTails();
-  void FollowTails();
+  // Gives whether a lane still has one.
+  bool FollowTails();
   // Gives how many bytes the lane got.
   std::size_t Give(net::Lane& lane, std::size_t& bytes_left);
   void AddControl(StandingLink link);

@@ -80,7 +80,6 @@ bool PeerRuntime::Pump() {
     if (wait > Duration()) soonest = std::min(soonest, wait);
   }
   if (soonest != Duration::max()) PumpIn(soonest);
-  ArmTails();
   return bytes_left == 0;
 }
 
@@ -96,7 +95,10 @@ Duration PeerRuntime::PumpPair(Pair& pair, std::size_t& bytes_left) {
     pair.pace.OnSent(static_cast<double>(bytes));
     if (bytes == 0) return false;
     pair.carried = true;
-    if (!pair.one_host) pair.tails[lane.label().id.value].OnSegment();
+    if (!pair.one_host) {
+      pair.tails[lane.label().id.value].OnSegment();
+      ArmTails();
+    }
     return true;
   };
   // Round after round, so that all carry alike.
@@ -120,38 +122,34 @@ void PeerRuntime::PumpIn(Duration wait) {
 }
 
 void PeerRuntime::ArmTails() {
-  const auto has_tail = [](const auto& entry) {
-    return std::any_of(entry.second.tails.begin(), entry.second.tails.end(),
-                       [](const core::Tail& tail) { return tail.pending(); });
-  };
-  if (tails_armed_ || std::none_of(pairs_.begin(), pairs_.end(), has_tail)) return;
-  tails_armed_ = true;
+  if (std::exchange(tails_armed_, true)) return;
   tail_timer_.expires_after(core::Tail::kTick);
   tail_timer_.async_wait([alive = alive_](asio::error_code error) {
     PeerRuntime* self = *alive;
     if (error || self == nullptr) return;
     self->tails_armed_ = false;
-    if (self->ended_) return;
-    self->FollowTails();
-    self->ArmTails();
+    if (!self->ended_ && self->FollowTails()) self->ArmTails();
   });
 }
 
-void PeerRuntime::FollowTails() {
+bool PeerRuntime::FollowTails() {
+  bool pending = false;
   for (auto& [other, pair] : pairs_) {
-    pair.tails.resize(pair.lanes.size());
     for (std::size_t i = 0; i < pair.lanes.size(); ++i) {
       net::Lane* const lane = pair.lanes[i].get();
-      if (lane == nullptr) pair.tails[i] = {};
-      if (lane == nullptr || !lane->idle() || !pair.tails[i].TakeTurn()) continue;
-      const net::TcpTraffic traffic = lane->traffic();
-      core::Outbound outbound;
-      if (pair.tails[i].OnLooked(traffic.unsent, traffic.sending) &&
-          peer_.EmptyFrame(LinkOf(lane->label()), outbound)) {
-        (void)lane->Send({.header = outbound.header, .payload = {}, .keep = {}});
+      core::Tail& tail = pair.tails[i];
+      if (lane == nullptr) tail = {};
+      if (lane != nullptr && lane->idle() && tail.TakeTurn()) {
+        const net::TcpTraffic traffic = lane->traffic();
+        core::Outbound outbound;
+        if (tail.OnLooked(traffic.unsent, traffic.sending) && peer_.EmptyFrame(LinkOf(lane->label()), outbound)) {
+          (void)lane->Send({.header = outbound.header, .payload = {}, .keep = {}});
+        }
       }
+      pending = pending || tail.pending();
     }
   }
+  return pending;
 }
 
 std::size_t PeerRuntime::Give(net::Lane& lane, std::size_t& bytes_left) {

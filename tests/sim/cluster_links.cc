@@ -196,9 +196,9 @@ void Cluster::Pump(std::uint32_t index) {
       if (link == node.links.end() || link->second.sending) continue;
       // Now and then an empty frame, as runtimes send behind the last segment.
       const bool is_empty = options_.empty_one_of != 0 && ++offers_ % options_.empty_one_of == 0;
-      if (is_empty ? !node.peer->EmptyFrame(id, out) : !node.peer->NextSegment(id, kPayloadBytesMax, scratch_, out)) {
-        break;
-      }
+      const bool has_one =
+          is_empty ? node.peer->EmptyFrame(id, out) : node.peer->NextSegment(id, kPayloadBytesMax, scratch_, out);
+      if (!has_one) break;
       SendFrame(index, id, std::move(out));
     }
   }
