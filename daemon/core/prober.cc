@@ -62,9 +62,7 @@ void Prober::OnGrant(PeerId from, TimePoint now) {
     if (WantsTogether(now)) GatherNext();
     return;
   }
-  turn_ = {from};
-  drains_ = false;
-  paused_ = {};
+  BeginTurn({from});
 }
 
 void Prober::OnRelease(PeerId from, TimePoint now) {
@@ -111,6 +109,12 @@ bool Prober::Spend(Duration time) {
   return is_over;
 }
 
+void Prober::BeginTurn(std::set<PeerId> others) {
+  turn_ = std::move(others);
+  drains_ = false;
+  paused_ = {};
+}
+
 // Also what was only going to be one.
 void Prober::EndTurn() {
   for (const std::set<PeerId>& held : {std::exchange(turn_, {}), std::exchange(kept_, {})}) {
@@ -154,9 +158,7 @@ void Prober::GatherNext() {
     if (!std::exchange(target.asked, true)) Say(other, Step::kAsk);
     return;
   }
-  turn_ = std::exchange(kept_, {});
-  drains_ = false;
-  paused_ = {};
+  BeginTurn(std::exchange(kept_, {}));
 }
 
 void Prober::GrantNext(TimePoint now) {

@@ -88,6 +88,7 @@ class Prober {
   void Say(PeerId to, Step step) { messages_.push_back({to, step}); }
   // Gives whether the turn is over.
   bool Spend(Duration time);
+  void BeginTurn(std::set<PeerId> others);
   void EndTurn();
   void AskAll(TimePoint now);
   bool WantsTogether(TimePoint now) const;
