@@ -135,6 +135,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     bool backlogged = false;  // when its path was looked at last
     bool carried = false;     // anything since then
     core::Pace pace;
+    core::WaitMeter held;  // by it
+    core::WaitMeter held_by_uplink;
     std::vector<core::Tail> tails;  // of the lanes, where the other end is another host
     Turns turns;
     // Lanes that carry large segments.
@@ -167,8 +169,11 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // Gives true if the pump stopped at its budget.
   bool Pump();
   // Gives how long large segments have to wait; 0: they do not.
-  Duration PumpPair(Pair& pair, std::size_t& bytes_left);
+  Duration PumpPair(PeerId other, Pair& pair, std::size_t& bytes_left);
+  // Of the next large segment.
+  Duration WaitOf(PeerId other, Pair& pair);
   void PumpIn(Duration wait);
+  void OnGiven(PeerId other, Pair& pair, const net::Lane& lane, std::size_t bytes);
   // Follows them every Tail::kTick while a lane has one.
   void ArmTails();
   // Gives whether a lane still has one.
@@ -207,6 +212,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   asio::steady_timer tail_timer_;
   bool tails_armed_ = false;
   std::optional<TimePoint> pump_due_;    // when it ends
+  PeerId last_given_;                    // a segment; who comes after it is the first of the next turn
   std::shared_ptr<PeerRuntime*> alive_;  // what posted handlers hold; null inside once this object is gone
 };
 

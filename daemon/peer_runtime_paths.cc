@@ -26,7 +26,9 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
                              std::vector<core::PathSample>& samples, std::vector<SpentLane>& spent) {
   const bool was_backlogged = std::exchange(pair.backlogged, false);
   const bool carried = std::exchange(pair.carried, false);
-  const bool held = pair.pace.TakeHeld(now);
+  const bool held_by_path = pair.held.TakeHeld(now);
+  const bool held_by_uplink = pair.held_by_uplink.TakeHeld(now);
+  const bool held = held_by_path || held_by_uplink;
   const bool busy = was_backlogged || held || IsBusy(pair.lanes);
   if (!busy && !carried) return;
   const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
@@ -41,7 +43,8 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
   if (was_backlogged || pair.backlogged) {
     core::PathSample& sample = samples.emplace_back(SampleOf(other, pair.lanes, traffic));
     sample.backlogged = pair.backlogged;
-    sample.held = held;
+    sample.held = held_by_path;
+    sample.held_by_uplink = held_by_uplink;
     pair.count.Add({.backlogged = sample.backlogged && !held,
                     .paced = pair.pace.rate() > 0,
                     .lanes = pair.lanes.size() - SmallLanes(pair.lanes.size()),
@@ -73,10 +76,13 @@ void PeerRuntime::KeepPace() {
 bool PeerRuntime::Pump() {
   std::size_t bytes_left = kPumpBytes;
   Duration soonest = Duration::max();
-  for (const PeerId to : peer_.PeersWithWork()) {
+  std::vector<PeerId> order = peer_.PeersWithWork();
+  const auto last = std::find(order.begin(), order.end(), last_given_);
+  if (last != order.end()) std::rotate(order.begin(), last + 1, order.end());
+  for (const PeerId to : order) {
     const auto found = pairs_.find(to);
     if (found == pairs_.end()) continue;
-    const Duration wait = PumpPair(found->second, bytes_left);
+    const Duration wait = PumpPair(to, found->second, bytes_left);
     if (wait > Duration()) soonest = std::min(soonest, wait);
   }
   if (soonest != Duration::max()) PumpIn(soonest);
@@ -84,27 +90,41 @@ bool PeerRuntime::Pump() {
 }
 
 // Small lanes do not wait for the pace, only count.
-Duration PeerRuntime::PumpPair(Pair& pair, std::size_t& bytes_left) {
+Duration PeerRuntime::PumpPair(PeerId other, Pair& pair, std::size_t& bytes_left) {
   Duration wait{};
   const auto give = [&](net::Lane& lane) {
-    if (pair.pace.rate() > 0 && TakesEverySize(lane)) {
-      wait = pair.pace.Wait(MonotonicNow());
-      if (wait > Duration()) return false;
-    }
+    const bool waits = !pair.one_host && TakesEverySize(lane);
+    if (waits) wait = WaitOf(other, pair);
+    if (wait > Duration() && waits) return false;
     const std::size_t bytes = Give(lane, bytes_left);
-    pair.pace.OnSent(static_cast<double>(bytes));
     if (bytes == 0) return false;
     pair.carried = true;
-    if (!pair.one_host) {
-      pair.tails[lane.label().id.value].OnSegment();
-      ArmTails();
-    }
+    if (!pair.one_host) OnGiven(other, pair, lane, bytes);
     return true;
   };
   // Round after round, so that all carry alike.
   while (bytes_left > 0 && GiveRound(pair.lanes, pair.large(), pair.turns, give)) {
   }
   return wait;
+}
+
+Duration PeerRuntime::WaitOf(PeerId other, Pair& pair) {
+  const TimePoint now = MonotonicNow();
+  const Duration for_path = pair.pace.Wait(now);
+  pair.held.Add(for_path, now);
+  if (for_path > Duration()) return for_path;
+  const Duration for_uplink = host_->pacer().Wait({.self = options_.self, .other = other}, peer_.ProbesTogether(), now);
+  pair.held_by_uplink.Add(for_uplink, now);
+  return for_uplink;
+}
+
+void PeerRuntime::OnGiven(PeerId other, Pair& pair, const net::Lane& lane, std::size_t bytes) {
+  pair.pace.OnSent(static_cast<double>(bytes));
+  host_->pacer().OnSent({.self = options_.self, .other = other}, static_cast<double>(bytes), !TakesEverySize(lane),
+                        MonotonicNow());
+  last_given_ = other;
+  pair.tails[lane.label().id.value].OnSegment();
+  ArmTails();
 }
 
 // The soonest of all pairs counts, also where one was waited for already.

@@ -30,8 +30,14 @@ bool IsQueue(const Ceiling::Window& window) {
 
 }  // namespace
 
+void Ceiling::Assume(double limit) {
+  limit_ = carries_ = offered_ = limit;
+  assumed_ = true;
+}
+
 void Ceiling::Judge(const Window& window) {
   if (window.delivered <= 0 || std::exchange(settling_, false)) return;
+  if (assumed_ && window.delivered > limit_) Assume(window.delivered);
   const bool queue = IsQueue(window);
   const bool overdriven = queue && window.lost_share > kLostShareMax;
   const bool held = limit_ > 0 && window.held;
@@ -55,6 +61,7 @@ void Ceiling::Judge(const Window& window) {
 }
 
 void Ceiling::Lower(double carries, double delivered) {
+  if (std::exchange(assumed_, false)) limit_ = 0;
   if (series_ <= 0) {
     series_ = delivered;
     if (std::exchange(doubled_, false)) best_ = std::max(delivered, best_ / 4);

@@ -42,6 +42,9 @@ class Ceiling {
   };
 
   void Judge(const Window& window);
+  // While there is no limit: one to begin with. It gives way to whatever more arrives, or to the first true one.
+  void Assume(double limit);
+  bool assumed() const { return assumed_; }
   // Bytes per second; 0: none.
   double limit() const { return limit_; }
 
@@ -55,6 +58,7 @@ class Ceiling {
   double overdriven_ = 0;  // c, when it was overdriven last; 0: not known well
   double best_ = 0;        // c, the most while it was not overdriven
   double series_ = 0;      // delivered in the first of the windows in a row that were overdriven
+  bool assumed_ = false;
   bool settling_ = false;  // the next window shows what was sent before the limit was lowered
   bool doubled_ = false;   // the limit, since the path was overdriven last
   int steps_ = 0;          // in a row

@@ -26,21 +26,25 @@ void Pace::SetRate(double rate) {
 
 Duration Pace::Wait(TimePoint now) {
   const Duration since = now - std::exchange(filled_, now);
-  const Duration told_wait = std::exchange(told_wait_, Duration());
-  if (told_wait > Duration()) waited_ += std::min(since, told_wait + kLateMax);
   if (rate_ <= 0) return {};
   const double earned = rate_ * std::chrono::duration<double>(since).count();
   credit_ = std::min(credit_ + earned, std::max(kKeptMin, rate_ * kKeptSeconds));
   if (credit_ > 0) return {};
-  told_wait_ = std::max(kWaitMin, Duration(static_cast<Duration::rep>(std::ceil(-credit_ / rate_ * 1e6))));
-  return told_wait_;
+  return std::max(kWaitMin, Duration(static_cast<Duration::rep>(std::ceil(-credit_ / rate_ * 1e6))));
 }
 
 void Pace::OnSent(double bytes) { credit_ = std::max(credit_ - bytes, -std::max(kDebtMin, rate_ * kDebtSeconds)); }
 
-bool Pace::TakeHeld(TimePoint now) {
-  if (told_wait_ > Duration()) (void)Wait(now);
-  const Duration since = now - std::exchange(told_, now);
+void WaitMeter::Add(Duration wait, TimePoint now) {
+  const Duration since = now - std::exchange(told_at_, now);
+  const Duration told_wait = std::exchange(told_wait_, wait);
+  if (told_wait > Duration()) waited_ += std::min(since, told_wait + kLateMax);
+}
+
+// What it waits for still is what was left of it.
+bool WaitMeter::TakeHeld(TimePoint now) {
+  Add(std::max(Duration(), told_wait_ - (now - told_at_)), now);
+  const Duration since = now - std::exchange(taken_, now);
   return 2 * std::exchange(waited_, Duration()) > since;
 }
 

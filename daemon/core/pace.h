@@ -21,16 +21,25 @@ class Pace {
   Duration Wait(TimePoint now);
   void OnSent(double bytes);
 
-  // Whether segments had to wait for most of the time since the last call: the rate is what limits the pair.
-  bool TakeHeld(TimePoint now);
-
  private:
   double rate_ = 0;
   double credit_ = 0;  // bytes that may go now; a segment may leave it below 0
   TimePoint filled_{};
-  Duration told_wait_{};  // what Wait said last
+};
+
+// Whether a pace is what limits a sender: adds up for how long it had to wait.
+class WaitMeter {
+ public:
+  // The next segment has to wait for so long; 0: it may go.
+  void Add(Duration wait, TimePoint now);
+  // Whether segments had to wait for most of the time since the last call.
+  bool TakeHeld(TimePoint now);
+
+ private:
+  Duration told_wait_{};
+  TimePoint told_at_{};
   Duration waited_{};
-  TimePoint told_{};
+  TimePoint taken_{};
 };
 
 }  // namespace ringway::core

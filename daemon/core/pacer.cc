@@ -64,57 +64,62 @@ void Pacer::Decide(TimePoint now) {
     else
       path.measure.Pause();
   }
-  JudgeUplink(now, backlogged);
-  Deal(std::move(backlogged));
-  for (auto& [key, path] : paths_) path.tally = {};
-}
-
-void Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
-  Tally all{.queueing = Duration::max()};
-  Duration longest{};
+  const Duration uplink_queueing = JudgeUplink(now, backlogged);
   for (Path* path : backlogged) {
-    const double own = path->ceiling.limit();
-    const bool by_own = own > 0 && path->rate >= own;
-    all.held = all.held || (path->tally.held && !by_own);
-    path->tally.held = path->tally.held && by_own;
-    all.queueing = std::min(all.queueing, path->tally.queueing);
-    longest = std::max(longest, path->last.round_trip);
-  }
-  if (backlogged.size() < 2) {
-    uplink_measure_.Pause();
-    all.queueing = {};
-  } else {
-    for (const auto& [key, path] : paths_) {
-      if (IsNearby(path.last)) continue;
-      all.delivered += path.tally.delivered;
-      all.resent += path.tally.resent;
-    }
-    if (const auto window = uplink_measure_.Tick(now, all, longest, uplink_.limit() <= 0)) uplink_.Judge(*window);
-  }
-  for (Path* path : backlogged) {
-    path->tally.queueing -= all.queueing;
+    path->tally.queueing -= uplink_queueing;
     const auto window = path->measure.Tick(now, path->tally, path->last.round_trip, path->ceiling.limit() <= 0);
     if (window) path->ceiling.Judge(*window);
   }
+  uplink_pace_.SetRate(uplink_.limit() > 0 ? uplink_.limit() : HighestLimit());
+  for (auto& [key, path] : paths_) path.tally = {};
 }
 
-// Those that take the least first: what they leave of their parts is shared by the rest.
-void Pacer::Deal(std::vector<Path*> backlogged) {
-  const auto lesser = [](double a, double b) { return a > 0 && b > 0 ? std::min(a, b) : std::max(a, b); };
-  const double joining = uplink_.limit() / static_cast<double>(backlogged.size() + 1);
-  for (auto& [key, path] : paths_) {
-    path.rate = path.ceiling.limit();
-    if (!IsPaced(path.last) && !IsNearby(path.last)) path.rate = lesser(path.rate, joining);
+Duration Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
+  if (backlogged.size() < 2) {
+    uplink_measure_.Pause();
+    return {};
   }
-  if (uplink_.limit() <= 0 || backlogged.size() < 2) return;
-  for (Path* path : backlogged) path->rate = lesser(path->rate, uplink_.limit());
-  std::sort(backlogged.begin(), backlogged.end(), [](const Path* a, const Path* b) { return a->rate < b->rate; });
-  double left = uplink_.limit();
-  std::size_t sharers = backlogged.size();
-  for (Path* path : backlogged) {
-    path->rate = std::min(path->rate, left / static_cast<double>(sharers--));
-    left -= path->rate;
+  if (uplink_.limit() <= 0 && HighestLimit() > 0) uplink_.Assume(HighestLimit());
+  Tally all{.queueing = Duration::max()};
+  Duration longest{};
+  for (const Path* path : backlogged) {
+    all.held = all.held || path->last.held_by_uplink;
+    all.queueing = std::min(all.queueing, path->tally.queueing);
+    longest = std::max(longest, path->last.round_trip);
   }
+  for (const auto& [key, path] : paths_) {
+    if (IsNearby(path.last)) continue;
+    all.delivered += path.tally.delivered;
+    all.resent += path.tally.resent;
+  }
+  if (const auto window = uplink_measure_.Tick(now, all, longest, uplink_.limit() <= 0)) uplink_.Judge(*window);
+  return all.queueing;
+}
+
+bool Pacer::IsNearby(const PathKey& path) const {
+  const auto found = paths_.find(path);
+  return found == paths_.end() || IsNearby(found->second.last);
+}
+
+Duration Pacer::Wait(const PathKey& path, bool probes, TimePoint now) {
+  const bool is_known = uplink_.limit() > 0 && !uplink_.assumed();
+  return IsNearby(path) || (probes && !is_known) ? Duration() : uplink_pace_.Wait(path, now);
+}
+
+void Pacer::OnSent(const PathKey& path, double bytes, bool aside, TimePoint now) {
+  if (IsNearby(path)) return;
+  if (aside)
+    uplink_pace_.OnSentAside(bytes);
+  else
+    uplink_pace_.OnSent(path, bytes, now);
+}
+
+double Pacer::HighestLimit() const {
+  double highest = 0;
+  for (const auto& [key, path] : paths_) {
+    if (!IsNearby(path.last)) highest = std::max(highest, path.ceiling.limit());
+  }
+  return highest;
 }
 
 void Pacer::Forget(PeerId self, std::optional<PeerId> other) {
@@ -124,7 +129,7 @@ void Pacer::Forget(PeerId self, std::optional<PeerId> other) {
 
 double Pacer::rate(const PathKey& path) const {
   const auto found = paths_.find(path);
-  return found == paths_.end() ? 0 : found->second.rate;
+  return found == paths_.end() ? 0 : found->second.ceiling.limit();
 }
 
 }  // namespace ringway::core

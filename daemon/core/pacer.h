@@ -3,11 +3,11 @@
 //
 // A path that is backlogged is judged window by window by its own Ceiling; while two or more are, all together by the
 // uplink's: then a queue that all of them see is the uplink's, and only what one sees beyond it is that path's own. The
-// uplink's limit is dealt to the backlogged paths in equal parts; what a path's own limit leaves of its part goes to
-// the others. It holds for two and more only, for only then is it judged. A path that is not backlogged may begin with
-// the part that it would get by joining in.
+// uplink's limit holds for two and more only, for only then is it judged. Before that it is taken to be the highest of
+// the paths' limits: what one path carried went through it.
 //
 //   tick: Add(samples of one peer) ... of all peers of the host --> Decide(now) --> rate(path) for each
+//   segment: Wait(path) --> OnSent(path)
 //
 // A window lasts for two round trips, 200 ms at least, but for one while there is no limit yet: fresh connections
 // double their rate every round trip. What comes less than one round trip after the path came to be backlogged does not
@@ -15,7 +15,6 @@
 // a site (round trips below 1 ms) are left alone.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -23,16 +22,11 @@
 
 #include "daemon/core/ceiling.h"
 #include "daemon/core/path_meter.h"
+#include "daemon/core/shared_pace.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
 
 namespace ringway::core {
-
-struct PathKey {
-  PeerId self;
-  PeerId other;
-  friend auto operator<=>(const PathKey&, const PathKey&) = default;
-};
 
 class Pacer {
  public:
@@ -41,6 +35,11 @@ class Pacer {
   void Decide(TimePoint now);
   // Bytes per second; 0: as fast as it goes. Holds until the next Decide.
   double rate(const PathKey& path) const;
+  // How long a path's next segment has to wait for the others of this host; 0: it may go. `probes`: it is to show what
+  // the uplink takes, so an assumed limit does not hold it.
+  Duration Wait(const PathKey& path, bool probes, TimePoint now);
+  // `aside`: it is not of those that wait.
+  void OnSent(const PathKey& path, double bytes, bool aside, TimePoint now);
   // One path of a peer, or all.
   void Forget(PeerId self, std::optional<PeerId> other = std::nullopt);
 
@@ -50,7 +49,7 @@ class Pacer {
     double delivered = 0;
     double resent = 0;
     Duration queueing{};  // at its end
-    bool held = false;
+    bool held = false;    // by the limit that is judged
   };
   // Adds ticks up; a Ceiling judges them when they lasted for long enough.
   class Measure {
@@ -75,17 +74,19 @@ class Pacer {
     Tally tally;
     Measure measure;
     Ceiling ceiling;
-    double rate = 0;
   };
 
   static bool IsNearby(const PathSample& sample);
+  bool IsNearby(const PathKey& path) const;
   static bool IsPaced(const PathSample& sample);
-  void JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
-  void Deal(std::vector<Path*> backlogged);
+  // Gives how long the queue of all paths is.
+  Duration JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
+  double HighestLimit() const;
 
   std::map<PathKey, Path> paths_;
   Measure uplink_measure_;
   Ceiling uplink_;
+  SharedPace uplink_pace_;
 };
 
 }  // namespace ringway::core

@@ -39,7 +39,8 @@ namespace ringway::core {
 struct PathSample {
   PeerId other;
   bool backlogged = false;            // more waits than they take, or may
-  bool held = false;                  // .. because of the pace that they keep, not for lack of room
+  bool held = false;                  // .. because of the pace that the path keeps, not for lack of room
+  bool held_by_uplink = false;        // .. because of the pace that all paths of the host keep together
   std::uint64_t delivered_bytes = 0;  // that have arrived at the other end; it falls when lanes are replaced
   Duration receiver_limited{};        // how long the other side's window held them up; summed over lanes, only grows
   std::uint32_t lanes = 0;

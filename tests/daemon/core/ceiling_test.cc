@@ -136,5 +136,27 @@ TEST_F(CeilingTest, WithoutOverdrivingThereIsNone) {
   EXPECT_EQ(ceiling_.limit(), 0);
 }
 
+TEST_F(CeilingTest, AnAssumedLimitGivesWayToWhatArrives) {
+  ceiling_.Assume(20 * kMega);
+  EXPECT_EQ(ceiling_.limit(), 20 * kMega);
+  ceiling_.Judge({.delivered = 60 * kMega, .round_trip = kRoundTrip});
+  EXPECT_EQ(ceiling_.limit(), 60 * kMega);
+  ceiling_.Judge({.delivered = 30 * kMega, .round_trip = kRoundTrip});
+  EXPECT_EQ(ceiling_.limit(), 60 * kMega) << "something else was the limit";
+}
+
+TEST_F(CeilingTest, AnAssumedLimitGivesWayToTheFirstThatIsFound) {
+  ceiling_.Assume(20 * kMega);
+  ceiling_.Judge({.delivered = 50 * kMega, .lost_share = 0.1, .queueing = kQueue, .round_trip = kRoundTrip});
+  EXPECT_FALSE(ceiling_.assumed());
+  EXPECT_NEAR(ceiling_.limit(), 48 * kMega, kMega);
+}
+
+TEST_F(CeilingTest, AnAssumedLimitThatIsHeldGrows) {
+  ceiling_.Assume(20 * kMega);
+  Run(20, 100 * kMega);
+  EXPECT_GT(ceiling_.limit(), 90 * kMega);
+}
+
 }  // namespace
 }  // namespace ringway::core

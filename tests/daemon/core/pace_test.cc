@@ -17,7 +17,7 @@ class PaceTest : public testing::Test {
     double sent = 0;
     const TimePoint end = now_ + length;
     while (now_ < end) {
-      const Duration wait = pace_.Wait(now_);
+      const Duration wait = Ask();
       if (wait > Duration()) {
         now_ += wait + late;
         continue;
@@ -28,16 +28,23 @@ class PaceTest : public testing::Test {
     return sent;
   }
 
+  Duration Ask() {
+    const Duration wait = pace_.Wait(now_);
+    meter_.Add(wait, now_);
+    return wait;
+  }
+
   Pace pace_;
+  WaitMeter meter_;
   TimePoint now_{seconds(10)};
 };
 
 TEST_F(PaceTest, WithoutARateNothingWaits) {
   for (int i = 0; i < 100; ++i) {
-    EXPECT_EQ(pace_.Wait(now_), Duration());
+    EXPECT_EQ(Ask(), Duration());
     pace_.OnSent(kSegment);
   }
-  EXPECT_FALSE(pace_.TakeHeld(now_ + seconds(1)));
+  EXPECT_FALSE(meter_.TakeHeld(now_ + seconds(1)));
 }
 
 TEST_F(PaceTest, TheRateIsKept) {
@@ -85,19 +92,19 @@ TEST_F(PaceTest, WhatGoesWithoutWaitingHoldsUpTheRestForATenthOfASecondAtMost) {
 TEST_F(PaceTest, HeldIsWhoWaitedForMostOfTheTime) {
   pace_.SetRate(50e6);
   SendFor(milliseconds(100));
-  (void)pace_.TakeHeld(now_);
+  (void)meter_.TakeHeld(now_);
   SendFor(milliseconds(100));
-  EXPECT_TRUE(pace_.TakeHeld(now_));
+  EXPECT_TRUE(meter_.TakeHeld(now_));
   // Lanes that take less than they may: there is always credit.
   for (int i = 0; i < 10; ++i) {
     now_ += milliseconds(10);
-    EXPECT_EQ(pace_.Wait(now_), Duration());
+    EXPECT_EQ(Ask(), Duration());
     pace_.OnSent(kSegment);
   }
-  EXPECT_FALSE(pace_.TakeHeld(now_));
+  EXPECT_FALSE(meter_.TakeHeld(now_));
   SendFor(milliseconds(30));
   now_ += milliseconds(100);
-  EXPECT_FALSE(pace_.TakeHeld(now_)) << "nobody came back: there was nothing more";
+  EXPECT_FALSE(meter_.TakeHeld(now_)) << "nobody came back: there was nothing more";
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
-// The pacer against a fluid model of a network: an uplink with a drop-tail queue, paths with one each behind it.
+// The pacer against a model of a network: an uplink with a drop-tail queue, paths with one each behind it. Senders send
+// segments whenever they may, each millisecond; the network takes in what came in a tick.
 #include "daemon/core/pacer.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
+
+#include "daemon/core/pace.h"
 
 namespace ringway::core {
 namespace {
@@ -13,6 +17,9 @@ using std::chrono::milliseconds;
 
 constexpr Duration kTick = milliseconds(50);
 constexpr double kTickSeconds = 0.05;
+constexpr Duration kStep = milliseconds(1);
+constexpr double kStepSeconds = 0.001;
+constexpr double kSegment = 64 << 10;
 constexpr double kMega = 1e6;
 
 // What comes faster than it drains waits; what would wait for longer than `queue_seconds` is lost.
@@ -45,6 +52,12 @@ class PacerTest : public testing::Test {
     PathSample load;
     double random_loss = 0;
     bool sends = true;
+    Pace pace;
+    WaitMeter held;
+    WaitMeter held_by_uplink;
+    double wants = 0;    // bytes that it could send by now
+    double left = 1e18;  // .. that it has
+    double offered = 0;  // in this tick
   };
 
   PacerTest() {
@@ -75,40 +88,61 @@ class PacerTest : public testing::Test {
 
   void Tick(Total& total) {
     double offered = others_rate_ * kTickSeconds;
-    for (const Sender& sender : senders_) offered += Offered(sender);
+    for (const TimePoint end = now_ + kTick; now_ < end; now_ += kStep) SendForAStep();
+    for (const Sender& sender : senders_) offered += sender.offered;
     const Pipe::Passed passed = uplink_.Offer(offered);
-    now_ += kTick;
     for (std::size_t i = 0; i < senders_.size(); ++i) {
       Sender& sender = senders_[i];
-      const double share = offered > 0 ? Offered(sender) / offered : 0;
+      const double share = offered > 0 ? std::exchange(sender.offered, 0) / offered : 0;
       const Pipe::Passed arrived = sender.pipe.Offer(passed.through * share);
       const double delivered = arrived.through * (1 - sender.random_loss);
       const double lost = passed.lost * share + arrived.lost + arrived.through * sender.random_loss;
       sender.load.delivered_bytes += static_cast<std::uint64_t>(delivered);
       sender.load.resent_bytes += static_cast<std::uint64_t>(lost);
       sender.load.queueing = uplink_.delay() + sender.pipe.delay();
-      sender.load.held = IsHeld(sender);
+      sender.load.backlogged = sender.left > 0;
+      sender.load.held = sender.held.TakeHeld(now_);
+      sender.load.held_by_uplink = sender.held_by_uplink.TakeHeld(now_);
       if (sender.sends) pacer_.Add(sender.key.self, sender.load);
       total.delivered += delivered;
       total.by_path[i] += delivered;
       total.lost += lost;
     }
     pacer_.Decide(now_);
+    for (Sender& sender : senders_) sender.pace.SetRate(pacer_.rate(sender.key));
   }
 
-  bool IsHeld(const Sender& sender) const {
-    const double rate = pacer_.rate(sender.key);
-    return sender.sends && rate > 0 && rate < eager_;
+  // The first of one step is the last of the next.
+  void SendForAStep() {
+    ++turn_;
+    for (std::size_t i = 0; i < senders_.size(); ++i) {
+      Sender& sender = senders_[(turn_ + i) % senders_.size()];
+      sender.wants =
+          sender.sends ? std::min(sender.wants + eager_ * kStepSeconds, kSegment + eager_ * kStepSeconds) : 0;
+      while (sender.wants >= kSegment && sender.left > 0 && MaySend(sender)) {
+        sender.wants -= kSegment;
+        sender.left -= kSegment;
+        sender.offered += kSegment;
+        sender.pace.OnSent(kSegment);
+        pacer_.OnSent(sender.key, kSegment, false, now_);
+      }
+    }
   }
 
-  double Offered(const Sender& sender) const {
-    if (!sender.sends) return 0;
-    return (IsHeld(sender) ? pacer_.rate(sender.key) : eager_) * kTickSeconds;
+  bool MaySend(Sender& sender) {
+    const Duration for_path = sender.pace.Wait(now_);
+    sender.held.Add(for_path, now_);
+    if (for_path > Duration()) return false;
+    const Duration for_uplink = pacer_.Wait(sender.key, probes_, now_);
+    sender.held_by_uplink.Add(for_uplink, now_);
+    return for_uplink == Duration();
   }
 
   std::vector<Sender> senders_;
   Pipe uplink_;
   double eager_ = 300 * kMega;
+  std::size_t turn_ = 0;
+  bool probes_ = false;
   double others_rate_ = 0;  // of traffic that is not ours, through the uplink
   Pacer pacer_;
   TimePoint now_{std::chrono::seconds(10)};
@@ -200,8 +234,47 @@ TEST_F(PacerTest, NeighboursAreLeftAlone) {
 TEST_F(PacerTest, NeighboursAreNotHeldToTheUplinkOfThePathsThatAreFar) {
   senders_[2].load.round_trip = std::chrono::microseconds(300);
   Run(10);
-  EXPECT_GT(pacer_.rate(senders_[0].key), 0);
+  EXPECT_TRUE(senders_[0].load.held_by_uplink);
+  EXPECT_FALSE(senders_[2].load.held_by_uplink);
   EXPECT_EQ(pacer_.rate(senders_[2].key), 0);
+}
+
+TEST_F(PacerTest, BurstsThatAreOverBeforeTheyAreMeasuredDoNotOverflow) {
+  for (std::size_t i = 0; i < 3; ++i) {  // as probes do
+    SendOnly(i);
+    Run(5);
+  }
+  for (Sender& sender : senders_) sender.sends = true;
+  Total bursts;
+  for (int i = 0; i < 50; ++i) {
+    for (Sender& sender : senders_) sender.left = 4 * kMega;
+    for (int tick = 0; tick < 8; ++tick) Tick(bursts);
+    for (const Sender& sender : senders_) ASSERT_LE(sender.left, 0) << "in the time that the uplink needs";
+    if (i == 0) {
+      EXPECT_EQ(bursts.lost, 0) << "from the first on";
+    }
+  }
+  EXPECT_LT(bursts.lost, 0.01 * bursts.delivered);
+}
+
+TEST_F(PacerTest, ProbesShowThatAnUplinkTakesMoreThanAnyPath) {
+  for (Sender& sender : senders_) sender.pipe.rate = 20 * kMega;
+  SendOnly(0);
+  Run(5);
+  for (Sender& sender : senders_) sender.sends = true;
+  probes_ = true;
+  EXPECT_GT(Run(1).delivered, 0.85 * 60 * kMega) << "at once";
+  probes_ = false;
+  const Total total = Run(10);
+  EXPECT_GT(total.delivered, 0.9 * 10 * 60 * kMega);
+  EXPECT_LT(total.lost, 0.01 * total.delivered);
+}
+
+TEST_F(PacerTest, ProbesKeepToALimitThatIsKnown) {
+  Run(5);
+  probes_ = true;
+  const Total total = Run(5);
+  EXPECT_LT(total.lost, 0.01 * total.delivered);
 }
 
 TEST_F(PacerTest, WhoSendsAloneIsNotHeldToWhatAllOnceGotTogether) {
