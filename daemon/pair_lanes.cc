@@ -81,6 +81,15 @@ std::vector<core::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>
   return out;
 }
 
+std::vector<core::LaneHaste> HastesOf(const Lanes& lanes, std::size_t large,
+                                      const std::vector<net::TcpTraffic>& traffic) {
+  std::vector<core::LaneHaste> out(lanes.size());
+  ForEachUsed(lanes, large, [&](std::size_t i, const net::Lane& lane) {
+    if (TakesEverySize(lane)) out[i] = {.rate = traffic[i].rate, .sending = traffic[i].sending};
+  });
+  return out;
+}
+
 void LimitBursts(const Lanes& lanes, double bytes_per_second) {
   for (const auto& lane : lanes) {
     if (lane == nullptr) continue;

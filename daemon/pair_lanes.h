@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/core/lane_balance.h"
+#include "daemon/core/lane_renewal.h"
 #include "daemon/core/lane_wear.h"
 #include "daemon/core/path_meter.h"
 #include "daemon/net/lane.h"
@@ -71,6 +72,10 @@ core::PathSample SampleOf(PeerId other, const Lanes& lanes, const std::vector<ne
 std::vector<core::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic);
 // Of the lanes for small segments; of those that do not leave the region nothing is known.
 std::vector<core::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>& traffic);
+
+// By lane; of those that are not in use for every size nothing is known.
+std::vector<core::LaneHaste> HastesOf(const Lanes& lanes, std::size_t large,
+                                      const std::vector<net::TcpTraffic>& traffic);
 
 // No lane sends bursts much faster than all together may send, which is what core::Pace sees to; 0: no limit.
 void LimitBursts(const Lanes& lanes, double bytes_per_second);

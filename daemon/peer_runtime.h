@@ -21,6 +21,7 @@
 
 #include "daemon/core/lane_balance.h"
 #include "daemon/core/lane_count.h"
+#include "daemon/core/lane_renewal.h"
 #include "daemon/core/lane_wear.h"
 #include "daemon/core/op_times.h"
 #include "daemon/core/pace.h"
@@ -131,6 +132,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     core::LaneBalance balance;
     core::LaneCount count;
     core::LaneWear wear;
+    core::LaneRenewal renewal;
     bool one_host = false;    // both ends are here
     bool backlogged = false;  // when its path was looked at last
     bool carried = false;     // anything since then

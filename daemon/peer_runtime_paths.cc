@@ -33,11 +33,13 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
   if (!busy && !carried) return;
   const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
   const std::vector<core::LaneAllowance> small = AllowancesOf(traffic);
-  pair.carried = std::any_of(small.begin(), small.end(), [](const core::LaneAllowance& lane) { return lane.in_use; });
+  pair.carried = std::any_of(traffic.begin(), traffic.end(), [](const net::TcpTraffic& lane) { return lane.in_use; });
   const auto spend = [&](std::optional<std::size_t> lane, const char* why) {
     if (lane) spent.push_back({{other, LaneId(static_cast<std::uint32_t>(*lane))}, why});
   };
   spend(pair.wear.Judge(small, now), "congestion control holds it back, a fresh one will be faster");
+  const std::vector<core::LaneHaste> hastes = HastesOf(pair.lanes, pair.large(), traffic);
+  for (const std::size_t slow : pair.renewal.Judge(hastes, pair.pace.rate(), now)) pair.lanes[slow]->Renew();
   if (!busy) return;
   pair.backlogged = waits && (held || IsBacklogged(pair.lanes, pair.large()));
   if (was_backlogged || pair.backlogged) {

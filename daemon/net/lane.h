@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/net/socket_options.h"
 #include "daemon/net/tcp_traffic.h"
 #include "daemon/net/unique_fd.h"
 #include "proto/ids.h"
@@ -79,6 +80,8 @@ class Lane {
 
   // To send no faster than this; 0: as fast as the connection goes.
   void Pace(double bytes_per_second);
+  // Congestion control looks for its rate again.
+  void Renew() { RenewCongestion(fd()); }
   // One system call.
   TcpTraffic traffic() { return TrafficOf(fd()); }
   const LaneLabel& label() const { return label_; }

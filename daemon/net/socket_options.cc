@@ -5,7 +5,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "daemon/net/address.h"
 #include "daemon/net/unique_fd.h"
@@ -48,6 +50,14 @@ std::string CongestionFor(const LinkTuning& tuning, Duration round_trip) {
 
 void ChooseCongestion(int fd, const LinkTuning& tuning) {
   (void)SetCongestion(fd, CongestionFor(tuning, RoundTripOf(fd)));
+}
+
+void RenewCongestion(int fd) {
+  std::array<char, 16> name{};  // TCP_CA_NAME_MAX
+  socklen_t bytes = name.size();
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &bytes) != 0) return;
+  const std::string current(name.data(), ::strnlen(name.data(), bytes));
+  if (SetCongestion(fd, "reno") == 0) (void)SetCongestion(fd, current);
 }
 
 void LimitRate(int fd, double bytes_per_second) {

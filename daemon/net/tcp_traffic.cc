@@ -33,6 +33,7 @@ TcpTraffic TrafficOf(int fd) {
       .retransmits = info.tcpi_total_retrans,
       .round_trip = has_round_trip ? Duration(info.tcpi_min_rtt) : Duration(),
       .queueing = has_round_trip ? Duration(info.tcpi_rtt - std::min(info.tcpi_rtt, info.tcpi_min_rtt)) : Duration(),
+      .rate = static_cast<double>(info.tcpi_pacing_rate),
       .window_bytes = WholeBytes(static_cast<double>(info.tcpi_pacing_rate) * round_trip_s),
       .fresh_window_bytes = WholeBytes(std::min(limit, kFreshWindowSegments * info.tcpi_snd_mss)),
       .unsent = info.tcpi_notsent_bytes > 0,

@@ -3,6 +3,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include <array>
+#include <string>
+
 #include "tests/daemon/net/net_fixture.h"
 
 namespace ringway::net {
@@ -57,6 +60,18 @@ TEST(AddressTest, LoopbackAndWildcardAreRecognised) {
   EXPECT_FALSE(IsLoopback(ResolveBlocking({.host = "192.0.2.1", .port = 1}, false).value()));
   EXPECT_TRUE(IsWildcard(ResolveBlocking({.host = "0.0.0.0", .port = 1}, true).value()));
   EXPECT_EQ(ToString(ResolveBlocking({.host = "::1", .port = 8}, false).value()), "[::1]:8");
+}
+
+TEST(SocketOptionsTest, ARenewedConnectionKeepsItsCongestionControl) {
+  for (const std::string name : {"cubic", "reno"}) {
+    const UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(::setsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())), 0);
+    RenewCongestion(fd.get());
+    std::array<char, 16> now{};
+    socklen_t bytes = now.size();
+    ASSERT_EQ(::getsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, now.data(), &bytes), 0);
+    EXPECT_EQ(std::string(now.data()), name);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+// Which of a pair's lanes is to look for its rate again. Pure.
+//
+// bbr sends no faster than it has seen a lane deliver. Where many lanes have filled a path, each has seen its part, and
+// goes on like that: then one segment takes as long as a segment of every lane, each hop of a ring waits for it, and
+// packets leave two by two, which costs three times the processor time. While the pair keeps a pace (pace.h) no lane
+// has to hold back by itself. So one that goes at less than a quarter of the pace begins again, as a fresh connection
+// does. Of those that have something on its way one at a time, for it leaves at once then; each once a second at most.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "proto/clock.h"
+
+namespace ringway::core {
+
+// One lane at one moment.
+struct LaneHaste {
+  double rate = 0;  // bytes per second that congestion control allows; 0: not known, or not to be looked at
+  bool sending = false;
+};
+
+class LaneRenewal {
+ public:
+  // `pace`: of all together, in bytes per second; 0: none. Gives the lanes that are to begin again.
+  std::vector<std::size_t> Judge(std::span<const LaneHaste> lanes, double pace, TimePoint now);
+
+ private:
+  std::vector<TimePoint> renewed_;
+};
+
+}  // namespace ringway::core
