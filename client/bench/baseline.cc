@@ -41,18 +41,20 @@ void ReplaceAll(std::string* text, const std::string& name, const std::string& v
   }
 }
 
-// Gives its wait status, or -1 with errno.
+// Gives its wait status, or -1 with errno. What it starts ends with this process, however that ends: timeout(1) has a
+// process group of its own, which a terminal's Ctrl-C does not reach.
 int RunShell(std::string command, std::chrono::seconds timeout) {
   std::string seconds = std::to_string(timeout.count());
-  std::array<std::string, 5> words = {"timeout", "--kill-after=5", std::move(seconds), "sh", "-c"};
-  std::array<char*, 7> arguments{};
+  std::array<std::string, 8> words = {"setpriv",        "--pdeathsig",      "TERM", "timeout",
+                                      "--kill-after=5", std::move(seconds), "sh",   "-c"};
+  std::array<char*, 10> arguments{};
   for (std::size_t i = 0; i < words.size(); ++i) arguments[i] = words[i].data();
   arguments[words.size()] = command.data();
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   pid_t child = 0;
-  const int error = posix_spawnp(&child, "timeout", &actions, nullptr, arguments.data(), environ);
+  const int error = posix_spawnp(&child, words[0].c_str(), &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
     errno = error;

@@ -1,7 +1,11 @@
 #include "client/bench/baseline.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <string>
 
 namespace ringway::bench {
@@ -65,6 +69,28 @@ TEST(BaselineTest, OneThatHangsIsStopped) {
   const auto result = RunCommand("sleep 1000", 1);
   ASSERT_FALSE(result.ok());
   EXPECT_NE(result.error().text().find("took over 1 s"), std::string::npos) << result.error().text();
+}
+
+// Its descendants hold a pipe open: it ends when the last of them has.
+TEST(BaselineTest, ItEndsWithItsBenchmark) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t benchmark = fork();
+  if (benchmark == 0) {
+    (void)RunCommand("echo started >&" + std::to_string(ends[1]) + "; sleep 50");
+    _exit(0);
+  }
+  close(ends[1]);
+  char started = 0;
+  EXPECT_EQ(read(ends[0], &started, 1), 1);
+  kill(benchmark, SIGKILL);
+  waitpid(benchmark, nullptr, 0);
+  char rest[16];
+  pollfd more{.fd = ends[0], .events = POLLIN, .revents = 0};
+  ssize_t got = 1;
+  while (got > 0 && poll(&more, 1, 20'000) == 1) got = read(ends[0], rest, sizeof rest);
+  EXPECT_EQ(got, 0) << "something of it still runs";
+  close(ends[0]);
 }
 
 }  // namespace
