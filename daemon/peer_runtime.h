@@ -137,6 +137,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     bool backlogged = false;  // when its path was looked at last
     bool carried = false;     // anything since then
     core::Pace pace;
+    double limit = 0;      // core::Pacer's
     core::WaitMeter held;  // by it
     core::WaitMeter held_by_uplink;
     std::vector<core::Tail> tails;  // of the lanes, where the other end is another host
@@ -214,7 +215,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   asio::steady_timer tail_timer_;
   bool tails_armed_ = false;
   std::optional<TimePoint> pump_due_;    // when it ends
-  PeerId last_given_;                    // a segment; who comes after it is the first of the next turn
+  PeerId last_given_;                    // a large segment; who comes after it is the first of the next turn
   std::shared_ptr<PeerRuntime*> alive_;  // what posted handlers hold; null inside once this object is gone
 };
 

@@ -39,7 +39,7 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
   };
   spend(pair.wear.Judge(small, now), "congestion control holds it back, a fresh one will be faster");
   const std::vector<core::LaneHaste> hastes = HastesOf(pair.lanes, pair.large(), traffic);
-  for (const std::size_t slow : pair.renewal.Judge(hastes, pair.pace.rate(), now)) pair.lanes[slow]->Renew();
+  for (const std::size_t slow : pair.renewal.Judge(hastes, pair.limit, now)) pair.lanes[slow]->Renew();
   if (!busy) return;
   pair.backlogged = waits && (held || IsBacklogged(pair.lanes, pair.large()));
   if (was_backlogged || pair.backlogged) {
@@ -48,7 +48,7 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
     sample.held = held_by_path;
     sample.held_by_uplink = held_by_uplink;
     pair.count.Add({.backlogged = sample.backlogged && !held,
-                    .paced = pair.pace.rate() > 0,
+                    .paced = pair.limit > 0,
                     .lanes = pair.lanes.size() - SmallLanes(pair.lanes.size()),
                     .delivered_bytes = sample.delivered_bytes,
                     .round_trip = sample.round_trip},
@@ -71,7 +71,8 @@ void PeerRuntime::KeepPace() {
   for (auto& [other, pair] : pairs_) {
     if (pair.one_host) continue;
     pair.pace.SetRate(host_->pacer().rate({.self = options_.self, .other = other}));
-    LimitBursts(pair.lanes, pair.pace.rate());
+    pair.limit = host_->pacer().limit({.self = options_.self, .other = other});
+    LimitBursts(pair.lanes, pair.limit);
   }
 }
 
@@ -101,6 +102,7 @@ Duration PeerRuntime::PumpPair(PeerId other, Pair& pair, std::size_t& bytes_left
     const std::size_t bytes = Give(lane, bytes_left);
     if (bytes == 0) return false;
     pair.carried = true;
+    if (TakesEverySize(lane)) last_given_ = other;
     if (!pair.one_host) OnGiven(other, pair, lane, bytes);
     return true;
   };
@@ -114,8 +116,11 @@ Duration PeerRuntime::WaitOf(PeerId other, Pair& pair) {
   const TimePoint now = MonotonicNow();
   const Duration for_path = pair.pace.Wait(now);
   pair.held.Add(for_path, now);
-  if (for_path > Duration()) return for_path;
-  const Duration for_uplink = host_->pacer().Wait({.self = options_.self, .other = other}, peer_.ProbesTogether(), now);
+  if (for_path > Duration()) {
+    pair.held_by_uplink.Add({}, now);
+    return for_path;
+  }
+  const Duration for_uplink = host_->pacer().Wait({.self = options_.self, .other = other}, peer_.IsProbing(), now);
   pair.held_by_uplink.Add(for_uplink, now);
   return for_uplink;
 }
@@ -124,7 +129,6 @@ void PeerRuntime::OnGiven(PeerId other, Pair& pair, const net::Lane& lane, std::
   pair.pace.OnSent(static_cast<double>(bytes));
   host_->pacer().OnSent({.self = options_.self, .other = other}, static_cast<double>(bytes), !TakesEverySize(lane),
                         MonotonicNow());
-  last_given_ = other;
   pair.tails[lane.label().id.value].OnSegment();
   ArmTails();
 }

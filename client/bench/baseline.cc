@@ -103,7 +103,7 @@ Expected<std::optional<BaselineResult>> RunBaseline(const Baseline& baseline, co
   if (directory.path().empty()) return failure(std::string("has no place for its results: ") + std::strerror(errno));
   const std::string json_path = directory.path() + "/results.json";
   const int status = RunShell(CommandOf(baseline, run, json_path), timeout);
-  if (status < 0) return failure(std::string("could not be started: ") + std::strerror(errno));
+  if (status < 0) return failure(std::string("could not be started (by setpriv and timeout): ") + std::strerror(errno));
   if (WIFEXITED(status) && WEXITSTATUS(status) == kTimedOut) {
     return failure("took over " + std::to_string(timeout.count()) + " s; raise --timeout");
   }

@@ -45,6 +45,8 @@ class Ceiling {
   // While there is no limit: one to begin with. It gives way to whatever more arrives, or to the first true one.
   void Assume(double limit);
   bool assumed() const { return assumed_; }
+  // As far as was seen; 0: nothing was.
+  double carries() const { return carries_; }
   // Bytes per second; 0: none.
   double limit() const { return limit_; }
 

@@ -4,7 +4,8 @@
 // goes on like that: then one segment takes as long as a segment of every lane, each hop of a ring waits for it, and
 // packets leave two by two, which costs three times the processor time. While the pair keeps a pace (pace.h) no lane
 // has to hold back by itself. So one that goes at less than a quarter of the pace begins again, as a fresh connection
-// does. Of those that have something on its way one at a time, for it leaves at once then; each once a second at most.
+// does. Of those that have something on its way one at a time, for it leaves at once then. Each once a second at most;
+// where one is slow again soon the pause doubles, up to half a minute: then something else holds it back.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,11 @@ class LaneRenewal {
   std::vector<std::size_t> Judge(std::span<const LaneHaste> lanes, double pace, TimePoint now);
 
  private:
-  std::vector<TimePoint> renewed_;
+  struct Lane {
+    TimePoint renewed{};
+    Duration pause{};
+  };
+  std::vector<Lane> lanes_;
 };
 
 }  // namespace ringway::core

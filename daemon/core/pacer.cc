@@ -70,7 +70,7 @@ void Pacer::Decide(TimePoint now) {
     const auto window = path->measure.Tick(now, path->tally, path->last.round_trip, path->ceiling.limit() <= 0);
     if (window) path->ceiling.Judge(*window);
   }
-  uplink_pace_.SetRate(uplink_.limit() > 0 ? uplink_.limit() : HighestLimit());
+  uplink_pace_.SetRate(uplink_.limit() > 0 ? uplink_.limit() : BestPath());
   for (auto& [key, path] : paths_) path.tally = {};
 }
 
@@ -79,7 +79,9 @@ Duration Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged)
     uplink_measure_.Pause();
     return {};
   }
-  if (uplink_.limit() <= 0 && HighestLimit() > 0) uplink_.Assume(HighestLimit());
+  if (uplink_.assumed() || uplink_.limit() <= 0) {
+    if (const double best = BestPath(); best > uplink_.limit()) uplink_.Assume(best);
+  }
   Tally all{.queueing = Duration::max()};
   Duration longest{};
   for (const Path* path : backlogged) {
@@ -102,8 +104,9 @@ bool Pacer::IsNearby(const PathKey& path) const {
 }
 
 Duration Pacer::Wait(const PathKey& path, bool probes, TimePoint now) {
-  const bool is_known = uplink_.limit() > 0 && !uplink_.assumed();
-  return IsNearby(path) || (probes && !is_known) ? Duration() : uplink_pace_.Wait(path, now);
+  if (IsNearby(path)) return {};
+  if (probes && (uplink_.assumed() || uplink_.limit() < BestPath())) return {};
+  return uplink_pace_.Wait(path, now);
 }
 
 void Pacer::OnSent(const PathKey& path, double bytes, bool aside, TimePoint now) {
@@ -114,12 +117,13 @@ void Pacer::OnSent(const PathKey& path, double bytes, bool aside, TimePoint now)
     uplink_pace_.OnSent(path, bytes, now);
 }
 
-double Pacer::HighestLimit() const {
-  double highest = 0;
+double Pacer::BestPath() const {
+  double best = 0;
   for (const auto& [key, path] : paths_) {
-    if (!IsNearby(path.last)) highest = std::max(highest, path.ceiling.limit());
+    const Ceiling& ceiling = path.ceiling;
+    if (!IsNearby(path.last)) best = std::max(best, ceiling.limit() > 0 ? ceiling.limit() : ceiling.carries());
   }
-  return highest;
+  return best;
 }
 
 void Pacer::Forget(PeerId self, std::optional<PeerId> other) {
@@ -130,6 +134,11 @@ void Pacer::Forget(PeerId self, std::optional<PeerId> other) {
 double Pacer::rate(const PathKey& path) const {
   const auto found = paths_.find(path);
   return found == paths_.end() ? 0 : found->second.ceiling.limit();
+}
+
+double Pacer::limit(const PathKey& path) const {
+  const double own = rate(path);
+  return own > 0 || IsNearby(path) ? own : uplink_.limit();
 }
 
 }  // namespace ringway::core

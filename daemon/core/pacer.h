@@ -3,8 +3,8 @@
 //
 // A path that is backlogged is judged window by window by its own Ceiling; while two or more are, all together by the
 // uplink's: then a queue that all of them see is the uplink's, and only what one sees beyond it is that path's own. The
-// uplink's limit holds for two and more only, for only then is it judged. Before that it is taken to be the highest of
-// the paths' limits: what one path carried went through it.
+// uplink's limit holds for two and more only, for only then is it judged. Before that it is taken to be what the
+// best of the paths carries: that went through it.
 //
 //   tick: Add(samples of one peer) ... of all peers of the host --> Decide(now) --> rate(path) for each
 //   segment: Wait(path) --> OnSent(path)
@@ -35,8 +35,10 @@ class Pacer {
   void Decide(TimePoint now);
   // Bytes per second; 0: as fast as it goes. Holds until the next Decide.
   double rate(const PathKey& path) const;
+  // .. or, where there is none, what all may send together.
+  double limit(const PathKey& path) const;
   // How long a path's next segment has to wait for the others of this host; 0: it may go. `probes`: it is to show what
-  // the uplink takes, so an assumed limit does not hold it.
+  // there is, so a limit that is only assumed, or below what a path alone carries, does not hold it.
   Duration Wait(const PathKey& path, bool probes, TimePoint now);
   // `aside`: it is not of those that wait.
   void OnSent(const PathKey& path, double bytes, bool aside, TimePoint now);
@@ -81,7 +83,7 @@ class Pacer {
   static bool IsPaced(const PathSample& sample);
   // Gives how long the queue of all paths is.
   Duration JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
-  double HighestLimit() const;
+  double BestPath() const;
 
   std::map<PathKey, Path> paths_;
   Measure uplink_measure_;

@@ -47,7 +47,7 @@ void PathMeter::Add(std::span<const PathSample> samples, TimePoint now) {
   for (const PathSample& sample : samples) {
     Path& path = paths_.at(sample.other);
     if (backlogged.contains(sample.other)) {
-      MeasurePath(path, backlogged.size() == 1, now);
+      MeasurePath(path, backlogged.size() == 1 && !sample.held_by_uplink, now);
     } else if (const auto last = path.window.Break(now, path.last.delivered_bytes)) {
       path.at_least = std::max(path.at_least, last->bytes_per_second);
     }

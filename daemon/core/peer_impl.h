@@ -73,7 +73,7 @@ class Peer::Impl {
   std::vector<PeerId> PeersWithWork() const;
   bool EmptyFrame(const LinkId& lane, Outbound& out);
   bool NeedsScratch() const;
-  bool ProbesTogether() const { return prober_.turn().size() > 1 && MayProbe(); }
+  bool IsProbing() const { return !prober_.turn().empty() && MayProbe(); }
 
   // ---- peer_paths.cc
   void OnPathSamples(std::span<const PathSample> samples, TimePoint now);

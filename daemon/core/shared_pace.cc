@@ -1,5 +1,6 @@
 #include "daemon/core/shared_pace.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ringway::core {
@@ -8,14 +9,28 @@ bool SharedPace::IsAlone(const PathKey& pair, TimePoint now) const {
   return now - (pair == latest_ ? others_at_ : latest_at_) > kSilent;
 }
 
+void SharedPace::SeeUntil(const PathKey& pair, TimePoint until) {
+  if (pair == latest_) {
+    latest_at_ = std::max(latest_at_, until);
+  } else if (until >= latest_at_) {
+    latest_ = pair;
+    others_at_ = std::exchange(latest_at_, until);
+  } else {
+    others_at_ = std::max(others_at_, until);
+  }
+}
+
+// Slow uplinks take longer for a segment than a sender may be silent.
 Duration SharedPace::Wait(const PathKey& pair, TimePoint now) {
-  return IsAlone(pair, now) ? Duration() : pace_.Wait(now);
+  if (IsAlone(pair, now)) return {};
+  const Duration wait = pace_.Wait(now);
+  if (wait > Duration()) SeeUntil(pair, now + wait);
+  return wait;
 }
 
 void SharedPace::OnSent(const PathKey& pair, double bytes, TimePoint now) {
   if (!IsAlone(pair, now)) pace_.OnSent(bytes);
-  if (std::exchange(latest_, pair) != pair) others_at_ = latest_at_;
-  latest_at_ = now;
+  SeeUntil(pair, now);
 }
 
 }  // namespace ringway::core

@@ -21,7 +21,7 @@ struct PathKey {
 
 class SharedPace {
  public:
-  // Who was silent for so long does not send.
+  // Who neither sent nor waited to for so long does not send.
   static constexpr Duration kSilent = std::chrono::milliseconds(50);
 
   // Bytes per second; 0: as fast as it goes.
@@ -35,11 +35,12 @@ class SharedPace {
 
  private:
   bool IsAlone(const PathKey& pair, TimePoint now) const;
+  void SeeUntil(const PathKey& pair, TimePoint until);
 
   Pace pace_;
   PathKey latest_;
-  TimePoint latest_at_{};
-  TimePoint others_at_{};  // when one other than the latest sent last
+  TimePoint latest_at_{};  // it sends until then; maybe yet to come
+  TimePoint others_at_{};  // the last of the others did
 };
 
 }  // namespace ringway::core

@@ -16,6 +16,8 @@
 namespace ringway::net {
 namespace {
 
+constexpr char kBbr[] = "bbr";
+constexpr char kPlain[] = "reno";                          // every kernel has it, for everybody
 constexpr std::uint32_t kNotSentBytesWanted = 512 * 1024;  // enough to keep a fast path busy between two wake-ups
 
 void Set(int fd, int level, int name, int value) { (void)::setsockopt(fd, level, name, &value, sizeof value); }
@@ -45,7 +47,7 @@ void TuneLink(int fd, const LinkTuning& tuning) {
 std::string CongestionFor(const LinkTuning& tuning, Duration round_trip) {
   if (tuning.loopback) return "cubic";
   if (!tuning.congestion.empty()) return tuning.congestion;
-  return round_trip > Duration() && round_trip < kNearby ? "cubic" : "bbr";
+  return round_trip > Duration() && round_trip < kNearby ? "cubic" : kBbr;
 }
 
 void ChooseCongestion(int fd, const LinkTuning& tuning) {
@@ -53,11 +55,16 @@ void ChooseCongestion(int fd, const LinkTuning& tuning) {
 }
 
 void RenewCongestion(int fd) {
+  // What is the system's default may be kept without the right to choose it.
+  static const bool may_choose = [] {
+    const UniqueFd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return probe.valid() && SetCongestion(probe.get(), kPlain) == 0 && SetCongestion(probe.get(), kBbr) == 0;
+  }();
   std::array<char, 16> name{};  // TCP_CA_NAME_MAX
   socklen_t bytes = name.size();
-  if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &bytes) != 0) return;
-  const std::string current(name.data(), ::strnlen(name.data(), bytes));
-  if (SetCongestion(fd, "reno") == 0) (void)SetCongestion(fd, current);
+  if (!may_choose || ::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &bytes) != 0) return;
+  const bool is_bbr = std::string(name.data(), ::strnlen(name.data(), bytes)) == kBbr;
+  if (is_bbr && SetCongestion(fd, kPlain) == 0) (void)SetCongestion(fd, kBbr);
 }
 
 void LimitRate(int fd, double bytes_per_second) {

@@ -29,8 +29,9 @@ std::string CongestionFor(const LinkTuning& tuning, Duration round_trip);
 // Of a connection that stands. One that this kernel does not offer is skipped.
 void ChooseCongestion(int fd, const LinkTuning& tuning);
 
-// Lets the connection's congestion control forget what it knows of the path, but for the round trip and what may be
-// under way: it looks for its rate again as on a fresh one.
+// Lets a connection that runs bbr forget what it knows of the path, but for the round trip and what may be under way:
+// it looks for its rate again as on a fresh one. Others are left alone, and so is bbr where this process may not choose
+// it.
 void RenewCongestion(int fd);
 
 // The connection's round trip as the kernel has it, smoothed: on a fresh one the handshake's. 0 if it has seen none.

@@ -12,6 +12,7 @@ namespace ringway::net {
 namespace {
 
 constexpr double kFreshWindowSegments = 10;
+constexpr int kRecovery = 3;  // TCP_CA_Recovery of netinet/tcp.h; the one beyond is after a timeout
 
 // The kernel's word for no limit times a round trip is more than a counter holds.
 std::uint64_t WholeBytes(double bytes) { return static_cast<std::uint64_t>(std::min(bytes, 0x1p62)); }
@@ -33,7 +34,7 @@ TcpTraffic TrafficOf(int fd) {
       .retransmits = info.tcpi_total_retrans,
       .round_trip = has_round_trip ? Duration(info.tcpi_min_rtt) : Duration(),
       .queueing = has_round_trip ? Duration(info.tcpi_rtt - std::min(info.tcpi_rtt, info.tcpi_min_rtt)) : Duration(),
-      .rate = static_cast<double>(info.tcpi_pacing_rate),
+      .rate = info.tcpi_ca_state < kRecovery ? static_cast<double>(info.tcpi_pacing_rate) : 0,
       .window_bytes = WholeBytes(static_cast<double>(info.tcpi_pacing_rate) * round_trip_s),
       .fresh_window_bytes = WholeBytes(std::min(limit, kFreshWindowSegments * info.tcpi_snd_mss)),
       .unsent = info.tcpi_notsent_bytes > 0,

@@ -14,7 +14,7 @@ struct TcpTraffic {
   std::uint64_t retransmits = 0;  // segments sent again
   Duration round_trip{};          // the shortest seen; 0: none yet
   Duration queueing{};            // how much longer it takes now, smoothed
-  double rate = 0;                // bytes per second that congestion control allows, or the connection's limit
+  double rate = 0;  // bytes per second that congestion control allows, or the connection's limit; 0 during recovery
   // What congestion control lets go in a round trip as it is now, and what it would on a fresh connection of Linux, but
   // no more than the connection is limited to; 0: not known.
   std::uint64_t window_bytes = 0;

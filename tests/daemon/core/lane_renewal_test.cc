@@ -39,12 +39,17 @@ TEST_F(LaneRenewalTest, OfThoseThatSendOneAtATime) {
   EXPECT_EQ(Judge(lanes), Picked());
 }
 
-TEST_F(LaneRenewalTest, EachOnceASecondAtMost) {
-  EXPECT_EQ(Judge({{.rate = 5e6}}), Picked{0});
-  now_ += milliseconds(990);
-  EXPECT_EQ(Judge({{.rate = 5e6}}), Picked());
-  now_ += milliseconds(10);
-  EXPECT_EQ(Judge({{.rate = 5e6}}), Picked{0});
+TEST_F(LaneRenewalTest, EachOnceASecondAtMostAndLessOftenWhereItDoesNotHelp) {
+  const std::vector<LaneHaste> slow{{.rate = 5e6}};
+  std::vector<int> when;
+  for (int tenth = 0; tenth <= 40; ++tenth, now_ += milliseconds(100)) {
+    if (!Judge(slow).empty()) when.push_back(tenth);
+  }
+  EXPECT_EQ(when, (std::vector<int>{0, 10, 30})) << "tenths of a second";
+  now_ += seconds(20);
+  EXPECT_EQ(Judge(slow), Picked{0});
+  now_ += seconds(1);
+  EXPECT_EQ(Judge(slow), Picked{0}) << "it had helped for long";
 }
 
 }  // namespace

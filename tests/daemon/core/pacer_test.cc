@@ -257,6 +257,18 @@ TEST_F(PacerTest, BurstsThatAreOverBeforeTheyAreMeasuredDoNotOverflow) {
   EXPECT_LT(bursts.lost, 0.01 * bursts.delivered);
 }
 
+TEST_F(PacerTest, TheLimitOfASlowPathIsNotTakenForTheUplinks) {
+  eager_ = 60 * kMega;
+  senders_[0].pipe.rate = 10 * kMega;
+  SendOnly(0);
+  Run(5);
+  SendOnly(1);
+  Run(5);
+  ASSERT_EQ(pacer_.rate(senders_[1].key), 0) << "it was never overdriven";
+  senders_[0].sends = true;
+  EXPECT_GT(Run(1).by_path[1], 45 * kMega);
+}
+
 TEST_F(PacerTest, ProbesShowThatAnUplinkTakesMoreThanAnyPath) {
   for (Sender& sender : senders_) sender.pipe.rate = 20 * kMega;
   SendOnly(0);
@@ -268,6 +280,17 @@ TEST_F(PacerTest, ProbesShowThatAnUplinkTakesMoreThanAnyPath) {
   const Total total = Run(10);
   EXPECT_GT(total.delivered, 0.9 * 10 * 60 * kMega);
   EXPECT_LT(total.lost, 0.01 * total.delivered);
+}
+
+TEST_F(PacerTest, ProbesExceedALimitBelowWhatAPathAloneCarries) {
+  uplink_.rate = 20 * kMega;
+  Run(5);
+  uplink_.rate = 100 * kMega;
+  SendOnly(0);
+  Run(10);
+  for (Sender& sender : senders_) sender.sends = true;
+  probes_ = true;
+  EXPECT_GT(Run(2).delivered, 1.6 * uplink_.rate);
 }
 
 TEST_F(PacerTest, ProbesKeepToALimitThatIsKnown) {

@@ -50,7 +50,7 @@ TEST_F(SharedPaceTest, TwoKeepTheRateTogetherAndShareIt) {
   EXPECT_NEAR(sent[1], 5 * kRate, 0.05 * kRate);
 }
 
-TEST_F(SharedPaceTest, WhoBegins_IsHeldAtOnceIfAnotherSends) {
+TEST_F(SharedPaceTest, WhoBeginsIsHeldAtOnceIfAnotherSends) {
   (void)SendFor(seconds(1), 1);
   const std::vector<double> sent = SendFor(milliseconds(20), 2);
   EXPECT_LT(sent[0] + sent[1], 0.02 * kRate + 16 * kSegment);
@@ -74,6 +74,13 @@ TEST_F(SharedPaceTest, WhatGoesAsideCountsButItsSenderDoesNot) {
 TEST_F(SharedPaceTest, WithoutARateNobodyIsHeld) {
   pace_.SetRate(0);
   EXPECT_EQ(SendFor(seconds(1), 2)[1], 1000 * 10 * kSegment);
+}
+
+TEST_F(SharedPaceTest, AnUplinkThatTakesLongForASegmentHoldsThemToo) {
+  pace_.SetRate(1e6);  // 65 ms a segment
+  (void)SendFor(seconds(1), 3);
+  const std::vector<double> sent = SendFor(seconds(20), 3);
+  EXPECT_NEAR(sent[0] + sent[1] + sent[2], 20e6, 1e6);
 }
 
 }  // namespace
