@@ -137,7 +137,6 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     bool backlogged = false;  // when its path was looked at last
     bool carried = false;     // anything since then
     core::Pace pace;
-    double limit = 0;      // core::Pacer's
     core::WaitMeter held;  // by it
     core::WaitMeter held_by_uplink;
     std::vector<core::Tail> tails;  // of the lanes, where the other end is another host

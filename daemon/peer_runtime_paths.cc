@@ -38,8 +38,9 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
     if (lane) spent.push_back({{other, LaneId(static_cast<std::uint32_t>(*lane))}, why});
   };
   spend(pair.wear.Judge(small, now), "congestion control holds it back, a fresh one will be faster");
+  const double limit = host_->pacer().limit({.self = options_.self, .other = other});
   const std::vector<core::LaneHaste> hastes = HastesOf(pair.lanes, pair.large(), traffic);
-  for (const std::size_t slow : pair.renewal.Judge(hastes, pair.limit, now)) pair.lanes[slow]->Renew();
+  for (const std::size_t slow : pair.renewal.Judge(hastes, limit, now)) pair.lanes[slow]->Renew();
   if (!busy) return;
   pair.backlogged = waits && (held || IsBacklogged(pair.lanes, pair.large()));
   if (was_backlogged || pair.backlogged) {
@@ -48,7 +49,7 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
     sample.held = held_by_path;
     sample.held_by_uplink = held_by_uplink;
     pair.count.Add({.backlogged = sample.backlogged && !held,
-                    .paced = pair.limit > 0,
+                    .paced = limit > 0,
                     .lanes = pair.lanes.size() - SmallLanes(pair.lanes.size()),
                     .delivered_bytes = sample.delivered_bytes,
                     .round_trip = sample.round_trip},
@@ -70,9 +71,9 @@ void PeerRuntime::GiveUp(const SpentLane& spent) {
 void PeerRuntime::KeepPace() {
   for (auto& [other, pair] : pairs_) {
     if (pair.one_host) continue;
-    pair.pace.SetRate(host_->pacer().rate({.self = options_.self, .other = other}));
-    pair.limit = host_->pacer().limit({.self = options_.self, .other = other});
-    LimitBursts(pair.lanes, pair.limit);
+    const core::PathKey path{.self = options_.self, .other = other};
+    pair.pace.SetRate(host_->pacer().rate(path));
+    LimitBursts(pair.lanes, host_->pacer().limit(path));
   }
 }
 
@@ -96,9 +97,10 @@ bool PeerRuntime::Pump() {
 Duration PeerRuntime::PumpPair(PeerId other, Pair& pair, std::size_t& bytes_left) {
   Duration wait{};
   const auto give = [&](net::Lane& lane) {
-    const bool waits = !pair.one_host && TakesEverySize(lane);
-    if (waits) wait = WaitOf(other, pair);
-    if (wait > Duration() && waits) return false;
+    if (!pair.one_host && TakesEverySize(lane)) {
+      wait = WaitOf(other, pair);
+      if (wait > Duration()) return false;
+    }
     const std::size_t bytes = Give(lane, bytes_left);
     if (bytes == 0) return false;
     pair.carried = true;

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "daemon/core/growing_pause.h"
 #include "proto/clock.h"
 
 namespace ringway::core {
@@ -28,11 +29,7 @@ class LaneRenewal {
   std::vector<std::size_t> Judge(std::span<const LaneHaste> lanes, double pace, TimePoint now);
 
  private:
-  struct Lane {
-    TimePoint renewed{};
-    Duration pause{};
-  };
-  std::vector<Lane> lanes_;
+  std::vector<GrowingPause> pauses_;  // by lane
 };
 
 }  // namespace ringway::core

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "daemon/core/growing_pause.h"
 #include "proto/clock.h"
 
 namespace ringway::core {
@@ -32,11 +33,7 @@ class LaneWear {
   std::optional<std::size_t> Judge(std::span<const LaneAllowance> lanes, TimePoint now);
 
  private:
-  struct Lane {
-    TimePoint replaced{};
-    Duration pause{};
-  };
-  std::vector<Lane> lanes_;
+  std::vector<GrowingPause> pauses_;  // by lane
 };
 
 }  // namespace ringway::core

@@ -1,10 +1,10 @@
 // What a peer's paths carry, from what its lanes say while there is traffic. Pure: samples and the time go in.
 //
 // A path is measured only while it is the limit: more waits to be sent to that peer than its lanes, or its pace, take
-// (the pair is backlogged), and the other side's receive window is not why. A pace is nearly what the path takes. A
-// ring waits for its slowest link, so its other links carry less than they could and say nothing; nor does a trainer
-// that sends little. The lanes of a pair are one flow: their bytes are added up in the same window (rate_window.h),
-// which lasts for at least 1.5 round trips.
+// (the pair is backlogged), and the other side's receive window is not why. A path's own pace is nearly what it takes;
+// what is held by the pace that all paths keep together is a lower bound. A ring waits for its slowest link, so its
+// other links carry less than they could and say nothing; nor does a trainer that sends little. The lanes of a pair are
+// one flow: their bytes are added up in the same window (rate_window.h), which lasts for at least 1.5 round trips.
 //
 //   one pair is backlogged        its settled rate is the path's; the first has to be steady, too
 //   several are                   each rate is a lower bound of its path's; where their sum stays well below what the
