@@ -122,7 +122,7 @@ Duration PeerRuntime::WaitOf(PeerId other, Pair& pair) {
     pair.held_by_uplink.Add({}, now);
     return for_path;
   }
-  const Duration for_uplink = host_->pacer().Wait({.self = options_.self, .other = other}, peer_.IsProbing(), now);
+  const Duration for_uplink = host_->pacer().Wait({.self = options_.self, .other = other}, now);
   pair.held_by_uplink.Add(for_uplink, now);
   return for_uplink;
 }

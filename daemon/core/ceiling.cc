@@ -20,6 +20,7 @@ constexpr double kUnusedMax = 2;
 constexpr double kStep = 0.03;
 constexpr double kStepMax = 0.25;
 constexpr double kFilled = 0.8;
+constexpr double kFilledAssumed = 0.7;  // what arrives is a round trip late
 constexpr double kSmoothing = 0.25;
 constexpr double kSmoothingOverdriven = 0.5;  // what is too much has to be known soon
 constexpr Duration kQueueMin = std::chrono::milliseconds(4);
@@ -38,6 +39,7 @@ void Ceiling::Assume(double limit) {
 void Ceiling::Judge(const Window& window) {
   if (window.delivered <= 0 || std::exchange(settling_, false)) return;
   if (assumed_ && window.delivered > limit_) Assume(window.delivered);
+  if (assumed_ && window.held && window.delivered > kFilledAssumed * limit_) return Assume((1 + kStepMax) * limit_);
   const bool queue = IsQueue(window);
   const bool overdriven = queue && window.lost_share > kLostShareMax;
   const bool held = limit_ > 0 && window.held;
@@ -48,8 +50,9 @@ void Ceiling::Judge(const Window& window) {
     carries_ = std::max(window.delivered, smoothed);
   } else if (held && !queue && window.delivered > kFilled * limit_) {
     carries_ = offered_ = limit_;
+    if (limit_ > overdriven_) overdriven_ = 0;
   } else {
-    carries_ = held || overdriven ? smoothed : std::max(carries_, smoothed);
+    carries_ = held || urgent ? smoothed : std::max(carries_, smoothed);
   }
   if (overdriven) return Lower(std::max(carries_, window.delivered), window.delivered);
   series_ = 0;
@@ -59,6 +62,8 @@ void Ceiling::Judge(const Window& window) {
   else
     steps_ = 0;
 }
+
+void Ceiling::Rest() { limit_ = std::min(limit_, (1 + kNear) * carries_); }
 
 void Ceiling::Lower(double carries, double delivered) {
   if (std::exchange(assumed_, false)) limit_ = 0;

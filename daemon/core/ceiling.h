@@ -16,8 +16,10 @@
 // shortest; that alone is no reason to send less, for it may stand on the way back, behind what others send. Where less
 // arrives than is sent, it is ours. Overdriven: there is a queue, and packets were lost; losses alone are no reason
 // either, because long paths lose packets however little is sent. Connections slow down by themselves then, so what
-// arrives meanwhile is less than the path carries: where they do, the first such window in a row counts like any other.
-// The window after it is not judged: it shows what was sent before. No ceiling is set before a path was overdriven: a
+// arrives meanwhile is less than the path carries: where they do, the first such window in a row counts like any other,
+// and if less was sent than the limit allows, as where a burst overflows, it says nothing of what the path carries. The
+// window after it is not judged: it shows what was sent before. Where more than was too much passes without a queue, it
+// is too much no longer. No ceiling is set before a path was overdriven: a
 // connection's window, or the trainer, may be the lesser limit. Windows in a row that stay overdriven take no more than
 // three quarters: then sending less does not help.
 //
@@ -42,7 +44,10 @@ class Ceiling {
   };
 
   void Judge(const Window& window);
-  // While there is no limit: one to begin with. It gives way to whatever more arrives, or to the first true one.
+  // For now there is nothing to judge. What the limit was raised by and nobody has tried is not kept.
+  void Rest();
+  // While there is no limit: one to begin with. It gives way to whatever more arrives, grows by 25% a window while most
+  // of it arrives, and ends with the first true one.
   void Assume(double limit);
   bool assumed() const { return assumed_; }
   // As far as was seen; 0: nothing was.

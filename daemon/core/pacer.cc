@@ -59,10 +59,12 @@ void Pacer::Decide(TimePoint now) {
   for (auto& [key, path] : paths_) {
     path.was_sampled = std::exchange(path.sampled, false);
     if (!path.was_sampled) path.last.backlogged = false;
-    if (IsPaced(path.last))
+    if (IsPaced(path.last)) {
       backlogged.push_back(&path);
-    else
+    } else {
       path.measure.Pause();
+      path.ceiling.Rest();
+    }
   }
   const Duration uplink_queueing = JudgeUplink(now, backlogged);
   for (Path* path : backlogged) {
@@ -74,12 +76,23 @@ void Pacer::Decide(TimePoint now) {
   for (auto& [key, path] : paths_) path.tally = {};
 }
 
+bool Pacer::ArePathsTheLimit(const std::vector<Path*>& backlogged) const {
+  double together = 0;
+  for (const Path* path : backlogged) {
+    if (path->ceiling.limit() <= 0) return false;
+    together += path->ceiling.limit();
+  }
+  return !uplink_.assumed() && together < uplink_.limit();
+}
+
 Duration Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
-  if (backlogged.size() < 2) {
+  if (backlogged.size() < 2 || ArePathsTheLimit(backlogged)) {
     uplink_measure_.Pause();
+    uplink_.Rest();
     return {};
   }
-  if (uplink_.assumed() || uplink_.limit() <= 0) {
+  const bool unknown = uplink_.assumed() || uplink_.limit() <= 0;
+  if (unknown) {
     if (const double best = BestPath(); best > uplink_.limit()) uplink_.Assume(best);
   }
   Tally all{.queueing = Duration::max()};
@@ -94,7 +107,7 @@ Duration Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged)
     all.delivered += path.tally.delivered;
     all.resent += path.tally.resent;
   }
-  if (const auto window = uplink_measure_.Tick(now, all, longest, uplink_.limit() <= 0)) uplink_.Judge(*window);
+  if (const auto window = uplink_measure_.Tick(now, all, longest, unknown)) uplink_.Judge(*window);
   return all.queueing;
 }
 
@@ -103,10 +116,8 @@ bool Pacer::IsNearby(const PathKey& path) const {
   return found == paths_.end() || IsNearby(found->second.last);
 }
 
-Duration Pacer::Wait(const PathKey& path, bool probes, TimePoint now) {
-  if (IsNearby(path)) return {};
-  if (probes && (uplink_.assumed() || uplink_.limit() < BestPath())) return {};
-  return uplink_pace_.Wait(path, now);
+Duration Pacer::Wait(const PathKey& path, TimePoint now) {
+  return IsNearby(path) ? Duration() : uplink_pace_.Wait(path, now);
 }
 
 void Pacer::OnSent(const PathKey& path, double bytes, bool aside, TimePoint now) {

@@ -2,9 +2,10 @@
 // the time go in, rates come out.
 //
 // A path that is backlogged is judged window by window by its own Ceiling; while two or more are, all together by the
-// uplink's: then a queue that all of them see is the uplink's, and only what one sees beyond it is that path's own. The
-// uplink's limit holds for two and more only, for only then is it judged. Before that it is taken to be what the
-// best of the paths carries: that went through it.
+// uplink's: then a queue that all of them see is the uplink's, and only what one sees beyond it is that path's own;
+// unless their limits come to less than the uplink's, for then each may have a queue of its own. The uplink's limit
+// holds for two and more only, for only then is it judged. Before that it is taken to be what the best of the paths
+// carries: that went through it.
 //
 //   tick: Add(samples of one peer) ... of all peers of the host --> Decide(now) --> rate(path) for each
 //   segment: Wait(path) --> OnSent(path)
@@ -37,9 +38,8 @@ class Pacer {
   double rate(const PathKey& path) const;
   // .. or, where there is none, what all may send together.
   double limit(const PathKey& path) const;
-  // How long a path's next segment has to wait for the others of this host; 0: it may go. `probes`: it is to show what
-  // there is, so a limit that is only assumed, or below what a path alone carries, does not hold it.
-  Duration Wait(const PathKey& path, bool probes, TimePoint now);
+  // How long a path's next segment has to wait for the others of this host; 0: it may go.
+  Duration Wait(const PathKey& path, TimePoint now);
   // `aside`: it is not of those that wait.
   void OnSent(const PathKey& path, double bytes, bool aside, TimePoint now);
   // One path of a peer, or all.
@@ -81,6 +81,7 @@ class Pacer {
   static bool IsNearby(const PathSample& sample);
   bool IsNearby(const PathKey& path) const;
   static bool IsPaced(const PathSample& sample);
+  bool ArePathsTheLimit(const std::vector<Path*>& backlogged) const;
   // Gives how long the queue of all paths is.
   Duration JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
   double BestPath() const;

@@ -48,7 +48,6 @@ std::vector<PeerId> Peer::PeersWithWork() const { return impl_->PeersWithWork();
 bool Peer::EmptyFrame(const LinkId& lane, Outbound& out) { return impl_->EmptyFrame(lane, out); }
 
 bool Peer::NeedsScratch() const { return impl_->NeedsScratch(); }
-bool Peer::IsProbing() const { return impl_->IsProbing(); }
 std::vector<Action> Peer::TakeActions() { return impl_->TakeActions(); }
 PeerStatus Peer::GetStatus() const { return impl_->GetStatus(); }
 std::uint64_t Peer::NextSequence(ChannelId channel) const { return impl_->NextSequence(channel); }

@@ -226,8 +226,6 @@ class Peer {
   bool EmptyFrame(const LinkId& lane, Outbound& out);
   // Peers for which NextSegment may give something.
   std::vector<PeerId> PeersWithWork() const;
-  // Whether what is sent now is to show what goes out.
-  bool IsProbing() const;
   // Whether any operation's codec needs `scratch` in NextSegment.
   bool NeedsScratch() const;
 

@@ -73,7 +73,6 @@ class Peer::Impl {
   std::vector<PeerId> PeersWithWork() const;
   bool EmptyFrame(const LinkId& lane, Outbound& out);
   bool NeedsScratch() const;
-  bool IsProbing() const { return !prober_.turn().empty() && MayProbe(); }
 
   // ---- peer_paths.cc
   void OnPathSamples(std::span<const PathSample> samples, TimePoint now);

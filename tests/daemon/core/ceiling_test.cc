@@ -128,6 +128,20 @@ TEST_F(CeilingTest, WhatConnectionsSlowDownToByThemselvesIsNotWhatThePathCarries
   EXPECT_GT(ceiling_.limit(), 46 * kMega) << "a queue on the way back does not hold it down";
 }
 
+TEST_F(CeilingTest, ABurstThatOverflowsSaysLittleOfThePath) {
+  Run(50, 50 * kMega);
+  ceiling_.Judge({.delivered = 20 * kMega, .lost_share = 0.05, .queueing = kQueue, .round_trip = kRoundTrip});
+  EXPECT_GT(ceiling_.limit(), 47 * kMega) << "less was sent than it may take";
+  Run(10, 50 * kMega);
+  EXPECT_GT(ceiling_.limit(), 49 * kMega);
+}
+
+TEST_F(CeilingTest, WhereItOncePassedItIsNotGentleAgain) {
+  Run(50, 30 * kMega);
+  Run(20, 50 * kMega);
+  EXPECT_GT(ceiling_.limit(), 48 * kMega) << "what was too much before is not";
+}
+
 TEST_F(CeilingTest, WithoutOverdrivingThereIsNone) {
   for (int i = 0; i < 20; ++i) {
     ceiling_.Judge({.delivered = 50 * kMega, .lost_share = 0.2, .queueing = {}, .round_trip = kRoundTrip});
@@ -150,6 +164,19 @@ TEST_F(CeilingTest, AnAssumedLimitGivesWayToTheFirstThatIsFound) {
   ceiling_.Judge({.delivered = 50 * kMega, .lost_share = 0.1, .queueing = kQueue, .round_trip = kRoundTrip});
   EXPECT_FALSE(ceiling_.assumed());
   EXPECT_NEAR(ceiling_.limit(), 48 * kMega, kMega);
+}
+
+TEST_F(CeilingTest, AnAssumedLimitGrowsThoughSomeIsLostElsewhere) {
+  ceiling_.Assume(20 * kMega);
+  for (int i = 0; i < 10; ++i) {
+    ceiling_.Judge({.delivered = 0.9 * ceiling_.limit(),
+                    .lost_share = 0.03,
+                    .queueing = kQueue,
+                    .round_trip = kRoundTrip,
+                    .held = true});
+  }
+  EXPECT_GT(ceiling_.limit(), 100 * kMega);
+  EXPECT_TRUE(ceiling_.assumed());
 }
 
 TEST_F(CeilingTest, AnAssumedLimitThatIsHeldGrows) {

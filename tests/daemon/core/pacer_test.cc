@@ -70,6 +70,7 @@ class PacerTest : public testing::Test {
     uplink_.rate = 100 * kMega;
   }
 
+  static constexpr std::size_t kNobody = ~std::size_t{0};
   void SendOnly(std::size_t only) {
     for (std::size_t i = 0; i < senders_.size(); ++i) senders_[i].sends = i == only;
   }
@@ -133,7 +134,7 @@ class PacerTest : public testing::Test {
     const Duration for_path = sender.pace.Wait(now_);
     sender.held.Add(for_path, now_);
     if (for_path > Duration()) return false;
-    const Duration for_uplink = pacer_.Wait(sender.key, probes_, now_);
+    const Duration for_uplink = pacer_.Wait(sender.key, now_);
     sender.held_by_uplink.Add(for_uplink, now_);
     return for_uplink == Duration();
   }
@@ -142,7 +143,6 @@ class PacerTest : public testing::Test {
   Pipe uplink_;
   double eager_ = 300 * kMega;
   std::size_t turn_ = 0;
-  bool probes_ = false;
   double others_rate_ = 0;  // of traffic that is not ours, through the uplink
   Pacer pacer_;
   TimePoint now_{std::chrono::seconds(10)};
@@ -244,6 +244,8 @@ TEST_F(PacerTest, BurstsThatAreOverBeforeTheyAreMeasuredDoNotOverflow) {
     SendOnly(i);
     Run(5);
   }
+  SendOnly(kNobody);
+  Run(1);
   for (Sender& sender : senders_) sender.sends = true;
   Total bursts;
   for (int i = 0; i < 50; ++i) {
@@ -269,35 +271,78 @@ TEST_F(PacerTest, TheLimitOfASlowPathIsNotTakenForTheUplinks) {
   EXPECT_GT(Run(1).by_path[1], 45 * kMega);
 }
 
-TEST_F(PacerTest, ProbesShowThatAnUplinkTakesMoreThanAnyPath) {
+TEST_F(PacerTest, ThatAnUplinkTakesMoreThanAnyPathIsSoonFound) {
   for (Sender& sender : senders_) sender.pipe.rate = 20 * kMega;
   SendOnly(0);
   Run(5);
   for (Sender& sender : senders_) sender.sends = true;
-  probes_ = true;
-  EXPECT_GT(Run(1).delivered, 0.85 * 60 * kMega) << "at once";
-  probes_ = false;
+  Run(3);  // as long as a probe lasts
   const Total total = Run(10);
-  EXPECT_GT(total.delivered, 0.9 * 10 * 60 * kMega);
+  EXPECT_GT(total.delivered, 0.95 * 10 * 60 * kMega);
   EXPECT_LT(total.lost, 0.01 * total.delivered);
 }
 
-TEST_F(PacerTest, ProbesExceedALimitBelowWhatAPathAloneCarries) {
+TEST_F(PacerTest, ThatAnUplinkTakesNoMoreThanOnePathIsSoonFound) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    SendOnly(i);
+    Run(5);
+  }
+  for (Sender& sender : senders_) sender.sends = true;
+  const Total total = Run(3);
+  EXPECT_GT(total.delivered, 0.9 * 3 * uplink_.rate);
+  EXPECT_LT(total.lost, 0.1 * total.delivered) << "too much is tried twice at most";
+  EXPECT_LT(Run(3).lost, 0.01 * total.delivered);
+}
+
+TEST_F(PacerTest, QueuesOfAllPathsAreNotTakenForTheUplinks) {
+  Run(5);
+  for (Sender& sender : senders_) sender.pipe.rate = 20 * kMega;
+  for (std::size_t i = 0; i < 3; ++i) {
+    SendOnly(i);
+    Run(10);
+  }
+  for (Sender& sender : senders_) {
+    sender.sends = true;
+    sender.pipe.rate = 15 * kMega;
+  }
+  Run(20);
+  for (Sender& sender : senders_) EXPECT_LT(pacer_.rate(sender.key), 16 * kMega) << "each path is the limit";
+  senders_[0].pipe.rate = 10'000 * kMega;
+  SendOnly(0);
+  Run(10);
+  SendOnly(kNobody);
+  Run(1);
+  for (Sender& sender : senders_) sender.sends = true;
+  const Total total = Run(1);
+  EXPECT_GT(total.delivered, 0.8 * uplink_.rate) << "the uplink takes what it took";
+}
+
+TEST_F(PacerTest, ALimitBelowWhatAPathAloneCarriesGrows) {
   uplink_.rate = 20 * kMega;
   Run(5);
   uplink_.rate = 100 * kMega;
   SendOnly(0);
   Run(10);
   for (Sender& sender : senders_) sender.sends = true;
-  probes_ = true;
-  EXPECT_GT(Run(2).delivered, 1.6 * uplink_.rate);
+  Run(3);
+  EXPECT_GT(Run(2).delivered, 1.8 * uplink_.rate);
 }
 
-TEST_F(PacerTest, ProbesKeepToALimitThatIsKnown) {
+TEST_F(PacerTest, WhatALimitWasRaisedByAndNobodyTriedIsNotKept) {
+  SendOnly(0);
   Run(5);
-  probes_ = true;
-  const Total total = Run(5);
-  EXPECT_LT(total.lost, 0.01 * total.delivered);
+  uplink_.rate = 200 * kMega;
+  const auto rate = [&] { return pacer_.rate(senders_[0].key); };
+  Total total;
+  for (double before = rate(); rate() < 1.2 * before;) {
+    before = rate();
+    for (int tick = 0; tick < 4; ++tick) Tick(total);
+  }
+  const double raised = rate();
+  SendOnly(1);
+  Run(1);
+  EXPECT_LT(rate(), raised / 1.1);
+  EXPECT_GT(rate(), raised / 1.3);
 }
 
 TEST_F(PacerTest, WhoSendsAloneIsNotHeldToWhatAllOnceGotTogether) {
