@@ -35,6 +35,15 @@ bool IsFaster(const PathMatrix& paths, const control::View& then, const control:
   return false;
 }
 
+// Whether `now` has shares that no rates speak for any more: `then` has equal ones, and is no slower by them.
+bool AreSharesOutlived(const PathMatrix& paths, const control::View& then, const control::View& now) {
+  if (now.shares_size() == 0 || then.shares_size() > 0) return false;
+  const auto seconds = [&](const control::View& view) {
+    return ModelOf(paths, RoutesOf(view), view.plan()).Seconds(Algorithm::kDirect, kTableBytesMax);
+  };
+  return seconds(then) <= seconds(now);
+}
+
 // 0: none is known.
 double LongestDelay(const PathMatrix& paths) {
   double longest = 0;
@@ -130,7 +139,7 @@ bool Improve(const PathMatrix& paths, control::View* view) {
   control::View better = *view;
   SetRoutes(routes, &better);
   PlanAlgorithms(paths, routes, *view, better.mutable_plan());
-  if (!turns && !IsFaster(paths, better, *view)) return false;
+  if (!turns && !IsFaster(paths, better, *view) && !AreSharesOutlived(paths, better, *view)) return false;
   *view = std::move(better);
   return true;
 }

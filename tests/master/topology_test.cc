@@ -148,6 +148,23 @@ TEST(Topology, ASlowUplinkChangesTheSharesAndNothingElseAndTheyStay) {
   EXPECT_EQ(view.shares_size(), 0);
 }
 
+TEST(Topology, SharesGoWithTheRatesThatSpokeForThem) {
+  const auto members = Members({{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}});
+  PathMatrix paths = AllAway(members, std::chrono::milliseconds(100));
+  ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) { paths.set_rate(from, to, 100e6); });
+  for (std::size_t i = 0; i < 4; ++i) paths.set_uplink(i, 100e6);
+  paths.set_uplink(2, 80e6);
+  control::View view = ViewOf(members, paths);
+  ASSERT_EQ(view.shares_size(), 4);
+  for (double rate = 80e6; rate < 100e6; rate *= 1.01) {
+    paths.set_uplink(2, rate);
+    Improve(paths, &view);
+  }
+  EXPECT_EQ(view.shares_size(), 0) << "they were worth less than a tenth by then, and cost some";
+  paths.set_uplink(2, 95e6);
+  EXPECT_FALSE(Improve(paths, &view)) << "no new ones for so little";
+}
+
 TEST(Topology, RatesAlikeChangeTheTableOnlyAndNoiseChangesNothing) {
   const auto members = Members({{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}});
   PathMatrix paths = AllAway(members, std::chrono::milliseconds(100));
