@@ -21,6 +21,7 @@ constexpr double kStep = 0.03;
 constexpr double kStepMax = 0.25;
 constexpr double kFilled = 0.8;
 constexpr double kFilledAssumed = 0.7;  // what arrives is a round trip late
+constexpr double kLostShareAssumedMax = 0.1;
 constexpr double kSmoothing = 0.25;
 constexpr double kSmoothingOverdriven = 0.5;  // what is too much has to be known soon
 constexpr Duration kQueueMin = std::chrono::milliseconds(4);
@@ -39,7 +40,8 @@ void Ceiling::Assume(double limit) {
 void Ceiling::Judge(const Window& window) {
   if (window.delivered <= 0 || std::exchange(settling_, false)) return;
   if (assumed_ && window.delivered > limit_) Assume(window.delivered);
-  if (assumed_ && window.held && window.delivered > kFilledAssumed * limit_) return Assume((1 + kStepMax) * limit_);
+  if (assumed_ && window.held && window.delivered > kFilledAssumed * limit_ && window.lost_share < kLostShareAssumedMax)
+    return Assume((1 + kStepMax) * limit_);
   const bool queue = IsQueue(window);
   const bool overdriven = queue && window.lost_share > kLostShareMax;
   const bool held = limit_ > 0 && window.held;

@@ -47,7 +47,7 @@ class Ceiling {
   // For now there is nothing to judge. What the limit was raised by and nobody has tried is not kept.
   void Rest();
   // While there is no limit: one to begin with. It gives way to whatever more arrives, grows by 25% a window while most
-  // of it arrives, and ends with the first true one.
+  // of it arrives and little is lost, and ends with the first true one.
   void Assume(double limit);
   bool assumed() const { return assumed_; }
   // As far as was seen; 0: nothing was.

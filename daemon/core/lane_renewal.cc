@@ -1,17 +1,21 @@
 #include "daemon/core/lane_renewal.h"
 
+#include <optional>
 #include <utility>
 
 namespace ringway::core {
 namespace {
 
 constexpr double kSlow = 0.25;
+constexpr Duration kRound = std::chrono::seconds(8);
+constexpr Duration kFresh = std::chrono::seconds(2);
 constexpr GrowingPause::Bounds kPause{.min = std::chrono::seconds(1), .max = std::chrono::seconds(30)};
 
 }  // namespace
 
 std::vector<std::size_t> LaneRenewal::Judge(std::span<const LaneHaste> lanes, double pace, TimePoint now) {
   pauses_.resize(lanes.size());
+  begun_.resize(lanes.size(), now);
   std::vector<std::size_t> out;
   bool one_sends = false;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
@@ -21,7 +25,22 @@ std::vector<std::size_t> LaneRenewal::Judge(std::span<const LaneHaste> lanes, do
     pauses_[i].OnTry(kPause, now);
     out.push_back(i);
   }
+  if (pace > 0 && !one_sends) TakeTurn(lanes, now, out);
+  for (const std::size_t lane : out) begun_[lane] = now;
   return out;
+}
+
+void LaneRenewal::TakeTurn(std::span<const LaneHaste> lanes, TimePoint now, std::vector<std::size_t>& out) {
+  std::optional<std::size_t> eldest;
+  int sending = 0;
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    if (!lanes[i].sending) continue;
+    ++sending;
+    if (lanes[i].rate > 0 && (!eldest || begun_[i] < begun_[*eldest])) eldest = i;
+  }
+  if (!eldest || now - begun_[*eldest] < kFresh || now - last_turn_ < kRound / sending) return;
+  last_turn_ = now;
+  out.push_back(*eldest);
 }
 
 }  // namespace ringway::core

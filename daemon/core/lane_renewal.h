@@ -6,6 +6,11 @@
 // has to hold back by itself. So one that goes at less than a quarter of the pace begins again, as a fresh connection
 // does. Of those that have something on its way one at a time, for it leaves at once then. Each once a second at most;
 // where one is slow again soon the pause doubles, up to half a minute: then something else holds it back.
+//
+// Every ten seconds that it sends without a pause, bbr stops a lane for a fifth of a second to see the shortest round
+// trip. Lanes that began together do that together: the path runs dry, and overflows after it, for what waited in them
+// goes out at once. The pace sees to queues already, so no lane has to: in eight seconds each that sends begins again
+// once, one after the other, and the ten never pass.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +34,11 @@ class LaneRenewal {
   std::vector<std::size_t> Judge(std::span<const LaneHaste> lanes, double pace, TimePoint now);
 
  private:
+  void TakeTurn(std::span<const LaneHaste> lanes, TimePoint now, std::vector<std::size_t>& out);
+
   std::vector<GrowingPause> pauses_;  // by lane
+  std::vector<TimePoint> begun_;      // by lane
+  TimePoint last_turn_{};
 };
 
 }  // namespace ringway::core

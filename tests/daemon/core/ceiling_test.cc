@@ -177,6 +177,10 @@ TEST_F(CeilingTest, AnAssumedLimitGrowsThoughSomeIsLostElsewhere) {
   }
   EXPECT_GT(ceiling_.limit(), 100 * kMega);
   EXPECT_TRUE(ceiling_.assumed());
+  const double limit = ceiling_.limit();
+  ceiling_.Judge(
+      {.delivered = 0.9 * limit, .lost_share = 0.2, .queueing = kQueue, .round_trip = kRoundTrip, .held = true});
+  EXPECT_LT(ceiling_.limit(), limit) << "that is no other path's doing";
 }
 
 TEST_F(CeilingTest, AnAssumedLimitThatIsHeldGrows) {

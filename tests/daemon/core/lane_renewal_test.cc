@@ -52,5 +52,32 @@ TEST_F(LaneRenewalTest, EachOnceASecondAtMostAndLessOftenWhereItDoesNotHelp) {
   EXPECT_EQ(Judge(slow), Picked{0}) << "it had helped for long";
 }
 
+TEST_F(LaneRenewalTest, InTenSecondsEachThatSendsBeginsAgainAndNoTwoTogether) {
+  for (const std::size_t count : {1U, 8U, 21U}) {
+    renewal_ = LaneRenewal();
+    std::vector<LaneHaste> lanes(count + 1, {.rate = 50e6, .sending = true});
+    lanes.back().sending = false;
+    std::vector<TimePoint> begun(count, now_);
+    for (int tenth = 0; tenth < 600; ++tenth, now_ += milliseconds(100)) {
+      const Picked picked = Judge(lanes);
+      ASSERT_LE(picked.size(), 1u);
+      for (const std::size_t lane : picked) {
+        ASSERT_LT(lane, count) << "the last one does not send";
+        EXPECT_GE(now_ - begun[lane], seconds(2));
+        begun[lane] = now_;
+      }
+      for (const TimePoint then : begun) ASSERT_LT(now_ - then, seconds(10));
+    }
+  }
+}
+
+TEST_F(LaneRenewalTest, InTurnOnlyWhileThereIsAPaceAndNotDuringRecovery) {
+  const std::vector<LaneHaste> recovers{{.rate = 0, .sending = true}, {.rate = 50e6, .sending = true}};
+  EXPECT_EQ(Judge(recovers), Picked());
+  now_ += seconds(9);
+  EXPECT_EQ(Judge(recovers, 0), Picked());
+  EXPECT_EQ(Judge(recovers), Picked{1});
+}
+
 }  // namespace
 }  // namespace ringway::core
