@@ -37,7 +37,7 @@ bool IsFaster(const PathMatrix& paths, const control::View& then, const control:
 
 // Whether `now` has shares that no rates speak for any more: `then` has equal ones, and is no slower by them.
 bool AreSharesOutlived(const PathMatrix& paths, const control::View& then, const control::View& now) {
-  if (now.shares_size() == 0 || then.shares_size() > 0) return false;
+  if (now.shares_size() == 0 || then.shares_size() > 0 || IsFaster(paths, now, then)) return false;
   const auto seconds = [&](const control::View& view) {
     return ModelOf(paths, RoutesOf(view), view.plan()).Seconds(Algorithm::kDirect, kTableBytesMax);
   };

@@ -43,7 +43,8 @@ void PlanAlgorithms(const PathMatrix& paths, const Routes& routes, const control
 Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes);
 
 // Gives the view a better ring (WorthSwitching), or better shares, rings or a better table (over 10% faster at some
-// size; equal shares where they are no slower), if there are any for its members, as far as `paths` tell. False, and nothing is changed, if there is none.
+// size; equal shares where they are no slower), if there are any for its members, as far as `paths` tell. False, and
+// nothing is changed, if there is none.
 bool Improve(const PathMatrix& paths, control::View* view);
 
 }  // namespace ringway

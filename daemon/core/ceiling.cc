@@ -13,6 +13,7 @@ constexpr double kFloor = 0.25;
 constexpr double kRegrown = 0.5;  // of the best
 constexpr double kNear = 0.05;
 constexpr double kGentle = 0.005;
+constexpr double kPassed = 0.02;  // less may be in the queue still
 constexpr double kBesideQueue = 0.02;
 constexpr double kKeptUp = 0.99;
 constexpr double kDrain = 0.99;
@@ -52,12 +53,12 @@ void Ceiling::Judge(const Window& window) {
     carries_ = std::max(window.delivered, smoothed);
   } else if (held && !queue && window.delivered > kFilled * limit_) {
     carries_ = offered_ = limit_;
-    if (limit_ > overdriven_) overdriven_ = 0;
+    if (limit_ > (1 + kPassed) * overdriven_) overdriven_ = 0;
   } else {
     carries_ = held || urgent ? smoothed : std::max(carries_, smoothed);
   }
   if (overdriven) return Lower(std::max(carries_, window.delivered), window.delivered);
-  series_ = 0;
+  if (held || window.delivered > kFilled * limit_) series_ = 0;
   best_ = std::max(best_, carries_);
   if (held && limit_ < kUnusedMax * std::max(carries_, window.delivered))
     Raise(queue);
@@ -65,7 +66,10 @@ void Ceiling::Judge(const Window& window) {
     steps_ = 0;
 }
 
-void Ceiling::Rest() { limit_ = std::min(limit_, (1 + kNear) * carries_); }
+void Ceiling::Rest() {
+  if (doubled_ && limit_ < best_) return;  // so much was tried once
+  limit_ = std::min(limit_, std::max((1 + kNear) * carries_, kFloor * series_));
+}
 
 void Ceiling::Lower(double carries, double delivered) {
   if (std::exchange(assumed_, false)) limit_ = 0;

@@ -6,7 +6,7 @@
 //
 //   none --overdriven--> 0.96 c --held-----> 3%, 6%, 12% .. 25% more a window, beside a queue 2%; near c 0.5%
 //                          ^                  |  beside a queue, while less arrives than is sent: 1% less, down to c,
-//                          |                  |  or 0.96 times what it was when the path was overdriven last
+//                          |                  |  or 0.96 times what it was when the path was overdriven last, if known
 //                          +--overdriven------+
 //
 // c: what the path carries. Where segments had to wait for the limit, most of it arrived and there was no queue, that
@@ -18,10 +18,10 @@
 // either, because long paths lose packets however little is sent. Connections slow down by themselves then, so what
 // arrives meanwhile is less than the path carries: where they do, the first such window in a row counts like any other,
 // and if less was sent than the limit allows, as where a burst overflows, it says nothing of what the path carries. The
-// window after it is not judged: it shows what was sent before. Where more than was too much passes without a queue, it
-// is too much no longer. No ceiling is set before a path was overdriven: a
-// connection's window, or the trainer, may be the lesser limit. Windows in a row that stay overdriven take no more than
-// three quarters: then sending less does not help.
+// window after it is not judged: it shows what was sent before. Where 2% more than was too much pass without a queue,
+// it is too much no longer. No ceiling is set before a path was overdriven: a connection's window, or the trainer, may
+// be the lesser limit. Windows in a row that stay overdriven take no more than three quarters: then sending less does
+// not help.
 //
 // In one bad moment next to nothing may arrive, and the limit is next to nothing then. So below half of the best that
 // arrived without overdriving it doubles in every window that is held; each time that this overdrives the path, the
@@ -62,7 +62,7 @@ class Ceiling {
   double limit_ = 0;
   double carries_ = 0;     // c
   double offered_ = 0;     // the limit, smoothed as c is, to compare it with
-  double overdriven_ = 0;  // c, when it was overdriven last; 0: not known well
+  double overdriven_ = 0;  // c, when it was overdriven last; 0: not known well, or more passed since
   double best_ = 0;        // c, the most while it was not overdriven
   double series_ = 0;      // delivered in the first of the windows in a row that were overdriven
   bool assumed_ = false;

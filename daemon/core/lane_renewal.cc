@@ -1,5 +1,6 @@
 #include "daemon/core/lane_renewal.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -39,7 +40,7 @@ void LaneRenewal::TakeTurn(std::span<const LaneHaste> lanes, TimePoint now, std:
     if (lanes[i].rate > 0 && (!eldest || begun_[i] < begun_[*eldest])) eldest = i;
   }
   if (!eldest || now - begun_[*eldest] < kFresh || now - last_turn_ < kRound / sending) return;
-  last_turn_ = now;
+  last_turn_ = std::max(last_turn_, now - 2 * kRound / sending) + kRound / sending;  // ticks come late
   out.push_back(*eldest);
 }
 

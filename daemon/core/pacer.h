@@ -5,15 +5,15 @@
 // uplink's: then a queue that all of them see is the uplink's, and only what one sees beyond it is that path's own;
 // unless their limits come to less than the uplink's, for then each may have a queue of its own. The uplink's limit
 // holds for two and more only, for only then is it judged. Before that it is taken to be what the best of the paths
-// carries: that went through it.
+// carries, for that went through it, and grows from there.
 //
 //   tick: Add(samples of one peer) ... of all peers of the host --> Decide(now) --> rate(path) for each
 //   segment: Wait(path) --> OnSent(path)
 //
-// A window lasts for two round trips, 200 ms at least, but for one while there is no limit yet: fresh connections
-// double their rate every round trip. What comes less than one round trip after the path came to be backlogged does not
-// count: before, nothing that was sent can have been acknowledged. A window may be of several such times. Paths within
-// a site (round trips below 1 ms) are left alone.
+// A window lasts for two round trips, 200 ms at least, but for one while there is no limit yet, or only an assumed one:
+// fresh connections double their rate every round trip. What comes less than one round trip after the path came to be
+// backlogged does not count: before, nothing that was sent can have been acknowledged. A window may be of several such
+// times. Paths within a site (round trips below 1 ms) are left alone.
 #pragma once
 
 #include <cstdint>

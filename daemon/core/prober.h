@@ -14,10 +14,10 @@
 // the last byte the turn lasts for one more tick, so that what is under way is still counted. A grant lasts for 9 s at
 // most, whatever its holder does.
 //
-// When nobody is left to be probed, all are once more, together: that shows what the way out takes, which may be more
-// than any path. They are asked one after the other, by their ids, so that no two peers wait for what the other holds.
-// Where that takes over 5 s, they are let go, and asked again after 15 s, 30 s, 1 min ... It is done again when there
-// are twice as many.
+// When nobody is left to be probed, all are once more, together, as fast as the uplink's pace lets them: that shows
+// what the way out takes, which may be more than any path. They are asked one after the other, by their ids, so that no
+// two peers wait for what the other holds. Where that takes over 5 s, they are let go, and asked again after 15 s, 30
+// s, 1 min ... It is done again when there are twice as many.
 #pragma once
 
 #include <cstdint>

@@ -131,15 +131,51 @@ TEST_F(CeilingTest, WhatConnectionsSlowDownToByThemselvesIsNotWhatThePathCarries
 TEST_F(CeilingTest, ABurstThatOverflowsSaysLittleOfThePath) {
   Run(50, 50 * kMega);
   ceiling_.Judge({.delivered = 20 * kMega, .lost_share = 0.05, .queueing = kQueue, .round_trip = kRoundTrip});
-  EXPECT_GT(ceiling_.limit(), 47 * kMega) << "less was sent than it may take";
+  EXPECT_GT(ceiling_.limit(), 46 * kMega) << "less was sent than it may take";
   Run(10, 50 * kMega);
   EXPECT_GT(ceiling_.limit(), 49 * kMega);
 }
 
+TEST_F(CeilingTest, WhereConnectionsSlowDownByThemselvesAgainAndAgainItIsBelieved) {
+  Run(50, 50 * kMega);
+  Ceiling::Window window{.delivered = 20 * kMega, .queueing = kQueue, .round_trip = kRoundTrip};
+  for (int i = 0; i < 300; ++i) {
+    window.lost_share = i % 3 == 0 ? 0.05 : 0.002;
+    ceiling_.Judge(window);
+  }
+  EXPECT_LT(ceiling_.limit(), 25 * kMega);
+}
+
+TEST_F(CeilingTest, APauseTakesItNoLowerThanSendingLessHelps) {
+  Run(50, 40 * kMega);
+  for (int i = 0; i < 120; ++i) {
+    ceiling_.Judge({.delivered = ceiling_.limit() / 2,
+                    .lost_share = 0.1,
+                    .queueing = kQueue,
+                    .round_trip = kRoundTrip,
+                    .held = true});
+    ceiling_.Rest();
+  }
+  EXPECT_GT(ceiling_.limit(), kMega);
+}
+
+TEST_F(CeilingTest, APauseDoesNotUndoWhatWasMadeUpFor) {
+  Run(50, 50 * kMega);
+  for (int i = 0; i < 20; ++i) {
+    ceiling_.Judge({.delivered = 0.2 * kMega, .lost_share = 0.3, .queueing = kQueue, .round_trip = kRoundTrip});
+  }
+  ASSERT_LT(ceiling_.limit(), 2 * kMega);
+  for (int i = 0; i < 8; ++i) {
+    Run(1, 50 * kMega, kQueue);
+    ceiling_.Rest();
+  }
+  EXPECT_GT(ceiling_.limit(), 20 * kMega);
+}
+
 TEST_F(CeilingTest, WhereItOncePassedItIsNotGentleAgain) {
   Run(50, 30 * kMega);
-  Run(20, 50 * kMega);
-  EXPECT_GT(ceiling_.limit(), 48 * kMega) << "what was too much before is not";
+  Run(15, 50 * kMega);
+  EXPECT_GT(ceiling_.limit(), 45 * kMega) << "what was too much before is not";
 }
 
 TEST_F(CeilingTest, WithoutOverdrivingThereIsNone) {

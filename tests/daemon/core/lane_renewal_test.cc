@@ -53,7 +53,7 @@ TEST_F(LaneRenewalTest, EachOnceASecondAtMostAndLessOftenWhereItDoesNotHelp) {
 }
 
 TEST_F(LaneRenewalTest, InTenSecondsEachThatSendsBeginsAgainAndNoTwoTogether) {
-  for (const std::size_t count : {1U, 8U, 21U}) {
+  for (const std::size_t count : {1U, 8U, 21U, 53U, 79U}) {
     renewal_ = LaneRenewal();
     std::vector<LaneHaste> lanes(count + 1, {.rate = 50e6, .sending = true});
     lanes.back().sending = false;

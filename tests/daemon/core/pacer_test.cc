@@ -334,7 +334,8 @@ TEST_F(PacerTest, WhatALimitWasRaisedByAndNobodyTriedIsNotKept) {
   uplink_.rate = 200 * kMega;
   const auto rate = [&] { return pacer_.rate(senders_[0].key); };
   Total total;
-  for (double before = rate(); rate() < 1.2 * before;) {
+  double before = rate();
+  for (int window = 0; window < 40 && rate() < 1.2 * before; ++window) {
     before = rate();
     for (int tick = 0; tick < 4; ++tick) Tick(total);
   }
