@@ -50,6 +50,8 @@ class Ceiling {
   // of it arrives and little is lost, and ends with the first true one.
   void Assume(double limit);
   bool assumed() const { return assumed_; }
+  // Whether there is a limit that was found, not assumed.
+  bool known() const { return limit_ > 0 && !assumed_; }
   // As far as was seen; 0: nothing was.
   double carries() const { return carries_; }
   // Bytes per second; 0: none.

@@ -15,19 +15,18 @@ constexpr GrowingPause::Bounds kPause{.min = std::chrono::seconds(1), .max = std
 }  // namespace
 
 std::vector<std::size_t> LaneRenewal::Judge(std::span<const LaneHaste> lanes, double pace, TimePoint now) {
-  pauses_.resize(lanes.size());
-  begun_.resize(lanes.size(), now);
+  lanes_.resize(lanes.size(), {.begun = now, .pause = {}});
   std::vector<std::size_t> out;
   bool one_sends = false;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     const bool is_slow = lanes[i].rate > 0 && lanes[i].rate < kSlow * pace;
-    if (!is_slow || !pauses_[i].IsOver(now)) continue;
+    if (!is_slow || !lanes_[i].pause.IsOver(now)) continue;
     if (lanes[i].sending && std::exchange(one_sends, true)) continue;
-    pauses_[i].OnTry(kPause, now);
+    lanes_[i].pause.OnTry(kPause, now);
     out.push_back(i);
   }
   if (pace > 0 && !one_sends) TakeTurn(lanes, now, out);
-  for (const std::size_t lane : out) begun_[lane] = now;
+  for (const std::size_t lane : out) lanes_[lane].begun = now;
   return out;
 }
 
@@ -37,9 +36,9 @@ void LaneRenewal::TakeTurn(std::span<const LaneHaste> lanes, TimePoint now, std:
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (!lanes[i].sending) continue;
     ++sending;
-    if (lanes[i].rate > 0 && (!eldest || begun_[i] < begun_[*eldest])) eldest = i;
+    if (lanes[i].rate > 0 && (!eldest || lanes_[i].begun < lanes_[*eldest].begun)) eldest = i;
   }
-  if (!eldest || now - begun_[*eldest] < kFresh || now - last_turn_ < kRound / sending) return;
+  if (!eldest || now - lanes_[*eldest].begun < kFresh || now - last_turn_ < kRound / sending) return;
   last_turn_ = std::max(last_turn_, now - 2 * kRound / sending) + kRound / sending;  // ticks come late
   out.push_back(*eldest);
 }

@@ -36,8 +36,11 @@ class LaneRenewal {
  private:
   void TakeTurn(std::span<const LaneHaste> lanes, TimePoint now, std::vector<std::size_t>& out);
 
-  std::vector<GrowingPause> pauses_;  // by lane
-  std::vector<TimePoint> begun_;      // by lane
+  struct Lane {
+    TimePoint begun{};
+    GrowingPause pause;
+  };
+  std::vector<Lane> lanes_;
   TimePoint last_turn_{};
 };
 

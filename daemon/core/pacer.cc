@@ -39,6 +39,15 @@ std::optional<Ceiling::Window> Pacer::Measure::Tick(TimePoint now, const Tally& 
   return window;
 }
 
+void Pacer::Judged::Tick(TimePoint now, const Tally& tally, Duration round_trip) {
+  if (const auto window = measure.Tick(now, tally, round_trip, !ceiling.known())) ceiling.Judge(*window);
+}
+
+void Pacer::Judged::Rest() {
+  measure.Pause();
+  ceiling.Rest();
+}
+
 bool Pacer::IsNearby(const PathSample& sample) { return sample.round_trip < kNearby; }
 bool Pacer::IsPaced(const PathSample& sample) { return sample.backlogged && !IsNearby(sample); }
 
@@ -62,38 +71,35 @@ void Pacer::Decide(TimePoint now) {
     if (IsPaced(path.last)) {
       backlogged.push_back(&path);
     } else {
-      path.measure.Pause();
-      path.ceiling.Rest();
+      path.judged.Rest();
     }
   }
   const Duration uplink_queueing = JudgeUplink(now, backlogged);
   for (Path* path : backlogged) {
     path->tally.queueing -= uplink_queueing;
-    const auto window = path->measure.Tick(now, path->tally, path->last.round_trip, path->ceiling.limit() <= 0);
-    if (window) path->ceiling.Judge(*window);
+    path->judged.Tick(now, path->tally, path->last.round_trip);
   }
-  uplink_pace_.SetRate(uplink_.limit() > 0 ? uplink_.limit() : BestPath());
+  const double limit = uplink_.ceiling.limit();
+  uplink_pace_.SetRate(limit > 0 ? limit : BestPath());
   for (auto& [key, path] : paths_) path.tally = {};
 }
 
 bool Pacer::ArePathsTheLimit(const std::vector<Path*>& backlogged) const {
   double together = 0;
   for (const Path* path : backlogged) {
-    if (path->ceiling.limit() <= 0) return false;
-    together += path->ceiling.limit();
+    if (!path->judged.ceiling.known()) return false;
+    together += path->judged.ceiling.limit();
   }
-  return !uplink_.assumed() && together < uplink_.limit();
+  return uplink_.ceiling.known() && together < uplink_.ceiling.limit();
 }
 
 Duration Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
   if (backlogged.size() < 2 || ArePathsTheLimit(backlogged)) {
-    uplink_measure_.Pause();
     uplink_.Rest();
     return {};
   }
-  const bool unknown = uplink_.assumed() || uplink_.limit() <= 0;
-  if (unknown) {
-    if (const double best = BestPath(); best > uplink_.limit()) uplink_.Assume(best);
+  if (!uplink_.ceiling.known()) {
+    if (const double best = BestPath(); best > uplink_.ceiling.limit()) uplink_.ceiling.Assume(best);
   }
   Tally all{.queueing = Duration::max()};
   Duration longest{};
@@ -107,7 +113,7 @@ Duration Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged)
     all.delivered += path.tally.delivered;
     all.resent += path.tally.resent;
   }
-  if (const auto window = uplink_measure_.Tick(now, all, longest, unknown)) uplink_.Judge(*window);
+  uplink_.Tick(now, all, longest);
   return all.queueing;
 }
 
@@ -131,7 +137,7 @@ void Pacer::OnSent(const PathKey& path, double bytes, bool aside, TimePoint now)
 double Pacer::BestPath() const {
   double best = 0;
   for (const auto& [key, path] : paths_) {
-    const Ceiling& ceiling = path.ceiling;
+    const Ceiling& ceiling = path.judged.ceiling;
     if (!IsNearby(path.last)) best = std::max(best, ceiling.limit() > 0 ? ceiling.limit() : ceiling.carries());
   }
   return best;
@@ -144,12 +150,12 @@ void Pacer::Forget(PeerId self, std::optional<PeerId> other) {
 
 double Pacer::rate(const PathKey& path) const {
   const auto found = paths_.find(path);
-  return found == paths_.end() ? 0 : found->second.ceiling.limit();
+  return found == paths_.end() ? 0 : found->second.judged.ceiling.limit();
 }
 
 double Pacer::limit(const PathKey& path) const {
   const double own = rate(path);
-  return own > 0 || IsNearby(path) ? own : uplink_.limit();
+  return own > 0 || IsNearby(path) ? own : uplink_.ceiling.limit();
 }
 
 }  // namespace ringway::core

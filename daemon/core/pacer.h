@@ -69,13 +69,20 @@ class Pacer {
     int ticks_ = 0;
     int held_ticks_ = 0;
   };
+  // A limit, and what it is judged by.
+  struct Judged {
+    Measure measure;
+    Ceiling ceiling;
+
+    void Tick(TimePoint now, const Tally& tally, Duration round_trip);
+    void Rest();
+  };
   struct Path {
     PathSample last;
     bool sampled = false;  // since the last Decide
     bool was_sampled = false;
     Tally tally;
-    Measure measure;
-    Ceiling ceiling;
+    Judged judged;
   };
 
   static bool IsNearby(const PathSample& sample);
@@ -87,8 +94,7 @@ class Pacer {
   double BestPath() const;
 
   std::map<PathKey, Path> paths_;
-  Measure uplink_measure_;
-  Ceiling uplink_;
+  Judged uplink_;
   SharedPace uplink_pace_;
 };
 

@@ -16,8 +16,8 @@
 //
 // When nobody is left to be probed, all are once more, together, as fast as the uplink's pace lets them: that shows
 // what the way out takes, which may be more than any path. They are asked one after the other, by their ids, so that no
-// two peers wait for what the other holds. Where that takes over 5 s, they are let go, and asked again after 15 s, 30
-// s, 1 min ... It is done again when there are twice as many.
+// two peers wait for what the other holds. Where that takes over 5 s, they are let go, and asked again after pauses of
+// 15 s, 30 s, 1 min ... It is done again when there are twice as many.
 #pragma once
 
 #include <cstdint>

@@ -75,6 +75,10 @@ class PacerTest : public testing::Test {
     for (std::size_t i = 0; i < senders_.size(); ++i) senders_[i].sends = i == only;
   }
 
+  void SendAll() {
+    for (Sender& sender : senders_) sender.sends = true;
+  }
+
   struct Total {
     double delivered = 0;
     double lost = 0;
@@ -85,6 +89,13 @@ class PacerTest : public testing::Test {
     Total total;
     for (int tick = 0; tick < seconds * 20; ++tick) Tick(total);
     return total;
+  }
+
+  void RunEachAlone(int seconds) {
+    for (std::size_t i = 0; i < senders_.size(); ++i) {
+      SendOnly(i);
+      Run(seconds);
+    }
   }
 
   void Tick(Total& total) {
@@ -197,7 +208,7 @@ TEST_F(PacerTest, AlternatingBetweenOnePathAndAllKeepsBothFull) {
   for (int i = 0; i < 20; ++i) {
     SendOnly(0);
     Run(1);
-    for (Sender& sender : senders_) sender.sends = true;
+    SendAll();
     const Total now = Run(1);
     if (i < 5) continue;
     all.delivered += now.delivered;
@@ -240,13 +251,10 @@ TEST_F(PacerTest, NeighboursAreNotHeldToTheUplinkOfThePathsThatAreFar) {
 }
 
 TEST_F(PacerTest, BurstsThatAreOverBeforeTheyAreMeasuredDoNotOverflow) {
-  for (std::size_t i = 0; i < 3; ++i) {  // as probes do
-    SendOnly(i);
-    Run(5);
-  }
+  RunEachAlone(5);  // as probes do
   SendOnly(kNobody);
   Run(1);
-  for (Sender& sender : senders_) sender.sends = true;
+  SendAll();
   Total bursts;
   for (int i = 0; i < 50; ++i) {
     for (Sender& sender : senders_) sender.left = 4 * kMega;
@@ -275,7 +283,7 @@ TEST_F(PacerTest, ThatAnUplinkTakesMoreThanAnyPathIsSoonFound) {
   for (Sender& sender : senders_) sender.pipe.rate = 20 * kMega;
   SendOnly(0);
   Run(5);
-  for (Sender& sender : senders_) sender.sends = true;
+  SendAll();
   Run(3);  // as long as a probe lasts
   const Total total = Run(10);
   EXPECT_GT(total.delivered, 0.95 * 10 * 60 * kMega);
@@ -283,11 +291,8 @@ TEST_F(PacerTest, ThatAnUplinkTakesMoreThanAnyPathIsSoonFound) {
 }
 
 TEST_F(PacerTest, ThatAnUplinkTakesNoMoreThanOnePathIsSoonFound) {
-  for (std::size_t i = 0; i < 3; ++i) {
-    SendOnly(i);
-    Run(5);
-  }
-  for (Sender& sender : senders_) sender.sends = true;
+  RunEachAlone(5);
+  SendAll();
   const Total total = Run(3);
   EXPECT_GT(total.delivered, 0.9 * 3 * uplink_.rate);
   EXPECT_LT(total.lost, 0.1 * total.delivered) << "too much is tried twice at most";
@@ -297,14 +302,9 @@ TEST_F(PacerTest, ThatAnUplinkTakesNoMoreThanOnePathIsSoonFound) {
 TEST_F(PacerTest, QueuesOfAllPathsAreNotTakenForTheUplinks) {
   Run(5);
   for (Sender& sender : senders_) sender.pipe.rate = 20 * kMega;
-  for (std::size_t i = 0; i < 3; ++i) {
-    SendOnly(i);
-    Run(10);
-  }
-  for (Sender& sender : senders_) {
-    sender.sends = true;
-    sender.pipe.rate = 15 * kMega;
-  }
+  RunEachAlone(10);
+  for (Sender& sender : senders_) sender.pipe.rate = 15 * kMega;
+  SendAll();
   Run(20);
   for (Sender& sender : senders_) EXPECT_LT(pacer_.rate(sender.key), 16 * kMega) << "each path is the limit";
   senders_[0].pipe.rate = 10'000 * kMega;
@@ -312,7 +312,7 @@ TEST_F(PacerTest, QueuesOfAllPathsAreNotTakenForTheUplinks) {
   Run(10);
   SendOnly(kNobody);
   Run(1);
-  for (Sender& sender : senders_) sender.sends = true;
+  SendAll();
   const Total total = Run(1);
   EXPECT_GT(total.delivered, 0.8 * uplink_.rate) << "the uplink takes what it took";
 }
@@ -323,7 +323,7 @@ TEST_F(PacerTest, ALimitBelowWhatAPathAloneCarriesGrows) {
   uplink_.rate = 100 * kMega;
   SendOnly(0);
   Run(10);
-  for (Sender& sender : senders_) sender.sends = true;
+  SendAll();
   Run(3);
   EXPECT_GT(Run(2).delivered, 1.8 * uplink_.rate);
 }
