@@ -9,6 +9,7 @@ namespace ringway::core {
 namespace {
 
 constexpr Duration kWindowMin = std::chrono::milliseconds(200);
+constexpr double kWellBelow = 0.8;
 
 double Grown(std::uint64_t before, std::uint64_t now) { return now > before ? static_cast<double>(now - before) : 0; }
 
@@ -93,6 +94,10 @@ bool Pacer::ArePathsTheLimit(const std::vector<Path*>& backlogged) const {
   return uplink_.ceiling.known() && together < uplink_.ceiling.limit();
 }
 
+bool Pacer::IsHeldBelow(const Path& path, double part) {
+  return path.judged.ceiling.known() && path.judged.ceiling.limit() < kWellBelow * part;
+}
+
 Duration Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
   if (backlogged.size() < 2 || ArePathsTheLimit(backlogged)) {
     uplink_.Rest();
@@ -111,7 +116,8 @@ Duration Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged)
   for (const auto& [key, path] : paths_) {
     if (IsNearby(path.last)) continue;
     all.delivered += path.tally.delivered;
-    all.resent += path.tally.resent;
+    if (!IsHeldBelow(path, uplink_.ceiling.limit() / static_cast<double>(backlogged.size())))
+      all.resent += path.tally.resent;
   }
   uplink_.Tick(now, all, longest);
   return all.queueing;

@@ -3,9 +3,10 @@
 //
 // A path that is backlogged is judged window by window by its own Ceiling; while two or more are, all together by the
 // uplink's: then a queue that all of them see is the uplink's, and only what one sees beyond it is that path's own;
-// unless their limits come to less than the uplink's, for then each may have a queue of its own. The uplink's limit
-// holds for two and more only, for only then is it judged. Before that it is taken to be what the best of the paths
-// carries, for that went through it, and grows from there.
+// unless their limits come to less than the uplink's, for then each may have a queue of its own. What a path loses that
+// is held well below its part of the uplink, it loses by itself. The uplink's limit holds for two and more only, for
+// only then is it judged. Before that it is taken to be what the best of the paths carries, for that went through it,
+// and grows from there.
 //
 //   tick: Add(samples of one peer) ... of all peers of the host --> Decide(now) --> rate(path) for each
 //   segment: Wait(path) --> OnSent(path)
@@ -88,6 +89,7 @@ class Pacer {
   static bool IsNearby(const PathSample& sample);
   bool IsNearby(const PathKey& path) const;
   static bool IsPaced(const PathSample& sample);
+  static bool IsHeldBelow(const Path& path, double part);
   bool ArePathsTheLimit(const std::vector<Path*>& backlogged) const;
   // Gives how long the queue of all paths is.
   Duration JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);

@@ -111,7 +111,7 @@ class PacerTest : public testing::Test {
       const double lost = passed.lost * share + arrived.lost + arrived.through * sender.random_loss;
       sender.load.delivered_bytes += static_cast<std::uint64_t>(delivered);
       sender.load.resent_bytes += static_cast<std::uint64_t>(lost);
-      sender.load.queueing = uplink_.delay() + sender.pipe.delay();
+      sender.load.queueing = uplink_.delay() + sender.pipe.delay() + queue_back_;
       sender.load.backlogged = sender.left > 0;
       sender.load.held = sender.held.TakeHeld(now_);
       sender.load.held_by_uplink = sender.held_by_uplink.TakeHeld(now_);
@@ -154,6 +154,7 @@ class PacerTest : public testing::Test {
   Pipe uplink_;
   double eager_ = 300 * kMega;
   std::size_t turn_ = 0;
+  Duration queue_back_{};   // of acknowledgements
   double others_rate_ = 0;  // of traffic that is not ours, through the uplink
   Pacer pacer_;
   TimePoint now_{std::chrono::seconds(10)};
@@ -297,6 +298,17 @@ TEST_F(PacerTest, ThatAnUplinkTakesNoMoreThanOnePathIsSoonFound) {
   EXPECT_GT(total.delivered, 0.9 * 3 * uplink_.rate);
   EXPECT_LT(total.lost, 0.1 * total.delivered) << "too much is tried twice at most";
   EXPECT_LT(Run(3).lost, 0.01 * total.delivered);
+}
+
+TEST_F(PacerTest, WhatASlowPathLosesIsNotTakenForTheUplinks) {
+  for (Sender& sender : senders_) sender.pipe.rate = 20 * kMega;
+  senders_[0].pipe.rate = 5 * kMega;
+  RunEachAlone(10);
+  senders_[0].pipe.rate = 0.1 * kMega;
+  queue_back_ = milliseconds(20);
+  SendAll();
+  Run(3);
+  EXPECT_GT(Run(1).delivered, 38 * kMega);
 }
 
 TEST_F(PacerTest, QueuesOfAllPathsAreNotTakenForTheUplinks) {
