@@ -34,17 +34,16 @@ bool IsQueue(const Ceiling::Window& window) {
 }  // namespace
 
 void Ceiling::Assume(double limit) {
-  limit_ = carries_ = offered_ = limit;
+  limit_ = carries_ = limit;
   assumed_ = true;
+  grown_at_ = 0;
 }
 
 void Ceiling::Judge(const Window& window) {
   if (window.delivered <= 0 || std::exchange(settling_, false)) return;
-  if (assumed_ && window.delivered > limit_) Assume(window.delivered);
-  if (assumed_ && window.held && window.delivered > kFilledAssumed * limit_ && window.lost_share < kLostShareAssumedMax)
-    return Assume((1 + kStepMax) * limit_);
   const bool queue = IsQueue(window);
   const bool overdriven = queue && window.lost_share > kLostShareMax;
+  if (assumed_) return JudgeAssumed(window, overdriven);
   const bool held = limit_ > 0 && window.held;
   const bool urgent = overdriven && (held || series_ > 0);
   const double smoothed = carries_ + (urgent ? kSmoothingOverdriven : kSmoothing) * (window.delivered - carries_);
@@ -66,7 +65,20 @@ void Ceiling::Judge(const Window& window) {
     steps_ = 0;
 }
 
+void Ceiling::JudgeAssumed(const Window& window, bool overdriven) {
+  carries_ = std::max(carries_, window.delivered);
+  limit_ = std::max(limit_, window.delivered);
+  const bool most_arrives = window.delivered > kFilledAssumed * limit_ && window.lost_share < kLostShareAssumedMax;
+  if (window.held && most_arrives && window.delivered > (1 + kNear) * grown_at_) {
+    grown_at_ = window.delivered;
+    limit_ *= 1 + kStepMax;
+  } else if (overdriven) {
+    Lower(carries_, window.delivered);
+  }
+}
+
 void Ceiling::Rest() {
+  grown_at_ = 0;
   if (doubled_ && limit_ < best_) return;  // so much was tried once
   limit_ = std::min(limit_, std::max((1 + kNear) * carries_, kFloor * series_));
 }

@@ -46,8 +46,9 @@ class Ceiling {
   void Judge(const Window& window);
   // For now there is nothing to judge. What the limit was raised by and nobody has tried is not kept.
   void Rest();
-  // While there is no limit: one to begin with. It gives way to whatever more arrives, grows by 25% a window while most
-  // of it arrives and little is lost, and ends with the first true one.
+  // While there is no limit: one to begin with, that was seen to pass. It gives way to whatever more arrives, grows by
+  // 25% whenever most of it arrives, little is lost, and more arrives than when it grew last, and ends with the first
+  // true one.
   void Assume(double limit);
   bool assumed() const { return assumed_; }
   // Whether there is a limit that was found, not assumed.
@@ -58,6 +59,7 @@ class Ceiling {
   double limit() const { return limit_; }
 
  private:
+  void JudgeAssumed(const Window& window, bool overdriven);
   void Lower(double carries, double delivered);
   void Raise(bool queue);
 
@@ -67,6 +69,7 @@ class Ceiling {
   double overdriven_ = 0;  // c, when it was overdriven last; 0: not known well, or more passed since
   double best_ = 0;        // c, the most while it was not overdriven
   double series_ = 0;      // delivered in the first of the windows in a row that were overdriven
+  double grown_at_ = 0;    // what arrived when an assumed limit grew last
   bool assumed_ = false;
   bool settling_ = false;  // the next window shows what was sent before the limit was lowered
   bool doubled_ = false;   // the limit, since the path was overdriven last

@@ -219,6 +219,26 @@ TEST_F(CeilingTest, AnAssumedLimitGrowsThoughSomeIsLostElsewhere) {
   EXPECT_LT(ceiling_.limit(), limit) << "that is no other path's doing";
 }
 
+TEST_F(CeilingTest, AnAssumedLimitGrowsNoFurtherWhereNotMoreArrives) {
+  late_ = true;
+  ceiling_.Assume(20 * kMega);
+  Run(4, 20 * kMega);
+  EXPECT_LE(highest_, 25 * kMega);
+  EXPECT_NEAR(ceiling_.limit(), 19.5 * kMega, 0.5 * kMega) << "what was tried in vain does not count";
+}
+
+TEST_F(CeilingTest, AnAssumedLimitGrowsOnAfterAPause) {
+  ceiling_.Assume(20 * kMega);
+  const auto hold = [&] {
+    ceiling_.Judge({.delivered = 18 * kMega, .lost_share = 0, .queueing = {}, .round_trip = kRoundTrip, .held = true});
+  };
+  hold();
+  ceiling_.Rest();
+  EXPECT_NEAR(ceiling_.limit(), 21 * kMega, 0.1 * kMega);
+  hold();
+  EXPECT_GT(ceiling_.limit(), 25 * kMega);
+}
+
 TEST_F(CeilingTest, AnAssumedLimitThatIsHeldGrows) {
   ceiling_.Assume(20 * kMega);
   Run(20, 100 * kMega);
