@@ -136,6 +136,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     bool one_host = false;    // both ends are here
     bool backlogged = false;  // when its path was looked at last
     bool carried = false;     // anything since then
+    bool rested = false;      // nothing was under way when it was looked at last
     core::Pace pace;
     core::WaitMeter held;  // by it
     core::WaitMeter held_by_uplink;
@@ -175,6 +176,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // Of the next large segment.
   Duration WaitOf(PeerId other, Pair& pair);
   void PumpIn(Duration wait);
+  void BeginAgain(PeerId other, Pair& pair);
   void OnGiven(PeerId other, Pair& pair, const net::Lane& lane, std::size_t bytes);
   // Follows them every Tail::kTick while a lane has one.
   void ArmTails();

@@ -30,7 +30,10 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
   const bool held_by_uplink = pair.held_by_uplink.TakeHeld(now);
   const bool held = held_by_path || held_by_uplink;
   const bool busy = was_backlogged || held || IsBusy(pair.lanes);
-  if (!busy && !carried) return;
+  if (!busy && !carried) {
+    pair.rested = true;
+    return;
+  }
   const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
   const std::vector<core::LaneAllowance> small = AllowancesOf(traffic);
   pair.carried = std::any_of(traffic.begin(), traffic.end(), [](const net::TcpTraffic& lane) { return lane.in_use; });
@@ -131,8 +134,16 @@ void PeerRuntime::OnGiven(PeerId other, Pair& pair, const net::Lane& lane, std::
   pair.pace.OnSent(static_cast<double>(bytes));
   host_->pacer().OnSent({.self = options_.self, .other = other}, static_cast<double>(bytes), !TakesEverySize(lane),
                         MonotonicNow());
+  if (TakesEverySize(lane) && std::exchange(pair.rested, false)) BeginAgain(other, pair);
   pair.tails[lane.label().id.value].OnSegment();
   ArmTails();
+}
+
+void PeerRuntime::BeginAgain(PeerId other, Pair& pair) {
+  const double limit = host_->pacer().limit({.self = options_.self, .other = other});
+  for (const std::size_t i : pair.renewal.AfterRest(limit, MonotonicNow())) {
+    if (i < pair.lanes.size() && pair.lanes[i] != nullptr && TakesEverySize(*pair.lanes[i])) pair.lanes[i]->Renew();
+  }
 }
 
 // The soonest of all pairs counts, also where one was waited for already.

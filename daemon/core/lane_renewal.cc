@@ -30,6 +30,16 @@ std::vector<std::size_t> LaneRenewal::Judge(std::span<const LaneHaste> lanes, do
   return out;
 }
 
+std::vector<std::size_t> LaneRenewal::AfterRest(double pace, TimePoint now) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < lanes_.size() && pace > 0; ++i) {
+    if (now - lanes_[i].begun < kFresh) continue;
+    lanes_[i].begun = now;
+    out.push_back(i);
+  }
+  return out;
+}
+
 void LaneRenewal::TakeTurn(std::span<const LaneHaste> lanes, TimePoint now, std::vector<std::size_t>& out) {
   std::optional<std::size_t> eldest;
   int sending = 0;

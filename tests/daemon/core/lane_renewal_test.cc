@@ -79,5 +79,29 @@ TEST_F(LaneRenewalTest, InTurnOnlyWhileThereIsAPaceAndNotDuringRecovery) {
   EXPECT_EQ(Judge(recovers), Picked{1});
 }
 
+TEST_F(LaneRenewalTest, AfterARestAllBeginAgainThatHaveNotJustDoneSo) {
+  const std::vector<LaneHaste> slow_and_fast{{.rate = 5e6}, {.rate = 50e6}};
+  EXPECT_EQ(renewal_.AfterRest(kPace, now_), Picked()) << "of no lanes";
+  EXPECT_EQ(Judge(slow_and_fast), Picked{0});
+  EXPECT_EQ(renewal_.AfterRest(kPace, now_ + seconds(1)), Picked());
+  now_ += seconds(2);
+  EXPECT_EQ(renewal_.AfterRest(0, now_), Picked()) << "there is no pace";
+  EXPECT_EQ(renewal_.AfterRest(kPace, now_), (Picked{0, 1}));
+  EXPECT_EQ(renewal_.AfterRest(kPace, now_ + seconds(1)), Picked());
+}
+
+TEST_F(LaneRenewalTest, TurnsGoOnAfterARestSoThatTheTenSecondsNeverPass) {
+  std::vector<LaneHaste> lanes(8, {.rate = 50e6});
+  Judge(lanes);
+  now_ += seconds(60);
+  for (LaneHaste& lane : lanes) lane.sending = true;
+  ASSERT_EQ(renewal_.AfterRest(kPace, now_).size(), lanes.size());
+  std::vector<TimePoint> begun(lanes.size(), now_);
+  for (int tenth = 0; tenth < 300; ++tenth, now_ += milliseconds(100)) {
+    for (const std::size_t lane : Judge(lanes)) begun[lane] = now_;
+    for (const TimePoint then : begun) ASSERT_LT(now_ - then, seconds(10));
+  }
+}
+
 }  // namespace
 }  // namespace ringway::core
