@@ -24,6 +24,7 @@ control::Plan PlanOf(const CoordinatorOptions& options) {
   control::Plan plan;
   plan.set_segment_bytes_max(options.segment_bytes_max);
   plan.set_small_bytes_max(options.small_bytes_max);
+  plan.set_retained_bytes_max(options.retained_bytes_max);
   plan.set_eager_bytes_max(options.eager_bytes_max);
   plan.set_heartbeat_ms(options.heartbeat_ms);
   plan.set_detect_ms(options.detect_ms);

@@ -39,6 +39,7 @@ struct CoordinatorOptions {
   std::uint32_t detect_ms = 3000;
   std::uint64_t segment_bytes_max = 256 * 1024;
   std::uint64_t small_bytes_max = 64 * 1024;
+  std::uint64_t retained_bytes_max = 16 << 20;  // of what is larger, where that pays
   std::uint64_t eager_bytes_max = 4 << 20;
 };
 

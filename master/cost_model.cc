@@ -126,7 +126,7 @@ CostModel::CostModel(const PathMatrix& measured, Routes routes, const CostOption
 
 double CostModel::Seconds(Algorithm algorithm, std::uint64_t bytes) const {
   if (paths_.size() == 1) return 0;
-  const double done = bytes > options_.small_bytes_max ? longest_delay_ : 0;
+  const double done = bytes > options_.retained_bytes_max ? longest_delay_ : 0;
   return AllReduceSeconds(algorithm, static_cast<double>(bytes)) + done;
 }
 

@@ -45,9 +45,9 @@ double TextbookSeconds(Algorithm algorithm, std::size_t peers, double bytes, con
 
 struct CostOptions {
   std::uint64_t segment_bytes_max = 256 * 1024;
-  std::uint64_t small_bytes_max = 64 * 1024;  // above this the exchange of DONE is paid for
-  std::uint64_t eager_bytes_max = 4 << 20;    // what a rank may be sent before it is ready; see Cheapest
-  std::uint32_t root = 0;                     // of tree and naive
+  std::uint64_t retained_bytes_max = 64 * 1024;  // above this the exchange of DONE is paid for
+  std::uint64_t eager_bytes_max = 4 << 20;       // what a rank may be sent before it is ready; see Cheapest
+  std::uint32_t root = 0;                        // of tree and naive
 };
 
 // What a table covers: the powers of two in between.
@@ -91,7 +91,7 @@ struct TableEntry {
 //   halving-doubling
 //              step by step, nothing hidden: both partners ready, then bytes/B + a. Partners differ in one bit of the
 //              rank, the highest first; ranks from K' on hand S to the one K' lower before, and get S back after.
-//   all        + the longest a(i,j) of all paths for DONE, if S > small_bytes_max
+//   all        + the longest a(i,j) of all paths for DONE, if S > retained_bytes_max
 //
 // Not modelled: CPU, the lanes' slow start. One peer costs nothing.
 // A value; const functions are safe from any thread.

@@ -33,7 +33,7 @@ void Group::TryReplan(TimePoint now) {
   if (now - news_->last < kQuiet && now - news_->since < kBunchMax) return;
   news_.reset();
   control::View view = current_;
-  if (!Improve(CurrentPaths(), &view)) return;
+  if (!Improve(CurrentPaths(), options_.plan, &view)) return;
   view.clear_verdicts();
   view.clear_next_seq();
   const Epoch epoch = host_.NextEpoch();
@@ -47,7 +47,7 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   control::View view;
   view.set_group(name_);
   view.set_epoch(host_.NextEpoch().value);
-  *view.mutable_plan() = options_.plan;  // its algorithms follow
+  *view.mutable_plan() = options_.plan;  // what depends on the members follows
   view.set_fail_on_peer_loss(fail_on_peer_loss_);
   std::vector<control::PeerInfo> infos;
   for (const PeerId peer : members) {
@@ -58,7 +58,7 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   const PathMatrix paths = paths_.Between(infos);
   const Routes routes = RoutesWith(RingOrder(infos, paths, before), paths, RingSearch::kStrides);
   SetRoutes(routes, &view);
-  PlanAlgorithms(paths, routes, before, view.mutable_plan());
+  PlanOperations(paths, routes, before, view.mutable_plan());
   for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
   view.set_min_world(min_world_);
   return view;

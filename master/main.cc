@@ -41,6 +41,11 @@ Options ParseOptions(int argc, char** argv) {
   app.add_option("--detect-ms", options.coordinator.detect_ms, "silence after which a peer is taken for dead")
       ->capture_default_str()
       ->check(CLI::Range(50, 600000));
+  app.add_option("--retained-bytes", options.coordinator.retained_bytes_max,
+                 "up to this size (K M G) a rank far from others succeeds without waiting until all hold the result")
+      ->capture_default_str()
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{64} << 20));
   app.add_option("--log-format", options.log_format, "text or json")->capture_default_str();
   app.add_option("--log-level", options.log_level, "debug, info, warning or error")->capture_default_str();
   app.add_flag("--insecure", options.insecure, "allow addresses other than loopback, unencrypted");

@@ -52,6 +52,13 @@ double LongestDelay(const PathMatrix& paths) {
   return longest;
 }
 
+// A copy more in the daemon, and one to the trainer.
+std::uint64_t RetainedBytes(double delay, const control::Plan& current, const control::Plan& plan) {
+  constexpr double kCopiedPerSecond = 500e6;
+  const auto pays = delay > 0 ? static_cast<std::uint64_t>(kCopiedPerSecond * delay) : current.retained_bytes_max();
+  return std::max(plan.small_bytes_max(), std::min(pays, plan.retained_bytes_max()));
+}
+
 }  // namespace
 
 void SortByRank(std::vector<control::PeerInfo>& members) {
@@ -104,13 +111,14 @@ CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::
   return {paths,
           routes,
           {.segment_bytes_max = plan.segment_bytes_max(),
-           .small_bytes_max = plan.small_bytes_max(),
+           .retained_bytes_max = plan.retained_bytes_max(),
            .eager_bytes_max = plan.eager_bytes_max()}};
 }
 
-void PlanAlgorithms(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan) {
+void PlanOperations(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan) {
   plan->clear_algorithms();
   const double delay = LongestDelay(paths);
+  plan->set_retained_bytes_max(RetainedBytes(delay, current.plan(), *plan));
   if (delay > 0 && delay < kOneHostSeconds) return;
   if (delay > 0) {
     for (const TableEntry& entry : ModelOf(paths, routes, *plan).BuildTable()) {
@@ -131,14 +139,15 @@ Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes) {
   return Algorithm::kRing;
 }
 
-bool Improve(const PathMatrix& paths, control::View* view) {
+bool Improve(const PathMatrix& paths, const control::Plan& plan, control::View* view) {
   const std::vector<std::uint32_t> now(view->ring().begin(), view->ring().end());
   const std::vector<std::uint32_t> ring = FindRing(paths).order;
   const bool turns = WorthSwitching(paths, now, ring);
   const Routes routes = RoutesWith(turns ? ring : now, paths, RingSearch::kGreedy);
   control::View better = *view;
   SetRoutes(routes, &better);
-  PlanAlgorithms(paths, routes, *view, better.mutable_plan());
+  *better.mutable_plan() = plan;
+  PlanOperations(paths, routes, *view, better.mutable_plan());
   if (!turns && !IsFaster(paths, better, *view) && !AreSharesOutlived(paths, better, *view)) return false;
   *view = std::move(better);
   return true;

@@ -35,16 +35,17 @@ void SetRoutes(const Routes& routes, control::View* view);
 // What prices the algorithms for members that go by `routes` under `plan`.
 CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::Plan& plan);
 
-// Fills in the plan's table of algorithms: none, so always a ring, where all are on one host. If nothing was measured,
-// `current`'s remains, or one for moderate delays.
-void PlanAlgorithms(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan);
+// Fills in the plan's table of algorithms: none, so always a ring, where all are on one host. Lowers retained_bytes_max
+// to what takes less time to copy than the exchange of DONE takes, but not below what is small. If nothing was
+// measured, `current`'s remain, or a table for moderate delays, and only what is small.
+void PlanOperations(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan);
 
 // Of the plan's table; a ring beyond it.
 Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes);
 
 // Gives the view a better ring (WorthSwitching), or better shares, rings or a better table (over 10% faster at some
-// size; equal shares where they are no slower), if there are any for its members, as far as `paths` tell. False, and
-// nothing is changed, if there is none.
-bool Improve(const PathMatrix& paths, control::View* view);
+// size; equal shares where they are no slower), if there are any for its members, as far as `paths` tell; with what
+// `plan` says of the rest. False, and nothing is changed, if there is none.
+bool Improve(const PathMatrix& paths, const control::Plan& plan, control::View* view);
 
 }  // namespace ringway

@@ -113,7 +113,7 @@ void OpTable::Collect(const View& view, const std::function<void(const Operation
       continue;
     }
     retire(op);
-    if (op.own_output) retained_bytes_ -= op.own_output->size();
+    if (op.own_output) retained_bytes_ -= op.bytes();
     Channel& channel = channels_[op.name.channel];
     Extend(channel.finished_upto, channel.finished_beyond, op.name.seq);
     it = ops_.erase(it);

@@ -48,7 +48,7 @@ struct Operation {
 
   std::unique_ptr<collective::Executor> executor;  // while running
   std::uint64_t attempt = 0;
-  std::shared_ptr<std::vector<std::byte>> own_output;  // of small operations: the retained copy
+  std::shared_ptr<std::byte[]> own_output;  // the copy that is retained, of operations of which one is
   // Where a rank can be done before the others have its input (one_shot): the copy that they get, as far as it is
   // staged. The trainer may write to its own as soon as it is told.
   std::shared_ptr<std::vector<std::byte>> own_input;
@@ -66,7 +66,7 @@ struct Operation {
   std::uint64_t bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
   bool is_update() const { return submission.descriptor.kind == OpKind::kUpdateView; }
   bool has_outcome() const { return stage == Stage::kComplete || stage == Stage::kReported; }
-  std::byte* output() const { return own_output ? own_output->data() : submission.result; }
+  std::byte* output() const { return own_output ? own_output.get() : submission.result; }
 };
 
 }  // namespace ringway::core

@@ -81,9 +81,8 @@ class Peer::Impl {
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
 
  private:
-  // Bytes of small results kept for members that may lack them; beyond, small operations wait for DONE as large ones
-  // do.
-  static constexpr std::uint64_t kRetainedBytesMax = 16 << 20;
+  // Bytes of results kept for members that may lack them; beyond, operations wait for DONE whatever the plan says.
+  static constexpr std::uint64_t kRetainedBytesMax = 64 << 20;
   static constexpr std::size_t kEarlyMessagesMax = 4096;
   static constexpr std::size_t kPreparedMax = 16;
   static constexpr std::uint32_t kLaneLossesMax = 1000;  // of one pair in kLaneLossesTime: it will not get better
@@ -175,6 +174,7 @@ class Peer::Impl {
   void Retire(const Operation& op);
   bool Accept(Operation& op, const SegmentHeader& header, PeerId from, std::span<const std::byte> payload);
   bool IsSmall(const Operation& op) const;
+  bool IsToBeRetained(const Operation& op) const;
   control::OpReport ReportOf(const Operation& op) const;
 
   // ---- data

@@ -16,7 +16,7 @@ using collective::Executor;
 // Memory that lives as long as a frame uses it.
 struct OpMemory {
   Keep regions;
-  std::shared_ptr<std::vector<std::byte>> own_output;
+  std::shared_ptr<std::byte[]> own_output;
   std::shared_ptr<std::vector<std::byte>> own_input;
 };
 
@@ -114,6 +114,11 @@ bool Peer::Impl::IsSmall(const Operation& op) const {
   return !op.is_update() && op.bytes() <= view_.plan.small_bytes_max;
 }
 
+bool Peer::Impl::IsToBeRetained(const Operation& op) const {
+  return !op.is_update() && op.bytes() <= view_.plan.retained_bytes_max &&
+         table_.retained_bytes() + op.bytes() <= kRetainedBytesMax;
+}
+
 void Peer::Impl::StartAll() {
   std::vector<OpName> names;
   for (const auto& [name, op] : table_.ops()) names.push_back(name);
@@ -172,8 +177,8 @@ const collective::Schedule& Peer::Impl::ScheduleOf(Algorithm algorithm) {
 }
 
 void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
-  if (IsSmall(op) && !op.own_output && table_.retained_bytes() + op.bytes() <= kRetainedBytesMax) {
-    op.own_output = std::make_shared<std::vector<std::byte>>(op.bytes());
+  if (!op.own_output && IsToBeRetained(op)) {
+    op.own_output = std::make_shared_for_overwrite<std::byte[]>(op.bytes());
     table_.Retain(op.bytes());
   }
   if (op.own_output && schedule.everyone_sums && !op.own_input && !RINGWAY_MUTANT(kSendTrainersInput)) {
@@ -269,7 +274,7 @@ void Peer::Impl::OnComputed(Operation& op) {
   Settle(op);
 }
 
-// Large operations are told when every member holds them; small ones at once, because the copy here stays.
+// Told when every member holds it; at once where a copy stays here.
 void Peer::Impl::Settle(Operation& op) {
   if (op.stage != Stage::kComplete || !running()) return;
   const bool early =
@@ -283,9 +288,7 @@ void Peer::Impl::Tell(Operation& op) {
   op.told = true;
   const bool ok = op.outcome.code == Code::kOk;
   ++(ok ? done_ : failed_);
-  if (ok && op.own_output && !op.own_output->empty()) {
-    std::memcpy(op.submission.result, op.own_output->data(), op.own_output->size());
-  }
+  if (ok && op.own_output && op.bytes() > 0) std::memcpy(op.submission.result, op.own_output.get(), op.bytes());
   Complete complete;
   complete.epoch = op.outcome.epoch;
   complete.contributors = op.outcome.contributors;

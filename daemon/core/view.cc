@@ -16,6 +16,7 @@ Plan PlanFrom(const control::Plan& plan) {
     out.segment_bytes_max = std::clamp<std::uint64_t>(plan.segment_bytes_max(), kSegmentBytesMin, kPayloadBytesMax);
   }
   if (plan.small_bytes_max() != 0) out.small_bytes_max = std::min<std::uint64_t>(plan.small_bytes_max(), 1 << 20);
+  out.retained_bytes_max = std::max(out.small_bytes_max, plan.retained_bytes_max());
   if (plan.eager_bytes_max() != 0) out.eager_bytes_max = std::min<std::uint64_t>(plan.eager_bytes_max(), 16 << 20);
   if (plan.heartbeat_ms() != 0) out.heartbeat = std::chrono::milliseconds(plan.heartbeat_ms());
   if (plan.detect_ms() != 0) out.detect = std::chrono::milliseconds(plan.detect_ms());

@@ -25,6 +25,7 @@ struct AlgorithmRule {
 struct Plan {
   std::uint64_t segment_bytes_max = 256 * 1024;
   std::uint64_t small_bytes_max = 64 * 1024;
+  std::uint64_t retained_bytes_max = 64 * 1024;  // at least small_bytes_max
   std::uint64_t eager_bytes_max = 4 << 20;
   Duration heartbeat = std::chrono::milliseconds(500);
   Duration detect = std::chrono::milliseconds(3000);

@@ -156,7 +156,7 @@ double TwoLevelSeconds(std::size_t peers, std::uint64_t bytes) {
   const PathMatrix cities = OneACity();
   const PathMatrix inside = InOneCity(peers / kCities.size());
   const CostModel among(cities, {.ring = FindRing(cities).order});
-  const CostModel within(inside, {.ring = FindRing(inside).order}, {.small_bytes_max = bytes});
+  const CostModel within(inside, {.ring = FindRing(inside).order}, {.retained_bytes_max = bytes});
   const std::uint64_t share = bytes / inside.size();
   return within.Seconds(Algorithm::kDirect, bytes) + among.Seconds(among.Cheapest(share), share);
 }
@@ -168,7 +168,7 @@ void PrintStep(std::size_t peers, std::uint64_t bytes) {
   std::string tree = "-";
   if (peers <= kFlatPeersMax) {
     const PathMatrix paths = Scattered(peers);
-    const CostModel model(paths, {.ring = FindRing(paths).order}, {.small_bytes_max = bytes});
+    const CostModel model(paths, {.ring = FindRing(paths).order}, {.retained_bytes_max = bytes});
     direct = Milliseconds(model.Seconds(Algorithm::kDirect, bytes));
     tree = Milliseconds(model.Seconds(Algorithm::kTree, bytes));
   }

@@ -22,7 +22,7 @@ CostModel ModelOf(const PathMatrix& paths, const CostOptions& options = {}) {
 }
 
 // Without the exchange of DONE.
-constexpr CostOptions kNoDone = {.small_bytes_max = kAnySize};
+constexpr CostOptions kNoDone = {.retained_bytes_max = kAnySize};
 
 // Random paths, uplinks and downlinks between the slowest and the fastest of them.
 PathMatrix RandomWan(std::size_t peers, std::uint64_t seed) {

@@ -99,7 +99,7 @@ TEST(DirectShares, OfAnyWorldAreAllowedAndNeverSlowerThanEqualOnes) {
 TEST(DirectShares, ArePricedByWhatTheBusiestCarries) {
   const PathMatrix paths = WithUplinks({100e6, 100e6, 50e6, 100e6});
   const std::vector<std::uint32_t> shares = DirectShares(paths);
-  const CostModel model(paths, {.ring = Identity(4), .shares = shares}, {.small_bytes_max = kMiB << 20});
+  const CostModel model(paths, {.ring = Identity(4), .shares = shares}, {.retained_bytes_max = kMiB << 20});
   const double line = BusiestSecondsPerByte(paths, shares) * 256 * kMiB;
   // The slow one is done with its first half last, and then it takes another delay to come back.
   EXPECT_NEAR(model.Seconds(Algorithm::kDirect, 256 * kMiB), line + 2 * 0.050, 0.02);

@@ -74,32 +74,49 @@ TEST(Topology, DelaysDecideWhichAlgorithmIsRight) {
   const auto members = Members({{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}});
   const Routes ring = {.ring = {0, 1, 2, 3}};
   control::Plan far = SomePlan();
-  PlanAlgorithms(AllAway(members, std::chrono::milliseconds(100)), ring, {}, &far);
+  PlanOperations(AllAway(members, std::chrono::milliseconds(100)), ring, {}, &far);
   EXPECT_EQ(AlgorithmFor(far, 0), Algorithm::kOneShot);
   EXPECT_EQ(AlgorithmFor(far, 4096), Algorithm::kOneShot);
   EXPECT_EQ(AlgorithmFor(far, 1 << 20), Algorithm::kOneShot);
   EXPECT_EQ(AlgorithmFor(far, 8 << 20), Algorithm::kDirect);
   EXPECT_EQ(AlgorithmFor(far, 256 << 20), Algorithm::kRing);
   control::Plan near = SomePlan();
-  PlanAlgorithms(AllAway(members, std::chrono::microseconds(100)), ring, {}, &near);
+  PlanOperations(AllAway(members, std::chrono::microseconds(100)), ring, {}, &near);
   EXPECT_EQ(AlgorithmFor(near, 64), Algorithm::kOneShot);
   EXPECT_NE(AlgorithmFor(near, 64 << 10), Algorithm::kOneShot);
   control::Plan here = SomePlan();
-  PlanAlgorithms(AllAway(members, std::chrono::microseconds(30)), ring, {}, &here);
+  PlanOperations(AllAway(members, std::chrono::microseconds(30)), ring, {}, &here);
   EXPECT_EQ(AlgorithmFor(here, 0), Algorithm::kRing);
+}
+
+TEST(Topology, ResultsAreRetainedWhereThatTakesLessTimeThanTheExchangeOfDone) {
+  const auto members = Members({{1, "a"}, {2, "b"}});
+  const auto retained = [&](Duration round_trip, const control::View& current = {}) {
+    control::Plan plan = SomePlan();
+    plan.set_retained_bytes_max(16 << 20);
+    PlanOperations(AllAway(members, round_trip), {.ring = {0, 1}}, current, &plan);
+    return plan.retained_bytes_max();
+  };
+  EXPECT_EQ(retained(std::chrono::microseconds(30)), 64u << 10) << "what is small, in any case";
+  EXPECT_EQ(retained(std::chrono::milliseconds(4)), 1'000'000u);
+  EXPECT_EQ(retained(std::chrono::milliseconds(100)), 16u << 20) << "no more than is allowed";
+  EXPECT_EQ(retained(Duration()), 64u << 10) << "nothing is known";
+  control::View current;
+  current.mutable_plan()->set_retained_bytes_max(2 << 20);
+  EXPECT_EQ(retained(Duration(), current), 2u << 20);
 }
 
 TEST(Topology, WithoutMeasurementsThePlanThatWasStays) {
   const auto members = Members({{1, ""}, {2, ""}});
   const PathMatrix unknown = PathBook().Between(members);
   control::Plan plan = SomePlan();
-  PlanAlgorithms(unknown, {.ring = {0, 1}}, {}, &plan);
+  PlanOperations(unknown, {.ring = {0, 1}}, {}, &plan);
   EXPECT_EQ(AlgorithmFor(plan, 64 << 10), Algorithm::kOneShot);
   EXPECT_EQ(AlgorithmFor(plan, 1 << 20), Algorithm::kDirect);
   EXPECT_EQ(AlgorithmFor(plan, 1 << 30), Algorithm::kRing);
   control::View current;
   current.mutable_plan()->add_algorithms()->set_bytes_upto(7);
-  PlanAlgorithms(unknown, {.ring = {0, 1}}, current, &plan);
+  PlanOperations(unknown, {.ring = {0, 1}}, current, &plan);
   ASSERT_EQ(plan.algorithms_size(), 1);
   EXPECT_EQ(plan.algorithms(0).bytes_upto(), 7u);
 }
@@ -110,7 +127,7 @@ control::View ViewOf(const std::vector<control::PeerInfo>& members, const PathMa
   for (const control::PeerInfo& member : members) *view.add_members() = member;
   const Routes routes = RoutesWith(RingOrder(members, paths, view), paths, RingSearch::kStrides);
   SetRoutes(routes, &view);
-  PlanAlgorithms(paths, routes, {}, view.mutable_plan());
+  PlanOperations(paths, routes, {}, view.mutable_plan());
   return view;
 }
 
@@ -121,11 +138,11 @@ TEST(Topology, AMeasuredSlowLinkIsLeftForABetterRing) {
   ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) { paths.set_rate(from, to, 50e6); });
   paths.set_rate(0, 1, 5e6);
   paths.set_rate(1, 0, 5e6);
-  ASSERT_TRUE(Improve(paths, &view));
+  ASSERT_TRUE(Improve(paths, SomePlan(), &view));
   EXPECT_EQ(std::vector<std::uint32_t>(view.ring().begin(), view.ring().end()),
             (std::vector<std::uint32_t>{0, 2, 1, 3}));
   const std::string improved = view.SerializeAsString();
-  EXPECT_FALSE(Improve(paths, &view)) << "it stays";
+  EXPECT_FALSE(Improve(paths, SomePlan(), &view)) << "it stays";
   EXPECT_EQ(view.SerializeAsString(), improved);
 }
 
@@ -137,14 +154,14 @@ TEST(Topology, ASlowUplinkChangesTheSharesAndNothingElseAndTheyStay) {
   EXPECT_EQ(view.shares_size(), 0);
   for (std::size_t peer = 0; peer < 4; ++peer) paths.set_uplink(peer, peer == 2 ? 50e6 : 100e6);
   const std::vector<std::uint32_t> ring(view.ring().begin(), view.ring().end());
-  ASSERT_TRUE(Improve(paths, &view));
+  ASSERT_TRUE(Improve(paths, SomePlan(), &view));
   EXPECT_EQ(std::vector<std::uint32_t>(view.ring().begin(), view.ring().end()), ring);
   ASSERT_EQ(view.shares_size(), 4);
   EXPECT_LT(view.shares(2), view.shares(0));
   EXPECT_EQ(AlgorithmFor(view.plan(), 256 << 20), Algorithm::kDirect);
-  EXPECT_FALSE(Improve(paths, &view)) << "they stay";
+  EXPECT_FALSE(Improve(paths, SomePlan(), &view)) << "they stay";
   paths.set_uplink(2, 100e6);
-  ASSERT_TRUE(Improve(paths, &view));
+  ASSERT_TRUE(Improve(paths, SomePlan(), &view));
   EXPECT_EQ(view.shares_size(), 0);
 }
 
@@ -158,24 +175,24 @@ TEST(Topology, SharesGoWithTheRatesThatSpokeForThem) {
   ASSERT_EQ(view.shares_size(), 4);
   for (double rate = 80e6; rate < 100e6; rate *= 1.01) {
     paths.set_uplink(2, rate);
-    Improve(paths, &view);
+    Improve(paths, SomePlan(), &view);
   }
   EXPECT_EQ(view.shares_size(), 0) << "they were worth less than a tenth by then, and cost some";
   paths.set_uplink(2, 95e6);
-  EXPECT_FALSE(Improve(paths, &view)) << "no new ones for so little";
+  EXPECT_FALSE(Improve(paths, SomePlan(), &view)) << "no new ones for so little";
 }
 
 TEST(Topology, RatesAlikeChangeTheTableOnlyAndNoiseChangesNothing) {
   const auto members = Members({{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}});
   PathMatrix paths = AllAway(members, std::chrono::milliseconds(100));
   control::View view = ViewOf(members, paths);
-  EXPECT_FALSE(Improve(paths, &view));
+  EXPECT_FALSE(Improve(paths, SomePlan(), &view));
   ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) { paths.set_rate(from, to, 2e9); });
-  ASSERT_TRUE(Improve(paths, &view)) << "delays weigh more than at the rate that was assumed";
+  ASSERT_TRUE(Improve(paths, SomePlan(), &view)) << "delays weigh more than at the rate that was assumed";
   EXPECT_EQ(AlgorithmFor(view.plan(), 64 << 20), Algorithm::kDirect);
   double rate = 2e9;
   ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) { paths.set_rate(from, to, rate += 10e6); });
-  EXPECT_FALSE(Improve(paths, &view));
+  EXPECT_FALSE(Improve(paths, SomePlan(), &view));
 }
 
 }  // namespace

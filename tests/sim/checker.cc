@@ -79,7 +79,7 @@ std::string Checker::WhyBroken(const std::vector<PeerId>& stayed) const {
     for (const auto& [op, outcome] : outcomes) {
       const bool ok = outcome.code == Code::kOk;
       const bool large = outcome.descriptor.kind == OpKind::kUpdateView ||
-                         outcome.descriptor.count * SizeOf(outcome.descriptor.dtype) > small_bytes_max_;
+                         outcome.descriptor.count * SizeOf(outcome.descriptor.dtype) > retained_bytes_max_;
       if (!teller_stayed && !(ok && large)) continue;
       for (const PeerId other : stayed) {
         if (!(ok ? TookPart(other, outcome) : OutcomesOf(other).contains(op))) continue;

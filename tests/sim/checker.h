@@ -34,7 +34,7 @@ struct Outcome {
 
 class Checker {
  public:
-  explicit Checker(std::uint64_t small_bytes_max) : small_bytes_max_(small_bytes_max) {}
+  explicit Checker(std::uint64_t retained_bytes_max) : retained_bytes_max_(retained_bytes_max) {}
 
   void OnTold(PeerId peer, const OpName& op, Outcome outcome);
   // `peer` reports to the master that it is done with every view up to `stop`.
@@ -56,7 +56,7 @@ class Checker {
   bool TookPart(PeerId peer, const Outcome& success) const;
   std::string Compare(PeerId a, PeerId b, const OpName& op) const;
 
-  const std::uint64_t small_bytes_max_;
+  const std::uint64_t retained_bytes_max_;
   std::map<PeerId, std::map<OpName, Outcome>> outcomes_;
   std::map<std::pair<std::string, Epoch>, std::vector<PeerId>> views_;
   std::map<PeerId, Epoch> first_view_;

@@ -25,7 +25,7 @@ Cluster::Cluster(const ClusterOptions& options)
     : options_(options),
       random_(options.seed),
       network_(events_, random_, options.network),
-      checker_(options.master.small_bytes_max) {
+      checker_(std::max(options.master.small_bytes_max, options.master.retained_bytes_max)) {
   StartMaster();
   events_.After({}, [this] { TickAll(); });
 }

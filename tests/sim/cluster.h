@@ -30,6 +30,7 @@ struct ClusterOptions {
   std::uint64_t seed = 1;
   std::uint32_t lanes = 2;
   std::uint64_t probe_bytes = 0;    // of a pair that has come to stand
+  bool delays_are_known = false;    // to the planner, as far as one message tells
   bool fail_on_peer_loss = false;   // of AddNode
   std::uint32_t min_world = 1;      // of AddNode
   Duration op_deadline = {};        // of every operation; 0: none
@@ -107,6 +108,7 @@ class Cluster {
   // Runs until `done` holds, a rule is broken, or `limit` simulated time has passed. Gives whether `done` holds.
   bool RunUntil(const std::function<bool()>& done, Duration limit = std::chrono::seconds(60));
   void RunEvents(std::uint64_t events);
+  TimePoint now() const { return events_.now(); }
   std::uint64_t events() const { return events_.count(); }
 
   // ---- what tests ask

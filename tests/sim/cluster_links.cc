@@ -122,7 +122,7 @@ void Cluster::AddLink(std::uint32_t index, const LinkId& id, std::uint64_t gener
   node.peer->OnLinkUp(id,
                       {.lanes = id.control ? 0 : options_.lanes,
                        .generation = generation,
-                       .round_trip = {},
+                       .round_trip = options_.delays_are_known ? 2 * network_.Delay(node.host, end.to) : Duration(),
                        .probe_bytes = options_.probe_bytes},
                       events_.now());
   Drain(index);

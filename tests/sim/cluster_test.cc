@@ -238,6 +238,27 @@ TEST(Cluster, LanesThatBreakAgainAndAgainOnlyCostTime) {
   }
 }
 
+TEST(Cluster, WhatIsRetainedDoesNotWaitForDone) {
+  static constexpr int kRuns = 20;
+  const auto time_with = [](std::uint64_t retained_bytes_max) {
+    Duration time{};
+    for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
+      ClusterOptions options{.seed = seed, .delays_are_known = true};
+      options.network.delay_min = options.network.delay_max = std::chrono::milliseconds(20);
+      options.master.retained_bytes_max = retained_bytes_max;
+      auto cluster = Formed(3, options);
+      const TimePoint before = cluster->now();
+      SubmitAll(*cluster, Range(3), SumF32(kLarge));
+      EXPECT_TRUE(Finish(*cluster, Range(3)));
+      CheckAgreement(*cluster, Range(3));
+      time += cluster->now() - before;
+    }
+    return time / kRuns;
+  };
+  EXPECT_GT(time_with(0) - time_with(4 * kLarge), std::chrono::milliseconds(20)) << "a message takes that and more";
+  EXPECT_LT(time_with(0) - time_with(4 * kLarge - 1), std::chrono::milliseconds(10)) << "it is larger";
+}
+
 TEST(Cluster, OverdueOperationFailsOnAllRanksAndNamesWhomItWaitedFor) {
   for (const std::uint64_t count : {kSmall, kLarge}) {
     ClusterOptions options;
