@@ -23,14 +23,15 @@ std::vector<net::TcpTraffic> TrafficOf(const Lanes& lanes);
 
 inline bool TakesEverySize(const net::Lane& lane) { return lane.send_payload_bytes_max() == kPayloadBytesMax; }
 
-// Which lane of its kind is offered the next segment first.
+// Which lane of its kind is offered the next segment first, and which kind.
 struct Turns {
   std::size_t small = 0;
   std::size_t large = 0;
+  bool large_first = false;
 };
 
 // Calls `visit(index, lane)` for the lanes that are up and in use: those for small segments, then the first `large`
-// that take every size; of each kind from the one whose turn it is, and around.
+// that take every size, or the other way round; of each kind from the one whose turn it is, and around.
 template <typename Visit>
 void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, Turns turns = {}) {
   const auto around = [&](std::size_t begin, std::size_t end, std::size_t first) {
@@ -45,8 +46,9 @@ void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, Turn
   const std::size_t small = SmallLanes(lanes.size());
   std::size_t end = small;
   for (; end < lanes.size() && large > 0; ++end) large -= lanes[end] != nullptr;
-  around(0, small, turns.small);
+  if (!turns.large_first) around(0, small, turns.small);
   around(small, end, turns.large);
+  if (turns.large_first) around(0, small, turns.small);
 }
 
 // Offers each idle lane that is in use one segment, in turn: give(lane) says whether it had one for it. Gives true if

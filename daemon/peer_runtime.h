@@ -136,12 +136,13 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     bool one_host = false;    // both ends are here
     bool backlogged = false;  // when its path was looked at last
     bool carried = false;     // anything since then
-    bool rested = false;      // nothing was under way when it was looked at last
     core::Pace pace;
     core::WaitMeter held;  // by it
     core::WaitMeter held_by_uplink;
     std::vector<core::Tail> tails;  // of the lanes, where the other end is another host
     Turns turns;
+    TimePoint large_segment_at{};  // that is too large for the small lanes, last
+    TimePoint large_lane_at{};     // was given something, last
     // Lanes that carry large segments.
     std::size_t large() const { return one_host ? lanes.size() : count.used(); }
   };

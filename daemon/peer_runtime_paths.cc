@@ -30,10 +30,7 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
   const bool held_by_uplink = pair.held_by_uplink.TakeHeld(now);
   const bool held = held_by_path || held_by_uplink;
   const bool busy = was_backlogged || held || IsBusy(pair.lanes);
-  if (!busy && !carried) {
-    pair.rested = true;
-    return;
-  }
+  if (!busy && !carried) return;
   const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
   const std::vector<core::LaneAllowance> small = AllowancesOf(traffic);
   pair.carried = std::any_of(traffic.begin(), traffic.end(), [](const net::TcpTraffic& lane) { return lane.in_use; });
@@ -96,14 +93,15 @@ bool PeerRuntime::Pump() {
   return bytes_left == 0;
 }
 
-// Small lanes do not wait for the pace, only count.
+// Small lanes do not wait for the pace, only count. Where there are no large segments to overtake, small ones take
+// large lanes, too, and first: those have room for all of them at once, and congestion control that has seen the path.
 Duration PeerRuntime::PumpPair(PeerId other, Pair& pair, std::size_t& bytes_left) {
+  constexpr Duration kOver = std::chrono::milliseconds(500);
   Duration wait{};
+  pair.turns.large_first = !pair.one_host && MonotonicNow() - pair.large_segment_at > kOver;
   const auto give = [&](net::Lane& lane) {
-    if (!pair.one_host && TakesEverySize(lane)) {
-      wait = WaitOf(other, pair);
-      if (wait > Duration()) return false;
-    }
+    if (!pair.one_host && TakesEverySize(lane)) wait = WaitOf(other, pair);
+    if (wait > Duration() && (TakesEverySize(lane) || pair.turns.large_first)) return false;
     const std::size_t bytes = Give(lane, bytes_left);
     if (bytes == 0) return false;
     pair.carried = true;
@@ -131,10 +129,13 @@ Duration PeerRuntime::WaitOf(PeerId other, Pair& pair) {
 }
 
 void PeerRuntime::OnGiven(PeerId other, Pair& pair, const net::Lane& lane, std::size_t bytes) {
+  constexpr Duration kRest = std::chrono::seconds(1);
+  const TimePoint now = MonotonicNow();
   pair.pace.OnSent(static_cast<double>(bytes));
   host_->pacer().OnSent({.self = options_.self, .other = other}, static_cast<double>(bytes), !TakesEverySize(lane),
-                        MonotonicNow());
-  if (TakesEverySize(lane) && std::exchange(pair.rested, false)) BeginAgain(other, pair);
+                        now);
+  if (TakesEverySize(lane) && now - std::exchange(pair.large_lane_at, now) > kRest) BeginAgain(other, pair);
+  if (bytes > kSmallLanePayloadBytes + kSegmentHeaderBytes) pair.large_segment_at = now;
   pair.tails[lane.label().id.value].OnSegment();
   ArmTails();
 }

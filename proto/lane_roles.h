@@ -4,9 +4,10 @@
 //   small     1     2       3  the first ones; segments of at most kSmallLanePayloadBytes, which overtake large ones
 //   large  the rest            every size
 //
-// Small segments take the small lanes in turn. An operation takes half a round trip at least, so each of three has
-// nothing on its way when its turn comes again: what the one before lost, or what congestion control holds back (bbr
-// allows four packets while it looks for the shortest round trip, every 10 s), does not delay the next.
+// Small segments take the small lanes in turn; far away the large ones, while those have nothing large to carry. An
+// operation takes half a round trip at least, so each of three has nothing on its way when its turn comes again: what
+// the one before lost, or what congestion control holds back (bbr allows four packets while it looks for the shortest
+// round trip, every 10 s), does not delay the next.
 #pragma once
 
 #include <algorithm>

@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kSlow = 0.25;
 constexpr Duration kRound = std::chrono::seconds(8);
+constexpr Duration kIdle = std::chrono::seconds(4);
 constexpr Duration kFresh = std::chrono::seconds(2);
 constexpr GrowingPause::Bounds kPause{.min = std::chrono::seconds(1), .max = std::chrono::seconds(30)};
 
@@ -25,7 +26,7 @@ std::vector<std::size_t> LaneRenewal::Judge(std::span<const LaneHaste> lanes, do
     lanes_[i].pause.OnTry(kPause, now);
     out.push_back(i);
   }
-  if (pace > 0 && !one_sends) TakeTurn(lanes, now, out);
+  if (pace > 0 && out.empty()) TakeTurn(lanes, now, out);
   for (const std::size_t lane : out) lanes_[lane].begun = now;
   return out;
 }
@@ -44,6 +45,7 @@ void LaneRenewal::TakeTurn(std::span<const LaneHaste> lanes, TimePoint now, std:
   std::optional<std::size_t> eldest;
   int sending = 0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
+    if (!lanes[i].sending && lanes[i].rate > 0 && now - lanes_[i].begun >= kIdle) out.push_back(i);
     if (!lanes[i].sending) continue;
     ++sending;
     if (lanes[i].rate > 0 && (!eldest || lanes_[i].begun < lanes_[*eldest].begun)) eldest = i;

@@ -10,8 +10,8 @@
 // Every ten seconds that it sends without a pause, bbr stops a lane for a fifth of a second to see the shortest round
 // trip. Lanes that began together do that together: the path runs dry, and overflows after it, for what waited in them
 // goes out at once. The pace sees to queues already, so no lane has to: in eight seconds each that sends begins again
-// once, one after the other, whatever pause it is in, and the ten never pass. A rest may have used them up, so after
-// one all begin again that have not just done so.
+// once, one after the other, whatever pause it is in, and each that does not in four, and the ten never pass. A rest
+// may have used them up, so after one all begin again that have not just done so.
 #pragma once
 
 #include <cstddef>

@@ -75,6 +75,7 @@ TEST_F(PairLanesTest, UsedAreTheSmallOnesAndTheFirstLargeOnes) {
   EXPECT_EQ(Used(4), (Indices{0, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(Used(4, {.small = 2}), (Indices{2, 0, 1, 3, 4, 5, 6}));
   EXPECT_EQ(Used(4, {.large = 5}), (Indices{0, 1, 2, 5, 6, 3, 4}));
+  EXPECT_EQ(Used(4, {.small = 1, .large = 5, .large_first = true}), (Indices{5, 6, 3, 4, 1, 2, 0}));
   lanes[1] = nullptr;
   lanes[4] = nullptr;
   EXPECT_EQ(Used(4), (Indices{0, 2, 3, 5, 6, 7})) << "the next ones stand in for what is down";
