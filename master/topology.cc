@@ -36,7 +36,8 @@ bool IsFaster(const PathMatrix& paths, const control::View& then, const control:
 }
 
 // Whether `now` has shares that no rates speak for any more: `then` has equal ones, and is no slower by them.
-bool AreSharesOutlived(const PathMatrix& paths, const control::View& then, const control::View& now) {
+bool AreSharesOutlived(const PathMatrix& paths, const control::View& then, control::View now) {
+  now.mutable_plan()->set_retained_bytes_max(then.plan().retained_bytes_max());  // that is another matter
   if (now.shares_size() == 0 || then.shares_size() > 0 || IsFaster(paths, now, then)) return false;
   const auto seconds = [&](const control::View& view) {
     return ModelOf(paths, RoutesOf(view), view.plan()).Seconds(Algorithm::kDirect, kTableBytesMax);
@@ -111,7 +112,7 @@ CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::
   return {paths,
           routes,
           {.segment_bytes_max = plan.segment_bytes_max(),
-           .retained_bytes_max = plan.retained_bytes_max(),
+           .retained_bytes_max = std::max(plan.small_bytes_max(), plan.retained_bytes_max()),
            .eager_bytes_max = plan.eager_bytes_max()}};
 }
 

@@ -5,8 +5,8 @@
 //                          ^    |  freeze            |
 //                          +----+  retry             +-- an error outcome takes the same way, without bytes
 //
-// Small operations are computed in the daemon's own memory, which is the retained copy; large ones in the trainer's
-// result region, and they are reported only when every member holds them.
+// Operations up to the plan's retained_bytes_max are computed in the daemon's own memory, which is the retained copy;
+// larger ones in the trainer's result region, and they are reported only when every member holds them.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,8 @@
 
 namespace ringway::core {
 
-Peer::Peer(PeerId self, std::string group) : impl_(std::make_unique<Impl>(self, std::move(group))) {}
+Peer::Peer(PeerId self, std::string group, std::uint64_t retained_bytes_max)
+    : impl_(std::make_unique<Impl>(self, std::move(group), retained_bytes_max)) {}
 Peer::~Peer() = default;
 Peer::Peer(Peer&&) noexcept = default;
 

@@ -165,8 +165,8 @@ struct PeerStatus {
 
 class Peer {
  public:
-  // `self` and `group` as the master accepted them.
-  Peer(PeerId self, std::string group);
+  // `self` and `group` as the master accepted them. `retained_bytes_max`: of all results that it keeps for others.
+  Peer(PeerId self, std::string group, std::uint64_t retained_bytes_max = 64 << 20);
   ~Peer();
   Peer(Peer&&) noexcept;
 

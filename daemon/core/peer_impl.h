@@ -40,7 +40,8 @@ constexpr Algorithm kFetchedAs = Algorithm::kRing;
 
 class Peer::Impl {
  public:
-  Impl(PeerId self, std::string group) : self_(self), group_(std::move(group)), mesh_(self) {}
+  Impl(PeerId self, std::string group, std::uint64_t retained_bytes_max)
+      : self_(self), group_(std::move(group)), retained_bytes_max_(retained_bytes_max), mesh_(self) {}
 
   // ---- peer_membership.cc
   void OnCandidates(const control::Candidates& candidates, TimePoint now);
@@ -81,8 +82,6 @@ class Peer::Impl {
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
 
  private:
-  // Bytes of results kept for members that may lack them; beyond, operations wait for DONE whatever the plan says.
-  static constexpr std::uint64_t kRetainedBytesMax = 64 << 20;
   static constexpr std::size_t kEarlyMessagesMax = 4096;
   static constexpr std::size_t kPreparedMax = 16;
   static constexpr std::uint32_t kLaneLossesMax = 1000;  // of one pair in kLaneLossesTime: it will not get better
@@ -218,6 +217,7 @@ class Peer::Impl {
 
   const PeerId self_;
   const std::string group_;
+  const std::uint64_t retained_bytes_max_;  // of all together; beyond, operations wait for DONE whatever the plan says
   Mesh mesh_;
   std::map<PeerId, Duration> round_trips_;  // the shortest seen on any link of the pair
   PathMeter meter_;

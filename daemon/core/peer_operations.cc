@@ -116,7 +116,7 @@ bool Peer::Impl::IsSmall(const Operation& op) const {
 
 bool Peer::Impl::IsToBeRetained(const Operation& op) const {
   return !op.is_update() && op.bytes() <= view_.plan.retained_bytes_max &&
-         table_.retained_bytes() + op.bytes() <= kRetainedBytesMax;
+         table_.retained_bytes() + op.bytes() <= retained_bytes_max_;
 }
 
 void Peer::Impl::StartAll() {
@@ -270,7 +270,7 @@ void Peer::Impl::OnComputed(Operation& op) {
   op.stage = Stage::kComplete;
   op.holders.insert(self_);
   table_.MarkComplete(op.name);
-  if (!op.own_output) SendDone(op.name);
+  if (!op.own_output || !IsSmall(op)) SendDone(op.name);  // copies are not kept for long, and somebody may have no room
   Settle(op);
 }
 

@@ -29,13 +29,14 @@ namespace ringway::sim {
 struct ClusterOptions {
   std::uint64_t seed = 1;
   std::uint32_t lanes = 2;
-  std::uint64_t probe_bytes = 0;    // of a pair that has come to stand
-  bool delays_are_known = false;    // to the planner, as far as one message tells
-  bool fail_on_peer_loss = false;   // of AddNode
-  std::uint32_t min_world = 1;      // of AddNode
-  Duration op_deadline = {};        // of every operation; 0: none
-  std::uint32_t empty_one_of = 0;   // frames that are empty ones; 0: none. REQUIRES: not 1
-  std::uint32_t staged_one_of = 0;  // operations whose input comes in pieces, after the submission; 0: none
+  std::uint64_t probe_bytes = 0;                // of a pair that has come to stand
+  bool delays_are_known = false;                // to the planner, as far as one message tells
+  bool fail_on_peer_loss = false;               // of AddNode
+  std::uint32_t min_world = 1;                  // of AddNode
+  Duration op_deadline = {};                    // of every operation; 0: none
+  std::uint32_t empty_one_of = 0;               // frames that are empty ones; 0: none. REQUIRES: not 1
+  std::uint32_t staged_one_of = 0;              // operations whose input comes in pieces, after the submission; 0: none
+  std::uint64_t retained_bytes_max = 64 << 20;  // by a peer, of all operations
   CoordinatorOptions master = {};
   NetworkOptions network = {};
   bool trace = false;

@@ -281,7 +281,7 @@ void Cluster::OnJoinAccepted(Host host, const control::JoinAccepted& accepted) {
   Node& node = *nodes_[joining->second];
   node.id = PeerId(accepted.peer());
   node_of_[node.id] = joining->second;
-  node.peer = std::make_unique<core::Peer>(node.id, accepted.group());
+  node.peer = std::make_unique<core::Peer>(node.id, accepted.group(), options_.retained_bytes_max);
   joining_.erase(joining);
 }
 

@@ -112,8 +112,9 @@ ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice, bool trace) {
   if (dice.OneOf(4)) options.probe_bytes = dice.Between(1, 300'000);
   options.master.segment_bytes_max = 4096;
   options.master.small_bytes_max = dice.Pick<std::uint64_t>({1, 1024, 4096, 8192});
-  options.delays_are_known = seed % 3 == 0;  // what is larger than small is retained in such only
-  options.master.retained_bytes_max = seed % 2 == 0 ? 20'000 : 1 << 20;
+  options.delays_are_known = seed % 3 == 0;
+  options.master.retained_bytes_max = seed % 3 == 0 ? 10'000 * (seed % 2 + 1) : 0;
+  if (seed % 4 == 0) options.retained_bytes_max = 25'000;
   options.master.eager_bytes_max = dice.Pick<std::uint64_t>({1, 5000, 16384, 1 << 20});
   const bool wan = dice.OneOf(3);
   options.network.delay_min = Duration(wan ? 1000 : 50);
