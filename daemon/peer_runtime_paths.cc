@@ -98,7 +98,8 @@ bool PeerRuntime::Pump() {
 Duration PeerRuntime::PumpPair(PeerId other, Pair& pair, std::size_t& bytes_left) {
   constexpr Duration kOver = std::chrono::milliseconds(500);
   Duration wait{};
-  pair.turns.large_first = !pair.one_host && MonotonicNow() - pair.large_segment_at > kOver;
+  pair.turns.large_first = !host_->pacer().IsNearby({.self = options_.self, .other = other}) &&
+                           MonotonicNow() - pair.large_segment_at > kOver;
   const auto give = [&](net::Lane& lane) {
     if (!pair.one_host && TakesEverySize(lane)) wait = WaitOf(other, pair);
     if (wait > Duration() && (TakesEverySize(lane) || pair.turns.large_first)) return false;

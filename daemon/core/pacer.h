@@ -39,6 +39,8 @@ class Pacer {
   double rate(const PathKey& path) const;
   // .. or, where there is none, what all may send together.
   double limit(const PathKey& path) const;
+  // Or nothing is known of it yet.
+  bool IsNearby(const PathKey& path) const;
   // How long a path's next segment has to wait for the others of this host; 0: it may go.
   Duration Wait(const PathKey& path, TimePoint now);
   // `aside`: it is not of those that wait.
@@ -87,7 +89,6 @@ class Pacer {
   };
 
   static bool IsNearby(const PathSample& sample);
-  bool IsNearby(const PathKey& path) const;
   static bool IsPaced(const PathSample& sample);
   static bool IsHeldBelow(const Path& path, double part);
   bool ArePathsTheLimit(const std::vector<Path*>& backlogged) const;
