@@ -33,7 +33,10 @@ TEST(Loss, DaemonKilledInTheMiddleIsInNoResult) {
   ExpectWorks(ranks);
   cluster.daemon(1).Signal(SIGSTOP);
   Round round(ranks, {.reduction = {}, .count = kLargeCount});
+  const auto sent = [&] { return cluster.DaemonStatus(0)["groups"][0]["bytes_sent"].get<std::uint64_t>(); };
+  const std::uint64_t before = sent();
   round.Submit();
+  EXPECT_TRUE(Eventually([&] { return sent() > before; })) << "it has begun";
   cluster.daemon(1).Kill();
   EXPECT_EQ(round.Wait(1).error().code(), Code::kDaemonLost);
   round.work(1) = Work();
