@@ -177,7 +177,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // Of the next large segment.
   Duration WaitOf(PeerId other, Pair& pair);
   void PumpIn(Duration wait);
-  void BeginAgain(PeerId other, Pair& pair);
+  void BeginAgain(PeerId other, Pair& pair, TimePoint now);
   void OnGiven(PeerId other, Pair& pair, const net::Lane& lane, std::size_t bytes);
   // Follows them every Tail::kTick while a lane has one.
   void ArmTails();

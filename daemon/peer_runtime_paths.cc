@@ -98,8 +98,8 @@ bool PeerRuntime::Pump() {
 Duration PeerRuntime::PumpPair(PeerId other, Pair& pair, std::size_t& bytes_left) {
   constexpr Duration kOver = std::chrono::milliseconds(500);
   Duration wait{};
-  pair.turns.large_first = !host_->pacer().IsNearby({.self = options_.self, .other = other}) &&
-                           MonotonicNow() - pair.large_segment_at > kOver;
+  pair.turns.large_first = MonotonicNow() - pair.large_segment_at > kOver &&
+                           !host_->pacer().IsNearby({.self = options_.self, .other = other});
   const auto give = [&](net::Lane& lane) {
     if (!pair.one_host && TakesEverySize(lane)) wait = WaitOf(other, pair);
     if (wait > Duration() && (TakesEverySize(lane) || pair.turns.large_first)) return false;
@@ -135,15 +135,15 @@ void PeerRuntime::OnGiven(PeerId other, Pair& pair, const net::Lane& lane, std::
   pair.pace.OnSent(static_cast<double>(bytes));
   host_->pacer().OnSent({.self = options_.self, .other = other}, static_cast<double>(bytes), !TakesEverySize(lane),
                         now);
-  if (TakesEverySize(lane) && now - std::exchange(pair.large_lane_at, now) > kRest) BeginAgain(other, pair);
+  if (TakesEverySize(lane) && now - std::exchange(pair.large_lane_at, now) > kRest) BeginAgain(other, pair, now);
   if (bytes > kSmallLanePayloadBytes + kSegmentHeaderBytes) pair.large_segment_at = now;
   pair.tails[lane.label().id.value].OnSegment();
   ArmTails();
 }
 
-void PeerRuntime::BeginAgain(PeerId other, Pair& pair) {
+void PeerRuntime::BeginAgain(PeerId other, Pair& pair, TimePoint now) {
   const double limit = host_->pacer().limit({.self = options_.self, .other = other});
-  for (const std::size_t i : pair.renewal.AfterRest(limit, MonotonicNow())) {
+  for (const std::size_t i : pair.renewal.AfterRest(limit, now)) {
     if (i < pair.lanes.size() && pair.lanes[i] != nullptr && TakesEverySize(*pair.lanes[i])) pair.lanes[i]->Renew();
   }
 }

@@ -45,10 +45,13 @@ void LaneRenewal::TakeTurn(std::span<const LaneHaste> lanes, TimePoint now, std:
   std::optional<std::size_t> eldest;
   int sending = 0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    if (!lanes[i].sending && lanes[i].rate > 0 && now - lanes_[i].begun >= kIdle) out.push_back(i);
-    if (!lanes[i].sending) continue;
-    ++sending;
-    if (lanes[i].rate > 0 && (!eldest || lanes_[i].begun < lanes_[*eldest].begun)) eldest = i;
+    sending += lanes[i].sending;
+    if (lanes[i].rate <= 0) continue;
+    if (!lanes[i].sending) {
+      if (now - lanes_[i].begun >= kIdle) out.push_back(i);
+    } else if (!eldest || lanes_[i].begun < lanes_[*eldest].begun) {
+      eldest = i;
+    }
   }
   if (!eldest || now - lanes_[*eldest].begun < kFresh || now - last_turn_ < kRound / sending) return;
   last_turn_ = std::max(last_turn_, now - 2 * kRound / sending) + kRound / sending;  // ticks come late

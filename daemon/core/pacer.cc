@@ -106,6 +106,7 @@ Duration Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged)
   if (!uplink_.ceiling.known()) {
     if (const double best = BestPath(); best > uplink_.ceiling.limit()) uplink_.ceiling.Assume(best);
   }
+  const double part = uplink_.ceiling.limit() / static_cast<double>(backlogged.size());
   Tally all{.queueing = Duration::max()};
   Duration longest{};
   for (const Path* path : backlogged) {
@@ -116,8 +117,7 @@ Duration Pacer::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged)
   for (const auto& [key, path] : paths_) {
     if (IsNearby(path.last)) continue;
     all.delivered += path.tally.delivered;
-    if (!IsHeldBelow(path, uplink_.ceiling.limit() / static_cast<double>(backlogged.size())))
-      all.resent += path.tally.resent;
+    if (!IsHeldBelow(path, part)) all.resent += path.tally.resent;
   }
   uplink_.Tick(now, all, longest);
   return all.queueing;
