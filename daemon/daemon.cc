@@ -239,7 +239,7 @@ bool Daemon::Dial(PeerId self, std::uint64_t serial, net::DialRequest request) {
   return to_control_.TryPost([this, self, serial, request = std::move(request)]() mutable {
     if (finished_) return;
     dialer_->Dial(std::move(request), [this, self, serial](Result<net::DialedLinks> outcome) {
-      // Lost: the links are closed; the peer's redial follows from their absence.
+      // Lost: the links are closed; the peer takes a dial that is never answered for one that failed.
       (void)to_data_.TryPost([this, self, serial, outcome = std::move(outcome)]() mutable {
         data_.OnDialed(self, serial, std::move(outcome));
       });

@@ -4,6 +4,14 @@
 
 namespace ringway::core {
 
+std::vector<LaneId> Mesh::Pair::missing() const {
+  std::vector<LaneId> out;
+  for (std::uint32_t lane = 0; lane < lanes_expected; ++lane) {
+    if (!lanes.contains(LaneId(lane))) out.emplace_back(lane);
+  }
+  return out;
+}
+
 void Mesh::Want(PeerId other, const std::string& address) {
   if (other != self_) pairs_[other].address = address;
 }
@@ -37,11 +45,21 @@ bool Mesh::LaneUp(PeerId other, LaneId lane, std::uint32_t lanes, TimePoint now)
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return false;
   Pair& pair = found->second;
-  if (pair.lanes_expected != lanes) pair.lanes.clear();
-  pair.lanes_expected = lanes;
+  Attempt& attempt = pair.lane_attempt;
+  if (pair.lanes_expected != lanes) {
+    pair.lanes.clear();
+    pair.lanes_expected = lanes;
+    const std::vector<LaneId> all = pair.missing();
+    attempt.awaited = {all.begin(), all.end()};
+  }
   pair.lanes.insert(lane);
   pair.heard = now;
-  if (pair.lanes.size() == lanes) pair.lane_attempt = {};
+  attempt.awaited.erase(lane);
+  if (pair.has_all_lanes()) {
+    attempt = {};
+  } else if (attempt.dialling && attempt.awaited.empty()) {  // others have gone down since it began
+    attempt = {.next = now + kPauseMin};
+  }
   return pair.standing();
 }
 
@@ -49,7 +67,7 @@ void Mesh::ControlDown(PeerId other, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return;
   found->second.control = false;
-  found->second.control_attempt = {.dialling = false, .next = now + kPauseMin};
+  found->second.control_attempt = {.next = now + kPauseMin};
 }
 
 void Mesh::LaneDown(PeerId other, LaneId lane, TimePoint now) {
@@ -68,11 +86,12 @@ void Mesh::AllDown(PeerId other, TimePoint now) {
   if (found == pairs_.end()) return;
   found->second.lanes.clear();
   found->second.idle_since = now;
-  found->second.lane_attempt = {.dialling = false, .next = now + kPauseMin};
+  found->second.lane_attempt = {.next = now + kPauseMin};
 }
 
 void Mesh::Failed(Attempt& attempt, TimePoint now) {
   attempt.dialling = false;
+  attempt.awaited.clear();
   attempt.next = now + attempt.pause;
   attempt.pause = std::min(attempt.pause * 2, kPauseMax);
 }
@@ -137,8 +156,13 @@ std::vector<Dial> Mesh::TakeDials(TimePoint now) {
     const bool control = self_ > peer;  // which of the two links is ours to dial
     Attempt& attempt = control ? pair.control_attempt : pair.lane_attempt;
     const bool up = control ? pair.control : pair.has_all_lanes();
-    if (up || attempt.dialling || attempt.next > now || pair.address.empty()) continue;
+    if (up || attempt.next > now || pair.address.empty()) continue;
+    if (attempt.dialling) {
+      Failed(attempt, now);
+      continue;
+    }
     attempt.dialling = true;
+    attempt.next = now + kAnswerMax;
     Dial& intent = out.emplace_back();
     intent.other = peer;
     intent.address = pair.address;
@@ -146,9 +170,8 @@ std::vector<Dial> Mesh::TakeDials(TimePoint now) {
     if (control) continue;
     intent.lanes = pair.lanes_expected;
     intent.generation = ++pair.generation;
-    for (std::uint32_t lane = 0; lane < pair.lanes_expected; ++lane) {
-      if (!pair.lanes.contains(LaneId(lane))) intent.missing.emplace_back(lane);
-    }
+    intent.missing = pair.missing();
+    attempt.awaited = {intent.missing.begin(), intent.missing.end()};
   }
   return out;
 }

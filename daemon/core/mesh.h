@@ -57,13 +57,15 @@ class Mesh {
   // Whether no lane that takes every size has been up for longer than `limit`.
   bool CannotCarryFor(PeerId other, TimePoint now, Duration limit) const;
 
-  // What to dial now. Each intent is given once until it is answered by Up or Failed.
+  // What to dial now. Each intent is given once until it is over: each of its links has come up, or it failed. What is
+  // not answered in 30 s counts as failed: its answer was lost in a full queue.
   std::vector<Dial> TakeDials(TimePoint now);
 
  private:
   struct Attempt {
     bool dialling = false;
-    TimePoint next{};
+    std::set<LaneId> awaited{};  // lanes of the dial that have yet to come up
+    TimePoint next{};            // the next dial; while dialling: when this one counts as failed
     Duration pause = kPauseMin;
   };
   struct Pair {
@@ -77,10 +79,12 @@ class Mesh {
     Attempt control_attempt, lane_attempt;
     bool has_all_lanes() const { return lanes_expected > 0 && lanes.size() == lanes_expected; }
     bool standing() const { return control && has_all_lanes(); }
+    std::vector<LaneId> missing() const;
     bool carries() const { return !lanes.empty() && lanes.rbegin()->value >= SmallLanes(lanes_expected); }
   };
   static constexpr Duration kPauseMin = std::chrono::milliseconds(20);
   static constexpr Duration kPauseMax = std::chrono::seconds(1);
+  static constexpr Duration kAnswerMax = std::chrono::seconds(30);  // dials end themselves sooner
 
   static void Failed(Attempt& attempt, TimePoint now);
 

@@ -84,7 +84,7 @@ class Cluster {
   bool MasterAlive() const { return master_.coordinator != nullptr; }
   // While it is full nothing can be recorded.
   void SetDiskFull(bool full);
-  void CutLane(std::uint32_t a, std::uint32_t b);
+  void CutLane(std::uint32_t a, std::uint32_t b, LaneId lane = LaneId(0));
   // One node's daemon says that it has measured its path to another.
   void SayRate(std::uint32_t from, std::uint32_t to, std::uint64_t bytes_per_second);
   void Kill(std::uint32_t node) { KillDaemon(HostOf(node)); }

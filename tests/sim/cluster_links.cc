@@ -161,8 +161,8 @@ void Cluster::CloseAllLinks(std::uint32_t index, bool silently) {
   }
 }
 
-void Cluster::CutLane(std::uint32_t a, std::uint32_t b) {
-  const auto found = nodes_[a]->links.find({IdOf(b), false, LaneId(0)});
+void Cluster::CutLane(std::uint32_t a, std::uint32_t b, LaneId lane) {
+  const auto found = nodes_[a]->links.find({IdOf(b), false, lane});
   if (found == nodes_[a]->links.end()) return;
   Trace(NameOf(a), "loses a lane to " + NameOf(b));
   network_.Reset(*found->second.connection);

@@ -238,6 +238,34 @@ TEST(Cluster, LanesThatBreakAgainAndAgainOnlyCostTime) {
   }
 }
 
+TEST(Cluster, LanesThatBreakOneAfterTheOtherAreAllOpenedAgain) {
+  for (std::uint64_t between = 1; between < 100; between += kSweep) {
+    auto cluster = Formed(2, {.lanes = 3});
+    cluster->CutLane(0, 1, LaneId(0));
+    cluster->RunEvents(between);
+    cluster->CutLane(0, 1, LaneId(1));
+    cluster->RunUntil([] { return false; }, std::chrono::seconds(2));
+    cluster->CutLane(0, 1, LaneId(2));
+    cluster->CutLane(0, 1, LaneId(0));
+    SubmitAll(*cluster, Range(2), SumF32(kLarge));
+    ASSERT_TRUE(Finish(*cluster, Range(2))) << "after " << between;
+    EXPECT_EQ(cluster->OutcomesOf(0).begin()->second.contributors.size(), 2u) << "after " << between;
+    EXPECT_EQ(cluster->StatusOf(0).lanes_lost, 4u) << "after " << between;
+  }
+}
+
+TEST(Cluster, SmallResultsFindRoomBesideLargeOnes) {
+  constexpr std::uint64_t kRoom = 1'000'000;
+  ClusterOptions options{.delays_are_known = true, .retained_bytes_max = kRoom};
+  options.master.retained_bytes_max = kRoom;
+  auto cluster = Formed(2, options);
+  for (int i = 0; i < 20; ++i) cluster->Submit(0, SumF32(kJustLarge));
+  const std::uint64_t of_large = cluster->StatusOf(0).retained_bytes;
+  EXPECT_EQ(of_large, 9 * 4 * kJustLarge);
+  cluster->Submit(0, SumF32(kSmall));
+  EXPECT_EQ(cluster->StatusOf(0).retained_bytes, of_large + 4 * kSmall);
+}
+
 TEST(Cluster, WhatIsRetainedDoesNotWaitForDone) {
   static constexpr int kRuns = 20;
   const auto time_with = [](std::uint64_t retained_bytes_max) {

@@ -371,7 +371,7 @@ bool World::CutLane() {
   const std::uint32_t a = dice_.Pick(members);
   const std::uint32_t b = dice_.Pick(members);
   if (a == b) return false;
-  cluster_.CutLane(a, b);
+  cluster_.CutLane(a, b, LaneId(static_cast<std::uint32_t>(dice_.Between(0, cluster_.options().lanes - 1))));
   return true;
 }
 
