@@ -20,9 +20,10 @@ Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& heade
   if (header.kind == SegmentKind::kProbe) return Inbound{};
   bytes_received_ += kSegmentHeaderBytes + header.payload_bytes;
   if (ended_ || IsOld(header.epoch)) return Inbound{};
+  // Before the channels' beginnings are known, too, which come with the view.
+  if (header.epoch > view_.epoch) return RINGWAY_MUTANT(kDropEarlyFrames) ? Inbound{} : Hold(lane, header);
   if (table_.IsTooFarAhead(header.op))
     return Status(Code::kProtocol, "segment of an operation far ahead of its channel");
-  if (header.epoch > view_.epoch) return RINGWAY_MUTANT(kDropEarlyFrames) ? Inbound{} : Hold(lane, header);
   const auto rank = view_.RankOf(lane.other);
   if (!rank) return Status(Code::kProtocol, "segment from a peer that is no member of its view");
   if (table_.IsFinished(header.op)) return Inbound{};

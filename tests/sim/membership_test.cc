@@ -3,6 +3,18 @@
 namespace ringway::sim {
 namespace {
 
+// Each submits it as soon as what it waits for is done.
+void GoOnWhenTold(Cluster& cluster, Nodes waiting, const Descriptor& descriptor) {
+  EXPECT_TRUE(cluster.RunUntil([&] {
+    std::erase_if(waiting, [&](std::uint32_t node) {
+      const bool told = cluster.AllDone({node});
+      if (told) cluster.Submit(node, descriptor);
+      return told;
+    });
+    return waiting.empty();
+  }));
+}
+
 TEST(Membership, PairThatHearsNothingLosesExactlyOneOfTheTwo) {
   auto cluster = Formed(4);
   cluster->CutPair(1, 2);
@@ -64,20 +76,35 @@ TEST(Membership, ReadyOfAMemberThatSwitchedFirstIsNotLost) {
     cluster->AddNode(1);
     ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(3).find("UpdateView") != std::string::npos; }));
     cluster->RunEvents(100);
-    // Each goes on with a large operation as soon as it is told.
-    Nodes waiting = Range(3);
-    SubmitAll(*cluster, waiting, kUpdate);
-    ASSERT_TRUE(cluster->RunUntil([&] {
-      std::erase_if(waiting, [&](std::uint32_t node) {
-        const bool told = cluster->AllDone({node});
-        if (told) cluster->Submit(node, SumF32(kLarge));
-        return told;
-      });
-      return waiting.empty() && cluster->Joined(3);
-    }));
+    SubmitAll(*cluster, Range(3), kUpdate);
+    GoOnWhenTold(*cluster, Range(3), SumF32(kLarge));
+    ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Joined(3); }));
     cluster->Submit(3, SumF32(kLarge));
     ASSERT_TRUE(Finish(*cluster, Range(4))) << cluster->Describe(0);
     CheckAgreement(*cluster, Range(4));
+  }
+}
+
+// Its channels begin where the members' are, which it learns last.
+TEST(Membership, NewcomerTakesTheSegmentsOfAnOldGroup) {
+  for (std::uint64_t seed = 1; seed <= 20; seed += kSweep) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto cluster = Formed(2, {.seed = seed});
+    for (int i = 0; i < 4200; ++i) {
+      SubmitAll(*cluster, Range(2), SumF32(1));
+      ASSERT_TRUE(Finish(*cluster, Range(2)));
+    }
+    cluster->AddNode(1);
+    ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(2).find("UpdateView") != std::string::npos; }));
+    cluster->RunEvents(200);
+    SubmitAll(*cluster, Range(2), kUpdate);
+    GoOnWhenTold(*cluster, Range(2), SumF32(kSmall));
+    ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Joined(2); }));
+    cluster->Submit(2, SumF32(kSmall));
+    ASSERT_TRUE(Finish(*cluster, Range(3)));
+    CheckAgreement(*cluster, Range(3));
+    EXPECT_EQ(cluster->StatusOf(2).lanes_lost, 0u);
+    EXPECT_EQ(cluster->OutcomesOf(2).rbegin()->second.contributors.size(), 3u);
   }
 }
 
