@@ -82,7 +82,7 @@ class Peer::Impl {
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
 
  private:
-  static constexpr std::size_t kEarlyMessagesMax = 4096;
+  static constexpr std::size_t kEarlyMessagesMax = 4096;  // of one peer: three of each open operation, and more
   static constexpr std::size_t kPreparedMax = 16;
   static constexpr std::uint32_t kLaneLossesMax = 1000;  // of one pair in kLaneLossesTime: it will not get better
   static constexpr Duration kLaneLossesTime = std::chrono::hours(1);
@@ -236,8 +236,8 @@ class Peer::Impl {
   OpTable table_;
   std::map<OpName, control::Verdict> ahead_;  // error verdicts of operations not submitted here yet
   std::map<OpName, std::map<PeerId, Descriptor>> early_ready_;
-  std::vector<std::pair<PeerId, control::PeerMessage>> early_;  // messages of views above ours
-  bool early_are_due_ = false;                                  // a view was installed: it may be theirs
+  std::map<PeerId, std::vector<control::PeerMessage>> early_;  // messages of views above ours
+  bool early_are_due_ = false;                                 // a view was installed: it may be theirs
   HeldFrames held_;
   std::map<LinkId, PendingFrame> pending_;
   LaneBook lanes_;

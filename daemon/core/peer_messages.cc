@@ -68,7 +68,9 @@ void Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message,
                                           : message.heartbeat().epoch());
   if (epoch > view_.epoch && epoch > stop_) {
     if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
-    if (early_.size() < kEarlyMessagesMax && !message.has_heartbeat()) early_.emplace_back(from, message);
+    if (message.has_heartbeat() || !mesh_.Knows(from)) return;
+    std::vector<control::PeerMessage>& early = early_[from];
+    if (early.size() < kEarlyMessagesMax) early.push_back(message);
     return;
   }
   if (epoch != view_.epoch || !running() || !view_.Contains(from)) return;
@@ -97,7 +99,7 @@ void Peer::Impl::OnReady(PeerId from, const OpName& name, const Descriptor& desc
   if (Operation* op = table_.Find(name)) {
     MarkReady(*op, from);
     if (op->executor && !op->fetching) (void)CheckDescriptor(*op, descriptor, from);
-  } else if (!table_.IsFinished(name) && !table_.IsTooFarAhead(name)) {
+  } else if (name.channel.value < abi::kChannelCountMax && !table_.IsFinished(name) && !table_.IsTooFarAhead(name)) {
     early_ready_[name][from] = descriptor;
   }
 }

@@ -114,9 +114,10 @@ bool Peer::Impl::IsSmall(const Operation& op) const {
   return !op.is_update() && op.bytes() <= view_.plan.small_bytes_max;
 }
 
+// The last quarter of the room is for small ones: of those nobody says that they are done.
 bool Peer::Impl::IsToBeRetained(const Operation& op) const {
-  return !op.is_update() && op.bytes() <= view_.plan.retained_bytes_max &&
-         table_.retained_bytes() + op.bytes() <= retained_bytes_max_;
+  const std::uint64_t room = IsSmall(op) ? retained_bytes_max_ : retained_bytes_max_ / 4 * 3;
+  return !op.is_update() && op.bytes() <= view_.plan.retained_bytes_max && table_.retained_bytes() + op.bytes() <= room;
 }
 
 void Peer::Impl::StartAll() {
@@ -391,7 +392,9 @@ void Peer::Impl::Retire(const Operation& op) {
 
 void Peer::Impl::AfterProgress() {
   if (running() && std::exchange(early_are_due_, false)) {
-    for (auto& [from, message] : std::exchange(early_, {})) OnPeerMessage(from, message, now_);
+    for (const auto& [from, messages] : std::exchange(early_, {})) {
+      for (const control::PeerMessage& message : messages) OnPeerMessage(from, message, now_);
+    }
   }
   if (trouble_pending_) {
     trouble_pending_ = false;
