@@ -60,7 +60,7 @@ core::PathSample SampleOf(PeerId other, const Lanes& lanes, const std::vector<ne
 std::vector<core::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic) {
   std::vector<core::LaneSample> out;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    out.push_back({.busy = IsWriting(lanes[i]),
+    out.push_back({.busy = IsWriting(lanes[i]) || traffic[i].unsent,
                    .delivered_bytes = traffic[i].delivered_bytes,
                    .receiver_limited = traffic[i].receiver_limited,
                    .round_trip = traffic[i].round_trip});

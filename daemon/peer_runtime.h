@@ -141,8 +141,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     core::WaitMeter held_by_uplink;
     std::vector<core::Tail> tails;  // of the lanes, where the other end is another host
     Turns turns;
-    TimePoint large_segment_at{};  // that is too large for the small lanes, last
-    TimePoint large_lane_at{};     // was given something, last
+    TimePoint large_lane_at{};  // was given something, last
     // Lanes that carry large segments.
     std::size_t large() const { return one_host ? lanes.size() : count.used(); }
   };
@@ -217,6 +216,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   asio::steady_timer tail_timer_;
   bool tails_armed_ = false;
   std::optional<TimePoint> pump_due_;    // when it ends
+  TimePoint large_segment_at_{};         // that is too large for small lanes was given to any pair, last
   PeerId last_given_;                    // a large segment; who comes after it is the first of the next turn
   std::shared_ptr<PeerRuntime*> alive_;  // what posted handlers hold; null inside once this object is gone
 };

@@ -29,9 +29,11 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
   const bool held_by_path = pair.held.TakeHeld(now);
   const bool held_by_uplink = pair.held_by_uplink.TakeHeld(now);
   const bool held = held_by_path || held_by_uplink;
-  const bool busy = was_backlogged || held || IsBusy(pair.lanes);
-  if (!busy && !carried) return;
+  const bool may_be_busy = was_backlogged || held || IsBusy(pair.lanes);
+  if (!may_be_busy && !carried) return;
   const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
+  const std::vector<core::LaneSample> lanes = LaneSamplesOf(pair.lanes, traffic);
+  const bool busy = may_be_busy || std::any_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane.busy; });
   const std::vector<core::LaneAllowance> small = AllowancesOf(traffic);
   pair.carried = std::any_of(traffic.begin(), traffic.end(), [](const net::TcpTraffic& lane) { return lane.in_use; });
   const auto spend = [&](std::optional<std::size_t> lane, const char* why) {
@@ -52,10 +54,11 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
                     .paced = limit > 0,
                     .lanes = pair.lanes.size() - SmallLanes(pair.lanes.size()),
                     .delivered_bytes = sample.delivered_bytes,
+                    .resent_bytes = sample.resent_bytes,
                     .round_trip = sample.round_trip},
                    now);
   }
-  pair.balance.Add(LaneSamplesOf(pair.lanes, traffic), now);
+  pair.balance.Add(lanes, now);
   spend(pair.balance.TakeStalled(), "it moved next to nothing for a second");
 }
 
@@ -93,13 +96,14 @@ bool PeerRuntime::Pump() {
   return bytes_left == 0;
 }
 
-// Small lanes do not wait for the pace, only count. Where there are no large segments to overtake, small ones take
-// large lanes, too, and first: those have room for all of them at once, and congestion control that has seen the path.
+// Small lanes do not wait for the pace, only count. Where there are no large segments to overtake, on any path, small
+// ones take large lanes, too, and first: those have room for all of them at once, and congestion control that has seen
+// the path. Then all keep the pace.
 Duration PeerRuntime::PumpPair(PeerId other, Pair& pair, std::size_t& bytes_left) {
   constexpr Duration kOver = std::chrono::milliseconds(500);
   Duration wait{};
-  pair.turns.large_first = MonotonicNow() - pair.large_segment_at > kOver &&
-                           !host_->pacer().IsNearby({.self = options_.self, .other = other});
+  pair.turns.large_first =
+      MonotonicNow() - large_segment_at_ > kOver && !host_->pacer().IsNearby({.self = options_.self, .other = other});
   const auto give = [&](net::Lane& lane) {
     if (!pair.one_host && TakesEverySize(lane)) wait = WaitOf(other, pair);
     if (wait > Duration() && (TakesEverySize(lane) || pair.turns.large_first)) return false;
@@ -136,7 +140,7 @@ void PeerRuntime::OnGiven(PeerId other, Pair& pair, const net::Lane& lane, std::
   host_->pacer().OnSent({.self = options_.self, .other = other}, static_cast<double>(bytes), !TakesEverySize(lane),
                         now);
   if (TakesEverySize(lane) && now - std::exchange(pair.large_lane_at, now) > kRest) BeginAgain(other, pair, now);
-  if (bytes > kSmallLanePayloadBytes + kSegmentHeaderBytes) pair.large_segment_at = now;
+  if (bytes > kSmallLanePayloadBytes + kSegmentHeaderBytes) large_segment_at_ = now;
   pair.tails[lane.label().id.value].OnSegment();
   ArmTails();
 }

@@ -20,7 +20,7 @@ namespace ringway::core {
 
 // One lane at one moment. Counters only grow; where they fall, the lane was replaced.
 struct LaneSample {
-  bool busy = false;  // a segment waits to be written
+  bool busy = false;  // a segment waits to be written, or in the kernel to be sent
   std::uint64_t delivered_bytes = 0;
   Duration receiver_limited{};  // how long the other side's window held it up
   Duration round_trip{};

@@ -11,34 +11,50 @@ constexpr Duration kPauseMin = std::chrono::seconds(10);
 constexpr Duration kPauseMax = std::chrono::minutes(10);
 constexpr double kGain = 1.05;
 constexpr double kSteady = 1.1;
+constexpr double kOverdriven = 0.03;  // of what arrives, sent again
+constexpr Duration kInterrupted = std::chrono::seconds(5);
+constexpr Duration kForgotten = std::chrono::minutes(1);
 constexpr int kSettlingWindows = 2;
 
 }  // namespace
 
 void LaneCount::Add(const Sample& sample, TimePoint now) {
   if (std::exchange(paced_, sample.paced) != sample.paced && trial_from_ != 0) used_ = std::exchange(trial_from_, 0);
-  if (!sample.backlogged || sample.delivered_bytes < start_bytes_) {
-    start_bytes_ = 0;
-    return start_.reset();
-  }
+  if (!sample.backlogged || (start_ && sample.delivered_bytes < then_.delivered_bytes)) return start_.reset();
+  if (const auto before = std::exchange(backlogged_, now)) OnRest(now - *before);
   if (!start_) {
     start_ = now;
-    start_bytes_ = sample.delivered_bytes;
+    then_ = sample;
     return;
   }
   const Duration lasted = now - *start_;
   if (lasted < std::max(kWindowMin, 5 * sample.round_trip)) return;
-  const double rate =
-      static_cast<double>(sample.delivered_bytes - start_bytes_) / std::chrono::duration<double>(lasted).count();
   start_ = now;
-  start_bytes_ = sample.delivered_bytes;
-  Judge(rate, sample, now);
+  const Sample then = std::exchange(then_, sample);
+  const auto delivered = static_cast<double>(sample.delivered_bytes - then.delivered_bytes);
+  const double resent = static_cast<double>(sample.resent_bytes) - static_cast<double>(then.resent_bytes);
+  Judge(delivered / std::chrono::duration<double>(lasted).count(), resent > kOverdriven * delivered, sample, now);
 }
 
-void LaneCount::Judge(double rate, const Sample& sample, TimePoint now) {
+void LaneCount::OnRest(Duration rest) {
+  if (rest >= kForgotten) {
+    used_ = kFirst;
+    trial_from_ = 0;
+    before_ = 0;
+    pause_ = {};
+    next_trial_ = {};
+  } else if (rest >= kInterrupted && trial_from_ != 0) {
+    used_ = std::exchange(trial_from_, 0);
+    before_ = 0;
+  }
+}
+
+void LaneCount::Judge(double rate, bool overdriven, const Sample& sample, TimePoint now) {
   if (trial_from_ != 0) {
     if (settling_-- > 0) return;
-    const bool keep = rate > kGain * before_;
+    const bool fewer = used_ < trial_from_;
+    const bool keep = fewer ? kGain * rate > before_ : rate > kGain * before_;
+    fewer_are_slower_ = fewer && !keep;
     if (!keep) used_ = trial_from_;
     pause_ = keep ? Duration() : std::clamp(2 * pause_, kPauseMin, kPauseMax);
     trial_from_ = 0;
@@ -48,9 +64,18 @@ void LaneCount::Judge(double rate, const Sample& sample, TimePoint now) {
   }
   const double before = std::exchange(before_, rate);
   const bool steady = before > 0 && rate < kSteady * before && before < kSteady * rate;
+  if (!steady || now < next_trial_) return;
+  const std::size_t fewer = std::max(paced_ ? kPaced : kFirst, used() * 2 / 3);
   const std::size_t more = std::min(sample.lanes, used() + used() / 2);
-  if (!steady || now < next_trial_ || more <= used()) return;
-  trial_from_ = std::exchange(used_, more);
+  if (overdriven && fewer < used() && !std::exchange(fewer_are_slower_, false)) {
+    Try(fewer);
+  } else if (more > used()) {
+    Try(more);
+  }
+}
+
+void LaneCount::Try(std::size_t lanes) {
+  trial_from_ = std::exchange(used_, lanes);
   settling_ = kSettlingWindows;
 }
 

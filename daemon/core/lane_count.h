@@ -2,14 +2,16 @@
 // together; more where each is bound by its window or by losses, or where all are held to a pace (pace.h): then more do
 // no harm, and one that is held up matters less. Pure.
 //
-//   settled --its rate is steady--> trial: half as many more
+//   settled --its rate is steady--> trial: half as many more; a third fewer where over 3% had to be sent again
 //      ^                              |   |
-//      +--5% faster: so it stays------+   |
+//      +--more: 5% faster, fewer:-----+   |
+//      |  not 5% slower: so it stays      |
 //      +--else as before; no trial for----+
 //         10 s, 20 s, 40 s ..
 //
 // Judged by windows of 0.5 s, and five round trips, in which the lanes were the limit all the time. The first two of a
-// trial do not count: fresh connections have to find their rate.
+// trial do not count: fresh connections have to find their rate. A trial that traffic leaves for 5 s ends without a
+// verdict; after a minute without any, it begins anew with few lanes.
 #pragma once
 
 #include <algorithm>
@@ -33,6 +35,7 @@ class LaneCount {
     bool paced = false;
     std::size_t lanes = 0;  // large ones that there are
     std::uint64_t delivered_bytes = 0;
+    std::uint64_t resent_bytes = 0;
     Duration round_trip{};
   };
   void Add(const Sample& sample, TimePoint now);
@@ -41,15 +44,19 @@ class LaneCount {
   std::size_t used() const { return paced_ ? std::max(used_, kPaced) : used_; }
 
  private:
-  void Judge(double rate, const Sample& sample, TimePoint now);
+  void OnRest(Duration rest);
+  void Judge(double rate, bool overdriven, const Sample& sample, TimePoint now);
+  void Try(std::size_t lanes);
 
   std::size_t used_ = kFirst;
   bool paced_ = false;
   std::optional<TimePoint> start_;
-  std::uint64_t start_bytes_ = 0;
-  double before_ = 0;           // bytes per second of the last window; in a trial, of the last before it
-  int settling_ = 0;            // windows of the trial that do not count yet
-  std::size_t trial_from_ = 0;  // lanes used before the trial; 0: there is none
+  Sample then_;                          // at the start
+  std::optional<TimePoint> backlogged_;  // was it last
+  double before_ = 0;                    // bytes per second of the last window; in a trial, of the last before it
+  int settling_ = 0;                     // windows of the trial that do not count yet
+  std::size_t trial_from_ = 0;           // lanes used before the trial; 0: there is none
+  bool fewer_are_slower_ = false;        // said the last trial: the losses are the path's, and the next is for more
   TimePoint next_trial_{};
   Duration pause_{};
 };

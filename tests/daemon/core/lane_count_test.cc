@@ -20,6 +20,7 @@ class LaneCountTest : public testing::Test {
     now_ += milliseconds(50);
     const double rate = std::min(path, lane * static_cast<double>(count_.used()));
     sample_.delivered_bytes += static_cast<std::uint64_t>(rate / 20);
+    sample_.resent_bytes += static_cast<std::uint64_t>(resent_ * rate / 20);
     const std::size_t before = count_.used();
     count_.Add(sample_, now_);
     changes_ += count_.used() != before;
@@ -27,6 +28,7 @@ class LaneCountTest : public testing::Test {
 
   LaneCount::Sample sample_{.backlogged = true, .lanes = 128, .round_trip = milliseconds(100)};
   LaneCount count_;
+  double resent_ = 0;  // of what arrives
   int changes_ = 0;
   TimePoint now_{std::chrono::seconds(10)};
 };
@@ -90,6 +92,50 @@ TEST_F(LaneCountTest, NoMoreAreTriedThanThereAre) {
   sample_.lanes = 8;
   Run(1e6, 1e12, 600);
   EXPECT_EQ(count_.used(), 8u);
+}
+
+TEST_F(LaneCountTest, LanesThatOverdriveBecomeFewerUntilThatCosts) {
+  Run(10e6, 100e6, 60);
+  const std::size_t many = count_.used();
+  ASSERT_GE(many, 9u);
+  resent_ = 0.1;
+  Run(30e6, 100e6, 30);
+  EXPECT_EQ(count_.used(), LaneCount::kFirst) << "four of them fill the path";
+  resent_ = 0;
+  Run(10e6, 100e6, 60);
+  ASSERT_GE(count_.used(), 9u);
+  resent_ = 0.1;
+  Run(10e6, 100e6, 60);
+  EXPECT_GE(count_.used(), 9u) << "each is bound by what it loses";
+  Run(5e6, 100e6, 120);
+  EXPECT_GE(count_.used(), 15u);
+}
+
+TEST_F(LaneCountTest, FewLossesAreNoReason) {
+  Run(10e6, 100e6, 60);
+  resent_ = 0.02;
+  Run(30e6, 100e6, 60);
+  EXPECT_GE(count_.used(), 9u);
+}
+
+TEST_F(LaneCountTest, AfterAMinuteOfRestThereAreFew) {
+  Run(10e6, 100e6, 60);
+  ASSERT_GT(count_.used(), LaneCount::kFirst);
+  now_ += std::chrono::seconds(59);
+  Tick(10e6, 100e6);
+  EXPECT_GT(count_.used(), LaneCount::kFirst);
+  now_ += std::chrono::seconds(60);
+  Tick(10e6, 100e6);
+  EXPECT_EQ(count_.used(), LaneCount::kFirst);
+}
+
+TEST_F(LaneCountTest, ATrialThatTrafficLeavesIsNone) {
+  while (count_.used() == LaneCount::kFirst) Tick(10e6, 100e6);
+  now_ += std::chrono::seconds(5);
+  Tick(10e6, 100e6);
+  EXPECT_EQ(count_.used(), LaneCount::kFirst);
+  Run(10e6, 100e6, 10);
+  EXPECT_GT(count_.used(), LaneCount::kFirst) << "and may come again";
 }
 
 TEST_F(LaneCountTest, ThereIsAnEnd) {
