@@ -35,9 +35,15 @@ bool IsFaster(const PathMatrix& paths, const control::View& then, const control:
   return false;
 }
 
+// For comparisons in which what is kept is another matter.
+control::View WithRetention(control::View view, const control::View& like) {
+  view.mutable_plan()->set_retained_bytes_max(like.plan().retained_bytes_max());
+  return view;
+}
+
 // Whether `now` has shares that no rates speak for any more: `then` has equal ones, and is no slower by them.
-bool AreSharesOutlived(const PathMatrix& paths, const control::View& then, control::View now) {
-  now.mutable_plan()->set_retained_bytes_max(then.plan().retained_bytes_max());  // that is another matter
+bool AreSharesOutlived(const PathMatrix& paths, const control::View& then, const control::View& current) {
+  const control::View now = WithRetention(current, then);
   if (now.shares_size() == 0 || then.shares_size() > 0 || IsFaster(paths, now, then)) return false;
   const auto seconds = [&](const control::View& view) {
     return ModelOf(paths, RoutesOf(view), view.plan()).Seconds(Algorithm::kDirect, kTableBytesMax);
@@ -58,6 +64,17 @@ std::uint64_t RetainedBytes(double delay, const control::Plan& current, const co
   constexpr double kCopiedPerSecond = 500e6;
   const auto pays = delay > 0 ? static_cast<std::uint64_t>(kCopiedPerSecond * delay) : current.retained_bytes_max();
   return std::max(plan.small_bytes_max(), std::min(pays, plan.retained_bytes_max()));
+}
+
+// The same with this ring, and the routes and the table that are best with it.
+control::View ViewWith(const std::vector<std::uint32_t>& ring, const PathMatrix& paths, const control::Plan& plan,
+                       const control::View& current) {
+  const Routes routes = RoutesWith(ring, paths, RingSearch::kGreedy);
+  control::View view = current;
+  SetRoutes(routes, &view);
+  *view.mutable_plan() = plan;
+  PlanOperations(paths, routes, current, view.mutable_plan());
+  return view;
 }
 
 }  // namespace
@@ -143,13 +160,15 @@ Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes) {
 bool Improve(const PathMatrix& paths, const control::Plan& plan, control::View* view) {
   const std::vector<std::uint32_t> now(view->ring().begin(), view->ring().end());
   const std::vector<std::uint32_t> ring = FindRing(paths).order;
-  const bool turns = WorthSwitching(paths, now, ring);
-  const Routes routes = RoutesWith(turns ? ring : now, paths, RingSearch::kGreedy);
-  control::View better = *view;
-  SetRoutes(routes, &better);
-  *better.mutable_plan() = plan;
-  PlanOperations(paths, routes, *view, better.mutable_plan());
-  if (!turns && !IsFaster(paths, better, *view) && !AreSharesOutlived(paths, better, *view)) return false;
+  if (WorthSwitching(paths, now, ring)) {
+    control::View turned = ViewWith(ring, paths, plan, *view);
+    if (!IsFaster(paths, WithRetention(*view, turned), turned)) {  // by what a better ring leaves for others beside it
+      *view = std::move(turned);
+      return true;
+    }
+  }
+  control::View better = ViewWith(now, paths, plan, *view);
+  if (!IsFaster(paths, better, *view) && !AreSharesOutlived(paths, better, *view)) return false;
   *view = std::move(better);
   return true;
 }

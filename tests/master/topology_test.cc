@@ -4,6 +4,7 @@
 #include <ringway/types.h>
 
 #include <initializer_list>
+#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -144,6 +145,39 @@ TEST(Topology, AMeasuredSlowLinkIsLeftForABetterRing) {
   const std::string improved = view.SerializeAsString();
   EXPECT_FALSE(Improve(paths, SomePlan(), &view)) << "it stays";
   EXPECT_EQ(view.SerializeAsString(), improved);
+}
+
+// A ring that is better by itself may leave less for the others beside it.
+TEST(Topology, WhatImprovesIsOverATenthSlowerAtNoSize) {
+  const auto members = Members({{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}});
+  std::mt19937 random(1);
+  const auto any_of = [&](std::initializer_list<double> values) {
+    return values.begin()[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random)];
+  };
+  int turns = 0;
+  for (int world = 0; world < 500; ++world) {
+    PathMatrix paths = AllAway(members, std::chrono::milliseconds(100));
+    ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) {
+      paths.set_rate(from, to, any_of({40e6, 100e6, 100e6, 100e6}));
+      paths.set_delay(from, to, any_of({0.02, 0.05, 0.05}));
+    });
+    for (std::size_t i = 0; i < 4; ++i) paths.set_uplink(i, 400e6);
+    control::View view = ViewOf(members, paths);
+    const Routes routes = RoutesWith({0, 1, 2, 3}, paths, RingSearch::kGreedy);
+    SetRoutes(routes, &view);
+    PlanOperations(paths, routes, {}, view.mutable_plan());
+    const control::View before = view;
+    if (!Improve(paths, SomePlan(), &view)) continue;
+    turns += view.ring(1) != 1 || view.ring(2) != 2;
+    const CostModel then = ModelOf(paths, RoutesOf(view), view.plan());
+    const CostModel now = ModelOf(paths, routes, before.plan());
+    for (std::uint64_t bytes = kTableBytesMin; bytes <= kTableBytesMax; bytes *= 2) {
+      EXPECT_LE(then.Seconds(AlgorithmFor(view.plan(), bytes), bytes),
+                1.1 * now.Seconds(AlgorithmFor(before.plan(), bytes), bytes))
+          << "world " << world << ", " << bytes << " bytes";
+    }
+  }
+  EXPECT_GT(turns, 50);
 }
 
 TEST(Topology, ASlowUplinkChangesTheSharesAndNothingElseAndTheyStay) {
