@@ -7,6 +7,7 @@ namespace {
 
 constexpr Duration kWindowMin = std::chrono::milliseconds(150);
 constexpr double kInertia = 8;
+constexpr Duration kRecent = std::chrono::minutes(5);
 constexpr Duration kReportPause = std::chrono::seconds(1);
 
 Duration WindowOf(Duration round_trip) { return std::max<Duration>(kWindowMin, round_trip * 3 / 2); }
@@ -14,6 +15,12 @@ Duration WindowOf(Duration round_trip) { return std::max<Duration>(kWindowMin, r
 // The receiver's window held up more than a quarter of the lanes' time.
 bool ReceiverWasLimit(const PathSample& before, const PathSample& now, Duration between) {
   return 4 * (now.receiver_limited - before.receiver_limited) > between * static_cast<std::int64_t>(now.lanes);
+}
+
+// Over a quarter other, and over a millisecond: that is a route, no queue in a host.
+bool IsAnotherRoute(Duration told, Duration now) {
+  return told != Duration() && std::max(told, now) > 1.25 * std::min(told, now) &&
+         std::max(told, now) - std::min(told, now) > std::chrono::milliseconds(1);
 }
 
 }  // namespace
@@ -29,13 +36,27 @@ void PathMeter::Estimate::Raise(double measured) {
   if (rate != 0 && measured > rate) Settle(measured);
 }
 
-std::optional<std::uint64_t> PathMeter::Estimate::Tell(TimePoint now) {
-  const bool is_news = rate > told * kSameRateRatio || rate * kSameRateRatio < told;
+std::optional<std::uint64_t> PathMeter::Estimate::Tell(TimePoint now, bool other_news) {
+  const bool is_news = other_news || rate > told * kSameRateRatio || rate * kSameRateRatio < told;
   if (rate < 1 || !is_news || (told != 0 && now - told_at < kReportPause)) return std::nullopt;
   told = rate;
   told_at = now;
   return static_cast<std::uint64_t>(rate);
 }
+
+// ---------------------------------------------------------------------------------------------- round trips
+
+void RecentShortest::Add(Duration sample, TimePoint now) {
+  if (sample <= Duration()) return;
+  if (now - since_ > kRecent) {
+    before_ = now - since_ > 2 * kRecent ? Duration() : now_;
+    now_ = {};
+    since_ = now;
+  }
+  now_ = now_ == Duration() ? sample : std::min(now_, sample);
+}
+
+Duration RecentShortest::value() const { return before_ == Duration() ? now_ : std::min(now_, before_); }
 
 // ---------------------------------------------------------------------------------------------- samples
 
@@ -64,12 +85,10 @@ bool PathMeter::TakeIn(Path& path, const PathSample& sample, TimePoint now) {
   } else {
     (void)path.window.Break(now, 0);
   }
-  const Duration shortest = path.last.round_trip;
+  path.round_trip.Add(sample.round_trip, now);
   path.last = sample;
+  path.last.round_trip = path.round_trip.value();
   path.last_at = now;
-  if (shortest != Duration() && (sample.round_trip == Duration() || shortest < sample.round_trip)) {
-    path.last.round_trip = shortest;
-  }
   return limit;
 }
 
@@ -138,9 +157,14 @@ void PathMeter::Forget(PeerId other) {
 std::vector<PathReport> PathMeter::TakeReports(TimePoint now) {
   std::vector<PathReport> reports;
   for (auto& [other, path] : paths_) {
-    if (const auto rate = path.estimate.Tell(now)) reports.push_back({other, *rate, path.last.round_trip});
+    const Duration round_trip = path.last.round_trip;
+    const bool rerouted = IsAnotherRoute(path.told_round_trip, round_trip);
+    const auto rate = path.estimate.Tell(now, rerouted);
+    if (!rate) continue;
+    path.told_round_trip = round_trip;
+    reports.push_back({.other = other, .bytes_per_second = *rate, .round_trip = round_trip, .rerouted = rerouted});
   }
-  if (const auto rate = uplink_.Tell(now)) reports.push_back({std::nullopt, *rate, {}});
+  if (const auto rate = uplink_.Tell(now)) reports.push_back({.other = {}, .bytes_per_second = *rate});
   return reports;
 }
 

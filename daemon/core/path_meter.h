@@ -54,6 +54,19 @@ struct PathReport {
   std::optional<PeerId> other;  // nothing: the uplink
   std::uint64_t bytes_per_second = 0;
   Duration round_trip{};
+  bool rerouted = false;  // the round trip is another than was told: the rate may be, too
+};
+
+// The shortest of the last five to ten minutes, so that a route that has become longer shows. 0: none.
+class RecentShortest {
+ public:
+  void Add(Duration sample, TimePoint now);
+  Duration value() const;
+
+ private:
+  TimePoint since_{};
+  Duration now_{};
+  Duration before_{};
 };
 
 class PathMeter {
@@ -66,7 +79,8 @@ class PathMeter {
   void OnProbed(const std::set<PeerId>& others);
   void Forget(PeerId other);
 
-  // Estimates that are new, or by more than a quarter other than when they were last given; each once a second at most.
+  // Estimates that are new, or by more than a quarter other than when they were last given, in their rate or their
+  // round trip; each once a second at most.
   std::vector<PathReport> TakeReports(TimePoint now);
   // Gives all of them again: who was told before has forgotten.
   void Repeat();
@@ -82,15 +96,17 @@ class PathMeter {
     void Settle(double measured);
     void Raise(double measured);
     // The rate, if it is to be told now; then it counts as told.
-    std::optional<std::uint64_t> Tell(TimePoint now);
+    std::optional<std::uint64_t> Tell(TimePoint now, bool other_news = false);
   };
   struct Path {
     Estimate estimate;
     double at_least = 0;  // while there is no estimate
     RateWindow window;
     bool alone = true;  // nobody else was backlogged since the window began
-    PathSample last;    // its round_trip: the shortest of all
+    PathSample last;    // its round_trip: the shortest of late
     TimePoint last_at{};
+    RecentShortest round_trip;
+    Duration told_round_trip{};
   };
 
   // Gives whether the path was the limit since the last sample.

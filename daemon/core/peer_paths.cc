@@ -25,6 +25,7 @@ void Peer::Impl::ReportPaths() {
     message.mutable_measured()->set_bytes_per_second(report.bytes_per_second);
     message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(report.round_trip.count()));
     ToMasterNow(std::move(message));
+    if (report.rerouted) prober_.Again(*report.other);
     AddNote("path_measured", "other=" + (report.other ? NameOf(*report.other) : "all") +
                                  " bytes_per_second=" + std::to_string(report.bytes_per_second) +
                                  " round_trip_us=" + std::to_string(report.round_trip.count()));

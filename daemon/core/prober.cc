@@ -24,6 +24,11 @@ void Prober::Forget(PeerId other) {
   if (holder_ == other) held_until_ = {};
 }
 
+void Prober::Again(PeerId other) {
+  const auto found = targets_.find(other);
+  if (found != targets_.end() && found->second.probes_left == 0) found->second.not_before = {};
+}
+
 std::vector<Prober::Message> Prober::TakeMessages() { return std::exchange(messages_, {}); }
 
 std::uint32_t Prober::Take(PeerId other, std::uint32_t bytes_max) {
@@ -83,8 +88,7 @@ std::set<PeerId> Prober::Tick(TimePoint now, bool may_send) {
     if (together_) together_of_ = turn_.size();
     for (const PeerId other : turn_) {
       Target& target = targets_.at(other);
-      if (!together_) --target.probes_left;
-      target.not_before = now + kBetween;
+      if (!together_) target.EndProbe(now);
       target.Renew();
     }
     EndTurn();
@@ -96,6 +100,14 @@ std::set<PeerId> Prober::Tick(TimePoint now, bool may_send) {
   // Not in every short pause between two operations.
   if (turn_.empty() && might && may_send) AskAll(now);
   return ended;
+}
+
+void Prober::Target::EndProbe(TimePoint now) {
+  probes_left = std::max(probes_left - 1, 0);
+  not_before = now + kBetween;
+  if (probes_left > 0) return;
+  not_before = now + again_after;
+  again_after = std::min(2 * again_after, kAgainMax);
 }
 
 bool Prober::Spend(Duration time) {

@@ -10,8 +10,9 @@
 //     +-- it may not send for a second: release
 //
 // Each is probed twice, the second time 15 s after the first: when a trainer has just joined, its host is busy (buffers
-// are filled, models read), and a probe says too little. What is done is not probed again before it is forgotten. After
-// the last byte the turn lasts for one more tick, so that what is under way is still counted. A grant lasts for 9 s at
+// are filled, models read), and a probe says too little. Then once more when its route has changed, and after pauses of
+// half an hour, an hour .. eight hours: a plan that avoids a slow path would not see that it has recovered. After the
+// last byte the turn lasts for one more tick, so that what is under way is still counted. A grant lasts for 9 s at
 // most, whatever its holder does.
 //
 // When nobody is left to be probed, all are once more, together, as fast as the uplink's pace lets them: that shows
@@ -45,6 +46,8 @@ class Prober {
   // is lost.
   void Want(PeerId other, std::uint64_t bytes);
   void Forget(PeerId other);
+  // Its path is not what it was.
+  void Again(PeerId other);
   // What another peer's Prober says.
   void On(PeerId from, Step step, TimePoint now);
   std::vector<Message> TakeMessages();
@@ -65,11 +68,14 @@ class Prober {
   static constexpr Duration kPauseMax = std::chrono::seconds(1);
   static constexpr int kProbes = 2;
   static constexpr Duration kBetween = std::chrono::seconds(15);
+  static constexpr Duration kAgainMin = std::chrono::minutes(30);
+  static constexpr Duration kAgainMax = std::chrono::hours(8);
 
   struct Target {
     std::uint64_t bytes = 0;
     int probes_left = kProbes;
     TimePoint not_before{};
+    Duration again_after = kAgainMin;  // the last of its probes
     bool asked = false;
     // ---- of the probe
     std::uint64_t bytes_left = 0;
@@ -79,7 +85,8 @@ class Prober {
       bytes_left = bytes;
       time_left = kTimeMax;
     }
-    bool IsDue(TimePoint now) const { return probes_left > 0 && bytes > 0 && now >= not_before; }
+    void EndProbe(TimePoint now);
+    bool IsDue(TimePoint now) const { return bytes > 0 && now >= not_before; }
   };
 
   void OnAsk(PeerId from, TimePoint now);

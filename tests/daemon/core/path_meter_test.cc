@@ -40,7 +40,7 @@ class PathMeterTest : public testing::Test {
         sample.delivered_bytes += static_cast<std::uint64_t>(flow.rate * kTickSeconds);
         sample.receiver_limited += Duration(static_cast<std::int64_t>(flow.receiver_limited * kLanes * kTick.count()));
         sample.lanes = kLanes;
-        sample.round_trip = milliseconds(100);
+        sample.round_trip = round_trip_;
         samples.push_back(sample);
       }
       meter_.Add(samples, now_);
@@ -61,6 +61,7 @@ class PathMeterTest : public testing::Test {
   static constexpr int kLanes = 4;
   PathMeter meter_;
   TimePoint now_{std::chrono::seconds(10)};
+  Duration round_trip_ = milliseconds(100);
   std::map<PeerId, PathSample> samples_;
 };
 
@@ -175,6 +176,23 @@ TEST_F(PathMeterTest, AnUplinkIsNoLessThanAnyPathWhateverAProbeOfSeveralShows) {
   Run({{kA, 10e6}, {kB, 10e6}}, 40);
   meter_.OnProbed({kA, kB, near});
   EXPECT_NEAR(Last(meter_.TakeReports(now_), std::nullopt), 900e6, 1e6);
+}
+
+TEST_F(PathMeterTest, AnotherRouteIsToldWhenTheOldOneIsForgotten) {
+  Run({{kA, 50e6}}, 20);
+  round_trip_ = milliseconds(120);
+  EXPECT_TRUE(Run({{kA, 50e6}}, 20 * 60 * 20).empty()) << "that is no other route";
+  round_trip_ = milliseconds(150);
+  EXPECT_TRUE(Run({{kA, 50e6}}, 20 * 60).empty()) << "it may be a queue";
+  auto reports = Run({{kA, 50e6}}, 20 * 60 * 10);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_TRUE(reports[0].rerouted);
+  EXPECT_EQ(reports[0].round_trip, Duration(milliseconds(150)));
+  EXPECT_NEAR(Last(reports, kA), 50e6, 1e4);
+  round_trip_ = milliseconds(50);
+  reports = Run({{kA, 50e6}}, 20);
+  ASSERT_EQ(reports.size(), 1u) << "a shorter one at once";
+  EXPECT_TRUE(reports[0].rerouted);
 }
 
 TEST_F(PathMeterTest, AMasterThatForgotIsToldAgainAndGonePeersAreNot) {

@@ -89,6 +89,47 @@ TEST_F(ProberTest, EachIsProbedOnceMoreWhenItsHostHasComeToRest) {
   EXPECT_TRUE(Said().empty());
 }
 
+class AgainTest : public ProberTest {
+ protected:
+  void SetUp() override {
+    BeginA(1000);
+    Probe();
+    EXPECT_GT(TicksUntilAsked(), 140);
+    On(kA, Step::kGrant);
+    Probe();
+  }
+  void Probe() {
+    EXPECT_EQ(prober_.Take(kA, 2000), 1000u);
+    while (Tick().empty()) {
+    }
+    (void)Said();
+  }
+  int TicksUntilAsked() {
+    for (int ticks = 1; ticks < 1'000'000; ++ticks) {
+      (void)Tick();
+      if (!Said().empty()) return ticks;
+    }
+    return 0;
+  }
+};
+
+TEST_F(AgainTest, APathIsLookedAtAgainAfterPausesThatGrow) {
+  for (const int minutes : {30, 60, 120, 240, 480, 480}) {
+    EXPECT_NEAR(TicksUntilAsked(), minutes * 600, 2);
+    On(kA, Step::kGrant);
+    Probe();
+  }
+}
+
+TEST_F(AgainTest, ANewRouteIsProbedAtOnce) {
+  prober_.Again(kB);  // nobody knows it
+  prober_.Again(kA);
+  EXPECT_LE(TicksUntilAsked(), 2);
+  On(kA, Step::kGrant);
+  Probe();
+  EXPECT_GT(TicksUntilAsked(), 1000);
+}
+
 TEST_F(ProberTest, TimeIsUsedUpOverAllTurns) {
   BeginA(1 << 30);
   for (int i = 0; i < 15; ++i) EXPECT_EQ(Tick(), kNobody);
