@@ -74,6 +74,7 @@ inline core::LinkId LinkOf(const net::LaneLabel& lane) {
 struct PairStatus {
   PeerId other;
   std::uint32_t lanes_up = 0;
+  std::uint32_t lanes_used = 0;   // that are given segments; the others are up for later (lane_count.h)
   std::uint64_t retransmits = 0;  // by the kernel, on the lanes that are up
   Duration round_trip{};          // the shortest that one of them saw; 0: not known
 };

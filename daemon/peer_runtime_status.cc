@@ -10,6 +10,7 @@ std::vector<PairStatus> PeerRuntime::pairs() const {
     const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
     const core::PathSample path = SampleOf(other, pair.lanes, traffic);
     PairStatus status{.other = other, .lanes_up = path.lanes, .round_trip = path.round_trip};
+    ForEachUsed(pair.lanes, pair.large(), [&](std::size_t, const net::Lane&) { ++status.lanes_used; });
     for (const net::TcpTraffic& lane : traffic) status.retransmits += lane.retransmits;
     out.push_back(status);
   }

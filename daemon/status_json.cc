@@ -22,6 +22,7 @@ Json PairsOf(const PeerReport& report) {
     pairs.push_back({{"peer_id", pair.other.value},
                      {"name", NameIn(report.status, pair.other)},
                      {"lanes_up", pair.lanes_up},
+                     {"lanes_used", pair.lanes_used},
                      {"retransmits", pair.retransmits},
                      {"round_trip_us", pair.round_trip > Duration() ? Json(pair.round_trip.count()) : Json(nullptr)}});
   }

@@ -29,7 +29,8 @@ struct BaselineRun {
 
 struct BaselineResult {
   std::string name;
-  std::string algorithm;
+  std::string failed{};  // why nothing was measured; "": it was
+  std::string algorithm{};
   std::uint32_t iterations = 0;
   double time_ms_min = 0;  // 0: not known
   double time_ms_median = 0;

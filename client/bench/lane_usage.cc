@@ -34,7 +34,7 @@ std::optional<LaneUsage> ParseLaneUsage(const std::string& status_json, std::uin
     LaneUsage usage;
     for (const json& pair : MemberAt(group, "pairs")) {
       if (!pair.is_object()) return std::nullopt;
-      usage.lanes = std::max(usage.lanes, NumberAt(pair, "lanes_up"));
+      usage.lanes = std::max(usage.lanes, NumberAt(pair, "lanes_used"));
       usage.retransmits += NumberAt(pair, "retransmits");
     }
     return usage;

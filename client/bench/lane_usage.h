@@ -8,7 +8,7 @@
 namespace ringway::bench {
 
 struct LaneUsage {
-  std::uint64_t lanes = 0;        // that are up, of the pair that has most
+  std::uint64_t lanes = 0;        // that are in use, of the pair that has most
   std::uint64_t retransmits = 0;  // by the kernel, on the lanes of all pairs that are up
 };
 

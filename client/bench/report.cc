@@ -31,6 +31,10 @@ nlohmann::ordered_json ToObject(const std::optional<BesideResult>& beside) {
 nlohmann::ordered_json ToObject(const std::vector<BaselineResult>& baselines) {
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
   for (const BaselineResult& each : baselines) {
+    if (!each.failed.empty()) {
+      all[each.name] = {{"failed", each.failed}};
+      continue;
+    }
     all[each.name] = {{"time_ms_min", each.time_ms_min},
                       {"time_ms_median", each.time_ms_median},
                       {"algorithm", each.algorithm},
@@ -103,6 +107,7 @@ std::string BesideRow(const SizeResult& result) {
 }
 
 std::string BaselineRow(const SizeResult& result, const BaselineResult& baseline) {
+  if (!baseline.failed.empty()) return "# " + baseline.name + " was not measured: " + baseline.failed + "\n";
   char text[256];
   std::snprintf(text, sizeof(text), "# %s%s%s: min %.3f, median %.3f: ringway is %.2f times as fast\n",
                 baseline.name.c_str(), baseline.algorithm.empty() ? "" : " ", baseline.algorithm.c_str(),
@@ -122,7 +127,8 @@ std::optional<double> DaemonCpuSecondsPerGib(const SizeResult& result) {
 std::string TableHeader() {
   const std::string legend =
       "# times in ms, bandwidths in GB/s (1e9 bytes), wire bytes sent by this rank, line: how much of --line-mbit\n"
-      "# lanes: up to one peer, resent: segments that the kernel sent again, of all measured operations of this rank\n"
+      "# lanes: in use to one peer, resent: segments that the kernel sent again, of all measured operations of this "
+      "rank\n"
       "# cpu/GiB: seconds that this rank's daemon computed for each GiB that it sent (the kernel counts by 10 ms)\n";
   char columns[256];
   std::snprintf(columns, sizeof(columns), "#%13s %12s %5s %5s %10s %10s %10s %8s %8s %12s %5s %5s %7s %7s %8s %s\n",

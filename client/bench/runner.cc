@@ -178,15 +178,18 @@ Error Runner::MeasureBaselines(SizeResult* result) {
                                  .bytes = result->bytes,
                                  .iterations = options_.iterations,
                                  .warmup = options_.warmup},
-                                std::chrono::duration_cast<std::chrono::seconds>(options_.timeout));
+                                std::chrono::duration_cast<std::chrono::seconds>(options_.timeout * 9 / 10));
     if (Error error = Barrier(); !error.ok()) return error;
     auto others = submit(!is_first);
     if (!others.ok()) return others.error();
     for (Work* work : {&own.value(), &others.value()}) {
       if (auto outcome = work->Wait(options_.timeout); !outcome.ok()) return outcome.error();
     }
-    if (!measured.ok()) return measured.error();
-    if (measured.value()) result->baselines.push_back(*measured.value());
+    if (!measured.ok()) {
+      result->baselines.push_back({.name = baseline.name, .failed = measured.error().text()});
+    } else if (measured.value()) {
+      result->baselines.push_back(*measured.value());
+    }
   }
   return {};
 }

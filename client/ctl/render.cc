@@ -31,10 +31,10 @@ std::string RenderAdvice(const json& daemon) {
 }
 
 std::string RenderPairs(const json& group) {
-  std::vector<Row> rows = {{"to", "peer_id", "lanes_up", "retransmits", "round_trip_us"}};
+  std::vector<Row> rows = {{"to", "peer_id", "lanes_up", "lanes_used", "retransmits", "round_trip_us"}};
   for (const json& pair : Objects(group, "pairs")) {
-    rows.push_back({Text(pair, "name"), Text(pair, "peer_id"), Text(pair, "lanes_up"), Text(pair, "retransmits"),
-                    Text(pair, "round_trip_us")});
+    rows.push_back({Text(pair, "name"), Text(pair, "peer_id"), Text(pair, "lanes_up"), Text(pair, "lanes_used"),
+                    Text(pair, "retransmits"), Text(pair, "round_trip_us")});
   }
   return rows.size() > 1 ? Table(rows) : "";
 }

@@ -12,12 +12,14 @@ SYSTEMS = ["ringway", "gloo", "mpi"]  # the order in which they are shown
 
 
 def of_results(whole, system="ringway", rank=0, turn=1):
-    """The runs of one rank's result file: each size's, and those of the systems that it was compared with."""
+    """The runs of one rank's result file: each size's, and those of the systems that were measured beside."""
     for result in whole["results"]:
         own = dict(result, system=system, world=result["world_size"], round=turn, rank=rank)
         others = own.pop("compare", {})
         yield own
         for name, measured in others.items():
+            if "failed" in measured:
+                continue
             yield dict(measured, system=name, bytes=own["bytes"], world=own["world"], round=turn, rank=rank)
 
 

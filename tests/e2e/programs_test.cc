@@ -186,6 +186,8 @@ TEST_F(Programs, StatusShowsGroupsRanksRingAndCounters) {
   ASSERT_EQ(group["pairs"].size(), 2u) << daemon;
   for (const json& pair : group["pairs"]) {
     EXPECT_GE(pair["lanes_up"], 1) << pair;
+    EXPECT_GE(pair["lanes_used"], 1) << pair;
+    EXPECT_LE(pair["lanes_used"], pair["lanes_up"]) << pair;
     EXPECT_GT(pair["round_trip_us"], 0) << pair;
     EXPECT_TRUE(pair["retransmits"].is_number_unsigned()) << pair;
     EXPECT_NE(pair["peer_id"], group["self"]);

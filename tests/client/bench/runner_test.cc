@@ -89,6 +89,22 @@ TEST(RunnerTest, OtherSystemsAreMeasuredAfterEachSizeAndShownAsTimesAsLong) {
   EXPECT_NE(ToJson({result}, 0).find("\"other\": {"), std::string::npos);
 }
 
+TEST(RunnerTest, ASystemThatFailsCostsOnlyItsOwnResults) {
+  const auto results =
+      RunAlone(0, false, 0,
+               {{.name = "broken", .command = "exit 3"},
+                {.name = "other", .command = R"(echo '{"results": [{"time_ms_median": 1}]}' > {json})"}});
+  ASSERT_EQ(results.size(), 3u);
+  for (const SizeResult& result : results) {
+    EXPECT_EQ(result.times_ms.size(), 4u);
+    ASSERT_EQ(result.baselines.size(), 2u);
+    EXPECT_EQ(result.baselines[1].failed, "");
+    EXPECT_NE(TableRow(result).find("# broken was not measured: broken failed with status 3"), std::string::npos)
+        << TableRow(result);
+    EXPECT_NE(ToJson({result}, 0).find(R"("failed": ")"), std::string::npos);
+  }
+}
+
 TEST(RunnerTest, BesideIsShownAsTimesTheLoneTime) {
   SizeResult result;
   result.iterations = 20;
@@ -144,8 +160,8 @@ TEST(RunnerTest, CpuOfTheDaemonIsToldPerGibThatItSent) {
 
 TEST(LaneUsageTest, PairsOfThisMembershipAreSummed) {
   const std::string status = R"({"daemon": {}, "groups": [
-    {"self": 4, "pairs": [{"lanes_up": 9, "retransmits": 1000}]},
-    {"self": 5, "pairs": [{"lanes_up": 3, "retransmits": 10}, {"lanes_up": 8, "retransmits": 1}]}]})";
+    {"self": 4, "pairs": [{"lanes_used": 9, "retransmits": 1000}]},
+    {"self": 5, "pairs": [{"lanes_used": 3, "retransmits": 10}, {"lanes_used": 8, "retransmits": 1}]}]})";
   const auto usage = ParseLaneUsage(status, 5);
   ASSERT_TRUE(usage);
   EXPECT_EQ(usage->lanes, 8u);
