@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What wan.sh runs on every host of the emulated WAN: wan_host.sh HOST WORLD ADDRESS SOCKET WORK: one ringway-bench for all
+# What wan.sh runs on every host of the emulated WAN: wan_host.sh HOST WORLD ADDRESS SOCKET WORK
+# UPLINK_MBIT: one ringway-bench for all
 # sizes, which runs the other systems after each.
 #
-# From wan.sh: ROOT, OUT (what was built, and the results: HOST.json), SIZES, SYSTEMS, ITERS, WARMUP, SETTLE, LINE,
+# From wan.sh: ROOT, OUT (what was built, and the results: HOST.json), SIZES, SYSTEMS, ITERS, WARMUP, SETTLE,
 # GLOO_CONGESTION, GLOO_ALGORITHM, RUN_SECONDS_MAX.
 set -euo pipefail
-host=$1 world=$2 address=$3 socket=$4 work=$5
+host=$1 world=$2 address=$3 socket=$4 work=$5 uplink=$6
 
 # What becomes of connections to the other hosts that do not choose a congestion control themselves. (A namespace's sysctl
 # takes only those that the machine allows to everybody.)
@@ -32,5 +33,5 @@ if [[ " $SYSTEMS " == *" mpi "* ]]; then
 fi
 
 ringway-bench --socket "$socket" --group bench --world "$world" --bytes "${SIZES// /,}" --iters "$ITERS" \
-  --warmup "$WARMUP" --settle "$SETTLE" --line-mbit "$LINE" --timeout "$RUN_SECONDS_MAX" --json "$OUT/$host.json" \
+  --warmup "$WARMUP" --settle "$SETTLE" --line-mbit "$uplink" --timeout "$RUN_SECONDS_MAX" --json "$OUT/$host.json" \
   "${compare[@]}"

@@ -15,9 +15,8 @@ constexpr double kBytesPerMbit = 1e6 / 8;
 class Reader {
  public:
   Scenario Read(const toml::table& root) {
-    CheckKeys(root, {"seed", "mtu", "default", "inside", "site", "path"}, "the scenario");
+    CheckKeys(root, {"seed", "default", "inside", "site", "path"}, "the scenario");
     scenario_.seed = static_cast<std::uint64_t>(Number(root, "seed", 1, 0, 1e18));
-    scenario_.mtu = static_cast<std::uint32_t>(Number(root, "mtu", 1500, 576, 9000));
     ReadSites(root);
     const std::size_t hosts = scenario_.hosts.size();
     scenario_.paths.assign(hosts, std::vector<Path>(hosts));

@@ -3,7 +3,6 @@
 // A scenario is a TOML file:
 //
 //   seed = 1                          # of losses and corruption
-//   mtu = 1500                        # bytes of an IP packet
 //   [default]                         # of all paths between sites; the same keys as in [[path]]
 //   delay_ms = 50                     # one way
 //   [inside]                          # of all paths between hosts of one site
@@ -59,7 +58,6 @@ struct Host {
 
 struct Scenario {
   std::uint64_t seed = 1;
-  std::uint32_t mtu = 1500;
   std::vector<Host> hosts;               // grouped by site, in the file's order
   std::vector<std::vector<Path>> paths;  // [from][to]
 };

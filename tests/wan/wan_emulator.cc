@@ -183,13 +183,15 @@ int Main(int argc, char** argv) {
   CLI::App app("Carries packets between network namespaces as a wide area network would", "wan_emulator");
   app.add_option("--scenario", path, "TOML file (tests/wan/scenario.h)")->required();
   app.add_option("--stats", stats, "Where to write what went over each path");
-  app.add_flag("--list", list, "Only print the site of each host");
+  app.add_flag("--list", list, "Only print each host's uplink in Mbit/s (0: no limit) and site");
   app.add_option("namespaces", namespaces, "One a host");
   CLI11_PARSE(app, argc, argv);
   ParsedScenario parsed = Load(path);
   if (!parsed.error.empty()) return Fail(parsed.error);
   if (list) {
-    for (const Host& host : parsed.scenario.hosts) std::printf("%s\n", host.site.c_str());
+    for (const Host& host : parsed.scenario.hosts) {
+      std::printf("%g %s\n", host.uplink.bytes_per_second * 8 / 1e6, host.site.c_str());
+    }
     return 0;
   }
   if (namespaces.size() != parsed.scenario.hosts.size()) {
