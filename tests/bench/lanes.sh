@@ -13,6 +13,7 @@ Needs root. Prints medians of all-reduce in ms, with one lane a pair and with as
   --scenario NAME     of tests/wan/run (us, whose 800 Mbit/s and 100 ms exceed a connection's window on a default kernel)
   --kernels LIST      "default tuned"
   --congestions LIST  "cubic bbr", or what else this kernel has
+  --algorithm NAME    ring, whose whole rate goes over one path; others share it among paths with a window each
   --bytes SIZE        of a buffer (64M)
   --iters N           measured operations (5)
   --warmup N          operations before (8)
@@ -21,7 +22,7 @@ Needs root. Prints medians of all-reduce in ms, with one lane a pair and with as
 TEXT
 }
 
-SCENARIO=us KERNELS="default tuned" CONGESTIONS="cubic bbr" BYTES=64M ITERS=5 WARMUP=8 SETTLE=15
+SCENARIO=us KERNELS="default tuned" CONGESTIONS="cubic bbr" ALGORITHM=ring BYTES=64M ITERS=5 WARMUP=8 SETTLE=15
 WAN_OPTIONS=()
 while (($#)); do
   case $1 in
@@ -29,7 +30,7 @@ while (($#)); do
       usage
       exit 0
       ;;
-    --scenario | --kernels | --congestions | --bytes | --iters | --warmup | --settle | --bin)
+    --scenario | --kernels | --congestions | --algorithm | --bytes | --iters | --warmup | --settle | --bin)
       (($# >= 2)) || die "$1 needs a value; --help lists the options"
       ;;
     *) die "unknown argument $1; --help lists them" ;;
@@ -38,6 +39,7 @@ while (($#)); do
     --scenario) SCENARIO=$2 ;;
     --kernels) KERNELS=$2 ;;
     --congestions) CONGESTIONS=$2 ;;
+    --algorithm) ALGORITHM=$2 ;;
     --bytes) BYTES=$2 ;;
     --iters) ITERS=$2 ;;
     --warmup) WARMUP=$2 ;;
@@ -55,15 +57,15 @@ measure() {
   local options=(--kernel "$1" --daemon-option "--congestion=$2") option
   for option in "${@:3}"; do options+=(--daemon-option "$option"); done
   "$ROOT/tests/wan/run" "${WAN_OPTIONS[@]}" "${options[@]}" "$SCENARIO" -- \
-    ringway-bench --socket '{socket}' --group lanes --world '{world}' --bytes "$BYTES" --iters "$ITERS" \
-    --warmup "$WARMUP" --settle "$SETTLE" --json "$WORK/result" >"$WORK/log" 2>&1 || {
+    ringway-bench --socket '{socket}' --group lanes --world '{world}' --algorithm "$ALGORITHM" --bytes "$BYTES" \
+    --iters "$ITERS" --warmup "$WARMUP" --settle "$SETTLE" --json "$WORK/result" >"$WORK/log" 2>&1 || {
     tail -n 5 "$WORK/log" >&2
     die "a host failed (the last words are above)"
   }
   sed -n 's/.*"time_ms_median": \([0-9]*\).*/\1/p' "$WORK/result"
 }
 
-say "scenario $SCENARIO, $BYTES, medians of $ITERS in ms"
+say "scenario $SCENARIO, $ALGORITHM, $BYTES, medians of $ITERS in ms"
 printf '%-8s %-10s %10s %10s %8s\n' kernel congestion 'one lane' adaptive faster
 for kernel in $KERNELS; do
   for congestion in $CONGESTIONS; do
