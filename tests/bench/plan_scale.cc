@@ -1,5 +1,5 @@
 // What planning costs, and what it plans, for groups far larger than a group may be today: time by the cost model, not
-// by sockets. Prints three tables; takes no options. The world is made up but always the same: peers in 16 cities,
+// by sockets. Prints four tables; takes no options. The world is made up but always the same: peers in 16 cities,
 // evenly; great circles at two thirds of the speed of light with a detour of a half; 1 Gbit/s up and down at each peer,
 // and no limit out of a city but those.
 //
@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -147,23 +148,45 @@ void PrintTraffic(std::size_t peers) {
   }
   const auto view_bytes = static_cast<double>(view.ByteSizeLong());
   const auto count = static_cast<double>(peers);
-  constexpr double kReportBytes = 16;  // one path: peer, delay, rate
+  control::ToMaster report;  // one path
+  report.mutable_measured()->set_peer(1'000'000);
+  report.mutable_measured()->set_other(1'000'000 + peers - 1);
+  report.mutable_measured()->set_bytes_per_second(static_cast<std::uint64_t>(kRate));
+  report.mutable_measured()->set_round_trip_us(100'000);
+  const auto report_bytes = static_cast<double>(report.ByteSizeLong());
   std::printf("%8zu %12.3f %18.1f %18.1f\n", peers, view_bytes / 1e6, view_bytes * count / 1e6,
-              kReportBytes * count * count / 1e6);
+              report_bytes * count * (count - 1) / 1e6);
 }
 
 double TwoLevelSeconds(std::size_t peers, std::uint64_t bytes) {
-  const PathMatrix cities = OneACity();
+  static const PathMatrix kAmong = OneACity();
+  static const CostModel among(kAmong, {.ring = FindRing(kAmong).order});
   const PathMatrix inside = InOneCity(peers / kCities.size());
-  const CostModel among(cities, {.ring = FindRing(cities).order});
-  const CostModel within(inside, {.ring = FindRing(inside).order}, {.retained_bytes_max = bytes});
+  std::vector<std::uint32_t> any(inside.size());  // all inside are alike
+  std::iota(any.begin(), any.end(), 0U);
+  const CostModel within(inside, {.ring = any}, {.retained_bytes_max = bytes});
   const std::uint64_t share = bytes / inside.size();
   return within.Seconds(Algorithm::kDirect, bytes) + among.Seconds(among.Cheapest(share), share);
 }
 
-void PrintStep(std::size_t peers, std::uint64_t bytes) {
+double RingSeconds(std::size_t peers, std::uint64_t bytes) {
   const double chunk = static_cast<double>(bytes) / static_cast<double>(peers);
-  const double ring = RingWalkSeconds(HopsBySites(peers), chunk, SegmentBytes(chunk, 256 * 1024));
+  return RingWalkSeconds(HopsBySites(peers), chunk, SegmentBytes(chunk, 256 * 1024));
+}
+
+// Where one ring stops making sense: from how many peers on two levels are over 10% faster.
+void PrintEnd(std::uint64_t bytes) {
+  constexpr std::size_t kMost = 16'384;
+  std::size_t peers = 2 * kCities.size();
+  while (peers <= kMost && RingSeconds(peers, bytes) <= 1.1 * TwoLevelSeconds(peers, bytes)) {
+    peers += std::max<std::size_t>(1, peers / kCities.size() / 20) * kCities.size();
+  }
+  std::printf("%8zu MiB %12s\n", static_cast<std::size_t>(bytes / kMiB),
+              peers > kMost ? "> 16384" : std::to_string(peers).c_str());
+}
+
+void PrintStep(std::size_t peers, std::uint64_t bytes) {
+  const double ring = RingSeconds(peers, bytes);
   std::string direct = "-";
   std::string tree = "-";
   if (peers <= kFlatPeersMax) {
@@ -187,6 +210,8 @@ void PrintAll() {
   for (const std::uint64_t bytes : {kMiB, 64 * kMiB, 1024 * kMiB}) {
     for (const std::size_t peers : kPeers) PrintStep(peers, bytes);
   }
+  std::printf("\n%12s %12s\n", "size", "one ring ends");
+  for (const std::uint64_t bytes : {kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB, 1024 * kMiB}) PrintEnd(bytes);
 }
 
 }  // namespace
