@@ -19,7 +19,7 @@ bool ReceiverWasLimit(const PathSample& before, const PathSample& now, Duration 
 
 // Over a quarter other, and over a millisecond: that is a route, no queue in a host.
 bool IsAnotherRoute(Duration told, Duration now) {
-  return told != Duration() && std::max(told, now) > 1.25 * std::min(told, now) &&
+  return told != Duration() && std::max(told, now) > kSameRateRatio * std::min(told, now) &&
          std::max(told, now) - std::min(told, now) > std::chrono::milliseconds(1);
 }
 
@@ -87,7 +87,6 @@ bool PathMeter::TakeIn(Path& path, const PathSample& sample, TimePoint now) {
   }
   path.round_trip.Add(sample.round_trip, now);
   path.last = sample;
-  path.last.round_trip = path.round_trip.value();
   path.last_at = now;
   return limit;
 }
@@ -99,7 +98,7 @@ void PathMeter::MeasurePath(Path& path, bool alone, TimePoint now) {
     return;
   }
   path.alone = path.alone && alone;
-  const auto measured = path.window.Extend(now, path.last.delivered_bytes, WindowOf(path.last.round_trip));
+  const auto measured = path.window.Extend(now, path.last.delivered_bytes, WindowOf(path.round_trip.value()));
   if (!measured) return;
   const double rate = measured->bytes_per_second;
   uplink_.Raise(rate);
@@ -124,7 +123,7 @@ void PathMeter::MeasureUplink(const std::set<PeerId>& backlogged, TimePoint now)
   bool all_known = true;
   for (const PeerId other : sharers_) {
     const Path& path = paths_.at(other);
-    longest = std::max(longest, path.last.round_trip);
+    longest = std::max(longest, path.round_trip.value());
     paths_carry += path.estimate.rate;
     all_known = all_known && path.estimate.rate != 0;
   }
@@ -157,7 +156,7 @@ void PathMeter::Forget(PeerId other) {
 std::vector<PathReport> PathMeter::TakeReports(TimePoint now) {
   std::vector<PathReport> reports;
   for (auto& [other, path] : paths_) {
-    const Duration round_trip = path.last.round_trip;
+    const Duration round_trip = path.round_trip.value();
     const bool rerouted = IsAnotherRoute(path.told_round_trip, round_trip);
     const auto rate = path.estimate.Tell(now, rerouted);
     if (!rate) continue;

@@ -103,7 +103,7 @@ class PathMeter {
     double at_least = 0;  // while there is no estimate
     RateWindow window;
     bool alone = true;  // nobody else was backlogged since the window began
-    PathSample last;    // its round_trip: the shortest of late
+    PathSample last;
     TimePoint last_at{};
     RecentShortest round_trip;
     Duration told_round_trip{};

@@ -17,7 +17,7 @@
 
 namespace ringway::core {
 
-// Rates that differ by no more than this are taken for the same.
+// Rates that differ by no more than this are taken for the same; round trips, too.
 inline constexpr double kSameRateRatio = 1.25;
 
 class RateWindow {

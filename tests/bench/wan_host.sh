@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# What wan.sh runs on every host of the emulated WAN: wan_host.sh HOST WORLD ADDRESS SOCKET WORK
-# UPLINK_MBIT: one ringway-bench for all
-# sizes, which runs the other systems after each.
+# What wan.sh runs on every host of the emulated WAN: wan_host.sh HOST WORLD ADDRESS SOCKET WORK UPLINK_MBIT: one
+# ringway-bench for all sizes, which runs the other systems after each.
 #
 # From wan.sh: ROOT, OUT (what was built, and the results: HOST.json), SIZES, SYSTEMS, ITERS, WARMUP, SETTLE,
 # GLOO_CONGESTION, GLOO_ALGORITHM, RUN_SECONDS_MAX.
