@@ -18,7 +18,6 @@ namespace ringway::daemon {
 namespace {
 
 constexpr char kProgram[] = "ringwayd";
-constexpr std::uint32_t kLanesMax = 128;
 constexpr std::uint32_t kDataThreadsMax = 32;
 constexpr std::uint32_t kGraceMsMax = 24 * 3600 * 1000;
 
@@ -94,8 +93,8 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--site", config.site, "label of this host's site; hosts of one site are near each other");
   app.add_option("--name", config.name, "label of this daemon (default: hostname-pid)");
   app.add_option("--lanes", config.lanes,
-                 "connections a pair of peers at most (default: 2 on this host, " + std::to_string(kLanesRemote) +
-                     " elsewhere)")
+                 "connections a pair of peers (default: 2 on this host; elsewhere " + std::to_string(kLanesRemote) +
+                     ", and up to " + std::to_string(kLanesMax) + " where more are faster)")
       ->check(CLI::Range(1U, kLanesMax));
   app.add_option("--data-threads", config.data_threads,
                  "threads that move data (default: 1), one of which does everything else too; 0: a quarter of the "

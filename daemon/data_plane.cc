@@ -207,8 +207,6 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
     status = Status(Code::kJoinRefused, "peer " + std::to_string(hello.to()) + " is not here");
   } else if (found->second->group() != hello.group()) {
     status = Status(Code::kProtocol, "peer " + std::to_string(hello.to()) + " is not in group '" + hello.group() + "'");
-  } else if (!hello.control() && hello.lane() >= hello.lanes()) {
-    status = Status(Code::kProtocol, "a lane number is out of range");
   } else {
     status = found->second->Admit(link, lanes);
   }

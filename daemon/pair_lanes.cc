@@ -25,6 +25,11 @@ std::vector<net::TcpTraffic> TrafficOf(const Lanes& lanes) {
   return out;
 }
 
+std::size_t LargeLanesUp(const Lanes& lanes) {
+  return static_cast<std::size_t>(std::count_if(
+      lanes.begin(), lanes.end(), [](const auto& lane) { return lane != nullptr && TakesEverySize(*lane); }));
+}
+
 bool IsBusy(const Lanes& lanes) { return std::any_of(lanes.begin(), lanes.end(), IsWriting); }
 
 bool IsBacklogged(const Lanes& lanes, std::size_t large) {

@@ -65,6 +65,9 @@ bool GiveRound(const Lanes& lanes, std::size_t large, Turns& turns, const GiveTo
   return gave;
 }
 
+// Lanes that are up and take every size.
+std::size_t LargeLanesUp(const Lanes& lanes);
+
 // Whether any lane is busy writing.
 bool IsBusy(const Lanes& lanes);
 // Whether all lanes in use that take every size are, and there is one. If more waits, the path cannot take it.

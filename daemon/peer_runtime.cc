@@ -117,13 +117,15 @@ void PeerRuntime::AddControl(StandingLink link) {
 
 void PeerRuntime::AddLane(StandingLink link) {
   Pair& pair = pairs_[link.id.other];
-  if (pair.lanes.size() != link.terms.lanes) CloseLanes(pair);
-  pair.lanes.resize(link.terms.lanes);
-  pair.tails.resize(link.terms.lanes);
+  const std::size_t first = link.terms.lanes;
+  if (std::exchange(pair.first_lanes, first) != first) CloseLanes(pair);
+  const std::size_t lanes = std::max<std::size_t>({pair.lanes.size(), first, link.id.lane.value + 1});
+  pair.lanes.resize(lanes);
+  pair.tails.resize(lanes);
   pair.tails[link.id.lane.value] = {};
   auto& lane = pair.lanes[link.id.lane.value];
   if (lane != nullptr) lane->Close();
-  const bool small = link.id.lane.value < SmallLanes(link.terms.lanes);
+  const bool small = link.id.lane.value < SmallLanes(first);
   lane = lane_threads_.MakeLane({link.id.other, link.id.lane}, small ? kSmallLanePayloadBytes : kPayloadBytesMax);
   (void)::send(link.fd.get(), link.answer.data(), link.answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   lane->Start(std::move(link.fd), std::as_bytes(std::span(link.rest)), this);
@@ -162,7 +164,9 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
   }
   for (net::DialedLinks::Link& link : outcome.value().links) {
     AddLink(StandingLink{.id = {.other = dial.other, .control = dial.control, .lane = link.lane},
-                         .terms = {.lanes = outcome.value().lanes, .generation = dial.generation},
+                         .terms = {.lanes = outcome.value().lanes,
+                                   .lanes_max = outcome.value().lanes_max,
+                                   .generation = dial.generation},
                          .fd = std::move(link.fd),
                          .rest = std::move(link.rest),
                          .answer = {}});

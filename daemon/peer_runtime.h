@@ -130,6 +130,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   struct Pair {
     std::shared_ptr<net::ControlLink> control;
     std::vector<std::shared_ptr<net::Lane>> lanes;
+    std::size_t first_lanes = 0;  // of those
+    std::size_t lanes_wanted = kLanesRemote;
     core::LaneBalance balance;
     core::LaneCount count;
     core::LaneWear wear;
@@ -194,6 +196,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void SamplePaths(TimePoint now);
   void SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now, std::vector<core::PathSample>& samples,
                   std::vector<SpentLane>& spent);
+  // Has lanes opened or closed where more or fewer are of use than before. Gives whether there are any.
+  bool WantLanes(TimePoint now);
   // Closes the lane: what it carries goes to the others, and it is opened again.
   void GiveUp(const SpentLane& spent);
 

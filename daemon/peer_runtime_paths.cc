@@ -17,9 +17,20 @@ void PeerRuntime::SamplePaths(TimePoint now) {
   }
   for (const core::PathSample& sample : samples) host_->pacer().Add(options_.self, sample);
   for (const SpentLane& lane : spent) GiveUp(lane);
-  if (samples.empty()) return;
-  peer_.OnPathSamples(samples, now);
-  Run();
+  const bool lanes_changed = WantLanes(now);
+  if (!samples.empty()) peer_.OnPathSamples(samples, now);
+  if (!samples.empty() || lanes_changed) Run();
+}
+
+bool PeerRuntime::WantLanes(TimePoint now) {
+  bool changed = false;
+  for (auto& [other, pair] : pairs_) {
+    const std::size_t wanted = std::max<std::size_t>(kLanesRemote, SmallLanes(kLanesRemote) + pair.count.wanted(now));
+    if (pair.one_host || std::exchange(pair.lanes_wanted, wanted) == wanted) continue;
+    peer_.WantLanes(other, static_cast<std::uint32_t>(wanted), now);
+    changed = true;
+  }
+  return changed;
 }
 
 void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now,
@@ -52,7 +63,7 @@ void PeerRuntime::SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now
     sample.held_by_uplink = held_by_uplink;
     pair.count.Add({.backlogged = sample.backlogged && !held,
                     .paced = limit > 0,
-                    .lanes = pair.lanes.size() - SmallLanes(pair.lanes.size()),
+                    .lanes = LargeLanesUp(pair.lanes),
                     .delivered_bytes = sample.delivered_bytes,
                     .resent_bytes = sample.resent_bytes,
                     .round_trip = sample.round_trip},

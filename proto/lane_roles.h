@@ -1,4 +1,4 @@
-// How many lanes a pair has, and which of them carry what. Both ends know it from the count alone.
+// How many lanes a pair has at first, and which of them carry what. Both ends know it from that count alone.
 //
 //   lanes  2..5  6..8  9..128  a lone lane takes every size
 //   small     1     2       3  the first ones; segments of at most kSmallLanePayloadBytes, which overtake large ones
@@ -19,8 +19,9 @@
 namespace ringway {
 
 inline constexpr std::uint32_t kLanesLoopback = 2;
-// As many large ones as help: lane_count.h starts with four of eight.
+// lane_count.h starts with four of eight large ones; where more help they are opened (mesh.h).
 inline constexpr std::uint32_t kLanesRemote = 11;
+inline constexpr std::uint32_t kLanesMax = 128;
 inline constexpr std::uint32_t kSmallLanePayloadBytes = 64 << 10;
 
 // Shorter round trips are within a host or a site.
@@ -29,5 +30,8 @@ inline constexpr Duration kNearby = std::chrono::milliseconds(1);
 constexpr std::size_t SmallLanes(std::size_t lanes) {
   return lanes <= 1 ? 0 : std::clamp<std::size_t>(lanes / 3, 1, 3);
 }
+
+// Whether more lanes can come later: they must not change what those do that there are.
+constexpr bool MayGrow(std::size_t first_lanes) { return SmallLanes(first_lanes) == SmallLanes(kLanesMax); }
 
 }  // namespace ringway

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/lane_roles.h"
+
 namespace ringway::core {
 namespace {
 
@@ -10,11 +12,13 @@ constexpr Duration kWindowMin = std::chrono::milliseconds(500);
 constexpr Duration kPauseMin = std::chrono::seconds(10);
 constexpr Duration kPauseMax = std::chrono::minutes(10);
 constexpr double kGain = 1.05;
+constexpr double kGainMuch = 1.25;
 constexpr double kSteady = 1.1;
 constexpr double kOverdriven = 0.03;  // of what arrives, sent again
 constexpr Duration kInterrupted = std::chrono::seconds(5);
 constexpr Duration kForgotten = std::chrono::minutes(1);
 constexpr int kSettlingWindows = 2;
+constexpr std::size_t kMost = kLanesMax - SmallLanes(kLanesMax);
 
 }  // namespace
 
@@ -38,11 +42,11 @@ void LaneCount::Add(const Sample& sample, TimePoint now) {
 
 void LaneCount::OnRest(Duration rest) {
   if (rest >= kForgotten) {
-    used_ = kFirst;
-    trial_from_ = 0;
-    before_ = 0;
-    pause_ = {};
-    next_trial_ = {};
+    const bool paced = paced_;
+    const TimePoint backlogged = *backlogged_;
+    *this = LaneCount();
+    paced_ = paced;
+    backlogged_ = backlogged;
   } else if (rest >= kInterrupted && trial_from_ != 0) {
     used_ = std::exchange(trial_from_, 0);
     before_ = 0;
@@ -53,6 +57,7 @@ void LaneCount::Judge(double rate, bool overdriven, const Sample& sample, TimePo
   if (trial_from_ != 0) {
     if (settling_-- > 0) return;
     const bool fewer = used_ < trial_from_;
+    each_counts_ = !fewer && rate > kGainMuch * before_;
     const bool keep = fewer ? kGain * rate > before_ : rate > kGain * before_;
     fewer_are_slower_ = fewer && !keep;
     if (!keep) used_ = trial_from_;
@@ -66,17 +71,22 @@ void LaneCount::Judge(double rate, bool overdriven, const Sample& sample, TimePo
   const bool steady = before > 0 && rate < kSteady * before && before < kSteady * rate;
   if (!steady || now < next_trial_) return;
   const std::size_t fewer = std::max(paced_ ? kPaced : kFirst, used() * 2 / 3);
-  const std::size_t more = std::min(sample.lanes, used() + used() / 2);
+  const std::size_t more = std::min(kMost, each_counts_ ? 2 * used() : used() + used() / 2);
   if (overdriven && fewer < used() && !std::exchange(fewer_are_slower_, false)) {
-    Try(fewer);
+    Try(fewer, sample.lanes);
   } else if (more > used()) {
-    Try(more);
+    Try(more, sample.lanes);
   }
 }
 
-void LaneCount::Try(std::size_t lanes) {
+void LaneCount::Try(std::size_t lanes, std::size_t up) {
   trial_from_ = std::exchange(used_, lanes);
-  settling_ = kSettlingWindows;
+  most_used_ = std::max(most_used_, lanes);
+  settling_ = kSettlingWindows + (lanes > up);
+}
+
+std::size_t LaneCount::wanted(TimePoint now) const {
+  return backlogged_ && now - *backlogged_ < kForgotten ? most_used_ : kFirst;
 }
 
 }  // namespace ringway::core

@@ -4,16 +4,34 @@
 
 namespace ringway::core {
 
+bool Mesh::Pair::has_first_lanes() const {
+  const auto first = std::distance(lanes.begin(), lanes.lower_bound(LaneId(lanes_expected)));
+  return lanes_expected > 0 && static_cast<std::uint32_t>(first) == lanes_expected;
+}
+
+std::uint32_t Mesh::Pair::wanted() const {
+  if (!MayGrow(lanes_expected)) return lanes_expected;
+  const std::uint32_t of_use = dials_lanes ? std::min(said(), lanes_max) : used_there;
+  return std::max(lanes_expected, of_use);
+}
+
 std::vector<LaneId> Mesh::Pair::missing() const {
   std::vector<LaneId> out;
-  for (std::uint32_t lane = 0; lane < lanes_expected; ++lane) {
-    if (!lanes.contains(LaneId(lane))) out.emplace_back(lane);
-  }
+  const auto add = [&](std::uint32_t begin, std::uint32_t end, std::size_t most) {
+    for (std::uint32_t lane = begin; lane < end && out.size() < most; ++lane) {
+      if (!lanes.contains(LaneId(lane))) out.emplace_back(lane);
+    }
+  };
+  add(0, lanes_expected, lanes_expected);
+  if (out.empty()) add(lanes_expected, wanted(), kMoreAtOnce);
   return out;
 }
 
 void Mesh::Want(PeerId other, const std::string& address) {
-  if (other != self_) pairs_[other].address = address;
+  if (other == self_) return;
+  Pair& pair = pairs_[other];
+  pair.address = address;
+  pair.dials_lanes = self_ < other;
 }
 
 void Mesh::Forget(PeerId other) { pairs_.erase(other); }
@@ -21,7 +39,7 @@ void Mesh::Forget(PeerId other) { pairs_.erase(other); }
 Status Mesh::Admit(PeerId other, bool control, LaneId lane, std::uint32_t lanes) const {
   if (!Knows(other)) return {Code::kJoinRefused, "peer " + ToString(other) + " is not known here (yet)"};
   if (control != (other > self_)) return {Code::kProtocol, "the other side of the pair dials this link"};
-  if (!control && (lanes == 0 || lanes > kLanesMax || lane.value >= lanes)) {
+  if (!control && (lanes == 0 || lane.value >= (MayGrow(lanes) ? kLanesMax : lanes) || lanes > kLanesMax)) {
     return {Code::kProtocol, "lane " + std::to_string(lane.value) + " of " + std::to_string(lanes) + " cannot be"};
   }
   const Pair& pair = pairs_.at(other);
@@ -41,26 +59,28 @@ bool Mesh::ControlUp(PeerId other, TimePoint now) {
   return pair.standing();
 }
 
-bool Mesh::LaneUp(PeerId other, LaneId lane, std::uint32_t lanes, TimePoint now) {
+bool Mesh::LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return false;
   Pair& pair = found->second;
   Attempt& attempt = pair.lane_attempt;
-  if (pair.lanes_expected != lanes) {
+  if (pair.lanes_expected != terms.lanes) {
     pair.lanes.clear();
-    pair.lanes_expected = lanes;
+    pair.lanes_expected = terms.lanes;
     const std::vector<LaneId> all = pair.missing();
     attempt.awaited = {all.begin(), all.end()};
   }
+  pair.lanes_max = terms.lanes_max;
+  const bool stood = pair.standing();
   pair.lanes.insert(lane);
   pair.heard = now;
   attempt.awaited.erase(lane);
-  if (pair.has_all_lanes()) {
+  if (pair.complete()) {
     attempt = {};
   } else if (attempt.dialling && attempt.awaited.empty()) {  // others have gone down since it began
     attempt = {.next = now + kPauseMin};
   }
-  return pair.standing();
+  return !stood && pair.standing();
 }
 
 void Mesh::ControlDown(PeerId other, TimePoint now) {
@@ -100,9 +120,31 @@ bool Mesh::DialFailed(PeerId other, bool control, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return false;
   Pair& pair = found->second;
-  if (control ? pair.control : pair.has_all_lanes()) return false;
+  if (control ? pair.control : pair.complete()) return false;
   Failed(control ? pair.control_attempt : pair.lane_attempt, now);
-  return true;
+  return control || !pair.has_first_lanes();
+}
+
+Mesh::LanesNews Mesh::WantLanes(PeerId other, std::uint32_t lanes, End who) {
+  LanesNews news;
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return news;
+  Pair& pair = found->second;
+  const std::uint32_t said = pair.said();
+  (who == End::kHere ? pair.used_here : pair.used_there) = std::min(lanes, kLanesMax);
+  if (pair.said() != said) news.say = pair.said();
+  if (!pair.dials_lanes) news.close.assign(pair.lanes.lower_bound(LaneId(pair.wanted())), pair.lanes.end());
+  return news;
+}
+
+std::uint32_t Mesh::SaidLanes(PeerId other) const {
+  const auto found = pairs_.find(other);
+  return found == pairs_.end() ? 0 : found->second.said();
+}
+
+bool Mesh::WantsLane(PeerId other, LaneId lane) const {
+  const auto found = pairs_.find(other);
+  return found != pairs_.end() && lane.value < found->second.wanted();
 }
 
 bool Mesh::HasControl(PeerId other) const {
@@ -155,7 +197,7 @@ std::vector<Dial> Mesh::TakeDials(TimePoint now) {
   for (auto& [peer, pair] : pairs_) {
     const bool control = self_ > peer;  // which of the two links is ours to dial
     Attempt& attempt = control ? pair.control_attempt : pair.lane_attempt;
-    const bool up = control ? pair.control : pair.has_all_lanes();
+    const bool up = control ? pair.control : pair.complete();
     if (up || attempt.next > now || pair.address.empty()) continue;
     if (attempt.dialling) {
       Failed(attempt, now);

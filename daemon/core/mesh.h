@@ -3,13 +3,20 @@
 //
 //   pair:  wanted --dial--> partly up --> standing (control link and all lanes) --link down--> partly up (redial) ...
 //
+// "All" are the first ones, as many as the dialler chose. Where either end has a use for more (lane_count.h) the
+// dialler opens them, and says how many; the other asks for them, and closes what is more than was said. They never
+// delay the first ones, and without them the pair stands as well.
+//
 // A member whose pair has one lane that takes every size can be worked with; the others are opened again meanwhile.
 // Of a pair the higher peer id dials the control link and the lower one the lanes, so admission proves both addresses.
 // Failed dials are repeated with a doubling pause. Pure: time is a parameter, dials come out as values.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,8 +31,6 @@ namespace ringway::core {
 
 class Mesh {
  public:
-  static constexpr std::uint32_t kLanesMax = 128;
-
   explicit Mesh(PeerId self) : self_(self) {}
 
   // Starts to want the pair; a known pair only takes the new address.
@@ -38,12 +43,29 @@ class Mesh {
 
   // Gives true when the pair has just come to stand.
   bool ControlUp(PeerId other, TimePoint now);
-  bool LaneUp(PeerId other, LaneId lane, std::uint32_t lanes, TimePoint now);
+  // `lanes` at first, `lanes_max` later: what is said by who dials them.
+  struct LaneTerms {
+    std::uint32_t lanes = 0;
+    std::uint32_t lanes_max = 0;
+  };
+  bool LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint now);
   void ControlDown(PeerId other, TimePoint now);
   void LaneDown(PeerId other, LaneId lane, TimePoint now);
   void AllDown(PeerId other, TimePoint now);
   // Gives false if that is no news, because another dial has opened the link meanwhile.
   bool DialFailed(PeerId other, bool control, TimePoint now);
+
+  // So many lanes of the pair are of use, this end or the other one says.
+  enum class End : std::uint8_t { kHere, kThere };
+  struct LanesNews {
+    std::optional<std::uint32_t> say;  // to the other
+    std::vector<LaneId> close;         // that are up
+  };
+  LanesNews WantLanes(PeerId other, std::uint32_t lanes, End who);
+  // What to say when the control link is new; 0: nothing.
+  std::uint32_t SaidLanes(PeerId other) const;
+  // Whether the lane is to be up, so that its end is a loss.
+  bool WantsLane(PeerId other, LaneId lane) const;
 
   bool HasControl(PeerId other) const;
   std::vector<PeerId> StandingPeers() const;
@@ -72,16 +94,26 @@ class Mesh {
     std::string address;
     bool control = false;
     std::set<LaneId> lanes;
-    std::uint32_t lanes_expected = 0;
+    std::uint32_t lanes_expected = 0;  // the first ones
+    std::uint32_t lanes_max = 0;       // 0: not known; then no more are opened
+    std::uint32_t used_here = 0;       // lanes that are of use
+    std::uint32_t used_there = 0;
+    bool dials_lanes = false;
     TimePoint heard{};
     TimePoint idle_since{};  // without a lane that takes every size
     std::uint64_t generation = 0;
     Attempt control_attempt, lane_attempt;
-    bool has_all_lanes() const { return lanes_expected > 0 && lanes.size() == lanes_expected; }
-    bool standing() const { return control && has_all_lanes(); }
+    bool has_first_lanes() const;
+    bool standing() const { return control && has_first_lanes(); }
+    std::uint32_t said() const { return dials_lanes ? std::max(used_here, used_there) : used_here; }
+    // How many there should be.
+    std::uint32_t wanted() const;
+    // The first ones, or so many of the others as one dial opens.
     std::vector<LaneId> missing() const;
+    bool complete() const { return lanes_expected > 0 && missing().empty(); }
     bool carries() const { return !lanes.empty() && lanes.rbegin()->value >= SmallLanes(lanes_expected); }
   };
+  static constexpr std::size_t kMoreAtOnce = 32;
   static constexpr Duration kPauseMin = std::chrono::milliseconds(20);
   static constexpr Duration kPauseMax = std::chrono::seconds(1);
   static constexpr Duration kAnswerMax = std::chrono::seconds(30);  // dials end themselves sooner

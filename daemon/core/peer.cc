@@ -33,6 +33,7 @@ void Peer::Cancel(std::uint64_t token, TimePoint now) { impl_->Cancel(token, now
 void Peer::Leave(TimePoint deadline, TimePoint now) { impl_->Leave(deadline, now); }
 void Peer::Abandon(TimePoint now) { impl_->Abandon(now); }
 void Peer::Tick(TimePoint now) { impl_->Tick(now); }
+void Peer::WantLanes(PeerId other, std::uint32_t lanes, TimePoint now) { impl_->WantLanes(other, lanes, now); }
 void Peer::OnPathSamples(std::span<const PathSample> samples, TimePoint now) { impl_->OnPathSamples(samples, now); }
 Result<Inbound> Peer::OnHeader(const LinkId& lane, const SegmentHeader& header) {
   return impl_->OnHeader(lane, header);

@@ -75,8 +75,8 @@ struct Dial {
   PeerId other;
   std::string address;
   bool control = false;
-  std::uint32_t lanes = 0;       // of the pair; 0: the shell decides by the path
-  std::vector<LaneId> missing;   // which of them to open; none when lanes is 0: all
+  std::uint32_t lanes = 0;       // of the pair, at first; 0: the shell decides by the path
+  std::vector<LaneId> missing;   // which to open, maybe beyond those; none when lanes is 0: all
   std::uint64_t generation = 0;  // for their LinkHello
 };
 // All links of the pair, or this lane. No OnLinkDown follows.
@@ -186,7 +186,8 @@ class Peer {
   // The link stands (dialled or accepted). A second link with the same id replaces the first: the shell closes the old
   // one without OnLinkDown.
   struct LinkTerms {
-    std::uint32_t lanes = 0;        // of the pair
+    std::uint32_t lanes = 0;        // of the pair, at first
+    std::uint32_t lanes_max = 0;    // .. and at most; said by who dialled
     std::uint64_t generation = 0;   // of this lane
     Duration round_trip{};          // of the connection; 0: not known
     std::uint64_t probe_bytes = 0;  // to spend, three times, on measuring the pair when it stands
@@ -212,6 +213,8 @@ class Peer {
   // What the lanes of pairs with traffic say, now and then; what they show is told to the master (path_meter.h). Never
   // of pairs whose two ends are one host: there is no path to measure.
   void OnPathSamples(std::span<const PathSample> samples, TimePoint now);
+  // So many lanes to the other are of use here, from now on: more are opened, or those not of use to it either closed.
+  void WantLanes(PeerId other, std::uint32_t lanes, TimePoint now);
 
   // ---- data path
   Result<Inbound> OnHeader(const LinkId& lane, const SegmentHeader& header);

@@ -77,6 +77,7 @@ class Peer::Impl {
 
   // ---- peer_paths.cc
   void OnPathSamples(std::span<const PathSample> samples, TimePoint now);
+  void WantLanes(PeerId other, std::uint32_t lanes, TimePoint now);
 
   void Emit(Action action) { actions_.push_back(std::move(action)); }
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
@@ -118,6 +119,9 @@ class Peer::Impl {
   void LoseLane(const LinkId& lane, const std::string& why);
   void OnLaneClosed(PeerId from, const control::LaneClosed& closed);
   void SendLaneClosed(PeerId to, const control::LaneClosed& closed);
+  void OnLanesWanted(PeerId from, const control::LanesWanted& wanted);
+  void OnLanesNews(PeerId other, const Mesh::LanesNews& news);
+  void SayLanes(PeerId to, std::uint32_t lanes);
   void SendHeartbeats();
   void PumpDials();
   void TryLeave();

@@ -50,6 +50,7 @@ void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint 
   }
   if (link.control) {
     if (mesh_.ControlUp(link.other, now)) OnStanding(link.other, terms.probe_bytes);
+    if (const std::uint32_t lanes = mesh_.SaidLanes(link.other); lanes > 0) SayLanes(link.other, lanes);
     return;
   }
   // The other side dialled anew before the end of the old lane was seen here.
@@ -59,7 +60,8 @@ void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint 
     (void)mesh_.DialFailed(link.other, false, now);
     return;
   }
-  if (mesh_.LaneUp(link.other, link.lane, terms.lanes, now)) OnStanding(link.other, terms.probe_bytes);
+  const Mesh::LaneTerms lanes{.lanes = terms.lanes, .lanes_max = terms.lanes_max};
+  if (mesh_.LaneUp(link.other, link.lane, lanes, now)) OnStanding(link.other, terms.probe_bytes);
 }
 
 void Peer::Impl::ReportPair(PeerId other) {
@@ -81,35 +83,6 @@ void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoin
     return;
   }
   if (lanes_.IsUp(link)) LoseLane(link, why);
-}
-
-void Peer::Impl::LoseLane(const LinkId& lane, const std::string& why) {
-  DropFrame(lane);
-  mesh_.LaneDown(lane.other, lane.lane, now_);
-  ++lanes_lost_;
-  AddNote("lane_down", "other=" + NameOf(lane.other) + " lane=" + std::to_string(lane.lane.value) + " why=" + why,
-          running());  // in a recovery lanes go down with their peers
-  SendLaneClosed(lane.other, lanes_.Down(lane));
-  if (++lane_losses_[lane.other] > kLaneLossesMax) Accuse({lane.other}, "its lanes fail again and again");
-}
-
-void Peer::Impl::SendLaneClosed(PeerId to, const control::LaneClosed& closed) {
-  control::PeerMessage message;
-  *message.mutable_lane_closed() = closed;
-  Emit(ToPeer{to, std::move(message)});
-}
-
-void Peer::Impl::OnLaneClosed(PeerId from, const control::LaneClosed& closed) {
-  if (!mesh_.Knows(from) || closed.lane() >= Mesh::kLanesMax) return;
-  LaneBook::Settled settled = lanes_.OnClosed(from, closed);
-  if (settled.close) {
-    const LinkId lane{.other = from, .control = false, .lane = LaneId(closed.lane())};
-    Emit(CloseLinks{from, lane.lane});
-    LoseLane(lane, "closed by the other side");
-    settled = lanes_.OnClosed(from, closed);
-  }
-  if (settled.answer) SendLaneClosed(from, *settled.answer);
-  for (auto frame = settled.lost.rbegin(); frame != settled.lost.rend(); ++frame) Resend(from, *frame);
 }
 
 void Peer::Impl::OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now) {

@@ -56,6 +56,7 @@ void Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message,
     return;
   }
   if (message.has_lane_closed()) return OnLaneClosed(from, message.lane_closed());
+  if (message.has_lanes_wanted()) return OnLanesWanted(from, message.lanes_wanted());
   if (message.has_probe()) return OnProbe(from, message.probe());
   if (message.has_activate()) {
     activated_ = std::max(activated_, Epoch(message.activate().epoch()));

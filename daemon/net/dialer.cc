@@ -99,6 +99,7 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
  private:
   void PlanLinks(bool loopback) {
     if (links_.lanes == 0 && !request_.control) links_.lanes = loopback ? kLanesLoopback : kLanesRemote;
+    links_.lanes_max = options_.lanes != 0 ? links_.lanes : kLanesMax;
     std::vector<LaneId> lanes = request_.missing;
     if (request_.control) lanes = {LaneId(0)};
     if (lanes.empty()) {

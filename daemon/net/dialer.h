@@ -43,7 +43,8 @@ struct DialRequest {
 
 // Connections that stand, in lane order.
 struct DialedLinks {
-  std::uint32_t lanes = 0;  // of the pair; 0 with a control link
+  std::uint32_t lanes = 0;      // of the pair, at first; 0 with a control link
+  std::uint32_t lanes_max = 0;  // .. and later: no more than those that the options fix
   struct Link {
     LaneId lane;
     UniqueFd fd;

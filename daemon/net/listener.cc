@@ -8,12 +8,12 @@
 
 #include "daemon/net/address.h"
 #include "proto/frame_codec.h"
+#include "proto/lane_roles.h"
 
 namespace ringway::net {
 namespace {
 
 constexpr std::size_t kReplyBytesMax = 64 * 1024;
-constexpr std::uint32_t kLanesMax = 128;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kAcceptsATurn = 64;
 

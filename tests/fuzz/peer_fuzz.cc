@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kSelf = 2;
 constexpr std::uint32_t kPeers = 3;  // 1 .. 3
-constexpr std::uint32_t kLanes = 2;
+constexpr std::uint32_t kLanes = 9;  // so that there may be more
 constexpr int kStepsMax = 400;
 constexpr std::uint64_t kElements = 96;
 constexpr std::uint32_t kSegmentBytes = 64;
@@ -97,12 +97,12 @@ class World {
 
   void LinkUp(std::uint64_t other) {
     const LinkId control{PeerId(other), true, LaneId()};
-    if (peer_.Admit(control, 0).ok()) peer_.OnLinkUp(control, {kLanes, 0}, now_);
+    if (peer_.Admit(control, 0).ok()) peer_.OnLinkUp(control, {.lanes = kLanes}, now_);
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
       const LinkId link{PeerId(other), false, LaneId(lane)};
       if (!peer_.Admit(link, kLanes).ok()) continue;
       up_.insert(link);
-      peer_.OnLinkUp(link, {kLanes, ++generation_}, now_);
+      peer_.OnLinkUp(link, {.lanes = kLanes, .lanes_max = kLanes + 4, .generation = ++generation_}, now_);
     }
   }
 
@@ -149,7 +149,7 @@ class World {
 
   control::PeerMessage Message() {
     control::PeerMessage message;
-    switch (input_.Below(7)) {
+    switch (input_.Below(8)) {
       case 0:
         Name(*message.mutable_ready());
         break;
@@ -168,6 +168,9 @@ class World {
         break;
       case 5:
         message.mutable_activate()->set_epoch(SomeEpoch().value);
+        break;
+      case 6:
+        message.mutable_lanes_wanted()->set_lanes(input_.OneIn(4) ? input_.Number<std::uint32_t>() : input_.Below(16));
         break;
       default:
         message.mutable_lane_closed()->set_lane(input_.Below(kLanes + 1));

@@ -29,6 +29,7 @@ namespace ringway::sim {
 struct ClusterOptions {
   std::uint64_t seed = 1;
   std::uint32_t lanes = 2;
+  std::uint32_t lanes_max = 0;                  // where some have a use for more
   std::uint64_t probe_bytes = 0;                // of a pair that has come to stand
   bool delays_are_known = false;                // to the planner, as far as one message tells
   bool fail_on_peer_loss = false;               // of AddNode
@@ -85,6 +86,8 @@ class Cluster {
   // While it is full nothing can be recorded.
   void SetDiskFull(bool full);
   void CutLane(std::uint32_t a, std::uint32_t b, LaneId lane = LaneId(0));
+  void WantLanes(std::uint32_t index, std::uint32_t other, std::uint32_t lanes);
+  std::uint32_t LanesUp(std::uint32_t index, std::uint32_t other) const;
   // One node's daemon says that it has measured its path to another.
   void SayRate(std::uint32_t from, std::uint32_t to, std::uint64_t bytes_per_second);
   void Kill(std::uint32_t node) { KillDaemon(HostOf(node)); }

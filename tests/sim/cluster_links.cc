@@ -121,6 +121,7 @@ void Cluster::AddLink(std::uint32_t index, const LinkId& id, std::uint64_t gener
   network_.StartReading(*end.connection, end.side);
   node.peer->OnLinkUp(id,
                       {.lanes = id.control ? 0 : options_.lanes,
+                       .lanes_max = id.control ? 0 : options_.lanes_max,
                        .generation = generation,
                        .round_trip = options_.delays_are_known ? 2 * network_.Delay(node.host, end.to) : Duration(),
                        .probe_bytes = options_.probe_bytes},
@@ -168,6 +169,18 @@ void Cluster::CutLane(std::uint32_t a, std::uint32_t b, LaneId lane) {
   network_.Reset(*found->second.connection);
 }
 
+void Cluster::WantLanes(std::uint32_t index, std::uint32_t other, std::uint32_t lanes) {
+  Trace(NameOf(index), "has a use for " + std::to_string(lanes) + " lanes to " + NameOf(other));
+  nodes_[index]->peer->WantLanes(IdOf(other), lanes, events_.now());
+  Drain(index);
+}
+
+std::uint32_t Cluster::LanesUp(std::uint32_t index, std::uint32_t other) const {
+  const auto is_lane = [&](const auto& link) { return link.first.other == IdOf(other) && !link.first.control; };
+  const auto& links = nodes_[index]->links;
+  return static_cast<std::uint32_t>(std::count_if(links.begin(), links.end(), is_lane));
+}
+
 void Cluster::SendToPeer(std::uint32_t index, const core::ToPeer& action) {
   Node& node = *nodes_[index];
   const auto found = node.links.find({action.to, true, LaneId(0)});
@@ -189,7 +202,7 @@ void Cluster::Pump(std::uint32_t index) {
   const Daemon& daemon = *daemons_[node.host];
   if (!daemon.alive || daemon.stopped) return;
   for (const PeerId other : node.peer->PeersWithWork()) {
-    for (std::uint32_t lane = 0; lane < options_.lanes; ++lane) {
+    for (std::uint32_t lane = 0; lane < std::max(options_.lanes, options_.lanes_max); ++lane) {
       const LinkId id{other, false, LaneId(lane)};
       const auto link = node.links.find(id);
       core::Outbound out;

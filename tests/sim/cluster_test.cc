@@ -254,6 +254,30 @@ TEST(Cluster, LanesThatBreakOneAfterTheOtherAreAllOpenedAgain) {
   }
 }
 
+TEST(Cluster, MoreLanesComeAndGoWithWhatIsOnThem) {
+  for (std::uint64_t between = 1; between < 300; between += 23 * kSweep) {
+    for (const std::uint32_t asks : {0U, 1U}) {
+      auto cluster = Formed(2, {.lanes = 9, .lanes_max = 12});
+      const auto up = [&](std::uint32_t lanes) {
+        return cluster->RunUntil([&] { return cluster->LanesUp(0, 1) == lanes && cluster->LanesUp(1, 0) == lanes; },
+                                 std::chrono::seconds(2));
+      };
+      SubmitAll(*cluster, Range(2), SumF32(kHuge));
+      cluster->RunEvents(between);
+      cluster->WantLanes(asks, 1 - asks, 40);
+      ASSERT_TRUE(up(12)) << "all that it may have";
+      SubmitAll(*cluster, Range(2), SumF32(kHuge));
+      cluster->RunEvents(between);
+      cluster->WantLanes(asks, 1 - asks, 10);
+      ASSERT_TRUE(up(10)) << "after " << between;
+      ASSERT_TRUE(Finish(*cluster, Range(2))) << "after " << between;
+      CheckAgreement(*cluster, Range(2));
+      EXPECT_EQ(cluster->StatusOf(0).lanes_lost + cluster->StatusOf(1).lanes_lost, 0u);
+      for (const auto& [name, outcome] : cluster->OutcomesOf(0)) EXPECT_EQ(outcome.retries, 0u);
+    }
+  }
+}
+
 TEST(Cluster, SmallResultsFindRoomBesideLargeOnes) {
   constexpr std::uint64_t kRoom = 1'000'000;
   ClusterOptions options{.delays_are_known = true, .retained_bytes_max = kRoom};

@@ -1,112 +1,28 @@
-#include "tests/sim/world.h"
-
 #include <algorithm>
-#include <functional>
-#include <optional>
-#include <random>
 #include <set>
 #include <utility>
 
-#include "tests/sim/cluster.h"
-#include "tests/sim/trainer.h"
+#include "tests/sim/world_impl.h"
 
 namespace ringway::sim {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kNodesMax = 14;  // over the whole life of a world
 constexpr Duration kProgressBound = std::chrono::seconds(60);
 constexpr std::uint64_t kEventsMax = 300'000;  // a world has some thousands
 
-// Draws from one generator.
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : random_(seed) {}
-  std::uint64_t Below(std::uint64_t n) { return random_() % n; }
-  std::uint64_t Between(std::uint64_t min, std::uint64_t max) { return min + Below(max - min + 1); }
-  bool OneOf(std::uint64_t n) { return Below(n) == 0; }
-  template <typename T>
-  const T& Pick(const std::vector<T>& from) {
-    return from[Below(from.size())];
-  }
-  std::mt19937_64& generator() { return random_; }
-
- private:
-  std::mt19937_64 random_;
-};
-
-class World {
- public:
-  World(std::uint64_t seed, bool trace);
-  WorldReport Run();
-
-  struct Kind {
-    std::string name;
-    bool silences = false;               // somebody who lives may seem dead
-    std::function<bool(World&)> strike;  // false: there was nothing to do it to
-  };
-  static const std::vector<Kind>& Kinds();
-
- private:
-  static ClusterOptions DrawCluster(std::uint64_t seed, Dice& dice, bool trace);
-  static TrainerOptions DrawTrainers(std::uint64_t seed, Dice& dice);
-
-  void CheckForStorm();
-  bool IsCalm() const;
-  void OnNews(std::uint32_t node);
-  void JoinLater(Host host, const std::string& group);
-  JoinOrder OrderOf(const std::string& group, std::uint32_t wait_world) const;
-  void NextFault();
-  void Heal();
-  std::uint64_t Furthest(const std::string& group) const;
-  void HelpForming();
-  bool Settled(const std::string& group) const;
-  std::string WhatWaits() const;
-  std::string Memory(const std::vector<std::uint32_t>& nodes) const;
-  void Finish();
-
-  std::vector<std::uint32_t> NodesHere(const std::string& group) const;
-  std::vector<std::uint32_t> Members(const std::string& group) const;
-  std::optional<std::uint32_t> AnyMember();
-  std::optional<Host> AnyDaemon();
-  std::optional<std::pair<Host, Host>> AnyPair();
-  void Count(const std::string& what) { ++report_.counts[what]; }
-
-  // ---- faults
-  bool Kill(bool silently);
-  bool Stop();
-  bool Silence(Host from, Host to, bool both);
-  bool SilencePair(bool both);
-  bool SilenceMaster();
-  bool BreakMaster();
-  bool KillMaster(bool when_recorded);
-  bool FillDisk();
-  bool CutLane();
-  bool ChangeRates();
-  bool AddNewcomer();
-  bool LeaveGroup(bool abandon);
-
-  Dice dice_;
-  Cluster cluster_;
-  Trainers trainers_;
-  std::vector<std::string> groups_;
-  std::uint32_t world_size_ = 0;
-  std::uint32_t min_world_ = 1;
-  bool fail_on_peer_loss_ = false;
-  std::vector<Kind> kinds_;  // that this world has
-  Duration fault_gap_{};
-  TimePoint faults_end_{};
-  bool calm_ = false;  // nobody who lives can seem dead
-  bool healed_ = false;
-  WorldReport report_;
-};
+}  // namespace
 
 ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice, bool trace) {
   ClusterOptions options;
   options.seed = seed;
   options.trace = trace;
   options.lanes = static_cast<std::uint32_t>(dice.Between(1, 3));
+  if (seed % 8 == 0) {
+    options.lanes = 9;  // so many that there may be more
+    options.lanes_max = 12;
+  }
   options.master.heartbeat_ms = static_cast<std::uint32_t>(dice.Between(50, 200));
   options.master.detect_ms = options.master.heartbeat_ms * static_cast<std::uint32_t>(dice.Between(3, 6));
   if (dice.OneOf(4)) options.probe_bytes = dice.Between(1, 300'000);
@@ -268,142 +184,6 @@ void World::JoinLater(Host host, const std::string& group) {
   });
 }
 
-// ---------------------------------------------------------------------------------------------- faults
-
-const std::vector<World::Kind>& World::Kinds() {
-  static const std::vector<Kind> kKinds = {
-      {"kill", false, [](World& w) { return w.Kill(false); }},
-      {"power loss", false, [](World& w) { return w.Kill(true); }},
-      {"stop", true, [](World& w) { return w.Stop(); }},
-      {"partition", true, [](World& w) { return w.SilencePair(true); }},
-      {"one-way partition", true, [](World& w) { return w.SilencePair(false); }},
-      {"master partition", true, [](World& w) { return w.SilenceMaster(); }},
-      {"master link", true, [](World& w) { return w.BreakMaster(); }},
-      {"master killed", false, [](World& w) { return w.KillMaster(false); }},
-      {"master killed when it recorded", false, [](World& w) { return w.KillMaster(true); }},
-      {"master's disk full", true, [](World& w) { return w.FillDisk(); }},
-      {"lane", false, [](World& w) { return w.CutLane(); }},
-      {"rates", false, [](World& w) { return w.ChangeRates(); }},
-      {"newcomer", false, [](World& w) { return w.AddNewcomer(); }},
-      {"leave", false, [](World& w) { return w.LeaveGroup(false); }},
-      {"trainer dies", false, [](World& w) { return w.LeaveGroup(true); }},
-  };
-  return kKinds;
-}
-
-void World::NextFault() {
-  if (cluster_.events_queue().now() >= faults_end_) return Heal();
-  if (!kinds_.empty()) {
-    const Kind& kind = dice_.Pick(kinds_);
-    if (kind.strike(*this)) Count("fault: " + kind.name);
-  }
-  const auto gap = static_cast<std::int64_t>(dice_.Below(static_cast<std::uint64_t>(2 * fault_gap_.count())));
-  cluster_.events_queue().After(Duration(gap), [this] { NextFault(); });
-}
-
-bool World::Kill(bool silently) {
-  const std::optional<Host> host = AnyDaemon();
-  if (!host) return false;
-  cluster_.KillDaemon(*host, silently);
-  if (!dice_.OneOf(3)) {
-    // It is restarted and joins as new.
-    cluster_.events_queue().After(milliseconds(dice_.Between(1, 500)), [this] { AddNewcomer(); });
-  }
-  return true;
-}
-
-bool World::Stop() {
-  const std::optional<Host> host = AnyDaemon();
-  if (!host || cluster_.Stopped(*host)) return false;
-  cluster_.StopDaemon(*host);
-  const milliseconds until(dice_.Between(1, dice_.OneOf(2) ? 100 : 2000));
-  cluster_.events_queue().After(until, [this, host] { cluster_.ContinueDaemon(*host); });
-  return true;
-}
-
-bool World::Silence(Host from, Host to, bool both) {
-  cluster_.Trace("network", "silence between " + std::to_string(from) + " and " + std::to_string(to));
-  cluster_.Silence(from, to);
-  if (both) cluster_.Silence(to, from);
-  const milliseconds until(dice_.Between(1, dice_.OneOf(2) ? 100 : 2000));
-  cluster_.events_queue().After(until, [this, from, to] { cluster_.Unsilence(from, to); });
-  return true;
-}
-
-bool World::SilencePair(bool both) {
-  const auto pair = AnyPair();
-  return pair && Silence(pair->first, pair->second, both);
-}
-
-bool World::SilenceMaster() {
-  const std::optional<Host> host = AnyDaemon();
-  if (!host) return false;
-  const bool from_master = dice_.OneOf(2);
-  return Silence(from_master ? Cluster::kMaster : *host, from_master ? *host : Cluster::kMaster, dice_.OneOf(2));
-}
-
-bool World::BreakMaster() {
-  const std::optional<Host> host = AnyDaemon();
-  if (!host) return false;
-  cluster_.BreakMasterLink(*host, static_cast<Cluster::Break>(dice_.Below(3)));
-  return true;
-}
-
-bool World::KillMaster(bool when_recorded) {
-  if (!cluster_.MasterAlive()) return false;
-  cluster_.KillMaster(when_recorded);
-  cluster_.events_queue().After(milliseconds(dice_.Between(1, dice_.OneOf(2) ? 200 : 2000)), [this] {
-    if (!cluster_.MasterAlive()) cluster_.StartMaster();
-  });
-  return true;
-}
-
-bool World::FillDisk() {
-  cluster_.Trace("master", "has a full disk");
-  cluster_.SetDiskFull(true);
-  cluster_.events_queue().After(milliseconds(dice_.Between(1, 500)), [this] { cluster_.SetDiskFull(false); });
-  return true;
-}
-
-bool World::CutLane() {
-  const std::vector<std::uint32_t> members = Members(dice_.Pick(groups_));
-  if (members.size() < 2) return false;
-  const std::uint32_t a = dice_.Pick(members);
-  const std::uint32_t b = dice_.Pick(members);
-  if (a == b) return false;
-  cluster_.CutLane(a, b, LaneId(static_cast<std::uint32_t>(dice_.Between(0, cluster_.options().lanes - 1))));
-  return true;
-}
-
-// Paths turn out to be other than they were, and so does the plan.
-bool World::ChangeRates() {
-  const std::vector<std::uint32_t> members = Members(dice_.Pick(groups_));
-  for (const std::uint32_t from : members) {
-    for (const std::uint32_t to : members) {
-      if (from != to) cluster_.SayRate(from, to, dice_.Pick<std::uint64_t>({1'000'000, 10'000'000, 1'000'000'000}));
-    }
-  }
-  return members.size() >= 2;
-}
-
-bool World::AddNewcomer() {
-  if (cluster_.nodes() >= kNodesMax) return false;
-  const Host host = cluster_.AddDaemon(dice_.OneOf(2) ? "eu" : "us");
-  for (const std::string& group : groups_) cluster_.Join(host, OrderOf(group, 1));
-  return true;
-}
-
-bool World::LeaveGroup(bool abandon) {
-  const std::optional<std::uint32_t> node = AnyMember();
-  if (!node || cluster_.Stopped(cluster_.HostOf(*node))) return false;
-  if (abandon) {
-    cluster_.AbandonTrainer(*node);
-  } else {
-    cluster_.Leave(*node);
-  }
-  return true;
-}
-
 // ---------------------------------------------------------------------------------------------- the end
 
 void World::Heal() {
@@ -483,14 +263,6 @@ void World::Finish() {
     };
     if (!cluster_.RunUntil(clean)) return cluster_.Fail("memory is not given back: " + Memory(members));
   }
-}
-
-}  // namespace
-
-std::vector<std::string> FaultKinds() {
-  std::vector<std::string> names;
-  for (const World::Kind& kind : World::Kinds()) names.push_back(kind.name);
-  return names;
 }
 
 WorldReport RunWorld(std::uint64_t seed, bool trace) { return World(seed, trace).Run(); }

@@ -1,0 +1,162 @@
+// What happens to a random world.
+#include <algorithm>
+
+#include "tests/sim/world_impl.h"
+
+namespace ringway::sim {
+
+using std::chrono::milliseconds;
+
+const std::vector<World::Kind>& World::Kinds() {
+  static const std::vector<Kind> kKinds = {
+      {"kill", false, [](World& w) { return w.Kill(false); }},
+      {"power loss", false, [](World& w) { return w.Kill(true); }},
+      {"stop", true, [](World& w) { return w.Stop(); }},
+      {"partition", true, [](World& w) { return w.SilencePair(true); }},
+      {"one-way partition", true, [](World& w) { return w.SilencePair(false); }},
+      {"master partition", true, [](World& w) { return w.SilenceMaster(); }},
+      {"master link", true, [](World& w) { return w.BreakMaster(); }},
+      {"master killed", false, [](World& w) { return w.KillMaster(false); }},
+      {"master killed when it recorded", false, [](World& w) { return w.KillMaster(true); }},
+      {"master's disk full", true, [](World& w) { return w.FillDisk(); }},
+      {"lane", false, [](World& w) { return w.CutLane(); }},
+      {"lanes", false, [](World& w) { return w.WantLanes(); }},
+      {"rates", false, [](World& w) { return w.ChangeRates(); }},
+      {"newcomer", false, [](World& w) { return w.AddNewcomer(); }},
+      {"leave", false, [](World& w) { return w.LeaveGroup(false); }},
+      {"trainer dies", false, [](World& w) { return w.LeaveGroup(true); }},
+  };
+  return kKinds;
+}
+
+void World::NextFault() {
+  if (cluster_.events_queue().now() >= faults_end_) return Heal();
+  if (!kinds_.empty()) {
+    const Kind& kind = dice_.Pick(kinds_);
+    if (kind.strike(*this)) Count("fault: " + kind.name);
+  }
+  const auto gap = static_cast<std::int64_t>(dice_.Below(static_cast<std::uint64_t>(2 * fault_gap_.count())));
+  cluster_.events_queue().After(Duration(gap), [this] { NextFault(); });
+}
+
+bool World::Kill(bool silently) {
+  const std::optional<Host> host = AnyDaemon();
+  if (!host) return false;
+  cluster_.KillDaemon(*host, silently);
+  if (!dice_.OneOf(3)) {
+    // It is restarted and joins as new.
+    cluster_.events_queue().After(milliseconds(dice_.Between(1, 500)), [this] { AddNewcomer(); });
+  }
+  return true;
+}
+
+bool World::Stop() {
+  const std::optional<Host> host = AnyDaemon();
+  if (!host || cluster_.Stopped(*host)) return false;
+  cluster_.StopDaemon(*host);
+  const milliseconds until(dice_.Between(1, dice_.OneOf(2) ? 100 : 2000));
+  cluster_.events_queue().After(until, [this, host] { cluster_.ContinueDaemon(*host); });
+  return true;
+}
+
+bool World::Silence(Host from, Host to, bool both) {
+  cluster_.Trace("network", "silence between " + std::to_string(from) + " and " + std::to_string(to));
+  cluster_.Silence(from, to);
+  if (both) cluster_.Silence(to, from);
+  const milliseconds until(dice_.Between(1, dice_.OneOf(2) ? 100 : 2000));
+  cluster_.events_queue().After(until, [this, from, to] { cluster_.Unsilence(from, to); });
+  return true;
+}
+
+bool World::SilencePair(bool both) {
+  const auto pair = AnyPair();
+  return pair && Silence(pair->first, pair->second, both);
+}
+
+bool World::SilenceMaster() {
+  const std::optional<Host> host = AnyDaemon();
+  if (!host) return false;
+  const bool from_master = dice_.OneOf(2);
+  return Silence(from_master ? Cluster::kMaster : *host, from_master ? *host : Cluster::kMaster, dice_.OneOf(2));
+}
+
+bool World::BreakMaster() {
+  const std::optional<Host> host = AnyDaemon();
+  if (!host) return false;
+  cluster_.BreakMasterLink(*host, static_cast<Cluster::Break>(dice_.Below(3)));
+  return true;
+}
+
+bool World::KillMaster(bool when_recorded) {
+  if (!cluster_.MasterAlive()) return false;
+  cluster_.KillMaster(when_recorded);
+  cluster_.events_queue().After(milliseconds(dice_.Between(1, dice_.OneOf(2) ? 200 : 2000)), [this] {
+    if (!cluster_.MasterAlive()) cluster_.StartMaster();
+  });
+  return true;
+}
+
+bool World::FillDisk() {
+  cluster_.Trace("master", "has a full disk");
+  cluster_.SetDiskFull(true);
+  cluster_.events_queue().After(milliseconds(dice_.Between(1, 500)), [this] { cluster_.SetDiskFull(false); });
+  return true;
+}
+
+bool World::CutLane() {
+  const std::vector<std::uint32_t> members = Members(dice_.Pick(groups_));
+  if (members.size() < 2) return false;
+  const std::uint32_t a = dice_.Pick(members);
+  const std::uint32_t b = dice_.Pick(members);
+  if (a == b) return false;
+  const std::uint32_t lanes = std::max(cluster_.options().lanes, cluster_.options().lanes_max);
+  cluster_.CutLane(a, b, LaneId(static_cast<std::uint32_t>(dice_.Below(lanes))));
+  return true;
+}
+
+bool World::WantLanes() {
+  const std::vector<std::uint32_t> members = Members(dice_.Pick(groups_));
+  if (members.size() < 2 || cluster_.options().lanes_max == 0) return false;
+  const std::uint32_t a = dice_.Pick(members);
+  const std::uint32_t b = dice_.Pick(members);
+  if (a == b) return false;
+  cluster_.WantLanes(a, b, static_cast<std::uint32_t>(dice_.Between(8, 14)));
+  return true;
+}
+
+// Paths turn out to be other than they were, and so does the plan.
+bool World::ChangeRates() {
+  const std::vector<std::uint32_t> members = Members(dice_.Pick(groups_));
+  for (const std::uint32_t from : members) {
+    for (const std::uint32_t to : members) {
+      if (from != to) cluster_.SayRate(from, to, dice_.Pick<std::uint64_t>({1'000'000, 10'000'000, 1'000'000'000}));
+    }
+  }
+  return members.size() >= 2;
+}
+
+bool World::AddNewcomer() {
+  if (cluster_.nodes() >= kNodesMax) return false;
+  const Host host = cluster_.AddDaemon(dice_.OneOf(2) ? "eu" : "us");
+  for (const std::string& group : groups_) cluster_.Join(host, OrderOf(group, 1));
+  return true;
+}
+
+bool World::LeaveGroup(bool abandon) {
+  const std::optional<std::uint32_t> node = AnyMember();
+  if (!node || cluster_.Stopped(cluster_.HostOf(*node))) return false;
+  if (abandon) {
+    cluster_.AbandonTrainer(*node);
+  } else {
+    cluster_.Leave(*node);
+  }
+  return true;
+}
+
+std::vector<std::string> FaultKinds() {
+  std::vector<std::string> names;
+  for (const World::Kind& kind : World::Kinds()) names.push_back(kind.name);
+  return names;
+}
+
+}  // namespace ringway::sim

@@ -1,0 +1,103 @@
+// A world as world.cc and world_faults.cc build it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/cluster.h"
+#include "tests/sim/trainer.h"
+#include "tests/sim/world.h"
+
+namespace ringway::sim {
+
+inline constexpr std::size_t kNodesMax = 14;  // over the whole life of a world
+
+// Draws from one generator.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : random_(seed) {}
+  std::uint64_t Below(std::uint64_t n) { return random_() % n; }
+  std::uint64_t Between(std::uint64_t min, std::uint64_t max) { return min + Below(max - min + 1); }
+  bool OneOf(std::uint64_t n) { return Below(n) == 0; }
+  template <typename T>
+  const T& Pick(const std::vector<T>& from) {
+    return from[Below(from.size())];
+  }
+  std::mt19937_64& generator() { return random_; }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+class World {
+ public:
+  World(std::uint64_t seed, bool trace);
+  WorldReport Run();
+
+  struct Kind {
+    std::string name;
+    bool silences = false;               // somebody who lives may seem dead
+    std::function<bool(World&)> strike;  // false: there was nothing to do it to
+  };
+  static const std::vector<Kind>& Kinds();
+
+ private:
+  static ClusterOptions DrawCluster(std::uint64_t seed, Dice& dice, bool trace);
+  static TrainerOptions DrawTrainers(std::uint64_t seed, Dice& dice);
+
+  void CheckForStorm();
+  bool IsCalm() const;
+  void OnNews(std::uint32_t node);
+  void JoinLater(Host host, const std::string& group);
+  JoinOrder OrderOf(const std::string& group, std::uint32_t wait_world) const;
+  void NextFault();
+  void Heal();
+  std::uint64_t Furthest(const std::string& group) const;
+  void HelpForming();
+  bool Settled(const std::string& group) const;
+  std::string WhatWaits() const;
+  std::string Memory(const std::vector<std::uint32_t>& nodes) const;
+  void Finish();
+
+  std::vector<std::uint32_t> NodesHere(const std::string& group) const;
+  std::vector<std::uint32_t> Members(const std::string& group) const;
+  std::optional<std::uint32_t> AnyMember();
+  std::optional<Host> AnyDaemon();
+  std::optional<std::pair<Host, Host>> AnyPair();
+  void Count(const std::string& what) { ++report_.counts[what]; }
+
+  // ---- faults
+  bool Kill(bool silently);
+  bool Stop();
+  bool Silence(Host from, Host to, bool both);
+  bool SilencePair(bool both);
+  bool SilenceMaster();
+  bool BreakMaster();
+  bool KillMaster(bool when_recorded);
+  bool FillDisk();
+  bool CutLane();
+  bool WantLanes();
+  bool ChangeRates();
+  bool AddNewcomer();
+  bool LeaveGroup(bool abandon);
+
+  Dice dice_;
+  Cluster cluster_;
+  Trainers trainers_;
+  std::vector<std::string> groups_;
+  std::uint32_t world_size_ = 0;
+  std::uint32_t min_world_ = 1;
+  bool fail_on_peer_loss_ = false;
+  std::vector<Kind> kinds_;  // that this world has
+  Duration fault_gap_{};
+  TimePoint faults_end_{};
+  bool calm_ = false;  // nobody who lives can seem dead
+  bool healed_ = false;
+  WorldReport report_;
+};
+
+}  // namespace ringway::sim

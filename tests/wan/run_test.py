@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""tests/wan/run leaves nothing behind after Ctrl-C, and its network can be changed while it runs.
+
+run_test.py RUN BIN: ends with 77 where it may not make devices. run_test.py probe HOST WORK is what the hosts run.
+"""
+
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+PORT = 7500
+DEADLINE_S = 30
+ECHO, ASKER = "0", "1"  # hosts
+DELAY_BEFORE_MS, DELAY_AFTER_MS = 50, 5
+
+
+def round_trip_ms():
+    begin = time.monotonic()
+    with socket.create_connection((f"10.111.0.{int(ECHO) + 1}", PORT), timeout=DEADLINE_S):
+        return (time.monotonic() - begin) * 1000
+
+
+def fails(condition, text):
+    if condition:
+        sys.exit(text)
+
+
+def wait_for(condition, text):
+    end = time.monotonic() + DEADLINE_S
+    while not condition():
+        fails(time.monotonic() > end, text)
+        time.sleep(0.05)
+
+
+def listens():
+    try:
+        return round_trip_ms() > 0
+    except ConnectionRefusedError:
+        return False
+
+
+def probe(host, work):
+    """One host accepts connections until it is told that the other, who changes the network, is done."""
+    done = pathlib.Path(work, "done")
+    if host == ECHO:
+        with socket.create_server(("", PORT)) as server:
+            server.settimeout(0.1)
+            end = time.monotonic() + 3 * DEADLINE_S
+            while not done.exists() and time.monotonic() < end:
+                try:
+                    server.accept()[0].close()
+                except TimeoutError:
+                    pass
+    elif host == ASKER:
+        wait_for(listens, "nobody listens")
+        fails(round_trip_ms() < 2 * DELAY_BEFORE_MS, "the network is faster than the scenario says")
+        scenario = pathlib.Path(work, "scenario.toml")
+        scenario.write_text(scenario.read_text().replace(f"delay_ms = {DELAY_BEFORE_MS}", f"delay_ms = {DELAY_AFTER_MS}"))
+        os.kill(int(pathlib.Path(work, "emulator.pid").read_text()), signal.SIGHUP)
+        wait_for(lambda: round_trip_ms() < 2 * DELAY_BEFORE_MS, "the network does not change")
+        done.touch()
+
+
+def check_change(run, programs):
+    command = [run, "--skip-without-tun", "--bin", programs, "--bare", "us", "--", sys.executable, "-B", __file__,
+               "probe", "{host}", "{work}"]
+    status = subprocess.run(command, check=False).returncode
+    if status != 0:
+        sys.exit(status)
+
+
+def processes_in(namespace):
+    return subprocess.check_output(["ip", "netns", "pids", namespace], text=True).split()
+
+
+def check_interrupt(run, programs):
+    command = [run, "--bin", programs, "us", "--", "bash", "-c", "echo started in {work}; sleep 1000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process, \
+            contextlib.ExitStack() as on_failure:
+        on_failure.callback(process.terminate)
+        work = pathlib.Path(process.stdout.readline().split()[-1])
+        namespaces = pathlib.Path(work, "namespaces").read_text().split()
+        fails(not namespaces, "no namespaces are named")
+        wait_for(lambda: all(len(processes_in(name)) >= 2 for name in namespaces), "no daemon and command everywhere")
+        processes = [pid for name in namespaces for pid in processes_in(name)]
+        os.killpg(process.pid, signal.SIGINT)
+        fails(process.wait(DEADLINE_S) != 130, f"it ended with {process.returncode}")
+    left = [name for name in namespaces if pathlib.Path("/run/netns", name).exists()]
+    fails(left, f"namespaces are left: {left}")
+    fails([pid for pid in processes if pathlib.Path("/proc", pid).exists()], "processes are left")
+    fails(work.exists(), f"{work} is left")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "probe":
+        probe(*sys.argv[2:])
+    else:
+        check_change(*sys.argv[1:])
+        check_interrupt(*sys.argv[1:])
