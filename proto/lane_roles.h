@@ -34,4 +34,9 @@ constexpr std::size_t SmallLanes(std::size_t lanes) {
 // Whether more lanes can come later: they must not change what those do that there are.
 constexpr bool MayGrow(std::size_t first_lanes) { return SmallLanes(first_lanes) == SmallLanes(kLanesMax); }
 
+// How many lanes share what a pair may have unsent in its sockets: those that came later are many, and each takes less.
+constexpr std::uint32_t SharersOf(std::uint32_t lane, std::uint32_t first_lanes) {
+  return lane < first_lanes ? first_lanes : kLanesMax;
+}
+
 }  // namespace ringway

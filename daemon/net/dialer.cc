@@ -84,16 +84,16 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
   void Start() {
     links_.lanes = request_.control ? 0 : request_.lanes != 0 ? request_.lanes : options_.lanes;
     const bool open = links_.lanes == 0 && !request_.control;
-    Connect(request_.control ? 1
-            : open           ? kLanesRemote
-                             : links_.lanes,
-            [self = shared_from_this()](Connection first) {
-              self->PlanLinks(first.loopback);
-              self->Greet(0, std::move(first.fd));
-              for (std::size_t i = 1; i < self->missing_ && self->done_; ++i) {
-                self->Connect(self->links_.lanes, [self, i](Connection next) { self->Greet(i, std::move(next.fd)); });
-              }
-            });
+    const std::uint32_t lanes = request_.control ? 1 : open ? kLanesRemote : links_.lanes;
+    const std::uint32_t lane = request_.missing.empty() ? 0 : request_.missing.front().value;
+    Connect(SharersOf(lane, lanes), [self = shared_from_this()](Connection first) {
+      self->PlanLinks(first.loopback);
+      self->Greet(0, std::move(first.fd));
+      for (std::size_t i = 1; i < self->missing_ && self->done_; ++i) {
+        self->Connect(SharersOf(self->links_.links[i].lane.value, self->links_.lanes),
+                      [self, i](Connection next) { self->Greet(i, std::move(next.fd)); });
+      }
+    });
   }
 
  private:

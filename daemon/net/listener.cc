@@ -129,7 +129,7 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
     if (*alive != nullptr) (*alive)->half_open_.erase(id);
   });
   LinkTuning tuning = options_.tuning;
-  tuning.lanes = offer.hello.control() ? 1 : offer.hello.lanes();
+  tuning.lanes = offer.hello.control() ? 1 : SharersOf(offer.hello.lane(), offer.hello.lanes());
   const auto local = LocalAddress(offer.fd.get());
   tuning.loopback = local.ok() && IsLoopback(local.value());
   TuneLink(offer.fd.get(), tuning);

@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 
+#include "proto/lane_roles.h"
 #include "tests/daemon/net/net_fixture.h"
 
 namespace ringway::net {
@@ -21,6 +22,9 @@ int OptionOf(int fd, int level, int name) {
 TEST(SocketOptionsTest, LanesOfAPairShareTheUnsentBound) {
   for (const std::uint32_t lanes : {1U, 2U, 8U, 64U, 128U}) {
     EXPECT_LE(NotSentBytes(lanes) * lanes, kNotSentBytesMax) << lanes;
+    std::uint32_t all = 0;
+    for (std::uint32_t lane = 0; lane < kLanesMax; ++lane) all += NotSentBytes(SharersOf(lane, lanes));
+    EXPECT_LE(all, 2 * kNotSentBytesMax) << lanes << ", and those that came later";
   }
 }
 
