@@ -18,6 +18,7 @@ namespace ringway::daemon {
 namespace {
 
 constexpr char kProgram[] = "ringwayd";
+constexpr std::uint64_t kMemoryMin = 64 << 20;
 constexpr std::uint32_t kDataThreadsMax = 32;
 constexpr std::uint32_t kGraceMsMax = 24 * 3600 * 1000;
 
@@ -46,6 +47,19 @@ std::uint64_t BytesOrExit(const std::string& option, const std::string& text) {
   const std::optional<std::uint64_t> bytes = ParseBytes(text);
   if (!bytes) shell::Die(kProgram, option + ": '" + text + "' is no size; write 4096, 4K or 64M");
   return *bytes;
+}
+
+std::uint64_t HalfTheRam() {
+  const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
+}
+
+std::uint64_t MemoryMaxOrExit(const std::string& text) {
+  if (text.empty()) return std::max(HalfTheRam(), kMemoryMin);
+  const std::uint64_t bytes = BytesOrExit("--memory-max", text);
+  if (bytes < kMemoryMin)
+    shell::Die(kProgram, "--memory-max: " + text + " is too little to work with; give 64M or more");
+  return bytes;
 }
 
 // Most cores are the trainers'.
@@ -82,6 +96,7 @@ Config ParseConfigOrExit(int argc, char** argv) {
   Config config;
   std::string socket_mode;
   std::string probe_bytes;
+  std::string memory_max;
   CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
   app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
   app.add_option("--socket", config.socket, "path of the Unix socket that trainers connect to")->required();
@@ -105,6 +120,10 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--probe-bytes", probe_bytes,
                  "send this much at most, three times, to measure a path (default: 128M); 0: learn of paths by the "
                  "operations only");
+  app.add_option(
+      "--memory-max", memory_max,
+      "memory for trainers' regions and for what is kept for them, 64M at least (default: half the RAM); one "
+      "session gets half of it at most");
   app.add_option("--grace-ms", config.grace_ms, "how long running operations may take to finish on SIGTERM")
       ->check(CLI::Range(0U, kGraceMsMax));
   app.add_flag("--insecure", config.insecure, "allow addresses other than loopback: nothing is encrypted yet");
@@ -113,6 +132,7 @@ Config ParseConfigOrExit(int argc, char** argv) {
   shell::ParseOrExit(app, argc, argv);
   if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
   if (!probe_bytes.empty()) config.probe_bytes = BytesOrExit("--probe-bytes", probe_bytes);
+  config.memory_max = MemoryMaxOrExit(memory_max);
   if (config.data_threads == 0) config.data_threads = DataThreadsFor(std::thread::hardware_concurrency());
   if (config.name.empty()) config.name = DefaultName();
   CheckOrExit(config);

@@ -21,6 +21,7 @@ struct Config {
   std::string congestion;   // of links that leave this host; "": by the round trip
   // To measure each path with, at most, three times; enough to see 1 Gbit/s and 100 ms full.
   std::uint64_t probe_bytes = 128 << 20;
+  std::uint64_t memory_max = 0;  // for trainers' regions and all that is kept for them; 0 before parsing: half the RAM
   std::uint32_t data_threads = 1;  // 0: by the cores; at least 1 when parsed
   std::uint32_t grace_ms = 30'000;
   bool insecure = false;

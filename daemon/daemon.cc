@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "daemon/descriptors.h"
 #include "daemon/net/kernel_advice.h"
 #include "proto/frame_codec.h"
 #include "proto/shell/log.h"
@@ -24,7 +25,9 @@ DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
           .instance = instance,
           .grace = std::chrono::milliseconds(config.grace_ms),
           .probe_bytes = config.probe_bytes,
-          .lane_threads = config.data_threads - 1};
+          .lane_threads = config.data_threads - 1,
+          .memory_max = config.memory_max,
+          .descriptors = {.limit = RaiseDescriptorLimit(), .per_lane = config.data_threads > 1 ? 2U : 1U}};
 }
 
 // Failures that a later attempt may not meet; everything else is the master's refusal.

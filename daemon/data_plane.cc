@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proto/frame_codec.h"
+#include "proto/lane_roles.h"
 
 namespace ringway::daemon {
 namespace {
@@ -30,6 +31,8 @@ PeerId AddresseeOf(const control::FromMaster& message) {
       return PeerId(message.abort().peer());
     case control::FromMaster::kEvicted:
       return PeerId(message.evicted().peer());
+    case control::FromMaster::kTakeBack:
+      return PeerId(message.take_back().peer());
     default:
       return PeerId();
   }
@@ -51,8 +54,9 @@ DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, Contro
     : context_(context),
       options_(std::move(options)),
       control_(control),
+      memory_(std::make_shared<MemoryBudget>(options_.memory_max)),
       lane_threads_(context, options_.lane_threads),
-      server_(context, this),
+      server_(context, this, {}, memory_),
       tick_(context) {}
 
 DataPlane::~DataPlane() = default;
@@ -178,10 +182,23 @@ void DataPlane::SendToMaster(control::ToMaster message) {
 
 void DataPlane::Dial(net::DialRequest request, std::uint64_t serial) {
   const PeerId self = request.from;
-  if (control_->Dial(self, serial, std::move(request))) return;
-  asio::post(context_, [this, self, serial] {
-    OnDialed(self, serial, Status(Code::kResourceExhausted, "too many dials are under way on this daemon"));
-  });
+  Status status;
+  const std::size_t lanes = request.missing.empty() ? std::max(request.lanes, kLanesRemote) : request.missing.size();
+  if (!request.control) status = RoomFor(lanes, request.missing.empty() ? LaneId(0) : request.missing.front());
+  if (status.ok() && control_->Dial(self, serial, std::move(request))) return;
+  if (status.ok()) status = Status(Code::kResourceExhausted, "too many dials are under way on this daemon");
+  asio::post(context_, [this, self, serial, status] { OnDialed(self, serial, status); });
+}
+
+Status DataPlane::RoomFor(std::size_t lanes, LaneId first) const {
+  std::size_t open = 0;
+  for (const auto& [self, peer] : peers_) open += peer->lanes_open();
+  const DescriptorPlan& plan = options_.descriptors;
+  const std::size_t max = first.value < kLanesRemote ? plan.first_lanes_max() : plan.more_lanes_max();
+  if (open + lanes <= max) return Status::Ok();
+  return {Code::kResourceExhausted, "this daemon has " + std::to_string(open) + " lanes and keeps the rest of its " +
+                                        std::to_string(plan.limit) +
+                                        " descriptors for trainers: raise its LimitNOFILE"};
 }
 
 void DataPlane::OnDialed(PeerId self, std::uint64_t serial, Result<net::DialedLinks> outcome) {
@@ -209,6 +226,7 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
     status = Status(Code::kProtocol, "peer " + std::to_string(hello.to()) + " is not in group '" + hello.group() + "'");
   } else {
     status = found->second->Admit(link, lanes);
+    if (status.ok() && !link.control) status = RoomFor(1, link.lane);
   }
   if (status.code() == Code::kJoinRefused && !last_try) return false;
   if (!status.ok()) {
@@ -273,7 +291,10 @@ void DataPlane::OnSessionOver(const std::shared_ptr<local::TrainerSession>& sess
 std::string DataPlane::StatusJson() {
   std::vector<PeerReport> reports;
   for (const auto& [self, peer] : peers_) reports.push_back({peer->status(), peer->pairs()});
-  return ToJson(options_.identity, master_up_, reports);
+  DaemonState state{
+      .master_connected = master_up_, .memory = memory_.get(), .descriptors = options_.descriptors, .lanes = 0};
+  for (const auto& [self, peer] : peers_) state.lanes += peer->lanes_open();
+  return ToJson(options_.identity, state, reports);
 }
 
 void DataPlane::Log(const core::Note& note, PeerId self, const std::string& group) {

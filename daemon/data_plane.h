@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/descriptors.h"
 #include "daemon/local/local_server.h"
 #include "daemon/net/lane_threads.h"
 #include "daemon/net/listener.h"
@@ -54,8 +55,10 @@ struct DataPlaneOptions {
   DaemonIdentity identity;
   std::uint64_t instance = 0;
   Duration grace{};
-  std::uint64_t probe_bytes = 0;  // see Config
-  std::size_t lane_threads = 0;   // beside the data thread; 0: it does everything
+  std::uint64_t probe_bytes = 0;                        // see Config
+  std::size_t lane_threads = 0;                         // beside the data thread; 0: it does everything
+  std::uint64_t memory_max = MemoryBudget::kUnlimited;  // see Config
+  DescriptorPlan descriptors;
 };
 
 class DataPlane final : public RuntimeHost, public local::SessionHost {
@@ -110,6 +113,8 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void Ask(const std::shared_ptr<local::TrainerSession>& session, control::JoinRequest request);
   void SendRoster();
   std::string NoMasterText() const;
+  // kResourceExhausted if so many lanes from `first` on would take descriptors that are kept for something else.
+  Status RoomFor(std::size_t lanes, LaneId first) const;
   void RejoinAsNew(PeerId peer);
   void OnJoinAccepted(const control::JoinAccepted& accepted);
   void OnJoinRefused(const control::JoinRefused& refused);
@@ -122,6 +127,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   asio::io_context& context_;
   DataPlaneOptions options_;
   ControlPort* control_;
+  std::shared_ptr<MemoryBudget> memory_;
   net::LaneThreads lane_threads_;
   local::LocalServer server_;
   core::Pacer pacer_;

@@ -51,15 +51,21 @@ void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, Turn
   if (turns.large_first) around(0, small, turns.small);
 }
 
-// Offers each idle lane that is in use one segment, in turn: give(lane) says whether it had one for it. Gives true if
-// any lane got one.
+// Offers each idle lane that is in use one segment, in turn: give(lane) says whether it had one for it; where not, it
+// has none for other lanes of that kind, and they are not asked. Gives true if any lane got one.
 template <typename GiveTo>
 bool GiveRound(const Lanes& lanes, std::size_t large, Turns& turns, const GiveTo& give) {
   bool gave = false;
+  bool has_none[2] = {false, false};
   const auto offer = [&](std::size_t i, net::Lane& lane) {
-    if (!lane.idle() || !give(lane)) return;
+    const bool large_lane = TakesEverySize(lane);
+    if (has_none[large_lane] || !lane.idle()) return;
+    if (!give(lane)) {
+      has_none[large_lane] = true;
+      return;
+    }
     gave = true;
-    (TakesEverySize(lane) ? turns.large : turns.small) = i + 1;
+    (large_lane ? turns.large : turns.small) = i + 1;
   };
   ForEachUsed(lanes, large, offer, turns);
   return gave;

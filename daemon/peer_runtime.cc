@@ -20,7 +20,7 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threa
       host_(host),
       options_(std::move(options)),
       session_(std::move(session)),
-      peer_(options_.self, options_.join.group()),
+      peer_(options_.self, options_.join.group(), {.memory = session_->memory()}),
       pace_timer_(context),
       tail_timer_(context),
       alive_(std::make_shared<PeerRuntime*>(this)) {
@@ -54,6 +54,9 @@ void PeerRuntime::OnMasterMessage(const control::FromMaster& message) {
       break;
     case control::FromMaster::kAbort:
       peer_.OnAbort(Epoch(message.abort().epoch()), now);
+      break;
+    case control::FromMaster::kTakeBack:
+      peer_.OnTakeBack(Epoch(message.take_back().epoch()));
       break;
     case control::FromMaster::kEvicted: {
       const std::uint32_t code = message.evicted().code();
@@ -292,6 +295,19 @@ void PeerRuntime::Run() {
     }
   }
   running_ = false;
+  if (!ended_ && peer_.HasWork()) WorkLater();
+}
+
+// Behind everything that waits already: lanes, control links and timers get their turn between slices.
+void PeerRuntime::WorkLater() {
+  if (std::exchange(work_posted_, true)) return;
+  asio::post(context_, [alive = alive_] {
+    PeerRuntime* self = *alive;
+    if (self == nullptr || self->ended_) return;
+    self->work_posted_ = false;
+    self->peer_.Work();
+    self->Run();
+  });
 }
 
 void PeerRuntime::RunLater() {

@@ -107,6 +107,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   const std::shared_ptr<local::TrainerSession>& session() const { return session_; }
   core::PeerStatus status() const { return peer_.GetStatus(); }
   std::vector<PairStatus> pairs() const;
+  std::size_t lanes_open() const;
   // What the master hears with the heartbeats.
   control::PeerCounters counters() const;
 
@@ -162,6 +163,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
 
   void Run();
   void RunLater();
+  void WorkLater();
   void CarryOutActions();
   void CarryOut(core::ToPeer& action);
   void CarryOut(core::ToMaster& action);
@@ -216,6 +218,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   bool running_ = false;    // Run is on the stack
   bool run_again_ = false;  // an event came while it was
   bool run_posted_ = false;
+  bool work_posted_ = false;
   bool ended_ = false;
   asio::steady_timer pace_timer_;
   asio::steady_timer tail_timer_;

@@ -1,4 +1,6 @@
 // What a PeerRuntime tells about itself: to operators, and to the master with the heartbeats.
+#include <algorithm>
+
 #include "daemon/pair_lanes.h"
 #include "daemon/peer_runtime.h"
 
@@ -15,6 +17,15 @@ std::vector<PairStatus> PeerRuntime::pairs() const {
     out.push_back(status);
   }
   return out;
+}
+
+std::size_t PeerRuntime::lanes_open() const {
+  std::size_t open = 0;
+  for (const auto& [other, pair] : pairs_) {
+    open += static_cast<std::size_t>(
+        std::count_if(pair.lanes.begin(), pair.lanes.end(), [](const auto& lane) { return lane != nullptr; }));
+  }
+  return open;
 }
 
 control::PeerCounters PeerRuntime::counters() const {

@@ -69,11 +69,21 @@ Json GroupOf(const PeerReport& report) {
 
 }  // namespace
 
-std::string ToJson(const DaemonIdentity& identity, bool master_connected, std::span<const PeerReport> peers) {
+std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std::span<const PeerReport> peers) {
   Json status;
-  status["daemon"] = {{"name", identity.name},      {"site", identity.site},     {"address", identity.address},
-                      {"pid", ::getpid()},          {"master", identity.master}, {"master_connected", master_connected},
-                      {"version", RINGWAY_VERSION}, {"advice", identity.advice}};
+  status["daemon"] = {{"name", identity.name},       {"site", identity.site},
+                      {"address", identity.address}, {"pid", ::getpid()},
+                      {"master", identity.master},   {"master_connected", state.master_connected},
+                      {"version", RINGWAY_VERSION},  {"advice", identity.advice}};
+  status["daemon"]["descriptors"] = {
+      {"limit", state.descriptors.limit}, {"lanes", state.lanes}, {"lanes_max", state.descriptors.more_lanes_max()}};
+  if (state.memory != nullptr) {
+    Json memory = {{"max", state.memory->bytes_max()}};
+    for (std::size_t use = 0; use < kMemoryUses; ++use) {
+      memory[kMemoryUseNames[use]] = state.memory->used(static_cast<MemoryUse>(use));
+    }
+    status["daemon"]["memory"] = std::move(memory);
+  }
   status["groups"] = Json::array();
   for (const PeerReport& peer : peers) status["groups"].push_back(GroupOf(peer));
   // Labels come from other hosts; what is no UTF-8 is replaced rather than thrown at.

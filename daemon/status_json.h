@@ -1,7 +1,8 @@
 // The daemon's own view of itself as JSON, for `ringwayctl --socket`.
 //
 //   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "version",
-//                "advice": [sentences]},
+//                "descriptors": {"limit", "lanes", "lanes_max"},
+//                "memory": {"max", "regions", "results", "aside", "early"}, "advice": [sentences]},
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
 //                "members": [{"peer_id", "name", "site", "address", "rank"}],
 //                "ops_open", "ops_done", "ops_retried", "ops_failed", "bytes_sent", "bytes_received",
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "daemon/core/peer.h"
+#include "daemon/descriptors.h"
 #include "daemon/peer_runtime.h"
 
 namespace ringway::daemon {
@@ -34,6 +36,13 @@ struct PeerReport {
   std::vector<PairStatus> pairs;
 };
 
-std::string ToJson(const DaemonIdentity& identity, bool master_connected, std::span<const PeerReport> peers);
+struct DaemonState {
+  bool master_connected = false;
+  const MemoryBudget* memory = nullptr;
+  DescriptorPlan descriptors;
+  std::size_t lanes = 0;  // open
+};
+
+std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std::span<const PeerReport> peers);
 
 }  // namespace ringway::daemon

@@ -11,11 +11,12 @@ namespace ringway {
 namespace {
 
 constexpr std::size_t kNameBytesMax = 255;
+constexpr std::size_t kDaemonsMax = 1024;  // connected
 constexpr std::size_t kPeersPerDaemonMax = 1024;
 constexpr std::size_t kPeersMax = 16 * 1024;
 constexpr std::uint64_t kIdsPerTerm = 1'000'000'000;
 constexpr std::size_t kHeldMax = 64 * 1024;
-// How long a restarted master waits for peers to come back before it misses them, beside the detection time.
+// How long peers have to come back after a restart of the master or a break of its network, beside the detection time.
 constexpr Duration kReturn = std::chrono::seconds(3);
 // How long the accused are heard: a round trip to the farthest.
 constexpr Duration kWeighMin = std::chrono::milliseconds(50);
@@ -33,7 +34,17 @@ control::Plan PlanOf(const CoordinatorOptions& options) {
 
 GroupOptions OptionsOfGroups(const CoordinatorOptions& options) {
   const Duration detect = std::chrono::milliseconds(options.detect_ms);
-  return {.plan = PlanOf(options), .detect = detect, .weigh = std::max<Duration>(kWeighMin, detect / 10)};
+  return {.plan = PlanOf(options),
+          .detect = detect,
+          .back = kReturn,
+          .grace = std::chrono::milliseconds(options.partition_grace_ms),
+          .forget = std::chrono::milliseconds(options.forget_ms),
+          .weigh = std::max<Duration>(kWeighMin, detect / 10)};
+}
+
+// Of two processes there one is no more.
+bool SamePlace(const Coordinator::Daemon& a, const Coordinator::Daemon& b) {
+  return a.name == b.name || a.address == b.address;
 }
 
 // The peer that a message speaks for.
@@ -51,6 +62,8 @@ PeerId SpeakerOf(const control::ToMaster& message) {
       return PeerId(message.installed().peer());
     case control::ToMaster::kWithdraw:
       return PeerId(message.withdraw().peer());
+    case control::ToMaster::kTakenBack:
+      return PeerId(message.taken_back().peer());
     default:
       return PeerId();
   }
@@ -174,11 +187,15 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
                     "a daemon named " + hello.name() + " at " + daemon.address + " is connected: choose another name");
     }
   }
+  if (connections_.size() >= kDaemonsMax && (id == DaemonId() || !daemons_.at(id).connection)) {
+    return Refuse(connection, Code::kResourceExhausted,
+                  "the master has " + std::to_string(kDaemonsMax) + " daemons: start another master");
+  }
   if (id == DaemonId()) id = DaemonId(next_daemon_++);
   Daemon& daemon = daemons_[id];
   if (daemon.connection) {
     actions_.push_back({*daemon.connection, std::nullopt, true});
-    OnDisconnect(*daemon.connection, now);
+    OnDisconnect(*daemon.connection, Contact::kSilent, now);
   }
   daemon.instance = hello.instance();
   daemon.name = hello.name();
@@ -187,6 +204,11 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
   daemon.connection = connection;
   daemon.heard = now;
   connections_[connection] = id;
+  std::vector<DaemonId> replaced;
+  for (const auto& [other, old] : daemons_) {
+    if (other != id && !old.connection && SamePlace(old, daemon)) replaced.push_back(other);
+  }
+  for (const DaemonId other : replaced) DropPeersOf(other, now);
   control::FromMaster reply;
   reply.mutable_hello_reply()->set_version(*version);
   reply.mutable_hello_reply()->set_daemon_id(id.value);
@@ -195,6 +217,14 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
   reply.mutable_hello_reply()->set_detect_ms(options_.detect_ms);
   reply.mutable_hello_reply()->set_instance(options_.instance);
   SendTo(connection, std::move(reply));
+}
+
+void Coordinator::DropPeersOf(DaemonId id, TimePoint now) {
+  const std::set<PeerId> peers = daemons_.at(id).peers;  // groups may retire some on the way
+  for (const PeerId peer : peers) {
+    if (Group* group = GroupOf(id, peer)) group->OnReplaced(peer, now);
+  }
+  DropEmptyGroups();
 }
 
 // Until now the daemon's peers count as offline: only this tells which of them are still there.
@@ -215,7 +245,7 @@ void Coordinator::OnRoster(DaemonId id, const control::Roster& roster, TimePoint
       continue;
     }
     if (!RINGWAY_MUTANT(kNoResync)) group->Resync(peer);
-    group->SetOnline(peer, true, now);
+    group->SetContact(peer, Contact::kOnline, now);
   }
 }
 
@@ -293,6 +323,8 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
     group->OnReport(message.report(), now);
   } else if (message.has_installed()) {
     group->OnInstalled(speaker, Epoch(message.installed().epoch()), now);
+  } else if (message.has_taken_back()) {
+    group->OnTakenBack(speaker, Epoch(message.taken_back().epoch()), now);
   } else if (message.has_withdraw()) {
     group->OnWithdraw(speaker, now);
   }
@@ -311,7 +343,7 @@ void Coordinator::TellEvicted(Connection connection, PeerId peer) {
   SendTo(connection, std::move(message));
 }
 
-void Coordinator::OnDisconnect(Connection connection, TimePoint now) {
+void Coordinator::OnDisconnect(Connection connection, Contact how, TimePoint now) {
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return;
   const DaemonId id = found->second;
@@ -322,8 +354,12 @@ void Coordinator::OnDisconnect(Connection connection, TimePoint now) {
   daemon.gone_since = now;
   const std::set<PeerId> peers = daemon.peers;  // groups may retire some on the way
   for (const PeerId peer : peers) {
-    if (Group* group = GroupOf(id, peer)) group->SetOnline(peer, false, now);
+    if (Group* group = GroupOf(id, peer)) group->SetContact(peer, how, now);
   }
+  // Its successor may have been here before its own end was noticed.
+  const bool is_replaced = std::any_of(connections_.begin(), connections_.end(),
+                                       [&](const auto& entry) { return SamePlace(daemons_.at(entry.second), daemon); });
+  if (is_replaced) DropPeersOf(id, now);
   DropEmptyGroups();
 }
 
@@ -335,7 +371,7 @@ void Coordinator::Tick(TimePoint now) {
   }
   for (const Connection connection : silent) {
     actions_.push_back({connection, std::nullopt, true});
-    OnDisconnect(connection, now - detect);  // it has been gone for as long as it was silent
+    OnDisconnect(connection, Contact::kSilent, now - detect);  // it has been gone for as long as it was silent
   }
   for (const auto& [name, group] : groups_) group->Tick(now);
   std::erase_if(daemons_, [&](const auto& entry) {

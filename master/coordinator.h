@@ -37,6 +37,8 @@ struct CoordinatorOptions {
   bool journaled = false;
   std::uint32_t heartbeat_ms = 500;
   std::uint32_t detect_ms = 3000;
+  std::uint32_t partition_grace_ms = 30'000;  // how long a recovery waits where most of a group is unheard
+  std::uint32_t forget_ms = 3'600'000;        // after how long a group none of which is heard is no more
   std::uint64_t segment_bytes_max = 256 * 1024;
   std::uint64_t small_bytes_max = 64 * 1024;
   std::uint64_t retained_bytes_max = 16 << 20;  // of what is larger, where that pays
@@ -66,7 +68,8 @@ class Coordinator final : public GroupHost {
   void Recover(const std::vector<record::Group>& groups, TimePoint now);
 
   void OnMessage(Connection connection, const control::ToMaster& message, TimePoint now);
-  void OnDisconnect(Connection connection, TimePoint now);
+  // `how`: kClosed if the other side ended it, kSilent if anything else did.
+  void OnDisconnect(Connection connection, Contact how, TimePoint now);
   // Silence and deadlines. Call at least every 20 ms.
   void Tick(TimePoint now);
 
@@ -95,6 +98,8 @@ class Coordinator final : public GroupHost {
   bool MayChange(const Group& group) const override { return !unrecorded_.contains(group.name()); }
 
   void OnHello(Connection connection, const control::DaemonHello& hello, TimePoint now);
+  // The daemon is another process now.
+  void DropPeersOf(DaemonId id, TimePoint now);
   void OnRoster(DaemonId id, const control::Roster& roster, TimePoint now);
   void OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now);
   Status CheckJoin(const Daemon& daemon, const control::JoinRequest& request) const;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "master/clique.h"
 #include "master/plan_times.h"
 #include "master/verdicts.h"
 #include "proto/local_abi.h"
+#include "proto/mutation.h"
 
 namespace ringway {
 
@@ -28,7 +30,7 @@ Group::Group(const record::Group& record, GroupOptions options, GroupHost& host,
     peer.info = member.info();
     peer.wait_world = member.wait_world();
     peer.min_world = member.min_world();
-    peer.online = false;
+    peer.contact = Contact::kSilent;
     peer.since = missed;
   }
 }
@@ -88,6 +90,7 @@ void Group::Add(const control::PeerInfo& info, const control::JoinRequest& reque
   state.wait_world = std::max(1u, request.wait_world());
   state.min_world = std::max(1u, request.min_world());
   state.since = now;
+  may_form_ = true;
   Advance(now);
 }
 
@@ -109,8 +112,10 @@ void Group::Resync(PeerId id) {
   SendCandidates(id);
   if (Members().contains(id)) SendView(current_, current_was_prepared_, id);
   for (const auto& [epoch, view] : prepared_) {
-    if (MembersOf(view).contains(id)) SendView(view, true, id);
+    const bool is_void = taking_back_ && epoch >= taking_back_->first;
+    if (!is_void && MembersOf(view).contains(id)) SendView(view, true, id);
   }
+  if (taking_back_) SendTakeBack(id);
   if (collection_ && collection_->told.contains(id)) SendAbort(id);
   found->second.told.clear();
   ExplainPendings();
@@ -121,6 +126,7 @@ void Group::OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoin
   (void)paths_.SetRoundTrip(peer, other, round_trip);
   peers_[peer].standing.insert(other);
   peers_[peer].dial_errors.erase(other);
+  may_form_ = true;
   Advance(now);
 }
 
@@ -128,6 +134,9 @@ void Group::OnDialFailed(PeerId peer, PeerId other, const std::string& text) {
   if (!peers_.contains(peer) || !peers_.contains(other)) return;
   peers_[peer].dial_errors[other] = ClipText(text);
   peers_[peer].standing.erase(other);
+  for (const PeerId one : {peer, other}) {
+    if (IsNewcomer(one)) TakeBackViewsOf(one);
+  }
   ExplainPendings();
 }
 
@@ -138,22 +147,49 @@ bool Group::Stand(PeerId a, PeerId b) const {
 void Group::OnWithdraw(PeerId peer, TimePoint now) {
   if (!peers_.contains(peer)) return;
   leaving_.insert(peer);
-  if (!InAnyView().contains(peer)) {
+  DropGone(peer, now);
+}
+
+void Group::OnReplaced(PeerId peer, TimePoint now) {
+  if (!peers_.contains(peer) || RINGWAY_MUTANT(kKeepReplaced)) return;
+  replaced_.insert(peer);
+  DropGone(peer, now);
+}
+
+// Only a member's end is a recovery. A newcomer's takes back the views that it is in.
+void Group::DropGone(PeerId peer, TimePoint now) {
+  if (Members().contains(peer) || (IsNewcomer(peer) && RINGWAY_MUTANT(kAbortForNewcomer))) {
+    if (!collection_) Collect(now);
+  } else {
+    const bool is_recorded = IsNewcomer(peer);
+    if (is_recorded) TakeBackViewsOf(peer);
     Drop({peer});
-  } else if (!collection_) {
-    Collect(now);
+    if (is_recorded) host_.Changed(*this);
   }
   Advance(now);
 }
 
-void Group::SetOnline(PeerId peer, bool online, TimePoint now) {
+void Group::SetContact(PeerId peer, Contact contact, TimePoint now) {
   const auto found = peers_.find(peer);
   if (found == peers_.end()) return;
-  if (online != found->second.online) found->second.since = now;
-  const bool accused = accusations_.contains(peer);
-  if (online && !found->second.online && collection_ && accused) collection_->weighed_since = now;  // yet to answer
-  found->second.online = online;
+  PeerState& state = found->second;
+  const bool returns = contact == Contact::kOnline && !state.online();
+  if (returns && collection_ && accusations_.contains(peer)) collection_->weighed_since = now;  // yet to answer
+  if (contact != state.contact) state.since = now;
+  state.contact = contact;
+  may_form_ = true;
+  if (collection_) NoteHearing(now);
   Advance(now);
+}
+
+void Group::NoteHearing(TimePoint now) {
+  const std::set<PeerId> all = InAnyView();
+  const bool hears = std::any_of(all.begin(), all.end(), [&](PeerId id) { return peers_.at(id).online(); });
+  if (!hears) {
+    collection_->hears_since.reset();
+  } else if (!collection_->hears_since) {
+    collection_->hears_since = now;
+  }
 }
 
 void Group::OnCounters(const control::PeerCounters& counters) {
@@ -162,20 +198,53 @@ void Group::OnCounters(const control::PeerCounters& counters) {
 }
 
 void Group::Tick(TimePoint now) {
-  const std::set<PeerId> in_view = InAnyView();
-  std::set<PeerId> pending_gone;
-  bool member_gone = false;
+  if (collection_) NoteHearing(now);
+  if (std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) { return !entry.second.online(); })) {
+    DropLostPendings(now);
+    ForgetIfUnheard(now);
+  }
+  Advance(now);
+}
+
+// Who is not in the current view has nothing to lose: its trainer waits, and joins as new when its daemon is back. A
+// newcomer whose view may have been adopted unnoticed is dropped only when the members have said that it was not.
+void Group::DropLostPendings(TimePoint now) {
+  const std::set<PeerId> members = Members();
+  std::set<PeerId> gone;
   for (const auto& [id, peer] : peers_) {
-    if (peer.online || now - peer.since < options_.detect) continue;
-    if (in_view.contains(id)) {
-      member_gone = true;
+    if (peer.online() || now - peer.since < options_.detect) continue;
+    if (members.contains(id)) {
+      if (RINGWAY_MUTANT(kSilenceIsDeath) && !collection_) Collect(now);
+    } else if (IsNewcomer(id)) {
+      if (RINGWAY_MUTANT(kAbortForNewcomer) && !collection_) Collect(now);
+      if (!collection_) TakeBackViewsOf(id);
     } else {
-      pending_gone.insert(id);
+      gone.insert(id);
     }
   }
-  if (!pending_gone.empty()) Drop(pending_gone);
-  if (member_gone && !collection_) Collect(now);
-  Advance(now);
+  if (!gone.empty()) Drop(gone, true);
+}
+
+void Group::ForgetIfUnheard(TimePoint now) {
+  const Duration limit = RINGWAY_MUTANT(kForgetUnheard) ? options_.detect : options_.forget;
+  const std::set<PeerId> all = InAnyView();
+  const auto is_unheard = [&](PeerId id) {
+    const PeerState& peer = peers_.at(id);
+    return !peer.online() && now - peer.since >= limit;
+  };
+  if (current_.epoch() == 0 || !std::all_of(all.begin(), all.end(), is_unheard)) return;
+  EndViews();
+  host_.Changed(*this);
+  Drop(all);
+}
+
+void Group::EndViews() {
+  collection_.reset();
+  taking_back_.reset();
+  prepared_.clear();
+  current_.Clear();
+  current_was_prepared_ = false;
+  may_form_ = true;
 }
 
 void Group::Advance(TimePoint now) {
@@ -190,34 +259,50 @@ void Group::Advance(TimePoint now) {
   ExplainPendings();
 }
 
-// The first view: pendings that all reach each other, taken in peer id order, as many as any of them waits for.
-void Group::TryForm() {
-  if (current_.epoch() != 0) return;
-  std::set<PeerId> clique;
-  std::uint32_t wanted = 1;
+// The largest set of pendings that all reach each other and are as many as each of them waits for. Who cannot be
+// reached holds nobody up that does not wait for it.
+std::set<PeerId> Group::FirstMembers() const {
+  std::vector<PeerId> ids;
+  CliqueProblem problem;
   for (const auto& [id, peer] : peers_) {
-    if (!peer.online) continue;
-    const PeerId candidate = id;
-    if (!std::all_of(clique.begin(), clique.end(), [&](PeerId other) { return Stand(candidate, other); })) continue;
-    clique.insert(id);
-    wanted = std::max(wanted, peer.wait_world);
+    if (!peer.online()) continue;
+    std::uint64_t neighbours = 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (!Stand(id, ids[i])) continue;
+      neighbours |= std::uint64_t{1} << i;
+      problem.neighbours[i] |= std::uint64_t{1} << ids.size();
+    }
+    ids.push_back(id);
+    problem.neighbours.push_back(neighbours);
+    problem.wanted.push_back(peer.wait_world);
   }
-  if (clique.empty() || clique.size() < wanted) return;
-  current_ = MakeView(clique, {});
+  const std::uint64_t chosen = LargestSatisfiedClique(problem).members;
+  std::set<PeerId> members;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if ((chosen >> i & 1) != 0) members.insert(ids[i]);
+  }
+  return members;
+}
+
+void Group::TryForm() {
+  if (current_.epoch() != 0 || !std::exchange(may_form_, false)) return;
+  const std::set<PeerId> members = FirstMembers();
+  if (members.empty()) return;
+  current_ = MakeView(members, {});
   current_was_prepared_ = false;
   host_.Changed(*this);
   SendViewToMembers(current_, false);
   for (const auto& [id, peer] : peers_) {
-    if (!clique.contains(id)) SendCandidates(id);  // the group has a view now
+    if (!members.contains(id)) SendCandidates(id);  // the group has a view now
   }
 }
 
 void Group::TryPrepare() {
-  if (current_.epoch() == 0) return;
+  if (current_.epoch() == 0 || taking_back_) return;
   std::set<PeerId> next = MembersOf(Newest());
   const std::size_t before = next.size();
   for (const PeerId id : Pendings()) {
-    if (next.contains(id) || !peers_.at(id).online) continue;
+    if (next.contains(id) || !peers_.at(id).online()) continue;
     if (std::all_of(next.begin(), next.end(), [&](PeerId other) { return Stand(id, other); })) next.insert(id);
   }
   if (next.size() == before) return;
@@ -230,9 +315,59 @@ void Group::TryPrepare() {
 void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
   const auto found = prepared_.find(epoch);
   if (found == prepared_.end() || !MembersOf(found->second).contains(peer)) return;
+  const std::set<PeerId> before = Members();
   current_ = found->second;
   current_was_prepared_ = true;
   prepared_.erase(prepared_.begin(), std::next(found));
+  host_.Changed(*this);
+  if (taking_back_) {  // too late: it was agreed on before. Newcomers that stay may have dropped it.
+    taking_back_.reset();
+    for (const PeerId id : MembersOf(current_)) {
+      if (!before.contains(id) && peers_.contains(id)) SendView(current_, true, id);
+    }
+    if (!prepared_.empty()) TakeBack(prepared_.begin()->first);
+  }
+  const std::set<PeerId> members = Members();
+  const bool lacks_one = std::any_of(members.begin(), members.end(), [&](PeerId id) { return !peers_.contains(id); });
+  if (lacks_one && !collection_) Collect(now);
+  Advance(now);
+}
+
+// ---------------------------------------------------------------------------------------------- taking back
+
+bool Group::IsNewcomer(PeerId peer) const { return InAnyView().contains(peer) && !Members().contains(peer); }
+
+// Later views contain the newcomers of earlier ones, so they are void with them.
+void Group::TakeBackViewsOf(PeerId newcomer) {
+  for (const auto& [epoch, view] : prepared_) {
+    if (MembersOf(view).contains(newcomer)) return TakeBack(epoch);
+  }
+}
+
+// Members may have agreed on one of them just now, and switch to it whatever is said here. Each says when it can no
+// more: as none of them stamps such a view from then on, no minimum over all of them can be one. Until all have, the
+// views are kept and no others are prepared.
+void Group::TakeBack(Epoch first) {
+  if (collection_ || (taking_back_ && taking_back_->first <= first)) return;
+  taking_back_ = TakingBack{.first = first, .awaited = Members()};
+  std::erase_if(taking_back_->awaited, [&](PeerId id) { return !peers_.contains(id); });
+  if (RINGWAY_MUTANT(kTakeBackUnasked)) taking_back_->awaited = {*Members().begin()};
+  for (const PeerId id : InAnyView()) SendTakeBack(id);
+}
+
+void Group::SendTakeBack(PeerId id) {
+  control::FromMaster message;
+  message.mutable_take_back()->set_peer(id.value);
+  message.mutable_take_back()->set_epoch(taking_back_->first.value);
+  SendTo(id, std::move(message));
+}
+
+void Group::OnTakenBack(PeerId peer, Epoch epoch, TimePoint now) {
+  if (!taking_back_ || epoch != taking_back_->first) return;
+  taking_back_->awaited.erase(peer);
+  if (!taking_back_->awaited.empty()) return;
+  prepared_.erase(prepared_.lower_bound(epoch), prepared_.end());
+  taking_back_.reset();
   host_.Changed(*this);
   Advance(now);
 }
@@ -251,7 +386,7 @@ void Group::SendViewToMembers(const control::View& view, bool prepared) {
   for (const PeerId peer : MembersOf(view)) SendView(view, prepared, peer);
 }
 
-void Group::Drop(const std::set<PeerId>& gone) {
+void Group::Drop(const std::set<PeerId>& gone, bool may_return) {
   for (const PeerId peer : gone) {
     control::FromMaster message;
     const bool left = leaving_.contains(peer);
@@ -260,6 +395,7 @@ void Group::Drop(const std::set<PeerId>& gone) {
     message.mutable_evicted()->set_text(left ? "left the group"
                                              : "the other peers of group " + name_ +
                                                    " lost contact and went on: rejoin and take their state");
+    message.mutable_evicted()->set_unknown(may_return && !left);
     SendTo(peer, std::move(message));
   }
   for (const PeerId peer : gone) Erase(peer);
@@ -275,6 +411,7 @@ void Group::Drop(const std::set<PeerId>& gone) {
 void Group::Erase(PeerId peer) {
   peers_.erase(peer);
   leaving_.erase(peer);
+  replaced_.erase(peer);
   accusations_.erase(peer);
   for (auto& [accused, accusers] : accusations_) accusers.erase(peer);
   paths_.Forget(peer);
@@ -318,36 +455,45 @@ std::string Group::Label(PeerId peer) const {
 
 void Group::ExplainPendings() {
   for (const PeerId id : Pendings()) {
-    std::string why = WhyPending(id);
+    Reason why = WhyPending(id);
     PeerState& peer = peers_.at(id);
-    if (why == peer.told) continue;
-    peer.told = why;
-    const bool unreachable = why.find("cannot reach") != std::string::npos;
+    if (why.text == peer.told) continue;
+    peer.told = why.text;
     control::FromMaster message;
     message.mutable_pending()->set_peer(id.value);
-    message.mutable_pending()->set_code(static_cast<std::uint32_t>(unreachable ? Code::kPeerUnreachable : Code::kOk));
-    message.mutable_pending()->set_text(std::move(why));
+    message.mutable_pending()->set_code(static_cast<std::uint32_t>(why.code));
+    message.mutable_pending()->set_text(std::move(why.text));
     SendTo(id, std::move(message));
   }
 }
 
-std::string Group::WhyPending(PeerId id) const {
+// Before the first view everybody counts, afterwards only those whom a pending has to reach to be let in.
+Group::Reason Group::WhyPending(PeerId id) const {
+  const bool formed = current_.epoch() != 0;
+  const std::set<PeerId> newest = MembersOf(Newest());
   const PeerState& self = peers_.at(id);
+  const auto unreachable = [&](PeerId from, PeerId to, const std::string& error) {
+    return Reason{
+        Code::kPeerUnreachable,
+        Label(from) + " cannot reach " + Label(to) + ": " + error +
+            (formed ? "; group " + name_ + " goes on without " + Label(id) + " until they reach each other" : "")};
+  };
   for (const auto& [other, peer] : peers_) {
+    if (formed && !newest.contains(other)) continue;
     if (const auto error = peer.dial_errors.find(id); error != peer.dial_errors.end()) {
-      return Label(other) + " cannot reach " + Label(id) + ": " + error->second;
+      return unreachable(other, id, error->second);
     }
     if (const auto error = self.dial_errors.find(other); error != self.dial_errors.end()) {
-      return Label(id) + " cannot reach " + Label(other) + ": " + error->second;
+      return unreachable(id, other, error->second);
     }
   }
-  if (current_.epoch() == 0) {
+  if (!formed) {
     std::uint32_t wanted = 1;
     for (const auto& [other, peer] : peers_) wanted = std::max(wanted, peer.wait_world);
-    return std::to_string(peers_.size()) + " of " + std::to_string(wanted) + " peers are here";
+    return {Code::kOk, std::to_string(peers_.size()) + " of " + std::to_string(wanted) + " peers are here"};
   }
-  if (MembersOf(Newest()).contains(id)) return "links stand; waiting for the members to call UpdateView";
-  return "opening links to the members";
+  if (newest.contains(id)) return {Code::kOk, "links stand; waiting for the members to call UpdateView"};
+  return {Code::kOk, "opening links to the members"};
 }
 
 }  // namespace ringway

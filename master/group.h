@@ -1,9 +1,18 @@
 // One group's membership: pending peers, the current view, prepared views, and the collection of reports that leads
 // from a broken view to the next. Pure: the time is a parameter, messages come out as values.
 //
-//   forming --enough pendings that reach each other--> view E
+//   forming --as many pendings that reach each other as each of them waits for--> view E
 //   view E  --an admissible newcomer, or a better plan-->  prepared P  --Installed(P) from a member-->  view P
 //   view E  --Report from a member-->  collecting(stop)  --all reports that matter-->  view E' with verdicts
+//   prepared P  --its newcomer is gone-->  taking back  --TakenBack from all members-->  view E, nobody disturbed
+//
+// Silence at the master alone is nobody's death: it may be the master that is cut off. A member is dropped when
+//   - another member, which the master hears, accuses it;
+//   - its daemon is back as another process, or says that the peer is gone;
+//   - it does not answer during a recovery: for `detect` and `back` if at most half of the group is unheard, for
+//     `grace` if more is. Who is dead is accused, and sooner: this time is for those whom only the master does not
+//     hear.
+// While the master hears no member it decides nothing and no time passes; after `forget` of that the group is no more.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +49,19 @@ class GroupHost {
   virtual bool MayChange(const Group& group) const = 0;
 };
 
+// How the master stands with a peer's daemon.
+enum class Contact : std::uint8_t {
+  kOnline,
+  kClosed,  // the daemon's host ended the connection: the network works and the process is likely to be gone
+  kSilent,  // nothing is heard, or the connection ended in another way: either side may be cut off
+};
+
 struct GroupOptions {
   control::Plan plan;
   Duration detect = std::chrono::milliseconds(3000);
+  Duration back = std::chrono::seconds(3);  // a daemon needs to connect again
+  Duration grace = std::chrono::seconds(30);
+  Duration forget = std::chrono::hours(1);
   Duration weigh = std::chrono::milliseconds(300);  // how long contradicting accusations are waited for
 };
 
@@ -66,12 +85,16 @@ class Group {
   void OnDialFailed(PeerId peer, PeerId other, const std::string& text);
   void OnReport(const control::Report& report, TimePoint now);
   void OnInstalled(PeerId peer, Epoch epoch, TimePoint now);
+  // Its daemon says that the peer is gone.
   void OnWithdraw(PeerId peer, TimePoint now);
+  // Its daemon is back as another process, which does not have it.
+  void OnReplaced(PeerId peer, TimePoint now);
+  void OnTakenBack(PeerId peer, Epoch epoch, TimePoint now);
   void OnCounters(const control::PeerCounters& counters);
   // The peer's daemon is back on a new connection; what was sent on the old one may be lost, so it is sent again.
   void Resync(PeerId peer);
   // The peer's daemon is connected or not, since when.
-  void SetOnline(PeerId peer, bool online, TimePoint now);
+  void SetContact(PeerId peer, Contact contact, TimePoint now);
   void Tick(TimePoint now);
 
   bool empty() const { return peers_.empty(); }
@@ -81,12 +104,13 @@ class Group {
     control::PeerInfo info;
     std::uint32_t wait_world = 1;
     std::uint32_t min_world = 1;
-    bool online = true;
+    Contact contact = Contact::kOnline;
     TimePoint since{};          // when that began; still to come: a restarted master misses it from then on
     std::set<PeerId> standing;  // pairs seen whole from this side
     std::map<PeerId, std::string> dial_errors;
     std::string told;  // the Pending text sent last
     control::PeerCounters counters;
+    bool online() const { return contact == Contact::kOnline; }
   };
   const std::map<PeerId, PeerState>& peers() const { return peers_; }
   const control::View& current() const { return current_; }
@@ -103,6 +127,13 @@ class Group {
     TimePoint weighed_since;                    // `since`, or the newest late accusation or return
     std::map<PeerId, control::Report> reports;  // with stop >= the collection's
     std::set<PeerId> told;                      // addressees of the ABORT
+    std::optional<TimePoint> hears_since;       // anybody in a view; nothing: it hears nobody
+  };
+  // Prepared views that are void and may have been agreed on already: prepared_ keeps them until no member can adopt
+  // them.
+  struct TakingBack {
+    Epoch first;               // and all above
+    std::set<PeerId> awaited;  // members that have not answered
   };
   // What the next view starts from.
   struct Base {
@@ -125,8 +156,14 @@ class Group {
   void TryPrepare();
   void TryReplan(TimePoint now);
   void AddNews(TimePoint now);
+  std::set<PeerId> FirstMembers() const;
   void ExplainPendings();
-  std::string WhyPending(PeerId peer) const;
+  // What a peer that is no member is told.
+  struct Reason {
+    Code code = Code::kOk;  // kPeerUnreachable: it or somebody it has to reach cannot be dialled
+    std::string text;
+  };
+  Reason WhyPending(PeerId peer) const;
   void Collect(TimePoint now);
   void TryDecide(TimePoint now);
   Base ChooseBase(TimePoint now) const;
@@ -134,6 +171,13 @@ class Group {
   std::set<PeerId> WithTroubledNewcomers(const Base& base) const;
   bool IsReturning(PeerId peer, const std::set<PeerId>& accusers, TimePoint now) const;
   bool AccusedHaveSpoken(TimePoint now) const;
+  // The newest view that any report says is in force; the current one before there is a report.
+  const control::View& InForce() const;
+  std::set<PeerId> Unheard() const;
+  // How long an unheard member is waited for.
+  Duration Patience() const;
+  bool HasWaitedFor(PeerId peer, TimePoint now) const;
+  bool MostAreAwaited(TimePoint now) const;
   std::set<PeerId> Certain(TimePoint now) const;
   std::set<PeerId> Spoken() const;  // who has reported to the collection
   void Decide(const Base& base, TimePoint now);
@@ -143,8 +187,18 @@ class Group {
   void SendView(const control::View& view, bool prepared, PeerId to);
   void SendViewToMembers(const control::View& view, bool prepared);
   void SendCandidates(PeerId id);
-  void SendAbort(PeerId id);  // REQUIRES: a collection runs
-  void Drop(const std::set<PeerId>& gone);
+  void SendAbort(PeerId id);           // REQUIRES: a collection runs
+  bool IsNewcomer(PeerId peer) const;  // in a prepared view, not in the current one
+  void TakeBackViewsOf(PeerId newcomer);
+  void TakeBack(Epoch first);
+  void SendTakeBack(PeerId id);  // REQUIRES: views are being taken back
+  void DropGone(PeerId peer, TimePoint now);
+  void DropLostPendings(TimePoint now);
+  void ForgetIfUnheard(TimePoint now);
+  void NoteHearing(TimePoint now);  // REQUIRES: a collection runs
+  void EndViews();
+  // `may_return`: never members, they only wait, and their daemons may join for them again.
+  void Drop(const std::set<PeerId>& gone, bool may_return = false);
   void Erase(PeerId peer);
   void SendTo(PeerId peer, control::FromMaster message) { host_.Send(peer, std::move(message)); }
 
@@ -156,10 +210,13 @@ class Group {
   control::View current_;                    // epoch 0: none
   bool current_was_prepared_ = false;        // its members switched to it by themselves
   std::map<Epoch, control::View> prepared_;  // above current, ascending, each containing the one before
+  std::optional<TakingBack> taking_back_;
   std::optional<Collection> collection_;
+  bool may_form_ = true;         // somebody came, a pair stands or a view ended since the first one was last tried
   std::uint32_t min_world_ = 1;  // the largest that any member so far has asked for
   Accusations accusations_;
   std::set<PeerId> leaving_;
+  std::set<PeerId> replaced_;  // members whose daemon is another process now
   PathBook paths_;
   // What the plan was made from has changed: since when, and when last.
   struct News {

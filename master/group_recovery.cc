@@ -41,8 +41,11 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
 }
 
 void Group::Collect(TimePoint now) {
+  taking_back_.reset();  // the next view does that
   const Epoch newest = prepared_.empty() ? Epoch(current_.epoch()) : prepared_.rbegin()->first;
-  collection_ = Collection{.stop = newest, .since = now, .weighed_since = now, .reports = {}, .told = InAnyView()};
+  collection_ = Collection{
+      .stop = newest, .since = now, .weighed_since = now, .reports = {}, .told = InAnyView(), .hears_since = {}};
+  NoteHearing(now);
   for (const PeerId peer : collection_->told) SendAbort(peer);
 }
 
@@ -54,17 +57,50 @@ void Group::SendAbort(PeerId id) {
   SendTo(id, std::move(message));
 }
 
-// Those who are gone whatever others say: leavers, and who has been offline, or online without answering the ABORT, for
-// too long.
+const control::View& Group::InForce() const {
+  Epoch adopted(current_.epoch());
+  for (const auto& [peer, report] : collection_->reports) adopted = std::max(adopted, AdoptedBy(report));
+  return adopted == Epoch(current_.epoch()) ? current_ : prepared_.at(adopted);
+}
+
+// Members that nothing but their silence speaks against. An accused one whose host has ended its connection is dead by
+// two witnesses.
+std::set<PeerId> Group::Unheard() const {
+  std::set<PeerId> unheard = MembersOf(InForce());
+  std::erase_if(unheard, [&](PeerId id) {
+    const auto found = peers_.find(id);
+    if (found == peers_.end() || collection_->reports.contains(id)) return true;
+    const bool dead = found->second.contact == Contact::kClosed && accusations_.contains(id);
+    return dead || leaving_.contains(id) || replaced_.contains(id);
+  });
+  return unheard;
+}
+
+Duration Group::Patience() const {
+  const bool most = 2 * Unheard().size() > static_cast<std::size_t>(InForce().members_size());
+  const Duration few = options_.detect + options_.back;
+  return most && !RINGWAY_MUTANT(kNoGrace) ? std::max(options_.grace, few) : few;
+}
+
+bool Group::HasWaitedFor(PeerId id, TimePoint now) const {
+  const TimePoint asked = std::max(collection_->since, peers_.at(id).since);
+  if (RINGWAY_MUTANT(kDecideUnheard)) return now - asked >= Patience();
+  return collection_->hears_since && now - std::max(asked, *collection_->hears_since) >= Patience();
+}
+
+// Those who are gone whatever others say: leavers, who was replaced, and who has been asked in vain for too long.
 std::set<PeerId> Group::Certain(TimePoint now) const {
   std::set<PeerId> certain = leaving_;
+  certain.insert(replaced_.begin(), replaced_.end());
+  const auto add_unknown = [&](const control::View& view) {
+    for (const PeerId id : MembersOf(view)) {
+      if (!peers_.contains(id)) certain.insert(id);
+    }
+  };
+  add_unknown(current_);
+  for (const auto& [epoch, view] : prepared_) add_unknown(view);
   for (const PeerId id : collection_->told) {
-    const auto found = peers_.find(id);
-    if (found == peers_.end()) continue;
-    const PeerState& peer = found->second;
-    const TimePoint asked = std::max(collection_->since, peer.since);
-    const bool silent = peer.online && !collection_->reports.contains(id) && now - asked >= options_.detect;
-    if (silent || (!peer.online && now - peer.since >= options_.detect)) certain.insert(id);
+    if (peers_.contains(id) && !collection_->reports.contains(id) && HasWaitedFor(id, now)) certain.insert(id);
   }
   return certain;
 }
@@ -79,7 +115,7 @@ std::set<PeerId> Group::Spoken() const {
 // the members that it is dead is enough.
 bool Group::IsReturning(PeerId id, const std::set<PeerId>& accusers, TimePoint now) const {
   const auto found = peers_.find(id);
-  if (found == peers_.end() || found->second.online || now >= found->second.since) return false;
+  if (found == peers_.end() || found->second.online() || now >= found->second.since) return false;
   return 2 * accusers.size() <= static_cast<std::size_t>(current_.members_size());
 }
 
@@ -93,7 +129,7 @@ bool Group::AccusedHaveSpoken(TimePoint now) const {
   if (collection_->weighed_since > collection_->since) return false;
   return std::all_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {
     const auto found = peers_.find(entry.first);
-    return found == peers_.end() || !found->second.online || collection_->reports.contains(entry.first);
+    return found == peers_.end() || !found->second.online() || collection_->reports.contains(entry.first);
   });
 }
 
@@ -136,8 +172,16 @@ Group::Base Group::ChooseBase(TimePoint now) const {
   }
 }
 
+// Where most are unheard, it is likely to be the master that is cut off, with those it hears: then an accusation by
+// these is no reason either, before the others had their time.
+bool Group::MostAreAwaited(TimePoint now) const {
+  const std::set<PeerId> unheard = Unheard();
+  if (2 * unheard.size() <= static_cast<std::size_t>(InForce().members_size())) return false;
+  return !std::all_of(unheard.begin(), unheard.end(), [&](PeerId id) { return HasWaitedFor(id, now); });
+}
+
 void Group::TryDecide(TimePoint now) {
-  if (!AccusedHaveSpoken(now)) return;
+  if (!AccusedHaveSpoken(now) || MostAreAwaited(now)) return;
   const Base base = ChooseBase(now);
   const auto has_spoken = [&](PeerId peer) {
     return RINGWAY_MUTANT(kDecideTooEarly) || base.gone.contains(peer) || collection_->reports.contains(peer);
@@ -178,10 +222,7 @@ void Group::Decide(const Base& base, TimePoint now) {
     reports[peer] = std::move(collection_->reports[peer]);
   }
   std::set<PeerId> gone = WithTroubledNewcomers(base);
-  collection_.reset();
-  prepared_.clear();
-  current_.Clear();
-  current_was_prepared_ = false;
+  EndViews();
   if (!remaining.empty()) {
     current_ = MakeView(remaining, base.view);
     AddVerdicts(base, reports);
@@ -200,7 +241,7 @@ void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report
   VerdictOptions options;
   options.fail_on_peer_loss = fail_on_peer_loss_;
   for (const PeerId peer : base.members) {
-    if (!base.gone.contains(peer) || leaving_.contains(peer)) continue;
+    if (!base.gone.contains(peer) || leaving_.contains(peer) || !peers_.contains(peer)) continue;
     options.peers_lost = true;
     options.lost_names += (options.lost_names.empty() ? "" : ", ") + Label(peer);
   }

@@ -41,6 +41,14 @@ Options ParseOptions(int argc, char** argv) {
   app.add_option("--detect-ms", options.coordinator.detect_ms, "silence after which a peer is taken for dead")
       ->capture_default_str()
       ->check(CLI::Range(50, 600000));
+  app.add_option("--partition-grace-ms", options.coordinator.partition_grace_ms,
+                 "how long a recovery waits for peers where more than half of a group is not heard")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 3'600'000));
+  app.add_option("--forget-ms", options.coordinator.forget_ms,
+                 "how long a group is remembered of which no peer is heard")
+      ->capture_default_str()
+      ->check(CLI::Range(1000, 7 * 24 * 3'600'000));
   app.add_option("--retained-bytes", options.coordinator.retained_bytes_max,
                  "up to this size (K M G) a rank far from others succeeds without waiting until all hold the result")
       ->capture_default_str()

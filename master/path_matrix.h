@@ -46,6 +46,8 @@ class PathMatrix {
   // What one flow gets that has both ends to itself: the least that is known of path, uplink and downlink.
   double LinkRate(std::size_t from, std::size_t to) const;
 
+  friend bool operator==(const PathMatrix&, const PathMatrix&) = default;
+
  private:
   std::size_t At(std::size_t from, std::size_t to) const { return from * size() + to; }
 

@@ -22,15 +22,13 @@ std::string LabelOf(const control::PeerInfo& member) {
   return member.name().empty() ? "peer " + std::to_string(member.peer_id()) : member.name();
 }
 
-Json AlgorithmsJson(const Group& group, const CostModel& model, std::uint64_t bytes) {
-  SeenTimes seen_times(Epoch(group.current().epoch()), SizeClassOf(bytes));
-  for (const auto& [id, peer] : group.peers()) seen_times.Add(peer.counters);
+Json AlgorithmsJson(const PlanInputs& inputs, const CostModel& model) {
   Json algorithms = Json::array();
   for (std::uint8_t i = 0; i < kAlgorithmCount; ++i) {
     const auto algorithm = static_cast<Algorithm>(i);
-    const std::optional<SeenTime> seen = seen_times.Of(algorithm);
+    const std::optional<SeenTime>& seen = inputs.seen[i];
     algorithms.push_back({{"name", NameOf(algorithm)},
-                          {"predicted_ms", ToMs(model.Seconds(algorithm, bytes))},
+                          {"predicted_ms", ToMs(model.Seconds(algorithm, inputs.bytes))},
                           {"measured_ms", seen ? Json(ToMs(seen->seconds)) : Json()},
                           {"operations", seen ? seen->operations : 0}});
   }
@@ -103,7 +101,7 @@ Json PathsJson(const PathMatrix& measured) {
 
 }  // namespace
 
-Result<std::string> PlanJson(const Group* group, const control::PlanRequest& request) {
+Result<PlanInputs> PlanInputsOf(const Group* group, const control::PlanRequest& request) {
   if (request.bytes() == 0 || request.bytes() > kByteSizeMax) {
     return Status(Code::kInvalidArgument, "operations have 1 to 2^46 bytes; ask for such a size");
   }
@@ -112,22 +110,39 @@ Result<std::string> PlanJson(const Group* group, const control::PlanRequest& req
   if (view.epoch() == 0) {
     return Status(Code::kWorldTooSmall, "group " + group->name() + " has no view yet: wait until it is formed");
   }
-  const PathMatrix measured = group->CurrentPaths();
+  SeenTimes seen_times(Epoch(view.epoch()), SizeClassOf(request.bytes()));
+  for (const auto& [id, peer] : group->peers()) seen_times.Add(peer.counters);
+  PlanInputs inputs{.view = view,
+                    .measured = group->CurrentPaths(),
+                    .seen = {},
+                    .prepared = group->NewestPrepared(),
+                    .bytes = request.bytes()};
+  for (std::uint8_t i = 0; i < kAlgorithmCount; ++i) inputs.seen[i] = seen_times.Of(static_cast<Algorithm>(i));
+  return inputs;
+}
+
+std::string PlanJson(const PlanInputs& inputs) {
+  const control::View& view = inputs.view;
   const Routes routes = RoutesOf(view);
-  const Epoch prepared = group->NewestPrepared();
-  const Json report = {{"group", group->name()},
+  const Json report = {{"group", view.group()},
                        {"epoch", ToString(Epoch(view.epoch()))},
                        {"world_size", view.members_size()},
-                       {"bytes", request.bytes()},
-                       {"chosen", NameOf(AlgorithmFor(view.plan(), request.bytes()))},
-                       {"prepared", prepared == Epoch() ? Json() : Json(ToString(prepared))},
-                       {"algorithms", AlgorithmsJson(*group, ModelOf(measured, routes, view.plan()), request.bytes())},
-                       {"ring", RingJson(view, measured, routes.ring)},
-                       {"rings", RingsJson(view, measured, routes.rings)},
+                       {"bytes", inputs.bytes},
+                       {"chosen", NameOf(AlgorithmFor(view.plan(), inputs.bytes))},
+                       {"prepared", inputs.prepared == Epoch() ? Json() : Json(ToString(inputs.prepared))},
+                       {"algorithms", AlgorithmsJson(inputs, ModelOf(inputs.measured, routes, view.plan()))},
+                       {"ring", RingJson(view, inputs.measured, routes.ring)},
+                       {"rings", RingsJson(view, inputs.measured, routes.rings)},
                        {"shares", SharesJson(view, routes.shares)},
-                       {"paths", PathsJson(measured)}};
+                       {"paths", PathsJson(inputs.measured)}};
   // Labels come from other hosts; what is no UTF-8 is replaced rather than thrown at.
   return report.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<std::string> PlanJson(const Group* group, const control::PlanRequest& request) {
+  const Result<PlanInputs> inputs = PlanInputsOf(group, request);
+  if (!inputs.ok()) return inputs.status();
+  return PlanJson(inputs.value());
 }
 
 }  // namespace ringway

@@ -13,16 +13,40 @@
 // (master/path_matrix.h).
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "master/group.h"
+#include "master/path_matrix.h"
+#include "master/plan_times.h"
 #include "proto/control.pb.h"
 #include "proto/result.h"
 
 namespace ringway {
 
+// All that a report is made from: the same inputs have the same report, so one may be kept for as long as they last.
+struct PlanInputs {
+  control::View view;
+  PathMatrix measured;
+  std::array<std::optional<SeenTime>, kAlgorithmCount> seen;
+  Epoch prepared;
+  std::uint64_t bytes = 0;
+
+  // A view does not change under its epoch.
+  friend bool operator==(const PlanInputs& a, const PlanInputs& b) {
+    return a.view.epoch() == b.view.epoch() && a.view.group() == b.view.group() && a.bytes == b.bytes &&
+           a.prepared == b.prepared && a.seen == b.seen && a.measured == b.measured;
+  }
+};
+
 // `group` may be null: there is none of the name. kInvalidArgument then, and for a size that no operation has;
-// kWorldTooSmall while the group has no view. Bounded, as the members of a view are.
+// kWorldTooSmall while the group has no view.
+Result<PlanInputs> PlanInputsOf(const Group* group, const control::PlanRequest& request);
+
+// Some milliseconds of work for the largest group. Bounded, as the members of a view are.
+std::string PlanJson(const PlanInputs& inputs);
 Result<std::string> PlanJson(const Group* group, const control::PlanRequest& request);
 
 }  // namespace ringway

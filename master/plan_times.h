@@ -23,6 +23,7 @@ control::PeerCounters CheckedCounters(const control::PeerCounters& counters);
 struct SeenTime {
   double seconds = 0;            // the lower median of the peers' medians
   std::uint64_t operations = 0;  // of the peer that saw most
+  friend bool operator==(const SeenTime&, const SeenTime&) = default;
 };
 
 // What the members of one view saw of one size class, by algorithm.

@@ -9,7 +9,7 @@
 namespace ringway {
 namespace {
 
-constexpr double kGainRatio = 1.1;
+constexpr double kRingsGainRatio = 1.1;
 constexpr double kTaken = 1;  // the rate of a path that another ring has, bytes per second
 
 using Order = std::vector<std::uint32_t>;
@@ -82,7 +82,7 @@ std::vector<WeightedRing> FindRings(const PathMatrix& measured, const Order& rin
   const PathMatrix paths = WithAssumptions(measured);
   const double one = MeasureRing(paths, ring).rate;
   const double end = SlowestEnd(paths);
-  if (end <= kGainRatio * one) return {};
+  if (end <= kRingsGainRatio * one) return {};
   std::vector<Ring> rings = Strides(paths, ring);
   DropNeedless(&rings, end);
   if (search == RingSearch::kGreedy) {
@@ -90,7 +90,7 @@ std::vector<WeightedRing> FindRings(const PathMatrix& measured, const Order& rin
     DropNeedless(&greedy, end);
     if (RateOfAll(greedy) > RateOfAll(rings)) rings = std::move(greedy);
   }
-  return rings.size() > 1 && RateOfAll(rings) > kGainRatio * one ? Weighted(rings) : std::vector<WeightedRing>{};
+  return rings.size() > 1 && RateOfAll(rings) > kRingsGainRatio * one ? Weighted(rings) : std::vector<WeightedRing>{};
 }
 
 }  // namespace ringway

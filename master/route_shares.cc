@@ -11,7 +11,7 @@ namespace {
 
 using Shares = std::vector<std::uint32_t>;
 
-constexpr double kGainRatio = 1.1;
+constexpr double kSharesGainRatio = 1.1;
 constexpr std::uint32_t kStepFirst = kWholeShare / 16;
 constexpr std::uint32_t kStepLast = kWholeShare / 4096;
 constexpr std::size_t kMovesPerPeer = 4;  // of one step: bounds the search
@@ -99,7 +99,7 @@ Shares DirectShares(const PathMatrix& measured) {
     for (std::size_t moves = 0; moves < kMovesPerPeer * paths.size() && Move(paths, step, &split); ++moves) {
     }
   }
-  return equal > kGainRatio * Most(split.busiest) ? split.shares : Shares{};
+  return equal > kSharesGainRatio * Most(split.busiest) ? split.shares : Shares{};
 }
 
 }  // namespace ringway

@@ -1,16 +1,13 @@
 #include "master/server.h"
 
-#include <array>
-#include <asio/buffer.hpp>
-#include <asio/write.hpp>
+#include <algorithm>
+#include <asio/post.hpp>
 #include <random>
 #include <string>
 #include <utility>
 
-#include "master/plan_report.h"
-#include "master/status.h"
-#include "proto/frame_codec.h"
-#include "proto/shell/log.h"
+#include "master/server_session.h"
+#include "master/verdicts.h"
 
 namespace ringway {
 namespace {
@@ -20,7 +17,6 @@ using shell::Log;
 
 constexpr std::chrono::milliseconds kTickPeriod{20};
 constexpr Duration kGapMax = 3 * kTickPeriod;
-constexpr std::size_t kStatusBytesMax = kFrameBytesMax - 1024;  // room for the message around it
 
 CoordinatorOptions CoordinatorOptionsOf(const ServerOptions& options) {
   CoordinatorOptions coordinator = options.coordinator;
@@ -33,108 +29,6 @@ CoordinatorOptions CoordinatorOptionsOf(const ServerOptions& options) {
 
 }  // namespace
 
-// One connection. Kept alive by its own pending handlers; the server forgets it when it closes.
-class Server::Session : public std::enable_shared_from_this<Session> {
- public:
-  Session(Server& server, std::uint64_t id, asio::ip::tcp::socket socket)
-      : server_(server), id_(id), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
-
-  void Start() {
-    std::error_code ignored;
-    socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-    ArmTimer();
-    Read();
-  }
-
-  void Send(const control::FromMaster& message) {
-    if (closed_) return;
-    if (message.ByteSizeLong() > kFrameBytesMax) return Close("a message for it exceeds the frame's maximum");
-    AppendFrame(message, queue_);
-    if (queue_.size() + writing_.size() > kQueueBytesMax) return Close("its output queue is full");
-    if (writing_.empty()) Write();
-  }
-
-  void CloseAfterWrite() {
-    if (closed_) return;
-    close_after_write_ = true;
-    ArmTimer();  // it may never read
-    if (writing_.empty() && queue_.empty()) Close("closed by the coordinator");
-  }
-
-  void Close(const std::string& why) {
-    if (std::exchange(closed_, true)) return;
-    std::error_code ignored;
-    socket_.close(ignored);
-    timer_.cancel();
-    server_.OnClosed(id_, why);
-  }
-
-  // The server goes away: nothing is reported any more.
-  void Abandon() {
-    closed_ = true;
-    std::error_code ignored;
-    socket_.close(ignored);
-    timer_.cancel();
-  }
-
- private:
-  void ArmTimer() {
-    timer_.expires_after(server_.options_.hello_timeout);
-    timer_.async_wait([self = shared_from_this()](std::error_code error) {
-      if (!error) self->Close("no hello within its time");
-    });
-  }
-
-  void Read() {
-    socket_.async_read_some(asio::buffer(input_), [self = shared_from_this()](std::error_code error, std::size_t n) {
-      if (self->closed_) return;
-      if (error) return self->Close(error.message());
-      self->OnBytes(std::as_bytes(std::span(self->input_).first(n)));
-    });
-  }
-
-  void OnBytes(std::span<const std::byte> bytes) {
-    if (const Status status = reader_.Feed(bytes); !status.ok()) return Close(status.text());
-    while (const auto frame = reader_.Next()) {
-      control::ToMaster message;
-      if (const Status status = ParseFrame(*frame, message); !status.ok()) return Close(status.text());
-      // Status clients may ask again, but not stay without asking.
-      is_daemon_ = is_daemon_ || message.has_hello();
-      if (is_daemon_ && !close_after_write_) {
-        timer_.cancel();
-      } else if (!close_after_write_) {
-        ArmTimer();
-      }
-      server_.OnFrame(id_, message);
-      if (closed_) return;
-    }
-    Read();
-  }
-
-  void Write() {
-    writing_.swap(queue_);
-    asio::async_write(socket_, asio::buffer(writing_), [self = shared_from_this()](std::error_code error, std::size_t) {
-      if (self->closed_) return;
-      if (error) return self->Close(error.message());
-      self->writing_.clear();
-      if (!self->queue_.empty()) return self->Write();
-      if (self->close_after_write_) self->Close("closed by the coordinator");
-    });
-  }
-
-  Server& server_;
-  const std::uint64_t id_;
-  asio::ip::tcp::socket socket_;
-  asio::steady_timer timer_;
-  FrameReader reader_;
-  std::array<char, 16 * 1024> input_;
-  std::string queue_;
-  std::string writing_;
-  bool is_daemon_ = false;
-  bool close_after_write_ = false;
-  bool closed_ = false;
-};
-
 Server::Server(asio::io_context& io, ServerOptions options, asio::ip::tcp::acceptor acceptor)
     : io_(io),
       options_(std::move(options)),
@@ -142,7 +36,8 @@ Server::Server(asio::io_context& io, ServerOptions options, asio::ip::tcp::accep
       acceptor_(std::move(acceptor)),
       tick_(io),
       retry_(io),
-      clock_(kGapMax) {
+      clock_(kGapMax),
+      queries_(io) {
   if (options_.journal != nullptr) coordinator_.Recover(options_.journal->groups(), Now());
   Accept();
   OnTick();
@@ -166,29 +61,60 @@ Result<asio::ip::tcp::acceptor> Server::Listen(asio::io_context& io, const asio:
 void Server::Accept() {
   acceptor_.async_accept([this](std::error_code error, asio::ip::tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;
-    if (error) {  // out of descriptors: connections wait in the backlog until some are free
-      Log(Level::kWarning, "accept_failed", {{"error", error.message()}});
+    if (error) {
+      LogStranger("accept_failed", {"error", error.message()});
+      if (Evict(strangers_) || EvictClient()) return Accept();  // out of descriptors: there is one now
       retry_.expires_after(std::chrono::milliseconds(100));
       retry_.async_wait([this](std::error_code cancelled) {
         if (!cancelled) Accept();
       });
       return;
     }
-    if (sessions_.size() < kConnectionsMax) {
-      const std::uint64_t id = next_id_++;
-      const auto session = std::make_shared<Session>(*this, id, std::move(socket));
-      sessions_[id] = session;
-      session->Start();
-    } else {
-      Log(Level::kWarning, "connection_refused", {{"connections", std::to_string(sessions_.size())}});
-    }
+    if (strangers_.size() >= kStrangersMax) (void)Evict(strangers_);
+    const std::uint64_t id = next_id_++;
+    const auto session = std::make_shared<Session>(*this, id, std::move(socket));
+    sessions_[id] = session;
+    strangers_.Add(session->source(), id);
+    session->Start();
     Accept();
   });
+}
+
+Crowd* Server::CrowdOf(Kind kind) {
+  switch (kind) {
+    case Kind::kStranger:
+      return &strangers_;
+    case Kind::kClient:
+      return &clients_;
+    case Kind::kServedClient:
+      return &served_clients_;
+    case Kind::kDaemon:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+void Server::Become(std::uint64_t id, Kind kind) {
+  Session& session = *sessions_.at(id);
+  if (Crowd* crowd = CrowdOf(session.kind())) crowd->Remove(session.source(), id);
+  session.Become(kind);
+  if (Crowd* crowd = CrowdOf(kind)) crowd->Add(session.source(), id);
+}
+
+bool Server::Evict(Crowd& crowd) {
+  if (crowd.size() == 0) return false;
+  const std::shared_ptr<Session> session = sessions_.at(crowd.Victim());
+  session->Close("too many connections that are no daemon's");
+  return true;
 }
 
 void Server::OnTick() {
   coordinator_.Tick(Now());
   Drain();
+  if (const auto left_out = log_budget_.TakeSummary(MonotonicNow())) {
+    ++stranger_lines_;
+    Log(Level::kInfo, "strangers", {{"lines_left_out", std::to_string(*left_out)}});
+  }
   tick_.expires_after(kTickPeriod);
   tick_.async_wait([this](std::error_code error) {
     if (!error) OnTick();
@@ -196,48 +122,88 @@ void Server::OnTick() {
 }
 
 void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
-  if (message.has_status()) {
-    control::FromMaster reply;
-    reply.mutable_status()->set_json(
-        StatusJson(coordinator_, MonotonicNow() - started_, JournalState(), kStatusBytesMax));
-    sessions_.at(id)->Send(reply);
-    return;
-  }
-  if (message.has_plan()) {
-    sessions_.at(id)->Send(ExplainedPlan(message.plan()));
-    return;
-  }
-  if (message.has_hello()) {
-    const control::DaemonHello& hello = message.hello();
-    Log(Level::kInfo, "daemon_hello", {{"name", hello.name()}, {"site", hello.site()}, {"address", hello.address()}});
-  } else if (message.has_report()) {
+  if (message.has_status() || message.has_plan()) return OnQuery(id, message);
+  if (message.has_report() && sessions_.at(id)->kind() == Kind::kDaemon) {
     const control::Report& report = message.report();
     Log(Level::kInfo, "report",
         {{"peer", std::to_string(report.peer())},
          {"epoch", ToString(Epoch(report.epoch()))},
-         {"reason", report.reason()}});
+         {"reason", ClipText(report.reason())}});
   }
   coordinator_.OnMessage(id, message, Now());
   Drain();
 }
 
-control::FromMaster Server::ExplainedPlan(const control::PlanRequest& request) const {
-  const Result<std::string> json = PlanJson(coordinator_.FindGroup(request.group()), request);
-  control::FromMaster message;
-  control::PlanReply& reply = *message.mutable_plan();
-  reply.set_code(static_cast<std::uint32_t>(json.ok() ? Code::kOk : json.status().code()));
-  if (json.ok()) {
-    reply.set_json(json.value());
-  } else {
-    reply.set_text(json.status().text());
+// ---------------------------------------------------------------------------------------------- those who only ask
+
+void Server::OnQuery(std::uint64_t id, const control::ToMaster& message) {
+  if (sessions_.at(id)->kind() == Kind::kStranger) {
+    if (clients_.size() + served_clients_.size() >= kClientsMax) (void)EvictClient();
+    Become(id, Kind::kClient);
   }
-  return message;
+  desk_.Ask(id, message);
+  ScheduleQueries();
 }
 
-void Server::OnClosed(std::uint64_t id, const std::string& why) {
-  Log(Level::kInfo, "connection_closed", {{"connection", std::to_string(id)}, {"why", why}});
-  sessions_.erase(id);
-  coordinator_.OnDisconnect(id, Now());
+void Server::ScheduleQueries() {
+  if (std::exchange(queries_scheduled_, true)) return;
+  queries_.expires_at(queries_next_);
+  queries_.async_wait([this](std::error_code error) {
+    if (!error) RunQueries();
+  });
+}
+
+void Server::RunQueries() {
+  constexpr int kRest = 4;  // times as long as the work was
+  queries_scheduled_ = false;
+  const TimePoint begin = MonotonicNow();
+  TimePoint now = begin;
+  const ProcessFacts facts{.uptime = begin - started_, .journal = JournalState()};
+  while (!desk_.idle() && now - begin < kQuerySlice) {
+    const std::optional<QueryDesk::Answer> answer = desk_.Step(coordinator_, facts);
+    if (answer) {
+      for (const std::uint64_t id : answer->to) {
+        const std::shared_ptr<Session> session = sessions_.at(id);
+        if (session->kind() == Kind::kClient) Become(id, Kind::kServedClient);
+        session->Answer(answer->frame);
+      }
+    }
+    now = MonotonicNow();
+  }
+  queries_next_ = now + kRest * (now - begin);
+  if (!desk_.idle()) ScheduleQueries();
+}
+
+// ---------------------------------------------------------------------------------------------- daemons
+
+// The coordinator has taken its hello.
+void Server::OnDaemon(std::uint64_t id, DaemonId daemon_id) {
+  const auto daemon = coordinator_.daemons().find(daemon_id);
+  if (daemon != coordinator_.daemons().end()) {
+    Log(Level::kInfo, "daemon_hello",
+        {{"name", daemon->second.name}, {"site", daemon->second.site}, {"address", daemon->second.address}});
+  }
+  Become(id, Kind::kDaemon);
+}
+
+void Server::LogStranger(const std::string& event, shell::Field field) {
+  const auto left_out = log_budget_.Take(MonotonicNow());
+  if (!left_out) return;
+  ++stranger_lines_;
+  Log(Level::kInfo, event, {std::move(field), {"lines_left_out", std::to_string(*left_out)}});
+}
+
+void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
+  const auto found = sessions_.find(id);
+  if (Crowd* crowd = CrowdOf(found->second->kind())) {
+    crowd->Remove(found->second->source(), id);
+    LogStranger("stranger_closed", {"why", ClipText(why)});
+  } else {
+    Log(Level::kInfo, "connection_closed", {{"connection", std::to_string(id)}, {"why", ClipText(why)}});
+  }
+  sessions_.erase(found);
+  desk_.Forget(id);
+  coordinator_.OnDisconnect(id, how, Now());
   // The caller may be inside Drain: what this leads to goes out in the next turn.
   asio::post(io_, [this] { Drain(); });
 }
@@ -272,6 +238,9 @@ void Server::Drain() {
     if (found == sessions_.end()) continue;
     const std::shared_ptr<Session> session = found->second;
     if (action.message) {
+      if (action.message->has_hello_reply()) {
+        OnDaemon(action.connection, DaemonId(action.message->hello_reply().daemon_id()));
+      }
       LogAction(*action.message);
       session->Send(*action.message);
     }
@@ -292,6 +261,8 @@ void Server::LogAction(const control::FromMaster& message) {
       if (static_cast<Code>(verdict.code()) != Code::kInternal) continue;
       Log(Level::kError, "contradiction", {{"group", view.group()}, {"text", verdict.text()}});
     }
+  } else if (message.has_refusal()) {
+    LogStranger("connection_refused", {"why", ClipText(message.refusal().text())});
   } else if (message.has_evicted()) {
     const bool left = static_cast<Code>(message.evicted().code()) == Code::kLeft;
     Log(left ? Level::kInfo : Level::kWarning, left ? "peer_left" : "peer_dropped",

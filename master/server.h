@@ -3,8 +3,19 @@
 // With a journal, what the coordinator changes is written down before anybody hears of it. While that fails (a full
 // disk) the master says so, serves the views there are, and tries again every kJournalRetry.
 //
-// Bounds: kConnectionsMax connections; each has one frame of input and kQueueBytesMax of output, beyond which it is
-// closed; a connection that has not introduced itself within `hello_timeout` is closed.
+// Whoever reaches the port may connect, so what is no daemon is bounded and cheap:
+//
+//   connections that have said nothing yet   kStrangersMax, each closed after `hello_timeout`
+//   clients, which ask for status or plans   kClientsMax, each closed when it asks nothing for as long
+//   one more than that                       closes the oldest of the host that has the most (master/crowd.h); of
+//   clients
+//                                            one that has had an answer, if there is one
+//   out of descriptors                       as one more; else connections wait in the backlog
+//   a connection                             one request at a time, small frames (master/server_session.h)
+//   answers                                  made in slices of kQuerySlice, at most a fifth of the time in all
+//   lines in the log                         LogBudget
+//
+// Daemons are the coordinator's to count.
 //
 // Threads: the one that runs the io_context. Errors on a connection end that connection only.
 #pragma once
@@ -19,8 +30,12 @@
 #include <string>
 
 #include "master/coordinator.h"
+#include "master/crowd.h"
 #include "master/journal.h"
+#include "master/log_budget.h"
+#include "master/query_desk.h"
 #include "proto/result.h"
+#include "proto/shell/log.h"
 
 namespace ringway {
 
@@ -32,8 +47,9 @@ struct ServerOptions {
 
 class Server {
  public:
-  static constexpr std::size_t kConnectionsMax = 1024;
-  static constexpr std::size_t kQueueBytesMax = 16 << 20;
+  static constexpr std::size_t kStrangersMax = 256;
+  static constexpr std::size_t kClientsMax = 64;
+  static constexpr Duration kQuerySlice = std::chrono::milliseconds(2);
   static constexpr Duration kJournalRetry = std::chrono::milliseconds(500);
 
   // Begins to accept from `acceptor` when `io` runs.
@@ -46,17 +62,29 @@ class Server {
   const Coordinator& coordinator() const { return coordinator_; }
   const Journal* journal() const { return options_.journal.get(); }
   std::size_t connections() const { return sessions_.size(); }
+  const QueryDesk& desk() const { return desk_; }
+  std::uint64_t log_lines_of_strangers() const { return stranger_lines_; }
 
  private:
   class Session;
+  enum class Kind { kStranger, kClient, kServedClient, kDaemon };
 
   // The coordinator's: while this process does not run, no daemon grows silent.
   TimePoint Now() { return clock_.Now(MonotonicNow()); }
   void Accept();
   void OnTick();
   void OnFrame(std::uint64_t id, const control::ToMaster& message);
-  control::FromMaster ExplainedPlan(const control::PlanRequest& request) const;
-  void OnClosed(std::uint64_t id, const std::string& why);
+  void OnQuery(std::uint64_t id, const control::ToMaster& message);
+  void OnDaemon(std::uint64_t id, DaemonId daemon_id);
+  void ScheduleQueries();
+  void RunQueries();
+  Crowd* CrowdOf(Kind kind);
+  void Become(std::uint64_t id, Kind kind);
+  bool EvictClient() { return Evict(served_clients_) || Evict(clients_); }
+  // Closes one of them, if there is one.
+  bool Evict(Crowd& crowd);
+  void LogStranger(const std::string& event, shell::Field field);
+  void OnClosed(std::uint64_t id, Contact how, const std::string& why);
   void Drain();
   void WriteJournal();
   std::string JournalState() const;
@@ -74,6 +102,13 @@ class Server {
   TimePoint journal_retry_{};
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+  Crowd strangers_, clients_, served_clients_;
+  QueryDesk desk_;
+  asio::steady_timer queries_;
+  bool queries_scheduled_ = false;
+  TimePoint queries_next_{};  // when the next slice may begin
+  LogBudget log_budget_;
+  std::uint64_t stranger_lines_ = 0;
 };
 
 }  // namespace ringway

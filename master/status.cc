@@ -22,7 +22,7 @@ json PeerJson(const Group& group, PeerId id, const Group::PeerState& peer) {
           {"rank", member ? json(static_cast<std::uint64_t>(place - members.begin())) : json()},
           {"state", member ? "member" : "pending"},
           {"why", member ? "" : peer.told},
-          {"online", peer.online},
+          {"online", peer.online()},
           {"ops_done", counters.ops_done()},
           {"ops_retried", counters.ops_retried()},
           {"ops_failed", counters.ops_failed()},
@@ -49,49 +49,62 @@ json GroupJson(const Group& group) {
 
 std::string Dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-// An array that stops growing at a number of bytes of JSON, shared with others.
-struct Bounded {
-  std::size_t& bytes_left;
-  json array = json::array();
-  std::size_t left_out = 0;
-
-  void Add(json value) {
-    const std::size_t bytes = Dumped(value).size() + 1;
-    if (bytes > bytes_left) {
-      bytes_left = 0;  // none of the later ones either, so that what is shown has no gaps
-      ++left_out;
-      return;
-    }
-    bytes_left -= bytes;
-    array.push_back(std::move(value));
-  }
-};
-
 }  // namespace
 
-std::string StatusJson(const Coordinator& coordinator, Duration uptime, const std::string& journal,
-                       std::size_t bytes_max) {
+StatusReport::StatusReport(std::size_t bytes_max) {
   constexpr std::size_t kFrameworkBytes = 1024;
-  std::size_t bytes_left = bytes_max - kFrameworkBytes;
-  Bounded groups{bytes_left};
-  for (const auto& [name, group] : coordinator.groups()) groups.Add(GroupJson(*group));
-  Bounded daemons{bytes_left};
-  for (const auto& [id, daemon] : coordinator.daemons()) {
-    daemons.Add({{"name", daemon.name},
-                 {"site", daemon.site},
-                 {"address", daemon.address},
-                 {"connected", daemon.connection.has_value()}});
+  bytes_left_ = bytes_max - kFrameworkBytes;
+}
+
+void StatusReport::Add(std::string& list, const std::string& item) {
+  if (item.size() + 1 > bytes_left_) {
+    bytes_left_ = 0;  // none of the later ones either, so that what is shown has no gaps
+    ++left_out_;
+    return;
   }
-  return Dumped({{"master",
-                  {{"term", coordinator.options().term},
-                   {"version", RINGWAY_VERSION},
-                   {"uptime_s", uptime.count() / 1000000},
-                   {"journal", journal},
-                   {"contradictions", coordinator.contradictions()},
-                   {"ignored_messages", coordinator.ignored_messages()},
-                   {"left_out", groups.left_out + daemons.left_out}}},
-                 {"daemons", std::move(daemons.array)},
-                 {"groups", std::move(groups.array)}});
+  bytes_left_ -= item.size() + 1;
+  if (!list.empty()) list += ',';
+  list += item;
+}
+
+bool StatusReport::Step(const Coordinator& coordinator) {
+  constexpr int kDaemonsAtOnce = 32;
+  if (!groups_done_) {
+    const auto next = coordinator.groups().upper_bound(last_group_);
+    groups_done_ = next == coordinator.groups().end();
+    if (groups_done_) return true;
+    last_group_ = next->first;
+    Add(groups_, Dumped(GroupJson(*next->second)));
+    return true;
+  }
+  auto next = coordinator.daemons().upper_bound(last_daemon_);
+  for (int i = 0; i < kDaemonsAtOnce && next != coordinator.daemons().end(); ++i, ++next) {
+    const Coordinator::Daemon& daemon = next->second;
+    last_daemon_ = next->first;
+    Add(daemons_, Dumped({{"name", daemon.name},
+                          {"site", daemon.site},
+                          {"address", daemon.address},
+                          {"connected", daemon.connection.has_value()}}));
+  }
+  return next != coordinator.daemons().end();
+}
+
+std::string StatusReport::Finish(const Coordinator& coordinator, const ProcessFacts& facts) const {
+  const json master = {{"term", coordinator.options().term},
+                       {"version", RINGWAY_VERSION},
+                       {"uptime_s", facts.uptime.count() / 1000000},
+                       {"journal", facts.journal},
+                       {"contradictions", coordinator.contradictions()},
+                       {"ignored_messages", coordinator.ignored_messages()},
+                       {"left_out", left_out_}};
+  return "{\"master\":" + Dumped(master) + ",\"daemons\":[" + daemons_ + "],\"groups\":[" + groups_ + "]}";
+}
+
+std::string StatusJson(const Coordinator& coordinator, const ProcessFacts& facts, std::size_t bytes_max) {
+  StatusReport report(bytes_max);
+  while (report.Step(coordinator)) {
+  }
+  return report.Finish(coordinator, facts);
 }
 
 }  // namespace ringway

@@ -42,6 +42,7 @@
   M(kIgnoreMismatch, "finishing: other descriptors are not noticed")                                  \
   M(kTakeTwice, "positions: a segment that comes twice is taken twice")                               \
   M(kForgetLostSegments, "lane repair: what a lost lane carried is not sent again")                   \
+  M(kForgetRefused, "memory: a segment that found no room is not asked for again")                    \
   M(kKeepPrecision, "determinism: the owner of a quantized chunk keeps its own precision")            \
   M(kUpdateAlone, "UpdateView: the newest view that is prepared here is adopted, agreed or not")      \
   M(kNewcomerStartsAtOne, "UpdateView: a newcomer numbers its operations from one")                   \
@@ -53,7 +54,15 @@
   M(kForgetJournal, "master: a restarted one knows no groups")                                        \
   M(kNoAbortFromMaster, "master: it collects without telling the members to stop")                    \
   M(kNoResync, "master: what a broken connection lost is not said again")                             \
-  M(kKeepGhosts, "master: it does not tell peers that it dropped them while they were away")
+  M(kKeepGhosts, "master: it does not tell peers that it dropped them while they were away")          \
+  M(kSilenceIsDeath, "master unheard: a member that it does not hear is dropped")                     \
+  M(kNoGrace, "master unheard: where most are unheard they have no more time than a few")             \
+  M(kDecideUnheard, "master unheard: it decides although it hears nobody")                            \
+  M(kForgetUnheard, "master unheard: it forgets a group as soon as none is heard")                    \
+  M(kKeepReplaced, "master: a daemon that is back as another process has its peers still")            \
+  M(kAbortForNewcomer, "newcomers: one that goes away while it is prepared stops the members")        \
+  M(kTakeBackUnasked, "newcomers: a prepared view is taken back when one member has said so")         \
+  M(kTakeBackAtOnce, "newcomers: one is dropped although an open UpdateView may agree on it")
 
 namespace ringway::mutation {
 

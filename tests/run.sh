@@ -12,11 +12,14 @@ Usage: tests/run.sh [--preset STAGE]... [--all]
 Installs Debian packages where they are missing (as root), builds and tests Ringway. Works from any directory.
 
 Stages, all of them without arguments:
-  release   binaries into build/release, tests with the same flags in build/test-release
+  release   everything with the flags of a release, in build/test-release
   asan      tests with AddressSanitizer and UndefinedBehaviorSanitizer, in build/asan
-  tsan      tests with ThreadSanitizer, in build/tsan
+  tsan      tests of what has threads with ThreadSanitizer, in build/tsan
   fuzz      the fuzz targets, each for a while, in build/fuzz
   tidy      clang-format, clang-tidy and shellcheck, with build/tidy
+
+Builds are unity builds: many sources a compilation, which takes a third of the time. The closing table has each stage's time
+to build and to test, and names each test that was skipped, with its reason, and each that failed and passed when repeated.
 
   --preset STAGE   only this stage; may be repeated
   --all            all stages
@@ -60,36 +63,49 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then BUILD_PREFIX=(setarch "$(unam
 REPORT=()
 FAILED=()
 
-# build_and_test DIRECTORY: builds everything there, the tests too, and runs them.
+# A source file costs most of its compilation in headers that its neighbours include too.
+UNITY=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16)
+
+# timed_build DIRECTORY [TARGET...]: builds, and counts its time as the stage's time to build.
+timed_build() {
+  local start=$SECONDS outcome=0
+  build_with_bar "$@" || outcome=1
+  BUILD_SECONDS=$((BUILD_SECONDS + SECONDS - start))
+  return "$outcome"
+}
+
+# build_and_test DIRECTORY: builds everything there, the tests too, and runs them. On a busy two-core machine real processes
+# may fail a test once: it is named in the table at the end.
 build_and_test() {
-  local directory=$1 log count
-  build_with_bar "$directory" || return 1
+  local directory=$1 log outcome=0
+  timed_build "$directory" || return 1
   log=$(mktemp)
-  # Real processes on a busy two-core machine: a test that fails gets a second try, and its first failure stays in the output.
-  if ! "${BUILD_PREFIX[@]}" ctest --test-dir "$directory" --output-on-failure --no-tests=error --repeat until-pass:2 -j "$JOBS" \
-    </dev/null 2>&1 | tee "$log" | show_tests; then
-    DETAIL="failed: $(sed -n 's/^[[:space:]]*[0-9]* - \(.*\) (.*)$/\1/p' "$log" | paste -sd ' ')"
-    rm -f "$log"
-    return 1
-  fi
-  count=$(sed -n 's/.*tests failed out of \([0-9]*\).*/\1/p' "$log")
-  DETAIL="${count:-0} tests"
+  rm -f "$directory/junit.xml"
+  "${BUILD_PREFIX[@]}" ctest --test-dir "$directory" --output-on-failure --no-tests=error -j "$JOBS" --repeat until-pass:2 \
+    --output-junit "$ROOT/$directory/junit.xml" </dev/null 2>&1 | tee "$log" | show_tests || outcome=1
+  DETAIL=$(python3 -B tests/ctest_report.py "$log" "$directory/junit.xml") || outcome=1
   rm -f "$log"
+  return "$outcome"
 }
 
 # Passing tests are one line each in ctest's output: drop them, keep failures and the closing lines.
 show_tests() { grep -v -E '^ *(Start +[0-9]+: |[0-9]+/[0-9]+ Test +#[0-9]+: .* Passed +[0-9.]+ sec$)' || true; }
 
 stage_release() {
-  configure release build/release && build_with_bar build/release || return 1
-  configure release build/test-release -DRINGWAY_TESTS=ON && build_and_test build/test-release
+  configure release build/test-release -DRINGWAY_TESTS=ON "${UNITY[@]}" || return 1
+  build_and_test build/test-release
 }
 
-stage_asan() { configure asan build/asan && build_and_test build/asan; }
+stage_asan() { configure asan build/asan "${UNITY[@]}" && build_and_test build/asan; }
 
-stage_tsan() { configure tsan build/tsan && build_and_test build/tsan; }
+stage_tsan() { configure tsan build/tsan "${UNITY[@]}" && build_and_test build/tsan; }
 
-stage_fuzz() { tests/fuzz/run.sh; }
+stage_fuzz() {
+  local targets
+  mapfile -t targets < <(basename -s .cc tests/fuzz/*_fuzz.cc)
+  configure fuzz build/fuzz "${UNITY[@]}" && timed_build build/fuzz "${targets[@]}" || return 1
+  tests/fuzz/run.sh
+}
 
 # Our own files, tracked or new, that end in one of the suffixes.
 own_files() { git ls-files --cached --others --exclude-standard -- "$@" | sort -u | while read -r file; do
@@ -97,27 +113,25 @@ own_files() { git ls-files --cached --others --exclude-standard -- "$@" | sort -
 done; }
 
 stage_tidy() {
-  local sources headers
-  # Benchmarks beside other systems need headers that nothing else does.
-  mapfile -t sources < <(own_files '*.cc' | grep -v '^tests/bench/')
-  mapfile -t headers < <(own_files '*.h' '*.hpp')
-  if ((${#sources[@]} == 0)); then
-    complain "git lists no sources here"
-    return 1
-  fi
-  clang-format --dry-run -Werror "${sources[@]}" "${headers[@]}" || return 1
+  local sources
+  mapfile -t sources < <(own_files '*.cc' '*.h' '*.hpp')
+  clang-format --dry-run -Werror "${sources[@]}" || return 1
   own_files '*.sh' .ci/run tests/chaos/run tests/wan/run | xargs shellcheck -x || return 1
-  configure release build/tidy -DRINGWAY_TESTS=ON && build_with_bar build/tidy ringway_generated || return 1
-  # clang-tidy 14 parses Asio's coroutines only with these three.
-  printf '%s\n' "${sources[@]}" | xargs -P "$JOBS" -n 1 \
-    clang-tidy -p build/tidy --quiet --extra-arg=-D__cpp_impl_coroutine=201902L --extra-arg=-DASIO_HAS_CO_AWAIT \
-    --extra-arg=-DASIO_HAS_STD_COROUTINE 2> >(grep -v -E '^[0-9]+ warnings? generated\.$' >&2) || return 1
-  DETAIL="${#sources[@]} sources, ${#headers[@]} headers"
+  configure release build/tidy -DRINGWAY_TESTS=ON "${UNITY[@]}" && timed_build build/tidy ringway_generated || return 1
+  DETAIL=$(python3 -B tests/style/tidy.py build/tidy) || {
+    say "$DETAIL"
+    DETAIL=''
+    return 1
+  }
 }
+
+minutes() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
+
+INDENT=$(printf '%*s' 32 '')
 
 run_stage() {
   local stage=$1 start=$SECONDS outcome=ok
-  DETAIL=''
+  DETAIL='' BUILD_SECONDS=0
   headline "$stage"
   if ! "stage_$stage"; then
     outcome=FAILED
@@ -125,7 +139,8 @@ run_stage() {
     complain "stage $stage failed"
   fi
   local took=$((SECONDS - start))
-  REPORT+=("$(printf '%-8s %-7s %3d:%02d  %s' "$stage" "$outcome" $((took / 60)) $((took % 60)) "$DETAIL")")
+  REPORT+=("$(printf '%-8s %-7s %6s %6s  %s' "$stage" "$outcome" "$(minutes "$BUILD_SECONDS")" \
+    "$(minutes $((took - BUILD_SECONDS)))" "${DETAIL//$'\n'/$'\n'$INDENT}")")
   say "stage $stage: $outcome, $took s"
 }
 
@@ -133,6 +148,7 @@ install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
 for stage in "${STAGES[@]}"; do run_stage "$stage"; done
 
 headline "what ran"
+printf '%-8s %-7s %6s %6s\n' stage outcome build test
 printf '%s\n' "${REPORT[@]}"
 if ((${#FAILED[@]})); then die "failed: ${FAILED[*]}"; fi
 good "all stages passed"

@@ -145,6 +145,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   ParsedOptions parsed;
   Raw raw;
   CLI::App app("Measures collectives between the trainers of a group, in the style of nccl-tests.", "ringway-bench");
+  app.set_version_flag("--version", "ringway-bench " RINGWAY_VERSION, "Print the version");
   AddWorldOptions(&app, &parsed.options, &raw);
   AddOperationOptions(&app, &parsed.options, &raw);
   try {
@@ -152,6 +153,10 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     parsed.exit_status = 0;
     parsed.message = app.help();
+    return parsed;
+  } catch (const CLI::CallForVersion& version) {
+    parsed.exit_status = 0;
+    parsed.message = std::string(version.what()) + "\n";
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.message = error.what();

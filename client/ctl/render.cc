@@ -30,6 +30,25 @@ std::string RenderAdvice(const json& daemon) {
   return out;
 }
 
+// What of the daemon's limits is in use; of an older daemon nothing.
+std::string RenderLimits(const json& daemon) {
+  std::string out;
+  const auto descriptors = daemon.is_object() ? daemon.find("descriptors") : daemon.end();
+  if (descriptors != daemon.end() && descriptors->is_object()) {
+    out += "  descriptors: " + Text(*descriptors, "limit") + ", lanes have " + Text(*descriptors, "lanes") + " of " +
+           Text(*descriptors, "lanes_max") + "\n";
+  }
+  const auto memory = daemon.is_object() ? daemon.find("memory") : daemon.end();
+  if (memory != daemon.end() && memory->is_object()) {
+    out += "  memory: " + Text(*memory, "max") + " bytes;";
+    for (const char* use : {"regions", "results", "aside", "early"}) {
+      out += std::string(" ") + use + " " + Text(*memory, use);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
 std::string RenderPairs(const json& group) {
   std::vector<Row> rows = {{"to", "peer_id", "lanes_up", "lanes_used", "retransmits", "round_trip_us"}};
   for (const json& pair : Objects(group, "pairs")) {
@@ -79,7 +98,7 @@ Result<std::string> Render(const std::string& json_text) {
   if (const auto daemon = status.find("daemon"); daemon != status.end()) {
     out += "daemon " + Text(*daemon, "name") + "  site " + Text(*daemon, "site") + "  address " +
            Text(*daemon, "address") + "  master " + Text(*daemon, "master") + " connected " +
-           Text(*daemon, "master_connected") + "\n" + RenderAdvice(*daemon);
+           Text(*daemon, "master_connected") + "\n" + RenderLimits(*daemon) + RenderAdvice(*daemon);
   }
   std::vector<Row> rows = {{"daemon", "site", "address", "connected"}};
   for (const json& daemon : Objects(status, "daemons")) {

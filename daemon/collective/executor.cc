@@ -38,6 +38,29 @@ Executor::Executor(Schedule schedule, const ExecutorOptions& options)
   InputReady(options.input_bytes_ready);
 }
 
+Executor::~Executor() {
+  GiveRoom(room_taken_);
+  if (options_.sink == nullptr) return;
+  for (const auto& [to, queue] : ready_) {
+    if (!queue.empty()) options_.sink->OnNextChanged(to, std::nullopt);
+  }
+}
+
+void Executor::TellNext(Rank to) {
+  if (options_.sink != nullptr) options_.sink->OnNextChanged(to, NextBytes(to));
+}
+
+bool Executor::TakeRoom(std::uint64_t bytes) {
+  if (options_.memory != nullptr && !options_.memory->TryTake(MemoryUse::kAside, bytes)) return false;
+  room_taken_ += bytes;
+  return true;
+}
+
+void Executor::GiveRoom(std::uint64_t bytes) {
+  room_taken_ -= bytes;
+  if (options_.memory != nullptr) options_.memory->Give(MemoryUse::kAside, bytes);
+}
+
 void Executor::PlanChunks() {
   for (std::uint32_t chunk = 0; chunk < schedule_.chunks(); ++chunk) {
     chunks_.emplace_back().first_segment = static_cast<std::uint32_t>(segments_.size());
@@ -80,9 +103,18 @@ Result<Executor::Claim> Executor::Take(const SegmentHeader& header, Rank from) {
   }
   Claim claim{.arrival = found->second, .segment = header.segment};
   Position& position = positions_[claim.arrival][claim.segment];
-  if (position != Position::kEmpty && !(position == Position::kDone && RINGWAY_MUTANT(kTakeTwice))) {
-    claim.duplicate = true;
+  const bool taken = position == Position::kClaimed || position == Position::kDone;
+  if (taken && !(position == Position::kDone && RINGWAY_MUTANT(kTakeTwice))) {
+    claim.skipped = true;
     return claim;
+  }
+  if (arrival.reduce && !IsItsTurn(claim.arrival, claim.segment)) {
+    claim.has_room = TakeRoom(header.payload_bytes);
+    if (!claim.has_room) {
+      position = Position::kRefused;
+      claim.skipped = true;
+      return claim;
+    }
   }
   position = Position::kClaimed;
   if (!arrival.reduce && options_.descriptor.codec == Codec::kNone && header.payload_bytes > 0) {
@@ -91,14 +123,25 @@ Result<Executor::Claim> Executor::Take(const SegmentHeader& header, Rank from) {
   return claim;
 }
 
+// Nothing but this arrival can move the sum on then. The own input has its turn at the first arrival at the latest.
+bool Executor::IsItsTurn(std::uint32_t arrival, std::uint32_t segment) {
+  const std::uint16_t chunk = schedule_.arrivals[arrival].chunk;
+  const Sum& sum = schedule_.sums[chunks_[chunk].sum];
+  const SegmentState& state = StateOf(chunk, segment);
+  if (state.next < sum.order.size() && sum.order[state.next] == Sum::kOwn)
+    (void)Advance({chunks_[chunk].sum, segment}, {});
+  return state.next < sum.order.size() && sum.order[state.next] == arrival;
+}
+
 void Executor::Release(const Claim& claim) {
   Position& position = positions_[claim.arrival][claim.segment];
   RINGWAY_CHECK(position == Position::kClaimed);
   position = Position::kEmpty;
+  if (claim.has_room) GiveRoom(WireBytes(schedule_.arrivals[claim.arrival].chunk, claim.segment));
 }
 
 void Executor::Accept(const Claim& claim, const SegmentHeader& header, std::span<const std::byte> payload) {
-  RINGWAY_CHECK(!claim.duplicate && positions_[claim.arrival][claim.segment] == Position::kClaimed);
+  RINGWAY_CHECK(!claim.skipped && positions_[claim.arrival][claim.segment] == Position::kClaimed);
   const Descriptor& d = options_.descriptor;
   const Arrival& arrival = schedule_.arrivals[claim.arrival];
   const ChunkPlan& chunk = chunks_[arrival.chunk];
@@ -107,7 +150,11 @@ void Executor::Accept(const Claim& claim, const SegmentHeader& header, std::span
   if (!RINGWAY_MUTANT(kStampOfOne)) stamp_ = Min(stamp_, header.stamp);
   positions_[claim.arrival][claim.segment] = Position::kDone;
   if (arrival.reduce) {
-    if (Advance({chunk.sum, claim.segment}, {claim.arrival, payload})) return;
+    if (Advance({chunk.sum, claim.segment}, {claim.arrival, payload})) {
+      if (claim.has_room) GiveRoom(payload.size());  // its turn came while it was being read
+      return;
+    }
+    RINGWAY_CHECK(claim.has_room || RINGWAY_MUTANT(kTakeTwice));
     aside_.emplace(KeyOf(claim.arrival, claim.segment), std::vector<std::byte>(payload.begin(), payload.end()));
     return;
   }
@@ -132,13 +179,26 @@ bool Executor::Advance(const SumSegment& at, const Payload& fresh) {
       used = true;
     } else {
       const auto found = aside_.find(KeyOf(source, at.segment));
-      if (found == aside_.end()) break;
+      if (found == aside_.end()) {
+        WantAgain(source, at.segment);
+        break;
+      }
       AddNext(sum, state, range, found->second);
+      GiveRoom(found->second.size());
       aside_.erase(found);
     }
   }
   if (state.next == sum.order.size()) FinishSum(at);
   return used;
+}
+
+void Executor::WantAgain(std::uint32_t arrival, std::uint32_t segment) {
+  Position& position = positions_[arrival][segment];
+  if (position != Position::kRefused) return;
+  position = Position::kEmpty;
+  const Arrival& wanted = schedule_.arrivals[arrival];
+  if (RINGWAY_MUTANT(kForgetRefused)) return;
+  again_.push_back({.from = wanted.from, .step = wanted.step, .chunk = wanted.chunk, .segment = segment});
 }
 
 // The first into the output as it came, or, where the own input follows and is staged, both in one pass.
@@ -160,8 +220,10 @@ void Executor::AddNext(const Sum& sum, SegmentState& state, const Range& range, 
 // Gives false if it is not staged yet.
 bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& range) {
   const Descriptor& d = options_.descriptor;
+  if (state.awaits_input) return false;
   if (InputBytesNeeded(range) > input_ready_) {
-    if (!std::exchange(state.awaits_input, true)) unstaged_sums_.emplace(InputBytesNeeded(range), at);
+    state.awaits_input = true;
+    unstaged_sums_.emplace(InputBytesNeeded(range), at);
     return false;
   }
   const bool first = state.next++ == 0;
@@ -201,7 +263,10 @@ void Executor::QueueAll(const std::vector<std::uint32_t>& departures, std::uint3
 }
 
 void Executor::Queue(std::uint32_t departure, std::uint32_t segment) {
-  ready_[schedule_.departures[departure].to].push_back({departure, segment});
+  const Rank to = schedule_.departures[departure].to;
+  std::deque<Ready>& queue = ready_[to];
+  queue.push_back({departure, segment});
+  if (queue.size() == 1) TellNext(to);
 }
 
 void Executor::InputReady(std::uint64_t bytes) {
@@ -211,15 +276,33 @@ void Executor::InputReady(std::uint64_t bytes) {
     unstaged_departures_.erase(unstaged_departures_.begin());
     Queue(ready.departure, ready.segment);
   }
-  while (!unstaged_sums_.empty() && unstaged_sums_.begin()->first <= input_ready_) {
+}
+
+bool Executor::has_work() const {
+  if (alone()) return copied_ < input_ready_;
+  return !unstaged_sums_.empty() && unstaged_sums_.begin()->first <= input_ready_;
+}
+
+std::uint64_t Executor::Work(std::uint64_t bytes_max) {
+  std::uint64_t done = 0;
+  while (done < bytes_max && has_work()) {
+    if (alone()) {
+      const std::uint64_t bytes = std::min(bytes_max - done, input_ready_ - copied_);
+      std::memcpy(options_.output + copied_, options_.input + copied_, bytes);
+      copied_ += bytes;
+      done += bytes;
+      continue;
+    }
     const SumSegment at = unstaged_sums_.begin()->second;
     unstaged_sums_.erase(unstaged_sums_.begin());
+    const Sum& sum = schedule_.sums[at.sum];
+    SegmentState& state = StateOf(sum.chunk, at.segment);
+    state.awaits_input = false;
+    const std::uint32_t first = state.next;
     (void)Advance(at, {});
+    done += (state.next - first) * grid_.Segment(sum.chunk, at.segment).count * grid_.element_bytes();
   }
-  // Alone, the result is the own input by the operation's rule, and avg of one is that one.
-  if (options_.world_size == 1 && input_ready_ == input_bytes_ && input_bytes_ > 0) {
-    std::memcpy(options_.output, options_.input, input_bytes_);
-  }
+  return done;
 }
 
 std::optional<Executor::Ready> Executor::PopReady(Rank to, std::uint32_t wire_bytes_max) {
@@ -228,10 +311,28 @@ std::optional<Executor::Ready> Executor::PopReady(Rank to, std::uint32_t wire_by
   const Ready ready = found->second.front();
   if (WireBytes(schedule_.departures[ready.departure].chunk, ready.segment) > wire_bytes_max) return std::nullopt;
   found->second.pop_front();
+  TellNext(to);
   return ready;
 }
 
-void Executor::Requeue(const Ready& ready) { ready_[schedule_.departures[ready.departure].to].push_front(ready); }
+// Whoever asks for more than there is asks in vain.
+void Executor::SendAgain(Rank to, std::uint16_t step, std::uint16_t chunk, std::uint32_t segment) {
+  const std::vector<Departure>& all = schedule_.departures;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Departure& departure) {
+    return departure.to == to && departure.step == step && departure.chunk == chunk;
+  });
+  if (found == all.end() || segment >= grid_.Segments(chunk)) return;
+  const auto queued = ready_.find(to);
+  if (queued != ready_.end() && queued->second.size() >= 2 * segments_.size()) return;
+  if (found->source == Source::kFinished && StateOf(chunk, segment).final_hash == 0) return;  // never sent
+  Requeue({static_cast<std::uint32_t>(found - all.begin()), segment});
+}
+
+void Executor::Requeue(const Ready& ready) {
+  const Rank to = schedule_.departures[ready.departure].to;
+  ready_[to].push_front(ready);
+  TellNext(to);
+}
 
 std::optional<std::uint32_t> Executor::NextBytes(Rank to) const {
   const auto found = ready_.find(to);

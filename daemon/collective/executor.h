@@ -4,15 +4,21 @@
 // Memory: `input` is read only; `output` holds partial results until complete(), then the result. Both `count`
 // elements.
 //
-//   position of an arrival:  empty --Claim--> claimed --Accept--> done
-//                                     ^---------Release (lane lost, checksum failed)
+//   position of an arrival:  empty --Take--> claimed --Accept--> done
+//                              ^  ^---------Release (lane lost, checksum failed)
+//                              |
+//                              +--asked for again, at its turn-- refused <--Take (no room to put it aside)
 //
 // A departure's segment becomes ready when its source is there: the input staged that far, the sum made of all that
 // belongs to it, or the chunk finished (cut-through: segment by segment). Finished chunks are encoded from the output:
 // Q(D(codes)) == codes makes that the same as forwarding the codes.
 //
 // A sum takes its values in the schedule's order. What arrives before its turn is copied aside: with a ring nothing,
-// else AsideBytesMax() at most.
+// else AsideBytesMax() at most, and no more than `memory` has room for over all operations. What finds no room is not
+// read; when its turn has come its sender is asked for it again (TakeAgain), and then it needs none. So nothing waits
+// for room, whatever the order in which segments arrive.
+//
+// Long work is done in slices: what InputReady makes possible is left to Work.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +28,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "daemon/collective/grid.h"
 #include "daemon/collective/schedule.h"
 #include "proto/ids.h"
+#include "proto/memory_budget.h"
 #include "proto/result.h"
 #include "proto/segment_header.h"
 
@@ -35,6 +43,14 @@ namespace ringway::collective {
 // Holds whatever backs a pointer. The only shared ownership on the data path: frames outlive operations.
 using Keep = std::shared_ptr<const void>;
 
+// Is told when the next segment for a rank is another one.
+class ReadySink {
+ public:
+  virtual ~ReadySink() = default;
+  // Its bytes on the wire; nothing: there is none any more.
+  virtual void OnNextChanged(Rank to, std::optional<std::uint32_t> bytes) = 0;
+};
+
 struct ExecutorOptions {
   Descriptor descriptor;
   std::uint32_t world_size = 1;
@@ -42,19 +58,25 @@ struct ExecutorOptions {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::uint64_t input_bytes_ready = 0;
-  Stamp stamp;  // this rank's own, frozen at the start
+  Stamp stamp;                    // this rank's own, frozen at the start
+  MemoryShare* memory = nullptr;  // for what is put aside, outlives the executor; null: no limit
+  ReadySink* sink = nullptr;      // outlives the executor; its destructor still calls it
 };
 
 class Executor {
  public:
   Executor(Schedule schedule, const ExecutorOptions& options);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   // A claimed position: where its payload goes.
   struct Claim {
     std::uint32_t arrival = kNone;
     std::uint32_t segment = 0;
     std::byte* direct = nullptr;  // read the payload straight here; null: into scratch
-    bool duplicate = false;       // done or claimed already: skip the payload
+    bool skipped = false;         // done or claimed already, or refused: skip the payload
+    bool has_room = false;        // to be put aside
   };
   // Never copies the payload. kProtocol if the position, sender or length is not of this schedule. REQUIRES: the
   // descriptor matches.
@@ -63,8 +85,23 @@ class Executor {
   void Accept(const Claim& claim, const SegmentHeader& header, std::span<const std::byte> payload);
   void Release(const Claim& claim);
 
-  // The input is valid up to here (bytes). Only grows.
+  // The input is valid up to here (bytes). Only grows. Then Work.
   void InputReady(std::uint64_t bytes);
+  // Adds and copies own input, about `bytes_max` of it. Gives how many bytes it went through; less than `bytes_max`
+  // when nothing is left to do.
+  std::uint64_t Work(std::uint64_t bytes_max);
+  bool has_work() const;
+
+  // Refused positions whose turn has come, each once: their senders are to send them again.
+  struct Wanted {
+    Rank from;
+    std::uint16_t step = 0;
+    std::uint16_t chunk = 0;
+    std::uint32_t segment = 0;
+  };
+  std::vector<Wanted> TakeAgain() { return std::exchange(again_, {}); }
+  // The other end of that: `to` has refused it, or lost it. Ignored if there is no such departure.
+  void SendAgain(Rank to, std::uint16_t step, std::uint16_t chunk, std::uint32_t segment);
 
   struct Ready {
     std::uint32_t departure = kNone;
@@ -92,19 +129,21 @@ class Executor {
   Encoded Encode(const Ready& ready, std::span<std::byte> scratch);
 
   // Every chunk is finished here and the own input was whole: the output is the result.
-  bool complete() const { return open_segments_ == 0 && input_ready_ == input_bytes_; }
+  bool complete() const {
+    return open_segments_ == 0 && input_ready_ == input_bytes_ && (!alone() || copied_ == input_bytes_);
+  }
   // Min over all contributors. REQUIRES: complete().
   Stamp stamp() const { return stamp_; }
   const Descriptor& descriptor() const { return options_.descriptor; }
   const Grid& grid() const { return grid_; }
 
  private:
-  enum class Position : std::uint8_t { kEmpty, kClaimed, kDone };
+  enum class Position : std::uint8_t { kEmpty, kClaimed, kDone, kRefused };
   struct SegmentState {
     Stamp stamp;                   // what a departure of this segment must carry
     std::uint64_t final_hash = 0;  // of the finished segment's wire bytes; 0: not known yet
     std::uint32_t next = 0;        // of the sum's order: what is added next
-    bool awaits_input = false;     // the own input is next and not staged yet
+    bool awaits_input = false;     // the own input is next, and not staged yet or left to Work
   };
   struct SumSegment {
     std::uint32_t sum = kNone;
@@ -121,15 +160,22 @@ class Executor {
     std::vector<std::uint32_t> finals;    // departures of the finished chunk
   };
 
+  // Alone, the result is the own input by the operation's rule, and avg of one is that one.
+  bool alone() const { return options_.world_size == 1; }
   void PlanChunks();
   void QueueInputs();
+  bool IsItsTurn(std::uint32_t arrival, std::uint32_t segment);
+  bool TakeRoom(std::uint64_t bytes);
+  void GiveRoom(std::uint64_t bytes);
   // Adds to the sum what may be added, `fresh` or put aside. Gives false if it was not `fresh`'s turn.
   bool Advance(const SumSegment& at, const Payload& fresh);
   void AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload);
   bool AddOwn(const SumSegment& at, SegmentState& state, const Range& range);
+  void WantAgain(std::uint32_t arrival, std::uint32_t segment);
   void FinishSum(const SumSegment& at);
   void QueueAll(const std::vector<std::uint32_t>& departures, std::uint32_t segment);
   void Queue(std::uint32_t departure, std::uint32_t segment);
+  void TellNext(Rank to);
   static std::uint64_t KeyOf(std::uint32_t arrival, std::uint32_t segment) {
     return std::uint64_t{arrival} << 32 | segment;
   }
@@ -155,6 +201,9 @@ class Executor {
   std::multimap<std::uint64_t, Ready> unstaged_departures_;
   std::multimap<std::uint64_t, SumSegment> unstaged_sums_;
   std::map<std::uint64_t, std::vector<std::byte>> aside_;  // payloads before their turn, by KeyOf
+  std::uint64_t room_taken_ = 0;                           // for them, and for those that are being read
+  std::vector<Wanted> again_;
+  std::uint64_t copied_ = 0;  // alone
   std::uint64_t open_segments_ = 0;
   std::uint64_t input_bytes_ = 0;
   std::uint64_t input_ready_ = 0;

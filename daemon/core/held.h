@@ -1,16 +1,23 @@
 // Frames and messages that came too early: for an operation not submitted here yet, or for a view not installed yet.
 //
-// Bounded: each sender has the plan's eager window (plus one segment) of payload; messages are counted.
+// Bounded twice: each sender has the plan's eager window (plus one segment) of payload, and all together have what the
+// session's share of the daemon's memory has room for. A frame that finds no room there keeps its header only; when its
+// turn has come, its sender is asked for it again.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "proto/control.pb.h"
 #include "proto/ids.h"
+#include "proto/memory_budget.h"
 #include "proto/segment_header.h"
 
 namespace ringway::core {
@@ -18,12 +25,18 @@ namespace ringway::core {
 struct HeldFrame {
   PeerId from;
   SegmentHeader header;
-  std::shared_ptr<std::vector<std::byte>> payload;
+  std::shared_ptr<std::vector<std::byte>> payload;  // null: there was no room
 };
 
 class HeldFrames {
  public:
   static constexpr std::uint64_t kOverheadBytes = 256;  // charged for a frame beside its payload
+
+  // `memory`: outlives this; null: no limit.
+  explicit HeldFrames(MemoryShare* memory = nullptr) : memory_(memory) {}
+  ~HeldFrames() { DropBelow(Epoch(std::numeric_limits<std::uint64_t>::max())); }
+  HeldFrames(const HeldFrames&) = delete;
+  HeldFrames& operator=(const HeldFrames&) = delete;
 
   static std::uint64_t Cost(const SegmentHeader& header) { return header.payload_bytes + kOverheadBytes; }
   std::uint64_t BytesFrom(PeerId from) const {
@@ -35,48 +48,63 @@ class HeldFrames {
     for (const auto& [peer, bytes] : bytes_) sum += bytes;
     return sum;
   }
-  // A frame whose payload is being read counts already.
-  void Reserve(PeerId from, const SegmentHeader& header) { bytes_[from] += Cost(header); }
-  void Unreserve(PeerId from, const SegmentHeader& header) { bytes_[from] -= Cost(header); }
-  // REQUIRES: reserved.
-  void Add(HeldFrame frame) { frames_[frame.header.op].push_back(std::move(frame)); }
-
-  // Takes the frames of an operation that belong to `epoch`; older ones are dropped.
-  std::vector<HeldFrame> Take(const OpName& name, Epoch epoch) {
-    std::vector<HeldFrame> out;
-    const auto found = frames_.find(name);
-    if (found == frames_.end()) return out;
-    std::vector<HeldFrame> rest;
-    for (HeldFrame& frame : found->second) {
-      if (frame.header.epoch > epoch) {
-        rest.push_back(std::move(frame));
-        continue;
-      }
-      Unreserve(frame.from, frame.header);
-      if (frame.header.epoch == epoch) out.push_back(std::move(frame));
-    }
-    if (rest.empty()) {
-      frames_.erase(found);
-    } else {
-      found->second = std::move(rest);
-    }
-    return out;
+  // A frame whose payload is being read counts already. Its payload is null if there is no room for it.
+  HeldFrame Reserve(PeerId from, const SegmentHeader& header) {
+    bytes_[from] += Cost(header);
+    const bool has_room = memory_ == nullptr || memory_->TryTake(MemoryUse::kEarly, header.payload_bytes);
+    return {from, header, has_room ? std::make_shared<std::vector<std::byte>>(header.payload_bytes) : nullptr};
   }
+  void Unreserve(const HeldFrame& frame) {
+    bytes_[frame.from] -= Cost(frame.header);
+    if (memory_ != nullptr && frame.payload != nullptr) memory_->Give(MemoryUse::kEarly, frame.payload->size());
+  }
+  // REQUIRES: reserved.
+  void Add(HeldFrame frame) { frames_[frame.header.op][frame.header.epoch].push_back(std::move(frame)); }
 
+  bool Has(const OpName& name, Epoch epoch) const {
+    const auto found = frames_.find(name);
+    return found != frames_.end() && found->second.contains(epoch);
+  }
+  // Takes the next frame of an operation that belongs to `epoch`.
+  std::optional<HeldFrame> TakeNext(const OpName& name, Epoch epoch) {
+    const auto found = frames_.find(name);
+    if (found == frames_.end()) return std::nullopt;
+    const auto queue = found->second.find(epoch);
+    if (queue == found->second.end()) return std::nullopt;
+    HeldFrame frame = std::move(queue->second.front());
+    queue->second.pop_front();
+    Unreserve(frame);
+    if (queue->second.empty()) found->second.erase(queue);
+    if (found->second.empty()) frames_.erase(found);
+    return frame;
+  }
+  // Drops an operation's frames up to `epoch`.
+  void Drop(const OpName& name, Epoch epoch) {
+    const auto found = frames_.find(name);
+    if (found == frames_.end()) return;
+    DropBelow(found->second, Epoch(epoch.value + 1));
+    if (found->second.empty()) frames_.erase(found);
+  }
   // Drops everything below `epoch`.
   void DropBelow(Epoch epoch) {
     for (auto it = frames_.begin(); it != frames_.end();) {
-      std::erase_if(it->second, [&](const HeldFrame& frame) {
-        const bool old = frame.header.epoch < epoch;
-        if (old) Unreserve(frame.from, frame.header);
-        return old;
-      });
+      DropBelow(it->second, epoch);
       it = it->second.empty() ? frames_.erase(it) : std::next(it);
     }
   }
 
  private:
-  std::map<OpName, std::vector<HeldFrame>> frames_;
+  using ByEpoch = std::map<Epoch, std::deque<HeldFrame>>;
+
+  void DropBelow(ByEpoch& frames, Epoch epoch) {
+    while (!frames.empty() && frames.begin()->first < epoch) {
+      for (const HeldFrame& frame : frames.begin()->second) Unreserve(frame);
+      frames.erase(frames.begin());
+    }
+  }
+
+  MemoryShare* memory_;
+  std::map<OpName, ByEpoch> frames_;
   std::map<PeerId, std::uint64_t> bytes_;
 };
 

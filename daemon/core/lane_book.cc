@@ -1,5 +1,6 @@
 #include "daemon/core/lane_book.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "proto/check.h"
@@ -28,9 +29,13 @@ void LaneBook::CountIn(const LinkId& id) {
 
 void LaneBook::CountOut(const LinkId& id, const SentFrame& frame, const IsLive& is_live) {
   Traffic& traffic = lanes_[id].now;
-  while (!traffic.sent.empty() && !is_live(traffic.sent.front().attempt)) traffic.sent.pop_front();
-  ++traffic.frames_out;
-  traffic.sent.push_back(frame);
+  const std::uint64_t number = traffic.frames_out++;
+  if (frame.attempt == 0) return;  // empty: never sent again
+  if (traffic.sent.size() >= traffic.sweep_at) {
+    std::erase_if(traffic.sent, [&](const NumberedFrame& sent) { return !is_live(sent.frame.attempt); });
+    traffic.sweep_at = std::max(kSweepMin, 2 * traffic.sent.size());
+  }
+  traffic.sent.push_back({number, frame});
 }
 
 control::LaneClosed LaneBook::Down(const LinkId& id) {
@@ -62,13 +67,18 @@ LaneBook::Settled LaneBook::OnClosed(PeerId other, const control::LaneClosed& cl
   const auto found = lane.unsettled.find(closed.generation());
   if (found == lane.unsettled.end()) return settled;
   Traffic& traffic = found->second;
-  const std::uint64_t first = traffic.frames_out - traffic.sent.size();  // number of the oldest that is kept
-  for (std::uint64_t i = 0; i < traffic.sent.size(); ++i) {
-    const bool lost = first + i >= closed.frames() && !RINGWAY_MUTANT(kForgetLostSegments);
-    if (lost || RINGWAY_MUTANT(kTakeTwice)) settled.lost.push_back(traffic.sent[i]);
+  for (const NumberedFrame& sent : traffic.sent) {
+    const bool lost = sent.number >= closed.frames() && !RINGWAY_MUTANT(kForgetLostSegments);
+    if (lost || RINGWAY_MUTANT(kTakeTwice)) settled.lost.push_back(sent.frame);
   }
   lane.unsettled.erase(found);
   return settled;
+}
+
+std::size_t LaneBook::KeptFrames() const {
+  std::size_t kept = 0;
+  for (const auto& [id, lane] : lanes_) kept += lane.now.sent.size();
+  return kept;
 }
 
 void LaneBook::Forget(PeerId other) {

@@ -10,11 +10,13 @@
 // Every time a lane is opened it has a higher generation, chosen by who dials. An end that never saw a generation says
 // that it took none of it, once. Frames of attempts that are over are forgotten without being told.
 //
-// Pure. Bounded: a frame is kept only while its operation's attempt lives.
+// Pure. Bounded: a frame is kept only while its operation's attempt lives. Frames that are over are swept, wherever
+// they stand, when as many have been sent since the last sweep as were live then: at most half of what is kept is over
+// (and kSweepMin), at a constant cost a frame.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -58,11 +60,20 @@ class LaneBook {
 
   void Forget(PeerId other);
 
+  static constexpr std::size_t kSweepMin = 64;
+  // Frames that are kept, of lanes that are up.
+  std::size_t KeptFrames() const;
+
  private:
+  struct NumberedFrame {
+    std::uint64_t number = 0;  // among the frames sent on this generation, from 0
+    SentFrame frame;
+  };
   struct Traffic {
     std::uint64_t frames_in = 0;
     std::uint64_t frames_out = 0;
-    std::deque<SentFrame> sent;  // the newest of frames_out
+    std::vector<NumberedFrame> sent;  // ascending
+    std::size_t sweep_at = kSweepMin;
   };
   struct Lane {
     std::uint64_t generation = 0;  // the newest seen or spoken of

@@ -8,7 +8,7 @@
 namespace ringway::core {
 namespace {
 
-constexpr Duration kWindowMin = std::chrono::milliseconds(500);
+constexpr Duration kVerdictWindowMin = std::chrono::milliseconds(500);
 constexpr Duration kPauseMin = std::chrono::seconds(10);
 constexpr Duration kPauseMax = std::chrono::minutes(10);
 constexpr double kGain = 1.05;
@@ -32,7 +32,7 @@ void LaneCount::Add(const Sample& sample, TimePoint now) {
     return;
   }
   const Duration lasted = now - *start_;
-  if (lasted < std::max(kWindowMin, 5 * sample.round_trip)) return;
+  if (lasted < std::max(kVerdictWindowMin, 5 * sample.round_trip)) return;
   start_ = now;
   const Sample then = std::exchange(then_, sample);
   const auto delivered = static_cast<double>(sample.delivered_bytes - then.delivered_bytes);

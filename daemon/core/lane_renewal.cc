@@ -11,7 +11,7 @@ constexpr double kSlow = 0.25;
 constexpr Duration kRound = std::chrono::seconds(8);
 constexpr Duration kIdle = std::chrono::seconds(4);
 constexpr Duration kFresh = std::chrono::seconds(2);
-constexpr GrowingPause::Bounds kPause{.min = std::chrono::seconds(1), .max = std::chrono::seconds(30)};
+constexpr GrowingPause::Bounds kRenewalPause{.min = std::chrono::seconds(1), .max = std::chrono::seconds(30)};
 
 }  // namespace
 
@@ -23,7 +23,7 @@ std::vector<std::size_t> LaneRenewal::Judge(std::span<const LaneHaste> lanes, do
     const bool is_slow = lanes[i].rate > 0 && lanes[i].rate < kSlow * pace;
     if (!is_slow || !lanes_[i].pause.IsOver(now)) continue;
     if (lanes[i].sending && std::exchange(one_sends, true)) continue;
-    lanes_[i].pause.OnTry(kPause, now);
+    lanes_[i].pause.OnTry(kRenewalPause, now);
     out.push_back(i);
   }
   if (pace > 0 && out.empty()) TakeTurn(lanes, now, out);

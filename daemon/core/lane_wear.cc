@@ -3,7 +3,7 @@
 namespace ringway::core {
 namespace {
 
-constexpr GrowingPause::Bounds kPause{.min = std::chrono::seconds(30), .max = std::chrono::minutes(5)};
+constexpr GrowingPause::Bounds kWearPause{.min = std::chrono::seconds(30), .max = std::chrono::minutes(5)};
 
 bool IsWorn(const LaneAllowance& lane) { return lane.now > 0 && 2 * lane.now < lane.fresh && !lane.in_use; }
 
@@ -13,7 +13,7 @@ std::optional<std::size_t> LaneWear::Judge(std::span<const LaneAllowance> lanes,
   pauses_.resize(lanes.size());
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (!IsWorn(lanes[i]) || !pauses_[i].IsOver(now)) continue;
-    pauses_[i].OnTry(kPause, now);
+    pauses_[i].OnTry(kWearPause, now);
     return i;
   }
   return std::nullopt;

@@ -13,10 +13,14 @@ Operation* OpTable::Find(const OpName& name) {
 }
 
 Operation* OpTable::FindToken(std::uint64_t token) {
-  for (auto& [name, op] : ops_) {
-    if (!op.told && op.submission.token == token) return &op;
-  }
-  return nullptr;
+  const auto found = tokens_.find(token);
+  return found == tokens_.end() ? nullptr : Find(found->second);
+}
+
+void OpTable::OnTold(const Operation& op) {
+  const auto found = tokens_.find(op.submission.token);
+  if (found != tokens_.end() && found->second == op.name) tokens_.erase(found);
+  --untold_;
 }
 
 Operation& OpTable::Add(Submission submission) {
@@ -25,6 +29,9 @@ Operation& OpTable::Add(Submission submission) {
   Operation& op = ops_[name];
   op.name = name;
   op.submission = std::move(submission);
+  tokens_[op.submission.token] = name;
+  ++untold_;
+  with_codec_ += op.submission.descriptor.codec != Codec::kNone;
   return op;
 }
 
@@ -87,7 +94,19 @@ ChannelSeqs OpTable::FinishedUptoAll() const {
 
 void OpTable::Acknowledge(PeerId peer, ChannelId channel, std::uint64_t seq) {
   std::uint64_t& known = acknowledged_[peer][channel];
-  known = std::max(known, seq);
+  if (seq <= known) return;
+  for (auto it = ops_.upper_bound({channel, known}); it != ops_.end() && it->first <= OpName{channel, seq}; ++it) {
+    due_.insert(it->first);
+  }
+  known = seq;
+}
+
+void OpTable::AddHolder(Operation& op, PeerId peer) {
+  if (op.holders.insert(peer).second) due_.insert(op.name);
+}
+
+void OpTable::MarkAllDue() {
+  for (const auto& [name, op] : ops_) due_.insert(name);
 }
 
 bool OpTable::Holds(PeerId peer, const Operation& op) const {
@@ -104,20 +123,19 @@ bool OpTable::AllHold(const Operation& op, const View& view) const {
                      [&](PeerId peer) { return !view.Contains(peer) || Holds(peer, op); });
 }
 
-void OpTable::Collect(const View& view, const std::function<void(const Operation&)>& retire) {
-  for (auto it = ops_.begin(); it != ops_.end();) {
-    const Operation& op = it->second;
-    const bool kept = !(RINGWAY_MUTANT(kDropSmall) && op.own_output);
-    if (op.stage != Stage::kReported || (kept && !AllHold(op, view))) {
-      ++it;
-      continue;
-    }
-    retire(op);
-    if (op.own_output) retained_bytes_ -= op.bytes();
-    Channel& channel = channels_[op.name.channel];
-    Extend(channel.finished_upto, channel.finished_beyond, op.name.seq);
-    it = ops_.erase(it);
-  }
+bool OpTable::IsFinished(const Operation& op, const View& view) const {
+  const bool kept = !(RINGWAY_MUTANT(kDropSmall) && op.own_output);
+  return op.stage == Stage::kReported && (!kept || AllHold(op, view));
+}
+
+void OpTable::Forget(const OpName& name) {
+  const Operation& op = ops_.at(name);
+  RINGWAY_CHECK(op.stage == Stage::kReported);
+  if (op.own_output) retained_bytes_ -= op.bytes();
+  with_codec_ -= op.submission.descriptor.codec != Codec::kNone;
+  Channel& channel = channels_[name.channel];
+  Extend(channel.finished_upto, channel.finished_beyond, name.seq);
+  ops_.erase(name);
 }
 
 }  // namespace ringway::core

@@ -19,6 +19,7 @@
 
 #include "daemon/collective/executor.h"
 #include "daemon/core/peer.h"
+#include "daemon/core/ready_index.h"
 #include "daemon/core/view.h"
 
 namespace ringway::core {
@@ -46,14 +47,18 @@ struct Operation {
   TimePoint since{};     // submitted
   Duration next_word{};  // at this age the log says that it waits
 
+  std::unique_ptr<ReadyReporter> reporter;         // of the executor
   std::unique_ptr<collective::Executor> executor;  // while running
   std::uint64_t attempt = 0;
   std::shared_ptr<std::byte[]> own_output;  // the copy that is retained, of operations of which one is
   // Where a rank can be done before the others have its input (one_shot): the copy that they get, as far as it is
   // staged. The trainer may write to its own as soon as it is told.
   std::shared_ptr<std::vector<std::byte>> own_input;
-  Keep memory;                                    // regions and copies together, for frames
-  std::set<PeerId> ready;                         // senders' view: who has submitted it too
+  std::uint64_t retained_bytes = 0;  // of both
+  bool telling = false;              // complete, and to be told as soon as the trainer has a copy of own_output
+  std::uint64_t told_bytes = 0;      // of that copy
+  Keep memory;                       // regions and copies together, for frames
+  std::set<PeerId> ready;            // senders' view: who has submitted it too
   std::map<PeerId, std::uint64_t> unready_bytes;  // sent to peers that were not ready
   std::set<PeerId> holders;                       // who is known to hold the result
 

@@ -8,7 +8,7 @@
 namespace ringway::core {
 namespace {
 
-constexpr Duration kWindowMin = std::chrono::milliseconds(200);
+constexpr Duration kPaceWindowMin = std::chrono::milliseconds(200);
 constexpr double kWellBelow = 0.8;
 
 double Grown(std::uint64_t before, std::uint64_t now) { return now > before ? static_cast<double>(now - before) : 0; }
@@ -28,7 +28,7 @@ std::optional<Ceiling::Window> Pacer::Measure::Tick(TimePoint now, const Tally& 
   sum_.queueing += tally.queueing;
   held_ticks_ += tally.held;
   ++ticks_;
-  if (lasted_ < (hasty ? round_trip : std::max(kWindowMin, 2 * round_trip))) return std::nullopt;
+  if (lasted_ < (hasty ? round_trip : std::max(kPaceWindowMin, 2 * round_trip))) return std::nullopt;
   const Ceiling::Window window{.delivered = sum_.delivered / std::chrono::duration<double>(lasted_).count(),
                                .lost_share = sum_.resent > 0 ? sum_.resent / (sum_.delivered + sum_.resent) : 0,
                                .queueing = sum_.queueing / ticks_,

@@ -5,12 +5,12 @@
 namespace ringway::core {
 namespace {
 
-constexpr Duration kWindowMin = std::chrono::milliseconds(150);
+constexpr Duration kRateWindowMin = std::chrono::milliseconds(150);
 constexpr double kInertia = 8;
 constexpr Duration kRecent = std::chrono::minutes(5);
 constexpr Duration kReportPause = std::chrono::seconds(1);
 
-Duration WindowOf(Duration round_trip) { return std::max<Duration>(kWindowMin, round_trip * 3 / 2); }
+Duration WindowOf(Duration round_trip) { return std::max<Duration>(kRateWindowMin, round_trip * 3 / 2); }
 
 // The receiver's window held up more than a quarter of the lanes' time.
 bool ReceiverWasLimit(const PathSample& before, const PathSample& now, Duration between) {

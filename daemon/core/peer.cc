@@ -4,8 +4,8 @@
 
 namespace ringway::core {
 
-Peer::Peer(PeerId self, std::string group, std::uint64_t retained_bytes_max)
-    : impl_(std::make_unique<Impl>(self, std::move(group), retained_bytes_max)) {}
+Peer::Peer(PeerId self, std::string group, PeerOptions options)
+    : impl_(std::make_unique<Impl>(self, std::move(group), std::move(options))) {}
 Peer::~Peer() = default;
 Peer::Peer(Peer&&) noexcept = default;
 
@@ -16,6 +16,7 @@ void Peer::OnPending(const control::Pending& pending) {
 }
 void Peer::OnView(const control::ViewFor& view, TimePoint now) { impl_->OnView(view, now); }
 void Peer::OnAbort(Epoch epoch, TimePoint now) { impl_->OnAbort(epoch, now); }
+void Peer::OnTakeBack(Epoch first) { impl_->OnTakeBack(first); }
 void Peer::OnEvicted(Code code, const std::string& text) { impl_->OnEvicted(code, text); }
 void Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
   impl_->OnPeerMessage(from, message, now);
@@ -32,6 +33,8 @@ void Peer::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) { impl
 void Peer::Cancel(std::uint64_t token, TimePoint now) { impl_->Cancel(token, now); }
 void Peer::Leave(TimePoint deadline, TimePoint now) { impl_->Leave(deadline, now); }
 void Peer::Abandon(TimePoint now) { impl_->Abandon(now); }
+bool Peer::HasWork() const { return impl_->HasWork(); }
+void Peer::Work() { impl_->Work(); }
 void Peer::Tick(TimePoint now) { impl_->Tick(now); }
 void Peer::WantLanes(PeerId other, std::uint32_t lanes, TimePoint now) { impl_->WantLanes(other, lanes, now); }
 void Peer::OnPathSamples(std::span<const PathSample> samples, TimePoint now) { impl_->OnPathSamples(samples, now); }

@@ -10,9 +10,15 @@
 //     lane readable: header                               -->   OnHeader: where the payload goes
 //     lane readable: whole payload                        -->   OnPayload: verified, reduced, forwarded
 //     lane writable                                       -->   NextSegment: what to send next
+//     HasWork, after everything else had its turn         -->   Work: a slice of copies and sums
 //
-// Duties of the shell: call TakeActions after every event and carry the actions out in order; call Tick at least every
-// heartbeat interval; before each read into Inbound::target, ask IsLive(attempt) and divert to discard if it is not.
+// Copies and sums that no frame brings along (a world of one, a result that goes to its trainer, what came too early)
+// are done in slices of about PeerOptions::slice_bytes: a little at once, the rest by Work, between which other events
+// get their turn. So no heartbeat waits for them, however large or many the operations.
+//
+// Duties of the shell: call TakeActions after every event and carry the actions out in order; while HasWork, call Work
+// as an event of its own, behind those that wait already; call Tick at least every heartbeat interval; before each read
+// into Inbound::target, ask IsLive(attempt) and divert to discard if it is not.
 //
 // Threads: one. Errors: a peer that breaks the protocol yields a Status from OnHeader or OnPayload; the shell closes
 // that lane. Nothing here throws, logs, reads a clock or knows a socket.
@@ -33,6 +39,7 @@
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
+#include "proto/memory_budget.h"
 #include "proto/result.h"
 #include "proto/segment_header.h"
 
@@ -163,10 +170,16 @@ struct PeerStatus {
   std::uint64_t retained_bytes = 0;  // of results kept for members that may lack them
 };
 
+struct PeerOptions {
+  std::uint64_t retained_bytes_max = 64 << 20;  // of all results that it keeps for others
+  std::uint64_t slice_bytes = 1 << 20;          // copied or added up at once; a few hundred microseconds, 2 ms at worst
+  std::shared_ptr<MemoryShare> memory = nullptr;  // the session's; null: no limit
+};
+
 class Peer {
  public:
-  // `self` and `group` as the master accepted them. `retained_bytes_max`: of all results that it keeps for others.
-  Peer(PeerId self, std::string group, std::uint64_t retained_bytes_max = 64 << 20);
+  // `self` and `group` as the master accepted them.
+  Peer(PeerId self, std::string group, PeerOptions options = {});
   ~Peer();
   Peer(Peer&&) noexcept;
 
@@ -176,6 +189,8 @@ class Peer {
   void OnPending(const control::Pending& pending);
   void OnView(const control::ViewFor& view, TimePoint now);
   void OnAbort(Epoch epoch, TimePoint now);
+  // Prepared views from this epoch on are void.
+  void OnTakeBack(Epoch first);
   void OnEvicted(Code code, const std::string& text);
   void OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);
   // The master's connection is back after a break: what it may have missed is sent again.
@@ -206,6 +221,10 @@ class Peer {
   void Leave(TimePoint deadline, TimePoint now);
   // The trainer died in the middle of copying an input in: leave at once.
   void Abandon(TimePoint now);
+
+  // Whether there are copies or sums to do; Work does a slice of them.
+  bool HasWork() const;
+  void Work();
 
   // Heartbeats, silence, redials, deadlines. Call at least every heartbeat interval, after pending input was handled.
   void Tick(TimePoint now);

@@ -38,8 +38,8 @@ Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& heade
   if (!op->executor || op->has_outcome() || fetched != op->fetching) return Inbound{};
   Result<collective::Executor::Claim> claim = op->executor->Take(header, *rank);
   if (!claim.ok()) return claim.status();
-  if (claim.value().duplicate) return Inbound{};
-  pending_[lane] = {PendingFrame::Use::kExecutor, header, op->attempt, claim.value(), nullptr, lane.other};
+  if (claim.value().skipped) return Inbound{};
+  pending_[lane] = {PendingFrame::Use::kExecutor, header, op->attempt, claim.value(), {}, lane.other};
   Inbound inbound;
   inbound.kind = claim.value().direct != nullptr ? Inbound::Kind::kDirect : Inbound::Kind::kScratch;
   inbound.target = claim.value().direct;
@@ -55,13 +55,16 @@ Result<Inbound> Peer::Impl::Hold(const LinkId& lane, const SegmentHeader& header
   if (held_.BytesFrom(lane.other) + HeldFrames::Cost(header) > bound) {
     return Status(Code::kProtocol, "more eager bytes than the plan allows");
   }
-  held_.Reserve(lane.other, header);
-  auto payload = std::make_shared<std::vector<std::byte>>(header.payload_bytes);
-  pending_[lane] = {PendingFrame::Use::kHold, header, 0, {}, payload, lane.other};
+  HeldFrame frame = held_.Reserve(lane.other, header);
   Inbound inbound;
+  if (frame.payload == nullptr) {
+    held_.Add(std::move(frame));
+    return inbound;
+  }
   inbound.kind = Inbound::Kind::kDirect;
-  inbound.target = payload->data();
-  inbound.keep = payload;
+  inbound.target = frame.payload->data();
+  inbound.keep = frame.payload;
+  pending_[lane] = {PendingFrame::Use::kHold, header, 0, {}, std::move(frame), lane.other};
   return inbound;
 }
 
@@ -86,7 +89,7 @@ Status Peer::Impl::OnPayload(const LinkId& lane, std::span<const std::byte> payl
 Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
   const auto found = pending_.find(lane);
   if (found == pending_.end()) return Status::Ok();
-  const PendingFrame frame = std::move(found->second);
+  const PendingFrame frame = found->second;
   if (IsOld(frame.header.epoch) || (frame.use == PendingFrame::Use::kExecutor && !IsLive(frame.attempt))) {
     DropFrame(lane);  // unjudged: its sender's trainer may have its memory back
     return Status::Ok();
@@ -97,18 +100,15 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
   }
   pending_.erase(found);
   if (frame.use == PendingFrame::Use::kHold) {
-    held_.Add({frame.from, frame.header, frame.held});
+    held_.Add(frame.held);
     // Its operation may have been submitted, or its view installed, while the payload was on the way.
-    Operation* op = table_.Find(frame.header.op);
-    if (op != nullptr && op->has_outcome()) held_.Take(frame.header.op, frame.header.epoch);
-    if (op != nullptr && op->executor && running()) {
-      FeedHeld(*op);
-      if (op->executor && op->stage == Stage::kRunning && op->executor->complete()) OnComputed(*op);
-    }
+    if (table_.IsFinished(frame.header.op)) held_.Drop(frame.header.op, frame.header.epoch);
+    if (Operation* op = table_.Find(frame.header.op)) StartWork(*op);
   } else {
     Operation* op = table_.Find(frame.header.op);
     RINGWAY_CHECK(op != nullptr && op->executor && op->attempt == frame.attempt);
     op->executor->Accept(frame.claim, frame.header, payload);
+    AskAgain(*op);
     if (op->executor->complete()) OnComputed(*op);
   }
   AfterProgress();
@@ -127,7 +127,7 @@ bool Peer::Impl::Accept(Operation& op, const SegmentHeader& header, PeerId from,
     trouble_reason_ = "held segment: " + claim.status().text();
     return false;
   }
-  if (claim.value().duplicate) return true;
+  if (claim.value().skipped) return true;
   if (claim.value().direct != nullptr) std::memcpy(claim.value().direct, payload.data(), payload.size());
   op.executor->Accept(claim.value(), header, payload);
   return true;
@@ -138,7 +138,7 @@ void Peer::Impl::DropFrame(const LinkId& lane) {
   if (found == pending_.end()) return;
   const PendingFrame& frame = found->second;
   if (frame.use == PendingFrame::Use::kHold) {
-    held_.Unreserve(frame.from, frame.header);
+    held_.Unreserve(frame.held);
   } else if (IsLive(frame.attempt)) {
     if (Operation* op = table_.Find(frame.header.op); op != nullptr && op->executor) op->executor->Release(frame.claim);
   }
@@ -213,14 +213,17 @@ bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_byte
   if (!running() || !rank || !lanes_.IsUp(lane)) return false;
   const Offer offer{.to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch};
   SentFrame sent;
-  auto& ops = table_.ops();
   // Round robin, so that one large operation does not hold up the others.
   bool found = false;
-  auto it = ops.upper_bound(cursor_);
-  for (std::size_t i = 0; i < ops.size() && !found; ++i, ++it) {
-    if (it == ops.end()) it = ops.begin();
-    found = it->second.executor && NextOf(it->second, offer, out, sent);
-    if (found) cursor_ = it->first;
+  while (!found) {
+    const std::optional<OpName> next = ready_.Next(*rank, cursor_, payload_bytes_max);
+    if (!next) break;
+    found = NextOf(*table_.Find(*next), offer, out, sent);
+    if (found) {
+      cursor_ = *next;
+    } else {
+      ready_.NotNow(*next, *rank);
+    }
   }
   for (auto serving = serving_.begin(); serving != serving_.end() && !found; ++serving) {
     found = serving->to == lane.other && NextServed(*serving, offer, out, sent);
@@ -242,6 +245,7 @@ void Peer::Impl::Resend(PeerId to, const SentFrame& frame) {
     if (const auto unready = op->unready_bytes.find(to); unready != op->unready_bytes.end()) {
       unready->second -= frame.eager_cost;
       unready_[to] -= frame.eager_cost;
+      if (const auto rank = view_.RankOf(to)) ready_.Unblock(*rank);
     }
   } else {
     return;
@@ -258,23 +262,16 @@ std::vector<PeerId> Peer::Impl::PeersWithWork() const {
     if (const auto rank = view_.RankOf(probed)) seen |= std::uint64_t{1} << rank->value;
   }
   static_assert(abi::kWorldSizeMax <= 64, "ranks are bits here");
-  const auto add = [&](const collective::Executor& executor) {
-    executor.ForEachReady([&](Rank rank) {
-      const std::uint64_t bit = std::uint64_t{1} << rank.value;
-      if ((seen & bit) == 0) out.push_back(view_.members[rank.value]);
-      seen |= bit;
-    });
+  const auto add = [&](Rank rank) {
+    const std::uint64_t bit = std::uint64_t{1} << rank.value;
+    if ((seen & bit) == 0 && rank.value < view_.members.size()) out.push_back(view_.members[rank.value]);
+    seen |= bit;
   };
-  for (const auto& [name, op] : table_.ops()) {
-    if (op.executor) add(*op.executor);
-  }
-  for (const Serving& serving : serving_) add(*serving.executor);
+  ready_.ForEachRank(add);
+  for (const Serving& serving : serving_) serving.executor->ForEachReady(add);
   return out;
 }
 
-bool Peer::Impl::NeedsScratch() const {
-  return std::any_of(table_.ops().begin(), table_.ops().end(),
-                     [](const auto& e) { return e.second.submission.descriptor.codec != Codec::kNone; });
-}
+bool Peer::Impl::NeedsScratch() const { return table_.any_codec(); }
 
 }  // namespace ringway::core

@@ -3,6 +3,7 @@
 //   peer_membership.cc   views, freezing, reports, verdicts, links, leaving
 //   peer_operations.cc   submissions, completion, DONE and acknowledgements, fetching
 //   peer_data.cc         frames in and out
+//   peer_work.cc         copies and sums in slices
 //   peer_paths.cc        what the paths to the others carry
 //
 // View states:
@@ -12,6 +13,7 @@
 // While frozen (stop >= epoch) nothing completes, nothing is told, no DONE or acknowledgement counts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,14 +42,23 @@ constexpr Algorithm kFetchedAs = Algorithm::kRing;
 
 class Peer::Impl {
  public:
-  Impl(PeerId self, std::string group, std::uint64_t retained_bytes_max)
-      : self_(self), group_(std::move(group)), retained_bytes_max_(retained_bytes_max), mesh_(self) {}
+  Impl(PeerId self, std::string group, PeerOptions options)
+      : self_(self),
+        group_(std::move(group)),
+        options_(std::move(options)),
+        mesh_(self),
+        held_(options_.memory.get()),
+        slice_left_(options_.slice_bytes) {}
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   // ---- peer_membership.cc
   void OnCandidates(const control::Candidates& candidates, TimePoint now);
   void OnForget(const control::Forget& forget, TimePoint now);
   void OnView(const control::ViewFor& message, TimePoint now);
   void OnAbort(Epoch epoch, TimePoint now);
+  void OnTakeBack(Epoch first);
   void OnEvicted(Code code, const std::string& text);
   void OnMasterBack(TimePoint now);
   Status Admit(const LinkId& link, std::uint32_t lanes) const;
@@ -74,6 +85,10 @@ class Peer::Impl {
   std::vector<PeerId> PeersWithWork() const;
   bool EmptyFrame(const LinkId& lane, Outbound& out);
   bool NeedsScratch() const;
+
+  // ---- peer_work.cc
+  bool HasWork() const { return !work_.empty(); }
+  void Work();
 
   // ---- peer_paths.cc
   void OnPathSamples(std::span<const PathSample> samples, TimePoint now);
@@ -102,6 +117,9 @@ class Peer::Impl {
   void Install(View view);
   void InstallPrepared(Epoch epoch);
   void TryActivate();
+  // Drops the views that were to be taken back, and says so. REQUIRES: no UpdateView is open.
+  void DropTakenBack();
+  void SayInstalled();
   // In a newcomer's first view.
   void Begin(Epoch epoch, const ChannelSeqs& seqs);
   void ApplyVerdicts(const control::View& view);
@@ -129,7 +147,9 @@ class Peer::Impl {
   void WatchOperations();
   std::string WaitsFor(const Operation& op) const;
   void End(Code code, const std::string& text);
+  // That a result may suggest and an UpdateView adopt, as far as this rank can tell; epoch 0: none.
   Epoch NewestPrepared() const;
+  bool MayAdopt(Epoch epoch, const control::View& view) const;
   std::string NameOf(PeerId peer) const;
   void Broadcast(const control::PeerMessage& message);
   void ToMasterNow(control::ToMaster message) { Emit(ToMaster{std::move(message)}); }
@@ -158,13 +178,30 @@ class Peer::Impl {
   const collective::Schedule& ScheduleOf(Algorithm algorithm);
   void Launch(Operation& op, collective::Schedule schedule);
   Algorithm AlgorithmOf(const Operation& op) const;
-  static void CopyInput(Operation& op);
-  void FeedHeld(Operation& op);
   void Stop(Operation& op);
   void MarkReady(Operation& op, PeerId peer);
+  void MarkComplete(const Operation& op);
   void OnComputed(Operation& op);
   void Settle(Operation& op);
   void Tell(Operation& op);
+  // Copies and sums of this operation as far as the slice goes; Work does the rest. It may be complete, or told, then.
+  void StartWork(Operation& op);
+  void WorkOn(Operation& op);
+  void WorkOnInput(Operation& op);
+  void FeedHeld(Operation& op);
+  void CopyResult(Operation& op);
+  bool HasWorkLeft(const Operation& op) const;
+  // What its executor may read of it.
+  static std::uint64_t InputBytesReady(const Operation& op) {
+    return op.own_input ? op.own_input->size() : op.submission.input_bytes_ready;
+  }
+  // Copies of result and input, for those who may lack them when the trainer was told.
+  void Retain(Operation& op, bool with_input);
+  void Unretain(Operation& op);
+  void Spend(std::uint64_t bytes) { slice_left_ -= std::min(slice_left_, bytes); }
+  void AskAgain(Operation& op);
+  void SendAgain(PeerId to, const OpName& name, const collective::Executor::Wanted& wanted);
+  void OnAgain(PeerId from, const control::Again& again);
   void Fail(Operation& op, Code code, const std::string& text);
   void AdoptVerdict(Operation& op, const control::Verdict& verdict);
   void SendReady(const Operation& op);
@@ -174,6 +211,8 @@ class Peer::Impl {
   // After anything that may have made operations ripe: replays what came too early, tells, forgets, reports trouble,
   // leaves.
   void AfterProgress();
+  // Tells and forgets what is due.
+  void SettleDue();
   void Retire(const Operation& op);
   bool Accept(Operation& op, const SegmentHeader& header, PeerId from, std::span<const std::byte> payload);
   bool IsSmall(const Operation& op) const;
@@ -186,7 +225,7 @@ class Peer::Impl {
     SegmentHeader header;
     std::uint64_t attempt = 0;
     collective::Executor::Claim claim;
-    std::shared_ptr<std::vector<std::byte>> held;
+    HeldFrame held;
     PeerId from;
   };
   struct Serving {  // a fetch that this rank answers
@@ -221,7 +260,7 @@ class Peer::Impl {
 
   const PeerId self_;
   const std::string group_;
-  const std::uint64_t retained_bytes_max_;  // of all together; beyond, operations wait for DONE whatever the plan says
+  const PeerOptions options_;
   Mesh mesh_;
   std::map<PeerId, Duration> round_trips_;  // the shortest seen on any link of the pair
   PathMeter meter_;
@@ -232,11 +271,13 @@ class Peer::Impl {
   std::map<Algorithm, collective::Schedule> schedules_;  // of this view
   Epoch stop_;                                           // only grows
   std::map<Epoch, control::View> prepared_;
-  Epoch activated_;  // newcomers: members switched to this prepared view
+  std::set<Epoch> to_take_back_;  // each stands for all prepared views from it on; waits for an UpdateView's end
+  Epoch activated_;               // newcomers: members switched to this prepared view
   ChannelSeqs activated_seqs_;
   Epoch first_epoch_;  // a newcomer's first view, and where its channels began in it
   ChannelSeqs began_;
   std::set<PeerId> lost_;  // members this peer has lost
+  ReadyIndex ready_;       // outlives the executors in the table
   OpTable table_;
   std::map<OpName, control::Verdict> ahead_;  // error verdicts of operations not submitted here yet
   std::map<OpName, std::map<PeerId, Descriptor>> early_ready_;
@@ -250,7 +291,10 @@ class Peer::Impl {
   std::set<std::uint64_t> live_;  // attempts, of fetches that are served too, whose memory may be used
   std::uint64_t next_attempt_ = 1;
   std::vector<Serving> serving_;
-  OpName cursor_;  // round robin over operations
+  OpName cursor_;             // round robin over operations
+  std::set<OpName> work_;     // operations with copies or sums to do
+  OpName work_cursor_;        // round robin over them
+  std::uint64_t slice_left_;  // until the next Work
   bool update_open_ = false;
   control::OpReport last_update_;            // tells the master where a switched view's channels began
   std::map<PeerId, std::uint64_t> unready_;  // bytes sent to a peer for operations that it is not ready for

@@ -176,18 +176,54 @@ void Peer::Impl::OnMasterBack(TimePoint) {
   for (const PeerId peer : mesh_.StandingPeers()) ReportPair(peer);
   meter_.Repeat();
   ReportPaths();
-  if (installed() && !frozen()) {
-    control::ToMaster message;
-    message.mutable_installed()->set_peer(self_.value);
-    message.mutable_installed()->set_epoch(view_.epoch.value);
-    ToMasterNow(std::move(message));
-  }
+  if (installed() && !frozen()) SayInstalled();
   if (stop_.value != 0 && frozen()) SendReport("the master is back");
 }
 
 // ---------------------------------------------------------------------------------------------- views
 
-Epoch Peer::Impl::NewestPrepared() const { return prepared_.empty() ? Epoch() : prepared_.rbegin()->first; }
+// A newcomer without a link is gone, or will be: who adopted it would only have to recover.
+bool Peer::Impl::MayAdopt(Epoch epoch, const control::View& view) const {
+  if (!to_take_back_.empty() && epoch >= *to_take_back_.begin()) return false;
+  return std::all_of(view.members().begin(), view.members().end(), [this](const control::PeerInfo& info) {
+    const PeerId peer(info.peer_id());
+    return peer == self_ || view_.Contains(peer) || mesh_.HasControl(peer);
+  });
+}
+
+Epoch Peer::Impl::NewestPrepared() const {
+  const auto newest = std::find_if(prepared_.rbegin(), prepared_.rend(),
+                                   [this](const auto& entry) { return MayAdopt(entry.first, entry.second); });
+  return newest == prepared_.rend() ? Epoch() : newest->first;
+}
+
+// An UpdateView that is open may have agreed on one of them: then this rank switches to it like the others.
+void Peer::Impl::OnTakeBack(Epoch first) {
+  if (ended_ || to_take_back_.size() >= kPreparedMax) return;
+  to_take_back_.insert(first);
+  if (!update_open_ || RINGWAY_MUTANT(kTakeBackAtOnce)) DropTakenBack();
+}
+
+void Peer::Impl::SayInstalled() {
+  control::ToMaster message;
+  message.mutable_installed()->set_peer(self_.value);
+  message.mutable_installed()->set_epoch(view_.epoch.value);
+  ToMasterNow(std::move(message));
+}
+
+void Peer::Impl::DropTakenBack() {
+  for (const Epoch first : std::exchange(to_take_back_, {})) {
+    prepared_.erase(prepared_.lower_bound(std::max(first, Epoch(view_.epoch.value + 1))), prepared_.end());
+    if (view_.epoch >= first) {  // too late
+      SayInstalled();
+      continue;
+    }
+    control::ToMaster message;
+    message.mutable_taken_back()->set_peer(self_.value);
+    message.mutable_taken_back()->set_epoch(first.value);
+    ToMasterNow(std::move(message));
+  }
+}
 
 void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
   now_ = now;
@@ -198,6 +234,7 @@ void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
     return;
   }
   const Epoch epoch = view.value().epoch;
+  if (message.prepared() && epoch == view_.epoch) return;  // said again to newcomers
   const bool old = epoch <= view_.epoch && !RINGWAY_MUTANT(kInstallOldView);
   if (old || (epoch <= stop_ && !RINGWAY_MUTANT(kInstallStoppedView))) {  // promised not to
     AddNote("view_refused", "epoch=" + ToString(epoch) + " stop=" + ToString(stop_), true);
@@ -209,6 +246,7 @@ void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
     TryActivate();
     return;
   }
+  to_take_back_.clear();  // with all views that were prepared before this one
   if (!installed()) Begin(epoch, SeqsFrom(message.view().next_seq()));
   for (auto& [name, op] : table_.ops()) {
     if (op.has_outcome()) continue;
@@ -246,10 +284,12 @@ void Peer::Impl::Install(View view) {
   }
   view_ = std::move(view);
   schedules_.clear();
+  table_.MarkAllDue();
+  ready_.UnblockAll();
   std::erase_if(lost_, [&](PeerId peer) { return !view_.Contains(peer); });
   lane_losses_.clear();
   // Views that are over stay a while: an UpdateView that adopted one may still have to be told.
-  while (prepared_.size() > kPreparedMax) prepared_.erase(prepared_.begin());
+  while (prepared_.size() > kPreparedMax && prepared_.begin()->first <= view_.epoch) prepared_.erase(prepared_.begin());
   held_.DropBelow(view_.epoch);
   early_ready_.clear();
   early_are_due_ = true;
@@ -272,10 +312,7 @@ void Peer::Impl::InstallPrepared(Epoch epoch) {
   }
   const bool was_member = installed();
   Install(std::move(view).value());
-  control::ToMaster message;
-  message.mutable_installed()->set_peer(self_.value);
-  message.mutable_installed()->set_epoch(epoch.value);
-  ToMasterNow(std::move(message));
+  SayInstalled();
   if (!was_member) return;
   control::PeerMessage activate;
   activate.mutable_activate()->set_epoch(epoch.value);
@@ -442,7 +479,7 @@ PeerStatus Peer::Impl::GetStatus() const {
   status.members = view_.infos;
   for (const Rank rank : view_.routes.ring) status.ring.push_back(rank.value);
   status.shares = view_.routes.shares;
-  for (const auto& [name, op] : table_.ops()) status.ops_open += op.told ? 0 : 1;
+  status.ops_open = table_.untold();
   status.ops_done = done_;
   status.ops_retried = retried_;
   status.ops_failed = failed_;

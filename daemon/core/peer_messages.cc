@@ -66,6 +66,7 @@ void Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message,
   const Epoch epoch(message.has_ready()   ? message.ready().epoch()
                     : message.has_done()  ? message.done().epoch()
                     : message.has_fetch() ? message.fetch().epoch()
+                    : message.has_again() ? message.again().epoch()
                                           : message.heartbeat().epoch());
   if (epoch > view_.epoch && epoch > stop_) {
     if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
@@ -80,18 +81,15 @@ void Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message,
   } else if (message.has_done()) {
     Operation* op = table_.Find(NameIn(message.done().channel(), message.done().seq()));
     if (op == nullptr) return;
-    op->holders.insert(from);
-    Settle(*op);
+    table_.AddHolder(*op, from);
   } else if (message.has_heartbeat()) {
     for (const auto& [channel, seq] : SeqsFrom(message.heartbeat().complete_upto())) {
       table_.Acknowledge(from, channel, seq);
     }
-    for (auto& [name, op] : table_.ops()) {
-      Settle(op);
-      if (!running()) break;
-    }
   } else if (message.has_fetch()) {
     OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
+  } else if (message.has_again()) {
+    OnAgain(from, message.again());
   }
   AfterProgress();
 }

@@ -31,8 +31,7 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
   if (leaving_ || ended_) return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
   const bool update = submission.descriptor.kind == OpKind::kUpdateView;
   if (update_open_) return {Code::kInvalidArgument, "UpdateView is running: wait for it before submitting more"};
-  const bool busy = std::any_of(table_.ops().begin(), table_.ops().end(), [](const auto& e) { return !e.second.told; });
-  if (update && busy)
+  if (update && table_.untold() > 0)
     return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
   Operation& op = table_.Add(std::move(submission));
   op.since = now;
@@ -49,10 +48,7 @@ void Peer::Impl::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) 
   Operation* op = table_.FindToken(token);
   if (op == nullptr || input_bytes_ready < op->submission.input_bytes_ready) return;
   op->submission.input_bytes_ready = std::min(input_bytes_ready, op->bytes());
-  if (!op->executor || op->has_outcome() || op->fetching) return;
-  CopyInput(*op);
-  op->executor->InputReady(op->submission.input_bytes_ready);
-  if (op->executor->complete()) OnComputed(*op);
+  StartWork(*op);
   AfterProgress();
 }
 
@@ -116,7 +112,7 @@ bool Peer::Impl::IsSmall(const Operation& op) const {
 
 // The last quarter of the room is for small ones: of those nobody says that they are done.
 bool Peer::Impl::IsToBeRetained(const Operation& op) const {
-  const std::uint64_t room = IsSmall(op) ? retained_bytes_max_ : retained_bytes_max_ / 4 * 3;
+  const std::uint64_t room = IsSmall(op) ? options_.retained_bytes_max : options_.retained_bytes_max / 4 * 3;
   return !op.is_update() && op.bytes() <= view_.plan.retained_bytes_max && table_.retained_bytes() + op.bytes() <= room;
 }
 
@@ -158,8 +154,7 @@ void Peer::Impl::Start(Operation& op) {
   }
   if (!IsSmall(op)) SendReady(op);
   if (RINGWAY_MUTANT(kDoneTooEarly)) SendDone(op.name);
-  FeedHeld(op);
-  if (op.stage == Stage::kRunning && op.executor->complete()) OnComputed(op);
+  StartWork(op);
 }
 
 // The same on every rank. Where it would need too much memory, a ring does.
@@ -178,37 +173,27 @@ const collective::Schedule& Peer::Impl::ScheduleOf(Algorithm algorithm) {
 }
 
 void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
-  if (!op.own_output && IsToBeRetained(op)) {
-    op.own_output = std::make_shared_for_overwrite<std::byte[]>(op.bytes());
-    table_.Retain(op.bytes());
-  }
-  if (op.own_output && schedule.everyone_sums && !op.own_input && !RINGWAY_MUTANT(kSendTrainersInput)) {
-    op.own_input = std::make_shared<std::vector<std::byte>>();
-    op.own_input->reserve(op.bytes());
-  }
-  CopyInput(op);
+  Retain(op, schedule.everyone_sums);
   op.stage = Stage::kRunning;
   op.attempt = next_attempt_++;
   live_.insert(op.attempt);
   op.memory = std::make_shared<OpMemory>(OpMemory{op.submission.keep, op.own_output, op.own_input});
   // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
   const Stamp stamp{NewestPrepared(), table_.CompleteUpto(op.name.channel)};
-  op.executor = std::make_unique<Executor>(
-      std::move(schedule), collective::ExecutorOptions{
-                               .descriptor = op.submission.descriptor,
-                               .world_size = op.fetching ? kNotAlone : view_.world_size(),
-                               .segment_bytes_max = view_.plan.segment_bytes_max,
-                               .input = op.own_input ? op.own_input->data() : op.submission.input,
-                               .output = op.output(),
-                               .input_bytes_ready = op.fetching ? op.bytes() : op.submission.input_bytes_ready,
-                               .stamp = stamp,
-                           });
-}
-
-void Peer::Impl::CopyInput(Operation& op) {
-  if (!op.own_input) return;
-  const std::byte* input = op.submission.input;
-  op.own_input->insert(op.own_input->end(), input + op.own_input->size(), input + op.submission.input_bytes_ready);
+  op.executor.reset();
+  op.reporter = std::make_unique<ReadyReporter>(&ready_, op.name);
+  op.executor = std::make_unique<Executor>(std::move(schedule),
+                                           collective::ExecutorOptions{
+                                               .descriptor = op.submission.descriptor,
+                                               .world_size = op.fetching ? kNotAlone : view_.world_size(),
+                                               .segment_bytes_max = view_.plan.segment_bytes_max,
+                                               .input = op.own_input ? op.own_input->data() : op.submission.input,
+                                               .output = op.output(),
+                                               .input_bytes_ready = op.fetching ? op.bytes() : InputBytesReady(op),
+                                               .stamp = stamp,
+                                               .memory = options_.memory.get(),
+                                               .sink = op.reporter.get(),
+                                           });
 }
 
 // Committed without this rank: the bytes come from the lowest holder.
@@ -232,27 +217,31 @@ void Peer::Impl::StartFetch(Operation& op) {
   Emit(ToPeer{*holder, std::move(message)});
 }
 
-void Peer::Impl::FeedHeld(Operation& op) {
-  for (const HeldFrame& frame : held_.Take(op.name, view_.epoch)) {
-    if (!op.executor || !Accept(op, frame.header, frame.from, *frame.payload)) return;
-  }
-}
-
 void Peer::Impl::Stop(Operation& op) {
   live_.erase(op.attempt);
   op.executor.reset();
-  for (const auto& [peer, bytes] : std::exchange(op.unready_bytes, {})) unready_[peer] -= bytes;
+  for (const auto& [peer, bytes] : std::exchange(op.unready_bytes, {})) {
+    unready_[peer] -= bytes;
+    if (const auto rank = view_.RankOf(peer)) ready_.Unblock(*rank);
+  }
   if (op.has_outcome()) return;
   op.stage = Stage::kQueued;
   op.holders.clear();
 }
 
 void Peer::Impl::MarkReady(Operation& op, PeerId peer) {
-  op.ready.insert(peer);
+  if (!op.ready.insert(peer).second) return;
   if (const auto sent = op.unready_bytes.find(peer); sent != op.unready_bytes.end()) {
     unready_[peer] -= sent->second;
     op.unready_bytes.erase(sent);
   }
+  if (const auto rank = view_.RankOf(peer)) ready_.Unblock(*rank);
+}
+
+// The next one on its channel may go beyond the eager window, if it is small.
+void Peer::Impl::MarkComplete(const Operation& op) {
+  table_.MarkComplete(op.name);
+  ready_.Unblock({op.name.channel, table_.CompleteUpto(op.name.channel) + 1});
 }
 
 // ---------------------------------------------------------------------------------------------- outcomes
@@ -269,8 +258,9 @@ void Peer::Impl::OnComputed(Operation& op) {
   }
   op.fetching = false;
   op.stage = Stage::kComplete;
-  op.holders.insert(self_);
-  table_.MarkComplete(op.name);
+  table_.AddHolder(op, self_);
+  MarkComplete(op);
+  held_.Drop(op.name, view_.epoch);
   if (!op.own_output || !IsSmall(op)) SendDone(op.name);  // copies are not kept for long, and somebody may have no room
   Settle(op);
 }
@@ -280,16 +270,21 @@ void Peer::Impl::Settle(Operation& op) {
   if (op.stage != Stage::kComplete || !running()) return;
   const bool early =
       RINGWAY_MUTANT(kSkipDone) || (RINGWAY_MUTANT(kTellLargeByVerdict) && op.outcome.epoch < view_.epoch);
-  if (op.outcome.code != Code::kOk || op.own_output || table_.AllHold(op, view_) || early) Tell(op);
+  if (op.outcome.code != Code::kOk || op.own_output || table_.AllHold(op, view_) || early) {
+    op.telling = true;
+    StartWork(op);
+  }
 }
 
 void Peer::Impl::Tell(Operation& op) {
   RINGWAY_CHECK(!op.told);
   op.stage = Stage::kReported;
   op.told = true;
+  op.telling = false;
+  table_.OnTold(op);
+  table_.MarkDue(op.name);
   const bool ok = op.outcome.code == Code::kOk;
   ++(ok ? done_ : failed_);
-  if (ok && op.own_output && op.bytes() > 0) std::memcpy(op.submission.result, op.own_output.get(), op.bytes());
   Complete complete;
   complete.epoch = op.outcome.epoch;
   complete.contributors = op.outcome.contributors;
@@ -306,6 +301,7 @@ void Peer::Impl::Tell(Operation& op) {
         InstallPrepared(adopted->first);
       }
     }
+    if (!to_take_back_.empty()) DropTakenBack();
   }
   complete.token = op.submission.token;
   complete.code = op.outcome.code;
@@ -329,8 +325,8 @@ void Peer::Impl::Fail(Operation& op, Code code, const std::string& text) {
   op.fetching = false;
   op.outcome = {code, text, view_.epoch, {}, {}};
   op.stage = Stage::kComplete;
-  op.holders.insert(self_);
-  table_.MarkComplete(op.name);
+  table_.AddHolder(op, self_);
+  MarkComplete(op);
   AddNote("operation_failed",
           "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " code=" + ringway::NameOf(code) +
               " text=" + text,
@@ -341,7 +337,7 @@ void Peer::Impl::Fail(Operation& op, Code code, const std::string& text) {
 void Peer::Impl::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
   const auto code = static_cast<Code>(verdict.code());
   if (op.has_outcome()) {
-    for (const std::uint64_t holder : verdict.holders()) op.holders.insert(PeerId(holder));
+    for (const std::uint64_t holder : verdict.holders()) table_.AddHolder(op, PeerId(holder));
     const bool same =
         op.outcome.code == code && (code != Code::kOk || op.outcome.epoch == Epoch(verdict.result_epoch()));
     if (!same) AddNote("contradiction", "op=" + ToString(op.name) + " verdict differs from the outcome here", true);
@@ -383,11 +379,26 @@ control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
 // Everybody holds its outcome.
 void Peer::Impl::Retire(const Operation& op) {
   live_.erase(op.attempt);
+  work_.erase(op.name);
+  held_.Drop(op.name, view_.epoch);
+  if (options_.memory != nullptr) options_.memory->Give(MemoryUse::kResults, op.retained_bytes);
   std::erase_if(serving_, [&](const Serving& serving) {
     if (serving.name != op.name) return false;
     live_.erase(serving.attempt);
     return true;
   });
+}
+
+// A view that is installed here, by an UpdateView that is told, makes all due again.
+void Peer::Impl::SettleDue() {
+  while (running() && table_.has_due()) {
+    Operation* op = table_.Find(table_.TakeDue());
+    if (op == nullptr) continue;
+    Settle(*op);
+    if (!running() || !table_.IsFinished(*op, view_)) continue;
+    Retire(*op);
+    table_.Forget(op->name);
+  }
 }
 
 void Peer::Impl::AfterProgress() {
@@ -400,7 +411,7 @@ void Peer::Impl::AfterProgress() {
     trouble_pending_ = false;
     if (running()) Trouble(trouble_reason_);
   }
-  if (running()) table_.Collect(view_, [this](const Operation& op) { Retire(op); });
+  SettleDue();
   if (leaving_) TryLeave();
 }
 

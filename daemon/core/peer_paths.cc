@@ -70,7 +70,7 @@ void Peer::Impl::TickProbes() {
 bool Peer::Impl::MayProbe() const {
   if (ended_ || leaving_ || !serving_.empty()) return false;
   if (installed() ? frozen() : !forming_) return false;
-  return std::all_of(table_.ops().begin(), table_.ops().end(), [](const auto& entry) { return entry.second.told; });
+  return table_.untold() == 0;
 }
 
 bool Peer::Impl::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {

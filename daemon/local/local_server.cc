@@ -60,8 +60,14 @@ Status RemoveStale(const std::string& path, const sockaddr_un& address) {
 
 }  // namespace
 
-LocalServer::LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits)
-    : context_(context), host_(host), limits_(limits), acceptor_(context), retry_(context) {}
+LocalServer::LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
+                         std::shared_ptr<MemoryBudget> memory)
+    : context_(context),
+      host_(host),
+      limits_(limits),
+      memory_(std::move(memory)),
+      acceptor_(context),
+      retry_(context) {}
 
 LocalServer::~LocalServer() { Stop(); }
 
@@ -124,7 +130,7 @@ void LocalServer::Accept() {
       });
       return;
     }
-    const auto session = std::make_shared<TrainerSession>(context_, host_, limits_, reclaimer_);
+    const auto session = std::make_shared<TrainerSession>(context_, host_, limits_, reclaimer_, memory_);
     if (!session->Start(std::move(fd)).ok()) continue;
     if (sessions_.size() < kSessionsMax) {
       sessions_.insert(session);

@@ -25,7 +25,9 @@ class LocalServer {
   static constexpr std::size_t kSessionsMax = 1024;
 
   // `host` outlives the server. `limits`: of each session.
-  LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits = {});
+  // `memory`: the daemon's, of which each session gets a share; null: no limit.
+  LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits = {},
+              std::shared_ptr<MemoryBudget> memory = nullptr);
   ~LocalServer();
   LocalServer(const LocalServer&) = delete;
   LocalServer& operator=(const LocalServer&) = delete;
@@ -43,6 +45,7 @@ class LocalServer {
   asio::io_context& context_;
   SessionHost* host_;
   SessionLimits limits_;
+  std::shared_ptr<MemoryBudget> memory_;
   ReclaimerPtr reclaimer_ = std::make_shared<Reclaimer>();
   std::string path_;
   net::UniqueFd bound_;

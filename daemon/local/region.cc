@@ -39,6 +39,17 @@ Status CheckSealedMemfd(int fd, std::uint64_t bytes) {
   return Status::Ok();
 }
 
+Status CheckPopulated(int fd, std::uint64_t bytes) {
+  constexpr std::uint64_t kBlockBytes = 512;  // of st_blocks, whatever the file system
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return net::ErrnoStatus("cannot examine a memfd", errno);
+  const std::uint64_t there = static_cast<std::uint64_t>(info.st_blocks) * kBlockBytes;
+  if (there >= bytes) return Status::Ok();
+  return {Code::kInvalidArgument, "a region of " + std::to_string(bytes) + " bytes has pages for " +
+                                      std::to_string(there) +
+                                      " only; populate it before it is used (fallocate, MADV_POPULATE_WRITE)"};
+}
+
 Result<std::shared_ptr<const Mapping>> Mapping::Map(int fd, std::uint64_t bytes, bool writable,
                                                     ReclaimerPtr reclaimer) {
   static_assert(sizeof(std::size_t) >= sizeof(std::uint64_t));

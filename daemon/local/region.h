@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "daemon/local/reclaimer.h"
 #include "daemon/net/unique_fd.h"
@@ -32,6 +33,10 @@ using MemoryKeep = std::shared_ptr<const void>;
 
 // Checks that `fd` is a memfd of exactly `bytes`, sealed against shrinking, growing and further seals.
 Status CheckSealedMemfd(int fd, std::uint64_t bytes);
+
+// Checks that all pages of the memfd are there, in memory or swapped out: whoever touches the first time a page that is
+// not takes the memory for it, and that is not to be the daemon. kInvalidArgument if not. One system call.
+Status CheckPopulated(int fd, std::uint64_t bytes);
 
 // Where a region's memory goes; null: it is freed at once.
 using ReclaimerPtr = std::shared_ptr<Reclaimer>;
@@ -59,17 +64,23 @@ class Region {
   // Takes a memfd that CheckSealedMemfd accepted.
   Region(net::UniqueFd fd, std::uint64_t bytes, ReclaimerPtr reclaimer = nullptr)
       : fd_(std::move(fd)), bytes_(bytes), reclaimer_(std::move(reclaimer)) {}
+  // A region that is only known so far that operations with it fail, for `why`.
+  Region(std::uint64_t bytes, Status why) : bytes_(bytes), refused_(std::move(why)) {}
   ~Region();
   Region(Region&&) = default;
   Region& operator=(Region&&) = delete;
 
   std::uint64_t bytes() const { return bytes_; }
+  // Why no operation may use it, now: it was refused, or its owner has taken pages away.
+  Status Usable() const { return refused_.ok() ? CheckPopulated(fd_.get(), bytes_) : refused_; }
+  bool refused() const { return !refused_.ok(); }
   Result<std::shared_ptr<const Mapping>> Input();
   Result<std::shared_ptr<const Mapping>> Output();
 
  private:
   net::UniqueFd fd_;
-  std::uint64_t bytes_;
+  std::uint64_t bytes_ = 0;
+  Status refused_;
   ReclaimerPtr reclaimer_;
   std::shared_ptr<const Mapping> input_;
   std::shared_ptr<const Mapping> output_;

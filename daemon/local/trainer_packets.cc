@@ -133,13 +133,19 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
   if (id >= abi::kRegionCountMax) return Lie("a region id is out of range");
   if (regions_.contains(id)) return Lie("a region id is in use");
   if (Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
-  if (bytes > limits_.region_bytes_max - region_bytes_) {
+  // There is no reply: operations with a region that was refused say why. The session goes on.
+  Status taken = TakeRegion(packet.fd.get(), bytes);
+  regions_.emplace(id, taken.ok() ? Region(std::move(packet.fd), bytes, reclaimer_) : Region(bytes, std::move(taken)));
+  return Status::Ok();
+}
+
+Status TrainerSession::TakeRegion(int fd, std::uint64_t bytes) {
+  if (Status status = CheckPopulated(fd, bytes); !status.ok()) return status;
+  if (bytes > limits_.region_bytes_max - memory_->used(MemoryUse::kRegions)) {
     return {Code::kResourceExhausted,
             "the regions of this session exceed " + std::to_string(limits_.region_bytes_max) + " bytes together"};
   }
-  region_bytes_ += bytes;
-  regions_.emplace(id, Region(std::move(packet.fd), bytes, reclaimer_));
-  return Status::Ok();
+  return memory_->Take(MemoryUse::kRegions, bytes);
 }
 
 Status TrainerSession::OnUnregister(std::span<const std::byte> bytes) {
@@ -147,7 +153,7 @@ Status TrainerSession::OnUnregister(std::span<const std::byte> bytes) {
   if (!order.ok()) return order.status();
   const auto found = regions_.find(order.value().region_id);
   if (found == regions_.end()) return Lie("a region that is not registered is unregistered");
-  region_bytes_ -= found->second.bytes();
+  if (!found->second.refused()) memory_->Give(MemoryUse::kRegions, found->second.bytes());
   regions_.erase(found);
   return Status::Ok();
 }
@@ -194,6 +200,9 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
 }
 
 Status TrainerSession::MapRanges(const abi::Submit& submit, SubmitOrder& order) {
+  for (const std::uint32_t id : {submit.input_region, submit.result_region}) {
+    if (Status status = regions_.at(id).Usable(); !status.ok()) return status;
+  }
   auto input = regions_.at(submit.input_region).Input();
   if (!input.ok()) return input.status();
   auto result = regions_.at(submit.result_region).Output();

@@ -20,18 +20,16 @@ constexpr int kLastPacketsMax = 4096;        // read after the process has gone
 }  // namespace
 
 TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
-                               ReclaimerPtr reclaimer)
+                               ReclaimerPtr reclaimer, const std::shared_ptr<MemoryBudget>& memory)
     : context_(context),
       host_(host),
       limits_(limits),
       reclaimer_(std::move(reclaimer)),
+      memory_(std::make_shared<MemoryShare>(memory != nullptr ? memory : std::make_shared<MemoryBudget>())),
       socket_(context),
       process_(context),
       quiet_(context) {
-  if (limits_.region_bytes_max == 0) {
-    const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
-    limits_.region_bytes_max = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  }
+  if (limits_.region_bytes_max == 0) limits_.region_bytes_max = MemoryBudget::kUnlimited;
 }
 
 TrainerSession::~TrainerSession() = default;

@@ -35,6 +35,7 @@
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/local_abi.h"
+#include "proto/memory_budget.h"
 #include "proto/result.h"
 
 namespace ringway::local {
@@ -109,15 +110,15 @@ struct Completion {
 };
 
 struct SessionLimits {
-  std::uint64_t region_bytes_max = 0;            // of all regions of a session together; 0: the machine's memory
+  std::uint64_t region_bytes_max = 0;  // of all regions of a session together; 0: its share of the daemon's memory
   Duration quiet_max = std::chrono::seconds(5);  // of a client that has not asked to join
 };
 
 class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
  public:
-  // `reclaimer`: where its regions go; null: they are freed in place.
+  // `reclaimer`: where its regions go; null: they are freed in place. `memory`: the daemon's; null: no limit.
   TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
-                 ReclaimerPtr reclaimer = nullptr);
+                 ReclaimerPtr reclaimer = nullptr, const std::shared_ptr<MemoryBudget>& memory = nullptr);
   ~TrainerSession();
 
   // Takes an accepted, non-blocking SOCK_SEQPACKET connection.
@@ -140,6 +141,8 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
 
   bool open() const { return socket_.is_open(); }
   std::uint32_t pid() const { return pid_; }
+  // What the session may take of the daemon's memory, with its peer.
+  const std::shared_ptr<MemoryShare>& memory() const { return memory_; }
 
  private:
   enum class State : std::uint8_t { kNew, kGreeted, kStatusOnly, kJoining, kMember, kLeaving, kOver };
@@ -162,6 +165,8 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnHello(ReceivedPacket packet);
   Status OnJoin(std::span<const std::byte> bytes);
   Status OnRegister(ReceivedPacket packet);
+  // Why there is no room for a region, or that it has been taken.
+  Status TakeRegion(int fd, std::uint64_t bytes);
   Status OnUnregister(std::span<const std::byte> bytes);
   Status OnSubmit(std::span<const std::byte> bytes);
   Status OnProgress(std::span<const std::byte> bytes);
@@ -185,6 +190,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   SessionHost* host_;
   SessionLimits limits_;
   ReclaimerPtr reclaimer_;
+  std::shared_ptr<MemoryShare> memory_;
   PeerPort* port_ = nullptr;
   State state_ = State::kNew;
   asio::posix::stream_descriptor socket_;
@@ -196,7 +202,6 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   std::shared_ptr<const Mapping> page_;
   std::array<SlotUse, abi::kSlotCount> slots_{};
   std::map<std::uint32_t, Region> regions_;
-  std::uint64_t region_bytes_ = 0;
   std::deque<std::vector<std::byte>> queue_;  // replies that the trainer has not made room for
   std::size_t queue_bytes_ = 0;
   bool doorbell_due_ = false;

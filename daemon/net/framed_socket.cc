@@ -92,6 +92,8 @@ void FramedSocket::Read() {
 
 bool FramedSocket::Deliver(std::span<const std::byte> bytes) {
   if (const Status status = reader_.Feed(bytes); !status.ok()) {
+    const std::string answer = status.code() == Code::kVersionMismatch ? sink_->AnswerToVersion1() : "";
+    (void)::send(socket_.native_handle(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     Fail(status.text());
     return false;
   }

@@ -17,6 +17,14 @@ constexpr std::size_t kReplyBytesMax = 64 * 1024;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kAcceptsATurn = 64;
 
+control::LinkReply VersionRefusal() {
+  control::LinkReply reply;
+  reply.set_code(static_cast<std::uint32_t>(Code::kVersionMismatch));
+  reply.set_text("this daemon speaks protocol versions " + std::to_string(kProtocolVersionMin) + " to " +
+                 std::to_string(kProtocolVersionMax) + ": install the same release on both");
+  return reply;
+}
+
 }  // namespace
 
 class Listener::HalfOpen : public FrameSink {
@@ -39,6 +47,11 @@ class Listener::HalfOpen : public FrameSink {
 
   Status OnFrame(std::span<const std::byte> frame) override { return listener_.OnHello(id_, frame); }
   void OnClosed(const std::string&) override { listener_.Drop(id_); }
+  std::string AnswerToVersion1() override {
+    std::string frame;
+    AppendVersion1Frame(VersionRefusal(), frame);
+    return frame;
+  }
   FramedSocket& socket() { return *socket_; }
   void StopTimer() { timer_.cancel(); }
 
@@ -110,11 +123,7 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   if (Status status = ParseFrame(frame, offer.hello); !status.ok()) return status;
   const auto version = AgreeVersion(offer.hello.version_min(), offer.hello.version_max());
   if (!version.has_value()) {
-    control::LinkReply reply;
-    reply.set_code(static_cast<std::uint32_t>(Code::kVersionMismatch));
-    reply.set_text("this daemon speaks protocol versions " + std::to_string(kProtocolVersionMin) + " to " +
-                   std::to_string(kProtocolVersionMax));
-    half_open.socket().Queue(reply);
+    half_open.socket().Queue(VersionRefusal());
     half_open.socket().Flush();
     return {Code::kVersionMismatch, "no common protocol version"};
   }

@@ -99,6 +99,7 @@ Status Parse(CLI::App& app, int argc, const char* const* argv) {
   app.set_config("--config", "", "TOML file with the options of this page by their long names");
   app.config_formatter(std::make_shared<TomlConfig>());
   app.allow_config_extras(false);
+  app.set_version_flag("--version", app.get_name() + " " RINGWAY_VERSION, "Print the version")->configurable(false);
   const auto refuse = [&](const std::string& what) {
     return Status(Code::kInvalidArgument, OneLine(what) + "; see " + app.get_name() + " --help");
   };

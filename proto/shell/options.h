@@ -22,12 +22,12 @@ bool IsLoopback(const std::string& host);
 // text.
 Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool insecure);
 
-// Adds --config FILE (TOML) to the app: any option by its long name; unknown keys are errors. Then parses.
-// kInvalidArgument, with one line: what is wrong in the command line or the file. Throws CLI::Success, and nothing
-// else, where the user asked for help.
+// Adds --version, and --config FILE (TOML) to the app: any option by its long name; unknown keys are errors. Then
+// parses. kInvalidArgument, with one line: what is wrong in the command line or the file. Throws CLI::Success, and
+// nothing else, where the user asked for help or the version.
 Status Parse(CLI::App& app, int argc, const char* const* argv);
 
-// The same, but prints help and exits 0, or prints the line and exits 2.
+// The same, but prints help or the version and exits 0, or prints the line and exits 2.
 void ParseOrExit(CLI::App& app, int argc, char** argv);
 
 // Prints "program: what" as one line on stderr and exits 2.

@@ -1,10 +1,7 @@
 // The eight ways in which the best system before this one fails, each as a test of the real programs: what it did then
 // stands above each, what has to happen is the name.
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <ringway/ringway.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -16,6 +13,7 @@
 #include <vector>
 
 #include "tests/e2e/checks.h"
+#include "tests/e2e/closed_port.h"
 #include "tests/e2e/network_namespace.h"
 
 namespace ringway::e2e {
@@ -92,28 +90,6 @@ TEST(EightWays, DeathInOneGroupIsNotNoticedByTheOther) {
   other.join();
   ExpectWorks(Without(std::move(struck_group), 3));
 }
-
-// A port that nobody listens on, for as long as this lives.
-class ClosedPort {
- public:
-  ClosedPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), length), 0);
-    EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length), 0);
-    port_ = ntohs(address.sin_port);
-  }
-  ~ClosedPort() { ::close(fd_); }
-  ClosedPort(const ClosedPort&) = delete;
-  ClosedPort& operator=(const ClosedPort&) = delete;
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-
- private:
-  int fd_;
-  std::uint16_t port_ = 0;
-};
 
 // 4. The healthy peers were thrown out.
 TEST(EightWays, NewcomerThatNobodyCanReachIsToldWhyAndStaysOutside) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "proto/control.pb.h"
+#include "proto/frame_codec.h"
 #include "tests/e2e/intruder.h"
 #include "tests/e2e/siege.h"
 
@@ -30,8 +31,8 @@ class HostileTest : public SiegeTest {
   // The hello of a link that the good peer `from` might open to `to`.
   control::LinkHello HelloOf(std::size_t from, std::size_t to, bool control) const {
     control::LinkHello hello;
-    hello.set_version_min(1);
-    hello.set_version_max(1);
+    hello.set_version_min(kProtocolVersionMin);
+    hello.set_version_max(kProtocolVersionMax);
     hello.set_group("job");
     hello.set_from(IdOf(from));
     hello.set_to(IdOf(to));

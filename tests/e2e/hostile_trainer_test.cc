@@ -214,7 +214,9 @@ TEST_F(HostileTrainerTest, RegisteredMemoryCannotBeTakenAway) {
     }
     thief->page().slots[0].staged_bytes.store(4096);
     thief->Send(ProgressPacket(0));
-    EXPECT_EQ(thief->WaitForSlot(0), Code::kOk);
+    // The daemon may have looked for the pages before they were gone, or after.
+    const auto code = thief->WaitForSlot(0);
+    EXPECT_TRUE(code == Code::kOk || code == Code::kInvalidArgument);
   });
 }
 
@@ -294,12 +296,17 @@ TEST_F(HostileTrainerTest, JoinsThatAreAbandonedLeaveNoGroup) {
   EXPECT_TRUE(Eventually([&] { return cluster_.MasterStatus()["groups"].size() == 1; }));
 }
 
-TEST_F(HostileTrainerTest, MoreMemoryThanTheMachineHasIsRefusedByName) {
+// Registering has no reply: operations with such a region say why it was refused.
+TEST_F(HostileTrainerTest, MoreMemoryThanTheMachineHasIsRefused) {
   const auto dreamer = Member();
   Reduce([&] {
     constexpr std::uint64_t kPetabyte = std::uint64_t{1} << 50;  // of holes
-    dreamer->Send(RegisterPacket(2, kPetabyte), {local::MakeMemfd(kPetabyte).get()});
-    EXPECT_EQ(dreamer->WaitForEnd(), Code::kResourceExhausted);
+    dreamer->Send(RegisterPacket(2, kPetabyte),
+                  {local::MakeMemfd(kPetabyte, local::kAllSeals, local::Pages::kNone).get()});
+    auto submit = SubmitPacket(0);
+    submit.result_region = 2;
+    dreamer->Send(submit);
+    EXPECT_EQ(dreamer->WaitForSlot(0), Code::kInvalidArgument);
   });
 }
 

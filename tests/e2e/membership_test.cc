@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/e2e/closed_port.h"
 #include "tests/e2e/cluster.h"
 
 namespace ringway::e2e {
@@ -110,6 +111,33 @@ TEST(Membership, JoinWaitsForItsWorldAndSaysForWhat) {
   ASSERT_EQ(ranks.size(), 3u);
   for (const auto& session : ranks) EXPECT_EQ(session->world_size(), 3u);
   ExpectWorld(ranks, 3);
+}
+
+TEST(Membership, FirstJoinerWithADeadAddressHoldsNobodyUpAndIsToldWhy) {
+  Cluster cluster({.daemons = 3});
+  const ClosedPort closed;
+  const std::size_t dead = cluster.AddDaemon({"--advertise", closed.address()});
+  Joining first = JoinInBackground(cluster.At(dead, "job", 3));
+  ASSERT_TRUE(Eventually([&] {
+    const auto groups = cluster.MasterStatus()["groups"];
+    return groups.size() == 1 && groups[0]["peers"].size() == 1;
+  }));
+  const Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  ExpectWorld(ranks, 3);
+  std::string why;
+  EXPECT_TRUE(Eventually([&] {
+    const nlohmann::json status = cluster.MasterStatus();
+    for (const auto& peer : status["groups"][0]["peers"]) {
+      if (peer["state"] == "pending") why = peer["why"];
+    }
+    return why.find("goes on without") != std::string::npos;
+  })) << why;
+  EXPECT_NE(why.find("cannot reach"), std::string::npos) << why;
+  EXPECT_NE(why.find(closed.address()), std::string::npos) << why;
+  ExpectWorld(ranks, 3);
+  cluster.daemon(dead).Kill();
+  EXPECT_FALSE(first.get().ok());
 }
 
 TEST(Membership, DuplicateNameIsRefused) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -129,6 +130,18 @@ TEST(ModelTest, SampleHasTheLengthAskedForAndFollowsItsSeed) {
   EXPECT_EQ(sample, model.Sample(parameters.data(), "The ", 50, 1));
   EXPECT_NE(sample, model.Sample(parameters.data(), "The ", 50, 2));
   EXPECT_EQ(model.Sample(parameters.data(), "The ", 0, 1), "");
+}
+
+TEST(ModelTest, SampleIsNotBlankThoughTheModelKnowsNothingElse) {
+  Model model(kSmall);
+  std::vector<Real> parameters = InitialParameters(model, 5);
+  Real* const last_bias = parameters.data() + parameters.size() - kSymbolCount;
+  last_bias[SymbolOf(' ')] = last_bias[SymbolOf('\n')] = 1e6;
+  const std::string sample = model.Sample(parameters.data(), "The ", 300, 1);
+  EXPECT_EQ(sample.size(), 300U);
+  const auto blanks = std::count_if(sample.begin(), sample.end(), [](char c) { return c == ' ' || c == '\n'; });
+  EXPECT_LE(blanks, 200) << sample;
+  EXPECT_GE(blanks, 150) << "the prompt was no help to it";
 }
 
 }  // namespace

@@ -51,6 +51,13 @@ TEST(OptionsTest, WrongArgumentsAreNamed) {
   EXPECT_NE(error.find("--world needs a value"), std::string::npos) << error;
 }
 
+TEST(OptionsTest, VersionNeedsNothingElse) {
+  std::string error;
+  const auto options = ParseOptions({"--version"}, &error);
+  ASSERT_TRUE(options.has_value()) << error;
+  EXPECT_TRUE(options->version);
+}
+
 TEST(OptionsTest, HelpNeedsNothingElse) {
   std::string error;
   const auto options = ParseOptions({"--help"}, &error);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "master/coordinator.h"
+#include "proto/frame_codec.h"
 #include "tests/fuzz/input.h"
 
 namespace ringway {
@@ -36,7 +37,7 @@ class World {
     const std::uint64_t connection = 1 + input_.Below(kConnections);
     switch (input_.Below(12)) {
       case 0:
-        if (up_.erase(connection) > 0) coordinator_.OnDisconnect(connection, now_);
+        if (up_.erase(connection) > 0) coordinator_.OnDisconnect(connection, Contact::kClosed, now_);
         return;
       case 1:
         now_ += std::chrono::milliseconds(8 * input_.Below(256));
@@ -66,8 +67,8 @@ class World {
   }
 
   void FillHello(control::DaemonHello& hello, std::uint64_t connection) {
-    hello.set_version_min(1);
-    hello.set_version_max(1);
+    hello.set_version_min(kProtocolVersionMin);
+    hello.set_version_max(kProtocolVersionMax);
     hello.set_name("d" + std::to_string(connection));
     hello.set_address("127.0.0.1:1");
     hello.set_instance(connection);
@@ -147,7 +148,7 @@ class World {
     Take();
     // As the server does: who is told to go, is gone. What these are told about each other crosses their closing.
     const std::set<std::uint64_t> closing = std::exchange(closing_, {});
-    for (const std::uint64_t connection : closing) coordinator_.OnDisconnect(connection, now_);
+    for (const std::uint64_t connection : closing) coordinator_.OnDisconnect(connection, Contact::kClosed, now_);
     Take();
     REQUIRE(closing_.empty());
     for (const std::uint64_t connection : closing) up_.erase(connection);

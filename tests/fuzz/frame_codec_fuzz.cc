@@ -5,6 +5,7 @@
 
 #include "proto/control.pb.h"
 #include "proto/frame_codec.h"
+#include "proto/hash.h"
 #include "tests/fuzz/input.h"
 
 namespace ringway {
@@ -17,14 +18,20 @@ std::string Text(std::span<const std::byte> bytes) {
 // The whole frames at the front of `bytes`, up to a length that is too large.
 std::vector<std::string> PlainFrames(std::string bytes) {
   std::vector<std::string> frames;
-  while (bytes.size() >= 4) {
+  while (bytes.size() >= kFrameHeaderBytes) {
     std::uint32_t length = 0;
-    std::memcpy(&length, bytes.data(), sizeof length);
-    if (length > kFrameBytesMax || bytes.size() - 4 < length) break;
-    frames.push_back(bytes.substr(4, length));
-    bytes.erase(0, 4 + length);
+    std::memcpy(&length, bytes.data(), 3);
+    if (length > kFrameBytesMax + kFrameChecksumBytes || bytes.size() - kFrameHeaderBytes < length) break;
+    frames.push_back(bytes.substr(kFrameHeaderBytes, length));
+    bytes.erase(0, kFrameHeaderBytes + length);
   }
   return frames;
+}
+
+// A frame with this message and its right checksum, as ParseFrame takes it.
+std::string Summed(const std::string& body) {
+  const std::uint64_t checksum = Hash64(std::as_bytes(std::span(body)));
+  return std::string(reinterpret_cast<const char*>(&checksum), sizeof checksum) + body;
 }
 
 template <typename Message>
@@ -39,6 +46,13 @@ void RoundTrip(std::span<const std::byte> frame) {
   REQUIRE(again.has_value());
   Message other;
   REQUIRE(ParseFrame(*again, other).ok());
+}
+
+void RoundTripAll(std::span<const std::byte> frame) {
+  RoundTrip<control::ToMaster>(frame);
+  RoundTrip<control::FromMaster>(frame);
+  RoundTrip<control::PeerMessage>(frame);
+  RoundTrip<control::LinkHello>(frame);
 }
 
 }  // namespace
@@ -57,13 +71,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (!reader.Feed(piece).ok()) break;
     while (const auto frame = reader.Next()) {
       frames.push_back(Text(*frame));
-      RoundTrip<control::ToMaster>(*frame);
-      RoundTrip<control::FromMaster>(*frame);
-      RoundTrip<control::PeerMessage>(*frame);
-      RoundTrip<control::LinkHello>(*frame);
+      RoundTripAll(*frame);
     }
-    REQUIRE(reader.Rest().size() <= kFrameBytesMax + 4 + piece_max);
+    REQUIRE(reader.Rest().size() <= kFrameBytesMax + kFrameHeaderBytes + kFrameChecksumBytes + piece_max);
   }
+  const std::string summed = Summed(fed);
+  RoundTripAll(std::as_bytes(std::span(summed)));
   // Where Feed refused, it may have kept frames of the last piece to itself.
   const std::vector<std::string> plain = PlainFrames(fed);
   REQUIRE(frames.size() <= plain.size());

@@ -34,7 +34,12 @@ struct Buffers {
 
 class World {
  public:
-  explicit World(fuzz::Input input) : input_(input), peer_(PeerId(kSelf), "g") {
+  // Tight: of 1 KiB for what comes early a few segments find no room, and copies take several slices.
+  explicit World(fuzz::Input input)
+      : input_(input),
+        peer_(PeerId(kSelf), "g",
+              {.slice_bytes = 2 * kSegmentBytes,
+               .memory = std::make_shared<MemoryShare>(std::make_shared<MemoryBudget>(2048))}) {
     peer_.OnView(ViewOf(1), now_);
     for (const std::uint64_t other : {1U, 3U}) LinkUp(other);
     Drain();
@@ -44,6 +49,7 @@ class World {
     for (int step = 0; step < kStepsMax && !input_.empty() && !ended_; ++step) {
       Step();
       Drain();
+      if (peer_.HasWork()) peer_.Work();
       while (Send()) Drain();
     }
   }
@@ -149,7 +155,13 @@ class World {
 
   control::PeerMessage Message() {
     control::PeerMessage message;
-    switch (input_.Below(8)) {
+    switch (input_.Below(9)) {
+      case 7:
+        Name(*message.mutable_again());
+        message.mutable_again()->set_step(input_.Below(8));
+        message.mutable_again()->set_chunk(input_.Below(4));
+        message.mutable_again()->set_segment(input_.Below(4));
+        break;
       case 0:
         Name(*message.mutable_ready());
         break;

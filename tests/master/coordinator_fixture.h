@@ -12,21 +12,24 @@
 #include <vector>
 
 #include "master/coordinator.h"
+#include "proto/frame_codec.h"
 
 namespace ringway {
 
 inline constexpr Duration kDetect = std::chrono::milliseconds(3000);
 inline constexpr Duration kWeigh = kDetect / 10;
+inline constexpr Duration kBack = std::chrono::seconds(3);
+inline constexpr Duration kGrace = std::chrono::seconds(30);
 
 // Daemons by connection number, one peer each, driven by hand.
 class CoordinatorTest : public testing::Test {
  protected:
   void Hello(std::uint64_t connection, const std::string& name, std::uint64_t instance) {
     control::ToMaster message;
-    message.mutable_hello()->set_version_min(1);
-    message.mutable_hello()->set_version_max(1);
+    message.mutable_hello()->set_version_min(kProtocolVersionMin);
+    message.mutable_hello()->set_version_max(kProtocolVersionMax);
     message.mutable_hello()->set_name(name);
-    message.mutable_hello()->set_address("127.0.0.1:1");
+    message.mutable_hello()->set_address(name + ".example:1");
     message.mutable_hello()->set_instance(instance);
     Say(connection, message);
     control::ToMaster roster;  // of a daemon that has kept all its peers
@@ -67,6 +70,14 @@ class CoordinatorTest : public testing::Test {
     }
   }
 
+  void CannotReach(std::uint64_t from, std::uint64_t to, const std::string& why) {
+    control::ToMaster message;
+    message.mutable_dial_failed()->set_peer(peers_[from]);
+    message.mutable_dial_failed()->set_other(peers_[to]);
+    message.mutable_dial_failed()->set_text(why);
+    Say(from, message);
+  }
+
   // A formed group of connections 1 .. world.
   void Form(std::uint64_t world, bool fail_on_peer_loss = false) {
     for (std::uint64_t i = 1; i <= world; ++i) {
@@ -91,6 +102,14 @@ class CoordinatorTest : public testing::Test {
     now_ += by;
     coordinator_->Tick(now_);
     Collect();
+  }
+
+  // Half a second at a time, so that nobody seems silent who is not.
+  void Wait(Duration time, std::initializer_list<std::uint64_t> alive) {
+    for (Duration waited{}; waited < time; waited += std::chrono::milliseconds(500)) {
+      Advance(std::chrono::milliseconds(500));
+      Heartbeats(alive);
+    }
   }
 
   // Everybody but these connections stays alive.

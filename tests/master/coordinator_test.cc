@@ -31,7 +31,7 @@ TEST_F(CoordinatorTest, DaemonNameInUseIsRefusedUntilItsOwnerIsGone) {
   Hello(1, "host", 11);
   Hello(2, "host", 22);
   EXPECT_NE(Last(2, &control::FromMaster::has_refusal), nullptr);
-  coordinator_->OnDisconnect(1, now_);
+  coordinator_->OnDisconnect(1, Contact::kClosed, now_);
   Hello(3, "host", 33);
   EXPECT_NE(Last(3, &control::FromMaster::has_hello_reply), nullptr);
 }
@@ -78,7 +78,7 @@ TEST_F(CoordinatorTest, ForgedPeerIdsChangeNothing) {
 TEST_F(CoordinatorTest, LossLeadsToAbortReportsAndAViewOfTheSurvivors) {
   Form(3);
   const std::uint64_t epoch = ViewOf(1).epoch();
-  coordinator_->OnDisconnect(3, now_);
+  coordinator_->OnDisconnect(3, Contact::kClosed, now_);
   Say(1, Report(1, epoch, {3}));
   ASSERT_NE(Last(2, &control::FromMaster::has_abort), nullptr);
   EXPECT_EQ(Last(2, &control::FromMaster::has_abort)->abort().epoch(), epoch);
@@ -129,7 +129,7 @@ TEST_F(CoordinatorTest, AccusedThatStaysSilentIsWaitedForOnlyAWhile) {
 TEST_F(CoordinatorTest, LateReportOfAnOldEpochWithoutNewsStartsNothing) {
   Form(3);
   const std::uint64_t old = ViewOf(1).epoch();
-  coordinator_->OnDisconnect(3, now_);
+  coordinator_->OnDisconnect(3, Contact::kClosed, now_);
   Say(1, Report(1, old, {3}));
   Say(2, Report(2, old));
   const std::uint64_t epoch = ViewOf(1).epoch();
@@ -156,26 +156,14 @@ TEST_F(CoordinatorTest, MemberThatDoesNotAnswerTheAbortIsDropped) {
   const std::uint64_t epoch = ViewOf(1).epoch();
   Say(1, Report(1, epoch));
   Say(3, Report(3, epoch));
-  for (Duration waited{}; waited < kDetect; waited += std::chrono::milliseconds(500)) {
-    Advance(std::chrono::milliseconds(500));
-    Heartbeats({1, 2, 3});
-  }
+  Wait(kDetect + kBack, {1, 2, 3});
   EXPECT_EQ(ViewOf(1).members_size(), 2);
   EXPECT_NE(Last(2, &control::FromMaster::has_evicted), nullptr);
 }
 
-TEST_F(CoordinatorTest, SilentDaemonIsTakenForDead) {
-  Form(2);
-  Advance(kDetect / 2);
-  Heartbeats({1});
-  Advance(kDetect / 2 + std::chrono::milliseconds(100));
-  Say(1, Report(1, ViewOf(1).epoch()));
-  EXPECT_EQ(ViewOf(1).members_size(), 1);
-}
-
 TEST_F(CoordinatorTest, ReconnectOfTheSameProcessKeepsItsPeers) {
   Form(2);
-  coordinator_->OnDisconnect(2, now_);
+  coordinator_->OnDisconnect(2, Contact::kClosed, now_);
   Advance(kDetect / 2);
   Hello(20, "d2", 2);
   Advance(kDetect / 2 + std::chrono::milliseconds(200));
@@ -233,7 +221,7 @@ TEST_F(CoordinatorTest, LossBeforeTheSwitchLeavesTheNewcomerOutsideAndPreparesIt
   peers_[4] = Join(4, 1);
   for (const std::uint64_t i : {1, 2, 3}) Connect(4, i);
   const std::uint64_t prepared = Last(1, &control::FromMaster::has_view)->view().view().epoch();
-  coordinator_->OnDisconnect(3, now_);
+  coordinator_->OnDisconnect(3, Contact::kClosed, now_);
   Say(1, Report(1, prepared, {3}));
   Say(2, Report(2, prepared));
   EXPECT_EQ(ViewOf(1).members_size(), 2);
@@ -248,7 +236,7 @@ TEST_F(CoordinatorTest, LossAfterAMemberSwitchedTakesTheNewcomerAlong) {
   peers_[4] = Join(4, 1);
   for (const std::uint64_t i : {1, 2, 3}) Connect(4, i);
   const std::uint64_t prepared = Last(1, &control::FromMaster::has_view)->view().view().epoch();
-  coordinator_->OnDisconnect(3, now_);
+  coordinator_->OnDisconnect(3, Contact::kClosed, now_);
   control::ToMaster switched = Report(1, prepared, {3});
   switched.mutable_report()->set_epoch(prepared);
   Say(1, switched);
@@ -261,14 +249,65 @@ TEST_F(CoordinatorTest, LossAfterAMemberSwitchedTakesTheNewcomerAlong) {
 TEST_F(CoordinatorTest, UnreachableNewcomerIsToldWhoCannotReachItAndWhere) {
   Form(2);
   peers_[3] = Join(3, 1);
-  control::ToMaster failed;
-  failed.mutable_dial_failed()->set_peer(peers_[1]);
-  failed.mutable_dial_failed()->set_other(peers_[3]);
-  failed.mutable_dial_failed()->set_text("connection timed out");
-  Say(1, failed);
-  EXPECT_NE(PendingText(3).find("p1 (127.0.0.1:1) cannot reach p3"), std::string::npos) << PendingText(3);
+  CannotReach(1, 3, "connection timed out");
+  EXPECT_NE(PendingText(3).find("p1 (d1.example:1) cannot reach p3"), std::string::npos) << PendingText(3);
   EXPECT_NE(PendingText(3).find("connection timed out"), std::string::npos);
   EXPECT_EQ(Last(1, &control::FromMaster::has_abort), nullptr);
+}
+
+// Of four who each wait for three, the first to join advertises an address where nobody answers.
+TEST_F(CoordinatorTest, FirstJoinerWhomNobodyReachesHoldsNobodyUpAndIsToldWhy) {
+  for (const std::uint64_t i : {1, 2, 3, 4}) peers_[i] = Join(i, 3);
+  for (const std::uint64_t i : {2, 3, 4}) CannotReach(i, 1, "connection refused");
+  Connect(2, 3);
+  Connect(3, 4);
+  EXPECT_EQ(ViewOf(2).epoch(), 0u) << "2 and 4 do not stand yet";
+  Connect(2, 4);
+  for (const std::uint64_t i : {2, 3, 4}) EXPECT_EQ(ViewOf(i).members_size(), 3);
+  const control::Pending& left_out = Last(1, &control::FromMaster::has_pending)->pending();
+  EXPECT_EQ(static_cast<Code>(left_out.code()), Code::kPeerUnreachable);
+  EXPECT_NE(left_out.text().find("p2 (d2.example:1) cannot reach p1 (d1.example:1): connection refused"),
+            std::string::npos)
+      << left_out.text();
+  EXPECT_NE(left_out.text().find("goes on without p1"), std::string::npos) << left_out.text();
+  for (const std::uint64_t i : {2, 3, 4}) Connect(1, i);
+  const control::ViewFor prepared = Last(1, &control::FromMaster::has_view)->view();
+  EXPECT_TRUE(prepared.prepared()) << "reachable at last";
+  EXPECT_EQ(prepared.view().members_size(), 4);
+}
+
+TEST_F(CoordinatorTest, GroupThatWaitsForTheUnreachableOneIsToldWhomItWaitsFor) {
+  for (const std::uint64_t i : {1, 2, 3}) peers_[i] = Join(i, 3);
+  for (const std::uint64_t i : {2, 3}) CannotReach(i, 1, "connection refused");
+  Connect(2, 3);
+  EXPECT_EQ(ViewOf(2).epoch(), 0u) << "they asked for three";
+  for (const std::uint64_t i : {1, 2, 3}) {
+    const control::Pending& pending = Last(i, &control::FromMaster::has_pending)->pending();
+    EXPECT_EQ(static_cast<Code>(pending.code()), Code::kPeerUnreachable);
+    EXPECT_NE(pending.text().find("cannot reach p1"), std::string::npos) << pending.text();
+  }
+}
+
+TEST_F(CoordinatorTest, LargestSetThatStandsBecomesTheFirstView) {
+  for (const std::uint64_t i : {1, 2, 3, 4, 5}) peers_[i] = Join(i, 3);
+  Connect(1, 2);
+  for (const auto& [a, b] : {std::pair(3, 4), std::pair(4, 5)}) Connect(a, b);
+  EXPECT_EQ(ViewOf(4).epoch(), 0u);
+  Connect(3, 5);
+  EXPECT_EQ(ViewOf(4).members_size(), 3);
+  EXPECT_EQ(ViewOf(1).epoch(), 0u);
+  EXPECT_EQ(PendingText(1), "opening links to the members");
+}
+
+TEST_F(CoordinatorTest, NewcomerIsNotCalledUnreachableForAnotherNewcomersSake) {
+  Form(2);
+  peers_[3] = Join(3, 1);
+  peers_[4] = Join(4, 1);
+  CannotReach(4, 3, "connection refused");
+  const auto code = [&] { return static_cast<Code>(Last(4, &control::FromMaster::has_pending)->pending().code()); };
+  EXPECT_EQ(code(), Code::kOk) << PendingText(4);
+  for (const std::uint64_t i : {1, 2}) Connect(3, i);
+  EXPECT_EQ(code(), Code::kPeerUnreachable) << "3 is in the next view: " << PendingText(4);
 }
 
 TEST_F(CoordinatorTest, GroupsAreIndependentAndEpochsNeverRepeat) {

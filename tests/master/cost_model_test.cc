@@ -13,8 +13,6 @@
 namespace ringway {
 namespace {
 
-constexpr std::uint64_t kKiB = 1024;
-constexpr std::uint64_t kMiB = 1024 * kKiB;
 constexpr std::uint64_t kAnySize = std::numeric_limits<std::uint64_t>::max();
 
 CostModel ModelOf(const PathMatrix& paths, const CostOptions& options = {}) {

@@ -15,7 +15,6 @@ namespace {
 
 constexpr double kLan = 1.25e9;
 constexpr double kWan = 12.5e6;
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 // `sites` of `hosts` each, one after the other.
 PathMatrix Datacenters(std::uint32_t sites, std::uint32_t hosts) {
@@ -28,7 +27,7 @@ PathMatrix Datacenters(std::uint32_t sites, std::uint32_t hosts) {
   return paths;
 }
 
-CostModel ModelOf(const PathMatrix& paths) { return {paths, {.ring = FindRing(paths).order}}; }
+CostModel ModelWithRing(const PathMatrix& paths) { return {paths, {.ring = FindRing(paths).order}}; }
 
 double Mega(const CostModel& model, Algorithm algorithm) { return model.Seconds(algorithm, 256 * kMiB); }
 
@@ -53,7 +52,7 @@ TEST(CostSites, AMeasuredUplinkIsTheWayOutOfALoneHostsSiteOnly) {
 }
 
 TEST(CostSites, HierarchicalIsChosenWhereSitesShareTheirWayOut) {
-  const CostModel model = ModelOf(Datacenters(2, 4));
+  const CostModel model = ModelWithRing(Datacenters(2, 4));
   EXPECT_EQ(model.Cheapest(64 * kMiB), Algorithm::kHierarchical);
   EXPECT_EQ(model.Cheapest(1024 * kMiB), Algorithm::kHierarchical);
   // Of each site's way out: all of the buffer, by direct once for each host, around the ring 2(K-1)/K times.
@@ -66,7 +65,7 @@ TEST(CostSites, HierarchicalIsChosenWhereSitesShareTheirWayOut) {
 TEST(CostSites, AMeasuredWideWayOutIsUsedByAllHostsAtOnce) {
   PathMatrix paths = Datacenters(2, 4);
   for (std::size_t peer = 0; peer < paths.size(); ++peer) paths.set_site_uplink(peer, 100 * kWan);
-  const CostModel model = ModelOf(paths);
+  const CostModel model = ModelWithRing(paths);
   const double share = 256.0 * kMiB / 4 / kWan;
   EXPECT_NEAR(Mega(model, Algorithm::kHierarchical), share, 0.1 * share);
   EXPECT_NEAR(Mega(model, Algorithm::kDirect), share, 0.1 * share);
@@ -76,7 +75,7 @@ TEST(CostSites, WithoutSitesOrWithOneHostInEachHierarchicalIsDirect) {
   PathMatrix one_site = Datacenters(2, 3);
   for (std::size_t peer = 0; peer < one_site.size(); ++peer) one_site.set_site(peer, 7);
   for (const PathMatrix& paths : {one_site, Datacenters(5, 1)}) {
-    const CostModel model = ModelOf(paths);
+    const CostModel model = ModelWithRing(paths);
     for (const std::uint64_t bytes : {kMiB / 1024, kMiB, 64 * kMiB}) {
       const double direct = model.Seconds(Algorithm::kDirect, bytes);
       EXPECT_NEAR(model.Seconds(Algorithm::kHierarchical, bytes), direct, 0.1 * direct);
@@ -109,8 +108,9 @@ TEST(CostSites, PartnersAcrossSitesShareTheWayOutInHalvingAndDoubling) {
   PathMatrix wide = paths;
   for (std::size_t peer = 0; peer < wide.size(); ++peer) wide.set_site_uplink(peer, 100 * kWan);
   // All eight exchange half of the buffer across the WAN, twice: four share a way out.
-  EXPECT_NEAR(Mega(ModelOf(paths), Algorithm::kHalvingDoubling) / Mega(ModelOf(wide), Algorithm::kHalvingDoubling), 4,
-              0.2);
+  EXPECT_NEAR(
+      Mega(ModelWithRing(paths), Algorithm::kHalvingDoubling) / Mega(ModelWithRing(wide), Algorithm::kHalvingDoubling),
+      4, 0.2);
 }
 
 }  // namespace

@@ -5,12 +5,10 @@
 #include <string>
 
 #include "master/cost_model.h"
+#include "tests/master/path_worlds.h"
 
 namespace ringway {
 namespace {
-
-constexpr std::uint64_t kKiB = 1024;
-constexpr std::uint64_t kMiB = 1024 * kKiB;
 
 struct PublishedRow {
   std::size_t peers;

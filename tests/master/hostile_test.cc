@@ -43,7 +43,7 @@ class HostileTest : public CoordinatorTest {
   // As a server does: who is told to go, is gone.
   void CloseRefused() {
     for (const std::uint64_t connection : std::exchange(closed_, {})) {
-      coordinator_->OnDisconnect(connection, now_);
+      coordinator_->OnDisconnect(connection, Contact::kClosed, now_);
       up_.erase(connection);
     }
   }
@@ -208,7 +208,7 @@ TEST_F(HostileTest, WhateverIsSaidViewsStayWellFormedAndEpochsGrow) {
     }
     CheckViews();
     ASSERT_FALSE(HasFatalFailure());
-    ASSERT_FALSE(StatusJson(*coordinator_, {}, "ok", 1 << 20).empty());
+    ASSERT_FALSE(StatusJson(*coordinator_, {.uptime = {}, .journal = "ok"}, 1 << 20).empty());
     for (const auto& [name, group] : coordinator_->groups()) explained += Explain(*group) ? 1 : 0;
     for (const auto& [connection, messages] : inbox_) {
       for (const control::FromMaster& message : messages) {

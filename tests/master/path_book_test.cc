@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-std::vector<control::PeerInfo> Peers(std::initializer_list<std::uint64_t> ids) {
+std::vector<control::PeerInfo> PeerInfos(std::initializer_list<std::uint64_t> ids) {
   std::vector<control::PeerInfo> members;
   for (const std::uint64_t id : ids) members.emplace_back().set_peer_id(id);
   return members;
@@ -21,7 +21,7 @@ TEST(PathBook, RatesGoOneWayAndRoundTripsBoth) {
   EXPECT_TRUE(book.SetRate(PeerId(7), PeerId(9), 5'000'000));
   EXPECT_TRUE(book.SetUplink(PeerId(9), 8'000'000));
   EXPECT_TRUE(book.SetRoundTrip(PeerId(7), PeerId(9), milliseconds(100)));
-  const PathMatrix paths = book.Between(Peers({7, 9}));
+  const PathMatrix paths = book.Between(PeerInfos({7, 9}));
   EXPECT_EQ(paths.rate(0, 1), 5e6);
   EXPECT_EQ(paths.rate(1, 0), 0) << "nobody has said";
   EXPECT_EQ(paths.uplink(0), 0);
@@ -34,7 +34,7 @@ TEST(PathBook, OfTwoRoundTripsTheShorterCountsForTheOtherHadABusyMoment) {
   PathBook book;
   EXPECT_TRUE(book.SetRoundTrip(PeerId(1), PeerId(2), milliseconds(300)));
   EXPECT_TRUE(book.SetRoundTrip(PeerId(2), PeerId(1), milliseconds(20)));
-  EXPECT_DOUBLE_EQ(book.Between(Peers({1, 2})).delay(0, 1), 0.01);
+  EXPECT_DOUBLE_EQ(book.Between(PeerInfos({1, 2})).delay(0, 1), 0.01);
 }
 
 TEST(PathBook, WhatCannotBeOrWasSaidBeforeIsNoNews) {
@@ -48,7 +48,7 @@ TEST(PathBook, WhatCannotBeOrWasSaidBeforeIsNoNews) {
   EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(2), 1000));
   EXPECT_FALSE(book.SetRate(PeerId(1), PeerId(2), 1000));
   EXPECT_FALSE(book.SetRate(PeerId(1), PeerId(2), 0)) << "and what was known stays";
-  EXPECT_EQ(book.Between(Peers({1, 2})).rate(0, 1), 1000);
+  EXPECT_EQ(book.Between(PeerInfos({1, 2})).rate(0, 1), 1000);
 }
 
 TEST(PathBook, WhoIsGoneIsForgotten) {
@@ -57,14 +57,14 @@ TEST(PathBook, WhoIsGoneIsForgotten) {
   EXPECT_TRUE(book.SetRate(PeerId(2), PeerId(3), 2000));
   EXPECT_TRUE(book.SetUplink(PeerId(1), 3000));
   book.Forget(PeerId(1));
-  const PathMatrix paths = book.Between(Peers({1, 2, 3}));
+  const PathMatrix paths = book.Between(PeerInfos({1, 2, 3}));
   EXPECT_EQ(paths.rate(0, 1), 0);
   EXPECT_EQ(paths.uplink(0), 0);
   EXPECT_EQ(paths.rate(1, 2), 2000);
 }
 
 TEST(PathBook, HostsThatShareAWayOutAreTakenForEquals) {
-  auto members = Peers({1, 2, 3, 4});
+  auto members = PeerInfos({1, 2, 3, 4});
   for (const std::size_t i : {0, 1}) members[i].set_site("east");
   for (const std::size_t i : {2, 3}) members[i].set_site("west");
   PathBook book;
@@ -92,7 +92,7 @@ TEST(PathBook, RatesThatScatterAreTakenForAlike) {
   EXPECT_TRUE(book.SetRate(PeerId(3), PeerId(1), 20));
   EXPECT_TRUE(book.SetUplink(PeerId(1), 70));
   EXPECT_TRUE(book.SetUplink(PeerId(2), 80));
-  auto members = Peers({1, 2, 3});
+  auto members = PeerInfos({1, 2, 3});
   for (std::size_t i = 0; i < members.size(); ++i) members[i].set_site(std::to_string(i));
   const PathMatrix paths = book.Between(members);
   for (const auto& [from, to] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 0)})
@@ -104,7 +104,7 @@ TEST(PathBook, RatesThatScatterAreTakenForAlike) {
 }
 
 TEST(PathBook, MembersOfOneSiteShareItsNumber) {
-  auto members = Peers({1, 2, 3});
+  auto members = PeerInfos({1, 2, 3});
   members[0].set_site("east");
   members[1].set_site("west");
   members[2].set_site("east");

@@ -12,6 +12,9 @@
 
 namespace ringway {
 
+inline constexpr std::uint64_t kKiB = 1024;
+inline constexpr std::uint64_t kMiB = 1024 * kKiB;
+
 // All delays the same, all uplinks and downlinks the same, paths no limit.
 inline PathMatrix UniformWorld(std::size_t peers, double delay_seconds, double uplink) {
   PathMatrix paths(peers);

@@ -38,12 +38,12 @@ using Merit = std::tuple<int, long, int, Order>;
 
 Merit MeritOf(const PathMatrix& paths, const Order& ring) {
   int rate_class = 0;
-  long milliseconds = 0;
+  long delay_ms = 0;
   ForEachLinkOf(ring, [&](auto from, auto to) {
     rate_class = std::max(rate_class, ClassOfRate(paths.rate(from, to)));
-    milliseconds += std::lround(paths.delay(from, to) * 1e3);
+    delay_ms += std::lround(paths.delay(from, to) * 1e3);
   });
-  return {rate_class, milliseconds, Crossings(paths, ring), ring};
+  return {rate_class, delay_ms, Crossings(paths, ring), ring};
 }
 
 Merit BestOfAll(const PathMatrix& paths) {

@@ -18,8 +18,6 @@
 namespace ringway {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
-
 // Ends of `end`, paths of `path` bytes per second.
 PathMatrix PathLimited(std::size_t peers, double end, double path) {
   PathMatrix paths = UniformWorld(peers, 0.050, end);

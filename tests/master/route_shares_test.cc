@@ -14,8 +14,6 @@
 namespace ringway {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
-
 std::vector<std::uint32_t> EqualShares(std::size_t peers) {
   return std::vector<std::uint32_t>(peers, kWholeShare / static_cast<std::uint32_t>(peers));
 }

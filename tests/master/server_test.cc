@@ -81,7 +81,7 @@ control::ToMaster HelloMessage(std::uint32_t version) {
 TEST_F(ServerTest, HelloIsAnsweredAndStatusListsTheDaemon) {
   Start();
   std::string out;
-  AppendFrame(HelloMessage(1), out);
+  AppendFrame(HelloMessage(kProtocolVersionMax), out);
   control::ToMaster status;
   status.mutable_status();
   Write(out);
@@ -122,6 +122,20 @@ TEST_F(ServerTest, OtherVersionIsRefusedByNameAndClosed) {
   EXPECT_FALSE(Receive());
 }
 
+TEST_F(ServerTest, Version1IsRefusedInItsOwnWords) {
+  Start();
+  std::string out, answer;
+  AppendVersion1Frame(HelloMessage(1), out);
+  Write(out);
+  bool ended = false;
+  asio::async_read(client_, asio::dynamic_buffer(answer), [&](std::error_code, std::size_t) { ended = true; });
+  EXPECT_TRUE(RunUntil([&] { return ended; }));
+  control::FromMaster reply;
+  ASSERT_GT(answer.size(), 4U);
+  ASSERT_TRUE(reply.ParseFromString(answer.substr(4)));
+  EXPECT_EQ(static_cast<Code>(reply.refusal().code()), Code::kVersionMismatch);
+}
+
 TEST_F(ServerTest, OversizedLengthClosesTheConnectionBeforeAnythingIsAllocated) {
   Start();
   Write(std::string("\xff\xff\xff\x7f", 4));
@@ -131,7 +145,7 @@ TEST_F(ServerTest, OversizedLengthClosesTheConnectionBeforeAnythingIsAllocated) 
 
 TEST_F(ServerTest, GarbageClosesTheConnection) {
   Start();
-  Write(std::string("\x05\x00\x00\x00GET /", 9));
+  Write("GET / HTTP/1.1");
   EXPECT_FALSE(Receive());
 }
 
@@ -146,7 +160,7 @@ TEST_F(ServerTest, DaemonIsNotSilentWhileTheServerDoesNotRun) {
   constexpr std::uint32_t kDetectMs = 400;
   Start(std::chrono::seconds(30), kDetectMs);
   std::string out;
-  AppendFrame(HelloMessage(1), out);
+  AppendFrame(HelloMessage(kProtocolVersionMax), out);
   Write(out);
   ASSERT_TRUE(Receive()->has_hello_reply());
   std::this_thread::sleep_for(std::chrono::milliseconds(2 * kDetectMs));  // what is tested, not a wait
@@ -158,7 +172,7 @@ TEST_F(ServerTest, DaemonIsNotSilentWhileTheServerDoesNotRun) {
 TEST_F(ServerTest, FrameCutIntoBytesIsReadWhole) {
   Start();
   std::string out;
-  AppendFrame(HelloMessage(1), out);
+  AppendFrame(HelloMessage(kProtocolVersionMax), out);
   for (const char byte : out) {
     Write(std::string(1, byte));
     io_.poll();
@@ -183,7 +197,7 @@ TEST_F(ServerTest, StatusClientThatStaysWithoutAskingIsClosed) {
 TEST_F(ServerTest, DaemonIsNotClosedByTheTimeForItsHello) {
   Start(std::chrono::milliseconds(20));
   std::string out;
-  AppendFrame(HelloMessage(1), out);
+  AppendFrame(HelloMessage(kProtocolVersionMax), out);
   Write(out);
   ASSERT_TRUE(Receive()->has_hello_reply());
   asio::steady_timer later(io_, std::chrono::milliseconds(60));  // three times the limit
@@ -207,7 +221,7 @@ TEST_F(ServerTest, RefusedClientThatNeverReadsIsClosedAfterItsTime) {
 TEST_F(ServerTest, VanishedDaemonIsShownAsDisconnected) {
   Start();
   std::string out;
-  AppendFrame(HelloMessage(1), out);
+  AppendFrame(HelloMessage(kProtocolVersionMax), out);
   Write(out);
   ASSERT_TRUE(Receive()->has_hello_reply());
   client_.close();

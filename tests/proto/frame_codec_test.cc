@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/control.pb.h"
+#include "proto/hash.h"
 
 namespace ringway {
 namespace {
@@ -17,10 +18,21 @@ std::string Text(std::span<const std::byte> bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-std::string Length(std::uint32_t length) {
+std::string Word(std::uint32_t word) {
   std::string bytes(4, '\0');
-  for (std::size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(length >> (8 * i));
+  for (std::size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(word >> (8 * i));
   return bytes;
+}
+
+std::string Sum(const std::string& bytes) {
+  const std::uint64_t hash = Hash64(Bytes(bytes));
+  return Word(static_cast<std::uint32_t>(hash)) + Word(static_cast<std::uint32_t>(hash >> 32));
+}
+
+// A header that announces a frame of so many bytes.
+std::string Header(std::uint32_t length) {
+  const std::string word = Word(length | kFrameFormat << 24);
+  return word + Sum(word).substr(0, 4);
 }
 
 control::ToMaster Join(const std::string& group) {
@@ -35,15 +47,15 @@ std::vector<control::ToMaster> Messages() { return {control::ToMaster(), Join("j
 
 std::vector<std::string> Drain(FrameReader& reader) {
   std::vector<std::string> frames;
-  while (const auto frame = reader.Next()) frames.push_back(Text(*frame));
+  while (const auto frame = reader.Next()) frames.push_back(Text(*frame).substr(kFrameChecksumBytes));
   return frames;
 }
 
-TEST(FrameCodecTest, FrameIsLittleEndianLengthThenMessage) {
+TEST(FrameCodecTest, FrameIsSummedHeaderThenChecksumThenMessage) {
   std::string stream = "before";
   AppendFrame(Join("job"), stream);
   const std::string message = Join("job").SerializeAsString();
-  EXPECT_EQ(stream, "before" + Length(static_cast<std::uint32_t>(message.size())) + message);
+  EXPECT_EQ(stream, "before" + Header(static_cast<std::uint32_t>(8 + message.size())) + Sum(message) + message);
 }
 
 TEST(FrameCodecTest, StreamCutAnywhereGivesTheSameFrames) {
@@ -92,34 +104,59 @@ TEST(FrameCodecTest, RestIsWhatFollowsTheFrames) {
 }
 
 TEST(FrameCodecTest, LengthBeyondTheMaximumIsRefusedBeforeAnyOfItArrives) {
-  for (const std::uint32_t length : {kFrameBytesMax + 1, 0x80000000u, std::numeric_limits<std::uint32_t>::max()}) {
+  for (const std::uint32_t length : {kFrameBytesMax + 9, 0xFFFFFFu, 0u, 7u}) {
     FrameReader reader;
-    const Status status = reader.Feed(Bytes(Length(length)));
-    EXPECT_EQ(status.code(), Code::kProtocol) << length;
-    EXPECT_NE(status.text().find(std::to_string(length)), std::string::npos) << status.text();
+    EXPECT_EQ(reader.Feed(Bytes(Header(length))).code(), Code::kProtocol) << length;
     EXPECT_FALSE(reader.Next().has_value());
-    EXPECT_EQ(reader.Rest().size(), 4u) << "holds what was fed, not what was announced";
+    EXPECT_EQ(reader.Rest().size(), kFrameHeaderBytes) << "holds what was fed, not what was announced";
   }
 }
 
 TEST(FrameCodecTest, LengthOfExactlyTheMaximumIsTaken) {
   FrameReader reader;
-  ASSERT_TRUE(reader.Feed(Bytes(Length(kFrameBytesMax))).ok());
+  ASSERT_TRUE(reader.Feed(Bytes(Header(kFrameBytesMax + 8))).ok());
   EXPECT_FALSE(reader.Next().has_value());
-  ASSERT_TRUE(reader.Feed(Bytes(std::string(kFrameBytesMax, 'x'))).ok());
+  ASSERT_TRUE(reader.Feed(Bytes(std::string(kFrameBytesMax + 8, 'x'))).ok());
   const auto frame = reader.Next();
   ASSERT_TRUE(frame.has_value());
-  EXPECT_EQ(frame->size(), kFrameBytesMax);
+  EXPECT_EQ(frame->size(), kFrameBytesMax + 8);
 }
 
-TEST(FrameCodecTest, BadLengthBehindAGoodFrameIsRefusedAtTheNextFeed) {
+TEST(FrameCodecTest, BadHeaderBehindAGoodFrameIsRefusedAtTheNextFeed) {
   std::string stream;
   AppendFrame(Join("job"), stream);
   FrameReader reader;
-  ASSERT_TRUE(reader.Feed(Bytes(stream + Length(kFrameBytesMax + 1))).ok());
+  ASSERT_TRUE(reader.Feed(Bytes(stream + Header(kFrameBytesMax + 9))).ok());
   EXPECT_TRUE(reader.Next().has_value());
   EXPECT_FALSE(reader.Next().has_value());
   EXPECT_EQ(reader.Feed(Bytes("x")).code(), Code::kProtocol);
+}
+
+TEST(FrameCodecTest, AnyFlippedBitIsNoticed) {
+  std::string stream;
+  AppendFrame(Join("job"), stream);
+  for (std::size_t bit = 0; bit < 8 * stream.size(); ++bit) {
+    std::string flipped = stream;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    FrameReader reader;
+    const bool header_ok = reader.Feed(Bytes(flipped)).ok();
+    EXPECT_EQ(header_ok, bit / 8 >= kFrameHeaderBytes) << "bit " << bit;
+    if (!header_ok) continue;
+    const auto frame = reader.Next();
+    ASSERT_TRUE(frame.has_value()) << "bit " << bit;
+    control::ToMaster message;
+    EXPECT_EQ(ParseFrame(*frame, message).code(), Code::kProtocol) << "bit " << bit;
+  }
+}
+
+TEST(FrameCodecTest, FrameOfVersion1IsKnownByItsFirstWordAndCanBeAnswered) {
+  std::string stream;
+  AppendVersion1Frame(Join("job"), stream);
+  FrameReader reader;
+  EXPECT_EQ(reader.Feed(Bytes(stream.substr(0, 3))).code(), Code::kOk);
+  EXPECT_EQ(reader.Feed(Bytes(stream.substr(3, 1))).code(), Code::kVersionMismatch);
+  const std::string message = Join("job").SerializeAsString();
+  EXPECT_EQ(stream, Word(static_cast<std::uint32_t>(message.size())) + message);
 }
 
 TEST(FrameCodecTest, TextOfAnotherProtocolIsRefused) {
@@ -133,15 +170,18 @@ TEST(FrameCodecTest, GarbageInsideAFrameIsNoMessage) {
   control::ToMaster message;
   for (const std::string& garbage :
        {std::string("\xff\xff\xff\xff"), std::string("\x12\x7f"), std::string(64, '\x07')}) {
-    EXPECT_EQ(ParseFrame(Bytes(garbage), message).code(), Code::kProtocol);
+    EXPECT_EQ(ParseFrame(Bytes(Sum(garbage) + garbage), message).code(), Code::kProtocol);
   }
   const std::string whole = Join("job").SerializeAsString();
-  EXPECT_EQ(ParseFrame(Bytes(whole.substr(0, whole.size() - 1)), message).code(), Code::kProtocol);
+  const std::string cut = whole.substr(0, whole.size() - 1);
+  EXPECT_EQ(ParseFrame(Bytes(Sum(cut) + cut), message).code(), Code::kProtocol);
+  EXPECT_EQ(ParseFrame(Bytes(whole.substr(0, 7)), message).code(), Code::kProtocol);
 }
 
 TEST(FrameCodecTest, ParsedMessageIsTheOneThatWasFramed) {
   control::ToMaster message;
-  ASSERT_TRUE(ParseFrame(Bytes(Join("job").SerializeAsString()), message).ok());
+  const std::string body = Join("job").SerializeAsString();
+  ASSERT_TRUE(ParseFrame(Bytes(Sum(body) + body), message).ok());
   EXPECT_EQ(message.join().group(), "job");
   EXPECT_EQ(message.join().request_id(), 7u);
 }

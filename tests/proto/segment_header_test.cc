@@ -12,7 +12,7 @@
 namespace ringway {
 namespace {
 
-using Bytes = std::array<std::byte, kSegmentHeaderBytes>;
+using HeaderBytes = std::array<std::byte, kSegmentHeaderBytes>;
 
 static_assert(kSegmentHeaderBytes == 88);
 
@@ -33,22 +33,22 @@ SegmentHeader Sample() {
   return header;
 }
 
-Bytes Encoded(const SegmentHeader& header) {
-  Bytes bytes;
+HeaderBytes Encoded(const SegmentHeader& header) {
+  HeaderBytes bytes;
   bytes.fill(std::byte{0xEE});
   EncodeSegmentHeader(header, bytes);
   return bytes;
 }
 
 template <typename T>
-T At(const Bytes& bytes, std::size_t offset) {
+T At(const HeaderBytes& bytes, std::size_t offset) {
   T value{};
   std::memcpy(&value, bytes.data() + offset, sizeof value);
   return value;
 }
 
 template <typename T>
-Bytes With(Bytes bytes, std::size_t offset, T value) {
+HeaderBytes With(HeaderBytes bytes, std::size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
   const std::uint64_t hash = Hash64(std::span(bytes).first(80));
   std::memcpy(bytes.data() + 80, &hash, sizeof hash);
@@ -70,7 +70,7 @@ void ExpectEqual(const SegmentHeader& a, const SegmentHeader& b) {
 }
 
 TEST(SegmentHeaderTest, LayoutIsTheDocumentedOne) {
-  const Bytes bytes = Encoded(Sample());
+  const HeaderBytes bytes = Encoded(Sample());
   EXPECT_EQ(std::memcmp(bytes.data(), "RWS1", 4), 0);
   const std::uint8_t small[] = {1, 10, 4, 2};  // fetched, f32, max, int8
   EXPECT_EQ(std::memcmp(bytes.data() + 4, small, 4), 0);
@@ -119,7 +119,7 @@ TEST(SegmentHeaderTest, EverySupportedDescriptorComesBack) {
 }
 
 TEST(SegmentHeaderTest, EverySingleFlippedBitIsRefused) {
-  Bytes bytes = Encoded(Sample());
+  HeaderBytes bytes = Encoded(Sample());
   for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     const std::byte mask{static_cast<unsigned char>(1u << (bit % 8))};
     bytes[bit / 8] ^= mask;
@@ -130,7 +130,7 @@ TEST(SegmentHeaderTest, EverySingleFlippedBitIsRefused) {
 }
 
 TEST(SegmentHeaderTest, ValuesOutOfRangeAreRefusedThoughTheHashIsRight) {
-  const Bytes good = Encoded(Sample());
+  const HeaderBytes good = Encoded(Sample());
   ASSERT_TRUE(DecodeSegmentHeader(With(good, 4, std::uint8_t{0})).ok()) << "the recomputed hash must be right";
   struct Row {
     std::size_t offset;
@@ -154,7 +154,7 @@ TEST(SegmentHeaderTest, ValuesOutOfRangeAreRefusedThoughTheHashIsRight) {
 }
 
 TEST(SegmentHeaderTest, ZerosAndNoiseAreRefused) {
-  Bytes bytes{};
+  HeaderBytes bytes{};
   EXPECT_FALSE(DecodeSegmentHeader(bytes).ok());
   std::uint64_t state = 1;
   for (int round = 0; round < 1000; ++round) {

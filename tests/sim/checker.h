@@ -48,6 +48,8 @@ class Checker {
   // The first broken rule; empty if none was.
   const std::string& failure() const { return failure_; }
   const std::map<OpName, Outcome>& OutcomesOf(PeerId peer) const;
+  using Views = std::map<std::pair<std::string, Epoch>, std::vector<PeerId>>;
+  const Views& views() const { return views_; }
   // How the promise is broken to those that stayed, members of one group; empty if it is kept.
   std::string WhyBroken(const std::vector<PeerId>& stayed) const;
 
@@ -58,7 +60,7 @@ class Checker {
 
   const std::uint64_t retained_bytes_max_;
   std::map<PeerId, std::map<OpName, Outcome>> outcomes_;
-  std::map<std::pair<std::string, Epoch>, std::vector<PeerId>> views_;
+  Views views_;
   std::map<PeerId, Epoch> first_view_;
   std::map<PeerId, Epoch> promised_;
   std::map<std::tuple<OpName, Epoch, std::vector<PeerId>>, std::vector<std::byte>> right_;  // results found right

@@ -132,6 +132,25 @@ void Cluster::KillDaemon(Host host, bool silently) {
   }
 }
 
+void Cluster::RestartDaemon(Host host) {
+  constexpr std::uint64_t kNextProcess = 1000;
+  Daemon& daemon = *daemons_[host];
+  RINGWAY_CHECK(!daemon.alive);
+  Trace(daemon.name, "is started again");
+  for (const std::uint32_t node : std::exchange(daemon.nodes, {})) {
+    nodes_[node]->ended = true;
+    nodes_[node]->ended_code = Code::kDaemonLost;
+  }
+  daemon.alive = true;
+  daemon.stopped = false;
+  network_.ResumeReading(host);
+  daemon.master = nullptr;
+  daemon.up = false;
+  daemon.instance += kNextProcess;
+  daemon.next_heartbeat = {};
+  TryConnect(host);
+}
+
 void Cluster::StopDaemon(Host host) {
   Trace(daemons_[host]->name, "is stopped");
   daemons_[host]->stopped = true;
@@ -150,6 +169,19 @@ void Cluster::ContinueDaemon(Host host) {
 void Cluster::Unsilence(Host a, Host b) {
   network_.Unsilence(a, b);
   network_.Unsilence(b, a);
+}
+
+void Cluster::CutOffMaster() {
+  Trace("master", "is cut off");
+  for (Host host = 0; host < daemons_.size(); ++host) {
+    network_.Silence(host, kMaster);
+    network_.Silence(kMaster, host);
+  }
+}
+
+void Cluster::RejoinMaster() {
+  Trace("master", "is no more cut off");
+  for (Host host = 0; host < daemons_.size(); ++host) Unsilence(host, kMaster);
 }
 
 void Cluster::HealAll() {
@@ -264,6 +296,27 @@ void Cluster::Drain(std::uint32_t index) {
     for (core::Action& action : actions) Act(index, std::move(action));
     if (!node.ended) Pump(index);
   }
+  WorkLater(index);
+}
+
+// A slice is an event of its own, behind what is due already.
+void Cluster::WorkLater(std::uint32_t index) {
+  Node& node = *nodes_[index];
+  if (node.ended || !node.peer->HasWork() || std::exchange(node.works, true)) return;
+  events_.After(Duration(1), [this, index] {
+    WhenRunning(nodes_[index]->host, [this, index] {
+      nodes_[index]->works = false;
+      if (nodes_[index]->ended || !nodes_[index]->peer) return;
+      nodes_[index]->peer->Work();
+      Drain(index);
+    });
+  });
+}
+
+core::PeerOptions Cluster::LimitsOfPeers() const {
+  return {.retained_bytes_max = options_.retained_bytes_max,
+          .slice_bytes = options_.slice_bytes,
+          .memory = std::make_shared<MemoryShare>(std::make_shared<MemoryBudget>(options_.memory_max))};
 }
 
 void Cluster::Act(std::uint32_t index, core::Action action) {
@@ -362,6 +415,7 @@ void Cluster::Trace(const std::string& who, const std::string& what) {
 bool Cluster::Alive(Host daemon) const { return daemons_[daemon]->alive; }
 bool Cluster::Stopped(Host daemon) const { return daemons_[daemon]->stopped; }
 Host Cluster::HostOf(std::uint32_t node) const { return nodes_[node]->host; }
+bool Cluster::HasPeer(std::uint32_t node) const { return nodes_[node]->peer != nullptr; }
 bool Cluster::Joined(std::uint32_t node) const { return nodes_[node]->joined; }
 bool Cluster::Ended(std::uint32_t node) const { return nodes_[node]->ended; }
 Code Cluster::EndedCode(std::uint32_t node) const { return nodes_[node]->ended_code; }
@@ -377,6 +431,15 @@ const std::map<OpName, Outcome>& Cluster::OutcomesOf(std::uint32_t node) const {
   return checker_.OutcomesOf(nodes_[node]->id);
 }
 std::uint32_t Cluster::Submitted(std::uint32_t node) const { return nodes_[node]->submitted; }
+
+bool Cluster::HadALossInAView(const std::string& group) const {
+  return std::any_of(checker_.views().begin(), checker_.views().end(), [&](const auto& view) {
+    return view.first.first == group && std::any_of(view.second.begin(), view.second.end(), [&](PeerId peer) {
+             const auto node = NodeOf(peer);
+             return !node || !Here(*node);
+           });
+  });
+}
 
 bool Cluster::AllDone(const std::vector<std::uint32_t>& nodes) const {
   return std::all_of(nodes.begin(), nodes.end(), [&](std::uint32_t node) { return nodes_[node]->operations.empty(); });

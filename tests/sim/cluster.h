@@ -38,6 +38,8 @@ struct ClusterOptions {
   std::uint32_t empty_one_of = 0;               // frames that are empty ones; 0: none. REQUIRES: not 1
   std::uint32_t staged_one_of = 0;              // operations whose input comes in pieces, after the submission; 0: none
   std::uint64_t retained_bytes_max = 64 << 20;  // by a peer, of all operations
+  std::uint64_t slice_bytes = 1 << 20;          // copied or added up by a peer at once
+  std::uint64_t memory_max = MemoryBudget::kUnlimited;  // of each peer
   CoordinatorOptions master = {};
   NetworkOptions network = {};
   bool trace = false;
@@ -72,10 +74,15 @@ class Cluster {
   void KillDaemon(Host daemon, bool silently = false);
   // SIGSTOP and SIGCONT: it neither reads nor ticks; what was sent to it waits.
   void StopDaemon(Host daemon);
+  // A killed one again, at the same address and under the same name: another process, without peers.
+  void RestartDaemon(Host daemon);
   void ContinueDaemon(Host daemon);
   // What goes from one host to the other waits until the silence is over. kMaster is a host too.
   void Silence(Host from, Host to) { network_.Silence(from, to); }
   void Unsilence(Host a, Host b);  // both ways
+  // The master and all daemons that there are, both ways.
+  void CutOffMaster();
+  void RejoinMaster();
   void HealAll();
   enum class Break : std::uint8_t { kReset, kClosedByDaemon, kHalfOpen };  // half open: the master is not told
   void BreakMasterLink(Host daemon, Break how);
@@ -118,6 +125,7 @@ class Cluster {
   // ---- what tests ask
   std::uint32_t daemons() const { return static_cast<std::uint32_t>(daemons_.size()); }
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(nodes_.size()); }
+  bool HasPeer(std::uint32_t node) const;  // the master has accepted it
   bool Joined(std::uint32_t node) const;
   bool Ended(std::uint32_t node) const;
   Code EndedCode(std::uint32_t node) const;
@@ -136,6 +144,8 @@ class Cluster {
   bool AllDone(const std::vector<std::uint32_t>& nodes) const;
   // Whether the master counts it among its group's members.
   bool IsMember(std::uint32_t node) const;
+  // Whether any member was ever in a view with somebody who is not here any more.
+  bool HadALossInAView(const std::string& group) const;
   // Why a rule is broken, by now or to those of one group that stayed; empty if none is.
   std::string WhyBroken(const std::vector<std::uint32_t>& stayed) const;
   const std::string& failure() const { return checker_.failure(); }
@@ -179,6 +189,8 @@ class Cluster {
   void CheckMemory(std::uint32_t node);
   // Carries out what the peer wants, until nothing moves.
   void Drain(std::uint32_t node);
+  void WorkLater(std::uint32_t node);
+  core::PeerOptions LimitsOfPeers() const;
   void Act(std::uint32_t node, core::Action action);
   void Stage(std::uint32_t node, std::uint64_t token);
   bool InputIsAsStaged(std::uint32_t node, const Operation& op) const;

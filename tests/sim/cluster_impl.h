@@ -22,6 +22,7 @@ struct Cluster::Node {
   JoinOrder order;
   std::string name;
   PeerId id;                         // 0: not accepted yet
+  bool works = false;                // an event will do a slice
   std::unique_ptr<core::Peer> peer;  // once accepted; stays when ended, for its status
   bool joined = false;
   bool ended = false;

@@ -17,6 +17,7 @@ PeerId AddresseeOf(const control::FromMaster& message) {
   if (message.has_view()) return PeerId(message.view().peer());
   if (message.has_abort()) return PeerId(message.abort().peer());
   if (message.has_evicted()) return PeerId(message.evicted().peer());
+  if (message.has_take_back()) return PeerId(message.take_back().peer());
   return {};
 }
 
@@ -74,7 +75,7 @@ void Cluster::MasterHears(Coordinator::Connection from, const control::ToMaster&
 
 void Cluster::MasterLoses(Coordinator::Connection connection) {
   if (master_.connections.erase(connection) == 0) return;
-  master_.coordinator->OnDisconnect(connection, events_.now());
+  master_.coordinator->OnDisconnect(connection, Contact::kClosed, events_.now());
   DrainMaster();
 }
 
@@ -281,7 +282,7 @@ void Cluster::OnJoinAccepted(Host host, const control::JoinAccepted& accepted) {
   Node& node = *nodes_[joining->second];
   node.id = PeerId(accepted.peer());
   node_of_[node.id] = joining->second;
-  node.peer = std::make_unique<core::Peer>(node.id, accepted.group(), options_.retained_bytes_max);
+  node.peer = std::make_unique<core::Peer>(node.id, accepted.group(), LimitsOfPeers());
   joining_.erase(joining);
 }
 
@@ -310,6 +311,8 @@ void Cluster::Route(std::uint32_t index, const control::FromMaster& message) {
     peer.OnView(message.view(), now);
   } else if (message.has_abort()) {
     peer.OnAbort(Epoch(message.abort().epoch()), now);
+  } else if (message.has_take_back()) {
+    peer.OnTakeBack(Epoch(message.take_back().epoch()));
   } else if (message.has_evicted()) {
     peer.OnEvicted(static_cast<Code>(message.evicted().code()), message.evicted().text());
   }

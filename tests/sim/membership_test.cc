@@ -177,6 +177,28 @@ TEST(Membership, UnreachableNewcomerIsToldWhyAndDisturbsNobody) {
   }
 }
 
+// Of four who each wait for three, nobody can dial this one, whether it was the first to join or another.
+TEST(Membership, OneWhomNobodyReachesHoldsNoFirstViewUp) {
+  for (std::uint32_t unreachable = 0; unreachable < 4; ++unreachable) {
+    auto cluster = std::make_unique<Cluster>(ClusterOptions{});
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      cluster->AddNode(3);
+      if (i == unreachable) cluster->MakeUnreachable(i);
+    }
+    const Nodes others = Without(Range(4), unreachable);
+    ASSERT_TRUE(cluster->RunUntil([&] {
+      return std::all_of(others.begin(), others.end(), [&](std::uint32_t node) { return cluster->Joined(node); });
+    })) << cluster->PendingText(others[0]);
+    EXPECT_FALSE(cluster->Joined(unreachable));
+    SubmitAll(*cluster, others, SumF32(kLarge));
+    ASSERT_TRUE(Finish(*cluster, others));
+    CheckAgreement(*cluster, others);
+    EXPECT_TRUE(cluster->RunUntil([&] {
+      return cluster->PendingText(unreachable).find("goes on without") != std::string::npos;
+    })) << cluster->PendingText(unreachable);
+  }
+}
+
 TEST(Membership, LeaverFinishesItsOperationsAndTheOthersGoOn) {
   auto cluster = Formed(3);
   SubmitAll(*cluster, Range(3), SumF32(kSmall));

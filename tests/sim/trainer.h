@@ -37,6 +37,8 @@ class Trainers {
   // Rounds that begin above this sequence number of channel 0 are not begun.
   void StopAt(const std::string& group, std::uint64_t seq) { stop_at_[group] = seq; }
   std::uint64_t StopsAt(const std::string& group) const { return stop_at_.at(group); }
+  // Whether they may make mistakes or cancel.
+  bool GiveUp() const { return options_.mismatch_one_of != 0 || options_.cancel_one_of != 0; }
   // No more mistakes and cancellations.
   void Behave() { behaving_ = true; }
   // Whether the node has come to its program's end.

@@ -26,11 +26,14 @@ ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice, bool trace) {
   options.master.heartbeat_ms = static_cast<std::uint32_t>(dice.Between(50, 200));
   options.master.detect_ms = options.master.heartbeat_ms * static_cast<std::uint32_t>(dice.Between(3, 6));
   if (dice.OneOf(4)) options.probe_bytes = dice.Between(1, 300'000);
+  options.master.partition_grace_ms = options.master.detect_ms + 5000;
   options.master.segment_bytes_max = 4096;
   options.master.small_bytes_max = dice.Pick<std::uint64_t>({1, 1024, 4096, 8192});
   options.delays_are_known = seed % 3 == 0;
   options.master.retained_bytes_max = seed % 3 == 0 ? 10'000 * (seed % 2 + 1) : 0;
   if (seed % 4 == 0) options.retained_bytes_max = 25'000;
+  if (seed % 5 < 2) options.slice_bytes = seed % 5 == 0 ? 1000 : 20'000;
+  if (seed % 7 < 2) options.memory_max = seed % 7 == 0 ? 20'000 : 100'000;
   options.master.eager_bytes_max = dice.Pick<std::uint64_t>({1, 5000, 16384, 1 << 20});
   const bool wan = dice.OneOf(3);
   options.network.delay_min = Duration(wan ? 1000 : 50);
@@ -81,20 +84,51 @@ World::World(std::uint64_t seed, bool trace)
   for (const Kind& kind : Kinds()) {
     if (dice_.OneOf(3)) kinds_.push_back(kind);
   }
+  if (seed % 16 == 5) KeepOnly({"master cut off in a recovery", "newcomer"});
+  if (seed % 16 == 13) KeepOnly({"master cut off from most", "newcomer"});
   calm_ = IsCalm();
+  peaceful_ = IsPeaceful();
   fault_gap_ = milliseconds(dice_.Between(5, 600));
   const Duration first = Duration(static_cast<std::int64_t>(dice_.Below(300'000)));
   faults_end_ = cluster_.events_queue().now() + first + std::min<Duration>(fault_gap_ * 6, std::chrono::seconds(2));
   cluster_.events_queue().After(first, [this] { NextFault(); });
 }
 
-bool World::IsCalm() const {
+// Faults whose meeting is rare where there are many kinds.
+void World::KeepOnly(const std::set<std::string>& names) {
+  kinds_.clear();
+  for (const Kind& kind : Kinds()) {
+    if (names.contains(kind.name)) kinds_.push_back(kind);
+  }
+}
+
+bool World::AnswersInTime() const {
   const ClusterOptions& options = cluster_.options();
   const Duration late = options.network.late_one_of == 0 ? Duration() : options.network.late_max;
   const Duration delay = std::max(options.network.delay_max, options.network.far_delay_max);
   const Duration answer = 4 * delay + 2 * late + milliseconds(2 * options.master.heartbeat_ms);
-  return answer < milliseconds(options.master.detect_ms) &&
-         std::none_of(kinds_.begin(), kinds_.end(), [](const Kind& kind) { return kind.silences; });
+  return answer < milliseconds(options.master.detect_ms);
+}
+
+bool World::IsCalm() const {
+  return AnswersInTime() && std::none_of(kinds_.begin(), kinds_.end(), [](const Kind& kind) { return kind.silences; });
+}
+
+bool World::IsPeaceful() const {
+  return AnswersInTime() && std::none_of(kinds_.begin(), kinds_.end(), [](const Kind& kind) { return kind.harms; }) &&
+         !trainers_.GiveUp() && cluster_.options().op_deadline == Duration::zero();
+}
+
+// No operation was disturbed by anything that is not a member's end.
+void World::CheckPeace(const std::string& group) {
+  if (!peaceful_ || cluster_.HadALossInAView(group)) return;
+  for (const std::uint32_t node : Members(group)) {
+    for (const auto& [op, outcome] : cluster_.OutcomesOf(node)) {
+      if (outcome.code == Code::kOk && outcome.retries == 0) continue;
+      cluster_.Fail("operation " + ToString(op) +
+                    " was disturbed though no member was: " + ringway::NameOf(outcome.code));
+    }
+  }
 }
 
 JoinOrder World::OrderOf(const std::string& group, std::uint32_t wait_world) const {
@@ -172,7 +206,9 @@ std::optional<std::pair<Host, Host>> World::AnyPair() {
 void World::OnNews(std::uint32_t node) {
   trainers_.OnNews(node);
   if (!cluster_.Ended(node)) return;
-  if (calm_ && cluster_.EndedCode(node) == Code::kEvicted) cluster_.Fail("a peer is evicted that was never silent");
+  const bool evicted = cluster_.EndedCode(node) == Code::kEvicted;
+  if (calm_ && evicted) cluster_.Fail("a peer is evicted that was never silent");
+  if (peaceful_ && evicted && cluster_.Joined(node)) cluster_.Fail("a member is evicted that no member has lost");
   Count(std::string("ended ") + ringway::NameOf(cluster_.EndedCode(node)));
   const Host host = cluster_.HostOf(node);
   if (cluster_.Alive(host) && !dice_.OneOf(3)) JoinLater(host, cluster_.GroupOf(node));
@@ -206,6 +242,9 @@ void World::HelpForming() {
     // A group that was formed anew counts from one.
     if (Furthest(group) + 50 < trainers_.StopsAt(group)) trainers_.StopAt(group, Furthest(group) + 4);
     if (!Members(group).empty()) continue;
+    for (Host host = 0; host < cluster_.daemons(); ++host) {
+      if (!cluster_.Alive(host)) Restart(host);  // the master waits for its peers
+    }
     for (auto here = NodesHere(group).size(); here > 0 && here < world_size_; ++here) {
       cluster_.Join(cluster_.AddDaemon(), OrderOf(group, 1));
     }
@@ -247,6 +286,7 @@ void World::Finish() {
     const std::vector<std::uint32_t> members = Members(group);
     std::string broken = cluster_.WhyBroken(members);
     if (!broken.empty()) return cluster_.Fail(broken);
+    CheckPeace(group);
     const auto agreed = [&] {
       std::set<Epoch> epochs;  // some may end only now: nobody had told them
       for (const std::uint32_t node : members) {

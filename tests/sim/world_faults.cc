@@ -9,22 +9,26 @@ using std::chrono::milliseconds;
 
 const std::vector<World::Kind>& World::Kinds() {
   static const std::vector<Kind> kKinds = {
-      {"kill", false, [](World& w) { return w.Kill(false); }},
-      {"power loss", false, [](World& w) { return w.Kill(true); }},
-      {"stop", true, [](World& w) { return w.Stop(); }},
-      {"partition", true, [](World& w) { return w.SilencePair(true); }},
-      {"one-way partition", true, [](World& w) { return w.SilencePair(false); }},
-      {"master partition", true, [](World& w) { return w.SilenceMaster(); }},
-      {"master link", true, [](World& w) { return w.BreakMaster(); }},
-      {"master killed", false, [](World& w) { return w.KillMaster(false); }},
-      {"master killed when it recorded", false, [](World& w) { return w.KillMaster(true); }},
-      {"master's disk full", true, [](World& w) { return w.FillDisk(); }},
-      {"lane", false, [](World& w) { return w.CutLane(); }},
-      {"lanes", false, [](World& w) { return w.WantLanes(); }},
-      {"rates", false, [](World& w) { return w.ChangeRates(); }},
-      {"newcomer", false, [](World& w) { return w.AddNewcomer(); }},
-      {"leave", false, [](World& w) { return w.LeaveGroup(false); }},
-      {"trainer dies", false, [](World& w) { return w.LeaveGroup(true); }},
+      {"kill", false, true, [](World& w) { return w.Kill(false); }},
+      {"power loss", false, true, [](World& w) { return w.Kill(true); }},
+      {"stop", true, true, [](World& w) { return w.Stop(); }},
+      {"partition", true, true, [](World& w) { return w.SilencePair(true); }},
+      {"one-way partition", true, true, [](World& w) { return w.SilencePair(false); }},
+      {"master partition", true, false, [](World& w) { return w.SilenceMaster(); }},
+      {"master cut off", false, false, [](World& w) { return w.CutOffMaster(); }},
+      {"master cut off in a recovery", false, true, [](World& w) { return w.CutOffMasterInRecovery(); }},
+      {"master cut off from most", false, true, [](World& w) { return w.CutOffMost(); }},
+      {"master link", true, false, [](World& w) { return w.BreakMaster(); }},
+      {"master killed", false, false, [](World& w) { return w.KillMaster(false); }},
+      {"master killed when it recorded", false, false, [](World& w) { return w.KillMaster(true); }},
+      {"master's disk full", true, false, [](World& w) { return w.FillDisk(); }},
+      {"lane", false, false, [](World& w) { return w.CutLane(); }},
+      {"lanes", false, false, [](World& w) { return w.WantLanes(); }},
+      {"rates", false, false, [](World& w) { return w.ChangeRates(); }},
+      {"newcomer", false, false, [](World& w) { return w.AddNewcomer(); }},
+      {"newcomer dies", false, false, [](World& w) { return w.KillNewcomer(); }},
+      {"leave", false, true, [](World& w) { return w.LeaveGroup(false); }},
+      {"trainer dies", false, true, [](World& w) { return w.LeaveGroup(true); }},
   };
   return kKinds;
 }
@@ -45,9 +49,21 @@ bool World::Kill(bool silently) {
   cluster_.KillDaemon(*host, silently);
   if (!dice_.OneOf(3)) {
     // It is restarted and joins as new.
-    cluster_.events_queue().After(milliseconds(dice_.Between(1, 500)), [this] { AddNewcomer(); });
+    const bool elsewhere = dice_.OneOf(2);
+    cluster_.events_queue().After(milliseconds(dice_.Between(1, 500)), [this, host, elsewhere] {
+      if (elsewhere) {
+        AddNewcomer();
+      } else if (!cluster_.Alive(*host) && cluster_.nodes() < kNodesMax) {
+        Restart(*host);
+      }
+    });
   }
   return true;
+}
+
+void World::Restart(Host host) {
+  cluster_.RestartDaemon(host);
+  for (const std::string& group : groups_) cluster_.Join(host, OrderOf(group, 1));
 }
 
 bool World::Stop() {
@@ -78,6 +94,41 @@ bool World::SilenceMaster() {
   if (!host) return false;
   const bool from_master = dice_.OneOf(2);
   return Silence(from_master ? Cluster::kMaster : *host, from_master ? *host : Cluster::kMaster, dice_.OneOf(2));
+}
+
+bool World::CutOffMaster() {
+  cluster_.CutOffMaster();
+  const milliseconds until(dice_.Between(1, dice_.OneOf(2) ? 100 : 10'000));
+  cluster_.events_queue().After(until, [this] { cluster_.RejoinMaster(); });
+  return true;
+}
+
+bool World::CutOffMasterInRecovery() {
+  if (!Kill(dice_.OneOf(2))) return false;
+  cluster_.events_queue().After(Duration(static_cast<std::int64_t>(dice_.Below(3000))), [this] { CutOffMaster(); });
+  return true;
+}
+
+// From all but one, for less than the grace, and the time that daemons take to connect again.
+bool World::CutOffMost() {
+  constexpr milliseconds kConnect(1500);
+  for (const std::string& group : groups_) {
+    if (Members(group).size() < 3) return false;
+  }
+  const std::optional<Host> heard = AnyDaemon();
+  if (!heard) return false;
+  cluster_.CutOffMaster();
+  cluster_.Unsilence(*heard, Cluster::kMaster);
+  const auto grace_ms = cluster_.options().master.partition_grace_ms;
+  const milliseconds longest = milliseconds(grace_ms) - kConnect;
+  const milliseconds until = dice_.OneOf(2) ? longest : milliseconds(dice_.Between(1, longest.count()));
+  const std::vector<std::uint32_t> members = Members(groups_.front());
+  for (const std::uint32_t node : members) {  // a recovery, for another reason
+    const std::uint64_t next = cluster_.NextSequence(node, 0);
+    if (cluster_.HostOf(node) == *heard && next > 1) cluster_.Cancel(node, {ChannelId(0), next - 1});
+  }
+  cluster_.events_queue().After(until, [this] { cluster_.RejoinMaster(); });
+  return true;
 }
 
 bool World::BreakMaster() {
@@ -140,6 +191,26 @@ bool World::AddNewcomer() {
   const Host host = cluster_.AddDaemon(dice_.OneOf(2) ? "eu" : "us");
   for (const std::string& group : groups_) cluster_.Join(host, OrderOf(group, 1));
   return true;
+}
+
+// On a daemon of which no peer is in a group yet.
+bool World::KillNewcomer() {
+  for (std::uint32_t node = cluster_.nodes(); node-- > 0;) {
+    const Host host = cluster_.HostOf(node);
+    bool joined = !cluster_.Here(node);
+    for (std::uint32_t other = 0; other < cluster_.nodes(); ++other) {
+      joined = joined || (cluster_.HostOf(other) == host && cluster_.Joined(other));
+    }
+    if (joined || Members(cluster_.GroupOf(node)).empty()) continue;
+    if (cluster_.HasPeer(node) && dice_.OneOf(3)) {
+      cluster_.Leave(node);
+      return true;
+    }
+    cluster_.KillDaemon(host, dice_.OneOf(2));
+    if (dice_.OneOf(2)) cluster_.events_queue().After(milliseconds(dice_.Between(1, 300)), [this] { AddNewcomer(); });
+    return true;
+  }
+  return AddNewcomer();
 }
 
 bool World::LeaveGroup(bool abandon) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,7 @@ class World {
   struct Kind {
     std::string name;
     bool silences = false;               // somebody who lives may seem dead
+    bool harms = true;                   // a member, or its links to others: a recovery may follow
     std::function<bool(World&)> strike;  // false: there was nothing to do it to
   };
   static const std::vector<Kind>& Kinds();
@@ -50,7 +52,11 @@ class World {
   static TrainerOptions DrawTrainers(std::uint64_t seed, Dice& dice);
 
   void CheckForStorm();
+  void KeepOnly(const std::set<std::string>& names);
   bool IsCalm() const;
+  bool IsPeaceful() const;
+  bool AnswersInTime() const;
+  void CheckPeace(const std::string& group);
   void OnNews(std::uint32_t node);
   void JoinLater(Host host, const std::string& group);
   JoinOrder OrderOf(const std::string& group, std::uint32_t wait_world) const;
@@ -84,6 +90,11 @@ class World {
   bool ChangeRates();
   bool AddNewcomer();
   bool LeaveGroup(bool abandon);
+  bool CutOffMaster();
+  bool CutOffMasterInRecovery();
+  bool CutOffMost();
+  bool KillNewcomer();
+  void Restart(Host host);
 
   Dice dice_;
   Cluster cluster_;
@@ -95,7 +106,8 @@ class World {
   std::vector<Kind> kinds_;  // that this world has
   Duration fault_gap_{};
   TimePoint faults_end_{};
-  bool calm_ = false;  // nobody who lives can seem dead
+  bool calm_ = false;      // nobody who lives can seem dead
+  bool peaceful_ = false;  // and no member dies or gives anything up: whatever befalls the master, they notice nothing
   bool healed_ = false;
   WorldReport report_;
 };

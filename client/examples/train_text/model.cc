@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 // The loops below vectorise; on x86 they are compiled twice and the better one is chosen when the program starts. Ranks
 // on different processors may round differently here: they still end equal, for all of them apply the same all-reduced
@@ -191,13 +192,16 @@ double Model::LossAndGradient(const Real* parameters, const Batch& batch, Real* 
 }
 
 std::string Model::Sample(const Real* parameters, const std::string& prompt, std::size_t length, std::uint64_t seed) {
-  constexpr double kTemperature = 0.6;  // below 1: prefers what the model is sure of
+  constexpr double kTemperature = 0.6;   // below 1: prefers what the model is sure of
+  constexpr std::size_t kBlanksMax = 2;  // in a row: else a model that has learned little but indentation shows nothing
   Batch batch;
   batch.size = 1;
   batch.contexts.assign(shape_.context, SymbolOf('\n'));
-  const auto push = [&batch](std::uint8_t symbol) {
+  std::size_t blanks = 0;  // just written
+  const auto push = [&](std::uint8_t symbol) {
     std::rotate(batch.contexts.begin(), batch.contexts.begin() + 1, batch.contexts.end());
     batch.contexts.back() = symbol;
+    blanks = IsBlank(symbol) ? blanks + 1 : 0;
   };
   for (const char character : prompt) push(SymbolOf(character));
   Random random(seed);
@@ -205,11 +209,13 @@ std::string Model::Sample(const Real* parameters, const std::string& prompt, std
   for (std::size_t i = 0; i < length; ++i) {
     Forward(parameters, batch);
     const std::vector<Real>& logits = layers_[2].output;
-    const Real highest = *std::max_element(logits.begin(), logits.end());
+    const auto may = [&](std::size_t symbol) { return blanks < kBlanksMax || !IsBlank(symbol); };
+    Real highest = std::numeric_limits<Real>::lowest();
+    for (std::size_t j = 0; j < kSymbolCount; ++j) highest = may(j) ? std::max(highest, logits[j]) : highest;
     double weights[kSymbolCount];
     double sum = 0;
     for (std::size_t j = 0; j < kSymbolCount; ++j) {
-      weights[j] = std::exp(static_cast<double>(logits[j] - highest) / kTemperature);
+      weights[j] = may(j) ? std::exp(static_cast<double>(logits[j] - highest) / kTemperature) : 0;
       sum += weights[j];
     }
     double left = random.Uniform() * sum;

@@ -47,7 +47,7 @@ class Model {
   double LossAndGradient(const Real* parameters, const Batch& batch, Real* gradient,
                          const OnSliceReady& on_slice_ready);
 
-  // `length` characters that the model writes after `prompt`.
+  // `length` characters that the model writes after `prompt`, with at most two blanks in a row.
   std::string Sample(const Real* parameters, const std::string& prompt, std::size_t length, std::uint64_t seed);
 
  private:

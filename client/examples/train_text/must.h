@@ -12,10 +12,13 @@
 
 namespace train_text {
 
-[[noreturn]] inline void Fail(const std::string& sentence) {
+[[noreturn]] inline void Fail(const std::string& sentence, int exit_code = 1) {
   std::fprintf(stderr, "train_text: %s\n", sentence.c_str());
-  std::exit(1);
+  std::exit(exit_code);
 }
+
+// For a wrong option or an unreadable text.
+[[noreturn]] inline void FailUsage(const std::string& sentence) { Fail(sentence, 2); }
 
 inline std::string Describe(const ringway::Error& error) {
   return std::string(ringway::NameOf(error.code())) + ": " + error.text();

@@ -23,6 +23,7 @@ Trains a character-level language model together with the other ranks of the gro
   --reconnect S      look for a daemon that went away for S seconds; 0: end with it (default 30)
   --log FILE         one JSON object a line for each step
   --sample-chars N   rank 0 prints N characters that the model writes at the end
+  --version          print the version
 )";
 
 namespace {
@@ -83,6 +84,10 @@ std::optional<Options> ParseOptions(const std::vector<std::string>& arguments, s
     const std::string& name = arguments[i];
     if (name == "--help" || name == "-h") {
       options.help = true;
+      return options;
+    }
+    if (name == "--version") {
+      options.version = true;
       return options;
     }
     const bool has_value = i + 1 < arguments.size();

@@ -29,6 +29,7 @@ struct Options {
   ringway::Codec codec = ringway::Codec::kNone;
   std::uint32_t reconnect_seconds = 30;  // how long to look for a daemon that went away
   bool help = false;
+  bool version = false;
 };
 
 // Nothing and a sentence in `error` if an argument is unknown or its value makes no sense.

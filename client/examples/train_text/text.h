@@ -18,6 +18,8 @@ inline constexpr std::size_t kSymbolCount = 96;
 
 std::uint8_t SymbolOf(char character);
 char CharacterOf(std::uint8_t symbol);
+// A space, a newline, or what became a space.
+constexpr bool IsBlank(std::size_t symbol) { return symbol == 0 || symbol == kSymbolCount - 1; }
 
 // The file at `path`, or all regular files of the directory `path` (no links), concatenated in sorted order.
 std::optional<std::vector<std::uint8_t>> ReadSymbols(const std::string& path, std::string* error);

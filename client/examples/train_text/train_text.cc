@@ -213,8 +213,9 @@ class Trainer {
 
   void Report() {
     if (last_.rank == 0 && options_.sample_chars != 0) {
-      const std::string sample = model_.Sample(parameters_.data(), "\n", options_.sample_chars, options_.seed);
-      std::printf("sample:\n%s\n", sample.c_str());
+      const std::string prompt = "The ";  // of nothing a model that was trained for seconds makes blanks
+      const std::string sample = model_.Sample(parameters_.data(), prompt, options_.sample_chars, options_.seed);
+      std::printf("sample:\n%s%s\n", prompt.c_str(), sample.c_str());
     }
     std::printf("rank %u final loss %.4f model hash %016llx\n", last_.rank, smooth_loss_,
                 static_cast<unsigned long long>(HashOf(BytesOf(&parameters_))));
@@ -252,13 +253,17 @@ class Trainer {
 int Main(const std::vector<std::string>& arguments) {
   std::string error;
   const std::optional<Options> options = ParseOptions(arguments, &error);
-  if (!options) Fail(error);
+  if (!options) FailUsage(error);
   if (options->help) {
     std::fputs(kUsage, stdout);
     return 0;
   }
+  if (options->version) {
+    std::puts("train_text " RINGWAY_VERSION);
+    return 0;
+  }
   std::optional<std::vector<std::uint8_t>> text = ReadSymbols(options->text_path, &error);
-  if (!text) Fail(error);
+  if (!text) FailUsage(error);
   ringway::JoinOptions join;
   join.socket_path = options->socket_path;
   join.group = options->group;

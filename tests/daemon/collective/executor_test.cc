@@ -120,7 +120,7 @@ TEST(Executor, UnequalSharesGiveTheExactSumInWorldsTo64) {
       }
       const Descriptor descriptor = SumOf(DType::kF64, count, Codec::kNone, Algorithm::kDirect);
       World world(descriptor, inputs, kSegment, random() % 2 == 0, RandomShares(world_size, random));
-      for (std::uint32_t rank = 0; rank < world_size; ++rank) world.executor(rank).InputReady(inputs[rank].size());
+      for (std::uint32_t rank = 0; rank < world_size; ++rank) world.Stage(rank, inputs[rank].size());
       world.Run(random());
       for (std::uint32_t rank = 0; rank < world_size; ++rank) {
         ASSERT_TRUE(world.executor(rank).complete()) << "world " << world_size << " count " << count;
@@ -146,7 +146,7 @@ TEST_P(EveryAlgorithm, ResultDependsOnNothingThatHappensOnTheWay) {
         World world(descriptor, inputs, kSegment, /*staged=*/seed % 2 == 1);
         for (std::uint32_t rank = 0; rank < world_size; ++rank) {
           if (seed == 3) world.Run(seed);  // what others send before the own input is there
-          world.executor(rank).InputReady(inputs[rank].size());
+          world.Stage(rank, inputs[rank].size());
         }
         world.Run(seed);
         ExpectAllEqual(world);
@@ -245,7 +245,7 @@ TEST(Executor, StagedInputsMayCompleteInAnyOrderBesideTheArrivals) {
     while (std::any_of(ready.begin(), ready.end(), [&](std::uint64_t r) { return r < bytes; })) {
       const auto rank = static_cast<std::uint32_t>(random() % 3);
       ready[rank] = std::min(bytes, ready[rank] + random() % 40000);
-      staged.executor(rank).InputReady(ready[rank]);
+      staged.Stage(rank, ready[rank]);
       staged.Send();
       if (staged.wire().empty()) continue;
       const auto frame = staged.wire().back();
@@ -258,6 +258,89 @@ TEST(Executor, StagedInputsMayCompleteInAnyOrderBesideTheArrivals) {
       ASSERT_EQ(staged.output(rank), whole.output(rank));
     }
   }
+}
+
+// Frames overtake each other as before; now most of those that come before their turn find no room.
+TEST_P(EveryAlgorithm, WithoutRoomSegmentsAreAskedForAgainAndTheResultIsTheSame) {
+  constexpr std::uint64_t kRoom = 3 * kSegment;
+  std::uint64_t asked_again = 0;
+  for (const std::uint32_t world_size : {2u, 3u, 5u, 8u}) {
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      const auto inputs = Inputs<double>(world_size, 20'000, seed);
+      const Descriptor descriptor = SumOf(DType::kF64, 20'000, Codec::kNone, GetParam());
+      World roomy(descriptor, inputs, kSegment);
+      roomy.Run(seed);
+      const auto budget = std::make_shared<MemoryBudget>(4 * kRoom);
+      MemoryShare memory(budget);
+      World tight(descriptor, inputs, kSegment, /*staged=*/seed % 2 == 1, {}, &memory);
+      if (seed % 2 == 1) tight.Run(seed);  // all that others send before the own input is there
+      for (std::uint32_t rank = 0; rank < world_size; ++rank) tight.Stage(rank, inputs[rank].size());
+      tight.RunObserved(seed, [&](const World::Frame&) { ASSERT_LE(budget->used(), kRoom); });
+      for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+        ASSERT_TRUE(tight.executor(rank).complete()) << "world " << world_size << " seed " << seed;
+        ASSERT_EQ(tight.output(rank), roomy.output(rank)) << "world " << world_size << " seed " << seed;
+      }
+      EXPECT_EQ(budget->used(), 0u) << "all that was put aside is in a sum";
+      asked_again += tight.asked_again();
+    }
+  }
+  const bool sums_many = GetParam() == Algorithm::kDirect || GetParam() == Algorithm::kOneShot;
+  EXPECT_GE(asked_again, sums_many ? 100u : 0u);
+}
+
+TEST(Executor, WhatIsPutAsideGivesItsRoomBackWithTheExecutor) {
+  const auto budget = std::make_shared<MemoryBudget>(1 << 20);
+  MemoryShare memory(budget);
+  {
+    World world(SumOf(DType::kF64, 5000, Codec::kNone, Algorithm::kDirect), Inputs<double>(5, 5000, 1), kSegment, false,
+                {}, &memory);
+    world.Send();
+    while (!world.wire().empty()) {  // the last come first
+      const auto frame = world.wire().back();
+      world.wire().pop_back();
+      world.Deliver(frame);
+      if (budget->used() > 0) break;
+    }
+    EXPECT_GT(budget->used(), 0u);
+  }
+  EXPECT_EQ(budget->used(), 0u);
+}
+
+TEST(Executor, AskingAgainForWhatThereIsNotChangesNothing) {
+  World world(SumOf(DType::kF64, 5000), Inputs<double>(3, 5000, 10), kSegment);
+  Executor& executor = world.executor(0);
+  world.Send();
+  executor.SendAgain(Rank(1), 60000, 0, 0);
+  executor.SendAgain(Rank(1), 0, 0, 1 << 20);
+  executor.SendAgain(Rank(2), 0, 0, 0);
+  EXPECT_FALSE(executor.NextBytes(Rank(1)).has_value());
+  EXPECT_FALSE(executor.NextBytes(Rank(2)).has_value());
+  for (int i = 0; i < 100'000; ++i) executor.SendAgain(Rank(1), 0, 0, 0);
+  int queued = 0;
+  while (executor.PopReady(Rank(1), kPayloadBytesMax)) ++queued;
+  EXPECT_LE(queued, 100) << "nobody makes a queue grow without bound";
+}
+
+TEST(Executor, LongCopyAloneIsDoneInSlices) {
+  const auto inputs = Inputs<double>(1, 10'000, 3);
+  std::vector<std::byte> output(inputs[0].size());
+  const Descriptor descriptor = SumOf(DType::kF64, 10'000);
+  Executor executor(MakeSchedule(Algorithm::kRing, {.ring = {Rank(0)}}, Rank(0)), {.descriptor = descriptor,
+                                                                                   .world_size = 1,
+                                                                                   .segment_bytes_max = kSegment,
+                                                                                   .input = inputs[0].data(),
+                                                                                   .output = output.data(),
+                                                                                   .input_bytes_ready = 30'000,
+                                                                                   .stamp = {}});
+  EXPECT_EQ(executor.Work(20'000), 20'000u);
+  EXPECT_EQ(executor.Work(20'000), 10'000u) << "no further than the input is there";
+  EXPECT_FALSE(executor.has_work());
+  EXPECT_FALSE(executor.complete());
+  executor.InputReady(80'000);
+  EXPECT_FALSE(executor.complete());
+  EXPECT_EQ(executor.Work(~std::uint64_t{0}), 50'000u);
+  EXPECT_TRUE(executor.complete());
+  EXPECT_EQ(output, inputs[0]);
 }
 
 TEST(Executor, HostilePositionsAreRefusedAndChangeNothing) {
@@ -289,9 +372,9 @@ TEST(Executor, ReleasedPositionIsTakenAgainAndClaimedOneIsNot) {
   const auto frame = world.wire().front();
   Executor& executor = world.executor(frame.to.value);
   const auto first = executor.Take(frame.header, frame.from);
-  EXPECT_TRUE(executor.Take(frame.header, frame.from).value().duplicate);
+  EXPECT_TRUE(executor.Take(frame.header, frame.from).value().skipped);
   executor.Release(first.value());
-  EXPECT_FALSE(executor.Take(frame.header, frame.from).value().duplicate);
+  EXPECT_FALSE(executor.Take(frame.header, frame.from).value().skipped);
 }
 
 TEST(Executor, HolderServesAFetchOfItsWholeResult) {

@@ -18,7 +18,7 @@ class World {
  public:
   // `inputs[rank]` holds descriptor.count elements, as bytes.
   World(const Descriptor& descriptor, std::vector<std::vector<std::byte>> inputs, std::uint64_t segment_bytes_max,
-        bool staged = false, std::vector<std::uint32_t> shares = {})
+        bool staged = false, std::vector<std::uint32_t> shares = {}, MemoryShare* memory = nullptr)
       : world_(static_cast<std::uint32_t>(inputs.size())), inputs_(std::move(inputs)) {
     Routes routes{.ring = {}, .sites = {}, .shares = std::move(shares)};
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
@@ -36,8 +36,15 @@ class World {
                                                      .input = inputs_[rank].data(),
                                                      .output = outputs_[rank].data(),
                                                      .input_bytes_ready = staged ? 0 : inputs_[rank].size(),
-                                                     .stamp = {Epoch(10 + rank), 100 - rank}}));
+                                                     .stamp = {Epoch(10 + rank), 100 - rank},
+                                                     .memory = memory}));
+      Work(rank);
     }
+  }
+
+  void Stage(std::uint32_t rank, std::uint64_t bytes) {
+    executors_[rank]->InputReady(bytes);
+    Work(rank);
   }
 
   struct Frame {
@@ -67,11 +74,14 @@ class World {
     Executor& executor = *executors_[frame.to.value];
     auto claim = executor.Take(frame.header, frame.from);
     RINGWAY_CHECK(claim.ok());
-    if (claim.value().duplicate) return;
-    if (claim.value().direct != nullptr) {
-      std::memcpy(claim.value().direct, frame.payload.data(), frame.payload.size());
-    }
-    executor.Accept(claim.value(), frame.header, frame.payload);
+    if (!claim.value().skipped) Accept(frame, claim.value());
+  }
+
+  void Accept(const Frame& frame, const Executor::Claim& claim) {
+    Executor& executor = *executors_[frame.to.value];
+    if (claim.direct != nullptr) std::memcpy(claim.direct, frame.payload.data(), frame.payload.size());
+    executor.Accept(claim, frame.header, frame.payload);
+    AskAgain(frame.to.value);
   }
 
   // Until nothing moves. Frames overtake each other as `seed` says; some are delivered twice.
@@ -95,6 +105,7 @@ class World {
     }
   }
 
+  std::uint64_t asked_again() const { return asked_again_; }
   std::uint32_t world() const { return world_; }
   Executor& executor(std::uint32_t rank) { return *executors_[rank]; }
   const std::vector<std::byte>& output(std::uint32_t rank) const { return outputs_[rank]; }
@@ -102,6 +113,20 @@ class World {
   std::vector<Frame>& wire() { return wire_; }
 
  private:
+  // In small slices, so that what waits in between is in every order.
+  void Work(std::uint32_t rank) {
+    while (executors_[rank]->has_work()) (void)executors_[rank]->Work(100);
+    AskAgain(rank);
+  }
+
+  void AskAgain(std::uint32_t rank) {
+    for (const Executor::Wanted& wanted : executors_[rank]->TakeAgain()) {
+      executors_[wanted.from.value]->SendAgain(Rank(rank), wanted.step, wanted.chunk, wanted.segment);
+      SendFrom(wanted.from.value);
+      ++asked_again_;
+    }
+  }
+
   // Rings for the schedule that has several, one of them without a share.
   static void AddStrides(Routes* routes) {
     const std::size_t world = routes->ring.size();
@@ -118,6 +143,7 @@ class World {
   std::vector<std::vector<std::byte>> outputs_;
   std::vector<std::unique_ptr<Executor>> executors_;
   std::vector<Frame> wire_;
+  std::uint64_t asked_again_ = 0;
   std::vector<std::byte> scratch_ = std::vector<std::byte>(kPayloadBytesMax);
 };
 

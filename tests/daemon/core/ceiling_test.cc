@@ -10,12 +10,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kMega = 1e6;
 constexpr Duration kRoundTrip = milliseconds(100);
 constexpr Duration kQueue = milliseconds(30);
 
 class CeilingTest : public testing::Test {
  protected:
+  static constexpr double kMega = 1e6;
+
   // A path of `rate` that somebody drives as fast as he may. `other_queue`: on the way back, behind what others send.
   void Run(int windows, double rate, Duration other_queue = {}) {
     for (int i = 0; i < windows; ++i) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace ringway::core {
 namespace {
 
@@ -83,12 +85,31 @@ TEST_F(LaneBookTest, GenerationThatNeverCameUpHereIsAnsweredOnceAndRefusedLater)
   EXPECT_TRUE(book_.Up(kLane, 4));
 }
 
-TEST_F(LaneBookTest, FramesOfAttemptsThatAreOverAreForgottenAndTheCountGoesOn) {
+// The frame of attempt 1 stays live all the time, and stands before all that are over.
+TEST_F(LaneBookTest, FramesThatAreOverAreForgottenBehindOneThatIsNotAndTheCountGoesOn) {
+  constexpr std::uint32_t kFrames = 100'000;
   ASSERT_TRUE(book_.Up(kLane, 1));
-  for (std::uint32_t i = 0; i < 3; ++i) book_.CountOut(kLane, Frame(i, 1), kAllLive);
-  for (std::uint32_t i = 3; i < 6; ++i) book_.CountOut(kLane, Frame(i, 2), [](std::uint64_t a) { return a == 2; });
+  std::size_t kept_max = 0;
+  for (std::uint32_t i = 0; i < kFrames; ++i) {
+    const std::uint64_t attempt = i == 10 ? 1 : 2 + i;
+    book_.CountOut(kLane, Frame(i, attempt), [&](std::uint64_t a) { return a == 1 || a == attempt; });
+    kept_max = std::max(kept_max, book_.KeptFrames());
+  }
+  EXPECT_LE(kept_max, LaneBook::kSweepMin + 1);
   (void)book_.Down(kLane);
-  EXPECT_EQ(Segments(book_.OnClosed(kOther, Closed(1, 0))), (std::vector<std::uint32_t>{3, 4, 5}));
+  const std::vector<std::uint32_t> lost = Segments(book_.OnClosed(kOther, Closed(1, kFrames - 1)));
+  EXPECT_EQ(lost, std::vector<std::uint32_t>{kFrames - 1}) << "numbers are those of all frames sent";
+}
+
+TEST_F(LaneBookTest, LiveFrameKeptThroughSweepsIsLostIfTheOtherEndTookLess) {
+  ASSERT_TRUE(book_.Up(kLane, 1));
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    book_.CountOut(kLane, Frame(i, i == 10 ? 1 : 2), [](std::uint64_t a) { return a == 1; });
+  }
+  (void)book_.Down(kLane);
+  const std::vector<std::uint32_t> lost = Segments(book_.OnClosed(kOther, Closed(1, 10)));
+  ASSERT_FALSE(lost.empty());
+  EXPECT_EQ(lost.front(), 10u);
 }
 
 TEST_F(LaneBookTest, CountBeyondWhatWasSentLosesNothing) {

@@ -8,10 +8,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr double kSegment = 256 << 10;
-
 class PaceTest : public testing::Test {
  protected:
+  static constexpr double kSegment = 256 << 10;
+
   // Sends all that may go for a while, and comes back when it was told to, or `late` later.
   double SendFor(Duration length, Duration late = {}) {
     double sent = 0;

@@ -85,16 +85,16 @@ class PacerTest : public testing::Test {
     std::vector<double> by_path = std::vector<double>(3);
   };
   // Bytes in `seconds`.
-  Total Run(int seconds) {
+  Total Run(int time_s) {
     Total total;
-    for (int tick = 0; tick < seconds * 20; ++tick) Tick(total);
+    for (int tick = 0; tick < time_s * 20; ++tick) Tick(total);
     return total;
   }
 
-  void RunEachAlone(int seconds) {
+  void RunEachAlone(int time_s) {
     for (std::size_t i = 0; i < senders_.size(); ++i) {
       SendOnly(i);
-      Run(seconds);
+      Run(time_s);
     }
   }
 

@@ -13,13 +13,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr PeerId kA(1);
-constexpr PeerId kB(2);
-constexpr Duration kTick = milliseconds(50);
-constexpr double kTickSeconds = 0.05;
-
 class PathMeterTest : public testing::Test {
  protected:
+  static constexpr PeerId kA{1};
+  static constexpr PeerId kB{2};
+  static constexpr Duration kTick = milliseconds(50);
+  static constexpr double kTickSeconds = 0.05;
+
   struct Flow {
     PeerId to;
     double rate = 0;

@@ -11,14 +11,15 @@ namespace {
 using std::chrono::milliseconds;
 using Step = Prober::Step;
 
-constexpr PeerId kSelf{2};
-constexpr PeerId kA{3};
-constexpr PeerId kB{4};
 const std::set<PeerId> kNobody;
 
 // One prober whose others are played by the test.
 class ProberTest : public testing::Test {
  protected:
+  static constexpr PeerId kSelf{2};
+  static constexpr PeerId kA{3};
+  static constexpr PeerId kB{4};
+
   std::set<PeerId> Tick(bool may_send = true) {
     now_ += milliseconds(100);
     return prober_.Tick(now_, may_send);

@@ -11,10 +11,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr double kRate = 50e6;
-constexpr double kSegment = 64 << 10;
 
 class SharedPaceTest : public testing::Test {
  protected:
+  static constexpr double kSegment = 64 << 10;
+
   SharedPaceTest() { pace_.SetRate(kRate); }
 
   static PathKey PairTo(std::uint64_t other) { return {.self = PeerId(1), .other = PeerId(other)}; }

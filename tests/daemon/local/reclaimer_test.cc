@@ -15,7 +15,7 @@
 namespace ringway::local {
 namespace {
 
-constexpr std::uint64_t kBytes = 40 << 20;  // some pieces and a rest
+constexpr std::uint64_t kMappedBytes = 40 << 20;  // some pieces and a rest
 
 // By name: an address says nothing, as others map what has become free.
 std::size_t MappedMemfds() {
@@ -28,8 +28,8 @@ std::size_t MappedMemfds() {
 }
 
 std::byte* MapOne() {
-  const net::UniqueFd fd = MakeMemfd(kBytes);
-  void* mapped = ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
+  const net::UniqueFd fd = MakeMemfd(kMappedBytes);
+  void* mapped = ::mmap(nullptr, kMappedBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   EXPECT_NE(mapped, MAP_FAILED);
   return static_cast<std::byte*>(mapped);
 }
@@ -41,7 +41,7 @@ TEST(ReclaimerTest, FreesAllThatItTookBeforeItEnds) {
   const int number = fd.get();
   {
     Reclaimer reclaimer;
-    reclaimer.Unmap(data, kBytes);
+    reclaimer.Unmap(data, kMappedBytes);
     reclaimer.Close(std::move(fd));
   }
   EXPECT_EQ(MappedMemfds(), 0U);
@@ -53,7 +53,7 @@ TEST(ReclaimerTest, MoreThanItHoldsIsFreedToo) {
   std::byte* data = MapOne();
   {
     Reclaimer reclaimer;
-    for (std::uint64_t at = 0; at < kBytes; at += 4096) reclaimer.Unmap(data + at, 4096);
+    for (std::uint64_t at = 0; at < kMappedBytes; at += 4096) reclaimer.Unmap(data + at, 4096);
   }
   EXPECT_EQ(MappedMemfds(), 0U);
 }
@@ -63,7 +63,7 @@ TEST(ReclaimerTest, GetsTheMemoryOfARegionWhenItsLastKeepIsGone) {
   std::weak_ptr<Reclaimer> alive = reclaimer;
   MemoryKeep keep;
   {
-    Region region(MakeMemfd(kBytes), kBytes, std::move(reclaimer));
+    Region region(MakeMemfd(kMappedBytes), kMappedBytes, std::move(reclaimer));
     keep = region.Output().value();
     ASSERT_TRUE(region.Input().ok());
   }

@@ -9,10 +9,10 @@
 namespace ringway::local {
 namespace {
 
-constexpr std::uint64_t kRegionBytes = 4096;
+constexpr std::uint64_t kKnownRegionBytes = 4096;
 
 std::optional<std::uint64_t> TwoRegions(std::uint32_t id) {
-  return id < 2 ? std::optional(kRegionBytes) : std::nullopt;
+  return id < 2 ? std::optional(kKnownRegionBytes) : std::nullopt;
 }
 
 abi::Submit Good() {

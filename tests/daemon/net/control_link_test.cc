@@ -49,7 +49,7 @@ TEST_F(ControlLinkTest, MessagesSplitAnywhereArriveInOrder) {
 }
 
 TEST_F(ControlLinkTest, OversizedFrameClosesItBeforeAnythingIsAllocated) {
-  WriteAll(other_.get(), std::string("\xff\xff\xff\x7f", 4));
+  WriteAll(other_.get(), std::string("\xff\xff\xff\x52", 4));
   ASSERT_TRUE(RunUntil([&] { return sink_.closed.size() == 1; }));
   EXPECT_NE(sink_.closed[0].find("exceeds the maximum"), std::string::npos) << sink_.closed[0];
   EXPECT_TRUE(IsClosed(other_.get()));

@@ -22,7 +22,7 @@ inline std::vector<std::byte> Pattern(std::size_t bytes, unsigned seed) {
 }
 
 // Puts payloads where the test says, and keeps what came.
-class RecordingSink : public LaneSink {
+class RecordingLaneSink : public LaneSink {
  public:
   using Kind = LaneInbound::Kind;
 
@@ -108,7 +108,7 @@ class LaneFixture : public NetTest {
 
   static constexpr LaneLabel kLabel{PeerId(2), LaneId(1)};
 
-  RecordingSink sink_;
+  RecordingLaneSink sink_;
   std::shared_ptr<Lane> lane_;
   UniqueFd other_;
 };

@@ -26,7 +26,7 @@ TEST_P(LaneTest, FramesSplitAtEveryByteArriveWhole) {
   auto bytes = FrameBytes(first);
   const auto more = FrameBytes(second);
   bytes.insert(bytes.end(), more.begin(), more.end());
-  for (const auto kind : {RecordingSink::Kind::kDirect, RecordingSink::Kind::kScratch}) {
+  for (const auto kind : {RecordingLaneSink::Kind::kDirect, RecordingLaneSink::Kind::kScratch}) {
     sink_.kind = kind;
     for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
       sink_.payloads.clear();
@@ -42,7 +42,7 @@ TEST_P(LaneTest, FramesSplitAtEveryByteArriveWhole) {
 }
 
 TEST_P(LaneTest, LargePayloadsPassThroughBothWays) {
-  for (const auto kind : {RecordingSink::Kind::kDirect, RecordingSink::Kind::kScratch}) {
+  for (const auto kind : {RecordingLaneSink::Kind::kDirect, RecordingLaneSink::Kind::kScratch}) {
     sink_.kind = kind;
     for (const std::size_t size : {std::size_t{8 * 1024 - 88}, std::size_t{8 * 1024 - 87}, std::size_t{256 * 1024},
                                    std::size_t{256 * 1024 + 1}, std::size_t{kPayloadBytesMax}}) {
@@ -59,19 +59,19 @@ TEST_P(LaneTest, LargePayloadsPassThroughBothWays) {
 }
 
 TEST_P(LaneTest, EmptyPayloadsAreReported) {
-  sink_.kind = RecordingSink::Kind::kScratch;
+  sink_.kind = RecordingLaneSink::Kind::kScratch;
   WriteAll(other_.get(), FrameBytes({}));
   ASSERT_TRUE(RunUntil([&] { return sink_.payloads.size() == 1; }));
   EXPECT_TRUE(sink_.payloads[0].empty());
 }
 
 TEST_P(LaneTest, DiscardedPayloadsAreSkippedWithoutJudgement) {
-  sink_.kind = RecordingSink::Kind::kDiscard;
+  sink_.kind = RecordingLaneSink::Kind::kDiscard;
   auto bytes = FrameBytes(Pattern(700 * 1024, 5));
   bytes.back() ^= std::byte{1};  // its source may have changed: nobody cares
   Feed(bytes);
   ASSERT_TRUE(RunUntil([&] { return sink_.headers.size() == 1; }));
-  sink_.kind = RecordingSink::Kind::kDirect;
+  sink_.kind = RecordingLaneSink::Kind::kDirect;
   const auto next = Pattern(10, 6);
   Feed(FrameBytes(next));
   ASSERT_TRUE(RunUntil([&] { return sink_.payloads.size() == 1; }));

@@ -76,6 +76,34 @@ TEST_F(ListenerTest, OtherVersionIsToldAndDropped) {
   EXPECT_TRUE(RunUntil([&] { return IsClosed(client.get()); }));
 }
 
+TEST_F(ListenerTest, Version1IsRefusedInItsOwnWords) {
+  Start({});
+  std::string hello;
+  AppendVersion1Frame(Hello(), hello);
+  const UniqueFd client = ConnectTo(address_);
+  WriteAll(client.get(), hello);
+  std::string answer;
+  EXPECT_TRUE(RunUntil([&] {
+    answer += ReadAvailable(client.get());
+    return IsClosed(client.get());
+  }));
+  control::LinkReply reply;
+  ASSERT_GT(answer.size(), 4U);
+  ASSERT_TRUE(reply.ParseFromString(answer.substr(4)));
+  EXPECT_EQ(reply.code(), static_cast<std::uint32_t>(Code::kVersionMismatch));
+  EXPECT_TRUE(offers_.empty());
+}
+
+TEST_F(ListenerTest, HelloWithAFlippedByteIsDropped) {
+  Start({});
+  std::string hello = FrameOf(Hello());
+  hello.back() = static_cast<char>(hello.back() ^ 4);
+  const UniqueFd client = ConnectTo(address_);
+  WriteAll(client.get(), hello);
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(client.get()); }));
+  EXPECT_TRUE(offers_.empty());
+}
+
 TEST_F(ListenerTest, LaneCountOutOfRangeIsDropped) {
   Start({});
   control::LinkHello hello = Hello();

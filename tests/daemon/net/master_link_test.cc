@@ -7,7 +7,7 @@
 namespace ringway::net {
 namespace {
 
-class RecordingSink : public MasterSink {
+class RecordingMasterSink : public MasterSink {
  public:
   void OnMasterUp(const control::HelloReply& reply) override { ups.push_back(reply); }
   void OnMasterDown(const std::string& why) override { downs.push_back(why); }
@@ -57,7 +57,7 @@ class MasterLinkTest : public NetTest {
     EXPECT_TRUE(RunUntil([&] { return sink_.ups.size() == before + 1; }));
     return accepted;
   }
-  RecordingSink sink_;
+  RecordingMasterSink sink_;
   UniqueFd listening_;
   std::optional<MasterLink> link_;
 };

@@ -64,7 +64,7 @@ TEST_F(StreamLaneTest, HalfWrittenFrameAndEndReleaseTheTarget) {
 TEST_F(StreamLaneTest, ExhaustedScratchHoldsTheLaneUntilABufferReturns) {
   ScratchPool pool({.small_count = 1, .large_count = 1});
   Open(pool);
-  sink_.kind = RecordingSink::Kind::kScratch;
+  sink_.kind = RecordingLaneSink::Kind::kScratch;
   Scratch taken = pool.Acquire(10);
   ASSERT_TRUE(taken);
   WriteAll(other_.get(), FrameBytes(Pattern(16, 1)));
@@ -80,7 +80,7 @@ TEST_F(StreamLaneTest, ExhaustedScratchHoldsTheLaneUntilABufferReturns) {
 
 TEST_F(StreamLaneTest, LaneThatDiesWaitingForScratchPassesItsTurnOn) {
   ScratchPool pool({.small_count = 1, .large_count = 1});
-  sink_.kind = RecordingSink::Kind::kScratch;
+  sink_.kind = RecordingLaneSink::Kind::kScratch;
   Scratch taken = pool.Acquire(10);
   const auto first = Open(pool);
   UniqueFd first_other = std::move(other_);

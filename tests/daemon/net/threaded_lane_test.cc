@@ -108,7 +108,7 @@ TEST_F(ThreadedLaneTest, EmptyPayloadsAreBoundedToo) {
 }
 
 TEST_F(ThreadedLaneTest, ClosedWithFramesNotTakenReturnsTheirBuffers) {
-  sink_.kind = RecordingSink::Kind::kScratch;
+  sink_.kind = RecordingLaneSink::Kind::kScratch;
   const auto frame = FrameBytes(Pattern(1000, 3));
   for (int i = 0; i < 5; ++i) WriteAll(other_.get(), frame);
   ASSERT_TRUE(RunUntil([&] { return FreeBuffers() == kBuffers - 5 || !sink_.headers.empty(); }));

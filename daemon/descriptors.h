@@ -1,0 +1,33 @@
+// This process's file descriptors, and how many of them lanes may take.
+//
+//   0 -------------- more_lanes_max -------------- first_lanes_max ------------------------------------- limit
+//   |   any lanes         |   first lanes of a pair only   |  regions, sessions, control links, dials, files  |
+//
+// Lanes beyond the first ones of a pair only make it faster, so they stop at half of the limit; first ones, without
+// which a pair does not stand, at three quarters. So there is always room for what a trainer sends.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace ringway::daemon {
+
+struct DescriptorPlan {
+  std::uint64_t limit = 1024;
+  std::size_t per_lane = 1;  // 2 where a lane thread has the other end
+
+  static constexpr std::uint64_t kReserveMax = 16 * 1024;  // is plenty, however high the limit
+
+  // Lanes in all with which another one may be opened that makes a pair faster, or that it needs.
+  std::size_t more_lanes_max() const { return LanesIn(limit - std::min(limit / 2, kReserveMax)); }
+  std::size_t first_lanes_max() const { return LanesIn(limit - std::min(limit / 4, kReserveMax / 2)); }
+
+ private:
+  std::size_t LanesIn(std::uint64_t descriptors) const { return static_cast<std::size_t>(descriptors) / per_lane; }
+};
+
+// Raises the soft limit to the hard one; gives what it is then.
+std::uint64_t RaiseDescriptorLimit();
+
+}  // namespace ringway::daemon

@@ -1,0 +1,149 @@
+// What a session's regions may take, and that nothing is taken for those whose pages are not there.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/local/trainer_session.h"
+#include "tests/daemon/local/client_packets.h"
+#include "tests/daemon/local/memfd.h"
+
+namespace ringway::local {
+namespace {
+
+class PeerOfOrders : public PeerPort {
+ public:
+  Status Submit(SubmitOrder order) override {
+    orders.push_back(std::move(order));
+    return Status::Ok();
+  }
+  void OnStaged(std::uint64_t, std::uint64_t) override {}
+  void Cancel(std::uint64_t) override {}
+  void Leave() override {}
+  void OnTrainerGone(bool) override {}
+  std::vector<SubmitOrder> orders;
+};
+
+class QuietHost : public SessionHost {
+ public:
+  void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder&) override {}
+  void OnSessionOver(const std::shared_ptr<TrainerSession>&) override {}
+  std::string StatusJson() override { return "{}"; }
+  std::uint64_t Instance() const override { return 1; }
+};
+
+constexpr std::uint64_t kOneRegionBytes = 64 * 1024;
+
+// A member with regions 0 and 1; its share is four regions.
+class SessionMemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int fds[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    session_ = std::make_shared<TrainerSession>(context_, &host_, SessionLimits{}, nullptr, budget_);
+    ASSERT_TRUE(session_->Start(net::UniqueFd(fds[0])).ok());
+    client_.Reset(fds[1]);
+    const net::UniqueFd page_fd = MakeMemfd(sizeof(abi::SessionPage));
+    void* page = ::mmap(nullptr, sizeof(abi::SessionPage), PROT_READ | PROT_WRITE, MAP_SHARED, page_fd.get(), 0);
+    page_ = static_cast<abi::SessionPage*>(page);
+    Send(HelloPacket(), {page_fd.get()});
+    Send(JoinPacket());
+    session_->Attach(&port_);
+    session_->Joined({.peer = PeerId(5), .epoch = Epoch(1), .rank = 0, .world_size = 1});
+    for (const std::uint32_t id : {0U, 1U})
+      Send(RegisterPacket(id, kOneRegionBytes), {MakeMemfd(kOneRegionBytes).get()});
+  }
+  void TearDown() override {
+    session_->End(Code::kLeft, "");
+    Settle();
+    ::munmap(page_, sizeof(abi::SessionPage));
+  }
+  void Settle() {
+    for (int i = 0; i < 8; ++i) {
+      context_.restart();
+      context_.poll();
+    }
+  }
+  template <typename T>
+  void Send(const T& packet, const std::vector<int>& fds = {}) {
+    EXPECT_GT(SendRaw(client_.get(), BytesOf(packet), fds), 0);
+    Settle();
+  }
+
+  asio::io_context context_;
+  QuietHost host_;
+  PeerOfOrders port_;
+  std::shared_ptr<MemoryBudget> budget_ = std::make_shared<MemoryBudget>(8 * kOneRegionBytes);
+  std::shared_ptr<TrainerSession> session_;
+  net::UniqueFd client_;
+  abi::SessionPage* page_ = nullptr;
+};
+
+// Registering has no reply, so operations say what was wrong; the session goes on.
+TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
+  Send(RegisterPacket(7, 3 * kOneRegionBytes), {MakeMemfd(3 * kOneRegionBytes).get()});
+  auto submit = SubmitPacket(0);
+  submit.result_region = 7;
+  Send(submit);
+  EXPECT_EQ(page_->slots[0].code, Code::kResourceExhausted);
+  EXPECT_NE(std::string(page_->slots[0].text).find("session's share is full"), std::string::npos);
+  EXPECT_TRUE(port_.orders.empty());
+  auto unregister = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
+  unregister.region_id = 7;
+  Send(unregister);
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kOneRegionBytes);
+  Send(SubmitPacket(1));
+  EXPECT_EQ(port_.orders.size(), 1U);
+}
+
+TEST_F(SessionMemoryTest, RegionWithoutPagesIsItsTrainersFaultAtAnyTime) {
+  Send(RegisterPacket(7, kOneRegionBytes), {MakeMemfd(kOneRegionBytes, kAllSeals, Pages::kNone).get()});
+  const net::UniqueFd later = MakeMemfd(kOneRegionBytes);
+  Send(RegisterPacket(8, kOneRegionBytes), {later.get()});
+  ASSERT_EQ(::fallocate(later.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+  std::uint32_t slot = 0;
+  for (const std::uint32_t region : {7U, 8U}) {
+    for (const bool is_input : {true, false}) {
+      auto submit = SubmitPacket(slot);
+      (is_input ? submit.input_region : submit.result_region) = region;
+      Send(submit);
+      EXPECT_EQ(page_->slots[slot].state.load(), abi::SlotState::kDone);
+      EXPECT_EQ(page_->slots[slot].code, Code::kInvalidArgument);
+      EXPECT_NE(std::string(page_->slots[slot].text).find("populate"), std::string::npos);
+      ++slot;
+    }
+  }
+  EXPECT_TRUE(port_.orders.empty());
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 3 * kOneRegionBytes) << "7 was never taken";
+}
+
+TEST_F(SessionMemoryTest, SparseRegionsOfHalfTheMachineTakeNothing) {
+  constexpr std::uint64_t kVast = std::uint64_t{1} << 40;
+  for (const std::uint32_t id : {7U, 8U}) {
+    Send(RegisterPacket(id, kVast), {MakeMemfd(kVast, kAllSeals, Pages::kNone).get()});
+  }
+  auto submit = SubmitPacket(0);
+  submit.input_region = 7;
+  submit.result_region = 8;
+  submit.count = kVast / 4;
+  Send(submit);
+  EXPECT_EQ(page_->slots[0].state.load(), abi::SlotState::kDone);
+  EXPECT_NE(page_->slots[0].code, Code::kOk);
+  EXPECT_TRUE(port_.orders.empty());
+}
+
+TEST_F(SessionMemoryTest, SessionThatEndsGivesItsShareBack) {
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kOneRegionBytes);
+  session_->End(Code::kLeft, "");
+  Settle();
+  session_.reset();
+  EXPECT_EQ(budget_->used(), 0U);
+  session_ = std::make_shared<TrainerSession>(context_, &host_, SessionLimits{}, nullptr, budget_);
+}
+
+}  // namespace
+}  // namespace ringway::local

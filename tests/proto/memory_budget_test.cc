@@ -1,0 +1,63 @@
+#include "proto/memory_budget.h"
+
+#include <gtest/gtest.h>
+
+namespace ringway {
+namespace {
+
+std::string TextOf(MemoryShare& share, MemoryUse use, std::uint64_t bytes) {
+  const Status status = share.Take(use, bytes);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted);
+  return status.text();
+}
+
+class MemoryBudgetTest : public testing::Test {
+ protected:
+  std::shared_ptr<MemoryBudget> budget_ = std::make_shared<MemoryBudget>(1000);
+  MemoryShare a_{budget_};
+  MemoryShare b_{budget_};
+};
+
+TEST_F(MemoryBudgetTest, SessionGetsHalfAndTheTextSaysThatItsShareIsFull) {
+  EXPECT_TRUE(a_.TryTake(MemoryUse::kRegions, 500));
+  EXPECT_FALSE(a_.TryTake(MemoryUse::kResults, 1));
+  EXPECT_NE(TextOf(a_, MemoryUse::kResults, 1).find("session's share is full: it has 500 of 500"), std::string::npos);
+  EXPECT_TRUE(b_.TryTake(MemoryUse::kResults, 1)) << "another has its own";
+}
+
+TEST_F(MemoryBudgetTest, RegionsLeaveAQuarterToWorkWith) {
+  EXPECT_TRUE(a_.TryTake(MemoryUse::kRegions, 500));
+  EXPECT_TRUE(b_.TryTake(MemoryUse::kRegions, 250));
+  EXPECT_NE(TextOf(b_, MemoryUse::kRegions, 1).find("memory for regions is full: 750 of 750"), std::string::npos);
+  EXPECT_TRUE(b_.TryTake(MemoryUse::kEarly, 250));
+  EXPECT_NE(TextOf(b_, MemoryUse::kEarly, 1).find("the daemon's memory is full: 1000 of 1000"), std::string::npos);
+}
+
+TEST_F(MemoryBudgetTest, WhatIsPutAsideIsBoundedOverAllSessions) {
+  EXPECT_TRUE(a_.TryTake(MemoryUse::kAside, 125));
+  EXPECT_TRUE(b_.TryTake(MemoryUse::kAside, 125));
+  EXPECT_FALSE(b_.TryTake(MemoryUse::kAside, 1));
+  a_.Give(MemoryUse::kAside, 1);
+  EXPECT_TRUE(b_.TryTake(MemoryUse::kAside, 1));
+  EXPECT_LE(MemoryBudget(1ULL << 50).limit(MemoryUse::kAside), MemoryBudget::kAsideBytesMax);
+  EXPECT_LE(MemoryBudget().limit(MemoryUse::kAside), MemoryBudget::kAsideBytesMax);
+}
+
+TEST_F(MemoryBudgetTest, ShareThatGoesGivesEverythingBack) {
+  {
+    MemoryShare gone(budget_);
+    EXPECT_TRUE(gone.TryTake(MemoryUse::kRegions, 300));
+    EXPECT_TRUE(gone.TryTake(MemoryUse::kEarly, 100));
+  }
+  EXPECT_EQ(budget_->used(), 0u);
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 0u);
+}
+
+TEST_F(MemoryBudgetTest, AbsurdAmountsDoNotWrapAround) {
+  EXPECT_TRUE(a_.TryTake(MemoryUse::kRegions, 10));
+  EXPECT_FALSE(a_.TryTake(MemoryUse::kRegions, ~std::uint64_t{0} - 5));
+  EXPECT_EQ(a_.used(), 10u);
+}
+
+}  // namespace
+}  // namespace ringway
