@@ -228,7 +228,7 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
     status = found->second->Admit(link, lanes);
     if (status.ok() && !link.control) status = RoomFor(1, link.lane);
   }
-  if (status.code() == Code::kJoinRefused && !last_try) return false;
+  if (status.code() == Code::kJoinRefused && !last_try && !hello.known()) return false;
   if (!status.ok()) {
     RefuseOffer(offer, status);
     return true;

@@ -161,7 +161,8 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
   });
   if (dial.closed && replaced) return;
   if (!outcome.ok() || dial.closed) {
-    const std::string why = outcome.ok() ? "the link was given up while it was dialled" : outcome.status().text();
+    const Status why =
+        outcome.ok() ? Status(Code::kPeerUnreachable, "the link was given up while it was dialled") : outcome.status();
     peer_.OnDialFailed(dial.other, dial.control, why, MonotonicNow());
     return Run();
   }
@@ -214,10 +215,11 @@ void PeerRuntime::OnLaneClosed(const net::LaneLabel& lane, const std::string& wh
   Run();
 }
 
-void PeerRuntime::OnControlMessage(PeerId from, const control::PeerMessage& message) {
-  if (ended_) return;
-  peer_.OnPeerMessage(from, message, MonotonicNow());
+Status PeerRuntime::OnControlMessage(PeerId from, const control::PeerMessage& message) {
+  if (ended_) return Status::Ok();
+  Status status = peer_.OnPeerMessage(from, message, MonotonicNow());
   Run();
+  return status;
 }
 
 void PeerRuntime::OnControlClosed(PeerId other, const std::string& why) {
@@ -332,8 +334,7 @@ void PeerRuntime::CarryOutActions() {
 
 void PeerRuntime::CarryOut(core::ToPeer& action) {
   const auto found = pairs_.find(action.to);
-  if (found == pairs_.end() || found->second.control == nullptr)
-    return;  // the peer says it again when the link is back
+  if (found == pairs_.end() || found->second.control == nullptr) return;
   const auto& link = found->second.control;
   link->Send(action.message);
   if (std::find(to_flush_.begin(), to_flush_.end(), link) == to_flush_.end()) to_flush_.push_back(link);
@@ -351,7 +352,8 @@ void PeerRuntime::CarryOut(core::Dial& action) {
                                .control = action.control,
                                .lanes = action.lanes,
                                .missing = action.missing,
-                               .generation = action.generation},
+                               .generation = action.generation,
+                               .known = action.known},
               serial);
 }
 

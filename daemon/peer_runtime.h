@@ -118,7 +118,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void OnLaneIdle() override;
   void OnLaneClosed(const net::LaneLabel& lane, const std::string& why) override;
   // ---- net::ControlSink
-  void OnControlMessage(PeerId from, const control::PeerMessage& message) override;
+  Status OnControlMessage(PeerId from, const control::PeerMessage& message) override;
   void OnControlClosed(PeerId other, const std::string& why) override;
   // ---- local::PeerPort
   Status Submit(local::SubmitOrder order) override;

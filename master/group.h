@@ -178,7 +178,9 @@ class Group {
   Duration Patience() const;
   bool HasWaitedFor(PeerId peer, TimePoint now) const;
   bool MostAreAwaited(TimePoint now) const;
+  bool DropsForTheUnheard(const Base& base, TimePoint now) const;
   std::set<PeerId> Certain(TimePoint now) const;
+  bool IsGoneSince(PeerId id) const;
   std::set<PeerId> Spoken() const;  // who has reported to the collection
   void Decide(const Base& base, TimePoint now);
   void AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports);

@@ -100,9 +100,17 @@ std::set<PeerId> Group::Certain(TimePoint now) const {
   add_unknown(current_);
   for (const auto& [epoch, view] : prepared_) add_unknown(view);
   for (const PeerId id : collection_->told) {
-    if (peers_.contains(id) && !collection_->reports.contains(id) && HasWaitedFor(id, now)) certain.insert(id);
+    const bool silent = peers_.contains(id) && (!collection_->reports.contains(id) || IsGoneSince(id));
+    if (silent && HasWaitedFor(id, now)) certain.insert(id);
   }
   return certain;
+}
+
+// It has spoken, and is accused and unheard now: its report may have been its last word.
+bool Group::IsGoneSince(PeerId id) const {
+  const auto found = peers_.find(id);
+  return found != peers_.end() && !found->second.online() && accusations_.contains(id) &&
+         collection_->reports.contains(id);
 }
 
 std::set<PeerId> Group::Spoken() const {
@@ -180,9 +188,25 @@ bool Group::MostAreAwaited(TimePoint now) const {
   return !std::all_of(unheard.begin(), unheard.end(), [&](PeerId id) { return HasWaitedFor(id, now); });
 }
 
+// Nobody who is heard goes for missing those who are not, before these had their time: they may have died since they
+// spoke.
+bool Group::DropsForTheUnheard(const Base& base, TimePoint now) const {
+  const std::set<PeerId> certain = Certain(now);
+  return std::any_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {
+    const auto& [accused, accusers] = entry;
+    if (!IsGoneSince(accused) || certain.contains(accused)) return false;
+    return std::any_of(accusers.begin(), accusers.end(), [&](PeerId accuser) {
+      const auto found = peers_.find(accuser);
+      return found != peers_.end() && found->second.online() && base.gone.contains(accuser) &&
+             !certain.contains(accuser);
+    });
+  });
+}
+
 void Group::TryDecide(TimePoint now) {
   if (!AccusedHaveSpoken(now) || MostAreAwaited(now)) return;
   const Base base = ChooseBase(now);
+  if (DropsForTheUnheard(base, now)) return;
   const auto has_spoken = [&](PeerId peer) {
     return RINGWAY_MUTANT(kDecideTooEarly) || base.gone.contains(peer) || collection_->reports.contains(peer);
   };
@@ -249,8 +273,13 @@ void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report
     if (static_cast<Code>(verdict.code()) == Code::kInternal) host_.CountContradiction();
     *current_.add_verdicts() = std::move(verdict);
   }
-  // Newcomers start where the UpdateView that adopted them left the channels: the one with the newest prepared view.
+  // Newcomers start where the UpdateView that adopted them left the channels: the one with the newest prepared view, or
+  // the one that the newest view has told of.
   Epoch newest;
+  if (!base.view.next_seq().empty()) {
+    newest = Epoch(base.view.epoch());
+    *current_.mutable_next_seq() = base.view.next_seq();
+  }
   for (const auto& [peer, report] : reports) {
     for (const control::OpReport& op : report.ops()) {
       if (!op.update_view() || op.stage() == control::OP_STAGE_RUNNING || op.code() != 0) continue;
@@ -267,7 +296,6 @@ void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report
       *current_.mutable_next_seq() = report.began();
     }
   }
-  if (current_.next_seq().empty()) *current_.mutable_next_seq() = base.view.next_seq();
 }
 
 }  // namespace ringway

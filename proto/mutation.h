@@ -42,6 +42,9 @@
   M(kIgnoreMismatch, "finishing: other descriptors are not noticed")                                  \
   M(kTakeTwice, "positions: a segment that comes twice is taken twice")                               \
   M(kForgetLostSegments, "lane repair: what a lost lane carried is not sent again")                   \
+  M(kForgetMessages, "control repair: what a broken control link lost is not sent again")             \
+  M(kTakeMessagesTwice, "control repair: a message that comes twice is taken twice")                  \
+  M(kAccuseControl, "control repair: a control link that breaks accuses its other end")               \
   M(kForgetRefused, "memory: a segment that found no room is not asked for again")                    \
   M(kKeepPrecision, "determinism: the owner of a quantized chunk keeps its own precision")            \
   M(kUpdateAlone, "UpdateView: the newest view that is prepared here is adopted, agreed or not")      \

@@ -1,6 +1,7 @@
 #include "daemon/core/mesh.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ringway::core {
 
@@ -53,8 +54,10 @@ bool Mesh::ControlUp(PeerId other, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return false;
   Pair& pair = found->second;
-  pair.control = true;
+  if (!std::exchange(pair.control, true)) pair.control_since = now;
   pair.heard = now;
+  pair.refused = false;
+  pair.knows_us = true;
   pair.control_attempt = {};
   return pair.standing();
 }
@@ -74,6 +77,8 @@ bool Mesh::LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint n
   const bool stood = pair.standing();
   pair.lanes.insert(lane);
   pair.heard = now;
+  pair.refused = false;
+  pair.knows_us = true;
   attempt.awaited.erase(lane);
   if (pair.complete()) {
     attempt = {};
@@ -86,8 +91,10 @@ bool Mesh::LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint n
 void Mesh::ControlDown(PeerId other, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return;
-  found->second.control = false;
-  found->second.control_attempt = {.next = now + kPauseMin};
+  Pair& pair = found->second;
+  const bool steady = now - pair.control_since > kSteady;
+  pair.control_attempt = {.next = now + (steady ? Duration::zero() : kPauseMin)};
+  if (std::exchange(pair.control, false)) pair.control_since = now;
 }
 
 void Mesh::LaneDown(PeerId other, LaneId lane, TimePoint now) {
@@ -116,11 +123,12 @@ void Mesh::Failed(Attempt& attempt, TimePoint now) {
   attempt.pause = std::min(attempt.pause * 2, kPauseMax);
 }
 
-bool Mesh::DialFailed(PeerId other, bool control, TimePoint now) {
+bool Mesh::DialFailed(PeerId other, bool control, bool refused, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return false;
   Pair& pair = found->second;
   if (control ? pair.control : pair.complete()) return false;
+  pair.refused = refused;
   Failed(control ? pair.control_attempt : pair.lane_attempt, now);
   return control || !pair.has_first_lanes();
 }
@@ -137,9 +145,9 @@ Mesh::LanesNews Mesh::WantLanes(PeerId other, std::uint32_t lanes, End who) {
   return news;
 }
 
-std::uint32_t Mesh::SaidLanes(PeerId other) const {
+bool Mesh::IsGone(PeerId other) const {
   const auto found = pairs_.find(other);
-  return found == pairs_.end() ? 0 : found->second.said();
+  return found != pairs_.end() && !found->second.control && found->second.lanes.empty() && found->second.refused;
 }
 
 bool Mesh::WantsLane(PeerId other, LaneId lane) const {
@@ -180,15 +188,16 @@ void Mesh::HeardAll(TimePoint now) {
 std::vector<PeerId> Mesh::SilentSince(TimePoint now, Duration limit) const {
   std::vector<PeerId> out;
   for (const auto& [peer, pair] : pairs_) {
-    if (pair.control && now - pair.heard > limit) out.push_back(peer);
+    if (now - pair.heard > limit) out.push_back(peer);
   }
   return out;
 }
 
-bool Mesh::CannotCarryFor(PeerId other, TimePoint now, Duration limit) const {
+bool Mesh::BrokenFor(PeerId other, TimePoint now, Duration limit) const {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return false;
   const Pair& pair = found->second;
+  if (!pair.control && now - pair.control_since > limit) return true;
   return pair.lanes_expected > 0 && !pair.carries() && now - pair.idle_since > limit;
 }
 
@@ -209,6 +218,7 @@ std::vector<Dial> Mesh::TakeDials(TimePoint now) {
     intent.other = peer;
     intent.address = pair.address;
     intent.control = control;
+    intent.known = pair.knows_us;
     if (control) continue;
     intent.lanes = pair.lanes_expected;
     intent.generation = ++pair.generation;

@@ -7,8 +7,9 @@
 // dialler opens them, and says how many; the other asks for them, and closes what is more than was said. They never
 // delay the first ones, and without them the pair stands as well.
 //
-// A member whose pair has one lane that takes every size can be worked with; the others are opened again meanwhile.
-// Of a pair the higher peer id dials the control link and the lower one the lanes, so admission proves both addresses.
+// A member whose pair has one lane that takes every size can be worked with; what else is down, the control link too,
+// is opened again meanwhile: a link that breaks accuses nobody. Gone is who has no link left and refuses a new one. Of
+// a pair the higher peer id dials the control link and the lower one the lanes, so admission proves both addresses.
 // Failed dials are repeated with a doubling pause. Pure: time is a parameter, dials come out as values.
 #pragma once
 
@@ -52,8 +53,11 @@ class Mesh {
   void ControlDown(PeerId other, TimePoint now);
   void LaneDown(PeerId other, LaneId lane, TimePoint now);
   void AllDown(PeerId other, TimePoint now);
-  // Gives false if that is no news, because another dial has opened the link meanwhile.
-  bool DialFailed(PeerId other, bool control, TimePoint now);
+  // `refused`: something answered that there is no such peer. Gives false if that is no news, because another dial has
+  // opened the link meanwhile.
+  bool DialFailed(PeerId other, bool control, bool refused, TimePoint now);
+  // No link is up, and the newest dial was refused.
+  bool IsGone(PeerId other) const;
 
   // So many lanes of the pair are of use, this end or the other one says.
   enum class End : std::uint8_t { kHere, kThere };
@@ -62,8 +66,6 @@ class Mesh {
     std::vector<LaneId> close;         // that are up
   };
   LanesNews WantLanes(PeerId other, std::uint32_t lanes, End who);
-  // What to say when the control link is new; 0: nothing.
-  std::uint32_t SaidLanes(PeerId other) const;
   // Whether the lane is to be up, so that its end is a loss.
   bool WantsLane(PeerId other, LaneId lane) const;
 
@@ -74,10 +76,10 @@ class Mesh {
   // Anything was received from the peer.
   void Heard(PeerId other, TimePoint now);
   void HeardAll(TimePoint now);
-  // Peers with a control link that were silent for longer than `limit`.
+  // Peers that were silent for longer than `limit`.
   std::vector<PeerId> SilentSince(TimePoint now, Duration limit) const;
-  // Whether no lane that takes every size has been up for longer than `limit`.
-  bool CannotCarryFor(PeerId other, TimePoint now, Duration limit) const;
+  // Whether for longer than `limit` the control link has been down, or all lanes that take every size.
+  bool BrokenFor(PeerId other, TimePoint now, Duration limit) const;
 
   // What to dial now. Each intent is given once until it is over: each of its links has come up, or it failed. What is
   // not answered in 30 s counts as failed: its answer was lost in a full queue.
@@ -93,6 +95,9 @@ class Mesh {
   struct Pair {
     std::string address;
     bool control = false;
+    TimePoint control_since{};  // it is up, or down
+    bool refused = false;       // a dial, after the newest link came up
+    bool knows_us = false;      // a link was up: the other side need not be told of us first
     std::set<LaneId> lanes;
     std::uint32_t lanes_expected = 0;  // the first ones
     std::uint32_t lanes_max = 0;       // 0: not known; then no more are opened
@@ -116,6 +121,8 @@ class Mesh {
   static constexpr std::size_t kMoreAtOnce = 32;
   static constexpr Duration kPauseMin = std::chrono::milliseconds(20);
   static constexpr Duration kPauseMax = std::chrono::seconds(1);
+  static constexpr Duration kSteady =
+      std::chrono::seconds(1);  // a control link that was up for so long is redialled at once
   static constexpr Duration kAnswerMax = std::chrono::seconds(30);  // dials end themselves sooner
 
   static void Failed(Attempt& attempt, TimePoint now);

@@ -18,14 +18,14 @@ void Peer::OnView(const control::ViewFor& view, TimePoint now) { impl_->OnView(v
 void Peer::OnAbort(Epoch epoch, TimePoint now) { impl_->OnAbort(epoch, now); }
 void Peer::OnTakeBack(Epoch first) { impl_->OnTakeBack(first); }
 void Peer::OnEvicted(Code code, const std::string& text) { impl_->OnEvicted(code, text); }
-void Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
-  impl_->OnPeerMessage(from, message, now);
+Status Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
+  return impl_->OnPeerMessage(from, message, now);
 }
 void Peer::OnMasterBack(TimePoint now) { impl_->OnMasterBack(now); }
 Status Peer::Admit(const LinkId& link, std::uint32_t lanes) const { return impl_->Admit(link, lanes); }
 void Peer::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) { impl_->OnLinkUp(link, terms, now); }
 void Peer::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) { impl_->OnLinkDown(link, why, now); }
-void Peer::OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now) {
+void Peer::OnDialFailed(PeerId other, bool control, const Status& why, TimePoint now) {
   impl_->OnDialFailed(other, control, why, now);
 }
 Status Peer::Submit(Submission submission, TimePoint now) { return impl_->Submit(std::move(submission), now); }

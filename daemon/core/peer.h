@@ -70,6 +70,7 @@ struct Submission {
 
 // ---- actions
 
+// On the control link; dropped where there is none: it is kept, and sent again when the link is up.
 struct ToPeer {
   PeerId to;
   control::PeerMessage message;
@@ -85,6 +86,7 @@ struct Dial {
   std::uint32_t lanes = 0;       // of the pair, at first; 0: the shell decides by the path
   std::vector<LaneId> missing;   // which to open, maybe beyond those; none when lanes is 0: all
   std::uint64_t generation = 0;  // for their LinkHello
+  bool known = false;            // this peer was known there before: refused at once where it is not any more
 };
 // All links of the pair, or this lane. No OnLinkDown follows.
 struct CloseLinks {
@@ -164,7 +166,8 @@ struct PeerStatus {
   std::uint64_t ops_open = 0, ops_done = 0, ops_retried = 0, ops_failed = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t lanes_lost = 0, segments_resent = 0;
-  std::uint64_t probe_bytes = 0;  // sent to measure paths
+  std::uint64_t controls_lost = 0;  // control links that broke and were dialled again
+  std::uint64_t probe_bytes = 0;    // sent to measure paths
   std::string waits;  // the oldest operation that has waited for longer than the detection time, and for whom
   std::uint64_t held_bytes = 0;      // of frames that came too early
   std::uint64_t retained_bytes = 0;  // of results kept for members that may lack them
@@ -192,7 +195,8 @@ class Peer {
   // Prepared views from this epoch on are void.
   void OnTakeBack(Epoch first);
   void OnEvicted(Code code, const std::string& text);
-  void OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);
+  // kProtocol if it cannot be the next one: close the control link, which is then dialled again.
+  Status OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);
   // The master's connection is back after a break: what it may have missed is sent again.
   void OnMasterBack(TimePoint now);
 
@@ -209,7 +213,8 @@ class Peer {
   };
   void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);
   void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);
-  void OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now);
+  // kJoinRefused: something answered, and there is no such peer. Any other code: nothing is known.
+  void OnDialFailed(PeerId other, bool control, const Status& why, TimePoint now);
 
   // ---- trainer events
   // kShuttingDown after Leave. REQUIRES: the shell has checked descriptor, ranges and channel.

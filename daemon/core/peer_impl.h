@@ -1,6 +1,8 @@
 // The inside of core::Peer, shared by its three source files:
 //
-//   peer_membership.cc   views, freezing, reports, verdicts, links, leaving
+//   peer_membership.cc   views, freezing, reports, verdicts, leaving
+//   peer_links.cc        links that come, break and are dialled again, and who is lost with them
+//   peer_messages.cc     what members tell each other
 //   peer_operations.cc   submissions, completion, DONE and acknowledgements, fetching
 //   peer_data.cc         frames in and out
 //   peer_work.cc         copies and sums in slices
@@ -23,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/core/control_stream.h"
 #include "daemon/core/held.h"
 #include "daemon/core/lane_book.h"
 #include "daemon/core/mesh.h"
@@ -64,14 +67,16 @@ class Peer::Impl {
   Status Admit(const LinkId& link, std::uint32_t lanes) const;
   void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);
   void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);
-  void OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now);
+  void OnDialFailed(PeerId other, bool control, const Status& why, TimePoint now);
   void Leave(TimePoint deadline, TimePoint now);
   void Abandon(TimePoint now);
   void Tick(TimePoint now);
   PeerStatus GetStatus() const;
 
+  // ---- peer_messages.cc
+  Status OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);
+
   // ---- peer_operations.cc
-  void OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);
   Status Submit(Submission submission, TimePoint now);
   void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready);
   void Cancel(std::uint64_t token, TimePoint now);
@@ -100,8 +105,8 @@ class Peer::Impl {
  private:
   static constexpr std::size_t kEarlyMessagesMax = 4096;  // of one peer: three of each open operation, and more
   static constexpr std::size_t kPreparedMax = 16;
-  static constexpr std::uint32_t kLaneLossesMax = 1000;  // of one pair in kLaneLossesTime: it will not get better
-  static constexpr Duration kLaneLossesTime = std::chrono::hours(1);
+  static constexpr std::uint32_t kLinkLossesMax = 1000;  // of one pair in kLinkLossesTime: it will not get better
+  static constexpr Duration kLinkLossesTime = std::chrono::hours(1);
   static constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
 
   bool installed() const { return view_.epoch.value != 0; }
@@ -130,6 +135,12 @@ class Peer::Impl {
   void Accuse(const std::vector<PeerId>& others, const std::string& why);
   void AccuseMissing();
   void AccuseSilent();
+  // If it is a member and nothing of it is left.
+  void AccuseGone(PeerId other);
+  void AccuseBroken();
+  void LoseControl(PeerId other, const std::string& why);
+  void CountLoss(PeerId other);
+  void StartOver(PeerId candidate);
   void SendReport(const std::string& reason);
   void ReportPair(PeerId other);
   void DropLinks(PeerId other);
@@ -140,7 +151,12 @@ class Peer::Impl {
   void OnLanesWanted(PeerId from, const control::LanesWanted& wanted);
   void OnLanesNews(PeerId other, const Mesh::LanesNews& news);
   void SayLanes(PeerId to, std::uint32_t lanes);
+  // Now, or when its control link is up again.
+  void Send(PeerId to, control::PeerMessage message);
+  void SendKept(PeerId to);
   void SendHeartbeats();
+  control::PeerMessage Heartbeat() const;
+  void Handle(PeerId from, const control::PeerMessage& message);
   void PumpDials();
   void TryLeave();
   // Operations that wait for long: said in the log, or given up at their deadline.
@@ -262,7 +278,8 @@ class Peer::Impl {
   const std::string group_;
   const PeerOptions options_;
   Mesh mesh_;
-  std::map<PeerId, Duration> round_trips_;  // the shortest seen on any link of the pair
+  std::map<PeerId, ControlStream> streams_;  // of the pairs that the mesh knows
+  std::map<PeerId, Duration> round_trips_;   // the shortest seen on any link of the pair
   PathMeter meter_;
   Prober prober_;
   bool forming_ = false;  // the group has no view yet
@@ -286,7 +303,7 @@ class Peer::Impl {
   HeldFrames held_;
   std::map<LinkId, PendingFrame> pending_;
   LaneBook lanes_;
-  std::map<PeerId, std::uint32_t> lane_losses_;  // in this view, since
+  std::map<PeerId, std::uint32_t> link_losses_;  // in this view, since
   TimePoint losses_since_{};
   std::set<std::uint64_t> live_;  // attempts, of fetches that are served too, whose memory may be used
   std::uint64_t next_attempt_ = 1;
@@ -308,7 +325,7 @@ class Peer::Impl {
   TimePoint last_tick_{};
   TimePoint now_{};  // of the newest event that carried the time
   std::uint64_t done_ = 0, retried_ = 0, failed_ = 0, bytes_sent_ = 0, bytes_received_ = 0;
-  std::uint64_t lanes_lost_ = 0, resent_ = 0;
+  std::uint64_t lanes_lost_ = 0, controls_lost_ = 0, resent_ = 0;
   std::string waits_;
   std::vector<Action> actions_;
 };

@@ -6,7 +6,7 @@
 
 namespace ringway::core {
 
-// ---------------------------------------------------------------------------------------------- candidates and links
+// ---------------------------------------------------------------------------------------------- candidates
 
 void Peer::Impl::OnCandidates(const control::Candidates& candidates, TimePoint now) {
   now_ = now;
@@ -22,84 +22,6 @@ void Peer::Impl::OnForget(const control::Forget& forget, TimePoint) {
     if (view_.Contains(peer)) continue;  // a member goes by a view, not by rumour
     DropLinks(peer);
   }
-}
-
-void Peer::Impl::DropLinks(PeerId other) {
-  if (!mesh_.Knows(other)) return;
-  DropFramesOf(other);
-  Emit(CloseLinks{other, {}});
-  mesh_.Forget(other);
-  lanes_.Forget(other);
-  lane_losses_.erase(other);
-  round_trips_.erase(other);
-  meter_.Forget(other);
-  prober_.Forget(other);
-}
-
-Status Peer::Impl::Admit(const LinkId& link, std::uint32_t lanes) const {
-  if (ended_) return {Code::kJoinRefused, "this peer has left its group"};
-  return mesh_.Admit(link.other, link.control, link.lane, lanes);
-}
-
-void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
-  now_ = now;
-  if (!mesh_.Knows(link.other)) return;
-  if (terms.round_trip > Duration::zero()) {
-    Duration& shortest = round_trips_.try_emplace(link.other, terms.round_trip).first->second;
-    shortest = std::min(shortest, terms.round_trip);
-  }
-  if (link.control) {
-    if (mesh_.ControlUp(link.other, now)) OnStanding(link.other, terms.probe_bytes);
-    if (const std::uint32_t lanes = mesh_.SaidLanes(link.other); lanes > 0) SayLanes(link.other, lanes);
-    return;
-  }
-  // The other side dialled anew before the end of the old lane was seen here.
-  if (lanes_.IsUp(link)) LoseLane(link, "replaced by a new one");
-  if (!lanes_.Up(link, terms.generation)) {  // the other side has closed it meanwhile
-    Emit(CloseLinks{link.other, link.lane});
-    (void)mesh_.DialFailed(link.other, false, now);
-    return;
-  }
-  const Mesh::LaneTerms lanes{.lanes = terms.lanes, .lanes_max = terms.lanes_max};
-  if (mesh_.LaneUp(link.other, link.lane, lanes, now)) OnStanding(link.other, terms.probe_bytes);
-}
-
-void Peer::Impl::ReportPair(PeerId other) {
-  control::ToMaster message;
-  message.mutable_connected()->set_peer(self_.value);
-  message.mutable_connected()->set_other(other.value);
-  if (const auto found = round_trips_.find(other); found != round_trips_.end()) {
-    message.mutable_connected()->set_round_trip_us(static_cast<std::uint32_t>(found->second.count()));
-  }
-  ToMasterNow(std::move(message));
-}
-
-void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) {
-  now_ = now;
-  if (!mesh_.Knows(link.other)) return;
-  if (link.control) {
-    mesh_.ControlDown(link.other, now);
-    Accuse({link.other}, "control link: " + why);
-    return;
-  }
-  if (lanes_.IsUp(link)) LoseLane(link, why);
-}
-
-void Peer::Impl::OnDialFailed(PeerId other, bool control, const std::string& why, TimePoint now) {
-  now_ = now;
-  if (!mesh_.Knows(other)) return;
-  if (!mesh_.DialFailed(other, control, now)) return;
-  if (view_.Contains(other)) return;  // members are found lost by silence, not by one failed dial
-  control::ToMaster message;
-  message.mutable_dial_failed()->set_peer(self_.value);
-  message.mutable_dial_failed()->set_other(other.value);
-  message.mutable_dial_failed()->set_text(why);
-  ToMasterNow(std::move(message));
-}
-
-void Peer::Impl::PumpDials() {
-  if (ended_) return;
-  for (core::Dial& dial : mesh_.TakeDials(now_)) Emit(std::move(dial));
 }
 
 // ---------------------------------------------------------------------------------------------- freezing
@@ -264,17 +186,6 @@ void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
   if (running()) StartAll();
 }
 
-// Who installs a view with a peer it has lost aborts that view too.
-void Peer::Impl::AccuseMissing() {
-  if (RINGWAY_MUTANT(kForgetOldLosses)) return;
-  if (!lost_.empty()) Trouble("the view contains a lost peer");
-  std::vector<PeerId> missing;
-  for (const PeerId member : view_.members) {
-    if (member != self_ && !mesh_.HasControl(member)) missing.push_back(member);
-  }
-  Accuse(missing, "no control link when the view began");
-}
-
 void Peer::Impl::Install(View view) {
   const bool first = !installed();
   for (const PeerId old : view_.members) {
@@ -287,7 +198,7 @@ void Peer::Impl::Install(View view) {
   table_.MarkAllDue();
   ready_.UnblockAll();
   std::erase_if(lost_, [&](PeerId peer) { return !view_.Contains(peer); });
-  lane_losses_.clear();
+  link_losses_.clear();
   // Views that are over stay a while: an UpdateView that adopted one may still have to be told.
   while (prepared_.size() > kPreparedMax && prepared_.begin()->first <= view_.epoch) prepared_.erase(prepared_.begin());
   held_.DropBelow(view_.epoch);
@@ -317,7 +228,7 @@ void Peer::Impl::InstallPrepared(Epoch epoch) {
   control::PeerMessage activate;
   activate.mutable_activate()->set_epoch(epoch.value);
   SeqsTo(table_.NextSeqs(), *activate.mutable_activate()->mutable_next_seq());
-  for (const PeerId newcomer : newcomers) Emit(ToPeer{newcomer, activate});
+  for (const PeerId newcomer : newcomers) Send(newcomer, activate);
   AccuseMissing();
 }
 
@@ -403,54 +314,23 @@ void Peer::Impl::End(Code code, const std::string& text) {
   Emit(Ended{code, text});
 }
 
-void Peer::Impl::SendHeartbeats() {
-  last_heartbeat_ = now_;
-  control::PeerMessage message;
-  message.mutable_heartbeat()->set_epoch(running() ? view_.epoch.value : 0);
-  if (running()) SeqsTo(table_.CompleteUptoAll(), *message.mutable_heartbeat()->mutable_complete_upto());
-  if (RINGWAY_MUTANT(kAcknowledgeAhead)) {
-    for (control::ChannelSeq& seq : *message.mutable_heartbeat()->mutable_complete_upto()) seq.set_seq(seq.seq() + 1);
-  }
-  for (const PeerId peer : mesh_.ControlPeers()) Emit(ToPeer{peer, message});
-}
-
-// Whoever has been silent for almost as long as the first is missed with it: the master must learn at once that this
-// peer hears nobody, before it weighs one accusation alone.
-void Peer::Impl::AccuseSilent() {
-  const auto is_member = [this](PeerId peer) { return view_.Contains(peer); };
-  const Duration detect = view_.plan.detect;
-  const std::vector<PeerId> first = mesh_.SilentSince(now_, detect);
-  if (std::none_of(first.begin(), first.end(), is_member)) return;
-  Accuse(mesh_.SilentSince(now_, std::max(detect / 2, detect - 2 * view_.plan.heartbeat)),
-         "silent for " + std::to_string(detect.count() / 1000) + " ms");
-}
-
 void Peer::Impl::Tick(TimePoint now) {
   now_ = now;
   if (ended_) return;
   // A gap in the own loop: the input of that time has just been handled, so silence is not yet the others' fault.
   if (now - last_tick_ > view_.plan.detect / 2) mesh_.HeardAll(now);
   last_tick_ = now;
-  if (now - losses_since_ > kLaneLossesTime) {
+  if (now - losses_since_ > kLinkLossesTime) {
     losses_since_ = now;
-    lane_losses_.clear();
+    link_losses_.clear();
   }
   PumpDials();
   if (now - last_heartbeat_ >= view_.plan.heartbeat) SendHeartbeats();
   AccuseSilent();
   for (const PeerId silent : mesh_.SilentSince(now, view_.plan.detect)) {
-    if (!view_.Contains(silent)) {
-      DropFramesOf(silent);
-      Emit(CloseLinks{silent, {}});  // a candidate starts over
-      mesh_.AllDown(silent, now);
-      lanes_.Forget(silent);
-    }
+    if (!view_.Contains(silent) && mesh_.HasControl(silent)) StartOver(silent);
   }
-  for (const PeerId member : view_.members) {
-    if (member != self_ && mesh_.CannotCarryFor(member, now, view_.plan.detect)) {
-      Accuse({member}, "its lanes could not be opened again");
-    }
-  }
+  AccuseBroken();
   WatchOperations();
   TickProbes();
   TryLeave();
@@ -461,12 +341,6 @@ std::string Peer::Impl::NameOf(PeerId peer) const {
   if (!rank) return "peer " + ToString(peer);
   const std::string& name = view_.infos[rank->value].name();
   return name.empty() ? "peer " + ToString(peer) : name;
-}
-
-void Peer::Impl::Broadcast(const control::PeerMessage& message) {
-  for (const PeerId member : view_.members) {
-    if (member != self_ && mesh_.HasControl(member)) Emit(ToPeer{member, message});
-  }
 }
 
 PeerStatus Peer::Impl::GetStatus() const {
@@ -488,6 +362,7 @@ PeerStatus Peer::Impl::GetStatus() const {
   status.held_bytes = held_.bytes();
   status.retained_bytes = table_.retained_bytes();
   status.lanes_lost = lanes_lost_;
+  status.controls_lost = controls_lost_;
   status.segments_resent = resent_;
   status.probe_bytes = probe_bytes_;
   status.waits = waits_;

@@ -36,7 +36,7 @@ void Peer::Impl::SendReady(const Operation& op) {
   message.mutable_ready()->set_codec(static_cast<std::uint32_t>(descriptor.codec));
   message.mutable_ready()->set_algorithm(static_cast<std::uint32_t>(descriptor.schedule));
   message.mutable_ready()->set_count(descriptor.count);
-  for (const PeerId sender : senders) Emit(ToPeer{sender, message});
+  for (const PeerId sender : senders) Send(sender, message);
 }
 
 void Peer::Impl::SendDone(const OpName& name) {
@@ -47,12 +47,64 @@ void Peer::Impl::SendDone(const OpName& name) {
   Broadcast(message);
 }
 
-void Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
+void Peer::Impl::Send(PeerId to, control::PeerMessage message) {
+  if (!mesh_.Knows(to)) return;
+  ControlStream& stream = streams_[to];
+  if (!message.has_heartbeat() && !stream.Number(message)) return;  // it is accused with the next tick
+  if (!mesh_.HasControl(to)) return;
+  stream.Stamp(message);
+  Emit(ToPeer{to, std::move(message)});
+}
+
+void Peer::Impl::SendKept(PeerId to) {
+  if (RINGWAY_MUTANT(kForgetMessages)) return;
+  ControlStream& stream = streams_[to];
+  for (control::PeerMessage message : stream.kept()) {
+    stream.Stamp(message);
+    Emit(ToPeer{to, std::move(message)});
+  }
+}
+
+void Peer::Impl::Broadcast(const control::PeerMessage& message) {
+  for (const PeerId member : view_.members) {
+    if (member != self_) Send(member, message);
+  }
+}
+
+control::PeerMessage Peer::Impl::Heartbeat() const {
+  control::PeerMessage message;
+  message.mutable_heartbeat()->set_epoch(running() ? view_.epoch.value : 0);
+  if (running()) SeqsTo(table_.CompleteUptoAll(), *message.mutable_heartbeat()->mutable_complete_upto());
+  if (RINGWAY_MUTANT(kAcknowledgeAhead)) {
+    for (control::ChannelSeq& seq : *message.mutable_heartbeat()->mutable_complete_upto()) seq.set_seq(seq.seq() + 1);
+  }
+  return message;
+}
+
+void Peer::Impl::SendHeartbeats() {
+  last_heartbeat_ = now_;
+  const control::PeerMessage message = Heartbeat();
+  for (const PeerId peer : mesh_.ControlPeers()) Send(peer, message);
+}
+
+Status Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
   now_ = now;
+  if (ended_ || !mesh_.Knows(from)) return Status::Ok();
   mesh_.Heard(from, now);
-  if (ended_) return;
+  ControlStream& stream = streams_[from];
+  const ControlStream::Verdict verdict = stream.Take(message);
+  if (verdict == ControlStream::Verdict::kBroken) {
+    return {Code::kProtocol, "message " + std::to_string(message.number()) + " of " + NameOf(from) +
+                                 " does not follow, or acknowledges what was not sent"};
+  }
+  if (stream.MustTell()) Send(from, Heartbeat());
+  if (verdict == ControlStream::Verdict::kNew) Handle(from, message);
+  return Status::Ok();
+}
+
+void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
   if (message.has_abort()) {
-    if (view_.Contains(from) || !installed()) OnAbort(Epoch(message.abort().epoch()), now);
+    if (view_.Contains(from) || !installed()) OnAbort(Epoch(message.abort().epoch()), now_);
     return;
   }
   if (message.has_lane_closed()) return OnLaneClosed(from, message.lane_closed());

@@ -214,7 +214,7 @@ void Peer::Impl::StartFetch(Operation& op) {
   message.mutable_fetch()->set_epoch(view_.epoch.value);
   message.mutable_fetch()->set_channel(op.name.channel.value);
   message.mutable_fetch()->set_seq(op.name.seq);
-  Emit(ToPeer{*holder, std::move(message)});
+  Send(*holder, std::move(message));
 }
 
 void Peer::Impl::Stop(Operation& op) {
@@ -404,7 +404,7 @@ void Peer::Impl::SettleDue() {
 void Peer::Impl::AfterProgress() {
   if (running() && std::exchange(early_are_due_, false)) {
     for (const auto& [from, messages] : std::exchange(early_, {})) {
-      for (const control::PeerMessage& message : messages) OnPeerMessage(from, message, now_);
+      for (const control::PeerMessage& message : messages) Handle(from, message);
     }
   }
   if (trouble_pending_) {

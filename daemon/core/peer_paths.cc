@@ -55,7 +55,7 @@ void Peer::Impl::SendProbeMessages() {
   for (const Prober::Message& said : prober_.TakeMessages()) {
     control::PeerMessage message;
     message.mutable_probe()->set_step(static_cast<control::Probe::Step>(said.step));
-    Emit(ToPeer{said.to, std::move(message)});
+    Send(said.to, std::move(message));
   }
 }
 

@@ -155,7 +155,7 @@ void Peer::Impl::SendAgain(PeerId to, const OpName& name, const Executor::Wanted
   again.set_step(wanted.step);
   again.set_chunk(wanted.chunk);
   again.set_segment(wanted.segment);
-  Emit(ToPeer{to, std::move(message)});
+  Send(to, std::move(message));
 }
 
 void Peer::Impl::OnAgain(PeerId from, const control::Again& again) {

@@ -60,6 +60,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   std::vector<SocketAddress> addresses_;
   std::size_t next_ = 0;
   std::string last_error_;
+  bool refused_ = false;  // by the last address: nothing listens there
 };
 
 }  // namespace ringway::net

@@ -25,8 +25,7 @@ Status ControlLink::OnFrame(std::span<const std::byte> frame) {
   if (message_.kind_case() == control::PeerMessage::KIND_NOT_SET) {
     return {Code::kProtocol, "a peer message of no kind that is known here"};
   }
-  sink_->OnControlMessage(other_, message_);
-  return Status::Ok();
+  return sink_->OnControlMessage(other_, message_);
 }
 
 void ControlLink::OnClosed(const std::string& why) {

@@ -1,7 +1,8 @@
 // The control link of a pair of peers: PeerMessages, framed, in order.
 //
-// Send only queues; call Flush after a batch. More than 4 MiB unsent closes the link: the other side does not read.
-// Threads: one (data thread). The sink must live until OnControlClosed or Close.
+// Send only queues; call Flush after a batch. More than 8 MiB unsent closes the link: the other side does not read.
+// What a peer keeps until it is acknowledged (core/control_stream.h) is less. Threads: one (data thread). The sink must
+// live until OnControlClosed or Close.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -19,14 +20,15 @@ namespace ringway::net {
 class ControlSink {
  public:
   virtual ~ControlSink() = default;
-  virtual void OnControlMessage(PeerId from, const control::PeerMessage& message) = 0;
+  // A failure closes the link.
+  virtual Status OnControlMessage(PeerId from, const control::PeerMessage& message) = 0;
   // Once, posted, never from within a call of the link.
   virtual void OnControlClosed(PeerId other, const std::string& why) = 0;
 };
 
 class ControlLink : public FrameSink, public std::enable_shared_from_this<ControlLink> {
  public:
-  static constexpr std::size_t kQueueBytesMax = 4 << 20;
+  static constexpr std::size_t kQueueBytesMax = 8 << 20;
 
   ControlLink(asio::io_context& context, PeerId other);
 

@@ -42,7 +42,9 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
     control::LinkReply reply;
     if (Status status = ParseFrame(frame, reply); !status.ok()) return status;
     if (reply.code() != 0) {
-      Finish(Status(Code::kJoinRefused, address_ + " refuses the link: " + reply.text()));
+      const bool unknown = reply.code() == static_cast<std::uint32_t>(Code::kJoinRefused);
+      Finish(Status(unknown ? Code::kJoinRefused : Code::kPeerUnreachable,
+                    address_ + " refuses the link: " + reply.text()));
       return Status::Ok();
     }
     if (!AgreeVersion(reply.version(), reply.version()).has_value()) {
@@ -135,6 +137,7 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     hello.set_lane(links_.links[index].lane.value);
     hello.set_lanes(links_.lanes);
     hello.set_generation(request_.generation);
+    hello.set_known(request_.known);
     const auto attempt = std::make_shared<DialAttempt>(context_, std::move(hello), request_.address);
     attempts_.push_back(attempt);
     attempt->Start(std::move(fd), options_.reply_timeout,

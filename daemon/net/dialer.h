@@ -39,6 +39,7 @@ struct DialRequest {
   std::uint32_t lanes = 0;       // of the pair; 0: by the options or the path, and all are missing
   std::vector<LaneId> missing;   // of lanes
   std::uint64_t generation = 0;  // of those
+  bool known = false;            // LinkHello
 };
 
 // Connections that stand, in lane order.

@@ -129,7 +129,10 @@ class Bench {
     ready.set_seq(op + 1);
     ready.set_dtype(static_cast<std::uint32_t>(DType::kU8));
     ready.set_count(kCount);
-    for (std::uint32_t rank = 1; rank < kWorld; ++rank) peer_->OnPeerMessage(IdOf(rank), message, now_);
+    message.set_number(op + 1);
+    for (std::uint32_t rank = 1; rank < kWorld; ++rank) {
+      RINGWAY_CHECK(peer_->OnPeerMessage(IdOf(rank), message, now_).ok());
+    }
     (void)peer_->TakeActions();
   }
 

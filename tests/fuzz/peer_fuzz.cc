@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -74,9 +75,9 @@ class World {
         return peer_.Cancel(1 + input_.Below(8), now_);
       case 6:
       case 7:
-        return peer_.OnPeerMessage(other, Raw(), now_);
+        return Say(other, Raw());
       case 8:
-        return peer_.OnPeerMessage(other, Message(), now_);
+        return Say(other, Numbered(other, Message()));
       default:
         return Segment(other);
     }
@@ -116,6 +117,15 @@ class World {
     const LinkId link{other, input_.OneIn(4), LaneId(input_.Below(kLanes))};
     if (link.control) return peer_.OnLinkDown({other, true, LaneId()}, "fuzz", now_);
     if (up_.erase(link) > 0) peer_.OnLinkDown(link, "fuzz", now_);
+  }
+
+  // Whose messages do not follow each other has its control link closed.
+  void Say(PeerId other, const control::PeerMessage& message) {
+    if (!peer_.OnPeerMessage(other, message, now_).ok()) peer_.OnLinkDown({other, true, LaneId()}, "fuzz", now_);
+  }
+  control::PeerMessage Numbered(PeerId other, control::PeerMessage message) {
+    if (!message.has_heartbeat()) message.set_number(++numbers_[other]);
+    return message;
   }
 
   Descriptor SomeDescriptor() {
@@ -261,6 +271,7 @@ class World {
   TimePoint now_{std::chrono::hours(1)};
   std::uint32_t counter_ = 1;
   std::uint64_t generation_ = 0, token_ = 0;
+  std::map<PeerId, std::uint64_t> numbers_;
   std::set<LinkId> up_;
   std::set<std::uint64_t> completed_;
   std::array<std::byte, kSegmentBytes> scratch_{};

@@ -122,6 +122,7 @@ void Cluster::KillDaemon(Host host, bool silently) {
   if (!daemon.alive) return;
   Trace(daemon.name, silently ? "loses its power" : "is killed");
   daemon.alive = false;
+  daemon.powered = !silently;
   daemon.deferred.clear();
   for (const std::uint32_t node : daemon.nodes) CloseAllLinks(node, silently);
   if (daemon.master == nullptr) return;
@@ -142,6 +143,7 @@ void Cluster::RestartDaemon(Host host) {
     nodes_[node]->ended_code = Code::kDaemonLost;
   }
   daemon.alive = true;
+  daemon.powered = true;
   daemon.stopped = false;
   network_.ResumeReading(host);
   daemon.master = nullptr;
@@ -189,6 +191,7 @@ void Cluster::HealAll() {
   const auto silences = network_.silences();
   for (const auto& [from, to] : silences) network_.Unsilence(from, to);
   for (Host host = 0; host < daemons_.size(); ++host) ContinueDaemon(host);
+  FlipOneOf(0);
   SetDiskFull(false);
   master_.dies_when_recorded = false;
   if (!MasterAlive()) StartMaster();

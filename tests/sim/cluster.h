@@ -92,6 +92,11 @@ class Cluster {
   bool MasterAlive() const { return master_.coordinator != nullptr; }
   // While it is full nothing can be recorded.
   void SetDiskFull(bool full);
+  // The control link of the two breaks, and nothing else.
+  void CutControl(std::uint32_t a, std::uint32_t b);
+  // One message of so many has a bit flipped; 0: none. Or the next one.
+  void FlipOneOf(std::uint32_t messages) { network_.FlipOneOf(messages); }
+  void FlipNext() { network_.FlipNext(); }
   void CutLane(std::uint32_t a, std::uint32_t b, LaneId lane = LaneId(0));
   void WantLanes(std::uint32_t index, std::uint32_t other, std::uint32_t lanes);
   std::uint32_t LanesUp(std::uint32_t index, std::uint32_t other) const;
@@ -226,7 +231,11 @@ class Cluster {
   void Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial);
   // No connections: it failed for this reason.
   void FinishDial(std::uint32_t from, std::uint64_t serial, const std::vector<Connection*>& connections,
-                  const std::string& failure);
+                  const Status& failure);
+  // What the receiver of a broken frame does with its end of the link.
+  void BreakLink(std::uint32_t node, const LinkId& id);
+  // That a receiver notices a flipped bit in it.
+  void ExpectRefusal(const google::protobuf::MessageLite& message);
   struct LinkEnd {
     Connection* connection = nullptr;
     std::uint32_t side = 0;
@@ -241,7 +250,7 @@ class Cluster {
   void Pump(std::uint32_t node);
   void SendFrame(std::uint32_t node, const LinkId& id, core::Outbound out);
   void OnFrameHeader(std::uint32_t node, const LinkId& id, const SegmentHeader& header);
-  void OnFramePayload(std::uint32_t node, const LinkId& id, std::span<const std::byte> payload);
+  void OnFramePayload(std::uint32_t node, const LinkId& id, std::span<const std::byte> payload, bool flipped);
   void OnFrameSent(std::uint32_t node, const LinkId& id, const Connection* connection);
   std::optional<std::uint32_t> NodeOf(PeerId peer) const;
 

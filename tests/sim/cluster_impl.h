@@ -43,6 +43,7 @@ struct Cluster::Daemon {
   std::string site;
   std::uint64_t instance = 0;
   bool alive = true;
+  bool powered = true;  // else nothing answers at its address
   bool stopped = false;
   std::vector<EventQueue::Run> deferred;  // what a stopped process would have done
   std::vector<std::uint32_t> nodes;

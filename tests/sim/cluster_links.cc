@@ -4,6 +4,7 @@
 #include "proto/check.h"
 #include "proto/hash.h"
 #include "tests/sim/cluster_impl.h"
+#include "tests/sim/flip.h"
 
 namespace ringway::sim {
 namespace {
@@ -41,23 +42,29 @@ void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t trie
   if (dialler.ended || !Alive(dialler.host) || !dialler.dials.contains(serial)) return;
   const core::Dial& dial = dialler.dials.at(serial).dial;
   const Host host = HostAt(dial.address);
-  if (!network_.Hears(dialler.host, host) || !network_.Hears(host, dialler.host)) {
-    return events_.After(std::chrono::milliseconds(options_.master.detect_ms),
-                         [this, from, serial] { FinishDial(from, serial, {}, "timed out"); });
-  }
+  const auto fail = [this, from, serial](Duration after, Code code, const std::string& why) {
+    events_.After(after, [=, this] { FinishDial(from, serial, {}, Status(code, why)); });
+  };
   const std::optional<std::uint32_t> to = NodeOf(dial.other);
+  const bool unreachable = to && nodes_[*to]->unreachable;
+  if (!network_.Hears(dialler.host, host) || !network_.Hears(host, dialler.host) || !daemons_[host]->powered ||
+      unreachable) {
+    return fail(std::chrono::milliseconds(options_.master.detect_ms), Code::kPeerUnreachable, "timed out");
+  }
+  if (network_.Flips()) {
+    return fail(network_.Delay(host, dialler.host), Code::kPeerUnreachable, "a broken frame");
+  }
+  if (!Alive(host)) return fail(network_.Delay(host, dialler.host), Code::kJoinRefused, "connection refused");
   Status admitted(Code::kJoinRefused, "peer " + ToString(dial.other) + " is not here");
-  if (!Alive(host) || (to && nodes_[*to]->unreachable)) {
-    admitted = {Code::kPeerUnreachable, "connection to " + dial.address + " refused"};
-  } else if (to && !nodes_[*to]->ended) {
+  if (to && !nodes_[*to]->ended) {
     const LinkId link{dialler.id, dial.control, LaneId(0)};
     admitted = nodes_[*to]->peer->Admit(link, dial.control ? 0 : options_.lanes);
   }
   if (admitted.ok()) return Accept(from, *to, serial);
-  if (admitted.code() == Code::kJoinRefused && tries < kOfferTriesMax) {
+  if (admitted.code() == Code::kJoinRefused && tries < kOfferTriesMax && !dial.known) {
     return events_.After(kRetryOffer, [this, from, serial, tries] { Offer(from, serial, tries + 1); });
   }
-  FinishDial(from, serial, {}, admitted.text());
+  fail(network_.Delay(host, dialler.host), admitted.code(), admitted.text());
 }
 
 // The links that a dial opens: the control link, the missing lanes, or all of them.
@@ -78,11 +85,11 @@ void Cluster::Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial)
     AddLink(to, {nodes_[from]->id, dial.control, lane}, dial.generation, {&connection, kAcceptor, from});
   }
   events_.After(network_.Delay(nodes_[to]->host, nodes_[from]->host),
-                [this, from, serial, connections] { FinishDial(from, serial, connections, ""); });
+                [this, from, serial, connections] { FinishDial(from, serial, connections, Status::Ok()); });
 }
 
 void Cluster::FinishDial(std::uint32_t from, std::uint64_t serial, const std::vector<Connection*>& connections,
-                         const std::string& failure) {
+                         const Status& failure) {
   Node& node = *nodes_[from];
   if (daemons_[node.host]->stopped) {
     return WhenRunning(node.host, [=, this] { FinishDial(from, serial, connections, failure); });
@@ -98,7 +105,8 @@ void Cluster::FinishDial(std::uint32_t from, std::uint64_t serial, const std::ve
       return entry.second.dial.other == dial.dial.other && entry.second.dial.control == dial.dial.control;
     });
     if (dial.closed && replaced) return;
-    node.peer->OnDialFailed(dial.dial.other, dial.dial.control, failure, events_.now());
+    const Status why = failure.ok() ? Status(Code::kPeerUnreachable, "given up while it was dialled") : failure;
+    node.peer->OnDialFailed(dial.dial.other, dial.dial.control, why, events_.now());
     return Drain(from);
   }
   const std::uint32_t to = *NodeOf(dial.dial.other);
@@ -169,6 +177,23 @@ void Cluster::CutLane(std::uint32_t a, std::uint32_t b, LaneId lane) {
   network_.Reset(*found->second.connection);
 }
 
+void Cluster::CutControl(std::uint32_t a, std::uint32_t b) {
+  const auto found = nodes_[a]->links.find({IdOf(b), true, LaneId(0)});
+  if (found == nodes_[a]->links.end()) return;
+  Trace(NameOf(a), "loses its control link to " + NameOf(b));
+  network_.Reset(*found->second.connection);
+}
+
+void Cluster::BreakLink(std::uint32_t index, const LinkId& id) {
+  const Link& link = nodes_[index]->links.at(id);
+  network_.Close(*link.connection, link.side);
+  OnLinkClosed(index, id);
+}
+
+void Cluster::ExpectRefusal(const google::protobuf::MessageLite& message) {
+  if (!IsRefusedWhenFlipped(message, random_)) checker_.Fail("a flipped bit in a frame is not noticed");
+}
+
 void Cluster::WantLanes(std::uint32_t index, std::uint32_t other, std::uint32_t lanes) {
   Trace(NameOf(index), "has a use for " + std::to_string(lanes) + " lanes to " + NameOf(other));
   nodes_[index]->peer->WantLanes(IdOf(other), lanes, events_.now());
@@ -184,13 +209,17 @@ std::uint32_t Cluster::LanesUp(std::uint32_t index, std::uint32_t other) const {
 void Cluster::SendToPeer(std::uint32_t index, const core::ToPeer& action) {
   Node& node = *nodes_[index];
   const auto found = node.links.find({action.to, true, LaneId(0)});
-  if (found == node.links.end()) return;  // the peer says it again when the link is back
+  if (found == node.links.end()) return;
   const Link& link = found->second;
-  network_.Send(*link.connection, link.side, [this, to = link.to, from = node.id, message = action.message] {
+  const bool flips = network_.Flips();
+  if (flips) ExpectRefusal(action.message);
+  network_.Send(*link.connection, link.side, [this, to = link.to, from = node.id, message = action.message, flips] {
     if (tracing() && !message.has_heartbeat()) {
-      Trace(NameOf(to), "hears from " + ToString(from) + ": " + message.ShortDebugString());
+      Trace(NameOf(to),
+            (flips ? "refuses, broken, from " : "hears from ") + ToString(from) + ": " + message.ShortDebugString());
     }
-    nodes_[to]->peer->OnPeerMessage(from, message, events_.now());
+    const bool ok = !flips && nodes_[to]->peer->OnPeerMessage(from, message, events_.now()).ok();
+    if (!ok) return BreakLink(to, {from, true, LaneId(0)});
     Drain(to);
   });
 }
@@ -229,16 +258,26 @@ void Cluster::SendFrame(std::uint32_t index, const LinkId& id, core::Outbound ou
                              " chunk " + std::to_string(h.chunk) + " segment " + std::to_string(h.segment));
   }
   const LinkId back{nodes_[index]->id, false, id.lane};
+  const bool flips = network_.Flips();
+  const bool flips_payload = flips && !out.payload.empty() && random_() % 2 == 0;
+  if (flips && !flips_payload) {
+    auto bytes = out.header;
+    FlipABit(bytes, random_);
+    if (DecodeSegmentHeader(bytes).ok()) checker_.Fail("a flipped bit in a segment's header is not noticed");
+    network_.Send(*link.connection, link.side, [this, to = link.to, back] { BreakLink(to, back); });
+    return;
+  }
   network_.Send(*link.connection, link.side,
                 [this, to = link.to, back, header = header.value()] { OnFrameHeader(to, back, header); });
   // Encoded payloads are copied out of the scratch now; others are read from memory when they leave, which is late.
   std::shared_ptr<std::vector<std::byte>> copy;
-  if (header.value().descriptor.codec != Codec::kNone) {
+  if (header.value().descriptor.codec != Codec::kNone || flips_payload) {
     copy = std::make_shared<std::vector<std::byte>>(out.payload.begin(), out.payload.end());
   }
+  if (flips_payload) FlipABit(*copy, random_);
   network_.Send(*link.connection, link.side,
-                [this, index, id, back, to = link.to, connection = link.connection, copy, out] {
-                  OnFramePayload(to, back, copy ? std::span<const std::byte>(*copy) : out.payload);
+                [this, index, id, back, to = link.to, connection = link.connection, copy, out, flips_payload] {
+                  OnFramePayload(to, back, copy ? std::span<const std::byte>(*copy) : out.payload, flips_payload);
                   WhenRunning(HostOf(index), [=, this] { OnFrameSent(index, id, connection); });
                 });
 }
@@ -258,7 +297,7 @@ void Cluster::OnFrameHeader(std::uint32_t index, const LinkId& id, const Segment
   Drain(index);
 }
 
-void Cluster::OnFramePayload(std::uint32_t index, const LinkId& id, std::span<const std::byte> payload) {
+void Cluster::OnFramePayload(std::uint32_t index, const LinkId& id, std::span<const std::byte> payload, bool flipped) {
   Node& node = *nodes_[index];
   Link& link = node.links.at(id);
   const std::optional<core::Inbound> inbound = std::exchange(link.inbound, std::nullopt);
@@ -268,11 +307,10 @@ void Cluster::OnFramePayload(std::uint32_t index, const LinkId& id, std::span<co
   }
   const Status status = node.peer->OnPayload(id, payload, Hash64(payload));
   if (!status.ok()) {
-    // Legitimate for who was left behind only: its sender's trainer has its memory back.
-    node.corrupted = true;
+    // Where no bit was flipped, the sender's trainer has its memory back: it has ended, or this node was left behind.
+    node.corrupted = node.corrupted || !(flipped || nodes_[link.to]->ended);
     Trace(NameOf(index), "refuses a payload from " + ToString(id.other) + ": " + status.text());
-    network_.Close(*link.connection, link.side);
-    return OnLinkClosed(index, id);
+    return BreakLink(index, id);
   }
   Drain(index);
 }

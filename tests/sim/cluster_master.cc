@@ -114,9 +114,13 @@ void Cluster::SendOfMaster() {
     if (found == master_.connections.end()) continue;
     Connection& connection = *found->second;
     if (action.message) {
-      network_.Send(connection, kMasterSide, [this, host = connection.hosts[kDaemonSide], message = *action.message] {
-        FromMaster(host, message);
-      });
+      const bool flips = network_.Flips();
+      if (flips) ExpectRefusal(*action.message);
+      network_.Send(connection, kMasterSide,
+                    [this, host = connection.hosts[kDaemonSide], message = *action.message, flips] {
+                      if (flips) return LoseMaster(host);
+                      FromMaster(host, message);
+                    });
     }
     if (!action.close) continue;
     network_.Close(connection, kMasterSide);
@@ -153,9 +157,14 @@ void Cluster::ToMaster(Host host, const control::ToMaster& message) {
   Daemon& daemon = *daemons_[host];
   if (daemon.master == nullptr || (!daemon.up && !message.has_hello())) return;  // lost
   Connection* connection = daemon.master;
-  network_.Send(*connection, kDaemonSide, [this, connection, message] {
+  const bool flips = network_.Flips();
+  if (flips) ExpectRefusal(message);
+  network_.Send(*connection, kDaemonSide, [this, connection, message, flips] {
     for (const auto& [number, one] : master_.connections) {
-      if (one == connection) return MasterHears(number, message);
+      if (one != connection) continue;
+      if (!flips) return MasterHears(number, message);
+      network_.Close(*connection, kMasterSide);
+      return MasterLoses(number);
     }
   });
 }

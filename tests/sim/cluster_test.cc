@@ -224,6 +224,23 @@ TEST(Cluster, CutLaneCostsWhatIsOnItAndNoRetry) {
   EXPECT_GT(resent, 0u);
 }
 
+TEST(Cluster, ControlLinkThatBreaksDisturbsNobody) {
+  for (const std::uint64_t count : {kSmall, kLarge, kHuge}) {
+    for (std::uint64_t point = 0; point < 300; point += 7 * kSweep) {
+      auto cluster = Formed(3);
+      SubmitAll(*cluster, Range(3), SumF32(count));
+      cluster->RunEvents(point);
+      cluster->CutControl(0, 1);
+      ASSERT_TRUE(Finish(*cluster, Range(3))) << "cut after " << point;
+      CheckAgreement(*cluster, Range(3));
+      const Outcome& outcome = cluster->OutcomesOf(0).begin()->second;
+      EXPECT_EQ(outcome.contributors.size(), 3u);
+      EXPECT_EQ(outcome.retries, 0u) << "cut after " << point;
+      EXPECT_TRUE(cluster->RunUntil([&] { return cluster->StatusOf(0).controls_lost > 0; }));
+    }
+  }
+}
+
 TEST(Cluster, LanesThatBreakAgainAndAgainOnlyCostTime) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     auto cluster = Formed(3, {.seed = seed});

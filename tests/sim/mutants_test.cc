@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "proto/mutation.h"
 #include "tests/sim/world.h"
@@ -42,9 +43,20 @@ struct Finding {
   char how[200];
 };
 
-void Hunt(Mutant mutant, std::uint64_t seeds, Finding* finding) {
+// Some rules matter where few kinds of faults meet often: worlds of those alone come every so many seeds (world.cc).
+struct Seeds {
+  std::uint64_t first = 1;
+  std::uint64_t step = 1;
+};
+Seeds SeedsFor(const std::string& rule) {
+  if (rule.starts_with("master unheard")) return {.first = 5, .step = 8};
+  if (rule.starts_with("newcomers")) return {.first = 9, .step = 16};
+  return {};
+}
+
+void Hunt(Mutant mutant, const Seeds& seeds, std::uint64_t count, Finding* finding) {
   mutation::active = mutant;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = seeds.first; count-- > 0; seed += seeds.step) {
     finding->seed = seed;
     const WorldReport report = RunWorld(seed, false);
     if (report.failure.empty()) continue;
@@ -55,7 +67,7 @@ void Hunt(Mutant mutant, std::uint64_t seeds, Finding* finding) {
 }
 
 // The seed that notices and how; seed 0 if none does.
-Finding HuntInAnotherProcess(Mutant mutant, std::uint64_t seeds) {
+Finding HuntInAnotherProcess(Mutant mutant, const Seeds& seeds, std::uint64_t count) {
   void* shared = mmap(nullptr, sizeof(Finding), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) std::abort();
   auto* finding = new (shared) Finding{};
@@ -63,7 +75,7 @@ Finding HuntInAnotherProcess(Mutant mutant, std::uint64_t seeds) {
   const pid_t child = fork();
   if (child == 0) {
     std::freopen("/dev/null", "w", stderr);
-    Hunt(mutant, seeds, finding);
+    Hunt(mutant, seeds, count, finding);
     _exit(0);
   }
   EXPECT_GT(child, 0);
@@ -75,14 +87,14 @@ Finding HuntInAnotherProcess(Mutant mutant, std::uint64_t seeds) {
 }
 
 TEST(Mutants, NoneIsFoundWhereNothingIsLeftOut) {
-  EXPECT_EQ(HuntInAnotherProcess(Mutant::kNone, kUnmutatedSeeds).seed, 0U);
+  EXPECT_EQ(HuntInAnotherProcess(Mutant::kNone, {}, kUnmutatedSeeds).seed, 0U);
 }
 
 class MutantTest : public testing::TestWithParam<Named> {};
 
 TEST_P(MutantTest, IsFound) {
   if (kSlow) GTEST_SKIP() << "found without sanitizers";
-  const Finding finding = HuntInAnotherProcess(GetParam().mutant, kSeedsMax);
+  const Finding finding = HuntInAnotherProcess(GetParam().mutant, SeedsFor(GetParam().rule), kSeedsMax);
   EXPECT_NE(finding.seed, 0U) << GetParam().rule << ": " << kSeedsMax << " seeds did not notice";
   std::printf("%s (%s): seed %llu: %s\n", GetParam().name, GetParam().rule,
               static_cast<unsigned long long>(finding.seed), finding.how);

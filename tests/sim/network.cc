@@ -23,6 +23,11 @@ Duration Network::Delay(Host from, Host to) {
   return delay;
 }
 
+bool Network::Flips() {
+  if (std::exchange(flip_next_, false)) return true;
+  return flip_one_of_ != 0 && random_() % flip_one_of_ == 0;
+}
+
 void Network::Send(Connection& connection, std::uint32_t side, EventQueue::Run deliver) {
   if (!connection.open[side]) return;
   Connection::Way& way = connection.ways[side];

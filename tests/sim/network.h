@@ -66,6 +66,13 @@ class Network {
 
   Duration Delay(Host from, Host to);
 
+  // One message of so many has a bit flipped from now on, on whichever connection; 0: none.
+  void FlipOneOf(std::uint32_t messages) { flip_one_of_ = messages; }
+  // .. and the next one that is sent.
+  void FlipNext() { flip_next_ = true; }
+  // Draws for a message that is being sent.
+  bool Flips();
+
   void Silence(Host from, Host to) { silent_.emplace(from, to); }
   void StopReading(Host host) { deaf_.insert(host); }
   void Unsilence(Host from, Host to);
@@ -85,6 +92,8 @@ class Network {
   const NetworkOptions options_;
   std::deque<Connection> connections_;
   std::map<std::pair<Host, Host>, Duration> delays_;
+  std::uint32_t flip_one_of_ = 0;
+  bool flip_next_ = false;
   std::set<std::pair<Host, Host>> silent_;
   std::set<Host> deaf_;
   std::vector<std::pair<Connection*, std::uint32_t>> waiting_;  // for a silence to end

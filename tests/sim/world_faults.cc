@@ -22,6 +22,9 @@ const std::vector<World::Kind>& World::Kinds() {
       {"master killed", false, false, [](World& w) { return w.KillMaster(false); }},
       {"master killed when it recorded", false, false, [](World& w) { return w.KillMaster(true); }},
       {"master's disk full", true, false, [](World& w) { return w.FillDisk(); }},
+      {"control link", false, false, [](World& w) { return w.CutControl(); }},
+      {"flipped bit", false, false, [](World& w) { return w.FlipABit(); }},
+      {"flipped bits", true, true, [](World& w) { return w.FlipBits(); }},
       {"lane", false, false, [](World& w) { return w.CutLane(); }},
       {"lanes", false, false, [](World& w) { return w.WantLanes(); }},
       {"rates", false, false, [](World& w) { return w.ChangeRates(); }},
@@ -151,6 +154,37 @@ bool World::FillDisk() {
   cluster_.Trace("master", "has a full disk");
   cluster_.SetDiskFull(true);
   cluster_.events_queue().After(milliseconds(dice_.Between(1, 500)), [this] { cluster_.SetDiskFull(false); });
+  return true;
+}
+
+// One after the other: each is repaired before the detection time is over.
+bool World::MayBreakALink() {
+  const TimePoint now = cluster_.now();
+  if (now - link_broken_ < milliseconds(cluster_.options().master.detect_ms)) return false;
+  link_broken_ = now;
+  return true;
+}
+
+bool World::CutControl() {
+  const std::vector<std::uint32_t> members = Members(dice_.Pick(groups_));
+  if (members.size() < 2 || !MayBreakALink()) return false;
+  const std::uint32_t a = dice_.Pick(members);
+  const std::uint32_t b = dice_.Pick(members);
+  if (a == b) return false;
+  cluster_.CutControl(a, b);
+  return true;
+}
+
+bool World::FlipABit() {
+  if (!MayBreakALink()) return false;
+  cluster_.FlipNext();
+  return true;
+}
+
+bool World::FlipBits() {
+  cluster_.FlipOneOf(static_cast<std::uint32_t>(dice_.Between(4, 200)));
+  cluster_.events_queue().After(milliseconds(dice_.Between(1, dice_.OneOf(2) ? 100 : 2000)),
+                                [this] { cluster_.FlipOneOf(0); });
   return true;
 }
 

@@ -85,6 +85,10 @@ class World {
   bool BreakMaster();
   bool KillMaster(bool when_recorded);
   bool FillDisk();
+  bool MayBreakALink();
+  bool CutControl();
+  bool FlipABit();
+  bool FlipBits();
   bool CutLane();
   bool WantLanes();
   bool ChangeRates();
@@ -106,7 +110,8 @@ class World {
   std::vector<Kind> kinds_;  // that this world has
   Duration fault_gap_{};
   TimePoint faults_end_{};
-  bool calm_ = false;      // nobody who lives can seem dead
+  TimePoint link_broken_{};  // last, by what disturbs nobody
+  bool calm_ = false;        // nobody who lives can seem dead
   bool peaceful_ = false;  // and no member dies or gives anything up: whatever befalls the master, they notice nothing
   bool healed_ = false;
   WorldReport report_;

@@ -18,7 +18,7 @@ TEST(Mesh, EndOfAnOldDialDoesNotCondemnALinkThatStands) {
   ASSERT_EQ(mesh.TakeDials(At(100)).size(), 1U);
   EXPECT_FALSE(mesh.ControlUp(kOther, At(101)));
   EXPECT_TRUE(mesh.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(102)));
-  EXPECT_FALSE(mesh.DialFailed(kOther, false, At(200)));
+  EXPECT_FALSE(mesh.DialFailed(kOther, false, false, At(200)));
   EXPECT_EQ(mesh.StandingPeers(), std::vector<PeerId>{kOther});
 }
 
@@ -26,10 +26,10 @@ TEST(Mesh, FailedDialIsRepeatedAfterAPauseThatDoubles) {
   Mesh mesh(kSelf);
   mesh.Want(kOther, "127.0.0.1:1");
   ASSERT_EQ(mesh.TakeDials(At(1)).size(), 1U);
-  EXPECT_TRUE(mesh.DialFailed(kOther, false, At(10)));
+  EXPECT_TRUE(mesh.DialFailed(kOther, false, false, At(10)));
   EXPECT_TRUE(mesh.TakeDials(At(29)).empty());
   ASSERT_EQ(mesh.TakeDials(At(30)).size(), 1U);
-  EXPECT_TRUE(mesh.DialFailed(kOther, false, At(40)));
+  EXPECT_TRUE(mesh.DialFailed(kOther, false, false, At(40)));
   EXPECT_TRUE(mesh.TakeDials(At(79)).empty());
   EXPECT_EQ(mesh.TakeDials(At(80)).size(), 1U);
 }
@@ -82,10 +82,60 @@ TEST(Mesh, LanesForSmallSegmentsAloneDoNotCarry) {
   constexpr Duration kLimit = std::chrono::milliseconds(100);
   Mesh mesh(kSelf);
   mesh.Want(kOther, "127.0.0.1:1");
+  (void)mesh.ControlUp(kOther, At(1));
   for (std::uint32_t lane = 0; lane < 3; ++lane) EXPECT_FALSE(mesh.LaneUp(kOther, LaneId(lane), {.lanes = 11}, At(1)));
-  EXPECT_TRUE(mesh.CannotCarryFor(kOther, At(500), kLimit));
+  EXPECT_TRUE(mesh.BrokenFor(kOther, At(500), kLimit));
   EXPECT_FALSE(mesh.LaneUp(kOther, LaneId(3), {.lanes = 11}, At(500)));
-  EXPECT_FALSE(mesh.CannotCarryFor(kOther, At(1000), kLimit));
+  EXPECT_FALSE(mesh.BrokenFor(kOther, At(1000), kLimit));
+}
+
+// The dialler of the control link is the higher id.
+TEST(Mesh, ControlLinkThatBreaksIsDialledAtOnceAndOneThatKeepsBreakingAfterAPause) {
+  Mesh mesh(kOther);
+  mesh.Want(kSelf, "127.0.0.1:1");
+  ASSERT_EQ(mesh.TakeDials(At(1)).size(), 1U);
+  (void)mesh.ControlUp(kSelf, At(2));
+  mesh.ControlDown(kSelf, At(5000));
+  const std::vector<Dial> dials = mesh.TakeDials(At(5000));
+  ASSERT_EQ(dials.size(), 1U);
+  EXPECT_TRUE(dials[0].control);
+  EXPECT_TRUE(dials[0].known) << "it was linked to this peer before";
+  (void)mesh.ControlUp(kSelf, At(5001));
+  mesh.ControlDown(kSelf, At(5002));
+  EXPECT_TRUE(mesh.TakeDials(At(5002)).empty());
+  EXPECT_EQ(mesh.TakeDials(At(5100)).size(), 1U);
+}
+
+TEST(Mesh, ControlLinkThatStaysDownBreaksThePair) {
+  constexpr Duration kLimit = std::chrono::milliseconds(100);
+  Mesh mesh(kSelf);
+  mesh.Want(kOther, "127.0.0.1:1");
+  (void)mesh.ControlUp(kOther, At(1));
+  (void)mesh.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(1));
+  EXPECT_FALSE(mesh.BrokenFor(kOther, At(5000), kLimit));
+  mesh.ControlDown(kOther, At(5000));
+  EXPECT_FALSE(mesh.BrokenFor(kOther, At(5100), kLimit));
+  EXPECT_TRUE(mesh.BrokenFor(kOther, At(5101), kLimit));
+}
+
+TEST(Mesh, GoneIsWhoHasNoLinkLeftAndRefusesANewOne) {
+  Mesh mesh(kSelf);
+  mesh.Want(kOther, "127.0.0.1:1");
+  (void)mesh.ControlUp(kOther, At(1));
+  (void)mesh.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(1));
+  mesh.ControlDown(kOther, At(10));
+  mesh.LaneDown(kOther, LaneId(0), At(10));
+  EXPECT_FALSE(mesh.IsGone(kOther)) << "a network may break them all";
+  ASSERT_EQ(mesh.TakeDials(At(100)).size(), 1U);
+  EXPECT_TRUE(mesh.DialFailed(kOther, false, false, At(100)));
+  EXPECT_FALSE(mesh.IsGone(kOther)) << "or a dial";
+  ASSERT_EQ(mesh.TakeDials(At(200)).size(), 1U);
+  EXPECT_TRUE(mesh.DialFailed(kOther, false, true, At(200)));
+  EXPECT_TRUE(mesh.IsGone(kOther));
+  (void)mesh.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(300));
+  EXPECT_FALSE(mesh.IsGone(kOther));
+  mesh.LaneDown(kOther, LaneId(0), At(400));
+  EXPECT_FALSE(mesh.IsGone(kOther)) << "what was refused before it was up counts no more";
 }
 
 // A pair of `mesh`, with `lanes` lanes up.
@@ -140,7 +190,7 @@ TEST(Mesh, MoreLanesThatCannotBeOpenedAreNoReasonToDoubtThePair) {
   Stand(mesh, kOther, 9, kLanesMax);
   (void)mesh.WantLanes(kOther, 20, Mesh::End::kHere);
   ASSERT_EQ(mesh.TakeDials(At(10)).size(), 1U);
-  EXPECT_FALSE(mesh.DialFailed(kOther, false, At(20)));
+  EXPECT_FALSE(mesh.DialFailed(kOther, false, false, At(20)));
   EXPECT_EQ(mesh.StandingPeers(), std::vector<PeerId>{kOther});
   EXPECT_EQ(mesh.TakeDials(At(100)).size(), 1U) << "tried again";
 }
@@ -154,7 +204,6 @@ TEST(Mesh, WhoIsDialledAsksAndClosesWhatIsMoreThanWasSaid) {
   for (const LaneId lane : LanesFrom(9, 12)) (void)mesh.LaneUp(kSelf, lane, {.lanes = 9}, At(20));
   EXPECT_TRUE(mesh.WantsLane(kSelf, LaneId(11)));
   EXPECT_TRUE(mesh.WantLanes(kSelf, 9, Mesh::End::kHere).close.empty()) << "it may be the other that uses them";
-  EXPECT_EQ(mesh.SaidLanes(kSelf), 9U);
   const Mesh::LanesNews news = mesh.WantLanes(kSelf, 10, Mesh::End::kThere);
   EXPECT_EQ(news.close, LanesFrom(10, 12));
   EXPECT_FALSE(mesh.WantsLane(kSelf, LaneId(11)));

@@ -100,7 +100,7 @@ class PeerWorkTest : public testing::Test {
     now_ += kHeartbeat;
     control::PeerMessage alive;
     alive.mutable_heartbeat();
-    peer_->OnPeerMessage(kOtherPeer, alive, now_);
+    EXPECT_TRUE(peer_->OnPeerMessage(kOtherPeer, alive, now_).ok());
     peer_->Tick(now_);
     Take();
     return heartbeats_ > 0;

@@ -10,10 +10,14 @@ namespace {
 
 class RecordingSink : public ControlSink {
  public:
-  void OnControlMessage(PeerId, const control::PeerMessage& message) override { messages.push_back(message); }
+  Status OnControlMessage(PeerId, const control::PeerMessage& message) override {
+    messages.push_back(message);
+    return verdict;
+  }
   void OnControlClosed(PeerId, const std::string& why) override { closed.push_back(why); }
   std::vector<control::PeerMessage> messages;
   std::vector<std::string> closed;
+  Status verdict;
 };
 
 class ControlLinkTest : public NetTest {
@@ -52,6 +56,15 @@ TEST_F(ControlLinkTest, OversizedFrameClosesItBeforeAnythingIsAllocated) {
   WriteAll(other_.get(), std::string("\xff\xff\xff\x52", 4));
   ASSERT_TRUE(RunUntil([&] { return sink_.closed.size() == 1; }));
   EXPECT_NE(sink_.closed[0].find("exceeds the maximum"), std::string::npos) << sink_.closed[0];
+  EXPECT_TRUE(IsClosed(other_.get()));
+}
+
+TEST_F(ControlLinkTest, MessageThatItsSinkRefusesClosesIt) {
+  sink_.verdict = Status(Code::kProtocol, "it does not follow");
+  WriteAll(other_.get(), FrameOf(AbortOf(1)) + FrameOf(AbortOf(2)));
+  ASSERT_TRUE(RunUntil([&] { return sink_.closed.size() == 1; }));
+  EXPECT_EQ(sink_.closed[0], "it does not follow");
+  EXPECT_EQ(sink_.messages.size(), 1U);
   EXPECT_TRUE(IsClosed(other_.get()));
 }
 
