@@ -48,7 +48,8 @@ static_assert(ringwayIoError == static_cast<int>(Code::kIo));
 static_assert(ringwayInternalError == static_cast<int>(Code::kInternal));
 static_assert(ringwayDeadline == static_cast<int>(Code::kDeadline));
 static_assert(ringwayRejoined == static_cast<int>(Code::kRejoined));
-static_assert(ringwayRejoined + 1 == ringway::kCodeCount);
+static_assert(ringwayBufferModified == static_cast<int>(Code::kBufferModified));
+static_assert(ringwayBufferModified + 1 == ringway::kCodeCount);
 
 static_assert(ringwayUint8 == static_cast<int>(ringway::DType::kU8));
 static_assert(ringwayInt8 == static_cast<int>(ringway::DType::kI8));

@@ -253,6 +253,10 @@ void Executor::FinishSum(const SumSegment& at) {
     kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, options_.world_size);
     // The owner goes on with what the others will decode.
     if (!RINGWAY_MUTANT(kKeepPrecision)) kernels::Requantize(d.codec, d.dtype, OutputAt(range), range.count);
+    // Others finish it, too, and it does not travel: its hash is known only now.
+    if (options_.trainers_output && chunk.finals.empty()) {
+      StateOf(sum.chunk, at.segment).final_hash = WireHash(d, OutputAt(range), range.count);
+    }
   }
   --open_segments_;
   QueueAll(sum.finishes ? chunk.finals : chunk.partials, at.segment);
@@ -341,12 +345,41 @@ std::optional<std::uint32_t> Executor::NextBytes(Rank to) const {
   return WireBytes(schedule_.departures[ready.departure].chunk, ready.segment);
 }
 
-Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scratch) {
+Range Executor::RangeOf(const Ready& ready) const {
+  return grid_.Segment(schedule_.departures[ready.departure].chunk, ready.segment);
+}
+
+std::span<const std::byte> Executor::SourceOf(const Ready& ready) const {
+  const Range range = RangeOf(ready);
+  return {SendsInput(ready) ? InputAt(range) : OutputAt(range), range.count * grid_.element_bytes()};
+}
+
+std::uint64_t Executor::HashNow(const Ready& ready) const {
+  return WireHash(options_.descriptor, SourceOf(ready).data(), RangeOf(ready).count);
+}
+
+std::span<const std::byte> Executor::TargetOf(const Claim& claim) const {
+  const Range range = grid_.Segment(schedule_.arrivals[claim.arrival].chunk, claim.segment);
+  return {OutputAt(range), range.count * grid_.element_bytes()};
+}
+
+ResultSeal Executor::Seal() const {
+  std::vector<ResultSeal::Segment> sealed;
+  for (std::uint32_t chunk = 0; chunk < schedule_.chunks(); ++chunk) {
+    for (std::uint32_t segment = 0; segment < grid_.Segments(chunk); ++segment) {
+      const Range range = grid_.Segment(chunk, segment);
+      if (range.count > 0) sealed.push_back({range, segments_[chunks_[chunk].first_segment + segment].final_hash});
+    }
+  }
+  return {options_.descriptor, std::move(sealed)};
+}
+
+Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scratch, const std::byte* copy) {
   const Descriptor& d = options_.descriptor;
   const Departure& departure = schedule_.departures[ready.departure];
-  const Range range = grid_.Segment(departure.chunk, ready.segment);
+  const Range range = RangeOf(ready);
   const bool finished = departure.source == Source::kFinished;
-  const std::byte* source = departure.source == Source::kInput ? InputAt(range) : OutputAt(range);
+  const std::byte* source = copy != nullptr ? copy : SourceOf(ready).data();
   const std::uint32_t bytes = WireBytes(departure.chunk, ready.segment);
   Encoded encoded;
   if (d.codec == Codec::kNone) {
@@ -358,8 +391,9 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
   }
   SegmentState& state = StateOf(departure.chunk, ready.segment);
   const bool known = finished && state.final_hash != 0;
-  const std::uint64_t hash = known ? state.final_hash : Hash64(encoded.payload);
-  if (finished) state.final_hash = hash;
+  const std::uint64_t hash = known && copy == nullptr ? state.final_hash : Hash64(encoded.payload);
+  encoded.fits = !known || hash == state.final_hash;
+  if (finished && !known) state.final_hash = hash;
   encoded.header.descriptor = d;
   encoded.header.step = departure.step;
   encoded.header.chunk = departure.chunk;

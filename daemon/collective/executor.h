@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "daemon/collective/grid.h"
+#include "daemon/collective/result_seal.h"
 #include "daemon/collective/schedule.h"
 #include "proto/ids.h"
 #include "proto/memory_budget.h"
@@ -58,6 +59,7 @@ struct ExecutorOptions {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::uint64_t input_bytes_ready = 0;
+  bool trainers_output = false;   // the output is memory that a trainer can write to
   Stamp stamp;                    // this rank's own, frozen at the start
   MemoryShare* memory = nullptr;  // for what is put aside, outlives the executor; null: no limit
   ReadySink* sink = nullptr;      // outlives the executor; its destructor still calls it
@@ -124,9 +126,22 @@ class Executor {
   struct Encoded {
     SegmentHeader header;  // epoch and op are the caller's to fill
     std::span<const std::byte> payload;
+    bool fits = true;  // false: a copy of a finished segment that no longer has the hash under which it travels
   };
-  // `scratch` holds the codec's bytes where there is a codec. The payload's hash is in the header.
-  Encoded Encode(const Ready& ready, std::span<std::byte> scratch);
+  // `scratch` holds the codec's bytes where there is a codec. The payload's hash is in the header. `copy`: of SourceOf,
+  // to be sent instead of it.
+  Encoded Encode(const Ready& ready, std::span<std::byte> scratch, const std::byte* copy = nullptr);
+
+  // What a popped segment is made of: elements of the input, or else of the output.
+  std::span<const std::byte> SourceOf(const Ready& ready) const;
+  Range RangeOf(const Ready& ready) const;
+  bool SendsInput(const Ready& ready) const { return schedule_.departures[ready.departure].source == Source::kInput; }
+  // The hash that a popped segment would be sent with, were it made now.
+  std::uint64_t HashNow(const Ready& ready) const;
+  // Where a finished segment goes that is claimed.
+  std::span<const std::byte> TargetOf(const Claim& claim) const;
+  // REQUIRES: complete().
+  ResultSeal Seal() const;
 
   // Every chunk is finished here and the own input was whole: the output is the result.
   bool complete() const {

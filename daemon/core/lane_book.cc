@@ -27,6 +27,10 @@ void LaneBook::CountIn(const LinkId& id) {
   if (const auto found = lanes_.find(id); found != lanes_.end()) ++found->second.now.frames_in;
 }
 
+void LaneBook::Refuse(const LinkId& id) {
+  if (const auto found = lanes_.find(id); found != lanes_.end()) found->second.now.refused = true;
+}
+
 void LaneBook::CountOut(const LinkId& id, const SentFrame& frame, const IsLive& is_live) {
   Traffic& traffic = lanes_[id].now;
   const std::uint64_t number = traffic.frames_out++;
@@ -46,6 +50,7 @@ control::LaneClosed LaneBook::Down(const LinkId& id) {
   closed.set_lane(id.lane.value);
   closed.set_generation(lane.generation);
   closed.set_frames(lane.now.frames_in);
+  closed.set_refused(lane.now.refused);
   lane.unsettled[lane.generation] = std::exchange(lane.now, {});
   return closed;
 }
@@ -62,6 +67,7 @@ LaneBook::Settled LaneBook::OnClosed(PeerId other, const control::LaneClosed& cl
     lane.generation = closed.generation();
     settled.answer = closed;
     settled.answer->set_frames(0);
+    settled.answer->set_refused(false);
     return settled;
   }
   const auto found = lane.unsettled.find(closed.generation());
@@ -70,6 +76,7 @@ LaneBook::Settled LaneBook::OnClosed(PeerId other, const control::LaneClosed& cl
   for (const NumberedFrame& sent : traffic.sent) {
     const bool lost = sent.number >= closed.frames() && !RINGWAY_MUTANT(kForgetLostSegments);
     if (lost || RINGWAY_MUTANT(kTakeTwice)) settled.lost.push_back(sent.frame);
+    if (closed.refused() && sent.number == closed.frames()) settled.refused = sent.frame;
   }
   lane.unsettled.erase(found);
   return settled;

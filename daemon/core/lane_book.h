@@ -2,7 +2,8 @@
 //
 // A lane's two ends count the frames that they have taken whole. When a lane closes, each end tells the other how many,
 // on the control link, and sends again what the other did not take: positions are kept, not bytes, because the source
-// of a position that was not taken cannot have changed.
+// of a position that was not taken cannot have changed, but by its trainer: so an end that closes a lane because of a
+// frame's checksum says so, and the other judges its own memory (buffer_watch.h).
 //
 //   up(generation) --closed here, or LaneClosed from the other--> down: LaneClosed(frames taken) goes out
 //                  --LaneClosed from the other--> settled: frames beyond its count are lost, and come back as a list
@@ -35,6 +36,7 @@ struct SentFrame {
   std::uint64_t attempt = 0;
   collective::Executor::Ready ready;
   std::uint64_t eager_cost = 0;  // charged to the eager window when it was sent
+  std::uint64_t hash = 0;        // of its payload, as its header says
 };
 
 class LaneBook {
@@ -48,6 +50,9 @@ class LaneBook {
   void CountIn(const LinkId& lane);
   void CountOut(const LinkId& lane, const SentFrame& frame, const IsLive& is_live);
 
+  // What comes next on it failed its checksum: the lane is to be closed, and the other end told which frame it was.
+  void Refuse(const LinkId& lane);
+
   // The lane is closed here. What to tell the other end. REQUIRES: it is up.
   control::LaneClosed Down(const LinkId& lane);
 
@@ -55,6 +60,7 @@ class LaneBook {
     bool close = false;                         // the lane is up here: close it, call Down, then this again
     std::optional<control::LaneClosed> answer;  // this end never saw the generation
     std::vector<SentFrame> lost;
+    std::optional<SentFrame> refused;  // one of them: it failed its checksum there
   };
   Settled OnClosed(PeerId other, const control::LaneClosed& closed);
 
@@ -72,6 +78,7 @@ class LaneBook {
   struct Traffic {
     std::uint64_t frames_in = 0;
     std::uint64_t frames_out = 0;
+    bool refused = false;
     std::vector<NumberedFrame> sent;  // ascending
     std::size_t sweep_at = kSweepMin;
   };

@@ -50,6 +50,7 @@ struct Operation {
   std::unique_ptr<ReadyReporter> reporter;         // of the executor
   std::unique_ptr<collective::Executor> executor;  // while running
   std::uint64_t attempt = 0;
+  collective::ResultSeal seal;              // of a result in its trainer's memory, once its executor is gone
   std::shared_ptr<std::byte[]> own_output;  // the copy that is retained, of operations of which one is
   // Where a rank can be done before the others have its input (one_shot): the copy that they get, as far as it is
   // staged. The trainer may write to its own as soon as it is told.

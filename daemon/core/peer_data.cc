@@ -39,6 +39,7 @@ Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& heade
   Result<collective::Executor::Claim> claim = op->executor->Take(header, *rank);
   if (!claim.ok()) return claim.status();
   if (claim.value().skipped) return Inbound{};
+  ChooseTarget(*op, claim.value());
   pending_[lane] = {PendingFrame::Use::kExecutor, header, op->attempt, claim.value(), {}, lane.other};
   Inbound inbound;
   inbound.kind = claim.value().direct != nullptr ? Inbound::Kind::kDirect : Inbound::Kind::kScratch;
@@ -95,8 +96,9 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
     return Status::Ok();
   }
   if (payload.size() != frame.header.payload_bytes || hash != frame.header.payload_hash) {
+    OnFailedPayload(lane, frame);
     DropFrame(lane);
-    return {Code::kProtocol, "segment payload fails its checksum: the link corrupts data"};
+    return {Code::kProtocol, "segment payload fails its checksum"};
   }
   pending_.erase(found);
   if (frame.use == PendingFrame::Use::kHold) {
@@ -107,6 +109,7 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
   } else {
     Operation* op = table_.Find(frame.header.op);
     RINGWAY_CHECK(op != nullptr && op->executor && op->attempt == frame.attempt);
+    CheckTarget(*op, frame.claim);
     op->executor->Accept(frame.claim, frame.header, payload);
     AskAgain(*op);
     if (op->executor->complete()) OnComputed(*op);
@@ -166,14 +169,18 @@ bool Peer::Impl::MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes)
   return already + bytes + HeldFrames::kOverheadBytes <= view_.plan.eager_bytes_max;
 }
 
-void Peer::Impl::EncodeFrame(collective::Executor& executor, SegmentKind kind, const SentFrame& frame,
-                             const Offer& offer, Outbound& out) const {
-  collective::Executor::Encoded encoded = executor.Encode(frame.ready, offer.scratch);
-  encoded.header.kind = kind;
+bool Peer::Impl::EncodeFrame(const FrameSource& source, SentFrame& frame, const Offer& offer, Outbound& out) const {
+  const std::byte* const copy = source.copy != nullptr ? source.copy->data() : nullptr;
+  collective::Executor::Encoded encoded = source.executor->Encode(frame.ready, offer.scratch, copy);
+  if (!encoded.fits) return false;
+  encoded.header.kind = source.kind;
   encoded.header.epoch = view_.epoch;
   encoded.header.op = frame.op;
   EncodeSegmentHeader(encoded.header, out.header);
+  frame.hash = encoded.header.payload_hash;
   out.payload = encoded.payload;
+  out.keep = source.copy != nullptr ? Keep(source.copy) : source.keep;
+  return true;
 }
 
 bool Peer::Impl::NextOf(Operation& op, const Offer& offer, Outbound& out, SentFrame& sent) {
@@ -181,8 +188,11 @@ bool Peer::Impl::NextOf(Operation& op, const Offer& offer, Outbound& out, SentFr
   if (!bytes || *bytes > offer.bytes_max || !MayBeEager(op, offer.to, *bytes)) return false;
   const auto ready = op.executor->PopReady(offer.rank, offer.bytes_max);
   sent = {.op = op.name, .attempt = op.attempt, .ready = *ready};
-  EncodeFrame(*op.executor, SegmentKind::kData, sent, offer, out);
-  out.keep = op.memory;
+  const FrameSource source{.executor = op.executor.get(), .keep = op.memory, .copy = CautiousCopy(op, *ready)};
+  if (!EncodeFrame(source, sent, offer, out)) {
+    OnModified(op, "output");
+    return false;
+  }
   if (!op.ready.contains(offer.to)) {
     sent.eager_cost = *bytes + HeldFrames::kOverheadBytes;
     op.unready_bytes[offer.to] += sent.eager_cost;
@@ -196,9 +206,16 @@ bool Peer::Impl::NextServed(Serving& serving, const Offer& offer, Outbound& out,
   const auto ready = serving.executor->PopReady(offer.rank, offer.bytes_max);
   if (!ready) return false;
   sent = {.op = serving.name, .attempt = serving.attempt, .ready = *ready};
-  EncodeFrame(*serving.executor, SegmentKind::kFetched, sent, offer, out);
-  out.keep = serving.keep;
-  return true;
+  FrameSource source{.executor = serving.executor.get(), .kind = SegmentKind::kFetched, .keep = serving.keep};
+  if (Operation* op = table_.Find(serving.name); op != nullptr && !op->own_output) {
+    if (op->told) return false;  // everybody holds it, and it is its trainer's again
+    source.copy = SealedCopy(*op, serving.executor->RangeOf(*ready));
+    if (source.copy == nullptr) {
+      OnModified(*op, "output");
+      return false;
+    }
+  }
+  return EncodeFrame(source, sent, offer, out);
 }
 
 bool Peer::Impl::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
@@ -210,7 +227,7 @@ bool Peer::Impl::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max
 bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
                                   Outbound& out) {
   const auto rank = view_.RankOf(lane.other);
-  if (!running() || !rank || !lanes_.IsUp(lane)) return false;
+  if (!running() || !rank || !lanes_.IsUp(lane) || !modified_.empty()) return false;
   const Offer offer{.to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch};
   SentFrame sent;
   // Round robin, so that one large operation does not hold up the others.
@@ -219,6 +236,7 @@ bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_byte
     const std::optional<OpName> next = ready_.Next(*rank, cursor_, payload_bytes_max);
     if (!next) break;
     found = NextOf(*table_.Find(*next), offer, out, sent);
+    if (!modified_.empty()) return false;
     if (found) {
       cursor_ = *next;
     } else {

@@ -6,6 +6,7 @@
 //   peer_operations.cc   submissions, completion, DONE and acknowledgements, fetching
 //   peer_data.cc         frames in and out
 //   peer_work.cc         copies and sums in slices
+//   peer_buffers.cc      trainers that write to what is in flight
 //   peer_paths.cc        what the paths to the others carry
 //
 // View states:
@@ -25,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/core/buffer_watch.h"
 #include "daemon/core/control_stream.h"
 #include "daemon/core/held.h"
 #include "daemon/core/lane_book.h"
@@ -162,7 +164,7 @@ class Peer::Impl {
   // Operations that wait for long: said in the log, or given up at their deadline.
   void WatchOperations();
   std::string WaitsFor(const Operation& op) const;
-  void End(Code code, const std::string& text);
+  void EndWith(Code code, const std::string& text);
   // That a result may suggest and an UpdateView adopt, as far as this rank can tell; epoch 0: none.
   Epoch NewestPrepared() const;
   bool MayAdopt(Epoch epoch, const control::View& view) const;
@@ -235,6 +237,25 @@ class Peer::Impl {
   bool IsToBeRetained(const Operation& op) const;
   control::OpReport ReportOf(const Operation& op) const;
 
+  // ---- memory that trainers write to
+  using Bytes = std::vector<std::byte>;
+  struct PendingFrame;
+  static bool IsTrainersSource(const Operation& op, const collective::Executor::Ready& ready);
+  static BufferWatch::Place PlaceOf(std::uint64_t attempt, const collective::Executor::Claim& claim) {
+    return {.attempt = attempt, .arrival = claim.arrival, .segment = claim.segment};
+  }
+  // What to send instead of the source; null: the source.
+  std::shared_ptr<const Bytes> CautiousCopy(const Operation& op, const collective::Executor::Ready& ready) const;
+  static std::shared_ptr<const Bytes> SealedCopy(Operation& op, const collective::Range& range);
+  static void Seal(Operation& op);
+  void OnRefused(const SentFrame& frame);
+  void OnFailedPayload(const LinkId& lane, const PendingFrame& frame);
+  void ChooseTarget(const Operation& op, collective::Executor::Claim& claim);
+  void CheckTarget(const Operation& op, const collective::Executor::Claim& claim);
+  // It was `buffer`, "input" or "output".
+  void OnModified(const Operation& op, const std::string& buffer);
+  void End(Code code, const std::string& text);
+
   // ---- data
   struct PendingFrame {
     enum class Use : std::uint8_t { kExecutor, kHold } use = Use::kExecutor;
@@ -262,9 +283,14 @@ class Peer::Impl {
     std::uint32_t bytes_max = 0;
     std::span<std::byte> scratch;
   };
-  // Header and payload of a segment that was popped; what holds the payload is the caller's to add.
-  void EncodeFrame(collective::Executor& executor, SegmentKind kind, const SentFrame& frame, const Offer& offer,
-                   Outbound& out) const;
+  struct FrameSource {
+    collective::Executor* executor = nullptr;
+    SegmentKind kind = SegmentKind::kData;
+    Keep keep;                                    // of what the executor reads
+    std::shared_ptr<const Bytes> copy = nullptr;  // to be sent instead of that; null: none
+  };
+  // A segment that was popped; returns false if the copy does not fit the hash of what it is a copy of.
+  bool EncodeFrame(const FrameSource& source, SentFrame& frame, const Offer& offer, Outbound& out) const;
   bool NextOfOperations(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
                         Outbound& out);
   bool NextOf(Operation& op, const Offer& offer, Outbound& out, SentFrame& sent);
@@ -304,6 +330,8 @@ class Peer::Impl {
   std::map<LinkId, PendingFrame> pending_;
   LaneBook lanes_;
   std::map<PeerId, std::uint32_t> link_losses_;  // in this view, since
+  BufferWatch watch_;
+  std::string modified_;                         // what its trainer wrote to, so that this peer leaves
   TimePoint losses_since_{};
   std::set<std::uint64_t> live_;  // attempts, of fetches that are served too, whose memory may be used
   std::uint64_t next_attempt_ = 1;

@@ -171,6 +171,7 @@ void Peer::Impl::OnLaneClosed(PeerId from, const control::LaneClosed& closed) {
     settled = lanes_.OnClosed(from, closed);
   }
   if (settled.answer) SendLaneClosed(from, *settled.answer);
+  if (settled.refused) OnRefused(*settled.refused);
   for (auto frame = settled.lost.rbegin(); frame != settled.lost.rend(); ++frame) Resend(from, *frame);
 }
 

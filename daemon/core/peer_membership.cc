@@ -292,7 +292,7 @@ void Peer::Impl::TryLeave() {
   leave_sent_ = true;
   leave_deadline_ = now_;
   Freeze(view_.epoch);
-  SendReport("leaving");
+  SendReport(modified_.empty() ? "leaving" : "its trainer wrote to a buffer in flight");
 }
 
 void Peer::Impl::OnEvicted(Code code, const std::string& text) {
@@ -301,7 +301,7 @@ void Peer::Impl::OnEvicted(Code code, const std::string& text) {
   End(asked ? Code::kLeft : code, text);
 }
 
-void Peer::Impl::End(Code code, const std::string& text) {
+void Peer::Impl::EndWith(Code code, const std::string& text) {
   RINGWAY_CHECK(!ended_);
   for (auto& [name, op] : table_.ops()) {
     Stop(op);

@@ -165,6 +165,7 @@ void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
   }
   const auto same = [&](const Serving& serving) { return serving.name == name && serving.to == from; };
   if (std::any_of(serving_.begin(), serving_.end(), same)) return;
+  Seal(*op);
   Descriptor fetched = op->submission.descriptor;
   fetched.schedule = kFetchedAs;
   Serving serving{.name = name, .to = from, .attempt = next_attempt_++, .executor = nullptr, .keep = op->memory};

@@ -28,6 +28,7 @@ std::string Ms(Duration time) { return std::to_string(time.count() / 1000); }
 
 Status Peer::Impl::Submit(Submission submission, TimePoint now) {
   now_ = now;
+  if (!modified_.empty()) return {Code::kBufferModified, modified_};
   if (leaving_ || ended_) return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
   const bool update = submission.descriptor.kind == OpKind::kUpdateView;
   if (update_open_) return {Code::kInvalidArgument, "UpdateView is running: wait for it before submitting more"};
@@ -190,6 +191,7 @@ void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
                                                .input = op.own_input ? op.own_input->data() : op.submission.input,
                                                .output = op.output(),
                                                .input_bytes_ready = op.fetching ? op.bytes() : InputBytesReady(op),
+                                               .trainers_output = !op.own_output,
                                                .stamp = stamp,
                                                .memory = options_.memory.get(),
                                                .sink = op.reporter.get(),
@@ -219,6 +221,7 @@ void Peer::Impl::StartFetch(Operation& op) {
 
 void Peer::Impl::Stop(Operation& op) {
   live_.erase(op.attempt);
+  Seal(op);
   op.executor.reset();
   for (const auto& [peer, bytes] : std::exchange(op.unready_bytes, {})) {
     unready_[peer] -= bytes;

@@ -30,6 +30,7 @@ struct Outcome {
   bool update_waits = false;
   std::vector<std::byte> result;
   Descriptor descriptor;
+  bool scribbled = false;  // its own trainer has written to the result: who knows what it holds
 };
 
 class Checker {

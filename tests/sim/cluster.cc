@@ -347,6 +347,8 @@ void Cluster::Act(std::uint32_t index, core::Action action) {
   } else if (auto* note = std::get_if<core::Note>(&action)) {
     if (tracing()) Trace(NameOf(index), "note " + note->event + " " + note->fields);
     if (note->event == "contradiction") checker_.Fail(NameOf(index) + ": " + note->fields);
+    if (note->event == "buffer_modified" && !node.scribbled)
+      checker_.Fail(NameOf(index) + " is accused: " + note->fields);
     if (note->event != "view_installed") return;
     const core::PeerStatus status = node.peer->GetStatus();
     std::vector<PeerId> members;
@@ -372,7 +374,7 @@ void Cluster::Tell(std::uint32_t index, const core::Complete& complete) {
     checker_.Fail(NameOf(index) + ": told success before its input was there");
   checker_.OnTold(node.id, op.name,
                   {complete.code, complete.text, complete.epoch, complete.contributors, complete.retries,
-                   complete.update_waits, *op.result, op.descriptor});
+                   complete.update_waits, *op.result, op.descriptor, op.scribbled});
   // The trainer uses its memory again at once: whatever still reads it would spread garbage.
   std::fill(op.input->begin(), op.input->end(), kReused);
   std::fill(op.result->begin(), op.result->end(), kReused);
@@ -433,6 +435,8 @@ core::PeerStatus Cluster::StatusOf(std::uint32_t node) const { return nodes_[nod
 const std::map<OpName, Outcome>& Cluster::OutcomesOf(std::uint32_t node) const {
   return checker_.OutcomesOf(nodes_[node]->id);
 }
+void Cluster::ScribbleOnce(std::uint32_t node) { nodes_[node]->scribbles = true; }
+bool Cluster::HasScribbled(std::uint32_t node) const { return nodes_[node]->scribbled; }
 std::uint32_t Cluster::Submitted(std::uint32_t node) const { return nodes_[node]->submitted; }
 
 bool Cluster::HadALossInAView(const std::string& group) const {

@@ -102,6 +102,9 @@ class Cluster {
   std::uint32_t LanesUp(std::uint32_t index, std::uint32_t other) const;
   // One node's daemon says that it has measured its path to another.
   void SayRate(std::uint32_t from, std::uint32_t to, std::uint64_t bytes_per_second);
+  // Its trainer writes to an output that is in flight, once.
+  void ScribbleOnce(std::uint32_t node);
+  bool HasScribbled(std::uint32_t node) const;
   void Kill(std::uint32_t node) { KillDaemon(HostOf(node)); }
   void Stop(std::uint32_t node) { StopDaemon(HostOf(node)); }
   // The pair hears nothing of each other any more; both still reach the master.
@@ -251,6 +254,7 @@ class Cluster {
   void SendFrame(std::uint32_t node, const LinkId& id, core::Outbound out);
   void OnFrameHeader(std::uint32_t node, const LinkId& id, const SegmentHeader& header);
   void OnFramePayload(std::uint32_t node, const LinkId& id, std::span<const std::byte> payload, bool flipped);
+  bool Scribble(std::uint32_t node, std::uint32_t to, const LinkId& id, std::span<const std::byte> payload);
   void OnFrameSent(std::uint32_t node, const LinkId& id, const Connection* connection);
   std::optional<std::uint32_t> NodeOf(PeerId peer) const;
 

@@ -15,6 +15,7 @@ struct Cluster::Operation {
   std::shared_ptr<std::vector<std::byte>> input;
   std::shared_ptr<std::vector<std::byte>> result;
   std::size_t staged = 0;  // bytes of the input that are there
+  bool scribbled = false;  // the trainer has written to its output
 };
 
 struct Cluster::Node {
@@ -28,6 +29,8 @@ struct Cluster::Node {
   bool ended = false;
   bool unreachable = false;
   bool corrupted = false;  // a payload failed its checksum
+  bool scribbles = false;  // its trainer writes to its output, once, as soon as somebody would notice
+  bool scribbled = false;  // it did
   Code ended_code = Code::kOk;
   std::string pending;
   std::uint32_t world = 0;

@@ -277,9 +277,43 @@ void Cluster::SendFrame(std::uint32_t index, const LinkId& id, core::Outbound ou
   if (flips_payload) FlipABit(*copy, random_);
   network_.Send(*link.connection, link.side,
                 [this, index, id, back, to = link.to, connection = link.connection, copy, out, flips_payload] {
-                  OnFramePayload(to, back, copy ? std::span<const std::byte>(*copy) : out.payload, flips_payload);
+                  if (copy || !Scribble(index, to, back, out.payload)) {
+                    OnFramePayload(to, back, copy ? std::span<const std::byte>(*copy) : out.payload, flips_payload);
+                  }
                   WhenRunning(HostOf(index), [=, this] { OnFrameSent(index, id, connection); });
                 });
+}
+
+// The trainer writes to its output while a frame is read from there. Returns false if it does not; a write that nobody
+// could have noticed is taken back.
+bool Cluster::Scribble(std::uint32_t index, std::uint32_t to, const LinkId& id, std::span<const std::byte> payload) {
+  Node& node = *nodes_[index];
+  Node& receiver = *nodes_[to];
+  const auto link = receiver.links.find(id);
+  if (!node.scribbles || payload.empty() || link == receiver.links.end() || !link->second.inbound) return false;
+  if (link->second.inbound->kind == core::Inbound::Kind::kDiscard) return false;
+  for (auto& [token, op] : node.operations) {
+    const std::shared_ptr<std::vector<std::byte>> result = op.result;
+    const std::less_equal<const std::byte*> before_or_at;
+    if (!before_or_at(result->data(), payload.data()) || before_or_at(result->data() + result->size(), payload.data()))
+      continue;
+    const auto offset = static_cast<std::size_t>(payload.data() - result->data());
+    const bool corrupted = std::exchange(receiver.corrupted, false);
+    op.scribbled = true;
+    node.scribbles = false;
+    (*result)[offset] ^= std::byte{1};
+    const std::uint64_t number = token;
+    OnFramePayload(to, id, payload, false);
+    if (std::exchange(receiver.corrupted, corrupted)) {
+      node.scribbled = true;
+      return true;
+    }
+    (*result)[offset] ^= std::byte{1};
+    node.scribbles = true;
+    if (const auto open = node.operations.find(number); open != node.operations.end()) open->second.scribbled = false;
+    return true;
+  }
+  return false;
 }
 
 void Cluster::OnFrameSent(std::uint32_t index, const LinkId& id, const Connection* connection) {
@@ -307,8 +341,10 @@ void Cluster::OnFramePayload(std::uint32_t index, const LinkId& id, std::span<co
   }
   const Status status = node.peer->OnPayload(id, payload, Hash64(payload));
   if (!status.ok()) {
-    // Where no bit was flipped, the sender's trainer has its memory back: it has ended, or this node was left behind.
-    node.corrupted = node.corrupted || !(flipped || nodes_[link.to]->ended);
+    // Where no bit was flipped, the sender's trainer has its memory back: it has ended, or this node was left behind. Or it
+    // wrote to it before.
+    const Node& sender = *nodes_[link.to];
+    node.corrupted = node.corrupted || !(flipped || sender.ended || sender.scribbled);
     Trace(NameOf(index), "refuses a payload from " + ToString(id.other) + ": " + status.text());
     return BreakLink(index, id);
   }

@@ -87,12 +87,22 @@ World::World(std::uint64_t seed, bool trace)
   if (seed % 16 == 9) KeepOnly({"newcomer", "newcomer dies", "control link"});
   if (seed % 16 == 5) KeepOnly({"master cut off in a recovery", "newcomer"});
   if (seed % 16 == 13) KeepOnly({"master cut off from most", "newcomer"});
+  const bool scribbles = seed % 11 == 3;
   calm_ = IsCalm();
-  peaceful_ = IsPeaceful();
+  peaceful_ = IsPeaceful() && !scribbles;
   fault_gap_ = milliseconds(dice_.Between(5, 600));
   const Duration first = Duration(static_cast<std::int64_t>(dice_.Below(300'000)));
   faults_end_ = cluster_.events_queue().now() + first + std::min<Duration>(fault_gap_ * 6, std::chrono::seconds(2));
   cluster_.events_queue().After(first, [this] { NextFault(); });
+  if (scribbles) cluster_.events_queue().After(first + seed * 7919 % 200 * milliseconds(1), [this] { ScribbleOnce(); });
+}
+
+// One trainer of each group writes to an output that is in flight.
+void World::ScribbleOnce() {
+  for (const std::string& group : groups_) {
+    const std::vector<std::uint32_t> members = Members(group);
+    if (members.size() >= 2) cluster_.ScribbleOnce(members.back());
+  }
 }
 
 // Faults whose meeting is rare where there are many kinds.

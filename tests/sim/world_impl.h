@@ -61,6 +61,7 @@ class World {
   void JoinLater(Host host, const std::string& group);
   JoinOrder OrderOf(const std::string& group, std::uint32_t wait_world) const;
   void NextFault();
+  void ScribbleOnce();
   void Heal();
   std::uint64_t Furthest(const std::string& group) const;
   void HelpForming();

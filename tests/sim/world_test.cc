@@ -53,7 +53,8 @@ TEST(World, MeetsEveryFaultAndOutcome) {
     for (const auto& [what, count] : RunWorld(seed, false).counts) counts[what] += count;
   }
   for (const std::string& fault : FaultKinds()) EXPECT_GT(counts["fault: " + fault], 0U) << fault;
-  for (const char* outcome : {"ok", "cancelled", "mismatch", "evicted", "left", "peer_lost", "world_too_small"}) {
+  for (const char* outcome :
+       {"ok", "cancelled", "mismatch", "evicted", "left", "buffer_modified", "peer_lost", "world_too_small"}) {
     EXPECT_GT(counts[std::string("told ") + outcome], 0U) << outcome;
   }
   EXPECT_GT(counts["told after a retry"], 0U);

@@ -19,7 +19,9 @@
  * has no result; take the state of training from the others, then submit again. Memory of ringwayAlloc stays.
  *
  * Memory: send and receive buffers may be any memory, or equal (in place). Those from ringwayAlloc are not copied. They
- * belong to an operation until its work is waited for or freed.
+ * belong to an operation until its work has been waited for; those not from ringwayAlloc may be written to when it was
+ * freed, too. Who writes to them before gets ringwayBufferModified where that is noticed, and the others go on without
+ * this peer; where it is not, the others have a result of what was read, the same bytes on all (ringway.hpp says more).
  */
 #ifndef RINGWAY_RINGWAY_H_
 #define RINGWAY_RINGWAY_H_
@@ -63,7 +65,8 @@ typedef enum {
   ringwayIoError = 20,
   ringwayInternalError = 21,
   ringwayDeadline = 22,
-  ringwayRejoined = 23
+  ringwayRejoined = 23,
+  ringwayBufferModified = 24
 } ringwayResult_t;
 
 typedef enum {

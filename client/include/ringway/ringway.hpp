@@ -31,8 +31,14 @@
 // of Buffers is not mapped in the child.
 //
 // Ownership: Buffer and Work keep what they need of the session alive; they may outlive the Session object, after which
-// calls give kLeft. Input memory belongs to the operation until its Work is done or destroyed (the destructor of a Work
-// waits for staging only, never for the network).
+// calls give kLeft. Input and output belong to the operation until its Work is done; staged input (outside of Buffers)
+// until its Work is destroyed, too (the destructor of a Work waits for staging only, never for the network). Memory in
+// Buffers is still the operation's when the Work was destroyed before: let go of the Buffer, do not write to it.
+//
+// Writing to what belongs to an operation ends the session with kBufferModified, where it is noticed: where bytes no
+// longer are what was sent or received of them. Then the others go on without this peer. Not noticed is what was
+// overwritten before it was read or first sent: an input gives a result of what was read, an output may take part in
+// the sum. The other ranks have one result, all the same bytes, in either case; this rank's output holds anything.
 #pragma once
 
 #include <ringway/types.h>

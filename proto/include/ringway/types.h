@@ -69,9 +69,10 @@ enum class Code : std::uint32_t {
   kIo,                 // the operating system refused; the text carries its reason
   kInternal,           // a broken invariant that was contained; please report it
   kDeadline,           // a rank waited for the operation for longer than it allows; failed on all ranks
-  kRejoined,  // the daemon went away and this peer has joined again, as a new one: take the others' state first
+  kRejoined,        // the daemon went away and this peer has joined again, as a new one: take the others' state first
+  kBufferModified,  // this trainer wrote to memory of an operation in flight; the others went on without this peer
 };
-inline constexpr std::uint32_t kCodeCount = 24;
+inline constexpr std::uint32_t kCodeCount = 25;
 
 constexpr std::size_t SizeOf(DType dtype) {
   switch (dtype) {
@@ -147,7 +148,8 @@ constexpr const char* NameOf(Code code) {
                                     "io",
                                     "internal",
                                     "deadline",
-                                    "rejoined"};
+                                    "rejoined",
+                                    "buffer_modified"};
   return static_cast<std::uint32_t>(code) < kCodeCount ? kNames[static_cast<std::uint32_t>(code)] : "?";
 }
 

@@ -45,6 +45,21 @@ TEST_F(LaneBookTest, WhatTheOtherEndDidNotTakeIsLostInOrder) {
   EXPECT_TRUE(book_.OnClosed(kOther, Closed(1, 0)).lost.empty()) << "settled once";
 }
 
+TEST_F(LaneBookTest, FrameThatWasRefusedIsNamedAmongTheLost) {
+  ASSERT_TRUE(book_.Up(kLane, 1));
+  Send(5);
+  book_.Refuse(kLane);
+  control::LaneClosed closed = book_.Down(kLane);
+  EXPECT_TRUE(closed.refused()) << "what came next";
+  closed.set_frames(3);
+  const LaneBook::Settled settled = book_.OnClosed(kOther, closed);
+  ASSERT_TRUE(settled.refused.has_value());
+  EXPECT_EQ(settled.refused->ready.segment, 3u);
+  EXPECT_EQ(Segments(settled), (std::vector<std::uint32_t>{3, 4}));
+  ASSERT_TRUE(book_.Up(kLane, 2));
+  EXPECT_FALSE(book_.Down(kLane).refused()) << "of one generation";
+}
+
 TEST_F(LaneBookTest, EachEndTellsHowManyItTook) {
   ASSERT_TRUE(book_.Up(kLane, 4));
   book_.CountIn(kLane);
