@@ -22,8 +22,7 @@ Group::Group(const record::Group& record, GroupOptions options, GroupHost& host,
       options_(std::move(options)),
       host_(host),
       current_(record.current()),
-      current_was_prepared_(record.current_was_prepared()),
-      min_world_(record.min_world()) {
+      current_was_prepared_(record.current_was_prepared()) {
   for (const control::View& view : record.prepared()) prepared_[Epoch(view.epoch())] = view;
   for (const record::Member& member : record.members()) {
     PeerState& peer = peers_[PeerId(member.info().peer_id())];
@@ -39,7 +38,6 @@ record::Group Group::Record() const {
   record::Group record;
   record.set_name(name_);
   record.set_fail_on_peer_loss(fail_on_peer_loss_);
-  record.set_min_world(min_world_);
   *record.mutable_current() = current_;
   record.set_current_was_prepared(current_was_prepared_);
   for (const auto& [epoch, view] : prepared_) *record.add_prepared() = view;

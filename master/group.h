@@ -184,7 +184,8 @@ class Group {
   std::set<PeerId> Spoken() const;  // who has reported to the collection
   void Decide(const Base& base, TimePoint now);
   void AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports);
-  // `before`: whose plan goes on as far as it can; the empty view if there is none.
+  // `before`: whose plan goes on as far as it can, and whose minimum stays; the empty view if there is none. The
+  // minimum is the largest that any member so far has asked for.
   control::View MakeView(const std::set<PeerId>& members, const control::View& before);
   void SendView(const control::View& view, bool prepared, PeerId to);
   void SendViewToMembers(const control::View& view, bool prepared);
@@ -214,8 +215,7 @@ class Group {
   std::map<Epoch, control::View> prepared_;  // above current, ascending, each containing the one before
   std::optional<TakingBack> taking_back_;
   std::optional<Collection> collection_;
-  bool may_form_ = true;         // somebody came, a pair stands or a view ended since the first one was last tried
-  std::uint32_t min_world_ = 1;  // the largest that any member so far has asked for
+  bool may_form_ = true;  // somebody came, a pair stands or a view ended since the first one was last tried
   Accusations accusations_;
   std::set<PeerId> leaving_;
   std::set<PeerId> replaced_;  // members whose daemon is another process now

@@ -49,10 +49,11 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   view.set_epoch(host_.NextEpoch().value);
   *view.mutable_plan() = options_.plan;  // what depends on the members follows
   view.set_fail_on_peer_loss(fail_on_peer_loss_);
+  std::uint32_t min_world = std::max(1u, before.min_world());
   std::vector<control::PeerInfo> infos;
   for (const PeerId peer : members) {
     infos.push_back(peers_.at(peer).info);
-    min_world_ = std::max(min_world_, peers_.at(peer).min_world);
+    min_world = std::max(min_world, peers_.at(peer).min_world);
   }
   SortByRank(infos);
   const PathMatrix paths = paths_.Between(infos);
@@ -60,7 +61,7 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   SetRoutes(routes, &view);
   PlanOperations(paths, routes, before, view.mutable_plan());
   for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
-  view.set_min_world(min_world_);
+  view.set_min_world(min_world);
   return view;
 }
 

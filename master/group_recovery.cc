@@ -263,11 +263,17 @@ void Group::Decide(const Base& base, TimePoint now) {
 
 void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports) {
   VerdictOptions options;
-  options.fail_on_peer_loss = fail_on_peer_loss_;
+  std::string lost;
   for (const PeerId peer : base.members) {
     if (!base.gone.contains(peer) || leaving_.contains(peer) || !peers_.contains(peer)) continue;
-    options.peers_lost = true;
-    options.lost_names += (options.lost_names.empty() ? "" : ", ") + Label(peer);
+    lost += (lost.empty() ? "" : ", ") + Label(peer);
+  }
+  if (fail_on_peer_loss_ && !lost.empty()) options.peer_lost = {Code::kPeerLost, "lost " + lost};
+  const auto world = static_cast<std::uint32_t>(current_.members_size());
+  if (world < current_.min_world()) {
+    options.too_small = {Code::kWorldTooSmall, "the group has " + std::to_string(world) + " peers and needs " +
+                                                   std::to_string(current_.min_world()) +
+                                                   ": wait for peers with UpdateView"};
   }
   for (control::Verdict& verdict : DecideVerdicts(reports, options)) {
     if (static_cast<Code>(verdict.code()) == Code::kInternal) host_.CountContradiction();

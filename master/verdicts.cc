@@ -20,6 +20,7 @@ struct Evidence {
   std::string mismatch;
   bool cancel = false;
   std::string overdue;
+  bool only_updates = true;  // nobody submitted it as something else than an UpdateView
 };
 
 bool SameOutcome(const control::OpReport& a, const control::OpReport& b) {
@@ -41,6 +42,7 @@ std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& repor
       }
       if (evidence.mismatch.empty()) evidence.mismatch = op.mismatch();
       evidence.cancel = evidence.cancel || op.cancel();
+      evidence.only_updates = evidence.only_updates && op.update_view();
       if (evidence.overdue.empty()) evidence.overdue = op.overdue();
     }
   }
@@ -105,8 +107,10 @@ std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Rep
       Fail(verdict, Code::kCancelled, "all ranks gave operation " + ToString(name) + " up");
     } else if (!evidence.overdue.empty()) {
       Fail(verdict, Code::kDeadline, evidence.overdue);
-    } else if (options.fail_on_peer_loss && options.peers_lost) {
-      Fail(verdict, Code::kPeerLost, "lost " + options.lost_names + " during operation " + ToString(name));
+    } else if (!options.peer_lost.ok()) {
+      Fail(verdict, options.peer_lost.code(), options.peer_lost.text() + " during operation " + ToString(name));
+    } else if (!options.too_small.ok() && !evidence.only_updates) {
+      Fail(verdict, options.too_small.code(), options.too_small.text());
     } else {
       continue;
     }

@@ -1,7 +1,7 @@
 // How the open operations of a group end when its members have frozen. Pure.
 //
-// Commit if and only if a member of the new view holds the outcome; else an agreed failure where a member asked for one
-// or the group wants errors; else no verdict, which means: retry in the new view.
+// Commit if and only if a member of the new view holds the outcome; else an agreed failure where a member asked for
+// one, the group wants errors or the new view is too small; else no verdict, which means: retry in the new view.
 #pragma once
 
 #include <map>
@@ -10,13 +10,14 @@
 
 #include "proto/control.pb.h"
 #include "proto/ids.h"
+#include "proto/result.h"
 
 namespace ringway {
 
+// What open operations end with instead of a retry; OK: with nothing.
 struct VerdictOptions {
-  bool peers_lost = false;  // somebody was dropped by accusation or silence, not by leaving
-  bool fail_on_peer_loss = false;
-  std::string lost_names = {};
+  Status peer_lost;  // all
+  Status too_small;  // those that a member submitted as something else than an UpdateView, which waits for peers
 };
 
 // `reports`: of the members of the new view, by peer. In order of (channel, seq).

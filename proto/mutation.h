@@ -22,6 +22,7 @@
   M(kDecideOnOldReports, "tagged reports: decided on reports with a stop below the view")             \
   M(kRetryWhatIsHeld, "who matters: retried although a member holds the outcome")                     \
   M(kDecideTooEarly, "who matters: decided without the reports of all that stay")                     \
+  M(kTooSmallAlone, "too small: a rank fails its operations alone, submitted by others or not")       \
   M(kWrongContributors, "who matters: the verdict names the new view's members as contributors")      \
   M(kPossessByVerdict, "commit is not possession: reported as complete while still fetching")         \
   M(kKeepOldVerdict, "commit is not possession: an earlier verdict survives a view that has none")    \
@@ -49,6 +50,8 @@
   M(kForgetRefused, "memory: a segment that found no room is not asked for again")                    \
   M(kKeepPrecision, "determinism: the owner of a quantized chunk keeps its own precision")            \
   M(kUpdateAlone, "UpdateView: the newest view that is prepared here is adopted, agreed or not")      \
+  M(kStayOutOfStep, "UpdateView: who submitted less than others before it does not skip the rest")    \
+  M(kReportOldUpdate, "UpdateView: who learns of one in a later view reports the one before it")      \
   M(kNewcomerStartsAtOne, "UpdateView: a newcomer numbers its operations from one")                   \
   M(kWindowStopsAll, "eager window: it stops the operation that all wait for")                        \
   M(kActivateAtOnce, "UpdateView: a newcomer switches before the members do")                         \

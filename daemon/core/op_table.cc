@@ -54,6 +54,16 @@ void OpTable::StartAt(const ChannelSeqs& next) {
   }
 }
 
+void OpTable::SkipTo(const ChannelSeqs& next) {
+  for (const auto& [id, seq] : next) {
+    Channel& channel = channels_[id];
+    for (; channel.next < seq; ++channel.next) {
+      Extend(channel.complete_upto, channel.complete_beyond, channel.next);
+      Extend(channel.finished_upto, channel.finished_beyond, channel.next);
+    }
+  }
+}
+
 bool OpTable::IsFinished(const OpName& name) const {
   const auto found = channels_.find(name.channel);
   if (found == channels_.end()) return false;

@@ -40,6 +40,8 @@ class OpTable {
   ChannelSeqs NextSeqs() const;
   // A newcomer starts where the members stand.
   void StartAt(const ChannelSeqs& next);
+  // What is not submitted below these is not submitted any more: all know how it ended.
+  void SkipTo(const ChannelSeqs& next);
 
   bool IsFinished(const OpName& name) const;
   bool IsTooFarAhead(const OpName& name) const;

@@ -64,7 +64,7 @@ struct Operation {
   std::set<PeerId> holders;                       // who is known to hold the result
 
   Outcome outcome;        // of a complete or reported operation; of a fetching one what it will be
-  ChannelSeqs next_seqs;  // of an update_view: where channels stand after it
+  ChannelSeqs next_seqs;  // of an update_view: where channels stand after it, as of the newest attempt
   std::uint64_t wire_bytes = 0;
   std::uint32_t retries = 0;
   Algorithm algorithm = Algorithm::kRing;  // of the newest attempt that was computed here

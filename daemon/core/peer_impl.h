@@ -221,6 +221,8 @@ class Peer::Impl {
   void SendAgain(PeerId to, const OpName& name, const collective::Executor::Wanted& wanted);
   void OnAgain(PeerId from, const control::Again& again);
   void Fail(Operation& op, Code code, const std::string& text);
+  // Where the channels stand once this rank's operations have ended: beyond what failed before it submitted it, too.
+  ChannelSeqs AgreedSeqs() const;
   void AdoptVerdict(Operation& op, const control::Verdict& verdict);
   void SendReady(const Operation& op);
   void SendDone(const OpName& name);
@@ -341,7 +343,7 @@ class Peer::Impl {
   OpName work_cursor_;        // round robin over them
   std::uint64_t slice_left_;  // until the next Work
   bool update_open_ = false;
-  control::OpReport last_update_;            // tells the master where a switched view's channels began
+  control::OpReport last_update_;            // tells the master where the channels of the last view adopted began
   std::map<PeerId, std::uint64_t> unready_;  // bytes sent to a peer for operations that it is not ready for
   bool trouble_pending_ = false;             // found on the data path, acted on after it
   std::string trouble_reason_;

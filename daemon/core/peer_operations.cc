@@ -36,10 +36,7 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
     return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
   Operation& op = table_.Add(std::move(submission));
   op.since = now;
-  if (update) {
-    update_open_ = true;
-    op.next_seqs = table_.NextSeqs();
-  }
+  if (update) update_open_ = true;
   if (running()) Start(op);
   AfterProgress();
   return Status::Ok();
@@ -140,12 +137,14 @@ void Peer::Impl::Start(Operation& op) {
     ahead_.erase(ahead);
     return;
   }
+  // The master says so to all: others may have submitted less, or an UpdateView as this one.
   if (!op.is_update() && view_.world_size() < view_.min_world) {
-    Fail(op, Code::kWorldTooSmall,
-         "the group has " + std::to_string(view_.world_size()) + " peers and needs " + std::to_string(view_.min_world) +
-             ": wait for peers with UpdateView");
+    if (RINGWAY_MUTANT(kTooSmallAlone)) return Fail(op, Code::kWorldTooSmall, "decided alone");
+    trouble_pending_ = true;
+    trouble_reason_ = "operation " + ToString(op.name) + " needs more peers";
     return;
   }
+  if (op.is_update()) op.next_seqs = AgreedSeqs();
   op.ready.clear();  // not when it stopped: until now it tells whom it waited for
   op.algorithm = AlgorithmOf(op);
   op.submission.descriptor.schedule = op.algorithm;
@@ -293,16 +292,20 @@ void Peer::Impl::Tell(Operation& op) {
   complete.contributors = op.outcome.contributors;
   if (op.is_update()) {
     update_open_ = false;
+    // All have submitted it, so each knows what the others submitted before: from here on the channels are in step.
+    if (ok && !RINGWAY_MUTANT(kStayOutOfStep)) {
+      table_.SkipTo(op.next_seqs);
+      std::erase_if(ahead_,
+                    [this](const auto& entry) { return entry.first.seq < table_.NextSeq(entry.first.channel); });
+    }
     const auto adopted = prepared_.find(RINGWAY_MUTANT(kUpdateAlone) ? NewestPrepared() : op.outcome.prepared);
     if (ok && adopted != prepared_.end() && adopted->first > op.outcome.epoch) {
       // Every rank names the adopted view, also one that lives in a later view when it learns of it.
       complete.epoch = adopted->first;
       complete.contributors.clear();
       for (const auto& info : adopted->second.members()) complete.contributors.emplace_back(info.peer_id());
-      if (adopted->first > view_.epoch) {
-        last_update_ = ReportOf(op);
-        InstallPrepared(adopted->first);
-      }
+      if (!RINGWAY_MUTANT(kReportOldUpdate) || adopted->first > view_.epoch) last_update_ = ReportOf(op);
+      if (adopted->first > view_.epoch) InstallPrepared(adopted->first);
     }
     if (!to_take_back_.empty()) DropTakenBack();
   }
@@ -325,6 +328,8 @@ void Peer::Impl::Tell(Operation& op) {
 
 void Peer::Impl::Fail(Operation& op, Code code, const std::string& text) {
   Stop(op);
+  Unretain(op);  // nobody will ask for it, and others may submit theirs late
+  op.memory.reset();
   op.fetching = false;
   op.outcome = {code, text, view_.epoch, {}, {}};
   op.stage = Stage::kComplete;
@@ -335,6 +340,12 @@ void Peer::Impl::Fail(Operation& op, Code code, const std::string& text) {
               " text=" + text,
           true);
   Tell(op);
+}
+
+ChannelSeqs Peer::Impl::AgreedSeqs() const {
+  ChannelSeqs next = table_.NextSeqs();
+  for (const auto& [name, verdict] : ahead_) next[name.channel] = std::max(next[name.channel], name.seq + 1);
+  return next;
 }
 
 void Peer::Impl::AdoptVerdict(Operation& op, const control::Verdict& verdict) {

@@ -43,13 +43,14 @@ class CoordinatorTest : public testing::Test {
 
   // Hello and join; gives the peer id, or 0 when refused.
   std::uint64_t Join(std::uint64_t connection, std::uint32_t wait_world, const std::string& group = "g",
-                     bool fail_on_peer_loss = false, const std::string& name = "") {
+                     bool fail_on_peer_loss = false, const std::string& name = "", std::uint32_t min_world = 1) {
     if (!said_hello_.contains(connection)) Hello(connection, "d" + std::to_string(connection), connection);
     said_hello_.insert(connection);
     control::ToMaster message;
     message.mutable_join()->set_group(group);
     message.mutable_join()->set_name(name.empty() ? "p" + std::to_string(connection) : name);
     message.mutable_join()->set_wait_world(wait_world);
+    message.mutable_join()->set_min_world(min_world);
     message.mutable_join()->set_fail_on_peer_loss(fail_on_peer_loss);
     Say(connection, message);
     const auto* accepted = Last(connection, &control::FromMaster::has_join_accepted);

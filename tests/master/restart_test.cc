@@ -223,7 +223,7 @@ TEST_F(RestartTest, NewcomerThatMayHaveSwitchedIsHeardWhereNoMemberStays) {
 
 TEST_F(RestartTest, MinimumOfAFormerMemberOutlivesTheRestart) {
   Form(2);
-  journal_.at("g").set_min_world(2);
+  journal_.at("g").mutable_current()->set_min_world(2);
   Restart();
   for (const std::uint64_t i : {1, 2}) Return(i);
   const std::uint64_t epoch = ViewOf(1).epoch();

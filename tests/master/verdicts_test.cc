@@ -26,6 +26,8 @@ Code CodeOf(const control::Verdict& verdict) { return static_cast<Code>(verdict.
 const auto kRunning = control::OP_STAGE_RUNNING;
 const auto kComplete = control::OP_STAGE_COMPLETE;
 const auto kReported = control::OP_STAGE_REPORTED;
+const Status kLost(Code::kPeerLost, "lost host-b");
+const Status kTooSmall(Code::kWorldTooSmall, "the group has 2 peers and needs 3");
 
 TEST(Verdicts, RunningEverywhereIsARetryWhichNeedsNoVerdict) {
   EXPECT_TRUE(DecideVerdicts({{PeerId(1), ReportOf({Op(1, kRunning)})}, {PeerId(2), ReportOf({})}}, {}).empty());
@@ -56,7 +58,7 @@ TEST(Verdicts, CommitBeatsCancelMismatchAndLoss) {
   cancelled.set_mismatch("a; b");
   const auto verdicts =
       DecideVerdicts({{PeerId(1), ReportOf({cancelled})}, {PeerId(2), ReportOf({Op(1, kComplete, 5)})}},
-                     {.peers_lost = true, .fail_on_peer_loss = true, .lost_names = "x"});
+                     {.peer_lost = kLost, .too_small = kTooSmall});
   ASSERT_EQ(verdicts.size(), 1u);
   EXPECT_EQ(CodeOf(verdicts[0]), Code::kOk);
 }
@@ -67,17 +69,13 @@ TEST(Verdicts, FailuresAreTypedAndCarryTheirText) {
   control::OpReport cancel = Op(2, kRunning);
   cancel.set_cancel(true);
   const auto verdicts = DecideVerdicts({{PeerId(1), ReportOf({mismatch, cancel, Op(3, kRunning)})}},
-                                       {.peers_lost = true, .fail_on_peer_loss = true, .lost_names = "host-b"});
+                                       {.peer_lost = kLost, .too_small = kTooSmall});
   ASSERT_EQ(verdicts.size(), 3u);
   EXPECT_EQ(CodeOf(verdicts[0]), Code::kMismatch);
   EXPECT_EQ(verdicts[0].text(), "a submitted X; b submitted Y");
   EXPECT_EQ(CodeOf(verdicts[1]), Code::kCancelled);
   EXPECT_EQ(CodeOf(verdicts[2]), Code::kPeerLost);
   EXPECT_NE(verdicts[2].text().find("host-b"), std::string::npos);
-}
-
-TEST(Verdicts, LeavingFailsNothingInAFailOnLossGroup) {
-  EXPECT_TRUE(DecideVerdicts({{PeerId(1), ReportOf({Op(3, kRunning)})}}, {.fail_on_peer_loss = true}).empty());
 }
 
 TEST(Verdicts, AgreedFailureThatOneMemberWasToldStaysTheOutcomeForAll) {
@@ -137,7 +135,32 @@ TEST(Verdicts, SuccessAndErrorForOneOperationContradictAndBothAreNamed) {
 }
 
 TEST(Verdicts, OfADroppedMemberNothingIsKnown) {  // its report is not among those of the new view
-  EXPECT_TRUE(DecideVerdicts({{PeerId(1), ReportOf({Op(1, kRunning)})}}, {.peers_lost = true}).empty());
+  EXPECT_TRUE(DecideVerdicts({{PeerId(1), ReportOf({Op(1, kRunning)})}}, {}).empty());
+}
+
+TEST(Verdicts, BelowTheMinimumWhatAnybodySubmittedFailsForAll) {
+  const auto verdicts = DecideVerdicts(
+      {{PeerId(1), ReportOf({Op(4, kRunning), Op(5, kRunning)})}, {PeerId(2), ReportOf({Op(4, kRunning)})}},
+      {.peer_lost = {}, .too_small = kTooSmall});
+  ASSERT_EQ(verdicts.size(), 2u);
+  for (const control::Verdict& verdict : verdicts) {
+    EXPECT_EQ(CodeOf(verdict), Code::kWorldTooSmall);
+    EXPECT_EQ(verdict.text(), kTooSmall.text());
+  }
+}
+
+TEST(Verdicts, BelowTheMinimumAnUpdateViewGoesOnUnlessItIsSomethingElseToAnother) {
+  control::OpReport update = Op(4, kRunning);
+  update.set_update_view(true);
+  const VerdictOptions options{.peer_lost = {}, .too_small = kTooSmall};
+  EXPECT_TRUE(DecideVerdicts({{PeerId(1), ReportOf({update})}, {PeerId(2), ReportOf({update})}}, options).empty());
+  const std::map<PeerId, control::Report> ahead = {{PeerId(1), ReportOf({update})},
+                                                   {PeerId(2), ReportOf({Op(4, kRunning), Op(5, kRunning)})}};
+  const auto verdicts = DecideVerdicts(ahead, options);
+  ASSERT_EQ(verdicts.size(), 2u);
+  EXPECT_EQ(verdicts[0].seq(), 4u);
+  EXPECT_EQ(CodeOf(verdicts[0]), Code::kWorldTooSmall);
+  EXPECT_EQ(CodeOf(verdicts[1]), Code::kWorldTooSmall);
 }
 
 TEST(ClipText, CutsBetweenCharactersOnly) {

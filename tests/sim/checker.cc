@@ -65,6 +65,7 @@ std::string Checker::Compare(PeerId a, PeerId b, const OpName& op) const {
   if (one.code != other.code || (one.code == Code::kOk && !same_success)) return who + Describe(other);
   const bool judged = one.code == Code::kOk && !one.scribbled && !other.scribbled;
   if (judged && one.result != other.result) return who + "other bytes";
+  if (one.code == Code::kOk && one.next != other.next) return who + "the same, but is out of step";
   return "";
 }
 

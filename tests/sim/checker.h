@@ -3,7 +3,8 @@
 // At once: no operation is told twice; a result is the reduction of its contributors' inputs, the teller among them;
 // an epoch has one list of members; nobody installs a view that it has reported to be done with. At the end, the
 // promise: whatever one of those that stayed was told, and whatever success of a large operation anybody was told,
-// every contributor that stayed was told too, byte for byte.
+// every contributor that stayed was told too, byte for byte; and an UpdateView leaves them all at the same sequence
+// numbers.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +31,7 @@ struct Outcome {
   bool update_waits = false;
   std::vector<std::byte> result;
   Descriptor descriptor;
+  std::vector<std::uint64_t> next;  // of an UpdateView: the sequence numbers of the first channels after it
   bool scribbled = false;  // its own trainer has written to the result: who knows what it holds
 };
 

@@ -14,6 +14,7 @@ namespace {
 constexpr std::byte kReused{0xEE};
 constexpr std::byte kUnstaged{0xDD};
 constexpr std::uint64_t kStagingPauseMax = 10'000;  // microseconds, between pieces
+constexpr std::uint32_t kChannelsMax = 4;           // whose sequence numbers are compared
 
 Duration TickOf(const CoordinatorOptions& master) {
   return std::min<Duration>(std::chrono::milliseconds(master.heartbeat_ms) / 2, std::chrono::milliseconds(100));
@@ -372,9 +373,13 @@ void Cluster::Tell(std::uint32_t index, const core::Complete& complete) {
   if (!InputIsAsStaged(index, op)) checker_.Fail(NameOf(index) + ": its input was written to");
   if (complete.code == Code::kOk && op.staged < op.input->size())
     checker_.Fail(NameOf(index) + ": told success before its input was there");
+  std::vector<std::uint64_t> next;
+  for (std::uint32_t channel = 0; op.descriptor.kind == OpKind::kUpdateView && channel < kChannelsMax; ++channel) {
+    next.push_back(NextSequence(index, channel));
+  }
   checker_.OnTold(node.id, op.name,
                   {complete.code, complete.text, complete.epoch, complete.contributors, complete.retries,
-                   complete.update_waits, *op.result, op.descriptor, op.scribbled});
+                   complete.update_waits, *op.result, op.descriptor, std::move(next), op.scribbled});
   // The trainer uses its memory again at once: whatever still reads it would spread garbage.
   std::fill(op.input->begin(), op.input->end(), kReused);
   std::fill(op.result->begin(), op.result->end(), kReused);

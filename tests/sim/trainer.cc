@@ -13,11 +13,14 @@ std::uint64_t Mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+constexpr Descriptor kUpdateView{OpKind::kUpdateView, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 0};
+
 }  // namespace
 
 void Trainers::OnNews(std::uint32_t node) {
   if (!cluster_.Here(node) || !cluster_.Joined(node)) return;
   State& state = states_[node];
+  if (options_.asynchronous) return GoOn(node);
   if (!state.started) {
     state.started = true;
     return Later(node, &Trainers::BeginRound);
@@ -39,10 +42,79 @@ void Trainers::Later(std::uint32_t node, void (Trainers::*then)(std::uint32_t)) 
 
 bool Trainers::Finished(std::uint32_t node) const {
   const auto state = states_.find(node);
-  const auto stop_at = stop_at_.find(cluster_.GroupOf(node));
-  return state != states_.end() && stop_at != stop_at_.end() && !state->second.waiting &&
-         Position(node) > stop_at->second && cluster_.AllDone({node});
+  return state != states_.end() && !state->second.waiting && AtEnd(node) && cluster_.AllDone({node});
 }
+
+bool Trainers::AtEnd(std::uint32_t node) const {
+  const auto stop_at = stop_at_.find(cluster_.GroupOf(node));
+  return stop_at != stop_at_.end() && Position(node) > stop_at->second;
+}
+
+// ---------------------------------------------------------------------------------------------- asynchronous
+
+void Trainers::GoOn(std::uint32_t node) {
+  Ahead& ahead = states_.at(node).ahead;
+  if (ahead.depth == 0) {
+    ahead.depth = 1 + random_() % kDepthMax;
+    ahead.heeds = random_() % 4 != 0;
+    ahead.began = Position(node);
+  }
+  TakeOutcomes(node);
+  if (ahead.submits || !NextStep(node)) return;
+  ahead.submits = true;
+  Later(node, &Trainers::SubmitStep);
+}
+
+void Trainers::SubmitStep(std::uint32_t node) {
+  states_.at(node).ahead.submits = false;
+  if (const auto step = NextStep(node)) {  // it may have been told something meanwhile
+    Ahead& ahead = states_.at(node).ahead;
+    ahead.updates = step->descriptor.kind == OpKind::kUpdateView;
+    ahead.steps.push_back({ChannelId(step->channel), cluster_.NextSequence(node, step->channel)});
+    if (!Submit(node, *step)) return;
+  }
+  GoOn(node);
+}
+
+void Trainers::TakeOutcomes(std::uint32_t node) {
+  Ahead& ahead = states_.at(node).ahead;
+  const auto& outcomes = cluster_.OutcomesOf(node);
+  for (; ahead.told < ahead.steps.size(); ++ahead.told) {
+    const auto found = outcomes.find(ahead.steps[ahead.told]);
+    if (found == outcomes.end()) return;
+    const Outcome& outcome = found->second;
+    if (outcome.code == Code::kWorldTooSmall && ahead.heeds) ahead.lacks_peers = true;
+    if (outcome.code != Code::kOk) continue;
+    if (outcome.descriptor.kind == OpKind::kUpdateView) {  // the last one: nothing is submitted behind it
+      ahead.lacks_peers = false;
+      ahead.began = Position(node);
+      ahead.steps.clear();
+      ahead.told = ahead.update_at = 0;
+      return;
+    }
+    if (outcome.update_waits && ahead.update_at == 0) ahead.update_at = ahead.told + kDepthMax;
+  }
+}
+
+std::optional<Trainers::Step> Trainers::NextStep(std::uint32_t node) const {
+  const Ahead& ahead = states_.at(node).ahead;
+  const std::size_t index = ahead.steps.size();
+  const std::size_t open = index - ahead.told;
+  if (AtEnd(node) || open >= (ahead.updates ? 1 : ahead.depth)) return std::nullopt;
+  const bool update = ahead.lacks_peers || (ahead.update_at != 0 && index >= ahead.update_at);
+  const Step step = update ? Step{0, kUpdateView} : StepAt(cluster_.GroupOf(node), ahead.began, index);
+  if (step.descriptor.kind == OpKind::kUpdateView && open > 0) return std::nullopt;
+  return step;
+}
+
+Trainers::Step Trainers::StepAt(const std::string& group, std::uint64_t began, std::uint64_t index) const {
+  std::mt19937_64 program(Mix(options_.seed * 1000003 + Mix(began * 7919 + index) + group.back()));
+  if (program() % (3 * options_.update_one_of) == 0) return {0, kUpdateView};
+  const auto channel = static_cast<std::uint32_t>(program() % options_.channels);
+  return {channel, DescriptorOf(program)};
+}
+
+// ---------------------------------------------------------------------------------------------- rounds
 
 // Whether the last round's results say so: the same on all ranks. After an UpdateView it is not asked, because the
 // newcomers have seen no result yet.
@@ -60,9 +132,7 @@ void Trainers::BeginRound(std::uint32_t node) {
   State& state = states_.at(node);
   const std::string& group = cluster_.GroupOf(node);
   const std::uint64_t position = Position(node);
-  const auto stop_at = stop_at_.find(group);
-  if (state.waiting) return;
-  if (stop_at != stop_at_.end() && position > stop_at->second) return;
+  if (state.waiting || AtEnd(node)) return;
   const bool waits = UpdateWaits(node);
   state.round = RoundAt(group, position, waits);
   std::reverse(state.round.begin(), state.round.end());  // taken from the back
@@ -80,12 +150,17 @@ void Trainers::SubmitNext(std::uint32_t node) {
   if (state.round.empty()) return;
   const Step step = state.round.back();
   state.round.pop_back();
+  if (!Submit(node, step)) return;
+  if (!state.round.empty()) Later(node, &Trainers::SubmitNext);
+}
+
+bool Trainers::Submit(std::uint32_t node, const Step& step) {
   Descriptor descriptor = step.descriptor;
   if (descriptor.kind == OpKind::kAllReduce && Chance(options_.mismatch_one_of)) descriptor.count += 1;
   const OpName name{ChannelId(step.channel), cluster_.NextSequence(node, step.channel)};
-  if (!cluster_.Submit(node, descriptor, step.channel)) return;  // it leaves
+  if (!cluster_.Submit(node, descriptor, step.channel)) return false;
   if (Chance(options_.cancel_one_of)) cluster_.Cancel(node, name);
-  if (!state.round.empty()) Later(node, &Trainers::SubmitNext);
+  return true;
 }
 
 std::vector<Trainers::Step> Trainers::RoundAt(const std::string& group, std::uint64_t position,
@@ -93,7 +168,7 @@ std::vector<Trainers::Step> Trainers::RoundAt(const std::string& group, std::uin
   std::mt19937_64 program(Mix(options_.seed * 1000003 + position * 31 + group.back()));
   const bool update = program() % options_.update_one_of == 0;
   if (update || update_waits) {
-    return {{0, {OpKind::kUpdateView, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 0}}};
+    return {{0, kUpdateView}};
   }
   std::vector<Step> round(1 + program() % options_.ops_per_round_max);
   for (Step& step : round) {

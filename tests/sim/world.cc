@@ -12,6 +12,8 @@ using std::chrono::milliseconds;
 constexpr Duration kProgressBound = std::chrono::seconds(60);
 constexpr std::uint64_t kEventsMax = 1'000'000;  // a world has some thousands, one in ten thousand some 300,000
 
+bool IsAsynchronous(std::uint64_t seed) { return seed % 4 == 2 || seed % 16 == 15; }
+
 }  // namespace
 
 ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice, bool trace) {
@@ -65,6 +67,7 @@ TrainerOptions World::DrawTrainers(std::uint64_t seed, Dice& dice) {
   options.update_one_of = static_cast<std::uint32_t>(dice.Between(4, 40));
   if (dice.OneOf(6)) options.mismatch_one_of = static_cast<std::uint32_t>(dice.Between(20, 60));
   if (dice.OneOf(4)) options.cancel_one_of = static_cast<std::uint32_t>(dice.Between(2, 40));
+  options.asynchronous = IsAsynchronous(seed);
   return options;
 }
 
@@ -74,9 +77,11 @@ World::World(std::uint64_t seed, bool trace)
       trainers_(cluster_, dice_.generator(), DrawTrainers(seed, dice_)),
       groups_(dice_.OneOf(4) ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"a"}),
       world_size_(static_cast<std::uint32_t>(dice_.Between(2, dice_.OneOf(3) ? 6 : 4))),
-      min_world_(dice_.OneOf(5) ? 2 : 1),
+      min_world_max_(dice_.OneOf(5) ? 2 : 1),
       fail_on_peer_loss_(dice_.OneOf(8)) {
   cluster_.SetOnNews([this](std::uint32_t node) { OnNews(node); });
+  draws_min_world_ = IsAsynchronous(seed) && seed % 8 >= 6;
+  if (draws_min_world_) min_world_max_ = static_cast<std::uint32_t>(dice_.Between(2, world_size_ + 1));
   for (std::uint32_t i = 0; i < world_size_; ++i) {
     const Host host = cluster_.AddDaemon(dice_.OneOf(2) ? "eu" : "us");
     for (const std::string& group : groups_) cluster_.Join(host, OrderOf(group, world_size_));
@@ -127,7 +132,7 @@ bool World::IsCalm() const {
 
 bool World::IsPeaceful() const {
   return AnswersInTime() && std::none_of(kinds_.begin(), kinds_.end(), [](const Kind& kind) { return kind.harms; }) &&
-         !trainers_.GiveUp() && cluster_.options().op_deadline == Duration::zero();
+         !trainers_.GiveUp() && !draws_min_world_ && cluster_.options().op_deadline == Duration::zero();
 }
 
 // No operation was disturbed by anything that is not a member's end.
@@ -143,8 +148,12 @@ void World::CheckPeace(const std::string& group) {
   }
 }
 
-JoinOrder World::OrderOf(const std::string& group, std::uint32_t wait_world) const {
-  return {.group = group, .wait_world = wait_world, .min_world = min_world_, .fail_on_peer_loss = fail_on_peer_loss_};
+JoinOrder World::OrderOf(const std::string& group, std::uint32_t wait_world) {
+  const auto drawn = [this] { return static_cast<std::uint32_t>(dice_.Between(1, min_world_max_)); };
+  return {.group = group,
+          .wait_world = wait_world,
+          .min_world = draws_min_world_ ? drawn() : min_world_max_,
+          .fail_on_peer_loss = fail_on_peer_loss_};
 }
 
 // Messages that beget messages would fill the memory before the time is up.

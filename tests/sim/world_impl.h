@@ -59,7 +59,7 @@ class World {
   void CheckPeace(const std::string& group);
   void OnNews(std::uint32_t node);
   void JoinLater(Host host, const std::string& group);
-  JoinOrder OrderOf(const std::string& group, std::uint32_t wait_world) const;
+  JoinOrder OrderOf(const std::string& group, std::uint32_t wait_world);
   void NextFault();
   void ScribbleOnce();
   void Heal();
@@ -106,7 +106,8 @@ class World {
   Trainers trainers_;
   std::vector<std::string> groups_;
   std::uint32_t world_size_ = 0;
-  std::uint32_t min_world_ = 1;
+  std::uint32_t min_world_max_ = 1;
+  bool draws_min_world_ = false;  // each trainer its own, up to that one; else all ask for that one
   bool fail_on_peer_loss_ = false;
   std::vector<Kind> kinds_;  // that this world has
   Duration fault_gap_{};

@@ -210,7 +210,10 @@ class RINGWAY_API Session {
                                 const OpOptions& options = {});
 
   // Adopts the newest prepared view on all ranks at the same point. A collective on channel 0 that every rank calls; no
-  // other operation of this session may be in flight. The result names the view that is current afterwards.
+  // other operation of this session may be in flight. The result names the view that is current afterwards. It works
+  // below min_world, too: a trainer that was told kWorldTooSmall calls it until it succeeds (it fails as long as other
+  // ranks have submitted something else as the same operation). Then all ranks go on with the same operation of each
+  // channel: what failed for others and was not submitted here is skipped.
   Expected<OpResult> UpdateView(Milliseconds timeout = kForever);
 
   // Finishes what is running, then leaves the group. While the session rejoins it just gives that up.
