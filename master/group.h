@@ -127,6 +127,7 @@ class Group {
     TimePoint weighed_since;                    // `since`, or the newest late accusation or return
     std::map<PeerId, control::Report> reports;  // with stop >= the collection's
     std::set<PeerId> told;                      // addressees of the ABORT
+    TimePoint most_unheard{};                   // until when most were
     std::optional<TimePoint> hears_since;       // anybody in a view; nothing: it hears nobody
   };
   // Prepared views that are void and may have been agreed on already: prepared_ keeps them until no member can adopt
@@ -175,7 +176,7 @@ class Group {
   const control::View& InForce() const;
   std::set<PeerId> Unheard() const;
   // How long an unheard member is waited for.
-  Duration Patience() const;
+  bool AreMostUnheard() const;
   bool HasWaitedFor(PeerId peer, TimePoint now) const;
   bool MostAreAwaited(TimePoint now) const;
   bool DropsForTheUnheard(const Base& base, TimePoint now) const;

@@ -76,16 +76,27 @@ std::set<PeerId> Group::Unheard() const {
   return unheard;
 }
 
-Duration Group::Patience() const {
-  const bool most = 2 * Unheard().size() > static_cast<std::size_t>(InForce().members_size());
-  const Duration few = options_.detect + options_.back;
-  return most && !RINGWAY_MUTANT(kNoGrace) ? std::max(options_.grace, few) : few;
+// Who has reported and is not heard any more counts, too.
+bool Group::AreMostUnheard() const {
+  std::set<PeerId> unheard = Unheard();
+  const control::View& view = InForce();
+  for (const PeerId id : MembersOf(view)) {
+    const auto found = peers_.find(id);
+    if (found != peers_.end() && !found->second.online() && !accusations_.contains(id)) unheard.insert(id);
+  }
+  return 2 * unheard.size() > static_cast<std::size_t>(view.members_size());
 }
 
+// Where most were unheard until a moment ago, the others are about to be back as well: a few have their time from then
+// on.
 bool Group::HasWaitedFor(PeerId id, TimePoint now) const {
-  const TimePoint asked = std::max(collection_->since, peers_.at(id).since);
-  if (RINGWAY_MUTANT(kDecideUnheard)) return now - asked >= Patience();
-  return collection_->hears_since && now - std::max(asked, *collection_->hears_since) >= Patience();
+  if (!collection_->hears_since && !RINGWAY_MUTANT(kDecideUnheard)) return false;
+  const TimePoint asked =
+      std::max({collection_->since, peers_.at(id).since, collection_->hears_since.value_or(TimePoint())});
+  const Duration few = options_.detect + options_.back;
+  const Duration grace = std::max(options_.grace, few);
+  if (RINGWAY_MUTANT(kNoGrace)) return now - asked >= few;
+  return now - asked >= grace || now - std::max(asked, collection_->most_unheard) >= few;
 }
 
 // Those who are gone whatever others say: leavers, who was replaced, and who has been asked in vain for too long.
@@ -183,8 +194,8 @@ Group::Base Group::ChooseBase(TimePoint now) const {
 // Where most are unheard, it is likely to be the master that is cut off, with those it hears: then an accusation by
 // these is no reason either, before the others had their time.
 bool Group::MostAreAwaited(TimePoint now) const {
+  if (!AreMostUnheard()) return false;
   const std::set<PeerId> unheard = Unheard();
-  if (2 * unheard.size() <= static_cast<std::size_t>(InForce().members_size())) return false;
   return !std::all_of(unheard.begin(), unheard.end(), [&](PeerId id) { return HasWaitedFor(id, now); });
 }
 
@@ -204,6 +215,7 @@ bool Group::DropsForTheUnheard(const Base& base, TimePoint now) const {
 }
 
 void Group::TryDecide(TimePoint now) {
+  if (AreMostUnheard()) collection_->most_unheard = now;
   if (!AccusedHaveSpoken(now) || MostAreAwaited(now)) return;
   const Base base = ChooseBase(now);
   if (DropsForTheUnheard(base, now)) return;
@@ -279,13 +291,8 @@ void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report
     if (static_cast<Code>(verdict.code()) == Code::kInternal) host_.CountContradiction();
     *current_.add_verdicts() = std::move(verdict);
   }
-  // Newcomers start where the UpdateView that adopted them left the channels: the one with the newest prepared view, or
-  // the one that the newest view has told of.
+  // Newcomers start where the UpdateView that adopted them left the channels: the one with the newest prepared view.
   Epoch newest;
-  if (!base.view.next_seq().empty()) {
-    newest = Epoch(base.view.epoch());
-    *current_.mutable_next_seq() = base.view.next_seq();
-  }
   for (const auto& [peer, report] : reports) {
     for (const control::OpReport& op : report.ops()) {
       if (!op.update_view() || op.stage() == control::OP_STAGE_RUNNING || op.code() != 0) continue;
@@ -302,6 +309,7 @@ void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report
       *current_.mutable_next_seq() = report.began();
     }
   }
+  if (current_.next_seq().empty()) *current_.mutable_next_seq() = base.view.next_seq();
 }
 
 }  // namespace ringway

@@ -63,8 +63,8 @@
   M(kNoResync, "master: what a broken connection lost is not said again")                             \
   M(kKeepGhosts, "master: it does not tell peers that it dropped them while they were away")          \
   M(kSilenceIsDeath, "master unheard: a member that it does not hear is dropped")                     \
-  M(kNoGrace, "master unheard: where most are unheard they have no more time than a few")             \
-  M(kDecideUnheard, "master unheard: it decides although it hears nobody")                            \
+  M(kNoGrace, "master unheard in a recovery: most have no more time than a few")                      \
+  M(kDecideUnheard, "master unheard in a recovery: it decides although it hears nobody")              \
   M(kForgetUnheard, "master unheard: it forgets a group as soon as none is heard")                    \
   M(kKeepReplaced, "master: a daemon that is back as another process has its peers still")            \
   M(kAbortForNewcomer, "newcomers: one that goes away while it is prepared stops the members")        \

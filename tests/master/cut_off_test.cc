@@ -18,7 +18,12 @@ class CutOffTest : public CoordinatorTest {
     Collect();
   }
   void Return(std::initializer_list<std::uint64_t> connections) {
-    for (const std::uint64_t connection : connections) Hello(connection, "d" + std::to_string(connection), connection);
+    for (const std::uint64_t connection : connections) {
+      Hello(connection, "d" + std::to_string(connection), connection);
+      control::ToMaster roster;
+      roster.mutable_roster()->add_peers(connection);
+      Say(connection, roster);
+    }
   }
   // The daemon of `connection` is started again, without peers.
   void Replace(std::uint64_t connection) {

@@ -32,7 +32,7 @@ struct Outcome {
   std::vector<std::byte> result;
   Descriptor descriptor;
   std::vector<std::uint64_t> next;  // of an UpdateView: the sequence numbers of the first channels after it
-  bool scribbled = false;  // its own trainer has written to the result: who knows what it holds
+  bool scribbled = false;           // its own trainer has written to the result: who knows what it holds
 };
 
 class Checker {

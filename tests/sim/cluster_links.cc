@@ -341,8 +341,8 @@ void Cluster::OnFramePayload(std::uint32_t index, const LinkId& id, std::span<co
   }
   const Status status = node.peer->OnPayload(id, payload, Hash64(payload));
   if (!status.ok()) {
-    // Where no bit was flipped, the sender's trainer has its memory back: it has ended, or this node was left behind. Or it
-    // wrote to it before.
+    // Where no bit was flipped, the sender's trainer has its memory back: it has ended, or this node was left behind.
+    // Or it wrote to it before.
     const Node& sender = *nodes_[link.to];
     node.corrupted = node.corrupted || !(flipped || sender.ended || sender.scribbled);
     Trace(NameOf(index), "refuses a payload from " + ToString(id.other) + ": " + status.text());

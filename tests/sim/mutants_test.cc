@@ -49,7 +49,7 @@ struct Seeds {
   std::uint64_t step = 1;
 };
 Seeds SeedsFor(const std::string& rule) {
-  if (rule.starts_with("master unheard")) return {.first = 5, .step = 8};
+  if (rule.starts_with("master unheard in a recovery")) return {.first = 13, .step = 16};
   if (rule.starts_with("newcomers")) return {.first = 9, .step = 16};
   return {};
 }

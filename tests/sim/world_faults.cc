@@ -119,12 +119,13 @@ bool World::CutOffMost() {
     if (Members(group).size() < 3) return false;
   }
   const std::optional<Host> heard = AnyDaemon();
-  if (!heard) return false;
+  if (!heard || cluster_.now() < cut_off_until_) return false;  // one after the other would be longer than the grace
   cluster_.CutOffMaster();
   cluster_.Unsilence(*heard, Cluster::kMaster);
   const auto grace_ms = cluster_.options().master.partition_grace_ms;
   const milliseconds longest = milliseconds(grace_ms) - kConnect;
   const milliseconds until = dice_.OneOf(2) ? longest : milliseconds(dice_.Between(1, longest.count()));
+  cut_off_until_ = cluster_.now() + until + 2 * kConnect;
   const std::vector<std::uint32_t> members = Members(groups_.front());
   for (const std::uint32_t node : members) {  // a recovery, for another reason
     const std::uint64_t next = cluster_.NextSequence(node, 0);
