@@ -61,6 +61,7 @@ Json GroupOf(const PeerReport& report) {
   group["bytes_received"] = peer.bytes_received;
   group["probe_bytes"] = peer.probe_bytes;
   group["lanes_lost"] = peer.lanes_lost;
+  group["controls_lost"] = peer.controls_lost;
   group["segments_resent"] = peer.segments_resent;
   group["waits"] = peer.waits;
   group["pairs"] = PairsOf(report);

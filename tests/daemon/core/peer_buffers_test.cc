@@ -19,6 +19,7 @@ PeerId IdOf(std::size_t index) { return PeerId(index + 1); }
 
 // A peer, its trainer's memory and what came of it.
 struct DuoNode {
+  std::uint64_t said = 0;  // number of its last message
   explicit DuoNode(std::size_t index) : peer(IdOf(index), "g"), input(kBufferBytes), result(kBufferBytes) {
     for (std::size_t i = 0; i < kBufferBytes; ++i) input[i] = static_cast<std::byte>(i * 7 + index);
   }
@@ -106,7 +107,8 @@ class PeerBuffersTest : public testing::Test {
   void CarryOut(std::size_t index, const Action& action) {
     DuoNode& node = nodes_[index];
     if (const auto* said = std::get_if<ToPeer>(&action)) {
-      Node(1 - index).OnPeerMessage(IdOf(index), said->message, now_);
+      node.said = std::max(node.said, said->message.number());
+      EXPECT_TRUE(Node(1 - index).OnPeerMessage(IdOf(index), said->message, now_).ok());
     } else if (const auto* report = std::get_if<ToMaster>(&action)) {
       if (report->message.has_report()) node.reports.push_back(report->message.report());
     } else if (const auto* complete = std::get_if<Complete>(&action)) {
@@ -337,8 +339,8 @@ TEST_F(PeerBuffersTest, RefusalOfAnOperationThatWasToldIsNotJudged) {
   control::PeerMessage closed;
   closed.mutable_lane_closed()->set_generation(1);
   closed.mutable_lane_closed()->set_refused(true);
-  Node(0).OnPeerMessage(IdOf(1), closed, now_);
-  Drain();
+  closed.set_number(nodes_[1].said + 1);
+  EXPECT_TRUE(Node(0).OnPeerMessage(IdOf(1), closed, now_).ok());
   ExpectNobodyLeaves();
 }
 
