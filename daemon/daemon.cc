@@ -31,7 +31,9 @@ DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
 }
 
 // Failures that a later attempt may not meet; everything else is the master's refusal.
-bool MayPass(Code code) { return code == Code::kIo || code == Code::kMasterUnreachable; }
+bool MayPass(Code code) {
+  return code == Code::kIo || code == Code::kPeerUnreachable || code == Code::kMasterUnreachable;
+}
 
 std::uint64_t RandomInstance() {
   std::random_device random;

@@ -333,7 +333,7 @@ class Peer::Impl {
   LaneBook lanes_;
   std::map<PeerId, std::uint32_t> link_losses_;  // in this view, since
   BufferWatch watch_;
-  std::string modified_;                         // what its trainer wrote to, so that this peer leaves
+  std::string modified_;  // what its trainer wrote to, so that this peer leaves
   TimePoint losses_since_{};
   std::set<std::uint64_t> live_;  // attempts, of fetches that are served too, whose memory may be used
   std::uint64_t next_attempt_ = 1;

@@ -11,7 +11,7 @@ Connector::Connector(asio::io_context& context, ConnectOptions options)
     : context_(context), options_(std::move(options)), resolver_(context), timer_(context), socket_(context) {}
 
 Status Connector::Failure(const std::string& reason) const {
-  return {refused_ ? Code::kJoinRefused : Code::kIo, "cannot connect to " + options_.address + ": " + reason};
+  return {refused_ ? Code::kPeerUnreachable : Code::kIo, "cannot connect to " + options_.address + ": " + reason};
 }
 
 void Connector::Start(Done done) {

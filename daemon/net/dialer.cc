@@ -121,7 +121,10 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     connectors_.push_back(connector);
     connector->Start([self = shared_from_this(), then = std::move(then)](Result<Connection> connected) {
       if (!self->done_) return;
-      if (!connected.ok()) return self->Fail(connected.status());
+      if (!connected.ok()) {
+        const bool refused = connected.status().code() == Code::kPeerUnreachable;
+        return self->Fail(refused ? Status(Code::kJoinRefused, connected.status().text()) : connected.status());
+      }
       then(std::move(connected).value());
     });
   }

@@ -3,7 +3,8 @@
 //   each connection:  connect (5 s) --> LinkHello --> LinkReply (5 s) --> stands
 //
 // A dial is answered once, never from within Dial: when every connection of it stands, with all of them; when any
-// fails, with the first failure's text, and those that stand are closed. Threads: one (control thread).
+// fails, with the first failure's text, and those that stand are closed. The failure's code is kJoinRefused where
+// something has answered that there is no such peer, or that nothing listens there. Threads: one (control thread).
 #pragma once
 
 #include <asio/io_context.hpp>

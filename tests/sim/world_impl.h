@@ -113,8 +113,8 @@ class World {
   Duration fault_gap_{};
   TimePoint faults_end_{};
   TimePoint cut_off_until_{};  // the master, from most
-  TimePoint link_broken_{};  // last, by what disturbs nobody
-  bool calm_ = false;        // nobody who lives can seem dead
+  TimePoint link_broken_{};    // last, by what disturbs nobody
+  bool calm_ = false;          // nobody who lives can seem dead
   bool peaceful_ = false;  // and no member dies or gives anything up: whatever befalls the master, they notice nothing
   bool healed_ = false;
   WorldReport report_;
