@@ -6,6 +6,7 @@
 #include <future>
 
 #include "tests/e2e/checks.h"
+#include "tests/e2e/network_namespace.h"
 
 namespace ringway::e2e {
 namespace {
@@ -39,6 +40,42 @@ TEST(Master, FrozenMasterEvictsNobodyWhenItWakes) {
   for (std::size_t i = 0; i < 3; ++i) ASSERT_TRUE(Eventually([&] { return cluster.MasterConnected(i); }));
   ExpectWorks(ranks);
   EXPECT_EQ(ranks[0]->epoch(), epoch) << "nobody noticed";
+}
+
+// All daemons are in a network of their own, which loses the master's and then, in the middle of a recovery, again.
+TEST(Master, BlackHoledMasterIsMissedByNobodyAndDecidesWhenItIsBack) {
+  NetworkNamespace island;
+  if (!island.error().empty()) GTEST_SKIP() << "needs root and namespaces: " << island.error();
+  Cluster cluster({.daemons = 0, .detect_ms = 500, .host = island.host_outside()});
+  for (int i = 0; i < 4; ++i) cluster.AddDaemonAt({island.host_inside(), island.wrapper()});
+  Sessions ranks = cluster.JoinWorld(4);
+  ASSERT_EQ(ranks.size(), 4u);
+  ExpectWorks(ranks);
+  const std::uint64_t epoch = ranks[0]->epoch();
+  const auto expect_connected = [&](std::size_t daemons, bool connected) {
+    for (std::size_t i = 0; i < daemons; ++i) {
+      ASSERT_TRUE(Eventually([&] { return cluster.MasterConnected(i) == connected; })) << "daemon " << i;
+    }
+  };
+  for (int outage = 0; outage < 2; ++outage) {
+    island.BlackHole();
+    expect_connected(4, false);
+    ExpectWorks(ranks);
+    island.Restore();
+    expect_connected(4, true);
+    ExpectWorks(ranks);
+    EXPECT_EQ(ranks[0]->epoch(), epoch) << "nobody noticed";
+  }
+  island.BlackHole();
+  cluster.daemon(3).Kill();
+  ranks.pop_back();
+  Round round(ranks, {.reduction = {}, .count = kLargeCount});
+  round.Submit();
+  expect_connected(3, false);
+  EXPECT_EQ(round.Wait(0, Milliseconds(20)).error().code(), Code::kTimeout) << "without a master nobody decides";
+  island.Restore();
+  EXPECT_EQ(round.Check().world_size, 3u);
+  ExpectWorks(ranks);
 }
 
 TEST(Master, JoinsWaitForTheMasterToComeBack) {
