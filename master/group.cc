@@ -129,7 +129,8 @@ void Group::OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoin
 }
 
 void Group::OnDialFailed(PeerId peer, PeerId other, const std::string& text) {
-  if (!peers_.contains(peer) || !peers_.contains(other)) return;
+  if (!peers_.contains(peer)) return;
+  if (!peers_.contains(other)) return SendForget(peer, {other});  // it went while this one, or the master, was away
   peers_[peer].dial_errors[other] = ClipText(text);
   peers_[peer].standing.erase(other);
   for (const PeerId one : {peer, other}) {
@@ -398,12 +399,14 @@ void Group::Drop(const std::set<PeerId>& gone, bool may_return) {
   }
   for (const PeerId peer : gone) Erase(peer);
   if (gone.empty()) return;
-  for (const auto& [id, peer] : peers_) {
-    control::FromMaster message;
-    message.mutable_forget()->set_peer(id.value);
-    for (const PeerId other : gone) message.mutable_forget()->add_others(other.value);
-    SendTo(id, std::move(message));
-  }
+  for (const auto& [id, peer] : peers_) SendForget(id, gone);
+}
+
+void Group::SendForget(PeerId to, const std::set<PeerId>& gone) {
+  control::FromMaster message;
+  message.mutable_forget()->set_peer(to.value);
+  for (const PeerId other : gone) message.mutable_forget()->add_others(other.value);
+  SendTo(to, std::move(message));
 }
 
 void Group::Erase(PeerId peer) {

@@ -203,6 +203,7 @@ class Group {
   void EndViews();
   // `may_return`: never members, they only wait, and their daemons may join for them again.
   void Drop(const std::set<PeerId>& gone, bool may_return = false);
+  void SendForget(PeerId to, const std::set<PeerId>& gone);
   void Erase(PeerId peer);
   void SendTo(PeerId peer, control::FromMaster message) { host_.Send(peer, std::move(message)); }
 

@@ -97,6 +97,11 @@ void Mesh::ControlDown(PeerId other, TimePoint now) {
   if (std::exchange(pair.control, false)) pair.control_since = now;
 }
 
+void Mesh::Answered(PeerId other) {
+  const auto found = pairs_.find(other);
+  if (found != pairs_.end()) found->second.refused = false;
+}
+
 void Mesh::LaneDown(PeerId other, LaneId lane, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return;
@@ -182,7 +187,11 @@ void Mesh::Heard(PeerId other, TimePoint now) {
 }
 
 void Mesh::HeardAll(TimePoint now) {
-  for (auto& [peer, pair] : pairs_) pair.heard = now;
+  for (auto& [peer, pair] : pairs_) {
+    pair.heard = now;
+    if (!pair.control) pair.control_since = now;
+    if (!pair.carries()) pair.idle_since = now;
+  }
 }
 
 std::vector<PeerId> Mesh::SilentSince(TimePoint now, Duration limit) const {

@@ -52,6 +52,8 @@ class Mesh {
   bool LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint now);
   void ControlDown(PeerId other, TimePoint now);
   void LaneDown(PeerId other, LaneId lane, TimePoint now);
+  // A connection of it is here: what it refused before counts no more.
+  void Answered(PeerId other);
   void AllDown(PeerId other, TimePoint now);
   // `refused`: something answered that there is no such peer. Gives false if that is no news, because another dial has
   // opened the link meanwhile.
@@ -75,6 +77,7 @@ class Mesh {
 
   // Anything was received from the peer.
   void Heard(PeerId other, TimePoint now);
+  // .. from all, as far as this end can tell; what is down is so from now on.
   void HeardAll(TimePoint now);
   // Peers that were silent for longer than `limit`.
   std::vector<PeerId> SilentSince(TimePoint now, Duration limit) const;

@@ -107,7 +107,8 @@ class Peer::Impl {
  private:
   static constexpr std::size_t kEarlyMessagesMax = 4096;  // of one peer: three of each open operation, and more
   static constexpr std::size_t kPreparedMax = 16;
-  static constexpr std::uint32_t kLinkLossesMax = 1000;  // of one pair in kLinkLossesTime: it will not get better
+  // Seconds of an hour in which a link of one pair broke: it will not get better.
+  static constexpr std::uint32_t kLinkLossesMax = 3000;
   static constexpr Duration kLinkLossesTime = std::chrono::hours(1);
   static constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
 
@@ -331,7 +332,11 @@ class Peer::Impl {
   HeldFrames held_;
   std::map<LinkId, PendingFrame> pending_;
   LaneBook lanes_;
-  std::map<PeerId, std::uint32_t> link_losses_;  // in this view, since
+  struct LinkLosses {
+    std::uint32_t seconds = 0;
+    TimePoint last{};
+  };
+  std::map<PeerId, LinkLosses> link_losses_;  // in this view, since
   BufferWatch watch_;
   std::string modified_;  // what its trainer wrote to, so that this peer leaves
   TimePoint losses_since_{};

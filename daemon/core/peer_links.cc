@@ -40,6 +40,7 @@ void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint 
     return;
   }
   // The other side dialled anew before the end of the old lane was seen here.
+  mesh_.Answered(link.other);
   if (lanes_.IsUp(link)) LoseLane(link, "replaced by a new one");
   if (!lanes_.Up(link, terms.generation)) {  // the other side has closed it meanwhile
     Emit(CloseLinks{link.other, link.lane});
@@ -80,7 +81,10 @@ void Peer::Impl::LoseControl(PeerId other, const std::string& why) {
 }
 
 void Peer::Impl::CountLoss(PeerId other) {
-  if (++link_losses_[other] > kLinkLossesMax) Accuse({other}, "its links fail again and again");
+  LinkLosses& losses = link_losses_[other];
+  if (losses.seconds > 0 && now_ - losses.last < std::chrono::seconds(1)) return;
+  losses.last = now_;
+  if (++losses.seconds > kLinkLossesMax) Accuse({other}, "its links fail again and again");
 }
 
 void Peer::Impl::OnDialFailed(PeerId other, bool control, const Status& why, TimePoint now) {
@@ -114,7 +118,10 @@ void Peer::Impl::PumpDials() {
 void Peer::Impl::AccuseMissing() {
   if (RINGWAY_MUTANT(kForgetOldLosses)) return;
   if (!lost_.empty()) Trouble("the view contains a lost peer");
-  for (const PeerId member : view_.members) AccuseGone(member);
+  for (const PeerId member : view_.members) {
+    if (member != self_ && !mesh_.Knows(member)) Accuse({member}, "it was forgotten before the view began");
+    AccuseGone(member);
+  }
 }
 
 void Peer::Impl::AccuseGone(PeerId other) {

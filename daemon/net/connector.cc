@@ -11,7 +11,8 @@ Connector::Connector(asio::io_context& context, ConnectOptions options)
     : context_(context), options_(std::move(options)), resolver_(context), timer_(context), socket_(context) {}
 
 Status Connector::Failure(const std::string& reason) const {
-  return {refused_ ? Code::kPeerUnreachable : Code::kIo, "cannot connect to " + options_.address + ": " + reason};
+  const bool refused = refusals_ > 0 && refusals_ == addresses_.size();
+  return {refused ? Code::kPeerUnreachable : Code::kIo, "cannot connect to " + options_.address + ": " + reason};
 }
 
 void Connector::Start(Done done) {
@@ -65,9 +66,8 @@ void Connector::TryNext() {
     UniqueFd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd.valid()) return Finish(Failure(std::strerror(errno)));  // NOLINT(concurrency-mt-unsafe): glibc's is safe
     TuneLink(fd.get(), options_.tuning);
-    refused_ = false;
     if (::connect(fd.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) {
-      refused_ = errno == ECONNREFUSED;
+      if (errno == ECONNREFUSED) ++refusals_;
       last_error_ = std::strerror(errno);  // NOLINT(concurrency-mt-unsafe): glibc's is safe
       continue;
     }
@@ -90,7 +90,7 @@ void Connector::OnWritable() {
   socklen_t length = sizeof error;
   if (::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
   if (error != 0) {
-    refused_ = error == ECONNREFUSED;
+    if (error == ECONNREFUSED) ++refusals_;
     last_error_ = std::strerror(error);  // NOLINT(concurrency-mt-unsafe): glibc's is safe
     asio::error_code ignored;
     socket_.close(ignored);

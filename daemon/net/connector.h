@@ -60,7 +60,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   std::vector<SocketAddress> addresses_;
   std::size_t next_ = 0;
   std::string last_error_;
-  bool refused_ = false;  // by the last address: nothing listens there
+  std::size_t refusals_ = 0;  // addresses where nothing listens
 };
 
 }  // namespace ringway::net

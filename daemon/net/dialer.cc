@@ -1,5 +1,6 @@
 #include "daemon/net/dialer.h"
 
+#include <algorithm>
 #include <asio/steady_timer.hpp>
 #include <utility>
 
@@ -178,8 +179,17 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
 
 }  // namespace
 
+void Dialer::SetDetectMs(std::uint32_t detect_ms) { options_.tuning.detect_ms = detect_ms; }
+
 void Dialer::Dial(DialRequest request, Done done) {
-  std::make_shared<DialGroup>(context_, options_, std::move(request), std::move(done))->Start();
+  constexpr Duration kAttemptMin = std::chrono::milliseconds(500);
+  DialOptions options = options_;
+  if (request.control && request.known && options.tuning.detect_ms != 0) {
+    const Duration third = std::chrono::milliseconds(options.tuning.detect_ms / 3);
+    options.connect_timeout = std::min(options.connect_timeout, std::max(third, kAttemptMin));
+    options.reply_timeout = std::min(options.reply_timeout, std::max(third, kAttemptMin));
+  }
+  std::make_shared<DialGroup>(context_, std::move(options), std::move(request), std::move(done))->Start();
 }
 
 }  // namespace ringway::net

@@ -60,7 +60,8 @@ class Dialer {
   using Done = std::function<void(Result<DialedLinks>)>;
 
   Dialer(asio::io_context& context, DialOptions options) : context_(context), options_(std::move(options)) {}
-  void SetDetectMs(std::uint32_t detect_ms) { options_.tuning.detect_ms = detect_ms; }
+  // A control link that broke is dialled several times within the detection time: no attempt takes longer than a third.
+  void SetDetectMs(std::uint32_t detect_ms);
   void Dial(DialRequest request, Done done);
 
  private:

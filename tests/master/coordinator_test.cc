@@ -246,6 +246,19 @@ TEST_F(CoordinatorTest, LossAfterAMemberSwitchedTakesTheNewcomerAlong) {
   EXPECT_EQ(ViewOf(4).members_size(), 3);
 }
 
+// It went while the master, or the daemon's connection to it, was away.
+TEST_F(CoordinatorTest, WhoCannotReachAPeerThatIsNoMoreIsToldToForgetIt) {
+  Form(2);
+  constexpr std::uint64_t kGone = 999;
+  control::ToMaster message;
+  message.mutable_dial_failed()->set_peer(peers_[1]);
+  message.mutable_dial_failed()->set_other(kGone);
+  Say(1, message);
+  const control::FromMaster* told = Last(1, &control::FromMaster::has_forget);
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->forget().others(0), kGone);
+}
+
 TEST_F(CoordinatorTest, UnreachableNewcomerIsToldWhoCannotReachItAndWhere) {
   Form(2);
   peers_[3] = Join(3, 1);

@@ -118,6 +118,20 @@ TEST(Mesh, ControlLinkThatStaysDownBreaksThePair) {
   EXPECT_TRUE(mesh.BrokenFor(kOther, At(5101), kLimit));
 }
 
+// Its own loop stood still: what came meanwhile, and what was dialled, has yet to be handled.
+TEST(Mesh, WhoWasAwayItselfCountsWhatIsDownFromThenOn) {
+  constexpr Duration kLimit = std::chrono::milliseconds(100);
+  Mesh mesh(kSelf);
+  mesh.Want(kOther, "127.0.0.1:1");
+  (void)mesh.ControlUp(kOther, At(1));
+  (void)mesh.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(1));
+  mesh.ControlDown(kOther, At(5000));
+  mesh.LaneDown(kOther, LaneId(0), At(5000));
+  mesh.HeardAll(At(9000));
+  EXPECT_FALSE(mesh.BrokenFor(kOther, At(9100), kLimit));
+  EXPECT_TRUE(mesh.BrokenFor(kOther, At(9101), kLimit));
+}
+
 TEST(Mesh, GoneIsWhoHasNoLinkLeftAndRefusesANewOne) {
   Mesh mesh(kSelf);
   mesh.Want(kOther, "127.0.0.1:1");
@@ -131,6 +145,10 @@ TEST(Mesh, GoneIsWhoHasNoLinkLeftAndRefusesANewOne) {
   EXPECT_FALSE(mesh.IsGone(kOther)) << "or a dial";
   ASSERT_EQ(mesh.TakeDials(At(200)).size(), 1U);
   EXPECT_TRUE(mesh.DialFailed(kOther, false, true, At(200)));
+  EXPECT_TRUE(mesh.IsGone(kOther));
+  mesh.Answered(kOther);
+  EXPECT_FALSE(mesh.IsGone(kOther)) << "a connection of it is here";
+  EXPECT_TRUE(mesh.DialFailed(kOther, false, true, At(250)));
   EXPECT_TRUE(mesh.IsGone(kOther));
   (void)mesh.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(300));
   EXPECT_FALSE(mesh.IsGone(kOther));
