@@ -129,7 +129,9 @@ TEST(Membership, SurvivorsAgreeWhetherAViewWaits) {
 
 TEST(Membership, MemberKilledWhileTheViewSwitches) {
   int admitted = 0, postponed = 0;
-  for (std::uint64_t point = 0; point < 120; point += kSweep) {
+  for (std::uint64_t turn = 0; turn < 240; turn += kSweep) {
+    const std::uint64_t point = turn / 2;
+    const bool silently = (turn / kSweep) % 2 != 0;  // what it has sent is lost with it
     SCOPED_TRACE("point " + std::to_string(point));
     auto cluster = Formed(3, {.seed = 3});
     cluster->AddNode(1);
@@ -138,7 +140,7 @@ TEST(Membership, MemberKilledWhileTheViewSwitches) {
     cluster->RunEvents(100);
     SubmitAll(*cluster, Range(3), kUpdate);
     cluster->RunEvents(point);
-    cluster->KillDaemon(cluster->HostOf(1), point % (2 * kSweep) != 0);  // what it has sent arrives, or is lost with it
+    cluster->KillDaemon(cluster->HostOf(1), silently);
     ASSERT_TRUE(Finish(*cluster, {0, 2}));
     const Outcome& update = cluster->OutcomesOf(0).begin()->second;
     ASSERT_EQ(update.code, Code::kOk);

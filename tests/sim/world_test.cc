@@ -49,7 +49,7 @@ TEST(World, ReplaysExactly) {
 
 TEST(World, MeetsEveryFaultAndOutcome) {
   std::map<std::string, std::uint64_t> counts;
-  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     for (const auto& [what, count] : RunWorld(seed, false).counts) counts[what] += count;
   }
   for (const std::string& fault : FaultKinds()) EXPECT_GT(counts["fault: " + fault], 0U) << fault;
