@@ -90,9 +90,8 @@ bool Group::AreMostUnheard() const {
 // Where most were unheard until a moment ago, the others are about to be back as well: a few have their time from then
 // on.
 bool Group::HasWaitedFor(PeerId id, TimePoint now) const {
-  if (!collection_->hears_since && !RINGWAY_MUTANT(kDecideUnheard)) return false;
-  const TimePoint asked =
-      std::max({collection_->since, peers_.at(id).since, collection_->hears_since.value_or(TimePoint())});
+  if (!collection_->hears_since) return false;
+  const TimePoint asked = std::max({collection_->since, peers_.at(id).since, *collection_->hears_since});
   const Duration few = options_.detect + options_.back;
   const Duration grace = std::max(options_.grace, few);
   if (RINGWAY_MUTANT(kNoGrace)) return now - asked >= few;

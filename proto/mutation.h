@@ -6,6 +6,8 @@
 //   - counting DONE while frozen: whoever sent it holds the result for good and reports it, so it is committed anyway;
 //   - finished_upto: what one member has finished all hold, and it says DONE again to a view that names it as lacking;
 //   - committing for a dropped member: nobody in the view holds the bytes, which aborts it, and the next one retries;
+//   - deciding a recovery while nobody is heard: where most are unheard the grace is the longer wait (units of the
+//     coordinator hold the rule);
 //   - DONE and READY of an older view: they stay true, as whoever stays reports what it holds.
 //
 // A constant false, and nothing in the binaries, but where the sources are compiled a second time for the simulation,
@@ -64,7 +66,6 @@
   M(kKeepGhosts, "master: it does not tell peers that it dropped them while they were away")          \
   M(kSilenceIsDeath, "master unheard: a member that it does not hear is dropped")                     \
   M(kNoGrace, "master unheard in a recovery: most have no more time than a few")                      \
-  M(kDecideUnheard, "master unheard in a recovery: it decides although it hears nobody")              \
   M(kForgetUnheard, "master unheard: it forgets a group as soon as none is heard")                    \
   M(kKeepReplaced, "master: a daemon that is back as another process has its peers still")            \
   M(kAbortForNewcomer, "newcomers: one that goes away while it is prepared stops the members")        \
