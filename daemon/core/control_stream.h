@@ -1,8 +1,8 @@
 // The control messages of a pair of peers, exactly once and in order, over any number of control links one after the
 // other.
 //
-//   sender:   Number --> sent and kept --OnTaken--> forgotten      a new link: everything that is kept is sent again
-//   receiver: Take(number): the next one is new, a lower one a duplicate, a higher one an error of that link
+//   sender:   Number --> sent and kept --Take(taken)--> forgotten      a new link: everything that is kept is sent
+//   again receiver: Take(number): the next one is new, a lower one a duplicate, a higher one an error of that link
 //
 // Heartbeats have no number: each says everything anew. Every message says with `taken` how far its sender has got.
 //
@@ -20,8 +20,8 @@ namespace ringway::core {
 class ControlStream {
  public:
   static constexpr std::size_t kKeptBytesMax = 4 << 20;
-  static constexpr std::uint64_t kTakenUntoldMax =
-      256;  // messages; what is kept for longer is memory of the other side
+  // Messages that are taken without a word; what is kept for longer is memory of the other side.
+  static constexpr std::uint64_t kTakenUntoldMax = 256;
 
   // Numbers the message and keeps a copy. REQUIRES: no heartbeat, not stamped. False if there is no room: then it is
   // neither kept nor to be sent, nor is any that comes after it.

@@ -79,6 +79,33 @@ class CoordinatorTest : public testing::Test {
     Say(from, message);
   }
 
+  // Connection `id` joins the formed group and stands with `others`. Returns the prepared epoch; 0: none was prepared.
+  std::uint64_t Newcomer(std::uint64_t id, std::initializer_list<std::uint64_t> others) {
+    peers_[id] = Join(id, 1);
+    for (const std::uint64_t other : others) Connect(id, other);
+    const auto* view = Last(id, &control::FromMaster::has_view);
+    return view != nullptr && view->view().prepared() ? view->view().view().epoch() : 0;
+  }
+
+  void Withdraw(std::uint64_t connection) {
+    control::ToMaster message;
+    message.mutable_withdraw()->set_peer(peers_[connection]);
+    Say(connection, message);
+  }
+
+  void Installed(std::uint64_t connection, std::uint64_t epoch) {
+    control::ToMaster message;
+    message.mutable_installed()->set_peer(peers_[connection]);
+    message.mutable_installed()->set_epoch(epoch);
+    Say(connection, message);
+  }
+
+  bool Has(std::uint64_t connection, bool (control::FromMaster::*has)() const) {
+    return Last(connection, has) != nullptr;
+  }
+
+  const Group& TheGroup() { return *coordinator_->groups().at("g"); }
+
   // A formed group of connections 1 .. world.
   void Form(std::uint64_t world, bool fail_on_peer_loss = false) {
     for (std::uint64_t i = 1; i <= world; ++i) {

@@ -35,39 +35,17 @@ class CutOffTest : public CoordinatorTest {
     message.mutable_hello()->set_instance(1000 + connection);
     Say(connection, message);
   }
-  // The prepared epoch.
-  std::uint64_t Newcomer(std::uint64_t id, std::initializer_list<std::uint64_t> others) {
-    peers_[id] = Join(id, 1);
-    for (const std::uint64_t other : others) Connect(id, other);
-    const auto* view = Last(id, &control::FromMaster::has_view);
-    return view != nullptr && view->view().prepared() ? view->view().view().epoch() : 0;
-  }
-  void Withdraw(std::uint64_t connection) {
-    control::ToMaster message;
-    message.mutable_withdraw()->set_peer(peers_[connection]);
-    Say(connection, message);
-  }
   void TakenBack(std::uint64_t connection, std::uint64_t epoch) {
     control::ToMaster message;
     message.mutable_taken_back()->set_peer(peers_[connection]);
     message.mutable_taken_back()->set_epoch(epoch);
     Say(connection, message);
   }
-  void Installed(std::uint64_t connection, std::uint64_t epoch) {
-    control::ToMaster message;
-    message.mutable_installed()->set_peer(peers_[connection]);
-    message.mutable_installed()->set_epoch(epoch);
-    Say(connection, message);
-  }
-  bool Has(std::uint64_t connection, bool (control::FromMaster::*has)() const) {
-    return Last(connection, has) != nullptr;
-  }
   bool Disturbed(std::initializer_list<std::uint64_t> connections) {
     return std::any_of(connections.begin(), connections.end(), [&](std::uint64_t connection) {
       return Has(connection, &control::FromMaster::has_abort) || Has(connection, &control::FromMaster::has_evicted);
     });
   }
-  const Group& TheGroup() { return *coordinator_->groups().at("g"); }
 };
 
 // ---------------------------------------------------------------------------------------------- silence

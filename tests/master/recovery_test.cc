@@ -10,14 +10,6 @@ namespace {
 
 class RecoveryTest : public CoordinatorTest {
  protected:
-  // Connection `id` joins the formed group of connections 1 .. world and stands with all. Gives the prepared epoch.
-  std::uint64_t Newcomer(std::uint64_t id, std::initializer_list<std::uint64_t> others) {
-    peers_[id] = Join(id, 1);
-    for (const std::uint64_t other : others) Connect(id, other);
-    const auto* view = Last(id, &control::FromMaster::has_view);
-    return view != nullptr && view->view().prepared() ? view->view().view().epoch() : 0;
-  }
-
   void Disconnect(std::uint64_t connection) {
     coordinator_->OnDisconnect(connection, Contact::kClosed, now_);
     Collect();
@@ -27,19 +19,6 @@ class RecoveryTest : public CoordinatorTest {
   void Reconnect(std::uint64_t old, std::uint64_t connection) {
     Hello(connection, "d" + std::to_string(old), old);
     peers_[connection] = peers_[old];
-  }
-
-  void Withdraw(std::uint64_t connection) {
-    control::ToMaster message;
-    message.mutable_withdraw()->set_peer(peers_[connection]);
-    Say(connection, message);
-  }
-
-  void Installed(std::uint64_t connection, std::uint64_t epoch) {
-    control::ToMaster message;
-    message.mutable_installed()->set_peer(peers_[connection]);
-    message.mutable_installed()->set_epoch(epoch);
-    Say(connection, message);
   }
 
   // A report that holds the outcome of the UpdateView which adopted `prepared`.
@@ -55,14 +34,10 @@ class RecoveryTest : public CoordinatorTest {
     return message;
   }
 
-  bool Has(std::uint64_t connection, bool (control::FromMaster::*has)() const) {
-    return Last(connection, has) != nullptr;
-  }
   Code EvictedCode(std::uint64_t connection) {
     const auto* evicted = Last(connection, &control::FromMaster::has_evicted);
     return evicted == nullptr ? Code::kOk : static_cast<Code>(evicted->evicted().code());
   }
-  const Group& TheGroup() { return *coordinator_->groups().at("g"); }
 };
 
 // ---------------------------------------------------------------------------------------------- lost messages

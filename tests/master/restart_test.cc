@@ -35,14 +35,6 @@ class RestartTest : public CoordinatorTest {
     for (const std::uint64_t peer : peers) message.mutable_roster()->add_peers(peer);
     Say(connection, message);
   }
-
-  // Connection `id` joins and stands with `others`: a view with it is prepared.
-  void Newcomer(std::uint64_t id, std::initializer_list<std::uint64_t> others) {
-    peers_[id] = Join(id, 1);
-    for (const std::uint64_t other : others) Connect(id, other);
-  }
-
-  const Group& TheGroup() { return *coordinator_->groups().at("g"); }
 };
 
 TEST_F(RestartTest, NobodyHearsOfAViewBeforeItIsWrittenDown) {
