@@ -60,7 +60,7 @@ class PeerViewsTest : public testing::Test {
     Take();
   }
 
-  // Gives its token.
+  // Returns its token.
   std::uint64_t Submit(OpKind kind = OpKind::kAllReduce, std::uint32_t channel = 0) {
     Submission submission;
     submission.token = ++tokens_;
