@@ -166,6 +166,7 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
     peer_.OnDialFailed(dial.other, dial.control, why, MonotonicNow());
     return Run();
   }
+  const Status failure = outcome.value().failure;
   for (net::DialedLinks::Link& link : outcome.value().links) {
     AddLink(StandingLink{.id = {.other = dial.other, .control = dial.control, .lane = link.lane},
                          .terms = {.lanes = outcome.value().lanes,
@@ -175,6 +176,10 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
                          .rest = std::move(link.rest),
                          .answer = {}});
   }
+  if (failure.ok() || ended_) return;
+  // Others stand, so it is there, whatever it said to this one.
+  peer_.OnDialFailed(dial.other, dial.control, Status(Code::kPeerUnreachable, failure.text()), MonotonicNow());
+  Run();
 }
 
 Result<net::LaneInbound> PeerRuntime::OnLaneHeader(const net::LaneLabel& lane, const SegmentHeader& header) {

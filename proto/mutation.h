@@ -45,6 +45,7 @@
   M(kIgnoreMismatch, "finishing: other descriptors are not noticed")                                  \
   M(kTakeTwice, "positions: a segment that comes twice is taken twice")                               \
   M(kForgetLostSegments, "lane repair: what a lost lane carried is not sent again")                   \
+  M(kForgetUnseenLanes, "lane repair: what a lane took that its dialler never saw is not sent again") \
   M(kForgetMessages, "control repair: what a broken control link lost is not sent again")             \
   M(kTakeMessagesTwice, "control repair: a message that comes twice is taken twice")                  \
   M(kAccuseControl, "control repair: a control link that breaks accuses its other end")               \

@@ -11,8 +11,8 @@ namespace ringway::core {
 bool LaneBook::Up(const LinkId& id, std::uint64_t generation) {
   Lane& lane = lanes_[id];
   RINGWAY_CHECK(!lane.up);
-  if (generation <= lane.generation) return false;
-  lane.generation = generation;
+  if (generation <= lane.newest) return false;
+  lane.generation = lane.newest = generation;
   lane.up = true;
   lane.now = {};
   return true;
@@ -63,15 +63,17 @@ LaneBook::Settled LaneBook::OnClosed(PeerId other, const control::LaneClosed& cl
     settled.close = true;
     return settled;
   }
-  if (closed.generation() > lane.generation) {
-    lane.generation = closed.generation();
+  const auto found = lane.unsettled.find(closed.generation());
+  if (found == lane.unsettled.end()) {
+    const bool older = closed.generation() <= lane.newest;
+    lane.newest = std::max(lane.newest, closed.generation());
+    if (closed.answer() || (older && RINGWAY_MUTANT(kForgetUnseenLanes))) return settled;
     settled.answer = closed;
     settled.answer->set_frames(0);
     settled.answer->set_refused(false);
+    settled.answer->set_answer(true);
     return settled;
   }
-  const auto found = lane.unsettled.find(closed.generation());
-  if (found == lane.unsettled.end()) return settled;
   Traffic& traffic = found->second;
   for (const NumberedFrame& sent : traffic.sent) {
     const bool lost = sent.number >= closed.frames() && !RINGWAY_MUTANT(kForgetLostSegments);

@@ -8,8 +8,9 @@
 //   up(generation) --closed here, or LaneClosed from the other--> down: LaneClosed(frames taken) goes out
 //                  --LaneClosed from the other--> settled: frames beyond its count are lost, and come back as a list
 //
-// Every time a lane is opened it has a higher generation, chosen by who dials. An end that never saw a generation says
-// that it took none of it, once. Frames of attempts that are over are forgotten without being told.
+// Every time a lane is opened it has a higher generation, chosen by who dials. A generation may be up at one end alone:
+// then who dialled it has not got the reply, or has given it up. The end that never saw it up answers that it took none
+// of it, whatever is up there by then. Frames of attempts that are over are forgotten without being told.
 //
 // Pure. Bounded: a frame is kept only while its operation's attempt lives. Frames that are over are swept, wherever
 // they stand, when as many have been sent since the last sweep as were live then: at most half of what is kept is over
@@ -58,7 +59,7 @@ class LaneBook {
 
   struct Settled {
     bool close = false;                         // the lane is up here: close it, call Down, then this again
-    std::optional<control::LaneClosed> answer;  // this end never saw the generation
+    std::optional<control::LaneClosed> answer;  // this end never saw the generation up
     std::vector<SentFrame> lost;
     std::optional<SentFrame> refused;  // one of them: it failed its checksum there
   };
@@ -83,7 +84,8 @@ class LaneBook {
     std::size_t sweep_at = kSweepMin;
   };
   struct Lane {
-    std::uint64_t generation = 0;  // the newest seen or spoken of
+    std::uint64_t generation = 0;  // of `now`
+    std::uint64_t newest = 0;      // seen or spoken of
     bool up = false;
     Traffic now;
     std::map<std::uint64_t, Traffic> unsettled;  // closed here, by generation

@@ -89,12 +89,16 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     const bool open = links_.lanes == 0 && !request_.control;
     const std::uint32_t lanes = request_.control ? 1 : open ? kLanesRemote : links_.lanes;
     const std::uint32_t lane = request_.missing.empty() ? 0 : request_.missing.front().value;
-    Connect(SharersOf(lane, lanes), [self = shared_from_this()](Connection first) {
-      self->PlanLinks(first.loopback);
-      self->Greet(0, std::move(first.fd));
-      for (std::size_t i = 1; i < self->missing_ && self->done_; ++i) {
+    Connect(SharersOf(lane, lanes), [self = shared_from_this()](Result<Connection> first) {
+      if (!first.ok()) return self->Finish(first.status());
+      self->PlanLinks(first.value().loopback);
+      self->Greet(0, std::move(first.value().fd));
+      for (std::size_t i = 1; i < self->open_; ++i) {
         self->Connect(SharersOf(self->links_.links[i].lane.value, self->links_.lanes),
-                      [self, i](Connection next) { self->Greet(i, std::move(next.fd)); });
+                      [self, i](Result<Connection> next) {
+                        if (!next.ok()) return self->Settle(i, next.status());
+                        self->Greet(i, std::move(next.value().fd));
+                      });
       }
     });
   }
@@ -108,25 +112,20 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     if (lanes.empty()) {
       for (std::uint32_t lane = 0; lane < links_.lanes; ++lane) lanes.emplace_back(lane);
     }
-    missing_ = lanes.size();
+    open_ = lanes.size();
     for (const LaneId lane : lanes) links_.links.push_back({.lane = lane, .fd = {}, .rest = {}});
   }
 
-  void Connect(std::uint32_t lanes, std::function<void(Connection)> then) {
+  // A connection that was refused was answered.
+  void Connect(std::uint32_t lanes, std::function<void(Result<Connection>)> then) {
     ConnectOptions connect{.address = request_.address,
                            .timeout = options_.connect_timeout,
                            .allow_remote = options_.allow_remote,
                            .tuning = options_.tuning};
     connect.tuning.lanes = lanes;
-    const auto connector = std::make_shared<Connector>(context_, std::move(connect));
-    connectors_.push_back(connector);
-    connector->Start([self = shared_from_this(), then = std::move(then)](Result<Connection> connected) {
-      if (!self->done_) return;
-      if (!connected.ok()) {
-        const bool refused = connected.status().code() == Code::kPeerUnreachable;
-        return self->Fail(refused ? Status(Code::kJoinRefused, connected.status().text()) : connected.status());
-      }
-      then(std::move(connected).value());
+    std::make_shared<Connector>(context_, std::move(connect))->Start([then](Result<Connection> connected) {
+      const bool refused = !connected.ok() && connected.status().code() == Code::kPeerUnreachable;
+      then(refused ? Status(Code::kJoinRefused, connected.status().text()) : std::move(connected));
     });
   }
 
@@ -142,39 +141,35 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     hello.set_lanes(links_.lanes);
     hello.set_generation(request_.generation);
     hello.set_known(request_.known);
-    const auto attempt = std::make_shared<DialAttempt>(context_, std::move(hello), request_.address);
-    attempts_.push_back(attempt);
-    attempt->Start(std::move(fd), options_.reply_timeout,
-                   [self = shared_from_this(), index](Result<DialedLinks::Link> outcome) {
-                     if (!self->done_) return;
-                     if (!outcome.ok()) return self->Fail(outcome.status());
-                     DialedLinks::Link& link = self->links_.links[index];
-                     link.fd = std::move(outcome.value().fd);
-                     link.rest = std::move(outcome.value().rest);
-                     if (--self->missing_ == 0) self->Finish(std::move(self->links_));
-                   });
+    std::make_shared<DialAttempt>(context_, std::move(hello), request_.address)
+        ->Start(std::move(fd), options_.reply_timeout,
+                [self = shared_from_this(), index](Result<DialedLinks::Link> outcome) {
+                  self->Settle(index, std::move(outcome));
+                });
   }
 
-  void Fail(const Status& status) { Finish(status); }
-  void Finish(Result<DialedLinks> outcome) {
-    const Dialer::Done done = std::exchange(done_, nullptr);
-    for (const auto& connector : connectors_) {
-      if (const auto open = connector.lock()) open->Cancel();
+  void Settle(std::size_t index, Result<DialedLinks::Link> outcome) {
+    if (outcome.ok()) {
+      DialedLinks::Link& link = links_.links[index];
+      link.fd = std::move(outcome.value().fd);
+      link.rest = std::move(outcome.value().rest);
+    } else if (links_.failure.ok()) {
+      links_.failure = outcome.status();
     }
-    for (const auto& attempt : attempts_) {
-      if (const auto open = attempt.lock()) open->Cancel();
-    }
-    done(std::move(outcome));
+    if (--open_ > 0) return;
+    std::erase_if(links_.links, [](const DialedLinks::Link& link) { return !link.fd.valid(); });
+    if (links_.links.empty()) return Finish(links_.failure);
+    Finish(std::move(links_));
   }
+
+  void Finish(Result<DialedLinks> outcome) { std::exchange(done_, nullptr)(std::move(outcome)); }
 
   asio::io_context& context_;
   DialOptions options_;
   DialRequest request_;
   Dialer::Done done_;
-  std::vector<std::weak_ptr<Connector>> connectors_;
-  std::vector<std::weak_ptr<DialAttempt>> attempts_;
   DialedLinks links_;
-  std::size_t missing_ = 0;
+  std::size_t open_ = 0;  // connections that neither stand nor have failed
 };
 
 }  // namespace

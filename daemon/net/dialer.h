@@ -2,9 +2,9 @@
 //
 //   each connection:  connect (5 s) --> LinkHello --> LinkReply (5 s) --> stands
 //
-// A dial is answered once, never from within Dial: when every connection of it stands, with all of them; when any
-// fails, with the first failure's text, and those that stand are closed. The failure's code is kJoinRefused where
-// something has answered that there is no such peer, or that nothing listens there. Threads: one (control thread).
+// A dial is answered once, never from within Dial, when each connection of it stands or has failed: with those that
+// stand, and the first failure; with that alone where none stands. The failure's code is kJoinRefused where something
+// has answered that there is no such peer, or that nothing listens there. Threads: one (control thread).
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -43,7 +43,7 @@ struct DialRequest {
   bool known = false;            // LinkHello
 };
 
-// Connections that stand, in lane order.
+// Connections that stand, in lane order: at least one.
 struct DialedLinks {
   std::uint32_t lanes = 0;      // of the pair, at first; 0 with a control link
   std::uint32_t lanes_max = 0;  // .. and later: no more than those that the options fix
@@ -53,6 +53,7 @@ struct DialedLinks {
     std::string rest;  // read beyond the LinkReply
   };
   std::vector<Link> links;
+  Status failure = Status::Ok();  // of one that does not stand
 };
 
 class Dialer {

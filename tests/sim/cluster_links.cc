@@ -51,9 +51,6 @@ void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t trie
       unreachable) {
     return fail(std::chrono::milliseconds(options_.master.detect_ms), Code::kPeerUnreachable, "timed out");
   }
-  if (network_.Flips()) {
-    return fail(network_.Delay(host, dialler.host), Code::kPeerUnreachable, "a broken frame");
-  }
   if (!Alive(host)) return fail(network_.Delay(host, dialler.host), Code::kJoinRefused, "connection refused");
   Status admitted(Code::kJoinRefused, "peer " + ToString(dial.other) + " is not here");
   if (to && !nodes_[*to]->ended) {
@@ -79,13 +76,22 @@ void Cluster::Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial)
   const core::Dial dial = nodes_[from]->dials.at(serial).dial;
   std::vector<Connection*> connections;
   for (const LaneId lane : LinksOf(dial)) {
+    if (network_.Flips()) {  // its LinkHello
+      connections.push_back(nullptr);
+      continue;
+    }
     Connection& connection = network_.Open(nodes_[from]->host, nodes_[to]->host);
     connection.reads[kDialler] = false;  // until the reply is here
     connections.push_back(&connection);
     AddLink(to, {nodes_[from]->id, dial.control, lane}, dial.generation, {&connection, kAcceptor, from});
   }
-  events_.After(network_.Delay(nodes_[to]->host, nodes_[from]->host),
-                [this, from, serial, connections] { FinishDial(from, serial, connections, Status::Ok()); });
+  events_.After(network_.Delay(nodes_[to]->host, nodes_[from]->host), [this, from, serial, connections]() mutable {
+    for (Connection*& connection : connections) {
+      if (connection == nullptr || !network_.Flips()) continue;
+      network_.Close(*std::exchange(connection, nullptr), kDialler);  // its LinkReply
+    }
+    FinishDial(from, serial, connections, Status::Ok());
+  });
 }
 
 void Cluster::FinishDial(std::uint32_t from, std::uint64_t serial, const std::vector<Connection*>& connections,
@@ -98,23 +104,33 @@ void Cluster::FinishDial(std::uint32_t from, std::uint64_t serial, const std::ve
   const bool wanted = Alive(node.host) && !node.ended && found != node.dials.end();
   const OpenDial dial = wanted ? found->second : OpenDial{};
   if (wanted) node.dials.erase(found);
-  if (!wanted || dial.closed || connections.empty()) {
-    for (Connection* connection : connections) network_.Close(*connection, kDialler);
+  const auto stand = connections.size() - std::count(connections.begin(), connections.end(), nullptr);
+  if (!wanted || dial.closed || stand == 0) {
+    for (Connection* connection : connections) {
+      if (connection != nullptr) network_.Close(*connection, kDialler);
+    }
     if (!wanted) return;
     const bool replaced = std::any_of(node.dials.begin(), node.dials.end(), [&](const auto& entry) {
       return entry.second.dial.other == dial.dial.other && entry.second.dial.control == dial.dial.control;
     });
     if (dial.closed && replaced) return;
-    const Status why = failure.ok() ? Status(Code::kPeerUnreachable, "given up while it was dialled") : failure;
+    const Status why = failure.ok() ? Status(Code::kPeerUnreachable, "given up, or no link stands") : failure;
     node.peer->OnDialFailed(dial.dial.other, dial.dial.control, why, events_.now());
     return Drain(from);
   }
   const std::uint32_t to = *NodeOf(dial.dial.other);
   const std::vector<LaneId> lanes = LinksOf(dial.dial);
+  bool failed = false;
   for (std::size_t i = 0; i < connections.size(); ++i) {
+    failed = failed || connections[i] == nullptr;
+    if (connections[i] == nullptr) continue;
     const LinkId id{dial.dial.other, dial.dial.control, lanes[i]};
     AddLink(from, id, dial.dial.generation, {connections[i], kDialler, to});
   }
+  if (!failed || node.ended) return;
+  const Status why(Code::kPeerUnreachable, "not all of its lanes stand");
+  node.peer->OnDialFailed(dial.dial.other, dial.dial.control, why, events_.now());
+  Drain(from);
 }
 
 // ---------------------------------------------------------------------------------------------- links

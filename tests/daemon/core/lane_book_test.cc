@@ -90,14 +90,39 @@ TEST_F(LaneBookTest, GenerationsAreSettledApart) {
   EXPECT_TRUE(book_.IsUp(kLane)) << "the newer one is not concerned";
 }
 
-TEST_F(LaneBookTest, GenerationThatNeverCameUpHereIsAnsweredOnceAndRefusedLater) {
+TEST_F(LaneBookTest, GenerationThatNeverCameUpHereIsAnsweredAndRefusedLater) {
   const LaneBook::Settled settled = book_.OnClosed(kOther, Closed(3, 9));
   ASSERT_TRUE(settled.answer.has_value());
   EXPECT_EQ(settled.answer->frames(), 0u);
   EXPECT_EQ(settled.answer->generation(), 3u);
-  EXPECT_FALSE(book_.OnClosed(kOther, Closed(3, 9)).answer.has_value());
   EXPECT_FALSE(book_.Up(kLane, 3));
   EXPECT_TRUE(book_.Up(kLane, 4));
+}
+
+// Its dial had failed here, and the next one was quicker than the other end's word.
+TEST_F(LaneBookTest, GenerationThatNeverCameUpHereIsAnsweredWhileALaterOneIsUp) {
+  ASSERT_TRUE(book_.Up(kLane, 2));
+  Send(2);
+  const LaneBook::Settled settled = book_.OnClosed(kOther, Closed(1, 0));
+  ASSERT_TRUE(settled.answer.has_value());
+  EXPECT_EQ(settled.answer->generation(), 1u);
+  EXPECT_TRUE(settled.answer->answer());
+  EXPECT_TRUE(book_.IsUp(kLane));
+  EXPECT_EQ(book_.Down(kLane).generation(), 2u);
+}
+
+TEST_F(LaneBookTest, ALaterGenerationThatIsSpokenOfDoesNotRenameTheOneThatIsUp) {
+  ASSERT_TRUE(book_.Up(kLane, 2));
+  EXPECT_TRUE(book_.OnClosed(kOther, Closed(5, 0)).answer.has_value());
+  EXPECT_EQ(book_.Down(kLane).generation(), 2u);
+  EXPECT_FALSE(book_.Up(kLane, 5));
+  EXPECT_TRUE(book_.Up(kLane, 6));
+}
+
+TEST_F(LaneBookTest, AnAnswerIsNotAnswered) {
+  control::LaneClosed answer = Closed(3, 0);
+  answer.set_answer(true);
+  EXPECT_FALSE(book_.OnClosed(kOther, answer).answer.has_value());
 }
 
 // The frame of attempt 1 stays live all the time, and stands before all that are over.

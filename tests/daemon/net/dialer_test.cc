@@ -113,21 +113,47 @@ TEST_F(DialerTest, OnlyTheMissingLanesAreOpenedAgain) {
   EXPECT_EQ(outcomes_[0].value().links[1].lane, LaneId(4));
 }
 
-TEST_F(DialerTest, OneRefusalFailsTheDialOnceAndClosesTheOthers) {
-  DialOptions options;
-  options.lanes = 3;
-  Dial(options, false);
-  std::vector<UniqueFd> accepted;
-  for (int i = 0; i < 3; ++i) accepted.push_back(AcceptOn(listening_.get()));
-  for (const auto& fd : accepted) (void)NextFrame<control::LinkHello>(fd.get());
-  WriteAll(accepted[0].get(), ReplyOf(Code::kOk, ""));
+class ThreeLanesTest : public DialerTest {
+ protected:
+  void SetUp() override {
+    DialerTest::SetUp();
+    DialOptions options;
+    options.lanes = 3;
+    Dial(options, false);
+    for (int i = 0; i < 3; ++i) accepted_.push_back(AcceptOn(listening_.get()));
+    for (const auto& fd : accepted_) lanes_.push_back(NextFrame<control::LinkHello>(fd.get()).lane());
+  }
+  std::vector<UniqueFd> accepted_;
+  std::vector<std::uint32_t> lanes_;
+};
+
+TEST_F(ThreeLanesTest, ThatAreAnsweredStandWhereOthersAreRefusedOrClosed) {
+  WriteAll(accepted_[1].get(), ReplyOf(Code::kOk, ""));
   Settle();
-  WriteAll(accepted[1].get(), ReplyOf(Code::kJoinRefused, "who are you"));
+  WriteAll(accepted_[0].get(), ReplyOf(Code::kJoinRefused, "who are you"));
+  Settle();
+  EXPECT_TRUE(outcomes_.empty()) << "one is open";
+  accepted_[2].Reset();
+  ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
+  ASSERT_TRUE(outcomes_[0].ok()) << outcomes_[0].status().text();
+  const DialedLinks& links = outcomes_[0].value();
+  ASSERT_EQ(links.links.size(), 1U);
+  EXPECT_EQ(links.links[0].lane, LaneId(lanes_[1]));
+  EXPECT_EQ(links.lanes, 3U);
+  EXPECT_NE(links.failure.text().find("who are you"), std::string::npos) << "the first one";
+  EXPECT_FALSE(IsClosed(accepted_[1].get()));
+}
+
+TEST_F(ThreeLanesTest, ThatAllFailAreAFailedDialWithTheFirstReason) {
+  WriteAll(accepted_[2].get(), ReplyOf(Code::kJoinRefused, "who are you"));
+  Settle();
+  accepted_[0].Reset();
+  accepted_[1].Reset();
   ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
   ASSERT_FALSE(outcomes_[0].ok());
+  EXPECT_EQ(outcomes_[0].status().code(), Code::kJoinRefused);
   EXPECT_NE(outcomes_[0].status().text().find("who are you"), std::string::npos);
   EXPECT_NE(outcomes_[0].status().text().find(address_), std::string::npos);
-  EXPECT_TRUE(RunUntil([&] { return IsClosed(accepted[0].get()) && IsClosed(accepted[2].get()); }));
   Settle();
   EXPECT_EQ(outcomes_.size(), 1U);
 }
