@@ -140,10 +140,10 @@ void Peer::Impl::AccuseBroken() {
 // Whoever has been silent for almost as long as the first is missed with it: the master must learn at once that this
 // peer hears nobody, before it weighs one accusation alone.
 void Peer::Impl::AccuseSilent() {
-  const auto is_member = [this](PeerId peer) { return view_.Contains(peer); };
+  const auto is_news = [this](PeerId peer) { return view_.Contains(peer) && !lost_.contains(peer); };
   const Duration detect = view_.plan.detect;
   const std::vector<PeerId> first = mesh_.SilentSince(now_, detect);
-  if (std::none_of(first.begin(), first.end(), is_member)) return;
+  if (std::none_of(first.begin(), first.end(), is_news)) return;
   Accuse(mesh_.SilentSince(now_, std::max(detect / 2, detect - 2 * view_.plan.heartbeat)),
          "silent for " + std::to_string(detect.count() / 1000) + " ms");
 }

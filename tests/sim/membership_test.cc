@@ -37,6 +37,25 @@ TEST(Membership, StoppedDaemonIsEvictedByItsSilence) {
   EXPECT_EQ(cluster->OutcomesOf(0).begin()->second.contributors.size(), 2u);
 }
 
+// While a recovery waits for the master, one that was lost long ago makes nobody else suspect.
+TEST(Membership, APauseBelowTheDetectionTimeIsNoLossBesideAnOldOne) {
+  auto cluster = Formed(3);
+  cluster->KillMaster();
+  cluster->KillDaemon(2, true);
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->StatusOf(0).frozen && cluster->StatusOf(1).frozen; }));
+  const auto pass = [&](int ms) {
+    const TimePoint end = cluster->now() + std::chrono::milliseconds(ms);
+    return cluster->RunUntil([&] { return cluster->now() >= end; });
+  };
+  ASSERT_TRUE(pass(2000));
+  cluster->CutPair(0, 1);
+  ASSERT_TRUE(pass(2200));  // of 3000
+  cluster->Unsilence(0, 1);
+  cluster->StartMaster();
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->StatusOf(0).members.size() == 2; }));
+  EXPECT_FALSE(cluster->Ended(1));
+}
+
 TEST(Membership, NewcomerIsAdmittedAtUpdateViewAtEveryPoint) {
   for (std::uint64_t seed = 1; seed <= 40; seed += kSweep) {
     SCOPED_TRACE("seed " + std::to_string(seed));
