@@ -35,6 +35,18 @@ bool MayPass(Code code) {
   return code == Code::kIo || code == Code::kPeerUnreachable || code == Code::kMasterUnreachable;
 }
 
+shell::Level LevelOf(core::Severity severity) {
+  switch (severity) {
+    case core::Severity::kInfo:
+      return shell::Level::kInfo;
+    case core::Severity::kWarning:
+      return shell::Level::kWarning;
+    case core::Severity::kError:
+      break;
+  }
+  return shell::Level::kError;
+}
+
 std::uint64_t RandomInstance() {
   std::random_device random;
   return (static_cast<std::uint64_t>(random()) << 32) | random();
@@ -253,9 +265,8 @@ bool Daemon::Dial(PeerId self, std::uint64_t serial, net::DialRequest request) {
 }
 
 void Daemon::Log(LogLine line) {
-  (void)to_control_.TryPost([line = std::move(line)] {
-    shell::LogText(line.warning ? shell::Level::kWarning : shell::Level::kInfo, line.event, line.fields);
-  });
+  (void)to_control_.TryPost(
+      [line = std::move(line)] { shell::LogText(LevelOf(line.severity), line.event, line.fields); });
 }
 
 }  // namespace ringway::daemon

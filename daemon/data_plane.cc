@@ -99,7 +99,8 @@ void DataPlane::OnMasterUp(const control::HelloReply& reply) {
   master_up_ = true;
   tick_interval_ = std::clamp<Duration>(std::chrono::milliseconds(reply.heartbeat_ms()) / 2, kTickMin, kTickMax);
   if (!std::exchange(started_, true)) {
-    if (const Status status = server_.Start(); !status.ok()) control_->Log({"error", status.text(), true});
+    if (const Status status = server_.Start(); !status.ok())
+      control_->Log({"error", status.text(), core::Severity::kError});
     ArmTick();
   }
   SendRoster();
@@ -300,7 +301,7 @@ std::string DataPlane::StatusJson() {
 void DataPlane::Log(const core::Note& note, PeerId self, const std::string& group) {
   control_->Log({note.event,
                  "group=" + group + " peer=" + ToString(self) + (note.fields.empty() ? "" : " ") + note.fields,
-                 note.warning});
+                 note.severity});
 }
 
 // ---- the end

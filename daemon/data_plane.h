@@ -35,7 +35,7 @@ namespace ringway::daemon {
 struct LogLine {
   std::string event;
   std::string fields;
-  bool warning = false;
+  core::Severity severity = core::Severity::kInfo;
 };
 
 // The control thread as the data thread sees it. Every call posts and returns.

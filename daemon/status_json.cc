@@ -63,6 +63,7 @@ Json GroupOf(const PeerReport& report) {
   group["lanes_lost"] = peer.lanes_lost;
   group["controls_lost"] = peer.controls_lost;
   group["segments_resent"] = peer.segments_resent;
+  group["ops_stuck"] = peer.ops_stuck;
   group["waits"] = peer.waits;
   group["pairs"] = PairsOf(report);
   return group;

@@ -62,7 +62,7 @@ std::string RenderGroup(const json& group) {
   std::string out = "group " + Text(group, "name") + "  epoch " + Text(group, "epoch") + "  world " +
                     Text(group, "world_size") + "\n  ring " + Ring(group) + "\n";
   for (const char* key : {"rank", "ops_open", "ops_done", "ops_retried", "ops_failed", "bytes_sent", "bytes_received",
-                          "lanes_lost", "controls_lost", "segments_resent", "waits"}) {
+                          "lanes_lost", "controls_lost", "segments_resent", "ops_stuck", "waits"}) {
     if (group.contains(key)) out += std::string("  ") + key + " " + Text(group, key) + "\n";
   }
   const bool master = group.contains("peers");

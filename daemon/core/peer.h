@@ -36,6 +36,7 @@
 
 #include "daemon/collective/executor.h"
 #include "daemon/core/path_meter.h"
+#include "daemon/core/watchdog.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -126,11 +127,12 @@ struct Ended {
   Code code = Code::kOk;
   std::string text;
 };
-// For the log: an event name and fields, at state changes only.
+// For the log: an event name and fields, at state changes only. kError: a fault of this program.
+enum class Severity : std::uint8_t { kInfo, kWarning, kError };
 struct Note {
   std::string event;
   std::string fields;  // "epoch=1.4 lost=7"
-  bool warning = false;
+  Severity severity = Severity::kInfo;
 };
 
 using Action = std::variant<ToPeer, ToMaster, Dial, CloseLinks, Complete, Joined, StillPending, Ended, Note>;
@@ -167,6 +169,7 @@ struct PeerStatus {
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t lanes_lost = 0, segments_resent = 0;
   std::uint64_t controls_lost = 0;  // control links that broke and were dialled again
+  std::uint64_t ops_stuck = 0;      // found by the watchdog (watchdog.h): faults of this program
   std::uint64_t probe_bytes = 0;    // sent to measure paths
   std::string waits;  // the oldest operation that has waited for longer than the detection time, and for whom
   std::uint64_t held_bytes = 0;      // of frames that came too early
@@ -177,6 +180,7 @@ struct PeerOptions {
   std::uint64_t retained_bytes_max = 64 << 20;  // of all results that it keeps for others
   std::uint64_t slice_bytes = 1 << 20;          // copied or added up at once; a few hundred microseconds, 2 ms at worst
   std::shared_ptr<MemoryShare> memory = nullptr;  // the session's; null: no limit
+  Duration stuck_after = Watchdog::kPatience;     // see watchdog.h
 };
 
 class Peer {

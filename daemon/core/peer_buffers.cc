@@ -76,7 +76,8 @@ void Peer::Impl::OnModified(const Operation& op, const std::string& buffer) {
   modified_ = "this trainer wrote to the " + buffer + " of operation " + ToString(op.name) +
               " before it was done; the others go on without this peer: correct the trainer, join again and take "
               "their state";
-  AddNote("buffer_modified", "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " buffer=" + buffer, true);
+  AddNote("buffer_modified", "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " buffer=" + buffer,
+          Severity::kWarning);
   leaving_ = true;  // TryLeave does it, in this event or with the next Tick
   leave_deadline_ = now_;
 }

@@ -39,6 +39,7 @@ Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& heade
   Result<collective::Executor::Claim> claim = op->executor->Take(header, *rank);
   if (!claim.ok()) return claim.status();
   if (claim.value().skipped) return Inbound{};
+  watchdog_.Moved(now_);
   ChooseTarget(*op, claim.value());
   pending_[lane] = {PendingFrame::Use::kExecutor, header, op->attempt, claim.value(), {}, lane.other};
   Inbound inbound;
@@ -56,6 +57,7 @@ Result<Inbound> Peer::Impl::Hold(const LinkId& lane, const SegmentHeader& header
   if (held_.BytesFrom(lane.other) + HeldFrames::Cost(header) > bound) {
     return Status(Code::kProtocol, "more eager bytes than the plan allows");
   }
+  watchdog_.Moved(now_);
   HeldFrame frame = held_.Reserve(lane.other, header);
   Inbound inbound;
   if (frame.payload == nullptr) {
@@ -101,6 +103,7 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
     return {Code::kProtocol, "segment payload fails its checksum"};
   }
   pending_.erase(found);
+  watchdog_.Moved(now_);
   if (frame.use == PendingFrame::Use::kHold) {
     held_.Add(frame.held);
     // Its operation may have been submitted, or its view installed, while the payload was on the way.
@@ -248,6 +251,7 @@ bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_byte
   }
   if (!found) return false;
   bytes_sent_ += kSegmentHeaderBytes + out.payload.size();
+  watchdog_.Moved(now_);
   lanes_.CountOut(lane, sent, [this](std::uint64_t attempt) { return live_.contains(attempt); });
   return true;
 }

@@ -6,6 +6,7 @@
 //   peer_operations.cc   submissions, completion, DONE and acknowledgements, fetching
 //   peer_data.cc         frames in and out
 //   peer_work.cc         copies and sums in slices
+//   peer_watch.cc        operations that wait for long
 //   peer_buffers.cc      trainers that write to what is in flight
 //   peer_paths.cc        what the paths to the others carry
 //
@@ -37,6 +38,7 @@
 #include "daemon/core/peer.h"
 #include "daemon/core/prober.h"
 #include "daemon/core/view.h"
+#include "daemon/core/watchdog.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
 
@@ -53,6 +55,7 @@ class Peer::Impl {
         options_(std::move(options)),
         mesh_(self),
         held_(options_.memory.get()),
+        watchdog_(options_.stuck_after),
         slice_left_(options_.slice_bytes) {}
   ~Impl();
   Impl(const Impl&) = delete;
@@ -162,9 +165,12 @@ class Peer::Impl {
   void Handle(PeerId from, const control::PeerMessage& message);
   void PumpDials();
   void TryLeave();
-  // Operations that wait for long: said in the log, or given up at their deadline.
+  // Operations that wait for long.
   void WatchOperations();
+  void WatchBy(const std::optional<TimePoint>& deadline);
   std::string WaitsFor(const Operation& op) const;
+  Duration StillFor() const;
+  void BarkIfStuck();
   void EndWith(Code code, const std::string& text);
   // That a result may suggest and an UpdateView adopt, as far as this rank can tell; epoch 0: none.
   Epoch NewestPrepared() const;
@@ -172,8 +178,8 @@ class Peer::Impl {
   std::string NameOf(PeerId peer) const;
   void Broadcast(const control::PeerMessage& message);
   void ToMasterNow(control::ToMaster message) { Emit(ToMaster{std::move(message)}); }
-  void AddNote(std::string event, std::string fields, bool warning = false) {
-    Emit(Note{std::move(event), std::move(fields), warning});
+  void AddNote(std::string event, std::string fields, Severity severity = Severity::kInfo) {
+    Emit(Note{std::move(event), std::move(fields), severity});
   }
 
   // ---- paths
@@ -338,6 +344,8 @@ class Peer::Impl {
   };
   std::map<PeerId, LinkLosses> link_losses_;  // in this view, since
   BufferWatch watch_;
+  Watchdog watchdog_;
+  TimePoint next_watch_{};
   std::string modified_;  // what its trainer wrote to, so that this peer leaves
   TimePoint losses_since_{};
   std::set<std::uint64_t> live_;  // attempts, of fetches that are served too, whose memory may be used

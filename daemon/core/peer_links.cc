@@ -29,6 +29,7 @@ Status Peer::Impl::Admit(const LinkId& link, std::uint32_t lanes) const {
 void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
   now_ = now;
   if (!mesh_.Knows(link.other)) return;
+  watchdog_.Moved(now);
   if (terms.round_trip > Duration::zero()) {
     Duration& shortest = round_trips_.try_emplace(link.other, terms.round_trip).first->second;
     shortest = std::min(shortest, terms.round_trip);
@@ -64,6 +65,7 @@ void Peer::Impl::ReportPair(PeerId other) {
 void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) {
   now_ = now;
   if (!mesh_.Knows(link.other)) return;
+  watchdog_.Moved(now);
   if (link.control) return LoseControl(link.other, why);
   if (lanes_.IsUp(link)) LoseLane(link, why);
 }
@@ -73,7 +75,7 @@ void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoin
 void Peer::Impl::LoseControl(PeerId other, const std::string& why) {
   mesh_.ControlDown(other, now_);
   ++controls_lost_;
-  AddNote("control_down", "other=" + NameOf(other) + " why=" + why, running());
+  AddNote("control_down", "other=" + NameOf(other) + " why=" + why, running() ? Severity::kWarning : Severity::kInfo);
   if (RINGWAY_MUTANT(kAccuseControl)) Accuse({other}, "control link: " + why);
   CountLoss(other);
   AccuseGone(other);
@@ -157,7 +159,7 @@ void Peer::Impl::LoseLane(const LinkId& lane, const std::string& why) {
   if (!mesh_.WantsLane(lane.other, lane.lane)) return;
   ++lanes_lost_;
   AddNote("lane_down", "other=" + NameOf(lane.other) + " lane=" + std::to_string(lane.lane.value) + " why=" + why,
-          running());  // in a recovery lanes go down with their peers
+          running() ? Severity::kWarning : Severity::kInfo);  // in a recovery lanes go down with their peers
   CountLoss(lane.other);
   AccuseGone(lane.other);
 }

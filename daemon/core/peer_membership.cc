@@ -33,7 +33,8 @@ void Peer::Impl::Accuse(const std::vector<PeerId>& others, const std::string& wh
   for (const PeerId other : others) {
     if (!view_.Contains(other) || other == self_ || !lost_.insert(other).second) continue;
     names += (names.empty() ? "" : ",") + NameOf(other);
-    AddNote("peer_lost", "epoch=" + ToString(view_.epoch) + " peer=" + NameOf(other) + " why=" + why, true);
+    AddNote("peer_lost", "epoch=" + ToString(view_.epoch) + " peer=" + NameOf(other) + " why=" + why,
+            Severity::kWarning);
   }
   if (names.empty()) return;
   if (frozen()) {
@@ -46,7 +47,7 @@ void Peer::Impl::Accuse(const std::vector<PeerId>& others, const std::string& wh
 void Peer::Impl::Trouble(const std::string& reason) {
   if (!installed() || ended_) return;
   const Epoch epoch = view_.epoch;
-  AddNote("abort", "epoch=" + ToString(epoch) + " reason=" + reason, true);
+  AddNote("abort", "epoch=" + ToString(epoch) + " reason=" + reason, Severity::kWarning);
   if (!frozen()) Freeze(epoch);
   control::PeerMessage abort;
   abort.mutable_abort()->set_epoch(epoch.value);
@@ -152,14 +153,14 @@ void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
   if (ended_) return;
   Result<View> view = ViewFrom(message.view(), self_);
   if (!view.ok()) {
-    AddNote("view_refused", view.status().text(), true);
+    AddNote("view_refused", view.status().text(), Severity::kWarning);
     return;
   }
   const Epoch epoch = view.value().epoch;
   if (message.prepared() && epoch == view_.epoch) return;  // said again to newcomers
   const bool old = epoch <= view_.epoch && !RINGWAY_MUTANT(kInstallOldView);
   if (old || (epoch <= stop_ && !RINGWAY_MUTANT(kInstallStoppedView))) {  // promised not to
-    AddNote("view_refused", "epoch=" + ToString(epoch) + " stop=" + ToString(stop_), true);
+    AddNote("view_refused", "epoch=" + ToString(epoch) + " stop=" + ToString(stop_), Severity::kWarning);
     return;
   }
   for (const control::PeerInfo& info : view.value().infos) mesh_.Want(PeerId(info.peer_id()), info.address());
@@ -194,6 +195,7 @@ void Peer::Impl::Install(View view) {
     table_.ForgetPeer(old);
   }
   view_ = std::move(view);
+  watchdog_.OnView(now_);
   schedules_.clear();
   table_.MarkAllDue();
   ready_.UnblockAll();
@@ -364,6 +366,7 @@ PeerStatus Peer::Impl::GetStatus() const {
   status.lanes_lost = lanes_lost_;
   status.controls_lost = controls_lost_;
   status.segments_resent = resent_;
+  status.ops_stuck = watchdog_.barks();
   status.probe_bytes = probe_bytes_;
   status.waits = waits_;
   return status;

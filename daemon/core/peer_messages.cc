@@ -1,5 +1,6 @@
 // What members tell each other about operations, beside the segments.
 #include <algorithm>
+#include <limits>
 
 #include "daemon/core/peer_impl.h"
 #include "proto/mutation.h"
@@ -74,7 +75,12 @@ void Peer::Impl::Broadcast(const control::PeerMessage& message) {
 control::PeerMessage Peer::Impl::Heartbeat() const {
   control::PeerMessage message;
   message.mutable_heartbeat()->set_epoch(running() ? view_.epoch.value : 0);
-  if (running()) SeqsTo(table_.CompleteUptoAll(), *message.mutable_heartbeat()->mutable_complete_upto());
+  if (running()) {
+    SeqsTo(table_.CompleteUptoAll(), *message.mutable_heartbeat()->mutable_complete_upto());
+    SeqsTo(table_.NextSeqs(), *message.mutable_heartbeat()->mutable_next_seq());
+    message.mutable_heartbeat()->set_still_ms(static_cast<std::uint32_t>(
+        std::min<std::int64_t>(StillFor().count() / 1000, std::numeric_limits<std::uint32_t>::max())));
+  }
   if (RINGWAY_MUTANT(kAcknowledgeAhead)) {
     for (control::ChannelSeq& seq : *message.mutable_heartbeat()->mutable_complete_upto()) seq.set_seq(seq.seq() + 1);
   }
@@ -128,6 +134,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     return;
   }
   if (epoch != view_.epoch || !running() || !view_.Contains(from)) return;
+  if (!message.has_heartbeat()) watchdog_.Moved(now_);
   if (message.has_ready()) {
     OnReady(from, NameIn(message.ready().channel(), message.ready().seq()), DescriptorOf(message.ready()));
   } else if (message.has_done()) {
@@ -138,6 +145,8 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     for (const auto& [channel, seq] : SeqsFrom(message.heartbeat().complete_upto())) {
       table_.Acknowledge(from, channel, seq);
     }
+    watchdog_.Heard(from, std::chrono::milliseconds(message.heartbeat().still_ms()),
+                    SeqsFrom(message.heartbeat().next_seq()));
   } else if (message.has_fetch()) {
     OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
   } else if (message.has_again()) {
@@ -160,7 +169,7 @@ void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
   const bool holds = op != nullptr && op->has_outcome() && op->outcome.code == Code::kOk &&
                      (op->own_output || !op->told);  // a told result region is the trainer's again
   if (!holds) {
-    AddNote("fetch_refused", "op=" + ToString(name) + " from=" + NameOf(from), true);
+    AddNote("fetch_refused", "op=" + ToString(name) + " from=" + NameOf(from), Severity::kWarning);
     return;
   }
   const auto same = [&](const Serving& serving) { return serving.name == name && serving.to == from; };

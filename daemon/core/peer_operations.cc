@@ -20,8 +20,6 @@ struct OpMemory {
   std::shared_ptr<std::vector<std::byte>> own_input;
 };
 
-std::string Ms(Duration time) { return std::to_string(time.count() / 1000); }
-
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------- trainer
@@ -36,6 +34,8 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
     return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
   Operation& op = table_.Add(std::move(submission));
   op.since = now;
+  watchdog_.Moved(now);
+  WatchBy(op.submission.deadline);
   if (update) update_open_ = true;
   if (running()) Start(op);
   AfterProgress();
@@ -46,6 +46,7 @@ void Peer::Impl::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) 
   Operation* op = table_.FindToken(token);
   if (op == nullptr || input_bytes_ready < op->submission.input_bytes_ready) return;
   op->submission.input_bytes_ready = std::min(input_bytes_ready, op->bytes());
+  watchdog_.Moved(now_);
   StartWork(*op);
   AfterProgress();
 }
@@ -59,46 +60,6 @@ void Peer::Impl::Cancel(std::uint64_t token, TimePoint now) {
     Trouble("operation " + ToString(op->name) + " is cancelled");
   } else if (installed()) {
     SendReport("operation " + ToString(op->name) + " is cancelled");
-  }
-}
-
-// What is known here, or was when the view broke: who has sent READY or any segment of it has submitted it.
-std::string Peer::Impl::WaitsFor(const Operation& op) const {
-  std::string names;
-  for (const PeerId member : view_.members) {
-    if (member == self_ || op.ready.contains(member) || op.holders.contains(member)) continue;
-    names += (names.empty() ? "" : ",") + NameOf(member);
-  }
-  if (!names.empty()) return names;
-  return frozen() ? "a new view" : "data";
-}
-
-void Peer::Impl::WatchOperations() {
-  std::string overdue;
-  bool said = false;
-  waits_.clear();
-  for (auto& [name, op] : table_.ops()) {
-    if (op.has_outcome()) continue;
-    const Duration age = now_ - op.since;
-    if (waits_.empty() && age > view_.plan.detect) waits_ = ToString(name) + " for " + WaitsFor(op);
-    if (!said && age > std::max(op.next_word, view_.plan.detect)) {
-      said = true;  // the oldest speaks for all
-      op.next_word = 2 * age;
-      AddNote(
-          "operation_waits",
-          "epoch=" + ToString(view_.epoch) + " op=" + ToString(name) + " age_ms=" + Ms(age) + " for=" + WaitsFor(op),
-          true);
-    }
-    if (!op.overdue.empty() || !op.submission.deadline || now_ < *op.submission.deadline) continue;
-    op.overdue =
-        NameOf(self_) + " has waited " + Ms(age) + " ms for operation " + ToString(name) + ", last for " + WaitsFor(op);
-    overdue = op.overdue;
-  }
-  if (overdue.empty() || !installed()) return;
-  if (running()) {
-    Trouble(overdue);
-  } else {
-    SendReport(overdue);
   }
 }
 
@@ -287,6 +248,8 @@ void Peer::Impl::Tell(Operation& op) {
   table_.MarkDue(op.name);
   const bool ok = op.outcome.code == Code::kOk;
   ++(ok ? done_ : failed_);
+  watchdog_.Moved(now_);
+  if (ok) watchdog_.Calm();
   Complete complete;
   complete.epoch = op.outcome.epoch;
   complete.contributors = op.outcome.contributors;
@@ -338,7 +301,7 @@ void Peer::Impl::Fail(Operation& op, Code code, const std::string& text) {
   AddNote("operation_failed",
           "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " code=" + ringway::NameOf(code) +
               " text=" + text,
-          true);
+          Severity::kWarning);
   Tell(op);
 }
 
@@ -354,7 +317,8 @@ void Peer::Impl::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
     for (const std::uint64_t holder : verdict.holders()) table_.AddHolder(op, PeerId(holder));
     const bool same =
         op.outcome.code == code && (code != Code::kOk || op.outcome.epoch == Epoch(verdict.result_epoch()));
-    if (!same) AddNote("contradiction", "op=" + ToString(op.name) + " verdict differs from the outcome here", true);
+    if (!same)
+      AddNote("contradiction", "op=" + ToString(op.name) + " verdict differs from the outcome here", Severity::kError);
     RINGWAY_CHECK(same || op.told == false || code == Code::kInternal);
     if (RINGWAY_MUTANT(kDropAfterVerdict) && op.told) op.own_output.reset();
     return;  // StartAll settles it

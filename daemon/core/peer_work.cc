@@ -30,6 +30,7 @@ Peer::Impl::~Impl() {
 
 void Peer::Impl::Work() {
   slice_left_ = options_.slice_bytes;
+  watchdog_.Moved(now_);
   if (!running()) return work_.clear();  // the next view starts what is open
   for (std::size_t i = work_.size(); i > 0 && slice_left_ > 0 && running() && !work_.empty(); --i) {
     auto next = work_.upper_bound(work_cursor_);

@@ -51,6 +51,7 @@ Cluster::~Cluster() {
   for (const auto& daemon : daemons_) {
     const std::optional<int> code = daemon->Wait();
     EXPECT_TRUE(code == 0 || code == -SIGKILL) << daemon->label() << " ended with " << code.value_or(-1000);
+    EXPECT_EQ(daemon->Logged("operation_stuck", "op"), "") << daemon->label() << " has a fault of its own";
   }
   if (!master_->Exited().has_value()) {
     master_->Signal(SIGTERM);

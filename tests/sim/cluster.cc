@@ -320,7 +320,8 @@ void Cluster::WorkLater(std::uint32_t index) {
 core::PeerOptions Cluster::LimitsOfPeers() const {
   return {.retained_bytes_max = options_.retained_bytes_max,
           .slice_bytes = options_.slice_bytes,
-          .memory = std::make_shared<MemoryShare>(std::make_shared<MemoryBudget>(options_.memory_max))};
+          .memory = std::make_shared<MemoryShare>(std::make_shared<MemoryBudget>(options_.memory_max)),
+          .stuck_after = options_.stuck_after};
 }
 
 void Cluster::Act(std::uint32_t index, core::Action action) {
@@ -347,7 +348,9 @@ void Cluster::Act(std::uint32_t index, core::Action action) {
     End(index, ended->code);
   } else if (auto* note = std::get_if<core::Note>(&action)) {
     if (tracing()) Trace(NameOf(index), "note " + note->event + " " + note->fields);
-    if (note->event == "contradiction") checker_.Fail(NameOf(index) + ": " + note->fields);
+    const bool expected = options_.expects_stuck && note->event == "operation_stuck";
+    if (note->severity == core::Severity::kError && !expected)
+      checker_.Fail(NameOf(index) + ": " + note->event + " " + note->fields);
     if (note->event == "buffer_modified" && !node.scribbled)
       checker_.Fail(NameOf(index) + " is accused: " + note->fields);
     if (note->event != "view_installed") return;

@@ -40,6 +40,8 @@ struct ClusterOptions {
   std::uint64_t retained_bytes_max = 64 << 20;  // by a peer, of all operations
   std::uint64_t slice_bytes = 1 << 20;          // copied or added up by a peer at once
   std::uint64_t memory_max = MemoryBudget::kUnlimited;  // of each peer
+  Duration stuck_after = std::chrono::seconds(3);       // for each peer's watchdog
+  bool expects_stuck = false;                           // it may find something: else that breaks a rule
   CoordinatorOptions master = {};
   NetworkOptions network = {};
   bool trace = false;

@@ -31,8 +31,8 @@ void Trainers::OnNews(std::uint32_t node) {
 }
 
 void Trainers::Later(std::uint32_t node, void (Trainers::*then)(std::uint32_t)) {
-  const auto pause =
-      Duration(static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(options_.pause_max.count())));
+  const Duration drawn(static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(options_.pause_max.count())));
+  const Duration pause = std::max<Duration>(drawn, states_[node].sleeps_until - cluster_.now());
   cluster_.events_queue().After(pause, [this, node, then] {
     if (!cluster_.Here(node)) return;
     if (cluster_.Stopped(cluster_.HostOf(node))) return Later(node, then);

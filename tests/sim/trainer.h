@@ -50,6 +50,8 @@ class Trainers {
   bool GiveUp() const { return options_.mismatch_one_of != 0 || options_.cancel_one_of != 0; }
   // No more mistakes and cancellations.
   void Behave() { behaving_ = true; }
+  // It submits nothing for so long.
+  void Sleep(std::uint32_t node, Duration time) { states_[node].sleeps_until = cluster_.now() + time; }
   // Whether the node has come to its program's end.
   bool Finished(std::uint32_t node) const;
   // How far it is: the sequence number of channel 0 with which its next round begins.
@@ -74,6 +76,7 @@ class Trainers {
   };
   struct State {
     bool started = false;
+    TimePoint sleeps_until{};
     bool waiting = false;                   // a round is under way
     std::vector<Step> round;                // what is still to be submitted of it
     std::map<std::uint32_t, OpName> first;  // of the round, by channel

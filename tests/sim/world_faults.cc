@@ -30,6 +30,7 @@ const std::vector<World::Kind>& World::Kinds() {
       {"rates", false, false, [](World& w) { return w.ChangeRates(); }},
       {"newcomer", false, false, [](World& w) { return w.AddNewcomer(); }},
       {"newcomer dies", false, false, [](World& w) { return w.KillNewcomer(); }},
+      {"trainer sleeps", false, false, [](World& w) { return w.LetTrainerSleep(); }},
       {"leave", false, true, [](World& w) { return w.LeaveGroup(false); }},
       {"trainer dies", false, true, [](World& w) { return w.LeaveGroup(true); }},
   };
@@ -246,6 +247,13 @@ bool World::KillNewcomer() {
     return true;
   }
   return AddNewcomer();
+}
+
+// It submits nothing meanwhile, and all wait for it.
+bool World::LetTrainerSleep() {
+  const std::optional<std::uint32_t> node = AnyMember();
+  if (node) trainers_.Sleep(*node, milliseconds(dice_.Between(1, dice_.OneOf(2) ? 100 : 8000)));
+  return node.has_value();
 }
 
 bool World::LeaveGroup(bool abandon) {

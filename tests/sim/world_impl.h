@@ -94,6 +94,7 @@ class World {
   bool WantLanes();
   bool ChangeRates();
   bool AddNewcomer();
+  bool LetTrainerSleep();
   bool LeaveGroup(bool abandon);
   bool CutOffMaster();
   bool CutOffMasterInRecovery();

@@ -46,7 +46,10 @@ def host(number, work, folder, seconds, *command):
     timer = threading.Timer(float(seconds), clean, [work])
     if number == "0":
         timer.start()
-    status = subprocess.run(command, check=False, timeout=float(seconds) + END_S).returncode
+    try:
+        status = subprocess.run(command, check=False, timeout=float(seconds) + END_S).returncode
+    except subprocess.TimeoutExpired:
+        status = 124
     timer.cancel()
     if number == "0":
         for log in pathlib.Path(work).glob("daemon.*.log"):
@@ -68,12 +71,12 @@ def check_seed(run, programs, seed, share, seconds):
         if status == 77:
             sys.exit(77)
         said = "".join(log.read_text() for log in sorted(pathlib.Path(folder).glob("daemon.*.log")))
-        events = {name: len(re.findall(rf" {name} ", said)) for name in ("lane_down", "control_down", "peer_lost", "abort")}
+        events = {name: len(re.findall(rf" {name} ", said)) for name in ("lane_down", "control_down", "peer_lost", "abort", "operation_stuck")}
         print(f"seed {seed}: exit {status}, {events}", flush=True)
-        if status != 0 and share <= GENTLE:
-            sys.exit("an operation failed")
-        if status != 0 and not events["peer_lost"]:
-            sys.exit("an operation failed, and nobody was lost")
+        if status != 0 and (share <= GENTLE or not events["peer_lost"]):
+            sys.exit("an operation failed, or waits for ever:\n" + said)
+        if events["operation_stuck"]:
+            sys.exit("an operation got stuck, and started anew:\n" + said)
         if share <= GENTLE and events["peer_lost"] + events["abort"]:
             sys.exit("a member was lost, and all live:\n" + said)
         if status == 0 and not json.loads(result.read_text())["results"]:

@@ -1,0 +1,87 @@
+// Operations that wait for long: said in the log, given up at their deadline, and started anew where nothing can be
+// what they wait for (watchdog.h).
+//
+// They are looked at once a heartbeat, and when the next deadline is over.
+#include <algorithm>
+
+#include "daemon/core/peer_impl.h"
+
+namespace ringway::core {
+namespace {
+
+std::string Ms(Duration time) { return std::to_string(time.count() / 1000); }
+
+}  // namespace
+
+// What is known here, or was when the view broke: who has sent READY or any segment of it has submitted it.
+std::string Peer::Impl::WaitsFor(const Operation& op) const {
+  std::string names;
+  for (const PeerId member : view_.members) {
+    if (member == self_ || op.ready.contains(member) || op.holders.contains(member)) continue;
+    names += (names.empty() ? "" : ",") + NameOf(member);
+  }
+  if (!names.empty()) return names;
+  return frozen() ? "a new view" : "data";
+}
+
+void Peer::Impl::WatchBy(const std::optional<TimePoint>& deadline) {
+  if (deadline) next_watch_ = std::min(next_watch_, *deadline);
+}
+
+void Peer::Impl::WatchOperations() {
+  if (now_ < next_watch_) return;
+  next_watch_ = now_ + view_.plan.heartbeat;
+  waits_.clear();
+  bool said = false;
+  std::string overdue;
+  for (auto& [name, op] : table_.ops()) {
+    if (op.has_outcome()) continue;
+    const Duration age = now_ - op.since;
+    if (waits_.empty() && age > view_.plan.detect) waits_ = ToString(name) + " for " + WaitsFor(op);
+    if (!said && age > std::max(op.next_word, view_.plan.detect)) {
+      said = true;  // the oldest speaks for all
+      op.next_word = 2 * age;
+      AddNote(
+          "operation_waits",
+          "epoch=" + ToString(view_.epoch) + " op=" + ToString(name) + " age_ms=" + Ms(age) + " for=" + WaitsFor(op),
+          Severity::kWarning);
+    }
+    if (!op.overdue.empty() || !op.submission.deadline) continue;
+    if (now_ < *op.submission.deadline) {
+      WatchBy(op.submission.deadline);
+      continue;
+    }
+    op.overdue =
+        NameOf(self_) + " has waited " + Ms(age) + " ms for operation " + ToString(name) + ", last for " + WaitsFor(op);
+    overdue = op.overdue;
+  }
+  if (!overdue.empty() && installed()) {
+    running() ? Trouble(overdue) : SendReport(overdue);
+  }
+  if (running()) BarkIfStuck();
+}
+
+// A trainer that is still copying an input in is a reason for everybody to wait.
+Duration Peer::Impl::StillFor() const {
+  const auto is_staging = [](const auto& entry) {
+    return !entry.second.has_outcome() && InputBytesReady(entry.second) < entry.second.bytes();
+  };
+  if (std::any_of(table_.ops().begin(), table_.ops().end(), is_staging)) return {};
+  return watchdog_.StillFor(now_);
+}
+
+void Peer::Impl::BarkIfStuck() {
+  for (const auto& [name, op] : table_.ops()) {
+    if (op.told || !watchdog_.IsStuck(name, view_.members, self_, now_) || StillFor() == Duration::zero()) continue;
+    const std::string what = "operation " + ToString(name) + " is stuck at " + NameOf(self_) + ", waiting for " +
+                             (op.has_outcome() ? "others to hold its result" : WaitsFor(op));
+    AddNote("operation_stuck",
+            "epoch=" + ToString(view_.epoch) + " op=" + ToString(name) + " still_ms=" + Ms(StillFor()) +
+                " text=" + what + "; a fault of ringwayd: the view is aborted and its operations start anew",
+            Severity::kError);
+    watchdog_.Bark(now_);
+    return Trouble(what);
+  }
+}
+
+}  // namespace ringway::core
