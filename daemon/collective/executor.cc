@@ -117,6 +117,7 @@ Result<Executor::Claim> Executor::Take(const SegmentHeader& header, Rank from) {
     }
   }
   position = Position::kClaimed;
+  if (!arrival.reduce) StateOf(arrival.chunk, claim.segment).final_came = true;
   if (!arrival.reduce && options_.descriptor.codec == Codec::kNone && header.payload_bytes > 0) {
     claim.direct = OutputAt(grid_.Segment(arrival.chunk, claim.segment));
   }
@@ -332,7 +333,13 @@ void Executor::SendAgain(Rank to, std::uint16_t step, std::uint16_t chunk, std::
   Requeue({static_cast<std::uint32_t>(found - all.begin()), segment});
 }
 
+bool Executor::IsConsumed(const Ready& ready) const {
+  const Departure& departure = schedule_.departures[ready.departure];
+  return departure.source == Source::kPartial && StateOf(departure.chunk, ready.segment).final_came;
+}
+
 void Executor::Requeue(const Ready& ready) {
+  if (IsConsumed(ready)) return;
   const Rank to = schedule_.departures[ready.departure].to;
   ready_[to].push_front(ready);
   TellNext(to);

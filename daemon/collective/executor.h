@@ -111,8 +111,11 @@ class Executor {
   };
   // The next segment for `to` that fits, or nothing. `wire_bytes_max` bounds the encoded payload.
   std::optional<Ready> PopReady(Rank to, std::uint32_t wire_bytes_max);
-  // A popped segment that was lost on its way. What was lost was not consumed, so its source still holds it.
+  // A popped segment that was lost on its way. What was lost was not consumed, so its source still holds it. Ignored
+  // if it was, whoever says otherwise.
   void Requeue(const Ready& ready);
+  // Whether it was part of a sum of which the finished value has begun to come: its source may be overwritten.
+  bool IsConsumed(const Ready& ready) const;
   // Encoded size of the segment that PopReady(to) would give, if there is one.
   std::optional<std::uint32_t> NextBytes(Rank to) const;
   template <typename F>
@@ -159,6 +162,7 @@ class Executor {
     std::uint64_t final_hash = 0;  // of the finished segment's wire bytes; 0: not known yet
     std::uint32_t next = 0;        // of the sum's order: what is added next
     bool awaits_input = false;     // the own input is next, and not staged yet or left to Work
+    bool final_came = false;       // its header at least
   };
   struct SumSegment {
     std::uint32_t sum = kNone;
@@ -195,6 +199,9 @@ class Executor {
     return std::uint64_t{arrival} << 32 | segment;
   }
   SegmentState& StateOf(std::uint32_t chunk, std::uint32_t segment) {
+    return segments_[chunks_[chunk].first_segment + segment];
+  }
+  const SegmentState& StateOf(std::uint32_t chunk, std::uint32_t segment) const {
     return segments_[chunks_[chunk].first_segment + segment];
   }
   std::uint32_t WireBytes(std::uint32_t chunk, std::uint32_t segment) const;

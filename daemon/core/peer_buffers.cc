@@ -29,7 +29,7 @@ void Peer::Impl::OnRefused(const SentFrame& frame) {
   if (!live_.contains(frame.attempt)) return;
   const Operation* op = table_.Find(frame.op);
   if (op == nullptr || op->told || !op->executor || op->attempt != frame.attempt) return;  // those served are copies
-  if (!IsTrainersSource(*op, frame.ready)) return;
+  if (!IsTrainersSource(*op, frame.ready) || op->executor->IsConsumed(frame.ready)) return;
   watch_.OnFailure(now_);
   if (op->executor->HashNow(frame.ready) == frame.hash || RINGWAY_MUTANT(kBlameTheLink)) return;
   OnModified(*op, op->executor->SendsInput(frame.ready) ? "input" : "output");

@@ -377,6 +377,41 @@ TEST(Executor, ReleasedPositionIsTakenAgainAndClaimedOneIsNot) {
   EXPECT_FALSE(executor.Take(frame.header, frame.from).value().skipped);
 }
 
+// A partial sum lies where the finished value goes: as soon as that comes, the other end has used it.
+TEST(Executor, APartialSumIsConsumedWhenItsFinishedValueComes) {
+  World world(SumOf(DType::kF64, 600), Inputs<double>(3, 600, 12), kSegment);
+  Executor& executor = world.executor(1);
+  const auto pop = [&] { return executor.PopReady(Rank(2), kPayloadBytesMax); };
+  std::vector<std::byte> scratch(kPayloadBytesMax);
+  std::optional<Executor::Ready> partial;  // of the first segment
+  world.Send();
+  while (!world.wire().empty()) {
+    const World::Frame frame = world.wire().front();
+    world.wire().erase(world.wire().begin());
+    if (partial && frame.to == Rank(1) && frame.header.chunk == 0 && frame.header.segment == 0) {
+      EXPECT_FALSE(executor.IsConsumed(*partial)) << "nothing has come yet";
+      executor.Requeue(*partial);
+      EXPECT_TRUE(pop().has_value());
+      ASSERT_TRUE(executor.Take(frame.header, frame.from).ok());
+      EXPECT_TRUE(executor.IsConsumed(*partial));
+      executor.Requeue(*partial);
+      EXPECT_FALSE(pop().has_value());
+      return;
+    }
+    world.Deliver(frame);
+    if (frame.to != Rank(1)) {
+      world.SendFrom(frame.to.value);
+      continue;
+    }
+    while (const auto ready = pop()) {
+      if (executor.RangeOf(*ready).begin == 0) partial = ready;
+      const Executor::Encoded encoded = executor.Encode(*ready, scratch);
+      world.wire().push_back({Rank(1), Rank(2), encoded.header, {encoded.payload.begin(), encoded.payload.end()}});
+    }
+  }
+  FAIL() << "no finished value came";
+}
+
 TEST(Executor, HolderServesAFetchOfItsWholeResult) {
   std::vector<float> result(3001);
   std::iota(result.begin(), result.end(), 1.0f);
