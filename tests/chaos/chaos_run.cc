@@ -32,6 +32,7 @@ constexpr std::chrono::milliseconds kPoll(5);
 struct RunOptions {
   std::uint64_t seconds = 60;
   FleetOptions fleet;
+  FaultOptions faults;
   bool keep = false;
 };
 
@@ -40,7 +41,7 @@ RunOptions the_options;
 class ChaosRun {
  public:
   explicit ChaosRun(const RunOptions& options)
-      : options_(options), fleet_(options.fleet), faults_(fleet_, options.fleet.seed), dice_(~options.fleet.seed) {
+      : options_(options), fleet_(options.fleet), faults_(fleet_, options.faults), dice_(~options.fleet.seed) {
     if (options.keep) fleet_.KeepLogs();
     std::printf("chaos: seed %lu, %lu s, logs in %s\n", options.fleet.seed, options.seconds,
                 fleet_.directory().c_str());
@@ -63,6 +64,7 @@ class ChaosRun {
     for (const std::string& trouble : faults_.troubles()) ADD_FAILURE() << trouble;
     EXPECT_GE(checker_.tally().succeeded, kOperationsMin) << "too few for the run to count";
     for (const auto& [fault, times] : faults_.struck()) EXPECT_GT(times, 0U) << fault << " was never struck";
+    for (const std::string& log : fleet_.LogsWith("operation_stuck")) ADD_FAILURE() << log << " has a fault of its own";
   }
 
   void Print() const {
@@ -83,15 +85,29 @@ class ChaosRun {
     for (const auto& [code, times] : tally.codes) std::printf(" %s %lu", ringway::NameOf(code), times);
     std::printf("\nmemberships: %lu; lives of the group: %lu; longest stall %lu ms\n", tally.memberships, tally.lives,
                 tally.longest_gap_ms);
-    std::printf("violations of the promise: %lu; leaks: %zu\n", checker_.violation_count(), leaks_);
+    std::printf("violations of the promise: %lu; leaks: %zu; evicted without a fault: %zu\n",
+                checker_.violation_count(), leaks_, innocents_);
   }
 
  private:
   void Poll() {
-    for (const Record& record : fleet_.Poll()) checker_.Add(record);
+    for (const Record& record : fleet_.Poll()) {
+      checker_.Add(record);
+      if (record.kind == RecordKind::kEnd) CountEviction(record);
+    }
     for (std::size_t i = 0; i < kSeats; ++i) ExpectStands(i);
     std::this_thread::sleep_for(kPoll);
   }
+
+  void CountEviction(const Record& record) {
+    for (std::size_t i = 0; i < kSeats; ++i) {
+      if (fleet_.PeerOf(i) != record.peer || record.code != Code::kEvicted || !faults_.IsUntouched(i)) continue;
+      ++innocents_;
+      timeline_ << Seconds() << " s: t" << i << " is evicted, and nothing had struck it\n";
+    }
+  }
+
+  double Seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   // Whom nobody strikes does not end.
   void ExpectStands(std::size_t seat) {
@@ -121,14 +137,13 @@ class ChaosRun {
   }
 
   void Strike() {
-    const Clock::time_point start = Clock::now();
-    const Clock::time_point end = start + std::chrono::seconds(options_.seconds);
-    for (Clock::time_point next = start; Clock::now() < end;) {
+    start_ = Clock::now();
+    const Clock::time_point end = start_ + std::chrono::seconds(options_.seconds);
+    for (Clock::time_point next = start_; Clock::now() < end;) {
       if (Clock::now() >= next) {
         const auto struck = faults_.Strike();
         next += std::chrono::milliseconds(struck ? 200 + dice_() % 801 : 50);
-        const double at = std::chrono::duration<double>(Clock::now() - start).count();
-        if (struck) timeline_ << at << " s: " << *struck << '\n';
+        if (struck) timeline_ << Seconds() << " s: " << *struck << '\n';
       }
       faults_.Heal();
       Poll();
@@ -181,7 +196,9 @@ class ChaosRun {
   Checker checker_;
   std::mt19937_64 dice_;
   std::ostringstream timeline_;
+  Clock::time_point start_{};
   std::size_t leaks_ = 0;
+  std::size_t innocents_ = 0;
   std::set<std::string> fallen_;
   bool leaving_ = false;
 };
@@ -202,8 +219,11 @@ int main(int argc, char** argv) {
   CLI::App app("Kills, freezes, cuts and deafens six daemons and their trainers, and compares all that they were told");
   app.add_option("--seconds", the_options.seconds, "how long faults are struck")->capture_default_str();
   app.add_option("--seed", the_options.fleet.seed, "of the plan of faults")->capture_default_str();
+  app.add_option("--cut-off-max-ms", the_options.faults.cut_off_max_ms, "how long the master is cut off at most")
+      ->capture_default_str();
   app.add_option("--detect-ms", the_options.fleet.detect_ms, "silence that means death")->capture_default_str();
   app.add_flag("--keep", the_options.keep, "keep the logs, also of a good run");
   CLI11_PARSE(app, argc, argv);
+  the_options.faults.seed = the_options.fleet.seed;
   return RUN_ALL_TESTS();
 }

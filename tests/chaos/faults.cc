@@ -11,14 +11,28 @@ namespace {
 constexpr std::array<const char*, kFaultCount> kNames = {
     "kill_daemon", "terminate_daemon", "freeze_daemon", "kill_trainer", "freeze_trainer",
     "leave",       "kill_master",      "freeze_master", "cut",          "corrupt",
-    "slow",        "black_hole",       "deaf",          "mute",         "few_descriptors"};
+    "slow",        "black_hole",       "deaf",          "mute",         "few_descriptors",
+    "crash_loop",  "cut_off_master",   "noise"};
 
-bool AtMaster(Fault fault) { return fault == Fault::kKillMaster || fault == Fault::kFreezeMaster; }
+constexpr std::chrono::seconds kAftermath(10);
+
+bool AtMaster(Fault fault) {
+  return fault == Fault::kKillMaster || fault == Fault::kFreezeMaster || fault == Fault::kCutOffMaster;
+}
 
 // Acts on a peer's paths, so the trainer must be a member.
 bool NeedsPeer(Fault fault) {
   return fault == Fault::kCut || fault == Fault::kCorrupt || fault == Fault::kSlow || fault == Fault::kBlackHole ||
          fault == Fault::kDeaf || fault == Fault::kMute;
+}
+
+// Nothing from or to the master, or neither.
+std::vector<Fleet::PathFault> MasterPaths(std::uint64_t which) {
+  const Fleet::PathFault from{.flow = {.from = e2e::Relay::kDialled}, .at_master = true};
+  const Fleet::PathFault to{.flow = {.to = e2e::Relay::kDialled}, .at_master = true};
+  if (which == 0) return {from};
+  if (which == 1) return {to};
+  return {from, to};
 }
 
 // No more files than are open now, or as many as anybody.
@@ -33,7 +47,7 @@ void LimitDescriptors(const e2e::Process& process, bool limited) {
 
 const char* NameOf(Fault fault) { return kNames.at(static_cast<std::size_t>(fault)); }
 
-Faults::Faults(Fleet& fleet, std::uint64_t seed) : fleet_(fleet), dice_(seed) {
+Faults::Faults(Fleet& fleet, const FaultOptions& options) : fleet_(fleet), options_(options), dice_(options.seed) {
   for (const char* name : kNames) struck_[name] = 0;
 }
 
@@ -49,12 +63,17 @@ bool Faults::Touches(std::size_t seat) const {
   return std::any_of(wounds_.begin(), wounds_.end(), [&](const Wound& wound) { return wound.victim == seat; });
 }
 
+bool Faults::IsUntouched(std::size_t seat) const {
+  return !Touches(seat) && Clock::now() - healed_at_.at(seat) > kAftermath;
+}
+
 bool Faults::Possible(Fault fault, std::size_t seat) const {
   return !Touches(seat) && (!NeedsPeer(fault) || fleet_.PeerOf(seat) != 0);
 }
 
 std::optional<std::size_t> Faults::Victim(Fault fault) {
   if (AtMaster(fault)) return Possible(fault, kMaster) ? std::optional(kMaster) : std::nullopt;
+  if (fault == Fault::kNoise) return Possible(fault, kNetwork) ? std::optional(kNetwork) : std::nullopt;
   std::vector<std::size_t> possible;
   for (std::size_t seat = 0; seat < kSeats; ++seat) {
     if (Possible(fault, seat)) possible.push_back(seat);
@@ -63,22 +82,28 @@ std::optional<std::size_t> Faults::Victim(Fault fault) {
   return possible[dice_() % possible.size()];
 }
 
+std::chrono::milliseconds Faults::DurationOf(Fault fault) {
+  if (fault == Fault::kCutOffMaster) return std::chrono::milliseconds(options_.cut_off_max_ms >> Between(0, 5));
+  return std::chrono::milliseconds(Between(50, AtMaster(fault) ? 1500 : 2500));
+}
+
 std::optional<std::string> Faults::Strike() {
   const Fault fault = Draw();
   const std::optional<std::size_t> victim = Victim(fault);
   if (!victim) return std::nullopt;
   bag_.pop_back();
-  const std::chrono::milliseconds lasts(Between(50, AtMaster(fault) ? 1500 : 2500));
-  wounds_.push_back({fault, *victim, Clock::now() + lasts, {}});
+  const std::chrono::milliseconds lasts = DurationOf(fault);
+  wounds_.push_back({fault, *victim, Clock::now() + lasts});
   Act(&wounds_.back());
   ++struck_[NameOf(fault)];
-  return std::string(NameOf(fault)) + (AtMaster(fault) ? "" : " " + std::to_string(*victim)) + " for " +
+  return std::string(NameOf(fault)) + (*victim < kSeats ? " " + std::to_string(*victim) : "") + " for " +
          std::to_string(lasts.count()) + " ms";
 }
 
 void Faults::Act(Wound* wound) {
   const std::size_t seat = wound->victim;
-  const std::uint64_t peer = seat == kMaster ? 0 : fleet_.PeerOf(seat);
+  using Kind = Fleet::PathFault::Kind;
+  const std::uint64_t peer = seat < kSeats ? fleet_.PeerOf(seat) : 0;
   const e2e::Flow to{.from = 0, .to = peer};
   const e2e::Flow from{.from = peer, .to = 0};
   const std::chrono::milliseconds delay(Between(5, 120));
@@ -108,19 +133,30 @@ void Faults::Act(Wound* wound) {
     case Fault::kCorrupt:
       return fleet_.relay(seat).Corrupt({.from = 0, .to = peer, .links = e2e::Links::kLanes}, Between(0, 20'000));
     case Fault::kSlow:
-      wound->paths = {{to, delay}, {from, delay}};
+      wound->paths = {{.kind = Kind::kDelay, .flow = to, .delay = delay},
+                      {.kind = Kind::kDelay, .flow = from, .delay = delay}};
       return SetPaths();
     case Fault::kBlackHole:
-      wound->paths = {{to, {}}, {from, {}}};
+      wound->paths = {{.flow = to}, {.flow = from}};
       return SetPaths();
     case Fault::kDeaf:
-      wound->paths = {{to, {}}};
+      wound->paths = {{.flow = to}};
       return SetPaths();
     case Fault::kMute:
-      wound->paths = {{from, {}}};
+      wound->paths = {{.flow = from}};
       return SetPaths();
     case Fault::kFewDescriptors:
       return LimitDescriptors(fleet_.daemon(seat), true);
+    case Fault::kCrashLoop:
+      return CrashOn(*wound);
+    case Fault::kCutOffMaster:
+      wound->paths = MasterPaths(Between(0, 3));
+      return SetPaths();
+    case Fault::kNoise:
+      wound->paths = {{.kind = Kind::kNoise, .flow = {}, .noise_one_of = Between(500'000, 4'000'000)}};
+      wound->paths.push_back(
+          {.kind = Kind::kNoise, .flow = {}, .at_master = true, .noise_one_of = Between(2000, 20'000)});
+      return SetPaths();
   }
 }
 
@@ -159,20 +195,34 @@ void Faults::Undo(const Wound& wound) {
     case Fault::kBlackHole:
     case Fault::kDeaf:
     case Fault::kMute:
+    case Fault::kCutOffMaster:
+    case Fault::kNoise:
       return SetPaths();
     case Fault::kFewDescriptors:
       return LimitDescriptors(fleet_.daemon(seat), false);
+    case Fault::kCrashLoop:
+      return;  // the last one stays
   }
 }
 
 void Faults::SetPaths() {
-  std::vector<Fleet::Slowed> all;
+  std::vector<Fleet::PathFault> all;
   for (const Wound& wound : wounds_) all.insert(all.end(), wound.paths.begin(), wound.paths.end());
   fleet_.SetPaths(all);
 }
 
+void Faults::CrashOn(Wound& wound) {
+  if (Clock::now() < wound.next) return;
+  fleet_.KillTrainer(wound.victim);
+  fleet_.StartTrainer(wound.victim);
+  wound.next = Clock::now() + std::chrono::milliseconds(Between(20, 400));
+}
+
 void Faults::Heal(bool all) {
   const Clock::time_point now = Clock::now();
+  for (Wound& wound : wounds_) {
+    if (wound.fault == Fault::kCrashLoop) CrashOn(wound);
+  }
   for (std::size_t i = 0; i < wounds_.size();) {
     const Wound wound = wounds_[i];
     if ((!all && now < wound.until) || !EndsByItself(wound, now)) {
@@ -180,6 +230,7 @@ void Faults::Heal(bool all) {
       continue;
     }
     wounds_.erase(wounds_.begin() + static_cast<std::ptrdiff_t>(i));  // first: the paths that remain are the others'
+    if (wound.victim < kSeats) healed_at_[wound.victim] = now;
     Undo(wound);
   }
 }

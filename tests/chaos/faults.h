@@ -3,12 +3,13 @@
 //   Strike --> (the fault acts) --> Heal
 //
 // At least kUntouchedMin seats are without a fault at any time. A seat that was struck counts as touched until it is
-// healed; the master is touched by itself.
+// healed; the master and the network of all are touched by themselves.
 //
 // Threads: one, the fleet's.
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -38,15 +39,23 @@ enum class Fault {
   kDeaf,             // nothing travels to it
   kMute,             // nothing travels from it
   kFewDescriptors,   // a daemon may open no more files for a while
+  kCrashLoop,        // one newcomer after the other is killed, before it is a member or soon after
+  kCutOffMaster,     // nothing travels between the master and the daemons, or in one direction
+  kNoise,            // one in some hundred thousand bytes of everything is changed
 };
-inline constexpr std::size_t kFaultCount = 15;
+inline constexpr std::size_t kFaultCount = 18;
 const char* NameOf(Fault fault);
+
+struct FaultOptions {
+  std::uint64_t seed = 1;
+  std::uint64_t cut_off_max_ms = 4000;  // of the master
+};
 
 class Faults {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Faults(Fleet& fleet, std::uint64_t seed);
+  Faults(Fleet& fleet, const FaultOptions& options);
 
   // Draws a fault and a victim, strikes, and says what was done: "kill_daemon 3 for 412 ms". Nothing if too many seats
   // are touched already. Kinds come in random order, none again before all others had their turn.
@@ -55,21 +64,27 @@ class Faults {
   void Heal(bool all = false);
   bool healed() const { return wounds_.empty(); }
   bool Touches(std::size_t seat) const;
+  // Whether it was not touched for long enough that what came of it is over.
+  bool IsUntouched(std::size_t seat) const;
 
   const std::map<std::string, std::uint64_t>& struck() const { return struck_; }
   // Processes that did not end as they should have, a line each.
   const std::vector<std::string>& troubles() const { return troubles_; }
 
  private:
-  static constexpr std::size_t kMaster = kSeats;  // as a victim
+  // As victims.
+  static constexpr std::size_t kMaster = kSeats;
+  static constexpr std::size_t kNetwork = kSeats + 1;
   struct Wound {
     Fault fault;
     std::size_t victim;
     Clock::time_point until;
-    std::vector<Fleet::Slowed> paths;
+    std::vector<Fleet::PathFault> paths = {};
+    Clock::time_point next = {};  // of a crash loop
   };
 
   Fault Draw();
+  std::chrono::milliseconds DurationOf(Fault fault);
   std::optional<std::size_t> Victim(Fault fault);
   bool Possible(Fault fault, std::size_t seat) const;
   void Act(Wound* wound);
@@ -77,12 +92,15 @@ class Faults {
   bool EndsByItself(const Wound& wound, Clock::time_point now);
   void Undo(const Wound& wound);
   void SetPaths();
+  void CrashOn(Wound& wound);
   std::uint64_t Between(std::uint64_t low, std::uint64_t high) { return low + dice_() % (high - low + 1); }
 
   Fleet& fleet_;
+  const FaultOptions options_;
   std::mt19937_64 dice_;
   std::vector<Fault> bag_;
   std::vector<Wound> wounds_;
+  std::array<Clock::time_point, kSeats> healed_at_{};
   std::map<std::string, std::uint64_t> struck_;
   std::vector<std::string> troubles_;
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <utility>
 
 namespace ringway::chaos {
@@ -41,6 +42,7 @@ void Fleet::StartMaster() {
   EXPECT_TRUE(Eventually([&] { return !(address = master_->Logged("listening", "address")).empty(); }))
       << "the master does not start";
   master_address_ = address;
+  master_relay_.Aim(address);
 }
 
 void Fleet::StartDaemon(std::size_t index) {
@@ -50,9 +52,9 @@ void Fleet::StartDaemon(std::size_t index) {
   const std::string name = "d" + std::to_string(index);
   seat.daemon = std::make_unique<Process>(
       directory_, name + "." + std::to_string(seat.daemons++),
-      std::vector<std::string>{RINGWAY_DAEMON, "--master", master_address_, "--listen", "127.0.0.1:0", "--advertise",
-                               seat.relay->address(), "--socket", Socket(index), "--name", name, "--site",
-                               index < kSeats / 2 ? "east" : "west", "--grace-ms", "10000", "--data-threads",
+      std::vector<std::string>{RINGWAY_DAEMON, "--master", master_relay_.address(), "--listen", "127.0.0.1:0",
+                               "--advertise", seat.relay->address(), "--socket", Socket(index), "--name", name,
+                               "--site", index < kSeats / 2 ? "east" : "west", "--grace-ms", "10000", "--data-threads",
                                std::to_string(1 + index % 3)});
 }
 
@@ -76,15 +78,25 @@ void Fleet::KillTrainer(std::size_t index) {
   noted_.back().peer = seat.peer;
 }
 
-void Fleet::SetPaths(const std::vector<Slowed>& slowed) {
-  for (Seat& seat : seats_) {
-    seat.relay->Restore();
-    for (const Slowed& one : slowed) {
-      if (one.delay.has_value()) {
-        seat.relay->Delay(one.flow, *one.delay);
-      } else {
-        seat.relay->BlackHole(one.flow);
-      }
+void Fleet::Apply(const PathFault& fault, e2e::Relay& relay) {
+  switch (fault.kind) {
+    case PathFault::Kind::kDelay:
+      return relay.Delay(fault.flow, fault.delay);
+    case PathFault::Kind::kBlackHole:
+      return relay.BlackHole(fault.flow);
+    case PathFault::Kind::kNoise:
+      return relay.AddNoise(fault.flow, fault.noise_one_of);
+  }
+}
+
+void Fleet::SetPaths(const std::vector<PathFault>& faults) {
+  master_relay_.Restore();
+  for (Seat& seat : seats_) seat.relay->Restore();
+  for (const PathFault& fault : faults) {
+    if (fault.at_master) {
+      Apply(fault, master_relay_);
+    } else {
+      for (Seat& seat : seats_) Apply(fault, *seat.relay);
     }
   }
 }
@@ -117,6 +129,20 @@ void Fleet::ReadRecords(Seat& seat, std::vector<Record>* out) {
     if (record->kind == RecordKind::kOp && record->code == Code::kOk) seat.last = *record;
     out->push_back(*record);
   }
+}
+
+std::vector<std::string> Fleet::LogsWith(const std::string& event) const {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {
+    if (entry.path().extension() != ".err") continue;
+    std::ifstream log(entry.path());
+    for (std::string line; std::getline(log, line);) {
+      if (line.find(" " + event + " ") == std::string::npos) continue;
+      out.push_back(entry.path().filename());
+      break;
+    }
+  }
+  return out;
 }
 
 Holdings Fleet::HoldingsOf(const Process& process) {

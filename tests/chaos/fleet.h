@@ -1,6 +1,7 @@
 // The processes of a chaos run: one master and kSeats seats, each a daemon behind a relay and its trainer.
 //
 //   trainer -- local socket -- daemon <== relay <== the other daemons
+//                                daemon ==> relay ==> master
 //
 // Threads: one, the main thread (tests/e2e/processes.h).
 #pragma once
@@ -59,15 +60,23 @@ class Fleet {
   // Also notes the end of its membership, which it cannot do itself.
   void KillTrainer(std::size_t seat);
 
-  // Black holes and delays on all relays at once, in place of those before.
-  struct Slowed {
+  // What is done to a flow: at all seats' relays, or at the master's.
+  struct PathFault {
+    enum class Kind { kDelay, kBlackHole, kNoise };
+    Kind kind = Kind::kBlackHole;
     e2e::Flow flow;
-    std::optional<std::chrono::milliseconds> delay;  // none: a black hole
+    bool at_master = false;
+    std::chrono::milliseconds delay{};
+    std::size_t noise_one_of = 0;  // bytes
   };
-  void SetPaths(const std::vector<Slowed>& slowed);
+  // In place of those before.
+  void SetPaths(const std::vector<PathFault>& faults);
 
   // Points relays at daemons that have come up, and reads what trainers have written since; each new record once.
   std::vector<Record> Poll();
+
+  // Of all that ran, those in which a line tells of this event.
+  std::vector<std::string> LogsWith(const std::string& event) const;
 
   static Holdings HoldingsOf(const e2e::Process& process);
   const std::string& directory() const { return directory_.path().native(); }
@@ -88,9 +97,11 @@ class Fleet {
   std::string Socket(std::size_t seat) const { return directory_ / ("d" + std::to_string(seat) + ".sock"); }
   std::string RecordsOf(std::size_t seat) const { return directory_ / ("t" + std::to_string(seat) + ".records"); }
   void ReadRecords(Seat& seat, std::vector<Record>* out);
+  static void Apply(const PathFault& fault, e2e::Relay& relay);
 
   const FleetOptions options_;
   e2e::TemporaryDirectory directory_;
+  e2e::Relay master_relay_;
   std::unique_ptr<e2e::Process> master_;
   std::string master_address_ = "127.0.0.1:0";
   int masters_ = 0;

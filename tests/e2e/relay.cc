@@ -113,6 +113,10 @@ void Relay::Corrupt(const Flow& flow, std::size_t skip) {
   core_->ChangeRules([&](RelayRules& rules) { rules.corruption = {flow, skip}; });
 }
 
+void Relay::AddNoise(const Flow& flow, std::size_t one_of) {
+  core_->ChangeRules([&](RelayRules& rules) { rules.noises.push_back({flow, one_of, one_of}); });
+}
+
 void Relay::Delay(const Flow& flow, std::chrono::milliseconds delay) {
   core_->ChangeRules([&](RelayRules& rules) { rules.slowed.push_back({flow, delay}); });
 }
@@ -126,6 +130,7 @@ void Relay::Restore() {
     rules.slowed.clear();
     rules.black_holes.clear();
     rules.corruption.reset();
+    rules.noises.clear();
   });
 }
 

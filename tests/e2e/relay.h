@@ -7,7 +7,7 @@
 //
 // It reads the first frame of a connection, the dialler's LinkHello, to know whose it is. Only connections to the
 // daemon behind it pass through: a pair's connections pass the relay of the one that was dialled. On a connection whose
-// first frame is no LinkHello (the master's) both peers are 0, which only "any" matches.
+// first frame is no LinkHello (the master's) the peers are kDialler and kDialled.
 //
 // Bounds: kConnectionsMax connections, others are refused; kHeldBytesMax a direction. Threads: methods from any, in
 // effect when they return; the relay runs a thread of its own. Errors of a connection end it, both sides, with RST.
@@ -34,6 +34,8 @@ struct Flow {
 
 class Relay {
  public:
+  static constexpr std::uint64_t kDialler = ~std::uint64_t{0};
+  static constexpr std::uint64_t kDialled = kDialler - 1;
   static constexpr std::size_t kConnectionsMax = 1024;
   static constexpr std::size_t kHeldBytesMax = 1 << 20;
 
@@ -50,11 +52,13 @@ class Relay {
   std::size_t Cut(const Flow& flow);
   // Flips a bit of one byte: the first of the flow that arrives after `skip` more on one connection. Only once.
   void Corrupt(const Flow& flow, std::size_t skip);
+  // Flips a bit of one in so many bytes of the flow, on present and later connections; hellos stay whole.
+  void AddNoise(const Flow& flow, std::size_t one_of);
   // Each byte of the flow leaves this long after it came, from now on, on present and later connections.
   void Delay(const Flow& flow, std::chrono::milliseconds delay);
   // The flow's bytes are neither read nor sent on, on present and later connections, which stay open and silent.
   void BlackHole(const Flow& flow);
-  // Ends delays, black holes and corruptions that have not happened. What was held goes on.
+  // Ends delays, black holes, noise and corruptions that have not happened. What was held goes on.
   void Restore();
 
   std::size_t Connections();       // that have said whose they are

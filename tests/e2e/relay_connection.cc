@@ -76,7 +76,11 @@ bool RelayConnection::KnowsHello() {
   const auto frame = reader_.Next();
   if (!frame.has_value()) return false;
   control::LinkHello hello;
-  if (!ParseFrame(*frame, hello).ok()) hello.Clear();
+  if (!ParseFrame(*frame, hello).ok() || hello.to() == 0) {
+    hello.Clear();
+    hello.set_from(Relay::kDialler);
+    hello.set_to(Relay::kDialled);
+  }
   forward_.flow = {hello.from(), hello.to(), hello.control() ? Links::kControl : Links::kLanes};
   back_.flow = forward_.flow.Reversed();
   return true;
@@ -124,6 +128,17 @@ void RelayConnection::CorruptIn(const Pipe& pipe, std::vector<std::byte>& bytes)
   ++rules_->corrupted_bytes;
 }
 
+void RelayConnection::AddNoise(const Pipe& pipe, std::vector<std::byte>& bytes) {
+  for (RelayRules::Noise& noise : rules_->noises) {
+    if (!Matches(noise.flow, pipe.flow)) continue;
+    for (; noise.left < bytes.size(); noise.left += noise.one_of) {
+      bytes[noise.left] ^= std::byte{0x04};
+      ++rules_->corrupted_bytes;
+    }
+    noise.left -= bytes.size();
+  }
+}
+
 // ---- the pipes
 
 void RelayConnection::Hold(Pipe& pipe, std::vector<std::byte> bytes) {
@@ -148,7 +163,9 @@ void RelayConnection::ReadMore(Pipe& pipe) {
     if (self->closed_) return;
     if (error && error != asio::error::eof) return self->Cut();
     pipe.ended = bool(error);
-    if (n > 0) self->Hold(pipe, {pipe.buffer.begin(), pipe.buffer.begin() + static_cast<std::ptrdiff_t>(n)});
+    std::vector<std::byte> bytes(pipe.buffer.begin(), pipe.buffer.begin() + static_cast<std::ptrdiff_t>(n));
+    self->AddNoise(pipe, bytes);
+    if (n > 0) self->Hold(pipe, std::move(bytes));
     self->Pump(pipe);
   });
 }

@@ -31,7 +31,13 @@ struct RelayRules {
     Flow flow;
     std::size_t skip = 0;
   };
+  struct Noise {
+    Flow flow;
+    std::size_t one_of = 0;
+    std::size_t left = 0;  // until the next byte that is changed
+  };
   std::vector<Slowed> slowed;
+  std::vector<Noise> noises;
   std::vector<Flow> black_holes;
   std::optional<Corruption> corruption;
   std::uint64_t corrupted_bytes = 0;
@@ -77,6 +83,7 @@ class RelayConnection : public std::enable_shared_from_this<RelayConnection> {
   bool InBlackHole(const Pipe& pipe) const;
   std::chrono::milliseconds DelayOf(const Pipe& pipe) const;
   void CorruptIn(const Pipe& pipe, std::vector<std::byte>& bytes);
+  void AddNoise(const Pipe& pipe, std::vector<std::byte>& bytes);
   void Hold(Pipe& pipe, std::vector<std::byte> bytes);
   void Pump(Pipe& pipe);
   void ReadMore(Pipe& pipe);

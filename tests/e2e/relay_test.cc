@@ -120,6 +120,33 @@ TEST_F(RelayTest, CorruptFlipsOneBitAfterTheSkippedBytesOnce) {
   ExpectPasses(ends.target, ends.dialler, "abcdefg");
 }
 
+TEST_F(RelayTest, NoiseChangesOneOfSoManyBytesUntilRestored) {
+  Ends ends = Opened();
+  relay_.AddNoise({.from = kDialler}, 3);
+  ExpectPasses(ends.target, ends.dialler, "the other way passes");
+  asio::write(ends.dialler, asio::buffer(std::string("aaaaaaaa")));
+  EXPECT_EQ(Read(ends.target, 8), "aaaeaaea");
+  relay_.Restore();
+  ExpectPasses(ends.dialler, ends.target, "aaaaaaaa");
+}
+
+TEST_F(RelayTest, DirectionsOfAStrangerAreToldApart) {
+  tcp::socket dialler = Dial();
+  control::LinkReply not_a_hello;
+  not_a_hello.set_version(2);
+  std::string frame;
+  AppendFrame(not_a_hello, frame);
+  asio::write(dialler, asio::buffer(frame));
+  tcp::socket target = acceptor_.accept();
+  EXPECT_EQ(Read(target, frame.size()), frame);
+  relay_.BlackHole({.from = Relay::kDialled});
+  asio::write(target, asio::buffer(std::string("held")));
+  ExpectPasses(dialler, target, "the other way passes");
+  EXPECT_EQ(dialler.available(), 0u);
+  relay_.Restore();
+  EXPECT_EQ(Read(dialler, 4), "held");
+}
+
 TEST_F(RelayTest, BlackHoleSwallowsOneWayUntilRestored) {
   Ends ends = Opened();
   relay_.BlackHole({.from = kDialler});
