@@ -132,8 +132,11 @@ void Daemon::StartMasterLink() {
   timer_.expires_after(kStartLimit);
   timer_.async_wait([this](asio::error_code error) {
     if (error || ready_) return;
-    Finish(Status(Code::kMasterUnreachable, "the master did not answer within 10 s (" + last_refusal_ +
-                                                "); start ringway-master there or correct --master"));
+    shell::Log(shell::Level::kWarning, "no_master",
+               {{"master", config_.master},
+                {"reason", last_refusal_},
+                {"text", "trainers wait until it answers: start ringway-master there or correct --master"}});
+    BecomeReady();
   });
 }
 
@@ -206,8 +209,13 @@ void Daemon::OnMasterUp(const control::HelloReply& reply) {
   if (!to_data_.TryPost([this, reply] { data_.OnMasterUp(reply); })) {
     return master_->Break("the data thread does not keep up");
   }
-  if (std::exchange(ready_, true)) return;
+  if (!ready_) BecomeReady();
+}
+
+void Daemon::BecomeReady() {
+  ready_ = true;
   timer_.cancel();
+  (void)to_data_.TryPost([this] { data_.Serve(); });  // lost: the master's answer does it
   shell::Log(shell::Level::kInfo, "ready",
              {{"socket", config_.socket}, {"address", address_}, {"master", config_.master}});
   shell::NotifyReady();

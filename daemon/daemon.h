@@ -12,7 +12,8 @@
 // Other threads know nothing of all this: local::Reclaimer's frees the memory of trainers that have gone; those of
 // net::LaneThreads, where there are any, move the bytes of lanes for the data thread.
 //
-//   start: listen, claim the socket, register within 10 s (else the error is returned), then ready
+//   start: listen, claim the socket, register; ready when the master has answered, or after 10 s without it: then
+//          trainers may come and wait for it, too. A master that refuses this daemon before ends it.
 //   end:   SIGTERM or SIGINT: leave all groups within the grace period; a second signal: at once
 #pragma once
 
@@ -69,6 +70,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   void ArmSignals();
   void OnSignal();
   void OnOffer(net::LinkOffer offer);
+  void BecomeReady();
   void Finish(Status outcome);
 
   Config config_;

@@ -75,6 +75,8 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
 
   // ---- posted by the control thread
+  // Trainers may connect from now on, with a master or without.
+  void Serve();
   void OnMasterUp(const control::HelloReply& reply);
   void OnMasterDown();
   void OnMasterMessage(const control::FromMaster& message);
@@ -139,7 +141,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   TimePoint tick_due_{};
   Duration tick_interval_ = std::chrono::milliseconds(100);
   bool master_up_ = false;
-  bool started_ = false;
+  bool serves_ = false;
   bool shutting_down_ = false;
   bool stopped_ = false;
 };

@@ -29,14 +29,14 @@ std::size_t PeerRuntime::lanes_open() const {
 }
 
 control::PeerCounters PeerRuntime::counters() const {
-  const core::PeerStatus status = peer_.GetStatus();
+  const core::PeerCounts& counts = peer_.counts();
   control::PeerCounters counters;
   counters.set_peer(options_.self.value);
-  counters.set_ops_done(status.ops_done);
-  counters.set_ops_retried(status.ops_retried);
-  counters.set_ops_failed(status.ops_failed);
-  counters.set_bytes_sent(status.bytes_sent);
-  counters.set_bytes_received(status.bytes_received);
+  counters.set_ops_done(counts.ops_done);
+  counters.set_ops_retried(counts.ops_retried);
+  counters.set_ops_failed(counts.ops_failed);
+  counters.set_bytes_sent(counts.bytes_sent);
+  counters.set_bytes_received(counts.bytes_received);
   times_.WriteTo(counters);
   return counters;
 }

@@ -88,7 +88,6 @@ void Group::Add(const control::PeerInfo& info, const control::JoinRequest& reque
   state.wait_world = std::max(1u, request.wait_world());
   state.min_world = std::max(1u, request.min_world());
   state.since = now;
-  may_form_ = true;
   Advance(now);
 }
 
@@ -124,7 +123,6 @@ void Group::OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoin
   (void)paths_.SetRoundTrip(peer, other, round_trip);
   peers_[peer].standing.insert(other);
   peers_[peer].dial_errors.erase(other);
-  may_form_ = true;
   Advance(now);
 }
 
@@ -173,10 +171,10 @@ void Group::SetContact(PeerId peer, Contact contact, TimePoint now) {
   if (found == peers_.end()) return;
   PeerState& state = found->second;
   const bool returns = contact == Contact::kOnline && !state.online();
-  if (returns && collection_ && accusations_.contains(peer)) collection_->weighed_since = now;  // yet to answer
+  if (returns && collection_ && accusations_.contains(peer) && collection_->returned.insert(peer).second)
+    collection_->weighed_since = now;  // it has yet to answer
   if (contact != state.contact) state.since = now;
   state.contact = contact;
-  may_form_ = true;
   if (collection_) NoteHearing(now);
   Advance(now);
 }
@@ -202,7 +200,7 @@ void Group::Tick(TimePoint now) {
     DropLostPendings(now);
     ForgetIfUnheard(now);
   }
-  Advance(now);
+  Progress(now);
 }
 
 // Who is not in the current view has nothing to lose: its trainer waits, and joins as new when its daemon is back. A
@@ -243,37 +241,38 @@ void Group::EndViews() {
   prepared_.clear();
   current_.Clear();
   current_was_prepared_ = false;
-  may_form_ = true;
+  stirred_ = true;
 }
 
 void Group::Advance(TimePoint now) {
-  if (host_.MayChange(*this)) {
-    if (collection_) TryDecide(now);
-    if (!collection_) {
-      TryForm();
-      TryPrepare();
-      TryReplan(now);
-    }
-  }
-  ExplainPendings();
+  stirred_ = true;
+  unexplained_ = true;
+  Progress(now);
 }
 
-// The largest set of pendings that all reach each other and are as many as each of them waits for. Who cannot be
-// reached holds nobody up that does not wait for it.
-std::set<PeerId> Group::FirstMembers() const {
-  std::vector<PeerId> ids;
-  CliqueProblem problem;
-  for (const auto& [id, peer] : peers_) {
-    if (!peer.online()) continue;
-    std::uint64_t neighbours = 0;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (!Stand(id, ids[i])) continue;
-      neighbours |= std::uint64_t{1} << i;
-      problem.neighbours[i] |= std::uint64_t{1} << ids.size();
+void Group::Progress(TimePoint now) {
+  if (host_.MayChange(*this)) {
+    if (collection_) TryDecide(now);
+    if (!collection_ && std::exchange(stirred_, false)) {
+      unexplained_ = true;
+      TryForm();
+      TryPrepare();
     }
-    ids.push_back(id);
-    problem.neighbours.push_back(neighbours);
-    problem.wanted.push_back(peer.wait_world);
+    if (!collection_) TryReplan(now);
+  }
+  if (std::exchange(unexplained_, false)) ExplainPendings();
+}
+
+std::set<PeerId> Group::Together(const std::vector<PeerId>& ids, bool as_wanted) const {
+  CliqueProblem problem;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    problem.neighbours.push_back(0);
+    problem.wanted.push_back(as_wanted ? peers_.at(ids[i]).wait_world : 1);
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!Stand(ids[i], ids[j])) continue;
+      problem.neighbours[i] |= std::uint64_t{1} << j;
+      problem.neighbours[j] |= std::uint64_t{1} << i;
+    }
   }
   const std::uint64_t chosen = LargestSatisfiedClique(problem).members;
   std::set<PeerId> members;
@@ -283,9 +282,14 @@ std::set<PeerId> Group::FirstMembers() const {
   return members;
 }
 
+// Who cannot be reached holds nobody up that does not wait for it.
 void Group::TryForm() {
-  if (current_.epoch() != 0 || !std::exchange(may_form_, false)) return;
-  const std::set<PeerId> members = FirstMembers();
+  if (current_.epoch() != 0) return;
+  std::vector<PeerId> online;
+  for (const auto& [id, peer] : peers_) {
+    if (peer.online()) online.push_back(id);
+  }
+  const std::set<PeerId> members = Together(online, true);
   if (members.empty()) return;
   current_ = MakeView(members, {});
   current_was_prepared_ = false;
@@ -296,15 +300,17 @@ void Group::TryForm() {
   }
 }
 
+// As many as possible of those who reach everybody that is in, or waits to be.
 void Group::TryPrepare() {
   if (current_.epoch() == 0 || taking_back_) return;
   std::set<PeerId> next = MembersOf(Newest());
-  const std::size_t before = next.size();
+  std::vector<PeerId> reachable;
   for (const PeerId id : Pendings()) {
     if (next.contains(id) || !peers_.at(id).online()) continue;
-    if (std::all_of(next.begin(), next.end(), [&](PeerId other) { return Stand(id, other); })) next.insert(id);
+    if (std::all_of(next.begin(), next.end(), [&](PeerId other) { return Stand(id, other); })) reachable.push_back(id);
   }
-  if (next.size() == before) return;
+  if (reachable.empty()) return;
+  next.merge(Together(reachable, false));
   const control::View view = MakeView(next, Newest());
   prepared_[Epoch(view.epoch())] = view;
   host_.Changed(*this);
@@ -399,6 +405,7 @@ void Group::Drop(const std::set<PeerId>& gone, bool may_return) {
   }
   for (const PeerId peer : gone) Erase(peer);
   if (gone.empty()) return;
+  stirred_ = unexplained_ = true;
   for (const auto& [id, peer] : peers_) SendForget(id, gone);
 }
 
@@ -452,49 +459,6 @@ std::set<PeerId> Group::Pendings() const {
 std::string Group::Label(PeerId peer) const {
   const control::PeerInfo& info = peers_.at(peer).info;
   return (info.name().empty() ? "peer " + ToString(peer) : info.name()) + " (" + info.address() + ")";
-}
-
-void Group::ExplainPendings() {
-  for (const PeerId id : Pendings()) {
-    Reason why = WhyPending(id);
-    PeerState& peer = peers_.at(id);
-    if (why.text == peer.told) continue;
-    peer.told = why.text;
-    control::FromMaster message;
-    message.mutable_pending()->set_peer(id.value);
-    message.mutable_pending()->set_code(static_cast<std::uint32_t>(why.code));
-    message.mutable_pending()->set_text(std::move(why.text));
-    SendTo(id, std::move(message));
-  }
-}
-
-// Before the first view everybody counts, afterwards only those whom a pending has to reach to be let in.
-Group::Reason Group::WhyPending(PeerId id) const {
-  const bool formed = current_.epoch() != 0;
-  const std::set<PeerId> newest = MembersOf(Newest());
-  const PeerState& self = peers_.at(id);
-  const auto unreachable = [&](PeerId from, PeerId to, const std::string& error) {
-    return Reason{
-        Code::kPeerUnreachable,
-        Label(from) + " cannot reach " + Label(to) + ": " + error +
-            (formed ? "; group " + name_ + " goes on without " + Label(id) + " until they reach each other" : "")};
-  };
-  for (const auto& [other, peer] : peers_) {
-    if (formed && !newest.contains(other)) continue;
-    if (const auto error = peer.dial_errors.find(id); error != peer.dial_errors.end()) {
-      return unreachable(other, id, error->second);
-    }
-    if (const auto error = self.dial_errors.find(other); error != self.dial_errors.end()) {
-      return unreachable(id, other, error->second);
-    }
-  }
-  if (!formed) {
-    std::uint32_t wanted = 1;
-    for (const auto& [other, peer] : peers_) wanted = std::max(wanted, peer.wait_world);
-    return {Code::kOk, std::to_string(peers_.size()) + " of " + std::to_string(wanted) + " peers are here"};
-  }
-  if (newest.contains(id)) return {Code::kOk, "links stand; waiting for the members to call UpdateView"};
-  return {Code::kOk, "opening links to the members"};
 }
 
 }  // namespace ringway

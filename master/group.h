@@ -124,7 +124,8 @@ class Group {
   struct Collection {
     Epoch stop;
     TimePoint since;
-    TimePoint weighed_since;                    // `since`, or the newest late accusation or return
+    TimePoint weighed_since;                    // `since`, or the newest late accusation or first return
+    std::set<PeerId> returned{};                // accused who came back meanwhile
     std::map<PeerId, control::Report> reports;  // with stop >= the collection's
     std::set<PeerId> told;                      // addressees of the ABORT
     TimePoint most_unheard{};                   // until when most were
@@ -151,13 +152,16 @@ class Group {
   bool Stand(PeerId a, PeerId b) const;
   std::string Label(PeerId peer) const;
 
-  // Everything that may have become possible.
+  // After anything that has happened.
   void Advance(TimePoint now);
+  // What has become possible, by time alone too.
+  void Progress(TimePoint now);
   void TryForm();
   void TryPrepare();
   void TryReplan(TimePoint now);
   void AddNews(TimePoint now);
-  std::set<PeerId> FirstMembers() const;
+  // The largest set of them that all stand with each other; `as_wanted`: and are as many as each waits for.
+  std::set<PeerId> Together(const std::vector<PeerId>& ids, bool as_wanted) const;
   void ExplainPendings();
   // What a peer that is no member is told.
   struct Reason {
@@ -217,7 +221,8 @@ class Group {
   std::map<Epoch, control::View> prepared_;  // above current, ascending, each containing the one before
   std::optional<TakingBack> taking_back_;
   std::optional<Collection> collection_;
-  bool may_form_ = true;  // somebody came, a pair stands or a view ended since the first one was last tried
+  bool stirred_ = true;      // something has happened since views were last tried
+  bool unexplained_ = true;  // .. since pendings were last told why they wait
   Accusations accusations_;
   std::set<PeerId> leaving_;
   std::set<PeerId> replaced_;  // members whose daemon is another process now

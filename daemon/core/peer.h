@@ -156,7 +156,17 @@ struct Outbound {
   Keep keep;
 };
 
-struct PeerStatus {
+// What only grows.
+struct PeerCounts {
+  std::uint64_t ops_done = 0, ops_retried = 0, ops_failed = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t lanes_lost = 0, segments_resent = 0;
+  std::uint64_t controls_lost = 0;  // control links that broke and were dialled again
+  std::uint64_t ops_stuck = 0;      // found by the watchdog (watchdog.h): faults of this program
+  std::uint64_t probe_bytes = 0;    // sent to measure paths
+};
+
+struct PeerStatus : PeerCounts {
   std::string group;
   PeerId self;
   Epoch epoch;
@@ -165,12 +175,7 @@ struct PeerStatus {
   std::vector<control::PeerInfo> members;  // rank order
   std::vector<std::uint32_t> ring;
   std::vector<std::uint32_t> shares;  // proto/shares.h
-  std::uint64_t ops_open = 0, ops_done = 0, ops_retried = 0, ops_failed = 0;
-  std::uint64_t bytes_sent = 0, bytes_received = 0;
-  std::uint64_t lanes_lost = 0, segments_resent = 0;
-  std::uint64_t controls_lost = 0;  // control links that broke and were dialled again
-  std::uint64_t ops_stuck = 0;      // found by the watchdog (watchdog.h): faults of this program
-  std::uint64_t probe_bytes = 0;    // sent to measure paths
+  std::uint64_t ops_open = 0;
   std::string waits;  // the oldest operation that has waited for longer than the detection time, and for whom
   std::uint64_t held_bytes = 0;      // of frames that came too early
   std::uint64_t retained_bytes = 0;  // of results kept for members that may lack them
@@ -262,6 +267,7 @@ class Peer {
 
   std::vector<Action> TakeActions();
   PeerStatus GetStatus() const;
+  const PeerCounts& counts() const;
   // The sequence number that the next submission on this channel gets.
   std::uint64_t NextSequence(ChannelId channel) const;
 

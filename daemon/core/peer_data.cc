@@ -18,7 +18,7 @@ Result<Inbound> Peer::Impl::OnHeader(const LinkId& lane, const SegmentHeader& he
 Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& header) {
   mesh_.Heard(lane.other, now_);
   if (header.kind == SegmentKind::kProbe) return Inbound{};
-  bytes_received_ += kSegmentHeaderBytes + header.payload_bytes;
+  counts_.bytes_received += kSegmentHeaderBytes + header.payload_bytes;
   if (ended_ || IsOld(header.epoch)) return Inbound{};
   // Before the channels' beginnings are known, too, which come with the view.
   if (header.epoch > view_.epoch) return RINGWAY_MUTANT(kDropEarlyFrames) ? Inbound{} : Hold(lane, header);
@@ -250,7 +250,7 @@ bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_byte
     found = serving->to == lane.other && NextServed(*serving, offer, out, sent);
   }
   if (!found) return false;
-  bytes_sent_ += kSegmentHeaderBytes + out.payload.size();
+  counts_.bytes_sent += kSegmentHeaderBytes + out.payload.size();
   watchdog_.Moved(now_);
   lanes_.CountOut(lane, sent, [this](std::uint64_t attempt) { return live_.contains(attempt); });
   return true;
@@ -272,7 +272,7 @@ void Peer::Impl::Resend(PeerId to, const SentFrame& frame) {
   } else {
     return;
   }
-  ++resent_;
+  ++counts_.segments_resent;
 }
 
 std::vector<PeerId> Peer::Impl::PeersWithWork() const {

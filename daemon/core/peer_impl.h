@@ -77,6 +77,7 @@ class Peer::Impl {
   void Abandon(TimePoint now);
   void Tick(TimePoint now);
   PeerStatus GetStatus() const;
+  const PeerCounts& counts() const { return counts_; }
 
   // ---- peer_messages.cc
   Status OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);
@@ -317,8 +318,7 @@ class Peer::Impl {
   std::map<PeerId, Duration> round_trips_;   // the shortest seen on any link of the pair
   PathMeter meter_;
   Prober prober_;
-  bool forming_ = false;  // the group has no view yet
-  std::uint64_t probe_bytes_ = 0;
+  bool forming_ = false;                                 // the group has no view yet
   View view_;                                            // epoch 0: outside
   std::map<Algorithm, collective::Schedule> schedules_;  // of this view
   Epoch stop_;                                           // only grows
@@ -367,8 +367,7 @@ class Peer::Impl {
   TimePoint last_heartbeat_{};
   TimePoint last_tick_{};
   TimePoint now_{};  // of the newest event that carried the time
-  std::uint64_t done_ = 0, retried_ = 0, failed_ = 0, bytes_sent_ = 0, bytes_received_ = 0;
-  std::uint64_t lanes_lost_ = 0, controls_lost_ = 0, resent_ = 0;
+  PeerCounts counts_;
   std::string waits_;
   std::vector<Action> actions_;
 };

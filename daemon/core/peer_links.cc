@@ -74,7 +74,7 @@ void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoin
 // end and the dial is refused, one round trip later.
 void Peer::Impl::LoseControl(PeerId other, const std::string& why) {
   mesh_.ControlDown(other, now_);
-  ++controls_lost_;
+  ++counts_.controls_lost;
   AddNote("control_down", "other=" + NameOf(other) + " why=" + why, running() ? Severity::kWarning : Severity::kInfo);
   if (RINGWAY_MUTANT(kAccuseControl)) Accuse({other}, "control link: " + why);
   CountLoss(other);
@@ -157,7 +157,7 @@ void Peer::Impl::LoseLane(const LinkId& lane, const std::string& why) {
   mesh_.LaneDown(lane.other, lane.lane, now_);
   SendLaneClosed(lane.other, lanes_.Down(lane));
   if (!mesh_.WantsLane(lane.other, lane.lane)) return;
-  ++lanes_lost_;
+  ++counts_.lanes_lost;
   AddNote("lane_down", "other=" + NameOf(lane.other) + " lane=" + std::to_string(lane.lane.value) + " why=" + why,
           running() ? Severity::kWarning : Severity::kInfo);  // in a recovery lanes go down with their peers
   CountLoss(lane.other);

@@ -177,7 +177,7 @@ void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
       op.fetching = false;  // without a verdict it is a retry, whatever an earlier verdict said
     if (op.attempt == 0) continue;
     ++op.retries;
-    ++retried_;
+    ++counts_.ops_retried;
   }
   Freeze(view_.epoch);  // whatever still runs belongs to the old view
   if (RINGWAY_MUTANT(kCompleteWhileFrozen)) StopAll();
@@ -347,6 +347,7 @@ std::string Peer::Impl::NameOf(PeerId peer) const {
 
 PeerStatus Peer::Impl::GetStatus() const {
   PeerStatus status;
+  static_cast<PeerCounts&>(status) = counts_;
   status.group = group_;
   status.self = self_;
   status.epoch = view_.epoch;
@@ -356,18 +357,8 @@ PeerStatus Peer::Impl::GetStatus() const {
   for (const Rank rank : view_.routes.ring) status.ring.push_back(rank.value);
   status.shares = view_.routes.shares;
   status.ops_open = table_.untold();
-  status.ops_done = done_;
-  status.ops_retried = retried_;
-  status.ops_failed = failed_;
-  status.bytes_sent = bytes_sent_;
-  status.bytes_received = bytes_received_;
   status.held_bytes = held_.bytes();
   status.retained_bytes = table_.retained_bytes();
-  status.lanes_lost = lanes_lost_;
-  status.controls_lost = controls_lost_;
-  status.segments_resent = resent_;
-  status.ops_stuck = watchdog_.barks();
-  status.probe_bytes = probe_bytes_;
   status.waits = waits_;
   return status;
 }

@@ -247,7 +247,7 @@ void Peer::Impl::Tell(Operation& op) {
   table_.OnTold(op);
   table_.MarkDue(op.name);
   const bool ok = op.outcome.code == Code::kOk;
-  ++(ok ? done_ : failed_);
+  ++(ok ? counts_.ops_done : counts_.ops_failed);
   watchdog_.Moved(now_);
   if (ok) watchdog_.Calm();
   Complete complete;

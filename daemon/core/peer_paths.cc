@@ -79,7 +79,7 @@ bool Peer::Impl::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, 
   const std::uint32_t bytes = lanes_.IsUp(lane) ? prober_.Take(lane.other, room) : 0;
   if (bytes == 0) return false;
   EncodeProbe(lane, bytes, out);
-  probe_bytes_ += bytes;
+  counts_.probe_bytes += bytes;
   return true;
 }
 

@@ -80,6 +80,7 @@ void Peer::Impl::BarkIfStuck() {
                 " text=" + what + "; a fault of ringwayd: the view is aborted and its operations start anew",
             Severity::kError);
     watchdog_.Bark(now_);
+    ++counts_.ops_stuck;
     return Trouble(what);
   }
 }

@@ -167,7 +167,7 @@ void Peer::Impl::OnAgain(PeerId from, const control::Again& again) {
   MarkReady(*op, from);  // it asks only for what it runs
   op->executor->SendAgain(*rank, static_cast<std::uint16_t>(again.step()), static_cast<std::uint16_t>(again.chunk()),
                           again.segment());
-  ++resent_;
+  ++counts_.segments_resent;
 }
 
 }  // namespace ringway::core

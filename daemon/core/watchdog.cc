@@ -25,7 +25,6 @@ bool Watchdog::IsStuck(const OpName& op, std::span<const PeerId> members, PeerId
 }
 
 void Watchdog::Bark(TimePoint now) {
-  ++barks_;
   patience_ = std::min(2 * patience_, kPatienceMax);
   moved_ = now;
 }

@@ -43,7 +43,6 @@ class Watchdog {
   void Bark(TimePoint now);
   // An operation has succeeded.
   void Calm() { patience_ = first_patience_; }
-  std::uint64_t barks() const { return barks_; }
 
  private:
   struct Pulse {
@@ -55,7 +54,6 @@ class Watchdog {
   const Duration first_patience_;
   TimePoint moved_{};
   std::map<PeerId, Pulse> pulses_;
-  std::uint64_t barks_ = 0;
 };
 
 }  // namespace ringway::core

@@ -126,13 +126,26 @@ TEST_F(Programs, SocketOfADeadDaemonIsReplaced) {
   EXPECT_NE(::stat((directory_ / "own.sock").c_str(), &info), 0) << "one that was asked to stop removes it";
 }
 
-// Waits 10 s for a master that is about to start.
-TEST_F(Programs, UnreachableMasterIsOneLine) {
+TEST_F(Programs, UnreachableMasterIsOneLineOfTheOperatorsTool) {
   const std::string gone = cluster_.master_address();
   cluster_.master().Kill();
   ExpectRefusal({RINGWAY_CTL, "--master", gone, "status"}, "ringwayctl", gone);
-  ExpectRefusal(Daemon({}), "ringwayd", "master");
   cluster_.daemon(0).Kill();
+}
+
+// It is ready 10 s later, and its trainers wait with it.
+TEST_F(Programs, DaemonStartsWithoutAMasterAndGoesOnWhenThereIsOne) {
+  cluster_.master().Kill();
+  ASSERT_TRUE(cluster_.master().Wait().has_value());
+  const std::size_t late = cluster_.AddDaemon();
+  EXPECT_NE(cluster_.daemon(late).Logged("no_master", "master"), "");
+  EXPECT_FALSE(cluster_.MasterConnected(late));
+  JoinOptions hasty = cluster_.At(late, "job", 1);
+  hasty.timeout = std::chrono::milliseconds(100);
+  const auto refused = Session::Join(hasty);
+  EXPECT_NE(refused.error().text().find("no connection to the master"), std::string::npos) << refused.error().text();
+  cluster_.RestartMaster();
+  EXPECT_EQ(cluster_.JoinAll({cluster_.At(late, "job", 1)}).size(), 1u);
 }
 
 TEST_F(Programs, ToolsWithoutADaemonAreOneLineAndATypedError) {

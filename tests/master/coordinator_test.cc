@@ -116,6 +116,20 @@ TEST_F(CoordinatorTest, LateAccusationIsWeighedWithThoseThatFollowIt) {
   EXPECT_EQ(ViewOf(3).members_size(), 2);
 }
 
+TEST_F(CoordinatorTest, AccusedThatConnectsAgainAndAgainIsWaitedForOnlyAWhile) {
+  Form(3);
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  Say(1, Report(1, epoch, {3}));
+  Say(2, Report(2, epoch));
+  for (std::uint64_t back = 10; back < 20 && ViewOf(1).epoch() == epoch; ++back) {
+    coordinator_->OnDisconnect(back == 10 ? 3 : back - 1, Contact::kSilent, now_);
+    Collect();
+    Advance(kWeigh / 2);
+    Hello(back, "d3", 3);
+  }
+  EXPECT_EQ(ViewOf(1).members_size(), 2);
+}
+
 TEST_F(CoordinatorTest, AccusedThatStaysSilentIsWaitedForOnlyAWhile) {
   Form(3);
   const std::uint64_t epoch = ViewOf(1).epoch();
@@ -214,6 +228,27 @@ TEST_F(CoordinatorTest, SecondNewcomerExtendsThePreparedView) {
   const control::View second = Last(1, &control::FromMaster::has_view)->view().view();
   EXPECT_GT(second.epoch(), first);
   EXPECT_EQ(second.members_size(), 4);
+}
+
+// They come while a recovery runs. The first of them does not reach the others.
+TEST_F(CoordinatorTest, AsManyNewcomersArePreparedAsReachEachOther) {
+  Form(2);
+  control::ToMaster cancel = Report(1, ViewOf(1).epoch());
+  cancel.mutable_report()->add_ops()->set_cancel(true);
+  Say(1, cancel);
+  for (const std::uint64_t i : {3, 4, 5}) {
+    peers_[i] = Join(i, 1);
+    Connect(i, 1);
+    Connect(i, 2);
+  }
+  Connect(4, 5);
+  CannotReach(4, 3, "no route");
+  Say(2, Report(2, ViewOf(2).epoch()));
+  const control::ViewFor prepared = Last(1, &control::FromMaster::has_view)->view();
+  ASSERT_TRUE(prepared.prepared());
+  EXPECT_EQ(prepared.view().members_size(), 4);
+  EXPECT_FALSE(Has(3, &control::FromMaster::has_view));
+  EXPECT_NE(PendingText(3).find("no route"), std::string::npos) << PendingText(3);
 }
 
 TEST_F(CoordinatorTest, LossBeforeTheSwitchLeavesTheNewcomerOutsideAndPreparesItAnew) {

@@ -65,7 +65,6 @@ TEST_F(WatchdogTest, BarksLaterEachTimeUntilAnOperationSucceeds) {
   Hear(2, seconds(1000), 8);
   Hear(3, seconds(1000), 8);
   watchdog_.Bark(kStart + seconds(10));
-  EXPECT_EQ(watchdog_.barks(), 1U);
   EXPECT_FALSE(StuckAfter(seconds(29)));
   EXPECT_TRUE(StuckAfter(seconds(30)));
   watchdog_.Calm();
