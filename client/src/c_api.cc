@@ -241,6 +241,18 @@ ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t co
   });
 }
 
+ringwayResult_t ringwayAllReduceWith(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                     ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                     ringwayOpInfo_t* info) {
+  ringwayWork_t work = nullptr;
+  const ringwayResult_t submitted =
+      ringwayAllReduceAsyncWith(sendbuff, recvbuff, count, datatype, op, options, comm, &work);
+  if (submitted != ringwaySuccess) return submitted;
+  const ringwayResult_t result = ringwayWorkWait(work, RINGWAY_FOREVER, info);
+  (void)ringwayWorkFree(work);
+  return result;
+}
+
 ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                                       ringwayRedOp_t op, ringwayComm_t comm, ringwayWork_t* work) {
   return ringwayAllReduceAsyncWith(sendbuff, recvbuff, count, datatype, op, nullptr, comm, work);

@@ -5,8 +5,12 @@
  *   config.waitWorld = 4;
  *   ringwayComm_t comm = NULL;
  *   if (ringwayCommInit(&comm, &config) != ringwaySuccess) return fail(ringwayGetLastError(NULL));
- *   ringwayAllReduce(gradients, gradients, count, ringwayFloat32, ringwayAvg, comm);
+ *   ringwayOpInfo_t info;
+ *   ringwayAllReduceWith(mine, mean, count, ringwayFloat32, ringwayAvg, NULL, comm, &info);
+ *   if (info.updateWaits) ringwayCommUpdateView(comm, RINGWAY_FOREVER, NULL);  // then share the state with newcomers
  *   ringwayCommDestroy(comm);
+ *
+ * client/examples/shortest/shortest.c is the shortest whole trainer: without UpdateView nobody ever gets in again.
  *
  * Errors: every call gives a ringwayResult_t. ringwayGetErrorString names the code; ringwayGetLastError gives the
  * sentence, with what to do.
@@ -187,6 +191,13 @@ RINGWAY_C_API ringwayResult_t ringwayFree(ringwayComm_t comm, void* memory);
 /* recvbuff[i] = op over all contributors of sendbuff[i]; blocks until the outcome is known. Channel 0, no codec. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                                ringwayDataType_t datatype, ringwayRedOp_t op, ringwayComm_t comm);
+
+/* The same with options (NULL: those of the initializer), and with what a result says (`info` may be NULL): look at
+ * updateWaits. */
+RINGWAY_C_API ringwayResult_t ringwayAllReduceWith(const void* sendbuff, void* recvbuff, size_t count,
+                                                   ringwayDataType_t datatype, ringwayRedOp_t op,
+                                                   const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                   ringwayOpInfo_t* info);
 
 /* The same without waiting; the work must be freed. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count,

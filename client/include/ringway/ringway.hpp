@@ -2,9 +2,12 @@
 //
 //   auto session = ringway::Session::Join({.group = "job", .wait_world = 4});
 //   if (!session.ok()) return Fail(session.error().text());
-//   auto gradients = (*session)->Allocate(count * sizeof(float));
-//   float* g = gradients->as<float>();
-//   auto result = (*session)->AllReduce(g, g, count, ringway::DType::kF32, ringway::ReduceOp::kAvg);
+//   auto mine = (*session)->Allocate(count * sizeof(float));  // shared memory: no copies
+//   auto mean = (*session)->Allocate(count * sizeof(float));
+//   auto result = (*session)->AllReduce(mine->data(), mean->data(), count, DType::kF32, ReduceOp::kAvg);
+//   if (result.ok() && result->update_waits) (*session)->UpdateView();  // then share the state with newcomers
+//
+// client/examples/shortest/shortest.cc is the shortest whole trainer: without UpdateView nobody ever gets in again.
 //
 // C++20. Links nothing but the C++ standard library and libc. No exceptions leave the library: every call gives an
 // Error or an Expected<T> with a code (ringway/types.h) and a sentence.
@@ -90,7 +93,9 @@ class [[nodiscard]] Expected {
   T& value() { return std::get<0>(state_); }
   const T& value() const { return std::get<0>(state_); }
   T& operator*() { return value(); }
+  const T& operator*() const { return value(); }
   T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
   Error error() const { return ok() ? Error() : std::get<1>(state_); }
 
  private:

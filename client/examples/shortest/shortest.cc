@@ -1,0 +1,80 @@
+// The shortest trainer that is right: it goes on when peers die, lets newcomers in and takes their place in line
+// itself. One weight vector, pulled towards 1; `shortest SOCKET GROUP WORLD`, until SIGTERM reaches any of the
+// trainers.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ringway/ringway.hpp>
+#include <vector>
+
+using ringway::Code, ringway::DType, ringway::Error, ringway::ReduceOp, ringway::Session;
+
+constexpr std::size_t kCount = 1000;
+volatile std::sig_atomic_t told_to_stop = 0;
+
+struct Model {
+  std::vector<float> weights = std::vector<float>(kCount);
+  float steps = 0;
+};
+
+void ComputeGradients(const Model& model, float* gradients) {
+  for (std::size_t i = 0; i < kCount; ++i) gradients[i] = model.weights[i] - 1.0f;
+}
+
+void Apply(Model& model, const float* gradients) {
+  for (std::size_t i = 0; i < kCount; ++i) model.weights[i] -= 0.01f * gradients[i];
+  std::printf("step %.0f\n", ++model.steps);
+  std::fflush(stdout);
+}
+
+// [readme]
+// Whoever has come, or was away, takes the state of those who have trained longest. Every rank calls it.
+Error ShareState(Session& session, Model& model) {
+  std::vector<float> state(kCount + 1);
+  while (state[kCount] == 0) {  // again, if all who had it died meanwhile
+    float newest = model.steps;
+    const auto found = session.AllReduce(&newest, &newest, 1, DType::kF32, ReduceOp::kMax);
+    if (!found.ok()) return found.error();
+    if (model.steps == newest) state = model.weights, state.push_back(1);
+    const auto shared = session.AllReduce(state.data(), state.data(), state.size(), DType::kF32, ReduceOp::kSum);
+    if (!shared.ok()) return shared.error();
+    if (state[kCount] > 0) model.steps = newest;
+  }
+  for (std::size_t i = 0; i < kCount; ++i) model.weights[i] = state[i] / state[kCount];
+  return {};
+}
+
+Error Train(Session& session, Model& model) {
+  auto mine = session.Allocate((kCount + 1) * sizeof(float));  // shared memory: read and written without a copy
+  auto mean = session.Allocate((kCount + 1) * sizeof(float));
+  if (!mine.ok() || !mean.ok()) return mine.ok() ? mean.error() : mine.error();
+  for (;;) {
+    if (Error error = ShareState(session, model); !error.ok()) return error;
+    for (bool update_waits = false; !update_waits;) {
+      ComputeGradients(model, mine->as<float>());
+      mine->as<float>()[kCount] = told_to_stop != 0 ? 1 : 0;
+      const auto sum = session.AllReduce(mine->data(), mean->data(), kCount + 1, DType::kF32, ReduceOp::kAvg);
+      if (!sum.ok()) return sum.error();
+      Apply(model, mean->as<float>());               // sum->world_size ranks took part: the same bytes on all
+      if (mean->as<float>()[kCount] > 0) return {};  // somebody was told to stop, and all know it
+      update_waits = sum->update_waits;              // on all ranks at once
+    }
+    if (const auto updated = session.UpdateView(); !updated.ok()) return updated.error();  // newcomers are in
+  }
+}
+
+int main(int argc, char** argv) {
+  if (argc != 4) return std::fprintf(stderr, "usage: %s SOCKET GROUP WORLD\n", argv[0]), 2;
+  std::signal(SIGTERM, [](int) { told_to_stop = 1; });
+  const auto world = static_cast<std::uint32_t>(std::atoi(argv[3]));
+  auto session = Session::Join({.socket_path = argv[1], .group = argv[2], .wait_world = world});
+  Error error = session.error();
+  Model model;
+  // After kRejoined (its daemon was restarted) this peer is a newcomer with an old state.
+  if (session.ok()) do
+      error = Train(**session, model);
+    while (error.code() == Code::kRejoined);
+  if (!error.ok()) return std::fprintf(stderr, "%s: %s\n", NameOf(error.code()), error.text().c_str()), 1;
+  std::printf("done steps %.0f weight %a\n", model.steps, model.weights[0]);
+}
+// [/readme]

@@ -1,0 +1,71 @@
+// The trainers that README shows, in C++ and C, in one group: a death, a newcomer and a restarted daemon.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/cluster.h"
+
+namespace ringway::e2e {
+namespace {
+
+constexpr std::uint64_t kMany = 50;  // steps
+
+class ShortestTest : public testing::Test {
+ protected:
+  std::unique_ptr<Process> Start(const std::string& program, std::size_t daemon) {
+    return std::make_unique<Process>(cluster_.directory(), "trainer" + std::to_string(started_++),
+                                     std::vector<std::string>{program, cluster_.socket(daemon), "job", "3"});
+  }
+
+  // The newest step that it has said; 0 before the first.
+  static std::uint64_t StepOf(const Process& trainer) {
+    const std::string out = trainer.Out();
+    const std::size_t end = out.rfind('\n');
+    const std::size_t at = out.rfind("step ", end);
+    return end == std::string::npos || at == std::string::npos ? 0 : std::stoull(out.substr(at + 5));
+  }
+
+  static bool GoesOn(const Process& trainer) {
+    const std::uint64_t from = StepOf(trainer);
+    return Eventually([&] { return StepOf(trainer) >= from + kMany; });
+  }
+
+  // What it says at its end, and no other than success.
+  static std::string EndOf(Process& trainer) {
+    EXPECT_EQ(trainer.Wait(), 0) << trainer.Err();
+    const std::string out = trainer.Out();
+    const std::size_t at = out.rfind("done ");
+    return at == std::string::npos ? "nothing" : out.substr(at);
+  }
+
+  Cluster cluster_{{.daemons = 3}};
+  int started_ = 0;
+};
+
+TEST_F(ShortestTest, GoesOnAfterADeathLetsANewcomerInAndRejoinsAfterItsDaemonsRestart) {
+  const auto first = Start(RINGWAY_SHORTEST, 0);
+  const auto second = Start(RINGWAY_SHORTEST_C, 1);
+  const auto victim = Start(RINGWAY_SHORTEST, 2);
+  for (const auto* trainer : {&first, &second, &victim}) ASSERT_TRUE(GoesOn(**trainer));
+  victim->Kill();
+  ASSERT_TRUE(GoesOn(*first)) << "after a death";
+  const std::uint64_t before = StepOf(*first);
+  const auto newcomer = Start(RINGWAY_SHORTEST_C, 2);
+  ASSERT_TRUE(Eventually([&] { return StepOf(*newcomer) > 0; })) << "a newcomer is let in";
+  EXPECT_GT(StepOf(*newcomer), before) << "it has taken the others' state";
+  cluster_.daemon(1).Signal(SIGTERM);
+  ASSERT_EQ(cluster_.daemon(1).Wait(), 0);
+  cluster_.RestartDaemon(1);
+  for (const auto* trainer : {&first, &second, &newcomer}) ASSERT_TRUE(GoesOn(**trainer)) << "after a restart";
+  newcomer->Signal(SIGTERM);
+  const std::string end = EndOf(*first);
+  EXPECT_TRUE(end.starts_with("done steps ")) << end;
+  EXPECT_EQ(EndOf(*second), end) << "the same steps, and the same bytes";
+  EXPECT_EQ(EndOf(*newcomer), end);
+}
+
+}  // namespace
+}  // namespace ringway::e2e
