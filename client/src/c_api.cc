@@ -2,10 +2,13 @@
 #include <ringway/ringway.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <ringway/ringway.hpp>
 #include <string>
 #include <utility>
@@ -95,6 +98,17 @@ ringwayResult_t Report(const ringway::Error& error) {
   return static_cast<ringwayResult_t>(error.code());
 }
 
+// What callers of the first release pass: the fields up to here.
+constexpr std::size_t kConfigBytesMin = offsetof(ringwayConfig_t, endWhenEvicted);
+
+// A caller's struct, whose header may know fewer fields than this one; nothing: its size cannot be.
+template <typename T>
+std::optional<T> Whole(const T* given, T defaults, std::size_t bytes_min) {
+  if (given->size < bytes_min || given->size > sizeof(T)) return std::nullopt;
+  std::memcpy(&defaults, given, given->size);
+  return defaults;
+}
+
 ringwayResult_t Refuse(const char* text) { return Report(ringway::Error(Code::kInvalidArgument, text)); }
 
 // No exception reaches C. `function` gives a ringwayResult_t.
@@ -146,7 +160,9 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
   return Guarded([&] {
     if (comm == nullptr || config == nullptr) return Refuse("comm or config is NULL");
     *comm = nullptr;
-    if (config->size != sizeof(ringwayConfig_t)) return Refuse("start config from RINGWAY_CONFIG_INITIALIZER");
+    const auto whole = Whole<ringwayConfig_t>(config, RINGWAY_CONFIG_INITIALIZER, kConfigBytesMin);
+    if (!whole) return Refuse("start config from RINGWAY_CONFIG_INITIALIZER");
+    config = &*whole;
     if (config->group == nullptr) return Refuse("config->group is NULL; name the group to join");
     ringway::JoinOptions options;
     if (config->socketPath != nullptr) options.socket_path = config->socketPath;
@@ -159,6 +175,7 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
     options.op_deadline = ringway::Milliseconds(config->opDeadlineMs);
     options.timeout = Timeout(config->timeoutMs);
     options.reconnect = ringway::Milliseconds(config->reconnectMs);
+    options.rejoin_when_evicted = config->endWhenEvicted == 0;
     auto session = ringway::Session::Join(options);
     if (!session.ok()) return Report(session.error());
     auto created = std::make_unique<ringwayComm>();
@@ -264,8 +281,11 @@ ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, 
   return Guarded([&] {
     if (comm == nullptr || work == nullptr) return Refuse("comm or work is NULL");
     *work = nullptr;
-    if (options != nullptr && options->size != sizeof(ringwayOpOptions_t)) {
-      return Refuse("start options from RINGWAY_OP_OPTIONS_INITIALIZER");
+    std::optional<ringwayOpOptions_t> whole;
+    if (options != nullptr) {
+      whole = Whole<ringwayOpOptions_t>(options, RINGWAY_OP_OPTIONS_INITIALIZER, sizeof(ringwayOpOptions_t));
+      if (!whole) return Refuse("start options from RINGWAY_OP_OPTIONS_INITIALIZER");
+      options = &*whole;
     }
     auto created = std::make_unique<ringwayWork>();
     auto submitted = comm->session->AllReduceAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),

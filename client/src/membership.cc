@@ -24,7 +24,7 @@ Expected<std::shared_ptr<Link>> SessionImpl::Enter(const Deadline& deadline) {
   Lock lock(mutex_);
   while (rejoining_) {
     if (!WaitForChange(&lock, deadline) && rejoining_) {
-      return Error(Code::kTimeout, "the daemon went away and the session is joining again; call again");
+      return Error(Code::kTimeout, "the session is joining again; call again; before: " + lost_.text());
     }
   }
   if (!end_.ok() || untold_) return TellLoss(lock);
@@ -36,8 +36,9 @@ Error SessionImpl::TellLoss(const Lock& /*lock*/) {
   if (!end_.ok()) return end_;
   untold_ = false;
   return Error(Code::kRejoined,
-               "the daemon went away; this peer has joined again as a new peer: take the others' state, as a newcomer "
-               "does, then submit again");
+               "this peer has joined again as a new peer: take the others' state, as a newcomer does, "
+               "then submit again; before: " +
+                   lost_.text());
 }
 
 bool SessionImpl::WaitForChange(Lock* lock, const Deadline& deadline) {
@@ -101,7 +102,8 @@ void SessionImpl::Handle(const Lock& lock, Link* link, PacketSocket::Received re
 
 bool SessionImpl::MayRejoinAfter(Code code) const {
   const bool is_away = code == Code::kDaemonLost || code == Code::kShuttingDown;
-  return is_away && options_.reconnect > Milliseconds(0);
+  const bool is_out = code == Code::kEvicted && options_.rejoin_when_evicted;
+  return (is_away || is_out) && options_.reconnect > Milliseconds(0);
 }
 
 void SessionImpl::End(const Lock& /*lock*/, Link* link, const Error& why) {
@@ -111,7 +113,10 @@ void SessionImpl::End(const Lock& /*lock*/, Link* link, const Error& why) {
   changed_.notify_all();
   if (MayRejoinAfter(why.code()) && !leaving_) {
     const auto done = [this](Expected<std::shared_ptr<Link>> found) { Rejoined(std::move(found)); };
-    const Error started = rejoiner_.Start(options_, link->membership().daemon_instance, done);
+    lost_ = why;
+    // A daemon that is there still, without a word of an end, may still write into result regions.
+    const std::uint64_t gone = why.code() == Code::kEvicted ? 0 : link->membership().daemon_instance;
+    const Error started = rejoiner_.Start(options_, gone, done);
     rejoining_ = started.ok();
     end_ = started;
   } else {

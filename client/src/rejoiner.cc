@@ -40,7 +40,7 @@ bool IsForGood(const Error& refusal) {
 }
 
 Error RefusedForGood(const JoinOptions& options, const Error& refusal) {
-  return Error(refusal.code(), "the daemon went away, and the next one at " + options.socket_path +
+  return Error(refusal.code(), "joining again, the daemon at " + options.socket_path +
                                    " does not take this session: " + refusal.text() + "; the buffers are intact");
 }
 
@@ -48,7 +48,7 @@ Error RefusedForGood(const JoinOptions& options, const Error& refusal) {
 Error GivenUp(const JoinOptions& options, const Error& last) {
   const bool nobody = last.code() == Code::kDaemonUnreachable || last.code() == Code::kShuttingDown;
   return Error(nobody ? Code::kDaemonLost : last.code(),
-               "the daemon went away and joining again through " + options.socket_path + " failed for " +
+               "joining again through " + options.socket_path + " failed for " +
                    std::to_string(options.reconnect.count()) + " ms; last: " + last.text() +
                    "; the buffers are intact: start ringwayd again and join anew");
 }

@@ -1,4 +1,5 @@
-// Joins a session's group again after its daemon went away, on a thread that lives as long as that takes.
+// Joins a session's group again after its daemon went away or its eviction, on a thread that lives as long as that
+// takes.
 //
 //   Start -> connect, hello, join -> done(link)
 //                 ^         |
@@ -33,8 +34,8 @@ class Rejoiner {
   Rejoiner(const Rejoiner&) = delete;
   Rejoiner& operator=(const Rejoiner&) = delete;
 
-  // `gone`: the instance of the daemon that went away. kResourceExhausted if there is no thread to be had. REQUIRES: an
-  // earlier `done` has been called.
+  // `gone`: the instance of the daemon that went away; 0: none did. kResourceExhausted if there is no thread to be had.
+  // REQUIRES: an earlier `done` has been called.
   Error Start(const JoinOptions& options, std::uint64_t gone, Done done);
   // Gives up at once and waits for the thread. REQUIRES: no lock is held that `done` takes.
   void Stop();

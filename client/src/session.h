@@ -3,7 +3,7 @@
 //   slot:     idle -> busy -> (detached ->) idle
 //   session:  member -> ended(code, text), for good
 //               ^  |
-//               |  v  the daemon went away: its Link has ended
+//               |  v  the daemon went away, or the others evicted this peer: its Link has ended
 //              rejoining -> ended
 //
 // A busy slot belongs to an Operation, whose owner releases it after the outcome. A detached one has lost its owner and
@@ -13,9 +13,10 @@
 // condition variable. Whoever gets what it waits for gives the reading to another. A slot's state is looked at before
 // the end of its Link is: what the daemon committed before it died is still a success.
 //
-// Rejoining: whoever finds that the daemon went away starts the Rejoiner. What waits then, and whoever submits, waits
-// for its end. A success is told once, as kRejoined: by an operation of an earlier Link or, instead of submitting, by
-// the next submission. So no input from before the rejoining meets the state that the trainer takes after it.
+// Rejoining: whoever finds that the membership has so ended starts the Rejoiner. What waits then, and whoever submits,
+// waits for its end. A success is told once, as kRejoined: by an operation of an earlier Link or, instead of
+// submitting, by the next submission. So no input from before the rejoining meets the state that the trainer takes
+// after it.
 //
 // Threads: any, except that an Operation belongs to one thread at a time. One mutex guards everything but the copying,
 // the socket and the page; sends happen outside it. Forks: every call asks Forked() before it takes the lock.
@@ -183,6 +184,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   std::shared_ptr<Link> link_;  // the newest membership
   std::mutex registering_;      // one Register at a time; before mutex_
   bool rejoining_ = false;      // link_ has ended and the Rejoiner looks for the next
+  Error lost_;                  // why the newest membership but this one ended
   bool untold_ = false;         // the session has rejoined and the trainer does not know
   bool leaving_ = false;        // Leave was sent: nothing is submitted any more
   bool left_ = false;           // LeaveReply came

@@ -1,5 +1,6 @@
 /* The C header is C11, and a C trainer can say everything with it. Called by c_api_test.cc. */
 #include <ringway/ringway.h>
+#include <stddef.h>
 #include <string.h>
 
 /* Returns the line of the first call that gave something unexpected, 0 if none. */
@@ -15,6 +16,10 @@ int RunCTrainer(const char* socket_path) {
   EXPECT(strstr(ringwayGetLastError(NULL), "group") != NULL);
   config.socketPath = socket_path;
   config.group = "job";
+  config.size = sizeof config + 1; /* a caller whose header knows more */
+  EXPECT(ringwayCommInit(&comm, &config) == ringwayInvalidArgument);
+  config.size = offsetof(ringwayConfig_t, endWhenEvicted); /* one of the first release, and what stands behind */
+  config.endWhenEvicted = 12345;
   EXPECT(ringwayCommInit(&comm, &config) == ringwaySuccess);
 
   int rank = -1;

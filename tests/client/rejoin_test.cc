@@ -31,6 +31,7 @@ class RejoinTest : public ::testing::Test {
     options.group = "job";
     options.timeout = seconds(60);
     options.reconnect = reconnect;
+    options.rejoin_when_evicted = rejoin_when_evicted_;
     session_.reset();
     auto session = Session::Join(options);
     ASSERT_TRUE(session.ok()) << session.error().text();
@@ -61,6 +62,7 @@ class RejoinTest : public ::testing::Test {
   }
 
   FakeDaemon daemon_;
+  bool rejoin_when_evicted_ = true;
   std::unique_ptr<Session> session_;
   std::uint8_t byte_ = 1;
 };
@@ -243,12 +245,24 @@ TEST_F(RejoinTest, RefusalForGoodEndsTheSessionAtOnce) {
   EXPECT_EQ(ReduceCode(), Code::kVersionMismatch);
 }
 
-TEST_F(RejoinTest, EvictedSessionDoesNotRejoin) {
+TEST_F(RejoinTest, EvictedSessionRejoinsThroughTheSameDaemon) {
+  Work work = Hold(&byte_, 1);
+  daemon_.SendEnded(Code::kEvicted, "the others went on");
+  const auto outcome = work.Wait();
+  EXPECT_EQ(outcome.error().code(), Code::kRejoined);
+  EXPECT_NE(outcome.error().text().find("the others went on"), std::string::npos) << outcome.error().text();
+  EXPECT_EQ(ReduceCode(), Code::kOk);
+  EXPECT_EQ(daemon_.Look().joins, 2u);
+}
+
+TEST_F(RejoinTest, EvictedSessionThatIsNotToRejoinEnds) {
+  rejoin_when_evicted_ = false;
+  Join(seconds(60));
   Work work = Hold(&byte_, 1);
   daemon_.SendEnded(Code::kEvicted, "the others went on");
   EXPECT_EQ(work.Wait().error().code(), Code::kEvicted);
   EXPECT_EQ(ReduceCode(), Code::kEvicted);
-  EXPECT_EQ(daemon_.Look().joins, 1u);
+  EXPECT_EQ(daemon_.Look().joins, 2u) << "those of this test";
 }
 
 TEST_F(RejoinTest, LeaveGivesARejoiningUp) {

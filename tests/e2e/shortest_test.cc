@@ -1,4 +1,4 @@
-// The trainers that README shows, in C++ and C, in one group: a death, a newcomer and a restarted daemon.
+// The trainers that README shows, in C++ and C, in one group: a death, a newcomer, a restarted daemon, an eviction.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -45,7 +45,7 @@ class ShortestTest : public testing::Test {
   int started_ = 0;
 };
 
-TEST_F(ShortestTest, GoesOnAfterADeathLetsANewcomerInAndRejoinsAfterItsDaemonsRestart) {
+TEST_F(ShortestTest, GoesOnAfterADeathLetsANewcomerInAndRejoinsAfterARestartAndAnEviction) {
   const auto first = Start(RINGWAY_SHORTEST, 0);
   const auto second = Start(RINGWAY_SHORTEST_C, 1);
   const auto victim = Start(RINGWAY_SHORTEST, 2);
@@ -60,6 +60,10 @@ TEST_F(ShortestTest, GoesOnAfterADeathLetsANewcomerInAndRejoinsAfterItsDaemonsRe
   ASSERT_EQ(cluster_.daemon(1).Wait(), 0);
   cluster_.RestartDaemon(1);
   for (const auto* trainer : {&first, &second, &newcomer}) ASSERT_TRUE(GoesOn(**trainer)) << "after a restart";
+  cluster_.daemon(2).Signal(SIGSTOP);
+  ASSERT_TRUE(GoesOn(*first)) << "without the one that is silent";
+  cluster_.daemon(2).Signal(SIGCONT);
+  for (const auto* trainer : {&first, &second, &newcomer}) ASSERT_TRUE(GoesOn(**trainer)) << "after an eviction";
   newcomer->Signal(SIGTERM);
   const std::string end = EndOf(*first);
   EXPECT_TRUE(end.starts_with("done steps ")) << end;

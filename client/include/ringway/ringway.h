@@ -18,7 +18,8 @@
  * Threads: a comm may be used from several threads, each submitting on its own channel; a work belongs to one thread at
  * a time. Forks: a child's calls give ringwayForked.
  *
- * Restarts: a comm whose daemon went away joins again by itself, within config.reconnectMs, as a new peer with another
+ * Restarts: a comm whose daemon went away, or that the others evicted because they heard nothing of it for too long,
+ * joins again by itself, within config.reconnectMs, as a new peer with another
  * id and rank. Calls that submit block meanwhile. ringwayRejoined says once that this has happened: what was in flight
  * has no result; take the state of training from the others, then submit again. Memory of ringwayAlloc stays.
  *
@@ -123,7 +124,8 @@ typedef enum {
 typedef struct ringwayComm* ringwayComm_t;
 typedef struct ringwayWork* ringwayWork_t;
 
-/* Timeouts are milliseconds; a negative one waits for ever. */
+/* Structs that are passed in carry their size: a library that knows more fields than the caller's header has takes the
+ * initializers' values for those. Timeouts are milliseconds; a negative one waits for ever. */
 #define RINGWAY_FOREVER (-1)
 #define RINGWAY_MAX_WORLD_SIZE 64
 
@@ -138,10 +140,12 @@ typedef struct {
   int32_t opDeadlineMs;   /* an operation that takes longer fails on all ranks with ringwayDeadline; 0: none */
   int64_t timeoutMs;      /* for ringwayCommInit */
   int64_t reconnectMs;    /* how long to look for a daemon again when it went away; 0: the comm ends with its daemon */
+  int32_t endWhenEvicted; /* nonzero: an eviction ends the comm with ringwayEvicted */
+  int32_t reserved;
 } ringwayConfig_t;
 
 #define RINGWAY_CONFIG_INITIALIZER \
-  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 1, 1, 0, 0, 300000, 30000 }
+  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 1, 1, 0, 0, 300000, 30000, 0, 0 }
 
 /* What a successful operation says; the same epoch, contributors and updateWaits on all ranks. */
 typedef struct {

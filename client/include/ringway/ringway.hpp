@@ -16,9 +16,10 @@
 // so a channel belongs to one submitting thread. A Work belongs to one thread at a time. The library has a thread only
 // while a session rejoins.
 //
-// Rejoining: when the session's daemon stops, restarts or dies, the session looks for a daemon on the same socket for
-// JoinOptions::reconnect, and joins again with the same options: as a new peer, which the others let in with their next
-// UpdateView, with another peer_id, rank and world_size. What the trainer sees:
+// Rejoining: when the session's daemon stops, restarts or dies, or the others have evicted this peer because they heard
+// nothing of it for too long, the session looks for a daemon on the same socket for JoinOptions::reconnect, and joins
+// again with the same options: as a new peer, which the others let in with their next UpdateView, with another peer_id,
+// rank and world_size. What the trainer sees:
 //   - An operation that the old daemon committed succeeds. Every other of the old membership gives kRejoined from Wait
 //     when the session has rejoined, or its end when that failed; Test is false until then.
 //   - AllReduce, AllReduceAsync and UpdateView block while the session rejoins. If nothing has told the trainer of the
@@ -28,7 +29,7 @@
 // A trainer that gets kRejoined drops its other Works, takes the others' state as a newcomer does, and goes on. If no
 // daemon takes the session in time, every call gives kDaemonLost or the last refusal, for good; a refusal that time
 // does not change (kVersionMismatch, kInvalidArgument, kNotSupported) is the last one at once. Leaving and destroying
-// the Session end a rejoining at once. A session that the others evicted does not rejoin.
+// the Session end a rejoining at once.
 //
 // Fork: a child process does not own the session: every call there gives kForked, and the parent is undisturbed. Memory
 // of Buffers is not mapped in the child.
@@ -116,6 +117,8 @@ struct JoinOptions {
   // For how long a session whose daemon went away looks for one again; 0: it ends with its daemon, with kDaemonLost or
   // kShuttingDown. Otherwise each region of shared memory holds a descriptor.
   Milliseconds reconnect = std::chrono::seconds(30);
+  // After an eviction, too. False: that ends the session with kEvicted.
+  bool rejoin_when_evicted = true;
 };
 
 // What an operation that succeeded says. All ranks get the same epoch, contributors and update_waits.
