@@ -209,13 +209,14 @@ void Daemon::OnMasterUp(const control::HelloReply& reply) {
   if (!to_data_.TryPost([this, reply] { data_.OnMasterUp(reply); })) {
     return master_->Break("the data thread does not keep up");
   }
+  registered_ = true;
   if (!ready_) BecomeReady();
 }
 
 void Daemon::BecomeReady() {
   ready_ = true;
   timer_.cancel();
-  (void)to_data_.TryPost([this] { data_.Serve(); });  // lost: the master's answer does it
+  asio::post(data_context_, [this] { data_.Serve(); });  // past every bound: once
   shell::Log(shell::Level::kInfo, "ready",
              {{"socket", config_.socket}, {"address", address_}, {"master", config_.master}});
   shell::NotifyReady();
@@ -227,7 +228,7 @@ void Daemon::OnMasterDown(const std::string& why) {
 }
 
 void Daemon::OnMasterRefused(const Status& why) {
-  if (!ready_ && !MayPass(why.code())) return Finish(why);
+  if (!registered_ && !MayPass(why.code())) return Finish(why);
   if (why.text() == last_refusal_) return;
   last_refusal_ = why.text();
   shell::Log(shell::Level::kWarning, "master_unreachable", {{"master", config_.master}, {"reason", why.text()}});

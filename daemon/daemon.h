@@ -13,7 +13,7 @@
 // net::LaneThreads, where there are any, move the bytes of lanes for the data thread.
 //
 //   start: listen, claim the socket, register; ready when the master has answered, or after 10 s without it: then
-//          trainers may come and wait for it, too. A master that refuses this daemon before ends it.
+//          trainers may come and wait for it, too. The first master's refusal ends it.
 //   end:   SIGTERM or SIGINT: leave all groups within the grace period; a second signal: at once
 #pragma once
 
@@ -90,6 +90,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   Status outcome_;
   std::string last_refusal_;
   bool ready_ = false;
+  bool registered_ = false;  // a master has taken this daemon
   bool stopping_ = false;
   bool finished_ = false;
 };

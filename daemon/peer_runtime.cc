@@ -155,7 +155,9 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
   const auto found = dials_.find(serial);
   if (found == dials_.end() || ended_) return;
   const OpenDial dial = found->second;
-  dials_.erase(found);
+  const bool last = !outcome.ok() || outcome.value().last;
+  if (!last && dial.closed) return;
+  if (last) dials_.erase(found);
   const bool replaced = std::any_of(dials_.begin(), dials_.end(), [&](const auto& entry) {
     return entry.second.other == dial.other && entry.second.control == dial.control;
   });

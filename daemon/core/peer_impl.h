@@ -317,6 +317,7 @@ class Peer::Impl {
   std::map<PeerId, ControlStream> streams_;  // of the pairs that the mesh knows
   std::map<PeerId, Duration> round_trips_;   // the shortest seen on any link of the pair
   PathMeter meter_;
+  std::uint64_t delivered_ = 0;  // bytes, as the newest samples say
   Prober prober_;
   bool forming_ = false;                                 // the group has no view yet
   View view_;                                            // epoch 0: outside

@@ -29,7 +29,7 @@ Status Peer::Impl::Admit(const LinkId& link, std::uint32_t lanes) const {
 void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
   now_ = now;
   if (!mesh_.Knows(link.other)) return;
-  watchdog_.Moved(now);
+  if (view_.Contains(link.other)) watchdog_.Moved(now);
   if (terms.round_trip > Duration::zero()) {
     Duration& shortest = round_trips_.try_emplace(link.other, terms.round_trip).first->second;
     shortest = std::min(shortest, terms.round_trip);
@@ -65,7 +65,7 @@ void Peer::Impl::ReportPair(PeerId other) {
 void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) {
   now_ = now;
   if (!mesh_.Knows(link.other)) return;
-  watchdog_.Moved(now);
+  if (view_.Contains(link.other)) watchdog_.Moved(now);
   if (link.control) return LoseControl(link.other, why);
   if (lanes_.IsUp(link)) LoseLane(link, why);
 }

@@ -19,6 +19,17 @@ Descriptor DescriptorOf(const control::Ready& ready) {
           .count = ready.count()};
 }
 
+std::uint32_t WireMs(Duration time) {
+  return static_cast<std::uint32_t>(
+      std::min<std::int64_t>(time.count() / 1000, std::numeric_limits<std::uint32_t>::max()));
+}
+
+Watchdog::Pulse PulseOf(const control::PeerHeartbeat& heartbeat) {
+  return {.still = std::chrono::milliseconds(heartbeat.still_ms()),
+          .patience = std::chrono::milliseconds(heartbeat.patience_ms()),
+          .next = SeqsFrom(heartbeat.next_seq())};
+}
+
 OpName NameIn(std::uint32_t channel, std::uint64_t seq) { return {ChannelId(channel), seq}; }
 
 }  // namespace
@@ -78,8 +89,8 @@ control::PeerMessage Peer::Impl::Heartbeat() const {
   if (running()) {
     SeqsTo(table_.CompleteUptoAll(), *message.mutable_heartbeat()->mutable_complete_upto());
     SeqsTo(table_.NextSeqs(), *message.mutable_heartbeat()->mutable_next_seq());
-    message.mutable_heartbeat()->set_still_ms(static_cast<std::uint32_t>(
-        std::min<std::int64_t>(StillFor().count() / 1000, std::numeric_limits<std::uint32_t>::max())));
+    message.mutable_heartbeat()->set_still_ms(WireMs(StillFor()));
+    message.mutable_heartbeat()->set_patience_ms(WireMs(watchdog_.patience()));
   }
   if (RINGWAY_MUTANT(kAcknowledgeAhead)) {
     for (control::ChannelSeq& seq : *message.mutable_heartbeat()->mutable_complete_upto()) seq.set_seq(seq.seq() + 1);
@@ -128,6 +139,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
                                           : message.heartbeat().epoch());
   if (epoch > view_.epoch && epoch > stop_) {
     if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
+    if (message.has_heartbeat() && view_.Contains(from)) watchdog_.Heard(from, PulseOf(message.heartbeat()));
     if (message.has_heartbeat() || !mesh_.Knows(from)) return;
     std::vector<control::PeerMessage>& early = early_[from];
     if (early.size() < kEarlyMessagesMax) early.push_back(message);
@@ -145,8 +157,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     for (const auto& [channel, seq] : SeqsFrom(message.heartbeat().complete_upto())) {
       table_.Acknowledge(from, channel, seq);
     }
-    watchdog_.Heard(from, std::chrono::milliseconds(message.heartbeat().still_ms()),
-                    SeqsFrom(message.heartbeat().next_seq()));
+    watchdog_.Heard(from, PulseOf(message.heartbeat()));
   } else if (message.has_fetch()) {
     OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
   } else if (message.has_again()) {

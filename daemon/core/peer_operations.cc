@@ -249,7 +249,7 @@ void Peer::Impl::Tell(Operation& op) {
   const bool ok = op.outcome.code == Code::kOk;
   ++(ok ? counts_.ops_done : counts_.ops_failed);
   watchdog_.Moved(now_);
-  if (ok) watchdog_.Calm();
+  if (ok) watchdog_.Calm(op.bytes());
   Complete complete;
   complete.epoch = op.outcome.epoch;
   complete.contributors = op.outcome.contributors;

@@ -13,6 +13,9 @@ constexpr std::size_t kProbeBytes = 256 * 1024;
 void Peer::Impl::OnPathSamples(std::span<const PathSample> samples, TimePoint now) {
   now_ = now;
   if (ended_) return;
+  std::uint64_t delivered = 0;
+  for (const PathSample& sample : samples) delivered += sample.delivered_bytes;
+  if (std::exchange(delivered_, delivered) != delivered) watchdog_.Moved(now);  // a segment takes long on a slow path
   meter_.Add(samples, now);
   if (prober_.turn().empty()) ReportPaths();  // a probe's end says more than its beginning
 }

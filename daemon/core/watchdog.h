@@ -7,8 +7,8 @@
 // counts as moving whatever arrives, leaves, is staged, copied, told, breaks or is repaired; a rank whose trainer is
 // still staging an input says that it moves. A frozen view waits for the master, which is its own matter.
 //
-// Each time it barks the patience doubles, until an operation succeeds: a network on which not one segment arrives in
-// that time gets more of it.
+// Each time it barks the patience doubles, and so does that of all who hear of it, until an operation as large
+// succeeds: a network on which nothing arrives in that time gets more of it.
 //
 // Pure. Times are the owner's.
 #pragma once
@@ -33,25 +33,28 @@ class Watchdog {
   // Something moved at this rank.
   void Moved(TimePoint now) { moved_ = now; }
   Duration StillFor(TimePoint now) const { return now - moved_; }
-  // What another rank's heartbeat says: nothing has moved there for `still`, and these are its next sequence numbers.
-  void Heard(PeerId from, Duration still, ChannelSeqs next) { pulses_[from] = {still, std::move(next)}; }
+  // What another rank's heartbeat says.
+  struct Pulse {
+    Duration still{};     // nothing has moved there
+    Duration patience{};  // its own
+    ChannelSeqs next;     // its next sequence numbers
+  };
+  void Heard(PeerId from, Pulse pulse);
   // What was heard belongs to the view before.
   void OnView(TimePoint now);
 
   // Whether it is time to bark at an operation that this rank waits for.
   bool IsStuck(const OpName& op, std::span<const PeerId> members, PeerId self, TimePoint now) const;
-  void Bark(TimePoint now);
-  // An operation has succeeded.
-  void Calm() { patience_ = first_patience_; }
+  // At one of so many bytes.
+  void Bark(std::uint64_t bytes, TimePoint now);
+  // An operation of so many bytes has succeeded.
+  void Calm(std::uint64_t bytes);
+  Duration patience() const { return patience_; }
 
  private:
-  struct Pulse {
-    Duration still{};
-    ChannelSeqs next;
-  };
-
   Duration patience_;
   const Duration first_patience_;
+  std::uint64_t stuck_bytes_ = 0;  // of the largest operation that it barked at
   TimePoint moved_{};
   std::map<PeerId, Pulse> pulses_;
 };

@@ -85,35 +85,34 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
 
   // The first connection tells what path it is, and with it the number of lanes where that is still open.
   void Start() {
-    links_.lanes = request_.control ? 0 : request_.lanes != 0 ? request_.lanes : options_.lanes;
-    const bool open = links_.lanes == 0 && !request_.control;
-    const std::uint32_t lanes = request_.control ? 1 : open ? kLanesRemote : links_.lanes;
+    pair_.lanes = request_.control ? 0 : request_.lanes != 0 ? request_.lanes : options_.lanes;
+    const bool open = pair_.lanes == 0 && !request_.control;
+    const std::uint32_t lanes = request_.control ? 1 : open ? kLanesRemote : pair_.lanes;
     const std::uint32_t lane = request_.missing.empty() ? 0 : request_.missing.front().value;
     Connect(SharersOf(lane, lanes), [self = shared_from_this()](Result<Connection> first) {
       if (!first.ok()) return self->Finish(first.status());
       self->PlanLinks(first.value().loopback);
       self->Greet(0, std::move(first.value().fd));
       for (std::size_t i = 1; i < self->open_; ++i) {
-        self->Connect(SharersOf(self->links_.links[i].lane.value, self->links_.lanes),
-                      [self, i](Result<Connection> next) {
-                        if (!next.ok()) return self->Settle(i, next.status());
-                        self->Greet(i, std::move(next.value().fd));
-                      });
+        self->Connect(SharersOf(self->lanes_[i].value, self->pair_.lanes), [self, i](Result<Connection> next) {
+          if (!next.ok()) return self->Settle(i, next.status());
+          self->Greet(i, std::move(next.value().fd));
+        });
       }
     });
   }
 
  private:
   void PlanLinks(bool loopback) {
-    if (links_.lanes == 0 && !request_.control) links_.lanes = loopback ? kLanesLoopback : kLanesRemote;
-    links_.lanes_max = options_.lanes != 0 ? links_.lanes : kLanesMax;
+    if (pair_.lanes == 0 && !request_.control) pair_.lanes = loopback ? kLanesLoopback : kLanesRemote;
+    pair_.lanes_max = options_.lanes != 0 ? pair_.lanes : kLanesMax;
     std::vector<LaneId> lanes = request_.missing;
     if (request_.control) lanes = {LaneId(0)};
     if (lanes.empty()) {
-      for (std::uint32_t lane = 0; lane < links_.lanes; ++lane) lanes.emplace_back(lane);
+      for (std::uint32_t lane = 0; lane < pair_.lanes; ++lane) lanes.emplace_back(lane);
     }
     open_ = lanes.size();
-    for (const LaneId lane : lanes) links_.links.push_back({.lane = lane, .fd = {}, .rest = {}});
+    lanes_ = std::move(lanes);
   }
 
   // A connection that was refused was answered.
@@ -137,8 +136,8 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     hello.set_from(request_.from.value);
     hello.set_to(request_.to.value);
     hello.set_control(request_.control);
-    hello.set_lane(links_.links[index].lane.value);
-    hello.set_lanes(links_.lanes);
+    hello.set_lane(lanes_[index].value);
+    hello.set_lanes(pair_.lanes);
     hello.set_generation(request_.generation);
     hello.set_known(request_.known);
     std::make_shared<DialAttempt>(context_, std::move(hello), request_.address)
@@ -149,17 +148,19 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
   }
 
   void Settle(std::size_t index, Result<DialedLinks::Link> outcome) {
+    DialedLinks answer{.lanes = pair_.lanes, .lanes_max = pair_.lanes_max, .links = {}};
+    answer.last = --open_ == 0;
     if (outcome.ok()) {
-      DialedLinks::Link& link = links_.links[index];
-      link.fd = std::move(outcome.value().fd);
-      link.rest = std::move(outcome.value().rest);
-    } else if (links_.failure.ok()) {
-      links_.failure = outcome.status();
+      stood_ = true;
+      outcome.value().lane = lanes_[index];
+      answer.links.push_back(std::move(outcome).value());
+    } else if (failure_.ok()) {
+      failure_ = outcome.status();
     }
-    if (--open_ > 0) return;
-    std::erase_if(links_.links, [](const DialedLinks::Link& link) { return !link.fd.valid(); });
-    if (links_.links.empty()) return Finish(links_.failure);
-    Finish(std::move(links_));
+    if (answer.last && !stood_) return Finish(failure_);
+    if (answer.last) answer.failure = failure_;
+    if (answer.last) return Finish(std::move(answer));
+    if (!answer.links.empty()) done_(std::move(answer));
   }
 
   void Finish(Result<DialedLinks> outcome) { std::exchange(done_, nullptr)(std::move(outcome)); }
@@ -168,8 +169,13 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
   DialOptions options_;
   DialRequest request_;
   Dialer::Done done_;
-  DialedLinks links_;
-  std::size_t open_ = 0;  // connections that neither stand nor have failed
+  struct {
+    std::uint32_t lanes = 0, lanes_max = 0;
+  } pair_;
+  std::vector<LaneId> lanes_;  // that are dialled
+  std::size_t open_ = 0;       // connections that neither stand nor have failed
+  bool stood_ = false;
+  Status failure_ = Status::Ok();
 };
 
 }  // namespace

@@ -2,9 +2,10 @@
 //
 //   each connection:  connect (5 s) --> LinkHello --> LinkReply (5 s) --> stands
 //
-// A dial is answered once, never from within Dial, when each connection of it stands or has failed: with those that
-// stand, and the first failure; with that alone where none stands. The failure's code is kJoinRefused where something
-// has answered that there is no such peer, or that nothing listens there. Threads: one (control thread).
+// Each connection is given as soon as it stands: the other side uses it from then on. The last answer, which says so,
+// comes when none is open any more, with the first failure; a dial of which none stood has only that. Never from within
+// Dial. The failure's code is kJoinRefused where something has answered that there is no such peer, or that nothing
+// listens there. Threads: one (control thread).
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -43,7 +44,7 @@ struct DialRequest {
   bool known = false;            // LinkHello
 };
 
-// Connections that stand, in lane order: at least one.
+// Connections of one dial that stand, and were not given before.
 struct DialedLinks {
   std::uint32_t lanes = 0;      // of the pair, at first; 0 with a control link
   std::uint32_t lanes_max = 0;  // .. and later: no more than those that the options fix
@@ -53,7 +54,8 @@ struct DialedLinks {
     std::string rest;  // read beyond the LinkReply
   };
   std::vector<Link> links;
-  Status failure = Status::Ok();  // of one that does not stand
+  bool last = false;              // no more will come
+  Status failure = Status::Ok();  // with the last: of one that does not stand
 };
 
 class Dialer {

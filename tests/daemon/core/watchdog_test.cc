@@ -22,7 +22,7 @@ class WatchdogTest : public testing::Test {
   }
 
   void Hear(std::uint64_t from, Duration still, std::uint64_t next) {
-    watchdog_.Heard(PeerId(from), still, {{ChannelId(2), next}});
+    watchdog_.Heard(PeerId(from), {.still = still, .patience = {}, .next = {{ChannelId(2), next}}});
   }
   bool StuckAfter(Duration time) { return watchdog_.IsStuck(kOp, kMembers, PeerId(1), kStart + time); }
 
@@ -42,7 +42,7 @@ TEST_F(WatchdogTest, WaitsForWhoHasNotSubmitted) {
 }
 
 TEST_F(WatchdogTest, WaitsForWhoNeverSubmittedOnTheChannel) {
-  watchdog_.Heard(PeerId(3), seconds(10), {{ChannelId(1), 20}});
+  watchdog_.Heard(PeerId(3), {.still = seconds(10), .patience = {}, .next = {{ChannelId(1), 20}}});
   EXPECT_FALSE(StuckAfter(seconds(100)));
 }
 
@@ -55,24 +55,37 @@ TEST_F(WatchdogTest, WaitsWhereAnythingMoves) {
   EXPECT_FALSE(StuckAfter(seconds(100))) << "here";
 }
 
+// A rank that is not in the view for all that time has not missed it for a healthy reason.
 TEST_F(WatchdogTest, HearsEverybodyAnewInAView) {
   watchdog_.OnView(kStart);
-  Hear(2, seconds(10), 8);
-  EXPECT_FALSE(StuckAfter(seconds(100)));
+  Hear(2, seconds(4), 8);
+  EXPECT_FALSE(StuckAfter(seconds(100))) << "2 moves";
+  watchdog_.OnView(kStart);
+  EXPECT_FALSE(StuckAfter(seconds(9)));
+  EXPECT_TRUE(StuckAfter(seconds(10)));
 }
 
-TEST_F(WatchdogTest, BarksLaterEachTimeUntilAnOperationSucceeds) {
+TEST_F(WatchdogTest, BarksLaterEachTimeUntilAnOperationAsLargeSucceeds) {
   Hear(2, seconds(1000), 8);
   Hear(3, seconds(1000), 8);
-  watchdog_.Bark(kStart + seconds(10));
+  watchdog_.Bark(5000, kStart + seconds(10));
   EXPECT_FALSE(StuckAfter(seconds(29)));
   EXPECT_TRUE(StuckAfter(seconds(30)));
-  watchdog_.Calm();
+  watchdog_.Calm(4999);
+  EXPECT_FALSE(StuckAfter(seconds(29))) << "a small one proves nothing";
+  watchdog_.Calm(5000);
   EXPECT_TRUE(StuckAfter(seconds(20)));
-  for (int i = 0; i < 20; ++i) watchdog_.Bark(kStart);
+  for (int i = 0; i < 20; ++i) watchdog_.Bark(1, kStart);
   Hear(2, 2 * Watchdog::kPatienceMax, 8);
   Hear(3, 2 * Watchdog::kPatienceMax, 8);
   EXPECT_TRUE(StuckAfter(Watchdog::kPatienceMax));
+}
+
+TEST_F(WatchdogTest, IsAsPatientAsTheMostPatientRank) {
+  watchdog_.Heard(PeerId(2), {.still = seconds(50), .patience = seconds(40), .next = {{ChannelId(2), 8}}});
+  Hear(3, seconds(50), 8);
+  EXPECT_FALSE(StuckAfter(seconds(39)));
+  EXPECT_TRUE(StuckAfter(seconds(40)));
 }
 
 }  // namespace
