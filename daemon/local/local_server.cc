@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "daemon/net/address.h"
@@ -35,6 +36,18 @@ int ConnectOrBind(int (*call)(int, const sockaddr*, socklen_t), int fd, const so
 
 net::UniqueFd OpenSocket() {
   return net::UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+// Everybody may enter what is made; the socket's mode says who may connect.
+Status MakeDirectoryOf(const std::string& path) {
+  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (directory.empty() || std::filesystem::exists(directory, error)) return Status::Ok();
+  std::filesystem::create_directories(directory, error);
+  if (error) return {Code::kIo, "cannot make the socket's directory " + directory.string() + ": " + error.message()};
+  constexpr auto kEnter = std::filesystem::perms(0755);
+  std::filesystem::permissions(directory, kEnter, error);
+  return Status::Ok();
 }
 
 // Removes the file at `path` if it is a socket that nobody listens on.
@@ -74,6 +87,7 @@ LocalServer::~LocalServer() { Stop(); }
 Status LocalServer::Bind(const std::string& path, mode_t mode) {
   const auto address = AddressOf(path);
   if (!address.ok()) return address.status();
+  if (const Status made = MakeDirectoryOf(path); !made.ok()) return made;
   net::UniqueFd fd = OpenSocket();
   if (!fd.valid()) return net::ErrnoStatus("cannot open a socket", errno);
   // The file gets the mode at birth: there is no moment in which others may connect.

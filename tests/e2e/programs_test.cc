@@ -112,6 +112,22 @@ TEST_F(Programs, PathThatIsNoSocketIsLeftAlone) {
   EXPECT_EQ(text, "precious");
 }
 
+TEST_F(Programs, DirectoryOfTheSocketIsMadeAndOneThatCannotBeIsOneLine) {
+  Argv argv = Daemon({});
+  std::string& socket = *std::find(argv.begin(), argv.end(), directory_ / "own.sock");
+  socket = directory_ / "run/ringway/own.sock";
+  {
+    Process daemon(directory_, "maker", argv);
+    ASSERT_TRUE(Eventually([&] { return !daemon.Logged("ready", "socket").empty(); })) << daemon.Err();
+    struct stat info {};
+    ASSERT_EQ(::stat((directory_ / "run/ringway").c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0755u);
+  }
+  std::ofstream(directory_ / "file") << "no directory";
+  socket = directory_ / "file/own.sock";
+  ExpectRefusal(argv, "ringwayd", "directory");
+}
+
 TEST_F(Programs, SocketOfADeadDaemonIsReplaced) {
   const Argv argv = Daemon({"--grace-ms", "100"});
   Process first(directory_, "first", argv);
