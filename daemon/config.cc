@@ -125,10 +125,11 @@ Config ParseConfigOrExit(int argc, char** argv) {
       "memory for trainers' regions and for what is kept for them, 64M at least (default: half the RAM); one "
       "session gets half of it at most");
   app.add_option("--grace-ms", config.grace_ms, "how long running operations may take to finish on SIGTERM")
-      ->check(CLI::Range(0U, kGraceMsMax));
+      ->check(CLI::Range(0U, kGraceMsMax))
+      ->capture_default_str();
   app.add_flag("--insecure", config.insecure, "allow addresses other than loopback: nothing is encrypted yet");
-  app.add_option("--log-format", config.log_format, "text or json");
-  app.add_option("--log-level", config.log_level, "debug, info, warning or error");
+  app.add_option("--log-format", config.log_format, "text or json")->capture_default_str();
+  app.add_option("--log-level", config.log_level, "debug, info, warning or error")->capture_default_str();
   shell::ParseOrExit(app, argc, argv);
   if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
   if (!probe_bytes.empty()) config.probe_bytes = BytesOrExit("--probe-bytes", probe_bytes);

@@ -132,9 +132,10 @@ void Daemon::StartMasterLink() {
   timer_.expires_after(kStartLimit);
   timer_.async_wait([this](asio::error_code error) {
     if (error || ready_) return;
+    if (last_refusal_.code() == Code::kJoinRefused) return Finish(last_refusal_);
     shell::Log(shell::Level::kWarning, "no_master",
                {{"master", config_.master},
-                {"reason", last_refusal_},
+                {"reason", last_refusal_.text()},
                 {"text", "trainers wait until it answers: start ringway-master there or correct --master"}});
     BecomeReady();
   });
@@ -228,9 +229,11 @@ void Daemon::OnMasterDown(const std::string& why) {
 }
 
 void Daemon::OnMasterRefused(const Status& why) {
-  if (!registered_ && !MayPass(why.code())) return Finish(why);
-  if (why.text() == last_refusal_) return;
-  last_refusal_ = why.text();
+  // Its name may be that of its predecessor, whose end the master has not noticed yet.
+  const bool waits = why.code() == Code::kJoinRefused && !ready_;
+  if (!registered_ && !MayPass(why.code()) && !waits) return Finish(why);
+  if (why.text() == last_refusal_.text()) return;
+  last_refusal_ = why;
   shell::Log(shell::Level::kWarning, "master_unreachable", {{"master", config_.master}, {"reason", why.text()}});
 }
 

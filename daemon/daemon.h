@@ -88,7 +88,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   asio::steady_timer timer_;  // the limit of the start, then of the end
   std::atomic<bool> to_master_lost_ = false;
   Status outcome_;
-  std::string last_refusal_;
+  Status last_refusal_ = Status::Ok();
   bool ready_ = false;
   bool registered_ = false;  // a master has taken this daemon
   bool stopping_ = false;

@@ -16,6 +16,7 @@
 namespace ringway::net {
 namespace {
 
+constexpr int kIdleSeconds = 30;
 constexpr char kBbr[] = "bbr";
 constexpr char kPlain[] = "reno";                          // every kernel has it, for everybody
 constexpr std::uint32_t kNotSentBytesWanted = 512 * 1024;  // enough to keep a fast path busy between two wake-ups
@@ -36,11 +37,11 @@ void TuneLink(int fd, const LinkTuning& tuning) {
   Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(NotSentBytes(tuning.lanes)));
   Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(tuning.detect_ms));
-  // Keepalive probes find a black hole on an idle link; TCP_USER_TIMEOUT alone needs unacknowledged data.
-  const int seconds = std::max(1, static_cast<int>(tuning.detect_ms / 3000));
+  // Silence of the other end is found by the control link's heartbeats. These probes only find a lane that a middlebox
+  // has forgotten, before an operation does, and keep it from forgetting: each costs traffic day and night.
   Set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  Set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
-  Set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds);
+  Set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);
+  Set(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, static_cast<int>(tuning.detect_ms / 3000)));
   Set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 

@@ -164,6 +164,17 @@ TEST_F(Programs, DaemonStartsWithoutAMasterAndGoesOnWhenThereIsOne) {
   EXPECT_EQ(cluster_.JoinAll({cluster_.At(late, "job", 1)}).size(), 1u);
 }
 
+TEST_F(Programs, DaemonOfATakenNameWaitsForItsPredecessorsEndAndGivesUpAfterAWhile) {
+  const Process patient(directory_, "patient", Daemon({"--name", "d0"}));
+  EXPECT_TRUE(Eventually([&] { return !patient.Logged("master_unreachable", "master").empty(); })) << patient.Err();
+  EXPECT_NE(patient.Err().find("choose another name"), std::string::npos) << patient.Err();
+  cluster_.daemon(0).Kill();
+  EXPECT_TRUE(Eventually([&] { return !patient.Logged("master_up", "master").empty(); })) << patient.Err();
+  Argv argv = Daemon({"--name", "d0"});
+  *std::find(argv.begin(), argv.end(), directory_ / "own.sock") = directory_ / "other.sock";
+  ExpectRefusal(argv, "ringwayd", "choose another name");
+}
+
 TEST_F(Programs, ToolsWithoutADaemonAreOneLineAndATypedError) {
   const std::string nobody = directory_ / "nobody.sock";
   ExpectRefusal({RINGWAY_CTL, "--socket", nobody, "status"}, "ringwayctl", nobody);

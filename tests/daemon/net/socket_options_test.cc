@@ -36,6 +36,7 @@ TEST(SocketOptionsTest, TuningSetsWhatItSaysAndLeavesTheBuffersAlone) {
   EXPECT_EQ(OptionOf(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT), 3000);
   EXPECT_EQ(OptionOf(fd.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT), static_cast<int>(NotSentBytes(8)));
   EXPECT_EQ(OptionOf(fd.get(), SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_EQ(OptionOf(fd.get(), IPPROTO_TCP, TCP_KEEPIDLE), 30) << "idle lanes are many, and cost day and night";
   for (const int name : {SO_SNDBUF, SO_RCVBUF}) {
     EXPECT_EQ(OptionOf(fd.get(), SOL_SOCKET, name), OptionOf(plain.get(), SOL_SOCKET, name));
   }
