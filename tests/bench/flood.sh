@@ -12,7 +12,8 @@ usage() {
 Usage: tests/bench/flood.sh [OPTIONS]
 Prints the times of all-reduces on this host, in turns: with nothing at the master's port, beside a process that only
 spins, and beside a flood there (1000 connections at once of garbage, half hellos, and storms of requests). The flood
-costs its own processor time, which is what the spinning one has it compared with; both run with the least priority.
+costs its own processor time, which is what the spinning one has it compared with; both run with the least priority, and
+so does the master, which would be on another machine.
 
   --world N        daemons (3)
   --bytes SIZE     of an operation (64K)
@@ -51,6 +52,7 @@ trap 'exit 143' TERM HUP
 # shellcheck disable=SC2034  # for start_cluster
 LANES=''
 start_cluster "$WORLD"
+renice -n 19 -p "${STARTED[0]}" >/dev/null  # the master would be on another machine
 
 # measure NAME: one turn; its line is the table's of rank 0.
 measure() {

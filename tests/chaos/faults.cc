@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace ringway::chaos {
 namespace {
@@ -63,9 +64,7 @@ bool Faults::Touches(std::size_t seat) const {
   return std::any_of(wounds_.begin(), wounds_.end(), [&](const Wound& wound) { return wound.victim == seat; });
 }
 
-bool Faults::IsUntouched(std::size_t seat) const {
-  return !Touches(seat) && Clock::now() - healed_at_.at(seat) > kAftermath;
-}
+bool Faults::IsUntouched(std::size_t seat) const { return !Touches(seat) && heard_ - healed_at_.at(seat) > kAftermath; }
 
 bool Faults::Possible(Fault fault, std::size_t seat) const {
   return !Touches(seat) && (!NeedsPeer(fault) || fleet_.PeerOf(seat) != 0);
@@ -220,6 +219,8 @@ void Faults::CrashOn(Wound& wound) {
 
 void Faults::Heal(bool all) {
   const Clock::time_point now = Clock::now();
+  const Clock::duration passed = now - std::exchange(counted_, now);
+  if (!Touches(kMaster)) heard_ += passed;
   for (Wound& wound : wounds_) {
     if (wound.fault == Fault::kCrashLoop) CrashOn(wound);
   }
@@ -230,7 +231,7 @@ void Faults::Heal(bool all) {
       continue;
     }
     wounds_.erase(wounds_.begin() + static_cast<std::ptrdiff_t>(i));  // first: the paths that remain are the others'
-    if (wound.victim < kSeats) healed_at_[wound.victim] = now;
+    if (wound.victim < kSeats) healed_at_[wound.victim] = heard_;
     Undo(wound);
   }
 }

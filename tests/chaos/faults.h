@@ -64,7 +64,8 @@ class Faults {
   void Heal(bool all = false);
   bool healed() const { return wounds_.empty(); }
   bool Touches(std::size_t seat) const;
-  // Whether it was not touched for long enough that what came of it is over.
+  // Whether it was not touched for long enough that what came of it is over: what comes of a loss, the master has to
+  // say.
   bool IsUntouched(std::size_t seat) const;
 
   const std::map<std::string, std::uint64_t>& struck() const { return struck_; }
@@ -100,7 +101,9 @@ class Faults {
   std::mt19937_64 dice_;
   std::vector<Fault> bag_;
   std::vector<Wound> wounds_;
-  std::array<Clock::time_point, kSeats> healed_at_{};
+  Clock::duration heard_{};  // for so long the master was untouched
+  Clock::time_point counted_ = Clock::now();
+  std::array<Clock::duration, kSeats> healed_at_{};  // by that time
   std::map<std::string, std::uint64_t> struck_;
   std::vector<std::string> troubles_;
 };
