@@ -16,16 +16,15 @@ void Watchdog::Heard(PeerId from, Pulse pulse) {
   pulses_[from] = std::move(pulse);
 }
 
-// Heartbeats are older than what this rank knows of itself: half of its patience is enough of the others. Of whom there
-// was none in this view for all that time, it is not in it, which is no healthy cause either.
+// Heartbeats are older than what this rank knows of itself: half of its patience is enough of the others. Who has not
+// said one in this view may be frozen, and wait for a master that is cut off.
 bool Watchdog::IsStuck(const OpName& op, std::span<const PeerId> members, PeerId self, TimePoint now) const {
   if (StillFor(now) < patience_) return false;
   if (RINGWAY_MUTANT(kBarkAlone)) return true;
   return std::all_of(members.begin(), members.end(), [&](PeerId member) {
     if (member == self) return true;
     const auto pulse = pulses_.find(member);
-    if (pulse == pulses_.end()) return true;
-    if (pulse->second.still < patience_ / 2) return false;
+    if (pulse == pulses_.end() || pulse->second.still < patience_ / 2) return false;
     const auto next = pulse->second.next.find(op.channel);
     return next != pulse->second.next.end() && next->second > op.seq;
   });
