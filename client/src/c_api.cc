@@ -201,6 +201,26 @@ ringwayResult_t ringwayCommLeave(ringwayComm_t comm, int64_t timeoutMs) {
   });
 }
 
+ringwayResult_t ringwayCommAbort(ringwayComm_t comm) {
+  return Guarded([&] {
+    if (comm == nullptr) return Refuse("comm is NULL");
+    comm->session->Abort();
+    return ringwaySuccess;
+  });
+}
+
+ringwayResult_t ringwayGetVersion(int* version) {
+  if (version == nullptr) return Guarded([] { return Refuse("version is NULL"); });
+  *version = ringway::Version();
+  return ringwaySuccess;
+}
+
+ringwayResult_t ringwayCommEpoch(ringwayComm_t comm, uint64_t* epoch) {
+  if (comm == nullptr || epoch == nullptr) return Guarded([] { return Refuse("comm or epoch is NULL"); });
+  *epoch = comm->session->epoch();
+  return ringwaySuccess;
+}
+
 ringwayResult_t ringwayCommDestroy(ringwayComm_t comm) {
   delete comm;
   return ringwaySuccess;

@@ -24,6 +24,8 @@ auto Guarded(Function function) -> decltype(function()) {
 
 }  // namespace
 
+int Version() { return RINGWAY_VERSION_CODE; }
+
 Buffer::Buffer() = default;
 Buffer::Buffer(Buffer&&) noexcept = default;
 Buffer& Buffer::operator=(Buffer&&) noexcept = default;
@@ -97,6 +99,8 @@ Expected<OpResult> Session::UpdateView(Milliseconds timeout) {
 Error Session::Leave(Milliseconds timeout) {
   return Guarded([&] { return impl_->Leave(internal::Deadline(timeout)); });
 }
+
+void Session::Abort() { impl_->Abandon(); }
 
 std::uint64_t Session::peer_id() const { return impl_->peer_id(); }
 std::uint32_t Session::rank() const { return impl_->rank(); }

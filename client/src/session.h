@@ -88,7 +88,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
   Expected<OpResult> UpdateView(const Deadline& deadline);
   Error Leave(const Deadline& deadline);
-  // The Session object goes away: leaves without waiting.
+  // Leaves without waiting: the Session object goes away, or another thread ends all waits.
   void Abandon();
 
   void ReleaseBuffer(Region* region);

@@ -29,6 +29,11 @@ int RunCTrainer(const char* socket_path) {
   EXPECT(ringwayCommCount(comm, &count) == ringwaySuccess && count == 1);
   EXPECT(ringwayCommPeerId(comm, &peer_id) == ringwaySuccess && peer_id == 77);
 
+  uint64_t epoch = 0;
+  EXPECT(ringwayCommEpoch(comm, &epoch) == ringwaySuccess && epoch > 0);
+  int version = 0;
+  EXPECT(ringwayGetVersion(&version) == ringwaySuccess && version == RINGWAY_VERSION_CODE);
+
   void* memory = NULL;
   EXPECT(ringwayAlloc(comm, 100, &memory) == ringwaySuccess);
   memset(memory, 7, 100);

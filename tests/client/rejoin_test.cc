@@ -265,6 +265,23 @@ TEST_F(RejoinTest, EvictedSessionThatIsNotToRejoinEnds) {
   EXPECT_EQ(daemon_.Look().joins, 2u) << "those of this test";
 }
 
+TEST_F(RejoinTest, AbortEndsAllWaitsOfAMemberAndOfOneThatRejoins) {
+  for (const bool rejoins : {false, true}) {
+    Join(seconds(60));
+    Work work = Hold(&byte_, 1);
+    if (rejoins) daemon_.GoAway();
+    auto waiter = std::async(std::launch::async, [&] { return work.Wait().error().code(); });
+    auto submitter = std::async(std::launch::async, [&] { return rejoins ? ReduceCode() : Code::kLeft; });
+    EXPECT_EQ(waiter.wait_for(Milliseconds(20)), std::future_status::timeout);
+    session_->Abort();
+    EXPECT_EQ(waiter.get(), Code::kLeft);
+    EXPECT_EQ(submitter.get(), Code::kLeft);
+    EXPECT_EQ(ReduceCode(), Code::kLeft);
+    EXPECT_EQ(session_->UpdateView().error().code(), Code::kLeft);
+    if (rejoins) daemon_.ComeBack();
+  }
+}
+
 TEST_F(RejoinTest, LeaveGivesARejoiningUp) {
   Work work = Hold(&byte_, 1);
   daemon_.GoAway();

@@ -32,6 +32,7 @@
 #define RINGWAY_RINGWAY_H_
 
 /* A C header: NOLINTBEGIN(modernize-*) */
+#include <ringway/version.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -171,6 +172,9 @@ typedef struct {
 #define RINGWAY_OP_OPTIONS_INITIALIZER \
   { sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan }
 
+/* Of the library that runs, as RINGWAY_VERSION_CODE of the header that was compiled. */
+RINGWAY_C_API ringwayResult_t ringwayGetVersion(int* version);
+
 /* Joins a group; returns when this peer is a member. */
 RINGWAY_C_API ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* config);
 
@@ -180,6 +184,10 @@ RINGWAY_C_API ringwayResult_t ringwayCommUpdateView(ringwayComm_t comm, int64_t 
 /* Finishes what is running, then leaves the group. The comm must still be destroyed. */
 RINGWAY_C_API ringwayResult_t ringwayCommLeave(ringwayComm_t comm, int64_t timeoutMs);
 
+/* Leaves without waiting, from any thread: every call that blocks, in any thread, gives ringwayLeft at once, later ones
+ * too. The comm must still be destroyed. Not for signal handlers. */
+RINGWAY_C_API ringwayResult_t ringwayCommAbort(ringwayComm_t comm);
+
 /* Frees the comm and all memory of ringwayAlloc that is left; leaves without waiting if that was not done. Works of the
  * comm may be freed later. NULL is ignored. */
 RINGWAY_C_API ringwayResult_t ringwayCommDestroy(ringwayComm_t comm);
@@ -187,6 +195,7 @@ RINGWAY_C_API ringwayResult_t ringwayCommDestroy(ringwayComm_t comm);
 RINGWAY_C_API ringwayResult_t ringwayCommRank(ringwayComm_t comm, int* rank);
 RINGWAY_C_API ringwayResult_t ringwayCommCount(ringwayComm_t comm, int* count);
 RINGWAY_C_API ringwayResult_t ringwayCommPeerId(ringwayComm_t comm, uint64_t* peerId);
+RINGWAY_C_API ringwayResult_t ringwayCommEpoch(ringwayComm_t comm, uint64_t* epoch);
 
 /* Shared memory that the daemon reads without a copy. */
 RINGWAY_C_API ringwayResult_t ringwayAlloc(ringwayComm_t comm, size_t bytes, void** memory);

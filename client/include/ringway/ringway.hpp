@@ -46,6 +46,7 @@
 #pragma once
 
 #include <ringway/types.h>
+#include <ringway/version.h>
 
 #include <chrono>
 #include <cstddef>
@@ -64,6 +65,9 @@
 #endif
 
 namespace ringway {
+
+// Of the library that runs, as RINGWAY_VERSION_CODE of the header that was compiled.
+RINGWAY_API int Version();
 
 using Milliseconds = std::chrono::milliseconds;
 inline constexpr Milliseconds kForever = Milliseconds::max();
@@ -226,6 +230,9 @@ class RINGWAY_API Session {
 
   // Finishes what is running, then leaves the group. While the session rejoins it just gives that up.
   Error Leave(Milliseconds timeout = std::chrono::seconds(30));
+  // Leaves without waiting, from any thread: every call that blocks, in any thread, gives kLeft at once, later ones
+  // too. For a watchdog, or a thread that takes signals (no signal handler may call it).
+  void Abort();
 
   std::uint64_t peer_id() const;  // the newest membership's; never repeats
   std::uint32_t rank() const;     // in the newest view known from Join or a result
