@@ -20,6 +20,7 @@
 #include "tests/chaos/checker.h"
 #include "tests/chaos/faults.h"
 #include "tests/chaos/fleet.h"
+#include "tests/e2e/cluster.h"
 
 namespace ringway::chaos {
 namespace {
@@ -64,8 +65,8 @@ class ChaosRun {
     for (const std::string& trouble : faults_.troubles()) ADD_FAILURE() << trouble;
     EXPECT_GE(checker_.tally().succeeded, kOperationsMin) << "too few for the run to count";
     for (const auto& [fault, times] : faults_.struck()) EXPECT_GT(times, 0U) << fault << " was never struck";
-    // A shorter detection time may also find a busy machine.
-    if (options_.fleet.detect_ms >= 1000) {
+    // A shorter detection time, and a program under a sanitizer, may also show a busy machine.
+    if (options_.fleet.detect_ms >= 1000 && !e2e::kIsSlow) {
       EXPECT_EQ(innocents_, 0U) << "evicted without a fault";
     }
     for (const std::string& log : fleet_.LogsWith("operation_stuck")) ADD_FAILURE() << log << " has a fault of its own";
