@@ -87,7 +87,7 @@ LocalServer::~LocalServer() { Stop(); }
 Status LocalServer::Bind(const std::string& path, mode_t mode) {
   const auto address = AddressOf(path);
   if (!address.ok()) return address.status();
-  if (const Status made = MakeDirectoryOf(path); !made.ok()) return made;
+  if (Status made = MakeDirectoryOf(path); !made.ok()) return made;
   net::UniqueFd fd = OpenSocket();
   if (!fd.valid()) return net::ErrnoStatus("cannot open a socket", errno);
   // The file gets the mode at birth: there is no moment in which others may connect.
