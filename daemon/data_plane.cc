@@ -96,7 +96,7 @@ void DataPlane::TickAll() {
 // ---- the master
 
 void DataPlane::Serve() {
-  if (stopped_ || std::exchange(serves_, true)) return;
+  if (stopped_) return;
   if (const Status status = server_.Start(); !status.ok())
     control_->Log({"error", "text=" + status.text(), core::Severity::kError});
   ArmTick();
@@ -105,7 +105,6 @@ void DataPlane::Serve() {
 void DataPlane::OnMasterUp(const control::HelloReply& reply) {
   master_up_ = true;
   tick_interval_ = std::clamp<Duration>(std::chrono::milliseconds(reply.heartbeat_ms()) / 2, kTickMin, kTickMax);
-  Serve();
   SendRoster();
   for (const auto& [self, peer] : peers_) peer->OnMasterBack();
   for (auto& [request, joining] : std::exchange(joining_, {})) Ask(joining.session, std::move(joining.request));

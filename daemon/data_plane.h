@@ -75,7 +75,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
 
   // ---- posted by the control thread
-  // Trainers may connect from now on, with a master or without.
+  // Trainers may connect from now on, with a master or without. Once.
   void Serve();
   void OnMasterUp(const control::HelloReply& reply);
   void OnMasterDown();
@@ -141,7 +141,6 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   TimePoint tick_due_{};
   Duration tick_interval_ = std::chrono::milliseconds(100);
   bool master_up_ = false;
-  bool serves_ = false;
   bool shutting_down_ = false;
   bool stopped_ = false;
 };

@@ -1,8 +1,8 @@
 // The control messages of a pair of peers, exactly once and in order, over any number of control links one after the
 // other.
 //
-//   sender:   Number --> sent and kept --Take(taken)--> forgotten      a new link: everything that is kept is sent
-//   again receiver: Take(number): the next one is new, a lower one a duplicate, a higher one an error of that link
+//   sender:    Number --> sent and kept --Take(taken)--> forgotten; on a new link all that is kept is sent again
+//   receiver:  Take(number): the next one is new, a lower one a duplicate, a higher one an error of that link
 //
 // Heartbeats have no number: each says everything anew. Every message says with `taken` how far its sender has got.
 //

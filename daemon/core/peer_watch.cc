@@ -71,13 +71,15 @@ Duration Peer::Impl::StillFor() const {
 }
 
 void Peer::Impl::BarkIfStuck() {
+  const Duration still = StillFor();
+  if (still == Duration::zero()) return;
   for (const auto& [name, op] : table_.ops()) {
-    if (op.told || !watchdog_.IsStuck(name, view_.members, self_, now_) || StillFor() == Duration::zero()) continue;
+    if (op.told || !watchdog_.IsStuck(name, view_.members, self_, now_)) continue;
     const std::string what = "operation " + ToString(name) + " is stuck at " + NameOf(self_) + ", waiting for " +
                              (op.has_outcome() ? "others to hold its result" : WaitsFor(op));
     AddNote("operation_stuck",
-            "epoch=" + ToString(view_.epoch) + " op=" + ToString(name) + " still_ms=" + Ms(StillFor()) +
-                " text=" + what + "; a fault of ringwayd: the view is aborted and its operations start anew",
+            "epoch=" + ToString(view_.epoch) + " op=" + ToString(name) + " still_ms=" + Ms(still) + " text=" + what +
+                "; a fault of ringwayd: the view is aborted and its operations start anew",
             Severity::kError);
     watchdog_.Bark(op.bytes(), now_);
     ++counts_.ops_stuck;

@@ -157,10 +157,13 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     } else if (failure_.ok()) {
       failure_ = outcome.status();
     }
-    if (answer.last && !stood_) return Finish(failure_);
-    if (answer.last) answer.failure = failure_;
-    if (answer.last) return Finish(std::move(answer));
-    if (!answer.links.empty()) done_(std::move(answer));
+    if (!answer.last) {
+      if (!answer.links.empty()) done_(std::move(answer));
+      return;
+    }
+    if (!stood_) return Finish(failure_);
+    answer.failure = failure_;
+    Finish(std::move(answer));
   }
 
   void Finish(Result<DialedLinks> outcome) { std::exchange(done_, nullptr)(std::move(outcome)); }
