@@ -39,6 +39,9 @@ void Checker::AddOp(const Record& record) {
   CheckAlone(record);
   std::vector<Told>& told = told_[record.name];
   if (told.empty()) ++tally_.operations;
+  const bool known =
+      std::any_of(told.begin(), told.end(), [](const Told& one) { return one.outcome.code == Code::kOk; });
+  if (record.code == Code::kOk && !known) ++tally_.succeeded;
   const auto same = std::find_if(told.begin(), told.end(),
                                  [&](const Told& other) { return Difference(other.outcome, record) == nullptr; });
   if (same == told.end()) {
@@ -83,9 +86,6 @@ bool Checker::Excused(const Told& gone, const Told& stood) const {
 
 void Checker::Finish() {
   for (const auto& [name, told] : told_) {
-    if (std::any_of(told.begin(), told.end(), [](const Told& one) { return one.outcome.code == Code::kOk; })) {
-      ++tally_.succeeded;
-    }
     for (std::size_t i = 0; i < told.size(); ++i) {
       for (std::size_t j = i + 1; j < told.size(); ++j) {
         if (Excused(told[i], told[j]) || Excused(told[j], told[i])) {
