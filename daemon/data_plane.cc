@@ -269,6 +269,7 @@ void DataPlane::OnJoin(const std::shared_ptr<local::TrainerSession>& session, co
   join.set_wait_world(order.wait_world);
   join.set_min_world(order.min_world);
   join.set_fail_on_peer_loss(order.fail_on_peer_loss);
+  join.set_hung_ms(order.hung_ms);
   Ask(session, std::move(join));
 }
 

@@ -268,6 +268,20 @@ Status Coordinator::CheckJoin(const Daemon& daemon, const control::JoinRequest& 
   return Status::Ok();
 }
 
+Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
+  const auto group = groups_.find(request.group());
+  if (group == groups_.end())
+    return {Code::kInvalidArgument, "no group " + request.group() + ": see ringwayctl status"};
+  for (const auto& [id, peer] : group->second->peers()) {
+    if (peer.info.name() != request.peer() && ToString(id) != request.peer()) continue;
+    group->second->OnEvict(PeerId(id), now);
+    DropEmptyGroups();
+    return Status::Ok();
+  }
+  return {Code::kInvalidArgument,
+          "group " + request.group() + " has no peer " + request.peer() + ": see ringwayctl status"};
+}
+
 void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now) {
   Daemon& daemon = daemons_.at(id);
   const auto refuse = [&](const Status& why) {

@@ -73,6 +73,9 @@ class Coordinator final : public GroupHost {
   // Silence and deadlines. Call at least every 20 ms.
   void Tick(TimePoint now);
 
+  // kInvalidArgument if there is no such group or peer.
+  Status Evict(const control::EvictRequest& request, TimePoint now);
+
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
 
   bool NeedsRecord() const { return !unrecorded_.empty(); }

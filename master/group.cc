@@ -29,6 +29,7 @@ Group::Group(const record::Group& record, GroupOptions options, GroupHost& host,
     peer.info = member.info();
     peer.wait_world = member.wait_world();
     peer.min_world = member.min_world();
+    peer.hung_ms = member.hung_ms();
     peer.contact = Contact::kSilent;
     peer.since = missed;
   }
@@ -47,6 +48,7 @@ record::Group Group::Record() const {
     *member.mutable_info() = peer.info;
     member.set_wait_world(peer.wait_world);
     member.set_min_world(peer.min_world);
+    member.set_hung_ms(peer.hung_ms);
   }
   return record;
 }
@@ -87,6 +89,7 @@ void Group::Add(const control::PeerInfo& info, const control::JoinRequest& reque
   state.info = info;
   state.wait_world = std::max(1u, request.wait_world());
   state.min_world = std::max(1u, request.min_world());
+  state.hung_ms = request.hung_ms();
   state.since = now;
   Advance(now);
 }
@@ -150,6 +153,11 @@ void Group::OnWithdraw(PeerId peer, TimePoint now) {
 void Group::OnReplaced(PeerId peer, TimePoint now) {
   if (!peers_.contains(peer) || RINGWAY_MUTANT(kKeepReplaced)) return;
   replaced_.insert(peer);
+  DropGone(peer, now);
+}
+
+void Group::OnEvict(PeerId peer, TimePoint now) {
+  expelled_[peer] = "an operator evicted it";
   DropGone(peer, now);
 }
 
@@ -395,11 +403,12 @@ void Group::Drop(const std::set<PeerId>& gone, bool may_return) {
   for (const PeerId peer : gone) {
     control::FromMaster message;
     const bool left = leaving_.contains(peer);
+    const auto expelled = expelled_.find(peer);
+    const std::string why = expelled == expelled_.end() ? "the other peers lost contact" : expelled->second;
     message.mutable_evicted()->set_peer(peer.value);
     message.mutable_evicted()->set_code(static_cast<std::uint32_t>(left ? Code::kLeft : Code::kEvicted));
     message.mutable_evicted()->set_text(left ? "left the group"
-                                             : "the other peers of group " + name_ +
-                                                   " lost contact and went on: rejoin and take their state");
+                                             : why + ", and group " + name_ + " went on: rejoin and take its state");
     message.mutable_evicted()->set_unknown(may_return && !left);
     SendTo(peer, std::move(message));
   }
@@ -420,6 +429,7 @@ void Group::Erase(PeerId peer) {
   peers_.erase(peer);
   leaving_.erase(peer);
   replaced_.erase(peer);
+  expelled_.erase(peer);
   accusations_.erase(peer);
   for (auto& [accused, accusers] : accusations_) accusers.erase(peer);
   paths_.Forget(peer);

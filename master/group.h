@@ -9,6 +9,7 @@
 // Silence at the master alone is nobody's death: it may be the master that is cut off. A member is dropped when
 //   - another member, which the master hears, accuses it;
 //   - its daemon is back as another process, or says that the peer is gone;
+//   - the others have waited for its trainer for as long as the group allows, or an operator has asked for it;
 //   - it does not answer during a recovery: for `detect` and `back` if at most half of the group is unheard, for
 //     `grace` if more is. Who is dead is accused, and sooner: this time is for those whom only the master does not
 //     hear.
@@ -89,6 +90,8 @@ class Group {
   void OnWithdraw(PeerId peer, TimePoint now);
   // Its daemon is back as another process, which does not have it.
   void OnReplaced(PeerId peer, TimePoint now);
+  // An operator wants it gone. REQUIRES: it is one of peers().
+  void OnEvict(PeerId peer, TimePoint now);
   void OnTakenBack(PeerId peer, Epoch epoch, TimePoint now);
   void OnCounters(const control::PeerCounters& counters);
   // The peer's daemon is back on a new connection; what was sent on the old one may be lost, so it is sent again.
@@ -104,6 +107,7 @@ class Group {
     control::PeerInfo info;
     std::uint32_t wait_world = 1;
     std::uint32_t min_world = 1;
+    std::uint32_t hung_ms = 0;
     Contact contact = Contact::kOnline;
     TimePoint since{};          // when that began; still to come: a restarted master misses it from then on
     std::set<PeerId> standing;  // pairs seen whole from this side
@@ -187,6 +191,7 @@ class Group {
   std::set<PeerId> Certain(TimePoint now) const;
   bool IsGoneSince(PeerId id) const;
   std::set<PeerId> Spoken() const;  // who has reported to the collection
+  void AddHung(Base* base);
   void Decide(const Base& base, TimePoint now);
   void AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports);
   // `before`: whose plan goes on as far as it can, and whose minimum stays; the empty view if there is none. The
@@ -225,7 +230,8 @@ class Group {
   bool unexplained_ = true;  // .. since pendings were last told why they wait
   Accusations accusations_;
   std::set<PeerId> leaving_;
-  std::set<PeerId> replaced_;  // members whose daemon is another process now
+  std::set<PeerId> replaced_;               // members whose daemon is another process now
+  std::map<PeerId, std::string> expelled_;  // who goes although nothing is wrong with its daemon, and why
   PathBook paths_;
   // What the plan was made from has changed: since when, and when last.
   struct News {

@@ -50,10 +50,14 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   *view.mutable_plan() = options_.plan;  // what depends on the members follows
   view.set_fail_on_peer_loss(fail_on_peer_loss_);
   std::uint32_t min_world = std::max(1u, before.min_world());
+  std::uint32_t hung_ms = 0;
+  bool never_hung = before.epoch() != 0 && before.hung_ms() == 0;
   std::vector<control::PeerInfo> infos;
   for (const PeerId peer : members) {
     infos.push_back(peers_.at(peer).info);
     min_world = std::max(min_world, peers_.at(peer).min_world);
+    hung_ms = std::max(hung_ms, peers_.at(peer).hung_ms);
+    never_hung = never_hung || peers_.at(peer).hung_ms == 0;
   }
   SortByRank(infos);
   const PathMatrix paths = paths_.Between(infos);
@@ -62,6 +66,7 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   PlanOperations(paths, routes, before, view.mutable_plan());
   for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
   view.set_min_world(min_world);
+  view.set_hung_ms(never_hung ? 0 : std::max(hung_ms, before.hung_ms()));
   return view;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "master/group.h"
+#include "master/hung.h"
 #include "master/verdicts.h"
 #include "proto/frame_codec.h"
 #include "proto/mutation.h"
@@ -30,7 +31,7 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
   news = news || accuses;
   if (report.leaving()) news = leaving_.insert(peer).second || news;
   for (const control::OpReport& op : report.ops()) {
-    news = news || op.cancel() || !op.mismatch().empty() || !op.overdue().empty();
+    news = news || op.cancel() || !op.mismatch().empty() || !op.overdue().empty() || op.hung();
   }
   if (!news) return;  // a late word about a view that is over
   if (!collection_) Collect(now);
@@ -71,7 +72,7 @@ std::set<PeerId> Group::Unheard() const {
     const auto found = peers_.find(id);
     if (found == peers_.end() || collection_->reports.contains(id)) return true;
     const bool dead = found->second.contact == Contact::kClosed && accusations_.contains(id);
-    return dead || leaving_.contains(id) || replaced_.contains(id);
+    return dead || leaving_.contains(id) || replaced_.contains(id) || expelled_.contains(id);
   });
   return unheard;
 }
@@ -102,6 +103,7 @@ bool Group::HasWaitedFor(PeerId id, TimePoint now) const {
 std::set<PeerId> Group::Certain(TimePoint now) const {
   std::set<PeerId> certain = leaving_;
   certain.insert(replaced_.begin(), replaced_.end());
+  for (const auto& [peer, why] : expelled_) certain.insert(peer);
   const auto add_unknown = [&](const control::View& view) {
     for (const PeerId id : MembersOf(view)) {
       if (!peers_.contains(id)) certain.insert(id);
@@ -216,7 +218,7 @@ bool Group::DropsForTheUnheard(const Base& base, TimePoint now) const {
 void Group::TryDecide(TimePoint now) {
   if (AreMostUnheard()) collection_->most_unheard = now;
   if (!AccusedHaveSpoken(now) || MostAreAwaited(now)) return;
-  const Base base = ChooseBase(now);
+  Base base = ChooseBase(now);
   if (DropsForTheUnheard(base, now)) return;
   const auto has_spoken = [&](PeerId peer) {
     return RINGWAY_MUTANT(kDecideTooEarly) || base.gone.contains(peer) || collection_->reports.contains(peer);
@@ -228,7 +230,20 @@ void Group::TryDecide(TimePoint now) {
   const std::set<PeerId> all = InAnyView();
   const bool none_stays = std::includes(base.gone.begin(), base.gone.end(), current.begin(), current.end());
   if (none_stays && !std::all_of(all.begin(), all.end(), has_spoken)) return;
+  AddHung(&base);
   Decide(base, now);
+}
+
+// Only now: all who stay have said what their trainers have submitted.
+void Group::AddHung(Base* base) {
+  std::map<PeerId, control::Report> staying;
+  for (const auto& [peer, report] : collection_->reports) {
+    if (base->members.contains(peer) && !base->gone.contains(peer)) staying[peer] = report;
+  }
+  for (const PeerId peer : WhoHangs(staying)) {
+    base->gone.insert(peer);
+    expelled_[peer] = "its trainer has submitted nothing for long while operations of the others waited for it";
+  }
 }
 
 // Everybody to drop: the base's own, and newcomers outside it whose link to a remaining member is broken. A newcomer

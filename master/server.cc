@@ -123,6 +123,7 @@ void Server::OnTick() {
 
 void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
   if (message.has_status() || message.has_plan()) return OnQuery(id, message);
+  if (message.has_evict()) return OnEvict(id, message.evict());
   if (message.has_report() && sessions_.at(id)->kind() == Kind::kDaemon) {
     const control::Report& report = message.report();
     Log(Level::kInfo, "report",
@@ -143,6 +144,24 @@ void Server::OnQuery(std::uint64_t id, const control::ToMaster& message) {
   }
   desk_.Ask(id, message);
   ScheduleQueries();
+}
+
+// Whoever else reaches the port has no right to.
+void Server::OnEvict(std::uint64_t id, const control::EvictRequest& request) {
+  const std::shared_ptr<Session> session = sessions_.at(id);
+  if (session->kind() != Kind::kStranger) return session->Close("an eviction on a connection for other things");
+  Status status(Code::kInvalidArgument, "evictions are taken from the master's own host only: run ringwayctl there");
+  if (session->is_local()) status = coordinator_.Evict(request, Now());
+  Log(status.ok() ? Level::kWarning : Level::kInfo, "evict_asked",
+      {{"group", ClipText(request.group())}, {"peer", ClipText(request.peer())}, {"answer", status.text()}});
+  control::FromMaster reply;
+  reply.mutable_evict()->set_code(static_cast<std::uint32_t>(status.code()));
+  reply.mutable_evict()->set_text(status.text());
+  auto frame = std::make_shared<std::string>();
+  AppendFrame(reply, *frame);
+  Become(id, Kind::kServedClient);
+  session->Answer(frame);
+  Drain();
 }
 
 void Server::ScheduleQueries() {

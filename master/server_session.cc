@@ -75,6 +75,13 @@ void Server::Session::Abandon() {
   timer_.cancel();
 }
 
+bool Server::Session::is_local() const {
+  std::error_code error;
+  const auto here = socket_.local_endpoint(error);
+  const auto there = error ? here : socket_.remote_endpoint(error);
+  return !error && here.address() == there.address();
+}
+
 void Server::Session::Become(Kind kind) {
   kind_ = kind;
   if (kind == Kind::kDaemon && !close_after_write_) timer_.cancel();
@@ -125,7 +132,7 @@ void Server::Session::OnFrames() {
     if (too_large(frame->size())) return Close("a frame too large for who has not said hello");
     control::ToMaster message;
     if (const Status status = ParseFrame(*frame, message); !status.ok()) return Close(status.text());
-    asked_ = message.has_status() || message.has_plan();
+    asked_ = message.has_status() || message.has_plan() || message.has_evict();
     if (asked_ && kind_ != Kind::kDaemon) ArmTimer();
     server_.OnFrame(id_, message);
     if (closed_) return;

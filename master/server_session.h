@@ -41,6 +41,8 @@ class Server::Session : public std::enable_shared_from_this<Session> {
 
   // The host that it comes from; of IPv6 the network, of which a host may have all addresses.
   const std::string& source() const { return source_; }
+  // The other end is on this host.
+  bool is_local() const;
   Kind kind() const { return kind_; }
   void Become(Kind kind);
 

@@ -36,7 +36,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -98,6 +98,8 @@ struct Join {
   std::uint32_t min_world;          // operations fail with kWorldTooSmall below this
   std::uint32_t fail_on_peer_loss;  // 0 or 1, the same on all peers of a group
   std::uint32_t op_deadline_ms;     // an operation that takes longer fails on all ranks with kDeadline; 0: none
+  std::uint32_t hung_ms;            // whose trainer holds all others up for so long is evicted; 0: nobody
+  std::uint32_t reserved;
 };
 
 // Why the join still waits, for example "2 of 4 peers are here" or which peer cannot be reached.
@@ -229,7 +231,7 @@ struct SessionPage {
 };
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(Submit) == 56 && sizeof(Join) == 216 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
+static_assert(sizeof(Submit) == 56 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
 static_assert(sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 && offsetof(Slot, text) == 576);
 
 }  // namespace ringway::abi

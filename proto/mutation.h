@@ -51,6 +51,8 @@
   M(kAccuseControl, "control repair: a control link that breaks accuses its other end")               \
   M(kBlameTheLink, "buffers: a trainer that writes to what is in flight is not told from a bad link") \
   M(kBarkAlone, "watchdog: it asks nobody whether it has submitted, or what moves there")             \
+  M(kBlameTheWaiting, "hung trainers: who waits for one is taken for one")                            \
+  M(kKeepHung, "hung trainers: the master keeps them")                                                \
   M(kForgetRefused, "memory: a segment that found no room is not asked for again")                    \
   M(kKeepPrecision, "determinism: the owner of a quantized chunk keeps its own precision")            \
   M(kUpdateAlone, "UpdateView: the newest view that is prepared here is adopted, agreed or not")      \

@@ -18,16 +18,18 @@ struct Options {
   std::string socket;
   int timeout_ms = 5000;
   bool as_json = false;
-  bool plan = false;  // else status
+  bool plan = false;   // else ..
+  bool evict = false;  // else status
   std::string group;
   std::string bytes;
+  std::string peer;
 
   std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_ms); }
 };
 
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  CLI::App app("Shows the state of a Ringway master or daemon, and explains a group's plan.", kProgram);
+  CLI::App app("Shows the state of a Ringway master or daemon, explains a group's plan, evicts a peer.", kProgram);
   app.fallthrough();  // whom to ask may also stand after the command
   auto* master_option = app.add_option("--master", options.master, "master to ask, HOST:PORT");
   auto* socket_option = app.add_option("--socket", options.socket, "socket of the daemon to ask");
@@ -41,9 +43,13 @@ Options ParseOptions(int argc, char** argv) {
       app.add_subcommand("plan", "of a master: the algorithms' times for one size, the ring, its bottleneck");
   plan->add_option("--group", options.group, "group to explain")->required();
   plan->add_option("--bytes", options.bytes, "size of an operation (suffixes K M G)")->required();
+  CLI::App* evict = app.add_subcommand("evict", "of a master on this host: drops a peer, the others go on without it");
+  evict->add_option("--group", options.group, "its group")->required();
+  evict->add_option("--peer", options.peer, "its name or peer id, as status shows them")->required();
   app.require_subcommand(1);
   shell::ParseOrExit(app, argc, argv);
   options.plan = plan->parsed();
+  options.evict = evict->parsed();
   return options;
 }
 
@@ -54,9 +60,22 @@ Result<std::string> AskStatus(const Options& options) {
   return master.ok() ? shell::QueryMaster(master.value(), options.timeout()) : master.status();
 }
 
+Result<Endpoint> MasterOf(const Options& options) {
+  if (options.master.empty()) return Status(Code::kInvalidArgument, "only the master can: give --master HOST:PORT");
+  return ParseEndpoint(options.master);
+}
+
+Status Evict(const Options& options) {
+  const Result<Endpoint> master = MasterOf(options);
+  if (!master.ok()) return master.status();
+  control::EvictRequest request;
+  request.set_group(options.group);
+  request.set_peer(options.peer);
+  return shell::AskEviction(master.value(), request, options.timeout());
+}
+
 Result<std::string> AskPlan(const Options& options) {
-  if (options.master.empty()) return Status(Code::kInvalidArgument, "the master has the plan: give --master HOST:PORT");
-  const Result<Endpoint> master = ParseEndpoint(options.master);
+  const Result<Endpoint> master = MasterOf(options);
   if (!master.ok()) return master.status();
   const std::optional<std::uint64_t> bytes = ParseBytes(options.bytes);
   if (!bytes) return Status(Code::kInvalidArgument, "--bytes " + options.bytes + " is no size: write 4096, 4K or 256M");
@@ -68,6 +87,11 @@ Result<std::string> AskPlan(const Options& options) {
 
 int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
+  if (options.evict) {
+    if (const Status status = Evict(options); !status.ok()) shell::Die(kProgram, status.text());
+    std::printf("group %s goes on without %s\n", options.group.c_str(), options.peer.c_str());
+    return 0;
+  }
   Result<std::string> text = options.plan ? AskPlan(options) : AskStatus(options);
   if (text.ok() && !options.as_json) text = options.plan ? RenderPlan(text.value()) : Render(text.value());
   if (!text.ok()) shell::Die(kProgram, text.status().text());

@@ -176,6 +176,7 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
     options.timeout = Timeout(config->timeoutMs);
     options.reconnect = ringway::Milliseconds(config->reconnectMs);
     options.rejoin_when_evicted = config->endWhenEvicted == 0;
+    options.evict_hung_after = ringway::Milliseconds(config->evictHungAfterMs);
     auto session = ringway::Session::Join(options);
     if (!session.ok()) return Report(session.error());
     auto created = std::make_unique<ringwayComm>();

@@ -55,6 +55,7 @@ Expected<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page,
 }
 
 constexpr Milliseconds kOpDeadlineMax{std::int64_t{1} << 31};  // about 24.8 days
+constexpr Milliseconds kHungMin = std::chrono::seconds(1);     // heartbeats tell
 
 Error SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline& deadline) {
   auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);
@@ -64,6 +65,7 @@ Error SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline&
   join.min_world = options.min_world;
   join.fail_on_peer_loss = options.fail_on_peer_loss ? 1 : 0;
   join.op_deadline_ms = static_cast<std::uint32_t>(options.op_deadline.count());
+  join.hung_ms = static_cast<std::uint32_t>(options.evict_hung_after.count());
   Error sent = socket->Send(join, deadline);
   return sent.code() == Code::kDaemonLost ? Error() : sent;
 }
@@ -91,6 +93,10 @@ Error CheckJoinOptions(const JoinOptions& options) {
   if (options.min_world < 1 || options.min_world > abi::kWorldSizeMax) return refuse("min_world" + world_range);
   if (options.op_deadline < Milliseconds(0) || options.op_deadline > kOpDeadlineMax) {
     return refuse("op_deadline must be 0 (none) or at most 24 days");
+  }
+  const bool evicts = options.evict_hung_after != Milliseconds(0);
+  if (evicts && (options.evict_hung_after < kHungMin || options.evict_hung_after > kOpDeadlineMax)) {
+    return refuse("evict_hung_after must be 0 (never), or 1 s to 24 days");
   }
   if (options.reconnect < Milliseconds(0)) return refuse("reconnect must not be negative; 0 means not at all");
   return {};

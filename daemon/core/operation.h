@@ -44,6 +44,7 @@ struct Operation {
   bool cancel = false;
   std::string mismatch;
   std::string overdue;   // its deadline has passed: whom it waited for
+  Epoch hung_in;         // in this view it has waited for hung trainers for as long as the group allows
   TimePoint since{};     // submitted
   Duration next_word{};  // at this age the log says that it waits
 

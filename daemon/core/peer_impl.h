@@ -30,6 +30,7 @@
 #include "daemon/core/buffer_watch.h"
 #include "daemon/core/control_stream.h"
 #include "daemon/core/held.h"
+#include "daemon/core/laggards.h"
 #include "daemon/core/lane_book.h"
 #include "daemon/core/mesh.h"
 #include "daemon/core/op_table.h"
@@ -172,6 +173,7 @@ class Peer::Impl {
   std::string WaitsFor(const Operation& op) const;
   Duration StillFor() const;
   void BarkIfStuck();
+  void BlameTheHung();
   void EndWith(Code code, const std::string& text);
   // That a result may suggest and an UpdateView adopt, as far as this rank can tell; epoch 0: none.
   Epoch NewestPrepared() const;
@@ -346,6 +348,7 @@ class Peer::Impl {
   std::map<PeerId, LinkLosses> link_losses_;  // in this view, since
   BufferWatch watch_;
   Watchdog watchdog_;
+  Laggards laggards_;
   TimePoint next_watch_{};
   std::string modified_;  // what its trainer wrote to, so that this peer leaves
   TimePoint losses_since_{};

@@ -66,6 +66,7 @@ void Peer::Impl::OnAbort(Epoch epoch, TimePoint now) {
 // stop only grows. Running attempts are dropped; outcomes that exist stay.
 void Peer::Impl::Freeze(Epoch epoch) {
   stop_ = std::max(stop_, epoch);
+  if (frozen()) laggards_.OnStop(now_);
   // Frames of a stopped epoch will never be used; their room belongs to the next view's eager window.
   held_.DropBelow(Epoch(stop_.value + 1));
   if (frozen() && !RINGWAY_MUTANT(kCompleteWhileFrozen)) StopAll();
@@ -89,6 +90,7 @@ void Peer::Impl::SendReport(const std::string& reason) {
   const OpName update{ChannelId(last_update_.channel()), last_update_.seq()};
   if (update.seq != 0 && table_.Find(update) == nullptr) *report.add_ops() = last_update_;
   SeqsTo(table_.FinishedUptoAll(), *report.mutable_finished_upto());
+  SeqsTo(table_.NextSeqs(), *report.mutable_next_seq());
   if (view_.epoch == first_epoch_) SeqsTo(began_, *report.mutable_began());
   report.set_reason(reason);
   ToMasterNow(std::move(message));
@@ -196,6 +198,7 @@ void Peer::Impl::Install(View view) {
   }
   view_ = std::move(view);
   watchdog_.OnView(now_);
+  laggards_.OnView(view_, now_);
   schedules_.clear();
   table_.MarkAllDue();
   ready_.UnblockAll();
@@ -320,7 +323,10 @@ void Peer::Impl::Tick(TimePoint now) {
   now_ = now;
   if (ended_) return;
   // A gap in the own loop: the input of that time has just been handled, so silence is not yet the others' fault.
-  if (now - last_tick_ > view_.plan.detect / 2) mesh_.HeardAll(now);
+  if (now - last_tick_ > view_.plan.detect / 2) {
+    mesh_.HeardAll(now);
+    laggards_.BeginAnew(now);
+  }
   last_tick_ = now;
   if (now - losses_since_ > kLinkLossesTime) {
     losses_since_ = now;

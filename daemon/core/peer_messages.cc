@@ -158,6 +158,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
       table_.Acknowledge(from, channel, seq);
     }
     watchdog_.Heard(from, PulseOf(message.heartbeat()));
+    laggards_.Heard(from, SeqsFrom(message.heartbeat().next_seq()), table_.NextSeqs(), now_);
   } else if (message.has_fetch()) {
     OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
   } else if (message.has_again()) {

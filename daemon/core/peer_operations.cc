@@ -344,6 +344,7 @@ control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
     report.set_cancel(op.cancel);
     report.set_mismatch(op.mismatch);
     report.set_overdue(op.overdue);
+    report.set_hung(op.hung_in == view_.epoch);
     return report;
   }
   report.set_code(static_cast<std::uint32_t>(op.outcome.code));

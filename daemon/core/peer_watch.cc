@@ -59,6 +59,29 @@ void Peer::Impl::WatchOperations() {
     running() ? Trouble(overdue) : SendReport(overdue);
   }
   if (running()) BarkIfStuck();
+  if (running()) BlameTheHung();
+}
+
+// Who it is the master finds: by then all have said what their trainers have submitted. Not while an operation runs
+// that all have submitted: it may be slow, and whoever lags may wait for it.
+void Peer::Impl::BlameTheHung() {
+  if (view_.hung == Duration::zero()) return;
+  const auto runs = [this](const auto& entry) { return !entry.second.has_outcome() && laggards_.AllHave(entry.first); };
+  if (std::any_of(table_.ops().begin(), table_.ops().end(), runs)) return;
+  std::string why;
+  for (auto& [name, op] : table_.ops()) {
+    if (op.has_outcome()) continue;
+    const auto hung = std::find_if(view_.members.begin(), view_.members.end(), [&](PeerId member) {
+      return member != self_ && laggards_.HoldsUp(name, member, view_.hung, now_);
+    });
+    if (hung == view_.members.end()) continue;
+    op.hung_in = view_.epoch;
+    why = "the trainer of " + NameOf(*hung) + " has submitted nothing for " + Ms(view_.hung) + " ms, and operation " +
+          ToString(name) + " waits for it";
+  }
+  if (why.empty()) return;
+  laggards_.BeginAnew(now_);  // the master may find that nobody goes
+  Trouble(why);
 }
 
 // A trainer that is still copying an input in is a reason for everybody to wait.

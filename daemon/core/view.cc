@@ -90,6 +90,7 @@ Result<View> ViewFrom(const control::View& view, PeerId self) {
   View out;
   out.epoch = Epoch(view.epoch());
   out.min_world = view.min_world();
+  out.hung = std::chrono::milliseconds(view.hung_ms());
   out.plan = PlanFrom(view.plan());
   const auto world = static_cast<std::uint32_t>(view.members_size());
   if (world == 0 || world > abi::kWorldSizeMax) return Status(Code::kProtocol, "view has no members, or too many");

@@ -44,6 +44,7 @@ struct View {
   std::map<PeerId, Rank> ranks;
   collective::Routes routes;
   std::uint32_t min_world = 1;
+  Duration hung{};  // whoever holds all others up for so long goes; 0: never
   Plan plan;
 
   std::uint32_t world_size() const { return static_cast<std::uint32_t>(members.size()); }

@@ -120,7 +120,8 @@ Status TrainerSession::OnJoin(std::span<const std::byte> bytes) {
                                               .name = name.value(),
                                               .wait_world = join.wait_world,
                                               .min_world = join.min_world,
-                                              .fail_on_peer_loss = join.fail_on_peer_loss == 1});
+                                              .fail_on_peer_loss = join.fail_on_peer_loss == 1,
+                                              .hung_ms = join.hung_ms});
   return Status::Ok();
 }
 

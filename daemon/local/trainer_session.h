@@ -71,6 +71,7 @@ struct JoinOrder {
   std::uint32_t wait_world = 1;
   std::uint32_t min_world = 1;
   bool fail_on_peer_loss = false;
+  std::uint32_t hung_ms = 0;
 };
 
 class TrainerSession;

@@ -68,6 +68,13 @@ Result<Fd> Dial(const Endpoint& master, std::chrono::milliseconds timeout) {
   return fd;
 }
 
+// What a reply says; nobody vouches for its code.
+template <typename Reply>
+Status StatusOf(const Reply& reply) {
+  if (reply.code() == 0) return Status::Ok();
+  return {reply.code() < kCodeCount ? static_cast<Code>(reply.code()) : Code::kProtocol, reply.text()};
+}
+
 std::string NameOfMaster(const Endpoint& master) { return "master at " + ToString(master); }
 
 // One request, one answer, on a connection of its own.
@@ -108,6 +115,17 @@ Result<std::string> QueryMaster(const Endpoint& master, std::chrono::millisecond
   return reply.value().status().json();
 }
 
+Status AskEviction(const Endpoint& master, const control::EvictRequest& request, std::chrono::milliseconds timeout) {
+  control::ToMaster message;
+  *message.mutable_evict() = request;
+  const Result<control::FromMaster> reply = Ask(master, message, timeout);
+  if (!reply.ok()) return reply.status();
+  if (!reply.value().has_evict()) {
+    return {Code::kProtocol, NameOfMaster(master) + " answered with something else: is it older?"};
+  }
+  return StatusOf(reply.value().evict());
+}
+
 Result<std::string> QueryPlan(const Endpoint& master, const control::PlanRequest& request,
                               std::chrono::milliseconds timeout) {
   control::ToMaster message;
@@ -119,7 +137,7 @@ Result<std::string> QueryPlan(const Endpoint& master, const control::PlanRequest
   }
   const control::PlanReply& plan = reply.value().plan();
   if (plan.code() == 0) return plan.json();
-  return Status(plan.code() < kCodeCount ? static_cast<Code>(plan.code()) : Code::kProtocol, plan.text());
+  return StatusOf(plan);
 }
 
 Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout) {

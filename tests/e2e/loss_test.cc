@@ -121,6 +121,25 @@ TEST(Loss, GroupThatFailsOnLossTellsAllSurvivors) {
   ExpectWorks(rest);
 }
 
+TEST(Loss, TrainerThatHangsIsEvicted) {
+  Cluster cluster({.daemons = 3});
+  std::vector<JoinOptions> options;
+  for (std::size_t i = 0; i < 3; ++i) {
+    options.push_back(cluster.At(i, "job", 3));
+    options.back().evict_hung_after = std::chrono::seconds(1);
+    options.back().rejoin_when_evicted = false;
+  }
+  Sessions ranks = cluster.JoinAll(options);
+  ASSERT_EQ(ranks.size(), 3u);
+  ExpectWorks(ranks);
+  Round round(std::vector{ranks[0].get(), ranks[2].get()}, {.reduction = {}, .number = 7});
+  round.Submit();
+  EXPECT_EQ(round.Check().world_size, 2u);
+  const auto told = ranks[1]->AllReduce(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).error();
+  EXPECT_EQ(told.code(), Code::kEvicted) << told.text();
+  EXPECT_NE(told.text().find("submitted nothing"), std::string::npos) << told.text();
+}
+
 TEST(Loss, OperationsGoOnWithoutTheMaster) {
   Cluster cluster({.daemons = 3, .grace_ms = 500});  // nobody can be told of a leave: it takes its whole grace
   const Sessions ranks = cluster.JoinWorld(3);

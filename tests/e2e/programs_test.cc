@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/e2e/checks.h"
 #include "tests/e2e/cluster.h"
 
 namespace ringway::e2e {
@@ -295,6 +296,30 @@ TEST_F(Programs, PlanThatCannotBeGivenIsOneLine) {
   ExpectRefusal(with({"--bytes", "4K"}), "ringwayctl", "--group");
   ExpectRefusal({RINGWAY_CTL, "--socket", cluster_.socket(0), "plan", "--group", "job", "--bytes", "4K"}, "ringwayctl",
                 "--master");
+}
+
+TEST_F(Programs, EvictDropsThePeerAndTellsItsTrainer) {
+  std::vector<JoinOptions> options;
+  for (std::size_t i = 0; i < 2; ++i) {
+    options.push_back(cluster_.At(0, "evictions", 2));
+    options.back().name = "p" + std::to_string(i);
+    options.back().rejoin_when_evicted = false;
+  }
+  const Sessions ranks = cluster_.JoinAll(options);
+  ASSERT_EQ(ranks.size(), 2u);
+  const auto evict = [&](const std::string& group, const std::string& peer) {
+    return Argv{RINGWAY_CTL, "--master", cluster_.master_address(), "evict", "--group", group, "--peer", peer};
+  };
+  ExpectRefusal(evict("nobody", "p1"), "ringwayctl", "no group");
+  ExpectRefusal(evict("evictions", "p7"), "ringwayctl", "no peer p7");
+  const Finished run = RunToEnd(evict("evictions", "p1"));
+  EXPECT_EQ(run.code, 0) << run.err;
+  Round round(std::vector{ranks[0].get()}, {.reduction = {}, .number = 1});
+  round.Submit();
+  EXPECT_EQ(round.Check().world_size, 1u);
+  const Error told = ranks[1]->AllReduce(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).error();
+  EXPECT_EQ(told.code(), Code::kEvicted);
+  EXPECT_NE(told.text().find("an operator"), std::string::npos) << told.text();
 }
 
 TEST_F(Programs, StatusForPeopleNamesTheSame) {

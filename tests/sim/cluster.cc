@@ -108,7 +108,8 @@ std::uint32_t Cluster::AddNode(std::uint32_t wait_world, const std::string& site
   return Join(host, {.group = "g",
                      .wait_world = wait_world,
                      .min_world = options_.min_world,
-                     .fail_on_peer_loss = options_.fail_on_peer_loss});
+                     .fail_on_peer_loss = options_.fail_on_peer_loss,
+                     .hung = options_.hung});
 }
 
 void Cluster::WhenRunning(Host host, EventQueue::Run run) {

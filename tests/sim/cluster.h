@@ -35,6 +35,7 @@ struct ClusterOptions {
   bool fail_on_peer_loss = false;               // of AddNode
   std::uint32_t min_world = 1;                  // of AddNode
   Duration op_deadline = {};                    // of every operation; 0: none
+  Duration hung = {};                           // of AddNode
   std::uint32_t empty_one_of = 0;               // frames that are empty ones; 0: none. REQUIRES: not 1
   std::uint32_t staged_one_of = 0;              // operations whose input comes in pieces, after the submission; 0: none
   std::uint64_t retained_bytes_max = 64 << 20;  // by a peer, of all operations
@@ -52,6 +53,7 @@ struct JoinOrder {
   std::uint32_t wait_world = 1;
   std::uint32_t min_world = 1;
   bool fail_on_peer_loss = false;
+  Duration hung = {};  // 0: never
 };
 
 class Cluster {

@@ -278,6 +278,7 @@ void Cluster::SendJoin(std::uint32_t index) {
   join.set_wait_world(node.order.wait_world);
   join.set_min_world(node.order.min_world);
   join.set_fail_on_peer_loss(node.order.fail_on_peer_loss);
+  join.set_hung_ms(static_cast<std::uint32_t>(node.order.hung.count() / 1000));
   ToMaster(node.host, message);
 }
 

@@ -50,6 +50,7 @@ struct Seeds {
 };
 Seeds SeedsFor(const std::string& rule) {
   if (rule.starts_with("master unheard in a recovery")) return {.first = 13, .step = 16};
+  if (rule.starts_with("hung trainers")) return {.first = 10, .step = 16};
   if (rule.starts_with("newcomers")) return {.first = 9, .step = 16};
   return {};
 }

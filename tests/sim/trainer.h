@@ -52,6 +52,12 @@ class Trainers {
   void Behave() { behaving_ = true; }
   // It submits nothing for so long.
   void Sleep(std::uint32_t node, Duration time) { states_[node].sleeps_until = cluster_.now() + time; }
+  // It submits nothing any more.
+  void Hang(std::uint32_t node) {
+    Sleep(node, std::chrono::hours(1000));
+    states_[node].hangs = true;
+  }
+  bool Hangs(std::uint32_t node) const { return states_.contains(node) && states_.at(node).hangs; }
   // Whether the node has come to its program's end.
   bool Finished(std::uint32_t node) const;
   // How far it is: the sequence number of channel 0 with which its next round begins.
@@ -76,6 +82,7 @@ class Trainers {
   };
   struct State {
     bool started = false;
+    bool hangs = false;
     TimePoint sleeps_until{};
     bool waiting = false;                   // a round is under way
     std::vector<Step> round;                // what is still to be submitted of it

@@ -12,7 +12,11 @@ using std::chrono::milliseconds;
 constexpr Duration kProgressBound = std::chrono::seconds(60);
 constexpr std::uint64_t kEventsMax = 1'000'000;  // a world has some thousands, one in ten thousand some 300,000
 
+constexpr Duration kHung = std::chrono::seconds(2);  // far more than any pause, where trainers may hang
+
 bool IsAsynchronous(std::uint64_t seed) { return seed % 4 == 2 || seed % 16 == 15; }
+
+bool TrainersHang(std::uint64_t seed) { return seed % 16 == 10 || seed % 16 == 11; }
 
 }  // namespace
 
@@ -67,6 +71,7 @@ TrainerOptions World::DrawTrainers(std::uint64_t seed, Dice& dice) {
   options.update_one_of = static_cast<std::uint32_t>(dice.Between(4, 40));
   if (dice.OneOf(6)) options.mismatch_one_of = static_cast<std::uint32_t>(dice.Between(20, 60));
   if (dice.OneOf(4)) options.cancel_one_of = static_cast<std::uint32_t>(dice.Between(2, 40));
+  if (TrainersHang(seed)) options.mismatch_one_of = options.cancel_one_of = 0;  // whom nobody waits for may hang on
   options.asynchronous = IsAsynchronous(seed);
   return options;
 }
@@ -79,6 +84,7 @@ World::World(std::uint64_t seed, bool trace)
       world_size_(static_cast<std::uint32_t>(dice_.Between(2, dice_.OneOf(3) ? 6 : 4))),
       min_world_max_(dice_.OneOf(5) ? 2 : 1),
       fail_on_peer_loss_(dice_.OneOf(8)) {
+  hangs_ = TrainersHang(seed);
   cluster_.SetOnNews([this](std::uint32_t node) { OnNews(node); });
   draws_min_world_ = IsAsynchronous(seed) && seed % 8 >= 6;
   if (draws_min_world_) min_world_max_ = static_cast<std::uint32_t>(dice_.Between(2, world_size_ + 1));
@@ -90,9 +96,10 @@ World::World(std::uint64_t seed, bool trace)
     if (dice_.OneOf(3)) kinds_.push_back(kind);
   }
   if (seed % 16 == 9) KeepOnly({"newcomer", "newcomer dies", "control link"});
+  if (TrainersHang(seed)) KeepOnly({"trainer hangs", "newcomer", "lane", "control link"});
   if (seed % 16 == 5) KeepOnly({"master cut off in a recovery", "newcomer"});
   if (seed % 16 == 13) KeepOnly({"master cut off from most", "newcomer"});
-  const bool scribbles = seed % 11 == 3;
+  const bool scribbles = seed % 11 == 3 && !TrainersHang(seed);
   calm_ = IsCalm();
   peaceful_ = IsPeaceful() && !scribbles;
   fault_gap_ = milliseconds(dice_.Between(5, 600));
@@ -141,7 +148,7 @@ bool World::IsPeaceful() const {
 
 // No operation was disturbed by anything that is not a member's end.
 void World::CheckPeace(const std::string& group) {
-  if (!peaceful_ || cluster_.HadALossInAView(group)) return;
+  if (!peaceful_ || hangs_ || cluster_.HadALossInAView(group)) return;
   for (const std::uint32_t node : Members(group)) {
     for (const auto& [op, outcome] : cluster_.OutcomesOf(node)) {
       if (outcome.code == Code::kOk && outcome.retries == 0) continue;
@@ -157,7 +164,8 @@ JoinOrder World::OrderOf(const std::string& group, std::uint32_t wait_world) {
   return {.group = group,
           .wait_world = wait_world,
           .min_world = draws_min_world_ ? drawn() : min_world_max_,
-          .fail_on_peer_loss = fail_on_peer_loss_};
+          .fail_on_peer_loss = fail_on_peer_loss_,
+          .hung = hangs_ ? kHung : Duration()};
 }
 
 // Messages that beget messages would fill the memory before the time is up.
@@ -206,6 +214,12 @@ std::vector<std::uint32_t> World::Members(const std::string& group) const {
   return out;
 }
 
+std::vector<std::uint32_t> World::Able(const std::string& group) const {
+  std::vector<std::uint32_t> out = Members(group);
+  std::erase_if(out, [this](std::uint32_t node) { return trainers_.Hangs(node); });
+  return out;
+}
+
 std::optional<std::uint32_t> World::AnyMember() {
   const std::vector<std::uint32_t> members = Members(dice_.Pick(groups_));
   if (members.empty()) return std::nullopt;
@@ -231,7 +245,7 @@ std::optional<std::pair<Host, Host>> World::AnyPair() {
 void World::OnNews(std::uint32_t node) {
   trainers_.OnNews(node);
   if (!cluster_.Ended(node)) return;
-  const bool evicted = cluster_.EndedCode(node) == Code::kEvicted;
+  const bool evicted = cluster_.EndedCode(node) == Code::kEvicted && !trainers_.Hangs(node);
   if (calm_ && evicted) cluster_.Fail("a peer is evicted that was never silent");
   if (peaceful_ && evicted && cluster_.Joined(node)) cluster_.Fail("a member is evicted that no member has lost");
   Count(std::string("ended ") + ringway::NameOf(cluster_.EndedCode(node)));
@@ -278,7 +292,7 @@ void World::HelpForming() {
 }
 
 bool World::Settled(const std::string& group) const {
-  const std::vector<std::uint32_t> members = Members(group);
+  const std::vector<std::uint32_t> members = Able(group);
   if (members.empty()) return NodesHere(group).empty();
   return std::all_of(members.begin(), members.end(),
                      [this](std::uint32_t node) { return trainers_.Finished(node) && cluster_.IsMember(node); });
@@ -308,7 +322,7 @@ std::string World::Memory(const std::vector<std::uint32_t>& nodes) const {
 
 void World::Finish() {
   for (const std::string& group : groups_) {
-    const std::vector<std::uint32_t> members = Members(group);
+    const std::vector<std::uint32_t> members = Able(group);
     std::string broken = cluster_.WhyBroken(members);
     if (!broken.empty()) return cluster_.Fail(broken);
     CheckPeace(group);

@@ -31,6 +31,7 @@ const std::vector<World::Kind>& World::Kinds() {
       {"newcomer", false, false, [](World& w) { return w.AddNewcomer(); }},
       {"newcomer dies", false, false, [](World& w) { return w.KillNewcomer(); }},
       {"trainer sleeps", false, false, [](World& w) { return w.LetTrainerSleep(); }},
+      {"trainer hangs", false, false, [](World& w) { return w.LetTrainerHang(); }},
       {"leave", false, true, [](World& w) { return w.LeaveGroup(false); }},
       {"trainer dies", false, true, [](World& w) { return w.LeaveGroup(true); }},
   };
@@ -254,6 +255,17 @@ bool World::LetTrainerSleep() {
   const std::optional<std::uint32_t> node = AnyMember();
   if (node) trainers_.Sleep(*node, milliseconds(dice_.Between(1, dice_.OneOf(2) ? 100 : 8000)));
   return node.has_value();
+}
+
+// Of at most half of a group, which is who can be told from it.
+bool World::LetTrainerHang() {
+  const std::optional<std::uint32_t> node = AnyMember();
+  if (!node || !hangs_ || trainers_.Hangs(*node)) return false;
+  const std::string& group = cluster_.GroupOf(*node);
+  const std::size_t members = Members(group).size();
+  if (2 * (members - Able(group).size() + 1) > members) return false;
+  trainers_.Hang(*node);
+  return true;
 }
 
 bool World::LeaveGroup(bool abandon) {

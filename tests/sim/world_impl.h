@@ -72,6 +72,7 @@ class World {
 
   std::vector<std::uint32_t> NodesHere(const std::string& group) const;
   std::vector<std::uint32_t> Members(const std::string& group) const;
+  std::vector<std::uint32_t> Able(const std::string& group) const;
   std::optional<std::uint32_t> AnyMember();
   std::optional<Host> AnyDaemon();
   std::optional<std::pair<Host, Host>> AnyPair();
@@ -95,6 +96,7 @@ class World {
   bool ChangeRates();
   bool AddNewcomer();
   bool LetTrainerSleep();
+  bool LetTrainerHang();
   bool LeaveGroup(bool abandon);
   bool CutOffMaster();
   bool CutOffMasterInRecovery();
@@ -117,6 +119,7 @@ class World {
   TimePoint link_broken_{};    // last, by what disturbs nobody
   bool calm_ = false;          // nobody who lives can seem dead
   bool peaceful_ = false;  // and no member dies or gives anything up: whatever befalls the master, they notice nothing
+  bool hangs_ = false;     // trainers may hang for good, and go then
   bool healed_ = false;
   WorldReport report_;
 };

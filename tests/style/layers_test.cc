@@ -78,8 +78,8 @@ bool IsOurs(std::string_view target) {
 // State machines and arithmetic: events and the time go in, actions come out.
 bool IsPure(std::string_view path) {
   if (IsUnderAny(path, {"daemon/core", "daemon/collective", "daemon/kernels"})) return true;
-  constexpr std::string_view kPureOfMaster[] = {"coordinator", "group", "membership", "verdicts", "topology", "ring_",
-                                                "path_",       "plan_", "cost_",      "route",    "clique"};
+  constexpr std::string_view kPureOfMaster[] = {"coordinator", "group", "hung",  "membership", "verdicts", "topology",
+                                                "ring_",       "path_", "plan_", "cost_",      "route",    "clique"};
   if (!IsUnder(path, "master")) return false;
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return std::any_of(std::begin(kPureOfMaster), std::end(kPureOfMaster),

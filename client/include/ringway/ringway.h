@@ -143,10 +143,11 @@ typedef struct {
   int64_t reconnectMs;    /* how long to look for a daemon again when it went away; 0: the comm ends with its daemon */
   int32_t endWhenEvicted; /* nonzero: an eviction ends the comm with ringwayEvicted */
   int32_t reserved;
+  int64_t evictHungAfterMs; /* a rank that all others wait for so long is evicted; 0: never (the group's longest) */
 } ringwayConfig_t;
 
 #define RINGWAY_CONFIG_INITIALIZER \
-  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 1, 1, 0, 0, 300000, 30000, 0, 0 }
+  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 1, 1, 0, 0, 300000, 30000, 0, 0, 600000 }
 
 /* What a successful operation says; the same epoch, contributors and updateWaits on all ranks. */
 typedef struct {

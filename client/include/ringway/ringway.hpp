@@ -117,6 +117,10 @@ struct JoinOptions {
   // An operation that this rank has waited for so long fails with kDeadline, on all ranks alike; 0: none. The outcome
   // is agreed, so it may come later, or be success.
   Milliseconds op_deadline = Milliseconds(0);
+  // A rank whose trainer submits nothing for so long, while operations of the others wait for it, is evicted (the group
+  // takes the longest asked for; 0: never, which is the longest). Not if more than half of the ranks are such: then it
+  // may be the others that went ahead. Longer than what one rank may do while the others wait, as writing a checkpoint.
+  Milliseconds evict_hung_after = std::chrono::minutes(10);
   Milliseconds timeout = std::chrono::minutes(5);  // for the whole Join, and for each one of a rejoining
   // For how long a session whose daemon went away looks for one again; 0: it ends with its daemon, with kDaemonLost or
   // kShuttingDown. Otherwise each region of shared memory holds a descriptor.
