@@ -176,6 +176,11 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
     options.timeout = Timeout(config->timeoutMs);
     options.reconnect = ringway::Milliseconds(config->reconnectMs);
     options.rejoin_when_evicted = config->endWhenEvicted == 0;
+    if (config->onWaiting != nullptr) {
+      options.on_waiting = [told = config->onWaiting, context = config->onWaitingContext](const ringway::Error& cause) {
+        told(context, static_cast<ringwayResult_t>(cause.code()), cause.text().c_str());
+      };
+    }
     options.evict_hung_after = ringway::Milliseconds(config->evictHungAfterMs);
     auto session = ringway::Session::Join(options);
     if (!session.ok()) return Report(session.error());

@@ -13,10 +13,12 @@ Error UnexpectedPacket() {
 }
 
 // The error of a receive that brought no packet. `waiting` is the last reason for the wait.
-Error NoPacket(PacketSocket::Received received, const std::string& waiting) {
+// `waiting`: what the daemon said last. A cause that it named is the outcome.
+Error NoPacket(PacketSocket::Received received, const Error& last) {
+  const std::string& waiting = last.text();
   switch (received) {
     case PacketSocket::Received::kTimeout:
-      return Error(Code::kTimeout, "the join took longer than its timeout; last: " + waiting);
+      return Error(last.ok() ? Code::kTimeout : last.code(), "the join took longer than its timeout; last: " + waiting);
     case PacketSocket::Received::kClosed:
       return Error(Code::kDaemonLost,
                    "the daemon closed the connection during the join; see its log; last: " + waiting);
@@ -42,7 +44,8 @@ Expected<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page,
   if (!sent.ok() && sent.code() != Code::kDaemonLost) return sent;
   Packet packet;
   const auto received = socket->Receive(&packet, deadline);
-  if (received != PacketSocket::Received::kPacket) return NoPacket(received, "no answer to the hello");
+  if (received != PacketSocket::Received::kPacket)
+    return NoPacket(received, Error(Code::kOk, "no answer to the hello"));
   abi::HelloReply reply;
   if (!packet.Read(abi::PacketType::kHelloReply, &reply)) return EndedError(packet);
   if (reply.code != Code::kOk) return Error(CheckedCode(reply.code), TextOf(reply.text));
@@ -89,7 +92,9 @@ Error CheckJoinOptions(const JoinOptions& options) {
   if (options.group.find('\0') != std::string::npos || options.name.find('\0') != std::string::npos) {
     return refuse("group and name must not contain NUL");
   }
-  if (options.wait_world < 1 || options.wait_world > abi::kWorldSizeMax) return refuse("wait_world" + world_range);
+  if (options.wait_world < 1 || options.wait_world > abi::kWorldSizeMax) {
+    return refuse("wait_world, how many peers a new group begins with," + world_range + " (1 begins alone)");
+  }
   if (options.min_world < 1 || options.min_world > abi::kWorldSizeMax) return refuse("min_world" + world_range);
   if (options.op_deadline < Milliseconds(0) || options.op_deadline > kOpDeadlineMax) {
     return refuse("op_deadline must be 0 (none) or at most 24 days");
@@ -109,14 +114,15 @@ Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const
   // It may still write results of the old membership into regions that are in use again.
   if (gone != 0 && instance.value() == gone) return Error(Code::kShuttingDown, "the daemon is the one that went away");
   if (Error error = SendJoin(socket, options, deadline); !error.ok()) return error;
-  std::string waiting = "the daemon gave no reason";
+  Error waiting(Code::kOk, "the daemon gave no reason");
   for (;;) {
     Packet packet;
     const auto received = socket->Receive(&packet, deadline);
     if (received != PacketSocket::Received::kPacket) return NoPacket(received, waiting);
     abi::JoinProgress progress;
     if (packet.Read(abi::PacketType::kJoinProgress, &progress)) {
-      waiting = TextOf(progress.text);
+      waiting = Error(progress.code == Code::kOk ? Code::kOk : CheckedCode(progress.code), TextOf(progress.text));
+      if (options.on_waiting) options.on_waiting(waiting);
       continue;
     }
     abi::JoinReply reply;

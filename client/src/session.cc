@@ -8,9 +8,18 @@
 #include "client/src/fork_guard.h"
 
 namespace ringway::internal {
+namespace {
+
+// No Join waits then.
+JoinOptions ForRejoining(JoinOptions options) {
+  options.on_waiting = nullptr;
+  return options;
+}
+
+}  // namespace
 
 SessionImpl::SessionImpl(const JoinOptions& options, std::shared_ptr<Link> link)
-    : options_(options), generation_(ForkGeneration()) {
+    : options_(ForRejoining(options)), generation_(ForkGeneration()) {
   const Lock lock(mutex_);
   Install(lock, std::move(link));
 }

@@ -39,7 +39,7 @@ namespace {
 std::atomic<bool> told_to_leave{false};
 
 struct Options {
-  JoinOptions join;
+  JoinOptions join{.wait_world = 1};
   std::string records;
   std::uint64_t seed = 1;
 };

@@ -16,6 +16,8 @@ int RunCTrainer(const char* socket_path) {
   EXPECT(strstr(ringwayGetLastError(NULL), "group") != NULL);
   config.socketPath = socket_path;
   config.group = "job";
+  EXPECT(ringwayCommInit(&comm, &config) == ringwayInvalidArgument); /* nobody said with how many */
+  config.waitWorld = 1;
   config.size = sizeof config + 1; /* a caller whose header knows more */
   EXPECT(ringwayCommInit(&comm, &config) == ringwayInvalidArgument);
   config.size = offsetof(ringwayConfig_t, endWhenEvicted); /* one of the first release, and what stands behind */

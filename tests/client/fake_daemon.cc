@@ -262,6 +262,7 @@ void FakeDaemon::HandleJoin(const abi::Join& join) {
   }
   if (!behaviour_.join_progress.empty()) {
     auto progress = Make<abi::JoinProgress>(abi::PacketType::kJoinProgress);
+    progress.code = behaviour_.progress_code;
     SetText(progress.text, behaviour_.join_progress);
     Send(progress);
   }

@@ -30,6 +30,7 @@ class FakeDaemon {
     std::uint32_t version = abi::kVersion;
     Code join_code = Code::kOk;
     std::string join_text = {};
+    Code progress_code = Code::kOk;
     std::string join_progress = {};  // sent before the reply, if not empty
     bool answers_join = true;
     bool answers_leave = true;

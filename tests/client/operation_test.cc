@@ -23,6 +23,7 @@ class OperationTest : public ::testing::Test {
     JoinOptions options;
     options.socket_path = daemon_.socket_path();
     options.group = "job";
+    options.wait_world = 1;
     options.timeout = seconds(30);
     options.reconnect = Milliseconds(0);  // rejoin_test.cc has the others
     auto session = Session::Join(options);

@@ -29,6 +29,7 @@ class RejoinTest : public ::testing::Test {
     JoinOptions options;
     options.socket_path = daemon_.socket_path();
     options.group = "job";
+    options.wait_world = 1;
     options.timeout = seconds(60);
     options.reconnect = reconnect;
     options.rejoin_when_evicted = rejoin_when_evicted_;

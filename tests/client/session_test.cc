@@ -20,6 +20,7 @@ JoinOptions OptionsFor(const FakeDaemon& daemon) {
   JoinOptions options;
   options.socket_path = daemon.socket_path();
   options.group = "job";
+  options.wait_world = 1;
   options.timeout = seconds(30);
   options.reconnect = Milliseconds(0);  // rejoin_test.cc has the others
   return options;
@@ -46,6 +47,7 @@ TEST(SessionTest, NoDaemonIsUnreachableAndNamesThePath) {
   JoinOptions options;
   options.socket_path = "/nonexistent/ringwayd.sock";
   options.group = "job";
+  options.wait_world = 1;
   const auto session = Session::Join(options);
   EXPECT_EQ(session.error().code(), Code::kDaemonUnreachable);
   EXPECT_NE(session.error().text().find(options.socket_path), std::string::npos);
@@ -55,6 +57,7 @@ TEST(SessionTest, BadOptionsAreRefusedWithoutADaemon) {
   JoinOptions options;
   EXPECT_EQ(Session::Join(options).error().code(), Code::kInvalidArgument);  // no group
   options.group = "job";
+  EXPECT_EQ(Session::Join(options).error().code(), Code::kInvalidArgument);  // nobody said with how many
   options.wait_world = 65;
   EXPECT_EQ(Session::Join(options).error().code(), Code::kInvalidArgument);
   options.wait_world = 1;
@@ -88,6 +91,20 @@ TEST(SessionTest, JoinTimeoutCarriesTheLastProgress) {
   const auto session = Session::Join(options);
   EXPECT_EQ(session.error().code(), Code::kTimeout);
   EXPECT_NE(session.error().text().find("2 of 4 peers are here"), std::string::npos);
+}
+
+TEST(SessionTest, JoinThatTimesOutGivesTheCauseThatWasKnownLast) {
+  FakeDaemon daemon(
+      {.progress_code = Code::kPeerUnreachable, .join_progress = "a cannot reach b", .answers_join = false});
+  JoinOptions options = OptionsFor(daemon);
+  options.timeout = Milliseconds(200);
+  std::vector<Error> told;
+  options.on_waiting = [&](const Error& cause) { told.push_back(cause); };
+  const auto session = Session::Join(options);
+  EXPECT_EQ(session.error().code(), Code::kPeerUnreachable);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].code(), Code::kPeerUnreachable);
+  EXPECT_EQ(told[0].text(), "a cannot reach b");
 }
 
 TEST(SessionTest, UnknownCodeOfTheDaemonIsAProtocolError) {

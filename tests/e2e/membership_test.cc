@@ -136,6 +136,9 @@ TEST(Membership, FirstJoinerWithADeadAddressHoldsNobodyUpAndIsToldWhy) {
   EXPECT_NE(why.find("cannot reach"), std::string::npos) << why;
   EXPECT_NE(why.find(closed.address()), std::string::npos) << why;
   ExpectWorld(ranks, 3);
+  JoinOptions hasty = cluster.At(dead, "job", 3);
+  hasty.timeout = std::chrono::seconds(3);
+  EXPECT_EQ(Session::Join(hasty).error().code(), Code::kPeerUnreachable) << "the cause, not that time is over";
   cluster.daemon(dead).Kill();
   EXPECT_FALSE(first.get().ok());
 }

@@ -160,6 +160,7 @@ TEST_F(Programs, DaemonStartsWithoutAMasterAndGoesOnWhenThereIsOne) {
   JoinOptions hasty = cluster_.At(late, "job", 1);
   hasty.timeout = std::chrono::milliseconds(100);
   const auto refused = Session::Join(hasty);
+  EXPECT_EQ(refused.error().code(), Code::kMasterUnreachable);
   EXPECT_NE(refused.error().text().find("no connection to the master"), std::string::npos) << refused.error().text();
   cluster_.RestartMaster();
   EXPECT_EQ(cluster_.JoinAll({cluster_.At(late, "job", 1)}).size(), 1u);
@@ -182,6 +183,7 @@ TEST_F(Programs, ToolsWithoutADaemonAreOneLineAndATypedError) {
   JoinOptions options;
   options.socket_path = nobody;
   options.group = "job";
+  options.wait_world = 1;
   EXPECT_EQ(Session::Join(options).error().code(), Code::kDaemonUnreachable);
 }
 

@@ -135,19 +135,23 @@ typedef struct {
   const char* socketPath; /* NULL: /run/ringway/ringwayd.sock */
   const char* group;      /* required */
   const char* name;       /* label in logs; NULL: the daemon chooses */
-  uint32_t waitWorld;     /* form a new group only with at least this many peers */
+  uint32_t waitWorld;     /* required: a new group begins with at least this many peers; 1: this one alone */
   uint32_t minWorld;      /* below it operations fail with ringwayWorldTooSmall */
   int32_t failOnPeerLoss; /* nonzero: an operation that loses a peer fails instead of being retried */
   int32_t opDeadlineMs;   /* an operation that takes longer fails on all ranks with ringwayDeadline; 0: none */
-  int64_t timeoutMs;      /* for ringwayCommInit */
+  int64_t timeoutMs;      /* for ringwayCommInit, which then gives the last cause: ringwayPeerUnreachable .. */
   int64_t reconnectMs;    /* how long to look for a daemon again when it went away; 0: the comm ends with its daemon */
   int32_t endWhenEvicted; /* nonzero: an eviction ends the comm with ringwayEvicted */
   int32_t reserved;
   int64_t evictHungAfterMs; /* a rank that all others wait for so long is evicted; 0: never (the group's longest) */
+  /* What ringwayCommInit waits for, each time that changes: ringwaySuccess for other peers, else a cause to look after.
+   * Called by its thread, inside it. NULL: nobody is told. */
+  void (*onWaiting)(void* context, ringwayResult_t cause, const char* text);
+  void* onWaitingContext;
 } ringwayConfig_t;
 
 #define RINGWAY_CONFIG_INITIALIZER \
-  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 1, 1, 0, 0, 300000, 30000, 0, 0, 600000 }
+  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 0, 1, 0, 0, 300000, 30000, 0, 0, 600000, NULL, NULL }
 
 /* What a successful operation says; the same epoch, contributors and updateWaits on all ranks. */
 typedef struct {

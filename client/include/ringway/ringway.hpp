@@ -51,6 +51,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -111,7 +112,7 @@ struct JoinOptions {
   std::string socket_path = "/run/ringway/ringwayd.sock";
   std::string group = {};
   std::string name = {};         // label in logs and status; "" lets the daemon choose
-  std::uint32_t wait_world = 1;  // form a new group only with at least this many peers
+  std::uint32_t wait_world = 0;  // required: a new group begins with at least this many peers; 1: this one alone
   std::uint32_t min_world = 1;   // below it operations fail with kWorldTooSmall (the group takes the largest asked for)
   bool fail_on_peer_loss = false;  // an operation that loses a peer fails instead of being retried; same on all peers
   // An operation that this rank has waited for so long fails with kDeadline, on all ranks alike; 0: none. The outcome
@@ -121,7 +122,12 @@ struct JoinOptions {
   // takes the longest asked for; 0: never, which is the longest). Not if more than half of the ranks are such: then it
   // may be the others that went ahead. Longer than what one rank may do while the others wait, as writing a checkpoint.
   Milliseconds evict_hung_after = std::chrono::minutes(10);
-  Milliseconds timeout = std::chrono::minutes(5);  // for the whole Join, and for each one of a rejoining
+  // For the whole Join, and for each one of a rejoining. Then it fails with the cause that was known last, as
+  // kPeerUnreachable or kMasterUnreachable, or with kTimeout if it only waited for others.
+  Milliseconds timeout = std::chrono::minutes(5);
+  // What Join waits for, each time that changes: ok for other peers, else a cause to look after. Called by the thread
+  // that calls Join, inside it; of a rejoining by nobody.
+  std::function<void(const Error&)> on_waiting = {};
   // For how long a session whose daemon went away looks for one again; 0: it ends with its daemon, with kDaemonLost or
   // kShuttingDown. Otherwise each region of shared memory holds a descriptor.
   Milliseconds reconnect = std::chrono::seconds(30);

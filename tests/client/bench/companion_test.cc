@@ -18,6 +18,7 @@ class CompanionTest : public ::testing::Test {
     JoinOptions join;
     join.socket_path = daemon_.socket_path();
     join.group = "bench";
+    join.wait_world = 1;
     auto session = Session::Join(join);
     ASSERT_TRUE(session.ok()) << session.error().text();
     session_ = std::move(session.value());

@@ -22,6 +22,7 @@ std::vector<SizeResult> RunAlone(unsigned increment, bool in_place, std::uint64_
   JoinOptions join;
   join.socket_path = daemon.socket_path();
   join.group = "bench";
+  join.wait_world = 1;
   auto session = Session::Join(join);
   EXPECT_TRUE(session.ok()) << session.error().text();
   Options options;
