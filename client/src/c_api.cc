@@ -100,6 +100,7 @@ ringwayResult_t Report(const ringway::Error& error) {
 
 // What callers of the first release pass: the fields up to here.
 constexpr std::size_t kConfigBytesMin = offsetof(ringwayConfig_t, endWhenEvicted);
+constexpr std::size_t kOpOptionsBytesMin = offsetof(ringwayOpOptions_t, submitTimeoutMs);
 
 // A caller's struct, whose header may know fewer fields than this one; nothing: its size cannot be.
 template <typename T>
@@ -136,6 +137,7 @@ Enum Convert(int value) {
 ringway::OpOptions OpOptionsOf(const ringwayOpOptions_t* options) {
   if (options == nullptr) return {};
   ringway::OpOptions out{.channel = options->channel, .codec = Convert<ringway::Codec>(options->codec)};
+  out.submit_timeout = Timeout(options->submitTimeoutMs);
   if (options->algorithm != ringwayAlgorithmOfPlan) out.algorithm = Convert<ringway::Algorithm>(options->algorithm);
   return out;
 }
@@ -309,7 +311,7 @@ ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, 
     *work = nullptr;
     std::optional<ringwayOpOptions_t> whole;
     if (options != nullptr) {
-      whole = Whole<ringwayOpOptions_t>(options, RINGWAY_OP_OPTIONS_INITIALIZER, sizeof(ringwayOpOptions_t));
+      whole = Whole<ringwayOpOptions_t>(options, RINGWAY_OP_OPTIONS_INITIALIZER, kOpOptionsBytesMin);
       if (!whole) return Refuse("start options from RINGWAY_OP_OPTIONS_INITIALIZER");
       options = &*whole;
     }

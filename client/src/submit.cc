@@ -282,13 +282,12 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
 }
 
 Expected<Operation> SessionImpl::Submit(const Request& request) {
-  const Deadline never(kForever);
-  auto link = Enter(never);
+  auto link = Enter(Deadline(request.options.submit_timeout));
   if (!link.ok()) return link.error();
   if (Error error = CheckRequest(request); !error.ok()) return error;
   auto placement = Place(request);
   if (!placement.ok()) return placement.error();
-  return SubmitPlaced(request, placement.value(), *link, never);
+  return SubmitPlaced(request, placement.value(), *link, Deadline(kForever));
 }
 
 Expected<Work> SessionImpl::AllReduceAsync(const Request& request) {

@@ -112,6 +112,22 @@ TEST_F(RejoinTest, SubmissionIsHeldAndThenGivesRejoinedOnce) {
   EXPECT_EQ(ReduceCode(), Code::kOk);
 }
 
+TEST_F(RejoinTest, SubmissionWaitsForItsTimeoutOnly) {
+  daemon_.GoAway();
+  const auto submit = [this](Milliseconds timeout) {
+    return session_->AllReduceAsync(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, {.submit_timeout = timeout})
+        .error()
+        .code();
+  };
+  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).error().code(), Code::kTimeout) << "it rejoins";
+  EXPECT_EQ(submit(Milliseconds(0)), Code::kTimeout);
+  EXPECT_EQ(submit(Milliseconds(1)), Code::kTimeout);
+  daemon_.ComeBack();
+  EXPECT_EQ(submit(kForever), Code::kRejoined);
+  EXPECT_TRUE(daemon_.Look().submits.empty()) << "nothing of what timed out was submitted";
+  EXPECT_EQ(ReduceCode(), Code::kOk);
+}
+
 TEST_F(RejoinTest, LossFoundByPollingIsToldByTheNextSubmission) {
   {
     Work work = Hold(&byte_, 1);

@@ -12,6 +12,10 @@
  *
  * client/examples/shortest/shortest.c is the shortest whole trainer: without UpdateView nobody ever gets in again.
  *
+ * Beside NCCL: a comm is made by ringwayCommInit from a config (no unique id, no rank: the master gives them, and they
+ * change with the view); buffers are host memory and calls block (no stream; the Async calls give a work); the works of
+ * one channel run in the order of their submission; a rank that dies does not end the comm of the others.
+ *
  * Errors: every call gives a ringwayResult_t. ringwayGetErrorString names the code; ringwayGetLastError gives the
  * sentence, with what to do.
  *
@@ -172,10 +176,11 @@ typedef struct {
   uint32_t channel; /* 0 .. 63 */
   ringwayCodec_t codec;
   ringwayAlgorithm_t algorithm;
+  int64_t submitTimeoutMs; /* while the comm joins again; then ringwayTimeout, and nothing was submitted */
 } ringwayOpOptions_t;
 
 #define RINGWAY_OP_OPTIONS_INITIALIZER \
-  { sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan }
+  { sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan, RINGWAY_FOREVER }
 
 /* Of the library that runs, as RINGWAY_VERSION_CODE of the header that was compiled. */
 RINGWAY_C_API ringwayResult_t ringwayGetVersion(int* version);

@@ -22,7 +22,8 @@
 // rank and world_size. What the trainer sees:
 //   - An operation that the old daemon committed succeeds. Every other of the old membership gives kRejoined from Wait
 //     when the session has rejoined, or its end when that failed; Test is false until then.
-//   - AllReduce, AllReduceAsync and UpdateView block while the session rejoins. If nothing has told the trainer of the
+//   - AllReduce, AllReduceAsync (for at most OpOptions::submit_timeout) and UpdateView block while the session rejoins.
+//   If nothing has told the trainer of the
 //     rejoining yet, the next of them submits nothing and gives kRejoined. So kRejoined comes at least once, and no
 //     input that was computed before is added to the others'. After it, submissions go out.
 //   - Buffers keep their addresses and contents.
@@ -154,6 +155,9 @@ struct OpOptions {
   // who does not measure. Large ones of those that gather many buffers on one rank (one_shot, naive, tree: over 256 MiB
   // there) go around the ring instead; OpResult::algorithm tells.
   std::optional<Algorithm> algorithm = std::nullopt;
+  // How long the submission waits while the session rejoins. Then it fails with kTimeout: nothing was submitted, and it
+  // may be called again. 0: without waiting.
+  Milliseconds submit_timeout = kForever;
 };
 
 namespace internal {
@@ -227,7 +231,8 @@ class RINGWAY_API Session {
   // where it is inside a Buffer other than the input's: that one receives the result directly and then holds anything.
   Expected<OpResult> AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                const OpOptions& options = {});
-  // The same without waiting. At most 256 operations in flight (kResourceExhausted beyond).
+  // The same without waiting for the outcome (see submit_timeout for a session that rejoins). At most 256 operations in
+  // flight (kResourceExhausted beyond).
   Expected<Work> AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                 const OpOptions& options = {});
 
