@@ -69,7 +69,9 @@ void Peer::Impl::BlameTheHung() {
   const auto runs = [this](const auto& entry) { return !entry.second.has_outcome() && laggards_.AllHave(entry.first); };
   if (std::any_of(table_.ops().begin(), table_.ops().end(), runs)) return;
   std::string why;
-  for (auto& [name, op] : table_.ops()) {
+  for (auto& entry : table_.ops()) {
+    const OpName& name = entry.first;
+    Operation& op = entry.second;
     if (op.has_outcome()) continue;
     const auto hung = std::find_if(view_.members.begin(), view_.members.end(), [&](PeerId member) {
       return member != self_ && laggards_.HoldsUp(name, member, view_.hung, now_);

@@ -3,7 +3,7 @@
 #include <ringway/ringway.hpp>
 
 int main() {
-  auto session = ringway::Session::Join({.socket_path = "/nonexistent/ringwayd.sock", .group = "job"});
+  auto session = ringway::Session::Join({.socket_path = "/nonexistent/ringwayd.sock", .group = "job", .wait_world = 1});
   if (!session.ok()) {
     std::puts(session.error().text().c_str());
     return session.error().code() == ringway::Code::kDaemonUnreachable ? 0 : 1;
