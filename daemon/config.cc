@@ -25,7 +25,7 @@ constexpr std::uint32_t kGraceMsMax = 24 * 3600 * 1000;
 std::string DefaultName() {
   std::array<char, 65> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host = {"host"};
-  return host.data();
+  return std::string(host.data()) + "-" + std::to_string(::getpid());
 }
 
 Endpoint EndpointOrExit(const std::string& option, const std::string& text) {
@@ -106,7 +106,7 @@ Config ParseConfigOrExit(int argc, char** argv) {
       ->required();
   app.add_option("--advertise", config.advertise, "HOST:PORT that they are told, where it differs (NAT)");
   app.add_option("--site", config.site, "label of this host's site; hosts of one site are near each other");
-  app.add_option("--name", config.name, "label of this daemon, its own at the master (default: the host's name)");
+  app.add_option("--name", config.name, "label of this daemon, its own at the master (default: hostname-pid)");
   app.add_option("--lanes", config.lanes,
                  "connections a pair of peers (default: 2 on this host; elsewhere " + std::to_string(kLanesRemote) +
                      ", and up to " + std::to_string(kLanesMax) + " where more are faster)")

@@ -272,9 +272,14 @@ Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
   const auto group = groups_.find(request.group());
   if (group == groups_.end())
     return {Code::kInvalidArgument, "no group " + request.group() + ": see ringwayctl status"};
-  for (const auto& [id, peer] : group->second->peers()) {
-    if (peer.info.name() != request.peer() && ToString(id) != request.peer()) continue;
-    group->second->OnEvict(PeerId(id), now);
+  // A name that looks like another's id is not meant.
+  const auto& peers = group->second->peers();
+  const auto has_id = [&](const auto& entry) { return ToString(entry.first) == request.peer(); };
+  const auto has_name = [&](const auto& entry) { return entry.second.info.name() == request.peer(); };
+  auto found = std::find_if(peers.begin(), peers.end(), has_id);
+  if (found == peers.end() && !request.peer().empty()) found = std::find_if(peers.begin(), peers.end(), has_name);
+  if (found != peers.end()) {
+    group->second->OnEvict(PeerId(found->first), now);
     DropEmptyGroups();
     return Status::Ok();
   }

@@ -31,7 +31,8 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
   news = news || accuses;
   if (report.leaving()) news = leaving_.insert(peer).second || news;
   for (const control::OpReport& op : report.ops()) {
-    news = news || op.cancel() || !op.mismatch().empty() || !op.overdue().empty() || op.hung();
+    news = news || op.cancel() || !op.mismatch().empty() || !op.overdue().empty();
+    news = news || (op.hung_for_size() > 0 && report.epoch() >= current_.epoch());  // else it is judged already
   }
   if (!news) return;  // a late word about a view that is over
   if (!collection_) Collect(now);
@@ -234,11 +235,14 @@ void Group::TryDecide(TimePoint now) {
   Decide(base, now);
 }
 
-// Only now: all who stay have said what their trainers have submitted.
+// Only now: all who stay have said what their trainers have submitted. Not with somebody else's end, which may be what
+// they waited for.
 void Group::AddHung(Base* base) {
+  const auto goes = [&](PeerId peer) { return base->gone.contains(peer); };
+  if (std::any_of(base->members.begin(), base->members.end(), goes)) return;
   std::map<PeerId, control::Report> staying;
   for (const auto& [peer, report] : collection_->reports) {
-    if (base->members.contains(peer) && !base->gone.contains(peer)) staying[peer] = report;
+    if (base->members.contains(peer)) staying[peer] = report;
   }
   for (const PeerId peer : WhoHangs(staying)) {
     base->gone.insert(peer);

@@ -138,12 +138,14 @@ void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
 // ---------------------------------------------------------------------------------------------- those who only ask
 
 void Server::OnQuery(std::uint64_t id, const control::ToMaster& message) {
-  if (sessions_.at(id)->kind() == Kind::kStranger) {
-    if (clients_.size() + served_clients_.size() >= kClientsMax) (void)EvictClient();
-    Become(id, Kind::kClient);
-  }
+  if (sessions_.at(id)->kind() == Kind::kStranger) BecomeClient(id);
   desk_.Ask(id, message);
   ScheduleQueries();
+}
+
+void Server::BecomeClient(std::uint64_t id) {
+  if (clients_.size() + served_clients_.size() >= kClientsMax) (void)EvictClient();
+  Become(id, Kind::kClient);
 }
 
 // Whoever else reaches the port has no right to.
@@ -152,13 +154,17 @@ void Server::OnEvict(std::uint64_t id, const control::EvictRequest& request) {
   if (session->kind() != Kind::kStranger) return session->Close("an eviction on a connection for other things");
   Status status(Code::kInvalidArgument, "evictions are taken from the master's own host only: run ringwayctl there");
   if (session->is_local()) status = coordinator_.Evict(request, Now());
-  Log(status.ok() ? Level::kWarning : Level::kInfo, "evict_asked",
-      {{"group", ClipText(request.group())}, {"peer", ClipText(request.peer())}, {"answer", status.text()}});
+  if (status.ok()) {
+    Log(Level::kWarning, "evict", {{"group", ClipText(request.group())}, {"peer", ClipText(request.peer())}});
+  } else {
+    LogStranger("evict_refused", {"why", ClipText(status.text())});
+  }
   control::FromMaster reply;
   reply.mutable_evict()->set_code(static_cast<std::uint32_t>(status.code()));
   reply.mutable_evict()->set_text(status.text());
   auto frame = std::make_shared<std::string>();
   AppendFrame(reply, *frame);
+  BecomeClient(id);
   Become(id, Kind::kServedClient);
   session->Answer(frame);
   Drain();

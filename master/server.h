@@ -76,6 +76,7 @@ class Server {
   void OnFrame(std::uint64_t id, const control::ToMaster& message);
   void OnQuery(std::uint64_t id, const control::ToMaster& message);
   void OnDaemon(std::uint64_t id, DaemonId daemon_id);
+  void BecomeClient(std::uint64_t id);
   void OnEvict(std::uint64_t id, const control::EvictRequest& request);
   void ScheduleQueries();
   void RunQueries();

@@ -89,7 +89,7 @@ int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
   if (options.evict) {
     if (const Status status = Evict(options); !status.ok()) shell::Die(kProgram, status.text());
-    std::printf("group %s goes on without %s\n", options.group.c_str(), options.peer.c_str());
+    std::printf("group %s drops %s\n", options.group.c_str(), options.peer.c_str());
     return 0;
   }
   Result<std::string> text = options.plan ? AskPlan(options) : AskStatus(options);

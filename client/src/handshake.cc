@@ -13,7 +13,6 @@ Error UnexpectedPacket() {
 }
 
 // The error of a receive that brought no packet. `waiting` is the last reason for the wait.
-// `waiting`: what the daemon said last. A cause that it named is the outcome.
 Error NoPacket(PacketSocket::Received received, const Error& last) {
   const std::string& waiting = last.text();
   switch (received) {

@@ -136,7 +136,9 @@ Error SessionImpl::SendFailed(Link* link, const Error& error, const Deadline& de
   if (error.code() == Code::kResourceExhausted) return error;
   Lose(link, error);
   Lock lock(mutex_);
-  return Await(&lock, link, deadline, [] { return false; });
+  Error told = Await(&lock, link, deadline, [] { return false; });
+  if (told.code() != Code::kTimeout) return told;
+  return Error(Code::kTimeout, "the session is joining again, and nothing was submitted: call again");
 }
 
 void SessionImpl::Install(const Lock& /*lock*/, std::shared_ptr<Link> link) {

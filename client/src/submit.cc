@@ -282,12 +282,13 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
 }
 
 Expected<Operation> SessionImpl::Submit(const Request& request) {
-  auto link = Enter(Deadline(request.options.submit_timeout));
+  const Deadline deadline(request.options.submit_timeout);
+  auto link = Enter(deadline);
   if (!link.ok()) return link.error();
   if (Error error = CheckRequest(request); !error.ok()) return error;
   auto placement = Place(request);
   if (!placement.ok()) return placement.error();
-  return SubmitPlaced(request, placement.value(), *link, Deadline(kForever));
+  return SubmitPlaced(request, placement.value(), *link, deadline);
 }
 
 Expected<Work> SessionImpl::AllReduceAsync(const Request& request) {

@@ -1,4 +1,4 @@
-// Ranks whose trainers hold all others up: they have submitted nothing for long, while this rank is ahead of them.
+// Ranks whose trainers hold others up: they have submitted nothing for long, while this rank is ahead of them.
 //
 // Heartbeats say how far each trainer has submitted. A rank lags as long as this one has submitted an operation that it
 // has not; each submission of its own, on any channel, begins its time anew, and so does the loss of a rank, which it

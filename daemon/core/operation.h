@@ -43,10 +43,11 @@ struct Operation {
   bool fetching = false;  // committed by verdict; the bytes come from a holder
   bool cancel = false;
   std::string mismatch;
-  std::string overdue;   // its deadline has passed: whom it waited for
-  Epoch hung_in;         // in this view it has waited for hung trainers for as long as the group allows
-  TimePoint since{};     // submitted
-  Duration next_word{};  // at this age the log says that it waits
+  std::string overdue;           // its deadline has passed: whom it waited for
+  Epoch hung_in;                 // in this view it has waited for as long as the group allows ..
+  std::vector<PeerId> hung_for;  // .. for these
+  TimePoint since{};             // submitted
+  Duration next_word{};          // at this age the log says that it waits
 
   std::unique_ptr<ReadyReporter> reporter;         // of the executor
   std::unique_ptr<collective::Executor> executor;  // while running

@@ -344,7 +344,8 @@ control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
     report.set_cancel(op.cancel);
     report.set_mismatch(op.mismatch);
     report.set_overdue(op.overdue);
-    report.set_hung(op.hung_in == view_.epoch);
+    if (op.hung_in != view_.epoch) return report;
+    for (const PeerId peer : op.hung_for) report.add_hung_for(peer.value);
     return report;
   }
   report.set_code(static_cast<std::uint32_t>(op.outcome.code));

@@ -3,6 +3,7 @@
 //
 // They are looked at once a heartbeat, and when the next deadline is over.
 #include <algorithm>
+#include <iterator>
 
 #include "daemon/core/peer_impl.h"
 
@@ -62,28 +63,32 @@ void Peer::Impl::WatchOperations() {
   if (running()) BlameTheHung();
 }
 
-// Who it is the master finds: by then all have said what their trainers have submitted. Not while an operation runs
-// that all have submitted: it may be slow, and whoever lags may wait for it.
+// Who it is the master finds, from what all say their trainers have submitted; until it asks, everything goes on. Not
+// while somebody may wait for an operation that only needs time: one that all have submitted, or whose result is still
+// on its way to others.
 void Peer::Impl::BlameTheHung() {
   if (view_.hung == Duration::zero()) return;
-  const auto runs = [this](const auto& entry) { return !entry.second.has_outcome() && laggards_.AllHave(entry.first); };
-  if (std::any_of(table_.ops().begin(), table_.ops().end(), runs)) return;
+  const auto needs_time = [this](const auto& entry) {
+    const bool is_over = entry.second.has_outcome() && table_.AllHold(entry.second, view_);
+    return laggards_.AllHave(entry.first) && !is_over;
+  };
+  if (std::any_of(table_.ops().begin(), table_.ops().end(), needs_time)) return;
   std::string why;
   for (auto& entry : table_.ops()) {
     const OpName& name = entry.first;
     Operation& op = entry.second;
     if (op.has_outcome()) continue;
-    const auto hung = std::find_if(view_.members.begin(), view_.members.end(), [&](PeerId member) {
-      return member != self_ && laggards_.HoldsUp(name, member, view_.hung, now_);
-    });
-    if (hung == view_.members.end()) continue;
+    op.hung_for.clear();
+    std::copy_if(view_.members.begin(), view_.members.end(), std::back_inserter(op.hung_for),
+                 [&](PeerId member) { return member != self_ && laggards_.HoldsUp(name, member, view_.hung, now_); });
+    if (op.hung_for.empty()) continue;
     op.hung_in = view_.epoch;
-    why = "the trainer of " + NameOf(*hung) + " has submitted nothing for " + Ms(view_.hung) + " ms, and operation " +
-          ToString(name) + " waits for it";
+    why = "the trainer of " + NameOf(op.hung_for.front()) + " has submitted nothing for " + Ms(view_.hung) +
+          " ms, and operation " + ToString(name) + " waits for it";
   }
   if (why.empty()) return;
   laggards_.BeginAnew(now_);  // the master may find that nobody goes
-  Trouble(why);
+  SendReport(why);
 }
 
 // A trainer that is still copying an input in is a reason for everybody to wait.

@@ -25,7 +25,8 @@ control::Report ReportBy(const Trainer& trainer) {
     op.set_channel(name.channel.value);
     op.set_seq(name.seq);
     op.set_stage(control::OP_STAGE_RUNNING);
-    op.set_hung(std::find(trainer.hung.begin(), trainer.hung.end(), name) != trainer.hung.end());
+    const bool hung = std::find(trainer.hung.begin(), trainer.hung.end(), name) != trainer.hung.end();
+    for (std::uint64_t peer = 1; hung && peer <= 4; ++peer) op.add_hung_for(peer);
   }
   for (const auto& [channel, seq] : trainer.next) {
     control::ChannelSeq& next = *report.add_next_seq();
@@ -82,6 +83,16 @@ TEST(WhoHangs, NobodyWhileAnOperationRunsThatAllHaveSubmitted) {
   EXPECT_EQ(HungOf({ahead, ahead, behind}), Ids{});
 }
 
+TEST(WhoHangs, OnlyThoseWhomAnotherHasWaitedFor) {
+  std::map<PeerId, control::Report> reports;
+  reports[PeerId(1)] = ReportBy(kWaits);
+  reports[PeerId(1)].mutable_ops(0)->clear_hung_for();
+  reports[PeerId(1)].mutable_ops(0)->add_hung_for(2);
+  reports[PeerId(2)] = reports[PeerId(3)] = ReportBy(kHangs);  // the third is a moment late
+  reports[PeerId(4)] = ReportBy(kHas);
+  EXPECT_EQ(WhoHangs(reports), std::set<PeerId>{PeerId(2)});
+}
+
 TEST(WhoHangs, NobodyForAnOperationThatIsDecided) {
   std::map<PeerId, control::Report> reports;
   reports[PeerId(1)] = ReportBy(kWaits);
@@ -123,6 +134,27 @@ class HungTest : public CoordinatorTest {
 TEST_F(HungTest, TheGroupTakesTheLongestLimit) { EXPECT_EQ(LimitOf(5000, 9000), 9000u); }
 
 TEST_F(HungTest, NeverIsTheLongest) { EXPECT_EQ(LimitOf(0, 9000), 0u); }
+
+TEST_F(HungTest, NobodyWithSomebodyElsesEnd) {
+  Form(4);
+  Withdraw(4);
+  ReportAs(1, kWaits);
+  ReportAs(3, kHas);
+  ReportAs(2, kHangs);
+  EXPECT_EQ(ViewOf(1).members_size(), 3);
+}
+
+TEST_F(HungTest, AReportOfTheViewBeforeIsNoNews) {
+  Form(3);
+  control::ToMaster late = Report(1, 0);
+  late.mutable_report()->set_epoch(ViewOf(1).epoch() - 1);
+  *late.mutable_report()->mutable_ops() = ReportBy(kWaits).ops();
+  Say(1, late);
+  EXPECT_FALSE(TheGroup().collecting());
+  late.mutable_report()->set_epoch(ViewOf(1).epoch());
+  Say(1, late);
+  EXPECT_TRUE(TheGroup().collecting());
+}
 
 TEST_F(HungTest, TheOthersGoOnAndItIsToldWhy) {
   Form(3);

@@ -147,7 +147,7 @@ typedef struct {
   int64_t reconnectMs;    /* how long to look for a daemon again when it went away; 0: the comm ends with its daemon */
   int32_t endWhenEvicted; /* nonzero: an eviction ends the comm with ringwayEvicted */
   int32_t reserved;
-  int64_t evictHungAfterMs; /* a rank that all others wait for so long is evicted; 0: never (the group's longest) */
+  int64_t evictHungAfterMs; /* a rank that submits nothing for so long while others wait is evicted; 0: never */
   /* What ringwayCommInit waits for, each time that changes: ringwaySuccess for other peers, else a cause to look after.
    * Called by its thread, inside it. NULL: nobody is told. */
   void (*onWaiting)(void* context, ringwayResult_t cause, const char* text);
