@@ -81,7 +81,9 @@ std::set<PeerId> WhoHangs(const Reports& reports) {
   std::set<PeerId> hung;
   for (const auto& [op, peers] : blamed) hung.insert(peers.begin(), peers.end());
   std::erase_if(hung, [&](PeerId peer) { return Waits(reports.at(peer)); });
-  if (hung.empty() && !AnyRuns(reports, submitted)) {
+  const bool all_wait =
+      std::all_of(reports.begin(), reports.end(), [](const auto& entry) { return Waits(entry.second); });
+  if (hung.empty() && all_wait && !AnyRuns(reports, submitted)) {  // else the time of who waits for nothing is to come
     hung = std::min_element(blamed.begin(), blamed.end(), [](const auto& a, const auto& b) {
              return a.second.size() < b.second.size();
            })->second;

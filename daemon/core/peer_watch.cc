@@ -4,6 +4,8 @@
 // They are looked at once a heartbeat, and when the next deadline is over.
 #include <algorithm>
 #include <iterator>
+#include <utility>
+#include <vector>
 
 #include "daemon/core/peer_impl.h"
 
@@ -78,10 +80,11 @@ void Peer::Impl::BlameTheHung() {
     const OpName& name = entry.first;
     Operation& op = entry.second;
     if (op.has_outcome()) continue;
-    op.hung_for.clear();
-    std::copy_if(view_.members.begin(), view_.members.end(), std::back_inserter(op.hung_for),
+    std::vector<PeerId> hung;
+    std::copy_if(view_.members.begin(), view_.members.end(), std::back_inserter(hung),
                  [&](PeerId member) { return member != self_ && laggards_.HoldsUp(name, member, view_.hung, now_); });
-    if (op.hung_for.empty()) continue;
+    if (hung.empty()) continue;
+    op.hung_for = std::move(hung);  // until the view ends: the master may only be about to ask
     op.hung_in = view_.epoch;
     why = "the trainer of " + NameOf(op.hung_for.front()) + " has submitted nothing for " + Ms(view_.hung) +
           " ms, and operation " + ToString(name) + " waits for it";

@@ -83,6 +83,16 @@ TEST(WhoHangs, NobodyWhileAnOperationRunsThatAllHaveSubmitted) {
   EXPECT_EQ(HungOf({ahead, ahead, behind}), Ids{});
 }
 
+TEST(WhoHangs, NobodyBeforeTheOneThatWaitsForNothingIsNamed) {
+  std::map<PeerId, control::Report> reports;
+  reports[PeerId(1)] = ReportBy({{kOp, kOther}, {kOp}, {{0, 8}, {1, 4}}});
+  reports[PeerId(1)].mutable_ops(0)->clear_hung_for();
+  reports[PeerId(1)].mutable_ops(0)->add_hung_for(2);
+  reports[PeerId(2)] = ReportBy({{kOther}, {}, {{0, 7}, {1, 4}}});
+  reports[PeerId(3)] = ReportBy({{}, {}, {{0, 7}, {1, 3}}});  // both wait for this one
+  EXPECT_TRUE(WhoHangs(reports).empty());
+}
+
 TEST(WhoHangs, OnlyThoseWhomAnotherHasWaitedFor) {
   std::map<PeerId, control::Report> reports;
   reports[PeerId(1)] = ReportBy(kWaits);
