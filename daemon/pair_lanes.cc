@@ -12,9 +12,6 @@ constexpr double kSmallPaceMin = 1e6;
 // So many times the rate of all: a lone lane must not be what limits.
 constexpr double kBurst = 1.5;
 
-// On shorter paths a few packets a round trip are fast enough.
-constexpr Duration kFar = std::chrono::milliseconds(10);
-
 bool IsWriting(const std::shared_ptr<net::Lane>& lane) { return lane != nullptr && !lane->idle(); }
 
 }  // namespace
@@ -79,7 +76,7 @@ std::vector<core::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>
     const net::TcpTraffic& lane = traffic[i];
     core::LaneAllowance& allowance = out.emplace_back();
     allowance.in_use = lane.in_use;
-    if (lane.round_trip < kFar) continue;
+    if (lane.round_trip < kFarRoundTrip) continue;  // a few packets a round trip are fast enough
     allowance.now = lane.window_bytes;
     allowance.fresh = lane.fresh_window_bytes;
   }

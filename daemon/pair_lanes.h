@@ -11,6 +11,7 @@
 #include "daemon/core/lane_wear.h"
 #include "daemon/core/path_meter.h"
 #include "daemon/net/lane.h"
+#include "proto/clock.h"
 #include "proto/lane_roles.h"
 #include "proto/segment_header.h"
 

@@ -36,6 +36,7 @@ GroupOptions OptionsOfGroups(const CoordinatorOptions& options) {
   const Duration detect = std::chrono::milliseconds(options.detect_ms);
   return {.plan = PlanOf(options),
           .detect = detect,
+          .detect_far = std::max<Duration>(detect, std::chrono::milliseconds(options.detect_far_ms)),
           .back = kReturn,
           .grace = std::chrono::milliseconds(options.partition_grace_ms),
           .forget = std::chrono::milliseconds(options.forget_ms),

@@ -36,7 +36,8 @@ struct CoordinatorOptions {
   std::uint64_t instance = 0;  // random number of this process
   bool journaled = false;
   std::uint32_t heartbeat_ms = 500;
-  std::uint32_t detect_ms = 3000;
+  std::uint32_t detect_ms = 3000;             // silence that means death, of daemons here and of members nearby
+  std::uint32_t detect_far_ms = 0;            // .. of members that are far apart; at least the other
   std::uint32_t partition_grace_ms = 30'000;  // how long a recovery waits where most of a group is unheard
   std::uint32_t forget_ms = 3'600'000;        // after how long a group none of which is heard is no more
   std::uint64_t segment_bytes_max = 256 * 1024;

@@ -10,9 +10,9 @@
 //   - another member, which the master hears, accuses it;
 //   - its daemon is back as another process, or says that the peer is gone;
 //   - the others have waited for its trainer for as long as the group allows, or an operator has asked for it;
-//   - it does not answer during a recovery: for `detect` and `back` if at most half of the group is unheard, for
-//     `grace` if more is. Who is dead is accused, and sooner: this time is for those whom only the master does not
-//     hear.
+//   - it does not answer during a recovery: for the view's detection time and `back` if at most half of the group is
+//     unheard, for `grace` if more is. Who is dead is accused, and sooner: this time is for those whom only the master
+//     does not hear.
 // While the master hears no member it decides nothing and no time passes; after `forget` of that the group is no more.
 #pragma once
 
@@ -60,6 +60,7 @@ enum class Contact : std::uint8_t {
 struct GroupOptions {
   control::Plan plan;
   Duration detect = std::chrono::milliseconds(3000);
+  Duration detect_far = detect;             // in views whose members are far apart
   Duration back = std::chrono::seconds(3);  // a daemon needs to connect again
   Duration grace = std::chrono::seconds(30);
   Duration forget = std::chrono::hours(1);
@@ -122,6 +123,8 @@ class Group {
   Epoch NewestPrepared() const { return prepared_.empty() ? Epoch() : prepared_.rbegin()->first; }
   // Between the members of the current view, in rank order. REQUIRES: there is one.
   PathMatrix CurrentPaths() const;
+  // By how far apart the members are.
+  void SetDetection(const PathMatrix& paths, control::Plan* plan) const;
   bool collecting() const { return collection_.has_value(); }
 
  private:

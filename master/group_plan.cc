@@ -33,7 +33,9 @@ void Group::TryReplan(TimePoint now) {
   if (now - news_->last < kQuiet && now - news_->since < kBunchMax) return;
   news_.reset();
   control::View view = current_;
-  if (!Improve(CurrentPaths(), options_.plan, &view)) return;
+  const PathMatrix paths = CurrentPaths();
+  if (!Improve(paths, options_.plan, &view)) return;
+  SetDetection(paths, view.mutable_plan());
   view.clear_verdicts();
   view.clear_next_seq();
   const Epoch epoch = host_.NextEpoch();
@@ -64,10 +66,16 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   const Routes routes = RoutesWith(RingOrder(infos, paths, before), paths, RingSearch::kStrides);
   SetRoutes(routes, &view);
   PlanOperations(paths, routes, before, view.mutable_plan());
+  SetDetection(paths, view.mutable_plan());
   for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
   view.set_min_world(min_world);
   view.set_hung_ms(never_hung ? 0 : std::max(hung_ms, before.hung_ms()));
   return view;
+}
+
+void Group::SetDetection(const PathMatrix& paths, control::Plan* plan) const {
+  const Duration detect = AreFarApart(paths) ? options_.detect_far : options_.detect;
+  plan->set_detect_ms(static_cast<std::uint32_t>(detect / std::chrono::milliseconds(1)));
 }
 
 PathMatrix Group::CurrentPaths() const {

@@ -94,7 +94,7 @@ bool Group::AreMostUnheard() const {
 bool Group::HasWaitedFor(PeerId id, TimePoint now) const {
   if (!collection_->hears_since) return false;
   const TimePoint asked = std::max({collection_->since, peers_.at(id).since, *collection_->hears_since});
-  const Duration few = options_.detect + options_.back;
+  const Duration few = std::chrono::milliseconds(InForce().plan().detect_ms()) + options_.back;
   const Duration grace = std::max(options_.grace, few);
   if (RINGWAY_MUTANT(kNoGrace)) return now - asked >= few;
   return now - asked >= grace || now - std::max(asked, collection_->most_unheard) >= few;

@@ -25,7 +25,7 @@ struct Options {
   std::string log_format = "text";
   std::string log_level = "info";
   bool insecure = false;
-  CoordinatorOptions coordinator;
+  CoordinatorOptions coordinator = {.detect_far_ms = 10'000};
 };
 
 Options ParseOptions(int argc, char** argv) {
@@ -41,6 +41,10 @@ Options ParseOptions(int argc, char** argv) {
   app.add_option("--detect-ms", options.coordinator.detect_ms, "silence after which a peer is taken for dead")
       ->capture_default_str()
       ->check(CLI::Range(50, 600000));
+  app.add_option("--detect-far-ms", options.coordinator.detect_far_ms,
+                 "the same in groups with several sites, or with round trips of 10 ms and more (at least --detect-ms)")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 600000));
   app.add_option("--partition-grace-ms", options.coordinator.partition_grace_ms,
                  "how long a recovery waits for peers where more than half of a group is not heard")
       ->capture_default_str()

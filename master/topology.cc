@@ -1,12 +1,14 @@
 #include "master/topology.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <tuple>
 
 #include "master/ring_order.h"
 #include "master/route_rings.h"
 #include "master/route_shares.h"
+#include "proto/clock.h"
 
 namespace ringway {
 namespace {
@@ -148,6 +150,13 @@ void PlanOperations(const PathMatrix& paths, const Routes& routes, const control
     AddRule(plan->small_bytes_max(), Algorithm::kOneShot, plan);
     AddRule(std::max(plan->small_bytes_max() + 1, kDirectBytesMax), Algorithm::kDirect, plan);
   }
+}
+
+bool AreFarApart(const PathMatrix& paths) {
+  for (std::size_t peer = 1; peer < paths.size(); ++peer) {
+    if (paths.crosses(0, peer)) return true;
+  }
+  return 2 * LongestDelay(paths) >= std::chrono::duration<double>(kFarRoundTrip).count();
 }
 
 Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes) {

@@ -40,6 +40,10 @@ CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::
 // measured, `current`'s remain, or a table for moderate delays, and only what is small.
 void PlanOperations(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan);
 
+// Whether members are at several sites, or a round trip is kFarRoundTrip or longer: then the network between them is
+// silent at times, with nobody dead.
+bool AreFarApart(const PathMatrix& paths);
+
 // Of the plan's table; a ring beyond it.
 Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes);
 

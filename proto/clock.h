@@ -11,6 +11,9 @@ namespace ringway {
 using Duration = std::chrono::microseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
+// From this round trip on hosts are far from each other.
+inline constexpr Duration kFarRoundTrip = std::chrono::milliseconds(10);
+
 // For shells only.
 inline TimePoint MonotonicNow() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
 

@@ -97,7 +97,8 @@ class Cluster:
 
     def __enter__(self):
         self.start("master", "ringway-master", "--listen", "127.0.0.1:0", "--journal", self.directory / "journal",
-                   "--heartbeat-ms", self.options.heartbeat_ms, "--detect-ms", self.options.detect_ms)
+                   "--heartbeat-ms", self.options.heartbeat_ms, "--detect-ms", self.options.detect_ms,
+                   "--detect-far-ms", 0)
         self.await_log("master", "listening address=")
         self.master = re.search(r"address=(\S+)", self.log("master")).group(1)
         for index in range(self.options.world):

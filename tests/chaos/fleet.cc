@@ -37,7 +37,7 @@ void Fleet::StartMaster() {
       directory_, "master." + std::to_string(masters_++),
       std::vector<std::string>{RINGWAY_MASTER, "--listen", master_address_, "--journal", directory_ / "master.db",
                                "--heartbeat-ms", std::to_string(options_.heartbeat_ms), "--detect-ms",
-                               std::to_string(options_.detect_ms)});
+                               std::to_string(options_.detect_ms), "--detect-far-ms", "0"});
   std::string address;
   EXPECT_TRUE(Eventually([&] { return !(address = master_->Logged("listening", "address")).empty(); }))
       << "the master does not start";

@@ -33,7 +33,9 @@ void Cluster::StartMaster(const std::string& listen) {
                                    "--heartbeat-ms",
                                    std::to_string(options_.heartbeat_ms),
                                    "--detect-ms",
-                                   std::to_string(options_.detect_ms)};
+                                   std::to_string(options_.detect_ms),
+                                   "--detect-far-ms",
+                                   "0"};
   const std::vector<std::string> insecure = Insecure();
   argv.insert(argv.end(), insecure.begin(), insecure.end());
   master_ = std::make_unique<Process>(directory_, "master" + std::to_string(masters_++), argv);

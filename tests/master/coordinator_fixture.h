@@ -30,6 +30,7 @@ class CoordinatorTest : public testing::Test {
     message.mutable_hello()->set_version_max(kProtocolVersionMax);
     message.mutable_hello()->set_name(name);
     message.mutable_hello()->set_address(name + ".example:1");
+    message.mutable_hello()->set_site(sites_[connection]);
     message.mutable_hello()->set_instance(instance);
     Say(connection, message);
     control::ToMaster roster;  // of a daemon that has kept all its peers
@@ -65,6 +66,7 @@ class CoordinatorTest : public testing::Test {
   void Connect(std::uint64_t a, std::uint64_t b) {
     for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
       control::ToMaster message;
+      message.mutable_connected()->set_round_trip_us(static_cast<std::uint32_t>(round_trip_.count()));
       message.mutable_connected()->set_peer(peers_[x]);
       message.mutable_connected()->set_other(peers_[y]);
       Say(x, message);
@@ -197,6 +199,8 @@ class CoordinatorTest : public testing::Test {
   std::set<std::uint64_t> closed_;
   std::set<std::uint64_t> said_hello_;
   std::map<std::uint64_t, std::uint64_t> peers_;
+  std::map<std::uint64_t, std::string> sites_;  // by connection
+  Duration round_trip_{};                       // between any two; 0: not known
 };
 
 }  // namespace ringway

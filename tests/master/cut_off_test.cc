@@ -87,6 +87,36 @@ TEST_F(CutOffTest, FewThatAreUnheardInARecoveryAreDroppedAfterTheTimeToConnectAg
   EXPECT_EQ(ViewOf(1).members_size(), 2);
 }
 
+TEST_F(CutOffTest, SilenceIsBorneForLongerBetweenSitesAndOverLongRoundTrips) {
+  const auto detection = [&](Duration round_trip, const std::string& site) {
+    coordinator_.emplace(CoordinatorOptions{.detect_far_ms = 10'000});
+    inbox_.clear();
+    said_hello_.clear();
+    round_trip_ = round_trip;
+    sites_[2] = site;
+    Form(3);
+    return ViewOf(1).plan().detect_ms();
+  };
+  EXPECT_EQ(detection({}, ""), 3000u);
+  EXPECT_EQ(detection(kFarRoundTrip - Duration(1), ""), 3000u);
+  EXPECT_EQ(detection(kFarRoundTrip, ""), 10'000u);
+  EXPECT_EQ(detection({}, "eu"), 10'000u);
+}
+
+TEST_F(CutOffTest, WhereSilenceIsBorneForLongerARecoveryWaitsForLonger) {
+  coordinator_.emplace(CoordinatorOptions{.detect_far_ms = 10'000});
+  sites_[1] = "eu";
+  Form(4);
+  const std::uint64_t epoch = ViewOf(1).epoch();
+  Lose({3, 4});
+  Say(1, Report(1, epoch));
+  Say(2, Report(2, epoch));
+  Wait(std::chrono::seconds(10) + kBack - std::chrono::milliseconds(500), {1, 2});
+  EXPECT_EQ(ViewOf(1).members_size(), 4);
+  Wait(std::chrono::milliseconds(500), {1, 2});
+  EXPECT_EQ(ViewOf(1).members_size(), 2);
+}
+
 TEST_F(CutOffTest, MostThatAreUnheardInARecoveryAreAwaitedForTheGrace) {
   Form(4);
   const std::uint64_t epoch = ViewOf(1).epoch();

@@ -32,6 +32,7 @@ ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice, bool trace) {
   options.master.heartbeat_ms = static_cast<std::uint32_t>(dice.Between(50, 200));
   options.master.detect_ms = options.master.heartbeat_ms * static_cast<std::uint32_t>(dice.Between(3, 6));
   if (dice.OneOf(4)) options.probe_bytes = dice.Between(1, 300'000);
+  if (seed % 4 == 1) options.master.detect_far_ms = 2 * options.master.detect_ms;  // there are two sites
   options.master.partition_grace_ms = options.master.detect_ms + 5000;
   options.master.segment_bytes_max = 4096;
   options.master.small_bytes_max = dice.Pick<std::uint64_t>({1, 1024, 4096, 8192});
