@@ -123,8 +123,6 @@ class Group {
   Epoch NewestPrepared() const { return prepared_.empty() ? Epoch() : prepared_.rbegin()->first; }
   // Between the members of the current view, in rank order. REQUIRES: there is one.
   PathMatrix CurrentPaths() const;
-  // By how far apart the members are.
-  void SetDetection(const PathMatrix& paths, control::Plan* plan) const;
   bool collecting() const { return collection_.has_value(); }
 
  private:
@@ -200,6 +198,8 @@ class Group {
   // `before`: whose plan goes on as far as it can, and whose minimum stays; the empty view if there is none. The
   // minimum is the largest that any member so far has asked for.
   control::View MakeView(const std::set<PeerId>& members, const control::View& before);
+  // By how far apart the members are.
+  void SetDetection(const PathMatrix& paths, control::Plan* plan) const;
   void SendView(const control::View& view, bool prepared, PeerId to);
   void SendViewToMembers(const control::View& view, bool prepared);
   void SendCandidates(PeerId id);
