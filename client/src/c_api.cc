@@ -12,6 +12,7 @@
 #include <ringway/ringway.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 struct ringwayComm {
   std::unique_ptr<ringway::Session> session;
@@ -52,7 +53,8 @@ static_assert(ringwayInternalError == static_cast<int>(Code::kInternal));
 static_assert(ringwayDeadline == static_cast<int>(Code::kDeadline));
 static_assert(ringwayRejoined == static_cast<int>(Code::kRejoined));
 static_assert(ringwayBufferModified == static_cast<int>(Code::kBufferModified));
-static_assert(ringwayBufferModified + 1 == ringway::kCodeCount);
+static_assert(ringwayInterrupted == static_cast<int>(Code::kInterrupted));
+static_assert(ringwayInterrupted + 1 == ringway::kCodeCount);
 
 static_assert(ringwayUint8 == static_cast<int>(ringway::DType::kU8));
 static_assert(ringwayInt8 == static_cast<int>(ringway::DType::kI8));
@@ -181,6 +183,11 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
     if (config->onWaiting != nullptr) {
       options.on_waiting = [told = config->onWaiting, context = config->onWaitingContext](const ringway::Error& cause) {
         told(context, static_cast<ringwayResult_t>(cause.code()), cause.text().c_str());
+      };
+    }
+    if (config->interrupted != nullptr) {
+      options.interrupted = [asked = config->interrupted, context = config->interruptedContext] {
+        return asked(context) != 0;
       };
     }
     options.evict_hung_after = ringway::Milliseconds(config->evictHungAfterMs);
@@ -331,6 +338,17 @@ ringwayResult_t ringwayWorkWait(ringwayWork_t work, int64_t timeoutMs, ringwayOp
     const auto result = work->work.Wait(Timeout(timeoutMs));
     if (result.ok()) Fill(result.value(), info);
     return Report(result.error());
+  });
+}
+
+ringwayResult_t ringwayWorkWaitAny(const ringwayWork_t* works, size_t count, int64_t timeoutMs, size_t* index) {
+  return Guarded([&] {
+    if (works == nullptr || index == nullptr) return Refuse("works or index is NULL");
+    std::vector<ringway::Work*> all;
+    for (size_t i = 0; i < count; ++i) all.push_back(works[i] == nullptr ? nullptr : &works[i]->work);
+    const auto first = ringway::Work::WaitAny(all, Timeout(timeoutMs));
+    if (first.ok()) *index = *first;
+    return Report(first.error());
   });
 }
 

@@ -1,9 +1,11 @@
-// A point in steady time by which a call must return, or never.
+// A point in steady time by which a call must return, or never; and whom a call asks meanwhile whether to end sooner.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <functional>
+#include <optional>
 #include <ringway/ringway.hpp>
 
 namespace ringway::internal {
@@ -13,22 +15,38 @@ class Deadline {
   using Clock = std::chrono::steady_clock;
 
   // Timeouts beyond a century mean never, so that adding them cannot overflow; negative ones have already passed.
-  explicit Deadline(Milliseconds timeout) : never_(timeout > std::chrono::hours(24 * 36500)) {
+  // `interrupted` (may be null, or empty) is asked, without a lock, as JoinOptions::interrupted says. It outlives this.
+  explicit Deadline(Milliseconds timeout, const std::function<bool()>* interrupted = nullptr)
+      : never_(timeout > std::chrono::hours(24 * 36500)),
+        interrupted_(interrupted != nullptr && *interrupted ? interrupted : nullptr) {
     if (!never_) time_ = Clock::now() + std::max(timeout, Milliseconds(0));
   }
 
   bool never() const { return never_; }
-  Clock::time_point time() const { return time_; }
+  bool HasPassed() const { return !never_ && Clock::now() >= time_; }
+  bool Interrupted() const { return interrupted_ != nullptr && (*interrupted_)(); }
+
+  // How long to wait before Interrupted and HasPassed are to be asked again. Nothing: for ever.
+  std::optional<Clock::time_point> NextLook() const {
+    if (interrupted_ == nullptr) return never_ ? std::nullopt : std::optional(time_);
+    const auto slice = Clock::now() + kSlice;
+    return never_ ? slice : std::min(slice, time_);
+  }
 
   // For poll(2): rounded up, so that a poll that expires has really reached the deadline.
-  int PollMilliseconds() const {
-    if (never_) return -1;
-    const auto left = std::chrono::ceil<Milliseconds>(time_ - Clock::now()).count();
+  int PollMilliseconds() const { return PollUntil(never_ ? std::nullopt : std::optional(time_)); }
+  static int PollUntil(const std::optional<Clock::time_point>& time) {
+    if (!time) return -1;
+    const auto left = std::chrono::ceil<Milliseconds>(*time - Clock::now()).count();
     return static_cast<int>(std::clamp<Milliseconds::rep>(left, 0, INT_MAX));
   }
 
  private:
+  // A signal may have been handled by another thread than the one that waits.
+  static constexpr Milliseconds kSlice{100};
+
   bool never_;
+  const std::function<bool()>* interrupted_;
   Clock::time_point time_{};
 };
 

@@ -18,6 +18,8 @@ Error NoPacket(PacketSocket::Received received, const Error& last) {
   switch (received) {
     case PacketSocket::Received::kTimeout:
       return Error(last.ok() ? Code::kTimeout : last.code(), "the join took longer than its timeout; last: " + waiting);
+    case PacketSocket::Received::kInterrupted:
+      return Error(Code::kInterrupted, "the join was interrupted; call it again; last: " + waiting);
     case PacketSocket::Received::kClosed:
       return Error(Code::kDaemonLost,
                    "the daemon closed the connection during the join; see its log; last: " + waiting);

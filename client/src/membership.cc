@@ -23,9 +23,10 @@ Expected<std::shared_ptr<Link>> SessionImpl::Enter(const Deadline& deadline) {
   if (Forked()) return ForkedError();
   Lock lock(mutex_);
   while (rejoining_) {
-    if (!WaitForChange(&lock, deadline) && rejoining_) {
-      return Error(Code::kTimeout, "the session is joining again; call again; before: " + lost_.text());
-    }
+    const Waited waited = WaitForChange(&lock, deadline);
+    if (waited == Waited::kChange || !rejoining_) continue;
+    return Error(waited == Waited::kTimeout ? Code::kTimeout : Code::kInterrupted,
+                 "the session is joining again; call again; before: " + lost_.text());
   }
   if (!end_.ok() || untold_) return TellLoss(lock);
   if (leaving_) return LeftError();
@@ -41,10 +42,26 @@ Error SessionImpl::TellLoss(const Lock& /*lock*/) {
                    lost_.text());
 }
 
-bool SessionImpl::WaitForChange(Lock* lock, const Deadline& deadline) {
-  if (!deadline.never()) return changed_.wait_until(*lock, deadline.time()) == std::cv_status::no_timeout;
-  changed_.wait(*lock);
-  return true;
+SessionImpl::Waited SessionImpl::WaitForChange(Lock* lock, const Deadline& deadline) {
+  const auto next_look = deadline.NextLook();
+  if (!next_look) return changed_.wait(*lock), Waited::kChange;
+  if (changed_.wait_until(*lock, *next_look) == std::cv_status::no_timeout) return Waited::kChange;
+  lock->unlock();
+  const bool interrupted = deadline.Interrupted();
+  lock->lock();
+  if (interrupted) return Waited::kInterrupted;
+  return deadline.HasPassed() ? Waited::kTimeout : Waited::kChange;
+}
+
+SessionImpl::Waited SessionImpl::ReadForChange(Lock* lock, Link* link, const Deadline& deadline) {
+  switch (ReadOnce(lock, link, deadline)) {
+    case PacketSocket::Received::kTimeout:
+      return Waited::kTimeout;
+    case PacketSocket::Received::kInterrupted:
+      return Waited::kInterrupted;
+    default:
+      return Waited::kChange;
+  }
 }
 
 Error SessionImpl::Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready) {
@@ -52,11 +69,12 @@ Error SessionImpl::Await(Lock* lock, Link* link, const Deadline& deadline, const
     if (ready()) return {};
     if (!IsOpen(*link)) return TellLoss(*lock);
     const bool leads = link->end.ok() && !link->reading;
-    const bool expired =
-        leads ? ReadOnce(lock, link, deadline) == PacketSocket::Received::kTimeout : !WaitForChange(lock, deadline);
-    if (expired && !ready() && IsOpen(*link)) {
-      return Error(Code::kTimeout, "the timeout of this call passed; the operation goes on: wait again or cancel it");
+    const Waited waited = leads ? ReadForChange(lock, link, deadline) : WaitForChange(lock, deadline);
+    if (waited == Waited::kChange || ready() || !IsOpen(*link)) continue;
+    if (waited == Waited::kInterrupted) {
+      return Error(Code::kInterrupted, "this call was interrupted; the operation goes on: wait again or cancel it");
     }
+    return Error(Code::kTimeout, "the timeout of this call passed; the operation goes on: wait again or cancel it");
   }
 }
 
@@ -76,6 +94,7 @@ void SessionImpl::Handle(const Lock& lock, Link* link, PacketSocket::Received re
   abi::Ended ended;
   switch (received) {
     case PacketSocket::Received::kTimeout:
+    case PacketSocket::Received::kInterrupted:
       return;
     case PacketSocket::Received::kClosed:
       if (left_) return End(lock, link, LeftError());
@@ -137,8 +156,8 @@ Error SessionImpl::SendFailed(Link* link, const Error& error, const Deadline& de
   Lose(link, error);
   Lock lock(mutex_);
   Error told = Await(&lock, link, deadline, [] { return false; });
-  if (told.code() != Code::kTimeout) return told;
-  return Error(Code::kTimeout, "the session is joining again, and nothing was submitted: call again");
+  if (told.code() != Code::kTimeout && told.code() != Code::kInterrupted) return told;
+  return Error(told.code(), "the session is joining again, and nothing was submitted: call again");
 }
 
 void SessionImpl::Install(const Lock& /*lock*/, std::shared_ptr<Link> link) {

@@ -28,7 +28,6 @@ Error ConnectError(const std::string& path, int reason) {
       return Error(Code::kIo, "no permission to connect to " + path +
                                   "; run as a user or group that may write to the daemon's socket");
     case EAGAIN:
-    case EINTR:
       return Error(Code::kTimeout, "the daemon on " + path + " accepts no connection; see whether ringwayd is stopped");
     default:
       return Error(Code::kIo, "connecting to " + path + " failed: " + std::strerror(reason));
@@ -89,8 +88,10 @@ Expected<PacketSocket> PacketSocket::Connect(const std::string& path, const Dead
     return Error(Code::kResourceExhausted, std::string("no socket: ") + std::strerror(errno) + "; raise ulimit -n");
   }
   LimitConnect(result.fd_, deadline);
-  if (connect(result.fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return ConnectError(path, errno);
+  while (connect(result.fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno != EINTR) return ConnectError(path, errno);
+    if (deadline.Interrupted()) return Error(Code::kInterrupted, "interrupted while connecting to " + path);
+    if (deadline.HasPassed()) return ConnectError(path, EAGAIN);
   }
   return result;
 }
@@ -129,9 +130,12 @@ PacketSocket::Received PacketSocket::Receive(Packet* packet, const Deadline& dea
   for (;;) {
     if (!was_reset) {
       pollfd input{fd_, POLLIN, 0};
-      const int ready = poll(&input, 1, deadline.PollMilliseconds());
-      if (ready < 0 && errno == EINTR) continue;
-      if (ready == 0) return Received::kTimeout;
+      const int ready = poll(&input, 1, Deadline::PollUntil(deadline.NextLook()));
+      if (ready == 0 || (ready < 0 && errno == EINTR)) {
+        if (deadline.Interrupted()) return Received::kInterrupted;
+        if (ready == 0 && deadline.HasPassed()) return Received::kTimeout;
+        continue;
+      }
     }
     const ssize_t size = recv(fd_, packet->bytes, sizeof(packet->bytes), MSG_DONTWAIT | MSG_TRUNC);
     if (size < 0 && errno == EINTR) continue;

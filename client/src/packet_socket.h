@@ -39,7 +39,7 @@ struct Packet {
 
 class PacketSocket {
  public:
-  enum class Received { kPacket, kTimeout, kClosed, kMalformed };
+  enum class Received { kPacket, kTimeout, kInterrupted, kClosed, kMalformed };
 
   PacketSocket() = default;
   PacketSocket(PacketSocket&& other) noexcept;

@@ -52,7 +52,23 @@ Work::~Work() {
 
 Expected<OpResult> Work::Wait(Milliseconds timeout) {
   if (!impl_) return NoHandle();
-  return Guarded([&] { return impl_->session->Wait(&impl_->operation, internal::Deadline(timeout)); });
+  return Guarded([&] { return impl_->session->Wait(&impl_->operation, impl_->session->Within(timeout)); });
+}
+
+Expected<std::size_t> Work::WaitAny(const std::vector<Work*>& works, Milliseconds timeout) {
+  return Guarded([&]() -> Expected<std::size_t> {
+    if (works.empty()) return Error(Code::kInvalidArgument, "WaitAny of no works");
+    std::vector<internal::Operation*> operations;
+    for (const Work* const work : works) {
+      if (work == nullptr || !work->impl_) return NoHandle();
+      if (work->impl_->session != works[0]->impl_->session) {
+        return Error(Code::kInvalidArgument, "WaitAny of works of different sessions; wait in a thread for each");
+      }
+      operations.push_back(&work->impl_->operation);
+    }
+    auto& session = *works[0]->impl_->session;
+    return session.WaitAny(operations, session.Within(timeout));
+  });
 }
 
 bool Work::Test() { return !impl_ || impl_->session->Test(&impl_->operation); }
@@ -83,7 +99,9 @@ Expected<OpResult> Session::AllReduce(const void* input, void* output, std::size
   return Guarded([&]() -> Expected<OpResult> {
     auto operation = impl_->Submit({input, output, count, dtype, op, options, OpKind::kAllReduce});
     if (!operation.ok()) return operation.error();
-    return impl_->Wait(&operation.value(), internal::Deadline(kForever));
+    auto result = impl_->Wait(&operation.value(), impl_->Within(kForever));
+    if (!operation->outcome) impl_->Detach(*operation);  // interrupted
+    return result;
   });
 }
 
@@ -93,11 +111,11 @@ Expected<Work> Session::AllReduceAsync(const void* input, void* output, std::siz
 }
 
 Expected<OpResult> Session::UpdateView(Milliseconds timeout) {
-  return Guarded([&] { return impl_->UpdateView(internal::Deadline(timeout)); });
+  return Guarded([&] { return impl_->UpdateView(impl_->Within(timeout)); });
 }
 
 Error Session::Leave(Milliseconds timeout) {
-  return Guarded([&] { return impl_->Leave(internal::Deadline(timeout)); });
+  return Guarded([&] { return impl_->Leave(impl_->Within(timeout)); });
 }
 
 void Session::Abort() { impl_->Abandon(); }

@@ -28,7 +28,7 @@ std::uint64_t SessionImpl::ForkGenerationNow() { return ForkGeneration(); }
 
 Expected<std::shared_ptr<SessionImpl>> SessionImpl::Join(const JoinOptions& options) {
   if (Error error = CheckJoinOptions(options); !error.ok()) return error;
-  const Deadline deadline(options.timeout);
+  const Deadline deadline(options.timeout, &options.interrupted);
   auto link = Link::Connect(options.socket_path, deadline);
   if (!link.ok()) return link.error();
   if (Error error = link.value()->Join(options, 0, deadline); !error.ok()) return error;
@@ -119,8 +119,26 @@ Expected<OpResult> SessionImpl::Wait(Operation* operation, const Deadline& deadl
   Lock lock(mutex_);
   Link* const link = operation->link.get();
   const Error error = Await(&lock, link, deadline, [&] { return IsSettled(*operation); });
-  if (!error.ok() && IsOpen(*link)) return error;  // the timeout
+  if (!error.ok() && IsOpen(*link)) return error;  // the timeout, or an interruption
   return Finish(operation, &lock, error);
+}
+
+Expected<std::size_t> SessionImpl::WaitAny(const std::vector<Operation*>& operations, const Deadline& deadline) {
+  if (Forked()) return ForkedError();
+  Lock lock(mutex_);
+  std::size_t first = 0;
+  const auto is_ready = [this](const Operation* operation) {
+    return operation->outcome || IsSettled(*operation) || !IsOpen(*operation->link);
+  };
+  const auto any_is = [&] {
+    first = static_cast<std::size_t>(std::find_if(operations.begin(), operations.end(), is_ready) - operations.begin());
+    return first < operations.size();
+  };
+  // While none is, all are of the newest membership: no other is open.
+  const std::shared_ptr<Link> link = link_;
+  const Error error = Await(&lock, link.get(), deadline, any_is);
+  if (error.ok() || any_is()) return first;
+  return error;
 }
 
 bool SessionImpl::Test(Operation* operation) {
@@ -212,8 +230,8 @@ Error SessionImpl::Leave(const Deadline& deadline) {
   }
   Lock lock(mutex_);
   const Error error = Await(&lock, link.get(), deadline, [this] { return left_; });
-  if (error.code() == Code::kTimeout && end_.ok()) {
-    return Error(Code::kTimeout, "the daemon still finishes this peer's operations; call Leave again or let go");
+  if ((error.code() == Code::kTimeout || error.code() == Code::kInterrupted) && end_.ok()) {
+    return Error(error.code(), "the daemon still finishes this peer's operations; call Leave again or let go");
   }
   if (left_) End(lock, link.get(), LeftError());
   return left_ ? Error() : error;

@@ -30,6 +30,7 @@
 #include <mutex>
 #include <optional>
 #include <ringway/ringway.hpp>
+#include <vector>
 
 #include "client/src/deadline.h"
 #include "client/src/link.h"
@@ -81,6 +82,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
   Expected<Operation> Submit(const Request& request);
   Expected<OpResult> Wait(Operation* operation, const Deadline& deadline);
+  // Which of them is the first whose Wait would return at once.
+  Expected<std::size_t> WaitAny(const std::vector<Operation*>& operations, const Deadline& deadline);
   bool Test(Operation* operation);
   Error Cancel(const Operation& operation);
   // The owner goes away; never blocks.
@@ -93,6 +96,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
   void ReleaseBuffer(Region* region);
 
+  Deadline Within(Milliseconds timeout) const { return Deadline(timeout, &options_.interrupted); }
   bool Forked() const { return generation_ != ForkGenerationNow(); }
   std::uint64_t peer_id() const { return peer_id_; }
   std::uint32_t rank() const { return rank_; }
@@ -137,9 +141,12 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   bool IsOpen(const Link& link) const { return link.end.ok() || (rejoining_ && &link == link_.get()); }
   // What operations of a membership that is not open end with: the session's end, or kRejoined, which is told by that.
   Error TellLoss(const Lock& lock);
-  // False if nothing happened until the deadline.
-  bool WaitForChange(Lock* lock, const Deadline& deadline);
-  // Blocks until `ready()`, which is called under the lock, or until `link` is not open any more, or the deadline.
+  enum class Waited { kChange, kTimeout, kInterrupted };
+  // kChange: look again.
+  Waited WaitForChange(Lock* lock, const Deadline& deadline);
+  Waited ReadForChange(Lock* lock, Link* link, const Deadline& deadline);
+  // Blocks until `ready()`, which is called under the lock, or until `link` is not open any more, or the deadline, or
+  // an interruption.
   Error Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready);
   PacketSocket::Received ReadOnce(Lock* lock, Link* link, const Deadline& deadline);
   void Handle(const Lock& lock, Link* link, PacketSocket::Received received, const Packet& packet);

@@ -282,7 +282,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
 }
 
 Expected<Operation> SessionImpl::Submit(const Request& request) {
-  const Deadline deadline(request.options.submit_timeout);
+  const Deadline deadline = Within(request.options.submit_timeout);
   auto link = Enter(deadline);
   if (!link.ok()) return link.error();
   if (Error error = CheckRequest(request); !error.ok()) return error;

@@ -46,6 +46,8 @@ int RunCTrainer(const char* socket_path) {
   ringwayWork_t work = NULL;
   ringwayOpInfo_t info;
   EXPECT(ringwayAllReduceAsync(small, small, 4, ringwayInt8, ringwayMax, comm, &work) == ringwaySuccess);
+  size_t first = 9;
+  EXPECT(ringwayWorkWaitAny(&work, 1, RINGWAY_FOREVER, &first) == ringwaySuccess && first == 0);
   EXPECT(ringwayWorkWait(work, RINGWAY_FOREVER, &info) == ringwaySuccess);
   EXPECT(info.worldSize == 1 && info.contributors[0] == 77 && small[3] == 5);
   int done = 0;

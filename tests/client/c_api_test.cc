@@ -19,11 +19,33 @@ TEST(CApiTest, TrainerInCSaysEverything) {
   EXPECT_EQ(submits[2].channel, 3u);
 }
 
+TEST(CApiTest, WhoIsAskedEndsAWait) {
+  testing::FakeDaemon daemon({.holds = true});
+  ringwayConfig_t config = RINGWAY_CONFIG_INITIALIZER;
+  config.socketPath = daemon.socket_path().c_str();
+  config.group = "job";
+  config.waitWorld = 1;
+  int asked = 0;
+  config.interrupted = [](void* context) { return ++*static_cast<int*>(context) >= 2 ? 1 : 0; };
+  config.interruptedContext = &asked;
+  ringwayComm_t comm = nullptr;
+  ASSERT_EQ(ringwayCommInit(&comm, &config), ringwaySuccess);
+  std::uint8_t value = 1;
+  EXPECT_EQ(ringwayAllReduce(&value, &value, 1, ringwayUint8, ringwaySum, comm), ringwayInterrupted);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(ringwayCommDestroy(comm), ringwaySuccess);
+}
+
 TEST(CApiTest, NullHandlesAreRefused) {
   EXPECT_EQ(ringwayCommInit(nullptr, nullptr), ringwayInvalidArgument);
   EXPECT_EQ(ringwayCommRank(nullptr, nullptr), ringwayInvalidArgument);
   EXPECT_EQ(ringwayAllReduce(nullptr, nullptr, 0, ringwayUint8, ringwaySum, nullptr), ringwayInvalidArgument);
   EXPECT_EQ(ringwayWorkWait(nullptr, 0, nullptr), ringwayInvalidArgument);
+  const ringwayWork_t none = nullptr;
+  std::size_t index = 7;
+  EXPECT_EQ(ringwayWorkWaitAny(&none, 1, 0, &index), ringwayInvalidArgument);
+  EXPECT_EQ(ringwayWorkWaitAny(&none, 0, 0, &index), ringwayInvalidArgument);
+  EXPECT_EQ(index, 7u);
 }
 
 }  // namespace

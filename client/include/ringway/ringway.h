@@ -76,7 +76,8 @@ typedef enum {
   ringwayInternalError = 21,
   ringwayDeadline = 22,
   ringwayRejoined = 23,
-  ringwayBufferModified = 24
+  ringwayBufferModified = 24,
+  ringwayInterrupted = 25
 } ringwayResult_t;
 
 typedef enum {
@@ -152,10 +153,14 @@ typedef struct {
    * Called by its thread, inside it. NULL: nobody is told. */
   void (*onWaiting)(void* context, ringwayResult_t cause, const char* text);
   void* onWaitingContext;
+  /* Asked by each thread that waits in a call, when a signal came and every 100 ms: nonzero ends that call with
+   * ringwayInterrupted, as a timeout would. It must not block. NULL: nobody is asked. */
+  int (*interrupted)(void* context);
+  void* interruptedContext;
 } ringwayConfig_t;
 
 #define RINGWAY_CONFIG_INITIALIZER \
-  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 0, 1, 0, 0, 300000, 30000, 0, 0, 600000, NULL, NULL }
+  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 0, 1, 0, 0, 300000, 30000, 0, 0, 600000, NULL, NULL, NULL, NULL }
 
 /* What a successful operation says; the same epoch, contributors and updateWaits on all ranks. */
 typedef struct {
@@ -235,6 +240,9 @@ RINGWAY_C_API ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, vo
 
 /* ringwayTimeout is local: the operation goes on, wait again. `info` may be NULL. */
 RINGWAY_C_API ringwayResult_t ringwayWorkWait(ringwayWork_t work, int64_t timeoutMs, ringwayOpInfo_t* info);
+/* Blocks until ringwayWorkWait of one of `count` works of one comm would return at once; *index is the first such. */
+RINGWAY_C_API ringwayResult_t ringwayWorkWaitAny(const ringwayWork_t* works, size_t count, int64_t timeoutMs,
+                                                 size_t* index);
 /* *done = 1 if ringwayWorkWait would return at once. */
 RINGWAY_C_API ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done);
 /* A request; the agreed outcome comes from ringwayWorkWait and may be success. */

@@ -129,6 +129,10 @@ struct JoinOptions {
   // What Join waits for, each time that changes: ok for other peers, else a cause to look after. Called by the thread
   // that calls Join, inside it; of a rejoining by nobody.
   std::function<void(const Error&)> on_waiting = {};
+  // Asked by each thread that waits in a call (Join, Wait, WaitAny, AllReduce, UpdateView, Leave, or a submission while
+  // the session rejoins): when a signal came, and every 100 ms. True ends that call with kInterrupted, as a timeout
+  // would. For programs whose signal handlers only set a flag, as Python's interpreter does. Must not throw or block.
+  std::function<bool()> interrupted = {};
   // For how long a session whose daemon went away looks for one again; 0: it ends with its daemon, with kDaemonLost or
   // kShuttingDown. Otherwise each region of shared memory holds a descriptor.
   Milliseconds reconnect = std::chrono::seconds(30);
@@ -200,6 +204,8 @@ class RINGWAY_API Work {
   // go on, and Wait may be called again. Copies the committed result to the output where that is not shared memory of
   // the operation itself. A second Wait after success gives the same result.
   Expected<OpResult> Wait(Milliseconds timeout = kForever);
+  // Blocks until a Wait of one of `works` would return at once: the index of the first such one. Works of one session.
+  static Expected<std::size_t> WaitAny(const std::vector<Work*>& works, Milliseconds timeout = kForever);
   // Whether Wait would return at once. Never blocks.
   bool Test();
   // Asks all ranks to give the operation up. The outcome is agreed: Wait then gives kCancelled everywhere, or success.
@@ -229,6 +235,7 @@ class RINGWAY_API Session {
   // of this session (no copy), any other memory (staged), or equal (in place: the copy happens in Wait, after commit).
   // Distinct ranges must not overlap. Blocks until the outcome is known. An error leaves the output as it was, except
   // where it is inside a Buffer other than the input's: that one receives the result directly and then holds anything.
+  // After kInterrupted the operation goes on with the other ranks, as if its Work had been destroyed.
   Expected<OpResult> AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                const OpOptions& options = {});
   // The same without waiting for the outcome (see submit_timeout for a session that rejoins). At most 256 operations in

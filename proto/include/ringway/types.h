@@ -71,8 +71,9 @@ enum class Code : std::uint32_t {
   kDeadline,           // a rank waited for the operation for longer than it allows; failed on all ranks
   kRejoined,        // the daemon went away and this peer has joined again, as a new one: take the others' state first
   kBufferModified,  // this trainer wrote to memory of an operation in flight; the others went on without this peer
+  kInterrupted,     // JoinOptions::interrupted ended this call, as a timeout would
 };
-inline constexpr std::uint32_t kCodeCount = 25;
+inline constexpr std::uint32_t kCodeCount = 26;
 
 constexpr std::size_t SizeOf(DType dtype) {
   switch (dtype) {
@@ -149,7 +150,8 @@ constexpr const char* NameOf(Code code) {
                                     "internal",
                                     "deadline",
                                     "rejoined",
-                                    "buffer_modified"};
+                                    "buffer_modified",
+                                    "interrupted"};
   return static_cast<std::uint32_t>(code) < kCodeCount ? kNames[static_cast<std::uint32_t>(code)] : "?";
 }
 
