@@ -401,10 +401,19 @@ void PeerRuntime::CarryOut(core::Complete& action) {
   completion.retries = action.retries;
   completion.update_waits = action.update_waits;
   completion.algorithm = action.algorithm;
+  NameMembers();
   session_->Complete(completion);
 }
 
+void PeerRuntime::NameMembers() {
+  const core::View& view = peer_.view();
+  if (view.epoch == named_) return;
+  named_ = view.epoch;
+  session_->NameMembers(view.epoch, view.infos);
+}
+
 void PeerRuntime::CarryOut(core::Joined& action) {
+  NameMembers();
   session_->Joined(
       {.peer = options_.self, .epoch = action.epoch, .rank = action.rank, .world_size = action.world_size});
 }

@@ -194,6 +194,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void CloseLanes(Pair& pair);
   void CloseEverything();
   void FlushLinks();
+  // Tells the session who is in the view, unless it knows.
+  void NameMembers();
   // Of the pairs that have carried anything since the last time: a system call a lane of theirs.
   void SamplePaths(TimePoint now);
   void SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now, std::vector<core::PathSample>& samples,
@@ -214,6 +216,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   std::vector<std::shared_ptr<net::ControlLink>> to_flush_;
   std::map<std::uint64_t, OpenDial> dials_;
   std::uint64_t next_dial_ = 1;
+  Epoch named_;
   bool shutting_down_ = false;
   bool running_ = false;    // Run is on the stack
   bool run_again_ = false;  // an event came while it was

@@ -24,6 +24,8 @@
 // Trust: the daemon treats every field of every packet and of the page as hostile; a client that lies ends its own
 // session. The client checks what the daemon writes only against memory safety of its own.
 //
+// Members: the page names those of the newest view, before any result of that view is told (member_table.h).
+//
 // Threads: the page is written by both sides under the ownership rule of Slot; nothing else is shared.
 #pragma once
 
@@ -33,10 +35,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/member_table.h"
+
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -228,10 +232,12 @@ struct SessionPage {
   std::uint32_t magic;
   std::uint32_t version;
   Slot slots[kSlotCount];
+  MemberTable members;
 };
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(Submit) == 56 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
+static_assert(kTableMembersMax == kWorldSizeMax);
 static_assert(sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 && offsetof(Slot, text) == 576);
 
 }  // namespace ringway::abi

@@ -332,6 +332,24 @@ ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, 
   });
 }
 
+ringwayResult_t ringwayCommMembers(ringwayComm_t comm, ringwayMember_t* members, size_t capacity, size_t* count) {
+  return Guarded([&] {
+    if (comm == nullptr || count == nullptr) return Refuse("comm or count is NULL");
+    if (members == nullptr && capacity > 0) return Refuse("members is NULL though capacity is not 0");
+    const auto all = comm->session->Members();
+    if (!all.ok()) return Report(all.error());
+    *count = all->size();
+    for (size_t i = 0; i < std::min(capacity, all->size()); ++i) {
+      const ringway::Member& member = (*all)[i];
+      members[i] = ringwayMember_t{};
+      members[i].peerId = member.peer_id;
+      member.name.copy(members[i].name, sizeof members[i].name - 1);
+      member.site.copy(members[i].site, sizeof members[i].site - 1);
+    }
+    return ringwaySuccess;
+  });
+}
+
 ringwayResult_t ringwayWorkWait(ringwayWork_t work, int64_t timeoutMs, ringwayOpInfo_t* info) {
   return Guarded([&] {
     if (work == nullptr) return Refuse("work is NULL");

@@ -44,6 +44,7 @@ class Link {
   bool IsDone(std::uint32_t index) const {
     return slot(index).state.load(std::memory_order_acquire) == abi::SlotState::kDone;
   }
+  const abi::MemberTable& members() const { return reinterpret_cast<abi::SessionPage*>(page_.data())->members; }
   const Membership& membership() const { return membership_; }
 
   PacketSocket socket;

@@ -1,4 +1,5 @@
 // The part of a session that waits: for packets of its daemon, for the end of a membership, for the next one.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -40,6 +41,26 @@ Error SessionImpl::TellLoss(const Lock& /*lock*/) {
                "this peer has joined again as a new peer: take the others' state, as a newcomer does, "
                "then submit again; before: " +
                    lost_.text());
+}
+
+Expected<std::vector<Member>> SessionImpl::Members() {
+  if (Forked()) return ForkedError();
+  std::shared_ptr<Link> link;
+  {
+    const Lock lock(mutex_);
+    link = link_;
+  }
+  abi::MemberList list;
+  if (!abi::ReadMembers(link->members(), &list)) {
+    return Error(Code::kDaemonLost,
+                 "the daemon ended while it named the members; wait for an operation, which says more");
+  }
+  std::vector<Member> members;
+  for (std::uint32_t rank = 0; rank < std::min(list.world_size, abi::kTableMembersMax); ++rank) {
+    const abi::MemberEntry& entry = list.members[rank];
+    members.push_back({entry.peer_id, TextOf(entry.name), TextOf(entry.site)});
+  }
+  return members;
 }
 
 SessionImpl::Waited SessionImpl::WaitForChange(Lock* lock, const Deadline& deadline) {

@@ -120,6 +120,10 @@ Error Session::Leave(Milliseconds timeout) {
 
 void Session::Abort() { impl_->Abandon(); }
 
+Expected<std::vector<Member>> Session::Members() const {
+  return Guarded([&] { return impl_->Members(); });
+}
+
 std::uint64_t Session::peer_id() const { return impl_->peer_id(); }
 std::uint32_t Session::rank() const { return impl_->rank(); }
 std::uint32_t Session::world_size() const { return impl_->world_size(); }

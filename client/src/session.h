@@ -91,6 +91,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
   Expected<OpResult> UpdateView(const Deadline& deadline);
   Error Leave(const Deadline& deadline);
+  Expected<std::vector<Member>> Members();
   // Leaves without waiting: the Session object goes away, or another thread ends all waits.
   void Abandon();
 

@@ -55,6 +55,7 @@ bool Peer::EmptyFrame(const LinkId& lane, Outbound& out) { return impl_->EmptyFr
 bool Peer::NeedsScratch() const { return impl_->NeedsScratch(); }
 std::vector<Action> Peer::TakeActions() { return impl_->TakeActions(); }
 PeerStatus Peer::GetStatus() const { return impl_->GetStatus(); }
+const View& Peer::view() const { return impl_->view(); }
 const PeerCounts& Peer::counts() const { return impl_->counts(); }
 std::uint64_t Peer::NextSequence(ChannelId channel) const { return impl_->NextSequence(channel); }
 

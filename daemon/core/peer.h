@@ -268,6 +268,8 @@ class Peer {
   std::vector<Action> TakeActions();
   PeerStatus GetStatus() const;
   const PeerCounts& counts() const;
+  // Epoch 0 before it is a member.
+  const View& view() const;
   // The sequence number that the next submission on this channel gets.
   std::uint64_t NextSequence(ChannelId channel) const;
 

@@ -79,6 +79,7 @@ class Peer::Impl {
   void Tick(TimePoint now);
   PeerStatus GetStatus() const;
   const PeerCounts& counts() const { return counts_; }
+  const View& view() const { return view_; }
 
   // ---- peer_messages.cc
   Status OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);

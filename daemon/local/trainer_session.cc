@@ -150,9 +150,26 @@ void TrainerSession::Joined(const JoinOutcome& outcome) {
   SendStruct(packet);
 }
 
+abi::SessionPage& TrainerSession::Page() {
+  RINGWAY_CHECK(page_ != nullptr);
+  return *reinterpret_cast<abi::SessionPage*>(page_->data());
+}
+
 abi::Slot& TrainerSession::SlotAt(std::uint64_t token) {
-  RINGWAY_CHECK(page_ != nullptr && token < abi::kSlotCount);
-  return reinterpret_cast<abi::SessionPage*>(page_->data())->slots[token];
+  RINGWAY_CHECK(token < abi::kSlotCount);
+  return Page().slots[token];
+}
+
+void TrainerSession::NameMembers(Epoch epoch, std::span<const control::PeerInfo> members) {
+  abi::MemberList list{};
+  list.epoch = epoch.value;
+  for (const control::PeerInfo& member : members.first(std::min<std::size_t>(members.size(), abi::kTableMembersMax))) {
+    abi::MemberEntry& entry = list.members[list.world_size++];
+    entry.peer_id = member.peer_id();
+    abi::SetMemberText(entry.name, member.name());
+    abi::SetMemberText(entry.site, member.site());
+  }
+  abi::WriteMembers(Page().members, list);
 }
 
 void TrainerSession::Complete(const Completion& completion) {

@@ -33,6 +33,7 @@
 #include "daemon/local/submit_check.h"
 #include "daemon/net/unique_fd.h"
 #include "proto/clock.h"
+#include "proto/control.pb.h"
 #include "proto/ids.h"
 #include "proto/local_abi.h"
 #include "proto/memory_budget.h"
@@ -131,6 +132,8 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   void JoinProgress(Code code, const std::string& text);
   void JoinRefused(const Status& why);
   void Joined(const JoinOutcome& outcome);
+  // Who is in the view, in rank order: before any outcome of it is told.
+  void NameMembers(Epoch epoch, std::span<const control::PeerInfo> members);
   // The trainer is told now; Flush rings the doorbell, once for a batch.
   void Complete(const Completion& completion);
   void Flush();
@@ -176,6 +179,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnStatus(std::span<const std::byte> bytes);
   Status MapRanges(const abi::Submit& submit, SubmitOrder& order);
   void RaiseStaged(std::uint32_t slot);
+  abi::SessionPage& Page();
   abi::Slot& SlotAt(std::uint64_t token);
   void TrainerGone();
   void GoOver();

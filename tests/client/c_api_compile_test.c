@@ -31,6 +31,13 @@ int RunCTrainer(const char* socket_path) {
   EXPECT(ringwayCommCount(comm, &count) == ringwaySuccess && count == 1);
   EXPECT(ringwayCommPeerId(comm, &peer_id) == ringwaySuccess && peer_id == 77);
 
+  ringwayMember_t members[2];
+  size_t member_count = 0;
+  EXPECT(ringwayCommMembers(comm, members, 2, &member_count) == ringwaySuccess && member_count == 1);
+  EXPECT(members[0].peerId == 77 && strcmp(members[0].name, "trainer0") == 0 && strcmp(members[0].site, "eu") == 0);
+  EXPECT(ringwayCommMembers(comm, NULL, 0, &member_count) == ringwaySuccess && member_count == 1);
+  EXPECT(ringwayCommMembers(comm, NULL, 1, &member_count) == ringwayInvalidArgument);
+
   uint64_t epoch = 0;
   EXPECT(ringwayCommEpoch(comm, &epoch) == ringwaySuccess && epoch > 0);
   int version = 0;

@@ -267,6 +267,13 @@ void FakeDaemon::HandleJoin(const abi::Join& join) {
     Send(progress);
   }
   if (!behaviour_.answers_join) return;
+  abi::MemberList members{.epoch = epoch_, .world_size = world_size_, .reserved = 0, .members = {}};
+  for (std::uint32_t rank = 0; rank < world_size_; ++rank) {
+    members.members[rank].peer_id = reply.peer_id - rank_ + rank;
+    SetText(members.members[rank].name, "trainer" + std::to_string(rank));
+    SetText(members.members[rank].site, rank % 2 == 0 ? "eu" : "us");
+  }
+  abi::WriteMembers(page_->members, members);
   reply.code = behaviour_.join_code;
   reply.world_size = world_size_;
   reply.rank = rank_;

@@ -28,6 +28,17 @@ void ExpectWorld(const Sessions& ranks, std::uint32_t world) {
   EXPECT_EQ(result.retries, 0u);
 }
 
+// All know who is in, in rank order.
+void ExpectMembers(const Sessions& ranks) {
+  for (const auto& session : ranks) {
+    const auto members = session->Members();
+    ASSERT_TRUE(members.ok()) << members.error().text();
+    ASSERT_EQ(members->size(), ranks.size());
+    EXPECT_EQ((*members)[session->rank()].peer_id, session->peer_id());
+    for (const Member& member : *members) EXPECT_FALSE(member.name.empty());
+  }
+}
+
 // One more joins the lone member of `ranks`.
 void AdmitSecond(Sessions* ranks, const JoinOptions& options) {
   Joining joining = JoinInBackground(options);
@@ -44,6 +55,7 @@ TEST(Membership, NewcomerIsAdmittedWhenAllUpdateTheirView) {
   Sessions ranks = cluster.JoinWorld(2);
   ASSERT_EQ(ranks.size(), 2u);
   ExpectWorld(ranks, 2);
+  ExpectMembers(ranks);
   Joining joining = JoinInBackground(cluster.At(2, "job", 1));
   const OpResult before = RoundsUntil(ranks, UpdateWaits);
   EXPECT_EQ(before.world_size, 2u) << "not before UpdateView";
@@ -56,6 +68,7 @@ TEST(Membership, NewcomerIsAdmittedWhenAllUpdateTheirView) {
   ranks.push_back(std::move(*joined));
   EXPECT_EQ(ranks[2]->epoch(), update.epoch);
   EXPECT_EQ(ranks[2]->world_size(), 3u);
+  ExpectMembers(ranks);
   ExpectWorld(ranks, 3);
 }
 

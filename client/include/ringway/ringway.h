@@ -175,6 +175,13 @@ typedef struct {
   uint64_t contributors[RINGWAY_MAX_WORLD_SIZE];
 } ringwayOpInfo_t;
 
+/* A peer of the view. Texts are NUL-terminated, longer ones cut. */
+typedef struct {
+  uint64_t peerId;
+  char name[64]; /* config.name, or what its daemon chose */
+  char site[64]; /* of its daemon */
+} ringwayMember_t;
+
 /* Of one operation; the codec and the algorithm are the same on all ranks, else ringwayMismatch. */
 typedef struct {
   size_t size;      /* sizeof(ringwayOpOptions_t), set by the initializer */
@@ -211,6 +218,11 @@ RINGWAY_C_API ringwayResult_t ringwayCommRank(ringwayComm_t comm, int* rank);
 RINGWAY_C_API ringwayResult_t ringwayCommCount(ringwayComm_t comm, int* count);
 RINGWAY_C_API ringwayResult_t ringwayCommPeerId(ringwayComm_t comm, uint64_t* peerId);
 RINGWAY_C_API ringwayResult_t ringwayCommEpoch(ringwayComm_t comm, uint64_t* epoch);
+
+/* Of the newest view that the daemon has told of, in rank order: the first `capacity` members, and in *count how many
+ * there are (at most RINGWAY_MAX_WORLD_SIZE). Never blocks. */
+RINGWAY_C_API ringwayResult_t ringwayCommMembers(ringwayComm_t comm, ringwayMember_t* members, size_t capacity,
+                                                 size_t* count);
 
 /* Shared memory that the daemon reads without a copy. */
 RINGWAY_C_API ringwayResult_t ringwayAlloc(ringwayComm_t comm, size_t bytes, void** memory);

@@ -152,6 +152,13 @@ struct OpResult {
   Algorithm algorithm = Algorithm::kRing;  // what it was computed with
 };
 
+// A peer of the view. Texts are cut at 63 bytes.
+struct Member {
+  std::uint64_t peer_id = 0;
+  std::string name;  // JoinOptions::name, or what its daemon chose
+  std::string site;  // of its daemon
+};
+
 struct OpOptions {
   std::uint32_t channel = 0;  // 0 .. 63
   Codec codec = Codec::kNone;
@@ -260,6 +267,8 @@ class RINGWAY_API Session {
   std::uint32_t rank() const;     // in the newest view known from Join or a result
   std::uint32_t world_size() const;
   std::uint64_t epoch() const;
+  // Of the newest view that the daemon has told of, in rank order. Never blocks.
+  Expected<std::vector<Member>> Members() const;
 
  private:
   explicit Session(std::shared_ptr<internal::SessionImpl> impl);

@@ -84,6 +84,26 @@ class SessionMemoryTest : public ::testing::Test {
 };
 
 // Registering has no reply, so operations say what was wrong; the session goes on.
+TEST_F(SessionMemoryTest, MembersAreNamedInThePage) {
+  std::vector<control::PeerInfo> members(70);  // more than a view can have
+  members[1].set_peer_id(9);
+  members[1].set_name(std::string(100, 'n'));
+  members[1].set_site("eu");
+  session_->NameMembers(Epoch(4), members);
+  abi::MemberList list;
+  ASSERT_TRUE(abi::ReadMembers(page_->members, &list));
+  EXPECT_EQ(list.epoch, 4U);
+  EXPECT_EQ(list.world_size, 64U);
+  EXPECT_EQ(list.members[1].peer_id, 9U);
+  EXPECT_EQ(list.members[1].name, std::string(63, 'n'));
+  EXPECT_STREQ(list.members[1].site, "eu");
+  page_->members.changes.store(7);  // a daemon that died over it
+  EXPECT_FALSE(abi::ReadMembers(page_->members, &list));
+  session_->NameMembers(Epoch(5), {});
+  ASSERT_TRUE(abi::ReadMembers(page_->members, &list)) << "whatever a trainer wrote there";
+  EXPECT_EQ(list.epoch, 5U);
+}
+
 TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
   Send(RegisterPacket(7, 3 * kOneRegionBytes), {MakeMemfd(3 * kOneRegionBytes).get()});
   auto submit = SubmitPacket(0);
