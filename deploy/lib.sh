@@ -4,14 +4,14 @@
 
 export LC_ALL=C.UTF-8
 
-# Debian 12 packages that a build needs.
+# What a build needs; the names are those of Debian 12, Debian 13 and Ubuntu 24.04.
 # shellcheck disable=SC2034  # used by those who source this
 BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config protobuf-compiler libprotobuf-dev libasio-dev libspdlog-dev
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev libsqlite3-dev)
 # And what the tests need on top.
 # shellcheck disable=SC2034
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev clang clang-tidy clang-format
-  libclang-rt-14-dev shellcheck systemd git iproute2 python3)
+  shellcheck systemd git iproute2 python3)
 
 # Colours only where a person looks.
 if [[ -t 1 ]]; then
@@ -39,6 +39,29 @@ wait_until() {
   done
 }
 
+# "debian-12", "ubuntu-24.04"; the second for people.
+system_id() (
+  # shellcheck source=/dev/null
+  source /etc/os-release 2>/dev/null || true
+  printf '%s-%s\n' "${ID:-unknown}" "${VERSION_ID:-unknown}"
+)
+system_name() (
+  # shellcheck source=/dev/null
+  source /etc/os-release 2>/dev/null || true
+  printf '%s\n' "${PRETTY_NAME:-this system}"
+)
+
+# The package with the sanitizers' and libFuzzer's runtime of the distribution's clang, whose name carries its version.
+clang_runtime() {
+  case $(system_id) in
+  debian-13) echo libclang-rt-19-dev ;;
+  ubuntu-24.04) echo libclang-rt-18-dev ;;
+  *) echo libclang-rt-14-dev ;;
+  esac
+}
+
+TEST_PACKAGES+=("$(clang_runtime)")
+
 # Prints those of the packages that are not installed.
 missing_packages() {
   local package
@@ -52,8 +75,14 @@ missing_packages() {
 # Ends the script unless the packages are there or can be installed.
 need_root_or_tools() {
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    die "this needs Debian 12 (apt-get); on another system install the packages' counterparts and use cmake directly"
+    die "$(system_name) is not supported: this needs Debian 12 or 13, or Ubuntu 24.04 (apt-get); elsewhere install the" \
+      "packages' counterparts and use cmake directly"
   fi
+  case $(system_id) in
+  debian-12) ;;
+  debian-13 | ubuntu-24.04) complain "$(system_name) has the packages by their lists, but nobody has tried it" ;;
+  *) complain "$(system_name) is not supported, only Debian 12 is (Debian 13 and Ubuntu 24.04 may do); trying anyway" ;;
+  esac
   local missing
   missing=$(missing_packages "$@" | tr '\n' ' ')
   [[ -z $missing || $EUID -eq 0 ]] || die "packages are missing; run as root, or first: apt-get install $missing"
@@ -68,8 +97,8 @@ install_packages() {
   say "installing ${missing[*]}"
   log=$(mktemp)
   if ! {
-    apt-get update -q &&
-      DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+    apt-get -o DPkg::Lock::Timeout=300 update -q &&
+      DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -q -y --no-install-recommends "${missing[@]}"
   } >"$log" 2>&1 </dev/null; then
     tail -n 20 "$log" >&2
     rm -f "$log"
