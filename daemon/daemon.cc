@@ -37,6 +37,8 @@ bool MayPass(Code code) {
 
 shell::Level LevelOf(core::Severity severity) {
   switch (severity) {
+    case core::Severity::kDebug:
+      return shell::Level::kDebug;
     case core::Severity::kInfo:
       return shell::Level::kInfo;
     case core::Severity::kWarning:
@@ -173,7 +175,7 @@ void Daemon::OnSignal() {
     ::_exit(1);
   }
   const auto grace = std::chrono::milliseconds(config_.grace_ms);
-  shell::Log(shell::Level::kInfo, "stopping", {{"grace_ms", std::to_string(config_.grace_ms)}});
+  shell::Log(shell::Level::kInfo, "stopping", {{"grace_ms", config_.grace_ms}});
   shell::NotifyStopping();
   timer_.expires_after(grace + kLastWord);
   timer_.async_wait([this](asio::error_code error) {
@@ -204,9 +206,7 @@ void Daemon::OnMasterUp(const control::HelloReply& reply) {
   listener_->SetDetectMs(reply.detect_ms());
   dialer_->SetDetectMs(reply.detect_ms());
   shell::Log(shell::Level::kInfo, "master_up",
-             {{"master", config_.master},
-              {"daemon", std::to_string(reply.daemon_id())},
-              {"term", std::to_string(reply.term())}});
+             {{"master", config_.master}, {"daemon", std::to_string(reply.daemon_id())}, {"term", reply.term()}});
   if (!to_data_.TryPost([this, reply] { data_.OnMasterUp(reply); })) {
     return master_->Break("the data thread does not keep up");
   }
@@ -277,8 +277,11 @@ bool Daemon::Dial(PeerId self, std::uint64_t serial, net::DialRequest request) {
 }
 
 void Daemon::Log(LogLine line) {
-  (void)to_control_.TryPost(
-      [line = std::move(line)] { shell::LogText(LevelOf(line.severity), line.event, line.fields); });
+  (void)to_control_.TryPost([line = std::move(line)] {
+    if (line.peer == PeerId()) return shell::LogText(LevelOf(line.severity), line.event, {}, line.fields);
+    shell::LogText(LevelOf(line.severity), line.event, {{"group", line.group}, {"peer", ToString(line.peer)}},
+                   line.fields);
+  });
 }
 
 }  // namespace ringway::daemon

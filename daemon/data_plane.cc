@@ -98,7 +98,7 @@ void DataPlane::TickAll() {
 void DataPlane::Serve() {
   if (stopped_) return;
   if (const Status status = server_.Start(); !status.ok())
-    control_->Log({"error", "text=" + status.text(), core::Severity::kError});
+    control_->Log({.event = "error", .fields = "text=" + status.text(), .severity = core::Severity::kError});
   ArmTick();
 }
 
@@ -302,9 +302,7 @@ std::string DataPlane::StatusJson() {
 }
 
 void DataPlane::Log(const core::Note& note, PeerId self, const std::string& group) {
-  control_->Log({note.event,
-                 "group=" + group + " peer=" + ToString(self) + (note.fields.empty() ? "" : " ") + note.fields,
-                 note.severity});
+  control_->Log({note.event, group, self, note.fields, note.severity});
 }
 
 // ---- the end

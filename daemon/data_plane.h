@@ -34,7 +34,9 @@ namespace ringway::daemon {
 // What happened, for the log.
 struct LogLine {
   std::string event;
-  std::string fields;
+  std::string group = {};
+  PeerId peer = {};    // 0: of the daemon as a whole
+  std::string fields;  // of its core::Note
   core::Severity severity = core::Severity::kInfo;
 };
 

@@ -10,6 +10,7 @@
 #include "daemon/net/address.h"
 #include "daemon/net/socket_options.h"
 #include "proto/lane_roles.h"
+#include "proto/shell/log.h"
 
 namespace ringway::daemon {
 
@@ -389,6 +390,7 @@ void PeerRuntime::CarryOut(core::Complete& action) {
   if (action.code == Code::kOk && plain) {
     times_.Add({action.epoch, action.algorithm, action.bytes, MonotonicNow() - action.submitted});
   }
+  if (shell::Shows(shell::Level::kDebug)) LogOutcome(action);
   local::Completion completion;
   completion.token = action.token;
   completion.code = action.code;
@@ -403,6 +405,18 @@ void PeerRuntime::CarryOut(core::Complete& action) {
   completion.algorithm = action.algorithm;
   NameMembers();
   session_->Complete(completion);
+}
+
+void PeerRuntime::LogOutcome(const core::Complete& action) const {
+  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(MonotonicNow() - action.submitted);
+  core::Note note{.event = action.code == Code::kOk ? "operation_done" : "operation_over",
+                  .fields = "epoch=" + ToString(action.epoch) + " op=" + ToString(action.op),
+                  .severity = core::Severity::kDebug};
+  note.fields += std::string(" code=") + NameOf(action.code) + " world=" + std::to_string(action.contributors.size()) +
+                 " bytes=" + std::to_string(action.bytes) + " wire_bytes=" + std::to_string(action.wire_bytes) +
+                 " us=" + std::to_string(took.count()) + " retries=" + std::to_string(action.retries) +
+                 " algorithm=" + NameOf(action.algorithm);
+  host_->Log(note, options_.self, group());
 }
 
 void PeerRuntime::NameMembers() {

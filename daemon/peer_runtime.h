@@ -194,6 +194,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void CloseLanes(Pair& pair);
   void CloseEverything();
   void FlushLinks();
+  void LogOutcome(const core::Complete& action) const;
   // Tells the session who is in the view, unless it knows.
   void NameMembers();
   // Of the pairs that have carried anything since the last time: a system call a lane of theirs.

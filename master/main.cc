@@ -121,9 +121,7 @@ void LogStart(const asio::ip::tcp::endpoint& address, const Journal* journal) {
                       {{"effect", "a restarted master will not know the groups"}});
   }
   shell::Log(shell::Level::kInfo, "journal",
-             {{"path", journal->path()},
-              {"term", std::to_string(journal->term())},
-              {"groups", std::to_string(journal->groups().size())}});
+             {{"path", journal->path()}, {"term", journal->term()}, {"groups", journal->groups().size()}});
 }
 
 int Run(int argc, char** argv) {

@@ -128,7 +128,7 @@ struct Ended {
   std::string text;
 };
 // For the log: an event name and fields, at state changes only. kError: a fault of this program.
-enum class Severity : std::uint8_t { kInfo, kWarning, kError };
+enum class Severity : std::uint8_t { kDebug, kInfo, kWarning, kError };
 struct Note {
   std::string event;
   std::string fields;  // "epoch=1.4 lost=7"

@@ -4,7 +4,11 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
 
 namespace ringway::shell {
 namespace {
@@ -25,10 +29,53 @@ std::string Escaped(const std::string& value) {
   return plain ? value : quoted;
 }
 
-// How every line begins.
-std::string EventPart(std::string_view event) {
-  std::string part = g_json ? "\"event\":\"" : "";
-  return part.append(event).append(g_json ? "\"" : "");
+std::string Line(std::string_view event, std::span<const Field> fields) {
+  std::string line = g_json ? "\"event\":\"" : "";
+  line.append(event).append(g_json ? "\"" : "");
+  for (const Field& field : fields) {
+    line.append(g_json ? ",\"" : " ").append(field.key).append(g_json ? "\":" : "=");
+    line.append(field.is_number ? field.value : Escaped(field.value));
+  }
+  return line;
+}
+
+void Write(Level level, const std::string& line) {
+  spdlog::default_logger_raw()->log(LevelOf(level), spdlog::string_view_t(line));
+}
+
+bool IsFreeText(std::string_view key) {
+  constexpr std::string_view kKeys[] = {"why", "text", "reason", "for", "members"};
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+}
+
+// As JSON writes it: no sign, no leading zero, exact in a double.
+bool IsNumber(std::string_view value) {
+  const bool digits =
+      !value.empty() && std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return digits && value.size() <= 15 && (value.size() == 1 || value[0] != '0');
+}
+
+// A key of `text` that is there already, as a name may bring one, is taken for a word.
+void AddParsed(std::string_view text, std::vector<Field>* fields) {
+  const std::size_t given = fields->size();
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    const std::string_view key = word.substr(0, word.find('='));
+    const bool is_new =
+        key.size() < word.size() && !key.empty() &&
+        std::none_of(fields->begin(), fields->end(), [&](const Field& field) { return field.key == key; });
+    const bool to_the_end = (is_new && IsFreeText(key)) || (!is_new && fields->size() == given);
+    const std::string_view taken = to_the_end ? text : word;
+    if (is_new) {
+      fields->emplace_back(key, std::string(taken.substr(key.size() + 1)));
+    } else if (to_the_end) {
+      fields->emplace_back("text", std::string(taken));
+    } else {
+      fields->back().value.append(" ").append(taken);
+    }
+    text.remove_prefix(std::min(text.size(), taken.size() + 1));
+  }
+  for (std::size_t i = given; i < fields->size(); ++i) (*fields)[i].is_number = IsNumber((*fields)[i].value);
 }
 
 }  // namespace
@@ -52,23 +99,22 @@ Status SetUpLog(const std::string& format, const std::string& level) {
   return Status::Ok();
 }
 
+bool Shows(Level level) { return spdlog::should_log(LevelOf(level)); }
+
 void Log(Level level, std::string_view event, std::initializer_list<Field> fields) {
-  if (!spdlog::should_log(LevelOf(level))) return;
-  std::string line = EventPart(event);
-  for (const auto& [key, value] : fields) {
-    line.append(g_json ? ",\"" : " ").append(key).append(g_json ? "\":" : "=").append(Escaped(value));
-  }
-  spdlog::default_logger_raw()->log(LevelOf(level), spdlog::string_view_t(line));
+  if (Shows(level)) Write(level, Line(event, fields));
 }
 
-void LogText(Level level, std::string_view event, std::string_view fields) {
-  if (!spdlog::should_log(LevelOf(level))) return;
-  std::string line = EventPart(event);
-  if (g_json)
-    line.append(",\"fields\":").append(Escaped(std::string(fields)));
-  else
-    line.append(" ").append(fields);
-  spdlog::default_logger_raw()->log(LevelOf(level), spdlog::string_view_t(line));
+void LogText(Level level, std::string_view event, std::initializer_list<Field> fields, std::string_view more) {
+  if (!Shows(level)) return;
+  if (g_json) {
+    std::vector<Field> all(fields);
+    AddParsed(more, &all);
+    return Write(level, Line(event, all));
+  }
+  std::string line = Line(event, fields);
+  if (!more.empty()) line.append(" ").append(more);
+  Write(level, line);
 }
 
 }  // namespace ringway::shell

@@ -1,11 +1,13 @@
 // Logging of the programs, on stderr: an event name and fixed fields, at state changes only.
 //
 //   text  2026-01-31T12:00:00.123Z info  view_installed group=job epoch=1.4
-//   json  {"time":"2026-01-31T12:00:00.123Z","level":"info","event":"view_installed","group":"job","epoch":"1.4"}
+//   json  {"time":"2026-01-31T12:00:00.123Z","level":"info","event":"view_installed","group":"job","epoch":"1.4",
+//          "world":4}   (numbers are numbers; ids and names are strings)
 //
 // Threads: any, after SetUpLog.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -16,14 +18,26 @@
 namespace ringway::shell {
 
 enum class Level : int { kDebug, kInfo, kWarning, kError };
-using Field = std::pair<std::string_view, std::string>;
+
+struct Field {
+  Field(std::string_view name, std::string text) : key(name), value(std::move(text)) {}
+  template <std::integral T>
+  Field(std::string_view name, T number) : key(name), value(std::to_string(number)), is_number(true) {}
+
+  std::string_view key;
+  std::string value;
+  bool is_number = false;
+};
 
 // Also silences protobuf, which writes to stderr by itself. `format`: text or json; `level`: debug, info, warning or
 // error. kInvalidArgument otherwise. Call once, before threads.
 Status SetUpLog(const std::string& format, const std::string& level);
 
 void Log(Level level, std::string_view event, std::initializer_list<Field> fields = {});
-// `fields` as "key=value key=value", as the pure parts give them; appended as they are.
-void LogText(Level level, std::string_view event, std::string_view fields);
+// And then `more`: "key=value key=value" as the pure parts give it. A value that is a decimal number is one. Those of
+// why, text, reason, for and members go on to the end; elsewhere a word without "=" belongs to the value before it.
+void LogText(Level level, std::string_view event, std::initializer_list<Field> fields, std::string_view more);
+// Whether a line of this level is written.
+bool Shows(Level level);
 
 }  // namespace ringway::shell

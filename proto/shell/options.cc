@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 // toml++ 3.3 asserts, and with NDEBUG assumes, what some wrong files do not hold ("[#a"): they are refused instead.
@@ -22,7 +23,47 @@ constexpr void ExpectOfToml(bool holds) {
 namespace ringway::shell {
 namespace {
 
-bool IsPrintable(char c) { return c >= ' ' && c <= '~'; }
+bool IsAscii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+bool IsPrintable(char c) { return !IsAscii(c) || (c >= ' ' && c <= '~'); }
+
+// toml++ 3.3 meets undefined behaviour at some letters beyond ASCII: it gets the bytes of each as a word that does not
+// occur in the file, and two hexadecimal digits.
+class Spelling {
+ public:
+  explicit Spelling(const std::string& text) {
+    while (text.find(mark_) != std::string::npos) mark_ += 'q';
+  }
+
+  std::string Spell(const std::string& text) const {
+    constexpr char kDigits[] = "0123456789abcdef";
+    std::string out;
+    for (const char c : text) {
+      const auto byte = static_cast<unsigned char>(c);
+      out += IsAscii(c) ? std::string(1, c) : mark_ + kDigits[byte >> 4] + kDigits[byte & 15];
+    }
+    return out;
+  }
+
+  std::string Read(std::string text) const {
+    for (std::size_t at = text.find(mark_); at != std::string::npos; at = text.find(mark_, at + 1)) {
+      const std::string digits = text.substr(at + mark_.size(), 2);
+      text.replace(at, mark_.size() + digits.size(), 1, static_cast<char>(std::stoi(digits, nullptr, 16)));
+    }
+    return text;
+  }
+
+ private:
+  std::string mark_ = "zq";
+};
+
+bool IsUtf8(const std::string& text) {
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
 
 // Reads TOML for CLI11: a flat table of options by long name.
 class TomlConfig : public CLI::Config {
@@ -32,18 +73,19 @@ class TomlConfig : public CLI::Config {
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
     const std::string text{std::istreambuf_iterator<char>(input), {}};
     CheckCharacters(text);
+    const Spelling spelling(text);
     std::vector<CLI::ConfigItem> found;
     try {
-      const toml::table table = toml::parse(text);
+      const toml::table table = toml::parse(spelling.Spell(text));
       for (const auto& [key, value] : table) {
         CLI::ConfigItem item;
-        item.name = std::string(key.str());
-        item.inputs.push_back(Text(item.name, value));
+        item.name = spelling.Read(std::string(key.str()));
+        item.inputs.push_back(spelling.Read(Text(item.name, value)));
         found.push_back(std::move(item));
       }
     } catch (const toml::parse_error& error) {
       throw CLI::ConversionError("config file, line " + std::to_string(error.source().begin.line) + ": " +
-                                 std::string(error.description()));
+                                 spelling.Read(std::string(error.description())));
     } catch (const std::logic_error&) {
       throw CLI::ConversionError("config file: this is no TOML");
     }
@@ -51,13 +93,13 @@ class TomlConfig : public CLI::Config {
   }
 
  private:
-  // No option needs more, and toml++ 3.3 meets undefined behaviour at some letters beyond.
   static void CheckCharacters(const std::string& text) {
+    if (!IsUtf8(text)) throw CLI::ConversionError("config file: this is no UTF-8 text");
     const auto odd = std::find_if(text.begin(), text.end(),
                                   [](char c) { return !IsPrintable(c) && c != '\t' && c != '\n' && c != '\r'; });
     if (odd == text.end()) return;
     throw CLI::ConversionError("config file, line " + std::to_string(1 + std::count(text.begin(), odd, '\n')) +
-                               ": a character is not printable ASCII");
+                               ": a control character");
   }
 
   static std::string Text(const std::string& name, const toml::node& value) {

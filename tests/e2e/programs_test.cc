@@ -198,6 +198,35 @@ TEST_F(Programs, ConfigFilesDoWhatFlagsDo) {
   EXPECT_EQ(master.Wait(), 0);
 }
 
+TEST_F(Programs, DebugLogTellsOfEachOperationInTypedFields) {
+  Process daemon(directory_, "own", Daemon({"--site", "Zürich", "--log-level", "debug", "--log-format", "json"}));
+  const auto said = [&](const std::string& event) {
+    std::istringstream log(daemon.Err());
+    for (std::string line; std::getline(log, line);) {
+      json parsed = json::parse(line, nullptr, false);
+      if (parsed.is_object() && parsed["event"] == event) return parsed;
+    }
+    return json();
+  };
+  ASSERT_TRUE(Eventually([&] { return !said("ready").is_null(); })) << daemon.Err();
+  JoinOptions options = cluster_.At(0, "my group", 1);
+  options.socket_path = directory_ / "own.sock";
+  auto session = Session::Join(options);
+  ASSERT_TRUE(session.ok()) << session.error().text();
+  EXPECT_EQ((*session)->Members()->at(0).site, "Zürich");
+  float value = 1;
+  ASSERT_TRUE((*session)->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum).ok());
+  ASSERT_TRUE(Eventually([&] { return !said("operation_done").is_null(); })) << daemon.Err();
+  const json told = said("operation_done");
+  EXPECT_EQ(told["level"], "debug");
+  EXPECT_EQ(told["group"], "my group");
+  EXPECT_EQ(told["bytes"], 4);
+  EXPECT_EQ(told["world"], 1);
+  EXPECT_TRUE(told["peer"].is_string() && told["us"].is_number());
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
+}
+
 TEST_F(Programs, StatusShowsGroupsRanksRingAndCounters) {
   cluster_.AddDaemon({"--site", "eu"});
   cluster_.AddDaemon({"--site", "us"});

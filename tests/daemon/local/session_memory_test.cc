@@ -83,7 +83,6 @@ class SessionMemoryTest : public ::testing::Test {
   abi::SessionPage* page_ = nullptr;
 };
 
-// Registering has no reply, so operations say what was wrong; the session goes on.
 TEST_F(SessionMemoryTest, MembersAreNamedInThePage) {
   std::vector<control::PeerInfo> members(70);  // more than a view can have
   members[1].set_peer_id(9);
@@ -104,6 +103,7 @@ TEST_F(SessionMemoryTest, MembersAreNamedInThePage) {
   EXPECT_EQ(list.epoch, 5U);
 }
 
+// Registering has no reply, so operations say what was wrong; the session goes on.
 TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
   Send(RegisterPacket(7, 3 * kOneRegionBytes), {MakeMemfd(3 * kOneRegionBytes).get()});
   auto submit = SubmitPacket(0);

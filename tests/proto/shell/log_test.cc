@@ -47,7 +47,8 @@ const std::string kHostile = "a \"b\"\\ c=d\nsecond line\t\x01 {}%v \xff\xfe end
   Log(Level::kDebug, "quiet");
   Log(Level::kInfo, "listening", {{"address", "127.0.0.1:80"}, {"group", "my job"}, {"empty", ""}});
   Log(Level::kWarning, "hostile", {{"text", kHostile}});
-  LogText(Level::kError, "as_given", "epoch=1.4 lost=7");
+  LogText(Level::kError, "as_given", {{"group", "a b=c"}, {"port", 80}},
+          "epoch=1.4 lost=7 rank=007 other=my lost=9 one why=it said lost=8");
   std::exit(0);
 }
 
@@ -74,7 +75,12 @@ std::string CheckJson(const Lines& lines) {
   const std::string text = events[1].value("text", "");
   if (text.find("a \"b\"\\ c=d\nsecond line\t\x01 {}%v ") != 0 || !text.ends_with(" end")) return "hostile: " + text;
   if (events[1]["level"] != "warning") return "level: " + events[1].dump();
-  if (events[2]["fields"] != "epoch=1.4 lost=7" || events[2]["level"] != "error") return events[2].dump();
+  json last = events[2];
+  last.erase("time");
+  const json expected = {{"level", "error"}, {"event", "as_given"},      {"group", "a b=c"},
+                         {"port", 80},       {"epoch", "1.4"},           {"lost", 7},
+                         {"rank", "007"},    {"other", "my lost=9 one"}, {"why", "it said lost=8"}};
+  if (last != expected) return last.dump();
   return {};
 }
 
@@ -86,7 +92,7 @@ std::string CheckText(const Lines& lines) {
   if (lines.size() != 3) return "lines: " + std::to_string(lines.size());
   if (!lines[0].ends_with(R"( info listening address=127.0.0.1:80 group="my job" empty="")")) return lines[0];
   if (lines[1].find(R"( warning hostile text="a \"b\"\\ c=d\nsecond line\t)") == std::string::npos) return lines[1];
-  if (!lines[2].ends_with(" error as_given epoch=1.4 lost=7")) return lines[2];
+  if (lines[2].find(R"( error as_given group="a b=c" port=80 epoch=1.4 lost=7 )") == std::string::npos) return lines[2];
   return {};
 }
 
