@@ -236,7 +236,7 @@ report() {
   headline "loss"
   awk -v marked="$KILLED_AT" -f "$ROOT/deploy/loss_curve.awk" "$WORK/trainer0.jsonl"
   headline "what the model writes"
-  sed -e '1,/^sample:/d' -e '/^rank .* model hash/d' "$WORK"/trainer[0-9].out | fold -s -w 100 | sed 's/^/  /'
+  sed -e '1,/^sample:/d' -e '/^rank .* model hash/d' -e '/^step /d' "$WORK"/trainer[0-9].out | fold -s -w 100 | sed 's/^/  /'
   if [[ -s $WORK/status ]]; then
     headline "ringwayctl status, after the death"
     sed 's/^/  /' "$WORK/status"

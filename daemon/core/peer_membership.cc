@@ -33,7 +33,7 @@ void Peer::Impl::Accuse(const std::vector<PeerId>& others, const std::string& wh
   for (const PeerId other : others) {
     if (!view_.Contains(other) || other == self_ || !lost_.insert(other).second) continue;
     names += (names.empty() ? "" : ",") + NameOf(other);
-    AddNote("peer_lost", "epoch=" + ToString(view_.epoch) + " peer=" + NameOf(other) + " why=" + why,
+    AddNote("peer_lost", "epoch=" + ToString(view_.epoch) + " other=" + NameOf(other) + " why=" + why,
             Severity::kWarning);
   }
   if (names.empty()) return;

@@ -114,7 +114,7 @@ class Scribbles : public testing::Test {
     EXPECT_NE(cluster_.daemon(kScribbler).Err().find("buffer_modified"), std::string::npos);
     for (const std::size_t daemon : {0, 2}) {
       const std::string log = cluster_.daemon(daemon).Err();
-      const std::regex innocent("peer_lost .*peer=d[02]-");
+      const std::regex innocent("peer_lost .*other=d[02]-");
       EXPECT_FALSE(std::regex_search(log, innocent)) << "somebody else was accused";
       EXPECT_EQ(log.find("buffer_modified"), std::string::npos);
     }

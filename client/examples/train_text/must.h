@@ -25,11 +25,13 @@ inline std::string Describe(const ringway::Error& error) {
 }
 
 // Thrown by Must for kRejoined, and caught where the trainer begins again.
-struct Rejoined {};
+struct Rejoined {
+  std::string why;
+};
 
 template <typename T>
 T Must(ringway::Expected<T> expected) {
-  if (expected.error().code() == ringway::Code::kRejoined) throw Rejoined();
+  if (expected.error().code() == ringway::Code::kRejoined) throw Rejoined{Describe(expected.error())};
   if (!expected.ok()) Fail(Describe(expected.error()));
   return std::move(expected.value());
 }

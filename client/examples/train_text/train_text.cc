@@ -9,10 +9,15 @@
 // moved. The average of one round travels while the next is computed, so it is applied one round late; meanwhile a rank
 // goes on from the newest common parameters plus its own last move.
 //
-// A rank that dies makes the world smaller and nothing else. A rank that comes later, or again after its daemon was
-// restarted, is told the state first. At the end all ranks hold the same bytes.
+// A rank that dies makes the world smaller and nothing else: the others share the text anew and go on. A rank that
+// comes later, or again after its daemon was restarted or the others had lost it, is told the state first. SIGTERM or
+// Ctrl-C at any rank ends the training at all of them, at one step (a second one kills). At the end all hold the same
+// bytes.
+#include <ringway/ringway.h>
+
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <ringway/ringway.hpp>
@@ -40,6 +45,15 @@ using ringway::ReduceOp;
 constexpr double kLearningRate = 2e-3;
 constexpr double kInnerLearningRate = 5e-4;  // diloco: the outer momentum adds to it
 constexpr double kWarmUpSteps = 100;
+constexpr double kSecondsBetweenLines = 10;
+constexpr std::chrono::seconds kUpdatePatience(60);
+
+volatile std::sig_atomic_t told_to_stop = 0;
+
+void TellToStop(int signal) {
+  told_to_stop = 1;
+  std::signal(signal, SIG_DFL);
+}
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -49,15 +63,13 @@ class Trainer {
       : options_(options),
         session_(session),
         text_(std::move(text)),
-        shard_(ShardOf(text_.size(), session->rank(), session->world_size())),
-        random_(options.seed + 1000 * (1 + std::uint64_t{session->rank()})),  // each rank draws its own examples
+        random_(options.seed + 1000 * session->peer_id()),  // each rank draws its own examples
         count_(model_.parameter_count()),
         parameters_(count_),
         first_moment_(count_),
         second_moment_(count_),
         gradient_(Must(session->Allocate(count_ * sizeof(float)))),
         reduced_(Must(session->Allocate(count_ * sizeof(float)))) {
-    if (shard_.end - shard_.begin <= model_.context()) Fail("the text is too short for so many ranks; see --text");
     if (!options.log_path.empty() && !log_.Open(options.log_path)) Fail("cannot write the log " + options.log_path);
     model_.Initialize(options.seed, parameters_.data());
     if (options.mode == Mode::kDiloco) {
@@ -77,7 +89,9 @@ class Trainer {
     try {
       Train();
       return true;
-    } catch (const Rejoined&) {
+    } catch (const Rejoined& rejoined) {
+      std::printf("step %llu %s\n", static_cast<unsigned long long>(step_), rejoined.why.c_str());
+      std::fflush(stdout);
       return false;
     }
   }
@@ -108,7 +122,7 @@ class Trainer {
         [&](std::size_t offset, std::size_t count) { works.push_back(SubmitReduce(offset, count)); });
     ++step_;
     works.push_back(SubmitStatistics(loss));
-    for (ringway::Work& work : works) last_ = Await(&work);
+    for (ringway::Work& work : works) Follow(Await(&work));
     AdamWStep({parameters_.data(), first_moment_.data(), second_moment_.data(), count_}, reduced_.as<float>(), step_,
               LearningRate(reduced_statistics_.progress));
     Log(start);
@@ -129,7 +143,7 @@ class Trainer {
     }
     ringway::Work statistics = SubmitStatistics(loss / static_cast<double>(options_.sync_every));
     Await(&reduce);
-    last_ = Await(&statistics);
+    Follow(Await(&statistics));
     NesterovStep({common_.data(), momentum_.data(), count_}, reduced_.as<float>());
     Log(start);
     AdmitNewcomers();  // nothing is in flight here
@@ -147,7 +161,8 @@ class Trainer {
 
   // What all ranks must agree on: each has its own clock, but all stop at the same step for they see the same average.
   ringway::Work SubmitStatistics(double loss) {
-    statistics_ = {loss, Progress()};
+    // One rank that was told to stop is more than what all others lack.
+    statistics_ = {loss, told_to_stop != 0 ? double{RINGWAY_MAX_WORLD_SIZE} : Progress()};
     return Must(session_->AllReduceAsync(&statistics_, &reduced_statistics_, 2, DType::kF64, ReduceOp::kAvg));
   }
 
@@ -166,7 +181,7 @@ class Trainer {
   bool Finished() const { return reduced_statistics_.progress >= 1 - 1e-9; }
   double LearningRate(double progress) const {
     const double rate = options_.mode == Mode::kDdp ? kLearningRate : kInnerLearningRate;
-    return rate * std::min(1.0, static_cast<double>(step_) / kWarmUpSteps) * (1 - 0.95 * progress);
+    return rate * std::min(1.0, static_cast<double>(step_) / kWarmUpSteps) * (1 - 0.95 * std::min(progress, 1.0));
   }
 
   // ---- ranks that come later
@@ -174,11 +189,30 @@ class Trainer {
   // All ranks see the same flag in the same result, so all call UpdateView at the same place.
   void AdmitNewcomers() {
     if (!last_.update_waits || Finished()) return;
-    const OpResult view = Must(session_->UpdateView());
+    const OpResult view = UpdateView();
     const auto is_new = [this](std::uint64_t peer) {
       return std::find(last_.contributors.begin(), last_.contributors.end(), peer) == last_.contributors.end();
     };
     if (std::any_of(view.contributors.begin(), view.contributors.end(), is_new)) ShareStateWithAll();
+  }
+
+  // A rank that is stuck somewhere would hold up the others without a word.
+  OpResult UpdateView() {
+    for (;;) {
+      auto view = session_->UpdateView(kUpdatePatience);
+      if (view.error().code() != ringway::Code::kTimeout) return Must(std::move(view));
+      std::puts("some rank has not called UpdateView for a minute; waiting on");
+    }
+  }
+
+  // After each result: in another view the ranks share the text anew, so that none of it is left out or read twice.
+  void Follow(const OpResult& result) {
+    last_ = result;
+    if (result.epoch == epoch_) return;
+    epoch_ = result.epoch;
+    shard_ = ShardOf(text_.size(), result.rank, result.world_size);
+    if (shard_.end - shard_.begin <= model_.context()) Fail("the text is too short for so many ranks; see --text");
+    told_at_ = {};
   }
 
   void ShareStateWithAll() {
@@ -192,7 +226,7 @@ class Trainer {
     } else {
       for (std::vector<float>* part : {&common_, &momentum_}) parts.push_back(BytesOf(part));
     }
-    last_ = ShareState(session_, is_newcomer_, parts);
+    Follow(ShareState(session_, is_newcomer_, parts));
     wire_bytes_ += last_.wire_bytes;
     step_ = header.step;
     progress_before_ = header.progress;
@@ -209,6 +243,11 @@ class Trainer {
     smooth_loss_ += (reduced_statistics_.loss - smooth_loss_) * weight;
     log_.Write({step_, reduced_statistics_.loss, reduced_statistics_.progress, SecondsSince(start) * 1e3, last_.rank,
                 last_.world_size, last_.epoch, retries_, wire_bytes_});
+    if (SecondsSince(told_at_) < kSecondsBetweenLines) return;
+    told_at_ = Clock::now();
+    std::printf("step %llu loss %.4f world %u rank %u\n", static_cast<unsigned long long>(step_), smooth_loss_,
+                last_.world_size, last_.rank);
+    std::fflush(stdout);
   }
 
   void Report() {
@@ -229,7 +268,8 @@ class Trainer {
   const Options options_;
   ringway::Session* const session_;
   const std::vector<std::uint8_t> text_;
-  const Shard shard_;
+  Shard shard_;
+  std::uint64_t epoch_ = 0;  // of the view that shares the text so
   Random random_;
   Model model_{Shape{}};
   const std::size_t count_;
@@ -246,6 +286,7 @@ class Trainer {
 
   OpResult last_;
   StepLog log_;
+  Clock::time_point told_at_{};  // a line for people
   std::uint64_t logged_ = 0, wire_bytes_ = 0, retries_ = 0;
   double smooth_loss_ = 0;
 };
@@ -268,8 +309,13 @@ int Main(const std::vector<std::string>& arguments) {
   join.socket_path = options->socket_path;
   join.group = options->group;
   join.wait_world = options->world;
+  bool joining = true;  // which may wait for minutes; every other wait ends with the others' step
+  join.interrupted = [&joining] { return joining && told_to_stop != 0; };
   join.reconnect = std::chrono::seconds(options->reconnect_seconds);
+  std::signal(SIGTERM, TellToStop);
+  std::signal(SIGINT, TellToStop);
   const std::unique_ptr<ringway::Session> session = Must(ringway::Session::Join(join));
+  joining = false;
   Trainer(*options, session.get(), std::move(*text)).Run();
   const ringway::Error left = session->Leave();
   if (!left.ok()) Fail(Describe(left));

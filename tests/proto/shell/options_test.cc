@@ -127,7 +127,9 @@ TEST_F(ParseOrExitDeathTest, OddCharacterIsNamedWithItsPlace) {
 TEST_F(ParseOrExitDeathTest, AnyUtf8IsRead) {
   const std::string name = "Zürich zq 東京 \U0001f310";
   for (const std::string quote : {"\"", "'"}) {
-    const std::string file = File("# für alle \xd1\xb9\nname = " + quote + name + quote + "\n");
+    std::string text = "# für alle \xd1\xb9\nname = ";
+    text.append(quote).append(name).append(quote).append("\n");
+    const std::string file = File(text);
     EXPECT_EXIT(Run({"--config", file}), ExitedWithCode(0), "^" + name + "\\|-1\\|0$");
   }
   EXPECT_EXIT(Run({"--config", File("'größe' = 1\n")}), ExitedWithCode(2), "unknown option größe;");
