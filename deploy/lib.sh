@@ -11,7 +11,7 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config protobuf-compiler l
 # And what the tests need on top.
 # shellcheck disable=SC2034
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev clang clang-tidy clang-format
-  shellcheck systemd git iproute2 python3)
+  shellcheck systemd git iproute2 procps python3)
 
 # Colours only where a person looks.
 if [[ -t 1 ]]; then
