@@ -55,7 +55,7 @@ TEST(TypesTest, EveryCodeHasANameOfItsOwn) {
   EXPECT_STREQ(NameOf(Code::kInternal), "internal");
   EXPECT_STREQ(NameOf(Code::kRejoined), "rejoined");
   EXPECT_STREQ(NameOf(Code::kBufferModified), "buffer_modified");
-  EXPECT_EQ(static_cast<std::uint32_t>(Code::kBufferModified) + 1, kCodeCount);
+  EXPECT_EQ(static_cast<std::uint32_t>(Code::kInterrupted) + 1, kCodeCount);
 }
 
 TEST(TypesTest, NumbersOutOfRangeHaveNoName) {
