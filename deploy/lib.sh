@@ -11,7 +11,7 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config protobuf-compiler l
 # And what the tests need on top.
 # shellcheck disable=SC2034
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev clang clang-tidy clang-format
-  shellcheck systemd git iproute2 procps python3)
+  libclang-rt-dev shellcheck systemd git iproute2 procps python3)
 
 # Colours only where a person looks.
 if [[ -t 1 ]]; then
@@ -39,28 +39,12 @@ wait_until() {
   done
 }
 
-# "debian-12", "ubuntu-24.04"; the second for people.
-system_id() (
+# os_release NAME: what this system says of itself, as ID or PRETTY_NAME.
+os_release() (
   # shellcheck source=/dev/null
   source /etc/os-release 2>/dev/null || true
-  printf '%s-%s\n' "${ID:-unknown}" "${VERSION_ID:-unknown}"
+  printf '%s\n' "${!1:-unknown}"
 )
-system_name() (
-  # shellcheck source=/dev/null
-  source /etc/os-release 2>/dev/null || true
-  printf '%s\n' "${PRETTY_NAME:-this system}"
-)
-
-# The package with the sanitizers' and libFuzzer's runtime of the distribution's clang, whose name carries its version.
-clang_runtime() {
-  case $(system_id) in
-  debian-13) echo libclang-rt-19-dev ;;
-  ubuntu-24.04) echo libclang-rt-18-dev ;;
-  *) echo libclang-rt-14-dev ;;
-  esac
-}
-
-TEST_PACKAGES+=("$(clang_runtime)")
 
 # Prints those of the packages that are not installed.
 missing_packages() {
@@ -74,14 +58,16 @@ missing_packages() {
 
 # Ends the script unless the packages are there or can be installed.
 need_root_or_tools() {
+  local system
+  system=$(os_release PRETTY_NAME)
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    die "$(system_name) is not supported: this needs Debian 12 or 13, or Ubuntu 24.04 (apt-get); elsewhere install the" \
+    die "$system is not supported: this needs Debian 12 or 13, or Ubuntu 24.04 (apt-get); elsewhere install the" \
       "packages' counterparts and use cmake directly"
   fi
-  case $(system_id) in
+  case $(os_release ID)-$(os_release VERSION_ID) in
   debian-12) ;;
-  debian-13 | ubuntu-24.04) complain "$(system_name) has the packages by their lists, but nobody has tried it" ;;
-  *) complain "$(system_name) is not supported, only Debian 12 is (Debian 13 and Ubuntu 24.04 may do); trying anyway" ;;
+  debian-13 | ubuntu-24.04) complain "$system has the packages by their lists, but nobody has tried it" ;;
+  *) complain "$system is not supported, only Debian 12 is (Debian 13 and Ubuntu 24.04 may do); trying anyway" ;;
   esac
   local missing
   missing=$(missing_packages "$@" | tr '\n' ' ')
