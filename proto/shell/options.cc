@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -46,8 +47,11 @@ class Spelling {
 
   std::string Read(std::string text) const {
     for (std::size_t at = text.find(mark_); at != std::string::npos; at = text.find(mark_, at + 1)) {
-      const std::string digits = text.substr(at + mark_.size(), 2);
-      text.replace(at, mark_.size() + digits.size(), 1, static_cast<char>(std::stoi(digits, nullptr, 16)));
+      const std::string_view digits = std::string_view(text).substr(at + mark_.size(), 2);
+      unsigned byte = 0;
+      // Without the digits it is what escapes in the file made of the mark's letters.
+      if (digits.size() < 2 || std::from_chars(digits.begin(), digits.end(), byte, 16).ptr != digits.end()) continue;
+      text.replace(at, mark_.size() + 2, 1, static_cast<char>(byte));
     }
     return text;
   }

@@ -133,6 +133,8 @@ TEST_F(ParseOrExitDeathTest, AnyUtf8IsRead) {
     EXPECT_EXIT(Run({"--config", file}), ExitedWithCode(0), "^" + name + "\\|-1\\|0$");
   }
   EXPECT_EXIT(Run({"--config", File("'größe' = 1\n")}), ExitedWithCode(2), "unknown option größe;");
+  EXPECT_EXIT(Run({"--config", File("name = \"z\\u0071 \\u007aq\"\n")}), ExitedWithCode(0), "^zq zq\\|-1\\|0$");
+  EXPECT_EXIT(Run({"--config", File("\"z\\u0071\" = 1\n\"z\\u0071\" = 2\n")}), ExitedWithCode(2), kAnyLine);
   EXPECT_EXIT(Run({"--config", File("größe = 1\n")}), ExitedWithCode(2), kAnyLine);
   EXPECT_EXIT(Run({"--config", File("name = \"\xc3\"\n")}), ExitedWithCode(2), "this is no UTF-8 text;");
 }
