@@ -13,8 +13,6 @@
 // comes later, or again after its daemon was restarted or the others had lost it, is told the state first. SIGTERM or
 // Ctrl-C at any rank ends the training at all of them, at one step (a second one kills). At the end all hold the same
 // bytes.
-#include <ringway/ringway.h>
-
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -162,7 +160,7 @@ class Trainer {
   // What all ranks must agree on: each has its own clock, but all stop at the same step for they see the same average.
   ringway::Work SubmitStatistics(double loss) {
     // One rank that was told to stop is more than what all others lack.
-    statistics_ = {loss, told_to_stop != 0 ? double{RINGWAY_MAX_WORLD_SIZE} : Progress()};
+    statistics_ = {loss, told_to_stop != 0 ? static_cast<double>(last_.world_size) : Progress()};
     return Must(session_->AllReduceAsync(&statistics_, &reduced_statistics_, 2, DType::kF64, ReduceOp::kAvg));
   }
 
