@@ -24,7 +24,7 @@
 // Trust: the daemon treats every field of every packet and of the page as hostile; a client that lies ends its own
 // session. The client checks what the daemon writes only against memory safety of its own.
 //
-// Members: the page names those of the newest view, before any result of that view is told (member_table.h).
+// Members: the page names those of the newest view, before any result of that view is told (MemberTable).
 //
 // Threads: the page is written by both sides under the ownership rule of Slot; nothing else is shared.
 #pragma once
@@ -34,8 +34,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
-#include "proto/member_table.h"
 
 namespace ringway::abi {
 
@@ -228,6 +226,46 @@ struct alignas(64) Slot {
   char text[kTextBytes];
 };
 
+struct MemberEntry {
+  std::uint64_t peer_id;
+  char name[kPeerNameBytes];
+  char site[kPeerNameBytes];  // of its daemon; longer ones are cut
+};
+
+struct MemberList {
+  std::uint64_t epoch;  // 0: nothing was written yet
+  std::uint32_t world_size;
+  std::uint32_t reserved;
+  MemberEntry members[kWorldSizeMax];  // rank order
+};
+
+// Torn reads: `changes` is odd while the daemon writes, and another number after it; a reader copies, looks again and
+// starts over. A daemon that died while it wrote leaves it odd for good, so a reader tries a bounded number of times.
+struct alignas(64) MemberTable {
+  std::atomic<std::uint64_t> changes;
+  MemberList list;
+};
+
+inline void WriteMembers(MemberTable& table, const MemberList& list) {
+  const std::uint64_t before = table.changes.load(std::memory_order_relaxed);
+  table.changes.store(before | 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  table.list = list;
+  table.changes.store((before | 1) + 1, std::memory_order_release);
+}
+
+// False if it was being written each time.
+inline bool ReadMembers(const MemberTable& table, MemberList* out) {
+  constexpr int kTriesMax = 1000;
+  for (int i = 0; i < kTriesMax; ++i) {
+    const std::uint64_t before = table.changes.load(std::memory_order_acquire);
+    *out = table.list;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (before % 2 == 0 && table.changes.load(std::memory_order_relaxed) == before) return true;
+  }
+  return false;
+}
+
 struct SessionPage {
   std::uint32_t magic;
   std::uint32_t version;
@@ -237,7 +275,7 @@ struct SessionPage {
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(Submit) == 56 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
-static_assert(kTableMembersMax == kWorldSizeMax);
+static_assert(sizeof(MemberEntry) == 136 && sizeof(MemberList) == 16 + std::size_t{64} * 136);
 static_assert(sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 && offsetof(Slot, text) == 576);
 
 }  // namespace ringway::abi

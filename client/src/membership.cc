@@ -56,7 +56,7 @@ Expected<std::vector<Member>> SessionImpl::Members() {
                  "the daemon ended while it named the members; wait for an operation, which says more");
   }
   std::vector<Member> members;
-  for (std::uint32_t rank = 0; rank < std::min(list.world_size, abi::kTableMembersMax); ++rank) {
+  for (std::uint32_t rank = 0; rank < std::min(list.world_size, abi::kWorldSizeMax); ++rank) {
     const abi::MemberEntry& entry = list.members[rank];
     members.push_back({entry.peer_id, TextOf(entry.name), TextOf(entry.site)});
   }

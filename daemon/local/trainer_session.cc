@@ -163,11 +163,11 @@ abi::Slot& TrainerSession::SlotAt(std::uint64_t token) {
 void TrainerSession::NameMembers(Epoch epoch, std::span<const control::PeerInfo> members) {
   abi::MemberList list{};
   list.epoch = epoch.value;
-  for (const control::PeerInfo& member : members.first(std::min<std::size_t>(members.size(), abi::kTableMembersMax))) {
+  for (const control::PeerInfo& member : members.first(std::min<std::size_t>(members.size(), abi::kWorldSizeMax))) {
     abi::MemberEntry& entry = list.members[list.world_size++];
     entry.peer_id = member.peer_id();
-    abi::SetMemberText(entry.name, member.name());
-    abi::SetMemberText(entry.site, member.site());
+    SetText(entry.name, member.name());
+    SetText(entry.site, member.site());
   }
   abi::WriteMembers(Page().members, list);
 }
