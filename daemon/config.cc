@@ -22,10 +22,12 @@ constexpr std::uint64_t kMemoryMin = 64 << 20;
 constexpr std::uint32_t kDataThreadsMax = 32;
 constexpr std::uint32_t kGraceMsMax = 24 * 3600 * 1000;
 
-std::string DefaultName() {
+// The same after a restart, unless the port is another each time.
+std::string DefaultName(const Endpoint& listen) {
   std::array<char, 65> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host = {"host"};
-  return std::string(host.data()) + "-" + std::to_string(::getpid());
+  const bool lasts = listen.port != 0;
+  return std::string(host.data()) + (lasts ? ":" + std::to_string(listen.port) : "-" + std::to_string(::getpid()));
 }
 
 Endpoint EndpointOrExit(const std::string& option, const std::string& text) {
@@ -43,30 +45,15 @@ mode_t ModeOrExit(const std::string& text) {
   return static_cast<mode_t>(mode);
 }
 
-std::uint64_t BytesOrExit(const std::string& option, const std::string& text) {
-  const std::optional<std::uint64_t> bytes = ParseBytes(text);
-  if (!bytes) shell::Die(kProgram, option + ": '" + text + "' is no size; write 4096, 4K or 64M");
-  return *bytes;
-}
-
 std::uint64_t HalfTheRam() {
   const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
 }
 
-std::uint64_t MemoryMaxOrExit(const std::string& text) {
-  if (text.empty()) return std::max(HalfTheRam(), kMemoryMin);
-  const std::uint64_t bytes = BytesOrExit("--memory-max", text);
-  if (bytes < kMemoryMin)
-    shell::Die(kProgram, "--memory-max: " + text + " is too little to work with; give 64M or more");
-  return bytes;
-}
-
 // Most cores are the trainers'.
 std::uint32_t DataThreadsFor(std::uint32_t cores) { return std::clamp(cores / 4, 1U, 8U); }
 
-void CheckOrExit(const Config& config) {
-  const Endpoint listen = EndpointOrExit("--listen", config.listen);
+void CheckOrExit(const Config& config, const Endpoint& listen) {
   const Endpoint master = EndpointOrExit("--master", config.master);
   if (master.port == 0) shell::Die(kProgram, "--master: port 0 cannot be dialled; give the master's port");
   for (const Status& status : {shell::CheckExposure("--listen", listen, config.insecure),
@@ -95,8 +82,6 @@ void CheckOrExit(const Config& config) {
 Config ParseConfigOrExit(int argc, char** argv) {
   Config config;
   std::string socket_mode;
-  std::string probe_bytes;
-  std::string memory_max;
   CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
   app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
   app.add_option("--socket", config.socket, "path of the Unix socket that trainers connect to")->required();
@@ -106,7 +91,8 @@ Config ParseConfigOrExit(int argc, char** argv) {
       ->required();
   app.add_option("--advertise", config.advertise, "HOST:PORT that they are told, where it differs (NAT)");
   app.add_option("--site", config.site, "label of this host's site; hosts of one site are near each other");
-  app.add_option("--name", config.name, "label of this daemon, its own at the master (default: hostname-pid)");
+  app.add_option("--name", config.name,
+                 "label of this daemon, its own at the master (default: host name:port; with port 0, host name-pid)");
   app.add_option("--lanes", config.lanes,
                  "connections a pair of peers (default: 2 on this host; elsewhere " + std::to_string(kLanesRemote) +
                      ", and up to " + std::to_string(kLanesMax) + " where more are faster)")
@@ -117,26 +103,28 @@ Config ParseConfigOrExit(int argc, char** argv) {
       ->check(CLI::Range(0U, kDataThreadsMax));
   app.add_option("--congestion", config.congestion,
                  "congestion control of links that leave this host (default: cubic below 1 ms, bbr beyond)");
-  app.add_option("--probe-bytes", probe_bytes,
-                 "send this much at most, three times, to measure a path (default: 128M); 0: learn of paths by the "
-                 "operations only");
-  app.add_option(
-      "--memory-max", memory_max,
-      "memory for trainers' regions and for what is kept for them, 64M at least (default: half the RAM); one "
-      "session gets half of it at most");
+  app.add_option("--probe-bytes", config.probe_bytes,
+                 "send this much at most, three times, to measure a path; 0: learn of paths by the operations only")
+      ->transform(shell::Bytes(0, kByteSizeMax))
+      ->type_name("SIZE")
+      ->default_str(BytesText(config.probe_bytes));
+  app.add_option("--memory-max", config.memory_max,
+                 "memory for trainers' regions and for what is kept for them, 64M at least (default: half the RAM); "
+                 "one session gets half of it at most")
+      ->transform(shell::Bytes(kMemoryMin, kByteSizeMax))
+      ->type_name("SIZE");
   app.add_option("--grace-ms", config.grace_ms, "how long running operations may take to finish on SIGTERM")
       ->check(CLI::Range(0U, kGraceMsMax))
-      ->capture_default_str();
+      ->default_str(std::to_string(config.grace_ms) + " ms");
   app.add_flag("--insecure", config.insecure, "allow addresses other than loopback: nothing is encrypted yet");
-  app.add_option("--log-format", config.log_format, "text or json")->capture_default_str();
-  app.add_option("--log-level", config.log_level, "debug, info, warning or error")->capture_default_str();
+  shell::AddLogOptions(app, &config.log);
   shell::ParseOrExit(app, argc, argv);
   if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
-  if (!probe_bytes.empty()) config.probe_bytes = BytesOrExit("--probe-bytes", probe_bytes);
-  config.memory_max = MemoryMaxOrExit(memory_max);
+  if (config.memory_max == 0) config.memory_max = std::max(HalfTheRam(), kMemoryMin);
   if (config.data_threads == 0) config.data_threads = DataThreadsFor(std::thread::hardware_concurrency());
-  if (config.name.empty()) config.name = DefaultName();
-  CheckOrExit(config);
+  const Endpoint listen = EndpointOrExit("--listen", config.listen);
+  if (config.name.empty()) config.name = DefaultName(listen);
+  CheckOrExit(config, listen);
   return config;
 }
 

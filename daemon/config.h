@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "proto/shell/log.h"
+
 namespace ringway::daemon {
 
 struct Config {
@@ -25,8 +27,7 @@ struct Config {
   std::uint32_t data_threads = 1;  // 0: by the cores; at least 1 when parsed
   std::uint32_t grace_ms = 30'000;
   bool insecure = false;
-  std::string log_format = "text";
-  std::string log_level = "info";
+  shell::LogOptions log;
 };
 
 // Ends the process on --help (0) and on any mistake (one line, 2).

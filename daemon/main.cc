@@ -9,7 +9,7 @@
 
 int main(int argc, char** argv) {
   ringway::daemon::Config config = ringway::daemon::ParseConfigOrExit(argc, argv);
-  const ringway::Status log = ringway::shell::SetUpLog(config.log_format, config.log_level);
+  const ringway::Status log = ringway::shell::SetUpLog(config.log);
   if (!log.ok()) ringway::shell::Die("ringwayd", log.text());
   std::signal(SIGPIPE, SIG_IGN);
   ringway::daemon::Daemon daemon(std::move(config));

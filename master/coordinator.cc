@@ -43,9 +43,11 @@ GroupOptions OptionsOfGroups(const CoordinatorOptions& options) {
           .weigh = std::max<Duration>(kWeighMin, detect / 10)};
 }
 
-// Of two processes there one is no more.
+std::string_view HostOf(std::string_view address) { return address.substr(0, address.rfind(':')); }
+
+// Of two processes there one is no more. Hosts made from one image may have one name.
 bool SamePlace(const Coordinator::Daemon& a, const Coordinator::Daemon& b) {
-  return a.name == b.name || a.address == b.address;
+  return a.address == b.address || (a.name == b.name && HostOf(a.address) == HostOf(b.address));
 }
 
 // The peer that a message speaks for.
@@ -218,6 +220,11 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
   reply.mutable_hello_reply()->set_detect_ms(options_.detect_ms);
   reply.mutable_hello_reply()->set_instance(options_.instance);
   SendTo(connection, std::move(reply));
+}
+
+const Coordinator::Daemon* Coordinator::DaemonAt(Connection connection) const {
+  const auto found = connections_.find(connection);
+  return found == connections_.end() ? nullptr : &daemons_.at(found->second);
 }
 
 void Coordinator::DropPeersOf(DaemonId id, TimePoint now) {

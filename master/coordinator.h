@@ -87,6 +87,8 @@ class Coordinator final : public GroupHost {
   // For status.
   const CoordinatorOptions& options() const { return options_; }
   const std::map<DaemonId, Daemon>& daemons() const { return daemons_; }
+  // Null before its hello and after its end.
+  const Daemon* DaemonAt(Connection connection) const;
   const std::map<std::string, std::unique_ptr<Group>>& groups() const { return groups_; }
   // Null if there is none of this name.
   const Group* FindGroup(const std::string& name) const;

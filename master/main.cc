@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "master/server.h"
+#include "proto/byte_size.h"
 #include "proto/shell/log.h"
 #include "proto/shell/notify.h"
 #include "proto/shell/options.h"
@@ -22,44 +23,44 @@ constexpr const char* kProgram = "ringway-master";
 struct Options {
   std::string listen;
   std::string journal;
-  std::string log_format = "text";
-  std::string log_level = "info";
+  shell::LogOptions log;
   bool insecure = false;
   CoordinatorOptions coordinator = {.detect_far_ms = 10'000};
 };
 
+std::string Ms(std::uint32_t ms) { return std::to_string(ms) + " ms"; }
+
 Options ParseOptions(int argc, char** argv) {
   Options options;
+  CoordinatorOptions& coordinator = options.coordinator;
   CLI::App app("Tracks the membership of Ringway's groups and spreads abort signals.", kProgram);
   app.add_option("--listen", options.listen, "address to listen on, HOST:PORT; port 0 takes a free one")->required();
   app.add_option(
       "--journal", options.journal,
       "file that lets a restarted master go on, or none; by default in the state directory, none for port 0");
-  app.add_option("--heartbeat-ms", options.coordinator.heartbeat_ms, "pause between heartbeats")
-      ->capture_default_str()
+  app.add_option("--heartbeat-ms", coordinator.heartbeat_ms, "pause between heartbeats")
+      ->default_str(Ms(coordinator.heartbeat_ms))
       ->check(CLI::Range(10, 60000));
-  app.add_option("--detect-ms", options.coordinator.detect_ms, "silence after which a peer is taken for dead")
-      ->capture_default_str()
+  app.add_option("--detect-ms", coordinator.detect_ms, "silence after which a peer is taken for dead")
+      ->default_str(Ms(coordinator.detect_ms))
       ->check(CLI::Range(50, 600000));
-  app.add_option("--detect-far-ms", options.coordinator.detect_far_ms,
+  app.add_option("--detect-far-ms", coordinator.detect_far_ms,
                  "the same in groups with several sites, or with round trips of 10 ms and more (at least --detect-ms)")
-      ->capture_default_str()
+      ->default_str(Ms(coordinator.detect_far_ms))
       ->check(CLI::Range(0, 600000));
-  app.add_option("--partition-grace-ms", options.coordinator.partition_grace_ms,
+  app.add_option("--partition-grace-ms", coordinator.partition_grace_ms,
                  "how long a recovery waits for peers where more than half of a group is not heard")
-      ->capture_default_str()
+      ->default_str(Ms(coordinator.partition_grace_ms))
       ->check(CLI::Range(0, 3'600'000));
-  app.add_option("--forget-ms", options.coordinator.forget_ms,
-                 "how long a group is remembered of which no peer is heard")
-      ->capture_default_str()
+  app.add_option("--forget-ms", coordinator.forget_ms, "how long a group is remembered of which no peer is heard")
+      ->default_str(Ms(coordinator.forget_ms))
       ->check(CLI::Range(1000, 7 * 24 * 3'600'000));
-  app.add_option("--retained-bytes", options.coordinator.retained_bytes_max,
-                 "up to this size (K M G) a rank far from others succeeds without waiting until all hold the result")
-      ->capture_default_str()
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{64} << 20));
-  app.add_option("--log-format", options.log_format, "text or json")->capture_default_str();
-  app.add_option("--log-level", options.log_level, "debug, info, warning or error")->capture_default_str();
+  app.add_option("--retained-bytes", coordinator.retained_bytes_max,
+                 "up to this size a rank far from others succeeds without waiting until all hold the result")
+      ->transform(shell::Bytes(std::uint64_t{64} << 10, std::uint64_t{64} << 20))
+      ->type_name("SIZE")
+      ->default_str(BytesText(coordinator.retained_bytes_max));
+  shell::AddLogOptions(app, &options.log);
   app.add_flag("--insecure", options.insecure, "allow addresses other than loopback, unencrypted");
   shell::ParseOrExit(app, argc, argv);
   if (options.coordinator.detect_ms < 2 * options.coordinator.heartbeat_ms) {
@@ -126,7 +127,7 @@ void LogStart(const asio::ip::tcp::endpoint& address, const Journal* journal) {
 
 int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
-  if (const Status log = shell::SetUpLog(options.log_format, options.log_level); !log.ok()) {
+  if (const Status log = shell::SetUpLog(options.log); !log.ok()) {
     shell::Die(kProgram, log.text());
   }
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a failed write, not the end

@@ -128,6 +128,7 @@ void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
     const control::Report& report = message.report();
     Log(Level::kInfo, "report",
         {{"peer", std::to_string(report.peer())},
+         {"daemon", NameAt(id)},
          {"epoch", ToString(Epoch(report.epoch()))},
          {"reason", ClipText(report.reason())}});
   }
@@ -202,11 +203,13 @@ void Server::RunQueries() {
 // ---------------------------------------------------------------------------------------------- daemons
 
 // The coordinator has taken its hello.
-void Server::OnDaemon(std::uint64_t id, DaemonId daemon_id) {
-  const auto daemon = coordinator_.daemons().find(daemon_id);
-  if (daemon != coordinator_.daemons().end()) {
+void Server::OnDaemon(std::uint64_t id) {
+  if (const Coordinator::Daemon* daemon = coordinator_.DaemonAt(id)) {
     Log(Level::kInfo, "daemon_hello",
-        {{"name", daemon->second.name}, {"site", daemon->second.site}, {"address", daemon->second.address}});
+        {{"connection", std::to_string(id)},
+         {"name", daemon->name},
+         {"site", daemon->site},
+         {"address", daemon->address}});
   }
   Become(id, Kind::kDaemon);
 }
@@ -224,7 +227,8 @@ void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
     crowd->Remove(found->second->source(), id);
     LogStranger("stranger_closed", {"why", ClipText(why)});
   } else {
-    Log(Level::kInfo, "connection_closed", {{"connection", std::to_string(id)}, {"why", ClipText(why)}});
+    Log(Level::kInfo, "connection_closed",
+        {{"connection", std::to_string(id)}, {"daemon", NameAt(id)}, {"why", ClipText(why)}});
   }
   sessions_.erase(found);
   desk_.Forget(id);
@@ -264,22 +268,28 @@ void Server::Drain() {
     const std::shared_ptr<Session> session = found->second;
     if (action.message) {
       if (action.message->has_hello_reply()) {
-        OnDaemon(action.connection, DaemonId(action.message->hello_reply().daemon_id()));
+        OnDaemon(action.connection);
       }
-      LogAction(*action.message);
+      LogAction(*action.message, NameAt(action.connection));
       session->Send(*action.message);
     }
     if (action.close) session->CloseAfterWrite();
   }
 }
 
-void Server::LogAction(const control::FromMaster& message) {
+std::string Server::NameAt(std::uint64_t connection) const {
+  const Coordinator::Daemon* daemon = coordinator_.DaemonAt(connection);
+  return daemon == nullptr ? "" : daemon->name;
+}
+
+void Server::LogAction(const control::FromMaster& message, const std::string& daemon) {
   if (message.has_view()) {
     const control::View& view = message.view().view();
     Log(Level::kInfo, message.view().prepared() ? "view_prepared" : "view_sent",
         {{"group", view.group()},
          {"epoch", ToString(Epoch(view.epoch()))},
          {"peer", std::to_string(message.view().peer())},
+         {"daemon", daemon},
          {"world", std::to_string(view.members_size())},
          {"verdicts", std::to_string(view.verdicts_size())}});
     for (const control::Verdict& verdict : view.verdicts()) {
@@ -291,7 +301,7 @@ void Server::LogAction(const control::FromMaster& message) {
   } else if (message.has_evicted()) {
     const bool left = static_cast<Code>(message.evicted().code()) == Code::kLeft;
     Log(left ? Level::kInfo : Level::kWarning, left ? "peer_left" : "peer_dropped",
-        {{"peer", std::to_string(message.evicted().peer())}, {"text", message.evicted().text()}});
+        {{"peer", std::to_string(message.evicted().peer())}, {"daemon", daemon}, {"text", message.evicted().text()}});
   }
 }
 

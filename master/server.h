@@ -75,7 +75,7 @@ class Server {
   void OnTick();
   void OnFrame(std::uint64_t id, const control::ToMaster& message);
   void OnQuery(std::uint64_t id, const control::ToMaster& message);
-  void OnDaemon(std::uint64_t id, DaemonId daemon_id);
+  void OnDaemon(std::uint64_t id);
   void BecomeClient(std::uint64_t id);
   void OnEvict(std::uint64_t id, const control::EvictRequest& request);
   void ScheduleQueries();
@@ -90,7 +90,9 @@ class Server {
   void Drain();
   void WriteJournal();
   std::string JournalState() const;
-  void LogAction(const control::FromMaster& message);
+  // Of the daemon there; empty before its hello.
+  std::string NameAt(std::uint64_t connection) const;
+  void LogAction(const control::FromMaster& message, const std::string& daemon);
 
   asio::io_context& io_;
   const ServerOptions options_;

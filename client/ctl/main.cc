@@ -35,7 +35,7 @@ Options ParseOptions(int argc, char** argv) {
   auto* socket_option = app.add_option("--socket", options.socket, "socket of the daemon to ask");
   master_option->excludes(socket_option);
   app.add_option("--timeout-ms", options.timeout_ms, "how long to wait for the answer")
-      ->capture_default_str()
+      ->default_str(std::to_string(options.timeout_ms) + " ms")
       ->check(CLI::Range(1, 600000));
   app.add_flag("--json", options.as_json, "print JSON");
   app.add_subcommand("status", "groups, epochs, peers, ranks, sites, ring order, counters");

@@ -180,6 +180,8 @@ class Peer::Impl {
   Epoch NewestPrepared() const;
   bool MayAdopt(Epoch epoch, const control::View& view) const;
   std::string NameOf(PeerId peer) const;
+  // "other=NAME other_id=N other_address=HOST:PORT", what is known of it, for a note.
+  std::string FieldsOf(PeerId other) const;
   void Broadcast(const control::PeerMessage& message);
   void ToMasterNow(control::ToMaster message) { Emit(ToMaster{std::move(message)}); }
   void AddNote(std::string event, std::string fields, Severity severity = Severity::kInfo) {

@@ -75,7 +75,7 @@ void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoin
 void Peer::Impl::LoseControl(PeerId other, const std::string& why) {
   mesh_.ControlDown(other, now_);
   ++counts_.controls_lost;
-  AddNote("control_down", "other=" + NameOf(other) + " why=" + why, running() ? Severity::kWarning : Severity::kInfo);
+  AddNote("control_down", FieldsOf(other) + " why=" + why, running() ? Severity::kWarning : Severity::kInfo);
   if (RINGWAY_MUTANT(kAccuseControl)) Accuse({other}, "control link: " + why);
   CountLoss(other);
   AccuseGone(other);
@@ -158,7 +158,7 @@ void Peer::Impl::LoseLane(const LinkId& lane, const std::string& why) {
   SendLaneClosed(lane.other, lanes_.Down(lane));
   if (!mesh_.WantsLane(lane.other, lane.lane)) return;
   ++counts_.lanes_lost;
-  AddNote("lane_down", "other=" + NameOf(lane.other) + " lane=" + std::to_string(lane.lane.value) + " why=" + why,
+  AddNote("lane_down", FieldsOf(lane.other) + " lane=" + std::to_string(lane.lane.value) + " why=" + why,
           running() ? Severity::kWarning : Severity::kInfo);  // in a recovery lanes go down with their peers
   CountLoss(lane.other);
   AccuseGone(lane.other);

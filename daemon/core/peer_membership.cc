@@ -33,8 +33,7 @@ void Peer::Impl::Accuse(const std::vector<PeerId>& others, const std::string& wh
   for (const PeerId other : others) {
     if (!view_.Contains(other) || other == self_ || !lost_.insert(other).second) continue;
     names += (names.empty() ? "" : ",") + NameOf(other);
-    AddNote("peer_lost", "epoch=" + ToString(view_.epoch) + " other=" + NameOf(other) + " why=" + why,
-            Severity::kWarning);
+    AddNote("peer_lost", "epoch=" + ToString(view_.epoch) + " " + FieldsOf(other) + " why=" + why, Severity::kWarning);
   }
   if (names.empty()) return;
   if (frozen()) {
@@ -349,6 +348,13 @@ std::string Peer::Impl::NameOf(PeerId peer) const {
   if (!rank) return "peer " + ToString(peer);
   const std::string& name = view_.infos[rank->value].name();
   return name.empty() ? "peer " + ToString(peer) : name;
+}
+
+std::string Peer::Impl::FieldsOf(PeerId other) const {
+  const auto rank = view_.RankOf(other);
+  const std::string address = rank ? view_.infos[rank->value].address() : "";
+  return "other=" + NameOf(other) + " other_id=" + ToString(other) +
+         (address.empty() ? "" : " other_address=" + address);
 }
 
 PeerStatus Peer::Impl::GetStatus() const {

@@ -29,7 +29,7 @@ void Peer::Impl::ReportPaths() {
     message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(report.round_trip.count()));
     ToMasterNow(std::move(message));
     if (report.rerouted) prober_.Again(*report.other);
-    AddNote("path_measured", "other=" + (report.other ? NameOf(*report.other) : "all") +
+    AddNote("path_measured", (report.other ? FieldsOf(*report.other) : "other=all") +
                                  " bytes_per_second=" + std::to_string(report.bytes_per_second) +
                                  " round_trip_us=" + std::to_string(report.round_trip.count()));
   }

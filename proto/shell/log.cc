@@ -1,11 +1,14 @@
 #include "proto/shell/log.h"
 
 #include <google/protobuf/stubs/logging.h>
+#include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <csignal>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
@@ -78,9 +81,17 @@ void AddParsed(std::string_view text, std::vector<Field>* fields) {
   for (std::size_t i = given; i < fields->size(); ++i) (*fields)[i].is_number = IsNumber((*fields)[i].value);
 }
 
+// Throws spdlog::spdlog_ex.
+spdlog::sink_ptr OpenSink(const LogOptions& options) {
+  if (options.file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a failed write, not the end
+  return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.file_bytes, kLogFilesKept);
+}
+
 }  // namespace
 
-Status SetUpLog(const std::string& format, const std::string& level) {
+Status SetUpLog(const LogOptions& options) {
+  const auto& [format, level, file, file_bytes] = options;
   if (format != "text" && format != "json") {
     return {Code::kInvalidArgument, "log format '" + format + "' is neither text nor json"};
   }
@@ -90,7 +101,12 @@ Status SetUpLog(const std::string& format, const std::string& level) {
   g_json = format == "json";
   // It would write a line of its own for each hostile message; what cannot be parsed is reported by who reads it.
   google::protobuf::SetLogHandler(nullptr);
-  auto logger = spdlog::stderr_logger_mt("ringway");
+  std::shared_ptr<spdlog::logger> logger;
+  try {
+    logger = std::make_shared<spdlog::logger>("ringway", OpenSink(options));
+  } catch (const spdlog::spdlog_ex& error) {
+    return {Code::kInvalidArgument, "--log-file: " + std::string(error.what()) + "; give a file that can be written"};
+  }
   logger->set_pattern(g_json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})" : "%Y-%m-%dT%H:%M:%S.%eZ %l %v",
                       spdlog::pattern_time_type::utc);
   logger->set_level(spdlog::level::from_str(level));

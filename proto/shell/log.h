@@ -1,4 +1,5 @@
-// Logging of the programs, on stderr: an event name and fixed fields, at state changes only.
+// Logging of the programs, on stderr or in a file that is bounded: an event name and fixed fields, at state changes
+// only.
 //
 //   text  2026-01-31T12:00:00.123Z info  view_installed group=job epoch=1.4
 //   json  {"time":"2026-01-31T12:00:00.123Z","level":"info","event":"view_installed","group":"job","epoch":"1.4",
@@ -8,6 +9,8 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -29,9 +32,19 @@ struct Field {
   bool is_number = false;
 };
 
-// Also silences protobuf, which writes to stderr by itself. `format`: text or json; `level`: debug, info, warning or
-// error. kInvalidArgument otherwise. Call once, before threads.
-Status SetUpLog(const std::string& format, const std::string& level);
+struct LogOptions {
+  std::string format = "text";  // or json
+  std::string level = "info";   // or debug, warning, error
+  std::string file;             // "": stderr
+  // Of the file. Beyond it the file is renamed, "x.log" to "x.1.log", and begun again; kLogFilesKept such are kept.
+  std::uint64_t file_bytes = 64 << 20;
+};
+inline constexpr std::size_t kLogFilesKept = 3;
+
+// Also silences protobuf, which writes to stderr by itself. kInvalidArgument, with what to do, for other words and for
+// a file that cannot be written. A file that cannot be written later loses lines and says so on stderr. Call once,
+// before threads.
+Status SetUpLog(const LogOptions& options);
 
 void Log(Level level, std::string_view event, std::initializer_list<Field> fields = {});
 // And then `more`: "key=value key=value" as the pure parts give it. A value that is a decimal number is one. Those of

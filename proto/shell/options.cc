@@ -9,7 +9,10 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
+
+#include "proto/byte_size.h"
 
 // toml++ 3.3 asserts, and with NDEBUG assumes, what some wrong files do not hold ("[#a"): they are refused instead.
 #undef NDEBUG
@@ -139,6 +142,28 @@ Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool i
   return {Code::kInvalidArgument, option + " " + ToString(endpoint) +
                                       " is not a loopback address and links are not encrypted yet; give --insecure to "
                                       "use it on a network that you trust"};
+}
+
+CLI::Validator Bytes(std::uint64_t least, std::uint64_t most) {
+  const auto read = [least, most](std::string& text) -> std::string {
+    const std::optional<std::uint64_t> bytes = ParseBytes(text);
+    if (!bytes) return "'" + text + "' is no size; write 4096, 4K or 64M";
+    if (*bytes < least || *bytes > most) return text + " is not from " + BytesText(least) + " to " + BytesText(most);
+    text = std::to_string(*bytes);
+    return {};
+  };
+  return {read, ""};
+}
+
+void AddLogOptions(CLI::App& app, LogOptions* options) {
+  app.add_option("--log-format", options->format, "text or json")->capture_default_str();
+  app.add_option("--log-level", options->level, "debug, info, warning or error")->capture_default_str();
+  app.add_option("--log-file", options->file, "file to log to (default: standard error)");
+  app.add_option("--log-file-bytes", options->file_bytes,
+                 "its size; full files are kept beside it, the last " + std::to_string(kLogFilesKept))
+      ->transform(Bytes(std::uint64_t{64} << 10, std::uint64_t{1} << 40))
+      ->type_name("SIZE")
+      ->default_str(BytesText(options->file_bytes));
 }
 
 Status Parse(CLI::App& app, int argc, const char* const* argv) {

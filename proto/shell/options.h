@@ -10,6 +10,7 @@
 
 #include "proto/endpoint.h"
 #include "proto/result.h"
+#include "proto/shell/log.h"
 
 namespace ringway::shell {
 
@@ -21,6 +22,12 @@ bool IsLoopback(const std::string& host);
 // Until links are encrypted, only loopback addresses are used unless --insecure is given. `option` is named in the
 // text.
 Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool insecure);
+
+// Reads "4096", "4K" or "64M" from least to most, and puts the number of bytes in its place.
+CLI::Validator Bytes(std::uint64_t least, std::uint64_t most);
+
+// Adds --log-format, --log-level, --log-file and --log-file-bytes, into `options`, which outlives the parsing.
+void AddLogOptions(CLI::App& app, LogOptions* options);
 
 // Adds --version, and --config FILE (TOML) to the app: any option by its long name; unknown keys are errors. Then
 // parses. kInvalidArgument, with one line: what is wrong in the command line or the file. Throws CLI::Success, and

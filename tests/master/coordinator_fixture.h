@@ -24,12 +24,13 @@ inline constexpr Duration kGrace = std::chrono::seconds(30);
 // Daemons by connection number, one peer each, driven by hand.
 class CoordinatorTest : public testing::Test {
  protected:
-  void Hello(std::uint64_t connection, const std::string& name, std::uint64_t instance) {
+  void Hello(std::uint64_t connection, const std::string& name, std::uint64_t instance,
+             const std::string& address = "") {
     control::ToMaster message;
     message.mutable_hello()->set_version_min(kProtocolVersionMin);
     message.mutable_hello()->set_version_max(kProtocolVersionMax);
     message.mutable_hello()->set_name(name);
-    message.mutable_hello()->set_address(name + ".example:1");
+    message.mutable_hello()->set_address(address.empty() ? name + ".example:1" : address);
     message.mutable_hello()->set_site(sites_[connection]);
     message.mutable_hello()->set_instance(instance);
     Say(connection, message);

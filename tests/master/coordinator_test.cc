@@ -185,6 +185,21 @@ TEST_F(CoordinatorTest, ReconnectOfTheSameProcessKeepsItsPeers) {
   EXPECT_EQ(Last(1, &control::FromMaster::has_abort), nullptr);
 }
 
+TEST_F(CoordinatorTest, AnotherProcessOnTheHostUnderTheNameReplacesTheOneThatIsGone) {
+  Form(2);
+  coordinator_->OnDisconnect(2, Contact::kClosed, now_);
+  Hello(20, "d2", 20, "d2.example:7");
+  EXPECT_NE(Last(1, &control::FromMaster::has_abort), nullptr);
+}
+
+TEST_F(CoordinatorTest, HostOfTheSameNameElsewhereReplacesNobody) {
+  Form(2);
+  coordinator_->OnDisconnect(2, Contact::kClosed, now_);
+  Hello(20, "d2", 20, "elsewhere.example:1");
+  Heartbeats({1, 20});
+  EXPECT_EQ(Last(1, &control::FromMaster::has_abort), nullptr);
+}
+
 TEST_F(CoordinatorTest, LeaverIsDroppedWithItsOwnCodeAndFailsNothing) {
   Form(3, /*fail_on_peer_loss=*/true);
   const std::uint64_t epoch = ViewOf(1).epoch();

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -42,8 +46,12 @@ class LinesMatch {
 
 const std::string kHostile = "a \"b\"\\ c=d\nsecond line\t\x01 {}%v \xff\xfe end";
 
+LogOptions OptionsOf(const std::string& format, const std::string& level, const std::string& file = "") {
+  return {.format = format, .level = level, .file = file, .file_bytes = 64 << 10};
+}
+
 [[noreturn]] void LogThings(const std::string& format, const std::string& level) {
-  if (!SetUpLog(format, level).ok()) std::exit(1);
+  if (!SetUpLog(OptionsOf(format, level)).ok()) std::exit(1);
   Log(Level::kDebug, "quiet");
   Log(Level::kInfo, "listening", {{"address", "127.0.0.1:80"}, {"group", "my job"}, {"empty", ""}});
   Log(Level::kWarning, "hostile", {{"text", kHostile}});
@@ -53,7 +61,7 @@ const std::string kHostile = "a \"b\"\\ c=d\nsecond line\t\x01 {}%v \xff\xfe end
 }
 
 [[noreturn]] void ParseHostileText() {
-  if (!SetUpLog("text", "debug").ok()) std::exit(1);
+  if (!SetUpLog(OptionsOf("text", "debug")).ok()) std::exit(1);
   control::Refusal refusal;
   const bool parsed = refusal.ParseFromString("\x12\x02\xff\xfe");  // its text is no UTF-8
   std::exit(parsed ? 1 : 0);
@@ -116,11 +124,58 @@ TEST(LogDeathTest, HostileMessageWritesNoLine) {
   EXPECT_EXIT(ParseHostileText(), ExitedWithCode(0), LinesMatch(nothing));
 }
 
+[[noreturn]] void FillFile(const std::string& file, int lines) {
+  if (!SetUpLog(OptionsOf("text", "info", file)).ok()) std::exit(1);
+  for (int i = 0; i < lines; ++i) Log(Level::kInfo, "line", {{"number", i}});
+  std::exit(0);
+}
+
+class LogFileDeathTest : public testing::Test {
+ protected:
+  LogFileDeathTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ringway_log_XXXXXX").string();
+    if (::mkdtemp(pattern.data()) != nullptr) directory_ = pattern;
+  }
+  ~LogFileDeathTest() override { std::filesystem::remove_all(directory_); }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(LogFileDeathTest, IsBoundedAndKeepsTheNewestLines) {
+  constexpr int kLines = 20'000;  // several times what is kept
+  EXPECT_EXIT(FillFile(directory_ / "x.log", kLines), ExitedWithCode(0), "^$");
+  std::vector<int> numbers;
+  for (const char* name : {"x.3.log", "x.2.log", "x.1.log", "x.log"}) {
+    std::ifstream file(directory_ / name);
+    const std::size_t before = numbers.size();
+    for (std::string line; std::getline(file, line);) numbers.push_back(std::stoi(line.substr(line.rfind('=') + 1)));
+    EXPECT_GT(numbers.size(), before) << name;
+    EXPECT_LE(std::filesystem::file_size(directory_ / name), 64U << 10) << name;
+  }
+  ASSERT_FALSE(numbers.empty());
+  for (std::size_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], kLines - static_cast<int>(numbers.size() - i));
+  using std::filesystem::directory_iterator;
+  EXPECT_EQ(std::distance(directory_iterator(directory_), directory_iterator()), 4);
+}
+
+TEST_F(LogFileDeathTest, GoesOnAfterARestart) {
+  EXPECT_EXIT(FillFile(directory_ / "x.log", 1), ExitedWithCode(0), "^$");
+  EXPECT_EXIT(FillFile(directory_ / "x.log", 1), ExitedWithCode(0), "^$");
+  std::ifstream file(directory_ / "x.log");
+  EXPECT_EQ(std::count(std::istreambuf_iterator<char>(file), {}, '\n'), 2);
+}
+
+TEST(LogTest, FileThatCannotBeWrittenIsNamed) {
+  const Status status = SetUpLog(OptionsOf("text", "info", "/proc/none/x.log"));
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.text().find("/proc/none"), std::string::npos) << status.text();
+}
+
 TEST(LogTest, UnknownFormatAndLevelAreNamed) {
-  const Status format = SetUpLog("xml", "info");
+  const Status format = SetUpLog(OptionsOf("xml", "info"));
   EXPECT_EQ(format.code(), Code::kInvalidArgument);
   EXPECT_NE(format.text().find("'xml'"), std::string::npos);
-  const Status level = SetUpLog("json", "loud");
+  const Status level = SetUpLog(OptionsOf("json", "loud"));
   EXPECT_EQ(level.code(), Code::kInvalidArgument);
   EXPECT_NE(level.text().find("'loud'"), std::string::npos);
 }

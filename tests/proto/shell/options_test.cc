@@ -86,6 +86,24 @@ TEST_F(ParseOrExitDeathTest, FlagsOverrideTheFile) {
   EXPECT_EXIT(Run({"--count", "4", "--config", file}), ExitedWithCode(0), "^file\\|4\\|0$");
 }
 
+TEST(BytesTest, ReadsSizesWithinItsBounds) {
+  const CLI::Validator bytes = Bytes(4096, 64 << 20);
+  std::string text = "4K";
+  EXPECT_EQ(bytes(text), "");
+  EXPECT_EQ(text, "4096");
+  text = "64M";
+  EXPECT_EQ(bytes(text), "");
+  EXPECT_EQ(text, "67108864");
+  for (const char* wrong : {"4095", "65M", "0"}) {
+    text = wrong;
+    EXPECT_EQ(bytes(text), std::string(wrong) + " is not from 4K to 64M");
+  }
+  for (const char* wrong : {"", "much", "-1", "4k", "1.5M", "99999999999999999999"}) {
+    text = wrong;
+    EXPECT_NE(bytes(text).find("is no size; write"), std::string::npos) << wrong;
+  }
+}
+
 TEST_F(ParseOrExitDeathTest, HelpExitsWithZero) { EXPECT_EXIT(Run({"--help"}), ExitedWithCode(0), "^$"); }
 
 TEST_F(ParseOrExitDeathTest, WrongFlagsAreOneLine) {
