@@ -21,7 +21,7 @@ TRAINER = ["--group", "units", "--world", "1", "--steps", "2"]
 def prepare():
     """The paths as packages and systemd make them."""
     commands = ["ip link set lo up"]
-    for directory in ("/run", "/var/lib", "/usr/local", "/tmp"):
+    for directory in ("/run", "/var/lib", "/usr/local"):
         commands.append(f"mount -t tmpfs -o mode=755 none {directory}")
     commands += [f"cmake --install '{BUILD}' --prefix /usr/local >/dev/null", f"cp -r '{SOURCE}/deploy/examples' /run/etc"]
     subprocess.run(["bash", "-ec", "\n".join(commands)], check=True, cwd="/")
