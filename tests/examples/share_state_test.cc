@@ -92,6 +92,35 @@ TEST_F(ShareStateTest, DonorThatDiesBeforeGivingIsReplacedByTheNext) {
   }
 }
 
+TEST_F(ShareStateTest, DonorThatDiesHalfwayLeavesNothingOfItsState) {
+  constexpr std::size_t kChunk = (std::size_t{16} << 20) / sizeof(std::uint64_t);
+  constexpr std::size_t kCount = 5 * kChunk / 2;
+  KillFakePeerAt(1, 3);
+  std::array<std::vector<std::uint64_t>, 4> states;
+  std::vector<std::thread> ranks;
+  for (std::size_t i = 1; i <= 3; ++i) {
+    ranks.emplace_back([&] {
+      const std::unique_ptr<ringway::Session> session = JoinFakeGroup(3);
+      std::vector<std::uint64_t>& state = states[session->peer_id()];
+      state.assign(kCount, session->peer_id());
+      if (session->peer_id() != 1) {
+        ShareState(session.get(), true, {std::as_writable_bytes(std::span(state))});
+        return;
+      }
+      std::uint64_t lowest = 0;
+      ASSERT_TRUE(session->AllReduce(state.data(), &lowest, 1, ringway::DType::kU64, ringway::ReduceOp::kMin).ok());
+      for (const bool lives : {true, false}) {
+        EXPECT_EQ(
+            session->AllReduce(state.data(), state.data(), 2 * kChunk, ringway::DType::kU32, ringway::ReduceOp::kSum)
+                .ok(),
+            lives);
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  for (const std::size_t peer : {2, 3}) EXPECT_EQ(states[peer], std::vector<std::uint64_t>(kCount, 2)) << peer;
+}
+
 TEST_F(ShareStateTest, BytesOfAllOperationsAreCounted) {
   Share([](std::uint64_t) { return true; });
   EXPECT_EQ(last_[1].wire_bytes, sizeof(std::uint64_t) + sizeof(std::uint64_t) + sizeof(State::weights));
