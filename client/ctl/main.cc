@@ -43,7 +43,8 @@ Options ParseOptions(int argc, char** argv) {
       app.add_subcommand("plan", "of a master: the algorithms' times for one size, the ring, its bottleneck");
   plan->add_option("--group", options.group, "group to explain")->required();
   plan->add_option("--bytes", options.bytes, "size of an operation (suffixes K M G)")->required();
-  CLI::App* evict = app.add_subcommand("evict", "of a master on this host: drops a peer, the others go on without it");
+  CLI::App* evict = app.add_subcommand(
+      "evict", "of a master on this host: drops a peer; the others go on, and its trainer, if it lives, joins again");
   evict->add_option("--group", options.group, "its group")->required();
   evict->add_option("--peer", options.peer, "its name or peer id, as status shows them")->required();
   app.require_subcommand(1);

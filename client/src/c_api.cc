@@ -140,6 +140,7 @@ ringway::OpOptions OpOptionsOf(const ringwayOpOptions_t* options) {
   if (options == nullptr) return {};
   ringway::OpOptions out{.channel = options->channel, .codec = Convert<ringway::Codec>(options->codec)};
   out.submit_timeout = Timeout(options->submitTimeoutMs);
+  out.as_peer = options->asPeer;
   if (options->algorithm != ringwayAlgorithmOfPlan) out.algorithm = Convert<ringway::Algorithm>(options->algorithm);
   return out;
 }

@@ -24,13 +24,25 @@ class Deadline {
 
   bool never() const { return never_; }
   bool HasPassed() const { return !never_ && Clock::now() >= time_; }
-  bool Interrupted() const { return interrupted_ != nullptr && (*interrupted_)(); }
+  bool Interrupted() const {
+    next_ask_ = Clock::now() + kSlice;
+    return interrupted_ != nullptr && (*interrupted_)();
+  }
 
   // How long to wait before Interrupted and HasPassed are to be asked again. Nothing: for ever.
   std::optional<Clock::time_point> NextLook() const {
     if (interrupted_ == nullptr) return never_ ? std::nullopt : std::optional(time_);
-    const auto slice = Clock::now() + kSlice;
-    return never_ ? slice : std::min(slice, time_);
+    return never_ ? next_ask_ : std::min(next_ask_, time_);
+  }
+
+  // For who is woken up for other reasons meanwhile.
+  bool AskIsDue() const { return interrupted_ != nullptr && Clock::now() >= next_ask_; }
+
+  // The same, but within this time.
+  Deadline Within(Milliseconds time) const {
+    Deadline sooner(time, interrupted_);
+    if (!never_) sooner.time_ = std::min(sooner.time_, time_);
+    return sooner;
   }
 
   // For poll(2): rounded up, so that a poll that expires has really reached the deadline.
@@ -48,6 +60,7 @@ class Deadline {
   bool never_;
   const std::function<bool()>* interrupted_;
   Clock::time_point time_{};
+  mutable Clock::time_point next_ask_ = Clock::now() + kSlice;  // of one thread: a deadline is one call's
 };
 
 }  // namespace ringway::internal

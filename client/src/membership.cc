@@ -1,11 +1,17 @@
 // The part of a session that waits: for packets of its daemon, for the end of a membership, for the next one.
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "client/src/session.h"
 
 namespace ringway::internal {
+namespace {
+
+constexpr int kMemberLooks = 1000;  // a millisecond apart
+
+}  // namespace
 
 Error ForkedError() {
   return Error(Code::kForked, "this session belongs to the parent process; join in the child to get one of its own");
@@ -51,7 +57,13 @@ Expected<std::vector<Member>> SessionImpl::Members() {
     link = link_;
   }
   abi::MemberList list;
-  if (!abi::ReadMembers(link->members(), &list)) {
+  bool is_whole = abi::ReadMembers(link->members(), &list);
+  // The daemon may just not have the processor.
+  for (int i = 0; i < kMemberLooks && !is_whole; ++i) {
+    std::this_thread::sleep_for(Milliseconds(1));
+    is_whole = abi::ReadMembers(link->members(), &list);
+  }
+  if (!is_whole) {
     return Error(Code::kDaemonLost,
                  "the daemon ended while it named the members; wait for an operation, which says more");
   }
@@ -65,13 +77,14 @@ Expected<std::vector<Member>> SessionImpl::Members() {
 
 SessionImpl::Waited SessionImpl::WaitForChange(Lock* lock, const Deadline& deadline) {
   const auto next_look = deadline.NextLook();
-  if (!next_look) return changed_.wait(*lock), Waited::kChange;
-  if (changed_.wait_until(*lock, *next_look) == std::cv_status::no_timeout) return Waited::kChange;
-  lock->unlock();
-  const bool interrupted = deadline.Interrupted();
-  lock->lock();
-  if (interrupted) return Waited::kInterrupted;
-  return deadline.HasPassed() ? Waited::kTimeout : Waited::kChange;
+  if (next_look) {
+    changed_.wait_until(*lock, *next_look);
+  } else {
+    changed_.wait(*lock);
+  }
+  return AskedMeanwhile(lock, deadline) ? Waited::kInterrupted
+         : deadline.HasPassed()         ? Waited::kTimeout
+                                        : Waited::kChange;
 }
 
 SessionImpl::Waited SessionImpl::ReadForChange(Lock* lock, Link* link, const Deadline& deadline) {
@@ -81,8 +94,16 @@ SessionImpl::Waited SessionImpl::ReadForChange(Lock* lock, Link* link, const Dea
     case PacketSocket::Received::kInterrupted:
       return Waited::kInterrupted;
     default:
-      return Waited::kChange;
+      return AskedMeanwhile(lock, deadline) ? Waited::kInterrupted : Waited::kChange;
   }
+}
+
+bool SessionImpl::AskedMeanwhile(Lock* lock, const Deadline& deadline) {
+  if (!deadline.AskIsDue()) return false;
+  lock->unlock();
+  const bool interrupted = deadline.Interrupted();
+  lock->lock();
+  return interrupted;
 }
 
 Error SessionImpl::Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready) {
@@ -146,7 +167,7 @@ bool SessionImpl::MayRejoinAfter(Code code) const {
   return (is_away || is_out) && options_.reconnect > Milliseconds(0);
 }
 
-void SessionImpl::End(const Lock& /*lock*/, Link* link, const Error& why) {
+void SessionImpl::End(const Lock& lock, Link* link, const Error& why) {
   if (!link->end.ok()) return;
   link->end = why;
   link->socket.Shutdown();  // wakes the leader
@@ -161,6 +182,18 @@ void SessionImpl::End(const Lock& /*lock*/, Link* link, const Error& why) {
     end_ = started;
   } else {
     end_ = why;
+    UnshareUnfinished(lock, link);
+  }
+}
+
+// Waits end now, and the trainer writes to its Buffers again, whose old contents a daemon that lives still adds up.
+void SessionImpl::UnshareUnfinished(const Lock& /*lock*/, Link* link) {
+  for (std::uint32_t index = 0; index < abi::kSlotCount; ++index) {
+    const SlotOwner& owner = link->owners[index];
+    if (owner.use == SlotUse::kIdle || link->IsDone(index)) continue;
+    for (Region* const region : {owner.input, owner.result}) {
+      if (region != nullptr && region->buffer_bytes > 0) (void)region->memory.Unshare();
+    }
   }
 }
 

@@ -119,8 +119,10 @@ Error PacketSocket::SendBytes(const void* bytes, std::size_t size_bytes, int des
       return Error(Code::kResourceExhausted, "too many descriptors in flight; raise ulimit -n");
     if (errno != EAGAIN) return DaemonLost("closed the session");
     pollfd room{fd_, POLLOUT, 0};
-    const int ready = poll(&room, 1, deadline.PollMilliseconds());
-    if (ready == 0)
+    if (poll(&room, 1, Deadline::PollUntil(deadline.NextLook())) > 0) continue;
+    if (deadline.Interrupted())
+      return Error(Code::kInterrupted, "interrupted while the daemon does not read its socket");
+    if (deadline.HasPassed())
       return Error(Code::kTimeout, "the daemon does not read its socket; see whether ringwayd is stopped");
   }
 }

@@ -91,7 +91,7 @@ Expected<std::shared_ptr<Link>> Rejoiner::Search(const JoinOptions& options, std
     auto link = Attempt(options, gone);
     if (link.ok()) return link;
     if (IsForGood(link.error())) return RefusedForGood(options, link.error());
-    if (give_up.PollMilliseconds() == 0 || !Pause(std::min(pause, Milliseconds(give_up.PollMilliseconds())))) {
+    if (give_up.HasPassed() || !Pause(Milliseconds(give_up.Within(pause).PollMilliseconds()))) {
       return GivenUp(options, link.error());
     }
   }

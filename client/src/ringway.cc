@@ -118,7 +118,11 @@ Error Session::Leave(Milliseconds timeout) {
   return Guarded([&] { return impl_->Leave(impl_->Within(timeout)); });
 }
 
-void Session::Abort() { impl_->Abandon(); }
+void Session::Abort() {
+  // The thread that this wakes may destroy the Session before this returns.
+  const std::shared_ptr<internal::SessionImpl> session = impl_;
+  session->Abandon();
+}
 
 Expected<std::vector<Member>> Session::Members() const {
   return Guarded([&] { return impl_->Members(); });

@@ -156,8 +156,8 @@ Error SessionImpl::Cancel(const Operation& operation) {
   if (Error error = StateError(); error.code() != Code::kLeft && !error.ok()) return error;
   auto cancel = MakePacket<abi::Cancel>(abi::PacketType::kCancel);
   cancel.slot = operation.slot;
-  Error sent = operation.link->socket.Send(cancel, Deadline(kSendPatience));
-  if (sent.ok() || sent.code() == Code::kResourceExhausted) return sent;
+  Error sent = operation.link->socket.Send(cancel, Within(kSendPatience));
+  if (sent.ok() || sent.code() == Code::kResourceExhausted || sent.code() == Code::kInterrupted) return sent;
   Lose(operation.link.get(), sent);
   return StateError();
 }
@@ -205,6 +205,13 @@ Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
   return result;
 }
 
+void SessionImpl::DropPendingUpdate(const Lock& lock) {
+  if (!pending_update_) return;
+  pending_update_->link->owners[pending_update_->slot].use = SlotUse::kDetached;
+  ReclaimDetached(lock, pending_update_->link.get());
+  pending_update_.reset();
+}
+
 Error SessionImpl::Leave(const Deadline& deadline) {
   if (Forked()) return ForkedError();
   bool first = false;
@@ -221,7 +228,7 @@ Error SessionImpl::Leave(const Deadline& deadline) {
   }
   if (first) {
     Error sent = link->socket.Send(MakePacket<abi::Leave>(abi::PacketType::kLeave), deadline);
-    if (sent.code() == Code::kTimeout) {
+    if (sent.code() == Code::kTimeout || sent.code() == Code::kInterrupted) {
       const Lock lock(mutex_);
       leaving_ = false;
       return sent;

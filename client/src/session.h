@@ -128,6 +128,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Expected<OpResult> ReadOutcome(const Operation& operation);
   // REQUIRES: the slot is settled, or `loss` says why it will not be.
   Expected<OpResult> Finish(Operation* operation, Lock* lock, const Error& loss);
+  // Whoever submits something else has given up waiting for it.
+  void DropPendingUpdate(const Lock& lock);
   // Ends the session. REQUIRES: it rejoins.
   void GiveUpRejoining(Lock* lock);
 
@@ -146,12 +148,15 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // kChange: look again.
   Waited WaitForChange(Lock* lock, const Deadline& deadline);
   Waited ReadForChange(Lock* lock, Link* link, const Deadline& deadline);
+  // Asks without the lock whether to end the call, if it is time.
+  static bool AskedMeanwhile(Lock* lock, const Deadline& deadline);
   // Blocks until `ready()`, which is called under the lock, or until `link` is not open any more, or the deadline, or
   // an interruption.
   Error Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready);
   PacketSocket::Received ReadOnce(Lock* lock, Link* link, const Deadline& deadline);
   void Handle(const Lock& lock, Link* link, PacketSocket::Received received, const Packet& packet);
   void End(const Lock& lock, Link* link, const Error& why);
+  void UnshareUnfinished(const Lock& lock, Link* link);
   // A send gave this error: the membership ends, with the daemon's reason if it gave one. Does not wait for a
   // rejoining.
   void Lose(Link* link, const Error& error);
@@ -171,12 +176,13 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Expected<Region*> AcquireRegion(std::size_t bytes);
   Expected<Region*> CreateRegion(std::size_t class_bytes);
   // Makes the region known to the link's daemon unless it is. REQUIRES: the caller uses the region.
-  Error Register(Link* link, Region* region);
+  Error Register(Link* link, Region* region, const Deadline& deadline);
   bool EvictOldest(const Lock& lock);
   void TrimPool(const Lock& lock);
   Expected<Operation> SubmitPlaced(const Request& request, const Placement& placement,
                                    const std::shared_ptr<Link>& link, const Deadline& deadline);
-  Error SendSubmit(const Request& request, const Placement& placement, const Operation& operation, bool staged);
+  Error SendSubmit(const Request& request, const Placement& placement, const Operation& operation, bool staged,
+                   const Deadline& deadline);
   void StageInput(const Request& request, const Placement& placement, const Operation& operation);
 
   const JoinOptions options_;

@@ -65,6 +65,12 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   return *this;
 }
 
+bool SharedMemory::Unshare() {
+  const int flags = MAP_PRIVATE | MAP_FIXED;
+  if (mmap(data_, bytes_, PROT_READ | PROT_WRITE, flags, fd_, 0) == MAP_FAILED) return false;
+  return madvise(data_, bytes_, MADV_DONTFORK) == 0;
+}
+
 void SharedMemory::CloseDescriptor() {
   if (fd_ >= 0 && generation_ == ForkGeneration()) CloseGuardedDescriptor(fd_);
   fd_ = -1;

@@ -25,6 +25,10 @@ class SharedMemory {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 
+  // What is written from now on the daemon does not see, nor is what it writes seen where this process has written.
+  // False where the system refuses. REQUIRES: the descriptor is open.
+  bool Unshare();
+
   // To be sent to a daemon; -1 after CloseDescriptor. Closed in forked children.
   int descriptor() const { return fd_; }
   void CloseDescriptor();

@@ -81,16 +81,15 @@ Expected<Region*> SessionImpl::CreateRegion(std::size_t class_bytes) {
   return memory.error();
 }
 
-Error SessionImpl::Register(Link* link, Region* region) {
+Error SessionImpl::Register(Link* link, Region* region, const Deadline& deadline) {
   const std::lock_guard<std::mutex> one_at_a_time(registering_);
   if (region->registered_on >= link->serial) return {};
   auto packet = MakePacket<abi::RegisterRegion>(abi::PacketType::kRegisterRegion);
   packet.region_id = region->id;
   packet.bytes = region->memory.bytes();
-  Error sent = link->socket.Send(packet, Deadline(kSendPatience), region->memory.descriptor());
+  Error sent = link->socket.Send(packet, deadline, region->memory.descriptor());
   if (!sent.ok()) return sent;
   region->registered_on = link->serial;
-  if (options_.reconnect == Milliseconds(0)) region->memory.CloseDescriptor();  // no other daemon will need it
   return {};
 }
 
@@ -132,8 +131,8 @@ Expected<Buffer> SessionImpl::Allocate(std::size_t bytes) {
   }
   Buffer buffer(std::make_shared<RegionImpl>(shared_from_this(), region.value(), bytes));
   // So that the first operation need not. While the session rejoins, it will have to.
-  const Error registered = Register(link.get(), region.value());
-  if (registered.code() == Code::kResourceExhausted) return registered;
+  const Error registered = Register(link.get(), region.value(), Within(kSendPatience));
+  if (registered.code() == Code::kResourceExhausted || registered.code() == Code::kInterrupted) return registered;
   if (!registered.ok()) Lose(link.get(), registered);
   if (Error error = StateError(); !error.ok()) return error;
   return buffer;
@@ -206,10 +205,10 @@ void SessionImpl::ReleasePlacement(const Placement& placement) {
 }
 
 Error SessionImpl::SendSubmit(const Request& request, const Placement& placement, const Operation& operation,
-                              bool staged) {
+                              bool staged, const Deadline& deadline) {
   for (Region* const region : {placement.input, placement.result}) {
     if (region == nullptr) continue;
-    if (Error error = Register(operation.link.get(), region); !error.ok()) return error;
+    if (Error error = Register(operation.link.get(), region, deadline); !error.ok()) return error;
   }
   abi::Slot& target = operation.link->slot(operation.slot);
   target.staged_bytes.store(staged ? 0 : request.bytes(), std::memory_order_relaxed);
@@ -229,7 +228,7 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.input_offset_bytes = placement.input_offset;
   packet.result_offset_bytes = placement.result_offset;
   packet.count = request.count;
-  return operation.link->socket.Send(packet, Deadline(kSendPatience));
+  return operation.link->socket.Send(packet, deadline);
 }
 
 // Errors are left to Wait: the operation is submitted, and its outcome is the slot's or the membership's end.
@@ -241,9 +240,10 @@ void SessionImpl::StageInput(const Request& request, const Placement& placement,
     std::memcpy(placement.input->data() + done, static_cast<const std::byte*>(request.input) + done, piece);
     done += piece;
     operation.link->slot(operation.slot).staged_bytes.store(done, std::memory_order_release);
-    if (Error error = operation.link->socket.Send(packet, Deadline(kSendPatience)); !error.ok()) {
-      return Lose(operation.link.get(), error);
-    }
+    // A daemon that has no room for it reads of the pieces from those before; the last one may be what it waits for.
+    const bool is_last = done == request.bytes();
+    const Error error = operation.link->socket.Send(packet, Deadline(is_last ? kSendPatience : Milliseconds(0)));
+    if (!error.ok() && (is_last || error.code() != Code::kTimeout)) return Lose(operation.link.get(), error);
   }
 }
 
@@ -261,13 +261,19 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     const Lock lock(mutex_);
     link->owners[operation.slot].input = placement.input;
     link->owners[operation.slot].result = placement.result;
+    if (request.kind != OpKind::kUpdateView) DropPendingUpdate(lock);
   }
   const bool staged = placement.stages_input && request.bytes() > kStagedAtOnceMax;
   if (placement.stages_input && !staged && request.count > 0) {
     std::memcpy(placement.input->data(), request.input, request.bytes());
   }
-  if (Error error = SendSubmit(request, placement, operation, staged); !error.ok()) {
-    error = SendFailed(link.get(), error, deadline);
+  if (Error error = SendSubmit(request, placement, operation, staged, deadline.Within(kSendPatience)); !error.ok()) {
+    const bool is_over = error.code() == Code::kTimeout && deadline.HasPassed();
+    if (is_over || error.code() == Code::kInterrupted) {
+      error = Error(error.code(), error.text() + "; nothing was submitted: call again");
+    } else {
+      error = SendFailed(link.get(), error, deadline);
+    }
     const Lock lock(mutex_);
     FreeSlot(lock, link.get(), operation.slot);
     return error;
@@ -286,6 +292,11 @@ Expected<Operation> SessionImpl::Submit(const Request& request) {
   auto link = Enter(deadline);
   if (!link.ok()) return link.error();
   if (Error error = CheckRequest(request); !error.ok()) return error;
+  if (request.options.as_peer != 0 && request.options.as_peer != (*link)->membership().peer_id) {
+    return Error(Code::kRejoined, "this peer is " + std::to_string((*link)->membership().peer_id) + ", not " +
+                                      std::to_string(request.options.as_peer) +
+                                      " any more: take the others' state, as a newcomer does, then submit again");
+  }
   auto placement = Place(request);
   if (!placement.ok()) return placement.error();
   return SubmitPlaced(request, placement.value(), *link, deadline);

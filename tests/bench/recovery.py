@@ -298,7 +298,7 @@ def main():
     parser.add_argument("--period", type=float, default=10, help="seconds from death to death (default %(default)s)")
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build/release", help="(default %(default)s)")
     options = parser.parse_args()
-    library = ctypes.CDLL(options.build_dir / "client/src/libringway.so.0")
+    library = ctypes.CDLL(options.build_dir / "client/src/libringway.so")
     library.ringwayGetLastError.restype = ctypes.c_void_p
     print(f"world {options.world}, {options.mib} MiB f32 sum, heartbeat {options.heartbeat_ms} ms, "
           f"detection {options.detect_ms} ms")

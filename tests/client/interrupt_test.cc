@@ -8,6 +8,7 @@
 #include <ringway/ringway.hpp>
 #include <thread>
 
+#include "client/src/deadline.h"
 #include "tests/client/fake_daemon.h"
 
 namespace ringway {
@@ -86,6 +87,32 @@ TEST_F(InterruptTest, EachThreadThatWaitsIsAsked) {
   EXPECT_EQ(results[0].error().code(), Code::kInterrupted);
   EXPECT_EQ(results[1].error().code(), Code::kInterrupted);
   EXPECT_EQ(session->UpdateView().error().code(), Code::kInvalidArgument) << "both are in flight still";
+}
+
+// Doorbells of others' operations wake it up again and again.
+TEST_F(InterruptTest, WaitAmongBusyThreadsIsAsked) {
+  auto session = Joined();
+  std::uint8_t values[2] = {1, 1};
+  auto held = Submit(*session, &values[0]);
+  AwaitSubmits(1);
+  daemon_.SetHolds(false);
+  std::atomic<bool> stop = false;
+  std::thread busy([&] {
+    while (!stop) (void)session->AllReduce(&values[1], &values[1], 1, DType::kU8, ReduceOp::kSum);
+  });
+  interrupt_ = true;
+  EXPECT_EQ(held->Wait().error().code(), Code::kInterrupted);
+  stop = true;
+  busy.join();
+}
+
+TEST(DeadlineTest, NeverLeavesAnyTimeAsItIs) {
+  const internal::Deadline pause = internal::Deadline(kForever).Within(Milliseconds(20));
+  EXPECT_FALSE(pause.never());
+  EXPECT_LE(pause.PollMilliseconds(), 20);
+  EXPECT_GE(pause.PollMilliseconds(), 0);
+  EXPECT_EQ(internal::Deadline(Milliseconds(0)).Within(Milliseconds(20)).PollMilliseconds(), 0);
+  EXPECT_TRUE(internal::Deadline(kForever).Within(kForever).never());
 }
 
 TEST_F(InterruptTest, JoinThatWaitsForOthersEnds) {

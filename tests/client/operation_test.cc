@@ -251,6 +251,20 @@ TEST_F(OperationTest, DetachedOperationsKeepTheirSlotsUntilDone) {
   EXPECT_EQ(values, std::vector<std::uint8_t>(abi::kSlotCount, 0));
 }
 
+TEST_F(OperationTest, UpdateViewAfterOtherOperationsIsAnotherOne) {
+  daemon_.SetHolds(true);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(10)).error().code(), Code::kTimeout);
+  EXPECT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
+  daemon_.CompleteHeld();
+  daemon_.SetHolds(false);
+  std::uint8_t value = 1;
+  EXPECT_TRUE(session_->AllReduce(&value, &value, 1, DType::kU8, ReduceOp::kSum).ok());
+  EXPECT_TRUE(session_->UpdateView().ok());
+  const auto submits = daemon_.Look().submits;
+  ASSERT_EQ(submits.size(), 3u);
+  EXPECT_EQ(submits[2].kind, OpKind::kUpdateView);
+}
+
 TEST_F(OperationTest, UpdateViewWaitsForTheSameUpdateAfterATimeout) {
   daemon_.SetHolds(true);
   EXPECT_EQ(session_->UpdateView(Milliseconds(10)).error().code(), Code::kTimeout);

@@ -127,6 +127,21 @@ TEST_F(RejoinTest, SubmissionWaitsForItsTimeoutOnly) {
   EXPECT_EQ(ReduceCode(), Code::kOk);
 }
 
+// One thread was told; another still has an input of before.
+TEST_F(RejoinTest, SubmissionAsThePeerOfBeforeGivesRejoined) {
+  const auto submit_as = [this](std::uint64_t peer) {
+    return session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, {.as_peer = peer}).error().code();
+  };
+  EXPECT_EQ(submit_as(77), Code::kOk);
+  daemon_.Die();
+  EXPECT_EQ(ReduceCode(), Code::kRejoined);
+  EXPECT_EQ(ReduceCode(), Code::kOk);
+  const std::size_t before = daemon_.Look().submits.size();
+  EXPECT_EQ(submit_as(77), Code::kRejoined);
+  EXPECT_EQ(daemon_.Look().submits.size(), before);
+  EXPECT_EQ(submit_as(78), Code::kOk);
+}
+
 TEST_F(RejoinTest, LossFoundByPollingIsToldByTheNextSubmission) {
   {
     Work work = Hold(&byte_, 1);

@@ -1,7 +1,10 @@
 // Coming and going: newcomers, names, those whom nobody can reach, those who come back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <csignal>
 #include <future>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +51,52 @@ void AdmitSecond(Sessions* ranks, const JoinOptions& options) {
   ASSERT_TRUE(joined.ok()) << joined.error().text();
   ranks->push_back(std::move(*joined));
   ExpectWorld(*ranks, 2);
+}
+
+// What the daemon had begun it finishes with the inputs as they were, and writes nothing of it to the trainer any more.
+TEST(Membership, MemoryIsTheTrainersAgainAfterAnAbort) {
+  constexpr std::size_t kCount = 1 << 20;
+  Cluster cluster({.daemons = 2});
+  Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  auto input = ranks[0]->Allocate(kCount * sizeof(float));
+  auto output = ranks[0]->Allocate(kCount * sizeof(float));
+  ASSERT_TRUE(input.ok() && output.ok());
+  const std::span<float> in(input->as<float>(), kCount);
+  const std::span<float> out(output->as<float>(), kCount);
+  std::fill(in.begin(), in.end(), 1.0F);
+  auto work = ranks[0]->AllReduceAsync(in.data(), out.data(), kCount, DType::kF32, ReduceOp::kSum);
+  ASSERT_TRUE(work.ok()) << work.error().text();
+  ranks[0]->Abort();
+  EXPECT_EQ(work->Wait().error().code(), Code::kLeft);
+  std::fill(in.begin(), in.end(), 1000.0F);
+  std::fill(out.begin(), out.end(), 7.0F);
+  std::vector<float> other(kCount, 2.0F);
+  const auto result = ranks[1]->AllReduce(other.data(), other.data(), kCount, DType::kF32, ReduceOp::kSum);
+  ASSERT_TRUE(result.ok()) << result.error().text();
+  ASSERT_EQ(result->world_size, 2u) << "the daemon had it before the leave";
+  EXPECT_EQ(std::count(other.begin(), other.end(), 3.0F), kCount);
+  EXPECT_EQ(std::count(out.begin(), out.end(), 7.0F), kCount);
+}
+
+TEST(Membership, SubmissionsToAStoppedDaemonEndWithTheirTimeout) {
+  Cluster cluster({.daemons = 1});
+  Sessions ranks = cluster.JoinWorld(1);
+  ASSERT_EQ(ranks.size(), 1u);
+  std::vector<std::uint8_t> values(256, 1);
+  std::vector<Work> works;
+  cluster.daemon(0).Signal(SIGSTOP);
+  Error refused;
+  while (refused.ok() && works.size() < values.size()) {
+    std::uint8_t* value = &values[works.size()];
+    auto work =
+        ranks[0]->AllReduceAsync(value, value, 1, DType::kU8, ReduceOp::kSum, {.submit_timeout = Milliseconds(1)});
+    refused = work.error();
+    if (work.ok()) works.push_back(std::move(*work));
+  }
+  EXPECT_EQ(refused.code(), Code::kTimeout) << refused.text();
+  cluster.daemon(0).Signal(SIGCONT);
+  for (Work& work : works) EXPECT_TRUE(work.Wait().ok());
 }
 
 TEST(Membership, NewcomerIsAdmittedWhenAllUpdateTheirView) {

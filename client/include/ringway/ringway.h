@@ -188,11 +188,13 @@ typedef struct {
   uint32_t channel; /* 0 .. 63 */
   ringwayCodec_t codec;
   ringwayAlgorithm_t algorithm;
-  int64_t submitTimeoutMs; /* while the comm joins again; then ringwayTimeout, and nothing was submitted */
+  int64_t submitTimeoutMs; /* while the comm joins again, or (30 s at most) while the daemon does not read; then
+                            * ringwayTimeout, and nothing was submitted */
+  uint64_t asPeer; /* not 0: submit as this peer (ringwayCommPeerId) only, else ringwayRejoined: for several threads */
 } ringwayOpOptions_t;
 
 #define RINGWAY_OP_OPTIONS_INITIALIZER \
-  { sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan, RINGWAY_FOREVER }
+  { sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan, RINGWAY_FOREVER, 0 }
 
 /* Of the library that runs, as RINGWAY_VERSION_CODE of the header that was compiled. */
 RINGWAY_C_API ringwayResult_t ringwayGetVersion(int* version);
@@ -207,7 +209,8 @@ RINGWAY_C_API ringwayResult_t ringwayCommUpdateView(ringwayComm_t comm, int64_t 
 RINGWAY_C_API ringwayResult_t ringwayCommLeave(ringwayComm_t comm, int64_t timeoutMs);
 
 /* Leaves without waiting, from any thread: every call that blocks, in any thread, gives ringwayLeft at once, later ones
- * too. The comm must still be destroyed. Not for signal handlers. */
+ * too. What the daemon had begun it finishes for the others, with the inputs as they were. The comm must still be
+ * destroyed: by the thread that was woken, even before this returns. Not for signal handlers. */
 RINGWAY_C_API ringwayResult_t ringwayCommAbort(ringwayComm_t comm);
 
 /* Frees the comm and all memory of ringwayAlloc that is left; leaves without waiting if that was not done. Works of the

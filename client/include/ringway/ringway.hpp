@@ -23,9 +23,9 @@
 //   - An operation that the old daemon committed succeeds. Every other of the old membership gives kRejoined from Wait
 //     when the session has rejoined, or its end when that failed; Test is false until then.
 //   - AllReduce, AllReduceAsync (for at most OpOptions::submit_timeout) and UpdateView block while the session rejoins.
-//   If nothing has told the trainer of the
-//     rejoining yet, the next of them submits nothing and gives kRejoined. So kRejoined comes at least once, and no
-//     input that was computed before is added to the others'. After it, submissions go out.
+//     If nothing has told the trainer of the rejoining yet, the next of them submits nothing and gives kRejoined. So
+//     kRejoined comes at least once, and where one thread submits, no input that was computed before it is added to the
+//     others'. Of several threads only the first is told: they pass OpOptions::as_peer.
 //   - Buffers keep their addresses and contents.
 // A trainer that gets kRejoined drops its other Works, takes the others' state as a newcomer does, and goes on. If no
 // daemon takes the session in time, every call gives kDaemonLost or the last refusal, for good; a refusal that time
@@ -134,7 +134,7 @@ struct JoinOptions {
   // would. For programs whose signal handlers only set a flag, as Python's interpreter does. Must not throw or block.
   std::function<bool()> interrupted = {};
   // For how long a session whose daemon went away looks for one again; 0: it ends with its daemon, with kDaemonLost or
-  // kShuttingDown. Otherwise each region of shared memory holds a descriptor.
+  // kShuttingDown.
   Milliseconds reconnect = std::chrono::seconds(30);
   // After an eviction, too. False: that ends the session with kEvicted.
   bool rejoin_when_evicted = true;
@@ -166,9 +166,13 @@ struct OpOptions {
   // who does not measure. Large ones of those that gather many buffers on one rank (one_shot, naive, tree: over 256 MiB
   // there) go around the ring instead; OpResult::algorithm tells.
   std::optional<Algorithm> algorithm = std::nullopt;
-  // How long the submission waits while the session rejoins. Then it fails with kTimeout: nothing was submitted, and it
-  // may be called again. 0: without waiting.
+  // How long the submission waits while the session rejoins, or while the daemon does not read (then for 30 s at most,
+  // which end the membership). After it kTimeout: nothing was submitted, and it may be called again. 0: without
+  // waiting.
   Milliseconds submit_timeout = kForever;
+  // Not 0: submit as this peer (Session::peer_id) only; when the session has rejoined, kRejoined. For several threads
+  // that submit: each passes the peer for whose state its input was computed.
+  std::uint64_t as_peer = 0;
 };
 
 namespace internal {
