@@ -263,8 +263,8 @@ void DataPlane::OnJoin(const std::shared_ptr<local::TrainerSession>& session, co
   control::JoinRequest join;
   join.set_group(order.group);
   // Made-up names differ: a process may have several sessions, or join again before its last membership has ended.
-  const std::string made_up =
-      options_.identity.name + "-" + std::to_string(session->pid()) + "." + std::to_string(next_request_);
+  const std::string suffix = "-" + std::to_string(session->pid()) + "." + std::to_string(next_request_);
+  const std::string made_up = options_.identity.name.substr(0, abi::kPeerNameBytes - 1 - suffix.size()) + suffix;
   join.set_name(order.name.empty() ? made_up : order.name);
   join.set_wait_world(order.wait_world);
   join.set_min_world(order.min_world);

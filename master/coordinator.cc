@@ -6,6 +6,7 @@
 #include "proto/frame_codec.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
+#include "proto/word.h"
 
 namespace ringway {
 namespace {
@@ -181,6 +182,9 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
     return Refuse(connection, Code::kInvalidArgument,
                   "name, site and address are 255 bytes at most, the address not empty");
   }
+  if (!IsPrintable(hello.name()) || !IsPrintable(hello.site()) || !IsPrintable(hello.address())) {
+    return Refuse(connection, Code::kInvalidArgument, "name, site or address has control characters: leave them out");
+  }
   DaemonId id;
   for (auto& [known, daemon] : daemons_) {
     if (daemon.instance == hello.instance() && daemon.name == hello.name()) {
@@ -261,6 +265,9 @@ Status Coordinator::CheckJoin(const Daemon& daemon, const control::JoinRequest& 
   if (request.group().empty() || request.group().size() >= abi::kGroupNameBytes ||
       request.name().size() >= abi::kPeerNameBytes) {
     return {Code::kInvalidArgument, "a group name has 1 to 127 bytes, a peer name at most 63"};
+  }
+  if (!IsPrintable(request.group()) || !IsPrintable(request.name())) {
+    return {Code::kInvalidArgument, "the group's or the peer's name has control characters: leave them out"};
   }
   if (daemon.peers.size() >= kPeersPerDaemonMax || homes_.size() >= kPeersMax) {
     return {Code::kResourceExhausted, "the master takes " + std::to_string(kPeersPerDaemonMax) +

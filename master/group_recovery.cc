@@ -32,7 +32,8 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
   if (report.leaving()) news = leaving_.insert(peer).second || news;
   for (const control::OpReport& op : report.ops()) {
     news = news || op.cancel() || !op.mismatch().empty() || !op.overdue().empty();
-    news = news || (op.hung_for_size() > 0 && report.epoch() >= current_.epoch());  // else it is judged already
+    const bool blames = op.hung_for_size() > 0 && current_.hung_ms() > 0;
+    news = news || (blames && report.epoch() >= current_.epoch());  // else it is judged already
   }
   if (!news) return;  // a late word about a view that is over
   if (!collection_) Collect(now);
@@ -238,6 +239,7 @@ void Group::TryDecide(TimePoint now) {
 // Only now: all who stay have said what their trainers have submitted. Not with somebody else's end, which may be what
 // they waited for.
 void Group::AddHung(Base* base) {
+  if (current_.hung_ms() == 0) return;  // nobody may be blamed for waiting
   const auto goes = [&](PeerId peer) { return base->gone.contains(peer); };
   if (std::any_of(base->members.begin(), base->members.end(), goes)) return;
   std::map<PeerId, control::Report> staying;

@@ -42,6 +42,7 @@
 #include "daemon/core/watchdog.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
+#include "proto/word.h"
 
 namespace ringway::core {
 

@@ -353,7 +353,7 @@ std::string Peer::Impl::NameOf(PeerId peer) const {
 std::string Peer::Impl::FieldsOf(PeerId other) const {
   const auto rank = view_.RankOf(other);
   const std::string address = rank ? view_.infos[rank->value].address() : "";
-  return "other=" + NameOf(other) + " other_id=" + ToString(other) +
+  return "other=" + Word(NameOf(other)) + " other_id=" + ToString(other) +
          (address.empty() ? "" : " other_address=" + address);
 }
 

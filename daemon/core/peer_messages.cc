@@ -181,7 +181,7 @@ void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
   const bool holds = op != nullptr && op->has_outcome() && op->outcome.code == Code::kOk &&
                      (op->own_output || !op->told);  // a told result region is the trainer's again
   if (!holds) {
-    AddNote("fetch_refused", "op=" + ToString(name) + " from=" + NameOf(from), Severity::kWarning);
+    AddNote("fetch_refused", "op=" + ToString(name) + " from=" + Word(NameOf(from)), Severity::kWarning);
     return;
   }
   const auto same = [&](const Serving& serving) { return serving.name == name && serving.to == from; };

@@ -171,7 +171,7 @@ void Peer::Impl::StartFetch(Operation& op) {
     return Trouble("operation " + ToString(op.name) + " is committed and nobody holds it");
   op.submission.descriptor.schedule = kFetchedAs;
   Launch(op, collective::FetchSchedule(*view_.RankOf(*holder), *view_.RankOf(self_), *view_.RankOf(self_)));
-  AddNote("fetch", "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " from=" + NameOf(*holder));
+  AddNote("fetch", "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " from=" + Word(NameOf(*holder)));
   control::PeerMessage message;
   message.mutable_fetch()->set_epoch(view_.epoch.value);
   message.mutable_fetch()->set_channel(op.name.channel.value);

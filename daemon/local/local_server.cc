@@ -79,6 +79,7 @@ LocalServer::LocalServer(asio::io_context& context, SessionHost* host, const Ses
       host_(host),
       limits_(limits),
       memory_(std::move(memory)),
+      desk_(std::make_shared<StrangerDesk>(context)),
       acceptor_(context),
       retry_(context) {}
 
@@ -127,31 +128,32 @@ void LocalServer::Stop() {
 
 void LocalServer::ArmAccept() {
   acceptor_.async_wait(asio::posix::stream_descriptor::wait_read, [this](asio::error_code error) {
-    if (!error) Accept();
+    if (error) return;
+    desk_->Queue([this] {
+      if (acceptor_.is_open()) AcceptOne();
+    });
   });
 }
 
-void LocalServer::Accept() {
+void LocalServer::AcceptOne() {
+  net::UniqueFd fd(::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd.valid()) {
+    if (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN || errno == EWOULDBLOCK) return ArmAccept();
+    retry_.expires_after(kAcceptPause);
+    retry_.async_wait([this](asio::error_code error) {
+      if (!error) ArmAccept();
+    });
+    return;
+  }
+  ArmAccept();
   std::erase_if(sessions_, [](const auto& session) { return session.expired(); });
-  while (acceptor_.is_open()) {
-    net::UniqueFd fd(::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd.valid()) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return ArmAccept();
-      retry_.expires_after(kAcceptPause);
-      retry_.async_wait([this](asio::error_code error) {
-        if (!error) Accept();
-      });
-      return;
-    }
-    const auto session = std::make_shared<TrainerSession>(context_, host_, limits_, reclaimer_, memory_);
-    if (!session->Start(std::move(fd)).ok()) continue;
-    if (sessions_.size() < kSessionsMax) {
-      sessions_.insert(session);
-    } else {
-      session->End(Code::kResourceExhausted,
-                   "this daemon has " + std::to_string(kSessionsMax) + " sessions, which is as many as it takes");
-    }
+  const auto session = std::make_shared<TrainerSession>(context_, host_, limits_, reclaimer_, memory_, desk_);
+  if (!session->Start(std::move(fd)).ok()) return;
+  if (sessions_.size() < kSessionsMax) {
+    sessions_.insert(session);
+  } else {
+    session->End(Code::kResourceExhausted,
+                 "this daemon has " + std::to_string(kSessionsMax) + " sessions, which is as many as it takes");
   }
 }
 

@@ -9,6 +9,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
+#include <cstddef>
 #include <memory>
 #include <set>
 #include <string>
@@ -38,14 +39,18 @@ class LocalServer {
   // Takes no more connections and removes the file. Sessions go on.
   void Stop();
 
+  // Taken and, as of the last that came, not over.
+  std::size_t session_count() const { return sessions_.size(); }
+
  private:
   void ArmAccept();
-  void Accept();
+  void AcceptOne();
 
   asio::io_context& context_;
   SessionHost* host_;
   SessionLimits limits_;
   std::shared_ptr<MemoryBudget> memory_;
+  std::shared_ptr<StrangerDesk> desk_;
   ReclaimerPtr reclaimer_ = std::make_shared<Reclaimer>();
   std::string path_;
   net::UniqueFd bound_;

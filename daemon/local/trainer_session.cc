@@ -20,12 +20,14 @@ constexpr int kLastPacketsMax = 4096;        // read after the process has gone
 }  // namespace
 
 TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
-                               ReclaimerPtr reclaimer, const std::shared_ptr<MemoryBudget>& memory)
+                               ReclaimerPtr reclaimer, const std::shared_ptr<MemoryBudget>& memory,
+                               const std::shared_ptr<StrangerDesk>& desk)
     : context_(context),
       host_(host),
       limits_(limits),
       reclaimer_(std::move(reclaimer)),
       memory_(std::make_shared<MemoryShare>(memory != nullptr ? memory : std::make_shared<MemoryBudget>())),
+      desk_(desk),
       socket_(context),
       process_(context),
       quiet_(context) {
@@ -71,8 +73,8 @@ void TrainerSession::WatchProcess() {
   (void)fd.Release();
   process_.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this()](asio::error_code waited) {
     if (waited || self->state_ == State::kOver) return;
-    // What the trainer said before it died still counts.
-    if (self->ReadAll(kLastPacketsMax)) self->TrainerGone();
+    // What a trainer said before it died still counts.
+    if (self->IsStranger() || self->ReadAll(kLastPacketsMax)) self->TrainerGone();
   });
 }
 
@@ -83,7 +85,13 @@ void TrainerSession::ArmRead() {
 }
 
 void TrainerSession::ReadTurn() {
-  if (state_ != State::kOver && ReadAll(kPacketsATurn)) ArmRead();
+  const auto desk = desk_.lock();
+  if (!IsStranger() || desk == nullptr) return ReadOn(kPacketsATurn);
+  desk->Queue([self = shared_from_this()] { self->ReadOn(1); });
+}
+
+void TrainerSession::ReadOn(int packets_max) {
+  if (state_ != State::kOver && ReadAll(packets_max)) ArmRead();
 }
 
 void TrainerSession::ReadPending() {

@@ -30,6 +30,7 @@
 
 #include "daemon/local/packet.h"
 #include "daemon/local/region.h"
+#include "daemon/local/stranger_desk.h"
 #include "daemon/local/submit_check.h"
 #include "daemon/net/unique_fd.h"
 #include "proto/clock.h"
@@ -118,9 +119,11 @@ struct SessionLimits {
 
 class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
  public:
-  // `reclaimer`: where its regions go; null: they are freed in place. `memory`: the daemon's; null: no limit.
+  // `reclaimer`: where its regions go; null: they are freed in place. `memory`: the daemon's; null: no limit. `desk`:
+  // of all sessions that are no members; null: this one need not wait.
   TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
-                 ReclaimerPtr reclaimer = nullptr, const std::shared_ptr<MemoryBudget>& memory = nullptr);
+                 ReclaimerPtr reclaimer = nullptr, const std::shared_ptr<MemoryBudget>& memory = nullptr,
+                 const std::shared_ptr<StrangerDesk>& desk = nullptr);
   ~TrainerSession();
 
   // Takes an accepted, non-blocking SOCK_SEQPACKET connection.
@@ -162,7 +165,9 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   void ArmQuiet();
   void WatchProcess();
   void ReadTurn();
+  void ReadOn(int packets_max);
   bool ReadAll(int packets_max);
+  bool IsStranger() const { return state_ < State::kMember; }
   bool AsksForNothing() const { return state_ <= State::kStatusOnly; }
   void Refuse(const Status& why);
   Status OnPacket(ReceivedPacket packet);
@@ -196,6 +201,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   SessionLimits limits_;
   ReclaimerPtr reclaimer_;
   std::shared_ptr<MemoryShare> memory_;
+  std::weak_ptr<StrangerDesk> desk_;
   PeerPort* port_ = nullptr;
   State state_ = State::kNew;
   asio::posix::stream_descriptor socket_;

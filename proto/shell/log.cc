@@ -13,6 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "proto/word.h"
+
 namespace ringway::shell {
 namespace {
 
@@ -58,19 +60,50 @@ bool IsNumber(std::string_view value) {
   return digits && value.size() <= 15 && (value.size() == 1 || value[0] != '0');
 }
 
+// Names and reasons bring words with "=" of their own.
+bool IsKey(std::string_view key) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+  return !key.empty() && std::all_of(key.begin(), key.end(), is_letter) && key != "time" && key != "level" &&
+         key != "event";
+}
+
+// How much of `text`, which begins with a quotation mark, is the value that Word wrote; 0: it is none.
+std::size_t QuotedBytes(std::string_view text) {
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      return i + 1;
+    }
+  }
+  return 0;
+}
+
+Field ParsedField(std::string_view key, std::string_view value) {
+  if (value.starts_with('"') && QuotedBytes(value) == value.size()) {
+    const auto read = nlohmann::json::parse(value, nullptr, false);
+    if (read.is_string()) return {key, read.get<std::string>()};
+  }
+  return {key, std::string(value)};
+}
+
 // A key of `text` that is there already, as a name may bring one, is taken for a word.
 void AddParsed(std::string_view text, std::vector<Field>* fields) {
   const std::size_t given = fields->size();
   while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
+    std::string_view word = text.substr(0, text.find(' '));
     const std::string_view key = word.substr(0, word.find('='));
+    if (key.size() + 1 < word.size() && word[key.size() + 1] == '"') {
+      const std::size_t quoted = QuotedBytes(text.substr(key.size() + 1));
+      if (quoted > 0) word = text.substr(0, key.size() + 1 + quoted);
+    }
     const bool is_new =
-        key.size() < word.size() && !key.empty() &&
+        key.size() < word.size() && IsKey(key) &&
         std::none_of(fields->begin(), fields->end(), [&](const Field& field) { return field.key == key; });
     const bool to_the_end = (is_new && IsFreeText(key)) || (!is_new && fields->size() == given);
     const std::string_view taken = to_the_end ? text : word;
     if (is_new) {
-      fields->emplace_back(key, std::string(taken.substr(key.size() + 1)));
+      fields->push_back(ParsedField(key, taken.substr(key.size() + 1)));
     } else if (to_the_end) {
       fields->emplace_back("text", std::string(taken));
     } else {
@@ -130,6 +163,12 @@ void LogText(Level level, std::string_view event, std::initializer_list<Field> f
   }
   std::string line = Line(event, fields);
   if (!more.empty()) line.append(" ").append(more);
+  std::replace_if(
+      line.begin(), line.end(),
+      [](char c) {
+        return !IsPrintable({&c, 1});
+      },
+      '?');
   Write(level, line);
 }
 

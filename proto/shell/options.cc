@@ -27,6 +27,8 @@ constexpr void ExpectOfToml(bool holds) {
 namespace ringway::shell {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 bool IsAscii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 bool IsPrintable(char c) { return !IsAscii(c) || (c >= ' ' && c <= '~'); }
 
@@ -52,8 +54,9 @@ class Spelling {
     for (std::size_t at = text.find(mark_); at != std::string::npos; at = text.find(mark_, at + 1)) {
       const std::string_view digits = std::string_view(text).substr(at + mark_.size(), 2);
       unsigned byte = 0;
-      // Without the digits it is what escapes in the file made of the mark's letters.
+      // Without the digits of such a byte it is what escapes in the file made of the mark's letters.
       if (digits.size() < 2 || std::from_chars(digits.begin(), digits.end(), byte, 16).ptr != digits.end()) continue;
+      if (IsAscii(static_cast<char>(byte))) continue;
       text.replace(at, mark_.size() + 2, 1, static_cast<char>(byte));
     }
     return text;
@@ -78,7 +81,8 @@ class TomlConfig : public CLI::Config {
   std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    const std::string text{std::istreambuf_iterator<char>(input), {}};
+    std::string text{std::istreambuf_iterator<char>(input), {}};
+    if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     CheckCharacters(text);
     const Spelling spelling(text);
     std::vector<CLI::ConfigItem> found;

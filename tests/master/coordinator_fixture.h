@@ -54,6 +54,7 @@ class CoordinatorTest : public testing::Test {
     message.mutable_join()->set_wait_world(wait_world);
     message.mutable_join()->set_min_world(min_world);
     message.mutable_join()->set_fail_on_peer_loss(fail_on_peer_loss);
+    message.mutable_join()->set_hung_ms(hung_ms_);
     Say(connection, message);
     const auto* accepted = Last(connection, &control::FromMaster::has_join_accepted);
     return accepted == nullptr ? 0 : accepted->join_accepted().peer();
@@ -202,6 +203,7 @@ class CoordinatorTest : public testing::Test {
   std::map<std::uint64_t, std::uint64_t> peers_;
   std::map<std::uint64_t, std::string> sites_;  // by connection
   Duration round_trip_{};                       // between any two; 0: not known
+  std::uint32_t hung_ms_ = 600'000;             // that joins ask for
 };
 
 }  // namespace ringway

@@ -47,6 +47,14 @@ TEST_F(CoordinatorTest, PeerNameInUseGroupNameAndPolicyAreChecked) {
   EXPECT_TRUE(coordinator_->groups().size() == 1u) << "refused joins leave no group behind";
 }
 
+TEST_F(CoordinatorTest, NamesWithControlCharactersAreRefused) {
+  EXPECT_EQ(Join(1, 1, "g", false, "x\n2026-01-01 error forged"), 0u);
+  EXPECT_EQ(Join(1, 1, "g\x1b[2J"), 0u);
+  EXPECT_NE(Join(1, 1, "g", false, "zu\xCC\x88rich 1"), 0u);
+  Hello(2, "d\n", 2);
+  EXPECT_NE(Last(2, &control::FromMaster::has_refusal), nullptr);
+}
+
 TEST_F(CoordinatorTest, GroupFormsWhenAsManyAsWaitedForStandTogether) {
   peers_[1] = Join(1, 2);
   EXPECT_EQ(PendingText(1), "1 of 2 peers are here");

@@ -166,6 +166,16 @@ TEST_F(HungTest, AReportOfTheViewBeforeIsNoNews) {
   EXPECT_TRUE(TheGroup().collecting());
 }
 
+TEST_F(HungTest, NobodyInAGroupThatEvictsNobodyForIt) {
+  hung_ms_ = 0;
+  Form(3);
+  ReportAs(1, kWaits);
+  ReportAs(3, kHas);
+  ReportAs(2, kHangs);
+  EXPECT_FALSE(TheGroup().collecting());
+  EXPECT_EQ(ViewOf(1).members_size(), 3);
+}
+
 TEST_F(HungTest, TheOthersGoOnAndItIsToldWhy) {
   Form(3);
   ReportAs(1, kWaits);

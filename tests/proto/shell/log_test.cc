@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "proto/control.pb.h"
+#include "proto/word.h"
 
 namespace ringway::shell {
 namespace {
@@ -50,13 +51,16 @@ LogOptions OptionsOf(const std::string& format, const std::string& level, const 
   return {.format = format, .level = level, .file = file, .file_bytes = 64 << 10};
 }
 
+const std::string kName = "a \"name\" = \\ lost=5\n";
+
 [[noreturn]] void LogThings(const std::string& format, const std::string& level) {
   if (!SetUpLog(OptionsOf(format, level)).ok()) std::exit(1);
   Log(Level::kDebug, "quiet");
   Log(Level::kInfo, "listening", {{"address", "127.0.0.1:80"}, {"group", "my job"}, {"empty", ""}});
   Log(Level::kWarning, "hostile", {{"text", kHostile}});
   LogText(Level::kError, "as_given", {{"group", "a b=c"}, {"port", 80}},
-          "epoch=1.4 lost=7 rank=007 other=my lost=9 one why=it said lost=8");
+          "epoch=1.4 lost=7 rank=007 other=my lost=9 one x\"},{\"level=3 event=forged quoted=" + Word(kName) +
+              " bytes=3 why=it said lost=8");
   std::exit(0);
 }
 
@@ -85,9 +89,12 @@ std::string CheckJson(const Lines& lines) {
   if (events[1]["level"] != "warning") return "level: " + events[1].dump();
   json last = events[2];
   last.erase("time");
-  const json expected = {{"level", "error"}, {"event", "as_given"},      {"group", "a b=c"},
-                         {"port", 80},       {"epoch", "1.4"},           {"lost", 7},
-                         {"rank", "007"},    {"other", "my lost=9 one"}, {"why", "it said lost=8"}};
+  const json expected = {{"level", "error"},       {"event", "as_given"},
+                         {"group", "a b=c"},       {"port", 80},
+                         {"epoch", "1.4"},         {"lost", 7},
+                         {"rank", "007"},          {"other", "my lost=9 one x\"},{\"level=3 event=forged"},
+                         {"quoted", kName},        {"bytes", 3},
+                         {"why", "it said lost=8"}};
   if (last != expected) return last.dump();
   return {};
 }
