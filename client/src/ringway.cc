@@ -24,6 +24,14 @@ auto Guarded(Function function) -> decltype(function()) {
 
 }  // namespace
 
+// Programs that were compiled against other sizes must not find this library: its soname is the version's first two
+// parts.
+#if defined(__GLIBCXX__) && defined(__x86_64__) && _GLIBCXX_USE_CXX11_ABI
+static_assert(RINGWAY_VERSION_CODE / 100 == 2 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 24 &&
+                  sizeof(OpResult) == 56 && sizeof(Member) == 72,
+              "the C++ ABI has changed: raise the version in version.h, then these numbers");
+#endif
+
 int Version() { return RINGWAY_VERSION_CODE; }
 
 Buffer::Buffer() = default;
