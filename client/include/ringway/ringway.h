@@ -23,9 +23,10 @@
  * a time. Forks: a child's calls give ringwayForked.
  *
  * Restarts: a comm whose daemon went away, or that the others evicted because they heard nothing of it for too long,
- * joins again by itself, within config.reconnectMs, as a new peer with another
- * id and rank. Calls that submit block meanwhile. ringwayRejoined says once that this has happened: what was in flight
- * has no result; take the state of training from the others, then submit again. Memory of ringwayAlloc stays.
+ * joins again by itself, within config.reconnectMs, as a new peer with another id and rank. Calls that submit block
+ * meanwhile. ringwayRejoined says once that this has happened: what was in flight has no result; take the state of
+ * training from the others, then submit again. Of several threads that submit only the first is told so: they pass
+ * options.asPeer. Memory of ringwayAlloc stays.
  *
  * Memory: send and receive buffers may be any memory, or equal (in place). Those from ringwayAlloc are not copied. They
  * belong to an operation until its work has been waited for; those not from ringwayAlloc may be written to when it was
@@ -231,7 +232,9 @@ RINGWAY_C_API ringwayResult_t ringwayCommMembers(ringwayComm_t comm, ringwayMemb
 RINGWAY_C_API ringwayResult_t ringwayAlloc(ringwayComm_t comm, size_t bytes, void** memory);
 RINGWAY_C_API ringwayResult_t ringwayFree(ringwayComm_t comm, void* memory);
 
-/* recvbuff[i] = op over all contributors of sendbuff[i]; blocks until the outcome is known. Channel 0, no codec. */
+/* recvbuff[i] = op over all contributors of sendbuff[i]; blocks until the outcome is known. Channel 0, no codec.
+ * After ringwayInterrupted the operation goes on with the other ranks, its result is dropped, and memory of ringwayAlloc
+ * stays its own until it has ended: do not call again with the same, for that would be the rank's next operation. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                                ringwayDataType_t datatype, ringwayRedOp_t op, ringwayComm_t comm);
 
