@@ -8,7 +8,7 @@ cd "$ROOT"
 
 usage() {
   cat <<'TEXT'
-Usage: tests/run.sh [--preset STAGE]... [--all]
+Usage: tests/run.sh [--preset STAGE]... [--all] [--quick]
 Installs Debian packages where they are missing (as root), builds and tests Ringway. Works from any directory.
 
 Stages, all of them without arguments:
@@ -23,6 +23,7 @@ to build and to test, and names each test that was skipped, with its reason, and
 
   --preset STAGE   only this stage; may be repeated
   --all            all stages
+  --quick          the release build and its unit tests alone
   --help           this text
 TEXT
 }
@@ -35,6 +36,10 @@ while (($#)); do
       [[ " ${ALL_STAGES[*]} " == *" ${2:-} "* ]] || die "--preset takes one of: ${ALL_STAGES[*]}"
       STAGES+=("$2")
       shift 2
+      ;;
+    --quick)
+      STAGES+=(quick)
+      shift
       ;;
     --all)
       STAGES=("${ALL_STAGES[@]}")
@@ -96,6 +101,10 @@ stage_release() {
   # On a busy two-core machine real processes may fail a test once: it is named in the table at the end. Sanitizers find
   # what happens once in many runs, so there each failure counts.
   build_and_test build/test-release --repeat until-pass:2
+}
+
+stage_quick() {
+  configure release build/test-release -DRINGWAY_TESTS=ON "${UNITY[@]}" && build_and_test build/test-release -L unit
 }
 
 stage_asan() { configure asan build/asan "${UNITY[@]}" && build_and_test build/asan; }
