@@ -87,11 +87,14 @@ void TrainerSession::ArmRead() {
 void TrainerSession::ReadTurn() {
   const auto desk = desk_.lock();
   if (!IsStranger() || desk == nullptr) return ReadOn(kPacketsATurn);
+  quiet_.cancel();  // it has said something, and waits for us
   desk->Queue([self = shared_from_this()] { self->ReadOn(1); });
 }
 
 void TrainerSession::ReadOn(int packets_max) {
-  if (state_ != State::kOver && ReadAll(packets_max)) ArmRead();
+  if (state_ == State::kOver || !ReadAll(packets_max)) return;
+  if (AsksForNothing()) ArmQuiet();
+  ArmRead();
 }
 
 void TrainerSession::ReadPending() {
@@ -114,7 +117,6 @@ bool TrainerSession::ReadAll(int packets_max) {
       Refuse(status);
       return false;
     }
-    if (AsksForNothing()) ArmQuiet();
   }
   return state_ != State::kOver;
 }
