@@ -159,6 +159,7 @@ Status Daemon::Run() {
 
 void Daemon::ArmSignals() {
   signals_.add(SIGTERM);
+  signals_.add(SIGHUP);  // the terminal that it was started from has gone
   signals_.add(SIGINT);
   signals_.async_wait([this](asio::error_code error, int) {
     if (error) return;

@@ -14,7 +14,7 @@
 //
 //   start: listen, claim the socket, register; ready when the master has answered, or after 10 s without it: then
 //          trainers may come and wait for it, too. The first master's refusal ends it.
-//   end:   SIGTERM or SIGINT: leave all groups within the grace period; a second signal: at once
+//   end:   SIGTERM, SIGINT or SIGHUP: leave all groups within the grace period; a second signal: at once
 #pragma once
 
 #include <asio/executor_work_guard.hpp>

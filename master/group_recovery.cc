@@ -305,7 +305,7 @@ void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report
   if (world < current_.min_world()) {
     options.too_small = {Code::kWorldTooSmall, "the group has " + std::to_string(world) + " peers and needs " +
                                                    std::to_string(current_.min_world()) +
-                                                   ": wait for peers with UpdateView"};
+                                                   ": call UpdateView, which lets in who waits, until it has them"};
   }
   for (control::Verdict& verdict : DecideVerdicts(reports, options)) {
     if (static_cast<Code>(verdict.code()) == Code::kInternal) host_.CountContradiction();

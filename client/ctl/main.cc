@@ -46,7 +46,8 @@ Options ParseOptions(int argc, char** argv) {
   CLI::App* evict = app.add_subcommand(
       "evict", "of a master on this host: drops a peer; the others go on, and its trainer, if it lives, joins again");
   evict->add_option("--group", options.group, "its group")->required();
-  evict->add_option("--peer", options.peer, "its name or peer id, as status shows them")->required();
+  evict->add_option("--peer", options.peer, "its name, as status shows it, or peer id, as status --json does")
+      ->required();
   app.require_subcommand(1);
   shell::ParseOrExit(app, argc, argv);
   options.plan = plan->parsed();

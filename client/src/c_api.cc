@@ -179,7 +179,7 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
     if (config->opDeadlineMs < 0) return Refuse("opDeadlineMs is negative; 0 means no deadline");
     options.op_deadline = ringway::Milliseconds(config->opDeadlineMs);
     options.timeout = Timeout(config->timeoutMs);
-    options.reconnect = ringway::Milliseconds(config->reconnectMs);
+    options.reconnect = Timeout(config->reconnectMs);
     options.rejoin_when_evicted = config->endWhenEvicted == 0;
     if (config->onWaiting != nullptr) {
       options.on_waiting = [told = config->onWaiting, context = config->onWaitingContext](const ringway::Error& cause) {

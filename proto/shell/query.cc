@@ -150,7 +150,12 @@ Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::mil
   const Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   SetTimeout(fd.get(), timeout);
   if (fd.get() < 0 || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return Status(Code::kDaemonUnreachable, "no daemon at " + socket_path + " (" + std::strerror(errno) +
+    const int reason = errno;
+    if (reason == EACCES || reason == EPERM) {
+      return Status(Code::kIo, "no permission to connect to " + socket_path +
+                                   ": look at the mode of the socket and of the directories above it");
+    }
+    return Status(Code::kDaemonUnreachable, "no daemon at " + socket_path + " (" + std::strerror(reason) +
                                                 "): start ringwayd or correct --socket");
   }
   const std::string who = "daemon at " + socket_path;

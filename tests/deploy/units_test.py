@@ -74,8 +74,8 @@ class Unit:
         self.process.kill()
         self.process.wait()
 
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
+    def stop(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
         self.expect("STOPPING=1", self.seconds("TimeoutStopSec", 90))
         status = self.process.wait(self.seconds("TimeoutStopSec", 90))
         assert status == 0, f"{self.name} ends with {status}"
@@ -108,6 +108,10 @@ def run():
     daemon.kill()
     daemon.start()  # over the socket that the killed one left
     train()
+    daemon.stop(signal.SIGHUP)  # as when the terminal goes from which it was started
+    master.stop(signal.SIGHUP)
+    master.start()
+    daemon.start()
     master.stop()
     daemon.stop()
     print("the units' programs start, serve, come back and stop")

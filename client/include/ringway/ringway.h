@@ -6,7 +6,8 @@
  *   ringwayComm_t comm = NULL;
  *   if (ringwayCommInit(&comm, &config) != ringwaySuccess) return fail(ringwayGetLastError(NULL));
  *   ringwayOpInfo_t info;
- *   ringwayAllReduceWith(mine, mean, count, ringwayFloat32, ringwayAvg, NULL, comm, &info);
+ *   if (ringwayAllReduceWith(mine, mean, count, ringwayFloat32, ringwayAvg, NULL, comm, &info) != ringwaySuccess)
+ *     return fail(ringwayGetLastError(comm));
  *   if (info.updateWaits) ringwayCommUpdateView(comm, RINGWAY_FOREVER, NULL);  // then share the state with newcomers
  *   ringwayCommDestroy(comm);
  *
@@ -132,7 +133,8 @@ typedef struct ringwayComm* ringwayComm_t;
 typedef struct ringwayWork* ringwayWork_t;
 
 /* Structs that are passed in carry their size: a library that knows more fields than the caller's header has takes the
- * initializers' values for those. Timeouts are milliseconds; a negative one waits for ever. */
+ * initializers' values for those. Times are milliseconds; a negative timeout (timeoutMs, reconnectMs,
+ * submitTimeoutMs and those of calls) waits for ever, opDeadlineMs and evictHungAfterMs cannot be negative. */
 #define RINGWAY_FOREVER (-1)
 #define RINGWAY_MAX_WORLD_SIZE 64
 
@@ -149,7 +151,8 @@ typedef struct {
   int64_t reconnectMs;    /* how long to look for a daemon again when it went away; 0: the comm ends with its daemon */
   int32_t endWhenEvicted; /* nonzero: an eviction ends the comm with ringwayEvicted */
   int32_t reserved;
-  int64_t evictHungAfterMs; /* a rank that submits nothing for so long while others wait is evicted; 0: never */
+  int64_t evictHungAfterMs; /* a rank that submits nothing for so long (1 s to 24 days) while others wait is
+                             * evicted; 0: never */
   /* What ringwayCommInit waits for, each time that changes: ringwaySuccess for other peers, else a cause to look after.
    * Called by its thread, inside it. NULL: nobody is told. */
   void (*onWaiting)(void* context, ringwayResult_t cause, const char* text);
@@ -233,8 +236,9 @@ RINGWAY_C_API ringwayResult_t ringwayAlloc(ringwayComm_t comm, size_t bytes, voi
 RINGWAY_C_API ringwayResult_t ringwayFree(ringwayComm_t comm, void* memory);
 
 /* recvbuff[i] = op over all contributors of sendbuff[i]; blocks until the outcome is known. Channel 0, no codec.
- * After ringwayInterrupted the operation goes on with the other ranks, its result is dropped, and memory of ringwayAlloc
- * stays its own until it has ended: do not call again with the same, for that would be the rank's next operation. */
+ * After ringwayInterrupted the operation goes on with the other ranks, its result is dropped, and memory of
+ * ringwayAlloc stays its own until it has ended: do not call again with the same, for that would be the rank's next
+ * operation. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                                ringwayDataType_t datatype, ringwayRedOp_t op, ringwayComm_t comm);
 

@@ -120,8 +120,9 @@ struct JoinOptions {
   // is agreed, so it may come later, or be success.
   Milliseconds op_deadline = Milliseconds(0);
   // A rank whose trainer submits nothing for so long, while operations of the others wait for it, is evicted (the group
-  // takes the longest asked for; 0: never, which is the longest). Not if more than half of the ranks are such: then it
-  // may be the others that went ahead. Longer than what one rank may do while the others wait, as writing a checkpoint.
+  // takes the longest asked for, 1 s to 24 days; 0: never, which is the longest). Not if more than half of the ranks
+  // are such: then it may be the others that went ahead. Longer than what one rank may do while the others wait, as
+  // writing a checkpoint.
   Milliseconds evict_hung_after = std::chrono::minutes(10);
   // For the whole Join, and for each one of a rejoining. Then it fails with the cause that was known last, as
   // kPeerUnreachable or kMasterUnreachable, or with kTimeout if it only waited for others.
@@ -239,7 +240,8 @@ class RINGWAY_API Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Shared memory for zero-copy operations, page-aligned, populated.
+  // Shared memory for zero-copy operations, page-aligned, populated. The daemon sees it later: an operation in what is
+  // more than its --memory-max leaves a session fails with kResourceExhausted.
   Expected<Buffer> Allocate(std::size_t bytes);
 
   // `output[i] = op over contributors of input[i]`, `count` elements each. `input` and `output` may be inside Buffers
