@@ -12,6 +12,7 @@
 #include "daemon/net/socket_options.h"
 #include "proto/byte_size.h"
 #include "proto/lane_roles.h"
+#include "proto/local_abi.h"
 #include "proto/shell/options.h"
 
 namespace ringway::daemon {
@@ -90,9 +91,11 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--listen", config.listen, "HOST:PORT that other daemons connect to; port 0 takes a free one")
       ->required();
   app.add_option("--advertise", config.advertise, "HOST:PORT that they are told, where it differs (NAT)");
-  app.add_option("--site", config.site, "label of this host's site; hosts of one site are near each other");
+  app.add_option("--site", config.site, "label of this host's site; hosts of one site are near each other")
+      ->check(shell::Label(abi::kPeerNameBytes - 1));
   app.add_option("--name", config.name,
-                 "label of this daemon, its own at the master (default: host name:port; with port 0, host name-pid)");
+                 "label of this daemon, its own at the master (default: host name:port; with port 0, host name-pid)")
+      ->check(shell::Label(abi::kPeerNameBytes - 1));
   app.add_option("--lanes", config.lanes,
                  "connections a pair of peers (default: 2 on this host; elsewhere " + std::to_string(kLanesRemote) +
                      ", and up to " + std::to_string(kLanesMax) + " where more are faster)")

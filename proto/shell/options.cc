@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "proto/byte_size.h"
+#include "proto/word.h"
 
 // toml++ 3.3 asserts, and with NDEBUG assumes, what some wrong files do not hold ("[#a"): they are refused instead.
 #undef NDEBUG
@@ -30,7 +31,6 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 bool IsAscii(char c) { return static_cast<unsigned char>(c) < 0x80; }
-bool IsPrintable(char c) { return !IsAscii(c) || (c >= ' ' && c <= '~'); }
 
 // toml++ 3.3 meets undefined behaviour at some letters beyond ASCII: it gets the bytes of each as a word that does not
 // occur in the file, and two hexadecimal digits.
@@ -106,8 +106,9 @@ class TomlConfig : public CLI::Config {
  private:
   static void CheckCharacters(const std::string& text) {
     if (!IsUtf8(text)) throw CLI::ConversionError("config file: this is no UTF-8 text");
-    const auto odd = std::find_if(text.begin(), text.end(),
-                                  [](char c) { return !IsPrintable(c) && c != '\t' && c != '\n' && c != '\r'; });
+    const auto odd = std::find_if(text.begin(), text.end(), [](char c) {
+      return !IsPrintable({&c, 1}) && c != '\t' && c != '\n' && c != '\r';
+    });
     if (odd == text.end()) return;
     throw CLI::ConversionError("config file, line " + std::to_string(1 + std::count(text.begin(), odd, '\n')) +
                                ": a control character");
@@ -115,7 +116,7 @@ class TomlConfig : public CLI::Config {
 
   static std::string Text(const std::string& name, const toml::node& value) {
     if (const auto text = value.value_exact<std::string>()) {
-      if (!std::all_of(text->begin(), text->end(), IsPrintable))
+      if (!IsPrintable(*text))
         throw CLI::ConversionError("config file: " + name + " holds a character that is not printable");
       return *text;
     }
@@ -146,6 +147,15 @@ Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool i
   return {Code::kInvalidArgument, option + " " + ToString(endpoint) +
                                       " is not a loopback address and links are not encrypted yet; give --insecure to "
                                       "use it on a network that you trust"};
+}
+
+CLI::Validator Label(std::size_t bytes_max) {
+  const auto check = [bytes_max](const std::string& text) -> std::string {
+    if (!IsUtf8(text) || !IsPrintable(std::string_view(text))) return "is to be UTF-8 without control characters";
+    if (text.size() > bytes_max) return "has " + std::to_string(bytes_max) + " bytes at most";
+    return {};
+  };
+  return {check, ""};
 }
 
 CLI::Validator Bytes(std::uint64_t least, std::uint64_t most) {

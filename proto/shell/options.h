@@ -23,6 +23,9 @@ bool IsLoopback(const std::string& host);
 // text.
 Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool insecure);
 
+// A name that others show: UTF-8 without control characters, of `bytes_max` bytes at most.
+CLI::Validator Label(std::size_t bytes_max);
+
 // Reads "4096", "4K" or "64M" from least to most, and puts the number of bytes in its place.
 CLI::Validator Bytes(std::uint64_t least, std::uint64_t most);
 

@@ -76,6 +76,8 @@ TEST_F(Programs, WrongOptionsAreOneLine) {
   ExpectRefusal(Daemon({"--advertise", "127.0.0.1:0"}), "ringwayd", "--advertise");
   ExpectRefusal(Daemon({"--socket-mode", "0999"}), "ringwayd", "--socket-mode");
   ExpectRefusal(Daemon({"--probe-bytes", "much"}), "ringwayd", "--probe-bytes");
+  ExpectRefusal(Daemon({"--name", "a\xff"}), "ringwayd", "--name");
+  ExpectRefusal(Daemon({"--site", std::string(64, 's')}), "ringwayd", "--site");
   ExpectRefusal(Daemon({"--listen", "10.0.0.1:0"}), "ringwayd", "--insecure");
   ExpectRefusal({RINGWAY_CTL}, "ringwayctl", "--help");
   ExpectRefusal({RINGWAY_CTL, "status"}, "ringwayctl", "--master");
