@@ -164,7 +164,10 @@ Error SessionImpl::Cancel(const Operation& operation) {
 
 void SessionImpl::Detach(const Operation& operation) {
   if (operation.outcome || Forked()) return;
-  const Lock lock(mutex_);
+  LetGo(Lock(mutex_), operation);
+}
+
+void SessionImpl::LetGo(const Lock& lock, const Operation& operation) {
   operation.link->owners[operation.slot].use = SlotUse::kDetached;
   ReclaimDetached(lock, operation.link.get());
 }
@@ -207,8 +210,7 @@ Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
 
 void SessionImpl::DropPendingUpdate(const Lock& lock) {
   if (!pending_update_) return;
-  pending_update_->link->owners[pending_update_->slot].use = SlotUse::kDetached;
-  ReclaimDetached(lock, pending_update_->link.get());
+  LetGo(lock, *pending_update_);
   pending_update_.reset();
 }
 

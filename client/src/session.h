@@ -123,6 +123,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Expected<std::uint32_t> TakeSlot(Link* link);
   void FreeSlot(const Lock& lock, Link* link, std::uint32_t index);
   void ReclaimDetached(const Lock& lock, Link* link);
+  void LetGo(const Lock& lock, const Operation& operation);
   // The slot holds the operation's outcome. A daemon that is stopping refuses operations; that is told as kRejoined.
   bool IsSettled(const Operation& operation) const;
   Expected<OpResult> ReadOutcome(const Operation& operation);

@@ -124,7 +124,8 @@ spdlog::sink_ptr OpenSink(const LogOptions& options) {
 }  // namespace
 
 Status SetUpLog(const LogOptions& options) {
-  const auto& [format, level, file, file_bytes] = options;
+  const auto& format = options.format;
+  const auto& level = options.level;
   if (format != "text" && format != "json") {
     return {Code::kInvalidArgument, "log format '" + format + "' is neither text nor json"};
   }
