@@ -14,9 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "client/src/fork_guard.h"
+#include "client/src/session.h"
+
 struct ringwayComm {
   std::unique_ptr<ringway::Session> session;
-  std::mutex mutex;                          // guards `buffers`
+  std::uint64_t generation = ringway::internal::ForkGeneration();
+  std::mutex mutex;                          // guards `buffers`; a thread of the parent may hold it when a child begins
   std::map<void*, ringway::Buffer> buffers;  // of ringwayAlloc
 };
 
@@ -278,6 +282,7 @@ ringwayResult_t ringwayFree(ringwayComm_t comm, void* memory) {
   return Guarded([&] {
     if (memory == nullptr) return ringwaySuccess;
     if (comm == nullptr) return Refuse("comm is NULL");
+    if (comm->generation != ringway::internal::ForkGeneration()) return Report(ringway::internal::ForkedError());
     const std::lock_guard<std::mutex> lock(comm->mutex);
     return comm->buffers.erase(memory) == 1 ? ringwaySuccess : Refuse("memory is not of this comm's ringwayAlloc");
   });

@@ -1,6 +1,8 @@
 // Runs the C trainer of c_api_compile_test.c against the fake daemon.
 #include <gtest/gtest.h>
 #include <ringway/ringway.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/client/fake_daemon.h"
 
@@ -33,6 +35,25 @@ TEST(CApiTest, WhoIsAskedEndsAWait) {
   std::uint8_t value = 1;
   EXPECT_EQ(ringwayAllReduce(&value, &value, 1, ringwayUint8, ringwaySum, comm), ringwayInterrupted);
   EXPECT_EQ(asked, 2);
+  EXPECT_EQ(ringwayCommDestroy(comm), ringwaySuccess);
+}
+
+TEST(CApiTest, ForkedChildFreesNothing) {
+  testing::FakeDaemon daemon;
+  ringwayConfig_t config = RINGWAY_CONFIG_INITIALIZER;
+  config.socketPath = daemon.socket_path().c_str();
+  config.group = "job";
+  config.waitWorld = 1;
+  ringwayComm_t comm = nullptr;
+  ASSERT_EQ(ringwayCommInit(&comm, &config), ringwaySuccess);
+  void* memory = nullptr;
+  ASSERT_EQ(ringwayAlloc(comm, 1000, &memory), ringwaySuccess);
+  const pid_t child = fork();
+  if (child == 0) _exit(ringwayFree(comm, memory) == ringwayForked ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(ringwayFree(comm, memory), ringwaySuccess);
   EXPECT_EQ(ringwayCommDestroy(comm), ringwaySuccess);
 }
 
