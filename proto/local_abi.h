@@ -117,7 +117,7 @@ struct JoinReply {
   Code code;
   std::uint32_t rank;
   std::uint32_t world_size;
-  std::uint32_t reserved;
+  std::uint32_t regions_mib_max;  // of all regions of the session together; 0: no limit
   std::uint64_t peer_id;
   std::uint64_t epoch;
   char text[kTextBytes];

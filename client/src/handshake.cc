@@ -129,7 +129,12 @@ Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const
     abi::JoinReply reply;
     if (!packet.Read(abi::PacketType::kJoinReply, &reply)) return EndedError(packet);
     if (reply.code != Code::kOk) return Error(CheckedCode(reply.code), TextOf(reply.text));
-    return Membership{instance.value(), reply.peer_id, reply.epoch, reply.rank, reply.world_size};
+    return Membership{.daemon_instance = instance.value(),
+                      .peer_id = reply.peer_id,
+                      .epoch = reply.epoch,
+                      .rank = reply.rank,
+                      .world_size = reply.world_size,
+                      .region_bytes_max = std::size_t{reply.regions_mib_max} << 20};
   }
 }
 

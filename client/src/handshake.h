@@ -16,6 +16,7 @@ struct Membership {
   std::uint64_t epoch = 0;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;
+  std::size_t region_bytes_max = 0;  // that the daemon takes of this session; 0: no limit
 };
 
 // What Join can refuse without asking the daemon.

@@ -26,7 +26,7 @@ Error SessionImpl::StateError() {
   return leaving_ ? LeftError() : Error();
 }
 
-Expected<std::shared_ptr<Link>> SessionImpl::Enter(const Deadline& deadline) {
+Expected<std::shared_ptr<Link>> SessionImpl::Enter(std::uint32_t channel, const Deadline& deadline) {
   if (Forked()) return ForkedError();
   Lock lock(mutex_);
   while (rejoining_) {
@@ -35,14 +35,18 @@ Expected<std::shared_ptr<Link>> SessionImpl::Enter(const Deadline& deadline) {
     return Error(waited == Waited::kTimeout ? Code::kTimeout : Code::kInterrupted,
                  "the session is joining again; call again; before: " + lost_.text());
   }
-  if (!end_.ok() || untold_) return TellLoss(lock);
+  submitters_[channel] = std::this_thread::get_id();
+  if (!end_.ok() || untold_[channel]) return TellLoss(lock);
   if (leaving_) return LeftError();
   return link_;
 }
 
 Error SessionImpl::TellLoss(const Lock& /*lock*/) {
   if (!end_.ok()) return end_;
-  untold_ = false;
+  for (std::size_t channel = 0; channel < submitters_.size(); ++channel) {
+    const std::thread::id submitter = submitters_[channel];
+    if (submitter == std::thread::id() || submitter == std::this_thread::get_id()) untold_.reset(channel);
+  }
   return Error(Code::kRejoined,
                "this peer has joined again as a new peer: take the others' state, as a newcomer does, "
                "then submit again; before: " +
@@ -182,19 +186,13 @@ void SessionImpl::End(const Lock& lock, Link* link, const Error& why) {
     end_ = started;
   } else {
     end_ = why;
-    UnshareUnfinished(lock, link);
+    UnshareUnfinished(lock, *link);
   }
 }
 
 // Waits end now, and the trainer writes to its Buffers again, whose old contents a daemon that lives still adds up.
-void SessionImpl::UnshareUnfinished(const Lock& /*lock*/, Link* link) {
-  for (std::uint32_t index = 0; index < abi::kSlotCount; ++index) {
-    const SlotOwner& owner = link->owners[index];
-    if (owner.use == SlotUse::kIdle || link->IsDone(index)) continue;
-    for (Region* const region : {owner.input, owner.result}) {
-      if (region != nullptr && region->buffer_bytes > 0) (void)region->memory.Unshare();
-    }
-  }
+void SessionImpl::UnshareUnfinished(const Lock& /*lock*/, const Link& link) {
+  for (std::uint32_t index = 0; index < abi::kSlotCount; ++index) (void)Unshare(link, index);
 }
 
 void SessionImpl::Lose(Link* link, const Error& error) {
@@ -221,6 +219,7 @@ void SessionImpl::Install(const Lock& /*lock*/, std::shared_ptr<Link> link) {
   rank_ = membership.rank;
   world_size_ = membership.world_size;
   epoch_ = membership.epoch;
+  pool_.SetBytesMax(membership.region_bytes_max);
   link_ = std::move(link);
 }
 
@@ -236,7 +235,7 @@ void SessionImpl::Rejoined(Expected<std::shared_ptr<Link>> found) {
   const std::shared_ptr<Link> before = link_;
   Install(lock, std::move(found.value()));
   ReclaimDetached(lock, before.get());
-  untold_ = true;
+  untold_.set();
 }
 
 }  // namespace ringway::internal

@@ -21,8 +21,9 @@ std::size_t RegionPool::SizeClass(std::size_t bytes) {
 
 Region* RegionPool::TakeFree(std::size_t class_bytes) {
   // The newest is the one most likely to be in the caches.
-  const auto found = std::find_if(free_.rbegin(), free_.rend(),
-                                  [&](const Region* region) { return region->memory.bytes() == class_bytes; });
+  const auto found = std::find_if(free_.rbegin(), free_.rend(), [&](const Region* region) {
+    return region->memory.bytes() == class_bytes && region->memory.shared();
+  });
   if (found == free_.rend()) return nullptr;
   Region* const region = *found;
   free_.erase(std::next(found).base());
@@ -43,6 +44,7 @@ Region* RegionPool::Add(std::uint32_t id, SharedMemory memory) {
   region->id = id;
   region->memory = std::move(memory);
   region->users = 1;
+  bytes_ += region->memory.bytes();
   Region* const added = region.get();
   regions_[AddressOf(added->data())] = std::move(region);
   return added;
@@ -51,7 +53,8 @@ Region* RegionPool::Add(std::uint32_t id, SharedMemory memory) {
 void RegionPool::Release(Region* region) {
   if (--region->users > 0) return;
   region->buffer_bytes = 0;
-  free_.push_back(region);
+  // An unshared one is the first to be evicted.
+  free_.insert(region->memory.shared() ? free_.end() : free_.begin(), region);
   free_bytes_ += region->memory.bytes();
 }
 
@@ -66,6 +69,7 @@ Region* RegionPool::FindBuffer(const void* address) const {
 void RegionPool::Evict(Region* region) {
   std::erase(free_, region);
   free_bytes_ -= region->memory.bytes();
+  bytes_ -= region->memory.bytes();
   ReturnId(region->id);
   regions_.erase(AddressOf(region->data()));
 }

@@ -8,6 +8,7 @@
 // Not thread-safe: the session's mutex guards it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +32,13 @@ struct Region {
   std::byte* data() const { return memory.data(); }
 };
 
+// REQUIRES: `memory` is inside the region.
+inline std::size_t OffsetIn(const Region& region, const void* memory) {
+  return static_cast<std::size_t>(static_cast<const std::byte*>(memory) - region.data());
+}
+
 class RegionPool {
  public:
-  // Free regions beyond this are given back to the system.
   static constexpr std::size_t kFreeBytesMax = std::size_t{2} << 30;
   static constexpr std::uint32_t kNoId = abi::kRegionCountMax;
 
@@ -51,6 +56,7 @@ class RegionPool {
   Region* Add(std::uint32_t id, SharedMemory memory);
 
   void AddUser(Region* region) { ++region->users; }
+  // Nobody gets an unshared one again.
   void Release(Region* region);
 
   // The Buffer that holds `address`, or null.
@@ -59,12 +65,22 @@ class RegionPool {
   // The free region that waits longest, or null. Evict forgets it and unmaps it.
   Region* OldestFree() const { return free_.empty() ? nullptr : free_.front(); }
   void Evict(Region* region);
-  std::size_t free_bytes() const { return free_bytes_; }
+
+  // What the daemon takes of all regions together; 0: any number of bytes.
+  void SetBytesMax(std::size_t bytes) { bytes_max_ = bytes; }
+  // Whether another region of so many bytes would be refused.
+  bool Exceeds(std::size_t more_bytes) const { return bytes_max_ > 0 && bytes_ + more_bytes > bytes_max_; }
+  // Whether more is free than is kept for later: at most a quarter of what the daemon takes.
+  bool HasTooMuchFree() const {
+    return free_bytes_ > (bytes_max_ > 0 ? std::min(kFreeBytesMax, bytes_max_ / 4) : kFreeBytesMax);
+  }
 
  private:
   std::map<std::uintptr_t, std::unique_ptr<Region>> regions_;  // by address
   std::deque<Region*> free_;                                   // oldest first
+  std::size_t bytes_ = 0;
   std::size_t free_bytes_ = 0;
+  std::size_t bytes_max_ = 0;
   std::array<bool, abi::kRegionCountMax> id_taken_{};
 };
 

@@ -97,14 +97,29 @@ Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   return result;
 }
 
-// Copies without the lock: the slot keeps the regions until then.
+// Without the lock, while the slot keeps the regions.
+Error SessionImpl::CollectResult(const Operation& operation, Lock* lock) {
+  Region* const result = operation.link->owners[operation.slot].result;
+  if (operation.bytes == 0 || result == nullptr) return {};
+  const bool is_in_place = !operation.copies_result && result->memory.shared();
+  if (is_in_place) return {};
+  lock->unlock();
+  bool collected = true;
+  if (operation.copies_result) {
+    std::memcpy(operation.output, result->data(), operation.bytes);
+  } else {
+    collected = result->memory.Fetch(OffsetIn(*result, operation.output), operation.bytes);
+  }
+  lock->lock();
+  if (collected) return {};
+  return Error(Code::kIo, "the result is there and cannot be read; join again and take the state from the others");
+}
+
 Expected<OpResult> SessionImpl::Finish(Operation* operation, Lock* lock, const Error& loss) {
   if (loss.ok()) {
     operation->outcome = ReadOutcome(*operation);
-    if (operation->outcome->ok() && operation->copy_to != nullptr) {
-      lock->unlock();
-      std::memcpy(operation->copy_to, operation->copy_from, operation->copy_bytes);
-      lock->lock();
+    if (operation->outcome->ok()) {
+      if (Error error = CollectResult(*operation, lock); !error.ok()) operation->outcome = error;
     }
   } else {
     operation->outcome = loss;
@@ -164,7 +179,22 @@ Error SessionImpl::Cancel(const Operation& operation) {
 
 void SessionImpl::Detach(const Operation& operation) {
   if (operation.outcome || Forked()) return;
-  LetGo(Lock(mutex_), operation);
+  Lock lock(mutex_);
+  if (IsOpen(*operation.link) && !Unshare(*operation.link, operation.slot)) {
+    const auto is_over = [&] { return operation.link->IsDone(operation.slot) || !IsOpen(*operation.link); };
+    (void)Await(&lock, operation.link.get(), Deadline(kForever), is_over);
+  }
+  LetGo(lock, operation);
+}
+
+bool SessionImpl::Unshare(const Link& link, std::uint32_t index) {
+  const SlotOwner& owner = link.owners[index];
+  if (owner.use == SlotUse::kIdle || link.IsDone(index)) return true;
+  bool done = true;
+  for (Region* const region : {owner.input, owner.result}) {
+    if (region != nullptr && region->buffer_bytes > 0) done = region->memory.Unshare() && done;
+  }
+  return done;
 }
 
 void SessionImpl::LetGo(const Lock& lock, const Operation& operation) {
@@ -173,12 +203,12 @@ void SessionImpl::LetGo(const Lock& lock, const Operation& operation) {
 }
 
 Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
-  auto link = Enter(deadline);
+  auto link = Enter(0, deadline);
   if (!link.ok()) return link.error();
   std::optional<Operation> update;
   {
-    const Lock lock(mutex_);
-    ReclaimDetached(lock, link->get());
+    Lock lock(mutex_);
+    if (Error error = AwaitDetached(&lock, link->get(), deadline); !error.ok()) return error;
     update = std::exchange(pending_update_, std::nullopt);
     if (update && update->link != *link) update.reset();  // of a membership that is over, as the trainer was told
     const auto& owners = (*link)->owners;
@@ -206,6 +236,16 @@ Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
   // After a timeout the update goes on; the next call waits for the same one.
   if (update && !update->outcome) pending_update_ = update;
   return result;
+}
+
+Error SessionImpl::AwaitDetached(Lock* lock, Link* link, const Deadline& deadline) {
+  const auto is_detached = [](const SlotOwner& owner) { return owner.use == SlotUse::kDetached; };
+  Error error = Await(lock, link, deadline, [&] {
+    ReclaimDetached(*lock, link);
+    return std::none_of(link->owners.begin(), link->owners.end(), is_detached);
+  });
+  if (error.code() != Code::kTimeout && error.code() != Code::kInterrupted) return error;
+  return Error(error.code(), "an operation whose Work was destroyed goes on, and nothing was submitted: call again");
 }
 
 void SessionImpl::DropPendingUpdate(const Lock& lock) {

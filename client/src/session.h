@@ -7,22 +7,28 @@
 //              rejoining -> ended
 //
 // A busy slot belongs to an Operation, whose owner releases it after the outcome. A detached one has lost its owner and
-// is reclaimed by a later call once the daemon has finished with it; until then its regions stay reserved.
+// is reclaimed by a later call once the daemon has finished with it; until then its regions stay reserved. Buffers
+// among them are unshared: the daemon goes on with the bytes as they were, whatever the trainer writes from then on.
+// They stay unshared as long as they live, because another thread may be writing to another part of them, so later
+// operations copy what they hold.
 //
 // Waiting: of all threads that wait, one (the leader) reads the socket, without the lock; the others wait on the
 // condition variable. Whoever gets what it waits for gives the reading to another. A slot's state is looked at before
 // the end of its Link is: what the daemon committed before it died is still a success.
 //
 // Rejoining: whoever finds that the membership has so ended starts the Rejoiner. What waits then, and whoever submits,
-// waits for its end. A success is told once, as kRejoined: by an operation of an earlier Link or, instead of
-// submitting, by the next submission. So no input from before the rejoining meets the state that the trainer takes
-// after it.
+// waits for its end. A success is told as kRejoined: by an operation of an earlier Link or, instead of submitting, by
+// the next submission of each channel. A thread that is told is told for every channel on which it was the last to
+// submit, and for those that nobody has used. So no input from before the rejoining, of whatever thread, meets the
+// state that the trainer takes after it, and a thread with several channels takes that state once.
 //
 // Threads: any, except that an Operation belongs to one thread at a time. One mutex guards everything but the copying,
 // the socket and the page; sends happen outside it. Forks: every call asks Forked() before it takes the lock.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <bitset>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -30,6 +36,7 @@
 #include <mutex>
 #include <optional>
 #include <ringway/ringway.hpp>
+#include <thread>
 #include <vector>
 
 #include "client/src/deadline.h"
@@ -63,9 +70,9 @@ struct Request {
 struct Operation {
   std::shared_ptr<Link> link;  // on which it was submitted
   std::uint32_t slot = 0;
-  void* copy_to = nullptr;  // null: the result is where it belongs already
-  const void* copy_from = nullptr;
-  std::size_t copy_bytes = 0;
+  void* output = nullptr;
+  std::size_t bytes = 0;
+  bool copies_result = false;                 // false: the result is where it belongs already
   std::optional<Expected<OpResult>> outcome;  // once set, the slot is no longer this operation's
 };
 
@@ -86,7 +93,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Expected<std::size_t> WaitAny(const std::vector<Operation*>& operations, const Deadline& deadline);
   bool Test(Operation* operation);
   Error Cancel(const Operation& operation);
-  // The owner goes away; never blocks.
+  // The owner goes away: the operation goes on with its input as it is now, whatever is written to it. Does not block,
+  // unless the system refuses to unshare a Buffer: then until the outcome.
   void Detach(const Operation& operation);
 
   Expected<OpResult> UpdateView(const Deadline& deadline);
@@ -124,6 +132,12 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void FreeSlot(const Lock& lock, Link* link, std::uint32_t index);
   void ReclaimDetached(const Lock& lock, Link* link);
   void LetGo(const Lock& lock, const Operation& operation);
+  // Takes the Buffers of an unfinished operation away from the daemon. False where the system refuses.
+  static bool Unshare(const Link& link, std::uint32_t index);
+  // Blocks until no operation of the link goes on without an owner.
+  Error AwaitDetached(Lock* lock, Link* link, const Deadline& deadline);
+  // Brings the result to the output, where it is not yet: without the lock, while the slot keeps the regions.
+  static Error CollectResult(const Operation& operation, Lock* lock);
   // The slot holds the operation's outcome. A daemon that is stopping refuses operations; that is told as kRejoined.
   bool IsSettled(const Operation& operation) const;
   Expected<OpResult> ReadOutcome(const Operation& operation);
@@ -136,14 +150,15 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
   // membership.cc: waiting, the loss of the daemon, rejoining.
   Error StateError();
-  // The membership to submit on. Blocks while the session rejoins; gives kRejoined where the trainer has yet to be
-  // told.
-  Expected<std::shared_ptr<Link>> Enter(const Deadline& deadline);
+  // The membership for this thread to submit on this channel. Blocks while the session rejoins; returns kRejoined where
+  // the thread has yet to be told. REQUIRES: channel < abi::kChannelCountMax.
+  Expected<std::shared_ptr<Link>> Enter(std::uint32_t channel, const Deadline& deadline);
   // Whether the session is to rejoin after such an end of a membership.
   bool MayRejoinAfter(Code code) const;
   // Whether operations of this membership may still get their outcome.
   bool IsOpen(const Link& link) const { return link.end.ok() || (rejoining_ && &link == link_.get()); }
-  // What operations of a membership that is not open end with: the session's end, or kRejoined, which is told by that.
+  // What operations of a membership that is not open end with: the session's end, or kRejoined, which tells this
+  // thread.
   Error TellLoss(const Lock& lock);
   enum class Waited { kChange, kTimeout, kInterrupted };
   // kChange: look again.
@@ -157,7 +172,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   PacketSocket::Received ReadOnce(Lock* lock, Link* link, const Deadline& deadline);
   void Handle(const Lock& lock, Link* link, PacketSocket::Received received, const Packet& packet);
   void End(const Lock& lock, Link* link, const Error& why);
-  void UnshareUnfinished(const Lock& lock, Link* link);
+  static void UnshareUnfinished(const Lock& lock, const Link& link);
   // A send gave this error: the membership ends, with the daemon's reason if it gave one. Does not wait for a
   // rejoining.
   void Lose(Link* link, const Error& error);
@@ -200,10 +215,12 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   std::mutex registering_;      // one Register at a time; before mutex_
   bool rejoining_ = false;      // link_ has ended and the Rejoiner looks for the next
   Error lost_;                  // why the newest membership but this one ended
-  bool untold_ = false;         // the session has rejoined and the trainer does not know
-  bool leaving_ = false;        // Leave was sent: nothing is submitted any more
-  bool left_ = false;           // LeaveReply came
-  bool updating_ = false;       // a thread is in UpdateView
+  // Channels whose threads do not know that the session has rejoined, and who submitted on each last.
+  std::bitset<abi::kChannelCountMax> untold_;
+  std::array<std::thread::id, abi::kChannelCountMax> submitters_;
+  bool leaving_ = false;                     // Leave was sent: nothing is submitted any more
+  bool left_ = false;                        // LeaveReply came
+  bool updating_ = false;                    // a thread is in UpdateView
   std::optional<Operation> pending_update_;  // an UpdateView whose wait timed out
   Error end_;                                // not ok once the session has ended
   RegionPool pool_;

@@ -61,14 +61,26 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   fd_ = std::exchange(other.fd_, -1);
   data_ = std::exchange(other.data_, nullptr);
   bytes_ = std::exchange(other.bytes_, 0);
+  shared_ = std::exchange(other.shared_, true);
   generation_ = other.generation_;
   return *this;
 }
 
 bool SharedMemory::Unshare() {
   const int flags = MAP_PRIVATE | MAP_FIXED;
+  if (!shared_) return true;
   if (mmap(data_, bytes_, PROT_READ | PROT_WRITE, flags, fd_, 0) == MAP_FAILED) return false;
+  shared_ = false;
   return madvise(data_, bytes_, MADV_DONTFORK) == 0;
+}
+
+bool SharedMemory::Fetch(std::size_t offset, std::size_t bytes) {
+  for (std::size_t end = offset + bytes; offset < end;) {
+    const ssize_t got = pread(fd_, data_ + offset, end - offset, static_cast<off_t>(offset));
+    if (got <= 0 && errno != EINTR) return false;
+    offset += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+  }
+  return true;
 }
 
 void SharedMemory::CloseDescriptor() {

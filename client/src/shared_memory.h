@@ -25,9 +25,13 @@ class SharedMemory {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 
-  // What is written from now on the daemon does not see, nor is what it writes seen where this process has written.
-  // False where the system refuses. REQUIRES: the descriptor is open.
+  // From now on this process has a private copy, page by page as it writes: the daemon does not see what is written,
+  // nor is what the daemon writes seen in those pages. Writes of other threads meanwhile are not lost. False where the
+  // system refuses. For good. REQUIRES: the descriptor is open.
   bool Unshare();
+  bool shared() const { return shared_; }
+  // What the daemon has of this range replaces what this process has. False where the system refuses.
+  bool Fetch(std::size_t offset, std::size_t bytes);
 
   // To be sent to a daemon; -1 after CloseDescriptor. Closed in forked children.
   int descriptor() const { return fd_; }
@@ -40,6 +44,7 @@ class SharedMemory {
   int fd_ = -1;
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  bool shared_ = true;
   std::uint64_t generation_ = 0;
 };
 

@@ -23,10 +23,6 @@ constexpr std::size_t kOperationBytesMax = std::size_t{1} << 46;
 
 Error Refuse(std::string text) { return Error(Code::kInvalidArgument, std::move(text)); }
 
-std::size_t OffsetIn(const Region& region, const void* memory) {
-  return static_cast<std::size_t>(static_cast<const std::byte*>(memory) - region.data());
-}
-
 }  // namespace
 
 Error SessionImpl::CheckRequest(const Request& request) {
@@ -67,6 +63,7 @@ Expected<Region*> SessionImpl::CreateRegion(std::size_t class_bytes) {
   std::uint32_t id = RegionPool::kNoId;
   {
     const Lock lock(mutex_);
+    while (pool_.Exceeds(class_bytes) && EvictOldest(lock)) continue;
     id = pool_.ReserveId();
     if (id == RegionPool::kNoId && EvictOldest(lock)) id = pool_.ReserveId();
   }
@@ -75,7 +72,12 @@ Expected<Region*> SessionImpl::CreateRegion(std::size_t class_bytes) {
                  std::to_string(abi::kRegionCountMax) + " regions are in use; free Buffers or use fewer, larger ones");
   }
   auto memory = SharedMemory::Create(class_bytes);
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  while (!memory.ok() && EvictOldest(lock)) {
+    lock.unlock();
+    memory = SharedMemory::Create(class_bytes);
+    lock.lock();
+  }
   if (memory.ok()) return pool_.Add(id, std::move(memory.value()));
   pool_.ReturnId(id);
   return memory.error();
@@ -107,7 +109,7 @@ bool SessionImpl::EvictOldest(const Lock& /*lock*/) {
 }
 
 void SessionImpl::TrimPool(const Lock& lock) {
-  while (pool_.free_bytes() > RegionPool::kFreeBytesMax && EvictOldest(lock)) continue;
+  while (pool_.HasTooMuchFree() && EvictOldest(lock)) continue;
 }
 
 void SessionImpl::ReleaseBuffer(Region* region) {
@@ -146,7 +148,7 @@ Expected<Region*> SessionImpl::FindZeroCopy(const Lock& /*lock*/, const void* me
   if (request.bytes() > region->buffer_bytes - offset) {
     return Refuse(std::string(name) + " runs over the end of its Buffer");
   }
-  return offset % SizeOf(request.dtype) == 0 ? region : nullptr;
+  return offset % SizeOf(request.dtype) == 0 && region->memory.shared() ? region : nullptr;
 }
 
 Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
@@ -279,19 +281,17 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     return error;
   }
   if (staged) StageInput(request, placement, operation);
-  if (placement.copies_result) {
-    operation.copy_to = request.output;
-    operation.copy_from = placement.result->data();
-    operation.copy_bytes = request.bytes();
-  }
+  operation.output = request.output;
+  operation.bytes = request.bytes();
+  operation.copies_result = placement.copies_result;
   return operation;
 }
 
 Expected<Operation> SessionImpl::Submit(const Request& request) {
   const Deadline deadline = Within(request.options.submit_timeout);
-  auto link = Enter(deadline);
-  if (!link.ok()) return link.error();
   if (Error error = CheckRequest(request); !error.ok()) return error;
+  auto link = Enter(request.options.channel, deadline);
+  if (!link.ok()) return link.error();
   if (request.options.as_peer != 0 && request.options.as_peer != (*link)->membership().peer_id) {
     return Error(Code::kRejoined, "this peer is " + std::to_string((*link)->membership().peer_id) + ", not " +
                                       std::to_string(request.options.as_peer) +

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "daemon/net/address.h"
@@ -157,6 +158,9 @@ void TrainerSession::Joined(const JoinOutcome& outcome) {
   packet.world_size = outcome.world_size;
   packet.peer_id = outcome.peer.value;
   packet.epoch = outcome.epoch.value;
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  const std::uint64_t region_bytes_max = std::min(limits_.region_bytes_max, memory_->budget().share_max());
+  packet.regions_mib_max = region_bytes_max >> 20 < kMost ? static_cast<std::uint32_t>(region_bytes_max >> 20) : 0;
   SendStruct(packet);
 }
 

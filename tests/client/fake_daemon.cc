@@ -278,6 +278,7 @@ void FakeDaemon::HandleJoin(const abi::Join& join) {
   reply.world_size = world_size_;
   reply.rank = rank_;
   reply.epoch = epoch_;
+  reply.regions_mib_max = behaviour_.regions_mib_max;
   SetText(reply.text, behaviour_.join_text);
   Send(reply);
 }

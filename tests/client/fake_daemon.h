@@ -36,6 +36,7 @@ class FakeDaemon {
     bool answers_leave = true;
     unsigned increment = 1;  // result byte = input byte + increment
     bool holds = false;      // operations stay submitted until CompleteHeld, FailHeld
+    std::uint32_t regions_mib_max = 0;
   };
 
   // What happened so far. Guarded: read it through Look or WaitUntil.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <numeric>
 #include <ringway/ringway.hpp>
 #include <thread>
@@ -242,13 +243,84 @@ TEST_F(OperationTest, DetachedOperationsKeepTheirSlotsUntilDone) {
   std::vector<std::uint8_t> values(abi::kSlotCount);
   for (std::uint32_t i = 0; i < abi::kSlotCount; ++i) ASSERT_TRUE(SubmitBytes(&values[i], &values[i], 1).ok());
   EXPECT_EQ(SubmitBytes(values.data(), values.data(), 1).error().code(), Code::kResourceExhausted);
-  EXPECT_EQ(session_->UpdateView().error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).error().code(), Code::kTimeout);
   const auto all_came = [](const FakeDaemon::Seen& seen) { return seen.submits.size() == abi::kSlotCount; };
   ASSERT_TRUE(daemon_.WaitUntil(all_came));
   daemon_.CompleteHeld();
   EXPECT_TRUE(SubmitBytes(values.data(), values.data(), 1).ok());
   // The results of detached operations are dropped.
   EXPECT_EQ(values, std::vector<std::uint8_t>(abi::kSlotCount, 0));
+}
+
+TEST_F(OperationTest, DroppedWorkGoesOnWithItsInputAsItWas) {
+  constexpr std::size_t kBytes = 3 * 4096 + 10;
+  daemon_.SetHolds(true);
+  auto input = session_->Allocate(kBytes);
+  auto output = session_->Allocate(kBytes);
+  std::memset(input->data(), 7, kBytes);
+  {
+    const auto work = SubmitBytes(input->data(), output->data(), kBytes);
+    ASSERT_TRUE(work.ok());
+  }
+  std::memset(input->data(), 90, kBytes);  // the next gradient
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
+  daemon_.CompleteHeld();
+  daemon_.SetHolds(false);
+  std::vector<std::uint8_t> sent(kBytes, 7);
+  // Nobody has written there: it shows what the daemon did.
+  EXPECT_EQ(std::memcmp(output->data(), PlusOne(sent).data(), kBytes), 0);
+  // Both are still good for operations.
+  ASSERT_TRUE(session_->AllReduce(input->data(), output->data(), kBytes, DType::kU8, ReduceOp::kSum).ok());
+  EXPECT_EQ(output->as<std::uint8_t>()[kBytes - 1], 91);
+  EXPECT_EQ(input->as<std::uint8_t>()[0], 90);
+  ASSERT_TRUE(session_->AllReduce(input->data(), input->data(), kBytes, DType::kU8, ReduceOp::kSum).ok());
+  EXPECT_EQ(input->as<std::uint8_t>()[0], 91);
+}
+
+// Two tensors of one page: what is written to one after its Work was dropped must not hide the other's result.
+TEST_F(OperationTest, ResultBesideADroppedOneIsWhole) {
+  daemon_.SetHolds(true);
+  auto inputs = session_->Allocate(200);
+  auto outputs = session_->Allocate(200);
+  std::memset(inputs->data(), 7, 200);
+  auto kept = SubmitBytes(inputs->as<std::uint8_t>() + 100, outputs->as<std::uint8_t>() + 100, 100);
+  { const auto dropped = SubmitBytes(inputs->data(), outputs->data(), 100, 1); }
+  std::memset(outputs->data(), 90, 100);
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 2; }));
+  daemon_.CompleteHeld();
+  ASSERT_TRUE(kept->Wait().ok());
+  EXPECT_EQ(outputs->as<std::uint8_t>()[100], 8);
+  EXPECT_EQ(outputs->as<std::uint8_t>()[199], 8);
+  EXPECT_EQ(outputs->as<std::uint8_t>()[99], 90);
+}
+
+TEST_F(OperationTest, RegionOfADroppedWorkIsNotUsedAgain) {
+  daemon_.SetHolds(true);
+  {
+    auto buffer = session_->Allocate(1000);
+    const auto work = SubmitBytes(buffer->data(), buffer->data(), 1000);
+  }
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
+  daemon_.CompleteHeld();
+  daemon_.SetHolds(false);
+  for (int i = 0; i < 3; ++i) {
+    std::vector<std::uint8_t> values(1000, 7);
+    ASSERT_TRUE(session_->AllReduce(values.data(), values.data(), 1000, DType::kU8, ReduceOp::kSum).ok());
+    EXPECT_EQ(values, std::vector<std::uint8_t>(1000, 8));
+  }
+}
+
+TEST_F(OperationTest, UpdateViewWaitsForWhatDroppedWorksGoOnWith) {
+  daemon_.SetHolds(true);
+  std::uint8_t value = 1;
+  { const auto dropped = SubmitBytes(&value, &value, 1, 3); }
+  auto update = std::async(std::launch::async, [this] { return session_->UpdateView().error().code(); });
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
+  EXPECT_EQ(update.wait_for(Milliseconds(20)), std::future_status::timeout);
+  daemon_.SetHolds(false);
+  daemon_.CompleteHeld();
+  EXPECT_EQ(update.get(), Code::kOk);
+  EXPECT_EQ(daemon_.Look().submits.at(1).kind, OpKind::kUpdateView);
 }
 
 TEST_F(OperationTest, UpdateViewAfterOtherOperationsIsAnotherOne) {

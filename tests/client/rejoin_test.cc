@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <chrono>
 #include <cstring>
 #include <future>
@@ -125,6 +126,48 @@ TEST_F(RejoinTest, SubmissionWaitsForItsTimeoutOnly) {
   EXPECT_EQ(submit(kForever), Code::kRejoined);
   EXPECT_TRUE(daemon_.Look().submits.empty()) << "nothing of what timed out was submitted";
   EXPECT_EQ(ReduceCode(), Code::kOk);
+}
+
+// The second has an input of before when the first has been told and goes on.
+TEST_F(RejoinTest, EachThreadIsToldOfARejoiningBeforeItSubmitsAgain) {
+  std::barrier step(2);
+  std::vector<Code> codes[2];
+  const auto train = [&](std::uint32_t channel) {
+    std::uint8_t byte = 1;
+    const auto submit = [&] {
+      const OpOptions options{.channel = channel};
+      codes[channel].push_back(
+          session_->AllReduce(&byte, &byte, 1, DType::kU8, ReduceOp::kSum, options).error().code());
+    };
+    submit();
+    step.arrive_and_wait();
+    if (channel == 0) {
+      daemon_.Die();
+      submit();
+      submit();
+    }
+    step.arrive_and_wait();
+    if (channel == 1) submit();
+    step.arrive_and_wait();
+    submit();
+  };
+  std::thread second(train, 1);
+  train(0);
+  second.join();
+  EXPECT_EQ(codes[0], (std::vector<Code>{Code::kOk, Code::kRejoined, Code::kOk, Code::kOk}));
+  EXPECT_EQ(codes[1], (std::vector<Code>{Code::kOk, Code::kRejoined, Code::kOk}));
+  EXPECT_EQ(daemon_.Look().submits.size(), 5U) << "nothing beside those that succeeded";
+}
+
+TEST_F(RejoinTest, ThreadOfSeveralChannelsIsToldOnce) {
+  const auto submit = [this](std::uint32_t channel) {
+    const OpOptions options{.channel = channel};
+    return session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, options).error().code();
+  };
+  for (const std::uint32_t channel : {0U, 1U, 63U}) EXPECT_EQ(submit(channel), Code::kOk);
+  daemon_.Die();
+  EXPECT_EQ(submit(1), Code::kRejoined);
+  for (const std::uint32_t channel : {0U, 1U, 63U, 2U}) EXPECT_EQ(submit(channel), Code::kOk) << channel;
 }
 
 // One thread was told; another still has an input of before.

@@ -235,6 +235,15 @@ TEST(SessionTest, ForkedChildOwnsNothingAndDisturbsNobody) {
   waiter.join();
 }
 
+TEST(SessionTest, FreeBuffersMakeRoomForThoseOfOtherSizes) {
+  FakeDaemon daemon({.regions_mib_max = 8});
+  auto session = MustJoin(daemon);
+  { const auto first = session->Allocate(std::size_t{5} << 20); }
+  const auto second = session->Allocate(std::size_t{6} << 20);
+  ASSERT_TRUE(second.ok());
+  EXPECT_TRUE(daemon.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.unregistered == 1; }));
+}
+
 TEST(SessionTest, ForkedChildDoesNotKeepTheSocketOpen) {
   FakeDaemon daemon;
   auto session = MustJoin(daemon);

@@ -1,7 +1,9 @@
 // What ranks must agree on: descriptors, cancellation, time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -75,6 +77,36 @@ TEST_F(Agreement, DroppedWorkGoesOnForTheOthers) {
   round.SubmitOn(1);
   round.SubmitOn(2);
   EXPECT_EQ(round.Check().world_size, 3u);
+  ExpectWorks(ranks_);
+}
+
+// The slow rank submits when the dropped input has long been written over.
+TEST_F(Agreement, InputOfADroppedWorkCountsAsItWas) {
+  constexpr std::size_t kCount = 500'000;
+  std::vector<Buffer> inputs;
+  std::vector<Buffer> outputs;
+  for (const auto& rank : ranks_) {
+    inputs.push_back(std::move(rank->Allocate(kCount * sizeof(float)).value()));
+    outputs.push_back(std::move(rank->Allocate(kCount * sizeof(float)).value()));
+    std::fill_n(inputs.back().as<float>(), kCount, static_cast<float>(inputs.size()));
+  }
+  const auto submit = [&](std::size_t rank) {
+    return ranks_[rank]->AllReduceAsync(inputs[rank].data(), outputs[rank].data(), kCount, DType::kF32, ReduceOp::kSum);
+  };
+  ASSERT_TRUE(submit(0).ok()) << "and dropped";
+  auto second = submit(1);
+  std::fill_n(inputs[0].as<float>(), kCount, 100.0F);
+  auto third = submit(2);
+  for (auto* work : {&second, &third}) ASSERT_TRUE((*work)->Wait(kPatience).ok());
+  for (const std::size_t rank : {1U, 2U}) {
+    const float* const sum = outputs[rank].as<float>();
+    EXPECT_EQ(std::count(sum, sum + kCount, 6.0F), static_cast<std::ptrdiff_t>(kCount));
+  }
+  std::vector<std::future<Code>> updates;
+  for (const auto& rank : ranks_) {
+    updates.push_back(std::async(std::launch::async, [&] { return rank->UpdateView(kPatience).error().code(); }));
+  }
+  for (auto& update : updates) EXPECT_EQ(update.get(), Code::kOk);
   ExpectWorks(ranks_);
 }
 

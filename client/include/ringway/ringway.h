@@ -25,14 +25,15 @@
  *
  * Restarts: a comm whose daemon went away, or that the others evicted because they heard nothing of it for too long,
  * joins again by itself, within config.reconnectMs, as a new peer with another id and rank. Calls that submit block
- * meanwhile. ringwayRejoined says once that this has happened: what was in flight has no result; take the state of
- * training from the others, then submit again. Of several threads that submit only the first is told so: they pass
- * options.asPeer. Memory of ringwayAlloc stays.
+ * meanwhile. ringwayRejoined says so, once to each thread that submits: what was in flight has no result; take the
+ * state of training from the others, then submit again. Threads that take turns on one channel pass options.asPeer.
+ * Memory of ringwayAlloc stays.
  *
  * Memory: send and receive buffers may be any memory, or equal (in place). Those from ringwayAlloc are not copied. They
- * belong to an operation until its work has been waited for; those not from ringwayAlloc may be written to when it was
- * freed, too. Who writes to them before gets ringwayBufferModified where that is noticed, and the others go on without
- * this peer; where it is not, the others have a result of what was read, the same bytes on all (ringway.hpp says more).
+ * belong to an operation until its work has been waited for or freed. An unfinished operation whose work is freed goes
+ * on with the input as it is then; memory of ringwayAlloc that it leaves so is copied from then on. Who writes to them
+ * before gets ringwayBufferModified where that is noticed, and the others go on without this peer; where it is not, the
+ * others have a result of what was read, the same bytes on all (ringway.hpp says more).
  */
 #ifndef RINGWAY_RINGWAY_H_
 #define RINGWAY_RINGWAY_H_
@@ -194,7 +195,7 @@ typedef struct {
   ringwayAlgorithm_t algorithm;
   int64_t submitTimeoutMs; /* while the comm joins again, or (30 s at most) while the daemon does not read; then
                             * ringwayTimeout, and nothing was submitted */
-  uint64_t asPeer; /* not 0: submit as this peer (ringwayCommPeerId) only, else ringwayRejoined: for several threads */
+  uint64_t asPeer; /* not 0: submit as this peer (ringwayCommPeerId) only, else ringwayRejoined: for thread pools */
 } ringwayOpOptions_t;
 
 #define RINGWAY_OP_OPTIONS_INITIALIZER \
@@ -206,7 +207,8 @@ RINGWAY_C_API ringwayResult_t ringwayGetVersion(int* version);
 /* Joins a group; returns when this peer is a member. */
 RINGWAY_C_API ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* config);
 
-/* Adopts newcomers on all ranks at once; a collective with nothing else in flight. `info` may be NULL. */
+/* Adopts newcomers on all ranks at once; a collective with nothing else in flight (waits for operations whose work was
+ * freed). `info` may be NULL. */
 RINGWAY_C_API ringwayResult_t ringwayCommUpdateView(ringwayComm_t comm, int64_t timeoutMs, ringwayOpInfo_t* info);
 
 /* Finishes what is running, then leaves the group. The comm must still be destroyed. */
@@ -236,9 +238,8 @@ RINGWAY_C_API ringwayResult_t ringwayAlloc(ringwayComm_t comm, size_t bytes, voi
 RINGWAY_C_API ringwayResult_t ringwayFree(ringwayComm_t comm, void* memory);
 
 /* recvbuff[i] = op over all contributors of sendbuff[i]; blocks until the outcome is known. Channel 0, no codec.
- * After ringwayInterrupted the operation goes on with the other ranks, its result is dropped, and memory of
- * ringwayAlloc stays its own until it has ended: do not call again with the same, for that would be the rank's next
- * operation. */
+ * After ringwayInterrupted the operation goes on with the other ranks, as if its work had been freed: do not call again
+ * with the same, for that would be the rank's next operation. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                                ringwayDataType_t datatype, ringwayRedOp_t op, ringwayComm_t comm);
 
@@ -269,7 +270,8 @@ RINGWAY_C_API ringwayResult_t ringwayWorkWaitAny(const ringwayWork_t* works, siz
 RINGWAY_C_API ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done);
 /* A request; the agreed outcome comes from ringwayWorkWait and may be success. */
 RINGWAY_C_API ringwayResult_t ringwayWorkCancel(ringwayWork_t work);
-/* An unfinished operation goes on with the other ranks; its result is dropped. NULL is ignored. */
+/* Does not wait. An unfinished operation goes on with the other ranks, with the input as it is now; its result is
+ * dropped. NULL is ignored. */
 RINGWAY_C_API ringwayResult_t ringwayWorkFree(ringwayWork_t work);
 
 /* The name of a code; never NULL. */

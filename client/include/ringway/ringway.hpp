@@ -23,9 +23,9 @@
 //   - An operation that the old daemon committed succeeds. Every other of the old membership gives kRejoined from Wait
 //     when the session has rejoined, or its end when that failed; Test is false until then.
 //   - AllReduce, AllReduceAsync (for at most OpOptions::submit_timeout) and UpdateView block while the session rejoins.
-//     If nothing has told the trainer of the rejoining yet, the next of them submits nothing and gives kRejoined. So
-//     kRejoined comes at least once, and where one thread submits, no input that was computed before it is added to the
-//     others'. Of several threads only the first is told: they pass OpOptions::as_peer.
+//     The next of them on each channel submits nothing and returns kRejoined, unless its thread has been told before,
+//     on another channel or by Wait. So every thread that submits is told, and no input that was computed before the
+//     rejoining is added to the others'. Where threads change channels (a thread pool), pass OpOptions::as_peer.
 //   - Buffers keep their addresses and contents.
 // A trainer that gets kRejoined drops its other Works, takes the others' state as a newcomer does, and goes on. If no
 // daemon takes the session in time, every call gives kDaemonLost or the last refusal, for good; a refusal that time
@@ -36,9 +36,10 @@
 // of Buffers is not mapped in the child.
 //
 // Ownership: Buffer and Work keep what they need of the session alive; they may outlive the Session object, after which
-// calls give kLeft. Input and output belong to the operation until its Work is done; staged input (outside of Buffers)
-// until its Work is destroyed, too (the destructor of a Work waits for staging only, never for the network). Memory in
-// Buffers is still the operation's when the Work was destroyed before: let go of the Buffer, do not write to it.
+// calls give kLeft. Input and output belong to the operation until its Work is done or destroyed. Destroying it does
+// not wait: an unfinished operation goes on with the input as it is then, and whatever is written to the memory
+// afterwards is nobody else's. A Buffer that a destroyed Work leaves unfinished is used with copies from then on; free
+// it and allocate another to be rid of them.
 //
 // Writing to what belongs to an operation ends the session with kBufferModified, where it is noticed: where bytes no
 // longer are what was sent or received of them. Then the others go on without this peer. Not noticed is what was
@@ -171,8 +172,8 @@ struct OpOptions {
   // which end the membership). After it kTimeout: nothing was submitted, and it may be called again. 0: without
   // waiting.
   Milliseconds submit_timeout = kForever;
-  // Not 0: submit as this peer (Session::peer_id) only; when the session has rejoined, kRejoined. For several threads
-  // that submit: each passes the peer for whose state its input was computed.
+  // Not 0: submit as this peer (Session::peer_id) only; when the session has rejoined, kRejoined. For threads that take
+  // turns on a channel: each passes the peer for whose state its input was computed.
   std::uint64_t as_peer = 0;
 };
 
@@ -209,7 +210,8 @@ class RINGWAY_API Work {
   Work();
   Work(Work&&) noexcept;
   Work& operator=(Work&&) noexcept;
-  // Destroying an unfinished Work detaches it: the operation goes on with the other ranks, its result is dropped.
+  // Destroying an unfinished Work detaches it: the operation goes on with the other ranks, with this rank's input as it
+  // is now; its result is dropped, what a Buffer as output holds is unspecified. See Ownership.
   ~Work();
 
   // Blocks until the outcome is known, at most `timeout`. kTimeout is local: the operation and the buffers' ownership
@@ -257,7 +259,8 @@ class RINGWAY_API Session {
                                 const OpOptions& options = {});
 
   // Adopts the newest prepared view on all ranks at the same point. A collective on channel 0 that every rank calls; no
-  // other operation of this session may be in flight. The result names the view that is current afterwards. It works
+  // other operation of this session may be in flight: kInvalidArgument if its Work still waits for the outcome; for one
+  // whose Work was destroyed this call waits. The result names the view that is current afterwards. It works
   // below min_world, too: a trainer that was told kWorldTooSmall calls it until it succeeds (it fails as long as other
   // ranks have submitted something else as the same operation). Then all ranks go on with the same operation of each
   // channel: what failed for others and was not submitted here is skipped.
