@@ -127,4 +127,20 @@ class MemoryShare {
   std::array<std::uint64_t, kMemoryUses> used_by_{};
 };
 
+// Bytes of a share that several holders keep taken: given back with the last of them.
+class MemoryCharge {
+ public:
+  // REQUIRES: they have been taken.
+  MemoryCharge(std::shared_ptr<MemoryShare> share, MemoryUse use, std::uint64_t bytes)
+      : share_(std::move(share)), use_(use), bytes_(bytes) {}
+  ~MemoryCharge() { share_->Give(use_, bytes_); }
+  MemoryCharge(const MemoryCharge&) = delete;
+  MemoryCharge& operator=(const MemoryCharge&) = delete;
+
+ private:
+  std::shared_ptr<MemoryShare> share_;
+  MemoryUse use_;
+  std::uint64_t bytes_;
+};
+
 }  // namespace ringway

@@ -50,8 +50,8 @@ Status CheckPopulated(int fd, std::uint64_t bytes) {
                                       " only; populate it before it is used (fallocate, MADV_POPULATE_WRITE)"};
 }
 
-Result<std::shared_ptr<const Mapping>> Mapping::Map(int fd, std::uint64_t bytes, bool writable,
-                                                    ReclaimerPtr reclaimer) {
+Result<std::shared_ptr<const Mapping>> Mapping::Map(int fd, std::uint64_t bytes, bool writable, ReclaimerPtr reclaimer,
+                                                    ChargePtr charge) {
   static_assert(sizeof(std::size_t) >= sizeof(std::uint64_t));
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
@@ -59,7 +59,8 @@ Result<std::shared_ptr<const Mapping>> Mapping::Map(int fd, std::uint64_t bytes,
     return net::ErrnoStatus(writable ? "cannot map a result region" : "cannot map an input region", errno);
   }
   (void)::madvise(data, bytes, MADV_DONTFORK);
-  return std::shared_ptr<const Mapping>(std::make_shared<Mapping>(data, bytes, std::move(reclaimer)));
+  return std::shared_ptr<const Mapping>(
+      std::make_shared<Mapping>(data, bytes, std::move(reclaimer), std::move(charge)));
 }
 
 Mapping::~Mapping() {
@@ -76,7 +77,7 @@ Region::~Region() {
 
 Result<std::shared_ptr<const Mapping>> Region::Input() {
   if (input_ == nullptr) {
-    auto mapped = Mapping::Map(fd_.get(), bytes_, false, reclaimer_);
+    auto mapped = Mapping::Map(fd_.get(), bytes_, false, reclaimer_, charge_);
     if (!mapped.ok()) return mapped;
     input_ = std::move(mapped).value();
   }
@@ -85,7 +86,7 @@ Result<std::shared_ptr<const Mapping>> Region::Input() {
 
 Result<std::shared_ptr<const Mapping>> Region::Output() {
   if (output_ == nullptr) {
-    auto mapped = Mapping::Map(fd_.get(), bytes_, true, reclaimer_);
+    auto mapped = Mapping::Map(fd_.get(), bytes_, true, reclaimer_, charge_);
     if (!mapped.ok()) return mapped;
     output_ = std::move(mapped).value();
   }

@@ -24,6 +24,7 @@
 
 #include "daemon/local/reclaimer.h"
 #include "daemon/net/unique_fd.h"
+#include "proto/memory_budget.h"
 #include "proto/result.h"
 
 namespace ringway::local {
@@ -41,13 +42,16 @@ Status CheckPopulated(int fd, std::uint64_t bytes);
 // Where a region's memory goes; null: it is freed at once.
 using ReclaimerPtr = std::shared_ptr<Reclaimer>;
 
+// What a region takes of its session's share, until nothing uses it any more; null: nothing.
+using ChargePtr = std::shared_ptr<const MemoryCharge>;
+
 // One mapping, unmapped when destroyed.
 class Mapping {
  public:
   static Result<std::shared_ptr<const Mapping>> Map(int fd, std::uint64_t bytes, bool writable,
-                                                    ReclaimerPtr reclaimer = nullptr);
-  Mapping(void* data, std::uint64_t bytes, ReclaimerPtr reclaimer)
-      : data_(data), bytes_(bytes), reclaimer_(std::move(reclaimer)) {}
+                                                    ReclaimerPtr reclaimer = nullptr, ChargePtr charge = nullptr);
+  Mapping(void* data, std::uint64_t bytes, ReclaimerPtr reclaimer, ChargePtr charge)
+      : data_(data), bytes_(bytes), reclaimer_(std::move(reclaimer)), charge_(std::move(charge)) {}
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -57,13 +61,14 @@ class Mapping {
   void* data_;
   std::uint64_t bytes_;
   ReclaimerPtr reclaimer_;
+  ChargePtr charge_;
 };
 
 class Region {
  public:
   // Takes a memfd that CheckSealedMemfd accepted.
-  Region(net::UniqueFd fd, std::uint64_t bytes, ReclaimerPtr reclaimer = nullptr)
-      : fd_(std::move(fd)), bytes_(bytes), reclaimer_(std::move(reclaimer)) {}
+  Region(net::UniqueFd fd, std::uint64_t bytes, ReclaimerPtr reclaimer = nullptr, ChargePtr charge = nullptr)
+      : fd_(std::move(fd)), bytes_(bytes), reclaimer_(std::move(reclaimer)), charge_(std::move(charge)) {}
   // A region that is only known so far that operations with it fail, for `why`.
   Region(std::uint64_t bytes, Status why) : bytes_(bytes), refused_(std::move(why)) {}
   ~Region();
@@ -73,7 +78,6 @@ class Region {
   std::uint64_t bytes() const { return bytes_; }
   // Why no operation may use it, now: it was refused, or its owner has taken pages away.
   Status Usable() const { return refused_.ok() ? CheckPopulated(fd_.get(), bytes_) : refused_; }
-  bool refused() const { return !refused_.ok(); }
   Result<std::shared_ptr<const Mapping>> Input();
   Result<std::shared_ptr<const Mapping>> Output();
 
@@ -82,6 +86,7 @@ class Region {
   std::uint64_t bytes_ = 0;
   Status refused_;
   ReclaimerPtr reclaimer_;
+  ChargePtr charge_;
   std::shared_ptr<const Mapping> input_;
   std::shared_ptr<const Mapping> output_;
 };

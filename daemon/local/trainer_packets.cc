@@ -136,7 +136,12 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
   if (Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
   // There is no reply: operations with a region that was refused say why. The session goes on.
   Status taken = TakeRegion(packet.fd.get(), bytes);
-  regions_.emplace(id, taken.ok() ? Region(std::move(packet.fd), bytes, reclaimer_) : Region(bytes, std::move(taken)));
+  if (!taken.ok()) {
+    regions_.emplace(id, Region(bytes, std::move(taken)));
+    return Status::Ok();
+  }
+  auto charge = std::make_shared<const MemoryCharge>(memory_, MemoryUse::kRegions, bytes);
+  regions_.emplace(id, Region(std::move(packet.fd), bytes, reclaimer_, std::move(charge)));
   return Status::Ok();
 }
 
@@ -154,7 +159,6 @@ Status TrainerSession::OnUnregister(std::span<const std::byte> bytes) {
   if (!order.ok()) return order.status();
   const auto found = regions_.find(order.value().region_id);
   if (found == regions_.end()) return Lie("a region that is not registered is unregistered");
-  if (!found->second.refused()) memory_->Give(MemoryUse::kRegions, found->second.bytes());
   regions_.erase(found);
   return Status::Ok();
 }

@@ -120,6 +120,19 @@ TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
   EXPECT_EQ(port_.orders.size(), 1U);
 }
 
+TEST_F(SessionMemoryTest, RegionThatIsUnregisteredCountsUntilItsOperationsHaveEnded) {
+  Send(SubmitPacket(0));
+  ASSERT_EQ(port_.orders.size(), 1U);
+  for (const std::uint32_t id : {0U, 1U}) {
+    auto unregister = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
+    unregister.region_id = id;
+    Send(unregister);
+  }
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kOneRegionBytes);
+  port_.orders.clear();
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 0U);
+}
+
 TEST_F(SessionMemoryTest, RegionWithoutPagesIsItsTrainersFaultAtAnyTime) {
   Send(RegisterPacket(7, kOneRegionBytes), {MakeMemfd(kOneRegionBytes, kAllSeals, Pages::kNone).get()});
   const net::UniqueFd later = MakeMemfd(kOneRegionBytes);
