@@ -7,7 +7,7 @@
 //
 //   connections that have said nothing yet   kStrangersMax, each closed after `hello_timeout`
 //   clients, which ask for status or plans   kClientsMax, each closed when it asks nothing for as long
-//   one more than that                       closes the oldest of the host that has the most (master/crowd.h); of
+//   one more than that                       closes the oldest of the host that has the most (proto/crowd.h); of
 //   clients
 //                                            one that has had an answer, if there is one
 //   out of descriptors                       as one more; else connections wait in the backlog
@@ -30,10 +30,10 @@
 #include <string>
 
 #include "master/coordinator.h"
-#include "master/crowd.h"
 #include "master/journal.h"
 #include "master/log_budget.h"
 #include "master/query_desk.h"
+#include "proto/crowd.h"
 #include "proto/result.h"
 #include "proto/shell/log.h"
 

@@ -29,9 +29,10 @@ control::LinkReply VersionRefusal() {
 
 class Listener::HalfOpen : public FrameSink {
  public:
-  HalfOpen(Listener& listener, std::uint64_t id, UniqueFd fd)
+  HalfOpen(Listener& listener, std::uint64_t id, UniqueFd fd, std::string source)
       : listener_(listener),
         id_(id),
+        source_(std::move(source)),
         socket_(std::make_shared<FramedSocket>(listener.context_, kReplyBytesMax)),
         timer_(listener.context_) {
     timer_.expires_after(listener.options_.hello_timeout);
@@ -40,8 +41,12 @@ class Listener::HalfOpen : public FrameSink {
       if (!error && *alive != nullptr) (*alive)->Drop(id);
     });
     socket_->Start(std::move(fd), {}, this);
+    listener_.crowd_.Add(source_, id_);
   }
-  ~HalfOpen() override { socket_->Close(); }
+  ~HalfOpen() override {
+    listener_.crowd_.Remove(source_, id_);
+    socket_->Close();
+  }
   HalfOpen(const HalfOpen&) = delete;
   HalfOpen& operator=(const HalfOpen&) = delete;
 
@@ -58,6 +63,7 @@ class Listener::HalfOpen : public FrameSink {
  private:
   Listener& listener_;
   std::uint64_t id_;
+  const std::string source_;  // the host's address
   std::shared_ptr<FramedSocket> socket_;
   asio::steady_timer timer_;
 };
@@ -103,14 +109,16 @@ void Listener::Accept() {
       });
       return;
     }
-    if (half_open_.size() >= options_.half_open_max) {
-      ++dropped_;
-      continue;
-    }
-    const std::uint64_t id = next_id_++;
-    half_open_.emplace(id, std::make_unique<HalfOpen>(*this, id, std::move(fd)));
+    Take(std::move(fd), from);
   }
   ArmAccept();
+}
+
+void Listener::Take(UniqueFd fd, const SocketAddress& from) {
+  if (crowd_.size() >= options_.half_open_max) Drop(crowd_.Victim());
+  const std::uint64_t id = next_id_++;
+  const std::string address = ToString(from);
+  half_open_.emplace(id, std::make_unique<HalfOpen>(*this, id, std::move(fd), address.substr(0, address.rfind(':'))));
 }
 
 void Listener::Drop(std::uint64_t id) {

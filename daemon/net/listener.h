@@ -1,7 +1,10 @@
 // The daemon's one listening port: accepts connections and hears who is there.
 //
 //   accepted --LinkHello within hello_timeout, version agreed--> offered to the owner, with the bytes read beyond it
-//            --anything else, silence, or too many half-open--> closed (a version mismatch is answered first)
+//            --anything else, or silence--> closed (a version mismatch is answered first)
+//
+// Where too many are half-open, the oldest of the host that has the most goes (proto/crowd.h): a crowd of silent ones
+// keeps no peer out.
 //
 // The LinkReply of an offered connection is the owner's to send. Threads: one (control thread). The owner's callback
 // lives as long as the Listener.
@@ -16,11 +19,13 @@
 #include <memory>
 #include <string>
 
+#include "daemon/net/address.h"
 #include "daemon/net/framed_socket.h"
 #include "daemon/net/socket_options.h"
 #include "daemon/net/unique_fd.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
+#include "proto/crowd.h"
 
 namespace ringway::net {
 
@@ -56,6 +61,7 @@ class Listener {
 
  private:
   class HalfOpen;
+  void Take(UniqueFd fd, const SocketAddress& from);
   void ArmAccept();
   void Accept();
   void Drop(std::uint64_t id);
@@ -66,6 +72,7 @@ class Listener {
   OnOffer on_offer_;
   asio::posix::stream_descriptor acceptor_;
   asio::steady_timer retry_;
+  Crowd crowd_;  // of all that are half-open, which it outlives
   std::map<std::uint64_t, std::unique_ptr<HalfOpen>> half_open_;
   std::uint64_t next_id_ = 1;
   std::uint64_t dropped_ = 0;

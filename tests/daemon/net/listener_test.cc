@@ -114,16 +114,17 @@ TEST_F(ListenerTest, LaneCountOutOfRangeIsDropped) {
   EXPECT_TRUE(RunUntil([&] { return IsClosed(client.get()); }));
 }
 
-TEST_F(ListenerTest, NewestConnectionOverTheCapIsRefused) {
+TEST_F(ListenerTest, OneOverTheCapClosesTheOldest) {
   Start({.hello_timeout = std::chrono::seconds(5), .half_open_max = 2, .tuning = {}});
   const UniqueFd first = ConnectTo(address_);
   const UniqueFd second = ConnectTo(address_);
   ASSERT_TRUE(RunUntil([&] { return listener_->half_open() == 2; }));
   const UniqueFd third = ConnectTo(address_);
-  EXPECT_TRUE(RunUntil([&] { return IsClosed(third.get()); }));
-  EXPECT_FALSE(IsClosed(first.get()));
-  WriteAll(first.get(), FrameOf(Hello()));
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(first.get()); }));
+  EXPECT_FALSE(IsClosed(second.get()));
+  WriteAll(third.get(), FrameOf(Hello()));
   EXPECT_TRUE(RunUntil([&] { return offers_.size() == 1; }));
+  EXPECT_TRUE(RunUntil([&] { return listener_->half_open() == 1; }));
 }
 
 }  // namespace

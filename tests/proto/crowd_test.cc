@@ -1,4 +1,4 @@
-#include "master/crowd.h"
+#include "proto/crowd.h"
 
 #include <gtest/gtest.h>
 
