@@ -186,18 +186,18 @@ void DataPlane::SendToMaster(control::ToMaster message) {
 void DataPlane::Dial(net::DialRequest request, std::uint64_t serial) {
   const PeerId self = request.from;
   Status status;
-  const std::size_t lanes = request.missing.empty() ? std::max(request.lanes, kLanesRemote) : request.missing.size();
-  if (!request.control) status = RoomFor(lanes, request.missing.empty() ? LaneId(0) : request.missing.front());
+  // Its lanes count already.
+  if (!request.control) status = RoomFor(0, request.missing.empty() ? LaneId(0) : request.missing.front());
   if (status.ok() && control_->Dial(self, serial, std::move(request))) return;
   if (status.ok()) status = Status(Code::kResourceExhausted, "too many dials are under way on this daemon");
   asio::post(context_, [this, self, serial, status] { OnDialed(self, serial, status); });
 }
 
-Status DataPlane::RoomFor(std::size_t lanes, LaneId first) const {
+Status DataPlane::RoomFor(std::size_t lanes, LaneId lane) const {
   std::size_t open = 0;
   for (const auto& [self, peer] : peers_) open += peer->lanes_open();
   const DescriptorPlan& plan = options_.descriptors;
-  const std::size_t max = first.value < kLanesRemote ? plan.first_lanes_max() : plan.more_lanes_max();
+  const std::size_t max = lane.value < kLanesRemote ? plan.first_lanes_max() : plan.more_lanes_max();
   if (open + lanes <= max) return Status::Ok();
   return {Code::kResourceExhausted, "this daemon has " + std::to_string(open) + " lanes and keeps the rest of its " +
                                         std::to_string(plan.limit) +

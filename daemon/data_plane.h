@@ -117,8 +117,9 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void Ask(const std::shared_ptr<local::TrainerSession>& session, control::JoinRequest request);
   void SendRoster();
   std::string NoMasterText() const;
-  // kResourceExhausted if so many lanes from `first` on would take descriptors that are kept for something else.
-  Status RoomFor(std::size_t lanes, LaneId first) const;
+  // kResourceExhausted if the lanes there are, with so many more, take descriptors that are kept for something else:
+  // more than a lane like `lane` may.
+  Status RoomFor(std::size_t lanes, LaneId lane) const;
   void RejoinAsNew(PeerId peer);
   void OnJoinAccepted(const control::JoinAccepted& accepted);
   void OnJoinRefused(const control::JoinRefused& refused);

@@ -157,6 +157,7 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
   if (found == dials_.end() || ended_) return;
   const OpenDial dial = found->second;
   const bool last = !outcome.ok() || outcome.value().last;
+  if (!last) found->second.lanes -= std::min(dial.lanes, outcome.value().links.size());
   if (!last && dial.closed) return;
   if (last) dials_.erase(found);
   const bool replaced = std::any_of(dials_.begin(), dials_.end(), [&](const auto& entry) {
@@ -352,7 +353,11 @@ void PeerRuntime::CarryOut(core::ToMaster& action) { host_->SendToMaster(std::mo
 
 void PeerRuntime::CarryOut(core::Dial& action) {
   const std::uint64_t serial = next_dial_++;
-  dials_.emplace(serial, OpenDial{.other = action.other, .control = action.control, .generation = action.generation});
+  const std::size_t lanes = action.missing.empty() ? std::max(action.lanes, kLanesRemote) : action.missing.size();
+  dials_.emplace(serial, OpenDial{.other = action.other,
+                                  .control = action.control,
+                                  .generation = action.generation,
+                                  .lanes = action.control ? 0 : lanes});
   host_->Dial(net::DialRequest{.group = group(),
                                .from = options_.self,
                                .to = action.other,

@@ -107,6 +107,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   const std::shared_ptr<local::TrainerSession>& session() const { return session_; }
   core::PeerStatus status() const { return peer_.GetStatus(); }
   std::vector<PairStatus> pairs() const;
+  // With those that are being dialled.
   std::size_t lanes_open() const;
   // What the master hears with the heartbeats.
   control::PeerCounters counters() const;
@@ -157,7 +158,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
     PeerId other;
     bool control = false;
     std::uint64_t generation = 0;
-    bool closed = false;  // its links were closed while it was under way
+    std::size_t lanes = 0;  // that may come
+    bool closed = false;    // its links were closed while it was under way
   };
   static constexpr std::size_t kPumpBytes = 256 << 10;
 

@@ -25,6 +25,7 @@ std::size_t PeerRuntime::lanes_open() const {
     open += static_cast<std::size_t>(
         std::count_if(pair.lanes.begin(), pair.lanes.end(), [](const auto& lane) { return lane != nullptr; }));
   }
+  for (const auto& [serial, dial] : dials_) open += dial.lanes;
   return open;
 }
 

@@ -205,6 +205,36 @@ TEST(Membership, FirstJoinerWithADeadAddressHoldsNobodyUpAndIsToldWhy) {
   EXPECT_FALSE(first.get().ok());
 }
 
+// Of 256 descriptors lanes take half, or three quarters: the group that they do not suffice for waits, those before it notice nothing.
+TEST(Membership, LanesLeaveDescriptorsToTrainers) {
+  constexpr std::size_t kGroupsMax = 14;
+  Cluster cluster({.daemons = 0});
+  for (int i = 0; i < 2; ++i) {
+    cluster.AddDaemonAt({"127.0.0.1", {"/usr/bin/prlimit", "--nofile=256:256"}}, {"--lanes", "16"});
+  }
+  std::vector<Sessions> groups;
+  while (groups.size() < kGroupsMax) {
+    JoinOptions options = cluster.At(0, "job" + std::to_string(groups.size()), 2);
+    options.timeout = std::chrono::seconds(groups.size() < 8 ? 60 : 2);
+    Joining other = JoinInBackground(options);
+    options.socket_path = cluster.socket(1);
+    auto one = Session::Join(options);
+    auto two = other.get();
+    if (!one.ok() || !two.ok()) break;
+    groups.emplace_back().push_back(std::move(*one));
+    groups.back().push_back(std::move(*two));
+  }
+  EXPECT_GE(groups.size(), 8U);
+  EXPECT_LT(groups.size(), kGroupsMax) << "lanes took all descriptors";
+  std::vector<Buffer> buffers;
+  for (const Sessions& group : groups) {
+    auto buffer = group[0]->Allocate(1000);
+    ASSERT_TRUE(buffer.ok()) << buffer.error().text();
+    buffers.push_back(std::move(*buffer));
+    ExpectWorks(group);
+  }
+}
+
 TEST(Membership, DuplicateNameIsRefused) {
   Cluster cluster({.daemons = 2});
   JoinOptions options = cluster.At(0, "job", 1);
