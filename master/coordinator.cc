@@ -157,8 +157,9 @@ void Coordinator::OnMessage(Connection connection, const control::ToMaster& mess
     }
     control::FromMaster reply;
     reply.mutable_heartbeat();
-    SendTo(connection, std::move(reply));
-  } else if (message.has_roster()) {
+    return SendTo(connection, std::move(reply));  // changes no group
+  }
+  if (message.has_roster()) {
     OnRoster(id, message.roster(), now);
   } else if (message.has_join()) {
     OnJoin(id, message.join(), now);
