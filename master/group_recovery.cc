@@ -95,7 +95,8 @@ bool Group::AreMostUnheard() const {
 bool Group::HasWaitedFor(PeerId id, TimePoint now) const {
   if (!collection_->hears_since) return false;
   const TimePoint asked = std::max({collection_->since, peers_.at(id).since, *collection_->hears_since});
-  const Duration few = std::chrono::milliseconds(InForce().plan().detect_ms()) + options_.back;
+  Duration few = std::chrono::milliseconds(InForce().plan().detect_ms()) + options_.back;
+  if (RINGWAY_MUTANT(kHasteWithFew)) few = Duration();
   const Duration grace = std::max(options_.grace, few);
   if (RINGWAY_MUTANT(kNoGrace)) return now - asked >= few;
   return now - asked >= grace || now - std::max(asked, collection_->most_unheard) >= few;
@@ -221,7 +222,7 @@ void Group::TryDecide(TimePoint now) {
   if (AreMostUnheard()) collection_->most_unheard = now;
   if (!AccusedHaveSpoken(now) || MostAreAwaited(now)) return;
   Base base = ChooseBase(now);
-  if (DropsForTheUnheard(base, now)) return;
+  if (DropsForTheUnheard(base, now) && !RINGWAY_MUTANT(kDropForUnheard)) return;
   const auto has_spoken = [&](PeerId peer) {
     return RINGWAY_MUTANT(kDecideTooEarly) || base.gone.contains(peer) || collection_->reports.contains(peer);
   };

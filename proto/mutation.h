@@ -70,6 +70,8 @@
   M(kKeepGhosts, "master: it does not tell peers that it dropped them while they were away")          \
   M(kSilenceIsDeath, "master unheard: a member that it does not hear is dropped")                     \
   M(kNoGrace, "master unheard in a recovery: most have no more time than a few")                      \
+  M(kHasteWithFew, "master unheard in a recovery: a few have no time to connect again")               \
+  M(kDropForUnheard, "master unheard: a lone survivor goes for missing those that died after it")     \
   M(kForgetUnheard, "master unheard: it forgets a group as soon as none is heard")                    \
   M(kKeepReplaced, "master: a daemon that is back as another process has its peers still")            \
   M(kAbortForNewcomer, "newcomers: one that goes away while it is prepared stops the members")        \

@@ -181,6 +181,44 @@ TEST(Membership, MemberKilledWhileTheViewSwitches) {
   EXPECT_GT(postponed, 0);
 }
 
+// From its first packet to where it waits, prepared, for an UpdateView.
+TEST(Membership, NewcomerKilledAtAnyPointDisturbsNobody) {
+  const auto is_prepared = [](const Cluster& cluster) {
+    return cluster.PendingText(3).find("UpdateView") != std::string::npos;
+  };
+  std::uint64_t prepared = 0;
+  for (std::uint64_t point = 0; point < 600; point += 3 * kSweep) {
+    const bool silently = point % 2 != 0;
+    SCOPED_TRACE("point " + std::to_string(point));
+    auto cluster = Formed(3, {.seed = 5});
+    cluster->AddNode(1);
+    SubmitAll(*cluster, Range(3), SumF32(kLarge));
+    cluster->RunEvents(point);
+    prepared += is_prepared(*cluster) ? 1 : 0;
+    cluster->KillDaemon(cluster->HostOf(3), silently);
+    // Until the master has taken back what it had prepared.
+    const TimePoint over = cluster->now() + std::chrono::seconds(3);
+    while (cluster->now() < over) {
+      ASSERT_TRUE(Finish(*cluster, Range(3)));
+      SubmitAll(*cluster, Range(3), SumF32(kSmall));
+      cluster->RunEvents(20);
+    }
+    ASSERT_TRUE(Finish(*cluster, Range(3)));
+    SubmitAll(*cluster, Range(3), kUpdate);
+    ASSERT_TRUE(Finish(*cluster, Range(3)));
+    CheckAgreement(*cluster, Range(3));
+    for (const std::uint32_t node : Range(3)) {
+      EXPECT_FALSE(cluster->Ended(node));
+      for (const auto& [name, outcome] : cluster->OutcomesOf(node)) {
+        ASSERT_EQ(outcome.code, Code::kOk) << ToString(name);
+        ASSERT_EQ(outcome.retries, 0U) << ToString(name);
+      }
+    }
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+  EXPECT_GT(prepared, 0U) << "it was killed too early each time";
+}
+
 TEST(Membership, UnreachableNewcomerIsToldWhyAndDisturbsNobody) {
   auto cluster = Formed(3);
   const std::uint32_t newcomer = cluster->AddNode(1);

@@ -49,7 +49,8 @@ struct Seeds {
   std::uint64_t step = 1;
 };
 Seeds SeedsFor(const std::string& rule) {
-  if (rule.starts_with("master unheard in a recovery")) return {.first = 13, .step = 16};
+  if (rule.starts_with("master unheard in a recovery: most")) return {.first = 13, .step = 16};
+  if (rule.starts_with("master unheard: a lone survivor")) return {.first = 5, .step = 16};
   if (rule.starts_with("hung trainers")) return {.first = 10, .step = 16};
   if (rule.starts_with("newcomers")) return {.first = 9, .step = 16};
   return {};

@@ -99,13 +99,15 @@ World::World(std::uint64_t seed, bool trace)
   if (seed % 16 == 9) KeepOnly({"newcomer", "newcomer dies", "control link"});
   if (TrainersHang(seed)) KeepOnly({"trainer hangs", "newcomer", "lane", "control link"});
   if (seed % 16 == 5) KeepOnly({"master cut off in a recovery", "newcomer"});
+  if (seed % 16 == 12) KeepOnly({"master partition", "newcomer", "control link", "lane"});
   if (seed % 16 == 13) KeepOnly({"master cut off from most", "newcomer"});
   const bool scribbles = seed % 11 == 3 && !TrainersHang(seed);
   calm_ = IsCalm();
   peaceful_ = IsPeaceful() && !scribbles;
   fault_gap_ = milliseconds(dice_.Between(5, 600));
   const Duration first = Duration(static_cast<std::int64_t>(dice_.Below(300'000)));
-  const bool patient = seed % 16 == 5 || seed % 16 == 13;  // what the master waits for comes, or does not
+  // What the master waits for comes, or does not.
+  const bool patient = seed % 16 == 5 || seed % 16 == 13 || seed % 16 == 12;
   const Duration faulty = patient ? Duration(milliseconds(cluster_.options().master.partition_grace_ms))
                                   : std::min<Duration>(fault_gap_ * 6, std::chrono::seconds(2));
   if (patient) fault_gap_ = faulty / 4;

@@ -94,11 +94,27 @@ bool World::SilencePair(bool both) {
   return pair && Silence(pair->first, pair->second, both);
 }
 
+// Any daemons, in either direction or both, for any time.
 bool World::SilenceMaster() {
-  const std::optional<Host> host = AnyDaemon();
-  if (!host) return false;
-  const bool from_master = dice_.OneOf(2);
-  return Silence(from_master ? Cluster::kMaster : *host, from_master ? *host : Cluster::kMaster, dice_.OneOf(2));
+  std::vector<Host> hosts;
+  for (Host host = 0; host < cluster_.daemons(); ++host) {
+    if (cluster_.Alive(host) && dice_.OneOf(2)) hosts.push_back(host);
+  }
+  const std::uint64_t ways = dice_.Between(1, 3);
+  for (const Host host : hosts) {
+    if ((ways & 1) != 0) cluster_.Silence(host, Cluster::kMaster);
+    if ((ways & 2) != 0) cluster_.Silence(Cluster::kMaster, host);
+  }
+  cluster_.Trace("network", "silence between the master and " + std::to_string(hosts.size()) + " daemons, " +
+                                (ways == 3   ? "both ways"
+                                 : ways == 1 ? "towards it"
+                                             : "from it"));
+  const auto longest = 2 * cluster_.options().master.partition_grace_ms;
+  const milliseconds until(dice_.Between(1, dice_.OneOf(2) ? 100 : longest));
+  cluster_.events_queue().After(until, [this, hosts] {
+    for (const Host host : hosts) cluster_.Unsilence(host, Cluster::kMaster);
+  });
+  return !hosts.empty();
 }
 
 bool World::CutOffMaster() {
