@@ -15,6 +15,14 @@ int DataThreads() {
   return text == nullptr ? 0 : std::atoi(text);
 }
 
+namespace {
+
+void ExpectNoFaultOf(const Process& daemon) {
+  EXPECT_EQ(daemon.Logged("operation_stuck", "op"), "") << daemon.label() << " has a fault of its own";
+}
+
+}  // namespace
+
 Cluster::Cluster(const ClusterOptions& options) : options_(options) {
   StartMaster(options.host + ":0");
   for (int i = 0; i < options.daemons; ++i) AddDaemon();
@@ -53,7 +61,7 @@ Cluster::~Cluster() {
   for (const auto& daemon : daemons_) {
     const std::optional<int> code = daemon->Wait();
     EXPECT_TRUE(code == 0 || code == -SIGKILL) << daemon->label() << " ended with " << code.value_or(-1000);
-    EXPECT_EQ(daemon->Logged("operation_stuck", "op"), "") << daemon->label() << " has a fault of its own";
+    ExpectNoFaultOf(*daemon);
   }
   if (!master_->Exited().has_value()) {
     master_->Signal(SIGTERM);
@@ -68,6 +76,7 @@ std::size_t Cluster::AddDaemonAt(const Place& place, const std::vector<std::stri
 
 void Cluster::RestartDaemon(std::size_t index) {
   const std::string address = daemons_[index]->Logged("ready", "address");
+  ExpectNoFaultOf(*daemons_[index]);
   daemons_[index].reset();  // reads the last words of the old before the new one's overwrite them
   daemons_[index] = StartDaemon(index, address, {options_.host}, {});
 }

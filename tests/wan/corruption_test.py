@@ -3,9 +3,10 @@
 
 corruption_test.py RUN BIN [SEEDS [SHARE [SECONDS]]]: three hosts whose every path changes SHARE of the packets, for SECONDS,
 beside operations of all sizes, once for each of SEEDS. More than a thousandth of the packets may cost a member its place, but
-no operation its end. Ends with 77 where tests/wan/run may not make devices. `corruption_test.py host ...` is what host 0 runs.
+no operation its end: what was under way when the network became clean is over END_S later. Ends with 77 where tests/wan/run may not make devices. `corruption_test.py host ...` is what host 0 runs.
 """
 
+import datetime
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 SCENARIO = """
 seed = {seed}
@@ -31,7 +33,8 @@ uplink_mbit = 200
 name = "c"
 uplink_mbit = 200
 """
-END_S = 60  # of an operation, after the network is clean
+END_S = 10  # of an operation, after the network is clean
+ALL_S = 60  # of all that follow
 GENTLE = 0.001
 
 
@@ -39,6 +42,17 @@ def clean(work):
     scenario = pathlib.Path(work, "scenario.toml")
     scenario.write_text(re.sub("corrupt = .*", "corrupt = 0", scenario.read_text()))
     os.kill(int(pathlib.Path(work, "emulator.pid").read_text()), signal.SIGHUP)
+    pathlib.Path(work, "clean").write_text(str(time.time()))
+
+
+def longest_after(clean_at, said):
+    """Of the operations that had begun before: how many seconds the last one to end took beyond that moment."""
+    longest = 0.0
+    for when, took_us in re.findall(r"^(\S+)Z \w+ operation_(?:done|over) .* us=(\d+)", said, re.MULTILINE):
+        end = datetime.datetime.fromisoformat(when).replace(tzinfo=datetime.timezone.utc).timestamp()
+        if end - int(took_us) / 1e6 < clean_at:
+            longest = max(longest, end - clean_at)
+    return longest
 
 
 def host(number, work, folder, seconds, *command):
@@ -47,13 +61,15 @@ def host(number, work, folder, seconds, *command):
     if number == "0":
         timer.start()
     try:
-        status = subprocess.run(command, check=False, timeout=float(seconds) + END_S).returncode
+        status = subprocess.run(command, check=False, timeout=float(seconds) + ALL_S).returncode
     except subprocess.TimeoutExpired:
         status = 124
     timer.cancel()
     if number == "0":
         for log in pathlib.Path(work).glob("daemon.*.log"):
             pathlib.Path(folder, log.name).write_text(log.read_text())
+        if pathlib.Path(work, "clean").exists():
+            pathlib.Path(folder, "clean").write_text(pathlib.Path(work, "clean").read_text())
     sys.exit(status)
 
 
@@ -63,7 +79,7 @@ def check_seed(run, programs, seed, share, seconds):
         scenario.write_text(SCENARIO.format(seed=seed, share=share))
         result = pathlib.Path(folder, "result.0")
         command = [run, "--skip-without-tun", "--bin", programs, "--daemon-option", "--probe-bytes=0",
-                   "--master-option", "--heartbeat-ms=20", str(scenario), "--", sys.executable, "-B", __file__, "host",
+                   "--daemon-option", "--log-level=debug", "--master-option", "--heartbeat-ms=20", str(scenario), "--", sys.executable, "-B", __file__, "host",
                    "{host}", "{work}", folder, str(seconds), programs + "/ringway-bench", "--socket", "{socket}",
                    "--group", "g", "--world", "{world}", "--min-bytes", "4K", "--max-bytes", "4M", "--factor", "4",
                    "--iters", str(max(2, int(seconds))), "--warmup", "0", "--check", "--json", folder + "/result.{host}"]
@@ -72,7 +88,11 @@ def check_seed(run, programs, seed, share, seconds):
             sys.exit(77)
         said = "".join(log.read_text() for log in sorted(pathlib.Path(folder).glob("daemon.*.log")))
         events = {name: len(re.findall(rf" {name} ", said)) for name in ("lane_down", "control_down", "peer_lost", "abort", "operation_stuck")}
-        print(f"seed {seed}: exit {status}, {events}", flush=True)
+        clean_at = pathlib.Path(folder, "clean")
+        longest = longest_after(float(clean_at.read_text()), said) if clean_at.exists() else 0.0
+        print(f"seed {seed}: exit {status}, {events}, the last one ended {longest:.2f} s after the corruption", flush=True)
+        if status == 124 or longest > END_S:
+            sys.exit("an operation took too long once the network was clean:\n" + said)
         if status != 0 and (share <= GENTLE or not events["peer_lost"]):
             sys.exit("an operation failed, or waits for ever:\n" + said)
         if events["operation_stuck"]:
