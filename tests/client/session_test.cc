@@ -236,10 +236,11 @@ TEST(SessionTest, ForkedChildOwnsNothingAndDisturbsNobody) {
 }
 
 TEST(SessionTest, FreeBuffersMakeRoomForThoseOfOtherSizes) {
-  FakeDaemon daemon({.regions_mib_max = 8});
+  FakeDaemon daemon({.regions_mib_max = 64});
   auto session = MustJoin(daemon);
-  { const auto first = session->Allocate(std::size_t{5} << 20); }
-  const auto second = session->Allocate(std::size_t{6} << 20);
+  { const auto first = session->Allocate(std::size_t{15} << 20); }
+  EXPECT_EQ(daemon.Look().unregistered, 0U) << "it may be used again";
+  const auto second = session->Allocate(std::size_t{50} << 20);
   ASSERT_TRUE(second.ok());
   EXPECT_TRUE(daemon.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.unregistered == 1; }));
 }
