@@ -67,11 +67,28 @@ need_root_or_tools() {
   case $(os_release ID)-$(os_release VERSION_ID) in
   debian-12) ;;
   debian-13 | ubuntu-24.04) complain "$system has the packages by their lists, but nobody has tried it" ;;
+  debian-11 | ubuntu-20.04 | ubuntu-22.04)
+    die "$system is not supported: its cmake is too old (22.04 has 3.22), 3.25 is needed; use Debian 12"
+    ;;
   *) complain "$system is not supported, only Debian 12 is (Debian 13 and Ubuntu 24.04 may do); trying anyway" ;;
   esac
   local missing
   missing=$(missing_packages "$@" | tr '\n' ' ')
   [[ -z $missing || $EUID -eq 0 ]] || die "packages are missing; run as root, or first: apt-get install $missing"
+}
+
+# apt_get LOG ARGUMENT...: apt-get, its output in LOG. It waits for dpkg's lock by itself; for the lists' lock, which apt's
+# daily timer takes on a fresh machine, it fails at once.
+apt_get() {
+  local log=$1 deadline=$((SECONDS + 300)) waits=''
+  shift
+  until DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -q "$@" >"$log" 2>&1 </dev/null; do
+    grep -q 'Could not get lock' "$log" || return 1
+    ((SECONDS < deadline)) || return 1
+    [[ -n $waits ]] || say "waiting for another apt-get"
+    waits=1
+    sleep 1
+  done
 }
 
 # Installs what is missing; silent and quick if nothing is.
@@ -82,10 +99,7 @@ install_packages() {
   ((${#missing[@]})) || return 0
   say "installing ${missing[*]}"
   log=$(mktemp)
-  if ! {
-    apt-get -o DPkg::Lock::Timeout=300 update -q &&
-      DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -q -y --no-install-recommends "${missing[@]}"
-  } >"$log" 2>&1 </dev/null; then
+  if ! { apt_get "$log" update && apt_get "$log" install -y --no-install-recommends "${missing[@]}"; }; then
     tail -n 20 "$log" >&2
     rm -f "$log"
     die "apt-get could not install the packages (its last words are above)"
