@@ -53,6 +53,12 @@ bool IsFreeText(std::string_view key) {
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
+// Of names and ids, which are strings though they may be of digits.
+bool IsName(std::string_view key) {
+  constexpr std::string_view kKeys[] = {"name", "peer", "other", "other_id", "from"};
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+}
+
 // As JSON writes it: no sign, no leading zero, exact in a double.
 bool IsNumber(std::string_view value) {
   const bool digits =
@@ -111,7 +117,10 @@ void AddParsed(std::string_view text, std::vector<Field>* fields) {
     }
     text.remove_prefix(std::min(text.size(), taken.size() + 1));
   }
-  for (std::size_t i = given; i < fields->size(); ++i) (*fields)[i].is_number = IsNumber((*fields)[i].value);
+  for (std::size_t i = given; i < fields->size(); ++i) {
+    Field& field = (*fields)[i];
+    field.is_number = !IsName(field.key) && !IsFreeText(field.key) && IsNumber(field.value);
+  }
 }
 
 // Throws spdlog::spdlog_ex.
@@ -151,7 +160,7 @@ Status SetUpLog(const LogOptions& options) {
 
 bool Shows(Level level) { return spdlog::should_log(LevelOf(level)); }
 
-void Log(Level level, std::string_view event, std::initializer_list<Field> fields) {
+void Log(Level level, std::string_view event, const std::vector<Field>& fields) {
   if (Shows(level)) Write(level, Line(event, fields));
 }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "proto/result.h"
 
@@ -46,9 +47,10 @@ inline constexpr std::size_t kLogFilesKept = 3;
 // before threads.
 Status SetUpLog(const LogOptions& options);
 
-void Log(Level level, std::string_view event, std::initializer_list<Field> fields = {});
-// And then `more`: "key=value key=value" as the pure parts give it. A value that is a decimal number is one. Those of
-// why, text, reason, for and members go on to the end; elsewhere a word without "=" belongs to the value before it.
+void Log(Level level, std::string_view event, const std::vector<Field>& fields = {});
+// And then `more`: "key=value key=value" as the pure parts give it. A value that is a decimal number is one, unless the
+// key is of a name or an id: name, peer, other, other_id and from. Values of why, text, reason, for and members are
+// texts and go on to the end; elsewhere a word without "=" belongs to the value before it.
 void LogText(Level level, std::string_view event, std::initializer_list<Field> fields, std::string_view more);
 // Whether a line of this level is written.
 bool Shows(Level level);

@@ -59,8 +59,9 @@ const std::string kName = "a \"name\" = \\ lost=5\n";
   Log(Level::kInfo, "listening", {{"address", "127.0.0.1:80"}, {"group", "my job"}, {"empty", ""}});
   Log(Level::kWarning, "hostile", {{"text", kHostile}});
   LogText(Level::kError, "as_given", {{"group", "a b=c"}, {"port", 80}},
-          "epoch=1.4 lost=7 rank=007 other=my lost=9 one x\"},{\"level=3 event=forged quoted=" + Word(kName) +
-              " bytes=3 why=it said lost=8");
+          "peer=1 other_id=2 from=3 name=4 epoch=1.4 lost=7 rank=007 other=my lost=9 one x\"},{\"level=3 event=forged "
+          "quoted=" +
+              Word(kName) + " bytes=3 why=5");
   std::exit(0);
 }
 
@@ -89,12 +90,14 @@ std::string CheckJson(const Lines& lines) {
   if (events[1]["level"] != "warning") return "level: " + events[1].dump();
   json last = events[2];
   last.erase("time");
-  const json expected = {{"level", "error"},       {"event", "as_given"},
-                         {"group", "a b=c"},       {"port", 80},
-                         {"epoch", "1.4"},         {"lost", 7},
-                         {"rank", "007"},          {"other", "my lost=9 one x\"},{\"level=3 event=forged"},
-                         {"quoted", kName},        {"bytes", 3},
-                         {"why", "it said lost=8"}};
+  const json expected = {{"level", "error"}, {"event", "as_given"},
+                         {"group", "a b=c"}, {"port", 80},
+                         {"epoch", "1.4"},   {"lost", 7},
+                         {"rank", "007"},    {"other", "my lost=9 one x\"},{\"level=3 event=forged"},
+                         {"quoted", kName},  {"bytes", 3},
+                         {"why", "5"},       {"peer", "1"},
+                         {"other_id", "2"},  {"from", "3"},
+                         {"name", "4"}};
   if (last != expected) return last.dump();
   return {};
 }
@@ -107,7 +110,9 @@ std::string CheckText(const Lines& lines) {
   if (lines.size() != 3) return "lines: " + std::to_string(lines.size());
   if (!lines[0].ends_with(R"( info listening address=127.0.0.1:80 group="my job" empty="")")) return lines[0];
   if (lines[1].find(R"( warning hostile text="a \"b\"\\ c=d\nsecond line\t)") == std::string::npos) return lines[1];
-  if (lines[2].find(R"( error as_given group="a b=c" port=80 epoch=1.4 lost=7 )") == std::string::npos) return lines[2];
+  if (lines[2].find(R"( error as_given group="a b=c" port=80 peer=1 other_id=2 from=3 name=4 epoch=1.4 lost=7 )") ==
+      std::string::npos)
+    return lines[2];
   return {};
 }
 
