@@ -302,7 +302,9 @@ std::string DataPlane::StatusJson() {
 }
 
 void DataPlane::Log(const core::Note& note, PeerId self, const std::string& group) {
-  control_->Log({note.event, group, self, note.fields, note.severity});
+  const auto peer = peers_.find(self);
+  const std::string name = peer == peers_.end() ? "" : peer->second->join().name();
+  control_->Log({note.event, group, self, name, note.fields, note.severity});
 }
 
 // ---- the end

@@ -35,8 +35,9 @@ namespace ringway::daemon {
 struct LogLine {
   std::string event;
   std::string group = {};
-  PeerId peer = {};    // 0: of the daemon as a whole
-  std::string fields;  // of its core::Note
+  PeerId peer = {};       // 0: of the daemon as a whole
+  std::string name = {};  // of the peer
+  std::string fields;     // of its core::Note
   core::Severity severity = core::Severity::kInfo;
 };
 

@@ -232,6 +232,15 @@ const Coordinator::Daemon* Coordinator::DaemonAt(Connection connection) const {
   return found == connections_.end() ? nullptr : &daemons_.at(found->second);
 }
 
+Coordinator::PeerLabel Coordinator::LabelOf(PeerId peer) const {
+  const auto home = homes_.find(peer);
+  if (home == homes_.end()) return {};
+  const auto& peers = groups_.at(home->second.group)->peers();
+  const auto found = peers.find(peer);
+  if (found == peers.end()) return {};
+  return {home->second.group, found->second.info.name(), found->second.info.address()};
+}
+
 void Coordinator::DropPeersOf(DaemonId id, TimePoint now) {
   const std::set<PeerId> peers = daemons_.at(id).peers;  // groups may retire some on the way
   for (const PeerId peer : peers) {
@@ -433,7 +442,8 @@ void Coordinator::Send(PeerId peer, control::FromMaster message) {
   const bool hold =
       unrecorded_.contains(home->second.group) && !message.has_abort() && !RINGWAY_MUTANT(kTellBeforeRecord);
   std::vector<Action>& way = hold ? held_ : actions_;
-  way.push_back({*daemon.connection, std::move(message), false});
+  const PeerLabel dropped = message.has_evicted() ? LabelOf(peer) : PeerLabel{};
+  way.push_back({*daemon.connection, std::move(message), false, dropped});
 }
 
 void Coordinator::Retire(PeerId peer) {

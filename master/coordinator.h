@@ -49,10 +49,15 @@ struct CoordinatorOptions {
 class Coordinator final : public GroupHost {
  public:
   using Connection = std::uint64_t;
+  // Who a peer is, for people.
+  struct PeerLabel {
+    std::string group, name, address;
+  };
   struct Action {
     Connection connection = 0;
     std::optional<control::FromMaster> message;
-    bool close = false;  // after the message
+    bool close = false;      // after the message
+    PeerLabel dropped = {};  // of an Evicted: whom, who is no more
   };
   struct Daemon {
     std::uint64_t instance = 0;
@@ -89,6 +94,8 @@ class Coordinator final : public GroupHost {
   const std::map<DaemonId, Daemon>& daemons() const { return daemons_; }
   // Null before its hello and after its end.
   const Daemon* DaemonAt(Connection connection) const;
+  // Empty of a peer that it does not know.
+  PeerLabel LabelOf(PeerId peer) const;
   const std::map<std::string, std::unique_ptr<Group>>& groups() const { return groups_; }
   // Null if there is none of this name.
   const Group* FindGroup(const std::string& name) const;

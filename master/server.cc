@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "master/message_log.h"
 #include "master/server_session.h"
 #include "master/verdicts.h"
 
@@ -113,7 +114,7 @@ void Server::OnTick() {
   Drain();
   if (const auto left_out = log_budget_.TakeSummary(MonotonicNow())) {
     ++stranger_lines_;
-    Log(Level::kInfo, "strangers", {{"lines_left_out", std::to_string(*left_out)}});
+    Log(Level::kInfo, "strangers", {{"lines_left_out", *left_out}});
   }
   tick_.expires_after(kTickPeriod);
   tick_.async_wait([this](std::error_code error) {
@@ -124,14 +125,7 @@ void Server::OnTick() {
 void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
   if (message.has_status() || message.has_plan()) return OnQuery(id, message);
   if (message.has_evict()) return OnEvict(id, message.evict());
-  if (message.has_report() && sessions_.at(id)->kind() == Kind::kDaemon) {
-    const control::Report& report = message.report();
-    Log(Level::kInfo, "report",
-        {{"peer", std::to_string(report.peer())},
-         {"daemon", NameAt(id)},
-         {"epoch", ToString(Epoch(report.epoch()))},
-         {"reason", ClipText(report.reason())}});
-  }
+  if (sessions_.at(id)->kind() == Kind::kDaemon) LogFromDaemon(id, message, coordinator_);
   coordinator_.OnMessage(id, message, Now());
   Drain();
 }
@@ -218,7 +212,7 @@ void Server::LogStranger(const std::string& event, shell::Field field) {
   const auto left_out = log_budget_.Take(MonotonicNow());
   if (!left_out) return;
   ++stranger_lines_;
-  Log(Level::kInfo, event, {std::move(field), {"lines_left_out", std::to_string(*left_out)}});
+  Log(Level::kInfo, event, {std::move(field), {"lines_left_out", *left_out}});
 }
 
 void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
@@ -270,7 +264,10 @@ void Server::Drain() {
       if (action.message->has_hello_reply()) {
         OnDaemon(action.connection);
       }
-      LogAction(*action.message, NameAt(action.connection));
+      if (action.message->has_refusal()) {
+        LogStranger("connection_refused", {"why", ClipText(action.message->refusal().text())});
+      }
+      LogToDaemon(action, coordinator_);
       session->Send(*action.message);
     }
     if (action.close) session->CloseAfterWrite();
@@ -280,29 +277,6 @@ void Server::Drain() {
 std::string Server::NameAt(std::uint64_t connection) const {
   const Coordinator::Daemon* daemon = coordinator_.DaemonAt(connection);
   return daemon == nullptr ? "" : daemon->name;
-}
-
-void Server::LogAction(const control::FromMaster& message, const std::string& daemon) {
-  if (message.has_view()) {
-    const control::View& view = message.view().view();
-    Log(Level::kInfo, message.view().prepared() ? "view_prepared" : "view_sent",
-        {{"group", view.group()},
-         {"epoch", ToString(Epoch(view.epoch()))},
-         {"peer", std::to_string(message.view().peer())},
-         {"daemon", daemon},
-         {"world", std::to_string(view.members_size())},
-         {"verdicts", std::to_string(view.verdicts_size())}});
-    for (const control::Verdict& verdict : view.verdicts()) {
-      if (static_cast<Code>(verdict.code()) != Code::kInternal) continue;
-      Log(Level::kError, "contradiction", {{"group", view.group()}, {"text", verdict.text()}});
-    }
-  } else if (message.has_refusal()) {
-    LogStranger("connection_refused", {"why", ClipText(message.refusal().text())});
-  } else if (message.has_evicted()) {
-    const bool left = static_cast<Code>(message.evicted().code()) == Code::kLeft;
-    Log(left ? Level::kInfo : Level::kWarning, left ? "peer_left" : "peer_dropped",
-        {{"peer", std::to_string(message.evicted().peer())}, {"daemon", daemon}, {"text", message.evicted().text()}});
-  }
 }
 
 }  // namespace ringway

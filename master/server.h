@@ -92,7 +92,6 @@ class Server {
   std::string JournalState() const;
   // Of the daemon there; empty before its hello.
   std::string NameAt(std::uint64_t connection) const;
-  void LogAction(const control::FromMaster& message, const std::string& daemon);
 
   asio::io_context& io_;
   const ServerOptions options_;

@@ -200,19 +200,58 @@ TEST_F(Programs, ConfigFilesDoWhatFlagsDo) {
   EXPECT_EQ(master.Wait(), 0);
 }
 
+// The first line of this event in a log in JSON, all lines of which are objects.
+json Said(const Process& program, const std::string& event) {
+  std::istringstream log(program.Err());
+  for (std::string line; std::getline(log, line) && !log.eof();) {
+    json parsed = json::parse(line, nullptr, false);
+    EXPECT_TRUE(parsed.is_object()) << line;
+    if (parsed.is_object() && parsed["event"] == event) return parsed;
+  }
+  return {};
+}
+
+// Two peers "7" and "8" of a daemon "9".
+TEST_F(Programs, DebugLogOfTheMasterNamesWhomItIsAboutInTypedFields) {
+  Process master(directory_, "own_master",
+                 Master({"--listen", "127.0.0.1:0", "--log-level", "debug", "--log-format", "json"}));
+  ASSERT_TRUE(Eventually([&] { return !Said(master, "listening").is_null(); })) << master.Err();
+  Argv argv = Daemon({"--name", "9"});
+  argv[2] = Said(master, "listening")["address"];
+  Process daemon(directory_, "own", argv);
+  ASSERT_TRUE(Eventually([&] { return !daemon.Logged("ready", "address").empty(); })) << daemon.Err();
+  std::vector<JoinOptions> options(2, cluster_.At(0, "5", 2));
+  for (std::size_t i = 0; i < 2; ++i) {
+    options[i].socket_path = directory_ / "own.sock";
+    options[i].name = std::to_string(7 + i);
+  }
+  const Sessions ranks = cluster_.JoinAll(options);
+  ASSERT_EQ(ranks.size(), 2u);
+  const std::string address = daemon.Logged("ready", "address");
+  const auto is_about_a_peer = [&](const json& line) {
+    return line["group"] == "5" && line["daemon"] == "9" && line["address"] == address && line["peer"].is_string() &&
+           (line["name"] == "7" || line["name"] == "8");
+  };
+  EXPECT_TRUE(is_about_a_peer(Said(master, "peer_joined"))) << master.Err();
+  const json view = Said(master, "view_sent");
+  EXPECT_TRUE(is_about_a_peer(view) && view["world"] == 2 && view["verdicts"] == 0) << view;
+  const json connected = Said(master, "connected");
+  EXPECT_TRUE(is_about_a_peer(connected) && connected["round_trip_us"].is_number()) << connected;
+  EXPECT_TRUE(connected["other_id"].is_string() && connected["other_address"] == address) << connected;
+  EXPECT_EQ(Said(master, "join")["wait_world"], 2);
+  EXPECT_TRUE(Eventually([&] { return !Said(master, "heartbeat").is_null(); }));
+  ASSERT_TRUE(ranks[0]->Leave().ok());
+  EXPECT_TRUE(Eventually([&] { return !Said(master, "peer_left").is_null(); }));
+  EXPECT_TRUE(is_about_a_peer(Said(master, "peer_left"))) << Said(master, "peer_left");
+}
+
 TEST_F(Programs, DebugLogTellsOfEachOperationInTypedFields) {
   Process daemon(directory_, "own", Daemon({"--site", "Zürich", "--log-level", "debug", "--log-format", "json"}));
-  const auto said = [&](const std::string& event) {
-    std::istringstream log(daemon.Err());
-    for (std::string line; std::getline(log, line);) {
-      json parsed = json::parse(line, nullptr, false);
-      if (parsed.is_object() && parsed["event"] == event) return parsed;
-    }
-    return json();
-  };
+  const auto said = [&](const std::string& event) { return Said(daemon, event); };
   ASSERT_TRUE(Eventually([&] { return !said("ready").is_null(); })) << daemon.Err();
   JoinOptions options = cluster_.At(0, "my group", 1);
   options.socket_path = directory_ / "own.sock";
+  options.name = "7";
   auto session = Session::Join(options);
   ASSERT_TRUE(session.ok()) << session.error().text();
   EXPECT_EQ((*session)->Members()->at(0).site, "Zürich");
@@ -224,6 +263,7 @@ TEST_F(Programs, DebugLogTellsOfEachOperationInTypedFields) {
   EXPECT_EQ(told["group"], "my group");
   EXPECT_EQ(told["bytes"], 4);
   EXPECT_EQ(told["world"], 1);
+  EXPECT_EQ(told["name"], "7");
   EXPECT_TRUE(told["peer"].is_string() && told["us"].is_number());
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(), 0);
