@@ -107,6 +107,8 @@ ringwayResult_t Report(const ringway::Error& error) {
 // What callers of the first release pass: the fields up to here.
 constexpr std::size_t kConfigBytesMin = offsetof(ringwayConfig_t, endWhenEvicted);
 constexpr std::size_t kOpOptionsBytesMin = offsetof(ringwayOpOptions_t, submitTimeoutMs);
+constexpr std::size_t kOpInfoBytesMin = offsetof(ringwayOpInfo_t, contributors);
+constexpr std::size_t kMemberBytesMin = offsetof(ringwayMember_t, site);
 
 // A caller's struct, whose header may know fewer fields than this one; nothing: its size cannot be.
 template <typename T>
@@ -117,6 +119,13 @@ std::optional<T> Whole(const T* given, T defaults, std::size_t bytes_min) {
 }
 
 ringwayResult_t Refuse(const char* text) { return Report(ringway::Error(Code::kInvalidArgument, text)); }
+
+// Before anything is done that `info` would tell of.
+bool IsWritable(const ringwayOpInfo_t* info) {
+  return info == nullptr || (info->size >= kOpInfoBytesMin && info->size <= sizeof *info);
+}
+
+ringwayResult_t RefuseInfo() { return Refuse("start info from RINGWAY_OP_INFO_INITIALIZER"); }
 
 // No exception reaches C. `function` gives a ringwayResult_t.
 template <typename Function>
@@ -149,18 +158,21 @@ ringway::OpOptions OpOptionsOf(const ringwayOpOptions_t* options) {
   return out;
 }
 
+// As much as the caller's header has.
 void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
   if (info == nullptr) return;
-  *info = ringwayOpInfo_t{};
-  info->epoch = result.epoch;
-  info->wireBytes = result.wire_bytes;
-  info->rank = result.rank;
-  info->worldSize = result.world_size;
-  info->retries = result.retries;
-  info->updateWaits = result.update_waits ? 1 : 0;
-  info->algorithm = static_cast<std::uint32_t>(result.algorithm);
+  ringwayOpInfo_t whole{};
+  whole.size = info->size;
+  whole.epoch = result.epoch;
+  whole.wireBytes = result.wire_bytes;
+  whole.rank = result.rank;
+  whole.worldSize = result.world_size;
+  whole.retries = result.retries;
+  whole.updateWaits = result.update_waits ? 1 : 0;
+  whole.algorithm = static_cast<std::uint32_t>(result.algorithm);
   const std::size_t count = std::min<std::size_t>(result.contributors.size(), RINGWAY_MAX_WORLD_SIZE);
-  std::copy_n(result.contributors.begin(), count, info->contributors);
+  std::copy_n(result.contributors.begin(), count, whole.contributors);
+  std::memcpy(info, &whole, info->size);
 }
 
 }  // namespace
@@ -208,6 +220,7 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
 ringwayResult_t ringwayCommUpdateView(ringwayComm_t comm, int64_t timeoutMs, ringwayOpInfo_t* info) {
   return Guarded([&] {
     if (comm == nullptr) return Refuse("comm is NULL");
+    if (!IsWritable(info)) return RefuseInfo();
     const auto result = comm->session->UpdateView(Timeout(timeoutMs));
     if (result.ok()) Fill(result.value(), info);
     return Report(result.error());
@@ -302,6 +315,7 @@ ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t co
 ringwayResult_t ringwayAllReduceWith(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                                      ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                      ringwayOpInfo_t* info) {
+  if (!IsWritable(info)) return Guarded(RefuseInfo);
   ringwayWork_t work = nullptr;
   const ringwayResult_t submitted =
       ringwayAllReduceAsyncWith(sendbuff, recvbuff, count, datatype, op, options, comm, &work);
@@ -338,19 +352,24 @@ ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, 
   });
 }
 
-ringwayResult_t ringwayCommMembers(ringwayComm_t comm, ringwayMember_t* members, size_t capacity, size_t* count) {
+ringwayResult_t ringwayCommMembers(ringwayComm_t comm, ringwayMember_t* members, size_t capacity, size_t memberSize,
+                                   size_t* count) {
   return Guarded([&] {
     if (comm == nullptr || count == nullptr) return Refuse("comm or count is NULL");
     if (members == nullptr && capacity > 0) return Refuse("members is NULL though capacity is not 0");
+    if (memberSize < kMemberBytesMin || memberSize > sizeof(ringwayMember_t)) {
+      return Refuse("memberSize is not sizeof(ringwayMember_t)");
+    }
     const auto all = comm->session->Members();
     if (!all.ok()) return Report(all.error());
     *count = all->size();
     for (size_t i = 0; i < std::min(capacity, all->size()); ++i) {
       const ringway::Member& member = (*all)[i];
-      members[i] = ringwayMember_t{};
-      members[i].peerId = member.peer_id;
-      member.name.copy(members[i].name, sizeof members[i].name - 1);
-      member.site.copy(members[i].site, sizeof members[i].site - 1);
+      ringwayMember_t whole{};
+      whole.peerId = member.peer_id;
+      member.name.copy(whole.name, sizeof whole.name - 1);
+      member.site.copy(whole.site, sizeof whole.site - 1);
+      std::memcpy(reinterpret_cast<std::byte*>(members) + i * memberSize, &whole, memberSize);
     }
     return ringwaySuccess;
   });
@@ -359,6 +378,7 @@ ringwayResult_t ringwayCommMembers(ringwayComm_t comm, ringwayMember_t* members,
 ringwayResult_t ringwayWorkWait(ringwayWork_t work, int64_t timeoutMs, ringwayOpInfo_t* info) {
   return Guarded([&] {
     if (work == nullptr) return Refuse("work is NULL");
+    if (!IsWritable(info)) return RefuseInfo();
     const auto result = work->work.Wait(Timeout(timeoutMs));
     if (result.ok()) Fill(result.value(), info);
     return Report(result.error());

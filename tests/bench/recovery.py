@@ -37,8 +37,8 @@ class Config(ctypes.Structure):
 
 class OpInfo(ctypes.Structure):
     """ringwayOpInfo_t"""
-    _fields_ = [("epoch", ctypes.c_uint64), ("wire_bytes", ctypes.c_uint64), ("rank", ctypes.c_uint32),
-                ("world", ctypes.c_uint32), ("retries", ctypes.c_uint32), ("update_waits", ctypes.c_uint32),
+    _fields_ = [("size", ctypes.c_size_t), ("epoch", ctypes.c_uint64), ("wire_bytes", ctypes.c_uint64),
+                ("rank", ctypes.c_uint32), ("world", ctypes.c_uint32), ("retries", ctypes.c_uint32), ("update_waits", ctypes.c_uint32),
                 ("algorithm", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
                 ("contributors", ctypes.c_uint64 * 64)]
 
@@ -72,7 +72,7 @@ class Comm:
 
     def reduce(self):
         """One operation, and UpdateView if newcomers wait. Its OpInfo."""
-        work, info = ctypes.c_void_p(), OpInfo()
+        work, info = ctypes.c_void_p(), OpInfo(size=ctypes.sizeof(OpInfo))
         self.must(self.library.ringwayAllReduceAsync(*self.buffers, ctypes.c_size_t(self.count), FLOAT32, SUM,
                                                      self.handle, ctypes.byref(work)))
         code = self.library.ringwayWorkWait(work, ctypes.c_int64(-1), ctypes.byref(info))

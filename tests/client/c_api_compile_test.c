@@ -33,10 +33,17 @@ int RunCTrainer(const char* socket_path) {
 
   ringwayMember_t members[2];
   size_t member_count = 0;
-  EXPECT(ringwayCommMembers(comm, members, 2, &member_count) == ringwaySuccess && member_count == 1);
+  const size_t member_size = sizeof(ringwayMember_t);
+  EXPECT(ringwayCommMembers(comm, members, 2, member_size, &member_count) == ringwaySuccess && member_count == 1);
   EXPECT(members[0].peerId == 77 && strcmp(members[0].name, "trainer0") == 0 && strcmp(members[0].site, "eu") == 0);
-  EXPECT(ringwayCommMembers(comm, NULL, 0, &member_count) == ringwaySuccess && member_count == 1);
-  EXPECT(ringwayCommMembers(comm, NULL, 1, &member_count) == ringwayInvalidArgument);
+  memset(members, 7, sizeof members); /* whose header has no sites */
+  const size_t small_member = offsetof(ringwayMember_t, site);
+  EXPECT(ringwayCommMembers(comm, members, 1, small_member, &member_count) == ringwaySuccess);
+  EXPECT(members[0].peerId == 77 && strcmp(members[0].name, "trainer0") == 0 && members[0].site[0] == 7);
+  EXPECT(ringwayCommMembers(comm, members, 1, member_size + 1, &member_count) == ringwayInvalidArgument);
+  EXPECT(ringwayCommMembers(comm, members, 1, small_member - 1, &member_count) == ringwayInvalidArgument);
+  EXPECT(ringwayCommMembers(comm, NULL, 0, member_size, &member_count) == ringwaySuccess && member_count == 1);
+  EXPECT(ringwayCommMembers(comm, NULL, 1, member_size, &member_count) == ringwayInvalidArgument);
 
   uint64_t epoch = 0;
   EXPECT(ringwayCommEpoch(comm, &epoch) == ringwaySuccess && epoch > 0);
@@ -51,7 +58,7 @@ int RunCTrainer(const char* socket_path) {
 
   unsigned char small[4] = {1, 2, 3, 4};
   ringwayWork_t work = NULL;
-  ringwayOpInfo_t info;
+  ringwayOpInfo_t info = RINGWAY_OP_INFO_INITIALIZER;
   EXPECT(ringwayAllReduceAsync(small, small, 4, ringwayInt8, ringwayMax, comm, &work) == ringwaySuccess);
   size_t first = 9;
   EXPECT(ringwayWorkWaitAny(&work, 1, RINGWAY_FOREVER, &first) == ringwaySuccess && first == 0);
@@ -66,9 +73,21 @@ int RunCTrainer(const char* socket_path) {
   ringwayOpOptions_t options = RINGWAY_OP_OPTIONS_INITIALIZER;
   options.channel = 3;
   options.algorithm = ringwayHalvingDoubling;
+  options.size = offsetof(ringwayOpOptions_t, submitTimeoutMs); /* of the first release, and what stands behind */
+  options.asPeer = 12345;
   EXPECT(ringwayAllReduceAsyncWith(small, small, 4, ringwayInt8, ringwayMax, &options, comm, &work) == ringwaySuccess);
+  info.size = 1;
+  EXPECT(ringwayWorkWait(work, RINGWAY_FOREVER, &info) == ringwayInvalidArgument);
+  EXPECT(strstr(ringwayGetLastError(comm), "RINGWAY_OP_INFO_INITIALIZER") != NULL);
+  info.size = sizeof info + 1; /* a caller whose header knows more */
+  EXPECT(ringwayWorkWait(work, RINGWAY_FOREVER, &info) == ringwayInvalidArgument);
+  EXPECT(ringwayAllReduceWith(small, small, 4, ringwayInt8, ringwayMax, &options, comm, &info) ==
+         ringwayInvalidArgument); /* and nothing is submitted */
+  EXPECT(ringwayCommUpdateView(comm, RINGWAY_FOREVER, &info) == ringwayInvalidArgument);
+  info.size = offsetof(ringwayOpInfo_t, contributors); /* one whose header knows less */
+  info.contributors[0] = 12345;
   EXPECT(ringwayWorkWait(work, RINGWAY_FOREVER, &info) == ringwaySuccess);
-  EXPECT(info.algorithm == ringwayHalvingDoubling);
+  EXPECT(info.algorithm == ringwayHalvingDoubling && info.contributors[0] == 12345);
   EXPECT(ringwayWorkFree(work) == ringwaySuccess);
   options.algorithm = (ringwayAlgorithm_t)(ringwayRings + 1);
   EXPECT(ringwayAllReduceAsyncWith(small, small, 4, ringwayInt8, ringwayMax, &options, comm, &work) ==

@@ -210,7 +210,7 @@ class CTrainer {
   }
 
   void Check(const bench::Reduction& reduction) {
-    ringwayOpInfo_t info{};
+    ringwayOpInfo_t info = RINGWAY_OP_INFO_INITIALIZER;
     EXPECT_EQ(ringwayWorkWait(work_, Milliseconds(kPatience).count(), &info), ringwaySuccess);
     EXPECT_EQ(info.worldSize, 2u);
     const std::vector<std::uint64_t> contributors(info.contributors, info.contributors + info.worldSize);

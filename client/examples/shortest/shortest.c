@@ -50,7 +50,7 @@ static ringwayResult_t train(ringwayComm_t comm, float* mine, float* mean, model
   for (;;) {
     ringwayResult_t result = share_state(comm, model);
     if (result != ringwaySuccess) return result;
-    ringwayOpInfo_t info = {0};
+    ringwayOpInfo_t info = RINGWAY_OP_INFO_INITIALIZER;
     while (!info.updateWaits) {
       compute_gradients(model, mine);
       mine[kCount] = told_to_stop ? 1 : 0;

@@ -5,7 +5,7 @@
  *   config.waitWorld = 4;
  *   ringwayComm_t comm = NULL;
  *   if (ringwayCommInit(&comm, &config) != ringwaySuccess) return fail(ringwayGetLastError(NULL));
- *   ringwayOpInfo_t info;
+ *   ringwayOpInfo_t info = RINGWAY_OP_INFO_INITIALIZER;
  *   if (ringwayAllReduceWith(mine, mean, count, ringwayFloat32, ringwayAvg, NULL, comm, &info) != ringwaySuccess)
  *     return fail(ringwayGetLastError(comm));
  *   if (info.updateWaits) ringwayCommUpdateView(comm, RINGWAY_FOREVER, NULL);  // then share the state with newcomers
@@ -133,9 +133,10 @@ typedef enum {
 typedef struct ringwayComm* ringwayComm_t;
 typedef struct ringwayWork* ringwayWork_t;
 
-/* Structs that are passed in carry their size: a library that knows more fields than the caller's header has takes the
- * initializers' values for those. Times are milliseconds; a negative timeout (timeoutMs, reconnectMs,
- * submitTimeoutMs and those of calls) waits for ever, opDeadlineMs and evictHungAfterMs cannot be negative. */
+/* Structs carry their size. A library that knows more fields than the caller's header has takes the initializers'
+ * values for those of structs that it reads, and writes nothing beyond the size of others. Times are milliseconds; a
+ * negative timeout (timeoutMs, reconnectMs, submitTimeoutMs and those of calls) waits for ever, opDeadlineMs and
+ * evictHungAfterMs cannot be negative. */
 #define RINGWAY_FOREVER (-1)
 #define RINGWAY_MAX_WORLD_SIZE 64
 
@@ -169,6 +170,7 @@ typedef struct {
 
 /* What a successful operation says; the same epoch, contributors and updateWaits on all ranks. */
 typedef struct {
+  size_t size; /* sizeof(ringwayOpInfo_t), set by the initializer */
   uint64_t epoch;
   uint64_t wireBytes;   /* sent by this peer, headers and retries included */
   uint32_t rank;        /* in the view of the operation */
@@ -179,6 +181,11 @@ typedef struct {
   uint32_t reserved;
   uint64_t contributors[RINGWAY_MAX_WORLD_SIZE];
 } ringwayOpInfo_t;
+
+#define RINGWAY_OP_INFO_INITIALIZER                        \
+  {                                                        \
+    sizeof(ringwayOpInfo_t), 0, 0, 0, 0, 0, 0, 0, 0, { 0 } \
+  }
 
 /* A peer of the view. Texts are NUL-terminated, longer ones cut. */
 typedef struct {
@@ -229,9 +236,9 @@ RINGWAY_C_API ringwayResult_t ringwayCommPeerId(ringwayComm_t comm, uint64_t* pe
 RINGWAY_C_API ringwayResult_t ringwayCommEpoch(ringwayComm_t comm, uint64_t* epoch);
 
 /* Of the newest view that the daemon has told of, in rank order: the first `capacity` members, and in *count how many
- * there are (at most RINGWAY_MAX_WORLD_SIZE). Never blocks. */
+ * there are (at most RINGWAY_MAX_WORLD_SIZE). memberSize is sizeof(ringwayMember_t). Never blocks. */
 RINGWAY_C_API ringwayResult_t ringwayCommMembers(ringwayComm_t comm, ringwayMember_t* members, size_t capacity,
-                                                 size_t* count);
+                                                 size_t memberSize, size_t* count);
 
 /* Shared memory that the daemon reads without a copy. */
 RINGWAY_C_API ringwayResult_t ringwayAlloc(ringwayComm_t comm, size_t bytes, void** memory);

@@ -1,9 +1,9 @@
 /* Which Ringway this header belongs to. The library says which it is itself: ringway::Version(), ringwayGetVersion().
  *
- * What stays: programs built against the C API (ringway.h) of one major version run with every later library of it. The
- * C++ API (ringway.hpp) passes objects of the standard library: build the trainer with this header and a compiler whose
- * standard library is the library's (on Debian both are the system's g++ or clang with libstdc++), and build it again
- * for another minor version. */
+ * What stays while the major version is 0: a program built against the C API (ringway.h) runs with every later library
+ * of the same minor version, which the soname names (libringway.so.0.2); build it again for another. The C++ API
+ * (ringway.hpp) passes objects of the standard library: there, too, the compiler's standard library has to be that of
+ * the library (on Debian both are the system's g++ or clang with libstdc++). */
 #ifndef RINGWAY_VERSION_H_
 #define RINGWAY_VERSION_H_
 
