@@ -45,8 +45,8 @@ std::vector<std::string> KernelAdvice(bool lacks_bbr, const std::string& proc_sy
   if (lacks_bbr) {
     advice.emplace_back(
         "this kernel refuses congestion control bbr: long paths that lose packets are slow without it; load the module "
-        "tcp_bbr (echo tcp_bbr > /etc/modules-load.d/ringway.conf; modprobe tcp_bbr) and add bbr to "
-        "net.ipv4.tcp_allowed_congestion_control");
+        "tcp_bbr (echo tcp_bbr > /etc/modules-load.d/ringway.conf; modprobe tcp_bbr), or, if it is loaded, "
+        "add bbr to net.ipv4.tcp_allowed_congestion_control");
   }
   return advice;
 }

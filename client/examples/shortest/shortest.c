@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
   if (result == ringwaySuccess) result = ringwayAlloc(comm, (kCount + 1) * sizeof(float), &mean);
   if (result == ringwaySuccess) {
     do result = train(comm, mine, mean, &model);
-    while (result == ringwayRejoined); /* its daemon was restarted: a newcomer with an old state */
+    while (result == ringwayRejoined); /* daemon restarted, or evicted: a newcomer with an old state */
   }
   if (result != ringwaySuccess) fprintf(stderr, "%s: %s\n", ringwayGetErrorString(result), ringwayGetLastError(NULL));
   ringwayCommDestroy(comm);

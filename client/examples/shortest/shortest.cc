@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
   auto session = Session::Join({.socket_path = argv[1], .group = argv[2], .wait_world = world});
   Error error = session.error();
   Model model;
-  // After kRejoined (its daemon was restarted) this peer is a newcomer with an old state.
+  // After kRejoined (its daemon was restarted, or the others had lost it) this peer is a newcomer with an old state.
   if (session.ok()) do
       error = Train(**session, model);
     while (error.code() == Code::kRejoined);

@@ -29,7 +29,7 @@
  * state of training from the others, then submit again. Threads that take turns on one channel pass options.asPeer.
  * Memory of ringwayAlloc stays.
  *
- * Memory: send and receive buffers may be any memory, or equal (in place). Those from ringwayAlloc are not copied. They
+ * Memory: send and receive buffers may be any memory, or equal (in place: copied). Two of ringwayAlloc are not. They
  * belong to an operation until its work has been waited for or freed. An unfinished operation whose work is freed goes
  * on with the input as it is then; memory of ringwayAlloc that it leaves so is copied from then on. Who writes to them
  * before gets ringwayBufferModified where that is noticed, and the others go on without this peer; where it is not, the

@@ -5,7 +5,7 @@
 //   auto mine = (*session)->Allocate(count * sizeof(float));  // shared memory: no copies
 //   auto mean = (*session)->Allocate(count * sizeof(float));
 //   auto result = (*session)->AllReduce(mine->data(), mean->data(), count, DType::kF32, ReduceOp::kAvg);
-//   if (result.ok() && result->update_waits) (*session)->UpdateView();  // then share the state with newcomers
+//   if (result.ok() && result->update_waits) result = (*session)->UpdateView();  // then share the state with newcomers
 //
 // client/examples/shortest/shortest.cc is the shortest whole trainer: without UpdateView nobody ever gets in again.
 //

@@ -52,7 +52,7 @@ enum class Code : std::uint32_t {
   kVersionMismatch,    // the two sides speak different protocol versions
   kDaemonLost,         // the daemon died or closed the session; buffers are intact
   kTimeout,            // the deadline of this call passed; the operation goes on
-  kMismatch,           // ranks submitted different count, dtype, op or codec for one operation
+  kMismatch,           // ranks submitted different kind, count, dtype, op, codec or algorithm for one operation
   kPeerLost,           // a peer was lost and the group was joined with fail_on_peer_loss
   kWorldTooSmall,      // fewer peers than the group's minimum remain
   kCancelled,          // all ranks agreed to give the operation up
@@ -69,7 +69,8 @@ enum class Code : std::uint32_t {
   kIo,                 // the operating system refused; the text carries its reason
   kInternal,           // a broken invariant that was contained; please report it
   kDeadline,           // a rank waited for the operation for longer than it allows; failed on all ranks
-  kRejoined,        // the daemon went away and this peer has joined again, as a new one: take the others' state first
+  kRejoined,  // the daemon went away, or the others evicted this peer; it has joined again, as a new one: take the
+              // others' state first
   kBufferModified,  // this trainer wrote to memory of an operation in flight; the others went on without this peer
   kInterrupted,     // JoinOptions::interrupted ended this call, as a timeout would
 };
