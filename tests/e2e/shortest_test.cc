@@ -48,6 +48,9 @@ class ShortestTest : public testing::Test {
 TEST_F(ShortestTest, GoesOnAfterADeathLetsANewcomerInAndRejoinsAfterARestartAndAnEviction) {
   const auto first = Start(RINGWAY_SHORTEST, 0);
   const auto second = Start(RINGWAY_SHORTEST_C, 1);
+  for (const auto* trainer : {&first, &second}) {
+    ASSERT_TRUE(Eventually([&] { return (*trainer)->Err().starts_with("waiting: "); })) << "for the third";
+  }
   const auto victim = Start(RINGWAY_SHORTEST, 2);
   for (const auto* trainer : {&first, &second, &victim}) ASSERT_TRUE(GoesOn(**trainer));
   victim->Kill();

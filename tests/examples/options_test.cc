@@ -47,6 +47,8 @@ TEST(OptionsTest, WrongArgumentsAreNamed) {
     EXPECT_NE(error.find(name), std::string::npos) << error;
   }
   std::string error;
+  EXPECT_FALSE(ParseOptions({"--group", "g"}, &error).has_value()) << "who begins with one rank says so";
+  EXPECT_NE(error.find("--world K is missing"), std::string::npos) << error;
   EXPECT_FALSE(ParseOptions({"--world"}, &error).has_value());
   EXPECT_NE(error.find("--world needs a value"), std::string::npos) << error;
 }

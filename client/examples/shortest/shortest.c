@@ -12,6 +12,11 @@ static void on_term(int signal) {
   told_to_stop = 1;
 }
 
+static void tell(void* context, ringwayResult_t cause, const char* text) {
+  (void)context;
+  fprintf(stderr, "waiting: %s: %s\n", ringwayGetErrorString(cause), text);
+}
+
 typedef struct {
   float weights[kCount];
   float steps;
@@ -46,6 +51,7 @@ static ringwayResult_t share_state(ringwayComm_t comm, model_t* model) {
   return ringwaySuccess;
 }
 
+/* [readme] */
 static ringwayResult_t train(ringwayComm_t comm, float* mine, float* mean, model_t* model) {
   for (;;) {
     ringwayResult_t result = share_state(comm, model);
@@ -63,6 +69,7 @@ static ringwayResult_t train(ringwayComm_t comm, float* mine, float* mean, model
     if (result != ringwaySuccess) return result;
   }
 }
+/* [/readme] */
 
 int main(int argc, char** argv) {
   if (argc != 4) {
@@ -74,6 +81,7 @@ int main(int argc, char** argv) {
   config.socketPath = argv[1];
   config.group = argv[2];
   config.waitWorld = (uint32_t)atoi(argv[3]);
+  config.onWaiting = tell;
   ringwayComm_t comm = NULL;
   void *mine = NULL, *mean = NULL; /* shared memory: read and written without a copy */
   model_t model = {{0}, 0};

@@ -67,7 +67,8 @@ int main(int argc, char** argv) {
   if (argc != 4) return std::fprintf(stderr, "usage: %s SOCKET GROUP WORLD\n", argv[0]), 2;
   std::signal(SIGTERM, [](int) { told_to_stop = 1; });
   const auto world = static_cast<std::uint32_t>(std::atoi(argv[3]));
-  auto session = Session::Join({.socket_path = argv[1], .group = argv[2], .wait_world = world});
+  const auto tell = [](const Error& cause) { std::fprintf(stderr, "waiting: %s\n", cause.text().c_str()); };
+  auto session = Session::Join({.socket_path = argv[1], .group = argv[2], .wait_world = world, .on_waiting = tell});
   Error error = session.error();
   Model model;
   // After kRejoined (its daemon was restarted, or the others had lost it) this peer is a newcomer with an old state.

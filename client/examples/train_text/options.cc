@@ -6,23 +6,24 @@
 namespace train_text {
 
 const char kUsage[] =
-    R"(Usage: train_text --socket PATH --group G --world K [OPTIONS]
+    R"(Usage: train_text --world K [OPTIONS]
 Trains a character-level language model together with the other ranks of the group.
 
   --socket PATH      socket of this host's ringwayd (default /run/ringway/ringwayd.sock)
   --group G          name of the group (default train_text)
-  --world K          start when K ranks are there; later ranks join the running training (default 1)
+  --world K          start when K ranks are there; later ranks join the running training (required)
   --text PATH        a file, or a directory of files (default /usr/share/common-licenses)
   --mode ddp|diloco  average gradients at each step, or what ranks learned every H steps (default ddp)
   --sync-every H     diloco: steps between averages (default 20)
-  --steps N          stop after N steps
+  --steps N          stop after N steps (default: --seconds says when)
   --seconds S        stop after S seconds (default 30)
   --batch B          examples a rank and step (default 64)
   --seed S           the same on all ranks (default 1)
   --codec C          none, bf16 or int8: how gradients travel (default none)
   --reconnect S      look for a daemon that went away for S seconds; 0: end with it (default 30)
-  --log FILE         one JSON object a line for each step
-  --sample-chars N   rank 0 prints N characters that the model writes at the end
+  --log FILE         one JSON object a line for each step (default: none)
+  --sample-chars N   rank 0 prints N characters that the model writes at the end (default 0)
+  --help             print this
   --version          print the version
 )";
 
@@ -101,6 +102,10 @@ std::optional<Options> ParseOptions(const std::vector<std::string>& arguments, s
     } else {
       continue;
     }
+    return std::nullopt;
+  }
+  if (options.world == 0) {
+    *error = "--world K is missing: with how many ranks the training starts (1: alone); see --help";
     return std::nullopt;
   }
   return options;

@@ -16,7 +16,7 @@ enum class Mode { kDdp, kDiloco };
 struct Options {
   std::string socket_path = "/run/ringway/ringwayd.sock";
   std::string group = "train_text";
-  std::uint32_t world = 1;
+  std::uint32_t world = 0;  // required
   std::string text_path = "/usr/share/common-licenses";
   Mode mode = Mode::kDdp;
   std::uint64_t steps = 0;  // 0: `seconds` decides
@@ -32,7 +32,7 @@ struct Options {
   bool version = false;
 };
 
-// Nothing and a sentence in `error` if an argument is unknown or its value makes no sense.
+// Nothing and a sentence in `error` if an argument is unknown, its value makes no sense, or --world is missing.
 std::optional<Options> ParseOptions(const std::vector<std::string>& arguments, std::string* error);
 
 extern const char kUsage[];

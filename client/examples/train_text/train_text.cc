@@ -307,6 +307,9 @@ int Main(const std::vector<std::string>& arguments) {
   join.socket_path = options->socket_path;
   join.group = options->group;
   join.wait_world = options->world;
+  join.on_waiting = [](const ringway::Error& cause) {
+    std::fprintf(stderr, "train_text: waiting: %s\n", (cause.ok() ? cause.text() : Describe(cause)).c_str());
+  };
   bool joining = true;  // which may wait for minutes; every other wait ends with the others' step
   join.interrupted = [&joining] { return joining && told_to_stop != 0; };
   join.reconnect = std::chrono::seconds(options->reconnect_seconds);
