@@ -27,7 +27,7 @@ for prefix in /usr /opt/ringway; do
       wrong "$prefix: the unit $unit does not start the installed program"
   done
   for file in lib/sysctl.d/60-ringway.conf lib/modules-load.d/ringway.conf include/ringway/ringway.h \
-    share/doc/ringway/examples/master.toml share/doc/ringway/examples/ringwayd.toml share/doc/ringway/examples/train_text/train_text.cc; do
+    share/doc/ringway/examples/{master.toml,ringwayd.toml,shortest/shortest.cc,shortest/shortest.c,train_text/train_text.cc}; do
     [[ -s $root/$file ]] || wrong "$prefix has no $file"
   done
 done

@@ -28,6 +28,8 @@ TEST(ReadmeTest, ShowsTheShortestTrainerThatIsBuiltAndTested) {
   const SourceFile readme = ReadSource(RINGWAY_SOURCE_DIR, "README.md");
   const SourceFile source = ReadSource(RINGWAY_SOURCE_DIR, "client/examples/shortest/shortest.cc");
   EXPECT_EQ(Between(readme.lines, "```cpp", "```"), Between(source.lines, "// [readme]", "// [/readme]"));
+  const SourceFile in_c = ReadSource(RINGWAY_SOURCE_DIR, "client/examples/shortest/shortest.c");
+  EXPECT_EQ(Between(readme.lines, "```c", "```"), Between(in_c.lines, "/* [readme] */", "/* [/readme] */"));
 }
 
 }  // namespace
