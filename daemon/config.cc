@@ -90,8 +90,10 @@ Config ParseConfigOrExit(int argc, char** argv) {
                  "its file mode, octal: who may be a trainer (default: 0666 less the umask)");
   app.add_option("--listen", config.listen, "HOST:PORT that other daemons connect to; port 0 takes a free one")
       ->required();
-  app.add_option("--advertise", config.advertise, "HOST:PORT that they are told, where it differs (NAT)");
-  app.add_option("--site", config.site, "label of this host's site; hosts of one site are near each other")
+  app.add_option("--advertise", config.advertise,
+                 "HOST:PORT that they are told, where it differs as behind NAT (default: --listen)");
+  app.add_option("--site", config.site,
+                 "label of this host's site; hosts of one site are near each other (default: none)")
       ->check(shell::Label(abi::kPeerNameBytes - 1));
   app.add_option("--name", config.name,
                  "label of this daemon, its own at the master (default: host name:port; with port 0, host name-pid)")

@@ -53,16 +53,23 @@ void AddWorldOptions(CLI::App* app, Options* options, Raw* raw) {
                   "Seconds that joining, each operation, and each run of another system may take")
       ->capture_default_str()
       ->check(CLI::Range(1U, 86'400U));
-  app->add_option("--json", options->json_path, "Write the results to this file");
+  app->add_option("--json", options->json_path, "Write the results to this file (default: none)");
 }
 
 void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
-  app->add_option("--collective", raw->collective, "What to measure")->check(CLI::IsMember({"all_reduce"}));
+  app->add_option("--collective", raw->collective, "What to measure")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"all_reduce"}));
   const CLI::Validator size(CheckBytes, "SIZE");
   auto* const bytes =
-      app->add_option("--bytes", raw->bytes, "These sizes instead of a range: 4K,1M,64M")->delimiter(',')->check(size);
-  app->add_option("--min-bytes", raw->min_bytes, "Smallest size (suffixes K M G)")->check(size)->excludes(bytes);
-  app->add_option("--max-bytes", raw->max_bytes, "Largest size")->check(size)->excludes(bytes);
+      app->add_option("--bytes", raw->bytes, "These sizes: 4K,1M,64M (default: the range of the next three)")
+          ->delimiter(',')
+          ->check(size);
+  app->add_option("--min-bytes", raw->min_bytes, "Smallest size (suffixes K M G)")
+      ->capture_default_str()
+      ->check(size)
+      ->excludes(bytes);
+  app->add_option("--max-bytes", raw->max_bytes, "Largest size")->capture_default_str()->check(size)->excludes(bytes);
   app->add_option("--factor", options->factor, "From one size to the next")
       ->capture_default_str()
       ->check(CLI::Range(std::uint64_t{2}, std::uint64_t{1} << 20))
@@ -76,10 +83,10 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--codec", raw->codec, "How elements travel")
       ->capture_default_str()
       ->check(CLI::IsMember(NamesOf<Codec>(kCodecCount)));
-  app->add_option("--algorithm", raw->algorithm, "Who sends what to whom; without it as the group's plan says")
+  app->add_option("--algorithm", raw->algorithm, "Who sends what to whom (default: as the group's plan says)")
       ->check(CLI::IsMember(NamesOf<Algorithm>(kAlgorithmCount)));
   app->add_option("--line-mbit", options->line_mbit,
-                  "Rate of this host's uplink: the table says how much of it was used")
+                  "Rate of this host's uplink: the table says how much of it was used (default: not known)")
       ->check(CLI::Range(0.0, 1e6));
   app->add_option("--iters", options->iterations, "Measured iterations a size")
       ->capture_default_str()
@@ -94,12 +101,15 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--in-flight", options->in_flight, "Operations in flight; an iteration is that many operations")
       ->capture_default_str()
       ->check(CLI::Range(1U, kInFlightMax));
-  app->add_option("--beside", raw->beside,
-                  "Measure each size a second time, while an all-reduce of this size is under way all the time")
+  app->add_option(
+         "--beside", raw->beside,
+         "Measure each size a second time, while an all-reduce of this size is under way all the time (default: "
+         "once only)")
       ->check(size);
-  app->add_option("--compare", raw->baselines,
-                  "NAME=COMMAND: another system, which every rank runs after each size; {rank}, {world}, {bytes}, "
-                  "{iters}, {warmup} and {json} (where it writes its results) are replaced; may be repeated")
+  app->add_option(
+         "--compare", raw->baselines,
+         "NAME=COMMAND: another system, which every rank runs after each size; {rank}, {world}, {bytes}, "
+         "{iters}, {warmup} and {json} (where it writes its results) are replaced; may be repeated (default: none)")
       ->check([](const std::string& text) { return ParseBaseline(text) ? "" : "not NAME=COMMAND: " + text; });
   app->add_flag("--in-place", options->in_place, "Reduce in place (a copy more)");
   app->add_flag("--check", options->check, "Verify every element of every result; exit 1 if any is wrong");

@@ -31,8 +31,9 @@ Options ParseOptions(int argc, char** argv) {
   Options options;
   CLI::App app("Shows the state of a Ringway master or daemon, explains a group's plan, evicts a peer.", kProgram);
   app.fallthrough();  // whom to ask may also stand after the command
-  auto* master_option = app.add_option("--master", options.master, "master to ask, HOST:PORT");
-  auto* socket_option = app.add_option("--socket", options.socket, "socket of the daemon to ask");
+  auto* master_option =
+      app.add_option("--master", options.master, "master to ask, HOST:PORT (default: none; give this or --socket)");
+  auto* socket_option = app.add_option("--socket", options.socket, "socket of the daemon to ask (default: none)");
   master_option->excludes(socket_option);
   app.add_option("--timeout-ms", options.timeout_ms, "how long to wait for the answer")
       ->default_str(std::to_string(options.timeout_ms) + " ms")
