@@ -4,7 +4,8 @@
 Each ```console block is carried out line by line: `a$ COMMAND` on host a, `b$ COMMAND` on host b, each a shell in
 namespaces of its own (network, processes, mounts), joined by one cable. Every command must succeed, and print what
 stands under it: line by line and word by word, where a word with a digit stands for any word with a digit, and a word
-of 16 hexadecimal digits for the same word wherever it stands again. --record prints what came instead of comparing.
+of 16 hexadecimal digits for the same word wherever it stands again. Not carried out: the installation of packages, which
+have to be those of deploy/lib.sh, and the build. --record prints what came instead of comparing.
 77: namespaces are not allowed here. Needs root."""
 import os
 import re
@@ -15,6 +16,8 @@ import time
 
 SECONDS_A_COMMAND = 180
 DONE = "<<done {}>>"
+INSTALL = "apt-get update && apt-get install -y "
+MADE = (INSTALL, "cmake --preset release && cmake --build --preset release")  # BUILD_DIR is that
 
 
 class Host:
@@ -76,6 +79,15 @@ def steps_of(readme):
     return steps
 
 
+def check_packages(source, steps):
+    """Each host installs what quickstart.sh does."""
+    with open(os.path.join(source, "deploy/lib.sh"), encoding="utf-8") as file:
+        wanted = re.search(r"BUILD_PACKAGES=\((.*?)\)", file.read(), re.S)[1].split()
+    for host in "ab":
+        told = [command.removeprefix(INSTALL).split() for on, command, _ in steps if on == host and command.startswith(INSTALL)]
+        assert told == [wanted], f"host {host} installs {told} instead of {wanted}"
+
+
 def same_word(expected, actual, bound):
     if re.fullmatch(r"[0-9a-f]{16}", expected):
         return re.fullmatch(r"[0-9a-f]{16}", actual) and bound.setdefault(expected, actual) == actual
@@ -108,6 +120,7 @@ def main():
     with open(os.path.join(source, "deploy/README.md"), encoding="utf-8") as file:
         steps = steps_of(file.read())
     assert len(steps) > 10, "the transcript is gone"
+    check_packages(source, steps)
     hosts = []
     try:
         for name, address in (("a", "10.0.0.1"), ("b", "10.0.0.2")):
@@ -119,6 +132,8 @@ def main():
     bound, wrong = {}, ""
     try:
         for step in steps:
+            if step[1].startswith(MADE):
+                continue
             status, lines = hosts["ab".index(step[0])].run(step[1])
             print(f"{step[0]}$ {step[1]}", *lines, sep="\n", flush=True)
             wrong = "" if record else check(step, status, lines, bound)
