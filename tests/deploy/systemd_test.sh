@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# systemd_test.sh SOURCE_DIR: the units are free of errors and warnings, and stay hardened. 77: systemd is not installed.
+# systemd_test.sh SOURCE_DIR: the units are free of errors and warnings, stay hardened, and retry for ever. 77: systemd is not
+# installed.
 set -euo pipefail
 ROOT=$1
 command -v systemd-analyze >/dev/null || exit 77
@@ -15,6 +16,12 @@ for unit in "$ROOT"/deploy/systemd/*.service; do
     echo "$name: ExecStart is not what packages will install"
     status=1
   }
+  for line in StartLimitIntervalSec=0 Restart=on-failure RestartSec=5; do
+    grep -qx "$line" "$unit" || {
+      echo "$name has no $line: it is to retry for ever"
+      status=1
+    }
+  done
   if ! systemd-analyze verify --man=no --recursive-errors=no "$WORK/$name" >"$WORK/out" 2>&1 || grep -F "$name" "$WORK/out"; then
     cat "$WORK/out"
     echo "$name: systemd-analyze verify is not content"
@@ -27,4 +34,8 @@ for unit in "$ROOT"/deploy/systemd/*.service; do
     status=1
   fi
 done
+grep -qx RuntimeDirectoryPreserve=restart "$ROOT/deploy/systemd/ringwayd.service" || {
+  echo "ringwayd.service: trainers lose the directory of the socket over a restart"
+  status=1
+}
 exit "$status"

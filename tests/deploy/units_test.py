@@ -8,6 +8,7 @@ master goes on with its journal; each unit stops in its time. 77: namespaces are
 import configparser
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -70,15 +71,23 @@ class Unit:
         said = self.notify.recv(4096).decode()
         assert word in said.split(), f"{self.name} says {said!r} instead of {word}"
 
+    def remove_runtime_directory(self, restarts):
+        """As systemd does when the service has ended."""
+        keep = {"no": False, "restart": restarts, "yes": True}[self.service.get("RuntimeDirectoryPreserve", "no")]
+        if "RuntimeDirectory" in self.service and not keep:
+            shutil.rmtree(f"/run/{self.service['RuntimeDirectory']}")
+
     def kill(self):
         self.process.kill()
         self.process.wait()
+        self.remove_runtime_directory(restarts=True)
 
     def stop(self, how=signal.SIGTERM):
         self.process.send_signal(how)
         self.expect("STOPPING=1", self.seconds("TimeoutStopSec", 90))
         status = self.process.wait(self.seconds("TimeoutStopSec", 90))
         assert status == 0, f"{self.name} ends with {status}"
+        self.remove_runtime_directory(restarts=False)
 
 
 def output_of(*command, uid=0):
@@ -105,8 +114,10 @@ def run():
     master.start()
     assert os.listdir("/var/lib/ringway"), "no journal"
     train()
+    directory = os.stat("/run/ringway").st_ino
     daemon.kill()
     daemon.start()  # over the socket that the killed one left
+    assert os.stat("/run/ringway").st_ino == directory, "trainers that look for the socket have another directory"
     train()
     daemon.stop(signal.SIGHUP)  # as when the terminal goes from which it was started
     master.stop(signal.SIGHUP)

@@ -111,6 +111,26 @@ TEST_F(ServerTest, PlanOfNoGroupIsATypedErrorAndTheConnectionStays) {
   }
 }
 
+TEST_F(ServerTest, EvictionFromAnotherAddressIsRefused) {
+  Start();
+  control::ToMaster message;
+  message.mutable_evict()->set_group("nobody");
+  message.mutable_evict()->set_peer("p");
+  std::string out;
+  AppendFrame(message, out);
+  const auto ask = [&]() -> std::string {
+    Write(out);
+    const auto reply = Receive();
+    if (!reply || !reply->has_evict()) return "no answer";
+    EXPECT_EQ(static_cast<Code>(reply->evict().code()), Code::kInvalidArgument);
+    return reply->evict().text();
+  };
+  EXPECT_NE(ask().find("no group nobody"), std::string::npos) << "from its own address only the group is missing";
+  client_ = tcp::socket(io_, tcp::endpoint(asio::ip::make_address("127.0.0.2"), 0));
+  client_.connect(server_->address());
+  EXPECT_NE(ask().find("the master's own host only"), std::string::npos);
+}
+
 TEST_F(ServerTest, OtherVersionIsRefusedByNameAndClosed) {
   Start();
   std::string out;

@@ -66,6 +66,13 @@ Shard ShardOf(std::size_t size, std::uint32_t rank, std::uint32_t world) {
   return {begin, begin + length + (rank < longer ? 1 : 0)};
 }
 
+bool ShardOfView::Follow(std::uint64_t epoch, std::uint32_t rank, std::uint32_t world) {
+  if (epoch == epoch_) return false;
+  epoch_ = epoch;
+  shard_ = ShardOf(size_, rank, world);
+  return true;
+}
+
 std::uint64_t Random::Next() {
   state_ += 0x9E3779B97F4A7C15U;
   std::uint64_t mixed = state_;

@@ -33,6 +33,21 @@ struct Shard {
 // Contiguous slices that cover `size` elements and differ in length by at most one. REQUIRES: rank < world.
 Shard ShardOf(std::size_t size, std::uint32_t rank, std::uint32_t world);
 
+// The slice of this rank, which changes with the view: then the ranks share the text anew, so that none of it is left
+// out or read twice.
+class ShardOfView {
+ public:
+  explicit ShardOfView(std::size_t size) : size_(size) {}
+  // After each result, with what it says. Returns whether the slice is another.
+  bool Follow(std::uint64_t epoch, std::uint32_t rank, std::uint32_t world);
+  Shard shard() const { return shard_; }
+
+ private:
+  std::size_t size_;
+  std::uint64_t epoch_ = 0;
+  Shard shard_;
+};
+
 // SplitMix64: small, fast, and the same on every machine, which the standard distributions are not.
 class Random {
  public:

@@ -61,6 +61,7 @@ class Trainer {
       : options_(options),
         session_(session),
         text_(std::move(text)),
+        shard_of_view_(text_.size()),
         random_(options.seed + 1000 * session->peer_id()),  // each rank draws its own examples
         count_(model_.parameter_count()),
         parameters_(count_),
@@ -114,7 +115,7 @@ class Trainer {
   void DdpStep() {
     const Clock::time_point start = Clock::now();
     std::vector<ringway::Work> works;
-    DrawBatch(text_, shard_, model_.context(), options_.batch, &random_, &batch_);
+    DrawBatch(text_, shard(), model_.context(), options_.batch, &random_, &batch_);
     const double loss = model_.LossAndGradient(
         parameters_.data(), batch_, gradient_.as<float>(),
         [&](std::size_t offset, std::size_t count) { works.push_back(SubmitReduce(offset, count)); });
@@ -133,7 +134,7 @@ class Trainer {
     double loss = 0;
     local_gradient_.resize(count_);
     for (std::uint64_t i = 0; i < options_.sync_every; ++i) {
-      DrawBatch(text_, shard_, model_.context(), options_.batch, &random_, &batch_);
+      DrawBatch(text_, shard(), model_.context(), options_.batch, &random_, &batch_);
       loss +=
           model_.LossAndGradient(parameters_.data(), batch_, local_gradient_.data(), [](std::size_t, std::size_t) {});
       AdamWStep({parameters_.data(), first_moment_.data(), second_moment_.data(), count_}, local_gradient_.data(),
@@ -203,15 +204,15 @@ class Trainer {
     }
   }
 
-  // After each result: in another view the ranks share the text anew, so that none of it is left out or read twice.
+  // After each result.
   void Follow(const OpResult& result) {
     last_ = result;
-    if (result.epoch == epoch_) return;
-    epoch_ = result.epoch;
-    shard_ = ShardOf(text_.size(), result.rank, result.world_size);
-    if (shard_.end - shard_.begin <= model_.context()) Fail("the text is too short for so many ranks; see --text");
+    if (!shard_of_view_.Follow(result.epoch, result.rank, result.world_size)) return;
+    if (shard().end - shard().begin <= model_.context()) Fail("the text is too short for so many ranks; see --text");
     told_at_ = {};
   }
+
+  Shard shard() const { return shard_of_view_.shard(); }
 
   void ShareStateWithAll() {
     struct Header {
@@ -266,8 +267,7 @@ class Trainer {
   const Options options_;
   ringway::Session* const session_;
   const std::vector<std::uint8_t> text_;
-  Shard shard_;
-  std::uint64_t epoch_ = 0;  // of the view that shares the text so
+  ShardOfView shard_of_view_;
   Random random_;
   Model model_{Shape{}};
   const std::size_t count_;
