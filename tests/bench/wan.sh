@@ -18,7 +18,7 @@ Needs root. Scenarios: tests/wan/run --help. Prints medians of all-reduce of flo
   --iters N               measured operations of each system and size (5)
   --warmup N              operations of each before that (2)
   --settle S              seconds that Ringway gets first to measure the paths (0)
-  --kernel WHICH          tuned or default: the hosts' kernel, as tests/wan/run has it (tuned)
+  --kernel WHICH          tuned, default or debian: the hosts' kernel, as tests/wan/run has it (tuned)
   --gloo-congestion NAME  the congestion control while Gloo runs (the kernel's default)
   --gloo-algorithm NAME   allreduce (what PyTorch calls), allreduce_ring or allreduce_ring_chunked (the fastest of them)
   --daemon-option TEXT    one more argument for every ringwayd; may be repeated

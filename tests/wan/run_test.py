@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/wan/run leaves nothing behind after Ctrl-C, and its network can be changed while it runs.
+"""tests/wan/run sets the hosts' kernels, leaves nothing behind after Ctrl-C, and its network can change while it runs.
 
 run_test.py RUN BIN: ends with 77 where it may not make devices. run_test.py probe HOST WORK is what the hosts run.
 """
@@ -74,6 +74,17 @@ def check_change(run, programs):
         sys.exit(status)
 
 
+# Where the machine's own settings are others, a host that was not set shows them.
+def check_kernel(run, programs):
+    wanted = {"debian": ["4096 131072 6291456", "4096 16384 4194304", "1"],
+              "tuned": ["4096 131072 67108864", "4096 65536 67108864", "0"]}
+    files = [f"/proc/sys/net/ipv4/{name}" for name in ("tcp_rmem", "tcp_wmem", "tcp_slow_start_after_idle")]
+    for kernel, values in wanted.items():
+        said = subprocess.run([run, "--bin", programs, "--bare", "--kernel", kernel, "us", "--", "cat", *files],
+                              check=True, stdout=subprocess.PIPE, text=True).stdout.expandtabs(1).splitlines()
+        fails(sorted(said) != sorted(4 * values), f"{kernel}: four hosts say {said}")
+
+
 def processes_in(namespace):
     return subprocess.check_output(["ip", "netns", "pids", namespace], text=True).split()
 
@@ -101,4 +112,5 @@ if __name__ == "__main__":
         probe(*sys.argv[2:])
     else:
         check_change(*sys.argv[1:])
+        check_kernel(*sys.argv[1:])
         check_interrupt(*sys.argv[1:])
