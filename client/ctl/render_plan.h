@@ -1,4 +1,4 @@
-// The explanation of a plan (JSON of master/plan_report.h) as text for people.
+// The explanation of a plan (JSON of master/coordination/plan_report.h) as text for people.
 #pragma once
 
 #include <string>

@@ -31,9 +31,9 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/collective/grid.h"
 #include "daemon/collective/result_seal.h"
-#include "daemon/collective/schedule.h"
+#include "proto/collective/grid.h"
+#include "proto/collective/schedule.h"
 #include "proto/ids.h"
 #include "proto/memory_budget.h"
 #include "proto/result.h"

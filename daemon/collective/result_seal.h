@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/collective/grid.h"
+#include "proto/collective/grid.h"
 #include "proto/segment_header.h"
 
 namespace ringway::collective {

@@ -29,7 +29,7 @@
 
 namespace ringway::local {
 
-// Holds a mapping; the same type as core::Keep.
+// Holds a mapping; the same type as agreement::Keep.
 using MemoryKeep = std::shared_ptr<const void>;
 
 // Checks that `fd` is a memfd of exactly `bytes`, sealed against shrinking, growing and further seals.

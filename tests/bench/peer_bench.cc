@@ -1,4 +1,4 @@
-// What a segment costs core::Peer in the middle of a large group, by how many operations are open: its header, its
+// What a segment costs agreement::Peer in the middle of a large group, by how many operations are open: its header, its
 // payload (4 KiB, so that the sum is small beside the bookkeeping), and the segment that it makes ready, given to a
 // lane.
 //
@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "daemon/collective/grid.h"
-#include "daemon/collective/schedule.h"
-#include "daemon/core/peer.h"
+#include "daemon/agreement/peer.h"
 #include "proto/check.h"
+#include "proto/collective/grid.h"
+#include "proto/collective/schedule.h"
 #include "proto/hash.h"
 
-namespace ringway::core {
+namespace ringway::agreement {
 namespace {
 
 constexpr std::uint32_t kWorld = 64;
@@ -170,6 +170,6 @@ void Frame(benchmark::State& state) {
 BENCHMARK(Frame)->ArgName("open")->Arg(1)->Arg(16)->Arg(256)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
-}  // namespace ringway::core
+}  // namespace ringway::agreement
 
 BENCHMARK_MAIN();

@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "master/cost_flows.h"
-#include "master/cost_model.h"
-#include "master/ring_order.h"
+#include "master/planning/cost_flows.h"
+#include "master/planning/cost_model.h"
+#include "master/planning/ring_order.h"
 #include "proto/control.pb.h"
 
 namespace ringway {

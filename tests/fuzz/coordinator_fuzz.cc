@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "master/coordinator.h"
+#include "master/coordination/coordinator.h"
 #include "proto/frame_codec.h"
 #include "tests/fuzz/input.h"
 

@@ -13,11 +13,11 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/core/peer.h"
+#include "daemon/agreement/peer.h"
 #include "proto/hash.h"
 #include "tests/fuzz/input.h"
 
-namespace ringway::core {
+namespace ringway::agreement {
 namespace {
 
 constexpr std::uint64_t kSelf = 2;
@@ -279,9 +279,9 @@ class World {
 };
 
 }  // namespace
-}  // namespace ringway::core
+}  // namespace ringway::agreement
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  ringway::core::World(ringway::fuzz::Input(data, size)).Run();
+  ringway::agreement::World(ringway::fuzz::Input(data, size)).Run();
   return 0;
 }

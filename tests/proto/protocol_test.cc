@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "daemon/collective/grid.h"
+#include "proto/collective/grid.h"
 #include "proto/control.pb.h"
 #include "proto/frame_codec.h"
 #include "proto/lane_roles.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "daemon/core/held.h"
+#include "daemon/agreement/early_frames.h"
 #include "proto/check.h"
 #include "tests/sim/cluster_impl.h"
 #include "tests/sim/oracle.h"
@@ -69,11 +69,12 @@ void Cluster::TickAll() {
 // next small operation.
 void Cluster::CheckMemory(std::uint32_t node) {
   constexpr std::uint64_t kChannels = 4;
-  constexpr std::uint64_t kSmallOverhead = 64 * core::HeldFrames::kOverheadBytes;
+  constexpr std::uint64_t kSmallOverhead = 64 * agreement::EarlyFrames::kOverheadBytes;
   const CoordinatorOptions& plan = options_.master;
-  const std::uint64_t from_one = plan.eager_bytes_max + plan.segment_bytes_max + core::HeldFrames::kOverheadBytes +
+  const std::uint64_t from_one = plan.eager_bytes_max + plan.segment_bytes_max +
+                                 agreement::EarlyFrames::kOverheadBytes +
                                  kChannels * (2 * plan.small_bytes_max + kSmallOverhead);
-  const core::PeerStatus status = nodes_[node]->peer->GetStatus();
+  const agreement::PeerStatus status = nodes_[node]->peer->GetStatus();
   if (status.held_bytes <= from_one * nodes_.size()) return;
   checker_.Fail(NameOf(node) + ": holds " + std::to_string(status.held_bytes) + " bytes that came too early");
 }
@@ -218,7 +219,7 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   op.descriptor = descriptor;
   op.input = std::make_shared<std::vector<std::byte>>(InputOf(node.id, op.name, descriptor));
   op.result = std::make_shared<std::vector<std::byte>>(op.input->size());
-  core::Submission submission;
+  agreement::Submission submission;
   submission.token = node.submitted + 1;
   submission.channel = ChannelId(channel);
   submission.descriptor = descriptor;
@@ -296,9 +297,9 @@ void Cluster::Drain(std::uint32_t index) {
   Node& node = *nodes_[index];
   if (!node.peer) return;
   for (bool more = true; more;) {
-    std::vector<core::Action> actions = node.peer->TakeActions();
+    std::vector<agreement::Action> actions = node.peer->TakeActions();
     more = !actions.empty();
-    for (core::Action& action : actions) Act(index, std::move(action));
+    for (agreement::Action& action : actions) Act(index, std::move(action));
     if (!node.ended) Pump(index);
   }
   WorkLater(index);
@@ -318,51 +319,51 @@ void Cluster::WorkLater(std::uint32_t index) {
   });
 }
 
-core::PeerOptions Cluster::LimitsOfPeers() const {
+agreement::PeerOptions Cluster::LimitsOfPeers() const {
   return {.retained_bytes_max = options_.retained_bytes_max,
           .slice_bytes = options_.slice_bytes,
           .memory = std::make_shared<MemoryShare>(std::make_shared<MemoryBudget>(options_.memory_max)),
           .stuck_after = options_.stuck_after};
 }
 
-void Cluster::Act(std::uint32_t index, core::Action action) {
+void Cluster::Act(std::uint32_t index, agreement::Action action) {
   Node& node = *nodes_[index];
-  if (auto* to_peer = std::get_if<core::ToPeer>(&action)) {
+  if (auto* to_peer = std::get_if<agreement::ToPeer>(&action)) {
     SendToPeer(index, *to_peer);
-  } else if (auto* to_master = std::get_if<core::ToMaster>(&action)) {
+  } else if (auto* to_master = std::get_if<agreement::ToMaster>(&action)) {
     if (to_master->message.has_report()) checker_.OnPromise(node.id, Epoch(to_master->message.report().stop()));
     ToMaster(node.host, to_master->message);
-  } else if (auto* dial = std::get_if<core::Dial>(&action)) {
+  } else if (auto* dial = std::get_if<links::Dial>(&action)) {
     Dial(index, *dial);
-  } else if (auto* close = std::get_if<core::CloseLinks>(&action)) {
+  } else if (auto* close = std::get_if<links::CloseLinks>(&action)) {
     CloseLinks(index, *close);
-  } else if (auto* complete = std::get_if<core::Complete>(&action)) {
+  } else if (auto* complete = std::get_if<agreement::Complete>(&action)) {
     Tell(index, *complete);
-  } else if (auto* joined = std::get_if<core::Joined>(&action)) {
+  } else if (auto* joined = std::get_if<agreement::Joined>(&action)) {
     node.joined = true;
     node.world = joined->world_size;
     News(index);
-  } else if (auto* pending = std::get_if<core::StillPending>(&action)) {
+  } else if (auto* pending = std::get_if<agreement::StillPending>(&action)) {
     node.pending = pending->text;
-  } else if (auto* ended = std::get_if<core::Ended>(&action)) {
+  } else if (auto* ended = std::get_if<agreement::Ended>(&action)) {
     if (tracing()) Trace(NameOf(index), std::string("ended: ") + ringway::NameOf(ended->code) + " " + ended->text);
     End(index, ended->code);
-  } else if (auto* note = std::get_if<core::Note>(&action)) {
+  } else if (auto* note = std::get_if<agreement::Note>(&action)) {
     if (tracing()) Trace(NameOf(index), "note " + note->event + " " + note->fields);
     const bool expected = options_.expects_stuck && note->event == "operation_stuck";
-    if (note->severity == core::Severity::kError && !expected)
+    if (note->severity == agreement::Severity::kError && !expected)
       checker_.Fail(NameOf(index) + ": " + note->event + " " + note->fields);
     if (note->event == "buffer_modified" && !node.scribbled)
       checker_.Fail(NameOf(index) + " is accused: " + note->fields);
     if (note->event != "view_installed") return;
-    const core::PeerStatus status = node.peer->GetStatus();
+    const agreement::PeerStatus status = node.peer->GetStatus();
     std::vector<PeerId> members;
     for (const control::PeerInfo& info : status.members) members.emplace_back(info.peer_id());
     checker_.OnView(node.id, node.order.group, status.epoch, std::move(members));
   }
 }
 
-void Cluster::Tell(std::uint32_t index, const core::Complete& complete) {
+void Cluster::Tell(std::uint32_t index, const agreement::Complete& complete) {
   Node& node = *nodes_[index];
   const auto found = node.operations.find(complete.token);
   if (found == node.operations.end()) return checker_.Fail(NameOf(index) + ": told of an operation that is not open");
@@ -414,7 +415,7 @@ std::string Cluster::NameOf(std::uint32_t node) const {
 std::string Cluster::Describe(std::uint32_t index) const {
   const Node& node = *nodes_[index];
   if (!node.joined) return NameOf(index) + " pending: " + node.pending;
-  const core::PeerStatus status = node.peer->GetStatus();
+  const agreement::PeerStatus status = node.peer->GetStatus();
   std::string out = NameOf(index) + " epoch " + ToString(status.epoch) + (status.frozen ? " frozen" : "") + " world " +
                     std::to_string(status.members.size());
   for (const auto& [token, op] : node.operations) out += " waits for " + ToString(op.name);
@@ -440,7 +441,7 @@ std::uint32_t Cluster::WorldOf(std::uint32_t node) const { return nodes_[node]->
 std::uint64_t Cluster::NextSequence(std::uint32_t node, std::uint32_t channel) const {
   return nodes_[node]->peer->NextSequence(ChannelId(channel));
 }
-core::PeerStatus Cluster::StatusOf(std::uint32_t node) const { return nodes_[node]->peer->GetStatus(); }
+agreement::PeerStatus Cluster::StatusOf(std::uint32_t node) const { return nodes_[node]->peer->GetStatus(); }
 const std::map<OpName, Outcome>& Cluster::OutcomesOf(std::uint32_t node) const {
   return checker_.OutcomesOf(nodes_[node]->id);
 }

@@ -3,7 +3,7 @@
 //
 // A daemon is a process with a connection to the master; a node is one trainer's session with its peer, on a daemon.
 // Scripted tests use one node a daemon (AddNode), random worlds several (AddDaemon, Join). What the shells do around
-// the pure parts (data_plane.cc, peer_runtime.cc, master_link.cc, master/server.cc) is done here in little.
+// the pure parts (data_plane.cc, peer_runtime.cc, master_link.cc, master/shell/server.cc) is done here in little.
 //
 // A frame is two messages, header and payload, so that aborts meet half-read frames.
 #pragma once
@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/core/peer.h"
-#include "master/coordinator.h"
+#include "daemon/agreement/peer.h"
+#include "master/coordination/coordinator.h"
 #include "tests/sim/checker.h"
 #include "tests/sim/events.h"
 #include "tests/sim/network.h"
@@ -148,7 +148,7 @@ class Cluster {
   const std::string& GroupOf(std::uint32_t node) const;
   std::uint32_t WorldOf(std::uint32_t node) const;
   std::uint64_t NextSequence(std::uint32_t node, std::uint32_t channel) const;
-  core::PeerStatus StatusOf(std::uint32_t node) const;
+  agreement::PeerStatus StatusOf(std::uint32_t node) const;
   const std::map<OpName, Outcome>& OutcomesOf(std::uint32_t node) const;
   // One line on where it stands, for a failure.
   std::string Describe(std::uint32_t node) const;
@@ -175,12 +175,12 @@ class Cluster {
   struct Link {  // one node's end of a connection to another
     Connection* connection = nullptr;
     std::uint32_t side = 0;
-    std::uint32_t to = 0;                  // node
-    bool sending = false;                  // lanes: one frame at a time
-    std::optional<core::Inbound> inbound;  // between a frame's header and its payload
+    std::uint32_t to = 0;                       // node
+    bool sending = false;                       // lanes: one frame at a time
+    std::optional<agreement::Inbound> inbound;  // between a frame's header and its payload
   };
   struct OpenDial {
-    core::Dial dial;
+    links::Dial dial;
     bool closed = false;  // its links were closed while it was under way
   };
   struct Node;
@@ -194,7 +194,7 @@ class Cluster {
     bool disk_full = false;
     bool dies_when_recorded = false;
   };
-  using LinkId = core::LinkId;
+  using LinkId = links::LinkId;
 
   // ---- cluster.cc
   void TickAll();
@@ -202,11 +202,11 @@ class Cluster {
   // Carries out what the peer wants, until nothing moves.
   void Drain(std::uint32_t node);
   void WorkLater(std::uint32_t node);
-  core::PeerOptions LimitsOfPeers() const;
-  void Act(std::uint32_t node, core::Action action);
+  agreement::PeerOptions LimitsOfPeers() const;
+  void Act(std::uint32_t node, agreement::Action action);
   void Stage(std::uint32_t node, std::uint64_t token);
   bool InputIsAsStaged(std::uint32_t node, const Operation& op) const;
-  void Tell(std::uint32_t node, const core::Complete& complete);
+  void Tell(std::uint32_t node, const agreement::Complete& complete);
   void End(std::uint32_t node, Code code);
   void News(std::uint32_t node);
   // At once, or when the stopped process runs again.
@@ -233,7 +233,7 @@ class Cluster {
   void TickMasterLink(Host daemon);
 
   // ---- cluster_links.cc
-  void Dial(std::uint32_t from, const core::Dial& dial);
+  void Dial(std::uint32_t from, const links::Dial& dial);
   void Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t tries);
   void Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial);
   // No connections: it failed for this reason.
@@ -248,14 +248,14 @@ class Cluster {
     std::uint32_t side = 0;
     std::uint32_t to = 0;  // node at the other end
   };
-  std::vector<LaneId> LinksOf(const core::Dial& dial) const;
+  std::vector<LaneId> LinksOf(const links::Dial& dial) const;
   void AddLink(std::uint32_t node, const LinkId& id, std::uint64_t generation, const LinkEnd& end);
   void OnLinkClosed(std::uint32_t node, const LinkId& id);
-  void CloseLinks(std::uint32_t node, const core::CloseLinks& which);
+  void CloseLinks(std::uint32_t node, const links::CloseLinks& which);
   void CloseAllLinks(std::uint32_t node, bool silently);
-  void SendToPeer(std::uint32_t node, const core::ToPeer& message);
+  void SendToPeer(std::uint32_t node, const agreement::ToPeer& message);
   void Pump(std::uint32_t node);
-  void SendFrame(std::uint32_t node, const LinkId& id, core::Outbound out);
+  void SendFrame(std::uint32_t node, const LinkId& id, agreement::Outbound out);
   void OnFrameHeader(std::uint32_t node, const LinkId& id, const SegmentHeader& header);
   void OnFramePayload(std::uint32_t node, const LinkId& id, std::span<const std::byte> payload, bool flipped);
   bool Scribble(std::uint32_t node, std::uint32_t to, const LinkId& id, std::span<const std::byte> payload);

@@ -22,9 +22,9 @@ struct Cluster::Node {
   Host host = 0;
   JoinOrder order;
   std::string name;
-  PeerId id;                         // 0: not accepted yet
-  bool works = false;                // an event will do a slice
-  std::unique_ptr<core::Peer> peer;  // once accepted; stays when ended, for its status
+  PeerId id;                              // 0: not accepted yet
+  bool works = false;                     // an event will do a slice
+  std::unique_ptr<agreement::Peer> peer;  // once accepted; stays when ended, for its status
   bool joined = false;
   bool ended = false;
   bool unreachable = false;

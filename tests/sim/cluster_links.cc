@@ -30,7 +30,7 @@ std::optional<std::uint32_t> Cluster::NodeOf(PeerId peer) const {
 
 // ---------------------------------------------------------------------------------------------- dials
 
-void Cluster::Dial(std::uint32_t from, const core::Dial& dial) {
+void Cluster::Dial(std::uint32_t from, const links::Dial& dial) {
   Node& node = *nodes_[from];
   const std::uint64_t serial = node.next_dial++;
   node.dials[serial] = {dial, false};
@@ -40,7 +40,7 @@ void Cluster::Dial(std::uint32_t from, const core::Dial& dial) {
 void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t tries) {
   const Node& dialler = *nodes_[from];
   if (dialler.ended || !Alive(dialler.host) || !dialler.dials.contains(serial)) return;
-  const core::Dial& dial = dialler.dials.at(serial).dial;
+  const links::Dial& dial = dialler.dials.at(serial).dial;
   const Host host = HostAt(dial.address);
   const auto fail = [this, from, serial](Duration after, Code code, const std::string& why) {
     events_.After(after, [=, this] { FinishDial(from, serial, {}, Status(code, why)); });
@@ -65,7 +65,7 @@ void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t trie
 }
 
 // The links that a dial opens: the control link, the missing lanes, or all of them.
-std::vector<LaneId> Cluster::LinksOf(const core::Dial& dial) const {
+std::vector<LaneId> Cluster::LinksOf(const links::Dial& dial) const {
   if (dial.control) return {LaneId(0)};
   std::vector<LaneId> lanes = dial.missing;
   for (std::uint32_t lane = 0; lanes.size() < options_.lanes && dial.missing.empty(); ++lane) lanes.emplace_back(lane);
@@ -73,7 +73,7 @@ std::vector<LaneId> Cluster::LinksOf(const core::Dial& dial) const {
 }
 
 void Cluster::Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial) {
-  const core::Dial dial = nodes_[from]->dials.at(serial).dial;
+  const links::Dial dial = nodes_[from]->dials.at(serial).dial;
   std::vector<Connection*> connections;
   for (const LaneId lane : LinksOf(dial)) {
     if (network_.Flips()) {  // its LinkHello
@@ -161,7 +161,7 @@ void Cluster::OnLinkClosed(std::uint32_t index, const LinkId& id) {
   Drain(index);
 }
 
-void Cluster::CloseLinks(std::uint32_t index, const core::CloseLinks& which) {
+void Cluster::CloseLinks(std::uint32_t index, const links::CloseLinks& which) {
   Node& node = *nodes_[index];
   for (auto& [serial, dial] : node.dials) {
     if (dial.dial.other == which.other && !which.lane) dial.closed = true;
@@ -222,7 +222,7 @@ std::uint32_t Cluster::LanesUp(std::uint32_t index, std::uint32_t other) const {
   return static_cast<std::uint32_t>(std::count_if(links.begin(), links.end(), is_lane));
 }
 
-void Cluster::SendToPeer(std::uint32_t index, const core::ToPeer& action) {
+void Cluster::SendToPeer(std::uint32_t index, const agreement::ToPeer& action) {
   Node& node = *nodes_[index];
   const auto found = node.links.find({action.to, true, LaneId(0)});
   if (found == node.links.end()) return;
@@ -250,7 +250,7 @@ void Cluster::Pump(std::uint32_t index) {
     for (std::uint32_t lane = 0; lane < std::max(options_.lanes, options_.lanes_max); ++lane) {
       const LinkId id{other, false, LaneId(lane)};
       const auto link = node.links.find(id);
-      core::Outbound out;
+      agreement::Outbound out;
       if (link == node.links.end() || link->second.sending) continue;
       // Now and then an empty frame, as runtimes send behind the last segment.
       const bool is_empty = options_.empty_one_of != 0 && ++offers_ % options_.empty_one_of == 0;
@@ -262,7 +262,7 @@ void Cluster::Pump(std::uint32_t index) {
   }
 }
 
-void Cluster::SendFrame(std::uint32_t index, const LinkId& id, core::Outbound out) {
+void Cluster::SendFrame(std::uint32_t index, const LinkId& id, agreement::Outbound out) {
   Link& link = nodes_[index]->links.at(id);
   link.sending = true;
   const auto header = DecodeSegmentHeader(out.header);
@@ -307,7 +307,7 @@ bool Cluster::Scribble(std::uint32_t index, std::uint32_t to, const LinkId& id, 
   Node& receiver = *nodes_[to];
   const auto link = receiver.links.find(id);
   if (!node.scribbles || payload.empty() || link == receiver.links.end() || !link->second.inbound) return false;
-  if (link->second.inbound->kind == core::Inbound::Kind::kDiscard) return false;
+  if (link->second.inbound->kind == agreement::Inbound::Kind::kDiscard) return false;
   for (auto& [token, op] : node.operations) {
     const std::shared_ptr<std::vector<std::byte>> result = op.result;
     const std::less_equal<const std::byte*> before_or_at;
@@ -341,7 +341,7 @@ void Cluster::OnFrameSent(std::uint32_t index, const LinkId& id, const Connectio
 
 void Cluster::OnFrameHeader(std::uint32_t index, const LinkId& id, const SegmentHeader& header) {
   Node& node = *nodes_[index];
-  const Result<core::Inbound> inbound = node.peer->OnHeader(id, header);
+  const Result<agreement::Inbound> inbound = node.peer->OnHeader(id, header);
   if (!inbound.ok()) checker_.Fail(NameOf(index) + ": refuses a header: " + inbound.status().text());
   if (inbound.ok()) node.links.at(id).inbound = inbound.value();
   Drain(index);
@@ -350,9 +350,9 @@ void Cluster::OnFrameHeader(std::uint32_t index, const LinkId& id, const Segment
 void Cluster::OnFramePayload(std::uint32_t index, const LinkId& id, std::span<const std::byte> payload, bool flipped) {
   Node& node = *nodes_[index];
   Link& link = node.links.at(id);
-  const std::optional<core::Inbound> inbound = std::exchange(link.inbound, std::nullopt);
-  if (!inbound || inbound->kind == core::Inbound::Kind::kDiscard) return;
-  if (inbound->kind == core::Inbound::Kind::kDirect && !payload.empty() && node.peer->IsLive(inbound->attempt)) {
+  const std::optional<agreement::Inbound> inbound = std::exchange(link.inbound, std::nullopt);
+  if (!inbound || inbound->kind == agreement::Inbound::Kind::kDiscard) return;
+  if (inbound->kind == agreement::Inbound::Kind::kDirect && !payload.empty() && node.peer->IsLive(inbound->attempt)) {
     std::memcpy(inbound->target, payload.data(), payload.size());
   }
   const Status status = node.peer->OnPayload(id, payload, Hash64(payload));

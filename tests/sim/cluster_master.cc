@@ -292,7 +292,7 @@ void Cluster::OnJoinAccepted(Host host, const control::JoinAccepted& accepted) {
   Node& node = *nodes_[joining->second];
   node.id = PeerId(accepted.peer());
   node_of_[node.id] = joining->second;
-  node.peer = std::make_unique<core::Peer>(node.id, accepted.group(), LimitsOfPeers());
+  node.peer = std::make_unique<agreement::Peer>(node.id, accepted.group(), LimitsOfPeers());
   joining_.erase(joining);
 }
 
@@ -309,7 +309,7 @@ void Cluster::RejoinAsNew(std::uint32_t index) {
 }
 
 void Cluster::Route(std::uint32_t index, const control::FromMaster& message) {
-  core::Peer& peer = *nodes_[index]->peer;
+  agreement::Peer& peer = *nodes_[index]->peer;
   const TimePoint now = events_.now();
   if (message.has_candidates()) {
     peer.OnCandidates(message.candidates(), now);

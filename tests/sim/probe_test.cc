@@ -77,7 +77,7 @@ TEST(ProbeTest, ANewcomerProbesNobodyBeforeItIsInTheView) {
 
 // From one node to the other around the ring.
 std::ptrdiff_t StepsAround(const Cluster& cluster, std::uint32_t from, std::uint32_t to) {
-  const core::PeerStatus status = cluster.StatusOf(from);
+  const agreement::PeerStatus status = cluster.StatusOf(from);
   const auto place = [&](PeerId peer) {
     return std::ranges::find_if(status.ring,
                                 [&](std::uint32_t rank) { return PeerId(status.members[rank].peer_id()) == peer; });

@@ -316,7 +316,7 @@ std::string World::WhatWaits() const {
 std::string World::Memory(const std::vector<std::uint32_t>& nodes) const {
   std::string out;
   for (const std::uint32_t node : nodes) {
-    const core::PeerStatus status = cluster_.StatusOf(node);
+    const agreement::PeerStatus status = cluster_.StatusOf(node);
     out += cluster_.Describe(node) + " holds " + std::to_string(status.held_bytes) + ", retains " +
            std::to_string(status.retained_bytes) + "; ";
   }
@@ -339,7 +339,7 @@ void World::Finish() {
     if (!cluster_.RunUntil(agreed)) return cluster_.Fail("members stay in different views");
     const auto clean = [&] {
       return std::all_of(members.begin(), members.end(), [&](std::uint32_t node) {
-        const core::PeerStatus status = cluster_.StatusOf(node);
+        const agreement::PeerStatus status = cluster_.StatusOf(node);
         return !cluster_.Here(node) || (status.held_bytes == 0 && status.retained_bytes == 0);
       });
     };

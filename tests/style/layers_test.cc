@@ -1,9 +1,11 @@
 // Holds the tree to its layers: who may include whom, which parts are pure, how large things get. No exceptions list:
 // if this test is in the way, change the code.
 //
-//   proto/   contracts and base; proto/shell is for programs only (options, logging, readiness, queries)
-//   master/  coordinator, group, membership, verdicts, topology, planner: pure   |  server, journal, main: shell
-//   daemon/  core, collective, kernels: pure   |  net, local, staging, and the wiring in daemon/ itself
+// A folder is a layer. Pure ones are state machines and arithmetic: events and the time go in, actions come out.
+//
+//   proto/   contracts and base   collective/: pure   shell/: for programs only (options, logging, readiness, queries)
+//   master/  planning/, coordination/: pure   |  shell/
+//   daemon/  kernels/, collective/, links/, flow/, agreement/: pure   |  net/, local/, staging/, runtime/
 //   client/  include, src: the library   |  examples, bench, ctl
 #include <gtest/gtest.h>
 
@@ -45,15 +47,21 @@ struct Layer {
 const std::vector<Layer>& Layers() {
   static const std::vector<Layer> kLayers = {
       {"proto/shell", {"proto", "ringway"}},
+      {"proto/collective", {"proto", "ringway/types.h"}},
       {"proto", {"ringway/types.h"}},
-      {"master", {"proto", "ringway/types.h"}},
+      {"master/planning", {"proto", "ringway/types.h"}},
+      {"master/coordination", {"proto", "ringway/types.h", "master/planning"}},
+      {"master/shell", {"proto", "ringway/types.h", "master"}},
       {"daemon/kernels", {"proto", "ringway/types.h"}},
       {"daemon/collective", {"proto", "ringway/types.h", "daemon/kernels"}},
-      {"daemon/core", {"proto", "ringway/types.h", "daemon/kernels", "daemon/collective"}},
+      {"daemon/links", {"proto", "ringway/types.h", "daemon/collective"}},
+      {"daemon/flow", {"proto", "ringway/types.h"}},
+      {"daemon/agreement",
+       {"proto", "ringway/types.h", "daemon/kernels", "daemon/collective", "daemon/links", "daemon/flow"}},
       {"daemon/net", {"proto", "ringway/types.h"}},
       {"daemon/local", {"proto", "ringway/types.h", "daemon/net"}},
       {"daemon/staging", {"proto", "ringway/types.h", "daemon/kernels"}},
-      {"daemon", {"proto", "ringway/types.h"}},  // the wiring: itself is all of daemon/
+      {"daemon/runtime", {"proto", "ringway/types.h", "daemon"}},
       {"client/include", {"ringway"}},
       {"client/src", {"ringway", "proto/local_abi.h", "client"}},
       {"client/examples", {"ringway"}},
@@ -75,15 +83,9 @@ bool IsOurs(std::string_view target) {
   return IsUnderAny(target, {"proto", "master", "daemon", "client", "tests", "ringway"});
 }
 
-// State machines and arithmetic: events and the time go in, actions come out.
 bool IsPure(std::string_view path) {
-  if (IsUnderAny(path, {"daemon/core", "daemon/collective", "daemon/kernels"})) return true;
-  constexpr std::string_view kPureOfMaster[] = {"coordinator", "group", "hung",  "membership", "verdicts", "topology",
-                                                "ring_",       "path_", "plan_", "cost_",      "route",    "clique"};
-  if (!IsUnder(path, "master")) return false;
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  return std::any_of(std::begin(kPureOfMaster), std::end(kPureOfMaster),
-                     [&](std::string_view stem) { return name.starts_with(stem); });
+  return IsUnderAny(path, {"proto/collective", "master/planning", "master/coordination", "daemon/kernels",
+                           "daemon/collective", "daemon/links", "daemon/flow", "daemon/agreement"});
 }
 
 std::string Where(const SourceFile& file, std::size_t line) { return file.path + ":" + std::to_string(line) + ": "; }

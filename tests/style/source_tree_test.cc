@@ -66,10 +66,10 @@ TEST(SourceTreeTest, InitializerListsAndTemplatesDoNotHideFunctions) {
 }
 
 TEST(SourceTreeTest, PrefixesEndAtPathBoundaries) {
-  EXPECT_TRUE(IsUnder("daemon/core/peer.h", "daemon/core"));
+  EXPECT_TRUE(IsUnder("daemon/agreement/peer.h", "daemon/agreement"));
   EXPECT_TRUE(IsUnder("proto/local_abi.h", "proto/local_abi.h"));
-  EXPECT_FALSE(IsUnder("daemon/core_more/peer.h", "daemon/core"));
-  EXPECT_FALSE(IsUnder("daemon", "daemon/core"));
+  EXPECT_FALSE(IsUnder("daemon/core_more/peer.h", "daemon/agreement"));
+  EXPECT_FALSE(IsUnder("daemon", "daemon/agreement"));
 }
 
 }  // namespace

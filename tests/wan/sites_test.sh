@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On each host of two-sites: fails if large operations do not go by the hierarchical schedule, of which each
-# chunk leaves a site once and comes back once (tests/daemon/collective/schedule_test.cc).
+# chunk leaves a site once and comes back once (tests/proto/collective/schedule_test.cc).
 #
 #   sites_test.sh BIN WORLD SOCKET OUT
 set -euo pipefail

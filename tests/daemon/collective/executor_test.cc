@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "proto/shares.h"
+#include "proto/collective/shares.h"
 #include "tests/daemon/collective/world.h"
 
 namespace ringway::collective {

@@ -10,7 +10,7 @@
 
 #include "daemon/collective/executor.h"
 #include "daemon/kernels/codec.h"
-#include "proto/shares.h"
+#include "proto/collective/shares.h"
 
 namespace ringway::collective {
 

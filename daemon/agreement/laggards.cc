@@ -1,0 +1,58 @@
+#include "daemon/agreement/laggards.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ringway::agreement {
+namespace {
+
+std::uint64_t NextOf(const ChannelSeqs& seqs, ChannelId channel) {
+  const auto found = seqs.find(channel);
+  return found == seqs.end() ? 0 : found->second;
+}
+
+}  // namespace
+
+void Laggards::OnStop(TimePoint now) {
+  if (!stopped_) stopped_ = now;
+}
+
+void Laggards::OnView(const View& view, TimePoint now) {
+  if (std::erase_if(ranks_, [&](const auto& entry) { return !view.Contains(entry.first); }) > 0) BeginAnew(now);
+  for (auto& [id, rank] : ranks_) {
+    if (stopped_ && rank.lags_since) rank.lags_since = std::min(now, *rank.lags_since + (now - *stopped_));
+  }
+  stopped_.reset();
+}
+
+void Laggards::BeginAnew(TimePoint now) {
+  for (auto& [id, rank] : ranks_) {
+    if (rank.lags_since) rank.lags_since = now;
+  }
+}
+
+void Laggards::Heard(PeerId from, ChannelSeqs theirs, const ChannelSeqs& own, TimePoint now) {
+  Rank& rank = ranks_[from];
+  const bool moved = theirs != rank.next;
+  rank.next = std::move(theirs);
+  const bool lags = std::any_of(own.begin(), own.end(),
+                                [&](const auto& entry) { return entry.second > NextOf(rank.next, entry.first); });
+  if (!lags) {
+    rank.lags_since.reset();
+  } else if (moved || !rank.lags_since) {
+    rank.lags_since = now;
+  }
+}
+
+bool Laggards::AllHave(const OpName& op) const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [&](const auto& entry) { return NextOf(entry.second.next, op.channel) > op.seq; });
+}
+
+bool Laggards::HoldsUp(const OpName& op, PeerId rank, Duration limit, TimePoint now) const {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end() || !found->second.lags_since) return false;
+  return NextOf(found->second.next, op.channel) <= op.seq && now - *found->second.lags_since >= limit;
+}
+
+}  // namespace ringway::agreement

@@ -1,0 +1,95 @@
+// The open operations of a peer, by channel and sequence number, with what is known about who holds which result.
+//
+// One invariant a field: a channel's `next` is above every submitted sequence number; everything up to `complete_upto`
+// has an outcome here; everything up to `finished_upto` has one on every member and is forgotten.
+//
+// Of what may have become ripe a set is kept (due): operations that somebody holds more of than before, or that have
+// got on here. Nobody walks all operations for one segment, acknowledgement or submission.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "daemon/agreement/operation.h"
+#include "daemon/agreement/view.h"
+
+namespace ringway::agreement {
+
+class OpTable {
+ public:
+  // How far ahead of the own submissions another rank's operations may be before it is taken for broken.
+  static constexpr std::uint64_t kAheadMax = 4096;
+
+  std::map<OpName, Operation>& ops() { return ops_; }
+  const std::map<OpName, Operation>& ops() const { return ops_; }
+  Operation* Find(const OpName& name);
+  Operation* FindToken(std::uint64_t token);
+
+  // Of operations that were told there may be many, retained ones.
+  std::uint64_t untold() const { return untold_; }
+  // Whether any operation has a codec.
+  bool any_codec() const { return with_codec_ > 0; }
+  // REQUIRES: op.told has just been set.
+  void OnTold(const Operation& op);
+
+  // Gives the operation the next sequence number of its channel.
+  Operation& Add(Submission submission);
+  std::uint64_t NextSeq(ChannelId channel) const;
+  ChannelSeqs NextSeqs() const;
+  // A newcomer starts where the members stand.
+  void StartAt(const ChannelSeqs& next);
+  // What is not submitted below these is not submitted any more: all know how it ended.
+  void SkipTo(const ChannelSeqs& next);
+
+  bool IsFinished(const OpName& name) const;
+  bool IsTooFarAhead(const OpName& name) const;
+
+  void MarkComplete(const OpName& name);
+  std::uint64_t CompleteUpto(ChannelId channel) const;
+  ChannelSeqs CompleteUptoAll() const;
+  ChannelSeqs FinishedUptoAll() const;
+
+  // `peer` says that everything of the channel up to `seq` has an outcome there.
+  void Acknowledge(PeerId peer, ChannelId channel, std::uint64_t seq);
+  bool Holds(PeerId peer, const Operation& op) const;
+  void AddHolder(Operation& op, PeerId peer);
+  void MarkDue(const OpName& name) { due_.insert(name); }
+  // When the members are others.
+  void MarkAllDue();
+  bool has_due() const { return !due_.empty(); }
+  // The first of them, which is not due any more. REQUIRES: has_due().
+  OpName TakeDue() { return due_.extract(due_.begin()).value(); }
+  // Every contributor of the operation that is still a member holds its outcome.
+  bool AllHold(const Operation& op, const View& view) const;
+  // Whether it is reported and all hold it, so that it may be forgotten.
+  bool IsFinished(const Operation& op, const View& view) const;
+  void Forget(const OpName& name);
+  std::uint64_t retained_bytes() const { return retained_bytes_; }
+  void Retain(std::uint64_t bytes) { retained_bytes_ += bytes; }
+  void Unretain(std::uint64_t bytes) { retained_bytes_ -= bytes; }
+
+  void ForgetPeer(PeerId peer) { acknowledged_.erase(peer); }  // then MarkAllDue
+
+ private:
+  struct Channel {
+    std::uint64_t next = 1;
+    std::uint64_t complete_upto = 0;
+    std::set<std::uint64_t> complete_beyond;
+    std::uint64_t finished_upto = 0;
+    std::set<std::uint64_t> finished_beyond;
+  };
+  static void Extend(std::uint64_t& upto, std::set<std::uint64_t>& beyond, std::uint64_t seq);
+
+  std::map<OpName, Operation> ops_;
+  std::map<std::uint64_t, OpName> tokens_;  // of those that are not told
+  std::set<OpName> due_;
+  std::uint64_t untold_ = 0;
+  std::uint64_t with_codec_ = 0;
+  std::map<ChannelId, Channel> channels_;
+  std::map<PeerId, ChannelSeqs> acknowledged_;
+  std::uint64_t retained_bytes_ = 0;
+};
+
+}  // namespace ringway::agreement

@@ -1,0 +1,80 @@
+// One operation at one rank, from its trainer's submission until every member holds its outcome.
+//
+//              Submit              all segments           trainer told          every member holds it
+//   (absent) ---------> queued/running ---------> complete ---------> reported ---------> finished (forgotten)
+//                          ^    |  freeze            |
+//                          +----+  retry             +-- an error outcome takes the same way, without bytes
+//
+// Operations up to the plan's retained_bytes_max are computed in the daemon's own memory, which is the retained copy;
+// larger ones in the trainer's result region, and they are reported only when every member holds them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/agreement/peer_values.h"
+#include "daemon/agreement/ready_index.h"
+#include "daemon/agreement/view.h"
+#include "daemon/collective/executor.h"
+
+namespace ringway::agreement {
+
+enum class Stage : std::uint8_t { kQueued, kRunning, kComplete, kReported };
+
+// How an operation ended, the same on every rank.
+struct Outcome {
+  Code code = Code::kOk;
+  std::string text;
+  Epoch epoch;                       // in which it was computed
+  std::vector<PeerId> contributors;  // in rank order of that epoch
+  Epoch prepared;                    // the agreed minimum
+};
+
+struct Operation {
+  OpName name;
+  Submission submission;
+  Stage stage = Stage::kQueued;
+  bool told = false;      // the trainer has its completion (it stays reported until finished)
+  bool fetching = false;  // committed by verdict; the bytes come from a holder
+  bool cancel = false;
+  std::string mismatch;
+  std::string overdue;           // its deadline has passed: whom it waited for
+  Epoch hung_in;                 // in this view it has waited for as long as the group allows ..
+  std::vector<PeerId> hung_for;  // .. for these
+  TimePoint since{};             // submitted
+  Duration next_word{};          // at this age the log says that it waits
+
+  std::unique_ptr<ReadyReporter> reporter;         // of the executor
+  std::unique_ptr<collective::Executor> executor;  // while running
+  std::uint64_t attempt = 0;
+  collective::ResultSeal seal;              // of a result in its trainer's memory, once its executor is gone
+  std::shared_ptr<std::byte[]> own_output;  // the copy that is retained, of operations of which one is
+  // Where a rank can be done before the others have its input (one_shot): the copy that they get, as far as it is
+  // staged. The trainer may write to its own as soon as it is told.
+  std::shared_ptr<std::vector<std::byte>> own_input;
+  std::uint64_t retained_bytes = 0;  // of both
+  bool telling = false;              // complete, and to be told as soon as the trainer has a copy of own_output
+  std::uint64_t told_bytes = 0;      // of that copy
+  Keep memory;                       // regions and copies together, for frames
+  std::set<PeerId> ready;            // senders' view: who has submitted it too
+  std::map<PeerId, std::uint64_t> unready_bytes;  // sent to peers that were not ready
+  std::set<PeerId> holders;                       // who is known to hold the result
+
+  Outcome outcome;        // of a complete or reported operation; of a fetching one what it will be
+  ChannelSeqs next_seqs;  // of an update_view: where channels stand after it, as of the newest attempt
+  std::uint64_t wire_bytes = 0;
+  std::uint32_t retries = 0;
+  Algorithm algorithm = Algorithm::kRing;  // of the newest attempt that was computed here
+
+  std::uint64_t bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
+  bool is_update() const { return submission.descriptor.kind == OpKind::kUpdateView; }
+  bool has_outcome() const { return stage == Stage::kComplete || stage == Stage::kReported; }
+  std::byte* output() const { return own_output ? own_output.get() : submission.result; }
+};
+
+}  // namespace ringway::agreement

@@ -1,0 +1,383 @@
+// The inside of agreement::Peer, shared by its three source files:
+//
+//   peer_membership.cc   views, freezing, reports, verdicts, leaving
+//   peer_links.cc        links that come, break and are dialled again, and who is lost with them
+//   peer_messages.cc     what members tell each other
+//   peer_operations.cc   submissions, completion, DONE and acknowledgements, fetching
+//   peer_data.cc         frames in and out
+//   peer_work.cc         copies and sums in slices
+//   peer_watch.cc        operations that wait for long
+//   peer_buffers.cc      trainers that write to what is in flight
+//   peer_paths.cc        what the paths to the others carry
+//
+// View states:
+//
+//   outside --VIEW / ACTIVATE--> installed --trouble or ABORT(e >= epoch)--> frozen --VIEW(e > stop)--> installed
+//
+// While frozen (stop >= epoch) nothing completes, nothing is told, no DONE or acknowledgement counts.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/agreement/buffer_watch.h"
+#include "daemon/agreement/early_frames.h"
+#include "daemon/agreement/laggards.h"
+#include "daemon/agreement/op_table.h"
+#include "daemon/agreement/operation.h"
+#include "daemon/agreement/peer.h"
+#include "daemon/agreement/view.h"
+#include "daemon/agreement/watchdog.h"
+#include "daemon/flow/path_estimator.h"
+#include "daemon/flow/prober.h"
+#include "daemon/links/control_stream.h"
+#include "daemon/links/lane_ledger.h"
+#include "daemon/links/mesh.h"
+#include "proto/local_abi.h"
+#include "proto/mutation.h"
+#include "proto/word.h"
+
+namespace ringway::agreement {
+
+// A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
+constexpr Algorithm kFetchedAs = Algorithm::kRing;
+
+class Peer::Impl {
+ public:
+  Impl(PeerId self, std::string group, PeerOptions options)
+      : self_(self),
+        group_(std::move(group)),
+        options_(std::move(options)),
+        mesh_(self),
+        held_(options_.memory.get()),
+        watchdog_(options_.stuck_after),
+        slice_left_(options_.slice_bytes) {}
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // ---- peer_membership.cc
+  void OnCandidates(const control::Candidates& candidates, TimePoint now);
+  void OnForget(const control::Forget& forget, TimePoint now);
+  void OnView(const control::ViewFor& message, TimePoint now);
+  void OnAbort(Epoch epoch, TimePoint now);
+  void OnTakeBack(Epoch first);
+  void OnEvicted(Code code, const std::string& text);
+  void OnMasterBack(TimePoint now);
+  Status Admit(const LinkId& link, std::uint32_t lanes) const;
+  void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);
+  void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);
+  void OnDialFailed(PeerId other, bool control, const Status& why, TimePoint now);
+  void Leave(TimePoint deadline, TimePoint now);
+  void Abandon(TimePoint now);
+  void Tick(TimePoint now);
+  PeerStatus GetStatus() const;
+  const PeerCounts& counts() const { return counts_; }
+  const View& view() const { return view_; }
+
+  // ---- peer_messages.cc
+  Status OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);
+
+  // ---- peer_operations.cc
+  Status Submit(Submission submission, TimePoint now);
+  void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready);
+  void Cancel(std::uint64_t token, TimePoint now);
+  std::uint64_t NextSequence(ChannelId channel) const { return table_.NextSeq(channel); }
+
+  // ---- peer_data.cc
+  Result<Inbound> OnHeader(const LinkId& lane, const SegmentHeader& header);
+  Status OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash);
+  bool IsLive(std::uint64_t attempt) const { return attempt == 0 || live_.contains(attempt); }
+  bool NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
+  std::vector<PeerId> PeersWithWork() const;
+  bool EmptyFrame(const LinkId& lane, Outbound& out);
+  bool NeedsScratch() const;
+
+  // ---- peer_work.cc
+  bool HasWork() const { return !work_.empty(); }
+  void Work();
+
+  // ---- peer_paths.cc
+  void OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now);
+  void WantLanes(PeerId other, std::uint32_t lanes, TimePoint now);
+
+  void Emit(Action action) { actions_.push_back(std::move(action)); }
+  std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
+
+ private:
+  static constexpr std::size_t kEarlyMessagesMax = 4096;  // of one peer: three of each open operation, and more
+  static constexpr std::size_t kPreparedMax = 16;
+  // Seconds of an hour in which a link of one pair broke: it will not get better.
+  static constexpr std::uint32_t kLinkLossesMax = 3000;
+  static constexpr Duration kLinkLossesTime = std::chrono::hours(1);
+  static constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
+
+  bool installed() const { return view_.epoch.value != 0; }
+  bool frozen() const { return stop_ >= view_.epoch; }
+  bool running() const { return installed() && (!frozen() || RINGWAY_MUTANT(kCompleteWhileFrozen)) && !ended_; }
+  // Of a view that is over, so that nobody needs it.
+  bool IsOld(Epoch epoch) const {
+    if (RINGWAY_MUTANT(kAcceptOldFrames)) return false;
+    return epoch < view_.epoch || (epoch <= stop_ && !RINGWAY_MUTANT(kCompleteWhileFrozen));
+  }
+
+  // ---- membership
+  void Install(View view);
+  void InstallPrepared(Epoch epoch);
+  void TryActivate();
+  // Drops the views that were to be taken back, and says so. REQUIRES: no UpdateView is open.
+  void DropTakenBack();
+  void SayInstalled();
+  // In a newcomer's first view.
+  void Begin(Epoch epoch, const ChannelSeqs& seqs);
+  void ApplyVerdicts(const control::View& view);
+  void Freeze(Epoch epoch);
+  void StopAll();
+  // Trouble seen here: freeze, tell the master and every member.
+  void Trouble(const std::string& reason);
+  void Accuse(const std::vector<PeerId>& others, const std::string& why);
+  void AccuseMissing();
+  void AccuseSilent();
+  // If it is a member and nothing of it is left.
+  void AccuseGone(PeerId other);
+  void AccuseBroken();
+  void LoseControl(PeerId other, const std::string& why);
+  void CountLoss(PeerId other);
+  void StartOver(PeerId candidate);
+  void SendReport(const std::string& reason);
+  void ReportPair(PeerId other);
+  void DropLinks(PeerId other);
+  // The lane is closed here, and what it carried is settled with the other end.
+  void LoseLane(const LinkId& lane, const std::string& why);
+  void OnLaneClosed(PeerId from, const control::LaneClosed& closed);
+  void SendLaneClosed(PeerId to, const control::LaneClosed& closed);
+  void OnLanesWanted(PeerId from, const control::LanesWanted& wanted);
+  void OnLanesNews(PeerId other, const links::Mesh::LanesNews& news);
+  void SayLanes(PeerId to, std::uint32_t lanes);
+  // Now, or when its control link is up again.
+  void Send(PeerId to, control::PeerMessage message);
+  void SendKept(PeerId to);
+  void SendHeartbeats();
+  control::PeerMessage Heartbeat() const;
+  void Handle(PeerId from, const control::PeerMessage& message);
+  void PumpDials();
+  void TryLeave();
+  // Operations that wait for long.
+  void WatchOperations();
+  void WatchBy(const std::optional<TimePoint>& deadline);
+  std::string WaitsFor(const Operation& op) const;
+  Duration StillFor() const;
+  void BarkIfStuck();
+  void BlameTheHung();
+  void EndWith(Code code, const std::string& text);
+  // That a result may suggest and an UpdateView adopt, as far as this rank can tell; epoch 0: none.
+  Epoch NewestPrepared() const;
+  bool MayAdopt(Epoch epoch, const control::View& view) const;
+  std::string NameOf(PeerId peer) const;
+  // "other=NAME other_id=N other_address=HOST:PORT", what is known of it, for a note.
+  std::string FieldsOf(PeerId other) const;
+  void Broadcast(const control::PeerMessage& message);
+  void ToMasterNow(control::ToMaster message) { Emit(ToMaster{std::move(message)}); }
+  void AddNote(std::string event, std::string fields, Severity severity = Severity::kInfo) {
+    Emit(Note{std::move(event), std::move(fields), severity});
+  }
+
+  // ---- paths
+  void ReportPaths();
+  void OnStanding(PeerId other, std::uint64_t probe_bytes);
+  void OnProbe(PeerId from, const control::Probe& probe);
+  void TickProbes();
+  void SendProbeMessages();
+  // No operation has anything to do here, nor has a recovery.
+  bool MayProbe() const;
+  // Whether its probe may be sent now.
+  bool IsProbed(PeerId other) const { return prober_.turn().contains(other) && MayProbe(); }
+  bool NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out);
+  void EncodeProbe(const LinkId& lane, std::uint32_t bytes, Outbound& out);
+
+  // ---- operations
+  // Starts what the new view lets start.
+  void StartAll();
+  void Start(Operation& op);
+  void StartFetch(Operation& op);
+  const collective::Schedule& ScheduleOf(Algorithm algorithm);
+  void Launch(Operation& op, collective::Schedule schedule);
+  Algorithm AlgorithmOf(const Operation& op) const;
+  void Stop(Operation& op);
+  void MarkReady(Operation& op, PeerId peer);
+  void MarkComplete(const Operation& op);
+  void OnComputed(Operation& op);
+  void Settle(Operation& op);
+  void Tell(Operation& op);
+  // Copies and sums of this operation as far as the slice goes; Work does the rest. It may be complete, or told, then.
+  void StartWork(Operation& op);
+  void WorkOn(Operation& op);
+  void WorkOnInput(Operation& op);
+  void FeedHeld(Operation& op);
+  void CopyResult(Operation& op);
+  bool HasWorkLeft(const Operation& op) const;
+  // What its executor may read of it.
+  static std::uint64_t InputBytesReady(const Operation& op) {
+    return op.own_input ? op.own_input->size() : op.submission.input_bytes_ready;
+  }
+  // Copies of result and input, for those who may lack them when the trainer was told.
+  void Retain(Operation& op, bool with_input);
+  void Unretain(Operation& op);
+  void Spend(std::uint64_t bytes) { slice_left_ -= std::min(slice_left_, bytes); }
+  void AskAgain(Operation& op);
+  void SendAgain(PeerId to, const OpName& name, const collective::Executor::Wanted& wanted);
+  void OnAgain(PeerId from, const control::Again& again);
+  void Fail(Operation& op, Code code, const std::string& text);
+  // Where the channels stand once this rank's operations have ended: beyond what failed before it submitted it, too.
+  ChannelSeqs AgreedSeqs() const;
+  void AdoptVerdict(Operation& op, const control::Verdict& verdict);
+  void SendReady(const Operation& op);
+  void SendDone(const OpName& name);
+  void OnReady(PeerId from, const OpName& name, const Descriptor& descriptor);
+  void OnFetch(PeerId from, const OpName& name);
+  // After anything that may have made operations ripe: replays what came too early, tells, forgets, reports trouble,
+  // leaves.
+  void AfterProgress();
+  // Tells and forgets what is due.
+  void SettleDue();
+  void Retire(const Operation& op);
+  bool Accept(Operation& op, const SegmentHeader& header, PeerId from, std::span<const std::byte> payload);
+  bool IsSmall(const Operation& op) const;
+  bool IsToBeRetained(const Operation& op) const;
+  control::OpReport ReportOf(const Operation& op) const;
+
+  // ---- memory that trainers write to
+  using Bytes = std::vector<std::byte>;
+  struct PendingFrame;
+  static bool IsTrainersSource(const Operation& op, const collective::Executor::Ready& ready);
+  static BufferWatch::Place PlaceOf(std::uint64_t attempt, const collective::Executor::Claim& claim) {
+    return {.attempt = attempt, .arrival = claim.arrival, .segment = claim.segment};
+  }
+  // What to send instead of the source; null: the source.
+  std::shared_ptr<const Bytes> CautiousCopy(const Operation& op, const collective::Executor::Ready& ready) const;
+  static std::shared_ptr<const Bytes> SealedCopy(Operation& op, const collective::Range& range);
+  static void Seal(Operation& op);
+  void OnRefused(const links::SentFrame& frame);
+  void OnFailedPayload(const LinkId& lane, const PendingFrame& frame);
+  void ChooseTarget(const Operation& op, collective::Executor::Claim& claim);
+  void CheckTarget(const Operation& op, const collective::Executor::Claim& claim);
+  // It was `buffer`, "input" or "output".
+  void OnModified(const Operation& op, const std::string& buffer);
+  void End(Code code, const std::string& text);
+
+  // ---- data
+  struct PendingFrame {
+    enum class Use : std::uint8_t { kExecutor, kHold } use = Use::kExecutor;
+    SegmentHeader header;
+    std::uint64_t attempt = 0;
+    collective::Executor::Claim claim;
+    EarlyFrame held;
+    PeerId from;
+  };
+  struct Serving {  // a fetch that this rank answers
+    OpName name;
+    PeerId to;
+    std::uint64_t attempt = 0;
+    std::unique_ptr<collective::Executor> executor;
+    Keep keep;
+  };
+  Result<Inbound> Judge(const LinkId& lane, const SegmentHeader& header);
+  Status TakePayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash);
+  Result<Inbound> Hold(const LinkId& lane, const SegmentHeader& header);
+  bool CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId from);
+  bool MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes) const;
+  struct Offer {  // what a lane can take
+    PeerId to;
+    Rank rank;
+    std::uint32_t bytes_max = 0;
+    std::span<std::byte> scratch;
+  };
+  struct FrameSource {
+    collective::Executor* executor = nullptr;
+    SegmentKind kind = SegmentKind::kData;
+    Keep keep;                                    // of what the executor reads
+    std::shared_ptr<const Bytes> copy = nullptr;  // to be sent instead of that; null: none
+  };
+  // A segment that was popped; returns false if the copy does not fit the hash of what it is a copy of.
+  bool EncodeFrame(const FrameSource& source, links::SentFrame& frame, const Offer& offer, Outbound& out) const;
+  bool NextOfOperations(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
+                        Outbound& out);
+  bool NextOf(Operation& op, const Offer& offer, Outbound& out, links::SentFrame& sent);
+  bool NextServed(Serving& serving, const Offer& offer, Outbound& out, links::SentFrame& sent);
+  // Lost on the way to `to`: sent again, unless its attempt is over.
+  void Resend(PeerId to, const links::SentFrame& frame);
+  void DropFrame(const LinkId& lane);
+  void DropFramesOf(PeerId other);
+
+  const PeerId self_;
+  const std::string group_;
+  const PeerOptions options_;
+  links::Mesh mesh_;
+  std::map<PeerId, links::ControlStream> streams_;  // of the pairs that the mesh knows
+  std::map<PeerId, Duration> round_trips_;          // the shortest seen on any link of the pair
+  flow::PathEstimator meter_;
+  std::uint64_t delivered_ = 0;  // bytes, as the newest samples say
+  flow::Prober prober_;
+  bool forming_ = false;                                 // the group has no view yet
+  View view_;                                            // epoch 0: outside
+  std::map<Algorithm, collective::Schedule> schedules_;  // of this view
+  Epoch stop_;                                           // only grows
+  std::map<Epoch, control::View> prepared_;
+  std::set<Epoch> to_take_back_;  // each stands for all prepared views from it on; waits for an UpdateView's end
+  Epoch activated_;               // newcomers: members switched to this prepared view
+  ChannelSeqs activated_seqs_;
+  Epoch first_epoch_;  // a newcomer's first view, and where its channels began in it
+  ChannelSeqs began_;
+  std::set<PeerId> lost_;  // members this peer has lost
+  ReadyIndex ready_;       // outlives the executors in the table
+  OpTable table_;
+  std::map<OpName, control::Verdict> ahead_;  // error verdicts of operations not submitted here yet
+  std::map<OpName, std::map<PeerId, Descriptor>> early_ready_;
+  std::map<PeerId, std::vector<control::PeerMessage>> early_;  // messages of views above ours
+  bool early_are_due_ = false;                                 // a view was installed: it may be theirs
+  EarlyFrames held_;
+  std::map<LinkId, PendingFrame> pending_;
+  links::LaneLedger lanes_;
+  struct LinkLosses {
+    std::uint32_t seconds = 0;
+    TimePoint last{};
+  };
+  std::map<PeerId, LinkLosses> link_losses_;  // in this view, since
+  BufferWatch watch_;
+  Watchdog watchdog_;
+  Laggards laggards_;
+  TimePoint next_watch_{};
+  std::string modified_;  // what its trainer wrote to, so that this peer leaves
+  TimePoint losses_since_{};
+  std::set<std::uint64_t> live_;  // attempts, of fetches that are served too, whose memory may be used
+  std::uint64_t next_attempt_ = 1;
+  std::vector<Serving> serving_;
+  OpName cursor_;             // round robin over operations
+  std::set<OpName> work_;     // operations with copies or sums to do
+  OpName work_cursor_;        // round robin over them
+  std::uint64_t slice_left_;  // until the next Work
+  bool update_open_ = false;
+  control::OpReport last_update_;            // tells the master where the channels of the last view adopted began
+  std::map<PeerId, std::uint64_t> unready_;  // bytes sent to a peer for operations that it is not ready for
+  bool trouble_pending_ = false;             // found on the data path, acted on after it
+  std::string trouble_reason_;
+  bool leaving_ = false;
+  bool leave_sent_ = false;
+  TimePoint leave_deadline_{};
+  bool ended_ = false;
+  TimePoint last_heartbeat_{};
+  TimePoint last_tick_{};
+  TimePoint now_{};  // of the newest event that carried the time
+  PeerCounts counts_;
+  std::string waits_;
+  std::vector<Action> actions_;
+};
+
+}  // namespace ringway::agreement

@@ -1,0 +1,206 @@
+// What members tell each other about operations, beside the segments.
+#include <algorithm>
+#include <limits>
+
+#include "daemon/agreement/peer_impl.h"
+#include "proto/mutation.h"
+
+namespace ringway::agreement {
+namespace {
+
+using collective::Executor;
+
+Descriptor DescriptorOf(const control::Ready& ready) {
+  return {.kind = static_cast<OpKind>(ready.kind()),
+          .dtype = static_cast<DType>(ready.dtype()),
+          .op = static_cast<ReduceOp>(ready.op()),
+          .codec = static_cast<Codec>(ready.codec()),
+          .schedule = static_cast<Algorithm>(ready.algorithm()),
+          .count = ready.count()};
+}
+
+std::uint32_t WireMs(Duration time) {
+  return static_cast<std::uint32_t>(
+      std::min<std::int64_t>(time.count() / 1000, std::numeric_limits<std::uint32_t>::max()));
+}
+
+Watchdog::Pulse PulseOf(const control::PeerHeartbeat& heartbeat) {
+  return {.still = std::chrono::milliseconds(heartbeat.still_ms()),
+          .patience = std::chrono::milliseconds(heartbeat.patience_ms()),
+          .next = SeqsFrom(heartbeat.next_seq())};
+}
+
+OpName NameIn(std::uint32_t channel, std::uint64_t seq) { return {ChannelId(channel), seq}; }
+
+}  // namespace
+
+void Peer::Impl::SendReady(const Operation& op) {
+  std::set<PeerId> senders;
+  for (const collective::Arrival& arrival : op.executor->arrivals()) senders.insert(view_.members[arrival.from.value]);
+  control::PeerMessage message;
+  message.mutable_ready()->set_epoch(view_.epoch.value);
+  message.mutable_ready()->set_channel(op.name.channel.value);
+  message.mutable_ready()->set_seq(op.name.seq);
+  const Descriptor& descriptor = op.submission.descriptor;
+  message.mutable_ready()->set_kind(static_cast<std::uint32_t>(descriptor.kind));
+  message.mutable_ready()->set_dtype(static_cast<std::uint32_t>(descriptor.dtype));
+  message.mutable_ready()->set_op(static_cast<std::uint32_t>(descriptor.op));
+  message.mutable_ready()->set_codec(static_cast<std::uint32_t>(descriptor.codec));
+  message.mutable_ready()->set_algorithm(static_cast<std::uint32_t>(descriptor.schedule));
+  message.mutable_ready()->set_count(descriptor.count);
+  for (const PeerId sender : senders) Send(sender, message);
+}
+
+void Peer::Impl::SendDone(const OpName& name) {
+  control::PeerMessage message;
+  message.mutable_done()->set_epoch(view_.epoch.value);
+  message.mutable_done()->set_channel(name.channel.value);
+  message.mutable_done()->set_seq(name.seq);
+  Broadcast(message);
+}
+
+void Peer::Impl::Send(PeerId to, control::PeerMessage message) {
+  if (!mesh_.Knows(to)) return;
+  links::ControlStream& stream = streams_[to];
+  if (!message.has_heartbeat() && !stream.Number(message)) return;  // it is accused with the next tick
+  if (!mesh_.HasControl(to)) return;
+  stream.Stamp(message);
+  Emit(ToPeer{to, std::move(message)});
+}
+
+void Peer::Impl::SendKept(PeerId to) {
+  if (RINGWAY_MUTANT(kForgetMessages)) return;
+  links::ControlStream& stream = streams_[to];
+  for (control::PeerMessage message : stream.kept()) {
+    stream.Stamp(message);
+    Emit(ToPeer{to, std::move(message)});
+  }
+}
+
+void Peer::Impl::Broadcast(const control::PeerMessage& message) {
+  for (const PeerId member : view_.members) {
+    if (member != self_) Send(member, message);
+  }
+}
+
+control::PeerMessage Peer::Impl::Heartbeat() const {
+  control::PeerMessage message;
+  message.mutable_heartbeat()->set_epoch(running() ? view_.epoch.value : 0);
+  if (running()) {
+    SeqsTo(table_.CompleteUptoAll(), *message.mutable_heartbeat()->mutable_complete_upto());
+    SeqsTo(table_.NextSeqs(), *message.mutable_heartbeat()->mutable_next_seq());
+    message.mutable_heartbeat()->set_still_ms(WireMs(StillFor()));
+    message.mutable_heartbeat()->set_patience_ms(WireMs(watchdog_.patience()));
+  }
+  if (RINGWAY_MUTANT(kAcknowledgeAhead)) {
+    for (control::ChannelSeq& seq : *message.mutable_heartbeat()->mutable_complete_upto()) seq.set_seq(seq.seq() + 1);
+  }
+  return message;
+}
+
+void Peer::Impl::SendHeartbeats() {
+  last_heartbeat_ = now_;
+  const control::PeerMessage message = Heartbeat();
+  for (const PeerId peer : mesh_.ControlPeers()) Send(peer, message);
+}
+
+Status Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
+  now_ = now;
+  if (ended_ || !mesh_.Knows(from)) return Status::Ok();
+  mesh_.Heard(from, now);
+  links::ControlStream& stream = streams_[from];
+  const links::ControlStream::Verdict verdict = stream.Take(message);
+  if (verdict == links::ControlStream::Verdict::kBroken) {
+    return {Code::kProtocol, "message " + std::to_string(message.number()) + " of " + NameOf(from) +
+                                 " does not follow, or acknowledges what was not sent"};
+  }
+  if (stream.MustTell()) Send(from, Heartbeat());
+  if (verdict == links::ControlStream::Verdict::kNew) Handle(from, message);
+  return Status::Ok();
+}
+
+void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
+  if (message.has_abort()) {
+    if (view_.Contains(from) || !installed()) OnAbort(Epoch(message.abort().epoch()), now_);
+    return;
+  }
+  if (message.has_lane_closed()) return OnLaneClosed(from, message.lane_closed());
+  if (message.has_lanes_wanted()) return OnLanesWanted(from, message.lanes_wanted());
+  if (message.has_probe()) return OnProbe(from, message.probe());
+  if (message.has_activate()) {
+    activated_ = std::max(activated_, Epoch(message.activate().epoch()));
+    activated_seqs_ = SeqsFrom(message.activate().next_seq());
+    return TryActivate();
+  }
+  const Epoch epoch(message.has_ready()   ? message.ready().epoch()
+                    : message.has_done()  ? message.done().epoch()
+                    : message.has_fetch() ? message.fetch().epoch()
+                    : message.has_again() ? message.again().epoch()
+                                          : message.heartbeat().epoch());
+  if (epoch > view_.epoch && epoch > stop_) {
+    if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
+    if (message.has_heartbeat() && view_.Contains(from)) watchdog_.Heard(from, PulseOf(message.heartbeat()));
+    if (message.has_heartbeat() || !mesh_.Knows(from)) return;
+    std::vector<control::PeerMessage>& early = early_[from];
+    if (early.size() < kEarlyMessagesMax) early.push_back(message);
+    return;
+  }
+  if (epoch != view_.epoch || !running() || !view_.Contains(from)) return;
+  if (!message.has_heartbeat()) watchdog_.Moved(now_);
+  if (message.has_ready()) {
+    OnReady(from, NameIn(message.ready().channel(), message.ready().seq()), DescriptorOf(message.ready()));
+  } else if (message.has_done()) {
+    Operation* op = table_.Find(NameIn(message.done().channel(), message.done().seq()));
+    if (op == nullptr) return;
+    table_.AddHolder(*op, from);
+  } else if (message.has_heartbeat()) {
+    for (const auto& [channel, seq] : SeqsFrom(message.heartbeat().complete_upto())) {
+      table_.Acknowledge(from, channel, seq);
+    }
+    watchdog_.Heard(from, PulseOf(message.heartbeat()));
+    laggards_.Heard(from, SeqsFrom(message.heartbeat().next_seq()), table_.NextSeqs(), now_);
+  } else if (message.has_fetch()) {
+    OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
+  } else if (message.has_again()) {
+    OnAgain(from, message.again());
+  }
+  AfterProgress();
+}
+
+void Peer::Impl::OnReady(PeerId from, const OpName& name, const Descriptor& descriptor) {
+  if (Operation* op = table_.Find(name)) {
+    MarkReady(*op, from);
+    if (op->executor && !op->fetching) (void)CheckDescriptor(*op, descriptor, from);
+  } else if (name.channel.value < abi::kChannelCountMax && !table_.IsFinished(name) && !table_.IsTooFarAhead(name)) {
+    early_ready_[name][from] = descriptor;
+  }
+}
+
+void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
+  Operation* op = table_.Find(name);
+  const bool holds = op != nullptr && op->has_outcome() && op->outcome.code == Code::kOk &&
+                     (op->own_output || !op->told);  // a told result region is the trainer's again
+  if (!holds) {
+    AddNote("fetch_refused", "op=" + ToString(name) + " from=" + Word(NameOf(from)), Severity::kWarning);
+    return;
+  }
+  const auto same = [&](const Serving& serving) { return serving.name == name && serving.to == from; };
+  if (std::any_of(serving_.begin(), serving_.end(), same)) return;
+  Seal(*op);
+  Descriptor fetched = op->submission.descriptor;
+  fetched.schedule = kFetchedAs;
+  Serving serving{.name = name, .to = from, .attempt = next_attempt_++, .executor = nullptr, .keep = op->memory};
+  serving.executor = std::make_unique<Executor>(
+      collective::FetchSchedule(*view_.RankOf(self_), *view_.RankOf(from), *view_.RankOf(self_)),
+      collective::ExecutorOptions{.descriptor = fetched,
+                                  .world_size = kNotAlone,
+                                  .segment_bytes_max = view_.plan.segment_bytes_max,
+                                  .input = op->output(),
+                                  .output = op->output(),
+                                  .input_bytes_ready = op->bytes(),
+                                  .stamp = {}});
+  live_.insert(serving.attempt);
+  serving_.push_back(std::move(serving));
+}
+
+}  // namespace ringway::agreement

@@ -1,0 +1,106 @@
+#include <algorithm>
+
+#include "daemon/agreement/peer_impl.h"
+#include "proto/lane_roles.h"
+
+namespace ringway::agreement {
+namespace {
+
+constexpr std::size_t kProbeBytes = 256 * 1024;
+
+}  // namespace
+
+void Peer::Impl::OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now) {
+  now_ = now;
+  if (ended_) return;
+  std::uint64_t delivered = 0;
+  for (const flow::PathSample& sample : samples) delivered += sample.delivered_bytes;
+  if (std::exchange(delivered_, delivered) != delivered) watchdog_.Moved(now);  // a segment takes long on a slow path
+  meter_.Add(samples, now);
+  if (prober_.turn().empty()) ReportPaths();  // a probe's end says more than its beginning
+}
+
+void Peer::Impl::ReportPaths() {
+  for (const flow::PathReport& report : meter_.TakeReports(now_)) {
+    control::ToMaster message;
+    message.mutable_measured()->set_peer(self_.value);
+    message.mutable_measured()->set_other(report.other.value_or(PeerId()).value);
+    message.mutable_measured()->set_bytes_per_second(report.bytes_per_second);
+    message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(report.round_trip.count()));
+    ToMasterNow(std::move(message));
+    if (report.rerouted) prober_.Again(*report.other);
+    AddNote("path_measured", (report.other ? FieldsOf(*report.other) : "other=all") +
+                                 " bytes_per_second=" + std::to_string(report.bytes_per_second) +
+                                 " round_trip_us=" + std::to_string(report.round_trip.count()));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- probes
+
+// The master hears first: nobody is admitted later for a probe.
+void Peer::Impl::OnStanding(PeerId other, std::uint64_t probe_bytes) {
+  ReportPair(other);
+  prober_.Want(other, probe_bytes);
+}
+
+static_assert(static_cast<int>(flow::Prober::Step::kAsk) == control::Probe::STEP_ASK);
+static_assert(static_cast<int>(flow::Prober::Step::kGrant) == control::Probe::STEP_GRANT);
+static_assert(static_cast<int>(flow::Prober::Step::kRelease) == control::Probe::STEP_RELEASE);
+
+void Peer::Impl::OnProbe(PeerId from, const control::Probe& probe) {
+  if (!mesh_.Knows(from)) return;
+  if (!control::Probe::Step_IsValid(probe.step())) return;  // of a later version
+  prober_.On(from, static_cast<flow::Prober::Step>(probe.step()), now_);
+  SendProbeMessages();
+}
+
+void Peer::Impl::SendProbeMessages() {
+  for (const flow::Prober::Message& said : prober_.TakeMessages()) {
+    control::PeerMessage message;
+    message.mutable_probe()->set_step(static_cast<control::Probe::Step>(said.step));
+    Send(said.to, std::move(message));
+  }
+}
+
+void Peer::Impl::TickProbes() {
+  const std::set<PeerId> ended = prober_.Tick(now_, MayProbe());
+  SendProbeMessages();
+  if (ended.empty()) return;
+  meter_.OnProbed(ended);
+  ReportPaths();
+}
+
+bool Peer::Impl::MayProbe() const {
+  if (ended_ || leaving_ || !serving_.empty()) return false;
+  if (installed() ? frozen() : !forming_) return false;
+  return table_.untold() == 0;
+}
+
+bool Peer::Impl::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {
+  if (payload_bytes_max <= kSmallLanePayloadBytes) return false;  // large segments are what the path is measured for
+  const auto room = std::min<std::uint32_t>(payload_bytes_max, kProbeBytes);
+  const std::uint32_t bytes = lanes_.IsUp(lane) ? prober_.Take(lane.other, room) : 0;
+  if (bytes == 0) return false;
+  EncodeProbe(lane, bytes, out);
+  counts_.probe_bytes += bytes;
+  return true;
+}
+
+bool Peer::Impl::EmptyFrame(const LinkId& lane, Outbound& out) {
+  if (!lanes_.IsUp(lane)) return false;
+  EncodeProbe(lane, 0, out);
+  return true;
+}
+
+void Peer::Impl::EncodeProbe(const LinkId& lane, std::uint32_t bytes, Outbound& out) {
+  static const std::vector<std::byte> kNothing(kProbeBytes);
+  SegmentHeader header;
+  header.kind = SegmentKind::kProbe;
+  header.payload_bytes = bytes;
+  EncodeSegmentHeader(header, out.header);
+  out.payload = std::span(kNothing).first(bytes);
+  // Both ends count frames; this one belongs to no attempt, so it is not sent again when its lane is lost.
+  lanes_.CountOut(lane, links::SentFrame{}, [this](std::uint64_t attempt) { return live_.contains(attempt); });
+}
+
+}  // namespace ringway::agreement

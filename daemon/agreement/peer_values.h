@@ -1,0 +1,152 @@
+// The values that cross the seam between a Peer and its shell: submissions in, actions out, frames both ways, and what
+// it tells about itself.
+//
+// Pure.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "daemon/agreement/watchdog.h"
+#include "daemon/collective/executor.h"
+#include "daemon/links/link.h"
+#include "proto/clock.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+#include "proto/memory_budget.h"
+#include "proto/segment_header.h"
+
+namespace ringway::agreement {
+
+using links::CloseLinks;
+using links::Dial;
+using links::LinkId;
+using links::LinkTerms;
+
+using collective::Keep;
+
+// What a trainer submits. `input` is mapped read-only; `result` is `count` elements that only this operation writes.
+struct Submission {
+  std::uint64_t token = 0;  // the session's own name for it; comes back in Complete
+  ChannelId channel;
+  Descriptor descriptor;               // its schedule is set when the operation starts
+  std::optional<Algorithm> algorithm;  // nothing: the plan's choice
+  const std::byte* input = nullptr;
+  std::byte* result = nullptr;
+  Keep keep;                            // holds the mappings while anything may touch them
+  std::uint64_t input_bytes_ready = 0;  // grows by OnStaged; all of it for inputs that are not staged
+  std::optional<TimePoint> deadline;    // then all ranks are asked to fail it with kDeadline
+};
+
+// ---- actions
+
+// On the control link; dropped where there is none: it is kept, and sent again when the link is up.
+struct ToPeer {
+  PeerId to;
+  control::PeerMessage message;
+};
+struct ToMaster {
+  control::ToMaster message;
+};
+// The trainer is told now: fill the slot.
+struct Complete {
+  std::uint64_t token = 0;
+  Code code = Code::kOk;
+  std::string text;
+  OpName op;
+  Epoch epoch;                       // in which the result was computed
+  std::vector<PeerId> contributors;  // in rank order of that epoch
+  std::uint32_t rank = 0;            // this peer's among them
+  std::uint64_t wire_bytes = 0;
+  std::uint32_t retries = 0;
+  bool update_waits = false;
+  Algorithm algorithm = Algorithm::kRing;  // what it was computed with here, in the newest attempt
+  std::uint64_t bytes = 0;                 // of its buffer; 0 for an UpdateView
+  Codec codec = Codec::kNone;
+  TimePoint submitted{};
+};
+// First view: the trainer's join is answered.
+struct Joined {
+  Epoch epoch;
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 0;
+};
+// Why the join still waits.
+struct StillPending {
+  Code code = Code::kOk;
+  std::string text;
+};
+// The membership is over; every open operation has been completed with this code before. Destroy the Peer.
+struct Ended {
+  Code code = Code::kOk;
+  std::string text;
+};
+// For the log: an event name and fields, at state changes only. kError: a fault of this program.
+enum class Severity : std::uint8_t { kDebug, kInfo, kWarning, kError };
+struct Note {
+  std::string event;
+  std::string fields;  // "epoch=1.4 lost=7"
+  Severity severity = Severity::kInfo;
+};
+
+using Action = std::variant<ToPeer, ToMaster, Dial, CloseLinks, Complete, Joined, StillPending, Ended, Note>;
+
+// ---- frames
+
+// Where a payload goes. kDirect: read straight into `target`, payload_bytes of it. kScratch: read into a buffer of the
+// shell, then OnPayload. kDiscard: skip the payload, do not call OnPayload.
+struct Inbound {
+  enum class Kind : std::uint8_t { kDirect, kScratch, kDiscard };
+  Kind kind = Kind::kDiscard;
+  std::byte* target = nullptr;
+  std::uint64_t attempt = 0;  // for IsLive
+  Keep keep;                  // holds the memory behind target
+};
+
+// A segment to send: header, then payload. `keep` holds the memory behind payload until the last byte is written.
+struct Outbound {
+  std::array<std::byte, kSegmentHeaderBytes> header;
+  std::span<const std::byte> payload;
+  Keep keep;
+};
+
+// What only grows.
+struct PeerCounts {
+  std::uint64_t ops_done = 0, ops_retried = 0, ops_failed = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t lanes_lost = 0, segments_resent = 0;
+  std::uint64_t controls_lost = 0;  // control links that broke and were dialled again
+  std::uint64_t ops_stuck = 0;      // found by the watchdog (watchdog.h): faults of this program
+  std::uint64_t probe_bytes = 0;    // sent to measure paths
+};
+
+struct PeerStatus : PeerCounts {
+  std::string group;
+  PeerId self;
+  Epoch epoch;
+  bool frozen = false;
+  std::optional<std::uint32_t> rank;
+  std::vector<control::PeerInfo> members;  // rank order
+  std::vector<std::uint32_t> ring;
+  std::vector<std::uint32_t> shares;  // proto/collective/shares.h
+  std::uint64_t ops_open = 0;
+  std::string waits;  // the oldest operation that has waited for longer than the detection time, and for whom
+  std::uint64_t held_bytes = 0;      // of frames that came too early
+  std::uint64_t retained_bytes = 0;  // of results kept for members that may lack them
+};
+
+struct PeerOptions {
+  std::uint64_t retained_bytes_max = 64 << 20;  // of all results that it keeps for others
+  std::uint64_t slice_bytes = 1 << 20;          // copied or added up at once; a few hundred microseconds, 2 ms at worst
+  std::shared_ptr<MemoryShare> memory = nullptr;  // the session's; null: no limit
+  Duration stuck_after = Watchdog::kPatience;     // see watchdog.h
+};
+
+}  // namespace ringway::agreement

@@ -1,0 +1,173 @@
+// Copies and sums that no frame brings along, in slices:
+//
+//   own input     into the copy that others get (one_shot), and into the sums that wait for it
+//   early frames  what came before their operation was submitted here
+//   result        the retained copy, into the trainer's memory; then it is told
+//
+// Whatever makes such work possible calls StartWork, which does what the slice has left and keeps the rest in work_;
+// the slice begins anew with each Work. So between two calls of Work no more than one slice is done, however many
+// events there were.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "daemon/agreement/peer_impl.h"
+#include "proto/check.h"
+#include "proto/mutation.h"
+
+namespace ringway::agreement {
+
+using collective::Executor;
+
+Peer::Impl::~Impl() {
+  if (options_.memory == nullptr) return;
+  for (const auto& [lane, frame] : pending_) {
+    if (frame.use == PendingFrame::Use::kHold) held_.Unreserve(frame.held);
+  }
+  for (const auto& [name, op] : table_.ops()) options_.memory->Give(MemoryUse::kResults, op.retained_bytes);
+}
+
+void Peer::Impl::Work() {
+  slice_left_ = options_.slice_bytes;
+  watchdog_.Moved(now_);
+  if (!running()) return work_.clear();  // the next view starts what is open
+  for (std::size_t i = work_.size(); i > 0 && slice_left_ > 0 && running() && !work_.empty(); --i) {
+    auto next = work_.upper_bound(work_cursor_);
+    if (next == work_.end()) next = work_.begin();
+    work_cursor_ = *next;
+    if (Operation* op = table_.Find(work_cursor_)) {
+      StartWork(*op);
+    } else {
+      work_.erase(next);
+    }
+  }
+  AfterProgress();
+}
+
+void Peer::Impl::StartWork(Operation& op) {
+  WorkOn(op);
+  if (HasWorkLeft(op)) {
+    work_.insert(op.name);
+  } else {
+    work_.erase(op.name);
+  }
+}
+
+bool Peer::Impl::HasWorkLeft(const Operation& op) const {
+  if (!running()) return false;
+  if (op.stage == Stage::kComplete) return op.telling;
+  if (op.stage != Stage::kRunning || !op.executor) return false;
+  const bool copies_input = op.own_input && !op.fetching && op.own_input->size() < op.submission.input_bytes_ready;
+  return copies_input || op.executor->has_work() || held_.Has(op.name, view_.epoch);
+}
+
+void Peer::Impl::WorkOn(Operation& op) {
+  if (!running()) return;
+  if (op.has_outcome()) held_.Drop(op.name, view_.epoch);  // it needed none of them
+  if (op.telling) return CopyResult(op);
+  if (op.stage != Stage::kRunning || !op.executor) return;
+  if (!op.fetching) WorkOnInput(op);
+  FeedHeld(op);
+  AskAgain(op);
+  if (op.executor->complete()) OnComputed(op);
+}
+
+void Peer::Impl::WorkOnInput(Operation& op) {
+  if (op.own_input) {
+    const std::byte* input = op.submission.input;
+    const std::uint64_t begin = op.own_input->size();
+    const std::uint64_t bytes = std::min(slice_left_, op.submission.input_bytes_ready - begin);
+    op.own_input->insert(op.own_input->end(), input + begin, input + begin + bytes);
+    Spend(bytes);
+  }
+  op.executor->InputReady(InputBytesReady(op));
+  if (slice_left_ > 0) Spend(op.executor->Work(slice_left_));
+}
+
+void Peer::Impl::FeedHeld(Operation& op) {
+  while (slice_left_ > 0) {
+    const std::optional<EarlyFrame> frame = held_.TakeNext(op.name, view_.epoch);
+    if (!frame) return;
+    Spend(EarlyFrames::Cost(frame->header));
+    const SegmentHeader& header = frame->header;
+    if (frame->payload != nullptr) {
+      if (!Accept(op, header, frame->from, *frame->payload)) return;
+    } else if (!op.fetching && !RINGWAY_MUTANT(kForgetRefused)) {
+      SendAgain(frame->from, op.name, {Rank(), header.step, header.chunk, header.segment});
+    }
+  }
+}
+
+// The trainer is told when its copy is whole. A failure has none.
+void Peer::Impl::CopyResult(Operation& op) {
+  if (op.outcome.code == Code::kOk && op.own_output) {
+    const std::uint64_t bytes = std::min(slice_left_, op.bytes() - op.told_bytes);
+    if (bytes > 0) std::memcpy(op.submission.result + op.told_bytes, op.own_output.get() + op.told_bytes, bytes);
+    op.told_bytes += bytes;
+    Spend(bytes);
+    if (op.told_bytes < op.bytes()) return;
+  }
+  Tell(op);
+}
+
+// ---------------------------------------------------------------------------------------------- room
+
+// Where the daemon has no room for the copies, the operation waits until all hold its result.
+void Peer::Impl::Retain(Operation& op, bool with_input) {
+  if (RINGWAY_MUTANT(kSendTrainersInput)) with_input = false;
+  if (op.own_output ? op.own_input || !with_input : !IsToBeRetained(op)) return;
+  const std::uint64_t bytes = (op.own_output ? 0 : op.bytes()) + (with_input ? op.bytes() : 0);
+  if (options_.memory != nullptr && !options_.memory->TryTake(MemoryUse::kResults, bytes)) return Unretain(op);
+  op.retained_bytes += bytes;
+  if (!op.own_output) {
+    op.own_output = std::make_shared_for_overwrite<std::byte[]>(op.bytes());
+    table_.Retain(op.bytes());
+  }
+  if (!with_input) return;
+  op.own_input = std::make_shared<std::vector<std::byte>>();
+  op.own_input->reserve(op.bytes());
+}
+
+// REQUIRES: it has no outcome.
+void Peer::Impl::Unretain(Operation& op) {
+  RINGWAY_CHECK(!op.has_outcome());
+  if (op.own_output) table_.Unretain(op.bytes());
+  if (options_.memory != nullptr) options_.memory->Give(MemoryUse::kResults, std::exchange(op.retained_bytes, 0));
+  op.own_output.reset();
+  op.own_input.reset();
+}
+
+// ---------------------------------------------------------------------------------------------- segments without room
+
+// What found no room when it came and has its turn now.
+void Peer::Impl::AskAgain(Operation& op) {
+  for (const Executor::Wanted& wanted : op.executor->TakeAgain()) {
+    SendAgain(view_.members[wanted.from.value], op.name, wanted);
+  }
+}
+
+void Peer::Impl::SendAgain(PeerId to, const OpName& name, const Executor::Wanted& wanted) {
+  control::PeerMessage message;
+  control::Again& again = *message.mutable_again();
+  again.set_epoch(view_.epoch.value);
+  again.set_channel(name.channel.value);
+  again.set_seq(name.seq);
+  again.set_step(wanted.step);
+  again.set_chunk(wanted.chunk);
+  again.set_segment(wanted.segment);
+  Send(to, std::move(message));
+}
+
+void Peer::Impl::OnAgain(PeerId from, const control::Again& again) {
+  Operation* op = table_.Find({ChannelId(again.channel()), again.seq()});
+  const auto rank = view_.RankOf(from);
+  constexpr std::uint32_t kMax = std::numeric_limits<std::uint16_t>::max();
+  if (op == nullptr || !op->executor || op->fetching || !rank || again.step() > kMax || again.chunk() > kMax) return;
+  MarkReady(*op, from);  // it asks only for what it runs
+  op->executor->SendAgain(*rank, static_cast<std::uint16_t>(again.step()), static_cast<std::uint16_t>(again.chunk()),
+                          again.segment());
+  ++counts_.segments_resent;
+}
+
+}  // namespace ringway::agreement

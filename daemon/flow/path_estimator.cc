@@ -1,0 +1,175 @@
+#include "daemon/flow/path_estimator.h"
+
+#include <algorithm>
+
+namespace ringway::flow {
+namespace {
+
+constexpr Duration kRateWindowMin = std::chrono::milliseconds(150);
+constexpr double kInertia = 8;
+constexpr Duration kRecent = std::chrono::minutes(5);
+constexpr Duration kReportPause = std::chrono::seconds(1);
+
+Duration WindowOf(Duration round_trip) { return std::max<Duration>(kRateWindowMin, round_trip * 3 / 2); }
+
+// The receiver's window held up more than a quarter of the lanes' time.
+bool ReceiverWasLimit(const PathSample& before, const PathSample& now, Duration between) {
+  return 4 * (now.receiver_limited - before.receiver_limited) > between * static_cast<std::int64_t>(now.lanes);
+}
+
+// Over a quarter other, and over a millisecond: that is a route, no queue in a host.
+bool IsAnotherRoute(Duration told, Duration now) {
+  return told != Duration() && std::max(told, now) > kSameRateRatio * std::min(told, now) &&
+         std::max(told, now) - std::min(told, now) > std::chrono::milliseconds(1);
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- estimates
+
+void PathEstimator::Estimate::Settle(double measured) {
+  weight = std::min(weight + 1, kInertia);
+  rate += (measured - rate) / weight;
+}
+
+void PathEstimator::Estimate::Raise(double measured) {
+  if (rate != 0 && measured > rate) Settle(measured);
+}
+
+std::optional<std::uint64_t> PathEstimator::Estimate::Tell(TimePoint now, bool other_news) {
+  const bool is_news = other_news || rate > told * kSameRateRatio || rate * kSameRateRatio < told;
+  if (rate < 1 || !is_news || (told != 0 && now - told_at < kReportPause)) return std::nullopt;
+  told = rate;
+  told_at = now;
+  return static_cast<std::uint64_t>(rate);
+}
+
+// ---------------------------------------------------------------------------------------------- round trips
+
+void RecentShortest::Add(Duration sample, TimePoint now) {
+  if (sample <= Duration()) return;
+  if (now - since_ > kRecent) {
+    before_ = now - since_ > 2 * kRecent ? Duration() : now_;
+    now_ = {};
+    since_ = now;
+  }
+  now_ = now_ == Duration() ? sample : std::min(now_, sample);
+}
+
+Duration RecentShortest::value() const { return before_ == Duration() ? now_ : std::min(now_, before_); }
+
+// ---------------------------------------------------------------------------------------------- samples
+
+void PathEstimator::Add(std::span<const PathSample> samples, TimePoint now) {
+  std::set<PeerId> backlogged;
+  for (const PathSample& sample : samples) {
+    if (TakeIn(paths_[sample.other], sample, now)) backlogged.insert(sample.other);
+  }
+  for (const PathSample& sample : samples) {
+    Path& path = paths_.at(sample.other);
+    if (backlogged.contains(sample.other)) {
+      MeasurePath(path, backlogged.size() == 1 && !sample.held_by_uplink, now);
+    } else if (const auto last = path.window.Break(now, path.last.delivered_bytes)) {
+      path.at_least = std::max(path.at_least, last->bytes_per_second);
+    }
+  }
+  MeasureUplink(backlogged, now);
+}
+
+bool PathEstimator::TakeIn(Path& path, const PathSample& sample, TimePoint now) {
+  const bool same_lanes =
+      sample.delivered_bytes >= path.last.delivered_bytes && sample.receiver_limited >= path.last.receiver_limited;
+  const bool limit = sample.backlogged && !(same_lanes && ReceiverWasLimit(path.last, sample, now - path.last_at));
+  if (same_lanes) {
+    moved_bytes_ += sample.delivered_bytes - path.last.delivered_bytes;
+  } else {
+    (void)path.window.Break(now, 0);
+  }
+  path.round_trip.Add(sample.round_trip, now);
+  path.last = sample;
+  path.last_at = now;
+  return limit;
+}
+
+void PathEstimator::MeasurePath(Path& path, bool alone, TimePoint now) {
+  if (!path.window.running()) {
+    path.window.Begin(now, path.last.delivered_bytes);
+    path.alone = alone;
+    return;
+  }
+  path.alone = path.alone && alone;
+  const auto measured = path.window.Extend(now, path.last.delivered_bytes, WindowOf(path.round_trip.value()));
+  if (!measured) return;
+  const double rate = measured->bytes_per_second;
+  uplink_.Raise(rate);
+  path.estimate.Raise(rate);
+  if (path.alone && (path.estimate.rate != 0 ? measured->settled : measured->steady)) {
+    path.estimate.Settle(rate);
+  } else {
+    path.at_least = std::max(path.at_least, rate);
+  }
+  path.alone = alone;
+}
+
+void PathEstimator::MeasureUplink(const std::set<PeerId>& backlogged, TimePoint now) {
+  if (backlogged.size() < 2 || backlogged != sharers_) {
+    sharers_ = backlogged;
+    (void)uplink_window_.Break(now, moved_bytes_);
+    if (backlogged.size() >= 2) uplink_window_.Begin(now, moved_bytes_);
+    return;
+  }
+  Duration longest{};
+  double paths_carry = 0;
+  bool all_known = true;
+  for (const PeerId other : sharers_) {
+    const Path& path = paths_.at(other);
+    longest = std::max(longest, path.round_trip.value());
+    paths_carry += path.estimate.rate;
+    all_known = all_known && path.estimate.rate != 0;
+  }
+  const auto measured = uplink_window_.Extend(now, moved_bytes_, WindowOf(longest));
+  if (!measured) return;
+  uplink_at_least_ = std::max(uplink_at_least_, measured->bytes_per_second);
+  if (!measured->settled || !all_known) return;
+  uplink_.Raise(measured->bytes_per_second);
+  if (paths_carry > kSameRateRatio * measured->bytes_per_second) uplink_.Settle(measured->bytes_per_second);
+}
+
+void PathEstimator::OnProbed(const std::set<PeerId>& others) {
+  if (others.size() > 1) {
+    if (uplink_.rate != 0 || uplink_at_least_ == 0) return;
+    uplink_.rate = uplink_at_least_;
+    for (const auto& [other, path] : paths_) uplink_.rate = std::max(uplink_.rate, path.estimate.rate);
+    return;
+  }
+  for (const PeerId other : others) {
+    const auto found = paths_.find(other);
+    if (found != paths_.end() && found->second.estimate.rate == 0) found->second.estimate.rate = found->second.at_least;
+  }
+}
+
+void PathEstimator::Forget(PeerId other) {
+  paths_.erase(other);
+  if (sharers_.contains(other)) sharers_.clear();
+}
+
+std::vector<PathReport> PathEstimator::TakeReports(TimePoint now) {
+  std::vector<PathReport> reports;
+  for (auto& [other, path] : paths_) {
+    const Duration round_trip = path.round_trip.value();
+    const bool rerouted = IsAnotherRoute(path.told_round_trip, round_trip);
+    const auto rate = path.estimate.Tell(now, rerouted);
+    if (!rate) continue;
+    path.told_round_trip = round_trip;
+    reports.push_back({.other = other, .bytes_per_second = *rate, .round_trip = round_trip, .rerouted = rerouted});
+  }
+  if (const auto rate = uplink_.Tell(now)) reports.push_back({.other = {}, .bytes_per_second = *rate});
+  return reports;
+}
+
+void PathEstimator::Repeat() {
+  uplink_.told = 0;
+  for (auto& [other, path] : paths_) path.estimate.told = 0;
+}
+
+}  // namespace ringway::flow

@@ -1,0 +1,240 @@
+#include "daemon/links/mesh.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ringway::links {
+
+bool Mesh::Pair::has_first_lanes() const {
+  const auto first = std::distance(lanes.begin(), lanes.lower_bound(LaneId(lanes_expected)));
+  return lanes_expected > 0 && static_cast<std::uint32_t>(first) == lanes_expected;
+}
+
+std::uint32_t Mesh::Pair::wanted() const {
+  if (!MayGrow(lanes_expected)) return lanes_expected;
+  const std::uint32_t of_use = dials_lanes ? std::min(said(), lanes_max) : used_there;
+  return std::max(lanes_expected, of_use);
+}
+
+std::vector<LaneId> Mesh::Pair::missing() const {
+  std::vector<LaneId> out;
+  const auto add = [&](std::uint32_t begin, std::uint32_t end, std::size_t most) {
+    for (std::uint32_t lane = begin; lane < end && out.size() < most; ++lane) {
+      if (!lanes.contains(LaneId(lane))) out.emplace_back(lane);
+    }
+  };
+  add(0, lanes_expected, lanes_expected);
+  if (out.empty()) add(lanes_expected, wanted(), kMoreAtOnce);
+  return out;
+}
+
+void Mesh::Want(PeerId other, const std::string& address) {
+  if (other == self_) return;
+  Pair& pair = pairs_[other];
+  pair.address = address;
+  pair.dials_lanes = self_ < other;
+}
+
+void Mesh::Forget(PeerId other) { pairs_.erase(other); }
+
+Status Mesh::Admit(PeerId other, bool control, LaneId lane, std::uint32_t lanes) const {
+  if (!Knows(other)) return {Code::kJoinRefused, "peer " + ToString(other) + " is not known here (yet)"};
+  if (control != (other > self_)) return {Code::kProtocol, "the other side of the pair dials this link"};
+  if (!control && (lanes == 0 || lane.value >= (MayGrow(lanes) ? kLanesMax : lanes) || lanes > kLanesMax)) {
+    return {Code::kProtocol, "lane " + std::to_string(lane.value) + " of " + std::to_string(lanes) + " cannot be"};
+  }
+  const Pair& pair = pairs_.at(other);
+  if (!control && !pair.lanes.empty() && pair.lanes_expected != lanes) {
+    return {Code::kProtocol, "the pair has " + std::to_string(pair.lanes_expected) + " lanes"};
+  }
+  return Status::Ok();
+}
+
+bool Mesh::ControlUp(PeerId other, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return false;
+  Pair& pair = found->second;
+  if (!std::exchange(pair.control, true)) pair.control_since = now;
+  pair.heard = now;
+  pair.refused = false;
+  pair.knows_us = true;
+  pair.control_attempt = {};
+  return pair.standing();
+}
+
+bool Mesh::LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return false;
+  Pair& pair = found->second;
+  Attempt& attempt = pair.lane_attempt;
+  if (pair.lanes_expected != terms.lanes) {
+    pair.lanes.clear();
+    pair.lanes_expected = terms.lanes;
+    const std::vector<LaneId> all = pair.missing();
+    attempt.awaited = {all.begin(), all.end()};
+  }
+  pair.lanes_max = terms.lanes_max;
+  const bool stood = pair.standing();
+  pair.lanes.insert(lane);
+  pair.heard = now;
+  pair.refused = false;
+  pair.knows_us = true;
+  attempt.awaited.erase(lane);
+  if (pair.complete()) {
+    attempt = {};
+  } else if (attempt.dialling && attempt.awaited.empty()) {  // others have gone down since it began
+    attempt = {.next = now + kPauseMin};
+  }
+  return !stood && pair.standing();
+}
+
+void Mesh::ControlDown(PeerId other, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return;
+  Pair& pair = found->second;
+  const bool steady = now - pair.control_since > kSteady;
+  pair.control_attempt = {.next = now + (steady ? Duration::zero() : kPauseMin)};
+  if (std::exchange(pair.control, false)) pair.control_since = now;
+}
+
+void Mesh::Answered(PeerId other) {
+  const auto found = pairs_.find(other);
+  if (found != pairs_.end()) found->second.refused = false;
+}
+
+void Mesh::LaneDown(PeerId other, LaneId lane, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return;
+  Pair& pair = found->second;
+  const bool carried = pair.carries();
+  pair.lanes.erase(lane);
+  if (carried && !pair.carries()) pair.idle_since = now;
+  if (!pair.lane_attempt.dialling) pair.lane_attempt.next = std::max(pair.lane_attempt.next, now + kPauseMin);
+}
+
+void Mesh::AllDown(PeerId other, TimePoint now) {
+  ControlDown(other, now);
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return;
+  found->second.lanes.clear();
+  found->second.idle_since = now;
+  found->second.lane_attempt = {.next = now + kPauseMin};
+}
+
+void Mesh::Failed(Attempt& attempt, TimePoint now) {
+  attempt.dialling = false;
+  attempt.awaited.clear();
+  attempt.next = now + attempt.pause;
+  attempt.pause = std::min(attempt.pause * 2, kPauseMax);
+}
+
+bool Mesh::DialFailed(PeerId other, bool control, bool refused, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return false;
+  Pair& pair = found->second;
+  if (control ? pair.control : pair.complete()) return false;
+  pair.refused = refused;
+  Failed(control ? pair.control_attempt : pair.lane_attempt, now);
+  return control || !pair.has_first_lanes();
+}
+
+Mesh::LanesNews Mesh::WantLanes(PeerId other, std::uint32_t lanes, End who) {
+  LanesNews news;
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return news;
+  Pair& pair = found->second;
+  const std::uint32_t said = pair.said();
+  (who == End::kHere ? pair.used_here : pair.used_there) = std::min(lanes, kLanesMax);
+  if (pair.said() != said) news.say = pair.said();
+  if (!pair.dials_lanes) news.close.assign(pair.lanes.lower_bound(LaneId(pair.wanted())), pair.lanes.end());
+  return news;
+}
+
+bool Mesh::IsGone(PeerId other) const {
+  const auto found = pairs_.find(other);
+  return found != pairs_.end() && !found->second.control && found->second.lanes.empty() && found->second.refused;
+}
+
+bool Mesh::WantsLane(PeerId other, LaneId lane) const {
+  const auto found = pairs_.find(other);
+  return found != pairs_.end() && lane.value < found->second.wanted();
+}
+
+bool Mesh::HasControl(PeerId other) const {
+  const auto found = pairs_.find(other);
+  return found != pairs_.end() && found->second.control;
+}
+
+std::vector<PeerId> Mesh::StandingPeers() const {
+  std::vector<PeerId> out;
+  for (const auto& [peer, pair] : pairs_) {
+    if (pair.standing()) out.push_back(peer);
+  }
+  return out;
+}
+
+std::vector<PeerId> Mesh::ControlPeers() const {
+  std::vector<PeerId> out;
+  for (const auto& [peer, pair] : pairs_) {
+    if (pair.control) out.push_back(peer);
+  }
+  return out;
+}
+
+void Mesh::Heard(PeerId other, TimePoint now) {
+  const auto found = pairs_.find(other);
+  if (found != pairs_.end()) found->second.heard = now;
+}
+
+void Mesh::HeardAll(TimePoint now) {
+  for (auto& [peer, pair] : pairs_) {
+    pair.heard = now;
+    if (!pair.control) pair.control_since = now;
+    if (!pair.carries()) pair.idle_since = now;
+  }
+}
+
+std::vector<PeerId> Mesh::SilentSince(TimePoint now, Duration limit) const {
+  std::vector<PeerId> out;
+  for (const auto& [peer, pair] : pairs_) {
+    if (now - pair.heard > limit) out.push_back(peer);
+  }
+  return out;
+}
+
+bool Mesh::BrokenFor(PeerId other, TimePoint now, Duration limit) const {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return false;
+  const Pair& pair = found->second;
+  if (!pair.control && now - pair.control_since > limit) return true;
+  return pair.lanes_expected > 0 && !pair.carries() && now - pair.idle_since > limit;
+}
+
+std::vector<Dial> Mesh::TakeDials(TimePoint now) {
+  std::vector<Dial> out;
+  for (auto& [peer, pair] : pairs_) {
+    const bool control = self_ > peer;  // which of the two links is ours to dial
+    Attempt& attempt = control ? pair.control_attempt : pair.lane_attempt;
+    const bool up = control ? pair.control : pair.complete();
+    if (up || attempt.next > now || pair.address.empty()) continue;
+    if (attempt.dialling) {
+      Failed(attempt, now);
+      continue;
+    }
+    attempt.dialling = true;
+    attempt.next = now + kAnswerMax;
+    Dial& intent = out.emplace_back();
+    intent.other = peer;
+    intent.address = pair.address;
+    intent.control = control;
+    intent.known = pair.knows_us;
+    if (control) continue;
+    intent.lanes = pair.lanes_expected;
+    intent.generation = ++pair.generation;
+    intent.missing = pair.missing();
+    attempt.awaited = {intent.missing.begin(), intent.missing.end()};
+  }
+  return out;
+}
+
+}  // namespace ringway::links

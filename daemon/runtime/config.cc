@@ -1,0 +1,136 @@
+#include "daemon/runtime/config.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <thread>
+
+#include "daemon/net/address.h"
+#include "daemon/net/socket_options.h"
+#include "proto/byte_size.h"
+#include "proto/lane_roles.h"
+#include "proto/local_abi.h"
+#include "proto/shell/options.h"
+
+namespace ringway::daemon {
+namespace {
+
+constexpr char kProgram[] = "ringwayd";
+constexpr std::uint64_t kMemoryMin = 64 << 20;
+constexpr std::uint32_t kDataThreadsMax = 32;
+constexpr std::uint32_t kGraceMsMax = 24 * 3600 * 1000;
+
+// The same after a restart, unless the port is another each time.
+std::string DefaultName(const Endpoint& listen) {
+  std::array<char, 65> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host = {"host"};
+  const bool lasts = listen.port != 0;
+  return std::string(host.data()) + (lasts ? ":" + std::to_string(listen.port) : "-" + std::to_string(::getpid()));
+}
+
+Endpoint EndpointOrExit(const std::string& option, const std::string& text) {
+  const auto endpoint = ParseEndpoint(text);
+  if (!endpoint.ok()) shell::Die(kProgram, option + ": " + endpoint.status().text());
+  return endpoint.value();
+}
+
+mode_t ModeOrExit(const std::string& text) {
+  unsigned mode = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
+  if (error != std::errc() || end != text.data() + text.size() || mode > 0777) {
+    shell::Die(kProgram, "--socket-mode: '" + text + "' is no file mode; give octal digits, for example 0660");
+  }
+  return static_cast<mode_t>(mode);
+}
+
+std::uint64_t HalfTheRam() {
+  const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
+}
+
+// Most cores are the trainers'.
+std::uint32_t DataThreadsFor(std::uint32_t cores) { return std::clamp(cores / 4, 1U, 8U); }
+
+void CheckOrExit(const Config& config, const Endpoint& listen) {
+  const Endpoint master = EndpointOrExit("--master", config.master);
+  if (master.port == 0) shell::Die(kProgram, "--master: port 0 cannot be dialled; give the master's port");
+  for (const Status& status : {shell::CheckExposure("--listen", listen, config.insecure),
+                               shell::CheckExposure("--master", master, config.insecure)}) {
+    if (!status.ok()) shell::Die(kProgram, status.text());
+  }
+  if (!config.advertise.empty()) {
+    if (EndpointOrExit("--advertise", config.advertise).port == 0) {
+      shell::Die(kProgram, "--advertise: port 0 cannot be dialled; give the port that others reach");
+    }
+  } else {
+    const auto address = net::ResolveBlocking({.host = listen.host, .port = listen.port}, true);
+    if (address.ok() && net::IsWildcard(address.value())) {
+      shell::Die(kProgram, "--listen " + config.listen +
+                               " is every address of this host; say with --advertise HOST:PORT which one others dial");
+    }
+  }
+  if (!config.congestion.empty()) {
+    const Status status = net::CheckCongestion(config.congestion);
+    if (!status.ok()) shell::Die(kProgram, "--congestion: " + status.text());
+  }
+}
+
+}  // namespace
+
+Config ParseConfigOrExit(int argc, char** argv) {
+  Config config;
+  std::string socket_mode;
+  CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
+  app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
+  app.add_option("--socket", config.socket, "path of the Unix socket that trainers connect to")->required();
+  app.add_option("--socket-mode", socket_mode,
+                 "its file mode, octal: who may be a trainer (default: 0666 less the umask)");
+  app.add_option("--listen", config.listen, "HOST:PORT that other daemons connect to; port 0 takes a free one")
+      ->required();
+  app.add_option("--advertise", config.advertise,
+                 "HOST:PORT that they are told, where it differs as behind NAT (default: --listen)");
+  app.add_option("--site", config.site,
+                 "label of this host's site; hosts of one site are near each other (default: none)")
+      ->check(shell::Label(abi::kPeerNameBytes - 1));
+  app.add_option("--name", config.name,
+                 "label of this daemon, its own at the master (default: host name:port; with port 0, host name-pid)")
+      ->check(shell::Label(abi::kPeerNameBytes - 1));
+  app.add_option("--lanes", config.lanes,
+                 "connections a pair of peers (default: 2 on this host; elsewhere " + std::to_string(kLanesRemote) +
+                     ", and up to " + std::to_string(kLanesMax) + " where more are faster)")
+      ->check(CLI::Range(1U, kLanesMax));
+  app.add_option("--data-threads", config.data_threads,
+                 "threads that move data (default: 1), one of which does everything else too; 0: a quarter of the "
+                 "cores, 1 to 8")
+      ->check(CLI::Range(0U, kDataThreadsMax));
+  app.add_option("--congestion", config.congestion,
+                 "congestion control of links that leave this host (default: cubic below 1 ms, bbr beyond)");
+  app.add_option("--probe-bytes", config.probe_bytes,
+                 "send this much at most, three times, to measure a path; 0: learn of paths by the operations only")
+      ->transform(shell::Bytes(0, kByteSizeMax))
+      ->type_name("SIZE")
+      ->default_str(BytesText(config.probe_bytes));
+  app.add_option("--memory-max", config.memory_max,
+                 "memory for trainers' regions and for what is kept for them, 64M at least (default: half the RAM); "
+                 "one session gets half of it at most")
+      ->transform(shell::Bytes(kMemoryMin, kByteSizeMax))
+      ->type_name("SIZE");
+  app.add_option("--grace-ms", config.grace_ms, "how long running operations may take to finish on SIGTERM")
+      ->check(CLI::Range(0U, kGraceMsMax))
+      ->default_str(std::to_string(config.grace_ms) + " ms");
+  app.add_flag("--insecure", config.insecure, "allow addresses other than loopback: nothing is encrypted yet");
+  shell::AddLogOptions(app, &config.log);
+  shell::ParseOrExit(app, argc, argv);
+  if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
+  if (config.memory_max == 0) config.memory_max = std::max(HalfTheRam(), kMemoryMin);
+  if (config.data_threads == 0) config.data_threads = DataThreadsFor(std::thread::hardware_concurrency());
+  const Endpoint listen = EndpointOrExit("--listen", config.listen);
+  if (config.name.empty()) config.name = DefaultName(listen);
+  CheckOrExit(config, listen);
+  return config;
+}
+
+}  // namespace ringway::daemon

@@ -1,0 +1,288 @@
+#include "daemon/runtime/daemon.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <random>
+#include <utility>
+
+#include "daemon/net/kernel_advice.h"
+#include "daemon/runtime/descriptors.h"
+#include "proto/frame_codec.h"
+#include "proto/shell/log.h"
+#include "proto/shell/notify.h"
+
+namespace ringway::daemon {
+namespace {
+
+constexpr auto kStartLimit = std::chrono::seconds(10);
+// After the grace period a peer that still waits for the master's word leaves without it.
+constexpr auto kLastWord = std::chrono::milliseconds(1500);
+
+DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
+  return {.identity = {.name = config.name, .site = config.site, .address = {}, .master = config.master, .advice = {}},
+          .instance = instance,
+          .grace = std::chrono::milliseconds(config.grace_ms),
+          .probe_bytes = config.probe_bytes,
+          .lane_threads = config.data_threads - 1,
+          .memory_max = config.memory_max,
+          .descriptors = {.limit = RaiseDescriptorLimit(), .per_lane = config.data_threads > 1 ? 2U : 1U}};
+}
+
+// Failures that a later attempt may not meet; everything else is the master's refusal.
+bool MayPass(Code code) {
+  return code == Code::kIo || code == Code::kPeerUnreachable || code == Code::kMasterUnreachable;
+}
+
+shell::Level LevelOf(agreement::Severity severity) {
+  switch (severity) {
+    case agreement::Severity::kDebug:
+      return shell::Level::kDebug;
+    case agreement::Severity::kInfo:
+      return shell::Level::kInfo;
+    case agreement::Severity::kWarning:
+      return shell::Level::kWarning;
+    case agreement::Severity::kError:
+      break;
+  }
+  return shell::Level::kError;
+}
+
+std::uint64_t RandomInstance() {
+  std::random_device random;
+  return (static_cast<std::uint64_t>(random()) << 32) | random();
+}
+
+}  // namespace
+
+Daemon::Daemon(Config config)
+    : config_(std::move(config)),
+      instance_(RandomInstance()),
+      data_(data_context_, DataOptions(config_, instance_), this),
+      signals_(control_context_),
+      timer_(control_context_) {}
+
+Daemon::~Daemon() = default;
+
+// ---- start
+
+Status Daemon::Listen(net::UniqueFd& fd) {
+  const auto where = ParseEndpoint(config_.listen);
+  if (!where.ok()) return where.status();
+  const auto address = net::ResolveBlocking(where.value(), true);
+  if (!address.ok()) return {Code::kInvalidArgument, "--listen: " + address.status().text()};
+  auto listening = net::ListenTcp(address.value());
+  if (!listening.ok()) {
+    return {Code::kIo, listening.status().text() + "; choose another --listen (port 0 takes a free one)"};
+  }
+  const auto bound = net::LocalAddress(listening.value().get());
+  if (!bound.ok()) return bound.status();
+  fd = std::move(listening.value());
+  address_ = config_.advertise.empty() ? net::ToString(bound.value()) : config_.advertise;
+  shell::Log(shell::Level::kInfo, "listening", {{"address", net::ToString(bound.value())}});
+  return Status::Ok();
+}
+
+// Within one host nothing of it matters.
+void Daemon::Advise() {
+  if (!config_.insecure) return;
+  const bool lacks_bbr = config_.congestion.empty() && !net::CheckCongestion("bbr").ok();
+  std::vector<std::string> advice = net::KernelAdvice(lacks_bbr);
+  for (const std::string& text : advice) shell::Log(shell::Level::kWarning, "kernel", {{"advice", text}});
+  data_.SetAdvice(std::move(advice));
+}
+
+mode_t Daemon::SocketMode() const {
+  if (config_.socket_mode.has_value()) return *config_.socket_mode;
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return static_cast<mode_t>(0666 & ~mask);
+}
+
+Status Daemon::Prepare() {
+  net::UniqueFd listening;
+  if (Status status = Listen(listening); !status.ok()) return status;
+  if (Status status = data_.Bind(config_.socket, SocketMode()); !status.ok()) return status;
+  data_.SetAddress(address_);
+  Advise();
+  net::LinkTuning tuning;
+  tuning.congestion = config_.congestion;
+  net::ListenerOptions listener_options;
+  listener_options.tuning = tuning;
+  listener_.emplace(control_context_, listener_options, [this](net::LinkOffer offer) { OnOffer(std::move(offer)); });
+  net::DialOptions dial_options;
+  dial_options.allow_remote = config_.insecure;
+  dial_options.lanes = config_.lanes;
+  dial_options.tuning = tuning;
+  dialer_.emplace(control_context_, dial_options);
+  return listener_->Start(std::move(listening));
+}
+
+void Daemon::StartMasterLink() {
+  net::MasterLinkOptions options;
+  options.address = config_.master;
+  options.allow_remote = config_.insecure;
+  options.hello.set_version_min(kProtocolVersionMin);
+  options.hello.set_version_max(kProtocolVersionMax);
+  options.hello.set_name(config_.name);
+  options.hello.set_site(config_.site);
+  options.hello.set_address(address_);
+  options.hello.set_instance(instance_);
+  master_.emplace(control_context_, std::move(options), this);
+  master_->Start();
+  timer_.expires_after(kStartLimit);
+  timer_.async_wait([this](asio::error_code error) {
+    if (error || ready_) return;
+    if (last_refusal_.code() == Code::kJoinRefused) return Finish(last_refusal_);
+    shell::Log(shell::Level::kWarning, "no_master",
+               {{"master", config_.master},
+                {"reason", last_refusal_.text()},
+                {"text", "trainers wait until it answers: start ringway-master there or correct --master"}});
+    BecomeReady();
+  });
+}
+
+Status Daemon::Run() {
+  if (Status status = Prepare(); !status.ok()) return status;
+  ArmSignals();
+  StartMasterLink();
+  auto data_work = asio::make_work_guard(data_context_);
+  auto control_work = asio::make_work_guard(control_context_);
+  std::thread data_thread([this] { data_context_.run(); });
+  control_context_.run();
+  data_thread.join();
+  return outcome_;
+}
+
+// ---- the end
+
+void Daemon::ArmSignals() {
+  signals_.add(SIGTERM);
+  signals_.add(SIGHUP);  // the terminal that it was started from has gone
+  signals_.add(SIGINT);
+  signals_.async_wait([this](asio::error_code error, int) {
+    if (error) return;
+    ArmSignals();
+    OnSignal();
+  });
+}
+
+void Daemon::OnSignal() {
+  if (!ready_) return Finish(Status::Ok());
+  if (std::exchange(stopping_, true)) {
+    shell::Log(shell::Level::kWarning, "stopped_at_once");
+    ::unlink(config_.socket.c_str());
+    ::_exit(1);
+  }
+  const auto grace = std::chrono::milliseconds(config_.grace_ms);
+  shell::Log(shell::Level::kInfo, "stopping", {{"grace_ms", config_.grace_ms}});
+  shell::NotifyStopping();
+  timer_.expires_after(grace + kLastWord);
+  timer_.async_wait([this](asio::error_code error) {
+    if (!error) Finish(Status::Ok());
+  });
+  const bool told = to_data_.TryPost([this, deadline = MonotonicNow() + grace] { data_.ShutDown(deadline); });
+  if (!told) Finish(Status::Ok());  // a data thread that does not keep up cannot be asked
+}
+
+void Daemon::Finish(Status outcome) {
+  if (std::exchange(finished_, true)) return;
+  outcome_ = std::move(outcome);
+  if (outcome_.ok()) shell::Log(shell::Level::kInfo, "stopped");
+  master_->Stop();
+  listener_.reset();
+  // Past every bound: this is the last post.
+  asio::post(data_context_, [this] { data_.Stop(); });
+  control_context_.stop();
+}
+
+void Daemon::OnDrained() {
+  (void)to_control_.TryPost([this] { Finish(Status::Ok()); });  // lost: the grace period's end does it
+}
+
+// ---- the master
+
+void Daemon::OnMasterUp(const control::HelloReply& reply) {
+  listener_->SetDetectMs(reply.detect_ms());
+  dialer_->SetDetectMs(reply.detect_ms());
+  shell::Log(shell::Level::kInfo, "master_up",
+             {{"master", config_.master}, {"daemon", std::to_string(reply.daemon_id())}, {"term", reply.term()}});
+  if (!to_data_.TryPost([this, reply] { data_.OnMasterUp(reply); })) {
+    return master_->Break("the data thread does not keep up");
+  }
+  registered_ = true;
+  if (!ready_) BecomeReady();
+}
+
+void Daemon::BecomeReady() {
+  ready_ = true;
+  timer_.cancel();
+  asio::post(data_context_, [this] { data_.Serve(); });  // past every bound: once
+  shell::Log(shell::Level::kInfo, "ready",
+             {{"socket", config_.socket}, {"address", address_}, {"master", config_.master}});
+  shell::NotifyReady();
+}
+
+void Daemon::OnMasterDown(const std::string& why) {
+  shell::Log(shell::Level::kWarning, "master_down", {{"master", config_.master}, {"reason", why}});
+  (void)to_data_.TryPost([this] { data_.OnMasterDown(); });  // lost: joins wait until the link is back
+}
+
+void Daemon::OnMasterRefused(const Status& why) {
+  // Its name may be that of its predecessor, whose end the master has not noticed yet.
+  const bool waits = why.code() == Code::kJoinRefused && !ready_;
+  if (!registered_ && !MayPass(why.code()) && !waits) return Finish(why);
+  if (why.text() == last_refusal_.text()) return;
+  last_refusal_ = why;
+  shell::Log(shell::Level::kWarning, "master_unreachable", {{"master", config_.master}, {"reason", why.text()}});
+}
+
+Status Daemon::OnMasterMessage(control::FromMaster message) {
+  const bool posted = to_data_.TryPost([this, message = std::move(message)] { data_.OnMasterMessage(message); });
+  if (posted) return Status::Ok();
+  return {Code::kResourceExhausted, "the data thread does not keep up"};
+}
+
+void Daemon::ToMaster(control::ToMaster message) {
+  const bool posted = to_control_.TryPost([this, message = std::move(message)] {
+    if (to_master_lost_.exchange(false))
+      master_->Break("messages to the master were lost: the control thread was behind");
+    master_->Send(message);
+  });
+  if (!posted) to_master_lost_ = true;
+}
+
+void Daemon::SetCounters(control::DaemonHeartbeat counters) {
+  (void)to_control_.TryPost(
+      [this, counters = std::move(counters)]() mutable { master_->SetCounters(std::move(counters)); });
+}
+
+// ---- links
+
+void Daemon::OnOffer(net::LinkOffer offer) {
+  // Lost: the offer is destroyed and its connection closed.
+  (void)to_data_.TryPost([this, offer = std::move(offer)]() mutable { data_.OnOffer(std::move(offer)); });
+}
+
+bool Daemon::Dial(PeerId self, std::uint64_t serial, net::DialRequest request) {
+  return to_control_.TryPost([this, self, serial, request = std::move(request)]() mutable {
+    if (finished_) return;
+    dialer_->Dial(std::move(request), [this, self, serial](Result<net::DialedLinks> outcome) {
+      // Lost: the links are closed; the peer takes a dial that is never answered for one that failed.
+      (void)to_data_.TryPost([this, self, serial, outcome = std::move(outcome)]() mutable {
+        data_.OnDialed(self, serial, std::move(outcome));
+      });
+    });
+  });
+}
+
+void Daemon::Log(LogLine line) {
+  (void)to_control_.TryPost([line = std::move(line)] {
+    if (line.peer == PeerId()) return shell::LogText(LevelOf(line.severity), line.event, {}, line.fields);
+    shell::LogText(LevelOf(line.severity), line.event,
+                   {{"group", line.group}, {"peer", ToString(line.peer)}, {"name", line.name}}, line.fields);
+  });
+}
+
+}  // namespace ringway::daemon

@@ -1,0 +1,98 @@
+// ringwayd as a whole: its threads and the queues between them.
+//
+//   control thread                                        data thread
+//     master link, listener, dialer, signals, log   -->     DataPlane: peers, lanes, trainers
+//                                                   <--     messages to the master, dials, counters, log lines
+//
+// Only values cross, through two BoundedPosts. When the queue to the data thread is full: links that would be handed
+// over are closed, and the connection to the master ends, for its messages may not be lost one by one. When the queue
+// to the control thread is full: a message to the master ends that connection too (peers say everything again when it
+// is back), a dial fails, counters and log lines are dropped.
+//
+// Other threads know nothing of all this: local::Reclaimer's frees the memory of trainers that have gone; those of
+// net::LaneThreads, where there are any, move the bytes of lanes for the data thread.
+//
+//   start: listen, claim the socket, register; ready when the master has answered, or after 10 s without it: then
+//          trainers may come and wait for it, too. The first master's refusal ends it.
+//   end:   SIGTERM, SIGINT or SIGHUP: leave all groups within the grace period; a second signal: at once
+#pragma once
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "daemon/net/bounded_post.h"
+#include "daemon/net/dialer.h"
+#include "daemon/net/listener.h"
+#include "daemon/net/master_link.h"
+#include "daemon/runtime/config.h"
+#include "daemon/runtime/data_plane.h"
+
+namespace ringway::daemon {
+
+class Daemon final : public net::MasterSink, public ControlPort {
+ public:
+  explicit Daemon(Config config);
+  ~Daemon() override;
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  // The whole life; runs the control thread's loop on the calling thread. A Status that is not ok: it did not start.
+  Status Run();
+
+  // ---- net::MasterSink (control thread)
+  void OnMasterUp(const control::HelloReply& reply) override;
+  void OnMasterDown(const std::string& why) override;
+  void OnMasterRefused(const Status& why) override;
+  Status OnMasterMessage(control::FromMaster message) override;
+  // ---- ControlPort (data thread)
+  void ToMaster(control::ToMaster message) override;
+  bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) override;
+  void SetCounters(control::DaemonHeartbeat counters) override;
+  void Log(LogLine line) override;
+  void OnDrained() override;
+
+ private:
+  static constexpr std::size_t kQueueMax = 64 * 1024;
+
+  Status Prepare();
+  Status Listen(net::UniqueFd& fd);
+  void Advise();
+  mode_t SocketMode() const;
+  void StartMasterLink();
+  void ArmSignals();
+  void OnSignal();
+  void OnOffer(net::LinkOffer offer);
+  void BecomeReady();
+  void Finish(Status outcome);
+
+  Config config_;
+  const std::uint64_t instance_;
+  std::string address_;  // what other daemons dial
+  asio::io_context data_context_{1};
+  asio::io_context control_context_{1};
+  net::BoundedPost to_data_{data_context_, kQueueMax};
+  net::BoundedPost to_control_{control_context_, kQueueMax};
+  DataPlane data_;
+  std::optional<net::Listener> listener_;
+  std::optional<net::Dialer> dialer_;
+  std::optional<net::MasterLink> master_;
+  asio::signal_set signals_;
+  asio::steady_timer timer_;  // the limit of the start, then of the end
+  std::atomic<bool> to_master_lost_ = false;
+  Status outcome_;
+  Status last_refusal_ = Status::Ok();
+  bool ready_ = false;
+  bool registered_ = false;  // a master has taken this daemon
+  bool stopping_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace ringway::daemon

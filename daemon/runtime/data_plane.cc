@@ -1,0 +1,338 @@
+#include "daemon/runtime/data_plane.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <utility>
+
+#include "proto/frame_codec.h"
+#include "proto/lane_roles.h"
+
+namespace ringway::daemon {
+namespace {
+
+constexpr Duration kHoldOffer = std::chrono::seconds(2);
+constexpr Duration kTickMin = std::chrono::milliseconds(5);
+constexpr Duration kTickMax = std::chrono::milliseconds(100);
+
+// The peer that a message is for, 0 if it is for none.
+PeerId AddresseeOf(const control::FromMaster& message) {
+  switch (message.kind_case()) {
+    case control::FromMaster::kCandidates:
+      return PeerId(message.candidates().peer());
+    case control::FromMaster::kForget:
+      return PeerId(message.forget().peer());
+    case control::FromMaster::kPending:
+      return PeerId(message.pending().peer());
+    case control::FromMaster::kView:
+      return PeerId(message.view().peer());
+    case control::FromMaster::kAbort:
+      return PeerId(message.abort().peer());
+    case control::FromMaster::kEvicted:
+      return PeerId(message.evicted().peer());
+    case control::FromMaster::kTakeBack:
+      return PeerId(message.take_back().peer());
+    default:
+      return PeerId();
+  }
+}
+
+std::string ReplyFrame(std::uint32_t version, const Status& status) {
+  control::LinkReply reply;
+  reply.set_version(version);
+  reply.set_code(static_cast<std::uint32_t>(status.code()));
+  reply.set_text(status.text());
+  std::string frame;
+  AppendFrame(reply, frame);
+  return frame;
+}
+
+}  // namespace
+
+DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, ControlPort* control)
+    : context_(context),
+      options_(std::move(options)),
+      control_(control),
+      memory_(std::make_shared<MemoryBudget>(options_.memory_max)),
+      lane_threads_(context, options_.lane_threads),
+      server_(context, this, {}, memory_),
+      tick_(context) {}
+
+DataPlane::~DataPlane() = default;
+
+// ---- time
+
+void DataPlane::ArmTick() {
+  tick_due_ = MonotonicNow() + tick_interval_;
+  tick_.expires_after(tick_interval_);
+  tick_.async_wait([this](asio::error_code error) {
+    if (!error && !stopped_) OnTick();
+  });
+}
+
+// After a gap in this loop (a stopped process, a starved core) others seem silent because nobody listened: what has
+// arrived meanwhile is handled before any timer judges. Two turns later the sockets have been asked.
+void DataPlane::OnTick() {
+  if (MonotonicNow() - tick_due_ < tick_interval_) return TickAll();
+  asio::post(context_, [this] { asio::post(context_, [this] { TickAll(); }); });
+}
+
+void DataPlane::TickAll() {
+  if (stopped_) return;
+  const TimePoint now = MonotonicNow();
+  control::DaemonHeartbeat counters;
+  for (const auto& [self, peer] : peers_) {
+    peer->Tick(now);
+    *counters.add_counters() = peer->counters();
+  }
+  pacer_.Decide(now);
+  for (const auto& [self, peer] : peers_) peer->KeepPace();
+  control_->SetCounters(std::move(counters));
+  TryHeldOffers(now);
+  ArmTick();
+}
+
+// ---- the master
+
+void DataPlane::Serve() {
+  if (stopped_) return;
+  if (const Status status = server_.Start(); !status.ok())
+    control_->Log({.event = "error", .fields = "text=" + status.text(), .severity = agreement::Severity::kError});
+  ArmTick();
+}
+
+void DataPlane::OnMasterUp(const control::HelloReply& reply) {
+  master_up_ = true;
+  tick_interval_ = std::clamp<Duration>(std::chrono::milliseconds(reply.heartbeat_ms()) / 2, kTickMin, kTickMax);
+  SendRoster();
+  for (const auto& [self, peer] : peers_) peer->OnMasterBack();
+  for (auto& [request, joining] : std::exchange(joining_, {})) Ask(joining.session, std::move(joining.request));
+}
+
+// A peer that the master accepted while the connection broke is not on it, and so withdrawn.
+void DataPlane::SendRoster() {
+  control::ToMaster message;
+  message.mutable_roster();
+  for (const auto& [self, peer] : peers_) message.mutable_roster()->add_peers(self.value);
+  control_->ToMaster(std::move(message));
+}
+
+void DataPlane::OnMasterDown() {
+  master_up_ = false;
+  for (const auto& [request, joining] : joining_) {
+    joining.session->JoinProgress(Code::kMasterUnreachable, NoMasterText());
+  }
+}
+
+void DataPlane::OnMasterMessage(const control::FromMaster& message) {
+  if (message.has_join_accepted()) return OnJoinAccepted(message.join_accepted());
+  if (message.has_join_refused()) return OnJoinRefused(message.join_refused());
+  const PeerId self = AddresseeOf(message);
+  if (self == PeerId()) return;
+  const auto found = peers_.find(self);
+  if (found == peers_.end()) {
+    if (!message.has_evicted()) Withdraw(self);
+    return;
+  }
+  const bool unknown = message.has_evicted() && message.evicted().unknown();
+  if (unknown && found->second->status().epoch == Epoch()) return RejoinAsNew(self);
+  found->second->OnMasterMessage(message);
+  if (message.has_candidates() || message.has_view()) TryHeldOffers(MonotonicNow());
+}
+
+void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
+  const PeerId self(accepted.peer());
+  const auto found = joining_.find(accepted.request_id());
+  if (found == joining_.end() || shutting_down_) return Withdraw(self);
+  Joining joining = std::move(found->second);
+  joining_.erase(found);
+  RuntimeOptions options{
+      .self = self, .join = std::move(joining.request), .grace = options_.grace, .probe_bytes = options_.probe_bytes};
+  peers_.emplace(self,
+                 std::make_unique<PeerRuntime>(context_, lane_threads_, this, std::move(options), joining.session));
+}
+
+void DataPlane::RejoinAsNew(PeerId peer) {
+  const auto found = peers_.find(peer);
+  const auto session = found->second->session();
+  control::JoinRequest request = found->second->join();
+  peers_.erase(found);
+  if (session->open()) Ask(session, std::move(request));
+}
+
+void DataPlane::OnJoinRefused(const control::JoinRefused& refused) {
+  const auto found = joining_.find(refused.request_id());
+  if (found == joining_.end()) return;
+  const auto session = found->second.session;
+  joining_.erase(found);
+  const std::uint32_t code = refused.code();
+  session->JoinRefused(
+      Status(code > 0 && code < kCodeCount ? static_cast<Code>(code) : Code::kJoinRefused, refused.text()));
+}
+
+void DataPlane::Withdraw(PeerId peer) {
+  control::ToMaster message;
+  message.mutable_withdraw()->set_peer(peer.value);
+  control_->ToMaster(std::move(message));
+}
+
+void DataPlane::SendToMaster(control::ToMaster message) {
+  if (master_up_) control_->ToMaster(std::move(message));
+}
+
+// ---- links
+
+void DataPlane::Dial(net::DialRequest request, std::uint64_t serial) {
+  const PeerId self = request.from;
+  Status status;
+  // Its lanes count already.
+  if (!request.control) status = RoomFor(0, request.missing.empty() ? LaneId(0) : request.missing.front());
+  if (status.ok() && control_->Dial(self, serial, std::move(request))) return;
+  if (status.ok()) status = Status(Code::kResourceExhausted, "too many dials are under way on this daemon");
+  asio::post(context_, [this, self, serial, status] { OnDialed(self, serial, status); });
+}
+
+Status DataPlane::RoomFor(std::size_t lanes, LaneId lane) const {
+  std::size_t open = 0;
+  for (const auto& [self, peer] : peers_) open += peer->lanes_open();
+  const DescriptorPlan& plan = options_.descriptors;
+  const std::size_t max = lane.value < kLanesRemote ? plan.first_lanes_max() : plan.more_lanes_max();
+  if (open + lanes <= max) return Status::Ok();
+  return {Code::kResourceExhausted, "this daemon has " + std::to_string(open) + " lanes and keeps the rest of its " +
+                                        std::to_string(plan.limit) +
+                                        " descriptors for trainers: raise its LimitNOFILE"};
+}
+
+void DataPlane::OnDialed(PeerId self, std::uint64_t serial, Result<net::DialedLinks> outcome) {
+  const auto found = peers_.find(self);
+  if (found != peers_.end()) found->second->OnDialed(serial, std::move(outcome));
+}
+
+void DataPlane::OnOffer(net::LinkOffer offer) {
+  if (stopped_) return;
+  const bool full = held_offers_.size() >= kHeldOffersMax;
+  if (TryOffer(offer, full)) return;
+  held_offers_.push_back({.offer = std::move(offer), .until = MonotonicNow() + kHoldOffer});
+}
+
+bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
+  const control::LinkHello& hello = offer.hello;
+  const links::LinkId link{
+      .other = PeerId(hello.from()), .control = hello.control(), .lane = LaneId(hello.control() ? 0 : hello.lane())};
+  const std::uint32_t lanes = hello.control() ? 0 : hello.lanes();
+  const auto found = peers_.find(PeerId(hello.to()));
+  Status status;
+  if (found == peers_.end()) {
+    status = Status(Code::kJoinRefused, "peer " + std::to_string(hello.to()) + " is not here");
+  } else if (found->second->group() != hello.group()) {
+    status = Status(Code::kProtocol, "peer " + std::to_string(hello.to()) + " is not in group '" + hello.group() + "'");
+  } else {
+    status = found->second->Admit(link, lanes);
+    if (status.ok() && !link.control) status = RoomFor(1, link.lane);
+  }
+  if (status.code() == Code::kJoinRefused && !last_try && !hello.known()) return false;
+  if (!status.ok()) {
+    RefuseOffer(offer, status);
+    return true;
+  }
+  found->second->AddLink(StandingLink{.id = link,
+                                      .terms = {.lanes = lanes, .generation = hello.generation()},
+                                      .fd = std::move(offer.fd),
+                                      .rest = std::move(offer.rest),
+                                      .answer = ReplyFrame(offer.version, Status::Ok())});
+  return true;
+}
+
+void DataPlane::TryHeldOffers(TimePoint now) {
+  std::vector<HeldOffer> offers = std::exchange(held_offers_, {});
+  for (HeldOffer& held : offers) {
+    if (!TryOffer(held.offer, now >= held.until)) held_offers_.push_back(std::move(held));
+  }
+}
+
+void DataPlane::RefuseOffer(const net::LinkOffer& offer, const Status& why) {
+  const std::string frame = ReplyFrame(offer.version, why);
+  (void)::send(offer.fd.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// ---- trainers
+
+void DataPlane::OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) {
+  if (shutting_down_) return session->JoinRefused(Status(Code::kShuttingDown, "the daemon is stopping"));
+  control::JoinRequest join;
+  join.set_group(order.group);
+  // Made-up names differ: a process may have several sessions, or join again before its last membership has ended.
+  const std::string suffix = "-" + std::to_string(session->pid()) + "." + std::to_string(next_request_);
+  const std::string made_up = options_.identity.name.substr(0, abi::kPeerNameBytes - 1 - suffix.size()) + suffix;
+  join.set_name(order.name.empty() ? made_up : order.name);
+  join.set_wait_world(order.wait_world);
+  join.set_min_world(order.min_world);
+  join.set_fail_on_peer_loss(order.fail_on_peer_loss);
+  join.set_hung_ms(order.hung_ms);
+  Ask(session, std::move(join));
+}
+
+void DataPlane::Ask(const std::shared_ptr<local::TrainerSession>& session, control::JoinRequest request) {
+  const std::uint64_t id = next_request_++;
+  request.set_request_id(id);
+  control::ToMaster message;
+  *message.mutable_join() = request;
+  joining_.emplace(id, Joining{session, std::move(request)});
+  if (master_up_) return control_->ToMaster(std::move(message));
+  session->JoinProgress(Code::kMasterUnreachable, NoMasterText());
+}
+
+std::string DataPlane::NoMasterText() const {
+  return "the daemon has no connection to the master at " + options_.identity.master + " and waits for it";
+}
+
+void DataPlane::OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) {
+  // An answer that still comes is withdrawn, because nobody waits for it.
+  std::erase_if(joining_, [&](const auto& entry) { return entry.second.session == session; });
+}
+
+std::string DataPlane::StatusJson() {
+  std::vector<PeerReport> reports;
+  for (const auto& [self, peer] : peers_) reports.push_back({peer->status(), peer->pairs()});
+  DaemonState state{
+      .master_connected = master_up_, .memory = memory_.get(), .descriptors = options_.descriptors, .lanes = 0};
+  for (const auto& [self, peer] : peers_) state.lanes += peer->lanes_open();
+  return ToJson(options_.identity, state, reports);
+}
+
+void DataPlane::Log(const agreement::Note& note, PeerId self, const std::string& group) {
+  const auto peer = peers_.find(self);
+  const std::string name = peer == peers_.end() ? "" : peer->second->join().name();
+  control_->Log({note.event, group, self, name, note.fields, note.severity});
+}
+
+// ---- the end
+
+void DataPlane::OnPeerEnded(PeerId self) {
+  // The runtime is on the stack.
+  asio::post(context_, [this, self] {
+    peers_.erase(self);
+    if (shutting_down_ && peers_.empty()) control_->OnDrained();
+  });
+}
+
+void DataPlane::ShutDown(TimePoint deadline) {
+  if (std::exchange(shutting_down_, true)) return;
+  for (const auto& [request, joining] : std::exchange(joining_, {})) {
+    joining.session->End(Code::kShuttingDown, "the daemon is stopping");
+  }
+  if (peers_.empty()) return control_->OnDrained();
+  for (const auto& [self, peer] : peers_) peer->ShutDown(deadline);
+}
+
+void DataPlane::Stop() {
+  if (std::exchange(stopped_, true)) return;
+  tick_.cancel();
+  server_.Stop();
+  held_offers_.clear();
+  peers_.clear();
+  context_.stop();
+}
+
+}  // namespace ringway::daemon

@@ -1,0 +1,152 @@
+// The data thread: all peers, their links and their trainers, on one event loop.
+//
+// The control thread reaches it only through its BoundedPost (see daemon.h), and it reaches the control thread only
+// through ControlPort, whose calls post. Links that arrive before the master's word about their peer has are held for a
+// moment: the two travel on different connections.
+//
+// Joins outlive the master: what was asked is asked again when it is back, and a peer without a view that it does not
+// know any more is replaced by a new one. The trainer only waits.
+//
+// Threads: everything here runs on the data thread, but the constructor, Bind and the destructor, which run while it
+// does not. Lifetime: `control` outlives it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/local/local_server.h"
+#include "daemon/net/lane_threads.h"
+#include "daemon/net/listener.h"
+#include "daemon/runtime/descriptors.h"
+#include "daemon/runtime/peer_runtime.h"
+#include "daemon/runtime/status_json.h"
+#include "proto/clock.h"
+
+namespace ringway::daemon {
+
+// What happened, for the log.
+struct LogLine {
+  std::string event;
+  std::string group = {};
+  PeerId peer = {};       // 0: of the daemon as a whole
+  std::string name = {};  // of the peer
+  std::string fields;     // of its agreement::Note
+  agreement::Severity severity = agreement::Severity::kInfo;
+};
+
+// The control thread as the data thread sees it. Every call posts and returns.
+class ControlPort {
+ public:
+  virtual ~ControlPort() = default;
+  virtual void ToMaster(control::ToMaster message) = 0;
+  // Gives false when the queue is full: nothing will be dialled.
+  [[nodiscard]] virtual bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) = 0;
+  virtual void SetCounters(control::DaemonHeartbeat counters) = 0;
+  virtual void Log(LogLine line) = 0;
+  // After ShutDown: every peer has ended.
+  virtual void OnDrained() = 0;
+};
+
+struct DataPlaneOptions {
+  DaemonIdentity identity;
+  std::uint64_t instance = 0;
+  Duration grace{};
+  std::uint64_t probe_bytes = 0;                        // see Config
+  std::size_t lane_threads = 0;                         // beside the data thread; 0: it does everything
+  std::uint64_t memory_max = MemoryBudget::kUnlimited;  // see Config
+  DescriptorPlan descriptors;
+};
+
+class DataPlane final : public RuntimeHost, public local::SessionHost {
+ public:
+  DataPlane(asio::io_context& context, DataPlaneOptions options, ControlPort* control);
+  ~DataPlane() override;
+  DataPlane(const DataPlane&) = delete;
+  DataPlane& operator=(const DataPlane&) = delete;
+
+  Status Bind(const std::string& path, mode_t mode) { return server_.Bind(path, mode); }
+  // Before the first master message; the address is known only now.
+  void SetAddress(const std::string& address) { options_.identity.address = address; }
+  // For the status.
+  void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
+
+  // ---- posted by the control thread
+  // Trainers may connect from now on, with a master or without. Once.
+  void Serve();
+  void OnMasterUp(const control::HelloReply& reply);
+  void OnMasterDown();
+  void OnMasterMessage(const control::FromMaster& message);
+  void OnOffer(net::LinkOffer offer);
+  void OnDialed(PeerId self, std::uint64_t serial, Result<net::DialedLinks> outcome);
+  void ShutDown(TimePoint deadline);
+  // Ends everything at once; afterwards the loop runs dry.
+  void Stop();
+
+  // ---- RuntimeHost
+  void SendToMaster(control::ToMaster message) override;
+  void Dial(net::DialRequest request, std::uint64_t serial) override;
+  void Log(const agreement::Note& note, PeerId self, const std::string& group) override;
+  void OnPeerEnded(PeerId self) override;
+  flow::HostFlow& pacer() override { return pacer_; }
+  // ---- local::SessionHost
+  void OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) override;
+  void OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) override;
+  std::string StatusJson() override;
+  std::uint64_t Instance() const override { return options_.instance; }
+
+ private:
+  struct HeldOffer {
+    net::LinkOffer offer;
+    TimePoint until;
+  };
+  static constexpr std::size_t kHeldOffersMax = 1024;
+
+  void ArmTick();
+  void OnTick();
+  void TickAll();
+  struct Joining {
+    std::shared_ptr<local::TrainerSession> session;
+    control::JoinRequest request;
+  };
+  void Ask(const std::shared_ptr<local::TrainerSession>& session, control::JoinRequest request);
+  void SendRoster();
+  std::string NoMasterText() const;
+  // kResourceExhausted if the lanes there are, with so many more, take descriptors that are kept for something else:
+  // more than a lane like `lane` may.
+  Status RoomFor(std::size_t lanes, LaneId lane) const;
+  void RejoinAsNew(PeerId peer);
+  void OnJoinAccepted(const control::JoinAccepted& accepted);
+  void OnJoinRefused(const control::JoinRefused& refused);
+  void Withdraw(PeerId peer);
+  // Gives false if the offer should be held and tried again.
+  bool TryOffer(net::LinkOffer& offer, bool last_try);
+  void TryHeldOffers(TimePoint now);
+  void RefuseOffer(const net::LinkOffer& offer, const Status& why);
+
+  asio::io_context& context_;
+  DataPlaneOptions options_;
+  ControlPort* control_;
+  std::shared_ptr<MemoryBudget> memory_;
+  net::LaneThreads lane_threads_;
+  local::LocalServer server_;
+  flow::HostFlow pacer_;
+  std::map<PeerId, std::unique_ptr<PeerRuntime>> peers_;
+  std::map<std::uint64_t, Joining> joining_;  // by request id
+  std::uint64_t next_request_ = 1;
+  std::vector<HeldOffer> held_offers_;
+  asio::steady_timer tick_;
+  TimePoint tick_due_{};
+  Duration tick_interval_ = std::chrono::milliseconds(100);
+  bool master_up_ = false;
+  bool shutting_down_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace ringway::daemon

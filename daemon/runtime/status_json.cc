@@ -1,0 +1,95 @@
+#include "daemon/runtime/status_json.h"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+namespace ringway::daemon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string NameIn(const agreement::PeerStatus& peer, PeerId other) {
+  for (const control::PeerInfo& info : peer.members) {
+    if (info.peer_id() == other.value) return info.name();
+  }
+  return "";
+}
+
+Json PairsOf(const PeerReport& report) {
+  Json pairs = Json::array();
+  for (const PairStatus& pair : report.pairs) {
+    pairs.push_back({{"peer_id", pair.other.value},
+                     {"name", NameIn(report.status, pair.other)},
+                     {"lanes_up", pair.lanes_up},
+                     {"lanes_used", pair.lanes_used},
+                     {"retransmits", pair.retransmits},
+                     {"round_trip_us", pair.round_trip > Duration() ? Json(pair.round_trip.count()) : Json(nullptr)}});
+  }
+  return pairs;
+}
+
+Json GroupOf(const PeerReport& report) {
+  const agreement::PeerStatus& peer = report.status;
+  Json members = Json::array();
+  for (std::size_t i = 0; i < peer.members.size(); ++i) {
+    const control::PeerInfo& info = peer.members[i];
+    members.push_back({{"peer_id", info.peer_id()},
+                       {"name", info.name()},
+                       {"site", info.site()},
+                       {"address", info.address()},
+                       {"rank", i}});
+  }
+  Json ring = Json::array();
+  for (const std::uint32_t rank : peer.ring) {
+    if (rank < peer.members.size()) ring.push_back(peer.members[rank].name());
+  }
+  Json group;
+  group["name"] = peer.group;
+  group["epoch"] = ToString(peer.epoch);
+  group["frozen"] = peer.frozen;
+  group["rank"] = peer.rank.has_value() ? Json(*peer.rank) : Json(nullptr);
+  group["world_size"] = peer.members.size();
+  group["self"] = peer.self.value;
+  group["ring"] = std::move(ring);
+  group["members"] = std::move(members);
+  group["ops_open"] = peer.ops_open;
+  group["ops_done"] = peer.ops_done;
+  group["ops_retried"] = peer.ops_retried;
+  group["ops_failed"] = peer.ops_failed;
+  group["bytes_sent"] = peer.bytes_sent;
+  group["bytes_received"] = peer.bytes_received;
+  group["probe_bytes"] = peer.probe_bytes;
+  group["lanes_lost"] = peer.lanes_lost;
+  group["controls_lost"] = peer.controls_lost;
+  group["segments_resent"] = peer.segments_resent;
+  group["ops_stuck"] = peer.ops_stuck;
+  group["waits"] = peer.waits;
+  group["pairs"] = PairsOf(report);
+  return group;
+}
+
+}  // namespace
+
+std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std::span<const PeerReport> peers) {
+  Json status;
+  status["daemon"] = {{"name", identity.name},       {"site", identity.site},
+                      {"address", identity.address}, {"pid", ::getpid()},
+                      {"master", identity.master},   {"master_connected", state.master_connected},
+                      {"version", RINGWAY_VERSION},  {"advice", identity.advice}};
+  status["daemon"]["descriptors"] = {
+      {"limit", state.descriptors.limit}, {"lanes", state.lanes}, {"lanes_max", state.descriptors.more_lanes_max()}};
+  if (state.memory != nullptr) {
+    Json memory = {{"max", state.memory->bytes_max()}};
+    for (std::size_t use = 0; use < kMemoryUses; ++use) {
+      memory[kMemoryUseNames[use]] = state.memory->used(static_cast<MemoryUse>(use));
+    }
+    status["daemon"]["memory"] = std::move(memory);
+  }
+  status["groups"] = Json::array();
+  for (const PeerReport& peer : peers) status["groups"].push_back(GroupOf(peer));
+  // Labels come from other hosts; what is no UTF-8 is replaced rather than thrown at.
+  return status.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace ringway::daemon

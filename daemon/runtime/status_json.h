@@ -1,0 +1,48 @@
+// The daemon's own view of itself as JSON, for `ringwayctl --socket`.
+//
+//   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "version",
+//                "descriptors": {"limit", "lanes", "lanes_max"},
+//                "memory": {"max", "regions", "results", "aside", "early"}, "advice": [sentences]},
+//    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
+//                "members": [{"peer_id", "name", "site", "address", "rank"}],
+//                "ops_open", "ops_done", "ops_retried", "ops_failed", "bytes_sent", "bytes_received",
+//                "lanes_lost", "controls_lost", "segments_resent", "ops_stuck", "waits",
+//                "pairs": [{"peer_id", "name", "lanes_up", "lanes_used", "retransmits", "round_trip_us"}]}]}
+//
+// "groups" has one entry a peer of this daemon. rank is null before the first view. "pairs": those that have links,
+// also to newcomers, whose name is empty; round_trip_us is null where it is not known.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/agreement/peer_values.h"
+#include "daemon/runtime/descriptors.h"
+#include "daemon/runtime/peer_runtime.h"
+
+namespace ringway::daemon {
+
+struct DaemonIdentity {
+  std::string name;
+  std::string site;
+  std::string address;  // what other daemons dial
+  std::string master;
+  std::vector<std::string> advice;  // to the operator
+};
+
+struct PeerReport {
+  agreement::PeerStatus status;
+  std::vector<PairStatus> pairs;
+};
+
+struct DaemonState {
+  bool master_connected = false;
+  const MemoryBudget* memory = nullptr;
+  DescriptorPlan descriptors;
+  std::size_t lanes = 0;  // open
+};
+
+std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std::span<const PeerReport> peers);
+
+}  // namespace ringway::daemon

@@ -1,0 +1,471 @@
+#include "master/coordination/coordinator.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "proto/frame_codec.h"
+#include "proto/local_abi.h"
+#include "proto/mutation.h"
+#include "proto/word.h"
+
+namespace ringway {
+namespace {
+
+constexpr std::size_t kNameBytesMax = 255;
+constexpr std::size_t kDaemonsMax = 1024;  // connected
+constexpr std::size_t kPeersPerDaemonMax = 1024;
+constexpr std::size_t kPeersMax = 16 * 1024;
+constexpr std::uint64_t kIdsPerTerm = 1'000'000'000;
+constexpr std::size_t kHeldMax = 64 * 1024;
+// How long peers have to come back after a restart of the master or a break of its network, beside the detection time.
+constexpr Duration kReturn = std::chrono::seconds(3);
+// How long the accused are heard: a round trip to the farthest.
+constexpr Duration kWeighMin = std::chrono::milliseconds(50);
+
+control::Plan PlanOf(const CoordinatorOptions& options) {
+  control::Plan plan;
+  plan.set_segment_bytes_max(options.segment_bytes_max);
+  plan.set_small_bytes_max(options.small_bytes_max);
+  plan.set_retained_bytes_max(options.retained_bytes_max);
+  plan.set_eager_bytes_max(options.eager_bytes_max);
+  plan.set_heartbeat_ms(options.heartbeat_ms);
+  plan.set_detect_ms(options.detect_ms);
+  return plan;
+}
+
+GroupOptions OptionsOfGroups(const CoordinatorOptions& options) {
+  const Duration detect = std::chrono::milliseconds(options.detect_ms);
+  return {.plan = PlanOf(options),
+          .detect = detect,
+          .detect_far = std::max<Duration>(detect, std::chrono::milliseconds(options.detect_far_ms)),
+          .back = kReturn,
+          .grace = std::chrono::milliseconds(options.partition_grace_ms),
+          .forget = std::chrono::milliseconds(options.forget_ms),
+          .weigh = std::max<Duration>(kWeighMin, detect / 10)};
+}
+
+std::string_view HostOf(std::string_view address) { return address.substr(0, address.rfind(':')); }
+
+// Of two processes there one is no more. Hosts made from one image may have one name.
+bool SamePlace(const Coordinator::Daemon& a, const Coordinator::Daemon& b) {
+  return a.address == b.address || (a.name == b.name && HostOf(a.address) == HostOf(b.address));
+}
+
+// The peer that a message speaks for.
+PeerId SpeakerOf(const control::ToMaster& message) {
+  switch (message.kind_case()) {
+    case control::ToMaster::kConnected:
+      return PeerId(message.connected().peer());
+    case control::ToMaster::kMeasured:
+      return PeerId(message.measured().peer());
+    case control::ToMaster::kDialFailed:
+      return PeerId(message.dial_failed().peer());
+    case control::ToMaster::kReport:
+      return PeerId(message.report().peer());
+    case control::ToMaster::kInstalled:
+      return PeerId(message.installed().peer());
+    case control::ToMaster::kWithdraw:
+      return PeerId(message.withdraw().peer());
+    case control::ToMaster::kTakenBack:
+      return PeerId(message.taken_back().peer());
+    default:
+      return PeerId();
+  }
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const CoordinatorOptions& options)
+    : options_(options),
+      next_daemon_((options.term - 1) * kIdsPerTerm + 1),
+      next_peer_((options.term - 1) * kIdsPerTerm + 1) {}
+
+void Coordinator::Recover(const std::vector<record::Group>& groups, TimePoint now) {
+  if (RINGWAY_MUTANT(kForgetJournal)) return;
+  const TimePoint missed = now + kReturn;
+  std::map<std::pair<std::uint64_t, std::string>, DaemonId> ids;  // by instance and name
+  for (const record::Group& record : groups) {
+    groups_[record.name()] = std::make_unique<Group>(record, OptionsOfGroups(options_), *this, missed);
+    for (const record::Member& member : record.members()) {
+      DaemonId& id = ids[{member.instance(), member.daemon()}];
+      if (id == DaemonId()) id = DaemonId(next_daemon_++);
+      Daemon& daemon = daemons_[id];
+      daemon.instance = member.instance();
+      daemon.name = member.daemon();
+      daemon.site = member.info().site();
+      daemon.address = member.info().address();
+      daemon.gone_since = missed;
+      const PeerId peer(member.info().peer_id());
+      daemon.peers.insert(peer);
+      homes_[peer] = {id, record.name()};
+    }
+  }
+}
+
+Epoch Coordinator::NextEpoch() {
+  if (!RINGWAY_MUTANT(kReuseEpoch) || counter_ % 4 != 3) ++counter_;
+  return Epoch::Of(RINGWAY_MUTANT(kForgetTerm) ? 1 : options_.term, counter_);
+}
+
+// ---------------------------------------------------------------------------------------------- the record
+
+void Coordinator::Changed(const Group& group) {
+  if (options_.journaled) unrecorded_.insert(group.name());
+}
+
+std::vector<record::Group> Coordinator::Unrecorded() const {
+  std::vector<record::Group> records;
+  for (const std::string& name : unrecorded_) {
+    const auto group = groups_.find(name);
+    record::Group& record = records.emplace_back();
+    record.set_name(name);
+    if (group == groups_.end()) continue;
+    record = group->second->Record();
+    for (record::Member& member : *record.mutable_members()) {
+      const Daemon& daemon = daemons_.at(homes_.at(PeerId(member.info().peer_id())).daemon);
+      member.set_instance(daemon.instance);
+      member.set_daemon(daemon.name);
+    }
+  }
+  return records;
+}
+
+void Coordinator::OnRecorded(TimePoint now) {
+  unrecorded_.clear();
+  std::move(held_.begin(), held_.end(), std::back_inserter(actions_));
+  held_.clear();
+  for (const auto& [name, group] : groups_) group->Tick(now);  // what had to wait
+  DropEmptyGroups();
+}
+
+// ---------------------------------------------------------------------------------------------- daemons
+
+void Coordinator::OnMessage(Connection connection, const control::ToMaster& message, TimePoint now) {
+  if (message.has_hello()) return OnHello(connection, message.hello(), now);
+  const auto found = connections_.find(connection);
+  if (found == connections_.end()) return Refuse(connection, Code::kProtocol, "say hello first");
+  const DaemonId id = found->second;
+  Daemon& daemon = daemons_.at(id);
+  daemon.heard = now;
+  if (message.has_heartbeat()) {
+    for (const control::PeerCounters& counters : message.heartbeat().counters()) {
+      if (Group* group = GroupOf(id, PeerId(counters.peer()))) {
+        group->OnCounters(counters);
+      } else {
+        ++ignored_;
+      }
+    }
+    control::FromMaster reply;
+    reply.mutable_heartbeat();
+    return SendTo(connection, std::move(reply));  // changes no group
+  }
+  if (message.has_roster()) {
+    OnRoster(id, message.roster(), now);
+  } else if (message.has_join()) {
+    OnJoin(id, message.join(), now);
+  } else {
+    OnPeerWord(id, message, now);
+  }
+  DropEmptyGroups();
+}
+
+void Coordinator::OnHello(Connection connection, const control::DaemonHello& hello, TimePoint now) {
+  const auto version = AgreeVersion(hello.version_min(), hello.version_max());
+  if (!version) {
+    return Refuse(connection, Code::kVersionMismatch,
+                  "this master speaks protocol versions " + std::to_string(kProtocolVersionMin) + " to " +
+                      std::to_string(kProtocolVersionMax) + ", the daemon " + std::to_string(hello.version_min()) +
+                      " to " + std::to_string(hello.version_max()) + ": install the same release on both");
+  }
+  if (connections_.contains(connection)) return Refuse(connection, Code::kProtocol, "a second hello on one connection");
+  if (hello.name().size() > kNameBytesMax || hello.site().size() > kNameBytesMax ||
+      hello.address().size() > kNameBytesMax || hello.address().empty()) {
+    return Refuse(connection, Code::kInvalidArgument,
+                  "name, site and address are 255 bytes at most, the address not empty");
+  }
+  if (!IsPrintable(hello.name()) || !IsPrintable(hello.site()) || !IsPrintable(hello.address())) {
+    return Refuse(connection, Code::kInvalidArgument, "name, site or address has control characters: leave them out");
+  }
+  DaemonId id;
+  for (auto& [known, daemon] : daemons_) {
+    if (daemon.instance == hello.instance() && daemon.name == hello.name()) {
+      id = known;  // the same process again
+    } else if (daemon.name == hello.name() && daemon.connection) {
+      return Refuse(connection, Code::kJoinRefused,
+                    "a daemon named " + hello.name() + " at " + daemon.address + " is connected: choose another name");
+    }
+  }
+  if (connections_.size() >= kDaemonsMax && (id == DaemonId() || !daemons_.at(id).connection)) {
+    return Refuse(connection, Code::kResourceExhausted,
+                  "the master has " + std::to_string(kDaemonsMax) + " daemons: start another master");
+  }
+  if (id == DaemonId()) id = DaemonId(next_daemon_++);
+  Daemon& daemon = daemons_[id];
+  if (daemon.connection) {
+    actions_.push_back({*daemon.connection, std::nullopt, true});
+    OnDisconnect(*daemon.connection, Contact::kSilent, now);
+  }
+  daemon.instance = hello.instance();
+  daemon.name = hello.name();
+  daemon.site = hello.site();
+  daemon.address = hello.address();
+  daemon.connection = connection;
+  daemon.heard = now;
+  connections_[connection] = id;
+  std::vector<DaemonId> replaced;
+  for (const auto& [other, old] : daemons_) {
+    if (other != id && !old.connection && SamePlace(old, daemon)) replaced.push_back(other);
+  }
+  for (const DaemonId other : replaced) DropPeersOf(other, now);
+  control::FromMaster reply;
+  reply.mutable_hello_reply()->set_version(*version);
+  reply.mutable_hello_reply()->set_daemon_id(id.value);
+  reply.mutable_hello_reply()->set_term(options_.term);
+  reply.mutable_hello_reply()->set_heartbeat_ms(options_.heartbeat_ms);
+  reply.mutable_hello_reply()->set_detect_ms(options_.detect_ms);
+  reply.mutable_hello_reply()->set_instance(options_.instance);
+  SendTo(connection, std::move(reply));
+}
+
+const Coordinator::Daemon* Coordinator::DaemonAt(Connection connection) const {
+  const auto found = connections_.find(connection);
+  return found == connections_.end() ? nullptr : &daemons_.at(found->second);
+}
+
+Coordinator::PeerLabel Coordinator::LabelOf(PeerId peer) const {
+  const auto home = homes_.find(peer);
+  if (home == homes_.end()) return {};
+  const auto& peers = groups_.at(home->second.group)->peers();
+  const auto found = peers.find(peer);
+  if (found == peers.end()) return {};
+  return {home->second.group, found->second.info.name(), found->second.info.address()};
+}
+
+void Coordinator::DropPeersOf(DaemonId id, TimePoint now) {
+  const std::set<PeerId> peers = daemons_.at(id).peers;  // groups may retire some on the way
+  for (const PeerId peer : peers) {
+    if (Group* group = GroupOf(id, peer)) group->OnReplaced(peer, now);
+  }
+  DropEmptyGroups();
+}
+
+// Until now the daemon's peers count as offline: only this tells which of them are still there.
+void Coordinator::OnRoster(DaemonId id, const control::Roster& roster, TimePoint now) {
+  std::set<PeerId> there;
+  for (const std::uint64_t peer : roster.peers()) {
+    there.emplace(peer);
+    if (there.size() <= kPeersPerDaemonMax && GroupOf(id, PeerId(peer)) == nullptr) {
+      TellEvicted(*daemons_.at(id).connection, PeerId(peer));
+    }
+  }
+  const std::set<PeerId> known = daemons_.at(id).peers;  // groups may retire some on the way
+  for (const PeerId peer : known) {
+    Group* group = GroupOf(id, peer);
+    if (group == nullptr) continue;
+    if (!there.contains(peer)) {
+      group->OnWithdraw(peer, now);
+      continue;
+    }
+    if (!RINGWAY_MUTANT(kNoResync)) group->Resync(peer);
+    group->SetContact(peer, Contact::kOnline, now);
+  }
+}
+
+Status Coordinator::CheckJoin(const Daemon& daemon, const control::JoinRequest& request) const {
+  if (request.group().empty() || request.group().size() >= abi::kGroupNameBytes ||
+      request.name().size() >= abi::kPeerNameBytes) {
+    return {Code::kInvalidArgument, "a group name has 1 to 127 bytes, a peer name at most 63"};
+  }
+  if (!IsPrintable(request.group()) || !IsPrintable(request.name())) {
+    return {Code::kInvalidArgument, "the group's or the peer's name has control characters: leave them out"};
+  }
+  if (daemon.peers.size() >= kPeersPerDaemonMax || homes_.size() >= kPeersMax) {
+    return {Code::kResourceExhausted, "the master takes " + std::to_string(kPeersPerDaemonMax) +
+                                          " peers of one daemon and " + std::to_string(kPeersMax) +
+                                          " in all: start another daemon or master"};
+  }
+  if (held_.size() >= kHeldMax) {
+    return {Code::kResourceExhausted, "the master cannot write its journal and takes nobody until it can: see its log"};
+  }
+  if (next_peer_ > options_.term * kIdsPerTerm) {
+    return {Code::kResourceExhausted, "the master has used up the peer ids of this life: restart it"};
+  }
+  return Status::Ok();
+}
+
+Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
+  const auto group = groups_.find(request.group());
+  if (group == groups_.end())
+    return {Code::kInvalidArgument, "no group " + request.group() + ": see ringwayctl status"};
+  // A name that looks like another's id is not meant.
+  const auto& peers = group->second->peers();
+  const auto has_id = [&](const auto& entry) { return ToString(entry.first) == request.peer(); };
+  const auto has_name = [&](const auto& entry) { return entry.second.info.name() == request.peer(); };
+  auto found = std::find_if(peers.begin(), peers.end(), has_id);
+  if (found == peers.end() && !request.peer().empty()) found = std::find_if(peers.begin(), peers.end(), has_name);
+  if (found != peers.end()) {
+    group->second->OnEvict(PeerId(found->first), now);
+    DropEmptyGroups();
+    return Status::Ok();
+  }
+  return {Code::kInvalidArgument,
+          "group " + request.group() + " has no peer " + request.peer() + ": see ringwayctl status"};
+}
+
+void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now) {
+  Daemon& daemon = daemons_.at(id);
+  const auto refuse = [&](const Status& why) {
+    control::FromMaster reply;
+    reply.mutable_join_refused()->set_request_id(request.request_id());
+    reply.mutable_join_refused()->set_code(static_cast<std::uint32_t>(why.code()));
+    reply.mutable_join_refused()->set_text(why.text());
+    SendTo(*daemon.connection, std::move(reply));
+  };
+  if (const Status status = CheckJoin(daemon, request); !status.ok()) return refuse(status);
+  auto group = groups_.find(request.group());
+  if (group == groups_.end()) {
+    auto formed = std::make_unique<Group>(request.group(), request, OptionsOfGroups(options_), *this);
+    group = groups_.emplace(request.group(), std::move(formed)).first;
+  }
+  if (const Status status = group->second->CheckJoin(request); !status.ok()) return refuse(status);
+  const PeerId peer(next_peer_++);
+  daemon.peers.insert(peer);
+  homes_[peer] = {id, request.group()};
+  control::FromMaster reply;
+  reply.mutable_join_accepted()->set_request_id(request.request_id());
+  reply.mutable_join_accepted()->set_group(request.group());
+  reply.mutable_join_accepted()->set_peer(peer.value);
+  SendTo(*daemon.connection, std::move(reply));
+  control::PeerInfo info;
+  info.set_peer_id(peer.value);
+  info.set_name(request.name());
+  info.set_site(daemon.site);
+  info.set_address(daemon.address);
+  group->second->Add(info, request, now);
+}
+
+void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, TimePoint now) {
+  const PeerId speaker = SpeakerOf(message);
+  Group* group = GroupOf(id, speaker);
+  if (group == nullptr) {
+    ++ignored_;  // forged, or late: the peer is gone
+    if (message.has_report()) TellEvicted(*daemons_.at(id).connection, speaker);
+    return;
+  }
+  if (message.has_connected()) {
+    group->OnConnected(speaker, PeerId(message.connected().other()), Duration(message.connected().round_trip_us()),
+                       now);
+  } else if (message.has_measured()) {
+    group->OnMeasured(message.measured(), now);
+  } else if (message.has_dial_failed()) {
+    group->OnDialFailed(speaker, PeerId(message.dial_failed().other()), message.dial_failed().text());
+  } else if (message.has_report()) {
+    if (Epoch(message.report().stop()) > Epoch::Of(options_.term, counter_)) {
+      ++ignored_;  // no such view was ever made
+      return;
+    }
+    group->OnReport(message.report(), now);
+  } else if (message.has_installed()) {
+    group->OnInstalled(speaker, Epoch(message.installed().epoch()), now);
+  } else if (message.has_taken_back()) {
+    group->OnTakenBack(speaker, Epoch(message.taken_back().epoch()), now);
+  } else if (message.has_withdraw()) {
+    group->OnWithdraw(speaker, now);
+  }
+}
+
+// A peer that was dropped while its daemon was away, or that no life of the master wrote down: nobody else will tell
+// it. Only the speaker hears this.
+void Coordinator::TellEvicted(Connection connection, PeerId peer) {
+  if (RINGWAY_MUTANT(kKeepGhosts)) return;
+  control::FromMaster message;
+  message.mutable_evicted()->set_peer(peer.value);
+  message.mutable_evicted()->set_code(static_cast<std::uint32_t>(Code::kEvicted));
+  message.mutable_evicted()->set_text("the master does not know peer " + ToString(peer) +
+                                      " any more: rejoin and take the state of the others");
+  message.mutable_evicted()->set_unknown(true);
+  SendTo(connection, std::move(message));
+}
+
+void Coordinator::OnDisconnect(Connection connection, Contact how, TimePoint now) {
+  const auto found = connections_.find(connection);
+  if (found == connections_.end()) return;
+  const DaemonId id = found->second;
+  Daemon& daemon = daemons_.at(id);
+  connections_.erase(found);
+  std::erase_if(held_, [connection](const Action& action) { return action.connection == connection; });
+  daemon.connection.reset();
+  daemon.gone_since = now;
+  const std::set<PeerId> peers = daemon.peers;  // groups may retire some on the way
+  for (const PeerId peer : peers) {
+    if (Group* group = GroupOf(id, peer)) group->SetContact(peer, how, now);
+  }
+  // Its successor may have been here before its own end was noticed.
+  const bool is_replaced = std::any_of(connections_.begin(), connections_.end(),
+                                       [&](const auto& entry) { return SamePlace(daemons_.at(entry.second), daemon); });
+  if (is_replaced) DropPeersOf(id, now);
+  DropEmptyGroups();
+}
+
+void Coordinator::Tick(TimePoint now) {
+  const Duration detect = std::chrono::milliseconds(options_.detect_ms);
+  std::vector<Connection> silent;
+  for (const auto& [id, daemon] : daemons_) {
+    if (daemon.connection && now - daemon.heard > detect) silent.push_back(*daemon.connection);
+  }
+  for (const Connection connection : silent) {
+    actions_.push_back({connection, std::nullopt, true});
+    OnDisconnect(connection, Contact::kSilent, now - detect);  // it has been gone for as long as it was silent
+  }
+  for (const auto& [name, group] : groups_) group->Tick(now);
+  std::erase_if(daemons_, [&](const auto& entry) {
+    const Daemon& daemon = entry.second;
+    return !daemon.connection && daemon.peers.empty() && now - daemon.gone_since > detect;
+  });
+  DropEmptyGroups();
+}
+
+void Coordinator::Refuse(Connection connection, Code code, std::string text) {
+  ++ignored_;
+  control::FromMaster message;
+  message.mutable_refusal()->set_code(static_cast<std::uint32_t>(code));
+  message.mutable_refusal()->set_text(std::move(text));
+  actions_.push_back({connection, std::move(message), true});
+}
+
+void Coordinator::Send(PeerId peer, control::FromMaster message) {
+  const auto home = homes_.find(peer);
+  if (home == homes_.end()) return;
+  const Daemon& daemon = daemons_.at(home->second.daemon);
+  if (!daemon.connection) return;
+  // An ABORT decides nothing and may overtake: who is not asked cannot answer, and would seem silent.
+  const bool hold =
+      unrecorded_.contains(home->second.group) && !message.has_abort() && !RINGWAY_MUTANT(kTellBeforeRecord);
+  std::vector<Action>& way = hold ? held_ : actions_;
+  const PeerLabel dropped = message.has_evicted() ? LabelOf(peer) : PeerLabel{};
+  way.push_back({*daemon.connection, std::move(message), false, dropped});
+}
+
+void Coordinator::Retire(PeerId peer) {
+  const auto home = homes_.find(peer);
+  if (home == homes_.end()) return;
+  daemons_.at(home->second.daemon).peers.erase(peer);
+  homes_.erase(home);
+}
+
+Group* Coordinator::GroupOf(DaemonId id, PeerId peer) {
+  const auto home = homes_.find(peer);
+  if (home == homes_.end() || home->second.daemon != id) return nullptr;
+  return groups_.at(home->second.group).get();
+}
+
+const Group* Coordinator::FindGroup(const std::string& name) const {
+  const auto found = groups_.find(name);
+  return found == groups_.end() ? nullptr : found->second.get();
+}
+
+void Coordinator::DropEmptyGroups() {
+  std::erase_if(groups_, [](const auto& entry) { return entry.second->empty(); });
+}
+
+}  // namespace ringway

@@ -1,0 +1,148 @@
+// The master without I/O: daemons, their peers and the groups they form. Events and the time go in, messages come out.
+//
+// A connection is whatever number the server gives it. A daemon is known by the random instance number of its process
+// and keeps its peers over a reconnect. Every id in a message is checked: a daemon speaks only for its own peers; what
+// it says about others' is ignored and counted.
+//
+// Not on the path of a healthy operation: groups only change here.
+//
+// With a journal (`journaled`), a change of a group's views is written down before its peers hear of it:
+//
+//   views change --> what goes to the group's peers waits, and the group changes no further
+//                --> NeedsRecord(): the shell writes Unrecorded(), then calls OnRecorded() --> it goes out
+//
+// A restarted master begins with a higher term and Recover(). Ids do not repeat, because each term has its own range.
+//
+// Threads: one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "master/coordination/group.h"
+#include "proto/clock.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+
+namespace ringway {
+
+struct CoordinatorOptions {
+  std::uint32_t term = 1;      // epochs are ordered by it first; without a journal every master has the same
+  std::uint64_t instance = 0;  // random number of this process
+  bool journaled = false;
+  std::uint32_t heartbeat_ms = 500;
+  std::uint32_t detect_ms = 3000;             // silence that means death, of daemons here and of members nearby
+  std::uint32_t detect_far_ms = 0;            // .. of members that are far apart; at least the other
+  std::uint32_t partition_grace_ms = 30'000;  // how long a recovery waits where most of a group is unheard
+  std::uint32_t forget_ms = 3'600'000;        // after how long a group none of which is heard is no more
+  std::uint64_t segment_bytes_max = 256 * 1024;
+  std::uint64_t small_bytes_max = 64 * 1024;
+  std::uint64_t retained_bytes_max = 16 << 20;  // of what is larger, where that pays
+  std::uint64_t eager_bytes_max = 4 << 20;
+};
+
+class Coordinator final : public GroupHost {
+ public:
+  using Connection = std::uint64_t;
+  // Who a peer is, for people.
+  struct PeerLabel {
+    std::string group, name, address;
+  };
+  struct Action {
+    Connection connection = 0;
+    std::optional<control::FromMaster> message;
+    bool close = false;      // after the message
+    PeerLabel dropped = {};  // of an Evicted: whom, who is no more
+  };
+  struct Daemon {
+    std::uint64_t instance = 0;
+    std::string name, site, address;
+    std::optional<Connection> connection;
+    TimePoint heard{};
+    TimePoint gone_since{};
+    std::set<PeerId> peers;
+  };
+
+  // REQUIRES: options.term >= 1.
+  explicit Coordinator(const CoordinatorOptions& options);
+  // What former lives wrote down. Before anything else; the peers have until a while after `now` to come back.
+  void Recover(const std::vector<record::Group>& groups, TimePoint now);
+
+  void OnMessage(Connection connection, const control::ToMaster& message, TimePoint now);
+  // `how`: kClosed if the other side ended it, kSilent if anything else did.
+  void OnDisconnect(Connection connection, Contact how, TimePoint now);
+  // Silence and deadlines. Call at least every 20 ms.
+  void Tick(TimePoint now);
+
+  // kInvalidArgument if there is no such group or peer.
+  Status Evict(const control::EvictRequest& request, TimePoint now);
+
+  std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
+
+  bool NeedsRecord() const { return !unrecorded_.empty(); }
+  // Every group that changed, as it is now; one without members is no more.
+  std::vector<record::Group> Unrecorded() const;
+  void OnRecorded(TimePoint now);
+
+  // For status.
+  const CoordinatorOptions& options() const { return options_; }
+  const std::map<DaemonId, Daemon>& daemons() const { return daemons_; }
+  // Null before its hello and after its end.
+  const Daemon* DaemonAt(Connection connection) const;
+  // Empty of a peer that it does not know.
+  PeerLabel LabelOf(PeerId peer) const;
+  const std::map<std::string, std::unique_ptr<Group>>& groups() const { return groups_; }
+  // Null if there is none of this name.
+  const Group* FindGroup(const std::string& name) const;
+  std::uint64_t ignored_messages() const { return ignored_; }
+  std::uint64_t contradictions() const { return contradictions_; }
+
+ private:
+  Epoch NextEpoch() override;
+  void Send(PeerId peer, control::FromMaster message) override;
+  void Retire(PeerId peer) override;
+  void CountContradiction() override { ++contradictions_; }
+  void Changed(const Group& group) override;
+  bool MayChange(const Group& group) const override { return !unrecorded_.contains(group.name()); }
+
+  void OnHello(Connection connection, const control::DaemonHello& hello, TimePoint now);
+  // The daemon is another process now.
+  void DropPeersOf(DaemonId id, TimePoint now);
+  void OnRoster(DaemonId id, const control::Roster& roster, TimePoint now);
+  void OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now);
+  Status CheckJoin(const Daemon& daemon, const control::JoinRequest& request) const;
+  void OnPeerWord(DaemonId id, const control::ToMaster& message, TimePoint now);
+  void Refuse(Connection connection, Code code, std::string text);
+  void TellEvicted(Connection connection, PeerId peer);
+  void SendTo(Connection connection, control::FromMaster message) {
+    actions_.push_back({connection, std::move(message), false});
+  }
+  // The group of a peer that belongs to this daemon, or nothing.
+  Group* GroupOf(DaemonId id, PeerId peer);
+  void DropEmptyGroups();
+
+  const CoordinatorOptions options_;
+  std::uint32_t counter_ = 0;  // of epochs
+  std::uint64_t next_daemon_;
+  std::uint64_t next_peer_;
+  std::uint64_t ignored_ = 0;
+  std::uint64_t contradictions_ = 0;
+  std::map<DaemonId, Daemon> daemons_;
+  std::map<Connection, DaemonId> connections_;
+  std::map<std::string, std::unique_ptr<Group>> groups_;
+  struct PeerHome {
+    DaemonId daemon;
+    std::string group;
+  };
+  std::map<PeerId, PeerHome> homes_;
+  std::vector<Action> actions_;
+  std::set<std::string> unrecorded_;  // groups
+  std::vector<Action> held_;          // to their peers, until the groups are written down
+};
+
+}  // namespace ringway

@@ -1,0 +1,85 @@
+// What a group's views say of its ring and its algorithms, and when that is thought over.
+#include <algorithm>
+
+#include "master/coordination/group.h"
+#include "master/planning/topology.h"
+
+namespace ringway {
+
+void Group::OnMeasured(const control::Measured& measured, TimePoint now) {
+  const PeerId peer(measured.peer());
+  const PeerId other(measured.other());
+  bool news = false;
+  if (other == PeerId()) {
+    news = paths_.SetUplink(peer, measured.bytes_per_second());
+  } else if (other != peer && peers_.contains(other)) {
+    news = paths_.SetRate(peer, other, measured.bytes_per_second());
+    news = paths_.SetRoundTrip(peer, other, Duration(measured.round_trip_us())) || news;
+  }
+  if (news) AddNews(now);
+}
+
+void Group::AddNews(TimePoint now) {
+  if (!news_) news_ = News{.since = now, .last = now};
+  news_->last = now;
+}
+
+// A better plan for the same members waits, as newcomers do, until they call UpdateView. News come in bunches, as pairs
+// are measured one after the other, so the end of the bunch is waited for; and one plan that waits is enough.
+void Group::TryReplan(TimePoint now) {
+  constexpr Duration kQuiet = std::chrono::seconds(1);
+  constexpr Duration kBunchMax = std::chrono::seconds(5);
+  if (!news_ || current_.members_size() < 2 || !prepared_.empty() || taking_back_) return;
+  if (now - news_->last < kQuiet && now - news_->since < kBunchMax) return;
+  news_.reset();
+  control::View view = current_;
+  const PathMatrix paths = CurrentPaths();
+  if (!Improve(paths, options_.plan, &view)) return;
+  SetDetection(paths, view.mutable_plan());
+  view.clear_verdicts();
+  view.clear_next_seq();
+  const Epoch epoch = host_.NextEpoch();
+  view.set_epoch(epoch.value);
+  prepared_[epoch] = view;
+  host_.Changed(*this);
+  SendViewToMembers(view, true);
+}
+
+control::View Group::MakeView(const std::set<PeerId>& members, const control::View& before) {
+  control::View view;
+  view.set_group(name_);
+  view.set_epoch(host_.NextEpoch().value);
+  *view.mutable_plan() = options_.plan;  // what depends on the members follows
+  view.set_fail_on_peer_loss(fail_on_peer_loss_);
+  std::uint32_t min_world = std::max(1u, before.min_world());
+  std::uint32_t hung_ms = 0;
+  bool never_hung = before.epoch() != 0 && before.hung_ms() == 0;
+  std::vector<control::PeerInfo> infos;
+  for (const PeerId peer : members) {
+    infos.push_back(peers_.at(peer).info);
+    min_world = std::max(min_world, peers_.at(peer).min_world);
+    hung_ms = std::max(hung_ms, peers_.at(peer).hung_ms);
+    never_hung = never_hung || peers_.at(peer).hung_ms == 0;
+  }
+  SortByRank(infos);
+  const PathMatrix paths = paths_.Between(infos);
+  const Routes routes = RoutesWith(RingOrder(infos, paths, before), paths, RingSearch::kStrides);
+  SetRoutes(routes, &view);
+  PlanOperations(paths, routes, before, view.mutable_plan());
+  SetDetection(paths, view.mutable_plan());
+  for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
+  view.set_min_world(min_world);
+  view.set_hung_ms(never_hung ? 0 : std::max(hung_ms, before.hung_ms()));
+  return view;
+}
+
+void Group::SetDetection(const PathMatrix& paths, control::Plan* plan) const {
+  const Duration detect = AreFarApart(paths) ? options_.detect_far : options_.detect;
+  plan->set_detect_ms(static_cast<std::uint32_t>(detect / std::chrono::milliseconds(1)));
+}
+
+PathMatrix Group::CurrentPaths() const {
+  return paths_.Between({current_.members().begin(), current_.members().end()});
+}
+
+}  // namespace ringway

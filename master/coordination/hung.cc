@@ -1,0 +1,94 @@
+#include "master/coordination/hung.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/mutation.h"
+
+namespace ringway {
+namespace {
+
+using Reports = std::map<PeerId, control::Report>;
+
+// What each trainer submits next, by channel.
+class Submitted {
+ public:
+  explicit Submitted(const Reports& reports) {
+    for (const auto& [peer, report] : reports) {
+      auto& next = next_[peer];
+      for (const control::ChannelSeq& seq : report.next_seq()) next[ChannelId(seq.channel())] = seq.seq();
+    }
+  }
+  std::set<PeerId> Lacking(const OpName& op) const {
+    std::set<PeerId> out;
+    for (const auto& [peer, next] : next_) {
+      const auto found = next.find(op.channel);
+      if (found == next.end() || found->second <= op.seq) out.insert(peer);
+    }
+    return out;
+  }
+
+ private:
+  std::map<PeerId, std::map<ChannelId, std::uint64_t>> next_;
+};
+
+OpName NameOfOp(const control::OpReport& op) { return {ChannelId(op.channel()), op.seq()}; }
+
+// Of operations that members have waited for for too long and nobody has an outcome of: for whom they did, and who has
+// not submitted it to this moment.
+std::map<OpName, std::set<PeerId>> BlamedByOp(const Reports& reports, const Submitted& submitted) {
+  std::map<OpName, std::set<PeerId>> named;
+  for (const auto& [peer, report] : reports) {
+    for (const control::OpReport& op : report.ops()) {
+      for (const std::uint64_t hung : op.hung_for()) named[NameOfOp(op)].emplace(hung);
+    }
+  }
+  if (named.empty()) return named;
+  for (const auto& [peer, report] : reports) {
+    for (const control::OpReport& op : report.ops()) {
+      if (op.stage() != control::OP_STAGE_RUNNING) named.erase(NameOfOp(op));
+    }
+  }
+  for (auto& [op, peers] : named) {
+    const std::set<PeerId> lacking = submitted.Lacking(op);
+    std::erase_if(peers, [&](PeerId peer) { return !lacking.contains(peer); });
+  }
+  std::erase_if(named, [](const auto& entry) { return entry.second.empty(); });
+  return named;
+}
+
+// Also for one that all have submitted: then it runs, and whoever has it may wait for it.
+bool Waits(const control::Report& report) {
+  if (RINGWAY_MUTANT(kBlameTheWaiting)) return false;
+  return std::any_of(report.ops().begin(), report.ops().end(),
+                     [](const control::OpReport& op) { return op.stage() == control::OP_STAGE_RUNNING; });
+}
+
+bool AnyRuns(const Reports& reports, const Submitted& submitted) {
+  return std::any_of(reports.begin(), reports.end(), [&](const auto& entry) {
+    return std::any_of(entry.second.ops().begin(), entry.second.ops().end(), [&](const control::OpReport& op) {
+      return op.stage() == control::OP_STAGE_RUNNING && submitted.Lacking(NameOfOp(op)).empty();
+    });
+  });
+}
+
+}  // namespace
+
+std::set<PeerId> WhoHangs(const Reports& reports) {
+  const Submitted submitted(reports);
+  const std::map<OpName, std::set<PeerId>> blamed = BlamedByOp(reports, submitted);
+  if (blamed.empty() || RINGWAY_MUTANT(kKeepHung)) return {};
+  std::set<PeerId> hung;
+  for (const auto& [op, peers] : blamed) hung.insert(peers.begin(), peers.end());
+  std::erase_if(hung, [&](PeerId peer) { return Waits(reports.at(peer)); });
+  const bool all_wait =
+      std::all_of(reports.begin(), reports.end(), [](const auto& entry) { return Waits(entry.second); });
+  if (hung.empty() && all_wait && !AnyRuns(reports, submitted)) {  // else the time of who waits for nothing is to come
+    hung = std::min_element(blamed.begin(), blamed.end(), [](const auto& a, const auto& b) {
+             return a.second.size() < b.second.size();
+           })->second;
+  }
+  return 2 * hung.size() <= reports.size() ? hung : std::set<PeerId>();
+}
+
+}  // namespace ringway

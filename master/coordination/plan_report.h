@@ -1,0 +1,52 @@
+// Why a group's plan is as it is, for operations of one size, as JSON for ringwayctl. Pure.
+//
+//   {"group", "epoch", "world_size", "bytes", "chosen": algorithm,
+//    "prepared": epoch of a newer view that waits for UpdateView, or null,
+//    "algorithms": [{"name", "predicted_ms", "measured_ms", "operations"}],       measured_ms null: never seen
+//    "ring": {"round_trip_ms", "rate_mbit", "bottleneck": index of a link,        null with one member
+//             "links": [{"from", "from_site", "to", "to_site", "delay_ms", "rate_mbit",
+//                        "delay_measured", "rate_measured"}]},
+//    "paths": {"all", "delays_measured", "rates_measured"}}                       directed pairs of members
+//
+// "predicted_ms" is the cost model's, of the paths as they are known now; "measured_ms" the median of what the members
+// saw in this view at this size class (proto/byte_size.h). Delays are one way; what was not measured is assumed
+// (master/planning/path_matrix.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "master/coordination/group.h"
+#include "master/planning/path_matrix.h"
+#include "master/planning/plan_times.h"
+#include "proto/control.pb.h"
+#include "proto/result.h"
+
+namespace ringway {
+
+// All that a report is made from: the same inputs have the same report, so one may be kept for as long as they last.
+struct PlanInputs {
+  control::View view;
+  PathMatrix measured;
+  std::array<std::optional<SeenTime>, kAlgorithmCount> seen;
+  Epoch prepared;
+  std::uint64_t bytes = 0;
+
+  // A view does not change under its epoch.
+  friend bool operator==(const PlanInputs& a, const PlanInputs& b) {
+    return a.view.epoch() == b.view.epoch() && a.view.group() == b.view.group() && a.bytes == b.bytes &&
+           a.prepared == b.prepared && a.seen == b.seen && a.measured == b.measured;
+  }
+};
+
+// `group` may be null: there is none of the name. kInvalidArgument then, and for a size that no operation has;
+// kWorldTooSmall while the group has no view.
+Result<PlanInputs> PlanInputsOf(const Group* group, const control::PlanRequest& request);
+
+// Some milliseconds of work for the largest group. Bounded, as the members of a view are.
+std::string PlanJson(const PlanInputs& inputs);
+Result<std::string> PlanJson(const Group* group, const control::PlanRequest& request);
+
+}  // namespace ringway

@@ -1,0 +1,122 @@
+#include "master/coordination/verdicts.h"
+
+#include <ringway/types.h>
+
+#include <algorithm>
+#include <set>
+
+#include "proto/mutation.h"
+
+namespace ringway {
+namespace {
+
+constexpr std::size_t kTextBytesMax = 512;
+
+// What all reports say about one operation.
+struct Evidence {
+  const control::OpReport* outcome = nullptr;  // of a member that holds it
+  const control::OpReport* other = nullptr;    // one that contradicts it
+  std::set<PeerId> holders;
+  std::string mismatch;
+  bool cancel = false;
+  std::string overdue;
+  bool only_updates = true;  // nobody submitted it as something else than an UpdateView
+};
+
+bool SameOutcome(const control::OpReport& a, const control::OpReport& b) {
+  return a.code() == b.code() && (a.code() != 0 || a.result_epoch() == b.result_epoch());
+}
+
+std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& reports) {
+  std::map<OpName, Evidence> out;
+  for (const auto& [peer, report] : reports) {
+    for (const control::OpReport& op : report.ops()) {
+      Evidence& evidence = out[OpName{ChannelId(op.channel()), op.seq()}];
+      if (op.stage() != control::OP_STAGE_RUNNING) {
+        evidence.holders.insert(peer);
+        if (evidence.outcome == nullptr) {
+          evidence.outcome = &op;
+        } else if (!SameOutcome(*evidence.outcome, op)) {
+          evidence.other = &op;
+        }
+      }
+      if (evidence.mismatch.empty()) evidence.mismatch = op.mismatch();
+      evidence.cancel = evidence.cancel || op.cancel();
+      evidence.only_updates = evidence.only_updates && op.update_view();
+      if (evidence.overdue.empty()) evidence.overdue = op.overdue();
+    }
+  }
+  for (const auto& [peer, report] : reports) {
+    std::map<ChannelId, std::uint64_t> finished;
+    for (const control::ChannelSeq& upto : report.finished_upto()) {
+      std::uint64_t& seq = finished[ChannelId(upto.channel())];
+      seq = std::max(seq, upto.seq());
+    }
+    for (auto& [name, evidence] : out) {
+      const auto upto = finished.find(name.channel);
+      if (upto != finished.end() && upto->second >= name.seq) evidence.holders.insert(peer);
+    }
+  }
+  return out;
+}
+
+std::string Described(const control::OpReport& outcome) {
+  if (outcome.code() == 0) return "a result of epoch " + ToString(Epoch(outcome.result_epoch()));
+  return std::string("the error ") + NameOf(static_cast<Code>(outcome.code()));
+}
+
+void Fail(control::Verdict& verdict, Code code, const std::string& text) {
+  verdict.set_code(static_cast<std::uint32_t>(code));
+  verdict.set_text(ClipText(text));
+}
+
+}  // namespace
+
+std::string ClipText(const std::string& text) {
+  if (text.size() <= kTextBytesMax) return text;
+  std::size_t end = kTextBytesMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // not inside a character
+  return text.substr(0, end);
+}
+
+std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Report>& reports,
+                                             const VerdictOptions& options) {
+  std::vector<control::Verdict> out;
+  for (const auto& [name, evidence] : Gather(reports)) {
+    control::Verdict verdict;
+    verdict.set_channel(name.channel.value);
+    verdict.set_seq(name.seq);
+    if (evidence.other != nullptr) {
+      Fail(verdict, Code::kInternal,
+           "members hold two outcomes of operation " + ToString(name) + ": " + Described(*evidence.outcome) + " and " +
+               Described(*evidence.other));
+    } else if (evidence.outcome != nullptr && !RINGWAY_MUTANT(kRetryWhatIsHeld)) {
+      verdict.set_code(evidence.outcome->code());
+      verdict.set_text(ClipText(evidence.outcome->text()));
+      verdict.set_result_epoch(evidence.outcome->result_epoch());
+      *verdict.mutable_contributors() = evidence.outcome->contributors();
+      if (RINGWAY_MUTANT(kWrongContributors)) {
+        verdict.clear_contributors();
+        for (const auto& [peer, report] : reports) verdict.add_contributors(peer.value);
+      }
+      verdict.set_prepared_epoch(evidence.outcome->prepared_epoch());
+      for (const PeerId peer : evidence.holders) verdict.add_holders(peer.value);
+    } else if (!evidence.mismatch.empty()) {
+      Fail(verdict, Code::kMismatch, evidence.mismatch);
+    } else if (evidence.cancel) {
+      Fail(verdict, Code::kCancelled, "all ranks gave operation " + ToString(name) + " up");
+    } else if (!evidence.overdue.empty()) {
+      Fail(verdict, Code::kDeadline, evidence.overdue);
+    } else if (!options.peer_lost.ok()) {
+      Fail(verdict, options.peer_lost.code(), options.peer_lost.text() + " during operation " + ToString(name));
+    } else if (!options.too_small.ok() && !evidence.only_updates) {
+      Fail(verdict, options.too_small.code(), options.too_small.text());
+    } else {
+      continue;
+    }
+    out.push_back(std::move(verdict));
+  }
+  return out;
+}
+
+}  // namespace ringway

@@ -1,0 +1,132 @@
+#include "master/planning/path_book.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+namespace ringway {
+namespace {
+
+constexpr double kAlike = 2;
+
+template <typename Key, typename Value>
+bool Set(std::map<Key, Value>& values, const Key& key, Value value, Value max) {
+  if (value <= Value{} || value > max) return false;
+  const auto [found, is_new] = values.try_emplace(key, value);
+  return is_new || std::exchange(found->second, value) != value;
+}
+
+// 0: not known.
+template <typename Key, typename Value>
+Value Known(const std::map<Key, Value>& values, const Key& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? Value{} : found->second;
+}
+
+void LevelBetweenSites(PathMatrix& paths) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double> best_between;
+  std::vector<double> best_from(paths.size());
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
+    const double rate = paths.rate(from, to);
+    double& between = best_between[{paths.site(from), paths.site(to)}];
+    between = std::max(between, rate);
+    best_from[from] = std::max(best_from[from], rate);
+  });
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
+    if (!paths.crosses(from, to) || best_from[from] == 0) return;
+    paths.set_rate(from, to, std::min(best_between.at({paths.site(from), paths.site(to)}), best_from[from]));
+  });
+}
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// The fastest and all that are within kAlike of it get their median; then the fastest of the rest and its like.
+class Leveller {
+ public:
+  explicit Leveller(std::vector<double> known) : known_(std::move(known)) {
+    std::sort(known_.begin(), known_.end(), std::greater<>());
+    for (std::size_t i = 0; i < known_.size();) {
+      std::size_t end = i;
+      while (end < known_.size() && known_[end] * kAlike >= known_[i]) ++end;
+      groups_.push_back({.slowest = known_[end - 1], .median = known_[(i + end) / 2]});
+      i = end;
+    }
+  }
+
+  double Level(double rate) const {
+    for (const Group& group : groups_) {
+      if (rate >= group.slowest) return group.median;
+    }
+    return rate;
+  }
+
+ private:
+  struct Group {
+    double slowest = 0;
+    double median = 0;
+  };
+  std::vector<double> known_;
+  std::vector<Group> groups_;
+};
+
+void LevelAlike(PathMatrix& paths) {
+  std::vector<double> rates;
+  std::vector<double> uplinks;
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
+    if (paths.rate(from, to) > 0) rates.push_back(paths.rate(from, to));
+  });
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (paths.uplink(i) > 0) uplinks.push_back(paths.uplink(i));
+  }
+  const Leveller of_paths(std::move(rates));
+  const Leveller of_uplinks(std::move(uplinks));
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
+    paths.set_rate(from, to, of_paths.Level(paths.rate(from, to)));
+  });
+  for (std::size_t i = 0; i < paths.size(); ++i) paths.set_uplink(i, of_uplinks.Level(paths.uplink(i)));
+}
+
+}  // namespace
+
+bool PathBook::SetRoundTrip(PeerId from, PeerId to, Duration round_trip) {
+  return Set(round_trips_, Pair(from, to), round_trip, kRoundTripMax);
+}
+
+bool PathBook::SetRate(PeerId from, PeerId to, std::uint64_t bytes_per_second) {
+  return Set(rates_, Pair(from, to), bytes_per_second, kBytesPerSecondMax);
+}
+
+bool PathBook::SetUplink(PeerId peer, std::uint64_t bytes_per_second) {
+  return Set(uplinks_, peer, bytes_per_second, kBytesPerSecondMax);
+}
+
+void PathBook::Forget(PeerId peer) {
+  const auto is_of_peer = [peer](const auto& entry) { return entry.first.first == peer || entry.first.second == peer; };
+  std::erase_if(round_trips_, is_of_peer);
+  std::erase_if(rates_, is_of_peer);
+  uplinks_.erase(peer);
+}
+
+PathMatrix PathBook::Between(const std::vector<control::PeerInfo>& members) const {
+  PathMatrix paths(members.size());
+  std::map<std::string, std::uint32_t> sites;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto next = static_cast<std::uint32_t>(sites.size());
+    paths.set_site(i, sites.try_emplace(members[i].site(), next).first->second);
+    paths.set_uplink(i, static_cast<double>(Known(uplinks_, PeerId(members[i].peer_id()))));
+  }
+  ForEachPath(members.size(), [&](std::uint32_t from, std::uint32_t to) {
+    const PeerId a(members[from].peer_id());
+    const PeerId b(members[to].peer_id());
+    const Duration there = Known(round_trips_, Pair(a, b));
+    const Duration back = Known(round_trips_, Pair(b, a));
+    const bool both = there != Duration{} && back != Duration{};
+    paths.set_delay(from, to, Seconds(both ? std::min(there, back) : std::max(there, back)) / 2);
+    paths.set_rate(from, to, static_cast<double>(Known(rates_, Pair(a, b))));
+  });
+  LevelBetweenSites(paths);
+  LevelAlike(paths);
+  return paths;
+}
+
+}  // namespace ringway

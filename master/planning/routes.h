@@ -1,0 +1,21 @@
+// The ways between the members of a view, as its ranks use them: what a plan says beside the table of algorithms.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace ringway {
+
+// Indices of a PathMatrix are ranks.
+struct WeightedRing {
+  std::vector<std::uint32_t> order;
+  std::uint32_t share = 0;  // of the buffer (proto/collective/shares.h)
+};
+
+struct Routes {
+  std::vector<std::uint32_t> ring;         // a permutation of the ranks, as Ring::order
+  std::vector<std::uint32_t> shares = {};  // as DirectShares() has them
+  std::vector<WeightedRing> rings = {};    // as FindRings() has them; empty: the one
+};
+
+}  // namespace ringway

@@ -1,0 +1,185 @@
+#include "master/planning/topology.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <tuple>
+
+#include "master/planning/ring_order.h"
+#include "master/planning/route_rings.h"
+#include "master/planning/route_shares.h"
+#include "proto/clock.h"
+
+namespace ringway {
+namespace {
+
+// Without any measurement: one_shot while the daemons keep copies, direct while delays weigh more than bytes.
+constexpr std::uint64_t kDirectBytesMax = 8 << 20;
+
+// Within one host a message costs time on its processors and no delay, and a ring sends the fewest.
+constexpr double kOneHostSeconds = 40e-6;
+
+void AddRule(std::uint64_t bytes_upto, Algorithm algorithm, control::Plan* plan) {
+  control::AlgorithmRule& rule = *plan->add_algorithms();
+  rule.set_bytes_upto(bytes_upto);
+  rule.set_algorithm(static_cast<std::uint32_t>(algorithm));
+}
+
+// Whether `then`'s table and routes are over 10% faster than `now`'s at any size.
+bool IsFaster(const PathMatrix& paths, const control::View& then, const control::View& now) {
+  constexpr double kGainRatio = 1.1;
+  const CostModel model_then = ModelOf(paths, RoutesOf(then), then.plan());
+  const CostModel model_now = ModelOf(paths, RoutesOf(now), now.plan());
+  for (std::uint64_t bytes = kTableBytesMin; bytes <= kTableBytesMax; bytes *= 2) {
+    const double seconds = model_then.Seconds(AlgorithmFor(then.plan(), bytes), bytes);
+    if (model_now.Seconds(AlgorithmFor(now.plan(), bytes), bytes) > kGainRatio * seconds) return true;
+  }
+  return false;
+}
+
+// For comparisons in which what is kept is another matter.
+control::View WithRetention(control::View view, const control::View& like) {
+  view.mutable_plan()->set_retained_bytes_max(like.plan().retained_bytes_max());
+  return view;
+}
+
+// Whether `now` has shares that no rates speak for any more: `then` has equal ones, and is no slower by them.
+bool AreSharesOutlived(const PathMatrix& paths, const control::View& then, const control::View& current) {
+  const control::View now = WithRetention(current, then);
+  if (now.shares_size() == 0 || then.shares_size() > 0 || IsFaster(paths, now, then)) return false;
+  const auto seconds = [&](const control::View& view) {
+    return ModelOf(paths, RoutesOf(view), view.plan()).Seconds(Algorithm::kDirect, kTableBytesMax);
+  };
+  return seconds(then) <= seconds(now);
+}
+
+// 0: none is known.
+double LongestDelay(const PathMatrix& paths) {
+  double longest = 0;
+  ForEachPath(paths.size(),
+              [&](std::uint32_t from, std::uint32_t to) { longest = std::max(longest, paths.delay(from, to)); });
+  return longest;
+}
+
+// A copy more in the daemon, and one to the trainer.
+std::uint64_t RetainedBytes(double delay, const control::Plan& current, const control::Plan& plan) {
+  constexpr double kCopiedPerSecond = 500e6;
+  const auto pays = delay > 0 ? static_cast<std::uint64_t>(kCopiedPerSecond * delay) : current.retained_bytes_max();
+  return std::max(plan.small_bytes_max(), std::min(pays, plan.retained_bytes_max()));
+}
+
+// The same with this ring, and the routes and the table that are best with it.
+control::View ViewWith(const std::vector<std::uint32_t>& ring, const PathMatrix& paths, const control::Plan& plan,
+                       const control::View& current) {
+  const Routes routes = RoutesWith(ring, paths, RingSearch::kGreedy);
+  control::View view = current;
+  SetRoutes(routes, &view);
+  *view.mutable_plan() = plan;
+  PlanOperations(paths, routes, current, view.mutable_plan());
+  return view;
+}
+
+}  // namespace
+
+void SortByRank(std::vector<control::PeerInfo>& members) {
+  std::sort(members.begin(), members.end(), [](const control::PeerInfo& a, const control::PeerInfo& b) {
+    return std::forward_as_tuple(a.site(), a.peer_id()) < std::forward_as_tuple(b.site(), b.peer_id());
+  });
+}
+
+std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& members, const PathMatrix& paths,
+                                     const control::View& current) {
+  std::map<std::uint64_t, std::uint32_t> rank_of;
+  for (const control::PeerInfo& member : members) {
+    rank_of.emplace(member.peer_id(), static_cast<std::uint32_t>(rank_of.size()));
+  }
+  std::vector<std::uint32_t> kept;
+  for (const std::uint32_t rank : current.ring()) {
+    const auto found = rank_of.find(current.members(static_cast<int>(rank)).peer_id());
+    if (found != rank_of.end()) kept.push_back(found->second);
+  }
+  if (kept.size() < members.size()) return FindRing(paths).order;
+  std::rotate(kept.begin(), std::find(kept.begin(), kept.end(), 0), kept.end());
+  return kept;
+}
+
+Routes RoutesWith(const std::vector<std::uint32_t>& ring, const PathMatrix& paths, RingSearch search) {
+  return {.ring = ring, .shares = DirectShares(paths), .rings = FindRings(paths, ring, search)};
+}
+
+Routes RoutesOf(const control::View& view) {
+  Routes routes{.ring = {view.ring().begin(), view.ring().end()},
+                .shares = {view.shares().begin(), view.shares().end()}};
+  for (const control::WeightedRing& ring : view.rings()) {
+    routes.rings.push_back({.order = {ring.order().begin(), ring.order().end()}, .share = ring.share()});
+  }
+  return routes;
+}
+
+void SetRoutes(const Routes& routes, control::View* view) {
+  view->mutable_ring()->Assign(routes.ring.begin(), routes.ring.end());
+  view->mutable_shares()->Assign(routes.shares.begin(), routes.shares.end());
+  view->clear_rings();
+  for (const WeightedRing& ring : routes.rings) {
+    control::WeightedRing& weighted = *view->add_rings();
+    weighted.mutable_order()->Assign(ring.order.begin(), ring.order.end());
+    weighted.set_share(ring.share);
+  }
+}
+
+CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::Plan& plan) {
+  return {paths,
+          routes,
+          {.segment_bytes_max = plan.segment_bytes_max(),
+           .retained_bytes_max = std::max(plan.small_bytes_max(), plan.retained_bytes_max()),
+           .eager_bytes_max = plan.eager_bytes_max()}};
+}
+
+void PlanOperations(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan) {
+  plan->clear_algorithms();
+  const double delay = LongestDelay(paths);
+  plan->set_retained_bytes_max(RetainedBytes(delay, current.plan(), *plan));
+  if (delay > 0 && delay < kOneHostSeconds) return;
+  if (delay > 0) {
+    for (const TableEntry& entry : ModelOf(paths, routes, *plan).BuildTable()) {
+      AddRule(entry.bytes_upto, entry.algorithm, plan);
+    }
+  } else if (current.plan().algorithms_size() > 0) {
+    *plan->mutable_algorithms() = current.plan().algorithms();
+  } else {
+    AddRule(plan->small_bytes_max(), Algorithm::kOneShot, plan);
+    AddRule(std::max(plan->small_bytes_max() + 1, kDirectBytesMax), Algorithm::kDirect, plan);
+  }
+}
+
+bool AreFarApart(const PathMatrix& paths) {
+  for (std::size_t peer = 1; peer < paths.size(); ++peer) {
+    if (paths.crosses(0, peer)) return true;
+  }
+  return 2 * LongestDelay(paths) >= std::chrono::duration<double>(kFarRoundTrip).count();
+}
+
+Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes) {
+  for (const control::AlgorithmRule& rule : plan.algorithms()) {
+    if (bytes <= rule.bytes_upto()) return static_cast<Algorithm>(rule.algorithm());
+  }
+  return Algorithm::kRing;
+}
+
+bool Improve(const PathMatrix& paths, const control::Plan& plan, control::View* view) {
+  const std::vector<std::uint32_t> now(view->ring().begin(), view->ring().end());
+  const std::vector<std::uint32_t> ring = FindRing(paths).order;
+  if (WorthSwitching(paths, now, ring)) {
+    control::View turned = ViewWith(ring, paths, plan, *view);
+    if (!IsFaster(paths, WithRetention(*view, turned), turned)) {  // by what a better ring leaves for others beside it
+      *view = std::move(turned);
+      return true;
+    }
+  }
+  control::View better = ViewWith(now, paths, plan, *view);
+  if (!IsFaster(paths, better, *view) && !AreSharesOutlived(paths, better, *view)) return false;
+  *view = std::move(better);
+  return true;
+}
+
+}  // namespace ringway

@@ -1,0 +1,160 @@
+// ringway-master: the membership coordinator as a process.
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/signal_set.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "master/shell/server.h"
+#include "proto/byte_size.h"
+#include "proto/shell/log.h"
+#include "proto/shell/notify.h"
+#include "proto/shell/options.h"
+
+namespace ringway {
+namespace {
+
+constexpr const char* kProgram = "ringway-master";
+
+struct Options {
+  std::string listen;
+  std::string journal;
+  shell::LogOptions log;
+  bool insecure = false;
+  CoordinatorOptions coordinator = {.detect_far_ms = 10'000};
+};
+
+std::string Ms(std::uint32_t ms) { return std::to_string(ms) + " ms"; }
+
+Options ParseOptions(int argc, char** argv) {
+  Options options;
+  CoordinatorOptions& coordinator = options.coordinator;
+  CLI::App app("Tracks the membership of Ringway's groups and spreads abort signals.", kProgram);
+  app.add_option("--listen", options.listen, "address to listen on, HOST:PORT; port 0 takes a free one")->required();
+  app.add_option(
+      "--journal", options.journal,
+      "file that lets a restarted master go on, or none; by default in the state directory, none for port 0");
+  app.add_option("--heartbeat-ms", coordinator.heartbeat_ms, "pause between heartbeats")
+      ->default_str(Ms(coordinator.heartbeat_ms))
+      ->check(CLI::Range(10, 60000));
+  app.add_option("--detect-ms", coordinator.detect_ms, "silence after which a peer is taken for dead")
+      ->default_str(Ms(coordinator.detect_ms))
+      ->check(CLI::Range(50, 600000));
+  app.add_option("--detect-far-ms", coordinator.detect_far_ms,
+                 "the same in groups with several sites, or with round trips of 10 ms and more (at least --detect-ms)")
+      ->default_str(Ms(coordinator.detect_far_ms))
+      ->check(CLI::Range(0, 600000));
+  app.add_option("--partition-grace-ms", coordinator.partition_grace_ms,
+                 "how long a recovery waits for peers where more than half of a group is not heard")
+      ->default_str(Ms(coordinator.partition_grace_ms))
+      ->check(CLI::Range(0, 3'600'000));
+  app.add_option("--forget-ms", coordinator.forget_ms, "how long a group is remembered of which no peer is heard")
+      ->default_str(Ms(coordinator.forget_ms))
+      ->check(CLI::Range(1000, 7 * 24 * 3'600'000));
+  app.add_option("--retained-bytes", coordinator.retained_bytes_max,
+                 "up to this size a rank far from others succeeds without waiting until all hold the result")
+      ->transform(shell::Bytes(std::uint64_t{64} << 10, std::uint64_t{64} << 20))
+      ->type_name("SIZE")
+      ->default_str(BytesText(coordinator.retained_bytes_max));
+  shell::AddLogOptions(app, &options.log);
+  app.add_flag("--insecure", options.insecure, "allow addresses other than loopback, unencrypted");
+  shell::ParseOrExit(app, argc, argv);
+  if (options.coordinator.detect_ms < 2 * options.coordinator.heartbeat_ms) {
+    shell::Die(kProgram, "--detect-ms " + std::to_string(options.coordinator.detect_ms) +
+                             " is less than two heartbeats: raise it or lower --heartbeat-ms");
+  }
+  return options;
+}
+
+asio::ip::tcp::endpoint Resolve(asio::io_context& io, const Options& options) {
+  const Result<Endpoint> listen = ParseEndpoint(options.listen);
+  if (!listen.ok()) shell::Die(kProgram, "--listen: " + listen.status().text());
+  const Status exposure = shell::CheckExposure("--listen", listen.value(), options.insecure);
+  if (!exposure.ok()) shell::Die(kProgram, exposure.text());
+  std::error_code error;
+  asio::ip::tcp::resolver resolver(io);
+  const auto found = resolver.resolve(listen.value().host, std::to_string(listen.value().port), error);
+  if (error || found.empty()) {
+    shell::Die(kProgram,
+               "--listen " + options.listen + " cannot be resolved: " + error.message() + "; give an address");
+  }
+  return found.begin()->endpoint();
+}
+
+// $STATE_DIRECTORY is systemd's. A port that is chosen anew each time names no master that could come back.
+std::string DefaultJournal(std::uint16_t port) {
+  if (port == 0) return "none";
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string directory = variable("STATE_DIRECTORY");
+  if (directory.empty() && !variable("XDG_STATE_HOME").empty()) directory = variable("XDG_STATE_HOME") + "/ringway";
+  if (directory.empty() && !variable("HOME").empty()) directory = variable("HOME") + "/.local/state/ringway";
+  if (directory.empty())
+    shell::Die(kProgram, "no $HOME to keep the journal in: give --journal FILE, or --journal none");
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) {
+    shell::Die(kProgram, "cannot create " + directory + " for the journal: " + error.message() +
+                             "; give --journal FILE, or --journal none");
+  }
+  return directory + "/master-" + std::to_string(port) + ".db";
+}
+
+std::unique_ptr<Journal> OpenJournal(const Options& options, std::uint16_t port) {
+  const std::string path = options.journal.empty() ? DefaultJournal(port) : options.journal;
+  if (path == "none") return nullptr;
+  Result<std::unique_ptr<Journal>> journal = Journal::Open(path);
+  if (!journal.ok()) shell::Die(kProgram, journal.status().text());
+  return std::move(journal).value();
+}
+
+void LogStart(const asio::ip::tcp::endpoint& address, const Journal* journal) {
+  shell::Log(shell::Level::kInfo, "listening",
+             {{"address", ToString({address.address().to_string(), address.port()})}});
+  if (journal == nullptr) {
+    return shell::Log(shell::Level::kWarning, "no_journal",
+                      {{"effect", "a restarted master will not know the groups"}});
+  }
+  shell::Log(shell::Level::kInfo, "journal",
+             {{"path", journal->path()}, {"term", journal->term()}, {"groups", journal->groups().size()}});
+}
+
+int Run(int argc, char** argv) {
+  const Options options = ParseOptions(argc, argv);
+  if (const Status log = shell::SetUpLog(options.log); !log.ok()) {
+    shell::Die(kProgram, log.text());
+  }
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a failed write, not the end
+  asio::io_context io(1);
+  const asio::ip::tcp::endpoint endpoint = Resolve(io, options);
+  auto acceptor = Server::Listen(io, endpoint);
+  if (!acceptor.ok()) {
+    shell::Die(kProgram, "cannot listen on " + options.listen + ": " + acceptor.status().text() +
+                             "; stop what uses it or choose another port");
+  }
+  ServerOptions server_options;
+  server_options.coordinator = options.coordinator;
+  server_options.journal = OpenJournal(options, endpoint.port());
+  Server server(io, std::move(server_options), std::move(acceptor).value());
+  LogStart(server.address(), server.journal());
+  asio::signal_set signals(io, SIGTERM, SIGINT, SIGHUP);
+  signals.async_wait([&io](std::error_code error, int) {
+    if (!error) io.stop();
+  });
+  shell::NotifyReady();
+  io.run();
+  shell::NotifyStopping();
+  shell::Log(shell::Level::kInfo, "stopped");
+  return 0;
+}
+
+}  // namespace
+}  // namespace ringway
+
+int main(int argc, char** argv) { return ringway::Run(argc, argv); }

@@ -1,0 +1,282 @@
+#include "master/shell/server.h"
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "master/coordination/verdicts.h"
+#include "master/shell/message_log.h"
+#include "master/shell/server_session.h"
+
+namespace ringway {
+namespace {
+
+using shell::Level;
+using shell::Log;
+
+constexpr std::chrono::milliseconds kTickPeriod{20};
+constexpr Duration kGapMax = 3 * kTickPeriod;
+
+CoordinatorOptions CoordinatorOptionsOf(const ServerOptions& options) {
+  CoordinatorOptions coordinator = options.coordinator;
+  coordinator.journaled = options.journal != nullptr;
+  if (coordinator.journaled) coordinator.term = options.journal->term();
+  std::random_device random;
+  coordinator.instance = (static_cast<std::uint64_t>(random()) << 32) | random();
+  return coordinator;
+}
+
+}  // namespace
+
+Server::Server(asio::io_context& io, ServerOptions options, asio::ip::tcp::acceptor acceptor)
+    : io_(io),
+      options_(std::move(options)),
+      coordinator_(CoordinatorOptionsOf(options_)),
+      acceptor_(std::move(acceptor)),
+      tick_(io),
+      retry_(io),
+      clock_(kGapMax),
+      queries_(io) {
+  if (options_.journal != nullptr) coordinator_.Recover(options_.journal->groups(), Now());
+  Accept();
+  OnTick();
+}
+
+Server::~Server() {
+  for (const auto& [id, session] : sessions_) session->Abandon();
+}
+
+Result<asio::ip::tcp::acceptor> Server::Listen(asio::io_context& io, const asio::ip::tcp::endpoint& endpoint) {
+  asio::ip::tcp::acceptor acceptor(io);
+  std::error_code error;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::ip::tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return Status(Code::kIo, error.message());
+  return acceptor;
+}
+
+void Server::Accept() {
+  acceptor_.async_accept([this](std::error_code error, asio::ip::tcp::socket socket) {
+    if (error == asio::error::operation_aborted) return;
+    if (error) {
+      LogStranger("accept_failed", {"error", error.message()});
+      if (Evict(strangers_) || EvictClient()) return Accept();  // out of descriptors: there is one now
+      retry_.expires_after(std::chrono::milliseconds(100));
+      retry_.async_wait([this](std::error_code cancelled) {
+        if (!cancelled) Accept();
+      });
+      return;
+    }
+    if (strangers_.size() >= kStrangersMax) (void)Evict(strangers_);
+    const std::uint64_t id = next_id_++;
+    const auto session = std::make_shared<Session>(*this, id, std::move(socket));
+    sessions_[id] = session;
+    strangers_.Add(session->source(), id);
+    session->Start();
+    Accept();
+  });
+}
+
+Crowd* Server::CrowdOf(Kind kind) {
+  switch (kind) {
+    case Kind::kStranger:
+      return &strangers_;
+    case Kind::kClient:
+      return &clients_;
+    case Kind::kServedClient:
+      return &served_clients_;
+    case Kind::kDaemon:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+void Server::Become(std::uint64_t id, Kind kind) {
+  Session& session = *sessions_.at(id);
+  if (Crowd* crowd = CrowdOf(session.kind())) crowd->Remove(session.source(), id);
+  session.Become(kind);
+  if (Crowd* crowd = CrowdOf(kind)) crowd->Add(session.source(), id);
+}
+
+bool Server::Evict(Crowd& crowd) {
+  if (crowd.size() == 0) return false;
+  const std::shared_ptr<Session> session = sessions_.at(crowd.Victim());
+  session->Close("too many connections that are no daemon's");
+  return true;
+}
+
+void Server::OnTick() {
+  coordinator_.Tick(Now());
+  Drain();
+  if (const auto left_out = log_budget_.TakeSummary(MonotonicNow())) {
+    ++stranger_lines_;
+    Log(Level::kInfo, "strangers", {{"lines_left_out", *left_out}});
+  }
+  tick_.expires_after(kTickPeriod);
+  tick_.async_wait([this](std::error_code error) {
+    if (!error) OnTick();
+  });
+}
+
+void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
+  if (message.has_status() || message.has_plan()) return OnQuery(id, message);
+  if (message.has_evict()) return OnEvict(id, message.evict());
+  if (sessions_.at(id)->kind() == Kind::kDaemon) LogFromDaemon(id, message, coordinator_);
+  coordinator_.OnMessage(id, message, Now());
+  Drain();
+}
+
+// ---------------------------------------------------------------------------------------------- those who only ask
+
+void Server::OnQuery(std::uint64_t id, const control::ToMaster& message) {
+  if (sessions_.at(id)->kind() == Kind::kStranger) BecomeClient(id);
+  desk_.Ask(id, message);
+  ScheduleQueries();
+}
+
+void Server::BecomeClient(std::uint64_t id) {
+  if (clients_.size() + served_clients_.size() >= kClientsMax) (void)EvictClient();
+  Become(id, Kind::kClient);
+}
+
+// Whoever else reaches the port has no right to.
+void Server::OnEvict(std::uint64_t id, const control::EvictRequest& request) {
+  const std::shared_ptr<Session> session = sessions_.at(id);
+  if (session->kind() != Kind::kStranger) return session->Close("an eviction on a connection for other things");
+  Status status(Code::kInvalidArgument, "evictions are taken from the master's own host only: run ringwayctl there");
+  if (session->is_local()) status = coordinator_.Evict(request, Now());
+  if (status.ok()) {
+    Log(Level::kWarning, "evict", {{"group", ClipText(request.group())}, {"peer", ClipText(request.peer())}});
+  } else {
+    LogStranger("evict_refused", {"why", ClipText(status.text())});
+  }
+  control::FromMaster reply;
+  reply.mutable_evict()->set_code(static_cast<std::uint32_t>(status.code()));
+  reply.mutable_evict()->set_text(status.text());
+  auto frame = std::make_shared<std::string>();
+  AppendFrame(reply, *frame);
+  BecomeClient(id);
+  Become(id, Kind::kServedClient);
+  session->Answer(frame);
+  Drain();
+}
+
+void Server::ScheduleQueries() {
+  if (std::exchange(queries_scheduled_, true)) return;
+  queries_.expires_at(queries_next_);
+  queries_.async_wait([this](std::error_code error) {
+    if (!error) RunQueries();
+  });
+}
+
+void Server::RunQueries() {
+  constexpr int kRest = 4;  // times as long as the work was
+  queries_scheduled_ = false;
+  const TimePoint begin = MonotonicNow();
+  TimePoint now = begin;
+  const ProcessFacts facts{.uptime = begin - started_, .journal = JournalState(), .version = RINGWAY_VERSION};
+  while (!desk_.idle() && now - begin < kQuerySlice) {
+    const std::optional<QueryDesk::Answer> answer = desk_.Step(coordinator_, facts);
+    if (answer) {
+      for (const std::uint64_t id : answer->to) {
+        const std::shared_ptr<Session> session = sessions_.at(id);
+        if (session->kind() == Kind::kClient) Become(id, Kind::kServedClient);
+        session->Answer(answer->frame);
+      }
+    }
+    now = MonotonicNow();
+  }
+  queries_next_ = now + kRest * (now - begin);
+  if (!desk_.idle()) ScheduleQueries();
+}
+
+// ---------------------------------------------------------------------------------------------- daemons
+
+// The coordinator has taken its hello.
+void Server::OnDaemon(std::uint64_t id) {
+  if (const Coordinator::Daemon* daemon = coordinator_.DaemonAt(id)) {
+    Log(Level::kInfo, "daemon_hello",
+        {{"connection", std::to_string(id)},
+         {"name", daemon->name},
+         {"site", daemon->site},
+         {"address", daemon->address}});
+  }
+  Become(id, Kind::kDaemon);
+}
+
+void Server::LogStranger(const std::string& event, shell::Field field) {
+  const auto left_out = log_budget_.Take(MonotonicNow());
+  if (!left_out) return;
+  ++stranger_lines_;
+  Log(Level::kInfo, event, {std::move(field), {"lines_left_out", *left_out}});
+}
+
+void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
+  const auto found = sessions_.find(id);
+  if (Crowd* crowd = CrowdOf(found->second->kind())) {
+    crowd->Remove(found->second->source(), id);
+    LogStranger("stranger_closed", {"why", ClipText(why)});
+  } else {
+    Log(Level::kInfo, "connection_closed",
+        {{"connection", std::to_string(id)}, {"daemon", NameAt(id)}, {"why", ClipText(why)}});
+  }
+  sessions_.erase(found);
+  desk_.Forget(id);
+  coordinator_.OnDisconnect(id, how, Now());
+  // The caller may be inside Drain: what this leads to goes out in the next turn.
+  asio::post(io_, [this] { Drain(); });
+}
+
+// A change that was written down may let the next one happen at once.
+void Server::WriteJournal() {
+  const TimePoint now = Now();
+  while (coordinator_.NeedsRecord() && now >= journal_retry_) {
+    const Status status = options_.journal->Write(coordinator_.Unrecorded());
+    if (status.ok()) {
+      if (!journal_error_.empty()) Log(Level::kInfo, "journal_back", {});
+      coordinator_.OnRecorded(now);
+    } else {
+      journal_retry_ = now + kJournalRetry;
+      if (status.text() != journal_error_) {
+        Log(Level::kError, "journal_failed", {{"error", status.text()}, {"effect", "no group changes until it can"}});
+      }
+    }
+    journal_error_ = status.text();
+  }
+}
+
+std::string Server::JournalState() const {
+  if (options_.journal == nullptr) return "none";
+  return journal_error_.empty() ? "ok" : journal_error_;
+}
+
+void Server::Drain() {
+  WriteJournal();
+  for (const Coordinator::Action& action : coordinator_.TakeActions()) {
+    const auto found = sessions_.find(action.connection);
+    if (found == sessions_.end()) continue;
+    const std::shared_ptr<Session> session = found->second;
+    if (action.message) {
+      if (action.message->has_hello_reply()) {
+        OnDaemon(action.connection);
+      }
+      if (action.message->has_refusal()) {
+        LogStranger("connection_refused", {"why", ClipText(action.message->refusal().text())});
+      }
+      LogToDaemon(action, coordinator_);
+      session->Send(*action.message);
+    }
+    if (action.close) session->CloseAfterWrite();
+  }
+}
+
+std::string Server::NameAt(std::uint64_t connection) const {
+  const Coordinator::Daemon* daemon = coordinator_.DaemonAt(connection);
+  return daemon == nullptr ? "" : daemon->name;
+}
+
+}  // namespace ringway

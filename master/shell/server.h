@@ -1,0 +1,117 @@
+// The master's sockets: accepts daemons and status clients, carries frames to the coordinator and back.
+//
+// With a journal, what the coordinator changes is written down before anybody hears of it. While that fails (a full
+// disk) the master says so, serves the views there are, and tries again every kJournalRetry.
+//
+// Whoever reaches the port may connect, so what is no daemon is bounded and cheap:
+//
+//   connections that have said nothing yet   kStrangersMax, each closed after `hello_timeout`
+//   clients, which ask for status or plans   kClientsMax, each closed when it asks nothing for as long
+//   one more than that                       closes the oldest of the host that has the most (proto/crowd.h); of
+//   clients
+//                                            one that has had an answer, if there is one
+//   out of descriptors                       as one more; else connections wait in the backlog
+//   a connection                             one request at a time, small frames (master/shell/server_session.h)
+//   answers                                  made in slices of kQuerySlice, at most a fifth of the time in all
+//   lines in the log                         LogBudget
+//
+// Daemons are the coordinator's to count.
+//
+// Threads: the one that runs the io_context. Errors on a connection end that connection only.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "master/coordination/coordinator.h"
+#include "master/shell/journal.h"
+#include "master/shell/log_budget.h"
+#include "master/shell/query_desk.h"
+#include "proto/crowd.h"
+#include "proto/result.h"
+#include "proto/shell/log.h"
+
+namespace ringway {
+
+struct ServerOptions {
+  CoordinatorOptions coordinator;
+  std::chrono::milliseconds hello_timeout{5000};
+  std::unique_ptr<Journal> journal;  // may be null: then a restarted master knows nothing
+};
+
+class Server {
+ public:
+  static constexpr std::size_t kStrangersMax = 256;
+  static constexpr std::size_t kClientsMax = 64;
+  static constexpr Duration kQuerySlice = std::chrono::milliseconds(2);
+  static constexpr Duration kJournalRetry = std::chrono::milliseconds(500);
+
+  // Begins to accept from `acceptor` when `io` runs.
+  Server(asio::io_context& io, ServerOptions options, asio::ip::tcp::acceptor acceptor);
+  ~Server();
+
+  // kIo with the reason if the address cannot be had.
+  static Result<asio::ip::tcp::acceptor> Listen(asio::io_context& io, const asio::ip::tcp::endpoint& endpoint);
+  asio::ip::tcp::endpoint address() const { return acceptor_.local_endpoint(); }
+  const Coordinator& coordinator() const { return coordinator_; }
+  const Journal* journal() const { return options_.journal.get(); }
+  std::size_t connections() const { return sessions_.size(); }
+  const QueryDesk& desk() const { return desk_; }
+  std::uint64_t log_lines_of_strangers() const { return stranger_lines_; }
+
+ private:
+  class Session;
+  enum class Kind { kStranger, kClient, kServedClient, kDaemon };
+
+  // The coordinator's: while this process does not run, no daemon grows silent.
+  TimePoint Now() { return clock_.Now(MonotonicNow()); }
+  void Accept();
+  void OnTick();
+  void OnFrame(std::uint64_t id, const control::ToMaster& message);
+  void OnQuery(std::uint64_t id, const control::ToMaster& message);
+  void OnDaemon(std::uint64_t id);
+  void BecomeClient(std::uint64_t id);
+  void OnEvict(std::uint64_t id, const control::EvictRequest& request);
+  void ScheduleQueries();
+  void RunQueries();
+  Crowd* CrowdOf(Kind kind);
+  void Become(std::uint64_t id, Kind kind);
+  bool EvictClient() { return Evict(served_clients_) || Evict(clients_); }
+  // Closes one of them, if there is one.
+  bool Evict(Crowd& crowd);
+  void LogStranger(const std::string& event, shell::Field field);
+  void OnClosed(std::uint64_t id, Contact how, const std::string& why);
+  void Drain();
+  void WriteJournal();
+  std::string JournalState() const;
+  // Of the daemon there; empty before its hello.
+  std::string NameAt(std::uint64_t connection) const;
+
+  asio::io_context& io_;
+  const ServerOptions options_;
+  Coordinator coordinator_;
+  asio::ip::tcp::acceptor acceptor_;
+  asio::steady_timer tick_;
+  asio::steady_timer retry_;
+  AttendedClock clock_;
+  TimePoint started_ = MonotonicNow();
+  std::string journal_error_;  // of the last write; empty: it went well
+  TimePoint journal_retry_{};
+  std::uint64_t next_id_ = 1;
+  std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+  Crowd strangers_, clients_, served_clients_;
+  QueryDesk desk_;
+  asio::steady_timer queries_;
+  bool queries_scheduled_ = false;
+  TimePoint queries_next_{};  // when the next slice may begin
+  LogBudget log_budget_;
+  std::uint64_t stranger_lines_ = 0;
+};
+
+}  // namespace ringway

@@ -1,0 +1,76 @@
+// One connection of the master's server.
+//
+//   stranger --status or plan request--> client        closed when it stays silent for `hello_timeout`
+//            --hello that is accepted--> daemon        its silence is the coordinator's to judge
+//
+// Until it is a daemon its frames are small ones (kStrangerFrameBytesMax). A connection that has asked is not read
+// until the answer is written: who does not take answers gets no more. Output beyond kQueueBytesMax closes it.
+//
+// Threads: the server's. Kept alive by its own pending handlers; the server forgets it when it closes.
+#pragma once
+
+#include <array>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "master/shell/server.h"
+#include "proto/frame_codec.h"
+
+namespace ringway {
+
+class Server::Session : public std::enable_shared_from_this<Session> {
+ public:
+  static constexpr std::size_t kStrangerFrameBytesMax = 4096;  // a hello has less than one KiB
+  static constexpr std::size_t kQueueBytesMax = 16 << 20;
+
+  Session(Server& server, std::uint64_t id, asio::ip::tcp::socket socket);
+
+  void Start();
+  void Send(const control::FromMaster& message);
+  // The answer to what it has asked.
+  void Answer(std::shared_ptr<const std::string> frame);
+  void CloseAfterWrite();
+  // By this side, unless `how` says otherwise.
+  void Close(const std::string& why, Contact how = Contact::kSilent);
+  // The server goes away: nothing is reported any more.
+  void Abandon();
+
+  // The host that it comes from; of IPv6 the network, of which a host may have all addresses.
+  const std::string& source() const { return source_; }
+  // The other end is on this host.
+  bool is_local() const;
+  Kind kind() const { return kind_; }
+  void Become(Kind kind);
+
+ private:
+  void ArmTimer();
+  void Read();
+  void OnBytes(std::span<const std::byte> bytes);
+  // Whole frames that have come, unless it waits for an answer.
+  void OnFrames();
+  void RefuseVersion1(const Status& why);
+  void Write();
+  void OnWritten();
+
+  Server& server_;
+  const std::uint64_t id_;
+  asio::ip::tcp::socket socket_;
+  asio::steady_timer timer_;
+  std::string source_;
+  Kind kind_ = Kind::kStranger;
+  FrameReader reader_;
+  std::array<char, 16 * 1024> input_;
+  std::string queue_;    // to be written after `writing_`
+  std::string writing_;  // what is being written; empty where that is `answer_`, or nothing
+  std::shared_ptr<const std::string> answer_;
+  bool asked_ = false;  // and the answer is not written: nothing is read
+  bool writes_ = false;
+  bool close_after_write_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace ringway

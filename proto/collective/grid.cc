@@ -1,0 +1,48 @@
+#include "proto/collective/grid.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include "proto/check.h"
+
+namespace ringway::collective {
+namespace {
+
+// Large chunks are cut into full segments; small ones into about this many, so that the ring's steps overlap.
+constexpr std::uint64_t kSegmentsPerChunk = 4;
+
+std::uint64_t CeilDiv(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+}  // namespace
+
+Grid::Grid(std::uint64_t count, std::span<const std::uint32_t> weights, std::uint64_t element_bytes,
+           std::uint64_t segment_bytes_max)
+    : element_bytes_(element_bytes) {
+  const std::uint64_t total = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+  RINGWAY_CHECK(total >= 1 && element_bytes >= 1 && segment_bytes_max >= kGridElements * element_bytes);
+  const std::uint64_t blocks = CeilDiv(count, kGridElements);
+  std::uint64_t before = 0;
+  std::uint64_t longest = 0;
+  for (const std::uint32_t weight : weights) {
+    before += weight;
+    const std::uint64_t end = blocks / total * before + blocks % total * before / total;  // cannot overflow
+    bounds_.push_back(std::min(end * kGridElements, count));
+    longest = std::max(longest, bounds_.back() - *std::prev(bounds_.end(), 2));
+  }
+  const std::uint64_t wanted = std::clamp(longest * element_bytes / kSegmentsPerChunk,
+                                          std::min(kSegmentBytesMin, segment_bytes_max), segment_bytes_max);
+  segment_elements_ = std::max<std::uint64_t>(1, wanted / element_bytes / kGridElements) * kGridElements;
+}
+
+std::uint32_t Grid::Segments(std::uint32_t chunk) const {
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, CeilDiv(Chunk(chunk).count, segment_elements_)));
+}
+
+Range Grid::Segment(std::uint32_t chunk, std::uint32_t segment) const {
+  const Range whole = Chunk(chunk);
+  const std::uint64_t begin = std::min(segment * segment_elements_, whole.count);
+  return {whole.begin + begin, std::min(segment_elements_, whole.count - begin)};
+}
+
+}  // namespace ringway::collective

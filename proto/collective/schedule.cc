@@ -1,0 +1,299 @@
+#include "proto/collective/schedule.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "proto/check.h"
+#include "proto/collective/shares.h"
+
+namespace ringway::collective {
+namespace {
+
+using Ring = std::span<const Rank>;
+
+std::uint16_t U16(std::size_t value) { return static_cast<std::uint16_t>(value); }
+
+std::vector<std::uint32_t> Equal(std::size_t chunks) { return std::vector<std::uint32_t>(chunks, 1); }
+
+// Takes all transfers between all ranks, in an order that is the same on all, and keeps what concerns one.
+class Builder {
+ public:
+  Builder(Algorithm kind, Rank self, std::vector<std::uint32_t> weights) : self_(self) {
+    out_.kind = kind;
+    out_.weights = std::move(weights);
+    out_.everyone_sums = kind == Algorithm::kOneShot;
+  }
+
+  void Reduce(std::size_t step, std::size_t chunk, Rank from, Rank to) {
+    if (from == self_) {
+      const bool summed = !out_.everyone_sums && sums_.contains(U16(chunk));
+      Depart(step, chunk, to, summed ? Source::kPartial : Source::kInput);
+      if (summed) sums_.at(U16(chunk)).finishes = false;
+    }
+    if (to != self_) return;
+    Arrive(step, chunk, from, true);
+    Sum& sum = sums_[U16(chunk)];
+    sum.chunk = U16(chunk);
+    sum.finishes = true;  // until it is sent on
+    sum.order.push_back(static_cast<std::uint32_t>(out_.arrivals.size() - 1));
+  }
+
+  void Copy(std::size_t step, std::size_t chunk, Rank from, Rank to) {
+    if (from == self_) Depart(step, chunk, to, Source::kFinished);
+    if (to == self_) Arrive(step, chunk, from, false);
+  }
+
+  Schedule Build() {
+    for (auto& [chunk, sum] : sums_) {
+      // Second: the first to arrive then waits in the output, and both are added in one pass. Where several ranks add
+      // up, they come in order of rank, and so does the own.
+      std::ptrdiff_t place = 1;
+      if (out_.everyone_sums) place = self_.value;
+      sum.order.insert(sum.order.begin() + place, Sum::kOwn);
+      out_.sums.push_back(std::move(sum));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void Depart(std::size_t step, std::size_t chunk, Rank to, Source source) {
+    out_.departures.push_back({.step = U16(step), .chunk = U16(chunk), .to = to, .source = source});
+  }
+  void Arrive(std::size_t step, std::size_t chunk, Rank from, bool reduce) {
+    out_.arrivals.push_back({.step = U16(step), .chunk = U16(chunk), .from = from, .reduce = reduce});
+  }
+
+  Rank self_;
+  Schedule out_;
+  std::map<std::uint16_t, Sum> sums_;
+};
+
+// Position i sends chunk i - step in every step. The first K-1 steps add up; then position i holds chunk i + 1
+// finished, and the copies simply go on counting.
+void AddRing(Builder& builder, Ring ring, std::size_t first_chunk) {
+  const std::size_t world = ring.size();
+  for (std::size_t step = 0; step + 2 < 2 * world; ++step) {
+    for (std::size_t i = 0; i < world; ++i) {
+      const std::size_t chunk = first_chunk + (i + 2 * world - step) % world;
+      const Rank right = ring[(i + 1) % world];
+      step + 1 < world ? builder.Reduce(step, chunk, ring[i], right) : builder.Copy(step, chunk, ring[i], right);
+    }
+  }
+}
+
+// The rings that an algorithm goes around.
+std::vector<WeightedRing> RingsOf(Algorithm kind, const Routes& routes) {
+  const WeightedRing there{.order = routes.ring};
+  const WeightedRing back{.order = {routes.ring.rbegin(), routes.ring.rend()}};
+  if (kind == Algorithm::kTwoRings) return {there, back};
+  return kind == Algorithm::kRing || routes.rings.empty() ? std::vector{there} : routes.rings;
+}
+
+Schedule MakeRings(Algorithm kind, const std::vector<WeightedRing>& rings, Rank self) {
+  std::vector<std::uint32_t> weights;
+  for (const WeightedRing& ring : rings) weights.insert(weights.end(), ring.order.size(), ring.share);
+  Builder builder(kind, self, std::move(weights));
+  std::size_t first_chunk = 0;
+  for (const WeightedRing& ring : rings) {
+    AddRing(builder, ring.order, first_chunk);
+    first_chunk += ring.order.size();
+  }
+  return builder.Build();
+}
+
+// Each chunk is of the one who finishes it.
+std::vector<std::uint32_t> DirectWeights(const Routes& routes) {
+  if (routes.shares.empty()) return Equal(routes.ring.size());
+  std::vector<std::uint32_t> weights;
+  for (const Rank owner : routes.ring) weights.push_back(routes.shares[owner.value]);
+  return weights;
+}
+
+void AddDirect(Builder& builder, Ring ring) {
+  const std::size_t world = ring.size();
+  for (std::size_t distance = 1; distance < world; ++distance) {
+    for (std::size_t i = 0; i < world; ++i) {
+      const std::size_t other = (i + distance) % world;
+      builder.Reduce(distance, other, ring[i], ring[other]);
+      builder.Copy(world + distance, i, ring[i], ring[other]);
+    }
+  }
+}
+
+void AddOneShot(Builder& builder, std::size_t world) {
+  for (std::size_t from = 0; from < world; ++from) {
+    for (std::size_t to = 0; to < world; ++to) {
+      if (from != to)
+        builder.Reduce(from, 0, Rank(static_cast<std::uint32_t>(from)), Rank(static_cast<std::uint32_t>(to)));
+    }
+  }
+}
+
+// Position p's parent is p without its lowest bit.
+void AddTree(Builder& builder, Ring ring) {
+  const std::size_t world = ring.size();
+  std::size_t step = 0;
+  for (std::size_t bit = 1; bit < world; bit *= 2, ++step) {
+    for (std::size_t p = bit; p < world; p += 2 * bit) builder.Reduce(step, 0, ring[p], ring[p - bit]);
+  }
+  for (std::size_t bit = std::bit_floor(world - 1); bit > 0; bit /= 2, ++step) {
+    for (std::size_t p = bit; p < world; p += 2 * bit) builder.Copy(step, 0, ring[p - bit], ring[p]);
+  }
+}
+
+void AddNaive(Builder& builder, Ring ring) {
+  for (std::size_t p = 1; p < ring.size(); ++p) builder.Reduce(p, 0, ring[p], ring[0]);
+  for (std::size_t p = 1; p < ring.size(); ++p) builder.Copy(ring.size() + p, 0, ring[0], ring[p]);
+}
+
+// Among the first `world` positions, a power of two. In halving step t the partners differ in the t-th highest bit of
+// their positions; each keeps the half of its chunks that agree with its own position there. Doubling goes back.
+void AddHalvingDoubling(Builder& builder, Ring ring) {
+  const std::size_t world = std::bit_floor(ring.size());
+  const auto fold = [&](auto&& visit) {
+    for (std::size_t p = world; p < ring.size(); ++p) {
+      for (std::size_t chunk = 0; chunk < world; ++chunk) visit(chunk, ring[p], ring[p - world]);
+    }
+  };
+  std::size_t step = 0;
+  fold([&](std::size_t chunk, Rank out, Rank in) { builder.Reduce(step, chunk, out, in); });
+  for (std::size_t distance = world / 2; distance > 0; distance /= 2) {
+    ++step;
+    for (std::size_t p = 0; p < world; ++p) {
+      const std::size_t partner = p ^ distance;
+      const std::size_t first = partner & ~(distance - 1);  // the chunks that partner keeps
+      for (std::size_t chunk = first; chunk < first + distance; ++chunk) {
+        builder.Reduce(step, chunk, ring[p], ring[partner]);
+      }
+    }
+  }
+  for (std::size_t distance = 1; distance < world; distance *= 2) {
+    ++step;
+    for (std::size_t p = 0; p < world; ++p) {
+      const std::size_t first = p & ~(distance - 1);  // the chunks that p has by now
+      for (std::size_t chunk = first; chunk < first + distance; ++chunk) {
+        builder.Copy(step, chunk, ring[p], ring[p ^ distance]);
+      }
+    }
+  }
+  ++step;
+  fold([&](std::size_t chunk, Rank out, Rank in) { builder.Copy(step, chunk, in, out); });
+}
+
+// Members by site, sites in order of their first appearance along the ring.
+std::vector<std::vector<Rank>> BySite(Ring ring, std::span<const std::uint32_t> sites) {
+  std::map<std::uint32_t, std::size_t> place;
+  std::vector<std::vector<Rank>> out;
+  for (const Rank rank : ring) {
+    const auto [found, added] = place.try_emplace(sites[rank.value], out.size());
+    if (added) out.emplace_back();
+    out[found->second].push_back(rank);
+  }
+  return out;
+}
+
+// Of each chunk one member a site is in charge, and one site among them: that member finishes it.
+//
+//   members of a site --sum--> the one in charge there --sum--> the one in charge of all: finished
+//                     <-copy--                        <-copy--
+//
+// So a chunk leaves each site once and comes back once, and all members of a site share its way out.
+void AddHierarchical(Builder& builder, const std::vector<std::vector<Rank>>& sites, std::size_t chunks) {
+  enum Phase : std::size_t { kGather, kCross, kCrossBack, kSpread };
+  const auto step = [](Phase phase, Rank from) { return phase * 64 + from.value; };
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    const auto in_charge = [&](const std::vector<Rank>& site) { return site[chunk / sites.size() % site.size()]; };
+    const Rank owner = in_charge(sites[chunk % sites.size()]);
+    for (const auto& site : sites) {
+      const Rank head = in_charge(site);
+      for (const Rank member : site) {
+        if (member != head) builder.Reduce(step(kGather, member), chunk, member, head);
+      }
+    }
+    for (const auto& site : sites) {
+      const Rank head = in_charge(site);
+      if (head != owner) builder.Reduce(step(kCross, head), chunk, head, owner);
+    }
+    for (const auto& site : sites) {
+      const Rank head = in_charge(site);
+      if (head != owner) builder.Copy(step(kCrossBack, owner), chunk, owner, head);
+      for (const Rank member : site) {
+        if (member != head) builder.Copy(step(kSpread, head), chunk, head, member);
+      }
+    }
+  }
+}
+
+std::size_t LargestOf(const std::vector<std::vector<Rank>>& sites) {
+  std::size_t largest = 0;
+  for (const auto& site : sites) largest = std::max(largest, site.size());
+  return largest;
+}
+
+}  // namespace
+
+Schedule MakeSchedule(Algorithm kind, const Routes& routes, Rank self) {
+  const Ring ring = routes.ring;
+  const std::size_t world = ring.size();
+  RINGWAY_CHECK(std::find(ring.begin(), ring.end(), self) != ring.end());
+  if (world == 1) return Builder(kind, self, {1}).Build();
+  const auto built = [&](std::vector<std::uint32_t> weights, auto&& add) {
+    Builder builder(kind, self, std::move(weights));
+    add(builder);
+    return builder.Build();
+  };
+  std::vector<Rank> ranks(ring.begin(), ring.end());
+  std::sort(ranks.begin(), ranks.end());
+  switch (kind) {
+    case Algorithm::kRing:
+    case Algorithm::kTwoRings:
+    case Algorithm::kRings:
+      return MakeRings(kind, RingsOf(kind, routes), self);
+    case Algorithm::kDirect:
+      return built(DirectWeights(routes), [&](Builder& builder) { AddDirect(builder, ring); });
+    case Algorithm::kOneShot:
+      return built({1}, [&](Builder& builder) { AddOneShot(builder, world); });
+    case Algorithm::kTree:
+      return built({1}, [&](Builder& builder) { AddTree(builder, ranks); });
+    case Algorithm::kHalvingDoubling:
+      return built(Equal(std::bit_floor(world)), [&](Builder& builder) { AddHalvingDoubling(builder, ranks); });
+    case Algorithm::kNaive:
+      return built({1}, [&](Builder& builder) { AddNaive(builder, ranks); });
+    case Algorithm::kHierarchical: {
+      RINGWAY_CHECK(routes.sites.size() == world);
+      const auto by_site = BySite(ring, routes.sites);
+      const std::size_t chunks = by_site.size() * LargestOf(by_site);
+      return built(Equal(chunks), [&](Builder& builder) { AddHierarchical(builder, by_site, chunks); });
+    }
+  }
+  RINGWAY_CHECK(false);
+  return {};
+}
+
+std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes) {
+  switch (algorithm) {
+    case Algorithm::kOneShot:
+    case Algorithm::kNaive:
+      return (world_size - 1) * bytes;
+    case Algorithm::kTree:
+      return std::bit_width(world_size - 1) * bytes;
+    case Algorithm::kDirect:
+      return kAsideBuffersMax * bytes;
+    default:
+      return bytes;
+  }
+}
+
+Schedule FetchSchedule(Rank holder, Rank lacking, Rank self) {
+  Schedule schedule;
+  if (self == holder) {
+    schedule.departures.push_back({.step = 0, .chunk = 0, .to = lacking, .source = Source::kFinished});
+  }
+  if (self == lacking) schedule.arrivals.push_back({.step = 0, .chunk = 0, .from = holder});
+  return schedule;
+}
+
+}  // namespace ringway::collective

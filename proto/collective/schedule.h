@@ -1,0 +1,98 @@
+// Schedules: who sends which chunk to whom, as a contribution to its sum or as the finished chunk, to be copied. Pure
+// functions of the ranks' order; the executor runs them all.
+//
+// Rules that hold for each:
+//   - A rank adds up what it receives of a chunk and its own input in a fixed order, so the sum does not depend on what
+//     arrives first. It sends the sum on (a partial), or it is the one that finishes the chunk.
+//   - A chunk is finished by one rank, and copied to all others; in one-shot every rank finishes all of it, in one
+//   order.
+//   - A transfer is named by (step, chunk), unique among those that arrive at one rank. Steps name, they do not
+//     synchronise: a segment goes on as soon as what it is made of is there (cut-through).
+//
+// With K ranks, S bytes, one-way delay a and a byte's time b, each rank sending on an uplink of its own:
+//
+//   ring               2(K-1) a + 2(K-1)/K S b    each chunk travels around the ring twice: summed, then copied
+//   two_rings          as ring                    one half each way around: both directions of a full-duplex link
+//   rings              as ring                    a part around each of several rings that share no path, where paths
+//                                                 are slower than the ranks' ends
+//   direct             2 a + 2(K-1)/K S b         each rank gathers its chunk from all, and gives it to all; chunks may
+//                                                 differ: a rank with w of S sends (1 + (K-2) w) S
+//   one_shot           a + (K-1) S b              everyone sends everything to everyone
+//   tree               2 ceil(log2 K) (a + S b)   binomial, rooted at rank 0
+//   halving_doubling   2 log2 K a + 2(K-1)/K S b  partners at half the distance each step; the rest folds in and out
+//   naive              2(K-1) (a + S b)           all to rank 0, and back
+//   hierarchical       see HierarchicalSchedule
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/ids.h"
+#include "proto/segment_header.h"
+
+namespace ringway::collective {
+
+inline constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+// A chunk that arrives at this rank.
+struct Arrival {
+  std::uint16_t step = 0;  // of the sender's departure; with chunk it names the position
+  std::uint16_t chunk = 0;
+  Rank from;
+  bool reduce = false;  // a contribution to the sum; else finished, to be copied
+};
+
+enum class Source : std::uint8_t { kInput, kPartial, kFinished };
+
+// A chunk that this rank sends: its input, the sum that it has made of it, or the finished chunk.
+struct Departure {
+  std::uint16_t step = 0;
+  std::uint16_t chunk = 0;
+  Rank to;
+  Source source = Source::kInput;
+};
+
+// What this rank adds up of a chunk, in this order.
+struct Sum {
+  std::uint16_t chunk = 0;
+  std::vector<std::uint32_t> order;  // indices of arrivals; kOwn: the rank's input
+  bool finishes = false;             // the sum is the result; else it is sent on
+  static constexpr std::uint32_t kOwn = kNone;
+};
+
+struct Schedule {
+  Algorithm kind = Algorithm::kRing;
+  std::vector<std::uint32_t> weights = {1};  // of each chunk: how the grid cuts the buffer
+  bool everyone_sums = false;  // several ranks finish one chunk: they must add up the same values in the same order
+  std::vector<Arrival> arrivals;
+  std::vector<Departure> departures;
+  std::vector<Sum> sums;  // at most one a chunk
+
+  std::uint32_t chunks() const { return static_cast<std::uint32_t>(weights.size()); }
+};
+
+// A part of the buffer goes around a ring of its own.
+struct WeightedRing {
+  std::vector<Rank> order;  // a permutation of 0 .. K-1
+  std::uint32_t share = 1;  // among the other rings'
+};
+
+// What a view says of the ways between its ranks. The one ring and the two follow `ring`; tree, halving-doubling and
+// naive go by rank, from rank 0 as the root.
+struct Routes {
+  std::vector<Rank> ring;                  // a permutation of 0 .. K-1
+  std::vector<std::uint32_t> sites = {};   // by rank, for hierarchical
+  std::vector<std::uint32_t> shares = {};  // by rank, for direct (proto/collective/shares.h)
+  std::vector<WeightedRing> rings = {};    // for rings; empty: the one ring
+};
+
+// K = 1 gives no transfers.
+Schedule MakeSchedule(Algorithm kind, const Routes& routes, Rank self);
+
+// What a rank may have to put aside at most, of values that arrive before their turn, for operations of `bytes`.
+std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes);
+
+// A holder of a finished result sends all of it to one rank that lacks it. One chunk.
+Schedule FetchSchedule(Rank holder, Rank lacking, Rank self);
+
+}  // namespace ringway::collective

@@ -1,0 +1,107 @@
+#include "daemon/agreement/laggards.h"
+
+#include <gtest/gtest.h>
+
+namespace ringway::agreement {
+namespace {
+
+class LaggardsTest : public testing::Test {
+ protected:
+  using Seconds = std::chrono::seconds;
+  static constexpr Seconds kLimit{10};
+  static constexpr PeerId kOther{2};
+  const TimePoint start_ = TimePoint() + std::chrono::hours(5);
+
+  static View ViewWith(PeerId member) {
+    View view;
+    view.ranks[member] = Rank(0);
+    return view;
+  }
+  // Has submitted so many on channels 0 and 1.
+  void Hear(Seconds at, std::uint64_t first, std::uint64_t second) {
+    laggards_.Heard(kOther, {{ChannelId(0), first}, {ChannelId(1), second}}, own_, start_ + at);
+  }
+  bool HoldsUp(Seconds at, const OpName& op) { return laggards_.HoldsUp(op, kOther, kLimit, start_ + at); }
+
+  ChannelSeqs own_ = {{ChannelId(0), 8}, {ChannelId(1), 3}};
+  const OpName op_{ChannelId(0), 7};
+  Laggards laggards_;
+};
+
+TEST_F(LaggardsTest, HoldsUpWhoHasNotSubmittedForTheLimit) {
+  Hear(Seconds(0), 7, 3);
+  Hear(Seconds(9), 7, 3);
+  EXPECT_FALSE(HoldsUp(Seconds(9), op_));
+  EXPECT_TRUE(HoldsUp(Seconds(10), op_));
+}
+
+TEST_F(LaggardsTest, ItsTimeBeginsWhenThisRankIsAhead) {
+  own_[ChannelId(0)] = 7;
+  Hear(Seconds(0), 7, 3);
+  own_[ChannelId(0)] = 8;
+  Hear(Seconds(8), 7, 3);
+  EXPECT_FALSE(HoldsUp(Seconds(17), op_));
+  EXPECT_TRUE(HoldsUp(Seconds(18), op_));
+}
+
+TEST_F(LaggardsTest, AnySubmissionBeginsItAnew) {
+  Hear(Seconds(0), 7, 1);
+  Hear(Seconds(9), 7, 2);
+  EXPECT_FALSE(HoldsUp(Seconds(18), op_));
+  EXPECT_TRUE(HoldsUp(Seconds(19), op_));
+}
+
+TEST_F(LaggardsTest, NotWhatItHasSubmitted) {
+  Hear(Seconds(0), 8, 2);
+  EXPECT_FALSE(HoldsUp(Seconds(100), op_));
+  EXPECT_TRUE(HoldsUp(Seconds(100), {ChannelId(1), 2}));
+}
+
+// Operations that fail by their deadlines are others, and it has submitted none of them.
+TEST_F(LaggardsTest, LaterOperationsOfThisRankDoNotBeginItAnew) {
+  Hear(Seconds(0), 7, 3);
+  own_[ChannelId(0)] = 12;
+  Hear(Seconds(5), 7, 3);
+  EXPECT_TRUE(HoldsUp(Seconds(10), {ChannelId(0), 11}));
+}
+
+TEST_F(LaggardsTest, NoTimePassesWhileTheViewIsStopped) {
+  Hear(Seconds(0), 7, 3);
+  laggards_.OnStop(start_ + Seconds(4));
+  laggards_.OnStop(start_ + Seconds(6));
+  laggards_.OnView(ViewWith(kOther), start_ + Seconds(50));
+  EXPECT_FALSE(HoldsUp(Seconds(55), op_));
+  EXPECT_TRUE(HoldsUp(Seconds(56), op_));
+}
+
+TEST_F(LaggardsTest, AViewThatComesWithoutAStopChangesNothing) {
+  Hear(Seconds(0), 7, 3);
+  laggards_.OnView(ViewWith(kOther), start_ + Seconds(5));
+  EXPECT_TRUE(HoldsUp(Seconds(10), op_));
+}
+
+TEST_F(LaggardsTest, TheLossOfARankBeginsItAnewForTheOthers) {
+  Hear(Seconds(0), 7, 3);
+  laggards_.Heard(PeerId(3), {}, own_, start_);
+  laggards_.OnView(ViewWith(kOther), start_ + Seconds(9));
+  EXPECT_FALSE(HoldsUp(Seconds(18), op_));
+  EXPECT_TRUE(HoldsUp(Seconds(19), op_));
+  EXPECT_FALSE(laggards_.HoldsUp(op_, PeerId(3), kLimit, start_ + Seconds(100)));
+}
+
+TEST_F(LaggardsTest, KnowsWhatAllHaveSubmitted) {
+  Hear(Seconds(0), 8, 3);
+  laggards_.Heard(PeerId(3), {{ChannelId(0), 8}}, own_, start_);
+  EXPECT_TRUE(laggards_.AllHave(op_));
+  EXPECT_FALSE(laggards_.AllHave({ChannelId(1), 2}));
+}
+
+TEST_F(LaggardsTest, APauseOfThisProcessBeginsItAnew) {
+  Hear(Seconds(0), 7, 3);
+  laggards_.BeginAnew(start_ + Seconds(30));
+  EXPECT_FALSE(HoldsUp(Seconds(39), op_));
+  EXPECT_TRUE(HoldsUp(Seconds(40), op_));
+}
+
+}  // namespace
+}  // namespace ringway::agreement

@@ -1,0 +1,174 @@
+#include "daemon/flow/lane_scaler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace ringway::flow {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A path that takes `path` bytes a second, by lanes that take `lane` each; ticks of 50 ms, round trips of 100 ms.
+class LaneScalerTest : public testing::Test {
+ protected:
+  void Run(double lane, double path, int run_s) {
+    for (int tick = 0; tick < run_s * 20; ++tick) Tick(lane, path);
+  }
+
+  void Tick(double lane, double path) {
+    now_ += milliseconds(50);
+    const std::size_t wanted = std::clamp(count_.wanted(now_), kUpFirst, up_max_);
+    if (wanted <= sample_.lanes) opening_since_ = now_;
+    if (wanted < sample_.lanes || now_ - opening_since_ >= opening_) sample_.lanes = wanted;
+    const double rate = std::min(path, lane * static_cast<double>(std::min(count_.used(), sample_.lanes)));
+    sample_.delivered_bytes += static_cast<std::uint64_t>(rate / 20);
+    sample_.resent_bytes += static_cast<std::uint64_t>(resent_ * rate / 20);
+    const std::size_t before = count_.used();
+    count_.Add(sample_, now_);
+    changes_ += count_.used() != before;
+  }
+
+  static constexpr std::size_t kUpFirst = 8;
+  LaneScaler::Sample sample_{.backlogged = true, .lanes = kUpFirst, .round_trip = milliseconds(100)};
+  LaneScaler count_;
+  std::size_t up_max_ = 200;
+  Duration opening_{};
+  TimePoint opening_since_{};
+  double resent_ = 0;  // of what arrives
+  int changes_ = 0;
+  TimePoint now_{std::chrono::seconds(10)};
+};
+
+TEST_F(LaneScalerTest, LanesThatAreBoundByTheirWindowsGetMore) {
+  Run(10e6, 100e6, 30);
+  EXPECT_GE(count_.used(), 10u);
+  EXPECT_LE(count_.used(), 18u);
+}
+
+TEST_F(LaneScalerTest, APathThatIsFilledGetsNoMore) {
+  Run(60e6, 100e6, 20);
+  EXPECT_EQ(count_.used(), LaneScaler::kFirst);
+}
+
+TEST_F(LaneScalerTest, TrialsThatBringNothingBecomeRare) {
+  Run(60e6, 100e6, 600);
+  EXPECT_EQ(count_.used(), LaneScaler::kFirst);
+  EXPECT_GE(changes_, 4);
+  EXPECT_LE(changes_, 14) << "10 s, 20 s, 40 s ..: two changes each";
+}
+
+TEST_F(LaneScalerTest, PacedLanesAreManyAndGetMoreWhereTheyFallShort) {
+  sample_.paced = true;
+  Run(60e6, 100e6, 60);
+  EXPECT_EQ(count_.used(), LaneScaler::kPaced);
+  Run(10e6, 100e6, 60);
+  EXPECT_GE(count_.used(), 10u);
+  sample_.paced = false;
+  count_ = LaneScaler();
+  while (count_.used() == LaneScaler::kFirst) Tick(10e6, 100e6);
+  sample_.paced = true;
+  Tick(10e6, 100e6);
+  EXPECT_EQ(count_.used(), LaneScaler::kPaced) << "in the middle of a trial";
+  sample_.paced = false;
+  Tick(10e6, 100e6);
+  EXPECT_EQ(count_.used(), LaneScaler::kFirst);
+}
+
+TEST_F(LaneScalerTest, WhoIsNotBackloggedIsNotJudged) {
+  sample_.backlogged = false;
+  Run(10e6, 100e6, 60);
+  EXPECT_EQ(changes_, 0);
+}
+
+TEST_F(LaneScalerTest, ARateThatStillGrowsIsWaitedFor) {
+  for (double lane = 1e6; lane < 400e6; lane *= 1.02) Tick(lane, 1e12);
+  EXPECT_EQ(changes_, 0);
+}
+
+TEST_F(LaneScalerTest, ReplacedLanesDisturbNothing) {
+  Run(60e6, 100e6, 2);
+  sample_.delivered_bytes = 0;
+  Run(60e6, 100e6, 5);
+  EXPECT_LE(count_.used(), LaneScaler::kFirst);
+  Run(10e6, 100e6, 10);
+  EXPECT_GT(count_.used(), LaneScaler::kFirst) << "it is judged again at once";
+}
+
+TEST_F(LaneScalerTest, LanesThatCannotBeOpenedAreNotCountedOn) {
+  up_max_ = 8;
+  Run(1e6, 1e12, 600);
+  EXPECT_LE(changes_, 16) << "two for those there are, and a few trials";
+}
+
+TEST_F(LaneScalerTest, LanesThatTakeLongToOpenGetTheirChance) {
+  opening_ = milliseconds(1450);
+  Run(10e6, 160e6, 60);
+  EXPECT_GE(count_.used(), 16u);
+}
+
+TEST_F(LaneScalerTest, ManyThatEachCountAreFoundInNoTime) {
+  Run(1e6, 100e6, 15);
+  EXPECT_GE(count_.used(), 100u);
+}
+
+TEST_F(LaneScalerTest, LanesStayOpenUntilALongRest) {
+  Run(10e6, 200e6, 60);
+  Run(200e6, 200e6, 1);
+  const std::size_t many = count_.wanted(now_);
+  EXPECT_GE(many, 20u);
+  EXPECT_EQ(count_.wanted(now_ + std::chrono::seconds(59)), many);
+  EXPECT_EQ(count_.wanted(now_ + std::chrono::minutes(1)), LaneScaler::kFirst);
+}
+
+TEST_F(LaneScalerTest, LanesThatOverdriveBecomeFewerUntilThatCosts) {
+  Run(10e6, 100e6, 60);
+  const std::size_t many = count_.used();
+  ASSERT_GE(many, 9u);
+  resent_ = 0.1;
+  Run(30e6, 100e6, 30);
+  EXPECT_EQ(count_.used(), LaneScaler::kFirst) << "four of them fill the path";
+  resent_ = 0;
+  Run(10e6, 100e6, 60);
+  ASSERT_GE(count_.used(), 9u);
+  resent_ = 0.1;
+  Run(10e6, 100e6, 60);
+  EXPECT_GE(count_.used(), 9u) << "each is bound by what it loses";
+  Run(5e6, 100e6, 120);
+  EXPECT_GE(count_.used(), 15u);
+}
+
+TEST_F(LaneScalerTest, FewLossesAreNoReason) {
+  Run(10e6, 100e6, 60);
+  resent_ = 0.02;
+  Run(30e6, 100e6, 60);
+  EXPECT_GE(count_.used(), 9u);
+}
+
+TEST_F(LaneScalerTest, AfterAMinuteOfRestThereAreFew) {
+  Run(10e6, 100e6, 60);
+  ASSERT_GT(count_.used(), LaneScaler::kFirst);
+  now_ += std::chrono::seconds(59);
+  Tick(10e6, 100e6);
+  EXPECT_GT(count_.used(), LaneScaler::kFirst);
+  now_ += std::chrono::seconds(60);
+  Tick(10e6, 100e6);
+  EXPECT_EQ(count_.used(), LaneScaler::kFirst);
+}
+
+TEST_F(LaneScalerTest, ATrialThatTrafficLeavesIsNone) {
+  while (count_.used() == LaneScaler::kFirst) Tick(10e6, 100e6);
+  now_ += std::chrono::seconds(5);
+  Tick(10e6, 100e6);
+  EXPECT_EQ(count_.used(), LaneScaler::kFirst);
+  Run(10e6, 100e6, 10);
+  EXPECT_GT(count_.used(), LaneScaler::kFirst) << "and may come again";
+}
+
+TEST_F(LaneScalerTest, ThereIsAnEnd) {
+  Run(1e6, 1e12, 600);
+  EXPECT_EQ(count_.used(), 125u) << "and three for small segments";
+}
+
+}  // namespace
+}  // namespace ringway::flow

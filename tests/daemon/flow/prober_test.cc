@@ -1,0 +1,393 @@
+#include "daemon/flow/prober.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace ringway::flow {
+namespace {
+
+using std::chrono::milliseconds;
+using Step = Prober::Step;
+
+const std::set<PeerId> kNobody;
+
+// One prober whose others are played by the test.
+class ProberTest : public testing::Test {
+ protected:
+  static constexpr PeerId kSelf{2};
+  static constexpr PeerId kA{3};
+  static constexpr PeerId kB{4};
+
+  std::set<PeerId> Tick(bool may_send = true) {
+    now_ += milliseconds(100);
+    return prober_.Tick(now_, may_send);
+  }
+  void On(PeerId from, Step step) { prober_.On(from, step, now_); }
+  using Messages = std::vector<Prober::Message>;
+  Messages Said() { return prober_.TakeMessages(); }
+  // A probe of A that has begun.
+  void BeginA(std::uint64_t bytes) {
+    prober_.Want(kA, bytes);
+    Tick();
+    Tick();
+    On(kA, Step::kGrant);
+    ASSERT_EQ(prober_.turn(), (std::set{kA}));
+    (void)Said();
+  }
+
+  Prober prober_;
+  TimePoint now_{std::chrono::seconds(10)};
+};
+
+TEST_F(ProberTest, AllAreAskedAndTheFirstWithTimeIsTheFirst) {
+  prober_.Want(kA, 1000);
+  prober_.Want(kB, 1000);
+  Tick();
+  EXPECT_TRUE(Said().empty()) << "it may be a short pause between operations";
+  Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}, {kB, Step::kAsk}}));
+  EXPECT_EQ(prober_.turn(), kNobody);
+  On(kB, Step::kGrant);
+  EXPECT_EQ(prober_.turn(), (std::set{kB}));
+  On(kA, Step::kGrant);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}})) << "one at a time";
+  EXPECT_EQ(prober_.turn(), (std::set{kB}));
+}
+
+TEST_F(ProberTest, ItsBytesAreTheEndAndATickOfGraceFollows) {
+  BeginA(1000);
+  EXPECT_EQ(prober_.Take(kA, 600), 600u);
+  EXPECT_EQ(Tick(), kNobody);
+  EXPECT_EQ(prober_.Take(kA, 600), 400u);
+  EXPECT_EQ(prober_.Take(kA, 600), 0u);
+  EXPECT_EQ(Tick(), kNobody) << "what is under way is still counted";
+  EXPECT_EQ(Tick(), (std::set{kA}));
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}}));
+  prober_.Want(kA, 1000);
+  Tick();
+  Tick();
+  EXPECT_TRUE(Said().empty()) << "the pair came to stand again, and was probed before";
+}
+
+TEST_F(ProberTest, EachIsProbedOnceMoreWhenItsHostHasComeToRest) {
+  BeginA(1000);
+  EXPECT_EQ(prober_.Take(kA, 2000), 1000u);
+  (void)Tick();
+  ASSERT_EQ(Tick(), (std::set{kA}));
+  (void)Said();
+  for (int tick = 1; tick < 150; ++tick) (void)Tick();
+  EXPECT_TRUE(Said().empty());
+  (void)Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}})) << "15 s later";
+  On(kA, Step::kGrant);
+  EXPECT_EQ(prober_.Take(kA, 2000), 1000u);
+  (void)Tick();
+  EXPECT_EQ(Tick(), (std::set{kA}));
+  (void)Said();
+  for (int tick = 0; tick < 1000; ++tick) (void)Tick();
+  EXPECT_TRUE(Said().empty());
+}
+
+class AgainTest : public ProberTest {
+ protected:
+  void SetUp() override {
+    BeginA(1000);
+    Probe();
+    EXPECT_GT(TicksUntilAsked(), 140);
+    On(kA, Step::kGrant);
+    Probe();
+  }
+  void Probe() {
+    EXPECT_EQ(prober_.Take(kA, 2000), 1000u);
+    while (Tick().empty()) {
+    }
+    (void)Said();
+  }
+  int TicksUntilAsked() {
+    for (int ticks = 1; ticks < 1'000'000; ++ticks) {
+      (void)Tick();
+      if (!Said().empty()) return ticks;
+    }
+    return 0;
+  }
+};
+
+TEST_F(AgainTest, APathIsLookedAtAgainAfterPausesThatGrow) {
+  for (const int minutes : {30, 60, 120, 240, 480, 480}) {
+    EXPECT_NEAR(TicksUntilAsked(), minutes * 600, 2);
+    On(kA, Step::kGrant);
+    Probe();
+  }
+}
+
+TEST_F(AgainTest, ANewRouteIsProbedAtOnce) {
+  prober_.Again(kB);  // nobody knows it
+  prober_.Again(kA);
+  EXPECT_LE(TicksUntilAsked(), 2);
+  On(kA, Step::kGrant);
+  Probe();
+  EXPECT_GT(TicksUntilAsked(), 1000);
+}
+
+TEST_F(ProberTest, TimeIsUsedUpOverAllTurns) {
+  BeginA(1 << 30);
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(Tick(), kNobody);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Tick(false), kNobody);
+  EXPECT_EQ(prober_.turn(), kNobody);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}})) << "others need not wait for the operation";
+  Tick();
+  Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
+  On(kA, Step::kGrant);
+  int ticks = 1;
+  while (Tick().empty()) ++ticks;
+  EXPECT_GE(ticks, 13);
+  EXPECT_LE(ticks, 16);
+}
+
+TEST_F(ProberTest, NobodyIsProbedWhileItMayNotSendAndNobodyWhoIsNotToBe) {
+  prober_.Want(kB, 0);
+  prober_.Want(kA, 1000);
+  Tick(false);
+  Tick(true);
+  Tick(false);
+  EXPECT_TRUE(Said().empty());
+  Tick();
+  Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
+  On(kB, Step::kGrant);
+  EXPECT_EQ(prober_.turn(), kNobody) << "it was not asked";
+  On(kSelf, Step::kGrant);
+  EXPECT_EQ(prober_.turn(), kNobody) << "nor was a stranger";
+}
+
+TEST_F(ProberTest, AShortOperationInterruptsNoTurnAndALongOneEndsIt) {
+  BeginA(1000);
+  for (int i = 0; i < 9; ++i) Tick(false);
+  EXPECT_EQ(prober_.turn(), (std::set{kA}));
+  Tick();
+  for (int i = 0; i < 9; ++i) Tick(false);
+  EXPECT_EQ(prober_.turn(), (std::set{kA}));
+  Tick(false);
+  EXPECT_EQ(prober_.turn(), kNobody);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}})) << "others need not wait for it";
+}
+
+TEST_F(ProberTest, WhoIsForgottenInItsTurnMakesRoom) {
+  prober_.Want(kB, 1000);
+  BeginA(1000);
+  prober_.Forget(kA);
+  EXPECT_EQ(prober_.turn(), kNobody);
+  On(kB, Step::kGrant);
+  EXPECT_EQ(prober_.turn(), (std::set{kB}));
+}
+
+TEST_F(ProberTest, WhoStandsAgainIsAskedAgain) {
+  prober_.Want(kA, 1000);
+  Tick();
+  Tick();
+  ASSERT_EQ(Said().size(), 1u);
+  Tick();
+  EXPECT_TRUE(Said().empty());
+  prober_.Want(kA, 1000);
+  Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
+}
+
+TEST_F(ProberTest, OneAtATimeIsGrantedAndTheOthersAfterIt) {
+  On(kA, Step::kAsk);
+  On(kB, Step::kAsk);
+  On(kB, Step::kAsk);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kGrant}}));
+  On(kB, Step::kRelease);  // it asks no longer
+  On(kB, Step::kAsk);
+  EXPECT_TRUE(Said().empty());
+  On(kA, Step::kRelease);
+  EXPECT_EQ(Said(), (Messages{{kB, Step::kGrant}}));
+  On(kA, Step::kRelease);
+  EXPECT_TRUE(Said().empty());
+}
+
+TEST_F(ProberTest, WhoKeepsAGrantOrIsForgottenHoldsUpNobodyForGood) {
+  On(kA, Step::kAsk);
+  On(kB, Step::kAsk);
+  (void)Said();
+  for (int i = 0; i < 100; ++i) Tick(false);
+  EXPECT_EQ(Said(), (Messages{{kB, Step::kGrant}}));
+  On(kA, Step::kAsk);
+  prober_.Forget(kB);
+  Tick(false);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kGrant}}));
+}
+
+class TogetherTest : public ProberTest {
+ protected:
+  // Both have been probed twice.
+  void SetUp() override {
+    prober_.Want(kA, 1000);
+    prober_.Want(kB, 1000);
+    for (int ended = 0, ticks = 0;; ++ticks) {
+      ASSERT_LT(ticks, 1000);
+      if (!Tick().empty()) ++ended;
+      asked_ = Said();
+      if (ended == 4) break;
+      for (const auto& said : asked_) {
+        if (said.step == Step::kAsk) On(said.to, Step::kGrant);
+      }
+      SpendAll();
+      ASSERT_LE(prober_.turn().size(), 1u);
+    }
+    std::erase_if(asked_, [](const auto& said) { return said.step != Step::kAsk; });
+  }
+  void SpendAll() {
+    for (const PeerId other : prober_.turn()) (void)prober_.Take(other, 1000);
+  }
+  void Gather() {
+    (void)Tick();
+    On(kA, Step::kGrant);
+    On(kB, Step::kGrant);
+    ASSERT_EQ(prober_.turn(), (std::set{kA, kB}));
+    (void)Said();
+  }
+
+  Messages asked_;  // when they had
+};
+
+TEST_F(TogetherTest, AllAreAskedOneAfterTheOtherAndSentToAtOnce) {
+  EXPECT_EQ(asked_, (Messages{{kA, Step::kAsk}}));
+  (void)Tick();
+  EXPECT_TRUE(Said().empty());
+  On(kA, Step::kGrant);
+  EXPECT_EQ(Said(), (Messages{{kB, Step::kAsk}}));
+  EXPECT_EQ(prober_.turn(), kNobody);
+  On(kB, Step::kGrant);
+  ASSERT_EQ(prober_.turn(), (std::set{kA, kB}));
+  EXPECT_EQ(prober_.Take(kA, 2000), 1000u);
+  EXPECT_EQ(Tick(), kNobody);
+  EXPECT_EQ(Tick(), kNobody) << "B's bytes are left";
+  EXPECT_EQ(prober_.Take(kB, 2000), 1000u);
+  EXPECT_EQ(Tick(), kNobody);
+  EXPECT_EQ(Tick(), (std::set{kA, kB}));
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}}));
+  for (int tick = 0; tick < 1000; ++tick) (void)Tick();
+  EXPECT_TRUE(Said().empty()) << "once";
+}
+
+TEST_F(TogetherTest, TwiceAsManyAreProbedTogetherAgain) {
+  Gather();
+  SpendAll();
+  while (Tick().empty()) {
+  }
+  (void)Said();
+  std::set<PeerId> all = {kA, kB};
+  for (std::uint64_t id = 10; id < 12; ++id) {
+    prober_.Want(PeerId(id), 1000);
+    all.insert(PeerId(id));
+  }
+  std::set<PeerId> ended;
+  for (int tick = 0; tick < 1000 && ended.size() < 2; ++tick) {
+    ended = Tick();
+    for (const auto& said : Said()) {
+      if (said.step == Step::kAsk) On(said.to, Step::kGrant);
+    }
+    SpendAll();
+  }
+  EXPECT_EQ(ended, all);
+}
+
+TEST_F(TogetherTest, WhatWasGatheredIsReleasedWhenANewOneComesOrOneDoesNotGrant) {
+  (void)Tick();
+  On(kA, Step::kGrant);
+  (void)Said();
+  for (int tick = 0; tick < 51; ++tick) (void)Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}})) << "B is not waited for any longer";
+  On(kB, Step::kGrant);
+  EXPECT_EQ(Said(), (Messages{{kB, Step::kRelease}})) << "it crossed";
+  for (int tick = 0; tick < 151; ++tick) (void)Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
+  On(kA, Step::kGrant);
+  (void)Said();
+  prober_.Want(PeerId(9), 1000);
+  (void)Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}, {PeerId(9), Step::kAsk}}));
+}
+
+TEST_F(TogetherTest, AnOperationEndsItAndItIsGatheredAgainForWhatIsLeft) {
+  Gather();
+  EXPECT_EQ(prober_.Take(kA, 400), 400u);
+  for (int i = 0; i < 10; ++i) (void)Tick(false);
+  EXPECT_EQ(prober_.turn(), kNobody);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}}));
+  (void)Tick();
+  Gather();
+  EXPECT_EQ(prober_.Take(kA, 2000), 600u);
+}
+
+TEST_F(TogetherTest, OperationsThatAlwaysInterruptItDoNotMakeItLastForEver) {
+  std::uint64_t sent = 0;
+  for (int round = 0; round < 20; ++round) {
+    for (int tick = 0; tick < 5; ++tick) {
+      (void)Tick();
+      for (const auto& said : Said()) {
+        if (said.step == Step::kAsk) On(said.to, Step::kGrant);
+      }
+      for (const PeerId other : prober_.turn()) sent += prober_.Take(other, 100);
+    }
+    for (int tick = 0; tick < 20; ++tick) (void)Tick(false);
+  }
+  EXPECT_LE(sent, 2000u);
+}
+
+TEST_F(TogetherTest, WhoIsForgottenIsNotWaitedFor) {
+  (void)Tick();
+  On(kA, Step::kGrant);
+  prober_.Want(PeerId(9), 0);
+  prober_.Forget(kB);
+  (void)Said();
+  (void)Tick();
+  EXPECT_EQ(prober_.turn(), kNobody) << "one is not several";
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}}));
+}
+
+// Sixteen of them, whatever they say arriving a tick later: each pair is probed, and never two probe one.
+TEST(ProbersTest, AllPairsAreProbedAndNoneByTwoAtOnce) {
+  constexpr std::uint64_t kPeers = 16;
+  std::map<PeerId, Prober> probers;
+  for (std::uint64_t i = 1; i <= kPeers; ++i) {
+    for (std::uint64_t j = 1; j <= kPeers; ++j) {
+      if (i != j) probers[PeerId(i)].Want(PeerId(j), 1000);
+    }
+  }
+  std::map<std::pair<PeerId, PeerId>, int> probed;
+  TimePoint now{std::chrono::seconds(10)};
+  int ticks = 0;
+  int all_once = 0;
+  std::uint64_t together = 0;
+  for (; together < kPeers && ticks < 2000; ++ticks) {
+    if (probed.size() < kPeers * (kPeers - 1)) all_once = ticks;
+    now += milliseconds(100);
+    std::set<PeerId> targets;
+    std::vector<std::pair<PeerId, Prober::Message>> under_way;
+    for (auto& [self, prober] : probers) {
+      const std::set<PeerId> ended = prober.Tick(now, true);
+      together += ended.size() == kPeers - 1;
+      for (const PeerId other : ended) {
+        EXPECT_LE(++probed[std::pair(self, other)], 3);
+      }
+      for (const PeerId other : prober.turn()) {
+        EXPECT_TRUE(targets.insert(other).second) << other.value;
+        (void)prober.Take(other, 500);
+      }
+      for (const Prober::Message& said : prober.TakeMessages()) under_way.emplace_back(self, said);
+    }
+    for (const auto& [from, said] : under_way) probers[said.to].On(from, said.step, now);
+  }
+  EXPECT_EQ(probed.size(), kPeers * (kPeers - 1));
+  EXPECT_LT(all_once, 15 * 20) << "most of them probe somebody at any time";
+  EXPECT_EQ(together, kPeers) << "none of them waits for good for what another holds";
+}
+
+}  // namespace
+}  // namespace ringway::flow

@@ -1,0 +1,250 @@
+#include "daemon/flow/rate_limit.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ringway::flow {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Duration kRoundTrip = milliseconds(100);
+constexpr Duration kQueue = milliseconds(30);
+
+class RateLimitTest : public testing::Test {
+ protected:
+  static constexpr double kMega = 1e6;
+
+  // A path of `rate` that somebody drives as fast as he may. `other_queue`: on the way back, behind what others send.
+  void Run(int windows, double rate, Duration other_queue = {}) {
+    for (int i = 0; i < windows; ++i) {
+      const double offered = ceiling_.limit() > 0 ? ceiling_.limit() : 3 * rate;
+      const double seen = std::exchange(offered_, offered);
+      const bool over = (late_ ? seen : offered) > 1.02 * rate;
+      ceiling_.Judge({.delivered = std::min(offered, rate),
+                      .lost_share = over ? 0.1 : 0,
+                      .queueing = std::max(over ? kQueue : Duration(), other_queue),
+                      .round_trip = kRoundTrip,
+                      .held = ceiling_.limit() > 0});
+      overdriven_ += over;
+      highest_ = std::max(highest_, ceiling_.limit());
+    }
+  }
+
+  RateLimit ceiling_;
+  bool late_ = false;  // queue and losses show a window after the bytes that made them
+  double offered_ = 0;
+  int overdriven_ = 0;
+  double highest_ = 0;
+};
+
+TEST_F(RateLimitTest, AWhileInWhichNextToNothingArrivedIsMadeUpForSoon) {
+  Run(50, 50 * kMega);
+  ASSERT_GT(ceiling_.limit(), 45 * kMega);
+  for (int i = 0; i < 20; ++i) {
+    ceiling_.Judge({.delivered = 0.2 * kMega, .lost_share = 0.3, .queueing = kQueue, .round_trip = kRoundTrip});
+  }
+  ASSERT_LT(ceiling_.limit(), kMega);
+  Run(8, 50 * kMega, kQueue);
+  EXPECT_GT(ceiling_.limit(), 25 * kMega);
+}
+
+TEST_F(RateLimitTest, APathThatHasBecomeSlowIsBelieved) {
+  Run(50, 4 * kMega);
+  const int always_slow = std::exchange(overdriven_, 0);
+  ceiling_ = RateLimit();
+  Run(50, 100 * kMega);
+  overdriven_ = 0;
+  Run(50, 4 * kMega);
+  EXPECT_LT(ceiling_.limit(), 5 * kMega);
+  EXPECT_LE(overdriven_, always_slow + 18)
+      << "on the way down, by halves every other window, then as often as any path is tried for more";
+  overdriven_ = 0;
+  Run(50, 4 * kMega);
+  EXPECT_LE(overdriven_, always_slow + 1);
+}
+
+TEST_F(RateLimitTest, APathThatHasBecomeSlowIsBelievedThoughItShowsLate) {
+  late_ = true;
+  Run(50, 100 * kMega);
+  Run(50, 30 * kMega);
+  highest_ = 0;
+  Run(200, 30 * kMega);
+  EXPECT_LT(highest_, 50 * kMega) << "it is doubled no more";
+}
+
+TEST_F(RateLimitTest, ALimitThatNothingWaitsForStays) {
+  Run(50, 50 * kMega);
+  const double limit = ceiling_.limit();
+  for (int i = 0; i < 20; ++i) ceiling_.Judge({.delivered = limit, .round_trip = kRoundTrip, .held = false});
+  EXPECT_EQ(ceiling_.limit(), limit);
+  ceiling_.Judge({.delivered = limit, .round_trip = kRoundTrip, .held = true});
+  EXPECT_GT(ceiling_.limit(), limit);
+}
+
+TEST_F(RateLimitTest, WhatWasSentBeforeItWasLoweredDoesNotLowerItAgain) {
+  const RateLimit::Window overdriven{
+      .delivered = 50 * kMega, .lost_share = 0.1, .queueing = kQueue, .round_trip = kRoundTrip};
+  RateLimit::Window late = overdriven;
+  late.delivered = 10 * kMega;
+  ceiling_.Judge(overdriven);
+  const double limit = ceiling_.limit();
+  ceiling_.Judge(late);
+  EXPECT_EQ(ceiling_.limit(), limit);
+  ceiling_.Judge(late);
+  EXPECT_LT(ceiling_.limit(), limit);
+}
+
+TEST_F(RateLimitTest, OneWindowThatSaysTooLittleLowersItByLessThanThat) {
+  Run(50, 50 * kMega);
+  ceiling_.Judge({.delivered = 50 * kMega, .round_trip = kRoundTrip, .held = true});
+  ceiling_.Judge({.delivered = 50 * kMega, .round_trip = kRoundTrip, .held = true});
+  ceiling_.Judge({.delivered = 30 * kMega, .lost_share = 0.1, .queueing = kQueue, .round_trip = kRoundTrip});
+  EXPECT_GT(ceiling_.limit(), 37 * kMega);
+}
+
+TEST_F(RateLimitTest, AQueueThatTheLimitBuildsUpEndsItsGrowth) {
+  Run(50, 50 * kMega);
+  ceiling_.Judge({.delivered = 50 * kMega, .round_trip = kRoundTrip, .held = true});
+  for (int i = 0; i < 300; ++i) {
+    ceiling_.Judge({.delivered = std::min(ceiling_.limit(), 50 * kMega),
+                    .queueing = ceiling_.limit() > 50 * kMega ? kQueue : Duration(),
+                    .round_trip = kRoundTrip,
+                    .held = true});
+    ASSERT_LT(ceiling_.limit(), 53 * kMega) << "nothing is lost, but no more arrives";
+  }
+  EXPECT_GT(ceiling_.limit(), 49 * kMega);
+}
+
+TEST_F(RateLimitTest, WhatConnectionsSlowDownToByThemselvesIsNotWhatThePathCarries) {
+  Run(50, 50 * kMega);
+  RateLimit::Window slow{.delivered = 35 * kMega, .queueing = kQueue, .round_trip = kRoundTrip};
+  for (int i = 0; i < 5; ++i) ceiling_.Judge(slow);
+  slow.lost_share = 0.05;
+  ceiling_.Judge(slow);
+  EXPECT_GT(ceiling_.limit(), 40 * kMega);
+  Run(30, 50 * kMega, kQueue);
+  EXPECT_GT(ceiling_.limit(), 46 * kMega) << "a queue on the way back does not hold it down";
+}
+
+TEST_F(RateLimitTest, ABurstThatOverflowsSaysLittleOfThePath) {
+  Run(50, 50 * kMega);
+  ceiling_.Judge({.delivered = 20 * kMega, .lost_share = 0.05, .queueing = kQueue, .round_trip = kRoundTrip});
+  EXPECT_GT(ceiling_.limit(), 46 * kMega) << "less was sent than it may take";
+  Run(10, 50 * kMega);
+  EXPECT_GT(ceiling_.limit(), 49 * kMega);
+}
+
+TEST_F(RateLimitTest, WhereConnectionsSlowDownByThemselvesAgainAndAgainItIsBelieved) {
+  Run(50, 50 * kMega);
+  RateLimit::Window window{.delivered = 20 * kMega, .queueing = kQueue, .round_trip = kRoundTrip};
+  for (int i = 0; i < 300; ++i) {
+    window.lost_share = i % 3 == 0 ? 0.05 : 0.002;
+    ceiling_.Judge(window);
+  }
+  EXPECT_LT(ceiling_.limit(), 25 * kMega);
+}
+
+TEST_F(RateLimitTest, APauseTakesItNoLowerThanSendingLessHelps) {
+  Run(50, 40 * kMega);
+  for (int i = 0; i < 120; ++i) {
+    ceiling_.Judge({.delivered = ceiling_.limit() / 2,
+                    .lost_share = 0.1,
+                    .queueing = kQueue,
+                    .round_trip = kRoundTrip,
+                    .held = true});
+    ceiling_.Rest();
+  }
+  EXPECT_GT(ceiling_.limit(), kMega);
+}
+
+TEST_F(RateLimitTest, APauseDoesNotUndoWhatWasMadeUpFor) {
+  Run(50, 50 * kMega);
+  for (int i = 0; i < 20; ++i) {
+    ceiling_.Judge({.delivered = 0.2 * kMega, .lost_share = 0.3, .queueing = kQueue, .round_trip = kRoundTrip});
+  }
+  ASSERT_LT(ceiling_.limit(), 2 * kMega);
+  for (int i = 0; i < 8; ++i) {
+    Run(1, 50 * kMega, kQueue);
+    ceiling_.Rest();
+  }
+  EXPECT_GT(ceiling_.limit(), 20 * kMega);
+}
+
+TEST_F(RateLimitTest, WhereItOncePassedItIsNotGentleAgain) {
+  Run(50, 30 * kMega);
+  Run(15, 50 * kMega);
+  EXPECT_GT(ceiling_.limit(), 45 * kMega) << "what was too much before is not";
+}
+
+TEST_F(RateLimitTest, WithoutOverdrivingThereIsNone) {
+  for (int i = 0; i < 20; ++i) {
+    ceiling_.Judge({.delivered = 50 * kMega, .lost_share = 0.2, .queueing = {}, .round_trip = kRoundTrip});
+    ceiling_.Judge({.delivered = 50 * kMega, .lost_share = 0, .queueing = kQueue, .round_trip = kRoundTrip});
+  }
+  EXPECT_EQ(ceiling_.limit(), 0);
+}
+
+TEST_F(RateLimitTest, AnAssumedLimitGivesWayToWhatArrives) {
+  ceiling_.Assume(20 * kMega);
+  EXPECT_EQ(ceiling_.limit(), 20 * kMega);
+  ceiling_.Judge({.delivered = 60 * kMega, .round_trip = kRoundTrip});
+  EXPECT_EQ(ceiling_.limit(), 60 * kMega);
+  ceiling_.Judge({.delivered = 30 * kMega, .round_trip = kRoundTrip});
+  EXPECT_EQ(ceiling_.limit(), 60 * kMega) << "something else was the limit";
+}
+
+TEST_F(RateLimitTest, AnAssumedLimitGivesWayToTheFirstThatIsFound) {
+  ceiling_.Assume(20 * kMega);
+  ceiling_.Judge({.delivered = 50 * kMega, .lost_share = 0.1, .queueing = kQueue, .round_trip = kRoundTrip});
+  EXPECT_FALSE(ceiling_.assumed());
+  EXPECT_NEAR(ceiling_.limit(), 48 * kMega, kMega);
+}
+
+TEST_F(RateLimitTest, AnAssumedLimitGrowsThoughSomeIsLostElsewhere) {
+  ceiling_.Assume(20 * kMega);
+  for (int i = 0; i < 10; ++i) {
+    ceiling_.Judge({.delivered = 0.9 * ceiling_.limit(),
+                    .lost_share = 0.03,
+                    .queueing = kQueue,
+                    .round_trip = kRoundTrip,
+                    .held = true});
+  }
+  EXPECT_GT(ceiling_.limit(), 100 * kMega);
+  EXPECT_TRUE(ceiling_.assumed());
+  const double limit = ceiling_.limit();
+  ceiling_.Judge(
+      {.delivered = 0.9 * limit, .lost_share = 0.2, .queueing = kQueue, .round_trip = kRoundTrip, .held = true});
+  EXPECT_LT(ceiling_.limit(), limit) << "that is no other path's doing";
+}
+
+TEST_F(RateLimitTest, AnAssumedLimitGrowsNoFurtherWhereNotMoreArrives) {
+  late_ = true;
+  ceiling_.Assume(20 * kMega);
+  Run(4, 20 * kMega);
+  EXPECT_LE(highest_, 25 * kMega);
+  EXPECT_NEAR(ceiling_.limit(), 19.5 * kMega, 0.5 * kMega) << "what was tried in vain does not count";
+}
+
+TEST_F(RateLimitTest, AnAssumedLimitGrowsOnAfterAPause) {
+  ceiling_.Assume(20 * kMega);
+  const auto hold = [&] {
+    ceiling_.Judge({.delivered = 18 * kMega, .lost_share = 0, .queueing = {}, .round_trip = kRoundTrip, .held = true});
+  };
+  hold();
+  ceiling_.Rest();
+  EXPECT_NEAR(ceiling_.limit(), 21 * kMega, 0.1 * kMega);
+  hold();
+  EXPECT_GT(ceiling_.limit(), 25 * kMega);
+}
+
+TEST_F(RateLimitTest, AnAssumedLimitThatIsHeldGrows) {
+  ceiling_.Assume(20 * kMega);
+  Run(20, 100 * kMega);
+  EXPECT_GT(ceiling_.limit(), 90 * kMega);
+}
+
+}  // namespace
+}  // namespace ringway::flow

@@ -1,0 +1,88 @@
+#include "daemon/flow/uplink_share.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ringway::flow {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr double kRate = 50e6;
+
+class UplinkShareTest : public testing::Test {
+ protected:
+  static constexpr double kSegment = 64 << 10;
+
+  UplinkShareTest() { pace_.SetRate(kRate); }
+
+  static PathKey PairTo(std::uint64_t other) { return {.self = PeerId(1), .other = PeerId(other)}; }
+
+  // Each pair sends whatever it may, in turn; gives bytes by pair.
+  std::vector<double> SendFor(Duration length, std::size_t pairs) {
+    std::vector<double> sent(pairs);
+    for (const TimePoint end = now_ + length; now_ < end; now_ += milliseconds(1)) {
+      ++turn_;
+      for (std::size_t i = 0; i < pairs; ++i) {
+        const std::size_t pair = (turn_ + i) % pairs;
+        for (int n = 0; n < 10 && pace_.Wait(PairTo(pair), now_) == Duration(); ++n) {
+          pace_.OnSent(PairTo(pair), kSegment, now_);
+          sent[pair] += kSegment;
+        }
+      }
+    }
+    return sent;
+  }
+
+  UplinkShare pace_;
+  std::size_t turn_ = 0;
+  TimePoint now_{seconds(10)};
+};
+
+TEST_F(UplinkShareTest, WhoSendsAloneIsNotHeld) {
+  EXPECT_EQ(SendFor(seconds(1), 1)[0], 1000 * 10 * kSegment) << "all that was offered";
+}
+
+TEST_F(UplinkShareTest, TwoKeepTheRateTogetherAndShareIt) {
+  const std::vector<double> sent = SendFor(seconds(10), 2);
+  EXPECT_NEAR(sent[0], 5 * kRate, 0.05 * kRate);
+  EXPECT_NEAR(sent[1], 5 * kRate, 0.05 * kRate);
+}
+
+TEST_F(UplinkShareTest, WhoBeginsIsHeldAtOnceIfAnotherSends) {
+  (void)SendFor(seconds(1), 1);
+  const std::vector<double> sent = SendFor(milliseconds(20), 2);
+  EXPECT_LT(sent[0] + sent[1], 0.02 * kRate + 16 * kSegment);
+}
+
+TEST_F(UplinkShareTest, WhoseOthersFellSilentIsNotHeld) {
+  (void)SendFor(seconds(1), 2);
+  now_ += UplinkShare::kSilent + milliseconds(1);
+  (void)SendFor(milliseconds(1), 1);
+  EXPECT_EQ(SendFor(seconds(1), 1)[0], 1000 * 10 * kSegment);
+}
+
+TEST_F(UplinkShareTest, WhatGoesAsideCountsButItsSenderDoesNot) {
+  pace_.OnSentAside(1e9);
+  EXPECT_EQ(pace_.Wait(PairTo(0), now_), Duration()) << "nobody else sends";
+  (void)SendFor(milliseconds(100), 2);
+  pace_.OnSentAside(1e9);
+  EXPECT_GT(pace_.Wait(PairTo(0), now_), milliseconds(50));
+}
+
+TEST_F(UplinkShareTest, WithoutARateNobodyIsHeld) {
+  pace_.SetRate(0);
+  EXPECT_EQ(SendFor(seconds(1), 2)[1], 1000 * 10 * kSegment);
+}
+
+TEST_F(UplinkShareTest, AnUplinkThatTakesLongForASegmentHoldsThemToo) {
+  pace_.SetRate(1e6);  // 65 ms a segment
+  (void)SendFor(seconds(1), 3);
+  const std::vector<double> sent = SendFor(seconds(20), 3);
+  EXPECT_NEAR(sent[0] + sent[1] + sent[2], 20e6, 1e6);
+}
+
+}  // namespace
+}  // namespace ringway::flow

@@ -1,0 +1,258 @@
+#include "master/shell/server.h"
+
+#include <gtest/gtest.h>
+#include <ringway/types.h>
+
+#include <asio/connect.hpp>
+#include <asio/read.hpp>
+#include <asio/write.hpp>
+#include <thread>
+
+#include "proto/frame_codec.h"
+
+namespace ringway {
+namespace {
+
+using asio::ip::tcp;
+
+class ServerTest : public testing::Test {
+ protected:
+  void Start(std::chrono::milliseconds hello_timeout = std::chrono::seconds(30), std::uint32_t detect_ms = 3000) {
+    ServerOptions options;
+    options.hello_timeout = hello_timeout;
+    options.coordinator.detect_ms = detect_ms;
+    auto acceptor = Server::Listen(io_, {asio::ip::address_v4::loopback(), 0});
+    ASSERT_TRUE(acceptor.ok());
+    server_ = std::make_unique<Server>(io_, std::move(options), std::move(acceptor).value());
+    client_.connect(server_->address());
+  }
+
+  template <typename Done>
+  bool RunUntil(Done done) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      io_.run_one_for(std::chrono::milliseconds(100));
+    }
+    return true;
+  }
+
+  void Write(const std::string& bytes) { asio::write(client_, asio::buffer(bytes)); }
+
+  // Runs the server until the client has read one message or the end.
+  std::optional<control::FromMaster> Receive() {
+    FrameReader reader;
+    std::array<char, 4096> buffer;
+    std::optional<control::FromMaster> out;
+    bool done = false;
+    std::function<void()> read = [&] {
+      client_.async_read_some(asio::buffer(buffer), [&](std::error_code error, std::size_t n) {
+        if (error || !reader.Feed(std::as_bytes(std::span(buffer).first(n))).ok()) {
+          done = true;
+          return;
+        }
+        if (const auto frame = reader.Next()) {
+          out.emplace();
+          done = ParseFrame(*frame, *out).ok();
+          return;
+        }
+        read();
+      });
+    };
+    read();
+    EXPECT_TRUE(RunUntil([&] { return done; }));
+    return out;
+  }
+
+  asio::io_context io_;
+  std::unique_ptr<Server> server_;
+  tcp::socket client_{io_};
+};
+
+control::ToMaster HelloMessage(std::uint32_t version) {
+  control::ToMaster message;
+  message.mutable_hello()->set_version_min(version);
+  message.mutable_hello()->set_version_max(version);
+  message.mutable_hello()->set_name("d");
+  message.mutable_hello()->set_address("127.0.0.1:1");
+  return message;
+}
+
+TEST_F(ServerTest, HelloIsAnsweredAndStatusListsTheDaemon) {
+  Start();
+  std::string out;
+  AppendFrame(HelloMessage(kProtocolVersionMax), out);
+  control::ToMaster status;
+  status.mutable_status();
+  Write(out);
+  EXPECT_TRUE(Receive()->has_hello_reply());
+  out.clear();
+  AppendFrame(status, out);
+  Write(out);
+  const auto reply = Receive();
+  ASSERT_TRUE(reply && reply->has_status());
+  EXPECT_NE(reply->status().json().find("\"name\":\"d\""), std::string::npos) << reply->status().json();
+}
+
+TEST_F(ServerTest, PlanOfNoGroupIsATypedErrorAndTheConnectionStays) {
+  Start();
+  std::string out;
+  control::ToMaster message;
+  message.mutable_plan()->set_group("nobody");
+  message.mutable_plan()->set_bytes(1);
+  AppendFrame(message, out);
+  for (int i = 0; i < 2; ++i) {
+    Write(out);
+    const auto reply = Receive();
+    ASSERT_TRUE(reply && reply->has_plan());
+    EXPECT_EQ(static_cast<Code>(reply->plan().code()), Code::kInvalidArgument);
+    EXPECT_NE(reply->plan().text().find("no group"), std::string::npos) << reply->plan().text();
+    EXPECT_EQ(reply->plan().json(), "");
+  }
+}
+
+TEST_F(ServerTest, EvictionFromAnotherAddressIsRefused) {
+  Start();
+  control::ToMaster message;
+  message.mutable_evict()->set_group("nobody");
+  message.mutable_evict()->set_peer("p");
+  std::string out;
+  AppendFrame(message, out);
+  const auto ask = [&]() -> std::string {
+    Write(out);
+    const auto reply = Receive();
+    if (!reply || !reply->has_evict()) return "no answer";
+    EXPECT_EQ(static_cast<Code>(reply->evict().code()), Code::kInvalidArgument);
+    return reply->evict().text();
+  };
+  EXPECT_NE(ask().find("no group nobody"), std::string::npos) << "from its own address only the group is missing";
+  client_ = tcp::socket(io_, tcp::endpoint(asio::ip::make_address("127.0.0.2"), 0));
+  client_.connect(server_->address());
+  EXPECT_NE(ask().find("the master's own host only"), std::string::npos);
+}
+
+TEST_F(ServerTest, OtherVersionIsRefusedByNameAndClosed) {
+  Start();
+  std::string out;
+  AppendFrame(HelloMessage(99), out);
+  Write(out);
+  const auto reply = Receive();
+  ASSERT_TRUE(reply && reply->has_refusal());
+  EXPECT_EQ(static_cast<Code>(reply->refusal().code()), Code::kVersionMismatch);
+  EXPECT_FALSE(Receive());
+}
+
+TEST_F(ServerTest, Version1IsRefusedInItsOwnWords) {
+  Start();
+  std::string out, answer;
+  AppendVersion1Frame(HelloMessage(1), out);
+  Write(out);
+  bool ended = false;
+  asio::async_read(client_, asio::dynamic_buffer(answer), [&](std::error_code, std::size_t) { ended = true; });
+  EXPECT_TRUE(RunUntil([&] { return ended; }));
+  control::FromMaster reply;
+  ASSERT_GT(answer.size(), 4U);
+  ASSERT_TRUE(reply.ParseFromString(answer.substr(4)));
+  EXPECT_EQ(static_cast<Code>(reply.refusal().code()), Code::kVersionMismatch);
+}
+
+TEST_F(ServerTest, OversizedLengthClosesTheConnectionBeforeAnythingIsAllocated) {
+  Start();
+  Write(std::string("\xff\xff\xff\x7f", 4));
+  EXPECT_FALSE(Receive());
+  EXPECT_EQ(server_->connections(), 0u);
+}
+
+TEST_F(ServerTest, GarbageClosesTheConnection) {
+  Start();
+  Write("GET / HTTP/1.1");
+  EXPECT_FALSE(Receive());
+}
+
+TEST_F(ServerTest, SilentConnectionIsClosedAfterItsTime) {
+  Start(std::chrono::milliseconds(20));
+  EXPECT_FALSE(Receive());
+  EXPECT_EQ(server_->connections(), 0u);
+}
+
+// A stopped process, or a disk that takes its time: the daemons' silence is the server's own.
+TEST_F(ServerTest, DaemonIsNotSilentWhileTheServerDoesNotRun) {
+  constexpr std::uint32_t kDetectMs = 400;
+  Start(std::chrono::seconds(30), kDetectMs);
+  std::string out;
+  AppendFrame(HelloMessage(kProtocolVersionMax), out);
+  Write(out);
+  ASSERT_TRUE(Receive()->has_hello_reply());
+  std::this_thread::sleep_for(std::chrono::milliseconds(2 * kDetectMs));  // what is tested, not a wait
+  for (int i = 0; i < 100; ++i) io_.poll();
+  EXPECT_EQ(server_->connections(), 1u);
+  EXPECT_TRUE(RunUntil([&] { return server_->connections() == 0; })) << "now it is";
+}
+
+TEST_F(ServerTest, FrameCutIntoBytesIsReadWhole) {
+  Start();
+  std::string out;
+  AppendFrame(HelloMessage(kProtocolVersionMax), out);
+  for (const char byte : out) {
+    Write(std::string(1, byte));
+    io_.poll();
+  }
+  const auto reply = Receive();
+  ASSERT_TRUE(reply && reply->has_hello_reply());
+}
+
+TEST_F(ServerTest, StatusClientThatStaysWithoutAskingIsClosed) {
+  Start(std::chrono::milliseconds(20));
+  std::string out;
+  control::ToMaster status;
+  status.mutable_status();
+  AppendFrame(status, out);
+  Write(out);
+  const auto reply = Receive();
+  ASSERT_TRUE(reply && reply->has_status());
+  EXPECT_FALSE(Receive());
+  EXPECT_EQ(server_->connections(), 0u);
+}
+
+TEST_F(ServerTest, DaemonIsNotClosedByTheTimeForItsHello) {
+  Start(std::chrono::milliseconds(20));
+  std::string out;
+  AppendFrame(HelloMessage(kProtocolVersionMax), out);
+  Write(out);
+  ASSERT_TRUE(Receive()->has_hello_reply());
+  asio::steady_timer later(io_, std::chrono::milliseconds(60));  // three times the limit
+  bool passed = false;
+  later.async_wait([&](std::error_code) { passed = true; });
+  ASSERT_TRUE(RunUntil([&] { return passed; }));
+  EXPECT_EQ(server_->connections(), 1u);
+}
+
+TEST_F(ServerTest, RefusedClientThatNeverReadsIsClosedAfterItsTime) {
+  Start(std::chrono::milliseconds(20));
+  std::string out;
+  control::ToMaster join;
+  join.mutable_join()->set_group("g");
+  AppendFrame(join, out);
+  Write(out);
+  EXPECT_TRUE(RunUntil([&] { return server_->coordinator().ignored_messages() == 1; }));
+  EXPECT_TRUE(RunUntil([&] { return server_->connections() == 0; }));
+}
+
+TEST_F(ServerTest, VanishedDaemonIsShownAsDisconnected) {
+  Start();
+  std::string out;
+  AppendFrame(HelloMessage(kProtocolVersionMax), out);
+  Write(out);
+  ASSERT_TRUE(Receive()->has_hello_reply());
+  client_.close();
+  ASSERT_TRUE(RunUntil([&] { return server_->connections() == 0; }));
+  EXPECT_FALSE(server_->coordinator().daemons().begin()->second.connection);
+}
+
+TEST_F(ServerTest, BusyAddressIsAnError) {
+  Start();
+  EXPECT_EQ(Server::Listen(io_, server_->address()).status().code(), Code::kIo);
+}
+
+}  // namespace
+}  // namespace ringway
