@@ -11,6 +11,13 @@ namespace {
 
 constexpr int kMemberLooks = 1000;  // a millisecond apart
 
+// Of this process, never used again.
+std::uint64_t ThisThread() {
+  static std::atomic<std::uint64_t> next = 0;
+  thread_local const std::uint64_t number = next++;
+  return number;
+}
+
 }  // namespace
 
 Error ForkedError() {
@@ -35,18 +42,19 @@ Expected<std::shared_ptr<Link>> SessionImpl::Enter(std::uint32_t channel, const 
     return Error(waited == Waited::kTimeout ? Code::kTimeout : Code::kInterrupted,
                  "the session is joining again; call again; before: " + lost_.text());
   }
-  submitters_[channel] = std::this_thread::get_id();
-  if (!end_.ok() || untold_[channel]) return TellLoss(lock);
+  const bool tells = untold_[channel] && !told_.contains(ThisThread());
+  if (!end_.ok() || tells) {
+    untold_.reset(channel);
+    return TellLoss(lock);
+  }
+  untold_.reset(channel);
   if (leaving_) return LeftError();
   return link_;
 }
 
 Error SessionImpl::TellLoss(const Lock& /*lock*/) {
   if (!end_.ok()) return end_;
-  for (std::size_t channel = 0; channel < submitters_.size(); ++channel) {
-    const std::thread::id submitter = submitters_[channel];
-    if (submitter == std::thread::id() || submitter == std::this_thread::get_id()) untold_.reset(channel);
-  }
+  told_.insert(ThisThread());
   return Error(Code::kRejoined,
                "this peer has joined again as a new peer: take the others' state, as a newcomer does, "
                "then submit again; before: " +
@@ -230,12 +238,14 @@ void SessionImpl::Rejoined(Expected<std::shared_ptr<Link>> found) {
   changed_.notify_all();
   if (!found.ok()) {
     end_ = found.error();
+    UnshareUnfinished(lock, *link_);
     return;
   }
   const std::shared_ptr<Link> before = link_;
   Install(lock, std::move(found.value()));
   ReclaimDetached(lock, before.get());
   untold_.set();
+  told_.clear();
 }
 
 }  // namespace ringway::internal

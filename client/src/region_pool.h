@@ -40,6 +40,7 @@ inline std::size_t OffsetIn(const Region& region, const void* memory) {
 class RegionPool {
  public:
   static constexpr std::size_t kFreeBytesMax = std::size_t{2} << 30;
+  static constexpr std::size_t kFreeCountMax = abi::kRegionCountMax / 2;  // each takes a descriptor
   static constexpr std::uint32_t kNoId = abi::kRegionCountMax;
 
   // What a request really gets: at most an eighth more, so that requests of similar size share regions.
@@ -70,8 +71,10 @@ class RegionPool {
   void SetBytesMax(std::size_t bytes) { bytes_max_ = bytes; }
   // Whether another region of so many bytes would be refused.
   bool Exceeds(std::size_t more_bytes) const { return bytes_max_ > 0 && bytes_ + more_bytes > bytes_max_; }
-  // Whether more is free than is kept for later: at most a quarter of what the daemon takes.
+  // Whether more is free than is kept for later: what is unshared, and more than a quarter of what the daemon takes.
   bool HasTooMuchFree() const {
+    if (free_.empty()) return false;
+    if (free_.size() > kFreeCountMax || !free_.front()->memory.shared()) return true;
     return free_bytes_ > (bytes_max_ > 0 ? std::min(kFreeBytesMax, bytes_max_ / 4) : kFreeBytesMax);
   }
 

@@ -203,7 +203,7 @@ void SessionImpl::LetGo(const Lock& lock, const Operation& operation) {
 }
 
 Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
-  auto link = Enter(0, deadline);
+  auto link = Enter(kUpdates, deadline);
   if (!link.ok()) return link.error();
   std::optional<Operation> update;
   {
@@ -300,6 +300,7 @@ void SessionImpl::Abandon() {
 void SessionImpl::GiveUpRejoining(Lock* lock) {
   rejoining_ = false;
   end_ = LeftError();
+  UnshareUnfinished(*lock, *link_);
   changed_.notify_all();
   lock->unlock();
   rejoiner_.Stop();

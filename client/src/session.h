@@ -9,8 +9,8 @@
 // A busy slot belongs to an Operation, whose owner releases it after the outcome. A detached one has lost its owner and
 // is reclaimed by a later call once the daemon has finished with it; until then its regions stay reserved. Buffers
 // among them are unshared: the daemon goes on with the bytes as they were, whatever the trainer writes from then on.
-// They stay unshared as long as they live, because another thread may be writing to another part of them, so later
-// operations copy what they hold.
+// They stay unshared as long as they live, because another thread may be writing to another part of them, and are
+// refused to later operations: what a device writes to pages that were pinned before is not seen there.
 //
 // Waiting: of all threads that wait, one (the leader) reads the socket, without the lock; the others wait on the
 // condition variable. Whoever gets what it waits for gives the reading to another. A slot's state is looked at before
@@ -18,15 +18,14 @@
 //
 // Rejoining: whoever finds that the membership has so ended starts the Rejoiner. What waits then, and whoever submits,
 // waits for its end. A success is told as kRejoined: by an operation of an earlier Link or, instead of submitting, by
-// the next submission of each channel. A thread that is told is told for every channel on which it was the last to
-// submit, and for those that nobody has used. So no input from before the rejoining, of whatever thread, meets the
-// state that the trainer takes after it, and a thread with several channels takes that state once.
+// the next submission of each channel and the next UpdateView, except to a thread that has been told before. So no
+// input from before the rejoining, of whatever thread, meets the state that the trainer takes after it, and a thread
+// with several channels takes that state once.
 //
 // Threads: any, except that an Operation belongs to one thread at a time. One mutex guards everything but the copying,
 // the socket and the page; sends happen outside it. Forks: every call asks Forked() before it takes the lock.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <bitset>
 #include <condition_variable>
@@ -36,7 +35,7 @@
 #include <mutex>
 #include <optional>
 #include <ringway/ringway.hpp>
-#include <thread>
+#include <set>
 #include <vector>
 
 #include "client/src/deadline.h"
@@ -53,6 +52,9 @@ inline constexpr Milliseconds kSendPatience = std::chrono::seconds(30);
 Error ForkedError();
 Error LeftError();
 
+// Beside the channels: updates of the view, which any thread may call.
+inline constexpr std::uint32_t kUpdates = abi::kChannelCountMax;
+
 // What a trainer asks for. Ranges are count * SizeOf(dtype) bytes.
 struct Request {
   const void* input = nullptr;
@@ -64,6 +66,8 @@ struct Request {
   OpKind kind = OpKind::kAllReduce;
 
   std::size_t bytes() const { return count * SizeOf(dtype); }
+  // What it has to be told of a rejoining for: its channel, or kUpdates.
+  std::uint32_t untold() const { return kind == OpKind::kUpdateView ? kUpdates : options.channel; }
 };
 
 // One submitted operation, from the owner's point of view.
@@ -150,8 +154,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
   // membership.cc: waiting, the loss of the daemon, rejoining.
   Error StateError();
-  // The membership for this thread to submit on this channel. Blocks while the session rejoins; returns kRejoined where
-  // the thread has yet to be told. REQUIRES: channel < abi::kChannelCountMax.
+  // The membership for this thread to submit on this channel, or to update the view (kUpdates). Blocks while the
+  // session rejoins; returns kRejoined where that has yet to be told. REQUIRES: channel <= kUpdates.
   Expected<std::shared_ptr<Link>> Enter(std::uint32_t channel, const Deadline& deadline);
   // Whether the session is to rejoin after such an end of a membership.
   bool MayRejoinAfter(Code code) const;
@@ -215,9 +219,9 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   std::mutex registering_;      // one Register at a time; before mutex_
   bool rejoining_ = false;      // link_ has ended and the Rejoiner looks for the next
   Error lost_;                  // why the newest membership but this one ended
-  // Channels whose threads do not know that the session has rejoined, and who submitted on each last.
-  std::bitset<abi::kChannelCountMax> untold_;
-  std::array<std::thread::id, abi::kChannelCountMax> submitters_;
+  // Channels, and kUpdates, that have not been used since the session has rejoined, and which threads know of it.
+  std::bitset<abi::kChannelCountMax + 1> untold_;
+  std::set<std::uint64_t> told_;
   bool leaving_ = false;                     // Leave was sent: nothing is submitted any more
   bool left_ = false;                        // LeaveReply came
   bool updating_ = false;                    // a thread is in UpdateView

@@ -66,12 +66,16 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   return *this;
 }
 
+// Elsewhere first: where the system refuses, the old mapping is as it was.
 bool SharedMemory::Unshare() {
-  const int flags = MAP_PRIVATE | MAP_FIXED;
   if (!shared_) return true;
-  if (mmap(data_, bytes_, PROT_READ | PROT_WRITE, flags, fd_, 0) == MAP_FAILED) return false;
-  shared_ = false;
-  return madvise(data_, bytes_, MADV_DONTFORK) == 0;
+  void* const copy = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd_, 0);
+  if (copy == MAP_FAILED) return false;
+  const bool moved = madvise(copy, bytes_, MADV_DONTFORK) == 0 &&
+                     mremap(copy, bytes_, bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, data_) != MAP_FAILED;
+  if (!moved) munmap(copy, bytes_);
+  shared_ = !moved;
+  return moved;
 }
 
 bool SharedMemory::Fetch(std::size_t offset, std::size_t bytes) {

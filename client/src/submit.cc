@@ -54,6 +54,8 @@ Expected<Region*> SessionImpl::AcquireRegion(std::size_t bytes) {
   const std::size_t class_bytes = RegionPool::SizeClass(bytes);
   {
     const Lock lock(mutex_);
+    // What operations of a session that has ended go on with may be free by now.
+    if (!end_.ok()) return end_;
     if (Region* const region = pool_.TakeFree(class_bytes)) return region;
   }
   return CreateRegion(class_bytes);
@@ -148,7 +150,12 @@ Expected<Region*> SessionImpl::FindZeroCopy(const Lock& /*lock*/, const void* me
   if (request.bytes() > region->buffer_bytes - offset) {
     return Refuse(std::string(name) + " runs over the end of its Buffer");
   }
-  return offset % SizeOf(request.dtype) == 0 && region->memory.shared() ? region : nullptr;
+  if (!region->memory.shared()) {
+    return Refuse(std::string(name) +
+                  " is in a Buffer that was left to an operation whose Work was destroyed before its "
+                  "outcome: free the Buffer and allocate another; Wait for Works, or Cancel them");
+  }
+  return offset % SizeOf(request.dtype) == 0 ? region : nullptr;
 }
 
 Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
@@ -277,6 +284,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
       error = SendFailed(link.get(), error, deadline);
     }
     const Lock lock(mutex_);
+    if (error.code() == Code::kRejoined) untold_.reset(request.untold());
     FreeSlot(lock, link.get(), operation.slot);
     return error;
   }

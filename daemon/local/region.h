@@ -67,24 +67,23 @@ class Mapping {
 class Region {
  public:
   // Takes a memfd that CheckSealedMemfd accepted.
-  Region(net::UniqueFd fd, std::uint64_t bytes, ReclaimerPtr reclaimer = nullptr, ChargePtr charge = nullptr)
-      : fd_(std::move(fd)), bytes_(bytes), reclaimer_(std::move(reclaimer)), charge_(std::move(charge)) {}
-  // A region that is only known so far that operations with it fail, for `why`.
-  Region(std::uint64_t bytes, Status why) : bytes_(bytes), refused_(std::move(why)) {}
+  Region(net::UniqueFd fd, std::uint64_t bytes, ReclaimerPtr reclaimer = nullptr)
+      : fd_(std::move(fd)), bytes_(bytes), reclaimer_(std::move(reclaimer)) {}
   ~Region();
   Region(Region&&) = default;
   Region& operator=(Region&&) = delete;
 
   std::uint64_t bytes() const { return bytes_; }
-  // Why no operation may use it, now: it was refused, or its owner has taken pages away.
-  Status Usable() const { return refused_.ok() ? CheckPopulated(fd_.get(), bytes_) : refused_; }
+  int fd() const { return fd_.get(); }
+  // Nothing: it has no room in its session's share yet.
+  const ChargePtr& charge() const { return charge_; }
+  void SetCharge(ChargePtr charge) { charge_ = std::move(charge); }
   Result<std::shared_ptr<const Mapping>> Input();
   Result<std::shared_ptr<const Mapping>> Output();
 
  private:
   net::UniqueFd fd_;
   std::uint64_t bytes_ = 0;
-  Status refused_;
   ReclaimerPtr reclaimer_;
   ChargePtr charge_;
   std::shared_ptr<const Mapping> input_;

@@ -134,24 +134,22 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
   if (id >= abi::kRegionCountMax) return Lie("a region id is out of range");
   if (regions_.contains(id)) return Lie("a region id is in use");
   if (Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
-  // There is no reply: operations with a region that was refused say why. The session goes on.
-  Status taken = TakeRegion(packet.fd.get(), bytes);
-  if (!taken.ok()) {
-    regions_.emplace(id, Region(bytes, std::move(taken)));
-    return Status::Ok();
-  }
-  auto charge = std::make_shared<const MemoryCharge>(memory_, MemoryUse::kRegions, bytes);
-  regions_.emplace(id, Region(std::move(packet.fd), bytes, reclaimer_, std::move(charge)));
+  // There is no reply: operations with a region for which there is no room say so, and each tries again.
+  (void)MakeUsable(regions_.emplace(id, Region(std::move(packet.fd), bytes, reclaimer_)).first->second);
   return Status::Ok();
 }
 
-Status TrainerSession::TakeRegion(int fd, std::uint64_t bytes) {
-  if (Status status = CheckPopulated(fd, bytes); !status.ok()) return status;
+Status TrainerSession::MakeUsable(Region& region) {
+  const std::uint64_t bytes = region.bytes();
+  if (Status status = CheckPopulated(region.fd(), bytes); !status.ok()) return status;
+  if (region.charge() != nullptr) return Status::Ok();
   if (bytes > limits_.region_bytes_max - memory_->used(MemoryUse::kRegions)) {
     return {Code::kResourceExhausted,
             "the regions of this session exceed " + std::to_string(limits_.region_bytes_max) + " bytes together"};
   }
-  return memory_->Take(MemoryUse::kRegions, bytes);
+  if (Status status = memory_->Take(MemoryUse::kRegions, bytes); !status.ok()) return status;
+  region.SetCharge(std::make_shared<const MemoryCharge>(memory_, MemoryUse::kRegions, bytes));
+  return Status::Ok();
 }
 
 Status TrainerSession::OnUnregister(std::span<const std::byte> bytes) {
@@ -206,7 +204,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
 
 Status TrainerSession::MapRanges(const abi::Submit& submit, SubmitOrder& order) {
   for (const std::uint32_t id : {submit.input_region, submit.result_region}) {
-    if (Status status = regions_.at(id).Usable(); !status.ok()) return status;
+    if (Status status = MakeUsable(regions_.at(id)); !status.ok()) return status;
   }
   auto input = regions_.at(submit.input_region).Input();
   if (!input.ok()) return input.status();

@@ -174,8 +174,9 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnHello(ReceivedPacket packet);
   Status OnJoin(std::span<const std::byte> bytes);
   Status OnRegister(ReceivedPacket packet);
-  // Why there is no room for a region, or that it has been taken.
-  Status TakeRegion(int fd, std::uint64_t bytes);
+  // Why no operation may use the region now: its owner has not populated it, or there is no room for it; later there
+  // may be.
+  Status MakeUsable(Region& region);
   Status OnUnregister(std::span<const std::byte> bytes);
   Status OnSubmit(std::span<const std::byte> bytes);
   Status OnProgress(std::span<const std::byte> bytes);

@@ -159,6 +159,24 @@ TEST_F(RejoinTest, EachThreadIsToldOfARejoiningBeforeItSubmitsAgain) {
   EXPECT_EQ(daemon_.Look().submits.size(), 5U) << "nothing beside those that succeeded";
 }
 
+// Another is told by its UpdateView, or on another channel.
+TEST_F(RejoinTest, ThreadIsToldThoughAnotherWasToldBeforeIt) {
+  ASSERT_EQ(ReduceCode(), Code::kOk);
+  daemon_.Die();
+  std::thread([&] { EXPECT_EQ(session_->UpdateView().error().code(), Code::kRejoined); }).join();
+  EXPECT_EQ(ReduceCode(), Code::kRejoined);
+  EXPECT_EQ(ReduceCode(), Code::kOk);
+  std::thread([&] {
+    const auto first = session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, {.channel = 5});
+    EXPECT_EQ(first.error().code(), Code::kRejoined);
+  }).join();
+  EXPECT_EQ(daemon_.Look().submits.size(), 2U);
+  std::thread([&] {
+    const auto next = session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, {.channel = 5});
+    EXPECT_EQ(next.error().code(), Code::kOk) << "threads that come and go would never get any further";
+  }).join();
+}
+
 TEST_F(RejoinTest, ThreadOfSeveralChannelsIsToldOnce) {
   const auto submit = [this](std::uint32_t channel) {
     const OpOptions options{.channel = channel};

@@ -31,9 +31,10 @@
  *
  * Memory: send and receive buffers may be any memory, or equal (in place: copied). Two of ringwayAlloc are not. They
  * belong to an operation until its work has been waited for or freed. An unfinished operation whose work is freed goes
- * on with the input as it is then; memory of ringwayAlloc that it leaves so is copied from then on. Who writes to them
- * before gets ringwayBufferModified where that is noticed, and the others go on without this peer; where it is not, the
- * others have a result of what was read, the same bytes on all (ringway.hpp says more).
+ * on with the input as it is then; memory of ringwayAlloc of it is refused to later ones: free it and allocate other
+ * (ringway.hpp says what holds for devices). Who writes to them before gets ringwayBufferModified where that is
+ * noticed, and the others go on without this peer; where it is not, the others have a result of what was read, the same
+ * bytes on all (ringway.hpp says more).
  */
 #ifndef RINGWAY_RINGWAY_H_
 #define RINGWAY_RINGWAY_H_

@@ -23,9 +23,9 @@
 //   - An operation that the old daemon committed succeeds. Every other of the old membership gives kRejoined from Wait
 //     when the session has rejoined, or its end when that failed; Test is false until then.
 //   - AllReduce, AllReduceAsync (for at most OpOptions::submit_timeout) and UpdateView block while the session rejoins.
-//     The next of them on each channel submits nothing and returns kRejoined, unless its thread has been told before,
-//     on another channel or by Wait. So every thread that submits is told, and no input that was computed before the
-//     rejoining is added to the others'. Where threads change channels (a thread pool), pass OpOptions::as_peer.
+//     The next of them on each channel, and the next UpdateView, submits nothing and returns kRejoined, unless its
+//     thread has been told before, there or by Wait. So each channel's thread is told, and no input that it computed
+//     before the rejoining is added to the others'. Where threads take turns on a channel, pass OpOptions::as_peer.
 //   - Buffers keep their addresses and contents.
 // A trainer that gets kRejoined drops its other Works, takes the others' state as a newcomer does, and goes on. If no
 // daemon takes the session in time, every call gives kDaemonLost or the last refusal, for good; a refusal that time
@@ -38,8 +38,9 @@
 // Ownership: Buffer and Work keep what they need of the session alive; they may outlive the Session object, after which
 // calls give kLeft. Input and output belong to the operation until its Work is done or destroyed. Destroying it does
 // not wait: an unfinished operation goes on with the input as it is then, and whatever is written to the memory
-// afterwards is nobody else's. A Buffer that a destroyed Work leaves unfinished is used with copies from then on; free
-// it and allocate another to be rid of them.
+// afterwards is nobody else's. A Buffer of such an operation is refused to later ones (kInvalidArgument): free it and
+// allocate another. A device that writes to pages of it that were pinned before is not kept apart: let it write only
+// when Wait, after Cancel perhaps, has returned.
 //
 // Writing to what belongs to an operation ends the session with kBufferModified, where it is noticed: where bytes no
 // longer are what was sent or received of them. Then the others go on without this peer. Not noticed is what was

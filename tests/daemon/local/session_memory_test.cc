@@ -120,6 +120,21 @@ TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
   EXPECT_EQ(port_.orders.size(), 1U);
 }
 
+TEST_F(SessionMemoryTest, RegionThatFoundNoRoomIsTakenWhenThereIsSome) {
+  MemoryShare other(budget_);
+  ASSERT_TRUE(other.TryTake(MemoryUse::kRegions, 4 * kOneRegionBytes));
+  Send(RegisterPacket(7, kOneRegionBytes), {MakeMemfd(kOneRegionBytes).get()});
+  auto submit = SubmitPacket(0);
+  submit.result_region = 7;
+  Send(submit);
+  EXPECT_EQ(page_->slots[0].code, Code::kResourceExhausted);
+  other.Give(MemoryUse::kRegions, 4 * kOneRegionBytes);
+  submit.slot = 1;
+  Send(submit);
+  EXPECT_EQ(port_.orders.size(), 1U);
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 3 * kOneRegionBytes);
+}
+
 TEST_F(SessionMemoryTest, RegionThatIsUnregisteredCountsUntilItsOperationsHaveEnded) {
   Send(SubmitPacket(0));
   ASSERT_EQ(port_.orders.size(), 1U);
