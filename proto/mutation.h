@@ -52,6 +52,7 @@
   M(kBlameTheLink, "buffers: a trainer that writes to what is in flight is not told from a bad link") \
   M(kBarkAlone, "watchdog: it asks nobody whether it has submitted, or what moves there")             \
   M(kBlameTheWaiting, "hung trainers: who waits for one is taken for one")                            \
+  M(kTrustStaging, "hung trainers: an input that comes no further counts as submitted")               \
   M(kKeepHung, "hung trainers: the master keeps them")                                                \
   M(kForgetRefused, "memory: a segment that found no room is not asked for again")                    \
   M(kKeepPrecision, "determinism: the owner of a quantized chunk keeps its own precision")            \

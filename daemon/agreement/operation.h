@@ -47,6 +47,7 @@ struct Operation {
   Epoch hung_in;                 // in this view it has waited for as long as the group allows ..
   std::vector<PeerId> hung_for;  // .. for these
   TimePoint since{};             // submitted
+  TimePoint staged_at{};         // .. or more of its input was there, last
   Duration next_word{};          // at this age the log says that it waits
 
   std::unique_ptr<ReadyReporter> reporter;         // of the executor

@@ -174,6 +174,10 @@ class Peer::Impl {
   void WatchBy(const std::optional<TimePoint>& deadline);
   std::string WaitsFor(const Operation& op) const;
   Duration StillFor() const;
+  // What the trainer submits next, as the others are told: an input of which for the detection time no more has come
+  // counts as not submitted yet.
+  ChannelSeqs SubmittedSeqs() const;
+  static bool IsStaging(const Operation& op) { return !op.has_outcome() && InputBytesReady(op) < op.bytes(); }
   void BarkIfStuck();
   void BlameTheHung();
   void EndWith(Code code, const std::string& text);

@@ -89,7 +89,7 @@ void Peer::Impl::SendReport(const std::string& reason) {
   const OpName update{ChannelId(last_update_.channel()), last_update_.seq()};
   if (update.seq != 0 && table_.Find(update) == nullptr) *report.add_ops() = last_update_;
   SeqsTo(table_.FinishedUptoAll(), *report.mutable_finished_upto());
-  SeqsTo(table_.NextSeqs(), *report.mutable_next_seq());
+  SeqsTo(SubmittedSeqs(), *report.mutable_next_seq());
   if (view_.epoch == first_epoch_) SeqsTo(began_, *report.mutable_began());
   report.set_reason(reason);
   ToMasterNow(std::move(message));

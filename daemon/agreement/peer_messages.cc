@@ -88,7 +88,7 @@ control::PeerMessage Peer::Impl::Heartbeat() const {
   message.mutable_heartbeat()->set_epoch(running() ? view_.epoch.value : 0);
   if (running()) {
     SeqsTo(table_.CompleteUptoAll(), *message.mutable_heartbeat()->mutable_complete_upto());
-    SeqsTo(table_.NextSeqs(), *message.mutable_heartbeat()->mutable_next_seq());
+    SeqsTo(SubmittedSeqs(), *message.mutable_heartbeat()->mutable_next_seq());
     message.mutable_heartbeat()->set_still_ms(WireMs(StillFor()));
     message.mutable_heartbeat()->set_patience_ms(WireMs(watchdog_.patience()));
   }

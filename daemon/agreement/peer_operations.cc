@@ -33,7 +33,7 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
   if (update && table_.untold() > 0)
     return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
   Operation& op = table_.Add(std::move(submission));
-  op.since = now;
+  op.since = op.staged_at = now;
   watchdog_.Moved(now);
   WatchBy(op.submission.deadline);
   if (update) update_open_ = true;
@@ -44,8 +44,9 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
 
 void Peer::Impl::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {
   Operation* op = table_.FindToken(token);
-  if (op == nullptr || input_bytes_ready < op->submission.input_bytes_ready) return;
+  if (op == nullptr || input_bytes_ready <= op->submission.input_bytes_ready) return;
   op->submission.input_bytes_ready = std::min(input_bytes_ready, op->bytes());
+  op->staged_at = now_;
   watchdog_.Moved(now_);
   StartWork(*op);
   AfterProgress();

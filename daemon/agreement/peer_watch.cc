@@ -96,11 +96,19 @@ void Peer::Impl::BlameTheHung() {
 
 // A trainer that is still copying an input in is a reason for everybody to wait.
 Duration Peer::Impl::StillFor() const {
-  const auto is_staging = [](const auto& entry) {
-    return !entry.second.has_outcome() && InputBytesReady(entry.second) < entry.second.bytes();
-  };
+  const auto is_staging = [](const auto& entry) { return IsStaging(entry.second); };
   if (std::any_of(table_.ops().begin(), table_.ops().end(), is_staging)) return {};
   return watchdog_.StillFor(now_);
+}
+
+ChannelSeqs Peer::Impl::SubmittedSeqs() const {
+  ChannelSeqs next = table_.NextSeqs();
+  if (RINGWAY_MUTANT(kTrustStaging)) return next;
+  for (const auto& [name, op] : table_.ops()) {
+    const bool stalled = IsStaging(op) && now_ - op.staged_at > view_.plan.detect;
+    if (stalled) next[name.channel] = std::min(next[name.channel], name.seq);
+  }
+  return next;
 }
 
 void Peer::Impl::BarkIfStuck() {

@@ -19,11 +19,15 @@ class Submitted {
       for (const control::ChannelSeq& seq : report.next_seq()) next[ChannelId(seq.channel())] = seq.seq();
     }
   }
+  bool Has(PeerId peer, const OpName& op) const {
+    const auto& next = next_.at(peer);
+    const auto found = next.find(op.channel);
+    return found != next.end() && found->second > op.seq;
+  }
   std::set<PeerId> Lacking(const OpName& op) const {
     std::set<PeerId> out;
     for (const auto& [peer, next] : next_) {
-      const auto found = next.find(op.channel);
-      if (found == next.end() || found->second <= op.seq) out.insert(peer);
+      if (!Has(peer, op)) out.insert(peer);
     }
     return out;
   }
@@ -57,11 +61,13 @@ std::map<OpName, std::set<PeerId>> BlamedByOp(const Reports& reports, const Subm
   return named;
 }
 
-// Also for one that all have submitted: then it runs, and whoever has it may wait for it.
-bool Waits(const control::Report& report) {
+// Also for one that all have submitted: then it runs, and whoever has it may wait for it. Not for one that it has only
+// begun to submit.
+bool Waits(PeerId peer, const control::Report& report, const Submitted& submitted) {
   if (RINGWAY_MUTANT(kBlameTheWaiting)) return false;
-  return std::any_of(report.ops().begin(), report.ops().end(),
-                     [](const control::OpReport& op) { return op.stage() == control::OP_STAGE_RUNNING; });
+  return std::any_of(report.ops().begin(), report.ops().end(), [&](const control::OpReport& op) {
+    return op.stage() == control::OP_STAGE_RUNNING && submitted.Has(peer, NameOfOp(op));
+  });
 }
 
 bool AnyRuns(const Reports& reports, const Submitted& submitted) {
@@ -80,9 +86,9 @@ std::set<PeerId> WhoHangs(const Reports& reports) {
   if (blamed.empty() || RINGWAY_MUTANT(kKeepHung)) return {};
   std::set<PeerId> hung;
   for (const auto& [op, peers] : blamed) hung.insert(peers.begin(), peers.end());
-  std::erase_if(hung, [&](PeerId peer) { return Waits(reports.at(peer)); });
-  const bool all_wait =
-      std::all_of(reports.begin(), reports.end(), [](const auto& entry) { return Waits(entry.second); });
+  std::erase_if(hung, [&](PeerId peer) { return Waits(peer, reports.at(peer), submitted); });
+  const bool all_wait = std::all_of(reports.begin(), reports.end(),
+                                    [&](const auto& entry) { return Waits(entry.first, entry.second, submitted); });
   if (hung.empty() && all_wait && !AnyRuns(reports, submitted)) {  // else the time of who waits for nothing is to come
     hung = std::min_element(blamed.begin(), blamed.end(), [](const auto& a, const auto& b) {
              return a.second.size() < b.second.size();

@@ -251,7 +251,7 @@ void Cluster::Stage(std::uint32_t index, std::uint64_t token) {
     WhenRunning(nodes_[index]->host, [this, index, token] {
       Node& node = *nodes_[index];
       const auto found = node.operations.find(token);
-      if (found == node.operations.end() || node.ended) return;
+      if (found == node.operations.end() || node.ended || !node.stages) return;
       Operation& op = found->second;
       const std::vector<std::byte> whole = InputOf(node.id, op.name, op.descriptor);
       const std::size_t piece = 1 + random_() % std::max<std::size_t>(whole.size() / 2, 1);
@@ -263,6 +263,8 @@ void Cluster::Stage(std::uint32_t index, std::uint64_t token) {
     });
   });
 }
+
+void Cluster::StopStaging(std::uint32_t index) { nodes_[index]->stages = false; }
 
 bool Cluster::InputIsAsStaged(std::uint32_t index, const Operation& op) const {
   std::vector<std::byte> expected = InputOf(nodes_[index]->id, op.name, op.descriptor);

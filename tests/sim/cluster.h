@@ -120,6 +120,8 @@ class Cluster {
   // False if it was refused. The input is a pure function of (peer, operation, element).
   bool Submit(std::uint32_t node, const Descriptor& descriptor, std::uint32_t channel = 0);
   void Cancel(std::uint32_t node, OpName op);
+  // Its trainer copies nothing in any more.
+  void StopStaging(std::uint32_t node);
   void Leave(std::uint32_t node);
   // The trainer's process died while its inputs were whole, or not.
   void AbandonTrainer(std::uint32_t node);

@@ -28,6 +28,7 @@ struct Cluster::Node {
   bool joined = false;
   bool ended = false;
   bool unreachable = false;
+  bool stages = true;      // its trainer copies inputs in
   bool corrupted = false;  // a payload failed its checksum
   bool scribbles = false;  // its trainer writes to its output, once, as soon as somebody would notice
   bool scribbled = false;  // it did

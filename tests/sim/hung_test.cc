@@ -18,6 +18,17 @@ TEST(Hung, TheOthersGoOnWithoutIt) {
   EXPECT_EQ(cluster->EndedCode(2), Code::kEvicted);
 }
 
+TEST(Hung, OneThatStopsInTheMiddleOfItsInputGoesToo) {
+  auto cluster = Formed(3, {.hung = kLimit, .staged_one_of = 1});
+  cluster->StopStaging(2);
+  SubmitAll(*cluster, {0, 1, 2}, SumF32(kLarge));
+  ASSERT_TRUE(Finish(*cluster, {0, 1}));
+  CheckAgreement(*cluster, {0, 1});
+  EXPECT_EQ(cluster->OutcomesOf(0).begin()->second.contributors.size(), 2U);
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Ended(2); }));
+  EXPECT_EQ(cluster->EndedCode(2), Code::kEvicted);
+}
+
 TEST(Hung, AnUpdateViewGoesOnWithoutIt) {
   auto cluster = Formed(3, {.hung = kLimit});
   SubmitAll(*cluster, {0, 2}, kUpdate);

@@ -281,6 +281,7 @@ bool World::LetTrainerHang() {
   const std::size_t members = Members(group).size();
   if (2 * (members - Able(group).size() + 1) > members) return false;
   trainers_.Hang(*node);
+  cluster_.StopStaging(*node);
   return true;
 }
 
