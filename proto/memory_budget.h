@@ -87,18 +87,18 @@ class MemoryShare {
     std::string what;
     switch (WhatIsFull(use, bytes)) {
       case Full::kShare:
-        what = "this session's share is full: it has " + std::to_string(used_) + " of " +
-               std::to_string(budget_->share_max()) + " bytes";
+        what = "this session has " + std::to_string(used_) + " of at most " + std::to_string(budget_->share_max()) +
+               " bytes, half of --memory-max";
         break;
       case Full::kUse:
-        what = "the daemon's memory for " + name + " is full: " + std::to_string(budget_->used(use)) + " of " +
-               std::to_string(budget_->limit(use)) + " bytes are taken";
+        what = "all sessions have " + std::to_string(budget_->used(use)) + " of at most " +
+               std::to_string(budget_->limit(use)) + " bytes for " + name;
         break;
       default:
-        what = "the daemon's memory is full: " + std::to_string(budget_->used_) + " of " +
-               std::to_string(budget_->bytes_max_) + " bytes are taken";
+        what = "the daemon has " + std::to_string(budget_->used_) + " of its --memory-max of " +
+               std::to_string(budget_->bytes_max_) + " bytes";
     }
-    return {Code::kResourceExhausted, std::to_string(bytes) + " bytes more for " + name + " do not fit, " + what +
+    return {Code::kResourceExhausted, std::to_string(bytes) + " bytes more for " + name + " do not fit: " + what +
                                           "; free buffers, or start ringwayd with more --memory-max"};
   }
 
@@ -117,9 +117,9 @@ class MemoryShare {
     return used <= limit && bytes <= limit - used;
   }
   Full WhatIsFull(MemoryUse use, std::uint64_t bytes) const {
-    if (!Fits(bytes, budget_->used_, budget_->bytes_max_)) return Full::kAll;
+    if (!Fits(bytes, used_, budget_->share_max())) return Full::kShare;
     if (!Fits(bytes, budget_->used(use), budget_->limit(use))) return Full::kUse;
-    return Fits(bytes, used_, budget_->share_max()) ? Full::kNothing : Full::kShare;
+    return Fits(bytes, budget_->used_, budget_->bytes_max_) ? Full::kNothing : Full::kAll;
   }
 
   std::shared_ptr<MemoryBudget> budget_;

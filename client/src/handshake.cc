@@ -34,8 +34,12 @@ Error EndedError(const Packet& packet) {
   return Error(CheckedCode(ended.code), TextOf(ended.text));
 }
 
+// A daemon that runs answers at once.
+constexpr Milliseconds kHelloPatience = std::chrono::seconds(1);
+
 // The daemon's instance.
-Expected<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page, const Deadline& deadline) {
+Expected<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
+                                 const Deadline& deadline) {
   auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
   hello.version_min = abi::kVersion;
   hello.version_max = abi::kVersion;
@@ -44,7 +48,14 @@ Expected<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page,
   Error sent = socket->Send(hello, deadline, page.descriptor());
   if (!sent.ok() && sent.code() != Code::kDaemonLost) return sent;
   Packet packet;
-  const auto received = socket->Receive(&packet, deadline);
+  auto received = socket->Receive(&packet, deadline.Within(kHelloPatience));
+  if (received == PacketSocket::Received::kTimeout) {
+    const Error silent(Code::kDaemonUnreachable,
+                       "the daemon at " + options.socket_path + " does not answer: is it stopped or overloaded?");
+    if (options.on_waiting) options.on_waiting(silent);
+    received = socket->Receive(&packet, deadline);
+    if (received == PacketSocket::Received::kTimeout) return NoPacket(received, silent);
+  }
   if (received != PacketSocket::Received::kPacket)
     return NoPacket(received, Error(Code::kOk, "no answer to the hello"));
   abi::HelloReply reply;
@@ -110,7 +121,7 @@ Error CheckJoinOptions(const JoinOptions& options) {
 
 Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
                            std::uint64_t gone, const Deadline& deadline) {
-  const auto instance = SayHello(socket, page, deadline);
+  const auto instance = SayHello(socket, page, options, deadline);
   if (!instance.ok()) return instance.error();
   // It may still write results of the old membership into regions that are in use again.
   if (gone != 0 && instance.value() == gone) return Error(Code::kShuttingDown, "the daemon is the one that went away");

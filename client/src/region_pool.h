@@ -69,6 +69,7 @@ class RegionPool {
 
   // What the daemon takes of all regions together; 0: any number of bytes.
   void SetBytesMax(std::size_t bytes) { bytes_max_ = bytes; }
+  std::size_t bytes_max() const { return bytes_max_; }
   // Whether another region of so many bytes would be refused.
   bool Exceeds(std::size_t more_bytes) const { return bytes_max_ > 0 && bytes_ + more_bytes > bytes_max_; }
   // Whether more is free than is kept for later: what is unshared, and more than a quarter of what the daemon takes.

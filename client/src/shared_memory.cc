@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -25,10 +28,27 @@ Error Exhausted(const char* what, std::size_t bytes, int reason) {
                                              "; free memory, or raise the limits of memory and descriptors");
 }
 
+// What the system says can be populated without swapping; all there could be if it does not say.
+std::size_t AvailableBytes() {
+  constexpr std::size_t kAnything = std::numeric_limits<std::size_t>::max();
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/proc/meminfo", "re"), std::fclose);
+  char line[128];
+  while (file != nullptr && std::fgets(line, sizeof line, file.get()) != nullptr) {
+    unsigned long long kib = 0;
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1) return kib * 1024;
+  }
+  return kAnything;
+}
+
 }  // namespace
 
 Expected<SharedMemory> SharedMemory::Create(std::size_t bytes) {
   const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  // Populating more would set the kernel's killer on whoever is there.
+  if (const std::size_t available = AvailableBytes(); bytes > available) {
+    return Error(Code::kResourceExhausted, std::to_string(bytes) + " bytes of shared memory do not fit: the host has " +
+                                               std::to_string(available) + " available");
+  }
   SharedMemory memory;
   memory.generation_ = ForkGeneration();
   memory.bytes_ = (std::max<std::size_t>(bytes, 1) + page_bytes - 1) / page_bytes * page_bytes;

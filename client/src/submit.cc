@@ -21,6 +21,12 @@ constexpr std::size_t kStagedAtOnceMax = std::size_t{1} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 constexpr std::size_t kOperationBytesMax = std::size_t{1} << 46;
 
+// For what may succeed another time: who skips the operation is one behind the others from then on.
+Error NothingSubmitted(const Error& why) {
+  if (why.code() != Code::kResourceExhausted) return why;
+  return Error(why.code(), why.text() + "; nothing was submitted, the others wait for it: submit it again, or leave");
+}
+
 Error Refuse(std::string text) { return Error(Code::kInvalidArgument, std::move(text)); }
 
 }  // namespace
@@ -65,6 +71,12 @@ Expected<Region*> SessionImpl::CreateRegion(std::size_t class_bytes) {
   std::uint32_t id = RegionPool::kNoId;
   {
     const Lock lock(mutex_);
+    if (pool_.bytes_max() > 0 && class_bytes > pool_.bytes_max()) {
+      return Error(Code::kResourceExhausted,
+                   std::to_string(class_bytes) + " bytes do not fit: the daemon takes at most " +
+                       std::to_string(pool_.bytes_max()) +
+                       " of a session, half of its --memory-max; use less, or start ringwayd with more");
+    }
     while (pool_.Exceeds(class_bytes) && EvictOldest(lock)) continue;
     id = pool_.ReserveId();
     if (id == RegionPool::kNoId && EvictOldest(lock)) id = pool_.ReserveId();
@@ -261,7 +273,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
   auto taken = TakeSlot(link.get());
   if (!taken.ok()) {
     ReleasePlacement(placement);
-    return taken.error();
+    return NothingSubmitted(taken.error());
   }
   Operation operation;
   operation.link = link;
@@ -306,7 +318,7 @@ Expected<Operation> SessionImpl::Submit(const Request& request) {
                                       " any more: take the others' state, as a newcomer does, then submit again");
   }
   auto placement = Place(request);
-  if (!placement.ok()) return placement.error();
+  if (!placement.ok()) return NothingSubmitted(placement.error());
   return SubmitPlaced(request, placement.value(), *link, deadline);
 }
 

@@ -195,7 +195,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
     Completion refused;
     refused.token = submit.slot;
     refused.code = status.code();
-    refused.text = status.text();
+    refused.text = status.text() + "; nothing was submitted, the others wait for it: submit it again, or leave";
     Complete(refused);
     Flush();
   }

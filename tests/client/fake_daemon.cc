@@ -249,7 +249,7 @@ void FakeDaemon::HandleHello(int descriptor) {
   reply.version = behaviour_.version;
   reply.daemon_instance = instance_;
   SetText(reply.text, "hello refused");
-  Send(reply);
+  if (behaviour_.answers_hello) Send(reply);
 }
 
 void FakeDaemon::HandleJoin(const abi::Join& join) {

@@ -32,6 +32,7 @@ class FakeDaemon {
     std::string join_text = {};
     Code progress_code = Code::kOk;
     std::string join_progress = {};  // sent before the reply, if not empty
+    bool answers_hello = true;
     bool answers_join = true;
     bool answers_leave = true;
     unsigned increment = 1;  // result byte = input byte + increment

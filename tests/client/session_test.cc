@@ -235,6 +235,37 @@ TEST(SessionTest, ForkedChildOwnsNothingAndDisturbsNobody) {
   waiter.join();
 }
 
+TEST(SessionTest, JoinSaysThatTheDaemonIsSilent) {
+  FakeDaemon daemon({.answers_hello = false});
+  std::vector<Code> told;
+  JoinOptions options;
+  options.socket_path = daemon.socket_path();
+  options.group = "job";
+  options.wait_world = 1;
+  options.timeout = Milliseconds(1500);
+  options.on_waiting = [&](const Error& why) { told.push_back(why.code()); };
+  const auto joined = Session::Join(options);
+  EXPECT_EQ(joined.error().code(), Code::kDaemonUnreachable);
+  EXPECT_NE(joined.error().text().find(daemon.socket_path()), std::string::npos) << joined.error().text();
+  EXPECT_EQ(told, std::vector<Code>{Code::kDaemonUnreachable});
+}
+
+TEST(SessionTest, BuffersBeyondWhatThereIsAreRefusedBeforeTheyAreMade) {
+  FakeDaemon daemon;
+  const auto beyond_the_host = MustJoin(daemon)->Allocate(std::size_t{1} << 45);
+  EXPECT_EQ(beyond_the_host.error().code(), Code::kResourceExhausted);
+  EXPECT_NE(beyond_the_host.error().text().find("the host has"), std::string::npos) << beyond_the_host.error().text();
+  FakeDaemon small({.regions_mib_max = 64});
+  const auto session = MustJoin(small);
+  const auto beyond_the_daemon = session->Allocate(std::size_t{65} << 20);
+  EXPECT_EQ(beyond_the_daemon.error().code(), Code::kResourceExhausted);
+  EXPECT_NE(beyond_the_daemon.error().text().find("--memory-max"), std::string::npos);
+  std::vector<std::byte> heap(std::size_t{65} << 20);
+  const auto staged = session->AllReduce(heap.data(), heap.data(), heap.size(), DType::kU8, ReduceOp::kSum);
+  EXPECT_EQ(staged.error().code(), Code::kResourceExhausted);
+  EXPECT_NE(staged.error().text().find("nothing was submitted"), std::string::npos) << staged.error().text();
+}
+
 TEST(SessionTest, FreeBuffersMakeRoomForThoseOfOtherSizes) {
   FakeDaemon daemon({.regions_mib_max = 64});
   auto session = MustJoin(daemon);

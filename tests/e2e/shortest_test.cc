@@ -45,6 +45,31 @@ class ShortestTest : public testing::Test {
   int started_ = 0;
 };
 
+TEST_F(ShortestTest, EndsWhenToldToWhileItWaits) {
+  for (const char* const program : {RINGWAY_SHORTEST, RINGWAY_SHORTEST_C}) {
+    const auto alone = Start(program, 0);
+    ASSERT_TRUE(Eventually([&] { return alone->Err().starts_with("waiting: "); }));
+    alone->Signal(SIGTERM);
+    EXPECT_EQ(alone->Wait(), 1) << "joining";
+    EXPECT_NE(alone->Err().find("interrupted: "), std::string::npos) << alone->Err();
+  }
+  std::vector<std::unique_ptr<Process>> trainers;
+  for (const std::size_t daemon : {0U, 1U, 2U}) {
+    trainers.push_back(Start(daemon == 0 ? RINGWAY_SHORTEST_C : RINGWAY_SHORTEST, daemon));
+  }
+  for (const auto& trainer : trainers) ASSERT_TRUE(GoesOn(*trainer));
+  trainers[2]->Signal(SIGSTOP);
+  for (const std::size_t waiting : {0U, 1U}) {
+    // The second of two signals ends it; two at once may arrive as one.
+    ASSERT_TRUE(Eventually([&] {
+      trainers[waiting]->Signal(SIGTERM);
+      return trainers[waiting]->Exited().has_value();
+    }));
+    EXPECT_EQ(trainers[waiting]->Wait(), 1) << "in an operation";
+  }
+  trainers[2]->Kill();
+}
+
 TEST_F(ShortestTest, GoesOnAfterADeathLetsANewcomerInAndRejoinsAfterARestartAndAnEviction) {
   const auto first = Start(RINGWAY_SHORTEST, 0);
   const auto second = Start(RINGWAY_SHORTEST_C, 1);

@@ -21,16 +21,19 @@ class MemoryBudgetTest : public testing::Test {
 TEST_F(MemoryBudgetTest, SessionGetsHalfAndTheTextSaysThatItsShareIsFull) {
   EXPECT_TRUE(a_.TryTake(MemoryUse::kRegions, 500));
   EXPECT_FALSE(a_.TryTake(MemoryUse::kResults, 1));
-  EXPECT_NE(TextOf(a_, MemoryUse::kResults, 1).find("session's share is full: it has 500 of 500"), std::string::npos);
+  EXPECT_NE(TextOf(a_, MemoryUse::kResults, 1).find("this session has 500 of at most 500"), std::string::npos);
   EXPECT_TRUE(b_.TryTake(MemoryUse::kResults, 1)) << "another has its own";
 }
 
 TEST_F(MemoryBudgetTest, RegionsLeaveAQuarterToWorkWith) {
   EXPECT_TRUE(a_.TryTake(MemoryUse::kRegions, 500));
   EXPECT_TRUE(b_.TryTake(MemoryUse::kRegions, 250));
-  EXPECT_NE(TextOf(b_, MemoryUse::kRegions, 1).find("memory for regions is full: 750 of 750"), std::string::npos);
+  EXPECT_NE(TextOf(b_, MemoryUse::kRegions, 1).find("all sessions have 750 of at most 750 bytes for regions"),
+            std::string::npos);
   EXPECT_TRUE(b_.TryTake(MemoryUse::kEarly, 250));
-  EXPECT_NE(TextOf(b_, MemoryUse::kEarly, 1).find("the daemon's memory is full: 1000 of 1000"), std::string::npos);
+  MemoryShare third(budget_);
+  EXPECT_NE(TextOf(third, MemoryUse::kEarly, 1).find("the daemon has 1000 of its --memory-max of 1000"),
+            std::string::npos);
 }
 
 TEST_F(MemoryBudgetTest, WhatIsPutAsideIsBoundedOverAllSessions) {

@@ -9,8 +9,10 @@ enum { kCount = 1000 };
 static volatile sig_atomic_t told_to_stop = 0;
 static void on_term(int signal) {
   (void)signal;
-  told_to_stop = 1;
+  told_to_stop = told_to_stop + 1;
 }
+/* In training the first signal is voted on. */
+static int give_up(void* joined) { return told_to_stop > *(int*)joined; }
 
 static void tell(void* context, ringwayResult_t cause, const char* text) {
   (void)context;
@@ -82,10 +84,14 @@ int main(int argc, char** argv) {
   config.group = argv[2];
   config.waitWorld = (uint32_t)atoi(argv[3]);
   config.onWaiting = tell;
+  int joined = 0;
+  config.interrupted = give_up;
+  config.interruptedContext = &joined;
   ringwayComm_t comm = NULL;
   void *mine = NULL, *mean = NULL; /* shared memory: read and written without a copy */
   model_t model = {{0}, 0};
   ringwayResult_t result = ringwayCommInit(&comm, &config);
+  joined = result == ringwaySuccess;
   if (result == ringwaySuccess) result = ringwayAlloc(comm, (kCount + 1) * sizeof(float), &mine);
   if (result == ringwaySuccess) result = ringwayAlloc(comm, (kCount + 1) * sizeof(float), &mean);
   if (result == ringwaySuccess) {

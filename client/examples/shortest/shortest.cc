@@ -65,10 +65,14 @@ Error Train(Session& session, Model& model) {
 
 int main(int argc, char** argv) {
   if (argc != 4) return std::fprintf(stderr, "usage: %s SOCKET GROUP WORLD\n", argv[0]), 2;
-  std::signal(SIGTERM, [](int) { told_to_stop = 1; });
+  std::signal(SIGTERM, [](int) { told_to_stop = told_to_stop + 1; });
+  bool joined = false;
+  const auto give_up = [&] { return told_to_stop > (joined ? 1 : 0); };  // in training the first one is voted on
   const auto world = static_cast<std::uint32_t>(std::atoi(argv[3]));
   const auto tell = [](const Error& cause) { std::fprintf(stderr, "waiting: %s\n", cause.text().c_str()); };
-  auto session = Session::Join({.socket_path = argv[1], .group = argv[2], .wait_world = world, .on_waiting = tell});
+  auto session = Session::Join(
+      {.socket_path = argv[1], .group = argv[2], .wait_world = world, .on_waiting = tell, .interrupted = give_up});
+  joined = session.ok();
   Error error = session.error();
   Model model;
   // After kRejoined (its daemon was restarted, or the others had lost it) this peer is a newcomer with an old state.

@@ -251,6 +251,10 @@ class RINGWAY_API Session {
   // of this session (no copy), any other memory (staged), or equal (in place: the copy happens in Wait, after commit).
   // Distinct ranges must not overlap. Blocks until the outcome is known. An error leaves the output as it was, except
   // where it is inside a Buffer other than the input's: that one receives the result directly and then holds anything.
+  // Operations of a channel meet by their number, so ranks have to submit the same sequence. What fails as
+  // kInvalidArgument, kNotSupported, kResourceExhausted, kTimeout or kInterrupted of the submission was not submitted
+  // and has no number: the others wait for this rank's next one, which has to be the same operation. kRejoined begins
+  // anew. Any other failure is told to all ranks alike, and the next operation has the next number.
   // After kInterrupted the operation goes on with the other ranks, as if its Work had been destroyed.
   Expected<OpResult> AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                const OpOptions& options = {});
