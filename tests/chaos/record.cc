@@ -93,7 +93,8 @@ std::optional<Record> Parse(std::string_view line) {
 bool IsEndOfMembership(Code code) {
   return code == Code::kDaemonLost || code == Code::kEvicted || code == Code::kShuttingDown || code == Code::kLeft ||
          code == Code::kDaemonUnreachable || code == Code::kRejoined || code == Code::kResourceExhausted ||
-         code == Code::kBufferModified || code == Code::kTimeout;  // rejoining takes a master
+         code == Code::kBufferModified || code == Code::kTimeout ||  // rejoining takes a master, and others
+         code == Code::kMasterUnreachable || code == Code::kPeerUnreachable;
 }
 
 }  // namespace ringway::chaos
