@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "daemon/agreement/peer.h"
+#include "daemon/links/dial_tracker.h"
 #include "master/coordination/coordinator.h"
 #include "tests/sim/checker.h"
 #include "tests/sim/events.h"
@@ -180,10 +181,6 @@ class Cluster {
     std::uint32_t to = 0;                       // node
     bool sending = false;                       // lanes: one frame at a time
     std::optional<agreement::Inbound> inbound;  // between a frame's header and its payload
-  };
-  struct OpenDial {
-    links::Dial dial;
-    bool closed = false;  // its links were closed while it was under way
   };
   struct Node;
   struct Daemon;

@@ -36,8 +36,8 @@ struct Cluster::Node {
   std::string pending;
   std::uint32_t world = 0;
   std::map<LinkId, Link> links;
-  std::map<std::uint64_t, OpenDial> dials;
-  std::uint64_t next_dial = 1;
+  std::map<std::uint64_t, links::Dial> dialled;  // on their way, by serial
+  links::DialTracker dials;
   std::map<std::uint64_t, Operation> operations;  // by token, until told
   std::uint32_t submitted = 0;
 };

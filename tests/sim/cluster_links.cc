@@ -32,15 +32,15 @@ std::optional<std::uint32_t> Cluster::NodeOf(PeerId peer) const {
 
 void Cluster::Dial(std::uint32_t from, const links::Dial& dial) {
   Node& node = *nodes_[from];
-  const std::uint64_t serial = node.next_dial++;
-  node.dials[serial] = {dial, false};
+  const std::uint64_t serial = node.dials.Begin(dial, LinksOf(dial).size());
+  node.dialled[serial] = dial;
   events_.After(network_.Delay(node.host, HostAt(dial.address)), [this, from, serial] { Offer(from, serial, 0); });
 }
 
 void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t tries) {
   const Node& dialler = *nodes_[from];
-  if (dialler.ended || !Alive(dialler.host) || !dialler.dials.contains(serial)) return;
-  const links::Dial& dial = dialler.dials.at(serial).dial;
+  if (dialler.ended || !Alive(dialler.host) || !dialler.dialled.contains(serial)) return;
+  const links::Dial& dial = dialler.dialled.at(serial);
   const Host host = HostAt(dial.address);
   const auto fail = [this, from, serial](Duration after, Code code, const std::string& why) {
     events_.After(after, [=, this] { FinishDial(from, serial, {}, Status(code, why)); });
@@ -73,7 +73,7 @@ std::vector<LaneId> Cluster::LinksOf(const links::Dial& dial) const {
 }
 
 void Cluster::Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial) {
-  const links::Dial dial = nodes_[from]->dials.at(serial).dial;
+  const links::Dial dial = nodes_[from]->dialled.at(serial);
   std::vector<Connection*> connections;
   for (const LaneId lane : LinksOf(dial)) {
     if (network_.Flips()) {  // its LinkHello
@@ -100,36 +100,25 @@ void Cluster::FinishDial(std::uint32_t from, std::uint64_t serial, const std::ve
   if (daemons_[node.host]->stopped) {
     return WhenRunning(node.host, [=, this] { FinishDial(from, serial, connections, failure); });
   }
-  const auto found = node.dials.find(serial);
-  const bool wanted = Alive(node.host) && !node.ended && found != node.dials.end();
-  const OpenDial dial = wanted ? found->second : OpenDial{};
-  if (wanted) node.dials.erase(found);
-  const auto stand = connections.size() - std::count(connections.begin(), connections.end(), nullptr);
-  if (!wanted || dial.closed || stand == 0) {
-    for (Connection* connection : connections) {
-      if (connection != nullptr) network_.Close(*connection, kDialler);
-    }
-    if (!wanted) return;
-    const bool replaced = std::any_of(node.dials.begin(), node.dials.end(), [&](const auto& entry) {
-      return entry.second.dial.other == dial.dial.other && entry.second.dial.control == dial.dial.control;
-    });
-    if (dial.closed && replaced) return;
-    const Status why = failure.ok() ? Status(Code::kPeerUnreachable, "given up, or no link stands") : failure;
-    node.peer->OnDialFailed(dial.dial.other, dial.dial.control, why, events_.now());
-    return Drain(from);
-  }
-  const std::uint32_t to = *NodeOf(dial.dial.other);
-  const std::vector<LaneId> lanes = LinksOf(dial.dial);
-  bool failed = false;
+  const bool wanted = Alive(node.host) && !node.ended && node.dialled.contains(serial);
+  const links::Dial dial = wanted ? node.dialled.extract(serial).mapped() : links::Dial{};
+  const auto stand =
+      connections.size() - static_cast<std::size_t>(std::count(connections.begin(), connections.end(), nullptr));
+  Status why = failure;
+  if (why.ok() && stand < connections.size()) why = Status(Code::kPeerUnreachable, "not all of its links stand");
+  const auto verdict = node.dials.OnAnswer(serial, {.links = stand, .last = true, .failure = why});
+  const std::vector<LaneId> lanes = LinksOf(dial);
   for (std::size_t i = 0; i < connections.size(); ++i) {
-    failed = failed || connections[i] == nullptr;
     if (connections[i] == nullptr) continue;
-    const LinkId id{dial.dial.other, dial.dial.control, lanes[i]};
-    AddLink(from, id, dial.dial.generation, {connections[i], kDialler, to});
+    if (!wanted || !verdict.take) {
+      network_.Close(*connections[i], kDialler);
+      continue;
+    }
+    const LinkId id{dial.other, dial.control, lanes[i]};
+    AddLink(from, id, verdict.generation, {connections[i], kDialler, *NodeOf(dial.other)});
   }
-  if (!failed || node.ended) return;
-  const Status why(Code::kPeerUnreachable, "not all of its lanes stand");
-  node.peer->OnDialFailed(dial.dial.other, dial.dial.control, why, events_.now());
+  if (!wanted || !verdict.report || node.ended) return;
+  node.peer->OnDialFailed(verdict.other, verdict.control, verdict.why, events_.now());
   Drain(from);
 }
 
@@ -163,9 +152,7 @@ void Cluster::OnLinkClosed(std::uint32_t index, const LinkId& id) {
 
 void Cluster::CloseLinks(std::uint32_t index, const links::CloseLinks& which) {
   Node& node = *nodes_[index];
-  for (auto& [serial, dial] : node.dials) {
-    if (dial.dial.other == which.other && !which.lane) dial.closed = true;
-  }
+  if (!which.lane) node.dials.Close(which.other);
   std::erase_if(node.links, [&](const auto& entry) {
     const LinkId& id = entry.first;
     if (id.other != which.other || (which.lane && (id.control || id.lane != *which.lane))) return false;
@@ -176,7 +163,8 @@ void Cluster::CloseLinks(std::uint32_t index, const links::CloseLinks& which) {
 
 void Cluster::CloseAllLinks(std::uint32_t index, bool silently) {
   Node& node = *nodes_[index];
-  node.dials.clear();
+  node.dialled.clear();
+  node.dials.Clear();
   for (const auto& [id, link] : std::exchange(node.links, {})) {
     if (silently) {
       network_.Vanish(*link.connection, link.side);
