@@ -149,6 +149,12 @@ double HostFlow::BestPath() const {
   return best;
 }
 
+bool HostFlow::IsQuiet(PeerId self, TimePoint now) const {
+  constexpr Duration kQuiet = std::chrono::milliseconds(500);
+  const auto found = large_segments_.find(self);
+  return found == large_segments_.end() || now - found->second > kQuiet;
+}
+
 void HostFlow::Forget(PeerId self, std::optional<PeerId> other) {
   std::erase_if(paths_,
                 [&](const auto& entry) { return entry.first.self == self && (!other || entry.first.other == *other); });

@@ -45,6 +45,9 @@ class HostFlow {
   Duration Wait(const PathKey& path, TimePoint now);
   // `aside`: it is not of those that wait.
   void OnSent(const PathKey& path, double bytes, bool aside, TimePoint now);
+  // A segment that is too large for small lanes went over any path of this peer; and whether none did for a while.
+  void OnLargeSegment(PeerId self, TimePoint now) { large_segments_[self] = now; }
+  bool IsQuiet(PeerId self, TimePoint now) const;
   // One path of a peer, or all.
   void Forget(PeerId self, std::optional<PeerId> other = std::nullopt);
 
@@ -97,6 +100,7 @@ class HostFlow {
   double BestPath() const;
 
   std::map<PathKey, Path> paths_;
+  std::map<PeerId, TimePoint> large_segments_;  // the last of each peer
   Judged uplink_;
   UplinkShare uplink_pace_;
 };

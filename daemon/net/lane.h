@@ -83,7 +83,7 @@ class Lane {
   // Congestion control looks for its rate again.
   void Renew() { RenewCongestion(fd()); }
   // One system call.
-  TcpTraffic traffic() { return TrafficOf(fd()); }
+  LaneTraffic traffic() { return TrafficOf(fd()); }
   const LaneLabel& label() const { return label_; }
   std::uint32_t send_payload_bytes_max() const { return send_payload_bytes_max_; }
   // For codecs: allocated at the first call, free to use while the lane is idle.

@@ -19,7 +19,7 @@ std::uint64_t WholeBytes(double bytes) { return static_cast<std::uint64_t>(std::
 
 }  // namespace
 
-TcpTraffic TrafficOf(int fd) {
+LaneTraffic TrafficOf(int fd) {
   tcp_info info{};
   socklen_t bytes = sizeof info;
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return {};

@@ -86,7 +86,7 @@ void DataPlane::TickAll() {
     peer->Tick(now);
     *counters.add_counters() = peer->counters();
   }
-  pacer_.Decide(now);
+  flow_.Decide(now);
   for (const auto& [self, peer] : peers_) peer->KeepPace();
   control_->SetCounters(std::move(counters));
   TryHeldOffers(now);

@@ -94,7 +94,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void Dial(net::DialRequest request, std::uint64_t serial) override;
   void Log(const agreement::Note& note, PeerId self, const std::string& group) override;
   void OnPeerEnded(PeerId self) override;
-  flow::HostFlow& pacer() override { return pacer_; }
+  flow::HostFlow& flow() override { return flow_; }
   // ---- local::SessionHost
   void OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) override;
   void OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) override;
@@ -136,7 +136,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   std::shared_ptr<MemoryBudget> memory_;
   net::LaneThreads lane_threads_;
   local::LocalServer server_;
-  flow::HostFlow pacer_;
+  flow::HostFlow flow_;
   std::map<PeerId, std::unique_ptr<PeerRuntime>> peers_;
   std::map<std::uint64_t, Joining> joining_;  // by request id
   std::uint64_t next_request_ = 1;

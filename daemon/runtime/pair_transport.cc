@@ -1,103 +1,106 @@
-#include "daemon/runtime/pair_lanes.h"
+#include "daemon/runtime/pair_transport.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "proto/segment_header.h"
 
 namespace ringway::daemon {
-namespace {
 
-// Bytes per second that a lane for small segments may send, however slow the path: it hardly ever has more, and an
-// operation must not wait for its pace.
-constexpr double kSmallPaceMin = 1e6;
+// ---- links
 
-// So many times the rate of all: a lone lane must not be what limits.
-constexpr double kBurst = 1.5;
+void PairTransport::TakeControl(std::shared_ptr<net::ControlLink> link, bool within_host) {
+  if (control_ != nullptr) control_->Close();
+  control_ = std::move(link);
+  flow_.SetWithinHost(within_host);
+}
 
-bool IsWriting(const std::shared_ptr<net::Lane>& lane) { return lane != nullptr && !lane->idle(); }
+void PairTransport::TakeLane(const std::shared_ptr<net::Lane>& lane, std::size_t first) {
+  if (std::exchange(first_lanes_, first) != first) CloseLanes();
+  const std::size_t index = lane->label().id.value;
+  lanes_.resize(std::max({lanes_.size(), first, index + 1}));
+  if (lanes_[index] != nullptr) lanes_[index]->Close();
+  lanes_[index] = lane;
+  flow_.OnLaneOpened(index, lanes_.size());
+}
 
-}  // namespace
+void PairTransport::DropLane(LaneId id) {
+  if (id.value < lanes_.size()) lanes_[id.value] = nullptr;
+}
 
-std::vector<net::TcpTraffic> TrafficOf(const Lanes& lanes) {
-  std::vector<net::TcpTraffic> out;
-  for (const auto& lane : lanes) out.push_back(lane != nullptr ? lane->traffic() : net::TcpTraffic());
+bool PairTransport::CloseLane(LaneId id) {
+  if (id.value >= lanes_.size() || lanes_[id.value] == nullptr) return false;
+  std::exchange(lanes_[id.value], nullptr)->Close();
+  return true;
+}
+
+void PairTransport::Close() {
+  CloseLanes();
+  if (control_ == nullptr) return;
+  control_->Flush();
+  std::exchange(control_, nullptr)->Close();
+}
+
+void PairTransport::CloseLanes() {
+  for (const auto& lane : lanes_) {
+    if (lane != nullptr) lane->Close();
+  }
+  lanes_.clear();
+  flow_.OnLanesClosed();
+}
+
+std::size_t PairTransport::lanes_up() const {
+  return static_cast<std::size_t>(
+      std::count_if(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane != nullptr; }));
+}
+
+// ---- flow
+
+LaneState PairTransport::state(std::size_t i) const {
+  const net::Lane* const lane = lanes_[i].get();
+  if (lane == nullptr) return {};
+  return {.up = true, .every_size = lane->send_payload_bytes_max() == kPayloadBytesMax, .idle = lane->idle()};
+}
+
+std::vector<LaneState> PairTransport::States() const {
+  std::vector<LaneState> out;
+  for (std::size_t i = 0; i < lanes_.size(); ++i) out.push_back(state(i));
   return out;
 }
 
-std::size_t LargeLanesUp(const Lanes& lanes) {
-  return static_cast<std::size_t>(std::count_if(
-      lanes.begin(), lanes.end(), [](const auto& lane) { return lane != nullptr && TakesEverySize(*lane); }));
-}
-
-bool IsBusy(const Lanes& lanes) { return std::any_of(lanes.begin(), lanes.end(), IsWriting); }
-
-bool IsBacklogged(const Lanes& lanes, std::size_t large) {
-  std::size_t idle = 0;
-  std::size_t busy = 0;
-  ForEachUsed(lanes, large, [&](std::size_t, const net::Lane& lane) {
-    if (TakesEverySize(lane)) ++(lane.idle() ? idle : busy);
-  });
-  return idle == 0 && busy > 0;
-}
-
-flow::PathSample SampleOf(PeerId other, const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic) {
-  flow::PathSample sample;
-  sample.other = other;
-  std::int64_t sending = 0;
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    if (lanes[i] == nullptr) continue;
-    ++sample.lanes;
-    sample.delivered_bytes += traffic[i].delivered_bytes;
-    sample.resent_bytes += traffic[i].resent_bytes;
-    sample.receiver_limited += traffic[i].receiver_limited;
-    if (traffic[i].sending) {
-      ++sending;
-      sample.queueing += traffic[i].queueing;
-    }
-    const bool shorter = sample.round_trip == Duration() || traffic[i].round_trip < sample.round_trip;
-    if (traffic[i].round_trip != Duration() && shorter) sample.round_trip = traffic[i].round_trip;
-  }
-  if (sending > 0) sample.queueing /= sending;
-  return sample;
-}
-
-std::vector<flow::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic) {
-  std::vector<flow::LaneSample> out;
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    out.push_back({.busy = IsWriting(lanes[i]) || traffic[i].unsent,
-                   .delivered_bytes = traffic[i].delivered_bytes,
-                   .receiver_limited = traffic[i].receiver_limited,
-                   .round_trip = traffic[i].round_trip});
-  }
+std::vector<LaneTraffic> PairTransport::Traffic() const {
+  std::vector<LaneTraffic> out;
+  for (const auto& lane : lanes_) out.push_back(lane != nullptr ? lane->traffic() : LaneTraffic());
   return out;
 }
 
-std::vector<flow::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>& traffic) {
-  std::vector<flow::LaneAllowance> out;
-  for (std::size_t i = 0; i < SmallLanes(traffic.size()); ++i) {
-    const net::TcpTraffic& lane = traffic[i];
-    flow::LaneAllowance& allowance = out.emplace_back();
-    allowance.in_use = lane.in_use;
-    if (lane.round_trip < kFarRoundTrip) continue;  // a few packets a round trip are fast enough
-    allowance.now = lane.window_bytes;
-    allowance.fresh = lane.fresh_window_bytes;
-  }
-  return out;
+void PairTransport::Renew(std::size_t i) {
+  if (i < lanes_.size() && state(i).up && state(i).every_size) lanes_[i]->Renew();
 }
 
-std::vector<flow::LaneHaste> HastesOf(const Lanes& lanes, std::size_t large,
-                                      const std::vector<net::TcpTraffic>& traffic) {
-  std::vector<flow::LaneHaste> out(lanes.size());
-  ForEachUsed(lanes, large, [&](std::size_t i, const net::Lane& lane) {
-    if (TakesEverySize(lane)) out[i] = {.rate = traffic[i].rate, .sending = traffic[i].sending};
-  });
-  return out;
+flow::PairFlow::Verdict PairTransport::Sample(bool waits, TimePoint now) {
+  const std::vector<LaneState> states = States();
+  if (!flow_.Look(states, now)) return {};
+  flow::PairFlow::Verdict verdict = flow_.Judge(states, Traffic(), waits, now);
+  for (const std::size_t i : verdict.renew) Renew(i);
+  return verdict;
 }
 
-void LimitBursts(const Lanes& lanes, double bytes_per_second) {
-  for (const auto& lane : lanes) {
-    if (lane == nullptr) continue;
-    const double burst = kBurst * bytes_per_second;
-    lane->Pace(burst > 0 && !TakesEverySize(*lane) ? std::max(burst, kSmallPaceMin) : burst);
+void PairTransport::Keep() {
+  if (flow_.within_host()) return;
+  flow_.Keep();
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    if (lanes_[i] != nullptr) lanes_[i]->Pace(flow_.BurstLimit(state(i).every_size));
   }
+}
+
+PairStatus PairTransport::status() const {
+  const std::vector<LaneTraffic> traffic = Traffic();
+  const flow::PathSample path = flow::SampleOf(other_, States(), traffic);
+  PairStatus status{.other = other_, .lanes_up = path.lanes, .round_trip = path.round_trip};
+  flow::ForEachUsed(*this, flow_.large_lanes(lanes_.size()), [&](std::size_t) { ++status.lanes_used; });
+  for (const LaneTraffic& lane : traffic) status.retransmits += lane.retransmits;
+  return status;
 }
 
 }  // namespace ringway::daemon

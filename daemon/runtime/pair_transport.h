@@ -1,95 +1,95 @@
-// A pair's lanes together: which carry the next segment, and what they say of the path between the pair's ends.
+// The connections of one pair: its control link and its lanes, under the pair's flow control (daemon/flow/pair_flow.h),
+// which decides what this carries out.
 //
-// `lanes`: of one pair; null where one is down. Threads: that of the lanes.
+// Threads: one (data thread). Lifetime: the sinks of its connections outlive it; they hear nothing of what it closes.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "daemon/flow/lane_health.h"
-#include "daemon/flow/lane_renewal.h"
-#include "daemon/flow/lane_stalls.h"
-#include "daemon/flow/path_estimator.h"
+#include "daemon/flow/pair_flow.h"
+#include "daemon/net/control_link.h"
 #include "daemon/net/lane.h"
 #include "proto/clock.h"
-#include "proto/lane_roles.h"
-#include "proto/segment_header.h"
+#include "proto/ids.h"
+#include "proto/lane_traffic.h"
 
 namespace ringway::daemon {
 
-using Lanes = std::vector<std::shared_ptr<net::Lane>>;
-
-// By lane; zero where one is down. One system call a lane.
-std::vector<net::TcpTraffic> TrafficOf(const Lanes& lanes);
-
-inline bool TakesEverySize(const net::Lane& lane) { return lane.send_payload_bytes_max() == kPayloadBytesMax; }
-
-// Which lane of its kind is offered the next segment first, and which kind.
-struct Turns {
-  std::size_t small = 0;
-  std::size_t large = 0;
-  bool large_first = false;
+// What carries this peer's data to and from another.
+struct PairStatus {
+  PeerId other;
+  std::uint32_t lanes_up = 0;
+  std::uint32_t lanes_used = 0;   // that are given segments; the others are up for later (lane_scaler.h)
+  std::uint64_t retransmits = 0;  // by the kernel, on the lanes that are up
+  Duration round_trip{};          // the shortest that one of them saw; 0: not known
 };
 
-// Calls `visit(index, lane)` for the lanes that are up and in use: those for small segments, then the first `large`
-// that take every size, or the other way round; of each kind from the one whose turn it is, and around.
-template <typename Visit>
-void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, Turns turns = {}) {
-  const auto around = [&](std::size_t begin, std::size_t end, std::size_t first) {
-    if (first < begin || first >= end) first = begin;
-    for (std::size_t i = first; i < end; ++i) {
-      if (lanes[i] != nullptr) visit(i, *lanes[i]);
+class PairTransport {
+ public:
+  // `host`: outlives this.
+  PairTransport(flow::HostFlow* host, flow::PathKey path) : other_(path.other), flow_(host, path) {}
+
+  // ---- links. What they take the place of is closed.
+  void TakeControl(std::shared_ptr<net::ControlLink> link, bool within_host);
+  const std::shared_ptr<net::ControlLink>& control() const { return control_; }
+  void DropControl() { control_ = nullptr; }
+  // Of a pair that has `first` lanes at first; those of another number are closed.
+  void TakeLane(const std::shared_ptr<net::Lane>& lane, std::size_t first);
+  // It has closed.
+  void DropLane(LaneId id);
+  // Returns whether it was up.
+  bool CloseLane(LaneId id);
+  // Everything; what the control link has queued is written, if there is room for it.
+  void Close();
+  std::size_t lanes_up() const;
+
+  // ---- flow
+  // `give(lane)` gives it its next segment: the bytes with its header, 0 if there is none for it.
+  template <typename Give>
+  flow::PairFlow::Pumped Pump(std::size_t& bytes_left, TimePoint now, const Give& give) {
+    const auto pumped = flow_.Pump(*this, bytes_left, now, [&](std::size_t i) { return give(*lanes_[i]); });
+    for (const std::size_t i : flow_.TakeRestarts(now)) Renew(i);
+    return pumped;
+  }
+  // A look at the lanes, if they are worth one; what is to be renewed has been.
+  flow::PairFlow::Verdict Sample(bool waits, TimePoint now);
+  std::optional<std::size_t> TakeLanesWanted(TimePoint now) { return flow_.TakeLanesWanted(now); }
+  // After the host's flow control has decided.
+  void Keep();
+  // `send(lane)` sends an empty frame behind a lane's last segment. Returns whether there is to be another tick.
+  template <typename Send>
+  bool FollowTails(const Send& send) {
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      net::Lane* const lane = lanes_[i].get();
+      if (lane == nullptr) flow_.ForgetTail(i);
+      if (lane != nullptr && lane->idle() && flow_.TakeTailTurn(i) && flow_.OnTailLooked(i, lane->traffic())) {
+        send(*lane);
+      }
     }
-    for (std::size_t i = begin; i < first; ++i) {
-      if (lanes[i] != nullptr) visit(i, *lanes[i]);
-    }
-  };
-  const std::size_t small = SmallLanes(lanes.size());
-  std::size_t end = small;
-  for (; end < lanes.size() && large > 0; ++end) large -= lanes[end] != nullptr;
-  if (!turns.large_first) around(0, small, turns.small);
-  around(small, end, turns.large);
-  if (turns.large_first) around(0, small, turns.small);
-}
+    return flow_.tail_pending();
+  }
+  PairStatus status() const;
 
-// Offers each idle lane that is in use one segment, in turn: give(lane) says whether it had one for it; where not, it
-// has none for other lanes of that kind, and they are not asked. Gives true if any lane got one.
-template <typename GiveTo>
-bool GiveRound(const Lanes& lanes, std::size_t large, Turns& turns, const GiveTo& give) {
-  bool gave = false;
-  bool has_none[2] = {false, false};
-  const auto offer = [&](std::size_t i, net::Lane& lane) {
-    const bool large_lane = TakesEverySize(lane);
-    if (has_none[large_lane] || !lane.idle()) return;
-    if (!give(lane)) {
-      has_none[large_lane] = true;
-      return;
-    }
-    gave = true;
-    (large_lane ? turns.large : turns.small) = i + 1;
-  };
-  ForEachUsed(lanes, large, offer, turns);
-  return gave;
-}
+  // ---- for PairFlow::Pump
+  std::size_t size() const { return lanes_.size(); }
+  LaneState state(std::size_t i) const;
 
-// Lanes that are up and take every size.
-std::size_t LargeLanesUp(const Lanes& lanes);
+ private:
+  std::vector<LaneState> States() const;
+  // Zero where a lane is down. One system call a lane.
+  std::vector<LaneTraffic> Traffic() const;
+  // Of a lane for every size that is up.
+  void Renew(std::size_t i);
+  void CloseLanes();
 
-// Whether any lane is busy writing.
-bool IsBusy(const Lanes& lanes);
-// Whether all lanes in use that take every size are, and there is one. If more waits, the path cannot take it.
-bool IsBacklogged(const Lanes& lanes, std::size_t large);
-
-flow::PathSample SampleOf(PeerId other, const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic);
-std::vector<flow::LaneSample> LaneSamplesOf(const Lanes& lanes, const std::vector<net::TcpTraffic>& traffic);
-// Of the lanes for small segments; of those that do not leave the region nothing is known.
-std::vector<flow::LaneAllowance> AllowancesOf(const std::vector<net::TcpTraffic>& traffic);
-
-// By lane; of those that are not in use for every size nothing is known.
-std::vector<flow::LaneHaste> HastesOf(const Lanes& lanes, std::size_t large,
-                                      const std::vector<net::TcpTraffic>& traffic);
-
-// No lane sends bursts much faster than all together may send, which is what flow::TokenBucket sees to; 0: no limit.
-void LimitBursts(const Lanes& lanes, double bytes_per_second);
+  PeerId other_;
+  std::shared_ptr<net::ControlLink> control_;
+  std::vector<std::shared_ptr<net::Lane>> lanes_;  // null where one is down
+  std::size_t first_lanes_ = 0;                    // of those
+  flow::PairFlow flow_;
+};
 
 }  // namespace ringway::daemon

@@ -30,7 +30,7 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threa
 
 PeerRuntime::~PeerRuntime() {
   *alive_ = nullptr;
-  host_->pacer().Forget(options_.self);
+  host_->flow().Forget(options_.self);
   CloseEverything();
   if (session_ != nullptr) session_->Detach();
 }
@@ -109,80 +109,54 @@ void PeerRuntime::AddLink(StandingLink link) {
   Run();
 }
 
+PairTransport& PeerRuntime::PairWith(PeerId other) {
+  return pairs_.try_emplace(other, &host_->flow(), flow::PathKey{.self = options_.self, .other = other}).first->second;
+}
+
 void PeerRuntime::AddControl(StandingLink link) {
-  Pair& pair = pairs_[link.id.other];
-  pair.one_host = net::IsWithinHost(link.fd.get());
-  if (pair.control != nullptr) pair.control->Close();
-  pair.control = std::make_shared<net::ControlLink>(context_, link.id.other);
+  const auto control = std::make_shared<net::ControlLink>(context_, link.id.other);
+  PairWith(link.id.other).TakeControl(control, net::IsWithinHost(link.fd.get()));
   // The socket is fresh: its buffer has room for a reply. If not, the other side's handshake fails, which closes it.
   (void)::send(link.fd.get(), link.answer.data(), link.answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  pair.control->Start(std::move(link.fd), std::as_bytes(std::span(link.rest)), this);
+  control->Start(std::move(link.fd), std::as_bytes(std::span(link.rest)), this);
 }
 
 void PeerRuntime::AddLane(StandingLink link) {
-  Pair& pair = pairs_[link.id.other];
-  const std::size_t first = link.terms.lanes;
-  if (std::exchange(pair.first_lanes, first) != first) CloseLanes(pair);
-  const std::size_t lanes = std::max<std::size_t>({pair.lanes.size(), first, link.id.lane.value + 1});
-  pair.lanes.resize(lanes);
-  pair.tails.resize(lanes);
-  pair.tails[link.id.lane.value] = {};
-  auto& lane = pair.lanes[link.id.lane.value];
-  if (lane != nullptr) lane->Close();
-  const bool small = link.id.lane.value < SmallLanes(first);
-  lane = lane_threads_.MakeLane({link.id.other, link.id.lane}, small ? kSmallLanePayloadBytes : kPayloadBytesMax);
+  const bool small = link.id.lane.value < SmallLanes(link.terms.lanes);
+  const auto lane =
+      lane_threads_.MakeLane({link.id.other, link.id.lane}, small ? kSmallLanePayloadBytes : kPayloadBytesMax);
+  PairWith(link.id.other).TakeLane(lane, link.terms.lanes);
   (void)::send(link.fd.get(), link.answer.data(), link.answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   lane->Start(std::move(link.fd), std::as_bytes(std::span(link.rest)), this);
 }
 
-void PeerRuntime::CloseLanes(Pair& pair) {
-  for (const auto& lane : pair.lanes) {
-    if (lane != nullptr) lane->Close();
-  }
-  pair.lanes.clear();
-  pair.tails.clear();
-}
-
 void PeerRuntime::CloseEverything() {
-  for (auto& [other, pair] : pairs_) {
-    if (pair.control != nullptr) pair.control->Close();
-    CloseLanes(pair);
-  }
+  for (auto& [other, pair] : pairs_) pair.Close();
   pairs_.clear();
   to_flush_.clear();
 }
 
 void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome) {
-  const auto found = dials_.find(serial);
-  if (found == dials_.end() || ended_) return;
-  const OpenDial dial = found->second;
-  const bool last = !outcome.ok() || outcome.value().last;
-  if (!last) found->second.lanes -= std::min(dial.lanes, outcome.value().links.size());
-  if (!last && dial.closed) return;
-  if (last) dials_.erase(found);
-  const bool replaced = std::any_of(dials_.begin(), dials_.end(), [&](const auto& entry) {
-    return entry.second.other == dial.other && entry.second.control == dial.control;
-  });
-  if (dial.closed && replaced) return;
-  if (!outcome.ok() || dial.closed) {
-    const Status why =
-        outcome.ok() ? Status(Code::kPeerUnreachable, "the link was given up while it was dialled") : outcome.status();
-    peer_.OnDialFailed(dial.other, dial.control, why, MonotonicNow());
-    return Run();
+  if (ended_) return;
+  net::DialedLinks none;
+  none.last = true;
+  if (!outcome.ok()) none.failure = outcome.status();
+  net::DialedLinks& dialled = outcome.ok() ? outcome.value() : none;
+  const auto verdict =
+      dials_.OnAnswer(serial, {.links = dialled.links.size(), .last = dialled.last, .failure = dialled.failure});
+  if (!verdict.take && !verdict.report) return;
+  if (verdict.take) {
+    for (net::DialedLinks::Link& link : dialled.links) {
+      AddLink(StandingLink{
+          .id = {.other = verdict.other, .control = verdict.control, .lane = link.lane},
+          .terms = {.lanes = dialled.lanes, .lanes_max = dialled.lanes_max, .generation = verdict.generation},
+          .fd = std::move(link.fd),
+          .rest = std::move(link.rest),
+          .answer = {}});
+    }
   }
-  const Status failure = outcome.value().failure;
-  for (net::DialedLinks::Link& link : outcome.value().links) {
-    AddLink(StandingLink{.id = {.other = dial.other, .control = dial.control, .lane = link.lane},
-                         .terms = {.lanes = outcome.value().lanes,
-                                   .lanes_max = outcome.value().lanes_max,
-                                   .generation = dial.generation},
-                         .fd = std::move(link.fd),
-                         .rest = std::move(link.rest),
-                         .answer = {}});
-  }
-  if (failure.ok() || ended_) return;
-  // Others stand, so it is there, whatever it said to this one.
-  peer_.OnDialFailed(dial.other, dial.control, Status(Code::kPeerUnreachable, failure.text()), MonotonicNow());
+  if (!verdict.report || ended_) return;
+  peer_.OnDialFailed(verdict.other, verdict.control, verdict.why, MonotonicNow());
   Run();
 }
 
@@ -218,8 +192,7 @@ void PeerRuntime::OnLaneIdle() { Run(); }
 
 void PeerRuntime::OnLaneClosed(const net::LaneLabel& lane, const std::string& why) {
   if (ended_) return;
-  Pair& pair = pairs_[lane.other];
-  if (lane.id.value < pair.lanes.size()) pair.lanes[lane.id.value] = nullptr;
+  if (const auto found = pairs_.find(lane.other); found != pairs_.end()) found->second.DropLane(lane.id);
   peer_.OnLinkDown(LinkOf(lane), why, MonotonicNow());
   Run();
 }
@@ -233,7 +206,7 @@ Status PeerRuntime::OnControlMessage(PeerId from, const control::PeerMessage& me
 
 void PeerRuntime::OnControlClosed(PeerId other, const std::string& why) {
   if (ended_) return;
-  pairs_[other].control = nullptr;
+  if (const auto found = pairs_.find(other); found != pairs_.end()) found->second.DropControl();
   peer_.OnLinkDown({.other = other, .control = true, .lane = {}}, why, MonotonicNow());
   Run();
 }
@@ -343,8 +316,8 @@ void PeerRuntime::CarryOutActions() {
 
 void PeerRuntime::CarryOut(agreement::ToPeer& action) {
   const auto found = pairs_.find(action.to);
-  if (found == pairs_.end() || found->second.control == nullptr) return;
-  const auto& link = found->second.control;
+  if (found == pairs_.end() || found->second.control() == nullptr) return;
+  const auto& link = found->second.control();
   link->Send(action.message);
   if (std::find(to_flush_.begin(), to_flush_.end(), link) == to_flush_.end()) to_flush_.push_back(link);
 }
@@ -352,12 +325,8 @@ void PeerRuntime::CarryOut(agreement::ToPeer& action) {
 void PeerRuntime::CarryOut(agreement::ToMaster& action) { host_->SendToMaster(std::move(action.message)); }
 
 void PeerRuntime::CarryOut(links::Dial& action) {
-  const std::uint64_t serial = next_dial_++;
   const std::size_t lanes = action.missing.empty() ? std::max(action.lanes, kLanesRemote) : action.missing.size();
-  dials_.emplace(serial, OpenDial{.other = action.other,
-                                  .control = action.control,
-                                  .generation = action.generation,
-                                  .lanes = action.control ? 0 : lanes});
+  const std::uint64_t serial = dials_.Begin(action, lanes);
   host_->Dial(net::DialRequest{.group = group(),
                                .from = options_.self,
                                .to = action.other,
@@ -373,20 +342,13 @@ void PeerRuntime::CarryOut(links::Dial& action) {
 void PeerRuntime::CarryOut(links::CloseLinks& action) {
   const auto found = pairs_.find(action.other);
   if (action.lane) {
-    if (found == pairs_.end() || action.lane->value >= found->second.lanes.size()) return;
-    if (auto& lane = found->second.lanes[action.lane->value]; lane != nullptr) std::exchange(lane, nullptr)->Close();
+    if (found != pairs_.end()) (void)found->second.CloseLane(*action.lane);
     return;
   }
-  for (auto& [serial, dial] : dials_) {
-    if (dial.other == action.other) dial.closed = true;
-  }
-  host_->pacer().Forget(options_.self, action.other);
+  dials_.Close(action.other);
+  host_->flow().Forget(options_.self, action.other);
   if (found == pairs_.end()) return;
-  CloseLanes(found->second);
-  if (found->second.control != nullptr) {
-    found->second.control->Flush();
-    found->second.control->Close();
-  }
+  found->second.Close();
   pairs_.erase(found);
 }
 

@@ -21,19 +21,14 @@
 
 #include "daemon/agreement/peer.h"
 #include "daemon/flow/host_flow.h"
-#include "daemon/flow/lane_health.h"
-#include "daemon/flow/lane_renewal.h"
-#include "daemon/flow/lane_scaler.h"
-#include "daemon/flow/lane_stalls.h"
-#include "daemon/flow/tail_probe.h"
-#include "daemon/flow/token_bucket.h"
+#include "daemon/links/dial_tracker.h"
 #include "daemon/local/trainer_session.h"
 #include "daemon/net/control_link.h"
 #include "daemon/net/dialer.h"
 #include "daemon/net/lane.h"
 #include "daemon/net/lane_threads.h"
 #include "daemon/runtime/op_times.h"
-#include "daemon/runtime/pair_lanes.h"
+#include "daemon/runtime/pair_transport.h"
 #include "proto/clock.h"
 
 namespace ringway::daemon {
@@ -47,7 +42,7 @@ class RuntimeHost {
   virtual void Dial(net::DialRequest request, std::uint64_t serial) = 0;
   virtual void Log(const agreement::Note& note, PeerId self, const std::string& group) = 0;
   virtual void OnPeerEnded(PeerId self) = 0;
-  virtual flow::HostFlow& pacer() = 0;
+  virtual flow::HostFlow& flow() = 0;
 };
 
 struct RuntimeOptions {
@@ -70,15 +65,6 @@ inline links::LinkId LinkOf(const net::LaneLabel& lane) {
   return {.other = lane.other, .control = false, .lane = lane.id};
 }
 
-// What carries this peer's data to and from another.
-struct PairStatus {
-  PeerId other;
-  std::uint32_t lanes_up = 0;
-  std::uint32_t lanes_used = 0;   // that are given segments; the others are up for later (lane_count.h)
-  std::uint64_t retransmits = 0;  // by the kernel, on the lanes that are up
-  Duration round_trip{};          // the shortest that one of them saw; 0: not known
-};
-
 class PeerRuntime final : public net::LaneSink, public net::ControlSink, public local::PeerPort {
  public:
   PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threads, RuntimeHost* host, RuntimeOptions options,
@@ -96,7 +82,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome);
   // ---- time and the end
   void Tick(TimePoint now);
-  // After the host's pacer has decided: the pairs keep to it.
+  // After the host's flow control has decided: the pairs keep to it.
   void KeepPace();
   // The daemon stops: leave by `deadline`.
   void ShutDown(TimePoint deadline);
@@ -129,38 +115,6 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void OnTrainerGone(bool inputs_whole) override;
 
  private:
-  struct Pair {
-    std::shared_ptr<net::ControlLink> control;
-    std::vector<std::shared_ptr<net::Lane>> lanes;
-    std::size_t first_lanes = 0;  // of those
-    std::size_t lanes_wanted = kLanesRemote;
-    flow::LaneStalls balance;
-    flow::LaneScaler count;
-    flow::LaneHealth wear;
-    flow::LaneRenewal renewal;
-    bool one_host = false;    // both ends are here
-    bool backlogged = false;  // when its path was looked at last
-    bool carried = false;     // anything since then
-    flow::TokenBucket pace;
-    flow::WaitMeter held;  // by it
-    flow::WaitMeter held_by_uplink;
-    std::vector<flow::TailProbe> tails;  // of the lanes, where the other end is another host
-    Turns turns;
-    TimePoint large_lane_at{};  // was given something, last
-    // Lanes that carry large segments.
-    std::size_t large() const { return one_host ? lanes.size() : count.used(); }
-  };
-  struct SpentLane {
-    net::LaneLabel label;
-    const char* why;
-  };
-  struct OpenDial {
-    PeerId other;
-    bool control = false;
-    std::uint64_t generation = 0;
-    std::size_t lanes = 0;  // that may come
-    bool closed = false;    // its links were closed while it was under way
-  };
   static constexpr std::size_t kPumpBytes = 256 << 10;
 
   void Run();
@@ -176,24 +130,18 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void CarryOut(agreement::StillPending& action);
   void CarryOut(agreement::Ended& action);
   void CarryOut(agreement::Note& action);
-  // Gives true if the pump stopped at its budget.
+  // Returns whether it stopped at its budget.
   bool Pump();
-  // Gives how long large segments have to wait; 0: they do not.
-  Duration PumpPair(PeerId other, Pair& pair, std::size_t& bytes_left);
-  // Of the next large segment.
-  Duration WaitOf(PeerId other, Pair& pair);
   void PumpIn(Duration wait);
-  void BeginAgain(PeerId other, Pair& pair, TimePoint now);
-  void OnGiven(PeerId other, Pair& pair, const net::Lane& lane, std::size_t bytes);
   // Follows them every TailProbe::kTick while a lane has one.
   void ArmTails();
-  // Gives whether a lane still has one.
+  // Returns whether a lane still has one.
   bool FollowTails();
-  // Gives how many bytes the lane got.
-  std::size_t Give(net::Lane& lane, std::size_t& bytes_left);
+  // Returns how many bytes the lane got.
+  std::size_t Give(net::Lane& lane);
+  PairTransport& PairWith(PeerId other);
   void AddControl(StandingLink link);
   void AddLane(StandingLink link);
-  void CloseLanes(Pair& pair);
   void CloseEverything();
   void FlushLinks();
   void LogOutcome(const agreement::Complete& action) const;
@@ -201,12 +149,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void NameMembers();
   // Of the pairs that have carried anything since the last time: a system call a lane of theirs.
   void SamplePaths(TimePoint now);
-  void SamplePair(PeerId other, Pair& pair, bool waits, TimePoint now, std::vector<flow::PathSample>& samples,
-                  std::vector<SpentLane>& spent);
-  // Has lanes opened or closed where more or fewer are of use than before. Gives whether there are any.
-  bool WantLanes(TimePoint now);
   // Closes the lane: what it carries goes to the others, and it is opened again.
-  void GiveUp(const SpentLane& spent);
+  void GiveUp(const net::LaneLabel& lane, const char* why);
 
   asio::io_context& context_;
   net::LaneThreads& lane_threads_;
@@ -215,10 +159,9 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   std::shared_ptr<local::TrainerSession> session_;
   agreement::Peer peer_;
   daemon::OpTimes times_;
-  std::map<PeerId, Pair> pairs_;
+  std::map<PeerId, PairTransport> pairs_;
   std::vector<std::shared_ptr<net::ControlLink>> to_flush_;
-  std::map<std::uint64_t, OpenDial> dials_;
-  std::uint64_t next_dial_ = 1;
+  links::DialTracker dials_;
   Epoch named_;
   bool shutting_down_ = false;
   bool running_ = false;    // Run is on the stack
@@ -230,7 +173,6 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   asio::steady_timer tail_timer_;
   bool tails_armed_ = false;
   std::optional<TimePoint> pump_due_;    // when it ends
-  TimePoint large_segment_at_{};         // that is too large for small lanes was given to any pair, last
   PeerId last_given_;                    // a large segment; who comes after it is the first of the next turn
   std::shared_ptr<PeerRuntime*> alive_;  // what posted handlers hold; null inside once this object is gone
 };

@@ -1,31 +1,18 @@
 // What a PeerRuntime tells about itself: to operators, and to the master with the heartbeats.
-#include <algorithm>
-
-#include "daemon/runtime/pair_lanes.h"
+#include "daemon/runtime/pair_transport.h"
 #include "daemon/runtime/peer_runtime.h"
 
 namespace ringway::daemon {
 
 std::vector<PairStatus> PeerRuntime::pairs() const {
   std::vector<PairStatus> out;
-  for (const auto& [other, pair] : pairs_) {
-    const std::vector<net::TcpTraffic> traffic = TrafficOf(pair.lanes);
-    const flow::PathSample path = SampleOf(other, pair.lanes, traffic);
-    PairStatus status{.other = other, .lanes_up = path.lanes, .round_trip = path.round_trip};
-    ForEachUsed(pair.lanes, pair.large(), [&](std::size_t, const net::Lane&) { ++status.lanes_used; });
-    for (const net::TcpTraffic& lane : traffic) status.retransmits += lane.retransmits;
-    out.push_back(status);
-  }
+  for (const auto& [other, pair] : pairs_) out.push_back(pair.status());
   return out;
 }
 
 std::size_t PeerRuntime::lanes_open() const {
-  std::size_t open = 0;
-  for (const auto& [other, pair] : pairs_) {
-    open += static_cast<std::size_t>(
-        std::count_if(pair.lanes.begin(), pair.lanes.end(), [](const auto& lane) { return lane != nullptr; }));
-  }
-  for (const auto& [serial, dial] : dials_) open += dial.lanes;
+  std::size_t open = dials_.lanes();
+  for (const auto& [other, pair] : pairs_) open += pair.lanes_up();
   return open;
 }
 

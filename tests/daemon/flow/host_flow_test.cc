@@ -1,14 +1,16 @@
-// The pacer against a model of a network: an uplink with a drop-tail queue, paths with one each behind it. Senders send
-// segments whenever they may, each millisecond; the network takes in what came in a tick.
+// Flow control, as it ships, against a model of a network: an uplink with a drop-tail queue, paths with one each behind
+// it. Pairs send segments whenever their PairFlow lets them, each millisecond; the network takes in what came in a
+// tick.
 #include "daemon/flow/host_flow.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
-#include "daemon/flow/token_bucket.h"
+#include "daemon/flow/pair_flow.h"
 
 namespace ringway::flow {
 namespace {
@@ -49,15 +51,20 @@ class HostFlowTest : public testing::Test {
   struct Sender {
     PathKey key;
     Pipe pipe;
-    PathSample load;
+    LaneTraffic traffic{.round_trip = milliseconds(100), .sending = true};  // of its one lane
+    std::unique_ptr<PairFlow> flow;
+    PathSample load;  // as it was judged last
     double random_loss = 0;
     bool sends = true;
-    TokenBucket pace;
-    WaitMeter held;
-    WaitMeter held_by_uplink;
     double wants = 0;    // bytes that it could send by now
     double left = 1e18;  // .. that it has
     double offered = 0;  // in this tick
+  };
+
+  // A lone lane takes every size; it has room whenever it is asked.
+  struct LoneLane {
+    static std::size_t size() { return 1; }
+    static LaneState state(std::size_t) { return {.up = true, .every_size = true, .idle = true}; }
   };
 
   HostFlowTest() {
@@ -65,7 +72,7 @@ class HostFlowTest : public testing::Test {
       Sender& sender = senders_.emplace_back();
       sender.key = {.self = PeerId(1), .other = PeerId(2 + i)};
       sender.pipe.rate = 10'000 * kMega;
-      sender.load = {.other = sender.key.other, .backlogged = true, .round_trip = milliseconds(100)};
+      sender.flow = std::make_unique<PairFlow>(&pacer_, sender.key);
     }
     uplink_.rate = 100 * kMega;
   }
@@ -109,19 +116,26 @@ class HostFlowTest : public testing::Test {
       const Pipe::Passed arrived = sender.pipe.Offer(passed.through * share);
       const double delivered = arrived.through * (1 - sender.random_loss);
       const double lost = passed.lost * share + arrived.lost + arrived.through * sender.random_loss;
-      sender.load.delivered_bytes += static_cast<std::uint64_t>(delivered);
-      sender.load.resent_bytes += static_cast<std::uint64_t>(lost);
-      sender.load.queueing = uplink_.delay() + sender.pipe.delay() + queue_back_;
-      sender.load.backlogged = sender.left > 0;
-      sender.load.held = sender.held.TakeHeld(now_);
-      sender.load.held_by_uplink = sender.held_by_uplink.TakeHeld(now_);
-      if (sender.sends) pacer_.Add(sender.key.self, sender.load);
+      sender.traffic.delivered_bytes += static_cast<std::uint64_t>(delivered);
+      sender.traffic.resent_bytes += static_cast<std::uint64_t>(lost);
+      sender.traffic.queueing = uplink_.delay() + sender.pipe.delay() + queue_back_;
+      Sample(sender);
       total.delivered += delivered;
       total.by_path[i] += delivered;
       total.lost += lost;
     }
     pacer_.Decide(now_);
-    for (Sender& sender : senders_) sender.pace.SetRate(pacer_.rate(sender.key));
+    for (Sender& sender : senders_) sender.flow->Keep();
+  }
+
+  void Sample(Sender& sender) {
+    const bool waits = sender.sends && sender.left > 0;
+    const LaneState lane{.up = true, .every_size = true, .idle = !waits};
+    if (!sender.flow->Look({&lane, 1}, now_) || !sender.sends) return;
+    const PairFlow::Verdict verdict = sender.flow->Judge({&lane, 1}, {&sender.traffic, 1}, waits, now_);
+    if (!verdict.sample) return;
+    sender.load = *verdict.sample;
+    pacer_.Add(sender.key.self, sender.load);
   }
 
   // The first of one step is the last of the next.
@@ -131,32 +145,28 @@ class HostFlowTest : public testing::Test {
       Sender& sender = senders_[(turn_ + i) % senders_.size()];
       sender.wants =
           sender.sends ? std::min(sender.wants + eager_ * kStepSeconds, kSegment + eager_ * kStepSeconds) : 0;
-      while (sender.wants >= kSegment && sender.left > 0 && MaySend(sender)) {
-        sender.wants -= kSegment;
-        sender.left -= kSegment;
-        sender.offered += kSegment;
-        sender.pace.OnSent(kSegment);
-        pacer_.OnSent(sender.key, kSegment, false, now_);
-      }
+      if (sender.wants >= kSegment && sender.left > 0) Send(sender);
     }
   }
 
-  bool MaySend(Sender& sender) {
-    const Duration for_path = sender.pace.Wait(now_);
-    sender.held.Add(for_path, now_);
-    if (for_path > Duration()) return false;
-    const Duration for_uplink = pacer_.Wait(sender.key, now_);
-    sender.held_by_uplink.Add(for_uplink, now_);
-    return for_uplink == Duration();
+  void Send(Sender& sender) {
+    std::size_t budget = ~std::size_t{0};
+    (void)sender.flow->Pump(LoneLane(), budget, now_, [&](std::size_t) -> std::size_t {
+      if (sender.wants < kSegment || sender.left <= 0) return 0;
+      sender.wants -= kSegment;
+      sender.left -= kSegment;
+      sender.offered += kSegment;
+      return static_cast<std::size_t>(kSegment);
+    });
   }
 
+  HostFlow pacer_;
   std::vector<Sender> senders_;
   Pipe uplink_;
   double eager_ = 300 * kMega;
   std::size_t turn_ = 0;
   Duration queue_back_{};   // of acknowledgements
   double others_rate_ = 0;  // of traffic that is not ours, through the uplink
-  HostFlow pacer_;
   TimePoint now_{std::chrono::seconds(10)};
 };
 
@@ -238,13 +248,13 @@ TEST_F(HostFlowTest, BesideOthersThatKeepTheQueueFullItIsNotStarved) {
 }
 
 TEST_F(HostFlowTest, NeighboursAreLeftAlone) {
-  for (Sender& sender : senders_) sender.load.round_trip = std::chrono::microseconds(300);
+  for (Sender& sender : senders_) sender.traffic.round_trip = std::chrono::microseconds(300);
   Run(10);
   for (const Sender& sender : senders_) EXPECT_EQ(pacer_.rate(sender.key), 0);
 }
 
 TEST_F(HostFlowTest, NeighboursAreNotHeldToTheUplinkOfThePathsThatAreFar) {
-  senders_[2].load.round_trip = std::chrono::microseconds(300);
+  senders_[2].traffic.round_trip = std::chrono::microseconds(300);
   Run(10);
   EXPECT_TRUE(senders_[0].load.held_by_uplink);
   EXPECT_FALSE(senders_[2].load.held_by_uplink);
@@ -380,7 +390,7 @@ TEST_F(HostFlowTest, ReplacedLanesCountFromZero) {
   SendOnly(0);
   Run(5);
   const double before = pacer_.rate(senders_[0].key);
-  senders_[0].load.delivered_bytes = senders_[0].load.resent_bytes = 0;
+  senders_[0].traffic.delivered_bytes = senders_[0].traffic.resent_bytes = 0;
   Run(1);
   EXPECT_GT(pacer_.rate(senders_[0].key), 0.7 * before);
 }

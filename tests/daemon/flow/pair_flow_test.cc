@@ -1,162 +1,218 @@
-#include "daemon/runtime/pair_lanes.h"
+#include "daemon/flow/pair_flow.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <map>
+#include <vector>
 
-namespace ringway::daemon {
+namespace ringway::flow {
 namespace {
 
-class FakeLane final : public net::Lane {
- public:
-  FakeLane(LaneId id, std::uint32_t payload_bytes_max) : Lane({PeerId(2), id}, payload_bytes_max) {}
-  void Start(net::UniqueFd, std::span<const std::byte>, net::LaneSink*) override {}
-  void Close() override {}
-  bool idle() const override { return !busy; }
-  bool Send(net::LaneOutbound) override { return true; }
+using Indices = std::vector<std::size_t>;
+using std::chrono::milliseconds;
 
-  std::uint64_t limit() const {
-    std::uint64_t bytes_per_second = 0;
-    socklen_t bytes = sizeof bytes_per_second;
-    EXPECT_EQ(::getsockopt(socket_.get(), SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_second, &bytes), 0);
-    return bytes_per_second;
-  }
+constexpr Duration kFar = milliseconds(100);
+const PathKey kPath{.self = PeerId(1), .other = PeerId(2)};
+const TimePoint kStart = TimePoint() + std::chrono::hours(1);
 
-  bool busy = false;
+struct PairFlowTest : testing::Test {
+  // A pair of so many lanes, seen as PairFlow sees any.
+  struct Lanes {
+    std::vector<LaneState> all;
+    std::size_t size() const { return all.size(); }
+    LaneState state(std::size_t i) const { return all[i]; }
+  };
 
- protected:
-  int fd() override { return socket_.get(); }
-
- private:
-  net::UniqueFd socket_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-};
-
-struct PairLanesTest : testing::Test {
-  void Make(std::uint32_t count) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      lanes.push_back(
-          std::make_shared<FakeLane>(LaneId(i), i < SmallLanes(count) ? kSmallLanePayloadBytes : kPayloadBytesMax));
+  void Make(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      lanes.all.push_back({.up = true, .every_size = i >= SmallLanes(count), .idle = true});
+      flow.OnLaneOpened(i, count);
     }
+    traffic.assign(count, {.round_trip = kFar});
   }
-  FakeLane& At(std::size_t i) { return static_cast<FakeLane&>(*lanes[i]); }
-  std::vector<std::size_t> Used(std::size_t large, Turns from = {}) const {
-    std::vector<std::size_t> used;
+  Indices Used(std::size_t large, Turns from = {}) const {
+    Indices used;
     ForEachUsed(
-        lanes, large, [&](std::size_t i, net::Lane&) { used.push_back(i); }, from);
+        lanes, large, [&](std::size_t i) { used.push_back(i); }, from);
     return used;
   }
   // The lanes that take `segments`, which all fit everywhere.
-  std::vector<std::uint32_t> Round(int segments, std::size_t large = 4) {
-    std::vector<std::uint32_t> took;
-    GiveRound(lanes, large, turns, [&](net::Lane& lane) {
+  Indices Round(int segments, std::size_t large = 4) {
+    Indices took;
+    GiveRound(lanes, large, turns, [&](std::size_t i) {
       if (segments-- <= 0) return false;
-      took.push_back(lane.label().id.value);
+      took.push_back(i);
       return true;
     });
     return took;
   }
+  // Bytes that each lane gets; it is busy then.
+  std::map<std::size_t, std::size_t> Pump(std::size_t budget, std::size_t segment) {
+    std::map<std::size_t, std::size_t> got;
+    pumped = flow.Pump(lanes, budget, now, [&](std::size_t i) {
+      got[i] += segment;
+      lanes.all[i].idle = false;
+      return segment;
+    });
+    return got;
+  }
+  PairFlow::Verdict Judge(bool waits) {
+    EXPECT_TRUE(flow.Look(lanes.all, now));
+    return flow.Judge(lanes.all, traffic, waits, now);
+  }
 
+  HostFlow host;
+  PairFlow flow{&host, kPath};
   Lanes lanes;
+  std::vector<LaneTraffic> traffic;
   Turns turns;
+  PairFlow::Pumped pumped;
+  TimePoint now = kStart;
 };
 
-using Indices = std::vector<std::size_t>;
-using Ids = std::vector<std::uint32_t>;
-
-TEST_F(PairLanesTest, RolesFollowFromTheCount) {
+TEST_F(PairFlowTest, RolesFollowFromTheCount) {
   const std::map<std::size_t, std::size_t> small{{0, 0}, {1, 0}, {2, 1}, {5, 1}, {6, 2}, {8, 2}, {9, 3}, {128, 3}};
   for (const auto& [count, expected] : small) EXPECT_EQ(SmallLanes(count), expected) << count;
 }
 
-TEST_F(PairLanesTest, UsedAreTheSmallOnesAndTheFirstLargeOnes) {
+TEST_F(PairFlowTest, UsedAreTheSmallOnesAndTheFirstLargeOnes) {
   Make(11);
   EXPECT_EQ(Used(4), (Indices{0, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(Used(4, {.small = 2}), (Indices{2, 0, 1, 3, 4, 5, 6}));
   EXPECT_EQ(Used(4, {.large = 5}), (Indices{0, 1, 2, 5, 6, 3, 4}));
   EXPECT_EQ(Used(4, {.small = 1, .large = 5, .large_first = true}), (Indices{5, 6, 3, 4, 1, 2, 0}));
-  lanes[1] = nullptr;
-  lanes[4] = nullptr;
+  lanes.all[1] = lanes.all[4] = {};
   EXPECT_EQ(Used(4), (Indices{0, 2, 3, 5, 6, 7})) << "the next ones stand in for what is down";
 }
 
-TEST_F(PairLanesTest, ALoneLaneIsUsed) {
+TEST_F(PairFlowTest, ALoneLaneIsUsed) {
   Make(1);
   EXPECT_EQ(Used(1), Indices{0});
 }
 
-TEST_F(PairLanesTest, SegmentsOneByOneTakeTheSmallLanesInTurn) {
+TEST_F(PairFlowTest, SegmentsOneByOneTakeTheSmallLanesInTurn) {
   Make(11);
-  EXPECT_EQ(Round(1), Ids{0});
-  EXPECT_EQ(Round(1), Ids{1});
-  EXPECT_EQ(Round(1), Ids{2});
-  EXPECT_EQ(Round(1), Ids{0});
-  lanes[1] = nullptr;
-  EXPECT_EQ(Round(1), Ids{2});
+  EXPECT_EQ(Round(1), Indices{0});
+  EXPECT_EQ(Round(1), Indices{1});
+  EXPECT_EQ(Round(1), Indices{2});
+  EXPECT_EQ(Round(1), Indices{0});
+  lanes.all[1] = {};
+  EXPECT_EQ(Round(1), Indices{2});
 }
 
-TEST_F(PairLanesTest, ManySegmentsTakeAllIdleLanes) {
+TEST_F(PairFlowTest, ManySegmentsTakeAllIdleLanes) {
   Make(11);
-  At(1).busy = At(4).busy = true;
-  EXPECT_EQ(Round(9), (Ids{0, 2, 3, 5, 6}));
-  EXPECT_EQ(Round(1), Ids{0}) << "after the last that took one";
+  lanes.all[1].idle = lanes.all[4].idle = false;
+  EXPECT_EQ(Round(9), (Indices{0, 2, 3, 5, 6}));
+  EXPECT_EQ(Round(1), Indices{0}) << "after the last that took one";
 }
 
-TEST_F(PairLanesTest, LargeSegmentsOneByOneTakeTheLargeLanesInTurn) {
+TEST_F(PairFlowTest, LargeSegmentsOneByOneTakeTheLargeLanesInTurn) {
   Make(11);
-  const auto next = [&] {
-    std::uint32_t took = 0;
+  Indices took;
+  for (int i = 0; i < 6; ++i) {
     bool given = false;
-    GiveRound(lanes, 4, turns, [&](const net::Lane& lane) {
-      if (given || !TakesEverySize(lane)) return false;
-      took = lane.label().id.value;
+    GiveRound(lanes, 4, turns, [&](std::size_t lane) {
+      if (given || !lanes.state(lane).every_size) return false;
+      took.push_back(lane);
       return given = true;
     });
-    return took;
-  };
-  Ids took;
-  for (int i = 0; i < 6; ++i) took.push_back(next());
-  EXPECT_EQ(took, (Ids{3, 4, 5, 6, 3, 4}));
+  }
+  EXPECT_EQ(took, (Indices{3, 4, 5, 6, 3, 4}));
   EXPECT_EQ(turns.small, 0U);
 }
 
-TEST_F(PairLanesTest, EachLaneMaySendABitMoreThanAllTogetherAndSmallOnesEnoughForAnOperation) {
+TEST_F(PairFlowTest, PumpEndsWithItsBudgetAndSaysWhatItGave) {
   Make(11);
-  LimitBursts(lanes, 80e6);
-  for (const std::size_t i : {0, 3, 10}) EXPECT_EQ(At(i).limit(), 120'000'000U) << i;
-  LimitBursts(lanes, 400e3);
-  EXPECT_EQ(At(3).limit(), 600'000U);
-  EXPECT_EQ(At(0).limit(), 1'000'000U);
-  lanes[1] = nullptr;
-  LimitBursts(lanes, 0);
-  EXPECT_EQ(At(0).limit(), ~std::uint64_t{0});
-  EXPECT_EQ(At(3).limit(), ~std::uint64_t{0});
+  EXPECT_EQ(Pump(250, 100).size(), 3U);
+  EXPECT_TRUE(pumped.gave_far);
+  EXPECT_TRUE(flow.tail_pending());
+  now += milliseconds(1);
+  for (LaneState& lane : lanes.all) lane.idle = true;
+  EXPECT_EQ(Pump(1 << 20, 100).size(), 7U) << "three small ones and four large ones";
+  EXPECT_TRUE(pumped.gave_large);
 }
 
-TEST_F(PairLanesTest, SmallLanesAloneAreJudgedByTheirWindow) {
-  constexpr Duration kFar = std::chrono::milliseconds(100);
-  std::vector<net::TcpTraffic> traffic(
-      11, {.round_trip = kFar, .window_bytes = 1000, .fresh_window_bytes = 14'000, .in_use = true});
-  traffic[1] = {.round_trip = kFar, .window_bytes = 20'000, .fresh_window_bytes = 14'000};
+TEST_F(PairFlowTest, WithinAHostAllLanesAreUsedAndNothingIsWatched) {
+  flow.SetWithinHost(true);
+  Make(11);
+  EXPECT_EQ(Pump(1 << 20, 100).size(), 11U);
+  EXPECT_FALSE(pumped.gave_far);
+  EXPECT_FALSE(flow.tail_pending());
+  EXPECT_FALSE(flow.Look(lanes.all, now));
+  EXPECT_FALSE(flow.TakeLanesWanted(now));
+}
+
+TEST_F(PairFlowTest, ARestEndsWithARestartOfLanes) {
+  Make(11);
+  (void)Pump(1 << 20, 100);
+  (void)flow.TakeRestarts(now);
+  now += milliseconds(10);
+  for (LaneState& lane : lanes.all) lane.idle = true;
+  (void)Pump(1 << 20, 100);
+  EXPECT_EQ(flow.TakeRestarts(now), Indices{}) << "it has not rested";
+}
+
+TEST_F(PairFlowTest, IsNotLookedAtWhileNothingIsUnderWay) {
+  Make(11);
+  EXPECT_FALSE(flow.Look(lanes.all, now));
+  lanes.all[5].idle = false;
+  EXPECT_TRUE(flow.Look(lanes.all, now));
+}
+
+TEST_F(PairFlowTest, IsBackloggedWhileMoreWaitsAndAllLargeLanesInUseAreWriting) {
+  Make(11);
+  lanes.all[3].idle = false;
+  EXPECT_FALSE(Judge(true).sample) << "the others have room";
+  for (LaneState& lane : lanes.all) lane.idle = false;
+  EXPECT_FALSE(Judge(false).sample) << "nothing waits";
+  const auto sample = Judge(true).sample;
+  ASSERT_TRUE(sample);
+  EXPECT_TRUE(sample->backlogged);
+  EXPECT_FALSE(sample->held);
+  EXPECT_EQ(sample->lanes, 11U);
+  EXPECT_EQ(sample->round_trip, kFar);
+  const auto last = Judge(false).sample;
+  ASSERT_TRUE(last) << "that it is over is said once";
+  EXPECT_FALSE(last->backlogged);
+  EXPECT_FALSE(Judge(false).sample);
+}
+
+TEST_F(PairFlowTest, SmallLanesAloneAreReplacedForTheirWindowWhereThePathIsFar) {
+  Make(11);
+  for (LaneTraffic& lane : traffic) lane.window_bytes = 1000, lane.fresh_window_bytes = 14'000;
+  traffic[1].window_bytes = 20'000;
   traffic[2].round_trip = kFar / 50;
-  const std::vector<flow::LaneAllowance> allowances = AllowancesOf(traffic);
-  ASSERT_EQ(allowances.size(), 3U);
-  EXPECT_EQ(allowances[0].now, 1000U);
-  EXPECT_EQ(allowances[0].fresh, 14'000U);
-  EXPECT_TRUE(allowances[0].in_use);
-  EXPECT_EQ(allowances[1].now, 20'000U);
-  EXPECT_FALSE(allowances[1].in_use);
-  EXPECT_EQ(allowances[2].now, 0U) << "fast enough";
+  lanes.all[5].idle = false;
+  Indices replaced;
+  for (int tick = 0; tick < 3; ++tick, now += milliseconds(50)) {
+    for (const auto& replacement : Judge(true).replace) replaced.push_back(replacement.lane);
+  }
+  EXPECT_EQ(replaced, Indices{0});
 }
 
-TEST_F(PairLanesTest, IsBackloggedWhileAllLargeLanesInUseAreBusy) {
+TEST_F(PairFlowTest, EachLaneMaySendABitMoreThanAllTogetherAndSmallOnesEnoughForAnOperation) {
   Make(11);
-  EXPECT_FALSE(IsBacklogged(lanes, 2));
-  At(3).busy = At(4).busy = true;
-  EXPECT_TRUE(IsBacklogged(lanes, 2));
-  EXPECT_FALSE(IsBacklogged(lanes, 3));
+  EXPECT_EQ(flow.BurstLimit(true), 0);
+  for (LaneState& lane : lanes.all) lane.idle = false;
+  traffic[3].sending = true;
+  // A path of a thousand bytes a tick that loses as much.
+  for (int tick = 0; tick < 200; ++tick, now += milliseconds(50)) {
+    traffic[3].delivered_bytes += 1000;
+    traffic[3].resent_bytes += 1000;
+    traffic[3].queueing = milliseconds(50);
+    if (const auto sample = Judge(true).sample) host.Add(kPath.self, *sample);
+    host.Decide(now);
+    flow.Keep();
+  }
+  ASSERT_GT(host.limit(kPath), 0);
+  EXPECT_DOUBLE_EQ(flow.BurstLimit(true), 1.5 * host.limit(kPath));
+  EXPECT_EQ(flow.BurstLimit(false), 1e6);
+  for (LaneState& lane : lanes.all) lane.idle = true;
+  const auto got = Pump(1 << 20, 60'000);
+  EXPECT_GT(pumped.wait, Duration()) << "large ones wait for the pace";
+  EXPECT_GE(got.size(), 3U) << "small ones do not";
 }
 
 }  // namespace
-}  // namespace ringway::daemon
+}  // namespace ringway::flow

@@ -27,7 +27,7 @@ TEST_F(TcpTrafficTest, AFreshConnectionMaySendWhatAFreshOneMay) {
   const UniqueFd sender = ConnectTo(address);
   WriteAll(sender.get(), "x");
   EXPECT_TRUE(RunUntil([&] {
-    const TcpTraffic traffic = TrafficOf(sender.get());
+    const LaneTraffic traffic = TrafficOf(sender.get());
     return !traffic.in_use && traffic.fresh_window_bytes > 0 && traffic.window_bytes >= traffic.fresh_window_bytes / 2;
   }));
 }
@@ -38,7 +38,7 @@ TEST_F(TcpTrafficTest, ALimitedConnectionIsNotExpectedToSendMore) {
   LimitRate(sender.get(), 1000);
   WriteAll(sender.get(), "x");
   ASSERT_TRUE(RunUntil([&] { return !TrafficOf(sender.get()).in_use; }));
-  const TcpTraffic traffic = TrafficOf(sender.get());
+  const LaneTraffic traffic = TrafficOf(sender.get());
   EXPECT_LE(traffic.fresh_window_bytes, traffic.window_bytes + 1);
 }
 

@@ -26,14 +26,14 @@ class Host final : public RuntimeHost, public local::SessionHost {
   void Dial(net::DialRequest, std::uint64_t) override {}
   void Log(const agreement::Note&, PeerId, const std::string&) override {}
   void OnPeerEnded(PeerId) override {}
-  flow::HostFlow& pacer() override { return pacer_; }
+  flow::HostFlow& flow() override { return flow_; }
   void OnJoin(const std::shared_ptr<local::TrainerSession>&, const local::JoinOrder&) override {}
   void OnSessionOver(const std::shared_ptr<local::TrainerSession>&) override {}
   std::string StatusJson() override { return "{}"; }
   std::uint64_t Instance() const override { return 1; }
 
  private:
-  flow::HostFlow pacer_;
+  flow::HostFlow flow_;
 };
 
 // A member of a group of one.

@@ -1,0 +1,193 @@
+#include "daemon/flow/pair_flow.h"
+
+#include <utility>
+
+namespace ringway::flow {
+namespace {
+
+// Bytes per second that a lane for small segments may send, however slow the path: it hardly ever has more, and an
+// operation must not wait for its pace.
+constexpr double kSmallBurstMin = 1e6;
+
+// So many times the rate of all: a lone lane must not be what limits.
+constexpr double kBurst = 1.5;
+
+constexpr Duration kRest = std::chrono::seconds(1);
+
+class LaneStates {
+ public:
+  explicit LaneStates(std::span<const LaneState> lanes) : lanes_(lanes) {}
+  std::size_t size() const { return lanes_.size(); }
+  LaneState state(std::size_t i) const { return lanes_[i]; }
+
+ private:
+  std::span<const LaneState> lanes_;
+};
+
+bool IsWriting(const LaneState& lane) { return lane.up && !lane.idle; }
+
+bool IsAnyWriting(std::span<const LaneState> lanes) { return std::any_of(lanes.begin(), lanes.end(), IsWriting); }
+
+std::size_t LargeLanesUp(std::span<const LaneState> lanes) {
+  return static_cast<std::size_t>(
+      std::count_if(lanes.begin(), lanes.end(), [](const LaneState& lane) { return lane.up && lane.every_size; }));
+}
+
+// Whether all lanes in use that take every size are writing, and there is one. If more waits, the path cannot take it.
+bool AreAllWriting(std::span<const LaneState> lanes, std::size_t large) {
+  std::size_t idle = 0;
+  std::size_t busy = 0;
+  ForEachUsed(LaneStates(lanes), large, [&](std::size_t i) {
+    if (lanes[i].every_size) ++(lanes[i].idle ? idle : busy);
+  });
+  return idle == 0 && busy > 0;
+}
+
+std::vector<LaneSample> SamplesOf(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic) {
+  std::vector<LaneSample> out;
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    out.push_back({.busy = IsWriting(lanes[i]) || traffic[i].unsent,
+                   .delivered_bytes = traffic[i].delivered_bytes,
+                   .receiver_limited = traffic[i].receiver_limited,
+                   .round_trip = traffic[i].round_trip});
+  }
+  return out;
+}
+
+// Of the lanes for small segments; of those that do not leave the region nothing is known.
+std::vector<LaneAllowance> AllowancesOf(std::span<const LaneTraffic> traffic) {
+  std::vector<LaneAllowance> out;
+  for (std::size_t i = 0; i < SmallLanes(traffic.size()); ++i) {
+    const LaneTraffic& lane = traffic[i];
+    LaneAllowance& allowance = out.emplace_back();
+    allowance.in_use = lane.in_use;
+    if (lane.round_trip < kFarRoundTrip) continue;  // a few packets a round trip are fast enough
+    allowance.now = lane.window_bytes;
+    allowance.fresh = lane.fresh_window_bytes;
+  }
+  return out;
+}
+
+// By lane; of those that are not in use for every size nothing is known.
+std::vector<LaneHaste> HastesOf(std::span<const LaneState> lanes, std::size_t large,
+                                std::span<const LaneTraffic> traffic) {
+  std::vector<LaneHaste> out(lanes.size());
+  ForEachUsed(LaneStates(lanes), large, [&](std::size_t i) {
+    if (lanes[i].every_size) out[i] = {.rate = traffic[i].rate, .sending = traffic[i].sending};
+  });
+  return out;
+}
+
+}  // namespace
+
+PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic) {
+  PathSample sample;
+  sample.other = other;
+  std::int64_t sending = 0;
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    if (!lanes[i].up) continue;
+    ++sample.lanes;
+    sample.delivered_bytes += traffic[i].delivered_bytes;
+    sample.resent_bytes += traffic[i].resent_bytes;
+    sample.receiver_limited += traffic[i].receiver_limited;
+    if (traffic[i].sending) {
+      ++sending;
+      sample.queueing += traffic[i].queueing;
+    }
+    const bool shorter = sample.round_trip == Duration() || traffic[i].round_trip < sample.round_trip;
+    if (traffic[i].round_trip != Duration() && shorter) sample.round_trip = traffic[i].round_trip;
+  }
+  if (sending > 0) sample.queueing /= sending;
+  return sample;
+}
+
+void PairFlow::OnLaneOpened(std::size_t lane, std::size_t lanes) {
+  tails_.resize(lanes);
+  tails_[lane] = {};
+}
+
+// ---- segments
+
+Duration PairFlow::WaitForLarge(TimePoint now) {
+  const Duration for_path = bucket_.Wait(now);
+  held_.Add(for_path, now);
+  if (for_path > Duration()) {
+    held_by_uplink_.Add({}, now);
+    return for_path;
+  }
+  const Duration for_uplink = host_->Wait(path_, now);
+  held_by_uplink_.Add(for_uplink, now);
+  return for_uplink;
+}
+
+void PairFlow::OnGiven(std::size_t lane, bool every_size, std::size_t bytes, TimePoint now) {
+  bucket_.OnSent(static_cast<double>(bytes));
+  host_->OnSent(path_, static_cast<double>(bytes), !every_size, now);
+  if (every_size && now - std::exchange(large_lane_at_, now) > kRest) begins_ = true;
+  if (bytes > kSmallLanePayloadBytes + kSegmentHeaderBytes) host_->OnLargeSegment(path_.self, now);
+  if (lane < tails_.size()) tails_[lane].OnSegment();
+}
+
+std::vector<std::size_t> PairFlow::TakeRestarts(TimePoint now) {
+  if (!std::exchange(begins_, false)) return {};
+  return renewal_.AfterRest(host_->limit(path_), now);
+}
+
+// ---- ticks
+
+bool PairFlow::Look(std::span<const LaneState> lanes, TimePoint now) {
+  if (within_host_) return false;
+  tick_ = {.was_backlogged = std::exchange(backlogged_, false),
+           .held_by_path = held_.TakeHeld(now),
+           .held_by_uplink = held_by_uplink_.TakeHeld(now),
+           .may_be_busy = false};
+  tick_.may_be_busy = tick_.was_backlogged || tick_.held() || IsAnyWriting(lanes);
+  return std::exchange(carried_, false) || tick_.may_be_busy;
+}
+
+PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, bool waits,
+                                  TimePoint now) {
+  Verdict out;
+  const std::vector<LaneSample> samples = SamplesOf(lanes, traffic);
+  const bool busy =
+      tick_.may_be_busy || std::any_of(samples.begin(), samples.end(), [](const auto& lane) { return lane.busy; });
+  carried_ = std::any_of(traffic.begin(), traffic.end(), [](const LaneTraffic& lane) { return lane.in_use; });
+  const auto replace = [&](std::optional<std::size_t> lane, const char* why) {
+    if (lane) out.replace.push_back({*lane, why});
+  };
+  replace(health_.Judge(AllowancesOf(traffic), now), "congestion control holds it back, a fresh one will be faster");
+  const double limit = host_->limit(path_);
+  const std::size_t large = large_lanes(lanes.size());
+  out.renew = renewal_.Judge(HastesOf(lanes, large, traffic), limit, now);
+  if (!busy) return out;
+  backlogged_ = waits && (tick_.held() || AreAllWriting(lanes, large));
+  if (tick_.was_backlogged || backlogged_) {
+    PathSample& sample = out.sample.emplace(SampleOf(path_.other, lanes, traffic));
+    sample.backlogged = backlogged_;
+    sample.held = tick_.held_by_path;
+    sample.held_by_uplink = tick_.held_by_uplink;
+    scaler_.Add({.backlogged = sample.backlogged && !tick_.held(),
+                 .paced = limit > 0,
+                 .lanes = LargeLanesUp(lanes),
+                 .delivered_bytes = sample.delivered_bytes,
+                 .resent_bytes = sample.resent_bytes,
+                 .round_trip = sample.round_trip},
+                now);
+  }
+  stalls_.Add(samples, now);
+  replace(stalls_.TakeStalled(), "it moved next to nothing for a second");
+  return out;
+}
+
+std::optional<std::size_t> PairFlow::TakeLanesWanted(TimePoint now) {
+  const std::size_t wanted = std::max<std::size_t>(kLanesRemote, SmallLanes(kLanesRemote) + scaler_.wanted(now));
+  if (within_host_ || std::exchange(lanes_wanted_, wanted) == wanted) return std::nullopt;
+  return wanted;
+}
+
+double PairFlow::BurstLimit(bool every_size) const {
+  const double burst = kBurst * host_->limit(path_);
+  return burst > 0 && !every_size ? std::max(burst, kSmallBurstMin) : burst;
+}
+
+}  // namespace ringway::flow
