@@ -5,6 +5,7 @@
 
 #include <ringway/types.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
@@ -12,6 +13,15 @@
 #include "proto/check.h"
 
 namespace ringway {
+
+// The one way from a number that came over a wire to a code. `unknown`: for what this build has no code for; of a
+// failure, for success too.
+constexpr Code CodeFromWire(std::uint32_t wire, Code unknown = Code::kProtocol) {
+  return wire < kCodeCount ? static_cast<Code>(wire) : unknown;
+}
+constexpr Code FailureFromWire(std::uint32_t wire, Code unknown = Code::kProtocol) {
+  return wire == static_cast<std::uint32_t>(Code::kOk) ? unknown : CodeFromWire(wire, unknown);
+}
 
 class [[nodiscard]] Status {
  public:

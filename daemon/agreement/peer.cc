@@ -12,7 +12,7 @@ Peer::Peer(Peer&&) noexcept = default;
 void Peer::OnCandidates(const control::Candidates& candidates, TimePoint now) { impl_->OnCandidates(candidates, now); }
 void Peer::OnForget(const control::Forget& forget, TimePoint now) { impl_->OnForget(forget, now); }
 void Peer::OnPending(const control::Pending& pending) {
-  impl_->Emit(StillPending{static_cast<Code>(pending.code()), pending.text()});
+  impl_->Emit(StillPending{CodeFromWire(pending.code()), pending.text()});
 }
 void Peer::OnView(const control::ViewFor& view, TimePoint now) { impl_->OnView(view, now); }
 void Peer::OnAbort(Epoch epoch, TimePoint now) { impl_->OnAbort(epoch, now); }

@@ -95,7 +95,7 @@ void Peer::Impl::StartAll() {
 void Peer::Impl::Start(Operation& op) {
   if (op.fetching) return StartFetch(op);
   if (const auto ahead = ahead_.find(op.name); ahead != ahead_.end()) {
-    Fail(op, static_cast<Code>(ahead->second.code()), ahead->second.text());
+    Fail(op, FailureFromWire(ahead->second.code()), ahead->second.text());
     ahead_.erase(ahead);
     return;
   }
@@ -313,7 +313,7 @@ ChannelSeqs Peer::Impl::AgreedSeqs() const {
 }
 
 void Peer::Impl::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
-  const auto code = static_cast<Code>(verdict.code());
+  const Code code = CodeFromWire(verdict.code());
   if (op.has_outcome()) {
     for (const std::uint64_t holder : verdict.holders()) table_.AddHolder(op, PeerId(holder));
     const bool same =

@@ -80,7 +80,7 @@ Status MasterLink::OnFrame(std::span<const std::byte> frame) {
     case control::FromMaster::kHeartbeat:
       return Status::Ok();
     case control::FromMaster::kRefusal:
-      return {static_cast<Code>(message.refusal().code()), message.refusal().text()};
+      return {FailureFromWire(message.refusal().code()), message.refusal().text()};
     case control::FromMaster::kHelloReply:
     case control::FromMaster::KIND_NOT_SET:
       return {Code::kProtocol, "the master sent a message that has no place here"};
@@ -91,9 +91,8 @@ Status MasterLink::OnFrame(std::span<const std::byte> frame) {
 
 Status MasterLink::OnFirst(const control::FromMaster& message) {
   if (message.has_refusal()) {
-    const std::uint32_t code = message.refusal().code();
-    const Code known = code > 0 && code < kCodeCount ? static_cast<Code>(code) : Code::kJoinRefused;
-    Lost(Status(known, "the master at " + options_.address + " refuses this daemon: " + message.refusal().text()));
+    Lost(Status(FailureFromWire(message.refusal().code(), Code::kJoinRefused),
+                "the master at " + options_.address + " refuses this daemon: " + message.refusal().text()));
     return Status::Ok();
   }
   if (!message.has_hello_reply()) return {Code::kProtocol, "the master's first message is no answer to the hello"};

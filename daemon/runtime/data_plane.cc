@@ -166,9 +166,7 @@ void DataPlane::OnJoinRefused(const control::JoinRefused& refused) {
   if (found == joining_.end()) return;
   const auto session = found->second.session;
   joining_.erase(found);
-  const std::uint32_t code = refused.code();
-  session->JoinRefused(
-      Status(code > 0 && code < kCodeCount ? static_cast<Code>(code) : Code::kJoinRefused, refused.text()));
+  session->JoinRefused(Status(FailureFromWire(refused.code(), Code::kJoinRefused), refused.text()));
 }
 
 void DataPlane::Withdraw(PeerId peer) {

@@ -60,9 +60,7 @@ void PeerRuntime::OnMasterMessage(const control::FromMaster& message) {
       peer_.OnTakeBack(Epoch(message.take_back().epoch()));
       break;
     case control::FromMaster::kEvicted: {
-      const std::uint32_t code = message.evicted().code();
-      peer_.OnEvicted(code > 0 && code < kCodeCount ? static_cast<Code>(code) : Code::kEvicted,
-                      message.evicted().text());
+      peer_.OnEvicted(FailureFromWire(message.evicted().code(), Code::kEvicted), message.evicted().text());
       break;
     }
     default:

@@ -309,7 +309,7 @@ void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report
                                                    ": call UpdateView, which lets in who waits, until it has them"};
   }
   for (control::Verdict& verdict : DecideVerdicts(reports, options)) {
-    if (static_cast<Code>(verdict.code()) == Code::kInternal) host_.CountContradiction();
+    if (CodeFromWire(verdict.code()) == Code::kInternal) host_.CountContradiction();
     *current_.add_verdicts() = std::move(verdict);
   }
   // Newcomers start where the UpdateView that adopted them left the channels: the one with the newest prepared view.

@@ -62,7 +62,7 @@ std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& repor
 
 std::string Described(const control::OpReport& outcome) {
   if (outcome.code() == 0) return "a result of epoch " + ToString(Epoch(outcome.result_epoch()));
-  return std::string("the error ") + NameOf(static_cast<Code>(outcome.code()));
+  return std::string("the error ") + NameOf(CodeFromWire(outcome.code()));
 }
 
 void Fail(control::Verdict& verdict, Code code, const std::string& text) {

@@ -72,7 +72,7 @@ Result<Fd> Dial(const Endpoint& master, std::chrono::milliseconds timeout) {
 template <typename Reply>
 Status StatusOf(const Reply& reply) {
   if (reply.code() == 0) return Status::Ok();
-  return {reply.code() < kCodeCount ? static_cast<Code>(reply.code()) : Code::kProtocol, reply.text()};
+  return {CodeFromWire(reply.code()), reply.text()};
 }
 
 std::string NameOfMaster(const Endpoint& master) { return "master at " + ToString(master); }

@@ -50,5 +50,14 @@ TEST(ResultDeathTest, SuccessWithoutAValueBreaksTheContract) {
   EXPECT_DEATH((void)Result<int>(Status::Ok()), "invariant broken");
 }
 
+TEST(CodeFromWireTest, NumbersWithoutACodeAreNone) {
+  EXPECT_EQ(CodeFromWire(0), Code::kOk);
+  EXPECT_EQ(CodeFromWire(kCodeCount - 1), static_cast<Code>(kCodeCount - 1));
+  EXPECT_EQ(CodeFromWire(kCodeCount), Code::kProtocol);
+  EXPECT_EQ(FailureFromWire(0, Code::kEvicted), Code::kEvicted) << "success is no failure";
+  EXPECT_EQ(FailureFromWire(~0U, Code::kJoinRefused), Code::kJoinRefused);
+  EXPECT_EQ(FailureFromWire(static_cast<std::uint32_t>(Code::kMismatch)), Code::kMismatch);
+}
+
 }  // namespace
 }  // namespace ringway
