@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "client/ctl/table.h"
+#include "proto/peer_counts.h"
 
 namespace ringway::ctl {
 namespace {
@@ -61,14 +63,18 @@ std::string RenderPairs(const json& group) {
 std::string RenderGroup(const json& group) {
   std::string out = "group " + Text(group, "name") + "  epoch " + Text(group, "epoch") + "  world " +
                     Text(group, "world_size") + "\n  ring " + Ring(group) + "\n";
-  for (const char* key : {"rank", "ops_open", "ops_done", "ops_retried", "ops_failed", "bytes_sent", "bytes_received",
-                          "lanes_lost", "controls_lost", "segments_resent", "ops_stuck", "waits"}) {
-    if (group.contains(key)) out += std::string("  ") + key + " " + Text(group, key) + "\n";
+  std::vector<std::string> keys = {"rank", "ops_open"};
+  for (const PeerCountInfo& count : kPeerCounts) keys.emplace_back(count.name);
+  keys.emplace_back("waits");
+  for (const std::string& key : keys) {
+    if (group.contains(key)) out += "  " + key + " " + Text(group, key.c_str()) + "\n";
   }
   const bool master = group.contains("peers");
-  const Row columns = master ? Row{"rank",        "name",       "site",       "address",        "state", "ops_done",
-                                   "ops_retried", "ops_failed", "bytes_sent", "bytes_received", "why"}
-                             : Row{"rank", "name", "site", "address", "peer_id"};
+  Row columns = {"rank", "name", "site", "address", master ? "state" : "peer_id"};
+  for (const PeerCountInfo& count : kPeerCounts) {
+    if (master && count.in_tables) columns.emplace_back(count.name);
+  }
+  if (master) columns.emplace_back("why");
   std::vector<Row> rows = {columns};
   std::vector<json> peers = Objects(group, master ? "peers" : "members");
   const auto rank = [](const json& peer) {  // pendings have none and come last

@@ -21,6 +21,7 @@
 #include "proto/control.pb.h"
 #include "proto/ids.h"
 #include "proto/memory_budget.h"
+#include "proto/peer_counts.h"
 #include "proto/segment_header.h"
 
 namespace ringway::agreement {
@@ -115,16 +116,6 @@ struct Outbound {
   std::array<std::byte, kSegmentHeaderBytes> header;
   std::span<const std::byte> payload;
   Keep keep;
-};
-
-// What only grows.
-struct PeerCounts {
-  std::uint64_t ops_done = 0, ops_retried = 0, ops_failed = 0;
-  std::uint64_t bytes_sent = 0, bytes_received = 0;
-  std::uint64_t lanes_lost = 0, segments_resent = 0;
-  std::uint64_t controls_lost = 0;  // control links that broke and were dialled again
-  std::uint64_t ops_stuck = 0;      // found by the watchdog (watchdog.h): faults of this program
-  std::uint64_t probe_bytes = 0;    // sent to measure paths
 };
 
 struct PeerStatus : PeerCounts {

@@ -17,14 +17,9 @@ std::size_t PeerRuntime::lanes_open() const {
 }
 
 control::PeerCounters PeerRuntime::counters() const {
-  const agreement::PeerCounts& counts = peer_.counts();
   control::PeerCounters counters;
   counters.set_peer(options_.self.value);
-  counters.set_ops_done(counts.ops_done);
-  counters.set_ops_retried(counts.ops_retried);
-  counters.set_ops_failed(counts.ops_failed);
-  counters.set_bytes_sent(counts.bytes_sent);
-  counters.set_bytes_received(counts.bytes_received);
+  for (const PeerCountInfo& count : kPeerCounts) counters.add_counts(peer_.counts().*count.member);
   times_.WriteTo(counters);
   return counters;
 }

@@ -54,16 +54,7 @@ Json GroupOf(const PeerReport& report) {
   group["ring"] = std::move(ring);
   group["members"] = std::move(members);
   group["ops_open"] = peer.ops_open;
-  group["ops_done"] = peer.ops_done;
-  group["ops_retried"] = peer.ops_retried;
-  group["ops_failed"] = peer.ops_failed;
-  group["bytes_sent"] = peer.bytes_sent;
-  group["bytes_received"] = peer.bytes_received;
-  group["probe_bytes"] = peer.probe_bytes;
-  group["lanes_lost"] = peer.lanes_lost;
-  group["controls_lost"] = peer.controls_lost;
-  group["segments_resent"] = peer.segments_resent;
-  group["ops_stuck"] = peer.ops_stuck;
+  for (const PeerCountInfo& count : kPeerCounts) group[std::string(count.name)] = peer.*count.member;
   group["waits"] = peer.waits;
   group["pairs"] = PairsOf(report);
   return group;

@@ -5,8 +5,7 @@
 //                "memory": {"max", "regions", "results", "aside", "early"}, "advice": [sentences]},
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
 //                "members": [{"peer_id", "name", "site", "address", "rank"}],
-//                "ops_open", "ops_done", "ops_retried", "ops_failed", "bytes_sent", "bytes_received",
-//                "lanes_lost", "controls_lost", "segments_resent", "ops_stuck", "waits",
+//                "ops_open", all of proto/peer_counts.h, "waits",
 //                "pairs": [{"peer_id", "name", "lanes_up", "lanes_used", "retransmits", "round_trip_us"}]}]}
 //
 // "groups" has one entry a peer of this daemon. rank is null before the first view. "pairs": those that have links,

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
+
+#include "proto/peer_counts.h"
 
 namespace ringway {
 namespace {
@@ -14,20 +17,20 @@ json PeerJson(const Group& group, PeerId id, const Group::PeerState& peer) {
   const auto place = std::find_if(members.begin(), members.end(),
                                   [id](const control::PeerInfo& info) { return info.peer_id() == id.value; });
   const bool member = place != members.end();
-  const control::PeerCounters& counters = peer.counters;
-  return {{"peer_id", id.value},
-          {"name", peer.info.name()},
-          {"site", peer.info.site()},
-          {"address", peer.info.address()},
-          {"rank", member ? json(static_cast<std::uint64_t>(place - members.begin())) : json()},
-          {"state", member ? "member" : "pending"},
-          {"why", member ? "" : peer.told},
-          {"online", peer.online()},
-          {"ops_done", counters.ops_done()},
-          {"ops_retried", counters.ops_retried()},
-          {"ops_failed", counters.ops_failed()},
-          {"bytes_sent", counters.bytes_sent()},
-          {"bytes_received", counters.bytes_received()}};
+  json out = {{"peer_id", id.value},
+              {"name", peer.info.name()},
+              {"site", peer.info.site()},
+              {"address", peer.info.address()},
+              {"rank", member ? json(static_cast<std::uint64_t>(place - members.begin())) : json()},
+              {"state", member ? "member" : "pending"},
+              {"why", member ? "" : peer.told},
+              {"online", peer.online()}};
+  for (std::size_t i = 0; i < kPeerCounts.size(); ++i) {
+    const int place_in_list = static_cast<int>(i);
+    const bool told = place_in_list < peer.counters.counts_size();
+    out[std::string(kPeerCounts[i].name)] = told ? peer.counters.counts(place_in_list) : 0;
+  }
+  return out;
 }
 
 json GroupJson(const Group& group) {

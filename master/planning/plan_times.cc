@@ -4,17 +4,16 @@
 #include <iterator>
 
 #include "proto/byte_size.h"
+#include "proto/peer_counts.h"
 
 namespace ringway {
 
 control::PeerCounters CheckedCounters(const control::PeerCounters& counters) {
   control::PeerCounters checked;
   checked.set_peer(counters.peer());
-  checked.set_ops_done(counters.ops_done());
-  checked.set_ops_retried(counters.ops_retried());
-  checked.set_ops_failed(counters.ops_failed());
-  checked.set_bytes_sent(counters.bytes_sent());
-  checked.set_bytes_received(counters.bytes_received());
+  for (const std::uint64_t count : counters.counts()) {
+    if (checked.counts_size() < static_cast<int>(kPeerCounts.size())) checked.add_counts(count);
+  }
   checked.set_times_epoch(counters.times_epoch());
   for (const control::OpTime& time : counters.times()) {
     if (checked.times_size() == kOpTimesMax) break;

@@ -65,11 +65,11 @@ class MasterLinkTest : public NetTest {
 TEST_F(MasterLinkTest, HeartbeatsCarryTheCounters) {
   const UniqueFd master = Up(10, 10'000);
   control::DaemonHeartbeat counters;
-  counters.add_counters()->set_ops_done(5);
+  counters.add_counters()->add_counts(5);
   link_->SetCounters(counters);
   const auto beat = NextFrame<control::ToMaster>(master.get());
   ASSERT_EQ(beat.heartbeat().counters_size(), 1);
-  EXPECT_EQ(beat.heartbeat().counters(0).ops_done(), 5U);
+  EXPECT_EQ(beat.heartbeat().counters(0).counts(0), 5U);
 }
 
 TEST_F(MasterLinkTest, MessagesPassAndHeartbeatsStay) {
