@@ -413,7 +413,7 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
 
 std::uint32_t Executor::WireBytes(std::uint32_t chunk, std::uint32_t segment) const {
   const Descriptor& d = options_.descriptor;
-  return static_cast<std::uint32_t>(kernels::EncodedBytes(d.codec, d.dtype, grid_.Segment(chunk, segment).count));
+  return static_cast<std::uint32_t>(EncodedBytes(d.codec, d.dtype, grid_.Segment(chunk, segment).count));
 }
 
 }  // namespace ringway::collective

@@ -9,7 +9,7 @@ namespace ringway::collective {
 
 std::uint64_t WireHash(const Descriptor& descriptor, const std::byte* source, std::uint64_t count) {
   if (descriptor.codec == Codec::kNone) return Hash64({source, count * SizeOf(descriptor.dtype)});
-  std::vector<std::byte> encoded(kernels::EncodedBytes(descriptor.codec, descriptor.dtype, count));
+  std::vector<std::byte> encoded(EncodedBytes(descriptor.codec, descriptor.dtype, count));
   kernels::Encode(descriptor.codec, descriptor.dtype, encoded.data(), source, count);
   return Hash64(encoded);
 }

@@ -1,25 +1,27 @@
 // How elements are represented on the wire.
 //
-// kNone: as in memory, any dtype. kBf16: f32 rounded to bf16 (nearest even), 2 bytes an element. kInt8: blocks of 256
-// elements (the last may be shorter), each a 4-byte f32 scale and one signed byte an element, value = code * scale.
+// Sizes and dtypes are those of kCodecs (ringway/types.h). To add a codec, add a row there and its two loops to
+// kCodecLoops (vector_loops.cc).
 //
 // Laws, held by property tests and golden vectors for every codec on every instruction set:
 //   encode(decode(codes)) == codes      for all codes that encode produces
 //   decode(encode(x)) depends on x only, bit for bit, wherever it is computed
 // so that a forwarder may send what it decoded and every rank ends with the same bytes.
 //
-// bf16 in detail: to nearest even, past the largest finite number to infinity, any NaN to 0x7fc0.
+// none: the bytes as they are.
 //
-// int8 in detail: m = max |x|. If m is not finite, scale = quiet NaN and all codes are 0: every element decodes to NaN.
-// If m < 2^-100, scale and all codes are 0. Else scale = m / 127 rounded UP to 16 significant bits, at most
-// 0x1.0204p+121 (the largest with a finite 127-fold; reached by m within 2^-21 of the largest f32), so that 127 * scale
-// is exact and the law holds. code = x / scale, rounded to f32 and then to the nearest even integer; that is within
-// [-127, 127]. The error is at most scale / 2 (and a 2^-16th of that). -0 decodes to +0. A wire scale that is negative,
-// infinite or NaN, which no encoder but for NaN produces, decodes to the quiet NaN 0x7fc00000 in every element; any
-// other decodes as code * scale.
+// bf16: to nearest even, past the largest finite number to infinity, any NaN to 0x7fc0.
 //
-// Shapes: boundaries between calls must be multiples of kBlockElements, as chunk and segment boundaries are. `values`
-// holds count elements of `dtype`; `wire` holds EncodedBytes(...). No overlap. Never allocates, any thread.
+// int8: a block is its f32 scale, then a signed byte an element. m = max |x|. If m is not finite, scale = quiet NaN and
+// all codes are 0: every element decodes to NaN. If m < 2^-100, scale and all codes are 0. Else scale = m / 127 rounded
+// UP to 16 significant bits, at most 0x1.0204p+121 (the largest with a finite 127-fold; reached by m within 2^-21 of
+// the largest f32), so that 127 * scale is exact and the law holds. code = x / scale, rounded to f32 and then to the
+// nearest even integer; that is within [-127, 127]. The error is at most scale / 2 (and a 2^-16th of that). -0 decodes
+// to +0. A wire scale that is negative, infinite or NaN, which no encoder but for NaN produces, decodes to the quiet
+// NaN 0x7fc00000 in every element; any other decodes as code * scale.
+//
+// Shapes: boundaries between calls must be multiples of kCodecBlockElements, as chunk and segment boundaries are.
+// `values` holds count elements of `dtype`; `wire` holds EncodedBytes(...). No overlap. Never allocates, any thread.
 #pragma once
 
 #include <ringway/types.h>
@@ -30,10 +32,6 @@
 #include "daemon/kernels/reduce.h"
 
 namespace ringway::kernels {
-
-inline constexpr std::size_t kBlockElements = 256;
-
-std::size_t EncodedBytes(Codec codec, DType dtype, std::size_t count);
 
 // REQUIRES: IsSupported(dtype, any op, codec).
 void Encode(Codec codec, DType dtype, void* wire, const void* values, std::size_t count);

@@ -1,8 +1,7 @@
 // The loops of one instruction set, as functions. Internal to the kernels layer: vector_loops.cc fills one table for
 // each instruction set, reduce.cc and codec.cc call through it.
 //
-// The functions work on `count` elements at any alignment, as reduce.h and codec.h say. bf16 and int8 are the codecs,
-// of f32 values.
+// The functions work on `count` elements at any alignment, as reduce.h and codec.h say.
 #pragma once
 
 #include <ringway/types.h>
@@ -22,11 +21,17 @@ using DecodeFn = void (*)(void* values, const void* wire, std::size_t count);
 
 using ReduceRow = std::array<ReduceFn, kReduceOpCount>;
 
+// Null if the codec leaves elements of this dtype as they are in memory, or does not take them.
+struct CodecFns {
+  EncodeFn encode = nullptr;
+  DecodeFn decode = nullptr;
+};
+using CodecRow = std::array<CodecFns, kDTypeCount>;
+
 struct KernelTable {
   std::array<ReduceRow, kDTypeCount> reduce;
   std::array<FinalizeFn, kDTypeCount> finalize;  // null for integers
-  EncodeFn encode_bf16, encode_int8;
-  DecodeFn decode_bf16, decode_int8;
+  std::array<CodecRow, kCodecCount> codecs;
 };
 
 // REQUIRES: IsAvailable(isa).

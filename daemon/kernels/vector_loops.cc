@@ -93,7 +93,7 @@ void DecodeBf16(void* values, const void* wire, std::size_t count) {
 }
 
 // int8 blocks: a scale, then the codes.
-constexpr std::size_t kBlock = 256;
+constexpr std::size_t kBlock = InfoOf(Codec::kInt8).layout.block_elements;
 constexpr std::size_t kScaleBytes = sizeof(float);
 
 constexpr std::int32_t kInfinityBits = 0x7f800000;
@@ -188,16 +188,47 @@ template <>
 constexpr ReduceRow kRow<F16> = {ReduceF16<Sum>, ReduceF16<Sum>, ReduceF16<Prod>, ReduceLoop<F16, Min>,
                                  ReduceLoop<F16, Max>};
 
+// A codec of values of one dtype.
+struct CodecLoops {
+  Codec codec;
+  DType dtype;
+  CodecFns functions;
+};
+constexpr CodecLoops kCodecLoops[] = {
+    {Codec::kBf16, DType::kF32, {EncodeBf16, DecodeBf16}},
+    {Codec::kInt8, DType::kF32, {EncodeInt8, DecodeInt8}},
+};
+
+using CodecRows = std::array<CodecRow, kCodecCount>;
+
+constexpr CodecRows RowsOfCodecs() {
+  CodecRows rows = {};
+  for (const CodecLoops& loops : kCodecLoops) {
+    rows[static_cast<std::uint8_t>(loops.codec)][static_cast<std::uint8_t>(loops.dtype)] = loops.functions;
+  }
+  return rows;
+}
+
+// Every dtype that a codec encodes has its functions, and no other.
+constexpr bool AreComplete(const CodecRows& rows) {
+  for (const CodecInfo& info : kCodecs) {
+    for (std::uint8_t dtype = 0; dtype < kDTypeCount; ++dtype) {
+      const CodecFns& functions = rows[static_cast<std::uint8_t>(info.codec)][dtype];
+      const bool encodes = info.layout.code_bytes > 0 && (info.dtypes >> dtype & 1) != 0;
+      if ((functions.encode != nullptr) != encodes || (functions.decode != nullptr) != encodes) return false;
+    }
+  }
+  return true;
+}
+static_assert(AreComplete(RowsOfCodecs()));
+
 // In the order of DType.
 constexpr KernelTable kTable = {
     .reduce = {kRow<U8>, kRow<I8>, kRow<U16>, kRow<I16>, kRow<U32>, kRow<I32>, kRow<U64>, kRow<I64>, kRow<F16>,
                kRow<BF16>, kRow<F32>, kRow<F64>},
     .finalize = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, FinalizeF16,
                  FinalizeLoop<BF16>, FinalizeLoop<F32>, FinalizeLoop<F64>},
-    .encode_bf16 = EncodeBf16,
-    .encode_int8 = EncodeInt8,
-    .decode_bf16 = DecodeBf16,
-    .decode_int8 = DecodeInt8,
+    .codecs = RowsOfCodecs(),
 };
 
 }  // namespace

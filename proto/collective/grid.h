@@ -15,6 +15,7 @@
 namespace ringway::collective {
 
 inline constexpr std::uint64_t kGridElements = 256;
+static_assert(kGridElements % kCodecBlockElements == 0);
 inline constexpr std::uint64_t kSegmentBytesMin = 16 * 1024;
 
 struct Range {

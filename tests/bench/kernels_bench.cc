@@ -11,6 +11,7 @@
 
 #include "daemon/kernels/codec.h"
 #include "daemon/kernels/reduce.h"
+#include "tests/daemon/kernels/lossy_codecs.h"
 
 namespace ringway::kernels {
 namespace {
@@ -121,7 +122,7 @@ void RegisterIsa(Isa isa) {
     const std::string name = std::string("finalize/") + NameOf(dtype) + suffix;
     benchmark::RegisterBenchmark(name.c_str(), BenchFinalize, isa, dtype);
   }
-  for (const Codec codec : {Codec::kBf16, Codec::kInt8}) {
+  for (const Codec codec : LossyCodecs()) {
     benchmark::RegisterBenchmark((std::string("encode/") + NameOf(codec) + suffix).c_str(), BenchEncode, isa, codec);
     benchmark::RegisterBenchmark((std::string("decode/") + NameOf(codec) + suffix).c_str(), BenchDecode, isa, codec);
   }
@@ -137,8 +138,8 @@ int main(int argc, char** argv) {
   for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
     if (IsAvailable(isa)) RegisterIsa(isa);
   }
-  for (const Codec codec : {Codec::kNone, Codec::kBf16, Codec::kInt8}) {
-    benchmark::RegisterBenchmark((std::string("decode_reduce/") + NameOf(codec)).c_str(), BenchDecodeReduce, codec);
+  for (const CodecInfo& info : kCodecs) {
+    benchmark::RegisterBenchmark((std::string("decode_reduce/") + info.name).c_str(), BenchDecodeReduce, info.codec);
   }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

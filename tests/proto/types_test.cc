@@ -32,16 +32,49 @@ TEST(TypesTest, DTypesKeepTheirNumberNameAndSize) {
   }
 }
 
-TEST(TypesTest, ReductionsCodecsAndKindsKeepTheirNumberAndName) {
+TEST(TypesTest, ReductionsAndKindsKeepTheirNumberAndName) {
   const char* ops[] = {"sum", "avg", "prod", "min", "max"};
   EXPECT_EQ(std::size(ops), std::size_t{kReduceOpCount});
   for (std::uint8_t i = 0; i < kReduceOpCount; ++i) EXPECT_STREQ(NameOf(static_cast<ReduceOp>(i)), ops[i]);
   EXPECT_EQ(static_cast<int>(ReduceOp::kMax), 4);
-  const char* codecs[] = {"none", "bf16", "int8"};
-  EXPECT_EQ(std::size(codecs), std::size_t{kCodecCount});
-  for (std::uint8_t i = 0; i < kCodecCount; ++i) EXPECT_STREQ(NameOf(static_cast<Codec>(i)), codecs[i]);
   EXPECT_STREQ(NameOf(OpKind::kAllReduce), "all_reduce");
   EXPECT_STREQ(NameOf(OpKind::kUpdateView), "update_view");
+}
+
+TEST(TypesTest, CodecsKeepTheirNumberNameAndSize) {
+  struct Row {
+    Codec codec;
+    int number;
+    const char* name;
+    std::size_t bytes_of_1, bytes_of_256, bytes_of_257;  // of f32
+  };
+  const Row rows[] = {
+      {Codec::kNone, 0, "none", 4, 1024, 1028},
+      {Codec::kBf16, 1, "bf16", 2, 512, 514},
+      {Codec::kInt8, 2, "int8", 5, 260, 265},
+  };
+  EXPECT_EQ(std::size(rows), std::size_t{kCodecCount});
+  for (const Row& row : rows) {
+    EXPECT_EQ(static_cast<int>(row.codec), row.number);
+    EXPECT_STREQ(NameOf(row.codec), row.name);
+    EXPECT_EQ(EncodedBytes(row.codec, DType::kF32, 0), 0u) << row.name;
+    EXPECT_EQ(EncodedBytes(row.codec, DType::kF32, 1), row.bytes_of_1) << row.name;
+    EXPECT_EQ(EncodedBytes(row.codec, DType::kF32, 256), row.bytes_of_256) << row.name;
+    EXPECT_EQ(EncodedBytes(row.codec, DType::kF32, 257), row.bytes_of_257) << row.name;
+  }
+  EXPECT_EQ(EncodedBytes(Codec::kNone, DType::kF64, 3), 24u);
+}
+
+TEST(TypesTest, ACodecsRefusalNamesItAndItsDtypes) {
+  for (const CodecInfo& info : kCodecs) {
+    if (info.dtypes == kEveryDType) continue;
+    std::string dtypes;
+    for (std::uint8_t d = 0; d < kDTypeCount; ++d) {
+      if ((info.dtypes >> d & 1) == 0) continue;
+      dtypes += (dtypes.empty() ? "" : " or ") + std::string(NameOf(static_cast<DType>(d)));
+    }
+    EXPECT_EQ(info.refusal, std::string("codec ") + info.name + " needs dtype " + dtypes);
+  }
 }
 
 TEST(TypesTest, EveryCodeHasANameOfItsOwn) {
@@ -96,10 +129,10 @@ TEST(TypesTest, RefusedCombinationsSayWhy) {
     return std::string(reason != nullptr ? reason : "");
   };
   EXPECT_NE(why(DType::kI32, ReduceOp::kAvg, Codec::kNone).find("avg of integers"), std::string::npos);
-  EXPECT_NE(why(DType::kF64, ReduceOp::kSum, Codec::kInt8).find("f32"), std::string::npos);
+  EXPECT_NE(why(DType::kF64, ReduceOp::kSum, Codec::kInt8).find("int8 needs dtype f32"), std::string::npos);
   EXPECT_EQ(why(static_cast<DType>(12), ReduceOp::kSum, Codec::kNone), "unknown dtype");
   EXPECT_EQ(why(DType::kF32, static_cast<ReduceOp>(5), Codec::kNone), "unknown reduction");
-  EXPECT_EQ(why(DType::kF32, ReduceOp::kSum, static_cast<Codec>(3)), "unknown codec");
+  EXPECT_EQ(why(DType::kF32, ReduceOp::kSum, static_cast<Codec>(kCodecCount)), "unknown codec");
   EXPECT_TRUE(IsSupported(DType::kF32, ReduceOp::kAvg, Codec::kInt8));  // the reason is optional
 }
 

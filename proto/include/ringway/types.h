@@ -18,10 +18,8 @@ inline constexpr std::uint8_t kDTypeCount = 12;
 enum class ReduceOp : std::uint8_t { kSum = 0, kAvg, kProd, kMin, kMax };
 inline constexpr std::uint8_t kReduceOpCount = 5;
 
-// How elements travel. kNone: as they are in memory. kBf16 (f32 only): rounded to nearest even. kInt8 (f32 only):
-// blocks of 256 elements with one scale each, symmetric.
+// How elements travel: the codes of kCodecs' rows.
 enum class Codec : std::uint8_t { kNone = 0, kBf16, kInt8 };
-inline constexpr std::uint8_t kCodecCount = 3;
 
 // The kind of an operation. kUpdateView agrees on adopting a prepared membership; it carries no elements.
 enum class OpKind : std::uint8_t { kAllReduce = 0, kUpdateView };
@@ -100,6 +98,77 @@ constexpr std::size_t SizeOf(DType dtype) {
 
 constexpr bool IsInteger(DType dtype) { return dtype <= DType::kI64; }
 
+// What every layer knows of a codec; daemon/kernels/codec.h defines its arithmetic, to the last bit.
+struct CodecInfo {
+  Codec codec;           // the row's index
+  const char* name;      // in options and texts
+  const char* summary;   // for documentation
+  std::uint16_t dtypes;  // bit d: it encodes elements of DType d
+  const char* refusal;   // of other dtypes
+
+  // Each block of elements (the last may be shorter) is a header, then the elements' codes. block_elements 1: a
+  // floating-point format.
+  struct {
+    std::uint16_t block_elements;
+    std::uint8_t header_bytes;
+    std::uint8_t code_bytes;  // 0: as in memory
+  } layout;
+
+  // |decode(encode(x)) - x| <= relative_max * m, if m, the largest magnitude in x's block, is within these limits. A
+  // relative_max of 0: lossless.
+  struct {
+    double relative_max;
+    double magnitude_min, magnitude_max;
+  } error;
+};
+
+constexpr std::uint16_t BitOf(DType dtype) {
+  return static_cast<std::uint16_t>(1U << static_cast<std::uint8_t>(dtype));
+}
+inline constexpr std::uint16_t kEveryDType = (1U << kDTypeCount) - 1;
+
+// The codecs. All that depends on which there are iterates this table: names, options, checks, sizes, tests, README.
+inline constexpr CodecInfo kCodecs[] = {
+    {Codec::kNone, "none", "as in memory", kEveryDType, "", {1, 0, 0}, {0.0, 0.0, 0x1.fffffffffffffp1023}},
+    {Codec::kBf16,
+     "bf16",
+     "bfloat16, to nearest even",
+     BitOf(DType::kF32),
+     "codec bf16 needs dtype f32",
+     {1, 0, 2},
+     {0x1p-8, 0x1p-126, 0x1.fep127}},
+    {Codec::kInt8,
+     "int8",
+     "a signed byte each, one scale for 256 elements",
+     BitOf(DType::kF32),
+     "codec int8 needs dtype f32",
+     {256, 4, 1},
+     {0x1.0008p0 / 254, 0x1p-100, 0x1.fffffep127}},
+};
+inline constexpr std::uint8_t kCodecCount = sizeof kCodecs / sizeof kCodecs[0];
+
+// REQUIRES: codec < kCodecCount.
+constexpr const CodecInfo& InfoOf(Codec codec) { return kCodecs[static_cast<std::uint8_t>(codec)]; }
+
+// Boundaries that are multiples of this cut no codec's block.
+inline constexpr std::size_t kCodecBlockElements = 256;
+
+constexpr bool AreCodecsWellFormed() {
+  for (std::uint8_t i = 0; i < kCodecCount; ++i) {
+    if (kCodecs[i].codec != static_cast<Codec>(i)) return false;
+    if (kCodecBlockElements % kCodecs[i].layout.block_elements != 0) return false;
+  }
+  return true;
+}
+static_assert(AreCodecsWellFormed());
+
+// REQUIRES: codec < kCodecCount.
+constexpr std::size_t EncodedBytes(Codec codec, DType dtype, std::size_t count) {
+  const auto& layout = InfoOf(codec).layout;
+  const std::size_t blocks = (count + layout.block_elements - 1) / layout.block_elements;
+  return blocks * layout.header_bytes + count * (layout.code_bytes > 0 ? layout.code_bytes : SizeOf(dtype));
+}
+
 constexpr const char* NameOf(DType dtype) {
   constexpr const char* kNames[] = {"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"};
   return static_cast<std::uint8_t>(dtype) < kDTypeCount ? kNames[static_cast<std::uint8_t>(dtype)] : "?";
@@ -111,8 +180,7 @@ constexpr const char* NameOf(ReduceOp op) {
 }
 
 constexpr const char* NameOf(Codec codec) {
-  constexpr const char* kNames[] = {"none", "bf16", "int8"};
-  return static_cast<std::uint8_t>(codec) < kCodecCount ? kNames[static_cast<std::uint8_t>(codec)] : "?";
+  return static_cast<std::uint8_t>(codec) < kCodecCount ? InfoOf(codec).name : "?";
 }
 
 constexpr const char* NameOf(OpKind kind) {
@@ -167,8 +235,8 @@ constexpr bool IsSupported(DType dtype, ReduceOp op, Codec codec, const char** r
     why = "unknown codec";
   else if (op == ReduceOp::kAvg && IsInteger(dtype))
     why = "avg of integers is not defined; use sum and divide";
-  else if (codec != Codec::kNone && dtype != DType::kF32)
-    why = "codecs bf16 and int8 need dtype f32";
+  else if ((InfoOf(codec).dtypes & BitOf(dtype)) == 0)
+    why = InfoOf(codec).refusal;
   if (reason != nullptr) *reason = why;
   return why == nullptr;
 }

@@ -4,8 +4,12 @@
 #include <cfloat>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <random>
+#include <span>
+
+#include "proto/check.h"
 
 namespace ringway::kernels::reference {
 namespace {
@@ -38,6 +42,8 @@ Format FormatOf(DType dtype) {
 
 int BitsOf(DType dtype) { return static_cast<int>(SizeOf(dtype)) * 8; }
 
+}  // namespace
+
 double ToNumber(DType dtype, Bits bits) {
   const Format f = FormatOf(dtype);
   const Bits fraction = bits & ((Bits{1} << (f.precision - 1)) - 1);
@@ -54,6 +60,8 @@ double ToNumber(DType dtype, Bits bits) {
   }
   return negative ? -magnitude : magnitude;
 }
+
+namespace {
 
 // The bits of the number of this format that is nearest to x, ties to even.
 Bits ToBits(DType dtype, double x) {
@@ -135,10 +143,19 @@ Bits Divide(DType dtype, Bits a, std::uint32_t contributors) {
   return ToBits(dtype, RoundToF32(x / RoundToF32(contributors)));
 }
 
-std::uint16_t EncodeBf16(float value) { return static_cast<std::uint16_t>(ToBits(DType::kBF16, value)); }
-float DecodeBf16(std::uint16_t bits) { return static_cast<float>(ToNumber(DType::kBF16, bits)); }
+namespace {
 
-std::vector<unsigned char> EncodeInt8(const std::vector<float>& block) {
+// Codecs that are a floating-point format.
+template <DType kFormat>
+std::vector<unsigned char> EncodeFormat(std::span<const float> block) {
+  std::vector<unsigned char> wire(block.size() * SizeOf(kFormat));
+  for (std::size_t i = 0; i < block.size(); ++i) {
+    SetElement(kFormat, wire.data(), i, ToBits(kFormat, static_cast<double>(block[i])));
+  }
+  return wire;
+}
+
+std::vector<unsigned char> EncodeInt8(std::span<const float> block) {
   float m = 0;
   bool finite = true;
   for (const float x : block) {
@@ -166,6 +183,31 @@ std::vector<unsigned char> EncodeInt8(const std::vector<float>& block) {
   for (const float x : block) {
     const double code = scale == 0 ? 0 : std::nearbyint(RoundToF32(static_cast<double>(x) / scale));
     wire.push_back(static_cast<unsigned char>(static_cast<int>(code)));
+  }
+  return wire;
+}
+
+struct ReferenceCodec {
+  Codec codec;
+  std::vector<unsigned char> (*encode)(std::span<const float> block);
+};
+constexpr ReferenceCodec kReferenceCodecs[] = {
+    {Codec::kBf16, EncodeFormat<DType::kBF16>},
+    {Codec::kInt8, EncodeInt8},
+};
+
+}  // namespace
+
+std::vector<unsigned char> Encode(Codec codec, const std::vector<float>& values) {
+  const auto* const row = std::find_if(std::begin(kReferenceCodecs), std::end(kReferenceCodecs),
+                                       [&](const ReferenceCodec& candidate) { return candidate.codec == codec; });
+  RINGWAY_CHECK(row != std::end(kReferenceCodecs));
+  std::vector<unsigned char> wire;
+  for (std::span<const float> rest(values); !rest.empty();) {
+    const std::size_t n = std::min<std::size_t>(rest.size(), InfoOf(codec).layout.block_elements);
+    const std::vector<unsigned char> block = row->encode(rest.first(n));
+    wire.insert(wire.end(), block.begin(), block.end());
+    rest = rest.subspan(n);
   }
   return wire;
 }

@@ -23,12 +23,11 @@ Bits Combine(DType dtype, ReduceOp op, Bits a, Bits b);
 // The quotient that Finalize makes of one element.
 Bits Divide(DType dtype, Bits a, std::uint32_t contributors);
 
-// f32 to bf16 bits and back.
-std::uint16_t EncodeBf16(float value);
-float DecodeBf16(std::uint16_t bits);
+// The number that a float's bits stand for.
+double ToNumber(DType dtype, Bits bits);
 
-// The wire bytes of one block of at most 256 values.
-std::vector<unsigned char> EncodeInt8(const std::vector<float>& block);
+// The wire bytes of f32 values. REQUIRES: a lossy codec.
+std::vector<unsigned char> Encode(Codec codec, const std::vector<float>& values);
 
 // Bits that are likely to break a kernel: limits, signed zeros, infinities, NaNs of every kind, subnormals.
 std::vector<Bits> Specials(DType dtype);
