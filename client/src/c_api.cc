@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <ringway/ringway.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -81,10 +83,20 @@ static_assert(ringwayMin == static_cast<int>(ringway::ReduceOp::kMin));
 static_assert(ringwayMax == static_cast<int>(ringway::ReduceOp::kMax));
 static_assert(ringwayMax + 1 == ringway::kReduceOpCount);
 
-static_assert(ringwayCodecNone == static_cast<int>(ringway::Codec::kNone));
-static_assert(ringwayCodecBf16 == static_cast<int>(ringway::Codec::kBf16));
-static_assert(ringwayCodecInt8 == static_cast<int>(ringway::Codec::kInt8));
-static_assert(ringwayCodecInt8 + 1 == ringway::kCodecCount);
+constexpr std::pair<ringwayCodec_t, std::string_view> kCodecsOfC[] = {
+    {ringwayCodecNone, "none"},
+    {ringwayCodecBf16, "bf16"},
+    {ringwayCodecInt8, "int8"},
+};
+
+constexpr bool CodecsOfCMatch() {
+  if (std::size(kCodecsOfC) != ringway::kCodecCount) return false;
+  for (int i = 0; i < ringway::kCodecCount; ++i) {
+    if (kCodecsOfC[i].first != i || kCodecsOfC[i].second != ringway::kCodecs[i].name) return false;
+  }
+  return true;
+}
+static_assert(CodecsOfCMatch());
 
 static_assert(ringwayRing == static_cast<int>(ringway::Algorithm::kRing));
 static_assert(ringwayTwoRings == static_cast<int>(ringway::Algorithm::kTwoRings));

@@ -109,6 +109,7 @@ typedef enum {
   ringwayRedOpAnyInt = 0x7fffffff
 } ringwayRedOp_t;
 
+/* How elements travel: ringway::kCodecs (ringway/types.h). */
 typedef enum {
   ringwayCodecNone = 0,
   ringwayCodecBf16 = 1,
