@@ -31,6 +31,16 @@ TEST(OptionsTest, AllOptionsAreRead) {
   EXPECT_EQ(options->reconnect_seconds, 6U);
 }
 
+TEST(OptionsTest, EveryCodecIsReadAndInTheHelp) {
+  for (const ringway::CodecInfo& info : ringway::kCodecs) {
+    std::string error;
+    const auto options = ParseOptions({"--world", "1", "--codec", info.name}, &error);
+    ASSERT_TRUE(options.has_value()) << error;
+    EXPECT_EQ(options->codec, info.codec);
+    EXPECT_NE(Usage().find(info.name, Usage().find("--codec")), std::string::npos) << info.name;
+  }
+}
+
 TEST(OptionsTest, WrongArgumentsAreNamed) {
   for (const auto& [name, value] : std::initializer_list<std::pair<std::string, std::string>>{{"--world", "0"},
                                                                                               {"--world", "4x"},

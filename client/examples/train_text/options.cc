@@ -4,8 +4,9 @@
 #include <limits>
 
 namespace train_text {
+namespace {
 
-const char kUsage[] =
+constexpr char kUsageBeforeCodecs[] =
     R"(Usage: train_text --world K [OPTIONS]
 Trains a character-level language model together with the other ranks of the group.
 
@@ -19,15 +20,15 @@ Trains a character-level language model together with the other ranks of the gro
   --seconds S        stop after S seconds (default 30)
   --batch B          examples a rank and step (default 64)
   --seed S           the same on all ranks (default 1)
-  --codec C          none, bf16 or int8: how gradients travel (default none)
+  --codec C          how gradients travel: )";
+constexpr char kUsageAfterCodecs[] =
+    R"( (default none)
   --reconnect S      look for a daemon that went away for S seconds; 0: end with it (default 30)
   --log FILE         one JSON object a line for each step (default: none)
   --sample-chars N   rank 0 prints N characters that the model writes at the end (default 0)
   --help             print this
   --version          print the version
 )";
-
-namespace {
 
 template <typename T>
 bool ParseNumber(const std::string& text, T low, T* value) {
@@ -37,9 +38,9 @@ bool ParseNumber(const std::string& text, T low, T* value) {
 }
 
 bool ParseCodec(const std::string& text, ringway::Codec* codec) {
-  for (std::uint8_t i = 0; i < ringway::kCodecCount; ++i) {
-    *codec = static_cast<ringway::Codec>(i);
-    if (text == ringway::NameOf(*codec)) return true;
+  for (const ringway::CodecInfo& info : ringway::kCodecs) {
+    *codec = info.codec;
+    if (text == info.name) return true;
   }
   return false;
 }
@@ -78,6 +79,13 @@ Parsed ParseOne(const std::string& name, const std::string& value, Options* opti
 }
 
 }  // namespace
+
+std::string Usage() {
+  std::string codecs;
+  for (const ringway::CodecInfo& info : ringway::kCodecs)
+    codecs += (codecs.empty() ? "" : ", ") + std::string(info.name);
+  return kUsageBeforeCodecs + codecs + kUsageAfterCodecs;
+}
 
 std::optional<Options> ParseOptions(const std::vector<std::string>& arguments, std::string* error) {
   Options options;

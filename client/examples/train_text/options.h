@@ -35,6 +35,7 @@ struct Options {
 // Nothing and a sentence in `error` if an argument is unknown, its value makes no sense, or --world is missing.
 std::optional<Options> ParseOptions(const std::vector<std::string>& arguments, std::string* error);
 
-extern const char kUsage[];
+// What --help prints.
+std::string Usage();
 
 }  // namespace train_text

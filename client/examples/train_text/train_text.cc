@@ -294,7 +294,7 @@ int Main(const std::vector<std::string>& arguments) {
   const std::optional<Options> options = ParseOptions(arguments, &error);
   if (!options) FailUsage(error);
   if (options->help) {
-    std::fputs(kUsage, stdout);
+    std::fputs(Usage().c_str(), stdout);
     return 0;
   }
   if (options->version) {
