@@ -28,17 +28,26 @@ double SmallInteger(DType dtype, std::uint64_t bits) {
   return IsHalf(dtype) ? static_cast<double>(bits % 5) - 2.0 : static_cast<double>(bits % 1024) - 512.0;
 }
 
-// Products of 64 such values stay in range: 2^-64 .. 2^64, or only signs where the exponent or the codec is narrow.
+// A floating-point format, for elements that have none of their own.
+bool IsFormat(const CodecInfo& codec) { return codec.layout.block_elements == 1; }
+
+// Whether every number of 2^-64 .. 2^64 that is a power of two arrives as it is, whatever stands beside it.
+bool CarriesFactors(const CodecInfo& codec) {
+  return IsFormat(codec) && codec.error.magnitude_min <= 0x1p-64 && codec.error.magnitude_max >= 0x1p64;
+}
+
+// Products of 64 such values stay in range: 2^-64 .. 2^64, or only signs where the dtype or the codec is too narrow.
 double Factor(const Reduction& reduction, std::uint64_t bits) {
   constexpr double kFactors[] = {1.0, -1.0, 2.0, 0.5};
-  const bool signs_only = reduction.dtype == DType::kF16 || reduction.codec == Codec::kInt8;
+  const bool signs_only = reduction.dtype == DType::kF16 || !CarriesFactors(InfoOf(reduction.codec));
   return kFactors[bits % (signs_only ? 2 : 4)];
 }
 
 double FloatAt(const Reduction& reduction, std::uint64_t bits) {
   if (reduction.op == ReduceOp::kProd) return Factor(reduction, bits >> 32);
   const bool extremum = reduction.op == ReduceOp::kMin || reduction.op == ReduceOp::kMax;
-  if (extremum && reduction.codec == Codec::kNone && bits % 61 == 0) return std::numeric_limits<double>::quiet_NaN();
+  if (extremum && InfoOf(reduction.codec).error.relative_max == 0.0 && bits % 61 == 0)
+    return std::numeric_limits<double>::quiet_NaN();
   return SmallInteger(reduction.dtype, bits >> 32);
 }
 
@@ -78,17 +87,17 @@ double CombineFloats(ReduceOp op, double a, double b) {
 }
 
 // How far a result may be from the exact one. On its way a partial result is encoded at most once a rank; each time it
-// moves by at most half a step of the codec at the largest partial value.
+// moves by at most the codec's error at the largest partial value.
 double Tolerance(const Reduction& reduction, std::size_t world_size) {
-  if (reduction.codec == Codec::kNone || world_size < 2) return 0.0;
+  const CodecInfo& codec = InfoOf(reduction.codec);
+  if (world_size < 2) return 0.0;
   const double ranks = static_cast<double>(world_size);
   const bool adds = reduction.op == ReduceOp::kSum || reduction.op == ReduceOp::kAvg;
-  double largest = reduction.op == ReduceOp::kProd ? 1.0 : 512.0 * (adds ? ranks : 1.0);
-  // Powers of two are exact in bf16, signs are not in int8.
-  if (reduction.op == ReduceOp::kProd && reduction.codec == Codec::kBf16) return 0.0;
-  const double half_step = reduction.codec == Codec::kBf16 ? std::ldexp(1.0, -9) : 1.0 / 254.0;
+  const double largest = reduction.op == ReduceOp::kProd ? 1.0 : 512.0 * (adds ? ranks : 1.0);
+  // Powers of two are exact in a format.
+  if (reduction.op == ReduceOp::kProd && IsFormat(codec)) return 0.0;
   constexpr double kGrowth = 1.1;  // errors of earlier hops enlarge later steps
-  const double bound = ranks * largest * half_step * kGrowth;
+  const double bound = ranks * largest * codec.error.relative_max * kGrowth;
   return reduction.op == ReduceOp::kAvg ? bound / ranks : bound;
 }
 

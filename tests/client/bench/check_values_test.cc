@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 namespace ringway::bench {
@@ -107,14 +108,33 @@ TEST(CheckValuesTest, HalfEncodingsMatchTheirDefinition) {
   EXPECT_EQ(DecodeBf16(0xC040), -3.0);
 }
 
-TEST(CheckValuesTest, LossyCodecAllowsItsErrorAndNoMore) {
-  const Reduction reduction{DType::kF32, ReduceOp::kSum, Codec::kInt8};
-  const std::vector<std::uint64_t> pair = {1, 2};
-  auto result = ReduceAll<float>(reduction, pair, [](float a, float b) { return a + b; });
-  result[0] += 4.0F;
-  EXPECT_EQ(CountWrong(reduction, pair, kOperation, result.data(), kCount), 0u);
-  result[1] += 100.0F;
-  EXPECT_EQ(CountWrong(reduction, pair, kOperation, result.data(), kCount), 1u);
+TEST(CheckValuesTest, EveryCodecAllowsItsErrorAndNoMore) {
+  for (const CodecInfo& codec : kCodecs) {
+    const Reduction reduction{DType::kF32, ReduceOp::kSum, codec.codec};
+    const std::vector<std::uint64_t> pair = {1, 2};
+    auto result = ReduceAll<float>(reduction, pair, [](float a, float b) { return a + b; });
+    const auto error = static_cast<float>(1024 * codec.error.relative_max);  // of a sum of two
+    result[0] += 2 * error;
+    EXPECT_EQ(CountWrong(reduction, pair, kOperation, result.data(), kCount), 0u) << codec.name;
+    result[1] += 2.5F * error + 0x1p-10F;
+    EXPECT_EQ(CountWrong(reduction, pair, kOperation, result.data(), kCount), 1u) << codec.name;
+  }
+}
+
+TEST(CheckValuesTest, ProductsStayWhereTheCodecIsExact) {
+  std::vector<std::uint64_t> peers(64);
+  std::iota(peers.begin(), peers.end(), 1);
+  for (const CodecInfo& codec : kCodecs) {
+    const Reduction reduction{DType::kF32, ReduceOp::kProd, codec.codec};
+    const auto result = ReduceAll<float>(reduction, peers, [](float a, float b) { return a * b; });
+    for (const float value : result) {
+      const double magnitude = std::fabs(static_cast<double>(value));
+      EXPECT_TRUE(magnitude >= codec.error.magnitude_min && magnitude <= codec.error.magnitude_max) << codec.name;
+      const bool shares_scale = codec.layout.block_elements > 1;  // so that all have to be of one magnitude
+      ASSERT_TRUE(!shares_scale || magnitude == 1.0) << codec.name << " " << magnitude;
+    }
+    EXPECT_EQ(CountWrong(reduction, peers, kOperation, result.data(), kCount), 0u) << codec.name;
+  }
 }
 
 TEST(CheckValuesTest, OneContributorIsItsOwnAnswerForEveryType) {

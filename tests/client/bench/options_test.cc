@@ -53,6 +53,14 @@ TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
   }
 }
 
+TEST(BenchOptionsTest, EveryCodecIsReadAndInTheHelp) {
+  const std::string help = Parse({"--help"}).message;
+  for (const CodecInfo& info : kCodecs) {
+    EXPECT_EQ(Parse({"--codec", info.name}).options.reduction.codec, info.codec);
+    EXPECT_NE(help.find(info.name, help.find("--codec")), std::string::npos) << info.name;
+  }
+}
+
 TEST(BenchOptionsTest, NamesBecomeTypes) {
   const Options options = Parse({"--dtype", "bf16", "--op", "max", "--check", "--in-place"}).options;
   EXPECT_EQ(options.reduction.dtype, DType::kBF16);
