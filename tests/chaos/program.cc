@@ -24,7 +24,7 @@ bench::Reduction SomeReduction(std::mt19937_64& dice) {
   for (;;) {
     const bench::Reduction one{.dtype = static_cast<DType>(dice() % kDTypeCount),
                                .op = static_cast<ReduceOp>(dice() % kReduceOpCount),
-                               .codec = dice() % 2 == 0 ? Codec::kNone : static_cast<Codec>(dice() % kCodecCount)};
+                               .codec = dice() % 2 == 0 ? Codec::kNone : kCodecs[dice() % kCodecCount].codec};
     const char* ignored = nullptr;
     if (IsSupported(one.dtype, one.op, one.codec, &ignored)) return one;
   }

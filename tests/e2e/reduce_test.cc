@@ -60,10 +60,11 @@ TEST(Reduce, EveryAlgorithmIsRightAtEverySizeAndNamed) {
   ASSERT_EQ(ranks.size(), kRanks);
   std::uint64_t number = 0;
   for (std::uint8_t algorithm = 0; algorithm < kAlgorithmCount; ++algorithm) {
-    for (const Codec codec : {Codec::kNone, Codec::kInt8}) {
+    for (const CodecInfo& codec : kCodecs) {
       for (const std::size_t count : {0, 7, 10'003, 700'003}) {
-        SCOPED_TRACE(testing::Message() << NameOf(static_cast<Algorithm>(algorithm)) << " count " << count);
-        Round round(ranks, {.reduction = {DType::kF32, ReduceOp::kSum, codec},
+        SCOPED_TRACE(testing::Message() << NameOf(static_cast<Algorithm>(algorithm)) << ' ' << codec.name << " count "
+                                        << count);
+        Round round(ranks, {.reduction = {DType::kF32, ReduceOp::kSum, codec.codec},
                             .count = count,
                             .number = number++,
                             .algorithm = static_cast<Algorithm>(algorithm)});
@@ -100,16 +101,21 @@ TEST(Reduce, CodecsGiveEqualBytesOnAllRanksAndSendLess) {
   std::uint64_t number = 0;
   for (std::uint8_t op = 0; op < kReduceOpCount; ++op) {
     std::uint64_t sent[kCodecCount] = {};
-    for (std::uint8_t codec = 0; codec < kCodecCount; ++codec) {
-      const Reduction reduction{DType::kF32, static_cast<ReduceOp>(op), static_cast<Codec>(codec)};
+    for (const CodecInfo& codec : kCodecs) {
+      const Reduction reduction{DType::kF32, static_cast<ReduceOp>(op), codec.codec};
       for (const std::size_t count : {0, 1, 257, 100'003}) {
         Round round(ranks, {.reduction = reduction, .count = count, .number = number++});
         round.Submit();
-        sent[codec] = round.Check().wire_bytes;
+        sent[static_cast<std::uint8_t>(codec.codec)] = round.Check().wire_bytes;
       }
     }
-    EXPECT_LT(sent[1], sent[0] * 6 / 10) << "bf16";
-    EXPECT_LT(sent[2], sent[0] * 3 / 10) << "int8";
+    for (const CodecInfo& codec : kCodecs) {
+      const double raw =
+          static_cast<double>(sent[0]) / static_cast<double>(EncodedBytes(Codec::kNone, DType::kF32, 256));
+      const double expected = raw * static_cast<double>(EncodedBytes(codec.codec, DType::kF32, 256));
+      EXPECT_NEAR(static_cast<double>(sent[static_cast<std::uint8_t>(codec.codec)]), expected, 0.1 * expected)
+          << codec.name;
+    }
   }
 }
 

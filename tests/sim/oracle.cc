@@ -88,10 +88,13 @@ double Combine(ReduceOp op, double a, double b) {
   return a + b;
 }
 
-// Whole numbers below 256 are exact but in int8, whose scale is a 127th of the block's largest; an average is rounded.
+// Whole numbers below 256 are exact in every floating-point format, which codecs without blocks are; an average is
+// rounded. Codecs with blocks round at each rank, up to sums of `world` values.
 double Tolerance(const Descriptor& d, std::size_t world) {
-  if (d.codec == Codec::kInt8) return world == 1 ? 0 : 0.05 * static_cast<double>(world * world);
-  if (d.op == ReduceOp::kAvg) return d.dtype == DType::kBF16 || d.codec == Codec::kBf16 ? 0.05 : 1e-5;
+  const CodecInfo& codec = InfoOf(d.codec);
+  const double rounding = 13 * codec.error.relative_max;  // of a value up to 8, and room for what it grows to
+  if (codec.layout.block_elements > 1) return world == 1 ? 0 : rounding * static_cast<double>(world * world);
+  if (d.op == ReduceOp::kAvg) return d.dtype == DType::kBF16 ? 0.05 : rounding + 1e-5;
   return 0;
 }
 

@@ -187,8 +187,7 @@ Descriptor Trainers::DescriptorOf(std::mt19937_64& program) const {
   Descriptor descriptor;
   descriptor.dtype = kDTypes[program() % kDTypes.size()];
   descriptor.op = kOps[program() % kOps.size()];
-  if (options_.codecs && descriptor.dtype == DType::kF32)
-    descriptor.codec = static_cast<Codec>(program() % kCodecCount);
+  if (options_.codecs && descriptor.dtype == DType::kF32) descriptor.codec = kCodecs[program() % kCodecCount].codec;
   if (!IsSupported(descriptor.dtype, descriptor.op, descriptor.codec)) {
     descriptor.op = ReduceOp::kSum;
   }

@@ -8,6 +8,7 @@
 
 #include "proto/collective/shares.h"
 #include "tests/daemon/collective/world.h"
+#include "tests/daemon/kernels/lossy_codecs.h"
 
 namespace ringway::collective {
 namespace {
@@ -132,7 +133,7 @@ TEST(Executor, UnequalSharesGiveTheExactSumInWorldsTo64) {
 
 // Sums of floats differ with the order of the addends, so this sees a wrong order.
 TEST_P(EveryAlgorithm, ResultDependsOnNothingThatHappensOnTheWay) {
-  for (const Codec codec : {Codec::kNone, Codec::kBf16, Codec::kInt8}) {
+  for (const CodecInfo& codec : kCodecs) {
     for (const std::uint32_t world_size : {2u, 3u, 5u, 8u}) {
       auto inputs = Inputs<float>(world_size, 9001, 21);
       for (auto& input : inputs) {
@@ -140,7 +141,7 @@ TEST_P(EveryAlgorithm, ResultDependsOnNothingThatHappensOnTheWay) {
         for (float& value : values) value = std::sin(value) * std::exp2(std::fmod(value, 12.0F));
         input = Bytes(values);
       }
-      const Descriptor descriptor = SumOf(DType::kF32, 9001, codec, GetParam());
+      const Descriptor descriptor = SumOf(DType::kF32, 9001, codec.codec, GetParam());
       std::vector<std::byte> first;
       for (std::uint64_t seed = 0; seed < 8; ++seed) {
         World world(descriptor, inputs, kSegment, /*staged=*/seed % 2 == 1);
@@ -151,7 +152,7 @@ TEST_P(EveryAlgorithm, ResultDependsOnNothingThatHappensOnTheWay) {
         world.Run(seed);
         ExpectAllEqual(world);
         if (first.empty()) first = world.output(0);
-        ASSERT_EQ(world.output(0), first) << "world " << world_size << " seed " << seed;
+        ASSERT_EQ(world.output(0), first) << codec.name << " world " << world_size << " seed " << seed;
       }
     }
   }
@@ -183,7 +184,8 @@ TEST_P(LossyCodec, AllRanksEndWithTheSameBytesNearTheSum) {
       for (std::uint64_t i = 0; i < count; ++i) expected[i] += values[i];
     }
     const auto got = Values<float>(world.output(0));
-    const double bound = 125.0 * world_size * world_size / 64;  // world_size roundings of values up to 125 * world_size
+    // world_size roundings of values up to 125 * world_size.
+    const double bound = 125.0 * world_size * world_size * InfoOf(GetParam()).error.relative_max;
     for (std::uint64_t i = 0; i < count; ++i) ASSERT_NEAR(got[i], expected[i], bound);
     // The result is its own code: nobody keeps a precision that the others do not have.
     std::vector<float> again = got;
@@ -220,7 +222,8 @@ TEST_P(LossyCodec, OwnerThatKeepsItsLocalPrecisionIsFoundByTheSameProperty) {
   EXPECT_TRUE(differs) << "the property would not notice";
 }
 
-INSTANTIATE_TEST_SUITE_P(Codecs, LossyCodec, testing::Values(Codec::kBf16, Codec::kInt8));
+INSTANTIATE_TEST_SUITE_P(Codecs, LossyCodec, testing::ValuesIn(kernels::LossyCodecs()),
+                         [](const testing::TestParamInfo<Codec>& test) { return std::string(NameOf(test.param)); });
 
 TEST(Executor, AvgDividesByTheContributors) {
   Descriptor descriptor = SumOf(DType::kF32, 300);
