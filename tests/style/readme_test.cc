@@ -1,6 +1,8 @@
 // What README shows of a source is that source.
 #include <gtest/gtest.h>
+#include <ringway/types.h>
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,29 @@ TEST(ReadmeTest, ShowsTheShortestTrainerThatIsBuiltAndTested) {
   EXPECT_EQ(Between(readme.lines, "```cpp", "```"), Between(source.lines, "// [readme]", "// [/readme]"));
   const SourceFile in_c = ReadSource(RINGWAY_SOURCE_DIR, "client/examples/shortest/shortest.c");
   EXPECT_EQ(Between(readme.lines, "```c", "```"), Between(in_c.lines, "/* [readme] */", "/* [/readme] */"));
+}
+
+Lines CodecRows() {
+  Lines rows = {"|---|---|---|---|---|"};
+  for (const CodecInfo& info : kCodecs) {
+    std::string dtypes;
+    for (std::uint8_t d = 0; d < kDTypeCount; ++d) {
+      if ((info.dtypes >> d & 1) != 0)
+        dtypes += (dtypes.empty() ? "" : ", ") + std::string(NameOf(static_cast<DType>(d)));
+    }
+    char error[16];
+    std::snprintf(error, sizeof error, "%.2g%%", info.error.relative_max * 100);
+    rows.push_back(std::string("| `") + info.name + "` | " + (info.dtypes == kEveryDType ? "all" : dtypes) + " | " +
+                   std::to_string(EncodedBytes(info.codec, DType::kF32, 256)) + " | " + error + " | " + info.summary +
+                   " |");
+  }
+  return rows;
+}
+
+TEST(ReadmeTest, ListsTheCodecsOfTheTable) {
+  const SourceFile readme = ReadSource(RINGWAY_SOURCE_DIR, "README.md");
+  EXPECT_EQ(Between(readme.lines, "| codec | dtypes | bytes of 256 f32 | error at most | what travels |", ""),
+            CodecRows());
 }
 
 }  // namespace
