@@ -119,7 +119,7 @@ TEST(TypesTest, SupportedCombinations) {
       }
     }
   }
-  EXPECT_EQ(supported, 12 * 5 - 8 + 2 * 5);
+  EXPECT_EQ(supported, 12 * 5 - 8 + (kCodecCount - 1) * 5);
 }
 
 TEST(TypesTest, RefusedCombinationsSayWhy) {
