@@ -87,6 +87,7 @@ constexpr std::pair<ringwayCodec_t, std::string_view> kCodecsOfC[] = {
     {ringwayCodecNone, "none"},
     {ringwayCodecBf16, "bf16"},
     {ringwayCodecInt8, "int8"},
+    {ringwayCodecF16, "f16"},
 };
 
 constexpr bool CodecsOfCMatch() {

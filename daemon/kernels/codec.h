@@ -20,6 +20,9 @@
 // to +0. A wire scale that is negative, infinite or NaN, which no encoder but for NaN produces, decodes to the quiet
 // NaN 0x7fc00000 in every element; any other decodes as code * scale.
 //
+// f16: to nearest even; from 65520 on infinity, since 65504 is the largest finite number; subnormal down to 2^-24. Any
+// NaN to 0x7e00, and any NaN code to 0x7fc00000.
+//
 // Shapes: boundaries between calls must be multiples of kCodecBlockElements, as chunk and segment boundaries are.
 // `values` holds count elements of `dtype`; `wire` holds EncodedBytes(...). No overlap. Never allocates, any thread.
 #pragma once

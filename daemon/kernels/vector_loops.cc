@@ -92,6 +92,23 @@ void DecodeBf16(void* values, const void* wire, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) Store<float>(out, i, BF16::Widen(Load<std::uint16_t>(in, i)));
 }
 
+void EncodeF16(void* wire, const void* values, std::size_t count) {
+  Bytes* const out = static_cast<Bytes*>(wire);
+  const Bytes* const in = static_cast<const Bytes*>(values);
+  const std::size_t done = HalvesFromFloats(out, in, count);
+#pragma GCC ivdep
+  for (std::size_t i = done; i < count; ++i) Store<F16::Bits>(out, i, F16::Narrow(Load<float>(in, i)));
+}
+
+// The processor's conversion quiets NaN: made canonical here, all instruction sets decode alike.
+void DecodeF16(void* values, const void* wire, std::size_t count) {
+  Bytes* const out = static_cast<Bytes*>(values);
+  const Bytes* const in = static_cast<const Bytes*>(wire);
+  const std::size_t done = FloatsFromHalves(out, in, count);
+#pragma GCC ivdep
+  for (std::size_t i = done; i < count; ++i) Store<F32::Bits>(out, i, F32::Narrow(F16::Widen(Load<F16::Bits>(in, i))));
+}
+
 // int8 blocks: a scale, then the codes.
 constexpr std::size_t kBlock = InfoOf(Codec::kInt8).layout.block_elements;
 constexpr std::size_t kScaleBytes = sizeof(float);
@@ -197,6 +214,7 @@ struct CodecLoops {
 constexpr CodecLoops kCodecLoops[] = {
     {Codec::kBf16, DType::kF32, {EncodeBf16, DecodeBf16}},
     {Codec::kInt8, DType::kF32, {EncodeInt8, DecodeInt8}},
+    {Codec::kF16, DType::kF32, {EncodeF16, DecodeF16}},
 };
 
 using CodecRows = std::array<CodecRow, kCodecCount>;

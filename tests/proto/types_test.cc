@@ -52,6 +52,7 @@ TEST(TypesTest, CodecsKeepTheirNumberNameAndSize) {
       {Codec::kNone, 0, "none", 4, 1024, 1028},
       {Codec::kBf16, 1, "bf16", 2, 512, 514},
       {Codec::kInt8, 2, "int8", 5, 260, 265},
+      {Codec::kF16, 3, "f16", 2, 512, 514},
   };
   EXPECT_EQ(std::size(rows), std::size_t{kCodecCount});
   for (const Row& row : rows) {

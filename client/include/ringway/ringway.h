@@ -114,6 +114,7 @@ typedef enum {
   ringwayCodecNone = 0,
   ringwayCodecBf16 = 1,
   ringwayCodecInt8 = 2,
+  ringwayCodecF16 = 3,
   ringwayCodecAnyInt = 0x7fffffff
 } ringwayCodec_t;
 

@@ -19,7 +19,7 @@ enum class ReduceOp : std::uint8_t { kSum = 0, kAvg, kProd, kMin, kMax };
 inline constexpr std::uint8_t kReduceOpCount = 5;
 
 // How elements travel: the codes of kCodecs' rows.
-enum class Codec : std::uint8_t { kNone = 0, kBf16, kInt8 };
+enum class Codec : std::uint8_t { kNone = 0, kBf16, kInt8, kF16 };
 
 // The kind of an operation. kUpdateView agrees on adopting a prepared membership; it carries no elements.
 enum class OpKind : std::uint8_t { kAllReduce = 0, kUpdateView };
@@ -144,6 +144,13 @@ inline constexpr CodecInfo kCodecs[] = {
      "codec int8 needs dtype f32",
      {256, 4, 1},
      {0x1.0008p0 / 254, 0x1p-100, 0x1.fffffep127}},
+    {Codec::kF16,
+     "f16",
+     "IEEE binary16, to nearest even; infinity from 65520 on",
+     BitOf(DType::kF32),
+     "codec f16 needs dtype f32",
+     {1, 0, 2},
+     {0x1p-11, 0x1p-14, 65504}},
 };
 inline constexpr std::uint8_t kCodecCount = sizeof kCodecs / sizeof kCodecs[0];
 

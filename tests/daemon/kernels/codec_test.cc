@@ -298,6 +298,22 @@ TEST(Bf16Test, GoldenRoundingsHoldOnEveryInstructionSet) {
                                        {0x80000000, 0x8000}});
 }
 
+TEST(F16Test, EveryCodeDecodesExactlyAndEncodesBack) {
+  ExpectEveryCodeDecodesExactlyAndEncodesBack(Codec::kF16, DType::kF16);
+}
+
+// Those of finite results are what Python's struct module packs.
+TEST(F16Test, GoldenRoundingsHoldOnEveryInstructionSet) {
+  ExpectGoldenRoundings(
+      Codec::kF16,
+      {{0x3f800000, 0x3c00}, {0x3f801000, 0x3c00}, {0x3f801001, 0x3c01}, {0x3f803000, 0x3c02}, {0x3fffffff, 0x4000},
+       {0x3eaaaaab, 0x3555}, {0xc0490fdb, 0xc248}, {0x477fe000, 0x7bff}, {0x477fefff, 0x7bff}, {0x477ff000, 0x7c00},
+       {0xff7fffff, 0xfc00}, {0x7f800000, 0x7c00}, {0xff800000, 0xfc00}, {0x7f800001, 0x7e00}, {0xffffffff, 0x7e00},
+       {0x38800000, 0x0400}, {0x387fffff, 0x0400}, {0x387fc000, 0x03ff}, {0x387fe000, 0x0400}, {0xb387ffff, 0x8001},
+       {0x33800000, 0x0001}, {0x33000000, 0x0000}, {0x33000001, 0x0001}, {0x33c00000, 0x0002}, {0x80000001, 0x8000},
+       {0x80000000, 0x8000}});
+}
+
 TEST_P(CodecTest, RequantizeIsDecodeOfEncode) {
   for (const std::size_t count : kCounts) {
     Floats values = Adversarial(count, count);

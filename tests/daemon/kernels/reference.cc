@@ -194,6 +194,7 @@ struct ReferenceCodec {
 constexpr ReferenceCodec kReferenceCodecs[] = {
     {Codec::kBf16, EncodeFormat<DType::kBF16>},
     {Codec::kInt8, EncodeInt8},
+    {Codec::kF16, EncodeFormat<DType::kF16>},
 };
 
 }  // namespace
