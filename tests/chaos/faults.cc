@@ -164,7 +164,9 @@ bool Faults::EndsByItself(const Wound& wound, Clock::time_point now) {
   const bool daemon = wound.fault == Fault::kTerminateDaemon;
   e2e::Process& process = daemon ? fleet_.daemon(wound.victim) : fleet_.trainer(wound.victim);
   const std::optional<int> code = process.Exited();
-  if (!code.has_value() && now < wound.until + e2e::kPatience) return false;
+  // What it has begun may wait for a recovery, and that for the master.
+  const auto patience = e2e::kPatience + std::chrono::milliseconds(options_.cut_off_max_ms);
+  if (!code.has_value() && now < wound.until + patience) return false;
   if (!code.has_value()) troubles_.push_back(process.label() + " does not end though it was told to");
   if (code.value_or(0) != 0) troubles_.push_back(process.label() + " ended with " + std::to_string(*code));
   return true;

@@ -205,7 +205,8 @@ TEST(Membership, FirstJoinerWithADeadAddressHoldsNobodyUpAndIsToldWhy) {
   EXPECT_FALSE(first.get().ok());
 }
 
-// Of 256 descriptors lanes take half, or three quarters: the group that they do not suffice for waits, those before it notice nothing.
+// Of 256 descriptors lanes take half, or three quarters: the group that they do not suffice for waits, those before it
+// notice nothing.
 TEST(Membership, LanesLeaveDescriptorsToTrainers) {
   constexpr std::size_t kGroupsMax = 14;
   Cluster cluster({.daemons = 0});
