@@ -26,12 +26,13 @@ spdlog::level::level_enum LevelOf(Level level) {
   return kLevels[static_cast<int>(level)];
 }
 
-// A JSON string's inside or, for text, a value that stays one word.
+// A JSON string; for text as it is where it is one word and no more.
 std::string Escaped(const std::string& value) {
+  const bool plain = !value.empty() && value.find_first_of(" \"=") == std::string::npos && IsPrintable(value);
+  if (!g_json && plain) return value;
   std::string quoted = nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (g_json) return quoted;
-  const bool plain = !value.empty() && value.find_first_of(" \"\n\t=") == std::string::npos;
-  return plain ? value : quoted;
+  if (!g_json) std::replace(quoted.begin(), quoted.end(), '\x7f', '?');  // JSON does not escape it
+  return quoted;
 }
 
 std::string Line(std::string_view event, std::span<const Field> fields) {
@@ -166,20 +167,9 @@ void Log(Level level, std::string_view event, const std::vector<Field>& fields) 
 
 void LogText(Level level, std::string_view event, std::initializer_list<Field> fields, std::string_view more) {
   if (!Shows(level)) return;
-  if (g_json) {
-    std::vector<Field> all(fields);
-    AddParsed(more, &all);
-    return Write(level, Line(event, all));
-  }
-  std::string line = Line(event, fields);
-  if (!more.empty()) line.append(" ").append(more);
-  std::replace_if(
-      line.begin(), line.end(),
-      [](char c) {
-        return !IsPrintable({&c, 1});
-      },
-      '?');
-  Write(level, line);
+  std::vector<Field> all(fields);
+  AddParsed(more, &all);
+  Write(level, Line(event, all));
 }
 
 }  // namespace ringway::shell

@@ -5,6 +5,8 @@
 //   json  {"time":"2026-01-31T12:00:00.123Z","level":"info","event":"view_installed","group":"job","epoch":"1.4",
 //          "world":4}   (numbers are numbers; ids and names are strings)
 //
+// In text, a value that is not one word is in quotation marks, as JSON writes it.
+//
 // Threads: any, after SetUpLog.
 #pragma once
 

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
@@ -22,6 +23,22 @@ constexpr std::chrono::milliseconds kPoll(3);
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// Of a line of the log; a value in quotation marks belongs to one word.
+std::vector<std::string> WordsOf(const std::string& line) {
+  std::vector<std::string> words(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"') quoted = !quoted;
+    if (line[i] == ' ' && !quoted) {
+      if (!words.back().empty()) words.emplace_back();
+      continue;
+    }
+    words.back() += line[i];
+    if (line[i] == '\\' && quoted && i + 1 < line.size()) words.back() += line[++i];
+  }
+  return words;
 }
 
 // Between fork and exec: only what is safe there.
@@ -125,12 +142,14 @@ std::string Process::Err() const { return ReadFile(err_path_); }
 std::string Process::Logged(const std::string& event, const std::string& key) const {
   std::istringstream lines(Err());
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string time, level, name;
-    words >> time >> level >> name;
-    if (name != event || words.eof()) continue;
-    for (std::string word; words >> word;) {
-      if (word.starts_with(key + "=")) return word.substr(key.size() + 1);
+    const std::vector<std::string> words = WordsOf(line);
+    if (words.size() < 3 || words[2] != event) continue;
+    for (const std::string& word : words) {
+      if (!word.starts_with(key + "=")) continue;
+      const std::string value = word.substr(key.size() + 1);
+      if (!value.starts_with('"')) return value;
+      const auto text = nlohmann::json::parse(value, nullptr, false);  // the line may not be whole yet
+      return text.is_string() ? text.get<std::string>() : std::string();
     }
   }
   return {};

@@ -61,7 +61,7 @@ const std::string kName = "a \"name\" = \\ lost=5\n";
   LogText(Level::kError, "as_given", {{"group", "a b=c"}, {"port", 80}},
           "peer=1 other_id=2 from=3 name=4 epoch=1.4 lost=7 rank=007 other=my lost=9 one x\"},{\"level=3 event=forged "
           "quoted=" +
-              Word(kName) + " bytes=3 why=5");
+              Word(kName) + " bytes=3 why=5 of \x1b 6=7");
   std::exit(0);
 }
 
@@ -90,13 +90,20 @@ std::string CheckJson(const Lines& lines) {
   if (events[1]["level"] != "warning") return "level: " + events[1].dump();
   json last = events[2];
   last.erase("time");
-  const json expected = {{"level", "error"}, {"event", "as_given"},
-                         {"group", "a b=c"}, {"port", 80},
-                         {"epoch", "1.4"},   {"lost", 7},
-                         {"rank", "007"},    {"other", "my lost=9 one x\"},{\"level=3 event=forged"},
-                         {"quoted", kName},  {"bytes", 3},
-                         {"why", "5"},       {"peer", "1"},
-                         {"other_id", "2"},  {"from", "3"},
+  const json expected = {{"level", "error"},
+                         {"event", "as_given"},
+                         {"group", "a b=c"},
+                         {"port", 80},
+                         {"epoch", "1.4"},
+                         {"lost", 7},
+                         {"rank", "007"},
+                         {"other", "my lost=9 one x\"},{\"level=3 event=forged"},
+                         {"quoted", kName},
+                         {"bytes", 3},
+                         {"why", "5 of \x1b 6=7"},
+                         {"peer", "1"},
+                         {"other_id", "2"},
+                         {"from", "3"},
                          {"name", "4"}};
   if (last != expected) return last.dump();
   return {};
@@ -110,8 +117,9 @@ std::string CheckText(const Lines& lines) {
   if (lines.size() != 3) return "lines: " + std::to_string(lines.size());
   if (!lines[0].ends_with(R"( info listening address=127.0.0.1:80 group="my job" empty="")")) return lines[0];
   if (lines[1].find(R"( warning hostile text="a \"b\"\\ c=d\nsecond line\t)") == std::string::npos) return lines[1];
-  if (lines[2].find(R"( error as_given group="a b=c" port=80 peer=1 other_id=2 from=3 name=4 epoch=1.4 lost=7 )") ==
-      std::string::npos)
+  if (!lines[2].ends_with(R"( error as_given group="a b=c" port=80 peer=1 other_id=2 from=3 name=4 epoch=1.4 lost=7 )"
+                          R"(rank=007 other="my lost=9 one x\"},{\"level=3 event=forged" )"
+                          R"(quoted="a \"name\" = \\ lost=5\n" bytes=3 why="5 of \u001b 6=7")"))
     return lines[2];
   return {};
 }
