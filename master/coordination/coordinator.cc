@@ -255,7 +255,7 @@ void Coordinator::OnRoster(DaemonId id, const control::Roster& roster, TimePoint
   for (const std::uint64_t peer : roster.peers()) {
     there.emplace(peer);
     if (there.size() <= kPeersPerDaemonMax && GroupOf(id, PeerId(peer)) == nullptr) {
-      TellEvicted(*daemons_.at(id).connection, PeerId(peer));
+      TellEvicted(daemons_.at(id), PeerId(peer));
     }
   }
   const std::set<PeerId> known = daemons_.at(id).peers;  // groups may retire some on the way
@@ -349,7 +349,7 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
   Group* group = GroupOf(id, speaker);
   if (group == nullptr) {
     ++ignored_;  // forged, or late: the peer is gone
-    if (message.has_report()) TellEvicted(*daemons_.at(id).connection, speaker);
+    if (message.has_report()) TellEvicted(daemons_.at(id), speaker);
     return;
   }
   if (message.has_connected()) {
@@ -375,16 +375,19 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
 }
 
 // A peer that was dropped while its daemon was away, or that no life of the master wrote down: nobody else will tell
-// it. Only the speaker hears this.
-void Coordinator::TellEvicted(Connection connection, PeerId peer) {
+// it. Only the speaker hears this, and of its own peers only why they are gone.
+void Coordinator::TellEvicted(const Daemon& daemon, PeerId peer) {
   if (RINGWAY_MUTANT(kKeepGhosts)) return;
+  const FormerPeer* former = former_.Find(peer);
+  const bool is_known = former != nullptr && former->instance == daemon.instance && former->daemon == daemon.name;
   control::FromMaster message;
   message.mutable_evicted()->set_peer(peer.value);
-  message.mutable_evicted()->set_code(static_cast<std::uint32_t>(Code::kEvicted));
-  message.mutable_evicted()->set_text("the master does not know peer " + ToString(peer) +
-                                      " any more: rejoin and take the state of the others");
+  message.mutable_evicted()->set_code(static_cast<std::uint32_t>(is_known ? former->code : Code::kEvicted));
+  message.mutable_evicted()->set_text(is_known ? former->told
+                                               : "the master does not know peer " + ToString(peer) +
+                                                     " any more: rejoin and take the state of the others");
   message.mutable_evicted()->set_unknown(true);
-  SendTo(connection, std::move(message));
+  SendTo(*daemon.connection, std::move(message));
 }
 
 void Coordinator::OnDisconnect(Connection connection, Contact how, TimePoint now) {
@@ -442,15 +445,18 @@ void Coordinator::Send(PeerId peer, control::FromMaster message) {
   const bool hold =
       unrecorded_.contains(home->second.group) && !message.has_abort() && !RINGWAY_MUTANT(kTellBeforeRecord);
   std::vector<Action>& way = hold ? held_ : actions_;
-  const PeerLabel dropped = message.has_evicted() ? LabelOf(peer) : PeerLabel{};
-  way.push_back({*daemon.connection, std::move(message), false, dropped});
+  way.push_back({*daemon.connection, std::move(message), false});
 }
 
-void Coordinator::Retire(PeerId peer) {
-  const auto home = homes_.find(peer);
+void Coordinator::Retire(FormerPeer former) {
+  const auto home = homes_.find(former.peer);
   if (home == homes_.end()) return;
-  daemons_.at(home->second.daemon).peers.erase(peer);
+  Daemon& daemon = daemons_.at(home->second.daemon);
+  daemon.peers.erase(former.peer);
   homes_.erase(home);
+  former.daemon = daemon.name;
+  former.instance = daemon.instance;
+  former_.Add(std::move(former));
 }
 
 Group* Coordinator::GroupOf(DaemonId id, PeerId peer) {

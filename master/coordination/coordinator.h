@@ -56,8 +56,7 @@ class Coordinator final : public GroupHost {
   struct Action {
     Connection connection = 0;
     std::optional<control::FromMaster> message;
-    bool close = false;      // after the message
-    PeerLabel dropped = {};  // of an Evicted: whom, who is no more
+    bool close = false;  // after the message
   };
   struct Daemon {
     std::uint64_t instance = 0;
@@ -84,6 +83,9 @@ class Coordinator final : public GroupHost {
 
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
 
+  // Peers that are no more, since the last call; of very many the newest.
+  std::vector<FormerPeer> TakeDropped() { return former_.TakeNew(); }
+
   bool NeedsRecord() const { return !unrecorded_.empty(); }
   // Every group that changed, as it is now; one without members is no more.
   std::vector<record::Group> Unrecorded() const;
@@ -94,8 +96,9 @@ class Coordinator final : public GroupHost {
   const std::map<DaemonId, Daemon>& daemons() const { return daemons_; }
   // Null before its hello and after its end.
   const Daemon* DaemonAt(Connection connection) const;
-  // Empty of a peer that it does not know.
+  // Empty of a peer that it does not know, or no more.
   PeerLabel LabelOf(PeerId peer) const;
+  const FormerPeers& former_peers() const { return former_; }
   const std::map<std::string, std::unique_ptr<Group>>& groups() const { return groups_; }
   // Null if there is none of this name.
   const Group* FindGroup(const std::string& name) const;
@@ -105,7 +108,7 @@ class Coordinator final : public GroupHost {
  private:
   Epoch NextEpoch() override;
   void Send(PeerId peer, control::FromMaster message) override;
-  void Retire(PeerId peer) override;
+  void Retire(FormerPeer former) override;
   void CountContradiction() override { ++contradictions_; }
   void Changed(const Group& group) override;
   bool MayChange(const Group& group) const override { return !unrecorded_.contains(group.name()); }
@@ -118,7 +121,8 @@ class Coordinator final : public GroupHost {
   Status CheckJoin(const Daemon& daemon, const control::JoinRequest& request) const;
   void OnPeerWord(DaemonId id, const control::ToMaster& message, TimePoint now);
   void Refuse(Connection connection, Code code, std::string text);
-  void TellEvicted(Connection connection, PeerId peer);
+  // REQUIRES: the daemon is connected.
+  void TellEvicted(const Daemon& daemon, PeerId peer);
   void SendTo(Connection connection, control::FromMaster message) {
     actions_.push_back({connection, std::move(message), false});
   }
@@ -140,6 +144,7 @@ class Coordinator final : public GroupHost {
     std::string group;
   };
   std::map<PeerId, PeerHome> homes_;
+  FormerPeers former_;
   std::vector<Action> actions_;
   std::set<std::string> unrecorded_;  // groups
   std::vector<Action> held_;          // to their peers, until the groups are written down

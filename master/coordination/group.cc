@@ -168,7 +168,7 @@ void Group::DropGone(PeerId peer, TimePoint now) {
   } else {
     const bool is_recorded = IsNewcomer(peer);
     if (is_recorded) TakeBackViewsOf(peer);
-    Drop({peer});
+    Drop({peer}, now);
     if (is_recorded) host_.Changed(*this);
   }
   Advance(now);
@@ -227,7 +227,7 @@ void Group::DropLostPendings(TimePoint now) {
       gone.insert(id);
     }
   }
-  if (!gone.empty()) Drop(gone, true);
+  if (!gone.empty()) Drop(gone, now, true);
 }
 
 void Group::ForgetIfUnheard(TimePoint now) {
@@ -240,7 +240,7 @@ void Group::ForgetIfUnheard(TimePoint now) {
   if (current_.epoch() == 0 || !std::all_of(all.begin(), all.end(), is_unheard)) return;
   EndViews();
   host_.Changed(*this);
-  Drop(all);
+  Drop(all, now);
 }
 
 void Group::EndViews() {
@@ -399,20 +399,22 @@ void Group::SendViewToMembers(const control::View& view, bool prepared) {
   for (const PeerId peer : MembersOf(view)) SendView(view, prepared, peer);
 }
 
-void Group::Drop(const std::set<PeerId>& gone, bool may_return) {
+void Group::Drop(const std::set<PeerId>& gone, TimePoint now, bool may_return) {
+  std::vector<FormerPeer> formers;  // each names others
   for (const PeerId peer : gone) {
+    FormerPeer& former = formers.emplace_back(Former(peer, now));
+    const bool goes_on = peers_.size() > gone.size();
+    former.told = former.code == Code::kLeft ? "left the group"
+                  : goes_on ? former.why + ", and group " + name_ + " went on: rejoin and take its state"
+                            : former.why + ", and group " + name_ + " has no peers left: rejoin";
     control::FromMaster message;
-    const bool left = leaving_.contains(peer);
-    const auto expelled = expelled_.find(peer);
-    const std::string why = expelled == expelled_.end() ? "the other peers lost contact" : expelled->second;
     message.mutable_evicted()->set_peer(peer.value);
-    message.mutable_evicted()->set_code(static_cast<std::uint32_t>(left ? Code::kLeft : Code::kEvicted));
-    message.mutable_evicted()->set_text(left ? "left the group"
-                                             : why + ", and group " + name_ + " went on: rejoin and take its state");
-    message.mutable_evicted()->set_unknown(may_return && !left);
+    message.mutable_evicted()->set_code(static_cast<std::uint32_t>(former.code));
+    message.mutable_evicted()->set_text(former.told);
+    message.mutable_evicted()->set_unknown(may_return && former.code != Code::kLeft);
     SendTo(peer, std::move(message));
   }
-  for (const PeerId peer : gone) Erase(peer);
+  for (FormerPeer& former : formers) Erase(std::move(former));
   if (gone.empty()) return;
   stirred_ = unexplained_ = true;
   for (const auto& [id, peer] : peers_) SendForget(id, gone);
@@ -425,7 +427,8 @@ void Group::SendForget(PeerId to, const std::set<PeerId>& gone) {
   SendTo(to, std::move(message));
 }
 
-void Group::Erase(PeerId peer) {
+void Group::Erase(FormerPeer former) {
+  const PeerId peer = former.peer;
   peers_.erase(peer);
   leaving_.erase(peer);
   replaced_.erase(peer);
@@ -437,7 +440,7 @@ void Group::Erase(PeerId peer) {
     state.standing.erase(peer);
     state.dial_errors.erase(peer);
   }
-  host_.Retire(peer);
+  host_.Retire(std::move(former));
 }
 
 // ---------------------------------------------------------------------------------------------- who is where

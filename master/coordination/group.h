@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "master/coordination/former_peers.h"
 #include "master/coordination/group_record.pb.h"
 #include "master/coordination/membership.h"
 #include "master/planning/path_book.h"
@@ -42,7 +43,8 @@ class GroupHost {
   virtual ~GroupHost() = default;
   virtual Epoch NextEpoch() = 0;  // above every epoch given before
   virtual void Send(PeerId peer, control::FromMaster message) = 0;
-  virtual void Retire(PeerId peer) = 0;   // the peer is gone for good
+  // The peer is gone for good. Its daemon is the host's to add.
+  virtual void Retire(FormerPeer former) = 0;
   virtual void CountContradiction() = 0;  // two members hold different outcomes of one operation
   // The views of this group changed: written down before anything that is sent to its peers from now on goes out.
   virtual void Changed(const Group& group) = 0;
@@ -214,9 +216,12 @@ class Group {
   void NoteHearing(TimePoint now);  // REQUIRES: a collection runs
   void EndViews();
   // `may_return`: never members, they only wait, and their daemons may join for them again.
-  void Drop(const std::set<PeerId>& gone, bool may_return = false);
+  void Drop(const std::set<PeerId>& gone, TimePoint now, bool may_return = false);
+  FormerPeer Former(PeerId peer, TimePoint now) const;
+  std::string WhyGone(PeerId peer, TimePoint now) const;
+  std::string Accusers(PeerId peer) const;
   void SendForget(PeerId to, const std::set<PeerId>& gone);
-  void Erase(PeerId peer);
+  void Erase(FormerPeer former);
   void SendTo(PeerId peer, control::FromMaster message) { host_.Send(peer, std::move(message)); }
 
   const std::string name_;

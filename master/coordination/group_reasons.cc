@@ -1,7 +1,15 @@
-// Why those wait who are not in the group's view, as they are told.
+// Why those wait who are not in the group's view, and why those go who are dropped, as they are told.
 #include "master/coordination/group.h"
 
 namespace ringway {
+namespace {
+
+std::string Seconds(Duration time) {
+  const auto tenths = time / std::chrono::milliseconds(100);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+}  // namespace
 
 void Group::ExplainPendings() {
   for (const PeerId id : Pendings()) {
@@ -44,6 +52,52 @@ Group::Reason Group::WhyPending(PeerId id) const {
   }
   if (newest.contains(id)) return {Code::kOk, "links stand; waiting for the members to call UpdateView"};
   return {Code::kOk, "opening links to the members"};
+}
+
+FormerPeer Group::Former(PeerId id, TimePoint now) const {
+  const control::PeerInfo& info = peers_.at(id).info;
+  return {.peer = id,
+          .group = name_,
+          .name = info.name(),
+          .address = info.address(),
+          .code = leaving_.contains(id) ? Code::kLeft : Code::kEvicted,
+          .why = WhyGone(id, now)};
+}
+
+std::string Group::WhyGone(PeerId id, TimePoint now) const {
+  if (leaving_.contains(id)) return "it left";
+  if (const auto expelled = expelled_.find(id); expelled != expelled_.end()) return expelled->second;
+  if (replaced_.contains(id)) return "its daemon was replaced by another process";
+  const PeerState& peer = peers_.at(id);
+  std::string silence;
+  if (!peer.online() && now < peer.since) {
+    silence = "its daemon has not come back since the master started";
+  } else if (peer.contact == Contact::kClosed) {
+    silence = "its daemon closed its connection to the master " + Seconds(now - peer.since) + " ago";
+  } else if (peer.contact == Contact::kSilent) {
+    silence = "the master has not heard its daemon for " + Seconds(now - peer.since);
+  }
+  const std::string accusers = Accusers(id);
+  if (!accusers.empty()) return accusers + " lost contact with it" + (silence.empty() ? "" : "; ") + silence;
+  if (!silence.empty()) return silence;
+  for (const auto& [other, others] : accusations_) {
+    if (others.contains(id) && peers_.contains(other)) return "it lost contact with " + Label(other);
+  }
+  return "it did not answer during a recovery";
+}
+
+// A few of them and how many others; "" if there are none.
+std::string Group::Accusers(PeerId id) const {
+  constexpr std::size_t kNamed = 3;
+  const auto found = accusations_.find(id);
+  if (found == accusations_.end()) return {};
+  std::string text;
+  std::size_t count = 0;
+  for (const PeerId accuser : found->second) {
+    if (!peers_.contains(accuser) || ++count > kNamed) continue;
+    text += (text.empty() ? "" : ", ") + Label(accuser);
+  }
+  return count > kNamed ? text + " and " + std::to_string(count - kNamed) + " more" : text;
 }
 
 }  // namespace ringway

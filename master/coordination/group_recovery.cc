@@ -285,13 +285,14 @@ void Group::Decide(const Base& base, TimePoint now) {
     AddVerdicts(base, reports);
     if (current_.ByteSizeLong() > kViewBytesMax) {  // no honest daemon reports that much
       current_.Clear();
+      for (const PeerId peer : remaining) expelled_[peer] = "the reports of its group were too large";
       gone.merge(remaining);
     }
   }
   if (paths_.knows_rates()) AddNews(now);  // the ring was kept, for haste
   host_.Changed(*this);
   SendViewToMembers(current_, false);
-  Drop(gone);
+  Drop(gone, now);
 }
 
 void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports) {

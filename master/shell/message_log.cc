@@ -68,11 +68,12 @@ void LogView(const control::ViewFor& message, const std::string& daemon) {
   }
 }
 
-void LogEvicted(const Coordinator::Action& action, const std::string& daemon) {
-  const control::Evicted& evicted = action.message->evicted();
-  const bool left = static_cast<Code>(evicted.code()) == Code::kLeft;
-  shell::Log(left ? Level::kInfo : Level::kWarning, left ? "peer_left" : "peer_dropped",
-             PeerFields(PeerId(evicted.peer()), action.dropped) + Fields{{"daemon", daemon}, {"text", evicted.text()}});
+// Of a peer that was dropped there is a line already.
+void LogEvicted(const control::Evicted& evicted, const Coordinator& coordinator, const std::string& daemon) {
+  const FormerPeer* former = coordinator.former_peers().Find(PeerId(evicted.peer()));
+  const Fields fields = {{"peer", ToString(PeerId(evicted.peer()))}, {"daemon", daemon}, {"text", evicted.text()}};
+  if (former == nullptr) return shell::Log(Level::kInfo, "peer_unknown", fields);
+  shell::Log(Level::kDebug, "evicted_sent", Fields{{"group", former->group}} + fields);
 }
 
 }  // namespace
@@ -125,7 +126,7 @@ void LogToDaemon(const Coordinator::Action& action, const Coordinator& coordinat
   if (message.has_view()) {
     LogView(message.view(), lines.daemon());
   } else if (message.has_evicted()) {
-    LogEvicted(action, lines.daemon());
+    LogEvicted(message.evicted(), coordinator, lines.daemon());
   } else if (message.has_join_accepted()) {
     lines.Write(Level::kInfo, "peer_joined", PeerId(message.join_accepted().peer()));
   } else if (message.has_join_refused()) {
@@ -136,6 +137,13 @@ void LogToDaemon(const Coordinator::Action& action, const Coordinator& coordinat
     lines.Write(Level::kDebug, "abort_sent", PeerId(message.abort().peer()),
                 {{"epoch", ToString(Epoch(message.abort().epoch()))}});
   }
+}
+
+void LogDropped(const FormerPeer& former) {
+  const bool left = former.code == Code::kLeft;
+  shell::Log(left ? Level::kInfo : Level::kWarning, left ? "peer_left" : "peer_dropped",
+             PeerFields(former.peer, {former.group, former.name, former.address}) +
+                 Fields{{"daemon", former.daemon}, {"why", former.why}});
 }
 
 }  // namespace ringway

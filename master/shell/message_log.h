@@ -2,7 +2,7 @@
 //
 //   info, warning   views, reports of recoveries, peers that come, leave and are dropped
 //   debug           joins and their refusals, pairs that are connected, measured or unreachable, heartbeats, why peers
-//                   wait
+//                   wait, what dropped peers are told
 //
 // Threads: the server's.
 #pragma once
@@ -15,5 +15,8 @@ namespace ringway {
 void LogFromDaemon(Coordinator::Connection from, const control::ToMaster& message, const Coordinator& coordinator);
 // REQUIRES: the action has a message.
 void LogToDaemon(const Coordinator::Action& action, const Coordinator& coordinator);
+
+// A peer that was dropped or has left, whether its daemon is connected or not: one line.
+void LogDropped(const FormerPeer& former);
 
 }  // namespace ringway

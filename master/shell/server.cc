@@ -256,6 +256,7 @@ std::string Server::JournalState() const {
 
 void Server::Drain() {
   WriteJournal();
+  for (const FormerPeer& former : coordinator_.TakeDropped()) LogDropped(former);
   for (const Coordinator::Action& action : coordinator_.TakeActions()) {
     const auto found = sessions_.find(action.connection);
     if (found == sessions_.end()) continue;
