@@ -54,6 +54,27 @@ std::uint64_t HalfTheRam() {
 // Most cores are the trainers'.
 std::uint32_t DataThreadsFor(std::uint32_t cores) { return std::clamp(cores / 4, 1U, 8U); }
 
+// Where a name cannot be resolved now, it may be later.
+bool IsElsewhere(const Endpoint& master) {
+  const auto address = net::ResolveBlocking(master, false);
+  return address.ok() && !net::IsLoopback(address.value());
+}
+
+// What others are told is an address that they can dial, as far as this host knows.
+void CheckListenOrExit(const Config& config, const Endpoint& listen, const Endpoint& master) {
+  const auto address = net::ResolveBlocking(listen, true);
+  if (!address.ok()) return;
+  const std::string what = "--listen " + config.listen;
+  if (net::IsWildcard(address.value())) {
+    shell::Die(kProgram, what + " is every address of this host; say with --advertise HOST:PORT which one others dial");
+  }
+  if (net::IsLoopback(address.value()) && IsElsewhere(master)) {
+    shell::Die(kProgram, what + " is reached from this host only, and the master at " + config.master +
+                             " tells it to other hosts; listen on an address of this host's network, or say with "
+                             "--advertise HOST:PORT which one others dial");
+  }
+}
+
 void CheckOrExit(const Config& config, const Endpoint& listen) {
   const Endpoint master = EndpointOrExit("--master", config.master);
   if (master.port == 0) shell::Die(kProgram, "--master: port 0 cannot be dialled; give the master's port");
@@ -66,11 +87,7 @@ void CheckOrExit(const Config& config, const Endpoint& listen) {
       shell::Die(kProgram, "--advertise: port 0 cannot be dialled; give the port that others reach");
     }
   } else {
-    const auto address = net::ResolveBlocking({.host = listen.host, .port = listen.port}, true);
-    if (address.ok() && net::IsWildcard(address.value())) {
-      shell::Die(kProgram, "--listen " + config.listen +
-                               " is every address of this host; say with --advertise HOST:PORT which one others dial");
-    }
+    CheckListenOrExit(config, listen, master);
   }
   if (!config.congestion.empty()) {
     const Status status = net::CheckCongestion(config.congestion);
