@@ -79,8 +79,8 @@ Status Daemon::Listen(net::UniqueFd& fd) {
   const auto bound = net::LocalAddress(listening.value().get());
   if (!bound.ok()) return bound.status();
   fd = std::move(listening.value());
-  address_ = config_.advertise.empty() ? net::ToString(bound.value()) : config_.advertise;
-  shell::Log(shell::Level::kInfo, "listening", {{"address", net::ToString(bound.value())}});
+  bound_ = net::ToString(bound.value());
+  address_ = config_.advertise.empty() ? bound_ : config_.advertise;
   return Status::Ok();
 }
 
@@ -116,7 +116,9 @@ Status Daemon::Prepare() {
   dial_options.lanes = config_.lanes;
   dial_options.tuning = tuning;
   dialer_.emplace(control_context_, dial_options);
-  return listener_->Start(std::move(listening));
+  if (Status status = listener_->Start(std::move(listening)); !status.ok()) return status;
+  shell::Log(shell::Level::kInfo, "listening", {{"address", bound_}});
+  return Status::Ok();
 }
 
 void Daemon::StartMasterLink() {

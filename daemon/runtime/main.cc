@@ -7,7 +7,9 @@
 #include "proto/shell/log.h"
 #include "proto/shell/options.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int Run(int argc, char** argv) {
   ringway::daemon::Config config = ringway::daemon::ParseConfigOrExit(argc, argv);
   const ringway::Status log = ringway::shell::SetUpLog(config.log);
   if (!log.ok()) ringway::shell::Die("ringwayd", log.text());
@@ -16,4 +18,10 @@ int main(int argc, char** argv) {
   const ringway::Status outcome = daemon.Run();
   if (!outcome.ok()) ringway::shell::Die("ringwayd", outcome.text());
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return ringway::shell::RunOrDie("ringwayd", [&] { return Run(argc, argv); });
 }

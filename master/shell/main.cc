@@ -157,4 +157,6 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace ringway
 
-int main(int argc, char** argv) { return ringway::Run(argc, argv); }
+int main(int argc, char** argv) {
+  return ringway::shell::RunOrDie(ringway::kProgram, [&] { return ringway::Run(argc, argv); });
+}

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <system_error>
 
 #include "proto/byte_size.h"
 #include "proto/word.h"
@@ -215,6 +216,17 @@ void ParseOrExit(CLI::App& app, int argc, char** argv) {
 void Die(const std::string& program, const std::string& what) {
   std::fprintf(stderr, "%s: %s\n", program.c_str(), OneLine(what).c_str());
   std::exit(kExitUsage);
+}
+
+int RunOrDie(const std::string& program, const std::function<int()>& run) {
+  try {
+    return run();
+  } catch (const std::system_error& error) {
+    const bool lacks_descriptors = error.code() == std::errc::too_many_files_open;
+    Die(program, std::string(error.what()) + (lacks_descriptors ? "; raise the limit of open files (ulimit -n)" : ""));
+  } catch (const std::exception& error) {
+    Die(program, error.what());
+  }
 }
 
 }  // namespace ringway::shell

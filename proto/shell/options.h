@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "proto/endpoint.h"
@@ -42,5 +43,9 @@ void ParseOrExit(CLI::App& app, int argc, char** argv);
 
 // Prints "program: what" as one line on stderr and exits 2.
 [[noreturn]] void Die(const std::string& program, const std::string& what);
+
+// What `run` returns, a program's exit code. Where it throws, as asio and the standard library do if the system refuses
+// memory or descriptors, the program dies with that as its line.
+int RunOrDie(const std::string& program, const std::function<int()>& run);
 
 }  // namespace ringway::shell

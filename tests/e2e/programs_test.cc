@@ -17,8 +17,17 @@ namespace {
 using nlohmann::json;
 using Argv = std::vector<std::string>;
 
-// It ends with code 2 and one line on stderr that starts with the program's name and holds `what`. Log lines, which
-// start with the time, may come before.
+// It ends with code 2 and one line on stderr that starts with the program's name and holds `what`.
+void ExpectOneLine(const Argv& argv, const std::string& program, const std::string& what) {
+  const Finished run = RunToEnd(argv);
+  EXPECT_EQ(run.code, 2) << argv[0] << ": " << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  EXPECT_TRUE(run.err.starts_with(program + ": ")) << run.err;
+  EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
+}
+
+// The same, but log lines, which start with the time, may come before.
 void ExpectRefusal(const Argv& argv, const std::string& program, const std::string& what) {
   const Finished run = RunToEnd(argv);
   EXPECT_EQ(run.code, 2) << argv[0] << ": " << run.err;
@@ -95,21 +104,30 @@ TEST_F(Programs, BadConfigFilesAreOneLine) {
 }
 
 TEST_F(Programs, BusyPortsAreOneLine) {
-  ExpectRefusal(Master({"--listen", cluster_.master_address()}), "ringway-master", cluster_.master_address());
+  ExpectOneLine(Master({"--listen", cluster_.master_address()}), "ringway-master", cluster_.master_address());
   const std::string taken = cluster_.daemon(0).Logged("listening", "address");
-  ExpectRefusal(Daemon({"--listen", taken}), "ringwayd", taken);
+  ExpectOneLine(Daemon({"--listen", taken}), "ringwayd", taken);
+}
+
+TEST_F(Programs, LackOfDescriptorsIsOneLine) {
+  const Argv few = {"/bin/sh", "-c", "ulimit -n 8; exec \"$0\" \"$@\""};
+  for (const Argv& argv : {Daemon({}), Master({"--listen", "127.0.0.1:0"})}) {
+    Argv all = few;
+    all.insert(all.end(), argv.begin(), argv.end());
+    ExpectOneLine(all, argv[0].substr(argv[0].rfind('/') + 1), "ulimit -n");
+  }
 }
 
 TEST_F(Programs, SocketPathInUseIsOneLineAndNamesTheProcess) {
   Argv argv = Daemon({});
   *std::find(argv.begin(), argv.end(), directory_ / "own.sock") = cluster_.socket(0);
-  ExpectRefusal(argv, "ringwayd", "pid " + std::to_string(cluster_.daemon(0).pid()));
+  ExpectOneLine(argv, "ringwayd", "pid " + std::to_string(cluster_.daemon(0).pid()));
   EXPECT_FALSE(cluster_.DaemonStatus(0).empty()) << "the socket of the one that runs is still its own";
 }
 
 TEST_F(Programs, PathThatIsNoSocketIsLeftAlone) {
   std::ofstream(directory_ / "own.sock") << "precious";
-  ExpectRefusal(Daemon({}), "ringwayd", "no socket");
+  ExpectOneLine(Daemon({}), "ringwayd", "no socket");
   std::string text;
   std::ifstream(directory_ / "own.sock") >> text;
   EXPECT_EQ(text, "precious");

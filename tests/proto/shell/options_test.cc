@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace ringway::shell {
@@ -113,6 +116,14 @@ TEST_F(ParseOrExitDeathTest, WrongFlagsAreOneLine) {
   EXPECT_EXIT(Run({"--count", "many"}), ExitedWithCode(2), "^program: [^\n]*count[^\n]*\n$");
   EXPECT_EXIT(Run({"--count"}), ExitedWithCode(2), kAnyLine);
   EXPECT_EXIT(Run({"stray\nwith a second line"}), ExitedWithCode(2), kAnyLine);
+}
+
+TEST(RunOrDieDeathTest, WhatIsThrownIsOneLineAndExitCode2) {
+  EXPECT_EQ(RunOrDie("program", [] { return 3; }), 3);
+  const auto no_descriptor = []() -> int { throw std::system_error(EMFILE, std::generic_category(), "epoll"); };
+  EXPECT_EXIT(RunOrDie("program", no_descriptor), ExitedWithCode(2), "^program: epoll: [^\n]*ulimit -n[^\n]*\n$");
+  EXPECT_EXIT(RunOrDie("program", []() -> int { throw std::bad_alloc(); }), ExitedWithCode(2),
+              "^program: [^\n]*alloc[^\n]*\n$");
 }
 
 TEST_F(ParseOrExitDeathTest, UnknownKeyInTheFileIsNamed) {
