@@ -9,6 +9,7 @@
 #include "master/coordination/verdicts.h"
 #include "master/shell/message_log.h"
 #include "master/shell/server_session.h"
+#include "proto/endpoint.h"
 
 namespace ringway {
 namespace {

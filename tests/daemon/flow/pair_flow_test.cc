@@ -46,12 +46,12 @@ struct PairFlowTest : testing::Test {
     });
     return took;
   }
-  // Bytes that each lane gets; it is busy then.
-  std::map<std::size_t, std::size_t> Pump(std::size_t budget, std::size_t segment) {
+  // Bytes that each lane gets; it is busy then, unless its connection takes all at once.
+  std::map<std::size_t, std::size_t> Pump(std::size_t budget, std::size_t segment, bool stays_idle = false) {
     std::map<std::size_t, std::size_t> got;
     pumped = flow.Pump(lanes, budget, now, [&](std::size_t i) {
       got[i] += segment;
-      lanes.all[i].idle = false;
+      lanes.all[i].idle = stays_idle;
       return segment;
     });
     return got;
@@ -122,15 +122,16 @@ TEST_F(PairFlowTest, LargeSegmentsOneByOneTakeTheLargeLanesInTurn) {
   EXPECT_EQ(turns.small, 0U);
 }
 
-TEST_F(PairFlowTest, PumpEndsWithItsBudgetAndSaysWhatItGave) {
+TEST_F(PairFlowTest, PumpEndsWithTheRoundThatItsBudgetEndsIn) {
   Make(11);
-  EXPECT_EQ(Pump(250, 100).size(), 3U);
+  const auto got = Pump(1000, 100, true);
+  EXPECT_EQ(got.size(), 7U) << "three small ones and four large ones";
+  for (const auto& [lane, bytes] : got) EXPECT_EQ(bytes, 200U) << lane;
   EXPECT_TRUE(pumped.gave_far);
+  EXPECT_TRUE(pumped.gave_large);
   EXPECT_TRUE(flow.tail_pending());
   now += milliseconds(1);
-  for (LaneState& lane : lanes.all) lane.idle = true;
-  EXPECT_EQ(Pump(1 << 20, 100).size(), 7U) << "three small ones and four large ones";
-  EXPECT_TRUE(pumped.gave_large);
+  EXPECT_EQ(Pump(1 << 20, 100).size(), 7U) << "each is busy then";
 }
 
 TEST_F(PairFlowTest, WithinAHostAllLanesAreUsedAndNothingIsWatched) {
