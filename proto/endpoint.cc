@@ -31,4 +31,11 @@ std::string ToString(const Endpoint& endpoint) {
   return (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
 }
 
+std::string ListenRemedy(const std::error_code& error) {
+  if (error == std::errc::address_not_available) return "give an address that this host has (ip address lists them)";
+  if (error == std::errc::address_in_use) return "stop what uses it or choose another port (0 takes a free one)";
+  if (error == std::errc::permission_denied) return "choose a port from 1024 on, or give it the right to lower ones";
+  return "choose another address";
+}
+
 }  // namespace ringway

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <system_error>
 
 #include "proto/result.h"
 
@@ -16,5 +17,8 @@ struct Endpoint {
 // Both parts must be there; port 0 is allowed, an IPv6 host is in brackets. kInvalidArgument says what is wrong.
 Result<Endpoint> ParseEndpoint(const std::string& text);
 std::string ToString(const Endpoint& endpoint);
+
+// What to do where the system refuses to listen on an endpoint, for the end of a message.
+std::string ListenRemedy(const std::error_code& error);
 
 }  // namespace ringway

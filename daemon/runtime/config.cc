@@ -41,7 +41,9 @@ mode_t ModeOrExit(const std::string& text) {
   unsigned mode = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
   if (error != std::errc() || end != text.data() + text.size() || mode > 0777) {
-    shell::Die(kProgram, "--socket-mode: '" + text + "' is no file mode; give octal digits, for example 0660");
+    shell::Die(kProgram, "--socket-mode: '" + text +
+                             "' is no file mode; give octal digits, for example 0660 (in a config file "
+                             "\"0660\" or 0o660)");
   }
   return static_cast<mode_t>(mode);
 }
@@ -103,8 +105,8 @@ Config ParseConfigOrExit(int argc, char** argv) {
   CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
   app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
   app.add_option("--socket", config.socket, "path of the Unix socket that trainers connect to")->required();
-  app.add_option("--socket-mode", socket_mode,
-                 "its file mode, octal: who may be a trainer (default: 0666 less the umask)");
+  app.add_option("--socket-mode", socket_mode, "its file mode: who may be a trainer (default: 0666 less the umask)")
+      ->type_name(shell::kOctal);
   app.add_option("--listen", config.listen, "HOST:PORT that other daemons connect to; port 0 takes a free one")
       ->required();
   app.add_option("--advertise", config.advertise,

@@ -73,9 +73,7 @@ Status Daemon::Listen(net::UniqueFd& fd) {
   const auto address = net::ResolveBlocking(where.value(), true);
   if (!address.ok()) return {Code::kInvalidArgument, "--listen: " + address.status().text()};
   auto listening = net::ListenTcp(address.value());
-  if (!listening.ok()) {
-    return {Code::kIo, listening.status().text() + "; choose another --listen (port 0 takes a free one)"};
-  }
+  if (!listening.ok()) return {Code::kIo, "--listen: " + listening.status().text()};
   const auto bound = net::LocalAddress(listening.value().get());
   if (!bound.ok()) return bound.status();
   fd = std::move(listening.value());

@@ -135,8 +135,7 @@ int Run(int argc, char** argv) {
   const asio::ip::tcp::endpoint endpoint = Resolve(io, options);
   auto acceptor = Server::Listen(io, endpoint);
   if (!acceptor.ok()) {
-    shell::Die(kProgram, "cannot listen on " + options.listen + ": " + acceptor.status().text() +
-                             "; stop what uses it or choose another port");
+    shell::Die(kProgram, "cannot listen on " + options.listen + ": " + acceptor.status().text());
   }
   ServerOptions server_options;
   server_options.coordinator = options.coordinator;

@@ -3,9 +3,11 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -79,6 +81,8 @@ bool IsUtf8(const std::string& text) {
 // Reads TOML for CLI11: a flat table of options by long name.
 class TomlConfig : public CLI::Config {
  public:
+  explicit TomlConfig(const CLI::App& app) : app_(app) {}
+
   std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
@@ -115,17 +119,38 @@ class TomlConfig : public CLI::Config {
                                ": a control character");
   }
 
-  static std::string Text(const std::string& name, const toml::node& value) {
+  // The digits of an octal integer as they stand there, for an option that reads them as octal.
+  std::string IntegerText(const std::string& name, const toml::node& value, std::int64_t number) const {
+    const bool is_octal = (value.as_integer()->flags() & toml::value_flags::format_as_octal) != toml::value_flags::none;
+    const CLI::Option* option = app_.get_option_no_throw("--" + name);
+    if (!is_octal || number < 0 || option == nullptr || option->get_type_name() != kOctal) {
+      return std::to_string(number);
+    }
+    std::array<char, 24> digits{};
+    return {digits.data(), std::to_chars(digits.begin(), digits.end(), number, 8).ptr};
+  }
+
+  std::string Text(const std::string& name, const toml::node& value) const {
     if (const auto text = value.value_exact<std::string>()) {
       if (!IsPrintable(*text))
         throw CLI::ConversionError("config file: " + name + " holds a character that is not printable");
       return *text;
     }
-    if (const auto number = value.value_exact<std::int64_t>()) return std::to_string(*number);
+    if (const auto number = value.value_exact<std::int64_t>()) return IntegerText(name, value, *number);
     if (const auto flag = value.value_exact<bool>()) return *flag ? "true" : "false";
     throw CLI::ConversionError("config file: " + name + " must be a string, an integer or a boolean");
   }
+
+  const CLI::App& app_;
 };
+
+// What is wrong with a config file that CLI11 does not read.
+std::string WhyUnreadable(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return "--config: " + path + " is a directory; give a file";
+  if (!std::filesystem::exists(path, ignored)) return "--config: there is no " + path;
+  return "--config: " + path + " cannot be read; look at its permissions";
+}
 
 std::string OneLine(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -183,7 +208,7 @@ void AddLogOptions(CLI::App& app, LogOptions* options) {
 
 Status Parse(CLI::App& app, int argc, const char* const* argv) {
   app.set_config("--config", "", "TOML file with the options of this page by their long names");
-  app.config_formatter(std::make_shared<TomlConfig>());
+  app.config_formatter(std::make_shared<TomlConfig>(app));
   app.allow_config_extras(false);
   app.set_version_flag("--version", app.get_name() + " " RINGWAY_VERSION, "Print the version")->configurable(false);
   const auto refuse = [&](const std::string& what) {
@@ -200,6 +225,9 @@ Status Parse(CLI::App& app, int argc, const char* const* argv) {
     if (colon != std::string::npos)
       return refuse("config file: " + text.substr(0, colon) + " belongs on the command line");
     return refuse("config file: unknown option " + text.substr(text.rfind(' ') + 1));
+  } catch (const CLI::FileError& error) {
+    const std::vector<std::string>& paths = app.get_config_ptr()->results();
+    return refuse(paths.empty() ? error.what() : WhyUnreadable(paths.back()));
   } catch (const CLI::ParseError& error) {
     return refuse(error.what());
   }

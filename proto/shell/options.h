@@ -30,6 +30,9 @@ CLI::Validator Label(std::size_t bytes_max);
 // Reads "4096", "4K" or "64M" from least to most, and puts the number of bytes in its place.
 CLI::Validator Bytes(std::uint64_t least, std::uint64_t most);
 
+// The type name of an option whose digits are octal: 0o660 in a config file is "0660" on the command line.
+inline constexpr char kOctal[] = "OCTAL";
+
 // Adds --log-format, --log-level, --log-file and --log-file-bytes, into `options`, which outlives the parsing.
 void AddLogOptions(CLI::App& app, LogOptions* options);
 

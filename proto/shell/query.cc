@@ -47,6 +47,24 @@ Status ReadFailure(const std::string& who, ssize_t n) {
   return {Code::kIo, who + ": " + std::strerror(errno)};
 }
 
+Status DialFailure(const std::string& where, int error) {
+  const auto failure = [&](const std::string& what) { return Status(Code::kMasterUnreachable, what); };
+  switch (error) {
+    case ECONNREFUSED:
+      return failure("no master at " + where + " (" + std::strerror(error) +
+                     "): start ringway-master there or correct --master");
+    case EINPROGRESS:  // what a blocking connect says when its time is over
+    case EAGAIN:
+    case ETIMEDOUT:
+      return failure(where +
+                     " did not answer in time: look at the address in --master, and for a firewall that drops " +
+                     "packets to it");
+    default:
+      return failure("cannot connect to " + where + " (" + std::strerror(error) +
+                     "): look at the address in --master and at the network of this host");
+  }
+}
+
 Result<Fd> Dial(const Endpoint& master, std::chrono::milliseconds timeout) {
   const std::string where = ToString(master);
   addrinfo hints{};
@@ -61,10 +79,7 @@ Result<Fd> Dial(const Endpoint& master, std::chrono::milliseconds timeout) {
   const bool connected = fd.get() >= 0 && ::connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
   const int error = errno;
   ::freeaddrinfo(found);
-  if (!connected) {
-    return Status(Code::kMasterUnreachable, "no master at " + where + " (" + std::strerror(error) +
-                                                "): start ringway-master there or correct --master");
-  }
+  if (!connected) return DialFailure(where, error);
   return fd;
 }
 
@@ -73,6 +88,12 @@ template <typename Reply>
 Status StatusOf(const Reply& reply) {
   if (reply.code() == 0) return Status::Ok();
   return {CodeFromWire(reply.code()), reply.text()};
+}
+
+Status NoMasters(const Endpoint& master) {
+  return {Code::kProtocol, ToString(master) +
+                               " answers as no master does: is it the port of a daemon? --master wants "
+                               "the one of ringway-master"};
 }
 
 std::string NameOfMaster(const Endpoint& master) { return "master at " + ToString(master); }
@@ -96,7 +117,7 @@ Result<control::FromMaster> Ask(const Endpoint& master, const control::ToMaster&
     if (Status status = reader.Feed(std::span(buffer).first(static_cast<std::size_t>(n))); !status.ok()) return status;
     if (const auto frame = reader.Next()) {
       control::FromMaster reply;
-      if (Status status = ParseFrame(*frame, reply); !status.ok()) return status;
+      if (!ParseFrame(*frame, reply).ok()) return NoMasters(master);
       return reply;
     }
   }
@@ -109,9 +130,7 @@ Result<std::string> QueryMaster(const Endpoint& master, std::chrono::millisecond
   request.mutable_status();
   const Result<control::FromMaster> reply = Ask(master, request, timeout);
   if (!reply.ok()) return reply.status();
-  if (!reply.value().has_status()) {
-    return Status(Code::kProtocol, NameOfMaster(master) + " answered with something else than a status");
-  }
+  if (!reply.value().has_status()) return NoMasters(master);
   return reply.value().status().json();
 }
 

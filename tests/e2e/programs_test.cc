@@ -109,6 +109,17 @@ TEST_F(Programs, BusyPortsAreOneLine) {
   ExpectOneLine(Daemon({"--listen", taken}), "ringwayd", taken);
 }
 
+TEST_F(Programs, AddressOfAnotherHostIsOneLineThatBlamesNoPort) {
+  const std::string other = "192.0.2.1:7401";  // TEST-NET-1: nobody's
+  ExpectOneLine(Master({"--insecure", "--listen", other}), "ringway-master", "this host has");
+  ExpectOneLine(Daemon({"--insecure", "--listen", other}), "ringwayd", "this host has");
+}
+
+TEST_F(Programs, PortOfADaemonIsNotTakenForTheMasters) {
+  const std::string port = cluster_.daemon(0).Logged("listening", "address");
+  ExpectOneLine({RINGWAY_CTL, "--master", port, "status"}, "ringwayctl", "is it the port of a daemon?");
+}
+
 TEST_F(Programs, LackOfDescriptorsIsOneLine) {
   const Argv few = {"/bin/sh", "-c", "ulimit -n 8; exec \"$0\" \"$@\""};
   for (const Argv& argv : {Daemon({}), Master({"--listen", "127.0.0.1:0"})}) {

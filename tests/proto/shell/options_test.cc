@@ -61,6 +61,7 @@ class ParseOrExitTest : public testing::Test {
     app.add_option("--name", name);
     app.add_option("--count", count)->check(CLI::Range(0, 100));
     app.add_flag("--loud", loud);
+    app.add_option("--mode", name)->type_name(kOctal);
     arguments.insert(arguments.begin(), "program");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -138,6 +139,20 @@ TEST_F(ParseOrExitDeathTest, WrongTypesInTheFileAreOneLine) {
     SCOPED_TRACE(text);
     EXPECT_EXIT(Run({"--config", File(text)}), ExitedWithCode(2), kAnyLine);
   }
+}
+
+TEST_F(ParseOrExitDeathTest, OctalIntegersInTheFileKeepTheirDigitsForOctalOptions) {
+  EXPECT_EXIT(Run({"--config", File("mode = 0o660\n")}), ExitedWithCode(0), "^660\\|-1\\|0$");
+  EXPECT_EXIT(Run({"--config", File("mode = 660\n")}), ExitedWithCode(0), "^660\\|-1\\|0$");
+  EXPECT_EXIT(Run({"--config", File("mode = \"0660\"\n")}), ExitedWithCode(0), "^0660\\|-1\\|0$");
+  EXPECT_EXIT(Run({"--config", File("count = 0o10\n")}), ExitedWithCode(0), "^-\\|8\\|0$");
+}
+
+TEST_F(ParseOrExitDeathTest, FileThatCannotBeReadIsOneLineWithTheReason) {
+  EXPECT_EXIT(Run({"--config", directory_.string()}), ExitedWithCode(2), "^program: --config: [^\n]* is a directory; ");
+  EXPECT_EXIT(Run({"--config", (directory_ / "absent").string()}), ExitedWithCode(2),
+              "^program: --config: there is no [^\n]*absent; ");
+  EXPECT_EXIT(Run({"--config", directory_.string()}), ExitedWithCode(2), kAnyLine);
 }
 
 TEST_F(ParseOrExitDeathTest, FileThatIsNoTomlIsOneLineWithItsPlace) {
