@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace ringway {
 
@@ -13,6 +14,12 @@ using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
 // From this round trip on hosts are far from each other.
 inline constexpr Duration kFarRoundTrip = std::chrono::milliseconds(10);
+
+// For people: "1.2 s", rounded down. REQUIRES: time >= 0.
+inline std::string SecondsText(Duration time) {
+  const auto tenths = time / std::chrono::milliseconds(100);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
 
 // For shells only.
 inline TimePoint MonotonicNow() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }

@@ -68,7 +68,12 @@ Status Group::CheckJoin(const control::JoinRequest& request) const {
   }
   for (const auto& [id, peer] : peers_) {
     if (!request.name().empty() && peer.info.name() == request.name()) {
-      return {Code::kJoinRefused, "group " + name_ + " has a peer named " + request.name() + ": choose another name"};
+      const Duration detect =
+          current_.epoch() == 0 ? options_.detect : std::chrono::milliseconds(current_.plan().detect_ms());
+      return {Code::kJoinRefused, "group " + name_ + " has a peer named " + request.name() +
+                                      ": choose another name; if it is the same trainer before a restart, the group "
+                                      "learns of its end within the detection time (" +
+                                      SecondsText(detect) + "): join again then"};
     }
   }
   return Status::Ok();

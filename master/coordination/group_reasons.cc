@@ -2,15 +2,6 @@
 #include "master/coordination/group.h"
 
 namespace ringway {
-namespace {
-
-std::string Seconds(Duration time) {
-  const auto tenths = time / std::chrono::milliseconds(100);
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
-}
-
-}  // namespace
-
 void Group::ExplainPendings() {
   for (const PeerId id : Pendings()) {
     Reason why = WhyPending(id);
@@ -73,9 +64,9 @@ std::string Group::WhyGone(PeerId id, TimePoint now) const {
   if (!peer.online() && now < peer.since) {
     silence = "its daemon has not come back since the master started";
   } else if (peer.contact == Contact::kClosed) {
-    silence = "its daemon closed its connection to the master " + Seconds(now - peer.since) + " ago";
+    silence = "its daemon closed its connection to the master " + SecondsText(now - peer.since) + " ago";
   } else if (peer.contact == Contact::kSilent) {
-    silence = "the master has not heard its daemon for " + Seconds(now - peer.since);
+    silence = "the master has not heard its daemon for " + SecondsText(now - peer.since);
   }
   const std::string accusers = Accusers(id);
   if (!accusers.empty()) return accusers + " lost contact with it" + (silence.empty() ? "" : "; ") + silence;
@@ -88,7 +79,7 @@ std::string Group::WhyGone(PeerId id, TimePoint now) const {
 
 // A few of them and how many others; "" if there are none.
 std::string Group::Accusers(PeerId id) const {
-  constexpr std::size_t kNamed = 3;
+  constexpr std::size_t kNamed = 2;  // texts for trainers are short
   const auto found = accusations_.find(id);
   if (found == accusations_.end()) return {};
   std::string text;

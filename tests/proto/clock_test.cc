@@ -25,5 +25,11 @@ TEST(AttendedClock, GapCountsAsItsMaximum) {
   EXPECT_EQ(clock.Now(start + milliseconds(9010)), start + milliseconds(70));
 }
 
+TEST(SecondsTextTest, HasTenths) {
+  EXPECT_EQ(SecondsText({}), "0.0 s");
+  EXPECT_EQ(SecondsText(std::chrono::milliseconds(1299)), "1.2 s");
+  EXPECT_EQ(SecondsText(std::chrono::seconds(75)), "75.0 s");
+}
+
 }  // namespace
 }  // namespace ringway

@@ -147,7 +147,7 @@ typedef struct {
   size_t size;            /* sizeof(ringwayConfig_t), set by the initializer */
   const char* socketPath; /* NULL: /run/ringway/ringwayd.sock */
   const char* group;      /* required */
-  const char* name;       /* label in logs; NULL: the daemon chooses */
+  const char* name;       /* its own in the group, for logs; NULL: the daemon chooses */
   uint32_t waitWorld;     /* required: a new group begins with at least this many peers; 1: this one alone */
   uint32_t minWorld;      /* below it operations fail with ringwayWorldTooSmall */
   int32_t failOnPeerLoss; /* nonzero: an operation that loses a peer fails instead of being retried */

@@ -114,7 +114,7 @@ class [[nodiscard]] Expected {
 struct JoinOptions {
   std::string socket_path = "/run/ringway/ringwayd.sock";
   std::string group = {};
-  std::string name = {};         // label in logs and status; "" lets the daemon choose
+  std::string name = {};         // its own in the group, for logs and status; "" lets the daemon choose
   std::uint32_t wait_world = 0;  // required: a new group begins with at least this many peers; 1: this one alone
   std::uint32_t min_world = 1;   // below it operations fail with kWorldTooSmall (the group takes the largest asked for)
   bool fail_on_peer_loss = false;  // an operation that loses a peer fails instead of being retried; same on all peers
