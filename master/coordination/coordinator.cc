@@ -134,8 +134,17 @@ void Coordinator::OnRecorded(TimePoint now) {
   unrecorded_.clear();
   std::move(held_.begin(), held_.end(), std::back_inserter(actions_));
   held_.clear();
-  for (const auto& [name, group] : groups_) group->Tick(now);  // what had to wait
+  const bool failed = std::exchange(record_fails_, false);
+  for (const auto& [name, group] : groups_) {
+    group->Tick(now);  // what had to wait
+    if (failed) group->ExplainPendings();
+  }
   DropEmptyGroups();
+}
+
+void Coordinator::OnRecordFailed() {
+  if (std::exchange(record_fails_, true)) return;
+  for (const auto& [name, group] : groups_) group->ExplainPendings();
 }
 
 // ---------------------------------------------------------------------------------------------- daemons
@@ -441,9 +450,12 @@ void Coordinator::Send(PeerId peer, control::FromMaster message) {
   if (home == homes_.end()) return;
   const Daemon& daemon = daemons_.at(home->second.daemon);
   if (!daemon.connection) return;
-  // An ABORT decides nothing and may overtake: who is not asked cannot answer, and would seem silent.
-  const bool hold =
-      unrecorded_.contains(home->second.group) && !message.has_abort() && !RINGWAY_MUTANT(kTellBeforeRecord);
+  // An ABORT decides nothing and may overtake: who is not asked cannot answer, and would seem silent. Nor does the word
+  // that the journal is what is waited for.
+  const bool is_about_journal =
+      message.has_pending() && static_cast<Code>(message.pending().code()) == Code::kMasterUnreachable;
+  const bool decides = !message.has_abort() && !is_about_journal;
+  const bool hold = unrecorded_.contains(home->second.group) && decides && !RINGWAY_MUTANT(kTellBeforeRecord);
   std::vector<Action>& way = hold ? held_ : actions_;
   way.push_back({*daemon.connection, std::move(message), false});
 }

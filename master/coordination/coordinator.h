@@ -90,6 +90,8 @@ class Coordinator final : public GroupHost {
   // Every group that changed, as it is now; one without members is no more.
   std::vector<record::Group> Unrecorded() const;
   void OnRecorded(TimePoint now);
+  // They could not be written down now, and will be later: who waits to join hears why.
+  void OnRecordFailed();
 
   // For status.
   const CoordinatorOptions& options() const { return options_; }
@@ -112,6 +114,7 @@ class Coordinator final : public GroupHost {
   void CountContradiction() override { ++contradictions_; }
   void Changed(const Group& group) override;
   bool MayChange(const Group& group) const override { return !unrecorded_.contains(group.name()); }
+  bool FailsToRecord() const override { return record_fails_; }
 
   void OnHello(Connection connection, const control::DaemonHello& hello, TimePoint now);
   // The daemon is another process now.
@@ -147,6 +150,7 @@ class Coordinator final : public GroupHost {
   FormerPeers former_;
   std::vector<Action> actions_;
   std::set<std::string> unrecorded_;  // groups
+  bool record_fails_ = false;         // the last attempt did
   std::vector<Action> held_;          // to their peers, until the groups are written down
 };
 

@@ -50,6 +50,8 @@ class GroupHost {
   virtual void Changed(const Group& group) = 0;
   // Whether they may: an earlier change is not still waiting to be written down.
   virtual bool MayChange(const Group& group) const = 0;
+  // Whether that is so because the writing fails.
+  virtual bool FailsToRecord() const = 0;
 };
 
 // How the master stands with a peer's daemon.
@@ -102,6 +104,8 @@ class Group {
   // The peer's daemon is connected or not, since when.
   void SetContact(PeerId peer, Contact contact, TimePoint now);
   void Tick(TimePoint now);
+  // Tells the pendings why they wait, where that has changed.
+  void ExplainPendings();
 
   bool empty() const { return peers_.empty(); }
   const std::string& name() const { return name_; }
@@ -169,7 +173,6 @@ class Group {
   void AddNews(TimePoint now);
   // The largest set of them that all stand with each other; `as_wanted`: and are as many as each waits for.
   std::set<PeerId> Together(const std::vector<PeerId>& ids, bool as_wanted) const;
-  void ExplainPendings();
   // What a peer that is no member is told.
   struct Reason {
     Code code = Code::kOk;  // kPeerUnreachable: it or somebody it has to reach cannot be dialled

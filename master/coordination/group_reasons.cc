@@ -21,6 +21,10 @@ Group::Reason Group::WhyPending(PeerId id) const {
   const bool formed = current_.epoch() != 0;
   const std::set<PeerId> newest = MembersOf(Newest());
   const PeerState& self = peers_.at(id);
+  if (!host_.MayChange(*this) && host_.FailsToRecord()) {
+    return {Code::kMasterUnreachable,
+            "the master cannot write its journal and changes no group until it can: see its log or status"};
+  }
   const auto unreachable = [&](PeerId from, PeerId to, const std::string& error) {
     return Reason{
         Code::kPeerUnreachable,

@@ -242,6 +242,7 @@ void Server::WriteJournal() {
       coordinator_.OnRecorded(now);
     } else {
       journal_retry_ = now + kJournalRetry;
+      coordinator_.OnRecordFailed();
       if (status.text() != journal_error_) {
         Log(Level::kError, "journal_failed", {{"error", status.text()}, {"effect", "no group changes until it can"}});
       }

@@ -80,6 +80,7 @@ void Cluster::MasterLoses(Coordinator::Connection connection) {
 }
 
 bool Cluster::Record() {
+  if (master_.coordinator->NeedsRecord() && master_.disk_full) master_.coordinator->OnRecordFailed();
   while (master_.coordinator->NeedsRecord() && !master_.disk_full) {
     const bool dies = master_.dies_when_recorded;
     if (dies && random_() % 2 == 0) {

@@ -162,6 +162,7 @@ class CoordinatorTest : public testing::Test {
       }
       coordinator_->OnRecorded(now_);
     }
+    if (coordinator_->NeedsRecord()) coordinator_->OnRecordFailed();
     for (Coordinator::Action& action : coordinator_->TakeActions()) {
       if (action.message) inbox_[action.connection].push_back(*action.message);
       if (action.close) closed_.insert(action.connection);

@@ -71,6 +71,27 @@ TEST_F(RestartTest, FullDiskStopsChangesOfTheGroupAndNothingElse) {
   EXPECT_EQ(ViewOf(1).members_size(), 2) << "what had to wait happens now";
 }
 
+TEST_F(RestartTest, WhoWaitsForTheJournalHearsItAndWhenItIsBack) {
+  Form(2);
+  disk_full_ = true;
+  peers_[3] = Join(3, 1);
+  EXPECT_EQ(PendingText(3).find("journal"), std::string::npos) << "the group may change once";
+  Connect(3, 1);
+  Connect(3, 2);
+  ASSERT_TRUE(coordinator_->NeedsRecord());
+  EXPECT_NE(PendingText(3).find("cannot write its journal"), std::string::npos) << PendingText(3);
+  const auto* pending = Last(3, &control::FromMaster::has_pending);
+  EXPECT_EQ(static_cast<Code>(pending->pending().code()), Code::kMasterUnreachable);
+  peers_[4] = Join(4, 1);
+  EXPECT_NE(PendingText(4).find("cannot write its journal"), std::string::npos) << "who comes later, too";
+  EXPECT_FALSE(Has(3, &control::FromMaster::has_view));
+  disk_full_ = false;
+  Advance({});
+  EXPECT_TRUE(Has(3, &control::FromMaster::has_view));
+  EXPECT_EQ(PendingText(3).find("journal"), std::string::npos) << PendingText(3);
+  EXPECT_EQ(PendingText(4).find("journal"), std::string::npos) << PendingText(4);
+}
+
 TEST_F(RestartTest, MembersThatComeBackKeepTheirViewAndNobodyIsDisturbed) {
   Form(3);
   const control::View before = ViewOf(1);
