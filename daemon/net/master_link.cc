@@ -117,10 +117,11 @@ Status MasterLink::OnFirst(const control::FromMaster& message) {
 Status MasterLink::CheckTerm(const control::HelloReply& reply) {
   const bool same = reply.term() == term_ && reply.instance() == instance_;
   if (reply.term() <= term_ && !same) {
-    return {Code::kMasterUnreachable, "the master at " + options_.address + " has term " +
-                                          std::to_string(reply.term()) + " and does not continue the one of term " +
-                                          std::to_string(term_) +
-                                          " that this daemon follows: start it with that one's --journal"};
+    return {Code::kMasterUnreachable,
+            "the master has term " + std::to_string(reply.term()) + " and does not continue the one of term " +
+                std::to_string(term_) +
+                " that this daemon follows: start it with that one's --journal; if that is lost, stop all daemons, "
+                "then start them again"};
   }
   term_ = reply.term();
   instance_ = reply.instance();

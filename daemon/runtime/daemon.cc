@@ -212,6 +212,7 @@ void Daemon::OnMasterUp(const control::HelloReply& reply) {
     return master_->Break("the data thread does not keep up");
   }
   registered_ = true;
+  last_refusal_ = Status::Ok();
   if (!ready_) BecomeReady();
 }
 
@@ -236,6 +237,8 @@ void Daemon::OnMasterRefused(const Status& why) {
   if (why.text() == last_refusal_.text()) return;
   last_refusal_ = why;
   shell::Log(shell::Level::kWarning, "master_unreachable", {{"master", config_.master}, {"reason", why.text()}});
+  // Lost: who waits hears only that there is no connection.
+  (void)to_data_.TryPost([this, text = why.text()] { data_.OnMasterRefused(text); });
 }
 
 Status Daemon::OnMasterMessage(control::FromMaster message) {

@@ -104,6 +104,7 @@ void DataPlane::Serve() {
 
 void DataPlane::OnMasterUp(const control::HelloReply& reply) {
   master_up_ = true;
+  master_refusal_.clear();
   tick_interval_ = std::clamp<Duration>(std::chrono::milliseconds(reply.heartbeat_ms()) / 2, kTickMin, kTickMax);
   SendRoster();
   for (const auto& [self, peer] : peers_) peer->OnMasterBack();
@@ -120,6 +121,15 @@ void DataPlane::SendRoster() {
 
 void DataPlane::OnMasterDown() {
   master_up_ = false;
+  TellOfNoMaster();
+}
+
+void DataPlane::OnMasterRefused(const std::string& why) {
+  master_refusal_ = why;
+  if (!master_up_) TellOfNoMaster();
+}
+
+void DataPlane::TellOfNoMaster() {
   for (const auto& [request, joining] : joining_) {
     joining.session->JoinProgress(Code::kMasterUnreachable, NoMasterText());
   }
@@ -282,7 +292,8 @@ void DataPlane::Ask(const std::shared_ptr<local::TrainerSession>& session, contr
 }
 
 std::string DataPlane::NoMasterText() const {
-  return "the daemon has no connection to the master at " + options_.identity.master + " and waits for it";
+  const std::string text = "the daemon has no connection to the master at " + options_.identity.master;
+  return text + (master_refusal_.empty() ? " and waits for it" : ": " + master_refusal_);
 }
 
 void DataPlane::OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) {

@@ -82,6 +82,8 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void Serve();
   void OnMasterUp(const control::HelloReply& reply);
   void OnMasterDown();
+  // Why there is no connection, for those who wait for one.
+  void OnMasterRefused(const std::string& why);
   void OnMasterMessage(const control::FromMaster& message);
   void OnOffer(net::LinkOffer offer);
   void OnDialed(PeerId self, std::uint64_t serial, Result<net::DialedLinks> outcome);
@@ -118,6 +120,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void Ask(const std::shared_ptr<local::TrainerSession>& session, control::JoinRequest request);
   void SendRoster();
   std::string NoMasterText() const;
+  void TellOfNoMaster();
   // kResourceExhausted if the lanes there are, with so many more, take descriptors that are kept for something else:
   // more than a lane like `lane` may.
   Status RoomFor(std::size_t lanes, LaneId lane) const;
@@ -145,6 +148,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   TimePoint tick_due_{};
   Duration tick_interval_ = std::chrono::milliseconds(100);
   bool master_up_ = false;
+  std::string master_refusal_;  // since when it is not, the last one
   bool shutting_down_ = false;
   bool stopped_ = false;
 };

@@ -148,6 +148,12 @@ TEST(Master, OneWithAnotherJournalIsNotFollowed) {
                            {RINGWAY_MASTER, "--listen", cluster.master_address(), "--journal", "none"});
     EXPECT_TRUE(Eventually(
         [&] { return cluster.daemon(0).Err().find("does not continue the one of term 1") != std::string::npos; }));
+    JoinOptions hasty = cluster.At(0, "other", 1);
+    hasty.timeout = Milliseconds(100);
+    const auto waits = Session::Join(hasty);
+    EXPECT_EQ(waits.error().code(), Code::kMasterUnreachable);
+    EXPECT_NE(waits.error().text().find("stop all daemons, then start them again"), std::string::npos)
+        << waits.error().text();
     ExpectWorks(ranks);
   }
   cluster.RestartMaster();
