@@ -128,7 +128,7 @@ struct PeerStatus : PeerCounts {
   std::vector<std::uint32_t> ring;
   std::vector<std::uint32_t> shares;  // proto/collective/shares.h
   std::uint64_t ops_open = 0;
-  std::string waits;  // the oldest operation that has waited for longer than the detection time, and for whom
+  std::string waits;  // the oldest operation that has waited for a second (or the detection time), and for whom
   std::uint64_t held_bytes = 0;      // of frames that came too early
   std::uint64_t retained_bytes = 0;  // of results kept for members that may lack them
 };

@@ -12,6 +12,8 @@
 namespace ringway::agreement {
 namespace {
 
+constexpr Duration kShownAge = std::chrono::seconds(1);  // of an operation whose wait status shows
+
 std::string Ms(Duration time) { return std::to_string(time.count() / 1000); }
 
 }  // namespace
@@ -40,7 +42,8 @@ void Peer::Impl::WatchOperations() {
   for (auto& [name, op] : table_.ops()) {
     if (op.has_outcome()) continue;
     const Duration age = now_ - op.since;
-    if (waits_.empty() && age > view_.plan.detect) waits_ = ToString(name) + " for " + WaitsFor(op);
+    if (waits_.empty() && age > std::min(kShownAge, view_.plan.detect))
+      waits_ = ToString(name) + " for " + WaitsFor(op);
     if (!said && age > std::max(op.next_word, view_.plan.detect)) {
       said = true;  // the oldest speaks for all
       op.next_word = 2 * age;
