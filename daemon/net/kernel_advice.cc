@@ -8,8 +8,9 @@ namespace ringway::net {
 namespace {
 
 constexpr const char* kRemedy =
-    "; install deploy/sysctl.d/60-ringway.conf as /etc/sysctl.d/60-ringway.conf and run "
-    "sysctl --system";
+    "; run sysctl --system where lib/sysctl.d of the installation has 60-ringway.conf under /usr/local or /usr, else "
+    "first "
+    "copy it, or deploy/sysctl.d/60-ringway.conf of the sources, to /etc/sysctl.d";
 // Rate times round trip of one connection: 1.3 Gbit/s and 100 ms.
 constexpr std::uint64_t kWindowBytes = 16 << 20;
 

@@ -145,7 +145,7 @@ struct JoinOptions {
 
 // What an operation that succeeded says. All ranks get the same epoch, contributors and update_waits.
 struct OpResult {
-  std::uint64_t epoch = 0;
+  std::uint64_t epoch = 0;  // of the view: term * 2^32 + counter; status and logs have 4294967313 as 1.17
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;             // = contributors.size()
   std::vector<std::uint64_t> contributors;  // peer ids whose inputs are in the result, in rank order

@@ -30,6 +30,14 @@ read -r -a compile_flags <<<"$flags"
   -o "$work_dir/trainer" "${package_flags[@]}"
 LD_LIBRARY_PATH=$library_dir "$work_dir/trainer"
 
+read -r -a static_flags < <(pkg-config --static --libs ringway)
+for library in -lringway -lstdc++ -lpthread; do
+  [[ " ${static_flags[*]} " == *" $library "* ]] || {
+    echo "pkg-config --static lacks $library: ${static_flags[*]}" >&2
+    exit 1
+  }
+done
+
 # The C++ runtime and libc only.
 needed=$(readelf -d "$library_dir/libringway.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 for library in $needed; do
