@@ -173,7 +173,7 @@ typedef struct {
 
 /* What a successful operation says; the same epoch, contributors and updateWaits on all ranks. */
 typedef struct {
-  size_t size; /* sizeof(ringwayOpInfo_t), set by the initializer */
+  size_t size;          /* sizeof(ringwayOpInfo_t), set by the initializer */
   uint64_t epoch;       /* of the view: term * 2^32 + counter; status and logs have 4294967313 as 1.17 */
   uint64_t wireBytes;   /* sent by this peer, headers and retries included */
   uint32_t rank;        /* in the view of the operation */
