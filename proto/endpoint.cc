@@ -1,5 +1,6 @@
 #include "proto/endpoint.h"
 
+#include <cerrno>
 #include <charconv>
 #include <system_error>
 
@@ -31,11 +32,17 @@ std::string ToString(const Endpoint& endpoint) {
   return (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
 }
 
-std::string ListenRemedy(const std::error_code& error) {
-  if (error == std::errc::address_not_available) return "give an address that this host has (ip address lists them)";
-  if (error == std::errc::address_in_use) return "stop what uses it or choose another port (0 takes a free one)";
-  if (error == std::errc::permission_denied) return "choose a port from 1024 on, or give it the right to lower ones";
-  return "choose another address";
+std::string ListenRemedy(int error) {
+  switch (error) {
+    case EADDRNOTAVAIL:
+      return "give an address that this host has (ip address lists them)";
+    case EADDRINUSE:
+      return "stop what uses it or choose another port (0 takes a free one)";
+    case EACCES:
+      return "choose a port from 1024 on, or give it the right to lower ones";
+    default:
+      return "choose another address";
+  }
 }
 
 }  // namespace ringway

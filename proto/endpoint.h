@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <system_error>
 
 #include "proto/result.h"
 
@@ -18,7 +17,7 @@ struct Endpoint {
 Result<Endpoint> ParseEndpoint(const std::string& text);
 std::string ToString(const Endpoint& endpoint);
 
-// What to do where the system refuses to listen on an endpoint, for the end of a message.
-std::string ListenRemedy(const std::error_code& error);
+// What to do where the system refuses to listen on an endpoint, by errno; for the end of a message.
+std::string ListenRemedy(int error);
 
 }  // namespace ringway

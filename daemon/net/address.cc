@@ -80,9 +80,9 @@ Result<UniqueFd> ListenTcp(const SocketAddress& where) {
   const int on = 1;
   (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(fd.get(), where.get(), where.length) != 0 || ::listen(fd.get(), kBacklog) != 0) {
-    const std::error_code error(errno, std::generic_category());
+    const int error = errno;
     return Status(Code::kIo,
-                  "cannot listen on " + ToString(where) + ": " + error.message() + "; " + ListenRemedy(error));
+                  ErrnoStatus("cannot listen on " + ToString(where), error).text() + "; " + ListenRemedy(error));
   }
   return fd;
 }

@@ -61,13 +61,17 @@ std::map<OpName, std::set<PeerId>> BlamedByOp(const Reports& reports, const Subm
   return named;
 }
 
-// Also for one that all have submitted: then it runs, and whoever has it may wait for it. Not for one that it has only
-// begun to submit.
+// Also for one that all have submitted: then it runs, and whoever has it may wait for it. Not where it is in the middle
+// of an input: its trainer hangs there, whatever else it has submitted.
 bool Waits(PeerId peer, const control::Report& report, const Submitted& submitted) {
   if (RINGWAY_MUTANT(kBlameTheWaiting)) return false;
-  return std::any_of(report.ops().begin(), report.ops().end(), [&](const control::OpReport& op) {
-    return op.stage() == control::OP_STAGE_RUNNING && submitted.Has(peer, NameOfOp(op));
-  });
+  bool runs = false;
+  for (const control::OpReport& op : report.ops()) {
+    if (op.stage() != control::OP_STAGE_RUNNING) continue;
+    if (!submitted.Has(peer, NameOfOp(op))) return false;
+    runs = true;
+  }
+  return runs;
 }
 
 bool AnyRuns(const Reports& reports, const Submitted& submitted) {

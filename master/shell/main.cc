@@ -141,8 +141,8 @@ int Run(int argc, char** argv) {
   server_options.coordinator = options.coordinator;
   server_options.journal = OpenJournal(options, endpoint.port());
   Server server(io, std::move(server_options), std::move(acceptor).value());
-  LogStart(server.address(), server.journal());
   asio::signal_set signals(io, SIGTERM, SIGINT, SIGHUP);
+  LogStart(server.address(), server.journal());
   signals.async_wait([&io](std::error_code error, int) {
     if (!error) io.stop();
   });

@@ -56,7 +56,7 @@ Result<asio::ip::tcp::acceptor> Server::Listen(asio::io_context& io, const asio:
   if (!error) acceptor.set_option(asio::ip::tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) return Status(Code::kIo, error.message() + "; " + ListenRemedy(error));
+  if (error) return Status(Code::kIo, error.message() + "; " + ListenRemedy(error.value()));
   return acceptor;
 }
 

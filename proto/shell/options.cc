@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -250,7 +251,7 @@ int RunOrDie(const std::string& program, const std::function<int()>& run) {
   try {
     return run();
   } catch (const std::system_error& error) {
-    const bool lacks_descriptors = error.code() == std::errc::too_many_files_open;
+    const bool lacks_descriptors = error.code().value() == EMFILE;
     Die(program, std::string(error.what()) + (lacks_descriptors ? "; raise the limit of open files (ulimit -n)" : ""));
   } catch (const std::exception& error) {
     Die(program, error.what());
