@@ -28,16 +28,20 @@ Error Exhausted(const char* what, std::size_t bytes, int reason) {
                                              "; free memory, or raise the limits of memory and descriptors");
 }
 
-// What the system says can be populated without swapping; all there could be if it does not say.
+// What the system says can be populated, swap included; all there could be if it does not say. Limits of a container
+// are not seen.
 std::size_t AvailableBytes() {
   constexpr std::size_t kAnything = std::numeric_limits<std::size_t>::max();
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/proc/meminfo", "re"), std::fclose);
   char line[128];
+  std::size_t available = 0;
+  std::size_t swap = 0;
   while (file != nullptr && std::fgets(line, sizeof line, file.get()) != nullptr) {
     unsigned long long kib = 0;
-    if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1) return kib * 1024;
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1) available = kib * 1024;
+    if (std::sscanf(line, "SwapFree: %llu kB", &kib) == 1) swap = kib * 1024;
   }
-  return kAnything;
+  return available > 0 ? available + swap : kAnything;
 }
 
 }  // namespace

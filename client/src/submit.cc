@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "client/src/session.h"
@@ -87,8 +88,18 @@ Expected<Region*> SessionImpl::CreateRegion(std::size_t class_bytes) {
   }
   auto memory = SharedMemory::Create(class_bytes);
   Lock lock(mutex_);
-  while (!memory.ok() && EvictOldest(lock)) {
+  // What is evicted is there when the daemon has let go of it, too.
+  constexpr int kTriesMax = 20;
+  bool evicted = false;
+  for (int tries = 0; !memory.ok() && tries < kTriesMax;) {
+    const bool more = EvictOldest(lock);
+    evicted = evicted || more;
+    if (!evicted) break;
     lock.unlock();
+    if (!more) {
+      ++tries;
+      std::this_thread::sleep_for(Milliseconds(50));
+    }
     memory = SharedMemory::Create(class_bytes);
     lock.lock();
   }
@@ -293,7 +304,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     if (is_over || error.code() == Code::kInterrupted) {
       error = Error(error.code(), error.text() + "; nothing was submitted: call again");
     } else {
-      error = SendFailed(link.get(), error, deadline);
+      error = NothingSubmitted(SendFailed(link.get(), error, deadline));
     }
     const Lock lock(mutex_);
     if (error.code() == Code::kRejoined) untold_.reset(request.untold());

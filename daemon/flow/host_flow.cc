@@ -156,6 +156,7 @@ bool HostFlow::IsQuiet(PeerId self, TimePoint now) const {
 }
 
 void HostFlow::Forget(PeerId self, std::optional<PeerId> other) {
+  if (!other) large_segments_.erase(self);
   std::erase_if(paths_,
                 [&](const auto& entry) { return entry.first.self == self && (!other || entry.first.other == *other); });
 }

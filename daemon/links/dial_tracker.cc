@@ -14,11 +14,7 @@ std::uint64_t DialTracker::Begin(const Dial& dial, std::size_t lanes) {
 }
 
 void DialTracker::Close(PeerId other) {
-  for (auto& [serial, dial] : dials_) {
-    if (dial.other != other) continue;
-    dial.closed = true;
-    dial.lanes = 0;
-  }
+  for (auto& [serial, dial] : dials_) dial.closed = dial.closed || dial.other == other;
 }
 
 DialTracker::Verdict DialTracker::OnAnswer(std::uint64_t serial, const Answer& answer) {

@@ -75,6 +75,12 @@ class Region {
 
   std::uint64_t bytes() const { return bytes_; }
   int fd() const { return fd_.get(); }
+  // Why no operation will ever use it; then its descriptor is let go of.
+  const Status& refused() const { return refused_; }
+  void Refuse(Status why) {
+    refused_ = std::move(why);
+    fd_.Reset();
+  }
   // Nothing: it has no room in its session's share yet.
   const ChargePtr& charge() const { return charge_; }
   void SetCharge(ChargePtr charge) { charge_ = std::move(charge); }
@@ -84,6 +90,7 @@ class Region {
  private:
   net::UniqueFd fd_;
   std::uint64_t bytes_ = 0;
+  Status refused_ = Status::Ok();
   ReclaimerPtr reclaimer_;
   ChargePtr charge_;
   std::shared_ptr<const Mapping> input_;

@@ -135,11 +135,24 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
   if (regions_.contains(id)) return Lie("a region id is in use");
   if (Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
   // There is no reply: operations with a region for which there is no room say so, and each tries again.
-  (void)MakeUsable(regions_.emplace(id, Region(std::move(packet.fd), bytes, reclaimer_)).first->second);
+  Region& region = regions_.emplace(id, Region(std::move(packet.fd), bytes, reclaimer_)).first->second;
+  uncharged_bytes_ += bytes;  // until it is charged
+  const Status usable = MakeUsable(region);
+  if (region.charge() != nullptr) return Status::Ok();
+  // Its pages would live as long as this descriptor, counted nowhere: so many bytes are kept for later, no more.
+  if (uncharged_bytes_ > UnchargedMax()) {
+    uncharged_bytes_ -= bytes;
+    region.Refuse(usable);
+  }
   return Status::Ok();
 }
 
+std::uint64_t TrainerSession::UnchargedMax() const {
+  return std::min(limits_.region_bytes_max, memory_->budget().share_max());
+}
+
 Status TrainerSession::MakeUsable(Region& region) {
+  if (!region.refused().ok()) return region.refused();
   const std::uint64_t bytes = region.bytes();
   if (Status status = CheckPopulated(region.fd(), bytes); !status.ok()) return status;
   if (region.charge() != nullptr) return Status::Ok();
@@ -149,6 +162,7 @@ Status TrainerSession::MakeUsable(Region& region) {
   }
   if (Status status = memory_->Take(MemoryUse::kRegions, bytes); !status.ok()) return status;
   region.SetCharge(std::make_shared<const MemoryCharge>(memory_, MemoryUse::kRegions, bytes));
+  uncharged_bytes_ -= bytes;
   return Status::Ok();
 }
 
@@ -157,6 +171,8 @@ Status TrainerSession::OnUnregister(std::span<const std::byte> bytes) {
   if (!order.ok()) return order.status();
   const auto found = regions_.find(order.value().region_id);
   if (found == regions_.end()) return Lie("a region that is not registered is unregistered");
+  const Region& region = found->second;
+  if (region.charge() == nullptr && region.refused().ok()) uncharged_bytes_ -= region.bytes();
   regions_.erase(found);
   return Status::Ok();
 }
@@ -195,7 +211,9 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
     Completion refused;
     refused.token = submit.slot;
     refused.code = status.code();
-    refused.text = status.text() + "; nothing was submitted, the others wait for it: submit it again, or leave";
+    refused.text = status.text();
+    // Another time it may go: who skips it is one behind the others from then on.
+    if (status.code() == Code::kResourceExhausted) refused.text += "; nothing was submitted: submit it again, or leave";
     Complete(refused);
     Flush();
   }

@@ -249,7 +249,7 @@ RINGWAY_C_API ringwayResult_t ringwayFree(ringwayComm_t comm, void* memory);
 
 /* recvbuff[i] = op over all contributors of sendbuff[i]; blocks until the outcome is known. Channel 0, no codec.
  * After ringwayInterrupted the operation goes on with the other ranks, as if its work had been freed: do not call again
- * with the same, for that would be the rank's next operation. */
+ * with the same, for that would be the rank's next operation; unless the text says that nothing was submitted. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                                ringwayDataType_t datatype, ringwayRedOp_t op, ringwayComm_t comm);
 

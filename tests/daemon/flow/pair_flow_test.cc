@@ -61,6 +61,21 @@ struct PairFlowTest : testing::Test {
     return flow.Judge(lanes.all, traffic, waits, now);
   }
 
+  // A path of a thousand bytes a tick that loses as much.
+  void PaceIt() {
+    for (LaneState& lane : lanes.all) lane.idle = false;
+    traffic[3].sending = true;
+    for (int tick = 0; tick < 200; ++tick, now += milliseconds(50)) {
+      traffic[3].delivered_bytes += 1000;
+      traffic[3].resent_bytes += 1000;
+      traffic[3].queueing = milliseconds(50);
+      if (const auto sample = Judge(true).sample) host.Add(kPath.self, *sample);
+      host.Decide(now);
+      flow.Keep();
+    }
+    ASSERT_GT(host.limit(kPath), 0);
+  }
+
   HostFlow host;
   PairFlow flow{&host, kPath};
   Lanes lanes;
@@ -144,14 +159,21 @@ TEST_F(PairFlowTest, WithinAHostAllLanesAreUsedAndNothingIsWatched) {
   EXPECT_FALSE(flow.TakeLanesWanted(now));
 }
 
-TEST_F(PairFlowTest, ARestEndsWithARestartOfLanes) {
+TEST_F(PairFlowTest, APacedPairThatSendsAfterARestRestartsItsLanes) {
   Make(11);
-  (void)Pump(1 << 20, 100);
-  (void)flow.TakeRestarts(now);
-  now += milliseconds(10);
-  for (LaneState& lane : lanes.all) lane.idle = true;
-  (void)Pump(1 << 20, 100);
-  EXPECT_EQ(flow.TakeRestarts(now), Indices{}) << "it has not rested";
+  PaceIt();
+  const auto send = [&] {
+    for (LaneState& lane : lanes.all) lane.idle = true;
+    (void)Pump(1 << 20, 100);
+    return flow.TakeRestarts(now);
+  };
+  now += std::chrono::seconds(3);
+  const Indices after_rest = send();
+  EXPECT_FALSE(after_rest.empty());
+  now += std::chrono::seconds(1);
+  EXPECT_EQ(send(), Indices{}) << "it has not rested";
+  now += std::chrono::seconds(20);
+  EXPECT_EQ(send(), after_rest);
 }
 
 TEST_F(PairFlowTest, IsNotLookedAtWhileNothingIsUnderWay) {
@@ -195,18 +217,7 @@ TEST_F(PairFlowTest, SmallLanesAloneAreReplacedForTheirWindowWhereThePathIsFar) 
 TEST_F(PairFlowTest, EachLaneMaySendABitMoreThanAllTogetherAndSmallOnesEnoughForAnOperation) {
   Make(11);
   EXPECT_EQ(flow.BurstLimit(true), 0);
-  for (LaneState& lane : lanes.all) lane.idle = false;
-  traffic[3].sending = true;
-  // A path of a thousand bytes a tick that loses as much.
-  for (int tick = 0; tick < 200; ++tick, now += milliseconds(50)) {
-    traffic[3].delivered_bytes += 1000;
-    traffic[3].resent_bytes += 1000;
-    traffic[3].queueing = milliseconds(50);
-    if (const auto sample = Judge(true).sample) host.Add(kPath.self, *sample);
-    host.Decide(now);
-    flow.Keep();
-  }
-  ASSERT_GT(host.limit(kPath), 0);
+  PaceIt();
   EXPECT_DOUBLE_EQ(flow.BurstLimit(true), 1.5 * host.limit(kPath));
   EXPECT_EQ(flow.BurstLimit(false), 1e6);
   for (LaneState& lane : lanes.all) lane.idle = true;

@@ -136,6 +136,30 @@ TEST_F(SessionMemoryTest, RegionThatFoundNoRoomIsTakenWhenThereIsSome) {
   EXPECT_EQ(budget_->used(MemoryUse::kRegions), 3 * kOneRegionBytes);
 }
 
+// Else a trainer could leave any number of them to the daemon, whose share they are not.
+TEST_F(SessionMemoryTest, RegionsThatFoundNoRoomAreKeptUpToAShare) {
+  MemoryShare other(budget_);
+  ASSERT_TRUE(other.TryTake(MemoryUse::kRegions, 4 * kOneRegionBytes));
+  for (std::uint32_t id = 10; id < 16; ++id) {
+    Send(RegisterPacket(id, kOneRegionBytes), {MakeMemfd(kOneRegionBytes).get()});
+  }
+  other.Give(MemoryUse::kRegions, 4 * kOneRegionBytes);
+  std::vector<Code> codes;
+  for (std::uint32_t id = 10; id < 16; ++id) {
+    auto submit = SubmitPacket(id);
+    submit.result_region = id;
+    const std::size_t orders = port_.orders.size();
+    Send(submit);
+    codes.push_back(port_.orders.size() > orders ? Code::kOk : page_->slots[id].code);
+    auto unregister = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
+    unregister.region_id = id;
+    Send(unregister);
+    port_.orders.clear();
+  }
+  const Code full = Code::kResourceExhausted;
+  EXPECT_EQ(codes, (std::vector<Code>{Code::kOk, Code::kOk, Code::kOk, Code::kOk, full, full}));
+}
+
 TEST_F(SessionMemoryTest, RegionThatIsUnregisteredCountsUntilItsOperationsHaveEnded) {
   Send(SubmitPacket(0));
   ASSERT_EQ(port_.orders.size(), 1U);
