@@ -146,7 +146,7 @@ std::string Process::Logged(const std::string& event, const std::string& key) co
     if (words.size() < 3 || words[2] != event) continue;
     for (const std::string& word : words) {
       if (!word.starts_with(key + "=")) continue;
-      const std::string value = word.substr(key.size() + 1);
+      std::string value = word.substr(key.size() + 1);
       if (!value.starts_with('"')) return value;
       const auto text = nlohmann::json::parse(value, nullptr, false);  // the line may not be whole yet
       return text.is_string() ? text.get<std::string>() : std::string();
