@@ -19,7 +19,7 @@
 namespace ringway {
 
 inline constexpr std::uint32_t kLanesLoopback = 2;
-// lane_count.h starts with four of eight large ones; where more help they are opened (mesh.h).
+// lane_scaler.h starts with four of eight large ones; where more help they are opened (mesh.h).
 inline constexpr std::uint32_t kLanesRemote = 11;
 inline constexpr std::uint32_t kLanesMax = 128;
 inline constexpr std::uint32_t kSmallLanePayloadBytes = 64 << 10;

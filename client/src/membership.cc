@@ -43,11 +43,8 @@ Expected<std::shared_ptr<Link>> SessionImpl::Enter(std::uint32_t channel, const 
                  "the session is joining again; call again; before: " + lost_.text());
   }
   const bool tells = untold_[channel] && !told_.contains(ThisThread());
-  if (!end_.ok() || tells) {
-    untold_.reset(channel);
-    return TellLoss(lock);
-  }
   untold_.reset(channel);
+  if (!end_.ok() || tells) return TellLoss(lock);
   if (leaving_) return LeftError();
   return link_;
 }

@@ -2,10 +2,11 @@
 //
 // bbr sends no faster than it has seen a lane deliver. Where many lanes have filled a path, each has seen its part, and
 // goes on like that: then one segment takes as long as a segment of every lane, each hop of a ring waits for it, and
-// packets leave two by two, which costs three times the processor time. While the pair keeps a pace (pace.h) no lane
-// has to hold back by itself. So one that goes at less than a quarter of the pace begins again, as a fresh connection
-// does. Of those that have something on its way one at a time, for it leaves at once then. Each once a second at most;
-// where one is slow again soon the pause doubles, up to half a minute: then something else holds it back.
+// packets leave two by two, which costs three times the processor time. While the pair keeps a pace (token_bucket.h) no
+// lane has to hold back by itself. So one that goes at less than a quarter of the pace begins again, as a fresh
+// connection does. Of those that have something on its way one at a time, for it leaves at once then. Each once a
+// second at most; where one is slow again soon the pause doubles, up to half a minute: then something else holds it
+// back.
 //
 // Every ten seconds that it sends without a pause, bbr stops a lane for a fifth of a second to see the shortest round
 // trip. Lanes that began together do that together: the path runs dry, and overflows after it, for what waited in them

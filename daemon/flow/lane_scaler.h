@@ -1,6 +1,6 @@
 // How many of a pair's lanes carry large segments: few while few fill the path, because unpaced lanes overdrive it
-// together; more where each is bound by its window or by losses, or where all are held to a pace (pace.h): then more do
-// no harm, and one that is held up matters less. Pure.
+// together; more where each is bound by its window or by losses, or where all are held to a pace (token_bucket.h): then
+// more do no harm, and one that is held up matters less. Pure.
 //
 //   settled --its rate is steady--> trial: half as many more, or after one that gained a quarter twice as many; a third
 //                                     fewer where over 3% had to be sent again

@@ -3,7 +3,7 @@
 //
 //   pair:  wanted --dial--> partly up --> standing (control link and all lanes) --link down--> partly up (redial) ...
 //
-// "All" are the first ones, as many as the dialler chose. Where either end has a use for more (lane_count.h) the
+// "All" are the first ones, as many as the dialler chose. Where either end has a use for more (lane_scaler.h) the
 // dialler opens them, and says how many; the other asks for them, and closes what is more than was said. They never
 // delay the first ones, and without them the pair stands as well.
 //

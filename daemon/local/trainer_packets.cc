@@ -136,15 +136,19 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
   if (Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
   // There is no reply: operations with a region for which there is no room say so, and each tries again.
   Region& region = regions_.emplace(id, Region(std::move(packet.fd), bytes, reclaimer_)).first->second;
-  uncharged_bytes_ += bytes;  // until it is charged
   const Status usable = MakeUsable(region);
   if (region.charge() != nullptr) return Status::Ok();
   // Its pages would live as long as this descriptor, counted nowhere: so many bytes are kept for later, no more.
-  if (uncharged_bytes_ > UnchargedMax()) {
-    uncharged_bytes_ -= bytes;
-    region.Refuse(usable);
-  }
+  if (UnchargedBytes() > UnchargedMax()) region.Refuse(usable);
   return Status::Ok();
+}
+
+std::uint64_t TrainerSession::UnchargedBytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, region] : regions_) {
+    if (region.charge() == nullptr && region.refused().ok()) sum += region.bytes();
+  }
+  return sum;
 }
 
 std::uint64_t TrainerSession::UnchargedMax() const {
@@ -162,7 +166,6 @@ Status TrainerSession::MakeUsable(Region& region) {
   }
   if (Status status = memory_->Take(MemoryUse::kRegions, bytes); !status.ok()) return status;
   region.SetCharge(std::make_shared<const MemoryCharge>(memory_, MemoryUse::kRegions, bytes));
-  uncharged_bytes_ -= bytes;
   return Status::Ok();
 }
 
@@ -171,8 +174,6 @@ Status TrainerSession::OnUnregister(std::span<const std::byte> bytes) {
   if (!order.ok()) return order.status();
   const auto found = regions_.find(order.value().region_id);
   if (found == regions_.end()) return Lie("a region that is not registered is unregistered");
-  const Region& region = found->second;
-  if (region.charge() == nullptr && region.refused().ok()) uncharged_bytes_ -= region.bytes();
   regions_.erase(found);
   return Status::Ok();
 }

@@ -178,6 +178,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   // may be.
   Status MakeUsable(Region& region);
   // Of regions that found no room: kept for when there is some.
+  std::uint64_t UnchargedBytes() const;
   std::uint64_t UnchargedMax() const;
   Status OnUnregister(std::span<const std::byte> bytes);
   Status OnSubmit(std::span<const std::byte> bytes);
@@ -216,7 +217,6 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   std::shared_ptr<const Mapping> page_;
   std::array<SlotUse, abi::kSlotCount> slots_{};
   std::map<std::uint32_t, Region> regions_;
-  std::uint64_t uncharged_bytes_ = 0;         // of those that found no room yet
   std::deque<std::vector<std::byte>> queue_;  // replies that the trainer has not made room for
   std::size_t queue_bytes_ = 0;
   bool doorbell_due_ = false;
