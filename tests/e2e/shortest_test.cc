@@ -33,6 +33,11 @@ class ShortestTest : public testing::Test {
     return Eventually([&] { return StepOf(trainer) >= from + kMany; });
   }
 
+  // Whether this daemon's trainer has submitted an operation that has waited for a while for the peer, among others.
+  bool WaitsFor(std::size_t daemon, const std::string& name) const {
+    return cluster_.DaemonStatus(daemon)["groups"][0].value("waits", "").find(name) != std::string::npos;
+  }
+
   // What it says at its end, and no other than success.
   static std::string EndOf(Process& trainer) {
     EXPECT_EQ(trainer.Wait(), 0) << trainer.Err();
@@ -59,6 +64,8 @@ TEST_F(ShortestTest, EndsWhenToldToWhileItWaits) {
   }
   for (const auto& trainer : trainers) ASSERT_TRUE(GoesOn(*trainer));
   trainers[2]->Signal(SIGSTOP);
+  // An operation that it had still submitted would end with their votes.
+  for (const std::size_t waiting : {0U, 1U}) ASSERT_TRUE(Eventually([&] { return WaitsFor(waiting, "d2-"); }));
   for (const std::size_t waiting : {0U, 1U}) {
     // The second of two signals ends it; two at once may arrive as one.
     ASSERT_TRUE(Eventually([&] {
