@@ -38,7 +38,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -141,9 +141,10 @@ struct UnregisterRegion {
 };
 
 // One operation. Sequence numbers are given by the daemon: a channel's operations are numbered in the order of its
-// Submit packets. Input and result ranges are count * SizeOf(dtype) bytes each, at offsets that are multiples of
-// SizeOf(dtype); they may not overlap. With count 0 (always so for kUpdateView) regions are ignored. If `staged` is 1
-// the input becomes valid as Slot::staged_bytes grows, announced by Progress packets.
+// Submit packets. The input is count elements, the result range result_count: count, but for an all-gather as many as
+// the trainer has room for, at least what the view's world size makes of count. Offsets are multiples of SizeOf(dtype);
+// the ranges may not overlap. With count 0 (always so for kUpdateView) regions are ignored. If `staged` is 1 the input
+// becomes valid as Slot::staged_bytes grows, announced by Progress packets.
 struct Submit {
   PacketHeader header;
   std::uint32_t slot;
@@ -160,6 +161,7 @@ struct Submit {
   std::uint64_t input_offset_bytes;
   std::uint64_t result_offset_bytes;
   std::uint64_t count;
+  std::uint64_t result_count;
 };
 
 struct Progress {
@@ -274,7 +276,7 @@ struct SessionPage {
 };
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(Submit) == 56 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
+static_assert(sizeof(Submit) == 64 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
 static_assert(sizeof(MemberEntry) == 136 && sizeof(MemberList) == 16 + std::size_t{64} * 136);
 static_assert(sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 && offsetof(Slot, text) == 576);
 

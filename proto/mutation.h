@@ -37,6 +37,9 @@
   M(kDropEarlyFrames, "epochs: frames of views to come are dropped")                                  \
   M(kIgnoreAbortAhead, "epochs: an ABORT above the own view is ignored")                              \
   M(kForgetOldLosses, "losses: one of an older view neither counts nor aborts the view that comes")   \
+  M(kPartIsAll, "parts: a rank's own part is told before all have theirs")                            \
+  M(kCommitOnePart, "parts: committed because one of those who stay has its part")                    \
+  M(kRetryParts, "parts: retried although all who stay have theirs")                                  \
   M(kSkipDone, "finishing: large operations are told before everybody holds them")                    \
   M(kDoneTooEarly, "finishing: DONE is sent when the operation starts")                               \
   M(kAcknowledgeAhead, "finishing: one operation more is acknowledged than is complete")              \

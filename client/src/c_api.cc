@@ -185,7 +185,42 @@ void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
   whole.algorithm = static_cast<std::uint32_t>(result.algorithm);
   const std::size_t count = std::min<std::size_t>(result.contributors.size(), RINGWAY_MAX_WORLD_SIZE);
   std::copy_n(result.contributors.begin(), count, whole.contributors);
+  whole.partBegin = result.part.begin;
+  whole.partCount = result.part.count;
   std::memcpy(info, &whole, info->size);
+}
+
+// Submits by `start(session, options)`, which returns an Expected<Work>.
+template <typename Start>
+ringwayResult_t StartWork(const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work, Start&& start) {
+  return Guarded([&] {
+    if (comm == nullptr || work == nullptr) return Refuse("comm or work is NULL");
+    *work = nullptr;
+    std::optional<ringwayOpOptions_t> whole;
+    if (options != nullptr) {
+      whole = Whole<ringwayOpOptions_t>(options, RINGWAY_OP_OPTIONS_INITIALIZER, kOpOptionsBytesMin);
+      if (!whole) return Refuse("start options from RINGWAY_OP_OPTIONS_INITIALIZER");
+      options = &*whole;
+    }
+    auto created = std::make_unique<ringwayWork>();
+    auto submitted = start(*comm->session, OpOptionsOf(options));
+    if (!submitted.ok()) return Report(submitted.error());
+    created->work = std::move(submitted.value());
+    *work = created.release();
+    return ringwaySuccess;
+  });
+}
+
+// Submits by `start(&work)`, and waits.
+template <typename Start>
+ringwayResult_t RunWork(ringwayOpInfo_t* info, Start&& start) {
+  if (!IsWritable(info)) return Guarded(RefuseInfo);
+  ringwayWork_t work = nullptr;
+  const ringwayResult_t submitted = start(&work);
+  if (submitted != ringwaySuccess) return submitted;
+  const ringwayResult_t result = ringwayWorkWait(work, RINGWAY_FOREVER, info);
+  (void)ringwayWorkFree(work);
+  return result;
 }
 
 }  // namespace
@@ -328,14 +363,9 @@ ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t co
 ringwayResult_t ringwayAllReduceWith(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                                      ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                      ringwayOpInfo_t* info) {
-  if (!IsWritable(info)) return Guarded(RefuseInfo);
-  ringwayWork_t work = nullptr;
-  const ringwayResult_t submitted =
-      ringwayAllReduceAsyncWith(sendbuff, recvbuff, count, datatype, op, options, comm, &work);
-  if (submitted != ringwaySuccess) return submitted;
-  const ringwayResult_t result = ringwayWorkWait(work, RINGWAY_FOREVER, info);
-  (void)ringwayWorkFree(work);
-  return result;
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayAllReduceAsyncWith(sendbuff, recvbuff, count, datatype, op, options, comm, work);
+  });
 }
 
 ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
@@ -346,22 +376,43 @@ ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* recvbuff, size
 ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, size_t count,
                                           ringwayDataType_t datatype, ringwayRedOp_t op,
                                           const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
-  return Guarded([&] {
-    if (comm == nullptr || work == nullptr) return Refuse("comm or work is NULL");
-    *work = nullptr;
-    std::optional<ringwayOpOptions_t> whole;
-    if (options != nullptr) {
-      whole = Whole<ringwayOpOptions_t>(options, RINGWAY_OP_OPTIONS_INITIALIZER, kOpOptionsBytesMin);
-      if (!whole) return Refuse("start options from RINGWAY_OP_OPTIONS_INITIALIZER");
-      options = &*whole;
-    }
-    auto created = std::make_unique<ringwayWork>();
-    auto submitted = comm->session->AllReduceAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
-                                                   Convert<ringway::ReduceOp>(op), OpOptionsOf(options));
-    if (!submitted.ok()) return Report(submitted.error());
-    created->work = std::move(submitted.value());
-    *work = created.release();
-    return ringwaySuccess;
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.AllReduceAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
+                                  Convert<ringway::ReduceOp>(op), converted);
+  });
+}
+
+ringwayResult_t ringwayAllGather(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
+                                 ringwayDataType_t datatype, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                 ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayAllGatherAsync(sendbuff, sendcount, recvbuff, recvcount, datatype, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayAllGatherAsync(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
+                                      ringwayDataType_t datatype, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                      ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.AllGatherAsync(sendbuff, sendcount, recvbuff, recvcount, Convert<ringway::DType>(datatype),
+                                  converted);
+  });
+}
+
+ringwayResult_t ringwayReduceScatter(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                     ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                     ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayReduceScatterAsync(sendbuff, recvbuff, count, datatype, op, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                          ringwayDataType_t datatype, ringwayRedOp_t op,
+                                          const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.ReduceScatterAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
+                                      Convert<ringway::ReduceOp>(op), converted);
   });
 }
 

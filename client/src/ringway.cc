@@ -27,8 +27,8 @@ auto Guarded(Function function) -> decltype(function()) {
 // Programs that were compiled against other sizes must not find this library: its soname is the version's first two
 // parts.
 #if defined(__GLIBCXX__) && defined(__x86_64__) && _GLIBCXX_USE_CXX11_ABI
-static_assert(RINGWAY_VERSION_CODE / 100 == 2 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 24 &&
-                  sizeof(OpResult) == 56 && sizeof(Member) == 72,
+static_assert(RINGWAY_VERSION_CODE / 100 == 3 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 24 &&
+                  sizeof(OpResult) == 72 && sizeof(Member) == 72,
               "the C++ ABI has changed: raise the version in version.h, then these numbers");
 #endif
 
@@ -104,18 +104,38 @@ Expected<Buffer> Session::Allocate(std::size_t bytes) {
 
 Expected<OpResult> Session::AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                       const OpOptions& options) {
-  return Guarded([&]() -> Expected<OpResult> {
-    auto operation = impl_->Submit({input, output, count, dtype, op, options, OpKind::kAllReduce});
-    if (!operation.ok()) return operation.error();
-    auto result = impl_->Wait(&operation.value(), impl_->Within(kForever));
-    if (!operation->outcome) impl_->Detach(*operation);  // interrupted
-    return result;
-  });
+  return Guarded([&] { return impl_->Run({input, output, count, count, dtype, op, options, OpKind::kAllReduce}); });
 }
 
 Expected<Work> Session::AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                        const OpOptions& options) {
-  return Guarded([&] { return impl_->AllReduceAsync({input, output, count, dtype, op, options, OpKind::kAllReduce}); });
+  return Guarded([&] { return impl_->Start({input, output, count, count, dtype, op, options, OpKind::kAllReduce}); });
+}
+
+Expected<OpResult> Session::AllGather(const void* input, std::size_t count, void* output, std::size_t output_count,
+                                      DType dtype, const OpOptions& options) {
+  return Guarded([&] {
+    return impl_->Run({input, output, count, output_count, dtype, ReduceOp::kSum, options, OpKind::kAllGather});
+  });
+}
+
+Expected<Work> Session::AllGatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
+                                       DType dtype, const OpOptions& options) {
+  return Guarded([&] {
+    return impl_->Start({input, output, count, output_count, dtype, ReduceOp::kSum, options, OpKind::kAllGather});
+  });
+}
+
+Expected<OpResult> Session::ReduceScatter(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                          const OpOptions& options) {
+  return Guarded([&] { return impl_->Run({input, output, count, count, dtype, op, options, OpKind::kReduceScatter}); });
+}
+
+Expected<Work> Session::ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                           const OpOptions& options) {
+  return Guarded([&] {
+    return impl_->Start({input, output, count, count, dtype, op, options, OpKind::kReduceScatter});
+  });
 }
 
 Expected<OpResult> Session::UpdateView(Milliseconds timeout) {

@@ -74,6 +74,20 @@ bool SessionImpl::IsSettled(const Operation& operation) const {
   return !MayRejoinAfter(operation.link->slot(operation.slot).code);
 }
 
+// Where in the output the result is.
+Part ResultOf(const Operation& operation, std::uint32_t world_size, std::uint32_t rank) {
+  switch (operation.kind) {
+    case OpKind::kAllGather:
+      return {0, world_size * operation.count};
+    case OpKind::kReduceScatter:
+      return PartOf(operation.count, world_size, rank);
+    case OpKind::kAllReduce:
+    case OpKind::kUpdateView:
+      break;
+  }
+  return {0, operation.count};
+}
+
 Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   const abi::Slot& done = operation.link->slot(operation.slot);
   if (done.code != Code::kOk) return Error(CheckedCode(done.code), TextOf(done.text));
@@ -81,6 +95,10 @@ Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
     return Error(Code::kProtocol, "the daemon's result names an impossible world; install the same version of both");
   }
   OpResult result;
+  result.part = ResultOf(operation, done.world_size, done.rank);
+  if (result.part.count > operation.output_count) {
+    return Error(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
+  }
   result.epoch = done.epoch;
   result.rank = done.rank;
   result.world_size = done.world_size;
@@ -98,17 +116,19 @@ Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
 }
 
 // Without the lock, while the slot keeps the regions.
-Error SessionImpl::CollectResult(const Operation& operation, Lock* lock) {
+Error SessionImpl::CollectResult(const Operation& operation, const Part& part, Lock* lock) {
   Region* const result = operation.link->owners[operation.slot].result;
-  if (operation.bytes == 0 || result == nullptr) return {};
+  if (part.count == 0 || result == nullptr) return {};
+  const std::size_t begin = part.begin * operation.element_bytes;
+  const std::size_t bytes = part.count * operation.element_bytes;
   const bool is_in_place = !operation.copies_result && result->memory.shared();
   if (is_in_place) return {};
   lock->unlock();
   bool collected = true;
   if (operation.copies_result) {
-    std::memcpy(operation.output, result->data(), operation.bytes);
+    std::memcpy(static_cast<std::byte*>(operation.output) + begin, result->data() + begin, bytes);
   } else {
-    collected = result->memory.Fetch(OffsetIn(*result, operation.output), operation.bytes);
+    collected = result->memory.Fetch(OffsetIn(*result, operation.output) + begin, bytes);
   }
   lock->lock();
   if (collected) return {};
@@ -119,7 +139,8 @@ Expected<OpResult> SessionImpl::Finish(Operation* operation, Lock* lock, const E
   if (loss.ok()) {
     operation->outcome = ReadOutcome(*operation);
     if (operation->outcome->ok()) {
-      if (Error error = CollectResult(*operation, lock); !error.ok()) operation->outcome = error;
+      const Part part = operation->outcome->value().part;
+      if (Error error = CollectResult(*operation, part, lock); !error.ok()) operation->outcome = error;
     }
   } else {
     operation->outcome = loss;

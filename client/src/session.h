@@ -55,17 +55,19 @@ Error LeftError();
 // Beside the channels: updates of the view, which any thread may call.
 inline constexpr std::uint32_t kUpdates = abi::kChannelCountMax;
 
-// What a trainer asks for. Ranges are count * SizeOf(dtype) bytes.
+// What a trainer asks for: the operation's shape is that of its kind (ringway/types.h).
 struct Request {
   const void* input = nullptr;
   void* output = nullptr;
-  std::size_t count = 0;
+  std::size_t count = 0;         // elements of the input
+  std::size_t output_count = 0;  // that the output has room for
   DType dtype = DType::kU8;
   ReduceOp op = ReduceOp::kSum;
   OpOptions options;
   OpKind kind = OpKind::kAllReduce;
 
-  std::size_t bytes() const { return count * SizeOf(dtype); }
+  std::size_t input_bytes() const { return count * SizeOf(dtype); }
+  std::size_t output_bytes() const { return output_count * SizeOf(dtype); }
   // What it has to be told of a rejoining for: its channel, or kUpdates.
   std::uint32_t untold() const { return kind == OpKind::kUpdateView ? kUpdates : options.channel; }
 };
@@ -74,8 +76,11 @@ struct Request {
 struct Operation {
   std::shared_ptr<Link> link;  // on which it was submitted
   std::uint32_t slot = 0;
+  OpKind kind = OpKind::kAllReduce;
+  std::size_t element_bytes = 1;
+  std::size_t count = 0;
+  std::size_t output_count = 0;
   void* output = nullptr;
-  std::size_t bytes = 0;
   bool copies_result = false;                 // false: the result is where it belongs already
   std::optional<Expected<OpResult>> outcome;  // once set, the slot is no longer this operation's
 };
@@ -89,7 +94,9 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
   // These build the handles of ringway.hpp, whose constructors only this class may call.
   Expected<Buffer> Allocate(std::size_t bytes);
-  Expected<Work> AllReduceAsync(const Request& request);
+  Expected<Work> Start(const Request& request);
+  // Submits, and waits for the outcome.
+  Expected<OpResult> Run(const Request& request);
 
   Expected<Operation> Submit(const Request& request);
   Expected<OpResult> Wait(Operation* operation, const Deadline& deadline);
@@ -141,7 +148,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // Blocks until no operation of the link goes on without an owner.
   Error AwaitDetached(Lock* lock, Link* link, const Deadline& deadline);
   // Brings the result to the output, where it is not yet: without the lock, while the slot keeps the regions.
-  static Error CollectResult(const Operation& operation, Lock* lock);
+  static Error CollectResult(const Operation& operation, const Part& part, Lock* lock);
   // The slot holds the operation's outcome. A daemon that is stopping refuses operations; that is told as kRejoined.
   bool IsSettled(const Operation& operation) const;
   Expected<OpResult> ReadOutcome(const Operation& operation);
@@ -188,8 +195,14 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // submit.cc: regions, staging, submission.
   Error CheckRequest(const Request& request);
   Expected<Placement> Place(const Request& request);
-  // The Buffer's region that holds all of the range at an aligned offset; null: the range must be copied.
-  Expected<Region*> FindZeroCopy(const Lock& lock, const void* memory, const Request& request, const char* name) const;
+  struct Memory {
+    const void* data = nullptr;
+    std::size_t bytes = 0;
+    std::size_t element_bytes = 1;
+    const char* name = "";
+  };
+  // The Buffer's region that holds all of the memory at an aligned offset; null: the memory must be copied.
+  Expected<Region*> FindZeroCopy(const Lock& lock, const Memory& memory) const;
   Error PlaceInput(const Request& request, Placement* placement);
   Error PlaceResult(const Request& request, Placement* placement);
   void ReleasePlacement(const Placement& placement);

@@ -43,18 +43,28 @@ Error SessionImpl::CheckRequest(const Request& request) {
   if (request.options.algorithm && static_cast<std::uint8_t>(*request.options.algorithm) >= kAlgorithmCount) {
     return Error(Code::kNotSupported, "unknown algorithm");
   }
-  if (request.count > kOperationBytesMax / SizeOf(request.dtype)) {
+  if (request.options.algorithm && !HasAlgorithm(request.kind, *request.options.algorithm)) {
+    return Error(Code::kNotSupported, std::string(NameOf(request.kind)) + " has the algorithms ring and direct");
+  }
+  if (std::max(request.count, request.output_count) > kOperationBytesMax / SizeOf(request.dtype)) {
     return Refuse("count must be at most 2^46 bytes; split the buffer");
+  }
+  if (request.kind == OpKind::kAllGather && request.output_count < request.count * world_size()) {
+    return Refuse("the output has room for " + std::to_string(request.output_count) + " elements; " +
+                  std::to_string(request.count) + " of each of " + std::to_string(world_size()) +
+                  " ranks (Session::world_size) do not fit");
   }
   if (request.count > 0 && request.input == nullptr) return Refuse("input is null though count is not 0");
   if (request.count > 0 && request.output == nullptr) return Refuse("output is null though count is not 0");
   const auto input = reinterpret_cast<std::uintptr_t>(request.input);
   const auto output = reinterpret_cast<std::uintptr_t>(request.output);
-  const std::size_t distance = input < output ? output - input : input - output;
-  if (input != output && distance < request.bytes()) {
-    return Refuse("input and output overlap in part; they must be equal or apart");
-  }
-  return {};
+  const bool may_be_equal = request.kind != OpKind::kAllGather;
+  if (request.count == 0 || (may_be_equal && input == output)) return {};
+  const bool apart =
+      input < output ? output - input >= request.input_bytes() : input - output >= request.output_bytes();
+  if (apart) return {};
+  return Refuse(may_be_equal ? "input and output overlap in part; they must be equal or apart"
+                             : "input and output overlap; those of an all_gather must be apart");
 }
 
 Expected<Region*> SessionImpl::AcquireRegion(std::size_t bytes) {
@@ -165,26 +175,25 @@ Expected<Buffer> SessionImpl::Allocate(std::size_t bytes) {
   return buffer;
 }
 
-Expected<Region*> SessionImpl::FindZeroCopy(const Lock& /*lock*/, const void* memory, const Request& request,
-                                            const char* name) const {
-  Region* const region = request.count > 0 ? pool_.FindBuffer(memory) : nullptr;
+Expected<Region*> SessionImpl::FindZeroCopy(const Lock& /*lock*/, const Memory& memory) const {
+  Region* const region = memory.bytes > 0 ? pool_.FindBuffer(memory.data) : nullptr;
   if (region == nullptr) return nullptr;
-  const std::size_t offset = OffsetIn(*region, memory);
-  if (request.bytes() > region->buffer_bytes - offset) {
-    return Refuse(std::string(name) + " runs over the end of its Buffer");
+  const std::size_t offset = OffsetIn(*region, memory.data);
+  if (memory.bytes > region->buffer_bytes - offset) {
+    return Refuse(std::string(memory.name) + " runs over the end of its Buffer");
   }
   if (!region->memory.shared()) {
-    return Refuse(std::string(name) +
+    return Refuse(std::string(memory.name) +
                   " is in a Buffer that was left to an operation whose Work was destroyed before its "
                   "outcome: free the Buffer and allocate another; Wait for Works, or Cancel them");
   }
-  return offset % SizeOf(request.dtype) == 0 ? region : nullptr;
+  return offset % memory.element_bytes == 0 ? region : nullptr;
 }
 
 Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
   {
     const Lock lock(mutex_);
-    auto found = FindZeroCopy(lock, request.input, request, "input");
+    auto found = FindZeroCopy(lock, {request.input, request.input_bytes(), SizeOf(request.dtype), "input"});
     if (!found.ok()) return found.error();
     if (Region* const region = found.value()) {
       pool_.AddUser(region);
@@ -193,7 +202,7 @@ Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
       return {};
     }
   }
-  auto region = AcquireRegion(request.bytes());
+  auto region = AcquireRegion(request.input_bytes());
   if (!region.ok()) return region.error();
   placement->input = region.value();
   placement->stages_input = true;
@@ -203,7 +212,7 @@ Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
 Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
   {
     const Lock lock(mutex_);
-    auto found = FindZeroCopy(lock, request.output, request, "output");
+    auto found = FindZeroCopy(lock, {request.output, request.output_bytes(), SizeOf(request.dtype), "output"});
     if (!found.ok()) return found.error();
     Region* const region = found.value();
     if (region != nullptr && region != placement->input) {
@@ -213,7 +222,7 @@ Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
       return {};
     }
   }
-  auto region = AcquireRegion(request.bytes());
+  auto region = AcquireRegion(request.output_bytes());
   if (!region.ok()) return region.error();
   placement->result = region.value();
   placement->copies_result = request.count > 0;
@@ -243,7 +252,7 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
     if (Error error = Register(operation.link.get(), region, deadline); !error.ok()) return error;
   }
   abi::Slot& target = operation.link->slot(operation.slot);
-  target.staged_bytes.store(staged ? 0 : request.bytes(), std::memory_order_relaxed);
+  target.staged_bytes.store(staged ? 0 : request.input_bytes(), std::memory_order_relaxed);
   target.state.store(abi::SlotState::kSubmitted, std::memory_order_release);
   auto packet = MakePacket<abi::Submit>(abi::PacketType::kSubmit);
   packet.slot = operation.slot;
@@ -260,6 +269,7 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.input_offset_bytes = placement.input_offset;
   packet.result_offset_bytes = placement.result_offset;
   packet.count = request.count;
+  packet.result_count = request.output_count;
   return operation.link->socket.Send(packet, deadline);
 }
 
@@ -267,13 +277,13 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
 void SessionImpl::StageInput(const Request& request, const Placement& placement, const Operation& operation) {
   auto packet = MakePacket<abi::Progress>(abi::PacketType::kProgress);
   packet.slot = operation.slot;
-  for (std::size_t done = 0; done < request.bytes();) {
-    const std::size_t piece = std::min(kPieceBytes, request.bytes() - done);
+  for (std::size_t done = 0; done < request.input_bytes();) {
+    const std::size_t piece = std::min(kPieceBytes, request.input_bytes() - done);
     std::memcpy(placement.input->data() + done, static_cast<const std::byte*>(request.input) + done, piece);
     done += piece;
     operation.link->slot(operation.slot).staged_bytes.store(done, std::memory_order_release);
     // A daemon that has no room for it reads of the pieces from those before; the last one may be what it waits for.
-    const bool is_last = done == request.bytes();
+    const bool is_last = done == request.input_bytes();
     const Error error = operation.link->socket.Send(packet, Deadline(is_last ? kSendPatience : Milliseconds(0)));
     if (!error.ok() && (is_last || error.code() != Code::kTimeout)) return Lose(operation.link.get(), error);
   }
@@ -295,9 +305,9 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     link->owners[operation.slot].result = placement.result;
     if (request.kind != OpKind::kUpdateView) DropPendingUpdate(lock);
   }
-  const bool staged = placement.stages_input && request.bytes() > kStagedAtOnceMax;
+  const bool staged = placement.stages_input && request.input_bytes() > kStagedAtOnceMax;
   if (placement.stages_input && !staged && request.count > 0) {
-    std::memcpy(placement.input->data(), request.input, request.bytes());
+    std::memcpy(placement.input->data(), request.input, request.input_bytes());
   }
   if (Error error = SendSubmit(request, placement, operation, staged, deadline.Within(kSendPatience)); !error.ok()) {
     const bool is_over = error.code() == Code::kTimeout && deadline.HasPassed();
@@ -312,8 +322,11 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     return error;
   }
   if (staged) StageInput(request, placement, operation);
+  operation.kind = request.kind;
+  operation.element_bytes = SizeOf(request.dtype);
+  operation.count = request.count;
+  operation.output_count = request.output_count;
   operation.output = request.output;
-  operation.bytes = request.bytes();
   operation.copies_result = placement.copies_result;
   return operation;
 }
@@ -333,10 +346,18 @@ Expected<Operation> SessionImpl::Submit(const Request& request) {
   return SubmitPlaced(request, placement.value(), *link, deadline);
 }
 
-Expected<Work> SessionImpl::AllReduceAsync(const Request& request) {
+Expected<Work> SessionImpl::Start(const Request& request) {
   auto operation = Submit(request);
   if (!operation.ok()) return operation.error();
   return Work(std::make_shared<WorkImpl>(WorkImpl{shared_from_this(), std::move(operation.value())}));
+}
+
+Expected<OpResult> SessionImpl::Run(const Request& request) {
+  auto operation = Submit(request);
+  if (!operation.ok()) return operation.error();
+  auto result = Wait(&operation.value(), Within(kForever));
+  if (!operation->outcome) Detach(*operation);  // interrupted
+  return result;
 }
 
 }  // namespace ringway::internal

@@ -102,6 +102,14 @@ ChannelSeqs OpTable::FinishedUptoAll() const {
   return out;
 }
 
+std::vector<OpName> OpTable::FinishedBeyondAll() const {
+  std::vector<OpName> out;
+  for (const auto& [id, channel] : channels_) {
+    for (const std::uint64_t seq : channel.finished_beyond) out.push_back({id, seq});
+  }
+  return out;
+}
+
 void OpTable::Acknowledge(PeerId peer, ChannelId channel, std::uint64_t seq) {
   std::uint64_t& known = acknowledged_[peer][channel];
   if (seq <= known) return;
@@ -141,7 +149,7 @@ bool OpTable::IsFinished(const Operation& op, const View& view) const {
 void OpTable::Forget(const OpName& name) {
   const Operation& op = ops_.at(name);
   RINGWAY_CHECK(op.stage == Stage::kReported);
-  if (op.own_output) retained_bytes_ -= op.bytes();
+  retained_bytes_ -= op.own_output_bytes;
   with_codec_ -= op.submission.descriptor.codec != Codec::kNone;
   Channel& channel = channels_[name.channel];
   Extend(channel.finished_upto, channel.finished_beyond, name.seq);

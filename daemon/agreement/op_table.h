@@ -50,6 +50,8 @@ class OpTable {
   std::uint64_t CompleteUpto(ChannelId channel) const;
   ChannelSeqs CompleteUptoAll() const;
   ChannelSeqs FinishedUptoAll() const;
+  // Finished ones after one that is not.
+  std::vector<OpName> FinishedBeyondAll() const;
 
   // `peer` says that everything of the channel up to `seq` has an outcome there.
   void Acknowledge(PeerId peer, ChannelId channel, std::uint64_t seq);

@@ -7,6 +7,10 @@
 //
 // Operations up to the plan's retained_bytes_max are computed in the daemon's own memory, which is the retained copy;
 // larger ones in the trainer's result region, and they are reported only when every member holds them.
+//
+// A result of which each rank holds a part of its own (reduce-scatter) cannot be had from another rank. So it is
+// complete only when every member has its part; until then the operation runs on, and is retried if the view breaks,
+// unless all who stay have theirs.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +43,10 @@ struct Operation {
   OpName name;
   Submission submission;
   Stage stage = Stage::kQueued;
-  bool told = false;      // the trainer has its completion (it stays reported until finished)
-  bool fetching = false;  // committed by verdict; the bytes come from a holder
+  collective::Shape shape;  // in the view of the newest attempt, or of the outcome that is fetched
+  bool told = false;        // the trainer has its completion (it stays reported until finished)
+  bool fetching = false;    // committed by verdict; the bytes come from a holder
+  bool has_part = false;    // of a result that is not shared: its own, in outcome.epoch; others may lack theirs
   bool cancel = false;
   std::string mismatch;
   std::string overdue;           // its deadline has passed: whom it waited for
@@ -58,6 +64,7 @@ struct Operation {
   // Where a rank can be done before the others have its input (one_shot): the copy that they get, as far as it is
   // staged. The trainer may write to its own as soon as it is told.
   std::shared_ptr<std::vector<std::byte>> own_input;
+  std::uint64_t own_output_bytes = 0;
   std::uint64_t retained_bytes = 0;  // of both
   bool telling = false;              // complete, and to be told as soon as the trainer has a copy of own_output
   std::uint64_t told_bytes = 0;      // of that copy
@@ -66,13 +73,15 @@ struct Operation {
   std::map<PeerId, std::uint64_t> unready_bytes;  // sent to peers that were not ready
   std::set<PeerId> holders;                       // who is known to hold the result
 
-  Outcome outcome;        // of a complete or reported operation; of a fetching one what it will be
+  Outcome outcome;        // of a complete or reported operation; of others what it will be, if they fetch it or have
+                          // their part
   ChannelSeqs next_seqs;  // of an update_view: where channels stand after it, as of the newest attempt
   std::uint64_t wire_bytes = 0;
   std::uint32_t retries = 0;
   Algorithm algorithm = Algorithm::kRing;  // of the newest attempt that was computed here
 
-  std::uint64_t bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
+  std::uint64_t input_bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
+  std::uint64_t output_bytes() const { return shape.count * SizeOf(submission.descriptor.dtype); }
   bool is_update() const { return submission.descriptor.kind == OpKind::kUpdateView; }
   bool has_outcome() const { return stage == Stage::kComplete || stage == Stage::kReported; }
   std::byte* output() const { return own_output ? own_output.get() : submission.result; }

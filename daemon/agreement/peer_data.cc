@@ -115,7 +115,7 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
     CheckTarget(*op, frame.claim);
     op->executor->Accept(frame.claim, frame.header, payload);
     AskAgain(*op);
-    if (op->executor->complete()) OnComputed(*op);
+    if (IsComputed(*op)) OnComputed(*op);
   }
   AfterProgress();
   return Status::Ok();

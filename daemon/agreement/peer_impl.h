@@ -48,6 +48,11 @@ namespace ringway::agreement {
 
 // A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
 constexpr Algorithm kFetchedAs = Algorithm::kRing;
+// Chunks that it travels in (collective::FetchSchedule).
+inline std::uint32_t FetchedParts(const Operation& op) {
+  const bool gathered = op.submission.descriptor.kind == OpKind::kAllGather;
+  return gathered ? static_cast<std::uint32_t>(op.outcome.contributors.size()) : 0;
+}
 
 class Peer::Impl {
  public:
@@ -177,7 +182,7 @@ class Peer::Impl {
   // What the trainer submits next, as the others are told: an input of which for the detection time no more has come
   // counts as not submitted yet.
   ChannelSeqs SubmittedSeqs() const;
-  static bool IsStaging(const Operation& op) { return !op.has_outcome() && InputBytesReady(op) < op.bytes(); }
+  static bool IsStaging(const Operation& op) { return !op.has_outcome() && InputBytesReady(op) < op.input_bytes(); }
   void BarkIfStuck();
   void BlameTheHung();
   void EndWith(Code code, const std::string& text);
@@ -211,13 +216,17 @@ class Peer::Impl {
   void StartAll();
   void Start(Operation& op);
   void StartFetch(Operation& op);
-  const collective::Schedule& ScheduleOf(Algorithm algorithm);
+  const collective::Schedule& ScheduleOf(OpKind collective, Algorithm algorithm);
   void Launch(Operation& op, collective::Schedule schedule);
   Algorithm AlgorithmOf(const Operation& op) const;
   void Stop(Operation& op);
   void MarkReady(Operation& op, PeerId peer);
   void MarkComplete(const Operation& op);
   void OnComputed(Operation& op);
+  // The result of a computed operation, or all of its parts, cannot get lost any more.
+  void Possess(Operation& op);
+  bool HasRoomFor(const Operation& op) const { return op.output_bytes() <= op.submission.result_bytes; }
+  static bool IsComputed(const Operation& op) { return op.executor->complete() && !op.has_part; }
   void Settle(Operation& op);
   void Tell(Operation& op);
   // Copies and sums of this operation as far as the slice goes; Work does the rest. It may be complete, or told, then.
@@ -329,10 +338,10 @@ class Peer::Impl {
   flow::PathEstimator meter_;
   std::uint64_t delivered_ = 0;  // bytes, as the newest samples say
   flow::Prober prober_;
-  bool forming_ = false;                                 // the group has no view yet
-  View view_;                                            // epoch 0: outside
-  std::map<Algorithm, collective::Schedule> schedules_;  // of this view
-  Epoch stop_;                                           // only grows
+  bool forming_ = false;                                                    // the group has no view yet
+  View view_;                                                               // epoch 0: outside
+  std::map<std::pair<OpKind, Algorithm>, collective::Schedule> schedules_;  // of this view
+  Epoch stop_;                                                              // only grows
   std::map<Epoch, control::View> prepared_;
   std::set<Epoch> to_take_back_;  // each stands for all prepared views from it on; waits for an UpdateView's end
   Epoch activated_;               // newcomers: members switched to this prepared view

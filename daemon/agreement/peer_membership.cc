@@ -89,6 +89,11 @@ void Peer::Impl::SendReport(const std::string& reason) {
   const OpName update{ChannelId(last_update_.channel()), last_update_.seq()};
   if (update.seq != 0 && table_.Find(update) == nullptr) *report.add_ops() = last_update_;
   SeqsTo(table_.FinishedUptoAll(), *report.mutable_finished_upto());
+  for (const OpName& name : table_.FinishedBeyondAll()) {
+    control::ChannelSeq& finished = *report.add_finished_beyond();
+    finished.set_channel(name.channel.value);
+    finished.set_seq(name.seq);
+  }
   SeqsTo(SubmittedSeqs(), *report.mutable_next_seq());
   if (view_.epoch == first_epoch_) SeqsTo(began_, *report.mutable_began());
   report.set_reason(reason);

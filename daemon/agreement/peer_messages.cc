@@ -191,13 +191,12 @@ void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
   fetched.schedule = kFetchedAs;
   Serving serving{.name = name, .to = from, .attempt = next_attempt_++, .executor = nullptr, .keep = op->memory};
   serving.executor = std::make_unique<Executor>(
-      collective::FetchSchedule(*view_.RankOf(self_), *view_.RankOf(from), *view_.RankOf(self_)),
+      collective::FetchSchedule(*view_.RankOf(self_), *view_.RankOf(from), *view_.RankOf(self_), FetchedParts(*op)),
       collective::ExecutorOptions{.descriptor = fetched,
+                                  .shape = {.count = op->shape.count, .input = {}, .result = {}},
                                   .world_size = kNotAlone,
                                   .segment_bytes_max = view_.plan.segment_bytes_max,
-                                  .input = op->output(),
                                   .output = op->output(),
-                                  .input_bytes_ready = op->bytes(),
                                   .stamp = {}});
   live_.insert(serving.attempt);
   serving_.push_back(std::move(serving));

@@ -13,6 +13,17 @@ constexpr std::uint64_t kAsideBytesMax = 256 << 20;
 
 using collective::Executor;
 
+// As far as all ranks have it alike; outside a view, where a member waits for its first one, that in the smallest
+// world.
+collective::Shape ShapeIn(std::uint32_t world_size, const Descriptor& descriptor) {
+  return collective::ShapeOf(descriptor, std::max(1U, world_size), Rank());
+}
+
+Status NoRoom(std::uint64_t needed, std::uint64_t there, std::uint32_t world_size) {
+  return {Code::kInvalidArgument, "the output has room for " + std::to_string(there) + " bytes, and a group of " +
+                                      std::to_string(world_size) + " peers needs " + std::to_string(needed)};
+}
+
 // Memory that lives as long as a frame uses it.
 struct OpMemory {
   Keep regions;
@@ -32,7 +43,11 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
   if (update_open_) return {Code::kInvalidArgument, "UpdateView is running: wait for it before submitting more"};
   if (update && table_.untold() > 0)
     return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
+  const collective::Shape shape = ShapeIn(view_.world_size(), submission.descriptor);
+  const std::uint64_t output_bytes = shape.count * SizeOf(submission.descriptor.dtype);
+  if (output_bytes > submission.result_bytes) return NoRoom(output_bytes, submission.result_bytes, view_.world_size());
   Operation& op = table_.Add(std::move(submission));
+  op.shape = shape;
   op.since = op.staged_at = now;
   watchdog_.Moved(now);
   WatchBy(op.submission.deadline);
@@ -45,7 +60,7 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
 void Peer::Impl::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {
   Operation* op = table_.FindToken(token);
   if (op == nullptr || input_bytes_ready <= op->submission.input_bytes_ready) return;
-  op->submission.input_bytes_ready = std::min(input_bytes_ready, op->bytes());
+  op->submission.input_bytes_ready = std::min(input_bytes_ready, op->input_bytes());
   op->staged_at = now_;
   watchdog_.Moved(now_);
   StartWork(*op);
@@ -67,13 +82,14 @@ void Peer::Impl::Cancel(std::uint64_t token, TimePoint now) {
 // ---------------------------------------------------------------------------------------------- attempts
 
 bool Peer::Impl::IsSmall(const Operation& op) const {
-  return !op.is_update() && op.bytes() <= view_.plan.small_bytes_max;
+  return !op.is_update() && op.shape.shared && op.output_bytes() <= view_.plan.small_bytes_max;
 }
 
 // The last quarter of the room is for small ones: of those nobody says that they are done.
 bool Peer::Impl::IsToBeRetained(const Operation& op) const {
   const std::uint64_t room = IsSmall(op) ? options_.retained_bytes_max : options_.retained_bytes_max / 4 * 3;
-  return !op.is_update() && op.bytes() <= view_.plan.retained_bytes_max && table_.retained_bytes() + op.bytes() <= room;
+  const bool may_be = !op.is_update() && op.shape.shared && op.output_bytes() <= view_.plan.retained_bytes_max;
+  return may_be && table_.retained_bytes() + op.output_bytes() <= room;
 }
 
 void Peer::Impl::StartAll() {
@@ -106,11 +122,19 @@ void Peer::Impl::Start(Operation& op) {
     trouble_reason_ = "operation " + ToString(op.name) + " needs more peers";
     return;
   }
+  op.shape = collective::ShapeOf(op.submission.descriptor, view_.world_size(), *view_.RankOf(self_));
+  op.has_part = false;
+  if (!HasRoomFor(op)) {  // worlds do not grow under an operation, unless the master errs
+    op.mismatch = NoRoom(op.output_bytes(), op.submission.result_bytes, view_.world_size()).text();
+    trouble_pending_ = true;
+    trouble_reason_ = "operation " + ToString(op.name) + ": " + op.mismatch;
+    return;
+  }
   if (op.is_update()) op.next_seqs = AgreedSeqs();
   op.ready.clear();  // not when it stopped: until now it tells whom it waited for
   op.algorithm = AlgorithmOf(op);
   op.submission.descriptor.schedule = op.algorithm;
-  Launch(op, ScheduleOf(op.algorithm));
+  Launch(op, ScheduleOf(op.submission.descriptor.kind, op.algorithm));
   if (const auto early = early_ready_.extract(op.name); !early.empty()) {
     for (const auto& [peer, descriptor] : early.mapped()) OnReady(peer, op.name, descriptor);
   }
@@ -121,16 +145,20 @@ void Peer::Impl::Start(Operation& op) {
 
 // The same on every rank. Where it would need too much memory, a ring does.
 Algorithm Peer::Impl::AlgorithmOf(const Operation& op) const {
-  const Algorithm wanted = op.submission.algorithm.value_or(view_.plan.AlgorithmFor(op.bytes()));
-  const std::uint64_t aside = collective::AsideBytesMax(wanted, view_.world_size(), op.bytes());
-  return aside <= std::max(kAsideBuffersMax * op.bytes(), kAsideBytesMax) ? wanted : Algorithm::kRing;
+  const std::uint64_t bytes = op.output_bytes();
+  const Algorithm planned = op.submission.algorithm.value_or(view_.plan.AlgorithmFor(bytes));
+  const Algorithm wanted = collective::AlgorithmFor(op.submission.descriptor.kind, planned);
+  const std::uint64_t aside = collective::AsideBytesMax(wanted, view_.world_size(), bytes);
+  return aside <= std::max(kAsideBuffersMax * bytes, kAsideBytesMax) ? wanted : Algorithm::kRing;
 }
 
 // Made once a view: of many ranks it takes longer than a small operation.
-const collective::Schedule& Peer::Impl::ScheduleOf(Algorithm algorithm) {
-  const auto found = schedules_.find(algorithm);
+const collective::Schedule& Peer::Impl::ScheduleOf(OpKind collective, Algorithm algorithm) {
+  const auto found = schedules_.find({collective, algorithm});
   if (found != schedules_.end()) return found->second;
-  return schedules_.emplace(algorithm, collective::MakeSchedule(algorithm, view_.routes, *view_.RankOf(self_)))
+  const Rank self = *view_.RankOf(self_);
+  return schedules_
+      .emplace(std::pair(collective, algorithm), collective::MakeSchedule(collective, algorithm, view_.routes, self))
       .first->second;
 }
 
@@ -147,11 +175,12 @@ void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
   op.executor = std::make_unique<Executor>(std::move(schedule),
                                            collective::ExecutorOptions{
                                                .descriptor = op.submission.descriptor,
+                                               .shape = op.shape,
                                                .world_size = op.fetching ? kNotAlone : view_.world_size(),
                                                .segment_bytes_max = view_.plan.segment_bytes_max,
                                                .input = op.own_input ? op.own_input->data() : op.submission.input,
                                                .output = op.output(),
-                                               .input_bytes_ready = op.fetching ? op.bytes() : InputBytesReady(op),
+                                               .input_bytes_ready = op.fetching ? 0 : InputBytesReady(op),
                                                .trainers_output = !op.own_output,
                                                .stamp = stamp,
                                                .memory = options_.memory.get(),
@@ -161,7 +190,13 @@ void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
 
 // Committed without this rank: the bytes come from the lowest holder.
 void Peer::Impl::StartFetch(Operation& op) {
-  if (op.bytes() == 0) {
+  const auto world = static_cast<std::uint32_t>(op.outcome.contributors.size());
+  op.shape = ShapeIn(world, op.submission.descriptor);
+  op.shape.input = {};
+  if (!op.shape.shared || !HasRoomFor(op)) {  // the master errs
+    return End(Code::kProtocol, "operation " + ToString(op.name) + " is committed, and cannot be fetched");
+  }
+  if (op.output_bytes() == 0) {
     op.stage = Stage::kRunning;
     return OnComputed(op);
   }
@@ -171,7 +206,8 @@ void Peer::Impl::StartFetch(Operation& op) {
   if (holder == view_.members.end())
     return Trouble("operation " + ToString(op.name) + " is committed and nobody holds it");
   op.submission.descriptor.schedule = kFetchedAs;
-  Launch(op, collective::FetchSchedule(*view_.RankOf(*holder), *view_.RankOf(self_), *view_.RankOf(self_)));
+  Launch(op, collective::FetchSchedule(*view_.RankOf(*holder), *view_.RankOf(self_), *view_.RankOf(self_),
+                                       FetchedParts(op)));
   AddNote("fetch", "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " from=" + Word(NameOf(*holder)));
   control::PeerMessage message;
   message.mutable_fetch()->set_epoch(view_.epoch.value);
@@ -221,17 +257,25 @@ void Peer::Impl::OnComputed(Operation& op) {
     }
   }
   op.fetching = false;
-  op.stage = Stage::kComplete;
+  op.has_part = !op.shape.shared;
   table_.AddHolder(op, self_);
-  MarkComplete(op);
   held_.Drop(op.name, view_.epoch);
+  if (!op.has_part || RINGWAY_MUTANT(kPartIsAll)) Possess(op);
   if (!op.own_output || !IsSmall(op)) SendDone(op.name);  // copies are not kept for long, and somebody may have no room
   Settle(op);
 }
 
+void Peer::Impl::Possess(Operation& op) {
+  op.has_part = false;
+  op.stage = Stage::kComplete;
+  MarkComplete(op);
+}
+
 // Told when every member holds it; at once where a copy stays here.
 void Peer::Impl::Settle(Operation& op) {
-  if (op.stage != Stage::kComplete || !running()) return;
+  if (!running()) return;
+  if (op.has_part && table_.AllHold(op, view_)) Possess(op);
+  if (op.stage != Stage::kComplete) return;
   const bool early =
       RINGWAY_MUTANT(kSkipDone) || (RINGWAY_MUTANT(kTellLargeByVerdict) && op.outcome.epoch < view_.epoch);
   if (op.outcome.code != Code::kOk || op.own_output || table_.AllHold(op, view_) || early) {
@@ -250,7 +294,7 @@ void Peer::Impl::Tell(Operation& op) {
   const bool ok = op.outcome.code == Code::kOk;
   ++(ok ? counts_.ops_done : counts_.ops_failed);
   watchdog_.Moved(now_);
-  if (ok) watchdog_.Calm(op.bytes());
+  if (ok) watchdog_.Calm(op.output_bytes());
   Complete complete;
   complete.epoch = op.outcome.epoch;
   complete.contributors = op.outcome.contributors;
@@ -282,7 +326,7 @@ void Peer::Impl::Tell(Operation& op) {
   complete.wire_bytes = op.wire_bytes;
   complete.retries = op.retries;
   complete.algorithm = op.algorithm;
-  complete.bytes = op.bytes();
+  complete.bytes = op.output_bytes();
   complete.codec = op.submission.descriptor.codec;
   complete.submitted = op.since;
   // Of the agreed outcome alone: a rank that is told in a later view says the same.
@@ -294,7 +338,7 @@ void Peer::Impl::Fail(Operation& op, Code code, const std::string& text) {
   Stop(op);
   Unretain(op);  // nobody will ask for it, and others may submit theirs late
   op.memory.reset();
-  op.fetching = false;
+  op.fetching = op.has_part = false;
   op.outcome = {code, text, view_.epoch, {}, {}};
   op.stage = Stage::kComplete;
   table_.AddHolder(op, self_);
@@ -325,6 +369,10 @@ void Peer::Impl::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
     return;  // StartAll settles it
   }
   if (code != Code::kOk) return Fail(op, code, verdict.text());
+  if (op.has_part && op.outcome.epoch == Epoch(verdict.result_epoch())) {
+    for (const PeerId peer : op.outcome.contributors) table_.AddHolder(op, peer);  // each of its own part
+    return Possess(op);
+  }
   op.fetching = true;
   op.outcome = {Code::kOk, "", Epoch(verdict.result_epoch()), {}, Epoch(verdict.prepared_epoch())};
   for (const std::uint64_t peer : verdict.contributors()) op.outcome.contributors.emplace_back(peer);
@@ -340,14 +388,16 @@ control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
   const bool possessed = op.has_outcome() || (RINGWAY_MUTANT(kPossessByVerdict) && op.fetching);
   report.set_stage(op.stage == Stage::kReported ? control::OP_STAGE_REPORTED
                    : possessed                  ? control::OP_STAGE_COMPLETE
+                   : op.has_part                ? control::OP_STAGE_PART
                                                 : control::OP_STAGE_RUNNING);
   if (!possessed) {
     report.set_cancel(op.cancel);
     report.set_mismatch(op.mismatch);
     report.set_overdue(op.overdue);
-    if (op.hung_in != view_.epoch) return report;
-    for (const PeerId peer : op.hung_for) report.add_hung_for(peer.value);
-    return report;
+    if (op.hung_in == view_.epoch) {
+      for (const PeerId peer : op.hung_for) report.add_hung_for(peer.value);
+    }
+    if (!op.has_part) return report;
   }
   report.set_code(static_cast<std::uint32_t>(op.outcome.code));
   report.set_text(op.outcome.text);

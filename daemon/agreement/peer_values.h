@@ -33,7 +33,8 @@ using links::LinkTerms;
 
 using collective::Keep;
 
-// What a trainer submits. `input` is mapped read-only; `result` is `count` elements that only this operation writes.
+// What a trainer submits. `input` is mapped read-only, `result` is memory that only this operation writes, both as
+// large as the collective needs them (OpKind), all-gathers up to the world size that `result_bytes` has room for.
 struct Submission {
   std::uint64_t token = 0;  // the session's own name for it; comes back in Complete
   ChannelId channel;
@@ -41,6 +42,7 @@ struct Submission {
   std::optional<Algorithm> algorithm;  // nothing: the plan's choice
   const std::byte* input = nullptr;
   std::byte* result = nullptr;
+  std::uint64_t result_bytes = 0;
   Keep keep;                            // holds the mappings while anything may touch them
   std::uint64_t input_bytes_ready = 0;  // grows by OnStaged; all of it for inputs that are not staged
   std::optional<TimePoint> deadline;    // then all ranks are asked to fail it with kDeadline
@@ -69,7 +71,7 @@ struct Complete {
   std::uint32_t retries = 0;
   bool update_waits = false;
   Algorithm algorithm = Algorithm::kRing;  // what it was computed with here, in the newest attempt
-  std::uint64_t bytes = 0;                 // of its buffer; 0 for an UpdateView
+  std::uint64_t bytes = 0;                 // of its buffer (Shape::count); 0 for an UpdateView
   Codec codec = Codec::kNone;
   TimePoint submitted{};
 };

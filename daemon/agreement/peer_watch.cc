@@ -125,7 +125,7 @@ void Peer::Impl::BarkIfStuck() {
             "epoch=" + ToString(view_.epoch) + " op=" + ToString(name) + " still_ms=" + Ms(still) + " text=" + what +
                 "; a fault of ringwayd: the view is aborted and its operations start anew",
             Severity::kError);
-    watchdog_.Bark(op.bytes(), now_);
+    watchdog_.Bark(op.output_bytes(), now_);
     ++counts_.ops_stuck;
     return Trouble(what);
   }

@@ -70,7 +70,7 @@ void Peer::Impl::WorkOn(Operation& op) {
   if (!op.fetching) WorkOnInput(op);
   FeedHeld(op);
   AskAgain(op);
-  if (op.executor->complete()) OnComputed(op);
+  if (IsComputed(op)) OnComputed(op);
 }
 
 void Peer::Impl::WorkOnInput(Operation& op) {
@@ -102,11 +102,11 @@ void Peer::Impl::FeedHeld(Operation& op) {
 // The trainer is told when its copy is whole. A failure has none.
 void Peer::Impl::CopyResult(Operation& op) {
   if (op.outcome.code == Code::kOk && op.own_output) {
-    const std::uint64_t bytes = std::min(slice_left_, op.bytes() - op.told_bytes);
+    const std::uint64_t bytes = std::min(slice_left_, op.output_bytes() - op.told_bytes);
     if (bytes > 0) std::memcpy(op.submission.result + op.told_bytes, op.own_output.get() + op.told_bytes, bytes);
     op.told_bytes += bytes;
     Spend(bytes);
-    if (op.told_bytes < op.bytes()) return;
+    if (op.told_bytes < op.output_bytes()) return;
   }
   Tell(op);
 }
@@ -117,22 +117,23 @@ void Peer::Impl::CopyResult(Operation& op) {
 void Peer::Impl::Retain(Operation& op, bool with_input) {
   if (RINGWAY_MUTANT(kSendTrainersInput)) with_input = false;
   if (op.own_output ? op.own_input || !with_input : !IsToBeRetained(op)) return;
-  const std::uint64_t bytes = (op.own_output ? 0 : op.bytes()) + (with_input ? op.bytes() : 0);
+  const std::uint64_t bytes = (op.own_output ? 0 : op.output_bytes()) + (with_input ? op.input_bytes() : 0);
   if (options_.memory != nullptr && !options_.memory->TryTake(MemoryUse::kResults, bytes)) return Unretain(op);
   op.retained_bytes += bytes;
   if (!op.own_output) {
-    op.own_output = std::make_shared_for_overwrite<std::byte[]>(op.bytes());
-    table_.Retain(op.bytes());
+    op.own_output = std::make_shared_for_overwrite<std::byte[]>(op.output_bytes());
+    op.own_output_bytes = op.output_bytes();
+    table_.Retain(op.own_output_bytes);
   }
   if (!with_input) return;
   op.own_input = std::make_shared<std::vector<std::byte>>();
-  op.own_input->reserve(op.bytes());
+  op.own_input->reserve(op.input_bytes());
 }
 
 // REQUIRES: it has no outcome.
 void Peer::Impl::Unretain(Operation& op) {
   RINGWAY_CHECK(!op.has_outcome());
-  if (op.own_output) table_.Unretain(op.bytes());
+  table_.Unretain(std::exchange(op.own_output_bytes, 0));
   if (options_.memory != nullptr) options_.memory->Give(MemoryUse::kResults, std::exchange(op.retained_bytes, 0));
   op.own_output.reset();
   op.own_input.reset();

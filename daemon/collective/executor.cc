@@ -15,6 +15,11 @@ namespace {
 
 std::uint32_t PositionKey(std::uint32_t step, std::uint32_t chunk) { return step << 16 | chunk; }
 
+Bounds ChunksOf(const Schedule& schedule, const Shape& shape) {
+  return schedule.rank_parts ? PartChunks(shape.count, schedule.chunks())
+                             : WeightedChunks(shape.count, schedule.weights);
+}
+
 Stamp Min(const Stamp& a, const Stamp& b) {
   return {std::min(a.prepared, b.prepared), std::min(a.acknowledged, b.acknowledged)};
 }
@@ -24,8 +29,8 @@ Stamp Min(const Stamp& a, const Stamp& b) {
 Executor::Executor(Schedule schedule, const ExecutorOptions& options)
     : options_(options),
       schedule_(std::move(schedule)),
-      grid_(options.descriptor.count, schedule_.weights, SizeOf(options.descriptor.dtype), options.segment_bytes_max),
-      input_bytes_(options.descriptor.count * SizeOf(options.descriptor.dtype)),
+      grid_(ChunksOf(schedule_, options.shape), SizeOf(options.descriptor.dtype), options.segment_bytes_max),
+      input_bytes_(options.shape.input.count * SizeOf(options.descriptor.dtype)),
       stamp_(options.stamp) {
   PlanChunks();
   for (std::uint32_t i = 0; i < schedule_.arrivals.size(); ++i) {
@@ -87,6 +92,15 @@ void Executor::QueueInputs() {
       const bool input = departure.source == Source::kInput;
       unstaged_departures_.emplace(input ? InputBytesNeeded(grid_.Segment(departure.chunk, segment)) : 0,
                                    Ready{i, segment});
+    }
+  }
+  // What nothing arrives for begins by itself.
+  for (std::uint32_t i = 0; i < schedule_.sums.size(); ++i) {
+    const Sum& sum = schedule_.sums[i];
+    if (sum.order.size() > 1) continue;
+    for (std::uint32_t segment = 0; segment < grid_.Segments(sum.chunk); ++segment) {
+      StateOf(sum.chunk, segment).awaits_input = true;
+      unstaged_sums_.emplace(InputBytesNeeded(grid_.Segment(sum.chunk, segment)), SumSegment{i, segment});
     }
   }
 }
@@ -251,9 +265,11 @@ void Executor::FinishSum(const SumSegment& at) {
   const ChunkPlan& chunk = chunks_[sum.chunk];
   if (sum.finishes) {
     const Range range = grid_.Segment(sum.chunk, at.segment);
-    kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, options_.world_size);
+    if (d.kind != OpKind::kAllGather)
+      kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, options_.world_size);
     // The owner goes on with what the others will decode.
-    if (!RINGWAY_MUTANT(kKeepPrecision)) kernels::Requantize(d.codec, d.dtype, OutputAt(range), range.count);
+    if (d.kind != OpKind::kReduceScatter && !RINGWAY_MUTANT(kKeepPrecision))
+      kernels::Requantize(d.codec, d.dtype, OutputAt(range), range.count);
     // Others finish it, too, and it does not travel: its hash is known only now.
     if (options_.trainers_output && chunk.finals.empty()) {
       StateOf(sum.chunk, at.segment).final_hash = WireHash(d, OutputAt(range), range.count);

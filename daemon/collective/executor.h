@@ -1,8 +1,8 @@
 // One attempt of one operation in one epoch: takes arriving segments, reduces or copies them, and says what to send
 // next. No I/O, no time, no allocation per segment.
 //
-// Memory: `input` is read only; `output` holds partial results until complete(), then the result. Both `count`
-// elements.
+// Memory: `input` is read only; `output` holds partial results until complete(), then the result. What each of them
+// holds says the operation's shape (proto/collective/shape.h).
 //
 //   position of an arrival:  empty --Take--> claimed --Accept--> done
 //                              ^  ^---------Release (lane lost, checksum failed)
@@ -34,6 +34,7 @@
 #include "daemon/collective/result_seal.h"
 #include "proto/collective/grid.h"
 #include "proto/collective/schedule.h"
+#include "proto/collective/shape.h"
 #include "proto/ids.h"
 #include "proto/memory_budget.h"
 #include "proto/result.h"
@@ -54,6 +55,7 @@ class ReadySink {
 
 struct ExecutorOptions {
   Descriptor descriptor;
+  Shape shape;
   std::uint32_t world_size = 1;
   std::uint64_t segment_bytes_max = 256 * 1024;
   const std::byte* input = nullptr;
@@ -205,11 +207,14 @@ class Executor {
     return segments_[chunks_[chunk].first_segment + segment];
   }
   std::uint32_t WireBytes(std::uint32_t chunk, std::uint32_t segment) const;
+  // REQUIRES: the range is in the input.
   std::uint64_t InputBytesNeeded(const Range& range) const {
-    return (range.begin + range.count) * grid_.element_bytes();
+    return (range.begin + range.count - options_.shape.input.begin) * grid_.element_bytes();
   }
   std::byte* OutputAt(const Range& range) const { return options_.output + range.begin * grid_.element_bytes(); }
-  const std::byte* InputAt(const Range& range) const { return options_.input + range.begin * grid_.element_bytes(); }
+  const std::byte* InputAt(const Range& range) const {
+    return options_.input + (range.begin - options_.shape.input.begin) * grid_.element_bytes();
+  }
 
   ExecutorOptions options_;
   Schedule schedule_;

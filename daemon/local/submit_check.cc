@@ -25,7 +25,24 @@ std::string RangeFault(std::optional<std::uint64_t> region_bytes, std::uint64_t 
   return {};
 }
 
-bool Overlap(std::uint64_t a, std::uint64_t b, std::uint64_t bytes) { return a < b ? b - a < bytes : a - b < bytes; }
+bool Overlap(std::uint64_t input, std::uint64_t input_bytes, std::uint64_t result, std::uint64_t result_bytes) {
+  return input < result ? result - input < input_bytes : input - result < result_bytes;
+}
+
+// Empty: none.
+std::string RangesFault(const abi::Submit& submit, const SubmitVerdict& verdict, const RegionBytes& region_bytes) {
+  const std::size_t element_bytes = SizeOf(submit.dtype);
+  const std::string input_fault =
+      RangeFault(region_bytes(submit.input_region), submit.input_offset_bytes, verdict.input_bytes, element_bytes);
+  if (!input_fault.empty()) return "the input's " + input_fault;
+  const std::string result_fault =
+      RangeFault(region_bytes(submit.result_region), submit.result_offset_bytes, verdict.result_bytes, element_bytes);
+  if (!result_fault.empty()) return "the result's " + result_fault;
+  const bool overlap =
+      submit.input_region == submit.result_region &&
+      Overlap(submit.input_offset_bytes, verdict.input_bytes, submit.result_offset_bytes, verdict.result_bytes);
+  return overlap ? "input and result overlap" : "";
+}
 
 }  // namespace
 
@@ -36,7 +53,8 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_b
   if (submit.algorithm > kAlgorithmCount) return Lie("an algorithm is out of range");
   if (submit.staged > 1) return Lie("'staged' is neither 0 nor 1");
   if (submit.kind == OpKind::kUpdateView) {
-    if (submit.count != 0 || submit.staged != 0) return Lie("an update_view carries elements");
+    if (submit.count != 0 || submit.result_count != 0 || submit.staged != 0)
+      return Lie("an update_view carries elements");
     return {.descriptor = {.kind = OpKind::kUpdateView}};
   }
   SubmitVerdict verdict;
@@ -47,22 +65,22 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_b
   verdict.descriptor.count = submit.count;
   if (submit.algorithm > 0) verdict.algorithm = static_cast<Algorithm>(submit.algorithm - 1);
   const std::size_t element_bytes = SizeOf(submit.dtype);
-  if (submit.count > std::numeric_limits<std::uint64_t>::max() / element_bytes) return Lie("count overflows");
-  verdict.bytes = submit.count * element_bytes;
+  const std::uint64_t count_max = std::numeric_limits<std::uint64_t>::max() / element_bytes;
+  if (submit.count > count_max / abi::kWorldSizeMax || submit.result_count > count_max) return Lie("a count overflows");
+  const bool gathers = submit.kind == OpKind::kAllGather;
+  if (submit.result_count < submit.count || (submit.result_count != submit.count && !gathers))
+    return Lie("the result's count does not fit the input's");
+  verdict.input_bytes = submit.count * element_bytes;
+  verdict.result_bytes = submit.result_count * element_bytes;
   if (submit.count > 0) {
-    const std::string input_fault =
-        RangeFault(region_bytes(submit.input_region), submit.input_offset_bytes, verdict.bytes, element_bytes);
-    if (!input_fault.empty()) return Lie("the input's " + input_fault);
-    const std::string result_fault =
-        RangeFault(region_bytes(submit.result_region), submit.result_offset_bytes, verdict.bytes, element_bytes);
-    if (!result_fault.empty()) return Lie("the result's " + result_fault);
-    if (submit.input_region == submit.result_region &&
-        Overlap(submit.input_offset_bytes, submit.result_offset_bytes, verdict.bytes)) {
-      return Lie("input and result overlap");
-    }
+    if (const std::string fault = RangesFault(submit, verdict, region_bytes); !fault.empty()) return Lie(fault);
   }
   const char* reason = nullptr;
-  if (!IsSupported(submit.dtype, submit.op, submit.codec, &reason)) {
+  if (verdict.algorithm && !HasAlgorithm(submit.kind, *verdict.algorithm)) {
+    verdict.verdict = Verdict::kRefuse;
+    verdict.status =
+        Status(Code::kNotSupported, std::string(NameOf(submit.kind)) + " has the algorithms ring and direct");
+  } else if (!IsSupported(submit.dtype, submit.op, submit.codec, &reason)) {
     verdict.verdict = Verdict::kRefuse;
     verdict.status = Status(Code::kNotSupported, reason);
   }

@@ -22,7 +22,8 @@ struct SubmitVerdict {
   Status status = {};                       // why, unless accepted
   Descriptor descriptor = {};               // what was accepted
   std::optional<Algorithm> algorithm = {};  // nothing: the plan's choice
-  std::uint64_t bytes = 0;                  // of input and of result
+  std::uint64_t input_bytes = 0;
+  std::uint64_t result_bytes = 0;
 };
 
 // `region_bytes`: the size of a registered region, nothing if the id is not registered. Slots in use are the caller's

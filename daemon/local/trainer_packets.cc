@@ -195,15 +195,16 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
                     .descriptor = verdict.descriptor,
                     .algorithm = verdict.algorithm,
                     .keep = nullptr,
-                    .input_bytes_ready = verdict.bytes,
+                    .input_bytes_ready = verdict.input_bytes,
                     .deadline = op_deadline_};
-  slots_[submit.slot] = {.in_use = true, .input_bytes = verdict.bytes, .staged_bytes = verdict.bytes};
+  order.result_bytes = verdict.result_bytes;
+  slots_[submit.slot] = {.in_use = true, .input_bytes = verdict.input_bytes, .staged_bytes = verdict.input_bytes};
   Status status = verdict.status;
-  if (status.ok() && verdict.bytes > 0) status = MapRanges(submit, order);
+  if (status.ok() && verdict.input_bytes > 0) status = MapRanges(submit, order);
   if (status.ok() && submit.staged == 1) {
     slots_[submit.slot].staged_bytes = 0;
     const std::uint64_t staged = SlotAt(submit.slot).staged_bytes.load(std::memory_order_acquire);
-    slots_[submit.slot].staged_bytes = order.input_bytes_ready = std::min(staged, verdict.bytes);
+    slots_[submit.slot].staged_bytes = order.input_bytes_ready = std::min(staged, verdict.input_bytes);
   }
   if (status.ok()) {
     status = port_ != nullptr ? port_->Submit(std::move(order)) : Status(Code::kShuttingDown, "the peer has ended");

@@ -50,6 +50,7 @@ struct SubmitOrder {
   std::optional<Algorithm> algorithm;  // nothing: the plan's choice
   const std::byte* input = nullptr;
   std::byte* result = nullptr;
+  std::uint64_t result_bytes = 0;
   MemoryKeep keep;
   std::uint64_t input_bytes_ready = 0;
   Duration deadline{};  // from now; 0: none

@@ -221,6 +221,7 @@ Status PeerRuntime::Submit(local::SubmitOrder order) {
   submission.algorithm = order.algorithm;
   submission.input = order.input;
   submission.result = order.result;
+  submission.result_bytes = order.result_bytes;
   submission.keep = std::move(order.keep);
   submission.input_bytes_ready = order.input_bytes_ready;
   const TimePoint now = MonotonicNow();

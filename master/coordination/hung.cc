@@ -36,6 +36,11 @@ class Submitted {
   std::map<PeerId, std::map<ChannelId, std::uint64_t>> next_;
 };
 
+// Who has its own part of a result waits for the others' as well.
+bool IsOver(const control::OpReport& op) {
+  return op.stage() == control::OP_STAGE_COMPLETE || op.stage() == control::OP_STAGE_REPORTED;
+}
+
 OpName NameOfOp(const control::OpReport& op) { return {ChannelId(op.channel()), op.seq()}; }
 
 // Of operations that members have waited for for too long and nobody has an outcome of: for whom they did, and who has
@@ -50,7 +55,7 @@ std::map<OpName, std::set<PeerId>> BlamedByOp(const Reports& reports, const Subm
   if (named.empty()) return named;
   for (const auto& [peer, report] : reports) {
     for (const control::OpReport& op : report.ops()) {
-      if (op.stage() != control::OP_STAGE_RUNNING) named.erase(NameOfOp(op));
+      if (IsOver(op)) named.erase(NameOfOp(op));
     }
   }
   for (auto& [op, peers] : named) {
@@ -67,7 +72,7 @@ bool Waits(PeerId peer, const control::Report& report, const Submitted& submitte
   if (RINGWAY_MUTANT(kBlameTheWaiting)) return false;
   bool runs = false;
   for (const control::OpReport& op : report.ops()) {
-    if (op.stage() != control::OP_STAGE_RUNNING) continue;
+    if (IsOver(op)) continue;
     if (!submitted.Has(peer, NameOfOp(op))) return false;
     runs = true;
   }
@@ -77,7 +82,7 @@ bool Waits(PeerId peer, const control::Report& report, const Submitted& submitte
 bool AnyRuns(const Reports& reports, const Submitted& submitted) {
   return std::any_of(reports.begin(), reports.end(), [&](const auto& entry) {
     return std::any_of(entry.second.ops().begin(), entry.second.ops().end(), [&](const control::OpReport& op) {
-      return op.stage() == control::OP_STAGE_RUNNING && submitted.Lacking(NameOfOp(op)).empty();
+      return !IsOver(op) && submitted.Lacking(NameOfOp(op)).empty();
     });
   });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "proto/mutation.h"
 
@@ -16,6 +17,8 @@ constexpr std::size_t kTextBytesMax = 512;
 struct Evidence {
   const control::OpReport* outcome = nullptr;  // of a member that holds it
   const control::OpReport* other = nullptr;    // one that contradicts it
+  const control::OpReport* part = nullptr;     // of a member that has its own part of one that is not shared
+  std::set<PeerId> parts;                      // who has, in the same epoch
   std::set<PeerId> holders;
   std::string mismatch;
   bool cancel = false;
@@ -32,7 +35,10 @@ std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& repor
   for (const auto& [peer, report] : reports) {
     for (const control::OpReport& op : report.ops()) {
       Evidence& evidence = out[OpName{ChannelId(op.channel()), op.seq()}];
-      if (op.stage() != control::OP_STAGE_RUNNING) {
+      if (op.stage() == control::OP_STAGE_PART) {
+        if (evidence.part == nullptr) evidence.part = &op;
+        if (SameOutcome(*evidence.part, op)) evidence.parts.insert(peer);
+      } else if (op.stage() != control::OP_STAGE_RUNNING) {
         evidence.holders.insert(peer);
         if (evidence.outcome == nullptr) {
           evidence.outcome = &op;
@@ -52,12 +58,26 @@ std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& repor
       std::uint64_t& seq = finished[ChannelId(upto.channel())];
       seq = std::max(seq, upto.seq());
     }
+    for (const control::ChannelSeq& beyond : report.finished_beyond()) {
+      const auto found = out.find({ChannelId(beyond.channel()), beyond.seq()});
+      if (found != out.end()) found->second.holders.insert(peer);
+    }
     for (auto& [name, evidence] : out) {
       const auto upto = finished.find(name.channel);
       if (upto != finished.end() && upto->second >= name.seq) evidence.holders.insert(peer);
     }
   }
   return out;
+}
+
+// Where each has its own part of the result and all who stay have theirs, nothing of it is lost.
+void CompleteParts(Evidence& evidence, std::size_t members) {
+  std::set<PeerId> all = evidence.holders;
+  all.insert(evidence.parts.begin(), evidence.parts.end());
+  const bool complete = all.size() >= members || RINGWAY_MUTANT(kCommitOnePart);
+  if (evidence.outcome != nullptr || evidence.part == nullptr || !complete || RINGWAY_MUTANT(kRetryParts)) return;
+  evidence.outcome = evidence.part;
+  evidence.holders = std::move(all);
 }
 
 std::string Described(const control::OpReport& outcome) {
@@ -82,7 +102,8 @@ std::string ClipText(const std::string& text) {
 std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Report>& reports,
                                              const VerdictOptions& options) {
   std::vector<control::Verdict> out;
-  for (const auto& [name, evidence] : Gather(reports)) {
+  for (auto& [name, evidence] : Gather(reports)) {
+    CompleteParts(evidence, reports.size());
     control::Verdict verdict;
     verdict.set_channel(name.channel.value);
     verdict.set_seq(name.seq);

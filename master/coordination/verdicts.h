@@ -1,7 +1,8 @@
 // How the open operations of a group end when its members have frozen. Pure.
 //
-// Commit if and only if a member of the new view holds the outcome; else an agreed failure where a member asked for
-// one, the group wants errors or the new view is too small; else no verdict, which means: retry in the new view.
+// Commit if and only if a member of the new view holds the outcome, or each of them has its own part of it; else an
+// agreed failure where a member asked for one, the group wants errors or the new view is too small; else no verdict,
+// which means: retry in the new view.
 #pragma once
 
 #include <map>

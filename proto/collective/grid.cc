@@ -1,8 +1,8 @@
 #include "proto/collective/grid.h"
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "proto/check.h"
 
@@ -16,20 +16,32 @@ std::uint64_t CeilDiv(std::uint64_t a, std::uint64_t b) { return a / b + (a % b 
 
 }  // namespace
 
-Grid::Grid(std::uint64_t count, std::span<const std::uint32_t> weights, std::uint64_t element_bytes,
-           std::uint64_t segment_bytes_max)
-    : element_bytes_(element_bytes) {
+Bounds WeightedChunks(std::uint64_t count, std::span<const std::uint32_t> weights) {
   const std::uint64_t total = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
-  RINGWAY_CHECK(total >= 1 && element_bytes >= 1 && segment_bytes_max >= kGridElements * element_bytes);
+  RINGWAY_CHECK(total >= 1);
   const std::uint64_t blocks = CeilDiv(count, kGridElements);
   std::uint64_t before = 0;
-  std::uint64_t longest = 0;
+  Bounds bounds = {0};
   for (const std::uint32_t weight : weights) {
     before += weight;
     const std::uint64_t end = blocks / total * before + blocks % total * before / total;  // cannot overflow
-    bounds_.push_back(std::min(end * kGridElements, count));
-    longest = std::max(longest, bounds_.back() - *std::prev(bounds_.end(), 2));
+    bounds.push_back(std::min(end * kGridElements, count));
   }
+  return bounds;
+}
+
+Bounds PartChunks(std::uint64_t count, std::uint32_t world_size) {
+  Bounds bounds;
+  for (std::uint32_t rank = 0; rank < world_size; ++rank) bounds.push_back(PartOf(count, world_size, rank).begin);
+  bounds.push_back(count);
+  return bounds;
+}
+
+Grid::Grid(Bounds bounds, std::uint64_t element_bytes, std::uint64_t segment_bytes_max)
+    : bounds_(std::move(bounds)), element_bytes_(element_bytes) {
+  RINGWAY_CHECK(bounds_.size() >= 2 && element_bytes >= 1 && segment_bytes_max >= kGridElements * element_bytes);
+  std::uint64_t longest = 0;
+  for (std::size_t i = 1; i < bounds_.size(); ++i) longest = std::max(longest, bounds_[i] - bounds_[i - 1]);
   const std::uint64_t wanted = std::clamp(longest * element_bytes / kSegmentsPerChunk,
                                           std::min(kSegmentBytesMin, segment_bytes_max), segment_bytes_max);
   segment_elements_ = std::max<std::uint64_t>(1, wanted / element_bytes / kGridElements) * kGridElements;

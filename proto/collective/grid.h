@@ -1,16 +1,15 @@
 // The segment grid: how an operation's elements are cut into chunks and segments. Fixed for an operation by its
 // descriptor, the world size and the plan, so every rank derives the same.
 //
-// Units: elements, unless a name says bytes. Chunk and segment boundaries are multiples of kGridElements, so blocks of
-// the codecs never straddle them. Chunks are as long as their weights among each other, to one such block; one without
-// weight is empty. Empty chunks have one empty segment: they travel as a header alone.
+// Units: elements, unless a name says bytes. Segments begin at multiples of kGridElements from their chunk's beginning,
+// so blocks of the codecs never straddle them. Empty chunks have one empty segment: they travel as a header alone.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "proto/segment_header.h"
+#include "proto/collective/shape.h"
 
 namespace ringway::collective {
 
@@ -18,17 +17,19 @@ inline constexpr std::uint64_t kGridElements = 256;
 static_assert(kGridElements % kCodecBlockElements == 0);
 inline constexpr std::uint64_t kSegmentBytesMin = 16 * 1024;
 
-struct Range {
-  std::uint64_t begin = 0;
-  std::uint64_t count = 0;
-};
+// Where chunks begin, and the last ends.
+using Bounds = std::vector<std::uint64_t>;
+
+// Chunks as long as their weights among each other, to a multiple of kGridElements; one without weight is empty.
+// REQUIRES: any weight is above 0.
+Bounds WeightedChunks(std::uint64_t count, std::span<const std::uint32_t> weights);
+// A chunk for each rank: its PartOf(count, world_size, rank).
+Bounds PartChunks(std::uint64_t count, std::uint32_t world_size);
 
 class Grid {
  public:
-  // `weights`: of each chunk. REQUIRES: any weight is above 0, element_bytes >= 1, segment_bytes_max >= kGridElements *
-  // element_bytes.
-  Grid(std::uint64_t count, std::span<const std::uint32_t> weights, std::uint64_t element_bytes,
-       std::uint64_t segment_bytes_max);
+  // REQUIRES: element_bytes >= 1, segment_bytes_max >= kGridElements * element_bytes.
+  Grid(Bounds bounds, std::uint64_t element_bytes, std::uint64_t segment_bytes_max);
 
   std::uint64_t element_bytes() const { return element_bytes_; }
   Range Chunk(std::uint32_t chunk) const { return {bounds_[chunk], bounds_[chunk + 1] - bounds_[chunk]}; }
@@ -38,7 +39,7 @@ class Grid {
   Range Segment(std::uint32_t chunk, std::uint32_t segment) const;
 
  private:
-  std::vector<std::uint64_t> bounds_ = {0};  // where chunks begin, and the last ends
+  Bounds bounds_;
   std::uint64_t element_bytes_;
   std::uint64_t segment_elements_ = 0;
 };

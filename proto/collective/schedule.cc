@@ -18,16 +18,23 @@ std::uint16_t U16(std::size_t value) { return static_cast<std::uint16_t>(value);
 
 std::vector<std::uint32_t> Equal(std::size_t chunks) { return std::vector<std::uint32_t>(chunks, 1); }
 
-// Takes all transfers between all ranks, in an order that is the same on all, and keeps what concerns one.
+// Takes all transfers of an all-reduce between all ranks, in an order that is the same on all, and keeps what concerns
+// one rank and the collective.
 class Builder {
  public:
-  Builder(Algorithm kind, Rank self, std::vector<std::uint32_t> weights) : self_(self) {
+  Builder(OpKind collective, Algorithm kind, Rank self, std::vector<std::uint32_t> weights)
+      : self_(self), reduces_(collective != OpKind::kAllGather), copies_(collective != OpKind::kReduceScatter) {
     out_.kind = kind;
     out_.weights = std::move(weights);
+    out_.rank_parts = !reduces_ || !copies_;
     out_.everyone_sums = kind == Algorithm::kOneShot;
   }
 
+  // The chunk that `owner` finishes, `place` in the schedule's own order.
+  std::size_t ChunkOf(std::size_t place, Rank owner) const { return out_.rank_parts ? owner.value : place; }
+
   void Reduce(std::size_t step, std::size_t chunk, Rank from, Rank to) {
+    if (!reduces_) return;
     if (from == self_) {
       const bool summed = !out_.everyone_sums && sums_.contains(U16(chunk));
       Depart(step, chunk, to, summed ? Source::kPartial : Source::kInput);
@@ -42,11 +49,16 @@ class Builder {
   }
 
   void Copy(std::size_t step, std::size_t chunk, Rank from, Rank to) {
+    if (!copies_) return;
     if (from == self_) Depart(step, chunk, to, Source::kFinished);
     if (to == self_) Arrive(step, chunk, from, false);
   }
 
   Schedule Build() {
+    if (!reduces_) {
+      out_.sums.push_back({.chunk = U16(self_.value), .order = {Sum::kOwn}, .finishes = true});
+      return std::move(out_);
+    }
     for (auto& [chunk, sum] : sums_) {
       // Second: the first to arrive then waits in the output, and both are added in one pass. Where several ranks add
       // up, they come in order of rank, and so does the own.
@@ -67,6 +79,7 @@ class Builder {
   }
 
   Rank self_;
+  bool reduces_, copies_;
   Schedule out_;
   std::map<std::uint16_t, Sum> sums_;
 };
@@ -77,7 +90,8 @@ void AddRing(Builder& builder, Ring ring, std::size_t first_chunk) {
   const std::size_t world = ring.size();
   for (std::size_t step = 0; step + 2 < 2 * world; ++step) {
     for (std::size_t i = 0; i < world; ++i) {
-      const std::size_t chunk = first_chunk + (i + 2 * world - step) % world;
+      const std::size_t place = (i + 2 * world - step) % world;
+      const std::size_t chunk = builder.ChunkOf(first_chunk + place, ring[(place + world - 1) % world]);
       const Rank right = ring[(i + 1) % world];
       step + 1 < world ? builder.Reduce(step, chunk, ring[i], right) : builder.Copy(step, chunk, ring[i], right);
     }
@@ -92,16 +106,18 @@ std::vector<WeightedRing> RingsOf(Algorithm kind, const Routes& routes) {
   return kind == Algorithm::kRing || routes.rings.empty() ? std::vector{there} : routes.rings;
 }
 
-Schedule MakeRings(Algorithm kind, const std::vector<WeightedRing>& rings, Rank self) {
+std::vector<std::uint32_t> RingWeights(const std::vector<WeightedRing>& rings) {
   std::vector<std::uint32_t> weights;
   for (const WeightedRing& ring : rings) weights.insert(weights.end(), ring.order.size(), ring.share);
-  Builder builder(kind, self, std::move(weights));
+  return weights;
+}
+
+void AddRings(Builder& builder, const std::vector<WeightedRing>& rings) {
   std::size_t first_chunk = 0;
   for (const WeightedRing& ring : rings) {
     AddRing(builder, ring.order, first_chunk);
     first_chunk += ring.order.size();
   }
-  return builder.Build();
 }
 
 // Each chunk is of the one who finishes it.
@@ -117,8 +133,8 @@ void AddDirect(Builder& builder, Ring ring) {
   for (std::size_t distance = 1; distance < world; ++distance) {
     for (std::size_t i = 0; i < world; ++i) {
       const std::size_t other = (i + distance) % world;
-      builder.Reduce(distance, other, ring[i], ring[other]);
-      builder.Copy(world + distance, i, ring[i], ring[other]);
+      builder.Reduce(distance, builder.ChunkOf(other, ring[other]), ring[i], ring[other]);
+      builder.Copy(world + distance, builder.ChunkOf(i, ring[i]), ring[i], ring[other]);
     }
   }
 }
@@ -235,23 +251,25 @@ std::size_t LargestOf(const std::vector<std::vector<Rank>>& sites) {
 
 }  // namespace
 
-Schedule MakeSchedule(Algorithm kind, const Routes& routes, Rank self) {
+Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self) {
   const Ring ring = routes.ring;
   const std::size_t world = ring.size();
-  RINGWAY_CHECK(std::find(ring.begin(), ring.end(), self) != ring.end());
-  if (world == 1) return Builder(kind, self, {1}).Build();
+  RINGWAY_CHECK(std::find(ring.begin(), ring.end(), self) != ring.end() && HasAlgorithm(collective, algorithm));
+  if (world == 1) return Builder(OpKind::kAllReduce, algorithm, self, {1}).Build();
   const auto built = [&](std::vector<std::uint32_t> weights, auto&& add) {
-    Builder builder(kind, self, std::move(weights));
+    Builder builder(collective, algorithm, self, std::move(weights));
     add(builder);
     return builder.Build();
   };
   std::vector<Rank> ranks(ring.begin(), ring.end());
   std::sort(ranks.begin(), ranks.end());
-  switch (kind) {
+  switch (algorithm) {
     case Algorithm::kRing:
     case Algorithm::kTwoRings:
-    case Algorithm::kRings:
-      return MakeRings(kind, RingsOf(kind, routes), self);
+    case Algorithm::kRings: {
+      const std::vector<WeightedRing> rings = RingsOf(algorithm, routes);
+      return built(RingWeights(rings), [&](Builder& builder) { AddRings(builder, rings); });
+    }
     case Algorithm::kDirect:
       return built(DirectWeights(routes), [&](Builder& builder) { AddDirect(builder, ring); });
     case Algorithm::kOneShot:
@@ -273,6 +291,11 @@ Schedule MakeSchedule(Algorithm kind, const Routes& routes, Rank self) {
   return {};
 }
 
+Algorithm AlgorithmFor(OpKind collective, Algorithm planned) {
+  if (HasAlgorithm(collective, planned)) return planned;
+  return planned == Algorithm::kTwoRings || planned == Algorithm::kRings ? Algorithm::kRing : Algorithm::kDirect;
+}
+
 std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes) {
   switch (algorithm) {
     case Algorithm::kOneShot:
@@ -287,12 +310,16 @@ std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::
   }
 }
 
-Schedule FetchSchedule(Rank holder, Rank lacking, Rank self) {
+Schedule FetchSchedule(Rank holder, Rank lacking, Rank self, std::uint32_t parts) {
   Schedule schedule;
-  if (self == holder) {
-    schedule.departures.push_back({.step = 0, .chunk = 0, .to = lacking, .source = Source::kFinished});
+  schedule.rank_parts = parts > 0;
+  if (parts > 0) schedule.weights = Equal(parts);
+  for (std::size_t chunk = 0; chunk < schedule.chunks(); ++chunk) {
+    if (self == holder) {
+      schedule.departures.push_back({.step = 0, .chunk = U16(chunk), .to = lacking, .source = Source::kFinished});
+    }
+    if (self == lacking) schedule.arrivals.push_back({.step = 0, .chunk = U16(chunk), .from = holder});
   }
-  if (self == lacking) schedule.arrivals.push_back({.step = 0, .chunk = 0, .from = holder});
   return schedule;
 }
 

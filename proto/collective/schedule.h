@@ -1,5 +1,8 @@
 // Schedules: who sends which chunk to whom, as a contribution to its sum or as the finished chunk, to be copied. Pure
-// functions of the ranks' order; the executor runs them all.
+// functions of the collective, the algorithm and the ranks' order; the executor runs them all.
+//
+// A reduce-scatter is the first half of an all-reduce whose chunk r is finished by rank r, an all-gather the second
+// half.
 //
 // Rules that hold for each:
 //   - A rank adds up what it receives of a chunk and its own input in a fixed order, so the sum does not depend on what
@@ -62,7 +65,8 @@ struct Sum {
 
 struct Schedule {
   Algorithm kind = Algorithm::kRing;
-  std::vector<std::uint32_t> weights = {1};  // of each chunk: how the grid cuts the buffer
+  std::vector<std::uint32_t> weights = {1};  // of each chunk: how the grid cuts the buffer ..
+  bool rank_parts = false;                   // .. unless chunk r is rank r's part of it
   bool everyone_sums = false;  // several ranks finish one chunk: they must add up the same values in the same order
   std::vector<Arrival> arrivals;
   std::vector<Departure> departures;
@@ -86,13 +90,17 @@ struct Routes {
   std::vector<WeightedRing> rings = {};    // for rings; empty: the one ring
 };
 
-// K = 1 gives no transfers.
-Schedule MakeSchedule(Algorithm kind, const Routes& routes, Rank self);
+// K = 1 needs no transfers. REQUIRES: HasAlgorithm(collective, algorithm).
+Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self);
+
+// What computes the collective where `planned` would an all-reduce of as many bytes.
+Algorithm AlgorithmFor(OpKind collective, Algorithm planned);
 
 // What a rank may have to put aside at most, of values that arrive before their turn, for operations of `bytes`.
 std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes);
 
-// A holder of a finished result sends all of it to one rank that lacks it. One chunk.
-Schedule FetchSchedule(Rank holder, Rank lacking, Rank self);
+// A holder of a finished result sends all of it to one rank that lacks it: in one chunk, or in `parts` where the result
+// was finished in parts, so that the blocks of a codec are those that it was finished in.
+Schedule FetchSchedule(Rank holder, Rank lacking, Rank self, std::uint32_t parts = 0);
 
 }  // namespace ringway::collective

@@ -77,7 +77,7 @@ class Bench {
   static collective::Schedule ScheduleOfRank0() {
     collective::Routes routes;
     for (std::uint32_t rank = 0; rank < kWorld; ++rank) routes.ring.emplace_back(rank);
-    return collective::MakeSchedule(Algorithm::kRing, routes, Rank(0));
+    return collective::MakeSchedule(OpKind::kAllReduce, Algorithm::kRing, routes, Rank(0));
   }
 
   void Join() {
@@ -117,6 +117,7 @@ class Bench {
     submission.algorithm = Algorithm::kRing;
     submission.input = input_.data();
     submission.result = result_.data();
+    submission.result_bytes = kCount;
     submission.input_bytes_ready = kCount;
     RINGWAY_CHECK(peer_->Submit(std::move(submission), now_).ok());
     (void)peer_->TakeActions();

@@ -132,6 +132,8 @@ class World {
     Descriptor descriptor{.dtype = DType::kF32, .count = kElements};
     if (input_.OneIn(8)) descriptor.count = input_.Below(static_cast<std::uint32_t>(kElements));
     if (input_.OneIn(16)) descriptor.op = ReduceOp::kMax;
+    if (input_.OneIn(4)) descriptor.kind = input_.OneIn(2) ? OpKind::kAllGather : OpKind::kReduceScatter;
+    if (descriptor.kind == OpKind::kAllGather) descriptor.count /= 8;
     return descriptor;
   }
 
@@ -144,6 +146,7 @@ class World {
     submission.descriptor = descriptor;
     submission.input = reinterpret_cast<const std::byte*>(buffers->input.data());
     submission.result = reinterpret_cast<std::byte*>(buffers->result.data());
+    submission.result_bytes = kElements * sizeof(float);
     submission.input_bytes_ready = descriptor.count * sizeof(float);
     submission.keep = buffers;
     (void)peer_.Submit(std::move(submission), now_);

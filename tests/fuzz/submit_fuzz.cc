@@ -17,12 +17,15 @@ bool Inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t region_byte
 
 void CheckAccepted(const abi::Submit& submit, const SubmitVerdict& verdict, std::uint64_t input, std::uint64_t result) {
   const std::uint64_t element = SizeOf(submit.dtype);
-  REQUIRE(verdict.bytes / element == submit.count && verdict.bytes % element == 0);
-  REQUIRE(Inside(submit.input_offset_bytes, verdict.bytes, input));
-  REQUIRE(Inside(submit.result_offset_bytes, verdict.bytes, result));
+  REQUIRE(verdict.input_bytes / element == submit.count && verdict.input_bytes % element == 0);
+  REQUIRE(verdict.result_bytes / element == submit.result_count && verdict.result_bytes % element == 0);
+  REQUIRE(verdict.result_bytes == verdict.input_bytes || submit.kind == OpKind::kAllGather);
+  REQUIRE(verdict.result_bytes >= verdict.input_bytes);
+  REQUIRE(Inside(submit.input_offset_bytes, verdict.input_bytes, input));
+  REQUIRE(Inside(submit.result_offset_bytes, verdict.result_bytes, result));
   REQUIRE(submit.input_offset_bytes % element == 0 && submit.result_offset_bytes % element == 0);
-  const bool apart = submit.input_offset_bytes + verdict.bytes <= submit.result_offset_bytes ||
-                     submit.result_offset_bytes + verdict.bytes <= submit.input_offset_bytes;
+  const bool apart = submit.input_offset_bytes + verdict.input_bytes <= submit.result_offset_bytes ||
+                     submit.result_offset_bytes + verdict.result_bytes <= submit.input_offset_bytes;
   REQUIRE(submit.input_region != submit.result_region || apart);
 }
 

@@ -220,7 +220,9 @@ class World {
         submit.result_region = input_.Below(4);
         submit.input_offset_bytes = input_.Below(256) * 8;
         submit.result_offset_bytes = input_.Below(256) * 256;
-        submit.count = input_.Below(256) * 64;
+        submit.count = submit.result_count = input_.Below(256) * 64;
+        if (input_.OneIn(2)) submit.kind = static_cast<OpKind>(input_.Below(kOpKindCount));
+        if (input_.OneIn(4)) submit.result_count *= input_.Below(4);
         return SendStruct(submit);
       }
     }

@@ -16,6 +16,9 @@ std::string Describe(const Outcome& outcome) {
   return out + (outcome.update_waits ? ", a view waits" : "");
 }
 
+// The same bytes at all ranks.
+bool IsShared(const Outcome& outcome) { return outcome.descriptor.kind != OpKind::kReduceScatter; }
+
 bool Contains(const std::vector<PeerId>& peers, PeerId peer) {
   return std::find(peers.begin(), peers.end(), peer) != peers.end();
 }
@@ -26,12 +29,13 @@ void Checker::OnTold(PeerId peer, const OpName& op, Outcome outcome) {
   const std::string who = "peer " + ToString(peer) + ", operation " + ToString(op) + ": ";
   if (outcomes_[peer].contains(op)) Fail(who + "told twice");
   if (outcome.code == Code::kInternal) Fail(who + "internal error: " + outcome.text);
-  if (outcome.code == Code::kOk && outcome.descriptor.kind == OpKind::kAllReduce) {
+  if (outcome.code == Code::kOk && outcome.descriptor.kind != OpKind::kUpdateView) {
     if (!Contains(outcome.contributors, peer)) Fail(who + "a result without the own input: " + Describe(outcome));
     // Only the first of equal results is worth computing.
-    std::vector<std::byte>& right = right_[{op, outcome.epoch, outcome.contributors}];
+    const PeerId whose = IsShared(outcome) ? PeerId() : peer;
+    std::vector<std::byte>& right = right_[{op, outcome.epoch, outcome.contributors, whose}];
     if (!outcome.scribbled && (right.empty() || right != outcome.result)) {
-      const std::string wrong = WhyWrong(outcome.result, op, outcome.descriptor, outcome.contributors);
+      const std::string wrong = WhyWrong(outcome.result, op, outcome.descriptor, outcome.contributors, peer);
       if (!wrong.empty()) Fail(who + wrong + " in " + Describe(outcome));
       right = outcome.result;
     }
@@ -63,7 +67,7 @@ std::string Checker::Compare(PeerId a, PeerId b, const OpName& op) const {
   const bool same_success =
       one.epoch == other.epoch && one.contributors == other.contributors && one.update_waits == other.update_waits;
   if (one.code != other.code || (one.code == Code::kOk && !same_success)) return who + Describe(other);
-  const bool judged = one.code == Code::kOk && !one.scribbled && !other.scribbled;
+  const bool judged = one.code == Code::kOk && IsShared(one) && !one.scribbled && !other.scribbled;
   if (judged && one.result != other.result) return who + "other bytes";
   if (one.code == Code::kOk && one.next != other.next) return who + "the same, but is out of step";
   return "";
@@ -80,8 +84,8 @@ std::string Checker::WhyBroken(const std::vector<PeerId>& stayed) const {
     const bool teller_stayed = Contains(stayed, teller);
     for (const auto& [op, outcome] : outcomes) {
       const bool ok = outcome.code == Code::kOk;
-      const bool large = outcome.descriptor.kind == OpKind::kUpdateView ||
-                         outcome.descriptor.count * SizeOf(outcome.descriptor.dtype) > retained_bytes_max_;
+      const bool large = outcome.descriptor.kind == OpKind::kUpdateView || !IsShared(outcome) ||
+                         outcome.result.size() > retained_bytes_max_;
       if (!teller_stayed && !(ok && large)) continue;
       for (const PeerId other : stayed) {
         if (!(ok ? TookPart(other, outcome) : OutcomesOf(other).contains(op))) continue;

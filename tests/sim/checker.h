@@ -1,6 +1,7 @@
 // What the simulation holds the cluster to, as it happens and at the end.
 //
-// At once: no operation is told twice; a result is the reduction of its contributors' inputs, the teller among them;
+// At once: no operation is told twice; a result is what the collective makes of its contributors' inputs, the teller's
+// among them;
 // an epoch has one list of members; nobody installs a view that it has reported to be done with. At the end, the
 // promise: whatever one of those that stayed was told, and whatever success of a large operation anybody was told,
 // every contributor that stayed was told too, byte for byte; and an UpdateView leaves them all at the same sequence
@@ -29,7 +30,7 @@ struct Outcome {
   std::vector<PeerId> contributors;
   std::uint32_t retries = 0;
   bool update_waits = false;
-  std::vector<std::byte> result;
+  std::vector<std::byte> result;  // what this rank holds of it
   Descriptor descriptor;
   std::vector<std::uint64_t> next;  // of an UpdateView: the sequence numbers of the first channels after it
   bool scribbled = false;           // its own trainer has written to the result: who knows what it holds
@@ -66,7 +67,8 @@ class Checker {
   Views views_;
   std::map<PeerId, Epoch> first_view_;
   std::map<PeerId, Epoch> promised_;
-  std::map<std::tuple<OpName, Epoch, std::vector<PeerId>>, std::vector<std::byte>> right_;  // results found right
+  // Results found right, of one peer where they are not the same at all.
+  std::map<std::tuple<OpName, Epoch, std::vector<PeerId>, PeerId>, std::vector<std::byte>> right_;
   std::string failure_;
 };
 

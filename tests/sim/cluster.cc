@@ -218,14 +218,16 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   op.name = {ChannelId(channel), node.peer->NextSequence(ChannelId(channel))};
   op.descriptor = descriptor;
   op.input = std::make_shared<std::vector<std::byte>>(InputOf(node.id, op.name, descriptor));
-  op.result = std::make_shared<std::vector<std::byte>>(op.input->size());
+  const bool gathers = descriptor.kind == OpKind::kAllGather;
+  op.result = std::make_shared<std::vector<std::byte>>(op.input->size() * (gathers ? nodes_.size() : 1));
   agreement::Submission submission;
   submission.token = node.submitted + 1;
   submission.channel = ChannelId(channel);
   submission.descriptor = descriptor;
-  if (descriptor.kind == OpKind::kAllReduce) submission.algorithm = descriptor.schedule;
+  if (descriptor.kind != OpKind::kUpdateView) submission.algorithm = descriptor.schedule;
   submission.input = op.input->data();
   submission.result = op.result->data();
+  submission.result_bytes = op.result->size();
   submission.keep = std::make_shared<std::pair<decltype(op.input), decltype(op.result)>>(op.input, op.result);
   const bool staged = options_.staged_one_of != 0 && random_() % options_.staged_one_of == 0;
   if (staged) std::fill(op.input->begin(), op.input->end(), kUnstaged);
@@ -270,6 +272,17 @@ bool Cluster::InputIsAsStaged(std::uint32_t index, const Operation& op) const {
   std::vector<std::byte> expected = InputOf(nodes_[index]->id, op.name, op.descriptor);
   std::fill(expected.begin() + static_cast<std::ptrdiff_t>(op.staged), expected.end(), kUnstaged);
   return *op.input == expected;
+}
+
+// What of its output memory is the result.
+std::vector<std::byte> Cluster::ResultOf(const Operation& op, const agreement::Complete& complete) {
+  if (complete.code != Code::kOk || op.descriptor.kind == OpKind::kUpdateView) return {};
+  const auto world = static_cast<std::uint32_t>(complete.contributors.size());
+  const collective::Range range = collective::ShapeOf(op.descriptor, world, Rank(complete.rank)).result;
+  const std::size_t size = SizeOf(op.descriptor.dtype);
+  RINGWAY_CHECK((range.begin + range.count) * size <= op.result->size());
+  const auto begin = op.result->begin() + static_cast<std::ptrdiff_t>(range.begin * size);
+  return {begin, begin + static_cast<std::ptrdiff_t>(range.count * size)};
 }
 
 void Cluster::Cancel(std::uint32_t index, OpName name) {
@@ -386,7 +399,7 @@ void Cluster::Tell(std::uint32_t index, const agreement::Complete& complete) {
   }
   checker_.OnTold(node.id, op.name,
                   {complete.code, complete.text, complete.epoch, complete.contributors, complete.retries,
-                   complete.update_waits, *op.result, op.descriptor, std::move(next), op.scribbled});
+                   complete.update_waits, ResultOf(op, complete), op.descriptor, std::move(next), op.scribbled});
   // The trainer uses its memory again at once: whatever still reads it would spread garbage.
   std::fill(op.input->begin(), op.input->end(), kReused);
   std::fill(op.result->begin(), op.result->end(), kReused);

@@ -205,6 +205,7 @@ class Cluster {
   void Act(std::uint32_t node, agreement::Action action);
   void Stage(std::uint32_t node, std::uint64_t token);
   bool InputIsAsStaged(std::uint32_t node, const Operation& op) const;
+  static std::vector<std::byte> ResultOf(const Operation& op, const agreement::Complete& complete);
   void Tell(std::uint32_t node, const agreement::Complete& complete);
   void End(std::uint32_t node, Code code);
   void News(std::uint32_t node);

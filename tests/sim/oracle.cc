@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "proto/check.h"
+#include "proto/collective/shape.h"
 
 namespace ringway::sim {
 namespace {
@@ -98,6 +99,14 @@ double Tolerance(const Descriptor& d, std::size_t world) {
   return 0;
 }
 
+// Of the whole operation's buffer.
+double Expected(const OpName& op, const Descriptor& d, std::span<const PeerId> contributors, std::uint64_t element) {
+  if (d.kind == OpKind::kAllGather) return ValueOf(contributors[element / d.count], op, d, element % d.count);
+  double expected = ValueOf(contributors[0], op, d, element);
+  for (const PeerId peer : contributors.subspan(1)) expected = Combine(d.op, expected, ValueOf(peer, op, d, element));
+  return d.op == ReduceOp::kAvg ? expected / static_cast<double>(contributors.size()) : expected;
+}
+
 }  // namespace
 
 bool DescriptorIsSimulated(const Descriptor& d) { return d.dtype != DType::kF16; }
@@ -110,14 +119,16 @@ std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& 
 }
 
 std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const Descriptor& d,
-                     std::span<const PeerId> contributors) {
+                     std::span<const PeerId> contributors, PeerId self) {
   const std::size_t size = SizeOf(d.dtype);
-  if (contributors.empty() || result.size() != d.count * size) return "no contributors, or a result of another size";
-  const double tolerance = Tolerance(d, contributors.size());
-  for (std::uint64_t i = 0; i < d.count; ++i) {
-    double expected = ValueOf(contributors[0], op, d, i);
-    for (const PeerId peer : contributors.subspan(1)) expected = Combine(d.op, expected, ValueOf(peer, op, d, i));
-    if (d.op == ReduceOp::kAvg) expected /= static_cast<double>(contributors.size());
+  const auto world = static_cast<std::uint32_t>(contributors.size());
+  const auto rank = std::find(contributors.begin(), contributors.end(), self) - contributors.begin();
+  if (rank >= static_cast<std::ptrdiff_t>(world)) return "it is no contributor";
+  const collective::Range range = collective::ShapeOf(d, world, Rank(static_cast<std::uint32_t>(rank))).result;
+  if (result.size() != range.count * size) return "a result of another size";
+  const double tolerance = Tolerance(d, world);
+  for (std::uint64_t i = 0; i < range.count; ++i) {
+    const double expected = Expected(op, d, contributors, range.begin + i);
     const double got = Load(d.dtype, result.data() + i * size);
     if (std::abs(got - expected) <= tolerance) continue;
     return "element " + std::to_string(i) + " is " + std::to_string(got) + " and not " + std::to_string(expected);

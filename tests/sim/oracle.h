@@ -15,10 +15,10 @@ namespace ringway::sim {
 
 std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& descriptor);
 
-// Why `result` is not the reduction of the contributors' inputs; empty if it is. Codecs may be off by their rounding.
-// REQUIRES: a dtype that DescriptorIsSimulated() accepts.
+// Why `result` is not what `self` holds of what the collective makes of the contributors' inputs; empty if it is.
+// Codecs may be off by their rounding. REQUIRES: a dtype that DescriptorIsSimulated() accepts.
 std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const Descriptor& descriptor,
-                     std::span<const PeerId> contributors);
+                     std::span<const PeerId> contributors, PeerId self);
 
 // f16 is left to the kernels' own tests.
 bool DescriptorIsSimulated(const Descriptor& descriptor);

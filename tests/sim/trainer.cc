@@ -156,7 +156,7 @@ void Trainers::SubmitNext(std::uint32_t node) {
 
 bool Trainers::Submit(std::uint32_t node, const Step& step) {
   Descriptor descriptor = step.descriptor;
-  if (descriptor.kind == OpKind::kAllReduce && Chance(options_.mismatch_one_of)) descriptor.count += 1;
+  if (descriptor.kind != OpKind::kUpdateView && Chance(options_.mismatch_one_of)) descriptor.count += 1;
   const OpName name{ChannelId(step.channel), cluster_.NextSequence(node, step.channel)};
   if (!cluster_.Submit(node, descriptor, step.channel)) return false;
   if (Chance(options_.cancel_one_of)) cluster_.Cancel(node, name);
@@ -191,7 +191,12 @@ Descriptor Trainers::DescriptorOf(std::mt19937_64& program) const {
   if (!IsSupported(descriptor.dtype, descriptor.op, descriptor.codec)) {
     descriptor.op = ReduceOp::kSum;
   }
-  if (program() % 2 == 0) descriptor.schedule = static_cast<Algorithm>(program() % kAlgorithmCount);
+  constexpr std::array kKinds = {OpKind::kAllReduce, OpKind::kAllReduce, OpKind::kAllGather, OpKind::kReduceScatter};
+  descriptor.kind = kKinds[program() % kKinds.size()];
+  if (program() % 2 == 0) {
+    const auto any = static_cast<Algorithm>(program() % kAlgorithmCount);
+    descriptor.schedule = collective::AlgorithmFor(descriptor.kind, any);
+  }
   // Many are tiny or empty; the others are of any size.
   const std::uint64_t shape = program() % 8;
   descriptor.count = shape == 0 ? 0 : shape <= 3 ? 1 + program() % 300 : 1 + program() % options_.count_max;

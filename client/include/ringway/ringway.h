@@ -183,12 +183,12 @@ typedef struct {
   uint32_t algorithm;   /* a ringwayAlgorithm_t: what the result was computed with */
   uint32_t reserved;
   uint64_t contributors[RINGWAY_MAX_WORLD_SIZE];
+  uint64_t partBegin; /* where in recvbuff the result is, in elements */
+  uint64_t partCount;
 } ringwayOpInfo_t;
 
-#define RINGWAY_OP_INFO_INITIALIZER                        \
-  {                                                        \
-    sizeof(ringwayOpInfo_t), 0, 0, 0, 0, 0, 0, 0, 0, { 0 } \
-  }
+#define RINGWAY_OP_INFO_INITIALIZER \
+  { sizeof(ringwayOpInfo_t), 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, 0 }
 
 /* A peer of the view. Texts are NUL-terminated, longer ones cut. */
 typedef struct {
@@ -267,6 +267,31 @@ RINGWAY_C_API ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* 
 
 /* The same with options; NULL: those of the initializer. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, size_t count,
+                                                        ringwayDataType_t datatype, ringwayRedOp_t op,
+                                                        const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                        ringwayWork_t* work);
+
+/* recvbuff receives sendcount elements of every contributor, in rank order: of info.worldSize ranks. recvcount:
+ * elements that recvbuff has room for, at least sendcount * ringwayCommCount. The buffers may not overlap. Options and
+ * info may be NULL. */
+RINGWAY_C_API ringwayResult_t ringwayAllGather(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
+                                               ringwayDataType_t datatype, const ringwayOpOptions_t* options,
+                                               ringwayComm_t comm, ringwayOpInfo_t* info);
+/* The same without waiting; the work must be freed. */
+RINGWAY_C_API ringwayResult_t ringwayAllGatherAsync(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                                    size_t recvcount, ringwayDataType_t datatype,
+                                                    const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                    ringwayWork_t* work);
+
+/* As an all-reduce of `count` elements, but each rank receives its part alone, at its place in recvbuff:
+ * [info.partBegin, info.partBegin + info.partCount), which are whole = ceil(count / info.worldSize) elements from
+ * info.rank * whole on, fewer at the end. recvbuff has room for `count`. Options and info may be NULL. */
+RINGWAY_C_API ringwayResult_t ringwayReduceScatter(const void* sendbuff, void* recvbuff, size_t count,
+                                                   ringwayDataType_t datatype, ringwayRedOp_t op,
+                                                   const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                   ringwayOpInfo_t* info);
+/* The same without waiting; the work must be freed. */
+RINGWAY_C_API ringwayResult_t ringwayReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t count,
                                                         ringwayDataType_t datatype, ringwayRedOp_t op,
                                                         const ringwayOpOptions_t* options, ringwayComm_t comm,
                                                         ringwayWork_t* work);

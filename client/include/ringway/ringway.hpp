@@ -1,4 +1,4 @@
-// Ringway client library: all-reduce between trainers, over a local daemon that survives the loss of peers.
+// Ringway client library: collectives between trainers, over a local daemon that survives the loss of peers.
 //
 //   auto session = ringway::Session::Join({.group = "job", .wait_world = 4});
 //   if (!session.ok()) return Fail(session.error().text());
@@ -153,6 +153,7 @@ struct OpResult {
   std::uint32_t retries = 0;
   bool update_waits = false;               // newcomers (or a better plan) wait: call UpdateView on every rank
   Algorithm algorithm = Algorithm::kRing;  // what it was computed with
+  Part part;                               // of the output, in elements: where the result is
 };
 
 // A peer of the view. Texts are cut at 63 bytes.
@@ -262,6 +263,23 @@ class RINGWAY_API Session {
   // flight (kResourceExhausted beyond).
   Expected<Work> AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                 const OpOptions& options = {});
+
+  // `output` receives the inputs of the contributors in rank order, `count` elements of each: world_size * count in
+  // all, of the result's world size, which a loss makes smaller. `output_count`: elements that it has room for, at
+  // least count * world_size(); input and output may not overlap. All else as AllReduce; algorithms: ring, direct.
+  Expected<OpResult> AllGather(const void* input, std::size_t count, void* output, std::size_t output_count,
+                               DType dtype, const OpOptions& options = {});
+  Expected<Work> AllGatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
+                                DType dtype, const OpOptions& options = {});
+
+  // As AllReduce, but each rank receives its part of the result alone, at its place in the output: OpResult::part,
+  // which is PartOf(count, world_size, rank) of the result's world size and rank. A loss makes the parts larger, so
+  // `output` has room for all `count` elements; what is outside the part is unspecified in a Buffer, untouched in other
+  // memory. Every rank is told success only when all have their parts, whatever the size. Algorithms: ring, direct.
+  Expected<OpResult> ReduceScatter(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                   const OpOptions& options = {});
+  Expected<Work> ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                    const OpOptions& options = {});
 
   // Adopts the newest prepared view on all ranks at the same point. A collective on channel 0 that every rank calls; no
   // other operation of this session may be in flight: kInvalidArgument if its Work still waits for the outcome; for one

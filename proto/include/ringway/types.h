@@ -21,9 +21,14 @@ inline constexpr std::uint8_t kReduceOpCount = 5;
 // How elements travel: the codes of kCodecs' rows.
 enum class Codec : std::uint8_t { kNone = 0, kBf16, kInt8, kF16 };
 
-// The kind of an operation. kUpdateView agrees on adopting a prepared membership; it carries no elements.
-enum class OpKind : std::uint8_t { kAllReduce = 0, kUpdateView };
-inline constexpr std::uint8_t kOpKindCount = 2;
+// The kind of an operation. kUpdateView agrees on adopting a prepared membership; it carries no elements. What the
+// collectives read and write at rank r of K, with `count` elements:
+//
+//   kAllReduce      input count       output count; all of it is the result, the same on all ranks
+//   kAllGather      input count       output K * count: the inputs in rank order, the same on all ranks
+//   kReduceScatter  input count       output count, of which PartOf(count, K, r) is the result; the rest is work space
+enum class OpKind : std::uint8_t { kAllReduce = 0, kUpdateView, kAllGather, kReduceScatter };
+inline constexpr std::uint8_t kOpKindCount = 4;
 
 // Who sends what to whom in an all-reduce. Each rank's time in one-way delays a and bytes S over its uplink, world size
 // K: ring 2(K-1) a, 2(K-1)/K S; direct 2 a, 2(K-1)/K S; one_shot a, (K-1) S (for small buffers); two_rings as ring, one
@@ -73,6 +78,20 @@ enum class Code : std::uint32_t {
   kInterrupted,     // JoinOptions::interrupted ended this call, as a timeout would
 };
 inline constexpr std::uint32_t kCodeCount = 26;
+
+// Elements of a buffer.
+struct Part {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+
+// What `rank` holds of `count` elements cut into equal parts, in rank order; the last ones may be shorter, or empty.
+// REQUIRES: rank < world_size.
+constexpr Part PartOf(std::size_t count, std::uint32_t world_size, std::uint32_t rank) {
+  const std::size_t whole = count / world_size + (count % world_size != 0 ? 1 : 0);
+  const std::size_t begin = whole * rank < count ? whole * rank : count;
+  return {begin, whole < count - begin ? whole : count - begin};
+}
 
 constexpr std::size_t SizeOf(DType dtype) {
   switch (dtype) {
@@ -191,7 +210,7 @@ constexpr const char* NameOf(Codec codec) {
 }
 
 constexpr const char* NameOf(OpKind kind) {
-  constexpr const char* kNames[] = {"all_reduce", "update_view"};
+  constexpr const char* kNames[] = {"all_reduce", "update_view", "all_gather", "reduce_scatter"};
   return static_cast<std::uint8_t>(kind) < kOpKindCount ? kNames[static_cast<std::uint8_t>(kind)] : "?";
 }
 
@@ -231,7 +250,13 @@ constexpr const char* NameOf(Code code) {
   return static_cast<std::uint32_t>(code) < kCodeCount ? kNames[static_cast<std::uint32_t>(code)] : "?";
 }
 
-// Whether an all-reduce of this combination exists. `reason` (optional) receives a static text when it does not.
+// Whether the collective can be computed with it; the halves of an all-reduce go around the ring, or to all at once.
+constexpr bool HasAlgorithm(OpKind kind, Algorithm algorithm) {
+  if (kind != OpKind::kAllGather && kind != OpKind::kReduceScatter) return true;
+  return algorithm == Algorithm::kRing || algorithm == Algorithm::kDirect;
+}
+
+// Whether a collective of this combination exists. `reason` (optional) receives a static text when it does not.
 constexpr bool IsSupported(DType dtype, ReduceOp op, Codec codec, const char** reason = nullptr) {
   const char* why = nullptr;
   if (static_cast<std::uint8_t>(dtype) >= kDTypeCount)

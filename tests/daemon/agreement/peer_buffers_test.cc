@@ -86,6 +86,7 @@ class PeerBuffersTest : public testing::Test {
       submission.descriptor = {OpKind::kAllReduce, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, bytes};
       submission.input = node.input.data();
       submission.result = node.result.data();
+      submission.result_bytes = bytes;
       submission.input_bytes_ready = bytes;
       ASSERT_TRUE(node.peer.Submit(std::move(submission), now_).ok());
     }

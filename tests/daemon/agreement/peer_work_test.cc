@@ -72,6 +72,7 @@ class PeerWorkTest : public testing::Test {
     submission.descriptor = {OpKind::kAllReduce, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, bytes};
     submission.input = memory.input.data();
     submission.result = memory.result.data();
+    submission.result_bytes = bytes;
     submission.input_bytes_ready = staged ? 0 : bytes;
     ASSERT_TRUE(peer_->Submit(std::move(submission), now_).ok());
     Take();

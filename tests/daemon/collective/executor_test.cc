@@ -328,13 +328,15 @@ TEST(Executor, LongCopyAloneIsDoneInSlices) {
   const auto inputs = Inputs<double>(1, 10'000, 3);
   std::vector<std::byte> output(inputs[0].size());
   const Descriptor descriptor = SumOf(DType::kF64, 10'000);
-  Executor executor(MakeSchedule(Algorithm::kRing, {.ring = {Rank(0)}}, Rank(0)), {.descriptor = descriptor,
-                                                                                   .world_size = 1,
-                                                                                   .segment_bytes_max = kSegment,
-                                                                                   .input = inputs[0].data(),
-                                                                                   .output = output.data(),
-                                                                                   .input_bytes_ready = 30'000,
-                                                                                   .stamp = {}});
+  Executor executor(MakeSchedule(OpKind::kAllReduce, Algorithm::kRing, {.ring = {Rank(0)}}, Rank(0)),
+                    {.descriptor = descriptor,
+                     .shape = ShapeOf(descriptor, 1, Rank(0)),
+                     .world_size = 1,
+                     .segment_bytes_max = kSegment,
+                     .input = inputs[0].data(),
+                     .output = output.data(),
+                     .input_bytes_ready = 30'000,
+                     .stamp = {}});
   EXPECT_EQ(executor.Work(20'000), 20'000u);
   EXPECT_EQ(executor.Work(20'000), 10'000u) << "no further than the input is there";
   EXPECT_FALSE(executor.has_work());
@@ -422,11 +424,10 @@ TEST(Executor, HolderServesAFetchOfItsWholeResult) {
   auto* source = reinterpret_cast<std::byte*>(result.data());
   const Descriptor descriptor = SumOf(DType::kF32, result.size());
   ExecutorOptions options{.descriptor = descriptor,
+                          .shape = {.count = result.size(), .input = {}, .result = {}},
                           .world_size = 2,
                           .segment_bytes_max = kSegment,
-                          .input = source,
                           .output = source,
-                          .input_bytes_ready = result.size() * 4,
                           .stamp = {}};
   Executor holder(FetchSchedule(Rank(1), Rank(0), Rank(1)), options);
   options.output = reinterpret_cast<std::byte*>(lacking.data());

@@ -27,10 +27,12 @@ class World {
     }
     AddStrides(&routes);
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
-      outputs_.emplace_back(inputs_[rank].size());
+      const Shape shape = ShapeOf(descriptor, world_, Rank(rank));
+      outputs_.emplace_back(shape.count * SizeOf(descriptor.dtype));
       executors_.push_back(
-          std::make_unique<Executor>(MakeSchedule(descriptor.schedule, routes, Rank(rank)),
+          std::make_unique<Executor>(MakeSchedule(descriptor.kind, descriptor.schedule, routes, Rank(rank)),
                                      ExecutorOptions{.descriptor = descriptor,
+                                                     .shape = shape,
                                                      .world_size = world_,
                                                      .segment_bytes_max = segment_bytes_max,
                                                      .input = inputs_[rank].data(),

@@ -20,7 +20,7 @@ abi::Submit Good() {
   submit.dtype = DType::kF32;
   submit.input_region = 0;
   submit.result_region = 1;
-  submit.count = 1024;
+  submit.count = submit.result_count = 1024;
   return submit;
 }
 
@@ -30,9 +30,20 @@ struct Case {
   std::function<void(abi::Submit&)> change;
 };
 
+constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
+
+void CheckAll(const std::vector<Case>& cases) {
+  for (const Case& one : cases) {
+    abi::Submit submit = Good();
+    one.change(submit);
+    const SubmitVerdict verdict = CheckSubmit(submit, TwoRegions);
+    EXPECT_EQ(verdict.verdict, one.verdict) << one.name << ": " << verdict.status.text();
+    EXPECT_EQ(verdict.status.ok(), one.verdict == Verdict::kAccept) << one.name;
+  }
+}
+
 TEST(SubmitCheckTest, EveryFieldIsJudged) {
-  constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
-  const std::vector<Case> cases = {
+  CheckAll({
       {"as it should be", Verdict::kAccept, [](auto&) {}},
       {"slot", Verdict::kLie, [](auto& s) { s.slot = abi::kSlotCount; }},
       {"channel", Verdict::kLie, [](auto& s) { s.channel = abi::kChannelCountMax; }},
@@ -43,32 +54,32 @@ TEST(SubmitCheckTest, EveryFieldIsJudged) {
       {"staged", Verdict::kLie, [](auto& s) { s.staged = 2; }},
       {"input region", Verdict::kLie, [](auto& s) { s.input_region = 2; }},
       {"result region", Verdict::kLie, [](auto& s) { s.result_region = 77; }},
-      {"count beyond the region", Verdict::kLie, [](auto& s) { s.count = 1025; }},
-      {"count overflows bytes", Verdict::kLie, [](auto& s) { s.count = kHuge / 4 + 2; }},
+      {"count beyond the region", Verdict::kLie, [](auto& s) { s.count = s.result_count = 1025; }},
+      {"count overflows bytes", Verdict::kLie, [](auto& s) { s.count = s.result_count = kHuge / 4 + 2; }},
       {"offset beyond the region", Verdict::kLie, [](auto& s) { s.input_offset_bytes = 4; }},
       {"offset overflows", Verdict::kLie, [](auto& s) { s.input_offset_bytes = kHuge - 3; }},
       {"result offset overflows", Verdict::kLie, [](auto& s) { s.result_offset_bytes = kHuge - 3; }},
       {"misaligned", Verdict::kLie,
        [](auto& s) {
-         s.count = 1;
+         s.count = s.result_count = 1;
          s.input_offset_bytes = 2;
        }},
       {"same range", Verdict::kLie, [](auto& s) { s.result_region = 0; }},
       {"ranges overlap by one element", Verdict::kLie,
        [](auto& s) {
          s.result_region = 0;
-         s.count = 512;
+         s.count = s.result_count = 512;
          s.result_offset_bytes = 2044;
        }},
       {"ranges touch", Verdict::kAccept,
        [](auto& s) {
          s.result_region = 0;
-         s.count = 512;
+         s.count = s.result_count = 512;
          s.result_offset_bytes = 2048;
        }},
       {"count 0 needs no region", Verdict::kAccept,
        [](auto& s) {
-         s.count = 0;
+         s.count = s.result_count = 0;
          s.input_region = s.result_region = 99;
        }},
       {"avg of integers", Verdict::kRefuse,
@@ -79,23 +90,57 @@ TEST(SubmitCheckTest, EveryFieldIsJudged) {
       {"codec of doubles", Verdict::kRefuse,
        [](auto& s) {
          s.dtype = DType::kF64;
-         s.count = 8;
+         s.count = s.result_count = 8;
          s.codec = Codec::kInt8;
        }},
+  });
+}
+
+TEST(SubmitCheckTest, CountsFitTheCollective) {
+  CheckAll({
       {"update_view", Verdict::kAccept,
+       [](auto& s) {
+         s.kind = OpKind::kUpdateView;
+         s.count = s.result_count = 0;
+       }},
+      {"update_view with a result", Verdict::kLie,
        [](auto& s) {
          s.kind = OpKind::kUpdateView;
          s.count = 0;
        }},
+      {"result of another count", Verdict::kLie, [](auto& s) { s.result_count = 1023; }},
+      {"result larger than its input", Verdict::kLie, [](auto& s) { s.count = 512; }},
+      {"all_gather of four ranks", Verdict::kAccept,
+       [](auto& s) {
+         s.kind = OpKind::kAllGather;
+         s.count = 256;
+       }},
+      {"all_gather into less than one part", Verdict::kLie,
+       [](auto& s) {
+         s.kind = OpKind::kAllGather;
+         s.result_count = 1023;
+       }},
+      {"all_gather into its input", Verdict::kLie,
+       [](auto& s) {
+         s.kind = OpKind::kAllGather;
+         s.count = 256;
+         s.result_region = 0;
+       }},
+      {"all_gather of more than 64 ranks can have", Verdict::kLie,
+       [](auto& s) {
+         s.kind = OpKind::kAllGather;
+         s.dtype = DType::kU8;
+         s.count = kHuge / 64 + 1;
+         s.result_count = kHuge;
+       }},
+      {"reduce_scatter", Verdict::kAccept, [](auto& s) { s.kind = OpKind::kReduceScatter; }},
+      {"reduce_scatter by a tree", Verdict::kRefuse,
+       [](auto& s) {
+         s.kind = OpKind::kReduceScatter;
+         s.algorithm = static_cast<std::uint8_t>(Algorithm::kTree) + 1;
+       }},
       {"update_view with elements", Verdict::kLie, [](auto& s) { s.kind = OpKind::kUpdateView; }},
-  };
-  for (const Case& one : cases) {
-    abi::Submit submit = Good();
-    one.change(submit);
-    const SubmitVerdict verdict = CheckSubmit(submit, TwoRegions);
-    EXPECT_EQ(verdict.verdict, one.verdict) << one.name << ": " << verdict.status.text();
-    EXPECT_EQ(verdict.status.ok(), one.verdict == Verdict::kAccept) << one.name;
-  }
+  });
 }
 
 }  // namespace

@@ -464,7 +464,7 @@ TEST_F(TrainerSessionTest, LieAboutAnOperationEndsTheSession) {
       {"dtype", Code::kProtocol, true, submit([](auto& s) { s.dtype = static_cast<DType>(99); })},
       {"region", Code::kProtocol, true, submit([](auto& s) { s.input_region = 5; })},
       {"offset overflow", Code::kProtocol, true, submit([](auto& s) { s.input_offset_bytes = ~std::uint64_t{3}; })},
-      {"count overflow", Code::kProtocol, true, submit([](auto& s) { s.count = ~std::uint64_t{0}; })},
+      {"count overflow", Code::kProtocol, true, submit([](auto& s) { s.count = s.result_count = ~std::uint64_t{0}; })},
       {"progress of a slot out of range", Code::kProtocol, true,
        [&] {
          auto packet = MakePacket<abi::Progress>(abi::PacketType::kProgress);

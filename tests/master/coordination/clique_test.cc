@@ -30,7 +30,7 @@ CliqueProblem Whole(std::size_t n, std::uint32_t wanted) {
   return problem;
 }
 
-void Part(CliqueProblem& problem, std::size_t a, std::size_t b) {
+void Cut(CliqueProblem& problem, std::size_t a, std::size_t b) {
   problem.neighbours[a] &= ~(Bits{1} << b);
   problem.neighbours[b] &= ~(Bits{1} << a);
 }
@@ -74,13 +74,13 @@ TEST(CliqueTest, OneAloneIsEnoughForWhoWaitsForNobody) {
 
 TEST(CliqueTest, UnreachableFirstVertexIsLeftOut) {
   CliqueProblem problem = Whole(4, 3);
-  for (const std::size_t other : {1, 2, 3}) Part(problem, 0, other);
+  for (const std::size_t other : {1, 2, 3}) Cut(problem, 0, other);
   EXPECT_EQ(LargestSatisfiedClique(problem).members, 0b1110u);
 }
 
 TEST(CliqueTest, LowestVerticesAreTakenWhereSeveralSetsAreLargest) {
   CliqueProblem problem = Whole(4, 3);
-  Part(problem, 0, 3);
+  Cut(problem, 0, 3);
   EXPECT_EQ(LargestSatisfiedClique(problem).members, 0b0111u);
 }
 
@@ -95,7 +95,7 @@ TEST(CliqueTest, WhoWaitsForMoreThanThereAreHoldsNobodyElse) {
 TEST(CliqueTest, LargerSetWinsOverTheOneThatWasCompleteFirst) {
   CliqueProblem problem = Whole(7, 3);
   for (const std::size_t low : {0, 1, 2}) {
-    for (const std::size_t high : {3, 4, 5, 6}) Part(problem, low, high);
+    for (const std::size_t high : {3, 4, 5, 6}) Cut(problem, low, high);
   }
   EXPECT_EQ(LargestSatisfiedClique(problem).members, 0b1111000u);
 }
@@ -103,7 +103,7 @@ TEST(CliqueTest, LargerSetWinsOverTheOneThatWasCompleteFirst) {
 TEST(CliqueTest, SixtyFourThatAllStandAreOneSet) {
   CliqueProblem problem = Whole(64, 64);
   EXPECT_EQ(LargestSatisfiedClique(problem).members, ~Bits{0});
-  Part(problem, 0, 63);
+  Cut(problem, 0, 63);
   EXPECT_EQ(LargestSatisfiedClique(problem).members, 0u);
   problem.wanted.assign(64, 63);
   EXPECT_EQ(LargestSatisfiedClique(problem).members, ~Bits{0} >> 1);
@@ -170,7 +170,7 @@ TEST(CliqueTest, HiddenSetAmongSixtyFourIsFoundExactly) {
 TEST(CliqueTest, GraphThatWasMadeToBeHardIsGivenUpOnWithTheBestSoFar) {
   CliqueProblem problem = Whole(60, 1);
   for (std::size_t circle = 0; circle < 60; circle += 5) {
-    for (std::size_t i = 0; i < 5; ++i) Part(problem, circle + i, circle + (i + 2) % 5);
+    for (std::size_t i = 0; i < 5; ++i) Cut(problem, circle + i, circle + (i + 2) % 5);
   }
   const CliqueAnswer answer = LargestSatisfiedClique(problem);
   EXPECT_FALSE(answer.exact);

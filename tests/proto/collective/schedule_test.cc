@@ -24,7 +24,7 @@ std::vector<Rank> Identity(std::uint32_t world) {
 }
 
 Schedule RingSchedule(const std::vector<Rank>& ring, Rank self) {
-  return MakeSchedule(Algorithm::kRing, {.ring = ring}, self);
+  return MakeSchedule(OpKind::kAllReduce, Algorithm::kRing, {.ring = ring}, self);
 }
 
 // The steps of four ranks with one element a chunk, cell by cell.
@@ -96,7 +96,8 @@ TEST(RingSchedule, EachRankSendsTheTextbookVolume) {
 double Volume(Algorithm algorithm, std::uint32_t world, std::uint32_t self, std::uint32_t site_size = 1) {
   std::vector<std::uint32_t> sites;
   for (std::uint32_t rank = 0; rank < world; ++rank) sites.push_back(rank / site_size);
-  const Schedule schedule = MakeSchedule(algorithm, {.ring = Identity(world), .sites = sites}, Rank(self));
+  const Schedule schedule =
+      MakeSchedule(OpKind::kAllReduce, algorithm, {.ring = Identity(world), .sites = sites}, Rank(self));
   return static_cast<double>(schedule.departures.size()) / schedule.chunks();
 }
 
@@ -121,8 +122,8 @@ TEST(Schedules, PutAsideNoMoreThanTheySay) {
     for (const std::uint32_t world : {2u, 3u, 4u, 7u, 8u, 33u, 64u}) {
       const std::vector<std::uint32_t> sites(world, 0);
       for (std::uint32_t rank = 0; rank < world; ++rank) {
-        const Schedule schedule =
-            MakeSchedule(static_cast<Algorithm>(kind), {.ring = Identity(world), .sites = sites}, Rank(rank));
+        const Schedule schedule = MakeSchedule(OpKind::kAllReduce, static_cast<Algorithm>(kind),
+                                               {.ring = Identity(world), .sites = sites}, Rank(rank));
         std::size_t aside = 0;
         for (const Sum& sum : schedule.sums) aside += sum.order.size() - 2;
         const std::uint64_t bytes = 1 << 20;
@@ -143,24 +144,27 @@ TEST(Schedules, DirectPutsAsideNoMoreThanItSaysWithTheLargestShare) {
 }
 
 TEST(Schedules, TwoRingsTravelInOppositeDirections) {
-  const Schedule schedule = MakeSchedule(Algorithm::kTwoRings, {.ring = Identity(5)}, Rank(2));
+  const Schedule schedule = MakeSchedule(OpKind::kAllReduce, Algorithm::kTwoRings, {.ring = Identity(5)}, Rank(2));
   for (const Departure& departure : schedule.departures) EXPECT_EQ(departure.to, Rank(departure.chunk < 5 ? 3 : 1));
 }
 
 TEST(Schedules, RingsFollowTheirOrdersWithTheirShares) {
   const std::vector<WeightedRing> rings = {{.order = Ring({0, 1, 2, 3, 4}), .share = 3},
                                            {.order = Ring({0, 2, 4, 1, 3}), .share = 1}};
-  const Schedule schedule = MakeSchedule(Algorithm::kRings, {.ring = Identity(5), .rings = rings}, Rank(1));
+  const Schedule schedule =
+      MakeSchedule(OpKind::kAllReduce, Algorithm::kRings, {.ring = Identity(5), .rings = rings}, Rank(1));
   EXPECT_EQ(schedule.weights, (std::vector<std::uint32_t>{3, 3, 3, 3, 3, 1, 1, 1, 1, 1}));
   for (const Departure& departure : schedule.departures) EXPECT_EQ(departure.to, Rank(departure.chunk < 5 ? 2 : 3));
 }
 
 TEST(Schedules, OneShotIsOneDelayAndDirectAreTwo) {
   for (std::uint32_t rank = 0; rank < 6; ++rank) {
-    for (const Departure& departure : MakeSchedule(Algorithm::kOneShot, {.ring = Identity(6)}, Rank(rank)).departures) {
+    for (const Departure& departure :
+         MakeSchedule(OpKind::kAllReduce, Algorithm::kOneShot, {.ring = Identity(6)}, Rank(rank)).departures) {
       EXPECT_EQ(departure.source, Source::kInput);
     }
-    for (const Departure& departure : MakeSchedule(Algorithm::kDirect, {.ring = Identity(6)}, Rank(rank)).departures) {
+    for (const Departure& departure :
+         MakeSchedule(OpKind::kAllReduce, Algorithm::kDirect, {.ring = Identity(6)}, Rank(rank)).departures) {
       EXPECT_NE(departure.source, Source::kPartial);
     }
   }
@@ -170,7 +174,8 @@ TEST(Schedules, OneShotIsOneDelayAndDirectAreTwo) {
 TEST(Schedules, HierarchicalCrossesBetweenSitesAsLittleAsCanBe) {
   const std::vector<std::uint32_t> sites = {0, 0, 0, 0, 1, 1, 1, 1};
   for (std::uint32_t rank = 0; rank < 8; ++rank) {
-    const Schedule schedule = MakeSchedule(Algorithm::kHierarchical, {.ring = Identity(8), .sites = sites}, Rank(rank));
+    const Schedule schedule =
+        MakeSchedule(OpKind::kAllReduce, Algorithm::kHierarchical, {.ring = Identity(8), .sites = sites}, Rank(rank));
     const auto across = std::count_if(schedule.departures.begin(), schedule.departures.end(),
                                       [&](const Departure& d) { return sites[d.to.value] != sites[rank]; });
     // A site sends 2 (sites - 1) / sites of the buffer in all; a member a quarter of that.

@@ -1,0 +1,43 @@
+// What an operation reads and writes at one rank, by its collective and the world size.
+//
+// Units: elements of one buffer that all ranks see alike, the operation's: what its chunks cut (grid.h). A rank's
+// output memory is that buffer; its input memory holds a range of it.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/ids.h"
+#include "proto/segment_header.h"
+
+namespace ringway::collective {
+
+struct Range {
+  std::uint64_t begin = 0;
+  std::uint64_t count = 0;
+};
+
+struct Shape {
+  std::uint64_t count = 0;  // of the buffer
+  Range input;              // what this rank contributes
+  Range result;             // what this rank holds in the end ..
+  bool shared = true;       // .. which is all of it at every rank: one that lacks it can get it from any other
+};
+
+// REQUIRES: world_size * descriptor.count does not overflow, self < world_size.
+inline Shape ShapeOf(const Descriptor& descriptor, std::uint32_t world_size, Rank self) {
+  const std::uint64_t count = descriptor.count;
+  switch (descriptor.kind) {
+    case OpKind::kAllGather:
+      return {world_size * count, {self.value * count, count}, {0, world_size * count}};
+    case OpKind::kReduceScatter: {
+      const Part part = PartOf(count, world_size, self.value);
+      return {count, {0, count}, {part.begin, part.count}, world_size == 1};
+    }
+    case OpKind::kAllReduce:
+    case OpKind::kUpdateView:
+      break;
+  }
+  return {count, {0, count}, {0, count}};
+}
+
+}  // namespace ringway::collective
