@@ -69,10 +69,13 @@ TEST(Executor, SecondWorkedExample) {
 
 class EveryAlgorithm : public testing::TestWithParam<Algorithm> {};
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm,
-                         testing::Values(Algorithm::kRing, Algorithm::kTwoRings, Algorithm::kDirect,
-                                         Algorithm::kOneShot, Algorithm::kTree, Algorithm::kHalvingDoubling,
-                                         Algorithm::kNaive, Algorithm::kHierarchical, Algorithm::kRings),
+std::vector<Algorithm> AllAlgorithms() {
+  std::vector<Algorithm> all;
+  for (std::uint8_t i = 0; i < kAlgorithmCount; ++i) all.push_back(static_cast<Algorithm>(i));
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm, testing::ValuesIn(AllAlgorithms()),
                          [](const auto& param_info) { return NameOf(param_info.param); });
 
 TEST_P(EveryAlgorithm, WorldsTo64WithAwkwardCountsAndAnyArrivalOrderGiveTheExactSum) {
