@@ -1,11 +1,10 @@
-// What --help and README's table say of the options.
+// What --help and the READMEs' tables say of the options.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
+#include <map>
 #include <regex>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -19,16 +18,19 @@ using Argv = std::vector<std::string>;
 
 struct Program {
   std::string name;
+  std::string readme;
   std::vector<Argv> pages;
 };
 
 const std::vector<Program>& AllPrograms() {
   static const std::vector<Program> programs = {
-      {"ringway-master", {{RINGWAY_MASTER, "--help"}}},
-      {"ringwayd", {{RINGWAY_DAEMON, "--help"}}},
-      {"ringwayctl", {{RINGWAY_CTL, "--help"}, {RINGWAY_CTL, "plan", "--help"}, {RINGWAY_CTL, "evict", "--help"}}},
-      {"ringway-bench", {{RINGWAY_BENCH, "--help"}}},
-      {"train_text", {{RINGWAY_TRAIN_TEXT, "--help"}}}};
+      {"ringway-master", "master", {{RINGWAY_MASTER, "--help"}}},
+      {"ringwayd", "daemon", {{RINGWAY_DAEMON, "--help"}}},
+      {"ringwayctl",
+       "client",
+       {{RINGWAY_CTL, "--help"}, {RINGWAY_CTL, "plan", "--help"}, {RINGWAY_CTL, "evict", "--help"}}},
+      {"ringway-bench", "client", {{RINGWAY_BENCH, "--help"}}},
+      {"train_text", "client", {{RINGWAY_TRAIN_TEXT, "--help"}}}};
   return programs;
 }
 
@@ -38,6 +40,14 @@ struct Option {
   std::string text;
   // A word for the value follows the name.
   bool takes_value() const { return std::regex_search(text, std::regex("^ [A-Z]+\\b|^ [a-z]+\\|")); }
+  // "required", or its default; empty if it has none that is set apart from the rest of the text.
+  std::string shown_default() const {
+    if (std::regex_search(text, std::regex("\\bREQUIRED\\b|\\(required\\)"))) return "required";
+    std::smatch found;
+    if (std::regex_search(text, found, std::regex("^ [^ =]+(?: in \\[[^\\]]*\\])?=([^ ]+(?: ms)?)"))) return found[1];
+    if (std::regex_search(text, found, std::regex("\\(default:? ([^)]*)\\)"))) return found[1];
+    return "";
+  }
 };
 
 std::vector<Option> OptionsOf(const Program& program) {
@@ -58,15 +68,19 @@ std::vector<Option> OptionsOf(const Program& program) {
   return options;
 }
 
-std::set<std::string> OptionsInReadme(const std::string& program) {
-  std::ifstream readme(RINGWAY_SOURCE_DIR "/README.md");
+// The rows below the heading "Options of `PROGRAM`": | `--option VALUE` | default | what |.
+std::map<std::string, std::string> DefaultsInReadme(const Program& program) {
+  std::ifstream readme(RINGWAY_SOURCE_DIR "/" + program.readme + "/README.md");
+  std::map<std::string, std::string> defaults;
+  bool inside = false;
   for (std::string line; std::getline(readme, line);) {
-    if (!line.starts_with("| `" + program + "` |")) continue;
-    const std::regex option("--[a-z-]+");
-    return {std::sregex_token_iterator(line.begin(), line.end(), option), std::sregex_token_iterator()};
+    if (line.starts_with("## ")) inside = line == "## Options of `" + program.name + "`";
+    std::smatch row;
+    if (!inside || !std::regex_match(line, row, std::regex("\\| `(--[a-z-]+)[^`]*` \\|(?: (.*?))? \\| .+ \\|")))
+      continue;
+    EXPECT_TRUE(defaults.emplace(row[1], row[2]).second) << program.name << ' ' << row[1];
   }
-  ADD_FAILURE() << "README has no row of " << program;
-  return {};
+  return defaults;
 }
 
 TEST(Help, OptionThatTakesAValueShowsItsDefaultUnlessItIsRequired) {
@@ -84,15 +98,20 @@ TEST(Help, OptionThatTakesAValueShowsItsDefaultUnlessItIsRequired) {
   }
 }
 
-TEST(Help, ReadmesTableHasTheSameOptions) {
+TEST(Help, ReadmesTableHasTheSameOptionsAndDefaults) {
   for (const Program& program : AllPrograms()) {
-    std::set<std::string> in_help;
-    for (const Option& option : OptionsOf(program)) in_help.insert(option.name);
+    const std::map<std::string, std::string> in_readme = DefaultsInReadme(program);
+    std::map<std::string, std::string> in_help;
+    for (const Option& option : OptionsOf(program)) {
+      in_help[option.name] = option.shown_default();
+      const auto row = in_readme.find(option.name);
+      if (option.shown_default().empty() && row != in_readme.end()) in_help[option.name] = row->second;
+    }
     for (const char* everywhere : {"--help", "--version"}) {
       EXPECT_TRUE(in_help.contains(everywhere)) << program.name << ' ' << everywhere;
       in_help.erase(everywhere);
     }
-    EXPECT_EQ(OptionsInReadme(program.name), in_help) << program.name;
+    EXPECT_EQ(in_readme, in_help) << program.name;
   }
 }
 

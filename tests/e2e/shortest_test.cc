@@ -1,4 +1,4 @@
-// The trainers that README shows, in C++ and C, in one group: a death, a newcomer, a restarted daemon, an eviction.
+// The trainers that the READMEs show, in C++ and C, in one group: a death, a newcomer, a restarted daemon, an eviction.
 #include <gtest/gtest.h>
 
 #include <csignal>

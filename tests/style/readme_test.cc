@@ -1,8 +1,10 @@
-// What README shows of a source is that source.
+// What the READMEs show of a source is that source.
 #include <gtest/gtest.h>
 #include <ringway/types.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -30,8 +32,9 @@ TEST(ReadmeTest, ShowsTheShortestTrainerThatIsBuiltAndTested) {
   const SourceFile readme = ReadSource(RINGWAY_SOURCE_DIR, "README.md");
   const SourceFile source = ReadSource(RINGWAY_SOURCE_DIR, "client/examples/shortest/shortest.cc");
   EXPECT_EQ(Between(readme.lines, "```cpp", "```"), Between(source.lines, "// [readme]", "// [/readme]"));
+  const SourceFile of_client = ReadSource(RINGWAY_SOURCE_DIR, "client/README.md");
   const SourceFile in_c = ReadSource(RINGWAY_SOURCE_DIR, "client/examples/shortest/shortest.c");
-  EXPECT_EQ(Between(readme.lines, "```c", "```"), Between(in_c.lines, "/* [readme] */", "/* [/readme] */"));
+  EXPECT_EQ(Between(of_client.lines, "```c", "```"), Between(in_c.lines, "/* [readme] */", "/* [/readme] */"));
 }
 
 Lines CodecRows() {
@@ -52,9 +55,23 @@ Lines CodecRows() {
 }
 
 TEST(ReadmeTest, ListsTheCodecsOfTheTable) {
-  const SourceFile readme = ReadSource(RINGWAY_SOURCE_DIR, "README.md");
+  const SourceFile readme = ReadSource(RINGWAY_SOURCE_DIR, "client/README.md");
   EXPECT_EQ(Between(readme.lines, "| codec | dtypes | bytes of 256 f32 | error at most | what travels |", ""),
             CodecRows());
+}
+
+TEST(ReadmeTest, HasARowForEachErrorCode) {
+  const SourceFile readme = ReadSource(RINGWAY_SOURCE_DIR, "client/README.md");
+  Lines rows;
+  for (const std::string& line : Between(readme.lines, "| code | what it means | what to do |", "")) {
+    std::smatch row;
+    if (std::regex_match(line, row, std::regex("\\| `([a-z_]+)` \\| .+ \\| .+ \\|"))) rows.push_back(row[1]);
+  }
+  Lines codes;
+  for (std::uint32_t i = 1; i < kCodeCount; ++i) codes.push_back(NameOf(static_cast<Code>(i)));
+  std::sort(rows.begin(), rows.end());
+  std::sort(codes.begin(), codes.end());
+  EXPECT_EQ(rows, codes);
 }
 
 }  // namespace
