@@ -41,7 +41,7 @@ while (($#)); do
   esac
   shift 2
 done
-[[ -x $BUILD_DIR/bin/ringway-bench ]] || die "no ringway-bench in $BUILD_DIR/bin; see Hacking in README.md"
+[[ -x $BUILD_DIR/bin/ringway-bench ]] || die "no ringway-bench in $BUILD_DIR/bin; see tests/README.md"
 
 WORK=$(mktemp -d)
 STARTED=()

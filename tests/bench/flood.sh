@@ -42,7 +42,7 @@ while (($#)); do
   esac
   shift 2
 done
-[[ -x $BUILD_DIR/bin/flood_run ]] || die "no flood_run in $BUILD_DIR/bin; see Hacking in README.md"
+[[ -x $BUILD_DIR/bin/flood_run ]] || die "no flood_run in $BUILD_DIR/bin; see tests/README.md"
 
 WORK=$(mktemp -d)
 STARTED=()
