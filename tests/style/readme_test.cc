@@ -1,9 +1,11 @@
-// What the READMEs show of a source is that source.
+// What the READMEs show of a source is that source, and what they link to is there.
 #include <gtest/gtest.h>
 #include <ringway/types.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <filesystem>
 #include <regex>
 #include <string>
 #include <vector>
@@ -72,6 +74,62 @@ TEST(ReadmeTest, HasARowForEachErrorCode) {
   std::sort(rows.begin(), rows.end());
   std::sort(codes.begin(), codes.end());
   EXPECT_EQ(rows, codes);
+}
+
+TEST(ReadmeTest, TakesFiveMinutesToRead) {
+  constexpr std::size_t kLinesMax = 220;
+  EXPECT_LE(ReadSource(RINGWAY_SOURCE_DIR, "README.md").lines.size(), kLinesMax);
+}
+
+Lines WithoutCodeBlocks(const Lines& lines) {
+  Lines text;
+  bool in_code = false;
+  for (const std::string& line : lines) {
+    const bool is_fence = line.starts_with("```");
+    if (is_fence) in_code = !in_code;
+    if (!in_code && !is_fence) text.push_back(line);
+  }
+  return text;
+}
+
+// What a link to the heading says after '#', by GitHub's rule.
+std::string AnchorOf(const std::string& heading) {
+  std::string anchor;
+  for (const char character : heading.substr(heading.find_first_not_of('#') + 1)) {
+    if (character == ' ') anchor += '-';
+    if (std::isalnum(static_cast<unsigned char>(character)) != 0 || character == '-' || character == '_')
+      anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(character)));
+  }
+  return anchor;
+}
+
+bool HasHeading(const std::string& path, const std::string& anchor) {
+  const Lines text = WithoutCodeBlocks(ReadSource(RINGWAY_SOURCE_DIR, path).lines);
+  return std::any_of(text.begin(), text.end(),
+                     [&](const std::string& line) { return line.starts_with("#") && AnchorOf(line) == anchor; });
+}
+
+TEST(ReadmeTest, LinksLeadToFilesAndHeadingsThatExist) {
+  namespace fs = std::filesystem;
+  const std::regex link("\\]\\(([^)#]*)#?([^)]*)\\)"), inline_code("`[^`]*`");
+  std::size_t count = 0;
+  for (const SourceFile& page : ReadTree(RINGWAY_SOURCE_DIR, {".md"})) {
+    for (const std::string& line : WithoutCodeBlocks(page.lines)) {
+      const std::string text = std::regex_replace(line, inline_code, "");
+      for (std::sregex_iterator found(text.begin(), text.end(), link), end; found != end; ++found) {
+        const std::string target = (*found)[1], anchor = (*found)[2];
+        if (target.starts_with("http")) continue;
+        ++count;
+        const fs::path from = fs::path(page.path).parent_path();
+        const std::string path = target.empty() ? page.path : (from / target).lexically_normal().generic_string();
+        const bool exists = fs::exists(fs::path(RINGWAY_SOURCE_DIR) / path);
+        EXPECT_TRUE(exists) << page.path << ": " << target;
+        EXPECT_TRUE(!exists || anchor.empty() || HasHeading(path, anchor))
+            << page.path << ": " << target << '#' << anchor;
+      }
+    }
+  }
+  EXPECT_GT(count, 50u) << "are there no links any more?";
 }
 
 }  // namespace
