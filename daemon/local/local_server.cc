@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "daemon/net/address.h"
+#include "proto/stream/address.h"
 
 namespace ringway::local {
 namespace {

@@ -15,8 +15,8 @@
 #include <string>
 
 #include "daemon/local/trainer_session.h"
-#include "daemon/net/unique_fd.h"
 #include "proto/result.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::local {
 

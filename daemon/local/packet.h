@@ -8,9 +8,9 @@
 #include <string_view>
 #include <type_traits>
 
-#include "daemon/net/unique_fd.h"
 #include "proto/local_abi.h"
 #include "proto/result.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::local {
 

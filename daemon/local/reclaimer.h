@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "daemon/net/bounded_post.h"
-#include "daemon/net/unique_fd.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::local {
 

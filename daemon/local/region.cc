@@ -10,7 +10,7 @@
 #include <limits>
 #include <string>
 
-#include "daemon/net/address.h"
+#include "proto/stream/address.h"
 
 namespace ringway::local {
 namespace {

@@ -23,9 +23,9 @@
 #include <utility>
 
 #include "daemon/local/reclaimer.h"
-#include "daemon/net/unique_fd.h"
 #include "proto/memory_budget.h"
 #include "proto/result.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::local {
 

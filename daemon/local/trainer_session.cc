@@ -9,8 +9,8 @@
 #include <limits>
 #include <utility>
 
-#include "daemon/net/address.h"
 #include "proto/check.h"
+#include "proto/stream/address.h"
 
 namespace ringway::local {
 namespace {

@@ -32,13 +32,13 @@
 #include "daemon/local/region.h"
 #include "daemon/local/stranger_desk.h"
 #include "daemon/local/submit_check.h"
-#include "daemon/net/unique_fd.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
 #include "proto/local_abi.h"
 #include "proto/memory_budget.h"
 #include "proto/result.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::local {
 

@@ -10,10 +10,10 @@
 #include <span>
 #include <string>
 
-#include "daemon/net/framed_socket.h"
-#include "daemon/net/unique_fd.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
+#include "proto/stream/framed_socket.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
 

@@ -4,9 +4,9 @@
 #include <asio/steady_timer.hpp>
 #include <utility>
 
-#include "daemon/net/connector.h"
-#include "daemon/net/framed_socket.h"
 #include "proto/control.pb.h"
+#include "proto/stream/connector.h"
+#include "proto/stream/framed_socket.h"
 
 namespace ringway::net {
 namespace {

@@ -15,12 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "daemon/net/socket_options.h"
-#include "daemon/net/unique_fd.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/lane_roles.h"
 #include "proto/result.h"
+#include "proto/stream/socket_options.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
 

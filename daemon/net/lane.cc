@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "daemon/net/socket_options.h"
+#include "proto/stream/socket_options.h"
 
 namespace ringway::net {
 namespace {

@@ -18,12 +18,12 @@
 #include <string>
 #include <vector>
 
-#include "daemon/net/socket_options.h"
-#include "daemon/net/tcp_traffic.h"
-#include "daemon/net/unique_fd.h"
 #include "proto/ids.h"
 #include "proto/result.h"
 #include "proto/segment_header.h"
+#include "proto/stream/socket_options.h"
+#include "proto/stream/tcp_traffic.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
 

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "daemon/net/address.h"
 #include "proto/frame_codec.h"
 #include "proto/lane_roles.h"
+#include "proto/stream/address.h"
 
 namespace ringway::net {
 namespace {

@@ -19,13 +19,13 @@
 #include <memory>
 #include <string>
 
-#include "daemon/net/address.h"
-#include "daemon/net/framed_socket.h"
-#include "daemon/net/socket_options.h"
-#include "daemon/net/unique_fd.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/crowd.h"
+#include "proto/stream/address.h"
+#include "proto/stream/framed_socket.h"
+#include "proto/stream/socket_options.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
 

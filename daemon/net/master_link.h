@@ -15,10 +15,10 @@
 #include <memory>
 #include <string>
 
-#include "daemon/net/connector.h"
-#include "daemon/net/framed_socket.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
+#include "proto/stream/connector.h"
+#include "proto/stream/framed_socket.h"
 
 namespace ringway::net {
 

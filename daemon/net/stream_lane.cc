@@ -9,10 +9,10 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/net/address.h"
-#include "daemon/net/framed_socket.h"
 #include "proto/check.h"
 #include "proto/hash.h"
+#include "proto/stream/address.h"
+#include "proto/stream/framed_socket.h"
 
 #if defined(__SANITIZE_THREAD__)
 extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);

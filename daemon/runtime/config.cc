@@ -8,12 +8,12 @@
 #include <charconv>
 #include <thread>
 
-#include "daemon/net/address.h"
-#include "daemon/net/socket_options.h"
 #include "proto/byte_size.h"
 #include "proto/lane_roles.h"
 #include "proto/local_abi.h"
 #include "proto/shell/options.h"
+#include "proto/stream/address.h"
+#include "proto/stream/socket_options.h"
 
 namespace ringway::daemon {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 #include <variant>
 
-#include "daemon/net/address.h"
-#include "daemon/net/socket_options.h"
 #include "proto/lane_roles.h"
 #include "proto/shell/log.h"
+#include "proto/stream/address.h"
+#include "proto/stream/socket_options.h"
 
 namespace ringway::daemon {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/net/unique_fd.h"
+#include "proto/stream/unique_fd.h"
 #include "tests/daemon/local/client_packets.h"
 
 namespace ringway::e2e {

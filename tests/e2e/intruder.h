@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/net/unique_fd.h"
 #include "proto/control.pb.h"
+#include "proto/stream/unique_fd.h"
 #include "tests/e2e/processes.h"
 
 namespace ringway::e2e {

@@ -3,7 +3,7 @@
 //
 // A folder is a layer. Pure ones are state machines and arithmetic: events and the time go in, actions come out.
 //
-//   proto/   contracts and base   collective/: pure   shell/: for programs only (options, logging, readiness, queries)
+//   proto/   contracts and base   collective/: pure   stream/: connections   shell/: for programs only (options, ..)
 //   master/  planning/, coordination/: pure   |  shell/
 //   daemon/  kernels/, collective/, links/, flow/, agreement/: pure   |  net/, local/, staging/, runtime/
 //   client/  include, src: the library   |  examples, bench, ctl
@@ -48,6 +48,7 @@ const std::vector<Layer>& Layers() {
   static const std::vector<Layer> kLayers = {
       {"proto/shell", {"proto", "ringway"}},
       {"proto/collective", {"proto", "ringway/types.h"}},
+      {"proto/stream", {"proto", "ringway/types.h"}},
       {"proto", {"ringway/types.h"}},
       {"master/planning", {"proto", "ringway/types.h"}},
       {"master/coordination", {"proto", "ringway/types.h", "master/planning"}},

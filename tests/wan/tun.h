@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "daemon/net/unique_fd.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::wan {
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "daemon/net/unique_fd.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::local {
 

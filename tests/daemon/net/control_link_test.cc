@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/daemon/net/net_fixture.h"
+#include "tests/proto/stream/net_fixture.h"
 
 namespace ringway::net {
 namespace {

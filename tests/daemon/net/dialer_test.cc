@@ -7,7 +7,7 @@
 
 #include "daemon/net/lane.h"
 #include "proto/control.pb.h"
-#include "tests/daemon/net/net_fixture.h"
+#include "tests/proto/stream/net_fixture.h"
 
 namespace ringway::net {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "daemon/net/lane.h"
 #include "proto/hash.h"
-#include "tests/daemon/net/net_fixture.h"
+#include "tests/proto/stream/net_fixture.h"
 
 namespace ringway::net {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tests/daemon/net/net_fixture.h"
+#include "tests/proto/stream/net_fixture.h"
 
 namespace ringway::net {
 namespace {

@@ -1,4 +1,4 @@
-#include "daemon/net/connector.h"
+#include "proto/stream/connector.h"
 
 #include <asio/post.hpp>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "daemon/net/framed_socket.h"
+#include "proto/stream/framed_socket.h"
 
 #include <sys/socket.h>
 
@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "daemon/net/address.h"
 #include "proto/check.h"
+#include "proto/stream/address.h"
 
 namespace ringway::net {
 

@@ -1,4 +1,4 @@
-#include "daemon/net/socket_options.h"
+#include "proto/stream/socket_options.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "proto/lane_roles.h"
-#include "tests/daemon/net/net_fixture.h"
+#include "tests/proto/stream/net_fixture.h"
 
 namespace ringway::net {
 namespace {

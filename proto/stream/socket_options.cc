@@ -1,4 +1,4 @@
-#include "daemon/net/socket_options.h"
+#include "proto/stream/socket_options.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "daemon/net/address.h"
-#include "daemon/net/unique_fd.h"
 #include "proto/lane_roles.h"
+#include "proto/stream/address.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
 namespace {

@@ -19,9 +19,9 @@
 #include <span>
 #include <string>
 
-#include "daemon/net/unique_fd.h"
 #include "proto/frame_codec.h"
 #include "proto/result.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
 

@@ -18,9 +18,9 @@
 #include <string>
 #include <utility>
 
-#include "daemon/net/address.h"
-#include "daemon/net/unique_fd.h"
 #include "proto/frame_codec.h"
+#include "proto/stream/address.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
 

@@ -1,11 +1,11 @@
-#include "daemon/net/tcp_traffic.h"
+#include "proto/stream/tcp_traffic.h"
 
 #include <netinet/in.h>
 
 #include <string>
 
-#include "daemon/net/socket_options.h"
-#include "tests/daemon/net/net_fixture.h"
+#include "proto/stream/socket_options.h"
+#include "tests/proto/stream/net_fixture.h"
 
 namespace ringway::net {
 namespace {

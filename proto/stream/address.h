@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string>
 
-#include "daemon/net/unique_fd.h"
 #include "proto/endpoint.h"
 #include "proto/result.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
 

@@ -1,4 +1,4 @@
-#include "daemon/net/tcp_traffic.h"
+#include "proto/stream/tcp_traffic.h"
 
 // Not netinet/tcp.h: the C library's tcp_info ends before the byte counts.
 #include <linux/tcp.h>

@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/net/address.h"
-#include "daemon/net/socket_options.h"
-#include "daemon/net/unique_fd.h"
 #include "proto/clock.h"
 #include "proto/result.h"
+#include "proto/stream/address.h"
+#include "proto/stream/socket_options.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
 

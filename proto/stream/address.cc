@@ -1,4 +1,4 @@
-#include "daemon/net/address.h"
+#include "proto/stream/address.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>

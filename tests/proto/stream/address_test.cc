@@ -1,11 +1,11 @@
-#include "daemon/net/address.h"
+#include "proto/stream/address.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 
 #include <string>
 
-#include "tests/daemon/net/net_fixture.h"
+#include "tests/proto/stream/net_fixture.h"
 
 namespace ringway::net {
 namespace {
