@@ -9,9 +9,9 @@ namespace ringway::net {
 ControlLink::ControlLink(asio::io_context& context, PeerId other)
     : other_(other), socket_(std::make_shared<FramedSocket>(context, kQueueBytesMax)) {}
 
-void ControlLink::Start(UniqueFd fd, std::span<const std::byte> already_read, ControlSink* sink) {
+void ControlLink::Start(std::unique_ptr<Stream> stream, ControlSink* sink) {
   sink_ = sink;
-  socket_->Start(std::move(fd), already_read, this);
+  socket_->Start(std::move(stream), this);
 }
 
 void ControlLink::Close() {

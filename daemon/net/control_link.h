@@ -13,7 +13,7 @@
 #include "proto/control.pb.h"
 #include "proto/ids.h"
 #include "proto/stream/framed_socket.h"
-#include "proto/stream/unique_fd.h"
+#include "proto/stream/stream.h"
 
 namespace ringway::net {
 
@@ -32,7 +32,7 @@ class ControlLink : public FrameSink, public std::enable_shared_from_this<Contro
 
   ControlLink(asio::io_context& context, PeerId other);
 
-  void Start(UniqueFd fd, std::span<const std::byte> already_read, ControlSink* sink);
+  void Start(std::unique_ptr<Stream> stream, ControlSink* sink);
   void Send(const google::protobuf::MessageLite& message) { socket_->Queue(message); }
   void Flush() { socket_->Flush(); }
   void Close();

@@ -22,14 +22,14 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
   DialAttempt(asio::io_context& context, control::LinkHello hello, std::string address)
       : context_(context), hello_(std::move(hello)), address_(std::move(address)), timer_(context) {}
 
-  void Start(UniqueFd fd, Duration reply_timeout, Done done) {
+  void Start(std::unique_ptr<Stream> stream, Duration reply_timeout, Done done) {
     done_ = std::move(done);
     timer_.expires_after(reply_timeout);
     timer_.async_wait([self = shared_from_this()](asio::error_code error) {
       if (!error) self->Finish(self->Failure("no answer within the time limit"));
     });
     socket_ = std::make_shared<FramedSocket>(context_, kHelloBytesMax);
-    socket_->Start(std::move(fd), {}, this);
+    socket_->Start(std::move(stream), this);
     socket_->Queue(hello_);
     socket_->Flush();
   }
@@ -52,9 +52,7 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
       Finish(Failure("it chose a protocol version that was not offered"));
       return Status::Ok();
     }
-    DialedLinks::Link link;
-    link.fd = socket_->Release(link.rest);
-    Finish(std::move(link));
+    Finish(DialedLinks::Link{.lane = {}, .stream = socket_->Release()});
     return Status::Ok();
   }
   void OnClosed(const std::string& why) override { Finish(Failure(why)); }
@@ -92,11 +90,11 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     Connect(SharersOf(lane, lanes), [self = shared_from_this()](Result<Connection> first) {
       if (!first.ok()) return self->Finish(first.status());
       self->PlanLinks(first.value().loopback);
-      self->Greet(0, std::move(first.value().fd));
+      self->Greet(0, std::move(first.value().stream));
       for (std::size_t i = 1; i < self->open_; ++i) {
         self->Connect(SharersOf(self->lanes_[i].value, self->pair_.lanes), [self, i](Result<Connection> next) {
           if (!next.ok()) return self->Settle(i, next.status());
-          self->Greet(i, std::move(next.value().fd));
+          self->Greet(i, std::move(next.value().stream));
         });
       }
     });
@@ -128,7 +126,7 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     });
   }
 
-  void Greet(std::size_t index, UniqueFd fd) {
+  void Greet(std::size_t index, std::unique_ptr<Stream> stream) {
     control::LinkHello hello;
     hello.set_version_min(kProtocolVersionMin);
     hello.set_version_max(kProtocolVersionMax);
@@ -141,7 +139,7 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     hello.set_generation(request_.generation);
     hello.set_known(request_.known);
     std::make_shared<DialAttempt>(context_, std::move(hello), request_.address)
-        ->Start(std::move(fd), options_.reply_timeout,
+        ->Start(std::move(stream), options_.reply_timeout,
                 [self = shared_from_this(), index](Result<DialedLinks::Link> outcome) {
                   self->Settle(index, std::move(outcome));
                 });

@@ -20,7 +20,7 @@
 #include "proto/lane_roles.h"
 #include "proto/result.h"
 #include "proto/stream/socket_options.h"
-#include "proto/stream/unique_fd.h"
+#include "proto/stream/stream.h"
 
 namespace ringway::net {
 
@@ -50,8 +50,7 @@ struct DialedLinks {
   std::uint32_t lanes_max = 0;  // .. and later: no more than those that the options fix
   struct Link {
     LaneId lane;
-    UniqueFd fd;
-    std::string rest;  // read beyond the LinkReply
+    std::unique_ptr<Stream> stream;  // detached
   };
   std::vector<Link> links;
   bool last = false;              // no more will come

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "proto/stream/socket_options.h"
-
 namespace ringway::net {
 namespace {
 
@@ -15,9 +13,19 @@ Lane::Lane(LaneLabel label, std::uint32_t send_payload_bytes_max)
     : label_(label), send_payload_bytes_max_(send_payload_bytes_max) {}
 
 void Lane::Pace(double bytes_per_second) {
-  if (fd() < 0 || std::abs(bytes_per_second - pace_) <= kSamePace * pace_) return;
+  StreamPath* const stream_path = path();
+  if (stream_path == nullptr || std::abs(bytes_per_second - pace_) <= kSamePace * pace_) return;
   pace_ = bytes_per_second;
-  LimitRate(fd(), pace_);
+  stream_path->SetPace(pace_);
+}
+
+void Lane::Renew() {
+  if (StreamPath* const stream_path = path()) stream_path->Renew();
+}
+
+LaneTraffic Lane::traffic() {
+  StreamPath* const stream_path = path();
+  return stream_path == nullptr ? LaneTraffic() : stream_path->Traffic();
 }
 
 std::span<std::byte> Lane::codec_scratch() {

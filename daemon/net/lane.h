@@ -1,5 +1,5 @@
-// One lane: a TCP connection that carries segments, each a header (proto/segment_header.h) and its payload. What its
-// owner sees of it, whichever thread moves the bytes:
+// One lane: a connection (stream.h) that carries segments, each a header (proto/segment_header.h) and its payload. What
+// its owner sees of it, whichever thread moves the bytes:
 //
 //   StreamLane    on the owner's own event loop
 //   ThreadedLane  on a lane thread; only what is whole comes to the owner
@@ -21,9 +21,7 @@
 #include "proto/ids.h"
 #include "proto/result.h"
 #include "proto/segment_header.h"
-#include "proto/stream/socket_options.h"
-#include "proto/stream/tcp_traffic.h"
-#include "proto/stream/unique_fd.h"
+#include "proto/stream/stream.h"
 
 namespace ringway::net {
 
@@ -70,8 +68,8 @@ class Lane {
   Lane(LaneLabel label, std::uint32_t send_payload_bytes_max);
   virtual ~Lane() = default;
 
-  // Takes a connected, non-blocking socket; `already_read` (shorter than kReadAheadBytes) came from it before.
-  virtual void Start(UniqueFd fd, std::span<const std::byte> already_read, LaneSink* sink) = 0;
+  // Takes a detached stream. Call once.
+  virtual void Start(std::unique_ptr<Stream> stream, LaneSink* sink) = 0;
   virtual void Close() = 0;
   virtual bool idle() const = 0;
   // Gives true if the segment is written and the lane idle again, false if it waits for room or has failed.
@@ -81,20 +79,19 @@ class Lane {
   // To send no faster than this; 0: as fast as the connection goes.
   void Pace(double bytes_per_second);
   // Congestion control looks for its rate again.
-  void Renew() { RenewCongestion(fd()); }
+  void Renew();
   // One system call.
-  LaneTraffic traffic() { return TrafficOf(fd()); }
+  LaneTraffic traffic();
   const LaneLabel& label() const { return label_; }
   std::uint32_t send_payload_bytes_max() const { return send_payload_bytes_max_; }
   // For codecs: allocated at the first call, free to use while the lane is idle.
   std::span<std::byte> codec_scratch();
 
-  static constexpr std::size_t kReadAheadBytes = 8 * 1024;
   static constexpr std::size_t kTurnBytes = 256 << 10;  // taken in at once, then other events get their turn
 
  protected:
-  // The connection; -1 where there is none.
-  virtual int fd() = 0;
+  // The connection's; null where there is none.
+  virtual StreamPath* path() = 0;
 
  private:
   LaneLabel label_;

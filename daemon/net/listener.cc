@@ -1,21 +1,15 @@
 #include "daemon/net/listener.h"
 
-#include <sys/socket.h>
-
 #include <asio/post.hpp>
-#include <cerrno>
 #include <utility>
 
 #include "proto/frame_codec.h"
 #include "proto/lane_roles.h"
-#include "proto/stream/address.h"
 
 namespace ringway::net {
 namespace {
 
 constexpr std::size_t kReplyBytesMax = 64 * 1024;
-constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
-constexpr int kAcceptsATurn = 64;
 
 control::LinkReply VersionRefusal() {
   control::LinkReply reply;
@@ -29,10 +23,10 @@ control::LinkReply VersionRefusal() {
 
 class Listener::HalfOpen : public FrameSink {
  public:
-  HalfOpen(Listener& listener, std::uint64_t id, UniqueFd fd, std::string source)
+  HalfOpen(Listener& listener, std::uint64_t id, std::unique_ptr<Stream> stream)
       : listener_(listener),
         id_(id),
-        source_(std::move(source)),
+        source_(stream->peer().source),
         socket_(std::make_shared<FramedSocket>(listener.context_, kReplyBytesMax)),
         timer_(listener.context_) {
     timer_.expires_after(listener.options_.hello_timeout);
@@ -40,7 +34,7 @@ class Listener::HalfOpen : public FrameSink {
     timer_.async_wait([alive = listener.alive_, id](asio::error_code error) {
       if (!error && *alive != nullptr) (*alive)->Drop(id);
     });
-    socket_->Start(std::move(fd), {}, this);
+    socket_->Start(std::move(stream), this);
     listener_.crowd_.Add(source_, id_);
   }
   ~HalfOpen() override {
@@ -63,7 +57,7 @@ class Listener::HalfOpen : public FrameSink {
  private:
   Listener& listener_;
   std::uint64_t id_;
-  const std::string source_;  // the host's address
+  const std::string source_;
   std::shared_ptr<FramedSocket> socket_;
   asio::steady_timer timer_;
 };
@@ -72,53 +66,15 @@ Listener::Listener(asio::io_context& context, ListenerOptions options, OnOffer o
     : context_(context),
       options_(std::move(options)),
       on_offer_(std::move(on_offer)),
-      acceptor_(context),
-      retry_(context),
+      acceptor_(context, [this](std::unique_ptr<Stream> stream) { Take(std::move(stream)); }),
       alive_(std::make_shared<Listener*>(this)) {}
 
 Listener::~Listener() { *alive_ = nullptr; }
 
-Status Listener::Start(UniqueFd fd) {
-  asio::error_code error;
-  acceptor_.assign(fd.get(), error);
-  if (error) return {Code::kIo, "cannot watch the listening socket: " + error.message()};
-  (void)fd.Release();
-  ArmAccept();
-  return Status::Ok();
-}
-
-void Listener::ArmAccept() {
-  acceptor_.async_wait(asio::posix::stream_descriptor::wait_read, [alive = alive_](asio::error_code error) {
-    if (!error && *alive != nullptr) (*alive)->Accept();
-  });
-}
-
-void Listener::Accept() {
-  for (int i = 0; i < kAcceptsATurn; ++i) {
-    SocketAddress from;
-    from.length = sizeof from.storage;
-    UniqueFd fd(::accept4(acceptor_.native_handle(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
-                          SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd.valid()) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      // Out of descriptors or memory: the backlog holds the others until some are free again.
-      retry_.expires_after(kAcceptPause);
-      retry_.async_wait([alive = alive_](asio::error_code error) {
-        if (!error && *alive != nullptr) (*alive)->Accept();
-      });
-      return;
-    }
-    Take(std::move(fd), from);
-  }
-  ArmAccept();
-}
-
-void Listener::Take(UniqueFd fd, const SocketAddress& from) {
+void Listener::Take(std::unique_ptr<Stream> stream) {
   if (crowd_.size() >= options_.half_open_max) Drop(crowd_.Victim());
   const std::uint64_t id = next_id_++;
-  const std::string address = ToString(from);
-  half_open_.emplace(id, std::make_unique<HalfOpen>(*this, id, std::move(fd), address.substr(0, address.rfind(':'))));
+  half_open_.emplace(id, std::make_unique<HalfOpen>(*this, id, std::move(stream)));
 }
 
 void Listener::Drop(std::uint64_t id) {
@@ -140,17 +96,14 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   }
   offer.version = *version;
   half_open.StopTimer();
-  offer.fd = half_open.socket().Release(offer.rest);
+  offer.stream = half_open.socket().Release();
   // The HalfOpen is on the call stack here.
   asio::post(context_, [alive = alive_, id] {
     if (*alive != nullptr) (*alive)->half_open_.erase(id);
   });
   LinkTuning tuning = options_.tuning;
   tuning.lanes = offer.hello.control() ? 1 : SharersOf(offer.hello.lane(), offer.hello.lanes());
-  const auto local = LocalAddress(offer.fd.get());
-  tuning.loopback = local.ok() && IsLoopback(local.value());
-  TuneLink(offer.fd.get(), tuning);
-  ChooseCongestion(offer.fd.get(), tuning);
+  offer.stream->path().Tune(tuning);
   on_offer_(std::move(offer));
   return Status::Ok();
 }

@@ -1,6 +1,6 @@
-// The daemon's one listening port: accepts connections and hears who is there.
+// The daemon's one listening port: takes connections and hears who is there.
 //
-//   accepted --LinkHello within hello_timeout, version agreed--> offered to the owner, with the bytes read beyond it
+//   accepted --LinkHello within hello_timeout, version agreed--> offered to the owner
 //            --anything else, or silence--> closed (a version mismatch is answered first)
 //
 // Where too many are half-open, the oldest of the host that has the most goes (proto/crowd.h): a crowd of silent ones
@@ -11,30 +11,30 @@
 #pragma once
 
 #include <asio/io_context.hpp>
-#include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/crowd.h"
-#include "proto/stream/address.h"
+#include "proto/stream/acceptor.h"
 #include "proto/stream/framed_socket.h"
 #include "proto/stream/socket_options.h"
+#include "proto/stream/stream.h"
 #include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
 
 // A connection that said who it is and still waits for its LinkReply.
 struct LinkOffer {
-  UniqueFd fd;
+  std::unique_ptr<Stream> stream;  // detached
   control::LinkHello hello;
   std::uint32_t version = 0;
-  std::string rest;  // read beyond the hello
 };
 
 struct ListenerOptions {
@@ -53,7 +53,9 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  Status Start(UniqueFd fd);
+  Status Start(UniqueFd fd) { return acceptor_.Start(std::move(fd)); }
+  // A connection that was accepted.
+  void Take(std::unique_ptr<Stream> stream);
   void SetDetectMs(std::uint32_t detect_ms) { options_.tuning.detect_ms = detect_ms; }
   std::size_t half_open() const { return half_open_.size(); }
   // Connections that were closed without an offer, for status and tests.
@@ -61,17 +63,13 @@ class Listener {
 
  private:
   class HalfOpen;
-  void Take(UniqueFd fd, const SocketAddress& from);
-  void ArmAccept();
-  void Accept();
   void Drop(std::uint64_t id);
   Status OnHello(std::uint64_t id, std::span<const std::byte> frame);
 
   asio::io_context& context_;
   ListenerOptions options_;
   OnOffer on_offer_;
-  asio::posix::stream_descriptor acceptor_;
-  asio::steady_timer retry_;
+  Acceptor acceptor_;
   Crowd crowd_;  // of all that are half-open, which it outlives
   std::map<std::uint64_t, std::unique_ptr<HalfOpen>> half_open_;
   std::uint64_t next_id_ = 1;

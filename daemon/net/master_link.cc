@@ -42,7 +42,7 @@ void MasterLink::OnConnected(Result<Connection> connected) {
   connector_ = nullptr;
   if (!connected.ok()) return Lost(connected.status());
   socket_ = std::make_shared<FramedSocket>(context_, kQueueBytesMax);
-  socket_->Start(std::move(connected.value().fd), {}, this);
+  socket_->Start(std::move(connected.value().stream), this);
   control::ToMaster message;
   *message.mutable_hello() = options_.hello;
   socket_->Queue(message);

@@ -1,18 +1,12 @@
 #include "daemon/net/stream_lane.h"
 
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <asio/post.hpp>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "proto/check.h"
 #include "proto/hash.h"
-#include "proto/stream/address.h"
-#include "proto/stream/framed_socket.h"
 
 #if defined(__SANITIZE_THREAD__)
 extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
@@ -22,42 +16,34 @@ extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 namespace ringway::net {
 namespace {
 
-// A connection becomes a lane with what was read beyond its handshake.
-static_assert(FramedSocket::kReadBytes <= Lane::kReadAheadBytes);
-
 // The owner may write to a payload's memory before its thread has heard that the kernel has read it: what is written
 // there is an answer to the payload (a sum that it went into), so it is over, or the attempt has been given up, so
 // nobody will look at what is read. ThreadSanitizer does not know of either.
-ssize_t SendToKernel(int fd, const msghdr& message) {
+StreamIo WritePayload(Stream& stream, WriteParts from) {
 #if defined(__SANITIZE_THREAD__)
   AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
 #endif
-  const ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  StreamIo io = stream.Write(from);
 #if defined(__SANITIZE_THREAD__)
   AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
 #endif
-  return sent;
+  return io;
 }
 
 }  // namespace
 
 StreamLane::StreamLane(asio::io_context& context, ScratchPool& pool, LaneLabel label,
                        std::uint32_t send_payload_bytes_max)
-    : Lane(label, send_payload_bytes_max), context_(context), socket_(context), pool_(pool) {}
+    : Lane(label, send_payload_bytes_max), context_(context), pool_(pool) {}
 
 StreamLane::~StreamLane() = default;
 
-void StreamLane::Start(UniqueFd fd, std::span<const std::byte> already_read, LaneSink* sink) {
+void StreamLane::Start(std::unique_ptr<Stream> stream, LaneSink* sink) {
   RINGWAY_CHECK(sink_ == nullptr && sink != nullptr);
   sink_ = sink;
-  asio::error_code error;
-  socket_.assign(fd.get(), error);
-  if (error) return Fail("cannot watch the connection: " + error.message());
-  (void)fd.Release();
-  if (already_read.size() > read_ahead_.size()) return Fail("too much came before the link stood");
-  std::copy(already_read.begin(), already_read.end(), read_ahead_.begin());
-  end_ = already_read.size();
-  asio::post(context_, [self = shared_from_this()] { self->ReadTurn(); });
+  stream_ = std::move(stream);
+  if (const Status status = stream_->Attach(context_); !status.ok()) return Fail(status.text());
+  asio::post(context_, [self = shared_from_this()] { self->OnReadable(); });
 }
 
 void StreamLane::Close() {
@@ -66,8 +52,7 @@ void StreamLane::Close() {
 }
 
 void StreamLane::Reset() {
-  asio::error_code ignored;
-  socket_.close(ignored);
+  stream_ = nullptr;
   inbound_.keep.reset();
   outbound_.keep.reset();
   outbound_.payload = {};
@@ -86,28 +71,18 @@ void StreamLane::Fail(const std::string& why) {
 
 // ---- receiving
 
-void StreamLane::ArmRead() {
-  socket_.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this()](asio::error_code error) {
-    if (!error) self->ReadTurn();
-  });
-}
-
-void StreamLane::ReadTurn() {
+void StreamLane::OnReadable() {
   std::size_t turn_bytes = 0;
   while (open()) {
     if (!Consume()) return;
     if (turn_bytes >= kTurnBytes) {
-      asio::post(context_, [self = shared_from_this()] { self->ReadTurn(); });
+      asio::post(context_, [self = shared_from_this()] { self->OnReadable(); });
       return;
     }
-    const ssize_t got = Receive();
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return ArmRead();
-      return Fail(ErrnoStatus("cannot receive", errno).text());
-    }
-    if (got == 0) return Fail("the other side closed the lane");
-    turn_bytes += static_cast<std::size_t>(got);
+    const StreamIo io = Receive();
+    if (io.kind == StreamIo::Kind::kWouldBlock) return stream_->AwaitRead(shared_from_this());
+    if (io.kind != StreamIo::Kind::kBytes) return Fail(io.why);
+    turn_bytes += io.bytes;
   }
 }
 
@@ -162,7 +137,7 @@ void StreamLane::OnScratch(Scratch scratch) {
   if (!open() || receiving_ != Receiving::kAwaitScratch) return;  // `scratch` goes to the next in line
   scratch_ = std::move(scratch);
   receiving_ = Receiving::kPayload;
-  asio::post(context_, [self = shared_from_this()] { self->ReadTurn(); });
+  asio::post(context_, [self = shared_from_this()] { self->OnReadable(); });
 }
 
 // Where the next payload byte goes; null: nowhere. Asked before every write to the target.
@@ -211,9 +186,9 @@ bool StreamLane::PayloadWhole() {
   return true;
 }
 
-// One call into the kernel. In a payload: the rest of it, and what follows into the read-ahead. REQUIRES: begin_ == 0.
-ssize_t StreamLane::Receive() {
-  std::array<iovec, 2> parts{};
+// One call of the stream. In a payload: the rest of it, and what follows into the read-ahead. REQUIRES: begin_ == 0.
+StreamIo StreamLane::Receive() {
+  std::array<std::span<std::byte>, 2> parts;
   std::size_t count = 0;
   std::size_t direct_bytes = 0;
   if (receiving_ == Receiving::kPayload) {
@@ -223,23 +198,17 @@ ssize_t StreamLane::Receive() {
       direct_bytes = std::min(direct_bytes, pool_.trash().size());
       target = pool_.trash().data();
     }
-    parts[count++] = {.iov_base = target, .iov_len = direct_bytes};
+    parts[count++] = {target, direct_bytes};
     // Past a part of a discarded payload there is more of it, not a header.
-    if (payload_got_ + direct_bytes == payload_bytes_) {
-      parts[count++] = {.iov_base = read_ahead_.data(), .iov_len = read_ahead_.size()};
-    }
+    if (payload_got_ + direct_bytes == payload_bytes_) parts[count++] = read_ahead_;
   } else {
-    parts[count++] = {.iov_base = read_ahead_.data() + end_, .iov_len = read_ahead_.size() - end_};
+    parts[count++] = std::span(read_ahead_).subspan(end_);
   }
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = count;
-  const ssize_t got = ::recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
-  if (got <= 0) return got;
-  const std::size_t direct_got = std::min(static_cast<std::size_t>(got), direct_bytes);
+  StreamIo io = stream_->Read(std::span(parts).first(count));
+  const std::size_t direct_got = std::min(io.bytes, direct_bytes);
   payload_got_ += direct_got;
-  end_ += static_cast<std::size_t>(got) - direct_got;
-  return got;
+  end_ += io.bytes - direct_got;
+  return io;
 }
 
 // ---- sending
@@ -255,32 +224,21 @@ bool StreamLane::Send(LaneOutbound outbound) {
 bool StreamLane::WriteOn() {
   const std::size_t total = kSegmentHeaderBytes + outbound_.payload.size();
   while (sent_bytes_ < total) {
-    std::array<iovec, 2> parts{};
+    std::array<std::span<const std::byte>, 2> parts;
     std::size_t count = 0;
     const std::size_t payload_sent = sent_bytes_ > kSegmentHeaderBytes ? sent_bytes_ - kSegmentHeaderBytes : 0;
-    if (sent_bytes_ < kSegmentHeaderBytes) {
-      parts[count++] = {.iov_base = outbound_.header.data() + sent_bytes_,
-                        .iov_len = kSegmentHeaderBytes - sent_bytes_};
-    }
-    if (payload_sent < outbound_.payload.size()) {
-      // sendmsg only reads; iovec has no const.
-      parts[count++] = {.iov_base = const_cast<std::byte*>(outbound_.payload.data() + payload_sent),
-                        .iov_len = outbound_.payload.size() - payload_sent};
-    }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = SendToKernel(socket_.native_handle(), message);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        ArmWrite();
-        return false;
-      }
-      Fail(ErrnoStatus("cannot send", errno).text());
+    if (sent_bytes_ < kSegmentHeaderBytes) parts[count++] = std::span(outbound_.header).subspan(sent_bytes_);
+    if (payload_sent < outbound_.payload.size()) parts[count++] = outbound_.payload.subspan(payload_sent);
+    const StreamIo io = WritePayload(*stream_, std::span(parts).first(count));
+    if (io.kind == StreamIo::Kind::kWouldBlock) {
+      stream_->AwaitWrite(shared_from_this());
       return false;
     }
-    sent_bytes_ += static_cast<std::size_t>(sent);
+    if (io.kind != StreamIo::Kind::kBytes) {
+      Fail(io.why);
+      return false;
+    }
+    sent_bytes_ += io.bytes;
   }
   outbound_.keep.reset();
   outbound_.payload = {};
@@ -288,10 +246,8 @@ bool StreamLane::WriteOn() {
   return true;
 }
 
-void StreamLane::ArmWrite() {
-  socket_.async_wait(asio::posix::stream_descriptor::wait_write, [self = shared_from_this()](asio::error_code error) {
-    if (!error && self->open() && self->WriteOn()) self->sink_->OnLaneIdle();
-  });
+void StreamLane::OnWritable() {
+  if (open() && WriteOn()) sink_->OnLaneIdle();
 }
 
 }  // namespace ringway::net

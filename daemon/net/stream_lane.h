@@ -18,7 +18,6 @@
 
 #include <array>
 #include <asio/io_context.hpp>
-#include <asio/posix/stream_descriptor.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,17 +30,23 @@
 
 namespace ringway::net {
 
-class StreamLane final : public Lane, public ScratchWaiter, public std::enable_shared_from_this<StreamLane> {
+class StreamLane final : public Lane,
+                         public StreamWaiter,
+                         public ScratchWaiter,
+                         public std::enable_shared_from_this<StreamLane> {
  public:
   // `pool`: of the loop's thread.
   StreamLane(asio::io_context& context, ScratchPool& pool, LaneLabel label, std::uint32_t send_payload_bytes_max);
   ~StreamLane() override;
 
   // ---- Lane
-  void Start(UniqueFd fd, std::span<const std::byte> already_read, LaneSink* sink) override;
+  void Start(std::unique_ptr<Stream> stream, LaneSink* sink) override;
   void Close() override;
   bool idle() const override { return open() && !sending_; }
   bool Send(LaneOutbound outbound) override;
+  // ---- StreamWaiter
+  void OnReadable() override;
+  void OnWritable() override;
   // ---- ScratchWaiter
   void OnScratch(Scratch scratch) override;
 
@@ -51,25 +56,24 @@ class StreamLane final : public Lane, public ScratchWaiter, public std::enable_s
  private:
   enum class Receiving : std::uint8_t { kHeader, kAwaitScratch, kPayload };
 
-  int fd() override { return socket_.native_handle(); }
+  static constexpr std::size_t kReadAheadBytes = 8 * 1024;
+
+  StreamPath* path() override { return stream_ == nullptr ? nullptr : &stream_->path(); }
   bool open() const { return sink_ != nullptr && !failed_; }
   std::size_t available() const { return end_ - begin_; }
-  void ArmRead();
-  void ReadTurn();
   // Each gives false when the turn is over: closed, failed, or waiting for scratch.
   bool Consume();
   bool TakeHeader();
   bool TakePayload();
   bool PayloadWhole();
-  ssize_t Receive();
+  StreamIo Receive();
   std::byte* PayloadTarget();
   bool WriteOn();
-  void ArmWrite();
   void Fail(const std::string& why);
   void Reset();
 
   asio::io_context& context_;
-  asio::posix::stream_descriptor socket_;
+  std::unique_ptr<Stream> stream_;  // null before the start and after the end
   ScratchPool& pool_;
   LaneSink* sink_ = nullptr;
   bool failed_ = false;

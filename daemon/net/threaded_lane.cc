@@ -1,8 +1,5 @@
 #include "daemon/net/threaded_lane.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-
 #include <cstring>
 #include <utility>
 
@@ -27,8 +24,7 @@ void LaneFarEnd::OnRung() {
 
 void LaneFarEnd::Begin() {
   stream_ = std::make_shared<StreamLane>(thread_.context(), thread_.pool(), label_, kPayloadBytesMax);
-  stream_->Start(std::move(crossing_->beginning->fd), crossing_->beginning->already_read, this);
-  crossing_->beginning.reset();
+  stream_->Start(std::move(crossing_->beginning), this);
 }
 
 void LaneFarEnd::End() {
@@ -71,12 +67,12 @@ ThreadedLane::ThreadedLane(Doorbell& home, LaneThread& thread, LaneLabel label, 
 
 ThreadedLane::~ThreadedLane() = default;
 
-void ThreadedLane::Start(UniqueFd fd, std::span<const std::byte> already_read, LaneSink* sink) {
+void ThreadedLane::Start(std::unique_ptr<Stream> stream, LaneSink* sink) {
   RINGWAY_CHECK(far_ == nullptr && sink != nullptr);
   sink_ = sink;
   // Without (no descriptors left) its traffic is not seen, and the connection ends when the lane thread closes it.
-  handle_.Reset(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-  crossing_->beginning = {.fd = std::move(fd), .already_read = {already_read.begin(), already_read.end()}};
+  path_ = stream->SharePath();
+  crossing_->beginning = std::move(stream);
   far_ = std::make_shared<LaneFarEnd>(crossing_, thread_, home_, shared_from_this(), label());
   thread_.bell().Ring(far_);
 }
@@ -89,8 +85,8 @@ void ThreadedLane::Close() {
 // The connection ends here and now, also where the lane thread does not get to closing it.
 void ThreadedLane::CloseFarEnd() {
   if (far_ == nullptr || crossing_->close.load(std::memory_order_relaxed)) return;
-  if (handle_.valid()) ::shutdown(handle_.get(), SHUT_RDWR);
-  handle_.Reset();
+  if (path_ != nullptr) path_->Shutdown();
+  path_ = nullptr;
   crossing_->close.store(true, std::memory_order_release);
   thread_.bell().Ring(far_);
 }

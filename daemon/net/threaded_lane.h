@@ -24,10 +24,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "daemon/net/doorbell.h"
 #include "daemon/net/lane.h"
@@ -44,10 +42,6 @@ struct LaneCrossing {
   static constexpr std::size_t kFramesMax = 64;
   static_assert(ScratchPoolOptions{}.small_count + ScratchPoolOptions{}.large_count <= kFramesMax);
 
-  struct Beginning {
-    UniqueFd fd;
-    std::vector<std::byte> already_read;
-  };
   struct Frame {
     SegmentHeader header;
     Scratch payload;
@@ -55,8 +49,8 @@ struct LaneCrossing {
   };
 
   // ---- the owner says
-  std::optional<Beginning> beginning;  // before the first ring
-  LaneOutbound outbound;               // its keep is the owner's alone
+  std::unique_ptr<Stream> beginning;  // before the first ring
+  LaneOutbound outbound;              // its keep is the owner's alone
   std::atomic<bool> send = false;
   std::atomic<bool> close = false;  // and does not touch `frames` any more
   // ---- the far end says
@@ -102,7 +96,7 @@ class ThreadedLane final : public Lane, public Doorbell::Callee, public std::ena
   ~ThreadedLane() override;
 
   // ---- Lane
-  void Start(UniqueFd fd, std::span<const std::byte> already_read, LaneSink* sink) override;
+  void Start(std::unique_ptr<Stream> stream, LaneSink* sink) override;
   void Close() override;
   bool idle() const override { return sink_ != nullptr && !sending_; }
   // Never true: the lane is idle again when OnLaneIdle says so.
@@ -111,7 +105,7 @@ class ThreadedLane final : public Lane, public Doorbell::Callee, public std::ena
   void OnRung() override;
 
  private:
-  int fd() override { return handle_.get(); }
+  StreamPath* path() override { return path_.get(); }
   // Gives kProtocol, or what else the sink says, if the lane has to be closed for it.
   Status TakeFrames();
   Status Take(const LaneCrossing::Frame& frame);
@@ -122,7 +116,7 @@ class ThreadedLane final : public Lane, public Doorbell::Callee, public std::ena
   Doorbell& home_;
   LaneThread& thread_;
   std::shared_ptr<LaneFarEnd> far_;
-  UniqueFd handle_;  // the same connection, for what the owner may do to it at any time
+  std::unique_ptr<StreamPath> path_;  // of the same connection, for what the owner may do to it at any time
   LaneSink* sink_ = nullptr;
   bool sending_ = false;
   bool taking_ = false;  // a frame of the ring is in use

@@ -1,7 +1,5 @@
 #include "daemon/runtime/data_plane.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <asio/post.hpp>
 #include <utility>
@@ -246,8 +244,7 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
   }
   found->second->AddLink(StandingLink{.id = link,
                                       .terms = {.lanes = lanes, .generation = hello.generation()},
-                                      .fd = std::move(offer.fd),
-                                      .rest = std::move(offer.rest),
+                                      .stream = std::move(offer.stream),
                                       .answer = ReplyFrame(offer.version, Status::Ok())});
   return true;
 }
@@ -261,7 +258,7 @@ void DataPlane::TryHeldOffers(TimePoint now) {
 
 void DataPlane::RefuseOffer(const net::LinkOffer& offer, const Status& why) {
   const std::string frame = ReplyFrame(offer.version, why);
-  (void)::send(offer.fd.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  (void)offer.stream->Write(std::as_bytes(std::span(frame)));
 }
 
 // ---- trainers

@@ -1,7 +1,5 @@
 #include "daemon/runtime/peer_runtime.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <asio/post.hpp>
 #include <utility>
@@ -9,10 +7,17 @@
 
 #include "proto/lane_roles.h"
 #include "proto/shell/log.h"
-#include "proto/stream/address.h"
-#include "proto/stream/socket_options.h"
 
 namespace ringway::daemon {
+namespace {
+
+// The stream is fresh: it has room for a reply. If not, the other side's handshake fails, which closes it.
+std::unique_ptr<net::Stream> Answered(StandingLink link) {
+  if (!link.answer.empty()) (void)link.stream->Write(std::as_bytes(std::span(link.answer)));
+  return std::move(link.stream);
+}
+
+}  // namespace
 
 PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threads, RuntimeHost* host,
                          RuntimeOptions options, std::shared_ptr<local::TrainerSession> session)
@@ -97,10 +102,11 @@ void PeerRuntime::AddLink(StandingLink link) {
   if (ended_) return;
   const links::LinkId id = link.id;
   links::LinkTerms terms = link.terms;
-  terms.round_trip = net::RoundTripOf(link.fd.get());
-  if (!net::IsWithinHost(link.fd.get())) terms.probe_bytes = options_.probe_bytes;
+  terms.round_trip = link.stream->path().RoundTrip();
+  const bool within_host = link.stream->peer().within_host;
+  if (!within_host) terms.probe_bytes = options_.probe_bytes;
   if (id.control)
-    AddControl(std::move(link));
+    AddControl(std::move(link), within_host);
   else
     AddLane(std::move(link));
   peer_.OnLinkUp(id, terms, MonotonicNow());
@@ -111,12 +117,10 @@ PairTransport& PeerRuntime::PairWith(PeerId other) {
   return pairs_.try_emplace(other, &host_->flow(), flow::PathKey{.self = options_.self, .other = other}).first->second;
 }
 
-void PeerRuntime::AddControl(StandingLink link) {
+void PeerRuntime::AddControl(StandingLink link, bool within_host) {
   const auto control = std::make_shared<net::ControlLink>(context_, link.id.other);
-  PairWith(link.id.other).TakeControl(control, net::IsWithinHost(link.fd.get()));
-  // The socket is fresh: its buffer has room for a reply. If not, the other side's handshake fails, which closes it.
-  (void)::send(link.fd.get(), link.answer.data(), link.answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  control->Start(std::move(link.fd), std::as_bytes(std::span(link.rest)), this);
+  PairWith(link.id.other).TakeControl(control, within_host);
+  control->Start(Answered(std::move(link)), this);
 }
 
 void PeerRuntime::AddLane(StandingLink link) {
@@ -124,8 +128,7 @@ void PeerRuntime::AddLane(StandingLink link) {
   const auto lane =
       lane_threads_.MakeLane({link.id.other, link.id.lane}, small ? kSmallLanePayloadBytes : kPayloadBytesMax);
   PairWith(link.id.other).TakeLane(lane, link.terms.lanes);
-  (void)::send(link.fd.get(), link.answer.data(), link.answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  lane->Start(std::move(link.fd), std::as_bytes(std::span(link.rest)), this);
+  lane->Start(Answered(std::move(link)), this);
 }
 
 void PeerRuntime::CloseEverything() {
@@ -148,8 +151,7 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
       AddLink(StandingLink{
           .id = {.other = verdict.other, .control = verdict.control, .lane = link.lane},
           .terms = {.lanes = dialled.lanes, .lanes_max = dialled.lanes_max, .generation = verdict.generation},
-          .fd = std::move(link.fd),
-          .rest = std::move(link.rest),
+          .stream = std::move(link.stream),
           .answer = {}});
     }
   }

@@ -56,8 +56,7 @@ struct RuntimeOptions {
 struct StandingLink {
   links::LinkId id;
   links::LinkTerms terms;
-  net::UniqueFd fd;
-  std::string rest;    // read from it already
+  std::unique_ptr<net::Stream> stream;
   std::string answer;  // to be written first: the LinkReply of an accepted connection
 };
 
@@ -140,7 +139,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // Returns how many bytes the lane got.
   std::size_t Give(net::Lane& lane);
   PairTransport& PairWith(PeerId other);
-  void AddControl(StandingLink link);
+  void AddControl(StandingLink link, bool within_host);
   void AddLane(StandingLink link);
   void CloseEverything();
   void FlushLinks();

@@ -11,7 +11,7 @@
 namespace ringway::net {
 namespace {
 
-constexpr int kBacklog = 1024;
+constexpr int kBacklog = SOMAXCONN;
 
 const sockaddr_in& AsV4(const SocketAddress& address) { return reinterpret_cast<const sockaddr_in&>(address.storage); }
 const sockaddr_in6& AsV6(const SocketAddress& address) {
@@ -22,6 +22,13 @@ bool IsSameHost(const SocketAddress& a, const SocketAddress& b) {
   if (a.storage.ss_family != b.storage.ss_family) return false;
   if (a.storage.ss_family == AF_INET) return AsV4(a).sin_addr.s_addr == AsV4(b).sin_addr.s_addr;
   return a.storage.ss_family == AF_INET6 && std::memcmp(&AsV6(a).sin6_addr, &AsV6(b).sin6_addr, sizeof(in6_addr)) == 0;
+}
+
+Result<SocketAddress> AddressBy(int (*ask)(int, sockaddr*, socklen_t*), int fd) {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (ask(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) == 0) return address;
+  return ErrnoStatus("cannot read a socket's address", errno);
 }
 
 }  // namespace
@@ -87,21 +94,23 @@ Result<UniqueFd> ListenTcp(const SocketAddress& where) {
   return fd;
 }
 
-Result<SocketAddress> LocalAddress(int fd) {
-  SocketAddress address;
-  address.length = sizeof address.storage;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) {
-    return ErrnoStatus("cannot read a socket's address", errno);
+Result<SocketAddress> LocalAddress(int fd) { return AddressBy(::getsockname, fd); }
+
+Result<SocketAddress> RemoteAddress(int fd) { return AddressBy(::getpeername, fd); }
+
+std::string SourceOf(const SocketAddress& address) {
+  constexpr std::size_t kNetworkBytes = 8;
+  if (address.storage.ss_family == AF_INET6) {
+    return {reinterpret_cast<const char*>(&AsV6(address).sin6_addr), kNetworkBytes};
   }
-  return address;
+  const std::string text = ToString(address);
+  return text.substr(0, text.rfind(':'));
 }
 
 bool IsWithinHost(int fd) {
   const auto local = LocalAddress(fd);
-  SocketAddress remote;
-  remote.length = sizeof remote.storage;
-  if (!local.ok() || ::getpeername(fd, reinterpret_cast<sockaddr*>(&remote.storage), &remote.length) != 0) return false;
-  return IsLoopback(local.value()) || IsSameHost(local.value(), remote);
+  const auto remote = RemoteAddress(fd);
+  return local.ok() && remote.ok() && (IsLoopback(local.value()) || IsSameHost(local.value(), remote.value()));
 }
 
 }  // namespace ringway::net

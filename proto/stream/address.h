@@ -31,8 +31,13 @@ Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive);
 
 // A listening TCP socket, non-blocking.
 Result<UniqueFd> ListenTcp(const SocketAddress& where);
-// What a socket is bound to.
+// What a socket is bound to, and what it is connected to.
 Result<SocketAddress> LocalAddress(int fd);
+Result<SocketAddress> RemoteAddress(int fd);
+
+// The host that `address` is of, to count its connections by; of IPv6 the network, of which a host may have all
+// addresses.
+std::string SourceOf(const SocketAddress& address);
 
 // Whether both ends of a connection are on this host, whatever their addresses; false if it has no two ends.
 bool IsWithinHost(int fd);

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "proto/stream/tcp_stream.h"
+#include "proto/stream/unique_fd.h"
+
 namespace ringway::net {
 
 Connector::Connector(asio::io_context& context, ConnectOptions options)
@@ -97,7 +100,7 @@ void Connector::OnWritable() {
     return TryNext();
   }
   ChooseCongestion(socket_.native_handle(), options_.tuning);
-  Finish(Connection{UniqueFd(socket_.release()), options_.tuning.loopback});
+  Finish(Connection{std::make_unique<TcpStream>(UniqueFd(socket_.release())), options_.tuning.loopback});
 }
 
 void Connector::Finish(Result<Connection> outcome) {

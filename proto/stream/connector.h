@@ -1,6 +1,6 @@
 // Opens one TCP connection: resolves HOST:PORT and tries its addresses in turn, within one time limit.
 //
-// Answers exactly once, never from within Start: with a connected non-blocking socket, or with a Status whose text
+// Answers exactly once, never from within Start: with a connection that stands, or with a Status whose text
 // names the address and the system's reason: kPeerUnreachable where nothing listens there, else kIo. Non-loopback
 // addresses are refused unless `allow_remote`: until connections are encrypted, only --insecure opens them.
 //
@@ -20,7 +20,7 @@
 #include "proto/result.h"
 #include "proto/stream/address.h"
 #include "proto/stream/socket_options.h"
-#include "proto/stream/unique_fd.h"
+#include "proto/stream/stream.h"
 
 namespace ringway::net {
 
@@ -32,7 +32,7 @@ struct ConnectOptions {
 };
 
 struct Connection {
-  UniqueFd fd;
+  std::unique_ptr<Stream> stream;  // detached
   bool loopback = false;
 };
 

@@ -1,32 +1,22 @@
 #include "proto/stream/framed_socket.h"
 
-#include <sys/socket.h>
-
 #include <asio/post.hpp>
-#include <cerrno>
 #include <utility>
 
 #include "proto/check.h"
-#include "proto/stream/address.h"
 
 namespace ringway::net {
 
 FramedSocket::FramedSocket(asio::io_context& context, std::size_t queue_bytes_max)
-    : context_(context), socket_(context), queue_bytes_max_(queue_bytes_max) {}
+    : context_(context), queue_bytes_max_(queue_bytes_max) {}
 
-void FramedSocket::Start(UniqueFd fd, std::span<const std::byte> already_read, FrameSink* sink) {
+void FramedSocket::Start(std::unique_ptr<Stream> stream, FrameSink* sink) {
   RINGWAY_CHECK(sink_ == nullptr && sink != nullptr);
   sink_ = sink;
-  asio::error_code error;
-  socket_.assign(fd.get(), error);
-  if (error) return Fail("cannot watch the connection: " + error.message());
-  (void)fd.Release();
-  // Delivered later, so that no sink is called from within Start.
-  asio::post(context_, [self = shared_from_this(),
-                        rest = std::string(reinterpret_cast<const char*>(already_read.data()), already_read.size())] {
-    if (!self->open()) return;
-    if (rest.empty() || self->Deliver(std::as_bytes(std::span(rest)))) self->Read();
-  });
+  stream_ = std::move(stream);
+  if (const Status status = stream_->Attach(context_); !status.ok()) return Fail(status.text());
+  // Read later, so that no sink is called from within Start.
+  asio::post(context_, [self = shared_from_this()] { self->OnReadable(); });
 }
 
 void FramedSocket::Queue(const google::protobuf::MessageLite& message) {
@@ -40,60 +30,48 @@ void FramedSocket::Queue(const google::protobuf::MessageLite& message) {
 void FramedSocket::Flush() {
   if (!open() || writing_) return;
   while (out_sent_ < out_.size()) {
-    const ssize_t sent =
-        ::send(socket_.native_handle(), out_.data() + out_sent_, out_.size() - out_sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return ArmWrite();
-      return Fail(ErrnoStatus("cannot send", errno).text());
-    }
-    out_sent_ += static_cast<std::size_t>(sent);
+    const StreamIo io = stream_->Write(std::as_bytes(std::span(out_)).subspan(out_sent_));
+    if (io.kind == StreamIo::Kind::kWouldBlock) return AwaitRoom();
+    if (io.kind != StreamIo::Kind::kBytes) return Fail(io.why);
+    out_sent_ += io.bytes;
   }
   out_.clear();
   out_sent_ = 0;
 }
 
-void FramedSocket::ArmWrite() {
+void FramedSocket::AwaitRoom() {
   // Bytes that are gone need no memory; moved here, where the kernel is full, not on every call.
   out_.erase(0, out_sent_);
   out_sent_ = 0;
   writing_ = true;
-  socket_.async_wait(asio::posix::stream_descriptor::wait_write, [self = shared_from_this()](asio::error_code error) {
-    self->writing_ = false;
-    if (!error) self->Flush();
-  });
+  stream_->AwaitWrite(shared_from_this());
 }
 
-void FramedSocket::ArmRead() {
-  socket_.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this()](asio::error_code error) {
-    if (!error) self->Read();
-  });
+void FramedSocket::OnWritable() {
+  writing_ = false;
+  Flush();
 }
 
-void FramedSocket::Read() {
+void FramedSocket::OnReadable() {
   std::array<std::byte, kReadBytes> buffer;
   std::size_t turn_bytes = 0;
   while (open()) {
     if (turn_bytes >= kTurnBytes) {
-      asio::post(context_, [self = shared_from_this()] { self->Read(); });
+      asio::post(context_, [self = shared_from_this()] { self->OnReadable(); });
       return;
     }
-    const ssize_t got = ::recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return ArmRead();
-      return Fail(ErrnoStatus("cannot receive", errno).text());
-    }
-    if (got == 0) return Fail("the other side closed the connection");
-    turn_bytes += static_cast<std::size_t>(got);
-    if (!Deliver(std::span(buffer).first(static_cast<std::size_t>(got)))) return;
+    const StreamIo io = stream_->Read(buffer);
+    if (io.kind == StreamIo::Kind::kWouldBlock) return stream_->AwaitRead(shared_from_this());
+    if (io.kind != StreamIo::Kind::kBytes) return Fail(io.why);
+    turn_bytes += io.bytes;
+    if (!Deliver(std::span(buffer).first(io.bytes))) return;
   }
 }
 
 bool FramedSocket::Deliver(std::span<const std::byte> bytes) {
   if (const Status status = reader_.Feed(bytes); !status.ok()) {
     const std::string answer = status.code() == Code::kVersionMismatch ? sink_->AnswerToVersion1() : "";
-    (void)::send(socket_.native_handle(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!answer.empty()) (void)stream_->Write(std::as_bytes(std::span(answer)));
     Fail(status.text());
     return false;
   }
@@ -111,8 +89,7 @@ bool FramedSocket::Deliver(std::span<const std::byte> bytes) {
 void FramedSocket::Fail(const std::string& why) {
   if (failed_ || sink_ == nullptr) return;
   failed_ = true;
-  asio::error_code ignored;
-  socket_.close(ignored);
+  stream_ = nullptr;
   asio::post(context_, [self = shared_from_this(), why] {
     FrameSink* sink = std::exchange(self->sink_, nullptr);
     if (sink != nullptr) sink->OnClosed(why);
@@ -121,16 +98,15 @@ void FramedSocket::Fail(const std::string& why) {
 
 void FramedSocket::Close() {
   sink_ = nullptr;
-  asio::error_code ignored;
-  socket_.close(ignored);
+  stream_ = nullptr;
 }
 
-UniqueFd FramedSocket::Release(std::string& rest) {
+std::unique_ptr<Stream> FramedSocket::Release() {
   sink_ = nullptr;
-  const auto left = reader_.Rest();
-  rest.assign(reinterpret_cast<const char*>(left.data()), left.size());
-  if (!socket_.is_open()) return UniqueFd();
-  return UniqueFd(socket_.release());
+  if (stream_ == nullptr) return nullptr;
+  stream_->Detach();
+  stream_->Unread(reader_.Rest());
+  return std::move(stream_);
 }
 
 }  // namespace ringway::net

@@ -1,4 +1,4 @@
-// A connected stream socket that carries control frames (proto/frame_codec.h).
+// A connection (stream.h) that carries control frames (proto/frame_codec.h).
 //
 // Used for the master link, for handshakes and for control links. Reading starts with Start and never stops: a frame is
 // given to the sink as soon as it is whole, at most about 256 KiB of input a turn so that others get theirs. Sending
@@ -13,7 +13,6 @@
 
 #include <array>
 #include <asio/io_context.hpp>
-#include <asio/posix/stream_descriptor.hpp>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -21,7 +20,7 @@
 
 #include "proto/frame_codec.h"
 #include "proto/result.h"
-#include "proto/stream/unique_fd.h"
+#include "proto/stream/stream.h"
 
 namespace ringway::net {
 
@@ -37,12 +36,12 @@ class FrameSink {
   virtual std::string AnswerToVersion1() { return {}; }
 };
 
-class FramedSocket : public std::enable_shared_from_this<FramedSocket> {
+class FramedSocket final : public StreamWaiter, public std::enable_shared_from_this<FramedSocket> {
  public:
   FramedSocket(asio::io_context& context, std::size_t queue_bytes_max);
 
-  // Takes a connected, non-blocking socket; `already_read` came from it before. Call once.
-  void Start(UniqueFd fd, std::span<const std::byte> already_read, FrameSink* sink);
+  // Takes a detached stream. Call once.
+  void Start(std::unique_ptr<Stream> stream, FrameSink* sink);
 
   void Queue(const google::protobuf::MessageLite& message);
   void Flush();
@@ -50,23 +49,24 @@ class FramedSocket : public std::enable_shared_from_this<FramedSocket> {
 
   // Silent.
   void Close();
-  // Gives the socket away, with what was read beyond the frames delivered, less than kReadBytes of it after the first
-  // frame. May be called from OnFrame.
-  UniqueFd Release(std::string& rest);
+  // Gives the stream away, detached, with what was read beyond the frames delivered unread; null if it has failed. May
+  // be called from OnFrame.
+  std::unique_ptr<Stream> Release();
 
-  static constexpr std::size_t kReadBytes = 8 * 1024;  // at once
+  // ---- StreamWaiter
+  void OnReadable() override;
+  void OnWritable() override;
 
  private:
+  static constexpr std::size_t kReadBytes = 8 * 1024;  // at once
   static constexpr std::size_t kTurnBytes = 256 * 1024;
 
-  void ArmRead();
-  void ArmWrite();
-  void Read();
+  void AwaitRoom();
   bool Deliver(std::span<const std::byte> bytes);
   void Fail(const std::string& why);
 
   asio::io_context& context_;
-  asio::posix::stream_descriptor socket_;
+  std::unique_ptr<Stream> stream_;  // null before the start and after the end
   FrameReader reader_;
   FrameSink* sink_ = nullptr;
   std::string out_;

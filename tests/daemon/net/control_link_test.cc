@@ -26,7 +26,7 @@ class ControlLinkTest : public NetTest {
     auto [ours, theirs] = StreamPair();
     other_ = std::move(theirs);
     link_ = std::make_shared<ControlLink>(context_, PeerId(3));
-    link_->Start(std::move(ours), {}, &sink_);
+    link_->Start(std::move(ours), &sink_);
   }
   void TearDown() override {
     link_->Close();

@@ -68,23 +68,8 @@ TEST_F(DialerTest, ControlLinkIsOneConnection) {
   ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
   ASSERT_TRUE(outcomes_[0].ok());
   ASSERT_EQ(outcomes_[0].value().links.size(), 1U);
-  EXPECT_EQ(outcomes_[0].value().links[0].rest, "early");
-  EXPECT_EQ(CongestionOf(outcomes_[0].value().links[0].fd.get()), "cubic");
-}
-
-// The other side has the lane when it has answered, and may have much to send.
-TEST_F(DialerTest, NoMoreIsReadBeyondTheAnswerThanALaneTakesOver) {
-  DialOptions options;
-  options.lanes = 1;
-  Dial(options, false);
-  const UniqueFd accepted = AcceptOn(listening_.get());
-  (void)NextFrame<control::LinkHello>(accepted.get());
-  WriteAll(accepted.get(), ReplyOf(Code::kOk, "") + std::string(4 * Lane::kReadAheadBytes, 'x'));
-  ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
-  ASSERT_TRUE(outcomes_[0].ok()) << outcomes_[0].status().text();
-  const std::string& rest = outcomes_[0].value().links[0].rest;
-  EXPECT_GT(rest.size(), 0U);
-  EXPECT_LE(rest.size(), Lane::kReadAheadBytes);
+  EXPECT_EQ(UnreadOf(*outcomes_[0].value().links[0].stream), "early");
+  EXPECT_EQ(CongestionOf(*outcomes_[0].value().links[0].stream), "cubic");
 }
 
 TEST_F(DialerTest, AllLanesOfALoopbackPairComeAtOnce) {

@@ -72,7 +72,8 @@ class LaneFixture : public NetTest {
   void Start(std::shared_ptr<Lane> lane, std::span<const std::byte> already_read = {}) {
     auto [ours, theirs] = StreamPair();
     lane_ = std::move(lane);
-    lane_->Start(std::move(ours), already_read, &sink_);
+    ours->Unread(already_read);
+    lane_->Start(std::move(ours), &sink_);
     other_ = std::move(theirs);
   }
   void TearDown() override {

@@ -40,8 +40,8 @@ TEST_F(ListenerTest, HelloIsOfferedWithTheBytesBeyondIt) {
   WriteAll(client.get(), FrameOf(Hello()) + "beyond");
   ASSERT_TRUE(RunUntil([&] { return offers_.size() == 1; }));
   EXPECT_EQ(offers_[0].hello.group(), "job");
-  EXPECT_EQ(offers_[0].rest, "beyond");
-  EXPECT_EQ(CongestionOf(offers_[0].fd.get()), "cubic");
+  EXPECT_EQ(UnreadOf(*offers_[0].stream), "beyond");
+  EXPECT_EQ(CongestionOf(*offers_[0].stream), "cubic");
   EXPECT_EQ(offers_[0].version, kProtocolVersionMax);
   EXPECT_TRUE(RunUntil([&] { return listener_->half_open() == 0; }));
   EXPECT_FALSE(IsClosed(client.get()));

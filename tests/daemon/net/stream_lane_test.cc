@@ -1,7 +1,5 @@
 #include "daemon/net/stream_lane.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -99,10 +97,10 @@ TEST_F(StreamLaneTest, LaneThatDiesWaitingForScratchPassesItsTurnOn) {
 // Else the loop would be told of a lane that is no more.
 TEST_F(StreamLaneTest, ClosedLaneIsNotWatchedThoughAnotherHoldsItsConnection) {
   auto [ours, theirs] = StreamPair();
-  const UniqueFd another(::fcntl(ours.get(), F_DUPFD_CLOEXEC, 0));
+  const auto another = ours->SharePath();
   const std::size_t before = Watched();
   const auto lane = std::make_shared<StreamLane>(context_, pool_, kLabel, kPayloadBytesMax);
-  lane->Start(std::move(ours), {}, &sink_);
+  lane->Start(std::move(ours), &sink_);
   EXPECT_EQ(Watched(), before + 1);
   lane->Close();
   EXPECT_EQ(Watched(), before);

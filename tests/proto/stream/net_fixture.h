@@ -13,6 +13,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 
 #include "proto/frame_codec.h"
 #include "proto/stream/address.h"
+#include "proto/stream/tcp_stream.h"
 #include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
@@ -44,13 +46,20 @@ class NetTest : public ::testing::Test {
     }
   }
 
-  // Two ends of a stream: the first non-blocking, the second blocking, for the test.
-  static std::pair<UniqueFd, UniqueFd> StreamPair() {
+  // A stream, and its other end for the test.
+  static std::pair<std::unique_ptr<Stream>, UniqueFd> StreamPair() {
     std::array<int, 2> fds{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.data()), 0);
-    return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+    return {std::make_unique<TcpStream>(UniqueFd(fds[0])), UniqueFd(fds[1])};
+  }
+  // What it has read already, up to 64 KiB.
+  static std::string UnreadOf(Stream& stream) {
+    std::string out(64 * 1024, '\0');
+    out.resize(stream.Read(std::as_writable_bytes(std::span(out))).bytes);
+    return out;
   }
 
+  static std::string CongestionOf(Stream& stream) { return CongestionOf(dynamic_cast<TcpPath&>(stream.path()).fd()); }
   static std::string CongestionOf(int fd) {
     std::array<char, 16> name{};
     socklen_t length = name.size();
