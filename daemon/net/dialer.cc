@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "proto/control.pb.h"
-#include "proto/stream/connector.h"
 #include "proto/stream/framed_socket.h"
 
 namespace ringway::net {
@@ -78,8 +77,13 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
 // All connections of one dial. They own it, it only knows them: what ends them, the event loop's end too, ends it.
 class DialGroup : public std::enable_shared_from_this<DialGroup> {
  public:
-  DialGroup(asio::io_context& context, DialOptions options, DialRequest request, Dialer::Done done)
-      : context_(context), options_(std::move(options)), request_(std::move(request)), done_(std::move(done)) {}
+  DialGroup(asio::io_context& context, DialOptions options, net::Connect connect, DialRequest request,
+            Dialer::Done done)
+      : context_(context),
+        options_(std::move(options)),
+        connect_(std::move(connect)),
+        request_(std::move(request)),
+        done_(std::move(done)) {}
 
   // The first connection tells what path it is, and with it the number of lanes where that is still open.
   void Start() {
@@ -120,7 +124,7 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
                            .allow_remote = options_.allow_remote,
                            .tuning = options_.tuning};
     connect.tuning.lanes = lanes;
-    std::make_shared<Connector>(context_, std::move(connect))->Start([then](Result<Connection> connected) {
+    connect_(context_, std::move(connect), [then](Result<Connection> connected) {
       const bool refused = !connected.ok() && connected.status().code() == Code::kPeerUnreachable;
       then(refused ? Status(Code::kJoinRefused, connected.status().text()) : std::move(connected));
     });
@@ -168,6 +172,7 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
 
   asio::io_context& context_;
   DialOptions options_;
+  net::Connect connect_;
   DialRequest request_;
   Dialer::Done done_;
   struct {
@@ -191,7 +196,7 @@ void Dialer::Dial(DialRequest request, Done done) {
     options.connect_timeout = std::min(options.connect_timeout, std::max(third, kAttemptMin));
     options.reply_timeout = std::min(options.reply_timeout, std::max(third, kAttemptMin));
   }
-  std::make_shared<DialGroup>(context_, std::move(options), std::move(request), std::move(done))->Start();
+  std::make_shared<DialGroup>(context_, std::move(options), connect_, std::move(request), std::move(done))->Start();
 }
 
 }  // namespace ringway::net

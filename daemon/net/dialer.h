@@ -13,12 +13,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/lane_roles.h"
 #include "proto/result.h"
+#include "proto/stream/connector.h"
 #include "proto/stream/socket_options.h"
 #include "proto/stream/stream.h"
 
@@ -61,7 +63,8 @@ class Dialer {
  public:
   using Done = std::function<void(Result<DialedLinks>)>;
 
-  Dialer(asio::io_context& context, DialOptions options) : context_(context), options_(std::move(options)) {}
+  Dialer(asio::io_context& context, DialOptions options, Connect connect = ConnectTcp)
+      : context_(context), options_(std::move(options)), connect_(std::move(connect)) {}
   // A control link that broke is dialled several times within the detection time: no attempt takes longer than a third.
   void SetDetectMs(std::uint32_t detect_ms);
   void Dial(DialRequest request, Done done);
@@ -69,6 +72,7 @@ class Dialer {
  private:
   asio::io_context& context_;
   DialOptions options_;
+  Connect connect_;
 };
 
 }  // namespace ringway::net

@@ -110,4 +110,8 @@ void Connector::Finish(Result<Connection> outcome) {
   done(std::move(outcome));
 }
 
+void ConnectTcp(asio::io_context& context, ConnectOptions options, Connector::Done done) {
+  std::make_shared<Connector>(context, std::move(options))->Start(std::move(done));
+}
+
 }  // namespace ringway::net

@@ -63,4 +63,8 @@ class Connector : public std::enable_shared_from_this<Connector> {
   std::size_t refusals_ = 0;  // addresses where nothing listens
 };
 
+// How a connection is made; a test may have another way.
+using Connect = std::function<void(asio::io_context& context, ConnectOptions options, Connector::Done done)>;
+void ConnectTcp(asio::io_context& context, ConnectOptions options, Connector::Done done);
+
 }  // namespace ringway::net
