@@ -40,7 +40,7 @@ void AppendVersion1Frame(const google::protobuf::MessageLite& message, std::stri
 
 // Cuts a byte stream into frames. Holds at most one frame and what was fed after it.
 //
-//   reader.Feed(bytes);  while (auto frame = reader.Next()) ...
+//   reader.Feed(bytes);  while (auto frame = reader.Next()) ...;  reader.CheckHeader()
 //
 // One thread. After a failure the stream is beyond repair: close it.
 class FrameReader {
@@ -50,12 +50,12 @@ class FrameReader {
   // The next whole frame behind its header, for ParseFrame; valid until the next call of Feed or Next; nothing if it is
   // not here yet.
   std::optional<std::span<const std::byte>> Next();
+  // As Feed, of the header that comes next.
+  Status CheckHeader() const;
   // What has been fed but not consumed as frames, for handing a connection over.
   std::span<const std::byte> Rest() const;
 
  private:
-  Status CheckHeader() const;
-
   std::string buffer_;
   std::size_t consumed_ = 0;
 };

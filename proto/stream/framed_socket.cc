@@ -69,19 +69,22 @@ void FramedSocket::OnReadable() {
 }
 
 bool FramedSocket::Deliver(std::span<const std::byte> bytes) {
-  if (const Status status = reader_.Feed(bytes); !status.ok()) {
-    const std::string answer = status.code() == Code::kVersionMismatch ? sink_->AnswerToVersion1() : "";
-    if (!answer.empty()) (void)stream_->Write(std::as_bytes(std::span(answer)));
-    Fail(status.text());
-    return false;
-  }
-  while (open()) {
+  Status header = reader_.Feed(bytes);
+  while (header.ok() && open()) {
     const auto frame = reader_.Next();
-    if (!frame.has_value()) break;
+    if (!frame.has_value()) {
+      header = reader_.CheckHeader();
+      break;
+    }
     if (const Status status = sink_->OnFrame(*frame); !status.ok()) {
       Fail(status.text());
       return false;
     }
+  }
+  if (!header.ok()) {
+    const std::string answer = header.code() == Code::kVersionMismatch ? sink_->AnswerToVersion1() : "";
+    if (!answer.empty()) (void)stream_->Write(std::as_bytes(std::span(answer)));
+    Fail(header.text());
   }
   return open();
 }
