@@ -1,6 +1,5 @@
 // ringway-master: the membership coordinator as a process.
 #include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
 #include <asio/signal_set.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include "proto/shell/log.h"
 #include "proto/shell/notify.h"
 #include "proto/shell/options.h"
+#include "proto/stream/address.h"
 
 namespace ringway {
 namespace {
@@ -70,19 +70,14 @@ Options ParseOptions(int argc, char** argv) {
   return options;
 }
 
-asio::ip::tcp::endpoint Resolve(asio::io_context& io, const Options& options) {
+net::SocketAddress Resolve(const Options& options) {
   const Result<Endpoint> listen = ParseEndpoint(options.listen);
   if (!listen.ok()) shell::Die(kProgram, "--listen: " + listen.status().text());
   const Status exposure = shell::CheckExposure("--listen", listen.value(), options.insecure);
   if (!exposure.ok()) shell::Die(kProgram, exposure.text());
-  std::error_code error;
-  asio::ip::tcp::resolver resolver(io);
-  const auto found = resolver.resolve(listen.value().host, std::to_string(listen.value().port), error);
-  if (error || found.empty()) {
-    shell::Die(kProgram,
-               "--listen " + options.listen + " cannot be resolved: " + error.message() + "; give an address");
-  }
-  return found.begin()->endpoint();
+  const Result<net::SocketAddress> address = net::ResolveBlocking(listen.value(), true);
+  if (!address.ok()) shell::Die(kProgram, "--listen: " + address.status().text() + "; give an address");
+  return address.value();
 }
 
 // $STATE_DIRECTORY is systemd's. A port that is chosen anew each time names no master that could come back.
@@ -114,9 +109,8 @@ std::unique_ptr<Journal> OpenJournal(const Options& options, std::uint16_t port)
   return std::move(journal).value();
 }
 
-void LogStart(const asio::ip::tcp::endpoint& address, const Journal* journal) {
-  shell::Log(shell::Level::kInfo, "listening",
-             {{"address", ToString({address.address().to_string(), address.port()})}});
+void LogStart(const net::SocketAddress& address, const Journal* journal) {
+  shell::Log(shell::Level::kInfo, "listening", {{"address", ToString(address)}});
   if (journal == nullptr) {
     return shell::Log(shell::Level::kWarning, "no_journal",
                       {{"effect", "a restarted master will not know the groups"}});
@@ -132,17 +126,18 @@ int Run(int argc, char** argv) {
   }
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a failed write, not the end
   asio::io_context io(1);
-  const asio::ip::tcp::endpoint endpoint = Resolve(io, options);
-  auto acceptor = Server::Listen(io, endpoint);
-  if (!acceptor.ok()) {
-    shell::Die(kProgram, "cannot listen on " + options.listen + ": " + acceptor.status().text());
-  }
+  const net::SocketAddress address = Resolve(options);
+  Result<net::UniqueFd> listening = net::ListenTcp(address);
+  if (!listening.ok()) shell::Die(kProgram, listening.status().text());
+  const Result<net::SocketAddress> bound = net::LocalAddress(listening.value().get());
   ServerOptions server_options;
   server_options.coordinator = options.coordinator;
-  server_options.journal = OpenJournal(options, endpoint.port());
-  Server server(io, std::move(server_options), std::move(acceptor).value());
+  server_options.journal = OpenJournal(options, address.port());
+  Server server(io, std::move(server_options));
+  const Status started = bound.ok() ? server.Start(std::move(listening).value()) : bound.status();
+  if (!started.ok()) shell::Die(kProgram, started.text());
   asio::signal_set signals(io, SIGTERM, SIGINT, SIGHUP);
-  LogStart(server.address(), server.journal());
+  LogStart(bound.value(), server.journal());
   signals.async_wait([&io](std::error_code error, int) {
     if (!error) io.stop();
   });

@@ -9,7 +9,6 @@
 #include "master/coordination/verdicts.h"
 #include "master/shell/message_log.h"
 #include "master/shell/server_session.h"
-#include "proto/endpoint.h"
 
 namespace ringway {
 namespace {
@@ -31,17 +30,17 @@ CoordinatorOptions CoordinatorOptionsOf(const ServerOptions& options) {
 
 }  // namespace
 
-Server::Server(asio::io_context& io, ServerOptions options, asio::ip::tcp::acceptor acceptor)
+Server::Server(asio::io_context& io, ServerOptions options)
     : io_(io),
       options_(std::move(options)),
       coordinator_(CoordinatorOptionsOf(options_)),
-      acceptor_(std::move(acceptor)),
+      acceptor_(
+          io, [this](std::unique_ptr<net::Stream> stream) { Take(std::move(stream)); },
+          [this](const std::string& why) { return MakeRoom(why); }),
       tick_(io),
-      retry_(io),
       clock_(kGapMax),
       queries_(io) {
   if (options_.journal != nullptr) coordinator_.Recover(options_.journal->groups(), Now());
-  Accept();
   OnTick();
 }
 
@@ -49,37 +48,18 @@ Server::~Server() {
   for (const auto& [id, session] : sessions_) session->Abandon();
 }
 
-Result<asio::ip::tcp::acceptor> Server::Listen(asio::io_context& io, const asio::ip::tcp::endpoint& endpoint) {
-  asio::ip::tcp::acceptor acceptor(io);
-  std::error_code error;
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(asio::ip::tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) return Status(Code::kIo, error.message() + "; " + ListenRemedy(error.value()));
-  return acceptor;
+void Server::Take(std::unique_ptr<net::Stream> stream) {
+  if (strangers_.size() >= kStrangersMax) (void)Evict(strangers_);
+  const std::uint64_t id = next_id_++;
+  const auto session = std::make_shared<Session>(*this, id, std::move(stream));
+  sessions_[id] = session;
+  strangers_.Add(session->source(), id);
+  session->Start();
 }
 
-void Server::Accept() {
-  acceptor_.async_accept([this](std::error_code error, asio::ip::tcp::socket socket) {
-    if (error == asio::error::operation_aborted) return;
-    if (error) {
-      LogStranger("accept_failed", {"error", error.message()});
-      if (Evict(strangers_) || EvictClient()) return Accept();  // out of descriptors: there is one now
-      retry_.expires_after(std::chrono::milliseconds(100));
-      retry_.async_wait([this](std::error_code cancelled) {
-        if (!cancelled) Accept();
-      });
-      return;
-    }
-    if (strangers_.size() >= kStrangersMax) (void)Evict(strangers_);
-    const std::uint64_t id = next_id_++;
-    const auto session = std::make_shared<Session>(*this, id, std::move(socket));
-    sessions_[id] = session;
-    strangers_.Add(session->source(), id);
-    session->Start();
-    Accept();
-  });
+bool Server::MakeRoom(const std::string& why) {
+  LogStranger("accept_failed", {"error", why});
+  return Evict(strangers_) || EvictClient();
 }
 
 Crowd* Server::CrowdOf(Kind kind) {

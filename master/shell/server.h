@@ -21,7 +21,6 @@
 #pragma once
 
 #include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
@@ -36,6 +35,9 @@
 #include "proto/crowd.h"
 #include "proto/result.h"
 #include "proto/shell/log.h"
+#include "proto/stream/acceptor.h"
+#include "proto/stream/stream.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway {
 
@@ -52,13 +54,13 @@ class Server {
   static constexpr Duration kQuerySlice = std::chrono::milliseconds(2);
   static constexpr Duration kJournalRetry = std::chrono::milliseconds(500);
 
-  // Begins to accept from `acceptor` when `io` runs.
-  Server(asio::io_context& io, ServerOptions options, asio::ip::tcp::acceptor acceptor);
+  Server(asio::io_context& io, ServerOptions options);
   ~Server();
 
-  // kIo with the reason if the address cannot be had.
-  static Result<asio::ip::tcp::acceptor> Listen(asio::io_context& io, const asio::ip::tcp::endpoint& endpoint);
-  asio::ip::tcp::endpoint address() const { return acceptor_.local_endpoint(); }
+  // Accepts from `listening`, which is non-blocking, when the io_context runs.
+  Status Start(net::UniqueFd listening) { return acceptor_.Start(std::move(listening)); }
+  // A connection that was accepted.
+  void Take(std::unique_ptr<net::Stream> stream);
   const Coordinator& coordinator() const { return coordinator_; }
   const Journal* journal() const { return options_.journal.get(); }
   std::size_t connections() const { return sessions_.size(); }
@@ -71,7 +73,8 @@ class Server {
 
   // The coordinator's: while this process does not run, no daemon grows silent.
   TimePoint Now() { return clock_.Now(MonotonicNow()); }
-  void Accept();
+  // Closes a connection that is no daemon's. Returns whether there was one.
+  bool MakeRoom(const std::string& why);
   void OnTick();
   void OnFrame(std::uint64_t id, const control::ToMaster& message);
   void OnQuery(std::uint64_t id, const control::ToMaster& message);
@@ -96,9 +99,8 @@ class Server {
   asio::io_context& io_;
   const ServerOptions options_;
   Coordinator coordinator_;
-  asio::ip::tcp::acceptor acceptor_;
+  net::Acceptor acceptor_;
   asio::steady_timer tick_;
-  asio::steady_timer retry_;
   AttendedClock clock_;
   TimePoint started_ = MonotonicNow();
   std::string journal_error_;  // of the last write; empty: it went well

@@ -1,41 +1,26 @@
 #include "master/shell/server_session.h"
 
-#include <asio/buffer.hpp>
-#include <asio/write.hpp>
+#include <array>
+#include <asio/post.hpp>
 #include <utility>
 
 namespace ringway {
 namespace {
 
-std::string SourceOf(const asio::ip::tcp::socket& socket) {
-  std::error_code error;
-  const asio::ip::tcp::endpoint remote = socket.remote_endpoint(error);
-  if (error) return {};
-  if (remote.address().is_v4()) return remote.address().to_string();
-  constexpr std::size_t kNetworkBytes = 8;
-  const auto bytes = remote.address().to_v6().to_bytes();
-  return {reinterpret_cast<const char*>(bytes.data()), kNetworkBytes};
-}
+constexpr std::size_t kReadBytes = 16 * 1024;  // a turn
 
 // Whether the other host ended the connection, or the network may have.
-Contact ContactAfter(const std::error_code& error) {
-  const bool ended =
-      error == asio::error::eof || error == asio::error::connection_reset || error == asio::error::broken_pipe;
-  return ended ? Contact::kClosed : Contact::kSilent;
+Contact ContactAfter(const net::StreamIo& io) {
+  return io.kind == net::StreamIo::Kind::kEnd ? Contact::kClosed : Contact::kSilent;
 }
 
 }  // namespace
 
-Server::Session::Session(Server& server, std::uint64_t id, asio::ip::tcp::socket socket)
-    : server_(server),
-      id_(id),
-      socket_(std::move(socket)),
-      timer_(socket_.get_executor()),
-      source_(SourceOf(socket_)) {}
+Server::Session::Session(Server& server, std::uint64_t id, std::unique_ptr<net::Stream> stream)
+    : server_(server), id_(id), stream_(std::move(stream)), peer_(stream_->peer()), timer_(server.io_) {}
 
 void Server::Session::Start() {
-  std::error_code ignored;
-  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  if (const Status status = stream_->Attach(server_.io_); !status.ok()) return Close(status.text());
   ArmTimer();
   Read();
 }
@@ -70,16 +55,8 @@ void Server::Session::Close(const std::string& why, Contact how) {
 
 void Server::Session::Abandon() {
   closed_ = true;
-  std::error_code ignored;
-  socket_.close(ignored);
+  stream_ = nullptr;
   timer_.cancel();
-}
-
-bool Server::Session::is_local() const {
-  std::error_code error;
-  const auto here = socket_.local_endpoint(error);
-  const auto there = error ? here : socket_.remote_endpoint(error);
-  return !error && here.address() == there.address();
 }
 
 void Server::Session::Become(Kind kind) {
@@ -95,11 +72,16 @@ void Server::Session::ArmTimer() {
 }
 
 void Server::Session::Read() {
-  socket_.async_read_some(asio::buffer(input_), [self = shared_from_this()](std::error_code error, std::size_t n) {
-    if (self->closed_) return;
-    if (error) return self->Close(error.message(), ContactAfter(error));
-    self->OnBytes(std::as_bytes(std::span(self->input_).first(n)));
-  });
+  asio::post(server_.io_, [self = shared_from_this()] { self->OnReadable(); });
+}
+
+void Server::Session::OnReadable() {
+  if (closed_) return;
+  std::array<std::byte, kReadBytes> input;
+  const net::StreamIo io = stream_->Read(input);
+  if (io.kind == net::StreamIo::Kind::kWouldBlock) return stream_->AwaitRead(shared_from_this());
+  if (io.kind != net::StreamIo::Kind::kBytes) return Close(io.why, ContactAfter(io));
+  OnBytes(std::span(input).first(io.bytes));
 }
 
 void Server::Session::OnBytes(std::span<const std::byte> bytes) {
@@ -126,6 +108,7 @@ void Server::Session::OnFrames() {
   while (!asked_ && !close_after_write_) {
     const auto frame = reader_.Next();
     if (!frame) {
+      if (const Status status = reader_.CheckHeader(); !status.ok()) return Close(status.text());
       if (too_large(reader_.Rest().size())) return Close("a frame too large for who has not said hello");
       break;
     }
@@ -141,21 +124,24 @@ void Server::Session::OnFrames() {
 }
 
 void Server::Session::Write() {
-  if (writes_) return;
-  const auto written = [self = shared_from_this()](std::error_code error, std::size_t) {
-    if (self->closed_) return;
-    if (error) return self->Close(error.message(), ContactAfter(error));
-    self->writes_ = false;
-    self->OnWritten();
-  };
-  if (!queue_.empty()) {
-    writing_.swap(queue_);
-    writes_ = true;
-    asio::async_write(socket_, asio::buffer(writing_), written);
-  } else if (answer_) {
-    writes_ = true;
-    asio::async_write(socket_, asio::buffer(*answer_), written);
+  if (writes_ || (queue_.empty() && !answer_)) return;
+  writes_ = true;
+  asio::post(server_.io_, [self = shared_from_this()] { self->OnWritable(); });
+}
+
+void Server::Session::OnWritable() {
+  if (closed_) return;
+  if (written_ == 0 && writing_.empty()) writing_.swap(queue_);
+  const std::string& out = writing_.empty() ? *answer_ : writing_;
+  while (written_ < out.size()) {
+    const net::StreamIo io = stream_->Write(std::as_bytes(std::span(out)).subspan(written_));
+    if (io.kind == net::StreamIo::Kind::kWouldBlock) return stream_->AwaitWrite(shared_from_this());
+    if (io.kind != net::StreamIo::Kind::kBytes) return Close(io.why, ContactAfter(io));
+    written_ += io.bytes;
   }
+  written_ = 0;
+  writes_ = false;
+  OnWritten();
 }
 
 void Server::Session::OnWritten() {

@@ -9,8 +9,6 @@
 // Threads: the server's. Kept alive by its own pending handlers; the server forgets it when it closes.
 #pragma once
 
-#include <array>
-#include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <memory>
@@ -22,12 +20,12 @@
 
 namespace ringway {
 
-class Server::Session : public std::enable_shared_from_this<Session> {
+class Server::Session final : public net::StreamWaiter, public std::enable_shared_from_this<Session> {
  public:
   static constexpr std::size_t kStrangerFrameBytesMax = 4096;  // a hello has less than one KiB
   static constexpr std::size_t kQueueBytesMax = 16 << 20;
 
-  Session(Server& server, std::uint64_t id, asio::ip::tcp::socket socket);
+  Session(Server& server, std::uint64_t id, std::unique_ptr<net::Stream> stream);
 
   void Start();
   void Send(const control::FromMaster& message);
@@ -39,36 +37,42 @@ class Server::Session : public std::enable_shared_from_this<Session> {
   // The server goes away: nothing is reported any more.
   void Abandon();
 
-  // The host that it comes from; of IPv6 the network, of which a host may have all addresses.
-  const std::string& source() const { return source_; }
+  // The host that it comes from.
+  const std::string& source() const { return peer_.source; }
   // The other end is on this host.
-  bool is_local() const;
+  bool is_local() const { return peer_.within_host; }
   Kind kind() const { return kind_; }
   void Become(Kind kind);
 
+  // ---- net::StreamWaiter
+  void OnReadable() override;
+  void OnWritable() override;
+
  private:
   void ArmTimer();
+  // In a turn of its own.
   void Read();
   void OnBytes(std::span<const std::byte> bytes);
   // Whole frames that have come, unless it waits for an answer.
   void OnFrames();
   void RefuseVersion1(const Status& why);
+  // The queue or the answer, in a turn of its own: what else is sent in this one goes with it.
   void Write();
   void OnWritten();
 
   Server& server_;
   const std::uint64_t id_;
-  asio::ip::tcp::socket socket_;
+  std::unique_ptr<net::Stream> stream_;  // null when closed
+  const net::StreamPeer peer_;
   asio::steady_timer timer_;
-  std::string source_;
   Kind kind_ = Kind::kStranger;
   FrameReader reader_;
-  std::array<char, 16 * 1024> input_;
   std::string queue_;    // to be written after `writing_`
   std::string writing_;  // what is being written; empty where that is `answer_`, or nothing
   std::shared_ptr<const std::string> answer_;
-  bool asked_ = false;  // and the answer is not written: nothing is read
-  bool writes_ = false;
+  std::size_t written_ = 0;  // of `writing_` or the answer
+  bool asked_ = false;       // and the answer is not written: nothing is read
+  bool writes_ = false;      // OnWritable is to come
   bool close_after_write_ = false;
   bool closed_ = false;
 };

@@ -1,5 +1,7 @@
 #include "proto/stream/acceptor.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -45,6 +47,8 @@ void Acceptor::Accept() {
   for (int i = 0; i < kAcceptsATurn; ++i) {
     UniqueFd fd(::accept4(socket_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd.valid()) {
+      const int on = 1;
+      (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       on_accepted_(std::make_unique<TcpStream>(std::move(fd)));
       continue;
     }

@@ -1,4 +1,5 @@
-// Where connections are accepted: each is given as a detached Stream (stream.h), with nothing read of it.
+// Where connections are accepted: each is given as a detached Stream (stream.h) that sends small frames at once, with
+// nothing read of it.
 //
 // Where descriptors or memory have run out, `on_shortage` may make room; without room the backlog holds the others
 // until a pause is over.

@@ -12,6 +12,7 @@
 
 #include "master/shell/server.h"
 #include "proto/frame_codec.h"
+#include "proto/stream/address.h"
 
 namespace ringway {
 namespace {
@@ -24,9 +25,11 @@ class ServerFloodTest : public testing::Test {
     ServerOptions options;
     options.hello_timeout = hello_timeout;
     options.coordinator.detect_ms = 60'000;  // daemons here have no heartbeat
-    auto acceptor = Server::Listen(io_, {asio::ip::address_v4::loopback(), 0});
-    ASSERT_TRUE(acceptor.ok());
-    server_ = std::make_unique<Server>(io_, std::move(options), std::move(acceptor).value());
+    auto listening = net::ListenTcp(net::ResolveBlocking({.host = "127.0.0.1", .port = 0}, true).value());
+    ASSERT_TRUE(listening.ok());
+    address_ = {asio::ip::address_v4::loopback(), net::LocalAddress(listening.value().get()).value().port()};
+    server_ = std::make_unique<Server>(io_, std::move(options));
+    ASSERT_TRUE(server_->Start(std::move(listening).value()).ok());
   }
 
   bool RunUntil(const std::function<bool()>& done) {
@@ -43,7 +46,7 @@ class ServerFloodTest : public testing::Test {
     tcp::socket& client = clients_.emplace_back(io_);
     client.open(tcp::v4());
     if (receive_bytes) client.set_option(asio::socket_base::receive_buffer_size(*receive_bytes));
-    client.connect(server_->address());
+    client.connect(address_);
     asio::write(client, asio::buffer(bytes));
     return client;
   }
@@ -81,6 +84,7 @@ class ServerFloodTest : public testing::Test {
 
   asio::io_context io_;
   std::unique_ptr<Server> server_;
+  tcp::endpoint address_;
   std::list<tcp::socket> clients_;
 };
 

@@ -9,6 +9,9 @@
 #include <thread>
 
 #include "proto/frame_codec.h"
+#include "proto/stream/address.h"
+#include "tests/master/shell/ask_over.h"
+#include "tests/proto/stream/memory_stream.h"
 
 namespace ringway {
 namespace {
@@ -21,10 +24,12 @@ class ServerTest : public testing::Test {
     ServerOptions options;
     options.hello_timeout = hello_timeout;
     options.coordinator.detect_ms = detect_ms;
-    auto acceptor = Server::Listen(io_, {asio::ip::address_v4::loopback(), 0});
-    ASSERT_TRUE(acceptor.ok());
-    server_ = std::make_unique<Server>(io_, std::move(options), std::move(acceptor).value());
-    client_.connect(server_->address());
+    auto listening = net::ListenTcp(net::ResolveBlocking({.host = "127.0.0.1", .port = 0}, true).value());
+    ASSERT_TRUE(listening.ok());
+    address_ = {asio::ip::address_v4::loopback(), net::LocalAddress(listening.value().get()).value().port()};
+    server_ = std::make_unique<Server>(io_, std::move(options));
+    ASSERT_TRUE(server_->Start(std::move(listening).value()).ok());
+    client_.connect(address_);
   }
 
   template <typename Done>
@@ -66,6 +71,7 @@ class ServerTest : public testing::Test {
 
   asio::io_context io_;
   std::unique_ptr<Server> server_;
+  tcp::endpoint address_;
   tcp::socket client_{io_};
 };
 
@@ -111,24 +117,22 @@ TEST_F(ServerTest, PlanOfNoGroupIsATypedErrorAndTheConnectionStays) {
   }
 }
 
-TEST_F(ServerTest, EvictionFromAnotherAddressIsRefused) {
+TEST_F(ServerTest, EvictionFromAnotherHostIsRefused) {
   Start();
   control::ToMaster message;
   message.mutable_evict()->set_group("nobody");
   message.mutable_evict()->set_peer("p");
   std::string out;
   AppendFrame(message, out);
-  const auto ask = [&]() -> std::string {
-    Write(out);
-    const auto reply = Receive();
-    if (!reply || !reply->has_evict()) return "no answer";
+  for (const bool within_host : {true, false}) {
+    net::MemoryPair pair({.peer = {.source = "192.0.2.1", .within_host = within_host}});
+    server_->Take(std::move(pair.b));
+    const auto reply = net::AskOver(*pair.a, out, io_);
+    ASSERT_TRUE(reply && reply->has_evict());
     EXPECT_EQ(static_cast<Code>(reply->evict().code()), Code::kInvalidArgument);
-    return reply->evict().text();
-  };
-  EXPECT_NE(ask().find("no group nobody"), std::string::npos) << "from its own address only the group is missing";
-  client_ = tcp::socket(io_, tcp::endpoint(asio::ip::make_address("127.0.0.2"), 0));
-  client_.connect(server_->address());
-  EXPECT_NE(ask().find("the master's own host only"), std::string::npos);
+    const char* const why = within_host ? "no group nobody" : "the master's own host only";
+    EXPECT_NE(reply->evict().text().find(why), std::string::npos) << reply->evict().text();
+  }
 }
 
 TEST_F(ServerTest, OtherVersionIsRefusedByNameAndClosed) {
@@ -251,7 +255,8 @@ TEST_F(ServerTest, VanishedDaemonIsShownAsDisconnected) {
 
 TEST_F(ServerTest, BusyAddressIsAnError) {
   Start();
-  EXPECT_EQ(Server::Listen(io_, server_->address()).status().code(), Code::kIo);
+  const auto busy = net::ResolveBlocking({.host = "127.0.0.1", .port = address_.port()}, true);
+  EXPECT_EQ(net::ListenTcp(busy.value()).status().code(), Code::kIo);
 }
 
 }  // namespace
