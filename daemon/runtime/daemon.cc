@@ -32,7 +32,8 @@ DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
 
 // Failures that a later attempt may not meet; everything else is the master's refusal.
 bool MayPass(Code code) {
-  return code == Code::kIo || code == Code::kPeerUnreachable || code == Code::kMasterUnreachable;
+  return code == Code::kIo || code == Code::kTimeout || code == Code::kPeerUnreachable ||
+         code == Code::kMasterUnreachable;
 }
 
 shell::Level LevelOf(agreement::Severity severity) {

@@ -1,38 +1,27 @@
 #include "proto/shell/query.h"
 
-#include <netdb.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
+#include <asio/io_context.hpp>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "proto/control.pb.h"
 #include "proto/frame_codec.h"
 #include "proto/local_abi.h"
+#include "proto/stream/connector.h"
+#include "proto/stream/stream.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::shell {
 namespace {
 
 constexpr std::size_t kStatusBytesMax = 64 << 20;
-
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd(const Fd&) = delete;
-  ~Fd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Makes both directions of a blocking socket give up in time.
 void SetTimeout(int fd, std::chrono::milliseconds timeout) {
@@ -41,47 +30,97 @@ void SetTimeout(int fd, std::chrono::milliseconds timeout) {
   ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &value, sizeof value);
 }
 
+std::string NameOfMaster(const Endpoint& master) { return "master at " + ToString(master); }
+
+Status LateAnswer(const std::string& who) {
+  return {Code::kTimeout, who + " did not answer in time: is it stopped or overloaded?"};
+}
+
 Status ReadFailure(const std::string& who, ssize_t n) {
   if (n == 0) return {Code::kProtocol, who + " closed the connection without an answer: is it a ringway process?"};
-  if (errno == EAGAIN) return {Code::kTimeout, who + " did not answer in time: is it stopped or overloaded?"};
+  if (errno == EAGAIN) return LateAnswer(who);
   return {Code::kIo, who + ": " + std::strerror(errno)};
 }
 
-Status DialFailure(const std::string& where, int error) {
-  const auto failure = [&](const std::string& what) { return Status(Code::kMasterUnreachable, what); };
-  switch (error) {
-    case ECONNREFUSED:
-      return failure("no master at " + where + " (" + std::strerror(error) +
-                     "): start ringway-master there or correct --master");
-    case EINPROGRESS:  // what a blocking connect says when its time is over
-    case EAGAIN:
-    case ETIMEDOUT:
-      return failure(where +
-                     " did not answer in time: look at the address in --master, and for a firewall that drops " +
-                     "packets to it");
+Status DialFailure(const std::string& where, const Status& failure) {
+  const auto unreachable = [](const std::string& what) { return Status(Code::kMasterUnreachable, what); };
+  switch (failure.code()) {
+    case Code::kPeerUnreachable:
+      return unreachable("no master at " + where + " (nothing listens there): start ringway-master there or correct " +
+                         "--master");
+    case Code::kTimeout:
+      return unreachable(where + " did not answer in time: look at the address in --master, and for a firewall that " +
+                         "drops packets to it");
     default:
-      return failure("cannot connect to " + where + " (" + std::strerror(error) +
-                     "): look at the address in --master and at the network of this host");
+      return unreachable(failure.text() + ": look at the address in --master and at the network of this host");
   }
 }
 
-Result<Fd> Dial(const Endpoint& master, std::chrono::milliseconds timeout) {
-  const std::string where = ToString(master);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int error = ::getaddrinfo(master.host.c_str(), std::to_string(master.port).c_str(), &hints, &found);
-      error != 0) {
-    return Status(Code::kMasterUnreachable, where + " cannot be resolved: " + ::gai_strerror(error));
+// Ends a wait for a stream.
+struct Wait final : net::StreamWaiter {
+  void OnReadable() override { over = true; }
+  void OnWritable() override { over = true; }
+  bool over = false;
+};
+
+// A connection to a master that is used step by step. Each may take `timeout`.
+class Conversation {
+ public:
+  Conversation(const Endpoint& master, std::chrono::milliseconds timeout)
+      : master_(master), who_(NameOfMaster(master)), timeout_(timeout) {}
+
+  Status Dial() {
+    Status failure;
+    net::ConnectTcp(io_, {.address = ToString(master_), .timeout = timeout_, .allow_remote = true, .tuning = {}},
+                    [&](Result<net::Connection> connected) {
+                      if (!connected.ok()) return void(failure = connected.status());
+                      stream_ = std::move(connected.value().stream);
+                    });
+    io_.run();
+    return stream_ == nullptr ? DialFailure(ToString(master_), failure) : stream_->Attach(io_);
   }
-  Fd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  SetTimeout(fd.get(), timeout);
-  const bool connected = fd.get() >= 0 && ::connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
-  const int error = errno;
-  ::freeaddrinfo(found);
-  if (!connected) return DialFailure(where, error);
-  return fd;
-}
+  Status Write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const net::StreamIo io = stream_->Write(bytes);
+      if (Status status = Check(io, &net::Stream::AwaitWrite); !status.ok()) return status;
+      bytes = bytes.subspan(io.bytes);
+    }
+    return Status::Ok();
+  }
+  // At least one byte.
+  Result<std::size_t> Read(std::span<std::byte> into) {
+    for (;;) {
+      const net::StreamIo io = stream_->Read(into);
+      if (Status status = Check(io, &net::Stream::AwaitRead); !status.ok()) return status;
+      if (io.bytes > 0) return io.bytes;
+    }
+  }
+
+ private:
+  Status Check(const net::StreamIo& io, void (net::Stream::*await)(std::shared_ptr<net::StreamWaiter>)) {
+    switch (io.kind) {
+      case net::StreamIo::Kind::kBytes:
+        return Status::Ok();
+      case net::StreamIo::Kind::kEnd:
+        return ReadFailure(who_, 0);
+      case net::StreamIo::Kind::kError:
+        return {Code::kIo, who_ + ": " + io.why};
+      case net::StreamIo::Kind::kWouldBlock:
+        break;
+    }
+    const auto wait = std::make_shared<Wait>();
+    ((*stream_).*await)(wait);
+    io_.restart();
+    io_.run_for(timeout_);
+    return wait->over ? Status::Ok() : LateAnswer(who_);
+  }
+
+  const Endpoint master_;
+  const std::string who_;
+  const std::chrono::milliseconds timeout_;
+  asio::io_context io_{1};
+  std::unique_ptr<net::Stream> stream_;
+};
 
 // What a reply says; nobody vouches for its code.
 template <typename Reply>
@@ -96,25 +135,20 @@ Status NoMasters(const Endpoint& master) {
                                "the one of ringway-master"};
 }
 
-std::string NameOfMaster(const Endpoint& master) { return "master at " + ToString(master); }
-
 // One request, one answer, on a connection of its own.
 Result<control::FromMaster> Ask(const Endpoint& master, const control::ToMaster& request,
                                 std::chrono::milliseconds timeout) {
-  Result<Fd> fd = Dial(master, timeout);
-  if (!fd.ok()) return fd.status();
+  Conversation conversation(master, timeout);
+  if (Status status = conversation.Dial(); !status.ok()) return status;
   std::string out;
   AppendFrame(request, out);
-  const std::string who = NameOfMaster(master);
-  if (::send(fd.value().get(), out.data(), out.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(out.size())) {
-    return ReadFailure(who, -1);
-  }
+  if (Status status = conversation.Write(std::as_bytes(std::span(out))); !status.ok()) return status;
   FrameReader reader;
   std::array<std::byte, 16 * 1024> buffer;
   for (;;) {
-    const ssize_t n = ::recv(fd.value().get(), buffer.data(), buffer.size(), 0);
-    if (n <= 0) return ReadFailure(who, n);
-    if (Status status = reader.Feed(std::span(buffer).first(static_cast<std::size_t>(n))); !status.ok()) return status;
+    const Result<std::size_t> bytes = conversation.Read(buffer);
+    if (!bytes.ok()) return bytes.status();
+    if (Status status = reader.Feed(std::span(buffer).first(bytes.value())); !status.ok()) return status;
     if (const auto frame = reader.Next()) {
       control::FromMaster reply;
       if (!ParseFrame(*frame, reply).ok()) return NoMasters(master);
@@ -166,7 +200,7 @@ Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::mil
     return Status(Code::kInvalidArgument, "socket path is longer than the system allows");
   }
   std::memcpy(address.sun_path, socket_path.c_str(), socket_path.size());
-  const Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const net::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   SetTimeout(fd.get(), timeout);
   if (fd.get() < 0 || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     const int reason = errno;

@@ -23,7 +23,7 @@ void Connector::Start(Done done) {
   const auto self = shared_from_this();
   timer_.expires_after(options_.timeout);
   timer_.async_wait([self](asio::error_code error) {
-    if (!error) self->Finish(self->Failure("timed out"));
+    if (!error) self->Finish(Status(Code::kTimeout, self->Failure("timed out").text()));
   });
   const auto where = ParseEndpoint(options_.address);
   if (!where.ok()) {

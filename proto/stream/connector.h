@@ -1,8 +1,9 @@
 // Opens one TCP connection: resolves HOST:PORT and tries its addresses in turn, within one time limit.
 //
 // Answers exactly once, never from within Start: with a connection that stands, or with a Status whose text
-// names the address and the system's reason: kPeerUnreachable where nothing listens there, else kIo. Non-loopback
-// addresses are refused unless `allow_remote`: until connections are encrypted, only --insecure opens them.
+// names the address and the system's reason: kPeerUnreachable where nothing listens there, kTimeout, or kIo.
+// Non-loopback addresses are refused unless `allow_remote`: until connections are encrypted, only --insecure opens
+// them.
 //
 // Threads: one. Lifetime: shared, its handlers hold it; after Cancel it never answers.
 #pragma once
