@@ -118,6 +118,10 @@ class Pipe {
     const std::scoped_lock lock(mutex_);
     writer_ = {};
   }
+  std::size_t read_bytes() {
+    const std::scoped_lock lock(mutex_);
+    return read_;
+  }
   // What was written can still be read.
   void Close() {
     const std::scoped_lock lock(mutex_);
@@ -155,7 +159,7 @@ class Path final : public StreamPath {
  public:
   explicit Path(Ends ends) : ends_(std::move(ends)) {}
 
-  LaneTraffic Traffic() const override { return {}; }
+  LaneTraffic Traffic() const override { return {.delivered_bytes = ends_.out->read_bytes()}; }
   Duration RoundTrip() const override { return {}; }
   void Tune(LinkTuning) override {}
   void SetPace(double) override {}
