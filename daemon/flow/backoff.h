@@ -1,5 +1,5 @@
-// The pause between two tries of the same remedy: it doubles where the remedy is wanted again soon, for then it did not
-// help. Pure.
+// Exponential backoff between two attempts at the same remedy: the pause doubles if the remedy is needed again within
+// four pauses, for then it did not help; otherwise it is reset to the minimum. Pure.
 #pragma once
 
 #include <algorithm>

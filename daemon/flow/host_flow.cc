@@ -16,7 +16,7 @@ double Grown(std::uint64_t before, std::uint64_t now) { return now > before ? st
 }  // namespace
 
 std::optional<RateLimit::Window> HostFlow::Measure::Tick(TimePoint now, const Tally& tally, Duration round_trip,
-                                                         bool hasty) {
+                                                         bool short_window) {
   if (!busy_since_) busy_since_ = now;
   if (!last_) {
     if (now - *busy_since_ >= round_trip) last_ = now;
@@ -28,7 +28,7 @@ std::optional<RateLimit::Window> HostFlow::Measure::Tick(TimePoint now, const Ta
   sum_.queueing += tally.queueing;
   held_ticks_ += tally.held;
   ++ticks_;
-  if (lasted_ < (hasty ? round_trip : std::max(kPaceWindowMin, 2 * round_trip))) return std::nullopt;
+  if (lasted_ < (short_window ? round_trip : std::max(kPaceWindowMin, 2 * round_trip))) return std::nullopt;
   const RateLimit::Window window{.delivered = sum_.delivered / std::chrono::duration<double>(lasted_).count(),
                                  .lost_share = sum_.resent > 0 ? sum_.resent / (sum_.delivered + sum_.resent) : 0,
                                  .queueing = sum_.queueing / ticks_,
@@ -41,12 +41,12 @@ std::optional<RateLimit::Window> HostFlow::Measure::Tick(TimePoint now, const Ta
 }
 
 void HostFlow::Judged::Tick(TimePoint now, const Tally& tally, Duration round_trip) {
-  if (const auto window = measure.Tick(now, tally, round_trip, !ceiling.known())) ceiling.Judge(*window);
+  if (const auto window = measure.Tick(now, tally, round_trip, !rate_limit.known())) rate_limit.Judge(*window);
 }
 
 void HostFlow::Judged::Rest() {
   measure.Pause();
-  ceiling.Rest();
+  rate_limit.Rest();
 }
 
 bool HostFlow::IsNearby(const PathSample& sample) { return sample.round_trip < kNearby; }
@@ -54,7 +54,7 @@ bool HostFlow::IsPaced(const PathSample& sample) { return sample.backlogged && !
 
 void HostFlow::Add(PeerId self, const PathSample& sample) {
   Path& path = paths_[{.self = self, .other = sample.other}];
-  if (path.was_sampled) {  // else it may have moved anything meanwhile
+  if (path.was_sampled) {  // else the counters span more than this tick
     path.tally.delivered = Grown(path.last.delivered_bytes, sample.delivered_bytes);
     path.tally.resent = Grown(path.last.resent_bytes, sample.resent_bytes);
   }
@@ -80,22 +80,22 @@ void HostFlow::Decide(TimePoint now) {
     path->tally.queueing -= uplink_queueing;
     path->judged.Tick(now, path->tally, path->last.round_trip);
   }
-  const double limit = uplink_.ceiling.limit();
-  uplink_pace_.SetRate(limit > 0 ? limit : BestPath());
+  const double limit = uplink_.rate_limit.limit();
+  uplink_share_.SetRate(limit > 0 ? limit : FastestPath());
   for (auto& [key, path] : paths_) path.tally = {};
 }
 
 bool HostFlow::ArePathsTheLimit(const std::vector<Path*>& backlogged) const {
   double together = 0;
   for (const Path* path : backlogged) {
-    if (!path->judged.ceiling.known()) return false;
-    together += path->judged.ceiling.limit();
+    if (!path->judged.rate_limit.known()) return false;
+    together += path->judged.rate_limit.limit();
   }
-  return uplink_.ceiling.known() && together < uplink_.ceiling.limit();
+  return uplink_.rate_limit.known() && together < uplink_.rate_limit.limit();
 }
 
-bool HostFlow::IsHeldBelow(const Path& path, double part) {
-  return path.judged.ceiling.known() && path.judged.ceiling.limit() < kWellBelow * part;
+bool HostFlow::IsLimitedBelow(const Path& path, double fair_share) {
+  return path.judged.rate_limit.known() && path.judged.rate_limit.limit() < kWellBelow * fair_share;
 }
 
 Duration HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
@@ -103,10 +103,10 @@ Duration HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogg
     uplink_.Rest();
     return {};
   }
-  if (!uplink_.ceiling.known()) {
-    if (const double best = BestPath(); best > uplink_.ceiling.limit()) uplink_.ceiling.Assume(best);
+  if (!uplink_.rate_limit.known()) {
+    if (const double best = FastestPath(); best > uplink_.rate_limit.limit()) uplink_.rate_limit.Assume(best);
   }
-  const double part = uplink_.ceiling.limit() / static_cast<double>(backlogged.size());
+  const double fair_share = uplink_.rate_limit.limit() / static_cast<double>(backlogged.size());
   Tally all{.queueing = Duration::max()};
   Duration longest{};
   for (const Path* path : backlogged) {
@@ -117,7 +117,7 @@ Duration HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogg
   for (const auto& [key, path] : paths_) {
     if (IsNearby(path.last)) continue;
     all.delivered += path.tally.delivered;
-    if (!IsHeldBelow(path, part)) all.resent += path.tally.resent;
+    if (!IsLimitedBelow(path, fair_share)) all.resent += path.tally.resent;
   }
   uplink_.Tick(now, all, longest);
   return all.queueing;
@@ -129,22 +129,22 @@ bool HostFlow::IsNearby(const PathKey& path) const {
 }
 
 Duration HostFlow::Wait(const PathKey& path, TimePoint now) {
-  return IsNearby(path) ? Duration() : uplink_pace_.Wait(path, now);
+  return IsNearby(path) ? Duration() : uplink_share_.Wait(path, now);
 }
 
 void HostFlow::OnSent(const PathKey& path, double bytes, bool aside, TimePoint now) {
   if (IsNearby(path)) return;
   if (aside)
-    uplink_pace_.OnSentAside(bytes);
+    uplink_share_.OnSentAside(bytes);
   else
-    uplink_pace_.OnSent(path, bytes, now);
+    uplink_share_.OnSent(path, bytes, now);
 }
 
-double HostFlow::BestPath() const {
+double HostFlow::FastestPath() const {
   double best = 0;
   for (const auto& [key, path] : paths_) {
-    const RateLimit& ceiling = path.judged.ceiling;
-    if (!IsNearby(path.last)) best = std::max(best, ceiling.limit() > 0 ? ceiling.limit() : ceiling.carries());
+    const RateLimit& rate_limit = path.judged.rate_limit;
+    if (!IsNearby(path.last)) best = std::max(best, rate_limit.limit() > 0 ? rate_limit.limit() : rate_limit.carries());
   }
   return best;
 }
@@ -163,12 +163,12 @@ void HostFlow::Forget(PeerId self, std::optional<PeerId> other) {
 
 double HostFlow::rate(const PathKey& path) const {
   const auto found = paths_.find(path);
-  return found == paths_.end() ? 0 : found->second.judged.ceiling.limit();
+  return found == paths_.end() ? 0 : found->second.judged.rate_limit.limit();
 }
 
 double HostFlow::limit(const PathKey& path) const {
   const double own = rate(path);
-  return own > 0 || IsNearby(path) ? own : uplink_.ceiling.limit();
+  return own > 0 || IsNearby(path) ? own : uplink_.rate_limit.limit();
 }
 
 }  // namespace ringway::flow

@@ -1,20 +1,22 @@
-// What each pair of this host may send, so that together they do not overdrive a path or the uplink. Pure: samples and
-// the time go in, rates come out.
+// Rate limits of one host: one for each path, and one for the uplink that the paths share. Pure: samples and the time
+// go in, rates come out.
 //
-// A path that is backlogged is judged window by window by its own RateLimit; while two or more are, all together by the
-// uplink's: then a queue that all of them see is the uplink's, and only what one sees beyond it is that path's own;
-// unless their limits come to less than the uplink's, for then each may have a queue of its own. What a path loses that
-// is held well below its part of the uplink, it loses by itself. The uplink's limit holds for two and more only, for
-// only then is it judged. Before that it is taken to be what the best of the paths carries, for that went through it,
-// and grows from there.
-//
-//   tick: Add(samples of one peer) ... of all peers of the host --> Decide(now) --> rate(path) for each
+//   tick: Add(sample) for each pair of the host --> Decide(now) --> rate(path) for each
 //   segment: Wait(path) --> OnSent(path)
 //
-// A window lasts for two round trips, 200 ms at least, but for one while there is no limit yet, or only an assumed one:
-// fresh connections double their rate every round trip. What comes less than one round trip after the path came to be
-// backlogged does not count: before, nothing that was sent can have been acknowledged. A window may be of several such
-// times. Paths within a site (round trips below 1 ms) are left alone.
+//   backlogged paths             judged                queueing delay is attributed to
+//   one                          its RateLimit         that path
+//   two or more                  theirs, the uplink's  the uplink: the minimum of all; each path: its excess
+//   .. whose limits add up to    theirs                each path
+//      less than the uplink's
+//
+// Losses of a path that is limited to under 0.8 of its fair share of the uplink are not the uplink's. The uplink's
+// limit applies only while two or more pairs send, for only then is it measured. Until it is known it is assumed to be
+// the rate of the fastest path, and grows from there.
+//
+// Window: two round trips, at least 200 ms; one round trip while the limit is unknown or assumed (slow start doubles
+// the rate every round trip). It may be composed of several backlogged periods. The first round trip of each does not
+// count: nothing sent in it can have been acknowledged. Nearby paths (round trip below 1 ms) are not limited.
 #pragma once
 
 #include <cstdint>
@@ -32,53 +34,53 @@ namespace ringway::flow {
 
 class HostFlow {
  public:
-  // A path that is not sampled at a tick is not backlogged at it.
+  // A path without a sample at a tick counts as not backlogged.
   void Add(PeerId self, const PathSample& sample);
   void Decide(TimePoint now);
-  // Bytes per second; 0: as fast as it goes. Holds until the next Decide.
+  // The path's own limit in bytes per second; 0: unlimited. Valid until the next Decide.
   double rate(const PathKey& path) const;
-  // .. or, where there is none, what all may send together.
+  // Likewise, but the uplink's limit if the path has none and is not nearby.
   double limit(const PathKey& path) const;
-  // Or nothing is known of it yet.
+  // Also true for a path that was never sampled.
   bool IsNearby(const PathKey& path) const;
-  // How long a path's next segment has to wait for the others of this host; 0: it may go.
+  // How long the path's next segment has to wait for the uplink's rate; 0: it may be sent.
   Duration Wait(const PathKey& path, TimePoint now);
-  // `aside`: it is not of those that wait.
+  // `aside`: small-lane traffic, which is charged to the rate but did not wait.
   void OnSent(const PathKey& path, double bytes, bool aside, TimePoint now);
-  // A segment that is too large for small lanes went over any path of this peer; and whether none did for a while.
+  // A segment too large for small lanes was sent on any path of this peer. IsQuiet: none was for 500 ms.
   void OnLargeSegment(PeerId self, TimePoint now) { large_segments_[self] = now; }
   bool IsQuiet(PeerId self, TimePoint now) const;
-  // One path of a peer, or all.
+  // One path of a peer, or all of them.
   void Forget(PeerId self, std::optional<PeerId> other = std::nullopt);
 
  private:
-  // What came in a tick.
+  // Totals of a tick.
   struct Tally {
     double delivered = 0;
     double resent = 0;
     Duration queueing{};  // at its end
-    bool held = false;    // by the limit that is judged
+    bool held = false;    // pace-limited, by the limit that is judged
   };
-  // Adds ticks up; a RateLimit judges them when they lasted for long enough.
+  // Accumulates ticks into windows for a RateLimit.
   class Measure {
    public:
-    // Gives a window when it is full.
-    std::optional<RateLimit::Window> Tick(TimePoint now, const Tally& tally, Duration round_trip, bool hasty);
-    // Not backlogged: what is counted so far waits for the rest.
+    // Returns the window when it is full. `short_window`: one round trip is enough.
+    std::optional<RateLimit::Window> Tick(TimePoint now, const Tally& tally, Duration round_trip, bool short_window);
+    // No longer backlogged: the window continues with the next backlogged period.
     void Pause() { busy_since_ = last_ = std::nullopt; }
 
    private:
     std::optional<TimePoint> busy_since_;
-    std::optional<TimePoint> last_;  // counted until then
+    std::optional<TimePoint> last_;  // end of the last tick that counted
     Duration lasted_{};
     Tally sum_;
     int ticks_ = 0;
     int held_ticks_ = 0;
   };
-  // A limit, and what it is judged by.
+  // A limit with its measurement.
   struct Judged {
     Measure measure;
-    RateLimit ceiling;
+    RateLimit rate_limit;
 
     void Tick(TimePoint now, const Tally& tally, Duration round_trip);
     void Rest();
@@ -93,16 +95,16 @@ class HostFlow {
 
   static bool IsNearby(const PathSample& sample);
   static bool IsPaced(const PathSample& sample);
-  static bool IsHeldBelow(const Path& path, double part);
+  static bool IsLimitedBelow(const Path& path, double fair_share);
   bool ArePathsTheLimit(const std::vector<Path*>& backlogged) const;
-  // Gives how long the queue of all paths is.
+  // Returns the queueing delay that is attributed to the uplink.
   Duration JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
-  double BestPath() const;
+  double FastestPath() const;
 
   std::map<PathKey, Path> paths_;
-  std::map<PeerId, TimePoint> large_segments_;  // the last of each peer
+  std::map<PeerId, TimePoint> large_segments_;  // when each peer sent its last one
   Judged uplink_;
-  UplinkShare uplink_pace_;
+  UplinkShare uplink_share_;
 };
 
 }  // namespace ringway::flow

@@ -1,12 +1,12 @@
-// Which of a pair's lanes for small segments to replace by a fresh connection. Pure.
+// Which of a pair's lanes for small segments is unhealthy and is to be replaced by a fresh connection. Pure.
 //
-// They hardly ever carry enough to show congestion control what the path takes. So one that had to go slow, after a
-// timeout, stays slow: bbr was seen at two packets a round trip for as long as such a lane was watched, where a fresh
-// connection begins with ten. A lane that may send less than half of what a fresh one may is worn. It is replaced while
-// it has nothing on its way.
+// Small lanes rarely carry enough for congestion control to learn the path. A lane that collapsed after a
+// retransmission timeout therefore stays slow: bbr was seen at two packets a round trip for as long as such a lane was
+// watched, where a fresh connection starts with ten. A lane is unhealthy if its window is under half of a fresh
+// connection's. It is replaced while it is idle.
 //
-// On a path that is slow indeed the next one will be no better: where a replacement is worn soon, the pause before the
-// next doubles, from half a minute to five: a pair whose lanes fail a thousand times an hour is given up.
+// On a slow path the replacement is no better. Attempts for one lane therefore back off exponentially, from 30 s to
+// five minutes (backoff.h): a pair whose lanes fail a thousand times an hour is given up.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,16 @@
 
 namespace ringway::flow {
 
-// One lane at one moment, in bytes that may leave in a round trip. 0: not known.
+// Congestion window of one lane at one moment, in bytes. 0: not known.
 struct LaneAllowance {
   std::uint64_t now = 0;
-  std::uint64_t fresh = 0;  // at the beginning of a connection
-  bool in_use = false;      // something is on its way, or was just now
+  std::uint64_t fresh = 0;  // of a fresh connection
+  bool in_use = false;      // data is in flight, or was within the last round trip
 };
 
 class LaneHealth {
  public:
-  // `lanes`: those for small segments. Gives one that is to be replaced now.
+  // `lanes`: those for small segments. Returns one that is to be replaced now.
   std::optional<std::size_t> Judge(std::span<const LaneAllowance> lanes, TimePoint now);
 
  private:

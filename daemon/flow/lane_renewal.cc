@@ -16,7 +16,7 @@ constexpr Backoff::Bounds kRenewalPause{.min = std::chrono::seconds(1), .max = s
 }  // namespace
 
 std::vector<std::size_t> LaneRenewal::Judge(std::span<const LaneHaste> lanes, double pace, TimePoint now) {
-  lanes_.resize(lanes.size(), {.begun = now, .pause = {}});
+  lanes_.resize(lanes.size(), {.reset_at = now, .pause = {}});
   std::vector<std::size_t> out;
   bool one_sends = false;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
@@ -27,35 +27,35 @@ std::vector<std::size_t> LaneRenewal::Judge(std::span<const LaneHaste> lanes, do
     out.push_back(i);
   }
   if (pace > 0 && out.empty()) TakeTurn(lanes, now, out);
-  for (const std::size_t lane : out) lanes_[lane].begun = now;
+  for (const std::size_t lane : out) lanes_[lane].reset_at = now;
   return out;
 }
 
 std::vector<std::size_t> LaneRenewal::AfterRest(double pace, TimePoint now) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < lanes_.size() && pace > 0; ++i) {
-    if (now - lanes_[i].begun < kFresh) continue;
-    lanes_[i].begun = now;
+    if (now - lanes_[i].reset_at < kFresh) continue;
+    lanes_[i].reset_at = now;
     out.push_back(i);
   }
   return out;
 }
 
 void LaneRenewal::TakeTurn(std::span<const LaneHaste> lanes, TimePoint now, std::vector<std::size_t>& out) {
-  std::optional<std::size_t> eldest;
+  std::optional<std::size_t> oldest;
   int sending = 0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     sending += lanes[i].sending;
     if (lanes[i].rate <= 0) continue;
     if (!lanes[i].sending) {
-      if (now - lanes_[i].begun >= kIdle) out.push_back(i);
-    } else if (!eldest || lanes_[i].begun < lanes_[*eldest].begun) {
-      eldest = i;
+      if (now - lanes_[i].reset_at >= kIdle) out.push_back(i);
+    } else if (!oldest || lanes_[i].reset_at < lanes_[*oldest].reset_at) {
+      oldest = i;
     }
   }
-  if (!eldest || now - lanes_[*eldest].begun < kFresh || now - last_turn_ < kRound / sending) return;
+  if (!oldest || now - lanes_[*oldest].reset_at < kFresh || now - last_turn_ < kRound / sending) return;
   last_turn_ = std::max(last_turn_, now - 2 * kRound / sending) + kRound / sending;  // ticks come late
-  out.push_back(*eldest);
+  out.push_back(*oldest);
 }
 
 }  // namespace ringway::flow

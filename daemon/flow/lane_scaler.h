@@ -1,19 +1,20 @@
-// How many of a pair's lanes carry large segments: few while few fill the path, because unpaced lanes overdrive it
-// together; more where each is bound by its window or by losses, or where all are held to a pace (token_bucket.h): then
-// more do no harm, and one that is held up matters less. Pure.
+// How many of a pair's lanes carry large segments. Pure.
 //
-//   settled --its rate is steady--> trial: half as many more, or after one that gained a quarter twice as many; a third
-//                                     fewer where over 3% had to be sent again
-//      ^                              |   |
-//      +--more: 5% faster, fewer:-----+   |
-//      |  not 5% slower: so it stays      |
-//      +--else as before; no trial for----+
-//         10 s, 20 s, 40 s ..
+// Few while few fill the path, for unpaced lanes overdrive it together. More where each is window- or loss-limited, or
+// where the pair is paced (token_bucket.h): then more do no harm, and one stalled lane matters less.
 //
-// Judged by windows of 0.5 s, and five round trips, in which the lanes were the limit all the time. The first two of a
-// trial do not count, three where lanes have to be opened for it: fresh connections have to find their rate. A trial
-// that traffic leaves for 5 s ends without a verdict; after a minute without any, it begins anew with few lanes, and
-// those that were opened are of no more use.
+//   settled --rate is steady--> trial: half as many more (twice as many after one that gained 25%);
+//                                 a third fewer where over 3% was retransmitted
+//      ^                          |   |
+//      +--more: over 5% faster;---+   |
+//      |  fewer: under 5% slower: kept|
+//      +--else reverted; next trial --+
+//         after 10 s, 20 s, 40 s .. 10 min
+//
+// Window: 0.5 s, at least five round trips, in which the lanes were the bottleneck throughout. A trial skips its first
+// two windows, three where lanes have to be opened, while fresh connections find their rate. A trial interrupted by a
+// rest of 5 s is reverted without a verdict; a minute's rest resets everything to few lanes, and the lanes opened since
+// are not wanted any more.
 #pragma once
 
 #include <algorithm>
@@ -27,13 +28,13 @@ namespace ringway::flow {
 
 class LaneScaler {
  public:
-  // Large lanes that are used from the start, and at least while they keep a pace.
+  // Large lanes used at first, and at least while the pair is paced.
   static constexpr std::size_t kFirst = 4;
   static constexpr std::size_t kPaced = 8;
 
-  // All of a pair at one moment. `delivered_bytes` only grows, or lanes were replaced.
+  // All lanes of a pair at one moment. If `delivered_bytes` falls, lanes were replaced.
   struct Sample {
-    bool backlogged = false;  // more waits than the lanes take
+    bool backlogged = false;  // the lanes are full and more waits
     bool paced = false;
     std::size_t lanes = 0;  // large ones that are up
     std::uint64_t delivered_bytes = 0;
@@ -42,9 +43,9 @@ class LaneScaler {
   };
   void Add(const Sample& sample, TimePoint now);
 
-  // At most; there may be fewer.
+  // Large lanes to use, at most; fewer may be up.
   std::size_t used() const { return paced_ ? std::max(used_, kPaced) : used_; }
-  // How many large ones to have open.
+  // Large lanes to have open.
   std::size_t wanted(TimePoint now) const;
 
  private:
@@ -56,13 +57,13 @@ class LaneScaler {
   std::size_t most_used_ = kFirst;  // since the last long rest
   bool paced_ = false;
   std::optional<TimePoint> start_;
-  Sample then_;                          // at the start
-  std::optional<TimePoint> backlogged_;  // was it last
+  Sample then_;                          // at start_
+  std::optional<TimePoint> backlogged_;  // last time
   double before_ = 0;                    // bytes per second of the last window; in a trial, of the last before it
-  int settling_ = 0;                     // windows of the trial that do not count yet
-  std::size_t trial_from_ = 0;           // lanes used before the trial; 0: there is none
-  bool each_counts_ = false;             // the last trial gained in proportion
-  bool fewer_are_slower_ = false;        // said the last trial: the losses are the path's, and the next is for more
+  int settling_ = 0;                     // windows of the trial yet to be skipped
+  std::size_t trial_from_ = 0;           // lanes used before the trial; 0: no trial
+  bool each_counts_ = false;             // the last trial gained over 25%
+  bool fewer_are_slower_ = false;        // the last trial showed it: losses are the path's, so try more next
   TimePoint next_trial_{};
   Duration pause_{};
 };

@@ -6,7 +6,7 @@
 namespace ringway::flow {
 namespace {
 
-constexpr double kNewest = 0.2;  // of what is smoothed
+constexpr double kNewest = 0.2;  // weight of the newest sample in the EWMA
 constexpr Duration kWatchMin = std::chrono::seconds(1);
 constexpr Duration kGap = std::chrono::milliseconds(250);
 constexpr double kStalledShare = 1.0 / 16;
@@ -24,9 +24,9 @@ void LaneStalls::Add(std::span<const LaneSample> lanes, TimePoint now) {
   if (lanes.size() != lanes_.size()) {
     lanes_.assign(lanes.size(), Lane());
   } else {
-    Share(lanes);
+    UpdateShares(lanes);
   }
-  const bool gap = now - std::exchange(last_, now) > kGap;  // whether they were busy meanwhile is not known
+  const bool gap = now - std::exchange(last_, now) > kGap;  // they may have been idle meanwhile
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (gap) lanes_[i].since.reset();
     if (lanes[i].delivered_bytes < lanes_[i].last.delivered_bytes) lanes_[i].since.reset();
@@ -35,14 +35,14 @@ void LaneStalls::Add(std::span<const LaneSample> lanes, TimePoint now) {
   }
 }
 
-void LaneStalls::Share(std::span<const LaneSample> now) {
+void LaneStalls::UpdateShares(std::span<const LaneSample> now) {
   double total = 0;
   for (std::size_t i = 0; i < now.size(); ++i) total += Moved(lanes_[i].last, now[i]);
   if (total <= 0) return;
-  const bool first = std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.part == 0; });
+  const bool first = std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.share == 0; });
   for (std::size_t i = 0; i < now.size(); ++i) {
     Lane& lane = lanes_[i];
-    lane.part += (first ? 1 : kNewest) * (Moved(lane.last, now[i]) / total - lane.part);
+    lane.share += (first ? 1 : kNewest) * (Moved(lane.last, now[i]) / total - lane.share);
   }
 }
 
@@ -62,7 +62,7 @@ void LaneStalls::Watch(std::size_t index, TimePoint now) {
   best_ = std::max(best_, rate);
   const auto busy = std::count_if(lanes_.begin(), lanes_.end(), [](const Lane& other) { return other.last.busy; });
   const bool holds_others_up = busy == 1 && lanes_.size() > 1;
-  const bool others_move = lane.part * static_cast<double>(busy) < kStalledShare;
+  const bool others_move = lane.share * static_cast<double>(busy) < kStalledShare;
   const bool next_to_nothing = rate < kNextToNothing * best_;
   const bool is_stalled = rate < kStalledShare * best_ && (holds_others_up || others_move || next_to_nothing);
   if (is_stalled && !held_up && !stalled_) stalled_ = index;

@@ -5,11 +5,11 @@
 namespace ringway::flow {
 namespace {
 
-// Bytes per second that a lane for small segments may send, however slow the path: it hardly ever has more, and an
-// operation must not wait for its pace.
+// Bytes per second: a small lane may always send as fast, however slow the path. It rarely has more to send, and an
+// operation must not wait for its pacing.
 constexpr double kSmallBurstMin = 1e6;
 
-// So many times the rate of all: a lone lane must not be what limits.
+// Times the pair's limit: one lane alone must be able to use all of it.
 constexpr double kBurst = 1.5;
 
 constexpr Duration kRest = std::chrono::seconds(1);
@@ -33,7 +33,8 @@ std::size_t LargeLanesUp(std::span<const LaneState> lanes) {
       std::count_if(lanes.begin(), lanes.end(), [](const LaneState& lane) { return lane.up && lane.every_size; }));
 }
 
-// Whether all lanes in use that take every size are writing, and there is one. If more waits, the path cannot take it.
+// Whether all large lanes in use are writing, and there is one. If segments are queued then, the path is the
+// bottleneck.
 bool AreAllWriting(std::span<const LaneState> lanes, std::size_t large) {
   std::size_t idle = 0;
   std::size_t busy = 0;
@@ -54,7 +55,7 @@ std::vector<LaneSample> SamplesOf(std::span<const LaneState> lanes, std::span<co
   return out;
 }
 
-// Of the lanes for small segments; of those that do not leave the region nothing is known.
+// Of the small lanes; left at 0 (not known) where the round trip is short.
 std::vector<LaneAllowance> AllowancesOf(std::span<const LaneTraffic> traffic) {
   std::vector<LaneAllowance> out;
   for (std::size_t i = 0; i < SmallLanes(traffic.size()); ++i) {
@@ -68,9 +69,9 @@ std::vector<LaneAllowance> AllowancesOf(std::span<const LaneTraffic> traffic) {
   return out;
 }
 
-// By lane; of those that are not in use for every size nothing is known.
-std::vector<LaneHaste> HastesOf(std::span<const LaneState> lanes, std::size_t large,
-                                std::span<const LaneTraffic> traffic) {
+// By lane; left at 0 (not known) for all but the large lanes in use.
+std::vector<LaneHaste> RatesOf(std::span<const LaneState> lanes, std::size_t large,
+                               std::span<const LaneTraffic> traffic) {
   std::vector<LaneHaste> out(lanes.size());
   ForEachUsed(LaneStates(lanes), large, [&](std::size_t i) {
     if (lanes[i].every_size) out[i] = {.rate = traffic[i].rate, .sending = traffic[i].sending};
@@ -123,13 +124,13 @@ Duration PairFlow::WaitForLarge(TimePoint now) {
 void PairFlow::OnGiven(std::size_t lane, bool every_size, std::size_t bytes, TimePoint now) {
   bucket_.OnSent(static_cast<double>(bytes));
   host_->OnSent(path_, static_cast<double>(bytes), !every_size, now);
-  if (every_size && now - std::exchange(large_lane_at_, now) > kRest) begins_ = true;
+  if (every_size && now - std::exchange(large_lane_at_, now) > kRest) resumed_after_rest_ = true;
   if (bytes > kSmallLanePayloadBytes + kSegmentHeaderBytes) host_->OnLargeSegment(path_.self, now);
   if (lane < tails_.size()) tails_[lane].OnSegment();
 }
 
 std::vector<std::size_t> PairFlow::TakeRestarts(TimePoint now) {
-  if (!std::exchange(begins_, false)) return {};
+  if (!std::exchange(resumed_after_rest_, false)) return {};
   return renewal_.AfterRest(host_->limit(path_), now);
 }
 
@@ -158,7 +159,7 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
   replace(health_.Judge(AllowancesOf(traffic), now), "congestion control holds it back, a fresh one will be faster");
   const double limit = host_->limit(path_);
   const std::size_t large = large_lanes(lanes.size());
-  out.renew = renewal_.Judge(HastesOf(lanes, large, traffic), limit, now);
+  out.renew = renewal_.Judge(RatesOf(lanes, large, traffic), limit, now);
   if (!busy) return out;
   backlogged_ = waits && (tick_.held() || AreAllWriting(lanes, large));
   if (tick_.was_backlogged || backlogged_) {

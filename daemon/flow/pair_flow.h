@@ -1,17 +1,18 @@
-// Flow control of one pair of peers: which lane takes the next segment and when, how many lanes are of use, which one
-// is to be replaced or to look for its rate again. Samples and events go in, decisions come out; the pairs of a host
-// share a HostFlow.
+// Flow control of one pair of peers: which lane gets the next segment and when, how many lanes are wanted, which one is
+// to be replaced or to reset its congestion control. The pairs of a host share a HostFlow. Pure: samples and events go
+// in, decisions come out.
 //
-//   tick:     Look --> (traffic of all lanes) --> Judge --> a verdict   ... of all pairs, then HostFlow::Decide -->
-//   Keep segments: Pump --> give(lane) ... until the budget is gone, no lane takes more, or the pair has to wait tails:
-//   while tail_pending, every TailProbe::kTick: TakeTailTurn --> (traffic) --> OnTailLooked
+//   tick:     Look --> (read traffic of all lanes) --> Judge --> verdict   ... of all pairs, then HostFlow::Decide -->
+//             Keep
+//   segments: Pump --> give(lane) ... until the budget is spent, no lane takes more, or the pair has to wait
+//   tails:    while tail_pending, every TailProbe::kTick: TakeTailTurn --> (read traffic) --> OnTailLooked
 //
-// Small lanes do not wait for the pace, only count. Where there are no large segments to overtake, on any path of this
-// peer, small ones take large lanes, too, and first: those have room for all of them at once, and congestion control
-// that has seen the path. Then all keep the pace. A pair within one host has no path: nothing is paced or judged there,
-// and all lanes are used.
+// Small-lane traffic bypasses the token bucket but is charged to it. While no path of this peer carries large segments,
+// there is nothing to overtake: small segments then prefer the large lanes, which have room for all of them at once and
+// a congestion window that fits the path; all of them are paced then. A pair within one host has no path: nothing is
+// paced or judged, and all lanes are used.
 //
-// Pure. Threads: one. Nothing here allocates for a segment.
+// Threads: one. Nothing here allocates for a segment.
 #pragma once
 
 #include <algorithm>
@@ -36,16 +37,15 @@
 
 namespace ringway::flow {
 
-// Which lane of its kind is offered the next segment first, and which kind.
+// Round robin: the lane of each kind that is offered the next segment first, and which kind is asked first.
 struct Turns {
   std::size_t small = 0;
   std::size_t large = 0;
   bool large_first = false;
 };
 
-// Calls `visit(index)` for the lanes that are up and in use: those for small segments, then the first `large` that take
-// every size, or the other way round; of each kind from the one whose turn it is, and around. `Lanes`: size() and
-// state(index), by value.
+// Calls `visit(index)` for the lanes that are up and in use: the small lanes, then the first `large` large ones, or in
+// the other order; each kind round robin. `Lanes`: size() and state(index), by value.
 template <typename Lanes, typename Visit>
 void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, Turns turns = {}) {
   const auto around = [&](std::size_t begin, std::size_t end, std::size_t first) {
@@ -65,8 +65,8 @@ void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, Turn
   if (turns.large_first) around(0, small, turns.small);
 }
 
-// Offers each idle lane that is in use one segment, in turn: give(index) returns whether it had one for it; where not,
-// it has none for other lanes of that kind, and they are not asked. Returns whether any lane got one.
+// Offers one segment to each idle lane in use. give(index) returns whether it had one; if not, the other lanes of that
+// kind are skipped. Returns whether any lane got one.
 template <typename Lanes, typename Give>
 bool GiveRound(const Lanes& lanes, std::size_t large, Turns& turns, const Give& give) {
   bool gave = false;
@@ -85,7 +85,7 @@ bool GiveRound(const Lanes& lanes, std::size_t large, Turns& turns, const Give& 
   return gave;
 }
 
-// All lanes of a pair together, at one moment.
+// The sum over all lanes of a pair, at one moment.
 PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic);
 
 class PairFlow {
@@ -95,7 +95,7 @@ class PairFlow {
 
   void SetWithinHost(bool within) { within_host_ = within; }
   bool within_host() const { return within_host_; }
-  // A lane was opened, of so many: what was known of it is of another connection.
+  // Lane `lane` of `lanes` was opened: its tail probe starts afresh.
   void OnLaneOpened(std::size_t lane, std::size_t lanes);
   void OnLanesClosed() { tails_.clear(); }
   // Lanes that carry large segments, at most.
@@ -104,17 +104,17 @@ class PairFlow {
   // ---- segments
   struct Pumped {
     Duration wait{};          // how long large segments have to wait; 0: they do not
-    bool gave_large = false;  // a lane that takes every size was given one
-    bool gave_far = false;    // any lane was, and its tail is to be watched
+    bool gave_large = false;  // to a large lane
+    bool gave_far = false;    // to any lane between hosts; its tail is to be watched
   };
-  // `give(lane)` gives the lane its next segment: the bytes with its header, 0 if there is none for it.
+  // `give(lane)` sends the lane's next segment; returns its bytes with the header, 0 if there is none for that lane.
   template <typename Lanes, typename Give>
   Pumped Pump(const Lanes& lanes, std::size_t& bytes_left, TimePoint now, const Give& give);
-  // Lanes of those that take every size that are to look for their rate again: the pair sends again after a rest.
+  // Large lanes that are to reset their congestion control, because the pair sends again after a rest.
   std::vector<std::size_t> TakeRestarts(TimePoint now);
 
   // ---- ticks
-  // Whether the lanes are worth a look now, a system call each.
+  // Returns whether to read the lanes' traffic now, which costs a system call each.
   bool Look(std::span<const LaneState> lanes, TimePoint now);
   struct Replacement {
     std::size_t lane = 0;
@@ -122,16 +122,16 @@ class PairFlow {
   };
   struct Verdict {
     std::optional<PathSample> sample;
-    std::vector<std::size_t> renew;  // these look for their rate again
+    std::vector<std::size_t> renew;  // these reset their congestion control
     std::vector<Replacement> replace;
   };
-  // `traffic`: of all lanes, at this moment. `waits`: more is to be sent. REQUIRES: Look returned true.
+  // `traffic`: of all lanes, now. `waits`: segments are queued. REQUIRES: Look returned true.
   Verdict Judge(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, bool waits, TimePoint now);
-  // How many lanes are of use, small ones too; nothing if as many as before.
+  // Number of lanes wanted, small ones included; nothing if it is unchanged.
   std::optional<std::size_t> TakeLanesWanted(TimePoint now);
-  // After HostFlow has decided.
+  // Adopts the rate after HostFlow::Decide.
   void Keep() { bucket_.SetRate(host_->rate(path_)); }
-  // Bytes per second at which a lane may send bursts: not much faster than all together may; 0: no limit.
+  // Bytes per second for one lane's own pacing (SO_MAX_PACING_RATE): somewhat above the pair's limit; 0: unlimited.
   double BurstLimit(bool every_size) const;
 
   // ---- tails
@@ -159,22 +159,22 @@ class PairFlow {
   LaneHealth health_;
   LaneRenewal renewal_;
   TokenBucket bucket_;
-  WaitMeter held_;  // by it
+  WaitMeter held_;  // by bucket_
   WaitMeter held_by_uplink_;
   std::vector<TailProbe> tails_;  // by lane
   Turns turns_;
   std::size_t lanes_wanted_ = kLanesRemote;
-  TimePoint large_lane_at_{};  // was given something, last
-  bool begins_ = false;        // .. after a rest
-  bool backlogged_ = false;    // at the last tick
-  bool carried_ = false;       // anything since then
+  TimePoint large_lane_at_{};  // when a large lane was last given a segment
+  bool resumed_after_rest_ = false;
+  bool backlogged_ = false;  // at the last tick
+  bool carried_ = false;     // anything since then
   struct {
     bool was_backlogged = false;
     bool held_by_path = false;
     bool held_by_uplink = false;
     bool may_be_busy = false;
     bool held() const { return held_by_path || held_by_uplink; }
-  } tick_;  // of Look, for Judge
+  } tick_;  // from Look to Judge
 };
 
 template <typename Lanes, typename Give>
@@ -195,7 +195,7 @@ PairFlow::Pumped PairFlow::Pump(const Lanes& lanes, std::size_t& bytes_left, Tim
     OnGiven(i, every_size, bytes, now);
     return true;
   };
-  // Round after round, so that all carry alike.
+  // One segment a lane and round, so that all carry the same.
   while (bytes_left > 0 && GiveRound(lanes, large_lanes(lanes.size()), turns_, offer)) {
   }
   return out;

@@ -12,15 +12,15 @@ constexpr Duration kReportPause = std::chrono::seconds(1);
 
 Duration WindowOf(Duration round_trip) { return std::max<Duration>(kRateWindowMin, round_trip * 3 / 2); }
 
-// The receiver's window held up more than a quarter of the lanes' time.
+// The lanes were limited by the receive window for over a quarter of the time.
 bool ReceiverWasLimit(const PathSample& before, const PathSample& now, Duration between) {
   return 4 * (now.receiver_limited - before.receiver_limited) > between * static_cast<std::int64_t>(now.lanes);
 }
 
-// Over a quarter other, and over a millisecond: that is a route, no queue in a host.
-bool IsAnotherRoute(Duration told, Duration now) {
-  return told != Duration() && std::max(told, now) > kSameRateRatio * std::min(told, now) &&
-         std::max(told, now) - std::min(told, now) > std::chrono::milliseconds(1);
+// Differs by over a quarter and over a millisecond: less may be a queue in a host.
+bool IsAnotherRoute(Duration reported, Duration now) {
+  return reported != Duration() && std::max(reported, now) > kSameRateRatio * std::min(reported, now) &&
+         std::max(reported, now) - std::min(reported, now) > std::chrono::milliseconds(1);
 }
 
 }  // namespace
@@ -36,11 +36,11 @@ void PathEstimator::Estimate::Raise(double measured) {
   if (rate != 0 && measured > rate) Settle(measured);
 }
 
-std::optional<std::uint64_t> PathEstimator::Estimate::Tell(TimePoint now, bool other_news) {
-  const bool is_news = other_news || rate > told * kSameRateRatio || rate * kSameRateRatio < told;
-  if (rate < 1 || !is_news || (told != 0 && now - told_at < kReportPause)) return std::nullopt;
-  told = rate;
-  told_at = now;
+std::optional<std::uint64_t> PathEstimator::Estimate::Report(TimePoint now, bool force) {
+  const bool is_news = force || rate > reported * kSameRateRatio || rate * kSameRateRatio < reported;
+  if (rate < 1 || !is_news || (reported != 0 && now - reported_at < kReportPause)) return std::nullopt;
+  reported = rate;
+  reported_at = now;
   return static_cast<std::uint64_t>(rate);
 }
 
@@ -157,19 +157,19 @@ std::vector<PathReport> PathEstimator::TakeReports(TimePoint now) {
   std::vector<PathReport> reports;
   for (auto& [other, path] : paths_) {
     const Duration round_trip = path.round_trip.value();
-    const bool rerouted = IsAnotherRoute(path.told_round_trip, round_trip);
-    const auto rate = path.estimate.Tell(now, rerouted);
+    const bool rerouted = IsAnotherRoute(path.reported_round_trip, round_trip);
+    const auto rate = path.estimate.Report(now, rerouted);
     if (!rate) continue;
-    path.told_round_trip = round_trip;
+    path.reported_round_trip = round_trip;
     reports.push_back({.other = other, .bytes_per_second = *rate, .round_trip = round_trip, .rerouted = rerouted});
   }
-  if (const auto rate = uplink_.Tell(now)) reports.push_back({.other = {}, .bytes_per_second = *rate});
+  if (const auto rate = uplink_.Report(now)) reports.push_back({.other = {}, .bytes_per_second = *rate});
   return reports;
 }
 
 void PathEstimator::Repeat() {
-  uplink_.told = 0;
-  for (auto& [other, path] : paths_) path.estimate.told = 0;
+  uplink_.reported = 0;
+  for (auto& [other, path] : paths_) path.estimate.reported = 0;
 }
 
 }  // namespace ringway::flow

@@ -1,25 +1,25 @@
-// What a peer's paths carry, from what its lanes say while there is traffic. Pure: samples and the time go in.
+// Estimates the bandwidth of a peer's paths and of its uplink, from samples of its lanes. Pure: samples and the time go
+// in.
 //
-// A path is measured only while it is the limit: more waits to be sent to that peer than its lanes, or its pace, take
-// (the pair is backlogged), and the other side's receive window is not why. A path's own pace is nearly what it takes;
-// what is held by the pace that all paths keep together is a lower bound. A ring waits for its slowest link, so its
-// other links carry less than they could and say nothing; nor does a trainer that sends little. The lanes of a pair are
-// one flow: their bytes are added up in the same window (rate_window.h), which lasts for at least 1.5 round trips.
+// A path is measured only while it is the bottleneck: the pair is backlogged (more is queued than its lanes or its rate
+// limit take), and not receiver-limited. A path's own rate limit is close to its bandwidth; a pair limited by the
+// uplink's shows a lower bound. A ring waits for its slowest link, so its other links are mostly idle and show nothing;
+// nor does a trainer that sends little. The lanes of a pair count as one flow: their bytes are added up in the same
+// window (rate_window.h) of at least 150 ms and 1.5 round trips.
 //
-//   one pair is backlogged        its settled rate is the path's; the first has to be steady, too
-//   several are                   each rate is a lower bound of its path's; where their sum stays well below what the
-//                                 paths would carry, the sum is the peer's uplink
-//   a window ends early,          a lower bound
-//   or still grows
+//   one pair is backlogged     its settled rate is the path's; the first has to be steady, too
+//   several are                each rate is a lower bound of its path's; if their sum is well below that of the paths'
+//                              estimates, the sum is the uplink's
+//   a window ends early, or    a lower bound
+//   still grows
 //
-// A lower bound counts where it exceeds the estimate, and stands in for none but after a probe, which had its chance:
-// after one of several paths at once for the uplink's, too, which may be more than any path shows.
-// An estimate is the mean of what counts, then, from eight on, moved by an eighth of the difference: acknowledgements
-// that queue behind data come in bunches, lanes restart between two operations, and one window's bytes say a third too
-// much or too little.
+// A lower bound counts where it exceeds the estimate. It replaces a missing estimate only after a probe, which had its
+// chance; after a probe of several paths at once it does so for the uplink. An estimate is the mean of the first eight
+// measurements, then an EWMA of weight 1/8: ACKs queued behind data arrive in bursts and lanes restart between two
+// operations, so that one window is off by up to a third.
 //
-// Not seen: limits that pairs of other peers share (a receiver's downlink, a site's); groups of one daemon do not know
-// of each other.
+// Not seen: bottlenecks shared with pairs of other peers (a receiver's downlink, a site's uplink), and groups of one
+// daemon do not know of each other.
 #pragma once
 
 #include <cstdint>
@@ -38,15 +38,15 @@ namespace ringway::flow {
 // All lanes of a pair at one moment.
 struct PathSample {
   PeerId other;
-  bool backlogged = false;            // more waits than they take, or may
-  bool held = false;                  // .. because of the pace that the path keeps, not for lack of room
-  bool held_by_uplink = false;        // .. because of the pace that all paths of the host keep together
-  std::uint64_t delivered_bytes = 0;  // that have arrived at the other end; it falls when lanes are replaced
-  Duration receiver_limited{};        // how long the other side's window held them up; summed over lanes, only grows
+  bool backlogged = false;            // more is queued than the lanes take or the rate limits allow
+  bool held = false;                  // pace-limited by the path's rate limit
+  bool held_by_uplink = false;        // pace-limited by the host's uplink
+  std::uint64_t delivered_bytes = 0;  // acknowledged; falls when lanes are replaced
+  Duration receiver_limited{};        // time limited by the receive window; summed over lanes, monotonic
   std::uint32_t lanes = 0;
   std::uint64_t resent_bytes = 0;
-  Duration round_trip{};  // the shortest; 0: not known
-  Duration queueing{};    // how much longer it takes now: the mean of the lanes that send
+  Duration round_trip{};  // minimum; 0: not known
+  Duration queueing{};    // queueing delay: mean over the lanes that send
 };
 
 // Bytes per second; never 0.
@@ -54,10 +54,10 @@ struct PathReport {
   std::optional<PeerId> other;  // nothing: the uplink
   std::uint64_t bytes_per_second = 0;
   Duration round_trip{};
-  bool rerouted = false;  // the round trip is another than was told: the rate may be, too
+  bool rerouted = false;  // the round trip differs from the one last reported: the rate may differ, too
 };
 
-// The shortest of the last five to ten minutes, so that a route that has become longer shows. 0: none.
+// Minimum of the last five to ten minutes, so that a longer route shows. 0: no sample.
 class RecentShortest {
  public:
   void Add(Duration sample, TimePoint now);
@@ -71,54 +71,54 @@ class RecentShortest {
 
 class PathEstimator {
  public:
-  // One sample of each pair that has traffic, all of one moment. Call it again with a sample when a pair stops to be
-  // backlogged.
+  // One sample of each pair that has traffic, all of one moment. A pair that stops being backlogged has to be sampled
+  // once more.
   void Add(std::span<const PathSample> samples, TimePoint now);
-  // A probe of the pair, or of several at once, is over: if nothing better came of it, its best lower bound counts; of
-  // several it is the uplink's.
+  // A probe has ended. Where there is no estimate yet, the best lower bound becomes it: the path's after a probe of one
+  // pair, the uplink's after a probe of several.
   void OnProbed(const std::set<PeerId>& others);
   void Forget(PeerId other);
 
-  // Estimates that are new, or by more than a quarter other than when they were last given, in their rate or their
-  // round trip; each once a second at most.
+  // Returns estimates that are new, or whose rate or round trip differs by over a quarter from the last report; each at
+  // most once a second.
   std::vector<PathReport> TakeReports(TimePoint now);
-  // Gives all of them again: who was told before has forgotten.
+  // Resends all reports: their receiver has lost them.
   void Repeat();
 
  private:
   // Bytes per second; 0: not known.
   struct Estimate {
     double rate = 0;
-    double weight = 0;  // how many measurements it stands for
-    double told = 0;
-    TimePoint told_at{};
+    double weight = 0;  // number of measurements, up to 8
+    double reported = 0;
+    TimePoint reported_at{};
 
     void Settle(double measured);
     void Raise(double measured);
-    // The rate, if it is to be told now; then it counts as told.
-    std::optional<std::uint64_t> Tell(TimePoint now, bool other_news = false);
+    // Returns the rate if it is to be reported now, and marks it as reported.
+    std::optional<std::uint64_t> Report(TimePoint now, bool force = false);
   };
   struct Path {
     Estimate estimate;
     double at_least = 0;  // while there is no estimate
     RateWindow window;
-    bool alone = true;  // nobody else was backlogged since the window began
+    bool alone = true;  // no other pair was backlogged since the window began
     PathSample last;
     TimePoint last_at{};
     RecentShortest round_trip;
-    Duration told_round_trip{};
+    Duration reported_round_trip{};
   };
 
-  // Gives whether the path was the limit since the last sample.
+  // Returns whether the path was the bottleneck since the last sample.
   bool TakeIn(Path& path, const PathSample& sample, TimePoint now);
   void MeasurePath(Path& path, bool alone, TimePoint now);
   void MeasureUplink(const std::set<PeerId>& backlogged, TimePoint now);
 
   std::map<PeerId, Path> paths_;
   Estimate uplink_;
-  double uplink_at_least_ = 0;  // what several moved together
+  double uplink_at_least_ = 0;  // rate of several together
   RateWindow uplink_window_;
-  std::set<PeerId> sharers_;       // who was backlogged in the uplink's window
+  std::set<PeerId> sharers_;       // those backlogged in the uplink's window
   std::uint64_t moved_bytes_ = 0;  // by all pairs
 };
 

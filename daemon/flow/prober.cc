@@ -97,7 +97,7 @@ std::set<PeerId> Prober::Tick(TimePoint now, bool may_send) {
     together_pause_ *= 2;
     EndTurn();
   }
-  // Not in every short pause between two operations.
+  // Only if allowed for two ticks: not in every short pause between operations.
   if (turn_.empty() && might && may_send) AskAll(now);
   return ended;
 }
@@ -127,7 +127,7 @@ void Prober::BeginTurn(std::set<PeerId> others) {
   paused_ = {};
 }
 
-// Also what was only going to be one.
+// Also releases grants that were being collected.
 void Prober::EndTurn() {
   for (const std::set<PeerId>& held : {std::exchange(turn_, {}), std::exchange(kept_, {})}) {
     for (const PeerId other : held) Say(other, Step::kRelease);
@@ -138,13 +138,13 @@ void Prober::EndTurn() {
   }
 }
 
-// First each once, then each again, then all.
+// Each once, then each again, then all at once.
 void Prober::AskAll(TimePoint now) {
   if (WantsTogether(now)) {
     together_ = true;
     return GatherNext();
   }
-  if (together_) EndTurn();  // there is a new one
+  if (together_) EndTurn();  // a new peer has come
   const bool again = std::none_of(targets_.begin(), targets_.end(), [](const auto& entry) {
     return entry.second.probes_left == kProbes && entry.second.bytes > 0;
   });
@@ -163,7 +163,7 @@ bool Prober::WantsTogether(TimePoint now) const {
   return are_done && others >= std::max<std::size_t>(2, 2 * together_of_) && now >= together_not_before_;
 }
 
-// Asks the next of them, or begins.
+// Asks the next for its grant, or starts the turn if all have granted.
 void Prober::GatherNext() {
   for (auto& [other, target] : targets_) {
     if (target.bytes == 0 || kept_.contains(other)) continue;

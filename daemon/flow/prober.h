@@ -1,24 +1,22 @@
-// Whose turn it is to be probed: bytes that nobody needs, sent over all lanes of a pair as fast as they go, so that a
-// plan need not wait for the first operation to know the rates. They also open the lanes' congestion windows and show
-// what the path takes. Pure.
+// Schedules bandwidth probes: dummy bytes sent over all lanes of a pair at full speed, so that a plan knows the rates
+// before the first operation. They also open the lanes' congestion windows and find the rate limits. Pure.
 //
-// Each peer probes one other at a time and is probed by one at a time, else they would measure each other. So a peer
-// asks all that it wants to probe, begins with the first that has time for it, and says when it is over:
+// A peer probes one other at a time and is probed by one at a time, otherwise they would measure each other. So it asks
+// all that are due, starts with the first that grants it, and releases the grant when its turn is over:
 //
-//   wanted --ask--> asked --granted--> its turn --its bytes or its time used up: release--> done
-//     ^                 (granted, but the own turn is another's: release)
-//     +-- it may not send for a second: release
+//   due --ask--> asked --granted--> its turn --bytes or time (3 s) used up: release--> done
+//     ^             +-- granted while another has the turn: release; asked again later
+//     +-- sending not allowed for a second: release
 //
-// Each is probed twice, the second time 15 s after the first: when a trainer has just joined, its host is busy (buffers
-// are filled, models read), and a probe says too little. Then once more when its route has changed, and after pauses of
-// half an hour, an hour .. eight hours: a plan that avoids a slow path would not see that it has recovered. After the
-// last byte the turn lasts for one more tick, so that what is under way is still counted. A grant lasts for 9 s at
-// most, whatever its holder does.
+//   probed       when
+//   each peer    at once; 15 s later, for the host of a trainer that joins is busy and the first probe may read low;
+//                when its route has changed; after 30 min, 1 h .. 8 h, so that a recovered path shows
+//   all at once  when none is due any more, and again when there are twice as many; shows the uplink, which may carry
+//                more than any one path
 //
-// When nobody is left to be probed, all are once more, together, as fast as the uplink's pace lets them: that shows
-// what the way out takes, which may be more than any path. They are asked one after the other, by their ids, so that no
-// two peers wait for what the other holds. Where that takes over 5 s, they are let go, and asked again after pauses of
-// 15 s, 30 s, 1 min ... It is done again when there are twice as many.
+// To probe all at once, grants are collected one after the other in the order of ids, so that no two peers deadlock; if
+// that takes over 5 s, they are released, and collected again after 15 s, 30 s, 1 min .. A turn lasts one more tick
+// after the last byte, so that what is in flight is counted. A grant expires after 9 s, whatever its holder does.
 #pragma once
 
 #include <cstdint>
@@ -42,23 +40,23 @@ class Prober {
     friend bool operator==(const Message&, const Message&) = default;
   };
 
-  // `bytes`: to spend on it at most, each time; 0: none. For a pair that stands, or stands again: what was asked before
-  // is lost.
+  // The pair is connected, or reconnected: a pending request is lost and is sent again. `bytes`: budget of each probe;
+  // 0: no probes.
   void Want(PeerId other, std::uint64_t bytes);
   void Forget(PeerId other);
-  // Its path is not what it was.
+  // The path's route has changed: probe it again.
   void Again(PeerId other);
-  // What another peer's Prober says.
+  // A message of another peer's Prober.
   void On(PeerId from, Step step, TimePoint now);
   std::vector<Message> TakeMessages();
 
-  // Whom it sends to now: nobody, one, or all.
+  // The peers being probed now: none, one, or all.
   const std::set<PeerId>& turn() const { return turn_; }
-  // Payload bytes of the next frame to `other`, `bytes_max` at most, which count as sent; 0: no more. REQUIRES: it is
-  // its turn.
+  // Returns the payload bytes of the next frame to `other`, at most `bytes_max`, and counts them as sent; 0: no more.
+  // REQUIRES: turn() contains `other`.
   std::uint32_t Take(PeerId other, std::uint32_t bytes_max);
 
-  // `may_send`: whether probes are allowed now. Gives those whose probe is over.
+  // `may_send`: whether probes are allowed now. Returns those whose probe has ended.
   std::set<PeerId> Tick(TimePoint now, bool may_send);
 
  private:
@@ -75,9 +73,9 @@ class Prober {
     std::uint64_t bytes = 0;
     int probes_left = kProbes;
     TimePoint not_before{};
-    Duration again_after = kAgainMin;  // the last of its probes
+    Duration again_after = kAgainMin;  // pause after the last of its probes
     bool asked = false;
-    // ---- of the probe
+    // ---- of the current probe
     std::uint64_t bytes_left = 0;
     Duration time_left = kTimeMax;
 
@@ -93,7 +91,7 @@ class Prober {
   void OnGrant(PeerId from, TimePoint now);
   void OnRelease(PeerId from, TimePoint now);
   void Say(PeerId to, Step step) { messages_.push_back({to, step}); }
-  // Gives whether the turn is over.
+  // Returns whether the turn is over.
   bool Spend(Duration time);
   void BeginTurn(std::set<PeerId> others);
   void EndTurn();
@@ -102,20 +100,20 @@ class Prober {
   void GatherNext();
   void GrantNext(TimePoint now);
 
-  // ---- as the one that probes
+  // ---- as the prober
   std::map<PeerId, Target> targets_;
   std::set<PeerId> turn_;
-  bool together_ = false;        // the turn is all others', or is going to be
-  std::set<PeerId> kept_;        // who has granted it meanwhile
-  TimePoint kept_until_{};       // since there is one
-  std::size_t together_of_ = 0;  // how many they were the last time
+  bool together_ = false;        // probing all at once, or collecting grants for it
+  std::set<PeerId> kept_;        // grants collected so far
+  TimePoint kept_until_{};       // set at the first one
+  std::size_t together_of_ = 0;  // how many took part last time
   TimePoint together_not_before_{};
   Duration together_pause_ = kBetween;
   bool might_send_ = false;  // at the last tick
-  Duration paused_{};        // for so long it could not send in its turn
-  bool drains_ = false;      // its bytes were used up a tick ago
+  Duration paused_{};        // how long sending has not been allowed
+  bool drains_ = false;      // the bytes were used up a tick ago
   TimePoint last_tick_{};
-  // ---- as the one that is probed
+  // ---- as the probed
   std::deque<PeerId> waiting_;
   std::optional<PeerId> holder_;
   TimePoint held_until_{};

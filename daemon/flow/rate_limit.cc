@@ -13,7 +13,7 @@ constexpr double kFloor = 0.25;
 constexpr double kRegrown = 0.5;  // of the best
 constexpr double kNear = 0.05;
 constexpr double kGentle = 0.005;
-constexpr double kPassed = 0.02;  // less may be in the queue still
+constexpr double kPassed = 0.02;  // less may still be queued
 constexpr double kBesideQueue = 0.02;
 constexpr double kKeptUp = 0.99;
 constexpr double kDrain = 0.99;
@@ -21,10 +21,10 @@ constexpr double kUnusedMax = 2;
 constexpr double kStep = 0.03;
 constexpr double kStepMax = 0.25;
 constexpr double kFilled = 0.8;
-constexpr double kFilledAssumed = 0.7;  // what arrives is a round trip late
+constexpr double kFilledAssumed = 0.7;  // deliveries lag by a round trip
 constexpr double kLostShareAssumedMax = 0.1;
 constexpr double kSmoothing = 0.25;
-constexpr double kSmoothingOverdriven = 0.5;  // what is too much has to be known soon
+constexpr double kSmoothingOverdriven = 0.5;  // react fast to overload
 constexpr Duration kQueueMin = std::chrono::milliseconds(4);
 
 bool IsQueue(const RateLimit::Window& window) {
@@ -79,7 +79,7 @@ void RateLimit::JudgeAssumed(const Window& window, bool overdriven) {
 
 void RateLimit::Rest() {
   grown_at_ = 0;
-  if (doubled_ && limit_ < best_) return;  // so much was tried once
+  if (doubled_ && limit_ < best_) return;  // it passed before
   limit_ = std::min(limit_, std::max((1 + kNear) * carries_, kFloor * series_));
 }
 
@@ -89,7 +89,7 @@ void RateLimit::Lower(double carries, double delivered) {
     series_ = delivered;
     if (std::exchange(doubled_, false)) best_ = std::max(delivered, best_ / 4);
   }
-  overdriven_ = limit_ > 0 ? carries : 0;  // fresh connections overdrive by far: what was lost hides what it carries
+  overdriven_ = limit_ > 0 ? carries : 0;  // fresh connections overdrive by far: the losses hide the bandwidth
   const double less = std::max(kLess * carries, kFloor * series_);
   limit_ = limit_ > 0 ? std::min(limit_, less) : less;
   offered_ = limit_;

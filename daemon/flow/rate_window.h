@@ -1,13 +1,13 @@
-// The rate of something that moves bytes, measured only where it moves as many as it can. Pure.
+// Rate of a byte counter, measured only while its mover is the bottleneck. Pure.
 //
-//   broken --Begin--> window --Extend, long enough--> measurement, the next window begins
+//   idle --Begin--> window --Extend, long enough--> measurement; the next window starts
 //             ^          |
-//             +--Break---+   what was moved until then says "at least this much"
+//             +--Break---+   returns a lower bound
 //
-// A rate is settled when it is at most a quarter above that of the window before: until then a congestion window is
-// still growing. A settled rate is the mean of the two windows, so that one that was squeezed or filled a queue counts
-// half. It is steady when it is not much below either: lanes that lost what they had under way all at once stall for a
-// while, and are slower than the path then.
+// A rate is settled if it is at most a quarter above the previous window's; before that a congestion window may still
+// be growing. A settled rate is the mean of both windows, which halves the error of one that was compressed or filled a
+// queue. It is steady if it is also at most a quarter below: after a burst of losses lanes stall for a while and are
+// slower than the path.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@
 
 namespace ringway::flow {
 
-// Rates that differ by no more than this are taken for the same; round trips, too.
+// Rates, or round trips, within this ratio count as equal.
 inline constexpr double kSameRateRatio = 1.25;
 
 class RateWindow {
  public:
   struct Measurement {
     double bytes_per_second = 0;
-    bool settled = false;  // else the rate may be higher
+    bool settled = false;  // else a lower bound
     bool steady = false;   // settled, and not falling
   };
 
   bool running() const { return start_.has_value(); }
-  // When it began, if it runs.
+  // REQUIRES: running().
   TimePoint start() const { return start_->time; }
 
-  // `bytes`: a counter that only grows. Starts over if it runs. A window lasts for `length`.
+  // `bytes`: a monotonic counter. Restarts if running.
   void Begin(TimePoint now, std::uint64_t bytes);
-  // REQUIRES: it runs. Gives a measurement if the window is full.
+  // REQUIRES: running(). Returns a measurement once the window has lasted for `length`.
   std::optional<Measurement> Extend(TimePoint now, std::uint64_t bytes, Duration length);
-  // It moves less than it could, or another counter counts. Gives what came of the last window, if it lasted for long
-  // enough to say anything.
+  // The mover is no longer the bottleneck, or the counter was replaced. Returns the rate of the unfinished window, a
+  // lower bound, if it lasted for at least 20 ms.
   std::optional<Measurement> Break(TimePoint now, std::uint64_t bytes);
 
  private:
@@ -47,7 +47,7 @@ class RateWindow {
     TimePoint time;
     std::uint64_t bytes = 0;
   };
-  // Bytes a second since the start.
+  // Bytes per second since the start.
   double RateAt(const Mark& mark) const;
 
   std::optional<Mark> start_;

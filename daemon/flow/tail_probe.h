@@ -1,12 +1,12 @@
-// When a lane that has nothing more to send sends empty frames after its last segment. Pure.
+// When an idle lane sends empty frames after its last segment, as a tail loss probe. Pure.
 //
-// TCP hears of a lost packet by what arrives after it. After the last one nothing does, so a loss there shows only when
-// a timer ends: two round trips, and 200 ms more after a lone packet. A chain of segments around a ring waits for each
-// of those. Three empty frames, one a tick, let TCP know after one round trip.
+// TCP detects a loss by what arrives after it. Nothing arrives after the last packet, so its loss shows only at a
+// timer: after two round trips, and 200 ms more for a lone packet. A ring waits for each of those. Up to three empty
+// frames, one a tick, reveal the loss within one round trip.
 //
-//   OnSegment --> a tick without a segment: look --> some of it has not left yet: look again
-//       ^                                       +--> it has, and is not acknowledged: a frame; over after three
-//       +--any time                             +--> acknowledged: over
+//   OnSegment --> a tick without a segment: look --> not sent yet: look again
+//       ^                                       +--> sent, not acknowledged: send an empty frame; done after three
+//       +--any time                             +--> acknowledged: done
 #pragma once
 
 #include <utility>
@@ -23,15 +23,15 @@ class TailProbe {
     frames_left_ = kFrames;
     fresh_ = true;
   }
-  // At a tick: whether to look at the lane now.
+  // At a tick: returns whether to look at the lane now.
   bool TakeTurn() { return frames_left_ > 0 && !std::exchange(fresh_, false); }
-  // What the look showed. Gives whether to send a frame now.
+  // With what the look showed; returns whether to send an empty frame now.
   bool OnLooked(bool unsent, bool unacknowledged) {
     if (unsent) return false;
     frames_left_ = unacknowledged ? frames_left_ - 1 : 0;
     return unacknowledged;
   }
-  // Whether there is to be another tick.
+  // Whether another tick is needed.
   bool pending() const { return frames_left_ > 0; }
 
  private:

@@ -7,14 +7,14 @@
 namespace ringway::flow {
 namespace {
 
-// Of credit that is kept: timers are late by this, and other work of the thread takes as long.
+// Credit that is kept while idle: timers and other work of the thread delay a sender by as much.
 constexpr double kKeptSeconds = 0.004;
 constexpr double kKeptMin = 256 << 10;
-// A timer for less would cost more than it evens out.
+// A shorter timer would cost more than it smooths.
 constexpr Duration kWaitMin = std::chrono::milliseconds(1);
 constexpr double kDebtSeconds = 0.1;
 constexpr double kDebtMin = 512 << 10;
-// Who is not back so long after the wait had nothing more to send.
+// A sender that is not back so long after its wait had nothing more to send.
 constexpr Duration kLateMax = std::chrono::milliseconds(4);
 
 }  // namespace
@@ -38,14 +38,14 @@ void TokenBucket::OnSent(double bytes) {
 }
 
 void WaitMeter::Add(Duration wait, TimePoint now) {
-  const Duration since = now - std::exchange(told_at_, now);
-  const Duration told_wait = std::exchange(told_wait_, wait);
-  if (told_wait > Duration()) waited_ += std::min(since, told_wait + kLateMax);
+  const Duration since = now - std::exchange(last_at_, now);
+  const Duration last_wait = std::exchange(last_wait_, wait);
+  if (last_wait > Duration()) waited_ += std::min(since, last_wait + kLateMax);
 }
 
-// What it waits for still is what was left of it.
+// Only the remainder of the current wait is left for the next period.
 bool WaitMeter::TakeHeld(TimePoint now) {
-  Add(std::max(Duration(), told_wait_ - (now - told_at_)), now);
+  Add(std::max(Duration(), last_wait_ - (now - last_at_)), now);
   const Duration since = now - std::exchange(taken_, now);
   return 2 * std::exchange(waited_, Duration()) > since;
 }

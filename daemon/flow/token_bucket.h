@@ -1,10 +1,10 @@
-// Holds what one pair sends, over all of its lanes together, to a rate. Pure.
+// Paces one pair, over all of its lanes together. Pure.
 //
-// Some segments may go without waiting (small ones do): the others make room for them, up to a tenth of a second.
+// Small-lane traffic bypasses the bucket but is charged to it: large segments make room, up to a debt of 100 ms.
 //
-// A limit on each lane alone would be lost wherever a lane cannot use its part: while it makes up for losses, or while
-// bbr looks for the shortest round trip. Here the next segment goes to whichever lane has room, as soon as the pair may
-// send again. What was missed for a few milliseconds is made up for.
+// One limit a lane would waste rate wherever a lane cannot use its share, during loss recovery or bbr's PROBE_RTT. Here
+// the next segment goes to whichever lane has room, as soon as the pair has tokens. Tokens of up to 4 ms (at least
+// 256 KiB) are kept, to make up for late timers.
 #pragma once
 
 #include "proto/clock.h"
@@ -13,31 +13,31 @@ namespace ringway::flow {
 
 class TokenBucket {
  public:
-  // Bytes per second; 0: as fast as it goes.
+  // Bytes per second; 0: unlimited.
   void SetRate(double rate);
   double rate() const { return rate_; }
 
-  // How long the next segment has to wait, if there is one; 0: it may go.
+  // How long the next segment has to wait; 0: it may be sent.
   Duration Wait(TimePoint now);
   void OnSent(double bytes);
 
  private:
   double rate_ = 0;
-  double credit_ = 0;  // bytes that may go now; a segment may leave it below 0
+  double credit_ = 0;  // bytes that may be sent now; a segment may overdraw it
   TimePoint filled_{};
 };
 
-// Whether a pace is what limits a sender: adds up for how long it had to wait.
+// Whether a sender is pace-limited: adds up the time that it had to wait.
 class WaitMeter {
  public:
-  // The next segment has to wait for so long; 0: it may go.
+  // What Wait returned for the next segment.
   void Add(Duration wait, TimePoint now);
-  // Whether segments had to wait for most of the time since the last call.
+  // Returns whether segments waited for over half of the time since the last call.
   bool TakeHeld(TimePoint now);
 
  private:
-  Duration told_wait_{};
-  TimePoint told_at_{};
+  Duration last_wait_{};
+  TimePoint last_at_{};
   Duration waited_{};
   TimePoint taken_{};
 };

@@ -9,7 +9,7 @@ bool UplinkShare::IsAlone(const PathKey& pair, TimePoint now) const {
   return now - (pair == latest_ ? others_at_ : latest_at_) > kSilent;
 }
 
-void UplinkShare::SeeUntil(const PathKey& pair, TimePoint until) {
+void UplinkShare::MarkActive(const PathKey& pair, TimePoint until) {
   if (pair == latest_) {
     latest_at_ = std::max(latest_at_, until);
   } else if (until >= latest_at_) {
@@ -20,17 +20,17 @@ void UplinkShare::SeeUntil(const PathKey& pair, TimePoint until) {
   }
 }
 
-// Slow uplinks take longer for a segment than a sender may be silent.
+// A waiting pair is active: on a slow uplink one segment takes longer than kSilent.
 Duration UplinkShare::Wait(const PathKey& pair, TimePoint now) {
   if (IsAlone(pair, now)) return {};
-  const Duration wait = pace_.Wait(now);
-  if (wait > Duration()) SeeUntil(pair, now + wait);
+  const Duration wait = bucket_.Wait(now);
+  if (wait > Duration()) MarkActive(pair, now + wait);
   return wait;
 }
 
 void UplinkShare::OnSent(const PathKey& pair, double bytes, TimePoint now) {
-  if (!IsAlone(pair, now)) pace_.OnSent(bytes);
-  SeeUntil(pair, now);
+  if (!IsAlone(pair, now)) bucket_.OnSent(bytes);
+  MarkActive(pair, now);
 }
 
 }  // namespace ringway::flow

@@ -1,8 +1,9 @@
-// Holds what several pairs send through one uplink to a rate, as long as two or more of them send. Pure.
+// Paces all pairs of a host to the uplink's rate while two or more of them send. Pure.
 //
-// Who sends alone is held by its own path's limit only: what an uplink gave to several says nothing of that. Pairs that
-// begin together are held from the first segment on, so that bursts shorter than any measurement do not overflow. Each
-// waits for room for one segment; a caller that offers the pairs in turn shares the uplink fairly.
+// A pair that sends alone is limited by its own path only: the uplink's rate was measured with several, and says
+// nothing of one. Pairs that start together are paced from the first segment on, so that bursts shorter than any
+// measurement window do not overflow. Each waits for tokens for one segment; a caller that offers the pairs in turn
+// shares the uplink fairly.
 #pragma once
 
 #include <compare>
@@ -21,26 +22,26 @@ struct PathKey {
 
 class UplinkShare {
  public:
-  // Who neither sent nor waited to for so long does not send.
+  // A pair that neither sent nor waited for so long counts as idle.
   static constexpr Duration kSilent = std::chrono::milliseconds(50);
 
-  // Bytes per second; 0: as fast as it goes.
-  void SetRate(double rate) { pace_.SetRate(rate); }
+  // Bytes per second; 0: unlimited.
+  void SetRate(double rate) { bucket_.SetRate(rate); }
 
-  // How long the pair's next segment has to wait, if there is one; 0: it may go.
+  // How long the pair's next segment has to wait; 0: it may be sent.
   Duration Wait(const PathKey& pair, TimePoint now);
   void OnSent(const PathKey& pair, double bytes, TimePoint now);
-  // What went without waiting; who sends only that does not count as sending.
-  void OnSentAside(double bytes) { pace_.OnSent(bytes); }
+  // Small-lane traffic: charged to the rate; a pair that sends nothing else counts as idle.
+  void OnSentAside(double bytes) { bucket_.OnSent(bytes); }
 
  private:
   bool IsAlone(const PathKey& pair, TimePoint now) const;
-  void SeeUntil(const PathKey& pair, TimePoint until);
+  void MarkActive(const PathKey& pair, TimePoint until);
 
-  TokenBucket pace_;
-  PathKey latest_;
-  TimePoint latest_at_{};  // it sends until then; maybe yet to come
-  TimePoint others_at_{};  // the last of the others did
+  TokenBucket bucket_;
+  PathKey latest_;         // the pair that was active last
+  TimePoint latest_at_{};  // until when; may be in the future
+  TimePoint others_at_{};  // until when the last of the others was
 };
 
 }  // namespace ringway::flow
