@@ -17,8 +17,8 @@
 // UP to 16 significant bits, at most 0x1.0204p+121 (the largest with a finite 127-fold; reached by m within 2^-21 of
 // the largest f32), so that 127 * scale is exact and the law holds. code = x / scale, rounded to f32 and then to the
 // nearest even integer; that is within [-127, 127]. The error is at most scale / 2 (and a 2^-16th of that). -0 decodes
-// to +0. A wire scale that is negative, infinite or NaN, which no encoder but for NaN produces, decodes to the quiet
-// NaN 0x7fc00000 in every element; any other decodes as code * scale.
+// to +0. A wire scale that is negative, infinite or NaN (of these an encoder produces quiet NaN only) decodes to the
+// quiet NaN 0x7fc00000 in every element; any other decodes as code * scale.
 //
 // f16: to nearest even; from 65520 on infinity, since 65504 is the largest finite number; subnormal down to 2^-24. Any
 // NaN to 0x7e00, and any NaN code to 0x7fc00000.

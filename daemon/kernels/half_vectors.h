@@ -26,7 +26,7 @@ inline __m256 Canonical(__m256 wide) {
 }
 inline __m128i NarrowHalves(__m256 wide) { return _mm256_cvtps_ph(Canonical(wide), _MM_FROUND_TO_NEAREST_INT); }
 
-// dst = arith(a, b) for as many leading elements as fill whole vectors; says how many. dst may equal a or b.
+// dst = arith(a, b) for the leading elements that fill whole vectors; returns their number. dst may equal a or b.
 template <class Arith>
 inline std::size_t ApplyToHalves(unsigned char* dst, const unsigned char* a, const unsigned char* b, std::size_t count,
                                  Arith arith) {
@@ -37,7 +37,7 @@ inline std::size_t ApplyToHalves(unsigned char* dst, const unsigned char* a, con
   return vectors * kHalfLanes;
 }
 
-// As many leading elements as fill whole vectors; says how many.
+// Both convert the leading elements that fill whole vectors, and return their number.
 inline std::size_t HalvesFromFloats(unsigned char* halves, const unsigned char* floats, std::size_t count) {
   const std::size_t vectors = count / kHalfLanes;
   for (std::size_t i = 0; i < vectors; ++i) Store(halves, i, NarrowHalves(Load<__m256>(floats, i)));

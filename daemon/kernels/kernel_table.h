@@ -37,7 +37,7 @@ struct KernelTable {
 // REQUIRES: IsAvailable(isa).
 const KernelTable& TableOf(Isa isa);
 
-// avx2 and avx512 exist on x86-64 only. Nothing in them may run before the processor was asked.
+// avx2 and avx512 exist on x86-64 only. Nothing in them may run before the CPU was checked (IsAvailable).
 namespace scalar {
 const KernelTable& Table();
 }

@@ -31,8 +31,9 @@ const char* NameOf(Isa isa) {
 }
 
 #if defined(__x86_64__)
-// Not every compiler's __builtin_cpu_supports knows this name. Needs no more state than AVX2, which is asked for beside
-// it. Asked once: the instruction takes a virtual machine tens of microseconds, as much as a segment's sum.
+// F16C; not every compiler's __builtin_cpu_supports knows this name. It needs no more register state than AVX2, which
+// is checked beside it. Cached: CPUID traps in a virtual machine and takes tens of microseconds, as long as a segment's
+// sum.
 static bool HasF16c() {
   static const bool has = [] {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -42,7 +43,7 @@ static bool HasF16c() {
 }
 #endif
 
-// The compiler's run-time library asks the operating system too, whether it saves the wide registers. The list is what
+// __builtin_cpu_supports also checks that the operating system saves the wide registers. The list is what
 // CMakeLists.txt compiles the variant for.
 bool IsAvailable(Isa isa) {
   switch (isa) {

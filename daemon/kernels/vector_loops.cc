@@ -60,7 +60,7 @@ void FinalizeLoop(void* dst, std::size_t count, std::uint32_t contributors) {
   for (std::size_t i = 0; i < count; ++i) Store<Bits>(out, i, E::Narrow(E::Widen(Load<Bits>(out, i)) / divisor));
 }
 
-// f16: whole vectors where there is an instruction to convert them, then the portable loop.
+// f16: whole vectors where the CPU has F16C, then the portable loop for the rest.
 template <class Op>
 void ReduceF16(void* dst, const void* a, const void* b, std::size_t count) {
   Bytes* const out = static_cast<Bytes*>(dst);
@@ -100,7 +100,7 @@ void EncodeF16(void* wire, const void* values, std::size_t count) {
   for (std::size_t i = done; i < count; ++i) Store<F16::Bits>(out, i, F16::Narrow(Load<float>(in, i)));
 }
 
-// The processor's conversion quiets NaN: made canonical here, all instruction sets decode alike.
+// F16C only quiets a NaN; made canonical here, so that all instruction sets decode to the same bits.
 void DecodeF16(void* values, const void* wire, std::size_t count) {
   Bytes* const out = static_cast<Bytes*>(values);
   const Bytes* const in = static_cast<const Bytes*>(wire);
