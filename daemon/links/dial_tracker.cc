@@ -32,7 +32,7 @@ DialTracker::Verdict DialTracker::OnAnswer(std::uint64_t serial, const Answer& a
   if (open.closed && answer.failure.ok()) {
     verdict.why = {Code::kPeerUnreachable, "the link was given up while it was dialled"};
   } else if (open.stood && !answer.failure.ok()) {
-    // Others stand, so it is there, whatever it said to this one.
+    // Other links came up, so the peer exists, whatever it answered to this one.
     verdict.why = {Code::kPeerUnreachable, answer.failure.text()};
   }
   if (answer.last) dials_.erase(found);

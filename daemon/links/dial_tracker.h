@@ -1,12 +1,10 @@
-// The dials of one peer that are under way, and what their answers mean.
+// The open dials of one peer, and what their answers mean.
 //
-//   Begin --> open --answers, each with links that stand--> .. --the last one--> over
+//   Begin --> open --answers, each with the links that came up--> .. --last answer--> done
 //               |
-//               +--Close: the pair was given up meanwhile--> closed: its links are unwanted; only the last answer
-//               counts
+//               +--Close: the pair was forgotten--> closed: its links are unwanted, only the last answer matters
 //
-// A new dial for the same links takes the place of the one before, whose answer was lost, or is of no interest any
-// more.
+// A new dial for the same links replaces the previous one, whose answer was lost or no longer matters.
 //
 // Pure. Bounded: one dial for the control link and one for lanes a pair.
 #pragma once
@@ -24,20 +22,20 @@ namespace ringway::links {
 
 class DialTracker {
  public:
-  // `lanes`: how many may come of it. The serial that its answers carry.
+  // `lanes`: how many it may open. Returns the serial that its answers carry.
   std::uint64_t Begin(const Dial& dial, std::size_t lanes);
-  // All dials of the pair.
+  // Closes all dials of the pair.
   void Close(PeerId other);
   void Clear() { dials_.clear(); }
 
   struct Answer {
-    std::size_t links = 0;  // that stand, and did not before
+    std::size_t links = 0;  // that came up since the previous answer
     bool last = true;
-    Status failure = Status::Ok();  // with the last: of one that does not stand
+    Status failure = Status::Ok();  // with the last: of a link that did not come up
   };
   struct Verdict {
-    bool take = false;    // the links are wanted, else close them
-    bool report = false;  // that the dial failed, for `why`: after the links were taken
+    bool take = false;    // the links are wanted; else close them
+    bool report = false;  // report the dial as failed because of `why`, after the links were taken
     Status why = Status::Ok();
     PeerId other;
     bool control = false;
@@ -45,7 +43,7 @@ class DialTracker {
   };
   Verdict OnAnswer(std::uint64_t serial, const Answer& answer);
 
-  // That may still come.
+  // Lanes that open dials may still open.
   std::size_t lanes() const;
 
  private:
@@ -54,7 +52,7 @@ class DialTracker {
     bool control = false;
     std::uint64_t generation = 0;
     std::size_t lanes = 0;
-    bool stood = false;  // a link of it did
+    bool stood = false;  // at least one link came up
     bool closed = false;
   };
   std::map<std::uint64_t, OpenDial> dials_;  // by serial

@@ -34,7 +34,7 @@ void LaneLedger::Refuse(const LinkId& id) {
 void LaneLedger::CountOut(const LinkId& id, const SentFrame& frame, const IsLive& is_live) {
   Traffic& traffic = lanes_[id].now;
   const std::uint64_t number = traffic.frames_out++;
-  if (frame.attempt == 0) return;  // empty: never sent again
+  if (frame.attempt == 0) return;  // an empty frame: never resent
   if (traffic.sent.size() >= traffic.sweep_at) {
     std::erase_if(traffic.sent, [&](const NumberedFrame& sent) { return !is_live(sent.frame.attempt); });
     traffic.sweep_at = std::max(kSweepMin, 2 * traffic.sent.size());

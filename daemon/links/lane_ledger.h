@@ -1,20 +1,20 @@
-// What travels on the lanes of this peer's pairs, so that a lane can close without losing anything.
+// What was sent on the lanes of this peer's pairs, so that a lane can close without losing anything.
 //
-// A lane's two ends count the frames that they have taken whole. When a lane closes, each end tells the other how many,
-// on the control link, and sends again what the other did not take: positions are kept, not bytes, because the source
-// of a position that was not taken cannot have changed, but by its trainer: so an end that closes a lane because of a
-// frame's checksum says so, and the other judges its own memory (buffer_watch.h).
+// Both ends of a lane count the frames that they have received whole. When it closes, each end reports its count on the
+// control link, and the other resends what lies beyond. Positions are kept, not bytes: the source of a position that
+// was not received cannot have changed, except by its trainer. So an end that closes a lane because of a frame's
+// checksum says so, and the other checks its own input (buffer_watch.h).
 //
-//   up(generation) --closed here, or LaneClosed from the other--> down: LaneClosed(frames taken) goes out
-//                  --LaneClosed from the other--> settled: frames beyond its count are lost, and come back as a list
+//   up(generation) --closed here, or LaneClosed from the other--> down: LaneClosed(frames received) is sent
+//                  --LaneClosed from the other--> settled: frames beyond its count are returned as lost
 //
-// Every time a lane is opened it has a higher generation, chosen by who dials. A generation may be up at one end alone:
-// then who dialled it has not got the reply, or has given it up. The end that never saw it up answers that it took none
-// of it, whatever is up there by then. Frames of attempts that are over are forgotten without being told.
+// Each time a lane is opened the dialler chooses a higher generation. A generation may be up at one end only: the
+// dialler did not get the reply, or gave up. The end that never saw it up answers that it received none of it, whatever
+// generation is up there by then. Frames of attempts that are over are dropped, not returned.
 //
-// Pure. Bounded: a frame is kept only while its operation's attempt lives. Frames that are over are swept, wherever
-// they stand, when as many have been sent since the last sweep as were live then: at most half of what is kept is over
-// (and kSweepMin), at a constant cost a frame.
+// Pure. Bounded: a frame is kept only while its operation's attempt is live. All frames are swept when as many were
+// sent since the last sweep as were live then: so at most half of those kept are dead (and kSweepMin), at a constant
+// cost a frame.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@
 
 namespace ringway::links {
 
-// A segment on its way. `attempt` is of the operation, or of the fetch that it serves.
+// A segment in flight. `attempt` is that of the operation, or of the fetch that it answers.
 struct SentFrame {
   OpName op;
   std::uint64_t attempt = 0;
@@ -44,31 +44,31 @@ class LaneLedger {
  public:
   using IsLive = std::function<bool(std::uint64_t attempt)>;
 
-  // Gives false if this generation is over already: close the lane. REQUIRES: the lane is not up.
+  // Returns false if this generation is over already: close the lane. REQUIRES: the lane is not up.
   bool Up(const LinkId& lane, std::uint64_t generation);
   bool IsUp(const LinkId& lane) const;
-  // A frame was taken whole, or skipped.
+  // A frame was received whole, or skipped.
   void CountIn(const LinkId& lane);
   void CountOut(const LinkId& lane, const SentFrame& frame, const IsLive& is_live);
 
-  // What comes next on it failed its checksum: the lane is to be closed, and the other end told which frame it was.
+  // The next frame failed its checksum: close the lane; LaneClosed tells the other end which frame it was.
   void Refuse(const LinkId& lane);
 
-  // The lane is closed here. What to tell the other end. REQUIRES: it is up.
+  // The lane was closed here. Returns the message for the other end. REQUIRES: it is up.
   control::LaneClosed Down(const LinkId& lane);
 
   struct Settled {
-    bool close = false;                         // the lane is up here: close it, call Down, then this again
-    std::optional<control::LaneClosed> answer;  // this end never saw the generation up
+    bool close = false;                         // the lane is up here: close it, call Down, then OnClosed again
+    std::optional<control::LaneClosed> answer;  // this end never saw the generation up: send it
     std::vector<SentFrame> lost;
-    std::optional<SentFrame> refused;  // one of them: it failed its checksum there
+    std::optional<SentFrame> refused;  // the one of them that failed its checksum at the other end
   };
   Settled OnClosed(PeerId other, const control::LaneClosed& closed);
 
   void Forget(PeerId other);
 
   static constexpr std::size_t kSweepMin = 64;
-  // Frames that are kept, of lanes that are up.
+  // Frames kept, of lanes that are up.
   std::size_t KeptFrames() const;
 
  private:
@@ -85,10 +85,10 @@ class LaneLedger {
   };
   struct Lane {
     std::uint64_t generation = 0;  // of `now`
-    std::uint64_t newest = 0;      // seen or spoken of
+    std::uint64_t newest = 0;      // generation seen here, or named by the other end
     bool up = false;
     Traffic now;
-    std::map<std::uint64_t, Traffic> unsettled;  // closed here, by generation
+    std::map<std::uint64_t, Traffic> unsettled;  // closed here, awaiting LaneClosed; by generation
   };
 
   std::map<LinkId, Lane> lanes_;

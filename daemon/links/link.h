@@ -1,5 +1,4 @@
-// A link of a pair of peers, as everything that decides on links names it: the mesh asks for it, the shell opens it,
-// the ledger counts what travels on it.
+// Links of a pair of peers as values: the mesh wants them, the shell opens them, the ledger counts what they carry.
 //
 // Values only. Pure.
 #pragma once
@@ -15,7 +14,7 @@
 
 namespace ringway::links {
 
-// A link of a pair: the control link or a lane.
+// The control link or a lane.
 struct LinkId {
   PeerId other;
   bool control = false;
@@ -23,13 +22,13 @@ struct LinkId {
   friend auto operator<=>(const LinkId&, const LinkId&) = default;
 };
 
-// What is known of one that stands.
+// Of a link that is up.
 struct LinkTerms {
-  std::uint32_t lanes = 0;        // of the pair, at first
-  std::uint32_t lanes_max = 0;    // .. and at most; said by who dialled
+  std::uint32_t lanes = 0;        // first lanes of the pair
+  std::uint32_t lanes_max = 0;    // .. and at most; chosen by the dialler
   std::uint64_t generation = 0;   // of this lane
   Duration round_trip{};          // of the connection; 0: not known
-  std::uint64_t probe_bytes = 0;  // to spend, three times, on measuring the pair when it stands
+  std::uint64_t probe_bytes = 0;  // budget of each probe of the pair (prober.h)
 };
 
 // Open the control link, or lanes; answer with OnLinkUp for each or one OnDialFailed.
@@ -37,10 +36,10 @@ struct Dial {
   PeerId other;
   std::string address;
   bool control = false;
-  std::uint32_t lanes = 0;       // of the pair, at first; 0: the shell decides by the path
-  std::vector<LaneId> missing;   // which to open, maybe beyond those; none when lanes is 0: all
+  std::uint32_t lanes = 0;       // first lanes of the pair; 0: the shell decides by the path
+  std::vector<LaneId> missing;   // lanes to open, maybe more than the first; empty when `lanes` is 0: all
   std::uint64_t generation = 0;  // for their LinkHello
-  bool known = false;            // this peer was known there before: refused at once where it is not any more
+  bool known = false;            // the other side knew this peer before: if it no longer does it refuses at once
 };
 
 // All links of the pair, or this lane. No OnLinkDown follows.

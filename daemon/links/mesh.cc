@@ -82,7 +82,7 @@ bool Mesh::LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint n
   attempt.awaited.erase(lane);
   if (pair.complete()) {
     attempt = {};
-  } else if (attempt.dialling && attempt.awaited.empty()) {  // others have gone down since it began
+  } else if (attempt.dialling && attempt.awaited.empty()) {  // other lanes have gone down since it began
     attempt = {.next = now + kPauseMin};
   }
   return !stood && pair.standing();
@@ -213,7 +213,7 @@ bool Mesh::BrokenFor(PeerId other, TimePoint now, Duration limit) const {
 std::vector<Dial> Mesh::TakeDials(TimePoint now) {
   std::vector<Dial> out;
   for (auto& [peer, pair] : pairs_) {
-    const bool control = self_ > peer;  // which of the two links is ours to dial
+    const bool control = self_ > peer;  // the link that this end dials
     Attempt& attempt = control ? pair.control_attempt : pair.lane_attempt;
     const bool up = control ? pair.control : pair.complete();
     if (up || attempt.next > now || pair.address.empty()) continue;

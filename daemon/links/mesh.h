@@ -1,16 +1,16 @@
-// Which links must stand, and which do: one control link and all lanes to every other peer of the group, members and
-// candidates alike, opened in the background before they are needed.
+// Which links of a peer are wanted, and which are up: one control link and all lanes to every other peer of the group,
+// members and candidates alike, opened in the background before they are needed.
 //
-//   pair:  wanted --dial--> partly up --> standing (control link and all lanes) --link down--> partly up (redial) ...
+//   pair:  wanted --dial--> partly up --> standing (control link and first lanes) --link down--> partly up (redial) ..
 //
-// "All" are the first ones, as many as the dialler chose. Where either end has a use for more (lane_scaler.h) the
-// dialler opens them, and says how many; the other asks for them, and closes what is more than was said. They never
-// delay the first ones, and without them the pair stands as well.
+//   first lanes  as many as the dialler chose
+//   more lanes   opened if either end wants them (lane_scaler.h): the dialler opens the larger of both requests, the
+//                acceptor sends its request and closes any excess. A pair stands without them
+//   usable       one large lane is up; the other links are redialled meanwhile: a broken link accuses nobody
+//   gone         no link is up, and the newest dial was refused
 //
-// A member whose pair has one lane that takes every size can be worked with; what else is down, the control link too,
-// is opened again meanwhile: a link that breaks accuses nobody. Gone is who has no link left and refuses a new one. Of
-// a pair the higher peer id dials the control link and the lower one the lanes, so admission proves both addresses.
-// Failed dials are repeated with a doubling pause. Pure: time is a parameter, dials come out as values.
+// The higher peer id dials the control link, the lower one the lanes, so admission proves both addresses. Failed dials
+// are repeated with exponential backoff. Pure: time is a parameter, dials come out as values.
 #pragma once
 
 #include <algorithm>
@@ -34,17 +34,17 @@ class Mesh {
  public:
   explicit Mesh(PeerId self) : self_(self) {}
 
-  // Starts to want the pair; a known pair only takes the new address.
+  // Adds the pair; a known one only takes the new address.
   void Want(PeerId other, const std::string& address);
   void Forget(PeerId other);
   bool Knows(PeerId other) const { return pairs_.contains(other); }
 
-  // Whether an accepted connection is one that the other side should dial.
+  // Checks an accepted connection: is it one that the other side should dial?
   Status Admit(PeerId other, bool control, LaneId lane, std::uint32_t lanes) const;
 
-  // Gives true when the pair has just come to stand.
+  // ControlUp and LaneUp return true if with this link the pair stands.
   bool ControlUp(PeerId other, TimePoint now);
-  // `lanes` at first, `lanes_max` later: what is said by who dials them.
+  // First lanes and maximum, as the dialler says.
   struct LaneTerms {
     std::uint32_t lanes = 0;
     std::uint32_t lanes_max = 0;
@@ -52,23 +52,23 @@ class Mesh {
   bool LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint now);
   void ControlDown(PeerId other, TimePoint now);
   void LaneDown(PeerId other, LaneId lane, TimePoint now);
-  // A connection of it is here: what it refused before counts no more.
+  // It has dialled us: an earlier refusal is void.
   void Answered(PeerId other);
   void AllDown(PeerId other, TimePoint now);
-  // `refused`: something answered that there is no such peer. Gives false if that is no news, because another dial has
-  // opened the link meanwhile.
+  // `refused`: the other side answered that there is no such peer. Returns false if the failure is stale, because
+  // another dial has opened the link meanwhile.
   bool DialFailed(PeerId other, bool control, bool refused, TimePoint now);
   // No link is up, and the newest dial was refused.
   bool IsGone(PeerId other) const;
 
-  // So many lanes of the pair are of use, this end or the other one says.
+  // `who` wants so many lanes of the pair.
   enum class End : std::uint8_t { kHere, kThere };
   struct LanesNews {
-    std::optional<std::uint32_t> say;  // to the other
-    std::vector<LaneId> close;         // that are up
+    std::optional<std::uint32_t> say;  // in LanesWanted to the other end
+    std::vector<LaneId> close;         // lanes that are up
   };
   LanesNews WantLanes(PeerId other, std::uint32_t lanes, End who);
-  // Whether the lane is to be up, so that its end is a loss.
+  // Whether the lane is wanted, so that it has to be reopened when it closes.
   bool WantsLane(PeerId other, LaneId lane) const;
 
   bool HasControl(PeerId other) const;
@@ -77,46 +77,46 @@ class Mesh {
 
   // Anything was received from the peer.
   void Heard(PeerId other, TimePoint now);
-  // .. from all, as far as this end can tell; what is down is so from now on.
+  // As if all peers had just been heard: restarts all silence timers, and the times for which links have been down.
   void HeardAll(TimePoint now);
-  // Peers that were silent for longer than `limit`.
+  // Peers from which nothing was received for longer than `limit`.
   std::vector<PeerId> SilentSince(TimePoint now, Duration limit) const;
-  // Whether for longer than `limit` the control link has been down, or all lanes that take every size.
+  // Whether the control link or all large lanes have been down for longer than `limit`.
   bool BrokenFor(PeerId other, TimePoint now, Duration limit) const;
 
-  // What to dial now. Each intent is given once until it is over: each of its links has come up, or it failed. What is
-  // not answered in 30 s counts as failed: its answer was lost in a full queue.
+  // What to dial now. A dial is returned once, and is not repeated until all of its links are up or it has failed. A
+  // dial without an answer for 30 s counts as failed: the answer was lost in a full queue.
   std::vector<Dial> TakeDials(TimePoint now);
 
  private:
   struct Attempt {
     bool dialling = false;
-    std::set<LaneId> awaited{};  // lanes of the dial that have yet to come up
+    std::set<LaneId> awaited{};  // lanes of the dial that are not up yet
     TimePoint next{};            // the next dial; while dialling: when this one counts as failed
     Duration pause = kPauseMin;
   };
   struct Pair {
     std::string address;
     bool control = false;
-    TimePoint control_since{};  // it is up, or down
-    bool refused = false;       // a dial, after the newest link came up
-    bool knows_us = false;      // a link was up: the other side need not be told of us first
+    TimePoint control_since{};  // when `control` changed
+    bool refused = false;       // a dial was, after the newest link came up
+    bool knows_us = false;      // a link was up before
     std::set<LaneId> lanes;
-    std::uint32_t lanes_expected = 0;  // the first ones
+    std::uint32_t lanes_expected = 0;  // first lanes
     std::uint32_t lanes_max = 0;       // 0: not known; then no more are opened
-    std::uint32_t used_here = 0;       // lanes that are of use
-    std::uint32_t used_there = 0;
+    std::uint32_t used_here = 0;       // lanes wanted by this end
+    std::uint32_t used_there = 0;      // .. and by the other
     bool dials_lanes = false;
     TimePoint heard{};
-    TimePoint idle_since{};  // without a lane that takes every size
+    TimePoint idle_since{};  // when the last large lane went down
     std::uint64_t generation = 0;
     Attempt control_attempt, lane_attempt;
     bool has_first_lanes() const;
     bool standing() const { return control && has_first_lanes(); }
     std::uint32_t said() const { return dials_lanes ? std::max(used_here, used_there) : used_here; }
-    // How many there should be.
+    // How many lanes there should be.
     std::uint32_t wanted() const;
-    // The first ones, or so many of the others as one dial opens.
+    // The first lanes; when they are up, at most kMoreAtOnce of the others.
     std::vector<LaneId> missing() const;
     bool complete() const { return lanes_expected > 0 && missing().empty(); }
     bool carries() const { return !lanes.empty() && lanes.rbegin()->value >= SmallLanes(lanes_expected); }
@@ -124,8 +124,7 @@ class Mesh {
   static constexpr std::size_t kMoreAtOnce = 32;
   static constexpr Duration kPauseMin = std::chrono::milliseconds(20);
   static constexpr Duration kPauseMax = std::chrono::seconds(1);
-  static constexpr Duration kSteady =
-      std::chrono::seconds(1);  // a control link that was up for so long is redialled at once
+  static constexpr Duration kSteady = std::chrono::seconds(1);  // a control link up for so long is redialled at once
   static constexpr Duration kAnswerMax = std::chrono::seconds(30);  // dials end themselves sooner
 
   static void Failed(Attempt& attempt, TimePoint now);
