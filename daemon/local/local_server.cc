@@ -38,7 +38,7 @@ net::UniqueFd OpenSocket() {
   return net::UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// Everybody may enter what is made; the socket's mode says who may connect.
+// Creates missing directories, which everybody may search; the socket's mode says who may connect.
 Status MakeDirectoryOf(const std::string& path) {
   const std::filesystem::path directory = std::filesystem::path(path).parent_path();
   std::error_code error;
@@ -91,7 +91,7 @@ Status LocalServer::Bind(const std::string& path, mode_t mode) {
   if (Status made = MakeDirectoryOf(path); !made.ok()) return made;
   net::UniqueFd fd = OpenSocket();
   if (!fd.valid()) return net::ErrnoStatus("cannot open a socket", errno);
-  // The file gets the mode at birth: there is no moment in which others may connect.
+  // Before bind, so that the file is created with this mode: at no moment can others connect.
   (void)::fchmod(fd.get(), mode);
   if (ConnectOrBind(::bind, fd.get(), address.value()) != 0) {
     if (errno != EADDRINUSE) return net::ErrnoStatus("cannot create the socket " + path, errno);

@@ -1,7 +1,7 @@
 // The Unix socket that trainers connect to.
 //
-// Bind claims the path: a stale file of a dead daemon is replaced, a live daemon's is an error that names its process.
-// The file is removed when the server goes. Threads: one (data thread), but Bind may run before it starts.
+// Bind claims the path: a stale file of a dead daemon is replaced; a live daemon's is an error that names its process.
+// Stop, or the destructor, removes the file. Threads: one (data thread), but Bind may run before it starts.
 #pragma once
 
 #include <sys/types.h>
@@ -22,24 +22,24 @@ namespace ringway::local {
 
 class LocalServer {
  public:
-  // Who comes when there are so many is told kResourceExhausted.
+  // Further connections are refused with kResourceExhausted.
   static constexpr std::size_t kSessionsMax = 1024;
 
-  // `host` outlives the server. `limits`: of each session.
-  // `memory`: the daemon's, of which each session gets a share; null: no limit.
+  // `host` outlives the server. `limits`: of each session. `memory`: the daemon's budget, of which each session gets a
+  // share; null: no limit.
   LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits = {},
               std::shared_ptr<MemoryBudget> memory = nullptr);
   ~LocalServer();
   LocalServer(const LocalServer&) = delete;
   LocalServer& operator=(const LocalServer&) = delete;
 
-  // `mode`: permissions of the socket file, that is, who may be a trainer here.
+  // `mode`: permissions of the socket file, which decide who may be a trainer here.
   Status Bind(const std::string& path, mode_t mode);
   Status Start();
-  // Takes no more connections and removes the file. Sessions go on.
+  // Stops accepting and removes the file. Sessions go on.
   void Stop();
 
-  // Taken and, as of the last that came, not over.
+  // Sessions that were open when the last connection was accepted.
   std::size_t session_count() const { return sessions_.size(); }
 
  private:

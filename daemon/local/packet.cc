@@ -9,9 +9,9 @@
 namespace ringway::local {
 namespace {
 
-constexpr std::size_t kDescriptorsMax = 4;  // more are cut off by the kernel, and closed by it
+constexpr std::size_t kDescriptorsMax = 4;  // the kernel discards any more (MSG_CTRUNC)
 
-// Takes every descriptor that came along; gives their number.
+// Takes every descriptor of the packet; returns their number.
 std::size_t TakeDescriptors(msghdr& message, net::UniqueFd& first) {
   std::size_t count = 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
@@ -55,7 +55,7 @@ ReceivedPacket ReceivePacket(int socket, std::span<std::byte> buffer) {
     packet.fault = {Code::kProtocol, "a packet is longer than any that exists"};
   } else if (descriptors > 1) {
     packet.fault = {Code::kProtocol, "a packet carries more than one descriptor"};
-  } else if (cut) {  // there was room for more in `ancillary`, but none in our table of open files
+  } else if (cut) {  // truncated although `ancillary` had room: this process is out of descriptors
     packet.fault = {
         Code::kResourceExhausted,
         "the daemon has no file descriptor left to take this one's: raise its LimitNOFILE, then join again"};

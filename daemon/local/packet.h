@@ -23,13 +23,13 @@ struct ReceivedPacket {
   Status fault;  // kBroken: what the sender did wrong, or what we lack
 };
 
-// One packet into `buffer`. Never blocks. Descriptors beyond the first are closed and make the packet kBroken.
+// Reads one packet into `buffer`. Never blocks. Descriptors beyond the first are closed and make the packet kBroken.
 ReceivedPacket ReceivePacket(int socket, std::span<std::byte> buffer);
 
 enum class SendOutcome { kSent, kWouldBlock, kFailed };
 SendOutcome SendPacket(int socket, std::span<const std::byte> bytes);
 
-// The packet as a T, or kProtocol if its length is another.
+// Returns the packet as a T, or kProtocol if its length differs.
 template <typename T>
 Result<T> PacketAs(std::span<const std::byte> bytes) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -55,7 +55,7 @@ void SetText(char (&to)[N], std::string_view from) {
   std::memset(to + length, 0, N - length);
 }
 
-// The text up to its NUL; kProtocol if there is none or a character is not printable ASCII.
+// Returns the text up to its NUL; kProtocol if there is none or a character is not printable ASCII.
 Result<std::string> GetText(std::span<const char> from, const char* what);
 
 }  // namespace ringway::local

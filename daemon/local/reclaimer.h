@@ -1,10 +1,10 @@
-// Gives the memory of gone regions back to the system, on a thread of its own.
+// Frees the memory of closed regions on a thread of its own.
 //
-// Who lets go of a memfd last frees its pages, and that is usually the daemon, when a trainer has died: 256 MiB of
-// input and as much of result take 100 to 300 ms, in which an event loop would miss its heartbeats.
+// The last process to release a memfd frees its pages, and that is usually the daemon, after a trainer has died: 256
+// MiB of input and as much of result take 100 to 300 ms, in which an event loop would miss its heartbeats.
 //
-// Threads: any may call. Bounded: when kWaitingMax things wait, the caller frees the next itself. Lifetime: outlives
-// its callers; the destructor waits until everything is free.
+// Threads: any may call. Bounded: with kWaitingMax items queued the caller frees the next itself. Lifetime: outlives
+// its callers; the destructor waits until everything is freed.
 #pragma once
 
 #include <asio/executor_work_guard.hpp>
@@ -25,7 +25,7 @@ class Reclaimer {
   Reclaimer(const Reclaimer&) = delete;
   Reclaimer& operator=(const Reclaimer&) = delete;
 
-  // REQUIRES: nobody uses the memory any more.
+  // REQUIRES: nothing uses the memory any more.
   void Unmap(void* data, std::uint64_t bytes);
   void Close(net::UniqueFd fd);
 

@@ -1,19 +1,15 @@
 // A client's shared memory as the daemon sees it: one memfd, up to two mappings.
 //
-// Inputs are read through a read-only mapping, results written through a separate one, so a write to an input by
-// mistake faults instead of damaging a trainer's data. Both are made at first use and shared by all operations; a
-// mapping lives until the region and the last MemoryKeep of it are gone, so no half-written frame reads from memory
-// that is not there.
+//   mappings     inputs read-only, results writable, so that a stray write to an input faults. Made at first use,
+//                shared by all operations
+//   lifetime     a mapping lives until the region and its last MemoryKeep are gone, so that a half-written frame never
+//                reads unmapped memory
+//   page faults  lazy: MAP_POPULATE would block the event loop, and its heartbeats, for some 0.3 ms a MiB
+//   checks       a descriptor is hostile: only a memfd sealed against shrinking is mapped, for truncation would kill
+//                the daemon with SIGBUS
+//   freeing      by the Reclaimer, if there is one, off this thread
 //
-// Mapping is cheap whatever the size: pages enter as they are first touched, a few at a time between other events. To
-// enter them all at once (MAP_POPULATE) would keep the event loop from its heartbeats, some 0.3 ms a MiB.
-//
-// Every descriptor is hostile until checked: only a memfd that can never shrink (seals) is mapped, else a truncating
-// trainer would kill the daemon with SIGBUS.
-//
-// What a region held goes to a Reclaimer in the end, if there is one, which spares this thread the time that it takes.
-//
-// Threads: one; a MemoryKeep may be released on the same thread only. Errors: kProtocol, kIo or kNotSupported with a
+// Threads: one; a MemoryKeep is released on the same thread only. Errors: kProtocol, kIo or kNotSupported with a
 // sentence.
 #pragma once
 
@@ -35,14 +31,14 @@ using MemoryKeep = std::shared_ptr<const void>;
 // Checks that `fd` is a memfd of exactly `bytes`, sealed against shrinking, growing and further seals.
 Status CheckSealedMemfd(int fd, std::uint64_t bytes);
 
-// Checks that all pages of the memfd are there, in memory or swapped out: whoever touches the first time a page that is
-// not takes the memory for it, and that is not to be the daemon. kInvalidArgument if not. One system call.
+// Checks that all pages of the memfd are allocated, in memory or swap: the first touch of a missing page allocates it,
+// and that must not be the daemon's. kInvalidArgument if not. One system call.
 Status CheckPopulated(int fd, std::uint64_t bytes);
 
-// Where a region's memory goes; null: it is freed at once.
+// Frees a region's memory; null: it is freed in place.
 using ReclaimerPtr = std::shared_ptr<Reclaimer>;
 
-// What a region takes of its session's share, until nothing uses it any more; null: nothing.
+// A region's charge to its session's share, held until nothing uses the region any more; null: none.
 using ChargePtr = std::shared_ptr<const MemoryCharge>;
 
 // One mapping, unmapped when destroyed.
@@ -75,13 +71,13 @@ class Region {
 
   std::uint64_t bytes() const { return bytes_; }
   int fd() const { return fd_.get(); }
-  // Why no operation will ever use it; then its descriptor is let go of.
+  // Why no operation may ever use it; its descriptor is closed.
   const Status& refused() const { return refused_; }
   void Refuse(Status why) {
     refused_ = std::move(why);
     fd_.Reset();
   }
-  // Nothing: it has no room in its session's share yet.
+  // Null: it has no room in its session's share yet.
   const ChargePtr& charge() const { return charge_; }
   void SetCharge(ChargePtr charge) { charge_ = std::move(charge); }
   Result<std::shared_ptr<const Mapping>> Input();

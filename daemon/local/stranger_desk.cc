@@ -6,7 +6,7 @@
 namespace ringway::local {
 namespace {
 
-constexpr int kRests = 9;  // after a turn of one
+constexpr int kRests = 9;  // times the duration of the last turn
 
 }  // namespace
 
@@ -15,7 +15,7 @@ void StrangerDesk::Queue(std::function<void()> turn) {
   if (!std::exchange(serving_, true)) Serve();
 }
 
-// After the rest of the turn before.
+// Called after the pause that follows the previous turn.
 void StrangerDesk::Serve() {
   rest_.async_wait([this](asio::error_code error) {
     if (error) return;

@@ -1,7 +1,7 @@
-// Who is no member yet waits here for each of its packets: whatever such clients do, together they take a tenth of the
-// data thread's time, one packet after the other in the order in which they came.
+// Rate limit for clients that are not members yet: their packets are handled one at a time, in order of arrival, in at
+// most a tenth of the data thread's time.
 //
-// Bounded by who queues: a session has one turn to wait for, the listening socket one. Threads: the data thread.
+// Bounded: one queued turn for each session and one for the listening socket. Threads: the data thread.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -15,7 +15,7 @@ class StrangerDesk {
  public:
   explicit StrangerDesk(asio::io_context& context) : rest_(context) {}
 
-  // Calls `turn` later, from the event loop, after those of who was here before. It holds what it needs alive.
+  // Calls `turn` later, from the event loop, in FIFO order. `turn` keeps alive what it needs.
   void Queue(std::function<void()> turn);
 
  private:

@@ -16,7 +16,7 @@ bool EnumsInRange(const abi::Submit& submit) {
          static_cast<std::uint8_t>(submit.op) < kReduceOpCount && static_cast<std::uint8_t>(submit.codec) < kCodecCount;
 }
 
-// Whether [offset, offset + bytes) is inside a region and aligned; empty: yes.
+// Returns why [offset, offset + bytes) is not inside a region and aligned; empty if it is.
 std::string RangeFault(std::optional<std::uint64_t> region_bytes, std::uint64_t offset, std::uint64_t bytes,
                        std::size_t alignment) {
   if (!region_bytes.has_value()) return "region is not registered";

@@ -1,7 +1,7 @@
-// Judges a Submit packet. Every field is hostile; nothing of it is used before it passed here.
+// Checks a Submit packet. Every field is hostile; nothing of it is used before it passed here.
 //
 //   accept  the operation may be handed to the peer
-//   refuse  honest but impossible (an average of integers): the slot is completed with the code
+//   refuse  valid but impossible (an average of integers): the slot is completed with the code
 //   lie     no correct client sends this: the session ends
 #pragma once
 
@@ -26,8 +26,8 @@ struct SubmitVerdict {
   std::uint64_t result_bytes = 0;
 };
 
-// `region_bytes`: the size of a registered region, nothing if the id is not registered. Slots in use are the caller's
-// to judge. Pure; any thread.
+// `region_bytes`: returns the size of a registered region, or nothing. The caller checks whether the slot is in use.
+// Pure; any thread.
 using RegionBytes = std::function<std::optional<std::uint64_t>(std::uint32_t region_id)>;
 SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_bytes);
 

@@ -11,7 +11,7 @@ namespace {
 
 Status Lie(const char* what) { return {Code::kProtocol, what}; }
 
-// A client may make its page a whole number of memory pages; the rest is never touched.
+// A client may round its session page up to whole memory pages; the rest is never touched.
 Status CheckSessionPage(int fd) {
   const auto memory_page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t rounded = (sizeof(abi::SessionPage) + memory_page - 1) / memory_page * memory_page;
@@ -134,11 +134,11 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
   if (id >= abi::kRegionCountMax) return Lie("a region id is out of range");
   if (regions_.contains(id)) return Lie("a region id is in use");
   if (Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
-  // There is no reply: operations with a region for which there is no room say so, and each tries again.
+  // No reply: an operation on a region without room reports it, and each one tries again.
   Region& region = regions_.emplace(id, Region(std::move(packet.fd), bytes, reclaimer_)).first->second;
   const Status usable = MakeUsable(region);
   if (region.charge() != nullptr) return Status::Ok();
-  // Its pages would live as long as this descriptor, counted nowhere: so many bytes are kept for later, no more.
+  // The open descriptor keeps its pages alive without a charge, so uncharged bytes are bounded.
   if (UnchargedBytes() > UnchargedMax()) region.Refuse(usable);
   return Status::Ok();
 }
@@ -214,7 +214,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
     refused.token = submit.slot;
     refused.code = status.code();
     refused.text = status.text();
-    // Another time it may go: who skips it is one behind the others from then on.
+    // Temporary: the trainer has to retry, for skipping it would leave its sequence one behind the others'.
     if (status.code() == Code::kResourceExhausted) refused.text += "; nothing was submitted: submit it again, or leave";
     Complete(refused);
     Flush();
@@ -236,7 +236,7 @@ Status TrainerSession::MapRanges(const abi::Submit& submit, SubmitOrder& order) 
   return Status::Ok();
 }
 
-// The page's counter is hostile: it is clamped, and only ever grows here.
+// The page's counter is hostile: it is clamped and made monotonic.
 void TrainerSession::RaiseStaged(std::uint32_t slot) {
   SlotUse& use = slots_[slot];
   const std::uint64_t staged = SlotAt(slot).staged_bytes.load(std::memory_order_acquire);
@@ -258,7 +258,7 @@ Status TrainerSession::OnCancel(std::span<const std::byte> bytes) {
   const auto packet = PacketAs<abi::Cancel>(bytes);
   if (!packet.ok()) return packet.status();
   if (packet.value().slot >= abi::kSlotCount) return Lie("a slot number is out of range");
-  // The operation may have ended while the packet was under way.
+  // The operation may have ended while the packet was in flight.
   if (slots_[packet.value().slot].in_use && port_ != nullptr) port_->Cancel(packet.value().slot);
   return Status::Ok();
 }
@@ -273,7 +273,7 @@ Status TrainerSession::OnLeave(std::span<const std::byte> bytes) {
       return Status::Ok();
     case State::kGreeted:
     case State::kJoining:
-      // Nothing to hand over; the host withdraws what it asked for.
+      // Not a member yet; the host withdraws the join request.
       SendStruct(MakePacket<abi::LeaveReply>(abi::PacketType::kLeaveReply));
       TrainerGone();
       return Status::Ok();

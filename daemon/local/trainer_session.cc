@@ -56,16 +56,16 @@ Status TrainerSession::Start(net::UniqueFd fd) {
 void TrainerSession::ArmQuiet() {
   quiet_.expires_after(limits_.quiet_max);
   quiet_.async_wait([self = shared_from_this()](asio::error_code error) {
-    // A wait that was over before it was armed again comes without an error.
+    // A timer that expired before it was rearmed reports no error.
     if (error || !self->AsksForNothing() || self->quiet_.expiry() > asio::steady_timer::clock_type::now()) return;
     self->Refuse(Status(Code::kTimeout, "the client has said nothing for too long without asking to join"));
   });
 }
 
-// A process of another pid namespace cannot be watched; the socket's end must do then.
+// A process of another pid namespace cannot be watched; then only the socket's end is noticed.
 void TrainerSession::WatchProcess() {
   if (pid_ == 0) return;
-  // By number: glibc 2.36 declares pidfd_open without C linkage.
+  // By syscall number: glibc 2.36 declares pidfd_open without C linkage.
   net::UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid_), 0)));
   if (!fd.valid()) return;
   asio::error_code error;
@@ -74,7 +74,7 @@ void TrainerSession::WatchProcess() {
   (void)fd.Release();
   process_.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this()](asio::error_code waited) {
     if (waited || self->state_ == State::kOver) return;
-    // What a trainer said before it died still counts.
+    // Packets that the trainer sent before it died still count.
     if (self->IsStranger() || self->ReadAll(kLastPacketsMax)) self->TrainerGone();
   });
 }
@@ -99,11 +99,11 @@ void TrainerSession::ReadOn(int packets_max) {
 }
 
 void TrainerSession::ReadPending() {
-  const auto self = shared_from_this();  // it may be over then
+  const auto self = shared_from_this();  // the session may end meanwhile
   if (state_ != State::kOver && open()) (void)ReadAll(kLastPacketsMax);
 }
 
-// Gives false when the session is over.
+// Returns false when the session is over.
 bool TrainerSession::ReadAll(int packets_max) {
   std::array<std::byte, kReceiveBytes> buffer;
   for (int i = 0; i < packets_max && state_ != State::kOver; ++i) {
@@ -130,7 +130,7 @@ void TrainerSession::Refuse(const Status& why) {
   TrainerGone();
 }
 
-// ---- what the host says
+// ---- from the host
 
 void TrainerSession::JoinProgress(Code code, const std::string& text) {
   if (state_ != State::kJoining) return;
@@ -208,7 +208,7 @@ void TrainerSession::Complete(const Completion& completion) {
 void TrainerSession::Flush() {
   if (!std::exchange(doorbell_due_, false) || state_ == State::kOver) return;
   const auto doorbell = MakePacket<abi::Doorbell>(abi::PacketType::kDoorbell);
-  // No room means that unread packets wait there: the trainer will wake up for those.
+  // If there is no room, the socket holds unread packets: the trainer wakes up for those.
   if (queue_.empty())
     (void)SendPacket(socket_.native_handle(), std::as_bytes(std::span(&doorbell, 1)));
   else
@@ -254,7 +254,7 @@ void TrainerSession::GoOver() {
 
 void TrainerSession::CloseSocket() {
   if (socket_.is_open()) {
-    // A socket closed over unread packets would answer with a reset, and the trainer lose our last packet to it.
+    // Closing with unread packets would reset the connection, and the trainer would lose our last packet.
     std::array<std::byte, kReceiveBytes> buffer;
     (void)::shutdown(socket_.native_handle(), SHUT_RDWR);
     for (int i = 0; i < kLastPacketsMax; ++i) {
@@ -271,7 +271,7 @@ void TrainerSession::CloseSocket() {
 
 // ---- sending
 
-// A trainer that does not read its replies has them queued up to a bound; beyond it they are dropped, and so is it.
+// Replies that the trainer does not read are queued up to a bound; beyond it the session ends.
 void TrainerSession::Send(std::span<const std::byte> bytes) {
   if (!socket_.is_open()) return;
   if (queue_.empty() && SendPacket(socket_.native_handle(), bytes) != SendOutcome::kWouldBlock) return;

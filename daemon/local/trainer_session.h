@@ -1,14 +1,15 @@
-// One trainer's connection: hears its packets, checks everything, and tells it what its peer says.
+// One trainer's connection: receives its packets, checks everything, and reports what its peer says.
 //
 //   new --Hello+page--> greeted --Join--> joining --Joined--> member --Leave--> leaving --> over
 //    |                     |                 |                   |
-//    +--Hello, no page--> status client      +--- a lie, End, or the trainer's death, anywhere ---> over
+//    +--Hello, no page--> status client      +--- protocol error, End, or the trainer's death, anywhere ---> over
 //
-// Who is new, greeted or a status client and says nothing for `quiet_max` loses the session too: it asked for nothing,
-// and a session takes descriptors.
-// A trainer that lies gets Ended{kProtocol} and loses this session, nothing else. When the trainer is gone (socket's
-// end, or its process: a forked child may keep the socket open) the peer is told whether all inputs were whole; the
-// session object, its page and its regions live on until the peer has ended.
+//   event                                   effect
+//   new, greeted or status client silent    the session ends, for it holds descriptors
+//   for `quiet_max`
+//   protocol error                          the trainer gets Ended{kProtocol} and loses this session, nothing else
+//   the socket ends, or the process exits   the peer is told whether all inputs were whole; session, page and regions
+//   (a forked child may hold the socket)    live until the peer has ended
 //
 // Threads: one (data thread). Lifetime: shared; its handlers, the server and the peer's runtime hold it. `host`
 // outlives it; `port` is set by Attach and must live until Detach.
@@ -64,7 +65,7 @@ class PeerPort {
   virtual void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) = 0;
   virtual void Cancel(std::uint64_t token) = 0;
   virtual void Leave() = 0;
-  // Nobody listens any more. inputs_whole: every open operation can be finished for the others.
+  // The trainer gets no more replies. inputs_whole: every open operation can be finished for the others.
   virtual void OnTrainerGone(bool inputs_whole) = 0;
 };
 
@@ -84,10 +85,10 @@ class SessionHost {
   virtual ~SessionHost() = default;
   // Answer with JoinRefused, or Attach and Joined.
   virtual void OnJoin(const std::shared_ptr<TrainerSession>& session, const JoinOrder& order) = 0;
-  // The connection is over; a joining session must not be answered any more.
+  // The session has ended; a pending join must not be answered any more.
   virtual void OnSessionOver(const std::shared_ptr<TrainerSession>& session) = 0;
   virtual std::string StatusJson() = 0;
-  // Of this daemon process, another one for each.
+  // Identifies this daemon process.
   virtual std::uint64_t Instance() const = 0;
 };
 
@@ -98,7 +99,7 @@ struct JoinOutcome {
   std::uint32_t world_size = 0;
 };
 
-// How an operation ended. `contributors`: at most kWorldSizeMax are told.
+// How an operation ended. `contributors`: at most kWorldSizeMax are reported.
 struct Completion {
   std::uint64_t token = 0;
   Code code = Code::kOk;
@@ -115,13 +116,13 @@ struct Completion {
 
 struct SessionLimits {
   std::uint64_t region_bytes_max = 0;  // of all regions of a session together; 0: its share of the daemon's memory
-  Duration quiet_max = std::chrono::seconds(5);  // of a client that has not asked to join
+  Duration quiet_max = std::chrono::seconds(5);  // silence of a client that has not asked to join
 };
 
 class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
  public:
-  // `reclaimer`: where its regions go; null: they are freed in place. `memory`: the daemon's; null: no limit. `desk`:
-  // of all sessions that are no members; null: this one need not wait.
+  // `reclaimer`: frees its regions; null: they are freed in place. `memory`: the daemon's budget; null: no limit.
+  // `desk`: rate limit of all sessions that are not members; null: none.
   TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
                  ReclaimerPtr reclaimer = nullptr, const std::shared_ptr<MemoryBudget>& memory = nullptr,
                  const std::shared_ptr<StrangerDesk>& desk = nullptr);
@@ -136,20 +137,19 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   void JoinProgress(Code code, const std::string& text);
   void JoinRefused(const Status& why);
   void Joined(const JoinOutcome& outcome);
-  // Who is in the view, in rank order: before any outcome of it is told.
+  // The view's members in rank order. REQUIRES: called before any Complete of that view.
   void NameMembers(Epoch epoch, std::span<const control::PeerInfo> members);
-  // The trainer is told now; Flush rings the doorbell, once for a batch.
+  // Publishes the outcome in shared memory at once; Flush rings the doorbell, once for a batch.
   void Complete(const Completion& completion);
   void Flush();
-  // Takes now what the trainer has sent before.
+  // Handles the packets that the trainer has already sent.
   void ReadPending();
-  // The session is over: kLeft after a Leave is answered with LeaveReply, everything else with Ended. Calls no
-  // PeerPort.
+  // Ends the session, with LeaveReply for kLeft after a Leave, otherwise with Ended. Does not call the PeerPort.
   void End(Code code, const std::string& text);
 
   bool open() const { return socket_.is_open(); }
   std::uint32_t pid() const { return pid_; }
-  // What the session may take of the daemon's memory, with its peer.
+  // The share of the daemon's memory for the session and its peer.
   const std::shared_ptr<MemoryShare>& memory() const { return memory_; }
 
  private:
@@ -175,10 +175,10 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnHello(ReceivedPacket packet);
   Status OnJoin(std::span<const std::byte> bytes);
   Status OnRegister(ReceivedPacket packet);
-  // Why no operation may use the region now: its owner has not populated it, or there is no room for it; later there
-  // may be.
+  // Checks that operations may use the region, and charges it. An error may be temporary: its owner has not populated
+  // it, or there is no room for it now.
   Status MakeUsable(Region& region);
-  // Of regions that found no room: kept for when there is some.
+  // Bytes of registered regions for which there was no room yet.
   std::uint64_t UnchargedBytes() const;
   std::uint64_t UnchargedMax() const;
   Status OnUnregister(std::span<const std::byte> bytes);
@@ -218,7 +218,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   std::shared_ptr<const Mapping> page_;
   std::array<SlotUse, abi::kSlotCount> slots_{};
   std::map<std::uint32_t, Region> regions_;
-  std::deque<std::vector<std::byte>> queue_;  // replies that the trainer has not made room for
+  std::deque<std::vector<std::byte>> queue_;  // replies for which the socket had no room
   std::size_t queue_bytes_ = 0;
   bool doorbell_due_ = false;
 };
