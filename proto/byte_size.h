@@ -1,4 +1,4 @@
-// Sizes of buffers as people write them, and their classes by powers of two. Values; any thread.
+// Buffer sizes as text, and their size classes (powers of two). Values; any thread.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@ namespace ringway {
 
 inline constexpr std::uint64_t kByteSizeMax = std::uint64_t{1} << 46;
 
-// "4096", "4K", "256M", "2G": binary multiples, up to kByteSizeMax. Nothing if it is no size.
+// Parses "4096", "4K", "256M", "2G": binary multiples, up to kByteSizeMax. Returns nothing for other text.
 inline std::optional<std::uint64_t> ParseBytes(std::string_view text) {
   constexpr std::string_view kSuffixes = "KMG";
   constexpr std::size_t kDigitsMax = 15;
@@ -32,7 +32,7 @@ inline std::optional<std::uint64_t> ParseBytes(std::string_view text) {
   return number << shift;
 }
 
-// The shortest that ParseBytes reads as the same size.
+// Returns the shortest text that ParseBytes reads as this size.
 inline std::string BytesText(std::uint64_t bytes) {
   std::size_t suffix = 0;
   for (; suffix < 3 && bytes > 0 && bytes % 1024 == 0; ++suffix) bytes /= 1024;

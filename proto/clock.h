@@ -12,10 +12,10 @@ namespace ringway {
 using Duration = std::chrono::microseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
-// From this round trip on hosts are far from each other.
+// Round trips of at least this are far.
 inline constexpr Duration kFarRoundTrip = std::chrono::milliseconds(10);
 
-// For people: "1.2 s", rounded down. REQUIRES: time >= 0.
+// As text, "1.2 s", rounded down. REQUIRES: time >= 0.
 inline std::string SecondsText(Duration time) {
   const auto tenths = time / std::chrono::milliseconds(100);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
@@ -24,8 +24,8 @@ inline std::string SecondsText(Duration time) {
 // For shells only.
 inline TimePoint MonotonicNow() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
 
-// Time that passes only while its owner looks: a gap between two looks counts as `gap_max` at most. Who was stopped, or
-// waited for a slow disk, does not take its own absence for the silence of others.
+// A clock that advances by at most `gap_max` between two readings, so that a process that was stopped, or blocked on a
+// slow disk, does not take its own pause for the silence of others.
 class AttendedClock {
  public:
   explicit AttendedClock(Duration gap_max) : gap_max_(gap_max) {}

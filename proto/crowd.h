@@ -1,7 +1,7 @@
-// Connections that anybody may open, so that only so many are kept: when one more comes, one has to go. Pure.
+// A bounded set of connections that anybody may open: when it is full, Victim says which one to close. Pure.
 //
-// Who goes is the oldest of the source that has the most. So a host that floods pushes out its own connections first,
-// and one that has just come stays long enough to say who it is.
+// The victim is the oldest connection of the source that has the most. So a host that floods evicts its own connections
+// first, and a new connection of another host stays long enough to identify itself.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ namespace ringway {
 
 class Crowd {
  public:
-  // `source`: the host. `id`: rises with time, never repeats.
+  // `source`: the host. `id`: increasing, never repeats.
   void Add(const std::string& source, std::uint64_t id) {
     by_source_[source].insert(id);
     ++size_;
   }
 
-  // It may be in no crowd.
+  // No-op if it is not in the set.
   void Remove(const std::string& source, std::uint64_t id) {
     const auto found = by_source_.find(source);
     if (found == by_source_.end() || found->second.erase(id) == 0) return;

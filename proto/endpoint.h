@@ -13,11 +13,11 @@ struct Endpoint {
   std::uint16_t port = 0;
 };
 
-// Both parts must be there; port 0 is allowed, an IPv6 host is in brackets. kInvalidArgument says what is wrong.
+// Both parts are mandatory; port 0 is allowed, an IPv6 host is in brackets. kInvalidArgument says what is wrong.
 Result<Endpoint> ParseEndpoint(const std::string& text);
 std::string ToString(const Endpoint& endpoint);
 
-// What to do where the system refuses to listen on an endpoint, by errno; for the end of a message.
+// Advice for an errno of bind or listen, to be appended to an error text.
 std::string ListenRemedy(int error);
 
 }  // namespace ringway

@@ -7,8 +7,8 @@
 //   then         one serialized control message
 //
 // A flipped byte in a control message is a wrong count, epoch or verdict, and TCP's checksum does not find all of them.
-// So nothing is parsed before its checksum is right, and the length, by which the next frame is found, has one of its
-// own. The length is checked before anything is allocated for it.
+// So nothing is parsed before its checksum is verified. The length has a checksum of its own, because the next frame is
+// found by it, and is verified before anything is allocated.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -35,24 +35,24 @@ std::optional<std::uint32_t> AgreeVersion(std::uint32_t other_min, std::uint32_t
 
 // Appends one frame to `out`. REQUIRES: the message serializes to at most kFrameBytesMax.
 void AppendFrame(const google::protobuf::MessageLite& message, std::string& out);
-// As protocol version 1 had them, to refuse those who speak it in their own words.
+// A frame in the format of protocol version 1, to send such a peer a refusal that it can read.
 void AppendVersion1Frame(const google::protobuf::MessageLite& message, std::string& out);
 
-// Cuts a byte stream into frames. Holds at most one frame and what was fed after it.
+// Splits a byte stream into frames. Buffers at most one frame and what was fed after it.
 //
 //   reader.Feed(bytes);  while (auto frame = reader.Next()) ...;  reader.CheckHeader()
 //
-// One thread. After a failure the stream is beyond repair: close it.
+// One thread. After a failure the framing is lost: close the connection.
 class FrameReader {
  public:
-  // kProtocol if a header cannot be right, kVersionMismatch if it is one of protocol version 1.
+  // kProtocol if a header is invalid, kVersionMismatch if it is one of protocol version 1.
   Status Feed(std::span<const std::byte> bytes);
-  // The next whole frame behind its header, for ParseFrame; valid until the next call of Feed or Next; nothing if it is
-  // not here yet.
+  // Returns the next whole frame without its header, for ParseFrame; nothing if it is incomplete. Valid until the next
+  // call of Feed or Next.
   std::optional<std::span<const std::byte>> Next();
-  // As Feed, of the header that comes next.
+  // Checks the next frame's header as Feed does.
   Status CheckHeader() const;
-  // What has been fed but not consumed as frames, for handing a connection over.
+  // Bytes fed but not consumed as frames, for handing a connection over.
   std::span<const std::byte> Rest() const;
 
  private:
@@ -60,7 +60,7 @@ class FrameReader {
   std::size_t consumed_ = 0;
 };
 
-// Parses `frame`, checksum and message, into `message`; kProtocol if it fails its checksum or is not one.
+// Verifies the checksum of `frame` and parses it into `message`; kProtocol if either fails.
 Status ParseFrame(std::span<const std::byte> frame, google::protobuf::MessageLite& message);
 
 }  // namespace ringway

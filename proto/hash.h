@@ -7,8 +7,7 @@
 
 namespace ringway {
 
-// The widest implementation that this processor has is chosen at the first call; all give the same value. Never
-// allocates.
+// Uses the widest instruction set of this CPU, chosen at the first call; all return the same value. Never allocates.
 std::uint64_t Hash64(std::span<const std::byte> bytes);
 
 }  // namespace ringway

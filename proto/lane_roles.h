@@ -1,13 +1,12 @@
-// How many lanes a pair has at first, and which of them carry what. Both ends know it from that count alone.
+// How many lanes a pair has at first, and what each carries. Both ends derive the roles from the number of first lanes.
 //
-//   lanes  2..5  6..8  9..128  a lone lane takes every size
+//   lanes  2..5  6..8  9..128  a single lane takes every size
 //   small     1     2       3  the first ones; segments of at most kSmallLanePayloadBytes, which overtake large ones
 //   large  the rest            every size
 //
-// Small segments take the small lanes in turn; far away the large ones, while those have nothing large to carry. An
-// operation takes half a round trip at least, so each of three has nothing on its way when its turn comes again: what
-// the one before lost, or what congestion control holds back (bbr allows four packets while it looks for the shortest
-// round trip, every 10 s), does not delay the next.
+// Small segments use the small lanes round robin; between far hosts the large lanes, while those carry no large ones.
+// An operation takes at least half a round trip, so each of three small lanes is idle when its turn comes again: loss
+// recovery on one, or bbr's PROBE_RTT (a window of four packets, every 10 s), does not delay the next operation.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +18,7 @@
 namespace ringway {
 
 inline constexpr std::uint32_t kLanesLoopback = 2;
-// lane_scaler.h starts with four of eight large ones; where more help they are opened (mesh.h).
+// lane_scaler.h uses four of the eight large ones at first; more are opened if they help (mesh.h).
 inline constexpr std::uint32_t kLanesRemote = 11;
 inline constexpr std::uint32_t kLanesMax = 128;
 inline constexpr std::uint32_t kSmallLanePayloadBytes = 64 << 10;
@@ -31,10 +30,10 @@ constexpr std::size_t SmallLanes(std::size_t lanes) {
   return lanes <= 1 ? 0 : std::clamp<std::size_t>(lanes / 3, 1, 3);
 }
 
-// Whether more lanes can come later: they must not change what those do that there are.
+// Whether more lanes can be opened later, which must not change the roles of the first ones.
 constexpr bool MayGrow(std::size_t first_lanes) { return SmallLanes(first_lanes) == SmallLanes(kLanesMax); }
 
-// How many lanes share what a pair may have unsent in its sockets: those that came later are many, and each takes less.
+// Divisor of the pair's TCP_NOTSENT_LOWAT budget for this lane: lanes opened later are many, and each gets less.
 constexpr std::uint32_t SharersOf(std::uint32_t lane, std::uint32_t first_lanes) {
   return lane < first_lanes ? first_lanes : kLanesMax;
 }

@@ -1,4 +1,4 @@
-// What is known of one lane at one moment, as the shell reports it and flow control judges it.
+// State of one lane at one moment, as the shell reports it and flow control judges it.
 //
 // Values only. Pure.
 #pragma once
@@ -12,25 +12,25 @@ namespace ringway {
 struct LaneState {
   bool up = false;
   bool every_size = false;  // it takes segments of every size; else small ones only
-  bool idle = true;         // it can be given a segment
+  bool idle = true;         // ready for a segment
 };
 
-// What the kernel has counted on its connection. All zero where it is down.
+// The kernel's counters of its connection (TCP_INFO). All zero while it is down.
 struct LaneTraffic {
-  std::uint64_t delivered_bytes = 0;  // that the other side has, what came out of order too
-  Duration receiver_limited{};        // for so long its receive window was full
+  std::uint64_t delivered_bytes = 0;  // acknowledged, or selectively acknowledged
+  Duration receiver_limited{};        // time limited by the receive window
   std::uint64_t resent_bytes = 0;
-  std::uint64_t retransmits = 0;  // segments sent again
-  Duration round_trip{};          // the shortest seen; 0: none yet
-  Duration queueing{};            // how much longer it takes now, smoothed
-  double rate = 0;  // bytes per second that congestion control allows, or the connection's limit; 0 during recovery
-  // What congestion control lets go in a round trip as it is now, and what it would on a fresh connection of Linux, but
-  // no more than the connection is limited to; 0: not known.
+  std::uint64_t retransmits = 0;  // packets retransmitted
+  Duration round_trip{};          // minimum; 0: no sample
+  Duration queueing{};            // smoothed round trip above the minimum
+  double rate = 0;  // bytes per second that congestion control allows, or SO_MAX_PACING_RATE; 0 during loss recovery
+  // Bytes that congestion control allows a round trip, now and on a fresh Linux connection, both at most what
+  // SO_MAX_PACING_RATE allows; 0: not known.
   std::uint64_t window_bytes = 0;
   std::uint64_t fresh_window_bytes = 0;
-  bool unsent = false;   // something has not left this host for the first time
-  bool sending = false;  // something is not acknowledged, or unsent
-  bool in_use = false;   // .. or came within a round trip
+  bool unsent = false;   // bytes in the socket were never sent
+  bool sending = false;  // bytes are unsent or unacknowledged
+  bool in_use = false;   // .. or data was received within a round trip
 };
 
 }  // namespace ringway

@@ -1,4 +1,4 @@
-// The local ABI: everything the client library and the daemon say to each other on one host.
+// The local ABI: the protocol between client library and daemon on one host.
 //
 // Transport: a Unix SOCK_SEQPACKET socket, one connection a session, one session a peer (one membership of one group).
 // Every packet starts with PacketHeader and is one of the fixed structs below; packets with descriptors carry exactly
@@ -7,9 +7,9 @@
 //
 //   client                                  daemon
 //     Hello + page memfd        -->
-//                               <--         HelloReply            (version, limits or the reason of a refusal)
+//                               <--         HelloReply            (version, or why it was refused)
 //     Join                      -->
-//                               <--         JoinProgress*         (why it still waits), then JoinReply
+//                               <--         JoinProgress*         (why it still waits), then JoinReply (with limits)
 //     RegisterRegion + memfd    -->                               (no reply; a bad region ends the session)
 //     Submit                    -->                               (slot: kSubmitted)
 //     Progress*                 -->                               (only for staged inputs)
@@ -18,13 +18,13 @@
 //                               <--         LeaveReply
 //                               <--         Ended                 (any time: the session is over, and why)
 //
-// Completion: the daemon fills slot `i` of the SessionPage, then stores `state = kDone` (release). That store is the
-// moment a trainer is "told". The Doorbell packet only wakes; it may be merged with others.
+// Completion: the daemon fills slot `i` of the SessionPage, then stores `state = kDone` (release). With that store the
+// outcome is "told" to the trainer. The Doorbell packet only wakes it; several may be merged into one.
 //
-// Trust: the daemon treats every field of every packet and of the page as hostile; a client that lies ends its own
-// session. The client checks what the daemon writes only against memory safety of its own.
+// Trust: the daemon treats every field of every packet and of the page as hostile; a client that breaks the protocol
+// loses its own session only. The client checks what the daemon writes as far as its memory safety needs.
 //
-// Members: the page names those of the newest view, before any result of that view is told (MemberTable).
+// Members: the page lists those of the newest view before any result of that view is told (MemberTable).
 //
 // Threads: the page is written by both sides under the ownership rule of Slot; nothing else is shared.
 #pragma once
@@ -73,9 +73,8 @@ struct PacketHeader {
   PacketType type;
 };
 
-// First packet of a session, with the page memfd (sizeof(SessionPage) bytes, rounded up to whole memory pages or not;
-// sealed GROW|SHRINK|SEAL) attached. A
-// status client (ringwayctl) sends no descriptor and then only kStatus.
+// First packet of a session, with the page memfd attached: sizeof(SessionPage) bytes, which may be rounded up to whole
+// memory pages; sealed GROW|SHRINK|SEAL. A status client (ringwayctl) sends no descriptor and then only kStatus.
 struct Hello {
   PacketHeader header;
   std::uint32_t version_min;
@@ -88,7 +87,7 @@ struct HelloReply {
   PacketHeader header;
   Code code;
   std::uint32_t version;          // the one chosen
-  std::uint64_t daemon_instance;  // drawn by each daemon process for itself
+  std::uint64_t daemon_instance;  // random number of the daemon process
   char text[kTextBytes];
 };
 
@@ -100,7 +99,7 @@ struct Join {
   std::uint32_t min_world;          // operations fail with kWorldTooSmall below this
   std::uint32_t fail_on_peer_loss;  // 0 or 1, the same on all peers of a group
   std::uint32_t op_deadline_ms;     // an operation that takes longer fails on all ranks with kDeadline; 0: none
-  std::uint32_t hung_ms;            // whose trainer holds all others up for so long is evicted; 0: nobody
+  std::uint32_t hung_ms;            // a peer whose trainer stalls all others for so long is evicted; 0: never
   std::uint32_t reserved;
 };
 
@@ -140,8 +139,8 @@ struct UnregisterRegion {
   std::uint32_t reserved;
 };
 
-// One operation. Sequence numbers are given by the daemon: a channel's operations are numbered in the order of its
-// Submit packets. The input is count elements, the result range result_count: count, but for an all-gather as many as
+// One operation. The daemon assigns sequence numbers: a channel's operations are numbered in the order of its Submit
+// packets. The input is count elements, the result range result_count: count, but for an all-gather as many as
 // the trainer has room for, at least what the view's world size makes of count. Offsets are multiples of SizeOf(dtype);
 // the ranges may not overlap. With count 0 (always so for kUpdateView) regions are ignored. If `staged` is 1 the input
 // becomes valid as Slot::staged_bytes grows, announced by Progress packets.
@@ -196,8 +195,8 @@ struct Ended {
   char text[kTextBytes];
 };
 
-// Asks for the daemon's status; the reply is StatusReply followed by JSON text up to the packet's end. Larger texts
-// come as several packets; `remaining_bytes` is what follows after this one.
+// Asks for the daemon's status. The reply is StatusReply followed by JSON text up to the packet's end; longer texts
+// take several packets, of which `remaining_bytes` says how much follows after this one.
 struct Status {
   PacketHeader header;
 };
@@ -219,10 +218,10 @@ struct alignas(64) Slot {
   std::uint64_t epoch;
   std::uint64_t sequence;
   std::uint64_t wire_bytes;    // bytes this peer sent for the operation, headers and retries included
-  std::uint32_t retries;       // attempts that were given up before this one
+  std::uint32_t retries;       // aborted attempts before this one
   std::uint32_t update_waits;  // 1: a prepared view waits on every rank; UpdateView will adopt it
   std::atomic<std::uint64_t> staged_bytes;
-  std::uint32_t algorithm;  // an Algorithm: what computed the result
+  std::uint32_t algorithm;  // the Algorithm that computed the result
   std::uint32_t reserved;
   std::uint64_t contributors[kWorldSizeMax];  // peer ids in rank order
   char text[kTextBytes];
@@ -231,7 +230,7 @@ struct alignas(64) Slot {
 struct MemberEntry {
   std::uint64_t peer_id;
   char name[kPeerNameBytes];
-  char site[kPeerNameBytes];  // of its daemon; longer ones are cut
+  char site[kPeerNameBytes];  // of its daemon; truncated
 };
 
 struct MemberList {
@@ -241,8 +240,8 @@ struct MemberList {
   MemberEntry members[kWorldSizeMax];  // rank order
 };
 
-// Torn reads: `changes` is odd while the daemon writes, and another number after it; a reader copies, looks again and
-// starts over. A daemon that died while it wrote leaves it odd for good, so a reader tries a bounded number of times.
+// A seqlock: `changes` is odd while the daemon writes, and has grown afterwards; a reader copies, compares and retries.
+// A daemon that dies while it writes leaves it odd for good, so a reader retries a bounded number of times.
 struct alignas(64) MemberTable {
   std::atomic<std::uint64_t> changes;
   MemberList list;
@@ -256,7 +255,7 @@ inline void WriteMembers(MemberTable& table, const MemberList& list) {
   table.changes.store((before | 1) + 1, std::memory_order_release);
 }
 
-// False if it was being written each time.
+// Returns false if every attempt met a writer.
 inline bool ReadMembers(const MemberTable& table, MemberList* out) {
   constexpr int kTriesMax = 1000;
   for (int i = 0; i < kTriesMax; ++i) {

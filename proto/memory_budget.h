@@ -1,14 +1,14 @@
-// How much memory a daemon may take, for what, and who has it.
+// Memory accounting of a daemon: how much it may take, for what, and which session has it.
 //
-//   MemoryBudget  the daemon's: kRegions at most three quarters of it, so that there is always room to work;
-//                 payloads put aside at most a quarter, and at most kAsideBytesMax
-//   MemoryShare   one session's part of it: at most half of the budget, so that nobody takes everything
+//   MemoryBudget  the daemon's limit. kRegions: at most three quarters of it, so that there is always room to work;
+//                 kAside: at most a quarter, and at most kAsideBytesMax
+//   MemoryShare   one session's part: at most half of the budget
 //
-// Only counts: who takes says so before and gives the same back afterwards. A share gives back what is left in it when
-// it goes. Regions count with their whole size, whether or not their pages are there.
+// Counts only: callers charge before they allocate, and release afterwards. A share releases what is left when it is
+// destroyed. Regions count with their whole size, whether or not their pages are allocated.
 //
 // Threads: one. Lifetime: a share keeps its budget alive. Errors: kResourceExhausted with a text that names what is
-// full; TryTake says the same without a text, for paths that have another way.
+// full; TryTake is the same without a text, for callers that have a fallback.
 #pragma once
 
 #include <algorithm>
@@ -27,9 +27,9 @@ namespace ringway {
 
 enum class MemoryUse : std::uint8_t {
   kRegions,  // the trainers' shared memory
-  kResults,  // copies of results, and of inputs, that others may still need
-  kAside,    // values that came before their turn in a sum
-  kEarly,    // segments of operations that were not submitted here yet
+  kResults,  // retained results, and inputs, that others may still need
+  kAside,    // values that arrived before their turn in a sum
+  kEarly,    // early frames: of operations that were not submitted here yet
 };
 inline constexpr std::size_t kMemoryUses = 4;
 inline constexpr std::array<const char*, kMemoryUses> kMemoryUseNames = {"regions", "results", "aside", "early"};
@@ -127,10 +127,10 @@ class MemoryShare {
   std::array<std::uint64_t, kMemoryUses> used_by_{};
 };
 
-// Bytes of a share that several holders keep taken: given back with the last of them.
+// RAII: releases bytes of a share when the last holder is gone.
 class MemoryCharge {
  public:
-  // REQUIRES: they have been taken.
+  // REQUIRES: the bytes have been taken.
   MemoryCharge(std::shared_ptr<MemoryShare> share, MemoryUse use, std::uint64_t bytes)
       : share_(std::move(share)), use_(use), bytes_(bytes) {}
   ~MemoryCharge() { share_->Give(use_, bytes_); }

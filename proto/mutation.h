@@ -1,22 +1,24 @@
-// Planted bugs: the code with one of its rules left out, to prove that the simulation would notice (tests/sim).
+// Mutation testing: each mutant leaves out one rule of the protocol, to prove that the simulation finds the bug
+// (tests/sim).
 //
-//   if (!RINGWAY_MUTANT(kCompleteWhileFrozen) && frozen()) return;   // the rule, and what is left when it is left out
+//   if (!RINGWAY_MUTANT(kCompleteWhileFrozen) && frozen()) return;   // the mutant skips this rule
 //
-// Not planted, because the other rules make up for them:
-//   - counting DONE while frozen: whoever sent it holds the result for good and reports it, so it is committed anyway;
-//   - finished_upto: what one member has finished all hold, and it says DONE again to a view that names it as lacking;
-//   - committing for a dropped member: nobody in the view holds the bytes, which aborts it, and the next one retries;
-//   - deciding a recovery while nobody is heard: where most are unheard the grace is the longer wait (units of the
-//     coordinator hold the rule);
-//   - DONE and READY of an older view: they stay true, as whoever stays reports what it holds.
+// No mutants, because other rules compensate:
+//   - counting DONE while frozen: its sender keeps the result and reports it, so it is committed anyway;
+//   - finished_upto: what one member has finished all hold, and it resends DONE to a view that names it as lacking;
+//   - committing for a dropped member: no member of the view holds the bytes, which aborts it, and the next one
+//   retries;
+//   - deciding a recovery while no member is heard: the grace is the longer wait if most are unheard (the coordinator's
+//     unit tests cover the rule);
+//   - DONE and READY of an older view: they stay true, for every surviving member reports what it holds.
 //
-// A constant false, and nothing in the binaries, but where the sources are compiled a second time for the simulation,
-// with RINGWAY_MUTANTS defined: there the simulation chooses one. One thread.
+// The macro is constant false, and adds nothing to the programs. The simulation compiles the sources a second time with
+// RINGWAY_MUTANTS defined, and selects one. One thread.
 #pragma once
 
 #include <cstdint>
 
-// name, the rule that is left out
+// M(name, what happens without the rule)
 #define RINGWAY_EACH_MUTANT(M)                                                                        \
   M(kCompleteWhileFrozen, "freeze: a frozen member completes what it runs")                           \
   M(kInstallStoppedView, "promise: a view at or below stop is installed")                             \

@@ -1,7 +1,7 @@
-// What a peer counts, in one list: its status, its heartbeats to the master, their JSON and ringwayctl go by it. A new
-// counter is a new last line.
+// The counters of a peer. Its status, its heartbeats to the master, their JSON and ringwayctl iterate this list. Append
+// new counters at the end: on the wire a counter is its index.
 //
-// They only grow, as long as the peer lives. On the wire a counter is its place in the list.
+// Monotonic for the lifetime of the peer.
 #pragma once
 
 #include <array>
@@ -9,17 +9,17 @@
 #include <cstdint>
 #include <string_view>
 
-// M(name, in_tables): a column of its own where ringwayctl shows all peers of a group.
-#define RINGWAY_EACH_PEER_COUNT(M)                                                \
-  M(ops_done, true)    /* operations that succeeded */                            \
-  M(ops_retried, true) /* attempts that were given up */                          \
-  M(ops_failed, true)  /* operations that ended with an error */                  \
-  M(bytes_sent, true)  /* on lanes, headers and what was sent again included */   \
-  M(bytes_received, true)                                                         \
-  M(probe_bytes, false) /* sent to measure paths */                               \
-  M(lanes_lost, false)                                                            \
-  M(controls_lost, false)   /* control links that broke and were dialled again */ \
-  M(segments_resent, false) /* because a lane was lost */                         \
+// M(name, in_tables): `in_tables`: a column in ringwayctl's table of a group.
+#define RINGWAY_EACH_PEER_COUNT(M)                                            \
+  M(ops_done, true)    /* operations that succeeded */                        \
+  M(ops_retried, true) /* attempts that were given up */                      \
+  M(ops_failed, true)  /* operations that ended with an error */              \
+  M(bytes_sent, true)  /* on lanes, with headers and resent segments */       \
+  M(bytes_received, true)                                                     \
+  M(probe_bytes, false) /* sent to measure paths */                           \
+  M(lanes_lost, false)                                                        \
+  M(controls_lost, false)   /* control links that broke and were redialled */ \
+  M(segments_resent, false) /* because a lane was lost */                     \
   M(ops_stuck, false)       /* found by the watchdog: faults of this program */
 
 namespace ringway {

@@ -1,6 +1,6 @@
 // Status and Result<T>: expected failures as values, with a code and a sentence of context.
 //
-// A Status or Result must be looked at ([[nodiscard]]). No exception crosses a module.
+// Both are [[nodiscard]]. No exception crosses a module.
 #pragma once
 
 #include <ringway/types.h>
@@ -14,8 +14,8 @@
 
 namespace ringway {
 
-// The one way from a number that came over a wire to a code. `unknown`: for what this build has no code for; of a
-// failure, for success too.
+// Convert a number from the wire to a code; nothing else may. `unknown`: returned for codes that this build does not
+// know. FailureFromWire returns it for kOk, too.
 constexpr Code CodeFromWire(std::uint32_t wire, Code unknown = Code::kProtocol) {
   return wire < kCodeCount ? static_cast<Code>(wire) : unknown;
 }

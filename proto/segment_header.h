@@ -38,8 +38,8 @@ namespace ringway {
 inline constexpr std::size_t kSegmentHeaderBytes = 88;
 inline constexpr std::uint32_t kPayloadBytesMax = 1 << 20;
 
-// kProbe: its payload is nothing; it is skipped by its header, whatever else that says. Sent to measure the path and,
-// empty, after a lane's last segment, so that TCP hears of a loss there.
+// kProbe: the receiver skips the frame, whatever else its header says. Sent to measure the path and, without payload,
+// after a lane's last segment, so that TCP detects a loss there (tail_probe.h).
 enum class SegmentKind : std::uint8_t { kData = 0, kFetched = 1, kProbe = 2 };
 inline constexpr std::uint8_t kSegmentKindCount = 3;
 
@@ -57,7 +57,7 @@ struct Descriptor {
 // "all_reduce of 1024 f32, sum, codec none, schedule ring"
 std::string ToString(const Descriptor& descriptor);
 
-// What the contributors of an operation tell each other along the way, min-reduced: every result carries the same.
+// Min-reduced over the contributors along the schedule, so that every result carries the same values.
 struct Stamp {
   Epoch prepared;
   std::uint64_t acknowledged = 0;
@@ -79,8 +79,7 @@ struct SegmentHeader {
 // Writes kSegmentHeaderBytes to `out`, with the header's own hash.
 void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegmentHeaderBytes> out);
 
-// kProtocol if magic, hash, an enum or payload_bytes is not what it must be. Says nothing about the position: that is
-// the executor's to judge.
+// kProtocol if magic, hash, an enum or payload_bytes is invalid. Does not check the position: the executor does.
 Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHeaderBytes> in);
 
 }  // namespace ringway

@@ -1,4 +1,4 @@
-// Names in notes of the form "key=value key=value". Values; any thread.
+// Quoting of names in notes of the form "key=value key=value". Values; any thread.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace ringway {
 
-// Whether people can read it on one line: no control characters.
+// Returns whether the text has no control characters.
 inline bool IsPrintable(std::string_view text) {
   for (const char c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') return false;
@@ -15,7 +15,7 @@ inline bool IsPrintable(std::string_view text) {
   return true;
 }
 
-// The name as one value: as it is or, where it could be taken for several, in quotation marks, as JSON writes it.
+// Returns the name as one value: unchanged, or as a JSON string if it could be taken for several values.
 inline std::string Word(std::string_view name) {
   if (!name.empty() && name.find_first_of(" \"\\=") == std::string_view::npos && IsPrintable(name)) {
     return std::string(name);

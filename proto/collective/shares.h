@@ -1,6 +1,6 @@
-// Shares of a buffer, as a view gives them to ranks (for the direct schedule) and to rings (for several at once):
-// integers, kWholeShare in all, so that every rank cuts the buffer alike. No shares of ranks stand for equal ones, no
-// rings for one.
+// Shares of a buffer in a view: of ranks (for the direct schedule) and of rings (for several at once). Integers that
+// add up to kWholeShare, so that every rank cuts the buffer alike. No shares of ranks: equal shares. No rings: one
+// ring.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@ namespace ringway {
 
 inline constexpr std::uint32_t kWholeShare = 65'536;
 
-// A rank may have to put aside so many times the bytes of the whole buffer, whatever its share.
+// A rank may have to hold early values of so many times the whole buffer, whatever its share.
 inline constexpr std::uint32_t kAsideBuffersMax = 2;
 
 inline constexpr std::size_t kRingsMax = 8;
 
-// The most that one rank may have: others' values for all but two of the ranks may wait at it.
+// Largest share of one rank: values of all but two ranks may arrive early at it.
 constexpr std::uint32_t ShareMax(std::size_t world_size) {
   if (world_size <= 2) return kWholeShare;
   return std::min(kWholeShare, kWholeShare * kAsideBuffersMax / static_cast<std::uint32_t>(world_size - 2));

@@ -26,7 +26,7 @@ spdlog::level::level_enum LevelOf(Level level) {
   return kLevels[static_cast<int>(level)];
 }
 
-// A JSON string; for text as it is where it is one word and no more.
+// As a JSON string; in text format unchanged if it is one word.
 std::string Escaped(const std::string& value) {
   const bool plain = !value.empty() && value.find_first_of(" \"=") == std::string::npos && IsPrintable(value);
   if (!g_json && plain) return value;
@@ -54,27 +54,27 @@ bool IsFreeText(std::string_view key) {
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
-// Of names and ids, which are strings though they may be of digits.
+// Keys of names and ids, which are strings even if they consist of digits.
 bool IsName(std::string_view key) {
   constexpr std::string_view kKeys[] = {"name", "peer", "other", "other_id", "from"};
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
-// As JSON writes it: no sign, no leading zero, exact in a double.
+// A JSON number: no sign, no leading zero, exact in a double.
 bool IsNumber(std::string_view value) {
   const bool digits =
       !value.empty() && std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
   return digits && value.size() <= 15 && (value.size() == 1 || value[0] != '0');
 }
 
-// Names and reasons bring words with "=" of their own.
+// Texts, which may contain words with "=".
 bool IsKey(std::string_view key) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
   return !key.empty() && std::all_of(key.begin(), key.end(), is_letter) && key != "time" && key != "level" &&
          key != "event";
 }
 
-// How much of `text`, which begins with a quotation mark, is the value that Word wrote; 0: it is none.
+// Returns the length of the value that Word() quoted at the beginning of `text`; 0 if there is none.
 std::size_t QuotedBytes(std::string_view text) {
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '\\') {
@@ -94,7 +94,7 @@ Field ParsedField(std::string_view key, std::string_view value) {
   return {key, std::string(value)};
 }
 
-// A key of `text` that is there already, as a name may bring one, is taken for a word.
+// A key that occurs twice, as a name may contain one, counts as a word.
 void AddParsed(std::string_view text, std::vector<Field>* fields) {
   const std::size_t given = fields->size();
   while (!text.empty()) {
@@ -127,7 +127,7 @@ void AddParsed(std::string_view text, std::vector<Field>* fields) {
 // Throws spdlog::spdlog_ex.
 spdlog::sink_ptr OpenSink(const LogOptions& options) {
   if (options.file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a failed write, not the end
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE is a failed write, not death by signal
   return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.file_bytes, kLogFilesKept);
 }
 
@@ -143,7 +143,7 @@ Status SetUpLog(const LogOptions& options) {
     return {Code::kInvalidArgument, "log level '" + level + "' is none of debug, info, warning, error"};
   }
   g_json = format == "json";
-  // It would write a line of its own for each hostile message; what cannot be parsed is reported by who reads it.
+  // protobuf would log each malformed message; the reader of the message reports those.
   google::protobuf::SetLogHandler(nullptr);
   std::shared_ptr<spdlog::logger> logger;
   try {

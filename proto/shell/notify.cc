@@ -22,7 +22,7 @@ void Notify(std::string_view state) {
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return;
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
-  // Nobody can be told of a failure; systemd's own timeout notices.
+  // Errors are ignored: systemd's own timeout will notice.
   (void)::sendto(fd, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), length);
   ::close(fd);
 }

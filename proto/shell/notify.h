@@ -3,7 +3,7 @@
 
 namespace ringway::shell {
 
-// A datagram to $NOTIFY_SOCKET; nothing where it is not set.
+// Sends a datagram to $NOTIFY_SOCKET; no-op if it is not set.
 void NotifyReady();
 void NotifyStopping();
 

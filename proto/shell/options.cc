@@ -19,7 +19,7 @@
 #include "proto/byte_size.h"
 #include "proto/word.h"
 
-// toml++ 3.3 asserts, and with NDEBUG assumes, what some wrong files do not hold ("[#a"): they are refused instead.
+// Some malformed files ("[#a") violate an assertion of toml++ 3.3, with NDEBUG an assumption: reject them first.
 #undef NDEBUG
 #define TOML_ASSERT(condition) ringway::shell::ExpectOfToml(static_cast<bool>(condition))
 namespace ringway::shell {
@@ -36,7 +36,7 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 bool IsAscii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
-// toml++ 3.3 meets undefined behaviour at some letters beyond ASCII: it gets the bytes of each as a word that does not
+// toml++ 3.3 has undefined behaviour for some non-ASCII letters: each of their bytes is escaped as a mark that does not
 // occur in the file, and two hexadecimal digits.
 class Spelling {
  public:
@@ -58,7 +58,7 @@ class Spelling {
     for (std::size_t at = text.find(mark_); at != std::string::npos; at = text.find(mark_, at + 1)) {
       const std::string_view digits = std::string_view(text).substr(at + mark_.size(), 2);
       unsigned byte = 0;
-      // Without the digits of such a byte it is what escapes in the file made of the mark's letters.
+      // Without such digits the mark came from an escape sequence in the file.
       if (digits.size() < 2 || std::from_chars(digits.begin(), digits.end(), byte, 16).ptr != digits.end()) continue;
       if (IsAscii(static_cast<char>(byte))) continue;
       text.replace(at, mark_.size() + 2, 1, static_cast<char>(byte));
@@ -120,7 +120,7 @@ class TomlConfig : public CLI::Config {
                                ": a control character");
   }
 
-  // The digits of an octal integer as they stand there, for an option that reads them as octal.
+  // The digits of an octal integer as written, for an option that reads them as octal.
   std::string IntegerText(const std::string& name, const toml::node& value, std::int64_t number) const {
     const bool is_octal = (value.as_integer()->flags() & toml::value_flags::format_as_octal) != toml::value_flags::none;
     const CLI::Option* option = app_.get_option_no_throw("--" + name);
@@ -145,7 +145,7 @@ class TomlConfig : public CLI::Config {
   const CLI::App& app_;
 };
 
-// What is wrong with a config file that CLI11 does not read.
+// Why CLI11 cannot read a config file.
 std::string WhyUnreadable(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return "--config: " + path + " is a directory; give a file";

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kStatusBytesMax = 64 << 20;
 
-// Makes both directions of a blocking socket give up in time.
+// Sets the timeouts of both directions of a blocking socket.
 void SetTimeout(int fd, std::chrono::milliseconds timeout) {
   const timeval value{.tv_sec = timeout.count() / 1000, .tv_usec = timeout.count() % 1000 * 1000};
   ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &value, sizeof value);
@@ -122,7 +122,7 @@ class Conversation {
   std::unique_ptr<net::Stream> stream_;
 };
 
-// What a reply says; nobody vouches for its code.
+// The status in a reply; its code is not trusted.
 template <typename Reply>
 Status StatusOf(const Reply& reply) {
   if (reply.code() == 0) return Status::Ok();

@@ -10,12 +10,12 @@
 
 namespace ringway::shell {
 
-// The status as JSON text. kMasterUnreachable, kDaemonUnreachable, kTimeout or kProtocol otherwise.
+// Returns the status as JSON text. Errors: kMasterUnreachable, kDaemonUnreachable, kTimeout, kProtocol.
 Result<std::string> QueryMaster(const Endpoint& master, std::chrono::milliseconds timeout);
-// Why the plan is as it is, as JSON text; besides, what the master says about a request that it cannot answer.
+// Returns the plan and its reasons as JSON text. Errors: likewise, and the master's for an invalid request.
 Result<std::string> QueryPlan(const Endpoint& master, const control::PlanRequest& request,
                               std::chrono::milliseconds timeout);
-// Has the master drop a member of a group.
+// Asks the master to evict a member of a group.
 Status AskEviction(const Endpoint& master, const control::EvictRequest& request, std::chrono::milliseconds timeout);
 Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout);
 

@@ -18,7 +18,7 @@ inline constexpr std::uint8_t kDTypeCount = 12;
 enum class ReduceOp : std::uint8_t { kSum = 0, kAvg, kProd, kMin, kMax };
 inline constexpr std::uint8_t kReduceOpCount = 5;
 
-// How elements travel: the codes of kCodecs' rows.
+// How elements are encoded on the wire: the row of kCodecs.
 enum class Codec : std::uint8_t { kNone = 0, kBf16, kInt8, kF16 };
 
 // The kind of an operation. kUpdateView agrees on adopting a prepared membership; it carries no elements. What the
@@ -30,10 +30,16 @@ enum class Codec : std::uint8_t { kNone = 0, kBf16, kInt8, kF16 };
 enum class OpKind : std::uint8_t { kAllReduce = 0, kUpdateView, kAllGather, kReduceScatter };
 inline constexpr std::uint8_t kOpKindCount = 4;
 
-// Who sends what to whom in an all-reduce. Each rank's time in one-way delays a and bytes S over its uplink, world size
-// K: ring 2(K-1) a, 2(K-1)/K S; direct 2 a, 2(K-1)/K S; one_shot a, (K-1) S (for small buffers); two_rings as ring, one
-// half each way around; rings as ring, a part of the buffer around each of several that share no path; tree,
-// halving_doubling and naive (gather to one and back) as in the textbooks; hierarchical: inside the sites first.
+// Schedule of an all-reduce. With K ranks, one-way delay a and S bytes:
+//
+//   algorithm         delays    bytes a rank sends
+//   ring              2(K-1) a  2(K-1)/K S
+//   two_rings         as ring, half of the buffer in each direction
+//   rings             as ring, a share of the buffer on each of several rings that have no path in common
+//   direct            2 a       2(K-1)/K S; all-to-all reduce-scatter, then all-gather
+//   one_shot          a         (K-1) S; for small buffers
+//   tree, halving_doubling, naive (gather to one rank and broadcast)   as in the textbooks
+//   hierarchical      inside each site first, then between sites
 enum class Algorithm : std::uint8_t {
   kRing = 0,
   kTwoRings,
@@ -58,10 +64,10 @@ enum class Code : std::uint32_t {
   kMismatch,           // ranks submitted different kind, count, dtype, op, codec or algorithm for one operation
   kPeerLost,           // a peer was lost and the group was joined with fail_on_peer_loss
   kWorldTooSmall,      // fewer peers than the group's minimum remain
-  kCancelled,          // all ranks agreed to give the operation up
+  kCancelled,          // all ranks agreed to cancel the operation
   kEvicted,            // the other peers went on without this one; rejoin and take their state
   kJoinRefused,        // the master or daemon refused the join; the text says why
-  kPeerUnreachable,    // a future neighbour cannot reach this peer or the reverse
+  kPeerUnreachable,    // a peer of the group cannot reach this peer, or the reverse
   kResourceExhausted,  // a limit (slots, regions, memory, descriptors) is reached
   kNotSupported,       // this combination is refused by name
   kForked,             // the session belongs to the parent process
@@ -71,7 +77,7 @@ enum class Code : std::uint32_t {
   kProtocol,           // the other side sent something the protocol does not allow
   kIo,                 // the operating system refused; the text carries its reason
   kInternal,           // a broken invariant that was contained; please report it
-  kDeadline,           // a rank waited for the operation for longer than it allows; failed on all ranks
+  kDeadline,           // the deadline of a rank for the operation passed; failed on all ranks
   kRejoined,  // the daemon went away, or the others evicted this peer; it has joined again, as a new one: take the
               // others' state first
   kBufferModified,  // this trainer wrote to memory of an operation in flight; the others went on without this peer
@@ -146,7 +152,7 @@ constexpr std::uint16_t BitOf(DType dtype) {
 }
 inline constexpr std::uint16_t kEveryDType = (1U << kDTypeCount) - 1;
 
-// The codecs. All that depends on which there are iterates this table: names, options, checks, sizes, tests, README.
+// The codecs. Names, options, checks, sizes, tests and README all iterate this table.
 inline constexpr CodecInfo kCodecs[] = {
     {Codec::kNone, "none", "as in memory", kEveryDType, "", {1, 0, 0}, {0.0, 0.0, 0x1.fffffffffffffp1023}},
     {Codec::kBf16,
@@ -176,7 +182,7 @@ inline constexpr std::uint8_t kCodecCount = sizeof kCodecs / sizeof kCodecs[0];
 // REQUIRES: codec < kCodecCount.
 constexpr const CodecInfo& InfoOf(Codec codec) { return kCodecs[static_cast<std::uint8_t>(codec)]; }
 
-// Boundaries that are multiples of this cut no codec's block.
+// A multiple of every codec's block_elements.
 inline constexpr std::size_t kCodecBlockElements = 256;
 
 constexpr bool AreCodecsWellFormed() {
