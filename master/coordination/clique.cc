@@ -17,13 +17,13 @@ Bits BitOf(std::size_t vertex) { return Bits{1} << vertex; }
 std::size_t LowestOf(Bits set) { return static_cast<std::size_t>(std::countr_zero(set)); }
 std::size_t SizeOf(Bits set) { return static_cast<std::size_t>(std::popcount(set)); }
 
-// One search among some of the vertices.
+// One search in a subset of the vertices.
 class Search {
  public:
   Search(const std::vector<Bits>& neighbours, std::uint64_t& steps_left)
       : neighbours_(neighbours), steps_left_(steps_left) {}
 
-  // The largest clique of at least `size_min` among `candidates`; 0 if there is none, or if none was found in time.
+  // Returns the largest clique of at least `size_min` among `candidates`; 0 if none was found.
   Bits Run(Bits candidates, std::size_t size_min) {
     candidates = Core(candidates, size_min);
     if (SizeOf(candidates) < size_min) return 0;
@@ -34,7 +34,7 @@ class Search {
   }
 
  private:
-  // Without those that have too few neighbours for a clique of this size. Mostly nobody is left while links still open.
+  // Removes vertices with too few neighbours for a clique of this size; while links are opening that is usually all.
   Bits Core(Bits set, std::size_t size_min) const {
     for (bool again = true; again;) {
       again = false;
@@ -48,7 +48,7 @@ class Search {
     return set;
   }
 
-  // Whoever stands with all before, from the lowest upwards.
+  // The greedy clique from the lowest vertex upwards.
   Bits Grown(Bits candidates) const {
     Bits clique = 0;
     while (candidates != 0) {
@@ -103,14 +103,14 @@ class Search {
   const std::vector<Bits>& neighbours_;
   std::uint64_t& steps_left_;
   Bits best_ = 0;
-  std::size_t best_size_ = 0;  // what is to be exceeded
+  std::size_t best_size_ = 0;  // to be exceeded
 };
 
 }  // namespace
 
-// Who waits for more than w can be in no set of w. So: the largest among all, if that is as many as the most patient
-// waits for; else among those who wait for less than that one, and so on. A later set is no larger than an earlier one
-// could be, so the first that is large enough is the answer.
+// A vertex that wants more than w is in no solution of size w. So the search starts with all vertices and accepts the
+// largest clique if it satisfies the largest `wanted`; otherwise it removes the vertices with that `wanted` and
+// repeats. Later cliques are no larger than earlier ones, so the first one that is accepted is the answer.
 CliqueAnswer LargestSatisfiedClique(const CliqueProblem& problem) {
   const std::size_t n = problem.neighbours.size();
   RINGWAY_CHECK(n <= kCliqueVerticesMax && problem.wanted.size() == n);

@@ -1,10 +1,9 @@
-// The first view of a group: the largest set of peers that all stand with each other and are as many as each of them
-// waits for. Pure.
+// The members of a group's first view: the largest set of peers that are all connected to each other and that is as
+// large as each of them waits for. Pure.
 //
-// Peers are vertices 0 .. n - 1 (n at most 64), sets of them bits. Finding a largest clique is hard in general, not at
-// this size: branch and bound with a greedy colouring as the bound (Tomita's MCS, San Segundo's bit sets) takes
-// microseconds for graphs of real links. Graphs made to be hard are given up on after kCliqueStepsMax branches; then
-// the answer is the best so far.
+// A maximum clique problem. Peers are vertices 0 .. n - 1 (n at most 64), sets are bit masks. Branch and bound with a
+// greedy colouring as the bound (Tomita's MCS, San Segundo's bit sets) takes microseconds for graphs of real links. For
+// adversarial graphs the search stops after kCliqueStepsMax branches and returns the best clique so far.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +13,10 @@
 namespace ringway {
 
 inline constexpr std::size_t kCliqueVerticesMax = 64;
-// Of one call, whatever the graph: some milliseconds.
+// Branches of one call, whatever the graph: some milliseconds.
 inline constexpr std::uint64_t kCliqueStepsMax = 100'000;
 
-// `neighbours[i]`: who stands with i, symmetric; bits of i itself and beyond n are ignored.
+// `neighbours[i]`: the peers connected to i, symmetric; bit i and bits from n on are ignored.
 // `wanted[i]`: the size that i waits for.
 struct CliqueProblem {
   std::vector<std::uint64_t> neighbours;
@@ -26,12 +25,12 @@ struct CliqueProblem {
 
 struct CliqueAnswer {
   std::uint64_t members = 0;  // 0: there is no such set
-  bool exact = true;          // false: the steps ran out, so a larger set may exist
+  bool exact = true;          // false: stopped early, a larger set may exist
 };
 
-// The largest clique that is no smaller than what any of its members waits for. Never smaller than the one grown from
-// the lowest vertex upwards, which is the answer where it is a largest one. The same problem has the same answer.
-// REQUIRES: at most kCliqueVerticesMax vertices.
+// Returns the largest clique whose size is at least `wanted` of all its members. Never smaller than the greedy clique
+// from the lowest vertex upwards, which is returned if it is a largest one. Deterministic. REQUIRES: at most
+// kCliqueVerticesMax vertices.
 CliqueAnswer LargestSatisfiedClique(const CliqueProblem& problem);
 
 }  // namespace ringway

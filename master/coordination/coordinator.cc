@@ -17,9 +17,9 @@ constexpr std::size_t kPeersPerDaemonMax = 1024;
 constexpr std::size_t kPeersMax = 16 * 1024;
 constexpr std::uint64_t kIdsPerTerm = 1'000'000'000;
 constexpr std::size_t kHeldMax = 64 * 1024;
-// How long peers have to come back after a restart of the master or a break of its network, beside the detection time.
+// Time to reconnect after a restart of the master or an outage of its network, on top of the detection time.
 constexpr Duration kReturn = std::chrono::seconds(3);
-// How long the accused are heard: a round trip to the farthest.
+// How long a recovery waits for reports of the accused: a long round trip.
 constexpr Duration kWeighMin = std::chrono::milliseconds(50);
 
 control::Plan PlanOf(const CoordinatorOptions& options) {
@@ -46,12 +46,13 @@ GroupOptions OptionsOfGroups(const CoordinatorOptions& options) {
 
 std::string_view HostOf(std::string_view address) { return address.substr(0, address.rfind(':')); }
 
-// Of two processes there one is no more. Hosts made from one image may have one name.
+// The same name and host, or the same address: one of the two processes is dead. A name alone is not enough, for hosts
+// cloned from one image may share it.
 bool SamePlace(const Coordinator::Daemon& a, const Coordinator::Daemon& b) {
   return a.address == b.address || (a.name == b.name && HostOf(a.address) == HostOf(b.address));
 }
 
-// The peer that a message speaks for.
+// The peer on whose behalf the message is sent.
 PeerId SpeakerOf(const control::ToMaster& message) {
   switch (message.kind_case()) {
     case control::ToMaster::kConnected:
@@ -136,7 +137,7 @@ void Coordinator::OnRecorded(TimePoint now) {
   held_.clear();
   const bool failed = std::exchange(record_fails_, false);
   for (const auto& [name, group] : groups_) {
-    group->Tick(now);  // what had to wait
+    group->Tick(now);  // changes that had to wait
     if (failed) group->ExplainPendings();
   }
   DropEmptyGroups();
@@ -198,7 +199,7 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
   DaemonId id;
   for (auto& [known, daemon] : daemons_) {
     if (daemon.instance == hello.instance() && daemon.name == hello.name()) {
-      id = known;  // the same process again
+      id = known;  // the same process reconnects
     } else if (daemon.name == hello.name() && daemon.connection) {
       return Refuse(connection, Code::kJoinRefused,
                     "a daemon named " + hello.name() + " at " + daemon.address + " is connected: choose another name");
@@ -251,14 +252,14 @@ Coordinator::PeerLabel Coordinator::LabelOf(PeerId peer) const {
 }
 
 void Coordinator::DropPeersOf(DaemonId id, TimePoint now) {
-  const std::set<PeerId> peers = daemons_.at(id).peers;  // groups may retire some on the way
+  const std::set<PeerId> peers = daemons_.at(id).peers;  // a copy: groups may retire some meanwhile
   for (const PeerId peer : peers) {
     if (Group* group = GroupOf(id, peer)) group->OnReplaced(peer, now);
   }
   DropEmptyGroups();
 }
 
-// Until now the daemon's peers count as offline: only this tells which of them are still there.
+// The daemon's peers count as offline until its roster says which of them still exist.
 void Coordinator::OnRoster(DaemonId id, const control::Roster& roster, TimePoint now) {
   std::set<PeerId> there;
   for (const std::uint64_t peer : roster.peers()) {
@@ -267,7 +268,7 @@ void Coordinator::OnRoster(DaemonId id, const control::Roster& roster, TimePoint
       TellEvicted(daemons_.at(id), PeerId(peer));
     }
   }
-  const std::set<PeerId> known = daemons_.at(id).peers;  // groups may retire some on the way
+  const std::set<PeerId> known = daemons_.at(id).peers;  // a copy: groups may retire some meanwhile
   for (const PeerId peer : known) {
     Group* group = GroupOf(id, peer);
     if (group == nullptr) continue;
@@ -306,7 +307,7 @@ Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
   const auto group = groups_.find(request.group());
   if (group == groups_.end())
     return {Code::kInvalidArgument, "no group " + request.group() + ": see ringwayctl status"};
-  // A name that looks like another's id is not meant.
+  // Ids take precedence over names that look like one.
   const auto& peers = group->second->peers();
   const auto has_id = [&](const auto& entry) { return ToString(entry.first) == request.peer(); };
   const auto has_name = [&](const auto& entry) { return entry.second.info.name() == request.peer(); };
@@ -383,8 +384,8 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
   }
 }
 
-// A peer that was dropped while its daemon was away, or that no life of the master wrote down: nobody else will tell
-// it. Only the speaker hears this, and of its own peers only why they are gone.
+// For a peer that was dropped while its daemon was disconnected, or that is in no journal. Sent to the speaker only,
+// and with the reason only if the peer was its own.
 void Coordinator::TellEvicted(const Daemon& daemon, PeerId peer) {
   if (RINGWAY_MUTANT(kKeepGhosts)) return;
   const FormerPeer* former = former_.Find(peer);
@@ -408,11 +409,11 @@ void Coordinator::OnDisconnect(Connection connection, Contact how, TimePoint now
   std::erase_if(held_, [connection](const Action& action) { return action.connection == connection; });
   daemon.connection.reset();
   daemon.gone_since = now;
-  const std::set<PeerId> peers = daemon.peers;  // groups may retire some on the way
+  const std::set<PeerId> peers = daemon.peers;  // a copy: groups may retire some meanwhile
   for (const PeerId peer : peers) {
     if (Group* group = GroupOf(id, peer)) group->SetContact(peer, how, now);
   }
-  // Its successor may have been here before its own end was noticed.
+  // The process may have reconnected before the end of its old connection was noticed.
   const bool is_replaced = std::any_of(connections_.begin(), connections_.end(),
                                        [&](const auto& entry) { return SamePlace(daemons_.at(entry.second), daemon); });
   if (is_replaced) DropPeersOf(id, now);
@@ -427,7 +428,7 @@ void Coordinator::Tick(TimePoint now) {
   }
   for (const Connection connection : silent) {
     actions_.push_back({connection, std::nullopt, true});
-    OnDisconnect(connection, Contact::kSilent, now - detect);  // it has been gone for as long as it was silent
+    OnDisconnect(connection, Contact::kSilent, now - detect);  // it is gone since it was last heard
   }
   for (const auto& [name, group] : groups_) group->Tick(now);
   std::erase_if(daemons_, [&](const auto& entry) {
@@ -450,14 +451,14 @@ void Coordinator::Send(PeerId peer, control::FromMaster message) {
   if (home == homes_.end()) return;
   const Daemon& daemon = daemons_.at(home->second.daemon);
   if (!daemon.connection) return;
-  // An ABORT decides nothing and may overtake: who is not asked cannot answer, and would seem silent. Nor does the word
-  // that the journal is what is waited for.
+  // An ABORT decides nothing, so it may overtake: a member that is not asked would seem silent. Likewise Pending, which
+  // may say that the journal is the reason.
   const bool is_about_journal =
       message.has_pending() && static_cast<Code>(message.pending().code()) == Code::kMasterUnreachable;
   const bool decides = !message.has_abort() && !is_about_journal;
   const bool hold = unrecorded_.contains(home->second.group) && decides && !RINGWAY_MUTANT(kTellBeforeRecord);
-  std::vector<Action>& way = hold ? held_ : actions_;
-  way.push_back({*daemon.connection, std::move(message), false});
+  std::vector<Action>& queue = hold ? held_ : actions_;
+  queue.push_back({*daemon.connection, std::move(message), false});
 }
 
 void Coordinator::Retire(FormerPeer former) {

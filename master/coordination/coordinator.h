@@ -1,17 +1,18 @@
-// The master without I/O: daemons, their peers and the groups they form. Events and the time go in, messages come out.
+// The master without I/O: daemons, their peers and the groups they form. Pure: events and the time go in, messages come
+// out.
 //
-// A connection is whatever number the server gives it. A daemon is known by the random instance number of its process
-// and keeps its peers over a reconnect. Every id in a message is checked: a daemon speaks only for its own peers; what
-// it says about others' is ignored and counted.
+// A connection is a number chosen by the server. A daemon is identified by the random instance number of its process
+// and keeps its peers over a reconnect. Every id in a message is checked: a daemon speaks for its own peers only;
+// anything else is ignored and counted.
 //
-// Not on the path of a healthy operation: groups only change here.
+// Not on the path of a healthy operation: only changes of groups pass here.
 //
-// With a journal (`journaled`), a change of a group's views is written down before its peers hear of it:
+// With a journal (`journaled`) a change of a group's views is journaled before its peers hear of it:
 //
-//   views change --> what goes to the group's peers waits, and the group changes no further
-//                --> NeedsRecord(): the shell writes Unrecorded(), then calls OnRecorded() --> it goes out
+//   views change --> messages to the group's peers are held back, and the group changes no further
+//                --> NeedsRecord(): the shell writes Unrecorded(), then calls OnRecorded() --> they are released
 //
-// A restarted master begins with a higher term and Recover(). Ids do not repeat, because each term has its own range.
+// A restarted master starts with a higher term and Recover(). Ids never repeat, because each term has its own range.
 //
 // Threads: one.
 #pragma once
@@ -32,24 +33,24 @@
 namespace ringway {
 
 struct CoordinatorOptions {
-  std::uint32_t term = 1;      // epochs are ordered by it first; without a journal every master has the same
+  std::uint32_t term = 1;      // upper half of epochs; without a journal every master has the same
   std::uint64_t instance = 0;  // random number of this process
   bool journaled = false;
   std::uint32_t heartbeat_ms = 500;
-  std::uint32_t detect_ms = 3000;             // silence that means death, of daemons here and of members nearby
-  std::uint32_t detect_far_ms = 0;            // .. of members that are far apart; at least the other
-  std::uint32_t partition_grace_ms = 30'000;  // how long a recovery waits where most of a group is unheard
-  std::uint32_t forget_ms = 3'600'000;        // after how long a group none of which is heard is no more
+  std::uint32_t detect_ms = 3000;             // detection time: silence of daemons here, and between members nearby
+  std::uint32_t detect_far_ms = 0;            // .. between members that are far apart; at least detect_ms
+  std::uint32_t partition_grace_ms = 30'000;  // how long a recovery waits if most of the group is unheard
+  std::uint32_t forget_ms = 3'600'000;        // a group is deleted after no member was heard for so long
   std::uint64_t segment_bytes_max = 256 * 1024;
   std::uint64_t small_bytes_max = 64 * 1024;
-  std::uint64_t retained_bytes_max = 16 << 20;  // of what is larger, where that pays
+  std::uint64_t retained_bytes_max = 16 << 20;  // upper bound; lowered where waiting for DONE is cheaper than a copy
   std::uint64_t eager_bytes_max = 4 << 20;
 };
 
 class Coordinator final : public GroupHost {
  public:
   using Connection = std::uint64_t;
-  // Who a peer is, for people.
+  // A peer's names, for logs.
   struct PeerLabel {
     std::string group, name, address;
   };
@@ -69,13 +70,13 @@ class Coordinator final : public GroupHost {
 
   // REQUIRES: options.term >= 1.
   explicit Coordinator(const CoordinatorOptions& options);
-  // What former lives wrote down. Before anything else; the peers have until a while after `now` to come back.
+  // Restores the groups from the journal. To be called first; peers then have a grace period to reconnect.
   void Recover(const std::vector<record::Group>& groups, TimePoint now);
 
   void OnMessage(Connection connection, const control::ToMaster& message, TimePoint now);
-  // `how`: kClosed if the other side ended it, kSilent if anything else did.
+  // `how`: kClosed if the other side closed the connection, otherwise kSilent.
   void OnDisconnect(Connection connection, Contact how, TimePoint now);
-  // Silence and deadlines. Call at least every 20 ms.
+  // Timeouts. To be called at least every 20 ms.
   void Tick(TimePoint now);
 
   // kInvalidArgument if there is no such group or peer.
@@ -83,14 +84,14 @@ class Coordinator final : public GroupHost {
 
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
 
-  // Peers that are no more, since the last call; of very many the newest.
+  // Peers dropped since the last call; the newest FormerPeers::kMax of them.
   std::vector<FormerPeer> TakeDropped() { return former_.TakeNew(); }
 
   bool NeedsRecord() const { return !unrecorded_.empty(); }
-  // Every group that changed, as it is now; one without members is no more.
+  // The groups that changed, whole; one without members is deleted.
   std::vector<record::Group> Unrecorded() const;
   void OnRecorded(TimePoint now);
-  // They could not be written down now, and will be later: who waits to join hears why.
+  // Writing the journal failed and will be retried; pending peers are told why they wait.
   void OnRecordFailed();
 
   // For status.
@@ -98,7 +99,7 @@ class Coordinator final : public GroupHost {
   const std::map<DaemonId, Daemon>& daemons() const { return daemons_; }
   // Null before its hello and after its end.
   const Daemon* DaemonAt(Connection connection) const;
-  // Empty of a peer that it does not know, or no more.
+  // Empty for an unknown or dropped peer.
   PeerLabel LabelOf(PeerId peer) const;
   const FormerPeers& former_peers() const { return former_; }
   const std::map<std::string, std::unique_ptr<Group>>& groups() const { return groups_; }
@@ -117,7 +118,7 @@ class Coordinator final : public GroupHost {
   bool FailsToRecord() const override { return record_fails_; }
 
   void OnHello(Connection connection, const control::DaemonHello& hello, TimePoint now);
-  // The daemon is another process now.
+  // The daemon was replaced by another process.
   void DropPeersOf(DaemonId id, TimePoint now);
   void OnRoster(DaemonId id, const control::Roster& roster, TimePoint now);
   void OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now);
@@ -129,7 +130,7 @@ class Coordinator final : public GroupHost {
   void SendTo(Connection connection, control::FromMaster message) {
     actions_.push_back({connection, std::move(message), false});
   }
-  // The group of a peer that belongs to this daemon, or nothing.
+  // The group of a peer that belongs to this daemon, or null.
   Group* GroupOf(DaemonId id, PeerId peer);
   void DropEmptyGroups();
 
@@ -150,8 +151,8 @@ class Coordinator final : public GroupHost {
   FormerPeers former_;
   std::vector<Action> actions_;
   std::set<std::string> unrecorded_;  // groups
-  bool record_fails_ = false;         // the last attempt did
-  std::vector<Action> held_;          // to their peers, until the groups are written down
+  bool record_fails_ = false;         // the last attempt failed
+  std::vector<Action> held_;          // to peers of unrecorded_, released by OnRecorded
 };
 
 }  // namespace ringway

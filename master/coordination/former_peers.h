@@ -1,5 +1,4 @@
-// Peers that were dropped, so that it can still be said who they were and why: a daemon that was away meanwhile asks
-// when it is back.
+// Recently dropped peers and the reasons, for daemons that were disconnected at that time and ask later.
 //
 // Values; threads: one.
 #pragma once
@@ -34,7 +33,7 @@ class FormerPeers {
  public:
   static constexpr std::size_t kMax = 4096;
 
-  // Forgets the one that was added first if there are too many. REQUIRES: a peer is added once.
+  // Drops the oldest entry if there are kMax. REQUIRES: a peer is added once.
   void Add(FormerPeer former) {
     if (order_.size() >= kMax) {
       peers_.erase(order_.front());
@@ -46,7 +45,7 @@ class FormerPeers {
     new_ = std::min(new_ + 1, kMax);
   }
 
-  // Those that were added since the last call and are not forgotten, as they were added.
+  // Returns those added since the last call, oldest first, except dropped entries.
   std::vector<FormerPeer> TakeNew() {
     std::vector<FormerPeer> taken;
     for (std::size_t i = order_.size() - std::exchange(new_, 0); i < order_.size(); ++i) {
@@ -55,7 +54,7 @@ class FormerPeers {
     return taken;
   }
 
-  // Null if it is not known, or no more.
+  // Null if there is no entry.
   const FormerPeer* Find(PeerId peer) const {
     const auto found = peers_.find(peer);
     return found == peers_.end() ? nullptr : &found->second;
@@ -65,8 +64,8 @@ class FormerPeers {
 
  private:
   std::map<PeerId, FormerPeer> peers_;
-  std::deque<PeerId> order_;  // of peers_, as they were added
-  std::size_t new_ = 0;       // the last ones of order_ that TakeNew has not returned
+  std::deque<PeerId> order_;  // oldest first
+  std::size_t new_ = 0;       // entries at the end of order_ that TakeNew has not returned
 };
 
 }  // namespace ringway

@@ -110,7 +110,7 @@ void Group::SendCandidates(PeerId id) {
   SendTo(id, std::move(message));
 }
 
-// All of it may be known there already: whoever receives it ignores what is not news.
+// Idempotent: the receiver ignores what it knows already.
 void Group::Resync(PeerId id) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
@@ -136,7 +136,7 @@ void Group::OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoin
 
 void Group::OnDialFailed(PeerId peer, PeerId other, const std::string& text) {
   if (!peers_.contains(peer)) return;
-  if (!peers_.contains(other)) return SendForget(peer, {other});  // it went while this one, or the master, was away
+  if (!peers_.contains(other)) return SendForget(peer, {other});  // dropped while `peer` or the master was away
   peers_[peer].dial_errors[other] = ClipText(text);
   peers_[peer].standing.erase(other);
   for (const PeerId one : {peer, other}) {
@@ -166,7 +166,7 @@ void Group::OnEvict(PeerId peer, TimePoint now) {
   DropGone(peer, now);
 }
 
-// Only a member's end is a recovery. A newcomer's takes back the views that it is in.
+// Only the loss of a member starts a recovery. For a newcomer the views that contain it are taken back.
 void Group::DropGone(PeerId peer, TimePoint now) {
   if (Members().contains(peer) || (IsNewcomer(peer) && RINGWAY_MUTANT(kAbortForNewcomer))) {
     if (!collection_) Collect(now);
@@ -185,7 +185,7 @@ void Group::SetContact(PeerId peer, Contact contact, TimePoint now) {
   PeerState& state = found->second;
   const bool returns = contact == Contact::kOnline && !state.online();
   if (returns && collection_ && accusations_.contains(peer) && collection_->returned.insert(peer).second)
-    collection_->weighed_since = now;  // it has yet to answer
+    collection_->weighed_since = now;  // wait for its report
   if (contact != state.contact) state.since = now;
   state.contact = contact;
   if (collection_) NoteHearing(now);
@@ -216,8 +216,8 @@ void Group::Tick(TimePoint now) {
   Progress(now);
 }
 
-// Who is not in the current view has nothing to lose: its trainer waits, and joins as new when its daemon is back. A
-// newcomer whose view may have been adopted unnoticed is dropped only when the members have said that it was not.
+// A peer outside the current view has no state to lose: its trainer waits, and joins as new when its daemon reconnects.
+// A newcomer whose prepared view may have been adopted is dropped only after the members have said that it was not.
 void Group::DropLostPendings(TimePoint now) {
   const std::set<PeerId> members = Members();
   std::set<PeerId> gone;
@@ -295,7 +295,7 @@ std::set<PeerId> Group::Together(const std::vector<PeerId>& ids, bool as_wanted)
   return members;
 }
 
-// Who cannot be reached holds nobody up that does not wait for it.
+// An unreachable peer delays only peers that wait for as many.
 void Group::TryForm() {
   if (current_.epoch() != 0) return;
   std::vector<PeerId> online;
@@ -313,7 +313,7 @@ void Group::TryForm() {
   }
 }
 
-// As many as possible of those who reach everybody that is in, or waits to be.
+// Admits as many as possible of the pendings that are connected to all members and newcomers.
 void Group::TryPrepare() {
   if (current_.epoch() == 0 || taking_back_) return;
   std::set<PeerId> next = MembersOf(Newest());
@@ -338,7 +338,7 @@ void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
   current_was_prepared_ = true;
   prepared_.erase(prepared_.begin(), std::next(found));
   host_.Changed(*this);
-  if (taking_back_) {  // too late: it was agreed on before. Newcomers that stay may have dropped it.
+  if (taking_back_) {  // too late: it was agreed on before. Remaining newcomers may have dropped it.
     taking_back_.reset();
     for (const PeerId id : MembersOf(current_)) {
       if (!before.contains(id) && peers_.contains(id)) SendView(current_, true, id);
@@ -355,16 +355,16 @@ void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
 
 bool Group::IsNewcomer(PeerId peer) const { return InAnyView().contains(peer) && !Members().contains(peer); }
 
-// Later views contain the newcomers of earlier ones, so they are void with them.
+// Later views contain the newcomers of earlier ones, so they become void, too.
 void Group::TakeBackViewsOf(PeerId newcomer) {
   for (const auto& [epoch, view] : prepared_) {
     if (MembersOf(view).contains(newcomer)) return TakeBack(epoch);
   }
 }
 
-// Members may have agreed on one of them just now, and switch to it whatever is said here. Each says when it can no
-// more: as none of them stamps such a view from then on, no minimum over all of them can be one. Until all have, the
-// views are kept and no others are prepared.
+// Members may just have agreed on one of them, and will switch to it in any case. Each replies when it no longer can:
+// from then on it does not stamp these views, so the minimum over all members cannot be one of them. Until all have
+// replied, the views are kept and no others are prepared.
 void Group::TakeBack(Epoch first) {
   if (collection_ || (taking_back_ && taking_back_->first <= first)) return;
   taking_back_ = TakingBack{.first = first, .awaited = Members()};

@@ -1,19 +1,20 @@
 // One group's membership: pending peers, the current view, prepared views, and the collection of reports that leads
 // from a broken view to the next. Pure: the time is a parameter, messages come out as values.
 //
-//   forming --as many pendings that reach each other as each of them waits for--> view E
+//   forming --pendings that are all connected, as many as each of them waits for--> view E
 //   view E  --an admissible newcomer, or a better plan-->  prepared P  --Installed(P) from a member-->  view P
 //   view E  --Report from a member-->  collecting(stop)  --all reports that matter-->  view E' with verdicts
 //   prepared P  --its newcomer is gone-->  taking back  --TakenBack from all members-->  view E, nobody disturbed
 //
-// Silence at the master alone is nobody's death: it may be the master that is cut off. A member is dropped when
-//   - another member, which the master hears, accuses it;
-//   - its daemon is back as another process, or says that the peer is gone;
-//   - the others have waited for its trainer for as long as the group allows, or an operator has asked for it;
-//   - it does not answer during a recovery: for the view's detection time and `back` if at most half of the group is
-//     unheard, for `grace` if more is. Who is dead is accused, and sooner: this time is for those whom only the master
-//     does not hear.
-// While the master hears no member it decides nothing and no time passes; after `forget` of that the group is no more.
+// Silence at the master alone drops nobody, for the master may be the one that is cut off. A member is dropped when
+//
+//   accused    another member, which the master hears, has lost it
+//   replaced   its daemon is back as another process, or says that the peer is gone
+//   expelled   its trainer hung for longer than the group allows, or an operator asked for it
+//   silent     it does not answer during a recovery: for the detection time and `back` if at most half of the group is
+//              unheard, for `grace` if more is. (A dead member is accused, and dropped sooner)
+//
+// While the master hears no member it decides nothing and these times do not pass; after `forget` the group is deleted.
 #pragma once
 
 #include <cstdint>
@@ -37,74 +38,74 @@ namespace ringway {
 
 class Group;
 
-// What a group needs of the outside.
+// What a group needs from its coordinator.
 class GroupHost {
  public:
   virtual ~GroupHost() = default;
-  virtual Epoch NextEpoch() = 0;  // above every epoch given before
+  virtual Epoch NextEpoch() = 0;  // strictly increasing
   virtual void Send(PeerId peer, control::FromMaster message) = 0;
-  // The peer is gone for good. Its daemon is the host's to add.
+  // The peer was dropped. The host fills in the fields about its daemon.
   virtual void Retire(FormerPeer former) = 0;
   virtual void CountContradiction() = 0;  // two members hold different outcomes of one operation
-  // The views of this group changed: written down before anything that is sent to its peers from now on goes out.
+  // The views of this group changed: they are journaled before any later message to its peers is sent.
   virtual void Changed(const Group& group) = 0;
-  // Whether they may: an earlier change is not still waiting to be written down.
+  // Returns false while an earlier change is not journaled yet.
   virtual bool MayChange(const Group& group) const = 0;
-  // Whether that is so because the writing fails.
+  // Returns whether writing the journal fails.
   virtual bool FailsToRecord() const = 0;
 };
 
-// How the master stands with a peer's daemon.
+// State of the master's connection to a peer's daemon.
 enum class Contact : std::uint8_t {
   kOnline,
-  kClosed,  // the daemon's host ended the connection: the network works and the process is likely to be gone
-  kSilent,  // nothing is heard, or the connection ended in another way: either side may be cut off
+  kClosed,  // closed by the daemon's host: the network works and the process is probably dead
+  kSilent,  // silent, or the connection ended in another way: either side may be cut off
 };
 
 struct GroupOptions {
   control::Plan plan;
   Duration detect = std::chrono::milliseconds(3000);
-  Duration detect_far = detect;             // in views whose members are far apart
-  Duration back = std::chrono::seconds(3);  // a daemon needs to connect again
+  Duration detect_far = detect;             // for views whose members are far apart
+  Duration back = std::chrono::seconds(3);  // time that a daemon needs to reconnect
   Duration grace = std::chrono::seconds(30);
   Duration forget = std::chrono::hours(1);
-  Duration weigh = std::chrono::milliseconds(300);  // how long contradicting accusations are waited for
+  Duration weigh = std::chrono::milliseconds(300);  // wait for contradicting accusations
 };
 
 class Group {
  public:
   Group(std::string name, const control::JoinRequest& first, GroupOptions options, GroupHost& host);
-  // As a former life of the master wrote it down. Its peers are offline, and nobody misses them before `missed`.
+  // Restores a journaled group. Its peers are offline, which counts as silence only from `missed` on.
   Group(const record::Group& record, GroupOptions options, GroupHost& host, TimePoint missed);
-  // What is written down; who speaks for a member is the coordinator's to add.
+  // The record for the journal; the coordinator fills in the members' daemons.
   record::Group Record() const;
 
-  // kJoinRefused or kInvalidArgument if this peer cannot be taken.
+  // kJoinRefused or kInvalidArgument if this peer cannot be added.
   Status CheckJoin(const control::JoinRequest& request) const;
   // REQUIRES: CheckJoin(request).ok().
   void Add(const control::PeerInfo& info, const control::JoinRequest& request, TimePoint now);
 
-  // `round_trip`: 0 if it is not known.
+  // `round_trip`: 0 if not known.
   void OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoint now);
-  // What the speaker has measured of a path of its own, or of its uplink. Refused where it cannot be.
+  // A peer's measurement of a path or of its uplink. Impossible values are ignored.
   void OnMeasured(const control::Measured& measured, TimePoint now);
   void OnDialFailed(PeerId peer, PeerId other, const std::string& text);
   void OnReport(const control::Report& report, TimePoint now);
   void OnInstalled(PeerId peer, Epoch epoch, TimePoint now);
   // Its daemon says that the peer is gone.
   void OnWithdraw(PeerId peer, TimePoint now);
-  // Its daemon is back as another process, which does not have it.
+  // Its daemon was replaced by another process, which does not have it.
   void OnReplaced(PeerId peer, TimePoint now);
-  // An operator wants it gone. REQUIRES: it is one of peers().
+  // An operator evicts it. REQUIRES: it is one of peers().
   void OnEvict(PeerId peer, TimePoint now);
   void OnTakenBack(PeerId peer, Epoch epoch, TimePoint now);
   void OnCounters(const control::PeerCounters& counters);
-  // The peer's daemon is back on a new connection; what was sent on the old one may be lost, so it is sent again.
+  // The peer's daemon has reconnected: resends everything that may have been lost on the old connection.
   void Resync(PeerId peer);
-  // The peer's daemon is connected or not, since when.
+  // `now`: since when.
   void SetContact(PeerId peer, Contact contact, TimePoint now);
   void Tick(TimePoint now);
-  // Tells the pendings why they wait, where that has changed.
+  // Tells each pending peer why it waits, if the reason has changed.
   void ExplainPendings();
 
   bool empty() const { return peers_.empty(); }
@@ -116,8 +117,8 @@ class Group {
     std::uint32_t min_world = 1;
     std::uint32_t hung_ms = 0;
     Contact contact = Contact::kOnline;
-    TimePoint since{};          // when that began; still to come: a restarted master misses it from then on
-    std::set<PeerId> standing;  // pairs seen whole from this side
+    TimePoint since{};          // when `contact` began; in the future after a restart of the master
+    std::set<PeerId> standing;  // peers with which it is connected, as this side reports
     std::map<PeerId, std::string> dial_errors;
     std::string told;  // the Pending text sent last
     control::PeerCounters counters;
@@ -125,9 +126,9 @@ class Group {
   };
   const std::map<PeerId, PeerState>& peers() const { return peers_; }
   const control::View& current() const { return current_; }
-  // Of the newest view that waits for the members to adopt it; epoch 0 if none does.
+  // Epoch of the newest prepared view; 0 if there is none.
   Epoch NewestPrepared() const { return prepared_.empty() ? Epoch() : prepared_.rbegin()->first; }
-  // Between the members of the current view, in rank order. REQUIRES: there is one.
+  // Paths between the members of the current view, in rank order. REQUIRES: there is one.
   PathMatrix CurrentPaths() const;
   bool collecting() const { return collection_.has_value(); }
 
@@ -135,24 +136,24 @@ class Group {
   struct Collection {
     Epoch stop;
     TimePoint since;
-    TimePoint weighed_since;                    // `since`, or the newest late accusation or first return
-    std::set<PeerId> returned{};                // accused who came back meanwhile
+    TimePoint weighed_since;                    // `since`, or the last late accusation or first reconnect
+    std::set<PeerId> returned{};                // accused peers that reconnected meanwhile
     std::map<PeerId, control::Report> reports;  // with stop >= the collection's
     std::set<PeerId> told;                      // addressees of the ABORT
-    TimePoint most_unheard{};                   // until when most were
-    std::optional<TimePoint> hears_since;       // anybody in a view; nothing: it hears nobody
+    TimePoint most_unheard{};                   // last time at which more than half were unheard
+    std::optional<TimePoint> hears_since;       // since when any peer of a view is heard; nothing: none is
   };
-  // Prepared views that are void and may have been agreed on already: prepared_ keeps them until no member can adopt
+  // Void prepared views on which members may have agreed already: they stay in prepared_ until no member can adopt
   // them.
   struct TakingBack {
     Epoch first;               // and all above
-    std::set<PeerId> awaited;  // members that have not answered
+    std::set<PeerId> awaited;  // members that have not replied
   };
-  // What the next view starts from.
+  // The view that the next one starts from.
   struct Base {
     control::View view;
-    std::set<PeerId> members;  // its
-    std::set<PeerId> gone;     // of the members, and others that are gone for sure
+    std::set<PeerId> members;  // of `view`
+    std::set<PeerId> gone;     // members to drop, and others that are certainly gone
   };
 
   static std::set<PeerId> MembersOf(const control::View& view);
@@ -163,19 +164,19 @@ class Group {
   bool Stand(PeerId a, PeerId b) const;
   std::string Label(PeerId peer) const;
 
-  // After anything that has happened.
+  // To be called after every event.
   void Advance(TimePoint now);
-  // What has become possible, by time alone too.
+  // Makes every transition that is possible now, including those that depend on time alone.
   void Progress(TimePoint now);
   void TryForm();
   void TryPrepare();
   void TryReplan(TimePoint now);
   void AddNews(TimePoint now);
-  // The largest set of them that all stand with each other; `as_wanted`: and are as many as each waits for.
+  // The largest subset that is fully connected; `as_wanted`: and as large as each of its peers waits for.
   std::set<PeerId> Together(const std::vector<PeerId>& ids, bool as_wanted) const;
-  // What a peer that is no member is told.
+  // Why a peer is pending.
   struct Reason {
-    Code code = Code::kOk;  // kPeerUnreachable: it or somebody it has to reach cannot be dialled
+    Code code = Code::kOk;  // kPeerUnreachable: it, or a peer that it has to reach, cannot be dialled
     std::string text;
   };
   Reason WhyPending(PeerId peer) const;
@@ -186,24 +187,24 @@ class Group {
   std::set<PeerId> WithTroubledNewcomers(const Base& base) const;
   bool IsReturning(PeerId peer, const std::set<PeerId>& accusers, TimePoint now) const;
   bool AccusedHaveSpoken(TimePoint now) const;
-  // The newest view that any report says is in force; the current one before there is a report.
+  // The newest view that any report says is installed; the current one if there is no report.
   const control::View& InForce() const;
   std::set<PeerId> Unheard() const;
-  // How long an unheard member is waited for.
+  // More than half of the members are unheard.
   bool AreMostUnheard() const;
   bool HasWaitedFor(PeerId peer, TimePoint now) const;
   bool MostAreAwaited(TimePoint now) const;
   bool DropsForTheUnheard(const Base& base, TimePoint now) const;
   std::set<PeerId> Certain(TimePoint now) const;
   bool IsGoneSince(PeerId id) const;
-  std::set<PeerId> Spoken() const;  // who has reported to the collection
+  std::set<PeerId> Spoken() const;  // peers that have reported to the collection
   void AddHung(Base* base);
   void Decide(const Base& base, TimePoint now);
   void AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports);
-  // `before`: whose plan goes on as far as it can, and whose minimum stays; the empty view if there is none. The
-  // minimum is the largest that any member so far has asked for.
+  // `before`: its plan is kept as far as possible, and its min_world; empty if there is none. min_world is the largest
+  // that any member so far has asked for.
   control::View MakeView(const std::set<PeerId>& members, const control::View& before);
-  // By how far apart the members are.
+  // Sets the plan's detection time according to the distance between the members.
   void SetDetection(const PathMatrix& paths, control::Plan* plan) const;
   void SendView(const control::View& view, bool prepared, PeerId to);
   void SendViewToMembers(const control::View& view, bool prepared);
@@ -218,7 +219,7 @@ class Group {
   void ForgetIfUnheard(TimePoint now);
   void NoteHearing(TimePoint now);  // REQUIRES: a collection runs
   void EndViews();
-  // `may_return`: never members, they only wait, and their daemons may join for them again.
+  // `may_return`: they were never members, and their daemons may join for them again.
   void Drop(const std::set<PeerId>& gone, TimePoint now, bool may_return = false);
   FormerPeer Former(PeerId peer, TimePoint now) const;
   std::string WhyGone(PeerId peer, TimePoint now) const;
@@ -233,18 +234,18 @@ class Group {
   GroupHost& host_;
   std::map<PeerId, PeerState> peers_;        // members and pendings
   control::View current_;                    // epoch 0: none
-  bool current_was_prepared_ = false;        // its members switched to it by themselves
+  bool current_was_prepared_ = false;        // adopted by UpdateView, not decided by a recovery
   std::map<Epoch, control::View> prepared_;  // above current, ascending, each containing the one before
   std::optional<TakingBack> taking_back_;
   std::optional<Collection> collection_;
-  bool stirred_ = true;      // something has happened since views were last tried
-  bool unexplained_ = true;  // .. since pendings were last told why they wait
+  bool stirred_ = true;      // events since TryForm and TryPrepare last ran
+  bool unexplained_ = true;  // events since ExplainPendings last ran
   Accusations accusations_;
   std::set<PeerId> leaving_;
-  std::set<PeerId> replaced_;               // members whose daemon is another process now
-  std::map<PeerId, std::string> expelled_;  // who goes although nothing is wrong with its daemon, and why
+  std::set<PeerId> replaced_;               // members whose daemon was replaced by another process
+  std::map<PeerId, std::string> expelled_;  // members to be dropped although their daemon is healthy, and why
   PathBook paths_;
-  // What the plan was made from has changed: since when, and when last.
+  // Measurements have changed since the plan was made: since when, and when last.
   struct News {
     TimePoint since;
     TimePoint last;

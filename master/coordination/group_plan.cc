@@ -1,4 +1,4 @@
-// What a group's views say of its ring and its algorithms, and when that is thought over.
+// The plan of a group's views (ring, routes, algorithms), and when it is made anew.
 #include <algorithm>
 
 #include "master/coordination/group.h"
@@ -24,8 +24,8 @@ void Group::AddNews(TimePoint now) {
   news_->last = now;
 }
 
-// A better plan for the same members waits, as newcomers do, until they call UpdateView. News come in bunches, as pairs
-// are measured one after the other, so the end of the bunch is waited for; and one plan that waits is enough.
+// A better plan for the same members is a prepared view, adopted by UpdateView. Measurements come in bursts, as pairs
+// are measured one after the other, so this waits for the end of a burst; and at most one such view is prepared.
 void Group::TryReplan(TimePoint now) {
   constexpr Duration kQuiet = std::chrono::seconds(1);
   constexpr Duration kBunchMax = std::chrono::seconds(5);
@@ -49,7 +49,7 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   control::View view;
   view.set_group(name_);
   view.set_epoch(host_.NextEpoch().value);
-  *view.mutable_plan() = options_.plan;  // what depends on the members follows
+  *view.mutable_plan() = options_.plan;  // the parts that depend on the members follow
   view.set_fail_on_peer_loss(fail_on_peer_loss_);
   std::uint32_t min_world = std::max(1u, before.min_world());
   std::uint32_t hung_ms = 0;

@@ -1,4 +1,4 @@
-// Why those wait who are not in the group's view, and why those go who are dropped, as they are told.
+// Texts: why a peer is pending, and why a member was dropped.
 #include "master/coordination/group.h"
 
 namespace ringway {
@@ -16,7 +16,7 @@ void Group::ExplainPendings() {
   }
 }
 
-// Before the first view everybody counts, afterwards only those whom a pending has to reach to be let in.
+// Before the first view all peers count, afterwards only those that a pending peer has to be connected to.
 Group::Reason Group::WhyPending(PeerId id) const {
   const bool formed = current_.epoch() != 0;
   const std::set<PeerId> newest = MembersOf(Newest());
@@ -81,7 +81,7 @@ std::string Group::WhyGone(PeerId id, TimePoint now) const {
   return "it did not answer during a recovery";
 }
 
-// A few of them and how many others; "" if there are none.
+// The labels of a few accusers, and the number of the others; "" if there are none.
 std::string Group::Accusers(PeerId id) const {
   constexpr std::size_t kNamed = 2;  // texts for trainers are short
   const auto found = accusations_.find(id);

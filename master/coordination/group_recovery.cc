@@ -12,7 +12,7 @@
 namespace ringway {
 namespace {
 
-constexpr std::size_t kViewBytesMax = kFrameBytesMax - 1024;  // room for the message around it
+constexpr std::size_t kViewBytesMax = kFrameBytesMax - 1024;  // room for the enclosing message
 
 }  // namespace
 
@@ -33,9 +33,9 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
   for (const control::OpReport& op : report.ops()) {
     news = news || op.cancel() || !op.mismatch().empty() || !op.overdue().empty();
     const bool blames = op.hung_for_size() > 0 && current_.hung_ms() > 0;
-    news = news || (blames && report.epoch() >= current_.epoch());  // else it is judged already
+    news = news || (blames && report.epoch() >= current_.epoch());  // else it was judged before
   }
-  if (!news) return;  // a late word about a view that is over
+  if (!news) return;  // a stale report about an earlier view
   if (!collection_) Collect(now);
   const bool counts = Epoch(report.stop()) >= collection_->stop || RINGWAY_MUTANT(kDecideOnOldReports);
   if (accuses && now - collection_->since >= options_.weigh) collection_->weighed_since = now;
@@ -44,7 +44,7 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
 }
 
 void Group::Collect(TimePoint now) {
-  taking_back_.reset();  // the next view does that
+  taking_back_.reset();  // superseded by the next view
   const Epoch newest = prepared_.empty() ? Epoch(current_.epoch()) : prepared_.rbegin()->first;
   collection_ = Collection{
       .stop = newest, .since = now, .weighed_since = now, .reports = {}, .told = InAnyView(), .hears_since = {}};
@@ -66,8 +66,8 @@ const control::View& Group::InForce() const {
   return adopted == Epoch(current_.epoch()) ? current_ : prepared_.at(adopted);
 }
 
-// Members that nothing but their silence speaks against. An accused one whose host has ended its connection is dead by
-// two witnesses.
+// Members whose only fault is their silence. One that is accused and whose host has closed its connection is dead: two
+// independent witnesses.
 std::set<PeerId> Group::Unheard() const {
   std::set<PeerId> unheard = MembersOf(InForce());
   std::erase_if(unheard, [&](PeerId id) {
@@ -79,7 +79,7 @@ std::set<PeerId> Group::Unheard() const {
   return unheard;
 }
 
-// Who has reported and is not heard any more counts, too.
+// Counts members that have reported but are no longer heard, too.
 bool Group::AreMostUnheard() const {
   std::set<PeerId> unheard = Unheard();
   const control::View& view = InForce();
@@ -90,8 +90,7 @@ bool Group::AreMostUnheard() const {
   return 2 * unheard.size() > static_cast<std::size_t>(view.members_size());
 }
 
-// Where most were unheard until a moment ago, the others are about to be back as well: a few have their time from then
-// on.
+// If most were unheard until a moment ago, the others are probably about to reconnect: the short timeout starts then.
 bool Group::HasWaitedFor(PeerId id, TimePoint now) const {
   if (!collection_->hears_since) return false;
   const TimePoint asked = std::max({collection_->since, peers_.at(id).since, *collection_->hears_since});
@@ -102,7 +101,8 @@ bool Group::HasWaitedFor(PeerId id, TimePoint now) const {
   return now - asked >= grace || now - std::max(asked, collection_->most_unheard) >= few;
 }
 
-// Those who are gone whatever others say: leavers, who was replaced, and who has been asked in vain for too long.
+// Members that are gone without an accusation: leavers, replaced and expelled ones, and those that did not report in
+// time.
 std::set<PeerId> Group::Certain(TimePoint now) const {
   std::set<PeerId> certain = leaving_;
   certain.insert(replaced_.begin(), replaced_.end());
@@ -121,7 +121,7 @@ std::set<PeerId> Group::Certain(TimePoint now) const {
   return certain;
 }
 
-// It has spoken, and is accused and unheard now: its report may have been its last word.
+// It has reported, and is accused and unheard now: it may have died since.
 bool Group::IsGoneSince(PeerId id) const {
   const auto found = peers_.find(id);
   return found != peers_.end() && !found->second.online() && accusations_.contains(id) &&
@@ -134,16 +134,16 @@ std::set<PeerId> Group::Spoken() const {
   return spoken;
 }
 
-// After a restart of the master: it is still on its way back, as far as anybody knows. The word of more than half of
-// the members that it is dead is enough.
+// After a restart of the master the member may still be reconnecting. Accusations by more than half of the members
+// override that.
 bool Group::IsReturning(PeerId id, const std::set<PeerId>& accusers, TimePoint now) const {
   const auto found = peers_.find(id);
   if (found == peers_.end() || found->second.online() || now >= found->second.since) return false;
   return 2 * accusers.size() <= static_cast<std::size_t>(current_.members_size());
 }
 
-// An accusation alone does not say who of the two is to go: the accused are heard. One that comes late may be the first
-// of several against peers that have died since they were heard: then only time helps.
+// An accusation alone does not tell which of the two is at fault: wait for the accused to report. A late one may be the
+// first of several against peers that have died since they reported: then wait for the others.
 bool Group::AccusedHaveSpoken(TimePoint now) const {
   for (const auto& [accused, accusers] : accusations_) {
     if (IsReturning(accused, accusers, now)) return false;
@@ -156,8 +156,7 @@ bool Group::AccusedHaveSpoken(TimePoint now) const {
   });
 }
 
-// The newest view that this member has switched to or holds an UpdateView's outcome for: the current one or a prepared
-// one.
+// The newest view that this member has adopted or holds an UpdateView's outcome for: the current or a prepared one.
 Epoch Group::AdoptedBy(const control::Report& report) const {
   Epoch adopted(current_.epoch());
   if (prepared_.contains(Epoch(report.epoch()))) adopted = std::max(adopted, Epoch(report.epoch()));
@@ -169,9 +168,8 @@ Epoch Group::AdoptedBy(const control::Report& report) const {
   return adopted;
 }
 
-// Members may have switched to a prepared view by themselves. Then the next view starts from that one, if one of those
-// who know of the switch stays; accusations count among the members of the view that is started from only, so newcomers
-// weigh nothing before they are in.
+// Members may have adopted a prepared view. Then the next view starts from that one, if a member that knows of it
+// stays. Only accusations among members of that base view count, so newcomers have no vote before they are in.
 Group::Base Group::ChooseBase(TimePoint now) const {
   std::set<PeerId> certain = Certain(now);
   for (;;) {
@@ -191,20 +189,20 @@ Group::Base Group::ChooseBase(TimePoint now) const {
       if (AdoptedBy(report) == adopted) witnesses.insert(peer);
     }
     if (!std::includes(base.gone.begin(), base.gone.end(), witnesses.begin(), witnesses.end())) return base;
-    certain.merge(witnesses);  // who switched cannot stay in a view that starts from before the switch
+    certain.merge(witnesses);  // members that adopted it cannot stay in a view based on an earlier one
   }
 }
 
-// Where most are unheard, it is likely to be the master that is cut off, with those it hears: then an accusation by
-// these is no reason either, before the others had their time.
+// If most are unheard, the master is probably cut off, together with those it hears: then their accusations do not
+// count before the others have had their time.
 bool Group::MostAreAwaited(TimePoint now) const {
   if (!AreMostUnheard()) return false;
   const std::set<PeerId> unheard = Unheard();
   return !std::all_of(unheard.begin(), unheard.end(), [&](PeerId id) { return HasWaitedFor(id, now); });
 }
 
-// Nobody who is heard goes for missing those who are not, before these had their time: they may have died since they
-// spoke.
+// A heard member is not dropped for accusing unheard ones before these have had their time: they may have died since
+// they reported.
 bool Group::DropsForTheUnheard(const Base& base, TimePoint now) const {
   const std::set<PeerId> certain = Certain(now);
   return std::any_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {
@@ -229,7 +227,7 @@ void Group::TryDecide(TimePoint now) {
   const std::set<PeerId> current = Members();
   if (!std::all_of(current.begin(), current.end(), has_spoken)) return;
   if (!std::all_of(base.members.begin(), base.members.end(), has_spoken)) return;
-  // Where none of them stays, only newcomers can know whether they have all switched to a prepared view.
+  // If no member stays, only newcomers can know whether all members have adopted a prepared view.
   const std::set<PeerId> all = InAnyView();
   const bool none_stays = std::includes(base.gone.begin(), base.gone.end(), current.begin(), current.end());
   if (none_stays && !std::all_of(all.begin(), all.end(), has_spoken)) return;
@@ -237,10 +235,10 @@ void Group::TryDecide(TimePoint now) {
   Decide(base, now);
 }
 
-// Only now: all who stay have said what their trainers have submitted. Not with somebody else's end, which may be what
-// they waited for.
+// Only now have all that stay reported what their trainers have submitted. Not together with another loss, which may be
+// what they waited for.
 void Group::AddHung(Base* base) {
-  if (current_.hung_ms() == 0) return;  // nobody may be blamed for waiting
+  if (current_.hung_ms() == 0) return;  // eviction of hung trainers is disabled
   const auto goes = [&](PeerId peer) { return base->gone.contains(peer); };
   if (std::any_of(base->members.begin(), base->members.end(), goes)) return;
   std::map<PeerId, control::Report> staying;
@@ -253,8 +251,8 @@ void Group::AddHung(Base* base) {
   }
 }
 
-// Everybody to drop: the base's own, and newcomers outside it whose link to a remaining member is broken. A newcomer
-// has nothing to lose and, prepared anew, would only break the group again.
+// All peers to drop: members of the base, and newcomers outside it whose link to a remaining member is broken. A
+// newcomer has no state to lose and, if prepared again, would only break the next view.
 std::set<PeerId> Group::WithTroubledNewcomers(const Base& base) const {
   const std::set<PeerId> all = InAnyView();
   Accusations against;
@@ -267,7 +265,7 @@ std::set<PeerId> Group::WithTroubledNewcomers(const Base& base) const {
       }
     }
   }
-  return WhoGoes({all, base.gone, {}, against});  // not by discord: members stay, however many newcomers they miss
+  return WhoGoes({all, base.gone, {}, against});  // members stay, however many newcomers they accuse
 }
 
 void Group::Decide(const Base& base, TimePoint now) {
@@ -283,13 +281,13 @@ void Group::Decide(const Base& base, TimePoint now) {
   if (!remaining.empty()) {
     current_ = MakeView(remaining, base.view);
     AddVerdicts(base, reports);
-    if (current_.ByteSizeLong() > kViewBytesMax) {  // no honest daemon reports that much
+    if (current_.ByteSizeLong() > kViewBytesMax) {  // no correct daemon reports that much
       current_.Clear();
       for (const PeerId peer : remaining) expelled_[peer] = "the reports of its group were too large";
       gone.merge(remaining);
     }
   }
-  if (paths_.knows_rates()) AddNews(now);  // the ring was kept, for haste
+  if (paths_.knows_rates()) AddNews(now);  // the recovery kept the ring: plan again later
   host_.Changed(*this);
   SendViewToMembers(current_, false);
   Drop(gone, now);
@@ -323,9 +321,8 @@ void Group::AddVerdicts(const Base& base, const std::map<PeerId, control::Report
       *current_.mutable_next_seq() = op.next_seq();
     }
   }
-  // Of those who say so perhaps nobody stays: then another newcomer may have begun there. Or one was stopped before it
-  // could install the view that told it: the channels have not gone on without it, for what was decided since is still
-  // reported as long as it has not acknowledged it.
+  // If none of them stays, another newcomer may have begun there. Or a newcomer was frozen before it could install the
+  // view that says so: the channels have not advanced without it, for outcomes are reported until it acknowledges them.
   for (const auto& [peer, report] : reports) {
     if (current_.next_seq().empty() && report.epoch() == base.view.epoch()) {
       *current_.mutable_next_seq() = report.began();

@@ -10,7 +10,7 @@ namespace {
 
 using Reports = std::map<PeerId, control::Report>;
 
-// What each trainer submits next, by channel.
+// The next sequence number of each trainer, by channel.
 class Submitted {
  public:
   explicit Submitted(const Reports& reports) {
@@ -43,8 +43,8 @@ bool IsOver(const control::OpReport& op) {
 
 OpName NameOfOp(const control::OpReport& op) { return {ChannelId(op.channel()), op.seq()}; }
 
-// Of operations that members have waited for for too long and nobody has an outcome of: for whom they did, and who has
-// not submitted it to this moment.
+// For operations without an outcome that members have waited for too long: the peers that they waited for and that
+// still have not submitted it.
 std::map<OpName, std::set<PeerId>> BlamedByOp(const Reports& reports, const Submitted& submitted) {
   std::map<OpName, std::set<PeerId>> named;
   for (const auto& [peer, report] : reports) {
@@ -66,8 +66,8 @@ std::map<OpName, std::set<PeerId>> BlamedByOp(const Reports& reports, const Subm
   return named;
 }
 
-// Also for one that all have submitted: then it runs, and whoever has it may wait for it. Not where it is in the middle
-// of an input: its trainer hangs there, whatever else it has submitted.
+// A peer also waits for an operation that all have submitted and that is still running. Not if its own input is being
+// staged: its trainer hangs there, whatever else it has submitted.
 bool Waits(PeerId peer, const control::Report& report, const Submitted& submitted) {
   if (RINGWAY_MUTANT(kBlameTheWaiting)) return false;
   bool runs = false;
@@ -98,7 +98,7 @@ std::set<PeerId> WhoHangs(const Reports& reports) {
   std::erase_if(hung, [&](PeerId peer) { return Waits(peer, reports.at(peer), submitted); });
   const bool all_wait = std::all_of(reports.begin(), reports.end(),
                                     [&](const auto& entry) { return Waits(entry.first, entry.second, submitted); });
-  if (hung.empty() && all_wait && !AnyRuns(reports, submitted)) {  // else the time of who waits for nothing is to come
+  if (hung.empty() && all_wait && !AnyRuns(reports, submitted)) {  // else a peer that waits for nothing is found later
     hung = std::min_element(blamed.begin(), blamed.end(), [](const auto& a, const auto& b) {
              return a.second.size() < b.second.size();
            })->second;

@@ -1,4 +1,4 @@
-// Who goes when members accuse each other. Pure.
+// Which members are dropped when members accuse each other. Pure.
 #pragma once
 
 #include <map>
@@ -12,17 +12,17 @@ using Accusations = std::map<PeerId, std::set<PeerId>>;  // accused -> accusers
 
 struct Dispute {
   std::set<PeerId> members;
-  std::set<PeerId> certain;  // who is gone for sure
-  std::set<PeerId> spoken;   // who has answered since: it lives, though somebody may not hear it
+  std::set<PeerId> certain;  // gone in any case
+  std::set<PeerId> spoken;   // have reported since: alive, although some may not hear them
   Accusations accusations;
 };
 
-// The members to drop: `certain` first. Then, while an accusation between remaining members is left, one more, because
-// an accusation condemns one of its two sides:
-//   - of those who are accused and have not spoken, the one with the most accusers;
-//   - else of all that accuse or are accused, the one in discord with the most others, and of those the most accused.
-//     So a peer that hears nobody goes alone, although nobody accuses it.
-// Of equals the higher peer id.
+// Returns the members to drop: `certain`, and then, while an accusation between remaining members is left, one of its
+// two sides:
+//   1. of those that are accused and have not reported, the one with the most accusers;
+//   2. else of all accusers and accused, the one that disagrees with the most others, and of those the most accused: so
+//      a peer that hears nobody is dropped alone, although nobody accuses it.
+// Ties: the higher peer id.
 std::set<PeerId> WhoGoes(const Dispute& dispute);
 
 }  // namespace ringway

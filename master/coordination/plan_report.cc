@@ -67,7 +67,7 @@ Json RingJson(const control::View& view, const PathMatrix& measured, const std::
 
 double PercentOf(std::uint32_t share) { return 100.0 * share / kWholeShare; }
 
-// What each combines in the direct schedule; null where all combine alike.
+// Shares of the direct schedule; null if they are equal.
 Json SharesJson(const control::View& view, const std::vector<std::uint32_t>& shares) {
   Json out;
   for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -76,7 +76,7 @@ Json SharesJson(const control::View& view, const std::vector<std::uint32_t>& sha
   return out;
 }
 
-// Those that the rings schedule uses at once; null where there is only the one.
+// The rings of the rings schedule; null if there is only one.
 Json RingsJson(const control::View& view, const PathMatrix& measured, const std::vector<WeightedRing>& rings) {
   Json out;
   for (const WeightedRing& ring : rings) {
@@ -135,7 +135,7 @@ std::string PlanJson(const PlanInputs& inputs) {
                        {"rings", RingsJson(view, inputs.measured, routes.rings)},
                        {"shares", SharesJson(view, routes.shares)},
                        {"paths", PathsJson(inputs.measured)}};
-  // Labels come from other hosts; what is no UTF-8 is replaced rather than thrown at.
+  // Labels come from other hosts: invalid UTF-8 is replaced, where dump would throw by default.
   return report.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

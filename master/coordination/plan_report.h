@@ -1,15 +1,15 @@
-// Why a group's plan is as it is, for operations of one size, as JSON for ringwayctl. Pure.
+// A group's plan and its reasons for operations of one size, as JSON for ringwayctl. Pure.
 //
 //   {"group", "epoch", "world_size", "bytes", "chosen": algorithm,
-//    "prepared": epoch of a newer view that waits for UpdateView, or null,
-//    "algorithms": [{"name", "predicted_ms", "measured_ms", "operations"}],       measured_ms null: never seen
+//    "prepared": epoch of the newest prepared view, or null,
+//    "algorithms": [{"name", "predicted_ms", "measured_ms", "operations"}],       measured_ms null: no sample
 //    "ring": {"round_trip_ms", "rate_mbit", "bottleneck": index of a link,        null with one member
 //             "links": [{"from", "from_site", "to", "to_site", "delay_ms", "rate_mbit",
 //                        "delay_measured", "rate_measured"}]},
 //    "paths": {"all", "delays_measured", "rates_measured"}}                       directed pairs of members
 //
-// "predicted_ms" is the cost model's, of the paths as they are known now; "measured_ms" the median of what the members
-// saw in this view at this size class (proto/byte_size.h). Delays are one way; what was not measured is assumed
+// "predicted_ms" is the cost model's, from the paths as they are known now; "measured_ms" the median of the members'
+// samples in this view and size class (proto/byte_size.h). Delays are one way; unmeasured values are assumptions
 // (master/planning/path_matrix.h).
 #pragma once
 
@@ -26,7 +26,7 @@
 
 namespace ringway {
 
-// All that a report is made from: the same inputs have the same report, so one may be kept for as long as they last.
+// The key of a report: equal inputs have equal reports, so reports can be cached.
 struct PlanInputs {
   control::View view;
   PathMatrix measured;
@@ -41,11 +41,11 @@ struct PlanInputs {
   }
 };
 
-// `group` may be null: there is none of the name. kInvalidArgument then, and for a size that no operation has;
-// kWorldTooSmall while the group has no view.
+// `group`: null if there is none of this name. Errors: kInvalidArgument for null or an impossible size; kWorldTooSmall
+// while the group has no view.
 Result<PlanInputs> PlanInputsOf(const Group* group, const control::PlanRequest& request);
 
-// Some milliseconds of work for the largest group. Bounded, as the members of a view are.
+// Takes some milliseconds for the largest group. The size is bounded, as a view's members are.
 std::string PlanJson(const PlanInputs& inputs);
 Result<std::string> PlanJson(const Group* group, const control::PlanRequest& request);
 

@@ -61,7 +61,7 @@ StatusReport::StatusReport(std::size_t bytes_max) {
 
 void StatusReport::Add(std::string& list, const std::string& item) {
   if (item.size() + 1 > bytes_left_) {
-    bytes_left_ = 0;  // none of the later ones either, so that what is shown has no gaps
+    bytes_left_ = 0;  // leave out all later ones, too, so that the list has no gaps
     ++left_out_;
     return;
   }

@@ -8,20 +8,20 @@
 
 namespace ringway {
 
-// What the coordinator does not know of its process.
+// Facts about the process that the coordinator does not know.
 struct ProcessFacts {
   Duration uptime{};
   std::string journal;       // "ok", "none", or why it cannot be written
   std::string version = {};  // of the program
 };
 
-// A report that is written in slices, so that a long one keeps nobody waiting: between two of them groups and daemons
-// may come and go. At most `bytes_max` (no less than 4 KiB) long: what is beyond that is counted as left_out.
+// A report written in slices, so that a long one does not block the event loop; groups and daemons may change between
+// two slices. At most `bytes_max` (at least 4 KiB) long: further items are only counted, in left_out.
 class StatusReport {
  public:
   explicit StatusReport(std::size_t bytes_max);
 
-  // Goes on by one group or a few daemons; false when nothing is left.
+  // Adds one group or a few daemons; returns false when nothing is left.
   bool Step(const Coordinator& coordinator);
   // REQUIRES: Step has returned false.
   std::string Finish(const Coordinator& coordinator, const ProcessFacts& facts) const;
@@ -32,9 +32,9 @@ class StatusReport {
   std::size_t bytes_left_;
   std::size_t left_out_ = 0;
   std::string groups_, daemons_;  // items, with commas between
-  std::string last_group_;        // "": none yet; no group has this name
+  std::string last_group_;        // the last one added; "": none, for no group has this name
   bool groups_done_ = false;
-  DaemonId last_daemon_;  // the same
+  DaemonId last_daemon_;  // likewise; 0: none
 };
 
 // All slices at once.

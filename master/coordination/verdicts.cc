@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kTextBytesMax = 512;
 
-// What all reports say about one operation.
+// The reports about one operation.
 struct Evidence {
   const control::OpReport* outcome = nullptr;  // of a member that holds it
   const control::OpReport* other = nullptr;    // one that contradicts it
@@ -23,7 +23,7 @@ struct Evidence {
   std::string mismatch;
   bool cancel = false;
   std::string overdue;
-  bool only_updates = true;  // nobody submitted it as something else than an UpdateView
+  bool only_updates = true;  // an UpdateView at all that have submitted it
 };
 
 bool SameOutcome(const control::OpReport& a, const control::OpReport& b) {
@@ -95,7 +95,7 @@ void Fail(control::Verdict& verdict, Code code, const std::string& text) {
 std::string ClipText(const std::string& text) {
   if (text.size() <= kTextBytesMax) return text;
   std::size_t end = kTextBytesMax;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // not inside a character
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // to a character boundary
   return text.substr(0, end);
 }
 

@@ -12,10 +12,10 @@
 namespace ringway {
 namespace {
 
-constexpr int kApplicationId = 0x52574a31;  // in the file's header: "RWJ1"
+constexpr int kApplicationId = 0x52574a31;  // SQLite's application id: "RWJ1"
 constexpr int kVersion = 1;
 
-// A prepared statement, freed with it.
+// Owns a prepared statement.
 class Statement {
  public:
   Statement(sqlite3* db, const char* sql) { ok_ = sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr) == SQLITE_OK; }
@@ -42,7 +42,7 @@ class Statement {
   bool ok_ = false;
 };
 
-// SQLite would create the file readable for all.
+// Creates the file with mode 0600; SQLite would make it readable for all.
 Status CreatePrivate(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) {
@@ -84,7 +84,7 @@ Status Journal::Exec(const char* sql) {
   return Status::Ok();
 }
 
-// The lock is taken here and kept: exclusive locking without shared memory, because one process owns the file.
+// Takes the exclusive lock and keeps it; with it WAL needs no shared memory.
 Status Journal::Prepare() {
   for (const char* sql : {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL",
                           "BEGIN IMMEDIATE"}) {
@@ -155,7 +155,7 @@ Status Journal::Write(const std::vector<record::Group>& groups) {
     if (status.ok()) status = Put(group);
   }
   if (status.ok()) status = Exec("COMMIT");
-  // SQLite may have rolled back by itself.
+  // SQLite may have rolled back already.
   if (!status.ok() && sqlite3_get_autocommit(db_) == 0) (void)Exec("ROLLBACK");
   return status;
 }

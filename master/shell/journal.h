@@ -1,10 +1,10 @@
-// What a master must not forget: its term and the views of every group, in one SQLite file.
+// The master's write-ahead journal: its term and the views of every group, in one SQLite file.
 //
-// Write returns when the change is on the disk (WAL, fsynced): only then may anybody hear of it. The file belongs to
-// one process: a second master on it is refused, and a dead one leaves no lock behind.
+// Write returns when the change is on disk (WAL, fsynced); only then may any peer hear of it. The file belongs to one
+// process: a second master on it is refused, and a dead one leaves no lock behind.
 //
-// Threads: one. A Write blocks for as long as the disk takes. Errors: kIo with SQLite's reason; after a failed Write
-// nothing of it is in the file, and the next may succeed (a disk that was full).
+// Threads: one. Write blocks on the disk. Errors: kIo with SQLite's reason; a failed Write has written nothing, and may
+// be retried (a full disk).
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,15 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  // Creates the file, mode 0600, if there is none, and begins a term: one above that of every life before, on the disk
-  // when this returns. kIo if the file is in use, cannot be written, or is no journal of this version.
+  // Creates the file, mode 0600, if there is none, and starts a new term, higher than all before; it is on disk when
+  // this returns. kIo if the file is in use, cannot be written, or is not a journal of this version.
   static Result<std::unique_ptr<Journal>> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
   std::uint32_t term() const { return term_; }
-  // The groups as the last life left them.
+  // The groups as they were when the file was opened.
   const std::vector<record::Group>& groups() const { return groups_; }
-  // All of them or none. A group without members is removed.
+  // Atomic. A group without members is deleted.
   Status Write(const std::vector<record::Group>& groups);
 
  private:

@@ -1,4 +1,4 @@
-// How many lines strangers may put into the log: a few at once, then one now and then. The rest is counted. Pure.
+// Rate limit of log lines about unauthenticated connections: a token bucket of lines; the excess is counted. Pure.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace ringway {
 class LogBudget {
  public:
   static constexpr std::int64_t kAtOnce = 20;
-  static constexpr Duration kPeriod = std::chrono::seconds(1);  // earns one line
+  static constexpr Duration kPeriod = std::chrono::seconds(1);  // one line a period
 
-  // Whether a line may be written now; then the number of lines that were left out since the last one.
+  // If a line may be written now, returns the number of lines that were left out since the last one.
   std::optional<std::uint64_t> Take(TimePoint now) {
     Refill(now);
     if (lines_ == 0) {
@@ -26,7 +26,7 @@ class LogBudget {
     return std::exchange(left_out_, 0);
   }
 
-  // The same for a line that only says how many were left out: nothing if none were.
+  // Likewise for a line that only reports the number left out; nothing if that is 0.
   std::optional<std::uint64_t> TakeSummary(TimePoint now) {
     Refill(now);
     if (left_out_ == 0 || lines_ == 0) return std::nullopt;

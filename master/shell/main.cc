@@ -80,7 +80,7 @@ net::SocketAddress Resolve(const Options& options) {
   return address.value();
 }
 
-// $STATE_DIRECTORY is systemd's. A port that is chosen anew each time names no master that could come back.
+// $STATE_DIRECTORY is systemd's. With port 0 there is no default journal: a restart would not find it again.
 std::string DefaultJournal(std::uint16_t port) {
   if (port == 0) return "none";
   const auto variable = [](const char* name) {
@@ -124,7 +124,7 @@ int Run(int argc, char** argv) {
   if (const Status log = shell::SetUpLog(options.log); !log.ok()) {
     shell::Die(kProgram, log.text());
   }
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a failed write, not the end
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE is a failed write, not death by signal
   asio::io_context io(1);
   const net::SocketAddress address = Resolve(options);
   Result<net::UniqueFd> listening = net::ListenTcp(address);

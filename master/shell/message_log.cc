@@ -68,7 +68,7 @@ void LogView(const control::ViewFor& message, const std::string& daemon) {
   }
 }
 
-// Of a peer that was dropped there is a line already.
+// LogDropped has written a line already.
 void LogEvicted(const control::Evicted& evicted, const Coordinator& coordinator, const std::string& daemon) {
   const FormerPeer* former = coordinator.former_peers().Find(PeerId(evicted.peer()));
   const Fields fields = {{"peer", ToString(PeerId(evicted.peer()))}, {"daemon", daemon}, {"text", evicted.text()}};

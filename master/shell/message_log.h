@@ -1,4 +1,4 @@
-// What the master's log says of the messages between it and its daemons: names and addresses stand beside ids.
+// Log lines about messages between the master and its daemons; ids are accompanied by names and addresses.
 //
 //   info, warning   views, reports of recoveries, peers that come, leave and are dropped
 //   debug           joins and their refusals, pairs that are connected, measured or unreachable, heartbeats, why peers
@@ -11,12 +11,12 @@
 
 namespace ringway {
 
-// Before the coordinator takes it. REQUIRES: the connection is a daemon's.
+// REQUIRES: the connection is a daemon's; called before the coordinator handles the message.
 void LogFromDaemon(Coordinator::Connection from, const control::ToMaster& message, const Coordinator& coordinator);
 // REQUIRES: the action has a message.
 void LogToDaemon(const Coordinator::Action& action, const Coordinator& coordinator);
 
-// A peer that was dropped or has left, whether its daemon is connected or not: one line.
+// One line for a peer that was dropped or has left, whether its daemon is connected or not.
 void LogDropped(const FormerPeer& former);
 
 }  // namespace ringway

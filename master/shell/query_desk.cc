@@ -9,14 +9,14 @@ namespace ringway {
 namespace {
 
 constexpr std::size_t kPlansKept = 8;
-constexpr std::size_t kStatusBytesMax = kFrameBytesMax - 1024;  // room for the message around it
+constexpr std::size_t kStatusBytesMax = kFrameBytesMax - 1024;  // room for the enclosing message
 
 }  // namespace
 
 void QueryDesk::Ask(Connection connection, const control::ToMaster& message) {
   RINGWAY_CHECK(message.has_status() || message.has_plan());
   if (message.has_status()) {
-    // One that is begun may be out of date.
+    // One that was begun may be out of date.
     if (statuses_.empty() || statuses_.back().report) statuses_.emplace_back();
     return statuses_.back().to.push_back(connection);
   }

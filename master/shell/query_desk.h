@@ -1,14 +1,13 @@
-// Answers status and plan requests, which anybody may ask, in slices. Pure: whoever runs it decides how much of its
-// time that may take.
+// Answers status and plan requests, which anybody may send, in slices. Pure: the caller decides how much of its time
+// they may take.
 //
-//   Ask --> waits --> [Step] ... --> Answer, to all who asked the same
+//   Ask --> queued --> [Step] ... --> Answer, to all that asked for the same
 //
-// Status and plans take turns, so that an operator's status never waits for a crowd of plans.
-// Requests for the same thing that came before its answer was begun share the answer, so a crowd of clients costs no
-// more than one. A plan's report is kept as long as what it was made from stays (PlanInputs). A connection has one
-// request at most: that is the caller's to see to.
+//   fairness  status and plan requests take turns, so that many plans do not delay an operator's status
+//   sharing   equal requests that arrive before their answer is begun share it: a crowd costs no more than one client
+//   cache     a plan's report is reused while its inputs are unchanged (PlanInputs)
 //
-// Threads: one.
+// Threads: one. The caller ensures that a connection has at most one request.
 #pragma once
 
 #include <cstddef>
@@ -36,15 +35,15 @@ class QueryDesk {
 
   // REQUIRES: `message` is a status or plan request, and this connection has no other.
   void Ask(Connection connection, const control::ToMaster& message);
-  // The connection is gone: what nobody else has asked is not answered.
+  // The connection is gone; requests that no other connection shares are dropped.
   void Forget(Connection connection);
   bool idle() const { return statuses_.empty() && plans_.empty(); }
 
-  // One slice of a request: some milliseconds at most. The answer, if that was its last one.
+  // Works on one slice of a request, some milliseconds at most. Returns the answer after its last slice.
   // REQUIRES: not idle.
   std::optional<Answer> Step(const Coordinator& coordinator, const ProcessFacts& facts);
 
-  // How often the work was done, whoever had asked for it.
+  // Number of reports made.
   std::uint64_t status_reports() const { return status_reports_; }
   std::uint64_t plan_reports() const { return plan_reports_; }
 
@@ -65,7 +64,7 @@ class QueryDesk {
   control::FromMaster ExplainedPlan(const Coordinator& coordinator, const control::PlanRequest& request);
   const std::string& KeptPlan(PlanInputs inputs);
 
-  std::deque<StatusRequest> statuses_;  // two at most: one is begun, one is not
+  std::deque<StatusRequest> statuses_;  // at most two: one begun, one not
   std::deque<Plan> plans_;
   bool plan_is_next_ = false;
   std::deque<Kept> kept_;  // the newest last

@@ -124,7 +124,7 @@ void Server::BecomeClient(std::uint64_t id) {
   Become(id, Kind::kClient);
 }
 
-// Whoever else reaches the port has no right to.
+// Only from this host: anybody may reach the port.
 void Server::OnEvict(std::uint64_t id, const control::EvictRequest& request) {
   const std::shared_ptr<Session> session = sessions_.at(id);
   if (session->kind() != Kind::kStranger) return session->Close("an eviction on a connection for other things");
@@ -155,7 +155,7 @@ void Server::ScheduleQueries() {
 }
 
 void Server::RunQueries() {
-  constexpr int kRest = 4;  // times as long as the work was
+  constexpr int kRest = 4;  // pause, in multiples of the work
   queries_scheduled_ = false;
   const TimePoint begin = MonotonicNow();
   TimePoint now = begin;
@@ -177,7 +177,7 @@ void Server::RunQueries() {
 
 // ---------------------------------------------------------------------------------------------- daemons
 
-// The coordinator has taken its hello.
+// The coordinator has accepted its hello.
 void Server::OnDaemon(std::uint64_t id) {
   if (const Coordinator::Daemon* daemon = coordinator_.DaemonAt(id)) {
     Log(Level::kInfo, "daemon_hello",
@@ -208,11 +208,11 @@ void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
   sessions_.erase(found);
   desk_.Forget(id);
   coordinator_.OnDisconnect(id, how, Now());
-  // The caller may be inside Drain: what this leads to goes out in the next turn.
+  // The caller may be inside Drain: resulting messages are sent in the next turn of the event loop.
   asio::post(io_, [this] { Drain(); });
 }
 
-// A change that was written down may let the next one happen at once.
+// Once a change is journaled, the next one may happen at once.
 void Server::WriteJournal() {
   const TimePoint now = Now();
   while (coordinator_.NeedsRecord() && now >= journal_retry_) {

@@ -1,9 +1,9 @@
 // The master's sockets: accepts daemons and status clients, carries frames to the coordinator and back.
 //
-// With a journal, what the coordinator changes is written down before anybody hears of it. While that fails (a full
-// disk) the master says so, serves the views there are, and tries again every kJournalRetry.
+// With a journal, changes of the coordinator are written before any peer hears of them. While that fails (a full disk)
+// the master logs it, serves the existing views, and retries every kJournalRetry.
 //
-// Whoever reaches the port may connect, so what is no daemon is bounded and cheap:
+// Anybody who reaches the port may connect, so connections of others than daemons are bounded and cheap:
 //
 //   connections that have said nothing yet   kStrangersMax, each closed after `hello_timeout`
 //   clients, which ask for status or plans   kClientsMax, each closed when it asks nothing for as long
@@ -15,7 +15,7 @@
 //   answers                                  made in slices of kQuerySlice, at most a fifth of the time in all
 //   lines in the log                         LogBudget
 //
-// Daemons are the coordinator's to count.
+// The coordinator bounds the number of daemons.
 //
 // Threads: the one that runs the io_context. Errors on a connection end that connection only.
 #pragma once
@@ -44,7 +44,7 @@ namespace ringway {
 struct ServerOptions {
   CoordinatorOptions coordinator;
   std::chrono::milliseconds hello_timeout{5000};
-  std::unique_ptr<Journal> journal;  // may be null: then a restarted master knows nothing
+  std::unique_ptr<Journal> journal;  // null: a restarted master does not know the groups
 };
 
 class Server {
@@ -71,7 +71,7 @@ class Server {
   class Session;
   enum class Kind { kStranger, kClient, kServedClient, kDaemon };
 
-  // The coordinator's: while this process does not run, no daemon grows silent.
+  // The coordinator's clock: time in which this process does not run does not count as silence.
   TimePoint Now() { return clock_.Now(MonotonicNow()); }
   // Closes a connection that is no daemon's. Returns whether there was one.
   bool MakeRoom(const std::string& why);
@@ -93,7 +93,7 @@ class Server {
   void Drain();
   void WriteJournal();
   std::string JournalState() const;
-  // Of the daemon there; empty before its hello.
+  // Name of the daemon on that connection; empty before its hello.
   std::string NameAt(std::uint64_t connection) const;
 
   asio::io_context& io_;
@@ -103,7 +103,7 @@ class Server {
   asio::steady_timer tick_;
   AttendedClock clock_;
   TimePoint started_ = MonotonicNow();
-  std::string journal_error_;  // of the last write; empty: it went well
+  std::string journal_error_;  // of the last write; empty: it succeeded
   TimePoint journal_retry_{};
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;

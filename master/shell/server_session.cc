@@ -36,14 +36,14 @@ void Server::Session::Send(const control::FromMaster& message) {
 void Server::Session::Answer(std::shared_ptr<const std::string> frame) {
   if (closed_) return;
   answer_ = std::move(frame);
-  if (kind_ != Kind::kDaemon) ArmTimer();  // for taking it, and for asking again
+  if (kind_ != Kind::kDaemon) ArmTimer();  // to read the answer, and to send the next request
   Write();
 }
 
 void Server::Session::CloseAfterWrite() {
   if (closed_) return;
   close_after_write_ = true;
-  ArmTimer();  // it may never read
+  ArmTimer();  // in case it never reads
   if (!writes_) Close("closed by the coordinator");
 }
 
@@ -85,14 +85,14 @@ void Server::Session::OnReadable() {
 }
 
 void Server::Session::OnBytes(std::span<const std::byte> bytes) {
-  if (close_after_write_) return Read();  // whatever it still says
+  if (close_after_write_) return Read();  // and discard what it still sends
   if (const Status status = reader_.Feed(bytes); !status.ok()) {
     return status.code() == Code::kVersionMismatch ? RefuseVersion1(status) : Close(status.text());
   }
   OnFrames();
 }
 
-// Only who has not said hello may be of another release.
+// Only before hello can the other side be of another release.
 void Server::Session::RefuseVersion1(const Status& why) {
   if (kind_ == Kind::kDaemon) return Close(why.text());
   control::FromMaster message;
@@ -112,7 +112,7 @@ void Server::Session::OnFrames() {
       if (too_large(reader_.Rest().size())) return Close("a frame too large for who has not said hello");
       break;
     }
-    if (too_large(frame->size())) return Close("a frame too large for who has not said hello");
+    if (too_large(frame->size())) return Close("a frame before hello exceeds its limit");
     control::ToMaster message;
     if (const Status status = ParseFrame(*frame, message); !status.ok()) return Close(status.text());
     asked_ = message.has_status() || message.has_plan() || message.has_evict();

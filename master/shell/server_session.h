@@ -1,10 +1,11 @@
 // One connection of the master's server.
 //
-//   stranger --status or plan request--> client        closed when it stays silent for `hello_timeout`
-//            --hello that is accepted--> daemon        its silence is the coordinator's to judge
+//   stranger --status or plan request--> client        closed after `hello_timeout` of silence
+//            --hello that is accepted--> daemon        the coordinator judges its silence
 //
-// Until it is a daemon its frames are small ones (kStrangerFrameBytesMax). A connection that has asked is not read
-// until the answer is written: who does not take answers gets no more. Output beyond kQueueBytesMax closes it.
+// Until it is a daemon only small frames are accepted (kStrangerFrameBytesMax). A connection with a pending request is
+// not read until the answer is written, so a client that does not read gets no more. Output beyond kQueueBytesMax
+// closes the connection.
 //
 // Threads: the server's. Kept alive by its own pending handlers; the server forgets it when it closes.
 #pragma once
@@ -22,19 +23,19 @@ namespace ringway {
 
 class Server::Session final : public net::StreamWaiter, public std::enable_shared_from_this<Session> {
  public:
-  static constexpr std::size_t kStrangerFrameBytesMax = 4096;  // a hello has less than one KiB
+  static constexpr std::size_t kStrangerFrameBytesMax = 4096;  // a hello takes less than one KiB
   static constexpr std::size_t kQueueBytesMax = 16 << 20;
 
   Session(Server& server, std::uint64_t id, std::unique_ptr<net::Stream> stream);
 
   void Start();
   void Send(const control::FromMaster& message);
-  // The answer to what it has asked.
+  // Sends the answer to its request.
   void Answer(std::shared_ptr<const std::string> frame);
   void CloseAfterWrite();
-  // By this side, unless `how` says otherwise.
+  // `how`: kClosed if the other side closed the connection.
   void Close(const std::string& why, Contact how = Contact::kSilent);
-  // The server goes away: nothing is reported any more.
+  // The server is being destroyed: reports nothing to it any more.
   void Abandon();
 
   // The host that it comes from.
@@ -53,7 +54,7 @@ class Server::Session final : public net::StreamWaiter, public std::enable_share
   // In a turn of its own.
   void Read();
   void OnBytes(std::span<const std::byte> bytes);
-  // Whole frames that have come, unless it waits for an answer.
+  // Handles the complete frames, unless an answer is pending.
   void OnFrames();
   void RefuseVersion1(const Status& why);
   // The queue or the answer, in a turn of its own: what else is sent in this one goes with it.
@@ -68,7 +69,7 @@ class Server::Session final : public net::StreamWaiter, public std::enable_share
   Kind kind_ = Kind::kStranger;
   FrameReader reader_;
   std::string queue_;    // to be written after `writing_`
-  std::string writing_;  // what is being written; empty where that is `answer_`, or nothing
+  std::string writing_;  // being written; empty if that is `answer_`, or nothing
   std::shared_ptr<const std::string> answer_;
   std::size_t written_ = 0;  // of `writing_` or the answer
   bool asked_ = false;       // and the answer is not written: nothing is read
