@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kNotUsed = -1;  // a path that carries an empty buffer is used
 
-// When the last segment of a chunk has gone all the way; `up`: what goes up in all trees. `segment`: of the longest.
+// When the last segment of a chunk is back at all peers; `up`: load of the reduce half of all trees. `segment`: bytes.
 double LastSegmentSeconds(const PathMatrix& paths, const ReduceTree& tree, const FlowLoad& up, double segment) {
   segment = std::min(segment, tree.bytes);
   std::vector<double> done(paths.size());  // up: when a peer has combined it; down: when it has it back
@@ -75,7 +75,7 @@ ReduceTree StarTree(std::uint32_t root, std::size_t peers, double bytes) {
 ReduceTree BinomialTree(std::uint32_t root, std::size_t peers, double bytes) {
   const auto count = static_cast<std::uint32_t>(peers);
   ReduceTree tree{.root = root, .bytes = bytes, .branches = {}};
-  // The far children first: they have the most to send on.
+  // Far children first: they forward the most.
   for (std::uint32_t bit = std::bit_floor(count); bit > 0; bit /= 2) {
     for (std::uint32_t offset = bit; offset < count; offset += 2 * bit) {
       tree.branches.push_back({.child = (root + offset) % count, .parent = (root + offset - bit) % count});

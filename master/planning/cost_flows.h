@@ -1,7 +1,7 @@
-// What flows between peers load and when they arrive; how long reductions along trees and rings take. Pure; a part of
-// cost_model, whose header states the formulas.
+// Load of concurrent flows on paths, uplinks and downlinks, and when they arrive; time of reductions along trees and
+// rings. Pure; part of cost_model, whose header states the formulas.
 //
-// `paths`: without unknowns; must outlive what refers to it. Units: seconds, bytes.
+// `paths`: without unknowns; must outlive its users. Units: seconds, bytes.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace ringway {
 
-// All bytes that start together, by the paths, uplinks, downlinks and sites' uplinks that they load.
+// Flows that start together: bytes on each path, uplink, downlink and site uplink.
 class FlowLoad {
  public:
   explicit FlowLoad(const PathMatrix& paths);
 
   void Add(std::uint32_t from, std::uint32_t to, double bytes);
 
-  // Of the last byte of a path, if whatever it crosses works without a pause.
+  // When the last byte of a path arrives, if everything that it crosses is busy throughout.
   double Arrival(std::uint32_t from, std::uint32_t to) const;
-  // Of the last byte of all.
+  // When the last byte of all flows arrives.
   double LastArrival() const;
 
  private:
@@ -30,10 +30,10 @@ class FlowLoad {
   std::vector<double> uplink_bytes_;
   std::vector<double> downlink_bytes_;
   std::vector<double> path_bytes_;
-  std::map<std::uint32_t, double> site_bytes_;  // that leave a site
+  std::map<std::uint32_t, double> site_bytes_;  // leaving a site
 };
 
-// A chunk is combined on its way up to the root and then copied down.
+// A chunk is reduced up to the root and then copied down.
 struct ReduceTree {
   struct Branch {
     std::uint32_t child = 0;
@@ -47,23 +47,22 @@ struct ReduceTree {
 ReduceTree StarTree(std::uint32_t root, std::size_t peers, double bytes);
 ReduceTree BinomialTree(std::uint32_t root, std::size_t peers, double bytes);
 
-// Of each chunk one member a site is in charge, and one of these combines it for all: as collective/schedule.h does it
-// for the hierarchical schedule, all of one size. `ring`: a permutation of the peers; sites come in the order of their
-// first on it.
+// The hierarchical schedule of collective/schedule.h with equal chunks: of each chunk one member a site is the leader,
+// and one of the leaders owns it. `ring`: a permutation of the peers; sites are ordered by their first peer on it.
 std::vector<ReduceTree> SiteTrees(const PathMatrix& paths, std::span<const std::uint32_t> ring, double bytes);
 
-// One chunk a tree, all at once, cut as the longest is.
+// One chunk a tree, all at once, with the segment size of the longest.
 double TreesSeconds(const PathMatrix& paths, std::span<const ReduceTree> trees, std::uint64_t segment_bytes_max);
 
-// Into which the longest chunk is cut, as collective/grid.h does it for `segment_bytes_max` > 0.
+// Segment size for the longest chunk, as collective/grid.h computes it for `segment_bytes_max` > 0.
 double SegmentBytes(double chunk, std::uint64_t segment_bytes_max);
 
-// How many flows leave each site for another.
+// Number of flows that leave each site.
 class SiteExits {
  public:
   explicit SiteExits(const PathMatrix& paths) : paths_(paths) {}
   void Add(std::uint32_t from, std::uint32_t to);
-  // An equal share of what its site sends, or no limit where the flow stays inside.
+  // An equal share of the site uplink; infinite if the flow stays inside.
   double ShareOf(std::uint32_t from, std::uint32_t to) const;
 
  private:
@@ -76,7 +75,7 @@ struct RingHop {
   double rate = 0;
 };
 
-// Once around, in order. REQUIRES: two hops or more.
+// Time of a ring schedule on these hops, in ring order. REQUIRES: at least two hops.
 double RingWalkSeconds(std::span<const RingHop> hops, double chunk, double segment);
 
 }  // namespace ringway

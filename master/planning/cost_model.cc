@@ -11,10 +11,10 @@
 namespace ringway {
 namespace {
 
-// A schedule takes an earlier one's place only by more than this.
+// A schedule replaces an earlier one only if it is cheaper by this factor.
 constexpr double kTieRatio = 1.01;
 
-// Of a ring among several that use the same peers at once, and has `part` of them. With two peers they use the same
+// For one of several concurrent rings, which has `part` of every uplink and downlink. With two peers they share the
 // paths, too.
 double RingSeconds(const PathMatrix& paths, std::span<const std::uint32_t> ring, double part, double chunk,
                    double segment) {

@@ -40,7 +40,7 @@ void LevelBetweenSites(PathMatrix& paths) {
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-// The fastest and all that are within kAlike of it get their median; then the fastest of the rest and its like.
+// The fastest and all within kAlike of it get their median; then likewise the rest.
 class Leveller {
  public:
   explicit Leveller(std::vector<double> known) : known_(std::move(known)) {

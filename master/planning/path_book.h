@@ -1,16 +1,17 @@
-// What the daemons have said of the paths between the peers of one group: where the planner's matrix comes from. Pure.
+// Measurements of the paths between the peers of one group, as the daemons report them: the source of the planner's
+// matrix. Pure.
 //
-// Round trips count for both directions: of the two ends' the shorter. Rates are directed, from the sender's side. What
-// cannot be is refused here, so that the matrix never meets it.
+//   round trips  the minimum of both ends' values, for both directions
+//   rates        directed, by the sender. Impossible values are ignored
+//   sites        all pairs from one site to another get the best rate that any of them has shown, bounded by the best
+//                rate that the sender has shown to anybody: pairs that measure at the same time through one uplink see
+//                a part of it each, and different parts. So a path that is slow for one pair of hosts only is
+//                overlooked if its sites have more
+//   noise        rates measured beside live traffic scatter by a quarter and more, so rates within a factor of two
+//   count
+//                as equal, with their median: a plan must not depend on which of two equal paths had a busy moment
 //
-// From one site to another all peers have the best rate that any of their pairs has shown, as far as the sender has
-// shown it to anybody: those who measure at the same time through one way out see a part of it each, and not the same
-// part. So a path that is slow for one pair of hosts only is overlooked where their sites have more.
-//
-// What is measured beside live traffic scatters by a quarter and more. So rates that are within a factor of two are
-// taken for alike, with their median: a plan must not hang on which of two equal paths had a busy moment.
-//
-// A value; not synchronized. Bounded by the pairs of the peers that are asked about: the caller checks who they are.
+// A value; not synchronized. Bounded by the pairs of known peers, which the caller checks.
 #pragma once
 
 #include <cstdint>
@@ -30,18 +31,18 @@ class PathBook {
   static constexpr std::uint64_t kBytesPerSecondMax = 1'000'000'000'000;
   static constexpr Duration kRoundTripMax = std::chrono::minutes(1);
 
-  // All give false, and change nothing, for what is 0, beyond the bound, or what was said before.
+  // All return false, and change nothing, for values that are 0, beyond the bound, or unchanged.
   bool SetRoundTrip(PeerId from, PeerId to, Duration round_trip);
   bool SetRate(PeerId from, PeerId to, std::uint64_t bytes_per_second);
-  // What the peer sends to all others together, where that was the limit.
+  // Rate of the peer to all others together, where that was the bottleneck.
   bool SetUplink(PeerId peer, std::uint64_t bytes_per_second);
 
-  // Whether the rate of any path is known.
+  // Returns whether the rate of any path is known.
   bool knows_rates() const { return !rates_.empty(); }
 
   void Forget(PeerId peer);
 
-  // For members in rank order. Sites are numbered in the order of their first member.
+  // The matrix for members in rank order. Sites are numbered in the order of their first member.
   PathMatrix Between(const std::vector<control::PeerInfo>& members) const;
 
  private:

@@ -1,10 +1,10 @@
-// What is known about the paths between the members of a group: the planner's input. Pure.
+// Measured properties of the paths between the members of a group: the planner's input. Pure.
 //
 // Peers are named by index, 0 .. size() - 1; index i is rank i of the view that is planned. Paths are directed:
 // (from, to) and (to, from) may differ. Units: seconds, one way; bytes per second. 0 means unknown, for all of them.
 //
-// A plain value; not synchronized. Setters end the process on what is not finite, negative, or no pair of two peers:
-// whoever takes numbers from the network has to refuse such before.
+// A plain value; not synchronized. Setters CHECK that values are finite and not negative and that the pair is valid:
+// callers must validate numbers from the network.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,17 @@ class PathMatrix {
   double delay(std::size_t from, std::size_t to) const { return delay_[At(from, to)]; }
   void set_delay(std::size_t from, std::size_t to, double seconds);
 
-  // Of the path by itself, with whatever else its ends allow.
+  // Of the path alone, whatever uplink and downlink allow.
   double rate(std::size_t from, std::size_t to) const { return rate_[At(from, to)]; }
   void set_rate(std::size_t from, std::size_t to, double bytes_per_second);
 
-  // What a peer sends, or receives, over all its paths together.
+  // Rate of a peer over all its paths together.
   double uplink(std::size_t peer) const { return uplink_[peer]; }
   void set_uplink(std::size_t peer, double bytes_per_second);
   double downlink(std::size_t peer) const { return downlink_[peer]; }
   void set_downlink(std::size_t peer, double bytes_per_second);
 
-  // What all peers of its site send to other sites together.
+  // Rate of all peers of its site to other sites together.
   double site_uplink(std::size_t peer) const { return site_uplink_[peer]; }
   void set_site_uplink(std::size_t peer, double bytes_per_second);
   bool crosses(std::size_t from, std::size_t to) const { return site_[from] != site_[to]; }
@@ -43,7 +43,7 @@ class PathMatrix {
   std::uint32_t site(std::size_t peer) const { return site_[peer]; }
   void set_site(std::size_t peer, std::uint32_t site) { site_[peer] = site; }
 
-  // What one flow gets that has both ends to itself: the least that is known of path, uplink and downlink.
+  // Rate of a lone flow: the minimum of the known rates of path, uplink and downlink.
   double LinkRate(std::size_t from, std::size_t to) const;
 
   friend bool operator==(const PathMatrix&, const PathMatrix&) = default;
@@ -69,17 +69,18 @@ void ForEachPath(std::size_t peers, const Visit& visit) {
   }
 }
 
-// Assumed of a link where no rate at all is known.
+// Assumed rate of a link if no rate at all is known.
 inline constexpr double kAssumedRate = 125e6;
 
-// The same with an assumption for everything unknown, so that what was not measured neither draws a ring nor repels it:
-//   delay     as the other way round, else the median of the known delays; stays 0 where none is known
-//   rate      what the ends allow, else the median of the known link rates, else kAssumedRate
-//   uplink    the best rate of a path that leaves the peer: paths that were measured one by one may share one uplink
-//   downlink  likewise, of a path that enters it, or its uplink if that was measured and is more: never measured so far
-//   site uplink  of a lone peer its uplink if that was measured; else the best link rate between a peer of the site and
-//             one elsewhere: never measured so far, it keeps plans from counting on every host's way out at once
-// All rates of the result are positive. A lone peer has no paths, and its uplink and downlink stay as they are.
+// Fills in unknowns with neutral assumptions, so that an unmeasured path neither attracts nor repels a ring:
+//   delay        of the reverse path, else the median of the known delays; stays 0 if none is known
+//   rate         what the ends allow, else the median of the known link rates, else kAssumedRate
+//   uplink       the best rate of a path that leaves the peer: paths measured one by one may share an uplink
+//   downlink     likewise of a path that enters it, or its measured uplink if that is more; downlinks are never
+//   measured site uplink  of a site with one peer its measured uplink; else the best link rate from the site to
+//   another, so that
+//                plans do not count on all uplinks of a site at once; site uplinks are never measured
+// All rates of the result are positive. With one peer there are no paths, and uplink and downlink stay as they are.
 PathMatrix WithAssumptions(const PathMatrix& measured);
 
 }  // namespace ringway

@@ -1,4 +1,4 @@
-// What daemons say about the times of their operations, checked and put together. Pure.
+// Operation times reported by daemons, validated and aggregated. Pure.
 #pragma once
 
 #include <ringway/types.h>
@@ -13,25 +13,25 @@
 
 namespace ringway {
 
-// A daemon keeps no more pairs of algorithm and size class.
+// Maximum number of (algorithm, size class) entries of a peer.
 inline constexpr int kOpTimesMax = 32;
 
-// The counters without what no daemon of ours says: times beyond kOpTimesMax, of unknown algorithms or sizes, unknown
-// fields. So what is kept of them is bounded.
+// Returns the counters without entries beyond kOpTimesMax, of unknown algorithms or sizes, and without unknown fields,
+// so that their size is bounded.
 control::PeerCounters CheckedCounters(const control::PeerCounters& counters);
 
 struct SeenTime {
   double seconds = 0;            // the lower median of the peers' medians
-  std::uint64_t operations = 0;  // of the peer that saw most
+  std::uint64_t operations = 0;  // of the peer with the most samples
   friend bool operator==(const SeenTime&, const SeenTime&) = default;
 };
 
-// What the members of one view saw of one size class, by algorithm.
+// Times of one size class in one view, by algorithm.
 class SeenTimes {
  public:
   SeenTimes(Epoch view, std::uint32_t size_class) : view_(view), size_class_(size_class) {}
 
-  // Ignores what is of other views. REQUIRES: `counters` are checked.
+  // Ignores counters of other views. REQUIRES: `counters` are checked.
   void Add(const control::PeerCounters& counters);
   std::optional<SeenTime> Of(Algorithm algorithm) const;
 

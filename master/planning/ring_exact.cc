@@ -8,7 +8,7 @@
 namespace ringway {
 namespace {
 
-// Bit i stands for peer i + 1; peer 0 is in no set.
+// Bit i is peer i + 1; peer 0 is in no set.
 using PeerSet = std::uint32_t;
 
 constexpr LinkCost kNoWay = std::numeric_limits<LinkCost>::max();
@@ -19,7 +19,7 @@ PeerSet AllOf(const RingLinks& links) { return (PeerSet{1} << (links.size() - 1)
 
 void CheckSize(const RingLinks& links) { RINGWAY_CHECK(links.size() >= 2 && links.size() <= kExactPeersMax); }
 
-// What the rest of the way costs: from `at`, when the peers of a set have been visited, through all others to peer 0.
+// Cost of the cheapest completion: from `at`, after the peers of a set, through all others to peer 0.
 class WaysHome {
  public:
   WaysHome(const RingLinks& links, RateClass worst) : links_(links), worst_(worst) {
@@ -31,7 +31,7 @@ class WaysHome {
     }
   }
 
-  // By way of `next`, or home where everybody was visited; kNoWay if there is none.
+  // With `next` as the next peer, or back to peer 0 after all; kNoWay if impossible.
   LinkCost Via(PeerSet visited, std::size_t at, std::size_t next) const {
     if (links_.rate_class(at, next) > worst_) return kNoWay;
     const LinkCost rest = next == 0 ? 0 : cost_[Index(visited | Bit(next), next)];
@@ -60,13 +60,13 @@ class WaysHome {
 bool HasRing(const RingLinks& links, RateClass worst) {
   CheckSize(links);
   const PeerSet all = AllOf(links);
-  std::vector<PeerSet> may_precede(links.size());  // whose link to a peer is good enough
+  std::vector<PeerSet> may_precede(links.size());  // peers with a good enough link to this one
   for (std::size_t to = 0; to < links.size(); ++to) {
     for (std::size_t from = 1; from < links.size(); ++from) {
       if (from != to && links.rate_class(from, to) <= worst) may_precede[to] |= Bit(from);
     }
   }
-  std::vector<PeerSet> ends(all + 1);  // of the paths from peer 0 through all peers of a set
+  std::vector<PeerSet> ends(all + 1);  // possible ends of paths from peer 0 through all peers of a set
   for (PeerSet visited = 1; visited <= all; ++visited) {
     for (std::size_t end = 1; end < links.size(); ++end) {
       if ((visited & Bit(end)) == 0) continue;
@@ -86,7 +86,7 @@ std::vector<std::uint32_t> CheapestRing(const RingLinks& links, RateClass worst)
   while (ring.size() < links.size()) {
     const LinkCost best = ways.Best(visited, ring.back());
     RINGWAY_CHECK(best != kNoWay);
-    std::uint32_t next = 1;  // the lowest that leads to the least
+    std::uint32_t next = 1;  // the lowest peer of least cost
     while ((visited & Bit(next)) != 0 || ways.Via(visited, ring.back(), next) != best) ++next;
     ring.push_back(next);
     visited |= Bit(next);

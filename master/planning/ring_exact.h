@@ -1,8 +1,8 @@
-// The best ring of few peers, by dynamic programming over the subsets of peers. Pure; a part of ring_order.
+// The best ring of few peers, by dynamic programming over subsets (Held-Karp). Pure; part of ring_order.
 //
-// A ring is a Hamiltonian cycle. Peer 0 is its start; for each set of the others (one bit a peer) and each end of a
-// path through that set, one entry says whether there is such a path, or what the rest of the way back to peer 0 costs.
-// With 16 peers: 2^15 sets, 4 MB, some 7 million steps.
+// A ring is a Hamiltonian cycle from peer 0. For each subset of the others (a bit mask) and each end of a path through
+// it, one entry says whether there is such a path, or what the cheapest completion back to peer 0 costs. With 16 peers:
+// 2^15 subsets, 4 MB, some 7 million steps.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,11 @@ namespace ringway {
 
 inline constexpr std::size_t kExactPeersMax = 16;
 
-// Whether there is a ring whose links are all of `worst` or better. REQUIRES: 2 <= links.size() <= kExactPeersMax.
+// Returns whether there is a ring with all links of class `worst` or better. REQUIRES: 2 <= links.size() <=
+// kExactPeersMax.
 bool HasRing(const RingLinks& links, RateClass worst);
 
-// Of those rings the one of the least cost; of equal ones the lowest permutation. It starts at peer 0.
+// Returns the cheapest of those rings, starting at peer 0; of equal ones the lowest permutation.
 // REQUIRES: HasRing(links, worst).
 std::vector<std::uint32_t> CheapestRing(const RingLinks& links, RateClass worst);
 

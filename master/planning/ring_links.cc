@@ -11,7 +11,7 @@ namespace {
 constexpr LinkCost kCostPerMicrosecond = 1 << 14;
 static_assert(PathMatrix::kPeersMax < kCostPerMicrosecond, "all links may cross and weigh less than one microsecond");
 
-// A delay above this is no better than this: sums over kPeersMax links stay far from overflow.
+// Delays are clamped to this, so that sums over kPeersMax links cannot overflow.
 constexpr double kDelaySecondsMax = 100;
 
 LinkCost CostOfLink(const PathMatrix& paths, std::size_t from, std::size_t to) {
@@ -20,7 +20,7 @@ LinkCost CostOfLink(const PathMatrix& paths, std::size_t from, std::size_t to) {
   return std::llround(seconds * 1e6) * kCostPerMicrosecond + crossing;
 }
 
-// The first rate of each class, falling. Doubles span fewer than 15,000 factors of 1.1.
+// The first rate of each class, descending. Doubles span fewer than 15,000 factors of 1.1.
 std::vector<double> ClassesOf(std::vector<double> rates) {
   std::sort(rates.begin(), rates.end(), std::greater<>());
   std::vector<double> firsts;

@@ -1,11 +1,11 @@
-// The links of a group as the search for a ring weighs them. Pure; a part of ring_order.
+// The links of a group as the ring search weighs them. Pure; part of ring_order.
 //
-// Rates fall into classes. The first begins at the fastest link's rate and takes all that are less than 10% slower
-// (rate * 1.1 > first); the fastest of the rest begins the next class, and so on. So links that differ by noise only
-// are equal, whatever their level; no partition can keep every such pair together, this one keeps those near the top.
+// Rates are divided into classes. The first class starts at the fastest link's rate and includes all less than 10%
+// slower (rate * 1.1 > first); the fastest of the rest starts the next class, and so on. So links that differ only by
+// noise are mostly equal; no partition can keep every such pair together, this one favours those near the top.
 //
-// Costs are integers, so sums are exact in any order and ties are real: the delay in microseconds times 2^14, plus one
-// for a link between two sites. A ring of the least cost has the least total delay, then the fewest crossings.
+// Costs are integers, so that sums are exact in any order and ties are real: the delay in microseconds times 2^14, plus
+// one for a link between two sites. The cheapest ring has the least total delay, then the fewest crossings.
 #pragma once
 
 #include <cstddef>
@@ -34,10 +34,10 @@ class RingLinks {
   LinkCost cost(std::size_t from, std::size_t to) const { return cost_[from * size_ + to]; }
   RateClass worst_class() const { return worst_class_; }
 
-  // No ring is better than this: each peer needs a link to somebody and one from somebody.
+  // An upper bound for every ring: each peer needs one outgoing and one incoming link.
   RateClass BestClassPossible() const;
 
-  // Of a ring's slowest link, and of all its links together. REQUIRES: `ring` has two peers or more.
+  // Class of a ring's slowest link, and total cost of its links. REQUIRES: `ring` has at least two peers.
   RateClass ClassOf(std::span<const std::uint32_t> ring) const;
   LinkCost CostOf(std::span<const std::uint32_t> ring) const;
 

@@ -27,11 +27,11 @@ std::vector<std::uint32_t> FindExactly(const RingLinks& links) {
   return CheapestRing(links, high);
 }
 
-// As FindExactly, but a search that fails does not prove that there is none.
+// Like FindExactly, but a failed search does not prove that there is no ring.
 std::vector<std::uint32_t> FindBySearch(const RingLinks& links) {
   std::vector<std::uint32_t> best;
   int best_class = links.worst_class() + 1;
-  // Searches for a ring of a class and keeps it if it is the best so far. Whether it is of that class.
+  // Searches for a ring of a class and keeps it if it is the best so far. Returns whether it is of that class.
   const auto try_class = [&](int wanted) {
     std::vector<std::uint32_t> ring = SearchRing(links, static_cast<RateClass>(wanted));
     const int reached = links.ClassOf(ring);
@@ -48,7 +48,7 @@ std::vector<std::uint32_t> FindBySearch(const RingLinks& links) {
     const int middle = (low + best_class) / 2;
     if (!try_class(middle)) low = middle + 1;
   }
-  try_class(best_class);  // those before minded links of this class, instead of costs only
+  try_class(best_class);  // earlier searches penalised links of this class; this one compares costs only
   return best;
 }
 

@@ -1,17 +1,18 @@
-// The order of a ring, from what was measured between the peers. Pure and deterministic.
+// The ring order, from measured paths. Pure and deterministic.
 //
 // A ring is as fast as its slowest link, so the best ring is the one
 //   1. whose slowest link is fastest; rates that differ by less than 10% count as equal (classes, see ring_links.h);
 //   2. of those, with the least total delay, in microseconds;
 //   3. of those, with the fewest links between two sites;
 //   4. of those, the lowest permutation.
-// A link's rate is the least of its path, the sender's uplink and the receiver's downlink. Links are directed: a ring
-// and its reverse may differ. Unknowns are taken as WithAssumptions says.
+// A link's rate is the minimum of its path, the sender's uplink and the receiver's downlink. Links are directed: a ring
+// and its reverse may differ. Unknowns are filled in by WithAssumptions.
 //
-// Up to kExactPeersMax (16) peers this is exact: bisection finds the best class that admits a ring, then dynamic
-// programming the cheapest ring of that class; some 35 ms and 4 MB at most. Beyond, the same bisection runs over a
-// local search: good, not always best; some 20 ms for 64 peers, 0.2 s for 1,000, and a dozen searches of 4
-// million steps.
+//   peers               method                                                  time
+//   <= kExactPeersMax   exact: bisection finds the best class with a ring, then  at most 35 ms, 4 MB
+//                       dynamic programming the cheapest ring of that class
+//   more                the same bisection over a local search: good, not        20 ms for 64 peers, 0.2 s for 1,000;
+//                       always best                                              a dozen searches of 4 million steps
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct RingLink {
   friend bool operator==(const RingLink&, const RingLink&) = default;
 };
 
-// A ring and what it is like, unknowns assumed. With one peer: no links, all zero.
+// A ring and its properties, with unknowns filled in. With one peer: no links, all zero.
 struct Ring {
   std::vector<std::uint32_t> order;  // a permutation of the peers that starts with 0; the last one sends to the first
   double rate = 0;                   // of the slowest link, bytes per second
@@ -38,13 +39,12 @@ struct Ring {
 
 Ring FindRing(const PathMatrix& measured);
 
-// `order`: a permutation of the peers; the result is turned to start with 0.
+// `order`: a permutation of the peers; the result is rotated to start with 0.
 Ring MeasureRing(const PathMatrix& measured, std::span<const std::uint32_t> order);
 
-// Whether a ring is so much better than the one in use that changing is worth it: over 10% by its slowest link, or,
-// where that is not over 10% worse, over 10% (and 0.1 ms) by the delay once around. These are the two ends of an
-// operation's time, large and small, so what gains less at both gains less at every size. Never true in both
-// directions.
+// Hysteresis: returns whether the candidate is worth a change. Its slowest link is over 10% faster, or, if that is not
+// over 10% slower, its total delay is over 10% (and 0.1 ms) shorter. These determine large and small operations, so a
+// ring that gains less in both gains less at every size. Never true in both directions.
 bool WorthSwitching(const PathMatrix& measured, std::span<const std::uint32_t> current,
                     std::span<const std::uint32_t> candidate);
 

@@ -22,10 +22,10 @@ struct Weight {
   }
 };
 
-// One ring on its way to a local optimum. Places 0 .. n-1 along the ring; place n is place 0 again.
+// One ring that is improved to a local optimum. Places 0 .. n-1 along the ring; place n is place 0 again.
 class Search {
  public:
-  // `steps_left`: counted down; the search ends where it is when none is left.
+  // `steps_left`: counted down; at 0 the search stops.
   Search(const RingLinks& links, RateClass wanted, std::size_t& steps_left)
       : links_(links), wanted_(wanted), steps_left_(steps_left), forward_(links.size()), backward_(links.size()) {}
 
@@ -33,7 +33,7 @@ class Search {
   void Improve();
 
   Weight weight() const { return forward_.back() + Link(ring_.size() - 1, ring_.size()); }
-  // Turned so that it starts at peer 0.
+  // Rotated to start at peer 0.
   std::vector<std::uint32_t> Ring() const;
 
  private:
@@ -57,7 +57,7 @@ class Search {
   std::size_t& steps_left_;
   std::vector<std::uint32_t> ring_;
   std::vector<Weight> forward_;   // of the links from place 0 to each place
-  std::vector<Weight> backward_;  // of the same, gone the other way
+  std::vector<Weight> backward_;  // of the same links reversed
 };
 
 void Search::Build(std::uint32_t start) {
@@ -77,7 +77,7 @@ void Search::Build(std::uint32_t start) {
 }
 
 void Search::Improve() {
-  // No move touches place 0, so the ring is turned by half between passes: two that find nothing have tried everything.
+  // No move changes place 0, so the ring is rotated by half between passes: two passes without a gain tried all moves.
   for (int passes_in_vain = 0; passes_in_vain < 2 && steps_left_ > 0; ++passes_in_vain) {
     std::rotate(ring_.begin(), ring_.begin() + static_cast<std::ptrdiff_t>(ring_.size() / 2), ring_.end());
     Remeasure();
@@ -94,7 +94,7 @@ void Search::Remeasure() {
   }
 }
 
-// 2-opt over all stretches [first, last] that leave place 0 where it is. Whether it improved anything.
+// 2-opt over all stretches [first, last] without place 0. Returns whether anything improved.
 bool Search::TurnAround() {
   bool improved = false;
   for (std::size_t first = 1; first + 1 < ring_.size(); ++first) {
@@ -111,7 +111,8 @@ bool Search::TurnAround() {
   return improved;
 }
 
-// Or-opt over all stretches of up to a dozen peers, so that a site's can move together. Whether it improved anything.
+// Or-opt over all stretches of up to a dozen peers, so that a site can move as a whole. Returns whether anything
+// improved.
 bool Search::MoveStretch() {
   constexpr std::size_t kStretchMax = 12;
   bool improved = false;
@@ -122,11 +123,11 @@ bool Search::MoveStretch() {
   return improved;
 }
 
-// Moves the peers at [first, end) to the first better place. Whether there was one.
+// Moves the peers at [first, end) to the first better place. Returns whether there was one.
 bool Search::MoveStretch(std::size_t first, std::size_t end) {
   const Weight saved = Link(first - 1, first) + Link(end - 1, end) - Link(first - 1, end);
   for (std::size_t before = 1; before <= ring_.size() && Step(); ++before) {
-    if (before >= first && before <= end) continue;  // it is there
+    if (before >= first && before <= end) continue;  // its own place
     const Weight spent = Link(before - 1, first) + Link(end - 1, before) - Link(before - 1, before);
     if (spent >= saved) continue;
     Put(first, end, before);
@@ -136,7 +137,7 @@ bool Search::MoveStretch(std::size_t first, std::size_t end) {
   return false;
 }
 
-// Takes the peers at [first, end) in front of the one at `before`, which is none of them.
+// Moves the peers at [first, end) in front of the one at `before`, which is not among them.
 void Search::Put(std::size_t first, std::size_t end, std::size_t before) {
   const auto at = [this](std::size_t place) { return ring_.begin() + static_cast<std::ptrdiff_t>(place); };
   if (before < first) {

@@ -1,10 +1,10 @@
-// A good ring of many peers, by local search. Pure and deterministic; a part of ring_order.
+// A good ring of many peers, by local search. Pure and deterministic; part of ring_order.
 //
-// From each peer in turn, as long as the steps last: a ring is built by going to the nearest neighbour, then improved
-// until no move helps. A move turns a stretch of the ring around (2-opt; all its links change direction, and with it
-// their weights), or takes up to a dozen peers out and puts them between two others (or-opt). The best ring wins.
+// From each peer in turn, while steps are left: a nearest-neighbour ring, improved until no move helps. Moves: 2-opt
+// (reverses a stretch, which changes the direction and so the weight of its links) and or-opt (moves a stretch of up to
+// a dozen peers). The best ring is returned.
 //
-// A link's weight is by how many classes it misses the wanted one, then its cost, compared in this order.
+// A link's weight is the number of classes by which it misses the wanted one, then its cost, compared in this order.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace ringway {
 
-// Moves weighed in one search, together with links looked at while building. A ring of more than some 1,000 peers is
-// therefore built but hardly improved.
+// Budget of one search: moves evaluated, and links examined while building. So a ring of over 1,000 peers is built but
+// hardly improved.
 inline constexpr std::size_t kSearchStepsMax = 4'000'000;
 
-// A ring that starts at peer 0, with links of `wanted` or better where the search finds such. REQUIRES: size() >= 2.
+// Returns a ring that starts at peer 0, if possible with links of `wanted` or better. REQUIRES: size() >= 2.
 std::vector<std::uint32_t> SearchRing(const RingLinks& links, RateClass wanted);
 
 }  // namespace ringway

@@ -10,7 +10,7 @@ namespace ringway {
 namespace {
 
 constexpr double kRingsGainRatio = 1.1;
-constexpr double kTaken = 1;  // the rate of a path that another ring has, bytes per second
+constexpr double kTaken = 1;  // rate of a path that another ring uses, bytes per second
 
 using Order = std::vector<std::uint32_t>;
 
@@ -54,7 +54,7 @@ double RateOfAll(const std::vector<Ring>& rings) {
   return std::accumulate(rings.begin(), rings.end(), 0.0, [](double sum, const Ring& ring) { return sum + ring.rate; });
 }
 
-// As many as the ends can make use of, the fastest first.
+// As many as the ends can use, the fastest first.
 void DropNeedless(std::vector<Ring>* rings, double end) {
   double sum = 0;
   const auto enough =
@@ -71,7 +71,7 @@ std::vector<WeightedRing> Weighted(const std::vector<Ring>& rings) {
     out.push_back({.order = ring.order, .share = share});
     left -= share;
   }
-  out.front().share += left;  // what rounding left
+  out.front().share += left;  // rounding remainder
   return out;
 }
 

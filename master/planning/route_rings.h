@@ -1,13 +1,13 @@
-// Several rings at once that share no path, for where paths are slower than the peers' ends: each ring brings the rate
-// of its own slowest path. Pure and deterministic.
+// Several concurrent rings that have no path in common, for groups whose paths are slower than the peers' uplinks: each
+// ring adds the rate of its slowest path. Pure and deterministic.
 //
-// Two ways to find them, of which the better counts:
-//   strides   with K peers in ring order, i -> i + s mod K for every s without a common divisor with K. No two of them
-//             have a path in common, and they are the most there are where K is a prime; slow paths are not minded.
-//   greedy    the best ring of all (ring_order.h), then the best of the paths that are left, and so on.
+//   strides  with K peers in ring order, i -> i + s mod K for every s coprime to K. No two of them share a path, and if
+//   K
+//            is prime there can be no more. Ignores slow paths
+//   greedy   the best ring (ring_order.h), then the best of the remaining paths, and so on
 //
-// An end that was not measured counts as fast as its best path (path_matrix.h), so where all paths are alike several
-// rings are used only once it is known that the ends are faster.
+// The better of both is returned. An unmeasured uplink or downlink counts as fast as its best path (path_matrix.h), so
+// with equal paths several rings are used only once the ends are known to be faster.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@
 namespace ringway {
 
 enum class RingSearch : std::uint8_t {
-  kStrides,  // takes no time
-  kGreedy,   // of both; up to kRingsMax times as long as FindRing(), but only where paths are slower than ends
+  kStrides,  // strides only: takes no time
+  kGreedy,   // both; up to kRingsMax times FindRing(), but only if paths are slower than the ends
 };
 
-// Rings with shares of the buffer as their slowest links are fast among each other. `ring`: a permutation, the first of
-// the strides. Empty, which stands for the one ring, where all rings together are not over 10% faster than it: with
-// fewer than three peers, and where ends are the limit.
+// Returns rings with shares in proportion to the rates of their slowest links. `ring`: a permutation, the base of the
+// strides. Empty (use the one ring) unless all rings together are over 10% faster than that: with fewer than three
+// peers, and if the ends are the bottleneck.
 std::vector<WeightedRing> FindRings(const PathMatrix& measured, const std::vector<std::uint32_t>& ring,
                                     RingSearch search);
 

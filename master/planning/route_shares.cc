@@ -23,7 +23,7 @@ Shares EqualShares(std::size_t peers) {
   return shares;
 }
 
-// By peer, in seconds a byte of the buffer: the busiest of what its parts and bytes go through.
+// By peer, in seconds per byte of the buffer: the load of the busiest resource that it uses.
 std::vector<double> BusiestByPeer(const PathMatrix& paths, const Shares& shares) {
   struct Site {
     double members = 0;
@@ -55,14 +55,14 @@ std::vector<double> BusiestByPeer(const PathMatrix& paths, const Shares& shares)
 
 double Most(const std::vector<double>& busiest) { return *std::max_element(busiest.begin(), busiest.end()); }
 
-// Shares, and how busy each peer is with them.
+// Shares, and the resulting load of each peer.
 struct Split {
   Shares shares;
   std::vector<double> busiest;
 };
 
-// Moves `step` from the busiest that has it to the idlest that may take it. False, and nothing is changed, if that
-// makes neither's busiest less than it was.
+// Moves `step` from the busiest peer that has it to the least busy one that may take it. Returns false, without a
+// change, if that does not lower the maximum load of the two.
 bool Move(const PathMatrix& paths, std::uint32_t step, Split* split) {
   constexpr std::size_t kNobody = ~std::size_t{0};
   const auto& [shares, busiest] = *split;

@@ -1,4 +1,4 @@
-// The ways between the members of a view, as its ranks use them: what a plan says beside the table of algorithms.
+// Routes of a view: ring, shares and rings, the part of a plan beside the table of algorithms.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct WeightedRing {
 struct Routes {
   std::vector<std::uint32_t> ring;         // a permutation of the ranks, as Ring::order
   std::vector<std::uint32_t> shares = {};  // as DirectShares() has them
-  std::vector<WeightedRing> rings = {};    // as FindRings() has them; empty: the one
+  std::vector<WeightedRing> rings = {};    // as FindRings() has them; empty: only `ring`
 };
 
 }  // namespace ringway

@@ -16,7 +16,7 @@ namespace {
 // Without any measurement: one_shot while the daemons keep copies, direct while delays weigh more than bytes.
 constexpr std::uint64_t kDirectBytesMax = 8 << 20;
 
-// Within one host a message costs time on its processors and no delay, and a ring sends the fewest.
+// Within one host a message costs CPU and no delay, and a ring sends the fewest.
 constexpr double kOneHostSeconds = 40e-6;
 
 void AddRule(std::uint64_t bytes_upto, Algorithm algorithm, control::Plan* plan) {
@@ -25,7 +25,7 @@ void AddRule(std::uint64_t bytes_upto, Algorithm algorithm, control::Plan* plan)
   rule.set_algorithm(static_cast<std::uint32_t>(algorithm));
 }
 
-// Whether `then`'s table and routes are over 10% faster than `now`'s at any size.
+// Returns whether the table and routes of `then` are over 10% faster than those of `now` at any size.
 bool IsFaster(const PathMatrix& paths, const control::View& then, const control::View& now) {
   constexpr double kGainRatio = 1.1;
   const CostModel model_then = ModelOf(paths, RoutesOf(then), then.plan());
@@ -37,13 +37,13 @@ bool IsFaster(const PathMatrix& paths, const control::View& then, const control:
   return false;
 }
 
-// For comparisons in which what is kept is another matter.
+// For comparisons that are to ignore differences of retention.
 control::View WithRetention(control::View view, const control::View& like) {
   view.mutable_plan()->set_retained_bytes_max(like.plan().retained_bytes_max());
   return view;
 }
 
-// Whether `now` has shares that no rates speak for any more: `then` has equal ones, and is no slower by them.
+// Returns whether `now` has unequal shares that are no longer justified: `then` has equal ones, and is no slower.
 bool AreSharesOutlived(const PathMatrix& paths, const control::View& then, const control::View& current) {
   const control::View now = WithRetention(current, then);
   if (now.shares_size() == 0 || then.shares_size() > 0 || IsFaster(paths, now, then)) return false;
@@ -61,14 +61,14 @@ double LongestDelay(const PathMatrix& paths) {
   return longest;
 }
 
-// A copy more in the daemon, and one to the trainer.
+// One more copy in the daemon, and one to the trainer.
 std::uint64_t RetainedBytes(double delay, const control::Plan& current, const control::Plan& plan) {
   constexpr double kCopiedPerSecond = 500e6;
   const auto pays = delay > 0 ? static_cast<std::uint64_t>(kCopiedPerSecond * delay) : current.retained_bytes_max();
   return std::max(plan.small_bytes_max(), std::min(pays, plan.retained_bytes_max()));
 }
 
-// The same with this ring, and the routes and the table that are best with it.
+// The view with this ring, and the best routes and table for it.
 control::View ViewWith(const std::vector<std::uint32_t>& ring, const PathMatrix& paths, const control::Plan& plan,
                        const control::View& current) {
   const Routes routes = RoutesWith(ring, paths, RingSearch::kGreedy);
@@ -171,7 +171,7 @@ bool Improve(const PathMatrix& paths, const control::Plan& plan, control::View* 
   const std::vector<std::uint32_t> ring = FindRing(paths).order;
   if (WorthSwitching(paths, now, ring)) {
     control::View turned = ViewWith(ring, paths, plan, *view);
-    if (!IsFaster(paths, WithRetention(*view, turned), turned)) {  // by what a better ring leaves for others beside it
+    if (!IsFaster(paths, WithRetention(*view, turned), turned)) {  // routes beside the new ring may be worse
       *view = std::move(turned);
       return true;
     }

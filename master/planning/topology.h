@@ -1,7 +1,6 @@
-// Who is where in a view: ranks, the ring, and which algorithm is right for which size. Pure.
+// The plan of a view: rank order, ring, routes, and the algorithm for each size. Pure.
 //
-// Planned from what the daemons have measured (path_book.h); where they have not, by the planner's assumptions
-// (path_matrix.h).
+// Based on the daemons' measurements (path_book.h), with assumptions for unknowns (path_matrix.h).
 #pragma once
 
 #include <ringway/types.h>
@@ -17,39 +16,39 @@
 
 namespace ringway {
 
-// Sorts into rank order: by site, then by peer id, so that the ring crosses between sites as rarely as it can.
+// Sorts into rank order: by site, then by peer id, so that the ring has as few crossings between sites as possible.
 void SortByRank(std::vector<control::PeerInfo>& members);
 
-// Ring order as ranks, for members in rank order. Where all of them are in `current` already, it is the ring they have,
-// without those who are gone: a recovery waits for no search.
+// Returns the ring order as ranks, for members in rank order. If all of them are in `current`, this is its ring without
+// the peers that are gone: a recovery does not wait for a search.
 std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& members, const PathMatrix& paths,
                                      const control::View& current);
 
-// With what is best along with this ring. A recovery has no time for more than strides.
+// Returns this ring with the best shares and rings. A recovery has time for strides only.
 Routes RoutesWith(const std::vector<std::uint32_t>& ring, const PathMatrix& paths, RingSearch search);
 
-// What a view has of them.
+// The routes in a view.
 Routes RoutesOf(const control::View& view);
 void SetRoutes(const Routes& routes, control::View* view);
 
-// What prices the algorithms for members that go by `routes` under `plan`.
+// The cost model for members that use `routes` under `plan`.
 CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::Plan& plan);
 
-// Fills in the plan's table of algorithms: none, so always a ring, where all are on one host. Lowers retained_bytes_max
-// to what takes less time to copy than the exchange of DONE takes, but not below what is small. If nothing was
-// measured, `current`'s remain, or a table for moderate delays, and only what is small.
+// Fills in the plan's table of algorithms; empty (always a ring) if all are on one host. Lowers retained_bytes_max to
+// the size whose copy takes as long as the exchange of DONE, but not below small_bytes_max. If nothing was measured,
+// both remain as in `current`, or become a table for moderate delays and small_bytes_max.
 void PlanOperations(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan);
 
-// Whether members are at several sites, or a round trip is kFarRoundTrip or longer: then the network between them is
-// silent at times, with nobody dead.
+// Returns whether members are at several sites, or a round trip is at least kFarRoundTrip: then the network may be
+// silent at times although no member is dead.
 bool AreFarApart(const PathMatrix& paths);
 
-// Of the plan's table; a ring beyond it.
+// Looks up the plan's table; a ring beyond its end.
 Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes);
 
-// Gives the view a better ring (WorthSwitching), or better shares, rings or a better table (over 10% faster at some
-// size; equal shares where they are no slower), if there are any for its members, as far as `paths` tell; with what
-// `plan` says of the rest. False, and nothing is changed, if there is none.
+// Replaces the view's ring (WorthSwitching), or its shares, rings or table (over 10% faster at some size; equal shares
+// if they are no slower), if `paths` allow better ones; other settings are `plan`'s. Returns false, without a change,
+// if there is nothing better.
 bool Improve(const PathMatrix& paths, const control::Plan& plan, control::View* view);
 
 }  // namespace ringway
