@@ -4,8 +4,9 @@
 //   destroyed: closed
 //
 // Read and Write move what can be moved now. Who gets kWouldBlock waits, and then calls the same again; what the stream
-// itself has to wait for, which may be room to write while the caller reads, is its own affair. A stream that begins
-// with a handshake does it within its first calls, so whoever limits the time of the first frame limits both.
+// itself has to wait for, which may be room to write while the caller reads, is its own affair: a wait ends also where
+// another call has done what it was for. A stream that begins with a handshake does it within its first calls, so
+// whoever limits the time of the first frame limits both.
 //
 // Threads: one at a time; between two of them it is detached. Lifetime: moved by unique_ptr. Its waits end with it; one
 // that was over before may still call its waiter afterwards.

@@ -8,6 +8,7 @@
 #include "daemon/net/lane_threads.h"
 #include "daemon/net/listener.h"
 #include "tests/daemon/net/lane_fixture.h"
+#include "tests/proto/stream/handshaking_stream.h"
 #include "tests/proto/stream/memory_stream.h"
 
 namespace ringway::net {
@@ -36,6 +37,16 @@ MemoryOptions BreakAt(std::size_t at, bool reads, Kind kind) {
     options.a_to_b = {.write_breaks_at = at, .breaks = kind};
   }
   return options;
+}
+
+// Every second seed has streams that shake hands first.
+MemoryPair PairOf(const MemoryOptions& options, std::uint64_t seed) {
+  MemoryPair pair(options);
+  if (seed % 2 == 0) {
+    pair.a = std::make_unique<HandshakingStream>(std::move(pair.a));
+    pair.b = std::make_unique<HandshakingStream>(std::move(pair.b));
+  }
+  return pair;
 }
 
 class RecordingControlSink : public ControlSink {
@@ -67,7 +78,7 @@ class StreamFaultsTest : public NetTest {
 TEST_F(StreamFaultsTest, ControlLinksCarryTheSameMessagesWhateverTheCuts) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(seed);
-    MemoryPair pair({.a_to_b = RandomFaults(seed), .b_to_a = RandomFaults(seed + kSeeds)});
+    MemoryPair pair = PairOf({.a_to_b = RandomFaults(seed), .b_to_a = RandomFaults(seed + kSeeds)}, seed);
     std::array<RecordingControlSink, 2> sinks;
     const std::array links = {Link(std::move(pair.a), sinks[0]), Link(std::move(pair.b), sinks[1])};
     std::mt19937_64 random(seed);
@@ -156,9 +167,9 @@ class HandshakeFaultsTest : public StreamFaultsTest {
   };
   static constexpr std::uint64_t kEarly = 77;
 
-  // Dials a control link over a connection of these options; whoever is offered it answers, with a message right
-  // behind.
-  void Shake(const MemoryOptions& options, Outcome& out) {
+  // Dials a control link over a connection of these options and PairOf `seed`; whoever is offered it answers, with a
+  // message right behind.
+  void Shake(const MemoryOptions& options, std::uint64_t seed, Outcome& out) {
     Listener listener(context_, {}, [&out](LinkOffer offer) {
       control::LinkReply reply;
       reply.set_version(offer.version);
@@ -167,7 +178,7 @@ class HandshakeFaultsTest : public StreamFaultsTest {
       out.offers.push_back(std::move(offer));
     });
     const auto connect = [&](asio::io_context& context, const ConnectOptions&, const Connector::Done& done) {
-      MemoryPair pair(options);
+      MemoryPair pair = PairOf(options, seed);
       listener.Take(std::move(pair.b));
       auto stream = std::make_shared<std::unique_ptr<Stream>>(std::move(pair.a));
       asio::post(context, [done, stream] { done(Connection{.stream = std::move(*stream), .loopback = true}); });
@@ -197,7 +208,7 @@ TEST_F(HandshakeFaultsTest, LinkStandsAtBothEndsWhateverTheCuts) {
     MemoryOptions options{.a_to_b = RandomFaults(seed), .b_to_a = RandomFaults(seed + kSeeds)};
     // An answer is written once: a fresh connection has room for it.
     options.b_to_a = {.seed = seed, .piece_max = MemoryFaults::kNever, .stall_percent = 0};
-    Shake(options, out);
+    Shake(options, seed, out);
     ASSERT_EQ(out.offers.size(), 1U);
     ASSERT_EQ(out.dialled.size(), 1U);
     ASSERT_TRUE(out.dialled[0].ok()) << out.dialled[0].status().text();
@@ -219,7 +230,7 @@ TEST_F(HandshakeFaultsTest, BreakAtAnyByteIsOneAnswerToTheDialAndOneEndOfTheLink
       for (std::size_t at = 0; at < 150; ++at) {
         SCOPED_TRACE(at);
         Outcome out;
-        Shake(BreakAt(at, reads, kind), out);
+        Shake(BreakAt(at, reads, kind), 1, out);
         ASSERT_EQ(out.dialled.size(), 1U);
         ASSERT_LE(out.offers.size(), 1U);
         if (!out.dialled[0].ok()) {
@@ -275,7 +286,7 @@ TEST_P(LaneFaultsTest, LanesCarryTheSamePayloadsWhateverTheCuts) {
   constexpr std::array<std::size_t, 6> kSizes = {0, 1, 87, 5000, 8192, 40'000};
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);
-    MemoryPair pair({.a_to_b = RandomFaults(seed), .b_to_a = RandomFaults(seed + kSeeds)});
+    MemoryPair pair = PairOf({.a_to_b = RandomFaults(seed), .b_to_a = RandomFaults(seed + kSeeds)}, seed);
     std::array<RecordingLaneSink, 2> sinks;
     const std::array lanes = {Begin(std::move(pair.a), sinks[0]), Begin(std::move(pair.b), sinks[1])};
     sinks[seed % 2].kind = RecordingLaneSink::Kind::kScratch;
