@@ -6,8 +6,8 @@
 // No mutants, because other rules compensate:
 //   - counting DONE while frozen: its sender keeps the result and reports it, so it is committed anyway;
 //   - finished_upto: what one member has finished all hold, and it resends DONE to a view that names it as lacking;
-//   - committing for a dropped member: no member of the view holds the bytes, which aborts it, and the next one
-//   retries;
+//   - committing for a dropped member: no member of the view holds the bytes, so the view is aborted, and the next
+//     one retries;
 //   - deciding a recovery while no member is heard: the grace is the longer wait if most are unheard (the coordinator's
 //     unit tests cover the rule);
 //   - DONE and READY of an older view: they stay true, for every surviving member reports what it holds.

@@ -7,9 +7,8 @@
 //                rate that the sender has shown to anybody: pairs that measure at the same time through one uplink see
 //                a part of it each, and different parts. So a path that is slow for one pair of hosts only is
 //                overlooked if its sites have more
-//   noise        rates measured beside live traffic scatter by a quarter and more, so rates within a factor of two
-//   count
-//                as equal, with their median: a plan must not depend on which of two equal paths had a busy moment
+//   noise        rates measured beside live traffic scatter by a quarter and more, so rates within a factor of two are
+//                equal, with their median: a plan must not depend on which of two equal paths had a busy moment
 //
 // A value; not synchronized. Bounded by the pairs of known peers, which the caller checks.
 #pragma once

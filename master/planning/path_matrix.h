@@ -76,10 +76,10 @@ inline constexpr double kAssumedRate = 125e6;
 //   delay        of the reverse path, else the median of the known delays; stays 0 if none is known
 //   rate         what the ends allow, else the median of the known link rates, else kAssumedRate
 //   uplink       the best rate of a path that leaves the peer: paths measured one by one may share an uplink
-//   downlink     likewise of a path that enters it, or its measured uplink if that is more; downlinks are never
-//   measured site uplink  of a site with one peer its measured uplink; else the best link rate from the site to
-//   another, so that
-//                plans do not count on all uplinks of a site at once; site uplinks are never measured
+//   downlink     likewise of a path that enters it, or its measured uplink if that is more
+//   site uplink  the best link rate from the site to another, or its only peer's measured uplink if that is more, so
+//                that plans do not count on all uplinks of a site at once
+// Daemons do not measure downlinks and site uplinks.
 // All rates of the result are positive. With one peer there are no paths, and uplink and downlink stay as they are.
 PathMatrix WithAssumptions(const PathMatrix& measured);
 

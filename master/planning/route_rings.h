@@ -1,9 +1,8 @@
 // Several concurrent rings that have no path in common, for groups whose paths are slower than the peers' uplinks: each
 // ring adds the rate of its slowest path. Pure and deterministic.
 //
-//   strides  with K peers in ring order, i -> i + s mod K for every s coprime to K. No two of them share a path, and if
-//   K
-//            is prime there can be no more. Ignores slow paths
+//   strides  with K peers in ring order, i -> i + s mod K for every s coprime to K. No two of them share a path, and
+//            for a prime K there can be no more. Ignores slow paths
 //   greedy   the best ring (ring_order.h), then the best of the remaining paths, and so on
 //
 // The better of both is returned. An unmeasured uplink or downlink counts as fast as its best path (path_matrix.h), so

@@ -7,9 +7,8 @@
 //
 //   connections that have said nothing yet   kStrangersMax, each closed after `hello_timeout`
 //   clients, which ask for status or plans   kClientsMax, each closed when it asks nothing for as long
-//   one more than that                       closes the oldest of the host that has the most (proto/crowd.h); of
-//   clients
-//                                            one that has had an answer, if there is one
+//   one more than that                       closes the oldest of the host that has the most (proto/crowd.h), for
+//                                            clients preferably one that has had an answer
 //   out of descriptors                       as one more; else connections wait in the backlog
 //   a connection                             one request at a time, small frames (master/shell/server_session.h)
 //   answers                                  made in slices of kQuerySlice, at most a fifth of the time in all
