@@ -1,4 +1,4 @@
-// The inside of agreement::Peer, shared by its three source files:
+// The inside of agreement::Peer, shared by its source files:
 //
 //   peer_membership.cc   views, freezing, reports, verdicts, leaving
 //   peer_links.cc        links that come, break and are dialled again, and who is lost with them

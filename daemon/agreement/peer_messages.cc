@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "daemon/agreement/messages.h"
 #include "daemon/agreement/peer_impl.h"
 #include "proto/mutation.h"
 
@@ -9,15 +10,6 @@ namespace ringway::agreement {
 namespace {
 
 using collective::Executor;
-
-Descriptor DescriptorOf(const control::Ready& ready) {
-  return {.kind = static_cast<OpKind>(ready.kind()),
-          .dtype = static_cast<DType>(ready.dtype()),
-          .op = static_cast<ReduceOp>(ready.op()),
-          .codec = static_cast<Codec>(ready.codec()),
-          .schedule = static_cast<Algorithm>(ready.algorithm()),
-          .count = ready.count()};
-}
 
 std::uint32_t WireMs(Duration time) {
   return static_cast<std::uint32_t>(
@@ -115,7 +107,13 @@ Status Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& messag
                                  " does not follow, or acknowledges what was not sent"};
   }
   if (stream.MustTell()) Send(from, Heartbeat());
-  if (verdict == links::ControlStream::Verdict::kNew) Handle(from, message);
+  if (verdict != links::ControlStream::Verdict::kNew) return Status::Ok();
+  if (message.has_ready()) {
+    if (const Result<Descriptor> descriptor = DescriptorFrom(message.ready()); !descriptor.ok()) {
+      return descriptor.status();
+    }
+  }
+  Handle(from, message);
   return Status::Ok();
 }
 
@@ -148,7 +146,8 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
   if (epoch != view_.epoch || !running() || !view_.Contains(from)) return;
   if (!message.has_heartbeat()) watchdog_.Moved(now_);
   if (message.has_ready()) {
-    OnReady(from, NameIn(message.ready().channel(), message.ready().seq()), DescriptorOf(message.ready()));
+    const Descriptor descriptor = DescriptorFrom(message.ready()).value();  // checked when it came
+    OnReady(from, NameIn(message.ready().channel(), message.ready().seq()), descriptor);
   } else if (message.has_done()) {
     Operation* op = table_.Find(NameIn(message.done().channel(), message.done().seq()));
     if (op == nullptr) return;
