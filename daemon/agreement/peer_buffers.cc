@@ -20,7 +20,7 @@ bool Peer::Impl::IsTrainersSource(const Operation& op, const collective::Executo
 
 std::shared_ptr<const Peer::Impl::Bytes> Peer::Impl::CautiousCopy(const Operation& op,
                                                                   const collective::Executor::Ready& ready) const {
-  if (!watch_.cautious(now_) || !IsTrainersSource(op, ready)) return nullptr;
+  if (!watch_.cautious(ctx_.now) || !IsTrainersSource(op, ready)) return nullptr;
   return CopyOf(op.executor->SourceOf(ready));
 }
 
@@ -30,7 +30,7 @@ void Peer::Impl::OnRefused(const links::SentFrame& frame) {
   const Operation* op = table_.Find(frame.op);
   if (op == nullptr || op->told || !op->executor || op->attempt != frame.attempt) return;  // those served are copies
   if (!IsTrainersSource(*op, frame.ready) || op->executor->IsConsumed(frame.ready)) return;
-  watch_.OnFailure(now_);
+  watch_.OnFailure(ctx_.now);
   if (op->executor->HashNow(frame.ready) == frame.hash || RINGWAY_MUTANT(kBlameTheLink)) return;
   OnModified(*op, op->executor->SendsInput(frame.ready) ? "input" : "output");
 }
@@ -40,13 +40,13 @@ void Peer::Impl::OnFailedPayload(const LinkId& lane, const PendingFrame& frame) 
   if (frame.use != PendingFrame::Use::kExecutor || frame.claim.direct == nullptr) return;
   const Operation* op = table_.Find(frame.header.op);
   if (op == nullptr || op->own_output) return;
-  watch_.OnFailedRead(PlaceOf(frame.attempt, frame.claim), op->executor->TargetOf(frame.claim), now_);
+  watch_.OnFailedRead(PlaceOf(frame.attempt, frame.claim), op->executor->TargetOf(frame.claim), ctx_.now);
 }
 
 // Straight into the output, unless its trainer may be writing there.
 void Peer::Impl::ChooseTarget(const Operation& op, collective::Executor::Claim& claim) {
   if (claim.direct == nullptr || op.own_output) return;
-  if (watch_.cautious(now_)) {
+  if (watch_.cautious(ctx_.now)) {
     claim.direct = nullptr;
   } else {
     watch_.Forget(PlaceOf(op.attempt, claim));
@@ -72,14 +72,15 @@ void Peer::Impl::Seal(Operation& op) {
 }
 
 void Peer::Impl::OnModified(const Operation& op, const std::string& buffer) {
-  if (!modified_.empty() || ended_) return;
+  if (!modified_.empty() || ctx_.views.ended()) return;
   modified_ = "this trainer wrote to the " + buffer + " of operation " + ToString(op.name) +
               " before it was done; the others go on without this peer: correct the trainer, join again and take "
               "their state";
-  AddNote("buffer_modified", "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " buffer=" + buffer,
-          Severity::kWarning);
+  ctx_.AddNote("buffer_modified",
+               "epoch=" + ToString(ctx_.view().epoch) + " op=" + ToString(op.name) + " buffer=" + buffer,
+               Severity::kWarning);
   leaving_ = true;  // TryLeave does it, in this event or with the next Tick
-  leave_deadline_ = now_;
+  leave_deadline_ = ctx_.now;
 }
 
 void Peer::Impl::End(Code code, const std::string& text) {

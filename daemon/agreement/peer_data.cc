@@ -16,15 +16,15 @@ Result<Inbound> Peer::Impl::OnHeader(const LinkId& lane, const SegmentHeader& he
 }
 
 Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& header) {
-  mesh_.Heard(lane.other, now_);
+  mesh_.Heard(lane.other, ctx_.now);
   if (header.kind == SegmentKind::kProbe) return Inbound{};
-  counts_.bytes_received += kSegmentHeaderBytes + header.payload_bytes;
-  if (ended_ || IsOld(header.epoch)) return Inbound{};
+  ctx_.counts.bytes_received += kSegmentHeaderBytes + header.payload_bytes;
+  if (ctx_.views.ended() || ctx_.views.IsOld(header.epoch)) return Inbound{};
   // Before the channels' beginnings are known, too, which come with the view.
-  if (header.epoch > view_.epoch) return RINGWAY_MUTANT(kDropEarlyFrames) ? Inbound{} : Hold(lane, header);
+  if (header.epoch > ctx_.view().epoch) return RINGWAY_MUTANT(kDropEarlyFrames) ? Inbound{} : Hold(lane, header);
   if (table_.IsTooFarAhead(header.op))
     return Status(Code::kProtocol, "segment of an operation far ahead of its channel");
-  const auto rank = view_.RankOf(lane.other);
+  const auto rank = ctx_.view().RankOf(lane.other);
   if (!rank) return Status(Code::kProtocol, "segment from a peer that is no member of its view");
   if (table_.IsFinished(header.op)) return Inbound{};
   Operation* op = table_.Find(header.op);
@@ -39,7 +39,7 @@ Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& heade
   Result<collective::Executor::Claim> claim = op->executor->Take(header, *rank);
   if (!claim.ok()) return claim.status();
   if (claim.value().skipped) return Inbound{};
-  watchdog_.Moved(now_);
+  watchdog_.Moved(ctx_.now);
   ChooseTarget(*op, claim.value());
   pending_[lane] = {PendingFrame::Use::kExecutor, header, op->attempt, claim.value(), {}, lane.other};
   Inbound inbound;
@@ -52,12 +52,12 @@ Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& heade
 
 Result<Inbound> Peer::Impl::Hold(const LinkId& lane, const SegmentHeader& header) {
   // Beyond the window: what was begun within it, and each channel's next small operation (twice its bytes travel).
-  const std::uint64_t bound =
-      view_.plan.eager_bytes_max + kPayloadBytesMax + abi::kChannelCountMax * 2 * view_.plan.small_bytes_max;
+  const std::uint64_t bound = ctx_.view().plan.eager_bytes_max + kPayloadBytesMax +
+                              abi::kChannelCountMax * 2 * ctx_.view().plan.small_bytes_max;
   if (held_.BytesFrom(lane.other) + EarlyFrames::Cost(header) > bound) {
     return Status(Code::kProtocol, "more eager bytes than the plan allows");
   }
-  watchdog_.Moved(now_);
+  watchdog_.Moved(ctx_.now);
   EarlyFrame frame = held_.Reserve(lane.other, header);
   Inbound inbound;
   if (frame.payload == nullptr) {
@@ -75,8 +75,8 @@ Result<Inbound> Peer::Impl::Hold(const LinkId& lane, const SegmentHeader& header
 bool Peer::Impl::CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId from) {
   if (theirs == op.submission.descriptor || RINGWAY_MUTANT(kIgnoreMismatch)) return true;
   if (op.mismatch.empty() && !op.has_outcome()) {
-    op.mismatch = NameOf(self_) + " submitted " + ToString(op.submission.descriptor) + "; " + NameOf(from) +
-                  " submitted " + ToString(theirs) + " as operation " + ToString(op.name);
+    op.mismatch = ctx_.NameOf(ctx_.self) + " submitted " + ToString(op.submission.descriptor) + "; " +
+                  ctx_.NameOf(from) + " submitted " + ToString(theirs) + " as operation " + ToString(op.name);
     trouble_pending_ = true;
     trouble_reason_ = "mismatch: " + op.mismatch;
   }
@@ -93,7 +93,7 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
   const auto found = pending_.find(lane);
   if (found == pending_.end()) return Status::Ok();
   const PendingFrame frame = found->second;
-  if (IsOld(frame.header.epoch) || (frame.use == PendingFrame::Use::kExecutor && !IsLive(frame.attempt))) {
+  if (ctx_.views.IsOld(frame.header.epoch) || (frame.use == PendingFrame::Use::kExecutor && !IsLive(frame.attempt))) {
     DropFrame(lane);  // unjudged: its sender's trainer may have its memory back
     return Status::Ok();
   }
@@ -103,7 +103,7 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
     return {Code::kProtocol, "segment payload fails its checksum"};
   }
   pending_.erase(found);
-  watchdog_.Moved(now_);
+  watchdog_.Moved(ctx_.now);
   if (frame.use == PendingFrame::Use::kHold) {
     held_.Add(frame.held);
     // Its operation may have been submitted, or its view installed, while the payload was on the way.
@@ -123,7 +123,7 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
 
 // A held frame meets its operation.
 bool Peer::Impl::Accept(Operation& op, const SegmentHeader& header, PeerId from, std::span<const std::byte> payload) {
-  const auto rank = view_.RankOf(from);
+  const auto rank = ctx_.view().RankOf(from);
   if (!rank || header.kind != SegmentKind::kData || op.fetching) return true;
   MarkReady(op, from);
   if (!CheckDescriptor(op, header.descriptor, from)) return false;
@@ -169,7 +169,7 @@ bool Peer::Impl::MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes)
     return true;
   const auto sent = unready_.find(to);
   const std::uint64_t already = sent == unready_.end() ? 0 : sent->second;
-  return already + bytes + EarlyFrames::kOverheadBytes <= view_.plan.eager_bytes_max;
+  return already + bytes + EarlyFrames::kOverheadBytes <= ctx_.view().plan.eager_bytes_max;
 }
 
 bool Peer::Impl::EncodeFrame(const FrameSource& source, links::SentFrame& frame, const Offer& offer,
@@ -178,7 +178,7 @@ bool Peer::Impl::EncodeFrame(const FrameSource& source, links::SentFrame& frame,
   collective::Executor::Encoded encoded = source.executor->Encode(frame.ready, offer.scratch, copy);
   if (!encoded.fits) return false;
   encoded.header.kind = source.kind;
-  encoded.header.epoch = view_.epoch;
+  encoded.header.epoch = ctx_.view().epoch;
   encoded.header.op = frame.op;
   EncodeSegmentHeader(encoded.header, out.header);
   frame.hash = encoded.header.payload_hash;
@@ -230,8 +230,8 @@ bool Peer::Impl::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max
 
 bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
                                   Outbound& out) {
-  const auto rank = view_.RankOf(lane.other);
-  if (!running() || !rank || !lanes_.IsUp(lane) || !modified_.empty()) return false;
+  const auto rank = ctx_.view().RankOf(lane.other);
+  if (!ctx_.views.running() || !rank || !lanes_.IsUp(lane) || !modified_.empty()) return false;
   const Offer offer{.to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch};
   links::SentFrame sent;
   // Round robin, so that one large operation does not hold up the others.
@@ -251,8 +251,8 @@ bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_byte
     found = serving->to == lane.other && NextServed(*serving, offer, out, sent);
   }
   if (!found) return false;
-  counts_.bytes_sent += kSegmentHeaderBytes + out.payload.size();
-  watchdog_.Moved(now_);
+  ctx_.counts.bytes_sent += kSegmentHeaderBytes + out.payload.size();
+  watchdog_.Moved(ctx_.now);
   lanes_.CountOut(lane, sent, [this](std::uint64_t attempt) { return live_.contains(attempt); });
   return true;
 }
@@ -268,26 +268,26 @@ void Peer::Impl::Resend(PeerId to, const links::SentFrame& frame) {
     if (const auto unready = op->unready_bytes.find(to); unready != op->unready_bytes.end()) {
       unready->second -= frame.eager_cost;
       unready_[to] -= frame.eager_cost;
-      if (const auto rank = view_.RankOf(to)) ready_.Unblock(*rank);
+      if (const auto rank = ctx_.view().RankOf(to)) ready_.Unblock(*rank);
     }
   } else {
     return;
   }
-  ++counts_.segments_resent;
+  ++ctx_.counts.segments_resent;
 }
 
 std::vector<PeerId> Peer::Impl::PeersWithWork() const {
   std::vector<PeerId> out;
   if (!prober_.turn().empty() && MayProbe()) out.assign(prober_.turn().begin(), prober_.turn().end());
-  if (!running()) return out;
+  if (!ctx_.views.running()) return out;
   std::uint64_t seen = 0;
   for (const PeerId probed : out) {
-    if (const auto rank = view_.RankOf(probed)) seen |= std::uint64_t{1} << rank->value;
+    if (const auto rank = ctx_.view().RankOf(probed)) seen |= std::uint64_t{1} << rank->value;
   }
   static_assert(abi::kWorldSizeMax <= 64, "ranks are bits here");
   const auto add = [&](Rank rank) {
     const std::uint64_t bit = std::uint64_t{1} << rank.value;
-    if ((seen & bit) == 0 && rank.value < view_.members.size()) out.push_back(view_.members[rank.value]);
+    if ((seen & bit) == 0 && rank.value < ctx_.view().members.size()) out.push_back(ctx_.view().members[rank.value]);
     seen |= bit;
   };
   ready_.ForEachRank(add);

@@ -9,12 +9,6 @@
 //   peer_watch.cc        operations that wait for long
 //   peer_buffers.cc      trainers that write to what is in flight
 //   peer_paths.cc        what the paths to the others carry
-//
-// View states:
-//
-//   outside --VIEW / ACTIVATE--> installed --trouble or ABORT(e >= epoch)--> frozen --VIEW(e > stop)--> installed
-//
-// While frozen (stop >= epoch) nothing completes, nothing is told, no DONE or acknowledgement counts.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +22,7 @@
 #include <vector>
 
 #include "daemon/agreement/buffer_watch.h"
+#include "daemon/agreement/context.h"
 #include "daemon/agreement/early_frames.h"
 #include "daemon/agreement/laggards.h"
 #include "daemon/agreement/op_table.h"
@@ -52,13 +47,11 @@ constexpr Algorithm kFetchedAs = Algorithm::kRing;
 class Peer::Impl {
  public:
   Impl(PeerId self, std::string group, PeerOptions options)
-      : self_(self),
-        group_(std::move(group)),
-        options_(std::move(options)),
+      : ctx_(self, std::move(group), std::move(options)),
         mesh_(self),
-        held_(options_.memory.get()),
-        watchdog_(options_.stuck_after),
-        slice_left_(options_.slice_bytes) {}
+        held_(ctx_.options.memory.get()),
+        watchdog_(ctx_.options.stuck_after),
+        slice_left_(ctx_.options.slice_bytes) {}
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -79,8 +72,8 @@ class Peer::Impl {
   void Abandon(TimePoint now);
   void Tick(TimePoint now);
   PeerStatus GetStatus() const;
-  const PeerCounts& counts() const { return counts_; }
-  const View& view() const { return view_; }
+  const PeerCounts& counts() const { return ctx_.counts; }
+  const View& view() const { return ctx_.view(); }
 
   // ---- peer_messages.cc
   Status OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);
@@ -108,8 +101,8 @@ class Peer::Impl {
   void OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now);
   void WantLanes(PeerId other, std::uint32_t lanes, TimePoint now);
 
-  void Emit(Action action) { actions_.push_back(std::move(action)); }
-  std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
+  void Emit(Action action) { ctx_.Emit(std::move(action)); }
+  std::vector<Action> TakeActions() { return ctx_.TakeActions(); }
 
  private:
   static constexpr std::size_t kEarlyMessagesMax = 4096;  // of one peer: three of each open operation, and more
@@ -118,15 +111,6 @@ class Peer::Impl {
   static constexpr std::uint32_t kLinkLossesMax = 3000;
   static constexpr Duration kLinkLossesTime = std::chrono::hours(1);
   static constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
-
-  bool installed() const { return view_.epoch.value != 0; }
-  bool frozen() const { return stop_ >= view_.epoch; }
-  bool running() const { return installed() && (!frozen() || RINGWAY_MUTANT(kCompleteWhileFrozen)) && !ended_; }
-  // Of a view that is over, so that nobody needs it.
-  bool IsOld(Epoch epoch) const {
-    if (RINGWAY_MUTANT(kAcceptOldFrames)) return false;
-    return epoch < view_.epoch || (epoch <= stop_ && !RINGWAY_MUTANT(kCompleteWhileFrozen));
-  }
 
   // ---- membership
   void Install(View view);
@@ -184,14 +168,7 @@ class Peer::Impl {
   // That a result may suggest and an UpdateView adopt, as far as this rank can tell; epoch 0: none.
   Epoch NewestPrepared() const;
   bool MayAdopt(Epoch epoch, const control::View& view) const;
-  std::string NameOf(PeerId peer) const;
-  // "other=NAME other_id=N other_address=HOST:PORT", what is known of it, for a note.
-  std::string FieldsOf(PeerId other) const;
   void Broadcast(const control::PeerMessage& message);
-  void ToMasterNow(control::ToMaster message) { Emit(ToMaster{std::move(message)}); }
-  void AddNote(std::string event, std::string fields, Severity severity = Severity::kInfo) {
-    Emit(Note{std::move(event), std::move(fields), severity});
-  }
 
   // ---- paths
   void ReportPaths();
@@ -320,9 +297,7 @@ class Peer::Impl {
   void DropFrame(const LinkId& lane);
   void DropFramesOf(PeerId other);
 
-  const PeerId self_;
-  const std::string group_;
-  const PeerOptions options_;
+  Context ctx_;
   links::Mesh mesh_;
   std::map<PeerId, links::ControlStream> streams_;  // of the pairs that the mesh knows
   std::map<PeerId, Duration> round_trips_;          // the shortest seen on any link of the pair
@@ -330,9 +305,7 @@ class Peer::Impl {
   std::uint64_t delivered_ = 0;  // bytes, as the newest samples say
   flow::Prober prober_;
   bool forming_ = false;                                 // the group has no view yet
-  View view_;                                            // epoch 0: outside
   std::map<Algorithm, collective::Schedule> schedules_;  // of this view
-  Epoch stop_;                                           // only grows
   std::map<Epoch, control::View> prepared_;
   std::set<Epoch> to_take_back_;  // each stands for all prepared views from it on; waits for an UpdateView's end
   Epoch activated_;               // newcomers: members switched to this prepared view
@@ -375,13 +348,9 @@ class Peer::Impl {
   bool leaving_ = false;
   bool leave_sent_ = false;
   TimePoint leave_deadline_{};
-  bool ended_ = false;
   TimePoint last_heartbeat_{};
   TimePoint last_tick_{};
-  TimePoint now_{};  // of the newest event that carried the time
-  PeerCounts counts_;
   std::string waits_;
-  std::vector<Action> actions_;
 };
 
 }  // namespace ringway::agreement

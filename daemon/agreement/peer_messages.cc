@@ -28,9 +28,10 @@ OpName NameIn(std::uint32_t channel, std::uint64_t seq) { return {ChannelId(chan
 
 void Peer::Impl::SendReady(const Operation& op) {
   std::set<PeerId> senders;
-  for (const collective::Arrival& arrival : op.executor->arrivals()) senders.insert(view_.members[arrival.from.value]);
+  for (const collective::Arrival& arrival : op.executor->arrivals())
+    senders.insert(ctx_.view().members[arrival.from.value]);
   control::PeerMessage message;
-  message.mutable_ready()->set_epoch(view_.epoch.value);
+  message.mutable_ready()->set_epoch(ctx_.view().epoch.value);
   message.mutable_ready()->set_channel(op.name.channel.value);
   message.mutable_ready()->set_seq(op.name.seq);
   const Descriptor& descriptor = op.submission.descriptor;
@@ -45,7 +46,7 @@ void Peer::Impl::SendReady(const Operation& op) {
 
 void Peer::Impl::SendDone(const OpName& name) {
   control::PeerMessage message;
-  message.mutable_done()->set_epoch(view_.epoch.value);
+  message.mutable_done()->set_epoch(ctx_.view().epoch.value);
   message.mutable_done()->set_channel(name.channel.value);
   message.mutable_done()->set_seq(name.seq);
   Broadcast(message);
@@ -57,7 +58,7 @@ void Peer::Impl::Send(PeerId to, control::PeerMessage message) {
   if (!message.has_heartbeat() && !stream.Number(message)) return;  // it is accused with the next tick
   if (!mesh_.HasControl(to)) return;
   stream.Stamp(message);
-  Emit(ToPeer{to, std::move(message)});
+  ctx_.Emit(ToPeer{to, std::move(message)});
 }
 
 void Peer::Impl::SendKept(PeerId to) {
@@ -65,20 +66,20 @@ void Peer::Impl::SendKept(PeerId to) {
   links::ControlStream& stream = streams_[to];
   for (control::PeerMessage message : stream.kept()) {
     stream.Stamp(message);
-    Emit(ToPeer{to, std::move(message)});
+    ctx_.Emit(ToPeer{to, std::move(message)});
   }
 }
 
 void Peer::Impl::Broadcast(const control::PeerMessage& message) {
-  for (const PeerId member : view_.members) {
-    if (member != self_) Send(member, message);
+  for (const PeerId member : ctx_.view().members) {
+    if (member != ctx_.self) Send(member, message);
   }
 }
 
 control::PeerMessage Peer::Impl::Heartbeat() const {
   control::PeerMessage message;
-  message.mutable_heartbeat()->set_epoch(running() ? view_.epoch.value : 0);
-  if (running()) {
+  message.mutable_heartbeat()->set_epoch(ctx_.views.running() ? ctx_.view().epoch.value : 0);
+  if (ctx_.views.running()) {
     SeqsTo(table_.CompleteUptoAll(), *message.mutable_heartbeat()->mutable_complete_upto());
     SeqsTo(SubmittedSeqs(), *message.mutable_heartbeat()->mutable_next_seq());
     message.mutable_heartbeat()->set_still_ms(WireMs(StillFor()));
@@ -91,19 +92,19 @@ control::PeerMessage Peer::Impl::Heartbeat() const {
 }
 
 void Peer::Impl::SendHeartbeats() {
-  last_heartbeat_ = now_;
+  last_heartbeat_ = ctx_.now;
   const control::PeerMessage message = Heartbeat();
   for (const PeerId peer : mesh_.ControlPeers()) Send(peer, message);
 }
 
 Status Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
-  now_ = now;
-  if (ended_ || !mesh_.Knows(from)) return Status::Ok();
+  ctx_.now = now;
+  if (ctx_.views.ended() || !mesh_.Knows(from)) return Status::Ok();
   mesh_.Heard(from, now);
   links::ControlStream& stream = streams_[from];
   const links::ControlStream::Verdict verdict = stream.Take(message);
   if (verdict == links::ControlStream::Verdict::kBroken) {
-    return {Code::kProtocol, "message " + std::to_string(message.number()) + " of " + NameOf(from) +
+    return {Code::kProtocol, "message " + std::to_string(message.number()) + " of " + ctx_.NameOf(from) +
                                  " does not follow, or acknowledges what was not sent"};
   }
   if (stream.MustTell()) Send(from, Heartbeat());
@@ -119,7 +120,7 @@ Status Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& messag
 
 void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
   if (message.has_abort()) {
-    if (view_.Contains(from) || !installed()) OnAbort(Epoch(message.abort().epoch()), now_);
+    if (ctx_.view().Contains(from) || !ctx_.views.installed()) OnAbort(Epoch(message.abort().epoch()), ctx_.now);
     return;
   }
   if (message.has_lane_closed()) return OnLaneClosed(from, message.lane_closed());
@@ -135,16 +136,16 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
                     : message.has_fetch() ? message.fetch().epoch()
                     : message.has_again() ? message.again().epoch()
                                           : message.heartbeat().epoch());
-  if (epoch > view_.epoch && epoch > stop_) {
+  if (epoch > ctx_.view().epoch && epoch > ctx_.views.stop()) {
     if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
-    if (message.has_heartbeat() && view_.Contains(from)) watchdog_.Heard(from, PulseOf(message.heartbeat()));
+    if (message.has_heartbeat() && ctx_.view().Contains(from)) watchdog_.Heard(from, PulseOf(message.heartbeat()));
     if (message.has_heartbeat() || !mesh_.Knows(from)) return;
     std::vector<control::PeerMessage>& early = early_[from];
     if (early.size() < kEarlyMessagesMax) early.push_back(message);
     return;
   }
-  if (epoch != view_.epoch || !running() || !view_.Contains(from)) return;
-  if (!message.has_heartbeat()) watchdog_.Moved(now_);
+  if (epoch != ctx_.view().epoch || !ctx_.views.running() || !ctx_.view().Contains(from)) return;
+  if (!message.has_heartbeat()) watchdog_.Moved(ctx_.now);
   if (message.has_ready()) {
     const Descriptor descriptor = DescriptorFrom(message.ready()).value();  // checked when it came
     OnReady(from, NameIn(message.ready().channel(), message.ready().seq()), descriptor);
@@ -157,7 +158,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
       table_.Acknowledge(from, channel, seq);
     }
     watchdog_.Heard(from, PulseOf(message.heartbeat()));
-    laggards_.Heard(from, SeqsFrom(message.heartbeat().next_seq()), table_.NextSeqs(), now_);
+    laggards_.Heard(from, SeqsFrom(message.heartbeat().next_seq()), table_.NextSeqs(), ctx_.now);
   } else if (message.has_fetch()) {
     OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
   } else if (message.has_again()) {
@@ -180,7 +181,7 @@ void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
   const bool holds = op != nullptr && op->has_outcome() && op->outcome.code == Code::kOk &&
                      (op->own_output || !op->told);  // a told result region is the trainer's again
   if (!holds) {
-    AddNote("fetch_refused", "op=" + ToString(name) + " from=" + Word(NameOf(from)), Severity::kWarning);
+    ctx_.AddNote("fetch_refused", "op=" + ToString(name) + " from=" + Word(ctx_.NameOf(from)), Severity::kWarning);
     return;
   }
   const auto same = [&](const Serving& serving) { return serving.name == name && serving.to == from; };
@@ -189,15 +190,16 @@ void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
   Descriptor fetched = op->submission.descriptor;
   fetched.schedule = kFetchedAs;
   Serving serving{.name = name, .to = from, .attempt = next_attempt_++, .executor = nullptr, .keep = op->memory};
-  serving.executor = std::make_unique<Executor>(
-      collective::FetchSchedule(*view_.RankOf(self_), *view_.RankOf(from), *view_.RankOf(self_)),
-      collective::ExecutorOptions{.descriptor = fetched,
-                                  .world_size = kNotAlone,
-                                  .segment_bytes_max = view_.plan.segment_bytes_max,
-                                  .input = op->output(),
-                                  .output = op->output(),
-                                  .input_bytes_ready = op->bytes(),
-                                  .stamp = {}});
+  serving.executor =
+      std::make_unique<Executor>(collective::FetchSchedule(*ctx_.view().RankOf(ctx_.self), *ctx_.view().RankOf(from),
+                                                           *ctx_.view().RankOf(ctx_.self)),
+                                 collective::ExecutorOptions{.descriptor = fetched,
+                                                             .world_size = kNotAlone,
+                                                             .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
+                                                             .input = op->output(),
+                                                             .output = op->output(),
+                                                             .input_bytes_ready = op->bytes(),
+                                                             .stamp = {}});
   live_.insert(serving.attempt);
   serving_.push_back(std::move(serving));
 }

@@ -25,9 +25,10 @@ struct OpMemory {
 // ---------------------------------------------------------------------------------------------- trainer
 
 Status Peer::Impl::Submit(Submission submission, TimePoint now) {
-  now_ = now;
+  ctx_.now = now;
   if (!modified_.empty()) return {Code::kBufferModified, modified_};
-  if (leaving_ || ended_) return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
+  if (leaving_ || ctx_.views.ended())
+    return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
   const bool update = submission.descriptor.kind == OpKind::kUpdateView;
   if (update_open_) return {Code::kInvalidArgument, "UpdateView is running: wait for it before submitting more"};
   if (update && table_.untold() > 0)
@@ -37,7 +38,7 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
   watchdog_.Moved(now);
   WatchBy(op.submission.deadline);
   if (update) update_open_ = true;
-  if (running()) Start(op);
+  if (ctx_.views.running()) Start(op);
   AfterProgress();
   return Status::Ok();
 }
@@ -46,20 +47,20 @@ void Peer::Impl::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) 
   Operation* op = table_.FindToken(token);
   if (op == nullptr || input_bytes_ready <= op->submission.input_bytes_ready) return;
   op->submission.input_bytes_ready = std::min(input_bytes_ready, op->bytes());
-  op->staged_at = now_;
-  watchdog_.Moved(now_);
+  op->staged_at = ctx_.now;
+  watchdog_.Moved(ctx_.now);
   StartWork(*op);
   AfterProgress();
 }
 
 void Peer::Impl::Cancel(std::uint64_t token, TimePoint now) {
-  now_ = now;
+  ctx_.now = now;
   Operation* op = table_.FindToken(token);
-  if (op == nullptr || op->has_outcome() || ended_) return;
+  if (op == nullptr || op->has_outcome() || ctx_.views.ended()) return;
   op->cancel = true;
-  if (running()) {
+  if (ctx_.views.running()) {
     Trouble("operation " + ToString(op->name) + " is cancelled");
-  } else if (installed()) {
+  } else if (ctx_.views.installed()) {
     SendReport("operation " + ToString(op->name) + " is cancelled");
   }
 }
@@ -67,20 +68,21 @@ void Peer::Impl::Cancel(std::uint64_t token, TimePoint now) {
 // ---------------------------------------------------------------------------------------------- attempts
 
 bool Peer::Impl::IsSmall(const Operation& op) const {
-  return !op.is_update() && op.bytes() <= view_.plan.small_bytes_max;
+  return !op.is_update() && op.bytes() <= ctx_.view().plan.small_bytes_max;
 }
 
 // The last quarter of the room is for small ones: of those nobody says that they are done.
 bool Peer::Impl::IsToBeRetained(const Operation& op) const {
-  const std::uint64_t room = IsSmall(op) ? options_.retained_bytes_max : options_.retained_bytes_max / 4 * 3;
-  return !op.is_update() && op.bytes() <= view_.plan.retained_bytes_max && table_.retained_bytes() + op.bytes() <= room;
+  const std::uint64_t room = IsSmall(op) ? ctx_.options.retained_bytes_max : ctx_.options.retained_bytes_max / 4 * 3;
+  return !op.is_update() && op.bytes() <= ctx_.view().plan.retained_bytes_max &&
+         table_.retained_bytes() + op.bytes() <= room;
 }
 
 void Peer::Impl::StartAll() {
   std::vector<OpName> names;
   for (const auto& [name, op] : table_.ops()) names.push_back(name);
   for (const OpName& name : names) {
-    if (!running()) return;
+    if (!ctx_.views.running()) return;
     Operation* op = table_.Find(name);
     if (op == nullptr) continue;
     if (op->has_outcome()) {
@@ -100,7 +102,7 @@ void Peer::Impl::Start(Operation& op) {
     return;
   }
   // The master says so to all: others may have submitted less, or an UpdateView as this one.
-  if (!op.is_update() && view_.world_size() < view_.min_world) {
+  if (!op.is_update() && ctx_.view().world_size() < ctx_.view().min_world) {
     if (RINGWAY_MUTANT(kTooSmallAlone)) return Fail(op, Code::kWorldTooSmall, "decided alone");
     trouble_pending_ = true;
     trouble_reason_ = "operation " + ToString(op.name) + " needs more peers";
@@ -121,8 +123,8 @@ void Peer::Impl::Start(Operation& op) {
 
 // The same on every rank. Where it would need too much memory, a ring does.
 Algorithm Peer::Impl::AlgorithmOf(const Operation& op) const {
-  const Algorithm wanted = op.submission.algorithm.value_or(view_.plan.AlgorithmFor(op.bytes()));
-  const std::uint64_t aside = collective::AsideBytesMax(wanted, view_.world_size(), op.bytes());
+  const Algorithm wanted = op.submission.algorithm.value_or(ctx_.view().plan.AlgorithmFor(op.bytes()));
+  const std::uint64_t aside = collective::AsideBytesMax(wanted, ctx_.view().world_size(), op.bytes());
   return aside <= std::max(kAsideBuffersMax * op.bytes(), kAsideBytesMax) ? wanted : Algorithm::kRing;
 }
 
@@ -130,7 +132,8 @@ Algorithm Peer::Impl::AlgorithmOf(const Operation& op) const {
 const collective::Schedule& Peer::Impl::ScheduleOf(Algorithm algorithm) {
   const auto found = schedules_.find(algorithm);
   if (found != schedules_.end()) return found->second;
-  return schedules_.emplace(algorithm, collective::MakeSchedule(algorithm, view_.routes, *view_.RankOf(self_)))
+  return schedules_
+      .emplace(algorithm, collective::MakeSchedule(algorithm, ctx_.view().routes, *ctx_.view().RankOf(ctx_.self)))
       .first->second;
 }
 
@@ -147,14 +150,14 @@ void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
   op.executor = std::make_unique<Executor>(std::move(schedule),
                                            collective::ExecutorOptions{
                                                .descriptor = op.submission.descriptor,
-                                               .world_size = op.fetching ? kNotAlone : view_.world_size(),
-                                               .segment_bytes_max = view_.plan.segment_bytes_max,
+                                               .world_size = op.fetching ? kNotAlone : ctx_.view().world_size(),
+                                               .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
                                                .input = op.own_input ? op.own_input->data() : op.submission.input,
                                                .output = op.output(),
                                                .input_bytes_ready = op.fetching ? op.bytes() : InputBytesReady(op),
                                                .trainers_output = !op.own_output,
                                                .stamp = stamp,
-                                               .memory = options_.memory.get(),
+                                               .memory = ctx_.options.memory.get(),
                                                .sink = op.reporter.get(),
                                            });
 }
@@ -165,16 +168,18 @@ void Peer::Impl::StartFetch(Operation& op) {
     op.stage = Stage::kRunning;
     return OnComputed(op);
   }
-  const auto holder = std::find_if(view_.members.begin(), view_.members.end(), [&](PeerId peer) {
-    return peer != self_ && (op.holders.contains(peer) || RINGWAY_MUTANT(kFetchFromAnybody));
+  const auto holder = std::find_if(ctx_.view().members.begin(), ctx_.view().members.end(), [&](PeerId peer) {
+    return peer != ctx_.self && (op.holders.contains(peer) || RINGWAY_MUTANT(kFetchFromAnybody));
   });
-  if (holder == view_.members.end())
+  if (holder == ctx_.view().members.end())
     return Trouble("operation " + ToString(op.name) + " is committed and nobody holds it");
   op.submission.descriptor.schedule = kFetchedAs;
-  Launch(op, collective::FetchSchedule(*view_.RankOf(*holder), *view_.RankOf(self_), *view_.RankOf(self_)));
-  AddNote("fetch", "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " from=" + Word(NameOf(*holder)));
+  Launch(op, collective::FetchSchedule(*ctx_.view().RankOf(*holder), *ctx_.view().RankOf(ctx_.self),
+                                       *ctx_.view().RankOf(ctx_.self)));
+  ctx_.AddNote("fetch", "epoch=" + ToString(ctx_.view().epoch) + " op=" + ToString(op.name) +
+                            " from=" + Word(ctx_.NameOf(*holder)));
   control::PeerMessage message;
-  message.mutable_fetch()->set_epoch(view_.epoch.value);
+  message.mutable_fetch()->set_epoch(ctx_.view().epoch.value);
   message.mutable_fetch()->set_channel(op.name.channel.value);
   message.mutable_fetch()->set_seq(op.name.seq);
   Send(*holder, std::move(message));
@@ -186,7 +191,7 @@ void Peer::Impl::Stop(Operation& op) {
   op.executor.reset();
   for (const auto& [peer, bytes] : std::exchange(op.unready_bytes, {})) {
     unready_[peer] -= bytes;
-    if (const auto rank = view_.RankOf(peer)) ready_.Unblock(*rank);
+    if (const auto rank = ctx_.view().RankOf(peer)) ready_.Unblock(*rank);
   }
   if (op.has_outcome()) return;
   op.stage = Stage::kQueued;
@@ -199,7 +204,7 @@ void Peer::Impl::MarkReady(Operation& op, PeerId peer) {
     unready_[peer] -= sent->second;
     op.unready_bytes.erase(sent);
   }
-  if (const auto rank = view_.RankOf(peer)) ready_.Unblock(*rank);
+  if (const auto rank = ctx_.view().RankOf(peer)) ready_.Unblock(*rank);
 }
 
 // The next one on its channel may go beyond the eager window, if it is small.
@@ -211,30 +216,30 @@ void Peer::Impl::MarkComplete(const Operation& op) {
 // ---------------------------------------------------------------------------------------------- outcomes
 
 void Peer::Impl::OnComputed(Operation& op) {
-  RINGWAY_CHECK(op.stage == Stage::kRunning && running());
+  RINGWAY_CHECK(op.stage == Stage::kRunning && ctx_.views.running());
   if (!op.fetching) {
     const Stamp stamp = op.executor->stamp();
-    op.outcome = {Code::kOk, "", view_.epoch, view_.members, stamp.prepared};
-    for (const PeerId member : view_.members) {
+    op.outcome = {Code::kOk, "", ctx_.view().epoch, ctx_.view().members, stamp.prepared};
+    for (const PeerId member : ctx_.view().members) {
       table_.Acknowledge(member, op.name.channel, stamp.acknowledged);
       MarkReady(op, member);  // its contribution is in
     }
   }
   op.fetching = false;
   op.stage = Stage::kComplete;
-  table_.AddHolder(op, self_);
+  table_.AddHolder(op, ctx_.self);
   MarkComplete(op);
-  held_.Drop(op.name, view_.epoch);
+  held_.Drop(op.name, ctx_.view().epoch);
   if (!op.own_output || !IsSmall(op)) SendDone(op.name);  // copies are not kept for long, and somebody may have no room
   Settle(op);
 }
 
 // Told when every member holds it; at once where a copy stays here.
 void Peer::Impl::Settle(Operation& op) {
-  if (op.stage != Stage::kComplete || !running()) return;
+  if (op.stage != Stage::kComplete || !ctx_.views.running()) return;
   const bool early =
-      RINGWAY_MUTANT(kSkipDone) || (RINGWAY_MUTANT(kTellLargeByVerdict) && op.outcome.epoch < view_.epoch);
-  if (op.outcome.code != Code::kOk || op.own_output || table_.AllHold(op, view_) || early) {
+      RINGWAY_MUTANT(kSkipDone) || (RINGWAY_MUTANT(kTellLargeByVerdict) && op.outcome.epoch < ctx_.view().epoch);
+  if (op.outcome.code != Code::kOk || op.own_output || table_.AllHold(op, ctx_.view()) || early) {
     op.telling = true;
     StartWork(op);
   }
@@ -248,8 +253,8 @@ void Peer::Impl::Tell(Operation& op) {
   table_.OnTold(op);
   table_.MarkDue(op.name);
   const bool ok = op.outcome.code == Code::kOk;
-  ++(ok ? counts_.ops_done : counts_.ops_failed);
-  watchdog_.Moved(now_);
+  ++(ok ? ctx_.counts.ops_done : ctx_.counts.ops_failed);
+  watchdog_.Moved(ctx_.now);
   if (ok) watchdog_.Calm(op.bytes());
   Complete complete;
   complete.epoch = op.outcome.epoch;
@@ -268,8 +273,8 @@ void Peer::Impl::Tell(Operation& op) {
       complete.epoch = adopted->first;
       complete.contributors.clear();
       for (const auto& info : adopted->second.members()) complete.contributors.emplace_back(info.peer_id());
-      if (!RINGWAY_MUTANT(kReportOldUpdate) || adopted->first > view_.epoch) last_update_ = ReportOf(op);
-      if (adopted->first > view_.epoch) InstallPrepared(adopted->first);
+      if (!RINGWAY_MUTANT(kReportOldUpdate) || adopted->first > ctx_.view().epoch) last_update_ = ReportOf(op);
+      if (adopted->first > ctx_.view().epoch) InstallPrepared(adopted->first);
     }
     if (!to_take_back_.empty()) DropTakenBack();
   }
@@ -277,7 +282,7 @@ void Peer::Impl::Tell(Operation& op) {
   complete.code = op.outcome.code;
   complete.text = op.outcome.text;
   complete.op = op.name;
-  const auto place = std::find(complete.contributors.begin(), complete.contributors.end(), self_);
+  const auto place = std::find(complete.contributors.begin(), complete.contributors.end(), ctx_.self);
   complete.rank = static_cast<std::uint32_t>(place - complete.contributors.begin());
   complete.wire_bytes = op.wire_bytes;
   complete.retries = op.retries;
@@ -287,7 +292,7 @@ void Peer::Impl::Tell(Operation& op) {
   complete.submitted = op.since;
   // Of the agreed outcome alone: a rank that is told in a later view says the same.
   complete.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch;
-  Emit(std::move(complete));
+  ctx_.Emit(std::move(complete));
 }
 
 void Peer::Impl::Fail(Operation& op, Code code, const std::string& text) {
@@ -295,14 +300,14 @@ void Peer::Impl::Fail(Operation& op, Code code, const std::string& text) {
   Unretain(op);  // nobody will ask for it, and others may submit theirs late
   op.memory.reset();
   op.fetching = false;
-  op.outcome = {code, text, view_.epoch, {}, {}};
+  op.outcome = {code, text, ctx_.view().epoch, {}, {}};
   op.stage = Stage::kComplete;
-  table_.AddHolder(op, self_);
+  table_.AddHolder(op, ctx_.self);
   MarkComplete(op);
-  AddNote("operation_failed",
-          "epoch=" + ToString(view_.epoch) + " op=" + ToString(op.name) + " code=" + ringway::NameOf(code) +
-              " text=" + text,
-          Severity::kWarning);
+  ctx_.AddNote("operation_failed",
+               "epoch=" + ToString(ctx_.view().epoch) + " op=" + ToString(op.name) + " code=" + ringway::NameOf(code) +
+                   " text=" + text,
+               Severity::kWarning);
   Tell(op);
 }
 
@@ -319,7 +324,8 @@ void Peer::Impl::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
     const bool same =
         op.outcome.code == code && (code != Code::kOk || op.outcome.epoch == Epoch(verdict.result_epoch()));
     if (!same)
-      AddNote("contradiction", "op=" + ToString(op.name) + " verdict differs from the outcome here", Severity::kError);
+      ctx_.AddNote("contradiction", "op=" + ToString(op.name) + " verdict differs from the outcome here",
+                   Severity::kError);
     RINGWAY_CHECK(same || op.told == false || code == Code::kInternal);
     if (RINGWAY_MUTANT(kDropAfterVerdict) && op.told) op.own_output.reset();
     return;  // StartAll settles it
@@ -345,7 +351,7 @@ control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
     report.set_cancel(op.cancel);
     report.set_mismatch(op.mismatch);
     report.set_overdue(op.overdue);
-    if (op.hung_in != view_.epoch) return report;
+    if (op.hung_in != ctx_.view().epoch) return report;
     for (const PeerId peer : op.hung_for) report.add_hung_for(peer.value);
     return report;
   }
@@ -361,8 +367,8 @@ control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
 void Peer::Impl::Retire(const Operation& op) {
   live_.erase(op.attempt);
   work_.erase(op.name);
-  held_.Drop(op.name, view_.epoch);
-  if (options_.memory != nullptr) options_.memory->Give(MemoryUse::kResults, op.retained_bytes);
+  held_.Drop(op.name, ctx_.view().epoch);
+  if (ctx_.options.memory != nullptr) ctx_.options.memory->Give(MemoryUse::kResults, op.retained_bytes);
   std::erase_if(serving_, [&](const Serving& serving) {
     if (serving.name != op.name) return false;
     live_.erase(serving.attempt);
@@ -372,25 +378,25 @@ void Peer::Impl::Retire(const Operation& op) {
 
 // A view that is installed here, by an UpdateView that is told, makes all due again.
 void Peer::Impl::SettleDue() {
-  while (running() && table_.has_due()) {
+  while (ctx_.views.running() && table_.has_due()) {
     Operation* op = table_.Find(table_.TakeDue());
     if (op == nullptr) continue;
     Settle(*op);
-    if (!running() || !table_.IsFinished(*op, view_)) continue;
+    if (!ctx_.views.running() || !table_.IsFinished(*op, ctx_.view())) continue;
     Retire(*op);
     table_.Forget(op->name);
   }
 }
 
 void Peer::Impl::AfterProgress() {
-  if (running() && std::exchange(early_are_due_, false)) {
+  if (ctx_.views.running() && std::exchange(early_are_due_, false)) {
     for (const auto& [from, messages] : std::exchange(early_, {})) {
       for (const control::PeerMessage& message : messages) Handle(from, message);
     }
   }
   if (trouble_pending_) {
     trouble_pending_ = false;
-    if (running()) Trouble(trouble_reason_);
+    if (ctx_.views.running()) Trouble(trouble_reason_);
   }
   SettleDue();
   if (leaving_) TryLeave();

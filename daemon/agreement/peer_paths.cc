@@ -11,8 +11,8 @@ constexpr std::size_t kProbeBytes = 256 * 1024;
 }  // namespace
 
 void Peer::Impl::OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now) {
-  now_ = now;
-  if (ended_) return;
+  ctx_.now = now;
+  if (ctx_.views.ended()) return;
   std::uint64_t delivered = 0;
   for (const flow::PathSample& sample : samples) delivered += sample.delivered_bytes;
   if (std::exchange(delivered_, delivered) != delivered) watchdog_.Moved(now);  // a segment takes long on a slow path
@@ -21,17 +21,17 @@ void Peer::Impl::OnPathSamples(std::span<const flow::PathSample> samples, TimePo
 }
 
 void Peer::Impl::ReportPaths() {
-  for (const flow::PathReport& report : meter_.TakeReports(now_)) {
+  for (const flow::PathReport& report : meter_.TakeReports(ctx_.now)) {
     control::ToMaster message;
-    message.mutable_measured()->set_peer(self_.value);
+    message.mutable_measured()->set_peer(ctx_.self.value);
     message.mutable_measured()->set_other(report.other.value_or(PeerId()).value);
     message.mutable_measured()->set_bytes_per_second(report.bytes_per_second);
     message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(report.round_trip.count()));
-    ToMasterNow(std::move(message));
+    ctx_.SendToMaster(std::move(message));
     if (report.rerouted) prober_.Again(*report.other);
-    AddNote("path_measured", (report.other ? FieldsOf(*report.other) : "other=all") +
-                                 " bytes_per_second=" + std::to_string(report.bytes_per_second) +
-                                 " round_trip_us=" + std::to_string(report.round_trip.count()));
+    ctx_.AddNote("path_measured", (report.other ? ctx_.FieldsOf(*report.other) : "other=all") +
+                                      " bytes_per_second=" + std::to_string(report.bytes_per_second) +
+                                      " round_trip_us=" + std::to_string(report.round_trip.count()));
   }
 }
 
@@ -50,7 +50,7 @@ static_assert(static_cast<int>(flow::Prober::Step::kRelease) == control::Probe::
 void Peer::Impl::OnProbe(PeerId from, const control::Probe& probe) {
   if (!mesh_.Knows(from)) return;
   if (!control::Probe::Step_IsValid(probe.step())) return;  // of a later version
-  prober_.On(from, static_cast<flow::Prober::Step>(probe.step()), now_);
+  prober_.On(from, static_cast<flow::Prober::Step>(probe.step()), ctx_.now);
   SendProbeMessages();
 }
 
@@ -63,7 +63,7 @@ void Peer::Impl::SendProbeMessages() {
 }
 
 void Peer::Impl::TickProbes() {
-  const std::set<PeerId> ended = prober_.Tick(now_, MayProbe());
+  const std::set<PeerId> ended = prober_.Tick(ctx_.now, MayProbe());
   SendProbeMessages();
   if (ended.empty()) return;
   meter_.OnProbed(ended);
@@ -71,8 +71,8 @@ void Peer::Impl::TickProbes() {
 }
 
 bool Peer::Impl::MayProbe() const {
-  if (ended_ || leaving_ || !serving_.empty()) return false;
-  if (installed() ? frozen() : !forming_) return false;
+  if (ctx_.views.ended() || leaving_ || !serving_.empty()) return false;
+  if (ctx_.views.installed() ? ctx_.views.frozen() : !forming_) return false;
   return table_.untold() == 0;
 }
 
@@ -82,7 +82,7 @@ bool Peer::Impl::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, 
   const std::uint32_t bytes = lanes_.IsUp(lane) ? prober_.Take(lane.other, room) : 0;
   if (bytes == 0) return false;
   EncodeProbe(lane, bytes, out);
-  counts_.probe_bytes += bytes;
+  ctx_.counts.probe_bytes += bytes;
   return true;
 }
 

@@ -21,12 +21,12 @@ std::string Ms(Duration time) { return std::to_string(time.count() / 1000); }
 // What is known here, or was when the view broke: who has sent READY or any segment of it has submitted it.
 std::string Peer::Impl::WaitsFor(const Operation& op) const {
   std::string names;
-  for (const PeerId member : view_.members) {
-    if (member == self_ || op.ready.contains(member) || op.holders.contains(member)) continue;
-    names += (names.empty() ? "" : ",") + NameOf(member);
+  for (const PeerId member : ctx_.view().members) {
+    if (member == ctx_.self || op.ready.contains(member) || op.holders.contains(member)) continue;
+    names += (names.empty() ? "" : ",") + ctx_.NameOf(member);
   }
   if (!names.empty()) return names;
-  return frozen() ? "a new view" : "data";
+  return ctx_.views.frozen() ? "a new view" : "data";
 }
 
 void Peer::Impl::WatchBy(const std::optional<TimePoint>& deadline) {
@@ -34,47 +34,47 @@ void Peer::Impl::WatchBy(const std::optional<TimePoint>& deadline) {
 }
 
 void Peer::Impl::WatchOperations() {
-  if (now_ < next_watch_) return;
-  next_watch_ = now_ + view_.plan.heartbeat;
+  if (ctx_.now < next_watch_) return;
+  next_watch_ = ctx_.now + ctx_.view().plan.heartbeat;
   waits_.clear();
   bool said = false;
   std::string overdue;
   for (auto& [name, op] : table_.ops()) {
     if (op.has_outcome()) continue;
-    const Duration age = now_ - op.since;
-    if (waits_.empty() && age > std::min(kShownAge, view_.plan.detect))
+    const Duration age = ctx_.now - op.since;
+    if (waits_.empty() && age > std::min(kShownAge, ctx_.view().plan.detect))
       waits_ = ToString(name) + " for " + WaitsFor(op);
-    if (!said && age > std::max(op.next_word, view_.plan.detect)) {
+    if (!said && age > std::max(op.next_word, ctx_.view().plan.detect)) {
       said = true;  // the oldest speaks for all
       op.next_word = 2 * age;
-      AddNote(
-          "operation_waits",
-          "epoch=" + ToString(view_.epoch) + " op=" + ToString(name) + " age_ms=" + Ms(age) + " for=" + WaitsFor(op),
-          Severity::kWarning);
+      ctx_.AddNote("operation_waits",
+                   "epoch=" + ToString(ctx_.view().epoch) + " op=" + ToString(name) + " age_ms=" + Ms(age) +
+                       " for=" + WaitsFor(op),
+                   Severity::kWarning);
     }
     if (!op.overdue.empty() || !op.submission.deadline) continue;
-    if (now_ < *op.submission.deadline) {
+    if (ctx_.now < *op.submission.deadline) {
       WatchBy(op.submission.deadline);
       continue;
     }
-    op.overdue =
-        NameOf(self_) + " has waited " + Ms(age) + " ms for operation " + ToString(name) + ", last for " + WaitsFor(op);
+    op.overdue = ctx_.NameOf(ctx_.self) + " has waited " + Ms(age) + " ms for operation " + ToString(name) +
+                 ", last for " + WaitsFor(op);
     overdue = op.overdue;
   }
-  if (!overdue.empty() && installed()) {
-    running() ? Trouble(overdue) : SendReport(overdue);
+  if (!overdue.empty() && ctx_.views.installed()) {
+    ctx_.views.running() ? Trouble(overdue) : SendReport(overdue);
   }
-  if (running()) BarkIfStuck();
-  if (running()) BlameTheHung();
+  if (ctx_.views.running()) BarkIfStuck();
+  if (ctx_.views.running()) BlameTheHung();
 }
 
 // Who it is the master finds, from what all say their trainers have submitted; until it asks, everything goes on. Not
 // while somebody may wait for an operation that only needs time: one that all have submitted, or whose result is still
 // on its way to others.
 void Peer::Impl::BlameTheHung() {
-  if (view_.hung == Duration::zero()) return;
+  if (ctx_.view().hung == Duration::zero()) return;
   const auto needs_time = [this](const auto& entry) {
-    const bool is_over = entry.second.has_outcome() && table_.AllHold(entry.second, view_);
+    const bool is_over = entry.second.has_outcome() && table_.AllHold(entry.second, ctx_.view());
     return laggards_.AllHave(entry.first) && !is_over;
   };
   if (std::any_of(table_.ops().begin(), table_.ops().end(), needs_time)) return;
@@ -84,16 +84,17 @@ void Peer::Impl::BlameTheHung() {
     Operation& op = entry.second;
     if (op.has_outcome()) continue;
     std::vector<PeerId> hung;
-    std::copy_if(view_.members.begin(), view_.members.end(), std::back_inserter(hung),
-                 [&](PeerId member) { return member != self_ && laggards_.HoldsUp(name, member, view_.hung, now_); });
+    std::copy_if(ctx_.view().members.begin(), ctx_.view().members.end(), std::back_inserter(hung), [&](PeerId member) {
+      return member != ctx_.self && laggards_.HoldsUp(name, member, ctx_.view().hung, ctx_.now);
+    });
     if (hung.empty()) continue;
     op.hung_for = std::move(hung);  // until the view ends: the master may only be about to ask
-    op.hung_in = view_.epoch;
-    why = "the trainer of " + NameOf(op.hung_for.front()) + " has submitted nothing for " + Ms(view_.hung) +
+    op.hung_in = ctx_.view().epoch;
+    why = "the trainer of " + ctx_.NameOf(op.hung_for.front()) + " has submitted nothing for " + Ms(ctx_.view().hung) +
           " ms, and operation " + ToString(name) + " waits for it";
   }
   if (why.empty()) return;
-  laggards_.BeginAnew(now_);  // the master may find that nobody goes
+  laggards_.BeginAnew(ctx_.now);  // the master may find that nobody goes
   SendReport(why);
 }
 
@@ -101,14 +102,14 @@ void Peer::Impl::BlameTheHung() {
 Duration Peer::Impl::StillFor() const {
   const auto is_staging = [](const auto& entry) { return IsStaging(entry.second); };
   if (std::any_of(table_.ops().begin(), table_.ops().end(), is_staging)) return {};
-  return watchdog_.StillFor(now_);
+  return watchdog_.StillFor(ctx_.now);
 }
 
 ChannelSeqs Peer::Impl::SubmittedSeqs() const {
   ChannelSeqs next = table_.NextSeqs();
   if (RINGWAY_MUTANT(kTrustStaging)) return next;
   for (const auto& [name, op] : table_.ops()) {
-    const bool stalled = IsStaging(op) && now_ - op.staged_at > view_.plan.detect;
+    const bool stalled = IsStaging(op) && ctx_.now - op.staged_at > ctx_.view().plan.detect;
     if (stalled) next[name.channel] = std::min(next[name.channel], name.seq);
   }
   return next;
@@ -118,15 +119,15 @@ void Peer::Impl::BarkIfStuck() {
   const Duration still = StillFor();
   if (still == Duration::zero()) return;
   for (const auto& [name, op] : table_.ops()) {
-    if (op.told || !watchdog_.IsStuck(name, view_.members, self_, now_)) continue;
-    const std::string what = "operation " + ToString(name) + " is stuck at " + NameOf(self_) + ", waiting for " +
-                             (op.has_outcome() ? "others to hold its result" : WaitsFor(op));
-    AddNote("operation_stuck",
-            "epoch=" + ToString(view_.epoch) + " op=" + ToString(name) + " still_ms=" + Ms(still) + " text=" + what +
-                "; a fault of ringwayd: the view is aborted and its operations start anew",
-            Severity::kError);
-    watchdog_.Bark(op.bytes(), now_);
-    ++counts_.ops_stuck;
+    if (op.told || !watchdog_.IsStuck(name, ctx_.view().members, ctx_.self, ctx_.now)) continue;
+    const std::string what = "operation " + ToString(name) + " is stuck at " + ctx_.NameOf(ctx_.self) +
+                             ", waiting for " + (op.has_outcome() ? "others to hold its result" : WaitsFor(op));
+    ctx_.AddNote("operation_stuck",
+                 "epoch=" + ToString(ctx_.view().epoch) + " op=" + ToString(name) + " still_ms=" + Ms(still) +
+                     " text=" + what + "; a fault of ringwayd: the view is aborted and its operations start anew",
+                 Severity::kError);
+    watchdog_.Bark(op.bytes(), ctx_.now);
+    ++ctx_.counts.ops_stuck;
     return Trouble(what);
   }
 }

@@ -21,18 +21,18 @@ namespace ringway::agreement {
 using collective::Executor;
 
 Peer::Impl::~Impl() {
-  if (options_.memory == nullptr) return;
+  if (ctx_.options.memory == nullptr) return;
   for (const auto& [lane, frame] : pending_) {
     if (frame.use == PendingFrame::Use::kHold) held_.Unreserve(frame.held);
   }
-  for (const auto& [name, op] : table_.ops()) options_.memory->Give(MemoryUse::kResults, op.retained_bytes);
+  for (const auto& [name, op] : table_.ops()) ctx_.options.memory->Give(MemoryUse::kResults, op.retained_bytes);
 }
 
 void Peer::Impl::Work() {
-  slice_left_ = options_.slice_bytes;
-  watchdog_.Moved(now_);
-  if (!running()) return work_.clear();  // the next view starts what is open
-  for (std::size_t i = work_.size(); i > 0 && slice_left_ > 0 && running() && !work_.empty(); --i) {
+  slice_left_ = ctx_.options.slice_bytes;
+  watchdog_.Moved(ctx_.now);
+  if (!ctx_.views.running()) return work_.clear();  // the next view starts what is open
+  for (std::size_t i = work_.size(); i > 0 && slice_left_ > 0 && ctx_.views.running() && !work_.empty(); --i) {
     auto next = work_.upper_bound(work_cursor_);
     if (next == work_.end()) next = work_.begin();
     work_cursor_ = *next;
@@ -55,16 +55,16 @@ void Peer::Impl::StartWork(Operation& op) {
 }
 
 bool Peer::Impl::HasWorkLeft(const Operation& op) const {
-  if (!running()) return false;
+  if (!ctx_.views.running()) return false;
   if (op.stage == Stage::kComplete) return op.telling;
   if (op.stage != Stage::kRunning || !op.executor) return false;
   const bool copies_input = op.own_input && !op.fetching && op.own_input->size() < op.submission.input_bytes_ready;
-  return copies_input || op.executor->has_work() || held_.Has(op.name, view_.epoch);
+  return copies_input || op.executor->has_work() || held_.Has(op.name, ctx_.view().epoch);
 }
 
 void Peer::Impl::WorkOn(Operation& op) {
-  if (!running()) return;
-  if (op.has_outcome()) held_.Drop(op.name, view_.epoch);  // it needed none of them
+  if (!ctx_.views.running()) return;
+  if (op.has_outcome()) held_.Drop(op.name, ctx_.view().epoch);  // it needed none of them
   if (op.telling) return CopyResult(op);
   if (op.stage != Stage::kRunning || !op.executor) return;
   if (!op.fetching) WorkOnInput(op);
@@ -87,7 +87,7 @@ void Peer::Impl::WorkOnInput(Operation& op) {
 
 void Peer::Impl::FeedHeld(Operation& op) {
   while (slice_left_ > 0) {
-    const std::optional<EarlyFrame> frame = held_.TakeNext(op.name, view_.epoch);
+    const std::optional<EarlyFrame> frame = held_.TakeNext(op.name, ctx_.view().epoch);
     if (!frame) return;
     Spend(EarlyFrames::Cost(frame->header));
     const SegmentHeader& header = frame->header;
@@ -118,7 +118,7 @@ void Peer::Impl::Retain(Operation& op, bool with_input) {
   if (RINGWAY_MUTANT(kSendTrainersInput)) with_input = false;
   if (op.own_output ? op.own_input || !with_input : !IsToBeRetained(op)) return;
   const std::uint64_t bytes = (op.own_output ? 0 : op.bytes()) + (with_input ? op.bytes() : 0);
-  if (options_.memory != nullptr && !options_.memory->TryTake(MemoryUse::kResults, bytes)) return Unretain(op);
+  if (ctx_.options.memory != nullptr && !ctx_.options.memory->TryTake(MemoryUse::kResults, bytes)) return Unretain(op);
   op.retained_bytes += bytes;
   if (!op.own_output) {
     op.own_output = std::make_shared_for_overwrite<std::byte[]>(op.bytes());
@@ -133,7 +133,8 @@ void Peer::Impl::Retain(Operation& op, bool with_input) {
 void Peer::Impl::Unretain(Operation& op) {
   RINGWAY_CHECK(!op.has_outcome());
   if (op.own_output) table_.Unretain(op.bytes());
-  if (options_.memory != nullptr) options_.memory->Give(MemoryUse::kResults, std::exchange(op.retained_bytes, 0));
+  if (ctx_.options.memory != nullptr)
+    ctx_.options.memory->Give(MemoryUse::kResults, std::exchange(op.retained_bytes, 0));
   op.own_output.reset();
   op.own_input.reset();
 }
@@ -143,14 +144,14 @@ void Peer::Impl::Unretain(Operation& op) {
 // What found no room when it came and has its turn now.
 void Peer::Impl::AskAgain(Operation& op) {
   for (const Executor::Wanted& wanted : op.executor->TakeAgain()) {
-    SendAgain(view_.members[wanted.from.value], op.name, wanted);
+    SendAgain(ctx_.view().members[wanted.from.value], op.name, wanted);
   }
 }
 
 void Peer::Impl::SendAgain(PeerId to, const OpName& name, const Executor::Wanted& wanted) {
   control::PeerMessage message;
   control::Again& again = *message.mutable_again();
-  again.set_epoch(view_.epoch.value);
+  again.set_epoch(ctx_.view().epoch.value);
   again.set_channel(name.channel.value);
   again.set_seq(name.seq);
   again.set_step(wanted.step);
@@ -161,13 +162,13 @@ void Peer::Impl::SendAgain(PeerId to, const OpName& name, const Executor::Wanted
 
 void Peer::Impl::OnAgain(PeerId from, const control::Again& again) {
   Operation* op = table_.Find({ChannelId(again.channel()), again.seq()});
-  const auto rank = view_.RankOf(from);
+  const auto rank = ctx_.view().RankOf(from);
   constexpr std::uint32_t kMax = std::numeric_limits<std::uint16_t>::max();
   if (op == nullptr || !op->executor || op->fetching || !rank || again.step() > kMax || again.chunk() > kMax) return;
   MarkReady(*op, from);  // it asks only for what it runs
   op->executor->SendAgain(*rank, static_cast<std::uint16_t>(again.step()), static_cast<std::uint16_t>(again.chunk()),
                           again.segment());
-  ++counts_.segments_resent;
+  ++ctx_.counts.segments_resent;
 }
 
 }  // namespace ringway::agreement
