@@ -25,8 +25,8 @@ std::shared_ptr<const Peer::Impl::Bytes> Peer::Impl::CautiousCopy(const Operatio
 }
 
 // The other end says that the segment failed its checksum. An operation that was told is its trainer's no more to keep.
-void Peer::Impl::OnRefused(const links::SentFrame& frame) {
-  if (!live_.contains(frame.attempt)) return;
+void Peer::Impl::OnFrameRefused(const links::SentFrame& frame) {
+  if (!attempts_.IsLive(frame.attempt)) return;
   const Operation* op = table_.Find(frame.op);
   if (op == nullptr || op->told || !op->executor || op->attempt != frame.attempt) return;  // those served are copies
   if (!IsTrainersSource(*op, frame.ready) || op->executor->IsConsumed(frame.ready)) return;
@@ -36,7 +36,7 @@ void Peer::Impl::OnRefused(const links::SentFrame& frame) {
 }
 
 void Peer::Impl::OnFailedPayload(const LinkId& lane, const PendingFrame& frame) {
-  lanes_.Refuse(lane);
+  links_.Refuse(lane);
   if (frame.use != PendingFrame::Use::kExecutor || frame.claim.direct == nullptr) return;
   const Operation* op = table_.Find(frame.header.op);
   if (op == nullptr || op->own_output) return;

@@ -11,12 +11,12 @@ namespace ringway::agreement {
 
 Result<Inbound> Peer::Impl::OnHeader(const LinkId& lane, const SegmentHeader& header) {
   Result<Inbound> inbound = Judge(lane, header);
-  if (inbound.ok() && inbound.value().kind == Inbound::Kind::kDiscard) lanes_.CountIn(lane);
+  if (inbound.ok() && inbound.value().kind == Inbound::Kind::kDiscard) links_.CountIn(lane);
   return inbound;
 }
 
 Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& header) {
-  mesh_.Heard(lane.other, ctx_.now);
+  links_.Heard(lane.other);
   if (header.kind == SegmentKind::kProbe) return Inbound{};
   ctx_.counts.bytes_received += kSegmentHeaderBytes + header.payload_bytes;
   if (ctx_.views.ended() || ctx_.views.IsOld(header.epoch)) return Inbound{};
@@ -85,7 +85,7 @@ bool Peer::Impl::CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId
 
 Status Peer::Impl::OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
   Status status = TakePayload(lane, payload, hash);
-  if (status.ok()) lanes_.CountIn(lane);
+  if (status.ok()) links_.CountIn(lane);
   return status;
 }
 
@@ -94,12 +94,12 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
   if (found == pending_.end()) return Status::Ok();
   const PendingFrame frame = found->second;
   if (ctx_.views.IsOld(frame.header.epoch) || (frame.use == PendingFrame::Use::kExecutor && !IsLive(frame.attempt))) {
-    DropFrame(lane);  // unjudged: its sender's trainer may have its memory back
+    OnLaneDown(lane);  // unjudged: its sender's trainer may have its memory back
     return Status::Ok();
   }
   if (payload.size() != frame.header.payload_bytes || hash != frame.header.payload_hash) {
     OnFailedPayload(lane, frame);
-    DropFrame(lane);
+    OnLaneDown(lane);
     return {Code::kProtocol, "segment payload fails its checksum"};
   }
   pending_.erase(found);
@@ -139,7 +139,7 @@ bool Peer::Impl::Accept(Operation& op, const SegmentHeader& header, PeerId from,
   return true;
 }
 
-void Peer::Impl::DropFrame(const LinkId& lane) {
+void Peer::Impl::OnLaneDown(const LinkId& lane) {
   const auto found = pending_.find(lane);
   if (found == pending_.end()) return;
   const PendingFrame& frame = found->second;
@@ -157,7 +157,7 @@ void Peer::Impl::DropFramesOf(PeerId other) {
   for (const auto& [lane, frame] : pending_) {
     if (lane.other == other) lanes.push_back(lane);
   }
-  for (const LinkId& lane : lanes) DropFrame(lane);
+  for (const LinkId& lane : lanes) OnLaneDown(lane);
 }
 
 // ---------------------------------------------------------------------------------------------- out
@@ -231,7 +231,7 @@ bool Peer::Impl::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max
 bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
                                   Outbound& out) {
   const auto rank = ctx_.view().RankOf(lane.other);
-  if (!ctx_.views.running() || !rank || !lanes_.IsUp(lane) || !modified_.empty()) return false;
+  if (!ctx_.views.running() || !rank || !links_.IsUp(lane) || !modified_.empty()) return false;
   const Offer offer{.to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch};
   links::SentFrame sent;
   // Round robin, so that one large operation does not hold up the others.
@@ -253,12 +253,12 @@ bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_byte
   if (!found) return false;
   ctx_.counts.bytes_sent += kSegmentHeaderBytes + out.payload.size();
   watchdog_.Moved(ctx_.now);
-  lanes_.CountOut(lane, sent, [this](std::uint64_t attempt) { return live_.contains(attempt); });
+  links_.CountOut(lane, sent);
   return true;
 }
 
-void Peer::Impl::Resend(PeerId to, const links::SentFrame& frame) {
-  if (!live_.contains(frame.attempt)) return;
+void Peer::Impl::OnFrameLost(PeerId to, const links::SentFrame& frame) {
+  if (!attempts_.IsLive(frame.attempt)) return;
   const auto served = std::find_if(serving_.begin(), serving_.end(),
                                    [&](const Serving& serving) { return serving.attempt == frame.attempt; });
   if (served != serving_.end()) {

@@ -1,7 +1,6 @@
 // The inside of agreement::Peer, shared by its source files:
 //
 //   peer_membership.cc   views, freezing, reports, verdicts, leaving
-//   peer_links.cc        links that come, break and are dialled again, and who is lost with them
 //   peer_messages.cc     what members tell each other
 //   peer_operations.cc   submissions, completion, DONE and acknowledgements, fetching
 //   peer_data.cc         frames in and out
@@ -21,10 +20,12 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/agreement/attempts.h"
 #include "daemon/agreement/buffer_watch.h"
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/early_frames.h"
 #include "daemon/agreement/laggards.h"
+#include "daemon/agreement/links.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/operation.h"
 #include "daemon/agreement/peer.h"
@@ -32,9 +33,6 @@
 #include "daemon/agreement/watchdog.h"
 #include "daemon/flow/path_estimator.h"
 #include "daemon/flow/prober.h"
-#include "daemon/links/control_stream.h"
-#include "daemon/links/lane_ledger.h"
-#include "daemon/links/mesh.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
 #include "proto/word.h"
@@ -44,11 +42,11 @@ namespace ringway::agreement {
 // A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
 constexpr Algorithm kFetchedAs = Algorithm::kRing;
 
-class Peer::Impl {
+class Peer::Impl final : private Links::Listener {
  public:
   Impl(PeerId self, std::string group, PeerOptions options)
       : ctx_(self, std::move(group), std::move(options)),
-        mesh_(self),
+        links_(ctx_, attempts_, *this),
         held_(ctx_.options.memory.get()),
         watchdog_(ctx_.options.stuck_after),
         slice_left_(ctx_.options.slice_bytes) {}
@@ -64,7 +62,7 @@ class Peer::Impl {
   void OnTakeBack(Epoch first);
   void OnEvicted(Code code, const std::string& text);
   void OnMasterBack(TimePoint now);
-  Status Admit(const LinkId& link, std::uint32_t lanes) const;
+  Status Admit(const LinkId& link, std::uint32_t lanes) const { return links_.Admit(link, lanes); }
   void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);
   void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);
   void OnDialFailed(PeerId other, bool control, const Status& why, TimePoint now);
@@ -87,7 +85,7 @@ class Peer::Impl {
   // ---- peer_data.cc
   Result<Inbound> OnHeader(const LinkId& lane, const SegmentHeader& header);
   Status OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash);
-  bool IsLive(std::uint64_t attempt) const { return attempt == 0 || live_.contains(attempt); }
+  bool IsLive(std::uint64_t attempt) const { return attempt == 0 || attempts_.IsLive(attempt); }
   bool NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
   std::vector<PeerId> PeersWithWork() const;
   bool EmptyFrame(const LinkId& lane, Outbound& out);
@@ -107,9 +105,6 @@ class Peer::Impl {
  private:
   static constexpr std::size_t kEarlyMessagesMax = 4096;  // of one peer: three of each open operation, and more
   static constexpr std::size_t kPreparedMax = 16;
-  // Seconds of an hour in which a link of one pair broke: it will not get better.
-  static constexpr std::uint32_t kLinkLossesMax = 3000;
-  static constexpr Duration kLinkLossesTime = std::chrono::hours(1);
   static constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
 
   // ---- membership
@@ -129,29 +124,15 @@ class Peer::Impl {
   void Accuse(const std::vector<PeerId>& others, const std::string& why);
   void AccuseMissing();
   void AccuseSilent();
-  // If it is a member and nothing of it is left.
-  void AccuseGone(PeerId other);
-  void AccuseBroken();
-  void LoseControl(PeerId other, const std::string& why);
-  void CountLoss(PeerId other);
-  void StartOver(PeerId candidate);
   void SendReport(const std::string& reason);
-  void ReportPair(PeerId other);
   void DropLinks(PeerId other);
-  // The lane is closed here, and what it carried is settled with the other end.
-  void LoseLane(const LinkId& lane, const std::string& why);
-  void OnLaneClosed(PeerId from, const control::LaneClosed& closed);
-  void SendLaneClosed(PeerId to, const control::LaneClosed& closed);
-  void OnLanesWanted(PeerId from, const control::LanesWanted& wanted);
-  void OnLanesNews(PeerId other, const links::Mesh::LanesNews& news);
-  void SayLanes(PeerId to, std::uint32_t lanes);
-  // Now, or when its control link is up again.
-  void Send(PeerId to, control::PeerMessage message);
-  void SendKept(PeerId to);
-  void SendHeartbeats();
+  // ---- Links::Listener
+  void OnLaneDown(const LinkId& lane) override;
+  void OnFrameLost(PeerId to, const links::SentFrame& frame) override;
+  void OnFrameRefused(const links::SentFrame& frame) override;
+  void OnFault(const std::vector<PeerId>& others, const std::string& why) override { Accuse(others, why); }
   control::PeerMessage Heartbeat() const;
   void Handle(PeerId from, const control::PeerMessage& message);
-  void PumpDials();
   void TryLeave();
   // Operations that wait for long.
   void WatchOperations();
@@ -168,11 +149,9 @@ class Peer::Impl {
   // That a result may suggest and an UpdateView adopt, as far as this rank can tell; epoch 0: none.
   Epoch NewestPrepared() const;
   bool MayAdopt(Epoch epoch, const control::View& view) const;
-  void Broadcast(const control::PeerMessage& message);
 
   // ---- paths
   void ReportPaths();
-  void OnStanding(PeerId other, std::uint64_t probe_bytes);
   void OnProbe(PeerId from, const control::Probe& probe);
   void TickProbes();
   void SendProbeMessages();
@@ -245,7 +224,6 @@ class Peer::Impl {
   std::shared_ptr<const Bytes> CautiousCopy(const Operation& op, const collective::Executor::Ready& ready) const;
   static std::shared_ptr<const Bytes> SealedCopy(Operation& op, const collective::Range& range);
   static void Seal(Operation& op);
-  void OnRefused(const links::SentFrame& frame);
   void OnFailedPayload(const LinkId& lane, const PendingFrame& frame);
   void ChooseTarget(const Operation& op, collective::Executor::Claim& claim);
   void CheckTarget(const Operation& op, const collective::Executor::Claim& claim);
@@ -292,15 +270,11 @@ class Peer::Impl {
                         Outbound& out);
   bool NextOf(Operation& op, const Offer& offer, Outbound& out, links::SentFrame& sent);
   bool NextServed(Serving& serving, const Offer& offer, Outbound& out, links::SentFrame& sent);
-  // Lost on the way to `to`: sent again, unless its attempt is over.
-  void Resend(PeerId to, const links::SentFrame& frame);
-  void DropFrame(const LinkId& lane);
   void DropFramesOf(PeerId other);
 
   Context ctx_;
-  links::Mesh mesh_;
-  std::map<PeerId, links::ControlStream> streams_;  // of the pairs that the mesh knows
-  std::map<PeerId, Duration> round_trips_;          // the shortest seen on any link of the pair
+  Attempts attempts_;
+  Links links_;
   flow::PathEstimator meter_;
   std::uint64_t delivered_ = 0;  // bytes, as the newest samples say
   flow::Prober prober_;
@@ -321,20 +295,11 @@ class Peer::Impl {
   bool early_are_due_ = false;                                 // a view was installed: it may be theirs
   EarlyFrames held_;
   std::map<LinkId, PendingFrame> pending_;
-  links::LaneLedger lanes_;
-  struct LinkLosses {
-    std::uint32_t seconds = 0;
-    TimePoint last{};
-  };
-  std::map<PeerId, LinkLosses> link_losses_;  // in this view, since
   BufferWatch watch_;
   Watchdog watchdog_;
   Laggards laggards_;
   TimePoint next_watch_{};
   std::string modified_;  // what its trainer wrote to, so that this peer leaves
-  TimePoint losses_since_{};
-  std::set<std::uint64_t> live_;  // attempts, of fetches that are served too, whose memory may be used
-  std::uint64_t next_attempt_ = 1;
   std::vector<Serving> serving_;
   OpName cursor_;             // round robin over operations
   std::set<OpName> work_;     // operations with copies or sums to do
@@ -348,7 +313,6 @@ class Peer::Impl {
   bool leaving_ = false;
   bool leave_sent_ = false;
   TimePoint leave_deadline_{};
-  TimePoint last_heartbeat_{};
   TimePoint last_tick_{};
   std::string waits_;
 };

@@ -12,8 +12,8 @@ void Peer::Impl::OnCandidates(const control::Candidates& candidates, TimePoint n
   ctx_.now = now;
   if (!ctx_.views.installed()) ctx_.views.SetPlan(PlanFrom(candidates.plan()));
   forming_ = !candidates.formed();
-  for (const control::PeerInfo& info : candidates.others()) mesh_.Want(PeerId(info.peer_id()), info.address());
-  PumpDials();
+  for (const control::PeerInfo& info : candidates.others()) links_.Want(PeerId(info.peer_id()), info.address());
+  links_.PumpDials();
 }
 
 void Peer::Impl::OnForget(const control::Forget& forget, TimePoint) {
@@ -51,7 +51,7 @@ void Peer::Impl::Trouble(const std::string& reason) {
   if (!ctx_.views.frozen()) Freeze(epoch);
   control::PeerMessage abort;
   abort.mutable_abort()->set_epoch(epoch.value);
-  Broadcast(abort);
+  links_.Broadcast(abort);
   SendReport(reason);
 }
 
@@ -74,7 +74,7 @@ void Peer::Impl::Freeze(Epoch epoch) {
 
 void Peer::Impl::StopAll() {
   for (auto& [name, op] : table_.ops()) Stop(op);
-  for (const Serving& serving : serving_) live_.erase(serving.attempt);
+  for (const Serving& serving : serving_) attempts_.End(serving.attempt);
   serving_.clear();
 }
 
@@ -98,11 +98,32 @@ void Peer::Impl::SendReport(const std::string& reason) {
 
 void Peer::Impl::OnMasterBack(TimePoint) {
   if (ctx_.views.ended()) return;
-  for (const PeerId peer : mesh_.StandingPeers()) ReportPair(peer);
+  links_.ReportPairs();
   meter_.Repeat();
   ReportPaths();
   if (ctx_.views.installed() && !ctx_.views.frozen()) SayInstalled();
   if (ctx_.views.stop().value != 0 && ctx_.views.frozen()) SendReport("the master is back");
+}
+
+// Who installs a view with a peer it has lost aborts that view too.
+void Peer::Impl::AccuseMissing() {
+  if (RINGWAY_MUTANT(kForgetOldLosses)) return;
+  if (!lost_.empty()) Trouble("the view contains a lost peer");
+  for (const PeerId member : ctx_.view().members) {
+    if (member != ctx_.self && !links_.Knows(member)) Accuse({member}, "it was forgotten before the view began");
+    links_.AccuseGone(member);
+  }
+}
+
+// Whoever has been silent for almost as long as the first is missed with it: the master must learn at once that this
+// peer hears nobody, before it weighs one accusation alone.
+void Peer::Impl::AccuseSilent() {
+  const auto is_news = [this](PeerId peer) { return ctx_.view().Contains(peer) && !lost_.contains(peer); };
+  const Duration detect = ctx_.view().plan.detect;
+  const std::vector<PeerId> first = links_.SilentFor(detect);
+  if (std::none_of(first.begin(), first.end(), is_news)) return;
+  Accuse(links_.SilentFor(std::max(detect / 2, detect - 2 * ctx_.view().plan.heartbeat)),
+         "silent for " + std::to_string(detect.count() / 1000) + " ms");
 }
 
 // ---------------------------------------------------------------------------------------------- views
@@ -112,7 +133,7 @@ bool Peer::Impl::MayAdopt(Epoch epoch, const control::View& view) const {
   if (!to_take_back_.empty() && epoch >= *to_take_back_.begin()) return false;
   return std::all_of(view.members().begin(), view.members().end(), [this](const control::PeerInfo& info) {
     const PeerId peer(info.peer_id());
-    return peer == ctx_.self || ctx_.view().Contains(peer) || mesh_.HasControl(peer);
+    return peer == ctx_.self || ctx_.view().Contains(peer) || links_.HasControl(peer);
   });
 }
 
@@ -166,7 +187,7 @@ void Peer::Impl::OnView(const control::ViewFor& message, TimePoint now) {
                  Severity::kWarning);
     return;
   }
-  for (const control::PeerInfo& info : view.value().infos) mesh_.Want(PeerId(info.peer_id()), info.address());
+  for (const control::PeerInfo& info : view.value().infos) links_.Want(PeerId(info.peer_id()), info.address());
   if (message.prepared()) {
     prepared_[epoch] = message.view();
     TryActivate();
@@ -204,14 +225,14 @@ void Peer::Impl::Install(View view) {
   table_.MarkAllDue();
   ready_.UnblockAll();
   std::erase_if(lost_, [&](PeerId peer) { return !ctx_.view().Contains(peer); });
-  link_losses_.clear();
+  links_.OnView();
   // Views that are over stay a while: an UpdateView that adopted one may still have to be told.
   while (prepared_.size() > kPreparedMax && prepared_.begin()->first <= ctx_.view().epoch)
     prepared_.erase(prepared_.begin());
   held_.DropBelow(ctx_.view().epoch);
   early_ready_.clear();
   early_are_due_ = true;
-  for (const PeerId member : ctx_.view().members) mesh_.Heard(member, ctx_.now);
+  for (const PeerId member : ctx_.view().members) links_.Heard(member);
   std::string names;
   for (const PeerId member : ctx_.view().members) names += (names.empty() ? "" : ",") + ctx_.NameOf(member);
   ctx_.AddNote("view_installed",
@@ -236,7 +257,7 @@ void Peer::Impl::InstallPrepared(Epoch epoch) {
   control::PeerMessage activate;
   activate.mutable_activate()->set_epoch(epoch.value);
   SeqsTo(table_.NextSeqs(), *activate.mutable_activate()->mutable_next_seq());
-  for (const PeerId newcomer : newcomers) Send(newcomer, activate);
+  for (const PeerId newcomer : newcomers) links_.Send(newcomer, activate);
   AccuseMissing();
 }
 
@@ -268,6 +289,40 @@ void Peer::Impl::ApplyVerdicts(const control::View& view) {
       ahead_[name] = verdict;
     }
   }
+}
+
+// ---------------------------------------------------------------------------------------------- links
+
+void Peer::Impl::DropLinks(PeerId other) {
+  if (!links_.Knows(other)) return;
+  DropFramesOf(other);
+  links_.Forget(other);
+  meter_.Forget(other);
+  prober_.Forget(other);
+}
+
+void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
+  ctx_.now = now;
+  if (!links_.Knows(link.other)) return;
+  if (ctx_.view().Contains(link.other)) watchdog_.Moved(now);
+  if (links_.OnUp(link, terms)) prober_.Want(link.other, terms.probe_bytes);
+}
+
+void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) {
+  ctx_.now = now;
+  if (!links_.Knows(link.other)) return;
+  if (ctx_.view().Contains(link.other)) watchdog_.Moved(now);
+  links_.OnDown(link, why);
+}
+
+void Peer::Impl::OnDialFailed(PeerId other, bool control, const Status& why, TimePoint now) {
+  ctx_.now = now;
+  if (links_.Knows(other)) links_.OnDialFailed(other, control, why);
+}
+
+void Peer::Impl::WantLanes(PeerId other, std::uint32_t lanes, TimePoint now) {
+  ctx_.now = now;
+  links_.WantLanes(other, lanes, links::Mesh::End::kHere);
 }
 
 // ---------------------------------------------------------------------------------------------- leaving, time
@@ -327,21 +382,16 @@ void Peer::Impl::Tick(TimePoint now) {
   if (ctx_.views.ended()) return;
   // A gap in the own loop: the input of that time has just been handled, so silence is not yet the others' fault.
   if (now - last_tick_ > ctx_.view().plan.detect / 2) {
-    mesh_.HeardAll(now);
+    links_.HeardAll();
     laggards_.BeginAnew(now);
   }
   last_tick_ = now;
-  if (now - losses_since_ > kLinkLossesTime) {
-    losses_since_ = now;
-    link_losses_.clear();
-  }
-  PumpDials();
-  if (now - last_heartbeat_ >= ctx_.view().plan.heartbeat) SendHeartbeats();
+  links_.ForgetOldLosses();
+  links_.PumpDials();
+  if (links_.IsHeartbeatDue()) links_.SendHeartbeats(Heartbeat());
   AccuseSilent();
-  for (const PeerId silent : mesh_.SilentSince(now, ctx_.view().plan.detect)) {
-    if (!ctx_.view().Contains(silent) && mesh_.HasControl(silent)) StartOver(silent);
-  }
-  AccuseBroken();
+  links_.RestartSilent();
+  links_.AccuseBroken();
   WatchOperations();
   TickProbes();
   TryLeave();

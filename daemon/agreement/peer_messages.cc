@@ -41,7 +41,7 @@ void Peer::Impl::SendReady(const Operation& op) {
   message.mutable_ready()->set_codec(static_cast<std::uint32_t>(descriptor.codec));
   message.mutable_ready()->set_algorithm(static_cast<std::uint32_t>(descriptor.schedule));
   message.mutable_ready()->set_count(descriptor.count);
-  for (const PeerId sender : senders) Send(sender, message);
+  for (const PeerId sender : senders) links_.Send(sender, message);
 }
 
 void Peer::Impl::SendDone(const OpName& name) {
@@ -49,31 +49,7 @@ void Peer::Impl::SendDone(const OpName& name) {
   message.mutable_done()->set_epoch(ctx_.view().epoch.value);
   message.mutable_done()->set_channel(name.channel.value);
   message.mutable_done()->set_seq(name.seq);
-  Broadcast(message);
-}
-
-void Peer::Impl::Send(PeerId to, control::PeerMessage message) {
-  if (!mesh_.Knows(to)) return;
-  links::ControlStream& stream = streams_[to];
-  if (!message.has_heartbeat() && !stream.Number(message)) return;  // it is accused with the next tick
-  if (!mesh_.HasControl(to)) return;
-  stream.Stamp(message);
-  ctx_.Emit(ToPeer{to, std::move(message)});
-}
-
-void Peer::Impl::SendKept(PeerId to) {
-  if (RINGWAY_MUTANT(kForgetMessages)) return;
-  links::ControlStream& stream = streams_[to];
-  for (control::PeerMessage message : stream.kept()) {
-    stream.Stamp(message);
-    ctx_.Emit(ToPeer{to, std::move(message)});
-  }
-}
-
-void Peer::Impl::Broadcast(const control::PeerMessage& message) {
-  for (const PeerId member : ctx_.view().members) {
-    if (member != ctx_.self) Send(member, message);
-  }
+  links_.Broadcast(message);
 }
 
 control::PeerMessage Peer::Impl::Heartbeat() const {
@@ -91,23 +67,15 @@ control::PeerMessage Peer::Impl::Heartbeat() const {
   return message;
 }
 
-void Peer::Impl::SendHeartbeats() {
-  last_heartbeat_ = ctx_.now;
-  const control::PeerMessage message = Heartbeat();
-  for (const PeerId peer : mesh_.ControlPeers()) Send(peer, message);
-}
-
 Status Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
   ctx_.now = now;
-  if (ctx_.views.ended() || !mesh_.Knows(from)) return Status::Ok();
-  mesh_.Heard(from, now);
-  links::ControlStream& stream = streams_[from];
-  const links::ControlStream::Verdict verdict = stream.Take(message);
+  if (ctx_.views.ended() || !links_.Knows(from)) return Status::Ok();
+  const links::ControlStream::Verdict verdict = links_.Take(from, message);
   if (verdict == links::ControlStream::Verdict::kBroken) {
     return {Code::kProtocol, "message " + std::to_string(message.number()) + " of " + ctx_.NameOf(from) +
                                  " does not follow, or acknowledges what was not sent"};
   }
-  if (stream.MustTell()) Send(from, Heartbeat());
+  if (links_.MustTell(from)) links_.Send(from, Heartbeat());
   if (verdict != links::ControlStream::Verdict::kNew) return Status::Ok();
   if (message.has_ready()) {
     if (const Result<Descriptor> descriptor = DescriptorFrom(message.ready()); !descriptor.ok()) {
@@ -123,8 +91,13 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     if (ctx_.view().Contains(from) || !ctx_.views.installed()) OnAbort(Epoch(message.abort().epoch()), ctx_.now);
     return;
   }
-  if (message.has_lane_closed()) return OnLaneClosed(from, message.lane_closed());
-  if (message.has_lanes_wanted()) return OnLanesWanted(from, message.lanes_wanted());
+  if (message.has_lane_closed()) {
+    if (links_.Knows(from)) links_.OnLaneClosed(from, message.lane_closed());
+    return;
+  }
+  if (message.has_lanes_wanted()) {
+    return links_.WantLanes(from, message.lanes_wanted().lanes(), links::Mesh::End::kThere);
+  }
   if (message.has_probe()) return OnProbe(from, message.probe());
   if (message.has_activate()) {
     activated_ = std::max(activated_, Epoch(message.activate().epoch()));
@@ -139,7 +112,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
   if (epoch > ctx_.view().epoch && epoch > ctx_.views.stop()) {
     if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
     if (message.has_heartbeat() && ctx_.view().Contains(from)) watchdog_.Heard(from, PulseOf(message.heartbeat()));
-    if (message.has_heartbeat() || !mesh_.Knows(from)) return;
+    if (message.has_heartbeat() || !links_.Knows(from)) return;
     std::vector<control::PeerMessage>& early = early_[from];
     if (early.size() < kEarlyMessagesMax) early.push_back(message);
     return;
@@ -189,7 +162,7 @@ void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
   Seal(*op);
   Descriptor fetched = op->submission.descriptor;
   fetched.schedule = kFetchedAs;
-  Serving serving{.name = name, .to = from, .attempt = next_attempt_++, .executor = nullptr, .keep = op->memory};
+  Serving serving{.name = name, .to = from, .attempt = attempts_.Begin(), .executor = nullptr, .keep = op->memory};
   serving.executor =
       std::make_unique<Executor>(collective::FetchSchedule(*ctx_.view().RankOf(ctx_.self), *ctx_.view().RankOf(from),
                                                            *ctx_.view().RankOf(ctx_.self)),
@@ -200,7 +173,6 @@ void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
                                                              .output = op->output(),
                                                              .input_bytes_ready = op->bytes(),
                                                              .stamp = {}});
-  live_.insert(serving.attempt);
   serving_.push_back(std::move(serving));
 }
 

@@ -140,8 +140,7 @@ const collective::Schedule& Peer::Impl::ScheduleOf(Algorithm algorithm) {
 void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
   Retain(op, schedule.everyone_sums);
   op.stage = Stage::kRunning;
-  op.attempt = next_attempt_++;
-  live_.insert(op.attempt);
+  op.attempt = attempts_.Begin();
   op.memory = std::make_shared<OpMemory>(OpMemory{op.submission.keep, op.own_output, op.own_input});
   // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
   const Stamp stamp{NewestPrepared(), table_.CompleteUpto(op.name.channel)};
@@ -182,11 +181,11 @@ void Peer::Impl::StartFetch(Operation& op) {
   message.mutable_fetch()->set_epoch(ctx_.view().epoch.value);
   message.mutable_fetch()->set_channel(op.name.channel.value);
   message.mutable_fetch()->set_seq(op.name.seq);
-  Send(*holder, std::move(message));
+  links_.Send(*holder, std::move(message));
 }
 
 void Peer::Impl::Stop(Operation& op) {
-  live_.erase(op.attempt);
+  attempts_.End(op.attempt);
   Seal(op);
   op.executor.reset();
   for (const auto& [peer, bytes] : std::exchange(op.unready_bytes, {})) {
@@ -365,13 +364,13 @@ control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
 
 // Everybody holds its outcome.
 void Peer::Impl::Retire(const Operation& op) {
-  live_.erase(op.attempt);
+  attempts_.End(op.attempt);
   work_.erase(op.name);
   held_.Drop(op.name, ctx_.view().epoch);
   if (ctx_.options.memory != nullptr) ctx_.options.memory->Give(MemoryUse::kResults, op.retained_bytes);
   std::erase_if(serving_, [&](const Serving& serving) {
     if (serving.name != op.name) return false;
-    live_.erase(serving.attempt);
+    attempts_.End(serving.attempt);
     return true;
   });
 }

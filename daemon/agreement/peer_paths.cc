@@ -37,18 +37,12 @@ void Peer::Impl::ReportPaths() {
 
 // ---------------------------------------------------------------------------------------------- probes
 
-// The master hears first: nobody is admitted later for a probe.
-void Peer::Impl::OnStanding(PeerId other, std::uint64_t probe_bytes) {
-  ReportPair(other);
-  prober_.Want(other, probe_bytes);
-}
-
 static_assert(static_cast<int>(flow::Prober::Step::kAsk) == control::Probe::STEP_ASK);
 static_assert(static_cast<int>(flow::Prober::Step::kGrant) == control::Probe::STEP_GRANT);
 static_assert(static_cast<int>(flow::Prober::Step::kRelease) == control::Probe::STEP_RELEASE);
 
 void Peer::Impl::OnProbe(PeerId from, const control::Probe& probe) {
-  if (!mesh_.Knows(from)) return;
+  if (!links_.Knows(from)) return;
   if (!control::Probe::Step_IsValid(probe.step())) return;  // of a later version
   prober_.On(from, static_cast<flow::Prober::Step>(probe.step()), ctx_.now);
   SendProbeMessages();
@@ -58,7 +52,7 @@ void Peer::Impl::SendProbeMessages() {
   for (const flow::Prober::Message& said : prober_.TakeMessages()) {
     control::PeerMessage message;
     message.mutable_probe()->set_step(static_cast<control::Probe::Step>(said.step));
-    Send(said.to, std::move(message));
+    links_.Send(said.to, std::move(message));
   }
 }
 
@@ -79,7 +73,7 @@ bool Peer::Impl::MayProbe() const {
 bool Peer::Impl::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {
   if (payload_bytes_max <= kSmallLanePayloadBytes) return false;  // large segments are what the path is measured for
   const auto room = std::min<std::uint32_t>(payload_bytes_max, kProbeBytes);
-  const std::uint32_t bytes = lanes_.IsUp(lane) ? prober_.Take(lane.other, room) : 0;
+  const std::uint32_t bytes = links_.IsUp(lane) ? prober_.Take(lane.other, room) : 0;
   if (bytes == 0) return false;
   EncodeProbe(lane, bytes, out);
   ctx_.counts.probe_bytes += bytes;
@@ -87,7 +81,7 @@ bool Peer::Impl::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, 
 }
 
 bool Peer::Impl::EmptyFrame(const LinkId& lane, Outbound& out) {
-  if (!lanes_.IsUp(lane)) return false;
+  if (!links_.IsUp(lane)) return false;
   EncodeProbe(lane, 0, out);
   return true;
 }
@@ -100,7 +94,7 @@ void Peer::Impl::EncodeProbe(const LinkId& lane, std::uint32_t bytes, Outbound& 
   EncodeSegmentHeader(header, out.header);
   out.payload = std::span(kNothing).first(bytes);
   // Both ends count frames; this one belongs to no attempt, so it is not sent again when its lane is lost.
-  lanes_.CountOut(lane, links::SentFrame{}, [this](std::uint64_t attempt) { return live_.contains(attempt); });
+  links_.CountOut(lane, links::SentFrame{});
 }
 
 }  // namespace ringway::agreement

@@ -157,7 +157,7 @@ void Peer::Impl::SendAgain(PeerId to, const OpName& name, const Executor::Wanted
   again.set_step(wanted.step);
   again.set_chunk(wanted.chunk);
   again.set_segment(wanted.segment);
-  Send(to, std::move(message));
+  links_.Send(to, std::move(message));
 }
 
 void Peer::Impl::OnAgain(PeerId from, const control::Again& again) {
