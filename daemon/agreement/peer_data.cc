@@ -225,7 +225,8 @@ bool Peer::Impl::NextServed(Serving& serving, const Offer& offer, Outbound& out,
 bool Peer::Impl::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
                              Outbound& out) {
   if (NextOfOperations(lane, payload_bytes_max, scratch, out)) return true;
-  return IsProbed(lane.other) && NextProbe(lane, payload_bytes_max, out);
+  const bool is_probed = paths_.turn().contains(lane.other) && MayProbe();
+  return is_probed && paths_.NextProbe(lane, payload_bytes_max, out);
 }
 
 bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
@@ -278,7 +279,7 @@ void Peer::Impl::OnFrameLost(PeerId to, const links::SentFrame& frame) {
 
 std::vector<PeerId> Peer::Impl::PeersWithWork() const {
   std::vector<PeerId> out;
-  if (!prober_.turn().empty() && MayProbe()) out.assign(prober_.turn().begin(), prober_.turn().end());
+  if (!paths_.turn().empty() && MayProbe()) out.assign(paths_.turn().begin(), paths_.turn().end());
   if (!ctx_.views.running()) return out;
   std::uint64_t seen = 0;
   for (const PeerId probed : out) {

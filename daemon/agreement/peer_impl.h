@@ -7,7 +7,6 @@
 //   peer_work.cc         copies and sums in slices
 //   peer_watch.cc        operations that wait for long
 //   peer_buffers.cc      trainers that write to what is in flight
-//   peer_paths.cc        what the paths to the others carry
 #pragma once
 
 #include <algorithm>
@@ -28,11 +27,10 @@
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/operation.h"
+#include "daemon/agreement/paths.h"
 #include "daemon/agreement/peer.h"
 #include "daemon/agreement/view.h"
 #include "daemon/agreement/watchdog.h"
-#include "daemon/flow/path_estimator.h"
-#include "daemon/flow/prober.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
 #include "proto/word.h"
@@ -47,6 +45,7 @@ class Peer::Impl final : private Links::Listener {
   Impl(PeerId self, std::string group, PeerOptions options)
       : ctx_(self, std::move(group), std::move(options)),
         links_(ctx_, attempts_, *this),
+        paths_(ctx_, links_),
         held_(ctx_.options.memory.get()),
         watchdog_(ctx_.options.stuck_after),
         slice_left_(ctx_.options.slice_bytes) {}
@@ -88,14 +87,13 @@ class Peer::Impl final : private Links::Listener {
   bool IsLive(std::uint64_t attempt) const { return attempt == 0 || attempts_.IsLive(attempt); }
   bool NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
   std::vector<PeerId> PeersWithWork() const;
-  bool EmptyFrame(const LinkId& lane, Outbound& out);
+  bool EmptyFrame(const LinkId& lane, Outbound& out) { return paths_.EmptyFrame(lane, out); }
   bool NeedsScratch() const;
 
   // ---- peer_work.cc
   bool HasWork() const { return !work_.empty(); }
   void Work();
 
-  // ---- peer_paths.cc
   void OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now);
   void WantLanes(PeerId other, std::uint32_t lanes, TimePoint now);
 
@@ -151,16 +149,8 @@ class Peer::Impl final : private Links::Listener {
   bool MayAdopt(Epoch epoch, const control::View& view) const;
 
   // ---- paths
-  void ReportPaths();
-  void OnProbe(PeerId from, const control::Probe& probe);
-  void TickProbes();
-  void SendProbeMessages();
   // No operation has anything to do here, nor has a recovery.
   bool MayProbe() const;
-  // Whether its probe may be sent now.
-  bool IsProbed(PeerId other) const { return prober_.turn().contains(other) && MayProbe(); }
-  bool NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out);
-  void EncodeProbe(const LinkId& lane, std::uint32_t bytes, Outbound& out);
 
   // ---- operations
   // Starts what the new view lets start.
@@ -275,9 +265,7 @@ class Peer::Impl final : private Links::Listener {
   Context ctx_;
   Attempts attempts_;
   Links links_;
-  flow::PathEstimator meter_;
-  std::uint64_t delivered_ = 0;  // bytes, as the newest samples say
-  flow::Prober prober_;
+  Paths paths_;
   bool forming_ = false;                                 // the group has no view yet
   std::map<Algorithm, collective::Schedule> schedules_;  // of this view
   std::map<Epoch, control::View> prepared_;

@@ -99,8 +99,7 @@ void Peer::Impl::SendReport(const std::string& reason) {
 void Peer::Impl::OnMasterBack(TimePoint) {
   if (ctx_.views.ended()) return;
   links_.ReportPairs();
-  meter_.Repeat();
-  ReportPaths();
+  paths_.Repeat();
   if (ctx_.views.installed() && !ctx_.views.frozen()) SayInstalled();
   if (ctx_.views.stop().value != 0 && ctx_.views.frozen()) SendReport("the master is back");
 }
@@ -297,15 +296,14 @@ void Peer::Impl::DropLinks(PeerId other) {
   if (!links_.Knows(other)) return;
   DropFramesOf(other);
   links_.Forget(other);
-  meter_.Forget(other);
-  prober_.Forget(other);
+  paths_.Forget(other);
 }
 
 void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
   ctx_.now = now;
   if (!links_.Knows(link.other)) return;
   if (ctx_.view().Contains(link.other)) watchdog_.Moved(now);
-  if (links_.OnUp(link, terms)) prober_.Want(link.other, terms.probe_bytes);
+  if (links_.OnUp(link, terms)) paths_.OnStanding(link.other, terms.probe_bytes);
 }
 
 void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) {
@@ -318,6 +316,18 @@ void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoin
 void Peer::Impl::OnDialFailed(PeerId other, bool control, const Status& why, TimePoint now) {
   ctx_.now = now;
   if (links_.Knows(other)) links_.OnDialFailed(other, control, why);
+}
+
+void Peer::Impl::OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now) {
+  ctx_.now = now;
+  if (ctx_.views.ended()) return;
+  if (paths_.OnSamples(samples)) watchdog_.Moved(now);  // a segment takes long on a slow path
+}
+
+bool Peer::Impl::MayProbe() const {
+  if (ctx_.views.ended() || leaving_ || !serving_.empty()) return false;
+  if (ctx_.views.installed() ? ctx_.views.frozen() : !forming_) return false;
+  return table_.untold() == 0;
 }
 
 void Peer::Impl::WantLanes(PeerId other, std::uint32_t lanes, TimePoint now) {
@@ -393,7 +403,7 @@ void Peer::Impl::Tick(TimePoint now) {
   links_.RestartSilent();
   links_.AccuseBroken();
   WatchOperations();
-  TickProbes();
+  paths_.Tick(MayProbe());
   TryLeave();
 }
 

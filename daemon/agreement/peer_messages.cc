@@ -98,7 +98,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
   if (message.has_lanes_wanted()) {
     return links_.WantLanes(from, message.lanes_wanted().lanes(), links::Mesh::End::kThere);
   }
-  if (message.has_probe()) return OnProbe(from, message.probe());
+  if (message.has_probe()) return paths_.OnProbe(from, message.probe());
   if (message.has_activate()) {
     activated_ = std::max(activated_, Epoch(message.activate().epoch()));
     activated_seqs_ = SeqsFrom(message.activate().next_seq());

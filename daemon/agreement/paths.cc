@@ -1,6 +1,11 @@
-#include <algorithm>
+#include "daemon/agreement/paths.h"
 
-#include "daemon/agreement/peer_impl.h"
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "proto/lane_roles.h"
 
 namespace ringway::agreement {
@@ -10,17 +15,26 @@ constexpr std::size_t kProbeBytes = 256 * 1024;
 
 }  // namespace
 
-void Peer::Impl::OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now) {
-  ctx_.now = now;
-  if (ctx_.views.ended()) return;
-  std::uint64_t delivered = 0;
-  for (const flow::PathSample& sample : samples) delivered += sample.delivered_bytes;
-  if (std::exchange(delivered_, delivered) != delivered) watchdog_.Moved(now);  // a segment takes long on a slow path
-  meter_.Add(samples, now);
-  if (prober_.turn().empty()) ReportPaths();  // a probe's end says more than its beginning
+void Paths::Forget(PeerId other) {
+  meter_.Forget(other);
+  prober_.Forget(other);
 }
 
-void Peer::Impl::ReportPaths() {
+bool Paths::OnSamples(std::span<const flow::PathSample> samples) {
+  std::uint64_t delivered = 0;
+  for (const flow::PathSample& sample : samples) delivered += sample.delivered_bytes;
+  const bool moved = std::exchange(delivered_, delivered) != delivered;
+  meter_.Add(samples, ctx_.now);
+  if (prober_.turn().empty()) Report();  // a probe's end says more than its beginning
+  return moved;
+}
+
+void Paths::Repeat() {
+  meter_.Repeat();
+  Report();
+}
+
+void Paths::Report() {
   for (const flow::PathReport& report : meter_.TakeReports(ctx_.now)) {
     control::ToMaster message;
     message.mutable_measured()->set_peer(ctx_.self.value);
@@ -41,14 +55,14 @@ static_assert(static_cast<int>(flow::Prober::Step::kAsk) == control::Probe::STEP
 static_assert(static_cast<int>(flow::Prober::Step::kGrant) == control::Probe::STEP_GRANT);
 static_assert(static_cast<int>(flow::Prober::Step::kRelease) == control::Probe::STEP_RELEASE);
 
-void Peer::Impl::OnProbe(PeerId from, const control::Probe& probe) {
+void Paths::OnProbe(PeerId from, const control::Probe& probe) {
   if (!links_.Knows(from)) return;
   if (!control::Probe::Step_IsValid(probe.step())) return;  // of a later version
   prober_.On(from, static_cast<flow::Prober::Step>(probe.step()), ctx_.now);
   SendProbeMessages();
 }
 
-void Peer::Impl::SendProbeMessages() {
+void Paths::SendProbeMessages() {
   for (const flow::Prober::Message& said : prober_.TakeMessages()) {
     control::PeerMessage message;
     message.mutable_probe()->set_step(static_cast<control::Probe::Step>(said.step));
@@ -56,37 +70,31 @@ void Peer::Impl::SendProbeMessages() {
   }
 }
 
-void Peer::Impl::TickProbes() {
-  const std::set<PeerId> ended = prober_.Tick(ctx_.now, MayProbe());
+void Paths::Tick(bool may_probe) {
+  const std::set<PeerId> ended = prober_.Tick(ctx_.now, may_probe);
   SendProbeMessages();
   if (ended.empty()) return;
   meter_.OnProbed(ended);
-  ReportPaths();
+  Report();
 }
 
-bool Peer::Impl::MayProbe() const {
-  if (ctx_.views.ended() || leaving_ || !serving_.empty()) return false;
-  if (ctx_.views.installed() ? ctx_.views.frozen() : !forming_) return false;
-  return table_.untold() == 0;
-}
-
-bool Peer::Impl::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {
+bool Paths::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {
   if (payload_bytes_max <= kSmallLanePayloadBytes) return false;  // large segments are what the path is measured for
   const auto room = std::min<std::uint32_t>(payload_bytes_max, kProbeBytes);
   const std::uint32_t bytes = links_.IsUp(lane) ? prober_.Take(lane.other, room) : 0;
   if (bytes == 0) return false;
-  EncodeProbe(lane, bytes, out);
+  Encode(lane, bytes, out);
   ctx_.counts.probe_bytes += bytes;
   return true;
 }
 
-bool Peer::Impl::EmptyFrame(const LinkId& lane, Outbound& out) {
+bool Paths::EmptyFrame(const LinkId& lane, Outbound& out) {
   if (!links_.IsUp(lane)) return false;
-  EncodeProbe(lane, 0, out);
+  Encode(lane, 0, out);
   return true;
 }
 
-void Peer::Impl::EncodeProbe(const LinkId& lane, std::uint32_t bytes, Outbound& out) {
+void Paths::Encode(const LinkId& lane, std::uint32_t bytes, Outbound& out) {
   static const std::vector<std::byte> kNothing(kProbeBytes);
   SegmentHeader header;
   header.kind = SegmentKind::kProbe;
