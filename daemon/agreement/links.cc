@@ -123,6 +123,11 @@ void Links::PumpDials() {
   for (links::Dial& dial : mesh_.TakeDials(ctx_.now)) ctx_.Emit(std::move(dial));
 }
 
+void Links::OnView() {
+  losses_.clear();
+  for (const PeerId member : ctx_.view().members) Heard(member);
+}
+
 void Links::AccuseGone(PeerId other) {
   if (mesh_.IsGone(other)) listener_.OnFault({other}, "all its links are closed, and it refuses new ones");
 }

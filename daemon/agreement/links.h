@@ -62,7 +62,8 @@ class Links {
   // A member whose links are all closed and who refuses new ones.
   void AccuseGone(PeerId other);
   void AccuseBroken();
-  void OnView() { losses_.clear(); }
+  // All members are taken for heard, and nothing is held against them.
+  void OnView();
   // To the master: each pair that stands.
   void ReportPairs();
 

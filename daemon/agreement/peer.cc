@@ -10,7 +10,7 @@ Peer::~Peer() = default;
 Peer::Peer(Peer&&) noexcept = default;
 
 void Peer::OnCandidates(const control::Candidates& candidates, TimePoint now) { impl_->OnCandidates(candidates, now); }
-void Peer::OnForget(const control::Forget& forget, TimePoint now) { impl_->OnForget(forget, now); }
+void Peer::OnForget(const control::Forget& forget, TimePoint) { impl_->OnForget(forget); }
 void Peer::OnPending(const control::Pending& pending) {
   impl_->Emit(StillPending{CodeFromWire(pending.code()), pending.text()});
 }
@@ -21,7 +21,7 @@ void Peer::OnEvicted(Code code, const std::string& text) { impl_->OnEvicted(code
 Status Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
   return impl_->OnPeerMessage(from, message, now);
 }
-void Peer::OnMasterBack(TimePoint now) { impl_->OnMasterBack(now); }
+void Peer::OnMasterBack(TimePoint) { impl_->OnMasterBack(); }
 Status Peer::Admit(const LinkId& link, std::uint32_t lanes) const { return impl_->Admit(link, lanes); }
 void Peer::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) { impl_->OnLinkUp(link, terms, now); }
 void Peer::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) { impl_->OnLinkDown(link, why, now); }
@@ -32,7 +32,7 @@ Status Peer::Submit(Submission submission, TimePoint now) { return impl_->Submit
 void Peer::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) { impl_->OnStaged(token, input_bytes_ready); }
 void Peer::Cancel(std::uint64_t token, TimePoint now) { impl_->Cancel(token, now); }
 void Peer::Leave(TimePoint deadline, TimePoint now) { impl_->Leave(deadline, now); }
-void Peer::Abandon(TimePoint now) { impl_->Abandon(now); }
+void Peer::Abandon(TimePoint now) { impl_->Leave(now, now); }
 bool Peer::HasWork() const { return impl_->HasWork(); }
 void Peer::Work() { impl_->Work(); }
 void Peer::Tick(TimePoint now) { impl_->Tick(now); }

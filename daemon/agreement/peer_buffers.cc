@@ -72,20 +72,13 @@ void Peer::Impl::Seal(Operation& op) {
 }
 
 void Peer::Impl::OnModified(const Operation& op, const std::string& buffer) {
-  if (!modified_.empty() || ctx_.views.ended()) return;
-  modified_ = "this trainer wrote to the " + buffer + " of operation " + ToString(op.name) +
-              " before it was done; the others go on without this peer: correct the trainer, join again and take "
-              "their state";
+  if (!membership_.modified().empty() || ctx_.views.ended()) return;
+  membership_.LeaveForModified("this trainer wrote to the " + buffer + " of operation " + ToString(op.name) +
+                               " before it was done; the others go on without this peer: correct the trainer, join "
+                               "again and take their state");
   ctx_.AddNote("buffer_modified",
                "epoch=" + ToString(ctx_.view().epoch) + " op=" + ToString(op.name) + " buffer=" + buffer,
                Severity::kWarning);
-  leaving_ = true;  // TryLeave does it, in this event or with the next Tick
-  leave_deadline_ = ctx_.now;
-}
-
-void Peer::Impl::End(Code code, const std::string& text) {
-  if (modified_.empty()) return EndWith(code, text);
-  EndWith(Code::kBufferModified, modified_);
 }
 
 }  // namespace ringway::agreement

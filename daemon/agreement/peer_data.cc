@@ -77,8 +77,7 @@ bool Peer::Impl::CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId
   if (op.mismatch.empty() && !op.has_outcome()) {
     op.mismatch = ctx_.NameOf(ctx_.self) + " submitted " + ToString(op.submission.descriptor) + "; " +
                   ctx_.NameOf(from) + " submitted " + ToString(theirs) + " as operation " + ToString(op.name);
-    trouble_pending_ = true;
-    trouble_reason_ = "mismatch: " + op.mismatch;
+    membership_.TroubleLater("mismatch: " + op.mismatch);
   }
   return false;
 }
@@ -129,8 +128,7 @@ bool Peer::Impl::Accept(Operation& op, const SegmentHeader& header, PeerId from,
   if (!CheckDescriptor(op, header.descriptor, from)) return false;
   Result<collective::Executor::Claim> claim = op.executor->Take(header, *rank);
   if (!claim.ok()) {
-    trouble_pending_ = true;
-    trouble_reason_ = "held segment: " + claim.status().text();
+    membership_.TroubleLater("held segment: " + claim.status().text());
     return false;
   }
   if (claim.value().skipped) return true;
@@ -232,7 +230,7 @@ bool Peer::Impl::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max
 bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
                                   Outbound& out) {
   const auto rank = ctx_.view().RankOf(lane.other);
-  if (!ctx_.views.running() || !rank || !links_.IsUp(lane) || !modified_.empty()) return false;
+  if (!ctx_.views.running() || !rank || !links_.IsUp(lane) || !membership_.modified().empty()) return false;
   const Offer offer{.to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch};
   links::SentFrame sent;
   // Round robin, so that one large operation does not hold up the others.
@@ -241,7 +239,7 @@ bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_byte
     const std::optional<OpName> next = ready_.Next(*rank, cursor_, payload_bytes_max);
     if (!next) break;
     found = NextOf(*table_.Find(*next), offer, out, sent);
-    if (!modified_.empty()) return false;
+    if (!membership_.modified().empty()) return false;
     if (found) {
       cursor_ = *next;
     } else {

@@ -1,6 +1,6 @@
 // The inside of agreement::Peer, shared by its source files:
 //
-//   peer_membership.cc   views, freezing, reports, verdicts, leaving
+//   peer_impl.cc         events, to the parts that they concern
 //   peer_messages.cc     what members tell each other
 //   peer_operations.cc   submissions, completion, DONE and acknowledgements, fetching
 //   peer_data.cc         frames in and out
@@ -23,8 +23,10 @@
 #include "daemon/agreement/buffer_watch.h"
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/early_frames.h"
+#include "daemon/agreement/early_messages.h"
 #include "daemon/agreement/laggards.h"
 #include "daemon/agreement/links.h"
+#include "daemon/agreement/membership.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/operation.h"
 #include "daemon/agreement/paths.h"
@@ -40,12 +42,13 @@ namespace ringway::agreement {
 // A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
 constexpr Algorithm kFetchedAs = Algorithm::kRing;
 
-class Peer::Impl final : private Links::Listener {
+class Peer::Impl final : private Links::Listener, private Membership::Listener {
  public:
   Impl(PeerId self, std::string group, PeerOptions options)
       : ctx_(self, std::move(group), std::move(options)),
         links_(ctx_, attempts_, *this),
         paths_(ctx_, links_),
+        membership_(ctx_, links_, table_, *this),
         held_(ctx_.options.memory.get()),
         watchdog_(ctx_.options.stuck_after),
         slice_left_(ctx_.options.slice_bytes) {}
@@ -54,19 +57,27 @@ class Peer::Impl final : private Links::Listener {
   Impl& operator=(const Impl&) = delete;
 
   // ---- peer_membership.cc
-  void OnCandidates(const control::Candidates& candidates, TimePoint now);
-  void OnForget(const control::Forget& forget, TimePoint now);
+  void OnCandidates(const control::Candidates& candidates, TimePoint now) {
+    ctx_.now = now;
+    membership_.OnCandidates(candidates);
+  }
+  void OnForget(const control::Forget& forget);
   void OnView(const control::ViewFor& message, TimePoint now);
-  void OnAbort(Epoch epoch, TimePoint now);
-  void OnTakeBack(Epoch first);
-  void OnEvicted(Code code, const std::string& text);
-  void OnMasterBack(TimePoint now);
+  void OnAbort(Epoch epoch, TimePoint now) {
+    ctx_.now = now;
+    membership_.OnAbort(epoch);
+  }
+  void OnTakeBack(Epoch first) { membership_.OnTakeBack(first, update_open_); }
+  void OnEvicted(Code code, const std::string& text) { membership_.OnEvicted(code, text); }
+  void OnMasterBack();
   Status Admit(const LinkId& link, std::uint32_t lanes) const { return links_.Admit(link, lanes); }
   void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);
   void OnLinkDown(const LinkId& link, const std::string& why, TimePoint now);
   void OnDialFailed(PeerId other, bool control, const Status& why, TimePoint now);
-  void Leave(TimePoint deadline, TimePoint now);
-  void Abandon(TimePoint now);
+  void Leave(TimePoint deadline, TimePoint now) {
+    ctx_.now = now;
+    membership_.Leave(deadline);
+  }
   void Tick(TimePoint now);
   PeerStatus GetStatus() const;
   const PeerCounts& counts() const { return ctx_.counts; }
@@ -101,37 +112,25 @@ class Peer::Impl final : private Links::Listener {
   std::vector<Action> TakeActions() { return ctx_.TakeActions(); }
 
  private:
-  static constexpr std::size_t kEarlyMessagesMax = 4096;  // of one peer: three of each open operation, and more
-  static constexpr std::size_t kPreparedMax = 16;
   static constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
 
-  // ---- membership
-  void Install(View view);
-  void InstallPrepared(Epoch epoch);
-  void TryActivate();
-  // Drops the views that were to be taken back, and says so. REQUIRES: no UpdateView is open.
-  void DropTakenBack();
-  void SayInstalled();
-  // In a newcomer's first view.
-  void Begin(Epoch epoch, const ChannelSeqs& seqs);
-  void ApplyVerdicts(const control::View& view);
-  void Freeze(Epoch epoch);
+  // ---- Membership::Listener
+  void OnStop() override;
+  void OnInstalled(const View& before) override;
+  void Describe(control::Report& report) const override;
+  void OnEnd(Code code, const std::string& text) override;
   void StopAll();
-  // Trouble seen here: freeze, tell the master and every member.
-  void Trouble(const std::string& reason);
-  void Accuse(const std::vector<PeerId>& others, const std::string& why);
-  void AccuseMissing();
-  void AccuseSilent();
-  void SendReport(const std::string& reason);
+  // Operations may start, where the view has changed.
+  void StartIn(Membership::Change change);
+  void AdoptVerdicts(const control::View& view);
   void DropLinks(PeerId other);
   // ---- Links::Listener
   void OnLaneDown(const LinkId& lane) override;
   void OnFrameLost(PeerId to, const links::SentFrame& frame) override;
   void OnFrameRefused(const links::SentFrame& frame) override;
-  void OnFault(const std::vector<PeerId>& others, const std::string& why) override { Accuse(others, why); }
+  void OnFault(const std::vector<PeerId>& others, const std::string& why) override { membership_.Accuse(others, why); }
   control::PeerMessage Heartbeat() const;
   void Handle(PeerId from, const control::PeerMessage& message);
-  void TryLeave();
   // Operations that wait for long.
   void WatchOperations();
   void WatchBy(const std::optional<TimePoint>& deadline);
@@ -143,10 +142,6 @@ class Peer::Impl final : private Links::Listener {
   static bool IsStaging(const Operation& op) { return !op.has_outcome() && InputBytesReady(op) < op.bytes(); }
   void BarkIfStuck();
   void BlameTheHung();
-  void EndWith(Code code, const std::string& text);
-  // That a result may suggest and an UpdateView adopt, as far as this rank can tell; epoch 0: none.
-  Epoch NewestPrepared() const;
-  bool MayAdopt(Epoch epoch, const control::View& view) const;
 
   // ---- paths
   // No operation has anything to do here, nor has a recovery.
@@ -219,7 +214,6 @@ class Peer::Impl final : private Links::Listener {
   void CheckTarget(const Operation& op, const collective::Executor::Claim& claim);
   // It was `buffer`, "input" or "output".
   void OnModified(const Operation& op, const std::string& buffer);
-  void End(Code code, const std::string& text);
 
   // ---- data
   struct PendingFrame {
@@ -266,28 +260,19 @@ class Peer::Impl final : private Links::Listener {
   Attempts attempts_;
   Links links_;
   Paths paths_;
-  bool forming_ = false;                                 // the group has no view yet
-  std::map<Algorithm, collective::Schedule> schedules_;  // of this view
-  std::map<Epoch, control::View> prepared_;
-  std::set<Epoch> to_take_back_;  // each stands for all prepared views from it on; waits for an UpdateView's end
-  Epoch activated_;               // newcomers: members switched to this prepared view
-  ChannelSeqs activated_seqs_;
-  Epoch first_epoch_;  // a newcomer's first view, and where its channels began in it
-  ChannelSeqs began_;
-  std::set<PeerId> lost_;  // members this peer has lost
-  ReadyIndex ready_;       // outlives the executors in the table
+  ReadyIndex ready_;  // outlives the executors in the table
   OpTable table_;
-  std::map<OpName, control::Verdict> ahead_;  // error verdicts of operations not submitted here yet
+  Membership membership_;
+  std::map<Algorithm, collective::Schedule> schedules_;  // of this view
+  std::map<OpName, control::Verdict> ahead_;             // error verdicts of operations not submitted here yet
   std::map<OpName, std::map<PeerId, Descriptor>> early_ready_;
-  std::map<PeerId, std::vector<control::PeerMessage>> early_;  // messages of views above ours
-  bool early_are_due_ = false;                                 // a view was installed: it may be theirs
+  EarlyMessages early_messages_;
   EarlyFrames held_;
   std::map<LinkId, PendingFrame> pending_;
   BufferWatch watch_;
   Watchdog watchdog_;
   Laggards laggards_;
   TimePoint next_watch_{};
-  std::string modified_;  // what its trainer wrote to, so that this peer leaves
   std::vector<Serving> serving_;
   OpName cursor_;             // round robin over operations
   std::set<OpName> work_;     // operations with copies or sums to do
@@ -296,11 +281,6 @@ class Peer::Impl final : private Links::Listener {
   bool update_open_ = false;
   control::OpReport last_update_;            // tells the master where the channels of the last view adopted began
   std::map<PeerId, std::uint64_t> unready_;  // bytes sent to a peer for operations that it is not ready for
-  bool trouble_pending_ = false;             // found on the data path, acted on after it
-  std::string trouble_reason_;
-  bool leaving_ = false;
-  bool leave_sent_ = false;
-  TimePoint leave_deadline_{};
   TimePoint last_tick_{};
   std::string waits_;
 };

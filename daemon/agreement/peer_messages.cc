@@ -88,7 +88,7 @@ Status Peer::Impl::OnPeerMessage(PeerId from, const control::PeerMessage& messag
 
 void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
   if (message.has_abort()) {
-    if (ctx_.view().Contains(from) || !ctx_.views.installed()) OnAbort(Epoch(message.abort().epoch()), ctx_.now);
+    if (ctx_.view().Contains(from) || !ctx_.views.installed()) membership_.OnAbort(Epoch(message.abort().epoch()));
     return;
   }
   if (message.has_lane_closed()) {
@@ -99,11 +99,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     return links_.WantLanes(from, message.lanes_wanted().lanes(), links::Mesh::End::kThere);
   }
   if (message.has_probe()) return paths_.OnProbe(from, message.probe());
-  if (message.has_activate()) {
-    activated_ = std::max(activated_, Epoch(message.activate().epoch()));
-    activated_seqs_ = SeqsFrom(message.activate().next_seq());
-    return TryActivate();
-  }
+  if (message.has_activate()) return StartIn(membership_.OnActivate(message.activate()));
   const Epoch epoch(message.has_ready()   ? message.ready().epoch()
                     : message.has_done()  ? message.done().epoch()
                     : message.has_fetch() ? message.fetch().epoch()
@@ -113,9 +109,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
     if (message.has_heartbeat() && ctx_.view().Contains(from)) watchdog_.Heard(from, PulseOf(message.heartbeat()));
     if (message.has_heartbeat() || !links_.Knows(from)) return;
-    std::vector<control::PeerMessage>& early = early_[from];
-    if (early.size() < kEarlyMessagesMax) early.push_back(message);
-    return;
+    return early_messages_.Add(from, message);
   }
   if (epoch != ctx_.view().epoch || !ctx_.views.running() || !ctx_.view().Contains(from)) return;
   if (!message.has_heartbeat()) watchdog_.Moved(ctx_.now);

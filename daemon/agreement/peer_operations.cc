@@ -26,8 +26,8 @@ struct OpMemory {
 
 Status Peer::Impl::Submit(Submission submission, TimePoint now) {
   ctx_.now = now;
-  if (!modified_.empty()) return {Code::kBufferModified, modified_};
-  if (leaving_ || ctx_.views.ended())
+  if (!membership_.modified().empty()) return {Code::kBufferModified, membership_.modified()};
+  if (membership_.leaving() || ctx_.views.ended())
     return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
   const bool update = submission.descriptor.kind == OpKind::kUpdateView;
   if (update_open_) return {Code::kInvalidArgument, "UpdateView is running: wait for it before submitting more"};
@@ -59,9 +59,9 @@ void Peer::Impl::Cancel(std::uint64_t token, TimePoint now) {
   if (op == nullptr || op->has_outcome() || ctx_.views.ended()) return;
   op->cancel = true;
   if (ctx_.views.running()) {
-    Trouble("operation " + ToString(op->name) + " is cancelled");
+    membership_.Trouble("operation " + ToString(op->name) + " is cancelled");
   } else if (ctx_.views.installed()) {
-    SendReport("operation " + ToString(op->name) + " is cancelled");
+    membership_.SendReport("operation " + ToString(op->name) + " is cancelled");
   }
 }
 
@@ -104,8 +104,7 @@ void Peer::Impl::Start(Operation& op) {
   // The master says so to all: others may have submitted less, or an UpdateView as this one.
   if (!op.is_update() && ctx_.view().world_size() < ctx_.view().min_world) {
     if (RINGWAY_MUTANT(kTooSmallAlone)) return Fail(op, Code::kWorldTooSmall, "decided alone");
-    trouble_pending_ = true;
-    trouble_reason_ = "operation " + ToString(op.name) + " needs more peers";
+    membership_.TroubleLater("operation " + ToString(op.name) + " needs more peers");
     return;
   }
   if (op.is_update()) op.next_seqs = AgreedSeqs();
@@ -143,7 +142,7 @@ void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
   op.attempt = attempts_.Begin();
   op.memory = std::make_shared<OpMemory>(OpMemory{op.submission.keep, op.own_output, op.own_input});
   // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
-  const Stamp stamp{NewestPrepared(), table_.CompleteUpto(op.name.channel)};
+  const Stamp stamp{membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)};
   op.executor.reset();
   op.reporter = std::make_unique<ReadyReporter>(&ready_, op.name);
   op.executor = std::make_unique<Executor>(std::move(schedule),
@@ -171,7 +170,7 @@ void Peer::Impl::StartFetch(Operation& op) {
     return peer != ctx_.self && (op.holders.contains(peer) || RINGWAY_MUTANT(kFetchFromAnybody));
   });
   if (holder == ctx_.view().members.end())
-    return Trouble("operation " + ToString(op.name) + " is committed and nobody holds it");
+    return membership_.Trouble("operation " + ToString(op.name) + " is committed and nobody holds it");
   op.submission.descriptor.schedule = kFetchedAs;
   Launch(op, collective::FetchSchedule(*ctx_.view().RankOf(*holder), *ctx_.view().RankOf(ctx_.self),
                                        *ctx_.view().RankOf(ctx_.self)));
@@ -266,16 +265,17 @@ void Peer::Impl::Tell(Operation& op) {
       std::erase_if(ahead_,
                     [this](const auto& entry) { return entry.first.seq < table_.NextSeq(entry.first.channel); });
     }
-    const auto adopted = prepared_.find(RINGWAY_MUTANT(kUpdateAlone) ? NewestPrepared() : op.outcome.prepared);
-    if (ok && adopted != prepared_.end() && adopted->first > op.outcome.epoch) {
+    const Epoch epoch = RINGWAY_MUTANT(kUpdateAlone) ? membership_.NewestPrepared() : op.outcome.prepared;
+    const control::View* adopted = membership_.FindPrepared(epoch);
+    if (ok && adopted != nullptr && epoch > op.outcome.epoch) {
       // Every rank names the adopted view, also one that lives in a later view when it learns of it.
-      complete.epoch = adopted->first;
+      complete.epoch = epoch;
       complete.contributors.clear();
-      for (const auto& info : adopted->second.members()) complete.contributors.emplace_back(info.peer_id());
-      if (!RINGWAY_MUTANT(kReportOldUpdate) || adopted->first > ctx_.view().epoch) last_update_ = ReportOf(op);
-      if (adopted->first > ctx_.view().epoch) InstallPrepared(adopted->first);
+      for (const auto& info : adopted->members()) complete.contributors.emplace_back(info.peer_id());
+      if (!RINGWAY_MUTANT(kReportOldUpdate) || epoch > ctx_.view().epoch) last_update_ = ReportOf(op);
+      if (epoch > ctx_.view().epoch) membership_.InstallPrepared(epoch);
     }
-    if (!to_take_back_.empty()) DropTakenBack();
+    membership_.OnUpdateOver();
   }
   complete.token = op.submission.token;
   complete.code = op.outcome.code;
@@ -388,17 +388,14 @@ void Peer::Impl::SettleDue() {
 }
 
 void Peer::Impl::AfterProgress() {
-  if (ctx_.views.running() && std::exchange(early_are_due_, false)) {
-    for (const auto& [from, messages] : std::exchange(early_, {})) {
+  if (ctx_.views.running()) {
+    for (const auto& [from, messages] : early_messages_.Take()) {
       for (const control::PeerMessage& message : messages) Handle(from, message);
     }
   }
-  if (trouble_pending_) {
-    trouble_pending_ = false;
-    if (ctx_.views.running()) Trouble(trouble_reason_);
-  }
+  membership_.ActOnTrouble();
   SettleDue();
-  if (leaving_) TryLeave();
+  if (membership_.leaving()) membership_.TryLeave();
 }
 
 }  // namespace ringway::agreement

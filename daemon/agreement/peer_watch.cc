@@ -62,7 +62,7 @@ void Peer::Impl::WatchOperations() {
     overdue = op.overdue;
   }
   if (!overdue.empty() && ctx_.views.installed()) {
-    ctx_.views.running() ? Trouble(overdue) : SendReport(overdue);
+    ctx_.views.running() ? membership_.Trouble(overdue) : membership_.SendReport(overdue);
   }
   if (ctx_.views.running()) BarkIfStuck();
   if (ctx_.views.running()) BlameTheHung();
@@ -95,7 +95,7 @@ void Peer::Impl::BlameTheHung() {
   }
   if (why.empty()) return;
   laggards_.BeginAnew(ctx_.now);  // the master may find that nobody goes
-  SendReport(why);
+  membership_.SendReport(why);
 }
 
 // A trainer that is still copying an input in is a reason for everybody to wait.
@@ -128,7 +128,7 @@ void Peer::Impl::BarkIfStuck() {
                  Severity::kError);
     watchdog_.Bark(op.bytes(), ctx_.now);
     ++ctx_.counts.ops_stuck;
-    return Trouble(what);
+    return membership_.Trouble(what);
   }
 }
 

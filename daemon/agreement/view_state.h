@@ -34,7 +34,8 @@ class ViewState {
 
   // What is planned for before there is a view. REQUIRES: outside.
   void SetPlan(Plan plan) { view_.plan = std::move(plan); }
-  void Install(View view) { view_ = std::move(view); }
+  // Returns the one before.
+  View Install(View view) { return std::exchange(view_, std::move(view)); }
   void Stop(Epoch epoch) { stop_ = std::max(stop_, epoch); }
   void End() { ended_ = true; }
 
