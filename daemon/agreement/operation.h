@@ -75,6 +75,8 @@ struct Operation {
   std::uint64_t bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
   bool is_update() const { return submission.descriptor.kind == OpKind::kUpdateView; }
   bool has_outcome() const { return stage == Stage::kComplete || stage == Stage::kReported; }
+  // What its executor may read of it.
+  std::uint64_t input_bytes_ready() const { return own_input ? own_input->size() : submission.input_bytes_ready; }
   std::byte* output() const { return own_output ? own_output.get() : submission.result; }
 };
 

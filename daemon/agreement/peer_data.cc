@@ -39,7 +39,7 @@ Result<Inbound> Peer::Impl::Judge(const LinkId& lane, const SegmentHeader& heade
   Result<collective::Executor::Claim> claim = op->executor->Take(header, *rank);
   if (!claim.ok()) return claim.status();
   if (claim.value().skipped) return Inbound{};
-  watchdog_.Moved(ctx_.now);
+  op_watch_.Moved();
   ChooseTarget(*op, claim.value());
   pending_[lane] = {PendingFrame::Use::kExecutor, header, op->attempt, claim.value(), {}, lane.other};
   Inbound inbound;
@@ -57,7 +57,7 @@ Result<Inbound> Peer::Impl::Hold(const LinkId& lane, const SegmentHeader& header
   if (held_.BytesFrom(lane.other) + EarlyFrames::Cost(header) > bound) {
     return Status(Code::kProtocol, "more eager bytes than the plan allows");
   }
-  watchdog_.Moved(ctx_.now);
+  op_watch_.Moved();
   EarlyFrame frame = held_.Reserve(lane.other, header);
   Inbound inbound;
   if (frame.payload == nullptr) {
@@ -102,7 +102,7 @@ Status Peer::Impl::TakePayload(const LinkId& lane, std::span<const std::byte> pa
     return {Code::kProtocol, "segment payload fails its checksum"};
   }
   pending_.erase(found);
-  watchdog_.Moved(ctx_.now);
+  op_watch_.Moved();
   if (frame.use == PendingFrame::Use::kHold) {
     held_.Add(frame.held);
     // Its operation may have been submitted, or its view installed, while the payload was on the way.
@@ -251,7 +251,7 @@ bool Peer::Impl::NextOfOperations(const LinkId& lane, std::uint32_t payload_byte
   }
   if (!found) return false;
   ctx_.counts.bytes_sent += kSegmentHeaderBytes + out.payload.size();
-  watchdog_.Moved(ctx_.now);
+  op_watch_.Moved();
   links_.CountOut(lane, sent);
   return true;
 }

@@ -36,7 +36,7 @@ void Peer::Impl::OnMasterBack() {
 }
 
 void Peer::Impl::OnStop() {
-  if (ctx_.views.frozen()) laggards_.OnStop(ctx_.now);
+  if (ctx_.views.frozen()) op_watch_.OnStop();
   // Frames of a stopped epoch will never be used; their room belongs to the next view's eager window.
   held_.DropBelow(Epoch(ctx_.views.stop().value + 1));
   if (ctx_.views.frozen() && !RINGWAY_MUTANT(kCompleteWhileFrozen)) StopAll();
@@ -49,8 +49,7 @@ void Peer::Impl::OnInstalled(const View& before) {
     DropLinks(old);
     table_.ForgetPeer(old);
   }
-  watchdog_.OnView(ctx_.now);
-  laggards_.OnView(ctx_.view(), ctx_.now);
+  op_watch_.OnView();
   schedules_.clear();
   table_.MarkAllDue();
   ready_.UnblockAll();
@@ -65,7 +64,7 @@ void Peer::Impl::Describe(control::Report& report) const {
   const OpName update{ChannelId(last_update_.channel()), last_update_.seq()};
   if (update.seq != 0 && !table_.ops().contains(update)) *report.add_ops() = last_update_;
   SeqsTo(table_.FinishedUptoAll(), *report.mutable_finished_upto());
-  SeqsTo(SubmittedSeqs(), *report.mutable_next_seq());
+  SeqsTo(op_watch_.SubmittedSeqs(), *report.mutable_next_seq());
 }
 
 void Peer::Impl::OnEnd(Code code, const std::string& text) {
@@ -117,14 +116,14 @@ void Peer::Impl::DropLinks(PeerId other) {
 void Peer::Impl::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
   ctx_.now = now;
   if (!links_.Knows(link.other)) return;
-  if (ctx_.view().Contains(link.other)) watchdog_.Moved(now);
+  if (ctx_.view().Contains(link.other)) op_watch_.Moved();
   if (links_.OnUp(link, terms)) paths_.OnStanding(link.other, terms.probe_bytes);
 }
 
 void Peer::Impl::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) {
   ctx_.now = now;
   if (!links_.Knows(link.other)) return;
-  if (ctx_.view().Contains(link.other)) watchdog_.Moved(now);
+  if (ctx_.view().Contains(link.other)) op_watch_.Moved();
   links_.OnDown(link, why);
 }
 
@@ -136,7 +135,7 @@ void Peer::Impl::OnDialFailed(PeerId other, bool control, const Status& why, Tim
 void Peer::Impl::OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now) {
   ctx_.now = now;
   if (ctx_.views.ended()) return;
-  if (paths_.OnSamples(samples)) watchdog_.Moved(now);  // a segment takes long on a slow path
+  if (paths_.OnSamples(samples)) op_watch_.Moved();  // a segment takes long on a slow path
 }
 
 bool Peer::Impl::MayProbe() const {
@@ -158,7 +157,7 @@ void Peer::Impl::Tick(TimePoint now) {
   // A gap in the own loop: the input of that time has just been handled, so silence is not yet the others' fault.
   if (now - last_tick_ > ctx_.view().plan.detect / 2) {
     links_.HeardAll();
-    laggards_.BeginAnew(now);
+    op_watch_.OnGap();
   }
   last_tick_ = now;
   links_.ForgetOldLosses();
@@ -167,7 +166,7 @@ void Peer::Impl::Tick(TimePoint now) {
   membership_.AccuseSilent();
   links_.RestartSilent();
   links_.AccuseBroken();
-  WatchOperations();
+  op_watch_.Tick();
   paths_.Tick(MayProbe());
   membership_.TryLeave();
 }
@@ -186,7 +185,7 @@ PeerStatus Peer::Impl::GetStatus() const {
   status.ops_open = table_.untold();
   status.held_bytes = held_.bytes();
   status.retained_bytes = table_.retained_bytes();
-  status.waits = waits_;
+  status.waits = op_watch_.waits();
   return status;
 }
 

@@ -5,7 +5,6 @@
 //   peer_operations.cc   submissions, completion, DONE and acknowledgements, fetching
 //   peer_data.cc         frames in and out
 //   peer_work.cc         copies and sums in slices
-//   peer_watch.cc        operations that wait for long
 //   peer_buffers.cc      trainers that write to what is in flight
 #pragma once
 
@@ -24,15 +23,14 @@
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/early_frames.h"
 #include "daemon/agreement/early_messages.h"
-#include "daemon/agreement/laggards.h"
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/membership.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/operation.h"
+#include "daemon/agreement/operation_watch.h"
 #include "daemon/agreement/paths.h"
 #include "daemon/agreement/peer.h"
 #include "daemon/agreement/view.h"
-#include "daemon/agreement/watchdog.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
 #include "proto/word.h"
@@ -49,8 +47,8 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
         links_(ctx_, attempts_, *this),
         paths_(ctx_, links_),
         membership_(ctx_, links_, table_, *this),
+        op_watch_(ctx_, table_, membership_),
         held_(ctx_.options.memory.get()),
-        watchdog_(ctx_.options.stuck_after),
         slice_left_(ctx_.options.slice_bytes) {}
   ~Impl();
   Impl(const Impl&) = delete;
@@ -131,17 +129,6 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   void OnFault(const std::vector<PeerId>& others, const std::string& why) override { membership_.Accuse(others, why); }
   control::PeerMessage Heartbeat() const;
   void Handle(PeerId from, const control::PeerMessage& message);
-  // Operations that wait for long.
-  void WatchOperations();
-  void WatchBy(const std::optional<TimePoint>& deadline);
-  std::string WaitsFor(const Operation& op) const;
-  Duration StillFor() const;
-  // What the trainer submits next, as the others are told: an input of which for the detection time no more has come
-  // counts as not submitted yet.
-  ChannelSeqs SubmittedSeqs() const;
-  static bool IsStaging(const Operation& op) { return !op.has_outcome() && InputBytesReady(op) < op.bytes(); }
-  void BarkIfStuck();
-  void BlameTheHung();
 
   // ---- paths
   // No operation has anything to do here, nor has a recovery.
@@ -168,10 +155,6 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   void FeedHeld(Operation& op);
   void CopyResult(Operation& op);
   bool HasWorkLeft(const Operation& op) const;
-  // What its executor may read of it.
-  static std::uint64_t InputBytesReady(const Operation& op) {
-    return op.own_input ? op.own_input->size() : op.submission.input_bytes_ready;
-  }
   // Copies of result and input, for those who may lack them when the trainer was told.
   void Retain(Operation& op, bool with_input);
   void Unretain(Operation& op);
@@ -263,6 +246,7 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   ReadyIndex ready_;  // outlives the executors in the table
   OpTable table_;
   Membership membership_;
+  OperationWatch op_watch_;
   std::map<Algorithm, collective::Schedule> schedules_;  // of this view
   std::map<OpName, control::Verdict> ahead_;             // error verdicts of operations not submitted here yet
   std::map<OpName, std::map<PeerId, Descriptor>> early_ready_;
@@ -270,9 +254,6 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   EarlyFrames held_;
   std::map<LinkId, PendingFrame> pending_;
   BufferWatch watch_;
-  Watchdog watchdog_;
-  Laggards laggards_;
-  TimePoint next_watch_{};
   std::vector<Serving> serving_;
   OpName cursor_;             // round robin over operations
   std::set<OpName> work_;     // operations with copies or sums to do
@@ -282,7 +263,6 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   control::OpReport last_update_;            // tells the master where the channels of the last view adopted began
   std::map<PeerId, std::uint64_t> unready_;  // bytes sent to a peer for operations that it is not ready for
   TimePoint last_tick_{};
-  std::string waits_;
 };
 
 }  // namespace ringway::agreement

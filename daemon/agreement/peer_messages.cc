@@ -1,6 +1,5 @@
 // What members tell each other about operations, beside the segments.
 #include <algorithm>
-#include <limits>
 
 #include "daemon/agreement/messages.h"
 #include "daemon/agreement/peer_impl.h"
@@ -10,17 +9,6 @@ namespace ringway::agreement {
 namespace {
 
 using collective::Executor;
-
-std::uint32_t WireMs(Duration time) {
-  return static_cast<std::uint32_t>(
-      std::min<std::int64_t>(time.count() / 1000, std::numeric_limits<std::uint32_t>::max()));
-}
-
-Watchdog::Pulse PulseOf(const control::PeerHeartbeat& heartbeat) {
-  return {.still = std::chrono::milliseconds(heartbeat.still_ms()),
-          .patience = std::chrono::milliseconds(heartbeat.patience_ms()),
-          .next = SeqsFrom(heartbeat.next_seq())};
-}
 
 OpName NameIn(std::uint32_t channel, std::uint64_t seq) { return {ChannelId(channel), seq}; }
 
@@ -57,9 +45,7 @@ control::PeerMessage Peer::Impl::Heartbeat() const {
   message.mutable_heartbeat()->set_epoch(ctx_.views.running() ? ctx_.view().epoch.value : 0);
   if (ctx_.views.running()) {
     SeqsTo(table_.CompleteUptoAll(), *message.mutable_heartbeat()->mutable_complete_upto());
-    SeqsTo(SubmittedSeqs(), *message.mutable_heartbeat()->mutable_next_seq());
-    message.mutable_heartbeat()->set_still_ms(WireMs(StillFor()));
-    message.mutable_heartbeat()->set_patience_ms(WireMs(watchdog_.patience()));
+    op_watch_.Describe(*message.mutable_heartbeat());
   }
   if (RINGWAY_MUTANT(kAcknowledgeAhead)) {
     for (control::ChannelSeq& seq : *message.mutable_heartbeat()->mutable_complete_upto()) seq.set_seq(seq.seq() + 1);
@@ -107,12 +93,12 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
                                           : message.heartbeat().epoch());
   if (epoch > ctx_.view().epoch && epoch > ctx_.views.stop()) {
     if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
-    if (message.has_heartbeat() && ctx_.view().Contains(from)) watchdog_.Heard(from, PulseOf(message.heartbeat()));
+    if (message.has_heartbeat() && ctx_.view().Contains(from)) op_watch_.Heard(from, message.heartbeat(), true);
     if (message.has_heartbeat() || !links_.Knows(from)) return;
     return early_messages_.Add(from, message);
   }
   if (epoch != ctx_.view().epoch || !ctx_.views.running() || !ctx_.view().Contains(from)) return;
-  if (!message.has_heartbeat()) watchdog_.Moved(ctx_.now);
+  if (!message.has_heartbeat()) op_watch_.Moved();
   if (message.has_ready()) {
     const Descriptor descriptor = DescriptorFrom(message.ready()).value();  // checked when it came
     OnReady(from, NameIn(message.ready().channel(), message.ready().seq()), descriptor);
@@ -124,8 +110,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     for (const auto& [channel, seq] : SeqsFrom(message.heartbeat().complete_upto())) {
       table_.Acknowledge(from, channel, seq);
     }
-    watchdog_.Heard(from, PulseOf(message.heartbeat()));
-    laggards_.Heard(from, SeqsFrom(message.heartbeat().next_seq()), table_.NextSeqs(), ctx_.now);
+    op_watch_.Heard(from, message.heartbeat(), false);
   } else if (message.has_fetch()) {
     OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
   } else if (message.has_again()) {

@@ -35,8 +35,8 @@ Status Peer::Impl::Submit(Submission submission, TimePoint now) {
     return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
   Operation& op = table_.Add(std::move(submission));
   op.since = op.staged_at = now;
-  watchdog_.Moved(now);
-  WatchBy(op.submission.deadline);
+  op_watch_.Moved();
+  op_watch_.WatchBy(op.submission.deadline);
   if (update) update_open_ = true;
   if (ctx_.views.running()) Start(op);
   AfterProgress();
@@ -48,7 +48,7 @@ void Peer::Impl::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) 
   if (op == nullptr || input_bytes_ready <= op->submission.input_bytes_ready) return;
   op->submission.input_bytes_ready = std::min(input_bytes_ready, op->bytes());
   op->staged_at = ctx_.now;
-  watchdog_.Moved(ctx_.now);
+  op_watch_.Moved();
   StartWork(*op);
   AfterProgress();
 }
@@ -152,7 +152,7 @@ void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
                                                .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
                                                .input = op.own_input ? op.own_input->data() : op.submission.input,
                                                .output = op.output(),
-                                               .input_bytes_ready = op.fetching ? op.bytes() : InputBytesReady(op),
+                                               .input_bytes_ready = op.fetching ? op.bytes() : op.input_bytes_ready(),
                                                .trainers_output = !op.own_output,
                                                .stamp = stamp,
                                                .memory = ctx_.options.memory.get(),
@@ -252,8 +252,8 @@ void Peer::Impl::Tell(Operation& op) {
   table_.MarkDue(op.name);
   const bool ok = op.outcome.code == Code::kOk;
   ++(ok ? ctx_.counts.ops_done : ctx_.counts.ops_failed);
-  watchdog_.Moved(ctx_.now);
-  if (ok) watchdog_.Calm(op.bytes());
+  op_watch_.Moved();
+  if (ok) op_watch_.OnSuccess(op.bytes());
   Complete complete;
   complete.epoch = op.outcome.epoch;
   complete.contributors = op.outcome.contributors;

@@ -30,7 +30,7 @@ Peer::Impl::~Impl() {
 
 void Peer::Impl::Work() {
   slice_left_ = ctx_.options.slice_bytes;
-  watchdog_.Moved(ctx_.now);
+  op_watch_.Moved();
   if (!ctx_.views.running()) return work_.clear();  // the next view starts what is open
   for (std::size_t i = work_.size(); i > 0 && slice_left_ > 0 && ctx_.views.running() && !work_.empty(); --i) {
     auto next = work_.upper_bound(work_cursor_);
@@ -81,7 +81,7 @@ void Peer::Impl::WorkOnInput(Operation& op) {
     op.own_input->insert(op.own_input->end(), input + begin, input + begin + bytes);
     Spend(bytes);
   }
-  op.executor->InputReady(InputBytesReady(op));
+  op.executor->InputReady(op.input_bytes_ready());
   if (slice_left_ > 0) Spend(op.executor->Work(slice_left_));
 }
 

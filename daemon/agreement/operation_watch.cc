@@ -1,25 +1,30 @@
-// Operations that wait for long: said in the log, given up at their deadline, and started anew where nothing can be
-// what they wait for (watchdog.h).
-//
-// They are looked at once a heartbeat, and when the next deadline is over.
-#include <algorithm>
+#include "daemon/agreement/operation_watch.h"
+
 #include <iterator>
+#include <limits>
 #include <utility>
 #include <vector>
 
-#include "daemon/agreement/peer_impl.h"
+#include "proto/mutation.h"
 
 namespace ringway::agreement {
 namespace {
 
 constexpr Duration kShownAge = std::chrono::seconds(1);  // of an operation whose wait status shows
 
+std::uint32_t WireMs(Duration time) {
+  return static_cast<std::uint32_t>(
+      std::min<std::int64_t>(time.count() / 1000, std::numeric_limits<std::uint32_t>::max()));
+}
+
+bool IsStaging(const Operation& op) { return !op.has_outcome() && op.input_bytes_ready() < op.bytes(); }
+
 std::string Ms(Duration time) { return std::to_string(time.count() / 1000); }
 
 }  // namespace
 
 // What is known here, or was when the view broke: who has sent READY or any segment of it has submitted it.
-std::string Peer::Impl::WaitsFor(const Operation& op) const {
+std::string OperationWatch::WaitsFor(const Operation& op) const {
   std::string names;
   for (const PeerId member : ctx_.view().members) {
     if (member == ctx_.self || op.ready.contains(member) || op.holders.contains(member)) continue;
@@ -29,13 +34,27 @@ std::string Peer::Impl::WaitsFor(const Operation& op) const {
   return ctx_.views.frozen() ? "a new view" : "data";
 }
 
-void Peer::Impl::WatchBy(const std::optional<TimePoint>& deadline) {
-  if (deadline) next_watch_ = std::min(next_watch_, *deadline);
+void OperationWatch::OnView() {
+  watchdog_.OnView(ctx_.now);
+  laggards_.OnView(ctx_.view(), ctx_.now);
 }
 
-void Peer::Impl::WatchOperations() {
-  if (ctx_.now < next_watch_) return;
-  next_watch_ = ctx_.now + ctx_.view().plan.heartbeat;
+void OperationWatch::Heard(PeerId from, const control::PeerHeartbeat& heartbeat, bool early) {
+  watchdog_.Heard(from, {.still = std::chrono::milliseconds(heartbeat.still_ms()),
+                         .patience = std::chrono::milliseconds(heartbeat.patience_ms()),
+                         .next = SeqsFrom(heartbeat.next_seq())});
+  if (!early) laggards_.Heard(from, SeqsFrom(heartbeat.next_seq()), table_.NextSeqs(), ctx_.now);
+}
+
+void OperationWatch::Describe(control::PeerHeartbeat& heartbeat) const {
+  SeqsTo(SubmittedSeqs(), *heartbeat.mutable_next_seq());
+  heartbeat.set_still_ms(WireMs(StillFor()));
+  heartbeat.set_patience_ms(WireMs(watchdog_.patience()));
+}
+
+void OperationWatch::Tick() {
+  if (ctx_.now < next_look_) return;
+  next_look_ = ctx_.now + ctx_.view().plan.heartbeat;
   waits_.clear();
   bool said = false;
   std::string overdue;
@@ -71,7 +90,7 @@ void Peer::Impl::WatchOperations() {
 // Who it is the master finds, from what all say their trainers have submitted; until it asks, everything goes on. Not
 // while somebody may wait for an operation that only needs time: one that all have submitted, or whose result is still
 // on its way to others.
-void Peer::Impl::BlameTheHung() {
+void OperationWatch::BlameTheHung() {
   if (ctx_.view().hung == Duration::zero()) return;
   const auto needs_time = [this](const auto& entry) {
     const bool is_over = entry.second.has_outcome() && table_.AllHold(entry.second, ctx_.view());
@@ -99,13 +118,13 @@ void Peer::Impl::BlameTheHung() {
 }
 
 // A trainer that is still copying an input in is a reason for everybody to wait.
-Duration Peer::Impl::StillFor() const {
+Duration OperationWatch::StillFor() const {
   const auto is_staging = [](const auto& entry) { return IsStaging(entry.second); };
   if (std::any_of(table_.ops().begin(), table_.ops().end(), is_staging)) return {};
   return watchdog_.StillFor(ctx_.now);
 }
 
-ChannelSeqs Peer::Impl::SubmittedSeqs() const {
+ChannelSeqs OperationWatch::SubmittedSeqs() const {
   ChannelSeqs next = table_.NextSeqs();
   if (RINGWAY_MUTANT(kTrustStaging)) return next;
   for (const auto& [name, op] : table_.ops()) {
@@ -115,7 +134,7 @@ ChannelSeqs Peer::Impl::SubmittedSeqs() const {
   return next;
 }
 
-void Peer::Impl::BarkIfStuck() {
+void OperationWatch::BarkIfStuck() {
   const Duration still = StillFor();
   if (still == Duration::zero()) return;
   for (const auto& [name, op] : table_.ops()) {
