@@ -24,6 +24,10 @@
 
 namespace ringway::agreement {
 
+// A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
+constexpr Algorithm kFetchedAs = Algorithm::kRing;
+constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
+
 enum class Stage : std::uint8_t { kQueued, kRunning, kComplete, kReported };
 
 // How an operation ended, the same on every rank.
@@ -74,6 +78,7 @@ struct Operation {
 
   std::uint64_t bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
   bool is_update() const { return submission.descriptor.kind == OpKind::kUpdateView; }
+  bool is_small(const Plan& plan) const { return !is_update() && bytes() <= plan.small_bytes_max; }
   bool has_outcome() const { return stage == Stage::kComplete || stage == Stage::kReported; }
   // What its executor may read of it.
   std::uint64_t input_bytes_ready() const { return own_input ? own_input->size() : submission.input_bytes_ready; }

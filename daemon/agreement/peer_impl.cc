@@ -37,8 +37,7 @@ void Peer::Impl::OnMasterBack() {
 
 void Peer::Impl::OnStop() {
   if (ctx_.views.frozen()) op_watch_.OnStop();
-  // Frames of a stopped epoch will never be used; their room belongs to the next view's eager window.
-  held_.DropBelow(Epoch(ctx_.views.stop().value + 1));
+  frames_in_.OnStop();
   if (ctx_.views.frozen() && !RINGWAY_MUTANT(kCompleteWhileFrozen)) StopAll();
 }
 
@@ -52,9 +51,9 @@ void Peer::Impl::OnInstalled(const View& before) {
   op_watch_.OnView();
   schedules_.clear();
   table_.MarkAllDue();
-  ready_.UnblockAll();
+  queue_.OnView();
   links_.OnView();
-  held_.DropBelow(ctx_.view().epoch);
+  frames_in_.OnView();
   early_ready_.clear();
   early_messages_.OnView();
 }
@@ -78,8 +77,7 @@ void Peer::Impl::OnEnd(Code code, const std::string& text) {
 
 void Peer::Impl::StopAll() {
   for (auto& [name, op] : table_.ops()) Stop(op);
-  for (const Serving& serving : serving_) attempts_.End(serving.attempt);
-  serving_.clear();
+  frames_out_.StopServing();
 }
 
 void Peer::Impl::AdoptVerdicts(const control::View& view) {
@@ -108,7 +106,7 @@ void Peer::Impl::AdoptVerdicts(const control::View& view) {
 
 void Peer::Impl::DropLinks(PeerId other) {
   if (!links_.Knows(other)) return;
-  DropFramesOf(other);
+  frames_in_.DropAllOf(other);
   links_.Forget(other);
   paths_.Forget(other);
 }
@@ -139,7 +137,7 @@ void Peer::Impl::OnPathSamples(std::span<const flow::PathSample> samples, TimePo
 }
 
 bool Peer::Impl::MayProbe() const {
-  if (ctx_.views.ended() || membership_.leaving() || !serving_.empty()) return false;
+  if (ctx_.views.ended() || membership_.leaving() || frames_out_.serves()) return false;
   if (ctx_.views.installed() ? ctx_.views.frozen() : !membership_.forming()) return false;
   return table_.untold() == 0;
 }
@@ -147,6 +145,47 @@ bool Peer::Impl::MayProbe() const {
 void Peer::Impl::WantLanes(PeerId other, std::uint32_t lanes, TimePoint now) {
   ctx_.now = now;
   links_.WantLanes(other, lanes, links::Mesh::End::kHere);
+}
+
+// ---------------------------------------------------------------------------------------------- data path
+
+Result<Inbound> Peer::Impl::OnHeader(const LinkId& lane, const SegmentHeader& header) {
+  const Result<FramesIn::Judged> judged = frames_in_.OnHeader(lane, header);
+  if (!judged.ok()) return judged.status();
+  if (judged.value().differs) AfterProgress();
+  if (judged.value().inbound.kind == Inbound::Kind::kDiscard) links_.CountIn(lane);
+  return judged.value().inbound;
+}
+
+Status Peer::Impl::OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
+  const Result<FramesIn::Taken> taken = frames_in_.OnPayload(lane, payload, hash);
+  if (!taken.ok()) return taken.status();
+  if (taken.value().as != FramesIn::Taken::As::kNothing) OnTaken(taken.value());
+  links_.CountIn(lane);
+  return Status::Ok();
+}
+
+void Peer::Impl::OnTaken(const FramesIn::Taken& taken) {
+  if (taken.as == FramesIn::Taken::As::kAccepted) {
+    if (taken.op->executor->complete()) OnComputed(*taken.op);
+  } else if (taken.op != nullptr) {
+    StartWork(*taken.op);
+  }
+  AfterProgress();
+}
+
+bool Peer::Impl::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
+                             Outbound& out) {
+  if (frames_out_.Next(lane, payload_bytes_max, scratch, out)) return true;
+  const bool is_probed = paths_.turn().contains(lane.other) && MayProbe();
+  return is_probed && paths_.NextProbe(lane, payload_bytes_max, out);
+}
+
+std::vector<PeerId> Peer::Impl::PeersWithWork() const {
+  std::vector<PeerId> out;
+  if (!paths_.turn().empty() && MayProbe()) out.assign(paths_.turn().begin(), paths_.turn().end());
+  frames_out_.AddPeersWithWork(out);
+  return out;
 }
 
 // ---------------------------------------------------------------------------------------------- time
@@ -183,7 +222,7 @@ PeerStatus Peer::Impl::GetStatus() const {
   for (const Rank rank : ctx_.view().routes.ring) status.ring.push_back(rank.value);
   status.shares = ctx_.view().routes.shares;
   status.ops_open = table_.untold();
-  status.held_bytes = held_.bytes();
+  status.held_bytes = frames_in_.held_bytes();
   status.retained_bytes = table_.retained_bytes();
   status.waits = op_watch_.waits();
   return status;

@@ -3,9 +3,7 @@
 //   peer_impl.cc         events, to the parts that they concern
 //   peer_messages.cc     what members tell each other
 //   peer_operations.cc   submissions, completion, DONE and acknowledgements, fetching
-//   peer_data.cc         frames in and out
 //   peer_work.cc         copies and sums in slices
-//   peer_buffers.cc      trainers that write to what is in flight
 #pragma once
 
 #include <algorithm>
@@ -19,10 +17,11 @@
 #include <vector>
 
 #include "daemon/agreement/attempts.h"
-#include "daemon/agreement/buffer_watch.h"
+#include "daemon/agreement/buffer_guard.h"
 #include "daemon/agreement/context.h"
-#include "daemon/agreement/early_frames.h"
 #include "daemon/agreement/early_messages.h"
+#include "daemon/agreement/frames_in.h"
+#include "daemon/agreement/frames_out.h"
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/membership.h"
 #include "daemon/agreement/op_table.h"
@@ -30,6 +29,7 @@
 #include "daemon/agreement/operation_watch.h"
 #include "daemon/agreement/paths.h"
 #include "daemon/agreement/peer.h"
+#include "daemon/agreement/send_queue.h"
 #include "daemon/agreement/view.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
@@ -37,18 +37,18 @@
 
 namespace ringway::agreement {
 
-// A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
-constexpr Algorithm kFetchedAs = Algorithm::kRing;
-
 class Peer::Impl final : private Links::Listener, private Membership::Listener {
  public:
   Impl(PeerId self, std::string group, PeerOptions options)
       : ctx_(self, std::move(group), std::move(options)),
         links_(ctx_, attempts_, *this),
         paths_(ctx_, links_),
+        queue_(ctx_, table_),
         membership_(ctx_, links_, table_, *this),
         op_watch_(ctx_, table_, membership_),
-        held_(ctx_.options.memory.get()),
+        guard_(ctx_, table_, attempts_, membership_),
+        frames_in_(ctx_, attempts_, links_, table_, queue_, membership_, op_watch_, guard_),
+        frames_out_(ctx_, attempts_, links_, table_, queue_, membership_, op_watch_, guard_),
         slice_left_(ctx_.options.slice_bytes) {}
   ~Impl();
   Impl(const Impl&) = delete;
@@ -97,7 +97,7 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   bool NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
   std::vector<PeerId> PeersWithWork() const;
   bool EmptyFrame(const LinkId& lane, Outbound& out) { return paths_.EmptyFrame(lane, out); }
-  bool NeedsScratch() const;
+  bool NeedsScratch() const { return table_.any_codec(); }
 
   // ---- peer_work.cc
   bool HasWork() const { return !work_.empty(); }
@@ -110,8 +110,6 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   std::vector<Action> TakeActions() { return ctx_.TakeActions(); }
 
  private:
-  static constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
-
   // ---- Membership::Listener
   void OnStop() override;
   void OnInstalled(const View& before) override;
@@ -123,9 +121,9 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   void AdoptVerdicts(const control::View& view);
   void DropLinks(PeerId other);
   // ---- Links::Listener
-  void OnLaneDown(const LinkId& lane) override;
-  void OnFrameLost(PeerId to, const links::SentFrame& frame) override;
-  void OnFrameRefused(const links::SentFrame& frame) override;
+  void OnLaneDown(const LinkId& lane) override { frames_in_.Drop(lane); }
+  void OnFrameLost(PeerId to, const links::SentFrame& frame) override { frames_out_.OnLost(to, frame); }
+  void OnFrameRefused(const links::SentFrame& frame) override { guard_.OnRefused(frame); }
   void OnFault(const std::vector<PeerId>& others, const std::string& why) override { membership_.Accuse(others, why); }
   control::PeerMessage Heartbeat() const;
   void Handle(PeerId from, const control::PeerMessage& message);
@@ -143,7 +141,6 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   void Launch(Operation& op, collective::Schedule schedule);
   Algorithm AlgorithmOf(const Operation& op) const;
   void Stop(Operation& op);
-  void MarkReady(Operation& op, PeerId peer);
   void MarkComplete(const Operation& op);
   void OnComputed(Operation& op);
   void Settle(Operation& op);
@@ -152,16 +149,12 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   void StartWork(Operation& op);
   void WorkOn(Operation& op);
   void WorkOnInput(Operation& op);
-  void FeedHeld(Operation& op);
   void CopyResult(Operation& op);
   bool HasWorkLeft(const Operation& op) const;
   // Copies of result and input, for those who may lack them when the trainer was told.
   void Retain(Operation& op, bool with_input);
   void Unretain(Operation& op);
   void Spend(std::uint64_t bytes) { slice_left_ -= std::min(slice_left_, bytes); }
-  void AskAgain(Operation& op);
-  void SendAgain(PeerId to, const OpName& name, const collective::Executor::Wanted& wanted);
-  void OnAgain(PeerId from, const control::Again& again);
   void Fail(Operation& op, Code code, const std::string& text);
   // Where the channels stand once this rank's operations have ended: beyond what failed before it submitted it, too.
   ChannelSeqs AgreedSeqs() const;
@@ -169,99 +162,38 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   void SendReady(const Operation& op);
   void SendDone(const OpName& name);
   void OnReady(PeerId from, const OpName& name, const Descriptor& descriptor);
-  void OnFetch(PeerId from, const OpName& name);
   // After anything that may have made operations ripe: replays what came too early, tells, forgets, reports trouble,
   // leaves.
   void AfterProgress();
   // Tells and forgets what is due.
   void SettleDue();
   void Retire(const Operation& op);
-  bool Accept(Operation& op, const SegmentHeader& header, PeerId from, std::span<const std::byte> payload);
-  bool IsSmall(const Operation& op) const;
   bool IsToBeRetained(const Operation& op) const;
   control::OpReport ReportOf(const Operation& op) const;
 
-  // ---- memory that trainers write to
-  using Bytes = std::vector<std::byte>;
-  struct PendingFrame;
-  static bool IsTrainersSource(const Operation& op, const collective::Executor::Ready& ready);
-  static BufferWatch::Place PlaceOf(std::uint64_t attempt, const collective::Executor::Claim& claim) {
-    return {.attempt = attempt, .arrival = claim.arrival, .segment = claim.segment};
-  }
-  // What to send instead of the source; null: the source.
-  std::shared_ptr<const Bytes> CautiousCopy(const Operation& op, const collective::Executor::Ready& ready) const;
-  static std::shared_ptr<const Bytes> SealedCopy(Operation& op, const collective::Range& range);
-  static void Seal(Operation& op);
-  void OnFailedPayload(const LinkId& lane, const PendingFrame& frame);
-  void ChooseTarget(const Operation& op, collective::Executor::Claim& claim);
-  void CheckTarget(const Operation& op, const collective::Executor::Claim& claim);
-  // It was `buffer`, "input" or "output".
-  void OnModified(const Operation& op, const std::string& buffer);
-
   // ---- data
-  struct PendingFrame {
-    enum class Use : std::uint8_t { kExecutor, kHold } use = Use::kExecutor;
-    SegmentHeader header;
-    std::uint64_t attempt = 0;
-    collective::Executor::Claim claim;
-    EarlyFrame held;
-    PeerId from;
-  };
-  struct Serving {  // a fetch that this rank answers
-    OpName name;
-    PeerId to;
-    std::uint64_t attempt = 0;
-    std::unique_ptr<collective::Executor> executor;
-    Keep keep;
-  };
-  Result<Inbound> Judge(const LinkId& lane, const SegmentHeader& header);
-  Status TakePayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash);
-  Result<Inbound> Hold(const LinkId& lane, const SegmentHeader& header);
-  bool CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId from);
-  bool MayBeEager(const Operation& op, PeerId to, std::uint32_t bytes) const;
-  struct Offer {  // what a lane can take
-    PeerId to;
-    Rank rank;
-    std::uint32_t bytes_max = 0;
-    std::span<std::byte> scratch;
-  };
-  struct FrameSource {
-    collective::Executor* executor = nullptr;
-    SegmentKind kind = SegmentKind::kData;
-    Keep keep;                                    // of what the executor reads
-    std::shared_ptr<const Bytes> copy = nullptr;  // to be sent instead of that; null: none
-  };
-  // A segment that was popped; returns false if the copy does not fit the hash of what it is a copy of.
-  bool EncodeFrame(const FrameSource& source, links::SentFrame& frame, const Offer& offer, Outbound& out) const;
-  bool NextOfOperations(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
-                        Outbound& out);
-  bool NextOf(Operation& op, const Offer& offer, Outbound& out, links::SentFrame& sent);
-  bool NextServed(Serving& serving, const Offer& offer, Outbound& out, links::SentFrame& sent);
-  void DropFramesOf(PeerId other);
+  void OnTaken(const FramesIn::Taken& taken);
 
   Context ctx_;
   Attempts attempts_;
   Links links_;
   Paths paths_;
-  ReadyIndex ready_;  // outlives the executors in the table
+  SendQueue queue_;  // outlives the executors in the table
   OpTable table_;
   Membership membership_;
   OperationWatch op_watch_;
+  BufferGuard guard_;
+  FramesIn frames_in_;
+  FramesOut frames_out_;
   std::map<Algorithm, collective::Schedule> schedules_;  // of this view
   std::map<OpName, control::Verdict> ahead_;             // error verdicts of operations not submitted here yet
   std::map<OpName, std::map<PeerId, Descriptor>> early_ready_;
   EarlyMessages early_messages_;
-  EarlyFrames held_;
-  std::map<LinkId, PendingFrame> pending_;
-  BufferWatch watch_;
-  std::vector<Serving> serving_;
-  OpName cursor_;             // round robin over operations
   std::set<OpName> work_;     // operations with copies or sums to do
   OpName work_cursor_;        // round robin over them
   std::uint64_t slice_left_;  // until the next Work
   bool update_open_ = false;
-  control::OpReport last_update_;            // tells the master where the channels of the last view adopted began
-  std::map<PeerId, std::uint64_t> unready_;  // bytes sent to a peer for operations that it is not ready for
+  control::OpReport last_update_;  // tells the master where the channels of the last view adopted began
   TimePoint last_tick_{};
 };
 

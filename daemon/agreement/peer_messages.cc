@@ -8,8 +8,6 @@
 namespace ringway::agreement {
 namespace {
 
-using collective::Executor;
-
 OpName NameIn(std::uint32_t channel, std::uint64_t seq) { return {ChannelId(channel), seq}; }
 
 }  // namespace
@@ -112,47 +110,20 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     }
     op_watch_.Heard(from, message.heartbeat(), false);
   } else if (message.has_fetch()) {
-    OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
+    frames_out_.Serve(from, NameIn(message.fetch().channel(), message.fetch().seq()));
   } else if (message.has_again()) {
-    OnAgain(from, message.again());
+    frames_out_.OnAgain(from, message.again());
   }
   AfterProgress();
 }
 
 void Peer::Impl::OnReady(PeerId from, const OpName& name, const Descriptor& descriptor) {
   if (Operation* op = table_.Find(name)) {
-    MarkReady(*op, from);
-    if (op->executor && !op->fetching) (void)CheckDescriptor(*op, descriptor, from);
+    queue_.MarkReady(*op, from);
+    if (op->executor && !op->fetching) (void)frames_in_.CheckDescriptor(*op, descriptor, from);
   } else if (name.channel.value < abi::kChannelCountMax && !table_.IsFinished(name) && !table_.IsTooFarAhead(name)) {
     early_ready_[name][from] = descriptor;
   }
-}
-
-void Peer::Impl::OnFetch(PeerId from, const OpName& name) {
-  Operation* op = table_.Find(name);
-  const bool holds = op != nullptr && op->has_outcome() && op->outcome.code == Code::kOk &&
-                     (op->own_output || !op->told);  // a told result region is the trainer's again
-  if (!holds) {
-    ctx_.AddNote("fetch_refused", "op=" + ToString(name) + " from=" + Word(ctx_.NameOf(from)), Severity::kWarning);
-    return;
-  }
-  const auto same = [&](const Serving& serving) { return serving.name == name && serving.to == from; };
-  if (std::any_of(serving_.begin(), serving_.end(), same)) return;
-  Seal(*op);
-  Descriptor fetched = op->submission.descriptor;
-  fetched.schedule = kFetchedAs;
-  Serving serving{.name = name, .to = from, .attempt = attempts_.Begin(), .executor = nullptr, .keep = op->memory};
-  serving.executor =
-      std::make_unique<Executor>(collective::FetchSchedule(*ctx_.view().RankOf(ctx_.self), *ctx_.view().RankOf(from),
-                                                           *ctx_.view().RankOf(ctx_.self)),
-                                 collective::ExecutorOptions{.descriptor = fetched,
-                                                             .world_size = kNotAlone,
-                                                             .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
-                                                             .input = op->output(),
-                                                             .output = op->output(),
-                                                             .input_bytes_ready = op->bytes(),
-                                                             .stamp = {}});
-  serving_.push_back(std::move(serving));
 }
 
 }  // namespace ringway::agreement

@@ -67,13 +67,10 @@ void Peer::Impl::Cancel(std::uint64_t token, TimePoint now) {
 
 // ---------------------------------------------------------------------------------------------- attempts
 
-bool Peer::Impl::IsSmall(const Operation& op) const {
-  return !op.is_update() && op.bytes() <= ctx_.view().plan.small_bytes_max;
-}
-
 // The last quarter of the room is for small ones: of those nobody says that they are done.
 bool Peer::Impl::IsToBeRetained(const Operation& op) const {
-  const std::uint64_t room = IsSmall(op) ? ctx_.options.retained_bytes_max : ctx_.options.retained_bytes_max / 4 * 3;
+  const std::uint64_t room =
+      op.is_small(ctx_.view().plan) ? ctx_.options.retained_bytes_max : ctx_.options.retained_bytes_max / 4 * 3;
   return !op.is_update() && op.bytes() <= ctx_.view().plan.retained_bytes_max &&
          table_.retained_bytes() + op.bytes() <= room;
 }
@@ -115,7 +112,7 @@ void Peer::Impl::Start(Operation& op) {
   if (const auto early = early_ready_.extract(op.name); !early.empty()) {
     for (const auto& [peer, descriptor] : early.mapped()) OnReady(peer, op.name, descriptor);
   }
-  if (!IsSmall(op)) SendReady(op);
+  if (!op.is_small(ctx_.view().plan)) SendReady(op);
   if (RINGWAY_MUTANT(kDoneTooEarly)) SendDone(op.name);
   StartWork(op);
 }
@@ -144,7 +141,7 @@ void Peer::Impl::Launch(Operation& op, collective::Schedule schedule) {
   // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
   const Stamp stamp{membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)};
   op.executor.reset();
-  op.reporter = std::make_unique<ReadyReporter>(&ready_, op.name);
+  op.reporter = std::make_unique<ReadyReporter>(queue_.mutable_index(), op.name);
   op.executor = std::make_unique<Executor>(std::move(schedule),
                                            collective::ExecutorOptions{
                                                .descriptor = op.submission.descriptor,
@@ -185,30 +182,17 @@ void Peer::Impl::StartFetch(Operation& op) {
 
 void Peer::Impl::Stop(Operation& op) {
   attempts_.End(op.attempt);
-  Seal(op);
+  BufferGuard::Seal(op);
   op.executor.reset();
-  for (const auto& [peer, bytes] : std::exchange(op.unready_bytes, {})) {
-    unready_[peer] -= bytes;
-    if (const auto rank = ctx_.view().RankOf(peer)) ready_.Unblock(*rank);
-  }
+  queue_.Release(op);
   if (op.has_outcome()) return;
   op.stage = Stage::kQueued;
   op.holders.clear();
 }
 
-void Peer::Impl::MarkReady(Operation& op, PeerId peer) {
-  if (!op.ready.insert(peer).second) return;
-  if (const auto sent = op.unready_bytes.find(peer); sent != op.unready_bytes.end()) {
-    unready_[peer] -= sent->second;
-    op.unready_bytes.erase(sent);
-  }
-  if (const auto rank = ctx_.view().RankOf(peer)) ready_.Unblock(*rank);
-}
-
-// The next one on its channel may go beyond the eager window, if it is small.
 void Peer::Impl::MarkComplete(const Operation& op) {
   table_.MarkComplete(op.name);
-  ready_.Unblock({op.name.channel, table_.CompleteUpto(op.name.channel) + 1});
+  queue_.OnComplete(op);
 }
 
 // ---------------------------------------------------------------------------------------------- outcomes
@@ -220,15 +204,16 @@ void Peer::Impl::OnComputed(Operation& op) {
     op.outcome = {Code::kOk, "", ctx_.view().epoch, ctx_.view().members, stamp.prepared};
     for (const PeerId member : ctx_.view().members) {
       table_.Acknowledge(member, op.name.channel, stamp.acknowledged);
-      MarkReady(op, member);  // its contribution is in
+      queue_.MarkReady(op, member);  // its contribution is in
     }
   }
   op.fetching = false;
   op.stage = Stage::kComplete;
   table_.AddHolder(op, ctx_.self);
   MarkComplete(op);
-  held_.Drop(op.name, ctx_.view().epoch);
-  if (!op.own_output || !IsSmall(op)) SendDone(op.name);  // copies are not kept for long, and somebody may have no room
+  frames_in_.Forget(op);
+  if (!op.own_output || !op.is_small(ctx_.view().plan))
+    SendDone(op.name);  // copies are not kept for long, and somebody may have no room
   Settle(op);
 }
 
@@ -366,13 +351,9 @@ control::OpReport Peer::Impl::ReportOf(const Operation& op) const {
 void Peer::Impl::Retire(const Operation& op) {
   attempts_.End(op.attempt);
   work_.erase(op.name);
-  held_.Drop(op.name, ctx_.view().epoch);
+  frames_in_.Forget(op);
   if (ctx_.options.memory != nullptr) ctx_.options.memory->Give(MemoryUse::kResults, op.retained_bytes);
-  std::erase_if(serving_, [&](const Serving& serving) {
-    if (serving.name != op.name) return false;
-    attempts_.End(serving.attempt);
-    return true;
-  });
+  frames_out_.Forget(op.name);
 }
 
 // A view that is installed here, by an UpdateView that is told, makes all due again.

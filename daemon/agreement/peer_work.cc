@@ -22,9 +22,6 @@ using collective::Executor;
 
 Peer::Impl::~Impl() {
   if (ctx_.options.memory == nullptr) return;
-  for (const auto& [lane, frame] : pending_) {
-    if (frame.use == PendingFrame::Use::kHold) held_.Unreserve(frame.held);
-  }
   for (const auto& [name, op] : table_.ops()) ctx_.options.memory->Give(MemoryUse::kResults, op.retained_bytes);
 }
 
@@ -59,17 +56,17 @@ bool Peer::Impl::HasWorkLeft(const Operation& op) const {
   if (op.stage == Stage::kComplete) return op.telling;
   if (op.stage != Stage::kRunning || !op.executor) return false;
   const bool copies_input = op.own_input && !op.fetching && op.own_input->size() < op.submission.input_bytes_ready;
-  return copies_input || op.executor->has_work() || held_.Has(op.name, ctx_.view().epoch);
+  return copies_input || op.executor->has_work() || frames_in_.Holds(op);
 }
 
 void Peer::Impl::WorkOn(Operation& op) {
   if (!ctx_.views.running()) return;
-  if (op.has_outcome()) held_.Drop(op.name, ctx_.view().epoch);  // it needed none of them
+  if (op.has_outcome()) frames_in_.Forget(op);  // it needed none of them
   if (op.telling) return CopyResult(op);
   if (op.stage != Stage::kRunning || !op.executor) return;
   if (!op.fetching) WorkOnInput(op);
-  FeedHeld(op);
-  AskAgain(op);
+  Spend(frames_in_.Feed(op, slice_left_));
+  frames_in_.AskAgain(op);
   if (op.executor->complete()) OnComputed(op);
 }
 
@@ -83,20 +80,6 @@ void Peer::Impl::WorkOnInput(Operation& op) {
   }
   op.executor->InputReady(op.input_bytes_ready());
   if (slice_left_ > 0) Spend(op.executor->Work(slice_left_));
-}
-
-void Peer::Impl::FeedHeld(Operation& op) {
-  while (slice_left_ > 0) {
-    const std::optional<EarlyFrame> frame = held_.TakeNext(op.name, ctx_.view().epoch);
-    if (!frame) return;
-    Spend(EarlyFrames::Cost(frame->header));
-    const SegmentHeader& header = frame->header;
-    if (frame->payload != nullptr) {
-      if (!Accept(op, header, frame->from, *frame->payload)) return;
-    } else if (!op.fetching && !RINGWAY_MUTANT(kForgetRefused)) {
-      SendAgain(frame->from, op.name, {Rank(), header.step, header.chunk, header.segment});
-    }
-  }
 }
 
 // The trainer is told when its copy is whole. A failure has none.
@@ -137,38 +120,6 @@ void Peer::Impl::Unretain(Operation& op) {
     ctx_.options.memory->Give(MemoryUse::kResults, std::exchange(op.retained_bytes, 0));
   op.own_output.reset();
   op.own_input.reset();
-}
-
-// ---------------------------------------------------------------------------------------------- segments without room
-
-// What found no room when it came and has its turn now.
-void Peer::Impl::AskAgain(Operation& op) {
-  for (const Executor::Wanted& wanted : op.executor->TakeAgain()) {
-    SendAgain(ctx_.view().members[wanted.from.value], op.name, wanted);
-  }
-}
-
-void Peer::Impl::SendAgain(PeerId to, const OpName& name, const Executor::Wanted& wanted) {
-  control::PeerMessage message;
-  control::Again& again = *message.mutable_again();
-  again.set_epoch(ctx_.view().epoch.value);
-  again.set_channel(name.channel.value);
-  again.set_seq(name.seq);
-  again.set_step(wanted.step);
-  again.set_chunk(wanted.chunk);
-  again.set_segment(wanted.segment);
-  links_.Send(to, std::move(message));
-}
-
-void Peer::Impl::OnAgain(PeerId from, const control::Again& again) {
-  Operation* op = table_.Find({ChannelId(again.channel()), again.seq()});
-  const auto rank = ctx_.view().RankOf(from);
-  constexpr std::uint32_t kMax = std::numeric_limits<std::uint16_t>::max();
-  if (op == nullptr || !op->executor || op->fetching || !rank || again.step() > kMax || again.chunk() > kMax) return;
-  MarkReady(*op, from);  // it asks only for what it runs
-  op->executor->SendAgain(*rank, static_cast<std::uint16_t>(again.step()), static_cast<std::uint16_t>(again.chunk()),
-                          again.segment());
-  ++ctx_.counts.segments_resent;
 }
 
 }  // namespace ringway::agreement
