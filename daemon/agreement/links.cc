@@ -112,6 +112,12 @@ void Links::RestartSilent() {
   }
 }
 
+bool Links::OnTick() {
+  const bool gap = ctx_.now - std::exchange(last_tick_, ctx_.now) > ctx_.view().plan.detect / 2;
+  if (gap) mesh_.HeardAll(ctx_.now);
+  return gap;
+}
+
 void Links::ForgetOldLosses() {
   if (ctx_.now - losses_since_ <= kLossesTime) return;
   losses_since_ = ctx_.now;

@@ -57,7 +57,9 @@ class Links {
   // Its links are closed. REQUIRES: what was half read from them is dropped.
   void Forget(PeerId other);
   void Heard(PeerId other) { mesh_.Heard(other, ctx_.now); }
-  void HeardAll() { mesh_.HeardAll(ctx_.now); }
+  // Returns whether there was a gap in the own loop. The input of that time has just been handled, so silence is not
+  // yet the others' fault: all are taken for heard.
+  [[nodiscard]] bool OnTick();
   std::vector<PeerId> SilentFor(Duration limit) const { return mesh_.SilentSince(ctx_.now, limit); }
   // A member whose links are all closed and who refuses new ones.
   void AccuseGone(PeerId other);
@@ -133,6 +135,7 @@ class Links {
   std::map<PeerId, Losses> losses_;  // in this view, since
   TimePoint losses_since_{};
   TimePoint last_heartbeat_{};
+  TimePoint last_tick_{};
 };
 
 }  // namespace ringway::agreement

@@ -121,9 +121,9 @@ Epoch Membership::NewestPrepared() const {
 }
 
 // An UpdateView that is open may have agreed on one of them: then this rank switches to it like the others.
-void Membership::OnTakeBack(Epoch first, bool update_is_open) {
+void Membership::OnTakeBack(Epoch first) {
   if (ctx_.views.ended() || !prepared_.TakeBack(first)) return;
-  if (!update_is_open || RINGWAY_MUTANT(kTakeBackAtOnce)) DropTakenBack();
+  if (!table_.update_is_open() || RINGWAY_MUTANT(kTakeBackAtOnce)) DropTakenBack();
 }
 
 void Membership::SayInstalled() {
@@ -178,6 +178,7 @@ void Membership::Install(View view) {
   const View before = ctx_.views.Install(std::move(view));
   std::erase_if(lost_, [&](PeerId peer) { return !ctx_.view().Contains(peer); });
   prepared_.OnView(ctx_.view().epoch);
+  early_.OnView();
   listener_.OnInstalled(before);
   std::string names;
   for (const PeerId member : ctx_.view().members) names += (names.empty() ? "" : ",") + ctx_.NameOf(member);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "daemon/agreement/context.h"
+#include "daemon/agreement/early_messages.h"
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/prepared_views.h"
@@ -59,7 +60,7 @@ class Membership {
   [[nodiscard]] Change OnActivate(const control::Activate& activate);
   void OnAbort(Epoch epoch);
   // Prepared views from this one on are void: at once, or when the UpdateView that is open has ended.
-  void OnTakeBack(Epoch first, bool update_is_open);
+  void OnTakeBack(Epoch first);
   void OnUpdateOver() { DropTakenBack(); }
   void OnMasterBack();
   void OnEvicted(Code code, const std::string& text);
@@ -86,6 +87,11 @@ class Membership {
   Epoch NewestPrepared() const;
   const control::View* FindPrepared(Epoch epoch) const { return prepared_.Find(epoch); }
   void InstallPrepared(Epoch epoch);
+
+  // ---- messages of views that are not installed here yet
+  void AddEarly(PeerId from, const control::PeerMessage& message) { early_.Add(from, message); }
+  // Those that may be of the view that was installed last, once.
+  EarlyMessages::ByPeer TakeEarly() { return early_.Take(); }
 
   bool forming() const { return forming_; }  // the group has no view yet
   bool leaving() const { return departure_.begun; }
@@ -118,6 +124,7 @@ class Membership {
   OpTable& table_;
   Listener& listener_;
   PreparedViews prepared_;
+  EarlyMessages early_;
   Beginning activated_;  // members switched to this prepared view
   Beginning first_;      // its first view, and where its channels began in it
   std::set<PeerId> lost_;

@@ -47,6 +47,10 @@ void OperationWatch::Heard(PeerId from, const control::PeerHeartbeat& heartbeat,
 }
 
 void OperationWatch::Describe(control::PeerHeartbeat& heartbeat) const {
+  SeqsTo(table_.CompleteUptoAll(), *heartbeat.mutable_complete_upto());
+  if (RINGWAY_MUTANT(kAcknowledgeAhead)) {
+    for (control::ChannelSeq& seq : *heartbeat.mutable_complete_upto()) seq.set_seq(seq.seq() + 1);
+  }
   SeqsTo(SubmittedSeqs(), *heartbeat.mutable_next_seq());
   heartbeat.set_still_ms(WireMs(StillFor()));
   heartbeat.set_patience_ms(WireMs(watchdog_.patience()));

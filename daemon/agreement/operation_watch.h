@@ -2,7 +2,7 @@
 // and started anew where nothing can be what they wait for (watchdog.h).
 //
 // They are looked at once a heartbeat, and when the next deadline is over; heartbeats tell the others how far this
-// trainer has submitted, and for how long nothing has moved here.
+// peer has completed and its trainer submitted, and for how long nothing has moved here.
 //
 // Ownership: the Peer's. What is found it raises with the membership.
 #pragma once
