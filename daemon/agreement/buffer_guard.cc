@@ -72,7 +72,7 @@ void BufferGuard::OnModified(const Operation& op, const std::string& buffer) {
                                " before it was done; the others go on without this peer: correct the trainer, join "
                                "again and take their state");
   ctx_.AddNote("buffer_modified",
-               "epoch=" + ToString(ctx_.view().epoch) + " op=" + ToString(op.name) + " buffer=" + buffer,
+               {{"epoch", ToString(ctx_.view().epoch)}, {"op", ToString(op.name)}, {"buffer", buffer}},
                Severity::kWarning);
 }
 

@@ -1,7 +1,5 @@
 #include "daemon/agreement/context.h"
 
-#include "proto/word.h"
-
 namespace ringway::agreement {
 
 std::string Context::NameOf(PeerId peer) const {
@@ -11,11 +9,12 @@ std::string Context::NameOf(PeerId peer) const {
   return name.empty() ? "peer " + ToString(peer) : name;
 }
 
-std::string Context::FieldsOf(PeerId other) const {
+LogFields Context::FieldsOf(PeerId other) const {
+  LogFields fields{{"other", NameOf(other)}, {"other_id", ToString(other)}};
   const auto rank = view().RankOf(other);
   const std::string address = rank ? view().infos[rank->value].address() : "";
-  return "other=" + Word(NameOf(other)) + " other_id=" + ToString(other) +
-         (address.empty() ? "" : " other_address=" + address);
+  if (!address.empty()) fields.emplace_back("other_address", address);
+  return fields;
 }
 
 }  // namespace ringway::agreement

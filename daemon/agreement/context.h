@@ -12,6 +12,7 @@
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
+#include "proto/log_field.h"
 #include "proto/peer_counts.h"
 
 namespace ringway::agreement {
@@ -32,12 +33,12 @@ class Context {
 
   const View& view() const { return views.view(); }
   std::string NameOf(PeerId peer) const;
-  // "other=NAME other_id=N other_address=HOST:PORT", what is known of it, for a note.
-  std::string FieldsOf(PeerId other) const;
+  // Its name, id and address as far as they are known, for a note.
+  LogFields FieldsOf(PeerId other) const;
 
   void Emit(Action action) { actions_.push_back(std::move(action)); }
   void SendToMaster(control::ToMaster message) { Emit(ToMaster{std::move(message)}); }
-  void AddNote(std::string event, std::string fields, Severity severity = Severity::kInfo) {
+  void AddNote(std::string event, LogFields fields, Severity severity = Severity::kInfo) {
     Emit(Note{std::move(event), std::move(fields), severity});
   }
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }

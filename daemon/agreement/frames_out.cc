@@ -7,7 +7,6 @@
 
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
-#include "proto/word.h"
 
 namespace ringway::agreement {
 
@@ -135,7 +134,7 @@ void FramesOut::Serve(PeerId from, const OpName& name) {
   const bool holds = op != nullptr && op->has_outcome() && op->outcome.code == Code::kOk &&
                      (op->own_output || !op->told);  // a told result region is the trainer's again
   if (!holds) {
-    ctx_.AddNote("fetch_refused", "op=" + ToString(name) + " from=" + Word(ctx_.NameOf(from)), Severity::kWarning);
+    ctx_.AddNote("fetch_refused", {{"op", ToString(name)}, {"from", ctx_.NameOf(from)}}, Severity::kWarning);
     return;
   }
   const auto same = [&](const Serving& serving) { return serving.name == name && serving.to == from; };

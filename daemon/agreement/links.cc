@@ -72,7 +72,7 @@ void Links::OnDown(const LinkId& link, const std::string& why) {
 void Links::LoseControl(PeerId other, const std::string& why) {
   mesh_.ControlDown(other, ctx_.now);
   ++ctx_.counts.controls_lost;
-  ctx_.AddNote("control_down", ctx_.FieldsOf(other) + " why=" + why, LossSeverity());
+  ctx_.AddNote("control_down", ctx_.FieldsOf(other) + LogFields{{"why", why}}, LossSeverity());
   if (RINGWAY_MUTANT(kAccuseControl)) listener_.OnFault({other}, "control link: " + why);
   CountLoss(other);
   AccuseGone(other);
@@ -157,7 +157,7 @@ void Links::LoseLane(const LinkId& lane, const std::string& why) {
   SendLaneClosed(lane.other, lanes_.Down(lane));
   if (!mesh_.WantsLane(lane.other, lane.lane)) return;
   ++ctx_.counts.lanes_lost;
-  ctx_.AddNote("lane_down", ctx_.FieldsOf(lane.other) + " lane=" + std::to_string(lane.lane.value) + " why=" + why,
+  ctx_.AddNote("lane_down", ctx_.FieldsOf(lane.other) + LogFields{{"lane", lane.lane.value}, {"why", why}},
                LossSeverity());
   CountLoss(lane.other);
   AccuseGone(lane.other);

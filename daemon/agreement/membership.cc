@@ -26,7 +26,8 @@ void Membership::Accuse(const std::vector<PeerId>& others, const std::string& wh
   for (const PeerId other : others) {
     if (!ctx_.view().Contains(other) || other == ctx_.self || !lost_.insert(other).second) continue;
     names += (names.empty() ? "" : ",") + ctx_.NameOf(other);
-    ctx_.AddNote("peer_lost", "epoch=" + ToString(ctx_.view().epoch) + " " + ctx_.FieldsOf(other) + " why=" + why,
+    ctx_.AddNote("peer_lost",
+                 LogFields{{"epoch", ToString(ctx_.view().epoch)}} + ctx_.FieldsOf(other) + LogFields{{"why", why}},
                  Severity::kWarning);
   }
   if (names.empty()) return;
@@ -40,7 +41,7 @@ void Membership::Accuse(const std::vector<PeerId>& others, const std::string& wh
 void Membership::Trouble(const std::string& reason) {
   if (!ctx_.views.installed() || ctx_.views.ended()) return;
   const Epoch epoch = ctx_.view().epoch;
-  ctx_.AddNote("abort", "epoch=" + ToString(epoch) + " reason=" + reason, Severity::kWarning);
+  ctx_.AddNote("abort", {{"epoch", ToString(epoch)}, {"reason", reason}}, Severity::kWarning);
   if (!ctx_.views.frozen()) Freeze(epoch);
   control::PeerMessage abort;
   abort.mutable_abort()->set_epoch(epoch.value);
@@ -150,14 +151,14 @@ Membership::Change Membership::OnView(const control::ViewFor& message) {
   if (ctx_.views.ended()) return Change::kNone;
   Result<View> view = ViewFrom(message.view(), ctx_.self);
   if (!view.ok()) {
-    ctx_.AddNote("view_refused", view.status().text(), Severity::kWarning);
+    ctx_.AddNote("view_refused", {{"text", view.status().text()}}, Severity::kWarning);
     return Change::kNone;
   }
   const Epoch epoch = view.value().epoch;
   if (message.prepared() && epoch == ctx_.view().epoch) return Change::kNone;  // said again to newcomers
   const bool old = epoch <= ctx_.view().epoch && !RINGWAY_MUTANT(kInstallOldView);
   if (old || (epoch <= ctx_.views.stop() && !RINGWAY_MUTANT(kInstallStoppedView))) {  // promised not to
-    ctx_.AddNote("view_refused", "epoch=" + ToString(epoch) + " stop=" + ToString(ctx_.views.stop()),
+    ctx_.AddNote("view_refused", {{"epoch", ToString(epoch)}, {"stop", ToString(ctx_.views.stop())}},
                  Severity::kWarning);
     return Change::kNone;
   }
@@ -182,9 +183,10 @@ void Membership::Install(View view) {
   listener_.OnInstalled(before);
   std::string names;
   for (const PeerId member : ctx_.view().members) names += (names.empty() ? "" : ",") + ctx_.NameOf(member);
-  ctx_.AddNote("view_installed",
-               "epoch=" + ToString(ctx_.view().epoch) + " world=" + std::to_string(ctx_.view().world_size()) +
-                   " rank=" + std::to_string(ctx_.view().RankOf(ctx_.self)->value) + " members=" + names);
+  ctx_.AddNote("view_installed", {{"epoch", ToString(ctx_.view().epoch)},
+                                  {"world", ctx_.view().world_size()},
+                                  {"rank", ctx_.view().RankOf(ctx_.self)->value},
+                                  {"members", names}});
   if (first) ctx_.Emit(Joined{ctx_.view().epoch, ctx_.view().RankOf(ctx_.self)->value, ctx_.view().world_size()});
 }
 
@@ -278,7 +280,7 @@ void Membership::End(Code code, const std::string& text) {
   const Ended ended{is_modified ? Code::kBufferModified : code, is_modified ? departure_.modified : text};
   listener_.OnEnd(ended.code, ended.text);
   ctx_.views.End();
-  ctx_.AddNote("peer_ended", std::string("code=") + ringway::NameOf(ended.code) + " text=" + ended.text);
+  ctx_.AddNote("peer_ended", {{"code", ringway::NameOf(ended.code)}, {"text", ended.text}});
   ctx_.Emit(ended);
 }
 

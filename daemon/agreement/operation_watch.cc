@@ -19,7 +19,7 @@ std::uint32_t WireMs(Duration time) {
 
 bool IsStaging(const Operation& op) { return !op.has_outcome() && op.input_bytes_ready() < op.bytes(); }
 
-std::string Ms(Duration time) { return std::to_string(time.count() / 1000); }
+std::int64_t Ms(Duration time) { return time.count() / 1000; }
 
 }  // namespace
 
@@ -70,18 +70,18 @@ void OperationWatch::Tick() {
     if (!said && age > std::max(op.next_word, ctx_.view().plan.detect)) {
       said = true;  // the oldest speaks for all
       op.next_word = 2 * age;
-      ctx_.AddNote("operation_waits",
-                   "epoch=" + ToString(ctx_.view().epoch) + " op=" + ToString(name) + " age_ms=" + Ms(age) +
-                       " for=" + WaitsFor(op),
-                   Severity::kWarning);
+      ctx_.AddNote(
+          "operation_waits",
+          {{"epoch", ToString(ctx_.view().epoch)}, {"op", ToString(name)}, {"age_ms", Ms(age)}, {"for", WaitsFor(op)}},
+          Severity::kWarning);
     }
     if (!op.overdue.empty() || !op.submission.deadline) continue;
     if (ctx_.now < *op.submission.deadline) {
       WatchBy(op.submission.deadline);
       continue;
     }
-    op.overdue = ctx_.NameOf(ctx_.self) + " has waited " + Ms(age) + " ms for operation " + ToString(name) +
-                 ", last for " + WaitsFor(op);
+    op.overdue = ctx_.NameOf(ctx_.self) + " has waited " + std::to_string(Ms(age)) + " ms for operation " +
+                 ToString(name) + ", last for " + WaitsFor(op);
     overdue = op.overdue;
   }
   if (!overdue.empty() && ctx_.views.installed()) {
@@ -113,8 +113,8 @@ void OperationWatch::BlameTheHung() {
     if (hung.empty()) continue;
     op.hung_for = std::move(hung);  // until the view ends: the master may only be about to ask
     op.hung_in = ctx_.view().epoch;
-    why = "the trainer of " + ctx_.NameOf(op.hung_for.front()) + " has submitted nothing for " + Ms(ctx_.view().hung) +
-          " ms, and operation " + ToString(name) + " waits for it";
+    why = "the trainer of " + ctx_.NameOf(op.hung_for.front()) + " has submitted nothing for " +
+          std::to_string(Ms(ctx_.view().hung)) + " ms, and operation " + ToString(name) + " waits for it";
   }
   if (why.empty()) return;
   laggards_.BeginAnew(ctx_.now);  // the master may find that nobody goes
@@ -146,8 +146,10 @@ void OperationWatch::BarkIfStuck() {
     const std::string what = "operation " + ToString(name) + " is stuck at " + ctx_.NameOf(ctx_.self) +
                              ", waiting for " + (op.has_outcome() ? "others to hold its result" : WaitsFor(op));
     ctx_.AddNote("operation_stuck",
-                 "epoch=" + ToString(ctx_.view().epoch) + " op=" + ToString(name) + " still_ms=" + Ms(still) +
-                     " text=" + what + "; a fault of ringwayd: the view is aborted and its operations start anew",
+                 {{"epoch", ToString(ctx_.view().epoch)},
+                  {"op", ToString(name)},
+                  {"still_ms", Ms(still)},
+                  {"text", what + "; a fault of ringwayd: the view is aborted and its operations start anew"}},
                  Severity::kError);
     watchdog_.Bark(op.bytes(), ctx_.now);
     ++ctx_.counts.ops_stuck;

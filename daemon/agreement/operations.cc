@@ -11,7 +11,6 @@
 #include "proto/collective/schedule.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
-#include "proto/word.h"
 
 namespace ringway::agreement {
 
@@ -109,8 +108,8 @@ void Operations::StartFetch(Operation& op) {
   op.submission.descriptor.schedule = kFetchedAs;
   launcher_.Launch(op, collective::FetchSchedule(*ctx_.view().RankOf(*holder), *ctx_.view().RankOf(ctx_.self),
                                                  *ctx_.view().RankOf(ctx_.self)));
-  ctx_.AddNote("fetch", "epoch=" + ToString(ctx_.view().epoch) + " op=" + ToString(op.name) +
-                            " from=" + Word(ctx_.NameOf(*holder)));
+  ctx_.AddNote("fetch",
+               {{"epoch", ToString(ctx_.view().epoch)}, {"op", ToString(op.name)}, {"from", ctx_.NameOf(*holder)}});
   control::PeerMessage message;
   message.mutable_fetch()->set_epoch(ctx_.view().epoch.value);
   message.mutable_fetch()->set_channel(op.name.channel.value);
@@ -216,8 +215,10 @@ void Operations::Fail(Operation& op, Code code, const std::string& text) {
   table_.AddHolder(op, ctx_.self);
   MarkComplete(op);
   ctx_.AddNote("operation_failed",
-               "epoch=" + ToString(ctx_.view().epoch) + " op=" + ToString(op.name) + " code=" + ringway::NameOf(code) +
-                   " text=" + text,
+               {{"epoch", ToString(ctx_.view().epoch)},
+                {"op", ToString(op.name)},
+                {"code", ringway::NameOf(code)},
+                {"text", text}},
                Severity::kWarning);
   Tell(op);
 }
@@ -235,7 +236,7 @@ void Operations::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
     const bool same =
         op.outcome.code == code && (code != Code::kOk || op.outcome.epoch == Epoch(verdict.result_epoch()));
     if (!same)
-      ctx_.AddNote("contradiction", "op=" + ToString(op.name) + " verdict differs from the outcome here",
+      ctx_.AddNote("contradiction", {{"op", ToString(op.name)}, {"text", "the verdict differs from the outcome here"}},
                    Severity::kError);
     RINGWAY_CHECK(same || op.told == false || code == Code::kInternal);
     if (RINGWAY_MUTANT(kDropAfterVerdict) && op.told) op.own_output.reset();

@@ -43,9 +43,9 @@ void Paths::Report() {
     message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(report.round_trip.count()));
     ctx_.SendToMaster(std::move(message));
     if (report.rerouted) prober_.Again(*report.other);
-    ctx_.AddNote("path_measured", (report.other ? ctx_.FieldsOf(*report.other) : "other=all") +
-                                      " bytes_per_second=" + std::to_string(report.bytes_per_second) +
-                                      " round_trip_us=" + std::to_string(report.round_trip.count()));
+    ctx_.AddNote("path_measured", (report.other ? ctx_.FieldsOf(*report.other) : LogFields{{"other", "all"}}) +
+                                      LogFields{{"bytes_per_second", report.bytes_per_second},
+                                                {"round_trip_us", report.round_trip.count()}});
   }
 }
 

@@ -10,30 +10,19 @@
 // Threads: any, after SetUpLog.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
+#include "proto/log_field.h"
 #include "proto/result.h"
 
 namespace ringway::shell {
 
 enum class Level : int { kDebug, kInfo, kWarning, kError };
 
-struct Field {
-  Field(std::string_view name, std::string text) : key(name), value(std::move(text)) {}
-  template <std::integral T>
-  Field(std::string_view name, T number) : key(name), value(std::to_string(number)), is_number(true) {}
-
-  std::string_view key;
-  std::string value;
-  bool is_number = false;
-};
+using Field = LogField;
 
 struct LogOptions {
   std::string format = "text";  // or json
@@ -49,11 +38,7 @@ inline constexpr std::size_t kLogFilesKept = 3;
 // before threads.
 Status SetUpLog(const LogOptions& options);
 
-void Log(Level level, std::string_view event, const std::vector<Field>& fields = {});
-// And then `more`: "key=value key=value" as the pure parts give it. A value that is a decimal number is one, unless the
-// key is of a name or an id: name, peer, other, other_id and from. Values of why, text, reason, for and members are
-// texts and go on to the end; elsewhere a word without "=" belongs to the value before it.
-void LogText(Level level, std::string_view event, std::initializer_list<Field> fields, std::string_view more);
+void Log(Level level, std::string_view event, const LogFields& fields = {});
 // Whether a line of this level is written.
 bool Shows(Level level);
 

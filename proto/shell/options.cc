@@ -17,7 +17,7 @@
 #include <system_error>
 
 #include "proto/byte_size.h"
-#include "proto/word.h"
+#include "proto/printable.h"
 
 // toml++ 3.3 asserts, and with NDEBUG assumes, what some wrong files do not hold ("[#a"): they are refused instead.
 #undef NDEBUG
