@@ -5,8 +5,8 @@
 //   prepared view + an UpdateView's agreement, or a member's word to a newcomer -> installed without the master
 //   Leave -> operations done, or the deadline -> frozen, leave reported -> evicted: ended
 //
-// Invariants: a view at or below max(epoch, stop) is never installed. Lost members are members of the view in force. A
-// peer that leaves or has ended accuses nobody new, and what it reports says so.
+// Invariants: a view at or below max(epoch, stop) is never installed. Lost members are members of the view in force.
+// Once it has reported that it leaves, every report says so; once it has ended it reports nothing.
 //
 // Ownership: the Peer's. What the stop, the start and the end of views mean for operations, frames and links that are
 // gone is its listener's matter; the order of its calls is that of the events.

@@ -25,7 +25,7 @@ namespace ringway::agreement {
 
 class SendQueue {
  public:
-  // Both outlive it, but that `table` is not used in its constructor or destructor.
+  // `ctx` outlives it; `table` may be made after it and go before it.
   SendQueue(Context& ctx, OpTable& table) : ctx_(ctx), table_(table) {}
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;

@@ -3,10 +3,10 @@
 //   outside --Install--> installed --Stop(e >= epoch)--> frozen --Install(epoch > stop)--> installed
 //      any of them --End--> ended
 //
-// While frozen (stop >= epoch) nothing completes, nothing is told, no DONE or acknowledgement counts. Neither epoch nor
-// stop ever falls, and nothing follows the end.
+// While frozen (stop >= epoch) nothing completes, nothing is told, no DONE or acknowledgement counts. stop only grows,
+// and so does the epoch: Membership, which alone moves this on, installs no other view.
 //
-// Pure. Membership moves it on; everybody else only reads it.
+// Pure.
 #pragma once
 
 #include <algorithm>
