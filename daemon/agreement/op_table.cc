@@ -21,6 +21,7 @@ void OpTable::OnTold(const Operation& op) {
   const auto found = tokens_.find(op.submission.token);
   if (found != tokens_.end() && found->second == op.name) tokens_.erase(found);
   --untold_;
+  updates_open_ -= op.is_update();
 }
 
 Operation& OpTable::Add(Submission submission) {
@@ -31,6 +32,7 @@ Operation& OpTable::Add(Submission submission) {
   op.submission = std::move(submission);
   tokens_[op.submission.token] = name;
   ++untold_;
+  updates_open_ += op.is_update();
   with_codec_ += op.submission.descriptor.codec != Codec::kNone;
   return op;
 }

@@ -29,6 +29,8 @@ class OpTable {
 
   // Of operations that were told there may be many, retained ones.
   std::uint64_t untold() const { return untold_; }
+  // Whether an UpdateView is submitted and not told.
+  bool update_is_open() const { return updates_open_ > 0; }
   // Whether any operation has a codec.
   bool any_codec() const { return with_codec_ > 0; }
   // REQUIRES: op.told has just been set.
@@ -88,6 +90,7 @@ class OpTable {
   std::map<std::uint64_t, OpName> tokens_;  // of those that are not told
   std::set<OpName> due_;
   std::uint64_t untold_ = 0;
+  std::uint64_t updates_open_ = 0;
   std::uint64_t with_codec_ = 0;
   std::map<ChannelId, Channel> channels_;
   std::map<PeerId, ChannelSeqs> acknowledged_;

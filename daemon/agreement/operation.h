@@ -28,6 +28,10 @@
 
 namespace ringway::agreement {
 
+// A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
+constexpr Algorithm kFetchedAs = Algorithm::kRing;
+constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
+
 enum class Stage : std::uint8_t { kQueued, kRunning, kComplete, kReported };
 
 // How an operation ended, the same on every rank.
@@ -83,7 +87,19 @@ struct Operation {
   std::uint64_t input_bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
   std::uint64_t output_bytes() const { return shape.count * SizeOf(submission.descriptor.dtype); }
   bool is_update() const { return submission.descriptor.kind == OpKind::kUpdateView; }
+  bool is_small(const Plan& plan) const {
+    return !is_update() && shape.shared && output_bytes() <= plan.small_bytes_max;
+  }
+  // REQUIRES: it has an executor.
+  bool is_computed() const { return executor->complete() && !has_part; }
+  // Chunks that its result is fetched in (collective::FetchSchedule). REQUIRES: it has its outcome, or fetches it.
+  std::uint32_t fetched_parts() const {
+    const bool gathered = submission.descriptor.kind == OpKind::kAllGather;
+    return gathered ? static_cast<std::uint32_t>(outcome.contributors.size()) : 0;
+  }
   bool has_outcome() const { return stage == Stage::kComplete || stage == Stage::kReported; }
+  // What its executor may read of it.
+  std::uint64_t input_bytes_ready() const { return own_input ? own_input->size() : submission.input_bytes_ready; }
   std::byte* output() const { return own_output ? own_output.get() : submission.result; }
 };
 

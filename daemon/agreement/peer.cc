@@ -1,64 +1,401 @@
 #include "daemon/agreement/peer.h"
 
-#include "daemon/agreement/peer_impl.h"
+#include <utility>
+
+#include "daemon/agreement/attempts.h"
+#include "daemon/agreement/buffer_guard.h"
+#include "daemon/agreement/context.h"
+#include "daemon/agreement/frames_in.h"
+#include "daemon/agreement/frames_out.h"
+#include "daemon/agreement/links.h"
+#include "daemon/agreement/membership.h"
+#include "daemon/agreement/messages.h"
+#include "daemon/agreement/op_table.h"
+#include "daemon/agreement/operation_watch.h"
+#include "daemon/agreement/operations.h"
+#include "daemon/agreement/paths.h"
+#include "daemon/agreement/send_queue.h"
+#include "proto/mutation.h"
 
 namespace ringway::agreement {
+
+// The parts of a peer:
+//
+//   Context         who it is, the time, the view in force; actions and counts go out there
+//   Links           which stand; messages and lanes that break and are repaired
+//   Paths           what they carry
+//   Membership      views, reports, accusations, leaving
+//   OperationWatch  what waits for long
+//   SendQueue       whose turn it is to be sent      | the
+//   BufferGuard     trainers that write too early    | data
+//   FramesIn, FramesOut                              | path
+//   Operations      from submission to outcome
+//
+// Each may call those above it, and look up operations and attempts. What concerns those below comes back as a value,
+// or by a listener: this class. It and Peer decide nothing but which parts an event reaches, and in which order.
+class Peer::Impl final : private Links::Listener, private Membership::Listener {
+ public:
+  Impl(PeerId self, std::string group, PeerOptions options)
+      : ctx(self, std::move(group), std::move(options)),
+        links(ctx, attempts, *this),
+        paths(ctx, links),
+        queue(ctx, table),
+        membership(ctx, links, table, *this),
+        watch(ctx, table, membership),
+        guard(ctx, table, attempts, membership),
+        frames_in(ctx, attempts, links, table, queue, membership, watch, guard),
+        frames_out(ctx, attempts, links, table, queue, membership, watch, guard),
+        operations(ctx, attempts, links, table, queue, membership, watch, frames_in, frames_out) {}
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // For each event that carries the time.
+  Impl& At(TimePoint now) {
+    ctx.now = now;
+    return *this;
+  }
+  // Operations may start, where the view has changed.
+  void StartIn(Membership::Change change);
+  void DropLinks(PeerId other);
+  control::PeerMessage Heartbeat() const;
+  void Handle(PeerId from, const control::PeerMessage& message);
+  // After anything that may have made operations ripe: replays what came too early, acts on trouble, tells and forgets,
+  // leaves.
+  void AfterProgress();
+  // No operation has anything to do here, nor has a recovery.
+  bool MayProbe() const;
+
+  Context ctx;
+  Attempts attempts;
+  Links links;
+  Paths paths;
+  SendQueue queue;  // outlives the executors in the table
+  OpTable table;
+  Membership membership;
+  OperationWatch watch;
+  BufferGuard guard;
+  FramesIn frames_in;
+  FramesOut frames_out;
+  Operations operations;
+
+ private:
+  // ---- Links::Listener
+  void OnLaneDown(const LinkId& lane) override { frames_in.Drop(lane); }
+  void OnFrameLost(PeerId to, const links::SentFrame& frame) override { frames_out.OnLost(to, frame); }
+  void OnFrameRefused(const links::SentFrame& frame) override { guard.OnRefused(frame); }
+  void OnFault(const std::vector<PeerId>& others, const std::string& why) override { membership.Accuse(others, why); }
+
+  // ---- Membership::Listener
+  void OnStop() override;
+  void OnInstalled(const View& before) override;
+  void Describe(control::Report& report) const override { operations.Describe(report); }
+  void OnEnd(Code code, const std::string& text) override { operations.OnEnd(code, text); }
+};
+
+namespace {
+
+OpName NameIn(std::uint32_t channel, std::uint64_t seq) { return {ChannelId(channel), seq}; }
+
+}  // namespace
+
+void Peer::Impl::OnStop() {
+  if (ctx.views.frozen()) watch.OnStop();
+  frames_in.OnStop();
+  if (ctx.views.frozen() && !RINGWAY_MUTANT(kCompleteWhileFrozen)) operations.StopAll();
+}
+
+void Peer::Impl::OnInstalled(const View& before) {
+  if (RINGWAY_MUTANT(kCompleteWhileFrozen)) operations.StopAll();
+  for (const PeerId old : before.members) {
+    if (ctx.view().Contains(old)) continue;
+    DropLinks(old);
+    table.ForgetPeer(old);
+  }
+  watch.OnView();
+  operations.OnView();
+  queue.OnView();
+  links.OnView();
+  frames_in.OnView();
+}
+
+void Peer::Impl::StartIn(Membership::Change change) {
+  if (change == Membership::Change::kNone) return;
+  membership.AccuseMissing();
+  if (ctx.views.running() && operations.StartAll()) AfterProgress();
+}
+
+void Peer::Impl::DropLinks(PeerId other) {
+  if (!links.Knows(other)) return;
+  frames_in.DropAllOf(other);
+  links.Forget(other);
+  paths.Forget(other);
+}
+
+control::PeerMessage Peer::Impl::Heartbeat() const {
+  control::PeerMessage message;
+  message.mutable_heartbeat()->set_epoch(ctx.views.running() ? ctx.view().epoch.value : 0);
+  if (ctx.views.running()) watch.Describe(*message.mutable_heartbeat());
+  return message;
+}
+
+void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
+  if (message.has_abort()) {
+    if (ctx.view().Contains(from) || !ctx.views.installed()) membership.OnAbort(Epoch(message.abort().epoch()));
+    return;
+  }
+  if (message.has_lane_closed()) {
+    if (links.Knows(from)) links.OnLaneClosed(from, message.lane_closed());
+    return;
+  }
+  if (message.has_lanes_wanted()) {
+    return links.WantLanes(from, message.lanes_wanted().lanes(), links::Mesh::End::kThere);
+  }
+  if (message.has_probe()) return paths.OnProbe(from, message.probe());
+  if (message.has_activate()) return StartIn(membership.OnActivate(message.activate()));
+  const Epoch epoch(message.has_ready()   ? message.ready().epoch()
+                    : message.has_done()  ? message.done().epoch()
+                    : message.has_fetch() ? message.fetch().epoch()
+                    : message.has_again() ? message.again().epoch()
+                                          : message.heartbeat().epoch());
+  if (epoch > ctx.view().epoch && epoch > ctx.views.stop()) {
+    if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
+    if (message.has_heartbeat() && ctx.view().Contains(from)) watch.Heard(from, message.heartbeat(), true);
+    if (message.has_heartbeat() || !links.Knows(from)) return;
+    return membership.AddEarly(from, message);
+  }
+  if (epoch != ctx.view().epoch || !ctx.views.running() || !ctx.view().Contains(from)) return;
+  if (!message.has_heartbeat()) watch.Moved();
+  if (message.has_ready()) {
+    const Descriptor descriptor = DescriptorFrom(message.ready()).value();  // checked when it came
+    operations.OnReady(from, NameIn(message.ready().channel(), message.ready().seq()), descriptor);
+  } else if (message.has_done()) {
+    Operation* op = table.Find(NameIn(message.done().channel(), message.done().seq()));
+    if (op == nullptr) return;
+    table.AddHolder(*op, from);
+  } else if (message.has_heartbeat()) {
+    for (const auto& [channel, seq] : SeqsFrom(message.heartbeat().complete_upto())) {
+      table.Acknowledge(from, channel, seq);
+    }
+    watch.Heard(from, message.heartbeat(), false);
+  } else if (message.has_fetch()) {
+    frames_out.Serve(from, NameIn(message.fetch().channel(), message.fetch().seq()));
+  } else if (message.has_again()) {
+    frames_out.OnAgain(from, message.again());
+  }
+  AfterProgress();
+}
+
+void Peer::Impl::AfterProgress() {
+  if (ctx.views.running()) {
+    for (const auto& [from, messages] : membership.TakeEarly()) {
+      for (const control::PeerMessage& message : messages) Handle(from, message);
+    }
+  }
+  membership.ActOnTrouble();
+  operations.SettleDue();
+  if (membership.leaving()) membership.TryLeave();
+}
+
+bool Peer::Impl::MayProbe() const {
+  if (ctx.views.ended() || membership.leaving() || frames_out.serves()) return false;
+  if (ctx.views.installed() ? ctx.views.frozen() : !membership.forming()) return false;
+  return table.untold() == 0;
+}
+
+// ---------------------------------------------------------------------------------------------- the peer
 
 Peer::Peer(PeerId self, std::string group, PeerOptions options)
     : impl_(std::make_unique<Impl>(self, std::move(group), std::move(options))) {}
 Peer::~Peer() = default;
 Peer::Peer(Peer&&) noexcept = default;
 
-void Peer::OnCandidates(const control::Candidates& candidates, TimePoint now) { impl_->OnCandidates(candidates, now); }
-void Peer::OnForget(const control::Forget& forget, TimePoint now) { impl_->OnForget(forget, now); }
+std::vector<Action> Peer::TakeActions() { return impl_->ctx.TakeActions(); }
+const View& Peer::view() const { return impl_->ctx.view(); }
+const PeerCounts& Peer::counts() const { return impl_->ctx.counts; }
+std::uint64_t Peer::NextSequence(ChannelId channel) const { return impl_->table.NextSeq(channel); }
+
+PeerStatus Peer::GetStatus() const {
+  const Impl& in = *impl_;
+  PeerStatus status;
+  static_cast<PeerCounts&>(status) = in.ctx.counts;
+  status.group = in.ctx.group;
+  status.self = in.ctx.self;
+  status.epoch = in.ctx.view().epoch;
+  status.frozen = in.ctx.views.installed() && in.ctx.views.frozen();
+  if (const auto rank = in.ctx.view().RankOf(in.ctx.self)) status.rank = rank->value;
+  status.members = in.ctx.view().infos;
+  for (const Rank rank : in.ctx.view().routes.ring) status.ring.push_back(rank.value);
+  status.shares = in.ctx.view().routes.shares;
+  status.ops_open = in.table.untold();
+  status.held_bytes = in.frames_in.held_bytes();
+  status.retained_bytes = in.table.retained_bytes();
+  status.waits = in.watch.waits();
+  return status;
+}
+
+void Peer::Tick(TimePoint now) {
+  Impl& in = impl_->At(now);
+  if (in.ctx.views.ended()) return;
+  if (in.links.OnTick()) in.watch.OnGap();
+  in.links.ForgetOldLosses();
+  in.links.PumpDials();
+  if (in.links.IsHeartbeatDue()) in.links.SendHeartbeats(in.Heartbeat());
+  in.membership.AccuseSilent();
+  in.links.RestartSilent();
+  in.links.AccuseBroken();
+  in.watch.Tick();
+  in.paths.Tick(in.MayProbe());
+  in.membership.TryLeave();
+}
+
+// ---------------------------------------------------------------------------------------------- master
+
+void Peer::OnCandidates(const control::Candidates& candidates, TimePoint now) {
+  impl_->At(now).membership.OnCandidates(candidates);
+}
 void Peer::OnPending(const control::Pending& pending) {
-  impl_->Emit(StillPending{CodeFromWire(pending.code()), pending.text()});
+  impl_->ctx.Emit(StillPending{CodeFromWire(pending.code()), pending.text()});
 }
-void Peer::OnView(const control::ViewFor& view, TimePoint now) { impl_->OnView(view, now); }
-void Peer::OnAbort(Epoch epoch, TimePoint now) { impl_->OnAbort(epoch, now); }
-void Peer::OnTakeBack(Epoch first) { impl_->OnTakeBack(first); }
-void Peer::OnEvicted(Code code, const std::string& text) { impl_->OnEvicted(code, text); }
-Status Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
-  return impl_->OnPeerMessage(from, message, now);
+void Peer::OnAbort(Epoch epoch, TimePoint now) { impl_->At(now).membership.OnAbort(epoch); }
+void Peer::OnTakeBack(Epoch first) { impl_->membership.OnTakeBack(first); }
+void Peer::OnEvicted(Code code, const std::string& text) { impl_->membership.OnEvicted(code, text); }
+
+void Peer::OnForget(const control::Forget& forget, TimePoint) {
+  Impl& in = *impl_;
+  for (const std::uint64_t other : forget.others()) {
+    const PeerId peer(other);
+    if (in.ctx.view().Contains(peer)) continue;  // a member goes by a view, not by rumour
+    in.DropLinks(peer);
+  }
 }
-void Peer::OnMasterBack(TimePoint now) { impl_->OnMasterBack(now); }
-Status Peer::Admit(const LinkId& link, std::uint32_t lanes) const { return impl_->Admit(link, lanes); }
-void Peer::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) { impl_->OnLinkUp(link, terms, now); }
-void Peer::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) { impl_->OnLinkDown(link, why, now); }
+
+void Peer::OnView(const control::ViewFor& message, TimePoint now) {
+  Impl& in = impl_->At(now);
+  const Membership::Change change = in.membership.OnView(message);
+  if (change == Membership::Change::kDecided) in.operations.AdoptVerdicts(message.view());
+  in.StartIn(change);
+}
+
+void Peer::OnMasterBack(TimePoint) {
+  Impl& in = *impl_;
+  if (in.ctx.views.ended()) return;
+  in.links.ReportPairs();
+  in.paths.Repeat();
+  in.membership.OnMasterBack();
+}
+
+// ---------------------------------------------------------------------------------------------- links
+
+Status Peer::Admit(const LinkId& link, std::uint32_t lanes) const { return impl_->links.Admit(link, lanes); }
+void Peer::WantLanes(PeerId other, std::uint32_t lanes, TimePoint now) {
+  impl_->At(now).links.WantLanes(other, lanes, links::Mesh::End::kHere);
+}
+
+void Peer::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
+  Impl& in = impl_->At(now);
+  if (!in.links.Knows(link.other)) return;
+  if (in.ctx.view().Contains(link.other)) in.watch.Moved();
+  if (in.links.OnUp(link, terms)) in.paths.OnStanding(link.other, terms.probe_bytes);
+}
+
+void Peer::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) {
+  Impl& in = impl_->At(now);
+  if (!in.links.Knows(link.other)) return;
+  if (in.ctx.view().Contains(link.other)) in.watch.Moved();
+  in.links.OnDown(link, why);
+}
+
 void Peer::OnDialFailed(PeerId other, bool control, const Status& why, TimePoint now) {
-  impl_->OnDialFailed(other, control, why, now);
+  Impl& in = impl_->At(now);
+  if (in.links.Knows(other)) in.links.OnDialFailed(other, control, why);
 }
-Status Peer::Submit(Submission submission, TimePoint now) { return impl_->Submit(std::move(submission), now); }
-void Peer::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) { impl_->OnStaged(token, input_bytes_ready); }
-void Peer::Cancel(std::uint64_t token, TimePoint now) { impl_->Cancel(token, now); }
-void Peer::Leave(TimePoint deadline, TimePoint now) { impl_->Leave(deadline, now); }
-void Peer::Abandon(TimePoint now) { impl_->Abandon(now); }
-bool Peer::HasWork() const { return impl_->HasWork(); }
-void Peer::Work() { impl_->Work(); }
-void Peer::Tick(TimePoint now) { impl_->Tick(now); }
-void Peer::WantLanes(PeerId other, std::uint32_t lanes, TimePoint now) { impl_->WantLanes(other, lanes, now); }
+
 void Peer::OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now) {
-  impl_->OnPathSamples(samples, now);
+  Impl& in = impl_->At(now);
+  if (in.ctx.views.ended()) return;
+  if (in.paths.OnSamples(samples)) in.watch.Moved();  // a segment takes long on a slow path
 }
+
+Status Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
+  Impl& in = impl_->At(now);
+  if (in.ctx.views.ended() || !in.links.Knows(from)) return Status::Ok();
+  const links::ControlStream::Verdict verdict = in.links.Take(from, message);
+  if (verdict == links::ControlStream::Verdict::kBroken) {
+    return {Code::kProtocol, "message " + std::to_string(message.number()) + " of " + in.ctx.NameOf(from) +
+                                 " does not follow, or acknowledges what was not sent"};
+  }
+  if (in.links.MustTell(from)) in.links.Send(from, in.Heartbeat());
+  if (verdict != links::ControlStream::Verdict::kNew) return Status::Ok();
+  if (message.has_ready()) {
+    if (const Result<Descriptor> descriptor = DescriptorFrom(message.ready()); !descriptor.ok()) {
+      return descriptor.status();
+    }
+  }
+  in.Handle(from, message);
+  return Status::Ok();
+}
+
+// ---------------------------------------------------------------------------------------------- trainer
+
+void Peer::Cancel(std::uint64_t token, TimePoint now) { impl_->At(now).operations.Cancel(token); }
+void Peer::Leave(TimePoint deadline, TimePoint now) { impl_->At(now).membership.Leave(deadline); }
+void Peer::Abandon(TimePoint now) { Leave(now, now); }
+bool Peer::HasWork() const { return impl_->operations.HasWork(); }
+void Peer::Work() {
+  if (impl_->operations.Work()) impl_->AfterProgress();
+}
+void Peer::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {
+  if (impl_->operations.OnStaged(token, input_bytes_ready)) impl_->AfterProgress();
+}
+
+Status Peer::Submit(Submission submission, TimePoint now) {
+  Impl& in = impl_->At(now);
+  Status status = in.operations.Submit(std::move(submission));
+  if (status.ok()) in.AfterProgress();
+  return status;
+}
+
+// ---------------------------------------------------------------------------------------------- data path
+
+bool Peer::IsLive(std::uint64_t attempt) const { return attempt == 0 || impl_->attempts.IsLive(attempt); }
+bool Peer::EmptyFrame(const LinkId& lane, Outbound& out) { return impl_->paths.EmptyFrame(lane, out); }
+bool Peer::NeedsScratch() const { return impl_->table.any_codec(); }
+
 Result<Inbound> Peer::OnHeader(const LinkId& lane, const SegmentHeader& header) {
-  return impl_->OnHeader(lane, header);
+  Impl& in = *impl_;
+  const Result<FramesIn::Judged> judged = in.frames_in.OnHeader(lane, header);
+  if (!judged.ok()) return judged.status();
+  if (judged.value().differs) in.AfterProgress();
+  if (judged.value().inbound.kind == Inbound::Kind::kDiscard) in.links.CountIn(lane);
+  return judged.value().inbound;
 }
+
 Status Peer::OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
-  return impl_->OnPayload(lane, payload, hash);
+  Impl& in = *impl_;
+  const Result<FramesIn::Taken> taken = in.frames_in.OnPayload(lane, payload, hash);
+  if (!taken.ok()) return taken.status();
+  if (taken.value().as != FramesIn::Taken::As::kNothing) {
+    in.operations.OnTaken(taken.value());
+    in.AfterProgress();
+  }
+  in.links.CountIn(lane);
+  return Status::Ok();
 }
-bool Peer::IsLive(std::uint64_t attempt) const { return impl_->IsLive(attempt); }
+
 bool Peer::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
                        Outbound& out) {
-  return impl_->NextSegment(lane, payload_bytes_max, scratch, out);
+  Impl& in = *impl_;
+  if (in.frames_out.Next(lane, payload_bytes_max, scratch, out)) return true;
+  const bool is_probed = in.paths.turn().contains(lane.other) && in.MayProbe();
+  return is_probed && in.paths.NextProbe(lane, payload_bytes_max, out);
 }
-std::vector<PeerId> Peer::PeersWithWork() const { return impl_->PeersWithWork(); }
-bool Peer::EmptyFrame(const LinkId& lane, Outbound& out) { return impl_->EmptyFrame(lane, out); }
 
-bool Peer::NeedsScratch() const { return impl_->NeedsScratch(); }
-std::vector<Action> Peer::TakeActions() { return impl_->TakeActions(); }
-PeerStatus Peer::GetStatus() const { return impl_->GetStatus(); }
-const View& Peer::view() const { return impl_->view(); }
-const PeerCounts& Peer::counts() const { return impl_->counts(); }
-std::uint64_t Peer::NextSequence(ChannelId channel) const { return impl_->NextSequence(channel); }
+std::vector<PeerId> Peer::PeersWithWork() const {
+  const Impl& in = *impl_;
+  std::vector<PeerId> out;
+  if (!in.paths.turn().empty() && in.MayProbe()) out.assign(in.paths.turn().begin(), in.paths.turn().end());
+  in.frames_out.AddPeersWithWork(out);
+  return out;
+}
 
 }  // namespace ringway::agreement

@@ -57,7 +57,8 @@ class Peer {
   // Prepared views from this epoch on are void.
   void OnTakeBack(Epoch first);
   void OnEvicted(Code code, const std::string& text);
-  // kProtocol if it cannot be the next one: close the control link, which is then dialled again.
+  // kProtocol if it cannot be the next one, or describes what cannot be: close the control link, which is then dialled
+  // again.
   Status OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now);
   // The master's connection is back after a break: what it may have missed is sent again.
   void OnMasterBack(TimePoint now);

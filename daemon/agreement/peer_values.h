@@ -20,6 +20,7 @@
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
+#include "proto/log_field.h"
 #include "proto/memory_budget.h"
 #include "proto/peer_counts.h"
 #include "proto/segment_header.h"
@@ -95,7 +96,7 @@ struct Ended {
 enum class Severity : std::uint8_t { kDebug, kInfo, kWarning, kError };
 struct Note {
   std::string event;
-  std::string fields;  // "epoch=1.4 lost=7"
+  LogFields fields;
   Severity severity = Severity::kInfo;
 };
 

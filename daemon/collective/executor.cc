@@ -26,9 +26,10 @@ Stamp Min(const Stamp& a, const Stamp& b) {
 
 }  // namespace
 
-Executor::Executor(Schedule schedule, const ExecutorOptions& options)
+Executor::Executor(std::shared_ptr<const Schedule> schedule, const ExecutorOptions& options)
     : options_(options),
-      schedule_(std::move(schedule)),
+      shared_(std::move(schedule)),
+      schedule_(*shared_),
       grid_(ChunksOf(schedule_, options.shape), SizeOf(options.descriptor.dtype), options.segment_bytes_max),
       input_bytes_(options.shape.input.count * SizeOf(options.descriptor.dtype)),
       stamp_(options.stamp) {

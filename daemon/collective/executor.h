@@ -69,7 +69,7 @@ struct ExecutorOptions {
 
 class Executor {
  public:
-  Executor(Schedule schedule, const ExecutorOptions& options);
+  Executor(std::shared_ptr<const Schedule> schedule, const ExecutorOptions& options);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -217,7 +217,8 @@ class Executor {
   }
 
   ExecutorOptions options_;
-  Schedule schedule_;
+  const std::shared_ptr<const Schedule> shared_;
+  const Schedule& schedule_;
   Grid grid_;
   std::vector<ChunkPlan> chunks_;
   std::map<std::uint32_t, std::uint32_t> arrival_of_;  // step << 16 | chunk -> arrival

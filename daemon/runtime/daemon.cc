@@ -283,9 +283,8 @@ bool Daemon::Dial(PeerId self, std::uint64_t serial, net::DialRequest request) {
 
 void Daemon::Log(LogLine line) {
   (void)to_control_.TryPost([line = std::move(line)] {
-    if (line.peer == PeerId()) return shell::LogText(LevelOf(line.severity), line.event, {}, line.fields);
-    shell::LogText(LevelOf(line.severity), line.event,
-                   {{"group", line.group}, {"peer", ToString(line.peer)}, {"name", line.name}}, line.fields);
+    const LogFields whose{{"group", line.group}, {"peer", ToString(line.peer)}, {"name", line.name}};
+    shell::Log(LevelOf(line.severity), line.event, line.peer == PeerId() ? line.fields : whose + line.fields);
   });
 }
 

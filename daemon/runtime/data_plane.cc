@@ -96,7 +96,7 @@ void DataPlane::TickAll() {
 void DataPlane::Serve() {
   if (stopped_) return;
   if (const Status status = server_.Start(); !status.ok())
-    control_->Log({.event = "error", .fields = "text=" + status.text(), .severity = agreement::Severity::kError});
+    control_->Log({.event = "error", .fields = {{"text", status.text()}}, .severity = agreement::Severity::kError});
   ArmTick();
 }
 

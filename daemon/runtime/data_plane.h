@@ -28,6 +28,7 @@
 #include "daemon/runtime/peer_runtime.h"
 #include "daemon/runtime/status_json.h"
 #include "proto/clock.h"
+#include "proto/log_field.h"
 
 namespace ringway::daemon {
 
@@ -37,7 +38,7 @@ struct LogLine {
   std::string group = {};
   PeerId peer = {};       // 0: of the daemon as a whole
   std::string name = {};  // of the peer
-  std::string fields;     // of its agreement::Note
+  LogFields fields;       // of its agreement::Note
   agreement::Severity severity = agreement::Severity::kInfo;
 };
 

@@ -377,13 +377,17 @@ void PeerRuntime::CarryOut(agreement::Complete& action) {
 
 void PeerRuntime::LogOutcome(const agreement::Complete& action) const {
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(MonotonicNow() - action.submitted);
-  agreement::Note note{.event = action.code == Code::kOk ? "operation_done" : "operation_over",
-                       .fields = "epoch=" + ToString(action.epoch) + " op=" + ToString(action.op),
-                       .severity = agreement::Severity::kDebug};
-  note.fields += std::string(" code=") + NameOf(action.code) + " world=" + std::to_string(action.contributors.size()) +
-                 " bytes=" + std::to_string(action.bytes) + " wire_bytes=" + std::to_string(action.wire_bytes) +
-                 " us=" + std::to_string(took.count()) + " retries=" + std::to_string(action.retries) +
-                 " algorithm=" + NameOf(action.algorithm);
+  const agreement::Note note{.event = action.code == Code::kOk ? "operation_done" : "operation_over",
+                             .fields = {{"epoch", ToString(action.epoch)},
+                                        {"op", ToString(action.op)},
+                                        {"code", NameOf(action.code)},
+                                        {"world", action.contributors.size()},
+                                        {"bytes", action.bytes},
+                                        {"wire_bytes", action.wire_bytes},
+                                        {"us", took.count()},
+                                        {"retries", action.retries},
+                                        {"algorithm", NameOf(action.algorithm)}},
+                             .severity = agreement::Severity::kDebug};
   host_->Log(note, options_.self, group());
 }
 

@@ -6,7 +6,7 @@
 #include "proto/frame_codec.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
-#include "proto/word.h"
+#include "proto/printable.h"
 
 namespace ringway {
 namespace {

@@ -8,19 +8,14 @@
 #include <vector>
 
 #include "master/coordination/verdicts.h"
+#include "proto/log_field.h"
 #include "proto/shell/log.h"
 
 namespace ringway {
 namespace {
 
-using shell::Field;
 using shell::Level;
-using Fields = std::vector<Field>;
-
-Fields operator+(Fields fields, Fields more) {
-  for (Field& field : more) fields.push_back(std::move(field));
-  return fields;
-}
+using Fields = LogFields;
 
 Fields PeerFields(PeerId peer, const Coordinator::PeerLabel& label) {
   return {{"group", label.group}, {"peer", ToString(peer)}, {"name", label.name}, {"address", label.address}};

@@ -28,6 +28,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "proto/ids.h"
@@ -92,6 +94,11 @@ struct Routes {
 
 // K = 1 needs no transfers. REQUIRES: HasAlgorithm(collective, algorithm).
 Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self);
+
+// For all who run it.
+inline std::shared_ptr<const Schedule> Share(Schedule schedule) {
+  return std::make_shared<const Schedule>(std::move(schedule));
+}
 
 // What computes the collective where `planned` would an all-reduce of as many bytes.
 Algorithm AlgorithmFor(OpKind collective, Algorithm planned);

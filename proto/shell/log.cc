@@ -7,13 +7,12 @@
 
 #include <algorithm>
 #include <csignal>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
-#include "proto/word.h"
+#include "proto/printable.h"
 
 namespace ringway::shell {
 namespace {
@@ -26,7 +25,7 @@ spdlog::level::level_enum LevelOf(Level level) {
   return kLevels[static_cast<int>(level)];
 }
 
-// As a JSON string; in text format unchanged if it is one word.
+// A JSON string; for text as it is where it is one word and no more.
 std::string Escaped(const std::string& value) {
   const bool plain = !value.empty() && value.find_first_of(" \"=") == std::string::npos && IsPrintable(value);
   if (!g_json && plain) return value;
@@ -49,85 +48,10 @@ void Write(Level level, const std::string& line) {
   spdlog::default_logger_raw()->log(LevelOf(level), spdlog::string_view_t(line));
 }
 
-bool IsFreeText(std::string_view key) {
-  constexpr std::string_view kKeys[] = {"why", "text", "reason", "for", "members"};
-  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
-}
-
-// Keys of names and ids, which are strings even if they consist of digits.
-bool IsName(std::string_view key) {
-  constexpr std::string_view kKeys[] = {"name", "peer", "other", "other_id", "from"};
-  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
-}
-
-// A JSON number: no sign, no leading zero, exact in a double.
-bool IsNumber(std::string_view value) {
-  const bool digits =
-      !value.empty() && std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
-  return digits && value.size() <= 15 && (value.size() == 1 || value[0] != '0');
-}
-
-// Texts, which may contain words with "=".
-bool IsKey(std::string_view key) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
-  return !key.empty() && std::all_of(key.begin(), key.end(), is_letter) && key != "time" && key != "level" &&
-         key != "event";
-}
-
-// Returns the length of the value that Word() quoted at the beginning of `text`; 0 if there is none.
-std::size_t QuotedBytes(std::string_view text) {
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    if (text[i] == '\\') {
-      ++i;
-    } else if (text[i] == '"') {
-      return i + 1;
-    }
-  }
-  return 0;
-}
-
-Field ParsedField(std::string_view key, std::string_view value) {
-  if (value.starts_with('"') && QuotedBytes(value) == value.size()) {
-    const auto read = nlohmann::json::parse(value, nullptr, false);
-    if (read.is_string()) return {key, read.get<std::string>()};
-  }
-  return {key, std::string(value)};
-}
-
-// A key that occurs twice, as a name may contain one, counts as a word.
-void AddParsed(std::string_view text, std::vector<Field>* fields) {
-  const std::size_t given = fields->size();
-  while (!text.empty()) {
-    std::string_view word = text.substr(0, text.find(' '));
-    const std::string_view key = word.substr(0, word.find('='));
-    if (key.size() + 1 < word.size() && word[key.size() + 1] == '"') {
-      const std::size_t quoted = QuotedBytes(text.substr(key.size() + 1));
-      if (quoted > 0) word = text.substr(0, key.size() + 1 + quoted);
-    }
-    const bool is_new =
-        key.size() < word.size() && IsKey(key) &&
-        std::none_of(fields->begin(), fields->end(), [&](const Field& field) { return field.key == key; });
-    const bool to_the_end = (is_new && IsFreeText(key)) || (!is_new && fields->size() == given);
-    const std::string_view taken = to_the_end ? text : word;
-    if (is_new) {
-      fields->push_back(ParsedField(key, taken.substr(key.size() + 1)));
-    } else if (to_the_end) {
-      fields->emplace_back("text", std::string(taken));
-    } else {
-      fields->back().value.append(" ").append(taken);
-    }
-    text.remove_prefix(std::min(text.size(), taken.size() + 1));
-  }
-  for (std::size_t i = given; i < fields->size(); ++i) {
-    Field& field = (*fields)[i];
-    field.is_number = !IsName(field.key) && !IsFreeText(field.key) && IsNumber(field.value);
-  }
-}
-
 // Throws spdlog::spdlog_ex.
 spdlog::sink_ptr OpenSink(const LogOptions& options) {
   if (options.file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE is a failed write, not death by signal
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a failed write, not the end
   return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.file_bytes, kLogFilesKept);
 }
 
@@ -143,7 +67,7 @@ Status SetUpLog(const LogOptions& options) {
     return {Code::kInvalidArgument, "log level '" + level + "' is none of debug, info, warning, error"};
   }
   g_json = format == "json";
-  // protobuf would log each malformed message; the reader of the message reports those.
+  // It would write a line of its own for each hostile message; what cannot be parsed is reported by who reads it.
   google::protobuf::SetLogHandler(nullptr);
   std::shared_ptr<spdlog::logger> logger;
   try {
@@ -161,15 +85,8 @@ Status SetUpLog(const LogOptions& options) {
 
 bool Shows(Level level) { return spdlog::should_log(LevelOf(level)); }
 
-void Log(Level level, std::string_view event, const std::vector<Field>& fields) {
+void Log(Level level, std::string_view event, const LogFields& fields) {
   if (Shows(level)) Write(level, Line(event, fields));
-}
-
-void LogText(Level level, std::string_view event, std::initializer_list<Field> fields, std::string_view more) {
-  if (!Shows(level)) return;
-  std::vector<Field> all(fields);
-  AddParsed(more, &all);
-  Write(level, Line(event, all));
 }
 
 }  // namespace ringway::shell

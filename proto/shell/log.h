@@ -9,30 +9,19 @@
 // Threads: any, after SetUpLog.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
+#include "proto/log_field.h"
 #include "proto/result.h"
 
 namespace ringway::shell {
 
 enum class Level : int { kDebug, kInfo, kWarning, kError };
 
-struct Field {
-  Field(std::string_view name, std::string text) : key(name), value(std::move(text)) {}
-  template <std::integral T>
-  Field(std::string_view name, T number) : key(name), value(std::to_string(number)), is_number(true) {}
-
-  std::string_view key;
-  std::string value;
-  bool is_number = false;
-};
+using Field = LogField;
 
 struct LogOptions {
   std::string format = "text";  // or json
@@ -48,11 +37,7 @@ inline constexpr std::size_t kLogFilesKept = 3;
 // threads.
 Status SetUpLog(const LogOptions& options);
 
-void Log(Level level, std::string_view event, const std::vector<Field>& fields = {});
-// Appends `more`, the "key=value key=value" notes of the pure parts. A decimal value is a number, unless the key is a
-// name or an id (name, peer, other, other_id, from). Values of why, text, reason, for and members extend to the end;
-// elsewhere a word without "=" belongs to the value before it.
-void LogText(Level level, std::string_view event, std::initializer_list<Field> fields, std::string_view more);
+void Log(Level level, std::string_view event, const LogFields& fields = {});
 // Returns whether lines of this level are written.
 bool Shows(Level level);
 

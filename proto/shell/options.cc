@@ -17,7 +17,7 @@
 #include <system_error>
 
 #include "proto/byte_size.h"
-#include "proto/word.h"
+#include "proto/printable.h"
 
 // Some malformed files ("[#a") violate an assertion of toml++ 3.3, with NDEBUG an assumption: reject them first.
 #undef NDEBUG

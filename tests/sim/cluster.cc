@@ -20,6 +20,12 @@ Duration TickOf(const CoordinatorOptions& master) {
   return std::min<Duration>(std::chrono::milliseconds(master.heartbeat_ms) / 2, std::chrono::milliseconds(100));
 }
 
+std::string TextOf(const LogFields& fields) {
+  std::string text;
+  for (const LogField& field : fields) text.append(" ").append(field.key).append("=").append(field.value);
+  return text;
+}
+
 }  // namespace
 
 Cluster::Cluster(const ClusterOptions& options)
@@ -364,12 +370,12 @@ void Cluster::Act(std::uint32_t index, agreement::Action action) {
     if (tracing()) Trace(NameOf(index), std::string("ended: ") + ringway::NameOf(ended->code) + " " + ended->text);
     End(index, ended->code);
   } else if (auto* note = std::get_if<agreement::Note>(&action)) {
-    if (tracing()) Trace(NameOf(index), "note " + note->event + " " + note->fields);
+    const std::string fields = TextOf(note->fields);
+    if (tracing()) Trace(NameOf(index), "note " + note->event + fields);
     const bool expected = options_.expects_stuck && note->event == "operation_stuck";
     if (note->severity == agreement::Severity::kError && !expected)
-      checker_.Fail(NameOf(index) + ": " + note->event + " " + note->fields);
-    if (note->event == "buffer_modified" && !node.scribbled)
-      checker_.Fail(NameOf(index) + " is accused: " + note->fields);
+      checker_.Fail(NameOf(index) + ": " + note->event + fields);
+    if (note->event == "buffer_modified" && !node.scribbled) checker_.Fail(NameOf(index) + " is accused:" + fields);
     if (note->event != "view_installed") return;
     const agreement::PeerStatus status = node.peer->GetStatus();
     std::vector<PeerId> members;

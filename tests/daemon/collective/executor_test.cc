@@ -331,7 +331,7 @@ TEST(Executor, LongCopyAloneIsDoneInSlices) {
   const auto inputs = Inputs<double>(1, 10'000, 3);
   std::vector<std::byte> output(inputs[0].size());
   const Descriptor descriptor = SumOf(DType::kF64, 10'000);
-  Executor executor(MakeSchedule(OpKind::kAllReduce, Algorithm::kRing, {.ring = {Rank(0)}}, Rank(0)),
+  Executor executor(Share(MakeSchedule(OpKind::kAllReduce, Algorithm::kRing, {.ring = {Rank(0)}}, Rank(0))),
                     {.descriptor = descriptor,
                      .shape = ShapeOf(descriptor, 1, Rank(0)),
                      .world_size = 1,
@@ -432,9 +432,9 @@ TEST(Executor, HolderServesAFetchOfItsWholeResult) {
                           .segment_bytes_max = kSegment,
                           .output = source,
                           .stamp = {}};
-  Executor holder(FetchSchedule(Rank(1), Rank(0), Rank(1)), options);
+  Executor holder(Share(FetchSchedule(Rank(1), Rank(0), Rank(1))), options);
   options.output = reinterpret_cast<std::byte*>(lacking.data());
-  Executor fetcher(FetchSchedule(Rank(1), Rank(0), Rank(0)), options);
+  Executor fetcher(Share(FetchSchedule(Rank(1), Rank(0), Rank(0))), options);
   while (auto ready = holder.PopReady(Rank(0), kPayloadBytesMax)) {
     const auto encoded = holder.Encode(*ready, {});
     const auto claim = fetcher.Take(encoded.header, Rank(1));

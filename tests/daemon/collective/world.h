@@ -30,7 +30,7 @@ class World {
       const Shape shape = ShapeOf(descriptor, world_, Rank(rank));
       outputs_.emplace_back(shape.count * SizeOf(descriptor.dtype));
       executors_.push_back(
-          std::make_unique<Executor>(MakeSchedule(descriptor.kind, descriptor.schedule, routes, Rank(rank)),
+          std::make_unique<Executor>(Share(MakeSchedule(descriptor.kind, descriptor.schedule, routes, Rank(rank))),
                                      ExecutorOptions{.descriptor = descriptor,
                                                      .shape = shape,
                                                      .world_size = world_,

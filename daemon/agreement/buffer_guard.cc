@@ -1,0 +1,79 @@
+#include "daemon/agreement/buffer_guard.h"
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "proto/mutation.h"
+
+namespace ringway::agreement {
+namespace {
+
+std::shared_ptr<const std::vector<std::byte>> CopyOf(std::span<const std::byte> bytes) {
+  return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+// Of what the trainer can write to; what lies in the daemon's own memory is what it was.
+bool BufferGuard::IsTrainersSource(const Operation& op, const collective::Executor::Ready& ready) {
+  return op.executor->SendsInput(ready) ? !op.own_input : !op.own_output;
+}
+
+BufferGuard::Copy BufferGuard::CautiousCopy(const Operation& op, const collective::Executor::Ready& ready) const {
+  if (!watch_.cautious(ctx_.now) || !IsTrainersSource(op, ready)) return nullptr;
+  return CopyOf(op.executor->SourceOf(ready));
+}
+
+// An operation that was told is its trainer's no more to keep.
+void BufferGuard::OnRefused(const links::SentFrame& frame) {
+  if (!attempts_.IsLive(frame.attempt)) return;
+  const Operation* op = table_.Find(frame.op);
+  if (op == nullptr || op->told || !op->executor || op->attempt != frame.attempt) return;  // those served are copies
+  if (!IsTrainersSource(*op, frame.ready) || op->executor->IsConsumed(frame.ready)) return;
+  watch_.OnFailure(ctx_.now);
+  if (op->executor->HashNow(frame.ready) == frame.hash || RINGWAY_MUTANT(kBlameTheLink)) return;
+  OnModified(*op, op->executor->SendsInput(frame.ready) ? "input" : "output");
+}
+
+void BufferGuard::OnFailedPayload(const Operation& op, std::uint64_t attempt,
+                                  const collective::Executor::Claim& claim) {
+  if (claim.direct == nullptr || op.own_output) return;
+  watch_.OnFailedRead(PlaceOf(attempt, claim), op.executor->TargetOf(claim), ctx_.now);
+}
+
+void BufferGuard::ChooseTarget(const Operation& op, collective::Executor::Claim& claim) {
+  if (claim.direct == nullptr || op.own_output) return;
+  if (watch_.cautious(ctx_.now)) {
+    claim.direct = nullptr;
+  } else {
+    watch_.Forget(PlaceOf(op.attempt, claim));
+  }
+}
+
+void BufferGuard::CheckTarget(const Operation& op, const collective::Executor::Claim& claim) {
+  if (claim.direct != nullptr || op.own_output || RINGWAY_MUTANT(kBlameTheLink)) return;
+  if (watch_.HasChanged(PlaceOf(op.attempt, claim), op.executor->TargetOf(claim))) OnModified(op, "output");
+}
+
+BufferGuard::Copy BufferGuard::SealedCopy(Operation& op, const collective::Range& range) {
+  std::optional<std::vector<std::byte>> copy = op.seal.Copy(op.output(), range);
+  if (!copy) return nullptr;
+  return std::make_shared<const std::vector<std::byte>>(std::move(*copy));
+}
+
+void BufferGuard::Seal(Operation& op) {
+  if (op.has_outcome() && op.outcome.code == Code::kOk && op.executor && !op.own_output) op.seal = op.executor->Seal();
+}
+
+void BufferGuard::OnModified(const Operation& op, const std::string& buffer) {
+  if (!membership_.modified().empty() || ctx_.views.ended()) return;
+  membership_.LeaveForModified("this trainer wrote to the " + buffer + " of operation " + ToString(op.name) +
+                               " before it was done; the others go on without this peer: correct the trainer, join "
+                               "again and take their state");
+  ctx_.AddNote("buffer_modified",
+               {{"epoch", ToString(ctx_.view().epoch)}, {"op", ToString(op.name)}, {"buffer", buffer}},
+               Severity::kWarning);
+}
+
+}  // namespace ringway::agreement

@@ -1,0 +1,131 @@
+#include "daemon/agreement/launcher.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/agreement/buffer_guard.h"
+#include "daemon/agreement/ready_index.h"
+#include "daemon/collective/executor.h"
+#include "proto/check.h"
+#include "proto/collective/shares.h"
+#include "proto/memory_budget.h"
+#include "proto/mutation.h"
+
+namespace ringway::agreement {
+namespace {
+
+constexpr std::uint64_t kAsideBytesMax = 256 << 20;
+
+using collective::Executor;
+
+// Memory that lives as long as a frame uses it.
+struct OpMemory {
+  Keep regions;
+  std::shared_ptr<std::byte[]> own_output;
+  std::shared_ptr<std::vector<std::byte>> own_input;
+};
+
+}  // namespace
+
+Launcher::~Launcher() {
+  if (ctx_.options.memory == nullptr) return;
+  for (const auto& [name, op] : table_.ops()) ctx_.options.memory->Give(MemoryUse::kResults, op.retained_bytes);
+}
+
+Algorithm Launcher::AlgorithmOf(const Operation& op) const {
+  const std::uint64_t bytes = op.output_bytes();
+  const Algorithm planned = op.submission.algorithm.value_or(ctx_.view().plan.AlgorithmFor(bytes));
+  const Algorithm wanted = collective::AlgorithmFor(op.submission.descriptor.kind, planned);
+  const std::uint64_t aside = collective::AsideBytesMax(wanted, ctx_.view().world_size(), bytes);
+  return aside <= std::max(kAsideBuffersMax * bytes, kAsideBytesMax) ? wanted : Algorithm::kRing;
+}
+
+std::shared_ptr<const collective::Schedule> Launcher::ScheduleOf(OpKind collective, Algorithm algorithm) {
+  std::shared_ptr<const collective::Schedule>& schedule = schedules_[{collective, algorithm}];
+  if (schedule == nullptr) {
+    const Rank self = *ctx_.view().RankOf(ctx_.self);
+    schedule = collective::Share(collective::MakeSchedule(collective, algorithm, ctx_.view().routes, self));
+  }
+  return schedule;
+}
+
+void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule> schedule) {
+  Retain(op, schedule->everyone_sums);
+  op.stage = Stage::kRunning;
+  op.attempt = attempts_.Begin();
+  op.memory = std::make_shared<OpMemory>(OpMemory{op.submission.keep, op.own_output, op.own_input});
+  // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
+  const Stamp stamp{membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)};
+  op.executor.reset();
+  op.reporter = std::make_unique<ReadyReporter>(queue_.mutable_index(), op.name);
+  op.executor = std::make_unique<Executor>(std::move(schedule),
+                                           collective::ExecutorOptions{
+                                               .descriptor = op.submission.descriptor,
+                                               .shape = op.shape,
+                                               .world_size = op.fetching ? kNotAlone : ctx_.view().world_size(),
+                                               .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
+                                               .input = op.own_input ? op.own_input->data() : op.submission.input,
+                                               .output = op.output(),
+                                               .input_bytes_ready = op.fetching ? 0 : op.input_bytes_ready(),
+                                               .trainers_output = !op.own_output,
+                                               .stamp = stamp,
+                                               .memory = ctx_.options.memory.get(),
+                                               .sink = op.reporter.get(),
+                                           });
+}
+
+void Launcher::Stop(Operation& op) {
+  attempts_.End(op.attempt);
+  BufferGuard::Seal(op);
+  op.executor.reset();
+  queue_.Release(op);
+  if (op.has_outcome()) return;
+  op.stage = Stage::kQueued;
+  op.holders.clear();
+}
+
+void Launcher::Forget(const Operation& op) {
+  attempts_.End(op.attempt);
+  if (ctx_.options.memory != nullptr) ctx_.options.memory->Give(MemoryUse::kResults, op.retained_bytes);
+}
+
+// ---------------------------------------------------------------------------------------------- copies
+
+// The last quarter of the room is for small ones: of those nobody says that they are done.
+bool Launcher::IsToBeRetained(const Operation& op) const {
+  const std::uint64_t room =
+      op.is_small(ctx_.view().plan) ? ctx_.options.retained_bytes_max : ctx_.options.retained_bytes_max / 4 * 3;
+  return !op.is_update() && op.shape.shared && op.output_bytes() <= ctx_.view().plan.retained_bytes_max &&
+         table_.retained_bytes() + op.output_bytes() <= room;
+}
+
+// Where the daemon has no room for the copies, the operation waits until all hold its result.
+void Launcher::Retain(Operation& op, bool with_input) {
+  if (RINGWAY_MUTANT(kSendTrainersInput)) with_input = false;
+  if (op.own_output ? op.own_input || !with_input : !IsToBeRetained(op)) return;
+  const std::uint64_t bytes = (op.own_output ? 0 : op.output_bytes()) + (with_input ? op.input_bytes() : 0);
+  if (ctx_.options.memory != nullptr && !ctx_.options.memory->TryTake(MemoryUse::kResults, bytes)) return Unretain(op);
+  op.retained_bytes += bytes;
+  if (!op.own_output) {
+    op.own_output = std::make_shared_for_overwrite<std::byte[]>(op.output_bytes());
+    op.own_output_bytes = op.output_bytes();
+    table_.Retain(op.own_output_bytes);
+  }
+  if (!with_input) return;
+  op.own_input = std::make_shared<std::vector<std::byte>>();
+  op.own_input->reserve(op.input_bytes());
+}
+
+void Launcher::Unretain(Operation& op) {
+  RINGWAY_CHECK(!op.has_outcome());
+  table_.Unretain(std::exchange(op.own_output_bytes, 0));
+  if (ctx_.options.memory != nullptr)
+    ctx_.options.memory->Give(MemoryUse::kResults, std::exchange(op.retained_bytes, 0));
+  op.own_output.reset();
+  op.own_input.reset();
+}
+
+}  // namespace ringway::agreement

@@ -1,0 +1,60 @@
+// Begins and ends the attempts of operations: their executors, and the daemon's own copies that they compute into.
+//
+//   Launch --> live: executor, memory, number --Stop--> over: what it computed is sealed, its window is free
+//
+// Invariants: an operation with an executor has a live attempt. What is taken from the daemon's memory for copies is
+// what the operations' retained_bytes add up to.
+//
+// Ownership: the Peer's, as the table of operations, which outlives it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "daemon/agreement/attempts.h"
+#include "daemon/agreement/context.h"
+#include "daemon/agreement/membership.h"
+#include "daemon/agreement/op_table.h"
+#include "daemon/agreement/operation.h"
+#include "daemon/agreement/send_queue.h"
+#include "proto/collective/schedule.h"
+
+namespace ringway::agreement {
+
+class Launcher {
+ public:
+  // All outlive it.
+  Launcher(Context& ctx, Attempts& attempts, OpTable& table, SendQueue& queue, Membership& membership)
+      : ctx_(ctx), attempts_(attempts), table_(table), queue_(queue), membership_(membership) {}
+  ~Launcher();
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  // The same on every rank. Where it would need too much memory, a ring does.
+  Algorithm AlgorithmOf(const Operation& op) const;
+  // Made once a view: of many ranks it takes longer than a small operation.
+  std::shared_ptr<const collective::Schedule> ScheduleOf(OpKind collective, Algorithm algorithm);
+  void OnView() { schedules_.clear(); }
+
+  void Launch(Operation& op, std::shared_ptr<const collective::Schedule> schedule);
+  void Stop(Operation& op);
+  // It has failed: nobody will ask for its copies. REQUIRES: it has no outcome yet.
+  void Unretain(Operation& op);
+  // Everybody holds its outcome.
+  void Forget(const Operation& op);
+
+ private:
+  bool IsToBeRetained(const Operation& op) const;
+  // Copies of result and input, for those who may lack them when the trainer was told.
+  void Retain(Operation& op, bool with_input);
+
+  Context& ctx_;
+  Attempts& attempts_;
+  OpTable& table_;
+  SendQueue& queue_;
+  Membership& membership_;
+  std::map<std::pair<OpKind, Algorithm>, std::shared_ptr<const collective::Schedule>> schedules_;  // of this view
+};
+
+}  // namespace ringway::agreement

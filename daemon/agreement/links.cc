@@ -1,0 +1,251 @@
+#include "daemon/agreement/links.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/mutation.h"
+
+namespace ringway::agreement {
+
+// ---------------------------------------------------------------------------------------------- links
+
+void Links::Forget(PeerId other) {
+  ctx_.Emit(CloseLinks{other, {}});
+  mesh_.Forget(other);
+  lanes_.Forget(other);
+  losses_.erase(other);
+  streams_.erase(other);
+  round_trips_.erase(other);
+}
+
+Status Links::Admit(const LinkId& link, std::uint32_t lanes) const {
+  if (ctx_.views.ended()) return {Code::kJoinRefused, "this peer has left its group"};
+  return mesh_.Admit(link.other, link.control, link.lane, lanes);
+}
+
+bool Links::OnUp(const LinkId& link, const LinkTerms& terms) {
+  if (terms.round_trip > Duration::zero()) {
+    Duration& shortest = round_trips_.try_emplace(link.other, terms.round_trip).first->second;
+    shortest = std::min(shortest, terms.round_trip);
+  }
+  if (link.control) {
+    const bool stands = mesh_.ControlUp(link.other, ctx_.now);
+    SendKept(link.other);
+    if (stands) ReportPair(link.other);
+    return stands;
+  }
+  // The other side dialled anew before the end of the old lane was seen here.
+  mesh_.Answered(link.other);
+  if (lanes_.IsUp(link)) LoseLane(link, "replaced by a new one");
+  if (!lanes_.Up(link, terms.generation)) {  // the other side has closed it meanwhile
+    ctx_.Emit(CloseLinks{link.other, link.lane});
+    (void)mesh_.DialFailed(link.other, false, false, ctx_.now);
+    return false;
+  }
+  const links::Mesh::LaneTerms lanes{.lanes = terms.lanes, .lanes_max = terms.lanes_max};
+  const bool stands = mesh_.LaneUp(link.other, link.lane, lanes, ctx_.now);
+  if (stands) ReportPair(link.other);
+  return stands;
+}
+
+void Links::ReportPairs() {
+  for (const PeerId peer : mesh_.StandingPeers()) ReportPair(peer);
+}
+
+void Links::ReportPair(PeerId other) {
+  control::ToMaster message;
+  message.mutable_connected()->set_peer(ctx_.self.value);
+  message.mutable_connected()->set_other(other.value);
+  if (const auto found = round_trips_.find(other); found != round_trips_.end()) {
+    message.mutable_connected()->set_round_trip_us(static_cast<std::uint32_t>(found->second.count()));
+  }
+  ctx_.SendToMaster(std::move(message));
+}
+
+void Links::OnDown(const LinkId& link, const std::string& why) {
+  if (link.control) return LoseControl(link.other, why);
+  if (lanes_.IsUp(link)) LoseLane(link, why);
+}
+
+// Nobody's fault yet: what was sent is kept, and sent again when the link is up. Of a process that has ended, all links
+// end and the dial is refused, one round trip later.
+void Links::LoseControl(PeerId other, const std::string& why) {
+  mesh_.ControlDown(other, ctx_.now);
+  ++ctx_.counts.controls_lost;
+  ctx_.AddNote("control_down", ctx_.FieldsOf(other) + LogFields{{"why", why}}, LossSeverity());
+  if (RINGWAY_MUTANT(kAccuseControl)) listener_.OnFault({other}, "control link: " + why);
+  CountLoss(other);
+  AccuseGone(other);
+  PumpDials();
+}
+
+void Links::CountLoss(PeerId other) {
+  Losses& losses = losses_[other];
+  if (losses.seconds > 0 && ctx_.now - losses.last < std::chrono::seconds(1)) return;
+  losses.last = ctx_.now;
+  if (++losses.seconds > kLossesMax) listener_.OnFault({other}, "its links fail again and again");
+}
+
+void Links::OnDialFailed(PeerId other, bool control, const Status& why) {
+  if (!mesh_.DialFailed(other, control, why.code() == Code::kJoinRefused, ctx_.now)) return;
+  if (ctx_.view().Contains(other)) return AccuseGone(other);
+  control::ToMaster message;
+  message.mutable_dial_failed()->set_peer(ctx_.self.value);
+  message.mutable_dial_failed()->set_other(other.value);
+  message.mutable_dial_failed()->set_text(why.text());
+  ctx_.SendToMaster(std::move(message));
+}
+
+// Of a candidate all links are closed and opened anew. The other end may be in a view with us by then, and use them.
+void Links::StartOver(PeerId candidate) {
+  ctx_.Emit(CloseLinks{candidate, {}});
+  for (std::uint32_t lane = 0; lane < kLanesMax; ++lane) {
+    const LinkId link{.other = candidate, .control = false, .lane = LaneId(lane)};
+    if (lanes_.IsUp(link)) LoseLane(link, "silent");
+  }
+  mesh_.AllDown(candidate, ctx_.now);
+}
+
+void Links::RestartSilent() {
+  for (const PeerId silent : SilentFor(ctx_.view().plan.detect)) {
+    if (!ctx_.view().Contains(silent) && mesh_.HasControl(silent)) StartOver(silent);
+  }
+}
+
+bool Links::OnTick() {
+  const bool gap = ctx_.now - std::exchange(last_tick_, ctx_.now) > ctx_.view().plan.detect / 2;
+  if (gap) mesh_.HeardAll(ctx_.now);
+  return gap;
+}
+
+void Links::ForgetOldLosses() {
+  if (ctx_.now - losses_since_ <= kLossesTime) return;
+  losses_since_ = ctx_.now;
+  losses_.clear();
+}
+
+void Links::PumpDials() {
+  if (ctx_.views.ended()) return;
+  for (links::Dial& dial : mesh_.TakeDials(ctx_.now)) ctx_.Emit(std::move(dial));
+}
+
+void Links::OnView() {
+  losses_.clear();
+  for (const PeerId member : ctx_.view().members) Heard(member);
+}
+
+void Links::AccuseGone(PeerId other) {
+  if (mesh_.IsGone(other)) listener_.OnFault({other}, "all its links are closed, and it refuses new ones");
+}
+
+void Links::AccuseBroken() {
+  for (const PeerId member : ctx_.view().members) {
+    if (member == ctx_.self) continue;
+    if (mesh_.BrokenFor(member, ctx_.now, ctx_.view().plan.detect))
+      listener_.OnFault({member}, "its links could not be opened again");
+    const auto stream = streams_.find(member);
+    if (stream != streams_.end() && stream->second.is_full())
+      listener_.OnFault({member}, "it takes no control messages");
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- lanes that end
+
+void Links::LoseLane(const LinkId& lane, const std::string& why) {
+  listener_.OnLaneDown(lane);
+  mesh_.LaneDown(lane.other, lane.lane, ctx_.now);
+  SendLaneClosed(lane.other, lanes_.Down(lane));
+  if (!mesh_.WantsLane(lane.other, lane.lane)) return;
+  ++ctx_.counts.lanes_lost;
+  ctx_.AddNote("lane_down", ctx_.FieldsOf(lane.other) + LogFields{{"lane", lane.lane.value}, {"why", why}},
+               LossSeverity());
+  CountLoss(lane.other);
+  AccuseGone(lane.other);
+}
+
+void Links::SendLaneClosed(PeerId to, const control::LaneClosed& closed) {
+  control::PeerMessage message;
+  *message.mutable_lane_closed() = closed;
+  Send(to, std::move(message));
+}
+
+void Links::OnLaneClosed(PeerId from, const control::LaneClosed& closed) {
+  if (!mesh_.Knows(from) || closed.lane() >= kLanesMax) return;
+  links::LaneLedger::Settled settled = lanes_.OnClosed(from, closed);
+  if (settled.close) {
+    const LinkId lane{.other = from, .control = false, .lane = LaneId(closed.lane())};
+    ctx_.Emit(CloseLinks{from, lane.lane});
+    LoseLane(lane, "closed by the other side");
+    settled = lanes_.OnClosed(from, closed);
+  }
+  if (settled.answer) SendLaneClosed(from, *settled.answer);
+  if (settled.refused) listener_.OnFrameRefused(*settled.refused);
+  for (auto frame = settled.lost.rbegin(); frame != settled.lost.rend(); ++frame) listener_.OnFrameLost(from, *frame);
+}
+
+// ---------------------------------------------------------------------------------------------- how many
+
+void Links::WantLanes(PeerId other, std::uint32_t lanes, links::Mesh::End who) {
+  const links::Mesh::LanesNews news = mesh_.WantLanes(other, lanes, who);
+  if (news.say) SayLanes(other, *news.say);
+  for (const LaneId lane : news.close) {
+    ctx_.Emit(CloseLinks{other, lane});
+    LoseLane({.other = other, .control = false, .lane = lane}, "it is of no more use");
+  }
+  PumpDials();
+}
+
+void Links::SayLanes(PeerId to, std::uint32_t lanes) {
+  control::PeerMessage message;
+  message.mutable_lanes_wanted()->set_lanes(lanes);
+  Send(to, std::move(message));
+}
+
+// ---------------------------------------------------------------------------------------------- control messages
+
+void Links::Send(PeerId to, control::PeerMessage message) {
+  if (!mesh_.Knows(to)) return;
+  links::ControlStream& stream = streams_[to];
+  if (!message.has_heartbeat() && !stream.Number(message)) return;  // it is accused with the next tick
+  if (!mesh_.HasControl(to)) return;
+  stream.Stamp(message);
+  ctx_.Emit(ToPeer{to, std::move(message)});
+}
+
+void Links::SendKept(PeerId to) {
+  if (RINGWAY_MUTANT(kForgetMessages)) return;
+  links::ControlStream& stream = streams_[to];
+  for (control::PeerMessage message : stream.kept()) {
+    stream.Stamp(message);
+    ctx_.Emit(ToPeer{to, std::move(message)});
+  }
+}
+
+void Links::Broadcast(const control::PeerMessage& message) {
+  for (const PeerId member : ctx_.view().members) {
+    if (member != ctx_.self) Send(member, message);
+  }
+}
+
+void Links::SendHeartbeats(const control::PeerMessage& heartbeat) {
+  last_heartbeat_ = ctx_.now;
+  for (const PeerId peer : mesh_.ControlPeers()) Send(peer, heartbeat);
+}
+
+links::ControlStream::Verdict Links::Take(PeerId from, const control::PeerMessage& message) {
+  Heard(from);
+  return streams_[from].Take(message);
+}
+
+bool Links::MustTell(PeerId other) const {
+  const auto stream = streams_.find(other);
+  return stream != streams_.end() && stream->second.MustTell();
+}
+
+// ---------------------------------------------------------------------------------------------- frames
+
+void Links::CountOut(const LinkId& lane, const links::SentFrame& frame) {
+  lanes_.CountOut(lane, frame, [this](std::uint64_t attempt) { return attempts_.IsLive(attempt); });
+}
+
+}  // namespace ringway::agreement

@@ -1,0 +1,141 @@
+// The links of a peer: which stand, what is dialled, control messages that arrive exactly once whatever breaks, lanes
+// that close without losing a frame, and which losses accuse a member.
+//
+//   a link breaks, of a pair that has others     repaired: dialled again, what was sent is kept; nobody's fault
+//   the last one breaks, a dial is refused       gone: accused
+//   broken for the detection time                accused
+//   full of messages that are not acknowledged   accused
+//   breaks again and again, for an hour          accused
+//
+// Invariant: streams, round trips, losses and lanes are only kept of pairs that the mesh knows.
+//
+// Ownership: the Peer's. Who is accused, and what happens to frames of a lane that is gone, its listener decides.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/agreement/attempts.h"
+#include "daemon/agreement/context.h"
+#include "daemon/links/control_stream.h"
+#include "daemon/links/lane_ledger.h"
+#include "daemon/links/mesh.h"
+#include "proto/clock.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+#include "proto/result.h"
+
+namespace ringway::agreement {
+
+class Links {
+ public:
+  class Listener {
+   public:
+    // What was half read from the lane will not come.
+    virtual void OnLaneDown(const LinkId& lane) = 0;
+    // The other end did not take the frame: it closed its lane, or
+    virtual void OnFrameLost(PeerId to, const links::SentFrame& frame) = 0;
+    // .. this one failed its checksum there; it is lost, too, and comes first.
+    virtual void OnFrameRefused(const links::SentFrame& frame) = 0;
+    virtual void OnFault(const std::vector<PeerId>& others, const std::string& why) = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  // All outlive it.
+  Links(Context& ctx, const Attempts& attempts, Listener& listener)
+      : ctx_(ctx), attempts_(attempts), listener_(listener), mesh_(ctx.self) {}
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+
+  // ---- pairs
+  void Want(PeerId other, const std::string& address) { mesh_.Want(other, address); }
+  bool Knows(PeerId other) const { return mesh_.Knows(other); }
+  // Its links are closed. REQUIRES: what was half read from them is dropped.
+  void Forget(PeerId other);
+  void Heard(PeerId other) { mesh_.Heard(other, ctx_.now); }
+  // Returns whether there was a gap in the own loop. The input of that time has just been handled, so silence is not
+  // yet the others' fault: all are taken for heard.
+  [[nodiscard]] bool OnTick();
+  std::vector<PeerId> SilentFor(Duration limit) const { return mesh_.SilentSince(ctx_.now, limit); }
+  // A member whose links are all closed and who refuses new ones.
+  void AccuseGone(PeerId other);
+  void AccuseBroken();
+  // All members are taken for heard, and nothing is held against them.
+  void OnView();
+  // To the master: each pair that stands.
+  void ReportPairs();
+
+  // ---- links. REQUIRES, but for Admit: the pair is known.
+  Status Admit(const LinkId& link, std::uint32_t lanes) const;
+  // Returns whether the pair has come to stand with it; the master is told.
+  [[nodiscard]] bool OnUp(const LinkId& link, const LinkTerms& terms);
+  void OnDown(const LinkId& link, const std::string& why);
+  void OnDialFailed(PeerId other, bool control, const Status& why);
+  void PumpDials();
+  // Candidates that are silent are dialled anew.
+  void RestartSilent();
+  void ForgetOldLosses();
+  void WantLanes(PeerId other, std::uint32_t lanes, links::Mesh::End who);
+
+  // ---- control messages
+  bool HasControl(PeerId other) const { return mesh_.HasControl(other); }
+  // Now, or when its control link is up again.
+  void Send(PeerId to, control::PeerMessage message);
+  // To all other members.
+  void Broadcast(const control::PeerMessage& message);
+  // To all that can be reached.
+  void SendHeartbeats(const control::PeerMessage& heartbeat);
+  bool IsHeartbeatDue() const { return ctx_.now - last_heartbeat_ >= ctx_.view().plan.heartbeat; }
+  // A message has come. kBroken: its link is to be closed.
+  links::ControlStream::Verdict Take(PeerId from, const control::PeerMessage& message);
+  // It should learn what was taken before the next heartbeat is due.
+  bool MustTell(PeerId other) const;
+  void OnLaneClosed(PeerId from, const control::LaneClosed& closed);
+
+  // ---- frames on lanes
+  bool IsUp(const LinkId& lane) const { return lanes_.IsUp(lane); }
+  void CountIn(const LinkId& lane) { lanes_.CountIn(lane); }
+  void CountOut(const LinkId& lane, const links::SentFrame& frame);
+  // What comes next on it failed its checksum: the shell closes it.
+  void Refuse(const LinkId& lane) { lanes_.Refuse(lane); }
+
+ private:
+  // Seconds of an hour in which a link of one pair broke: it will not get better.
+  static constexpr std::uint32_t kLossesMax = 3000;
+  static constexpr Duration kLossesTime = std::chrono::hours(1);
+
+  struct Losses {
+    std::uint32_t seconds = 0;
+    TimePoint last{};
+  };
+
+  void LoseControl(PeerId other, const std::string& why);
+  // The lane is closed here, and what it carried is settled with the other end.
+  void LoseLane(const LinkId& lane, const std::string& why);
+  void CountLoss(PeerId other);
+  void StartOver(PeerId candidate);
+  void ReportPair(PeerId other);
+  void SendKept(PeerId to);
+  void SendLaneClosed(PeerId to, const control::LaneClosed& closed);
+  void SayLanes(PeerId to, std::uint32_t lanes);
+  // In a recovery links go down with their peers.
+  Severity LossSeverity() const { return ctx_.views.running() ? Severity::kWarning : Severity::kInfo; }
+
+  Context& ctx_;
+  const Attempts& attempts_;
+  Listener& listener_;
+  links::Mesh mesh_;
+  std::map<PeerId, links::ControlStream> streams_;
+  std::map<PeerId, Duration> round_trips_;  // the shortest seen on any link of the pair
+  links::LaneLedger lanes_;
+  std::map<PeerId, Losses> losses_;  // in this view, since
+  TimePoint losses_since_{};
+  TimePoint last_heartbeat_{};
+  TimePoint last_tick_{};
+};
+
+}  // namespace ringway::agreement

@@ -1,0 +1,74 @@
+#include "daemon/agreement/messages.h"
+
+#include <cstdint>
+#include <limits>
+
+#include "proto/mutation.h"
+
+namespace ringway::agreement {
+
+Result<Descriptor> DescriptorFrom(const control::Ready& ready) {
+  for (const std::uint32_t number : {ready.kind(), ready.dtype(), ready.op(), ready.codec(), ready.algorithm()}) {
+    if (number <= std::numeric_limits<std::uint8_t>::max()) continue;
+    return Status(Code::kProtocol, "READY describes what no segment can carry");
+  }
+  return Descriptor{.kind = static_cast<OpKind>(ready.kind()),
+                    .dtype = static_cast<DType>(ready.dtype()),
+                    .op = static_cast<ReduceOp>(ready.op()),
+                    .codec = static_cast<Codec>(ready.codec()),
+                    .schedule = static_cast<Algorithm>(ready.algorithm()),
+                    .count = ready.count()};
+}
+
+control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descriptor& descriptor) {
+  control::PeerMessage message;
+  control::Ready& ready = *message.mutable_ready();
+  ready.set_epoch(epoch.value);
+  ready.set_channel(name.channel.value);
+  ready.set_seq(name.seq);
+  ready.set_kind(static_cast<std::uint32_t>(descriptor.kind));
+  ready.set_dtype(static_cast<std::uint32_t>(descriptor.dtype));
+  ready.set_op(static_cast<std::uint32_t>(descriptor.op));
+  ready.set_codec(static_cast<std::uint32_t>(descriptor.codec));
+  ready.set_algorithm(static_cast<std::uint32_t>(descriptor.schedule));
+  ready.set_count(descriptor.count);
+  return message;
+}
+
+control::PeerMessage DoneMessage(Epoch epoch, const OpName& name) {
+  control::PeerMessage message;
+  message.mutable_done()->set_epoch(epoch.value);
+  message.mutable_done()->set_channel(name.channel.value);
+  message.mutable_done()->set_seq(name.seq);
+  return message;
+}
+
+control::OpReport ReportOf(const Operation& op, Epoch epoch) {
+  control::OpReport report;
+  report.set_channel(op.name.channel.value);
+  report.set_seq(op.name.seq);
+  report.set_update_view(op.is_update());
+  if (op.is_update()) SeqsTo(op.next_seqs, *report.mutable_next_seq());
+  const bool possessed = op.has_outcome() || (RINGWAY_MUTANT(kPossessByVerdict) && op.fetching);
+  report.set_stage(op.stage == Stage::kReported ? control::OP_STAGE_REPORTED
+                   : possessed                  ? control::OP_STAGE_COMPLETE
+                   : op.has_part                ? control::OP_STAGE_PART
+                                                : control::OP_STAGE_RUNNING);
+  if (!possessed) {
+    report.set_cancel(op.cancel);
+    report.set_mismatch(op.mismatch);
+    report.set_overdue(op.overdue);
+    if (op.hung_in == epoch) {
+      for (const PeerId peer : op.hung_for) report.add_hung_for(peer.value);
+    }
+    if (!op.has_part) return report;
+  }
+  report.set_code(static_cast<std::uint32_t>(op.outcome.code));
+  report.set_text(op.outcome.text);
+  report.set_result_epoch(op.outcome.epoch.value);
+  for (const PeerId peer : op.outcome.contributors) report.add_contributors(peer.value);
+  report.set_prepared_epoch(op.outcome.prepared.value);
+  return report;
+}
+
+}  // namespace ringway::agreement

@@ -1,0 +1,70 @@
+// Operations that wait for long: said in the log, given up at their deadline, blamed on a hung trainer (laggards.h),
+// and started anew where nothing can be what they wait for (watchdog.h).
+//
+// They are looked at once a heartbeat, and when the next deadline is over; heartbeats tell the others how far this
+// peer has completed and its trainer submitted, and for how long nothing has moved here.
+//
+// Ownership: the Peer's. What is found it raises with the membership.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "daemon/agreement/context.h"
+#include "daemon/agreement/laggards.h"
+#include "daemon/agreement/membership.h"
+#include "daemon/agreement/op_table.h"
+#include "daemon/agreement/watchdog.h"
+#include "proto/clock.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+
+namespace ringway::agreement {
+
+class OperationWatch {
+ public:
+  // All outlive it.
+  OperationWatch(Context& ctx, OpTable& table, Membership& membership)
+      : ctx_(ctx), table_(table), membership_(membership), watchdog_(ctx.options.stuck_after) {}
+  OperationWatch(const OperationWatch&) = delete;
+  OperationWatch& operator=(const OperationWatch&) = delete;
+
+  // Something moved at this rank.
+  void Moved() { watchdog_.Moved(ctx_.now); }
+  // An operation of so many bytes has succeeded.
+  void OnSuccess(std::uint64_t bytes) { watchdog_.Calm(bytes); }
+  void WatchBy(const std::optional<TimePoint>& deadline) {
+    if (deadline) next_look_ = std::min(next_look_, *deadline);
+  }
+  void OnStop() { laggards_.OnStop(ctx_.now); }
+  void OnView();
+  // This process did not run for a while, as the others may not have.
+  void OnGap() { laggards_.BeginAnew(ctx_.now); }
+  void Tick();
+
+  // REQUIRES: from a member. `early`: of a later view than this one.
+  void Heard(PeerId from, const control::PeerHeartbeat& heartbeat, bool early);
+  void Describe(control::PeerHeartbeat& heartbeat) const;
+  // What the trainer submits next, as the others are told: an input of which for the detection time no more has come
+  // counts as not submitted yet.
+  ChannelSeqs SubmittedSeqs() const;
+  // The oldest operation that has waited for a while, and for whom.
+  const std::string& waits() const { return waits_; }
+
+ private:
+  std::string WaitsFor(const Operation& op) const;
+  Duration StillFor() const;
+  void BarkIfStuck();
+  void BlameTheHung();
+
+  Context& ctx_;
+  OpTable& table_;
+  Membership& membership_;
+  Watchdog watchdog_;
+  Laggards laggards_;
+  TimePoint next_look_{};
+  std::string waits_;
+};
+
+}  // namespace ringway::agreement

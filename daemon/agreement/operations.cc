@@ -1,0 +1,437 @@
+#include "daemon/agreement/operations.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "daemon/agreement/messages.h"
+#include "proto/check.h"
+#include "proto/collective/schedule.h"
+#include "proto/local_abi.h"
+#include "proto/mutation.h"
+
+namespace ringway::agreement {
+namespace {
+
+// As far as all ranks have it alike; outside a view, where a member waits for its first one, that in the smallest
+// world.
+collective::Shape ShapeIn(std::uint32_t world_size, const Descriptor& descriptor) {
+  return collective::ShapeOf(descriptor, std::max(1U, world_size), Rank());
+}
+
+Status RoomFor(const Submission& submission, const collective::Shape& shape, std::uint32_t world_size) {
+  const std::uint64_t needed = shape.count * SizeOf(submission.descriptor.dtype);
+  if (needed <= submission.result_bytes) return Status::Ok();
+  return {Code::kInvalidArgument, "the output has room for " + std::to_string(submission.result_bytes) +
+                                      " bytes, and a group of " + std::to_string(world_size) + " peers needs " +
+                                      std::to_string(needed)};
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- trainer
+
+Status Operations::Submit(Submission submission) {
+  if (!membership_.modified().empty()) return {Code::kBufferModified, membership_.modified()};
+  if (membership_.leaving() || ctx_.views.ended())
+    return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
+  const bool update = submission.descriptor.kind == OpKind::kUpdateView;
+  if (table_.update_is_open())
+    return {Code::kInvalidArgument, "UpdateView is running: wait for it before submitting more"};
+  if (update && table_.untold() > 0)
+    return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
+  const std::uint32_t world_size = ctx_.view().world_size();
+  const collective::Shape shape = ShapeIn(world_size, submission.descriptor);
+  if (Status room = RoomFor(submission, shape, world_size); !room.ok()) return room;
+  Operation& op = table_.Add(std::move(submission));
+  op.shape = shape;
+  op.since = op.staged_at = ctx_.now;
+  watch_.Moved();
+  watch_.WatchBy(op.submission.deadline);
+  if (ctx_.views.running()) Start(op);
+  return Status::Ok();
+}
+
+bool Operations::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {
+  Operation* op = table_.FindToken(token);
+  if (op == nullptr || input_bytes_ready <= op->submission.input_bytes_ready) return false;
+  op->submission.input_bytes_ready = std::min(input_bytes_ready, op->input_bytes());
+  op->staged_at = ctx_.now;
+  watch_.Moved();
+  StartWork(*op);
+  return true;
+}
+
+void Operations::Cancel(std::uint64_t token) {
+  Operation* op = table_.FindToken(token);
+  if (op == nullptr || op->has_outcome() || ctx_.views.ended()) return;
+  op->cancel = true;
+  if (ctx_.views.running()) {
+    membership_.Trouble("operation " + ToString(op->name) + " is cancelled");
+  } else if (ctx_.views.installed()) {
+    membership_.SendReport("operation " + ToString(op->name) + " is cancelled");
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- attempts
+
+bool Operations::StartAll() {
+  std::vector<OpName> names;
+  for (const auto& [name, op] : table_.ops()) names.push_back(name);
+  for (const OpName& name : names) {
+    if (!ctx_.views.running()) return false;
+    Operation* op = table_.Find(name);
+    if (op == nullptr) continue;
+    if (op->has_outcome()) {
+      Settle(*op);
+    } else {
+      Start(*op);
+    }
+  }
+  return true;
+}
+
+void Operations::Start(Operation& op) {
+  if (op.fetching) return StartFetch(op);
+  if (const auto verdict = unsubmitted_.TakeVerdict(op.name)) {
+    return Fail(op, FailureFromWire(verdict->code()), verdict->text());
+  }
+  // The master says so to all: others may have submitted less, or an UpdateView as this one.
+  if (!op.is_update() && ctx_.view().world_size() < ctx_.view().min_world) {
+    if (RINGWAY_MUTANT(kTooSmallAlone)) return Fail(op, Code::kWorldTooSmall, "decided alone");
+    membership_.TroubleLater("operation " + ToString(op.name) + " needs more peers");
+    return;
+  }
+  const std::uint32_t world_size = ctx_.view().world_size();
+  op.shape = collective::ShapeOf(op.submission.descriptor, world_size, *ctx_.view().RankOf(ctx_.self));
+  op.has_part = false;
+  if (const Status room = RoomFor(op.submission, op.shape, world_size); !room.ok()) {
+    op.mismatch = room.text();  // worlds do not grow under an operation, unless the master errs
+    return membership_.TroubleLater("operation " + ToString(op.name) + ": " + op.mismatch);
+  }
+  if (op.is_update()) op.next_seqs = AgreedSeqs();
+  op.ready.clear();  // not when it stopped: until now it tells whom it waited for
+  op.algorithm = launcher_.AlgorithmOf(op);
+  op.submission.descriptor.schedule = op.algorithm;
+  launcher_.Launch(op, launcher_.ScheduleOf(op.submission.descriptor.kind, op.algorithm));
+  for (const auto& [peer, descriptor] : unsubmitted_.TakeReadies(op.name)) OnReady(peer, op.name, descriptor);
+  if (!op.is_small(ctx_.view().plan)) SendReady(op);
+  if (RINGWAY_MUTANT(kDoneTooEarly)) SendDone(op.name);
+  StartWork(op);
+}
+
+// Committed without this rank: the bytes come from the lowest holder.
+void Operations::StartFetch(Operation& op) {
+  const auto world_size = static_cast<std::uint32_t>(op.outcome.contributors.size());
+  op.shape = ShapeIn(world_size, op.submission.descriptor);
+  op.shape.input = {};
+  if (!op.shape.shared || !RoomFor(op.submission, op.shape, world_size).ok()) {  // the master errs
+    return membership_.End(Code::kProtocol, "operation " + ToString(op.name) + " is committed, and cannot be fetched");
+  }
+  if (op.output_bytes() == 0) {
+    op.stage = Stage::kRunning;
+    return OnComputed(op);
+  }
+  const auto holder = std::find_if(ctx_.view().members.begin(), ctx_.view().members.end(), [&](PeerId peer) {
+    return peer != ctx_.self && (op.holders.contains(peer) || RINGWAY_MUTANT(kFetchFromAnybody));
+  });
+  if (holder == ctx_.view().members.end())
+    return membership_.Trouble("operation " + ToString(op.name) + " is committed and nobody holds it");
+  op.submission.descriptor.schedule = kFetchedAs;
+  const Rank self = *ctx_.view().RankOf(ctx_.self);
+  launcher_.Launch(
+      op, collective::Share(collective::FetchSchedule(*ctx_.view().RankOf(*holder), self, self, op.fetched_parts())));
+  ctx_.AddNote("fetch",
+               {{"epoch", ToString(ctx_.view().epoch)}, {"op", ToString(op.name)}, {"from", ctx_.NameOf(*holder)}});
+  control::PeerMessage message;
+  message.mutable_fetch()->set_epoch(ctx_.view().epoch.value);
+  message.mutable_fetch()->set_channel(op.name.channel.value);
+  message.mutable_fetch()->set_seq(op.name.seq);
+  links_.Send(*holder, std::move(message));
+}
+
+void Operations::MarkComplete(const Operation& op) {
+  table_.MarkComplete(op.name);
+  queue_.OnComplete(op);
+}
+
+// ---------------------------------------------------------------------------------------------- outcomes
+
+void Operations::OnComputed(Operation& op) {
+  RINGWAY_CHECK(op.stage == Stage::kRunning && ctx_.views.running());
+  if (!op.fetching) {
+    const Stamp stamp = op.executor->stamp();
+    op.outcome = {Code::kOk, "", ctx_.view().epoch, ctx_.view().members, stamp.prepared};
+    for (const PeerId member : ctx_.view().members) {
+      table_.Acknowledge(member, op.name.channel, stamp.acknowledged);
+      queue_.MarkReady(op, member);  // its contribution is in
+    }
+  }
+  op.fetching = false;
+  op.has_part = !op.shape.shared;
+  table_.AddHolder(op, ctx_.self);
+  frames_in_.Forget(op);
+  if (!op.has_part || RINGWAY_MUTANT(kPartIsAll)) Possess(op);
+  if (!op.own_output || !op.is_small(ctx_.view().plan))
+    SendDone(op.name);  // copies are not kept for long, and somebody may have no room
+  Settle(op);
+}
+
+void Operations::Possess(Operation& op) {
+  op.has_part = false;
+  op.stage = Stage::kComplete;
+  MarkComplete(op);
+}
+
+// Told when every member holds it; at once where a copy stays here.
+void Operations::Settle(Operation& op) {
+  if (!ctx_.views.running()) return;
+  if (op.has_part && table_.AllHold(op, ctx_.view())) Possess(op);
+  if (op.stage != Stage::kComplete) return;
+  const bool early =
+      RINGWAY_MUTANT(kSkipDone) || (RINGWAY_MUTANT(kTellLargeByVerdict) && op.outcome.epoch < ctx_.view().epoch);
+  if (op.outcome.code != Code::kOk || op.own_output || table_.AllHold(op, ctx_.view()) || early) {
+    op.telling = true;
+    StartWork(op);
+  }
+}
+
+void Operations::Tell(Operation& op) {
+  RINGWAY_CHECK(!op.told);
+  op.stage = Stage::kReported;
+  op.told = true;
+  op.telling = false;
+  table_.OnTold(op);
+  table_.MarkDue(op.name);
+  const bool ok = op.outcome.code == Code::kOk;
+  ++(ok ? ctx_.counts.ops_done : ctx_.counts.ops_failed);
+  watch_.Moved();
+  if (ok) watch_.OnSuccess(op.output_bytes());
+  Complete complete;
+  complete.epoch = op.outcome.epoch;
+  complete.contributors = op.outcome.contributors;
+  if (op.is_update()) {
+    // All have submitted it, so each knows what the others submitted before: from here on the channels are in step.
+    if (ok && !RINGWAY_MUTANT(kStayOutOfStep)) {
+      table_.SkipTo(op.next_seqs);
+      unsubmitted_.ForgetVerdictsBelow(table_.NextSeqs());
+    }
+    const Epoch epoch = RINGWAY_MUTANT(kUpdateAlone) ? membership_.NewestPrepared() : op.outcome.prepared;
+    const control::View* adopted = membership_.FindPrepared(epoch);
+    if (ok && adopted != nullptr && epoch > op.outcome.epoch) {
+      // Every rank names the adopted view, also one that lives in a later view when it learns of it.
+      complete.epoch = epoch;
+      complete.contributors.clear();
+      for (const auto& info : adopted->members()) complete.contributors.emplace_back(info.peer_id());
+      if (!RINGWAY_MUTANT(kReportOldUpdate) || epoch > ctx_.view().epoch)
+        last_update_ = ReportOf(op, ctx_.view().epoch);
+      if (epoch > ctx_.view().epoch) membership_.InstallPrepared(epoch);
+    }
+    membership_.OnUpdateOver();
+  }
+  complete.token = op.submission.token;
+  complete.code = op.outcome.code;
+  complete.text = op.outcome.text;
+  complete.op = op.name;
+  const auto place = std::find(complete.contributors.begin(), complete.contributors.end(), ctx_.self);
+  complete.rank = static_cast<std::uint32_t>(place - complete.contributors.begin());
+  complete.wire_bytes = op.wire_bytes;
+  complete.retries = op.retries;
+  complete.algorithm = op.algorithm;
+  complete.bytes = op.output_bytes();
+  complete.codec = op.submission.descriptor.codec;
+  complete.submitted = op.since;
+  // Of the agreed outcome alone: a rank that is told in a later view says the same.
+  complete.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch;
+  ctx_.Emit(std::move(complete));
+}
+
+void Operations::Fail(Operation& op, Code code, const std::string& text) {
+  launcher_.Stop(op);
+  launcher_.Unretain(op);  // nobody will ask for it, and others may submit theirs late
+  op.memory.reset();
+  op.fetching = op.has_part = false;
+  op.outcome = {code, text, ctx_.view().epoch, {}, {}};
+  op.stage = Stage::kComplete;
+  table_.AddHolder(op, ctx_.self);
+  MarkComplete(op);
+  ctx_.AddNote("operation_failed",
+               {{"epoch", ToString(ctx_.view().epoch)},
+                {"op", ToString(op.name)},
+                {"code", ringway::NameOf(code)},
+                {"text", text}},
+               Severity::kWarning);
+  Tell(op);
+}
+
+ChannelSeqs Operations::AgreedSeqs() const {
+  ChannelSeqs next = table_.NextSeqs();
+  unsubmitted_.Skip(next);
+  return next;
+}
+
+void Operations::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
+  const Code code = CodeFromWire(verdict.code());
+  if (op.has_outcome()) {
+    for (const std::uint64_t holder : verdict.holders()) table_.AddHolder(op, PeerId(holder));
+    const bool same =
+        op.outcome.code == code && (code != Code::kOk || op.outcome.epoch == Epoch(verdict.result_epoch()));
+    if (!same)
+      ctx_.AddNote("contradiction", {{"op", ToString(op.name)}, {"text", "the verdict differs from the outcome here"}},
+                   Severity::kError);
+    RINGWAY_CHECK(same || op.told == false || code == Code::kInternal);
+    if (RINGWAY_MUTANT(kDropAfterVerdict) && op.told) op.own_output.reset();
+    return;  // StartAll settles it
+  }
+  if (code != Code::kOk) return Fail(op, code, verdict.text());
+  if (op.has_part && op.outcome.epoch == Epoch(verdict.result_epoch())) {
+    for (const PeerId peer : op.outcome.contributors) table_.AddHolder(op, peer);  // each of its own part
+    return Possess(op);
+  }
+  op.fetching = true;
+  op.outcome = {Code::kOk, "", Epoch(verdict.result_epoch()), {}, Epoch(verdict.prepared_epoch())};
+  for (const std::uint64_t peer : verdict.contributors()) op.outcome.contributors.emplace_back(peer);
+  for (const std::uint64_t peer : verdict.holders()) op.holders.insert(PeerId(peer));
+}
+
+// Everybody holds its outcome.
+void Operations::Retire(const Operation& op) {
+  launcher_.Forget(op);
+  work_.Forget(op.name);
+  frames_in_.Forget(op);
+  frames_out_.Forget(op.name);
+}
+
+// A view that is installed here, by an UpdateView that is told, makes all due again.
+void Operations::SettleDue() {
+  while (ctx_.views.running() && table_.has_due()) {
+    Operation* op = table_.Find(table_.TakeDue());
+    if (op == nullptr) continue;
+    Settle(*op);
+    if (!ctx_.views.running() || !table_.IsFinished(*op, ctx_.view())) continue;
+    Retire(*op);
+    table_.Forget(op->name);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- members, work
+
+void Operations::OnReady(PeerId from, const OpName& name, const Descriptor& descriptor) {
+  if (Operation* op = table_.Find(name)) {
+    queue_.MarkReady(*op, from);
+    if (op->executor && !op->fetching) (void)frames_in_.CheckDescriptor(*op, descriptor, from);
+  } else if (name.channel.value < abi::kChannelCountMax && !table_.IsFinished(name) && !table_.IsTooFarAhead(name)) {
+    unsubmitted_.AddReady(name, from, descriptor);
+  }
+}
+
+void Operations::SendReady(const Operation& op) {
+  std::set<PeerId> senders;
+  for (const collective::Arrival& arrival : op.executor->arrivals())
+    senders.insert(ctx_.view().members[arrival.from.value]);
+  const control::PeerMessage message = ReadyMessage(ctx_.view().epoch, op.name, op.submission.descriptor);
+  for (const PeerId sender : senders) links_.Send(sender, message);
+}
+
+void Operations::SendDone(const OpName& name) { links_.Broadcast(DoneMessage(ctx_.view().epoch, name)); }
+
+void Operations::OnTaken(const FramesIn::Taken& taken) {
+  if (taken.as == FramesIn::Taken::As::kAccepted) {
+    if (taken.op->is_computed()) OnComputed(*taken.op);
+  } else if (taken.op != nullptr) {
+    StartWork(*taken.op);
+  }
+}
+
+void Operations::StartWork(Operation& op) {
+  switch (work_.Do(op)) {
+    case OpWork::Done::kNothing:
+      break;
+    case OpWork::Done::kComputed:
+      OnComputed(op);
+      break;
+    case OpWork::Done::kCopied:
+      Tell(op);
+      break;
+  }
+  work_.Keep(op);
+}
+
+bool Operations::Work() {
+  work_.Refill();
+  watch_.Moved();
+  if (!ctx_.views.running()) {
+    work_.ForgetAll();  // the next view starts what is open
+    return false;
+  }
+  for (std::size_t i = work_.size(); i > 0 && ctx_.views.running() && work_.has_slice() && work_.size() > 0; --i) {
+    const OpName name = work_.Next();
+    if (Operation* op = table_.Find(name)) {
+      StartWork(*op);
+    } else {
+      work_.Forget(name);
+    }
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------- views
+
+void Operations::StopAll() {
+  for (auto& [name, op] : table_.ops()) launcher_.Stop(op);
+  frames_out_.StopServing();
+}
+
+void Operations::OnView() {
+  launcher_.OnView();
+  unsubmitted_.OnView();
+  table_.MarkAllDue();
+}
+
+void Operations::AdoptVerdicts(const control::View& view) {
+  for (auto& [name, op] : table_.ops()) {
+    if (op.has_outcome()) continue;
+    if (!RINGWAY_MUTANT(kKeepOldVerdict))
+      op.fetching = false;  // without a verdict it is a retry, whatever an earlier verdict said
+    if (op.attempt == 0) continue;
+    ++op.retries;
+    ++ctx_.counts.ops_retried;
+  }
+  unsubmitted_.ForgetVerdicts();
+  for (const control::Verdict& verdict : view.verdicts()) {
+    const OpName name{ChannelId(verdict.channel()), verdict.seq()};
+    if (Operation* op = table_.Find(name)) {
+      AdoptVerdict(*op, verdict);
+    } else if (table_.IsFinished(name)) {
+      SendDone(name);  // so that nobody waits for a rank that has forgotten it
+    } else if (verdict.code() != 0 && !table_.IsTooFarAhead(name)) {
+      unsubmitted_.AddVerdict(name, verdict);
+    }
+  }
+}
+
+void Operations::Describe(control::Report& report) const {
+  for (const auto& [name, op] : table_.ops()) *report.add_ops() = ReportOf(op, ctx_.view().epoch);
+  const OpName update{ChannelId(last_update_.channel()), last_update_.seq()};
+  if (update.seq != 0 && !table_.ops().contains(update)) *report.add_ops() = last_update_;
+  SeqsTo(table_.FinishedUptoAll(), *report.mutable_finished_upto());
+  for (const OpName& name : table_.FinishedBeyondAll()) {
+    control::ChannelSeq& finished = *report.add_finished_beyond();
+    finished.set_channel(name.channel.value);
+    finished.set_seq(name.seq);
+  }
+  SeqsTo(watch_.SubmittedSeqs(), *report.mutable_next_seq());
+}
+
+void Operations::OnEnd(Code code, const std::string& text) {
+  for (auto& [name, op] : table_.ops()) {
+    launcher_.Stop(op);
+    if (op.told) continue;
+    op.outcome = {code, text, ctx_.view().epoch, {}, {}};
+    Tell(op);
+  }
+}
+
+}  // namespace ringway::agreement

@@ -1,0 +1,108 @@
+#include "daemon/agreement/paths.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/lane_roles.h"
+
+namespace ringway::agreement {
+namespace {
+
+constexpr std::size_t kProbeBytes = 256 * 1024;
+
+}  // namespace
+
+void Paths::Forget(PeerId other) {
+  meter_.Forget(other);
+  prober_.Forget(other);
+}
+
+bool Paths::OnSamples(std::span<const flow::PathSample> samples) {
+  std::uint64_t delivered = 0;
+  for (const flow::PathSample& sample : samples) delivered += sample.delivered_bytes;
+  const bool moved = std::exchange(delivered_, delivered) != delivered;
+  meter_.Add(samples, ctx_.now);
+  if (prober_.turn().empty()) Report();  // a probe's end says more than its beginning
+  return moved;
+}
+
+void Paths::Repeat() {
+  meter_.Repeat();
+  Report();
+}
+
+void Paths::Report() {
+  for (const flow::PathReport& report : meter_.TakeReports(ctx_.now)) {
+    control::ToMaster message;
+    message.mutable_measured()->set_peer(ctx_.self.value);
+    message.mutable_measured()->set_other(report.other.value_or(PeerId()).value);
+    message.mutable_measured()->set_bytes_per_second(report.bytes_per_second);
+    message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(report.round_trip.count()));
+    ctx_.SendToMaster(std::move(message));
+    if (report.rerouted) prober_.Again(*report.other);
+    ctx_.AddNote("path_measured", (report.other ? ctx_.FieldsOf(*report.other) : LogFields{{"other", "all"}}) +
+                                      LogFields{{"bytes_per_second", report.bytes_per_second},
+                                                {"round_trip_us", report.round_trip.count()}});
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- probes
+
+static_assert(static_cast<int>(flow::Prober::Step::kAsk) == control::Probe::STEP_ASK);
+static_assert(static_cast<int>(flow::Prober::Step::kGrant) == control::Probe::STEP_GRANT);
+static_assert(static_cast<int>(flow::Prober::Step::kRelease) == control::Probe::STEP_RELEASE);
+
+void Paths::OnProbe(PeerId from, const control::Probe& probe) {
+  if (!links_.Knows(from)) return;
+  if (!control::Probe::Step_IsValid(probe.step())) return;  // of a later version
+  prober_.On(from, static_cast<flow::Prober::Step>(probe.step()), ctx_.now);
+  SendProbeMessages();
+}
+
+void Paths::SendProbeMessages() {
+  for (const flow::Prober::Message& said : prober_.TakeMessages()) {
+    control::PeerMessage message;
+    message.mutable_probe()->set_step(static_cast<control::Probe::Step>(said.step));
+    links_.Send(said.to, std::move(message));
+  }
+}
+
+void Paths::Tick(bool may_probe) {
+  const std::set<PeerId> ended = prober_.Tick(ctx_.now, may_probe);
+  SendProbeMessages();
+  if (ended.empty()) return;
+  meter_.OnProbed(ended);
+  Report();
+}
+
+bool Paths::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {
+  if (payload_bytes_max <= kSmallLanePayloadBytes) return false;  // large segments are what the path is measured for
+  const auto room = std::min<std::uint32_t>(payload_bytes_max, kProbeBytes);
+  const std::uint32_t bytes = links_.IsUp(lane) ? prober_.Take(lane.other, room) : 0;
+  if (bytes == 0) return false;
+  Encode(lane, bytes, out);
+  ctx_.counts.probe_bytes += bytes;
+  return true;
+}
+
+bool Paths::EmptyFrame(const LinkId& lane, Outbound& out) {
+  if (!links_.IsUp(lane)) return false;
+  Encode(lane, 0, out);
+  return true;
+}
+
+void Paths::Encode(const LinkId& lane, std::uint32_t bytes, Outbound& out) {
+  static const std::vector<std::byte> kNothing(kProbeBytes);
+  SegmentHeader header;
+  header.kind = SegmentKind::kProbe;
+  header.payload_bytes = bytes;
+  EncodeSegmentHeader(header, out.header);
+  out.payload = std::span(kNothing).first(bytes);
+  // Both ends count frames; this one belongs to no attempt, so it is not sent again when its lane is lost.
+  links_.CountOut(lane, links::SentFrame{});
+}
+
+}  // namespace ringway::agreement

@@ -1,0 +1,60 @@
+// What the paths to the other peers carry: measured from the traffic, and from probes while nothing else is to be sent.
+// What is learned goes to the master, which plans with it.
+//
+//   samples of traffic --------> estimator --reports--> master
+//   pair stands --> prober --turn--> probe frames --ended--> estimator
+//
+// Ownership: the Peer's. Whether anything else is to be sent only its owner knows (`may_probe`).
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+
+#include "daemon/agreement/context.h"
+#include "daemon/agreement/links.h"
+#include "daemon/flow/path_estimator.h"
+#include "daemon/flow/prober.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+
+namespace ringway::agreement {
+
+class Paths {
+ public:
+  // Both outlive it.
+  Paths(Context& ctx, Links& links) : ctx_(ctx), links_(links) {}
+  Paths(const Paths&) = delete;
+  Paths& operator=(const Paths&) = delete;
+
+  // Its pair has come to stand: so many bytes may be spent on a probe. The master has heard of it before: nobody is
+  // admitted later for a probe.
+  void OnStanding(PeerId other, std::uint64_t probe_bytes) { prober_.Want(other, probe_bytes); }
+  void Forget(PeerId other);
+  // Returns whether anything was delivered since the last ones.
+  [[nodiscard]] bool OnSamples(std::span<const flow::PathSample> samples);
+  // The master may have missed what it was told.
+  void Repeat();
+
+  void OnProbe(PeerId from, const control::Probe& probe);
+  void Tick(bool may_probe);
+  // Whom probes may be sent to now.
+  const std::set<PeerId>& turn() const { return prober_.turn(); }
+  // REQUIRES: it is its turn.
+  bool NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out);
+  // An empty frame, which the other side skips; false if the lane is down.
+  bool EmptyFrame(const LinkId& lane, Outbound& out);
+
+ private:
+  void Report();
+  void SendProbeMessages();
+  void Encode(const LinkId& lane, std::uint32_t bytes, Outbound& out);
+
+  Context& ctx_;
+  Links& links_;
+  flow::PathEstimator meter_;
+  std::uint64_t delivered_ = 0;  // bytes, as the newest samples say
+  flow::Prober prober_;
+};
+
+}  // namespace ringway::agreement

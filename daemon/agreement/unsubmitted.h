@@ -1,0 +1,59 @@
+// What is known of operations that are not submitted here yet: error verdicts, which end them as soon as they are, and
+// who is ready for them.
+//
+// Verdicts stand in the newest decided view, READYs count for the view in force: the next one ends them. Bounded by how
+// far ahead of the own submissions a name may be (OpTable::kAheadMax), which the callers check.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "daemon/agreement/view.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+#include "proto/segment_header.h"
+
+namespace ringway::agreement {
+
+class Unsubmitted {
+ public:
+  using Readies = std::map<PeerId, Descriptor>;
+
+  // A view was decided on: what still counts stands in it.
+  void ForgetVerdicts() { verdicts_.clear(); }
+  // The channels have moved on to these.
+  void ForgetVerdictsBelow(const ChannelSeqs& next) {
+    std::erase_if(verdicts_, [&](const auto& entry) {
+      const auto seq = next.find(entry.first.channel);
+      return seq != next.end() && entry.first.seq < seq->second;
+    });
+  }
+  void OnView() { readies_.clear(); }
+
+  void AddVerdict(const OpName& name, const control::Verdict& verdict) { verdicts_[name] = verdict; }
+  void AddReady(const OpName& name, PeerId from, const Descriptor& descriptor) { readies_[name][from] = descriptor; }
+
+  // The operation is submitted.
+  std::optional<control::Verdict> TakeVerdict(const OpName& name) {
+    auto verdict = verdicts_.extract(name);
+    if (verdict.empty()) return std::nullopt;
+    return std::move(verdict.mapped());
+  }
+  Readies TakeReadies(const OpName& name) {
+    auto readies = readies_.extract(name);
+    return readies.empty() ? Readies() : std::move(readies.mapped());
+  }
+
+  // Raises `next` beyond what has a verdict.
+  void Skip(ChannelSeqs& next) const {
+    for (const auto& [name, verdict] : verdicts_) next[name.channel] = std::max(next[name.channel], name.seq + 1);
+  }
+
+ private:
+  std::map<OpName, control::Verdict> verdicts_;
+  std::map<OpName, Readies> readies_;
+};
+
+}  // namespace ringway::agreement

@@ -1,0 +1,102 @@
+#include "daemon/agreement/send_queue.h"
+
+#include <gtest/gtest.h>
+
+#include "daemon/agreement/early_frames.h"
+
+namespace ringway::agreement {
+namespace {
+
+class SendQueueTest : public testing::Test {
+ protected:
+  static constexpr PeerId kMe{1};
+  static constexpr PeerId kOther{2};
+  static constexpr Rank kOtherRank{1};
+  static constexpr std::uint32_t kBytes = 1000;
+  static constexpr std::uint32_t kAny = ~std::uint32_t{0};
+
+  // Two segments fit the window.
+  SendQueueTest() : ctx_(kMe, "g", {}), queue_(ctx_, table_) {
+    View view;
+    view.epoch = Epoch(1);
+    view.members = {kMe, kOther};
+    view.ranks = {{kMe, Rank(0)}, {kOther, kOtherRank}};
+    view.plan.small_bytes_max = 100;
+    view.plan.eager_bytes_max = 2 * (kBytes + EarlyFrames::kOverheadBytes);
+    (void)ctx_.views.Install(std::move(view));
+  }
+
+  Operation& Submit(std::uint64_t bytes) {
+    Submission submission;
+    submission.token = ++tokens_;
+    submission.descriptor.count = bytes;
+    Operation& op = table_.Add(std::move(submission));
+    op.shape = collective::ShapeOf(op.submission.descriptor, 2, Rank());
+    queue_.mutable_index()->Changed(op.name, kOtherRank, kBytes);
+    return op;
+  }
+
+  Context ctx_;
+  OpTable table_;
+  SendQueue queue_;
+  std::uint64_t tokens_ = 0;
+};
+
+TEST_F(SendQueueTest, WindowIsOneForAllOperationsThatAPeerMayNotHaveSubmitted) {
+  Operation& first = Submit(kBytes);
+  Operation& second = Submit(kBytes);
+  const std::uint64_t cost = queue_.Charge(first, kOther, kBytes);
+  EXPECT_EQ(cost, kBytes + EarlyFrames::kOverheadBytes);
+  EXPECT_TRUE(queue_.MayBeSent(second, kOther, kBytes));
+  EXPECT_EQ(queue_.Charge(second, kOther, kBytes), cost);
+  EXPECT_FALSE(queue_.MayBeSent(first, kOther, kBytes));
+  queue_.Refund(first, kOther, cost);
+  EXPECT_TRUE(queue_.MayBeSent(second, kOther, kBytes)) << "what was lost takes no room";
+}
+
+TEST_F(SendQueueTest, ReadyOperationTakesNoRoomAndIsAskedAgain) {
+  Operation& op = Submit(kBytes);
+  for (int i = 0; i < 2; ++i) (void)queue_.Charge(op, kOther, kBytes);
+  EXPECT_FALSE(queue_.MayBeSent(op, kOther, kBytes));
+  queue_.NotNow(op.name, kOtherRank);
+  EXPECT_FALSE(queue_.Next(kOtherRank, kAny));
+  queue_.MarkReady(op, kOther);
+  EXPECT_EQ(queue_.Next(kOtherRank, kAny), op.name);
+  EXPECT_TRUE(queue_.MayBeSent(op, kOther, kBytes));
+  EXPECT_EQ(queue_.Charge(op, kOther, kBytes), 0u);
+  EXPECT_TRUE(queue_.MayBeSent(Submit(kBytes), kOther, kBytes)) << "its bytes left the window";
+}
+
+TEST_F(SendQueueTest, StoppedOperationLeavesTheWindow) {
+  Operation& op = Submit(kBytes);
+  for (int i = 0; i < 2; ++i) (void)queue_.Charge(op, kOther, kBytes);
+  queue_.Release(op);
+  EXPECT_TRUE(op.unready_bytes.empty());
+  EXPECT_TRUE(queue_.MayBeSent(Submit(kBytes), kOther, kBytes));
+}
+
+TEST_F(SendQueueTest, NextSmallOperationOfItsChannelGoesBeyondTheWindow) {
+  Operation& large = Submit(kBytes);
+  Operation& small = Submit(100);
+  for (int i = 0; i < 2; ++i) (void)queue_.Charge(large, kOther, kBytes);
+  EXPECT_FALSE(queue_.MayBeSent(small, kOther, kBytes)) << "the large one comes before it";
+  queue_.NotNow(small.name, kOtherRank);
+  table_.MarkComplete(large.name);
+  queue_.OnComplete(large);
+  EXPECT_TRUE(queue_.MayBeSent(small, kOther, kBytes));
+  queue_.mutable_index()->Changed(large.name, kOtherRank, std::nullopt);
+  EXPECT_EQ(queue_.Next(kOtherRank, kAny), small.name) << "it is asked again";
+}
+
+TEST_F(SendQueueTest, OperationsTakeTurns) {
+  const OpName first = Submit(kBytes).name;
+  const OpName second = Submit(kBytes).name;
+  EXPECT_EQ(queue_.Next(kOtherRank, kAny), first);
+  queue_.Sent(first);
+  EXPECT_EQ(queue_.Next(kOtherRank, kAny), second);
+  queue_.Sent(second);
+  EXPECT_EQ(queue_.Next(kOtherRank, kAny), first);
+}
+
+}  // namespace
+}  // namespace ringway::agreement
