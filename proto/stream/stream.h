@@ -78,6 +78,8 @@ class StreamPath {
 class Stream {
  public:
   virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
 
   // Where waits end from now on. REQUIRES: detached.
   virtual Status Attach(asio::io_context& loop) = 0;
@@ -101,8 +103,6 @@ class Stream {
 
  protected:
   Stream() = default;
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
 
  private:
   // Read, from the connection.
