@@ -1,4 +1,4 @@
-// A point in steady time by which a call must return, or never; and whom a call asks meanwhile whether to end sooner.
+// The time by which a call must return, or never, and the callback that may interrupt it sooner.
 #pragma once
 
 #include <algorithm>
@@ -29,13 +29,13 @@ class Deadline {
     return interrupted_ != nullptr && (*interrupted_)();
   }
 
-  // How long to wait before Interrupted and HasPassed are to be asked again. Nothing: for ever.
+  // When to check Interrupted and HasPassed again. Nothing: never.
   std::optional<Clock::time_point> NextLook() const {
     if (interrupted_ == nullptr) return never_ ? std::nullopt : std::optional(time_);
     return never_ ? next_ask_ : std::min(next_ask_, time_);
   }
 
-  // For who is woken up for other reasons meanwhile.
+  // For callers that are also woken for other reasons: whether to check Interrupted now.
   bool AskIsDue() const { return interrupted_ != nullptr && Clock::now() >= next_ask_; }
 
   // The same, but within this time.

@@ -16,10 +16,10 @@ struct Membership {
   std::uint64_t epoch = 0;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;
-  std::size_t region_bytes_max = 0;  // that the daemon takes of this session; 0: no limit
+  std::size_t region_bytes_max = 0;  // limit for all regions of this session; 0: none
 };
 
-// What Join can refuse without asking the daemon.
+// Checks that need no daemon.
 Error CheckJoinOptions(const JoinOptions& options);
 
 // Says Hello with the session page and joins. Blocks until the daemon's JoinReply or `deadline`; a kTimeout carries the
@@ -28,7 +28,7 @@ Error CheckJoinOptions(const JoinOptions& options);
 Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
                            std::uint64_t gone, const Deadline& deadline);
 
-// A code that came from the daemon, with anything unknown turned into kProtocol.
+// Returns a code from the daemon, or kProtocol if it is unknown.
 Code CheckedCode(Code code);
 
 }  // namespace ringway::internal

@@ -43,7 +43,7 @@ class RegionPool {
   static constexpr std::size_t kFreeCountMax = abi::kRegionCountMax / 2;  // each takes a descriptor
   static constexpr std::uint32_t kNoId = abi::kRegionCountMax;
 
-  // What a request really gets: at most an eighth more, so that requests of similar size share regions.
+  // Size of the region for a request: at most an eighth more, so that requests of similar size reuse regions.
   static std::size_t SizeClass(std::size_t bytes);
 
   // A free region of this class, now with one user; null if there is none.
@@ -57,22 +57,23 @@ class RegionPool {
   Region* Add(std::uint32_t id, SharedMemory memory);
 
   void AddUser(Region* region) { ++region->users; }
-  // Nobody gets an unshared one again.
+  // An unshared region is not reused.
   void Release(Region* region);
 
   // The Buffer that holds `address`, or null.
   Region* FindBuffer(const void* address) const;
 
-  // The free region that waits longest, or null. Evict forgets it and unmaps it.
+  // The least recently freed region, or null. Evict removes and unmaps it.
   Region* OldestFree() const { return free_.empty() ? nullptr : free_.front(); }
   void Evict(Region* region);
 
-  // What the daemon takes of all regions together; 0: any number of bytes.
+  // The daemon's limit for all regions together; 0: none.
   void SetBytesMax(std::size_t bytes) { bytes_max_ = bytes; }
   std::size_t bytes_max() const { return bytes_max_; }
-  // Whether another region of so many bytes would be refused.
+  // Returns whether another region of so many bytes would exceed the limit.
   bool Exceeds(std::size_t more_bytes) const { return bytes_max_ > 0 && bytes_ + more_bytes > bytes_max_; }
-  // Whether more is free than is kept for later: what is unshared, and more than a quarter of what the daemon takes.
+  // Returns whether to evict: an unshared region is free, or free regions exceed kFreeCountMax, kFreeBytesMax or a
+  // quarter of the limit.
   bool HasTooMuchFree() const {
     if (free_.empty()) return false;
     if (free_.size() > kFreeCountMax || !free_.front()->memory.shared()) return true;

@@ -1,5 +1,4 @@
-// Joins a session's group again after its daemon went away or its eviction, on a thread that lives as long as that
-// takes.
+// Rejoins a session's group after its daemon went away or evicted it, on a thread that lives only meanwhile.
 //
 //   Start -> connect, hello, join -> done(link)
 //                 ^         |
@@ -7,8 +6,8 @@
 //
 //                 +-refused for good (another version) -----------------> done(error)
 //
-// Other refusals are tried again, like any failure: the group may not have missed the old membership yet. The daemon
-// that went away is not joined again, should it still be there.
+// Other refusals are retried like any failure: the group may not have noticed the loss of the old membership yet. The
+// daemon instance that went away is not joined again, should it still exist.
 //
 // Threads: Start and Stop are the session's, never at once. `done` runs on the thread, once, without any lock of this
 // class; not at all if Stop came first.
@@ -37,14 +36,14 @@ class Rejoiner {
   // `gone`: the instance of the daemon that went away; 0: none did. kResourceExhausted if there is no thread to be had.
   // REQUIRES: an earlier `done` has been called.
   Error Start(const JoinOptions& options, std::uint64_t gone, Done done);
-  // Gives up at once and waits for the thread. REQUIRES: no lock is held that `done` takes.
+  // Aborts at once and joins the thread. REQUIRES: no lock is held that `done` takes.
   void Stop();
 
  private:
   void Run(const JoinOptions& options, std::uint64_t gone, const Done& done);
   Expected<std::shared_ptr<Link>> Search(const JoinOptions& options, std::uint64_t gone);
   Expected<std::shared_ptr<Link>> Attempt(const JoinOptions& options, std::uint64_t gone);
-  // False once Stop was called.
+  // Returns false once Stop was called.
   bool Publish(const std::shared_ptr<Link>& candidate);
   bool Pause(Milliseconds time);
 

@@ -1,4 +1,4 @@
-// The client's side of one session: slots, regions, the waiting for outcomes, and one membership after another.
+// The client's side of one session: slots, regions, waiting for outcomes, and successive memberships.
 //
 //   slot:     idle -> busy -> (detached ->) idle
 //   session:  member -> ended(code, text), for good
@@ -12,14 +12,14 @@
 // They stay unshared as long as they live, because another thread may be writing to another part of them, and are
 // refused to later operations: what a device writes to pages that were pinned before is not seen there.
 //
-// Waiting: of all threads that wait, one (the leader) reads the socket, without the lock; the others wait on the
-// condition variable. Whoever gets what it waits for gives the reading to another. A slot's state is looked at before
-// the end of its Link is: what the daemon committed before it died is still a success.
+// Waiting: leader/follower. One of the waiting threads (the leader) reads the socket, without the lock; the others wait
+// on the condition variable. A leader whose wait is over hands over. A slot's state is checked before the end of its
+// Link: what the daemon committed before it died is still a success.
 //
-// Rejoining: whoever finds that the membership has so ended starts the Rejoiner. What waits then, and whoever submits,
-// waits for its end. A success is told as kRejoined: by an operation of an earlier Link or, instead of submitting, by
-// the next submission of each channel and the next UpdateView, except to a thread that has been told before. So no
-// input from before the rejoining, of whatever thread, meets the state that the trainer takes after it, and a thread
+// Rejoining: the thread that notices the end of the membership starts the Rejoiner. Waiting and submitting threads
+// block until it is done. A success is reported as kRejoined: by operations of an earlier Link or, instead of
+// submitting, by the next submission of each channel and the next UpdateView, except to a thread that already got it.
+// So no input from before the rejoin, of whatever thread, meets the state that the trainer takes after it, and a thread
 // with several channels takes that state once.
 //
 // Threads: any, except that an Operation belongs to one thread at a time. One mutex guards everything but the copying,
@@ -46,13 +46,13 @@
 
 namespace ringway::internal {
 
-// How long a packet may wait for a daemon that does not read, where no timeout of the trainer's says it.
+// Upper bound for sending a packet to a daemon that does not read its socket.
 inline constexpr Milliseconds kSendPatience = std::chrono::seconds(30);
 
 Error ForkedError();
 Error LeftError();
 
-// Beside the channels: updates of the view, which any thread may call.
+// Pseudo-channel of UpdateView, which any thread may call.
 inline constexpr std::uint32_t kUpdates = abi::kChannelCountMax;
 
 // What a trainer asks for: the operation's shape is that of its kind (ringway/types.h).

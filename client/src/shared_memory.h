@@ -1,4 +1,4 @@
-// One sealed memfd and its mapping: what the daemon may map without fearing that it shrinks.
+// One sealed memfd and its mapping; the seals let the daemon map it without the risk of SIGBUS by truncation.
 //
 // The memory is populated before anyone else maps it (first touch through a second mapping is several times slower),
 // cannot change its size, and does not exist in forked children.
@@ -25,12 +25,12 @@ class SharedMemory {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 
-  // From now on this process has a private copy, page by page as it writes: the daemon does not see what is written,
-  // nor is what the daemon writes seen in those pages. Writes of other threads meanwhile are not lost. False where the
-  // system refuses. For good. REQUIRES: the descriptor is open.
+  // Makes this process's mapping private (copy-on-write), for good: the daemon does not see later writes, nor are its
+  // writes seen in pages written here. Concurrent writes of other threads are not lost. Returns false if the system
+  // refuses. REQUIRES: the descriptor is open.
   bool Unshare();
   bool shared() const { return shared_; }
-  // What the daemon has of this range replaces what this process has. False where the system refuses.
+  // Replaces this range of the private mapping by the daemon's contents. Returns false if the system refuses.
   bool Fetch(std::size_t offset, std::size_t bytes);
 
   // To be sent to a daemon; -1 after CloseDescriptor. Closed in forked children.

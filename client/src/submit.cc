@@ -1,4 +1,4 @@
-// The way of an operation from the trainer's memory into the daemon's hands.
+// Submission: from the trainer's memory to the daemon.
 //
 // Placement: an input inside a Buffer is read where it is; any other is staged through a pooled region. A result goes
 // straight into an output Buffer of another region than the input; else into a pooled region, from which Wait copies
@@ -22,7 +22,7 @@ constexpr std::size_t kStagedAtOnceMax = std::size_t{1} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 constexpr std::size_t kOperationBytesMax = std::size_t{1} << 46;
 
-// For what may succeed another time: who skips the operation is one behind the others from then on.
+// For temporary failures: a trainer that skips the operation is one behind the others from then on.
 Error NothingSubmitted(const Error& why) {
   if (why.code() != Code::kResourceExhausted) return why;
   return Error(why.code(), why.text() + "; nothing was submitted, the others wait for it: submit it again, or leave");

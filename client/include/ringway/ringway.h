@@ -13,28 +13,28 @@
  *
  * client/examples/shortest/shortest.c is the shortest whole trainer: without UpdateView nobody ever gets in again.
  *
- * Beside NCCL: a comm is made by ringwayCommInit from a config (no unique id, no rank: the master gives them, and they
- * change with the view); buffers are host memory and calls block (no stream; the Async calls give a work); the works of
- * one channel run in the order of their submission; a rank that dies does not end the comm of the others.
+ * Differences from NCCL: a comm is made by ringwayCommInit from a config (no unique id, no rank: the master assigns
+ * them, and they change with the view); buffers are host memory and calls block (no stream; the Async calls return a
+ * work); the works of one channel run in the order of their submission; a rank that dies does not end the comm of the
+ * others.
  *
- * Errors: every call gives a ringwayResult_t. ringwayGetErrorString names the code; ringwayGetLastError gives the
- * sentence, with what to do.
+ * Errors: every call returns a ringwayResult_t. ringwayGetErrorString names the code; ringwayGetLastError returns a
+ * sentence with advice.
  *
  * Threads: a comm may be used from several threads, each submitting on its own channel; a work belongs to one thread at
- * a time. Forks: a child's calls give ringwayForked.
+ * a time. Forks: calls in a child return ringwayForked.
  *
- * Restarts: a comm whose daemon went away, or that the others evicted because they heard nothing of it for too long,
- * joins again by itself, within config.reconnectMs, as a new peer with another id and rank. Calls that submit block
- * meanwhile. ringwayRejoined says so, once to each thread that submits: what was in flight has no result; take the
- * state of training from the others, then submit again. Threads that take turns on one channel pass options.asPeer.
- * Memory of ringwayAlloc stays.
+ * Restarts: a comm whose daemon went away, or that the others evicted, rejoins automatically within config.reconnectMs,
+ * as a new peer with another id and rank. Calls that submit block meanwhile, then return ringwayRejoined, once to each
+ * thread: operations in flight have no result; take the training state from the others, then submit again. Threads that
+ * share a channel pass options.asPeer. Memory of ringwayAlloc is kept.
  *
  * Memory: send and receive buffers may be any memory, or equal (in place: copied). Two of ringwayAlloc are not. They
  * belong to an operation until its work has been waited for or freed. An unfinished operation whose work is freed goes
- * on with the input as it is then; memory of ringwayAlloc of it is refused to later ones: free it and allocate other
- * (ringway.hpp says what holds for devices). Who writes to them before gets ringwayBufferModified where that is
- * noticed, and the others go on without this peer; where it is not, the others have a result of what was read, the same
- * bytes on all (ringway.hpp says more).
+ * on with the input as it is then; its memory of ringwayAlloc is refused to later operations: free it and allocate
+ * other (for devices see ringway.hpp). Writing to memory of an operation in flight ends the comm with
+ * ringwayBufferModified if it is detected, and the others go on without this peer; if not, the result is made of what
+ * was read, the same bytes on all other ranks (see ringway.hpp).
  */
 #ifndef RINGWAY_RINGWAY_H_
 #define RINGWAY_RINGWAY_H_
@@ -109,7 +109,7 @@ typedef enum {
   ringwayRedOpAnyInt = 0x7fffffff
 } ringwayRedOp_t;
 
-/* How elements travel: ringway::kCodecs (ringway/types.h). */
+/* Encoding of elements on the wire: ringway::kCodecs (ringway/types.h). */
 typedef enum {
   ringwayCodecNone = 0,
   ringwayCodecBf16 = 1,
@@ -118,7 +118,7 @@ typedef enum {
   ringwayCodecAnyInt = 0x7fffffff
 } ringwayCodec_t;
 
-/* Who sends what to whom: ringway::Algorithm. */
+/* Schedule of an all-reduce: ringway::Algorithm (ringway/types.h). */
 typedef enum {
   ringwayAlgorithmOfPlan = -1, /* by the size, as the group's plan says */
   ringwayRing = 0,
@@ -136,10 +136,9 @@ typedef enum {
 typedef struct ringwayComm* ringwayComm_t;
 typedef struct ringwayWork* ringwayWork_t;
 
-/* Structs carry their size. A library that knows more fields than the caller's header has takes the initializers'
- * values for those of structs that it reads, and writes nothing beyond the size of others. Times are milliseconds; a
- * negative timeout (timeoutMs, reconnectMs, submitTimeoutMs and those of calls) waits for ever, opDeadlineMs and
- * evictHungAfterMs cannot be negative. */
+/* Structs carry their size: for fields that the caller's header does not have, the library assumes the initializers'
+ * values, and writes nothing beyond the size. Times are milliseconds; a negative timeout (timeoutMs, reconnectMs,
+ * submitTimeoutMs and those of calls) waits for ever; opDeadlineMs and evictHungAfterMs cannot be negative. */
 #define RINGWAY_FOREVER (-1)
 #define RINGWAY_MAX_WORLD_SIZE 64
 
@@ -171,7 +170,7 @@ typedef struct {
 #define RINGWAY_CONFIG_INITIALIZER \
   { sizeof(ringwayConfig_t), NULL, NULL, NULL, 0, 1, 0, 0, 300000, 30000, 0, 0, 600000, NULL, NULL, NULL, NULL }
 
-/* What a successful operation says; the same epoch, contributors and updateWaits on all ranks. */
+/* Result of a successful operation; epoch, contributors and updateWaits are the same on all ranks. */
 typedef struct {
   size_t size;          /* sizeof(ringwayOpInfo_t), set by the initializer */
   uint64_t epoch;       /* of the view: term * 2^32 + counter; status and logs have 4294967313 as 1.17 */
@@ -211,7 +210,7 @@ typedef struct {
 #define RINGWAY_OP_OPTIONS_INITIALIZER \
   { sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan, RINGWAY_FOREVER, 0 }
 
-/* Of the library that runs, as RINGWAY_VERSION_CODE of the header that was compiled. */
+/* Version of the loaded library; compare with RINGWAY_VERSION_CODE of the header. */
 RINGWAY_C_API ringwayResult_t ringwayGetVersion(int* version);
 
 /* Joins a group; returns when this peer is a member. */
@@ -224,9 +223,9 @@ RINGWAY_C_API ringwayResult_t ringwayCommUpdateView(ringwayComm_t comm, int64_t 
 /* Finishes what is running, then leaves the group. The comm must still be destroyed. */
 RINGWAY_C_API ringwayResult_t ringwayCommLeave(ringwayComm_t comm, int64_t timeoutMs);
 
-/* Leaves without waiting, from any thread: every call that blocks, in any thread, gives ringwayLeft at once, later ones
- * too. What the daemon had begun it finishes for the others, with the inputs as they were. The comm must still be
- * destroyed: by the thread that was woken, even before this returns. Not for signal handlers. */
+/* Leaves without waiting, from any thread: blocked calls of all threads return ringwayLeft at once, later ones too. The
+ * daemon finishes submitted operations for the others, with the inputs as they were. The comm must still be destroyed;
+ * a woken thread may do so even before this returns. Not async-signal-safe. */
 RINGWAY_C_API ringwayResult_t ringwayCommAbort(ringwayComm_t comm);
 
 /* Frees the comm and all memory of ringwayAlloc that is left; leaves without waiting if that was not done. Works of the
@@ -238,8 +237,8 @@ RINGWAY_C_API ringwayResult_t ringwayCommCount(ringwayComm_t comm, int* count);
 RINGWAY_C_API ringwayResult_t ringwayCommPeerId(ringwayComm_t comm, uint64_t* peerId);
 RINGWAY_C_API ringwayResult_t ringwayCommEpoch(ringwayComm_t comm, uint64_t* epoch);
 
-/* Of the newest view that the daemon has told of, in rank order: the first `capacity` members, and in *count how many
- * there are (at most RINGWAY_MAX_WORLD_SIZE). memberSize is sizeof(ringwayMember_t). Never blocks. */
+/* Members of the newest view known from the daemon, in rank order: the first `capacity` of them; *count is their total
+ * number (at most RINGWAY_MAX_WORLD_SIZE). memberSize is sizeof(ringwayMember_t). Never blocks. */
 RINGWAY_C_API ringwayResult_t ringwayCommMembers(ringwayComm_t comm, ringwayMember_t* members, size_t capacity,
                                                  size_t memberSize, size_t* count);
 

@@ -9,43 +9,42 @@
 //
 // client/examples/shortest/shortest.cc is the shortest whole trainer: without UpdateView nobody ever gets in again.
 //
-// C++20. Links nothing but the C++ standard library and libc. No exceptions leave the library: every call gives an
+// C++20. Links nothing but the C++ standard library and libc. No exceptions leave the library: every call returns an
 // Error or an Expected<T> with a code (ringway/types.h) and a sentence.
 //
 // Threads: a Session may be used from several threads; operations submitted on one channel are ordered by submission,
 // so a channel belongs to one submitting thread. A Work belongs to one thread at a time. The library has a thread only
 // while a session rejoins.
 //
-// Rejoining: when the session's daemon stops, restarts or dies, or the others have evicted this peer because they heard
-// nothing of it for too long, the session looks for a daemon on the same socket for JoinOptions::reconnect, and joins
-// again with the same options: as a new peer, which the others let in with their next UpdateView, with another peer_id,
-// rank and world_size. What the trainer sees:
-//   - An operation that the old daemon committed succeeds. Every other of the old membership gives kRejoined from Wait
-//     when the session has rejoined, or its end when that failed; Test is false until then.
+// Rejoining: when the session's daemon stops, restarts or dies, or the others have evicted this peer, the session
+// reconnects to a daemon on the same socket, for up to JoinOptions::reconnect, and joins again with the same options:
+// as a new peer with another peer_id, rank and world_size, which the others admit with their next UpdateView. Then:
+//   - An operation that the old daemon committed succeeds. For every other operation of the old membership Wait returns
+//     kRejoined once the session has rejoined, or its final error if that failed; Test returns false until then.
 //   - AllReduce, AllReduceAsync (for at most OpOptions::submit_timeout) and UpdateView block while the session rejoins.
-//     The next of them on each channel, and the next UpdateView, submits nothing and returns kRejoined, unless its
-//     thread has been told before, there or by Wait. So each channel's thread is told, and no input that it computed
-//     before the rejoining is added to the others'. Where threads take turns on a channel, pass OpOptions::as_peer.
+//     The next call on each channel, and the next UpdateView, submits nothing and returns kRejoined, unless its thread
+//     has already received it, there or from Wait. So each channel's thread gets it, and no input computed before the
+//     rejoin is added to the others'. If threads share a channel, pass OpOptions::as_peer.
 //   - Buffers keep their addresses and contents.
 // A trainer that gets kRejoined drops its other Works, takes the others' state as a newcomer does, and goes on. If no
-// daemon takes the session in time, every call gives kDaemonLost or the last refusal, for good; a refusal that time
-// does not change (kVersionMismatch, kInvalidArgument, kNotSupported) is the last one at once. Leaving and destroying
-// the Session end a rejoining at once.
+// daemon accepts the session in time, every call returns kDaemonLost or the last refusal from then on; permanent
+// refusals (kVersionMismatch, kInvalidArgument, kNotSupported) are not retried. Leave and destroying the Session abort
+// a rejoin at once.
 //
-// Fork: a child process does not own the session: every call there gives kForked, and the parent is undisturbed. Memory
-// of Buffers is not mapped in the child.
+// Fork: a child process does not own the session: every call there returns kForked, and the parent is undisturbed. The
+// memory of Buffers is not mapped in the child.
 //
-// Ownership: Buffer and Work keep what they need of the session alive; they may outlive the Session object, after which
-// calls give kLeft. Input and output belong to the operation until its Work is done or destroyed. Destroying it does
-// not wait: an unfinished operation goes on with the input as it is then, and whatever is written to the memory
-// afterwards is nobody else's. A Buffer of such an operation is refused to later ones (kInvalidArgument): free it and
-// allocate another. A device that writes to pages of it that were pinned before is not kept apart: let it write only
-// when Wait, after Cancel perhaps, has returned.
+// Ownership: Buffer and Work keep the parts of the session that they need alive; they may outlive the Session object,
+// after which calls return kLeft. Input and output belong to the operation until its Work is done or destroyed.
+// Destroying it does not wait: an unfinished operation continues with the input as it is then, copy-on-write, so later
+// writes do not affect it. A Buffer of such an operation is refused to later ones (kInvalidArgument): free it and
+// allocate another. Copy-on-write does not cover a device that writes to pages pinned before: let it write only after
+// Wait (perhaps after Cancel) has returned.
 //
-// Writing to what belongs to an operation ends the session with kBufferModified, where it is noticed: where bytes no
-// longer are what was sent or received of them. Then the others go on without this peer. Not noticed is what was
-// overwritten before it was read or first sent: an input gives a result of what was read, an output may take part in
-// the sum. The other ranks have one result, all the same bytes, in either case; this rank's output holds anything.
+// Writing to memory of an operation in flight ends the session with kBufferModified if it is detected, that is, if
+// bytes differ from what was sent or received before; the others go on without this peer. Bytes overwritten before they
+// were read or first sent are not detected: the result is made of what was read, and an output may enter the sum. In
+// either case all other ranks have the same bytes; this rank's output is unspecified.
 #pragma once
 
 #include <ringway/types.h>
@@ -70,7 +69,7 @@
 
 namespace ringway {
 
-// Of the library that runs, as RINGWAY_VERSION_CODE of the header that was compiled.
+// Version of the loaded library; compare with RINGWAY_VERSION_CODE of the header.
 RINGWAY_API int Version();
 
 using Milliseconds = std::chrono::milliseconds;
@@ -143,7 +142,7 @@ struct JoinOptions {
   bool rejoin_when_evicted = true;
 };
 
-// What an operation that succeeded says. All ranks get the same epoch, contributors and update_waits.
+// Result of a successful operation. epoch, contributors and update_waits are the same on all ranks.
 struct OpResult {
   std::uint64_t epoch = 0;  // of the view: term * 2^32 + counter; status and logs have 4294967313 as 1.17
   std::uint32_t rank = 0;
@@ -152,7 +151,7 @@ struct OpResult {
   std::uint64_t wire_bytes = 0;             // sent by this peer for the operation, headers and retries included
   std::uint32_t retries = 0;
   bool update_waits = false;               // newcomers (or a better plan) wait: call UpdateView on every rank
-  Algorithm algorithm = Algorithm::kRing;  // what it was computed with
+  Algorithm algorithm = Algorithm::kRing;  // used for the result
   Part part;                               // of the output, in elements: where the result is
 };
 
@@ -166,9 +165,8 @@ struct Member {
 struct OpOptions {
   std::uint32_t channel = 0;  // 0 .. 63
   Codec codec = Codec::kNone;
-  // The same on all ranks, else kMismatch. Nothing: by the size, as the group's plan says, which is right for everybody
-  // who does not measure. Large ones of those that gather many buffers on one rank (one_shot, naive, tree: over 256 MiB
-  // there) go around the ring instead; OpResult::algorithm tells.
+  // The same on all ranks, else kMismatch. Nothing: the plan's choice for the size (recommended). Algorithms that would
+  // gather over 256 MiB on one rank (one_shot, naive, tree) fall back to the ring; see OpResult::algorithm.
   std::optional<Algorithm> algorithm = std::nullopt;
   // How long the submission waits while the session rejoins, or while the daemon does not read (then for 30 s at most,
   // which end the membership). After it kTimeout: nothing was submitted, and it may be called again. 0: without
@@ -220,11 +218,12 @@ class RINGWAY_API Work {
   // go on, and Wait may be called again. Copies the committed result to the output where that is not shared memory of
   // the operation itself. A second Wait after success gives the same result.
   Expected<OpResult> Wait(Milliseconds timeout = kForever);
-  // Blocks until a Wait of one of `works` would return at once: the index of the first such one. Works of one session.
+  // Blocks until Wait of one of `works` would return at once, and returns the index of the first such one. REQUIRES:
+  // all are of one session.
   static Expected<std::size_t> WaitAny(const std::vector<Work*>& works, Milliseconds timeout = kForever);
-  // Whether Wait would return at once. Never blocks.
+  // Returns whether Wait would return at once. Never blocks.
   bool Test();
-  // Asks all ranks to give the operation up. The outcome is agreed: Wait then gives kCancelled everywhere, or success.
+  // Asks all ranks to cancel the operation. The outcome is agreed: Wait returns kCancelled on all ranks, or success.
   Error Cancel();
   bool valid() const { return impl_ != nullptr; }
 
@@ -291,15 +290,15 @@ class RINGWAY_API Session {
 
   // Finishes what is running, then leaves the group. While the session rejoins it just gives that up.
   Error Leave(Milliseconds timeout = std::chrono::seconds(30));
-  // Leaves without waiting, from any thread: every call that blocks, in any thread, gives kLeft at once, later ones
-  // too. For a watchdog, or a thread that takes signals (no signal handler may call it).
+  // Leaves without waiting, from any thread: blocked calls of all threads return kLeft at once, later ones too. For a
+  // watchdog, or a thread that handles signals; not async-signal-safe.
   void Abort();
 
   std::uint64_t peer_id() const;  // the newest membership's; never repeats
   std::uint32_t rank() const;     // in the newest view known from Join or a result
   std::uint32_t world_size() const;
   std::uint64_t epoch() const;
-  // Of the newest view that the daemon has told of, in rank order. Never blocks.
+  // Members of the newest view known from the daemon, in rank order. Never blocks.
   Expected<std::vector<Member>> Members() const;
 
  private:

@@ -1,9 +1,9 @@
-/* Which Ringway this header belongs to. The library says which it is itself: ringway::Version(), ringwayGetVersion().
+/* Version of this header; that of the loaded library is ringway::Version(), ringwayGetVersion().
  *
- * What stays while the major version is 0: a program built against the C API (ringway.h) runs with every later library
- * of the same minor version, which the soname names (libringway.so.0.3); build it again for another. The C++ API
- * (ringway.hpp) passes objects of the standard library: there, too, the compiler's standard library has to be that of
- * the library (on Debian both are the system's g++ or clang with libstdc++). */
+ * Compatibility while the major version is 0: a program built against the C API (ringway.h) runs with every later
+ * library of the same minor version, which is part of the soname (libringway.so.0.3); rebuild it for another. The C++
+ * API (ringway.hpp) passes standard library objects, so in addition program and library need the same C++ standard
+ * library (on Debian libstdc++ with the system's g++ or clang). */
 #ifndef RINGWAY_VERSION_H_
 #define RINGWAY_VERSION_H_
 
