@@ -41,7 +41,7 @@ void ReplaceAll(std::string* text, const std::string& name, const std::string& v
   }
 }
 
-// Gives its wait status, or -1 with errno. What it starts ends with this process, however that ends: timeout(1) has a
+// Returns its wait status, or -1 with errno. What it starts ends with this process, however that ends: timeout(1) has a
 // process group of its own, which a terminal's Ctrl-C does not reach.
 int RunShell(std::string command, std::chrono::seconds timeout) {
   std::string seconds = std::to_string(timeout.count());

@@ -23,7 +23,7 @@ class Companion {
   Error Allocate();
   // One operation from its submission to its end: paths and memory are warm then.
   Error RunOnce();
-  // Submits one if none is under way. Gives the error that the last one ended with.
+  // Submits one if none is under way. Returns the error of the last one.
   Error KeepBusy();
   // Whether the one that KeepBusy left under way still is.
   bool busy();

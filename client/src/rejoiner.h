@@ -1,4 +1,4 @@
-// Rejoins a session's group after its daemon went away or evicted it, on a thread that lives only meanwhile.
+// Rejoins a session's group after its daemon went away or the others evicted it, on a thread that lives only meanwhile.
 //
 //   Start -> connect, hello, join -> done(link)
 //                 ^         |
