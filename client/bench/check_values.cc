@@ -138,17 +138,16 @@ void FillIntegers(std::uint64_t seed, T* values, std::size_t count) {
 
 template <typename T>
 std::uint64_t CountWrongFloats(const Reduction& reduction, const std::vector<std::uint64_t>& seeds, const T* result,
-                               std::size_t count) {
-  const double tolerance = Tolerance(reduction, seeds.size());
+                               const Part& part, double tolerance) {
   std::uint64_t wrong = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = part.begin; i < part.begin + part.count; ++i) {
     double wanted = FloatAt(reduction, BitsAt(seeds[0], i));
     for (std::size_t j = 1; j < seeds.size(); ++j) {
       wanted = CombineFloats(reduction.op, wanted, FloatAt(reduction, BitsAt(seeds[j], i)));
     }
     if (reduction.op == ReduceOp::kAvg) wanted /= static_cast<double>(seeds.size());
     wanted = RoundToDType(reduction.dtype, wanted);
-    const double found = DecodeFloat<T>(reduction.dtype, result[i]);
+    const double found = DecodeFloat<T>(reduction.dtype, result[i - part.begin]);
     const bool right = std::isnan(wanted) ? std::isnan(found) : std::abs(found - wanted) <= tolerance;
     wrong += right ? 0 : 1;
   }
@@ -176,14 +175,14 @@ T CombineIntegers(ReduceOp op, T a, T b) {
 
 template <typename T>
 std::uint64_t CountWrongIntegers(ReduceOp op, const std::vector<std::uint64_t>& seeds, const T* result,
-                                 std::size_t count) {
+                                 const Part& part) {
   std::uint64_t wrong = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = part.begin; i < part.begin + part.count; ++i) {
     T wanted = static_cast<T>(BitsAt(seeds[0], i));
     for (std::size_t j = 1; j < seeds.size(); ++j) {
       wanted = CombineIntegers<T>(op, wanted, static_cast<T>(BitsAt(seeds[j], i)));
     }
-    wrong += result[i] == wanted ? 0 : 1;
+    wrong += result[i - part.begin] == wanted ? 0 : 1;
   }
   return wrong;
 }
@@ -256,21 +255,50 @@ void FillInput(const Reduction& reduction, const InputName& name, void* values, 
   });
 }
 
-std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint64_t>& contributors,
-                         std::uint64_t operation, const void* result, std::size_t count) {
-  if (contributors.empty()) return count;
+namespace {
+
+// `world_size`: of the ranks that may have encoded a value on its way.
+std::uint64_t CountWrongOf(const Reduction& reduction, const std::vector<std::uint64_t>& contributors,
+                           std::uint64_t operation, std::size_t world_size, const void* result, const Part& part) {
   std::vector<std::uint64_t> seeds;
   seeds.reserve(contributors.size());
   for (const std::uint64_t peer : contributors) seeds.push_back(SeedOf({peer, operation}));
   return WithElementType(reduction.dtype, [&]<typename T>(T* /*type*/) -> std::uint64_t {
     const auto* const elements = static_cast<const T*>(result);
     if (IsInteger(reduction.dtype)) {
-      if constexpr (std::is_integral_v<T>) return CountWrongIntegers(reduction.op, seeds, elements, count);
+      if constexpr (std::is_integral_v<T>) return CountWrongIntegers(reduction.op, seeds, elements, part);
     } else if constexpr (kHoldsFloats<T>) {
-      return CountWrongFloats(reduction, seeds, elements, count);
+      return CountWrongFloats(reduction, seeds, elements, part, Tolerance(reduction, world_size));
     }
-    return count;
+    return part.count;
   });
+}
+
+}  // namespace
+
+std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint64_t>& contributors,
+                         std::uint64_t operation, const void* result, std::size_t count) {
+  return CountWrong(reduction, contributors, operation, {OpKind::kAllReduce, result, count, {0, count}});
+}
+
+std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint64_t>& contributors,
+                         std::uint64_t operation, const Collected& collected) {
+  const std::size_t element_bytes = SizeOf(reduction.dtype);
+  const auto* const output = static_cast<const std::byte*>(collected.output);
+  const Part& part = collected.part;
+  const std::size_t world_size = contributors.size();
+  if (world_size == 0) return part.count;
+  if (collected.collective != OpKind::kAllGather) {
+    const std::byte* const result = output + part.begin * element_bytes;
+    return CountWrongOf(reduction, contributors, operation, world_size, result, part);
+  }
+  if (part.begin != 0 || part.count != world_size * collected.count) return part.count;
+  std::uint64_t wrong = 0;
+  for (std::size_t i = 0; i < world_size; ++i) {
+    const std::byte* const input = output + i * collected.count * element_bytes;
+    wrong += CountWrongOf(reduction, {contributors[i]}, operation, world_size, input, {0, collected.count});
+  }
+  return wrong;
 }
 
 }  // namespace ringway::bench

@@ -31,9 +31,21 @@ struct InputName {
 // `values`: `count` elements of the reduction's dtype.
 void FillInput(const Reduction& reduction, const InputName& name, void* values, std::size_t count);
 
-// How many of the `count` elements of `result` are wrong for these contributors (peer ids).
+// How many of the `count` elements of an all-reduce's `result` are wrong for these contributors (peer ids).
 std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint64_t>& contributors,
                          std::uint64_t operation, const void* result, std::size_t count);
+
+// What a rank got from a collective (ringway/types.h): the result is `part` of `output`.
+struct Collected {
+  OpKind collective = OpKind::kAllReduce;
+  const void* output = nullptr;
+  std::size_t count = 0;  // of the input
+  Part part;
+};
+
+// How many elements of the result are wrong; all of them if its part is not what these contributors make it.
+std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint64_t>& contributors,
+                         std::uint64_t operation, const Collected& collected);
 
 // IEEE binary16 and bfloat16 as numbers. Encoding is exact; REQUIRES: the value is a normal number of the type, or 0.
 double DecodeF16(std::uint16_t bits);

@@ -57,9 +57,10 @@ void AddWorldOptions(CLI::App* app, Options* options, Raw* raw) {
 }
 
 void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
-  app->add_option("--collective", raw->collective, "What to measure")
+  app->add_option("--collective", raw->collective,
+                  "What to measure; sizes are of the buffer that all ranks share, of an all_gather the output")
       ->capture_default_str()
-      ->check(CLI::IsMember({"all_reduce"}));
+      ->check(CLI::IsMember({NameOf(OpKind::kAllReduce), NameOf(OpKind::kAllGather), NameOf(OpKind::kReduceScatter)}));
   const CLI::Validator size(CheckBytes, "SIZE");
   auto* const bytes =
       app->add_option("--bytes", raw->bytes, "These sizes: 4K,1M,64M (default: the range of the next three)")
@@ -130,7 +131,11 @@ std::string Join(const Raw& raw, Options* options) {
   reduction.dtype = Named<DType>(raw.dtype, kDTypeCount);
   reduction.op = Named<ReduceOp>(raw.op, kReduceOpCount);
   reduction.codec = Named<Codec>(raw.codec, kCodecCount);
+  options->collective = Named<OpKind>(raw.collective, kOpKindCount);
   if (!raw.algorithm.empty()) options->algorithm = Named<Algorithm>(raw.algorithm, kAlgorithmCount);
+  if (options->algorithm && !HasAlgorithm(options->collective, *options->algorithm))
+    return "--algorithm " + raw.algorithm + " does not compute " + raw.collective + ", ring and direct do";
+  if (options->in_place && options->collective == OpKind::kAllGather) return "an all_gather is never --in-place";
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
   return "";

@@ -23,6 +23,7 @@ struct Options {
   std::uint64_t min_bytes = 4096;
   std::uint64_t max_bytes = std::uint64_t{256} << 20;
   std::uint64_t factor = 4;
+  OpKind collective = OpKind::kAllReduce;
   Reduction reduction;
   std::optional<Algorithm> algorithm;  // nothing: the plan's choice
   double line_mbit = 0;                // of this host's uplink; 0: not known

@@ -50,6 +50,7 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
   return {
       {"bytes", result.bytes},
       {"count", result.count},
+      {"collective", NameOf(result.collective)},
       {"dtype", NameOf(result.reduction.dtype)},
       {"op", NameOf(result.reduction.op)},
       {"world_size", result.world_size},

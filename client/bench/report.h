@@ -24,7 +24,8 @@ struct BesideResult {
 // One size. Times are of one operation: an iteration's time divided by the operations in flight.
 struct SizeResult {
   std::uint64_t bytes = 0;
-  std::uint64_t count = 0;
+  OpKind collective = OpKind::kAllReduce;
+  std::uint64_t count = 0;  // elements of the buffer
   Reduction reduction;
   std::uint32_t world_size = 0;  // of the last result
   std::uint32_t in_flight = 1;

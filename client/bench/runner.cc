@@ -87,6 +87,7 @@ Error Runner::AllocateBuffers() {
 Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   SizeResult result;
   result.bytes = bytes;
+  result.collective = options_.collective;
   result.reduction = options_.reduction;
   result.count = bytes / SizeOf(options_.reduction.dtype);
   result.in_flight = options_.in_flight;
@@ -132,7 +133,7 @@ Error Runner::Measure(SizeResult* result) {
   result->lanes = Since(lanes_before, LaneUsageOf(options_.socket_path, session_->peer_id()));
   result->time = Summarise(result->times_ms);
   result->algbw_gbps = AlgorithmBandwidth(result->bytes, result->time.median_ms);
-  result->busbw_gbps = BusBandwidth(result->algbw_gbps, result->world_size);
+  result->busbw_gbps = BusBandwidth(result->algbw_gbps, result->world_size, result->collective);
   result->wire_bytes = totals.wire_bytes / std::max<std::uint64_t>(totals.operations, 1);
   const double line_bytes_per_ms = options_.line_mbit * 1e6 / 8 / 1e3;
   if (line_bytes_per_ms > 0) {
@@ -202,14 +203,11 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
     FillInputs(*result);
     if (Error error = Barrier(); !error.ok()) return error;
   }
-  const Reduction& reduction = options_.reduction;
   std::vector<Work> works;
   std::vector<OpResult> outcomes;
   const auto start = Clock::now();
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
-    auto work =
-        session_->AllReduceAsync(inputs_[i].data(), Output(i).data(), result->count, reduction.dtype, reduction.op,
-                                 {.channel = 0, .codec = reduction.codec, .algorithm = options_.algorithm});
+    auto work = Submit(i, *result);
     if (!work.ok()) return work.error();
     works.push_back(std::move(work.value()));
   }
@@ -230,17 +228,36 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
   return time_ms;
 }
 
+Expected<Work> Runner::Submit(std::size_t index, const SizeResult& result) {
+  const void* const input = inputs_[index].data();
+  void* const output = Output(index).data();
+  const auto& [dtype, op, codec] = options_.reduction;
+  const OpOptions options{.channel = 0, .codec = codec, .algorithm = options_.algorithm};
+  switch (options_.collective) {
+    case OpKind::kAllGather:
+      return session_->AllGatherAsync(input, InputCount(result), output, result.count, dtype, options);
+    case OpKind::kReduceScatter:
+      return session_->ReduceScatterAsync(input, output, result.count, dtype, op, options);
+    default:
+      return session_->AllReduceAsync(input, output, result.count, dtype, op, options);
+  }
+}
+
+std::uint64_t Runner::InputCount(const SizeResult& result) const {
+  return options_.collective == OpKind::kAllGather ? result.count / session_->world_size() : result.count;
+}
+
 void Runner::FillInputs(const SizeResult& result) {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
     const InputName name{session_->peer_id(), iteration_ * options_.in_flight + i};
-    FillInput(options_.reduction, name, inputs_[i].data(), result.count);
+    FillInput(options_.reduction, name, inputs_[i].data(), InputCount(result));
   }
 }
 
 void Runner::CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) const {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
     result->wrong += CountWrong(options_.reduction, outcomes[i].contributors, iteration_ * options_.in_flight + i,
-                                Output(i).data(), result->count);
+                                {options_.collective, Output(i).data(), InputCount(*result), outcomes[i].part});
   }
 }
 

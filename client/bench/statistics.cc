@@ -20,9 +20,10 @@ double AlgorithmBandwidth(std::uint64_t bytes, double time_ms) {
   return time_ms > 0 ? static_cast<double>(bytes) / (time_ms * 1e6) : 0.0;
 }
 
-double BusBandwidth(double algorithm_bandwidth, std::uint32_t world_size) {
+double BusBandwidth(double algorithm_bandwidth, std::uint32_t world_size, OpKind collective) {
   if (world_size == 0) return 0.0;
-  return algorithm_bandwidth * 2.0 * (world_size - 1) / world_size;
+  const double passes = collective == OpKind::kAllReduce ? 2.0 : 1.0;
+  return algorithm_bandwidth * passes * (world_size - 1) / world_size;
 }
 
 }  // namespace ringway::bench

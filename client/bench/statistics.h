@@ -1,6 +1,8 @@
 // What a benchmark says about its iterations, in the words of nccl-tests. Pure.
 #pragma once
 
+#include <ringway/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -19,7 +21,8 @@ TimeSummary Summarise(std::vector<double> times_ms);
 // Gigabytes (1e9) of the buffer reduced a second.
 double AlgorithmBandwidth(std::uint64_t bytes, double time_ms);
 
-// What every link of a perfect ring carries for that: independent of the world size, so comparable with hardware.
-double BusBandwidth(double algorithm_bandwidth, std::uint32_t world_size);
+// What every link of a perfect ring carries for that: independent of the world size, so comparable with hardware. Of an
+// all-reduce 2 (K-1)/K times as much, of its halves (K-1)/K.
+double BusBandwidth(double algorithm_bandwidth, std::uint32_t world_size, OpKind collective);
 
 }  // namespace ringway::bench

@@ -74,20 +74,6 @@ bool SessionImpl::IsSettled(const Operation& operation) const {
   return !MayRejoinAfter(operation.link->slot(operation.slot).code);
 }
 
-// Where in the output the result is.
-Part ResultOf(const Operation& operation, std::uint32_t world_size, std::uint32_t rank) {
-  switch (operation.kind) {
-    case OpKind::kAllGather:
-      return {0, world_size * operation.count};
-    case OpKind::kReduceScatter:
-      return PartOf(operation.count, world_size, rank);
-    case OpKind::kAllReduce:
-    case OpKind::kUpdateView:
-      break;
-  }
-  return {0, operation.count};
-}
-
 Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   const abi::Slot& done = operation.link->slot(operation.slot);
   if (done.code != Code::kOk) return Error(CheckedCode(done.code), TextOf(done.text));
@@ -95,7 +81,7 @@ Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
     return Error(Code::kProtocol, "the daemon's result names an impossible world; install the same version of both");
   }
   OpResult result;
-  result.part = ResultOf(operation, done.world_size, done.rank);
+  result.part = ResultOf(operation.kind, operation.count, done.world_size, done.rank);
   if (result.part.count > operation.output_count) {
     return Error(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
   }

@@ -11,10 +11,7 @@
 
 namespace ringway::collective {
 
-struct Range {
-  std::uint64_t begin = 0;
-  std::uint64_t count = 0;
-};
+using Range = Part;
 
 struct Shape {
   std::uint64_t count = 0;  // of the buffer
@@ -26,18 +23,11 @@ struct Shape {
 // REQUIRES: world_size * descriptor.count does not overflow, self < world_size.
 inline Shape ShapeOf(const Descriptor& descriptor, std::uint32_t world_size, Rank self) {
   const std::uint64_t count = descriptor.count;
-  switch (descriptor.kind) {
-    case OpKind::kAllGather:
-      return {world_size * count, {self.value * count, count}, {0, world_size * count}};
-    case OpKind::kReduceScatter: {
-      const Part part = PartOf(count, world_size, self.value);
-      return {count, {0, count}, {part.begin, part.count}, world_size == 1};
-    }
-    case OpKind::kAllReduce:
-    case OpKind::kUpdateView:
-      break;
-  }
-  return {count, {0, count}, {0, count}};
+  const bool gathers = descriptor.kind == OpKind::kAllGather;
+  return {.count = gathers ? world_size * count : count,
+          .input = {gathers ? self.value * count : 0, count},
+          .result = ResultOf(descriptor.kind, count, world_size, self.value),
+          .shared = descriptor.kind != OpKind::kReduceScatter || world_size == 1};
 }
 
 }  // namespace ringway::collective

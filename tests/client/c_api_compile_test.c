@@ -98,6 +98,15 @@ int RunCTrainer(const char* socket_path) {
          ringwayInvalidArgument);
 
   EXPECT(ringwayAllReduce(small, small, 1, ringwayInt8, ringwayAvg, comm) == ringwayNotSupported);
+
+  EXPECT(ringwayAllGather(small, 2, small + 2, 1, ringwayInt8, NULL, comm, NULL) == ringwayInvalidArgument);
+  EXPECT(ringwayAllGatherAsync(small, 2, small, 16, ringwayInt8, NULL, comm, &work) == ringwayInvalidArgument);
+  EXPECT(ringwayReduceScatter(small, small, 2, ringwayInt8, ringwayAvg, NULL, comm, NULL) == ringwayNotSupported);
+  EXPECT(ringwayReduceScatterAsync(small, small, 2, ringwayInt8, ringwaySum, NULL, comm, NULL) ==
+         ringwayInvalidArgument);
+  info.size = sizeof info;
+  EXPECT(ringwayReduceScatter(small, small, 4, ringwayInt8, ringwaySum, NULL, comm, &info) == ringwaySuccess);
+  EXPECT(info.partBegin == info.rank * ((4 + info.worldSize - 1) / info.worldSize) && info.partCount >= 1);
   EXPECT(strstr(ringwayGetLastError(comm), "avg") != NULL);
   EXPECT(ringwayAllReduce(small, small, 1, (ringwayDataType_t)77, ringwaySum, comm) == ringwayNotSupported);
   EXPECT(strcmp(ringwayGetErrorString(ringwayNotSupported), "not_supported") == 0);

@@ -178,7 +178,7 @@ Round::Place Round::MakePlace(Session& session) const {
   const bool in_place = options_.memory == Memory::kHeapInPlace || options_.memory == Memory::kBufferInPlace;
   if (options_.memory == Memory::kBuffer || options_.memory == Memory::kBufferInPlace) {
     auto in = session.Allocate(bytes());
-    auto out = session.Allocate(in_place ? 0 : bytes());
+    auto out = session.Allocate(in_place ? 0 : output_bytes());
     if (!in.ok() || !out.ok()) {
       ADD_FAILURE() << "no buffer: " << in.error().text() << out.error().text();
       return MakeHeapPlace(in_place);
@@ -197,7 +197,7 @@ Round::Place Round::MakeHeapPlace(bool in_place) const {
   Place place;
   const std::size_t shift = options_.memory == Memory::kUnaligned ? 1 : 0;
   place.heap_in.resize(bytes() + 1);
-  place.heap_out.resize(in_place ? 0 : bytes() + 1);
+  place.heap_out.resize(in_place ? 0 : output_bytes() + 1);
   place.input = place.heap_in.data() + shift;
   place.output = place.heap_out.data() + shift;
   if (in_place) place.output = place.input;
@@ -209,21 +209,27 @@ void Round::Submit() {
 }
 
 void Round::SubmitOn(std::size_t index) {
-  const bench::Reduction& reduction = options_.reduction;
-  auto work = ranks_[index]->AllReduceAsync(
-      places_[index].input, places_[index].output, options_.count, reduction.dtype, reduction.op,
-      {.channel = options_.channel, .codec = reduction.codec, .algorithm = options_.algorithm});
+  const auto& [dtype, op, codec] = options_.reduction;
+  const OpOptions how{.channel = options_.channel, .codec = codec, .algorithm = options_.algorithm};
+  const auto& [input, output] = std::pair(places_[index].input, places_[index].output);
+  Session& rank = *ranks_[index];
+  auto work = options_.collective == OpKind::kAllGather
+                  ? rank.AllGatherAsync(input, options_.count, output, output_count(), dtype, how)
+              : options_.collective == OpKind::kReduceScatter
+                  ? rank.ReduceScatterAsync(input, output, options_.count, dtype, op, how)
+                  : rank.AllReduceAsync(input, output, options_.count, dtype, op, how);
   ASSERT_TRUE(work.ok()) << "trainer " << index << ": " << work.error().text();
   works_[index] = std::move(*work);
 }
 
 void Round::CheckRank(std::size_t index, const OpResult& result) const {
   // Aligned, as the oracle needs it.
-  const std::vector<std::byte> copy(places_[index].output, places_[index].output + bytes());
-  EXPECT_EQ(bench::CountWrong(options_.reduction, result.contributors, options_.number, copy.data(), options_.count),
+  const std::vector<std::byte> copy(places_[index].output, places_[index].output + output_bytes());
+  EXPECT_EQ(bench::CountWrong(options_.reduction, result.contributors, options_.number,
+                              {options_.collective, copy.data(), options_.count, result.part}),
             0u)
-      << "trainer " << index << " of " << ranks_.size() << ", " << options_.count << " "
-      << NameOf(options_.reduction.dtype) << " " << NameOf(options_.reduction.op) << " "
+      << NameOf(options_.collective) << " of trainer " << index << " of " << ranks_.size() << ", " << options_.count
+      << " " << NameOf(options_.reduction.dtype) << " " << NameOf(options_.reduction.op) << " "
       << NameOf(options_.reduction.codec);
   if (places_[index].output == places_[index].input) return;
   EXPECT_EQ(std::memcmp(InputOf(*ranks_[index]).data(), places_[index].input, bytes()), 0)
@@ -250,7 +256,10 @@ OpResult Round::Check() {
     EXPECT_EQ(result.epoch, agreed.epoch);
     EXPECT_EQ(result.contributors, agreed.contributors);
     EXPECT_EQ(result.update_waits, agreed.update_waits);
-    EXPECT_EQ(std::memcmp(places_[i].output, places_[*first].output, bytes()), 0)
+    if (options_.collective == OpKind::kReduceScatter) continue;
+    EXPECT_EQ(result.part.count, agreed.part.count);
+    const std::size_t result_bytes = agreed.part.count * SizeOf(options_.reduction.dtype);
+    EXPECT_EQ(std::memcmp(places_[i].output, places_[*first].output, result_bytes), 0)
         << "trainers " << *first << " and " << i << " hold different bytes";
   }
   EXPECT_TRUE(first.has_value()) << "nobody submitted or all failed";

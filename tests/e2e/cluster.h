@@ -102,6 +102,7 @@ struct RoundOptions {
   Memory memory = Memory::kBuffer;
   std::uint32_t channel = 0;
   std::optional<Algorithm> algorithm = std::nullopt;
+  OpKind collective = OpKind::kAllReduce;
 };
 
 // One operation on several sessions: submits it everywhere, waits for all, checks every byte against answers that are
@@ -116,8 +117,8 @@ class Round {
   void SubmitOn(std::size_t index);
   Outcome Wait(std::size_t index, Milliseconds timeout = kForever) { return works_[index].Wait(timeout); }
   Work& work(std::size_t index) { return works_[index]; }
-  // Waits for the submitted ones. Expects that all succeed with the same epoch, contributors and bytes, none wrong, and
-  // inputs as they were. Returns the first rank's.
+  // Waits for the submitted ones. Expects that all succeed with the same epoch, contributors and (but for parts) bytes,
+  // none wrong, and inputs as they were. Returns the first rank's.
   OpResult Check();
   // Waits for the submitted ones; expects that all fail with this code. Returns the first text.
   std::string CheckFailure(Code code);
@@ -131,6 +132,10 @@ class Round {
   };
 
   std::size_t bytes() const { return options_.count * SizeOf(options_.reduction.dtype); }
+  std::size_t output_count() const {
+    return options_.count * (options_.collective == OpKind::kAllGather ? ranks_.size() : 1);
+  }
+  std::size_t output_bytes() const { return output_count() * SizeOf(options_.reduction.dtype); }
   std::vector<std::byte> InputOf(const Session& session) const;
   Place MakePlace(Session& session) const;
   Place MakeHeapPlace(bool in_place) const;

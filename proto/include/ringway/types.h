@@ -99,6 +99,12 @@ constexpr Part PartOf(std::size_t count, std::uint32_t world_size, std::uint32_t
   return {begin, whole < count - begin ? whole : count - begin};
 }
 
+// Where in the output of such a collective the result is. REQUIRES: world_size * count does not overflow.
+constexpr Part ResultOf(OpKind kind, std::size_t count, std::uint32_t world_size, std::uint32_t rank) {
+  if (kind == OpKind::kAllGather) return {0, world_size * count};
+  return kind == OpKind::kReduceScatter ? PartOf(count, world_size, rank) : Part{0, count};
+}
+
 constexpr std::size_t SizeOf(DType dtype) {
   switch (dtype) {
     case DType::kU8:

@@ -23,8 +23,10 @@ TEST(StatisticsTest, PercentileIsTheNearestRank) {
 TEST(StatisticsTest, BandwidthsAreThoseOfNcclTests) {
   EXPECT_DOUBLE_EQ(AlgorithmBandwidth(1'000'000'000, 1000), 1.0);
   EXPECT_DOUBLE_EQ(AlgorithmBandwidth(0, 0), 0.0);
-  EXPECT_DOUBLE_EQ(BusBandwidth(2.0, 4), 3.0);
-  EXPECT_DOUBLE_EQ(BusBandwidth(2.0, 1), 0.0);
+  EXPECT_DOUBLE_EQ(BusBandwidth(2.0, 4, OpKind::kAllReduce), 3.0);
+  EXPECT_DOUBLE_EQ(BusBandwidth(2.0, 4, OpKind::kAllGather), 1.5);
+  EXPECT_DOUBLE_EQ(BusBandwidth(2.0, 4, OpKind::kReduceScatter), 1.5);
+  EXPECT_DOUBLE_EQ(BusBandwidth(2.0, 1, OpKind::kAllReduce), 0.0);
 }
 
 }  // namespace

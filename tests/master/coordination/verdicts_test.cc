@@ -26,6 +26,7 @@ Code CodeOf(const control::Verdict& verdict) { return static_cast<Code>(verdict.
 const auto kRunning = control::OP_STAGE_RUNNING;
 const auto kComplete = control::OP_STAGE_COMPLETE;
 const auto kReported = control::OP_STAGE_REPORTED;
+const auto kPart = control::OP_STAGE_PART;
 const Status kLost(Code::kPeerLost, "lost host-b");
 const Status kTooSmall(Code::kWorldTooSmall, "the group has 2 peers and needs 3");
 
@@ -50,6 +51,32 @@ TEST(Verdicts, MemberThatFinishedTheOperationIsAHolder) {
       DecideVerdicts({{PeerId(1), ReportOf({Op(4, kComplete, 77)})}, {PeerId(2), ReportOf({}, 4)}}, {});
   ASSERT_EQ(verdicts.size(), 1u);
   EXPECT_EQ(verdicts[0].holders_size(), 2);
+}
+
+TEST(Verdicts, PartsAreCommittedOnlyWhereAllWhoStayHaveTheirsOfOneEpoch) {
+  const auto decide = [](const control::Report& other) {
+    return DecideVerdicts({{PeerId(1), ReportOf({Op(4, kPart, 77)})}, {PeerId(2), other}}, {});
+  };
+  for (const control::Report& other :
+       {ReportOf({Op(4, kPart, 77)}), ReportOf({}, 4), ReportOf({Op(4, kComplete, 77)})}) {
+    const auto verdicts = decide(other);
+    ASSERT_EQ(verdicts.size(), 1u);
+    EXPECT_EQ(CodeOf(verdicts[0]), Code::kOk);
+    EXPECT_EQ(verdicts[0].result_epoch(), 77u);
+  }
+  for (const control::Report& other : {ReportOf({Op(4, kRunning)}), ReportOf({Op(4, kPart, 78)}), ReportOf({})}) {
+    EXPECT_TRUE(decide(other).empty());
+  }
+}
+
+TEST(Verdicts, FinishedBeyondAGapCountsAsHeld) {
+  control::Report beyond;
+  beyond.add_finished_beyond()->set_seq(4);
+  const auto verdicts = DecideVerdicts({{PeerId(1), ReportOf({Op(4, kPart, 77)})}, {PeerId(2), beyond}}, {});
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(verdicts[0].holders_size(), 2);
+  beyond.mutable_finished_beyond(0)->set_seq(5);
+  EXPECT_TRUE(DecideVerdicts({{PeerId(1), ReportOf({Op(4, kPart, 77)})}, {PeerId(2), beyond}}, {}).empty());
 }
 
 TEST(Verdicts, CommitBeatsCancelMismatchAndLoss) {
