@@ -84,12 +84,21 @@
   M(kTakeBackUnasked, "newcomers: a prepared view is taken back when one member has said so")         \
   M(kTakeBackAtOnce, "newcomers: one is dropped although an open UpdateView may agree on it")
 
+// The same of what carries the protocol out: the daemon's runtime (tests/sim/runtime_mutants_test.cc).
+#define RINGWAY_EACH_RUNTIME_MUTANT(M)                                                      \
+  M(kFlushNothing, "links: what is queued on a control link waits for the next event")      \
+  M(kAnswerNoOffer, "links: an accepted connection is not told so")                         \
+  M(kKeepClosedLane, "links: a lane that has closed is neither dropped nor reported")       \
+  M(kForgetDials, "links: the outcome of a dial does not reach the peer that asked for it") \
+  M(kDiscardScratch, "frames: a payload that is to be added up is discarded")               \
+  M(kKeepFromMaster, "master: what a peer says to the master stays here")
+
 namespace ringway::mutation {
 
 enum class Mutant : std::uint8_t {
   kNone,
 #define RINGWAY_NAME_MUTANT(name, rule) name,
-  RINGWAY_EACH_MUTANT(RINGWAY_NAME_MUTANT)
+  RINGWAY_EACH_MUTANT(RINGWAY_NAME_MUTANT) RINGWAY_EACH_RUNTIME_MUTANT(RINGWAY_NAME_MUTANT)
 #undef RINGWAY_NAME_MUTANT
 };
 

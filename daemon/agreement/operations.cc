@@ -240,6 +240,7 @@ void Operations::Tell(Operation& op) {
   complete.wire_bytes = op.wire_bytes;
   complete.retries = op.retries;
   complete.algorithm = op.algorithm;
+  complete.collective = op.submission.descriptor.kind;
   complete.bytes = op.output_bytes();
   complete.codec = op.submission.descriptor.codec;
   complete.submitted = op.since;

@@ -72,7 +72,8 @@ struct Complete {
   std::uint32_t retries = 0;
   bool update_waits = false;
   Algorithm algorithm = Algorithm::kRing;  // what it was computed with here, in the newest attempt
-  std::uint64_t bytes = 0;                 // of its buffer (Shape::count); 0 for an UpdateView
+  OpKind collective = OpKind::kAllReduce;
+  std::uint64_t bytes = 0;  // of its buffer (Shape::count); 0 for an UpdateView
   Codec codec = Codec::kNone;
   TimePoint submitted{};
 };

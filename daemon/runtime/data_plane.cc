@@ -6,6 +6,7 @@
 
 #include "proto/frame_codec.h"
 #include "proto/lane_roles.h"
+#include "proto/mutation.h"
 
 namespace ringway::daemon {
 namespace {
@@ -184,7 +185,7 @@ void DataPlane::Withdraw(PeerId peer) {
 }
 
 void DataPlane::SendToMaster(control::ToMaster message) {
-  if (master_up_) control_->ToMaster(std::move(message));
+  if (master_up_ && !RINGWAY_MUTANT(kKeepFromMaster)) control_->ToMaster(std::move(message));
 }
 
 // ---- links
@@ -212,7 +213,8 @@ Status DataPlane::RoomFor(std::size_t lanes, LaneId lane) const {
 
 void DataPlane::OnDialed(PeerId self, std::uint64_t serial, Result<net::DialedLinks> outcome) {
   const auto found = peers_.find(self);
-  if (found != peers_.end()) found->second->OnDialed(serial, std::move(outcome));
+  if (found == peers_.end() || RINGWAY_MUTANT(kForgetDials)) return;
+  found->second->OnDialed(serial, std::move(outcome));
 }
 
 void DataPlane::OnOffer(net::LinkOffer offer) {
@@ -242,10 +244,11 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
     RefuseOffer(offer, status);
     return true;
   }
-  found->second->AddLink(StandingLink{.id = link,
-                                      .terms = {.lanes = lanes, .generation = hello.generation()},
-                                      .stream = std::move(offer.stream),
-                                      .answer = ReplyFrame(offer.version, Status::Ok())});
+  found->second->AddLink(
+      StandingLink{.id = link,
+                   .terms = {.lanes = lanes, .generation = hello.generation()},
+                   .stream = std::move(offer.stream),
+                   .answer = RINGWAY_MUTANT(kAnswerNoOffer) ? std::string() : ReplyFrame(offer.version, Status::Ok())});
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "proto/lane_roles.h"
+#include "proto/mutation.h"
 #include "proto/shell/log.h"
 
 namespace ringway::daemon {
@@ -173,6 +174,7 @@ Result<net::LaneInbound> PeerRuntime::OnLaneHeader(const net::LaneLabel& lane, c
       out.kind = net::LaneInbound::Kind::kDirect;
       return out;
     case agreement::Inbound::Kind::kScratch:
+      if (RINGWAY_MUTANT(kDiscardScratch)) return out;
       out.kind = net::LaneInbound::Kind::kScratch;
       return out;
     case agreement::Inbound::Kind::kDiscard:
@@ -191,7 +193,7 @@ Status PeerRuntime::OnLanePayload(const net::LaneLabel& lane, std::span<const st
 void PeerRuntime::OnLaneIdle() { Run(); }
 
 void PeerRuntime::OnLaneClosed(const net::LaneLabel& lane, const std::string& why) {
-  if (ended_) return;
+  if (ended_ || RINGWAY_MUTANT(kKeepClosedLane)) return;
   if (const auto found = pairs_.find(lane.other); found != pairs_.end()) found->second.DropLane(lane.id);
   peer_.OnLinkDown(LinkOf(lane), why, MonotonicNow());
   Run();
@@ -354,8 +356,9 @@ void PeerRuntime::CarryOut(links::CloseLinks& action) {
 }
 
 void PeerRuntime::CarryOut(agreement::Complete& action) {
-  const bool plain = action.bytes > 0 && action.codec == Codec::kNone && action.retries == 0;
-  if (action.code == Code::kOk && plain) {
+  // What the plan predicts.
+  const bool plain = action.collective == OpKind::kAllReduce && action.codec == Codec::kNone && action.retries == 0;
+  if (action.code == Code::kOk && action.bytes > 0 && plain) {
     times_.Add({action.epoch, action.algorithm, action.bytes, MonotonicNow() - action.submitted});
   }
   if (shell::Shows(shell::Level::kDebug)) LogOutcome(action);
@@ -380,6 +383,7 @@ void PeerRuntime::LogOutcome(const agreement::Complete& action) const {
   const agreement::Note note{.event = action.code == Code::kOk ? "operation_done" : "operation_over",
                              .fields = {{"epoch", ToString(action.epoch)},
                                         {"op", ToString(action.op)},
+                                        {"collective", NameOf(action.collective)},
                                         {"code", NameOf(action.code)},
                                         {"world", action.contributors.size()},
                                         {"bytes", action.bytes},
@@ -421,7 +425,9 @@ void PeerRuntime::CarryOut(agreement::Ended& action) {
 void PeerRuntime::CarryOut(agreement::Note& action) { host_->Log(action, options_.self, group()); }
 
 void PeerRuntime::FlushLinks() {
-  for (const auto& link : to_flush_) link->Flush();
+  for (const auto& link : to_flush_) {
+    if (!RINGWAY_MUTANT(kFlushNothing)) link->Flush();
+  }
   to_flush_.clear();
   session_->Flush();
 }

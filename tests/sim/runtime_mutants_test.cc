@@ -1,0 +1,64 @@
+// Leaves out one rule of the runtime after the other and expects two daemons to notice.
+//
+// Each mutant runs in a process of its own: an invariant that breaks ends it, which is noticing too.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "proto/mutation.h"
+#include "tests/daemon/runtime/planes.h"
+
+namespace ringway::daemon {
+namespace {
+
+using mutation::Mutant;
+
+std::string WhyBroken() {
+  Planes planes;
+  std::string why = planes.Join();
+  if (why.empty()) why = planes.AllReduce(1);
+  if (why.empty()) why = planes.AllReduceOverABreakingLane(2);
+  if (why.empty()) why = planes.AllReduce(3);
+  return why;
+}
+
+bool IsNoticed(Mutant mutant) {
+  const pid_t child = fork();
+  if (child == 0) {
+    mutation::active = mutant;
+    const std::string why = WhyBroken();
+    std::printf("%s\n", why.c_str());
+    std::fflush(stdout);
+    _exit(why.empty() ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status != 0;
+}
+
+struct Named {
+  Mutant mutant;
+  const char* name;
+  const char* rule;
+};
+
+constexpr Named kMutants[] = {
+#define RINGWAY_LIST_MUTANT(name, rule) {Mutant::name, #name, rule},
+    RINGWAY_EACH_RUNTIME_MUTANT(RINGWAY_LIST_MUTANT)
+#undef RINGWAY_LIST_MUTANT
+};
+
+class RuntimeMutantTest : public testing::TestWithParam<Named> {};
+
+TEST(RuntimeMutants, NothingIsNoticedWhereNothingIsLeftOut) { EXPECT_FALSE(IsNoticed(Mutant::kNone)); }
+
+TEST_P(RuntimeMutantTest, IsNoticed) { EXPECT_TRUE(IsNoticed(GetParam().mutant)) << GetParam().rule; }
+
+INSTANTIATE_TEST_SUITE_P(All, RuntimeMutantTest, testing::ValuesIn(kMutants),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+}  // namespace
+}  // namespace ringway::daemon
