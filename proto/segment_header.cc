@@ -37,9 +37,12 @@ static_assert(sizeof(Wire) == kSegmentHeaderBytes && offsetof(Wire, header_hash)
 }  // namespace
 
 std::string ToString(const Descriptor& descriptor) {
-  return std::string(NameOf(descriptor.kind)) + " of " + std::to_string(descriptor.count) + " " +
-         NameOf(descriptor.dtype) + ", " + NameOf(descriptor.op) + ", codec " + NameOf(descriptor.codec) +
-         ", schedule " + NameOf(descriptor.schedule);
+  const std::string kind = NameOf(descriptor.kind);
+  if (descriptor.kind == OpKind::kUpdateView) return kind;
+  const bool reduces = descriptor.kind != OpKind::kAllGather;
+  return kind + " of " + std::to_string(descriptor.count) + " " + NameOf(descriptor.dtype) + ", " +
+         (reduces ? NameOf(descriptor.op) + std::string(", ") : "") + "codec " + NameOf(descriptor.codec) +
+         ", algorithm " + NameOf(descriptor.schedule);
 }
 
 void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegmentHeaderBytes> out) {

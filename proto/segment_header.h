@@ -54,7 +54,7 @@ struct Descriptor {
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 
-// "all_reduce of 1024 f32, sum, codec none, schedule ring"
+// "all_reduce of 1024 f32, sum, codec none, algorithm ring"
 std::string ToString(const Descriptor& descriptor);
 
 // Min-reduced over the contributors along the schedule, so that every result carries the same values.

@@ -1,4 +1,4 @@
-// ringway-bench: joins a group, waits until the world is complete, measures all-reduce, prints a table on rank 0.
+// ringway-bench: joins a group, waits until the world is complete, measures a collective, prints a table on rank 0.
 //
 // Exit status: 0 all is well, 1 a result was wrong (--check), 2 it could not run; then one line says why.
 #include <algorithm>
@@ -68,9 +68,9 @@ int Run(const Options& options) {
   if (!session.ok()) return Fail("joining group " + options.group, session.error());
   Runner runner(options, session->get(), PidOfListener(options.socket_path));
   if ((*session)->rank() == 0) {
-    std::printf("# ringway-bench all_reduce, group %s, world %u, codec %s, %u in flight, %u iterations\n%s",
-                options.group.c_str(), (*session)->world_size(), NameOf(options.reduction.codec), options.in_flight,
-                options.iterations, TableHeader().c_str());
+    std::printf("# ringway-bench %s, group %s, world %u, codec %s, %u in flight, %u iterations\n%s",
+                NameOf(options.collective), options.group.c_str(), (*session)->world_size(),
+                NameOf(options.reduction.codec), options.in_flight, options.iterations, TableHeader().c_str());
   }
   std::uint64_t wrong = 0;
   auto results = runner.Run([&](const SizeResult& result) {
@@ -78,7 +78,7 @@ int Run(const Options& options) {
     if ((*session)->rank() == 0) std::printf("%s", TableRow(result).c_str());
     std::fflush(stdout);
   });
-  if (!results.ok()) return Fail("all_reduce", results.error());
+  if (!results.ok()) return Fail(NameOf(options.collective), results.error());
   if (Error error = WriteJson(options, **session, results.value(), &runner); !error.ok()) return Fail("json", error);
   if (Error error = (*session)->Leave(); !error.ok()) return Fail("leaving", error);
   if (wrong == 0) return 0;

@@ -58,7 +58,9 @@ void AddWorldOptions(CLI::App* app, Options* options, Raw* raw) {
 
 void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--collective", raw->collective,
-                  "What to measure; sizes are of the buffer that all ranks share, of an all_gather the output")
+                  "What to measure; sizes are of the buffer that all ranks share, of an all_gather the output, which "
+                  "is rounded down to as "
+                  "much from each rank")
       ->capture_default_str()
       ->check(CLI::IsMember({NameOf(OpKind::kAllReduce), NameOf(OpKind::kAllGather), NameOf(OpKind::kReduceScatter)}));
   const CLI::Validator size(CheckBytes, "SIZE");
@@ -135,7 +137,10 @@ std::string Join(const Raw& raw, Options* options) {
   if (!raw.algorithm.empty()) options->algorithm = Named<Algorithm>(raw.algorithm, kAlgorithmCount);
   if (options->algorithm && !HasAlgorithm(options->collective, *options->algorithm))
     return "--algorithm " + raw.algorithm + " does not compute " + raw.collective + ", ring and direct do";
-  if (options->in_place && options->collective == OpKind::kAllGather) return "an all_gather is never --in-place";
+  if (options->collective == OpKind::kAllGather) {
+    if (options->in_place) return "an all_gather is never --in-place";
+    if (reduction.op != ReduceOp::kSum) return "an all_gather has no --op";
+  }
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
   return "";

@@ -25,7 +25,8 @@ struct BesideResult {
 struct SizeResult {
   std::uint64_t bytes = 0;
   OpKind collective = OpKind::kAllReduce;
-  std::uint64_t count = 0;  // elements of the buffer
+  std::uint64_t count = 0;        // elements of the buffer
+  std::uint64_t input_count = 0;  // of a rank's input
   Reduction reduction;
   std::uint32_t world_size = 0;  // of the last result
   std::uint32_t in_flight = 1;

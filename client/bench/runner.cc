@@ -89,7 +89,12 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   result.bytes = bytes;
   result.collective = options_.collective;
   result.reduction = options_.reduction;
-  result.count = bytes / SizeOf(options_.reduction.dtype);
+  result.count = result.input_count = bytes / SizeOf(options_.reduction.dtype);
+  if (options_.collective == OpKind::kAllGather) {  // as many from each, also when a loss makes the world smaller
+    result.input_count /= session_->world_size();
+    result.count = result.input_count * session_->world_size();
+    result.bytes = result.count * SizeOf(options_.reduction.dtype);
+  }
   result.in_flight = options_.in_flight;
   result.in_place = options_.in_place;
   result.iterations = options_.iterations;
@@ -235,7 +240,7 @@ Expected<Work> Runner::Submit(std::size_t index, const SizeResult& result) {
   const OpOptions options{.channel = 0, .codec = codec, .algorithm = options_.algorithm};
   switch (options_.collective) {
     case OpKind::kAllGather:
-      return session_->AllGatherAsync(input, InputCount(result), output, result.count, dtype, options);
+      return session_->AllGatherAsync(input, result.input_count, output, result.count, dtype, options);
     case OpKind::kReduceScatter:
       return session_->ReduceScatterAsync(input, output, result.count, dtype, op, options);
     default:
@@ -243,21 +248,17 @@ Expected<Work> Runner::Submit(std::size_t index, const SizeResult& result) {
   }
 }
 
-std::uint64_t Runner::InputCount(const SizeResult& result) const {
-  return options_.collective == OpKind::kAllGather ? result.count / session_->world_size() : result.count;
-}
-
 void Runner::FillInputs(const SizeResult& result) {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
     const InputName name{session_->peer_id(), iteration_ * options_.in_flight + i};
-    FillInput(options_.reduction, name, inputs_[i].data(), InputCount(result));
+    FillInput(options_.reduction, name, inputs_[i].data(), result.input_count);
   }
 }
 
 void Runner::CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) const {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
     result->wrong += CountWrong(options_.reduction, outcomes[i].contributors, iteration_ * options_.in_flight + i,
-                                {options_.collective, Output(i).data(), InputCount(*result), outcomes[i].part});
+                                {options_.collective, Output(i).data(), result->input_count, outcomes[i].part});
   }
 }
 

@@ -47,8 +47,6 @@ class Runner {
   Error MeasureBaselines(SizeResult* result);
   Expected<double> RunIteration(SizeResult* result, Totals* totals);
   Expected<Work> Submit(std::size_t index, const SizeResult& result);
-  // Elements of a rank's input.
-  std::uint64_t InputCount(const SizeResult& result) const;
   void FillInputs(const SizeResult& result);
   void CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) const;
   const Buffer& Output(std::size_t index) const { return options_.in_place ? inputs_[index] : outputs_[index]; }

@@ -168,7 +168,7 @@ TEST(SegmentHeaderTest, ZerosAndNoiseAreRefused) {
 
 TEST(SegmentHeaderTest, DescriptorAsText) {
   EXPECT_EQ(ToString(Descriptor{OpKind::kAllReduce, DType::kF32, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 9}),
-            "all_reduce of 9 f32, sum, codec none, schedule ring");
+            "all_reduce of 9 f32, sum, codec none, algorithm ring");
   EXPECT_NE(ToString(Sample().descriptor).find("int8"), std::string::npos);
 }
 

@@ -16,7 +16,9 @@
  * Differences from NCCL: a comm is made by ringwayCommInit from a config (no unique id, no rank: the master assigns
  * them, and they change with the view); buffers are host memory and calls block (no stream; the Async calls return a
  * work); the works of one channel run in the order of their submission; a rank that dies does not end the comm of the
- * others.
+ * others. The world may shrink, so ringwayAllGather is told how much recvbuff holds, and ringwayReduceScatter takes the
+ * count of the whole buffer (not recvcount) and leaves the rank's part at its place in it (not at the beginning);
+ * ringwayAllGather is never in place.
  *
  * Errors: every call returns a ringwayResult_t. ringwayGetErrorString names the code; ringwayGetLastError returns a
  * sentence with advice.
@@ -29,7 +31,7 @@
  * thread: operations in flight have no result; take the training state from the others, then submit again. Threads that
  * share a channel pass options.asPeer. Memory of ringwayAlloc is kept.
  *
- * Memory: send and receive buffers may be any memory, or equal (in place: copied). Two of ringwayAlloc are not. They
+ * Memory: send and receive buffers may be any memory, or equal (in place: copied; not in an all-gather). Two of ringwayAlloc are not. They
  * belong to an operation until its work has been waited for or freed. An unfinished operation whose work is freed goes
  * on with the input as it is then; its memory of ringwayAlloc is refused to later operations: free it and allocate
  * other (for devices see ringway.hpp). Writing to memory of an operation in flight ends the comm with
@@ -118,7 +120,7 @@ typedef enum {
   ringwayCodecAnyInt = 0x7fffffff
 } ringwayCodec_t;
 
-/* Schedule of an all-reduce: ringway::Algorithm (ringway/types.h). */
+/* Schedule of a collective: ringway::Algorithm (ringway/types.h). */
 typedef enum {
   ringwayAlgorithmOfPlan = -1, /* by the size, as the group's plan says */
   ringwayRing = 0,
