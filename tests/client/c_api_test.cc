@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "tests/client/fake_daemon.h"
 
 extern "C" int RunCTrainer(const char* socket_path);
@@ -15,10 +17,12 @@ TEST(CApiTest, TrainerInCSaysEverything) {
   testing::FakeDaemon daemon;
   EXPECT_EQ(RunCTrainer(daemon.socket_path().c_str()), 0) << "the line in c_api_compile_test.c";
   const auto submits = daemon.Look().submits;
-  ASSERT_EQ(submits.size(), 4u);
+  ASSERT_EQ(submits.size(), 5u);
   EXPECT_EQ(submits[0].algorithm, 0u) << "as the plan says";
   EXPECT_EQ(submits[2].algorithm, 1u + static_cast<std::uint32_t>(Algorithm::kHalvingDoubling));
   EXPECT_EQ(submits[2].channel, 3u);
+  const auto scatters = [](const abi::Submit& submit) { return submit.kind == OpKind::kReduceScatter; };
+  EXPECT_EQ(std::count_if(submits.begin(), submits.end(), scatters), 1);
 }
 
 TEST(CApiTest, WhoIsAskedEndsAWait) {

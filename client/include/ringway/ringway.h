@@ -31,12 +31,12 @@
  * thread: operations in flight have no result; take the training state from the others, then submit again. Threads that
  * share a channel pass options.asPeer. Memory of ringwayAlloc is kept.
  *
- * Memory: send and receive buffers may be any memory, or equal (in place: copied; not in an all-gather). Two of ringwayAlloc are not. They
- * belong to an operation until its work has been waited for or freed. An unfinished operation whose work is freed goes
- * on with the input as it is then; its memory of ringwayAlloc is refused to later operations: free it and allocate
- * other (for devices see ringway.hpp). Writing to memory of an operation in flight ends the comm with
- * ringwayBufferModified if it is detected, and the others go on without this peer; if not, the result is made of what
- * was read, the same bytes on all other ranks (see ringway.hpp).
+ * Memory: send and receive buffers may be any memory, or equal (in place: copied; not in an all-gather). Two of
+ * ringwayAlloc are not. They belong to an operation until its work has been waited for or freed. An unfinished
+ * operation whose work is freed goes on with the input as it is then; its memory of ringwayAlloc is refused to later
+ * operations: free it and allocate other (for devices see ringway.hpp). Writing to memory of an operation in flight
+ * ends the comm with ringwayBufferModified if it is detected, and the others go on without this peer; if not, the
+ * result is made of what was read, the same bytes on all other ranks (see ringway.hpp).
  */
 #ifndef RINGWAY_RINGWAY_H_
 #define RINGWAY_RINGWAY_H_
