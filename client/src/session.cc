@@ -77,18 +77,20 @@ bool SessionImpl::IsSettled(const Operation& operation) const {
 Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   const abi::Slot& done = operation.link->slot(operation.slot);
   if (done.code != Code::kOk) return Error(CheckedCode(done.code), TextOf(done.text));
-  if (done.world_size > abi::kWorldSizeMax || done.rank >= done.world_size) {
+  const std::uint32_t world_size = done.world_size;  // once: the daemon may write there
+  const std::uint32_t rank = done.rank;
+  if (world_size > abi::kWorldSizeMax || rank >= world_size) {
     return Error(Code::kProtocol, "the daemon's result names an impossible world; install the same version of both");
   }
   OpResult result;
-  result.part = ResultOf(operation.kind, operation.count, done.world_size, done.rank);
+  result.part = ResultOf(operation.kind, operation.count, world_size, rank);
   if (result.part.count > operation.output_count) {
     return Error(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
   }
   result.epoch = done.epoch;
-  result.rank = done.rank;
-  result.world_size = done.world_size;
-  result.contributors.assign(done.contributors, done.contributors + done.world_size);
+  result.rank = rank;
+  result.world_size = world_size;
+  result.contributors.assign(done.contributors, done.contributors + world_size);
   result.wire_bytes = done.wire_bytes;
   result.retries = done.retries;
   result.update_waits = done.update_waits != 0;

@@ -18,6 +18,7 @@ namespace ringway::agreement {
 namespace {
 
 constexpr std::uint64_t kAsideBytesMax = 256 << 20;
+constexpr std::size_t kRetainedMax = 4096;  // operations that a report names, and kilobytes of each
 
 using collective::Executor;
 
@@ -98,6 +99,7 @@ void Launcher::Forget(const Operation& op) {
 bool Launcher::IsToBeRetained(const Operation& op) const {
   const std::uint64_t room =
       op.is_small(ctx_.view().plan) ? ctx_.options.retained_bytes_max : ctx_.options.retained_bytes_max / 4 * 3;
+  if (table_.ops().size() > kRetainedMax) return false;  // each takes more than its bytes
   return !op.is_update() && op.shape.shared && op.output_bytes() <= ctx_.view().plan.retained_bytes_max &&
          table_.retained_bytes() + op.output_bytes() <= room;
 }
@@ -105,6 +107,7 @@ bool Launcher::IsToBeRetained(const Operation& op) const {
 // Where the daemon has no room for the copies, the operation waits until all hold its result.
 void Launcher::Retain(Operation& op, bool with_input) {
   if (RINGWAY_MUTANT(kSendTrainersInput)) with_input = false;
+  if (op.own_output && op.own_output_bytes < op.output_bytes()) Unretain(op);  // only a master that errs makes it grow
   if (op.own_output ? op.own_input || !with_input : !IsToBeRetained(op)) return;
   const std::uint64_t bytes = (op.own_output ? 0 : op.output_bytes()) + (with_input ? op.input_bytes() : 0);
   if (ctx_.options.memory != nullptr && !ctx_.options.memory->TryTake(MemoryUse::kResults, bytes)) return Unretain(op);

@@ -104,12 +104,22 @@ ChannelSeqs OpTable::FinishedUptoAll() const {
   return out;
 }
 
-std::vector<OpName> OpTable::FinishedBeyondAll() const {
-  std::vector<OpName> out;
+std::vector<OpTable::Run> OpTable::FinishedBeyondAll() const {
+  std::vector<Run> runs;
   for (const auto& [id, channel] : channels_) {
-    for (const std::uint64_t seq : channel.finished_beyond) out.push_back({id, seq});
+    bool begins = true;
+    for (const std::uint64_t seq : channel.finished_beyond) {
+      if (begins || runs.back().last + 1 != seq) runs.push_back({id, seq, seq});
+      runs.back().last = seq;
+      begins = false;
+    }
   }
-  return out;
+  return runs;
+}
+
+bool OpTable::IsTooFarBeyond(ChannelId id) const {
+  const auto found = channels_.find(id);
+  return found != channels_.end() && found->second.next - found->second.finished_upto > kBeyondMax;
 }
 
 void OpTable::Acknowledge(PeerId peer, ChannelId channel, std::uint64_t seq) {

@@ -21,6 +21,7 @@ class OpTable {
  public:
   // How far ahead of the own submissions another rank's operations may be before it is taken for broken.
   static constexpr std::uint64_t kAheadMax = 4096;
+  static constexpr std::uint64_t kBeyondMax = 1 << 20;
 
   std::map<OpName, Operation>& ops() { return ops_; }
   const std::map<OpName, Operation>& ops() const { return ops_; }
@@ -52,8 +53,14 @@ class OpTable {
   std::uint64_t CompleteUpto(ChannelId channel) const;
   ChannelSeqs CompleteUptoAll() const;
   ChannelSeqs FinishedUptoAll() const;
-  // Finished ones after one that is not.
-  std::vector<OpName> FinishedBeyondAll() const;
+  // Finished ones after one that is not, in runs: as many at most as operations are not finished.
+  struct Run {
+    ChannelId channel;
+    std::uint64_t first = 0, last = 0;
+  };
+  std::vector<Run> FinishedBeyondAll() const;
+  // Whether its next operation would be too far beyond one that is not finished: each takes memory until that one is.
+  bool IsTooFarBeyond(ChannelId channel) const;
 
   // `peer` says that everything of the channel up to `seq` has an outcome there.
   void Acknowledge(PeerId peer, ChannelId channel, std::uint64_t seq);

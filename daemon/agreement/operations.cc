@@ -42,6 +42,11 @@ Status Operations::Submit(Submission submission) {
     return {Code::kInvalidArgument, "UpdateView is running: wait for it before submitting more"};
   if (update && table_.untold() > 0)
     return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
+  if (table_.IsTooFarBeyond(submission.channel)) {
+    return {Code::kResourceExhausted, "an operation of channel " + std::to_string(submission.channel.value) +
+                                          " is unfinished since " + std::to_string(OpTable::kBeyondMax) +
+                                          " others: wait for it, or cancel it"};
+  }
   const std::uint32_t world_size = ctx_.view().world_size();
   const collective::Shape shape = ShapeIn(world_size, submission.descriptor);
   if (Status room = RoomFor(submission, shape, world_size); !room.ok()) return room;
@@ -287,6 +292,11 @@ void Operations::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
     return;  // StartAll settles it
   }
   if (code != Code::kOk) return Fail(op, code, verdict.text());
+  const std::set<std::uint64_t> contributors(verdict.contributors().begin(), verdict.contributors().end());
+  const auto named = static_cast<std::size_t>(verdict.contributors_size());
+  if (named == 0 || named > abi::kWorldSizeMax || contributors.size() != named) {  // the master errs
+    return membership_.End(Code::kProtocol, "the master commits operation " + ToString(op.name) + " for nobody");
+  }
   if (op.has_part && op.outcome.epoch == Epoch(verdict.result_epoch())) {
     for (const PeerId peer : op.outcome.contributors) table_.AddHolder(op, peer);  // each of its own part
     return Possess(op);
@@ -418,10 +428,11 @@ void Operations::Describe(control::Report& report) const {
   const OpName update{ChannelId(last_update_.channel()), last_update_.seq()};
   if (update.seq != 0 && !table_.ops().contains(update)) *report.add_ops() = last_update_;
   SeqsTo(table_.FinishedUptoAll(), *report.mutable_finished_upto());
-  for (const OpName& name : table_.FinishedBeyondAll()) {
-    control::ChannelSeq& finished = *report.add_finished_beyond();
-    finished.set_channel(name.channel.value);
-    finished.set_seq(name.seq);
+  for (const OpTable::Run& run : table_.FinishedBeyondAll()) {
+    control::SeqRange& finished = *report.add_finished_beyond();
+    finished.set_channel(run.channel.value);
+    finished.set_first(run.first);
+    finished.set_last(run.last);
   }
   SeqsTo(watch_.SubmittedSeqs(), *report.mutable_next_seq());
 }

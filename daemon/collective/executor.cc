@@ -346,8 +346,23 @@ void Executor::SendAgain(Rank to, std::uint16_t step, std::uint16_t chunk, std::
   if (found == all.end() || segment >= grid_.Segments(chunk)) return;
   const auto queued = ready_.find(to);
   if (queued != ready_.end() && queued->second.size() >= 2 * segments_.size()) return;
-  if (found->source == Source::kFinished && StateOf(chunk, segment).final_hash == 0) return;  // never sent
-  Requeue({static_cast<std::uint32_t>(found - all.begin()), segment});
+  const Ready ready{static_cast<std::uint32_t>(found - all.begin()), segment};
+  if (WasReady(ready)) Requeue(ready);
+}
+
+// What was not, nobody can have lost.
+bool Executor::WasReady(const Ready& ready) const {
+  const Departure& departure = schedule_.departures[ready.departure];
+  const SegmentState& state = StateOf(departure.chunk, ready.segment);
+  switch (departure.source) {
+    case Source::kInput:
+      return InputBytesNeeded(RangeOf(ready)) <= input_ready_;
+    case Source::kPartial:
+      return state.next == schedule_.sums[chunks_[departure.chunk].sum].order.size();
+    case Source::kFinished:
+      break;
+  }
+  return state.final_hash != 0;
 }
 
 bool Executor::IsConsumed(const Ready& ready) const {

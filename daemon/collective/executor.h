@@ -192,6 +192,7 @@ class Executor {
   bool Advance(const SumSegment& at, const Payload& fresh);
   void AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload);
   bool AddOwn(const SumSegment& at, SegmentState& state, const Range& range);
+  bool WasReady(const Ready& ready) const;
   void WantAgain(std::uint32_t arrival, std::uint32_t segment);
   void FinishSum(const SumSegment& at);
   void QueueAll(const std::vector<std::uint32_t>& departures, std::uint32_t segment);

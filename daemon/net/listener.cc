@@ -10,6 +10,7 @@ namespace ringway::net {
 namespace {
 
 constexpr std::size_t kReplyBytesMax = 64 * 1024;
+constexpr std::size_t kOfferBytesMax = 4096;  // it takes less than one KiB
 
 control::LinkReply VersionRefusal() {
   control::LinkReply reply;
@@ -46,6 +47,7 @@ class Listener::HalfOpen : public FrameSink {
 
   Status OnFrame(std::span<const std::byte> frame) override { return listener_.OnHello(id_, frame); }
   void OnClosed(const std::string&) override { listener_.Drop(id_); }
+  std::size_t FrameBytesMax() const override { return kOfferBytesMax; }
   std::string AnswerToVersion1() override {
     std::string frame;
     AppendVersion1Frame(VersionRefusal(), frame);

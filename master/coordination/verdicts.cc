@@ -58,9 +58,12 @@ std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& repor
       std::uint64_t& seq = finished[ChannelId(upto.channel())];
       seq = std::max(seq, upto.seq());
     }
-    for (const control::ChannelSeq& beyond : report.finished_beyond()) {
-      const auto found = out.find({ChannelId(beyond.channel()), beyond.seq()});
-      if (found != out.end()) found->second.holders.insert(peer);
+    for (const control::SeqRange& beyond : report.finished_beyond()) {
+      const ChannelId channel(beyond.channel());
+      for (auto it = out.lower_bound({channel, beyond.first()}); it != out.end(); ++it) {
+        if (it->first > OpName{channel, beyond.last()}) break;
+        it->second.holders.insert(peer);
+      }
     }
     for (auto& [name, evidence] : out) {
       const auto upto = finished.find(name.channel);

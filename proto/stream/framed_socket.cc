@@ -21,7 +21,9 @@ void FramedSocket::Start(std::unique_ptr<Stream> stream, FrameSink* sink) {
 
 void FramedSocket::Queue(const google::protobuf::MessageLite& message) {
   if (!open()) return;
-  if (out_.size() - out_sent_ + message.ByteSizeLong() > queue_bytes_max_) {
+  const std::size_t bytes = message.ByteSizeLong();
+  if (bytes > kFrameBytesMax) return Fail("a message of " + std::to_string(bytes) + " bytes fits no frame");
+  if (out_.size() - out_sent_ + bytes > queue_bytes_max_) {
     return Fail("the other side does not read: " + std::to_string(out_.size() - out_sent_) + " bytes wait to be sent");
   }
   AppendFrame(message, out_);
@@ -72,6 +74,11 @@ bool FramedSocket::Deliver(std::span<const std::byte> bytes) {
   Status header = reader_.Feed(bytes);
   while (header.ok() && open()) {
     const auto frame = reader_.Next();
+    const std::size_t frame_bytes = frame.has_value() ? frame->size() : reader_.Rest().size();
+    if (frame_bytes > sink_->FrameBytesMax() + kFrameHeaderBytes + kFrameChecksumBytes) {
+      Fail("a frame exceeds its limit");
+      return false;
+    }
     if (!frame.has_value()) {
       header = reader_.CheckHeader();
       break;

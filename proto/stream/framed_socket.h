@@ -32,6 +32,8 @@ class FrameSink {
   // One frame, valid during the call. A Status that is not ok closes the socket with its text.
   virtual Status OnFrame(std::span<const std::byte> frame) = 0;
   virtual void OnClosed(const std::string& why) = 0;
+  // A longer frame closes the socket.
+  virtual std::size_t FrameBytesMax() const { return kFrameBytesMax; }
   // Bytes for somebody who speaks protocol version 1, before the connection closes; none: nothing is said.
   virtual std::string AnswerToVersion1() { return {}; }
 };

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace ringway::agreement {
 namespace {
 
@@ -23,6 +26,23 @@ TEST(OpTable, WhatIsSkippedIsFinishedAndAcknowledged) {
   EXPECT_TRUE(table.IsFinished(OpName{kOne, 3}));
   EXPECT_FALSE(table.IsFinished(OpName{kOne, 4}));
   EXPECT_EQ(table.Add(OnChannelOne(7)).name, (OpName{kOne, 4}));
+}
+
+TEST(OpTable, FinishedOnesBeyondAGapAreRunsAndBounded) {
+  OpTable table;
+  for (std::uint64_t token = 1; token <= 10; ++token) {
+    Operation& op = table.Add(OnChannelOne(token));
+    op.stage = Stage::kReported;
+  }
+  for (const std::uint64_t seq : {3u, 4u, 5u, 8u, 10u}) table.Forget({kOne, seq});
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
+  for (const OpTable::Run& run : table.FinishedBeyondAll()) runs.emplace_back(run.first, run.last);
+  EXPECT_EQ(runs, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{3, 5}, {8, 8}, {10, 10}}));
+  EXPECT_FALSE(table.IsTooFarBeyond(kOne));
+  table.SkipTo({{kOne, OpTable::kBeyondMax + 2}});
+  EXPECT_TRUE(table.IsTooFarBeyond(kOne)) << "the first is not finished";
+  EXPECT_FALSE(table.IsTooFarBeyond(ChannelId(2)));
+  EXPECT_EQ(table.FinishedBeyondAll().size(), 3u);
 }
 
 TEST(OpTable, NothingThatWasSubmittedIsSkipped) {

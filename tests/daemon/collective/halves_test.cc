@@ -113,6 +113,19 @@ TEST_P(Halves, AllGatherWithACodecGivesAllRanksAndAFetchTheSameBytes) {
   }
 }
 
+// A rank that asks for what was never sent would get memory that was never written.
+TEST_P(Halves, WhatWasNeverReadyIsNotSentAgain) {
+  for (const OpKind kind : {OpKind::kAllReduce, OpKind::kAllGather, OpKind::kReduceScatter}) {
+    World world(Of(kind, 3001), WholeInputs(3, 3001, 7), kHalfSegment, true);
+    for (std::uint32_t to = 0; to < 3; ++to) {
+      for (std::uint16_t step = 0; step < 8; ++step) {
+        for (std::uint16_t chunk = 0; chunk < 3; ++chunk) world.executor(1).SendAgain(Rank(to), step, chunk, 0);
+      }
+      EXPECT_FALSE(world.executor(1).NextBytes(Rank(to)).has_value()) << NameOf(kind);
+    }
+  }
+}
+
 TEST_P(Halves, SendHalfOfWhatAnAllReduceDoes) {
   for (const std::uint32_t world_size : {2u, 3u, 8u, 64u}) {
     Routes routes;

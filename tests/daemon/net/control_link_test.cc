@@ -59,6 +59,22 @@ TEST_F(ControlLinkTest, OversizedFrameClosesItBeforeAnythingIsAllocated) {
   EXPECT_TRUE(IsClosed(other_.get()));
 }
 
+TEST_F(ControlLinkTest, MessageThatFitsNoFrameClosesItAndEndsNothing) {
+  control::PeerMessage message;
+  message.GetReflection()->MutableUnknownFields(&message)->AddLengthDelimited(999, std::string(kFrameBytesMax, 'x'));
+  link_->Send(message);
+  ASSERT_TRUE(RunUntil([&] { return sink_.closed.size() == 1; }));
+  EXPECT_NE(sink_.closed[0].find("fits no frame"), std::string::npos) << sink_.closed[0];
+}
+
+TEST_F(ControlLinkTest, UnknownFieldsAreNotKept) {
+  control::PeerMessage message = AbortOf(7);
+  message.GetReflection()->MutableUnknownFields(&message)->AddLengthDelimited(999, std::string(100'000, 'x'));
+  WriteAll(other_.get(), FrameOf(message));
+  ASSERT_TRUE(RunUntil([&] { return sink_.messages.size() == 1; }));
+  EXPECT_EQ(sink_.messages[0].SerializeAsString(), AbortOf(7).SerializeAsString());
+}
+
 TEST_F(ControlLinkTest, MessageThatItsSinkRefusesClosesIt) {
   sink_.verdict = Status(Code::kProtocol, "it does not follow");
   WriteAll(other_.get(), FrameOf(AbortOf(1)) + FrameOf(AbortOf(2)));

@@ -63,6 +63,20 @@ TEST_F(ListenerTest, GarbageIsDropped) {
   EXPECT_TRUE(offers_.empty());
 }
 
+// Who has not said who it is may not have its bytes kept.
+TEST_F(ListenerTest, HelloBeyondItsLimitIsDroppedWholeOrNot) {
+  Start({});
+  control::LinkHello hello = Hello();
+  hello.set_group(std::string(5000, 'g'));
+  const UniqueFd whole = ConnectTo(address_);
+  WriteAll(whole.get(), FrameOf(hello));
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(whole.get()); }));
+  const UniqueFd cut = ConnectTo(address_);
+  WriteAll(cut.get(), FrameOf(hello).substr(0, 4900));
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(cut.get()); }));
+  EXPECT_TRUE(offers_.empty());
+}
+
 TEST_F(ListenerTest, OtherVersionIsToldAndDropped) {
   Start({});
   control::LinkHello hello = Hello();

@@ -71,11 +71,12 @@ TEST(Verdicts, PartsAreCommittedOnlyWhereAllWhoStayHaveTheirsOfOneEpoch) {
 
 TEST(Verdicts, FinishedBeyondAGapCountsAsHeld) {
   control::Report beyond;
-  beyond.add_finished_beyond()->set_seq(4);
+  beyond.add_finished_beyond()->set_first(3);
+  beyond.mutable_finished_beyond(0)->set_last(4);
   const auto verdicts = DecideVerdicts({{PeerId(1), ReportOf({Op(4, kPart, 77)})}, {PeerId(2), beyond}}, {});
   ASSERT_EQ(verdicts.size(), 1u);
   EXPECT_EQ(verdicts[0].holders_size(), 2);
-  beyond.mutable_finished_beyond(0)->set_seq(5);
+  beyond.mutable_finished_beyond(0)->set_last(3);
   EXPECT_TRUE(DecideVerdicts({{PeerId(1), ReportOf({Op(4, kPart, 77)})}, {PeerId(2), beyond}}, {}).empty());
 }
 
