@@ -61,7 +61,8 @@ TEST_F(ControlLinkTest, OversizedFrameClosesItBeforeAnythingIsAllocated) {
 
 TEST_F(ControlLinkTest, MessageThatFitsNoFrameClosesItAndEndsNothing) {
   control::PeerMessage message;
-  message.GetReflection()->MutableUnknownFields(&message)->AddLengthDelimited(999, std::string(kFrameBytesMax, 'x'));
+  control::PeerMessage::GetReflection()->MutableUnknownFields(&message)->AddLengthDelimited(
+      999, std::string(kFrameBytesMax, 'x'));
   link_->Send(message);
   ASSERT_TRUE(RunUntil([&] { return sink_.closed.size() == 1; }));
   EXPECT_NE(sink_.closed[0].find("fits no frame"), std::string::npos) << sink_.closed[0];
@@ -69,7 +70,8 @@ TEST_F(ControlLinkTest, MessageThatFitsNoFrameClosesItAndEndsNothing) {
 
 TEST_F(ControlLinkTest, UnknownFieldsAreNotKept) {
   control::PeerMessage message = AbortOf(7);
-  message.GetReflection()->MutableUnknownFields(&message)->AddLengthDelimited(999, std::string(100'000, 'x'));
+  control::PeerMessage::GetReflection()->MutableUnknownFields(&message)->AddLengthDelimited(999,
+                                                                                            std::string(100'000, 'x'));
   WriteAll(other_.get(), FrameOf(message));
   ASSERT_TRUE(RunUntil([&] { return sink_.messages.size() == 1; }));
   EXPECT_EQ(sink_.messages[0].SerializeAsString(), AbortOf(7).SerializeAsString());

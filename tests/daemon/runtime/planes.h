@@ -285,7 +285,7 @@ class Planes {
     std::vector<std::uint64_t> before;
     for (const auto& lane : world_.lanes()) before.push_back(lane->Traffic().delivered_bytes);
     bool broken = false;
-    const std::string why = AllReduce(round, [&] {
+    std::string why = AllReduce(round, [&] {
       for (std::size_t i = 0; i < opened && !broken; ++i) {
         if (world_.lanes()[i]->Traffic().delivered_bytes < before[i] + kSummedBytes / 8) continue;
         world_.lanes()[i]->Shutdown();
