@@ -37,7 +37,7 @@ static_assert(sizeof(Wire) == kSegmentHeaderBytes && offsetof(Wire, header_hash)
 }  // namespace
 
 std::string ToString(const Descriptor& descriptor) {
-  const std::string kind = NameOf(descriptor.kind);
+  std::string kind = NameOf(descriptor.kind);
   if (descriptor.kind == OpKind::kUpdateView) return kind;
   const bool reduces = descriptor.kind != OpKind::kAllGather;
   return kind + " of " + std::to_string(descriptor.count) + " " + NameOf(descriptor.dtype) + ", " +
