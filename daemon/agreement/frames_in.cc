@@ -66,7 +66,7 @@ Result<FramesIn::Judged> FramesIn::OnHeader(const LinkId& lane, const SegmentHea
   inbound.target = claim.value().direct;
   inbound.attempt = op->attempt;
   if (inbound.target != nullptr) inbound.keep = op->memory;
-  return Judged{inbound};
+  return Judged{std::move(inbound)};
 }
 
 Result<FramesIn::Judged> FramesIn::Hold(const LinkId& lane, const SegmentHeader& header) {
@@ -78,16 +78,16 @@ Result<FramesIn::Judged> FramesIn::Hold(const LinkId& lane, const SegmentHeader&
   }
   watch_.Moved();
   EarlyFrame frame = held_.Reserve(lane.other, header);
-  Inbound inbound;
   if (frame.payload == nullptr) {
     held_.Add(std::move(frame));
-    return Judged{inbound};
+    return Judged{};
   }
+  Inbound inbound;
   inbound.kind = Inbound::Kind::kDirect;
   inbound.target = frame.payload->data();
   inbound.keep = frame.payload;
   in_flight_.insert_or_assign(lane, InFlight{header, std::move(frame)});
-  return Judged{inbound};
+  return Judged{std::move(inbound)};
 }
 
 bool FramesIn::CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId from) {

@@ -363,11 +363,11 @@ bool Peer::NeedsScratch() const { return impl_->table.any_codec(); }
 
 Result<Inbound> Peer::OnHeader(const LinkId& lane, const SegmentHeader& header) {
   Impl& in = *impl_;
-  const Result<FramesIn::Judged> judged = in.frames_in.OnHeader(lane, header);
+  Result<FramesIn::Judged> judged = in.frames_in.OnHeader(lane, header);
   if (!judged.ok()) return judged.status();
   if (judged.value().differs) in.AfterProgress();
   if (judged.value().inbound.kind == Inbound::Kind::kDiscard) in.links.CountIn(lane);
-  return judged.value().inbound;
+  return std::move(judged.value().inbound);
 }
 
 Status Peer::OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
