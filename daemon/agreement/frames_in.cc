@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/agreement/messages.h"
 #include "proto/check.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
@@ -182,7 +183,8 @@ std::uint64_t FramesIn::Feed(Operation& op, std::uint64_t bytes_max) {
     if (frame->payload != nullptr) {
       if (!Accept(op, header, frame->from, *frame->payload)) break;
     } else if (!op.fetching && !RINGWAY_MUTANT(kForgetRefused)) {
-      SendAgain(frame->from, op.name, {Rank(), header.step, header.chunk, header.segment});
+      const Executor::Wanted wanted{Rank(), header.step, header.chunk, header.segment};
+      links_.Send(frame->from, AgainMessage(ctx_.view().epoch, op.name, wanted));
     }
   }
   return bytes;
@@ -208,20 +210,8 @@ bool FramesIn::Accept(Operation& op, const SegmentHeader& header, PeerId from, s
 
 void FramesIn::AskAgain(Operation& op) {
   for (const Executor::Wanted& wanted : op.executor->TakeAgain()) {
-    SendAgain(ctx_.view().members[wanted.from.value], op.name, wanted);
+    links_.Send(ctx_.view().members[wanted.from.value], AgainMessage(ctx_.view().epoch, op.name, wanted));
   }
-}
-
-void FramesIn::SendAgain(PeerId to, const OpName& name, const Executor::Wanted& wanted) {
-  control::PeerMessage message;
-  control::Again& again = *message.mutable_again();
-  again.set_epoch(ctx_.view().epoch.value);
-  again.set_channel(name.channel.value);
-  again.set_seq(name.seq);
-  again.set_step(wanted.step);
-  again.set_chunk(wanted.chunk);
-  again.set_segment(wanted.segment);
-  links_.Send(to, std::move(message));
 }
 
 }  // namespace ringway::agreement

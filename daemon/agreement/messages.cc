@@ -6,6 +6,17 @@
 #include "proto/mutation.h"
 
 namespace ringway::agreement {
+namespace {
+
+// Of a message that names an operation.
+template <typename Named>
+void SetName(Named& message, Epoch epoch, const OpName& name) {
+  message.set_epoch(epoch.value);
+  message.set_channel(name.channel.value);
+  message.set_seq(name.seq);
+}
+
+}  // namespace
 
 Result<Descriptor> DescriptorFrom(const control::Ready& ready) {
   for (const std::uint32_t number : {ready.kind(), ready.dtype(), ready.op(), ready.codec(), ready.algorithm()}) {
@@ -23,9 +34,7 @@ Result<Descriptor> DescriptorFrom(const control::Ready& ready) {
 control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descriptor& descriptor) {
   control::PeerMessage message;
   control::Ready& ready = *message.mutable_ready();
-  ready.set_epoch(epoch.value);
-  ready.set_channel(name.channel.value);
-  ready.set_seq(name.seq);
+  SetName(ready, epoch, name);
   ready.set_kind(static_cast<std::uint32_t>(descriptor.kind));
   ready.set_dtype(static_cast<std::uint32_t>(descriptor.dtype));
   ready.set_op(static_cast<std::uint32_t>(descriptor.op));
@@ -37,9 +46,23 @@ control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descrip
 
 control::PeerMessage DoneMessage(Epoch epoch, const OpName& name) {
   control::PeerMessage message;
-  message.mutable_done()->set_epoch(epoch.value);
-  message.mutable_done()->set_channel(name.channel.value);
-  message.mutable_done()->set_seq(name.seq);
+  SetName(*message.mutable_done(), epoch, name);
+  return message;
+}
+
+control::PeerMessage FetchMessage(Epoch epoch, const OpName& name) {
+  control::PeerMessage message;
+  SetName(*message.mutable_fetch(), epoch, name);
+  return message;
+}
+
+control::PeerMessage AgainMessage(Epoch epoch, const OpName& name, const collective::Executor::Wanted& wanted) {
+  control::PeerMessage message;
+  control::Again& again = *message.mutable_again();
+  SetName(again, epoch, name);
+  again.set_step(wanted.step);
+  again.set_chunk(wanted.chunk);
+  again.set_segment(wanted.segment);
   return message;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/agreement/operation.h"
+#include "daemon/collective/executor.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
 #include "proto/result.h"
@@ -15,6 +16,8 @@ Result<Descriptor> DescriptorFrom(const control::Ready& ready);
 
 control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descriptor& descriptor);
 control::PeerMessage DoneMessage(Epoch epoch, const OpName& name);
+control::PeerMessage FetchMessage(Epoch epoch, const OpName& name);
+control::PeerMessage AgainMessage(Epoch epoch, const OpName& name, const collective::Executor::Wanted& wanted);
 // What a peer in the view of this epoch reports of an operation.
 control::OpReport ReportOf(const Operation& op, Epoch epoch);
 

@@ -150,11 +150,7 @@ void Operations::StartFetch(Operation& op) {
       op, collective::Share(collective::FetchSchedule(*ctx_.view().RankOf(*holder), self, self, op.fetched_parts())));
   ctx_.AddNote("fetch",
                {{"epoch", ToString(ctx_.view().epoch)}, {"op", ToString(op.name)}, {"from", ctx_.NameOf(*holder)}});
-  control::PeerMessage message;
-  message.mutable_fetch()->set_epoch(ctx_.view().epoch.value);
-  message.mutable_fetch()->set_channel(op.name.channel.value);
-  message.mutable_fetch()->set_seq(op.name.seq);
-  links_.Send(*holder, std::move(message));
+  links_.Send(*holder, FetchMessage(ctx_.view().epoch, op.name));
 }
 
 void Operations::MarkComplete(const Operation& op) {
