@@ -24,7 +24,6 @@ class Builder {
  public:
   Builder(OpKind collective, Algorithm kind, Rank self, std::vector<std::uint32_t> weights)
       : self_(self), reduces_(collective != OpKind::kAllGather), copies_(collective != OpKind::kReduceScatter) {
-    out_.kind = kind;
     out_.weights = std::move(weights);
     out_.rank_parts = !reduces_ || !copies_;
     out_.everyone_sums = kind == Algorithm::kOneShot;

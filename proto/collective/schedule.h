@@ -66,7 +66,6 @@ struct Sum {
 };
 
 struct Schedule {
-  Algorithm kind = Algorithm::kRing;
   std::vector<std::uint32_t> weights = {1};  // of each chunk: how the grid cuts the buffer ..
   bool rank_parts = false;                   // .. unless chunk r is rank r's part of it
   bool everyone_sums = false;  // several ranks finish one chunk: they must add up the same values in the same order

@@ -16,8 +16,7 @@ using Range = Part;
 struct Shape {
   std::uint64_t count = 0;  // of the buffer
   Range input;              // what this rank contributes
-  Range result;             // what this rank holds in the end ..
-  bool shared = true;       // .. which is all of it at every rank: one that lacks it can get it from any other
+  bool shared = true;       // every rank ends with all of it, so that one that lacks it can get it from any other
 };
 
 // REQUIRES: world_size * descriptor.count does not overflow, self < world_size.
@@ -26,7 +25,6 @@ inline Shape ShapeOf(const Descriptor& descriptor, std::uint32_t world_size, Ran
   const bool gathers = descriptor.kind == OpKind::kAllGather;
   return {.count = gathers ? world_size * count : count,
           .input = {gathers ? self.value * count : 0, count},
-          .result = ResultOf(descriptor.kind, count, world_size, self.value),
           .shared = descriptor.kind != OpKind::kReduceScatter || world_size == 1};
 }
 

@@ -284,7 +284,7 @@ bool Cluster::InputIsAsStaged(std::uint32_t index, const Operation& op) const {
 std::vector<std::byte> Cluster::ResultOf(const Operation& op, const agreement::Complete& complete) {
   if (complete.code != Code::kOk || op.descriptor.kind == OpKind::kUpdateView) return {};
   const auto world = static_cast<std::uint32_t>(complete.contributors.size());
-  const collective::Range range = collective::ShapeOf(op.descriptor, world, Rank(complete.rank)).result;
+  const Part range = ringway::ResultOf(op.descriptor.kind, op.descriptor.count, world, complete.rank);
   const std::size_t size = SizeOf(op.descriptor.dtype);
   RINGWAY_CHECK((range.begin + range.count) * size <= op.result->size());
   const auto begin = op.result->begin() + static_cast<std::ptrdiff_t>(range.begin * size);

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "proto/check.h"
-#include "proto/collective/shape.h"
 
 namespace ringway::sim {
 namespace {
@@ -124,7 +123,7 @@ std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const 
   const auto world = static_cast<std::uint32_t>(contributors.size());
   const auto rank = std::find(contributors.begin(), contributors.end(), self) - contributors.begin();
   if (rank >= static_cast<std::ptrdiff_t>(world)) return "it is no contributor";
-  const collective::Range range = collective::ShapeOf(d, world, Rank(static_cast<std::uint32_t>(rank))).result;
+  const Part range = ResultOf(d.kind, d.count, world, static_cast<std::uint32_t>(rank));
   if (result.size() != range.count * size) return "a result of another size";
   const double tolerance = Tolerance(d, world);
   for (std::uint64_t i = 0; i < range.count; ++i) {

@@ -427,7 +427,7 @@ TEST(Executor, HolderServesAFetchOfItsWholeResult) {
   auto* source = reinterpret_cast<std::byte*>(result.data());
   const Descriptor descriptor = SumOf(DType::kF32, result.size());
   ExecutorOptions options{.descriptor = descriptor,
-                          .shape = {.count = result.size(), .input = {}, .result = {}},
+                          .shape = {.count = result.size(), .input = {}},
                           .world_size = 2,
                           .segment_bytes_max = kSegment,
                           .output = source,

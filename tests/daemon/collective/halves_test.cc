@@ -91,7 +91,7 @@ TEST_P(Halves, AllGatherWithACodecGivesAllRanksAndAFetchTheSameBytes) {
     std::vector<std::byte> held = world.output(0);
     std::vector<std::byte> fetched(held.size());
     ExecutorOptions options{.descriptor = descriptor,
-                            .shape = {.count = kWorld * descriptor.count, .input = {}, .result = {}},
+                            .shape = {.count = kWorld * descriptor.count, .input = {}},
                             .world_size = 2,
                             .segment_bytes_max = kHalfSegment,
                             .output = held.data(),
