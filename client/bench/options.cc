@@ -59,8 +59,7 @@ void AddWorldOptions(CLI::App* app, Options* options, Raw* raw) {
 void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--collective", raw->collective,
                   "What to measure; sizes are of the buffer that all ranks share, of an all_gather the output, which "
-                  "is rounded down to as "
-                  "much from each rank")
+                  "is rounded down to as much from each rank")
       ->capture_default_str()
       ->check(CLI::IsMember({NameOf(OpKind::kAllReduce), NameOf(OpKind::kAllGather), NameOf(OpKind::kReduceScatter)}));
   const CLI::Validator size(CheckBytes, "SIZE");

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "client/bench/collective.h"
+
 namespace ringway::bench {
 namespace {
 
@@ -212,7 +214,9 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
   std::vector<OpResult> outcomes;
   const auto start = Clock::now();
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
-    auto work = Submit(i, *result);
+    auto work = StartCollective(*session_, options_.collective, options_.reduction,
+                                {inputs_[i].data(), result->input_count, Output(i).data(), result->count},
+                                {.algorithm = options_.algorithm});
     if (!work.ok()) return work.error();
     works.push_back(std::move(work.value()));
   }
@@ -231,21 +235,6 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
   }
   if (options_.check) CheckOutputs(outcomes, result);
   return time_ms;
-}
-
-Expected<Work> Runner::Submit(std::size_t index, const SizeResult& result) {
-  const void* const input = inputs_[index].data();
-  void* const output = Output(index).data();
-  const auto& [dtype, op, codec] = options_.reduction;
-  const OpOptions options{.channel = 0, .codec = codec, .algorithm = options_.algorithm};
-  switch (options_.collective) {
-    case OpKind::kAllGather:
-      return session_->AllGatherAsync(input, result.input_count, output, result.count, dtype, options);
-    case OpKind::kReduceScatter:
-      return session_->ReduceScatterAsync(input, output, result.count, dtype, op, options);
-    default:
-      return session_->AllReduceAsync(input, output, result.count, dtype, op, options);
-  }
 }
 
 void Runner::FillInputs(const SizeResult& result) {

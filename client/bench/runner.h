@@ -46,7 +46,6 @@ class Runner {
   Error MeasureBeside(SizeResult* result);
   Error MeasureBaselines(SizeResult* result);
   Expected<double> RunIteration(SizeResult* result, Totals* totals);
-  Expected<Work> Submit(std::size_t index, const SizeResult& result);
   void FillInputs(const SizeResult& result);
   void CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) const;
   const Buffer& Output(std::size_t index) const { return options_.in_place ? inputs_[index] : outputs_[index]; }

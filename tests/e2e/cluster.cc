@@ -8,6 +8,8 @@
 #include <future>
 #include <utility>
 
+#include "client/bench/collective.h"
+
 namespace ringway::e2e {
 
 int DataThreads() {
@@ -209,15 +211,9 @@ void Round::Submit() {
 }
 
 void Round::SubmitOn(std::size_t index) {
-  const auto& [dtype, op, codec] = options_.reduction;
-  const OpOptions how{.channel = options_.channel, .codec = codec, .algorithm = options_.algorithm};
-  const auto& [input, output] = std::pair(places_[index].input, places_[index].output);
-  Session& rank = *ranks_[index];
-  auto work = options_.collective == OpKind::kAllGather
-                  ? rank.AllGatherAsync(input, options_.count, output, output_count(), dtype, how)
-              : options_.collective == OpKind::kReduceScatter
-                  ? rank.ReduceScatterAsync(input, output, options_.count, dtype, op, how)
-                  : rank.AllReduceAsync(input, output, options_.count, dtype, op, how);
+  auto work = bench::StartCollective(*ranks_[index], options_.collective, options_.reduction,
+                                     {places_[index].input, options_.count, places_[index].output, output_count()},
+                                     {.channel = options_.channel, .algorithm = options_.algorithm});
   ASSERT_TRUE(work.ok()) << "trainer " << index << ": " << work.error().text();
   works_[index] = std::move(*work);
 }

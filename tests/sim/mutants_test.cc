@@ -11,6 +11,7 @@
 #include <string>
 
 #include "proto/mutation.h"
+#include "tests/sim/named_mutant.h"
 #include "tests/sim/world.h"
 
 namespace ringway::sim {
@@ -26,17 +27,7 @@ constexpr bool kSlow = false;
 constexpr std::uint64_t kSeedsMax = 40000;
 constexpr std::uint64_t kUnmutatedSeeds = 50;
 
-struct Named {
-  Mutant mutant;
-  const char* name;
-  const char* rule;
-};
-
-constexpr Named kMutants[] = {
-#define RINGWAY_LIST_MUTANT(name, rule) {Mutant::name, #name, rule},
-    RINGWAY_EACH_MUTANT(RINGWAY_LIST_MUTANT)
-#undef RINGWAY_LIST_MUTANT
-};
+constexpr NamedMutant kMutants[] = {RINGWAY_EACH_MUTANT(RINGWAY_NAMED_MUTANT)};
 
 struct Finding {
   std::uint64_t seed;  // the one that is running; 0: all are done
@@ -93,7 +84,7 @@ TEST(Mutants, NoneIsFoundWhereNothingIsLeftOut) {
   EXPECT_EQ(HuntInAnotherProcess(Mutant::kNone, {}, kUnmutatedSeeds).seed, 0U);
 }
 
-class MutantTest : public testing::TestWithParam<Named> {};
+class MutantTest : public testing::TestWithParam<NamedMutant> {};
 
 TEST_P(MutantTest, IsFound) {
   if (kSlow) GTEST_SKIP() << "found without sanitizers";
@@ -103,8 +94,7 @@ TEST_P(MutantTest, IsFound) {
               static_cast<unsigned long long>(finding.seed), finding.how);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MutantTest, testing::ValuesIn(kMutants),
-                         [](const auto& tested) { return std::string(tested.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, MutantTest, testing::ValuesIn(kMutants), NameOfTest);
 
 }  // namespace
 }  // namespace ringway::sim

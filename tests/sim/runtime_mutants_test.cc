@@ -10,6 +10,7 @@
 
 #include "proto/mutation.h"
 #include "tests/daemon/runtime/planes.h"
+#include "tests/sim/named_mutant.h"
 
 namespace ringway::daemon {
 namespace {
@@ -39,26 +40,15 @@ bool IsNoticed(Mutant mutant) {
   return status != 0;
 }
 
-struct Named {
-  Mutant mutant;
-  const char* name;
-  const char* rule;
-};
+constexpr sim::NamedMutant kMutants[] = {RINGWAY_EACH_RUNTIME_MUTANT(RINGWAY_NAMED_MUTANT)};
 
-constexpr Named kMutants[] = {
-#define RINGWAY_LIST_MUTANT(name, rule) {Mutant::name, #name, rule},
-    RINGWAY_EACH_RUNTIME_MUTANT(RINGWAY_LIST_MUTANT)
-#undef RINGWAY_LIST_MUTANT
-};
-
-class RuntimeMutantTest : public testing::TestWithParam<Named> {};
+class RuntimeMutantTest : public testing::TestWithParam<sim::NamedMutant> {};
 
 TEST(RuntimeMutants, NothingIsNoticedWhereNothingIsLeftOut) { EXPECT_FALSE(IsNoticed(Mutant::kNone)); }
 
 TEST_P(RuntimeMutantTest, IsNoticed) { EXPECT_TRUE(IsNoticed(GetParam().mutant)) << GetParam().rule; }
 
-INSTANTIATE_TEST_SUITE_P(All, RuntimeMutantTest, testing::ValuesIn(kMutants),
-                         [](const auto& tested) { return std::string(tested.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, RuntimeMutantTest, testing::ValuesIn(kMutants), sim::NameOfTest);
 
 }  // namespace
 }  // namespace ringway::daemon

@@ -1,0 +1,23 @@
+// Any collective by its kind, for programs that run all of them.
+#pragma once
+
+#include <cstddef>
+#include <ringway/ringway.hpp>
+
+#include "client/bench/check_values.h"
+
+namespace ringway::bench {
+
+// What a rank gives and where its result goes, in elements (ringway/types.h).
+struct Buffers {
+  const void* input = nullptr;
+  std::size_t count = 0;
+  void* output = nullptr;
+  std::size_t output_count = 0;
+};
+
+// `options`: its codec is the reduction's.
+Expected<Work> StartCollective(Session& session, OpKind collective, const Reduction& reduction, const Buffers& buffers,
+                               OpOptions options);
+
+}  // namespace ringway::bench
