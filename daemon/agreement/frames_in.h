@@ -10,7 +10,7 @@
 // Invariant: a lane has at most one frame in flight, whose position is claimed or whose room is reserved until it is
 // taken, or dropped with its lane.
 //
-// Ownership: the Peer's. Operations that have got on it names to its caller, who acts on it.
+// Ownership: the Peer's. It returns the operation that a frame has advanced; the caller acts on that.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +62,7 @@ class FramesIn {
 
   // ---- operations. REQUIRES, where frames are accepted or asked for: it has an executor.
   bool Holds(const Operation& op) const { return held_.Has(op.name, ctx_.view().epoch); }
-  // Gives held frames to their operation, about `bytes_max` of them. Returns how many bytes it went through.
+  // Feeds held frames to their operation, about `bytes_max` of them. Returns how many bytes it went through.
   std::uint64_t Feed(Operation& op, std::uint64_t bytes_max);
   // It needs none of them.
   void Forget(const Operation& op) { held_.Drop(op.name, ctx_.view().epoch); }
@@ -95,7 +95,6 @@ class FramesIn {
   Taken Take(const InFlight& frame, std::span<const std::byte> payload);
   // A held frame meets its operation. Returns whether the next one may.
   bool Accept(Operation& op, const SegmentHeader& header, PeerId from, std::span<const std::byte> payload);
-  void SendAgain(PeerId to, const OpName& name, const collective::Executor::Wanted& wanted);
 
   Context& ctx_;
   const Attempts& attempts_;

@@ -1,9 +1,7 @@
 // The operations of a peer, from submission to outcome (operation.h has the stages, design.md the rules).
 //
-//   Submit --> started in a view that runs --computed, by its frames and its work--> complete
-//                 | a verdict says how it ended, or that its bytes are to be fetched    | all hold it, or a copy is
-//                 kept
-//                 +----------------------------------------------------------------> told --all hold it--> forgotten
+//   Submit --> started in a running view --computed--> complete --all hold it, or a copy is kept--> told
+//                 +--the verdict of a recovery: failed, or fetched--^                      all hold it --> forgotten
 //
 // Invariants: nothing starts, completes or is told unless the view runs, but for an error that ends everything. A
 // trainer is told once. An UpdateView has no other operation beside it.

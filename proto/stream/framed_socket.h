@@ -51,7 +51,7 @@ class FramedSocket final : public StreamWaiter, public std::enable_shared_from_t
 
   // Silent.
   void Close();
-  // Gives the stream away, detached, with what was read beyond the frames delivered unread; null if it has failed. May
+  // Releases the stream, detached, with what was read beyond the frames delivered unread; null if it has failed. May
   // be called from OnFrame.
   std::unique_ptr<Stream> Release();
 

@@ -89,7 +89,7 @@ class Stream {
   StreamIo Read(std::span<std::byte> into) { return Read(std::array{into}); }
   virtual StreamIo Write(WriteParts from) = 0;
   StreamIo Write(std::span<const std::byte> from) { return Write(std::array{from}); }
-  // Gives back what was read last, for the next Read. REQUIRES: no other call has read since.
+  // Puts back what was read last, for the next Read. REQUIRES: no other call has read since.
   void Unread(std::span<const std::byte> bytes);
 
   // Calls once. No allocation of their own. REQUIRES: attached, and the last Read, or Write, would have blocked.
