@@ -17,7 +17,7 @@ std::shared_ptr<const std::vector<std::byte>> CopyOf(std::span<const std::byte> 
 
 // Of what the trainer can write to; what lies in the daemon's own memory is what it was.
 bool BufferGuard::IsTrainersSource(const Operation& op, const collective::Executor::Ready& ready) {
-  return op.executor->SendsInput(ready) ? !op.own_input : !op.own_output;
+  return op.executor->SendsInput(ready) ? op.buffers->trainer_writes_input() : op.buffers->trainer_writes_output();
 }
 
 BufferGuard::Copy BufferGuard::CautiousCopy(const Operation& op, const collective::Executor::Ready& ready) const {
@@ -38,12 +38,12 @@ void BufferGuard::OnRefused(const links::SentFrame& frame) {
 
 void BufferGuard::OnFailedPayload(const Operation& op, std::uint64_t attempt,
                                   const collective::Executor::Claim& claim) {
-  if (claim.direct == nullptr || op.own_output) return;
+  if (claim.direct == nullptr || op.is_retained()) return;
   watch_.OnFailedRead(PlaceOf(attempt, claim), op.executor->TargetOf(claim), ctx_.now);
 }
 
 void BufferGuard::ChooseTarget(const Operation& op, collective::Executor::Claim& claim) {
-  if (claim.direct == nullptr || op.own_output) return;
+  if (claim.direct == nullptr || op.is_retained()) return;
   if (watch_.cautious(ctx_.now)) {
     claim.direct = nullptr;
   } else {
@@ -52,18 +52,19 @@ void BufferGuard::ChooseTarget(const Operation& op, collective::Executor::Claim&
 }
 
 void BufferGuard::CheckTarget(const Operation& op, const collective::Executor::Claim& claim) {
-  if (claim.direct != nullptr || op.own_output || RINGWAY_MUTANT(kBlameTheLink)) return;
+  if (claim.direct != nullptr || op.is_retained() || RINGWAY_MUTANT(kBlameTheLink)) return;
   if (watch_.HasChanged(PlaceOf(op.attempt, claim), op.executor->TargetOf(claim))) OnModified(op, "output");
 }
 
 BufferGuard::Copy BufferGuard::SealedCopy(Operation& op, const collective::Range& range) {
-  std::optional<std::vector<std::byte>> copy = op.seal.Copy(op.output(), range);
+  std::optional<std::vector<std::byte>> copy = op.seal.Copy(op.buffers->output(), range);
   if (!copy) return nullptr;
   return std::make_shared<const std::vector<std::byte>>(std::move(*copy));
 }
 
 void BufferGuard::Seal(Operation& op) {
-  if (op.has_outcome() && op.outcome.code == Code::kOk && op.executor && !op.own_output) op.seal = op.executor->Seal();
+  if (op.has_outcome() && op.outcome.code == Code::kOk && op.executor && !op.is_retained())
+    op.seal = op.executor->Seal();
 }
 
 void BufferGuard::OnModified(const Operation& op, const std::string& buffer) {

@@ -66,7 +66,7 @@ Result<FramesIn::Judged> FramesIn::OnHeader(const LinkId& lane, const SegmentHea
   inbound.kind = claim.value().direct != nullptr ? Inbound::Kind::kDirect : Inbound::Kind::kScratch;
   inbound.target = claim.value().direct;
   inbound.attempt = op->attempt;
-  if (inbound.target != nullptr) inbound.keep = op->memory;
+  if (inbound.target != nullptr) inbound.keep = op->buffers;
   return Judged{std::move(inbound)};
 }
 

@@ -32,7 +32,7 @@ bool FramesOut::NextOf(Operation& op, const Offer& offer, Outbound& out, links::
   if (!bytes || *bytes > offer.bytes_max || !queue_.MayBeSent(op, offer.to, *bytes)) return false;
   const auto ready = op.executor->PopReady(offer.rank, offer.bytes_max);
   sent = {.op = op.name, .attempt = op.attempt, .ready = *ready};
-  const FrameSource source{.executor = op.executor.get(), .keep = op.memory, .copy = guard_.CautiousCopy(op, *ready)};
+  const FrameSource source{.executor = op.executor.get(), .keep = op.buffers, .copy = guard_.CautiousCopy(op, *ready)};
   if (!EncodeFrame(source, sent, offer, out)) {
     guard_.OnModified(op, "output");
     return false;
@@ -47,7 +47,7 @@ bool FramesOut::NextServed(Serving& serving, const Offer& offer, Outbound& out, 
   if (!ready) return false;
   sent = {.op = serving.name, .attempt = serving.attempt, .ready = *ready};
   FrameSource source{.executor = serving.executor.get(), .kind = SegmentKind::kFetched, .keep = serving.keep};
-  if (Operation* op = table_.Find(serving.name); op != nullptr && !op->own_output) {
+  if (Operation* op = table_.Find(serving.name); op != nullptr && !op->is_retained()) {
     if (op->told) return false;  // everybody holds it, and it is its trainer's again
     source.copy = BufferGuard::SealedCopy(*op, serving.executor->RangeOf(*ready));
     if (source.copy == nullptr) {
@@ -132,7 +132,7 @@ void FramesOut::AddPeersWithWork(std::vector<PeerId>& peers) const {
 void FramesOut::Serve(PeerId from, const OpName& name) {
   Operation* op = table_.Find(name);
   const bool holds = op != nullptr && op->has_outcome() && op->outcome.code == Code::kOk && op->shape.shared &&
-                     (op->own_output || !op->told);  // a told result region is the trainer's again
+                     (op->is_retained() || !op->told);  // a told result region is the trainer's again
   if (!holds) {
     ctx_.AddNote("fetch_refused", {{"op", ToString(name)}, {"from", ctx_.NameOf(from)}}, Severity::kWarning);
     return;
@@ -142,7 +142,7 @@ void FramesOut::Serve(PeerId from, const OpName& name) {
   BufferGuard::Seal(*op);
   Descriptor fetched = op->submission.descriptor;
   fetched.schedule = kFetchedAs;
-  Serving serving{.name = name, .to = from, .attempt = attempts_.Begin(), .executor = nullptr, .keep = op->memory};
+  Serving serving{.name = name, .to = from, .attempt = attempts_.Begin(), .executor = nullptr, .keep = op->buffers};
   const Rank self = *ctx_.view().RankOf(ctx_.self);
   serving.executor = std::make_unique<Executor>(
       collective::Share(collective::FetchSchedule(self, *ctx_.view().RankOf(from), self, op->fetched_parts())),
@@ -150,7 +150,7 @@ void FramesOut::Serve(PeerId from, const OpName& name) {
                                   .shape = {.count = op->shape.count, .input = {}},
                                   .world_size = kNotAlone,
                                   .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
-                                  .output = op->output(),
+                                  .output = op->buffers->output(),
                                   .stamp = {}});
   serving_.push_back(std::move(serving));
 }

@@ -4,14 +4,12 @@
 #include <cstddef>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "daemon/agreement/buffer_guard.h"
 #include "daemon/agreement/ready_index.h"
+#include "daemon/buffers/staged_buffers.h"
 #include "daemon/collective/executor.h"
-#include "proto/check.h"
 #include "proto/collective/shares.h"
-#include "proto/memory_budget.h"
 #include "proto/mutation.h"
 
 namespace ringway::agreement {
@@ -22,19 +20,7 @@ constexpr std::size_t kRetainedMax = 4096;  // operations that a report names, a
 
 using collective::Executor;
 
-// Memory that lives as long as a frame uses it.
-struct OpMemory {
-  Keep regions;
-  std::shared_ptr<std::byte[]> own_output;
-  std::shared_ptr<std::vector<std::byte>> own_input;
-};
-
 }  // namespace
-
-Launcher::~Launcher() {
-  if (ctx_.options.memory == nullptr) return;
-  for (const auto& [name, op] : table_.ops()) ctx_.options.memory->Give(MemoryUse::kResults, op.retained_bytes);
-}
 
 Algorithm Launcher::AlgorithmOf(const Operation& op) const {
   const std::uint64_t bytes = op.output_bytes();
@@ -57,7 +43,6 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
   Retain(op, schedule->everyone_sums);
   op.stage = Stage::kRunning;
   op.attempt = attempts_.Begin();
-  op.memory = std::make_shared<OpMemory>(OpMemory{op.submission.keep, op.own_output, op.own_input});
   // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
   const Stamp stamp{membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)};
   op.executor.reset();
@@ -68,10 +53,10 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
                                                .shape = op.shape,
                                                .world_size = op.fetching ? kNotAlone : ctx_.view().world_size(),
                                                .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
-                                               .input = op.own_input ? op.own_input->data() : op.submission.input,
-                                               .output = op.output(),
-                                               .input_bytes_ready = op.fetching ? 0 : op.input_bytes_ready(),
-                                               .trainers_output = !op.own_output,
+                                               .input = op.buffers->input(),
+                                               .output = op.buffers->output(),
+                                               .input_bytes_ready = op.fetching ? 0 : op.buffers->input_ready(),
+                                               .trainers_output = op.buffers->trainer_writes_output(),
                                                .stamp = stamp,
                                                .memory = ctx_.options.memory.get(),
                                                .sink = op.reporter.get(),
@@ -88,10 +73,7 @@ void Launcher::Stop(Operation& op) {
   op.holders.clear();
 }
 
-void Launcher::Forget(const Operation& op) {
-  attempts_.End(op.attempt);
-  if (ctx_.options.memory != nullptr) ctx_.options.memory->Give(MemoryUse::kResults, op.retained_bytes);
-}
+void Launcher::Forget(const Operation& op) { attempts_.End(op.attempt); }
 
 // ---------------------------------------------------------------------------------------------- copies
 
@@ -104,31 +86,25 @@ bool Launcher::IsToBeRetained(const Operation& op) const {
          table_.retained_bytes() + op.output_bytes() <= room;
 }
 
-// Where the daemon has no room for the copies, the operation waits until all hold its result.
+// Where the daemon has no room for the copies, the operation waits until all hold its result. They are too small where
+// a master that errs lets a world grow.
 void Launcher::Retain(Operation& op, bool with_input) {
   if (RINGWAY_MUTANT(kSendTrainersInput)) with_input = false;
-  if (op.own_output && op.own_output_bytes < op.output_bytes()) Unretain(op);  // only a master that errs makes it grow
-  if (op.own_output ? op.own_input || !with_input : !IsToBeRetained(op)) return;
-  const std::uint64_t bytes = (op.own_output ? 0 : op.output_bytes()) + (with_input ? op.input_bytes() : 0);
-  if (ctx_.options.memory != nullptr && !ctx_.options.memory->TryTake(MemoryUse::kResults, bytes)) return Unretain(op);
-  op.retained_bytes += bytes;
-  if (!op.own_output) {
-    op.own_output = std::make_shared_for_overwrite<std::byte[]>(op.output_bytes());
-    op.own_output_bytes = op.output_bytes();
-    table_.Retain(op.own_output_bytes);
-  }
-  if (!with_input) return;
-  op.own_input = std::make_shared<std::vector<std::byte>>();
-  op.own_input->reserve(op.input_bytes());
+  const bool has_input = !with_input || !op.buffers->trainer_writes_input();
+  if (op.is_retained() && has_input && op.retained_bytes() >= op.output_bytes()) return;
+  Unretain(op);
+  if (!IsToBeRetained(op)) return;
+  auto staged = buffers::StagedBuffers::Make(
+      op.submission.buffers, {.output_bytes = op.output_bytes(), .input_bytes = with_input ? op.input_bytes() : 0},
+      ctx_.options.memory);
+  if (staged == nullptr) return;
+  op.buffers = std::move(staged);
+  table_.Retain(op.retained_bytes());
 }
 
 void Launcher::Unretain(Operation& op) {
-  RINGWAY_CHECK(!op.has_outcome());
-  table_.Unretain(std::exchange(op.own_output_bytes, 0));
-  if (ctx_.options.memory != nullptr)
-    ctx_.options.memory->Give(MemoryUse::kResults, std::exchange(op.retained_bytes, 0));
-  op.own_output.reset();
-  op.own_input.reset();
+  table_.Unretain(op.retained_bytes());
+  op.buffers = op.submission.buffers;
 }
 
 }  // namespace ringway::agreement

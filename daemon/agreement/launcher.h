@@ -1,9 +1,8 @@
-// Begins and ends the attempts of operations: their executors, and the daemon's own copies that they compute into.
+// Begins and ends the attempts of operations: their executors, and the staged buffers that they compute into.
 //
-//   Launch --> live: executor, memory, number --Stop--> over: what it computed is sealed, its window is free
+//   Launch --> live: executor, buffers, number --Stop--> over: what it computed is sealed, its window is free
 //
-// Invariants: an operation with an executor has a live attempt. What is taken from the daemon's memory for copies is
-// what the operations' retained_bytes add up to.
+// Invariants: an operation with an executor has a live attempt. The table's retained bytes are those of all operations.
 //
 // Ownership: the Peer's, as the table of operations, which outlives it.
 #pragma once
@@ -27,7 +26,6 @@ class Launcher {
   // All outlive it.
   Launcher(Context& ctx, Attempts& attempts, OpTable& table, SendQueue& queue, Membership& membership)
       : ctx_(ctx), attempts_(attempts), table_(table), queue_(queue), membership_(membership) {}
-  ~Launcher();
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
@@ -39,10 +37,10 @@ class Launcher {
 
   void Launch(Operation& op, std::shared_ptr<const collective::Schedule> schedule);
   void Stop(Operation& op);
-  // It has failed: nobody will ask for its copies. REQUIRES: it has no outcome yet.
-  void Unretain(Operation& op);
   // Everybody holds its outcome.
   void Forget(const Operation& op);
+  // Nobody will ask for its copies.
+  void Unretain(Operation& op);
 
  private:
   bool IsToBeRetained(const Operation& op) const;

@@ -29,6 +29,7 @@ Operation& OpTable::Add(Submission submission) {
   const OpName name{submission.channel, channel.next++};
   Operation& op = ops_[name];
   op.name = name;
+  op.buffers = submission.buffers;
   op.submission = std::move(submission);
   tokens_[op.submission.token] = name;
   ++untold_;
@@ -154,14 +155,14 @@ bool OpTable::AllHold(const Operation& op, const View& view) const {
 }
 
 bool OpTable::IsFinished(const Operation& op, const View& view) const {
-  const bool kept = !(RINGWAY_MUTANT(kDropSmall) && op.own_output);
+  const bool kept = !(RINGWAY_MUTANT(kDropSmall) && op.is_retained());
   return op.stage == Stage::kReported && (!kept || AllHold(op, view));
 }
 
 void OpTable::Forget(const OpName& name) {
   const Operation& op = ops_.at(name);
   RINGWAY_CHECK(op.stage == Stage::kReported);
-  retained_bytes_ -= op.own_output_bytes;
+  retained_bytes_ -= op.retained_bytes();
   with_codec_ -= op.submission.descriptor.codec != Codec::kNone;
   Channel& channel = channels_[name.channel];
   Extend(channel.finished_upto, channel.finished_beyond, name.seq);

@@ -1,14 +1,13 @@
 #include "daemon/agreement/op_work.h"
 
-#include <cstddef>
-#include <cstring>
+#include "daemon/buffers/op_buffers.h"
 
 namespace ringway::agreement {
 
 OpWork::Done OpWork::Do(Operation& op) {
   if (!ctx_.views.running()) return Done::kNothing;
   if (op.has_outcome()) frames_.Forget(op);  // it needed none of them
-  if (op.telling) return CopyResult(op);
+  if (op.telling) return Deliver(op);
   if (op.stage != Stage::kRunning || !op.executor) return Done::kNothing;
   if (!op.fetching) DoInput(op);
   Spend(frames_.Feed(op, slice_left_));
@@ -17,27 +16,18 @@ OpWork::Done OpWork::Do(Operation& op) {
 }
 
 void OpWork::DoInput(Operation& op) {
-  if (op.own_input) {
-    const std::byte* input = op.submission.input;
-    const std::uint64_t begin = op.own_input->size();
-    const std::uint64_t bytes = std::min(slice_left_, op.submission.input_bytes_ready - begin);
-    op.own_input->insert(op.own_input->end(), input + begin, input + begin + bytes);
-    Spend(bytes);
-  }
-  op.executor->InputReady(op.input_bytes_ready());
+  Spend(op.buffers->Stage(slice_left_));
+  op.executor->InputReady(op.buffers->input_ready());
   if (slice_left_ > 0) Spend(op.executor->Work(slice_left_));
 }
 
-// The trainer is told when its copy is whole. A failure has none.
-OpWork::Done OpWork::CopyResult(Operation& op) {
-  if (op.outcome.code == Code::kOk && op.own_output) {
-    const std::uint64_t bytes = std::min(slice_left_, op.output_bytes() - op.told_bytes);
-    if (bytes > 0) std::memcpy(op.submission.result + op.told_bytes, op.own_output.get() + op.told_bytes, bytes);
-    op.told_bytes += bytes;
-    Spend(bytes);
-    if (op.told_bytes < op.output_bytes()) return Done::kNothing;
+// A failure has no result.
+OpWork::Done OpWork::Deliver(Operation& op) {
+  if (op.outcome.code == Code::kOk) {
+    Spend(op.buffers->Deliver(op.output_bytes(), slice_left_));
+    if (op.buffers->final_upto() < op.output_bytes()) return Done::kNothing;
   }
-  return Done::kCopied;
+  return Done::kDelivered;
 }
 
 void OpWork::Keep(const Operation& op) {
@@ -52,8 +42,8 @@ bool OpWork::HasLeft(const Operation& op) const {
   if (!ctx_.views.running()) return false;
   if (op.stage == Stage::kComplete) return op.telling;
   if (op.stage != Stage::kRunning || !op.executor) return false;
-  const bool copies_input = op.own_input && !op.fetching && op.own_input->size() < op.submission.input_bytes_ready;
-  return copies_input || op.executor->has_work() || frames_.Holds(op);
+  const bool stages = !op.fetching && op.buffers->can_stage();
+  return stages || op.executor->has_work() || frames_.Holds(op);
 }
 
 OpName OpWork::Next() {

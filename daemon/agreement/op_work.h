@@ -2,7 +2,7 @@
 //
 //   own input     into the copy that others get (one_shot), and into the sums that wait for it
 //   early frames  what came before their operation was submitted here
-//   result        the retained copy, into the trainer's memory; then it is told
+//   result        delivered to the trainer, where a copy is retained; then it is told
 //
 // Whatever makes such work possible calls Do, which does what the slice has left, and Keep, which keeps the rest; the
 // slice begins anew with each Refill. So between two of those no more than one slice is done, however many events there
@@ -31,7 +31,7 @@ class OpWork {
   OpWork& operator=(const OpWork&) = delete;
 
   // What an operation has come to with it.
-  enum class Done : std::uint8_t { kNothing, kComputed, kCopied };
+  enum class Done : std::uint8_t { kNothing, kComputed, kDelivered };
   // As far as the slice goes.
   [[nodiscard]] Done Do(Operation& op);
   // It is done on with the next slice, if anything is left.
@@ -48,7 +48,7 @@ class OpWork {
  private:
   bool HasLeft(const Operation& op) const;
   void DoInput(Operation& op);
-  Done CopyResult(Operation& op);
+  Done Deliver(Operation& op);
   void Spend(std::uint64_t bytes) { slice_left_ -= std::min(slice_left_, bytes); }
 
   Context& ctx_;

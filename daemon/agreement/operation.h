@@ -24,9 +24,12 @@
 #include "daemon/agreement/peer_values.h"
 #include "daemon/agreement/ready_index.h"
 #include "daemon/agreement/view.h"
+#include "daemon/buffers/op_buffers.h"
 #include "daemon/collective/executor.h"
 
 namespace ringway::agreement {
+
+using buffers::OpBuffers;
 
 // A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
 constexpr Algorithm kFetchedAs = Algorithm::kRing;
@@ -56,24 +59,20 @@ struct Operation {
   std::string overdue;           // its deadline has passed: whom it waited for
   Epoch hung_in;                 // in this view it has waited for as long as the group allows ..
   std::vector<PeerId> hung_for;  // .. for these
-  TimePoint since{};             // submitted
-  TimePoint staged_at{};         // .. or more of its input was there, last
-  Duration next_word{};          // at this age the log says that it waits
+  std::optional<TimePoint> deadline;
+  TimePoint since{};      // submitted
+  TimePoint staged_at{};  // .. or more of its input was there, last
+  Duration next_word{};   // at this age the log says that it waits
 
   std::unique_ptr<ReadyReporter> reporter;         // of the executor
   std::unique_ptr<collective::Executor> executor;  // while running
   std::uint64_t attempt = 0;
-  collective::ResultSeal seal;              // of a result in its trainer's memory, once its executor is gone
-  std::shared_ptr<std::byte[]> own_output;  // the copy that is retained, of operations of which one is
-  // Where a rank can be done before the others have its input (one_shot): the copy that they get, as far as it is
-  // staged. The trainer may write to its own as soon as it is told.
-  std::shared_ptr<std::vector<std::byte>> own_input;
-  std::uint64_t own_output_bytes = 0;
-  std::uint64_t retained_bytes = 0;  // of both
-  bool telling = false;              // complete, and to be told as soon as the trainer has a copy of own_output
-  std::uint64_t told_bytes = 0;      // of that copy
-  Keep memory;                       // regions and copies together, for frames
-  std::set<PeerId> ready;            // senders' view: who has submitted it too
+  collective::ResultSeal seal;  // of a result in its trainer's memory, once its executor is gone
+  // What it works on: the submission's, or a staged copy of them that is retained for the others. That has a copy of
+  // the input, too, where a rank can be done before the others have its input (one_shot).
+  std::shared_ptr<OpBuffers> buffers;
+  bool telling = false;                           // complete, and to be told as soon as its result is delivered
+  std::set<PeerId> ready;                         // senders' view: who has submitted it too
   std::map<PeerId, std::uint64_t> unready_bytes;  // sent to peers that were not ready
   std::set<PeerId> holders;                       // who is known to hold the result
 
@@ -98,9 +97,9 @@ struct Operation {
     return gathered ? static_cast<std::uint32_t>(outcome.contributors.size()) : 0;
   }
   bool has_outcome() const { return stage == Stage::kComplete || stage == Stage::kReported; }
-  // What its executor may read of it.
-  std::uint64_t input_bytes_ready() const { return own_input ? own_input->size() : submission.input_bytes_ready; }
-  std::byte* output() const { return own_output ? own_output.get() : submission.result; }
+  // Whether its result stays here for those who lack it when its trainer is told.
+  bool is_retained() const { return !buffers->trainer_writes_output(); }
+  std::uint64_t retained_bytes() const { return is_retained() ? buffers->output_bytes_max() : 0; }
 };
 
 }  // namespace ringway::agreement

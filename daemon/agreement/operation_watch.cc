@@ -17,7 +17,7 @@ std::uint32_t WireMs(Duration time) {
       std::min<std::int64_t>(time.count() / 1000, std::numeric_limits<std::uint32_t>::max()));
 }
 
-bool IsStaging(const Operation& op) { return !op.has_outcome() && op.input_bytes_ready() < op.input_bytes(); }
+bool IsStaging(const Operation& op) { return !op.has_outcome() && op.buffers->input_ready() < op.input_bytes(); }
 
 std::int64_t Ms(Duration time) { return time.count() / 1000; }
 
@@ -75,9 +75,9 @@ void OperationWatch::Tick() {
           {{"epoch", ToString(ctx_.view().epoch)}, {"op", ToString(name)}, {"age_ms", Ms(age)}, {"for", WaitsFor(op)}},
           Severity::kWarning);
     }
-    if (!op.overdue.empty() || !op.submission.deadline) continue;
-    if (ctx_.now < *op.submission.deadline) {
-      WatchBy(op.submission.deadline);
+    if (!op.overdue.empty() || !op.deadline) continue;
+    if (ctx_.now < *op.deadline) {
+      WatchBy(op.deadline);
       continue;
     }
     op.overdue = ctx_.NameOf(ctx_.self) + " has waited " + std::to_string(Ms(age)) + " ms for operation " +

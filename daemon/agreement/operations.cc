@@ -23,10 +23,10 @@ collective::Shape ShapeIn(std::uint32_t world_size, const Descriptor& descriptor
 
 Status RoomFor(const Submission& submission, const collective::Shape& shape, std::uint32_t world_size) {
   const std::uint64_t needed = shape.count * SizeOf(submission.descriptor.dtype);
-  if (needed <= submission.result_bytes) return Status::Ok();
-  return {Code::kInvalidArgument, "the output has room for " + std::to_string(submission.result_bytes) +
-                                      " bytes, and a group of " + std::to_string(world_size) + " peers needs " +
-                                      std::to_string(needed)};
+  const std::uint64_t room = submission.buffers->output_bytes_max();
+  if (needed <= room) return Status::Ok();
+  return {Code::kInvalidArgument, "the output has room for " + std::to_string(room) + " bytes, and a group of " +
+                                      std::to_string(world_size) + " peers needs " + std::to_string(needed)};
 }
 
 }  // namespace
@@ -53,16 +53,16 @@ Status Operations::Submit(Submission submission) {
   Operation& op = table_.Add(std::move(submission));
   op.shape = shape;
   op.since = op.staged_at = ctx_.now;
+  if (op.submission.time_limit > Duration::zero()) op.deadline = ctx_.now + op.submission.time_limit;
   watch_.Moved();
-  watch_.WatchBy(op.submission.deadline);
+  watch_.WatchBy(op.deadline);
   if (ctx_.views.running()) Start(op);
   return Status::Ok();
 }
 
 bool Operations::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {
   Operation* op = table_.FindToken(token);
-  if (op == nullptr || input_bytes_ready <= op->submission.input_bytes_ready) return false;
-  op->submission.input_bytes_ready = std::min(input_bytes_ready, op->input_bytes());
+  if (op == nullptr || !op->buffers->Grow(input_bytes_ready)) return false;
   op->staged_at = ctx_.now;
   watch_.Moved();
   StartWork(*op);
@@ -175,7 +175,7 @@ void Operations::OnComputed(Operation& op) {
   table_.AddHolder(op, ctx_.self);
   frames_in_.Forget(op);
   if (!op.has_part || RINGWAY_MUTANT(kPartIsAll)) Possess(op);
-  if (!op.own_output || !op.is_small(ctx_.view().plan))
+  if (!op.is_retained() || !op.is_small(ctx_.view().plan))
     SendDone(op.name);  // copies are not kept for long, and somebody may have no room
   Settle(op);
 }
@@ -193,7 +193,7 @@ void Operations::Settle(Operation& op) {
   if (op.stage != Stage::kComplete) return;
   const bool early =
       RINGWAY_MUTANT(kSkipDone) || (RINGWAY_MUTANT(kTellLargeByVerdict) && op.outcome.epoch < ctx_.view().epoch);
-  if (op.outcome.code != Code::kOk || op.own_output || table_.AllHold(op, ctx_.view()) || early) {
+  if (op.outcome.code != Code::kOk || op.is_retained() || table_.AllHold(op, ctx_.view()) || early) {
     op.telling = true;
     StartWork(op);
   }
@@ -253,7 +253,6 @@ void Operations::Tell(Operation& op) {
 void Operations::Fail(Operation& op, Code code, const std::string& text) {
   launcher_.Stop(op);
   launcher_.Unretain(op);  // nobody will ask for it, and others may submit theirs late
-  op.memory.reset();
   op.fetching = op.has_part = false;
   op.outcome = {code, text, ctx_.view().epoch, {}, {}};
   op.stage = Stage::kComplete;
@@ -284,7 +283,7 @@ void Operations::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
       ctx_.AddNote("contradiction", {{"op", ToString(op.name)}, {"text", "the verdict differs from the outcome here"}},
                    Severity::kError);
     RINGWAY_CHECK(same || op.told == false || code == Code::kInternal);
-    if (RINGWAY_MUTANT(kDropAfterVerdict) && op.told) op.own_output.reset();
+    if (RINGWAY_MUTANT(kDropAfterVerdict) && op.told) launcher_.Unretain(op);
     return;  // StartAll settles it
   }
   if (code != Code::kOk) return Fail(op, code, verdict.text());
@@ -359,7 +358,7 @@ void Operations::StartWork(Operation& op) {
     case OpWork::Done::kComputed:
       OnComputed(op);
       break;
-    case OpWork::Done::kCopied:
+    case OpWork::Done::kDelivered:
       Tell(op);
       break;
   }

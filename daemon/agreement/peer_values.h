@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "daemon/agreement/watchdog.h"
+#include "daemon/buffers/submission.h"
 #include "daemon/collective/executor.h"
 #include "daemon/links/link.h"
 #include "proto/clock.h"
@@ -32,22 +33,8 @@ using links::Dial;
 using links::LinkId;
 using links::LinkTerms;
 
+using buffers::Submission;
 using collective::Keep;
-
-// What a trainer submits. `input` is mapped read-only, `result` is memory that only this operation writes, both as
-// large as the collective needs them (OpKind), all-gathers up to the world size that `result_bytes` has room for.
-struct Submission {
-  std::uint64_t token = 0;  // the session's own name for it; comes back in Complete
-  ChannelId channel;
-  Descriptor descriptor;               // its schedule is set when the operation starts
-  std::optional<Algorithm> algorithm;  // nothing: the plan's choice
-  const std::byte* input = nullptr;
-  std::byte* result = nullptr;
-  std::uint64_t result_bytes = 0;
-  Keep keep;                            // holds the mappings while anything may touch them
-  std::uint64_t input_bytes_ready = 0;  // grows by OnStaged; all of it for inputs that are not staged
-  std::optional<TimePoint> deadline;    // then all ranks are asked to fail it with kDeadline
-};
 
 // ---- actions
 

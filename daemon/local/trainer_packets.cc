@@ -19,8 +19,7 @@ Status CheckSessionPage(int fd) {
   return CheckSealedMemfd(fd, sizeof(abi::SessionPage));
 }
 
-// Holds both mappings of an operation.
-struct OperationMemory {
+struct Mappings {
   std::shared_ptr<const Mapping> input;
   std::shared_ptr<const Mapping> result;
 };
@@ -190,24 +189,25 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   });
   if (verdict.verdict == Verdict::kLie) return verdict.status;
   if (slots_[submit.slot].in_use) return Lie("a slot is submitted while its operation runs");
-  SubmitOrder order{.token = submit.slot,
-                    .channel = ChannelId(submit.channel),
-                    .descriptor = verdict.descriptor,
-                    .algorithm = verdict.algorithm,
-                    .keep = nullptr,
-                    .input_bytes_ready = verdict.input_bytes,
-                    .deadline = op_deadline_};
-  order.result_bytes = verdict.result_bytes;
   slots_[submit.slot] = {.in_use = true, .input_bytes = verdict.input_bytes, .staged_bytes = verdict.input_bytes};
+  buffers::TrainerBuffers::Places places;
   Status status = verdict.status;
-  if (status.ok() && verdict.input_bytes > 0) status = MapRanges(submit, order);
+  if (status.ok() && verdict.input_bytes > 0) status = MapRanges(submit, places);
   if (status.ok() && submit.staged == 1) {
-    slots_[submit.slot].staged_bytes = 0;
     const std::uint64_t staged = SlotAt(submit.slot).staged_bytes.load(std::memory_order_acquire);
-    slots_[submit.slot].staged_bytes = order.input_bytes_ready = std::min(staged, verdict.input_bytes);
+    slots_[submit.slot].staged_bytes = std::min(staged, verdict.input_bytes);
   }
+  places.input_bytes = verdict.input_bytes;
+  places.input_ready = slots_[submit.slot].staged_bytes;
+  places.output_bytes = verdict.result_bytes;
   if (status.ok()) {
-    status = port_ != nullptr ? port_->Submit(std::move(order)) : Status(Code::kShuttingDown, "the peer has ended");
+    status = port_ == nullptr ? Status(Code::kShuttingDown, "the peer has ended")
+                              : port_->Submit({.token = submit.slot,
+                                               .channel = ChannelId(submit.channel),
+                                               .descriptor = verdict.descriptor,
+                                               .algorithm = verdict.algorithm,
+                                               .buffers = std::make_shared<buffers::TrainerBuffers>(std::move(places)),
+                                               .time_limit = op_deadline_});
   }
   if (!status.ok()) {
     Completion refused;
@@ -222,7 +222,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   return Status::Ok();
 }
 
-Status TrainerSession::MapRanges(const abi::Submit& submit, SubmitOrder& order) {
+Status TrainerSession::MapRanges(const abi::Submit& submit, buffers::TrainerBuffers::Places& places) {
   for (const std::uint32_t id : {submit.input_region, submit.result_region}) {
     if (Status status = MakeUsable(regions_.at(id)); !status.ok()) return status;
   }
@@ -230,9 +230,9 @@ Status TrainerSession::MapRanges(const abi::Submit& submit, SubmitOrder& order) 
   if (!input.ok()) return input.status();
   auto result = regions_.at(submit.result_region).Output();
   if (!result.ok()) return result.status();
-  order.input = input.value()->data() + submit.input_offset_bytes;
-  order.result = result.value()->data() + submit.result_offset_bytes;
-  order.keep = std::make_shared<const OperationMemory>(OperationMemory{input.value(), result.value()});
+  places.input = input.value()->data() + submit.input_offset_bytes;
+  places.output = result.value()->data() + submit.result_offset_bytes;
+  places.keep = std::make_shared<const Mappings>(Mappings{input.value(), result.value()});
   return Status::Ok();
 }
 

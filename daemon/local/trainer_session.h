@@ -29,6 +29,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/buffers/submission.h"
+#include "daemon/buffers/trainer_buffers.h"
 #include "daemon/local/packet.h"
 #include "daemon/local/region.h"
 #include "daemon/local/stranger_desk.h"
@@ -43,25 +45,11 @@
 
 namespace ringway::local {
 
-// An operation that passed every check. `token` comes back in Complete.
-struct SubmitOrder {
-  std::uint64_t token = 0;
-  ChannelId channel;
-  Descriptor descriptor;
-  std::optional<Algorithm> algorithm;  // nothing: the plan's choice
-  const std::byte* input = nullptr;
-  std::byte* result = nullptr;
-  std::uint64_t result_bytes = 0;
-  MemoryKeep keep;
-  std::uint64_t input_bytes_ready = 0;
-  Duration deadline{};  // from now; 0: none
-};
-
 // The peer of a session, as the session sees it.
 class PeerPort {
  public:
   virtual ~PeerPort() = default;
-  virtual Status Submit(SubmitOrder order) = 0;
+  virtual Status Submit(buffers::Submission submission) = 0;
   virtual void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) = 0;
   virtual void Cancel(std::uint64_t token) = 0;
   virtual void Leave() = 0;
@@ -187,7 +175,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnCancel(std::span<const std::byte> bytes);
   Status OnLeave(std::span<const std::byte> bytes);
   Status OnStatus(std::span<const std::byte> bytes);
-  Status MapRanges(const abi::Submit& submit, SubmitOrder& order);
+  Status MapRanges(const abi::Submit& submit, buffers::TrainerBuffers::Places& places);
   void RaiseStaged(std::uint32_t slot);
   abi::SessionPage& Page();
   abi::Slot& SlotAt(std::uint64_t token);

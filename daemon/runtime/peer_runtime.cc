@@ -215,22 +215,10 @@ void PeerRuntime::OnControlClosed(PeerId other, const std::string& why) {
 
 // ---- the trainer
 
-Status PeerRuntime::Submit(local::SubmitOrder order) {
+Status PeerRuntime::Submit(buffers::Submission submission) {
   if (ended_) return {Code::kLeft, "the session has left its group"};
   if (shutting_down_) return {Code::kShuttingDown, "the daemon is stopping and takes no new operations"};
-  agreement::Submission submission;
-  submission.token = order.token;
-  submission.channel = order.channel;
-  submission.descriptor = order.descriptor;
-  submission.algorithm = order.algorithm;
-  submission.input = order.input;
-  submission.result = order.result;
-  submission.result_bytes = order.result_bytes;
-  submission.keep = std::move(order.keep);
-  submission.input_bytes_ready = order.input_bytes_ready;
-  const TimePoint now = MonotonicNow();
-  if (order.deadline > Duration::zero()) submission.deadline = now + order.deadline;
-  Status status = peer_.Submit(std::move(submission), now);
+  Status status = peer_.Submit(std::move(submission), MonotonicNow());
   Run();
   return status;
 }

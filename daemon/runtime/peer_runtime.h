@@ -107,7 +107,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   Status OnControlMessage(PeerId from, const control::PeerMessage& message) override;
   void OnControlClosed(PeerId other, const std::string& why) override;
   // ---- local::PeerPort
-  Status Submit(local::SubmitOrder order) override;
+  Status Submit(buffers::Submission submission) override;
   void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) override;
   void Cancel(std::uint64_t token) override;
   void Leave() override;

@@ -16,6 +16,7 @@
 #include "proto/collective/grid.h"
 #include "proto/collective/schedule.h"
 #include "proto/hash.h"
+#include "tests/daemon/buffers/buffers_of.h"
 
 namespace ringway::agreement {
 namespace {
@@ -115,10 +116,7 @@ class Bench {
     submission.token = token;
     submission.descriptor = Described();
     submission.algorithm = Algorithm::kRing;
-    submission.input = input_.data();
-    submission.result = result_.data();
-    submission.result_bytes = kCount;
-    submission.input_bytes_ready = kCount;
+    submission.buffers = buffers::BuffersOf(input_, result_, kCount);
     RINGWAY_CHECK(peer_->Submit(std::move(submission), now_).ok());
     (void)peer_->TakeActions();
   }

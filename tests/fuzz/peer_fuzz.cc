@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/agreement/peer.h"
+#include "daemon/buffers/trainer_buffers.h"
 #include "proto/hash.h"
 #include "tests/fuzz/input.h"
 
@@ -138,17 +139,20 @@ class World {
   }
 
   void Submit() {
-    const auto buffers = std::make_shared<Buffers>();
+    const auto memory = std::make_shared<Buffers>();
     const Descriptor descriptor = SomeDescriptor();
     Submission submission;
     submission.token = ++token_;
     submission.channel = ChannelId(input_.Below(2));
     submission.descriptor = descriptor;
-    submission.input = reinterpret_cast<const std::byte*>(buffers->input.data());
-    submission.result = reinterpret_cast<std::byte*>(buffers->result.data());
-    submission.result_bytes = kElements * sizeof(float);
-    submission.input_bytes_ready = descriptor.count * sizeof(float);
-    submission.keep = buffers;
+    const std::uint64_t input_bytes = descriptor.count * sizeof(float);
+    submission.buffers = std::make_shared<buffers::TrainerBuffers>(
+        buffers::TrainerBuffers::Places{.input = reinterpret_cast<const std::byte*>(memory->input.data()),
+                                        .input_bytes = input_bytes,
+                                        .input_ready = input_bytes,
+                                        .output = reinterpret_cast<std::byte*>(memory->result.data()),
+                                        .output_bytes = kElements * sizeof(float),
+                                        .keep = memory});
     (void)peer_.Submit(std::move(submission), now_);
   }
 

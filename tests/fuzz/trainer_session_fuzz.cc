@@ -27,34 +27,34 @@ constexpr std::uint64_t kRegionBytesMax = 64 * 1024;
 // Holds the operations until the fuzzer completes them.
 class Port : public PeerPort {
  public:
-  Status Submit(SubmitOrder order) override {
-    REQUIRE(!gone && order.token < abi::kSlotCount && !open.contains(order.token));
-    const std::uint64_t bytes = order.descriptor.count * SizeOf(order.descriptor.dtype);
-    REQUIRE(order.input_bytes_ready <= bytes);
-    if (bytes > 0) Touch(order, bytes);
-    open.emplace(order.token, std::move(order));
+  Status Submit(buffers::Submission submission) override {
+    REQUIRE(!gone && submission.token < abi::kSlotCount && !open.contains(submission.token));
+    const std::uint64_t bytes = submission.descriptor.count * SizeOf(submission.descriptor.dtype);
+    REQUIRE(submission.buffers->input_ready() <= bytes);
+    if (bytes > 0) Touch(submission, bytes);
+    open.emplace(submission.token, std::move(submission));
     return Status::Ok();
   }
   void OnStaged(std::uint64_t token, std::uint64_t ready) override {
     REQUIRE(!gone && open.contains(token));
-    SubmitOrder& order = open.at(token);
-    REQUIRE(ready > order.input_bytes_ready && ready <= order.descriptor.count * SizeOf(order.descriptor.dtype));
-    order.input_bytes_ready = ready;
+    buffers::Submission& submission = open.at(token);
+    REQUIRE(ready <= submission.descriptor.count * SizeOf(submission.descriptor.dtype));
+    REQUIRE(submission.buffers->Grow(ready) && submission.buffers->input_ready() == ready);
   }
   void Cancel(std::uint64_t token) override { REQUIRE(!gone && open.contains(token)); }
   void Leave() override { REQUIRE(!gone); }
   void OnTrainerGone(bool) override { REQUIRE(!std::exchange(gone, true)); }
 
-  std::map<std::uint64_t, SubmitOrder> open;
+  std::map<std::uint64_t, buffers::Submission> open;
   bool gone = false;
 
  private:
   // Memory beyond the region would fault.
-  static void Touch(const SubmitOrder& order, std::uint64_t bytes) {
+  static void Touch(const buffers::Submission& submission, std::uint64_t bytes) {
     REQUIRE(bytes <= kRegionBytesMax);
-    (void)*static_cast<const volatile std::byte*>(order.input);
-    (void)*static_cast<const volatile std::byte*>(order.input + bytes - 1);
-    std::memset(order.result, 0x5A, bytes);
+    (void)*static_cast<const volatile std::byte*>(submission.buffers->input());
+    (void)*static_cast<const volatile std::byte*>(submission.buffers->input() + bytes - 1);
+    std::memset(submission.buffers->output(), 0x5A, bytes);
   }
 };
 
@@ -150,9 +150,9 @@ class World {
   void CompleteOne() {
     if (port_.open.empty() || port_.gone) return;
     const auto one = port_.open.begin();
-    const SubmitOrder& order = one->second;
-    const std::uint64_t bytes = order.descriptor.count * SizeOf(order.descriptor.dtype);
-    if (bytes > 0) std::memset(order.result, 0x11, bytes);
+    const buffers::Submission& submission = one->second;
+    const std::uint64_t bytes = submission.descriptor.count * SizeOf(submission.descriptor.dtype);
+    if (bytes > 0) std::memset(submission.buffers->output(), 0x11, bytes);
     const PeerId self(7);
     Completion completion;
     completion.token = one->first;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "daemon/agreement/early_frames.h"
+#include "daemon/buffers/trainer_buffers.h"
 #include "proto/check.h"
 #include "tests/sim/cluster_impl.h"
 #include "tests/sim/oracle.h"
@@ -231,14 +232,17 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   submission.channel = ChannelId(channel);
   submission.descriptor = descriptor;
   if (descriptor.kind != OpKind::kUpdateView) submission.algorithm = descriptor.schedule;
-  submission.input = op.input->data();
-  submission.result = op.result->data();
-  submission.result_bytes = op.result->size();
-  submission.keep = std::make_shared<std::pair<decltype(op.input), decltype(op.result)>>(op.input, op.result);
   const bool staged = options_.staged_one_of != 0 && random_() % options_.staged_one_of == 0;
   if (staged) std::fill(op.input->begin(), op.input->end(), kUnstaged);
-  op.staged = submission.input_bytes_ready = staged ? 0 : op.input->size();
-  if (options_.op_deadline > Duration::zero()) submission.deadline = events_.now() + options_.op_deadline;
+  op.staged = staged ? 0 : op.input->size();
+  submission.buffers = std::make_shared<buffers::TrainerBuffers>(buffers::TrainerBuffers::Places{
+      .input = op.input->data(),
+      .input_bytes = op.input->size(),
+      .input_ready = op.staged,
+      .output = op.result->data(),
+      .output_bytes = op.result->size(),
+      .keep = std::make_shared<std::pair<decltype(op.input), decltype(op.result)>>(op.input, op.result)});
+  submission.time_limit = options_.op_deadline;
   if (tracing()) Trace(NameOf(index), "submits " + ToString(op.name) + ": " + ToString(descriptor));
   node.operations[submission.token] = op;
   const Status status = node.peer->Submit(std::move(submission), events_.now());

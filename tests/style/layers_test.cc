@@ -5,7 +5,7 @@
 //
 //   proto/   contracts and base   collective/: pure   stream/: connections   shell/: for programs only (options, ..)
 //   master/  planning/, coordination/: pure   |  shell/
-//   daemon/  kernels/, collective/, links/, flow/, agreement/: pure   |  net/, local/, staging/, runtime/
+//   daemon/  kernels/, buffers/, collective/, links/, flow/, agreement/: pure   |  net/, local/, staging/, runtime/
 //   client/  include, src: the library   |  examples, bench, ctl
 #include <gtest/gtest.h>
 
@@ -54,14 +54,16 @@ const std::vector<Layer>& Layers() {
       {"master/coordination", {"proto", "ringway/types.h", "master/planning"}},
       {"master/shell", {"proto", "ringway/types.h", "master"}},
       {"daemon/kernels", {"proto", "ringway/types.h"}},
+      {"daemon/buffers", {"proto", "ringway/types.h"}},
       {"daemon/collective", {"proto", "ringway/types.h", "daemon/kernels"}},
       {"daemon/links", {"proto", "ringway/types.h", "daemon/collective"}},
       {"daemon/flow", {"proto", "ringway/types.h"}},
       {"daemon/agreement",
-       {"proto", "ringway/types.h", "daemon/kernels", "daemon/collective", "daemon/links", "daemon/flow"}},
+       {"proto", "ringway/types.h", "daemon/kernels", "daemon/buffers", "daemon/collective", "daemon/links",
+        "daemon/flow"}},
       {"daemon/net", {"proto", "ringway/types.h"}},
-      {"daemon/local", {"proto", "ringway/types.h", "daemon/net"}},
-      {"daemon/staging", {"proto", "ringway/types.h", "daemon/kernels"}},
+      {"daemon/local", {"proto", "ringway/types.h", "daemon/buffers", "daemon/net"}},
+      {"daemon/staging", {"proto", "ringway/types.h", "daemon/kernels", "daemon/buffers"}},
       {"daemon/runtime", {"proto", "ringway/types.h", "daemon"}},
       {"client/include", {"ringway"}},
       {"client/src", {"ringway", "proto/local_abi.h", "client"}},
@@ -86,7 +88,7 @@ bool IsOurs(std::string_view target) {
 
 bool IsPure(std::string_view path) {
   return IsUnderAny(path, {"proto/collective", "master/planning", "master/coordination", "daemon/kernels",
-                           "daemon/collective", "daemon/links", "daemon/flow", "daemon/agreement"});
+                           "daemon/buffers", "daemon/collective", "daemon/links", "daemon/flow", "daemon/agreement"});
 }
 
 std::string Where(const SourceFile& file, std::size_t line) { return file.path + ":" + std::to_string(line) + ": "; }

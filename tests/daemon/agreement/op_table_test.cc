@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/buffers/trainer_buffers.h"
+
 namespace ringway::agreement {
 namespace {
 
@@ -14,6 +16,7 @@ Submission OnChannelOne(std::uint64_t token) {
   Submission submission;
   submission.token = token;
   submission.channel = kOne;
+  submission.buffers = std::make_shared<buffers::TrainerBuffers>();
   return submission;
 }
 

@@ -8,6 +8,7 @@
 
 #include "daemon/agreement/peer.h"
 #include "proto/hash.h"
+#include "tests/daemon/buffers/buffers_of.h"
 
 namespace ringway::agreement {
 namespace {
@@ -84,10 +85,7 @@ class PeerBuffersTest : public testing::Test {
     for (DuoNode& node : nodes_) {
       Submission submission;
       submission.descriptor = {OpKind::kAllReduce, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, bytes};
-      submission.input = node.input.data();
-      submission.result = node.result.data();
-      submission.result_bytes = bytes;
-      submission.input_bytes_ready = bytes;
+      submission.buffers = buffers::BuffersOf(node.input, node.result, bytes);
       ASSERT_TRUE(node.peer.Submit(std::move(submission), now_).ok());
     }
     Drain();

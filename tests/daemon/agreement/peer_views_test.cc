@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "daemon/agreement/peer.h"
+#include "daemon/buffers/trainer_buffers.h"
 
 namespace ringway::agreement {
 namespace {
@@ -66,6 +67,7 @@ class PeerViewsTest : public testing::Test {
     submission.token = ++tokens_;
     submission.channel = ChannelId(channel);
     submission.descriptor = {kind, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 0};
+    submission.buffers = std::make_shared<buffers::TrainerBuffers>();
     EXPECT_TRUE(peer_.Submit(std::move(submission), now_).ok());
     Take();
     return tokens_;

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "daemon/agreement/peer.h"
+#include "daemon/buffers/trainer_buffers.h"
 
 namespace ringway::agreement {
 namespace {
@@ -37,6 +38,7 @@ class PeerWatchTest : public testing::Test {
     Submission submission;
     submission.token = 1;
     submission.descriptor = {OpKind::kAllReduce, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 0};
+    submission.buffers = std::make_shared<buffers::TrainerBuffers>();
     EXPECT_TRUE(peer_.Submit(std::move(submission), now_).ok());
   }
 

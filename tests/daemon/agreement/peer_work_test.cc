@@ -8,6 +8,7 @@
 
 #include "daemon/agreement/peer.h"
 #include "proto/local_abi.h"
+#include "tests/daemon/buffers/buffers_of.h"
 
 namespace ringway::agreement {
 namespace {
@@ -70,10 +71,7 @@ class PeerWorkTest : public testing::Test {
     Submission submission;
     submission.token = token;
     submission.descriptor = {OpKind::kAllReduce, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, bytes};
-    submission.input = memory.input.data();
-    submission.result = memory.result.data();
-    submission.result_bytes = bytes;
-    submission.input_bytes_ready = staged ? 0 : bytes;
+    submission.buffers = buffers::BuffersOf(memory.input, memory.result, bytes, staged ? 0 : bytes);
     ASSERT_TRUE(peer_->Submit(std::move(submission), now_).ok());
     Take();
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "daemon/agreement/early_frames.h"
+#include "daemon/buffers/trainer_buffers.h"
 
 namespace ringway::agreement {
 namespace {
@@ -30,6 +31,7 @@ class SendQueueTest : public testing::Test {
     Submission submission;
     submission.token = ++tokens_;
     submission.descriptor.count = bytes;
+    submission.buffers = std::make_shared<buffers::TrainerBuffers>();
     Operation& op = table_.Add(std::move(submission));
     op.shape = collective::ShapeOf(op.submission.descriptor, 2, Rank());
     queue_.mutable_index()->Changed(op.name, kOtherRank, kBytes);

@@ -17,15 +17,15 @@ namespace {
 
 class PeerOfOrders : public PeerPort {
  public:
-  Status Submit(SubmitOrder order) override {
-    orders.push_back(std::move(order));
+  Status Submit(buffers::Submission submission) override {
+    submissions.push_back(std::move(submission));
     return Status::Ok();
   }
   void OnStaged(std::uint64_t, std::uint64_t) override {}
   void Cancel(std::uint64_t) override {}
   void Leave() override {}
   void OnTrainerGone(bool) override {}
-  std::vector<SubmitOrder> orders;
+  std::vector<buffers::Submission> submissions;
 };
 
 class QuietHost : public SessionHost {
@@ -112,13 +112,13 @@ TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
   EXPECT_EQ(page_->slots[0].code, Code::kResourceExhausted);
   EXPECT_NE(std::string(page_->slots[0].text).find("half of --memory-max"), std::string::npos);
   EXPECT_NE(std::string(page_->slots[0].text).find("nothing was submitted"), std::string::npos);
-  EXPECT_TRUE(port_.orders.empty());
+  EXPECT_TRUE(port_.submissions.empty());
   auto unregister = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
   unregister.region_id = 7;
   Send(unregister);
   EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kOneRegionBytes);
   Send(SubmitPacket(1));
-  EXPECT_EQ(port_.orders.size(), 1U);
+  EXPECT_EQ(port_.submissions.size(), 1U);
 }
 
 TEST_F(SessionMemoryTest, RegionThatFoundNoRoomIsTakenWhenThereIsSome) {
@@ -132,7 +132,7 @@ TEST_F(SessionMemoryTest, RegionThatFoundNoRoomIsTakenWhenThereIsSome) {
   other.Give(MemoryUse::kRegions, 4 * kOneRegionBytes);
   submit.slot = 1;
   Send(submit);
-  EXPECT_EQ(port_.orders.size(), 1U);
+  EXPECT_EQ(port_.submissions.size(), 1U);
   EXPECT_EQ(budget_->used(MemoryUse::kRegions), 3 * kOneRegionBytes);
 }
 
@@ -148,13 +148,13 @@ TEST_F(SessionMemoryTest, RegionsThatFoundNoRoomAreKeptUpToAShare) {
   for (std::uint32_t id = 10; id < 16; ++id) {
     auto submit = SubmitPacket(id);
     submit.result_region = id;
-    const std::size_t orders = port_.orders.size();
+    const std::size_t submissions = port_.submissions.size();
     Send(submit);
-    codes.push_back(port_.orders.size() > orders ? Code::kOk : page_->slots[id].code);
+    codes.push_back(port_.submissions.size() > submissions ? Code::kOk : page_->slots[id].code);
     auto unregister = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
     unregister.region_id = id;
     Send(unregister);
-    port_.orders.clear();
+    port_.submissions.clear();
   }
   const Code full = Code::kResourceExhausted;
   EXPECT_EQ(codes, (std::vector<Code>{Code::kOk, Code::kOk, Code::kOk, Code::kOk, full, full}));
@@ -162,14 +162,14 @@ TEST_F(SessionMemoryTest, RegionsThatFoundNoRoomAreKeptUpToAShare) {
 
 TEST_F(SessionMemoryTest, RegionThatIsUnregisteredCountsUntilItsOperationsHaveEnded) {
   Send(SubmitPacket(0));
-  ASSERT_EQ(port_.orders.size(), 1U);
+  ASSERT_EQ(port_.submissions.size(), 1U);
   for (const std::uint32_t id : {0U, 1U}) {
     auto unregister = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
     unregister.region_id = id;
     Send(unregister);
   }
   EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kOneRegionBytes);
-  port_.orders.clear();
+  port_.submissions.clear();
   EXPECT_EQ(budget_->used(MemoryUse::kRegions), 0U);
 }
 
@@ -190,7 +190,7 @@ TEST_F(SessionMemoryTest, RegionWithoutPagesIsItsTrainersFaultAtAnyTime) {
       ++slot;
     }
   }
-  EXPECT_TRUE(port_.orders.empty());
+  EXPECT_TRUE(port_.submissions.empty());
   EXPECT_EQ(budget_->used(MemoryUse::kRegions), 3 * kOneRegionBytes) << "7 was never taken";
 }
 
@@ -206,7 +206,7 @@ TEST_F(SessionMemoryTest, SparseRegionsOfHalfTheMachineTakeNothing) {
   Send(submit);
   EXPECT_EQ(page_->slots[0].state.load(), abi::SlotState::kDone);
   EXPECT_NE(page_->slots[0].code, Code::kOk);
-  EXPECT_TRUE(port_.orders.empty());
+  EXPECT_TRUE(port_.submissions.empty());
 }
 
 TEST_F(SessionMemoryTest, SessionThatEndsGivesItsShareBack) {

@@ -19,8 +19,8 @@ namespace {
 
 class RecordingPort : public PeerPort {
  public:
-  Status Submit(SubmitOrder order) override {
-    orders.push_back(std::move(order));
+  Status Submit(buffers::Submission submission) override {
+    submissions.push_back(std::move(submission));
     return submit_status;
   }
   void OnStaged(std::uint64_t, std::uint64_t bytes) override { staged.push_back(bytes); }
@@ -29,7 +29,7 @@ class RecordingPort : public PeerPort {
   void OnTrainerGone(bool inputs_whole) override { gone.push_back(inputs_whole); }
 
   Status submit_status;
-  std::vector<SubmitOrder> orders;
+  std::vector<buffers::Submission> submissions;
   std::vector<std::uint64_t> staged, cancelled;
   std::vector<bool> gone;
   int leaves = 0;
@@ -146,7 +146,7 @@ class TrainerSessionTest : public ::testing::Test {
       if (lie.member) BecomeMember();
       lie.tell();
       ExpectEnded(lie.code, lie.name);
-      EXPECT_TRUE(port_.orders.empty()) << lie.name;
+      EXPECT_TRUE(port_.submissions.empty()) << lie.name;
       EXPECT_EQ(port_.gone.size(), lie.member ? 1U : 0U) << lie.name;
     }
   }
@@ -163,9 +163,9 @@ class TrainerSessionTest : public ::testing::Test {
 TEST_F(TrainerSessionTest, OperationRunsFromSubmitToDoorbell) {
   BecomeMember();
   Send(SubmitPacket(3));
-  ASSERT_EQ(port_.orders.size(), 1U);
-  EXPECT_EQ(port_.orders[0].token, 3U);
-  EXPECT_EQ(port_.orders[0].input_bytes_ready, 4096U);
+  ASSERT_EQ(port_.submissions.size(), 1U);
+  EXPECT_EQ(port_.submissions[0].token, 3U);
+  EXPECT_EQ(port_.submissions[0].buffers->input_ready(), 4096U);
   const std::vector<PeerId> contributors = {PeerId(5), PeerId(9)};
   Completion completion;
   completion.token = 3;
@@ -191,11 +191,11 @@ TEST_F(TrainerSessionTest, SlotInUseMayNotBeSubmittedAgainButADoneOneMay) {
   completion.token = 3;
   session_->Complete(completion);
   Send(SubmitPacket(3));
-  EXPECT_EQ(port_.orders.size(), 2U);
+  EXPECT_EQ(port_.submissions.size(), 2U);
   // The page is the client's to scribble on: what counts is the daemon's own book.
   page_->slots[3].state.store(abi::SlotState::kFree);
   Send(SubmitPacket(3));
-  EXPECT_EQ(port_.orders.size(), 2U);
+  EXPECT_EQ(port_.submissions.size(), 2U);
   ExpectEnded(Code::kProtocol, "slot in use");
   EXPECT_EQ(port_.gone, std::vector<bool>{true});
 }
@@ -206,7 +206,7 @@ TEST_F(TrainerSessionTest, UnsupportedCombinationCompletesItsSlotOnly) {
   submit.dtype = DType::kI32;
   submit.op = ReduceOp::kAvg;
   Send(submit);
-  EXPECT_TRUE(port_.orders.empty());
+  EXPECT_TRUE(port_.submissions.empty());
   EXPECT_EQ(page_->slots[0].state.load(), abi::SlotState::kDone);
   EXPECT_EQ(page_->slots[0].code, Code::kNotSupported);
   (void)Receive<abi::Doorbell>(abi::PacketType::kDoorbell);
@@ -225,8 +225,8 @@ TEST_F(TrainerSessionTest, StagedBytesAreClampedAndOnlyGrow) {
   submit.staged = 1;
   page_->slots[0].staged_bytes.store(100);
   Send(submit);
-  ASSERT_EQ(port_.orders.size(), 1U);
-  EXPECT_EQ(port_.orders[0].input_bytes_ready, 100U);
+  ASSERT_EQ(port_.submissions.size(), 1U);
+  EXPECT_EQ(port_.submissions[0].buffers->input_ready(), 100U);
   auto progress = MakePacket<abi::Progress>(abi::PacketType::kProgress);
   for (const std::uint64_t staged : {std::uint64_t{200}, std::uint64_t{50}, ~std::uint64_t{0}}) {
     page_->slots[0].staged_bytes.store(staged);

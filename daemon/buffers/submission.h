@@ -1,0 +1,26 @@
+// What a trainer submits: one operation, and its buffers. The session makes it, the peer runs it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "daemon/buffers/op_buffers.h"
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/segment_header.h"
+
+namespace ringway::buffers {
+
+// `buffers` are used by this operation alone, and as large as the collective needs them (OpKind); those of an
+// all-gather up to the world size that its output has room for.
+struct Submission {
+  std::uint64_t token = 0;  // the session's own name for it; comes back in Complete
+  ChannelId channel;
+  Descriptor descriptor;               // its schedule is set when the operation starts
+  std::optional<Algorithm> algorithm;  // nothing: the plan's choice
+  std::shared_ptr<OpBuffers> buffers;  // never null
+  Duration time_limit{};               // from now; then all ranks are asked to fail it with kDeadline. 0: none
+};
+
+}  // namespace ringway::buffers
