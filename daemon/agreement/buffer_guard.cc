@@ -16,11 +16,11 @@ std::shared_ptr<const std::vector<std::byte>> CopyOf(std::span<const std::byte> 
 }  // namespace
 
 // Of what the trainer can write to; what lies in the daemon's own memory is what it was.
-bool BufferGuard::IsTrainersSource(const Operation& op, const collective::Executor::Ready& ready) {
+bool BufferGuard::IsTrainersSource(const Operation& op, const collective::Ready& ready) {
   return op.executor->SendsInput(ready) ? op.buffers->trainer_writes_input() : op.buffers->trainer_writes_output();
 }
 
-BufferGuard::Copy BufferGuard::CautiousCopy(const Operation& op, const collective::Executor::Ready& ready) const {
+BufferGuard::Copy BufferGuard::CautiousCopy(const Operation& op, const collective::Ready& ready) const {
   if (!watch_.cautious(ctx_.now) || !IsTrainersSource(op, ready)) return nullptr;
   return CopyOf(op.executor->SourceOf(ready));
 }

@@ -39,7 +39,7 @@ class BufferGuard {
 
   // ---- out
   // What to send instead of the source; null: the source.
-  Copy CautiousCopy(const Operation& op, const collective::Executor::Ready& ready) const;
+  Copy CautiousCopy(const Operation& op, const collective::Ready& ready) const;
   // Of a result in its trainer's memory; null: it is not what the others have.
   static Copy SealedCopy(Operation& op, const collective::Range& range);
   // Keeps the hashes that its executor knows. REQUIRES: before the executor goes.
@@ -59,7 +59,7 @@ class BufferGuard {
   void OnModified(const Operation& op, const std::string& buffer);
 
  private:
-  static bool IsTrainersSource(const Operation& op, const collective::Executor::Ready& ready);
+  static bool IsTrainersSource(const Operation& op, const collective::Ready& ready);
   static BufferWatch::Place PlaceOf(std::uint64_t attempt, const collective::Executor::Claim& claim) {
     return {.attempt = attempt, .arrival = claim.arrival, .segment = claim.segment};
   }

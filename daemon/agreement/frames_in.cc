@@ -110,20 +110,19 @@ bool FramesIn::IsOver(const InFlight& frame) const {
 Result<FramesIn::Taken> FramesIn::OnPayload(const LinkId& lane, std::span<const std::byte> payload,
                                             std::uint64_t hash) {
   const auto found = in_flight_.find(lane);
-  if (found == in_flight_.end()) return Taken{};
+  if (found == in_flight_.end() || found->second.place.index() == 0) return Taken{};
   const SegmentHeader& header = found->second.header;
   if (IsOver(found->second)) {
-    Drop(lane);  // unjudged: its sender's trainer may have its memory back
+    GiveUp(found->second);  // unjudged: its sender's trainer may have its memory back
     return Taken{};
   }
   if (payload.size() != header.payload_bytes || hash != header.payload_hash) {
     links_.Refuse(lane);
     OnFailedPayload(found->second);
-    Drop(lane);
+    GiveUp(found->second);
     return Status(Code::kProtocol, "segment payload fails its checksum");
   }
-  const InFlight frame = std::move(found->second);
-  in_flight_.erase(found);
+  const InFlight frame = std::exchange(found->second, {});
   watch_.Moved();
   return Take(frame, payload);
 }
@@ -153,14 +152,19 @@ FramesIn::Taken FramesIn::Take(const InFlight& frame, std::span<const std::byte>
 void FramesIn::Drop(const LinkId& lane) {
   const auto found = in_flight_.find(lane);
   if (found == in_flight_.end()) return;
-  const InFlight& frame = found->second;
+  GiveUp(found->second);
+  in_flight_.erase(found);
+}
+
+void FramesIn::GiveUp(InFlight& frame) {
   if (const auto* held = std::get_if<EarlyFrame>(&frame.place)) {
     held_.Unreserve(*held);
-  } else if (const Claimed& claimed = std::get<Claimed>(frame.place); attempts_.IsLive(claimed.attempt)) {
+  } else if (const auto* claimed = std::get_if<Claimed>(&frame.place);
+             claimed != nullptr && attempts_.IsLive(claimed->attempt)) {
     Operation* op = table_.Find(frame.header.op);
-    if (op != nullptr && op->executor) op->executor->Release(claimed.claim);
+    if (op != nullptr && op->executor) op->executor->Release(claimed->claim);
   }
-  in_flight_.erase(found);
+  frame = {};
 }
 
 void FramesIn::DropAllOf(PeerId other) {

@@ -56,7 +56,7 @@ class FramesIn {
     Operation* op = nullptr;  // that it belongs to; null: not submitted here yet
   };
   Result<Taken> OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash);
-  // What was half read from it will not come.
+  // It is closed: what was half read from it will not come.
   void Drop(const LinkId& lane);
   void DropAllOf(PeerId other);
 
@@ -86,11 +86,12 @@ class FramesIn {
   };
   struct InFlight {
     SegmentHeader header;
-    std::variant<Claimed, EarlyFrame> place;
+    std::variant<std::monostate, Claimed, EarlyFrame> place = {};  // the first: there is none
   };
 
   Result<Judged> Hold(const LinkId& lane, const SegmentHeader& header);
   bool IsOver(const InFlight& frame) const;
+  void GiveUp(InFlight& frame);
   void OnFailedPayload(const InFlight& frame);
   Taken Take(const InFlight& frame, std::span<const std::byte> payload);
   // A held frame meets its operation. Returns whether the next one may.
@@ -105,7 +106,7 @@ class FramesIn {
   OperationWatch& watch_;
   BufferGuard& guard_;
   EarlyFrames held_;
-  std::map<LinkId, InFlight> in_flight_;
+  std::map<LinkId, InFlight> in_flight_;  // of lanes that have had one: a frame allocates nothing
 };
 
 }  // namespace ringway::agreement

@@ -11,9 +11,12 @@
 // Pure. Every call costs the logarithm of what is open; Unblock as much for each that was blocked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "daemon/collective/executor.h"
 #include "proto/ids.h"
@@ -27,14 +30,13 @@ class ReadyIndex {
   void Changed(const OpName& name, Rank to, std::optional<std::uint32_t> bytes) {
     Queue& queue = queues_[to];
     if (!bytes) {
-      queue.ready.erase(name);
-      queue.small.erase(name);
-      queue.blocked.erase(name);
-      if (queue.ready.empty() && queue.blocked.empty()) queues_.erase(to);
+      Remove(queue.ready, name);
+      Remove(queue.small, name);
+      Remove(queue.blocked, name);
     } else if (const auto blocked = queue.blocked.find(name); blocked != queue.blocked.end()) {
       blocked->second = *bytes;
     } else {
-      queue.Insert(name, *bytes);
+      Insert(queue, name, *bytes);
     }
   }
 
@@ -57,19 +59,22 @@ class ReadyIndex {
   // It may not be sent yet.
   void NotNow(const OpName& name, Rank to) {
     Queue& queue = queues_.at(to);
-    queue.small.erase(name);
+    Remove(queue.small, name);
     queue.blocked.insert(queue.ready.extract(name));
   }
   void Unblock(Rank to) {
-    if (const auto queue = queues_.find(to); queue != queues_.end()) queue->second.UnblockAll();
+    if (const auto queue = queues_.find(to); queue != queues_.end()) UnblockAll(queue->second);
   }
   void Unblock(const OpName& name) {
     for (auto& [to, queue] : queues_) {
-      if (auto node = queue.blocked.extract(name); !node.empty()) queue.Insert(name, node.mapped());
+      const auto found = queue.blocked.find(name);
+      if (found == queue.blocked.end()) continue;
+      Insert(queue, name, found->second);
+      Remove(queue.blocked, name);
     }
   }
   void UnblockAll() {
-    for (auto& [to, queue] : queues_) queue.UnblockAll();
+    for (auto& [to, queue] : queues_) UnblockAll(queue);
   }
 
   template <typename F>
@@ -85,19 +90,41 @@ class ReadyIndex {
     Names ready;
     Names small;  // of those, the ones that lanes for small segments take
     Names blocked;
-    void Insert(const OpName& name, std::uint32_t bytes) {
-      ready[name] = bytes;
-      if (bytes <= kSmallLanePayloadBytes) {
-        small[name] = bytes;
-      } else {
-        small.erase(name);
-      }
-    }
-    void UnblockAll() {
-      for (const auto& [name, bytes] : blocked) Insert(name, bytes);
-      blocked.clear();
-    }
   };
+
+  void Insert(Queue& queue, const OpName& name, std::uint32_t bytes) {
+    Set(queue.ready, name, bytes);
+    if (bytes <= kSmallLanePayloadBytes) {
+      Set(queue.small, name, bytes);
+    } else {
+      Remove(queue.small, name);
+    }
+  }
+  void UnblockAll(Queue& queue) {
+    for (const auto& [name, bytes] : queue.blocked) Insert(queue, name, bytes);
+    queue.blocked.clear();
+  }
+  void Set(Names& names, const OpName& name, std::uint32_t bytes) {
+    if (const auto found = names.find(name); found != names.end()) {
+      found->second = bytes;
+    } else if (spare_.empty()) {
+      names.emplace(name, bytes);
+    } else {
+      Names::node_type node = std::move(spare_.back());
+      spare_.pop_back();
+      node.key() = name;
+      node.mapped() = bytes;
+      names.insert(std::move(node));
+    }
+  }
+  void Remove(Names& names, const OpName& name) {
+    if (Names::node_type node = names.extract(name); !node.empty() && spare_.size() < kSparesMax)
+      spare_.push_back(std::move(node));
+  }
+
+  static constexpr std::size_t kSparesMax = 64;
+
+  std::vector<Names::node_type> spare_;  // of names that have gone, for those that come: a segment allocates nothing
   std::map<Rank, Queue> queues_;
 };
 

@@ -69,8 +69,13 @@ void Executor::GiveRoom(std::uint64_t bytes) {
 
 void Executor::PlanChunks() {
   for (std::uint32_t chunk = 0; chunk < schedule_.chunks(); ++chunk) {
-    chunks_.emplace_back().first_segment = static_cast<std::uint32_t>(segments_.size());
-    segments_.resize(segments_.size() + grid_.Segments(chunk), SegmentState{.stamp = options_.stamp});
+    const std::uint32_t segments = grid_.Segments(chunk);
+    ChunkPlan& plan = chunks_.emplace_back();
+    plan.first_segment = static_cast<std::uint32_t>(segments_.size());
+    plan.last_segment = segments - 1;
+    plan.wire_bytes = EncodedBytesOf(chunk, 0);
+    plan.last_wire_bytes = EncodedBytesOf(chunk, plan.last_segment);
+    segments_.resize(segments_.size() + segments, SegmentState{.stamp = options_.stamp});
   }
   for (std::uint32_t i = 0; i < schedule_.sums.size(); ++i) {
     chunks_[schedule_.sums[i].chunk].sum = i;
@@ -91,19 +96,26 @@ void Executor::QueueInputs() {
     if (departure.source != Source::kInput && !serves) continue;
     for (std::uint32_t segment = 0; segment < grid_.Segments(departure.chunk); ++segment) {
       const bool input = departure.source == Source::kInput;
-      unstaged_departures_.emplace(input ? InputBytesNeeded(grid_.Segment(departure.chunk, segment)) : 0,
-                                   Ready{i, segment});
+      const std::uint64_t needed = input ? InputBytesNeeded(grid_.Segment(departure.chunk, segment)) : 0;
+      unstaged_departures_.push_back({needed, {i, segment}});
     }
   }
+  std::stable_sort(unstaged_departures_.begin(), unstaged_departures_.end(),
+                   [](const auto& a, const auto& b) { return a.input_bytes < b.input_bytes; });
   // What nothing arrives for begins by itself.
   for (std::uint32_t i = 0; i < schedule_.sums.size(); ++i) {
     const Sum& sum = schedule_.sums[i];
     if (sum.order.size() > 1) continue;
     for (std::uint32_t segment = 0; segment < grid_.Segments(sum.chunk); ++segment) {
-      StateOf(sum.chunk, segment).awaits_input = true;
-      unstaged_sums_.emplace(InputBytesNeeded(grid_.Segment(sum.chunk, segment)), SumSegment{i, segment});
+      AwaitInput({i, segment}, grid_.Segment(sum.chunk, segment));
     }
   }
+}
+
+void Executor::AwaitInput(const SumSegment& at, const Range& range) {
+  StateOf(schedule_.sums[at.sum].chunk, at.segment).awaits_input = true;
+  unstaged_sums_.push_back({InputBytesNeeded(range), unstaged_sums_seen_++, at});
+  std::push_heap(unstaged_sums_.begin(), unstaged_sums_.end());
 }
 
 Result<Executor::Claim> Executor::Take(const SegmentHeader& header, Rank from) {
@@ -238,8 +250,7 @@ bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& ra
   const Descriptor& d = options_.descriptor;
   if (state.awaits_input) return false;
   if (InputBytesNeeded(range) > input_ready_) {
-    state.awaits_input = true;
-    unstaged_sums_.emplace(InputBytesNeeded(range), at);
+    AwaitInput(at, range);
     return false;
   }
   const bool first = state.next++ == 0;
@@ -286,23 +297,23 @@ void Executor::QueueAll(const std::vector<std::uint32_t>& departures, std::uint3
 
 void Executor::Queue(std::uint32_t departure, std::uint32_t segment) {
   const Rank to = schedule_.departures[departure].to;
-  std::deque<Ready>& queue = ready_[to];
-  queue.push_back({departure, segment});
+  ReadyQueue& queue = ready_[to];
+  queue.PushBack({departure, segment});
   if (queue.size() == 1) TellNext(to);
 }
 
 void Executor::InputReady(std::uint64_t bytes) {
   input_ready_ = std::clamp(bytes, input_ready_, input_bytes_);
-  while (!unstaged_departures_.empty() && unstaged_departures_.begin()->first <= input_ready_) {
-    const Ready ready = unstaged_departures_.begin()->second;
-    unstaged_departures_.erase(unstaged_departures_.begin());
+  while (staged_departures_ < unstaged_departures_.size() &&
+         unstaged_departures_[staged_departures_].input_bytes <= input_ready_) {
+    const Ready ready = unstaged_departures_[staged_departures_++].ready;
     Queue(ready.departure, ready.segment);
   }
 }
 
 bool Executor::has_work() const {
   if (alone()) return copied_ < input_ready_;
-  return !unstaged_sums_.empty() && unstaged_sums_.begin()->first <= input_ready_;
+  return !unstaged_sums_.empty() && unstaged_sums_.front().input_bytes <= input_ready_;
 }
 
 std::uint64_t Executor::Work(std::uint64_t bytes_max) {
@@ -315,8 +326,9 @@ std::uint64_t Executor::Work(std::uint64_t bytes_max) {
       done += bytes;
       continue;
     }
-    const SumSegment at = unstaged_sums_.begin()->second;
-    unstaged_sums_.erase(unstaged_sums_.begin());
+    std::pop_heap(unstaged_sums_.begin(), unstaged_sums_.end());
+    const SumSegment at = unstaged_sums_.back().at;
+    unstaged_sums_.pop_back();
     const Sum& sum = schedule_.sums[at.sum];
     SegmentState& state = StateOf(sum.chunk, at.segment);
     state.awaits_input = false;
@@ -327,12 +339,12 @@ std::uint64_t Executor::Work(std::uint64_t bytes_max) {
   return done;
 }
 
-std::optional<Executor::Ready> Executor::PopReady(Rank to, std::uint32_t wire_bytes_max) {
+std::optional<Ready> Executor::PopReady(Rank to, std::uint32_t wire_bytes_max) {
   const auto found = ready_.find(to);
   if (found == ready_.end() || found->second.empty()) return std::nullopt;
   const Ready ready = found->second.front();
   if (WireBytes(schedule_.departures[ready.departure].chunk, ready.segment) > wire_bytes_max) return std::nullopt;
-  found->second.pop_front();
+  found->second.PopFront();
   TellNext(to);
   return ready;
 }
@@ -373,7 +385,7 @@ bool Executor::IsConsumed(const Ready& ready) const {
 void Executor::Requeue(const Ready& ready) {
   if (IsConsumed(ready)) return;
   const Rank to = schedule_.departures[ready.departure].to;
-  ready_[to].push_front(ready);
+  ready_[to].PushFront(ready);
   TellNext(to);
 }
 
@@ -443,7 +455,7 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
   return encoded;
 }
 
-std::uint32_t Executor::WireBytes(std::uint32_t chunk, std::uint32_t segment) const {
+std::uint32_t Executor::EncodedBytesOf(std::uint32_t chunk, std::uint32_t segment) const {
   const Descriptor& d = options_.descriptor;
   return static_cast<std::uint32_t>(EncodedBytes(d.codec, d.dtype, grid_.Segment(chunk, segment).count));
 }

@@ -23,14 +23,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "daemon/collective/ready_queue.h"
 #include "daemon/collective/result_seal.h"
 #include "proto/collective/grid.h"
 #include "proto/collective/schedule.h"
@@ -107,10 +108,6 @@ class Executor {
   // The other end of that: `to` has refused it, or lost it. Ignored if there is no such departure.
   void SendAgain(Rank to, std::uint16_t step, std::uint16_t chunk, std::uint32_t segment);
 
-  struct Ready {
-    std::uint32_t departure = kNone;
-    std::uint32_t segment = 0;
-  };
   // The next segment for `to` that fits, or nothing. `wire_bytes_max` bounds the encoded payload.
   std::optional<Ready> PopReady(Rank to, std::uint32_t wire_bytes_max);
   // A popped segment that was lost on its way. What was lost was not consumed, so its source still holds it. Ignored
@@ -170,12 +167,28 @@ class Executor {
     std::uint32_t sum = kNone;
     std::uint32_t segment = 0;
   };
+  struct UnstagedDeparture {
+    std::uint64_t input_bytes = 0;
+    Ready ready;
+  };
+  struct UnstagedSum {
+    std::uint64_t input_bytes = 0;
+    std::uint32_t number = 0;  // among equals the earlier one first
+    SumSegment at;
+    // The least is the heap's first.
+    friend bool operator<(const UnstagedSum& a, const UnstagedSum& b) {
+      return std::tie(a.input_bytes, a.number) > std::tie(b.input_bytes, b.number);
+    }
+  };
   struct Payload {
     std::uint32_t arrival = kNone;
     std::span<const std::byte> bytes;
   };
   struct ChunkPlan {
     std::uint32_t first_segment = 0;  // index into segments_
+    std::uint32_t last_segment = 0;
+    std::uint32_t wire_bytes = 0;  // of a segment, encoded; of the last one:
+    std::uint32_t last_wire_bytes = 0;
     std::uint32_t sum = kNone;
     std::vector<std::uint32_t> partials;  // departures of the sum
     std::vector<std::uint32_t> finals;    // departures of the finished chunk
@@ -193,6 +206,7 @@ class Executor {
   void AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload);
   bool AddOwn(const SumSegment& at, SegmentState& state, const Range& range);
   bool WasReady(const Ready& ready) const;
+  void AwaitInput(const SumSegment& at, const Range& range);
   void WantAgain(std::uint32_t arrival, std::uint32_t segment);
   void FinishSum(const SumSegment& at);
   void QueueAll(const std::vector<std::uint32_t>& departures, std::uint32_t segment);
@@ -207,7 +221,11 @@ class Executor {
   const SegmentState& StateOf(std::uint32_t chunk, std::uint32_t segment) const {
     return segments_[chunks_[chunk].first_segment + segment];
   }
-  std::uint32_t WireBytes(std::uint32_t chunk, std::uint32_t segment) const;
+  std::uint32_t EncodedBytesOf(std::uint32_t chunk, std::uint32_t segment) const;
+  std::uint32_t WireBytes(std::uint32_t chunk, std::uint32_t segment) const {
+    const ChunkPlan& plan = chunks_[chunk];
+    return segment == plan.last_segment ? plan.last_wire_bytes : plan.wire_bytes;
+  }
   // REQUIRES: the range is in the input.
   std::uint64_t InputBytesNeeded(const Range& range) const {
     return (range.begin + range.count - options_.shape.input.begin) * grid_.element_bytes();
@@ -225,10 +243,12 @@ class Executor {
   std::map<std::uint32_t, std::uint32_t> arrival_of_;  // step << 16 | chunk -> arrival
   std::vector<std::vector<Position>> positions_;       // by arrival, segment
   std::vector<SegmentState> segments_;
-  std::map<Rank, std::deque<Ready>> ready_;
-  // What waits for input that is not staged yet, by the input bytes that it needs.
-  std::multimap<std::uint64_t, Ready> unstaged_departures_;
-  std::multimap<std::uint64_t, SumSegment> unstaged_sums_;
+  std::map<Rank, ReadyQueue> ready_;
+  // What waits for more of the input, by the bytes that it needs.
+  std::vector<UnstagedDeparture> unstaged_departures_;  // ascending, all there are
+  std::size_t staged_departures_ = 0;                   // so many of them do not wait any more
+  std::vector<UnstagedSum> unstaged_sums_;              // a heap
+  std::uint32_t unstaged_sums_seen_ = 0;
   std::map<std::uint64_t, std::vector<std::byte>> aside_;  // payloads before their turn, by KeyOf
   std::uint64_t room_taken_ = 0;                           // for them, and for those that are being read
   std::vector<Wanted> again_;

@@ -24,7 +24,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/collective/executor.h"
+#include "daemon/collective/ready_queue.h"
 #include "daemon/links/link.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -35,7 +35,7 @@ namespace ringway::links {
 struct SentFrame {
   OpName op;
   std::uint64_t attempt = 0;
-  collective::Executor::Ready ready;
+  collective::Ready ready;
   std::uint64_t eager_cost = 0;  // charged to the eager window when it was sent
   std::uint64_t hash = 0;        // of its payload, as its header says
 };

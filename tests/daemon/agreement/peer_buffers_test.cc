@@ -1,190 +1,15 @@
-// Two peers whose frames are carried by hand, and a trainer of one that writes to what is in flight.
+// A trainer, of one of two peers, that writes to what is in flight.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
-#include <functional>
-#include <variant>
 
-#include "daemon/agreement/peer.h"
-#include "proto/hash.h"
-#include "tests/daemon/buffers/buffers_of.h"
+#include "tests/daemon/agreement/duo.h"
 
 namespace ringway::agreement {
 namespace {
 
-constexpr std::uint64_t kBufferBytes = 300'000;
-constexpr std::uint32_t kDuoLanes = 4;
-
-PeerId IdOf(std::size_t index) { return PeerId(index + 1); }
-
-// A peer, its trainer's memory and what came of it.
-struct DuoNode {
-  std::uint64_t said = 0;  // number of its last message
-  explicit DuoNode(std::size_t index) : peer(IdOf(index), "g"), input(kBufferBytes), result(kBufferBytes) {
-    for (std::size_t i = 0; i < kBufferBytes; ++i) input[i] = static_cast<std::byte>(i * 7 + index);
-  }
-  bool Owns(const std::byte* at) const {
-    const auto in = [at](const std::vector<std::byte>& memory) {
-      return at >= memory.data() && at < memory.data() + memory.size();
-    };
-    return in(input) || in(result);
-  }
-  Peer peer;
-  std::vector<std::byte> input, result;
-  std::optional<Code> told, ended;
-  std::vector<std::string> events;
-  std::vector<control::Report> reports;
-};
-
-class PeerBuffersTest : public testing::Test {
+class PeerBuffersTest : public DuoTest {
  protected:
-  PeerBuffersTest() {
-    for (const std::size_t index : {0, 1}) {
-      control::Candidates candidates;
-      candidates.set_peer(IdOf(index).value);
-      candidates.set_formed(true);
-      control::PeerInfo& info = *candidates.add_others();
-      info.set_peer_id(IdOf(1 - index).value);
-      info.set_address("127.0.0.1:1");
-      Node(index).OnCandidates(candidates, now_);
-      Node(index).OnLinkUp({IdOf(1 - index), true, {}}, {}, now_);
-      for (std::uint32_t lane = 0; lane < kDuoLanes; ++lane) {
-        Node(index).OnLinkUp(LaneOf(index, lane), {.lanes = kDuoLanes, .generation = 1}, now_);
-      }
-    }
-    Install(1, nullptr);
-  }
-
-  Peer& Node(std::size_t index) { return nodes_[index].peer; }
-  LinkId LaneOf(std::size_t index, std::uint32_t lane) const { return {IdOf(1 - index), false, LaneId(lane)}; }
-
-  void Install(std::uint32_t counter, const control::Verdict* verdict) {
-    for (const std::size_t index : {0, 1}) {
-      control::ViewFor message;
-      message.set_peer(IdOf(index).value);
-      control::View& view = *message.mutable_view();
-      view.set_epoch(Epoch::Of(1, counter).value);
-      for (std::uint32_t rank = 0; rank < 2; ++rank) {
-        control::PeerInfo& info = *view.add_members();
-        info.set_peer_id(IdOf(rank).value);
-        info.set_name("p" + std::to_string(rank));
-        info.set_address("127.0.0.1:1");
-        view.add_ring(rank);
-      }
-      view.set_min_world(1);
-      view.mutable_plan()->set_small_bytes_max(1000);
-      view.mutable_plan()->set_eager_bytes_max(1 << 20);
-      if (verdict != nullptr) *view.add_verdicts() = *verdict;
-      Node(index).OnView(message, now_);
-    }
-    Drain();
-  }
-
-  void SubmitBoth(std::uint64_t bytes = kBufferBytes) {
-    for (DuoNode& node : nodes_) {
-      Submission submission;
-      submission.descriptor = {OpKind::kAllReduce, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, bytes};
-      submission.buffers = buffers::BuffersOf(node.input, node.result, bytes);
-      ASSERT_TRUE(node.peer.Submit(std::move(submission), now_).ok());
-    }
-    Drain();
-  }
-
-  // Carries out what the two ask for, until they ask for nothing.
-  void Drain() {
-    for (bool again = true; std::exchange(again, false);) {
-      for (const std::size_t index : {0, 1}) {
-        for (Action& action : Node(index).TakeActions()) {
-          again = true;
-          CarryOut(index, action);
-        }
-      }
-    }
-  }
-
-  void CarryOut(std::size_t index, const Action& action) {
-    DuoNode& node = nodes_[index];
-    if (const auto* said = std::get_if<ToPeer>(&action)) {
-      node.said = std::max(node.said, said->message.number());
-      EXPECT_TRUE(Node(1 - index).OnPeerMessage(IdOf(index), said->message, now_).ok());
-    } else if (const auto* report = std::get_if<ToMaster>(&action)) {
-      if (report->message.has_report()) node.reports.push_back(report->message.report());
-    } else if (const auto* complete = std::get_if<Complete>(&action)) {
-      node.told = complete->code;
-    } else if (const auto* ended = std::get_if<Ended>(&action)) {
-      node.ended = ended->code;
-    } else if (const auto* note = std::get_if<Note>(&action)) {
-      node.events.push_back(note->event);
-    }
-  }
-
-  struct Frame {
-    LinkId lane;  // as its receiver names it
-    SegmentHeader header;
-    Outbound out;
-  };
-  std::optional<Frame> Next(std::size_t from, std::uint32_t lane) {
-    Frame frame{LaneOf(1 - from, lane), {}, {}};
-    if (!Node(from).NextSegment(LaneOf(from, lane), kPayloadBytesMax, {}, frame.out)) return std::nullopt;
-    frame.header = DecodeSegmentHeader(frame.out.header).value();
-    return frame;
-  }
-  // The kind of memory that it was read into. `between`: when the payload is in memory there and is not judged yet.
-  Inbound::Kind Receive(std::size_t to, const Frame& frame, const std::function<void(std::span<std::byte>)>& between) {
-    const auto inbound = Node(to).OnHeader(frame.lane, frame.header);
-    EXPECT_TRUE(inbound.ok());
-    if (inbound.value().kind != Inbound::Kind::kDiscard) {
-      std::vector<std::byte> scratch(frame.out.payload.begin(), frame.out.payload.end());
-      std::span<std::byte> payload(scratch);
-      if (inbound.value().kind == Inbound::Kind::kDirect) {
-        std::copy(scratch.begin(), scratch.end(), inbound.value().target);
-        payload = {inbound.value().target, scratch.size()};
-      }
-      if (between) between(payload);
-      if (const Status status = Node(to).OnPayload(frame.lane, payload, Hash64(payload)); !status.ok()) {
-        Node(to).OnLinkDown(frame.lane, status.text(), now_);
-      }
-    }
-    Drain();
-    return inbound.value().kind;
-  }
-  Inbound::Kind Receive(std::size_t to, const Frame& frame) { return Receive(to, frame, nullptr); }
-  static void Flip(std::span<std::byte> payload) { payload[payload.size() / 2] ^= std::byte{1}; }
-  static bool IsFinal(const DuoNode& sender, const Frame& frame) {
-    const std::byte* const at = frame.out.payload.data();
-    return at >= sender.result.data() && at < sender.result.data() + kBufferBytes;
-  }
-
-  // All frames, on this lane, until there are none or `stop` says so of one, which is returned.
-  std::optional<Frame> Run(std::uint32_t lane, const std::function<bool(std::size_t, const Frame&)>& stop) {
-    for (bool again = true; std::exchange(again, false);) {
-      for (const std::size_t from : {0, 1}) {
-        while (auto frame = Next(from, lane)) {
-          again = true;
-          if (stop && stop(from, *frame)) return frame;
-          Receive(1 - from, *frame);
-        }
-      }
-    }
-    return std::nullopt;
-  }
-  std::optional<Frame> RunUntilFinalOfFirst(std::uint32_t lane) {
-    return Run(lane, [&](std::size_t from, const Frame& frame) { return from == 0 && IsFinal(nodes_[0], frame); });
-  }
-
-  void ExpectRightSums() {
-    for (const DuoNode& node : nodes_) {
-      EXPECT_EQ(node.told, Code::kOk);
-      for (std::size_t i = 0; i < kBufferBytes; ++i) {
-        ASSERT_EQ(node.result[i], static_cast<std::byte>(i * 14 + 1)) << i;
-      }
-    }
-  }
-  bool Said(std::size_t index, const std::string& event) const {
-    const std::vector<std::string>& events = nodes_[index].events;
-    return std::find(events.begin(), events.end(), event) != events.end();
-  }
   // The one that did it leaves and says why; the other accuses nobody.
   void ExpectLeaves(std::size_t index) {
     now_ += std::chrono::milliseconds(100);
@@ -208,14 +33,6 @@ class PeerBuffersTest : public testing::Test {
       EXPECT_TRUE(nodes_[index].reports.empty());
     }
   }
-
-  TimePoint now_{std::chrono::seconds(1)};
-  std::deque<DuoNode> nodes_{[] {
-    std::deque<DuoNode> nodes;
-    nodes.emplace_back(0);
-    nodes.emplace_back(1);
-    return nodes;
-  }()};
 };
 
 TEST_F(PeerBuffersTest, UndisturbedFramesGiveRightSums) {

@@ -391,7 +391,7 @@ TEST(Executor, APartialSumIsConsumedWhenItsFinishedValueComes) {
   Executor& executor = world.executor(1);
   const auto pop = [&] { return executor.PopReady(Rank(2), kPayloadBytesMax); };
   std::vector<std::byte> scratch(kPayloadBytesMax);
-  std::optional<Executor::Ready> partial;  // of the first segment
+  std::optional<Ready> partial;  // of the first segment
   world.Send();
   while (!world.wire().empty()) {
     const World::Frame frame = world.wire().front();
