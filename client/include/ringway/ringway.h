@@ -11,12 +11,12 @@
  *   if (info.updateWaits) ringwayCommUpdateView(comm, RINGWAY_FOREVER, NULL);  // then share the state with newcomers
  *   ringwayCommDestroy(comm);
  *
- * client/examples/shortest/shortest.c is the shortest whole trainer: without UpdateView nobody ever gets in again.
+ * client/examples/shortest/shortest.c is the shortest complete trainer: without UpdateView no newcomer is admitted.
  *
  * Differences from NCCL: a comm is made by ringwayCommInit from a config (no unique id, no rank: the master assigns
  * them, and they change with the view); buffers are host memory and calls block (no stream; the Async calls return a
  * work); the works of one channel run in the order of their submission; a rank that dies does not end the comm of the
- * others. The world may shrink, so ringwayAllGather is told how much recvbuff holds, and ringwayReduceScatter takes the
+ * others. The world may shrink, so ringwayAllGather takes the capacity of recvbuff, and ringwayReduceScatter takes the
  * count of the whole buffer (not recvcount) and leaves the rank's part at its place in it (not at the beginning);
  * ringwayAllGather is never in place.
  *
@@ -34,7 +34,7 @@
  * Memory: send and receive buffers may be any memory, or equal (in place: copied; not in an all-gather). Two of
  * ringwayAlloc are not. They belong to an operation until its work has been waited for or freed. An unfinished
  * operation whose work is freed goes on with the input as it is then; its memory of ringwayAlloc is refused to later
- * operations: free it and allocate other (for devices see ringway.hpp). Writing to memory of an operation in flight
+ * operations: free it and allocate anew (for devices see ringway.hpp). Writing to memory of an operation in flight
  * ends the comm with ringwayBufferModified if it is detected, and the others go on without this peer; if not, the
  * result is made of what was read, the same bytes on all other ranks (see ringway.hpp).
  */
@@ -56,7 +56,7 @@
 extern "C" {
 #endif
 
-/* ringway::Code, value by value (ringway/types.h says when each occurs). */
+/* ringway::Code, value by value (ringway/types.h documents each). */
 typedef enum {
   ringwaySuccess = 0,
   ringwayInvalidArgument = 1,
@@ -122,7 +122,7 @@ typedef enum {
 
 /* Schedule of a collective: ringway::Algorithm (ringway/types.h). */
 typedef enum {
-  ringwayAlgorithmOfPlan = -1, /* by the size, as the group's plan says */
+  ringwayAlgorithmOfPlan = -1, /* the plan's choice for the size */
   ringwayRing = 0,
   ringwayTwoRings = 1,
   ringwayDirect = 2,
@@ -148,23 +148,23 @@ typedef struct {
   size_t size;            /* sizeof(ringwayConfig_t), set by the initializer */
   const char* socketPath; /* NULL: /run/ringway/ringwayd.sock */
   const char* group;      /* required */
-  const char* name;       /* its own in the group, for logs; NULL: the daemon chooses */
-  uint32_t waitWorld;     /* required: a new group begins with at least this many peers; 1: this one alone */
+  const char* name;       /* unique in the group, for logs; NULL: the daemon chooses */
+  uint32_t waitWorld;     /* required: a new group forms with at least this many peers; 1: this one alone */
   uint32_t minWorld;      /* below it operations fail with ringwayWorldTooSmall */
   int32_t failOnPeerLoss; /* nonzero: an operation that loses a peer fails instead of being retried */
   int32_t opDeadlineMs;   /* an operation that takes longer fails on all ranks with ringwayDeadline; 0: none */
-  int64_t timeoutMs;      /* for ringwayCommInit, which then gives the last cause: ringwayPeerUnreachable .. */
-  int64_t reconnectMs;    /* how long to look for a daemon again when it went away; 0: the comm ends with its daemon */
+  int64_t timeoutMs;      /* of ringwayCommInit, which then returns the last cause: ringwayPeerUnreachable .. */
+  int64_t reconnectMs;    /* how long to look for a daemon after losing one; 0: the comm ends with its daemon */
   int32_t endWhenEvicted; /* nonzero: an eviction ends the comm with ringwayEvicted */
   int32_t reserved;
-  int64_t evictHungAfterMs; /* a rank that submits nothing for so long (1 s to 24 days) while others wait is
+  int64_t evictHungAfterMs; /* a rank that submits nothing for this long (1 s to 24 days) while others wait is
                              * evicted; 0: never */
-  /* What ringwayCommInit waits for, each time that changes: ringwaySuccess for other peers, else a cause to look after.
-   * Called by its thread, inside it. NULL: nobody is told. */
+  /* Called within ringwayCommInit, on its thread, when what it waits for changes. `cause`: ringwaySuccess for other
+   * peers, else a problem to fix. NULL: not called. */
   void (*onWaiting)(void* context, ringwayResult_t cause, const char* text);
   void* onWaitingContext;
-  /* Asked by each thread that waits in a call, when a signal came and every 100 ms: nonzero ends that call with
-   * ringwayInterrupted, as a timeout would. It must not block. NULL: nobody is asked. */
+  /* Polled by each thread that waits in a call, after a signal and every 100 ms: nonzero ends that call with
+   * ringwayInterrupted, as a timeout would. It must not block. NULL: not polled. */
   int (*interrupted)(void* context);
   void* interruptedContext;
 } ringwayConfig_t;
@@ -175,23 +175,23 @@ typedef struct {
 /* Result of a successful operation; epoch, contributors and updateWaits are the same on all ranks. */
 typedef struct {
   size_t size;          /* sizeof(ringwayOpInfo_t), set by the initializer */
-  uint64_t epoch;       /* of the view: term * 2^32 + counter; status and logs have 4294967313 as 1.17 */
+  uint64_t epoch;       /* of the view: term * 2^32 + counter; status and logs print 4294967313 as 1.17 */
   uint64_t wireBytes;   /* sent by this peer, headers and retries included */
   uint32_t rank;        /* in the view of the operation */
-  uint32_t worldSize;   /* how many contributors there are */
-  uint32_t retries;     /* attempts given up before */
+  uint32_t worldSize;   /* number of contributors */
+  uint32_t retries;     /* attempts aborted before */
   uint32_t updateWaits; /* 1: call ringwayCommUpdateView on every rank */
-  uint32_t algorithm;   /* a ringwayAlgorithm_t: what the result was computed with */
+  uint32_t algorithm;   /* a ringwayAlgorithm_t: used for the result */
   uint32_t reserved;
   uint64_t contributors[RINGWAY_MAX_WORLD_SIZE];
-  uint64_t partBegin; /* where in recvbuff the result is, in elements */
+  uint64_t partBegin; /* offset of the result in recvbuff, in elements */
   uint64_t partCount;
 } ringwayOpInfo_t;
 
 #define RINGWAY_OP_INFO_INITIALIZER \
   { sizeof(ringwayOpInfo_t), 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, 0 }
 
-/* A peer of the view. Texts are NUL-terminated, longer ones cut. */
+/* A peer of the view. Texts are NUL-terminated, longer ones truncated. */
 typedef struct {
   uint64_t peerId;
   char name[64]; /* config.name, or what its daemon chose */
@@ -204,9 +204,9 @@ typedef struct {
   uint32_t channel; /* 0 .. 63 */
   ringwayCodec_t codec;
   ringwayAlgorithm_t algorithm;
-  int64_t submitTimeoutMs; /* while the comm joins again, or (30 s at most) while the daemon does not read; then
+  int64_t submitTimeoutMs; /* while the comm rejoins, or (30 s at most) while the daemon does not read; then
                             * ringwayTimeout, and nothing was submitted */
-  uint64_t asPeer; /* not 0: submit as this peer (ringwayCommPeerId) only, else ringwayRejoined: for thread pools */
+  uint64_t asPeer; /* not 0: submit only as this peer (ringwayCommPeerId), else ringwayRejoined: for thread pools */
 } ringwayOpOptions_t;
 
 #define RINGWAY_OP_OPTIONS_INITIALIZER \
@@ -249,13 +249,12 @@ RINGWAY_C_API ringwayResult_t ringwayAlloc(ringwayComm_t comm, size_t bytes, voi
 RINGWAY_C_API ringwayResult_t ringwayFree(ringwayComm_t comm, void* memory);
 
 /* recvbuff[i] = op over all contributors of sendbuff[i]; blocks until the outcome is known. Channel 0, no codec.
- * After ringwayInterrupted the operation goes on with the other ranks, as if its work had been freed: do not call again
- * with the same, for that would be the rank's next operation; unless the text says that nothing was submitted. */
+ * After ringwayInterrupted the operation goes on with the other ranks, as if its work had been freed: a repeated call
+ * is the rank's next operation, unless the text says that nothing was submitted. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                                ringwayDataType_t datatype, ringwayRedOp_t op, ringwayComm_t comm);
 
-/* The same with options (NULL: those of the initializer), and with what a result says (`info` may be NULL): look at
- * updateWaits. */
+/* The same with options (NULL: the initializer's) and with the result's info (may be NULL): check updateWaits. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduceWith(const void* sendbuff, void* recvbuff, size_t count,
                                                    ringwayDataType_t datatype, ringwayRedOp_t op,
                                                    const ringwayOpOptions_t* options, ringwayComm_t comm,
@@ -266,15 +265,15 @@ RINGWAY_C_API ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* 
                                                     ringwayDataType_t datatype, ringwayRedOp_t op, ringwayComm_t comm,
                                                     ringwayWork_t* work);
 
-/* The same with options; NULL: those of the initializer. */
+/* The same with options; NULL: the initializer's. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, size_t count,
                                                         ringwayDataType_t datatype, ringwayRedOp_t op,
                                                         const ringwayOpOptions_t* options, ringwayComm_t comm,
                                                         ringwayWork_t* work);
 
-/* recvbuff receives sendcount elements of every contributor, in rank order: of info.worldSize ranks. recvcount:
- * elements that recvbuff has room for, at least sendcount * ringwayCommCount. The buffers may not overlap. Options and
- * info may be NULL. */
+/* recvbuff receives sendcount elements of each of the info.worldSize contributors, in rank order. recvcount: capacity
+ * of recvbuff in elements, at least sendcount * ringwayCommCount. The buffers may not overlap. Options and info may be
+ * NULL. */
 RINGWAY_C_API ringwayResult_t ringwayAllGather(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
                                                ringwayDataType_t datatype, const ringwayOpOptions_t* options,
                                                ringwayComm_t comm, ringwayOpInfo_t* info);
@@ -284,8 +283,8 @@ RINGWAY_C_API ringwayResult_t ringwayAllGatherAsync(const void* sendbuff, size_t
                                                     const ringwayOpOptions_t* options, ringwayComm_t comm,
                                                     ringwayWork_t* work);
 
-/* As an all-reduce of `count` elements, but each rank receives its part alone, at its place in recvbuff:
- * [info.partBegin, info.partBegin + info.partCount), which are whole = ceil(count / info.worldSize) elements from
+/* As an all-reduce of `count` elements, but each rank receives only its part, at its place in recvbuff:
+ * [info.partBegin, info.partBegin + info.partCount), that is whole = ceil(count / info.worldSize) elements from
  * info.rank * whole on, fewer at the end. recvbuff has room for `count`. Options and info may be NULL. */
 RINGWAY_C_API ringwayResult_t ringwayReduceScatter(const void* sendbuff, void* recvbuff, size_t count,
                                                    ringwayDataType_t datatype, ringwayRedOp_t op,
@@ -299,12 +298,12 @@ RINGWAY_C_API ringwayResult_t ringwayReduceScatterAsync(const void* sendbuff, vo
 
 /* ringwayTimeout is local: the operation goes on, wait again. `info` may be NULL. */
 RINGWAY_C_API ringwayResult_t ringwayWorkWait(ringwayWork_t work, int64_t timeoutMs, ringwayOpInfo_t* info);
-/* Blocks until ringwayWorkWait of one of `count` works of one comm would return at once; *index is the first such. */
+/* Blocks until ringwayWorkWait of one of `count` works of one comm would return at once; *index is the first one. */
 RINGWAY_C_API ringwayResult_t ringwayWorkWaitAny(const ringwayWork_t* works, size_t count, int64_t timeoutMs,
                                                  size_t* index);
 /* *done = 1 if ringwayWorkWait would return at once. */
 RINGWAY_C_API ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done);
-/* A request; the agreed outcome comes from ringwayWorkWait and may be success. */
+/* Asks all ranks to cancel; ringwayWorkWait returns the agreed outcome, which may be success. */
 RINGWAY_C_API ringwayResult_t ringwayWorkCancel(ringwayWork_t work);
 /* Does not wait. An unfinished operation goes on with the other ranks, with the input as it is now; its result is
  * dropped. NULL is ignored. */
@@ -313,8 +312,8 @@ RINGWAY_C_API ringwayResult_t ringwayWorkFree(ringwayWork_t work);
 /* The name of a code; never NULL. */
 RINGWAY_C_API const char* ringwayGetErrorString(ringwayResult_t result);
 
-/* The sentence of this thread's last failed call ("" if none), whatever comm it was on; `comm` may be NULL. Valid until
- * the thread's next failed call. */
+/* The sentence of this thread's last failed call on any comm ("" if none); `comm` may be NULL. Valid until the thread's
+ * next failed call. */
 RINGWAY_C_API const char* ringwayGetLastError(ringwayComm_t comm);
 
 #ifdef __cplusplus

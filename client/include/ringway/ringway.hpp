@@ -7,7 +7,7 @@
 //   auto result = (*session)->AllReduce(mine->data(), mean->data(), count, DType::kF32, ReduceOp::kAvg);
 //   if (result.ok() && result->update_waits) result = (*session)->UpdateView();  // then share the state with newcomers
 //
-// client/examples/shortest/shortest.cc is the shortest whole trainer: without UpdateView nobody ever gets in again.
+// client/examples/shortest/shortest.cc is the shortest complete trainer: without UpdateView no newcomer is admitted.
 //
 // C++20. Links nothing but the C++ standard library and libc. No exceptions leave the library: every call returns an
 // Error or an Expected<T> with a code (ringway/types.h) and a sentence.
@@ -75,7 +75,7 @@ RINGWAY_API int Version();
 using Milliseconds = std::chrono::milliseconds;
 inline constexpr Milliseconds kForever = Milliseconds::max();
 
-// Outcome of a call: a code and, unless ok, a sentence that says what to do.
+// Outcome of a call: a code and, unless ok, a sentence with advice.
 class [[nodiscard]] Error {
  public:
   Error() = default;
@@ -113,38 +113,38 @@ class [[nodiscard]] Expected {
 struct JoinOptions {
   std::string socket_path = "/run/ringway/ringwayd.sock";
   std::string group = {};
-  std::string name = {};         // its own in the group, for logs and status; "" lets the daemon choose
-  std::uint32_t wait_world = 0;  // required: a new group begins with at least this many peers; 1: this one alone
+  std::string name = {};         // unique in the group, for logs and status; "" lets the daemon choose
+  std::uint32_t wait_world = 0;  // required: a new group forms with at least this many peers; 1: this one alone
   std::uint32_t min_world = 1;   // below it operations fail with kWorldTooSmall (the group takes the largest asked for)
   bool fail_on_peer_loss = false;  // an operation that loses a peer fails instead of being retried; same on all peers
-  // An operation that this rank has waited for so long fails with kDeadline, on all ranks alike; 0: none. The outcome
+  // An operation that this rank has waited for this long fails with kDeadline, on all ranks alike; 0: none. The outcome
   // is agreed, so it may come later, or be success.
   Milliseconds op_deadline = Milliseconds(0);
-  // A rank whose trainer submits nothing for so long, while operations of the others wait for it, is evicted (the group
-  // takes the longest asked for, 1 s to 24 days; 0: never, which is the longest). Not if more than half of the ranks
-  // are such: then it may be the others that went ahead. Longer than what one rank may do while the others wait, as
+  // A rank whose trainer submits nothing for this long, while operations of the others wait for it, is evicted (the
+  // group takes the longest asked for, 1 s to 24 days; 0: never, which is the longest). Not if that is more than half
+  // of the ranks: then the others may have run ahead. Must exceed whatever one rank does while the others wait, such as
   // writing a checkpoint.
   Milliseconds evict_hung_after = std::chrono::minutes(10);
-  // For the whole Join, and for each one of a rejoining. Then it fails with the cause that was known last, as
-  // kPeerUnreachable or kMasterUnreachable, or with kTimeout if it only waited for others.
+  // Of the whole Join, and of each attempt to rejoin. Then it fails with the last known cause, such as kPeerUnreachable
+  // or kMasterUnreachable, or with kTimeout if it only waited for other peers.
   Milliseconds timeout = std::chrono::minutes(5);
-  // What Join waits for, each time that changes: ok for other peers, else a cause to look after. Called by the thread
-  // that calls Join, inside it; of a rejoining by nobody.
+  // Called within Join, on its thread, when what it waits for changes. The argument: ok for other peers, else a problem
+  // to fix. Not called while rejoining.
   std::function<void(const Error&)> on_waiting = {};
-  // Asked by each thread that waits in a call (Join, Wait, WaitAny, AllReduce, UpdateView, Leave, or a submission while
-  // the session rejoins): when a signal came, and every 100 ms. True ends that call with kInterrupted, as a timeout
+  // Polled by each thread that waits in a call (Join, Wait, WaitAny, AllReduce, UpdateView, Leave, or a submission
+  // while the session rejoins), after a signal and every 100 ms: true ends that call with kInterrupted, as a timeout
   // would. For programs whose signal handlers only set a flag, as Python's interpreter does. Must not throw or block.
   std::function<bool()> interrupted = {};
-  // For how long a session whose daemon went away looks for one again; 0: it ends with its daemon, with kDaemonLost or
+  // How long a session that lost its daemon looks for one; 0: it ends with its daemon, with kDaemonLost or
   // kShuttingDown.
   Milliseconds reconnect = std::chrono::seconds(30);
-  // After an eviction, too. False: that ends the session with kEvicted.
+  // False: an eviction ends the session with kEvicted.
   bool rejoin_when_evicted = true;
 };
 
 // Result of a successful operation. epoch, contributors and update_waits are the same on all ranks.
 struct OpResult {
-  std::uint64_t epoch = 0;  // of the view: term * 2^32 + counter; status and logs have 4294967313 as 1.17
+  std::uint64_t epoch = 0;  // of the view: term * 2^32 + counter; status and logs print 4294967313 as 1.17
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;             // = contributors.size()
   std::vector<std::uint64_t> contributors;  // peer ids whose inputs are in the result, in rank order
@@ -152,10 +152,10 @@ struct OpResult {
   std::uint32_t retries = 0;
   bool update_waits = false;               // newcomers (or a better plan) wait: call UpdateView on every rank
   Algorithm algorithm = Algorithm::kRing;  // used for the result
-  Part part;                               // of the output, in elements: where the result is
+  Part part;                               // of the output that holds the result, in elements
 };
 
-// A peer of the view. Texts are cut at 63 bytes.
+// A peer of the view. Texts are truncated to 63 bytes.
 struct Member {
   std::uint64_t peer_id = 0;
   std::string name;  // JoinOptions::name, or what its daemon chose
@@ -168,12 +168,11 @@ struct OpOptions {
   // The same on all ranks, else kMismatch. Nothing: the plan's choice for the size (recommended). Algorithms that would
   // gather over 256 MiB on one rank (one_shot, naive, tree) fall back to the ring; see OpResult::algorithm.
   std::optional<Algorithm> algorithm = std::nullopt;
-  // How long the submission waits while the session rejoins, or while the daemon does not read (then for 30 s at most,
-  // which end the membership). After it kTimeout: nothing was submitted, and it may be called again. 0: without
-  // waiting.
+  // How long the submission waits while the session rejoins, or while the daemon does not read (at most 30 s, which end
+  // the membership). Then kTimeout: nothing was submitted, and the call may be repeated. 0: does not wait.
   Milliseconds submit_timeout = kForever;
-  // Not 0: submit as this peer (Session::peer_id) only; when the session has rejoined, kRejoined. For threads that take
-  // turns on a channel: each passes the peer for whose state its input was computed.
+  // Not 0: submit only as this peer (Session::peer_id), else kRejoined. For threads that share a channel: each passes
+  // the peer from whose state its input was computed.
   std::uint64_t as_peer = 0;
 };
 
@@ -183,8 +182,8 @@ struct WorkImpl;
 struct RegionImpl;
 }  // namespace internal
 
-// Shared memory that the daemon reads without a copy. Movable; goes back to the session's pool when destroyed and no
-// operation uses it any more. What it holds at first is unspecified. Does not exist in forked children.
+// Shared memory that the daemon reads without a copy. Movable; returns to the session's pool when it is destroyed and
+// no operation uses it. Initial contents are unspecified. Does not exist in forked children.
 class RINGWAY_API Buffer {
  public:
   Buffer();
@@ -211,12 +210,12 @@ class RINGWAY_API Work {
   Work(Work&&) noexcept;
   Work& operator=(Work&&) noexcept;
   // Destroying an unfinished Work detaches it: the operation goes on with the other ranks, with this rank's input as it
-  // is now; its result is dropped, what a Buffer as output holds is unspecified. See Ownership.
+  // is now; its result is dropped, the contents of an output Buffer are unspecified. See Ownership.
   ~Work();
 
   // Blocks until the outcome is known, at most `timeout`. kTimeout is local: the operation and the buffers' ownership
   // go on, and Wait may be called again. Copies the committed result to the output where that is not shared memory of
-  // the operation itself. A second Wait after success gives the same result.
+  // the operation itself. A second Wait after success returns the same result.
   Expected<OpResult> Wait(Milliseconds timeout = kForever);
   // Blocks until Wait of one of `works` would return at once, and returns the index of the first such one. REQUIRES:
   // all are of one session.
@@ -243,19 +242,19 @@ class RINGWAY_API Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Shared memory for zero-copy operations, page-aligned, populated. The daemon sees it later: an operation in what is
-  // more than its --memory-max leaves a session fails with kResourceExhausted.
+  // Shared memory for zero-copy operations, page-aligned, populated. The daemon checks it later: an operation in memory
+  // beyond what --memory-max leaves a session fails with kResourceExhausted.
   Expected<Buffer> Allocate(std::size_t bytes);
 
   // `output[i] = op over contributors of input[i]`, `count` elements each. `input` and `output` may be inside Buffers
   // of this session (no copy), any other memory (staged), or equal (in place: the copy happens in Wait, after commit).
-  // Distinct ranges must not overlap. Blocks until the outcome is known. An error leaves the output as it was, except
-  // where it is inside a Buffer other than the input's: that one receives the result directly and then holds anything.
-  // Operations of a channel meet by their number, so ranks have to submit the same sequence. What fails as
-  // kInvalidArgument, kNotSupported, kResourceExhausted, kTimeout or kInterrupted of the submission was not submitted
-  // and has no number: the others wait for this rank's next one, which has to be the same operation. kRejoined begins
-  // anew. Any other failure is told to all ranks alike, and the next operation has the next number.
-  // After kInterrupted the operation goes on with the other ranks, as if its Work had been destroyed.
+  // Distinct ranges must not overlap. Blocks until the outcome is known. An error leaves the output unchanged, unless
+  // it is inside a Buffer other than the input's, which receives the result directly: then it is unspecified.
+  // Operations of a channel are matched by sequence number, so all ranks must submit the same sequence. A submission
+  // that fails with kInvalidArgument, kNotSupported, kResourceExhausted, kTimeout or kInterrupted takes no number: the
+  // others wait for this rank's next one, which must be the same operation. After kRejoined the sequence starts anew.
+  // Any other failure is reported to all ranks alike, and the next operation has the next number.
+  // If only the wait was interrupted (kInterrupted), the operation goes on, as if its Work had been destroyed.
   Expected<OpResult> AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                const OpOptions& options = {});
   // The same without waiting for the outcome (see submit_timeout for a session that rejoins). At most 256 operations in
@@ -264,31 +263,31 @@ class RINGWAY_API Session {
                                 const OpOptions& options = {});
 
   // `output` receives the inputs of the contributors in rank order, `count` elements of each: world_size * count in
-  // all, of the result's world size, which a loss makes smaller. `output_count`: elements that it has room for, at
-  // least count * world_size(); input and output may not overlap. All else as AllReduce; algorithms: ring, direct.
+  // all, with the result's world size, which a loss reduces. `output_count`: its capacity in elements, at least count *
+  // world_size(); input and output may not overlap. All else as AllReduce; algorithms: ring, direct.
   Expected<OpResult> AllGather(const void* input, std::size_t count, void* output, std::size_t output_count,
                                DType dtype, const OpOptions& options = {});
   Expected<Work> AllGatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
                                 DType dtype, const OpOptions& options = {});
 
-  // As AllReduce, but each rank receives its part of the result alone, at its place in the output: OpResult::part,
-  // which is PartOf(count, world_size, rank) of the result's world size and rank. A loss makes the parts larger, so
-  // `output` has room for all `count` elements; what is outside the part is unspecified in a Buffer, untouched in other
-  // memory. Every rank is told success only when all have their parts, whatever the size. Algorithms: ring, direct.
+  // As AllReduce, but each rank receives only its part of the result, at its place in the output: OpResult::part, which
+  // is PartOf(count, world_size, rank) with the result's world size and rank. A loss makes the parts larger, so
+  // `output` has room for all `count` elements; outside the part a Buffer is unspecified, other memory untouched.
+  // Success is reported only when all ranks have their parts, whatever the size. Algorithms: ring, direct.
   Expected<OpResult> ReduceScatter(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                    const OpOptions& options = {});
   Expected<Work> ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                     const OpOptions& options = {});
 
   // Adopts the newest prepared view on all ranks at the same point. A collective on channel 0 that every rank calls; no
-  // other operation of this session may be in flight: kInvalidArgument if its Work still waits for the outcome; for one
-  // whose Work was destroyed this call waits. The result names the view that is current afterwards. It works
-  // below min_world, too: a trainer that was told kWorldTooSmall calls it until it succeeds (it fails as long as other
-  // ranks have submitted something else as the same operation). Then all ranks go on with the same operation of each
-  // channel: what failed for others and was not submitted here is skipped.
+  // other operation of this session may be in flight: kInvalidArgument if its Work still waits for the outcome; one
+  // whose Work was destroyed is awaited. The result names the view that is current afterwards. Works below min_world,
+  // too: a trainer that got kWorldTooSmall calls it until it succeeds (it fails while other ranks have submitted
+  // something else under the same number). Then all ranks continue at the same sequence number of each channel: what
+  // failed for others and was not submitted here is skipped.
   Expected<OpResult> UpdateView(Milliseconds timeout = kForever);
 
-  // Finishes what is running, then leaves the group. While the session rejoins it just gives that up.
+  // Finishes what is running, then leaves the group. Aborts a rejoin.
   Error Leave(Milliseconds timeout = std::chrono::seconds(30));
   // Leaves without waiting, from any thread: blocked calls of all threads return kLeft at once, later ones too. For a
   // watchdog, or a thread that handles signals; not async-signal-safe.
