@@ -1,4 +1,4 @@
-// The C API: ringway.hpp's calls with other signatures, and the sentence of the last error kept for each thread.
+// The C API: ringway.hpp's calls with C signatures; the sentence of the last error is kept per thread.
 #include <ringway/ringway.h>
 
 #include <algorithm>
@@ -117,13 +117,13 @@ ringwayResult_t Report(const ringway::Error& error) {
   return static_cast<ringwayResult_t>(error.code());
 }
 
-// What callers of the first release pass: the fields up to here.
+// Struct sizes of the first release: the fields up to here.
 constexpr std::size_t kConfigBytesMin = offsetof(ringwayConfig_t, endWhenEvicted);
 constexpr std::size_t kOpOptionsBytesMin = offsetof(ringwayOpOptions_t, submitTimeoutMs);
 constexpr std::size_t kOpInfoBytesMin = offsetof(ringwayOpInfo_t, contributors);
 constexpr std::size_t kMemberBytesMin = offsetof(ringwayMember_t, site);
 
-// A caller's struct, whose header may know fewer fields than this one; nothing: its size cannot be.
+// Completes a struct of a caller whose header may have fewer fields than this one; nullopt: an impossible size.
 template <typename T>
 std::optional<T> Whole(const T* given, T defaults, std::size_t bytes_min) {
   if (given->size < bytes_min || given->size > sizeof(T)) return std::nullopt;
@@ -133,14 +133,14 @@ std::optional<T> Whole(const T* given, T defaults, std::size_t bytes_min) {
 
 ringwayResult_t Refuse(const char* text) { return Report(ringway::Error(Code::kInvalidArgument, text)); }
 
-// Before anything is done that `info` would tell of.
+// Checked before the operation is submitted.
 bool IsWritable(const ringwayOpInfo_t* info) {
   return info == nullptr || (info->size >= kOpInfoBytesMin && info->size <= sizeof *info);
 }
 
 ringwayResult_t RefuseInfo() { return Refuse("start info from RINGWAY_OP_INFO_INITIALIZER"); }
 
-// No exception reaches C. `function` gives a ringwayResult_t.
+// No exception reaches C. `function` returns a ringwayResult_t.
 template <typename Function>
 ringwayResult_t Guarded(Function function) {
   try {
@@ -156,7 +156,7 @@ ringway::Milliseconds Timeout(int64_t timeout_ms) {
   return timeout_ms < 0 ? ringway::kForever : ringway::Milliseconds(timeout_ms);
 }
 
-// Values beyond the enums' are refused by the session, by name; here they must only not wrap around.
+// The session rejects values outside the enums; here they must only not wrap around.
 template <typename Enum>
 Enum Convert(int value) {
   return static_cast<Enum>(value < 0 || value > UINT8_MAX ? UINT8_MAX : value);
@@ -171,7 +171,7 @@ ringway::OpOptions OpOptionsOf(const ringwayOpOptions_t* options) {
   return out;
 }
 
-// As much as the caller's header has.
+// Writes only the fields that the caller's header has.
 void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
   if (info == nullptr) return;
   ringwayOpInfo_t whole{};

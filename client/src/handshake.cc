@@ -34,17 +34,17 @@ Error EndedError(const Packet& packet) {
   return Error(CheckedCode(ended.code), TextOf(ended.text));
 }
 
-// A daemon that runs answers at once.
+// A running daemon answers at once.
 constexpr Milliseconds kHelloPatience = std::chrono::seconds(1);
 
-// The daemon's instance.
+// Returns the daemon's instance.
 Expected<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
                                  const Deadline& deadline) {
   auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
   hello.version_min = abi::kVersion;
   hello.version_max = abi::kVersion;
   hello.pid = static_cast<std::uint32_t>(getpid());
-  // A daemon that refuses may close before it reads; its reply tells more than the failed send.
+  // A daemon that refuses may close before it reads; its reply says more than the failed send.
   Error sent = socket->Send(hello, deadline, page.descriptor());
   if (!sent.ok() && sent.code() != Code::kDaemonLost) return sent;
   Packet packet;
@@ -70,7 +70,7 @@ Expected<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page,
 }
 
 constexpr Milliseconds kOpDeadlineMax{std::int64_t{1} << 31};  // about 24.8 days
-constexpr Milliseconds kHungMin = std::chrono::seconds(1);     // heartbeats tell
+constexpr Milliseconds kHungMin = std::chrono::seconds(1);     // reported with heartbeats
 
 Error SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline& deadline) {
   auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);

@@ -22,8 +22,8 @@ struct Membership {
 // Checks that need no daemon.
 Error CheckJoinOptions(const JoinOptions& options);
 
-// Says Hello with the session page and joins. Blocks until the daemon's JoinReply or `deadline`; a kTimeout carries the
-// last reason the daemon gave for the wait. A daemon of the instance `gone` is not joined (kShuttingDown); 0: any is.
+// Sends Hello with the session page and joins. Blocks until the daemon's JoinReply or `deadline`; a kTimeout carries
+// the daemon's last reason for the wait. `gone`: a daemon instance not to join (kShuttingDown); 0: none.
 // REQUIRES: `page` holds an initialised abi::SessionPage.
 Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
                            std::uint64_t gone, const Deadline& deadline);

@@ -3,8 +3,8 @@
 //
 //   Connect -> Join -> alive -> ended(why), for good
 //
-// Lifetime: held by the session while it is the current one, and by every operation submitted on it: what its daemon
-// committed stays in the page when the daemon is gone.
+// Lifetime: held by the session while it is the current one, and by every operation submitted on it: the page keeps
+// what the daemon committed, even when the daemon is gone.
 //
 // Threads: Connect and Join belong to one thread; another may end a Join with `socket.Shutdown()`. Afterwards the
 // session's mutex guards everything but the socket (see packet_socket.h) and the page (see local_abi.h).
@@ -35,9 +35,9 @@ struct SlotOwner {
 
 class Link {
  public:
-  // A connection and a fresh page; nothing is said yet. kDaemonUnreachable if nobody listens on `socket_path`.
+  // A connection and a fresh page; sends nothing. kDaemonUnreachable if nobody listens on `socket_path`.
   static Expected<std::shared_ptr<Link>> Connect(const std::string& socket_path, const Deadline& deadline);
-  // Says Hello, joins, and returns when this peer is a member; `gone` and errors as Shake's.
+  // Sends Hello, joins, and returns when this peer is a member; `gone` and errors as in Shake.
   Error Join(const JoinOptions& options, std::uint64_t gone, const Deadline& deadline);
 
   abi::Slot& slot(std::uint32_t index) const { return reinterpret_cast<abi::SessionPage*>(page_.data())->slots[index]; }
@@ -48,7 +48,7 @@ class Link {
   const Membership& membership() const { return membership_; }
 
   PacketSocket socket;
-  std::uint64_t serial = 0;  // how many memberships this session has had, from 1; set by the session
+  std::uint64_t serial = 0;  // number of this membership in its session, from 1; set by the session
   std::array<SlotOwner, abi::kSlotCount> owners;
   std::uint32_t next_slot = 0;
   bool reading = false;  // a leader reads the socket

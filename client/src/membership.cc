@@ -1,4 +1,4 @@
-// The part of a session that waits: for packets of its daemon, for the end of a membership, for the next one.
+// The part of a session that waits: for the daemon's packets, the end of a membership and the next one.
 #include <algorithm>
 #include <string>
 #include <thread>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMemberLooks = 1000;  // a millisecond apart
 
-// Of this process, never used again.
+// Returns the calling thread's number, unique in the process and never reused.
 std::uint64_t ThisThread() {
   static std::atomic<std::uint64_t> next = 0;
   thread_local const std::uint64_t number = next++;
@@ -67,7 +67,7 @@ Expected<std::vector<Member>> SessionImpl::Members() {
   }
   abi::MemberList list;
   bool is_whole = abi::ReadMembers(link->members(), &list);
-  // The daemon may just not have the processor.
+  // The daemon may be preempted in the middle of a write.
   for (int i = 0; i < kMemberLooks && !is_whole; ++i) {
     std::this_thread::sleep_for(Milliseconds(1));
     is_whole = abi::ReadMembers(link->members(), &list);
@@ -159,7 +159,7 @@ void SessionImpl::Handle(const Lock& lock, Link* link, PacketSocket::Received re
     case PacketSocket::Received::kPacket:
       break;
   }
-  // A doorbell says nothing but "look at the slots", which every waiting thread does after each packet.
+  // A doorbell only means "check the slots", which every waiting thread does after each packet.
   if (packet.type() == abi::PacketType::kDoorbell) return;
   if (packet.type() == abi::PacketType::kLeaveReply) {
     left_ = true;
@@ -184,7 +184,7 @@ void SessionImpl::End(const Lock& lock, Link* link, const Error& why) {
   if (MayRejoinAfter(why.code()) && !leaving_) {
     const auto done = [this](Expected<std::shared_ptr<Link>> found) { Rejoined(std::move(found)); };
     lost_ = why;
-    // A daemon that is there still, without a word of an end, may still write into result regions.
+    // A daemon that still runs and has announced no end may still write into result regions.
     const std::uint64_t gone = why.code() == Code::kEvicted ? 0 : link->membership().daemon_instance;
     const Error started = rejoiner_.Start(options_, gone, done);
     rejoining_ = started.ok();
@@ -195,14 +195,14 @@ void SessionImpl::End(const Lock& lock, Link* link, const Error& why) {
   }
 }
 
-// Waits end now, and the trainer writes to its Buffers again, whose old contents a daemon that lives still adds up.
+// Waits end now and the trainer reuses its Buffers, whose old contents a daemon that is still alive goes on adding up.
 void SessionImpl::UnshareUnfinished(const Lock& /*lock*/, const Link& link) {
   for (std::uint32_t index = 0; index < abi::kSlotCount; ++index) (void)Unshare(link, index);
 }
 
 void SessionImpl::Lose(Link* link, const Error& error) {
   Lock lock(mutex_);
-  // The daemon may have said why before it closed.
+  // The daemon may have sent its reason before it closed.
   const Deadline soon(std::chrono::seconds(1));
   (void)Await(&lock, link, soon, [link] { return !link->end.ok(); });
   End(lock, link, error.code() == Code::kTimeout ? Error(Code::kDaemonLost, error.text()) : error);
@@ -230,7 +230,7 @@ void SessionImpl::Install(const Lock& /*lock*/, std::shared_ptr<Link> link) {
 
 void SessionImpl::Rejoined(Expected<std::shared_ptr<Link>> found) {
   const Lock lock(mutex_);
-  if (!rejoining_) return;  // the session has left meanwhile
+  if (!rejoining_) return;  // the session has left
   rejoining_ = false;
   changed_.notify_all();
   if (!found.ok()) {

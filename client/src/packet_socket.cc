@@ -39,7 +39,7 @@ Error DaemonLost(const char* how) {
                std::string("the daemon ") + how + "; the buffers are intact: start ringwayd again and join anew");
 }
 
-// A connect to a full backlog waits as long as the socket's send timeout; zero would mean for ever.
+// A connect to a full backlog waits for the socket's send timeout, where zero means forever.
 void LimitConnect(int fd, const Deadline& deadline) {
   if (deadline.never()) return;
   const int milliseconds = std::max(deadline.PollMilliseconds(), 1);
@@ -114,7 +114,7 @@ Error PacketSocket::SendBytes(const void* bytes, std::size_t size_bytes, int des
   for (;;) {
     if (sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return {};
     if (errno == EINTR) continue;
-    // ETOOMANYREFS: too many descriptors wait for the daemon in sockets of this user.
+    // ETOOMANYREFS: too many of this user's descriptors are in flight in sockets.
     if (errno == ETOOMANYREFS)
       return Error(Code::kResourceExhausted, "too many descriptors in flight; raise ulimit -n");
     if (errno != EAGAIN) return DaemonLost("closed the session");
@@ -142,7 +142,7 @@ PacketSocket::Received PacketSocket::Receive(Packet* packet, const Deadline& dea
     const ssize_t size = recv(fd_, packet->bytes, sizeof(packet->bytes), MSG_DONTWAIT | MSG_TRUNC);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN && !was_reset) continue;
-    // A reset is reported before the packets that came first; the reason of the end may be among them.
+    // A reset is reported before the packets that preceded it, which may include the reason for the end.
     if (size < 0 && errno == ECONNRESET && !was_reset) {
       was_reset = true;
       continue;

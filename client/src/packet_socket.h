@@ -1,4 +1,4 @@
-// The client's end of the local ABI's socket: whole packets out and in, with deadlines.
+// The client's end of the local ABI's socket: sends and receives whole packets, with deadlines.
 //
 // Lifetime: connected from Connect to destruction; guarded against forks. In a forked child the destructor does
 // nothing, because the descriptor is closed there already.
@@ -17,7 +17,7 @@
 
 namespace ringway::internal {
 
-// One received packet. The largest that a client can get is HelloReply or JoinReply.
+// One received packet. The largest that a client receives is HelloReply or JoinReply.
 struct Packet {
   std::byte bytes[1024];
   std::size_t size_bytes = 0;
@@ -28,7 +28,7 @@ struct Packet {
     return header.type;
   }
 
-  // False if the packet is of another type or too short. REQUIRES: type() matches T by the caller's knowledge.
+  // Returns false if the packet is of another type or too short. REQUIRES: T is the struct of `wanted`.
   template <typename T>
   bool Read(abi::PacketType wanted, T* out) const {
     if (type() != wanted || size_bytes < sizeof(T)) return false;
@@ -50,13 +50,13 @@ class PacketSocket {
   static Expected<PacketSocket> Connect(const std::string& path, const Deadline& deadline);
 
   // Sends one of the ABI's structs, with `descriptor` attached unless it is -1. Waits for room until `deadline`
-  // (kTimeout); kDaemonLost when the other side is gone.
+  // (kTimeout); kDaemonLost if the other side is gone.
   template <typename T>
   Error Send(const T& packet, const Deadline& deadline, int descriptor = -1) {
     return SendBytes(&packet, sizeof(packet), descriptor, deadline);
   }
 
-  // kClosed at the stream's end or on reset, kMalformed for a packet that is not the ABI's.
+  // kClosed at the end of the stream or on reset, kMalformed for a packet that violates the ABI.
   Received Receive(Packet* packet, const Deadline& deadline);
 
   // Wakes a Receive in another thread; the daemon reads what was sent, then the end.
@@ -77,7 +77,7 @@ T MakePacket(abi::PacketType type) {
   return packet;
 }
 
-// NUL-terminates; longer texts are cut.
+// NUL-terminates; truncates longer texts.
 template <std::size_t size>
 void CopyText(char (&to)[size], const std::string& from) {
   const std::size_t length = from.size() < size ? from.size() : size - 1;
@@ -85,7 +85,7 @@ void CopyText(char (&to)[size], const std::string& from) {
   to[length] = '\0';
 }
 
-// The daemon's text, wherever it ends.
+// A text of the daemon, which may lack the terminating NUL.
 template <std::size_t size>
 std::string TextOf(const char (&text)[size]) {
   return std::string(text, strnlen(text, size));

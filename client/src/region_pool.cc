@@ -20,7 +20,7 @@ std::size_t RegionPool::SizeClass(std::size_t bytes) {
 }
 
 Region* RegionPool::TakeFree(std::size_t class_bytes) {
-  // The newest is the one most likely to be in the caches.
+  // The newest is the most likely to be cached.
   const auto found = std::find_if(free_.rbegin(), free_.rend(), [&](const Region* region) {
     return region->memory.bytes() == class_bytes && region->memory.shared();
   });
@@ -53,7 +53,7 @@ Region* RegionPool::Add(std::uint32_t id, SharedMemory memory) {
 void RegionPool::Release(Region* region) {
   if (--region->users > 0) return;
   region->buffer_bytes = 0;
-  // An unshared one is the first to be evicted.
+  // Unshared regions are evicted first.
   free_.insert(region->memory.shared() ? free_.end() : free_.begin(), region);
   free_bytes_ += region->memory.bytes();
 }

@@ -1,9 +1,9 @@
-// The regions of one session: which are registered with the daemon, who uses them, which can be used again.
+// The regions of one session: which are registered with the daemon, who uses them, which can be reused.
 //
 //   Create -> in use (users > 0) -> free -> in use ... -> evicted
 //
 // A region is used by its Buffer and by every operation that reads or writes it; it becomes free when the last of them
-// lets go, and goes back to the next request of its size class. Registering and evicting are the session's to announce.
+// releases it, and serves the next request of its size class. The session registers and deregisters regions.
 //
 // Not thread-safe: the session's mutex guards it.
 #pragma once
@@ -46,10 +46,10 @@ class RegionPool {
   // Size of the region for a request: at most an eighth more, so that requests of similar size reuse regions.
   static std::size_t SizeClass(std::size_t bytes);
 
-  // A free region of this class, now with one user; null if there is none.
+  // Returns a free region of this class, now with one user; null if there is none.
   Region* TakeFree(std::size_t class_bytes);
 
-  // An id to register a new region under; kNoId if all are taken.
+  // Returns an id for a new region; kNoId if all are taken.
   std::uint32_t ReserveId();
   void ReturnId(std::uint32_t id) { id_taken_[id] = false; }
 
@@ -70,7 +70,7 @@ class RegionPool {
   // The daemon's limit for all regions together; 0: none.
   void SetBytesMax(std::size_t bytes) { bytes_max_ = bytes; }
   std::size_t bytes_max() const { return bytes_max_; }
-  // Returns whether another region of so many bytes would exceed the limit.
+  // Returns whether another region of this size would exceed the limit.
   bool Exceeds(std::size_t more_bytes) const { return bytes_max_ > 0 && bytes_ + more_bytes > bytes_max_; }
   // Returns whether to evict: an unshared region is free, or free regions exceed kFreeCountMax, kFreeBytesMax or a
   // quarter of the limit.

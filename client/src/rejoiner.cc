@@ -14,10 +14,10 @@ namespace {
 
 constexpr Milliseconds kPauseMin(20);
 constexpr Milliseconds kPauseMax(500);
-// A daemon that listens takes a connection at once; one that is stopped may not hold up Stop.
+// A running daemon accepts at once; a stopped process must not delay Stop.
 constexpr Milliseconds kConnectPatience(100);
 
-// The trainer's signals are for the trainer's threads: those started meanwhile block them all.
+// Signals are left to the trainer's threads: a thread started in this scope blocks them all.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -33,7 +33,7 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-// What no later attempt can change: the group may forget the old membership, the library will not learn a version.
+// Refusals that no later attempt can change: the group may yet forget the old membership, but a version stays.
 bool IsForGood(const Error& refusal) {
   return refusal.code() == Code::kVersionMismatch || refusal.code() == Code::kInvalidArgument ||
          refusal.code() == Code::kNotSupported;
@@ -44,7 +44,7 @@ Error RefusedForGood(const JoinOptions& options, const Error& refusal) {
                                    " does not take this session: " + refusal.text() + "; the buffers are intact");
 }
 
-// Nobody there is the usual failure; any other keeps its own code.
+// kDaemonLost if no daemon was there; any other failure keeps its own code.
 Error GivenUp(const JoinOptions& options, const Error& last) {
   const bool nobody = last.code() == Code::kDaemonUnreachable || last.code() == Code::kShuttingDown;
   return Error(nobody ? Code::kDaemonLost : last.code(),
@@ -80,7 +80,7 @@ void Rejoiner::Run(const JoinOptions& options, std::uint64_t gone, const Done& d
   Expected<std::shared_ptr<Link>> found = Error(Code::kResourceExhausted, "out of memory while joining again");
   try {
     found = Search(options, gone);
-  } catch (const std::bad_alloc&) {  // `found` says so
+  } catch (const std::bad_alloc&) {  // `found` already holds this error
   }
   if (Publish(nullptr)) done(std::move(found));
 }

@@ -7,10 +7,10 @@
 //                 +-refused for good (another version) -----------------> done(error)
 //
 // Other refusals are retried like any failure: the group may not have noticed the loss of the old membership yet. The
-// daemon instance that went away is not joined again, should it still exist.
+// daemon instance that went away is not joined again, even if it still exists.
 //
-// Threads: Start and Stop are the session's, never at once. `done` runs on the thread, once, without any lock of this
-// class; not at all if Stop came first.
+// Threads: the session calls Start and Stop, never concurrently. `done` runs on the thread, once, without any lock of
+// this class; not at all if Stop came first.
 #pragma once
 
 #include <condition_variable>
@@ -33,7 +33,7 @@ class Rejoiner {
   Rejoiner(const Rejoiner&) = delete;
   Rejoiner& operator=(const Rejoiner&) = delete;
 
-  // `gone`: the instance of the daemon that went away; 0: none did. kResourceExhausted if there is no thread to be had.
+  // `gone`: the instance of the daemon that went away; 0: none did. kResourceExhausted if no thread can be created.
   // REQUIRES: an earlier `done` has been called.
   Error Start(const JoinOptions& options, std::uint64_t gone, Done done);
   // Aborts at once and joins the thread. REQUIRES: no lock is held that `done` takes.

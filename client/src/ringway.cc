@@ -1,4 +1,4 @@
-// The handles of ringway.hpp: they guard against empty handles and exceptions, and pass the rest on to the session.
+// The handles of ringway.hpp: guard against empty handles and exceptions, and forward to the session.
 #include <new>
 #include <ringway/ringway.hpp>
 #include <utility>
@@ -10,7 +10,7 @@ namespace {
 
 Error NoHandle() { return Error(Code::kInvalidArgument, "this handle is empty (moved from or never set)"); }
 
-// No exception leaves the library. The only ones that the code below can meet are failed allocations.
+// No exception leaves the library. Only failed allocations can throw below.
 template <typename Function>
 auto Guarded(Function function) -> decltype(function()) {
   try {
@@ -24,8 +24,7 @@ auto Guarded(Function function) -> decltype(function()) {
 
 }  // namespace
 
-// Programs that were compiled against other sizes must not find this library: its soname is the version's first two
-// parts.
+// Programs compiled against other sizes must not load this library: its soname is the version's first two parts.
 #if defined(__GLIBCXX__) && defined(__x86_64__) && _GLIBCXX_USE_CXX11_ABI
 static_assert(RINGWAY_VERSION_CODE / 100 == 3 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 24 &&
                   sizeof(OpResult) == 72 && sizeof(Member) == 72,
@@ -147,7 +146,7 @@ Error Session::Leave(Milliseconds timeout) {
 }
 
 void Session::Abort() {
-  // The thread that this wakes may destroy the Session before this returns.
+  // A woken thread may destroy the Session before this returns.
   const std::shared_ptr<internal::SessionImpl> session = impl_;
   session->Abandon();
 }

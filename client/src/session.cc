@@ -10,7 +10,7 @@
 namespace ringway::internal {
 namespace {
 
-// No Join waits then.
+// on_waiting is not called while rejoining.
 JoinOptions ForRejoining(JoinOptions options) {
   options.on_waiting = nullptr;
   return options;
@@ -77,7 +77,7 @@ bool SessionImpl::IsSettled(const Operation& operation) const {
 Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   const abi::Slot& done = operation.link->slot(operation.slot);
   if (done.code != Code::kOk) return Error(CheckedCode(done.code), TextOf(done.text));
-  const std::uint32_t world_size = done.world_size;  // once: the daemon may write there
+  const std::uint32_t world_size = done.world_size;  // read once: the daemon may write there
   const std::uint32_t rank = done.rank;
   if (world_size > abi::kWorldSizeMax || rank >= world_size) {
     return Error(Code::kProtocol, "the daemon's result names an impossible world; install the same version of both");
@@ -103,7 +103,6 @@ Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   return result;
 }
 
-// Without the lock, while the slot keeps the regions.
 Error SessionImpl::CollectResult(const Operation& operation, const Part& part, Lock* lock) {
   Region* const result = operation.link->owners[operation.slot].result;
   if (part.count == 0 || result == nullptr) return {};
@@ -158,7 +157,7 @@ Expected<std::size_t> SessionImpl::WaitAny(const std::vector<Operation*>& operat
     first = static_cast<std::size_t>(std::find_if(operations.begin(), operations.end(), is_ready) - operations.begin());
     return first < operations.size();
   };
-  // While none is, all are of the newest membership: no other is open.
+  // If none is ready, all are of the newest membership: no other is open.
   const std::shared_ptr<Link> link = link_;
   const Error error = Await(&lock, link.get(), deadline, any_is);
   if (error.ok() || any_is()) return first;
@@ -169,7 +168,7 @@ bool SessionImpl::Test(Operation* operation) {
   if (operation->outcome || Forked() || IsSettled(*operation)) return true;
   Lock lock(mutex_);
   Link* const link = operation->link.get();
-  // Reading here finds the daemon's death, and keeps doorbells from piling up for trainers that only test.
+  // Reading here detects the daemon's death, and drains doorbells for trainers that only test.
   const Deadline now(Milliseconds(0));
   while (!link->reading && link->end.ok() && ReadOnce(&lock, link, now) == PacketSocket::Received::kPacket) continue;
   return !IsOpen(*link) || IsSettled(*operation);
@@ -219,7 +218,7 @@ Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
     Lock lock(mutex_);
     if (Error error = AwaitDetached(&lock, link->get(), deadline); !error.ok()) return error;
     update = std::exchange(pending_update_, std::nullopt);
-    if (update && update->link != *link) update.reset();  // of a membership that is over, as the trainer was told
+    if (update && update->link != *link) update.reset();  // its membership has ended, which was reported
     const auto& owners = (*link)->owners;
     const bool idle =
         std::all_of(owners.begin(), owners.end(), [](const SlotOwner& owner) { return owner.use == SlotUse::kIdle; });
@@ -300,7 +299,7 @@ void SessionImpl::Abandon() {
   Lock lock(mutex_);
   if (rejoining_) return GiveUpRejoining(&lock);
   if (left_ || !end_.ok()) return;
-  // If the socket is full the end of the stream says the same.
+  // If the socket is full, the end of the stream has the same effect.
   if (!leaving_) (void)link_->socket.Send(MakePacket<abi::Leave>(abi::PacketType::kLeave), Deadline(Milliseconds(0)));
   leaving_ = true;
   End(lock, link_.get(), LeftError());

@@ -8,19 +8,19 @@
 //
 // A busy slot belongs to an Operation, whose owner releases it after the outcome. A detached one has lost its owner and
 // is reclaimed by a later call once the daemon has finished with it; until then its regions stay reserved. Buffers
-// among them are unshared: the daemon goes on with the bytes as they were, whatever the trainer writes from then on.
-// They stay unshared as long as they live, because another thread may be writing to another part of them, and are
-// refused to later operations: what a device writes to pages that were pinned before is not seen there.
+// among them are unshared: the daemon keeps the bytes as they were, whatever the trainer writes afterwards. They stay
+// unshared for life, because another thread may be writing to another part of them, and are refused to later
+// operations, which would not see what a device writes to pages pinned before.
 //
 // Waiting: leader/follower. One of the waiting threads (the leader) reads the socket, without the lock; the others wait
-// on the condition variable. A leader whose wait is over hands over. A slot's state is checked before the end of its
-// Link: what the daemon committed before it died is still a success.
+// on the condition variable. A leader whose wait is over hands the role over. A slot's state is checked before the end
+// of its Link: what the daemon committed before it died is still a success.
 //
 // Rejoining: the thread that notices the end of the membership starts the Rejoiner. Waiting and submitting threads
 // block until it is done. A success is reported as kRejoined: by operations of an earlier Link or, instead of
 // submitting, by the next submission of each channel and the next UpdateView, except to a thread that already got it.
-// So no input from before the rejoin, of whatever thread, meets the state that the trainer takes after it, and a thread
-// with several channels takes that state once.
+// So no thread's input from before the rejoin is combined with the state taken after it, and a thread with several
+// channels takes that state once.
 //
 // Threads: any, except that an Operation belongs to one thread at a time. One mutex guards everything but the copying,
 // the socket and the page; sends happen outside it. Forks: every call asks Forked() before it takes the lock.
@@ -55,12 +55,12 @@ Error LeftError();
 // Pseudo-channel of UpdateView, which any thread may call.
 inline constexpr std::uint32_t kUpdates = abi::kChannelCountMax;
 
-// What a trainer asks for: the operation's shape is that of its kind (ringway/types.h).
+// A trainer's request. Its kind defines the operation's shape (ringway/types.h).
 struct Request {
   const void* input = nullptr;
   void* output = nullptr;
   std::size_t count = 0;         // elements of the input
-  std::size_t output_count = 0;  // that the output has room for
+  std::size_t output_count = 0;  // capacity of the output
   DType dtype = DType::kU8;
   ReduceOp op = ReduceOp::kSum;
   OpOptions options;
@@ -68,7 +68,7 @@ struct Request {
 
   std::size_t input_bytes() const { return count * SizeOf(dtype); }
   std::size_t output_bytes() const { return output_count * SizeOf(dtype); }
-  // What it has to be told of a rejoining for: its channel, or kUpdates.
+  // Its index in SessionImpl::untold_: the channel, or kUpdates.
   std::uint32_t untold() const { return kind == OpKind::kUpdateView ? kUpdates : options.channel; }
 };
 
@@ -81,7 +81,7 @@ struct Operation {
   std::size_t count = 0;
   std::size_t output_count = 0;
   void* output = nullptr;
-  bool copies_result = false;                 // false: the result is where it belongs already
+  bool copies_result = false;                 // false: the result is already in place
   std::optional<Expected<OpResult>> outcome;  // once set, the slot is no longer this operation's
 };
 
@@ -100,18 +100,18 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
   Expected<Operation> Submit(const Request& request);
   Expected<OpResult> Wait(Operation* operation, const Deadline& deadline);
-  // Which of them is the first whose Wait would return at once.
+  // Returns the index of the first one whose Wait would return at once.
   Expected<std::size_t> WaitAny(const std::vector<Operation*>& operations, const Deadline& deadline);
   bool Test(Operation* operation);
   Error Cancel(const Operation& operation);
-  // The owner goes away: the operation goes on with its input as it is now, whatever is written to it. Does not block,
-  // unless the system refuses to unshare a Buffer: then until the outcome.
+  // Drops the owner: the operation goes on with its input as it is now, whatever is written to it later. Blocks (until
+  // the outcome) only if the system refuses to unshare a Buffer.
   void Detach(const Operation& operation);
 
   Expected<OpResult> UpdateView(const Deadline& deadline);
   Error Leave(const Deadline& deadline);
   Expected<std::vector<Member>> Members();
-  // Leaves without waiting: the Session object goes away, or another thread ends all waits.
+  // Leaves without waiting: the Session object is destroyed, or another thread ends all waits.
   void Abandon();
 
   void ReleaseBuffer(Region* region);
@@ -143,51 +143,50 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void FreeSlot(const Lock& lock, Link* link, std::uint32_t index);
   void ReclaimDetached(const Lock& lock, Link* link);
   void LetGo(const Lock& lock, const Operation& operation);
-  // Takes the Buffers of an unfinished operation away from the daemon. False where the system refuses.
+  // Unshares the Buffers of an unfinished operation. Returns false if the system refuses.
   static bool Unshare(const Link& link, std::uint32_t index);
-  // Blocks until no operation of the link goes on without an owner.
+  // Blocks until the link has no detached operation.
   Error AwaitDetached(Lock* lock, Link* link, const Deadline& deadline);
-  // Brings the result to the output, where it is not yet: without the lock, while the slot keeps the regions.
+  // Copies the result to the output unless it is in place: without the lock, while the slot keeps the regions.
   static Error CollectResult(const Operation& operation, const Part& part, Lock* lock);
-  // The slot holds the operation's outcome. A daemon that is stopping refuses operations; that is told as kRejoined.
+  // Returns whether the slot holds the outcome. A stopping daemon's refusal is none: it is reported as kRejoined.
   bool IsSettled(const Operation& operation) const;
   Expected<OpResult> ReadOutcome(const Operation& operation);
   // REQUIRES: the slot is settled, or `loss` says why it will not be.
   Expected<OpResult> Finish(Operation* operation, Lock* lock, const Error& loss);
-  // Whoever submits something else has given up waiting for it.
+  // Called when something else is submitted: then nobody waits for the update any more.
   void DropPendingUpdate(const Lock& lock);
-  // Ends the session. REQUIRES: it rejoins.
+  // Ends the session. REQUIRES: it is rejoining.
   void GiveUpRejoining(Lock* lock);
 
   // membership.cc: waiting, the loss of the daemon, rejoining.
   Error StateError();
-  // The membership for this thread to submit on this channel, or to update the view (kUpdates). Blocks while the
-  // session rejoins; returns kRejoined where that has yet to be told. REQUIRES: channel <= kUpdates.
+  // Returns the membership for this thread to submit on this channel, or to update the view (kUpdates). Blocks while
+  // the session rejoins; kRejoined if that has yet to be reported. REQUIRES: channel <= kUpdates.
   Expected<std::shared_ptr<Link>> Enter(std::uint32_t channel, const Deadline& deadline);
-  // Whether the session is to rejoin after such an end of a membership.
+  // Returns whether the session rejoins after a membership that ended with `code`.
   bool MayRejoinAfter(Code code) const;
-  // Whether operations of this membership may still get their outcome.
+  // Returns whether operations of this membership may still get their outcome.
   bool IsOpen(const Link& link) const { return link.end.ok() || (rejoining_ && &link == link_.get()); }
-  // What operations of a membership that is not open end with: the session's end, or kRejoined, which tells this
-  // thread.
+  // Returns the error of operations whose membership is not open: the session's end, or kRejoined, which counts as
+  // reported to this thread.
   Error TellLoss(const Lock& lock);
   enum class Waited { kChange, kTimeout, kInterrupted };
-  // kChange: look again.
+  // kChange: check again.
   Waited WaitForChange(Lock* lock, const Deadline& deadline);
   Waited ReadForChange(Lock* lock, Link* link, const Deadline& deadline);
-  // Asks without the lock whether to end the call, if it is time.
+  // Polls `interrupted`, if that is due, without the lock. Returns true to end the call.
   static bool AskedMeanwhile(Lock* lock, const Deadline& deadline);
-  // Blocks until `ready()`, which is called under the lock, or until `link` is not open any more, or the deadline, or
-  // an interruption.
+  // Blocks until `ready()`, which is called under the lock, the end of `link`, the deadline or an interruption.
   Error Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready);
   PacketSocket::Received ReadOnce(Lock* lock, Link* link, const Deadline& deadline);
   void Handle(const Lock& lock, Link* link, PacketSocket::Received received, const Packet& packet);
   void End(const Lock& lock, Link* link, const Error& why);
   static void UnshareUnfinished(const Lock& lock, const Link& link);
-  // A send gave this error: the membership ends, with the daemon's reason if it gave one. Does not wait for a
-  // rejoining.
+  // A send failed with this error: ends the membership, with the daemon's reason if there is one. Does not wait for the
+  // rejoin.
   void Lose(Link* link, const Error& error);
-  // The same for a submission: what to return instead of it, once the session has rejoined or failed to.
+  // The same for a submission: returns its error, once the session has rejoined or failed to.
   Error SendFailed(Link* link, const Error& error, const Deadline& deadline);
   void Install(const Lock& lock, std::shared_ptr<Link> link);
   void Rejoined(Expected<std::shared_ptr<Link>> found);
@@ -201,7 +200,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
     std::size_t element_bytes = 1;
     const char* name = "";
   };
-  // The Buffer's region that holds all of the memory at an aligned offset; null: the memory must be copied.
+  // Returns the Buffer's region that holds all of the memory at an aligned offset; null: the memory must be copied.
   Expected<Region*> FindZeroCopy(const Lock& lock, const Memory& memory) const;
   Error PlaceInput(const Request& request, Placement* placement);
   Error PlaceResult(const Request& request, Placement* placement);
@@ -231,11 +230,11 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   std::shared_ptr<Link> link_;  // the newest membership
   std::mutex registering_;      // one Register at a time; before mutex_
   bool rejoining_ = false;      // link_ has ended and the Rejoiner looks for the next
-  Error lost_;                  // why the newest membership but this one ended
-  // Channels, and kUpdates, that have not been used since the session has rejoined, and which threads know of it.
+  Error lost_;                  // why the previous membership ended
+  // Channels (and kUpdates) not used since the last rejoin, and the threads to which it was reported.
   std::bitset<abi::kChannelCountMax + 1> untold_;
   std::set<std::uint64_t> told_;
-  bool leaving_ = false;                     // Leave was sent: nothing is submitted any more
+  bool leaving_ = false;                     // Leave was sent: submissions are refused
   bool left_ = false;                        // LeaveReply came
   bool updating_ = false;                    // a thread is in UpdateView
   std::optional<Operation> pending_update_;  // an UpdateView whose wait timed out

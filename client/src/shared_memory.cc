@@ -28,8 +28,8 @@ Error Exhausted(const char* what, std::size_t bytes, int reason) {
                                              "; free memory, or raise the limits of memory and descriptors");
 }
 
-// What the system says can be populated, swap included; all there could be if it does not say. Limits of a container
-// are not seen.
+// Returns the bytes that the system reports as available, swap included; the maximum if it does not report them. Does
+// not see container limits.
 std::size_t AvailableBytes() {
   constexpr std::size_t kAnything = std::numeric_limits<std::size_t>::max();
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/proc/meminfo", "re"), std::fclose);
@@ -48,7 +48,7 @@ std::size_t AvailableBytes() {
 
 Expected<SharedMemory> SharedMemory::Create(std::size_t bytes) {
   const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  // Populating more would set the kernel's killer on whoever is there.
+  // Populating more would wake the OOM killer.
   if (const std::size_t available = AvailableBytes(); bytes > available) {
     return Error(Code::kResourceExhausted, std::to_string(bytes) + " bytes of shared memory do not fit: the host has " +
                                                std::to_string(available) + " available");
@@ -90,7 +90,7 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   return *this;
 }
 
-// Elsewhere first: where the system refuses, the old mapping is as it was.
+// Maps elsewhere first: if the system refuses, the old mapping is unchanged.
 bool SharedMemory::Unshare() {
   if (!shared_) return true;
   void* const copy = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd_, 0);
@@ -118,7 +118,7 @@ void SharedMemory::CloseDescriptor() {
 
 void SharedMemory::Reset() {
   CloseDescriptor();
-  // In a forked child something else may be mapped at this address by now.
+  // In a forked child something else may be mapped at this address.
   if (data_ != nullptr && generation_ == ForkGeneration()) munmap(data_, bytes_);
   data_ = nullptr;
   bytes_ = 0;

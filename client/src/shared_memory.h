@@ -1,4 +1,4 @@
-// One sealed memfd and its mapping; the seals let the daemon map it without the risk of SIGBUS by truncation.
+// One sealed memfd and its mapping; the seals rule out truncation, which would raise SIGBUS in the daemon.
 //
 // The memory is populated before anyone else maps it (first touch through a second mapping is several times slower),
 // cannot change its size, and does not exist in forked children.
@@ -14,7 +14,7 @@ namespace ringway::internal {
 
 class SharedMemory {
  public:
-  // Zeroed, `bytes` rounded up to whole pages, at least one. kResourceExhausted where memory or descriptors lack.
+  // Zeroed, `bytes` rounded up to whole pages, at least one. kResourceExhausted if memory or descriptors run out.
   static Expected<SharedMemory> Create(std::size_t bytes);
 
   SharedMemory() = default;
@@ -30,10 +30,10 @@ class SharedMemory {
   // refuses. REQUIRES: the descriptor is open.
   bool Unshare();
   bool shared() const { return shared_; }
-  // Replaces this range of the private mapping by the daemon's contents. Returns false if the system refuses.
+  // Replaces this range of the private mapping with the daemon's contents. Returns false if the system refuses.
   bool Fetch(std::size_t offset, std::size_t bytes);
 
-  // To be sent to a daemon; -1 after CloseDescriptor. Closed in forked children.
+  // For the daemon; -1 after CloseDescriptor. Closed in forked children.
   int descriptor() const { return fd_; }
   void CloseDescriptor();
 

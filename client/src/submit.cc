@@ -1,11 +1,11 @@
 // Submission: from the trainer's memory to the daemon.
 //
-// Placement: an input inside a Buffer is read where it is; any other is staged through a pooled region. A result goes
+// Placement: an input inside a Buffer is read in place; any other is staged through a pooled region. A result goes
 // straight into an output Buffer of another region than the input; else into a pooled region, from which Wait copies
-// after commit. So the trainer's memory is written only by the trainer's own threads, or not at all before commit where
-// input and output are the same.
+// after commit. So only the trainer's own threads write to its memory, and where input and output are the same nobody
+// does before commit.
 //
-// Staging: small inputs are copied before the submission. Large ones after it, piece by piece, so that the daemon sends
+// Staging: small inputs are copied before the submission, large ones after it, piece by piece, so that the daemon sends
 // the first pieces while the last are being copied.
 #include <algorithm>
 #include <cstring>
@@ -22,7 +22,7 @@ constexpr std::size_t kStagedAtOnceMax = std::size_t{1} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 constexpr std::size_t kOperationBytesMax = std::size_t{1} << 46;
 
-// For temporary failures: a trainer that skips the operation is one behind the others from then on.
+// For temporary failures: a trainer that skips the operation stays one behind the others.
 Error NothingSubmitted(const Error& why) {
   if (why.code() != Code::kResourceExhausted) return why;
   return Error(why.code(), why.text() + "; nothing was submitted, the others wait for it: submit it again, or leave");
@@ -71,7 +71,7 @@ Expected<Region*> SessionImpl::AcquireRegion(std::size_t bytes) {
   const std::size_t class_bytes = RegionPool::SizeClass(bytes);
   {
     const Lock lock(mutex_);
-    // What operations of a session that has ended go on with may be free by now.
+    // Once the session has ended, operations that still run may use regions that count as free.
     if (!end_.ok()) return end_;
     if (Region* const region = pool_.TakeFree(class_bytes)) return region;
   }
@@ -98,7 +98,7 @@ Expected<Region*> SessionImpl::CreateRegion(std::size_t class_bytes) {
   }
   auto memory = SharedMemory::Create(class_bytes);
   Lock lock(mutex_);
-  // What is evicted is there when the daemon has let go of it, too.
+  // Evicted memory is available only when the daemon has unmapped it, too.
   constexpr int kTriesMax = 20;
   bool evicted = false;
   for (int tries = 0; !memory.ok() && tries < kTriesMax;) {
@@ -130,13 +130,13 @@ Error SessionImpl::Register(Link* link, Region* region, const Deadline& deadline
   return {};
 }
 
-// Sends under the lock, so that nobody registers the id again before the daemon has heard of its end.
+// Sends under the lock, so that no other thread registers the id again before the daemon is told of its end.
 bool SessionImpl::EvictOldest(const Lock& /*lock*/) {
   Region* const region = pool_.OldestFree();
   if (region == nullptr) return false;
   auto packet = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
   packet.region_id = region->id;
-  // A socket without room: the region stays in the pool until a later call.
+  // If the socket is full, the region stays in the pool until a later call.
   const bool is_known = link_->end.ok() && region->registered_on == link_->serial;
   if (is_known && !link_->socket.Send(packet, Deadline(Milliseconds(0))).ok()) return false;
   pool_.Evict(region);
@@ -167,7 +167,7 @@ Expected<Buffer> SessionImpl::Allocate(std::size_t bytes) {
     region.value()->buffer_bytes = std::max<std::size_t>(bytes, 1);
   }
   Buffer buffer(std::make_shared<RegionImpl>(shared_from_this(), region.value(), bytes));
-  // So that the first operation need not. While the session rejoins, it will have to.
+  // Spares the first operation the registration, except while the session rejoins.
   const Error registered = Register(link.get(), region.value(), Within(kSendPatience));
   if (registered.code() == Code::kResourceExhausted || registered.code() == Code::kInterrupted) return registered;
   if (!registered.ok()) Lose(link.get(), registered);
@@ -273,7 +273,7 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   return operation.link->socket.Send(packet, deadline);
 }
 
-// Errors are left to Wait: the operation is submitted, and its outcome is the slot's or the membership's end.
+// Wait reports errors: the operation is submitted, and its outcome is the slot's or the end of the membership.
 void SessionImpl::StageInput(const Request& request, const Placement& placement, const Operation& operation) {
   auto packet = MakePacket<abi::Progress>(abi::PacketType::kProgress);
   packet.slot = operation.slot;
@@ -282,7 +282,7 @@ void SessionImpl::StageInput(const Request& request, const Placement& placement,
     std::memcpy(placement.input->data() + done, static_cast<const std::byte*>(request.input) + done, piece);
     done += piece;
     operation.link->slot(operation.slot).staged_bytes.store(done, std::memory_order_release);
-    // A daemon that has no room for it reads of the pieces from those before; the last one may be what it waits for.
+    // If the socket is full, earlier packets wake the daemon, which reads staged_bytes; only the last one must arrive.
     const bool is_last = done == request.input_bytes();
     const Error error = operation.link->socket.Send(packet, Deadline(is_last ? kSendPatience : Milliseconds(0)));
     if (!error.ok() && (is_last || error.code() != Code::kTimeout)) return Lose(operation.link.get(), error);
