@@ -15,9 +15,9 @@
 namespace ringway::bench {
 namespace {
 
-constexpr int kTimedOut = 124;  // what timeout(1) says
+constexpr int kTimedOut = 124;  // exit status of timeout(1)
 
-// A directory of its own, gone with all that is in it.
+// A temporary directory, removed with its contents.
 class Directory {
  public:
   Directory() : path_((std::filesystem::temp_directory_path() / "ringway-bench-XXXXXX").string()) {
@@ -29,7 +29,7 @@ class Directory {
   }
   Directory(const Directory&) = delete;
   Directory& operator=(const Directory&) = delete;
-  const std::string& path() const { return path_; }  // "": it could not be made
+  const std::string& path() const { return path_; }  // "": it could not be created
 
  private:
   std::string path_;
@@ -41,8 +41,8 @@ void ReplaceAll(std::string* text, const std::string& name, const std::string& v
   }
 }
 
-// Returns its wait status, or -1 with errno. What it starts ends with this process, however that ends: timeout(1) has a
-// process group of its own, which a terminal's Ctrl-C does not reach.
+// Returns its wait status, or -1 with errno. Its children die with this process (setpriv), even by Ctrl-C, which does
+// not reach the process group of timeout(1).
 int RunShell(std::string command, std::chrono::seconds timeout) {
   std::string seconds = std::to_string(timeout.count());
   std::array<std::string, 8> words = {"setpriv",        "--pdeathsig",      "TERM", "timeout",

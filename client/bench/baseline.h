@@ -1,9 +1,9 @@
-// Another system, measured beside Ringway: a command that every rank runs for each size.
+// Another system, measured for comparison: a command that every rank runs for each size.
 //
-// In the command {rank}, {world}, {bytes}, {iters}, {warmup} and {json} stand for this run's. It measures an all-reduce
-// of so many bytes of float32 and writes to the file {json} what ringway-bench writes: an object with "results", a list
-// of one object with "time_ms_median", and "time_ms_min", "algorithm", "iterations" and "trainer_cpu_seconds" if it
-// likes. A rank's that writes none (one rank may start all) took part and counts as not measured there.
+// In the command {rank}, {world}, {bytes}, {iters}, {warmup} and {json} are replaced. It measures an all-reduce of
+// {bytes} bytes of float32 and writes to the file {json} what ringway-bench writes: an object with "results", a list of
+// one object with "time_ms_median" and optionally "time_ms_min", "algorithm", "iterations" and "trainer_cpu_seconds".
+// A rank whose command writes no file (one rank may start all) took part without a measurement of its own.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ struct BaselineRun {
 
 struct BaselineResult {
   std::string name;
-  std::string failed{};  // why nothing was measured; "": it was
+  std::string failed{};  // why nothing was measured; "" on success
   std::string algorithm{};
   std::uint32_t iterations = 0;
   double time_ms_min = 0;  // 0: not known
@@ -37,13 +37,13 @@ struct BaselineResult {
   double trainer_cpu_seconds = 0;
 };
 
-// NAME=COMMAND. Nothing if it is not that.
+// Parses NAME=COMMAND; nullopt if it is malformed.
 std::optional<Baseline> ParseBaseline(const std::string& text);
 
 std::string CommandOf(const Baseline& baseline, const BaselineRun& run, const std::string& json_path);
 
-// Runs it to its end, which is after `timeout` at the latest; what it prints goes to standard error. kIo if it does not
-// end well, or writes something else.
+// Runs it to its end, for at most `timeout`; its output goes to standard error. kIo if it fails, or writes something
+// else.
 Expected<std::optional<BaselineResult>> RunBaseline(const Baseline& baseline, const BaselineRun& run,
                                                     std::chrono::seconds timeout);
 

@@ -31,7 +31,7 @@ double SmallInteger(DType dtype, std::uint64_t bits) {
 // A floating-point format, for elements that have none of their own.
 bool IsFormat(const CodecInfo& codec) { return codec.layout.block_elements == 1; }
 
-// Whether every number of 2^-64 .. 2^64 that is a power of two arrives as it is, whatever stands beside it.
+// Returns whether every power of two in 2^-64 .. 2^64 is encoded exactly, whatever its neighbours are.
 bool CarriesFactors(const CodecInfo& codec) {
   return IsFormat(codec) && codec.error.magnitude_min <= 0x1p-64 && codec.error.magnitude_max >= 0x1p64;
 }
@@ -51,7 +51,7 @@ double FloatAt(const Reduction& reduction, std::uint64_t bits) {
   return SmallInteger(reduction.dtype, bits >> 32);
 }
 
-// `value` to nearest even with `precision` bits of mantissa, exponents from `exponent_min` on.
+// Rounds to nearest even, with `precision` bits of mantissa and exponents from `exponent_min` on.
 double RoundTo(double value, int precision, int exponent_min) {
   if (value == 0.0 || !std::isfinite(value)) return value;
   const double unit = std::ldexp(1.0, std::max(std::ilogb(value), exponent_min) - (precision - 1));
@@ -86,17 +86,17 @@ double CombineFloats(ReduceOp op, double a, double b) {
   return 0.0;
 }
 
-// How far a result may be from the exact one. On its way a partial result is encoded at most once a rank; each time it
-// moves by at most the codec's error at the largest partial value.
+// Bound of a result's error. A partial result is encoded at most once per rank, each time with at most the codec's
+// error at the largest partial value.
 double Tolerance(const Reduction& reduction, std::size_t world_size) {
   const CodecInfo& codec = InfoOf(reduction.codec);
   if (world_size < 2) return 0.0;
   const double ranks = static_cast<double>(world_size);
   const bool adds = reduction.op == ReduceOp::kSum || reduction.op == ReduceOp::kAvg;
   const double largest = reduction.op == ReduceOp::kProd ? 1.0 : 512.0 * (adds ? ranks : 1.0);
-  // Powers of two are exact in a format.
+  // Powers of two are exact in a floating-point format.
   if (reduction.op == ReduceOp::kProd && IsFormat(codec)) return 0.0;
-  constexpr double kGrowth = 1.1;  // errors of earlier hops enlarge later steps
+  constexpr double kGrowth = 1.1;  // errors of earlier hops enlarge later ones
   const double bound = ranks * largest * codec.error.relative_max * kGrowth;
   return reduction.op == ReduceOp::kAvg ? bound / ranks : bound;
 }
@@ -257,7 +257,7 @@ void FillInput(const Reduction& reduction, const InputName& name, void* values, 
 
 namespace {
 
-// `world_size`: of the ranks that may have encoded a value on its way.
+// `world_size`: ranks that may have encoded a value.
 std::uint64_t CountWrongOf(const Reduction& reduction, const std::vector<std::uint64_t>& contributors,
                            std::uint64_t operation, std::size_t world_size, const void* result, const Part& part) {
   std::vector<std::uint64_t> seeds;

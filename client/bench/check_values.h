@@ -1,10 +1,10 @@
-// Inputs of the benchmark and the answers they must give, computed without the code under test.
+// Inputs of the benchmark and their expected results, computed without the code under test.
 //
 // Every input element is a pure function of (peer, operation, index), so each rank can compute what any set of
-// contributors must give, whichever of them remain when the world shrinks. Integers have all their bits at random (sums
-// and products wrap alike in any order). Floating values are small integers or powers of two, so that every order of
-// reduction is exact and each element has one right answer; minima and maxima get some NaNs. With a lossy codec a
-// result must lie within the codec's error.
+// contributors must yield, whichever of them remain when the world shrinks. All bits of integers are random (sums and
+// products wrap alike in any order). Floating values are small integers or powers of two, so that every order of
+// reduction is exact and each element has one right value; minima and maxima get some NaNs. With a lossy codec a result
+// must lie within the codec's error.
 //
 // Pure; any thread.
 #pragma once
@@ -31,11 +31,11 @@ struct InputName {
 // `values`: `count` elements of the reduction's dtype.
 void FillInput(const Reduction& reduction, const InputName& name, void* values, std::size_t count);
 
-// How many of the `count` elements of an all-reduce's `result` are wrong for these contributors (peer ids).
+// Returns how many of the `count` elements of an all-reduce's `result` are wrong for these contributors (peer ids).
 std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint64_t>& contributors,
                          std::uint64_t operation, const void* result, std::size_t count);
 
-// What a rank got from a collective (ringway/types.h): the result is `part` of `output`.
+// A rank's result of a collective (ringway/types.h): `part` of `output`.
 struct Collected {
   OpKind collective = OpKind::kAllReduce;
   const void* output = nullptr;
@@ -43,7 +43,7 @@ struct Collected {
   Part part;
 };
 
-// How many elements of the result are wrong; all of them if its part is not what these contributors make it.
+// Returns how many elements of the result are wrong; all of them if `part` does not match the contributors.
 std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint64_t>& contributors,
                          std::uint64_t operation, const Collected& collected);
 

@@ -8,7 +8,7 @@
 
 namespace ringway::bench {
 
-// What a rank gives and where its result goes, in elements (ringway/types.h).
+// A rank's input and output, in elements (ringway/types.h).
 struct Buffers {
   const void* input = nullptr;
   std::size_t count = 0;
@@ -16,7 +16,7 @@ struct Buffers {
   std::size_t output_count = 0;
 };
 
-// `options`: its codec is the reduction's.
+// The reduction's codec replaces that of `options`.
 Expected<Work> StartCollective(Session& session, OpKind collective, const Reduction& reduction, const Buffers& buffers,
                                OpOptions options);
 

@@ -6,7 +6,7 @@
 namespace ringway::bench {
 namespace {
 
-constexpr std::uint32_t kChannel = 1;  // the measured operations have channel 0
+constexpr std::uint32_t kChannel = 1;  // the measured operations use channel 0
 
 }  // namespace
 

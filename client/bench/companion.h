@@ -1,9 +1,9 @@
-// A large all-reduce that is under way while others are measured, on a channel of its own: one after another.
+// Large all-reduces, one after another, that keep a channel of their own busy while others are measured.
 //
 //   Allocate --> RunOnce --> [ KeepBusy ... ] --> Finish --> RunOnce ...
 //
-// All ranks take these steps alike, but each submits its next operation when it sees that its last one has ended: they
-// agree on submitted() before they Finish. One thread, the session's.
+// All ranks take the same steps, but each submits its next operation when its own last one has ended: before Finish
+// they agree on submitted(). One thread, the session's.
 #pragma once
 
 #include <chrono>
@@ -16,20 +16,20 @@ namespace ringway::bench {
 
 class Companion {
  public:
-  // `timeout`: for each wait. `session` outlives it.
+  // `timeout`: of each wait. `session` outlives this.
   Companion(Session* session, std::size_t bytes, std::chrono::milliseconds timeout);
 
-  // Shared memory, twice the bytes. Before everything else.
+  // Allocates twice the bytes, shared. To be called first.
   Error Allocate();
-  // One operation from its submission to its end: paths and memory are warm then.
+  // Runs one operation to its end, which warms up paths and memory.
   Error RunOnce();
   // Submits one if none is under way. Returns the error of the last one.
   Error KeepBusy();
-  // Whether the one that KeepBusy left under way still is.
+  // Returns whether KeepBusy's operation is still in flight.
   bool busy();
-  // In its life.
+  // Total of this companion.
   std::uint64_t submitted() const { return submitted_; }
-  // Submits until it has submitted so many, as the other ranks have; then waits for all.
+  // Submits until the total is `submitted`, as on the other ranks; then waits for all.
   Error Finish(std::uint64_t submitted);
 
  private:
@@ -41,7 +41,7 @@ class Companion {
   const std::chrono::milliseconds timeout_;
   Buffer input_;
   Buffer output_;
-  std::deque<Work> works_;  // under way, oldest first
+  std::deque<Work> works_;  // in flight, oldest first
   std::uint64_t submitted_ = 0;
 };
 

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 constexpr std::chrono::seconds kPatience(1);
 
-// 0 where there is none.
+// 0 if it is missing.
 std::uint64_t NumberAt(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;

@@ -1,4 +1,4 @@
-// How the connections of this rank's daemon fare, as the daemon says.
+// Lane counters of this rank's daemon, from its status.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 namespace ringway::bench {
 
 struct LaneUsage {
-  std::uint64_t lanes = 0;        // that are in use, of the pair that has most
+  std::uint64_t lanes = 0;        // in use, of the pair with the most
   std::uint64_t retransmits = 0;  // by the kernel, on the lanes of all pairs that are up
 };
 
-// Of the membership `peer_id` at the daemon on this socket; waits for its answer for a second at most. Nothing if it
-// does not say.
+// For the membership `peer_id` at the daemon on this socket, whose answer is awaited for at most a second. nullopt if
+// the daemon does not report it.
 std::optional<LaneUsage> LaneUsageOf(const std::string& socket_path, std::uint64_t peer_id);
 
 // The same from the daemon's status.

@@ -1,6 +1,6 @@
 // ringway-bench: joins a group, waits until the world is complete, measures a collective, prints a table on rank 0.
 //
-// Exit status: 0 all is well, 1 a result was wrong (--check), 2 it could not run; then one line says why.
+// Exit status: 0 success, 1 a result was wrong (--check), 2 it could not run; then one line says why.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -13,7 +13,7 @@
 namespace ringway::bench {
 namespace {
 
-// What to do about an error whose text does not say it.
+// Advice for errors whose text has none.
 const char* AdviceFor(Code code) {
   switch (code) {
     case Code::kTimeout:
@@ -40,7 +40,7 @@ Error NotWritable(const std::string& problem) {
   return Error(Code::kIo, problem + "; give --json a path that can be written");
 }
 
-// Ranks may have been given the same file: rank 0 writes last, so that its times remain.
+// Ranks may share the file: rank 0 writes last, so that its times remain.
 Error WriteJson(const Options& options, const Session& session, const std::vector<SizeResult>& results,
                 Runner* runner) {
   std::string problem;
@@ -63,7 +63,7 @@ int Run(const Options& options) {
   join.group = options.group;
   join.wait_world = options.world;
   join.timeout = options.timeout;
-  join.reconnect = Milliseconds(0);  // a rank that comes back would be out of step with the others' iterations
+  join.reconnect = Milliseconds(0);  // a rank that rejoins would be out of step with the others' iterations
   auto session = Session::Join(join);
   if (!session.ok()) return Fail("joining group " + options.group, session.error());
   Runner runner(options, session->get(), PidOfListener(options.socket_path));

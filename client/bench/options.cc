@@ -117,7 +117,7 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_flag("--check", options->check, "Verify every element of every result; exit 1 if any is wrong");
 }
 
-// What only the options together can tell. Returns what is wrong, or "".
+// Checks that need several options. Returns what is wrong, or "".
 std::string Join(const Raw& raw, Options* options) {
   options->min_bytes = *ParseBytes(raw.min_bytes);
   options->max_bytes = *ParseBytes(raw.max_bytes);

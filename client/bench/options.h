@@ -19,19 +19,19 @@ struct Options {
   std::string socket_path = "/run/ringway/ringwayd.sock";
   std::string group;
   std::uint32_t world = 0;
-  std::vector<std::uint64_t> sizes;  // none: those from min_bytes to max_bytes
+  std::vector<std::uint64_t> sizes;  // empty: from min_bytes to max_bytes
   std::uint64_t min_bytes = 4096;
   std::uint64_t max_bytes = std::uint64_t{256} << 20;
   std::uint64_t factor = 4;
   OpKind collective = OpKind::kAllReduce;
   Reduction reduction;
-  std::optional<Algorithm> algorithm;  // nothing: the plan's choice
+  std::optional<Algorithm> algorithm;  // nullopt: the plan's choice
   double line_mbit = 0;                // of this host's uplink; 0: not known
   std::uint32_t iterations = 20;
   std::uint32_t warmup = 3;
-  std::chrono::seconds settle{};  // for a better plan, before the first size is measured
+  std::chrono::seconds settle{};  // wait for better plans before the first size is measured
   std::uint32_t in_flight = 1;
-  std::uint64_t beside_bytes = 0;  // of the operation that is under way in a second measurement; 0: no second one
+  std::uint64_t beside_bytes = 0;  // size of the companion in a second measurement; 0: no second one
   bool in_place = false;
   bool check = false;
   std::vector<Baseline> baselines;  // to compare with, after each size
@@ -42,7 +42,7 @@ struct Options {
   std::vector<std::uint64_t> Sizes() const;
 };
 
-// What the command line asks for: to run, or to stop with an exit status after `message` was shown.
+// Run with `options`, or exit with a status after showing `message`.
 struct ParsedOptions {
   Options options;
   std::optional<int> exit_status;

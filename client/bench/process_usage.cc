@@ -15,7 +15,7 @@ double CpuSeconds(const std::string& directory) {
   std::ifstream file(directory + "/stat");
   std::string line;
   std::getline(file, line);
-  // The name in parentheses may hold anything; what follows it does not.
+  // The name in parentheses may contain anything, also spaces and parentheses.
   const std::size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(line.substr(name_end + 1));

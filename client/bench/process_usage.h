@@ -6,7 +6,7 @@
 
 namespace ringway::bench {
 
-// Zeros where the process is gone or may not be looked at. CPU time has the kernel's resolution of about 10 ms.
+// Zeros if the process is gone or not accessible. CPU time has the kernel's resolution of about 10 ms.
 struct ProcessUsage {
   double cpu_seconds = 0;
   std::uint64_t peak_rss_bytes = 0;
@@ -16,7 +16,7 @@ struct ProcessUsage {
 
 ProcessUsage UsageOf(int pid);
 
-// The process that listens on this Unix socket (SOCK_SEQPACKET), 0 if there is none.
+// Returns the pid of the process that listens on this Unix socket (SOCK_SEQPACKET), 0 if there is none.
 int PidOfListener(const std::string& socket_path);
 
 }  // namespace ringway::bench

@@ -13,12 +13,12 @@
 namespace ringway::bench {
 namespace {
 
-// null where the daemon did not say.
+// null if the daemon did not report it.
 nlohmann::ordered_json Said(const std::optional<LaneUsage>& lanes, std::uint64_t LaneUsage::*number) {
   return lanes ? nlohmann::ordered_json((*lanes).*number) : nlohmann::ordered_json();
 }
 
-// null where nothing was measured.
+// null if nothing was measured.
 nlohmann::ordered_json ToObject(const std::optional<BesideResult>& beside) {
   if (!beside) return nullptr;
   return {{"bytes", beside->bytes},

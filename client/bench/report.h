@@ -14,7 +14,7 @@
 
 namespace ringway::bench {
 
-// The same operations while a large one was under way: it was before each that counts began, and when that had ended.
+// The same operations beside a large one. Only those count that began and ended while it was in flight.
 struct BesideResult {
   std::uint64_t bytes = 0;       // of the large one
   std::vector<double> times_ms;  // of those that count
@@ -36,12 +36,12 @@ struct SizeResult {
   TimeSummary time;              // of these
   double algbw_gbps = 0;         // of the median, GB/s
   double busbw_gbps = 0;
-  std::uint64_t wire_bytes = 0;  // sent by this peer, a mean over the measured operations
-  double line_fraction = 0;  // of --line-mbit, that they took in the median's time; TCP's and IP's headers not counted
+  std::uint64_t wire_bytes = 0;            // sent by this peer, a mean over the measured operations
+  double line_fraction = 0;                // share of --line-mbit used in the median time, without TCP and IP headers
   Algorithm algorithm = Algorithm::kRing;  // of the last result
   std::uint64_t retries = 0;               // of all measured operations
   bool checked = false;
-  std::optional<LaneUsage> lanes;  // at the end; its retransmits are of the measured operations
+  std::optional<LaneUsage> lanes;  // at the end; retransmits during the measured operations
   std::uint64_t wrong = 0;         // elements, over all measured operations
   std::optional<BesideResult> beside;
   std::vector<BaselineResult> baselines;  // as this rank measured them
@@ -50,18 +50,18 @@ struct SizeResult {
   ProcessUsage daemon;
 };
 
-// CPU seconds of the daemon for each GiB that it sent for the measured operations (it receives about as much). Nothing
-// where it sent nothing, or its CPU time is not known.
+// CPU seconds of the daemon for each GiB that it sent for the measured operations (it receives about as much). nullopt
+// if it sent nothing, or its CPU time is unknown.
 std::optional<double> DaemonCpuSecondsPerGib(const SizeResult& result);
 
 std::string TableHeader();
-// With further lines for what was measured beside a large operation, and of other systems.
+// Includes lines for the measurement beside a large operation and for other systems.
 std::string TableRow(const SizeResult& result);
 
 // {"results": [...]}; `rank` is the rank that measured.
 std::string ToJson(const std::vector<SizeResult>& results, std::uint32_t rank);
 
-// What would keep WriteFile from writing there, found before the work is done; "" if nothing.
+// Checks before the measurement whether WriteFile can write there. Returns what is wrong, or "".
 std::string CheckWritable(const std::string& path);
 
 // Replaces the file in one step, so that readers see all or nothing. Returns what is wrong, or "".

@@ -13,7 +13,7 @@
 namespace ringway::bench {
 namespace {
 
-// 0 is of the measured operations, 1 of those that they are measured beside.
+// Channel 0 has the measured operations, 1 the companion's.
 constexpr std::uint32_t kFirstChannel = 2;
 constexpr std::uint32_t kOthersChannel = 3;
 
@@ -22,7 +22,7 @@ ProcessUsage Since(const ProcessUsage& before, ProcessUsage after) {
   return after;
 }
 
-// Lanes that closed meanwhile took their count with them: there were that many at least.
+// A lower bound of the retransmits: lanes that closed meanwhile took their counts with them.
 std::optional<LaneUsage> Since(const std::optional<LaneUsage>& before, std::optional<LaneUsage> after) {
   if (!before || !after) return std::nullopt;
   after->retransmits -= std::min(after->retransmits, before->retransmits);
@@ -56,7 +56,7 @@ Expected<std::uint64_t> Runner::Most(std::uint64_t value) {
 
 Error Runner::AdoptViews(std::chrono::milliseconds wait) {
   using Clock = std::chrono::steady_clock;
-  constexpr auto kIdle = std::chrono::milliseconds(500);  // daemons measure while nothing is under way
+  constexpr auto kIdle = std::chrono::milliseconds(500);  // daemons probe paths while nothing is in flight
   const auto end = Clock::now() + wait;
   for (;;) {
     std::uint8_t is_over = Clock::now() >= end ? 1 : 0;
@@ -92,7 +92,7 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   result.collective = options_.collective;
   result.reduction = options_.reduction;
   result.count = result.input_count = bytes / SizeOf(options_.reduction.dtype);
-  if (options_.collective == OpKind::kAllGather) {  // as many from each, also when a loss makes the world smaller
+  if (options_.collective == OpKind::kAllGather) {  // fixed per rank, even if a loss makes the world smaller
     result.input_count /= session_->world_size();
     result.count = result.input_count * session_->world_size();
     result.bytes = result.count * SizeOf(options_.reduction.dtype);
@@ -120,13 +120,13 @@ Error Runner::WarmUp(SizeResult* result) {
     if (Error error = companion_->RunOnce(); !error.ok()) return error;
   }
   result->retries = 0;
-  // What the warm-up showed of the paths may have changed the plan; an iteration should not.
+  // Adopt plan changes caused by the warm-up now, not during an iteration.
   return AdoptViews({});
 }
 
 Error Runner::Measure(SizeResult* result) {
   const std::optional<LaneUsage> lanes_before = LaneUsageOf(options_.socket_path, session_->peer_id());
-  if (Error error = Barrier(); !error.ok()) return error;  // asking took longer on some ranks than on others
+  if (Error error = Barrier(); !error.ok()) return error;  // the query took longer on some ranks than on others
   const ProcessUsage trainer_before = UsageOf(getpid());
   const ProcessUsage daemon_before = UsageOf(daemon_pid_);
   Totals totals;
@@ -166,8 +166,8 @@ Error Runner::MeasureBeside(SizeResult* result) {
   return {};
 }
 
-// Daemons measure paths while no operation is under way, which would disturb the others. So each rank has one: rank 0
-// one that the rest submit after all are done, the rest one that rank 0 does.
+// Daemons probe paths while no operation is in flight, which would disturb the other system. So each rank keeps one in
+// flight that the rest (for rank 0) or rank 0 (for the rest) submits only when all are done.
 Error Runner::MeasureBaselines(SizeResult* result) {
   for (const Baseline& baseline : options_.baselines) {
     if (Error error = Barrier(); !error.ok()) return error;
@@ -206,7 +206,7 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
   using Clock = std::chrono::steady_clock;
   ++iteration_;
   if (options_.check) {
-    // Filling and checking take longer on some ranks than on others; that is not the operation's time.
+    // Filling and checking take longer on some ranks than on others, which must not count as operation time.
     FillInputs(*result);
     if (Error error = Barrier(); !error.ok()) return error;
   }

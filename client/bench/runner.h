@@ -22,22 +22,22 @@ class Runner {
   // `daemon_pid`: whose CPU time and memory to report, or 0.
   Runner(const Options& options, Session* session, int daemon_pid);
 
-  // Measures all sizes; `on_result` hears of each as it is done.
+  // Measures all sizes; calls `on_result` after each.
   Expected<std::vector<SizeResult>> Run(const std::function<void(const SizeResult&)>& on_result);
 
   // Returns when every rank has called it.
   Error Barrier() { return Most(0).error(); }
 
  private:
-  // What one iteration adds to a size's result.
+  // Summed over the iterations of a size.
   struct Totals {
     std::uint64_t wire_bytes = 0;
     std::uint64_t operations = 0;
   };
 
-  // The largest value that any rank calls this with.
+  // Returns the maximum of all ranks' values.
   Expected<std::uint64_t> Most(std::uint64_t value);
-  // Adopts the views that wait, all ranks alike, until the first rank has waited for this long.
+  // Adopts prepared views on all ranks until `wait` has passed on one of them.
   Error AdoptViews(std::chrono::milliseconds wait);
   Error AllocateBuffers();
   Expected<SizeResult> RunSize(std::uint64_t bytes);

@@ -1,4 +1,4 @@
-// What a benchmark says about its iterations, in the words of nccl-tests. Pure.
+// Statistics of a benchmark's iterations, in the terms of nccl-tests. Pure.
 #pragma once
 
 #include <ringway/types.h>
@@ -18,11 +18,11 @@ struct TimeSummary {
 // REQUIRES: `times_ms` is not empty.
 TimeSummary Summarise(std::vector<double> times_ms);
 
-// Gigabytes (1e9) of the buffer reduced a second.
+// Gigabytes (1e9) of the buffer reduced per second.
 double AlgorithmBandwidth(std::uint64_t bytes, double time_ms);
 
-// What every link of a perfect ring carries for that: independent of the world size, so comparable with hardware. Of an
-// all-reduce 2 (K-1)/K times as much, of its halves (K-1)/K.
+// Rate on every link of a perfect ring: independent of the world size, so comparable with hardware. An all-reduce has
+// 2 (K-1)/K times algbw, its halves (K-1)/K.
 double BusBandwidth(double algorithm_bandwidth, std::uint32_t world_size, OpKind collective);
 
 }  // namespace ringway::bench

@@ -18,8 +18,8 @@ struct Options {
   std::string socket;
   int timeout_ms = 5000;
   bool as_json = false;
-  bool plan = false;   // else ..
-  bool evict = false;  // else status
+  bool plan = false;
+  bool evict = false;  // neither: status
   std::string group;
   std::string bytes;
   std::string peer;
@@ -30,7 +30,7 @@ struct Options {
 Options ParseOptions(int argc, char** argv) {
   Options options;
   CLI::App app("Shows the state of a Ringway master or daemon, explains a group's plan, evicts a peer.", kProgram);
-  app.fallthrough();  // whom to ask may also stand after the command
+  app.fallthrough();  // --master and --socket may also follow the command
   auto* master_option =
       app.add_option("--master", options.master, "master to ask, HOST:PORT (default: none; give this or --socket)");
   auto* socket_option = app.add_option("--socket", options.socket, "socket of the daemon to ask (default: none)");

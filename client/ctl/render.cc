@@ -32,7 +32,7 @@ std::string RenderAdvice(const json& daemon) {
   return out;
 }
 
-// What of the daemon's limits is in use; of an older daemon nothing.
+// Use of the daemon's limits; empty for an older daemon.
 std::string RenderLimits(const json& daemon) {
   std::string out;
   const auto descriptors = daemon.is_object() ? daemon.find("descriptors") : daemon.end();
@@ -77,7 +77,7 @@ std::string RenderGroup(const json& group) {
   if (master) columns.emplace_back("why");
   std::vector<Row> rows = {columns};
   std::vector<json> peers = Objects(group, master ? "peers" : "members");
-  const auto rank = [](const json& peer) {  // pendings have none and come last
+  const auto rank = [](const json& peer) {  // pending peers have none and come last
     const auto found = peer.find("rank");
     return found != peer.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : ~std::uint64_t{0};
   };

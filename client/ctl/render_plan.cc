@@ -14,10 +14,10 @@ namespace {
 
 using nlohmann::json;
 
-// What was not measured is marked.
+// Marks values that were not measured.
 constexpr const char* kAssumed = "~";
 
-// With three digits or more that count.
+// With at least three significant digits.
 std::string Number(double value, const char* unit) {
   const double size = std::abs(value);
   const int decimals = size < 1 ? 3 : size < 10 ? 2 : size < 100 ? 1 : 0;
@@ -57,7 +57,7 @@ std::string Marked(const json& link, const char* measured, const std::string& va
   return (IsTrue(link, measured) ? "" : kAssumed) + value;
 }
 
-// Downwards; the last link leads back to the first peer.
+// Top to bottom; the last link leads back to the first peer.
 std::string RingPicture(const json& ring) {
   const std::vector<json> links = Objects(ring, "links");
   const std::uint64_t bottleneck = CountAt(ring, "bottleneck");
@@ -89,7 +89,7 @@ std::string Joined(const std::vector<std::string>& parts, const char* between) {
   return out;
 }
 
-// Only where it is not the one ring, or equal shares.
+// Only if there are several rings, or unequal shares.
 std::string RenderRings(const json& plan) {
   std::string out;
   for (const json& ring : Objects(plan, "rings")) {

@@ -1,4 +1,4 @@
-// What the renderings share: cells of JSON objects, and tables with aligned columns.
+// Shared by the renderings: cells of JSON objects, and tables with aligned columns.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,10 +9,10 @@ namespace ringway::ctl {
 
 using Row = std::vector<std::string>;
 
-// The member as text; "-" where it is missing, null or empty.
+// The member as text; "-" if it is missing, null or empty.
 std::string Text(const nlohmann::json& object, const char* key);
 
-// The objects of an array; nothing where there is none.
+// The objects of an array; empty if there is no array.
 std::vector<nlohmann::json> Objects(const nlohmann::json& object, const char* key);
 
 // One line a row, indented; columns as wide as their widest cell.
