@@ -11,7 +11,7 @@ static void on_term(int signal) {
   (void)signal;
   told_to_stop = told_to_stop + 1;
 }
-/* In training the first signal is voted on. */
+/* In training the first signal is a vote. */
 static int give_up(void* joined) { return told_to_stop > *(int*)joined; }
 
 static void tell(void* context, ringwayResult_t cause, const char* text) {
@@ -34,10 +34,10 @@ static void apply(model_t* model, const float* gradients) {
   fflush(stdout);
 }
 
-/* Whoever has come, or was away, takes the state of those who have trained longest. Every rank calls it. */
+/* Newcomers, and ranks that rejoined, take the state of those who have trained longest. Every rank calls it. */
 static ringwayResult_t share_state(ringwayComm_t comm, model_t* model) {
   float state[kCount + 1] = {0};
-  while (state[kCount] == 0) { /* again, if all who had it died meanwhile */
+  while (state[kCount] == 0) { /* retry if all who had it died meanwhile */
     float newest = model->steps;
     ringwayResult_t result = ringwayAllReduce(&newest, &newest, 1, ringwayFloat32, ringwayMax, comm);
     if (result != ringwaySuccess) return result;
@@ -67,7 +67,7 @@ static ringwayResult_t train(ringwayComm_t comm, float* mine, float* mean, model
       apply(model, mean);                          /* info.worldSize ranks took part: the same bytes on all */
       if (mean[kCount] > 0) return ringwaySuccess; /* somebody was told to stop, and all know it */
     }
-    result = ringwayCommUpdateView(comm, RINGWAY_FOREVER, NULL); /* on all ranks at once: newcomers are in */
+    result = ringwayCommUpdateView(comm, RINGWAY_FOREVER, NULL); /* on all ranks at once: admits newcomers */
     if (result != ringwaySuccess) return result;
   }
 }

@@ -1,6 +1,5 @@
-// The shortest trainer that is right: it goes on when peers die, lets newcomers in and takes their place in line
-// itself. One weight vector, pulled towards 1; `shortest SOCKET GROUP WORLD`, until SIGTERM reaches any of the
-// trainers.
+// The shortest correct trainer: it survives the death of peers, admits newcomers, and joins as one itself. Trains one
+// weight vector towards 1; `shortest SOCKET GROUP WORLD`, until any of the trainers gets SIGTERM.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -28,10 +27,10 @@ void Apply(Model& model, const float* gradients) {
 }
 
 // [readme]
-// Whoever has come, or was away, takes the state of those who have trained longest. Every rank calls it.
+// Newcomers, and ranks that rejoined, take the state of those who have trained longest. Every rank calls it.
 Error ShareState(Session& session, Model& model) {
   std::vector<float> state(kCount + 1);
-  while (state[kCount] == 0) {  // again, if all who had it died meanwhile
+  while (state[kCount] == 0) {  // retry if all who had it died meanwhile
     float newest = model.steps;
     const auto found = session.AllReduce(&newest, &newest, 1, DType::kF32, ReduceOp::kMax);
     if (!found.ok()) return found.error();
@@ -59,7 +58,7 @@ Error Train(Session& session, Model& model) {
       if (mean->as<float>()[kCount] > 0) return {};  // somebody was told to stop, and all know it
       update_waits = sum->update_waits;              // on all ranks at once
     }
-    if (const auto updated = session.UpdateView(); !updated.ok()) return updated.error();  // newcomers are in
+    if (const auto updated = session.UpdateView(); !updated.ok()) return updated.error();  // admits newcomers
   }
 }
 
@@ -67,7 +66,7 @@ int main(int argc, char** argv) {
   if (argc != 4) return std::fprintf(stderr, "usage: %s SOCKET GROUP WORLD\n", argv[0]), 2;
   std::signal(SIGTERM, [](int) { told_to_stop = told_to_stop + 1; });
   bool joined = false;
-  const auto give_up = [&] { return told_to_stop > (joined ? 1 : 0); };  // in training the first one is voted on
+  const auto give_up = [&] { return told_to_stop > (joined ? 1 : 0); };  // in training the first signal is a vote
   const auto world = static_cast<std::uint32_t>(std::atoi(argv[3]));
   const auto tell = [](const Error& cause) { std::fprintf(stderr, "waiting: %s\n", cause.text().c_str()); };
   auto session = Session::Join(

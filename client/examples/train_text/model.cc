@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-// The loops below vectorise; on x86 they are compiled twice and the better one is chosen when the program starts. Ranks
-// on different processors may round differently here: they still end equal, for all of them apply the same all-reduced
-// gradient. Sanitizers do not survive the choice, which runs before their own start-up.
+// The loops below vectorise; on x86 they are compiled twice, and the faster version is chosen at load time. Ranks on
+// different processors may round differently here, but stay equal, because all apply the same all-reduced gradient.
+// Not with sanitizers, which the choice would crash: it runs before their initialisation.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define VECTORISED __attribute__((target_clones("arch=x86-64-v3", "default")))
@@ -17,14 +17,14 @@
 namespace train_text {
 namespace {
 
-// Eight elements that the compiler keeps in one register, or in a few where registers are narrow.
+// Eight elements that the compiler keeps in one register, or in several narrow ones.
 constexpr std::size_t kLanes = 8;
 using Lanes __attribute__((vector_size(kLanes * sizeof(Real)), aligned(alignof(Real)), may_alias)) = Real;
 
 constexpr std::size_t kRows = 4;
 constexpr std::size_t kColumns = 2 * kLanes;
 
-// A matrix read at stride distances, so that a transposed one needs no copy.
+// A matrix with strides, so that a transposed one needs no copy.
 struct Strided {
   const Real* data;
   std::size_t row;
@@ -56,7 +56,7 @@ VECTORISED void MultiplyAdd(Strided a, const Real* b, Real* c, std::size_t m, st
       }
     }
   }
-  for (std::size_t i = 0; i < m; ++i) {  // what the tiles left over
+  for (std::size_t i = 0; i < m; ++i) {  // remainder outside the tiles
     for (std::size_t p = 0; p < k; ++p) {
       const Real factor = a.data[i * a.row + p * a.column];
       for (std::size_t j = i < m_tiled ? n_tiled : 0; j < n; ++j) c[i * n + j] += factor * b[p * n + j];
@@ -162,7 +162,7 @@ void Model::BackwardLayer(const Real* parameters, const std::vector<Real>& input
   input_gradient->assign(batch_size * layer.in, Real{0});
   MultiplyAdd({output_gradient, layer.out, 1}, transposed_.data(), input_gradient->data(), batch_size, layer.out,
               layer.in);
-  if (&layer == &layers_[0]) return;  // embeddings pass no activation
+  if (&layer == &layers_[0]) return;  // embeddings have no activation
   for (std::size_t i = 0; i < input.size(); ++i) {
     if (input[i] <= 0) (*input_gradient)[i] = 0;
   }
@@ -187,17 +187,17 @@ double Model::LossAndGradient(const Real* parameters, const Batch& batch, Real* 
   on_slice_ready(layers_[1].offset, layers_[1].parameter_count());
   BackwardLayer(parameters, input_, batch.size, layers_[0], gradient, &input_gradient_);
   BackwardEmbedding(batch, gradient);
-  on_slice_ready(0, layers_[1].offset);  // embedding and first layer together: the former is small
+  on_slice_ready(0, layers_[1].offset);  // embedding and first layer together: the embedding is small
   return loss;
 }
 
 std::string Model::Sample(const Real* parameters, const std::string& prompt, std::size_t length, std::uint64_t seed) {
-  constexpr double kTemperature = 0.6;   // below 1: prefers what the model is sure of
-  constexpr std::size_t kBlanksMax = 2;  // in a row: else a model that has learned little but indentation shows nothing
+  constexpr double kTemperature = 0.6;   // below 1: prefers likely symbols
+  constexpr std::size_t kBlanksMax = 2;  // in a row: a model that is hardly trained would print only blanks
   Batch batch;
   batch.size = 1;
   batch.contexts.assign(shape_.context, SymbolOf('\n'));
-  std::size_t blanks = 0;  // just written
+  std::size_t blanks = 0;  // written in a row
   const auto push = [&](std::uint8_t symbol) {
     std::rotate(batch.contexts.begin(), batch.contexts.begin() + 1, batch.contexts.end());
     batch.contexts.back() = symbol;

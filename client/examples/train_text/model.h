@@ -29,8 +29,8 @@ struct Shape {
   std::size_t hidden2 = 256;
 };
 
-// Called during the backward pass as soon as gradient[offset, offset + count) is final: the all-reduce of a slice can
-// run while the layers before it are still at work. The slices do not overlap and cover the whole gradient.
+// Called during the backward pass as soon as gradient[offset, offset + count) is final, so that the all-reduce of a
+// slice overlaps with the layers before it. The slices do not overlap and cover the whole gradient.
 using OnSliceReady = std::function<void(std::size_t offset, std::size_t count)>;
 
 class Model {
@@ -40,14 +40,14 @@ class Model {
   std::size_t parameter_count() const { return parameter_count_; }
   std::size_t context() const { return shape_.context; }
 
-  // The same parameters for the same seed on every machine: nothing here but exactly rounded arithmetic.
+  // The same parameters for the same seed on every machine: uses only exactly rounded arithmetic.
   void Initialize(std::uint64_t seed, Real* parameters) const;
 
   // Mean cross-entropy (nats a character) of the batch. Overwrites the whole gradient.
   double LossAndGradient(const Real* parameters, const Batch& batch, Real* gradient,
                          const OnSliceReady& on_slice_ready);
 
-  // `length` characters that the model writes after `prompt`, with at most two blanks in a row.
+  // Returns `length` characters that the model writes after `prompt`, with at most two blanks in a row.
   std::string Sample(const Real* parameters, const std::string& prompt, std::size_t length, std::uint64_t seed);
 
  private:

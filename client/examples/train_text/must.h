@@ -1,7 +1,7 @@
-// How the example treats errors: one line, then the end.
+// Error handling of the example: prints one line and exits.
 //
-// Lost peers are none: Ringway retries with those that are left. Nor is a restart of this rank's own daemon: the
-// session comes back as a newcomer, and so must the trainer. What fails is a daemon that stays away, or a wrong call.
+// A lost peer is no error: Ringway retries with the survivors. Nor is a restart of this rank's own daemon: the session
+// rejoins as a newcomer, and so must the trainer. Errors are a daemon that stays away, or a wrong call.
 #pragma once
 
 #include <cstdio>
@@ -24,7 +24,7 @@ inline std::string Describe(const ringway::Error& error) {
   return std::string(ringway::NameOf(error.code())) + ": " + error.text();
 }
 
-// Thrown by Must for kRejoined, and caught where the trainer begins again.
+// Thrown by Must for kRejoined, and caught where the trainer restarts as a newcomer.
 struct Rejoined {
   std::string why;
 };

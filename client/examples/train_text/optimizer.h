@@ -1,5 +1,5 @@
-// The two optimizers. Every rank applies them to equal numbers and must get equal numbers, on whatever processor it
-// runs: optimizer.cc is compiled without fused multiply-adds and uses only exactly rounded operations.
+// The two optimizers. Equal inputs must yield equal results on every rank, whatever its processor: optimizer.cc is
+// compiled without fused multiply-adds and uses only exactly rounded operations.
 #pragma once
 
 #include <cstddef>

@@ -32,7 +32,7 @@ struct Options {
   bool version = false;
 };
 
-// Nothing and a sentence in `error` if an argument is unknown, its value makes no sense, or --world is missing.
+// nullopt and a sentence in `error` if an argument is unknown, a value is invalid, or --world is missing.
 std::optional<Options> ParseOptions(const std::vector<std::string>& arguments, std::string* error);
 
 // What --help prints.

@@ -1,4 +1,4 @@
-// What a person or a script sees of a training: a log with one JSON object a line, and a hash of the model.
+// Output of a training run: a log with one JSON object a line, and a hash of the model.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ struct StepRecord {
   std::uint64_t wire_bytes = 0;  // sent by this rank so far
 };
 
-// Each line is flushed, so that others can follow the file.
+// Each line is flushed, so that the file can be followed.
 class StepLog {
  public:
-  // Whether the file could be created. Without Open, Write does nothing.
+  // Returns whether the file could be created. Without Open, Write does nothing.
   [[nodiscard]] bool Open(const std::string& path);
   void Write(const StepRecord& record);
 

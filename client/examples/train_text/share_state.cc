@@ -14,7 +14,7 @@ using ringway::ReduceOp;
 
 namespace {
 
-// What is in shared memory at a time, however large the state: large enough to fill a long path, small beside a model.
+// Shared memory at a time, however large the state: enough to fill a long path, small compared with a model.
 constexpr std::size_t kChunkBytes = std::size_t{16} << 20;
 
 std::size_t SizeOf(const std::vector<std::span<std::byte>>& parts) {
@@ -23,15 +23,15 @@ std::size_t SizeOf(const std::vector<std::span<std::byte>>& parts) {
   return bytes;
 }
 
-// The donor's state to everybody's, chunk by chunk. False, on all ranks at the same chunk, if the donor died on the
-// way.
+// Broadcasts the donor's state, chunk by chunk. Returns false, on all ranks at the same chunk, if the donor died
+// meanwhile.
 bool Spread(ringway::Session* session, const Buffer& place, std::uint64_t donor, std::vector<std::byte>* state,
             OpResult* last) {
   auto* chunk = place.as<std::byte>();
   for (std::size_t at = 0; at < state->size(); at += kChunkBytes) {
     const std::size_t bytes = std::min(kChunkBytes, state->size() - at);
-    // The donor contributes its bytes, the others zeros: a sum of integers keeps every bit pattern, which one of floats
-    // would not (-0.0 becomes 0.0).
+    // The donor contributes its bytes, the others zeros: a sum of integers keeps every bit pattern, a sum of floats
+    // does not (-0.0 becomes 0.0).
     if (donor == session->peer_id()) {
       std::memcpy(chunk, state->data() + at, bytes);
     } else {
@@ -51,13 +51,12 @@ bool Spread(ringway::Session* session, const Buffer& place, std::uint64_t donor,
 
 OpResult ShareState(ringway::Session* session, bool is_newcomer, const std::vector<std::span<std::byte>>& parts) {
   constexpr std::uint64_t kNewcomer = std::uint64_t{1} << 63;  // above every peer id
-  // Nothing of `parts` changes before all of it is here: whoever gives when the donor dies still has a state of one
-  // piece.
+  // `parts` change only when all has arrived: if the donor dies, the next donor still has a consistent state.
   std::vector<std::byte> state(SizeOf(parts));
   const Buffer place = Must(session->Allocate(std::min(state.size(), kChunkBytes)));
   OpResult last;
   for (;;) {
-    // The smallest claim names the donor to all.
+    // The smallest claim identifies the donor to all.
     const std::uint64_t claim = session->peer_id() | (is_newcomer ? kNewcomer : 0);
     std::uint64_t lowest = 0;
     last.wire_bytes += Must(session->AllReduce(&claim, &lowest, 1, DType::kU64, ReduceOp::kMin)).wire_bytes;

@@ -1,9 +1,9 @@
-// The text that the example learns: read from disk, mapped to 96 symbols, cut into shards, drawn as batches.
+// The training text: read from disk, mapped to 96 symbols, cut into shards, sampled as batches.
 //
-// A symbol is one of the 95 printable ASCII characters or the newline; every other byte becomes a space. So every rank
-// has the same alphabet without asking the others.
+// A symbol is one of the 95 printable ASCII characters or the newline; every other byte becomes a space. So the
+// alphabet does not depend on the text.
 //
-// Plain values, no threads. Expected failures are an empty optional and a sentence in `error`.
+// Plain values, no threads. Expected failures return nullopt, with a sentence in `error`.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline constexpr std::size_t kSymbolCount = 96;
 
 std::uint8_t SymbolOf(char character);
 char CharacterOf(std::uint8_t symbol);
-// A space, a newline, or what became a space.
+// A space (or a byte mapped to it) or a newline.
 constexpr bool IsBlank(std::size_t symbol) { return symbol == 0 || symbol == kSymbolCount - 1; }
 
 // The file at `path`, or all regular files of the directory `path` (no links), concatenated in sorted order.
@@ -33,12 +33,11 @@ struct Shard {
 // Contiguous slices that cover `size` elements and differ in length by at most one. REQUIRES: rank < world.
 Shard ShardOf(std::size_t size, std::uint32_t rank, std::uint32_t world);
 
-// The slice of this rank, which changes with the view: then the ranks share the text anew, so that none of it is left
-// out or read twice.
+// The slice of this rank. A new view redistributes the text, so that none of it is left out or read twice.
 class ShardOfView {
  public:
   explicit ShardOfView(std::size_t size) : size_(size) {}
-  // After each result, with what it says. Returns whether the slice is another.
+  // To be called with each result. Returns whether the slice has changed.
   bool Follow(std::uint64_t epoch, std::uint32_t rank, std::uint32_t world);
   Shard shard() const { return shard_; }
 
@@ -48,7 +47,7 @@ class ShardOfView {
   Shard shard_;
 };
 
-// SplitMix64: small, fast, and the same on every machine, which the standard distributions are not.
+// SplitMix64: small, fast, and the same on every machine, unlike the standard distributions.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -66,7 +65,7 @@ struct Batch {
   std::vector<std::uint8_t> targets;
 };
 
-// Examples from random places of the shard. REQUIRES: shard.end - shard.begin > context.
+// Draws examples from random places of the shard. REQUIRES: shard.end - shard.begin > context.
 void DrawBatch(const std::vector<std::uint8_t>& text, Shard shard, std::size_t context, std::size_t size,
                Random* random, Batch* batch);
 

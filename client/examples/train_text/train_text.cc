@@ -1,18 +1,17 @@
-// A data-parallel trainer over Ringway: a character-level language model on real text. Copy it.
+// A data-parallel trainer over Ringway: a character-level language model on real text. A template to copy.
 //
 //   train_text --socket /run/ringway/ringwayd.sock --group demo --world 4 --seconds 60 --sample-chars 400
 //
-// ddp: every step, the average of all ranks' gradients. Each layer's slice is submitted as soon as its backward pass is
-// done and travels while the earlier layers are still at work.
+// ddp: averages the gradients of all ranks at every step. Each layer's slice is submitted as soon as its backward pass
+// is done, and its all-reduce overlaps with the backward pass of the earlier layers.
 //
-// diloco (Douillard et al.): AdamW alone for H steps, then an outer Nesterov step on the average of what the ranks
-// moved. The average of one round travels while the next is computed, so it is applied one round late; meanwhile a rank
-// goes on from the newest common parameters plus its own last move.
+// diloco (Douillard et al.): AdamW alone for H steps, then an outer Nesterov step on the average of the ranks'
+// parameter changes. The all-reduce of one round overlaps with the next, so it is applied one round late; meanwhile a
+// rank goes on from the newest common parameters plus its own last change.
 //
-// A rank that dies makes the world smaller and nothing else: the others share the text anew and go on. A rank that
-// comes later, or again after its daemon was restarted or the others had lost it, is told the state first. SIGTERM or
-// Ctrl-C at any rank ends the training at all of them, at one step (a second one kills). At the end all hold the same
-// bytes.
+// A rank that dies only makes the world smaller: the others redistribute the text and go on. A rank that comes later,
+// or again after its daemon was restarted or the others had lost it, takes the state first. SIGTERM or Ctrl-C at any
+// rank ends the training at all ranks at the same step (a second one kills). At the end all hold the same bytes.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -83,7 +82,7 @@ class Trainer {
   }
 
  private:
-  // False if the session rejoined meanwhile: what was in flight is lost, and the others are ahead.
+  // Returns false if the session rejoined meanwhile: operations in flight are lost, and the others are ahead.
   bool TrainToTheEnd() {
     try {
       Train();
@@ -158,9 +157,9 @@ class Trainer {
                                          DType::kF32, ReduceOp::kAvg, {.channel = 0, .codec = options_.codec}));
   }
 
-  // What all ranks must agree on: each has its own clock, but all stop at the same step for they see the same average.
+  // Ranks must agree on when to stop: each has its own clock, but all see the same average.
   ringway::Work SubmitStatistics(double loss) {
-    // One rank that was told to stop is more than what all others lack.
+    // The value of one rank that was told to stop makes the average at least 1.
     statistics_ = {loss, told_to_stop != 0 ? static_cast<double>(last_.world_size) : Progress()};
     return Must(session_->AllReduceAsync(&statistics_, &reduced_statistics_, 2, DType::kF64, ReduceOp::kAvg));
   }
@@ -183,7 +182,7 @@ class Trainer {
     return rate * std::min(1.0, static_cast<double>(step_) / kWarmUpSteps) * (1 - 0.95 * std::min(progress, 1.0));
   }
 
-  // ---- ranks that come later
+  // ---- newcomers
 
   // All ranks see the same flag in the same result, so all call UpdateView at the same place.
   void AdmitNewcomers() {
@@ -195,7 +194,7 @@ class Trainer {
     if (std::any_of(view.contributors.begin(), view.contributors.end(), is_new)) ShareStateWithAll();
   }
 
-  // A rank that is stuck somewhere would hold up the others without a word.
+  // Otherwise a stuck rank would block the others silently.
   OpResult UpdateView() {
     for (;;) {
       auto view = session_->UpdateView(kUpdatePatience);
@@ -235,7 +234,7 @@ class Trainer {
   }
   static std::span<std::byte> BytesOf(std::vector<float>* part) { return std::as_writable_bytes(std::span(*part)); }
 
-  // ---- what a person sees
+  // ---- output
 
   void Log(Clock::time_point start) {
     const double weight = std::max(0.02, 1 / static_cast<double>(++logged_));
@@ -251,7 +250,7 @@ class Trainer {
 
   void Report() {
     if (last_.rank == 0 && options_.sample_chars != 0) {
-      const std::string prompt = "The ";  // of nothing a model that was trained for seconds makes blanks
+      const std::string prompt = "The ";  // without one, a model trained for seconds writes blanks
       const std::string sample = model_.Sample(parameters_.data(), prompt, options_.sample_chars, options_.seed);
       std::printf("sample:\n%s%s\n", prompt.c_str(), sample.c_str());
     }
@@ -284,7 +283,7 @@ class Trainer {
 
   OpResult last_;
   StepLog log_;
-  Clock::time_point told_at_{};  // a line for people
+  Clock::time_point told_at_{};  // of the last line printed
   std::uint64_t logged_ = 0, wire_bytes_ = 0, retries_ = 0;
   double smooth_loss_ = 0;
 };
@@ -310,7 +309,7 @@ int Main(const std::vector<std::string>& arguments) {
   join.on_waiting = [](const ringway::Error& cause) {
     std::fprintf(stderr, "train_text: waiting: %s\n", (cause.ok() ? cause.text() : Describe(cause)).c_str());
   };
-  bool joining = true;  // which may wait for minutes; every other wait ends with the others' step
+  bool joining = true;  // may wait for minutes; every other wait ends with the others' step
   join.interrupted = [&joining] { return joining && told_to_stop != 0; };
   join.reconnect = std::chrono::seconds(options->reconnect_seconds);
   std::signal(SIGTERM, TellToStop);
