@@ -1,4 +1,4 @@
-// What the Gloo and the Open MPI baselines share: their command line, the clock, the CPU time, the JSON file.
+// Shared by the Gloo and the Open MPI baselines: command line, clock, CPU time, JSON file.
 //
 // Standalone, because compare.sh builds the baselines without Ringway. The fields of the JSON file are those of
 // ringway-bench that compare.sh reads.
@@ -25,7 +25,7 @@ struct Options {
   int rank = 0;
   int world = 1;
   std::string store;                  // directory where Gloo's ranks find each other
-  std::string address = "127.0.0.1";  // that Gloo's rank listens on
+  std::string address = "127.0.0.1";  // on which Gloo's rank listens
   std::string algorithm;              // of Gloo's; empty: the fastest
   std::string json;                   // "%r" becomes the rank
 };

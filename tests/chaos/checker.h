@@ -1,10 +1,10 @@
-// Holds what all trainers were told against each other.
+// Compares the outcomes that were reported to all trainers.
 //
-// The promise: of one operation, everybody who was told an outcome was told the same one; success brings the right
-// bytes, the same ones, from the same contributors, in the same view, and leaves the input as it was. It holds for
-// peers that stay, and for any peer that was told success of a large operation. What else a peer was told that did not
-// stay, those who stayed may have done otherwise, without it: success of a small operation, which does not wait for the
-// others to finish, or a failure that was agreed in its last view.
+// The promise: every report of an operation has the same outcome; success means the correct bytes, the same ones, from
+// the same contributors, in the same view, and an unchanged input. It holds for peers that stay, and for the success of
+// a large operation at any peer. Other outcomes of a peer that did not stay may differ, because the survivors may have
+// repeated the operation without it: success of a small operation, which does not wait for the others to finish, or a
+// failure agreed in its last view.
 //
 // Pure; one thread.
 #pragma once
@@ -23,32 +23,32 @@ namespace ringway::chaos {
 inline constexpr std::uint64_t kSmallBytesMax = 64 * 1024;  // the master's default plan
 
 struct Tally {
-  std::uint64_t operations = 0;         // that somebody was told the outcome of
-  std::uint64_t succeeded = 0;          // of those
-  std::uint64_t outcomes = 0;           // told, over all ranks
-  std::uint64_t excused = 0;            // told to a peer that did not stay, and done without it by those who did
-  std::uint64_t retried = 0;            // outcomes that took more than one attempt
-  std::uint64_t memberships = 0;        // joins
-  std::uint64_t lives = 0;              // groups that came into being
-  std::uint64_t longest_gap_ms = 0;     // between two outcomes, whosever
-  std::map<Code, std::uint64_t> codes;  // outcomes, and ends of memberships
+  std::uint64_t operations = 0;                 // with at least one reported outcome
+  std::uint64_t succeeded = 0;                  // of those
+  std::uint64_t outcomes = 0;                   // reported, over all ranks
+  std::uint64_t excused = 0;                    // reported to a peer that did not stay, and repeated without it
+  std::uint64_t retried = 0;                    // outcomes that took more than one attempt
+  std::uint64_t memberships = 0;                // joins
+  std::uint64_t lives = 0;                      // groups formed
+  std::uint64_t longest_gap_ms = 0;             // between two outcomes of any ranks
+  std::map<Code, std::uint64_t> codes;          // outcomes, and ends of memberships
   std::map<std::size_t, std::uint64_t> worlds;  // successful outcomes by world size
 };
 
 class Checker {
  public:
   void Add(const Record& record);
-  // What only all records together show. Call once, last.
+  // The checks that need all records. Call once, last.
   void Finish();
 
   const Tally& tally() const { return tally_; }
-  // A line each, the first kViolationsMax; empty: the promise was kept.
+  // One line each, the first kViolationsMax; empty: the promise was kept.
   const std::vector<std::string>& violations() const { return violations_; }
   std::uint64_t violation_count() const { return violation_count_; }
 
  private:
   static constexpr std::size_t kViolationsMax = 20;
-  // Equal but for peer and time.
+  // Outcomes that differ only in peer and time.
   struct Told {
     Record outcome;
     std::vector<std::uint64_t> peers;
@@ -63,7 +63,7 @@ class Checker {
   Tally tally_;
   std::map<OpName, std::vector<Told>> told_;
   struct Progress {
-    OpName step;                                  // the newest that a success was told of
+    OpName step;                                  // the newest with a success
     std::uint64_t newest = 0, newest_before = 0;  // epochs of successes; before that step
   };
   std::map<std::uint64_t, Progress> progress_;        // by peer

@@ -1,9 +1,9 @@
-// The faults of a chaos run: what each does to the fleet, and how it is healed.
+// The faults of a chaos run: their effect on the fleet, and how they are healed.
 //
 //   Strike --> (the fault acts) --> Heal
 //
 // At least kUntouchedMin seats are without a fault at any time. A seat that was struck counts as touched until it is
-// healed; the master and the network of all are touched by themselves.
+// healed; the master and the network as a whole are victims of their own.
 //
 // Threads: one, the fleet's.
 #pragma once
@@ -33,14 +33,14 @@ enum class Fault {
   kKillMaster,       // SIGKILL; a new one on the same port and journal after a while
   kFreezeMaster,     // SIGSTOP, SIGCONT
   kCut,              // RST on all connections of one daemon
-  kCorrupt,          // one bit of a byte on its way to one daemon
+  kCorrupt,          // flips one bit of a byte in transit to one daemon
   kSlow,             // delay both ways between one daemon and the others
-  kBlackHole,        // nothing travels between one daemon and the others
-  kDeaf,             // nothing travels to it
-  kMute,             // nothing travels from it
+  kBlackHole,        // nothing passes between one daemon and the others
+  kDeaf,             // nothing passes to it
+  kMute,             // nothing passes from it
   kFewDescriptors,   // a daemon may open no more files for a while
-  kCrashLoop,        // one newcomer after the other is killed, before it is a member or soon after
-  kCutOffMaster,     // nothing travels between the master and the daemons, or in one direction
+  kCrashLoop,        // newcomers are killed one after the other, before they are members or soon after
+  kCutOffMaster,     // nothing passes between the master and the daemons, both ways or one way
   kNoise,            // one in some hundred thousand bytes of everything is changed
 };
 inline constexpr std::size_t kFaultCount = 18;
@@ -57,23 +57,23 @@ class Faults {
 
   Faults(Fleet& fleet, const FaultOptions& options);
 
-  // Draws a fault and a victim, strikes, and says what was done: "kill_daemon 3 for 412 ms". Nothing if too many seats
-  // are touched already. Kinds come in random order, none again before all others had their turn.
+  // Draws a fault and a victim, strikes, and returns a description: "kill_daemon 3 for 412 ms"; nullopt if too many
+  // seats are touched already. Kinds come in random order, none again before all others had their turn.
   std::optional<std::string> Strike();
-  // Heals what is due, or all that can be: a process that was told to end is awaited first. Never blocks for long.
+  // Heals faults that are due, or all possible ones: a process that is to end is awaited first. Never blocks for long.
   void Heal(bool all = false);
   bool healed() const { return wounds_.empty(); }
   bool Touches(std::size_t seat) const;
-  // Whether it was not touched for long enough that what came of it is over: what comes of a loss, the master has to
-  // say.
+  // Returns whether it has been untouched for long enough that all consequences are over, including a recovery by the
+  // master.
   bool IsUntouched(std::size_t seat) const;
 
   const std::map<std::string, std::uint64_t>& struck() const { return struck_; }
-  // Processes that did not end as they should have, a line each.
+  // Processes that did not end as expected, one line each.
   const std::vector<std::string>& troubles() const { return troubles_; }
 
  private:
-  // As victims.
+  // Numbers of further victims.
   static constexpr std::size_t kMaster = kSeats;
   static constexpr std::size_t kNetwork = kSeats + 1;
   struct Wound {
@@ -89,7 +89,7 @@ class Faults {
   std::optional<std::size_t> Victim(Fault fault);
   bool Possible(Fault fault, std::size_t seat) const;
   void Act(Wound* wound);
-  // Whether nothing has to be awaited any more before the wound is healed.
+  // Returns whether the wound can be healed without waiting.
   bool EndsByItself(const Wound& wound, Clock::time_point now);
   void Undo(const Wound& wound);
   void SetPaths();
@@ -101,9 +101,9 @@ class Faults {
   std::mt19937_64 dice_;
   std::vector<Fault> bag_;
   std::vector<Wound> wounds_;
-  Clock::duration heard_{};  // for so long the master was untouched
+  Clock::duration heard_{};  // total time with an untouched master
   Clock::time_point counted_ = Clock::now();
-  std::array<Clock::duration, kSeats> healed_at_{};  // by that time
+  std::array<Clock::duration, kSeats> healed_at_{};  // in terms of heard_
   std::map<std::string, std::uint64_t> struck_;
   std::vector<std::string> troubles_;
 };

@@ -28,7 +28,7 @@ struct FleetOptions {
   int op_deadline_ms = 2000;
 };
 
-// What a process holds, to be compared with the same process's or its like's at another quiet moment.
+// Resources of a process, for comparison with its own or a similar one's at another idle moment.
 struct Holdings {
   std::size_t descriptors = 0;
   std::size_t regions = 0;  // mapped memfds
@@ -37,7 +37,7 @@ struct Holdings {
 
 class Fleet {
  public:
-  // Starts all of it and waits until it is ready.
+  // Starts all processes and waits until they are ready.
   explicit Fleet(const FleetOptions& options);
   // Keeps the logs if anything failed.
   ~Fleet();
@@ -53,14 +53,14 @@ class Fleet {
   // The newest operation of the seat's trainer that succeeded.
   const std::optional<Record>& LastOf(std::size_t seat) const { return seats_[seat].last; }
 
-  // Each starts a new one in place of one that has ended, or that is ended now. No waiting but for the master's port.
+  // Each replaces a process that has ended, or ends it first. Waits for the master's port only.
   void StartMaster();
   void StartDaemon(std::size_t seat);
   void StartTrainer(std::size_t seat);
-  // Also notes the end of its membership, which it cannot do itself.
+  // Also records the end of its membership, which it cannot do itself.
   void KillTrainer(std::size_t seat);
 
-  // What is done to a flow: at all seats' relays, or at the master's.
+  // A fault of a flow, at all seats' relays or at the master's.
   struct PathFault {
     enum class Kind { kDelay, kBlackHole, kNoise };
     Kind kind = Kind::kBlackHole;
@@ -69,13 +69,13 @@ class Fleet {
     std::chrono::milliseconds delay{};
     std::size_t noise_one_of = 0;  // bytes
   };
-  // In place of those before.
+  // Replaces the previous faults.
   void SetPaths(const std::vector<PathFault>& faults);
 
-  // Points relays at daemons that have come up, and reads what trainers have written since; each new record once.
+  // Points relays at started daemons, and returns the trainers' new records, each once.
   std::vector<Record> Poll();
 
-  // Of all that ran, those in which a line tells of this event.
+  // Returns the logs of all processes so far that contain this event.
   std::vector<std::string> LogsWith(const std::string& event) const;
 
   static Holdings HoldingsOf(const e2e::Process& process);
@@ -89,7 +89,7 @@ class Fleet {
     bool aimed = false;
     int daemons = 0, trainers = 0;
     std::ifstream records;
-    std::string partial;  // of a line that is being written
+    std::string partial;  // an incomplete last line
     std::uint64_t peer = 0;
     std::optional<Record> last;
   };

@@ -1,5 +1,4 @@
-// What every trainer of a chaos run does at each step: a pure function of the step, so that all ranks agree without a
-// word.
+// The operations of each step of a chaos run: a pure function of the step, so that ranks agree without communication.
 //
 // Pure; any thread.
 #pragma once
@@ -23,7 +22,7 @@ struct PlannedOp {
 // All in flight at once, 1 to 4, in this order.
 std::vector<PlannedOp> OpsOf(std::uint64_t step);
 
-// The number that makes the operation's inputs (bench::InputName).
+// The seed of the operation's inputs (bench::InputName).
 inline std::uint64_t InputNumber(std::uint64_t step, std::uint32_t index) { return step * 16 + index; }
 
 }  // namespace ringway::chaos

@@ -1,4 +1,4 @@
-// What a chaos trainer writes down, a line each, in a file that outlives it: the material of the checker.
+// A chaos trainer's records, one line each, in a file that outlives it: the input of the checker.
 //
 //   t=81231 join peer=7
 //   t=81240 op peer=7 life=4294967299 step=12 index=0 bytes=934 code=0 epoch=4294967301 retries=1 hash=9f.. wrong=0
@@ -20,11 +20,10 @@ namespace ringway::chaos {
 enum class RecordKind {
   kJoin,  // this peer is a member from here on
   kOp,    // one operation's outcome
-  kEnd,   // this peer's membership is over, without its trainer's doing; `code` says why, kOk: its trainer was killed
+  kEnd,   // this peer's membership has ended, not by its trainer's choice; `code`: why, kOk: its trainer was killed
 };
 
-// An operation of the group, whoever takes part. `life`: the epoch in which a group came into being from newcomers
-// only.
+// An operation of the group, whoever takes part. `life`: the epoch in which the group was formed from newcomers only.
 struct OpName {
   std::uint64_t life = 0;
   std::uint64_t step = 0;
@@ -44,16 +43,16 @@ struct Record {
   std::uint32_t retries = 0;
   std::uint64_t hash = 0;   // of the result
   std::uint64_t wrong = 0;  // elements
-  bool intact = true;       // the input is as it was
+  bool intact = true;       // the input is unchanged
   std::vector<std::uint64_t> contributors;
 };
 
-// One line, with its end.
+// One line, including its newline.
 std::string Format(const Record& record);
-// Nothing if the line (without its end) is none.
+// nullopt if the line (without its newline) is no record.
 std::optional<Record> Parse(std::string_view line);
 
-// Of the membership, not of the operation: it may have come to anything.
+// Returns whether the code ends the membership, which leaves the operation's outcome open.
 bool IsEndOfMembership(Code code);
 
 }  // namespace ringway::chaos

@@ -1,11 +1,11 @@
-// What the simulation holds the cluster to, as it happens and at the end.
+// The invariants of the simulated cluster, checked during the run and at its end.
 //
-// At once: no operation is told twice; a result is what the collective makes of its contributors' inputs, the teller's
-// among them;
-// an epoch has one list of members; nobody installs a view that it has reported to be done with. At the end, the
-// promise: whatever one of those that stayed was told, and whatever success of a large operation anybody was told,
-// every contributor that stayed was told too, byte for byte; and an UpdateView leaves them all at the same sequence
-// numbers.
+// During: no operation is reported twice; a result equals the collective of its contributors' inputs, and the reporting
+// peer is one of them; an epoch has one list of members; no peer installs a view at or below its reported stop.
+//
+// At the end, the promise: an outcome reported to a peer that stayed, or the success of a large operation reported to
+// any peer, was reported to every contributor that stayed, byte for byte; and an UpdateView leaves all of them at the
+// same sequence numbers.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace ringway::sim {
 
-// What a trainer was told.
+// An outcome as reported to a trainer.
 struct Outcome {
   Code code = Code::kOk;
   std::string text;
@@ -30,10 +30,10 @@ struct Outcome {
   std::vector<PeerId> contributors;
   std::uint32_t retries = 0;
   bool update_waits = false;
-  std::vector<std::byte> result;  // what this rank holds of it
+  std::vector<std::byte> result;  // this rank's part of it
   Descriptor descriptor;
   std::vector<std::uint64_t> next;  // of an UpdateView: the sequence numbers of the first channels after it
-  bool scribbled = false;           // its own trainer has written to the result: who knows what it holds
+  bool scribbled = false;           // its own trainer has written to the result, which is then undefined
 };
 
 class Checker {
@@ -41,7 +41,7 @@ class Checker {
   explicit Checker(std::uint64_t retained_bytes_max) : retained_bytes_max_(retained_bytes_max) {}
 
   void OnTold(PeerId peer, const OpName& op, Outcome outcome);
-  // `peer` reports to the master that it is done with every view up to `stop`.
+  // `peer` has reported `stop` to the master: it installs no view up to that one any more.
   void OnPromise(PeerId peer, Epoch stop) { promised_[peer] = std::max(promised_[peer], stop); }
   // `peer` is in this view now.
   void OnView(PeerId peer, const std::string& group, Epoch epoch, std::vector<PeerId> members);
@@ -49,16 +49,16 @@ class Checker {
     if (failure_.empty()) failure_ = what;
   }
 
-  // The first broken rule; empty if none was.
+  // The first violation; empty if there is none.
   const std::string& failure() const { return failure_; }
   const std::map<OpName, Outcome>& OutcomesOf(PeerId peer) const;
   using Views = std::map<std::pair<std::string, Epoch>, std::vector<PeerId>>;
   const Views& views() const { return views_; }
-  // How the promise is broken to those that stayed, members of one group; empty if it is kept.
+  // Returns how the promise is broken to `stayed`, members of one group; empty if it is kept.
   std::string WhyBroken(const std::vector<PeerId>& stayed) const;
 
  private:
-  // Whether `peer`, which stayed, must have been told of this success too.
+  // Returns whether this success must have been reported to `peer`, which stayed.
   bool TookPart(PeerId peer, const Outcome& success) const;
   std::string Compare(PeerId a, PeerId b, const OpName& op) const;
 
@@ -67,7 +67,7 @@ class Checker {
   Views views_;
   std::map<PeerId, Epoch> first_view_;
   std::map<PeerId, Epoch> promised_;
-  // Results found right, of one peer where they are not the same at all.
+  // Results found correct; by peer where ranks have different parts.
   std::map<std::tuple<OpName, Epoch, std::vector<PeerId>, PeerId>, std::vector<std::byte>> right_;
   std::string failure_;
 };

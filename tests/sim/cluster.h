@@ -1,11 +1,11 @@
-// A whole cluster in one process on simulated time: the real coordinator, real peers and real executors; the network,
-// the kills and the trainers come from one seed. Everything replays exactly from it.
+// A whole cluster in one process on simulated time: the real coordinator, real peers and real executors; network, kills
+// and trainers are drawn from one seed, from which a run replays exactly.
 //
 // A daemon is a process with a connection to the master; a node is one trainer's session with its peer, on a daemon.
-// Scripted tests use one node a daemon (AddNode), random worlds several (AddDaemon, Join). What the shells do around
-// the pure parts (data_plane.cc, peer_runtime.cc, master_link.cc, master/shell/server.cc) is done here in little.
+// Scripted tests use one node a daemon (AddNode), random worlds several (AddDaemon, Join). A minimal version of the
+// shells (data_plane.cc, peer_runtime.cc, master_link.cc, master/shell/server.cc) drives the pure parts.
 //
-// A frame is two messages, header and payload, so that aborts meet half-read frames.
+// A frame is two messages, header and payload, so that aborts hit partially read frames.
 #pragma once
 
 #include <cstdint>
@@ -30,20 +30,20 @@ namespace ringway::sim {
 struct ClusterOptions {
   std::uint64_t seed = 1;
   std::uint32_t lanes = 2;
-  std::uint32_t lanes_max = 0;                  // where some have a use for more
-  std::uint64_t probe_bytes = 0;                // of a pair that has come to stand
-  bool delays_are_known = false;                // to the planner, as far as one message tells
-  bool fail_on_peer_loss = false;               // of AddNode
-  std::uint32_t min_world = 1;                  // of AddNode
-  Duration op_deadline = {};                    // of every operation; 0: none
-  Duration hung = {};                           // of AddNode
-  std::uint32_t empty_one_of = 0;               // frames that are empty ones; 0: none. REQUIRES: not 1
-  std::uint32_t staged_one_of = 0;              // operations whose input comes in pieces, after the submission; 0: none
-  std::uint64_t retained_bytes_max = 64 << 20;  // by a peer, of all operations
-  std::uint64_t slice_bytes = 1 << 20;          // copied or added up by a peer at once
+  std::uint32_t lanes_max = 0;                          // for pairs that want more
+  std::uint64_t probe_bytes = 0;                        // of each pair that stands
+  bool delays_are_known = false;                        // to the planner, each from one message
+  bool fail_on_peer_loss = false;                       // of AddNode
+  std::uint32_t min_world = 1;                          // of AddNode
+  Duration op_deadline = {};                            // of every operation; 0: none
+  Duration hung = {};                                   // of AddNode
+  std::uint32_t empty_one_of = 0;                       // one of this many frames is empty; 0: none. REQUIRES: not 1
+  std::uint32_t staged_one_of = 0;                      // one of this many operations has a staged input; 0: none
+  std::uint64_t retained_bytes_max = 64 << 20;          // by a peer, of all operations
+  std::uint64_t slice_bytes = 1 << 20;                  // copied or added up by a peer at once
   std::uint64_t memory_max = MemoryBudget::kUnlimited;  // of each peer
   Duration stuck_after = std::chrono::seconds(3);       // for each peer's watchdog
-  bool expects_stuck = false;                           // it may find something: else that breaks a rule
+  bool expects_stuck = false;                           // the watchdog may fire; otherwise that is a failure
   CoordinatorOptions master = {};
   NetworkOptions network = {};
   bool trace = false;
@@ -66,7 +66,7 @@ class Cluster {
 
   // ---- processes. A daemon's number is its host.
   Host AddDaemon(const std::string& site = "");
-  // Gives the new node's number.
+  // Returns the new node's number.
   std::uint32_t Join(Host daemon, const JoinOrder& order);
   // A daemon whose trainer joins group "g" with this wait_world.
   std::uint32_t AddNode(std::uint32_t wait_world, const std::string& site = "");
@@ -75,76 +75,76 @@ class Cluster {
   Host HostOf(std::uint32_t node) const;
 
   // ---- faults
-  // Its kernel closes its connections; or nobody does, as when the machine loses its power.
+  // Its kernel closes its connections; `silently`: nobody does, as in a power failure.
   void KillDaemon(Host daemon, bool silently = false);
-  // SIGSTOP and SIGCONT: it neither reads nor ticks; what was sent to it waits.
+  // SIGSTOP: it neither reads nor ticks; messages to it wait.
   void StopDaemon(Host daemon);
-  // A killed one again, at the same address and under the same name: another process, without peers.
+  // Starts a killed one again, with the same address and name: another process, without peers.
   void RestartDaemon(Host daemon);
   void ContinueDaemon(Host daemon);
-  // What goes from one host to the other waits until the silence is over. kMaster is a host too.
+  // Messages from one host to the other wait until the silence ends. kMaster is a host, too.
   void Silence(Host from, Host to) { network_.Silence(from, to); }
   void Unsilence(Host a, Host b);  // both ways
-  // The master and all daemons that there are, both ways.
+  // Between the master and all present daemons, both ways.
   void CutOffMaster();
   void RejoinMaster();
   void HealAll();
   enum class Break : std::uint8_t { kReset, kClosedByDaemon, kHalfOpen };  // half open: the master is not told
   void BreakMasterLink(Host daemon, Break how);
-  // Its journal stays. `when_recorded`: just before or after its next record, before it has told anybody.
+  // Its journal stays. `when_recorded`: just before or after its next record, before it sends anything.
   void KillMaster(bool when_recorded = false);
   void StartMaster();
   bool MasterAlive() const { return master_.coordinator != nullptr; }
-  // While it is full nothing can be recorded.
+  // While the disk is full, records fail.
   void SetDiskFull(bool full);
-  // The control link of the two breaks, and nothing else.
+  // Breaks only the control link of the two.
   void CutControl(std::uint32_t a, std::uint32_t b);
-  // One message of so many has a bit flipped; 0: none. Or the next one.
+  // Flips a bit of one in `messages` messages (0: none), or of the next one.
   void FlipOneOf(std::uint32_t messages) { network_.FlipOneOf(messages); }
   void FlipNext() { network_.FlipNext(); }
   void CutLane(std::uint32_t a, std::uint32_t b, LaneId lane = LaneId(0));
   void WantLanes(std::uint32_t index, std::uint32_t other, std::uint32_t lanes);
   std::uint32_t LanesUp(std::uint32_t index, std::uint32_t other) const;
-  // One node's daemon says that it has measured its path to another.
+  // Reports a measured rate of the path between two nodes.
   void SayRate(std::uint32_t from, std::uint32_t to, std::uint64_t bytes_per_second);
-  // Its trainer writes to an output that is in flight, once.
+  // Its trainer writes once to an output in flight.
   void ScribbleOnce(std::uint32_t node);
   bool HasScribbled(std::uint32_t node) const;
   void Kill(std::uint32_t node) { KillDaemon(HostOf(node)); }
   void Stop(std::uint32_t node) { StopDaemon(HostOf(node)); }
-  // The pair hears nothing of each other any more; both still reach the master.
+  // Silences the pair for good; both still reach the master.
   void CutPair(std::uint32_t a, std::uint32_t b);
-  // Nobody can open a connection to this node.
+  // No new connection to this node succeeds.
   void MakeUnreachable(std::uint32_t node);
 
   // ---- trainers
-  // False if it was refused. The input is a pure function of (peer, operation, element).
+  // Returns false if it was refused. The input is a pure function of (peer, operation, element).
   bool Submit(std::uint32_t node, const Descriptor& descriptor, std::uint32_t channel = 0);
   void Cancel(std::uint32_t node, OpName op);
-  // Its trainer copies nothing in any more.
+  // Its trainer stops copying inputs.
   void StopStaging(std::uint32_t node);
   void Leave(std::uint32_t node);
-  // The trainer's process died while its inputs were whole, or not.
+  // The trainer's process dies, with complete inputs or not.
   void AbandonTrainer(std::uint32_t node);
-  // Called when a node has joined, was told something or has ended.
+  // Called when a node has joined, got an outcome or ended.
   void SetOnNews(std::function<void(std::uint32_t node)> on_news) { on_news_ = std::move(on_news); }
 
   // ---- time
   EventQueue& events_queue() { return events_; }
-  // Runs until `done` holds, a rule is broken, or `limit` simulated time has passed. Gives whether `done` holds.
+  // Runs until `done` holds, an invariant breaks, or `limit` of simulated time has passed. Returns done().
   bool RunUntil(const std::function<bool()>& done, Duration limit = std::chrono::seconds(60));
   void RunEvents(std::uint64_t events);
   TimePoint now() const { return events_.now(); }
   std::uint64_t events() const { return events_.count(); }
 
-  // ---- what tests ask
+  // ---- queries
   std::uint32_t daemons() const { return static_cast<std::uint32_t>(daemons_.size()); }
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(nodes_.size()); }
   bool HasPeer(std::uint32_t node) const;  // the master has accepted it
   bool Joined(std::uint32_t node) const;
   bool Ended(std::uint32_t node) const;
   Code EndedCode(std::uint32_t node) const;
-  // Its daemon lives and its membership has not ended.
+  // Returns whether its daemon lives and its membership has not ended.
   bool Here(std::uint32_t node) const { return Alive(HostOf(node)) && !Ended(node); }
   std::string PendingText(std::uint32_t node) const;
   PeerId IdOf(std::uint32_t node) const;
@@ -153,15 +153,15 @@ class Cluster {
   std::uint64_t NextSequence(std::uint32_t node, std::uint32_t channel) const;
   agreement::PeerStatus StatusOf(std::uint32_t node) const;
   const std::map<OpName, Outcome>& OutcomesOf(std::uint32_t node) const;
-  // One line on where it stands, for a failure.
+  // One line about its state, for failure messages.
   std::string Describe(std::uint32_t node) const;
   std::uint32_t Submitted(std::uint32_t node) const;
   bool AllDone(const std::vector<std::uint32_t>& nodes) const;
-  // Whether the master counts it among its group's members.
+  // Returns whether it is a member of its group at the master.
   bool IsMember(std::uint32_t node) const;
-  // Whether any member was ever in a view with somebody who is not here any more.
+  // Returns whether any view of the group contained a peer that is gone.
   bool HadALossInAView(const std::string& group) const;
-  // Why a rule is broken, by now or to those of one group that stayed; empty if none is.
+  // Returns the violation of an invariant so far, or of the promise to `stayed`, of one group; empty if there is none.
   std::string WhyBroken(const std::vector<std::uint32_t>& stayed) const;
   const std::string& failure() const { return checker_.failure(); }
   void Fail(const std::string& what) { checker_.Fail(what); }
@@ -185,11 +185,11 @@ class Cluster {
   struct Node;
   struct Daemon;
   struct Master {
-    std::unique_ptr<Coordinator> coordinator;  // null: it is dead
+    std::unique_ptr<Coordinator> coordinator;  // null: dead
     std::map<Coordinator::Connection, Connection*> connections;
     Coordinator::Connection next_connection = 1;
     std::uint32_t term = 0;
-    std::map<std::string, record::Group> journal;  // what is on its disk
+    std::map<std::string, record::Group> journal;  // on its disk
     bool disk_full = false;
     bool dies_when_recorded = false;
   };
@@ -198,7 +198,7 @@ class Cluster {
   // ---- cluster.cc
   void TickAll();
   void CheckMemory(std::uint32_t node);
-  // Carries out what the peer wants, until nothing moves.
+  // Carries out the peer's actions until there are none.
   void Drain(std::uint32_t node);
   void WorkLater(std::uint32_t node);
   agreement::PeerOptions LimitsOfPeers() const;
@@ -209,14 +209,14 @@ class Cluster {
   void Tell(std::uint32_t node, const agreement::Complete& complete);
   void End(std::uint32_t node, Code code);
   void News(std::uint32_t node);
-  // At once, or when the stopped process runs again.
+  // Runs it at once, or when the stopped process continues.
   void WhenRunning(Host daemon, EventQueue::Run run);
   std::string NameOf(std::uint32_t node) const;
 
   // ---- cluster_master.cc
   void DrainMaster();
   void SendOfMaster();
-  // False if the master died in doing so.
+  // Returns false if the master died meanwhile.
   bool Record();
   void MasterHears(Coordinator::Connection from, const control::ToMaster& message);
   void MasterLoses(Coordinator::Connection connection);
@@ -236,12 +236,12 @@ class Cluster {
   void Dial(std::uint32_t from, const links::Dial& dial);
   void Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t tries);
   void Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial);
-  // No connections: it failed for this reason.
+  // Without connections the dial failed because of `failure`.
   void FinishDial(std::uint32_t from, std::uint64_t serial, const std::vector<Connection*>& connections,
                   const Status& failure);
-  // What the receiver of a broken frame does with its end of the link.
+  // Closes the receiver's end of the link, after a broken frame.
   void BreakLink(std::uint32_t node, const LinkId& id);
-  // That a receiver notices a flipped bit in it.
+  // Checks that a receiver detects a flipped bit in it.
   void ExpectRefusal(const google::protobuf::MessageLite& message);
   struct LinkEnd {
     Connection* connection = nullptr;
@@ -276,7 +276,7 @@ class Cluster {
   std::uint64_t next_request_ = 1;
   std::function<void(std::uint32_t)> on_news_;
   std::vector<std::string> trace_;
-  std::vector<std::byte> scratch_ = std::vector<std::byte>(kPayloadBytesMax);  // frames are copied out of it at once
+  std::vector<std::byte> scratch_ = std::vector<std::byte>(kPayloadBytesMax);  // of one frame at a time
 };
 
 }  // namespace ringway::sim

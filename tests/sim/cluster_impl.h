@@ -1,6 +1,6 @@
 // The inside of Cluster, shared by its source files:
 //
-//   cluster.cc          processes, trainers, what peers want done
+//   cluster.cc          processes, trainers, the actions of peers
 //   cluster_master.cc   the master, and each daemon's connection to it
 //   cluster_links.cc    connections between peers: dials, control messages, frames
 #pragma once
@@ -14,7 +14,7 @@ struct Cluster::Operation {
   Descriptor descriptor;
   std::shared_ptr<std::vector<std::byte>> input;
   std::shared_ptr<std::vector<std::byte>> result;
-  std::size_t staged = 0;  // bytes of the input that are there
+  std::size_t staged = 0;  // bytes of the input
   bool scribbled = false;  // the trainer has written to its output
 };
 
@@ -23,22 +23,22 @@ struct Cluster::Node {
   JoinOrder order;
   std::string name;
   PeerId id;                              // 0: not accepted yet
-  bool works = false;                     // an event will do a slice
+  bool works = false;                     // an event for the next slice is queued
   std::unique_ptr<agreement::Peer> peer;  // once accepted; stays when ended, for its status
   bool joined = false;
   bool ended = false;
   bool unreachable = false;
   bool stages = true;      // its trainer copies inputs in
   bool corrupted = false;  // a payload failed its checksum
-  bool scribbles = false;  // its trainer writes to its output, once, as soon as somebody would notice
-  bool scribbled = false;  // it did
+  bool scribbles = false;  // its trainer writes to its output once, as soon as that is detectable
+  bool scribbled = false;  // .. and has done so
   Code ended_code = Code::kOk;
   std::string pending;
   std::uint32_t world = 0;
   std::map<LinkId, Link> links;
-  std::map<std::uint64_t, links::Dial> dialled;  // on their way, by serial
+  std::map<std::uint64_t, links::Dial> dialled;  // open, by serial
   links::DialTracker dials;
-  std::map<std::uint64_t, Operation> operations;  // by token, until told
+  std::map<std::uint64_t, Operation> operations;  // by token, until reported
   std::uint32_t submitted = 0;
 };
 
@@ -47,9 +47,9 @@ struct Cluster::Daemon {
   std::string site;
   std::uint64_t instance = 0;
   bool alive = true;
-  bool powered = true;  // else nothing answers at its address
+  bool powered = true;  // false: its address does not answer
   bool stopped = false;
-  std::vector<EventQueue::Run> deferred;  // what a stopped process would have done
+  std::vector<EventQueue::Run> deferred;  // events of a stopped process
   std::vector<std::uint32_t> nodes;
   Connection* master = nullptr;  // this end is 0
   bool up = false;               // the master has answered the hello

@@ -1,4 +1,4 @@
-// Simulated time: what happens when, in an order that only the seed decides.
+// The event queue of simulated time, in an order that depends on the seed only.
 #pragma once
 
 #include <algorithm>
@@ -17,16 +17,16 @@ class EventQueue {
   using Run = std::function<void()>;
 
   TimePoint now() const { return now_; }
-  std::uint64_t count() const { return count_; }  // events that have happened
+  std::uint64_t count() const { return count_; }  // events that have run
 
-  // Events of one time happen in the order in which they were asked for. A past time means now.
+  // Events of the same time run in the order of these calls. A past time means now.
   void At(TimePoint when, Run run) {
     heap_.push_back({std::max(when, now_), order_++, std::move(run)});
     std::push_heap(heap_.begin(), heap_.end(), Later);
   }
   void After(Duration delay, Run run) { At(now_ + delay, std::move(run)); }
 
-  // Lets the next event happen. False if there is none.
+  // Runs the next event. Returns false if there is none.
   bool Step() {
     if (heap_.empty()) return false;
     std::pop_heap(heap_.begin(), heap_.end(), Later);

@@ -1,4 +1,4 @@
-// A frame of which one bit changes on its way, read as its receiver reads it.
+// A frame with one bit flipped in transit, decoded as its receiver does.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -16,7 +16,7 @@ inline void FlipABit(std::span<std::byte> bytes, std::mt19937_64& random) {
   bytes[random() % bytes.size()] ^= std::byte{1} << (random() % 8);
 }
 
-// Whether the receiver refuses the frame, and does not take it for a message or for the beginning of a longer one.
+// Returns whether the receiver refuses the frame, rather than taking it for a message or the start of a longer one.
 inline bool IsRefusedWhenFlipped(const google::protobuf::MessageLite& message, std::mt19937_64& random) {
   std::string frame;
   AppendFrame(message, frame);

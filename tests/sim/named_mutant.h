@@ -1,4 +1,4 @@
-// A planted bug (proto/mutation.h) as the parameter of a test.
+// A mutant (proto/mutation.h) as the parameter of a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ struct NamedMutant {
   const char* rule;
 };
 
-// One of a list: RINGWAY_EACH_MUTANT(RINGWAY_NAMED_MUTANT).
+// An element of RINGWAY_EACH_MUTANT(RINGWAY_NAMED_MUTANT).
 #define RINGWAY_NAMED_MUTANT(name, rule) {::ringway::mutation::Mutant::name, #name, rule},
 
 inline std::string NameOfTest(const testing::TestParamInfo<NamedMutant>& tested) { return tested.param.name; }

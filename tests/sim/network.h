@@ -1,10 +1,10 @@
-// The simulated network: connections between processes, which keep the order of their messages and overtake each other.
+// The simulated network: connections between processes, each in order, without an order between connections.
 //
-//   open --Close(side)--> what that side sent still arrives, then the other side hears of the end
-//                         what is on the way to it is lost
+//   open --Close(side)--> messages sent by that side still arrive, then the other side sees the end
+//                         messages in flight to that side are lost
 //
-// Silence is what TCP makes of a partition or of a stopped process: messages wait, and come late when it is over,
-// unless their receiver has closed its side by then.
+// A silence is a partition or a stopped process as TCP sees it: messages wait, and arrive late when it ends, unless
+// their receiver has closed its side by then.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ namespace ringway::sim {
 using Host = std::uint32_t;  // a process
 
 struct NetworkOptions {
-  // Every pair of processes draws its own one-way delay from this range; each message takes up to twice that.
+  // Every pair of processes draws a one-way delay from this range; each message takes up to twice that.
   Duration delay_min = Duration(50);
   Duration delay_max = Duration(500);
-  // Pairs with this host draw from up to here instead, so that its words to some overtake those to others. No delay: no
-  // host.
+  // Pairs with this host draw from up to this delay instead, so that its messages to different hosts overtake each
+  // other. 0: no such host.
   Host far = 0;
   Duration far_delay_max{};
-  // One message of so many is late by up to `late_max`, and what follows it on its connection with it. 0: none.
+  // One of this many messages is late by up to `late_max`, and delays those behind it on its connection. 0: none.
   std::uint32_t late_one_of = 0;
   Duration late_max{};
 };
@@ -40,11 +40,11 @@ struct Connection {
   struct Way {  // from side i
     std::deque<std::pair<TimePoint, EventQueue::Run>> messages;
     TimePoint last{};
-    bool armed = false;  // an event will deliver the first one
+    bool armed = false;  // an event to deliver the first one is queued
   };
   Host hosts[2] = {};
   bool open[2] = {true, true};
-  bool reads[2] = {true, true};  // an end that does not read yet leaves its messages waiting
+  bool reads[2] = {true, true};  // messages to an end that does not read yet wait
   EventQueue::Run on_closed[2];  // the other side closed; this side is closed when it runs
   Way ways[2];
 };
@@ -58,19 +58,19 @@ class Network {
   // Dropped if `side` is closed.
   void Send(Connection& connection, std::uint32_t side, EventQueue::Run deliver);
   void Close(Connection& connection, std::uint32_t side);
-  // Both ends hear of the end; what was on the way is lost.
+  // Both ends see the end; messages in flight are lost.
   void Reset(Connection& connection);
-  // This side is gone with what it had sent lately, and nobody tells the other.
+  // This side disappears with its recent messages, and the other side is not notified.
   void Vanish(Connection& connection, std::uint32_t side);
   void StartReading(Connection& connection, std::uint32_t side);
 
   Duration Delay(Host from, Host to);
 
-  // One message of so many has a bit flipped from now on, on whichever connection; 0: none.
+  // From now on flips a bit of one in `messages` messages, on any connection; 0: none.
   void FlipOneOf(std::uint32_t messages) { flip_one_of_ = messages; }
   // .. and the next one that is sent.
   void FlipNext() { flip_next_ = true; }
-  // Draws for a message that is being sent.
+  // Draws whether to flip a bit of the message being sent.
   bool Flips();
 
   void Silence(Host from, Host to) { silent_.emplace(from, to); }
@@ -81,7 +81,7 @@ class Network {
   const std::set<std::pair<Host, Host>>& silences() const { return silent_; }
 
  private:
-  // To the other side, behind what was sent before.
+  // Queues the end of the stream behind earlier messages.
   void SendEnd(Connection& connection, std::uint32_t side);
   void Arm(Connection& connection, std::uint32_t side);
   void Deliver(Connection& connection, std::uint32_t side);

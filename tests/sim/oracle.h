@@ -1,6 +1,6 @@
-// What an operation's trainers put in, and what must come out. Pure functions of names, so nobody has to keep inputs.
+// Inputs and expected results of operations. Pure functions of names, so that no inputs are stored.
 //
-// Elements are small whole numbers, so that every sum and product of them is exact in every dtype, in any order.
+// Elements are small integers, so that every sum and product of them is exact in every dtype, in any order.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ namespace ringway::sim {
 
 std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& descriptor);
 
-// Why `result` is not what `self` holds of what the collective makes of the contributors' inputs; empty if it is.
-// Codecs may be off by their rounding. REQUIRES: a dtype that DescriptorIsSimulated() accepts.
+// Compares `result` with what `self` must hold of the collective of the contributors' inputs, within the codec's
+// rounding. Returns the difference; empty if there is none. REQUIRES: a dtype that DescriptorIsSimulated() accepts.
 std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const Descriptor& descriptor,
                      std::span<const PeerId> contributors, PeerId self);
 
-// f16 is left to the kernels' own tests.
+// Excludes f16, which the kernels' own tests cover.
 bool DescriptorIsSimulated(const Descriptor& descriptor);
 
 }  // namespace ringway::sim

@@ -1,4 +1,4 @@
-// What the scripted scenarios share: formed groups, operations of every kind of size, and their ends.
+// Shared by the scripted scenarios: formed groups, operations of all sizes, waiting for them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kLarge = 100 * 1000;     // 400 KB: the DONE exch
 inline constexpr std::uint64_t kJustLarge = 20 * 1000;  // 80 KB: the same in fewer segments
 inline constexpr std::uint64_t kHuge = 3 << 19;         // 6 MiB: beyond the eager window
 
-// Sanitizers cost tenfold and look for other faults than the protocol's: there the sweeps take every fifth point.
+// With sanitizers, which cost tenfold and look for other bugs than the protocol's, sweeps take every fifth point.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 inline constexpr std::uint64_t kSweep = 5;
 #else

@@ -1,9 +1,9 @@
 // A random world: a small cluster, its trainers and its faults, all drawn from one seed.
 //
-//   form --> faults of the kinds that this seed draws, at the rates that it draws --> everything heals
-//        --> all that are still there must come to the end of their program, and the promise must have been kept
+//   form --> faults, of kinds and at rates drawn from the seed --> everything heals
+//        --> all survivors must complete their program, and the promise must have been kept
 //
-// Swarm testing: because each seed leaves most kinds of faults out, those it has meet states that others would prevent.
+// Swarm testing: each seed leaves out most kinds of faults, so that the others reach states that those would prevent.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 namespace ringway::sim {
 
 struct WorldReport {
-  std::string failure;  // empty: no rule was broken
+  std::string failure;  // empty: no invariant was violated
   std::uint64_t events = 0;
   std::map<std::string, std::uint64_t> counts;  // operations by outcome, faults by kind
-  std::vector<std::string> trace;               // if it was asked for: "microseconds who what"
+  std::vector<std::string> trace;               // if requested: "microseconds who what"
 };
 
 std::vector<std::string> FaultKinds();
 
-// The same for the same seed, but for the trace.
+// A pure function of the seed, except for the trace.
 WorldReport RunWorld(std::uint64_t seed, bool trace);
 
 }  // namespace ringway::sim

@@ -41,9 +41,9 @@ class World {
 
   struct Kind {
     std::string name;
-    bool silences = false;               // somebody who lives may seem dead
-    bool harms = true;                   // a member, or its links to others: a recovery may follow
-    std::function<bool(World&)> strike;  // false: there was nothing to do it to
+    bool silences = false;               // a live process may seem dead
+    bool harms = true;                   // a member or its links to others: a recovery may follow
+    std::function<bool(World&)> strike;  // returns false if there was no victim
   };
   static const std::vector<Kind>& Kinds();
 
@@ -110,16 +110,16 @@ class World {
   std::vector<std::string> groups_;
   std::uint32_t world_size_ = 0;
   std::uint32_t min_world_max_ = 1;
-  bool draws_min_world_ = false;  // each trainer its own, up to that one; else all ask for that one
+  bool draws_min_world_ = false;  // each trainer its own, up to that maximum; else all ask for the maximum
   bool fail_on_peer_loss_ = false;
-  std::vector<Kind> kinds_;  // that this world has
+  std::vector<Kind> kinds_;  // of this world
   Duration fault_gap_{};
   TimePoint faults_end_{};
   TimePoint cut_off_until_{};  // the master, from most
-  TimePoint link_broken_{};    // last, by what disturbs nobody
-  bool calm_ = false;          // nobody who lives can seem dead
-  bool peaceful_ = false;  // and no member dies or gives anything up: whatever befalls the master, they notice nothing
-  bool hangs_ = false;     // trainers may hang for good, and go then
+  TimePoint link_broken_{};    // last time, by a fault without consequences
+  bool calm_ = false;          // no live process can seem dead
+  bool peaceful_ = false;      // .. and no member dies or cancels: no fault of the master may affect the members
+  bool hangs_ = false;         // trainers may hang for good, and leave then
   bool healed_ = false;
   WorldReport report_;
 };
