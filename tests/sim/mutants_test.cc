@@ -1,6 +1,6 @@
-// Leaves out one rule after the other and expects the random worlds to notice.
+// Leaves out one rule after the other and expects the random worlds to detect it.
 //
-// Each mutant runs in a process of its own: an invariant that breaks ends it, which is noticing too.
+// Each mutant runs in a process of its own: a broken invariant ends it, which counts as detection.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -34,17 +34,17 @@ struct Finding {
   char how[200];
 };
 
-// Some rules matter where few kinds of faults meet often: worlds of those alone come every so many seeds (world.cc).
+// Some rules matter only where few kinds of faults coincide often: every `step` seeds have such worlds (world.cc).
 struct Seeds {
   std::uint64_t first = 1;
   std::uint64_t step = 1;
 };
 Seeds SeedsFor(const std::string& rule) {
-  if (rule.starts_with("master unheard in a recovery: most")) return {.first = 13, .step = 16};
-  if (rule.starts_with("master unheard: a lone survivor")) return {.first = 5, .step = 16};
+  if (rule.starts_with("silence in a recovery: no longer wait")) return {.first = 13, .step = 16};
+  if (rule.starts_with("silence at the master: a heard member")) return {.first = 5, .step = 16};
   if (rule.starts_with("hung trainers")) return {.first = 10, .step = 16};
   if (rule.starts_with("newcomers")) return {.first = 9, .step = 16};
-  if (rule.starts_with("UpdateView: who learns")) return {.first = 9, .step = 16};
+  if (rule.starts_with("UpdateView: a rank that learns")) return {.first = 9, .step = 16};
   return {};
 }
 
@@ -60,7 +60,7 @@ void Hunt(Mutant mutant, const Seeds& seeds, std::uint64_t count, Finding* findi
   finding->seed = 0;
 }
 
-// The seed that notices and how; seed 0 if none does.
+// Returns the seed that detects it and how; seed 0 if none does.
 Finding HuntInAnotherProcess(Mutant mutant, const Seeds& seeds, std::uint64_t count) {
   void* shared = mmap(nullptr, sizeof(Finding), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) std::abort();
