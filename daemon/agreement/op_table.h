@@ -37,7 +37,7 @@ class OpTable {
   // REQUIRES: op.told has just been set.
   void OnTold(const Operation& op);
 
-  // Gives the operation the next sequence number of its channel.
+  // The operation gets the next sequence number of its channel.
   Operation& Add(Submission submission);
   std::uint64_t NextSeq(ChannelId channel) const;
   ChannelSeqs NextSeqs() const;

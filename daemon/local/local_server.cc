@@ -38,7 +38,7 @@ net::UniqueFd OpenSocket() {
   return net::UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// Creates missing directories, which everybody may search; the socket's mode says who may connect.
+// Creates missing directories, searchable by all users; the socket's mode restricts who may connect.
 Status MakeDirectoryOf(const std::string& path) {
   const std::filesystem::path directory = std::filesystem::path(path).parent_path();
   std::error_code error;
@@ -50,7 +50,7 @@ Status MakeDirectoryOf(const std::string& path) {
   return Status::Ok();
 }
 
-// Removes the file at `path` if it is a socket that nobody listens on.
+// Removes the file at `path` if it is a socket without a listener.
 Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return net::ErrnoStatus("cannot examine " + path, errno);
@@ -91,7 +91,7 @@ Status LocalServer::Bind(const std::string& path, mode_t mode) {
   if (Status made = MakeDirectoryOf(path); !made.ok()) return made;
   net::UniqueFd fd = OpenSocket();
   if (!fd.valid()) return net::ErrnoStatus("cannot open a socket", errno);
-  // Before bind, so that the file is created with this mode: at no moment can others connect.
+  // Before bind, so that the file is created with this mode and others can never connect.
   (void)::fchmod(fd.get(), mode);
   if (ConnectOrBind(::bind, fd.get(), address.value()) != 0) {
     if (errno != EADDRINUSE) return net::ErrnoStatus("cannot create the socket " + path, errno);

@@ -9,7 +9,7 @@
 namespace ringway::local {
 namespace {
 
-constexpr std::size_t kDescriptorsMax = 4;  // the kernel discards any more (MSG_CTRUNC)
+constexpr std::size_t kDescriptorsMax = 4;  // the kernel discards further ones (MSG_CTRUNC)
 
 // Takes every descriptor of the packet; returns their number.
 std::size_t TakeDescriptors(msghdr& message, net::UniqueFd& first) {

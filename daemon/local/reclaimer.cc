@@ -7,7 +7,7 @@
 namespace ringway::local {
 namespace {
 
-// Unmapped in pieces: a thread that maps meanwhile waits for the address space lock for one piece only.
+// Unmaps in pieces: a concurrent mmap waits for the address space lock for one piece only.
 constexpr std::uint64_t kPieceBytes = 16 << 20;
 
 void UnmapInPieces(std::byte* data, std::uint64_t bytes) {

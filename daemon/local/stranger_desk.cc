@@ -6,7 +6,7 @@
 namespace ringway::local {
 namespace {
 
-constexpr int kRests = 9;  // times the duration of the last turn
+constexpr int kRests = 9;  // pause, in multiples of the last turn
 
 }  // namespace
 

@@ -214,7 +214,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
     refused.token = submit.slot;
     refused.code = status.code();
     refused.text = status.text();
-    // Temporary: the trainer has to retry, for skipping it would leave its sequence one behind the others'.
+    // Temporary: the trainer must retry, as skipping it would leave its sequence one behind the others'.
     if (status.code() == Code::kResourceExhausted) refused.text += "; nothing was submitted: submit it again, or leave";
     Complete(refused);
     Flush();

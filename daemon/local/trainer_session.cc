@@ -16,7 +16,7 @@ namespace ringway::local {
 namespace {
 
 constexpr std::size_t kReceiveBytes = 1024;  // the longest packet of a client is 216
-constexpr int kLastPacketsMax = 4096;        // read after the process has gone
+constexpr int kLastPacketsMax = 4096;        // read after the end of the process
 
 }  // namespace
 
@@ -62,7 +62,7 @@ void TrainerSession::ArmQuiet() {
   });
 }
 
-// A process of another pid namespace cannot be watched; then only the socket's end is noticed.
+// A process of another pid namespace cannot be watched; then only the end of the socket is detected.
 void TrainerSession::WatchProcess() {
   if (pid_ == 0) return;
   // By syscall number: glibc 2.36 declares pidfd_open without C linkage.
@@ -88,7 +88,7 @@ void TrainerSession::ArmRead() {
 void TrainerSession::ReadTurn() {
   const auto desk = desk_.lock();
   if (!IsStranger() || desk == nullptr) return ReadOn(kPacketsATurn);
-  quiet_.cancel();  // it has said something, and waits for us
+  quiet_.cancel();  // it has sent something, and waits for us
   desk->Queue([self = shared_from_this()] { self->ReadOn(1); });
 }
 

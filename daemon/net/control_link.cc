@@ -22,7 +22,7 @@ void ControlLink::Close() {
 Status ControlLink::OnFrame(std::span<const std::byte> frame) {
   const auto self = shared_from_this();  // the sink may drop this link from within its call
   if (Status status = ParseFrame(frame, message_); !status.ok()) return status;
-  message_.DiscardUnknownFields();  // who keeps it keeps what is known here
+  message_.DiscardUnknownFields();  // a kept copy has known fields only
   if (message_.kind_case() == control::PeerMessage::KIND_NOT_SET) {
     return {Code::kProtocol, "a peer message of no kind that is known here"};
   }

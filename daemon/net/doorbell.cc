@@ -14,7 +14,7 @@ Doorbell::~Doorbell() {
 
 void Doorbell::Ring(std::shared_ptr<Callee> callee) {
   Callee* const one = callee.get();
-  // Acquire and release both ways: the turn that takes this mark away sees what was written before it was set again.
+  // acq_rel on both sides: the turn that clears the mark sees all writes before it was set, or set again.
   if (one->waits_.exchange(true, std::memory_order_acq_rel)) return;
   one->hold_ = std::move(callee);
   Callee* newest = newest_.load(std::memory_order_relaxed);
@@ -39,7 +39,7 @@ void Doorbell::CallAll() {
   for (Callee* one = TakeAll(); one != nullptr;) {
     const std::shared_ptr<Callee> callee = std::move(one->hold_);
     one = one->next_;
-    // From here it may be rung again, and then it belongs to the list.
+    // From here on it may be rung again, which returns it to the list.
     callee->waits_.exchange(false, std::memory_order_acq_rel);
     callee->OnRung();
   }

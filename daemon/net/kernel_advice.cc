@@ -11,10 +11,10 @@ constexpr const char* kRemedy =
     "; run sysctl --system where lib/sysctl.d of the installation has 60-ringway.conf under /usr/local or /usr, else "
     "first "
     "copy it, or deploy/sysctl.d/60-ringway.conf of the sources, to /etc/sysctl.d";
-// Rate times round trip of one connection: 1.3 Gbit/s and 100 ms.
+// Bandwidth-delay product of one connection: 1.3 Gbit/s and 100 ms.
 constexpr std::uint64_t kWindowBytes = 16 << 20;
 
-// Its last number: of three, the largest that is allowed. Nothing where there is none.
+// Returns the last number of the file, of three the maximum; nullopt if there is none.
 std::optional<std::uint64_t> LastNumber(const std::string& path) {
   std::ifstream file(path);
   std::optional<std::uint64_t> last;

@@ -72,7 +72,7 @@ class Lane {
   virtual void Start(std::unique_ptr<Stream> stream, LaneSink* sink) = 0;
   virtual void Close() = 0;
   virtual bool idle() const = 0;
-  // Gives true if the segment is written and the lane idle again, false if it waits for room or has failed.
+  // Returns true if the segment is written and the lane idle again, false if it waits for room or has failed.
   // REQUIRES: idle().
   virtual bool Send(LaneOutbound outbound) = 0;
 

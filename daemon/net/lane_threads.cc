@@ -9,7 +9,7 @@
 namespace ringway::net {
 
 LaneThread::LaneThread() : waits_for_work_(context_.get_executor()) {
-  // Has the loop open its epoll now, and not with the first lane, when descriptors may have run out.
+  // Makes the loop open its epoll now: descriptors may have run out when the first lane comes.
   const asio::posix::stream_descriptor first(context_);
   thread_ = std::thread([this] { context_.run(); });
 }
@@ -34,7 +34,7 @@ std::shared_ptr<Lane> LaneThreads::MakeLane(const LaneLabel& label, std::uint32_
   if (threads_.empty() || send_payload_bytes_max < kPayloadBytesMax) {
     return std::make_shared<StreamLane>(home_, home_pool_, label, send_payload_bytes_max);
   }
-  // Of all pairs: many have one such lane only.
+  // Spreads the lanes of all pairs, many of which have only one such lane.
   LaneThread& thread = *threads_[(label.other.value + label.id.value) % threads_.size()];
   return std::make_shared<ThreadedLane>(home_bell_, thread, label, send_payload_bytes_max);
 }

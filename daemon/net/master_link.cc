@@ -132,7 +132,7 @@ void MasterLink::ArmHeartbeat() { After(next_heartbeat_ - MonotonicNow(), &Maste
 
 void MasterLink::OnHeartbeat() {
   const TimePoint now = MonotonicNow();
-  // After a gap in this loop the silence is its own: what waits in the socket is read first.
+  // A gap in this loop is no silence of the master: what waits in the socket is read first.
   if (now - next_heartbeat_ > heartbeat_) heard_ = std::max(heard_, now - detect_ / 2);
   if (now - heard_ > detect_) {
     return Lost(

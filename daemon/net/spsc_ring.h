@@ -16,7 +16,7 @@ template <typename T, std::size_t kCapacity>
 class SpscRing {
  public:
   // ---- the pushing thread
-  // Gives false if kCapacity values are there that were not popped; then `value` is not taken.
+  // Returns false if the ring is full; then `value` is not taken.
   [[nodiscard]] bool Push(T&& value) {
     Reclaim();
     const std::size_t at = pushed_.load(std::memory_order_relaxed);

@@ -16,9 +16,9 @@ extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 namespace ringway::net {
 namespace {
 
-// The owner may write to a payload's memory before its thread has heard that the kernel has read it: what is written
-// there is an answer to the payload (a sum that it went into), so it is over, or the attempt has been given up, so
-// nobody will look at what is read. ThreadSanitizer does not know of either.
+// The owner may write to a payload's memory before its thread is notified that the kernel has read it. Either what it
+// writes depends on the payload (a sum that includes it), so the read is over, or the attempt was aborted, so nobody
+// uses what is read. ThreadSanitizer sees neither.
 StreamIo WritePayload(Stream& stream, WriteParts from) {
 #if defined(__SANITIZE_THREAD__)
   AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
@@ -86,7 +86,7 @@ void StreamLane::OnReadable() {
   }
 }
 
-// Uses up what is in the read-ahead buffer, up to a part of a header.
+// Consumes the read-ahead buffer, except for a partial header.
 bool StreamLane::Consume() {
   for (;;) {
     if (receiving_ == Receiving::kHeader) {
@@ -95,7 +95,7 @@ bool StreamLane::Consume() {
     }
     if (receiving_ == Receiving::kAwaitScratch) return false;
     if (!TakePayload()) return false;
-    if (receiving_ == Receiving::kPayload) break;  // more of it is still to come
+    if (receiving_ == Receiving::kPayload) break;  // incomplete
   }
   if (begin_ > 0) {
     std::memmove(read_ahead_.data(), read_ahead_.data() + begin_, available());
@@ -140,7 +140,7 @@ void StreamLane::OnScratch(Scratch scratch) {
   asio::post(context_, [self = shared_from_this()] { self->OnReadable(); });
 }
 
-// Where the next payload byte goes; null: nowhere. Asked before every write to the target.
+// Returns where the next payload byte goes; null: it is discarded. Called before every write to the target.
 std::byte* StreamLane::PayloadTarget() {
   if (inbound_.kind == LaneInbound::Kind::kDirect && !sink_->IsAttemptLive(inbound_.attempt)) {
     inbound_ = {};
@@ -186,7 +186,7 @@ bool StreamLane::PayloadWhole() {
   return true;
 }
 
-// One call of the stream. In a payload: the rest of it, and what follows into the read-ahead. REQUIRES: begin_ == 0.
+// One read of the stream: the rest of the payload, if in one, and the read-ahead buffer. REQUIRES: begin_ == 0.
 StreamIo StreamLane::Receive() {
   std::array<std::span<std::byte>, 2> parts;
   std::size_t count = 0;
@@ -199,7 +199,7 @@ StreamIo StreamLane::Receive() {
       target = pool_.trash().data();
     }
     parts[count++] = {target, direct_bytes};
-    // Past a part of a discarded payload there is more of it, not a header.
+    // A part of a discarded payload is followed by more of it, not by a header.
     if (payload_got_ + direct_bytes == payload_bytes_) parts[count++] = read_ahead_;
   } else {
     parts[count++] = std::span(read_ahead_).subspan(end_);

@@ -61,7 +61,7 @@ class StreamLane final : public Lane,
   StreamPath* path() override { return stream_ == nullptr ? nullptr : &stream_->path(); }
   bool open() const { return sink_ != nullptr && !failed_; }
   std::size_t available() const { return end_ - begin_; }
-  // Each gives false when the turn is over: closed, failed, or waiting for scratch.
+  // Each returns false when the turn is over: closed, failed, or waiting for scratch.
   bool Consume();
   bool TakeHeader();
   bool TakePayload();

@@ -44,7 +44,7 @@ Result<LaneInbound> LaneFarEnd::OnLaneHeader(const LaneLabel&, const SegmentHead
 
 Status LaneFarEnd::OnLanePayload(const LaneLabel&, std::span<const std::byte>, std::uint64_t hash) {
   const bool pushed = crossing_->frames.Push({.header = header_, .payload = stream_->TakeScratch(), .hash = hash});
-  RINGWAY_CHECK(pushed);  // there are as many places as buffers
+  RINGWAY_CHECK(pushed);  // the ring has a place for each buffer
   home_.Ring(near_);
   return Status::Ok();
 }
@@ -70,7 +70,7 @@ ThreadedLane::~ThreadedLane() = default;
 void ThreadedLane::Start(std::unique_ptr<Stream> stream, LaneSink* sink) {
   RINGWAY_CHECK(far_ == nullptr && sink != nullptr);
   sink_ = sink;
-  // Without (no descriptors left) its traffic is not seen, and the connection ends when the lane thread closes it.
+  // Null if descriptors ran out: its traffic is not measured, and the lane thread's close ends the connection.
   path_ = stream->SharePath();
   crossing_->beginning = std::move(stream);
   far_ = std::make_shared<LaneFarEnd>(crossing_, thread_, home_, shared_from_this(), label());
@@ -82,7 +82,7 @@ void ThreadedLane::Close() {
   if (!taking_) CloseFarEnd();
 }
 
-// The connection ends here and now, also where the lane thread does not get to closing it.
+// Ends the connection at once, even if the lane thread does not get to closing it.
 void ThreadedLane::CloseFarEnd() {
   if (far_ == nullptr || crossing_->close.load(std::memory_order_relaxed)) return;
   if (path_ != nullptr) path_->Shutdown();
@@ -101,7 +101,7 @@ bool ThreadedLane::Send(LaneOutbound outbound) {
 }
 
 void ThreadedLane::OnRung() {
-  // Asked before the frames are taken: those that came before it failed are there then.
+  // Loaded before the frames are taken: then those received before the failure are in the ring.
   const bool failed = crossing_->failed.load(std::memory_order_acquire);
   if (crossing_->closed.load(std::memory_order_acquire)) crossing_->outbound.keep.reset();
   if (crossing_->written.exchange(false, std::memory_order_acquire)) {
@@ -133,7 +133,7 @@ Status ThreadedLane::TakeFrames() {
   if (sink_ == nullptr) {
     CloseFarEnd();
   } else if (turn_bytes > 0) {
-    thread_.bell().Ring(far_);  // the buffers are free
+    thread_.bell().Ring(far_);  // buffers are free again
   }
   return Status::Ok();
 }

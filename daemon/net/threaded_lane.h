@@ -106,7 +106,7 @@ class ThreadedLane final : public Lane, public Doorbell::Callee, public std::ena
 
  private:
   StreamPath* path() override { return path_.get(); }
-  // Gives kProtocol, or what else the sink says, if the lane has to be closed for it.
+  // Returns kProtocol, or the sink's error, if the lane must be closed.
   Status TakeFrames();
   Status Take(const LaneCrossing::Frame& frame);
   void Fail(const std::string& why);

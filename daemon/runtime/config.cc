@@ -23,7 +23,7 @@ constexpr std::uint64_t kMemoryMin = 64 << 20;
 constexpr std::uint32_t kDataThreadsMax = 32;
 constexpr std::uint32_t kGraceMsMax = 24 * 3600 * 1000;
 
-// The same after a restart, unless the port is another each time.
+// Stable across restarts, unless the port changes.
 std::string DefaultName(const Endpoint& listen) {
   std::array<char, 65> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host = {"host"};
@@ -53,16 +53,16 @@ std::uint64_t HalfTheRam() {
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
 }
 
-// Most cores are the trainers'.
+// Leaves most cores to the trainers.
 std::uint32_t DataThreadsFor(std::uint32_t cores) { return std::clamp(cores / 4, 1U, 8U); }
 
-// Where a name cannot be resolved now, it may be later.
+// A name that cannot be resolved now may be later.
 bool IsElsewhere(const Endpoint& master) {
   const auto address = net::ResolveBlocking(master, false);
   return address.ok() && !net::IsLoopback(address.value());
 }
 
-// What others are told is an address that they can dial, as far as this host knows.
+// Checks, as far as this host knows, that others can dial the advertised address.
 void CheckListenOrExit(const Config& config, const Endpoint& listen, const Endpoint& master) {
   const auto address = net::ResolveBlocking(listen, true);
   if (!address.ok()) return;

@@ -27,7 +27,7 @@ struct DescriptorPlan {
   std::size_t LanesIn(std::uint64_t descriptors) const { return static_cast<std::size_t>(descriptors) / per_lane; }
 };
 
-// Raises the soft limit to the hard one; gives what it is then.
+// Raises the soft limit to the hard one. Returns the new soft limit.
 std::uint64_t RaiseDescriptorLimit();
 
 }  // namespace ringway::daemon

@@ -1,4 +1,4 @@
-// When a PeerRuntime sends over its pairs, and what it learns of their paths by it.
+// The part of a PeerRuntime that schedules sends over its pairs and measures their paths.
 #include <algorithm>
 #include <utility>
 
@@ -58,7 +58,7 @@ bool PeerRuntime::Pump() {
   return bytes_left == 0;
 }
 
-// The soonest of all pairs counts, also where one was waited for already.
+// Keeps the earliest time that any pair has asked for.
 void PeerRuntime::PumpIn(Duration wait) {
   const TimePoint due = MonotonicNow() + wait;
   if (pump_due_ && *pump_due_ <= due) return;

@@ -1,4 +1,4 @@
-// What a PeerRuntime tells about itself: to operators, and to the master with the heartbeats.
+// The status of a PeerRuntime, for operators, and for the master with the heartbeats.
 #include "daemon/runtime/pair_transport.h"
 #include "daemon/runtime/peer_runtime.h"
 

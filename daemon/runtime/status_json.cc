@@ -79,7 +79,7 @@ std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std
   }
   status["groups"] = Json::array();
   for (const PeerReport& peer : peers) status["groups"].push_back(GroupOf(peer));
-  // Labels come from other hosts; what is no UTF-8 is replaced rather than thrown at.
+  // Labels come from other hosts: invalid UTF-8 is replaced, where dump would throw by default.
   return status.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
