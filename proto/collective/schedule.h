@@ -18,7 +18,7 @@
 //   two_rings          as ring                    one half each way around: both directions of a full-duplex link
 //   rings              as ring                    a part around each of several rings that share no path, where paths
 //                                                 are slower than the ranks' ends
-//   direct             2 a + 2(K-1)/K S b         each rank gathers its chunk from all, and gives it to all; chunks may
+//   direct             2 a + 2(K-1)/K S b         each rank gathers its chunk from all, and sends it to all; chunks may
 //                                                 differ: a rank with w of S sends (1 + (K-2) w) S
 //   one_shot           a + (K-1) S b              everyone sends everything to everyone
 //   tree               2 ceil(log2 K) (a + S b)   binomial, rooted at rank 0

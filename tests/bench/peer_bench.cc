@@ -42,7 +42,7 @@ class Bench {
     for (const collective::Arrival& arrival : schedule.arrivals) arrivals_.push_back(arrival);
   }
 
-  // One segment in, and what it makes ready out. Gives false when there are none left.
+  // Delivers one segment and takes what it makes ready. Returns false when there are none left.
   bool Step() {
     const std::uint64_t frames_an_op = arrivals_.size() * kSegmentsAChunk;
     if (frame_ == frames_an_op * open_) return false;

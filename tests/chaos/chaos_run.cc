@@ -175,7 +175,7 @@ class ChaosRun {
     return out;
   }
 
-  // Of what Idle gives.
+  // Of Idle's results.
   const std::string& LabelOf(std::size_t index) {
     return index == 0 ? fleet_.master().label() : fleet_.daemon(index - 1).label();
   }

@@ -170,7 +170,7 @@ TEST(SessionTest, RegionsAreBounded) {
   }
   EXPECT_EQ(session->Allocate(1).error().code(), Code::kResourceExhausted);
   buffers.pop_back();
-  // Another size class: the free region gives up its id.
+  // Another size class: the free region releases its id.
   EXPECT_TRUE(session->Allocate(1'000'000).ok());
   EXPECT_TRUE(daemon.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.unregistered == 1; }));
   EXPECT_TRUE(daemon.Look().seals_were_right);

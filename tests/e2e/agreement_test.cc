@@ -67,7 +67,7 @@ TEST_F(Agreement, WaitThatTimesOutIsLocal) {
   EXPECT_EQ(result.world_size, 3u);
   EXPECT_EQ(result.retries, 0u);
   EXPECT_TRUE(round.work(0).Test());
-  EXPECT_TRUE(round.Wait(0).ok()) << "a second Wait gives the same";
+  EXPECT_TRUE(round.Wait(0).ok()) << "a second Wait returns the same";
 }
 
 TEST_F(Agreement, DroppedWorkGoesOnForTheOthers) {

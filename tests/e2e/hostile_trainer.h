@@ -29,7 +29,7 @@ class HostileTrainer {
   // The only member of `group`, with regions 0 and 1 registered.
   void BecomeMember(const std::string& group);
 
-  // Gives false once the daemon has closed; waits for room.
+  // Returns false once the daemon has closed; waits for room.
   bool SendBytes(std::span<const std::byte> bytes, const std::vector<int>& fds = {});
   template <typename T>
   bool Send(const T& packet, const std::vector<int>& fds = {}) {

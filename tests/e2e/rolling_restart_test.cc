@@ -94,7 +94,7 @@ class Trainer {
     return std::all_of(view->contributors.begin(), view->contributors.end(), is_known) ? Error() : ShareState();
   }
 
-  // The lowest peer that is no newcomer gives its state; again if it dies before it has.
+  // The lowest peer that is no newcomer donates its state; repeated if it dies meanwhile.
   Error ShareState() {
     constexpr std::uint64_t kNewcomer = std::uint64_t{1} << 63;
     for (;;) {

@@ -1,4 +1,4 @@
-// Gives a fuzz target every file below the paths of the command line, once each; folders that do not exist hold none.
+// Runs a fuzz target on every file below the paths of the command line, once each; missing folders count as empty.
 // Exits 1 if there was no input at all: a replay of nothing tests nothing.
 #include <cstdio>
 #include <filesystem>

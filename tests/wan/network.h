@@ -1,4 +1,4 @@
-// What happens to a packet on its way: pure, on a time that the caller gives, random by the scenario's seed.
+// What happens to a packet in transit. Pure: the caller passes the time, randomness comes from the scenario's seed.
 //
 //   sender --> uplink (rate, drop-tail queue) --> the site's way out (the same, unless the receiver is there, too)
 //          --> path (rate, queue, loss, corruption, delay) --> receiver

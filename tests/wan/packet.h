@@ -1,5 +1,5 @@
-// IPv4 packets as a TUN device with IFF_VNET_HDR gives and takes them: a virtio header, then the packet, which may be a
-// TCP super-packet of many segments (TSO) whose checksum is still to be computed.
+// IPv4 packets in the format of a TUN device with IFF_VNET_HDR: a virtio header, then the packet, which may be a TCP
+// super-packet of many segments (TSO) whose checksum is still to be computed.
 //
 // Only the namespaces' kernels write here, yet every length is checked: a packet that is not whole is not carried.
 #pragma once

@@ -3,9 +3,9 @@
 //   wan_emulator --scenario FILE --stats FILE NAMESPACE...       (one namespace a host, in the scenario's order)
 //   wan_emulator --scenario FILE --list                          site of each host, one a line
 //
-// Host i has the address 10.111.0.(i + 1), which tests/wan/run gives the device. Says "ready" when the devices are
-// there. SIGHUP: read the scenario again (one that is wrong is refused, and the old one stays). SIGUSR1, and the end
-// (SIGTERM, SIGINT): write what went over each path to the stats file, as JSON.
+// Host i has the address 10.111.0.(i + 1), which tests/wan/run assigns to its device. Prints "ready" when the devices
+// are up. SIGHUP: reads the scenario again (an invalid one is refused, and the old one stays). SIGUSR1, SIGTERM and
+// SIGINT: writes the traffic of each path to the stats file, as JSON.
 #include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ class Emulator {
         stats_path_(std::move(stats_path)),
         buffer_(kFrameBytesMax) {}
 
-  // Gives why not.
+  // Returns the error, or "".
   std::string Open(const std::vector<std::string>& namespaces) {
     for (const std::string& name : namespaces) {
       OpenedTun tun = OpenTun(name, kDevice);

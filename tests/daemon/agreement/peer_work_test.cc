@@ -92,7 +92,7 @@ class PeerWorkTest : public testing::Test {
     }
   }
 
-  // One slice, then what the other says, then the timer: gives whether a heartbeat left.
+  // One slice, then a message of the other, then the timer. Returns whether a heartbeat was sent.
   bool WorkAndTick() {
     peer_->Work();
     Take();

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 // Two lanes, ticks of 100 ms, 50 ms round trip.
 class LaneStallsTest : public testing::Test {
  protected:
-  // Gives the first lane that is called stalled meanwhile.
+  // Returns the first lane reported as stalled meanwhile.
   std::optional<std::size_t> Run(double first, double second, int ticks) {
     const std::array rates = {first, second};
     std::optional<std::size_t> stalled;

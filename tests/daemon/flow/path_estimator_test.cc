@@ -27,7 +27,7 @@ class PathEstimatorTest : public testing::Test {
     double receiver_limited = 0;  // part of the time
   };
 
-  // Gives what was reported meanwhile.
+  // Returns the reports made meanwhile.
   std::vector<PathReport> Run(const std::vector<Flow>& flows, int ticks) {
     std::vector<PathReport> reports;
     for (int tick = 0; tick < ticks; ++tick) {

@@ -20,7 +20,7 @@ class UplinkShareTest : public testing::Test {
 
   static PathKey PairTo(std::uint64_t other) { return {.self = PeerId(1), .other = PeerId(other)}; }
 
-  // Each pair sends whatever it may, in turn; gives bytes by pair.
+  // Each pair in turn sends whatever it may. Returns bytes by pair.
   std::vector<double> SendFor(Duration length, std::size_t pairs) {
     std::vector<double> sent(pairs);
     for (const TimePoint end = now_ + length; now_ < end; now_ += milliseconds(1)) {

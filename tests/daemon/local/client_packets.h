@@ -18,7 +18,7 @@ namespace ringway::local {
 
 inline constexpr std::size_t kRawDescriptorsMax = 8;
 
-// What sendmsg gives. `fds`: up to kRawDescriptorsMax, sent along and still the caller's.
+// Returns sendmsg's result. `fds`: up to kRawDescriptorsMax, sent along; the caller keeps them.
 inline ssize_t SendRaw(int socket, std::span<const std::byte> bytes, const std::vector<int>& fds = {}, int flags = 0) {
   iovec part{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
   alignas(cmsghdr) char ancillary[CMSG_SPACE(kRawDescriptorsMax * sizeof(int))] = {};

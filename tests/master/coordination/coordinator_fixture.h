@@ -43,7 +43,7 @@ class CoordinatorTest : public testing::Test {
     if (!closed_.contains(connection)) Say(connection, roster);
   }
 
-  // Hello and join; gives the peer id, or 0 when refused.
+  // Sends Hello and joins. Returns the peer id, or 0 if refused.
   std::uint64_t Join(std::uint64_t connection, std::uint32_t wait_world, const std::string& group = "g",
                      bool fail_on_peer_loss = false, const std::string& name = "", std::uint32_t min_world = 1) {
     if (!said_hello_.contains(connection)) Hello(connection, "d" + std::to_string(connection), connection);

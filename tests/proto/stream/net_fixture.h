@@ -28,7 +28,7 @@ namespace ringway::net {
 
 class NetTest : public ::testing::Test {
  protected:
-  // Gives false after 10 s without `done`.
+  // Returns false after 10 s without `done`.
   bool RunUntil(const std::function<bool()>& done) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!done()) {
