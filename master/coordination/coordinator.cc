@@ -384,8 +384,8 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
   }
 }
 
-// For a peer that was dropped while its daemon was disconnected, or that is in no journal. Sent to the speaker only,
-// and with the reason only if the peer was its own.
+// For a peer that was dropped while its daemon was disconnected, or that is in no journal. Sent to the sender only, and
+// with the reason only if the peer was its own.
 void Coordinator::TellEvicted(const Daemon& daemon, PeerId peer) {
   if (RINGWAY_MUTANT(kKeepGhosts)) return;
   const FormerPeer* former = former_.Find(peer);
@@ -451,8 +451,8 @@ void Coordinator::Send(PeerId peer, control::FromMaster message) {
   if (home == homes_.end()) return;
   const Daemon& daemon = daemons_.at(home->second.daemon);
   if (!daemon.connection) return;
-  // An ABORT decides nothing, so it may overtake: a member that is not asked would seem silent. Likewise Pending, which
-  // may say that the journal is the reason.
+  // An ABORT decides nothing, so it may overtake: a member that is not asked would seem silent. Likewise Pending, whose
+  // reason may be the journal.
   const bool is_about_journal =
       message.has_pending() && static_cast<Code>(message.pending().code()) == Code::kMasterUnreachable;
   const bool decides = !message.has_abort() && !is_about_journal;

@@ -390,7 +390,7 @@ void Group::OnTakenBack(PeerId peer, Epoch epoch, TimePoint now) {
   Advance(now);
 }
 
-// ---------------------------------------------------------------------------------------------- views and farewells
+// ---------------------------------------------------------------------------------------------- views and drops
 
 void Group::SendView(const control::View& view, bool prepared, PeerId to) {
   control::FromMaster message;
@@ -448,7 +448,7 @@ void Group::Erase(FormerPeer former) {
   host_.Retire(std::move(former));
 }
 
-// ---------------------------------------------------------------------------------------------- who is where
+// ---------------------------------------------------------------------------------------------- sets of peers
 
 std::set<PeerId> Group::MembersOf(const control::View& view) {
   std::set<PeerId> members;

@@ -121,7 +121,7 @@ std::set<PeerId> Group::Certain(TimePoint now) const {
   return certain;
 }
 
-// It has reported, and is accused and unheard now: it may have died since.
+// It has reported, but is accused and unheard now: it may have died since.
 bool Group::IsGoneSince(PeerId id) const {
   const auto found = peers_.find(id);
   return found != peers_.end() && !found->second.online() && accusations_.contains(id) &&
@@ -194,15 +194,15 @@ Group::Base Group::ChooseBase(TimePoint now) const {
 }
 
 // If most are unheard, the master is probably cut off, together with those it hears: then their accusations do not
-// count before the others have had their time.
+// count until the others have had time to reconnect.
 bool Group::MostAreAwaited(TimePoint now) const {
   if (!AreMostUnheard()) return false;
   const std::set<PeerId> unheard = Unheard();
   return !std::all_of(unheard.begin(), unheard.end(), [&](PeerId id) { return HasWaitedFor(id, now); });
 }
 
-// A heard member is not dropped for accusing unheard ones before these have had their time: they may have died since
-// they reported.
+// A heard member is not dropped for accusing unheard ones until these have had time to reconnect: they may have died
+// since they reported.
 bool Group::DropsForTheUnheard(const Base& base, TimePoint now) const {
   const std::set<PeerId> certain = Certain(now);
   return std::any_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {

@@ -36,7 +36,7 @@ class Submitted {
   std::map<PeerId, std::map<ChannelId, std::uint64_t>> next_;
 };
 
-// Who has its own part of a result waits for the others' as well.
+// A peer that has its own part of a result still waits for the others'.
 bool IsOver(const control::OpReport& op) {
   return op.stage() == control::OP_STAGE_COMPLETE || op.stage() == control::OP_STAGE_REPORTED;
 }

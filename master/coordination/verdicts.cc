@@ -17,13 +17,13 @@ constexpr std::size_t kTextBytesMax = 512;
 struct Evidence {
   const control::OpReport* outcome = nullptr;  // of a member that holds it
   const control::OpReport* other = nullptr;    // one that contradicts it
-  const control::OpReport* part = nullptr;     // of a member that has its own part of one that is not shared
-  std::set<PeerId> parts;                      // who has, in the same epoch
+  const control::OpReport* part = nullptr;     // of a member that has its own part of a result in parts
+  std::set<PeerId> parts;                      // members that have theirs, in the same epoch
   std::set<PeerId> holders;
   std::string mismatch;
   bool cancel = false;
   std::string overdue;
-  bool only_updates = true;  // an UpdateView at all that have submitted it
+  bool only_updates = true;  // it is an UpdateView wherever it was submitted
 };
 
 bool SameOutcome(const control::OpReport& a, const control::OpReport& b) {
@@ -73,7 +73,7 @@ std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& repor
   return out;
 }
 
-// Where each has its own part of the result and all who stay have theirs, nothing of it is lost.
+// A result in parts is complete if all members that stay have theirs.
 void CompleteParts(Evidence& evidence, std::size_t members) {
   std::set<PeerId> all = evidence.holders;
   all.insert(evidence.parts.begin(), evidence.parts.end());

@@ -13,7 +13,7 @@
 namespace ringway {
 namespace {
 
-// Without any measurement: one_shot while the daemons keep copies, direct while delays weigh more than bytes.
+// Without any measurement: one_shot while the daemons keep copies, direct while delays outweigh bytes.
 constexpr std::uint64_t kDirectBytesMax = 8 << 20;
 
 // Within one host a message costs CPU and no delay, and a ring sends the fewest.
@@ -37,7 +37,7 @@ bool IsFaster(const PathMatrix& paths, const control::View& then, const control:
   return false;
 }
 
-// For comparisons that are to ignore differences of retention.
+// For comparisons that ignore the retention limit.
 control::View WithRetention(control::View view, const control::View& like) {
   view.mutable_plan()->set_retained_bytes_max(like.plan().retained_bytes_max());
   return view;
@@ -53,7 +53,7 @@ bool AreSharesOutlived(const PathMatrix& paths, const control::View& then, const
   return seconds(then) <= seconds(now);
 }
 
-// 0: none is known.
+// 0 if no delay is known.
 double LongestDelay(const PathMatrix& paths) {
   double longest = 0;
   ForEachPath(paths.size(),
@@ -61,7 +61,7 @@ double LongestDelay(const PathMatrix& paths) {
   return longest;
 }
 
-// One more copy in the daemon, and one to the trainer.
+// Retention costs one more copy in the daemon, and one to the trainer.
 std::uint64_t RetainedBytes(double delay, const control::Plan& current, const control::Plan& plan) {
   constexpr double kCopiedPerSecond = 500e6;
   const auto pays = delay > 0 ? static_cast<std::uint64_t>(kCopiedPerSecond * delay) : current.retained_bytes_max();

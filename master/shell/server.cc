@@ -111,7 +111,7 @@ void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
   Drain();
 }
 
-// ---------------------------------------------------------------------------------------------- those who only ask
+// ---------------------------------------------------------------------------------------------- clients
 
 void Server::OnQuery(std::uint64_t id, const control::ToMaster& message) {
   if (sessions_.at(id)->kind() == Kind::kStranger) BecomeClient(id);
@@ -124,7 +124,7 @@ void Server::BecomeClient(std::uint64_t id) {
   Become(id, Kind::kClient);
 }
 
-// Only from this host: anybody may reach the port.
+// Accepted from this host only, because anybody may reach the port.
 void Server::OnEvict(std::uint64_t id, const control::EvictRequest& request) {
   const std::shared_ptr<Session> session = sessions_.at(id);
   if (session->kind() != Kind::kStranger) return session->Close("an eviction on a connection for other things");

@@ -5,7 +5,7 @@
 //
 // Anybody who reaches the port may connect, so connections of others than daemons are bounded and cheap:
 //
-//   connections that have said nothing yet   kStrangersMax, each closed after `hello_timeout`
+//   connections that have sent nothing yet   kStrangersMax, each closed after `hello_timeout`
 //   clients, which ask for status or plans   kClientsMax, each closed when it asks nothing for as long
 //   one more than that                       closes the oldest of the host that has the most (proto/crowd.h), for
 //                                            clients preferably one that has had an answer

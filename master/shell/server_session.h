@@ -51,13 +51,13 @@ class Server::Session final : public net::StreamWaiter, public std::enable_share
 
  private:
   void ArmTimer();
-  // In a turn of its own.
+  // To be called in a turn of its own.
   void Read();
   void OnBytes(std::span<const std::byte> bytes);
   // Handles the complete frames, unless an answer is pending.
   void OnFrames();
   void RefuseVersion1(const Status& why);
-  // The queue or the answer, in a turn of its own: what else is sent in this one goes with it.
+  // Writes the queue or the answer. In a turn of its own, so that messages sent in one turn go out together.
   void Write();
   void OnWritten();
 
@@ -73,7 +73,7 @@ class Server::Session final : public net::StreamWaiter, public std::enable_share
   std::shared_ptr<const std::string> answer_;
   std::size_t written_ = 0;  // of `writing_` or the answer
   bool asked_ = false;       // and the answer is not written: nothing is read
-  bool writes_ = false;      // OnWritable is to come
+  bool writes_ = false;      // OnWritable is pending
   bool close_after_write_ = false;
   bool closed_ = false;
 };
