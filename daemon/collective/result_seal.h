@@ -1,8 +1,8 @@
-// The hashes of a finished result that lies in its trainer's memory, so that nobody is served bytes that the trainer
-// has written there since.
+// The hashes of a finished result in its trainer's memory, so that bytes which the trainer has overwritten are not
+// served to other ranks.
 //
-// A result is sealed segment by segment, with the hash that its bytes had on the wire: the same on every rank. A
-// segment that never travelled has none; it is sealed by the first Copy, because no other rank has it yet.
+// A result is sealed segment by segment, with the hash of its bytes on the wire: the same on every rank. A segment that
+// was never sent has none; the first Copy seals it, because no other rank has it yet.
 //
 // Pure; one thread.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace ringway::collective {
 
-// Of the bytes that `count` elements at `source` become on the wire.
+// Hash of the wire encoding of `count` elements at `source`.
 std::uint64_t WireHash(const Descriptor& descriptor, const std::byte* source, std::uint64_t count);
 
 class ResultSeal {
@@ -30,12 +30,12 @@ class ResultSeal {
   };
 
   ResultSeal() = default;
-  // REQUIRES: the segments are in the order of the buffer and leave nothing out.
+  // REQUIRES: the segments are in the order of the buffer, without gaps.
   ResultSeal(const Descriptor& descriptor, std::vector<Segment> segments)
       : descriptor_(descriptor), segments_(std::move(segments)) {}
 
-  // A copy of these elements of `output`, taken once and then compared; nothing if one of its segments no longer fits
-  // its hash. Reads all of every segment that `range` touches.
+  // Copies these elements of `output`, once, and checks the copy; nullopt if a segment does not match its hash. Reads
+  // all of every segment that `range` touches.
   std::optional<std::vector<std::byte>> Copy(const std::byte* output, const Range& range);
 
  private:

@@ -1,10 +1,10 @@
 // A bounded queue into another thread's event loop: the only way values cross threads in the daemon.
 //
-// TryPost(f) runs f on the target's thread, in the order of posting. When `capacity` posts wait there already it posts
-// nothing and says so; what happens then is the caller's rule, stated where it posts (a link is closed, a connection to
-// the master is ended, a log line is dropped). It never blocks and takes no lock of ours.
+// TryPost(f) runs f on the target's thread, in the order of posting. If `capacity` posts are pending it returns false
+// and posts nothing; each caller states its rule for that case (close a link, end the connection to the master, drop a
+// log line). It never blocks and takes no lock of ours.
 //
-// Lifetime: outlives every handler that it posted; the target's io_context too. Any thread may post.
+// Lifetime: outlives every handler that it posted, as does the target's io_context. Any thread may post.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -1,8 +1,8 @@
 // The control link of a pair of peers: PeerMessages, framed, in order.
 //
 // Send only queues; call Flush after a batch. More than 8 MiB unsent closes the link: the other side does not read.
-// What a peer keeps until it is acknowledged (core/control_stream.h) is less. Threads: one (data thread). The sink must
-// live until OnControlClosed or Close.
+// Unacknowledged messages (daemon/links/control_stream.h) are bounded below that. Threads: one (data thread). The sink
+// must live until OnControlClosed or Close.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -1,12 +1,12 @@
-// Calls objects on another thread's event loop: "there is something for you". No lock of ours, no allocation a ring,
-// and one wake-up for many: who rings while others wait to be called joins them.
+// Notifies objects on another thread's event loop. No lock of ours, no allocation a ring, and coalesced wake-ups: rings
+// before the pending wake-up join it.
 //
-//   any thread: Ring(x) --> x waits, once however often it is rung --> x->OnRung(), on the loop's thread, in that order
+//   any thread: Ring(x) --> x is pending, once per any number of rings --> x->OnRung(), on the loop's thread, in order
 //
-// What was written before Ring is seen by the OnRung that follows it. Bounded by the objects that there are.
+// Writes before Ring happen before the OnRung that follows it. Bounded by the number of objects.
 //
-// Lifetime: outlives every handler of its loop. It holds what it has to call; what it never came to call it lets go of
-// when it is destroyed, which is when no other thread uses it any more.
+// Lifetime: outlives every handler of its loop. Holds pending objects; releases those never called when it is
+// destroyed, which is when no other thread uses it any more.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -25,7 +25,7 @@ class Doorbell {
    private:
     friend class Doorbell;
     std::atomic<bool> waits_ = false;
-    // Of who waits:
+    // While pending:
     std::shared_ptr<Callee> hold_;
     Callee* next_ = nullptr;
   };
@@ -40,11 +40,11 @@ class Doorbell {
 
  private:
   void CallAll();
-  // Everybody who waits, the first to ring first.
+  // Returns all pending objects, the first to ring first.
   Callee* TakeAll();
 
   asio::io_context& target_;
-  std::atomic<Callee*> newest_ = nullptr;  // a list through next_; posted CallAll exactly while it is not empty
+  std::atomic<Callee*> newest_ = nullptr;  // a list through next_; CallAll is posted exactly while it is not empty
 };
 
 }  // namespace ringway::net

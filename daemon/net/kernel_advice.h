@@ -1,4 +1,4 @@
-// What of this kernel's settings slows long paths down, and what to do about it.
+// Kernel settings that slow long paths down, with advice.
 //
 // Blocks on a few small files: for start-up only. Any thread.
 #pragma once
@@ -8,8 +8,8 @@
 
 namespace ringway::net {
 
-// A sentence each, none if nothing is wrong or known. `lacks_bbr`: it is wanted, and the kernel refuses it. `proc_sys`:
-// where the settings are; those of TCP are the process's network namespace's own.
+// Returns a sentence each; empty if nothing is wrong or known. `lacks_bbr`: bbr is wanted, and the kernel refuses it.
+// `proc_sys`: the settings; those of TCP belong to the process's network namespace.
 std::vector<std::string> KernelAdvice(bool lacks_bbr, const std::string& proc_sys = "/proc/sys");
 
 }  // namespace ringway::net

@@ -1,13 +1,13 @@
-// One lane: a connection (stream.h) that carries segments, each a header (proto/segment_header.h) and its payload. What
-// its owner sees of it, whichever thread moves the bytes:
+// One lane: a connection (stream.h) that carries segments, each a header (proto/segment_header.h) and its payload. The
+// owner's interface, whichever thread moves the bytes:
 //
 //   StreamLane    on the owner's own event loop
-//   ThreadedLane  on a lane thread; only what is whole comes to the owner
+//   ThreadedLane  on a lane thread; only whole segments reach the owner
 //
-// Sending: one segment at a time; idle() says whether the next may come. Nothing is queued here.
+// Sending: one segment at a time, when idle(). Nothing is queued here.
 //
 // Threads: the owner's (data thread), for every call and for every call of the sink. Lifetime: shared; the sink must
-// live until OnLaneClosed or Close. Any failure closes the lane: a byte stream that lost its place cannot be repaired.
+// live until OnLaneClosed or Close. Any failure closes the lane: a byte stream out of sync cannot be repaired.
 #pragma once
 
 #include <array>
@@ -35,14 +35,14 @@ struct LaneInbound {
   std::shared_ptr<const void> keep;
 };
 
-// `keep` holds the payload's memory until its last byte is written; it is let go of on the owner's thread.
+// `keep` holds the payload's memory until its last byte is written; it is released on the owner's thread.
 struct LaneOutbound {
   std::array<std::byte, kSegmentHeaderBytes> header;
   std::span<const std::byte> payload;
   std::shared_ptr<const void> keep;
 };
 
-// What a lane is called: lane `id` of the pair with `other`.
+// Identifies a lane: `id` of the pair with `other`.
 struct LaneLabel {
   PeerId other;
   LaneId id;
@@ -53,7 +53,7 @@ class LaneSink {
  public:
   virtual ~LaneSink() = default;
   virtual Result<LaneInbound> OnLaneHeader(const LaneLabel& lane, const SegmentHeader& header) = 0;
-  // `hash`: Hash64 of the payload, made where it was read.
+  // `hash`: Hash64 of the payload, computed on the thread that read it.
   virtual Status OnLanePayload(const LaneLabel& lane, std::span<const std::byte> payload, std::uint64_t hash) = 0;
   virtual bool IsAttemptLive(std::uint64_t attempt) = 0;
   // A segment that had to wait for room is written: the lane is idle.
@@ -64,7 +64,7 @@ class LaneSink {
 
 class Lane {
  public:
-  // `send_payload_bytes_max`: what it will be asked to carry; the size of codec_scratch.
+  // `send_payload_bytes_max`: of any segment to be sent; the size of codec_scratch.
   Lane(LaneLabel label, std::uint32_t send_payload_bytes_max);
   virtual ~Lane() = default;
 
@@ -76,9 +76,9 @@ class Lane {
   // REQUIRES: idle().
   virtual bool Send(LaneOutbound outbound) = 0;
 
-  // To send no faster than this; 0: as fast as the connection goes.
+  // Sets the pacing rate; 0: no pacing.
   void Pace(double bytes_per_second);
-  // Congestion control looks for its rate again.
+  // Resets congestion control.
   void Renew();
   // One system call.
   LaneTraffic traffic();
@@ -87,10 +87,10 @@ class Lane {
   // For codecs: allocated at the first call, free to use while the lane is idle.
   std::span<std::byte> codec_scratch();
 
-  static constexpr std::size_t kTurnBytes = 256 << 10;  // taken in at once, then other events get their turn
+  static constexpr std::size_t kTurnBytes = 256 << 10;  // received at once, then other events get their turn
 
  protected:
-  // The connection's; null where there is none.
+  // Of the connection; null if there is none.
   virtual StreamPath* path() = 0;
 
  private:

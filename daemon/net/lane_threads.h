@@ -1,16 +1,15 @@
-// The threads that move the bytes of lanes, and who makes lanes for which of them.
+// The threads that move the bytes of lanes, and the factory of lanes on them.
 //
-// A lane for segments of every size belongs to the lane thread that its label names, for as long as it lives. Lanes for
-// small segments stay on the owner's own loop: what a small operation waits for is no bandwidth. Without lane threads
-// all lanes do.
+// A lane for segments of every size belongs to one lane thread for life, chosen by its label. Lanes for small segments
+// stay on the owner's own loop: small operations are not limited by bandwidth. Without lane threads all lanes do.
 //
 //   owner's loop (data thread)                      lane thread, 0 to N - 1
 //     ThreadedLane, core, reduce      <-- rings -->   StreamLane: system calls, checksums; its own scratch pool
 //
-// Nothing waits for a lane thread: one that does not get on holds up its own lanes only, which look stalled then.
+// Nothing waits for a lane thread: a slow one delays its own lanes only, which then look stalled.
 //
-// Threads: the owner's, but constructor and destructor, which run while its loop does not. Lifetime: outlives the
-// lanes' owners; a lane that is still being closed when it ends is let go of.
+// Threads: the owner's, except constructor and destructor, which run while its loop does not. Lifetime: outlives the
+// lanes' owners; releases lanes that are still closing when it ends.
 #pragma once
 
 #include <asio/executor_work_guard.hpp>
@@ -27,7 +26,7 @@
 
 namespace ringway::net {
 
-// An event loop for lanes, with what only its thread may use.
+// An event loop for lanes, with the objects that only its thread may use.
 class LaneThread {
  public:
   LaneThread();
@@ -38,7 +37,7 @@ class LaneThread {
   asio::io_context& context() { return context_; }
   ScratchPool& pool() { return pool_; }
   Doorbell& bell() { return bell_; }
-  // After what has been rung for; waits for it.
+  // Handles pending rings, then stops; blocks until then.
   void Stop();
 
  private:

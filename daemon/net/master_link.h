@@ -1,10 +1,10 @@
-// The daemon's connection to ringway-master: connects, introduces itself, keeps alive, and comes back for ever.
+// The daemon's connection to ringway-master: connects, sends hello and heartbeats, and reconnects forever.
 //
 //   connecting --hello answered--> up --reset, silence of detect_ms--> waiting (50 ms .. 1 s) --> connecting ...
-//              --Refusal--> refused (told to the sink; a later retry may fare better)
+//              --Refusal--> refused (reported to the sink; a later retry may succeed)
 //
-// Terms fence: a master of a lower term than one that was followed before, or another one of the same term, is not
-// followed. Either was started on another journal, or is a former life that has not noticed its end.
+// Terms fence: a master of a lower term than an earlier one, or another one of the same term, is not followed. It was
+// started on another journal, or is a predecessor that has not noticed its end.
 //
 // Threads: one (control thread). The sink lives as long as the link.
 #pragma once
@@ -26,7 +26,7 @@ class MasterSink {
  public:
   virtual ~MasterSink() = default;
   virtual void OnMasterUp(const control::HelloReply& reply) = 0;
-  // The link was up and is no more.
+  // The link was up and has failed.
   virtual void OnMasterDown(const std::string& why) = 0;
   // An attempt to connect failed or was refused; the link tries again by itself.
   virtual void OnMasterRefused(const Status& why) = 0;
@@ -57,7 +57,7 @@ class MasterLink : public FrameSink {
   void Send(const control::ToMaster& message);
   // Sent with the next heartbeats.
   void SetCounters(control::DaemonHeartbeat counters) { counters_ = std::move(counters); }
-  // Closes the connection; the link comes back with a new one.
+  // Closes the connection; the link reconnects.
   void Break(const std::string& why);
 
   Status OnFrame(std::span<const std::byte> frame) override;
@@ -79,7 +79,7 @@ class MasterLink : public FrameSink {
   asio::steady_timer timer_;  // the attempt's limit, the pause or the heartbeat, by state
   std::shared_ptr<Connector> connector_;
   std::shared_ptr<FramedSocket> socket_;
-  // The number of the newest wait: one that expired but was replaced meanwhile, or whose link is gone, is ignored.
+  // Number of the newest wait: the expiry of an older one, or of a destroyed link, is ignored.
   std::shared_ptr<std::uint64_t> timer_serial_ = std::make_shared<std::uint64_t>(0);
   control::DaemonHeartbeat counters_;
   Duration pause_;

@@ -1,8 +1,8 @@
 // A fixed pool of receive buffers for payloads that are reduced before they reach memory.
 //
 // Two sizes: small (256 KiB, the usual segment) and large (kPayloadBytesMax), 16 MiB in all, mapped at once but touched
-// only as used. Freed buffers are handed out again first, while they are in cache. When a size has run out, lanes wait
-// in line and each returned buffer goes to the first that is still there.
+// only as used. Reuse is last in, first out, for the cache. When a size has run out, lanes queue, and each returned
+// buffer goes to the first one that still exists.
 //
 // Thread: one (the data thread). Lifetime: outlives every Scratch and every waiter.
 #pragma once
@@ -18,7 +18,7 @@ namespace ringway::net {
 
 class ScratchPool;
 
-// A buffer on loan; goes back when destroyed.
+// A borrowed buffer; returned when destroyed.
 class Scratch {
  public:
   Scratch() = default;
@@ -39,7 +39,7 @@ class Scratch {
 class ScratchWaiter {
  public:
   virtual ~ScratchWaiter() = default;
-  // The buffer that was waited for. Called from within another holder's Scratch::Reset: keep it and go on later.
+  // Delivers the awaited buffer. Called within another holder's Scratch::Reset: keep it and continue later.
   virtual void OnScratch(Scratch scratch) = 0;
 };
 
@@ -57,10 +57,10 @@ class ScratchPool {
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
 
-  // A buffer of at least `bytes`, or none: then Wait. REQUIRES: bytes <= kPayloadBytesMax.
+  // Returns a buffer of at least `bytes`, or none: then Wait. REQUIRES: bytes <= kPayloadBytesMax.
   Scratch Acquire(std::size_t bytes);
   void Wait(std::size_t bytes, std::weak_ptr<ScratchWaiter> waiter);
-  // Where bytes go that nobody wants; everyone may write here.
+  // Sink for discarded bytes; all may write here.
   std::span<std::byte> trash() { return trash_; }
 
  private:

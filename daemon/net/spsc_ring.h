@@ -1,8 +1,8 @@
-// A queue of fixed size between two threads: one pushes, the other looks at the front and pops. No lock, no waiting.
+// A bounded lock-free queue between two threads: one pushes, the other reads the front and pops.
 //
-// What was popped stays in its slot until the pushing thread takes it back, so it is made and destroyed by that thread
-// alone: the other borrows it. What the pushing thread wrote before Push is seen after Front; what the other read
-// before Pop is read before Reclaim destroys it.
+// A popped value stays in its slot until the pushing thread reclaims it, so only that thread constructs and destroys
+// values: the other borrows them. Writes before Push happen before reads after Front; reads before Pop happen before
+// Reclaim destroys the value.
 #pragma once
 
 #include <array>
@@ -25,9 +25,9 @@ class SpscRing {
     pushed_.store(at + 1, std::memory_order_release);
     return true;
   }
-  // Destroys what was popped.
+  // Destroys popped values.
   void Reclaim() { ReclaimUpto(popped_.load(std::memory_order_acquire)); }
-  // Destroys everything. REQUIRES: the other thread has said that it does not touch the ring any more.
+  // Destroys all values. REQUIRES: the other thread does not touch the ring any more.
   void Clear() { ReclaimUpto(pushed_.load(std::memory_order_relaxed)); }
 
   // ---- the popping thread
@@ -36,7 +36,7 @@ class SpscRing {
     const std::size_t at = popped_.load(std::memory_order_relaxed);
     return at == pushed_.load(std::memory_order_acquire) ? nullptr : &slots_[at % kCapacity];
   }
-  // REQUIRES: Front() gave one.
+  // REQUIRES: Front() is not null.
   void Pop() { popped_.store(popped_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
  private:

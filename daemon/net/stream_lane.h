@@ -3,15 +3,15 @@
 // Receiving:
 //
 //   header <----------------------------------------------------------+
-//     | decoded, sink says where the payload goes                     |
+//     | decoded, sink chooses the payload's target                    |
 //     +-- direct ---> read into the target --+                        |
 //     |     | attempt not live any more      +-- whole --> OnPayload --+
 //     +-- scratch --> read into a buffer ----+                        |
 //     |     (none free: not read until one is returned)               |
 //     +-- discard --> skipped --------------------------- whole -------+
 //
-// A read-ahead buffer takes header and small payload in one call; the rest of a large payload is read straight to where
-// it belongs, and what follows it into the read-ahead again. kTurnBytes a turn, then other events get theirs.
+// A read-ahead buffer takes header and small payload in one call; the rest of a large payload is read straight into its
+// target, and what follows it into the read-ahead again. kTurnBytes a turn, then other events get theirs.
 //
 // Threads: that of the loop. Lifetime: its handlers hold it. No allocation per segment.
 #pragma once
@@ -50,7 +50,7 @@ class StreamLane final : public Lane,
   // ---- ScratchWaiter
   void OnScratch(Scratch scratch) override;
 
-  // The buffer of the payload that the sink is told of, which it may keep. Empty if the payload is not in one.
+  // During OnLanePayload: moves the payload's buffer to the sink. Empty if the payload is not in one.
   Scratch TakeScratch() { return std::move(whole_); }
 
  private:
@@ -84,7 +84,7 @@ class StreamLane final : public Lane,
   std::size_t end_ = 0;
   LaneInbound inbound_;
   Scratch scratch_;
-  Scratch whole_;  // while the sink is told of it
+  Scratch whole_;  // during OnLanePayload
   std::size_t payload_bytes_ = 0;
   std::size_t payload_got_ = 0;
 

@@ -3,21 +3,21 @@
 //   owner's loop                                lane thread
 //     ThreadedLane                                LaneFarEnd
 //       Send: the one segment           --bell-->   StreamLane writes it
-//       OnLaneIdle, lets go of its keep <--bell--   written
-//       OnLaneHeader, OnLanePayload     <--bell--   a whole payload in a buffer, its hash made
-//       buffers are free again          --bell-->   they go back to the thread's pool
+//       OnLaneIdle, releases its keep   <--bell--   written
+//       OnLaneHeader, OnLanePayload     <--bell--   a whole payload in a buffer, with its hash
+//       buffers are free again          --bell-->   they return to the thread's pool
 //       OnLaneClosed                    <--bell--   failed
 //       Close                           --bell-->   closes
-//       lets go of what was being sent  <--bell--   closed
+//       releases the segment being sent <--bell--   closed
 //
-// A lane thread writes to nothing but buffers of its own pool. So an output may be given up or used anew at any moment,
-// without a word to that thread; the price is one copy of payloads whose place is elsewhere. It reads only the segment
-// that it sends, whose memory is held until it is written or the lane's far end has closed.
+// A lane thread writes only to buffers of its own pool. So an output may be dropped or reused at any moment without
+// notifying that thread, at the cost of one copy of payloads with another target. It reads only the segment that it
+// sends, whose memory is held until it is written or the lane's far end has closed.
 //
-// No lock, one message a segment each way. Bounded: one segment on its way out; a payload on its way in holds a buffer
-// of the pool, so kFramesMax are never exceeded, and when there are none left the lanes are not read.
+// Lock-free, one message a segment each way. Bounded: one outgoing segment; each incoming payload holds a buffer of the
+// pool, so kFramesMax is never exceeded, and without a free buffer the lanes are not read.
 //
-// Threads: the owner's, which waits for nothing. Lifetime: the two ends hold each other until both have closed.
+// Threads: the owner's, which never blocks. Lifetime: the two ends hold each other until both have closed.
 #pragma once
 
 #include <atomic>
@@ -36,8 +36,8 @@
 
 namespace ringway::net {
 
-// What the two ends of a ThreadedLane say to each other. Each flag is set by one end, after what belongs to it was
-// written, and read by the other before it looks at that.
+// State shared by the two ends of a ThreadedLane. Each flag is stored (release) by one end after the data that belongs
+// to it, and loaded (acquire) by the other before that data.
 struct LaneCrossing {
   static constexpr std::size_t kFramesMax = 64;
   static_assert(ScratchPoolOptions{}.small_count + ScratchPoolOptions{}.large_count <= kFramesMax);
@@ -48,23 +48,23 @@ struct LaneCrossing {
     std::uint64_t hash = 0;
   };
 
-  // ---- the owner says
+  // ---- written by the owner
   std::unique_ptr<Stream> beginning;  // before the first ring
-  LaneOutbound outbound;              // its keep is the owner's alone
+  LaneOutbound outbound;              // only the owner touches its keep
   std::atomic<bool> send = false;
-  std::atomic<bool> close = false;  // and does not touch `frames` any more
-  // ---- the far end says
+  std::atomic<bool> close = false;  // then the owner does not touch `frames` any more
+  // ---- written by the far end
   SpscRing<Frame, kFramesMax> frames;
   std::atomic<bool> written = false;
   std::string why_failed;
   std::atomic<bool> failed = false;
-  std::atomic<bool> closed = false;  // and reads nothing of `outbound` any more
+  std::atomic<bool> closed = false;  // then the far end does not read `outbound` any more
 };
 
-// The end on the lane thread; everything on that thread.
+// The end on the lane thread; all calls are made there.
 class LaneFarEnd final : public LaneSink, public Doorbell::Callee {
  public:
-  // `near` is rung at `home` when there is something for it.
+  // `near` is rung at `home` when it has work.
   LaneFarEnd(std::shared_ptr<LaneCrossing> crossing, LaneThread& thread, Doorbell& home,
              std::shared_ptr<Doorbell::Callee> near, LaneLabel label);
 
@@ -99,7 +99,7 @@ class ThreadedLane final : public Lane, public Doorbell::Callee, public std::ena
   void Start(std::unique_ptr<Stream> stream, LaneSink* sink) override;
   void Close() override;
   bool idle() const override { return sink_ != nullptr && !sending_; }
-  // Never true: the lane is idle again when OnLaneIdle says so.
+  // Always returns false: OnLaneIdle reports when the lane is idle again.
   bool Send(LaneOutbound outbound) override;
   // ---- Doorbell::Callee
   void OnRung() override;
@@ -116,7 +116,7 @@ class ThreadedLane final : public Lane, public Doorbell::Callee, public std::ena
   Doorbell& home_;
   LaneThread& thread_;
   std::shared_ptr<LaneFarEnd> far_;
-  std::unique_ptr<StreamPath> path_;  // of the same connection, for what the owner may do to it at any time
+  std::unique_ptr<StreamPath> path_;  // of the same connection, for the owner's use at any time
   LaneSink* sink_ = nullptr;
   bool sending_ = false;
   bool taking_ = false;  // a frame of the ring is in use

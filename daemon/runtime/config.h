@@ -1,4 +1,4 @@
-// What ringwayd was told: command line and config file, checked.
+// The configuration of ringwayd: command line and config file, checked.
 #pragma once
 
 #include <sys/types.h>
@@ -14,14 +14,14 @@ namespace ringway::daemon {
 struct Config {
   std::string master;                 // HOST:PORT of ringway-master
   std::string socket;                 // path that trainers connect to
-  std::optional<mode_t> socket_mode;  // of that path; nothing: 0666 less the umask
+  std::optional<mode_t> socket_mode;  // of that path; nullopt: 0666 less the umask
   std::string listen;                 // HOST:PORT that other daemons connect to; port 0: any
-  std::string advertise;              // what they are told; "": the bound address
+  std::string advertise;              // address for them to dial; "": the bound one
   std::string site;
   std::string name;
   std::uint32_t lanes = 0;  // a pair; 0: by the path
   std::string congestion;   // of links that leave this host; "": by the round trip
-  // To measure each path with, at most, three times; enough to see 1 Gbit/s and 100 ms full.
+  // At most, three times, to measure each path; enough to fill one of 1 Gbit/s and 100 ms.
   std::uint64_t probe_bytes = 128 << 20;
   std::uint64_t memory_max = 0;  // for trainers' regions and all that is kept for them; 0 before parsing: half the RAM
   std::uint32_t data_threads = 1;  // 0: by the cores; at least 1 when parsed
@@ -30,7 +30,7 @@ struct Config {
   shell::LogOptions log;
 };
 
-// Ends the process on --help (0) and on any mistake (one line, 2).
+// Exits on --help (0) and on any error (one line, 2).
 Config ParseConfigOrExit(int argc, char** argv);
 
 }  // namespace ringway::daemon

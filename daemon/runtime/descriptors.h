@@ -4,7 +4,7 @@
 //   |   any lanes         |   first lanes of a pair only   |  regions, sessions, control links, dials, files  |
 //
 // Lanes beyond the first ones of a pair only make it faster, so they stop at half of the limit; first ones, without
-// which a pair does not stand, at three quarters. So there is always room for what a trainer sends.
+// which a pair does not stand, at three quarters. So a trainer's descriptors always find room.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace ringway::daemon {
 
 struct DescriptorPlan {
   std::uint64_t limit = 1024;
-  std::size_t per_lane = 1;  // 2 where a lane thread has the other end
+  std::size_t per_lane = 1;  // 2 with lane threads
 
-  static constexpr std::uint64_t kReserveMax = 16 * 1024;  // is plenty, however high the limit
+  static constexpr std::uint64_t kReserveMax = 16 * 1024;  // sufficient, however high the limit
 
-  // Lanes in all with which another one may be opened that makes a pair faster, or that it needs.
+  // Totals of lanes up to which another one may be opened: beyond a pair's first ones, and any.
   std::size_t more_lanes_max() const { return LanesIn(limit - std::min(limit / 2, kReserveMax)); }
   std::size_t first_lanes_max() const { return LanesIn(limit - std::min(limit / 4, kReserveMax / 2)); }
 

@@ -1,8 +1,8 @@
-// How long this peer's operations took, by algorithm and size class, for the master to set beside what its plan
-// foretold.
+// Durations of this peer's operations, by algorithm and size class, which the master compares with its plan's
+// predictions.
 //
-// Of the newest view only: another world, ring or table takes other times. Bounded: kCellsMax pairs of algorithm and
-// size class, of which a new one takes the place of the one that was used longest ago; kNewest times each.
+// Of the newest view only: times depend on world, ring and table. Bounded: kCellsMax pairs of algorithm and size class,
+// of which a new one replaces the least recently used; kNewest times each.
 //
 // Pure. Threads: one.
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace ringway::daemon {
 
-// One operation that went well.
+// One successful operation.
 struct OpSample {
   Epoch epoch;
   Algorithm algorithm = Algorithm::kRing;
@@ -34,7 +34,7 @@ class OpTimes {
   static constexpr std::size_t kCellsMax = 32;
   static constexpr std::size_t kNewest = 15;
 
-  // One of a view older than the newest is ignored.
+  // Ignores samples of older views.
   void Add(const OpSample& sample);
   // Fills in times and their epoch.
   void WriteTo(control::PeerCounters& counters) const;
@@ -42,7 +42,7 @@ class OpTimes {
  private:
   struct Cell {
     std::uint64_t operations = 0;
-    std::uint64_t last_used = 0;  // by the number of samples before
+    std::uint64_t last_used = 0;  // as a count of samples
     std::deque<Duration> newest;
   };
   using Key = std::pair<Algorithm, std::uint32_t>;  // algorithm and size class

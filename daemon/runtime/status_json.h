@@ -1,4 +1,4 @@
-// The daemon's own view of itself as JSON, for `ringwayctl --socket`.
+// The daemon's state as JSON, for `ringwayctl --socket`.
 //
 //   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "version",
 //                "descriptors": {"limit", "lanes", "lanes_max"},
@@ -9,7 +9,7 @@
 //                "pairs": [{"peer_id", "name", "lanes_up", "lanes_used", "retransmits", "round_trip_us"}]}]}
 //
 // "groups" has one entry a peer of this daemon. rank is null before the first view. "pairs": those that have links,
-// also to newcomers, whose name is empty; round_trip_us is null where it is not known.
+// also to newcomers, whose name is empty; round_trip_us is null if unknown.
 #pragma once
 
 #include <span>
