@@ -100,7 +100,7 @@ Expected<std::optional<BaselineResult>> RunBaseline(const Baseline& baseline, co
                                                     std::chrono::seconds timeout) {
   const auto failure = [&](const std::string& what) { return Error(Code::kIo, baseline.name + " " + what); };
   const Directory directory;
-  if (directory.path().empty()) return failure(std::string("has no place for its results: ") + std::strerror(errno));
+  if (directory.path().empty()) return failure(std::string("has no result directory: ") + std::strerror(errno));
   const std::string json_path = directory.path() + "/results.json";
   const int status = RunShell(CommandOf(baseline, run, json_path), timeout);
   if (status < 0) return failure(std::string("could not be started (by setpriv and timeout): ") + std::strerror(errno));
@@ -109,7 +109,7 @@ Expected<std::optional<BaselineResult>> RunBaseline(const Baseline& baseline, co
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     return failure("failed with status " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -status) +
-                   "; what it said is above");
+                   "; its output is above");
   }
   std::ifstream file(json_path);
   if (!file) return std::optional<BaselineResult>();

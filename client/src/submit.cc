@@ -63,8 +63,8 @@ Error SessionImpl::CheckRequest(const Request& request) {
   const bool apart =
       input < output ? output - input >= request.input_bytes() : input - output >= request.output_bytes();
   if (apart) return {};
-  return Refuse(may_be_equal ? "input and output overlap in part; they must be equal or apart"
-                             : "input and output overlap; those of an all_gather must be apart");
+  return Refuse(may_be_equal ? "input and output overlap in part; they must be equal or disjoint"
+                             : "input and output overlap; those of an all_gather must be disjoint");
 }
 
 Expected<Region*> SessionImpl::AcquireRegion(std::size_t bytes) {
@@ -180,7 +180,7 @@ Expected<Region*> SessionImpl::FindZeroCopy(const Lock& /*lock*/, const Memory& 
   if (region == nullptr) return nullptr;
   const std::size_t offset = OffsetIn(*region, memory.data);
   if (memory.bytes > region->buffer_bytes - offset) {
-    return Refuse(std::string(memory.name) + " runs over the end of its Buffer");
+    return Refuse(std::string(memory.name) + " exceeds the end of its Buffer");
   }
   if (!region->memory.shared()) {
     return Refuse(std::string(memory.name) +

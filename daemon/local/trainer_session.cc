@@ -58,7 +58,7 @@ void TrainerSession::ArmQuiet() {
   quiet_.async_wait([self = shared_from_this()](asio::error_code error) {
     // A timer that expired before it was rearmed reports no error.
     if (error || !self->AsksForNothing() || self->quiet_.expiry() > asio::steady_timer::clock_type::now()) return;
-    self->Refuse(Status(Code::kTimeout, "the client has said nothing for too long without asking to join"));
+    self->Refuse(Status(Code::kTimeout, "the client was silent for too long and has not asked to join"));
   });
 }
 

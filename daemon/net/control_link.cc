@@ -24,7 +24,7 @@ Status ControlLink::OnFrame(std::span<const std::byte> frame) {
   if (Status status = ParseFrame(frame, message_); !status.ok()) return status;
   message_.DiscardUnknownFields();  // a kept copy has known fields only
   if (message_.kind_case() == control::PeerMessage::KIND_NOT_SET) {
-    return {Code::kProtocol, "a peer message of no kind that is known here"};
+    return {Code::kProtocol, "a peer message of an unknown kind"};
   }
   return sink_->OnControlMessage(other_, message_);
 }

@@ -105,7 +105,7 @@ Result<PlanInputs> PlanInputsOf(const Group* group, const control::PlanRequest& 
   if (request.bytes() == 0 || request.bytes() > kByteSizeMax) {
     return Status(Code::kInvalidArgument, "operations have 1 to 2^46 bytes; ask for such a size");
   }
-  if (group == nullptr) return Status(Code::kInvalidArgument, "no group of this name; status lists those there are");
+  if (group == nullptr) return Status(Code::kInvalidArgument, "no group of this name; status lists the groups");
   const control::View& view = group->current();
   if (view.epoch() == 0) {
     return Status(Code::kWorldTooSmall, "group " + group->name() + " has no view yet: wait until it is formed");

@@ -127,7 +127,7 @@ void Server::BecomeClient(std::uint64_t id) {
 // Accepted from this host only, because anybody may reach the port.
 void Server::OnEvict(std::uint64_t id, const control::EvictRequest& request) {
   const std::shared_ptr<Session> session = sessions_.at(id);
-  if (session->kind() != Kind::kStranger) return session->Close("an eviction on a connection for other things");
+  if (session->kind() != Kind::kStranger) return session->Close("an eviction on a connection already in use");
   Status status(Code::kInvalidArgument, "evictions are taken from the master's own host only: run ringwayctl there");
   if (session->is_local()) status = coordinator_.Evict(request, Now());
   if (status.ok()) {

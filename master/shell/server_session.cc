@@ -109,7 +109,7 @@ void Server::Session::OnFrames() {
     const auto frame = reader_.Next();
     if (!frame) {
       if (const Status status = reader_.CheckHeader(); !status.ok()) return Close(status.text());
-      if (too_large(reader_.Rest().size())) return Close("a frame too large for who has not said hello");
+      if (too_large(reader_.Rest().size())) return Close("a frame before hello is too large");
       break;
     }
     if (too_large(frame->size())) return Close("a frame before hello exceeds its limit");
