@@ -32,7 +32,7 @@ struct ClusterOptions {
   std::uint32_t lanes = 2;
   std::uint32_t lanes_max = 0;                          // for pairs that want more
   std::uint64_t probe_bytes = 0;                        // of each pair that stands
-  bool delays_are_known = false;                        // to the planner, each from one message
+  bool delays_are_known = false;                        // to the planner, from the round trips of links
   bool fail_on_peer_loss = false;                       // of AddNode
   std::uint32_t min_world = 1;                          // of AddNode
   Duration op_deadline = {};                            // of every operation; 0: none

@@ -254,7 +254,7 @@ class RINGWAY_API Session {
   // that fails with kInvalidArgument, kNotSupported, kResourceExhausted, kTimeout or kInterrupted takes no number: the
   // others wait for this rank's next one, which must be the same operation. After kRejoined the sequence starts anew.
   // Any other failure is reported to all ranks alike, and the next operation has the next number.
-  // If only the wait was interrupted (kInterrupted), the operation goes on, as if its Work had been destroyed.
+  // If only the wait is interrupted (kInterrupted), the others go on, as if this Work had been destroyed.
   Expected<OpResult> AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                const OpOptions& options = {});
   // The same without waiting for the outcome (see submit_timeout for a session that rejoins). At most 256 operations in
