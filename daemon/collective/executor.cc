@@ -245,7 +245,7 @@ void Executor::AddNext(const Sum& sum, SegmentState& state, const Range& range, 
   }
 }
 
-// Gives false if it is not staged yet.
+// Returns false if it is not staged yet.
 bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& range) {
   const Descriptor& d = options_.descriptor;
   if (state.awaits_input) return false;

@@ -1,8 +1,8 @@
 // One attempt of one operation in one epoch: takes arriving segments, reduces or copies them, and says what to send
 // next. No I/O, no time, no allocation per segment.
 //
-// Memory: `input` is read only; `output` holds partial results until complete(), then the result. What each of them
-// holds says the operation's shape (proto/collective/shape.h).
+// Memory: `input` is read only; `output` holds partial results until complete(), then the result. The operation's shape
+// (proto/collective/shape.h) defines their contents.
 //
 //   position of an arrival:  empty --Take--> claimed --Accept--> done
 //                              ^  ^---------Release (lane lost, checksum failed)
@@ -92,7 +92,7 @@ class Executor {
 
   // The input is valid up to here (bytes). Only grows. Then Work.
   void InputReady(std::uint64_t bytes);
-  // Adds and copies own input, about `bytes_max` of it. Gives how many bytes it went through; less than `bytes_max`
+  // Adds and copies own input, about `bytes_max` of it. Returns how many bytes it went through; less than `bytes_max`
   // when nothing is left to do.
   std::uint64_t Work(std::uint64_t bytes_max);
   bool has_work() const;
@@ -201,7 +201,7 @@ class Executor {
   bool IsItsTurn(std::uint32_t arrival, std::uint32_t segment);
   bool TakeRoom(std::uint64_t bytes);
   void GiveRoom(std::uint64_t bytes);
-  // Adds to the sum what may be added, `fresh` or put aside. Gives false if it was not `fresh`'s turn.
+  // Adds to the sum what may be added, `fresh` or put aside. Returns false if it was not `fresh`'s turn.
   bool Advance(const SumSegment& at, const Payload& fresh);
   void AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload);
   bool AddOwn(const SumSegment& at, SegmentState& state, const Range& range);
