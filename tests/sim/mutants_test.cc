@@ -39,13 +39,24 @@ struct Seeds {
   std::uint64_t first = 1;
   std::uint64_t step = 1;
 };
-Seeds SeedsFor(const std::string& rule) {
-  if (rule.starts_with("silence in a recovery: no longer wait")) return {.first = 13, .step = 16};
-  if (rule.starts_with("silence at the master: a heard member")) return {.first = 5, .step = 16};
-  if (rule.starts_with("hung trainers")) return {.first = 10, .step = 16};
-  if (rule.starts_with("newcomers")) return {.first = 9, .step = 16};
-  if (rule.starts_with("UpdateView: a rank that learns")) return {.first = 9, .step = 16};
-  return {};
+Seeds SeedsFor(Mutant mutant) {
+  switch (mutant) {
+    case Mutant::kDropForUnheard:
+      return {.first = 5, .step = 16};
+    case Mutant::kReportOldUpdate:
+    case Mutant::kAbortForNewcomer:
+    case Mutant::kTakeBackUnasked:
+    case Mutant::kTakeBackAtOnce:
+      return {.first = 9, .step = 16};
+    case Mutant::kBlameTheWaiting:
+    case Mutant::kTrustStaging:
+    case Mutant::kKeepHung:
+      return {.first = 10, .step = 16};
+    case Mutant::kNoGrace:
+      return {.first = 13, .step = 16};
+    default:
+      return {};
+  }
 }
 
 void Hunt(Mutant mutant, const Seeds& seeds, std::uint64_t count, Finding* finding) {
@@ -88,7 +99,7 @@ class MutantTest : public testing::TestWithParam<NamedMutant> {};
 
 TEST_P(MutantTest, IsFound) {
   if (kSlow) GTEST_SKIP() << "found without sanitizers";
-  const Finding finding = HuntInAnotherProcess(GetParam().mutant, SeedsFor(GetParam().rule), kSeedsMax);
+  const Finding finding = HuntInAnotherProcess(GetParam().mutant, SeedsFor(GetParam().mutant), kSeedsMax);
   EXPECT_NE(finding.seed, 0U) << GetParam().rule << ": " << kSeedsMax << " seeds did not notice";
   std::printf("%s (%s): seed %llu: %s\n", GetParam().name, GetParam().rule,
               static_cast<unsigned long long>(finding.seed), finding.how);
