@@ -61,6 +61,7 @@ Daemon::Daemon(Config config)
     : config_(std::move(config)),
       instance_(RandomInstance()),
       data_(data_context_, DataOptions(config_, instance_), this),
+      server_(data_context_, &data_, {}, data_.memory()),
       signals_(control_context_),
       timer_(control_context_) {}
 
@@ -102,7 +103,7 @@ mode_t Daemon::SocketMode() const {
 Status Daemon::Prepare() {
   net::UniqueFd listening;
   if (Status status = Listen(listening); !status.ok()) return status;
-  if (Status status = data_.Bind(config_.socket, SocketMode()); !status.ok()) return status;
+  if (Status status = server_.Bind(config_.socket, SocketMode()); !status.ok()) return status;
   data_.SetAddress(address_);
   Advise();
   net::LinkTuning tuning;
@@ -194,7 +195,10 @@ void Daemon::Finish(Status outcome) {
   master_->Stop();
   listener_.reset();
   // Past every bound: this is the last post.
-  asio::post(data_context_, [this] { data_.Stop(); });
+  asio::post(data_context_, [this] {
+    server_.Stop();
+    data_.Stop();
+  });
   control_context_.stop();
 }
 
@@ -220,10 +224,16 @@ void Daemon::OnMasterUp(const control::HelloReply& reply) {
 void Daemon::BecomeReady() {
   ready_ = true;
   timer_.cancel();
-  asio::post(data_context_, [this] { data_.Serve(); });  // past every bound: once
+  asio::post(data_context_, [this] { Serve(); });  // past every bound: once
   shell::Log(shell::Level::kInfo, "ready",
              {{"socket", config_.socket}, {"address", address_}, {"master", config_.master}});
   shell::NotifyReady();
+}
+
+void Daemon::Serve() {
+  if (const Status status = server_.Start(); !status.ok())
+    Log({.event = "error", .fields = {{"text", status.text()}}, .severity = agreement::Severity::kError});
+  data_.Start();
 }
 
 void Daemon::OnMasterDown(const std::string& why) {

@@ -28,6 +28,7 @@
 #include <string>
 #include <thread>
 
+#include "daemon/local/local_server.h"
 #include "daemon/net/bounded_post.h"
 #include "daemon/net/dialer.h"
 #include "daemon/net/listener.h"
@@ -71,6 +72,8 @@ class Daemon final : public net::MasterSink, public ControlPort {
   void OnSignal();
   void OnOffer(net::LinkOffer offer);
   void BecomeReady();
+  // On the data thread.
+  void Serve();
   void Finish(Status outcome);
 
   Config config_;
@@ -82,6 +85,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   net::BoundedPost to_data_{data_context_, kQueueMax};
   net::BoundedPost to_control_{control_context_, kQueueMax};
   DataPlane data_;
+  local::LocalServer server_;  // the data thread's
   std::optional<net::Listener> listener_;
   std::optional<net::Dialer> dialer_;
   std::optional<net::MasterLink> master_;

@@ -55,7 +55,6 @@ DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, Contro
       control_(control),
       memory_(std::make_shared<MemoryBudget>(options_.memory_max)),
       lane_threads_(context, options_.lane_threads),
-      server_(context, this, {}, memory_),
       tick_(context) {}
 
 DataPlane::~DataPlane() = default;
@@ -94,12 +93,7 @@ void DataPlane::TickAll() {
 
 // ---- the master
 
-void DataPlane::Serve() {
-  if (stopped_) return;
-  if (const Status status = server_.Start(); !status.ok())
-    control_->Log({.event = "error", .fields = {{"text", status.text()}}, .severity = agreement::Severity::kError});
-  ArmTick();
-}
+void DataPlane::Start() { ArmTick(); }
 
 void DataPlane::OnMasterUp(const control::HelloReply& reply) {
   master_up_ = true;
@@ -338,7 +332,6 @@ void DataPlane::ShutDown(TimePoint deadline) {
 void DataPlane::Stop() {
   if (std::exchange(stopped_, true)) return;
   tick_.cancel();
-  server_.Stop();
   held_offers_.clear();
   peers_.clear();
   context_.stop();

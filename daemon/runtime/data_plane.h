@@ -7,11 +7,9 @@
 // Joins outlive the master: what was asked is asked again when it is back, and a peer without a view that it does not
 // know any more is replaced by a new one. The trainer only waits.
 //
-// Threads: everything here runs on the data thread, but the constructor, Bind and the destructor, which run while it
-// does not. Lifetime: `control` outlives it.
+// Threads: everything here runs on the data thread, but the constructor and the destructor, which run while it does
+// not. Lifetime: `control` outlives it.
 #pragma once
-
-#include <sys/types.h>
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -21,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/local/local_server.h"
+#include "daemon/local/trainer_session.h"
 #include "daemon/net/lane_threads.h"
 #include "daemon/net/listener.h"
 #include "daemon/runtime/descriptors.h"
@@ -72,15 +70,16 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   DataPlane(const DataPlane&) = delete;
   DataPlane& operator=(const DataPlane&) = delete;
 
-  Status Bind(const std::string& path, mode_t mode) { return server_.Bind(path, mode); }
+  // What trainers' sessions get their shares of.
+  const std::shared_ptr<MemoryBudget>& memory() const { return memory_; }
   // Before the first master message; the address is known only now.
   void SetAddress(const std::string& address) { options_.identity.address = address; }
   // For the status.
   void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
 
   // ---- posted by the control thread
-  // Trainers may connect from now on, with a master or without. Once.
-  void Serve();
+  // From now on time passes here, with a master or without. Once.
+  void Start();
   void OnMasterUp(const control::HelloReply& reply);
   void OnMasterDown();
   // Why there is no connection, for those who wait for one.
@@ -139,7 +138,6 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   ControlPort* control_;
   std::shared_ptr<MemoryBudget> memory_;
   net::LaneThreads lane_threads_;
-  local::LocalServer server_;
   flow::HostFlow flow_;
   std::map<PeerId, std::unique_ptr<PeerRuntime>> peers_;
   std::map<std::uint64_t, Joining> joining_;  // by request id

@@ -185,7 +185,7 @@ inline Node::Node(World& world, std::uint64_t id)
   message.mutable_hello()->set_address(std::to_string(id));
   message.mutable_hello()->set_instance(id + 1);
   ToMaster(std::move(message));
-  data_.Serve();
+  data_.Start();
 }
 
 inline Node::~Node() { data_.Stop(); }
