@@ -119,7 +119,7 @@ Status LocalServer::Start() {
 
 void LocalServer::Stop() {
   asio::error_code ignored;
-  retry_.cancel();
+  retry_.Cancel();
   acceptor_.close(ignored);
   bound_.Reset();
   if (!path_.empty()) (void)::unlink(path_.c_str());
@@ -139,11 +139,7 @@ void LocalServer::AcceptOne() {
   net::UniqueFd fd(::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd.valid()) {
     if (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN || errno == EWOULDBLOCK) return ArmAccept();
-    retry_.expires_after(kAcceptPause);
-    retry_.async_wait([this](asio::error_code error) {
-      if (!error) ArmAccept();
-    });
-    return;
+    return retry_.After(kAcceptPause, [this] { ArmAccept(); });
   }
   ArmAccept();
   std::erase_if(sessions_, [](const auto& session) { return session.expired(); });

@@ -8,7 +8,6 @@
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <asio/steady_timer.hpp>
 #include <cstddef>
 #include <memory>
 #include <set>
@@ -16,6 +15,7 @@
 
 #include "daemon/local/trainer_session.h"
 #include "proto/result.h"
+#include "proto/stream/timer.h"
 #include "proto/stream/unique_fd.h"
 
 namespace ringway::local {
@@ -55,7 +55,7 @@ class LocalServer {
   std::string path_;
   net::UniqueFd bound_;
   asio::posix::stream_descriptor acceptor_;
-  asio::steady_timer retry_;
+  net::Timer retry_;
   std::set<std::weak_ptr<TrainerSession>, std::owner_less<>> sessions_;
 };
 

@@ -1,6 +1,5 @@
 #include "daemon/local/stranger_desk.h"
 
-#include <chrono>
 #include <utility>
 
 namespace ringway::local {
@@ -17,14 +16,13 @@ void StrangerDesk::Queue(std::function<void()> turn) {
 
 // Called after the pause that follows the previous turn.
 void StrangerDesk::Serve() {
-  rest_.async_wait([this](asio::error_code error) {
-    if (error) return;
+  rest_.At(rests_until_, [this] {
     const auto turn = std::move(turns_.front());
     turns_.pop_front();
-    const auto begin = std::chrono::steady_clock::now();
+    const TimePoint begin = clock_.Now();
     turn();
-    const auto end = std::chrono::steady_clock::now();
-    rest_.expires_at(end + kRests * (end - begin));
+    const TimePoint end = clock_.Now();
+    rests_until_ = end + kRests * (end - begin);
     serving_ = !turns_.empty();
     if (serving_) Serve();
   });

@@ -5,15 +5,16 @@
 #pragma once
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <deque>
 #include <functional>
+
+#include "proto/stream/timer.h"
 
 namespace ringway::local {
 
 class StrangerDesk {
  public:
-  explicit StrangerDesk(asio::io_context& context) : rest_(context) {}
+  explicit StrangerDesk(asio::io_context& context) : clock_(net::Clock::Of(context)), rest_(context) {}
 
   // Calls `turn` later, from the event loop, in FIFO order. `turn` keeps alive what it needs.
   void Queue(std::function<void()> turn);
@@ -21,7 +22,9 @@ class StrangerDesk {
  private:
   void Serve();
 
-  asio::steady_timer rest_;
+  const net::Clock& clock_;
+  net::Timer rest_;
+  TimePoint rests_until_{};
   std::deque<std::function<void()>> turns_;
   bool serving_ = false;
 };

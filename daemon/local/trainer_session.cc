@@ -54,10 +54,8 @@ Status TrainerSession::Start(net::UniqueFd fd) {
 }
 
 void TrainerSession::ArmQuiet() {
-  quiet_.expires_after(limits_.quiet_max);
-  quiet_.async_wait([self = shared_from_this()](asio::error_code error) {
-    // A timer that expired before it was rearmed reports no error.
-    if (error || !self->AsksForNothing() || self->quiet_.expiry() > asio::steady_timer::clock_type::now()) return;
+  quiet_.After(limits_.quiet_max, [self = shared_from_this()] {
+    if (!self->AsksForNothing()) return;
     self->Refuse(Status(Code::kTimeout, "the client was silent for too long and has not asked to join"));
   });
 }
@@ -88,7 +86,7 @@ void TrainerSession::ArmRead() {
 void TrainerSession::ReadTurn() {
   const auto desk = desk_.lock();
   if (!IsStranger() || desk == nullptr) return ReadOn(kPacketsATurn);
-  quiet_.cancel();  // it has sent something, and waits for us
+  quiet_.Cancel();  // it has sent something, and waits for us
   desk->Queue([self = shared_from_this()] { self->ReadOn(1); });
 }
 
@@ -263,7 +261,7 @@ void TrainerSession::CloseSocket() {
     }
   }
   asio::error_code ignored;
-  quiet_.cancel();
+  quiet_.Cancel();
   socket_.close(ignored);
   process_.close(ignored);
   queue_.clear();

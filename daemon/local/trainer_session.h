@@ -18,7 +18,6 @@
 #include <array>
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +40,7 @@
 #include "proto/local_abi.h"
 #include "proto/memory_budget.h"
 #include "proto/result.h"
+#include "proto/stream/timer.h"
 #include "proto/stream/unique_fd.h"
 
 namespace ringway::local {
@@ -199,7 +199,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   State state_ = State::kNew;
   asio::posix::stream_descriptor socket_;
   asio::posix::stream_descriptor process_;
-  asio::steady_timer quiet_;
+  net::Timer quiet_;
   std::uint32_t pid_ = 0;
   Duration op_deadline_{};
 

@@ -1,11 +1,11 @@
 #include "daemon/net/dialer.h"
 
 #include <algorithm>
-#include <asio/steady_timer.hpp>
 #include <utility>
 
 #include "proto/control.pb.h"
 #include "proto/stream/framed_socket.h"
+#include "proto/stream/timer.h"
 
 namespace ringway::net {
 namespace {
@@ -23,10 +23,8 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
 
   void Start(std::unique_ptr<Stream> stream, Duration reply_timeout, Done done) {
     done_ = std::move(done);
-    timer_.expires_after(reply_timeout);
-    timer_.async_wait([self = shared_from_this()](asio::error_code error) {
-      if (!error) self->Finish(self->Failure("no answer within the time limit"));
-    });
+    timer_.After(reply_timeout,
+                 [self = shared_from_this()] { self->Finish(self->Failure("no answer within the time limit")); });
     socket_ = std::make_shared<FramedSocket>(context_, kHelloBytesMax);
     socket_->Start(std::move(stream), this);
     socket_->Queue(hello_);
@@ -34,7 +32,7 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
   }
   void Cancel() {
     done_ = nullptr;
-    timer_.cancel();
+    timer_.Cancel();
     if (socket_ != nullptr) socket_->Close();
   }
 
@@ -69,7 +67,7 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
   asio::io_context& context_;
   control::LinkHello hello_;
   std::string address_;
-  asio::steady_timer timer_;
+  Timer timer_;
   std::shared_ptr<FramedSocket> socket_;
   Done done_;
 };

@@ -5,6 +5,7 @@
 
 #include "proto/frame_codec.h"
 #include "proto/lane_roles.h"
+#include "proto/stream/timer.h"
 
 namespace ringway::net {
 namespace {
@@ -30,11 +31,7 @@ class Listener::HalfOpen : public FrameSink {
         source_(stream->peer().source),
         socket_(std::make_shared<FramedSocket>(listener.context_, kReplyBytesMax)),
         timer_(listener.context_) {
-    timer_.expires_after(listener.options_.hello_timeout);
-    // Not `this`: the handler may be queued already when the object goes.
-    timer_.async_wait([alive = listener.alive_, id](asio::error_code error) {
-      if (!error && *alive != nullptr) (*alive)->Drop(id);
-    });
+    timer_.After(listener.options_.hello_timeout, [&listener, id] { listener.Drop(id); });
     socket_->Start(std::move(stream), this);
     listener_.crowd_.Add(source_, id_);
   }
@@ -54,14 +51,14 @@ class Listener::HalfOpen : public FrameSink {
     return frame;
   }
   FramedSocket& socket() { return *socket_; }
-  void StopTimer() { timer_.cancel(); }
+  void StopTimer() { timer_.Cancel(); }
 
  private:
   Listener& listener_;
   std::uint64_t id_;
   const std::string source_;
   std::shared_ptr<FramedSocket> socket_;
-  asio::steady_timer timer_;
+  Timer timer_;
 };
 
 Listener::Listener(asio::io_context& context, ListenerOptions options, OnOffer on_offer)

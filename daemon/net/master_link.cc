@@ -16,7 +16,12 @@ constexpr std::uint32_t kHeartbeatMsMax = 60'000;
 }  // namespace
 
 MasterLink::MasterLink(asio::io_context& context, MasterLinkOptions options, MasterSink* sink)
-    : context_(context), options_(std::move(options)), sink_(sink), timer_(context), pause_(options_.pause_min) {}
+    : context_(context),
+      clock_(Clock::Of(context)),
+      options_(std::move(options)),
+      sink_(sink),
+      timer_(context),
+      pause_(options_.pause_min) {}
 
 MasterLink::~MasterLink() { Stop(); }
 
@@ -31,8 +36,7 @@ void MasterLink::Start() {
 
 void MasterLink::Stop() {
   stopped_ = true;
-  ++*timer_serial_;
-  timer_.cancel();
+  timer_.Cancel();
   if (connector_ != nullptr) connector_->Cancel();
   if (socket_ != nullptr) socket_->Close();
   up_ = false;
@@ -47,14 +51,7 @@ void MasterLink::OnConnected(Result<Connection> connected) {
   *message.mutable_hello() = options_.hello;
   socket_->Queue(message);
   socket_->Flush();
-  After(options_.attempt_timeout, &MasterLink::OnNoAnswer);
-}
-
-void MasterLink::After(Duration delay, void (MasterLink::*then)()) {
-  timer_.expires_after(std::max(delay, Duration::zero()));
-  timer_.async_wait([this, then, newest = timer_serial_, serial = ++*timer_serial_](asio::error_code error) {
-    if (!error && serial == *newest) (this->*then)();
-  });
+  timer_.After(options_.attempt_timeout, [this] { OnNoAnswer(); });
 }
 
 void MasterLink::OnNoAnswer() {
@@ -74,7 +71,7 @@ void MasterLink::Break(const std::string& why) {
 Status MasterLink::OnFrame(std::span<const std::byte> frame) {
   control::FromMaster message;
   if (Status status = ParseFrame(frame, message); !status.ok()) return status;
-  heard_ = MonotonicNow();
+  heard_ = clock_.Now();
   if (!up_) return OnFirst(message);
   switch (message.kind_case()) {
     case control::FromMaster::kHeartbeat:
@@ -128,10 +125,12 @@ Status MasterLink::CheckTerm(const control::HelloReply& reply) {
   return Status::Ok();
 }
 
-void MasterLink::ArmHeartbeat() { After(next_heartbeat_ - MonotonicNow(), &MasterLink::OnHeartbeat); }
+void MasterLink::ArmHeartbeat() {
+  timer_.At(next_heartbeat_, [this] { OnHeartbeat(); });
+}
 
 void MasterLink::OnHeartbeat() {
-  const TimePoint now = MonotonicNow();
+  const TimePoint now = clock_.Now();
   // A gap in this loop is no silence of the master: what waits in the socket is read first.
   if (now - next_heartbeat_ > heartbeat_) heard_ = std::max(heard_, now - detect_ / 2);
   if (now - heard_ > detect_) {
@@ -151,7 +150,7 @@ void MasterLink::Lost(const Status& why) {
   if (socket_ != nullptr) socket_->Close();
   const bool was_up = std::exchange(up_, false);
   if (stopped_) return;
-  After(pause_, &MasterLink::Start);
+  timer_.After(pause_, [this] { Start(); });
   pause_ = std::min(pause_ * 2, options_.pause_max);
   if (was_up) return sink_->OnMasterDown(why.text());
   sink_->OnMasterRefused(why);

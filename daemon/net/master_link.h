@@ -10,7 +10,6 @@
 #pragma once
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,6 +18,7 @@
 #include "proto/control.pb.h"
 #include "proto/stream/connector.h"
 #include "proto/stream/framed_socket.h"
+#include "proto/stream/timer.h"
 
 namespace ringway::net {
 
@@ -68,19 +68,17 @@ class MasterLink : public FrameSink {
   Status OnFirst(const control::FromMaster& message);
   Status CheckTerm(const control::HelloReply& reply);
   void ArmHeartbeat();
-  void After(Duration delay, void (MasterLink::*then)());
   void OnNoAnswer();
   void OnHeartbeat();
   void Lost(const Status& why);
 
   asio::io_context& context_;
+  const Clock& clock_;
   MasterLinkOptions options_;
   MasterSink* sink_;
-  asio::steady_timer timer_;  // the attempt's limit, the pause or the heartbeat, by state
+  Timer timer_;  // the attempt's limit, the pause or the heartbeat, by state
   std::shared_ptr<Connector> connector_;
   std::shared_ptr<FramedSocket> socket_;
-  // Number of the newest wait: the expiry of an older one, or of a destroyed link, is ignored.
-  std::shared_ptr<std::uint64_t> timer_serial_ = std::make_shared<std::uint64_t>(0);
   control::DaemonHeartbeat counters_;
   Duration pause_;
   Duration heartbeat_{};

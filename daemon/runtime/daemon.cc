@@ -133,9 +133,8 @@ void Daemon::StartMasterLink() {
   options.hello.set_instance(instance_);
   master_.emplace(control_context_, std::move(options), this);
   master_->Start();
-  timer_.expires_after(kStartLimit);
-  timer_.async_wait([this](asio::error_code error) {
-    if (error || ready_) return;
+  timer_.After(kStartLimit, [this] {
+    if (ready_) return;
     if (last_refusal_.code() == Code::kJoinRefused) return Finish(last_refusal_);
     shell::Log(shell::Level::kWarning, "no_master",
                {{"master", config_.master},
@@ -180,10 +179,7 @@ void Daemon::OnSignal() {
   const auto grace = std::chrono::milliseconds(config_.grace_ms);
   shell::Log(shell::Level::kInfo, "stopping", {{"grace_ms", config_.grace_ms}});
   shell::NotifyStopping();
-  timer_.expires_after(grace + kLastWord);
-  timer_.async_wait([this](asio::error_code error) {
-    if (!error) Finish(Status::Ok());
-  });
+  timer_.After(grace + kLastWord, [this] { Finish(Status::Ok()); });
   const bool told = to_data_.TryPost([this, deadline = MonotonicNow() + grace] { data_.ShutDown(deadline); });
   if (!told) Finish(Status::Ok());  // a data thread that does not keep up cannot be asked
 }
@@ -223,7 +219,7 @@ void Daemon::OnMasterUp(const control::HelloReply& reply) {
 
 void Daemon::BecomeReady() {
   ready_ = true;
-  timer_.cancel();
+  timer_.Cancel();
   asio::post(data_context_, [this] { Serve(); });  // past every bound: once
   shell::Log(shell::Level::kInfo, "ready",
              {{"socket", config_.socket}, {"address", address_}, {"master", config_.master}});

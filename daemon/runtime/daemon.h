@@ -20,7 +20,6 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
-#include <asio/steady_timer.hpp>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -35,6 +34,7 @@
 #include "daemon/net/master_link.h"
 #include "daemon/runtime/config.h"
 #include "daemon/runtime/data_plane.h"
+#include "proto/stream/timer.h"
 
 namespace ringway::daemon {
 
@@ -90,7 +90,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   std::optional<net::Dialer> dialer_;
   std::optional<net::MasterLink> master_;
   asio::signal_set signals_;
-  asio::steady_timer timer_;  // the limit of the start, then of the end
+  net::Timer timer_;  // the limit of the start, then of the end
   std::atomic<bool> to_master_lost_ = false;
   Status outcome_;
   Status last_refusal_ = Status::Ok();

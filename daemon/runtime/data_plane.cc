@@ -51,6 +51,7 @@ std::string ReplyFrame(std::uint32_t version, const Status& status) {
 
 DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, ControlPort* control)
     : context_(context),
+      clock_(net::Clock::Of(context)),
       options_(std::move(options)),
       control_(control),
       memory_(std::make_shared<MemoryBudget>(options_.memory_max)),
@@ -62,23 +63,20 @@ DataPlane::~DataPlane() = default;
 // ---- time
 
 void DataPlane::ArmTick() {
-  tick_due_ = MonotonicNow() + tick_interval_;
-  tick_.expires_after(tick_interval_);
-  tick_.async_wait([this](asio::error_code error) {
-    if (!error && !stopped_) OnTick();
-  });
+  tick_due_ = clock_.Now() + tick_interval_;
+  tick_.At(tick_due_, [this] { OnTick(); });
 }
 
 // After a gap in this loop (a stopped process, a starved core) others seem silent because nobody listened: what has
 // arrived meanwhile is handled before any timer judges. Two turns later the sockets have been asked.
 void DataPlane::OnTick() {
-  if (MonotonicNow() - tick_due_ < tick_interval_) return TickAll();
+  if (clock_.Now() - tick_due_ < tick_interval_) return TickAll();
   asio::post(context_, [this] { asio::post(context_, [this] { TickAll(); }); });
 }
 
 void DataPlane::TickAll() {
   if (stopped_) return;
-  const TimePoint now = MonotonicNow();
+  const TimePoint now = clock_.Now();
   control::DaemonHeartbeat counters;
   for (const auto& [self, peer] : peers_) {
     peer->Tick(now);
@@ -141,7 +139,7 @@ void DataPlane::OnMasterMessage(const control::FromMaster& message) {
   const bool unknown = message.has_evicted() && message.evicted().unknown();
   if (unknown && found->second->status().epoch == Epoch()) return RejoinAsNew(self);
   found->second->OnMasterMessage(message);
-  if (message.has_candidates() || message.has_view()) TryHeldOffers(MonotonicNow());
+  if (message.has_candidates() || message.has_view()) TryHeldOffers(clock_.Now());
 }
 
 void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
@@ -215,7 +213,7 @@ void DataPlane::OnOffer(net::LinkOffer offer) {
   if (stopped_) return;
   const bool full = held_offers_.size() >= kHeldOffersMax;
   if (TryOffer(offer, full)) return;
-  held_offers_.push_back({.offer = std::move(offer), .until = MonotonicNow() + kHoldOffer});
+  held_offers_.push_back({.offer = std::move(offer), .until = clock_.Now() + kHoldOffer});
 }
 
 bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
@@ -331,7 +329,7 @@ void DataPlane::ShutDown(TimePoint deadline) {
 
 void DataPlane::Stop() {
   if (std::exchange(stopped_, true)) return;
-  tick_.cancel();
+  tick_.Cancel();
   held_offers_.clear();
   peers_.clear();
   context_.stop();

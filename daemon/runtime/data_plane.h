@@ -12,7 +12,6 @@
 #pragma once
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,6 +26,7 @@
 #include "daemon/runtime/status_json.h"
 #include "proto/clock.h"
 #include "proto/log_field.h"
+#include "proto/stream/timer.h"
 
 namespace ringway::daemon {
 
@@ -134,6 +134,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void RefuseOffer(const net::LinkOffer& offer, const Status& why);
 
   asio::io_context& context_;
+  const net::Clock& clock_;
   DataPlaneOptions options_;
   ControlPort* control_;
   std::shared_ptr<MemoryBudget> memory_;
@@ -143,7 +144,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   std::map<std::uint64_t, Joining> joining_;  // by request id
   std::uint64_t next_request_ = 1;
   std::vector<HeldOffer> held_offers_;
-  asio::steady_timer tick_;
+  net::Timer tick_;
   TimePoint tick_due_{};
   Duration tick_interval_ = std::chrono::milliseconds(100);
   bool master_up_ = false;

@@ -23,6 +23,7 @@ std::unique_ptr<net::Stream> Answered(StandingLink link) {
 PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threads, RuntimeHost* host,
                          RuntimeOptions options, std::shared_ptr<local::TrainerSession> session)
     : context_(context),
+      clock_(net::Clock::Of(context)),
       lane_threads_(lane_threads),
       host_(host),
       options_(std::move(options)),
@@ -45,7 +46,7 @@ PeerRuntime::~PeerRuntime() {
 
 void PeerRuntime::OnMasterMessage(const control::FromMaster& message) {
   if (ended_) return;
-  const TimePoint now = MonotonicNow();
+  const TimePoint now = clock_.Now();
   switch (message.kind_case()) {
     case control::FromMaster::kCandidates:
       peer_.OnCandidates(message.candidates(), now);
@@ -77,7 +78,7 @@ void PeerRuntime::OnMasterMessage(const control::FromMaster& message) {
 
 void PeerRuntime::OnMasterBack() {
   if (ended_) return;
-  peer_.OnMasterBack(MonotonicNow());
+  peer_.OnMasterBack(clock_.Now());
   Run();
 }
 
@@ -93,7 +94,7 @@ void PeerRuntime::ShutDown(TimePoint deadline) {
   session_->ReadPending();  // what was submitted before is finished
   if (ended_) return;
   shutting_down_ = true;
-  peer_.Leave(deadline, MonotonicNow());
+  peer_.Leave(deadline, clock_.Now());
   Run();
 }
 
@@ -110,7 +111,7 @@ void PeerRuntime::AddLink(StandingLink link) {
     AddControl(std::move(link), within_host);
   else
     AddLane(std::move(link));
-  peer_.OnLinkUp(id, terms, MonotonicNow());
+  peer_.OnLinkUp(id, terms, clock_.Now());
   Run();
 }
 
@@ -157,7 +158,7 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
     }
   }
   if (!verdict.report || ended_) return;
-  peer_.OnDialFailed(verdict.other, verdict.control, verdict.why, MonotonicNow());
+  peer_.OnDialFailed(verdict.other, verdict.control, verdict.why, clock_.Now());
   Run();
 }
 
@@ -195,13 +196,13 @@ void PeerRuntime::OnLaneIdle() { Run(); }
 void PeerRuntime::OnLaneClosed(const net::LaneLabel& lane, const std::string& why) {
   if (ended_ || RINGWAY_MUTANT(kKeepClosedLane)) return;
   if (const auto found = pairs_.find(lane.other); found != pairs_.end()) found->second.DropLane(lane.id);
-  peer_.OnLinkDown(LinkOf(lane), why, MonotonicNow());
+  peer_.OnLinkDown(LinkOf(lane), why, clock_.Now());
   Run();
 }
 
 Status PeerRuntime::OnControlMessage(PeerId from, const control::PeerMessage& message) {
   if (ended_) return Status::Ok();
-  Status status = peer_.OnPeerMessage(from, message, MonotonicNow());
+  Status status = peer_.OnPeerMessage(from, message, clock_.Now());
   Run();
   return status;
 }
@@ -209,7 +210,7 @@ Status PeerRuntime::OnControlMessage(PeerId from, const control::PeerMessage& me
 void PeerRuntime::OnControlClosed(PeerId other, const std::string& why) {
   if (ended_) return;
   if (const auto found = pairs_.find(other); found != pairs_.end()) found->second.DropControl();
-  peer_.OnLinkDown({.other = other, .control = true, .lane = {}}, why, MonotonicNow());
+  peer_.OnLinkDown({.other = other, .control = true, .lane = {}}, why, clock_.Now());
   Run();
 }
 
@@ -218,7 +219,7 @@ void PeerRuntime::OnControlClosed(PeerId other, const std::string& why) {
 Status PeerRuntime::Submit(buffers::Submission submission) {
   if (ended_) return {Code::kLeft, "the session has left its group"};
   if (shutting_down_) return {Code::kShuttingDown, "the daemon is stopping and takes no new operations"};
-  Status status = peer_.Submit(std::move(submission), MonotonicNow());
+  Status status = peer_.Submit(std::move(submission), clock_.Now());
   Run();
   return status;
 }
@@ -231,20 +232,20 @@ void PeerRuntime::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready)
 
 void PeerRuntime::Cancel(std::uint64_t token) {
   if (ended_) return;
-  peer_.Cancel(token, MonotonicNow());
+  peer_.Cancel(token, clock_.Now());
   Run();
 }
 
 void PeerRuntime::Leave() {
   if (ended_) return;
-  const TimePoint now = MonotonicNow();
+  const TimePoint now = clock_.Now();
   peer_.Leave(now + options_.grace, now);
   Run();
 }
 
 void PeerRuntime::OnTrainerGone(bool inputs_whole) {
   if (ended_) return;
-  const TimePoint now = MonotonicNow();
+  const TimePoint now = clock_.Now();
   if (inputs_whole)
     peer_.Leave(now + options_.grace, now);
   else
@@ -347,7 +348,7 @@ void PeerRuntime::CarryOut(agreement::Complete& action) {
   // What the plan predicts.
   const bool plain = action.collective == OpKind::kAllReduce && action.codec == Codec::kNone && action.retries == 0;
   if (action.code == Code::kOk && action.bytes > 0 && plain) {
-    times_.Add({action.epoch, action.algorithm, action.bytes, MonotonicNow() - action.submitted});
+    times_.Add({action.epoch, action.algorithm, action.bytes, clock_.Now() - action.submitted});
   }
   if (shell::Shows(shell::Level::kDebug)) LogOutcome(action);
   local::Completion completion;
@@ -367,7 +368,7 @@ void PeerRuntime::CarryOut(agreement::Complete& action) {
 }
 
 void PeerRuntime::LogOutcome(const agreement::Complete& action) const {
-  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(MonotonicNow() - action.submitted);
+  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(clock_.Now() - action.submitted);
   const agreement::Note note{.event = action.code == Code::kOk ? "operation_done" : "operation_over",
                              .fields = {{"epoch", ToString(action.epoch)},
                                         {"op", ToString(action.op)},

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -30,6 +29,7 @@
 #include "daemon/runtime/op_times.h"
 #include "daemon/runtime/pair_transport.h"
 #include "proto/clock.h"
+#include "proto/stream/timer.h"
 
 namespace ringway::daemon {
 
@@ -152,6 +152,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void GiveUp(const net::LaneLabel& lane, const char* why);
 
   asio::io_context& context_;
+  const net::Clock& clock_;
   net::LaneThreads& lane_threads_;
   RuntimeHost* host_;
   RuntimeOptions options_;
@@ -168,8 +169,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   bool run_posted_ = false;
   bool work_posted_ = false;
   bool ended_ = false;
-  asio::steady_timer pace_timer_;
-  asio::steady_timer tail_timer_;
+  net::Timer pace_timer_;
+  net::Timer tail_timer_;
   bool tails_armed_ = false;
   std::optional<TimePoint> pump_due_;    // when it ends
   PeerId last_given_;                    // a large segment; who comes after it is the first of the next turn

@@ -48,7 +48,7 @@ bool PeerRuntime::Pump() {
   for (const PeerId to : order) {
     const auto found = pairs_.find(to);
     if (found == pairs_.end()) continue;
-    const auto pumped = found->second.Pump(bytes_left, MonotonicNow(), [this](net::Lane& lane) { return Give(lane); });
+    const auto pumped = found->second.Pump(bytes_left, clock_.Now(), [this](net::Lane& lane) { return Give(lane); });
     if (pumped.gave_large) last_given_ = to;
     if (pumped.wait > Duration()) soonest = std::min(soonest, pumped.wait);
     tails = tails || pumped.gave_far;
@@ -60,26 +60,20 @@ bool PeerRuntime::Pump() {
 
 // Keeps the earliest time that any pair has asked for.
 void PeerRuntime::PumpIn(Duration wait) {
-  const TimePoint due = MonotonicNow() + wait;
+  const TimePoint due = clock_.Now() + wait;
   if (pump_due_ && *pump_due_ <= due) return;
   pump_due_ = due;
-  pace_timer_.expires_after(wait);
-  pace_timer_.async_wait([alive = alive_](asio::error_code error) {
-    PeerRuntime* self = *alive;
-    if (error || self == nullptr) return;
-    self->pump_due_.reset();
-    if (!self->ended_) self->Run();
+  pace_timer_.At(due, [this] {
+    pump_due_.reset();
+    if (!ended_) Run();
   });
 }
 
 void PeerRuntime::ArmTails() {
   if (std::exchange(tails_armed_, true)) return;
-  tail_timer_.expires_after(flow::TailProbe::kTick);
-  tail_timer_.async_wait([alive = alive_](asio::error_code error) {
-    PeerRuntime* self = *alive;
-    if (error || self == nullptr) return;
-    self->tails_armed_ = false;
-    if (!self->ended_ && self->FollowTails()) self->ArmTails();
+  tail_timer_.After(flow::TailProbe::kTick, [this] {
+    tails_armed_ = false;
+    if (!ended_ && FollowTails()) ArmTails();
   });
 }
 

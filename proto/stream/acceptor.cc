@@ -56,11 +56,7 @@ void Acceptor::Accept() {
     if (errno == EAGAIN || errno == EWOULDBLOCK) break;
     const std::string why = ErrnoStatus("cannot accept", errno).text();
     if (on_shortage_ && on_shortage_(why)) continue;
-    retry_.expires_after(kPause);
-    retry_.async_wait([alive = alive_](asio::error_code error) {
-      if (!error && *alive != nullptr) (*alive)->Accept();
-    });
-    return;
+    return retry_.After(kPause, [this] { Accept(); });
   }
   Arm();
 }

@@ -9,13 +9,13 @@
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "proto/result.h"
 #include "proto/stream/stream.h"
+#include "proto/stream/timer.h"
 #include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
@@ -41,7 +41,7 @@ class Acceptor {
   OnAccepted on_accepted_;
   OnShortage on_shortage_;
   asio::posix::stream_descriptor socket_;
-  asio::steady_timer retry_;
+  Timer retry_;
   std::shared_ptr<Acceptor*> alive_;  // what queued handlers hold; null inside once this object is gone
 };
 

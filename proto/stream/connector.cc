@@ -21,10 +21,7 @@ Status Connector::Failure(const std::string& reason) const {
 void Connector::Start(Done done) {
   done_ = std::move(done);
   const auto self = shared_from_this();
-  timer_.expires_after(options_.timeout);
-  timer_.async_wait([self](asio::error_code error) {
-    if (!error) self->Finish(Status(Code::kTimeout, self->Failure("timed out").text()));
-  });
+  timer_.After(options_.timeout, [self] { self->Finish(Status(Code::kTimeout, self->Failure("timed out").text())); });
   const auto where = ParseEndpoint(options_.address);
   if (!where.ok()) {
     asio::post(context_, [self, status = where.status()] { self->Finish(status); });
@@ -41,7 +38,7 @@ void Connector::Cancel() {
   done_ = nullptr;
   asio::error_code ignored;
   resolver_.cancel();
-  timer_.cancel();
+  timer_.Cancel();
   socket_.close(ignored);
 }
 

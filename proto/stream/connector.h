@@ -11,7 +11,6 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,6 +21,7 @@
 #include "proto/stream/address.h"
 #include "proto/stream/socket_options.h"
 #include "proto/stream/stream.h"
+#include "proto/stream/timer.h"
 
 namespace ringway::net {
 
@@ -56,7 +56,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   ConnectOptions options_;
   Done done_;
   asio::ip::tcp::resolver resolver_;
-  asio::steady_timer timer_;
+  Timer timer_;
   asio::posix::stream_descriptor socket_;
   std::vector<SocketAddress> addresses_;
   std::size_t next_ = 0;
