@@ -2,24 +2,34 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "tests/daemon/runtime/planes.h"
+#include "tests/daemon/runtime/scenarios.h"
 
 namespace ringway::daemon {
 namespace {
 
-TEST(DataPlaneTest, TwoDaemonsSumOverStreamsInMemory) {
-  Planes planes;
-  ASSERT_EQ(planes.Join(), "");
+class DataPlaneTest : public testing::TestWithParam<Scenario> {};
+
+TEST_P(DataPlaneTest, NothingIsWrong) { EXPECT_EQ(GetParam().why_wrong(), ""); }
+
+INSTANTIATE_TEST_SUITE_P(All, DataPlaneTest, testing::ValuesIn(Scenarios()),
+                         [](const auto& tested) { return tested.param.name; });
+
+// How a world of this seed goes.
+std::string HistoryOf(std::uint64_t seed) {
+  Planes planes({.daemons = 3, .seed = seed});
+  EXPECT_EQ(planes.Join(), "");
   EXPECT_EQ(planes.AllReduce(1), "");
-  EXPECT_EQ(planes.AllReduce(2), "");
+  World& world = planes.world();
+  return std::to_string(world.now().time_since_epoch().count()) + " us, " + std::to_string(world.events()) +
+         " events, " + std::to_string(world.links().size()) + " links";
 }
 
-TEST(DataPlaneTest, LaneThatBreaksInTheMiddleIsReplacedAndTheSumIsRight) {
-  Planes planes;
-  ASSERT_EQ(planes.Join(), "");
-  EXPECT_EQ(planes.AllReduce(1), "");
-  EXPECT_EQ(planes.AllReduceOverABreakingLane(2), "");
-  EXPECT_EQ(planes.AllReduce(3), "");
+TEST(PlanesTest, SeedTellsHowAWorldGoes) {
+  EXPECT_EQ(HistoryOf(7), HistoryOf(7));
+  EXPECT_NE(HistoryOf(7), HistoryOf(8));
 }
 
 }  // namespace

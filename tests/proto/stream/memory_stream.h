@@ -1,7 +1,8 @@
 // Two streams (proto/stream/stream.h) that are each other's other end, in memory, with what networks and kernels do to
-// a connection on demand: cuts, stalls, wake-ups for nothing, an end or an error at any byte, a flipped byte.
+// a connection on demand: cuts, stalls, wake-ups for nothing, an end or an error at any byte, a flipped byte, delays,
+// silence.
 //
-//   auto [a, b] = MemoryPair({.a_to_b = {.seed = 7, .piece_max = 3}});
+//   MemoryPair pair({.a_to_b = {.seed = 7, .piece_max = 3}});  // pair.a, pair.b
 //
 // Threads: as every stream; the two ends may be on different ones.
 #pragma once
@@ -19,6 +20,7 @@
 
 #include "proto/check.h"
 #include "proto/stream/stream.h"
+#include "proto/stream/timer.h"
 
 namespace ringway::net {
 
@@ -34,6 +36,7 @@ struct MemoryFaults {
   std::size_t read_breaks_at = kNever;   // so many bytes are read before `breaks`
   std::size_t write_breaks_at = kNever;  // so many bytes are written before `breaks`
   StreamIo::Kind breaks = StreamIo::Kind::kEnd;
+  Duration delay{};  // until who waits at one end hears of what the other one did
 };
 
 struct MemoryOptions {
@@ -50,9 +53,12 @@ struct Wait {
   std::shared_ptr<StreamWaiter> waiter;
   void (StreamWaiter::*call)() = nullptr;
 
-  void Wake() {
+  void Wake(Duration delay) {
     if (waiter == nullptr) return;
-    asio::post(*loop, [one = std::exchange(waiter, nullptr), how = call] { (one.get()->*how)(); });
+    auto hear = [one = std::exchange(waiter, nullptr), how = call] { (one.get()->*how)(); };
+    if (delay == Duration()) return asio::post(*loop, std::move(hear));
+    const auto timer = std::make_shared<Timer>(*loop);
+    timer->After(delay, [timer, hear = std::move(hear)] { hear(); });
   }
 };
 
@@ -66,7 +72,8 @@ class Pipe {
     if (closed_) return Broken(StreamIo::Kind::kEnd);
     if (written_ >= faults_.write_breaks_at) return Broken(faults_.breaks);
     const std::size_t most = std::min({Piece(), faults_.capacity - bytes_.size(), faults_.write_breaks_at - written_});
-    if (most == 0 || Stalls()) return {};
+    const bool fresh = written_ == 0;  // then a kernel has room
+    if (most == 0 || (!fresh && Stalls())) return {};
     std::size_t moved = 0;
     for (const std::span<const std::byte> part : from) {
       const std::size_t bytes = std::min(part.size(), most - moved);
@@ -78,11 +85,12 @@ class Pipe {
       flipped = static_cast<char>(flipped ^ 0x10);
     }
     written_ += moved;
-    reader_.Wake();
+    WakeReader();
     return {.kind = StreamIo::Kind::kBytes, .bytes = moved};
   }
   StreamIo Read(ReadParts into) {
     const std::scoped_lock lock(mutex_);
+    if (silent_) return {};
     if (read_ >= faults_.read_breaks_at) return Broken(faults_.breaks);
     if (bytes_.empty() && closed_) return Broken(StreamIo::Kind::kEnd);
     const std::size_t most = std::min({Piece(), bytes_.size(), faults_.read_breaks_at - read_});
@@ -95,20 +103,21 @@ class Pipe {
     }
     bytes_.erase(0, moved);
     read_ += moved;
-    writer_.Wake();
+    writer_.Wake(faults_.delay);
     return {.kind = StreamIo::Kind::kBytes, .bytes = moved};
   }
   void AwaitRead(Wait wait) {
     const std::scoped_lock lock(mutex_);
     RINGWAY_CHECK(reader_.waiter == nullptr);
     reader_ = std::move(wait);
-    if (!bytes_.empty() || closed_ || read_ >= faults_.read_breaks_at || Stalls()) reader_.Wake();
+    if (!bytes_.empty() || closed_ || read_ >= faults_.read_breaks_at || Stalls()) WakeReader();
   }
   void AwaitWrite(Wait wait) {
     const std::scoped_lock lock(mutex_);
     RINGWAY_CHECK(writer_.waiter == nullptr);
     writer_ = std::move(wait);
-    if (bytes_.size() < faults_.capacity || closed_ || written_ >= faults_.write_breaks_at || Stalls()) writer_.Wake();
+    if (bytes_.size() < faults_.capacity || closed_ || written_ >= faults_.write_breaks_at || Stalls())
+      writer_.Wake(faults_.delay);
   }
   void StopReading() {
     const std::scoped_lock lock(mutex_);
@@ -125,16 +134,26 @@ class Pipe {
   // What was written can still be read.
   void Close() {
     const std::scoped_lock lock(mutex_);
+    if (silent_) return;
     closed_ = true;
-    reader_.Wake();
-    writer_.Wake();
+    WakeReader();
+    writer_.Wake(faults_.delay);
   }
+  // Nothing arrives any more, not even the end, and nobody is told.
+  void Silence() {
+    const std::scoped_lock lock(mutex_);
+    silent_ = true;
+  }
+  Duration delay() const { return faults_.delay; }
 
  private:
   static StreamIo Broken(StreamIo::Kind kind) { return {.kind = kind, .bytes = 0, .why = "the test ends it"}; }
   std::size_t Piece() {
     if (faults_.seed == 0 || faults_.piece_max == MemoryFaults::kNever) return faults_.piece_max;
     return std::uniform_int_distribution<std::size_t>(1, faults_.piece_max)(random_);
+  }
+  void WakeReader() {
+    if (!silent_) reader_.Wake(faults_.delay);
   }
   bool Stalls() { return faults_.stall_percent > 0 && random_() % 100 < faults_.stall_percent; }
 
@@ -145,6 +164,7 @@ class Pipe {
   std::size_t written_ = 0;
   std::size_t read_ = 0;
   bool closed_ = false;
+  bool silent_ = false;
   Wait reader_;
   Wait writer_;
 };
@@ -159,8 +179,10 @@ class Path final : public StreamPath {
  public:
   explicit Path(Ends ends) : ends_(std::move(ends)) {}
 
-  LaneTraffic Traffic() const override { return {.delivered_bytes = ends_.out->read_bytes()}; }
-  Duration RoundTrip() const override { return {}; }
+  LaneTraffic Traffic() const override {
+    return {.delivered_bytes = ends_.out->read_bytes(), .round_trip = RoundTrip()};
+  }
+  Duration RoundTrip() const override { return ends_.in->delay() + ends_.out->delay(); }
   void Tune(LinkTuning) override {}
   void SetPace(double) override {}
   void Renew() override {}
@@ -213,12 +235,13 @@ class MemoryStream final : public Stream {
 };
 
 struct MemoryPair {
+  std::shared_ptr<memory::Pipe> a_to_b;
+  std::shared_ptr<memory::Pipe> b_to_a;
   std::unique_ptr<Stream> a;
   std::unique_ptr<Stream> b;
 
-  explicit MemoryPair(const MemoryOptions& options = {}) {
-    const auto a_to_b = std::make_shared<memory::Pipe>(options.a_to_b);
-    const auto b_to_a = std::make_shared<memory::Pipe>(options.b_to_a);
+  explicit MemoryPair(const MemoryOptions& options = {})
+      : a_to_b(std::make_shared<memory::Pipe>(options.a_to_b)), b_to_a(std::make_shared<memory::Pipe>(options.b_to_a)) {
     a = std::make_unique<MemoryStream>(memory::Ends{.in = b_to_a, .out = a_to_b}, options.peer);
     b = std::make_unique<MemoryStream>(memory::Ends{.in = a_to_b, .out = b_to_a}, options.peer);
   }

@@ -1,0 +1,180 @@
+#include "tests/daemon/runtime/scenarios.h"
+
+#include <optional>
+
+#include "tests/daemon/runtime/planes.h"
+
+namespace ringway::daemon {
+namespace {
+
+constexpr Duration kSecond = std::chrono::seconds(1);
+constexpr Duration kDetect = std::chrono::milliseconds(CoordinatorOptions().detect_ms);
+constexpr Duration kGrace = std::chrono::milliseconds(CoordinatorOptions().partition_grace_ms);
+// Of what repairs itself without anybody's being missed.
+constexpr Duration kSoon = 2 * kSecond;
+constexpr std::uint64_t kMiddle = kSummedBytes / 8;  // on one lane
+
+// The first of them that is wrong.
+template <typename... Steps>
+std::string InTurn(const Steps&... steps) {
+  std::string why;
+  (void)((why = steps(), why.empty()) && ...);
+  return why;
+}
+
+auto Join(Planes& planes) {
+  return [&planes] { return planes.Join(kSoon); };
+}
+
+auto AllReduce(Planes& planes, float round) {
+  return [&planes, round] { return planes.AllReduce(round); };
+}
+
+std::string SumsOf(std::size_t daemons) {
+  Planes planes({.daemons = daemons});
+  return InTurn(Join(planes), AllReduce(planes, 1), AllReduce(planes, 2));
+}
+
+// Whatever befalls the link, nobody is missed for it: the view is the same afterwards.
+std::string SumsOverABadLink(Planes& planes, bool lane, std::uint64_t bytes, void (MadeLink::*fault)() const) {
+  std::uint64_t epoch = 0;
+  return InTurn(
+      Join(planes), AllReduce(planes, 1),
+      [&] {
+        epoch = planes.epoch();
+        return planes.AllReduceOverABadLink(2, lane, bytes, fault);
+      },
+      AllReduce(planes, 3), [&] { return planes.epoch() == epoch ? "" : "somebody was missed"; });
+}
+
+std::string TwoSum() { return SumsOf(2); }
+std::string ThreeSum() { return SumsOf(3); }
+
+std::string LaneBreaks() {
+  Planes planes;
+  return SumsOverABadLink(planes, true, kMiddle, &MadeLink::Break);
+}
+
+std::string LaneFallsSilent() {
+  Planes planes({.far = true});
+  return SumsOverABadLink(planes, true, kMiddle / 4, &MadeLink::Silence);
+}
+
+std::string ControlLinkBreaks() {
+  Planes planes;
+  return SumsOverABadLink(planes, false, 1, &MadeLink::Break);
+}
+
+std::string DialsFail() {
+  Planes planes({.daemons = 3});
+  planes.world().FailDials(3);
+  return InTurn(Join(planes), AllReduce(planes, 1));
+}
+
+// The master's word about a peer and the peer's connection take different ways: for some seeds the one comes first, for
+// some the other.
+std::string LinksComeBeforeTheMastersWord() {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    Planes planes({.daemons = 3, .seed = seed});
+    if (std::string why = planes.Join(kSoon); !why.empty()) return why + ", seed " + std::to_string(seed);
+  }
+  return "";
+}
+
+// Isolates the last daemon in the middle, and then calls `after(since)` between any two events.
+template <typename After>
+std::string AllReduceThatLosesTheLast(Planes& planes, float round, const After& after) {
+  World& world = planes.world();
+  const std::uint64_t carried = world.lane_bytes();
+  std::optional<TimePoint> lost;
+  std::string why = planes.AllReduce(round, [&] {
+    if (!lost && world.lane_bytes() >= carried + kMiddle) {
+      lost = world.now();
+      world.Isolate(world.size() - 1);
+    }
+    if (lost) after(world.now() - *lost);
+  });
+  return lost ? why : "it was over before anybody was lost";
+}
+
+// It is missed no sooner than it has been silent for the detection time, of which a heartbeat may have been due.
+std::string DaemonIsLost() {
+  Planes planes({.daemons = 3});
+  Duration took{};
+  return InTurn(
+      Join(planes), AllReduce(planes, 1),
+      [&] { return AllReduceThatLosesTheLast(planes, 2, [&](Duration since) { took = since; }); },
+      [&] { return kDetect - kSecond <= took && took <= kDetect + kSecond ? "" : "took " + SecondsText(took); },
+      AllReduce(planes, 3));
+}
+
+std::string MasterIsLost() {
+  Planes planes;
+  World& world = planes.world();
+  std::uint64_t epoch = 0;
+  return InTurn(
+      Join(planes), AllReduce(planes, 1),
+      [&] {
+        epoch = planes.epoch();
+        world.LoseMaster();
+        const TimePoint back = world.now() + kGrace + kDetect;
+        for (float round = 2; world.now() < back; ++round) {
+          if (std::string why = planes.AllReduce(round); !why.empty()) return why;
+          world.RunFor(5 * kSecond);
+        }
+        return planes.AllReduceOverABadLink(20, true, kMiddle, &MadeLink::Break);
+      },
+      [&] {
+        world.FindMaster();
+        world.RunFor(5 * kSecond);
+        return planes.AllReduce(21);
+      },
+      [&] { return planes.epoch() == epoch ? "" : "somebody was missed"; });
+}
+
+// What was to be decided is decided when the master is back.
+std::string DaemonIsLostWithTheMaster() {
+  Planes planes({.daemons = 3});
+  World& world = planes.world();
+  bool away = false;
+  return InTurn(
+      Join(planes), AllReduce(planes, 1),
+      [&] {
+        world.LoseMaster();
+        away = true;
+        return AllReduceThatLosesTheLast(planes, 2, [&](Duration since) {
+          if (since < 3 * kDetect || !away) return;
+          away = false;
+          world.FindMaster();
+        });
+      },
+      [&] { return away ? "it was decided without the master" : ""; }, AllReduce(planes, 3));
+}
+
+std::string TrainersComeBeforeTheMaster() {
+  Planes planes;
+  planes.world().LoseMaster();
+  if (planes.Join(5 * kSecond).empty()) return "a group without a master";
+  planes.world().FindMaster();
+  return InTurn(Join(planes), AllReduce(planes, 1));
+}
+
+constexpr Scenario kScenarios[] = {
+    {"TwoDaemonsSum", &TwoSum},
+    {"ThreeDaemonsSum", &ThreeSum},
+    {"LaneThatBreaksIsReplaced", &LaneBreaks},
+    {"LaneThatFallsSilentIsReplaced", &LaneFallsSilent},
+    {"ControlLinkThatBreaksIsReplaced", &ControlLinkBreaks},
+    {"DialsThatFailAreRepeated", &DialsFail},
+    {"LinksThatComeBeforeTheMastersWordWaitForIt", &LinksComeBeforeTheMastersWord},
+    {"SurvivorsOfALostDaemonCommitAfterTheDetectionTime", &DaemonIsLost},
+    {"MasterThatIsAwayForLongIsNotMissed", &MasterIsLost},
+    {"SurvivorsCommitWhenTheMasterIsBack", &DaemonIsLostWithTheMaster},
+    {"TrainersThatComeBeforeTheMasterWaitForIt", &TrainersComeBeforeTheMaster},
+};
+
+}  // namespace
+
+std::span<const Scenario> Scenarios() { return kScenarios; }
+
+}  // namespace ringway::daemon

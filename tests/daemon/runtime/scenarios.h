@@ -1,0 +1,17 @@
+// What a few daemons (planes.h) have to come through. Each in a world of its own; returns what is wrong, "" if nothing
+// is.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace ringway::daemon {
+
+struct Scenario {
+  const char* name;  // condition and outcome
+  std::string (*why_wrong)();
+};
+
+std::span<const Scenario> Scenarios();
+
+}  // namespace ringway::daemon
