@@ -85,13 +85,19 @@
   M(kTakeBackAtOnce, "newcomers: one is dropped although an open UpdateView may agree on it")
 
 // Likewise rules of the daemon's runtime, which carries the protocol out (tests/sim/runtime_mutants_test.cc).
-#define RINGWAY_EACH_RUNTIME_MUTANT(M)                                                      \
-  M(kFlushNothing, "links: messages queued on a control link wait for the next event")      \
-  M(kAnswerNoOffer, "links: an accepted connection gets no reply")                          \
-  M(kKeepClosedLane, "links: a closed lane is neither dropped nor reported")                \
-  M(kForgetDials, "links: the outcome of a dial does not reach the peer that requested it") \
-  M(kDiscardScratch, "frames: a payload for a sum is discarded")                            \
-  M(kKeepFromMaster, "master: a peer's messages to the master are not sent")
+#define RINGWAY_EACH_RUNTIME_MUTANT(M)                                                                 \
+  M(kFlushNothing, "links: messages queued on a control link wait for the next event")                 \
+  M(kAnswerNoOffer, "links: an accepted connection gets no reply")                                     \
+  M(kForgetHeldOffers, "links: a connection accepted before the master names its peer waits for ever") \
+  M(kKeepClosedLane, "links: a closed lane is neither dropped nor reported")                           \
+  M(kKeepStalledLane, "links: a lane that flow control gives up is not closed")                        \
+  M(kForgetDials, "links: the outcome of a dial does not reach the peer that requested it")            \
+  M(kHideFailedDial, "links: a failed dial is not reported, and so not retried")                       \
+  M(kDiscardScratch, "frames: a payload for a sum is discarded")                                       \
+  M(kKeepFromMaster, "master: a peer's messages to the master are not sent")                           \
+  M(kTickWithMasterOnly, "master: timers stop while it is away")                                       \
+  M(kMissMasterBack, "master: peers are not told that it is back")                                     \
+  M(kForgetJoins, "master: joins requested while it was away are not repeated")
 
 namespace ringway::mutation {
 

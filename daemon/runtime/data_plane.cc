@@ -76,6 +76,7 @@ void DataPlane::OnTick() {
 
 void DataPlane::TickAll() {
   if (stopped_) return;
+  if (!master_up_ && RINGWAY_MUTANT(kTickWithMasterOnly)) return ArmTick();
   const TimePoint now = clock_.Now();
   control::DaemonHeartbeat counters;
   for (const auto& [self, peer] : peers_) {
@@ -98,7 +99,10 @@ void DataPlane::OnMasterUp(const control::HelloReply& reply) {
   master_refusal_.clear();
   tick_interval_ = std::clamp<Duration>(std::chrono::milliseconds(reply.heartbeat_ms()) / 2, kTickMin, kTickMax);
   SendRoster();
-  for (const auto& [self, peer] : peers_) peer->OnMasterBack();
+  for (const auto& [self, peer] : peers_) {
+    if (!RINGWAY_MUTANT(kMissMasterBack)) peer->OnMasterBack();
+  }
+  if (RINGWAY_MUTANT(kForgetJoins)) return;
   for (auto& [request, joining] : std::exchange(joining_, {})) Ask(joining.session, std::move(joining.request));
 }
 
@@ -245,6 +249,7 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
 }
 
 void DataPlane::TryHeldOffers(TimePoint now) {
+  if (RINGWAY_MUTANT(kForgetHeldOffers)) return;
   std::vector<HeldOffer> offers = std::exchange(held_offers_, {});
   for (HeldOffer& held : offers) {
     if (!TryOffer(held.offer, now >= held.until)) held_offers_.push_back(std::move(held));

@@ -157,7 +157,7 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
           .answer = {}});
     }
   }
-  if (!verdict.report || ended_) return;
+  if (!verdict.report || ended_ || RINGWAY_MUTANT(kHideFailedDial)) return;
   peer_.OnDialFailed(verdict.other, verdict.control, verdict.why, clock_.Now());
   Run();
 }

@@ -4,6 +4,7 @@
 
 #include "daemon/flow/tail_probe.h"
 #include "daemon/runtime/peer_runtime.h"
+#include "proto/mutation.h"
 
 namespace ringway::daemon {
 
@@ -23,7 +24,9 @@ void PeerRuntime::SamplePaths(TimePoint now) {
     if (const auto lanes = pair.TakeLanesWanted(now)) wanted.emplace_back(other, *lanes);
   }
   for (const flow::PathSample& sample : samples) host_->flow().Add(options_.self, sample);
-  for (const auto& [lane, why] : replaced) GiveUp(lane, why);
+  for (const auto& [lane, why] : replaced) {
+    if (!RINGWAY_MUTANT(kKeepStalledLane)) GiveUp(lane, why);
+  }
   for (const auto& [other, lanes] : wanted) peer_.WantLanes(other, static_cast<std::uint32_t>(lanes), now);
   if (!samples.empty()) peer_.OnPathSamples(samples, now);
   if (!samples.empty() || !wanted.empty()) Run();

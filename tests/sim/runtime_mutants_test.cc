@@ -1,4 +1,4 @@
-// Leaves out one rule of the runtime after the other and expects two daemons to notice.
+// Leaves out one rule of the runtime after the other and expects a few daemons to notice.
 //
 // Each mutant runs in a process of its own: an invariant that breaks ends it, which is noticing too.
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "proto/mutation.h"
-#include "tests/daemon/runtime/planes.h"
+#include "tests/daemon/runtime/scenarios.h"
 #include "tests/sim/named_mutant.h"
 
 namespace ringway::daemon {
@@ -18,12 +18,10 @@ namespace {
 using mutation::Mutant;
 
 std::string WhyBroken() {
-  Planes planes;
-  std::string why = planes.Join();
-  if (why.empty()) why = planes.AllReduce(1);
-  if (why.empty()) why = planes.AllReduceOverABreakingLane(2);
-  if (why.empty()) why = planes.AllReduce(3);
-  return why;
+  for (const Scenario& scenario : Scenarios()) {
+    if (const std::string why = scenario.why_wrong(); !why.empty()) return std::string(scenario.name) + ": " + why;
+  }
+  return "";
 }
 
 bool IsNoticed(Mutant mutant) {
