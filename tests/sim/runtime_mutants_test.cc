@@ -19,7 +19,7 @@ using mutation::Mutant;
 
 std::string WhyBroken() {
   for (const Scenario& scenario : Scenarios()) {
-    if (const std::string why = scenario.why_wrong(); !why.empty()) return std::string(scenario.name) + ": " + why;
+    if (const std::string why = scenario.why_wrong(1); !why.empty()) return std::string(scenario.name) + ": " + why;
   }
   return "";
 }

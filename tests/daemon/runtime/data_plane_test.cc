@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 
 #include "tests/daemon/runtime/planes.h"
@@ -10,9 +11,13 @@
 namespace ringway::daemon {
 namespace {
 
+constexpr std::uint64_t kSeeds = 3;
+
 class DataPlaneTest : public testing::TestWithParam<Scenario> {};
 
-TEST_P(DataPlaneTest, NothingIsWrong) { EXPECT_EQ(GetParam().why_wrong(), ""); }
+TEST_P(DataPlaneTest, NothingIsWrong) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) ASSERT_EQ(GetParam().why_wrong(seed), "") << "seed " << seed;
+}
 
 INSTANTIATE_TEST_SUITE_P(All, DataPlaneTest, testing::ValuesIn(Scenarios()),
                          [](const auto& tested) { return tested.param.name; });

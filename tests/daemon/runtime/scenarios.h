@@ -1,7 +1,8 @@
-// What a few daemons (planes.h) have to come through. Each in a world of its own; returns what is wrong, "" if nothing
-// is.
+// What a few daemons (planes.h) have to come through, with any seed. Each in a world of its own; returns what is wrong,
+// "" if nothing is.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -9,7 +10,7 @@ namespace ringway::daemon {
 
 struct Scenario {
   const char* name;  // condition and outcome
-  std::string (*why_wrong)();
+  std::string (*why_wrong)(std::uint64_t seed);
 };
 
 std::span<const Scenario> Scenarios();

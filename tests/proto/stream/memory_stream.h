@@ -71,8 +71,9 @@ class Pipe {
     const std::scoped_lock lock(mutex_);
     if (closed_) return Broken(StreamIo::Kind::kEnd);
     if (written_ >= faults_.write_breaks_at) return Broken(faults_.breaks);
-    const std::size_t most = std::min({Piece(), faults_.capacity - bytes_.size(), faults_.write_breaks_at - written_});
     const bool fresh = written_ == 0;  // then a kernel has room
+    const std::size_t most = std::min(
+        {fresh ? MemoryFaults::kNever : Piece(), faults_.capacity - bytes_.size(), faults_.write_breaks_at - written_});
     if (most == 0 || (!fresh && Stalls())) return {};
     std::size_t moved = 0;
     for (const std::span<const std::byte> part : from) {
