@@ -180,7 +180,8 @@ void Daemon::OnSignal() {
   shell::Log(shell::Level::kInfo, "stopping", {{"grace_ms", config_.grace_ms}});
   shell::NotifyStopping();
   timer_.After(grace + kLastWord, [this] { Finish(Status::Ok()); });
-  const bool told = to_data_.TryPost([this, deadline = MonotonicNow() + grace] { data_.ShutDown(deadline); });
+  const TimePoint deadline = net::Clock::Of(control_context_).Now() + grace;
+  const bool told = to_data_.TryPost([this, deadline] { data_.ShutDown(deadline); });
   if (!told) Finish(Status::Ok());  // a data thread that does not keep up cannot be asked
 }
 

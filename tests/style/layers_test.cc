@@ -157,6 +157,14 @@ TEST(LayersTest, NothingAsksForTheTimeOfDay) {
   for (const SourceFile& file : Sources()) ExpectNone(words, file, "clocks that jump decide nothing: no ");
 }
 
+// So that a test may simulate the time of all that has an event loop (proto/stream/timer.h).
+TEST(LayersTest, DaemonAsksItsLoopsForTheTime) {
+  const std::vector<std::string> words = {"MonotonicNow", "::now(", "steady_timer"};
+  for (const SourceFile& file : Sources()) {
+    if (IsUnder(file.path, "daemon")) ExpectNone(words, file, "time comes from the loop's clock: no ");
+  }
+}
+
 TEST(LayersTest, OnlyShellsIncludeTheShell) {
   for (const SourceFile& file : Sources()) {
     const bool is_shell =
