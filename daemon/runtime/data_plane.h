@@ -45,7 +45,7 @@ class ControlPort {
  public:
   virtual ~ControlPort() = default;
   virtual void ToMaster(control::ToMaster message) = 0;
-  // Gives false when the queue is full: nothing will be dialled.
+  // Returns false when the queue is full: nothing will be dialled.
   [[nodiscard]] virtual bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) = 0;
   virtual void SetCounters(control::DaemonHeartbeat counters) = 0;
   virtual void Log(LogLine line) = 0;
@@ -128,7 +128,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void OnJoinAccepted(const control::JoinAccepted& accepted);
   void OnJoinRefused(const control::JoinRefused& refused);
   void Withdraw(PeerId peer);
-  // Gives false if the offer should be held and tried again.
+  // Returns false if the offer should be held and tried again.
   bool TryOffer(net::LinkOffer& offer, bool last_try);
   void TryHeldOffers(TimePoint now);
   void RefuseOffer(const net::LinkOffer& offer, const Status& why);
