@@ -279,10 +279,14 @@ void Operations::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
     for (const std::uint64_t holder : verdict.holders()) table_.AddHolder(op, PeerId(holder));
     const bool same =
         op.outcome.code == code && (code != Code::kOk || op.outcome.epoch == Epoch(verdict.result_epoch()));
-    if (!same)
+    if (!same) {
       ctx_.AddNote("contradiction", {{"op", ToString(op.name)}, {"text", "the verdict differs from the outcome here"}},
                    Severity::kError);
-    RINGWAY_CHECK(same || op.told == false || code == Code::kInternal);
+    }
+    if (!same && op.told && code != Code::kInternal) {  // the master errs
+      return membership_.End(Code::kProtocol, "the master's verdict on operation " + ToString(op.name) +
+                                                  " contradicts what was reported to its trainer");
+    }
     if (RINGWAY_MUTANT(kDropAfterVerdict) && op.told) launcher_.Unretain(op);
     return;  // StartAll settles it
   }
@@ -407,6 +411,7 @@ void Operations::AdoptVerdicts(const control::View& view) {
   }
   unsubmitted_.ForgetVerdicts();
   for (const control::Verdict& verdict : view.verdicts()) {
+    if (ctx_.views.ended()) return;
     const OpName name{ChannelId(verdict.channel()), verdict.seq()};
     if (Operation* op = table_.Find(name)) {
       AdoptVerdict(*op, verdict);

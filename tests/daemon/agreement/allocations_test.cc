@@ -58,7 +58,7 @@ class AllocationsTest : public DuoTest, public testing::WithParamInterface<Codec
 };
 
 TEST_P(AllocationsTest, ASegmentAllocatesNothing) {
-  Install(2, nullptr, kSegmentBytes);
+  Install(2, {}, kSegmentBytes);
   (void)Count(kMany);
   const std::uint64_t few = Count(kFew);
   EXPECT_GT(few, 0U) << "the operator that counts is not the program's";

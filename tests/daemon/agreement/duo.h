@@ -61,13 +61,14 @@ class DuoTest : public testing::Test {
         Node(index).OnLinkUp(LaneOf(index, lane), {.lanes = kDuoLanes, .generation = 1}, now_);
       }
     }
-    Install(1, nullptr);
+    Install(1);
   }
 
   Peer& Node(std::size_t index) { return nodes_[index].peer; }
   LinkId LaneOf(std::size_t index, std::uint32_t lane) const { return {IdOf(1 - index), false, LaneId(lane)}; }
 
-  void Install(std::uint32_t counter, const control::Verdict* verdict, std::uint32_t segment_bytes_max = 0) {
+  void Install(std::uint32_t counter, const std::vector<control::Verdict>& verdicts = {},
+               std::uint32_t segment_bytes_max = 0) {
     for (const std::size_t index : {0, 1}) {
       control::ViewFor message;
       message.set_peer(IdOf(index).value);
@@ -84,7 +85,7 @@ class DuoTest : public testing::Test {
       view.mutable_plan()->set_small_bytes_max(1000);
       view.mutable_plan()->set_eager_bytes_max(1 << 20);
       if (segment_bytes_max != 0) view.mutable_plan()->set_segment_bytes_max(segment_bytes_max);
-      if (verdict != nullptr) *view.add_verdicts() = *verdict;
+      for (const control::Verdict& verdict : verdicts) *view.add_verdicts() = verdict;
       Node(index).OnView(message, now_);
     }
     Drain();

@@ -180,7 +180,7 @@ class PeerBuffersFetchTest : public PeerBuffersTest {
 
 TEST_F(PeerBuffersFetchTest, HolderServesWhatTheOthersHave) {
   CommitWithTheFirstAsHolder();
-  Install(2, &verdict_);
+  Install(2, {verdict_});
   (void)Run(0, nullptr);
   ExpectRightSums();
   ExpectNobodyLeaves();
@@ -189,7 +189,7 @@ TEST_F(PeerBuffersFetchTest, HolderServesWhatTheOthersHave) {
 TEST_F(PeerBuffersFetchTest, HolderWhoseTrainerWroteToTheResultLeavesAndServesNothing) {
   CommitWithTheFirstAsHolder();
   Flip(nodes_[0].result);
-  Install(2, &verdict_);
+  Install(2, {verdict_});
   (void)Run(0, nullptr);
   EXPECT_FALSE(nodes_[1].told.has_value());
   ExpectLeaves(0);

@@ -5,7 +5,7 @@
 namespace ringway::agreement {
 namespace {
 
-View ViewOf(std::uint64_t epoch) {
+View ViewAt(std::uint64_t epoch) {
   View view;
   view.epoch = Epoch(epoch);
   return view;
@@ -20,7 +20,7 @@ TEST(ViewStateTest, OutsideNothingRuns) {
 
 TEST(ViewStateTest, StopFreezesUntilAHigherViewIsInstalled) {
   ViewState views;
-  (void)views.Install(ViewOf(5));
+  (void)views.Install(ViewAt(5));
   EXPECT_TRUE(views.running());
   views.Stop(Epoch(7));
   EXPECT_TRUE(views.frozen());
@@ -29,14 +29,14 @@ TEST(ViewStateTest, StopFreezesUntilAHigherViewIsInstalled) {
   EXPECT_FALSE(views.IsOld(Epoch(8)));
   views.Stop(Epoch(6));
   EXPECT_EQ(views.stop(), Epoch(7)) << "it only grows";
-  EXPECT_EQ(views.Install(ViewOf(8)).epoch, Epoch(5));
+  EXPECT_EQ(views.Install(ViewAt(8)).epoch, Epoch(5));
   EXPECT_TRUE(views.running());
   EXPECT_TRUE(views.IsOld(Epoch(5)));
 }
 
 TEST(ViewStateTest, NothingRunsAfterTheEnd) {
   ViewState views;
-  (void)views.Install(ViewOf(1));
+  (void)views.Install(ViewAt(1));
   views.End();
   EXPECT_TRUE(views.ended());
   EXPECT_FALSE(views.running());
