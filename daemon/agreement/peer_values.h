@@ -33,8 +33,8 @@ using links::Dial;
 using links::LinkId;
 using links::LinkTerms;
 
+using buffers::Keep;
 using buffers::Submission;
-using collective::Keep;
 
 // ---- actions
 

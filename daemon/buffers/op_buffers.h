@@ -13,8 +13,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace ringway::buffers {
+
+// Holds whatever backs a pointer. The only shared ownership on the data path: frames outlive operations.
+using Keep = std::shared_ptr<const void>;
 
 class OpBuffers {
  public:

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 #include "daemon/buffers/op_buffers.h"
@@ -20,7 +19,7 @@ class TrainerBuffers final : public OpBuffers {
     std::uint64_t input_ready = 0;  // at most input_bytes
     std::byte* output = nullptr;
     std::uint64_t output_bytes = 0;
-    std::shared_ptr<const void> keep = nullptr;  // what both of them lie in
+    Keep keep = nullptr;  // what both of them lie in
   };
 
   TrainerBuffers() = default;

@@ -43,9 +43,6 @@
 
 namespace ringway::collective {
 
-// Holds whatever backs a pointer. The only shared ownership on the data path: frames outlive operations.
-using Keep = std::shared_ptr<const void>;
-
 // Is told when the next segment for a rank is another one.
 class ReadySink {
  public:

@@ -2,14 +2,14 @@
 //
 //   mappings     inputs read-only, results writable, so that a stray write to an input faults. Made at first use,
 //                shared by all operations
-//   lifetime     a mapping lives until the region and its last MemoryKeep are gone, so that a half-written frame never
+//   lifetime     a mapping lives until the region and its last holder are gone, so that a half-written frame never
 //                reads unmapped memory
 //   page faults  lazy: MAP_POPULATE would block the event loop, and its heartbeats, for some 0.3 ms a MiB
 //   checks       a descriptor is hostile: only a memfd sealed against shrinking is mapped, for truncation would kill
 //                the daemon with SIGBUS
 //   freeing      by the Reclaimer, if there is one, off this thread
 //
-// Threads: one; a MemoryKeep is released on the same thread only. Errors: kProtocol, kIo or kNotSupported with a
+// Threads: one; a mapping is let go of on the same thread only. Errors: kProtocol, kIo or kNotSupported with a
 // sentence.
 #pragma once
 
@@ -24,9 +24,6 @@
 #include "proto/stream/unique_fd.h"
 
 namespace ringway::local {
-
-// Holds a mapping; the same type as agreement::Keep.
-using MemoryKeep = std::shared_ptr<const void>;
 
 // Checks that `fd` is a memfd of exactly `bytes`, sealed against shrinking, growing and further seals.
 Status CheckSealedMemfd(int fd, std::uint64_t bytes);

@@ -61,7 +61,7 @@ TEST(ReclaimerTest, MoreThanItHoldsIsFreedToo) {
 TEST(ReclaimerTest, GetsTheMemoryOfARegionWhenItsLastKeepIsGone) {
   auto reclaimer = std::make_shared<Reclaimer>();
   std::weak_ptr<Reclaimer> alive = reclaimer;
-  MemoryKeep keep;
+  std::shared_ptr<const void> keep;
   {
     Region region(MakeMemfd(kMappedBytes), kMappedBytes, std::move(reclaimer));
     keep = region.Output().value();

@@ -63,7 +63,7 @@ TEST(RegionTest, MappingEntersNoPageBeforeItIsTouched) {
 
 TEST(RegionTest, MappingLivesUntilTheLastKeepIsGone) {
   std::weak_ptr<const Mapping> alive;
-  MemoryKeep keep;
+  std::shared_ptr<const void> keep;
   {
     Region region(MakeMemfd(kBytes), kBytes);
     const auto mapping = region.Input().value();
