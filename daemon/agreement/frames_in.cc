@@ -110,7 +110,7 @@ bool FramesIn::IsOver(const InFlight& frame) const {
 Result<FramesIn::Taken> FramesIn::OnPayload(const LinkId& lane, std::span<const std::byte> payload,
                                             std::uint64_t hash) {
   const auto found = in_flight_.find(lane);
-  if (found == in_flight_.end() || found->second.place.index() == 0) return Taken{};
+  if (found == in_flight_.end() || std::holds_alternative<std::monostate>(found->second.place)) return Taken{};
   const SegmentHeader& header = found->second.header;
   if (IsOver(found->second)) {
     GiveUp(found->second);  // unjudged: its sender's trainer may have its memory back

@@ -279,13 +279,13 @@ void Operations::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
     for (const std::uint64_t holder : verdict.holders()) table_.AddHolder(op, PeerId(holder));
     const bool same =
         op.outcome.code == code && (code != Code::kOk || op.outcome.epoch == Epoch(verdict.result_epoch()));
-    if (!same) {
+    if (!same) {  // the master errs
       ctx_.AddNote("contradiction", {{"op", ToString(op.name)}, {"text", "the verdict differs from the outcome here"}},
                    Severity::kError);
-    }
-    if (!same && op.told && code != Code::kInternal) {  // the master errs
-      return membership_.End(Code::kProtocol, "the master's verdict on operation " + ToString(op.name) +
-                                                  " contradicts what was reported to its trainer");
+      if (op.told && code != Code::kInternal) {
+        return membership_.End(Code::kProtocol, "the master's verdict on operation " + ToString(op.name) +
+                                                    " contradicts what was reported to its trainer");
+      }
     }
     if (RINGWAY_MUTANT(kDropAfterVerdict) && op.told) launcher_.Unretain(op);
     return;  // StartAll settles it
