@@ -97,10 +97,7 @@ void Server::OnTick() {
     ++stranger_lines_;
     Log(Level::kInfo, "strangers", {{"lines_left_out", *left_out}});
   }
-  tick_.expires_after(kTickPeriod);
-  tick_.async_wait([this](std::error_code error) {
-    if (!error) OnTick();
-  });
+  tick_.After(kTickPeriod, [this] { OnTick(); });
 }
 
 void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
@@ -148,10 +145,7 @@ void Server::OnEvict(std::uint64_t id, const control::EvictRequest& request) {
 
 void Server::ScheduleQueries() {
   if (std::exchange(queries_scheduled_, true)) return;
-  queries_.expires_at(queries_next_);
-  queries_.async_wait([this](std::error_code error) {
-    if (!error) RunQueries();
-  });
+  queries_.At(queries_next_, [this] { RunQueries(); });
 }
 
 void Server::RunQueries() {

@@ -20,7 +20,6 @@
 #pragma once
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -36,6 +35,7 @@
 #include "proto/shell/log.h"
 #include "proto/stream/acceptor.h"
 #include "proto/stream/stream.h"
+#include "proto/stream/timer.h"
 #include "proto/stream/unique_fd.h"
 
 namespace ringway {
@@ -99,7 +99,7 @@ class Server {
   const ServerOptions options_;
   Coordinator coordinator_;
   net::Acceptor acceptor_;
-  asio::steady_timer tick_;
+  net::Timer tick_;
   AttendedClock clock_;
   TimePoint started_ = MonotonicNow();
   std::string journal_error_;  // of the last write; empty: it succeeded
@@ -108,7 +108,7 @@ class Server {
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
   Crowd strangers_, clients_, served_clients_;
   QueryDesk desk_;
-  asio::steady_timer queries_;
+  net::Timer queries_;
   bool queries_scheduled_ = false;
   TimePoint queries_next_{};  // when the next slice may begin
   LogBudget log_budget_;

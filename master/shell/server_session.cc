@@ -56,19 +56,17 @@ void Server::Session::Close(const std::string& why, Contact how) {
 void Server::Session::Abandon() {
   closed_ = true;
   stream_ = nullptr;
-  timer_.cancel();
+  timer_.Cancel();
 }
 
 void Server::Session::Become(Kind kind) {
   kind_ = kind;
-  if (kind == Kind::kDaemon && !close_after_write_) timer_.cancel();
+  if (kind == Kind::kDaemon && !close_after_write_) timer_.Cancel();
 }
 
 void Server::Session::ArmTimer() {
-  timer_.expires_after(server_.options_.hello_timeout);
-  timer_.async_wait([self = shared_from_this()](std::error_code error) {
-    if (!error) self->Close("no hello within its time");
-  });
+  timer_.After(server_.options_.hello_timeout,
+               [self = shared_from_this()] { self->Close("no hello within its time"); });
 }
 
 void Server::Session::Read() {

@@ -10,7 +10,6 @@
 // Threads: the server's. Kept alive by its own pending handlers; the server forgets it when it closes.
 #pragma once
 
-#include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,6 +17,7 @@
 
 #include "master/shell/server.h"
 #include "proto/frame_codec.h"
+#include "proto/stream/timer.h"
 
 namespace ringway {
 
@@ -65,7 +65,7 @@ class Server::Session final : public net::StreamWaiter, public std::enable_share
   const std::uint64_t id_;
   std::unique_ptr<net::Stream> stream_;  // null when closed
   const net::StreamPeer peer_;
-  asio::steady_timer timer_;
+  net::Timer timer_;
   Kind kind_ = Kind::kStranger;
   FrameReader reader_;
   std::string queue_;    // to be written after `writing_`
