@@ -14,17 +14,24 @@ namespace {
 
 std::uint64_t allocations = 0;
 
-void* Allocate(std::size_t bytes) {
+void* Allocate(std::size_t bytes) noexcept {
   ++allocations;
-  void* const memory = std::malloc(bytes);  // NOLINT(cppcoreguidelines-no-malloc): it is operator new
+  return std::malloc(bytes);  // NOLINT(cppcoreguidelines-no-malloc): it is operator new
+}
+
+void* AllocateOrThrow(std::size_t bytes) {
+  void* const memory = Allocate(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 
 }  // namespace
 
-void* operator new(std::size_t bytes) { return Allocate(bytes); }
-void* operator new[](std::size_t bytes) { return Allocate(bytes); }
+// All forms that are used, so that none is freed by another's. std::stable_sort takes the one that does not throw.
+void* operator new(std::size_t bytes) { return AllocateOrThrow(bytes); }
+void* operator new[](std::size_t bytes) { return AllocateOrThrow(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return Allocate(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return Allocate(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }                           // NOLINT
 void operator delete[](void* memory) noexcept { std::free(memory); }                         // NOLINT
 void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }    // NOLINT
