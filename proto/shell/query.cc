@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "proto/control.pb.h"
@@ -69,6 +70,9 @@ class Conversation {
   Conversation(const Endpoint& master, std::chrono::milliseconds timeout)
       : master_(master), who_(NameOfMaster(master)), timeout_(timeout) {}
 
+  // The other end closed it, or it broke.
+  bool cut_off() const { return cut_off_; }
+
   Status Dial() {
     Status failure;
     net::ConnectTcp(io_, {.address = ToString(master_), .timeout = timeout_, .allow_remote = true, .tuning = {}},
@@ -102,8 +106,10 @@ class Conversation {
       case net::StreamIo::Kind::kBytes:
         return Status::Ok();
       case net::StreamIo::Kind::kEnd:
+        cut_off_ = true;
         return ReadFailure(who_, 0);
       case net::StreamIo::Kind::kError:
+        cut_off_ = true;
         return {Code::kIo, who_ + ": " + io.why};
       case net::StreamIo::Kind::kWouldBlock:
         break;
@@ -120,6 +126,7 @@ class Conversation {
   const std::chrono::milliseconds timeout_;
   asio::io_context io_{1};
   std::unique_ptr<net::Stream> stream_;
+  bool cut_off_ = false;
 };
 
 // The status in a reply; its code is not trusted.
@@ -135,10 +142,8 @@ Status NoMasters(const Endpoint& master) {
                                "the one of ringway-master"};
 }
 
-// One request, one answer, on a connection of its own.
-Result<control::FromMaster> Ask(const Endpoint& master, const control::ToMaster& request,
-                                std::chrono::milliseconds timeout) {
-  Conversation conversation(master, timeout);
+// One request, one answer.
+Result<control::FromMaster> Ask(Conversation& conversation, const Endpoint& master, const control::ToMaster& request) {
   if (Status status = conversation.Dial(); !status.ok()) return status;
   std::string out;
   AppendFrame(request, out);
@@ -157,12 +162,34 @@ Result<control::FromMaster> Ask(const Endpoint& master, const control::ToMaster&
   }
 }
 
+Result<control::FromMaster> AskOnce(const Endpoint& master, const control::ToMaster& request,
+                                    std::chrono::milliseconds timeout) {
+  Conversation conversation(master, timeout);
+  return Ask(conversation, master, request);
+}
+
+// A master under a flood of connections makes room by closing some: asks again until `timeout` is over. For requests
+// that change nothing.
+Result<control::FromMaster> AskUntilAnswered(const Endpoint& master, const control::ToMaster& request,
+                                             std::chrono::milliseconds timeout) {
+  constexpr std::chrono::milliseconds kPause{100};
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    Conversation conversation(master, timeout);
+    Result<control::FromMaster> reply = Ask(conversation, master, request);
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (reply.ok() || !conversation.cut_off() || left <= kPause) return reply;
+    timeout = left - kPause;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 }  // namespace
 
 Result<std::string> QueryMaster(const Endpoint& master, std::chrono::milliseconds timeout) {
   control::ToMaster request;
   request.mutable_status();
-  const Result<control::FromMaster> reply = Ask(master, request, timeout);
+  const Result<control::FromMaster> reply = AskUntilAnswered(master, request, timeout);
   if (!reply.ok()) return reply.status();
   if (!reply.value().has_status()) return NoMasters(master);
   return reply.value().status().json();
@@ -171,7 +198,7 @@ Result<std::string> QueryMaster(const Endpoint& master, std::chrono::millisecond
 Status AskEviction(const Endpoint& master, const control::EvictRequest& request, std::chrono::milliseconds timeout) {
   control::ToMaster message;
   *message.mutable_evict() = request;
-  const Result<control::FromMaster> reply = Ask(master, message, timeout);
+  const Result<control::FromMaster> reply = AskOnce(master, message, timeout);
   if (!reply.ok()) return reply.status();
   if (!reply.value().has_evict()) {
     return {Code::kProtocol, NameOfMaster(master) + " answered with something else: is it older?"};
@@ -183,7 +210,7 @@ Result<std::string> QueryPlan(const Endpoint& master, const control::PlanRequest
                               std::chrono::milliseconds timeout) {
   control::ToMaster message;
   *message.mutable_plan() = request;
-  const Result<control::FromMaster> reply = Ask(master, message, timeout);
+  const Result<control::FromMaster> reply = AskUntilAnswered(master, message, timeout);
   if (!reply.ok()) return reply.status();
   if (!reply.value().has_plan()) {
     return Status(Code::kProtocol, NameOfMaster(master) + " answered with something else than a plan: is it older?");

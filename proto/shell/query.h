@@ -10,6 +10,8 @@
 
 namespace ringway::shell {
 
+// Status and plan are asked for again, until the timeout, where the master closes the connection without an answer.
+//
 // Returns the status as JSON text. Errors: kMasterUnreachable, kDaemonUnreachable, kTimeout, kProtocol.
 Result<std::string> QueryMaster(const Endpoint& master, std::chrono::milliseconds timeout);
 // Returns the plan and its reasons as JSON text. Errors: likewise, and the master's for an invalid request.

@@ -6,6 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <string>
+#include <thread>
+
+#include "proto/control.pb.h"
+#include "proto/frame_codec.h"
+
 namespace ringway::shell {
 namespace {
 
@@ -43,6 +49,41 @@ TEST_F(QueryTest, DroppedPacketsAreTheAddressOrAFirewall) {
   EXPECT_EQ(status.code(), Code::kMasterUnreachable);
   EXPECT_NE(status.text().find("firewall"), std::string::npos) << status.text();
   EXPECT_EQ(status.text().find("start ringway-master"), std::string::npos) << status.text();
+}
+
+// As a master does that has too many connections: the first is closed at once, the second answered.
+TEST_F(QueryTest, StatusIsAskedForAgainWhereTheConnectionIsClosedWithoutAnAnswer) {
+  ASSERT_EQ(::listen(listening_, 2), 0);
+  std::thread master([this] {
+    ::close(::accept(listening_, nullptr, nullptr));
+    const int second = ::accept(listening_, nullptr, nullptr);
+    control::FromMaster reply;
+    reply.mutable_status()->set_json("{}");
+    std::string frame;
+    AppendFrame(reply, frame);
+    EXPECT_EQ(::send(second, frame.data(), frame.size(), MSG_NOSIGNAL), static_cast<ssize_t>(frame.size()));
+    ::shutdown(second, SHUT_WR);
+    char byte = 0;
+    while (::recv(second, &byte, 1, 0) > 0) {
+    }
+    ::close(second);
+  });
+  const Result<std::string> status = QueryMaster(endpoint_, std::chrono::seconds(20));
+  ::shutdown(listening_, SHUT_RDWR);
+  master.join();
+  ASSERT_TRUE(status.ok()) << status.status().text();
+  EXPECT_EQ(status.value(), "{}");
+}
+
+TEST_F(QueryTest, WhatClosesEveryConnectionIsNoMaster) {
+  ASSERT_EQ(::listen(listening_, 8), 0);
+  std::thread stranger([this] {
+    for (int fd = 0; (fd = ::accept(listening_, nullptr, nullptr)) >= 0;) ::close(fd);
+  });
+  const Status status = QueryMaster(endpoint_, std::chrono::milliseconds(250)).status();
+  ::shutdown(listening_, SHUT_RDWR);
+  stranger.join();
+  EXPECT_TRUE(status.code() == Code::kProtocol || status.code() == Code::kIo) << status.text();
 }
 
 }  // namespace
