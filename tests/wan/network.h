@@ -1,10 +1,15 @@
 // What happens to a packet in transit. Pure: the caller passes the time, randomness comes from the scenario's seed.
 //
-//   sender --> uplink (rate, drop-tail queue) --> the site's way out (the same, unless the receiver is there, too)
-//          --> path (rate, queue, loss, corruption, delay) --> receiver
+//   sender --> uplink (rate, drop-tail queue) --> policer (a token bucket) --> the site's way out (rate, queue; unless
+//   the receiver is there, too) --> path (rate, queue, loss, corruption, delay, jitter) --> downlink (rate, queue) -->
+//   receiver
 //
 // A super-packet is judged segment by segment; what survives in one piece arrives in one piece, when its last byte
-// does. A path never reorders.
+// does. A path reorders only where the scenario says so.
+//
+// Where packets of several senders meet after different times (a way out behind limited uplinks, a downlink), the order
+// of sending is not that of meeting: such a packet stops there (Delivery::next), and goes on by Advance when its time
+// has come.
 #pragma once
 
 #include <chrono>
@@ -19,19 +24,23 @@ namespace ringway::wan {
 
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Nanoseconds>;
 
-// A run of segments that arrives.
+enum class Stage : std::uint8_t { kUplink, kWayOut, kDownlink, kArrived };
+
+// A run of segments that is at `next` when it is due.
 struct Delivery {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
   TimePoint due;
   bool corrupt = false;
   std::uint64_t random = 0;  // for Corrupt
+  Stage next = Stage::kArrived;
 };
 
 struct Traffic {
-  std::uint64_t packets = 0;  // MTU-sized, that were sent
-  std::uint64_t bytes = 0;    // of them
-  std::uint64_t overflowed = 0;
+  std::uint64_t packets = 0;     // MTU-sized, that were sent
+  std::uint64_t bytes = 0;       // of them
+  std::uint64_t overflowed = 0;  // at queues
+  std::uint64_t policed = 0;
   std::uint64_t lost = 0;
   std::uint64_t corrupted = 0;
 };
@@ -43,8 +52,18 @@ class Network {
   // Everything but the hosts may change while it runs; what is under way is not touched. REQUIRES: as many hosts.
   void Change(Scenario scenario);
 
+  // The schedules of the uplinks' rates begin now (anew). A packet that was queued before a change leaves at the old
+  // rate.
+  void StartSchedule(TimePoint now) { schedule_start_ = now; }
+
   // REQUIRES: from != to, both hosts.
-  std::vector<Delivery> Send(std::size_t from, std::size_t to, const PacketInfo& packet, TimePoint now);
+  std::vector<Delivery> Send(std::size_t from, std::size_t to, const PacketInfo& packet, TimePoint now) {
+    return Advance(Stage::kUplink, from, to, packet, now);
+  }
+
+  // What a delivery carried goes on. REQUIRES: `stage` is its next, not kArrived, `now` when it was due; calls by
+  // `now`.
+  std::vector<Delivery> Advance(Stage stage, std::size_t from, std::size_t to, const PacketInfo& packet, TimePoint now);
 
   const Traffic& traffic(std::size_t from, std::size_t to) const { return flows_[from][to].traffic; }
   const Scenario& scenario() const { return scenario_; }
@@ -53,15 +72,39 @@ class Network {
   struct Flow {
     TimePoint free_at;
     TimePoint last_due;
+    Nanoseconds jitter{};
+    TimePoint jitter_until;
     std::mt19937_64 dice;
     Traffic traffic;
+  };
+  struct Bucket {
+    double missing_bytes = 0;  // that were taken and have not come back
+    TimePoint at;
+  };
+  // Where one segment is.
+  struct Segment {
+    std::size_t from = 0, to = 0;
+    std::uint32_t bytes = 0;
+    TimePoint at;
+    Stage next = Stage::kUplink;
+    bool corrupt = false;
   };
 
   // When the bytes have left the pipe, or false: its queue is full.
   static bool Pass(const Pipe& pipe, TimePoint* free_at, std::uint32_t bytes, TimePoint* at);
+  static bool Conforms(const Policer& policer, Bucket* bucket, std::uint32_t bytes, TimePoint at);
+  static Nanoseconds JitterOf(const Path& path, Flow* flow, TimePoint at);
+
+  Pipe UplinkOf(std::size_t host, TimePoint now) const;
+  // Each takes a segment through its stage, and says which is next; false: it is dropped, and counted.
+  bool PassUplink(const Pipe& uplink, Segment* segment);
+  bool PassWayOut(Segment* segment);
+  bool PassDownlink(Segment* segment);
 
   Scenario scenario_;
-  std::vector<TimePoint> uplink_free_at_;
+  TimePoint schedule_start_;
+  std::vector<TimePoint> uplink_free_at_, downlink_free_at_;
+  std::vector<Bucket> buckets_;
   std::vector<TimePoint> way_out_free_at_;  // by site
   std::vector<std::size_t> site_of_;        // a number for each host's
   std::vector<std::vector<Flow>> flows_;

@@ -15,8 +15,10 @@ const TimePoint kStart{std::chrono::seconds(1)};
 // Two hosts, 100 bytes a millisecond out of each, 10 ms from one to the other.
 Scenario Two() {
   Scenario scenario;
-  scenario.hosts.assign(
-      2, Host{.site = "s", .uplink = {.bytes_per_second = 100'000, .queue_seconds = 0.05}, .way_out = {}});
+  Host host;
+  host.site = "s";
+  host.uplink = {.bytes_per_second = 100'000, .queue_seconds = 0.05};
+  scenario.hosts.assign(2, host);
   scenario.paths.assign(2, std::vector<Path>(2));
   for (auto& row : scenario.paths) {
     for (Path& path : row) path.delay = milliseconds(10);
@@ -51,7 +53,10 @@ TEST(WanNetwork, PacketArrivesAfterItsBytesAndTheDelay) {
 TEST(WanNetwork, HostsOfASiteShareItsWayOutAndNothingInside) {
   Scenario scenario;
   for (const char* const site : {"a", "a", "b"}) {
-    scenario.hosts.push_back({.site = site, .uplink = {}, .way_out = {.bytes_per_second = 100'000}});
+    Host host;
+    host.site = site;
+    host.way_out.bytes_per_second = 100'000;
+    scenario.hosts.push_back(host);
   }
   scenario.paths.assign(3, std::vector<Path>(3));
   Network network(scenario);
@@ -114,6 +119,118 @@ TEST(WanNetwork, ShorterDelayDoesNotReorder) {
   near.hosts[0].uplink = {};
   network.Change(near);
   EXPECT_EQ(network.Send(0, 1, Packet(1), kStart)[0].due, due);
+}
+
+TEST(WanNetwork, JitterIsUniformUpToItsMostAndKeepsTheOrder) {
+  Scenario scenario = Two();
+  scenario.hosts[0].uplink = {};
+  scenario.paths[0][1].jitter = milliseconds(8);
+  Network network(scenario);
+  double sum_ms = 0;
+  int above_half = 0;
+  TimePoint last;
+  constexpr int kPackets = 4000;
+  for (int i = 0; i < kPackets; ++i) {
+    const TimePoint sent = kStart + milliseconds(20 * i);  // far enough from each other to be drawn for anew
+    const auto delivery = network.Send(0, 1, Packet(1), sent);
+    const Nanoseconds extra = delivery[0].due - sent - milliseconds(10);
+    ASSERT_TRUE(extra >= milliseconds(0) && extra <= milliseconds(8)) << extra.count();
+    sum_ms += static_cast<double>(extra.count()) / 1e6;
+    above_half += extra > milliseconds(4) ? 1 : 0;
+  }
+  EXPECT_NEAR(sum_ms / kPackets, 4, 0.2);
+  EXPECT_NEAR(above_half, kPackets / 2, 150);
+  bool held_back = false;
+  for (int i = 0; i < kPackets; ++i) {
+    const TimePoint due = network.Send(0, 1, Packet(1), kStart + milliseconds(20 * kPackets + i))[0].due;
+    ASSERT_GE(due, last);
+    held_back |= due == last;
+    last = due;
+  }
+  EXPECT_TRUE(held_back) << "a shorter delay waits for a longer one before it";
+}
+
+TEST(WanNetwork, JitterReordersWhereTheScenarioSaysSo) {
+  Scenario scenario = Two();
+  scenario.hosts[0].uplink = {};
+  scenario.paths[0][1].jitter = milliseconds(8);
+  scenario.paths[0][1].reorder = true;
+  Network network(scenario);
+  const auto deliveries = network.Send(0, 1, Packet(10), kStart);
+  ASSERT_EQ(deliveries.size(), 10u) << "each has a delay of its own";
+  bool overtakes = false;
+  for (std::size_t i = 1; i < deliveries.size(); ++i) overtakes |= deliveries[i].due < deliveries[i - 1].due;
+  EXPECT_TRUE(overtakes);
+}
+
+TEST(WanNetwork, PolicerDropsTheExcessAtOnceAndDelaysNothing) {
+  Scenario scenario = Two();
+  scenario.hosts[0].uplink = {};
+  scenario.hosts[0].policer = {.bytes_per_second = 100'000, .burst_bytes = 4.0 * kMtu};
+  Network network(scenario);
+  const auto burst = network.Send(0, 1, Packet(10), kStart);
+  EXPECT_EQ(Arrived(burst), 4u) << "what the bucket holds";
+  EXPECT_EQ(burst[0].due, kStart + milliseconds(10)) << "no queue";
+  EXPECT_EQ(network.traffic(0, 1).policed, 6u);
+  EXPECT_EQ(Arrived(network.Send(0, 1, Packet(10), kStart + milliseconds(30))), 2u) << "30 ms of its rate";
+  EXPECT_EQ(Arrived(network.Send(0, 1, Packet(10), kStart + milliseconds(10'000))), 4u) << "never more than its depth";
+  EXPECT_EQ(Arrived(network.Send(1, 0, Packet(10), kStart)), 3u) << "the other host has none";
+}
+
+TEST(WanNetwork, DownlinkIsSharedInTheOrderOfArrivalAndDropsTheTail) {
+  Scenario scenario = Two();
+  scenario.hosts.push_back(scenario.hosts[0]);
+  for (Host& host : scenario.hosts) host.uplink = {};
+  scenario.hosts[0].downlink = {.bytes_per_second = 100'000, .queue_seconds = 0.05};
+  scenario.paths.assign(3, std::vector<Path>(3));
+  scenario.paths[1][0].delay = milliseconds(100);
+  scenario.paths[2][0].delay = milliseconds(10);
+  Network network(scenario);
+  const auto far = network.Send(1, 0, Packet(1), kStart);
+  const auto near = network.Send(2, 0, Packet(5), kStart + milliseconds(1));
+  ASSERT_EQ(far[0].next, Stage::kDownlink);
+  ASSERT_EQ(near[0].due, kStart + milliseconds(11));
+  const auto first = network.Advance(Stage::kDownlink, 2, 0, Packet(5), near[0].due);
+  EXPECT_EQ(Arrived(first), 3u) << "50 ms of queue: three packets of 15 ms";
+  EXPECT_EQ(first[0].due, kStart + milliseconds(11 + 45));
+  EXPECT_EQ(first[0].next, Stage::kArrived);
+  EXPECT_EQ(network.traffic(2, 0).overflowed, 2u);
+  EXPECT_EQ(network.Advance(Stage::kDownlink, 1, 0, Packet(1), far[0].due)[0].due, kStart + milliseconds(115))
+      << "sent first, there last: it waits for nobody";
+  EXPECT_EQ(network.Send(0, 1, Packet(1), kStart)[0].next, Stage::kArrived) << "another host's downlink";
+}
+
+TEST(WanNetwork, HostsMeetAtTheirWayOutWhenTheirUplinksHaveLetThemGo) {
+  Scenario scenario = Two();
+  scenario.hosts.push_back(scenario.hosts[0]);
+  scenario.hosts[2].site = "t";
+  for (Host& host : scenario.hosts) host.way_out.bytes_per_second = 1'000'000;
+  scenario.paths.assign(3, std::vector<Path>(3));
+  Network network(scenario);
+  const auto slow = network.Send(0, 2, Packet(3), kStart);
+  const auto quick = network.Send(1, 2, Packet(1), kStart);
+  ASSERT_EQ(slow[0].next, Stage::kWayOut);
+  ASSERT_EQ(quick[0].due, kStart + milliseconds(15));
+  EXPECT_EQ(network.Advance(Stage::kWayOut, 1, 2, Packet(1), quick[0].due)[0].due,
+            kStart + milliseconds(15) + std::chrono::microseconds(1500))
+      << "not behind what comes out of the other uplink later";
+  EXPECT_EQ(network.Send(0, 1, Packet(1), kStart + milliseconds(100))[0].next, Stage::kArrived) << "inside";
+}
+
+TEST(WanNetwork, UplinkFollowsItsScheduleFromItsStart) {
+  Scenario scenario = Two();
+  scenario.hosts[0].schedule = {{.at = 1, .bytes_per_second = 10'000}, {.at = 3, .bytes_per_second = 100'000}};
+  Network network(scenario);
+  const auto took = [&](TimePoint at) { return network.Send(0, 1, Packet(1), at)[0].due - at - milliseconds(10); };
+  const TimePoint begin = kStart + std::chrono::seconds(100);
+  network.StartSchedule(begin);
+  EXPECT_EQ(took(begin), milliseconds(15));
+  EXPECT_EQ(took(begin + milliseconds(999)), milliseconds(15));
+  EXPECT_EQ(took(begin + milliseconds(1015)), milliseconds(150));
+  EXPECT_EQ(took(begin + milliseconds(3000)), milliseconds(15));
+  network.StartSchedule(begin + milliseconds(5000));
+  EXPECT_EQ(took(begin + milliseconds(5000)), milliseconds(15));
+  EXPECT_EQ(took(begin + milliseconds(6000)), milliseconds(150)) << "it began anew";
 }
 
 TEST(WanNetwork, CorruptPacketsTravelAlone) {

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""tests/wan/run sets the hosts' kernels, leaves nothing behind after Ctrl-C, and its network can change while it runs.
+"""tests/wan/run sets the hosts' kernels, takes overrides, starts foreign connections, leaves nothing behind after Ctrl-C, and its
+network can change while it runs.
 
-run_test.py RUN BIN: ends with 77 where it may not make devices. run_test.py probe HOST WORK is what the hosts run.
+run_test.py RUN BIN: ends with 77 where it may not make devices. `run_test.py probe HOST WORK` and `run_test.py locked HOST WORK`
+are what the hosts run.
 """
 
 import contextlib
@@ -11,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 PORT = 7500
@@ -66,6 +69,60 @@ def probe(host, work):
         done.touch()
 
 
+def congestion_of(name=None):
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+        connection.settimeout(DEADLINE_S)
+        connection.connect((f"10.111.0.{int(ECHO) + 1}", PORT))
+        if name is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
+
+def locked(host, work):
+    """Connections run what the overrides say, even against a program's wish; the foreign ones move bytes."""
+    if host != ASKER:
+        return probe(host, work) if host == ECHO else None
+    try:
+        wait_for(listens, "nobody listens")
+        fails(congestion_of() != "reno", f"connections run {congestion_of()}, not reno")
+        with contextlib.suppress(PermissionError):
+            sys.exit(f"a program could choose {congestion_of('cubic')}")
+        flows = pathlib.Path(work, "foreign.0")
+        wait_for(lambda: flows.read_text().split("\n")[:-1][-1:] and int(flows.read_text().split("\n")[-2].split()[1]) > 0,
+                 "nothing arrived over the foreign connection")
+    finally:
+        pathlib.Path(work, "done").touch()
+
+
+SCENARIO = """
+[default]
+delay_ms = 5
+[[site]]
+name = "a"
+[[site]]
+name = "b"
+uplink_mbit = 50
+[[foreign]]
+from = "b"
+to = "a"
+"""
+
+
+def check_overrides(run, programs):
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = pathlib.Path(folder, "two.toml")
+        scenario.write_text(SCENARIO)
+        command = [run, "--bin", programs, "--bare", "--", "true"]
+        for overrides, why in (("b.uplink_mbit=x", "uplink_mbit is a number"), ("congestion=none", "this kernel has"),
+                               ("", "KEY=VALUE"), ("up=1", "'up=1' sets no key")):
+            command[-2:-2] = [f"{scenario}:{overrides}"]
+            said = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
+            fails(said.returncode == 0 or why not in said.stderr, f"{overrides}: {said.stderr}")
+            del command[-3]
+        command[-2:] = [f"{scenario}:congestion=reno", "--", sys.executable, "-B", __file__, "locked", "{host}", "{work}"]
+        fails(subprocess.run(command, check=False).returncode, "the overridden scenario failed")
+
+
 def check_change(run, programs):
     command = [run, "--skip-without-tun", "--bin", programs, "--bare", "us", "--", sys.executable, "-B", __file__,
                "probe", "{host}", "{work}"]
@@ -108,9 +165,10 @@ def check_interrupt(run, programs):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "probe":
-        probe(*sys.argv[2:])
+    if sys.argv[1] in ("probe", "locked"):
+        {"probe": probe, "locked": locked}[sys.argv[1]](*sys.argv[2:])
     else:
         check_change(*sys.argv[1:])
+        check_overrides(*sys.argv[1:])
         check_kernel(*sys.argv[1:])
         check_interrupt(*sys.argv[1:])

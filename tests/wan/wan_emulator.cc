@@ -1,11 +1,16 @@
 // Carries the packets of a scenario's hosts: one TUN device in each host's namespace, joined by wan::Network.
 //
 //   wan_emulator --scenario FILE --stats FILE NAMESPACE...       (one namespace a host, in the scenario's order)
-//   wan_emulator --scenario FILE --list                          site of each host, one a line
+//   wan_emulator --scenario FILE --print [--set "KEY=VALUE,..."] the scenario with these keys overridden (scenario.h)
+//   wan_emulator --scenario FILE --list hosts                    UPLINK_MBIT CONGESTION SITE of each host, one a line
+//   wan_emulator --scenario FILE --list foreign                  FROM TO CONNECTIONS CONGESTION of each [[foreign]]
+//
+// A congestion control that the scenario leaves open is listed as "-", an uplink without a limit as 0.
 //
 // Host i has the address 10.111.0.(i + 1), which tests/wan/run assigns to its device. Prints "ready" when the devices
 // are up. SIGHUP: reads the scenario again (an invalid one is refused, and the old one stays). SIGUSR1, SIGTERM and
-// SIGINT: writes the traffic of each path to the stats file, as JSON.
+// SIGINT: writes the traffic of each path to the stats file, as JSON. SIGUSR2: the schedules start anew, which first
+// start with it.
 #include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -18,6 +23,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <queue>
 #include <string>
 #include <utility>
@@ -36,16 +42,22 @@ constexpr int kReadsATurn = 16;
 
 std::atomic<bool> reload_wanted = false;
 std::atomic<bool> stats_wanted = false;
+std::atomic<bool> schedule_wanted = false;
 std::atomic<bool> stop_wanted = false;
 
 void OnSignal(int signal) {
-  (signal == SIGHUP ? reload_wanted : signal == SIGUSR1 ? stats_wanted : stop_wanted) = true;
+  (signal == SIGHUP    ? reload_wanted
+   : signal == SIGUSR1 ? stats_wanted
+   : signal == SIGUSR2 ? schedule_wanted
+                       : stop_wanted) = true;
 }
 
 struct Flying {
   TimePoint due;
   std::uint64_t order = 0;  // of equals the first sent
+  std::size_t from = 0;
   std::size_t to = 0;
+  Stage next = Stage::kArrived;
   Bytes frame;
   bool operator>(const Flying& other) const { return std::pair(due, order) > std::pair(other.due, other.order); }
 };
@@ -70,9 +82,11 @@ class Emulator {
   }
 
   void Run() {
+    network_.StartSchedule(Now());
     while (!stop_wanted) {
       if (reload_wanted.exchange(false)) Reload();
       if (stats_wanted.exchange(false)) WriteStats();
+      if (schedule_wanted.exchange(false)) network_.StartSchedule(Now());
       const TimePoint now = Now();
       timespec wait{.tv_sec = 1, .tv_nsec = 0};
       if (!flying_.empty() && flying_.top().due < now + std::chrono::seconds(1)) {
@@ -100,21 +114,40 @@ class Emulator {
       if (!info) continue;  // IPv6 looking for its neighbours
       const std::size_t to = info->destination - kFirstAddress;
       if (info->destination < kFirstAddress || to >= tuns_.size() || to == from) continue;
-      for (const Delivery& delivery : network_.Send(from, to, *info, Now())) {
-        Bytes frame = Slice(buffer_, *info, delivery.first, delivery.count);
-        if (delivery.corrupt) {
-          if (const auto sliced = Inspect(frame)) Corrupt(&frame, *sliced, delivery.random);
-        }
-        flying_.push({.due = delivery.due, .order = order_++, .to = to, .frame = std::move(frame)});
+      Launch(Stage::kUplink, from, to, buffer_, *info, Now());
+    }
+  }
+
+  // Takes the frame through the stage; what is left of it flies on.
+  void Launch(Stage stage, std::size_t from, std::size_t to, const Bytes& frame, const PacketInfo& info,
+              TimePoint now) {
+    for (const Delivery& delivery : network_.Advance(stage, from, to, info, now)) {
+      Bytes slice = Slice(frame, info, delivery.first, delivery.count);
+      if (delivery.corrupt) {
+        if (const auto sliced = Inspect(slice)) Corrupt(&slice, *sliced, delivery.random);
       }
+      flying_.push({.due = delivery.due,
+                    .order = order_++,
+                    .from = from,
+                    .to = to,
+                    .next = delivery.next,
+                    .frame = std::move(slice)});
     }
   }
 
   void Deliver() {
     while (!flying_.empty() && flying_.top().due <= Now()) {
       const Flying& next = flying_.top();
-      (void)!::write(tuns_[next.to].get(), next.frame.data(), next.frame.size());  // a full device loses it
+      if (next.next == Stage::kArrived) {
+        (void)!::write(tuns_[next.to].get(), next.frame.data(), next.frame.size());  // a full device loses it
+        flying_.pop();
+        continue;
+      }
+      const Flying waiting = next;
       flying_.pop();
+      if (const auto info = Inspect(waiting.frame)) {
+        Launch(waiting.next, waiting.from, waiting.to, waiting.frame, *info, waiting.due);
+      }
     }
   }
 
@@ -134,6 +167,7 @@ class Emulator {
                                  {"packets", traffic.packets},
                                  {"bytes", traffic.bytes},
                                  {"overflowed", traffic.overflowed},
+                                 {"policed", traffic.policed},
                                  {"lost", traffic.lost},
                                  {"corrupted", traffic.corrupted}});
       }
@@ -153,10 +187,16 @@ class Emulator {
   Bytes buffer_;
 };
 
-ParsedScenario Load(const std::string& path) {
+std::optional<std::string> ReadText(const std::string& path) {
   std::ifstream file(path);
-  if (!file) return {{}, "cannot read " + path};
-  return ParseScenario(std::string(std::istreambuf_iterator<char>(file), {}), path);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+ParsedScenario Load(const std::string& path) {
+  const auto text = ReadText(path);
+  if (!text) return {{}, "cannot read " + path};
+  return ParseScenario(*text, path);
 }
 
 void Emulator::Reload() {
@@ -176,29 +216,55 @@ int Fail(const std::string& why) {
   return 2;
 }
 
+std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
+
+void List(const Scenario& scenario, bool hosts) {
+  if (hosts) {
+    for (const Host& host : scenario.hosts) {
+      std::printf("%g %s %s\n", host.uplink.bytes_per_second * 8 / 1e6, OrDash(host.congestion).c_str(),
+                  host.site.c_str());
+    }
+    return;
+  }
+  for (const ForeignFlows& flows : scenario.foreign) {
+    std::printf("%zu %zu %zu %s\n", flows.from, flows.to, flows.connections, OrDash(flows.congestion).c_str());
+  }
+}
+
+int Print(const std::string& path, const std::string& overrides) {
+  const auto text = ReadText(path);
+  if (!text) return Fail("cannot read " + path);
+  const OverriddenScenario overridden = OverrideScenario(*text, path, overrides);
+  if (!overridden.error.empty()) return Fail(overridden.error);
+  std::printf("%s", overridden.toml.c_str());
+  return 0;
+}
+
 int Main(int argc, char** argv) {
-  std::string path, stats = "/dev/null";
+  std::string path, stats = "/dev/null", list, overrides;
   std::vector<std::string> namespaces;
-  bool list = false;
+  bool print = false;
   CLI::App app("Carries packets between network namespaces as a wide area network would", "wan_emulator");
   app.add_option("--scenario", path, "TOML file (tests/wan/scenario.h)")->required();
   app.add_option("--stats", stats, "Where to write what went over each path");
-  app.add_flag("--list", list, "Only print each host's uplink in Mbit/s (0: no limit) and site");
+  app.add_option("--list", list, "Only list the scenario's hosts or foreign flows")
+      ->check(CLI::IsMember({"hosts", "foreign"}));
+  auto* const print_flag = app.add_flag("--print", print, "Only print the scenario");
+  app.add_option("--set", overrides, "KEY=VALUE,...: override these keys")->needs(print_flag);
   app.add_option("namespaces", namespaces, "One a host");
   CLI11_PARSE(app, argc, argv);
+  if (print) return Print(path, overrides);
   ParsedScenario parsed = Load(path);
   if (!parsed.error.empty()) return Fail(parsed.error);
-  if (list) {
-    for (const Host& host : parsed.scenario.hosts) {
-      std::printf("%g %s\n", host.uplink.bytes_per_second * 8 / 1e6, host.site.c_str());
-    }
+  if (!list.empty()) {
+    List(parsed.scenario, list == "hosts");
     return 0;
   }
   if (namespaces.size() != parsed.scenario.hosts.size()) {
     return Fail("the scenario has " + std::to_string(parsed.scenario.hosts.size()) +
                 " hosts: give a namespace for each");
   }
-  for (const int signal : {SIGHUP, SIGUSR1, SIGTERM, SIGINT}) (void)std::signal(signal, OnSignal);
+  for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGINT}) (void)std::signal(signal, OnSignal);
   (void)::prctl(PR_SET_TIMERSLACK, 1000UL);
   Emulator emulator(std::move(parsed.scenario), path, stats);
   if (const std::string why = emulator.Open(namespaces); !why.empty()) return Fail(why);
