@@ -58,6 +58,7 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"time_ms_median", result.time.median_ms},
       {"time_ms_p99", result.time.p99_ms},
       {"times_ms", result.times_ms},
+      {"began_s", result.began_s},
       {"algbw_gbps", result.algbw_gbps},
       {"busbw_gbps", result.busbw_gbps},
       {"wire_bytes", result.wire_bytes},

@@ -33,6 +33,7 @@ struct SizeResult {
   bool in_place = false;
   std::uint32_t iterations = 0;
   std::vector<double> times_ms;  // of each iteration, in order
+  double began_s = 0;            // of the monotonic clock, when the first of them began
   TimeSummary time;              // of these
   double algbw_gbps = 0;         // of the median, GB/s
   double busbw_gbps = 0;

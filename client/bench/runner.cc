@@ -130,6 +130,7 @@ Error Runner::Measure(SizeResult* result) {
   const ProcessUsage trainer_before = UsageOf(getpid());
   const ProcessUsage daemon_before = UsageOf(daemon_pid_);
   Totals totals;
+  result->began_s = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   for (std::uint32_t i = 0; i < options_.iterations; ++i) {
     auto time_ms = RunIteration(result, &totals);
     if (!time_ms.ok()) return time_ms.error();

@@ -64,6 +64,8 @@ inline double CpuSeconds() {
 }
 
 struct Measured {
+  double began_s = 0;            // of the monotonic clock, when the first measured operation began
+  std::vector<double> times_ms;  // in order
   double time_ms_min = 0;
   double time_ms_median = 0;
   double cpu_seconds = 0;
@@ -72,15 +74,16 @@ struct Measured {
 // Runs `operation` warmup + iterations times.
 inline Measured Measure(const Options& options, const std::function<void()>& operation) {
   for (int i = 0; i < options.warmup; ++i) operation();
-  std::vector<double> times;
+  Measured measured;
+  measured.began_s = NowMs() / 1e3;
   const double cpu_before = CpuSeconds();
   for (int i = 0; i < options.iterations; ++i) {
     const double start = NowMs();
     operation();
-    times.push_back(NowMs() - start);
+    measured.times_ms.push_back(NowMs() - start);
   }
-  Measured measured;
   measured.cpu_seconds = CpuSeconds() - cpu_before;
+  std::vector<double> times = measured.times_ms;
   std::sort(times.begin(), times.end());
   const std::size_t middle = times.size() / 2;
   measured.time_ms_min = times.front();
@@ -98,12 +101,14 @@ inline int WriteJson(const Options& options, const char* algorithm, const Measur
     std::perror(path.c_str());
     return 2;
   }
+  std::string times;
+  for (const double time_ms : measured.times_ms) times += (times.empty() ? "" : ", ") + std::to_string(time_ms);
   std::fprintf(file,
                "{\"results\": [{\"bytes\": %llu, \"world_size\": %d, \"iterations\": %d, \"algorithm\": \"%s\", "
                "\"time_ms_min\": %.6f, \"time_ms_median\": %.6f, \"trainer_cpu_seconds\": %.6f, "
-               "\"daemon_cpu_seconds\": 0}]}\n",
+               "\"daemon_cpu_seconds\": 0, \"began_s\": %.6f, \"times_ms\": [%s]}]}\n",
                static_cast<unsigned long long>(options.bytes), options.world, options.iterations, algorithm,
-               measured.time_ms_min, measured.time_ms_median, measured.cpu_seconds);
+               measured.time_ms_min, measured.time_ms_median, measured.cpu_seconds, measured.began_s, times.c_str());
   return std::fclose(file) == 0 ? 0 : 2;
 }
 

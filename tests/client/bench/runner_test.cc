@@ -130,9 +130,9 @@ TEST(RunnerTest, JsonHasTheFieldsThatScriptsRelyOn) {
   const std::string json = ToJson({result}, 0);
   for (const char* const field :
        {"\"results\"", "\"bytes\": 4096", "\"count\"", "\"dtype\": \"f32\"", "\"op\": \"sum\"", "\"world_size\"",
-        "\"time_ms_min\"", "\"time_ms_median\"", "\"time_ms_p99\"", "\"times_ms\"", "\"algbw_gbps\"", "\"busbw_gbps\"",
-        "\"wire_bytes\"", "\"lanes\": null", "\"retransmits\": null", "\"wrong\": 2", "\"trainer_cpu_seconds\"",
-        "\"daemon_cpu_seconds\""}) {
+        "\"time_ms_min\"", "\"time_ms_median\"", "\"time_ms_p99\"", "\"times_ms\"", "\"began_s\"", "\"algbw_gbps\"",
+        "\"busbw_gbps\"", "\"wire_bytes\"", "\"lanes\": null", "\"retransmits\": null", "\"wrong\": 2",
+        "\"trainer_cpu_seconds\"", "\"daemon_cpu_seconds\""}) {
     EXPECT_NE(json.find(field), std::string::npos) << field;
   }
 }
