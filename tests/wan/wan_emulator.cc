@@ -4,6 +4,7 @@
 //   wan_emulator --scenario FILE --print [--set "KEY=VALUE,..."] the scenario with these keys overridden (scenario.h)
 //   wan_emulator --scenario FILE --list hosts                    UPLINK_MBIT CONGESTION SITE of each host, one a line
 //   wan_emulator --scenario FILE --list foreign                  FROM TO CONNECTIONS CONGESTION of each [[foreign]]
+//   wan_emulator --scenario FILE --list json                     what each host and path carries, for those who compute
 //
 // A congestion control that the scenario leaves open is listed as "-", an uplink without a limit as 0.
 //
@@ -218,11 +219,36 @@ int Fail(const std::string& why) {
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
-void List(const Scenario& scenario, bool hosts) {
-  if (hosts) {
+double Mbit(double bytes_per_second) { return bytes_per_second * 8 / 1e6; }
+
+// Rates of 0 are without a limit. Paths in rows, by sender.
+void ListJson(const Scenario& scenario) {
+  nlohmann::ordered_json root = {{"hosts", nlohmann::ordered_json::array()},
+                                 {"paths", nlohmann::ordered_json::array()}};
+  for (const Host& host : scenario.hosts) {
+    root["hosts"].push_back({{"site", host.site},
+                             {"uplink_mbit", Mbit(host.uplink.bytes_per_second)},
+                             {"downlink_mbit", Mbit(host.downlink.bytes_per_second)},
+                             {"shared_mbit", Mbit(host.way_out.bytes_per_second)},
+                             {"police_mbit", Mbit(host.policer.bytes_per_second)}});
+  }
+  for (const std::vector<Path>& row : scenario.paths) {
+    nlohmann::ordered_json paths = nlohmann::ordered_json::array();
+    for (const Path& path : row) {
+      paths.push_back({{"delay_ms", static_cast<double>(path.delay.count()) / 1e6},
+                       {"mbit", Mbit(path.pipe.bytes_per_second)},
+                       {"loss", path.loss}});
+    }
+    root["paths"].push_back(paths);
+  }
+  std::printf("%s\n", root.dump().c_str());
+}
+
+void List(const Scenario& scenario, const std::string& what) {
+  if (what == "json") return ListJson(scenario);
+  if (what == "hosts") {
     for (const Host& host : scenario.hosts) {
-      std::printf("%g %s %s\n", host.uplink.bytes_per_second * 8 / 1e6, OrDash(host.congestion).c_str(),
-                  host.site.c_str());
+      std::printf("%g %s %s\n", Mbit(host.uplink.bytes_per_second), OrDash(host.congestion).c_str(), host.site.c_str());
     }
     return;
   }
@@ -247,8 +273,8 @@ int Main(int argc, char** argv) {
   CLI::App app("Carries packets between network namespaces as a wide area network would", "wan_emulator");
   app.add_option("--scenario", path, "TOML file (tests/wan/scenario.h)")->required();
   app.add_option("--stats", stats, "Where to write what went over each path");
-  app.add_option("--list", list, "Only list the scenario's hosts or foreign flows")
-      ->check(CLI::IsMember({"hosts", "foreign"}));
+  app.add_option("--list", list, "Only list the scenario's hosts, foreign flows, or all as JSON")
+      ->check(CLI::IsMember({"hosts", "foreign", "json"}));
   auto* const print_flag = app.add_flag("--print", print, "Only print the scenario");
   app.add_option("--set", overrides, "KEY=VALUE,...: override these keys")->needs(print_flag);
   app.add_option("namespaces", namespaces, "One a host");
@@ -257,7 +283,7 @@ int Main(int argc, char** argv) {
   ParsedScenario parsed = Load(path);
   if (!parsed.error.empty()) return Fail(parsed.error);
   if (!list.empty()) {
-    List(parsed.scenario, list == "hosts");
+    List(parsed.scenario, list);
     return 0;
   }
   if (namespaces.size() != parsed.scenario.hosts.size()) {
