@@ -1,0 +1,212 @@
+"""The pure part of networks.py: its cells, what a network allows at best, and the table of what was measured.
+
+A record is what one round of one contender in one cell gave: "cell", "contender", "bytes", "round", "limit_ms", and either
+"times_ms", an operation each, or "failed", why there are none. What only some cells have: "share" (of the foreign connections,
+of their uplink), "recovery_s" (after the rate has returned, until operations are at 90% of their former rate), "jain" (of two
+jobs behind one uplink).
+"""
+
+import collections
+import dataclasses
+import fnmatch
+import math
+import statistics
+
+import runs
+
+CONGESTIONS = ("bbr", "cubic")
+QUEUES_MS = (20, 100, 500)
+# What a cell's network is besides congestion control and queue: a scenario of tests/wan/scenarios.
+KINDS = {"clean": "us", "jitter": "jitter", "policed": "policed", "dip": "dip", "foreign": "foreign",
+         "shared-uplink": "shared-uplink", "incast": "incast"}
+WHOLE = ("us", "us-eu", "lossy", "globe", "lan")  # with the queues that they come with
+CONTENDERS = ("ringway", "gloo", "tcp")
+# An MTU of 1500 carries 1448 bytes: the rest is IP, TCP and a timestamp.
+WIRE = 1500 / 1448
+RECOVERED = 0.9
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    name: str
+    scenario: str  # for tests/wan/run
+    congestion: str
+    kind: str
+
+
+def all_cells():
+    cells = [Cell(f"{congestion}/q{queue}/{kind}", f"{scenario}:congestion={congestion},queue_ms={queue}", congestion, kind)
+             for congestion in CONGESTIONS for queue in QUEUES_MS for kind, scenario in KINDS.items()]
+    return cells + [Cell(f"{congestion}/{name}", f"{name}:congestion={congestion}", congestion, name)
+                    for congestion in CONGESTIONS for name in WHOLE]
+
+
+def chosen(patterns):
+    """The cells that any of the patterns, which commas separate, matches. ValueError: one matches none."""
+    cells, found = all_cells(), set()
+    for pattern in patterns.split(","):
+        names = {cell.name for cell in cells if fnmatch.fnmatchcase(cell.name, pattern)}
+        if not names:
+            raise ValueError(f"no cell is called {pattern}; --list shows them all")
+        found |= names
+    return [cell for cell in cells if cell.name in found]
+
+
+def some(mbit):
+    """A rate of 0 is none: no limit."""
+    return mbit if mbit > 0 else math.inf
+
+
+def host_rates(network, outwards):
+    """Of each host, the Mbit/s at which it can send (or receive) what is new, at best."""
+    hosts, rates = network["hosts"], []
+    for i, host in enumerate(hosts):
+        paths = [network["paths"][i][j] if outwards else network["paths"][j][i] for j in range(len(hosts)) if j != i]
+        own = min(some(host["uplink_mbit"]), some(host["police_mbit"])) if outwards else some(host["downlink_mbit"])
+        rate = min(own, sum(some(path["mbit"]) for path in paths))
+        rates.append(rate * (1 - min(path["loss"] for path in paths)))
+    return rates
+
+
+def site_rates(network):
+    """Of each site, the Mbit/s at which its hosts can send to other sites together."""
+    sites = collections.defaultdict(list)
+    for host, rate in zip(network["hosts"], host_rates(network, outwards=True)):
+        sites[host["site"]].append((rate, some(host["shared_mbit"])))
+    return [min(sum(rate for rate, _ in hosts), hosts[0][1]) for hosts in sites.values()]
+
+
+def shortest_delays_ms(network):
+    """From each host to each, by way of others where that is quicker."""
+    count = len(network["hosts"])
+    delays = [[0 if i == j else network["paths"][i][j]["delay_ms"] for j in range(count)] for i in range(count)]
+    for middle in range(count):
+        for i in range(count):
+            for j in range(count):
+                delays[i][j] = min(delays[i][j], delays[i][middle] + delays[middle][j])
+    return delays
+
+
+def limit_ms(network, size):
+    """No all-reduce of `size` bytes takes less, whatever it sends by which path.
+
+    Of N that take part, all together send at least 2 (N - 1) buffers and receive as many, and each of them one; so do sites.
+    What is last to arrive needs the longest delay on top. `network` is what wan_emulator --list json prints.
+    """
+    longest = 0.0
+    for rates in (host_rates(network, True), host_rates(network, False), site_rates(network)):
+        if len(rates) > 1:
+            longest = max(longest, 1 / min(rates), 2 * (len(rates) - 1) / sum(rates))
+    return size * WIRE * 8 / 1e3 * longest + max(max(row) for row in shortest_delays_ms(network))
+
+
+def times_of_ranks(results):
+    """Each operation's time, the median of the ranks', and when it began, by the machine's clock."""
+    times = [statistics.median(each) for each in zip(*(result["times_ms"] for result in results))]
+    first = results[0]
+    if "starts_s" in first:
+        return times, first["starts_s"]
+    starts, at = [], first["began_s"]
+    for time_ms in first["times_ms"]:
+        starts.append(at)
+        at += time_ms / 1e3
+    return times, starts
+
+
+def outside(times, starts, begin, end):
+    """The times of operations that were under way at no moment between the two."""
+    return [time_ms for time_ms, start in zip(times, starts) if start + time_ms / 1e3 <= begin or start >= end]
+
+
+def recovery_s(times, starts, dip_begin, dip_end):
+    """Seconds from the dip's end until an operation begins that is at RECOVERED of the rate before the dip.
+
+    None: there was none before it, or no such one after it.
+    """
+    before = [time_ms for time_ms, start in zip(times, starts) if start + time_ms / 1e3 <= dip_begin]
+    if not before:
+        return None
+    enough_ms = statistics.median(before) / RECOVERED
+    after = [start for time_ms, start in zip(times, starts) if start >= dip_end and time_ms <= enough_ms]
+    return min(after) - dip_end if after else None
+
+
+def operations_between(times, starts, begin, end):
+    """How many operations, and parts of one, lie between the two moments."""
+    parts = ((min(end, start + time_ms / 1e3) - max(begin, start)) / (time_ms / 1e3) for time_ms, start in zip(times, starts))
+    return sum(max(0.0, part) for part in parts)
+
+
+def jain_of_jobs(jobs):
+    """Of (times, starts) of each job: by what each did while all were at it."""
+    begin = max(starts[0] for _, starts in jobs)
+    end = min(starts[-1] + times[-1] / 1e3 for times, starts in jobs)
+    return jain([operations_between(times, starts, begin, end) for times, starts in jobs]) if begin < end else None
+
+
+def jain(values):
+    """1 where all are equal, 1/n where one has everything."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else None
+
+
+def summary(records):
+    """Of the rounds of one contender, size and cell: what its place in the table says."""
+    times = [time_ms for record in records for time_ms in record.get("times_ms", [])]
+    out = {"median_ms": statistics.median(times) if times else None, "limit_ms": max(record["limit_ms"] for record in records),
+           "failed": [record["failed"] for record in records if record.get("failed")], "rounds": len(records)}
+    for name in ("share", "recovery_s", "jain"):
+        values = [record[name] for record in records if record.get(name) is not None]
+        out[name] = statistics.median(values) if values else None
+    return out
+
+
+def latest(records):
+    """Without what a later run of the same round replaced."""
+    kept = {}
+    for record in records:
+        kept[record["cell"], record["bytes"], record["contender"], record["round"]] = record
+    return list(kept.values())
+
+
+def shown(found):
+    """(time, times the limit) as the table has them."""
+    if found is None:
+        return "", ""
+    if found["median_ms"] is None:
+        return "failed", ""
+    return f"{found['median_ms']:.0f}" if found["median_ms"] >= 100 else f"{found['median_ms']:.1f}", \
+        f"{found['median_ms'] / found['limit_ms']:.2f}"
+
+
+def remarks(systems):
+    texts = []
+    for name, found in systems.items():
+        said = []
+        if found["share"] is not None:
+            said.append(f"foreign share {found['share']:.0%}")
+        if found["recovery_s"] is not None:
+            said.append(f"recovers in {found['recovery_s']:.1f} s")
+        if found["jain"] is not None:
+            said.append(f"Jain {found['jain']:.2f}")
+        if found["failed"]:
+            said.append(f"{len(found['failed'])} of {found['rounds']} rounds failed: {found['failed'][-1]}")
+        if said:
+            texts.append(f"{name}: " + ", ".join(said))
+    return "; ".join(texts).replace("|", "/").replace("\n", " ")
+
+
+def table(records):
+    """Markdown: a row for each cell and size, in the cells' order."""
+    order = {cell.name: i for i, cell in enumerate(all_cells())}
+    groups = collections.defaultdict(lambda: collections.defaultdict(list))
+    for record in latest(records):
+        groups[order.get(record["cell"], len(order)), record["cell"], record["bytes"]][record["contender"]].append(record)
+    head = "".join(f" {name} | x limit |" for name in CONTENDERS)
+    lines = [f"| network | size | limit |{head} |", "|---|---|---|" + "---|" * (2 * len(CONTENDERS) + 1)]
+    for (_, cell, size), contenders in sorted(groups.items()):
+        systems = {name: summary(contenders[name]) for name in CONTENDERS if name in contenders}
+        values = [value for name in CONTENDERS for value in shown(systems.get(name))]
+        limit = max(found["limit_ms"] for found in systems.values())
+        lines.append(f"| {cell} | {runs.size_name(size)} | {limit:.0f} | " + " | ".join([*values, remarks(systems)]) + " |")
+    return "\n".join(lines) + "\n"
