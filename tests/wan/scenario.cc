@@ -72,7 +72,7 @@ class Reader {
   static std::string Congestion(const toml::table& table) {
     if (!table.contains("congestion")) return "";
     constexpr std::size_t kNameMax = 15;  // TCP_CA_NAME_MAX, less the end
-    const std::string name = table["congestion"].value_or(std::string());
+    std::string name = table["congestion"].value_or(std::string());
     const bool valid = !name.empty() && name.size() <= kNameMax &&
                        name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") == std::string::npos;
     if (!valid) throw std::runtime_error("congestion is the name of a congestion control, as \"cubic\"");
