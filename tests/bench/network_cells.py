@@ -3,7 +3,7 @@
 A record is what one round of one contender in one cell gave: "cell", "contender", "bytes", "round", "limit_ms", and either
 "times_ms", an operation each, or "failed", why there are none. What only some cells have: "share" (of the foreign connections,
 of their uplink), "recovery_s" (after the rate has returned, until operations are at 90% of their former rate), "jain" (of two
-jobs behind one uplink).
+jobs behind one uplink). "late" of "deliveries" came later than the emulated network says, as the machine was busy.
 """
 
 import collections
@@ -24,6 +24,7 @@ CONTENDERS = ("ringway", "gloo", "tcp")
 # An MTU of 1500 carries 1448 bytes: the rest is IP, TCP and a timestamp.
 WIRE = 1500 / 1448
 RECOVERED = 0.9
+LATE_MAX = 0.02  # more is worth a remark
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +156,8 @@ def summary(records):
     times = [time_ms for record in records for time_ms in record.get("times_ms", [])]
     out = {"median_ms": statistics.median(times) if times else None, "limit_ms": max(record["limit_ms"] for record in records),
            "failed": [record["failed"] for record in records if record.get("failed")], "rounds": len(records)}
+    deliveries = sum(record.get("deliveries", 0) for record in records)
+    out["late"] = sum(record.get("late", 0) for record in records) / deliveries if deliveries else 0
     for name in ("share", "recovery_s", "jain"):
         values = [record[name] for record in records if record.get(name) is not None]
         out[name] = statistics.median(values) if values else None
@@ -189,6 +192,8 @@ def remarks(systems):
             said.append(f"recovers in {found['recovery_s']:.1f} s")
         if found["jain"] is not None:
             said.append(f"Jain {found['jain']:.2f}")
+        if found["late"] > LATE_MAX:
+            said.append(f"{found['late']:.0%} of deliveries late")
         if found["failed"]:
             said.append(f"{len(found['failed'])} of {found['rounds']} rounds failed: {found['failed'][-1]}")
         if said:

@@ -109,7 +109,7 @@ class Network:
         return time.monotonic()
 
     def totals(self):
-        """Of all paths: packets, and what became of those that did not arrive."""
+        """Of all paths: packets, what became of those that did not arrive, and how many of what did was late."""
         path = self.work / "stats.json"
         path.unlink(missing_ok=True)
         self.signal(signal.SIGUSR1)
@@ -118,8 +118,9 @@ class Network:
             if time.monotonic() > end:
                 raise Failed("the emulator does not say what it carried")
             time.sleep(0.02)
-        paths = json.loads(path.read_text())["paths"]
-        return {name: sum(each[name] for each in paths) for name in ("packets", "overflowed", "policed", "lost")}
+        whole = json.loads(path.read_text())
+        totals = {name: sum(each[name] for each in whole["paths"]) for name in ("packets", "overflowed", "policed", "lost")}
+        return {**totals, "deliveries": whole["deliveries"], "late": whole["late"]}
 
     def run(self, commands, deadline_s, events):
         """A command for each host; `events`: (seconds, call), each called until it returns true. Failed: one failed, or is late."""

@@ -130,6 +130,11 @@ class TableTest(unittest.TestCase):
         row = cells.table([record("ringway", [1], share=0.4, recovery_s=2.0, jain=0.98), record("tcp", [1], share=0.5)])
         self.assertIn("ringway: foreign share 40%, recovers in 2.0 s, Jain 0.98; tcp: foreign share 50%", row)
 
+    def test_a_network_that_the_machine_was_too_busy_for_is_a_remark(self):
+        rounds = [record("ringway", [1], deliveries=100, late=0), record("ringway", [1], round=2, deliveries=100, late=10)]
+        self.assertIn("ringway: 5% of deliveries late", cells.table(rounds))
+        self.assertNotIn("late", cells.table(rounds[:1]))
+
     def test_the_program_renders_the_chosen_cells_of_a_file(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "runs.jsonl")
