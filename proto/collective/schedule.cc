@@ -19,11 +19,11 @@ std::uint16_t U16(std::size_t value) { return static_cast<std::uint16_t>(value);
 std::vector<std::uint32_t> Equal(std::size_t chunks) { return std::vector<std::uint32_t>(chunks, 1); }
 
 // Takes all transfers of an all-reduce between all ranks, in an order that is the same on all, and keeps what concerns
-// one rank and the collective.
+// the collective.
 class Builder {
  public:
-  Builder(OpKind collective, Algorithm kind, Rank self, std::vector<std::uint32_t> weights)
-      : self_(self), reduces_(collective != OpKind::kAllGather), copies_(collective != OpKind::kReduceScatter) {
+  Builder(OpKind collective, Algorithm kind, std::vector<std::uint32_t> weights)
+      : reduces_(collective != OpKind::kAllGather), copies_(collective != OpKind::kReduceScatter) {
     out_.weights = std::move(weights);
     out_.rank_parts = !reduces_ || !copies_;
     out_.everyone_sums = kind == Algorithm::kOneShot;
@@ -33,28 +33,35 @@ class Builder {
   std::size_t ChunkOf(std::size_t place, Rank owner) const { return out_.rank_parts ? owner.value : place; }
 
   void Reduce(std::size_t step, std::size_t chunk, Rank from, Rank to) {
-    if (!reduces_) return;
-    if (from == self_) {
-      const bool summed = !out_.everyone_sums && sums_.contains(U16(chunk));
-      Depart(step, chunk, to, summed ? Source::kPartial : Source::kInput);
-      if (summed) sums_.at(U16(chunk)).finishes = false;
-    }
-    if (to != self_) return;
-    Arrive(step, chunk, from, true);
-    Sum& sum = sums_[U16(chunk)];
-    sum.chunk = U16(chunk);
-    sum.finishes = true;  // until it is sent on
-    sum.order.push_back(static_cast<std::uint32_t>(out_.arrivals.size() - 1));
+    if (reduces_) Add(step, chunk, from, to, true);
   }
-
   void Copy(std::size_t step, std::size_t chunk, Rank from, Rank to) {
-    if (!copies_) return;
-    if (from == self_) Depart(step, chunk, to, Source::kFinished);
-    if (to == self_) Arrive(step, chunk, from, false);
+    if (copies_) Add(step, chunk, from, to, false);
   }
 
-  Schedule Build() {
-    if (!reduces_) {
+  Transfers Take() { return std::move(out_); }
+
+ private:
+  void Add(std::size_t step, std::size_t chunk, Rank from, Rank to, bool reduce) {
+    out_.all.push_back({.step = U16(step), .chunk = U16(chunk), .from = from, .to = to, .reduce = reduce});
+  }
+
+  bool reduces_, copies_;
+  Transfers out_;
+};
+
+// What one rank does of them.
+class RankSchedule {
+ public:
+  RankSchedule(Transfers&& transfers, Rank self) : self_(self) {
+    out_.weights = std::move(transfers.weights);
+    out_.rank_parts = transfers.rank_parts;
+    out_.everyone_sums = transfers.everyone_sums;
+    for (const Transfer& transfer : transfers.all) transfer.reduce ? Reduce(transfer) : Copy(transfer);
+  }
+
+  Schedule WithSums(OpKind collective) {
+    if (collective == OpKind::kAllGather) {
       out_.sums.push_back({.chunk = U16(self_.value), .order = {Sum::kOwn}, .finishes = true});
       return std::move(out_);
     }
@@ -70,15 +77,34 @@ class Builder {
   }
 
  private:
-  void Depart(std::size_t step, std::size_t chunk, Rank to, Source source) {
-    out_.departures.push_back({.step = U16(step), .chunk = U16(chunk), .to = to, .source = source});
+  void Reduce(const Transfer& transfer) {
+    if (transfer.from == self_) {
+      const bool summed = !out_.everyone_sums && sums_.contains(transfer.chunk);
+      Depart(transfer, summed ? Source::kPartial : Source::kInput);
+      if (summed) sums_.at(transfer.chunk).finishes = false;
+    }
+    if (transfer.to != self_) return;
+    Arrive(transfer);
+    Sum& sum = sums_[transfer.chunk];
+    sum.chunk = transfer.chunk;
+    sum.finishes = true;  // until it is sent on
+    sum.order.push_back(static_cast<std::uint32_t>(out_.arrivals.size() - 1));
   }
-  void Arrive(std::size_t step, std::size_t chunk, Rank from, bool reduce) {
-    out_.arrivals.push_back({.step = U16(step), .chunk = U16(chunk), .from = from, .reduce = reduce});
+
+  void Copy(const Transfer& transfer) {
+    if (transfer.from == self_) Depart(transfer, Source::kFinished);
+    if (transfer.to == self_) Arrive(transfer);
+  }
+
+  void Depart(const Transfer& transfer, Source source) {
+    out_.departures.push_back({.step = transfer.step, .chunk = transfer.chunk, .to = transfer.to, .source = source});
+  }
+  void Arrive(const Transfer& transfer) {
+    out_.arrivals.push_back(
+        {.step = transfer.step, .chunk = transfer.chunk, .from = transfer.from, .reduce = transfer.reduce});
   }
 
   Rank self_;
-  bool reduces_, copies_;
   Schedule out_;
   std::map<std::uint16_t, Sum> sums_;
 };
@@ -242,23 +268,29 @@ void AddHierarchical(Builder& builder, const std::vector<std::vector<Rank>>& sit
   }
 }
 
-std::size_t LargestOf(const std::vector<std::vector<Rank>>& sites) {
+// A chunk for each site and each member of the largest site, by the shares of the sites that own them.
+std::vector<std::uint32_t> SiteWeights(const std::vector<std::vector<Rank>>& by_site, const Routes& routes) {
   std::size_t largest = 0;
-  for (const auto& site : sites) largest = std::max(largest, site.size());
-  return largest;
+  for (const auto& site : by_site) largest = std::max(largest, site.size());
+  std::vector<std::uint32_t> weights;
+  for (std::size_t chunk = 0; chunk < by_site.size() * largest; ++chunk) {
+    const std::uint32_t site = routes.sites[by_site[chunk % by_site.size()].front().value];
+    weights.push_back(routes.site_shares.empty() ? 1 : routes.site_shares[site]);
+  }
+  return weights;
 }
 
 }  // namespace
 
-Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self) {
+Transfers TransfersOf(OpKind collective, Algorithm algorithm, const Routes& routes) {
   const Ring ring = routes.ring;
   const std::size_t world = ring.size();
-  RINGWAY_CHECK(std::find(ring.begin(), ring.end(), self) != ring.end() && HasAlgorithm(collective, algorithm));
-  if (world == 1) return Builder(OpKind::kAllReduce, algorithm, self, {1}).Build();
+  RINGWAY_CHECK(HasAlgorithm(collective, algorithm));
+  if (world == 1) return Builder(OpKind::kAllReduce, algorithm, {1}).Take();
   const auto built = [&](std::vector<std::uint32_t> weights, auto&& add) {
-    Builder builder(collective, algorithm, self, std::move(weights));
+    Builder builder(collective, algorithm, std::move(weights));
     add(builder);
-    return builder.Build();
+    return builder.Take();
   };
   std::vector<Rank> ranks(ring.begin(), ring.end());
   std::sort(ranks.begin(), ranks.end());
@@ -282,12 +314,18 @@ Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& rout
     case Algorithm::kHierarchical: {
       RINGWAY_CHECK(routes.sites.size() == world);
       const auto by_site = BySite(ring, routes.sites);
-      const std::size_t chunks = by_site.size() * LargestOf(by_site);
-      return built(Equal(chunks), [&](Builder& builder) { AddHierarchical(builder, by_site, chunks); });
+      const std::vector<std::uint32_t> weights = SiteWeights(by_site, routes);
+      return built(weights, [&](Builder& builder) { AddHierarchical(builder, by_site, weights.size()); });
     }
   }
   RINGWAY_CHECK(false);
   return {};
+}
+
+Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self) {
+  RINGWAY_CHECK(std::find(routes.ring.begin(), routes.ring.end(), self) != routes.ring.end());
+  const OpKind kind = routes.ring.size() == 1 ? OpKind::kAllReduce : collective;
+  return RankSchedule(TransfersOf(collective, algorithm, routes), self).WithSums(kind);
 }
 
 Algorithm AlgorithmFor(OpKind collective, Algorithm planned) {
@@ -303,6 +341,7 @@ std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::
     case Algorithm::kTree:
       return std::bit_width(world_size - 1) * bytes;
     case Algorithm::kDirect:
+    case Algorithm::kHierarchical:
       return kAsideBuffersMax * bytes;
     default:
       return bytes;

@@ -24,7 +24,8 @@
 //   tree               2 ceil(log2 K) (a + S b)   binomial, rooted at rank 0
 //   halving_doubling   2 log2 K a + 2(K-1)/K S b  partners at half the distance each step; the rest folds in and out
 //   naive              2(K-1) (a + S b)           all to rank 0, and back
-//   hierarchical       see HierarchicalSchedule
+//   hierarchical       as direct between sites        inside each site first: a chunk leaves a site once; chunks may
+//                                                 differ, by the sites that finish them
 #pragma once
 
 #include <cstdint>
@@ -85,13 +86,32 @@ struct WeightedRing {
 // What a view says of the ways between its ranks. The one ring and the two follow `ring`; tree, halving-doubling and
 // naive go by rank, from rank 0 as the root.
 struct Routes {
-  std::vector<Rank> ring;                  // a permutation of 0 .. K-1
-  std::vector<std::uint32_t> sites = {};   // by rank, for hierarchical
-  std::vector<std::uint32_t> shares = {};  // by rank, for direct (proto/collective/shares.h)
-  std::vector<WeightedRing> rings = {};    // for rings; empty: the one ring
+  std::vector<Rank> ring;                       // a permutation of 0 .. K-1
+  std::vector<std::uint32_t> sites = {};        // by rank, for hierarchical: below K
+  std::vector<std::uint32_t> shares = {};       // by rank, for direct (proto/collective/shares.h)
+  std::vector<std::uint32_t> site_shares = {};  // by site, for hierarchical; empty: equal
+  std::vector<WeightedRing> rings = {};         // for rings; empty: the one ring
+};
+
+struct Transfer {
+  std::uint16_t step = 0;
+  std::uint16_t chunk = 0;
+  Rank from;
+  Rank to;
+  bool reduce = false;
+};
+
+// What all ranks do, and flags as in Schedule.
+struct Transfers {
+  std::vector<std::uint32_t> weights = {1};
+  bool rank_parts = false;
+  bool everyone_sums = false;
+  std::vector<Transfer> all;
 };
 
 // K = 1 needs no transfers. REQUIRES: HasAlgorithm(collective, algorithm).
+Transfers TransfersOf(OpKind collective, Algorithm algorithm, const Routes& routes);
+// One rank's part of them.
 Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self);
 
 // For all who run it.

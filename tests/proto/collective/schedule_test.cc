@@ -170,6 +170,28 @@ TEST(Schedules, OneShotIsOneDelayAndDirectAreTwo) {
   }
 }
 
+// A member adds up its site's parts of the chunks that it is in charge of, and the sites' of those that it owns.
+TEST(Schedules, HierarchicalPutsAsideNoMoreThanItSaysWithTheLargestShare) {
+  for (std::uint32_t size = 1; size <= 16; ++size) {
+    for (std::uint32_t count = 2; count * size <= 64; ++count) {
+      std::vector<std::uint32_t> sites;
+      for (std::uint32_t rank = 0; rank < count * size; ++rank) sites.push_back(rank / size);
+      std::vector<std::uint32_t> shares(count, 0);
+      std::uint32_t left = kWholeShare;
+      for (std::uint32_t& share : shares) left -= share = std::min(left, SiteShareMax(count));
+      const Schedule schedule =
+          MakeSchedule(OpKind::kAllReduce, Algorithm::kHierarchical,
+                       {.ring = Identity(count * size), .sites = sites, .site_shares = shares}, Rank(0));
+      std::uint64_t aside = 0;
+      for (const Sum& sum : schedule.sums) {
+        if (sum.order.size() > 2) aside += (sum.order.size() - 2) * schedule.weights[sum.chunk];
+      }
+      EXPECT_LE(aside, AsideBytesMax(Algorithm::kHierarchical, count * size, std::uint64_t{kWholeShare} * size))
+          << count << " sites of " << size;
+    }
+  }
+}
+
 // Two sites of four: each sends every byte out once less what it finishes itself, and its members share that evenly.
 TEST(Schedules, HierarchicalCrossesBetweenSitesAsLittleAsCanBe) {
   const std::vector<std::uint32_t> sites = {0, 0, 0, 0, 1, 1, 1, 1};
