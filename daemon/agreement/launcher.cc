@@ -24,8 +24,11 @@ using collective::Executor;
 
 Algorithm Launcher::AlgorithmOf(const Operation& op) const {
   const std::uint64_t bytes = op.output_bytes();
-  const Algorithm planned = op.submission.algorithm.value_or(ctx_.view().plan.AlgorithmFor(bytes));
-  const Algorithm wanted = collective::AlgorithmFor(op.submission.descriptor.kind, planned);
+  const Descriptor& descriptor = op.submission.descriptor;
+  const std::uint64_t wire_bytes = EncodedBytes(descriptor.codec, descriptor.dtype, bytes / SizeOf(descriptor.dtype));
+  const Algorithm planned =
+      op.submission.algorithm.value_or(ctx_.view().plan.AlgorithmFor(descriptor.kind, wire_bytes));
+  const Algorithm wanted = collective::AlgorithmFor(descriptor.kind, planned);
   const std::uint64_t aside = collective::AsideBytesMax(wanted, ctx_.view().world_size(), bytes);
   return aside <= std::max(kAsideBuffersMax * bytes, kAsideBytesMax) ? wanted : Algorithm::kRing;
 }

@@ -1,6 +1,7 @@
 #include "daemon/agreement/view.h"
 
 #include <algorithm>
+#include <set>
 
 #include "proto/collective/shares.h"
 #include "proto/local_abi.h"
@@ -8,9 +9,25 @@
 
 namespace ringway::agreement {
 
+namespace {
+
+std::vector<AlgorithmRule> RulesFrom(const google::protobuf::RepeatedPtrField<control::AlgorithmRule>& rules,
+                                     OpKind kind) {
+  constexpr std::size_t kRulesMax = 64;
+  std::vector<AlgorithmRule> out;
+  for (const control::AlgorithmRule& rule : rules) {
+    const bool ascends = out.empty() || rule.bytes_upto() > out.back().bytes_upto;
+    if (!ascends || rule.algorithm() >= kAlgorithmCount || out.size() >= kRulesMax) continue;
+    const auto algorithm = static_cast<Algorithm>(rule.algorithm());
+    if (HasAlgorithm(kind, algorithm)) out.push_back({rule.bytes_upto(), algorithm});
+  }
+  return out;
+}
+
+}  // namespace
+
 Plan PlanFrom(const control::Plan& plan) {
   constexpr std::uint64_t kSegmentBytesMin = 4096;  // holds a block of every dtype
-  constexpr std::size_t kRulesMax = 64;
   Plan out;
   if (plan.segment_bytes_max() != 0) {
     out.segment_bytes_max = std::clamp<std::uint64_t>(plan.segment_bytes_max(), kSegmentBytesMin, kPayloadBytesMax);
@@ -20,17 +37,18 @@ Plan PlanFrom(const control::Plan& plan) {
   if (plan.eager_bytes_max() != 0) out.eager_bytes_max = std::min<std::uint64_t>(plan.eager_bytes_max(), 16 << 20);
   if (plan.heartbeat_ms() != 0) out.heartbeat = std::chrono::milliseconds(plan.heartbeat_ms());
   if (plan.detect_ms() != 0) out.detect = std::chrono::milliseconds(plan.detect_ms());
-  for (const control::AlgorithmRule& rule : plan.algorithms()) {
-    const bool ascends = out.algorithms.empty() || rule.bytes_upto() > out.algorithms.back().bytes_upto;
-    if (!ascends || rule.algorithm() >= kAlgorithmCount || out.algorithms.size() >= kRulesMax) continue;
-    out.algorithms.push_back({rule.bytes_upto(), static_cast<Algorithm>(rule.algorithm())});
-  }
+  out.algorithms[OpKind::kAllReduce] = RulesFrom(plan.algorithms(), OpKind::kAllReduce);
+  out.algorithms[OpKind::kAllGather] = RulesFrom(plan.gathers(), OpKind::kAllGather);
+  out.algorithms[OpKind::kReduceScatter] = RulesFrom(plan.scatters(), OpKind::kReduceScatter);
   return out;
 }
 
-Algorithm Plan::AlgorithmFor(std::uint64_t bytes) const {
-  for (const AlgorithmRule& rule : algorithms) {
-    if (bytes <= rule.bytes_upto) return rule.algorithm;
+Algorithm Plan::AlgorithmFor(OpKind kind, std::uint64_t wire_bytes) const {
+  // An operation without elements goes as the smallest all-reduce.
+  const auto rules = algorithms.find(algorithms.contains(kind) ? kind : OpKind::kAllReduce);
+  if (rules == algorithms.end()) return Algorithm::kRing;
+  for (const AlgorithmRule& rule : rules->second) {
+    if (wire_bytes <= rule.bytes_upto) return rule.algorithm;
   }
   return Algorithm::kRing;
 }
@@ -43,14 +61,30 @@ std::optional<Rank> View::RankOf(PeerId peer) const {
 
 namespace {
 
-// Also none: equal ones.
-bool AreShares(const std::vector<std::uint32_t>& shares, std::uint32_t world) {
+// `count` shares of at most `most`; also none: equal ones.
+bool AreShares(const std::vector<std::uint32_t>& shares, std::size_t count, std::uint32_t most) {
   std::uint64_t sum = 0;
   for (const std::uint32_t share : shares) {
-    if (share > ShareMax(world)) return false;
+    if (share > most) return false;
     sum += share;
   }
-  return shares.empty() || (shares.size() == world && sum == kWholeShare);
+  return shares.empty() || (shares.size() == count && sum == kWholeShare);
+}
+
+// Numbers from 0 without a gap, one for each rank.
+bool AreSites(const std::vector<std::uint32_t>& sites, std::uint32_t world) {
+  const std::set<std::uint32_t> numbers(sites.begin(), sites.end());
+  return sites.size() == world && *numbers.rbegin() + 1 == numbers.size();
+}
+
+// Replaces the sites of labels where the view has others.
+Status TakeSites(const control::View& view, std::uint32_t world, collective::Routes* out) {
+  if (view.sites_size() > 0) out->sites.assign(view.sites().begin(), view.sites().end());
+  if (!AreSites(out->sites, world)) return {Code::kProtocol, "view's sites are not numbered, or not one for each rank"};
+  out->site_shares.assign(view.site_shares().begin(), view.site_shares().end());
+  const std::size_t sites = *std::max_element(out->sites.begin(), out->sites.end()) + 1;
+  if (AreShares(out->site_shares, sites, SiteShareMax(sites))) return Status::Ok();
+  return {Code::kProtocol, "view's shares of sites are none for its sites"};
 }
 
 std::optional<std::vector<Rank>> RingFrom(const google::protobuf::RepeatedField<std::uint32_t>& ranks,
@@ -71,7 +105,7 @@ Status TakeRoutes(const control::View& view, std::uint32_t world, collective::Ro
   if (!ring) return {Code::kProtocol, "view's ring is no permutation of its ranks"};
   out->ring = std::move(*ring);
   out->shares.assign(view.shares().begin(), view.shares().end());
-  if (!AreShares(out->shares, world)) return {Code::kProtocol, "view's shares are none for its ranks"};
+  if (!AreShares(out->shares, world, ShareMax(world))) return {Code::kProtocol, "view's shares are none for its ranks"};
   std::uint64_t whole = 0;
   for (const control::WeightedRing& weighted : view.rings()) {
     std::optional<std::vector<Rank>> order = RingFrom(weighted.order(), world);
@@ -105,6 +139,7 @@ Result<View> ViewFrom(const control::View& view, PeerId self) {
         site_of.try_emplace(info.site(), static_cast<std::uint32_t>(site_of.size())).first->second);
   }
   if (Status routes = TakeRoutes(view, world, &out.routes); !routes.ok()) return routes;
+  if (Status sites = TakeSites(view, world, &out.routes); !sites.ok()) return sites;
   if (!out.Contains(self)) return Status(Code::kProtocol, "view does not contain its addressee");
   return out;
 }

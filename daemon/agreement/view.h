@@ -29,9 +29,11 @@ struct Plan {
   std::uint64_t eager_bytes_max = 4 << 20;
   Duration heartbeat = std::chrono::milliseconds(500);
   Duration detect = std::chrono::milliseconds(3000);
-  std::vector<AlgorithmRule> algorithms;  // ascending; beyond the last: a ring
+  // By collective; ascending; beyond the last: a ring.
+  std::map<OpKind, std::vector<AlgorithmRule>> algorithms;
 
-  Algorithm AlgorithmFor(std::uint64_t bytes) const;
+  // `wire_bytes`: of the whole buffer, encoded.
+  Algorithm AlgorithmFor(OpKind kind, std::uint64_t wire_bytes) const;
 };
 
 // Values outside what this daemon can carry out are brought into range: the same on every rank.

@@ -21,6 +21,7 @@ namespace {
 constexpr char kProgram[] = "ringwayd";
 constexpr std::uint64_t kMemoryMin = 64 << 20;
 constexpr std::uint32_t kDataThreadsMax = 32;
+constexpr std::uint64_t kSiteMbitMax = 8'000'000;
 constexpr std::uint32_t kGraceMsMax = 24 * 3600 * 1000;
 
 // Stable across restarts, unless the port changes.
@@ -91,6 +92,9 @@ void CheckOrExit(const Config& config, const Endpoint& listen) {
   } else {
     CheckListenOrExit(config, listen, master);
   }
+  if (config.site_mbit > 0 && config.site.empty()) {
+    shell::Die(kProgram, "--site-mbit: name the site that shares it with --site");
+  }
   if (!config.congestion.empty()) {
     const Status status = net::CheckCongestion(config.congestion);
     if (!status.ok()) shell::Die(kProgram, "--congestion: " + status.text());
@@ -114,6 +118,10 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--site", config.site,
                  "label of this host's site; hosts of one site are near each other (default: none)")
       ->check(shell::Label(abi::kPeerNameBytes - 1));
+  app.add_option("--site-mbit", config.site_mbit,
+                 "Mbit/s that all hosts of the site can send to other sites together, where they share a way out "
+                 "(default: not known)")
+      ->check(CLI::Range(std::uint64_t{1}, kSiteMbitMax));
   app.add_option("--name", config.name,
                  "label of this daemon, its own at the master (default: host name:port; with port 0, host name-pid)")
       ->check(shell::Label(abi::kPeerNameBytes - 1));

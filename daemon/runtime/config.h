@@ -18,6 +18,7 @@ struct Config {
   std::string listen;                 // HOST:PORT that other daemons connect to; port 0: any
   std::string advertise;              // address for them to dial; "": the bound one
   std::string site;
+  std::uint64_t site_mbit = 0;  // what its hosts can send to others together; 0: not known
   std::string name;
   std::uint32_t lanes = 0;  // a pair; 0: by the path
   std::string congestion;   // of links that leave this host; "": by the round trip

@@ -129,6 +129,7 @@ void Daemon::StartMasterLink() {
   options.hello.set_version_max(kProtocolVersionMax);
   options.hello.set_name(config_.name);
   options.hello.set_site(config_.site);
+  options.hello.set_site_uplink(config_.site_mbit * 1'000'000 / 8);
   options.hello.set_address(address_);
   options.hello.set_instance(instance_);
   master_.emplace(control_context_, std::move(options), this);

@@ -94,6 +94,7 @@ void Coordinator::Recover(const std::vector<record::Group>& groups, TimePoint no
       daemon.instance = member.instance();
       daemon.name = member.daemon();
       daemon.site = member.info().site();
+      daemon.site_uplink = member.info().site_uplink();
       daemon.address = member.info().address();
       daemon.gone_since = missed;
       const PeerId peer(member.info().peer_id());
@@ -218,6 +219,7 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
   daemon.instance = hello.instance();
   daemon.name = hello.name();
   daemon.site = hello.site();
+  daemon.site_uplink = std::min(hello.site_uplink(), PathBook::kBytesPerSecondMax);
   daemon.address = hello.address();
   daemon.connection = connection;
   daemon.heard = now;
@@ -350,6 +352,7 @@ void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimeP
   info.set_peer_id(peer.value);
   info.set_name(request.name());
   info.set_site(daemon.site);
+  info.set_site_uplink(daemon.site_uplink);
   info.set_address(daemon.address);
   group->second->Add(info, request, now);
 }

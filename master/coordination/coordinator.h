@@ -62,6 +62,7 @@ class Coordinator final : public GroupHost {
   struct Daemon {
     std::uint64_t instance = 0;
     std::string name, site, address;
+    std::uint64_t site_uplink = 0;
     std::optional<Connection> connection;
     TimePoint heard{};
     TimePoint gone_since{};

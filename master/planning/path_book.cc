@@ -4,10 +4,15 @@
 #include <functional>
 #include <string>
 
+#include "proto/endpoint.h"
+
 namespace ringway {
 namespace {
 
-constexpr double kAlike = 2;
+constexpr double kAlike = 1.25;
+
+// Two addresses of one host that are further apart are those of two, behind one address translator.
+constexpr double kHostDelayMax = 250e-6;
 
 template <typename Key, typename Value>
 bool Set(std::map<Key, Value>& values, const Key& key, Value value, Value max) {
@@ -23,18 +28,56 @@ Value Known(const std::map<Key, Value>& values, const Key& key) {
   return found == values.end() ? Value{} : found->second;
 }
 
-void LevelBetweenSites(PathMatrix& paths) {
+// The host of an address, without its port; empty if there is none.
+std::string HostOf(const control::PeerInfo& member) {
+  const Result<Endpoint> endpoint = ParseEndpoint(member.address());
+  return endpoint.ok() ? endpoint.value().host : "";
+}
+
+// REQUIRES: delays are set.
+void SetHosts(const std::vector<control::PeerInfo>& members, PathMatrix& paths) {
+  std::map<std::string, std::vector<std::uint32_t>> firsts;  // by address: the first peer of each host
+  for (std::uint32_t peer = 0; peer < members.size(); ++peer) {
+    const std::string host = HostOf(members[peer]);
+    if (host.empty()) continue;
+    std::vector<std::uint32_t>& known = firsts[host];
+    const auto same = std::find_if(known.begin(), known.end(), [&](std::uint32_t first) {
+      return members[first].address() == members[peer].address() || paths.delay(first, peer) <= kHostDelayMax;
+    });
+    paths.set_host(peer, same != known.end() ? *same : peer);
+    if (same == known.end()) known.push_back(peer);
+  }
+}
+
+// Of a site whose hosts differ about it the least.
+void SetSiteUplinks(const std::vector<control::PeerInfo>& members, PathMatrix& paths) {
+  std::map<std::uint32_t, std::uint64_t> least;
+  for (std::size_t peer = 0; peer < members.size(); ++peer) {
+    if (members[peer].site_uplink() == 0) continue;
+    std::uint64_t& known = least.try_emplace(paths.site(peer), members[peer].site_uplink()).first->second;
+    known = std::min(known, members[peer].site_uplink());
+  }
+  for (std::size_t peer = 0; peer < members.size(); ++peer) {
+    paths.set_site_uplink(peer, static_cast<double>(Known(least, paths.site(peer))));
+  }
+}
+
+// All paths between two sites, or two hosts, get the best rate of any of them; see the header. `part_of`: a peer's.
+template <typename PartOf>
+void LevelBetween(PathMatrix& paths, const PartOf& part_of) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> best_between;
-  std::vector<double> best_from(paths.size());
+  std::map<std::uint32_t, double> best_from;  // by host
   ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
     const double rate = paths.rate(from, to);
-    double& between = best_between[{paths.site(from), paths.site(to)}];
+    double& between = best_between[{part_of(from), part_of(to)}];
     between = std::max(between, rate);
-    best_from[from] = std::max(best_from[from], rate);
+    double& best = best_from[paths.host(from)];
+    best = std::max(best, paths.shares_host(from, to) ? 0 : rate);
   });
   ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
-    if (!paths.crosses(from, to) || best_from[from] == 0) return;
-    paths.set_rate(from, to, std::min(best_between.at({paths.site(from), paths.site(to)}), best_from[from]));
+    const double best = best_from[paths.host(from)];
+    if (part_of(from) == part_of(to) || best == 0) return;
+    paths.set_rate(from, to, std::min(best_between.at({part_of(from), part_of(to)}), best));
   });
 }
 
@@ -72,8 +115,11 @@ class Leveller {
 void LevelAlike(PathMatrix& paths) {
   std::vector<double> rates;
   std::vector<double> uplinks;
+  const auto is_leveled = [&](std::uint32_t from, std::uint32_t to) {
+    return paths.rate(from, to) > 0 && !paths.shares_host(from, to);
+  };
   ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
-    if (paths.rate(from, to) > 0) rates.push_back(paths.rate(from, to));
+    if (is_leveled(from, to)) rates.push_back(paths.rate(from, to));
   });
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (paths.uplink(i) > 0) uplinks.push_back(paths.uplink(i));
@@ -81,7 +127,7 @@ void LevelAlike(PathMatrix& paths) {
   const Leveller of_paths(std::move(rates));
   const Leveller of_uplinks(std::move(uplinks));
   ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
-    paths.set_rate(from, to, of_paths.Level(paths.rate(from, to)));
+    if (is_leveled(from, to)) paths.set_rate(from, to, of_paths.Level(paths.rate(from, to)));
   });
   for (std::size_t i = 0; i < paths.size(); ++i) paths.set_uplink(i, of_uplinks.Level(paths.uplink(i)));
 }
@@ -124,7 +170,10 @@ PathMatrix PathBook::Between(const std::vector<control::PeerInfo>& members) cons
     paths.set_delay(from, to, Seconds(both ? std::min(there, back) : std::max(there, back)) / 2);
     paths.set_rate(from, to, static_cast<double>(Known(rates_, Pair(a, b))));
   });
-  LevelBetweenSites(paths);
+  SetHosts(members, paths);
+  SetSiteUplinks(members, paths);
+  LevelBetween(paths, [&](std::uint32_t peer) { return paths.host(peer); });
+  LevelBetween(paths, [&](std::uint32_t peer) { return paths.site(peer); });
   LevelAlike(paths);
   return paths;
 }

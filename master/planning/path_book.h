@@ -3,12 +3,16 @@
 //
 //   round trips  the minimum of both ends' values, for both directions
 //   rates        directed, by the sender. Impossible values are ignored
+//   hosts        peers whose addresses have the same host are on one host, which has one uplink, one downlink and one
+//                path to another host: the best that any of its peers has shown; unless they are further apart than one
+//                host is: then an address translator has the address
 //   sites        all pairs from one site to another get the best rate that any of them has shown, bounded by the best
 //                rate that the sender has shown to anybody: pairs that measure at the same time through one uplink see
 //                a part of it each, and different parts. So a path that is slow for one pair of hosts only is
 //                overlooked if its sites have more
-//   noise        rates measured beside live traffic scatter by a quarter and more, so rates within a factor of two are
-//                equal, with their median: a plan must not depend on which of two equal paths had a busy moment
+//   noise        rates measured beside live traffic scatter by a quarter, so rates that differ by less are equal, with
+//                their median: a plan must not depend on which of two equal paths had a busy moment
+//   site uplinks as the site's daemons were told; the least if they were told different ones
 //
 // A value; not synchronized. Bounded by the pairs of known peers, which the caller checks.
 #pragma once

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
+#include <set>
 
 #include "proto/check.h"
 
@@ -23,47 +25,88 @@ double MedianOfKnown(std::vector<double> values) {
   return *middle;
 }
 
+// Visits the paths between hosts.
+template <typename Visit>
+void ForEachFarPath(const PathMatrix& paths, const Visit& visit) {
+  ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
+    if (!paths.shares_host(from, to)) visit(from, to);
+  });
+}
+
 void FillDelays(const PathMatrix& measured, PathMatrix& filled) {
   std::vector<double> delays;
-  ForEachPath(measured.size(),
-              [&](std::uint32_t from, std::uint32_t to) { delays.push_back(measured.delay(from, to)); });
+  ForEachFarPath(measured, [&](std::uint32_t from, std::uint32_t to) { delays.push_back(measured.delay(from, to)); });
   const double median = MedianOfKnown(std::move(delays));
   ForEachPath(measured.size(), [&](std::uint32_t from, std::uint32_t to) {
     if (measured.delay(from, to) != 0) return;
     const double reverse = measured.delay(to, from);
-    filled.set_delay(from, to, reverse != 0 ? reverse : median);
+    const double assumed = measured.shares_host(from, to) ? kAssumedHostDelay : median;
+    filled.set_delay(from, to, reverse != 0 ? reverse : assumed);
   });
 }
 
 void FillRates(const PathMatrix& measured, PathMatrix& filled) {
   std::vector<double> rates;
-  ForEachPath(measured.size(),
-              [&](std::uint32_t from, std::uint32_t to) { rates.push_back(measured.LinkRate(from, to)); });
+  ForEachFarPath(measured, [&](std::uint32_t from, std::uint32_t to) { rates.push_back(measured.LinkRate(from, to)); });
   const double median = MedianOfKnown(std::move(rates));
-  const double assumed = median != 0 ? median : kAssumedRate;
+  const double far = median != 0 ? median : kAssumedRate;
   ForEachPath(measured.size(), [&](std::uint32_t from, std::uint32_t to) {
     if (measured.rate(from, to) != 0) return;
     const double known = measured.LinkRate(from, to);
+    const double assumed = measured.shares_host(from, to) ? kAssumedHostRate : far;
     filled.set_rate(from, to, known != 0 ? known : assumed);
   });
 }
 
+// What is known of a host's ends.
+struct Ends {
+  double uplink = 0, downlink = 0;  // measured
+  double leaving = 0;               // the best rate of its paths
+  double entering = 0, entering_least = 0;
+  std::set<std::uint32_t> senders;  // other hosts
+
+  void Enter(std::uint32_t host, double rate) {
+    entering = std::max(entering, rate);
+    entering_least = senders.empty() ? rate : std::min(entering_least, rate);
+    senders.insert(host);
+  }
+};
+
+// Whether what enters is limited by the host's downlink: alike from several hosts, each of which has sent more to
+// another.
+bool ShowsDownlink(const Ends& ends, const std::map<std::uint32_t, Ends>& hosts) {
+  constexpr double kSameRates = 1.25;
+  return ends.senders.size() > 1 && ends.entering <= kSameRates * ends.entering_least &&
+         std::all_of(ends.senders.begin(), ends.senders.end(),
+                     [&](std::uint32_t sender) { return hosts.at(sender).leaving > kSameRates * ends.entering; });
+}
+
 // REQUIRES: the rates of `filled` are filled.
 void FillEnds(const PathMatrix& measured, PathMatrix& filled) {
-  ForEachPath(measured.size(), [&](std::uint32_t from, std::uint32_t to) {
-    const double rate = filled.rate(from, to);
-    if (measured.uplink(from) == 0) filled.set_uplink(from, std::max(filled.uplink(from), rate));
-    if (measured.downlink(to) == 0) {
-      filled.set_downlink(to, std::max({filled.downlink(to), rate, measured.uplink(to)}));
-    }
+  std::map<std::uint32_t, Ends> hosts;
+  for (std::size_t peer = 0; peer < measured.size(); ++peer) {
+    Ends& ends = hosts[measured.host(peer)];
+    ends.uplink = std::max(ends.uplink, measured.uplink(peer));
+    ends.downlink = std::max(ends.downlink, measured.downlink(peer));
+  }
+  ForEachFarPath(measured, [&](std::uint32_t from, std::uint32_t to) {
+    Ends& sender = hosts[measured.host(from)];
+    sender.leaving = std::max(sender.leaving, filled.rate(from, to));
+    hosts[measured.host(to)].Enter(measured.host(from), filled.rate(from, to));
   });
+  for (std::size_t peer = 0; peer < measured.size(); ++peer) {
+    const Ends& ends = hosts[measured.host(peer)];
+    const double assumed = ShowsDownlink(ends, hosts) ? ends.entering : std::max(ends.entering, ends.uplink);
+    filled.set_uplink(peer, ends.uplink != 0 ? ends.uplink : ends.leaving);
+    filled.set_downlink(peer, ends.downlink != 0 ? ends.downlink : assumed);
+  }
 }
 
 // REQUIRES: rates and ends of `filled` are filled.
 void FillSites(const PathMatrix& measured, PathMatrix& filled) {
   std::map<std::uint32_t, double> best;
-  std::map<std::uint32_t, int> hosts;
-  for (std::size_t peer = 0; peer < measured.size(); ++peer) ++hosts[measured.site(peer)];
+  std::map<std::uint32_t, std::set<std::uint32_t>> hosts;
+  for (std::size_t peer = 0; peer < measured.size(); ++peer) hosts[measured.site(peer)].insert(measured.host(peer));
   ForEachPath(measured.size(), [&](std::uint32_t from, std::uint32_t to) {
     if (!measured.crosses(from, to)) return;
     double& rate = best[measured.site(from)];
@@ -72,15 +115,17 @@ void FillSites(const PathMatrix& measured, PathMatrix& filled) {
   for (std::size_t peer = 0; peer < measured.size(); ++peer) {
     const auto found = best.find(measured.site(peer));
     if (measured.site_uplink(peer) != 0 || found == best.end()) continue;
-    const double own = hosts[measured.site(peer)] == 1 ? measured.uplink(peer) : 0;
+    const double own = hosts[measured.site(peer)].size() == 1 ? measured.uplink(peer) : 0;
     filled.set_site_uplink(peer, std::max(found->second, own));
   }
 }
 
 }  // namespace
 
-PathMatrix::PathMatrix(std::size_t peers) : uplink_(peers), downlink_(peers), site_uplink_(peers), site_(peers) {
+PathMatrix::PathMatrix(std::size_t peers)
+    : uplink_(peers), downlink_(peers), site_uplink_(peers), host_(peers), site_(peers) {
   RINGWAY_CHECK(peers >= 1 && peers <= kPeersMax);
+  std::iota(host_.begin(), host_.end(), 0U);
   delay_.resize(peers * peers);
   rate_.resize(peers * peers);
 }
@@ -111,9 +156,10 @@ void PathMatrix::set_site_uplink(std::size_t peer, double bytes_per_second) {
 }
 
 double PathMatrix::LinkRate(std::size_t from, std::size_t to) const {
+  if (shares_host(from, to)) return rate(from, to);
   double least = 0;
-  for (const double rate : {rate_[At(from, to)], uplink_[from], downlink_[to]}) {
-    if (rate != 0 && (least == 0 || rate < least)) least = rate;
+  for (const double known : {rate(from, to), uplink_[from], downlink_[to]}) {
+    if (known != 0 && (least == 0 || known < least)) least = known;
   }
   return least;
 }

@@ -40,10 +40,15 @@ class PathMatrix {
   void set_site_uplink(std::size_t peer, double bytes_per_second);
   bool crosses(std::size_t from, std::size_t to) const { return site_[from] != site_[to]; }
 
+  // Peers of one host share its uplink and its downlink, and use neither between them. Each peer its own at first.
+  std::uint32_t host(std::size_t peer) const { return host_[peer]; }
+  void set_host(std::size_t peer, std::uint32_t host) { host_[peer] = host; }
+  bool shares_host(std::size_t from, std::size_t to) const { return host_[from] == host_[to]; }
+
   std::uint32_t site(std::size_t peer) const { return site_[peer]; }
   void set_site(std::size_t peer, std::uint32_t site) { site_[peer] = site; }
 
-  // Rate of a lone flow: the minimum of the known rates of path, uplink and downlink.
+  // Rate of a lone flow: the minimum of the known rates of path, uplink and downlink; inside a host the path's.
   double LinkRate(std::size_t from, std::size_t to) const;
 
   friend bool operator==(const PathMatrix&, const PathMatrix&) = default;
@@ -56,6 +61,7 @@ class PathMatrix {
   std::vector<double> uplink_;
   std::vector<double> downlink_;
   std::vector<double> site_uplink_;
+  std::vector<std::uint32_t> host_;
   std::vector<std::uint32_t> site_;
 };
 
@@ -71,13 +77,19 @@ void ForEachPath(std::size_t peers, const Visit& visit) {
 
 // Assumed rate of a link if no rate at all is known.
 inline constexpr double kAssumedRate = 125e6;
+// Assumed rate and delay inside a host.
+inline constexpr double kAssumedHostRate = 4e9;
+inline constexpr double kAssumedHostDelay = 20e-6;
 
-// Fills in unknowns with neutral assumptions, so that an unmeasured path neither attracts nor repels a ring:
+// Fills in unknowns with neutral assumptions, so that an unmeasured path neither attracts nor repels a ring. Inside a
+// host kAssumedHostRate and kAssumedHostDelay; else, from paths between hosts,
 //   delay        of the reverse path, else the median of the known delays; stays 0 if none is known
 //   rate         what the ends allow, else the median of the known link rates, else kAssumedRate
-//   uplink       the best rate of a path that leaves the peer: paths measured one by one may share an uplink
-//   downlink     likewise of a path that enters it, or its measured uplink if that is more
-//   site uplink  the best link rate from the site to another, or its only peer's measured uplink if that is more, so
+//   uplink       of the host: the best measured at one of its peers, else the best rate of a path that leaves it: paths
+//                measured one by one may share an uplink
+//   downlink     likewise of a path that enters it, or its measured uplink if that is more; but not if the paths that
+//                enter are alike and their senders have sent more to others
+//   site uplink  the best link rate from the site to another, or its only host's measured uplink if that is more, so
 //                that plans do not count on all uplinks of a site at once
 // Daemons do not measure downlinks and site uplinks.
 // All rates of the result are positive. With one peer there are no paths, and uplink and downlink stay as they are.

@@ -23,33 +23,45 @@ Shares EqualShares(std::size_t peers) {
   return shares;
 }
 
+// Peers that share an uplink: those of a host, or of a site.
+struct Part {
+  double members = 0;
+  double share = 0;  // of the buffer, that they own together
+};
+
+// Sent by a part of `count` peers to the others, in units of the buffer; received as much.
+double Sent(const Part& part, double count) {
+  return part.members * (1 - part.share) + (count - part.members) * part.share;
+}
+
 // By peer, in seconds per byte of the buffer: the load of the busiest resource that it uses.
 std::vector<double> BusiestByPeer(const PathMatrix& paths, const Shares& shares) {
-  struct Site {
-    double members = 0;
-    double part = 0;
-  };
   const auto count = static_cast<double>(paths.size());
-  const auto part = [&](std::size_t peer) { return shares[peer] / static_cast<double>(kWholeShare); };
-  std::map<std::uint32_t, Site> sites;
+  std::map<std::uint32_t, Part> sites;
+  std::map<std::uint32_t, Part> hosts;
+  for (std::size_t peer = 0; peer < paths.size(); ++peer) {
+    for (Part* part : {&sites[paths.site(peer)], &hosts[paths.host(peer)]}) {
+      ++part->members;
+      part->share += shares[peer] / static_cast<double>(kWholeShare);
+    }
+  }
   std::vector<double> busiest(paths.size());
   for (std::size_t peer = 0; peer < paths.size(); ++peer) {
-    Site& site = sites[paths.site(peer)];
-    ++site.members;
-    site.part += part(peer);
-    const double end = std::min(paths.uplink(peer), paths.downlink(peer));
-    busiest[peer] = (1 + (count - 2) * part(peer)) / end;
+    if (hosts.size() > 1) {
+      busiest[peer] = Sent(hosts.at(paths.host(peer)), count) / std::min(paths.uplink(peer), paths.downlink(peer));
+    }
+    if (sites.size() > 1) {
+      busiest[peer] = std::max(busiest[peer], Sent(sites.at(paths.site(peer)), count) / paths.site_uplink(peer));
+    }
   }
   ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
-    const double path = (part(from) + part(to)) / paths.rate(from, to);
+    if (paths.shares_host(from, to)) return;
+    const Part& here = hosts.at(paths.host(from));
+    const Part& there = hosts.at(paths.host(to));
+    const double path = (here.members * there.share + there.members * here.share) / paths.rate(from, to);
     busiest[from] = std::max(busiest[from], path);
     busiest[to] = std::max(busiest[to], path);
   });
-  for (std::size_t peer = 0; sites.size() > 1 && peer < paths.size(); ++peer) {
-    const Site& site = sites.at(paths.site(peer));
-    const double out = site.members * (1 - site.part) + (count - site.members) * site.part;
-    busiest[peer] = std::max(busiest[peer], out / paths.site_uplink(peer));
-  }
   return busiest;
 }
 
@@ -63,14 +75,14 @@ struct Split {
 
 // Moves `step` from the busiest peer that has it to the least busy one that may take it. Returns false, without a
 // change, if that does not lower the maximum load of the two.
-bool Move(const PathMatrix& paths, std::uint32_t step, Split* split) {
+bool Move(const PathMatrix& paths, std::uint32_t step, std::uint32_t share_max, Split* split) {
   constexpr std::size_t kNobody = ~std::size_t{0};
   const auto& [shares, busiest] = *split;
   std::size_t from = kNobody;
   std::size_t to = kNobody;
   for (std::size_t peer = 0; peer < shares.size(); ++peer) {
     if (shares[peer] >= step && (from == kNobody || busiest[peer] > busiest[from])) from = peer;
-    if (shares[peer] + step > ShareMax(shares.size())) continue;
+    if (shares[peer] + step > share_max) continue;
     if (to == kNobody || busiest[peer] < busiest[to]) to = peer;
   }
   if (from == kNobody || to == kNobody || from == to) return false;
@@ -89,14 +101,16 @@ double BusiestSecondsPerByte(const PathMatrix& paths, const Shares& shares) {
   return Most(BusiestByPeer(paths, shares));
 }
 
-Shares DirectShares(const PathMatrix& measured) {
+Shares DirectShares(const PathMatrix& measured) { return DirectShares(measured, ShareMax(measured.size())); }
+
+Shares DirectShares(const PathMatrix& measured, std::uint32_t share_max) {
   if (measured.size() <= 2 || measured.size() > kSharesPeersMax) return {};
   const PathMatrix paths = WithAssumptions(measured);
   Split split{.shares = EqualShares(paths.size()), .busiest = {}};
   split.busiest = BusiestByPeer(paths, split.shares);
   const double equal = Most(split.busiest);
   for (std::uint32_t step = kStepFirst; step >= kStepLast; step /= 2) {
-    for (std::size_t moves = 0; moves < kMovesPerPeer * paths.size() && Move(paths, step, &split); ++moves) {
+    for (std::size_t moves = 0; moves < kMovesPerPeer * paths.size() && Move(paths, step, share_max, &split); ++moves) {
     }
   }
   return equal > kSharesGainRatio * Most(split.busiest) ? split.shares : Shares{};

@@ -2,12 +2,11 @@
 // uplink or downlink. Pure and deterministic.
 //
 // K peers; w(i): share of peer i. It receives its share from all others and sends them theirs, then the reverse, so in
-// units of the buffer
+// units of the buffer, for hosts and sites with M of the peers, which own W together
 //
-//   uplink and downlink of i             1 + (K-2) w(i)
-//   path i -> j                          w(i) + w(j)
-//   uplink of a site with M of the       M (1-W) + (K-M) W
-//   peers, which own W together
+//   uplink and downlink of a host        M (1-W) + (K-M) W; of a lone peer 1 + (K-2) w
+//   uplink of a site                     the same
+//   path from one host to another        M W' + M' W
 //
 // A slow peer owns little, and sends its own input once where others send more; paths between peers that own nothing
 // are not used. If only uplinks and downlinks limit, the lower bound is the longer of one buffer on the slowest end and
@@ -31,6 +30,8 @@ inline constexpr std::size_t kSharesPeersMax = 64;
 // Returns shares by peer, as in proto/collective/shares.h. Empty (equal shares) unless the maximum load is over 10%
 // less than with equal shares. About 1 ms for 64 peers of arbitrary rates.
 std::vector<std::uint32_t> DirectShares(const PathMatrix& measured);
+// With at most `share_max` each.
+std::vector<std::uint32_t> DirectShares(const PathMatrix& measured, std::uint32_t share_max);
 
 // Time on the busiest resource, in seconds per byte of the buffer. REQUIRES: `paths` has no unknowns, a share for each
 // of at least two peers.

@@ -8,6 +8,7 @@
 #include "master/planning/ring_order.h"
 #include "master/planning/route_rings.h"
 #include "master/planning/route_shares.h"
+#include "master/planning/route_sites.h"
 #include "proto/clock.h"
 
 namespace ringway {
@@ -16,13 +17,17 @@ namespace {
 // Without any measurement: one_shot while the daemons keep copies, direct while delays outweigh bytes.
 constexpr std::uint64_t kDirectBytesMax = 8 << 20;
 
-// Within one host a message costs CPU and no delay, and a ring sends the fewest.
-constexpr double kOneHostSeconds = 40e-6;
+using Rules = google::protobuf::RepeatedPtrField<control::AlgorithmRule>;
 
-void AddRule(std::uint64_t bytes_upto, Algorithm algorithm, control::Plan* plan) {
-  control::AlgorithmRule& rule = *plan->add_algorithms();
+void AddRule(std::uint64_t bytes_upto, Algorithm algorithm, Rules* rules) {
+  control::AlgorithmRule& rule = *rules->Add();
   rule.set_bytes_upto(bytes_upto);
   rule.set_algorithm(static_cast<std::uint32_t>(algorithm));
+}
+
+void SetRules(const std::vector<TableEntry>& table, Rules* rules) {
+  rules->Clear();
+  for (const TableEntry& entry : table) AddRule(entry.bytes_upto, entry.algorithm, rules);
 }
 
 // Returns whether the table and routes of `then` are over 10% faster than those of `now` at any size.
@@ -104,12 +109,16 @@ std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& membe
 }
 
 Routes RoutesWith(const std::vector<std::uint32_t>& ring, const PathMatrix& paths, RingSearch search) {
-  return {.ring = ring, .shares = DirectShares(paths), .rings = FindRings(paths, ring, search)};
+  Routes routes{.ring = ring, .shares = DirectShares(paths), .rings = FindRings(paths, ring, search)};
+  ChooseSites(paths, &routes);
+  return routes;
 }
 
 Routes RoutesOf(const control::View& view) {
   Routes routes{.ring = {view.ring().begin(), view.ring().end()},
-                .shares = {view.shares().begin(), view.shares().end()}};
+                .shares = {view.shares().begin(), view.shares().end()},
+                .sites = {view.sites().begin(), view.sites().end()},
+                .site_shares = {view.site_shares().begin(), view.site_shares().end()}};
   for (const control::WeightedRing& ring : view.rings()) {
     routes.rings.push_back({.order = {ring.order().begin(), ring.order().end()}, .share = ring.share()});
   }
@@ -119,6 +128,8 @@ Routes RoutesOf(const control::View& view) {
 void SetRoutes(const Routes& routes, control::View* view) {
   view->mutable_ring()->Assign(routes.ring.begin(), routes.ring.end());
   view->mutable_shares()->Assign(routes.shares.begin(), routes.shares.end());
+  view->mutable_sites()->Assign(routes.sites.begin(), routes.sites.end());
+  view->mutable_site_shares()->Assign(routes.site_shares.begin(), routes.site_shares.end());
   view->clear_rings();
   for (const WeightedRing& ring : routes.rings) {
     control::WeightedRing& weighted = *view->add_rings();
@@ -136,19 +147,23 @@ CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::
 }
 
 void PlanOperations(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan) {
-  plan->clear_algorithms();
   const double delay = LongestDelay(paths);
   plan->set_retained_bytes_max(RetainedBytes(delay, current.plan(), *plan));
-  if (delay > 0 && delay < kOneHostSeconds) return;
   if (delay > 0) {
-    for (const TableEntry& entry : ModelOf(paths, routes, *plan).BuildTable()) {
-      AddRule(entry.bytes_upto, entry.algorithm, plan);
-    }
+    const CostModel model = ModelOf(paths, routes, *plan);
+    SetRules(model.BuildTable(OpKind::kAllReduce), plan->mutable_algorithms());
+    SetRules(model.BuildTable(OpKind::kAllGather), plan->mutable_gathers());
+    SetRules(model.BuildTable(OpKind::kReduceScatter), plan->mutable_scatters());
   } else if (current.plan().algorithms_size() > 0) {
     *plan->mutable_algorithms() = current.plan().algorithms();
+    *plan->mutable_gathers() = current.plan().gathers();
+    *plan->mutable_scatters() = current.plan().scatters();
   } else {
-    AddRule(plan->small_bytes_max(), Algorithm::kOneShot, plan);
-    AddRule(std::max(plan->small_bytes_max() + 1, kDirectBytesMax), Algorithm::kDirect, plan);
+    const std::uint64_t direct_max = std::max(plan->small_bytes_max() + 1, kDirectBytesMax);
+    SetRules({{plan->small_bytes_max(), Algorithm::kOneShot}, {direct_max, Algorithm::kDirect}},
+             plan->mutable_algorithms());
+    SetRules({{direct_max, Algorithm::kDirect}}, plan->mutable_gathers());
+    SetRules({{direct_max, Algorithm::kDirect}}, plan->mutable_scatters());
   }
 }
 

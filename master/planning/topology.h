@@ -34,7 +34,7 @@ void SetRoutes(const Routes& routes, control::View* view);
 // The cost model for members that use `routes` under `plan`.
 CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::Plan& plan);
 
-// Fills in the plan's table of algorithms; empty (always a ring) if all are on one host. Lowers retained_bytes_max to
+// Fills in the plan's tables of algorithms. Lowers retained_bytes_max to
 // the size whose copy takes as long as the exchange of DONE, but not below small_bytes_max. If nothing was measured,
 // both remain as in `current`, or become a table for moderate delays and small_bytes_max.
 void PlanOperations(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan);

@@ -87,6 +87,8 @@ TEST_F(Programs, WrongOptionsAreOneLine) {
   ExpectRefusal(Daemon({"--probe-bytes", "much"}), "ringwayd", "--probe-bytes");
   ExpectRefusal(Daemon({"--name", "a\xff"}), "ringwayd", "--name");
   ExpectRefusal(Daemon({"--site", std::string(64, 's')}), "ringwayd", "--site");
+  ExpectRefusal(Daemon({"--site", "a", "--site-mbit", "0"}), "ringwayd", "--site-mbit");
+  ExpectRefusal(Daemon({"--site-mbit", "100"}), "ringwayd", "--site");
   ExpectRefusal(Daemon({"--listen", "10.0.0.1:0"}), "ringwayd", "--insecure");
   ExpectRefusal({RINGWAY_CTL}, "ringwayctl", "--help");
   ExpectRefusal({RINGWAY_CTL, "status"}, "ringwayctl", "--master");

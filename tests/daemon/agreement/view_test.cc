@@ -42,6 +42,55 @@ TEST(View, RefusesSharesThatAreNone) {
   EXPECT_TRUE(WithShares(6, {kWholeShare / 2, kWholeShare / 2, 0, 0, 0, 0}).ok());
 }
 
+TEST(View, TakesItsSitesElseThoseOfTheLabels) {
+  control::View view = ViewOf(4);
+  for (const int rank : {2, 3}) view.mutable_members(rank)->set_site("west");
+  EXPECT_EQ(ViewFrom(view, PeerId(1)).value().routes.sites, (std::vector<std::uint32_t>{0, 0, 1, 1}));
+  for (const std::uint32_t site : {0, 1, 2, 1}) view.add_sites(site);
+  for (const std::uint32_t share : {0u, 5u, kWholeShare - 5}) view.add_site_shares(share);
+  const auto taken = ViewFrom(view, PeerId(1));
+  ASSERT_TRUE(taken.ok()) << taken.status().text();
+  EXPECT_EQ(taken.value().routes.sites, (std::vector<std::uint32_t>{0, 1, 2, 1}));
+  EXPECT_EQ(taken.value().routes.site_shares, (std::vector<std::uint32_t>{0, 5, kWholeShare - 5}));
+  view.set_site_shares(2, kWholeShare);
+  EXPECT_FALSE(ViewFrom(view, PeerId(1)).ok()) << "more than the whole";
+  view.set_site_shares(2, kWholeShare - 5);
+  view.set_sites(2, 3);
+  EXPECT_FALSE(ViewFrom(view, PeerId(1)).ok()) << "no site 2";
+  view.set_sites(2, ~0u);
+  EXPECT_FALSE(ViewFrom(view, PeerId(1)).ok());
+  view.set_sites(2, 2);
+  view.add_sites(0);
+  EXPECT_FALSE(ViewFrom(view, PeerId(1)).ok()) << "one too many";
+}
+
+TEST(View, OneSiteMayNotOwnWhatOthersCannotPutAside) {
+  control::View view = ViewOf(6);
+  for (std::uint32_t site = 0; site < 6; ++site) view.add_sites(site);
+  for (const std::uint32_t share : {SiteShareMax(6) + 1, kWholeShare - SiteShareMax(6) - 1, 0u, 0u, 0u, 0u}) {
+    view.add_site_shares(share);
+  }
+  EXPECT_FALSE(ViewFrom(view, PeerId(1)).ok());
+}
+
+TEST(View, EachCollectiveHasItsTable) {
+  control::View view = ViewOf(3);
+  const auto add = [](auto* rules, Algorithm algorithm) {
+    control::AlgorithmRule& rule = *rules->Add();
+    rule.set_bytes_upto(100);
+    rule.set_algorithm(static_cast<std::uint32_t>(algorithm));
+  };
+  add(view.mutable_plan()->mutable_algorithms(), Algorithm::kTree);
+  add(view.mutable_plan()->mutable_gathers(), Algorithm::kDirect);
+  add(view.mutable_plan()->mutable_scatters(), Algorithm::kTree);
+  const Plan plan = PlanFrom(view.plan());
+  EXPECT_EQ(plan.AlgorithmFor(OpKind::kAllReduce, 100), Algorithm::kTree);
+  EXPECT_EQ(plan.AlgorithmFor(OpKind::kAllReduce, 101), Algorithm::kRing);
+  EXPECT_EQ(plan.AlgorithmFor(OpKind::kUpdateView, 0), Algorithm::kTree);
+  EXPECT_EQ(plan.AlgorithmFor(OpKind::kAllGather, 100), Algorithm::kDirect);
+  EXPECT_EQ(plan.AlgorithmFor(OpKind::kReduceScatter, 100), Algorithm::kRing) << "it has no tree";
+}
+
 TEST(View, TakesRingsThatAddUpAndRefusesOthers) {
   control::View view = ViewOf(3);
   for (const std::uint32_t share : {kWholeShare - 5, 5u}) {

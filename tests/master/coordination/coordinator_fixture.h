@@ -32,6 +32,7 @@ class CoordinatorTest : public testing::Test {
     message.mutable_hello()->set_name(name);
     message.mutable_hello()->set_address(address.empty() ? name + ".example:1" : address);
     message.mutable_hello()->set_site(sites_[connection]);
+    message.mutable_hello()->set_site_uplink(site_uplink_);
     message.mutable_hello()->set_instance(instance);
     Say(connection, message);
     control::ToMaster roster;  // of a daemon that has kept all its peers
@@ -203,6 +204,7 @@ class CoordinatorTest : public testing::Test {
   std::set<std::uint64_t> said_hello_;
   std::map<std::uint64_t, std::uint64_t> peers_;
   std::map<std::uint64_t, std::string> sites_;  // by connection
+  std::uint64_t site_uplink_ = 0;               // bytes per second, in every hello
   Duration round_trip_{};                       // between any two; 0: not known
   std::uint32_t hung_ms_ = 600'000;             // that joins ask for
 };

@@ -63,6 +63,19 @@ TEST_F(MeasuredTest, RatesAndUplinksReachTheMatrixOfTheCurrentView) {
   EXPECT_EQ(Paths().uplink(2), 7e6);
 }
 
+TEST_F(MeasuredTest, WhatADaemonSaysOfItsSitesUplinkReachesTheMatrixWithinBounds) {
+  site_uplink_ = 3'000'000;
+  Form(2);
+  EXPECT_EQ(Paths().site_uplink(1), 3e6);
+  EXPECT_EQ(ViewOf(1).members(0).site_uplink(), 3'000'000u) << "and the journal";
+}
+
+TEST_F(MeasuredTest, ASitesUplinkIsNoMoreThanAnyRateCanBe) {
+  site_uplink_ = ~std::uint64_t{0};
+  Form(2);
+  EXPECT_EQ(Paths().site_uplink(0), static_cast<double>(PathBook::kBytesPerSecondMax));
+}
+
 TEST_F(MeasuredTest, NobodySpeaksForAnothersPeerOrOfStrangers) {
   Form(2);
   SayRate(1, 2, 5'000'000, 2);

@@ -1,11 +1,6 @@
 // Prices where hosts of one site share its way out.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <numeric>
-#include <vector>
-
-#include "master/planning/cost_flows.h"
 #include "master/planning/cost_model.h"
 #include "master/planning/ring_order.h"
 #include "tests/master/planning/path_worlds.h"
@@ -80,26 +75,6 @@ TEST(CostSites, WithoutSitesOrWithOneHostInEachHierarchicalIsDirect) {
       const double direct = model.Seconds(Algorithm::kDirect, bytes);
       EXPECT_NEAR(model.Seconds(Algorithm::kHierarchical, bytes), direct, 0.1 * direct);
     }
-  }
-}
-
-TEST(CostSites, EachChunkLeavesASiteOnceAndComesBackOnce) {
-  for (const auto& [sites, hosts] : {std::pair(2U, 4U), std::pair(3U, 2U), std::pair(4U, 1U)}) {
-    const PathMatrix paths = Datacenters(sites, hosts);
-    std::vector<std::uint32_t> ring(paths.size());
-    std::iota(ring.begin(), ring.end(), 0);
-    const std::vector<ReduceTree> trees = SiteTrees(paths, ring, 1);
-    ASSERT_EQ(trees.size(), sites * hosts);
-    std::vector<int> roots(paths.size());
-    for (const ReduceTree& tree : trees) {
-      ++roots[tree.root];
-      EXPECT_EQ(tree.branches.size() + 1, paths.size());
-      const auto crossings = std::count_if(tree.branches.begin(), tree.branches.end(), [&](const auto& branch) {
-        return paths.crosses(branch.child, branch.parent);
-      });
-      EXPECT_EQ(crossings, sites - 1);
-    }
-    EXPECT_EQ(*std::max_element(roots.begin(), roots.end()), 1) << "all share the work";
   }
 }
 

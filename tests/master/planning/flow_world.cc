@@ -336,7 +336,11 @@ FlowWorld RandomFlowWorld(std::uint64_t seed) {
     world.site_uplinks.push_back(shared && members[site] > 1 ? base * between(0.3, 2) : 0);
   }
   const double longest = between(2e-3, 150e-3);
-  std::map<std::pair<std::uint32_t, std::uint32_t>, double> site_delays;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double> site_delays;  // and rates: hosts of a site go the same way
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double> site_rates;
+  const auto rate = [&](std::uint32_t from, std::uint32_t to) {
+    return site_rates.try_emplace({world.hosts[from].site, world.hosts[to].site}, base * between(0.1, 2)).first->second;
+  };
   world.delays.assign(hosts, std::vector<double>(hosts));
   world.rates.assign(hosts, std::vector<double>(hosts, 100 * base));
   for (std::uint32_t a = 0; a < hosts; ++a) {
@@ -345,8 +349,8 @@ FlowWorld RandomFlowWorld(std::uint64_t seed) {
       const double far = site_delays.try_emplace(ends, between(1e-3, longest)).first->second;
       world.delays[a][b] = world.delays[b][a] = ends.first == ends.second ? 1e-4 : far;
       if (!narrow_paths || ends.first == ends.second) continue;
-      world.rates[a][b] = base * between(0.1, 2);
-      world.rates[b][a] = base * between(0.1, 2);
+      world.rates[a][b] = rate(a, b);
+      world.rates[b][a] = rate(b, a);
     }
   }
   return world;

@@ -24,7 +24,7 @@
 
 namespace ringway {
 
-inline constexpr double kMemoryRate = 8e9;
+inline constexpr double kMemoryRate = 4e9;
 inline constexpr double kMemoryDelay = 20e-6;
 
 // Rates of 0: no limit.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace ringway {
@@ -86,10 +87,10 @@ TEST(PathBook, HostsThatShareAWayOutAreTakenForEquals) {
 TEST(PathBook, RatesThatScatterAreTakenForAlike) {
   PathBook book;
   EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(2), 90));
-  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(3), 60));
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(3), 84));
   EXPECT_TRUE(book.SetRate(PeerId(2), PeerId(1), 100));
-  EXPECT_TRUE(book.SetRate(PeerId(2), PeerId(3), 30));
-  EXPECT_TRUE(book.SetRate(PeerId(3), PeerId(1), 20));
+  EXPECT_TRUE(book.SetRate(PeerId(2), PeerId(3), 50));
+  EXPECT_TRUE(book.SetRate(PeerId(3), PeerId(1), 42));
   EXPECT_TRUE(book.SetUplink(PeerId(1), 70));
   EXPECT_TRUE(book.SetUplink(PeerId(2), 80));
   auto members = PeerInfos({1, 2, 3});
@@ -98,9 +99,51 @@ TEST(PathBook, RatesThatScatterAreTakenForAlike) {
   for (const auto& [from, to] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 0)})
     EXPECT_EQ(paths.rate(from, to), 90);
   EXPECT_EQ(paths.rate(1, 2), paths.rate(2, 0)) << "the slow ones likewise";
-  EXPECT_LE(paths.rate(1, 2), 30);
+  EXPECT_LE(paths.rate(1, 2), 50) << "half of another is not like it";
   EXPECT_EQ(paths.rate(2, 1), 0) << "unknown stays unknown";
   EXPECT_EQ(paths.uplink(0), paths.uplink(1));
+}
+
+TEST(PathBook, PeersOfOneAddressAreOneHostsAndShareWhatIsKnownOfIt) {
+  auto members = PeerInfos({1, 2, 3, 4});
+  members[0].set_address("10.0.0.1:7401");
+  members[1].set_address("10.0.0.1:7401");
+  members[2].set_address("10.0.0.1:7402");
+  members[3].set_address("10.0.0.2:7401");
+  PathBook book;
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(4), 500));
+  EXPECT_TRUE(book.SetRate(PeerId(1), PeerId(2), 90'000));
+  EXPECT_TRUE(book.SetUplink(PeerId(2), 700));
+  PathMatrix paths = book.Between(members);
+  EXPECT_TRUE(paths.shares_host(0, 1) && paths.shares_host(0, 2));
+  EXPECT_FALSE(paths.shares_host(0, 3));
+  EXPECT_EQ(paths.rate(1, 3), 500) << "the same path";
+  EXPECT_EQ(paths.rate(0, 1), 90'000);
+  const PathMatrix filled = WithAssumptions(paths);
+  for (const std::size_t peer : {0, 1, 2}) EXPECT_EQ(filled.uplink(peer), 700);
+  EXPECT_EQ(filled.LinkRate(0, 2), kAssumedHostRate) << "its uplink is no limit inside";
+  EXPECT_EQ(filled.downlink(3), 500);
+}
+
+TEST(PathBook, TwoHostsBehindOneAddressAreFurtherApartThanOneIs) {
+  auto members = PeerInfos({1, 2, 3});
+  for (int i = 0; i < 3; ++i) members[i].set_address("192.0.2.1:" + std::to_string(7401 + i));
+  PathBook book;
+  EXPECT_TRUE(book.SetRoundTrip(PeerId(1), PeerId(2), std::chrono::microseconds(100)));
+  EXPECT_TRUE(book.SetRoundTrip(PeerId(1), PeerId(3), milliseconds(2)));
+  const PathMatrix paths = book.Between(members);
+  EXPECT_TRUE(paths.shares_host(0, 1));
+  EXPECT_FALSE(paths.shares_host(0, 2));
+}
+
+TEST(PathBook, ASitesUplinkIsTheLeastThatItsDaemonsName) {
+  auto members = PeerInfos({1, 2, 3});
+  for (const std::size_t i : {0, 1}) members[i].set_site("east");
+  members[0].set_site_uplink(700);
+  EXPECT_EQ(PathBook().Between(members).site_uplink(1), 700);
+  EXPECT_EQ(PathBook().Between(members).site_uplink(2), 0);
+  members[1].set_site_uplink(600);
+  EXPECT_EQ(PathBook().Between(members).site_uplink(0), 600);
 }
 
 TEST(PathBook, MembersOfOneSiteShareItsNumber) {

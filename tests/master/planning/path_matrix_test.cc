@@ -70,6 +70,16 @@ TEST(PathMatrix, AMeasuredUplinkStandsForAnUnknownDownlinkThatIsNotMore) {
   EXPECT_EQ(WithAssumptions(paths).downlink(1), 20e6) << "known";
 }
 
+TEST(PathMatrix, PathsAlikeFromHostsThatSendMoreToOthersShowADownlink) {
+  PathMatrix paths(4);
+  ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) { paths.set_rate(from, to, to == 2 ? 10e6 : 50e6); });
+  for (std::size_t peer = 0; peer < 4; ++peer) paths.set_uplink(peer, 60e6);
+  EXPECT_EQ(WithAssumptions(paths).downlink(2), 10e6);
+  EXPECT_EQ(WithAssumptions(paths).downlink(1), 60e6);
+  paths.set_rate(0, 2, 20e6);
+  EXPECT_EQ(WithAssumptions(paths).downlink(2), 60e6) << "they differ: it is the paths";
+}
+
 TEST(PathMatrix, NothingKnownIsAssumedAlike) {
   const PathMatrix filled = WithAssumptions(PathMatrix(2));
   EXPECT_EQ(filled.LinkRate(0, 1), kAssumedRate);

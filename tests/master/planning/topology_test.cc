@@ -87,7 +87,7 @@ TEST(Topology, DelaysDecideWhichAlgorithmIsRight) {
   EXPECT_NE(AlgorithmFor(near, 64 << 10), Algorithm::kOneShot);
   control::Plan here = SomePlan();
   PlanOperations(AllAway(members, std::chrono::microseconds(30)), ring, {}, &here);
-  EXPECT_EQ(AlgorithmFor(here, 0), Algorithm::kRing);
+  EXPECT_EQ(AlgorithmFor(here, 64 << 20), Algorithm::kRing);
 }
 
 TEST(Topology, ResultsAreRetainedWhereThatTakesLessTimeThanTheExchangeOfDone) {

@@ -1,0 +1,147 @@
+#include "master/planning/flow_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <queue>
+#include <tuple>
+
+namespace ringway {
+namespace {
+
+// Segments of a chunk: as the grid cuts it, within these, and all together about kSegmentsOfAll.
+constexpr std::size_t kSegmentsMost = 32;
+constexpr std::size_t kSegmentsLeast = 4;
+constexpr std::size_t kSegmentsOfAll = 4096;
+constexpr double kGridSegmentsPerChunk = 4;
+constexpr double kGridSegmentBytesMin = 16 * 1024;
+
+struct Turn {
+  double ready = 0;
+  std::uint32_t segment = 0;
+  std::uint32_t flow = 0;
+  bool operator>(const Turn& other) const {
+    return std::tie(ready, segment, flow) > std::tie(other.ready, other.segment, other.flow);
+  }
+};
+
+// Into how many segments the grid cuts a chunk of `bytes` where the longest has `longest`.
+std::size_t SegmentCount(double bytes, double longest, std::uint64_t segment_bytes_max, std::size_t most) {
+  const auto largest = static_cast<double>(segment_bytes_max);
+  const double segment = std::clamp(longest / kGridSegmentsPerChunk, std::min(kGridSegmentBytesMin, largest), largest);
+  return std::clamp<std::size_t>(static_cast<std::size_t>(std::ceil(bytes / std::max(1.0, segment))), 1, most);
+}
+
+}  // namespace
+
+FlowModel::FlowModel(const PathMatrix& paths) : peers_(paths.size()), ways_(paths.size() * paths.size()) {
+  enum class Kind : std::uint8_t { kUplink, kDownlink, kPath, kSite };
+  std::map<std::tuple<Kind, std::uint32_t, std::uint32_t>, std::uint32_t> known;
+  // Of several rates for one pipe the best: none can have been more than it carries.
+  const auto pipe = [&](Kind kind, std::uint32_t a, std::uint32_t b, double rate) {
+    const auto next = static_cast<std::uint32_t>(seconds_per_byte_.size());
+    const auto [found, is_new] = known.try_emplace({kind, a, b}, next);
+    if (is_new) seconds_per_byte_.push_back(1 / rate);
+    double& seconds = seconds_per_byte_[found->second];
+    seconds = std::min(seconds, 1 / rate);
+    return found->second;
+  };
+  ForEachPath(peers_, [&](std::uint32_t from, std::uint32_t to) {
+    const std::uint32_t here = paths.host(from);
+    const std::uint32_t there = paths.host(to);
+    Way& way = ways_[from * peers_ + to];
+    way.delay = paths.delay(from, to);
+    way.pipes.fill(kNoPipe);
+    way.pipes[0] = pipe(Kind::kPath, here, there, paths.rate(from, to));
+    if (here == there) return;
+    way.pipes[1] = pipe(Kind::kUplink, here, 0, paths.uplink(from));
+    way.pipes[2] = pipe(Kind::kDownlink, there, 0, paths.downlink(to));
+    if (paths.crosses(from, to)) way.pipes[3] = pipe(Kind::kSite, paths.site(from), 0, paths.site_uplink(from));
+  });
+}
+
+FlowModel::Flows FlowModel::FlowsOf(const collective::Transfers& transfers) const {
+  Flows out;
+  double whole = 0;
+  for (const std::uint32_t weight : transfers.weights) whole += weight;
+  for (const std::uint32_t weight : transfers.weights) out.parts.push_back(weight / whole);
+  // Of each rank and chunk: what arrives there to be added up, and finished.
+  struct Arrived {
+    std::vector<std::uint32_t> reduced, copied;
+  };
+  std::vector<Arrived> arrived(peers_ * out.parts.size());
+  const auto at = [&](Rank rank, std::uint32_t chunk) -> Arrived& {
+    return arrived[rank.value * out.parts.size() + chunk];
+  };
+  for (const collective::Transfer& transfer : transfers.all) {
+    const Way& way = ways_[transfer.from.value * peers_ + transfer.to.value];
+    Arrived& end = at(transfer.to, transfer.chunk);
+    (transfer.reduce ? end.reduced : end.copied).push_back(static_cast<std::uint32_t>(out.flows.size()));
+    out.flows.push_back({.pipes = way.pipes, .delay = way.delay, .chunk = transfer.chunk, .feeds = {}});
+  }
+  for (std::uint32_t i = 0; i < out.flows.size(); ++i) {
+    const collective::Transfer& transfer = transfers.all[i];
+    if (transfer.reduce && transfers.everyone_sums) continue;
+    const Arrived& start = at(transfer.from, transfer.chunk);
+    for (const std::uint32_t source : transfer.reduce || start.copied.empty() ? start.reduced : start.copied) {
+      out.flows[source].feeds.push_back(i);
+      ++out.flows[i].waits_for;
+    }
+  }
+  return out;
+}
+
+double FlowModel::Seconds(const Flows& flows, double bytes, std::uint64_t segment_bytes_max, double limit) const {
+  if (flows.flows.empty()) return 0;
+  const double longest = bytes * *std::max_element(flows.parts.begin(), flows.parts.end());
+  const std::size_t most = std::clamp(kSegmentsOfAll / flows.flows.size(), kSegmentsLeast, kSegmentsMost);
+  std::vector<std::uint32_t> segments;  // by chunk
+  for (const double part : flows.parts) {
+    segments.push_back(static_cast<std::uint32_t>(SegmentCount(part * bytes, longest, segment_bytes_max, most)));
+  }
+  std::vector<double> ready(flows.flows.size() * most);
+  std::vector<std::uint32_t> missing(flows.flows.size() * most);
+  std::vector<Turn> first;
+  for (std::uint32_t i = 0; i < flows.flows.size(); ++i) {
+    for (std::uint32_t segment = 0; segment < segments[flows.flows[i].chunk]; ++segment) {
+      missing[i * most + segment] = flows.flows[i].waits_for;
+      if (flows.flows[i].waits_for == 0) first.push_back({.ready = 0, .segment = segment, .flow = i});
+    }
+  }
+  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns(std::greater<>(), std::move(first));
+  std::vector<double> free(seconds_per_byte_.size());
+  double last = 0;
+  while (!turns.empty() && last <= limit) {
+    const Turn turn = turns.top();
+    turns.pop();
+    const Flows::Flow& flow = flows.flows[turn.flow];
+    const double size = bytes * flows.parts[flow.chunk] / segments[flow.chunk];
+    double left = turn.ready;
+    for (const std::uint32_t pipe : flow.pipes) {
+      if (pipe == kNoPipe) continue;
+      free[pipe] = std::max(free[pipe], turn.ready) + size * seconds_per_byte_[pipe];
+      left = std::max(left, free[pipe]);
+    }
+    const double arrival = left + flow.delay;
+    last = std::max(last, arrival);
+    for (const std::uint32_t fed : flow.feeds) {
+      const std::size_t at = fed * most + turn.segment;
+      ready[at] = std::max(ready[at], arrival);
+      if (--missing[at] == 0) turns.push({.ready = ready[at], .segment = turn.segment, .flow = fed});
+    }
+  }
+  return last;
+}
+
+double FlowModel::BusiestSecondsPerByte(const Flows& flows) const {
+  std::vector<double> busy(seconds_per_byte_.size());
+  for (const Flows::Flow& flow : flows.flows) {
+    for (const std::uint32_t pipe : flow.pipes) {
+      if (pipe != kNoPipe) busy[pipe] += flows.parts[flow.chunk] * seconds_per_byte_[pipe];
+    }
+  }
+  return busy.empty() ? 0 : *std::max_element(busy.begin(), busy.end());
+}
+
+}  // namespace ringway
