@@ -7,7 +7,8 @@
 A cell is CONGESTION/qQUEUE_MS/KIND, or CONGESTION/SCENARIO. In each cell all contenders use the same namespaces and take turns:
 a round is a run of each at each size, in an order that rotates. What is measured is appended to the file at once, an object a
 line (network_cells.py), so that a run that is cut short is not lost; a later run of a round replaces it. A contender that fails
-or takes too long is a row that says so.
+or takes too long is a row that says so. A round of a cell takes two to five minutes on two cores, the whole table with three
+rounds most of a day.
 
 Gloo runs its fastest algorithm, found in the first round. tcp is one connection a hop that sends what a ring sends
 (tcp_bench.py). Foreign cells: the limit is that of the network without the foreign connection. dip: operations of the larger
@@ -221,8 +222,8 @@ class Contest:
         except (OSError, ValueError, KeyError, IndexError) as error:
             raise Failed(f"{contender} left no results: {error}") from error
 
-    def measure(self, contender, size):
-        """What the record of one round has to say."""
+    def measure(self, contender, size, record):
+        """Adds what one round says; what is there before a failure counts."""
         dip, dips = self.cell.kind == "dip", []
         settle = self.options.settle if contender == "ringway" else 0
         events = []
@@ -240,11 +241,11 @@ class Contest:
             if dips:
                 self.wait_for_the_end_of(dips[0])
         times, starts = jobs[0]
-        record = {"times_ms": times, "algorithm": result["algorithm"]}
         after = self.network.totals()
         record.update({name: after[name] - before[name] for name in after})
         if contender == "ringway":
             self.check_lanes(record)
+        record.update(times_ms=times, algorithm=result["algorithm"])
         if contender == "gloo":
             self.gloo[size] = result["algorithm"]
         self.known[contender, size] = statistics.median(times) / 1e3
@@ -255,7 +256,6 @@ class Contest:
         if self.cell.kind == "shared-uplink" and size > SMALL_BYTES:
             both, _ = self.run_jobs(contender, JOBS, size, self.options.iters, [])
             record["jain"] = cells.jain_of_jobs(both)
-        return record
 
     def wait_for_the_end_of(self, schedule_start):
         time.sleep(max(0.0, schedule_start + DIP_END_S + 1 - time.monotonic()))
@@ -286,7 +286,7 @@ class Contest:
     def round(self, contender, size):
         record = {"limit_ms": cells.limit_ms(self.network.facts, size)}
         try:
-            record.update(self.measure(contender, size))
+            self.measure(contender, size, record)
         except Failed as failure:
             record["failed"] = str(failure)
             if contender == "gloo":
@@ -334,6 +334,7 @@ def measure_cell(cell, options):
                 print(f"{cell.name}: {said}", file=sys.stderr)
 
 
+PROGRAMS = ("wan_emulator", "ringway-master", "ringwayd", "ringway-bench", "ringwayctl")
 # What tests/wan/run and wan.sh build, by the same functions.
 BUILD = '''set -euo pipefail; ROOT=$1; WORK=$2; SYSTEMS=gloo
 source "$ROOT/deploy/lib.sh"; source "$ROOT/tests/bench/compare_lib.sh"
@@ -341,16 +342,19 @@ if [[ -n $3 ]]; then install_packages g++ libgloo-dev; build_baselines; fi
 if [[ -n $4 ]]; then
   cd "$ROOT"; install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
   configure release build/test-release -DRINGWAY_TESTS=ON
-  build_with_bar build/test-release wan_emulator ringway-master ringwayd ringway-bench ringwayctl
+  build_with_bar build/test-release "${@:5}"
 fi'''
 
 
 def build(options, folder):
     needs = ["gloo" if "gloo" in options.only else "", "" if options.bin else "programs"]
-    if subprocess.run(["bash", "-c", BUILD, "networks.py", ROOT, folder, *needs], check=False).returncode:
+    if subprocess.run(["bash", "-c", BUILD, "networks.py", ROOT, folder, *needs, *PROGRAMS], check=False).returncode:
         sys.exit("networks.py: the programs could not be built (the reasons are above)")
     options.gloo = folder / "gloo_bench"
     options.bin = pathlib.Path(options.bin or ROOT / "build" / "test-release" / "bin").resolve()
+    missing = [name for name in PROGRAMS if not (options.bin / name).exists()]
+    if missing:
+        sys.exit(f"networks.py: {options.bin} has no {', '.join(missing)}; build them there, or leave --bin out")
 
 
 def size_of(text):
@@ -409,7 +413,8 @@ def main():
     if not options.render:
         if os.geteuid() != 0:
             sys.exit("networks.py: network namespaces need root: run it with sudo")
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, lambda number, _: sys.exit(128 + number))
         with tempfile.TemporaryDirectory(prefix="networks_build_") as name:
             build(options, pathlib.Path(name))
             for cell in options.chosen:
