@@ -172,14 +172,17 @@ def latest(records):
     return list(kept.values())
 
 
+def milliseconds(value):
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
 def shown(found):
     """(time, times the limit) as the table has them."""
     if found is None:
         return "", ""
     if found["median_ms"] is None:
         return "failed", ""
-    return f"{found['median_ms']:.0f}" if found["median_ms"] >= 100 else f"{found['median_ms']:.1f}", \
-        f"{found['median_ms'] / found['limit_ms']:.2f}"
+    return milliseconds(found["median_ms"]), f"{found['median_ms'] / found['limit_ms']:.2f}"
 
 
 def remarks(systems):
@@ -213,5 +216,5 @@ def table(records):
         systems = {name: summary(contenders[name]) for name in CONTENDERS if name in contenders}
         values = [value for name in CONTENDERS for value in shown(systems.get(name))]
         limit = max(found["limit_ms"] for found in systems.values())
-        lines.append(f"| {cell} | {runs.size_name(size)} | {limit:.0f} | " + " | ".join([*values, remarks(systems)]) + " |")
+        lines.append(f"| {cell} | {runs.size_name(size)} | {milliseconds(limit)} | " + " | ".join([*values, remarks(systems)]) + " |")
     return "\n".join(lines) + "\n"

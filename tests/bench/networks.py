@@ -7,8 +7,8 @@
 A cell is CONGESTION/qQUEUE_MS/KIND, or CONGESTION/SCENARIO. In each cell all contenders use the same namespaces and take turns:
 a round is a run of each at each size, in an order that rotates. What is measured is appended to the file at once, an object a
 line (network_cells.py), so that a run that is cut short is not lost; a later run of a round replaces it. A contender that fails
-or takes too long is a row that says so. A round of a cell takes two to five minutes on two cores, the whole table with three
-rounds most of a day.
+or takes too long is a row that says so; what is late is not tried again in its cell. A round of a cell takes two to five
+minutes on two cores, the whole table with three rounds most of a day.
 
 Gloo runs its fastest algorithm, found in the first round. tcp is one connection a hop that sends what a ring sends
 (tcp_bench.py). Foreign cells: the limit is that of the network without the foreign connection. dip: operations of the larger
@@ -17,6 +17,7 @@ of two jobs of two hosts each, whose uplink is the same.
 """
 
 import argparse
+import collections
 import contextlib
 import datetime
 import functools
@@ -51,6 +52,10 @@ GLOO_FALLBACK = "allreduce_ring_chunked"
 
 class Failed(Exception):
     """A contender or a network; the text is for the table."""
+
+
+class Late(Failed):
+    """It would be again: Contest.gave_up."""
 
 
 def last_words(path):
@@ -136,7 +141,7 @@ class Network:
                     if process.poll():
                         raise Failed(f"host {host} ended with {process.returncode}: {last_words(commands[host][1])}")
                 if time.monotonic() > started + deadline_s:
-                    raise Failed(f"not done in {deadline_s} s")
+                    raise Late(f"not done in {deadline_s} s")
                 events = [event for event in events if time.monotonic() < started + event[0] or not event[1]()]
                 time.sleep(0.05)
             for host, process in running.items():
@@ -171,6 +176,11 @@ class Contest:
         self.known = {}  # (contender, bytes): seconds an operation
         self.gloo = {}  # bytes: algorithm
         self.lanes = set()
+        self.late = collections.Counter()  # (contender, bytes)
+
+    def gave_up(self, contender, size):
+        """Whether another round would be late, too; Gloo's second one runs its fallback."""
+        return self.late[contender, size] > (1 if contender == "gloo" else 0)
 
     def command(self, contender, hosts, rank, size, iterations, out):
         host, store = hosts[rank], self.folder / f"store.{self.turn}.{hosts[0]}"
@@ -289,6 +299,7 @@ class Contest:
             self.measure(contender, size, record)
         except Failed as failure:
             record["failed"] = str(failure)
+            self.late[contender, size] += isinstance(failure, Late)
             if contender == "gloo":
                 self.gloo.setdefault(size, GLOO_FALLBACK)
         return record
@@ -319,6 +330,8 @@ def measure_cell(cell, options):
     with tempfile.TemporaryDirectory(prefix="networks_") as name:
         try:
             for turn, size, contender in turns:
+                if contest and contest.gave_up(contender, size):
+                    continue
                 try:
                     if contest is None or not contest.network.alive():
                         network = Network(cell, options, pathlib.Path(tempfile.mkdtemp(dir=name)))

@@ -124,7 +124,7 @@ class TableTest(unittest.TestCase):
         self.assertIn("| failed |  |", cells.table([broken]))
         no_network = {**broken, "limit_ms": 0, "round": 3}
         self.assertIn("| 64M | 1000 |  |  | 2000 | 2.00 |", cells.table([whole, no_network]))
-        self.assertIn("| 64M | 0 |  |  | failed |  |", cells.table([no_network]))
+        self.assertIn("| 64M | 0.0 |  |  | failed |  |", cells.table([no_network]))
 
     def test_shares_recoveries_and_fairness_are_remarks(self):
         row = cells.table([record("ringway", [1], share=0.4, recovery_s=2.0, jain=0.98), record("tcp", [1], share=0.5)])
