@@ -24,7 +24,7 @@ constexpr std::size_t kIpMin = 20, kTcpMin = 20;
 // Offsets in the IP header, and in the TCP header.
 constexpr std::size_t kIpLength = 2, kIpProtocol = 9, kIpChecksum = 10, kIpSource = 12, kIpDestination = 16;
 constexpr std::size_t kTcpSequence = 4, kTcpOffset = 12, kTcpFlags = 13, kTcpChecksum = 16;
-constexpr std::uint8_t kFinOrPush = 0x09;
+constexpr std::uint8_t kFinOrPush = 0x09, kPush = 0x08, kAck = 0x10;
 constexpr std::uint8_t kCwr = 0x80;
 
 std::uint8_t Get8(const Bytes& frame, std::size_t at) { return static_cast<std::uint8_t>(frame[at]); }
@@ -54,6 +54,12 @@ VirtioHeader Virtio(const Bytes& frame) {
   VirtioHeader header{};
   std::memcpy(&header, frame.data(), kVirtio);
   return header;
+}
+
+bool IsTcp(const Bytes& frame) { return Get8(frame, kVirtio + kIpProtocol) == kTcp; }
+
+bool IsEqual(const Bytes& frame, const Bytes& other, std::size_t at, std::size_t bytes) {
+  return std::memcmp(frame.data() + at, other.data() + at, bytes) == 0;
 }
 
 // The lengths, and what is computed from them. The TCP checksum is left as its pseudo-header's, for the kernel that
@@ -133,6 +139,45 @@ Bytes Slice(const Bytes& frame, const PacketInfo& info, std::uint32_t first, std
   MarkChecksumMissing(&out, ip_bytes);
   Restore(&out, ip_bytes);
   return out;
+}
+
+bool IsSameStream(const Bytes& frame, const Bytes& other) {
+  if (!Inspect(frame) || !Inspect(other) || !IsTcp(frame) || !IsTcp(other)) return false;
+  const std::size_t ip_bytes = IpBytes(frame);
+  return IpBytes(other) == ip_bytes && IsEqual(frame, other, kVirtio + kIpSource, 8) &&
+         IsEqual(frame, other, kVirtio + ip_bytes, kTcpSequence);  // the ports
+}
+
+bool Merge(Bytes* frame, const Bytes& next) {
+  if (!IsSameStream(*frame, next)) return false;
+  const PacketInfo info = *Inspect(*frame);
+  const PacketInfo more = *Inspect(next);
+  const std::size_t ip_bytes = IpBytes(*frame);
+  const std::size_t tcp = kVirtio + ip_bytes;
+  const std::size_t headers = kVirtio + info.header_bytes;
+  const std::uint8_t next_flags = Get8(next, tcp + kTcpFlags);
+  const bool follows = Get8(*frame, tcp + kTcpFlags) == kAck && (next_flags & ~kPush) == kAck &&
+                       Get32(next, tcp + kTcpSequence) == Get32(*frame, tcp + kTcpSequence) + info.payload_bytes;
+  // Acknowledgement and offset; then, after flags, the window; then, after the checksum, the options.
+  const bool same_headers = more.header_bytes == info.header_bytes && IsEqual(*frame, next, tcp + 8, 5) &&
+                            IsEqual(*frame, next, tcp + 14, 2) &&
+                            IsEqual(*frame, next, tcp + 18, info.header_bytes - ip_bytes - 18);
+  const bool whole_segments = info.payload_bytes > 0 && info.payload_bytes % info.segment_bytes == 0 &&
+                              more.payload_bytes > 0 && more.segment_bytes <= info.segment_bytes &&
+                              (more.segments == 1 || more.segment_bytes == info.segment_bytes);
+  if (!follows || !same_headers || !whole_segments || frame->size() + more.payload_bytes > kFrameBytesMax - 1) {
+    return false;
+  }
+  frame->insert(frame->end(), next.begin() + static_cast<std::ptrdiff_t>(headers), next.end());
+  (*frame)[tcp + kTcpFlags] = static_cast<std::byte>(next_flags);
+  VirtioHeader header = Virtio(*frame);
+  header.gso_type = kGsoTcp4;
+  header.gso_size = static_cast<std::uint16_t>(info.segment_bytes);
+  header.header_bytes = static_cast<std::uint16_t>(info.header_bytes);
+  std::memcpy(frame->data(), &header, kVirtio);
+  MarkChecksumMissing(frame, ip_bytes);
+  Restore(frame, ip_bytes);
+  return true;
 }
 
 void Corrupt(Bytes* frame, const PacketInfo& info, std::uint64_t random) {

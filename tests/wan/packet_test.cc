@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace ringway::wan {
 namespace {
 
@@ -71,6 +73,50 @@ TEST(WanPacket, SliceIsAPacketOfItsOwn) {
   EXPECT_EQ(At(end, 1), 1);
   EXPECT_EQ(At(end, kVirtio + kIp + 13), 0x18);
   EXPECT_EQ(Slice(frame, info, 0, 3), frame);
+}
+
+TEST(WanPacket, SlicesInOrderMergeIntoTheirPacket) {
+  const Bytes frame = Frame(2500, 1000);
+  const auto info = *Inspect(frame);
+  Bytes merged = Slice(frame, info, 0, 1);
+  ASSERT_TRUE(Merge(&merged, Slice(frame, info, 1, 1)));
+  ASSERT_TRUE(Merge(&merged, Slice(frame, info, 2, 1)));
+  EXPECT_EQ(Inspect(merged)->segments, 3u);
+  EXPECT_EQ(Inspect(merged)->segment_bytes, 1000u);
+  EXPECT_EQ(OnesSum(merged, kVirtio, kIp), 0xffff);
+  EXPECT_TRUE(std::equal(merged.begin() + kHeaders, merged.end(), frame.begin() + kHeaders, frame.end()));
+  EXPECT_EQ(Slice(merged, *Inspect(merged), 1, 1), Slice(frame, info, 1, 1));
+}
+
+TEST(WanPacket, OnlyWhatFollowsWholeSegmentsOfTheSameStreamMerges) {
+  const Bytes frame = Frame(3500, 1000);
+  const auto info = *Inspect(frame);
+  const Bytes first = Slice(frame, info, 0, 1);
+  const Bytes second = Slice(frame, info, 1, 1);
+  const auto refuses = [](Bytes before, const Bytes& next) {
+    const Bytes whole = before;
+    return !Merge(&before, next) && before == whole;
+  };
+  EXPECT_TRUE(refuses(first, Slice(frame, info, 2, 1))) << "a gap";
+  EXPECT_TRUE(refuses(second, first));
+  EXPECT_TRUE(refuses(Slice(frame, info, 3, 1), first)) << "PSH ends a packet";
+  for (const std::size_t at :
+       {kVirtio + 12, kVirtio + kIp + 1, kVirtio + kIp + 8, kVirtio + kIp + 14, kVirtio + kIp + 24}) {
+    Bytes other = second;
+    other[at] ^= std::byte{1};
+    EXPECT_TRUE(refuses(first, other)) << "another header at " << at;
+  }
+  Bytes long_one = first;
+  std::size_t merges = 0;
+  for (; merges < 100; ++merges) {
+    Bytes next = first;
+    const std::size_t sequence = 1000 + (merges + 1) * 1000;
+    for (int byte = 0; byte < 4; ++byte) {
+      next[kVirtio + kIp + 7 - static_cast<std::size_t>(byte)] = static_cast<std::byte>(sequence >> 8 * byte);
+    }
+    if (!Merge(&long_one, next)) break;
+  }
+  EXPECT_EQ(merges, 64u) << "no longer than an IP packet may be";
 }
 
 TEST(WanPacket, CorruptionChangesOneByteOfThePayload) {
