@@ -7,7 +7,7 @@
 A cell is CONGESTION/qQUEUE_MS/KIND, or CONGESTION/SCENARIO. In each cell all contenders use the same namespaces and take turns:
 a round is a run of each at each size, in an order that rotates. What is measured is appended to the file at once, an object a
 line (network_cells.py), so that a run that is cut short is not lost; a later run of a round replaces it. A contender that fails
-or takes too long is a row that says so; what is late is not tried again in its cell. A round of a cell takes two to five
+or takes too long is a row that says so; what is late is tried once more, with one operation. A round of a cell takes two to five
 minutes on two cores, the whole table with three rounds most of a day.
 
 Gloo runs its fastest algorithm, found in the first round. tcp is one connection a hop that sends what a ring sends
@@ -179,22 +179,23 @@ class Contest:
         self.late = collections.Counter()  # (contender, bytes)
 
     def gave_up(self, contender, size):
-        """Whether another round would be late, too; Gloo's second one runs its fallback."""
-        return self.late[contender, size] > (1 if contender == "gloo" else 0)
+        """After it was late with a single operation, too, as the round after the first late one is."""
+        return self.late[contender, size] > 1
 
     def command(self, contender, hosts, rank, size, iterations, out):
         host, store = hosts[rank], self.folder / f"store.{self.turn}.{hosts[0]}"
+        warmup = 0 if self.late[contender, size] else 1
         store.mkdir(exist_ok=True)
         if contender == "ringway":
             return [self.network.program("ringway-bench"), "--socket", self.network.work / f"{host}.sock", "--group",
                     f"networks{self.turn}.{hosts[0]}", "--world", len(hosts), "--bytes", size, "--iters", iterations,
-                    "--warmup", 1, "--settle", self.options.settle, "--timeout", self.options.deadline, "--json", out]
+                    "--warmup", warmup, "--settle", self.options.settle, "--timeout", self.options.deadline, "--json", out]
         if contender == "gloo":
             algorithm = ["--algorithm", self.gloo[size]] if size in self.gloo else []
             return [self.options.gloo, "--rank", rank, "--world", len(hosts), "--address", address(host), "--store", store,
-                    "--bytes", size, "--iters", iterations, "--warmup", 1, "--json", out, *algorithm]
+                    "--bytes", size, "--iters", iterations, "--warmup", warmup, "--json", out, *algorithm]
         return [sys.executable, "-B", BENCH / "tcp_bench.py", rank, len(hosts), ",".join(map(address, hosts)), size, iterations,
-                1, store, out]
+                warmup, store, out]
 
     def see_lanes(self):
         """What the connections between the daemons run; true once there are some."""
@@ -207,6 +208,8 @@ class Contest:
 
     def iterations(self, contender, size):
         limit_s = cells.limit_ms(self.network.facts, size) / 1e3
+        if self.late[contender, size]:
+            return 1
         if self.cell.kind == "dip":
             before_and_after = max(1.0, limit_s * 1.2, self.known.get((contender, size), 0))
             return int(2 * (DIP_END_S - DIP_BEGIN_S) / before_and_after) + 8

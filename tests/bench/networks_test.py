@@ -7,7 +7,9 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import types
 import unittest
+import unittest.mock
 
 import network_cells as cells
 import networks
@@ -102,6 +104,48 @@ class TimesTest(unittest.TestCase):
         quick, slow = ([500.0] * 4, [0, 0.5, 1, 1.5]), ([1000.0] * 4, [0, 1, 2, 3])
         self.assertAlmostEqual(cells.jain_of_jobs([quick, slow]), (4 + 2) ** 2 / (2 * (4 ** 2 + 2 ** 2)))
         self.assertIsNone(cells.jain_of_jobs([([1000.0], [0]), ([1000.0], [5])]))
+
+
+class ContestTest(unittest.TestCase):
+    def contest(self, kind="clean"):
+        facts = types.SimpleNamespace(facts=network(4, uplink_mbit=800), program=pathlib.Path)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        return networks.Contest(cells.Cell("c", "us", "cubic", kind), facts, networks.parse([]), pathlib.Path(directory.name))
+
+    def test_slow_contenders_run_fewer_operations_and_small_operations_are_many(self):
+        contest = self.contest()
+        self.assertEqual(contest.iterations("tcp", 64 * MIB), networks.FIRST_ITERATIONS)
+        for seconds, iterations in ((1.2, 5), (10, 3), (200, 1)):
+            contest.known["tcp", 64 * MIB] = seconds
+            self.assertEqual(contest.iterations("tcp", 64 * MIB), iterations)
+        self.assertEqual(contest.iterations("tcp", 4096), networks.SMALL_ITERATIONS)
+
+    def test_what_was_late_runs_one_operation_and_is_given_up_when_that_is_late_too(self):
+        contest = self.contest()
+        command = contest.command("tcp", [0, 1], 0, 64 * MIB, 2, "out")
+        contest.measure = unittest.mock.Mock(side_effect=networks.Late("not done in 3 s"))
+        self.assertEqual(contest.round("tcp", 64 * MIB)["failed"], "not done in 3 s")
+        self.assertFalse(contest.gave_up("tcp", 64 * MIB))
+        self.assertEqual(contest.iterations("tcp", 64 * MIB), 1)
+        self.assertNotEqual(contest.command("tcp", [0, 1], 0, 64 * MIB, 2, "out"), command, "it warms up no more")
+        contest.round("tcp", 64 * MIB)
+        self.assertTrue(contest.gave_up("tcp", 64 * MIB))
+        self.assertFalse(contest.gave_up("tcp", 4096))
+        self.assertFalse(contest.gave_up("gloo", 64 * MIB))
+
+    def test_a_failure_that_is_not_late_is_tried_again(self):
+        contest = self.contest()
+        contest.measure = unittest.mock.Mock(side_effect=networks.Failed("host 2 ended with 1: why"))
+        for _ in range(3):
+            self.assertEqual(contest.round("gloo", 64 * MIB)["failed"], "host 2 ended with 1: why")
+        self.assertFalse(contest.gave_up("gloo", 64 * MIB))
+        self.assertEqual(contest.gloo, {64 * MIB: networks.GLOO_FALLBACK})
+
+    def test_operations_in_a_dip_last_until_well_after_it(self):
+        contest = self.contest("dip")
+        whole_s = contest.iterations("tcp", 64 * MIB) * 1.1
+        self.assertGreater(whole_s, networks.DIP_END_S)
 
 
 class TableTest(unittest.TestCase):
