@@ -104,18 +104,29 @@ std::vector<Algorithm> CostModel::CheapestOf(OpKind collective, const std::vecto
 
 Algorithm CostModel::Cheapest(std::uint64_t bytes) const { return CheapestOf(OpKind::kAllReduce, {bytes}).front(); }
 
+std::uint64_t CostModel::Crossover(OpKind collective, Algorithm low, Algorithm high, std::uint64_t bytes) const {
+  const FlowModel::Flows flows_low = FlowsOf(collective, low);
+  const FlowModel::Flows flows_high = FlowsOf(collective, high);
+  std::uint64_t upto = bytes;
+  for (std::uint64_t step = bytes / 2; step >= bytes / 8; step /= 2) {
+    const std::uint64_t middle = upto + step;
+    if (low == Algorithm::kOneShot && middle > options_.eager_bytes_max) continue;
+    const double seconds = SecondsOf(flows_high, middle, kNoLimit);
+    if (SecondsOf(flows_low, middle, seconds) <= seconds) upto = middle;
+  }
+  return upto;
+}
+
 std::vector<TableEntry> CostModel::BuildTable(OpKind collective) const {
   std::vector<std::uint64_t> sizes;
   for (std::uint64_t bytes = kTableBytesMin; bytes <= kTableBytesMax; bytes *= 2) sizes.push_back(bytes);
   const std::vector<Algorithm> cheapest = CheapestOf(collective, sizes);
   std::vector<TableEntry> table;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const TableEntry entry{.bytes_upto = sizes[i], .algorithm = cheapest[i]};
-    if (table.empty() || table.back().algorithm != entry.algorithm) {
-      table.push_back(entry);
-    } else {
-      table.back() = entry;
-    }
+    if (i + 1 < sizes.size() && cheapest[i] == cheapest[i + 1]) continue;
+    std::uint64_t upto = sizes[i];
+    if (i + 1 < sizes.size()) upto = Crossover(collective, cheapest[i], cheapest[i + 1], upto);
+    table.push_back({.bytes_upto = upto, .algorithm = cheapest[i]});
   }
   table.back().bytes_upto = std::numeric_limits<std::uint64_t>::max();
   return table;

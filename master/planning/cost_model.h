@@ -76,8 +76,9 @@ class CostModel {
   // as early values.
   Algorithm Cheapest(std::uint64_t bytes) const;
 
-  // The cheapest for each power of two from kTableBytesMin to kTableBytesMax, of those that a collective has, for all
-  // sizes down to the previous power; equal neighbours are merged. Ascending, the last entry is open. Never empty.
+  // The cheapest for each power of two from kTableBytesMin to kTableBytesMax, of those that a collective has; where
+  // two neighbours differ, the sizes between are divided where the second becomes cheaper. Ascending, the last entry is
+  // open. Never empty.
   std::vector<TableEntry> BuildTable(OpKind collective = OpKind::kAllReduce) const;
 
  private:
@@ -85,6 +86,8 @@ class CostModel {
   std::vector<Algorithm> CheapestOf(OpKind collective, const std::vector<std::uint64_t>& sizes) const;
   FlowModel::Flows FlowsOf(OpKind collective, Algorithm algorithm) const;
   double SecondsOf(const FlowModel::Flows& flows, std::uint64_t bytes, double limit) const;
+  // Up to where `low` is no slower than `high`, which is the cheapest of twice `bytes`.
+  std::uint64_t Crossover(OpKind collective, Algorithm low, Algorithm high, std::uint64_t bytes) const;
 
   FlowModel model_;
   collective::Routes routes_;

@@ -7,6 +7,8 @@
 #include <queue>
 #include <tuple>
 
+#include "proto/collective/grid.h"
+
 namespace ringway {
 namespace {
 
@@ -14,17 +16,35 @@ namespace {
 constexpr std::size_t kSegmentsMost = 32;
 constexpr std::size_t kSegmentsLeast = 4;
 constexpr std::size_t kSegmentsOfAll = 4096;
+constexpr std::size_t kPiecesMost = 4;  // of a segment, that take turns with those of others
 constexpr double kGridSegmentsPerChunk = 4;
-constexpr double kGridSegmentBytesMin = 16 * 1024;
+constexpr auto kGridSegmentBytesMin = static_cast<double>(collective::kSegmentBytesMin);
 
 struct Turn {
   double ready = 0;
   std::uint32_t segment = 0;
   std::uint32_t flow = 0;
+  std::uint32_t pieces = 0;  // of the segment that are left
   bool operator>(const Turn& other) const {
-    return std::tie(ready, segment, flow) > std::tie(other.ready, other.segment, other.flow);
+    return std::tie(ready, segment, other.pieces, flow) > std::tie(other.ready, other.segment, pieces, other.flow);
   }
 };
+
+// The grid cuts chunks at multiples of a block.
+std::vector<double> ChunkBytes(const std::vector<double>& parts, double bytes) {
+  constexpr double kBlockBytes = collective::kGridElements * sizeof(float);
+  std::vector<double> chunks;
+  double whole = 0;
+  double before = 0;
+  for (const double part : parts) {
+    whole += part * std::ceil(bytes / kBlockBytes);
+    const double end = std::min(bytes, std::floor(whole + 1e-6) * kBlockBytes);
+    chunks.push_back(end - before);
+    before = end;
+  }
+  chunks.back() += bytes - before;
+  return chunks;
+}
 
 // Into how many segments the grid cuts a chunk of `bytes` where the longest has `longest`.
 std::size_t SegmentCount(double bytes, double longest, std::uint64_t segment_bytes_max, std::size_t most) {
@@ -94,19 +114,22 @@ FlowModel::Flows FlowModel::FlowsOf(const collective::Transfers& transfers) cons
 
 double FlowModel::Seconds(const Flows& flows, double bytes, std::uint64_t segment_bytes_max, double limit) const {
   if (flows.flows.empty()) return 0;
-  const double longest = bytes * *std::max_element(flows.parts.begin(), flows.parts.end());
   const std::size_t most = std::clamp(kSegmentsOfAll / flows.flows.size(), kSegmentsLeast, kSegmentsMost);
+  const std::vector<double> chunks = ChunkBytes(flows.parts, bytes);
+  const double longest = *std::max_element(chunks.begin(), chunks.end());
   std::vector<std::uint32_t> segments;  // by chunk
-  for (const double part : flows.parts) {
-    segments.push_back(static_cast<std::uint32_t>(SegmentCount(part * bytes, longest, segment_bytes_max, most)));
+  for (const double chunk : chunks) {
+    segments.push_back(static_cast<std::uint32_t>(SegmentCount(chunk, longest, segment_bytes_max, most)));
   }
+  const std::uint32_t cut = *std::max_element(segments.begin(), segments.end());
+  const auto pieces = static_cast<std::uint32_t>(std::clamp<std::size_t>(most / cut, 1, kPiecesMost));
   std::vector<double> ready(flows.flows.size() * most);
   std::vector<std::uint32_t> missing(flows.flows.size() * most);
   std::vector<Turn> first;
   for (std::uint32_t i = 0; i < flows.flows.size(); ++i) {
     for (std::uint32_t segment = 0; segment < segments[flows.flows[i].chunk]; ++segment) {
       missing[i * most + segment] = flows.flows[i].waits_for;
-      if (flows.flows[i].waits_for == 0) first.push_back({.ready = 0, .segment = segment, .flow = i});
+      if (flows.flows[i].waits_for == 0) first.push_back({.segment = segment, .flow = i, .pieces = pieces});
     }
   }
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns(std::greater<>(), std::move(first));
@@ -116,19 +139,23 @@ double FlowModel::Seconds(const Flows& flows, double bytes, std::uint64_t segmen
     const Turn turn = turns.top();
     turns.pop();
     const Flows::Flow& flow = flows.flows[turn.flow];
-    const double size = bytes * flows.parts[flow.chunk] / segments[flow.chunk];
+    const double size = chunks[flow.chunk] / segments[flow.chunk] / pieces;
     double left = turn.ready;
     for (const std::uint32_t pipe : flow.pipes) {
       if (pipe == kNoPipe) continue;
       free[pipe] = std::max(free[pipe], turn.ready) + size * seconds_per_byte_[pipe];
       left = std::max(left, free[pipe]);
     }
+    if (turn.pieces > 1) {
+      turns.push({.ready = turn.ready, .segment = turn.segment, .flow = turn.flow, .pieces = turn.pieces - 1});
+      continue;
+    }
     const double arrival = left + flow.delay;
     last = std::max(last, arrival);
     for (const std::uint32_t fed : flow.feeds) {
       const std::size_t at = fed * most + turn.segment;
       ready[at] = std::max(ready[at], arrival);
-      if (--missing[at] == 0) turns.push({.ready = ready[at], .segment = turn.segment, .flow = fed});
+      if (--missing[at] == 0) turns.push({.ready = ready[at], .segment = turn.segment, .flow = fed, .pieces = pieces});
     }
   }
   return last;

@@ -13,8 +13,9 @@
 // when that segment of all that it is made of has arrived (cut-through). Segments that are ready at the same time take
 // turns: the first of every chunk, then the second. So pipes are shared fairly, and idle only where nothing waits.
 //
-// Chunks are cut as by the segment grid, but into fewer segments where there are many transfers. Not modelled: CPU,
-// slow start, segment headers.
+// Chunks are cut as by the segment grid, but into fewer segments where there are many transfers. Segments that are few
+// are cut into pieces that take the turns, so that none holds up all others. Not modelled: CPU, slow start, segment
+// headers.
 #pragma once
 
 #include <array>

@@ -66,18 +66,20 @@ void SetSiteUplinks(const std::vector<control::PeerInfo>& members, PathMatrix& p
 template <typename PartOf>
 void LevelBetween(PathMatrix& paths, const PartOf& part_of) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> best_between;
-  std::map<std::uint32_t, double> best_from;  // by host
+  std::map<std::uint32_t, double> best_from, best_into;  // by host
   ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
     const double rate = paths.rate(from, to);
     double& between = best_between[{part_of(from), part_of(to)}];
     between = std::max(between, rate);
-    double& best = best_from[paths.host(from)];
-    best = std::max(best, paths.shares_host(from, to) ? 0 : rate);
+    if (paths.shares_host(from, to)) return;
+    for (double* best : {&best_from[paths.host(from)], &best_into[paths.host(to)]}) *best = std::max(*best, rate);
   });
   ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
-    const double best = best_from[paths.host(from)];
-    if (part_of(from) == part_of(to) || best == 0) return;
-    paths.set_rate(from, to, std::min(best_between.at({part_of(from), part_of(to)}), best));
+    const double sent = best_from[paths.host(from)];
+    if (part_of(from) == part_of(to) || sent == 0) return;
+    const double received = best_into[paths.host(to)];
+    const double ends = received == 0 ? sent : std::min(sent, received);
+    paths.set_rate(from, to, std::min(best_between.at({part_of(from), part_of(to)}), ends));
   });
 }
 

@@ -7,9 +7,9 @@
 //                path to another host: the best that any of its peers has shown; unless they are further apart than one
 //                host is: then an address translator has the address
 //   sites        all pairs from one site to another get the best rate that any of them has shown, bounded by the best
-//                rate that the sender has shown to anybody: pairs that measure at the same time through one uplink see
-//                a part of it each, and different parts. So a path that is slow for one pair of hosts only is
-//                overlooked if its sites have more
+//                rates that the sender has shown to anybody and the receiver from anybody: pairs that measure at the
+//                same time through one uplink see a part of it each, and different parts. So a path that is slow for
+//                one pair of hosts only is overlooked if its sites have more
 //   noise        rates measured beside live traffic scatter by a quarter, so rates that differ by less are equal, with
 //                their median: a plan must not depend on which of two equal paths had a busy moment
 //   site uplinks as the site's daemons were told; the least if they were told different ones

@@ -11,6 +11,9 @@
 namespace ringway {
 namespace {
 
+constexpr double kSameRates = 1.25;
+constexpr std::size_t kShowDownlink = 3;  // two are alike by chance
+
 double Checked(double value) {
   RINGWAY_CHECK(std::isfinite(value) && value >= 0);
   return value;
@@ -60,26 +63,10 @@ void FillRates(const PathMatrix& measured, PathMatrix& filled) {
 
 // What is known of a host's ends.
 struct Ends {
-  double uplink = 0, downlink = 0;  // measured
-  double leaving = 0;               // the best rate of its paths
-  double entering = 0, entering_least = 0;
-  std::set<std::uint32_t> senders;  // other hosts
-
-  void Enter(std::uint32_t host, double rate) {
-    entering = std::max(entering, rate);
-    entering_least = senders.empty() ? rate : std::min(entering_least, rate);
-    senders.insert(host);
-  }
+  double uplink = 0, downlink = 0;     // measured
+  double leaving = 0, entering = 0;    // the best rate of its paths
+  std::vector<std::uint32_t> limited;  // peers that send it as much as any, and have sent faster to others
 };
-
-// Whether what enters is limited by the host's downlink: alike from several hosts, each of which has sent more to
-// another.
-bool ShowsDownlink(const Ends& ends, const std::map<std::uint32_t, Ends>& hosts) {
-  constexpr double kSameRates = 1.25;
-  return ends.senders.size() > 1 && ends.entering <= kSameRates * ends.entering_least &&
-         std::all_of(ends.senders.begin(), ends.senders.end(),
-                     [&](std::uint32_t sender) { return hosts.at(sender).leaving > kSameRates * ends.entering; });
-}
 
 // REQUIRES: the rates of `filled` are filled.
 void FillEnds(const PathMatrix& measured, PathMatrix& filled) {
@@ -90,13 +77,23 @@ void FillEnds(const PathMatrix& measured, PathMatrix& filled) {
     ends.downlink = std::max(ends.downlink, measured.downlink(peer));
   }
   ForEachFarPath(measured, [&](std::uint32_t from, std::uint32_t to) {
-    Ends& sender = hosts[measured.host(from)];
-    sender.leaving = std::max(sender.leaving, filled.rate(from, to));
-    hosts[measured.host(to)].Enter(measured.host(from), filled.rate(from, to));
+    for (double* best : {&hosts[measured.host(from)].leaving, &hosts[measured.host(to)].entering}) {
+      *best = std::max(*best, filled.rate(from, to));
+    }
+  });
+  ForEachFarPath(measured, [&](std::uint32_t from, std::uint32_t to) {
+    const double rate = kSameRates * filled.rate(from, to);
+    Ends& ends = hosts[measured.host(to)];
+    if (rate < ends.entering || rate >= hosts[measured.host(from)].leaving) return;
+    // Neighbours may share the rest of the way, too.
+    const bool is_apart = std::none_of(ends.limited.begin(), ends.limited.end(), [&](std::uint32_t other) {
+      return measured.shares_host(from, other) || filled.delay(from, other) < filled.delay(from, to) / 4;
+    });
+    if (is_apart) ends.limited.push_back(from);
   });
   for (std::size_t peer = 0; peer < measured.size(); ++peer) {
     const Ends& ends = hosts[measured.host(peer)];
-    const double assumed = ShowsDownlink(ends, hosts) ? ends.entering : std::max(ends.entering, ends.uplink);
+    const double assumed = ends.limited.size() >= kShowDownlink ? ends.entering : std::max(ends.entering, ends.uplink);
     filled.set_uplink(peer, ends.uplink != 0 ? ends.uplink : ends.leaving);
     filled.set_downlink(peer, ends.downlink != 0 ? ends.downlink : assumed);
   }

@@ -87,8 +87,8 @@ inline constexpr double kAssumedHostDelay = 20e-6;
 //   rate         what the ends allow, else the median of the known link rates, else kAssumedRate
 //   uplink       of the host: the best measured at one of its peers, else the best rate of a path that leaves it: paths
 //                measured one by one may share an uplink
-//   downlink     likewise of a path that enters it, or its measured uplink if that is more; but not if the paths that
-//                enter are alike and their senders have sent more to others
+//   downlink     likewise of a path that enters it, or its measured uplink if that is more; but not if three hosts
+//                far from each other that have sent faster to others send it alike, and none sends it more
 //   site uplink  the best link rate from the site to another, or its only host's measured uplink if that is more, so
 //                that plans do not count on all uplinks of a site at once
 // Daemons do not measure downlinks and site uplinks.

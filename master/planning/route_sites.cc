@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "master/planning/cost_model.h"
@@ -23,6 +24,23 @@ Numbers Numbered(std::size_t peers, const PartOf& part_of) {
     out.push_back(numbers.try_emplace(part_of(peer), static_cast<std::uint32_t>(numbers.size())).first->second);
   }
   return out;
+}
+
+// Peers that are near each other, compared with the longest way: each is near the first of its number.
+Numbers ByDelay(const PathMatrix& paths) {
+  constexpr double kNearRatio = 10;
+  double longest = 0;
+  ForEachPath(paths.size(),
+              [&](std::uint32_t from, std::uint32_t to) { longest = std::max(longest, paths.delay(from, to)); });
+  std::vector<std::uint32_t> firsts;
+  return Numbered(paths.size(), [&](std::uint32_t peer) {
+    const auto near = std::find_if(firsts.begin(), firsts.end(), [&](std::uint32_t first) {
+      return kNearRatio * paths.delay(first, peer) < longest;
+    });
+    if (near != firsts.end()) return *near;
+    firsts.push_back(peer);
+    return peer;
+  });
 }
 
 // Each site as one peer. Its members take turns with the chunks, so its slowest host decides.
@@ -68,9 +86,10 @@ void ChooseSites(const PathMatrix& measured, Routes* routes) {
     least = seconds;
     best = std::move(routes_with);
   };
-  for (const Numbers& sites : {Numbered(peers, [&](std::uint32_t peer) { return paths.site(peer); }),
-                               Numbered(peers, [&](std::uint32_t peer) { return paths.host(peer); })}) {
-    if (sites == best.sites) continue;
+  const std::set<Numbers> candidates = {Numbered(peers, [&](std::uint32_t peer) { return paths.site(peer); }),
+                                        Numbered(peers, [&](std::uint32_t peer) { return paths.host(peer); }),
+                                        ByDelay(paths)};
+  for (const Numbers& sites : candidates) {
     attempt(sites, {});
     const PathMatrix between = BetweenSites(paths, sites);
     const Numbers shares = DirectShares(between, SiteShareMax(between.size()));

@@ -1,7 +1,8 @@
 // Which ranks the hierarchical schedule takes together, and the share of the buffer that each such site owns. Pure and
 // deterministic.
 //
-// Ranks share an uplink inside a host, and may inside a site, so both are tried, with equal shares and with those that
+// Ranks share an uplink inside a host, and may inside a site, or where nobody named sites with those that are near, so
+// all three are tried, with equal shares and with those that
 // DirectShares() finds between the sites as a whole; the fastest at kSitesBytes counts.
 #pragma once
 

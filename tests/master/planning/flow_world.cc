@@ -129,9 +129,6 @@ class Simulation {
         const std::uint64_t elements = grid.Segment(chunk, i).count;
         // A header travels with each.
         wire.back() += 88 + static_cast<double>(EncodedBytes(op.codec, DType::kF32, elements));
-        plain_ratio_ = elements == 0 ? 1
-                                     : static_cast<double>(elements * sizeof(float)) /
-                                           static_cast<double>(EncodedBytes(op.codec, DType::kF32, elements));
       }
     }
   }
@@ -152,7 +149,7 @@ class Simulation {
         const std::uint32_t b = host_of_[to];
         pair.delay = a == b ? kMemoryDelay : world_.delays[a][b];
         if (a == b) {
-          pair.pipes = {pipe('m', a, 0, kMemoryRate / plain_ratio_)};  // where nothing is encoded
+          pair.pipes = {pipe('m', a, 0, kMemoryRate)};
           continue;
         }
         pair.pipes = {pipe('u', a, 0, world_.hosts[a].uplink), pipe('p', a, b, world_.rates[a][b]),
@@ -259,7 +256,6 @@ class Simulation {
   std::vector<Transfer> transfers_;
   std::vector<std::uint32_t> ready_now_;
   std::vector<std::vector<double>> wire_;  // bytes by chunk and segment
-  double plain_ratio_ = 1;                 // bytes in memory for each on the wire
   std::vector<Pair> pairs_;
   std::vector<double> pipe_rates_;
   std::vector<Load> load_;
@@ -327,7 +323,7 @@ FlowWorld RandomFlowWorld(std::uint64_t seed) {
     ++members[site];
     const double uplink = even_uplinks ? base : base * between(0.2, 1);
     world.hosts.push_back({.uplink = uplink,
-                           .downlink = even_downlinks ? uplink : base * between(0.3, 3),
+                           .downlink = even_downlinks ? uplink : uplink * between(1, 10),
                            .site = site,
                            .peers = same_peers ? peers_max : 1 + below(peers_max)});
   }

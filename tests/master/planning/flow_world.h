@@ -47,7 +47,8 @@ struct FlowWorld {
   std::string Text() const;
 };
 
-// 1 to 12 hosts with one or several peers each, from a seed. At least two ranks.
+// 1 to 12 hosts with one or several peers each, from a seed. At least two ranks. A host's downlink is no less than its
+// uplink: nobody measures it, and plans count on that. Hosts of one site go the same ways.
 FlowWorld RandomFlowWorld(std::uint64_t seed);
 
 struct FlowOp {

@@ -70,14 +70,21 @@ TEST(PathMatrix, AMeasuredUplinkStandsForAnUnknownDownlinkThatIsNotMore) {
   EXPECT_EQ(WithAssumptions(paths).downlink(1), 20e6) << "known";
 }
 
-TEST(PathMatrix, PathsAlikeFromHostsThatSendMoreToOthersShowADownlink) {
+TEST(PathMatrix, PathsAlikeFromThreeHostsThatSendMoreToOthersShowADownlink) {
   PathMatrix paths(4);
-  ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) { paths.set_rate(from, to, to == 2 ? 10e6 : 50e6); });
+  ForEachPath(4, [&](std::uint32_t from, std::uint32_t to) {
+    paths.set_rate(from, to, to == 2 ? 10e6 : 50e6);
+    paths.set_delay(from, to, 0.01);
+  });
   for (std::size_t peer = 0; peer < 4; ++peer) paths.set_uplink(peer, 60e6);
   EXPECT_EQ(WithAssumptions(paths).downlink(2), 10e6);
   EXPECT_EQ(WithAssumptions(paths).downlink(1), 60e6);
+  PathMatrix near = paths;
+  near.set_delay(0, 1, 1e-4);
+  near.set_delay(1, 0, 1e-4);
+  EXPECT_EQ(WithAssumptions(near).downlink(2), 60e6) << "two of them are neighbours, and share a slow path";
   paths.set_rate(0, 2, 20e6);
-  EXPECT_EQ(WithAssumptions(paths).downlink(2), 60e6) << "they differ: it is the paths";
+  EXPECT_EQ(WithAssumptions(paths).downlink(2), 60e6) << "one is faster: it is the paths";
 }
 
 TEST(PathMatrix, NothingKnownIsAssumedAlike) {

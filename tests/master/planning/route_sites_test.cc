@@ -56,6 +56,16 @@ TEST(RouteSites, AreTheNamedOnesWhereTheirHostsShareAnUplink) {
   EXPECT_EQ(ChosenFor(paths).sites, (std::vector<std::uint32_t>{0, 0, 1, 1}));
 }
 
+TEST(RouteSites, AreThoseThatAreNearWhereNobodyNamedSitesAndThatIsFaster) {
+  PathMatrix paths = Hosts(3, 1);  // one far from two, with 8 Mbit/s to each of them
+  ForEachPath(3, [&](std::uint32_t from, std::uint32_t to) {
+    const bool near = from > 0 && to > 0;
+    paths.set_delay(from, to, near ? 1e-4 : 0.02);
+    paths.set_rate(from, to, near ? 1e9 : 1e6);
+  });
+  EXPECT_EQ(ChosenFor(paths).sites, (std::vector<std::uint32_t>{0, 1, 1}));
+}
+
 TEST(RouteSites, ASlowOneOwnsLess) {
   PathMatrix paths = Hosts(4, 2);
   for (const std::uint32_t peer : {2U, 3U}) paths.set_uplink(peer, 6.25e6);
