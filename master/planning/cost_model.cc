@@ -81,6 +81,11 @@ double CostModel::SecondsOf(const FlowModel::Flows& flows, std::uint64_t bytes, 
   return model_.Seconds(flows, static_cast<double>(bytes), options_.segment_bytes_max, limit - done) + done;
 }
 
+double CostModel::PriceOf(const FlowModel::Flows& flows, std::uint64_t bytes, double limit) const {
+  const double queued = kQueuedPart * flows.busiest * static_cast<double>(bytes);
+  return SecondsOf(flows, bytes, limit - queued) + queued;
+}
+
 double CostModel::Seconds(Algorithm algorithm, std::uint64_t bytes) const {
   return SecondsOf(FlowsOf(OpKind::kAllReduce, algorithm), bytes, kNoLimit);
 }
@@ -93,10 +98,10 @@ std::vector<Algorithm> CostModel::CheapestOf(OpKind collective, const std::vecto
     const FlowModel::Flows flows = FlowsOf(collective, algorithm);
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       if (algorithm == Algorithm::kOneShot && sizes[i] > options_.eager_bytes_max) continue;
-      const double seconds = SecondsOf(flows, sizes[i], least[i]);
-      if (seconds * kTieRatio >= least[i]) continue;
+      const double price = PriceOf(flows, sizes[i], least[i]);
+      if (price * kTieRatio >= least[i]) continue;
       cheapest[i] = algorithm;
-      least[i] = seconds;
+      least[i] = price;
     }
   }
   return cheapest;
@@ -111,8 +116,8 @@ std::uint64_t CostModel::Crossover(OpKind collective, Algorithm low, Algorithm h
   for (std::uint64_t step = bytes / 2; step >= bytes / 8; step /= 2) {
     const std::uint64_t middle = upto + step;
     if (low == Algorithm::kOneShot && middle > options_.eager_bytes_max) continue;
-    const double seconds = SecondsOf(flows_high, middle, kNoLimit);
-    if (SecondsOf(flows_low, middle, seconds) <= seconds) upto = middle;
+    const double price = PriceOf(flows_high, middle, kNoLimit);
+    if (PriceOf(flows_low, middle, price) <= price) upto = middle;
   }
   return upto;
 }

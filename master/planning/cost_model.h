@@ -17,6 +17,10 @@
 
 namespace ringway {
 
+// How much of one more operation in flight a plan allows for. A lone operation is slower than it could be by no larger
+// part.
+inline constexpr double kQueuedPart = 0.5;
+
 // In order of preference for ties: schedules that load fewer paths at once come first.
 inline constexpr std::array kAlgorithms = {Algorithm::kRing,   Algorithm::kTwoRings,        Algorithm::kRings,
                                            Algorithm::kDirect, Algorithm::kHierarchical,    Algorithm::kOneShot,
@@ -71,9 +75,10 @@ class CostModel {
   // REQUIRES: one of kAlgorithms.
   double Seconds(Algorithm algorithm, std::uint64_t bytes) const;
 
-  // In the order of kAlgorithms, each replaces the best so far if it is over 1% cheaper. For a lone operation. One_shot
-  // only up to eager_bytes_max: larger buffers wait until their receivers are READY, and these hold all but one of them
-  // as early values.
+  // In the order of kAlgorithms, each replaces the best so far if its price is over 1% less: its time, and kQueuedPart
+  // of the time that the operation before it may keep the busiest pipe from it; for many in flight that is all that
+  // counts. One_shot only up to eager_bytes_max: larger buffers wait until their receivers are READY, and these hold
+  // all but one of them as early values.
   Algorithm Cheapest(std::uint64_t bytes) const;
 
   // The cheapest for each power of two from kTableBytesMin to kTableBytesMax, of those that a collective has; where
@@ -86,6 +91,7 @@ class CostModel {
   std::vector<Algorithm> CheapestOf(OpKind collective, const std::vector<std::uint64_t>& sizes) const;
   FlowModel::Flows FlowsOf(OpKind collective, Algorithm algorithm) const;
   double SecondsOf(const FlowModel::Flows& flows, std::uint64_t bytes, double limit) const;
+  double PriceOf(const FlowModel::Flows& flows, std::uint64_t bytes, double limit) const;
   // Up to where `low` is no slower than `high`, which is the cheapest of twice `bytes`.
   std::uint64_t Crossover(OpKind collective, Algorithm low, Algorithm high, std::uint64_t bytes) const;
 

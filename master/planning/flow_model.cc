@@ -109,6 +109,7 @@ FlowModel::Flows FlowModel::FlowsOf(const collective::Transfers& transfers) cons
       ++out.flows[i].waits_for;
     }
   }
+  out.busiest = BusiestOf(out);
   return out;
 }
 
@@ -161,7 +162,7 @@ double FlowModel::Seconds(const Flows& flows, double bytes, std::uint64_t segmen
   return last;
 }
 
-double FlowModel::BusiestSecondsPerByte(const Flows& flows) const {
+double FlowModel::BusiestOf(const Flows& flows) const {
   std::vector<double> busy(seconds_per_byte_.size());
   for (const Flows::Flow& flow : flows.flows) {
     for (const std::uint32_t pipe : flow.pipes) {

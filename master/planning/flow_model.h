@@ -43,16 +43,16 @@ class FlowModel {
     };
     std::vector<double> parts;  // of the buffer, by chunk
     std::vector<Flow> flows;
+    double busiest = 0;  // of the pipe that is busy for the longest: seconds per byte of the buffer
   };
   Flows FlowsOf(const collective::Transfers& transfers) const;
 
   // When the last segment arrives; more than `limit` if that is later than `limit`, but then not exact.
   double Seconds(const Flows& flows, double bytes, std::uint64_t segment_bytes_max, double limit) const;
 
-  // Of the pipe that is busy for the longest, per byte of the buffer.
-  double BusiestSecondsPerByte(const Flows& flows) const;
-
  private:
+  double BusiestOf(const Flows& flows) const;
+
   static constexpr std::uint32_t kNoPipe = ~std::uint32_t{0};
 
   struct Way {

@@ -110,7 +110,7 @@ TEST(DisjointRings, AreThePlansChoiceWhereDirectWouldNeedTheSlowPaths) {
   EXPECT_EQ(model.Cheapest(256 * kMiB), Algorithm::kRings);
   EXPECT_LT(model.Seconds(Algorithm::kRings, 256 * kMiB), 0.6 * one.Seconds(Algorithm::kTwoRings, 256 * kMiB));
   EXPECT_EQ(one.Seconds(Algorithm::kRings, 256 * kMiB), one.Seconds(Algorithm::kRing, 256 * kMiB));
-  EXPECT_NE(model.Cheapest(kMiB), Algorithm::kRings) << "delays weigh more";
+  EXPECT_NE(model.Cheapest(64 * kKiB), Algorithm::kRings) << "delays weigh more";
 }
 
 }  // namespace
