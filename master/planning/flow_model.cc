@@ -14,7 +14,7 @@ namespace {
 
 // Segments of a chunk: as the grid cuts it, within these, and all together about kSegmentsOfAll.
 constexpr std::size_t kSegmentsMost = 32;
-constexpr std::size_t kSegmentsLeast = 4;
+constexpr std::size_t kSegmentsLeast = 2;
 constexpr std::size_t kSegmentsOfAll = 4096;
 constexpr std::size_t kPiecesMost = 4;  // of a segment, that take turns with those of others
 constexpr double kGridSegmentsPerChunk = 4;
@@ -115,6 +115,7 @@ FlowModel::Flows FlowModel::FlowsOf(const collective::Transfers& transfers) cons
 
 double FlowModel::Seconds(const Flows& flows, double bytes, std::uint64_t segment_bytes_max, double limit) const {
   if (flows.flows.empty()) return 0;
+  if (flows.busiest * bytes > limit) return flows.busiest * bytes;
   const std::size_t most = std::clamp(kSegmentsOfAll / flows.flows.size(), kSegmentsLeast, kSegmentsMost);
   const std::vector<double> chunks = ChunkBytes(flows.parts, bytes);
   const double longest = *std::max_element(chunks.begin(), chunks.end());
@@ -123,7 +124,8 @@ double FlowModel::Seconds(const Flows& flows, double bytes, std::uint64_t segmen
     segments.push_back(static_cast<std::uint32_t>(SegmentCount(chunk, longest, segment_bytes_max, most)));
   }
   const std::uint32_t cut = *std::max_element(segments.begin(), segments.end());
-  const auto pieces = static_cast<std::uint32_t>(std::clamp<std::size_t>(most / cut, 1, kPiecesMost));
+  const auto pieces =
+      static_cast<std::uint32_t>(std::clamp<std::size_t>(kSegmentsOfAll / flows.flows.size() / cut, 1, kPiecesMost));
   std::vector<double> ready(flows.flows.size() * most);
   std::vector<std::uint32_t> missing(flows.flows.size() * most);
   std::vector<Turn> first;
