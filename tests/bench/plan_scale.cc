@@ -6,7 +6,7 @@
 //   flat   the whole matrix is known, and one ring goes through all peers
 //   sites  a matrix of one peer a city is ordered, and each city's peers follow each other on the ring: what remains
 //          affordable when the matrix does not
-//   direct, tree   have no figure where they would need that matrix
+//   direct, tree   have figures for as many peers as a group may have: the model passes all their transfers
 //   two-level  the buffer is combined inside each city (direct), each peer then combines its share with its
 //          counterparts in the other cities, and what came of it is spread inside the city
 #include <algorithm>
@@ -14,12 +14,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "master/planning/cost_flows.h"
 #include "master/planning/cost_model.h"
 #include "master/planning/ring_order.h"
 #include "proto/control.pb.h"
@@ -30,6 +28,8 @@ namespace {
 constexpr double kRate = 125e6;
 constexpr double kDelayInside = 250e-6;
 constexpr std::size_t kFlatPeersMax = 1000;  // a matrix of 10,000 peers takes 5 GB while it is planned
+constexpr std::size_t kPricedPeersMax = 64;
+constexpr double kSegmentBytesMax = 256 * 1024;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 struct City {
@@ -88,8 +88,38 @@ PathMatrix Scattered(std::size_t peers) {
 
 PathMatrix OneACity() { return Scattered(kCities.size()); }
 
-PathMatrix InOneCity(std::size_t peers) {
-  return MatrixOf(peers, [](std::size_t) { return std::size_t{0}; });
+struct RingHop {
+  double delay = 0;
+  double rate = 0;
+};
+
+// As the segment grid cuts the longest chunk.
+double SegmentBytes(double chunk) { return std::min(chunk, std::clamp(chunk / 4, 16.0 * 1024, kSegmentBytesMax)); }
+
+// In each step a chunk's head moves on, or waits a chunk's time for its link: the longest walk around the ring, from
+// any link and with any number of links passed on the way.
+double RingWalkSeconds(const std::vector<RingHop>& hops, double chunk) {
+  const std::size_t steps = 2 * (hops.size() - 1);
+  double longest = 0;
+  for (std::size_t first = 0; first < hops.size(); ++first) {
+    double heads = 0;       // of the links passed
+    double chunk_time = 0;  // on the slowest link visited
+    for (std::size_t passed = 0; passed < steps; ++passed) {
+      const RingHop& hop = hops[(first + passed) % hops.size()];
+      chunk_time = std::max(chunk_time, chunk / hop.rate);
+      longest = std::max(longest, heads + static_cast<double>(steps - passed) * chunk_time + hop.delay);
+      heads += hop.delay + SegmentBytes(chunk) / hop.rate;
+    }
+  }
+  return longest;
+}
+
+// Links all alike: both halves in a row, or the first half and then the last segment to all.
+double DirectInsideSeconds(std::size_t peers, double bytes) {
+  const double others = static_cast<double>(peers) - 1;
+  const double chunk = bytes / static_cast<double>(peers);
+  const double half = others * chunk / kRate;
+  return std::max(2 * half + kDelayInside, half + 2 * kDelayInside + others * SegmentBytes(chunk) / kRate);
 }
 
 // The sites' ring with each site's peers in a row.
@@ -161,17 +191,14 @@ void PrintTraffic(std::size_t peers) {
 double TwoLevelSeconds(std::size_t peers, std::uint64_t bytes) {
   static const PathMatrix kAmong = OneACity();
   static const CostModel among(kAmong, {.ring = FindRing(kAmong).order});
-  const PathMatrix inside = InOneCity(peers / kCities.size());
-  std::vector<std::uint32_t> any(inside.size());  // all inside are alike
-  std::iota(any.begin(), any.end(), 0U);
-  const CostModel within(inside, {.ring = any}, {.retained_bytes_max = bytes});
-  const std::uint64_t share = bytes / inside.size();
-  return within.Seconds(Algorithm::kDirect, bytes) + among.Seconds(among.Cheapest(share), share);
+  const std::size_t inside = peers / kCities.size();
+  const std::uint64_t share = bytes / inside;
+  return DirectInsideSeconds(inside, static_cast<double>(bytes)) + among.Seconds(among.Cheapest(share), share);
 }
 
 double RingSeconds(std::size_t peers, std::uint64_t bytes) {
   const double chunk = static_cast<double>(bytes) / static_cast<double>(peers);
-  return RingWalkSeconds(HopsBySites(peers), chunk, SegmentBytes(chunk, 256 * 1024));
+  return RingWalkSeconds(HopsBySites(peers), chunk);
 }
 
 // Where one ring stops making sense: from how many peers on two levels are over 10% faster.
@@ -189,7 +216,7 @@ void PrintStep(std::size_t peers, std::uint64_t bytes) {
   const double ring = RingSeconds(peers, bytes);
   std::string direct = "-";
   std::string tree = "-";
-  if (peers <= kFlatPeersMax) {
+  if (peers <= kPricedPeersMax) {
     const PathMatrix paths = Scattered(peers);
     const CostModel model(paths, {.ring = FindRing(paths).order}, {.retained_bytes_max = bytes});
     direct = Milliseconds(model.Seconds(Algorithm::kDirect, bytes));
