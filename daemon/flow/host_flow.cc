@@ -27,13 +27,15 @@ std::optional<RateLimit::Window> HostFlow::Measure::Tick(TimePoint now, const Ta
   sum_.resent += tally.resent;
   sum_.queueing += tally.queueing;
   held_ticks_ += tally.held;
+  alone_ = alone_ && tally.alone;
   ++ticks_;
   if (lasted_ < (short_window ? round_trip : std::max(kPaceWindowMin, 2 * round_trip))) return std::nullopt;
   const RateLimit::Window window{.delivered = sum_.delivered / std::chrono::duration<double>(lasted_).count(),
                                  .lost_share = sum_.resent > 0 ? sum_.resent / (sum_.delivered + sum_.resent) : 0,
                                  .queueing = sum_.queueing / ticks_,
                                  .round_trip = round_trip,
-                                 .held = 2 * held_ticks_ > ticks_};
+                                 .held = 2 * held_ticks_ > ticks_,
+                                 .alone = std::exchange(alone_, true)};
   lasted_ = {};
   sum_ = {};
   ticks_ = held_ticks_ = 0;
@@ -78,6 +80,7 @@ void HostFlow::Decide(TimePoint now) {
   const Duration uplink_queueing = JudgeUplink(now, backlogged);
   for (Path* path : backlogged) {
     path->tally.queueing -= uplink_queueing;
+    path->tally.alone = backlogged.size() == 1;
     path->judged.Tick(now, path->tally, path->last.round_trip);
   }
   const double limit = uplink_.rate_limit.limit();

@@ -60,6 +60,7 @@ class HostFlow {
     double resent = 0;
     Duration queueing{};  // at its end
     bool held = false;    // pace-limited, by the limit that is judged
+    bool alone = true;    // no other path was backlogged; of the uplink: always
   };
   // Accumulates ticks into windows for a RateLimit.
   class Measure {
@@ -76,6 +77,7 @@ class HostFlow {
     Tally sum_;
     int ticks_ = 0;
     int held_ticks_ = 0;
+    bool alone_ = true;
   };
   // A limit with its measurement.
   struct Judged {

@@ -8,6 +8,14 @@ namespace ringway::flow {
 namespace {
 
 constexpr double kLostShareMax = 0.01;
+constexpr double kLostMuch = 0.02;
+constexpr double kLossVaries = 2;  // windows are short
+constexpr double kOwnLossMax = 0.06;
+constexpr double kHelps = 0.5;
+constexpr double kStillGrowing = 1.25;
+constexpr Duration kOwnDelayMax = std::chrono::milliseconds(10);
+constexpr double kOwnKept = 0.75;
+constexpr int kWindowsToSettle = 2;
 constexpr double kLess = 0.96;
 constexpr double kFloor = 0.25;
 constexpr double kRegrown = 0.5;  // of the best
@@ -27,11 +35,33 @@ constexpr double kSmoothing = 0.25;
 constexpr double kSmoothingOverdriven = 0.5;  // react fast to overload
 constexpr Duration kQueueMin = std::chrono::milliseconds(4);
 
-bool IsQueue(const RateLimit::Window& window) {
-  return window.queueing > std::max<Duration>(kQueueMin, window.round_trip / 16);
+}  // namespace
+
+void OwnTrouble::Add(double sent, double lost_share, Duration queueing) {
+  if (lost_share > kOwnLossMax) return;
+  sent_ = kOwnKept * sent_ + sent;
+  lost_ = kOwnKept * lost_ + sent * lost_share;
+  delay_ = std::min(kOwnDelayMax, (delay_ + queueing) / 2);
 }
 
-}  // namespace
+double OwnTrouble::lost_share() const { return sent_ > 0 ? std::min(kLossVaries * lost_ / sent_, kOwnLossMax) : 0; }
+
+bool RateLimit::IsQueue(const Window& window) const {
+  return window.queueing > own_.delay() + std::max<Duration>(kQueueMin, window.round_trip / 16);
+}
+
+bool RateLimit::IsOverdriven(const Window& window) {
+  const double own = own_.lost_share();
+  const bool lost_much = window.alone && window.lost_share > kLostMuch + own;
+  const bool again = std::exchange(lost_much_, lost_much) && lost_much;
+  const bool grows = limit_ <= 0 && window.delivered > kStillGrowing * std::exchange(seen_, window.delivered);
+  if (grows && window.lost_share < kOwnLossMax) return false;
+  return again || (IsQueue(window) && window.lost_share > kLostShareMax + own);
+}
+
+bool RateLimit::HasHelped(const Window& window) const {
+  return window.lost_share > kLostShareMax && lowered_.lost_share - window.lost_share > kHelps * lowered_.share;
+}
 
 void RateLimit::Assume(double limit) {
   limit_ = carries_ = limit;
@@ -40,9 +70,12 @@ void RateLimit::Assume(double limit) {
 }
 
 void RateLimit::Judge(const Window& window) {
-  if (window.delivered <= 0 || std::exchange(settling_, false)) return;
+  if (window.delivered <= 0) return;
+  const bool settles = settling_ > 0;
+  if (settles && --settling_ > 0) return;
+  if (settles && !HasHelped(window)) own_.Add(window.delivered, window.lost_share, window.queueing);
   const bool queue = IsQueue(window);
-  const bool overdriven = queue && window.lost_share > kLostShareMax;
+  const bool overdriven = IsOverdriven(window);
   if (assumed_) return JudgeAssumed(window, overdriven);
   const bool held = limit_ > 0 && window.held;
   const bool urgent = overdriven && (held || series_ > 0);
@@ -56,7 +89,7 @@ void RateLimit::Judge(const Window& window) {
   } else {
     carries_ = held || urgent ? smoothed : std::max(carries_, smoothed);
   }
-  if (overdriven) return Lower(std::max(carries_, window.delivered), window.delivered);
+  if (overdriven) return Lower(std::max(carries_, window.delivered), window);
   if (held || window.delivered > kFilled * limit_) series_ = 0;
   best_ = std::max(best_, carries_);
   if (held && limit_ < kUnusedMax * std::max(carries_, window.delivered))
@@ -73,7 +106,7 @@ void RateLimit::JudgeAssumed(const Window& window, bool overdriven) {
     grown_at_ = window.delivered;
     limit_ *= 1 + kStepMax;
   } else if (overdriven) {
-    Lower(carries_, window.delivered);
+    Lower(carries_, window);
   }
 }
 
@@ -83,7 +116,9 @@ void RateLimit::Rest() {
   limit_ = std::min(limit_, std::max((1 + kNear) * carries_, kFloor * series_));
 }
 
-void RateLimit::Lower(double carries, double delivered) {
+void RateLimit::Lower(double carries, const Window& window) {
+  const double delivered = window.delivered;
+  const double before = limit_ > 0 ? limit_ : carries;
   if (std::exchange(assumed_, false)) limit_ = 0;
   if (series_ <= 0) {
     series_ = delivered;
@@ -93,7 +128,8 @@ void RateLimit::Lower(double carries, double delivered) {
   const double less = std::max(kLess * carries, kFloor * series_);
   limit_ = limit_ > 0 ? std::min(limit_, less) : less;
   offered_ = limit_;
-  settling_ = true;
+  settling_ = kWindowsToSettle;
+  lowered_ = {.lost_share = window.lost_share, .share = 1 - limit_ / before};
   steps_ = 0;
 }
 

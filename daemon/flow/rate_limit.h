@@ -13,9 +13,12 @@
 //                 queue-free; otherwise an EWMA of the delivery rate, for ACKs arrive in bursts
 //   pace-limited  (held) segments waited for the limit; otherwise a higher one is not needed, and deliveries say little
 //                 of the path
-//   queue         the round trip exceeds the minimum by over 4 ms and over 1/16. No reason to slow down by itself, for
-//                 it may be on the reverse path; it is ours if less is delivered than sent
-//   overdriven    a queue, and over 1% lost. Loss alone is no signal: long paths lose packets at any rate
+//   queue         the round trip exceeds the minimum by over 4 ms and over 1/16, beyond the path's own delay. No reason
+//                 to slow down by itself, for it may be on the reverse path; it is ours if less is delivered than sent
+//   overdriven    a queue, and over 1% lost beyond the path's own losses; or without a queue, as a policer makes none,
+//                 over 2% in two windows in a row in which nobody else sent
+//   own           what stays though the limit was lowered, for then it is not our doing: long paths lose packets at any
+//                 rate, wireless ones jitter. Judged by the second window after each reduction
 //
 // After a loss episode:
 // - The window after a reduction is skipped: it shows what was sent before.
@@ -24,7 +27,8 @@
 // - A run of overdriven windows lowers the limit to no less than a quarter of what its first delivered: sending less
 //   does not help then.
 // - The rate at which it was overdriven is forgotten once 2% more passed without a queue.
-// - No limit is set before the path was overdriven once: a window, or the trainer, may be the bottleneck.
+// - No limit is set before the path was overdriven once: a window, or the trainer, may be the bottleneck; nor while
+//   deliveries still grow by a quarter a window, unless over 6% is lost.
 //
 // A bad moment may deliver next to nothing and leave a tiny limit. So below half of the best c without overdriving, the
 // limit doubles every pace-limited window; each time this overdrives the path, the best is cut to a quarter: a path
@@ -35,6 +39,22 @@
 
 namespace ringway::flow {
 
+// Loss and delay that a path has at any rate.
+class OwnTrouble {
+ public:
+  // Of a window in which less was sent than the path carries.
+  void Add(double sent, double lost_share, Duration queueing);
+  // At most 6%: windows are short, so twice what was measured.
+  double lost_share() const;
+  // At most 10 ms.
+  Duration delay() const { return delay_; }
+
+ private:
+  double sent_ = 0;  // of the last few windows
+  double lost_ = 0;
+  Duration delay_{};
+};
+
 class RateLimit {
  public:
   // A period in which the path was backlogged.
@@ -44,6 +64,7 @@ class RateLimit {
     Duration queueing{};    // round trip above the minimum
     Duration round_trip{};  // the minimum
     bool held = false;      // pace-limited: segments waited for the limit, not for a lane
+    bool alone = true;      // the losses are this path's, or uplink's: no other that shares it sent
   };
 
   void Judge(const Window& window);
@@ -62,8 +83,12 @@ class RateLimit {
   double limit() const { return limit_; }
 
  private:
+  bool IsQueue(const Window& window) const;
+  bool IsOverdriven(const Window& window);
   void JudgeAssumed(const Window& window, bool overdriven);
-  void Lower(double carries, double delivered);
+  // Whether less is lost since the limit was lowered, so that the losses were ours.
+  bool HasHelped(const Window& window) const;
+  void Lower(double carries, const Window& window);
   void Raise(bool queue);
 
   double limit_ = 0;
@@ -73,10 +98,17 @@ class RateLimit {
   double best_ = 0;        // highest c while not overdriven
   double series_ = 0;      // delivery rate of the first overdriven window of the current run; 0: no run
   double grown_at_ = 0;    // delivery rate when an assumed limit grew last
+  OwnTrouble own_;
+  bool lost_much_ = false;  // in the window before
+  double seen_ = 0;         // delivery rate of the window before, while there is no limit
+  struct {
+    double lost_share = 0;
+    double share = 0;  // of the limit
+  } lowered_;          // last: why, and by how much
   bool assumed_ = false;
-  bool settling_ = false;  // skip the next window: it shows what was sent before the limit was lowered
-  bool doubled_ = false;   // since overdriven last
-  int steps_ = 0;          // raises in a row
+  int settling_ = 0;      // windows until what the limit was lowered to shows
+  bool doubled_ = false;  // since overdriven last
+  int steps_ = 0;         // raises in a row
 };
 
 }  // namespace ringway::flow

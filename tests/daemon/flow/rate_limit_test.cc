@@ -187,6 +187,37 @@ TEST_F(RateLimitTest, WithoutOverdrivingThereIsNone) {
   EXPECT_EQ(ceiling_.limit(), 0);
 }
 
+TEST_F(RateLimitTest, WhatAPathAlwaysLosesIsNoSignalThoughItJitters) {
+  Run(50, 50 * kMega);
+  for (int i = 0; i < 400; ++i) {
+    ceiling_.Judge({.delivered = 0.985 * std::min(ceiling_.limit(), 50 * kMega),
+                    .lost_share = i % 2 == 0 ? 0.013 : 0.022,
+                    .queueing = milliseconds(8),
+                    .round_trip = kRoundTrip,
+                    .held = ceiling_.limit() < 50 * kMega});
+    if (i < 100) continue;
+    ASSERT_GT(ceiling_.limit(), 45 * kMega) << i;
+  }
+}
+
+TEST_F(RateLimitTest, APolicerIsFoundByItsLossesThoughItMakesNoQueue) {
+  double dropped = 0;
+  for (int i = 0; i < 400; ++i) {
+    const double offered = ceiling_.limit() > 0 ? ceiling_.limit() : 150 * kMega;
+    const double lost = std::max(0.0, 1 - 50 * kMega / offered);
+    ceiling_.Judge({.delivered = std::min(offered, 50 * kMega),
+                    .lost_share = lost,
+                    .queueing = {},
+                    .round_trip = kRoundTrip,
+                    .held = ceiling_.limit() > 0});
+    if (i < 20) continue;
+    dropped += lost;
+    ASSERT_GT(ceiling_.limit(), 40 * kMega) << i;
+    ASSERT_LT(ceiling_.limit(), 65 * kMega) << i;
+  }
+  EXPECT_LT(dropped / 380, 0.03);
+}
+
 TEST_F(RateLimitTest, AnAssumedLimitGivesWayToWhatArrives) {
   ceiling_.Assume(20 * kMega);
   EXPECT_EQ(ceiling_.limit(), 20 * kMega);
