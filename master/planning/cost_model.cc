@@ -65,10 +65,6 @@ CostModel::CostModel(const PathMatrix& measured, const Routes& routes, const Cos
   const std::size_t peers = measured.size();
   RINGWAY_CHECK(routes.ring.size() == peers && (routes.shares.empty() || routes.shares.size() == peers));
   RINGWAY_CHECK(options_.segment_bytes_max > 0);
-  const PathMatrix paths = WithAssumptions(measured);
-  ForEachPath(peers, [&](std::uint32_t from, std::uint32_t to) {
-    longest_delay_ = std::max(longest_delay_, paths.delay(from, to));
-  });
 }
 
 FlowModel::Flows CostModel::FlowsOf(OpKind collective, Algorithm algorithm) const {
@@ -77,7 +73,7 @@ FlowModel::Flows CostModel::FlowsOf(OpKind collective, Algorithm algorithm) cons
 
 double CostModel::SecondsOf(const FlowModel::Flows& flows, std::uint64_t bytes, double limit) const {
   if (routes_.ring.size() == 1) return 0;
-  const double done = bytes > options_.retained_bytes_max ? longest_delay_ : 0;
+  const double done = bytes > options_.retained_bytes_max ? model_.longest_delay() : 0;
   return model_.Seconds(flows, static_cast<double>(bytes), options_.segment_bytes_max, limit - done) + done;
 }
 

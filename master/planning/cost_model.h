@@ -98,7 +98,6 @@ class CostModel {
   FlowModel model_;
   collective::Routes routes_;
   CostOptions options_;
-  double longest_delay_ = 0;
 };
 
 }  // namespace ringway

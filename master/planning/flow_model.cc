@@ -20,15 +20,25 @@ constexpr std::size_t kPiecesMost = 4;  // of a segment, that take turns with th
 constexpr double kGridSegmentsPerChunk = 4;
 constexpr auto kGridSegmentBytesMin = static_cast<double>(collective::kSegmentBytesMin);
 
-struct Turn {
+// Of those that are ready at the same time the earlier segment first, then the earlier piece of it, then the flow: one
+// number, for a heap of turns is what pricing spends its time on.
+class Turn {
+ public:
+  Turn(double ready_at, std::uint32_t segment, std::uint32_t piece, std::uint32_t flow)
+      : ready(ready_at), order_(std::uint64_t{segment} << 40 | std::uint64_t{piece} << 32 | flow) {}
+
   double ready = 0;
-  std::uint32_t segment = 0;
-  std::uint32_t flow = 0;
-  std::uint32_t pieces = 0;  // of the segment that are left
+  std::uint32_t segment() const { return static_cast<std::uint32_t>(order_ >> 40); }
+  std::uint32_t piece() const { return order_ >> 32 & 0xff; }
+  std::uint32_t flow() const { return static_cast<std::uint32_t>(order_); }
   bool operator>(const Turn& other) const {
-    return std::tie(ready, segment, other.pieces, flow) > std::tie(other.ready, other.segment, pieces, other.flow);
+    return ready > other.ready || (ready == other.ready && order_ > other.order_);
   }
+
+ private:
+  std::uint64_t order_;
 };
+static_assert(kPiecesMost <= 0xff);
 
 // The grid cuts chunks at multiples of a block.
 std::vector<double> ChunkBytes(const std::vector<double>& parts, double bytes) {
@@ -55,7 +65,8 @@ std::size_t SegmentCount(double bytes, double longest, std::uint64_t segment_byt
 
 }  // namespace
 
-FlowModel::FlowModel(const PathMatrix& paths) : peers_(paths.size()), ways_(paths.size() * paths.size()) {
+FlowModel::FlowModel(const PathMatrix& paths)
+    : peers_(paths.size()), ways_(paths.size() * paths.size()), longest_delay_(LongestDelay(paths)) {
   enum class Kind : std::uint8_t { kUplink, kDownlink, kPath, kSite };
   std::map<std::tuple<Kind, std::uint32_t, std::uint32_t>, std::uint32_t> known;
   // Of several rates for one pipe the best: none can have been more than it carries.
@@ -132,7 +143,7 @@ double FlowModel::Seconds(const Flows& flows, double bytes, std::uint64_t segmen
   for (std::uint32_t i = 0; i < flows.flows.size(); ++i) {
     for (std::uint32_t segment = 0; segment < segments[flows.flows[i].chunk]; ++segment) {
       missing[i * most + segment] = flows.flows[i].waits_for;
-      if (flows.flows[i].waits_for == 0) first.push_back({.segment = segment, .flow = i, .pieces = pieces});
+      if (flows.flows[i].waits_for == 0) first.emplace_back(0, segment, 0, i);
     }
   }
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns(std::greater<>(), std::move(first));
@@ -141,7 +152,8 @@ double FlowModel::Seconds(const Flows& flows, double bytes, std::uint64_t segmen
   while (!turns.empty() && last <= limit) {
     const Turn turn = turns.top();
     turns.pop();
-    const Flows::Flow& flow = flows.flows[turn.flow];
+    const std::uint32_t segment = turn.segment();
+    const Flows::Flow& flow = flows.flows[turn.flow()];
     const double size = chunks[flow.chunk] / segments[flow.chunk] / pieces;
     double left = turn.ready;
     for (const std::uint32_t pipe : flow.pipes) {
@@ -149,16 +161,16 @@ double FlowModel::Seconds(const Flows& flows, double bytes, std::uint64_t segmen
       free[pipe] = std::max(free[pipe], turn.ready) + size * seconds_per_byte_[pipe];
       left = std::max(left, free[pipe]);
     }
-    if (turn.pieces > 1) {
-      turns.push({.ready = turn.ready, .segment = turn.segment, .flow = turn.flow, .pieces = turn.pieces - 1});
+    if (turn.piece() + 1 < pieces) {
+      turns.emplace(turn.ready, segment, turn.piece() + 1, turn.flow());
       continue;
     }
     const double arrival = left + flow.delay;
     last = std::max(last, arrival);
     for (const std::uint32_t fed : flow.feeds) {
-      const std::size_t at = fed * most + turn.segment;
+      const std::size_t at = fed * most + segment;
       ready[at] = std::max(ready[at], arrival);
-      if (--missing[at] == 0) turns.push({.ready = ready[at], .segment = turn.segment, .flow = fed, .pieces = pieces});
+      if (--missing[at] == 0) turns.emplace(ready[at], segment, 0, fed);
     }
   }
   return last;

@@ -50,6 +50,9 @@ class FlowModel {
   // When the last segment arrives; more than `limit` if that is later than `limit`, but then not exact.
   double Seconds(const Flows& flows, double bytes, std::uint64_t segment_bytes_max, double limit) const;
 
+  // Of all paths; 0 for one peer.
+  double longest_delay() const { return longest_delay_; }
+
  private:
   double BusiestOf(const Flows& flows) const;
 
@@ -63,6 +66,7 @@ class FlowModel {
   std::size_t peers_;
   std::vector<Way> ways_;                 // by pair
   std::vector<double> seconds_per_byte_;  // by pipe
+  double longest_delay_ = 0;
 };
 
 }  // namespace ringway

@@ -161,6 +161,13 @@ double PathMatrix::LinkRate(std::size_t from, std::size_t to) const {
   return least;
 }
 
+double LongestDelay(const PathMatrix& paths) {
+  double longest = 0;
+  ForEachPath(paths.size(),
+              [&](std::uint32_t from, std::uint32_t to) { longest = std::max(longest, paths.delay(from, to)); });
+  return longest;
+}
+
 PathMatrix WithAssumptions(const PathMatrix& measured) {
   PathMatrix filled = measured;
   FillDelays(measured, filled);

@@ -75,6 +75,9 @@ void ForEachPath(std::size_t peers, const Visit& visit) {
   }
 }
 
+// Of all paths; 0 if none is known.
+double LongestDelay(const PathMatrix& paths);
+
 // Assumed rate of a link if no rate at all is known.
 inline constexpr double kAssumedRate = 125e6;
 // Assumed rate and delay inside a host.

@@ -29,9 +29,7 @@ Numbers Numbered(std::size_t peers, const PartOf& part_of) {
 // Peers that are near each other, compared with the longest way: each is near the first of its number.
 Numbers ByDelay(const PathMatrix& paths) {
   constexpr double kNearRatio = 10;
-  double longest = 0;
-  ForEachPath(paths.size(),
-              [&](std::uint32_t from, std::uint32_t to) { longest = std::max(longest, paths.delay(from, to)); });
+  const double longest = LongestDelay(paths);
   std::vector<std::uint32_t> firsts;
   return Numbered(paths.size(), [&](std::uint32_t peer) {
     const auto near = std::find_if(firsts.begin(), firsts.end(), [&](std::uint32_t first) {

@@ -58,14 +58,6 @@ bool AreSharesOutlived(const PathMatrix& paths, const control::View& then, const
   return seconds(then) <= seconds(now);
 }
 
-// 0 if no delay is known.
-double LongestDelay(const PathMatrix& paths) {
-  double longest = 0;
-  ForEachPath(paths.size(),
-              [&](std::uint32_t from, std::uint32_t to) { longest = std::max(longest, paths.delay(from, to)); });
-  return longest;
-}
-
 // Retention costs one more copy in the daemon, and one to the trainer.
 std::uint64_t RetainedBytes(double delay, const control::Plan& current, const control::Plan& plan) {
   constexpr double kCopiedPerSecond = 500e6;
