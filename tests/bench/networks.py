@@ -136,17 +136,17 @@ class Network:
                 with open(log, "w", encoding="utf-8") as file:
                     running[host] = subprocess.Popen(["ip", "netns", "exec", self.spaces[host], *map(str, command)], stdout=file,
                                                      stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
-            while any(process.poll() is None for process in running.values()):
-                for host, process in running.items():
-                    if process.poll():
-                        raise Failed(f"host {host} ended with {process.returncode}: {last_words(commands[host][1])}")
+            while True:
+                codes = {host: process.poll() for host, process in running.items()}
+                for host, code in codes.items():
+                    if code:
+                        raise Failed(f"host {host} ended with {code}: {last_words(commands[host][1])}")
+                if None not in codes.values():
+                    return
                 if time.monotonic() > started + deadline_s:
                     raise Late(f"not done in {deadline_s} s")
                 events = [event for event in events if time.monotonic() < started + event[0] or not event[1]()]
                 time.sleep(0.05)
-            for host, process in running.items():
-                if process.returncode:
-                    raise Failed(f"host {host} ended with {process.returncode}: {last_words(commands[host][1])}")
         finally:
             for process in running.values():
                 with contextlib.suppress(ProcessLookupError):
