@@ -24,7 +24,7 @@ Network::Network(Scenario scenario)
   const std::size_t hosts = scenario_.hosts.size();
   std::map<std::string, std::size_t> sites;
   for (const Host& host : scenario_.hosts) site_of_.push_back(sites.try_emplace(host.site, sites.size()).first->second);
-  way_out_free_at_.resize(sites.size());
+  site_uplink_free_at_.resize(sites.size());
   flows_.resize(hosts);
   for (std::size_t from = 0; from < hosts; ++from) {
     flows_[from].resize(hosts);
@@ -86,19 +86,19 @@ bool Network::PassUplink(const Pipe& uplink, Segment* segment) {
     ++traffic.policed;
     return false;
   }
-  segment->next = Stage::kWayOut;
+  segment->next = Stage::kSiteUplink;
   const bool leaves = site_of_[segment->from] != site_of_[segment->to];
-  const bool meets_others = leaves && sender.way_out.bytes_per_second > 0 && segment->at > sent;
-  return meets_others || PassWayOut(segment);
+  const bool meets_others = leaves && sender.site_uplink.bytes_per_second > 0 && segment->at > sent;
+  return meets_others || PassSiteUplink(segment);
 }
 
-bool Network::PassWayOut(Segment* segment) {
+bool Network::PassSiteUplink(Segment* segment) {
   const Path& path = scenario_.paths[segment->from][segment->to];
   Flow& flow = flows_[segment->from][segment->to];
   const std::size_t site = site_of_[segment->from];
   const bool leaves = site != site_of_[segment->to];
-  const Pipe& way_out = scenario_.hosts[segment->from].way_out;
-  if ((leaves && !Pass(way_out, &way_out_free_at_[site], segment->bytes, &segment->at)) ||
+  const Pipe& site_uplink = scenario_.hosts[segment->from].site_uplink;
+  if ((leaves && !Pass(site_uplink, &site_uplink_free_at_[site], segment->bytes, &segment->at)) ||
       !Pass(path.pipe, &flow.free_at, segment->bytes, &segment->at)) {
     ++flow.traffic.overflowed;
     return false;
@@ -132,9 +132,9 @@ std::vector<Delivery> Network::Advance(Stage stage, std::size_t from, std::size_
   std::vector<Delivery> out;
   for (std::uint32_t index = 0; index < packet.segments; ++index) {
     Segment segment{.from = from, .to = to, .bytes = packet.WireBytes(index), .at = now, .next = stage};
-    const bool passes = stage == Stage::kUplink   ? PassUplink(uplink, &segment)
-                        : stage == Stage::kWayOut ? PassWayOut(&segment)
-                                                  : PassDownlink(&segment);
+    const bool passes = stage == Stage::kUplink       ? PassUplink(uplink, &segment)
+                        : stage == Stage::kSiteUplink ? PassSiteUplink(&segment)
+                                                      : PassDownlink(&segment);
     if (!passes) continue;
     const bool joins = !out.empty() && out.back().first + out.back().count == index && !segment.corrupt &&
                        !out.back().corrupt && out.back().next == segment.next &&

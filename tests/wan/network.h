@@ -1,15 +1,15 @@
 // What happens to a packet in transit. Pure: the caller passes the time, randomness comes from the scenario's seed.
 //
-//   sender --> uplink (rate, drop-tail queue) --> policer (a token bucket) --> the site's way out (rate, queue; unless
+//   sender --> uplink (rate, drop-tail queue) --> policer (a token bucket) --> the site's uplink (rate, queue; unless
 //   the receiver is there, too) --> path (rate, queue, loss, corruption, delay, jitter) --> downlink (rate, queue) -->
 //   receiver
 //
 // A super-packet is judged segment by segment; what survives in one piece arrives in one piece, when its last byte
 // does. A path reorders only where the scenario says so.
 //
-// Where packets of several senders meet after different times (a way out behind limited uplinks, a downlink), the order
-// of sending is not that of meeting: such a packet stops there (Delivery::next), and goes on by Advance when its time
-// has come.
+// Where packets of several senders meet after different times (a site's uplink behind its hosts', a downlink), the
+// order of sending is not that of meeting: such a packet stops there (Delivery::next), and goes on by Advance when its
+// time has come.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ namespace ringway::wan {
 
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Nanoseconds>;
 
-enum class Stage : std::uint8_t { kUplink, kWayOut, kDownlink, kArrived };
+enum class Stage : std::uint8_t { kUplink, kSiteUplink, kDownlink, kArrived };
 
 // A run of segments that is at `next` when it is due.
 struct Delivery {
@@ -98,15 +98,15 @@ class Network {
   Pipe UplinkOf(std::size_t host, TimePoint now) const;
   // Each takes a segment through its stage, and says which is next; false: it is dropped, and counted.
   bool PassUplink(const Pipe& uplink, Segment* segment);
-  bool PassWayOut(Segment* segment);
+  bool PassSiteUplink(Segment* segment);
   bool PassDownlink(Segment* segment);
 
   Scenario scenario_;
   TimePoint schedule_start_;
   std::vector<TimePoint> uplink_free_at_, downlink_free_at_;
   std::vector<Bucket> buckets_;
-  std::vector<TimePoint> way_out_free_at_;  // by site
-  std::vector<std::size_t> site_of_;        // a number for each host's
+  std::vector<TimePoint> site_uplink_free_at_;  // by site
+  std::vector<std::size_t> site_of_;            // a number for each host's
   std::vector<std::vector<Flow>> flows_;
 };
 

@@ -50,12 +50,12 @@ TEST(WanNetwork, PacketArrivesAfterItsBytesAndTheDelay) {
   EXPECT_EQ(network.traffic(0, 1).bytes, 3u * kMtu);
 }
 
-TEST(WanNetwork, HostsOfASiteShareItsWayOutAndNothingInside) {
+TEST(WanNetwork, HostsOfASiteShareItsUplinkAndNothingInside) {
   Scenario scenario;
   for (const char* const site : {"a", "a", "b"}) {
     Host host;
     host.site = site;
-    host.way_out.bytes_per_second = 100'000;
+    host.site_uplink.bytes_per_second = 100'000;
     scenario.hosts.push_back(host);
   }
   scenario.paths.assign(3, std::vector<Path>(3));
@@ -63,7 +63,7 @@ TEST(WanNetwork, HostsOfASiteShareItsWayOutAndNothingInside) {
   EXPECT_EQ(network.Send(0, 2, Packet(1), kStart)[0].due, kStart + milliseconds(15));
   EXPECT_EQ(network.Send(1, 2, Packet(1), kStart)[0].due, kStart + milliseconds(30)) << "behind its neighbour's";
   EXPECT_EQ(network.Send(0, 1, Packet(1), kStart)[0].due, kStart);
-  EXPECT_EQ(network.Send(2, 0, Packet(1), kStart)[0].due, kStart + milliseconds(15)) << "another site's way out";
+  EXPECT_EQ(network.Send(2, 0, Packet(1), kStart)[0].due, kStart + milliseconds(15)) << "another site's uplink";
 }
 
 TEST(WanNetwork, UplinkIsSharedByAllPathsAndAPathIsNot) {
@@ -200,18 +200,18 @@ TEST(WanNetwork, DownlinkIsSharedInTheOrderOfArrivalAndDropsTheTail) {
   EXPECT_EQ(network.Send(0, 1, Packet(1), kStart)[0].next, Stage::kArrived) << "another host's downlink";
 }
 
-TEST(WanNetwork, HostsMeetAtTheirWayOutWhenTheirUplinksHaveLetThemGo) {
+TEST(WanNetwork, HostsMeetAtTheirSitesUplinkWhenTheirOwnHaveLetThemGo) {
   Scenario scenario = Two();
   scenario.hosts.push_back(scenario.hosts[0]);
   scenario.hosts[2].site = "t";
-  for (Host& host : scenario.hosts) host.way_out.bytes_per_second = 1'000'000;
+  for (Host& host : scenario.hosts) host.site_uplink.bytes_per_second = 1'000'000;
   scenario.paths.assign(3, std::vector<Path>(3));
   Network network(scenario);
   const auto slow = network.Send(0, 2, Packet(3), kStart);
   const auto quick = network.Send(1, 2, Packet(1), kStart);
-  ASSERT_EQ(slow[0].next, Stage::kWayOut);
+  ASSERT_EQ(slow[0].next, Stage::kSiteUplink);
   ASSERT_EQ(quick[0].due, kStart + milliseconds(15));
-  EXPECT_EQ(network.Advance(Stage::kWayOut, 1, 2, Packet(1), quick[0].due)[0].due,
+  EXPECT_EQ(network.Advance(Stage::kSiteUplink, 1, 2, Packet(1), quick[0].due)[0].due,
             kStart + milliseconds(15) + std::chrono::microseconds(1500))
       << "not behind what comes out of the other uplink later";
   EXPECT_EQ(network.Send(0, 1, Packet(1), kStart + milliseconds(100))[0].next, Stage::kArrived) << "inside";

@@ -23,7 +23,8 @@ constexpr std::uint8_t kTcp = 6;
 constexpr std::size_t kIpMin = 20, kTcpMin = 20;
 // Offsets in the IP header, and in the TCP header.
 constexpr std::size_t kIpLength = 2, kIpProtocol = 9, kIpChecksum = 10, kIpSource = 12, kIpDestination = 16;
-constexpr std::size_t kTcpSequence = 4, kTcpOffset = 12, kTcpFlags = 13, kTcpChecksum = 16;
+constexpr std::size_t kTcpSequence = 4, kTcpAcknowledged = 8, kTcpOffset = 12, kTcpFlags = 13, kTcpWindow = 14,
+                      kTcpChecksum = 16, kTcpUrgent = 18;
 constexpr std::uint8_t kFinOrPush = 0x09, kPush = 0x08, kAck = 0x10;
 constexpr std::uint8_t kCwr = 0x80;
 
@@ -142,7 +143,7 @@ Bytes Slice(const Bytes& frame, const PacketInfo& info, std::uint32_t first, std
 }
 
 bool IsSameStream(const Bytes& frame, const Bytes& other) {
-  if (!Inspect(frame) || !Inspect(other) || !IsTcp(frame) || !IsTcp(other)) return false;
+  if (!IsTcp(frame) || !IsTcp(other)) return false;
   const std::size_t ip_bytes = IpBytes(frame);
   return IpBytes(other) == ip_bytes && IsEqual(frame, other, kVirtio + kIpSource, 8) &&
          IsEqual(frame, other, kVirtio + ip_bytes, kTcpSequence);  // the ports
@@ -158,10 +159,11 @@ bool Merge(Bytes* frame, const Bytes& next) {
   const std::uint8_t next_flags = Get8(next, tcp + kTcpFlags);
   const bool follows = Get8(*frame, tcp + kTcpFlags) == kAck && (next_flags & ~kPush) == kAck &&
                        Get32(next, tcp + kTcpSequence) == Get32(*frame, tcp + kTcpSequence) + info.payload_bytes;
-  // Acknowledgement and offset; then, after flags, the window; then, after the checksum, the options.
-  const bool same_headers = more.header_bytes == info.header_bytes && IsEqual(*frame, next, tcp + 8, 5) &&
-                            IsEqual(*frame, next, tcp + 14, 2) &&
-                            IsEqual(*frame, next, tcp + 18, info.header_bytes - ip_bytes - 18);
+  // All but sequence number, flags and checksum.
+  const bool same_headers = more.header_bytes == info.header_bytes &&
+                            IsEqual(*frame, next, tcp + kTcpAcknowledged, kTcpFlags - kTcpAcknowledged) &&
+                            IsEqual(*frame, next, tcp + kTcpWindow, kTcpChecksum - kTcpWindow) &&
+                            IsEqual(*frame, next, tcp + kTcpUrgent, info.header_bytes - ip_bytes - kTcpUrgent);
   const bool whole_segments = info.payload_bytes > 0 && info.payload_bytes % info.segment_bytes == 0 &&
                               more.payload_bytes > 0 && more.segment_bytes <= info.segment_bytes &&
                               (more.segments == 1 || more.segment_bytes == info.segment_bytes);

@@ -31,11 +31,12 @@ std::optional<PacketInfo> Inspect(const Bytes& frame);
 // The packet with only `count` of its segments, from `first`. REQUIRES: they are among info.segments.
 Bytes Slice(const Bytes& frame, const PacketInfo& info, std::uint32_t first, std::uint32_t count);
 
+// Whether both are of the same TCP stream, in the same direction. REQUIRES: both are whole.
+bool IsSameStream(const Bytes& frame, const Bytes& other);
 // Appends what follows it in the same TCP stream, as a receiving network card does, if both together are a
 // super-packet: the same headers but for the sequence number, whole segments, at most 64 KiB. Returns whether it did.
+// REQUIRES: both are whole.
 bool Merge(Bytes* frame, const Bytes& next);
-// Whether both are of the same TCP stream, in the same direction.
-bool IsSameStream(const Bytes& frame, const Bytes& other);
 
 // Changes one byte of the payload, where there is one, so that TCP's checksum does not tell.
 void Corrupt(Bytes* frame, const PacketInfo& info, std::uint64_t random);

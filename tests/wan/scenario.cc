@@ -136,7 +136,7 @@ class Reader {
     };
     Host host{.site = name,
               .uplink = pipe("uplink_mbit"),
-              .way_out = pipe("shared_mbit"),
+              .site_uplink = pipe("shared_mbit"),
               .downlink = pipe("downlink_mbit"),
               .policer = {.bytes_per_second = Number(table, "police_mbit", 0, 0, 1e6) * kBytesPerMbit,
                           .burst_bytes = Number(table, "police_burst_kb", 256, 1.5, 1e6) * 1e3},

@@ -80,7 +80,7 @@ struct Path {
 struct Host {
   std::string site;
   Pipe uplink;
-  Pipe way_out;  // of all hosts of the site together, to other sites
+  Pipe site_uplink;  // of all hosts of the site together, to other sites
   Pipe downlink;
   Policer policer;                   // behind the uplink
   std::vector<RateChange> schedule;  // of the uplink, by time
@@ -118,9 +118,8 @@ struct OverriddenScenario {
 };
 
 // The same scenario with `overrides`, "KEY=VALUE,...": a key of [[site]] is set at every site (SITE.KEY: at one), a key
-// of
-// [[path]] alone on every path between sites (on those inside, where there is one site). queue_ms is the sites'. The
-// result is checked as ParseScenario does.
+// of [[path]] alone on every path between sites (on those inside, where there is one site). queue_ms is the sites'.
+// The result is checked as ParseScenario does.
 OverriddenScenario OverrideScenario(const std::string& toml, const std::string& name, const std::string& overrides);
 
 }  // namespace ringway::wan

@@ -304,7 +304,7 @@ void ListJson(const Scenario& scenario) {
     root["hosts"].push_back({{"site", host.site},
                              {"uplink_mbit", Mbit(host.uplink.bytes_per_second)},
                              {"downlink_mbit", Mbit(host.downlink.bytes_per_second)},
-                             {"shared_mbit", Mbit(host.way_out.bytes_per_second)},
+                             {"shared_mbit", Mbit(host.site_uplink.bytes_per_second)},
                              {"police_mbit", Mbit(host.policer.bytes_per_second)}});
   }
   for (const std::vector<Path>& row : scenario.paths) {
