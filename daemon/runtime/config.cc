@@ -119,7 +119,7 @@ Config ParseConfigOrExit(int argc, char** argv) {
                  "label of this host's site; hosts of one site are near each other (default: none)")
       ->check(shell::Label(abi::kPeerNameBytes - 1));
   app.add_option("--site-mbit", config.site_mbit,
-                 "Mbit/s that all hosts of the site can send to other sites together, where they share a way out "
+                 "Mbit/s that all hosts of the site can send to other sites together, where they share an uplink "
                  "(default: not known)")
       ->check(CLI::Range(std::uint64_t{1}, kSiteMbitMax));
   app.add_option("--name", config.name,

@@ -2,8 +2,8 @@
 // deterministic.
 //
 // Ranks share an uplink inside a host, and may inside a site, or where nobody named sites with those that are near, so
-// all three are tried, with equal shares and with those that
-// DirectShares() finds between the sites as a whole; the fastest at kSitesBytes counts.
+// all three are tried, with equal shares and with those that DirectShares() finds between the sites as a whole; the
+// fastest at kSitesBytes counts.
 #pragma once
 
 #include <cstdint>

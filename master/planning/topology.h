@@ -34,9 +34,9 @@ void SetRoutes(const Routes& routes, control::View* view);
 // The cost model for members that use `routes` under `plan`.
 CostModel ModelOf(const PathMatrix& paths, const Routes& routes, const control::Plan& plan);
 
-// Fills in the plan's tables of algorithms. Lowers retained_bytes_max to
-// the size whose copy takes as long as the exchange of DONE, but not below small_bytes_max. If nothing was measured,
-// both remain as in `current`, or become a table for moderate delays and small_bytes_max.
+// Fills in the plan's tables of algorithms. Lowers retained_bytes_max to the size whose copy takes as long as the
+// exchange of DONE, but not below small_bytes_max. If nothing was measured, both remain as in `current`, or become a
+// table for moderate delays and small_bytes_max.
 void PlanOperations(const PathMatrix& paths, const Routes& routes, const control::View& current, control::Plan* plan);
 
 // Returns whether members are at several sites, or a round trip is at least kFarRoundTrip: then the network may be

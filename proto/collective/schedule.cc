@@ -241,7 +241,7 @@ std::vector<std::vector<Rank>> BySite(Ring ring, std::span<const std::uint32_t> 
 //   members of a site --sum--> the one in charge there --sum--> the one in charge of all: finished
 //                     <-copy--                        <-copy--
 //
-// So a chunk leaves each site once and comes back once, and all members of a site share its way out.
+// So a chunk leaves each site once and comes back once, and all members of a site share its uplink.
 void AddHierarchical(Builder& builder, const std::vector<std::vector<Rank>>& sites, std::size_t chunks) {
   enum Phase : std::size_t { kGather, kCross, kCrossBack, kSpread };
   const auto step = [](Phase phase, Rank from) { return phase * 64 + from.value; };

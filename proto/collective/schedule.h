@@ -24,7 +24,7 @@
 //   tree               2 ceil(log2 K) (a + S b)   binomial, rooted at rank 0
 //   halving_doubling   2 log2 K a + 2(K-1)/K S b  partners at half the distance each step; the rest folds in and out
 //   naive              2(K-1) (a + S b)           all to rank 0, and back
-//   hierarchical       as direct between sites        inside each site first: a chunk leaves a site once; chunks may
+//   hierarchical       as direct between sites    inside each site first: a chunk leaves a site once; chunks may
 //                                                 differ, by the sites that finish them
 #pragma once
 
