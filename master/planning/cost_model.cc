@@ -86,50 +86,63 @@ double CostModel::Seconds(Algorithm algorithm, std::uint64_t bytes) const {
   return SecondsOf(FlowsOf(OpKind::kAllReduce, algorithm), bytes, kNoLimit);
 }
 
-std::vector<Algorithm> CostModel::CheapestOf(OpKind collective, const std::vector<std::uint64_t>& sizes) const {
-  std::vector<Algorithm> cheapest(sizes.size(), kAlgorithms.front());
-  std::vector<double> least(sizes.size(), kNoLimit);
+std::vector<CostModel::Candidate> CostModel::CandidatesFor(OpKind collective) const {
+  std::vector<Candidate> candidates;
   for (const Algorithm algorithm : kAlgorithms) {
-    if (!HasAlgorithm(collective, algorithm)) continue;
-    const FlowModel::Flows flows = FlowsOf(collective, algorithm);
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      if (algorithm == Algorithm::kOneShot && sizes[i] > options_.eager_bytes_max) continue;
-      const double price = PriceOf(flows, sizes[i], least[i]);
-      if (price * kTieRatio >= least[i]) continue;
-      cheapest[i] = algorithm;
-      least[i] = price;
-    }
+    if (HasAlgorithm(collective, algorithm)) candidates.push_back({algorithm, FlowsOf(collective, algorithm)});
+  }
+  return candidates;
+}
+
+bool CostModel::Allows(const Candidate& candidate, std::uint64_t bytes) const {
+  return candidate.algorithm != Algorithm::kOneShot || bytes <= options_.eager_bytes_max;
+}
+
+std::size_t CostModel::CheapestOf(const std::vector<Candidate>& candidates, std::uint64_t bytes) const {
+  std::size_t cheapest = 0;
+  double least = kNoLimit;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!Allows(candidates[i], bytes)) continue;
+    const double price = PriceOf(candidates[i].flows, bytes, least);
+    if (price * kTieRatio >= least) continue;
+    cheapest = i;
+    least = price;
   }
   return cheapest;
 }
 
-Algorithm CostModel::Cheapest(std::uint64_t bytes) const { return CheapestOf(OpKind::kAllReduce, {bytes}).front(); }
+Algorithm CostModel::Cheapest(std::uint64_t bytes) const {
+  const std::vector<Candidate> candidates = CandidatesFor(OpKind::kAllReduce);
+  return candidates[CheapestOf(candidates, bytes)].algorithm;
+}
 
-std::uint64_t CostModel::Crossover(OpKind collective, Algorithm low, Algorithm high, std::uint64_t bytes) const {
-  const FlowModel::Flows flows_low = FlowsOf(collective, low);
-  const FlowModel::Flows flows_high = FlowsOf(collective, high);
+std::uint64_t CostModel::Crossover(const Candidate& low, const Candidate& high, std::uint64_t bytes) const {
   std::uint64_t upto = bytes;
   for (std::uint64_t step = bytes / 2; step >= bytes / 8; step /= 2) {
     const std::uint64_t middle = upto + step;
-    if (low == Algorithm::kOneShot && middle > options_.eager_bytes_max) continue;
-    const double price = PriceOf(flows_high, middle, kNoLimit);
-    if (PriceOf(flows_low, middle, price) <= price) upto = middle;
+    if (!Allows(low, middle)) continue;
+    const double price = PriceOf(high.flows, middle, kNoLimit);
+    if (PriceOf(low.flows, middle, price) <= price) upto = middle;
   }
   return upto;
 }
 
 std::vector<TableEntry> CostModel::BuildTable(OpKind collective) const {
-  std::vector<std::uint64_t> sizes;
-  for (std::uint64_t bytes = kTableBytesMin; bytes <= kTableBytesMax; bytes *= 2) sizes.push_back(bytes);
-  const std::vector<Algorithm> cheapest = CheapestOf(collective, sizes);
+  const std::vector<Candidate> candidates = CandidatesFor(collective);
   std::vector<TableEntry> table;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (i + 1 < sizes.size() && cheapest[i] == cheapest[i + 1]) continue;
-    std::uint64_t upto = sizes[i];
-    if (i + 1 < sizes.size()) upto = Crossover(collective, cheapest[i], cheapest[i + 1], upto);
-    table.push_back({.bytes_upto = upto, .algorithm = cheapest[i]});
+  std::size_t before = CheapestOf(candidates, kTableBytesMin);
+  const auto step = [&](std::uint64_t from, std::size_t next) {  // from this size to its double
+    if (next == before) return;
+    table.push_back({.bytes_upto = Crossover(candidates[before], candidates[next], from),
+                     .algorithm = candidates[before].algorithm});
+    before = next;
+  };
+  for (std::uint64_t bytes = kTableBytesMin; bytes < kTableBytesMax; bytes *= 4) {
+    const std::size_t end = CheapestOf(candidates, 4 * bytes);
+    step(bytes, end == before ? end : CheapestOf(candidates, 2 * bytes));
+    step(2 * bytes, end);
   }
-  table.back().bytes_upto = std::numeric_limits<std::uint64_t>::max();
+  table.push_back({.algorithm = candidates[before].algorithm});
   return table;
 }
 

@@ -15,7 +15,7 @@ namespace {
 // Segments of a chunk: as the grid cuts it, within these, and all together about kSegmentsOfAll.
 constexpr std::size_t kSegmentsMost = 32;
 constexpr std::size_t kSegmentsLeast = 2;
-constexpr std::size_t kSegmentsOfAll = 4096;
+constexpr std::size_t kSegmentsOfAll = 1024;
 constexpr std::size_t kPiecesMost = 4;  // of a segment, that take turns with those of others
 constexpr double kGridSegmentsPerChunk = 4;
 constexpr auto kGridSegmentBytesMin = static_cast<double>(collective::kSegmentBytesMin);

@@ -35,7 +35,7 @@ bool IsFaster(const PathMatrix& paths, const control::View& then, const control:
   constexpr double kGainRatio = 1.1;
   const CostModel model_then = ModelOf(paths, RoutesOf(then), then.plan());
   const CostModel model_now = ModelOf(paths, RoutesOf(now), now.plan());
-  for (std::uint64_t bytes = kTableBytesMin; bytes <= kTableBytesMax; bytes *= 2) {
+  for (std::uint64_t bytes = kTableBytesMin; bytes <= kTableBytesMax; bytes *= 4) {
     const double seconds = model_then.Seconds(AlgorithmFor(then.plan(), bytes), bytes);
     if (model_now.Seconds(AlgorithmFor(now.plan(), bytes), bytes) > kGainRatio * seconds) return true;
   }
