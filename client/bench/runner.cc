@@ -56,7 +56,7 @@ Expected<std::uint64_t> Runner::Most(std::uint64_t value) {
 
 Error Runner::AdoptViews(std::chrono::milliseconds wait) {
   using Clock = std::chrono::steady_clock;
-  constexpr auto kIdle = std::chrono::milliseconds(500);  // daemons probe paths while nothing is in flight
+  constexpr auto kIdle = std::chrono::seconds(2);  // daemons probe paths while nothing is in flight
   const auto end = Clock::now() + wait;
   for (;;) {
     std::uint8_t is_over = Clock::now() >= end ? 1 : 0;

@@ -30,6 +30,8 @@ class OpTable {
 
   // Of operations that were told there may be many, retained ones.
   std::uint64_t untold() const { return untold_; }
+  // Whether any of these is no UpdateView.
+  bool moves_data() const { return untold_ > updates_open_; }
   // Whether an UpdateView is submitted and not told.
   bool update_is_open() const { return updates_open_ > 0; }
   // Whether any operation has a codec.

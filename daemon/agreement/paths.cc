@@ -15,6 +15,18 @@ constexpr std::size_t kProbeBytes = 256 * 1024;
 
 }  // namespace
 
+Paths::Paths(Context& ctx, Links& links)
+    : ctx_(ctx),
+      links_(links),
+      book_(ctx.options.probes != nullptr ? ctx.options.probes : std::make_shared<flow::ProbeBook>()),
+      prober_(ctx.self, book_) {}
+
+void Paths::OnStanding(PeerId other, const std::string& host, std::uint64_t probe_bytes) {
+  prober_.Want(other, host, probe_bytes, ctx_.now);
+  meter_.Recall(other, prober_.RateTo(other));
+  meter_.Recall({}, prober_.RateTo({}));
+}
+
 void Paths::Forget(PeerId other) {
   meter_.Forget(other);
   prober_.Forget(other);
@@ -25,7 +37,11 @@ bool Paths::OnSamples(std::span<const flow::PathSample> samples) {
   for (const flow::PathSample& sample : samples) delivered += sample.delivered_bytes;
   const bool moved = std::exchange(delivered_, delivered) != delivered;
   meter_.Add(samples, ctx_.now);
-  if (prober_.turn().empty()) Report();  // a probe's end says more than its beginning
+  if (prober_.turn().empty()) {
+    Report();  // a probe's end says more than its beginning
+  } else if (meter_.IsFlat(prober_.turn())) {
+    prober_.Settle();
+  }
   return moved;
 }
 
@@ -42,6 +58,7 @@ void Paths::Report() {
     message.mutable_measured()->set_bytes_per_second(report.bytes_per_second);
     message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(report.round_trip.count()));
     ctx_.SendToMaster(std::move(message));
+    prober_.Learn(report.other, static_cast<double>(report.bytes_per_second));
     if (report.rerouted) prober_.Again(*report.other);
     ctx_.AddNote("path_measured", (report.other ? ctx_.FieldsOf(*report.other) : LogFields{{"other", "all"}}) +
                                       LogFields{{"bytes_per_second", report.bytes_per_second},
@@ -54,6 +71,7 @@ void Paths::Report() {
 static_assert(static_cast<int>(flow::Prober::Step::kAsk) == control::Probe::STEP_ASK);
 static_assert(static_cast<int>(flow::Prober::Step::kGrant) == control::Probe::STEP_GRANT);
 static_assert(static_cast<int>(flow::Prober::Step::kRelease) == control::Probe::STEP_RELEASE);
+static_assert(static_cast<int>(flow::Prober::Step::kStop) == control::Probe::STEP_STOP);
 
 void Paths::OnProbe(PeerId from, const control::Probe& probe) {
   if (!links_.Knows(from)) return;
@@ -70,12 +88,41 @@ void Paths::SendProbeMessages() {
   }
 }
 
+std::set<PeerId> Paths::NeighboursOnRings() const {
+  const collective::Routes& routes = ctx_.view().routes;
+  const auto self = ctx_.view().RankOf(ctx_.self);
+  std::set<PeerId> neighbours;
+  const auto add = [&](const std::vector<Rank>& order) {
+    const auto here = std::find(order.begin(), order.end(), *self);
+    if (here == order.end()) return;
+    const Rank before = here == order.begin() ? order.back() : *(here - 1);
+    const Rank after = here + 1 == order.end() ? order.front() : *(here + 1);
+    for (const Rank rank : {before, after}) neighbours.insert(PeerId(ctx_.view().infos[rank.value].peer_id()));
+  };
+  if (!self) return neighbours;
+  add(routes.ring);
+  for (const collective::WeightedRing& ring : routes.rings) add(ring.order);
+  return neighbours;
+}
+
 void Paths::Tick(bool may_probe) {
-  const std::set<PeerId> ended = prober_.Tick(ctx_.now, may_probe);
+  if (ctx_.views.installed() && std::exchange(rings_of_, ctx_.view().epoch) != ctx_.view().epoch) {
+    prober_.SetUsed(NeighboursOnRings());
+  }
+  const flow::Prober::Ended ended = prober_.Tick(ctx_.now, may_probe);
   SendProbeMessages();
-  if (ended.empty()) return;
-  meter_.OnProbed(ended);
-  Report();
+  const std::set<PeerId> overdue = prober_.TakeOverdue(ctx_.now);
+  for (const PeerId other : overdue) meter_.OnProbed({other});
+  if (overdue.size() > 1) meter_.OnProbed(overdue);
+  if (!ended.others.empty()) {
+    meter_.OnProbed(ended.others);
+    const bool one = ended.others.size() == 1;
+    ctx_.AddNote("path_probed", (one ? ctx_.FieldsOf(*ended.others.begin()) : LogFields{{"other", "all"}}) +
+                                    LogFields{{"bytes", ended.bytes},
+                                              {"ms", ended.lasted / std::chrono::milliseconds(1)},
+                                              {"settled", ended.settled}});
+  }
+  if (!ended.others.empty() || !overdue.empty()) Report();
 }
 
 bool Paths::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {

@@ -3,17 +3,21 @@
 //
 //   samples of traffic --------> estimator --reports--> master
 //   pair stands --> prober --turn--> probe frames --ended--> estimator
+//                   prober <--settled-- estimator
 //
 // Ownership: the Peer's. Whether anything else is to be sent only its owner knows (`may_probe`).
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <span>
+#include <string>
 
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/links.h"
 #include "daemon/flow/path_estimator.h"
+#include "daemon/flow/probe_book.h"
 #include "daemon/flow/prober.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -23,13 +27,13 @@ namespace ringway::agreement {
 class Paths {
  public:
   // Both outlive it.
-  Paths(Context& ctx, Links& links) : ctx_(ctx), links_(links) {}
+  Paths(Context& ctx, Links& links);
   Paths(const Paths&) = delete;
   Paths& operator=(const Paths&) = delete;
 
   // Its pair has come to stand: so many bytes may be spent on a probe. The master has heard of it before: nobody is
   // admitted later for a probe.
-  void OnStanding(PeerId other, std::uint64_t probe_bytes) { prober_.Want(other, probe_bytes); }
+  void OnStanding(PeerId other, const std::string& host, std::uint64_t probe_bytes);
   void Forget(PeerId other);
   // Returns whether anything was delivered since the last ones.
   [[nodiscard]] bool OnSamples(std::span<const flow::PathSample> samples);
@@ -38,6 +42,10 @@ class Paths {
 
   void OnProbe(PeerId from, const control::Probe& probe);
   void Tick(bool may_probe);
+  // An operation is in flight here: nobody is probed from this host, nor it by others.
+  void OnWork() { book_->OnWork(ctx_.now); }
+  // No peer of this host has had one in flight for a moment.
+  bool IsHostQuiet() const { return book_->IsQuiet(ctx_.now); }
   // Whom probes may be sent to now.
   const std::set<PeerId>& turn() const { return prober_.turn(); }
   // REQUIRES: it is its turn.
@@ -49,12 +57,16 @@ class Paths {
   void Report();
   void SendProbeMessages();
   void Encode(const LinkId& lane, std::uint32_t bytes, Outbound& out);
+  // On the rings in force; two_rings goes both ways.
+  std::set<PeerId> NeighboursOnRings() const;
 
   Context& ctx_;
   Links& links_;
+  std::shared_ptr<flow::ProbeBook> book_;
   flow::PathEstimator meter_;
   std::uint64_t delivered_ = 0;  // bytes, as the newest samples say
   flow::Prober prober_;
+  Epoch rings_of_;  // the view whose rings the prober knows
 };
 
 }  // namespace ringway::agreement

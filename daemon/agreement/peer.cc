@@ -64,6 +64,7 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   void AfterProgress();
   // No operation has anything to do here, nor has a recovery.
   bool MayProbe() const;
+  void NoteWork();
 
   Context ctx;
   Attempts attempts;
@@ -199,7 +200,11 @@ void Peer::Impl::AfterProgress() {
 bool Peer::Impl::MayProbe() const {
   if (ctx.views.ended() || membership.leaving() || frames_out.serves()) return false;
   if (ctx.views.installed() ? ctx.views.frozen() : !membership.forming()) return false;
-  return table.untold() == 0;
+  return table.untold() == 0 && paths.IsHostQuiet();
+}
+
+void Peer::Impl::NoteWork() {
+  if (table.moves_data() || frames_out.serves()) paths.OnWork();
 }
 
 // ---------------------------------------------------------------------------------------------- the peer
@@ -244,6 +249,7 @@ void Peer::Tick(TimePoint now) {
   in.links.RestartSilent();
   in.links.AccuseBroken();
   in.watch.Tick();
+  in.NoteWork();
   in.paths.Tick(in.MayProbe());
   in.membership.TryLeave();
 }
@@ -295,7 +301,7 @@ void Peer::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
   Impl& in = impl_->At(now);
   if (!in.links.Knows(link.other)) return;
   if (in.ctx.view().Contains(link.other)) in.watch.Moved();
-  if (in.links.OnUp(link, terms)) in.paths.OnStanding(link.other, terms.probe_bytes);
+  if (in.links.OnUp(link, terms)) in.paths.OnStanding(link.other, terms.host, terms.probe_bytes);
 }
 
 void Peer::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) {
@@ -351,6 +357,7 @@ void Peer::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {
 Status Peer::Submit(Submission submission, TimePoint now) {
   Impl& in = impl_->At(now);
   Status status = in.operations.Submit(std::move(submission));
+  in.NoteWork();
   if (status.ok()) in.AfterProgress();
   return status;
 }

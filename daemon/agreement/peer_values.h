@@ -17,6 +17,7 @@
 #include "daemon/agreement/watchdog.h"
 #include "daemon/buffers/submission.h"
 #include "daemon/collective/executor.h"
+#include "daemon/flow/probe_book.h"
 #include "daemon/links/link.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
@@ -127,8 +128,9 @@ struct PeerStatus : PeerCounts {
 struct PeerOptions {
   std::uint64_t retained_bytes_max = 64 << 20;  // of all results that it keeps for others
   std::uint64_t slice_bytes = 1 << 20;          // copied or added up at once; a few hundred microseconds, 2 ms at worst
-  std::shared_ptr<MemoryShare> memory = nullptr;  // the session's; null: no limit
-  Duration stuck_after = Watchdog::kPatience;     // see watchdog.h
+  std::shared_ptr<MemoryShare> memory = nullptr;      // the session's; null: no limit
+  Duration stuck_after = Watchdog::kPatience;         // see watchdog.h
+  std::shared_ptr<flow::ProbeBook> probes = nullptr;  // the host's; null: its own
 };
 
 }  // namespace ringway::agreement

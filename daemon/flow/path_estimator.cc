@@ -148,6 +148,20 @@ void PathEstimator::OnProbed(const std::set<PeerId>& others) {
   }
 }
 
+bool PathEstimator::IsFlat(const std::set<PeerId>& probed) const {
+  constexpr int kFlat = 3;
+  if (probed.size() > 1) return sharers_ == probed && uplink_window_.flat() >= kFlat;
+  return std::all_of(probed.begin(), probed.end(), [&](PeerId other) {
+    const auto found = paths_.find(other);
+    return found != paths_.end() && found->second.window.flat() >= kFlat;
+  });
+}
+
+void PathEstimator::Recall(std::optional<PeerId> other, double rate) {
+  Estimate& estimate = other ? paths_[*other].estimate : uplink_;
+  if (estimate.rate == 0 && rate > 0) estimate.Settle(rate);
+}
+
 void PathEstimator::Forget(PeerId other) {
   paths_.erase(other);
   if (sharers_.contains(other)) sharers_.clear();

@@ -77,6 +77,10 @@ class PathEstimator {
   // A probe has ended. Where there is no estimate yet, the best lower bound becomes it: the path's after a probe of one
   // pair, the uplink's after a probe of several.
   void OnProbed(const std::set<PeerId>& others);
+  // Whether the rate of these, which have been sent to alone since their probe began, rises no more.
+  bool IsFlat(const std::set<PeerId>& probed) const;
+  // A rate measured before, of the path or of the uplink, where none is known yet.
+  void Recall(std::optional<PeerId> other, double rate);
   void Forget(PeerId other);
 
   // Returns estimates that are new, or whose rate or round trip differs by over a quarter from the last report; each at

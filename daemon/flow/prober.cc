@@ -6,38 +6,110 @@
 #include "proto/check.h"
 
 namespace ringway::flow {
+namespace {
 
-void Prober::Want(PeerId other, std::uint64_t bytes) {
+const std::set<PeerId> kNobody;
+
+// A path that carries less of what the uplink does limits what goes over it.
+constexpr double kLimitsShare = 0.8;
+// Those that were put off at the same time come back at different ones.
+constexpr std::uint64_t kApart = 8;
+
+}  // namespace
+
+Prober::~Prober() {
+  book_->Give(ProbeBook::Slot::kProbes, self_);
+  book_->Give(ProbeBook::Slot::kIsProbed, self_);
+}
+
+// ---------------------------------------------------------------------------------------------- whom to probe
+
+void Prober::Want(PeerId other, const std::string& host, std::uint64_t bytes, TimePoint now) {
   const auto [found, is_new] = targets_.try_emplace(other);
   found->second.asked = false;
   kept_.erase(other);
   if (!is_new) return;
-  found->second.bytes = bytes;
-  found->second.Renew();
+  Target& target = found->second;
+  target.host = host;
+  target.bytes = target.left.bytes = host.empty() ? 0 : bytes;
+  target.wanted_at = now;
 }
 
 void Prober::Forget(PeerId other) {
   targets_.erase(other);
   turn_.erase(other);
+  stopped_.erase(other);
   kept_.erase(other);
   std::erase(waiting_, other);
   if (holder_ == other) held_until_ = {};
+  if (turn_.empty() && !together_) book_->Give(ProbeBook::Slot::kProbes, self_);
 }
 
 void Prober::Again(PeerId other) {
   const auto found = targets_.find(other);
-  if (found != targets_.end() && found->second.probes_left == 0) found->second.not_before = {};
+  if (found == targets_.end()) return;
+  ProbeBook::Host& host = book_->At(found->second.host);
+  host.rerouted = host.probes > 0;
 }
+
+void Prober::Learn(std::optional<PeerId> other, double rate) {
+  if (!other) {
+    book_->uplink().rate = rate;
+    return;
+  }
+  const auto found = targets_.find(*other);
+  if (found != targets_.end() && !found->second.host.empty()) book_->Learn(found->second.host, rate);
+}
+
+double Prober::RateTo(std::optional<PeerId> other) const {
+  if (!other) return book_->uplink().rate;
+  const auto found = targets_.find(*other);
+  return found == targets_.end() || found->second.host.empty() ? 0 : book_->At(found->second.host).rate();
+}
+
+std::set<PeerId> Prober::TakeOverdue(TimePoint now) {
+  std::set<PeerId> overdue;
+  for (auto& [other, target] : targets_) {
+    if (target.overdue || target.host.empty() || now - target.wanted_at < kOverdue) continue;
+    target.overdue = true;
+    if (book_->At(target.host).rate() == 0) overdue.insert(other);
+  }
+  return overdue;
+}
+
+Prober::Hosts Prober::HostsToProbe() const {
+  Hosts hosts;
+  for (const auto& [other, target] : targets_) {
+    if (target.bytes > 0) hosts.try_emplace(target.host, other);
+  }
+  return hosts;
+}
+
+Prober::Hosts Prober::WorthProbing() const {
+  Hosts hosts = HostsToProbe();
+  if (hosts.size() <= kFewHosts) return hosts;
+  std::set<std::string> used;
+  for (const PeerId other : used_) {
+    const auto found = targets_.find(other);
+    if (found != targets_.end()) used.insert(found->second.host);
+  }
+  const double uplink = book_->uplink().rate;
+  const bool paths_limit = std::any_of(used.begin(), used.end(), [&](const std::string& host) {
+    const double rate = host.empty() ? 0 : book_->At(host).rate();
+    return rate > 0 && rate < kLimitsShare * uplink;
+  });
+  if (!paths_limit) std::erase_if(hosts, [&](const auto& host) { return !used.contains(host.first); });
+  return hosts;
+}
+
+bool Prober::IsDue(const Target& target, TimePoint now) {
+  return target.bytes > 0 && book_->IsDue(target.host, now) &&
+         book_->Allowance(target.host, now) >= std::min(target.bytes, kWorthwhileBytes);
+}
+
+// ---------------------------------------------------------------------------------------------- messages
 
 std::vector<Prober::Message> Prober::TakeMessages() { return std::exchange(messages_, {}); }
-
-std::uint32_t Prober::Take(PeerId other, std::uint32_t bytes_max) {
-  RINGWAY_CHECK(turn_.contains(other));
-  std::uint64_t& left = targets_.at(other).bytes_left;
-  const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(left, bytes_max));
-  left -= bytes;
-  return bytes;
-}
 
 void Prober::On(PeerId from, Step step, TimePoint now) {
   switch (step) {
@@ -47,6 +119,8 @@ void Prober::On(PeerId from, Step step, TimePoint now) {
       return OnGrant(from, now);
     case Step::kRelease:
       return OnRelease(from, now);
+    case Step::kStop:
+      return OnStop(from);
   }
 }
 
@@ -59,15 +133,15 @@ void Prober::OnAsk(PeerId from, TimePoint now) {
 void Prober::OnGrant(PeerId from, TimePoint now) {
   const auto found = targets_.find(from);
   const bool asked = found != targets_.end() && std::exchange(found->second.asked, false);
+  stopped_.erase(from);
   if (turn_.contains(from) || kept_.contains(from)) return;
-  if (!asked || !turn_.empty() || (!together_ && !found->second.IsDue(now))) return Say(from, Step::kRelease);
-  if (together_) {
-    if (kept_.empty()) kept_until_ = now + kGatherMax;
-    kept_.insert(from);
-    if (WantsTogether(now)) GatherNext();
-    return;
+  if (!asked || !turn_.empty() || (!together_ && !IsDue(found->second, now)) ||
+      !book_->Take(ProbeBook::Slot::kProbes, self_)) {
+    return Say(from, Step::kRelease);
   }
-  BeginTurn({from});
+  if (!together_) return BeginTurn({from});
+  kept_.insert(from);
+  if (kept_.size() == HostsToProbe().size()) BeginTurn(std::exchange(kept_, {}));
 }
 
 void Prober::OnRelease(PeerId from, TimePoint now) {
@@ -75,110 +149,156 @@ void Prober::OnRelease(PeerId from, TimePoint now) {
   if (holder_ == from) GrantNext(now);
 }
 
-std::set<PeerId> Prober::Tick(TimePoint now, bool may_send) {
+void Prober::OnStop(PeerId from) {
+  if (turn_.contains(from)) stopped_.insert(from);
+}
+
+// ---------------------------------------------------------------------------------------------- as the prober
+
+const std::set<PeerId>& Prober::turn() const { return stopped_.empty() ? turn_ : kNobody; }
+
+std::uint32_t Prober::Take(PeerId other, std::uint32_t bytes_max) {
+  RINGWAY_CHECK(turn().contains(other));
+  const std::string& host = targets_.at(other).host;
+  std::uint64_t& left = budget().bytes;
+  const std::uint64_t allowed = std::min(left, book_->Allowance(host, last_tick_));
+  const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(allowed, bytes_max));
+  left = allowed == 0 && !together_ ? 0 : left - bytes;
+  book_->Spend(host, bytes, last_tick_);
+  current_.bytes += bytes;
+  return bytes;
+}
+
+Prober::Ended Prober::Tick(TimePoint now, bool may_send) {
   const Duration since = now - std::exchange(last_tick_, now);
-  if (holder_ && now >= held_until_) GrantNext(now);
+  KeepGrant(now);
+  may_send = may_send && stopped_.empty();
   const bool might = std::exchange(might_send_, may_send);
   paused_ = may_send ? Duration() : paused_ + since;
-  std::set<PeerId> ended;
+  Ended ended;
   if (paused_ >= kPauseMax) {
     EndTurn();
-  } else if (!turn_.empty() && may_send && Spend(since)) {
-    ended = turn_;
-    if (together_) together_of_ = turn_.size();
-    for (const PeerId other : turn_) {
-      Target& target = targets_.at(other);
-      if (!together_) target.EndProbe(now);
-      target.Renew();
-    }
-    EndTurn();
-  } else if (!kept_.empty() && now >= kept_until_) {
-    together_not_before_ = now + together_pause_;
-    together_pause_ *= 2;
-    EndTurn();
+  } else if (!turn_.empty()) {
+    if (may_send && Spend(since)) ended = Conclude(now);
+  } else if (together_ && now >= kept_until_) {
+    EndGathering(now);
   }
   // Only if allowed for two ticks: not in every short pause between operations.
-  if (turn_.empty() && might && may_send) AskAll(now);
+  if (turn_.empty() && might && may_send) AskDue(now);
   return ended;
 }
 
-void Prober::Target::EndProbe(TimePoint now) {
-  probes_left = std::max(probes_left - 1, 0);
-  not_before = now + kBetween;
-  if (probes_left > 0) return;
-  not_before = now + again_after;
-  again_after = std::min(2 * again_after, kAgainMax);
+std::uint64_t Prober::BytesOf(const std::set<PeerId>& others) const {
+  std::uint64_t bytes = 0;
+  for (const PeerId other : others) bytes += targets_.at(other).bytes;
+  return bytes;
 }
 
+Prober::Budget& Prober::budget() { return together_ ? *joint_ : targets_.at(*turn_.begin()).left; }
+
 bool Prober::Spend(Duration time) {
-  bool is_over = std::exchange(drains_, true);
-  for (const PeerId other : turn_) {
-    Target& target = targets_.at(other);
-    target.time_left -= time;
-    is_over = is_over || target.time_left <= Duration();
-    drains_ = drains_ && target.bytes_left == 0;
-  }
-  return is_over;
+  Budget& left = budget();
+  left.time -= time;
+  current_.lasted += time;
+  return settled_ || std::exchange(drains_, left.bytes == 0) || left.time <= Duration();
 }
 
 void Prober::BeginTurn(std::set<PeerId> others) {
+  current_ = {.others = others};
   turn_ = std::move(others);
-  drains_ = false;
+  if (together_ && !joint_) joint_ = {.bytes = BytesOf(turn_)};
+  stopped_.clear();
+  drains_ = settled_ = false;
   paused_ = {};
+}
+
+Prober::Ended Prober::Conclude(TimePoint now) {
+  Ended ended = std::exchange(current_, {});
+  ended.settled = settled_;
+  if (together_) {
+    book_->uplink().hosts = turn_.size();
+    joint_.reset();
+  } else {
+    book_->At(targets_.at(*turn_.begin()).host).OnProbed(now);
+    budget() = {.bytes = BytesOf(turn_)};
+  }
+  EndTurn();
+  return ended;
 }
 
 // Also releases grants that were being collected.
 void Prober::EndTurn() {
+  stopped_.clear();
   for (const std::set<PeerId>& held : {std::exchange(turn_, {}), std::exchange(kept_, {})}) {
     for (const PeerId other : held) Say(other, Step::kRelease);
   }
+  book_->Give(ProbeBook::Slot::kProbes, self_);
   if (!std::exchange(together_, false)) return;
   for (auto& [other, target] : targets_) {
     if (std::exchange(target.asked, false)) Say(other, Step::kRelease);
   }
 }
 
-// Each once, then each again, then all at once.
-void Prober::AskAll(TimePoint now) {
-  if (WantsTogether(now)) {
-    together_ = true;
-    return GatherNext();
+void Prober::EndGathering(TimePoint now) {
+  if (kept_.size() >= std::max<std::size_t>(2, HostsToProbe().size() / 2)) {
+    return BeginTurn(std::exchange(kept_, {}));
   }
-  if (together_) EndTurn();  // a new peer has come
-  const bool again = std::none_of(targets_.begin(), targets_.end(), [](const auto& entry) {
-    return entry.second.probes_left == kProbes && entry.second.bytes > 0;
-  });
-  for (auto& [other, target] : targets_) {
-    const bool is_due = target.IsDue(now) && (again || target.probes_left == kProbes);
-    if (is_due && !std::exchange(target.asked, true)) Say(other, Step::kAsk);
+  ProbeBook::Uplink& uplink = book_->uplink();
+  uplink.not_before = now + uplink.pause + (self_.value % kApart) * std::chrono::seconds(2);
+  uplink.pause = std::min(2 * uplink.pause, ProbeBook::kAgainMin);
+  EndTurn();
+}
+
+void Prober::Ask(PeerId other) {
+  if (!kept_.contains(other) && !std::exchange(targets_.at(other).asked, true)) Say(other, Step::kAsk);
+}
+
+void Prober::AskDue(TimePoint now) {
+  if (!WantsTogether(now)) {
+    if (together_) EndTurn();  // a new one has come
+    return AskEach(now);
+  }
+  if (!book_->Take(ProbeBook::Slot::kProbes, self_)) return;
+  if (!std::exchange(together_, true)) kept_until_ = now + kGatherMax;
+  for (const auto& [host, other] : HostsToProbe()) Ask(other);
+}
+
+// Each once, then each again.
+void Prober::AskEach(TimePoint now) {
+  const Hosts hosts = WorthProbing();
+  const auto is_new = [&](const auto& host) { return book_->At(host.first).probes == 0; };
+  const bool again = std::none_of(hosts.begin(), hosts.end(), is_new);
+  for (const auto& host : hosts) {
+    if (IsDue(targets_.at(host.second), now) && (again || is_new(host))) Ask(host.second);
   }
 }
 
-bool Prober::WantsTogether(TimePoint now) const {
-  const bool are_done = std::all_of(targets_.begin(), targets_.end(), [](const auto& entry) {
-    return entry.second.probes_left == 0 || entry.second.bytes == 0;
-  });
-  const auto others = static_cast<std::size_t>(
-      std::count_if(targets_.begin(), targets_.end(), [](const auto& entry) { return entry.second.bytes > 0; }));
-  return are_done && others >= std::max<std::size_t>(2, 2 * together_of_) && now >= together_not_before_;
+bool Prober::WantsTogether(TimePoint now) {
+  const ProbeBook::Uplink& uplink = book_->uplink();
+  if (now < uplink.not_before) return false;
+  const Hosts hosts = WorthProbing();
+  return HostsToProbe().size() >= std::max<std::size_t>(2, 2 * uplink.hosts) &&
+         std::none_of(hosts.begin(), hosts.end(), [&](const auto& host) { return book_->IsDoubtful(host.first); });
 }
 
-// Asks the next for its grant, or starts the turn if all have granted.
-void Prober::GatherNext() {
-  for (auto& [other, target] : targets_) {
-    if (target.bytes == 0 || kept_.contains(other)) continue;
-    if (!std::exchange(target.asked, true)) Say(other, Step::kAsk);
-    return;
+// ---------------------------------------------------------------------------------------------- as the probed
+
+void Prober::KeepGrant(TimePoint now) {
+  const bool is_quiet = book_->IsQuiet(now);
+  if (holder_ && std::exchange(may_be_probed_, is_quiet) != is_quiet) {
+    Say(*holder_, is_quiet ? Step::kGrant : Step::kStop);
   }
-  BeginTurn(std::exchange(kept_, {}));
+  if (holder_ ? now >= held_until_ : !waiting_.empty()) GrantNext(now);
 }
 
 void Prober::GrantNext(TimePoint now) {
   holder_.reset();
-  if (waiting_.empty()) return;
+  book_->Give(ProbeBook::Slot::kIsProbed, self_);
+  if (waiting_.empty() || !book_->IsQuiet(now) || !book_->Take(ProbeBook::Slot::kIsProbed, self_)) return;
   holder_ = waiting_.front();
   waiting_.pop_front();
   held_until_ = now + kGrantMax;
+  may_be_probed_ = true;
   Say(*holder_, Step::kGrant);
 }
 

@@ -5,10 +5,15 @@
 #include "proto/check.h"
 
 namespace ringway::flow {
+namespace {
+
+constexpr double kGrowth = 1.1;
+
+}  // namespace
 
 void RateWindow::Begin(TimePoint now, std::uint64_t bytes) {
+  *this = {};
   start_ = Mark{.time = now, .bytes = bytes};
-  before_.reset();
 }
 
 double RateWindow::RateAt(const Mark& mark) const {
@@ -22,6 +27,12 @@ std::optional<RateWindow::Measurement> RateWindow::Extend(TimePoint now, std::ui
   const double rate = RateAt({.time = now, .bytes = bytes});
   start_ = Mark{.time = now, .bytes = bytes};
   const std::optional<double> before = std::exchange(before_, rate);
+  if (rate > kGrowth * best_) {
+    best_ = rate;
+    flat_ = 0;
+  } else {
+    ++flat_;
+  }
   if (!before || rate > *before * kSameRateRatio) return Measurement{.bytes_per_second = rate};
   return Measurement{
       .bytes_per_second = (*before + rate) / 2, .settled = true, .steady = rate * kSameRateRatio >= *before};
@@ -32,8 +43,7 @@ std::optional<RateWindow::Measurement> RateWindow::Break(TimePoint now, std::uin
   if (running() && now - start_->time >= kShortest && bytes > start_->bytes) {
     last = Measurement{.bytes_per_second = RateAt({.time = now, .bytes = bytes})};
   }
-  start_.reset();
-  before_.reset();
+  *this = {};
   return last;
 }
 

@@ -39,6 +39,8 @@ class RateWindow {
   // The mover is no longer the bottleneck, or the counter was replaced. Returns the rate of the unfinished window, a
   // lower bound, if it lasted for at least 20 ms.
   std::optional<Measurement> Break(TimePoint now, std::uint64_t bytes);
+  // Windows since Begin without one that was over a tenth faster than all before it.
+  int flat() const { return flat_; }
 
  private:
   static constexpr Duration kShortest = std::chrono::milliseconds(20);
@@ -52,6 +54,8 @@ class RateWindow {
 
   std::optional<Mark> start_;
   std::optional<double> before_;  // of the window before
+  double best_ = 0;
+  int flat_ = 0;
 };
 
 }  // namespace ringway::flow

@@ -28,6 +28,7 @@ struct LinkTerms {
   std::uint32_t lanes_max = 0;    // .. and at most; chosen by the dialler
   std::uint64_t generation = 0;   // of this lane
   Duration round_trip{};          // of the connection; 0: not known
+  std::string host = {};          // the other's, by its address; empty: this one
   std::uint64_t probe_bytes = 0;  // budget of each probe of the pair (prober.h)
 };
 

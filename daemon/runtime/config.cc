@@ -136,10 +136,15 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--congestion", config.congestion,
                  "congestion control of links that leave this host (default: cubic below 1 ms, bbr beyond)");
   app.add_option("--probe-bytes", config.probe_bytes,
-                 "send this much at most, three times, to measure a path; 0: learn of paths by the operations only")
+                 "send this much at most to measure a path once; 0: learn of paths by the operations only")
       ->transform(shell::Bytes(0, kByteSizeMax))
       ->type_name("SIZE")
       ->default_str(BytesText(config.probe_bytes));
+  app.add_option("--probe-bytes-a-day", config.probe_bytes_a_day,
+                 "send this much at most, to each other host, to measure paths in a day; 0: no limit")
+      ->transform(shell::Bytes(0, kByteSizeMax))
+      ->type_name("SIZE")
+      ->default_str(BytesText(config.probe_bytes_a_day));
   app.add_option("--memory-max", config.memory_max,
                  "memory for trainers' regions and for what is kept for them, 64M at least (default: half the RAM); "
                  "one session gets half of it at most")

@@ -22,8 +22,9 @@ struct Config {
   std::string name;
   std::uint32_t lanes = 0;  // a pair; 0: by the path
   std::string congestion;   // of links that leave this host; "": by the round trip
-  // At most, three times, to measure each path; enough to fill one of 1 Gbit/s and 100 ms.
+  // At most, for each probe of a path; enough to fill one of 1 Gbit/s and 100 ms.
   std::uint64_t probe_bytes = 128 << 20;
+  std::uint64_t probe_bytes_a_day = 1 << 30;  // to each other host; 0: any
   std::uint64_t memory_max = 0;  // for trainers' regions and all that is kept for them; 0 before parsing: half the RAM
   std::uint32_t data_threads = 1;  // 0: by the cores; at least 1 when parsed
   std::uint32_t grace_ms = 30'000;

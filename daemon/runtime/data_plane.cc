@@ -56,6 +56,7 @@ DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, Contro
       control_(control),
       memory_(std::make_shared<MemoryBudget>(options_.memory_max)),
       lane_threads_(context, options_.lane_threads),
+      probes_(std::make_shared<flow::ProbeBook>(options_.probe_bytes_a_day)),
       tick_(context) {}
 
 DataPlane::~DataPlane() = default;
@@ -152,8 +153,11 @@ void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
   if (found == joining_.end() || shutting_down_) return Withdraw(self);
   Joining joining = std::move(found->second);
   joining_.erase(found);
-  RuntimeOptions options{
-      .self = self, .join = std::move(joining.request), .grace = options_.grace, .probe_bytes = options_.probe_bytes};
+  RuntimeOptions options{.self = self,
+                         .join = std::move(joining.request),
+                         .grace = options_.grace,
+                         .probe_bytes = options_.probe_bytes,
+                         .probes = probes_};
   peers_.emplace(self,
                  std::make_unique<PeerRuntime>(context_, lane_threads_, this, std::move(options), joining.session));
 }

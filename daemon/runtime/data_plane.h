@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/flow/host_flow.h"
+#include "daemon/flow/probe_book.h"
 #include "daemon/local/trainer_session.h"
 #include "daemon/net/lane_threads.h"
 #include "daemon/net/listener.h"
@@ -58,6 +60,7 @@ struct DataPlaneOptions {
   std::uint64_t instance = 0;
   Duration grace{};
   std::uint64_t probe_bytes = 0;                        // see Config
+  std::uint64_t probe_bytes_a_day = 0;                  // likewise
   std::size_t lane_threads = 0;                         // beside the data thread; 0: it does everything
   std::uint64_t memory_max = MemoryBudget::kUnlimited;  // see Config
   DescriptorPlan descriptors;
@@ -140,6 +143,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   std::shared_ptr<MemoryBudget> memory_;
   net::LaneThreads lane_threads_;
   flow::HostFlow flow_;
+  std::shared_ptr<flow::ProbeBook> probes_;
   std::map<PeerId, std::unique_ptr<PeerRuntime>> peers_;
   std::map<std::uint64_t, Joining> joining_;  // by request id
   std::uint64_t next_request_ = 1;

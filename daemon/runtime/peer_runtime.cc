@@ -28,7 +28,7 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threa
       host_(host),
       options_(std::move(options)),
       session_(std::move(session)),
-      peer_(options_.self, options_.join.group(), {.memory = session_->memory()}),
+      peer_(options_.self, options_.join.group(), {.memory = session_->memory(), .probes = options_.probes}),
       pace_timer_(context),
       tail_timer_(context),
       alive_(std::make_shared<PeerRuntime*>(this)) {
@@ -106,7 +106,10 @@ void PeerRuntime::AddLink(StandingLink link) {
   links::LinkTerms terms = link.terms;
   terms.round_trip = link.stream->path().RoundTrip();
   const bool within_host = link.stream->peer().within_host;
-  if (!within_host) terms.probe_bytes = options_.probe_bytes;
+  if (!within_host) {
+    terms.host = link.stream->peer().source;
+    terms.probe_bytes = options_.probe_bytes;
+  }
   if (id.control)
     AddControl(std::move(link), within_host);
   else

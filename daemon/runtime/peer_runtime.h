@@ -20,6 +20,7 @@
 
 #include "daemon/agreement/peer.h"
 #include "daemon/flow/host_flow.h"
+#include "daemon/flow/probe_book.h"
 #include "daemon/links/dial_tracker.h"
 #include "daemon/local/trainer_session.h"
 #include "daemon/net/control_link.h"
@@ -49,7 +50,8 @@ struct RuntimeOptions {
   PeerId self;
   control::JoinRequest join;      // what it came from
   Duration grace{};               // how long a leaving peer may finish what is open
-  std::uint64_t probe_bytes = 0;  // to spend, three times, on measuring each pair that leaves this host
+  std::uint64_t probe_bytes = 0;  // to spend at most on each probe of a path that leaves this host
+  std::shared_ptr<flow::ProbeBook> probes = nullptr;
 };
 
 // A connection that stands, whoever dialled it.

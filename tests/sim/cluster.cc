@@ -159,6 +159,7 @@ void Cluster::RestartDaemon(Host host) {
   daemon.master = nullptr;
   daemon.up = false;
   daemon.instance += kNextProcess;
+  daemon.probes = std::make_shared<flow::ProbeBook>();
   daemon.next_heartbeat = {};
   TryConnect(host);
 }
@@ -342,13 +343,6 @@ void Cluster::WorkLater(std::uint32_t index) {
       Drain(index);
     });
   });
-}
-
-agreement::PeerOptions Cluster::LimitsOfPeers() const {
-  return {.retained_bytes_max = options_.retained_bytes_max,
-          .slice_bytes = options_.slice_bytes,
-          .memory = std::make_shared<MemoryShare>(std::make_shared<MemoryBudget>(options_.memory_max)),
-          .stuck_after = options_.stuck_after};
 }
 
 void Cluster::Act(std::uint32_t index, agreement::Action action) {

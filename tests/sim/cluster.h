@@ -201,7 +201,6 @@ class Cluster {
   // Carries out the peer's actions until there are none.
   void Drain(std::uint32_t node);
   void WorkLater(std::uint32_t node);
-  agreement::PeerOptions LimitsOfPeers() const;
   void Act(std::uint32_t node, agreement::Action action);
   void Stage(std::uint32_t node, std::uint64_t token);
   bool InputIsAsStaged(std::uint32_t node, const Operation& op) const;
@@ -227,6 +226,7 @@ class Cluster {
   void OnMasterUp(Host daemon);
   void SendRoster(Host daemon);
   void RejoinAsNew(std::uint32_t node);
+  agreement::PeerOptions OptionsOfPeers(Host host) const;
   void OnJoinAccepted(Host daemon, const control::JoinAccepted& accepted);
   void SendJoin(std::uint32_t node);
   void Route(std::uint32_t node, const control::FromMaster& message);

@@ -55,6 +55,7 @@ struct Cluster::Daemon {
   bool up = false;               // the master has answered the hello
   TimePoint heard{};
   TimePoint next_heartbeat{};
+  std::shared_ptr<flow::ProbeBook> probes = std::make_shared<flow::ProbeBook>();
 };
 
 }  // namespace ringway::sim

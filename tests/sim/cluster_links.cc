@@ -132,11 +132,13 @@ void Cluster::AddLink(std::uint32_t index, const LinkId& id, std::uint64_t gener
   link = {.connection = end.connection, .side = end.side, .to = end.to, .sending = false, .inbound = std::nullopt};
   end.connection->on_closed[end.side] = [this, index, id] { OnLinkClosed(index, id); };
   network_.StartReading(*end.connection, end.side);
+  const Host there = nodes_[end.to]->host;
   node.peer->OnLinkUp(id,
                       {.lanes = id.control ? 0 : options_.lanes,
                        .lanes_max = id.control ? 0 : options_.lanes_max,
                        .generation = generation,
-                       .round_trip = options_.delays_are_known ? 2 * network_.Delay(node.host, end.to) : Duration(),
+                       .round_trip = options_.delays_are_known ? 2 * network_.Delay(node.host, there) : Duration(),
+                       .host = there == node.host ? "" : daemons_[there]->name,
                        .probe_bytes = options_.probe_bytes},
                       events_.now());
   Drain(index);

@@ -283,6 +283,14 @@ void Cluster::SendJoin(std::uint32_t index) {
   ToMaster(node.host, message);
 }
 
+agreement::PeerOptions Cluster::OptionsOfPeers(Host host) const {
+  return {.retained_bytes_max = options_.retained_bytes_max,
+          .slice_bytes = options_.slice_bytes,
+          .memory = std::make_shared<MemoryShare>(std::make_shared<MemoryBudget>(options_.memory_max)),
+          .stuck_after = options_.stuck_after,
+          .probes = daemons_[host]->probes};
+}
+
 void Cluster::OnJoinAccepted(Host host, const control::JoinAccepted& accepted) {
   const auto joining = joining_.find(accepted.request_id());
   if (joining == joining_.end()) {
@@ -293,7 +301,7 @@ void Cluster::OnJoinAccepted(Host host, const control::JoinAccepted& accepted) {
   Node& node = *nodes_[joining->second];
   node.id = PeerId(accepted.peer());
   node_of_[node.id] = joining->second;
-  node.peer = std::make_unique<agreement::Peer>(node.id, accepted.group(), LimitsOfPeers());
+  node.peer = std::make_unique<agreement::Peer>(node.id, accepted.group(), OptionsOfPeers(host));
   joining_.erase(joining);
 }
 

@@ -17,7 +17,7 @@ std::unique_ptr<Cluster> FormedWithProbes(std::uint32_t world, std::uint64_t pro
 
 std::uint64_t ProbeBytes(const Cluster& cluster, std::uint32_t node) { return cluster.StatusOf(node).probe_bytes; }
 
-TEST(ProbeTest, EachPairIsProbedBothWaysAndTwiceThenAllTogether) {
+TEST(ProbeTest, EachPairIsProbedBothWaysAndTwiceIfItDoesNotSettleThenAllTogether) {
   const auto cluster = FormedWithProbes(3, kFew);
   const auto probed = [&] {
     return std::ranges::all_of(Range(3),
@@ -27,6 +27,33 @@ TEST(ProbeTest, EachPairIsProbedBothWaysAndTwiceThenAllTogether) {
   EXPECT_FALSE(cluster->RunUntil([&] { return !probed(); }, std::chrono::seconds(40)));
   EXPECT_EQ(cluster->StatusOf(0).ops_done, 0u);
   EXPECT_EQ(cluster->StatusOf(0).bytes_sent, 0u) << "that is of operations";
+}
+
+TEST(ProbeTest, AnotherGroupOfTheSameHostsProbesNothingAgain) {
+  const auto cluster = FormedWithProbes(2, kFew);
+  const auto probed = [&](std::uint32_t node) { return ProbeBytes(*cluster, node) == 2 * kFew; };
+  ASSERT_TRUE(cluster->RunUntil([&] { return probed(0) && probed(1); }));
+  for (const std::uint32_t node : Range(2)) cluster->Join(cluster->HostOf(node), {.group = "other", .wait_world = 2});
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Joined(2) && cluster->Joined(3); }));
+  EXPECT_FALSE(cluster->RunUntil([&] { return ProbeBytes(*cluster, 2) + ProbeBytes(*cluster, 3) > 0; },
+                                 std::chrono::minutes(1)));
+}
+
+TEST(ProbeTest, NothingIsProbedBesideAnOperationOfAnotherGroup) {
+  ClusterOptions options;
+  options.probe_bytes = kMany;
+  const auto cluster = Formed(2, options);
+  cluster->Submit(0, SumF32(kLarge));  // in flight until the other submits it
+  for (const std::uint32_t node : Range(2)) cluster->Join(cluster->HostOf(node), {.group = "other", .wait_world = 2});
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Joined(2) && cluster->Joined(3); }));
+  const std::uint64_t before = ProbeBytes(*cluster, 1) + ProbeBytes(*cluster, 3);
+  const auto more = [&] {
+    return ProbeBytes(*cluster, 2) > 0 || ProbeBytes(*cluster, 1) + ProbeBytes(*cluster, 3) > before;
+  };
+  EXPECT_FALSE(cluster->RunUntil(more, std::chrono::seconds(20))) << "nor from a host that rests to one that does not";
+  cluster->Submit(1, SumF32(kLarge));
+  EXPECT_TRUE(Finish(*cluster, Range(2)));
+  EXPECT_TRUE(cluster->RunUntil(more));
 }
 
 TEST(ProbeTest, AProbeWaitsForOperationsAndGoesOnAfterThem) {

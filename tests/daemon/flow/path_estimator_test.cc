@@ -167,6 +167,35 @@ TEST_F(PathEstimatorTest, AProbeOfSeveralShowsAnUplinkThatIsNotTheLimit) {
   EXPECT_NEAR(Last(meter_.TakeReports(now_), std::nullopt), 20e6, 1e5);
 }
 
+TEST_F(PathEstimatorTest, ARateThatRisesNoMoreForThreeWindowsIsFlat) {
+  int windows = 0;
+  for (double rate = 1e6; rate < 20e6; rate *= 1.2) {
+    Run({{kA, rate}}, 4);
+    EXPECT_FALSE(meter_.IsFlat({kA}));
+    ++windows;
+  }
+  ASSERT_GT(windows, 10);
+  Run({{kA, 20e6}}, 40);
+  EXPECT_TRUE(meter_.IsFlat({kA}));
+  EXPECT_FALSE(meter_.IsFlat({kA, kB}));
+  EXPECT_FALSE(meter_.IsFlat({kB}));
+  Run({{kA, 0, false}}, 1);
+  EXPECT_FALSE(meter_.IsFlat({kA})) << "a rest begins anew";
+  Run({{kA, 10e6}, {kB, 10e6}}, 40);
+  EXPECT_TRUE(meter_.IsFlat({kA, kB}));
+}
+
+TEST_F(PathEstimatorTest, ARateFromBeforeIsToldUntilOneIsMeasured) {
+  meter_.Recall(kA, 30e6);
+  meter_.Recall({}, 40e6);
+  auto reports = meter_.TakeReports(now_);
+  EXPECT_NEAR(Last(reports, kA), 30e6, 1);
+  EXPECT_NEAR(Last(reports, std::nullopt), 40e6, 1);
+  Run({{kB, 10e6}}, 20);
+  meter_.Recall(kB, 90e6);
+  EXPECT_TRUE(meter_.TakeReports(now_).empty()) << "what was measured is newer";
+}
+
 TEST_F(PathEstimatorTest, AnUplinkIsNoLessThanAnyPathWhateverAProbeOfSeveralShows) {
   const PeerId near(3);
   Run({{kA, 10e6}}, 20);

@@ -1,54 +1,23 @@
-#include "daemon/flow/prober.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <set>
+#include <string>
+
+#include "tests/daemon/flow/prober_fixture.h"
 
 namespace ringway::flow {
 namespace {
 
-using std::chrono::milliseconds;
-using Step = Prober::Step;
-
-const std::set<PeerId> kNobody;
-
-// One prober whose others are played by the test.
-class ProberTest : public testing::Test {
- protected:
-  static constexpr PeerId kSelf{2};
-  static constexpr PeerId kA{3};
-  static constexpr PeerId kB{4};
-
-  std::set<PeerId> Tick(bool may_send = true) {
-    now_ += milliseconds(100);
-    return prober_.Tick(now_, may_send);
-  }
-  void On(PeerId from, Step step) { prober_.On(from, step, now_); }
-  using Messages = std::vector<Prober::Message>;
-  Messages Said() { return prober_.TakeMessages(); }
-  // A probe of A that has begun.
-  void BeginA(std::uint64_t bytes) {
-    prober_.Want(kA, bytes);
-    Tick();
-    Tick();
-    On(kA, Step::kGrant);
-    ASSERT_EQ(prober_.turn(), (std::set{kA}));
-    (void)Said();
-  }
-
-  Prober prober_;
-  TimePoint now_{std::chrono::seconds(10)};
-};
-
 TEST_F(ProberTest, AllAreAskedAndTheFirstWithTimeIsTheFirst) {
-  prober_.Want(kA, 1000);
-  prober_.Want(kB, 1000);
+  Want(kA, 1000);
+  Want(kB, 1000);
   Tick();
   EXPECT_TRUE(Said().empty()) << "it may be a short pause between operations";
   Tick();
   EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}, {kB, Step::kAsk}}));
-  EXPECT_EQ(prober_.turn(), kNobody);
+  EXPECT_EQ(prober_.turn(), kNoPeer);
   On(kB, Step::kGrant);
   EXPECT_EQ(prober_.turn(), (std::set{kB}));
   On(kA, Step::kGrant);
@@ -59,13 +28,13 @@ TEST_F(ProberTest, AllAreAskedAndTheFirstWithTimeIsTheFirst) {
 TEST_F(ProberTest, ItsBytesAreTheEndAndATickOfGraceFollows) {
   BeginA(1000);
   EXPECT_EQ(prober_.Take(kA, 600), 600u);
-  EXPECT_EQ(Tick(), kNobody);
+  EXPECT_EQ(Tick(), kNoPeer);
   EXPECT_EQ(prober_.Take(kA, 600), 400u);
   EXPECT_EQ(prober_.Take(kA, 600), 0u);
-  EXPECT_EQ(Tick(), kNobody) << "what is under way is still counted";
+  EXPECT_EQ(Tick(), kNoPeer) << "what is under way is still counted";
   EXPECT_EQ(Tick(), (std::set{kA}));
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}}));
-  prober_.Want(kA, 1000);
+  Want(kA, 1000);
   Tick();
   Tick();
   EXPECT_TRUE(Said().empty()) << "the pair came to stand again, and was probed before";
@@ -133,9 +102,9 @@ TEST_F(AgainTest, ANewRouteIsProbedAtOnce) {
 
 TEST_F(ProberTest, TimeIsUsedUpOverAllTurns) {
   BeginA(1 << 30);
-  for (int i = 0; i < 15; ++i) EXPECT_EQ(Tick(), kNobody);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(Tick(false), kNobody);
-  EXPECT_EQ(prober_.turn(), kNobody);
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(Tick(), kNoPeer);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Tick(false), kNoPeer);
+  EXPECT_EQ(prober_.turn(), kNoPeer);
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}})) << "others need not wait for the operation";
   Tick();
   Tick();
@@ -148,8 +117,8 @@ TEST_F(ProberTest, TimeIsUsedUpOverAllTurns) {
 }
 
 TEST_F(ProberTest, NobodyIsProbedWhileItMayNotSendAndNobodyWhoIsNotToBe) {
-  prober_.Want(kB, 0);
-  prober_.Want(kA, 1000);
+  Want(kB, 0);
+  Want(kA, 1000);
   Tick(false);
   Tick(true);
   Tick(false);
@@ -158,9 +127,9 @@ TEST_F(ProberTest, NobodyIsProbedWhileItMayNotSendAndNobodyWhoIsNotToBe) {
   Tick();
   EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
   On(kB, Step::kGrant);
-  EXPECT_EQ(prober_.turn(), kNobody) << "it was not asked";
+  EXPECT_EQ(prober_.turn(), kNoPeer) << "it was not asked";
   On(kSelf, Step::kGrant);
-  EXPECT_EQ(prober_.turn(), kNobody) << "nor was a stranger";
+  EXPECT_EQ(prober_.turn(), kNoPeer) << "nor was a stranger";
 }
 
 TEST_F(ProberTest, AShortOperationInterruptsNoTurnAndALongOneEndsIt) {
@@ -171,27 +140,27 @@ TEST_F(ProberTest, AShortOperationInterruptsNoTurnAndALongOneEndsIt) {
   for (int i = 0; i < 9; ++i) Tick(false);
   EXPECT_EQ(prober_.turn(), (std::set{kA}));
   Tick(false);
-  EXPECT_EQ(prober_.turn(), kNobody);
+  EXPECT_EQ(prober_.turn(), kNoPeer);
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}})) << "others need not wait for it";
 }
 
 TEST_F(ProberTest, WhoIsForgottenInItsTurnMakesRoom) {
-  prober_.Want(kB, 1000);
+  Want(kB, 1000);
   BeginA(1000);
   prober_.Forget(kA);
-  EXPECT_EQ(prober_.turn(), kNobody);
+  EXPECT_EQ(prober_.turn(), kNoPeer);
   On(kB, Step::kGrant);
   EXPECT_EQ(prober_.turn(), (std::set{kB}));
 }
 
 TEST_F(ProberTest, WhoStandsAgainIsAskedAgain) {
-  prober_.Want(kA, 1000);
+  Want(kA, 1000);
   Tick();
   Tick();
   ASSERT_EQ(Said().size(), 1u);
   Tick();
   EXPECT_TRUE(Said().empty());
-  prober_.Want(kA, 1000);
+  Want(kA, 1000);
   Tick();
   EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
 }
@@ -226,8 +195,8 @@ class TogetherTest : public ProberTest {
  protected:
   // Both have been probed twice.
   void SetUp() override {
-    prober_.Want(kA, 1000);
-    prober_.Want(kB, 1000);
+    Want(kA, 1000);
+    Want(kB, 1000);
     for (int ended = 0, ticks = 0;; ++ticks) {
       ASSERT_LT(ticks, 1000);
       if (!Tick().empty()) ++ended;
@@ -242,7 +211,7 @@ class TogetherTest : public ProberTest {
     std::erase_if(asked_, [](const auto& said) { return said.step != Step::kAsk; });
   }
   void SpendAll() {
-    for (const PeerId other : prober_.turn()) (void)prober_.Take(other, 1000);
+    for (const PeerId other : prober_.turn()) (void)prober_.Take(other, 4000);
   }
   void Gather() {
     (void)Tick();
@@ -255,20 +224,19 @@ class TogetherTest : public ProberTest {
   Messages asked_;  // when they had
 };
 
-TEST_F(TogetherTest, AllAreAskedOneAfterTheOtherAndSentToAtOnce) {
-  EXPECT_EQ(asked_, (Messages{{kA, Step::kAsk}}));
+TEST_F(TogetherTest, AllAreAskedAndSentToAtOnceAndShareTheirBytes) {
+  EXPECT_EQ(asked_, (Messages{{kA, Step::kAsk}, {kB, Step::kAsk}}));
   (void)Tick();
   EXPECT_TRUE(Said().empty());
-  On(kA, Step::kGrant);
-  EXPECT_EQ(Said(), (Messages{{kB, Step::kAsk}}));
-  EXPECT_EQ(prober_.turn(), kNobody);
   On(kB, Step::kGrant);
+  EXPECT_EQ(prober_.turn(), kNoPeer);
+  On(kA, Step::kGrant);
   ASSERT_EQ(prober_.turn(), (std::set{kA, kB}));
-  EXPECT_EQ(prober_.Take(kA, 2000), 1000u);
-  EXPECT_EQ(Tick(), kNobody);
-  EXPECT_EQ(Tick(), kNobody) << "B's bytes are left";
-  EXPECT_EQ(prober_.Take(kB, 2000), 1000u);
-  EXPECT_EQ(Tick(), kNobody);
+  EXPECT_EQ(prober_.Take(kA, 1200), 1200u);
+  EXPECT_EQ(Tick(), kNoPeer);
+  EXPECT_EQ(Tick(), kNoPeer) << "bytes are left";
+  EXPECT_EQ(prober_.Take(kB, 2000), 800u);
+  EXPECT_EQ(Tick(), kNoPeer);
   EXPECT_EQ(Tick(), (std::set{kA, kB}));
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}}));
   for (int tick = 0; tick < 1000; ++tick) (void)Tick();
@@ -283,7 +251,7 @@ TEST_F(TogetherTest, TwiceAsManyAreProbedTogetherAgain) {
   (void)Said();
   std::set<PeerId> all = {kA, kB};
   for (std::uint64_t id = 10; id < 12; ++id) {
-    prober_.Want(PeerId(id), 1000);
+    Want(PeerId(id), 1000);
     all.insert(PeerId(id));
   }
   std::set<PeerId> ended;
@@ -297,7 +265,7 @@ TEST_F(TogetherTest, TwiceAsManyAreProbedTogetherAgain) {
   EXPECT_EQ(ended, all);
 }
 
-TEST_F(TogetherTest, WhatWasGatheredIsReleasedWhenANewOneComesOrOneDoesNotGrant) {
+TEST_F(TogetherTest, WhatWasGatheredIsReleasedWhenANewOneComesOrTooFewGrant) {
   (void)Tick();
   On(kA, Step::kGrant);
   (void)Said();
@@ -305,24 +273,38 @@ TEST_F(TogetherTest, WhatWasGatheredIsReleasedWhenANewOneComesOrOneDoesNotGrant)
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}})) << "B is not waited for any longer";
   On(kB, Step::kGrant);
   EXPECT_EQ(Said(), (Messages{{kB, Step::kRelease}})) << "it crossed";
-  for (int tick = 0; tick < 151; ++tick) (void)Tick();
-  EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
+  for (int tick = 0; tick < 191; ++tick) (void)Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}, {kB, Step::kAsk}})) << "each comes back after a pause of its own";
   On(kA, Step::kGrant);
   (void)Said();
-  prober_.Want(PeerId(9), 1000);
+  Want(PeerId(9), 1000);
   (void)Tick();
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}, {PeerId(9), Step::kAsk}}));
+}
+
+TEST_F(TogetherTest, HalfOfThemShowTheUplinkToo) {
+  for (const std::uint64_t id : {10, 11}) {
+    book_->At("host" + std::to_string(id)).OnProbed(now_);
+    book_->Learn("host" + std::to_string(id), 1e6);
+    Want(PeerId(id), 1000);
+  }
+  (void)Tick();
+  On(kA, Step::kGrant);
+  On(PeerId(11), Step::kGrant);
+  EXPECT_EQ(prober_.turn(), kNoPeer);
+  for (int tick = 0; tick < 52 && prober_.turn().empty(); ++tick) (void)Tick();
+  EXPECT_EQ(prober_.turn(), (std::set{kA, PeerId(11)}));
 }
 
 TEST_F(TogetherTest, AnOperationEndsItAndItIsGatheredAgainForWhatIsLeft) {
   Gather();
   EXPECT_EQ(prober_.Take(kA, 400), 400u);
   for (int i = 0; i < 10; ++i) (void)Tick(false);
-  EXPECT_EQ(prober_.turn(), kNobody);
+  EXPECT_EQ(prober_.turn(), kNoPeer);
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}, {kB, Step::kRelease}}));
   (void)Tick();
   Gather();
-  EXPECT_EQ(prober_.Take(kA, 2000), 600u);
+  EXPECT_EQ(prober_.Take(kA, 2000), 1600u);
 }
 
 TEST_F(TogetherTest, OperationsThatAlwaysInterruptItDoNotMakeItLastForEver) {
@@ -337,31 +319,93 @@ TEST_F(TogetherTest, OperationsThatAlwaysInterruptItDoNotMakeItLastForEver) {
     }
     for (int tick = 0; tick < 20; ++tick) (void)Tick(false);
   }
-  EXPECT_LE(sent, 2000u);
+  EXPECT_EQ(sent, 2000u);
 }
 
 TEST_F(TogetherTest, WhoIsForgottenIsNotWaitedFor) {
   (void)Tick();
   On(kA, Step::kGrant);
-  prober_.Want(PeerId(9), 0);
+  Want(PeerId(9), 0);
   prober_.Forget(kB);
   (void)Said();
   (void)Tick();
-  EXPECT_EQ(prober_.turn(), kNobody) << "one is not several";
+  EXPECT_EQ(prober_.turn(), kNoPeer) << "one is not several";
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}}));
+}
+
+TEST_F(ProberTest, AProbeThatSettlesEndsAtTheNextTickAndIsTheLastForLong) {
+  BeginA(1000);
+  EXPECT_EQ(prober_.Take(kA, 400), 400u);
+  prober_.Settle();
+  now_ += milliseconds(100);
+  const Prober::Ended ended = prober_.Tick(now_, true);
+  prober_.Learn(kA, 5e6);
+  EXPECT_EQ(ended.others, (std::set{kA}));
+  EXPECT_EQ(ended.bytes, 400u);
+  EXPECT_TRUE(ended.settled);
+  (void)Said();
+  for (int tick = 0; tick < 1000; ++tick) (void)Tick();
+  EXPECT_TRUE(Said().empty());
+}
+
+TEST_F(ProberTest, AHostThatHasWorkIsNotSentToUntilItGrantsAgain) {
+  BeginA(1000);
+  On(kB, Step::kStop);
+  EXPECT_EQ(prober_.turn(), (std::set{kA})) << "it has nothing to say";
+  On(kA, Step::kStop);
+  EXPECT_EQ(prober_.turn(), kNoPeer);
+  for (int i = 0; i < 9; ++i) Tick();
+  EXPECT_TRUE(Said().empty());
+  On(kA, Step::kGrant);
+  EXPECT_EQ(prober_.turn(), (std::set{kA}));
+  EXPECT_EQ(prober_.Take(kA, 400), 400u);
+}
+
+TEST_F(ProberTest, AHostThatHasWorkForLongIsAskedAgain) {
+  BeginA(1000);
+  On(kA, Step::kStop);
+  for (int i = 0; i < 10; ++i) Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}}));
+  Tick();
+  Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kAsk}}));
+  On(kA, Step::kGrant);
+  EXPECT_EQ(prober_.turn(), (std::set{kA}));
+}
+
+TEST_F(ProberTest, AHostWithWorkGrantsNothingAndHoldsWhatItGranted) {
+  On(kA, Step::kAsk);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kGrant}}));
+  book_->OnWork(now_);
+  Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kStop}}));
+  Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kGrant}})) << "after a moment without";
+  book_->OnWork(now_);
+  Tick();
+  On(kA, Step::kRelease);
+  On(kB, Step::kAsk);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kStop}}));
+  Tick();
+  EXPECT_EQ(Said(), (Messages{{kB, Step::kGrant}}));
 }
 
 // Sixteen of them, whatever they say arriving a tick later: each pair is probed, and never two probe one.
 TEST(ProbersTest, AllPairsAreProbedAndNoneByTwoAtOnce) {
   constexpr std::uint64_t kPeers = 16;
   std::map<PeerId, Prober> probers;
+  TimePoint now{std::chrono::seconds(10)};
   for (std::uint64_t i = 1; i <= kPeers; ++i) {
+    Prober& prober = probers.try_emplace(PeerId(i), PeerId(i), std::make_shared<ProbeBook>()).first->second;
+    std::set<PeerId> others;
     for (std::uint64_t j = 1; j <= kPeers; ++j) {
-      if (i != j) probers[PeerId(i)].Want(PeerId(j), 1000);
+      if (i == j) continue;
+      prober.Want(PeerId(j), "host" + std::to_string(j), 1000, now);
+      others.insert(PeerId(j));
     }
+    prober.SetUsed(others);
   }
   std::map<std::pair<PeerId, PeerId>, int> probed;
-  TimePoint now{std::chrono::seconds(10)};
   int ticks = 0;
   int all_once = 0;
   std::uint64_t together = 0;
@@ -371,8 +415,8 @@ TEST(ProbersTest, AllPairsAreProbedAndNoneByTwoAtOnce) {
     std::set<PeerId> targets;
     std::vector<std::pair<PeerId, Prober::Message>> under_way;
     for (auto& [self, prober] : probers) {
-      const std::set<PeerId> ended = prober.Tick(now, true);
-      together += ended.size() == kPeers - 1;
+      const std::set<PeerId> ended = prober.Tick(now, true).others;
+      together += ended.size() >= (kPeers - 1) / 2;
       for (const PeerId other : ended) {
         EXPECT_LE(++probed[std::pair(self, other)], 3);
       }
@@ -382,7 +426,7 @@ TEST(ProbersTest, AllPairsAreProbedAndNoneByTwoAtOnce) {
       }
       for (const Prober::Message& said : prober.TakeMessages()) under_way.emplace_back(self, said);
     }
-    for (const auto& [from, said] : under_way) probers[said.to].On(from, said.step, now);
+    for (const auto& [from, said] : under_way) probers.at(said.to).On(from, said.step, now);
   }
   EXPECT_EQ(probed.size(), kPeers * (kPeers - 1));
   EXPECT_LT(all_once, 15 * 20) << "most of them probe somebody at any time";

@@ -1,0 +1,92 @@
+// What a host knows of its paths to others, and what it has spent on probing them: for all its peers and groups, and
+// for those that come back. Pure; one a daemon, shared by the Probers (prober.h) of its peers.
+//
+// Peers of one host share its paths, so one of them probes for all, and a peer that joins anew is told what was
+// measured before. Hosts are told apart by the address that their connections come from; those behind one address
+// translator count as one.
+//
+//   one at a time    of this host's peers probes others, and one of them is probed: two would measure each other
+//   not beside work  none while any peer of this host has an operation in flight, or had one just now
+//   bytes            half of --probe-bytes-a-day at once, and as much more in the course of a day, to each host
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "proto/clock.h"
+#include "proto/ids.h"
+
+namespace ringway::flow {
+
+class ProbeBook {
+ public:
+  static constexpr Duration kBetween = std::chrono::seconds(15);
+  static constexpr Duration kAgainMin = std::chrono::minutes(30);
+  static constexpr Duration kAgainMax = std::chrono::hours(8);
+  static constexpr std::size_t kHostsMax = 4096;
+
+  // Another host.
+  struct Host {
+    int probes = 0;                        // first ones, up to two
+    double rate() const { return rate_; }  // of the path to it, bytes per second; 0: not known
+    bool rerouted = false;                 // since the last probe
+
+    void OnProbed(TimePoint now);
+
+   private:
+    friend class ProbeBook;
+    double rate_ = 0;
+    TimePoint probed_at{};
+    Duration again_after = kAgainMin;
+    double spent = 0;  // bytes; runs off
+    TimePoint spent_at{};
+    std::uint64_t used = 0;  // when it was last asked for, for At
+  };
+  // Of all hosts at once.
+  struct Uplink {
+    double rate = 0;
+    std::size_t hosts = 0;  // that took part in the last probe of it
+    TimePoint not_before{};
+    Duration pause = kBetween;  // after one that did not come about
+  };
+  enum class Slot : std::uint8_t { kProbes, kIsProbed };
+
+  // 0: as many as they like.
+  explicit ProbeBook(std::uint64_t day_bytes = 0) : half_day_bytes_(static_cast<double>(day_bytes / 2)) {}
+
+  // Created when it is first asked for; then the one longest unasked for is forgotten if there are too many.
+  Host& At(const std::string& host);
+  Uplink& uplink() { return uplink_; }
+  void Learn(const std::string& host, double rate);
+  // Never probed, or once without a rate, or with one well below the best: a plan would avoid the path, so it is probed
+  // a second time, for the host of a trainer that joins is busy.
+  bool IsDoubtful(const std::string& host);
+  bool IsDue(const std::string& host, TimePoint now);
+
+  // Returns how many bytes may be sent to it now.
+  std::uint64_t Allowance(const std::string& host, TimePoint now);
+  void Spend(const std::string& host, std::uint64_t bytes, TimePoint now);
+
+  // Returns whether it is this peer's now, or was. Give takes back nobody else's.
+  bool Take(Slot slot, PeerId self);
+  void Give(Slot slot, PeerId self);
+
+  void OnWork(TimePoint now) { worked_at_ = now; }
+  bool IsQuiet(TimePoint now) const { return !worked_at_ || now - *worked_at_ >= kQuiet; }
+
+ private:
+  static constexpr double kDoubtfulShare = 0.8;
+  static constexpr Duration kQuiet = std::chrono::milliseconds(150);
+
+  double half_day_bytes_;
+  std::map<std::string, Host> hosts_;
+  double best_rate_ = 0;  // of all that are remembered, when one was learnt last
+  std::uint64_t uses_ = 0;
+  Uplink uplink_;
+  std::map<Slot, PeerId> taken_;
+  std::optional<TimePoint> worked_at_;
+};
+
+}  // namespace ringway::flow
