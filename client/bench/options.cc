@@ -142,6 +142,10 @@ std::string Join(const Raw& raw, Options* options) {
   }
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
+  const std::uint64_t element_bytes = SizeOf(reduction.dtype);
+  const std::vector<std::uint64_t> sizes = options->sizes.empty() ? std::vector{options->min_bytes} : options->sizes;
+  if (std::ranges::any_of(sizes, [&](std::uint64_t bytes) { return bytes > 0 && bytes < element_bytes; }))
+    return "a size is less than an element of " + raw.dtype + ", " + std::to_string(element_bytes) + " bytes";
   return "";
 }
 

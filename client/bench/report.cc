@@ -59,8 +59,8 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"time_ms_p99", result.time.p99_ms},
       {"times_ms", result.times_ms},
       {"began_s", result.began_s},
-      {"algbw_gbps", result.algbw_gbps},
-      {"busbw_gbps", result.busbw_gbps},
+      {"algbw_gb_per_s", result.algbw_gb_per_s},
+      {"busbw_gb_per_s", result.busbw_gb_per_s},
       {"wire_bytes", result.wire_bytes},
       {"algorithm", NameOf(result.algorithm)},
       {"line_fraction", result.line_fraction},
@@ -117,6 +117,10 @@ std::string BaselineRow(const SizeResult& result, const BaselineResult& baseline
   return text;
 }
 
+const char* RedopOf(const SizeResult& result) {
+  return result.collective == OpKind::kAllGather ? "none" : NameOf(result.reduction.op);
+}
+
 }  // namespace
 
 std::optional<double> DaemonCpuSecondsPerGib(const SizeResult& result) {
@@ -150,10 +154,14 @@ std::string TableRow(const SizeResult& result) {
   std::snprintf(
       text, sizeof(text), "%14llu %12llu %5s %5s %10.3f %10.3f %10.3f %8.3f %8.3f %12llu %5s %5s %7s %7s %8s %s\n",
       static_cast<unsigned long long>(result.bytes), static_cast<unsigned long long>(result.count),
-      NameOf(result.reduction.dtype), NameOf(result.reduction.op), result.time.min_ms, result.time.median_ms,
-      result.time.p99_ms, result.algbw_gbps, result.busbw_gbps, static_cast<unsigned long long>(result.wire_bytes),
-      line.c_str(), lanes.c_str(), resent.c_str(), cpu.c_str(), wrong.c_str(), NameOf(result.algorithm));
+      NameOf(result.reduction.dtype), RedopOf(result), result.time.min_ms, result.time.median_ms, result.time.p99_ms,
+      result.algbw_gb_per_s, result.busbw_gb_per_s, static_cast<unsigned long long>(result.wire_bytes), line.c_str(),
+      lanes.c_str(), resent.c_str(), cpu.c_str(), wrong.c_str(), NameOf(result.algorithm));
   std::string row = text;
+  if (result.world_size != result.world_before) {
+    row += "# the world changed from " + std::to_string(result.world_before) + " to " +
+           std::to_string(result.world_size) + " peers: times are of both, busbw is of the last\n";
+  }
   if (result.beside) row += BesideRow(result);
   for (const BaselineResult& baseline : result.baselines) row += BaselineRow(result, baseline);
   return row;

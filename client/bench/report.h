@@ -28,15 +28,16 @@ struct SizeResult {
   std::uint64_t count = 0;        // elements of the buffer
   std::uint64_t input_count = 0;  // of a rank's input
   Reduction reduction;
-  std::uint32_t world_size = 0;  // of the last result
+  std::uint32_t world_before = 0;  // when it began
+  std::uint32_t world_size = 0;    // of the last result
   std::uint32_t in_flight = 1;
   bool in_place = false;
   std::uint32_t iterations = 0;
   std::vector<double> times_ms;  // of each iteration, in order
   double began_s = 0;            // of the monotonic clock, when the first of them began
   TimeSummary time;              // of these
-  double algbw_gbps = 0;         // of the median, GB/s
-  double busbw_gbps = 0;
+  double algbw_gb_per_s = 0;     // of the median, GB/s
+  double busbw_gb_per_s = 0;
   std::uint64_t wire_bytes = 0;            // sent by this peer, a mean over the measured operations
   double line_fraction = 0;                // share of --line-mbit used in the median time, without TCP and IP headers
   Algorithm algorithm = Algorithm::kRing;  // of the last result

@@ -97,6 +97,7 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
     result.count = result.input_count * session_->world_size();
     result.bytes = result.count * SizeOf(options_.reduction.dtype);
   }
+  result.world_before = session_->world_size();
   result.in_flight = options_.in_flight;
   result.in_place = options_.in_place;
   result.iterations = options_.iterations;
@@ -140,8 +141,8 @@ Error Runner::Measure(SizeResult* result) {
   result->daemon = Since(daemon_before, UsageOf(daemon_pid_));
   result->lanes = Since(lanes_before, LaneUsageOf(options_.socket_path, session_->peer_id()));
   result->time = Summarise(result->times_ms);
-  result->algbw_gbps = AlgorithmBandwidth(result->bytes, result->time.median_ms);
-  result->busbw_gbps = BusBandwidth(result->algbw_gbps, result->world_size, result->collective);
+  result->algbw_gb_per_s = AlgorithmBandwidth(result->bytes, result->time.median_ms);
+  result->busbw_gb_per_s = BusBandwidth(result->algbw_gb_per_s, result->world_size, result->collective);
   result->wire_bytes = totals.wire_bytes / std::max<std::uint64_t>(totals.operations, 1);
   const double line_bytes_per_ms = options_.line_mbit * 1e6 / 8 / 1e3;
   if (line_bytes_per_ms > 0) {

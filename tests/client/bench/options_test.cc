@@ -39,6 +39,8 @@ TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
                                                        {"--op", "avg", "--dtype", "i32"},
                                                        {"--codec", "int8", "--dtype", "f64"},
                                                        {"--bytes", "4K", "--factor", "2"},
+                                                       {"--bytes", "4K,3"},
+                                                       {"--min-bytes", "7", "--dtype", "f64"},
                                                        {"--min-bytes", "2M", "--max-bytes", "1M"},
                                                        {"--iters", "0"},
                                                        {"--beside", "2"},

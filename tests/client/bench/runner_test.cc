@@ -106,6 +106,21 @@ TEST(RunnerTest, ASystemThatFailsCostsOnlyItsOwnResults) {
   }
 }
 
+TEST(RunnerTest, AWorldThatChangesIsTold) {
+  SizeResult result;
+  result.world_before = result.world_size = 3;
+  EXPECT_EQ(TableRow(result).find("# the world"), std::string::npos);
+  result.world_size = 2;
+  EXPECT_NE(TableRow(result).find("# the world changed from 3 to 2 peers: "), std::string::npos) << TableRow(result);
+}
+
+TEST(RunnerTest, AnAllGatherHasNoReduction) {
+  SizeResult result;
+  EXPECT_NE(TableRow(result).find("  sum "), std::string::npos);
+  result.collective = OpKind::kAllGather;
+  EXPECT_NE(TableRow(result).find(" none "), std::string::npos) << TableRow(result);
+}
+
 TEST(RunnerTest, BesideIsShownAsTimesTheLoneTime) {
   SizeResult result;
   result.iterations = 20;
@@ -130,8 +145,8 @@ TEST(RunnerTest, JsonHasTheFieldsThatScriptsRelyOn) {
   const std::string json = ToJson({result}, 0);
   for (const char* const field :
        {"\"results\"", "\"bytes\": 4096", "\"count\"", "\"dtype\": \"f32\"", "\"op\": \"sum\"", "\"world_size\"",
-        "\"time_ms_min\"", "\"time_ms_median\"", "\"time_ms_p99\"", "\"times_ms\"", "\"began_s\"", "\"algbw_gbps\"",
-        "\"busbw_gbps\"", "\"wire_bytes\"", "\"lanes\": null", "\"retransmits\": null", "\"wrong\": 2",
+        "\"time_ms_min\"", "\"time_ms_median\"", "\"time_ms_p99\"", "\"times_ms\"", "\"began_s\"", "\"algbw_gb_per_s\"",
+        "\"busbw_gb_per_s\"", "\"wire_bytes\"", "\"lanes\": null", "\"retransmits\": null", "\"wrong\": 2",
         "\"trainer_cpu_seconds\"", "\"daemon_cpu_seconds\""}) {
     EXPECT_NE(json.find(field), std::string::npos) << field;
   }
