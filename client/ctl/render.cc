@@ -37,12 +37,12 @@ std::string RenderLimits(const json& daemon) {
   std::string out;
   const auto descriptors = daemon.is_object() ? daemon.find("descriptors") : daemon.end();
   if (descriptors != daemon.end() && descriptors->is_object()) {
-    out += "  descriptors: " + Text(*descriptors, "limit") + ", lanes have " + Text(*descriptors, "lanes") + " of " +
+    out += "  descriptors: at most " + Text(*descriptors, "limit") + ", lanes have " + Text(*descriptors, "lanes") + " of " +
            Text(*descriptors, "lanes_max") + "\n";
   }
   const auto memory = daemon.is_object() ? daemon.find("memory") : daemon.end();
   if (memory != daemon.end() && memory->is_object()) {
-    out += "  memory: " + Text(*memory, "max") + " bytes;";
+    out += "  memory: at most " + Text(*memory, "max") + " bytes;";
     for (const char* use : {"regions", "results", "aside", "early"}) {
       out += std::string(" ") + use + " " + Text(*memory, use);
     }

@@ -54,8 +54,8 @@ Error SessionImpl::TellLoss(const Lock& /*lock*/) {
   told_.insert(ThisThread());
   return Error(Code::kRejoined,
                "this peer has joined again as a new peer: take the others' state, as a newcomer does, "
-               "then submit again; before: " +
-                   lost_.text());
+               "then submit again; it had to because " +
+                   lost_.text().substr(0, lost_.text().find(';')));  // advice for others follows
 }
 
 Expected<std::vector<Member>> SessionImpl::Members() {

@@ -155,7 +155,7 @@ Membership::Change Membership::OnView(const control::ViewFor& message) {
     return Change::kNone;
   }
   const Epoch epoch = view.value().epoch;
-  if (message.prepared() && epoch == ctx_.view().epoch) return Change::kNone;  // said again to newcomers
+  if (epoch == ctx_.view().epoch) return Change::kNone;  // said again: to newcomers, or by a master that is back
   const bool old = epoch <= ctx_.view().epoch && !RINGWAY_MUTANT(kInstallOldView);
   if (old || (epoch <= ctx_.views.stop() && !RINGWAY_MUTANT(kInstallStoppedView))) {  // promised not to
     ctx_.AddNote("view_refused", {{"epoch", ToString(epoch)}, {"stop", ToString(ctx_.views.stop())}},

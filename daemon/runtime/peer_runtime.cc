@@ -248,6 +248,8 @@ void PeerRuntime::Leave() {
 
 void PeerRuntime::OnTrainerGone(bool inputs_whole) {
   if (ended_) return;
+  host_->Log({.event = "trainer_gone", .fields = {{"why", "its process ended, or closed the socket, without leaving"}}},
+             options_.self, group());
   const TimePoint now = clock_.Now();
   if (inputs_whole)
     peer_.Leave(now + options_.grace, now);

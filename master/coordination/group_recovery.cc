@@ -247,7 +247,8 @@ void Group::AddHung(Base* base) {
   }
   for (const PeerId peer : WhoHangs(staying)) {
     base->gone.insert(peer);
-    expelled_[peer] = "its trainer has submitted nothing for long while operations of the others waited for it";
+    expelled_[peer] = "its trainer has submitted nothing for " + std::to_string(current_.hung_ms()) +
+                      " ms (evict_hung_after) while operations of the others waited for it";
   }
 }
 

@@ -194,7 +194,7 @@ void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
   const auto found = sessions_.find(id);
   if (Crowd* crowd = CrowdOf(found->second->kind())) {
     crowd->Remove(found->second->source(), id);
-    LogStranger("stranger_closed", {"why", ClipText(why)});
+    if (found->second->kind() != Kind::kServedClient) LogStranger("stranger_closed", {"why", ClipText(why)});
   } else {
     Log(Level::kInfo, "connection_closed",
         {{"connection", std::to_string(id)}, {"daemon", NameAt(id)}, {"why", ClipText(why)}});

@@ -79,6 +79,11 @@ bool IsUtf8(const std::string& text) {
   }
 }
 
+std::string ConfigFile(const CLI::App& app) {
+  const CLI::Option* option = app.get_config_ptr();
+  return option == nullptr || option->empty() ? "config file" : "config file " + option->as<std::string>();
+}
+
 // Reads TOML for CLI11: a flat table of options by long name.
 class TomlConfig : public CLI::Config {
  public:
@@ -101,22 +106,22 @@ class TomlConfig : public CLI::Config {
         found.push_back(std::move(item));
       }
     } catch (const toml::parse_error& error) {
-      throw CLI::ConversionError("config file, line " + std::to_string(error.source().begin.line) + ": " +
+      throw CLI::ConversionError(ConfigFile(app_) + ", line " + std::to_string(error.source().begin.line) + ": " +
                                  spelling.Read(std::string(error.description())));
     } catch (const std::logic_error&) {
-      throw CLI::ConversionError("config file: this is no TOML");
+      throw CLI::ConversionError(ConfigFile(app_) + ": this is no TOML");
     }
     return found;
   }
 
  private:
-  static void CheckCharacters(const std::string& text) {
-    if (!IsUtf8(text)) throw CLI::ConversionError("config file: this is no UTF-8 text");
+  void CheckCharacters(const std::string& text) const {
+    if (!IsUtf8(text)) throw CLI::ConversionError(ConfigFile(app_) + ": this is no UTF-8 text");
     const auto odd = std::find_if(text.begin(), text.end(), [](char c) {
       return !IsPrintable({&c, 1}) && c != '\t' && c != '\n' && c != '\r';
     });
     if (odd == text.end()) return;
-    throw CLI::ConversionError("config file, line " + std::to_string(1 + std::count(text.begin(), odd, '\n')) +
+    throw CLI::ConversionError(ConfigFile(app_) + ", line " + std::to_string(1 + std::count(text.begin(), odd, '\n')) +
                                ": a control character");
   }
 
@@ -134,12 +139,12 @@ class TomlConfig : public CLI::Config {
   std::string Text(const std::string& name, const toml::node& value) const {
     if (const auto text = value.value_exact<std::string>()) {
       if (!IsPrintable(*text))
-        throw CLI::ConversionError("config file: " + name + " holds a character that is not printable");
+        throw CLI::ConversionError(ConfigFile(app_) + ": " + name + " holds a character that is not printable");
       return *text;
     }
     if (const auto number = value.value_exact<std::int64_t>()) return IntegerText(name, value, *number);
     if (const auto flag = value.value_exact<bool>()) return *flag ? "true" : "false";
-    throw CLI::ConversionError("config file: " + name + " must be a string, an integer or a boolean");
+    throw CLI::ConversionError(ConfigFile(app_) + ": " + name + " must be a string, an integer or a boolean");
   }
 
   const CLI::App& app_;
@@ -224,8 +229,8 @@ Status Parse(CLI::App& app, int argc, const char* const* argv) {
     const std::string text = error.what();
     const std::size_t colon = text.find(": This option");  // "KEY: This option is not allowed in a configuration file"
     if (colon != std::string::npos)
-      return refuse("config file: " + text.substr(0, colon) + " belongs on the command line");
-    return refuse("config file: unknown option " + text.substr(text.rfind(' ') + 1));
+      return refuse(ConfigFile(app) + ": " + text.substr(0, colon) + " belongs on the command line");
+    return refuse(ConfigFile(app) + ": unknown option " + text.substr(text.rfind(' ') + 1));
   } catch (const CLI::FileError& error) {
     const std::vector<std::string>& paths = app.get_config_ptr()->results();
     return refuse(paths.empty() ? error.what() : WhyUnreadable(paths.back()));

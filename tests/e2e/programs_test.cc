@@ -274,6 +274,7 @@ TEST_F(Programs, DebugLogOfTheMasterNamesWhomItIsAboutInTypedFields) {
   ASSERT_TRUE(ranks[0]->Leave().ok());
   EXPECT_TRUE(Eventually([&] { return !Said(master, "peer_left").is_null(); }));
   EXPECT_TRUE(is_about_a_peer(Said(master, "peer_left"))) << Said(master, "peer_left");
+  EXPECT_EQ(daemon.Logged("trainer_gone", "why"), "") << "it left";
 }
 
 TEST_F(Programs, DebugLogTellsOfEachOperationInTypedFields) {

@@ -44,6 +44,7 @@ class TrainerDeath : public testing::Test {
   void ExpectForgotten() {
     const OpResult result = RoundsUntil(ranks_, [](const OpResult& last) { return last.world_size == 2; });
     EXPECT_EQ(result.contributors.size(), 2u);
+    EXPECT_NE(cluster_.daemon(2).Logged("trainer_gone", "why"), "");
     EXPECT_TRUE(Eventually([&] { return cluster_.daemon(2).OpenDescriptors() <= idle_descriptors_; }))
         << cluster_.daemon(2).OpenDescriptors() << " descriptors, " << idle_descriptors_ << " before";
     EXPECT_TRUE(Eventually([&] { return cluster_.daemon(2).MappedRegions() <= idle_regions_; }))

@@ -176,7 +176,7 @@ typedef struct {
 typedef struct {
   size_t size;          /* sizeof(ringwayOpInfo_t), set by the initializer */
   uint64_t epoch;       /* of the view: term * 2^32 + counter; status and logs print 4294967313 as 1.17 */
-  uint64_t wireBytes;   /* sent by this peer, headers and retries included */
+  uint64_t wireBytes;   /* sent by this peer until the report, headers and retries included */
   uint32_t rank;        /* in the view of the operation */
   uint32_t worldSize;   /* number of contributors */
   uint32_t retries;     /* attempts aborted before */

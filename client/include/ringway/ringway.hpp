@@ -148,7 +148,9 @@ struct OpResult {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;             // = contributors.size()
   std::vector<std::uint64_t> contributors;  // peer ids whose inputs are in the result, in rank order
-  std::uint64_t wire_bytes = 0;             // sent by this peer for the operation, headers and retries included
+  // Sent by this peer for the operation until its result was reported, headers and retries included: of a small one,
+  // which is reported at once, maybe less than all.
+  std::uint64_t wire_bytes = 0;
   std::uint32_t retries = 0;
   bool update_waits = false;               // newcomers (or a better plan) wait: call UpdateView on every rank
   Algorithm algorithm = Algorithm::kRing;  // used for the result
@@ -165,7 +167,8 @@ struct Member {
 struct OpOptions {
   std::uint32_t channel = 0;  // 0 .. 63
   Codec codec = Codec::kNone;
-  // The same on all ranks, else kMismatch. Nothing: the plan's choice for the size (recommended). Algorithms that would
+  // The same on all ranks, the plan's choice included, else kMismatch: set it on all or on none. Nothing: the plan's
+  // choice for the size (recommended). Algorithms that would
   // gather over 256 MiB on one rank (one_shot, naive, tree) fall back to the ring; see OpResult::algorithm.
   std::optional<Algorithm> algorithm = std::nullopt;
   // How long the submission waits while the session rejoins, or while the daemon does not read (at most 30 s, which end

@@ -164,7 +164,7 @@ TEST_F(ParseOrExitDeathTest, FileThatIsNoTomlIsOneLineWithItsPlace) {
 TEST_F(ParseOrExitDeathTest, OddCharacterIsNamedWithItsPlace) {
   for (const std::string odd : {"[[\x01]]", "# \x7f"}) {
     EXPECT_EXIT(Run({"--config", File("count = 1\n" + odd + "\n")}), ExitedWithCode(2),
-                "^program: config file, line 2: a control character; see program --help\n$");
+                "^program: config file [^\n]*, line 2: a control character; see program --help\n$");
   }
 }
 
@@ -186,7 +186,7 @@ TEST_F(ParseOrExitDeathTest, AnyUtf8IsRead) {
 TEST_F(ParseOrExitDeathTest, EscapedCharacterThatIsNotPrintableIsNamedByItsOption) {
   for (const std::string text : {"name = \"a\\nb\"", "name = \"\\u0000\"", "name = \"\"\"a\nb\"\"\""}) {
     EXPECT_EXIT(Run({"--config", File(text + "\n")}), ExitedWithCode(2),
-                "^program: config file: name holds a character that is not printable; see program --help\n$");
+                "^program: config file [^\n]*: name holds a character that is not printable; see program --help\n$");
   }
 }
 
@@ -196,7 +196,7 @@ TEST_F(ParseOrExitDeathTest, FileThatTheParserDidNotExpectIsOneLine) {
 
 TEST_F(ParseOrExitDeathTest, HelpInTheFileBelongsOnTheCommandLine) {
   EXPECT_EXIT(Run({"--config", File("help = true\n")}), ExitedWithCode(2),
-              "^program: config file: help belongs on the command line;");
+              "^program: config file [^\n]*: help belongs on the command line;");
 }
 
 TEST_F(ParseOrExitDeathTest, MissingFileIsNamed) {
