@@ -110,8 +110,9 @@ Status ParseFrame(std::span<const std::byte> frame, google::protobuf::MessageLit
     return {Code::kProtocol, "control frame fails its checksum: the link corrupts data"};
   }
   if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
-    return {Code::kProtocol, "control message cannot be parsed: the other side is no ringway process, or not the one meant here (a "
-                              "daemon's port where the master's is wanted?)"};
+    return {Code::kProtocol,
+            "control message cannot be parsed: the other side is no ringway process, or not the one meant here (a "
+            "daemon's port where the master's is wanted?)"};
   }
   return Status::Ok();
 }

@@ -37,8 +37,8 @@ std::string RenderLimits(const json& daemon) {
   std::string out;
   const auto descriptors = daemon.is_object() ? daemon.find("descriptors") : daemon.end();
   if (descriptors != daemon.end() && descriptors->is_object()) {
-    out += "  descriptors: at most " + Text(*descriptors, "limit") + ", lanes have " + Text(*descriptors, "lanes") + " of " +
-           Text(*descriptors, "lanes_max") + "\n";
+    out += "  descriptors: at most " + Text(*descriptors, "limit") + ", lanes have " + Text(*descriptors, "lanes") +
+           " of " + Text(*descriptors, "lanes_max") + "\n";
   }
   const auto memory = daemon.is_object() ? daemon.find("memory") : daemon.end();
   if (memory != daemon.end() && memory->is_object()) {
