@@ -111,6 +111,7 @@ class Coordinator final : public GroupHost {
 
  private:
   Epoch NextEpoch() override;
+  HostRates& rates() override { return rates_; }
   void Send(PeerId peer, control::FromMaster message) override;
   void Retire(FormerPeer former) override;
   void CountContradiction() override { ++contradictions_; }
@@ -141,6 +142,7 @@ class Coordinator final : public GroupHost {
   std::uint64_t next_peer_;
   std::uint64_t ignored_ = 0;
   std::uint64_t contradictions_ = 0;
+  HostRates rates_;
   std::map<DaemonId, Daemon> daemons_;
   std::map<Connection, DaemonId> connections_;
   std::map<std::string, std::unique_ptr<Group>> groups_;

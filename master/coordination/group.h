@@ -43,6 +43,7 @@ class GroupHost {
  public:
   virtual ~GroupHost() = default;
   virtual Epoch NextEpoch() = 0;  // strictly increasing
+  virtual HostRates& rates() = 0;  // of all groups
   virtual void Send(PeerId peer, control::FromMaster message) = 0;
   // The peer was dropped. The host fills in the fields about its daemon.
   virtual void Retire(FormerPeer former) = 0;

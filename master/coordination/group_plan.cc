@@ -12,8 +12,13 @@ void Group::OnMeasured(const control::Measured& measured, TimePoint now) {
   bool news = false;
   if (other == PeerId()) {
     news = paths_.SetUplink(peer, measured.bytes_per_second());
+    if (news) host_.rates().Learn(peers_.at(peer).info.address(), "", measured.bytes_per_second());
   } else if (other != peer && peers_.contains(other)) {
     news = paths_.SetRate(peer, other, measured.bytes_per_second());
+    if (news) {
+      host_.rates().Learn(peers_.at(peer).info.address(), peers_.at(other).info.address(),
+                          measured.bytes_per_second());
+    }
     news = paths_.SetRoundTrip(peer, other, Duration(measured.round_trip_us())) || news;
   }
   if (news) AddNews(now);
@@ -62,7 +67,7 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
     never_hung = never_hung || peers_.at(peer).hung_ms == 0;
   }
   SortByRank(infos);
-  const PathMatrix paths = paths_.Between(infos);
+  const PathMatrix paths = paths_.Between(infos, host_.rates());
   const Routes routes = RoutesWith(RingOrder(infos, paths, before), paths, RingSearch::kStrides);
   SetRoutes(routes, &view);
   PlanOperations(paths, routes, before, view.mutable_plan());
@@ -79,7 +84,7 @@ void Group::SetDetection(const PathMatrix& paths, control::Plan* plan) const {
 }
 
 PathMatrix Group::CurrentPaths() const {
-  return paths_.Between({current_.members().begin(), current_.members().end()});
+  return paths_.Between({current_.members().begin(), current_.members().end()}, host_.rates());
 }
 
 }  // namespace ringway

@@ -155,13 +155,16 @@ void PathBook::Forget(PeerId peer) {
   uplinks_.erase(peer);
 }
 
-PathMatrix PathBook::Between(const std::vector<control::PeerInfo>& members) const {
+PathMatrix PathBook::Between(const std::vector<control::PeerInfo>& members, const HostRates& remembered) const {
+  const auto rate = [&](std::uint64_t reported, const control::PeerInfo& from, const std::string& to) {
+    return static_cast<double>(reported != 0 ? reported : remembered.Known(from.address(), to));
+  };
   PathMatrix paths(members.size());
   std::map<std::string, std::uint32_t> sites;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto next = static_cast<std::uint32_t>(sites.size());
     paths.set_site(i, sites.try_emplace(members[i].site(), next).first->second);
-    paths.set_uplink(i, static_cast<double>(Known(uplinks_, PeerId(members[i].peer_id()))));
+    paths.set_uplink(i, rate(Known(uplinks_, PeerId(members[i].peer_id())), members[i], ""));
   }
   ForEachPath(members.size(), [&](std::uint32_t from, std::uint32_t to) {
     const PeerId a(members[from].peer_id());
@@ -170,7 +173,7 @@ PathMatrix PathBook::Between(const std::vector<control::PeerInfo>& members) cons
     const Duration back = Known(round_trips_, Pair(b, a));
     const bool both = there != Duration{} && back != Duration{};
     paths.set_delay(from, to, Seconds(both ? std::min(there, back) : std::max(there, back)) / 2);
-    paths.set_rate(from, to, static_cast<double>(Known(rates_, Pair(a, b))));
+    paths.set_rate(from, to, rate(Known(rates_, Pair(a, b)), members[from], members[to].address()));
   });
   SetHosts(members, paths);
   SetSiteUplinks(members, paths);

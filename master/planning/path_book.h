@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "master/planning/host_rates.h"
 #include "master/planning/path_matrix.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
@@ -45,8 +46,9 @@ class PathBook {
 
   void Forget(PeerId peer);
 
-  // The matrix for members in rank order. Sites are numbered in the order of their first member.
-  PathMatrix Between(const std::vector<control::PeerInfo>& members) const;
+  // The matrix for members in rank order. Sites are numbered in the order of their first member. Rates that no peer has
+  // reported are those `remembered` of its daemon.
+  PathMatrix Between(const std::vector<control::PeerInfo>& members, const HostRates& remembered = {}) const;
 
  private:
   using Pair = std::pair<PeerId, PeerId>;

@@ -63,6 +63,20 @@ TEST_F(MeasuredTest, RatesAndUplinksReachTheMatrixOfTheCurrentView) {
   EXPECT_EQ(Paths().uplink(2), 7e6);
 }
 
+TEST_F(MeasuredTest, RatesAreRememberedOfADaemonForItsOtherPeersAndGroups) {
+  Form(2);
+  SayRate(1, 2, 5'000'000);
+  SayRate(2, 0, 7'000'000);
+  for (const std::uint64_t i : {1, 2}) peers_[i] = Join(i, 2, "other");
+  Connect(1, 2);
+  const PathMatrix paths = coordinator_->groups().at("other")->CurrentPaths();
+  EXPECT_EQ(paths.rate(0, 1), 5e6);
+  EXPECT_EQ(paths.uplink(1), 7e6);
+  SayRate(1, 2, 6'000'000);
+  EXPECT_EQ(coordinator_->groups().at("other")->CurrentPaths().rate(0, 1), 6e6);
+  EXPECT_EQ(Paths().rate(0, 1), 5e6) << "what a group has measured itself is its own";
+}
+
 TEST_F(MeasuredTest, WhatADaemonSaysOfItsSitesUplinkReachesTheMatrixWithinBounds) {
   site_uplink_ = 3'000'000;
   Form(2);
