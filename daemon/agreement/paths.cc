@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@ bool Paths::OnSamples(std::span<const flow::PathSample> samples) {
   std::uint64_t delivered = 0;
   for (const flow::PathSample& sample : samples) delivered += sample.delivered_bytes;
   const bool moved = std::exchange(delivered_, delivered) != delivered;
+  if (std::exchange(probing_, prober_.turn()) != prober_.turn() && probing_.size() == 1) meter_.OnProbeBegins(probing_);
   meter_.Add(samples, ctx_.now);
   if (prober_.turn().empty()) {
     Report();  // a probe's end says more than its beginning
@@ -47,10 +49,10 @@ bool Paths::OnSamples(std::span<const flow::PathSample> samples) {
 
 void Paths::Repeat() {
   meter_.Repeat();
-  Report();
+  Report(false);
 }
 
-void Paths::Report() {
+void Paths::Report(bool is_news) {
   for (const flow::PathReport& report : meter_.TakeReports(ctx_.now)) {
     control::ToMaster message;
     message.mutable_measured()->set_peer(ctx_.self.value);
@@ -58,7 +60,7 @@ void Paths::Report() {
     message.mutable_measured()->set_bytes_per_second(report.bytes_per_second);
     message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(report.round_trip.count()));
     ctx_.SendToMaster(std::move(message));
-    prober_.Learn(report.other, static_cast<double>(report.bytes_per_second));
+    if (is_news) prober_.Learn(report.other, static_cast<double>(report.bytes_per_second));
     if (report.rerouted) prober_.Again(*report.other);
     ctx_.AddNote("path_measured", (report.other ? ctx_.FieldsOf(*report.other) : LogFields{{"other", "all"}}) +
                                       LogFields{{"bytes_per_second", report.bytes_per_second},
@@ -111,18 +113,21 @@ void Paths::Tick(bool may_probe) {
   }
   const flow::Prober::Ended ended = prober_.Tick(ctx_.now, may_probe);
   SendProbeMessages();
+  const std::map<PeerId, double> probed = prober_.TakeProbed();
+  for (const auto& [other, rate] : probed) meter_.Adopt(other, rate);
   const std::set<PeerId> overdue = prober_.TakeOverdue(ctx_.now);
   for (const PeerId other : overdue) meter_.OnProbed({other});
   if (overdue.size() > 1) meter_.OnProbed(overdue);
   if (!ended.others.empty()) {
     meter_.OnProbed(ended.others);
     const bool one = ended.others.size() == 1;
+    if (one) prober_.Learn(*ended.others.begin(), meter_.RateOf(*ended.others.begin()));
     ctx_.AddNote("path_probed", (one ? ctx_.FieldsOf(*ended.others.begin()) : LogFields{{"other", "all"}}) +
                                     LogFields{{"bytes", ended.bytes},
                                               {"ms", ended.lasted / std::chrono::milliseconds(1)},
                                               {"settled", ended.settled}});
   }
-  if (!ended.others.empty() || !overdue.empty()) Report();
+  if (!ended.others.empty() || !overdue.empty() || !probed.empty()) Report();
 }
 
 bool Paths::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {

@@ -54,7 +54,8 @@ class Paths {
   bool EmptyFrame(const LinkId& lane, Outbound& out);
 
  private:
-  void Report();
+  // `is_news`: not said before.
+  void Report(bool is_news = true);
   void SendProbeMessages();
   void Encode(const LinkId& lane, std::uint32_t bytes, Outbound& out);
   // On the rings in force; two_rings goes both ways.
@@ -66,7 +67,8 @@ class Paths {
   flow::PathEstimator meter_;
   std::uint64_t delivered_ = 0;  // bytes, as the newest samples say
   flow::Prober prober_;
-  Epoch rings_of_;  // the view whose rings the prober knows
+  std::set<PeerId> probing_;  // at the last samples
+  Epoch rings_of_;            // the view whose rings the prober knows
 };
 
 }  // namespace ringway::agreement

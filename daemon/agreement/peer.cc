@@ -238,6 +238,8 @@ PeerStatus Peer::GetStatus() const {
   return status;
 }
 
+void Peer::NoteWork(TimePoint now) { impl_->At(now).NoteWork(); }
+
 void Peer::Tick(TimePoint now) {
   Impl& in = impl_->At(now);
   if (in.ctx.views.ended()) return;
@@ -249,7 +251,6 @@ void Peer::Tick(TimePoint now) {
   in.links.RestartSilent();
   in.links.AccuseBroken();
   in.watch.Tick();
-  in.NoteWork();
   in.paths.Tick(in.MayProbe());
   in.membership.TryLeave();
 }

@@ -88,6 +88,8 @@ class Peer {
   void Work();
 
   // Heartbeats, silence, redials, deadlines. Call at least every heartbeat interval, after pending input was handled.
+  // Before the Ticks of all peers of the host: whether operations are in flight here, so that none of them probes.
+  void NoteWork(TimePoint now);
   void Tick(TimePoint now);
 
   // What the lanes of pairs with traffic say, now and then; what they show is told to the master (path_meter.h). Never

@@ -162,6 +162,21 @@ void PathEstimator::Recall(std::optional<PeerId> other, double rate) {
   if (estimate.rate == 0 && rate > 0) estimate.Settle(rate);
 }
 
+void PathEstimator::OnProbeBegins(const std::set<PeerId>& others) {
+  for (const PeerId other : others) paths_[other].estimate.weight = std::min(paths_[other].estimate.weight, 1.0);
+}
+
+void PathEstimator::Adopt(PeerId other, double rate) {
+  Estimate& estimate = paths_[other].estimate;
+  estimate.rate = rate;
+  estimate.weight = 1;
+}
+
+double PathEstimator::RateOf(PeerId other) const {
+  const auto found = paths_.find(other);
+  return found == paths_.end() ? 0 : found->second.estimate.rate;
+}
+
 void PathEstimator::Forget(PeerId other) {
   paths_.erase(other);
   if (sharers_.contains(other)) sharers_.clear();

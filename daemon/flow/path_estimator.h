@@ -79,8 +79,14 @@ class PathEstimator {
   void OnProbed(const std::set<PeerId>& others);
   // Whether the rate of these, which have been sent to alone since their probe began, rises no more.
   bool IsFlat(const std::set<PeerId>& probed) const;
+  // A probe of these begins: what it shows counts as much as all that was measured before.
+  void OnProbeBegins(const std::set<PeerId>& others);
   // A rate measured before, of the path or of the uplink, where none is known yet.
   void Recall(std::optional<PeerId> other, double rate);
+  // What a probe of another peer of this host has shown, instead of what is known.
+  void Adopt(PeerId other, double rate);
+  // 0: not known.
+  double RateOf(PeerId other) const;
   void Forget(PeerId other);
 
   // Returns estimates that are new, or whose rate or round trip differs by over a quarter from the last report; each at

@@ -10,6 +10,7 @@ void ProbeBook::Host::OnProbed(TimePoint now) {
   probes = std::min(probes + 1, 2);
   probed_at = now;
   rerouted = false;
+  ++serial;
 }
 
 void ProbeBook::Learn(const std::string& host, double rate) {
@@ -25,6 +26,7 @@ bool ProbeBook::IsDoubtful(const std::string& host) {
 
 bool ProbeBook::IsDue(const std::string& host, TimePoint now) {
   const Host& known = At(host);
+  if (now < known.not_before) return false;
   if (known.probes == 0 || known.rerouted) return true;
   return now - known.probed_at >= (IsDoubtful(host) ? kBetween : known.again_after);
 }
@@ -53,9 +55,22 @@ void ProbeBook::Spend(const std::string& host, std::uint64_t bytes, TimePoint no
   At(host).spent += static_cast<double>(bytes);
 }
 
+bool ProbeBook::IsFree(Slot slot, PeerId self) const {
+  const auto found = taken_.find(slot);
+  return found == taken_.end() || found->second == self;
+}
+
 bool ProbeBook::Take(Slot slot, PeerId self) { return taken_.try_emplace(slot, self).first->second == self; }
 
+bool ProbeBook::TakeInTurn(PeerId self) {
+  if (std::find(line_.begin(), line_.end(), self) == line_.end()) line_.push_back(self);
+  if (line_.front() != self || !Take(Slot::kIsProbed, self)) return false;
+  line_.pop_front();
+  return true;
+}
+
 void ProbeBook::Give(Slot slot, PeerId self) {
+  if (slot == Slot::kIsProbed) std::erase(line_, self);
   const auto found = taken_.find(slot);
   if (found != taken_.end() && found->second == self) taken_.erase(found);
 }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,16 +30,20 @@ class ProbeBook {
 
   // Another host.
   struct Host {
-    int probes = 0;                        // first ones, up to two
-    double rate() const { return rate_; }  // of the path to it, bytes per second; 0: not known
-    bool rerouted = false;                 // since the last probe
+    int probes = 0;            // first ones, up to two
+    bool rerouted = false;     // since the last probe
+    std::uint64_t serial = 0;  // of the last probe: peers that know an older one have something to learn
 
+    double rate() const { return rate_; }  // of the path to it, bytes per second; 0: not known
     void OnProbed(TimePoint now);
+    // It has been at work for too long: not before kBetween.
+    void PutOff(TimePoint now) { not_before = now + kBetween; }
 
    private:
     friend class ProbeBook;
     double rate_ = 0;
     TimePoint probed_at{};
+    TimePoint not_before{};
     Duration again_after = kAgainMin;
     double spent = 0;  // bytes; runs off
     TimePoint spent_at{};
@@ -47,9 +52,10 @@ class ProbeBook {
   // Of all hosts at once.
   struct Uplink {
     double rate = 0;
-    std::size_t hosts = 0;  // that took part in the last probe of it
+    std::size_t hosts = 0;  // that there were at the last probe of it
     TimePoint not_before{};
     Duration pause = kBetween;  // after one that did not come about
+    std::uint64_t failures = 0;
   };
   enum class Slot : std::uint8_t { kProbes, kIsProbed };
 
@@ -69,8 +75,11 @@ class ProbeBook {
   std::uint64_t Allowance(const std::string& host, TimePoint now);
   void Spend(const std::string& host, std::uint64_t bytes, TimePoint now);
 
+  bool IsFree(Slot slot, PeerId self) const;
   // Returns whether it is this peer's now, or was. Give takes back nobody else's.
   bool Take(Slot slot, PeerId self);
+  // Likewise kIsProbed, in the order of asking: who does not get it has a place in line, until it gets it or gives it.
+  bool TakeInTurn(PeerId self);
   void Give(Slot slot, PeerId self);
 
   void OnWork(TimePoint now) { worked_at_ = now; }
@@ -85,6 +94,7 @@ class ProbeBook {
   double best_rate_ = 0;  // of all that are remembered, when one was learnt last
   std::uint64_t uses_ = 0;
   Uplink uplink_;
+  std::deque<PeerId> line_;  // for kIsProbed
   std::map<Slot, PeerId> taken_;
   std::optional<TimePoint> worked_at_;
 };

@@ -1,9 +1,12 @@
 #include "daemon/flow/prober.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "proto/check.h"
+#include "proto/hash.h"
 
 namespace ringway::flow {
 namespace {
@@ -12,8 +15,12 @@ const std::set<PeerId> kNobody;
 
 // A path that carries less of what the uplink does limits what goes over it.
 constexpr double kLimitsShare = 0.8;
-// Those that were put off at the same time come back at different ones.
-constexpr std::uint64_t kApart = 8;
+// Between 0 and `most`. Those that were put off at the same time come back at different ones.
+Duration Scattered(PeerId self, std::uint64_t failures, Duration most) {
+  const std::array<std::uint64_t, 2> seed = {self.value, failures};
+  return Duration(
+      static_cast<std::int64_t>(Hash64(std::as_bytes(std::span(seed))) % static_cast<std::uint64_t>(most.count())));
+}
 
 }  // namespace
 
@@ -33,6 +40,7 @@ void Prober::Want(PeerId other, const std::string& host, std::uint64_t bytes, Ti
   target.host = host;
   target.bytes = target.left.bytes = host.empty() ? 0 : bytes;
   target.wanted_at = now;
+  target.serial = host.empty() ? 0 : book_->At(host).serial;
 }
 
 void Prober::Forget(PeerId other) {
@@ -41,7 +49,7 @@ void Prober::Forget(PeerId other) {
   stopped_.erase(other);
   kept_.erase(other);
   std::erase(waiting_, other);
-  if (holder_ == other) held_until_ = {};
+  if (holder_ == other) DropGrant();
   if (turn_.empty() && !together_) book_->Give(ProbeBook::Slot::kProbes, self_);
 }
 
@@ -53,12 +61,23 @@ void Prober::Again(PeerId other) {
 }
 
 void Prober::Learn(std::optional<PeerId> other, double rate) {
+  if (rate <= 0) return;
   if (!other) {
     book_->uplink().rate = rate;
     return;
   }
   const auto found = targets_.find(*other);
   if (found != targets_.end() && !found->second.host.empty()) book_->Learn(found->second.host, rate);
+}
+
+std::map<PeerId, double> Prober::TakeProbed() {
+  std::map<PeerId, double> probed;
+  for (auto& [other, target] : targets_) {
+    if (target.host.empty()) continue;
+    const ProbeBook::Host& host = book_->At(target.host);
+    if (std::exchange(target.serial, host.serial) != host.serial && host.rate() > 0) probed[other] = host.rate();
+  }
+  return probed;
 }
 
 double Prober::RateTo(std::optional<PeerId> other) const {
@@ -70,8 +89,8 @@ double Prober::RateTo(std::optional<PeerId> other) const {
 std::set<PeerId> Prober::TakeOverdue(TimePoint now) {
   std::set<PeerId> overdue;
   for (auto& [other, target] : targets_) {
-    if (target.overdue || target.host.empty() || now - target.wanted_at < kOverdue) continue;
-    target.overdue = true;
+    if (target.host.empty() || now - target.wanted_at < kOverdue) continue;
+    target.wanted_at = now;
     if (book_->At(target.host).rate() == 0) overdue.insert(other);
   }
   return overdue;
@@ -102,9 +121,12 @@ Prober::Hosts Prober::WorthProbing() const {
   return hosts;
 }
 
+bool Prober::IsWorthwhile(const Target& target, TimePoint now) {
+  return book_->Allowance(target.host, now) >= target.bytes / kWorthwhilePart;
+}
+
 bool Prober::IsDue(const Target& target, TimePoint now) {
-  return target.bytes > 0 && book_->IsDue(target.host, now) &&
-         book_->Allowance(target.host, now) >= std::min(target.bytes, kWorthwhileBytes);
+  return target.bytes > 0 && book_->IsDue(target.host, now) && IsWorthwhile(target, now);
 }
 
 // ---------------------------------------------------------------------------------------------- messages
@@ -125,7 +147,10 @@ void Prober::On(PeerId from, Step step, TimePoint now) {
 }
 
 void Prober::OnAsk(PeerId from, TimePoint now) {
-  if (holder_ == from) return Say(from, Step::kGrant);
+  if (holder_ == from) {
+    if (may_be_probed_) Say(from, Step::kGrant);
+    return;
+  }
   if (std::find(waiting_.begin(), waiting_.end(), from) == waiting_.end()) waiting_.push_back(from);
   if (!holder_) GrantNext(now);
 }
@@ -146,11 +171,14 @@ void Prober::OnGrant(PeerId from, TimePoint now) {
 
 void Prober::OnRelease(PeerId from, TimePoint now) {
   std::erase(waiting_, from);
-  if (holder_ == from) GrantNext(now);
+  if (holder_ != from) return;
+  DropGrant();
+  GrantNext(now);
 }
 
 void Prober::OnStop(PeerId from) {
   if (turn_.contains(from)) stopped_.insert(from);
+  if (kept_.erase(from) > 0) Say(from, Step::kRelease);
 }
 
 // ---------------------------------------------------------------------------------------------- as the prober
@@ -177,6 +205,7 @@ Prober::Ended Prober::Tick(TimePoint now, bool may_send) {
   paused_ = may_send ? Duration() : paused_ + since;
   Ended ended;
   if (paused_ >= kPauseMax) {
+    for (const PeerId other : stopped_) book_->At(targets_.at(other).host).PutOff(now);
     EndTurn();
   } else if (!turn_.empty()) {
     if (may_send && Spend(since)) ended = Conclude(now);
@@ -216,10 +245,16 @@ Prober::Ended Prober::Conclude(TimePoint now) {
   Ended ended = std::exchange(current_, {});
   ended.settled = settled_;
   if (together_) {
-    book_->uplink().hosts = turn_.size();
+    if (ended.settled || ended.bytes >= BytesOf(turn_) / turn_.size() / kWorthwhilePart) {
+      book_->uplink().hosts = HostsToProbe().size();
+    }
+    book_->uplink().pause = ProbeBook::kBetween;
+    book_->uplink().not_before = now + ProbeBook::kBetween;
     joint_.reset();
   } else {
-    book_->At(targets_.at(*turn_.begin()).host).OnProbed(now);
+    Target& target = targets_.at(*turn_.begin());
+    book_->At(target.host).OnProbed(now);
+    target.serial = book_->At(target.host).serial;
     budget() = {.bytes = BytesOf(turn_)};
   }
   EndTurn();
@@ -244,7 +279,7 @@ void Prober::EndGathering(TimePoint now) {
     return BeginTurn(std::exchange(kept_, {}));
   }
   ProbeBook::Uplink& uplink = book_->uplink();
-  uplink.not_before = now + uplink.pause + (self_.value % kApart) * std::chrono::seconds(2);
+  uplink.not_before = now + uplink.pause / 2 + Scattered(self_, ++uplink.failures, uplink.pause);
   uplink.pause = std::min(2 * uplink.pause, ProbeBook::kAgainMin);
   EndTurn();
 }
@@ -265,6 +300,7 @@ void Prober::AskDue(TimePoint now) {
 
 // Each once, then each again.
 void Prober::AskEach(TimePoint now) {
+  if (!book_->IsFree(ProbeBook::Slot::kProbes, self_)) return;
   const Hosts hosts = WorthProbing();
   const auto is_new = [&](const auto& host) { return book_->At(host.first).probes == 0; };
   const bool again = std::none_of(hosts.begin(), hosts.end(), is_new);
@@ -277,24 +313,34 @@ bool Prober::WantsTogether(TimePoint now) {
   const ProbeBook::Uplink& uplink = book_->uplink();
   if (now < uplink.not_before) return false;
   const Hosts hosts = WorthProbing();
-  return HostsToProbe().size() >= std::max<std::size_t>(2, 2 * uplink.hosts) &&
-         std::none_of(hosts.begin(), hosts.end(), [&](const auto& host) { return book_->IsDoubtful(host.first); });
+  const Hosts all = HostsToProbe();
+  return all.size() >= std::max<std::size_t>(2, 2 * uplink.hosts) &&
+         std::none_of(hosts.begin(), hosts.end(), [&](const auto& host) { return book_->IsDoubtful(host.first); }) &&
+         std::all_of(all.begin(), all.end(),
+                     [&](const auto& host) { return IsWorthwhile(targets_.at(host.second), now); });
 }
 
 // ---------------------------------------------------------------------------------------------- as the probed
 
 void Prober::KeepGrant(TimePoint now) {
   const bool is_quiet = book_->IsQuiet(now);
-  if (holder_ && std::exchange(may_be_probed_, is_quiet) != is_quiet) {
+  if (holder_ && now >= held_until_) {
+    Say(*holder_, Step::kStop);
+    DropGrant();
+  } else if (holder_ && std::exchange(may_be_probed_, is_quiet) != is_quiet) {
     Say(*holder_, is_quiet ? Step::kGrant : Step::kStop);
   }
-  if (holder_ ? now >= held_until_ : !waiting_.empty()) GrantNext(now);
+  if (!holder_) GrantNext(now);
+}
+
+void Prober::DropGrant() {
+  holder_.reset();
+  book_->Give(ProbeBook::Slot::kIsProbed, self_);
 }
 
 void Prober::GrantNext(TimePoint now) {
-  holder_.reset();
-  book_->Give(ProbeBook::Slot::kIsProbed, self_);
-  if (waiting_.empty() || !book_->IsQuiet(now) || !book_->Take(ProbeBook::Slot::kIsProbed, self_)) return;
+  if (waiting_.empty()) return book_->Give(ProbeBook::Slot::kIsProbed, self_);  // the place in line, too
+  if (!book_->IsQuiet(now) || !book_->TakeInTurn(self_)) return;
   holder_ = waiting_.front();
   waiting_.pop_front();
   held_until_ = now + kGrantMax;

@@ -20,9 +20,10 @@
 // host share.
 //
 // To probe all at once, one peer of each host is asked for a grant at the same time; after 5 s the turn begins with
-// those that have granted, if they are half of all, or is put off for 15 s, 30 s, 1 min .. A turn that does not settle
-// lasts one more tick after the last byte, so that what is in flight is counted. A grant expires after 9 s, whatever
-// its holder does.
+// those that have granted, if they are half of all, or is put off: for 15 s, 30 s, 1 min .., each host for another time
+// around that. A turn that does not settle lasts one more tick after the last byte, so that what is in flight is
+// counted. A grant expires after 9 s, whatever its holder does. A host that has had work for too long is put off for 15
+// s.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +74,8 @@ class Prober {
   // What was measured of the path to it, or of the uplink. RateTo: 0 if it is not known.
   void Learn(std::optional<PeerId> other, double rate);
   double RateTo(std::optional<PeerId> other) const;
+  // What probes of other peers of this host have shown since the last call.
+  std::map<PeerId, double> TakeProbed();
   // A message of another peer's Prober.
   void On(PeerId from, Step step, TimePoint now);
   std::vector<Message> TakeMessages();
@@ -87,7 +90,7 @@ class Prober {
 
   // `may_send`: whether probes are allowed now.
   Ended Tick(TimePoint now, bool may_send);
-  // Those that have been in want of a first probe for a minute, each once: what operations show of them has to do.
+  // Those whose rate is not known, each once a minute: what operations show of them has to do.
   std::set<PeerId> TakeOverdue(TimePoint now);
 
  private:
@@ -97,7 +100,7 @@ class Prober {
   static constexpr Duration kPauseMax = std::chrono::seconds(1);
   static constexpr Duration kOverdue = std::chrono::minutes(1);
   static constexpr std::size_t kFewHosts = 4;
-  static constexpr std::uint64_t kWorthwhileBytes = 1 << 20;  // a probe of less shows nothing
+  static constexpr std::uint64_t kWorthwhilePart = 8;  // of its bytes; a probe of less shows nothing
 
   struct Budget {
     std::uint64_t bytes = 0;
@@ -107,7 +110,7 @@ class Prober {
     std::string host;
     std::uint64_t bytes = 0;
     TimePoint wanted_at{};
-    bool overdue = false;  // it was said
+    std::uint64_t serial = 0;  // of the host's last probe whose rate is known here
     bool asked = false;
     Budget left;  // of the current probe
   };
@@ -135,9 +138,12 @@ class Prober {
   Hosts HostsToProbe() const;
   // Those that a plan could change by.
   Hosts WorthProbing() const;
+  // Whether the day's bytes are enough for a probe.
+  bool IsWorthwhile(const Target& target, TimePoint now);
   bool IsDue(const Target& target, TimePoint now);
   // Of this peer as the probed.
   void KeepGrant(TimePoint now);
+  void DropGrant();
   void GrantNext(TimePoint now);
 
   const PeerId self_;

@@ -80,6 +80,7 @@ void DataPlane::TickAll() {
   if (!master_up_ && RINGWAY_MUTANT(kTickWithMasterOnly)) return ArmTick();
   const TimePoint now = clock_.Now();
   control::DaemonHeartbeat counters;
+  for (const auto& [self, peer] : peers_) peer->NoteWork(now);  // before any of them looks whether the host is quiet
   for (const auto& [self, peer] : peers_) {
     peer->Tick(now);
     *counters.add_counters() = peer->counters();

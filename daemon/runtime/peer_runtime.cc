@@ -107,7 +107,7 @@ void PeerRuntime::AddLink(StandingLink link) {
   terms.round_trip = link.stream->path().RoundTrip();
   const bool within_host = link.stream->peer().within_host;
   if (!within_host) {
-    terms.host = link.stream->peer().source;
+    terms.host = link.stream->peer().address;
     terms.probe_bytes = options_.probe_bytes;
   }
   if (id.control)

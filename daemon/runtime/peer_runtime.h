@@ -82,6 +82,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void AddLink(StandingLink link);
   void OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome);
   // ---- time and the end
+  // To the host's probers, before any peer's Tick: whether it has operations in flight.
+  void NoteWork(TimePoint now) { peer_.NoteWork(now); }
   void Tick(TimePoint now);
   // After the host's flow control has decided: the pairs keep to it.
   void KeepPace();

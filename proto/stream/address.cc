@@ -98,13 +98,17 @@ Result<SocketAddress> LocalAddress(int fd) { return AddressBy(::getsockname, fd)
 
 Result<SocketAddress> RemoteAddress(int fd) { return AddressBy(::getpeername, fd); }
 
+std::string HostOf(const SocketAddress& address) {
+  const std::string text = ToString(address);
+  return text.substr(0, text.rfind(':'));
+}
+
 std::string SourceOf(const SocketAddress& address) {
   constexpr std::size_t kNetworkBytes = 8;
   if (address.storage.ss_family == AF_INET6) {
     return {reinterpret_cast<const char*>(&AsV6(address).sin6_addr), kNetworkBytes};
   }
-  const std::string text = ToString(address);
-  return text.substr(0, text.rfind(':'));
+  return HostOf(address);
 }
 
 bool IsWithinHost(int fd) {

@@ -38,6 +38,7 @@ Result<SocketAddress> RemoteAddress(int fd);
 // The host that `address` is of, to count its connections by; of IPv6 the network, of which a host may have all
 // addresses.
 std::string SourceOf(const SocketAddress& address);
+std::string HostOf(const SocketAddress& address);  // without the port
 
 // Whether both ends of a connection are on this host, whatever their addresses; false if it has no two ends.
 bool IsWithinHost(int fd);

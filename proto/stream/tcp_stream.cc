@@ -108,7 +108,9 @@ void TcpStream::AwaitWrite(std::shared_ptr<StreamWaiter> waiter) {
 
 StreamPeer TcpStream::peer() const {
   const auto remote = RemoteAddress(path_.fd());
-  return {.source = remote.ok() ? SourceOf(remote.value()) : "", .within_host = IsWithinHost(path_.fd())};
+  if (!remote.ok()) return {};
+  return {
+      .source = SourceOf(remote.value()), .address = HostOf(remote.value()), .within_host = IsWithinHost(path_.fd())};
 }
 
 std::unique_ptr<StreamPath> TcpStream::SharePath() const {

@@ -62,8 +62,12 @@ void Cluster::TickAll() {
     Daemon& daemon = *daemons_[host];
     if (!daemon.alive || daemon.stopped) continue;
     TickMasterLink(host);
+    const auto ticks = [&](std::uint32_t node) { return nodes_[node]->peer && !nodes_[node]->ended; };
     for (const std::uint32_t node : daemon.nodes) {
-      if (!nodes_[node]->peer || nodes_[node]->ended) continue;
+      if (ticks(node)) nodes_[node]->peer->NoteWork(events_.now());
+    }
+    for (const std::uint32_t node : daemon.nodes) {
+      if (!ticks(node)) continue;
       nodes_[node]->peer->Tick(events_.now());
       Drain(node);
       if (!nodes_[node]->ended) CheckMemory(node);

@@ -185,6 +185,16 @@ TEST_F(PathEstimatorTest, ARateThatRisesNoMoreForThreeWindowsIsFlat) {
   EXPECT_TRUE(meter_.IsFlat({kA, kB}));
 }
 
+TEST_F(PathEstimatorTest, AProbeCountsAsMuchAsAllThatWasMeasuredBefore) {
+  Run({{kA, 50e6}}, 60);
+  Run({{kA, 0, false}}, 1);
+  meter_.OnProbeBegins({kA});
+  Run({{kA, 5e6}}, 20);
+  EXPECT_LT(meter_.RateOf(kA), 20e6);
+  meter_.Adopt(kA, 30e6);
+  EXPECT_EQ(meter_.RateOf(kA), 30e6);
+}
+
 TEST_F(PathEstimatorTest, ARateFromBeforeIsToldUntilOneIsMeasured) {
   meter_.Recall(kA, 30e6);
   meter_.Recall({}, 40e6);

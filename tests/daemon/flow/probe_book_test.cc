@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -31,7 +32,7 @@ TEST_F(HostProbersTest, OnePeerProbesForAllOfItsHost) {
   TickNeighbour();
   neighbour_.On(PeerId(7), Step::kGrant, now_);
   EXPECT_EQ(neighbour_.turn(), kNoPeer) << "two at once would measure each other";
-  EXPECT_EQ(SaidByNeighbour(), (Messages{{PeerId(7), Step::kAsk}, {PeerId(7), Step::kRelease}}));
+  EXPECT_EQ(SaidByNeighbour(), (Messages{{PeerId(7), Step::kRelease}})) << "nor does it ask";
   prober_.Settle();
   (void)Tick();
   prober_.Learn(kA, 5e6);
@@ -51,6 +52,33 @@ TEST_F(HostProbersTest, OfOneHostOnePeerIsProbedAndThatByOne) {
   On(kA, Step::kRelease);
   TickNeighbour();
   EXPECT_EQ(SaidByNeighbour(), (Messages{{kB, Step::kGrant}}));
+}
+
+TEST_F(HostProbersTest, WhoAsksAllTheTimeIsNotTheOnlyOneThatIsGranted) {
+  On(kA, Step::kAsk);
+  neighbour_.On(kB, Step::kAsk, now_);
+  On(kA, Step::kRelease);
+  On(kA, Step::kAsk);
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kGrant}}));
+  TickNeighbour();
+  EXPECT_EQ(SaidByNeighbour(), (Messages{{kB, Step::kGrant}}));
+  neighbour_.On(kB, Step::kRelease, now_);
+  neighbour_.On(kB, Step::kAsk, now_);
+  EXPECT_TRUE(SaidByNeighbour().empty());
+  (void)Tick();
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kGrant}}));
+}
+
+TEST_F(HostProbersTest, WhatOnePeersProbeShowsTheOthersOfItsHostAdopt) {
+  neighbour_.Want(PeerId(7), "host3", 1000, now_);
+  EXPECT_TRUE(neighbour_.TakeProbed().empty());
+  BeginA(1000);
+  prober_.Settle();
+  (void)Tick();
+  prober_.Learn(kA, 5e6);
+  EXPECT_EQ(neighbour_.TakeProbed(), (std::map<PeerId, double>{{PeerId(7), 5e6}}));
+  EXPECT_TRUE(neighbour_.TakeProbed().empty()) << "once";
+  EXPECT_TRUE(prober_.TakeProbed().empty()) << "it was its own";
 }
 
 TEST_F(HostProbersTest, WhoGoesInItsTurnMakesRoomForItsNeighbours) {
@@ -139,6 +167,29 @@ TEST_F(ManyHostsTest, TheOthersAreOnceANeighbourIsSlowerThanTheUplink) {
   EXPECT_EQ(ProbeAll().first.size(), 9u) << "it too, for that is in doubt";
 }
 
+TEST_F(ManyHostsTest, HalfOfThemAreEnoughForTheUplinkAndOnce) {
+  int together = 0;
+  for (int tick = 0; tick < 6000; ++tick) {
+    for (const auto& said : Said()) {
+      if (said.step == Step::kAsk && said.to.value % 2 == 0) On(said.to, Step::kGrant);
+      if (said.step == Step::kAsk && said.to == PeerId(17) && together == 0) On(said.to, Step::kGrant);
+    }
+    prober_.Settle();
+    const std::set<PeerId> ended = Tick();
+    if (ended.size() == 1) prober_.Learn(*ended.begin(), 1e8);
+    together += ended.size() > 1;
+  }
+  EXPECT_EQ(together, 1);
+}
+
+TEST_F(ManyHostsTest, ADayWithoutBytesLeftIsNoProbeOfTheUplink) {
+  *book_ = ProbeBook(2000);
+  for (std::uint64_t id = 10; id < 20; ++id) book_->Spend("host" + std::to_string(id), 1000, now_);
+  EXPECT_TRUE(ProbeAll().second.empty());
+  now_ += std::chrono::hours(24);
+  EXPECT_EQ(ProbeAll().second.size(), 10u);
+}
+
 TEST_F(ManyHostsTest, APathThatLooksSlowIsProbedASecondTime) {
   prober_.Forget(PeerId(12));
   prober_.SetUsed({PeerId(17), PeerId(18)});
@@ -156,7 +207,7 @@ TEST_F(ManyHostsTest, APathThatLooksSlowIsProbedASecondTime) {
   EXPECT_EQ(book_->At("host17").probes, 1);
 }
 
-TEST_F(ProberTest, WhoNeverComesToAFirstProbeIsOverdueOnce) {
+TEST_F(ProberTest, WhoNeverComesToAFirstProbeIsOverdueEachMinute) {
   Want(kA, 1000);
   Want(kB, 0);
   Want(PeerId(9), "", 1000);
@@ -165,6 +216,11 @@ TEST_F(ProberTest, WhoNeverComesToAFirstProbeIsOverdueOnce) {
   now_ += std::chrono::seconds(1);
   EXPECT_EQ(prober_.TakeOverdue(now_), (std::set{kA, kB})) << "whether it may be probed or not";
   EXPECT_EQ(prober_.TakeOverdue(now_), kNoPeer);
+  now_ += std::chrono::minutes(1);
+  EXPECT_EQ(prober_.TakeOverdue(now_).size(), 2u) << "it may have had no operation until now";
+  prober_.Learn(kA, 1e6);
+  now_ += std::chrono::minutes(1);
+  EXPECT_EQ(prober_.TakeOverdue(now_), (std::set{kB}));
 }
 
 TEST(ProbeBookTest, RemembersSoManyHostsAndForgetsTheOneLongestUnaskedFor) {
