@@ -21,6 +21,8 @@ void PairTransport::TakeLane(const std::shared_ptr<net::Lane>& lane, std::size_t
   lanes_.resize(std::max({lanes_.size(), first, index + 1}));
   if (lanes_[index] != nullptr) lanes_[index]->Close();
   lanes_[index] = lane;
+  looks_.resize(lanes_.size());
+  looks_[index] = {};
   flow_.OnLaneOpened(index, lanes_.size());
 }
 
@@ -46,6 +48,7 @@ void PairTransport::CloseLanes() {
     if (lane != nullptr) lane->Close();
   }
   lanes_.clear();
+  looks_.clear();
   flow_.OnLanesClosed();
 }
 
@@ -68,14 +71,23 @@ std::vector<LaneState> PairTransport::States() const {
   return out;
 }
 
-std::vector<LaneTraffic> PairTransport::Traffic() const {
+std::vector<LaneTraffic> PairTransport::Traffic() {
   std::vector<LaneTraffic> out;
-  for (const auto& lane : lanes_) out.push_back(lane != nullptr ? lane->traffic() : LaneTraffic());
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    LastLook& last = looks_[i];
+    if (lanes_[i] == nullptr)
+      last = {};
+    else if (last.MayDiffer(state(i)))
+      last = {.traffic = lanes_[i]->traffic(), .moved = false};
+    out.push_back(last.traffic);
+  }
   return out;
 }
 
 void PairTransport::Renew(std::size_t i) {
-  if (i < lanes_.size() && state(i).up && state(i).every_size) lanes_[i]->Renew();
+  if (i >= lanes_.size() || !state(i).up || !state(i).every_size) return;
+  lanes_[i]->Renew();
+  looks_[i].moved = true;
 }
 
 flow::PairFlow::Verdict PairTransport::Sample(bool waits, TimePoint now) {
@@ -94,7 +106,7 @@ void PairTransport::Keep() {
   }
 }
 
-PairStatus PairTransport::status() const {
+PairStatus PairTransport::status() {
   const std::vector<LaneTraffic> traffic = Traffic();
   const flow::PathSample path = flow::SampleOf(other_, States(), traffic);
   PairStatus status{.other = other_, .lanes_up = path.lanes, .round_trip = path.round_trip};

@@ -50,7 +50,11 @@ class PairTransport {
   // `give(lane)` gives it its next segment: the bytes with its header, 0 if there is none for it.
   template <typename Give>
   flow::PairFlow::Pumped Pump(std::size_t& bytes_left, TimePoint now, const Give& give) {
-    const auto pumped = flow_.Pump(*this, bytes_left, now, [&](std::size_t i) { return give(*lanes_[i]); });
+    const auto pumped = flow_.Pump(*this, bytes_left, now, [&](std::size_t i) {
+      const std::size_t bytes = give(*lanes_[i]);
+      looks_[i].moved = looks_[i].moved || bytes > 0;
+      return bytes;
+    });
     for (const std::size_t i : flow_.TakeRestarts(now)) Renew(i);
     return pumped;
   }
@@ -66,21 +70,32 @@ class PairTransport {
       net::Lane* const lane = lanes_[i].get();
       if (lane == nullptr) flow_.ForgetTail(i);
       if (lane != nullptr && lane->idle() && flow_.TakeTailTurn(i) && flow_.OnTailLooked(i, lane->traffic())) {
+        looks_[i].moved = true;
         send(*lane);
       }
     }
     return flow_.tail_pending();
   }
-  PairStatus status() const;
+  PairStatus status();
 
   // ---- for PairFlow::Pump
   std::size_t size() const { return lanes_.size(); }
   LaneState state(std::size_t i) const;
 
  private:
+  // At a lane's counters, which cost a system call. A lane for every size that is idle and was given nothing since then
+  // has the same ones; of a small one it matters whether the other side is using it.
+  struct LastLook {
+    LaneTraffic traffic;
+    bool moved = true;
+
+    bool MayDiffer(const LaneState& state) const {
+      return moved || traffic.sending || !state.idle || !state.every_size;
+    }
+  };
   std::vector<LaneState> States() const;
-  // Zero where a lane is down. One system call a lane.
-  std::vector<LaneTraffic> Traffic() const;
+  // Zero where a lane is down.
+  std::vector<LaneTraffic> Traffic();
   // Of a lane for every size that is up.
   void Renew(std::size_t i);
   void CloseLanes();
@@ -88,6 +103,7 @@ class PairTransport {
   PeerId other_;
   std::shared_ptr<net::ControlLink> control_;
   std::vector<std::shared_ptr<net::Lane>> lanes_;  // null where one is down
+  std::vector<LastLook> looks_;                    // by lane
   std::size_t first_lanes_ = 0;                    // of those
   flow::PairFlow flow_;
 };

@@ -95,7 +95,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   const control::JoinRequest& join() const { return options_.join; }
   const std::shared_ptr<local::TrainerSession>& session() const { return session_; }
   agreement::PeerStatus status() const { return peer_.GetStatus(); }
-  std::vector<PairStatus> pairs() const;
+  std::vector<PairStatus> pairs();
   // With those that are being dialled.
   std::size_t lanes_open() const;
   // What the master hears with the heartbeats.

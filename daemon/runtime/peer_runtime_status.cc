@@ -4,9 +4,9 @@
 
 namespace ringway::daemon {
 
-std::vector<PairStatus> PeerRuntime::pairs() const {
+std::vector<PairStatus> PeerRuntime::pairs() {
   std::vector<PairStatus> out;
-  for (const auto& [other, pair] : pairs_) out.push_back(pair.status());
+  for (auto& [other, pair] : pairs_) out.push_back(pair.status());
   return out;
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -128,6 +129,9 @@ class Pipe {
     const std::scoped_lock lock(mutex_);
     writer_ = {};
   }
+  // How often its writer's counters were read.
+  std::size_t looks() const { return looks_; }
+  void OnLook() { ++looks_; }
   std::size_t read_bytes() {
     const std::scoped_lock lock(mutex_);
     return read_;
@@ -162,6 +166,7 @@ class Pipe {
   const MemoryFaults faults_;
   std::mt19937_64 random_;
   std::string bytes_;
+  std::atomic<std::size_t> looks_ = 0;
   std::size_t written_ = 0;
   std::size_t read_ = 0;
   bool closed_ = false;
@@ -181,6 +186,7 @@ class Path final : public StreamPath {
   explicit Path(Ends ends) : ends_(std::move(ends)) {}
 
   LaneTraffic Traffic() const override {
+    ends_.out->OnLook();
     return {.delivered_bytes = ends_.out->read_bytes(), .round_trip = RoundTrip()};
   }
   Duration RoundTrip() const override { return ends_.in->delay() + ends_.out->delay(); }

@@ -1,0 +1,95 @@
+// What a pair's ticks cost: counters of lanes that cannot have changed are not read again.
+#include "daemon/runtime/pair_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <asio/io_context.hpp>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/net/lane_threads.h"
+#include "proto/lane_roles.h"
+#include "tests/daemon/net/lane_fixture.h"
+#include "tests/proto/stream/memory_stream.h"
+
+namespace ringway::daemon {
+namespace {
+
+constexpr PeerId kOther{2};
+constexpr std::size_t kLanes = 32;
+constexpr std::size_t kSmall = SmallLanes(kLanes);
+
+class PairTransportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (std::uint32_t i = 0; i < kLanes; ++i) {
+      const auto lane = threads_.MakeLane({kOther, LaneId(i)}, i < kSmall ? kSmallLanePayloadBytes : kPayloadBytesMax);
+      pair_.TakeLane(lane, kLanes);
+      net::MemoryPair ends;
+      lane->Start(std::move(ends.a), &sink_);
+      others_.push_back(std::move(ends));
+    }
+    (void)Tick();  // the first look is at all of them
+  }
+  void TearDown() override {
+    pair_.Close();
+    context_.poll();
+  }
+
+  // A segment on the first large lane.
+  void SendOne() {
+    std::size_t budget = 1;
+    bool sent = false;
+    (void)pair_.Pump(budget, now_, [&](net::Lane& lane) -> std::size_t {
+      if (lane.send_payload_bytes_max() != kPayloadBytesMax || std::exchange(sent, true)) return 0;
+      (void)lane.Send({.header = {}, .payload = payload_, .keep = {}});
+      return payload_.size();
+    });
+    context_.poll();
+  }
+  // Returns how many lanes' counters were read.
+  std::size_t Tick() {
+    std::size_t before = 0;
+    std::size_t after = 0;
+    for (const net::MemoryPair& other : others_) before += other.a_to_b->looks();
+    now_ += std::chrono::milliseconds(100);
+    (void)pair_.Sample(true, now_);
+    for (const net::MemoryPair& other : others_) after += other.a_to_b->looks();
+    return after - before;
+  }
+
+  asio::io_context context_{1};
+  net::LaneThreads threads_{context_, 0};
+  net::RecordingLaneSink sink_;
+  flow::HostFlow host_;
+  PairTransport pair_{&host_, {.self = PeerId(1), .other = kOther}};
+  std::vector<net::MemoryPair> others_;
+  std::vector<std::byte> payload_ = std::vector<std::byte>(1000);
+  TimePoint now_{std::chrono::seconds(1)};
+};
+
+TEST_F(PairTransportTest, OnlyLanesThatMayHaveMovedAreReadAgain) {
+  EXPECT_EQ(Tick(), 0U) << "a pair that carries nothing costs nothing";
+  SendOne();
+  EXPECT_EQ(Tick(), kLanes) << "none was read before";
+  SendOne();
+  EXPECT_EQ(Tick(), kSmall + 1);
+}
+
+TEST_F(PairTransportTest, ALaneInThePlaceOfAnotherIsRead) {
+  SendOne();
+  (void)Tick();
+  ASSERT_TRUE(pair_.CloseLane(LaneId(kLanes - 1)));
+  const auto lane = threads_.MakeLane({kOther, LaneId(kLanes - 1)}, kPayloadBytesMax);
+  pair_.TakeLane(lane, kLanes);
+  net::MemoryPair ends;
+  lane->Start(std::move(ends.a), &sink_);
+  others_.push_back(std::move(ends));
+  SendOne();
+  EXPECT_EQ(Tick(), kSmall + 2);
+}
+
+}  // namespace
+}  // namespace ringway::daemon
