@@ -42,7 +42,7 @@ class Group;
 class GroupHost {
  public:
   virtual ~GroupHost() = default;
-  virtual Epoch NextEpoch() = 0;  // strictly increasing
+  virtual Epoch NextEpoch() = 0;   // strictly increasing
   virtual HostRates& rates() = 0;  // of all groups
   virtual void Send(PeerId peer, control::FromMaster message) = 0;
   // The peer was dropped. The host fills in the fields about its daemon.

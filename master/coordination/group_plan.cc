@@ -16,8 +16,7 @@ void Group::OnMeasured(const control::Measured& measured, TimePoint now) {
   } else if (other != peer && peers_.contains(other)) {
     news = paths_.SetRate(peer, other, measured.bytes_per_second());
     if (news) {
-      host_.rates().Learn(peers_.at(peer).info.address(), peers_.at(other).info.address(),
-                          measured.bytes_per_second());
+      host_.rates().Learn(peers_.at(peer).info.address(), peers_.at(other).info.address(), measured.bytes_per_second());
     }
     news = paths_.SetRoundTrip(peer, other, Duration(measured.round_trip_us())) || news;
   }

@@ -115,7 +115,7 @@ void Cluster::FinishDial(std::uint32_t from, std::uint64_t serial, const std::ve
       continue;
     }
     const LinkId id{dial.other, dial.control, lanes[i]};
-    AddLink(from, id, verdict.generation, {connections[i], kDialler, *NodeOf(dial.other)});
+    AddLink(from, id, verdict.generation, {connections[i], kDialler, NodeOf(dial.other).value_or(from)});
   }
   if (!wanted || !verdict.report || node.ended) return;
   node.peer->OnDialFailed(verdict.other, verdict.control, verdict.why, events_.now());
