@@ -60,7 +60,7 @@ class ProbeBook {
   enum class Slot : std::uint8_t { kProbes, kIsProbed };
 
   // 0: as many as they like.
-  explicit ProbeBook(std::uint64_t day_bytes = 0) : half_day_bytes_(static_cast<double>(day_bytes / 2)) {}
+  explicit ProbeBook(std::uint64_t day_bytes = 0) : half_day_bytes_(static_cast<double>(day_bytes) / 2) {}
 
   // Created when it is first asked for; then the one longest unasked for is forgotten if there are too many.
   Host& At(const std::string& host);
