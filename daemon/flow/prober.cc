@@ -312,12 +312,12 @@ void Prober::AskEach(TimePoint now) {
 bool Prober::WantsTogether(TimePoint now) {
   const ProbeBook::Uplink& uplink = book_->uplink();
   if (now < uplink.not_before) return false;
-  const Hosts hosts = WorthProbing();
   const Hosts all = HostsToProbe();
-  return all.size() >= std::max<std::size_t>(2, 2 * uplink.hosts) &&
-         std::none_of(hosts.begin(), hosts.end(), [&](const auto& host) { return book_->IsDoubtful(host.first); }) &&
-         std::all_of(all.begin(), all.end(),
-                     [&](const auto& host) { return IsWorthwhile(targets_.at(host.second), now); });
+  if (all.size() < std::max<std::size_t>(2, 2 * uplink.hosts)) return false;
+  const auto is_worthwhile = [&](const auto& host) { return IsWorthwhile(targets_.at(host.second), now); };
+  if (!std::all_of(all.begin(), all.end(), is_worthwhile)) return false;
+  const Hosts hosts = WorthProbing();
+  return std::none_of(hosts.begin(), hosts.end(), [&](const auto& host) { return book_->IsDoubtful(host.first); });
 }
 
 // ---------------------------------------------------------------------------------------------- as the probed
