@@ -168,8 +168,8 @@ struct OpOptions {
   std::uint32_t channel = 0;  // 0 .. 63
   Codec codec = Codec::kNone;
   // The same on all ranks, the plan's choice included, else kMismatch: set it on all or on none. Nothing: the plan's
-  // choice for the size (recommended). Algorithms that would
-  // gather over 256 MiB on one rank (one_shot, naive, tree) fall back to the ring; see OpResult::algorithm.
+  // choice for the size (recommended). Algorithms that would gather over 256 MiB on one rank (one_shot, naive, tree)
+  // fall back to the ring; see OpResult::algorithm.
   std::optional<Algorithm> algorithm = std::nullopt;
   // How long the submission waits while the session rejoins, or while the daemon does not read (at most 30 s, which end
   // the membership). Then kTimeout: nothing was submitted, and the call may be repeated. 0: does not wait.
