@@ -35,6 +35,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/encoding_code.h"
+
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
@@ -153,8 +155,9 @@ struct Submit {
   ReduceOp op;
   Codec codec;
   std::uint8_t staged;
-  std::uint8_t algorithm;  // 0: the plan's choice; else an Algorithm + 1, the same on all ranks
-  std::uint16_t reserved;
+  std::uint8_t algorithm;    // 0: the plan's choice; else an Algorithm + 1, the same on all ranks
+  std::uint8_t block_power;  // of the codec's block (encoding_code.h)
+  Rounding rounding;
   std::uint32_t input_region;
   std::uint32_t result_region;
   std::uint64_t input_offset_bytes;

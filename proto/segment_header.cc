@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "proto/encoding_code.h"
 #include "proto/hash.h"
 
 namespace ringway {
@@ -29,19 +30,27 @@ struct Wire {
   std::uint64_t acknowledged;
   std::uint64_t payload_hash;
   std::uint8_t op_kind, schedule;
-  std::uint8_t reserved[6];
+  std::uint8_t block_power, rounding;
+  std::uint8_t reserved[4];
   std::uint64_t header_hash;
 };
 static_assert(sizeof(Wire) == kSegmentHeaderBytes && offsetof(Wire, header_hash) == kHashOffset);
 
 }  // namespace
 
+std::string ToString(const Encoding& encoding) {
+  std::string text = NameOf(encoding.codec);
+  if (encoding.block != Encoding(encoding.codec).block) text += " in blocks of " + std::to_string(encoding.block);
+  if (encoding.rounding != Rounding::kNearestEven) text += std::string(", ") + NameOf(encoding.rounding);
+  return text;
+}
+
 std::string ToString(const Descriptor& descriptor) {
   std::string kind = NameOf(descriptor.kind);
   if (descriptor.kind == OpKind::kUpdateView) return kind;
   const bool reduces = descriptor.kind != OpKind::kAllGather;
   return kind + " of " + std::to_string(descriptor.count) + " " + NameOf(descriptor.dtype) + ", " +
-         (reduces ? NameOf(descriptor.op) + std::string(", ") : "") + "codec " + NameOf(descriptor.codec) +
+         (reduces ? NameOf(descriptor.op) + std::string(", ") : "") + "codec " + ToString(descriptor.codec) +
          ", algorithm " + NameOf(descriptor.schedule);
 }
 
@@ -51,7 +60,10 @@ void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegm
   wire.kind = static_cast<std::uint8_t>(header.kind);
   wire.dtype = static_cast<std::uint8_t>(header.descriptor.dtype);
   wire.op = static_cast<std::uint8_t>(header.descriptor.op);
-  wire.codec = static_cast<std::uint8_t>(header.descriptor.codec);
+  const EncodingCode codec = CodeOf(header.descriptor.codec);
+  wire.codec = codec.codec;
+  wire.block_power = codec.block_power;
+  wire.rounding = codec.rounding;
   wire.epoch = header.epoch.value;
   wire.seq = header.op.seq;
   wire.channel = header.op.channel.value;
@@ -76,9 +88,9 @@ Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHea
   if (wire.header_hash != Hash64(in.first(kHashOffset))) {
     return Status(Code::kProtocol, "segment header fails its checksum: the link corrupts data");
   }
-  if (wire.kind >= kSegmentKindCount || wire.dtype >= kDTypeCount || wire.op >= kReduceOpCount ||
-      wire.codec >= kCodecCount || wire.op_kind >= kOpKindCount || wire.schedule >= kAlgorithmCount ||
-      wire.payload_bytes > kPayloadBytesMax) {
+  const Encoding encoding = EncodingOf({wire.codec, wire.block_power, wire.rounding});
+  if (wire.kind >= kSegmentKindCount || wire.dtype >= kDTypeCount || wire.op >= kReduceOpCount || !IsValid(encoding) ||
+      wire.op_kind >= kOpKindCount || wire.schedule >= kAlgorithmCount || wire.payload_bytes > kPayloadBytesMax) {
     return Status(Code::kProtocol, "segment header holds a value outside its range");
   }
   SegmentHeader header;
@@ -86,7 +98,7 @@ Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHea
   header.epoch = Epoch(wire.epoch);
   header.op = OpName{ChannelId(wire.channel), wire.seq};
   header.descriptor = {static_cast<OpKind>(wire.op_kind),     static_cast<DType>(wire.dtype),
-                       static_cast<ReduceOp>(wire.op),        static_cast<Codec>(wire.codec),
+                       static_cast<ReduceOp>(wire.op),        encoding,
                        static_cast<Algorithm>(wire.schedule), wire.count};
   header.step = wire.step;
   header.chunk = wire.chunk;

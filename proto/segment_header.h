@@ -19,7 +19,9 @@
 //       64    8 payload_hash  XXH3-64 of the payload
 //       72    1 op_kind       OpKind
 //       73    1 schedule      Algorithm
-//       74    6 reserved      zero
+//       74    1 block         of the codec, as a power of two; 0: its own
+//       75    1 rounding      Rounding
+//       76    4 reserved      zero
 //       80    8 header_hash   XXH3-64 of bytes 0 .. 79
 //
 // The header carries the whole descriptor rather than a hash of it, so a mismatch can name both sides. The offset in
@@ -48,12 +50,14 @@ struct Descriptor {
   OpKind kind = OpKind::kAllReduce;
   DType dtype = DType::kU8;
   ReduceOp op = ReduceOp::kSum;
-  Codec codec = Codec::kNone;
+  Encoding codec = Codec::kNone;
   Algorithm schedule = Algorithm::kRing;
   std::uint64_t count = 0;
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 
+// "int8", or with what differs from its default: "int8 in blocks of 128, stochastic"
+std::string ToString(const Encoding& encoding);
 // "all_reduce of 1024 f32, sum, codec none, algorithm ring"
 std::string ToString(const Descriptor& descriptor);
 

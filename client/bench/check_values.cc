@@ -29,7 +29,7 @@ double SmallInteger(DType dtype, std::uint64_t bits) {
 }
 
 // A floating-point format, for elements that have none of their own.
-bool IsFormat(const CodecInfo& codec) { return codec.layout.block_elements == 1; }
+bool IsFormat(const CodecInfo& codec) { return !codec.layout.in_blocks; }
 
 // Returns whether every power of two in 2^-64 .. 2^64 is encoded exactly, whatever its neighbours are.
 bool CarriesFactors(const CodecInfo& codec) {
@@ -93,11 +93,16 @@ double Tolerance(const Reduction& reduction, std::size_t world_size) {
   if (world_size < 2) return 0.0;
   const double ranks = static_cast<double>(world_size);
   const bool adds = reduction.op == ReduceOp::kSum || reduction.op == ReduceOp::kAvg;
-  const double largest = reduction.op == ReduceOp::kProd ? 1.0 : 512.0 * (adds ? ranks : 1.0);
+  const double value = IsHalf(reduction.dtype) ? 2.0 : 512.0;
+  const double largest = reduction.op == ReduceOp::kProd ? 1.0 : value * (adds ? ranks : 1.0);
   // Powers of two are exact in a floating-point format.
   if (reduction.op == ReduceOp::kProd && IsFormat(codec)) return 0.0;
+  if (codec.error.relative_max == 0.0) return 0.0;
   constexpr double kGrowth = 1.1;  // errors of earlier hops enlarge later ones
-  const double bound = ranks * largest * codec.error.relative_max * kGrowth;
+  // To nearest within half a step, at random within a whole one; halves are rounded when decoded, and each sum.
+  const double step = reduction.codec.rounding == Rounding::kStochastic ? 2.0 : 1.0;
+  const double half = reduction.dtype == DType::kF16 ? 0x1p-11 : reduction.dtype == DType::kBF16 ? 0x1p-8 : 0.0;
+  const double bound = ranks * largest * (step * codec.error.relative_max + 2 * half) * kGrowth;
   return reduction.op == ReduceOp::kAvg ? bound / ranks : bound;
 }
 

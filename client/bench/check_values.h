@@ -20,7 +20,7 @@ namespace ringway::bench {
 struct Reduction {
   DType dtype = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
-  Codec codec = Codec::kNone;
+  Encoding codec = Codec::kNone;
 };
 
 struct InputName {

@@ -39,6 +39,8 @@ struct Raw {
   std::string dtype = "f32";
   std::string op = "sum";
   std::string codec = "none";
+  std::uint16_t block = 0;
+  std::string rounding = "nearest";
   std::string algorithm;
   std::string beside;
   std::uint32_t timeout_s = 300;
@@ -85,6 +87,11 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--codec", raw->codec, "How elements travel")
       ->capture_default_str()
       ->check(CLI::IsMember(NamesOf<Codec>(kCodecCount)));
+  app->add_option("--block", raw->block, "Elements that share a scale of the codec (default: 256)")
+      ->check(CLI::IsMember(std::vector<std::uint16_t>{32, 64, 128, 256, 512, 1024}));
+  app->add_option("--rounding", raw->rounding, "How the codec rounds")
+      ->capture_default_str()
+      ->check(CLI::IsMember(NamesOf<Rounding>(kRoundingCount)));
   app->add_option("--algorithm", raw->algorithm, "Who sends what to whom (default: as the group's plan says)")
       ->check(CLI::IsMember(NamesOf<Algorithm>(kAlgorithmCount)));
   app->add_option("--line-mbit", options->line_mbit,
@@ -132,6 +139,8 @@ std::string Join(const Raw& raw, Options* options) {
   reduction.dtype = Named<DType>(raw.dtype, kDTypeCount);
   reduction.op = Named<ReduceOp>(raw.op, kReduceOpCount);
   reduction.codec = Named<Codec>(raw.codec, kCodecCount);
+  if (raw.block > 0) reduction.codec.block = raw.block;
+  reduction.codec.rounding = Named<Rounding>(raw.rounding, kRoundingCount);
   options->collective = Named<OpKind>(raw.collective, kOpKindCount);
   if (!raw.algorithm.empty()) options->algorithm = Named<Algorithm>(raw.algorithm, kAlgorithmCount);
   if (options->algorithm && !HasAlgorithm(options->collective, *options->algorithm))

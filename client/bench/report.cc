@@ -69,6 +69,8 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"wrong", result.wrong},
       {"checked", result.checked},
       {"codec", NameOf(result.reduction.codec)},
+      {"block", result.reduction.codec.block},
+      {"rounding", NameOf(result.reduction.codec.rounding)},
       {"iterations", result.iterations},
       {"in_flight", result.in_flight},
       {"in_place", result.in_place},

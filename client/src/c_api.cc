@@ -84,10 +84,9 @@ static_assert(ringwayMax == static_cast<int>(ringway::ReduceOp::kMax));
 static_assert(ringwayMax + 1 == ringway::kReduceOpCount);
 
 constexpr std::pair<ringwayCodec_t, std::string_view> kCodecsOfC[] = {
-    {ringwayCodecNone, "none"},
-    {ringwayCodecBf16, "bf16"},
-    {ringwayCodecInt8, "int8"},
-    {ringwayCodecF16, "f16"},
+    {ringwayCodecNone, "none"},      {ringwayCodecBf16, "bf16"},        {ringwayCodecInt8, "int8"},
+    {ringwayCodecF16, "f16"},        {ringwayCodecInt4, "int4"},        {ringwayCodecInt8Zp, "int8_zp"},
+    {ringwayCodecInt4Zp, "int4_zp"}, {ringwayCodecFp8E4m3, "fp8_e4m3"}, {ringwayCodecFp8E5m2, "fp8_e5m2"},
 };
 
 constexpr bool CodecsOfCMatch() {
@@ -165,6 +164,9 @@ Enum Convert(int value) {
 ringway::OpOptions OpOptionsOf(const ringwayOpOptions_t* options) {
   if (options == nullptr) return {};
   ringway::OpOptions out{.channel = options->channel, .codec = Convert<ringway::Codec>(options->codec)};
+  if (options->codecBlock > 0)
+    out.codec.block = static_cast<std::uint16_t>(std::min<std::uint32_t>(options->codecBlock, UINT16_MAX));
+  out.codec.rounding = Convert<ringway::Rounding>(options->rounding);
   out.submit_timeout = Timeout(options->submitTimeoutMs);
   out.as_peer = options->asPeer;
   if (options->algorithm != ringwayAlgorithmOfPlan) out.algorithm = Convert<ringway::Algorithm>(options->algorithm);

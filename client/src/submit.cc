@@ -260,7 +260,10 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.kind = request.kind;
   packet.dtype = request.dtype;
   packet.op = request.op;
-  packet.codec = request.options.codec;
+  const EncodingCode codec = CodeOf(request.options.codec);
+  packet.codec = request.options.codec.codec;
+  packet.block_power = codec.block_power;
+  packet.rounding = request.options.codec.rounding;
   packet.staged = staged ? 1 : 0;
   if (request.options.algorithm.has_value())
     packet.algorithm = static_cast<std::uint8_t>(*request.options.algorithm) + 1;

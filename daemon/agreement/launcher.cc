@@ -10,6 +10,7 @@
 #include "daemon/buffers/staged_buffers.h"
 #include "daemon/collective/executor.h"
 #include "proto/collective/shares.h"
+#include "proto/hash.h"
 #include "proto/mutation.h"
 
 namespace ringway::agreement {
@@ -19,6 +20,12 @@ constexpr std::uint64_t kAsideBytesMax = 256 << 20;
 constexpr std::size_t kRetainedMax = 4096;  // operations that a report names, and kilobytes of each
 
 using collective::Executor;
+
+// The same on all ranks and in all attempts.
+std::uint64_t SeedOf(const std::string& group, const OpName& name) {
+  const std::string text = group + '\0' + std::to_string(name.channel.value) + '.' + std::to_string(name.seq);
+  return Hash64(std::as_bytes(std::span(text)));
+}
 
 }  // namespace
 
@@ -61,6 +68,8 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
                                                .input_bytes_ready = op.fetching ? 0 : op.buffers->input_ready(),
                                                .trainers_output = op.buffers->trainer_writes_output(),
                                                .stamp = stamp,
+                                               .seed = SeedOf(ctx_.group, op.name),
+                                               .self = *ctx_.view().RankOf(ctx_.self),
                                                .memory = ctx_.options.memory.get(),
                                                .sink = op.reporter.get(),
                                            });

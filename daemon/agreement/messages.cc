@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "proto/encoding_code.h"
 #include "proto/mutation.h"
 
 namespace ringway::agreement {
@@ -19,16 +20,19 @@ void SetName(Named& message, Epoch epoch, const OpName& name) {
 }  // namespace
 
 Result<Descriptor> DescriptorFrom(const control::Ready& ready) {
-  for (const std::uint32_t number : {ready.kind(), ready.dtype(), ready.op(), ready.codec(), ready.algorithm()}) {
+  for (const std::uint32_t number :
+       {ready.kind(), ready.dtype(), ready.op(), ready.codec(), ready.algorithm(), ready.block(), ready.rounding()}) {
     if (number <= std::numeric_limits<std::uint8_t>::max()) continue;
     return Status(Code::kProtocol, "READY describes what no segment can carry");
   }
-  return Descriptor{.kind = static_cast<OpKind>(ready.kind()),
-                    .dtype = static_cast<DType>(ready.dtype()),
-                    .op = static_cast<ReduceOp>(ready.op()),
-                    .codec = static_cast<Codec>(ready.codec()),
-                    .schedule = static_cast<Algorithm>(ready.algorithm()),
-                    .count = ready.count()};
+  return Descriptor{
+      .kind = static_cast<OpKind>(ready.kind()),
+      .dtype = static_cast<DType>(ready.dtype()),
+      .op = static_cast<ReduceOp>(ready.op()),
+      .codec = EncodingOf({static_cast<std::uint8_t>(ready.codec()), static_cast<std::uint8_t>(ready.block()),
+                           static_cast<std::uint8_t>(ready.rounding())}),
+      .schedule = static_cast<Algorithm>(ready.algorithm()),
+      .count = ready.count()};
 }
 
 control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descriptor& descriptor) {
@@ -38,7 +42,10 @@ control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descrip
   ready.set_kind(static_cast<std::uint32_t>(descriptor.kind));
   ready.set_dtype(static_cast<std::uint32_t>(descriptor.dtype));
   ready.set_op(static_cast<std::uint32_t>(descriptor.op));
-  ready.set_codec(static_cast<std::uint32_t>(descriptor.codec));
+  const EncodingCode codec = CodeOf(descriptor.codec);
+  ready.set_codec(codec.codec);
+  ready.set_block(codec.block_power);
+  ready.set_rounding(codec.rounding);
   ready.set_algorithm(static_cast<std::uint32_t>(descriptor.schedule));
   ready.set_count(descriptor.count);
   return message;

@@ -62,7 +62,7 @@ struct Complete {
   Algorithm algorithm = Algorithm::kRing;  // what it was computed with here, in the newest attempt
   OpKind collective = OpKind::kAllReduce;
   std::uint64_t bytes = 0;  // of its buffer (Shape::count); 0 for an UpdateView
-  Codec codec = Codec::kNone;
+  Encoding codec = Codec::kNone;
   TimePoint submitted{};
 };
 // First view: the trainer's join is answered.

@@ -15,9 +15,9 @@ namespace {
 
 std::uint32_t PositionKey(std::uint32_t step, std::uint32_t chunk) { return step << 16 | chunk; }
 
-Bounds ChunksOf(const Schedule& schedule, const Shape& shape) {
+Bounds ChunksOf(const Schedule& schedule, const Shape& shape, const Encoding& codec) {
   return schedule.rank_parts ? PartChunks(shape.count, schedule.chunks())
-                             : WeightedChunks(shape.count, schedule.weights);
+                             : WeightedChunks(shape.count, schedule.weights, GridElements(codec));
 }
 
 Stamp Min(const Stamp& a, const Stamp& b) {
@@ -30,7 +30,8 @@ Executor::Executor(std::shared_ptr<const Schedule> schedule, const ExecutorOptio
     : options_(options),
       shared_(std::move(schedule)),
       schedule_(*shared_),
-      grid_(ChunksOf(schedule_, options.shape), SizeOf(options.descriptor.dtype), options.segment_bytes_max),
+      grid_(ChunksOf(schedule_, options.shape, options.descriptor.codec), SizeOf(options.descriptor.dtype),
+            options.segment_bytes_max, GridElements(options.descriptor.codec)),
       input_bytes_(options.shape.input.count * SizeOf(options.descriptor.dtype)),
       stamp_(options.stamp) {
   PlanChunks();
@@ -259,7 +260,8 @@ bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& ra
   std::vector<std::byte> as_sent;
   if (schedule_.everyone_sums && d.codec != Codec::kNone) {  // the others add what they decode of it
     as_sent.assign(own, own + range.count * grid_.element_bytes());
-    kernels::Requantize(d.codec, d.dtype, as_sent.data(), range.count);
+    const kernels::Dither dither = DitherOf(range, false);
+    kernels::Requantize(d.codec, d.dtype, as_sent.data(), range.count, &dither);
     own = as_sent.data();
   }
   if (first) {
@@ -280,8 +282,10 @@ void Executor::FinishSum(const SumSegment& at) {
     if (d.kind != OpKind::kAllGather)
       kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, options_.world_size);
     // The owner goes on with what the others will decode.
-    if (d.kind != OpKind::kReduceScatter && !RINGWAY_MUTANT(kKeepPrecision))
-      kernels::Requantize(d.codec, d.dtype, OutputAt(range), range.count);
+    if (d.kind != OpKind::kReduceScatter && !RINGWAY_MUTANT(kKeepPrecision)) {
+      const kernels::Dither dither = DitherOf(range, true);
+      kernels::Requantize(d.codec, d.dtype, OutputAt(range), range.count, &dither);
+    }
     // Others finish it, too, and it does not travel: its hash is known only now.
     if (options_.trainers_output && chunk.finals.empty()) {
       StateOf(sum.chunk, at.segment).final_hash = WireHash(d, OutputAt(range), range.count);
@@ -406,7 +410,9 @@ std::span<const std::byte> Executor::SourceOf(const Ready& ready) const {
 }
 
 std::uint64_t Executor::HashNow(const Ready& ready) const {
-  return WireHash(options_.descriptor, SourceOf(ready).data(), RangeOf(ready).count);
+  const kernels::Dither dither = DitherOf(RangeOf(ready), false);
+  return WireHash(options_.descriptor, SourceOf(ready).data(), RangeOf(ready).count,
+                  IsFinished(ready) ? nullptr : &dither);
 }
 
 std::span<const std::byte> Executor::TargetOf(const Claim& claim) const {
@@ -429,7 +435,7 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
   const Descriptor& d = options_.descriptor;
   const Departure& departure = schedule_.departures[ready.departure];
   const Range range = RangeOf(ready);
-  const bool finished = departure.source == Source::kFinished;
+  const bool finished = IsFinished(ready);
   const std::byte* source = copy != nullptr ? copy : SourceOf(ready).data();
   const std::uint32_t bytes = WireBytes(departure.chunk, ready.segment);
   Encoded encoded;
@@ -437,7 +443,8 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
     encoded.payload = {source, bytes};
   } else {
     RINGWAY_CHECK(scratch.size() >= bytes);
-    kernels::Encode(d.codec, d.dtype, scratch.data(), source, range.count);
+    const kernels::Dither dither = DitherOf(range, false);
+    kernels::Encode(d.codec, d.dtype, scratch.data(), source, range.count, finished ? nullptr : &dither);
     encoded.payload = scratch.first(bytes);
   }
   SegmentState& state = StateOf(departure.chunk, ready.segment);
@@ -453,6 +460,12 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
   encoded.header.stamp = state.stamp;
   encoded.header.payload_hash = hash;
   return encoded;
+}
+
+// Finished values are the same wherever they are finished; contributions are each rank's own.
+kernels::Dither Executor::DitherOf(const Range& range, bool finishes) const {
+  const std::uint64_t whose = finishes ? 0 : options_.self.value + 1;
+  return {.seed = options_.seed + whose * 0xd1342543de82ef95U, .first = range.begin};
 }
 
 std::uint32_t Executor::EncodedBytesOf(std::uint32_t chunk, std::uint32_t segment) const {

@@ -33,6 +33,7 @@
 
 #include "daemon/collective/ready_queue.h"
 #include "daemon/collective/result_seal.h"
+#include "daemon/kernels/codec.h"
 #include "proto/collective/grid.h"
 #include "proto/collective/schedule.h"
 #include "proto/collective/shape.h"
@@ -61,6 +62,8 @@ struct ExecutorOptions {
   std::uint64_t input_bytes_ready = 0;
   bool trainers_output = false;   // the output is memory that a trainer can write to
   Stamp stamp;                    // this rank's own, frozen at the start
+  std::uint64_t seed = 0;         // of stochastic rounding: the operation's, the same on all ranks
+  Rank self{};                    // so that ranks do not round alike
   MemoryShare* memory = nullptr;  // for what is put aside, outlives the executor; null: no limit
   ReadySink* sink = nullptr;      // outlives the executor; its destructor still calls it
 };
@@ -134,6 +137,9 @@ class Executor {
   // What a popped segment is made of: elements of the input, or else of the output.
   std::span<const std::byte> SourceOf(const Ready& ready) const;
   Range RangeOf(const Ready& ready) const;
+  bool IsFinished(const Ready& ready) const {
+    return schedule_.departures[ready.departure].source == Source::kFinished;
+  }
   bool SendsInput(const Ready& ready) const { return schedule_.departures[ready.departure].source == Source::kInput; }
   // The hash that a popped segment would be sent with, were it made now.
   std::uint64_t HashNow(const Ready& ready) const;
@@ -218,6 +224,8 @@ class Executor {
   const SegmentState& StateOf(std::uint32_t chunk, std::uint32_t segment) const {
     return segments_[chunks_[chunk].first_segment + segment];
   }
+  // What a value of this range that is sent on is rounded by.
+  kernels::Dither DitherOf(const Range& range, bool finishes) const;
   std::uint32_t EncodedBytesOf(std::uint32_t chunk, std::uint32_t segment) const;
   std::uint32_t WireBytes(std::uint32_t chunk, std::uint32_t segment) const {
     const ChunkPlan& plan = chunks_[chunk];

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "daemon/kernels/codec.h"
 #include "proto/hash.h"
 
 namespace ringway::collective {
 
-std::uint64_t WireHash(const Descriptor& descriptor, const std::byte* source, std::uint64_t count) {
+std::uint64_t WireHash(const Descriptor& descriptor, const std::byte* source, std::uint64_t count,
+                       const kernels::Dither* dither) {
   if (descriptor.codec == Codec::kNone) return Hash64({source, count * SizeOf(descriptor.dtype)});
   std::vector<std::byte> encoded(EncodedBytes(descriptor.codec, descriptor.dtype, count));
-  kernels::Encode(descriptor.codec, descriptor.dtype, encoded.data(), source, count);
+  kernels::Encode(descriptor.codec, descriptor.dtype, encoded.data(), source, count, dither);
   return Hash64(encoded);
 }
 

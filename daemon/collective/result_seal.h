@@ -14,13 +14,15 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/kernels/codec.h"
 #include "proto/collective/grid.h"
 #include "proto/segment_header.h"
 
 namespace ringway::collective {
 
-// Hash of the wire encoding of `count` elements at `source`.
-std::uint64_t WireHash(const Descriptor& descriptor, const std::byte* source, std::uint64_t count);
+// Hash of the wire encoding of `count` elements at `source`; finished ones need no dither.
+std::uint64_t WireHash(const Descriptor& descriptor, const std::byte* source, std::uint64_t count,
+                       const kernels::Dither* dither = nullptr);
 
 class ResultSeal {
  public:

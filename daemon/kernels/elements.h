@@ -77,6 +77,7 @@ struct F64 : FloatOrder<std::uint64_t, std::int64_t, 0x7ff0000000000000, 0x7ff80
 };
 
 struct BF16 : FloatOrder<std::uint16_t, std::int16_t, 0x7f80, 0x7fc0> {
+  static constexpr bool kIsHalf = false;
   using Bits = std::uint16_t;
   using Wide = float;
   static Wide Widen(Bits bits) { return BitCast<float>(static_cast<std::uint32_t>(bits) << 16); }
@@ -90,6 +91,7 @@ struct BF16 : FloatOrder<std::uint16_t, std::int16_t, 0x7f80, 0x7fc0> {
 };
 
 struct F16 : FloatOrder<std::uint16_t, std::int16_t, 0x7c00, 0x7e00> {
+  static constexpr bool kIsHalf = true;  // F16C converts it
   using Bits = std::uint16_t;
   using Wide = float;
   static constexpr std::uint32_t kRebias = (127 - 15) << 23;  // from the exponent of f16 to that of f32

@@ -10,14 +10,30 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "daemon/kernels/codec.h"
 #include "daemon/kernels/reduce.h"
 
 namespace ringway::kernels {
 
 using ReduceFn = void (*)(void* dst, const void* a, const void* b, std::size_t count);
 using FinalizeFn = void (*)(void* dst, std::size_t count, std::uint32_t contributors);
-using EncodeFn = void (*)(void* wire, const void* values, std::size_t count);
-using DecodeFn = void (*)(void* values, const void* wire, std::size_t count);
+
+// What codecs have to know of the dtype.
+struct DTypeLimits {
+  std::uint32_t fp8_largest = 0;  // bits, as f32: 1.75 times its greatest power of two
+  float ulp = 0;                  // of a number in [1, 2)
+  float least = 0;                // its least subnormal number
+};
+
+// What an encoding says to a codec's loops.
+struct EncodeJob {
+  std::size_t block = 0;      // elements; 0: the codec has no blocks
+  std::size_t run_bytes = 0;  // of kBlockMax elements on the wire
+  DTypeLimits limits;
+  const Dither* dither = nullptr;  // null: to nearest even
+};
+using EncodeFn = void (*)(void* wire, const void* values, std::size_t count, const EncodeJob& job);
+using DecodeFn = void (*)(void* values, const void* wire, std::size_t count, const EncodeJob& job);
 
 using ReduceRow = std::array<ReduceFn, kReduceOpCount>;
 

@@ -10,10 +10,15 @@ SubmitVerdict Lie(const std::string& what) {
   return {.verdict = Verdict::kLie, .status = Status(Code::kProtocol, what)};
 }
 
+Encoding EncodingIn(const abi::Submit& submit) {
+  return EncodingOf(
+      {static_cast<std::uint8_t>(submit.codec), submit.block_power, static_cast<std::uint8_t>(submit.rounding)});
+}
+
 bool EnumsInRange(const abi::Submit& submit) {
   return static_cast<std::uint8_t>(submit.kind) < kOpKindCount &&
          static_cast<std::uint8_t>(submit.dtype) < kDTypeCount &&
-         static_cast<std::uint8_t>(submit.op) < kReduceOpCount && static_cast<std::uint8_t>(submit.codec) < kCodecCount;
+         static_cast<std::uint8_t>(submit.op) < kReduceOpCount && IsValid(EncodingIn(submit));
 }
 
 // Returns why [offset, offset + bytes) is not inside a region and aligned; empty if it is.
@@ -61,7 +66,7 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_b
   verdict.descriptor.kind = submit.kind;
   verdict.descriptor.dtype = submit.dtype;
   verdict.descriptor.op = submit.op;
-  verdict.descriptor.codec = submit.codec;
+  verdict.descriptor.codec = EncodingIn(submit);
   verdict.descriptor.count = submit.count;
   if (submit.algorithm > 0) verdict.algorithm = static_cast<Algorithm>(submit.algorithm - 1);
   const std::size_t element_bytes = SizeOf(submit.dtype);
@@ -80,7 +85,7 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_b
     verdict.verdict = Verdict::kRefuse;
     verdict.status =
         Status(Code::kNotSupported, std::string(NameOf(submit.kind)) + " has the algorithms ring and direct");
-  } else if (!IsSupported(submit.dtype, submit.op, submit.codec, &reason)) {
+  } else if (!IsSupported(submit.dtype, submit.op, verdict.descriptor.codec, &reason)) {
     verdict.verdict = Verdict::kRefuse;
     verdict.status = Status(Code::kNotSupported, reason);
   }

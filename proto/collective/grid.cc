@@ -16,16 +16,16 @@ std::uint64_t CeilDiv(std::uint64_t a, std::uint64_t b) { return a / b + (a % b 
 
 }  // namespace
 
-Bounds WeightedChunks(std::uint64_t count, std::span<const std::uint32_t> weights) {
+Bounds WeightedChunks(std::uint64_t count, std::span<const std::uint32_t> weights, std::uint64_t unit) {
   const std::uint64_t total = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
   RINGWAY_CHECK(total >= 1);
-  const std::uint64_t blocks = CeilDiv(count, kGridElements);
+  const std::uint64_t blocks = CeilDiv(count, unit);
   std::uint64_t before = 0;
   Bounds bounds = {0};
   for (const std::uint32_t weight : weights) {
     before += weight;
     const std::uint64_t end = blocks / total * before + blocks % total * before / total;  // cannot overflow
-    bounds.push_back(std::min(end * kGridElements, count));
+    bounds.push_back(std::min(end * unit, count));
   }
   return bounds;
 }
@@ -37,14 +37,14 @@ Bounds PartChunks(std::uint64_t count, std::uint32_t world_size) {
   return bounds;
 }
 
-Grid::Grid(Bounds bounds, std::uint64_t element_bytes, std::uint64_t segment_bytes_max)
+Grid::Grid(Bounds bounds, std::uint64_t element_bytes, std::uint64_t segment_bytes_max, std::uint64_t unit)
     : bounds_(std::move(bounds)), element_bytes_(element_bytes) {
-  RINGWAY_CHECK(bounds_.size() >= 2 && element_bytes >= 1 && segment_bytes_max >= kGridElements * element_bytes);
+  RINGWAY_CHECK(bounds_.size() >= 2 && element_bytes >= 1 && segment_bytes_max >= unit * element_bytes);
   std::uint64_t longest = 0;
   for (std::size_t i = 1; i < bounds_.size(); ++i) longest = std::max(longest, bounds_[i] - bounds_[i - 1]);
   const std::uint64_t wanted = std::clamp(longest * element_bytes / kSegmentsPerChunk,
                                           std::min(kSegmentBytesMin, segment_bytes_max), segment_bytes_max);
-  segment_elements_ = std::max<std::uint64_t>(1, wanted / element_bytes / kGridElements) * kGridElements;
+  segment_elements_ = std::max<std::uint64_t>(1, wanted / element_bytes / unit) * unit;
 }
 
 std::uint32_t Grid::Segments(std::uint32_t chunk) const {

@@ -22,9 +22,11 @@ std::size_t SomeCount(std::mt19937_64& dice) {
 
 bench::Reduction SomeReduction(std::mt19937_64& dice) {
   for (;;) {
-    const bench::Reduction one{.dtype = static_cast<DType>(dice() % kDTypeCount),
-                               .op = static_cast<ReduceOp>(dice() % kReduceOpCount),
-                               .codec = dice() % 2 == 0 ? Codec::kNone : kCodecs[dice() % kCodecCount].codec};
+    bench::Reduction one{.dtype = static_cast<DType>(dice() % kDTypeCount),
+                         .op = static_cast<ReduceOp>(dice() % kReduceOpCount),
+                         .codec = dice() % 2 == 0 ? Codec::kNone : kCodecs[dice() % kCodecCount].codec};
+    if (one.codec.block > 0) one.codec.block = static_cast<std::uint16_t>(kBlockMin << dice() % 6);
+    if (dice() % 4 == 0) one.codec.rounding = Rounding::kStochastic;
     const char* ignored = nullptr;
     if (IsSupported(one.dtype, one.op, one.codec, &ignored)) return one;
   }

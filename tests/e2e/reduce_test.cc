@@ -25,6 +25,16 @@ std::vector<Reduction> AllReductions() {
   return all;
 }
 
+// Dtypes, blocks and roundings in turn.
+Reduction InTurn(Codec codec, std::uint64_t number) {
+  constexpr DType kDTypes[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kF32};
+  Reduction reduction{kDTypes[(number + number / 4) % std::size(kDTypes)], ReduceOp::kSum, codec};
+  if (!IsSupported(reduction.dtype, reduction.op, codec)) reduction.dtype = DType::kF32;
+  if (HasBlocks(codec)) reduction.codec.block = static_cast<std::uint16_t>(kBlockMin << number % 6);
+  if (codec != Codec::kNone && number % 3 == 0) reduction.codec.rounding = Rounding::kStochastic;
+  return reduction;
+}
+
 TEST(Reduce, LargerBuffersOfEveryTypeAreCutIntoSegments) {
   Cluster cluster({.daemons = kWorld});
   const Sessions ranks = cluster.JoinWorld(kWorld);
@@ -63,11 +73,12 @@ TEST(Reduce, EveryAlgorithmIsRightAtEverySizeAndNamed) {
     for (const CodecInfo& codec : kCodecs) {
       for (const std::size_t count : {0, 7, 10'003, 700'003}) {
         SCOPED_TRACE(testing::Message() << NameOf(static_cast<Algorithm>(algorithm)) << ' ' << codec.name << " count "
-                                        << count);
-        Round round(ranks, {.reduction = {DType::kF32, ReduceOp::kSum, codec.codec},
+                                        << count << " number " << number);
+        Round round(ranks, {.reduction = InTurn(codec.codec, number),
                             .count = count,
-                            .number = number++,
+                            .number = number,
                             .algorithm = static_cast<Algorithm>(algorithm)});
+        ++number;
         round.Submit();
         const OpResult result = round.Check();
         ASSERT_EQ(result.world_size, kRanks);

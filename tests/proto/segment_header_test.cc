@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "proto/hash.h"
 
@@ -22,8 +23,9 @@ SegmentHeader Sample() {
   header.kind = SegmentKind::kFetched;
   header.epoch = Epoch::Of(2, 0x01020304);
   header.op = {ChannelId(0x11121314), 0x2122232425262728};
-  header.descriptor = {OpKind::kAllReduce, DType::kF32,      ReduceOp::kMax,
-                       Codec::kInt8,       Algorithm::kRing, 0x3132333435363738};
+  header.descriptor = {OpKind::kAllReduce, DType::kF32,
+                       ReduceOp::kMax,     {Codec::kInt8, 128, Rounding::kStochastic},
+                       Algorithm::kRing,   0x3132333435363738};
   header.step = 0x4142;
   header.chunk = 0x4344;
   header.segment = 0x45464748;
@@ -85,7 +87,9 @@ TEST(SegmentHeaderTest, LayoutIsTheDocumentedOne) {
   EXPECT_EQ(At<std::uint64_t>(bytes, 48), 0x351525354u);
   EXPECT_EQ(At<std::uint64_t>(bytes, 56), 0x6162636465666768u);
   EXPECT_EQ(At<std::uint64_t>(bytes, 64), 0x7172737475767778u);
-  for (std::size_t i = 72; i < 80; ++i) EXPECT_EQ(bytes[i], std::byte{0}) << i;
+  const std::uint8_t kind_schedule_block_rounding[] = {0, 0, 7, 1};  // all_reduce, ring, 2^7, stochastic
+  EXPECT_EQ(std::memcmp(bytes.data() + 72, kind_schedule_block_rounding, 4), 0);
+  for (std::size_t i = 76; i < 80; ++i) EXPECT_EQ(bytes[i], std::byte{0}) << i;
   EXPECT_EQ(At<std::uint64_t>(bytes, 80), Hash64(std::span(bytes).first(80)));
 }
 
@@ -109,10 +113,13 @@ TEST(SegmentHeaderTest, EverySupportedDescriptorComesBack) {
         SegmentHeader header = Sample();
         header.descriptor.dtype = static_cast<DType>(dtype);
         header.descriptor.op = static_cast<ReduceOp>(op);
-        header.descriptor.codec = static_cast<Codec>(codec);
-        const auto decoded = DecodeSegmentHeader(Encoded(header));
-        ASSERT_TRUE(decoded.ok());
-        EXPECT_EQ(decoded.value().descriptor, header.descriptor);
+        for (const std::uint16_t block : std::vector<std::uint16_t>{32, 256, 1024}) {
+          header.descriptor.codec = static_cast<Codec>(codec);
+          if (HasBlocks(header.descriptor.codec.codec)) header.descriptor.codec.block = block;
+          const auto decoded = DecodeSegmentHeader(Encoded(header));
+          ASSERT_TRUE(decoded.ok());
+          EXPECT_EQ(decoded.value().descriptor, header.descriptor);
+        }
       }
     }
   }
@@ -137,8 +144,14 @@ TEST(SegmentHeaderTest, ValuesOutOfRangeAreRefusedThoughTheHashIsRight) {
     int first_bad;
     const char* name;
   };
-  const Row rows[] = {{4, kSegmentKindCount, "kind"}, {5, kDTypeCount, "dtype"},     {6, kReduceOpCount, "op"},
-                      {7, kCodecCount, "codec"},      {72, kOpKindCount, "op_kind"}, {73, kAlgorithmCount, "schedule"}};
+  const Row rows[] = {{4, kSegmentKindCount, "kind"},
+                      {5, kDTypeCount, "dtype"},
+                      {6, kReduceOpCount, "op"},
+                      {7, kCodecCount, "codec"},
+                      {74, 11, "block"},
+                      {75, kRoundingCount, "rounding"},
+                      {72, kOpKindCount, "op_kind"},
+                      {73, kAlgorithmCount, "schedule"}};
   for (const Row& row : rows) {
     EXPECT_TRUE(DecodeSegmentHeader(With(good, row.offset, static_cast<std::uint8_t>(row.first_bad - 1))).ok())
         << row.name;
@@ -169,6 +182,8 @@ TEST(SegmentHeaderTest, ZerosAndNoiseAreRefused) {
 TEST(SegmentHeaderTest, DescriptorAsText) {
   EXPECT_EQ(ToString(Descriptor{OpKind::kAllReduce, DType::kF32, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 9}),
             "all_reduce of 9 f32, sum, codec none, algorithm ring");
+  EXPECT_EQ(ToString(Encoding(Codec::kInt4)), "int4");
+  EXPECT_EQ(ToString(Encoding(Codec::kInt8, 64, Rounding::kStochastic)), "int8 in blocks of 64, stochastic");
   EXPECT_NE(ToString(Sample().descriptor).find("int8"), std::string::npos);
 }
 

@@ -4,6 +4,9 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <vector>
+
+#include "proto/encoding_code.h"
 
 namespace ringway {
 namespace {
@@ -49,10 +52,11 @@ TEST(TypesTest, CodecsKeepTheirNumberNameAndSize) {
     std::size_t bytes_of_1, bytes_of_256, bytes_of_257;  // of f32
   };
   const Row rows[] = {
-      {Codec::kNone, 0, "none", 4, 1024, 1028},
-      {Codec::kBf16, 1, "bf16", 2, 512, 514},
-      {Codec::kInt8, 2, "int8", 5, 260, 265},
-      {Codec::kF16, 3, "f16", 2, 512, 514},
+      {Codec::kNone, 0, "none", 4, 1024, 1028},      {Codec::kBf16, 1, "bf16", 2, 512, 514},
+      {Codec::kInt8, 2, "int8", 5, 260, 265},        {Codec::kF16, 3, "f16", 2, 512, 514},
+      {Codec::kInt4, 4, "int4", 5, 132, 137},        {Codec::kInt8Zp, 5, "int8_zp", 9, 264, 273},
+      {Codec::kInt4Zp, 6, "int4_zp", 9, 136, 145},   {Codec::kFp8E4m3, 7, "fp8_e4m3", 2, 257, 259},
+      {Codec::kFp8E5m2, 8, "fp8_e5m2", 2, 257, 259},
   };
   EXPECT_EQ(std::size(rows), std::size_t{kCodecCount});
   for (const Row& row : rows) {
@@ -72,7 +76,8 @@ TEST(TypesTest, ACodecsRefusalNamesItAndItsDtypes) {
     std::string dtypes;
     for (std::uint8_t d = 0; d < kDTypeCount; ++d) {
       if ((info.dtypes >> d & 1) == 0) continue;
-      dtypes += (dtypes.empty() ? "" : " or ") + std::string(NameOf(static_cast<DType>(d)));
+      const bool last = info.dtypes >> (d + 1) == 0;
+      dtypes += (dtypes.empty() ? "" : last ? " or " : ", ") + std::string(NameOf(static_cast<DType>(d)));
     }
     EXPECT_EQ(info.refusal, std::string("codec ") + info.name + " needs dtype " + dtypes);
   }
@@ -103,14 +108,16 @@ TEST(TypesTest, NumbersOutOfRangeHaveNoName) {
   EXPECT_EQ(SizeOf(static_cast<DType>(255)), 0u);
 }
 
-// What exists, written down once more: everything but averages of integers; codecs for f32 alone.
+// What exists, written down once more: everything but averages of integers; codecs for f32 and halves, but formats of
+// 16 bits for no other half.
 TEST(TypesTest, SupportedCombinations) {
   int supported = 0;
   for (std::uint8_t dtype = 0; dtype < kDTypeCount; ++dtype) {
     for (std::uint8_t op = 0; op < kReduceOpCount; ++op) {
       for (std::uint8_t codec = 0; codec < kCodecCount; ++codec) {
         const bool is_integer_average = dtype <= 7 && op == 1;
-        const bool expected = !is_integer_average && (codec == 0 || dtype == 10);
+        const bool cross = (codec == 1 && dtype == 8) || (codec == 3 && dtype == 9);
+        const bool expected = !is_integer_average && (codec == 0 || (dtype >= 8 && dtype <= 10 && !cross));
         const char* reason = "untouched";
         EXPECT_EQ(IsSupported(static_cast<DType>(dtype), static_cast<ReduceOp>(op), static_cast<Codec>(codec), &reason),
                   expected)
@@ -120,21 +127,53 @@ TEST(TypesTest, SupportedCombinations) {
       }
     }
   }
-  EXPECT_EQ(supported, 12 * 5 - 8 + (kCodecCount - 1) * 5);
+  EXPECT_EQ(supported, 12 * 5 - 8 + ((kCodecCount - 1) * 3 - 2) * 5);
 }
 
 TEST(TypesTest, RefusedCombinationsSayWhy) {
-  const auto why = [](DType dtype, ReduceOp op, Codec codec) {
+  const auto why = [](DType dtype, ReduceOp op, const Encoding& codec) {
     const char* reason = nullptr;
     EXPECT_FALSE(IsSupported(dtype, op, codec, &reason));
     return std::string(reason != nullptr ? reason : "");
   };
   EXPECT_NE(why(DType::kI32, ReduceOp::kAvg, Codec::kNone).find("avg of integers"), std::string::npos);
-  EXPECT_NE(why(DType::kF64, ReduceOp::kSum, Codec::kInt8).find("int8 needs dtype f32"), std::string::npos);
+  EXPECT_NE(why(DType::kF64, ReduceOp::kSum, Codec::kInt8).find("int8 needs dtype f16, bf16 or f32"),
+            std::string::npos);
   EXPECT_EQ(why(static_cast<DType>(12), ReduceOp::kSum, Codec::kNone), "unknown dtype");
   EXPECT_EQ(why(DType::kF32, static_cast<ReduceOp>(5), Codec::kNone), "unknown reduction");
   EXPECT_EQ(why(DType::kF32, ReduceOp::kSum, static_cast<Codec>(kCodecCount)), "unknown codec");
   EXPECT_TRUE(IsSupported(DType::kF32, ReduceOp::kAvg, Codec::kInt8));  // the reason is optional
+
+  for (const std::uint16_t block : std::vector<std::uint16_t>{0, 1, 16, 33, 48, 2048, 65535}) {
+    EXPECT_EQ(why(DType::kF32, ReduceOp::kSum, {Codec::kInt8, block}),
+              "a block has 32, 64, 128, 256, 512 or 1024 elements");
+  }
+  EXPECT_NE(why(DType::kF32, ReduceOp::kSum, {Codec::kBf16, 64}).find("no blocks"), std::string::npos);
+  EXPECT_NE(why(DType::kF32, ReduceOp::kSum, {Codec::kNone, 0, Rounding::kStochastic}).find("rounds nothing"),
+            std::string::npos);
+  EXPECT_EQ(why(DType::kF32, ReduceOp::kSum, {Codec::kInt8, 256, static_cast<Rounding>(2)}), "unknown rounding");
+}
+
+TEST(TypesTest, EveryEncodingSurvivesItsCodeAndNothingElseBecomesOne) {
+  int valid = 0;
+  for (int codec = 0; codec < 256; ++codec) {
+    for (int power = 0; power < 256; ++power) {
+      for (int rounding = 0; rounding < 4; ++rounding) {
+        const EncodingCode code{static_cast<std::uint8_t>(codec), static_cast<std::uint8_t>(power),
+                                static_cast<std::uint8_t>(rounding)};
+        const Encoding encoding = EncodingOf(code);
+        if (!IsValid(encoding)) continue;
+        ++valid;
+        EXPECT_EQ(EncodingOf(CodeOf(encoding)), encoding);
+        EXPECT_TRUE(power == 0 || power >= 5) << power;
+      }
+    }
+  }
+  // A codec with blocks has six sizes and its own, rounded either way; the two formats have none; none rounds one way.
+  EXPECT_EQ(valid, 6 * 7 * 2 + 2 * 2 + 1);
+  EXPECT_FALSE(IsValid(EncodingOf(CodeOf({Codec::kInt8, 48}))));
+  EXPECT_FALSE(IsValid(EncodingOf(CodeOf({Codec::kInt8, 0}))));
+  EXPECT_FALSE(IsValid(EncodingOf(CodeOf(static_cast<Codec>(200)))));
 }
 
 }  // namespace

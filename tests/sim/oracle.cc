@@ -92,8 +92,9 @@ double Combine(ReduceOp op, double a, double b) {
 // rounded. Codecs with blocks round at each rank, up to sums of `world` values.
 double Tolerance(const Descriptor& d, std::size_t world) {
   const CodecInfo& codec = InfoOf(d.codec);
-  const double rounding = 13 * codec.error.relative_max;  // of a value up to 8, and room for what it grows to
-  if (codec.layout.block_elements > 1) return world == 1 ? 0 : rounding * static_cast<double>(world * world);
+  // Of a value up to 8, and room for what it grows to; at random it is up to a whole step.
+  const double rounding = (d.codec.rounding == Rounding::kStochastic ? 26 : 13) * codec.error.relative_max;
+  if (codec.layout.in_blocks) return world == 1 ? 0 : rounding * static_cast<double>(world * world);
   if (d.op == ReduceOp::kAvg) return d.dtype == DType::kBF16 ? 0.05 : rounding + 1e-5;
   return 0;
 }

@@ -15,6 +15,14 @@ std::uint64_t Mix(std::uint64_t x) {
 
 constexpr Descriptor kUpdateView{OpKind::kUpdateView, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 0};
 
+Encoding SomeEncoding(std::mt19937_64& program) {
+  Encoding encoding(kCodecs[program() % kCodecCount].codec);
+  const std::uint64_t how = program();
+  if (encoding.block > 0) encoding.block = static_cast<std::uint16_t>(kBlockMin << how % 6);
+  if (encoding.codec != Codec::kNone && how / 8 % 4 == 0) encoding.rounding = Rounding::kStochastic;
+  return encoding;
+}
+
 }  // namespace
 
 void Trainers::OnNews(std::uint32_t node) {
@@ -187,7 +195,7 @@ Descriptor Trainers::DescriptorOf(std::mt19937_64& program) const {
   Descriptor descriptor;
   descriptor.dtype = kDTypes[program() % kDTypes.size()];
   descriptor.op = kOps[program() % kOps.size()];
-  if (options_.codecs && descriptor.dtype == DType::kF32) descriptor.codec = kCodecs[program() % kCodecCount].codec;
+  if (options_.codecs && descriptor.dtype == DType::kF32) descriptor.codec = SomeEncoding(program);
   if (!IsSupported(descriptor.dtype, descriptor.op, descriptor.codec)) {
     descriptor.op = ReduceOp::kSum;
   }

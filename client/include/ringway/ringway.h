@@ -117,8 +117,16 @@ typedef enum {
   ringwayCodecBf16 = 1,
   ringwayCodecInt8 = 2,
   ringwayCodecF16 = 3,
+  ringwayCodecInt4 = 4,
+  ringwayCodecInt8Zp = 5,
+  ringwayCodecInt4Zp = 6,
+  ringwayCodecFp8E4m3 = 7,
+  ringwayCodecFp8E5m2 = 8,
   ringwayCodecAnyInt = 0x7fffffff
 } ringwayCodec_t;
+
+/* How a codec rounds. */
+typedef enum { ringwayRoundNearest = 0, ringwayRoundStochastic = 1, ringwayRoundAnyInt = 0x7fffffff } ringwayRounding_t;
 
 /* Schedule of a collective: ringway::Algorithm (ringway/types.h). */
 typedef enum {
@@ -206,11 +214,16 @@ typedef struct {
   ringwayAlgorithm_t algorithm;
   int64_t submitTimeoutMs; /* while the comm rejoins, or (30 s at most) while the daemon does not read; then
                             * ringwayTimeout, and nothing was submitted */
-  uint64_t asPeer; /* not 0: submit only as this peer (ringwayCommPeerId), else ringwayRejoined: for thread pools */
+  uint64_t asPeer;     /* not 0: submit only as this peer (ringwayCommPeerId), else ringwayRejoined: for thread pools */
+  uint32_t codecBlock; /* elements that share a scale: 32, 64, .. 1024; 0: the codec's own */
+  ringwayRounding_t rounding;
 } ringwayOpOptions_t;
 
-#define RINGWAY_OP_OPTIONS_INITIALIZER \
-  { sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan, RINGWAY_FOREVER, 0 }
+#define RINGWAY_OP_OPTIONS_INITIALIZER                                                              \
+  {                                                                                                 \
+    sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan, RINGWAY_FOREVER, 0, 0, \
+        ringwayRoundNearest                                                                         \
+  }
 
 /* Version of the loaded library; compare with RINGWAY_VERSION_CODE of the header. */
 RINGWAY_C_API ringwayResult_t ringwayGetVersion(int* version);

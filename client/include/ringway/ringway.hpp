@@ -166,7 +166,9 @@ struct Member {
 
 struct OpOptions {
   std::uint32_t channel = 0;  // 0 .. 63
-  Codec codec = Codec::kNone;
+  // How elements travel, the same on all ranks: Codec::kInt8, or with a block and a rounding of its own
+  // {Codec::kInt8, 128, Rounding::kStochastic}.
+  Encoding codec = Codec::kNone;
   // The same on all ranks, the plan's choice included, else kMismatch: set it on all or on none. Nothing: the plan's
   // choice for the size (recommended). Algorithms that would gather over 256 MiB on one rank (one_shot, naive, tree)
   // fall back to the ring; see OpResult::algorithm.

@@ -19,7 +19,7 @@ enum class ReduceOp : std::uint8_t { kSum = 0, kAvg, kProd, kMin, kMax };
 inline constexpr std::uint8_t kReduceOpCount = 5;
 
 // How elements are encoded on the wire: the row of kCodecs.
-enum class Codec : std::uint8_t { kNone = 0, kBf16, kInt8, kF16 };
+enum class Codec : std::uint8_t { kNone = 0, kBf16, kInt8, kF16, kInt4, kInt8Zp, kInt4Zp, kFp8E4m3, kFp8E5m2 };
 
 // The kind of an operation. kUpdateView agrees on adopting a prepared membership; it carries no elements. What the
 // collectives read and write at rank r of K, with `count` elements:
@@ -129,6 +129,12 @@ constexpr std::size_t SizeOf(DType dtype) {
 
 constexpr bool IsInteger(DType dtype) { return dtype <= DType::kI64; }
 
+constexpr std::uint16_t BitOf(DType dtype) {
+  return static_cast<std::uint16_t>(1U << static_cast<std::uint8_t>(dtype));
+}
+inline constexpr std::uint16_t kEveryDType = (1U << kDTypeCount) - 1;
+inline constexpr std::uint16_t kSmallFloats = BitOf(DType::kF16) | BitOf(DType::kBF16) | BitOf(DType::kF32);
+
 // What every layer knows of a codec; daemon/kernels/codec.h defines its arithmetic, to the last bit.
 struct CodecInfo {
   Codec codec;           // the row's index
@@ -137,74 +143,153 @@ struct CodecInfo {
   std::uint16_t dtypes;  // bit d: it encodes elements of DType d
   const char* refusal;   // of other dtypes
 
-  // Each block of elements (the last may be shorter) is a header, then the elements' codes. block_elements 1: a
-  // floating-point format.
+  // With blocks: each block of elements (the last may be shorter) is a header, then the elements' codes, padded to a
+  // byte. Without: a floating-point format, an element's code after the other.
   struct {
-    std::uint16_t block_elements;
+    bool in_blocks;
     std::uint8_t header_bytes;
-    std::uint8_t code_bytes;  // 0: as in memory
+    std::uint8_t code_bits;  // 0: as in memory
   } layout;
 
-  // |decode(encode(x)) - x| <= relative_max * m, if m, the largest magnitude in x's block, is within these limits. A
-  // relative_max of 0: lossless.
+  // Of f32: |decode(encode(x)) - x| <= relative_max * m, if m, the largest magnitude in x's block, is within these
+  // limits. Of f16 and bf16 the rounding of the decoded value comes on top. A relative_max of 0: lossless.
   struct {
     double relative_max;
     double magnitude_min, magnitude_max;
   } error;
 };
 
-constexpr std::uint16_t BitOf(DType dtype) {
-  return static_cast<std::uint16_t>(1U << static_cast<std::uint8_t>(dtype));
-}
-inline constexpr std::uint16_t kEveryDType = (1U << kDTypeCount) - 1;
-
 // The codecs. Names, options, checks, sizes, tests and README all iterate this table.
 inline constexpr CodecInfo kCodecs[] = {
-    {Codec::kNone, "none", "as in memory", kEveryDType, "", {1, 0, 0}, {0.0, 0.0, 0x1.fffffffffffffp1023}},
+    {Codec::kNone, "none", "as in memory", kEveryDType, "", {false, 0, 0}, {0.0, 0.0, 0x1.fffffffffffffp1023}},
     {Codec::kBf16,
      "bf16",
-     "bfloat16, to nearest even",
-     BitOf(DType::kF32),
-     "codec bf16 needs dtype f32",
-     {1, 0, 2},
+     "bfloat16",
+     BitOf(DType::kBF16) | BitOf(DType::kF32),
+     "codec bf16 needs dtype bf16 or f32",
+     {false, 0, 16},
      {0x1p-8, 0x1p-126, 0x1.fep127}},
     {Codec::kInt8,
      "int8",
-     "a signed byte each, one scale for 256 elements",
-     BitOf(DType::kF32),
-     "codec int8 needs dtype f32",
-     {256, 4, 1},
+     "-127 to 127 times the block's scale",
+     kSmallFloats,
+     "codec int8 needs dtype f16, bf16 or f32",
+     {true, 4, 8},
      {0x1.0008p0 / 254, 0x1p-100, 0x1.fffffep127}},
     {Codec::kF16,
      "f16",
-     "IEEE binary16, to nearest even; infinity from 65520 on",
-     BitOf(DType::kF32),
-     "codec f16 needs dtype f32",
-     {1, 0, 2},
+     "IEEE binary16; infinity from 65520 on",
+     BitOf(DType::kF16) | BitOf(DType::kF32),
+     "codec f16 needs dtype f16 or f32",
+     {false, 0, 16},
      {0x1p-11, 0x1p-14, 65504}},
+    {Codec::kInt4,
+     "int4",
+     "-7 to 7 times the block's scale",
+     kSmallFloats,
+     "codec int4 needs dtype f16, bf16 or f32",
+     {true, 4, 4},
+     {0x1.0008p0 / 14, 0x1p-100, 0x1.fffffep127}},
+    {Codec::kInt8Zp,
+     "int8_zp",
+     "255 steps from the block's minimum to its maximum",
+     kSmallFloats,
+     "codec int8_zp needs dtype f16, bf16 or f32",
+     {true, 8, 8},
+     {0x1.0008p0 / 255, 0x1p-100, 0x1p126}},
+    {Codec::kInt4Zp,
+     "int4_zp",
+     "15 steps from the block's minimum to its maximum",
+     kSmallFloats,
+     "codec int4_zp needs dtype f16, bf16 or f32",
+     {true, 8, 4},
+     {0x1.0008p0 / 15, 0x1p-100, 0x1p126}},
+    {Codec::kFp8E4m3,
+     "fp8_e4m3",
+     "OCP E4M3 times the block's power of two",
+     kSmallFloats,
+     "codec fp8_e4m3 needs dtype f16, bf16 or f32",
+     {true, 1, 8},
+     {1.0 / 17, 0x1p-100, 0x1.dp127}},
+    {Codec::kFp8E5m2,
+     "fp8_e5m2",
+     "OCP E5M2 times the block's power of two",
+     kSmallFloats,
+     "codec fp8_e5m2 needs dtype f16, bf16 or f32",
+     {true, 1, 8},
+     {1.0 / 9, 0x1p-100, 0x1.ep127}},
 };
 inline constexpr std::uint8_t kCodecCount = sizeof kCodecs / sizeof kCodecs[0];
 
 // REQUIRES: codec < kCodecCount.
 constexpr const CodecInfo& InfoOf(Codec codec) { return kCodecs[static_cast<std::uint8_t>(codec)]; }
 
-// A multiple of every codec's block_elements.
-inline constexpr std::size_t kCodecBlockElements = 256;
-
-constexpr bool AreCodecsWellFormed() {
+constexpr bool AreCodecsInOrder() {
   for (std::uint8_t i = 0; i < kCodecCount; ++i) {
     if (kCodecs[i].codec != static_cast<Codec>(i)) return false;
-    if (kCodecBlockElements % kCodecs[i].layout.block_elements != 0) return false;
   }
   return true;
 }
-static_assert(AreCodecsWellFormed());
+static_assert(AreCodecsInOrder());
 
-// REQUIRES: codec < kCodecCount.
-constexpr std::size_t EncodedBytes(Codec codec, DType dtype, std::size_t count) {
-  const auto& layout = InfoOf(codec).layout;
-  const std::size_t blocks = (count + layout.block_elements - 1) / layout.block_elements;
-  return blocks * layout.header_bytes + count * (layout.code_bytes > 0 ? layout.code_bytes : SizeOf(dtype));
+constexpr bool HasBlocks(Codec codec) {
+  return static_cast<std::uint8_t>(codec) < kCodecCount && InfoOf(codec).layout.in_blocks;
+}
+
+// Elements of a block: a power of two.
+inline constexpr std::uint16_t kBlockMin = 32;
+inline constexpr std::uint16_t kBlockMax = 1024;
+inline constexpr std::uint16_t kBlockDefault = 256;
+
+// kStochastic: up or down with the odds of the distances, by a hash of group, operation, rank and position: the same on
+// every attempt. A block's largest magnitude (smallest and greatest with a zero point) is always rounded to nearest.
+enum class Rounding : std::uint8_t { kNearestEven = 0, kStochastic };
+inline constexpr std::uint8_t kRoundingCount = 2;
+
+// A codec and how it is applied; the same on all ranks.
+struct Encoding {
+  Codec codec = Codec::kNone;
+  std::uint16_t block = 0;  // elements; 0: the codec has no blocks
+  Rounding rounding = Rounding::kNearestEven;
+
+  constexpr Encoding() = default;
+  constexpr Encoding(Codec of)  // NOLINT(google-explicit-constructor): a codec, as it is by default
+      : codec(of), block(HasBlocks(of) ? kBlockDefault : std::uint16_t{0}) {}
+  constexpr Encoding(Codec of, std::uint16_t block_elements, Rounding how = Rounding::kNearestEven)
+      : codec(of), block(block_elements), rounding(how) {}
+  friend constexpr bool operator==(const Encoding& a, const Encoding& b) {
+    return a.codec == b.codec && a.block == b.block && a.rounding == b.rounding;
+  }
+  friend constexpr bool operator!=(const Encoding& a, const Encoding& b) { return !(a == b); }
+};
+
+// REQUIRES: encoding.codec < kCodecCount.
+constexpr const CodecInfo& InfoOf(const Encoding& encoding) { return InfoOf(encoding.codec); }
+
+// `reason` (optional) receives a static text when the encoding is not one.
+constexpr bool IsValid(const Encoding& encoding, const char** reason = nullptr) {
+  const char* why = nullptr;
+  if (static_cast<std::uint8_t>(encoding.codec) >= kCodecCount) {
+    why = "unknown codec";
+  } else if (static_cast<std::uint8_t>(encoding.rounding) >= kRoundingCount) {
+    why = "unknown rounding";
+  } else if (encoding.codec == Codec::kNone && encoding.rounding != Rounding::kNearestEven) {
+    why = "codec none rounds nothing: leave the rounding out";
+  } else if (!HasBlocks(encoding.codec)) {
+    if (encoding.block != 0) why = "this codec has no blocks: leave the block size out";
+  } else if (encoding.block < kBlockMin || encoding.block > kBlockMax || (encoding.block & (encoding.block - 1)) != 0) {
+    why = "a block has 32, 64, 128, 256, 512 or 1024 elements";
+  }
+  if (reason != nullptr) *reason = why;
+  return why == nullptr;
+}
+
+// REQUIRES: IsValid(encoding).
+constexpr std::size_t EncodedBytes(const Encoding& encoding, DType dtype, std::size_t count) {
+  const auto& layout = InfoOf(encoding.codec).layout;
+  if (layout.code_bits == 0) return count * SizeOf(dtype);
+  const std::size_t blocks = encoding.block == 0 ? 0 : (count + encoding.block - 1) / encoding.block;
+  return blocks * layout.header_bytes + count / 8 * layout.code_bits + (count % 8 * layout.code_bits + 7) / 8;
 }
 
 constexpr const char* NameOf(DType dtype) {
@@ -219,6 +304,14 @@ constexpr const char* NameOf(ReduceOp op) {
 
 constexpr const char* NameOf(Codec codec) {
   return static_cast<std::uint8_t>(codec) < kCodecCount ? InfoOf(codec).name : "?";
+}
+
+// Of its codec alone.
+constexpr const char* NameOf(const Encoding& encoding) { return NameOf(encoding.codec); }
+
+constexpr const char* NameOf(Rounding rounding) {
+  constexpr const char* kNames[] = {"nearest", "stochastic"};
+  return static_cast<std::uint8_t>(rounding) < kRoundingCount ? kNames[static_cast<std::uint8_t>(rounding)] : "?";
 }
 
 constexpr const char* NameOf(OpKind kind) {
@@ -269,18 +362,16 @@ constexpr bool HasAlgorithm(OpKind kind, Algorithm algorithm) {
 }
 
 // Whether a collective of this combination exists. `reason` (optional) receives a static text when it does not.
-constexpr bool IsSupported(DType dtype, ReduceOp op, Codec codec, const char** reason = nullptr) {
+constexpr bool IsSupported(DType dtype, ReduceOp op, const Encoding& encoding, const char** reason = nullptr) {
   const char* why = nullptr;
   if (static_cast<std::uint8_t>(dtype) >= kDTypeCount)
     why = "unknown dtype";
   else if (static_cast<std::uint8_t>(op) >= kReduceOpCount)
     why = "unknown reduction";
-  else if (static_cast<std::uint8_t>(codec) >= kCodecCount)
-    why = "unknown codec";
-  else if (op == ReduceOp::kAvg && IsInteger(dtype))
+  else if (IsValid(encoding, &why) && op == ReduceOp::kAvg && IsInteger(dtype))
     why = "avg of integers is not defined; use sum and divide";
-  else if ((InfoOf(codec).dtypes & BitOf(dtype)) == 0)
-    why = InfoOf(codec).refusal;
+  else if (why == nullptr && (InfoOf(encoding.codec).dtypes & BitOf(dtype)) == 0)
+    why = InfoOf(encoding.codec).refusal;
   if (reason != nullptr) *reason = why;
   return why == nullptr;
 }

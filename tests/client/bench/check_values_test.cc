@@ -130,7 +130,7 @@ TEST(CheckValuesTest, ProductsStayWhereTheCodecIsExact) {
     for (const float value : result) {
       const double magnitude = std::fabs(static_cast<double>(value));
       EXPECT_TRUE(magnitude >= codec.error.magnitude_min && magnitude <= codec.error.magnitude_max) << codec.name;
-      const bool shares_scale = codec.layout.block_elements > 1;  // so that all have to be of one magnitude
+      const bool shares_scale = codec.layout.in_blocks;  // so that all have to be of one magnitude
       ASSERT_TRUE(!shares_scale || magnitude == 1.0) << codec.name << " " << magnitude;
     }
     EXPECT_EQ(CountWrong(reduction, peers, kOperation, result.data(), kCount), 0u) << codec.name;

@@ -16,16 +16,13 @@ namespace ringway::collective {
 
 class World {
  public:
+  static constexpr std::uint64_t kSeed = 0x5eed;  // of stochastic rounding
+
   // `inputs[rank]` holds descriptor.count elements, as bytes.
   World(const Descriptor& descriptor, std::vector<std::vector<std::byte>> inputs, std::uint64_t segment_bytes_max,
         bool staged = false, std::vector<std::uint32_t> shares = {}, MemoryShare* memory = nullptr)
       : world_(static_cast<std::uint32_t>(inputs.size())), inputs_(std::move(inputs)) {
-    Routes routes{.ring = {}, .sites = {}, .shares = std::move(shares)};
-    for (std::uint32_t rank = 0; rank < world_; ++rank) {
-      routes.ring.emplace_back(rank);
-      routes.sites.push_back(rank / 3);  // the last may be smaller
-    }
-    AddStrides(&routes);
+    const Routes routes = RoutesOf(world_, std::move(shares));
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
       const Shape shape = ShapeOf(descriptor, world_, Rank(rank));
       outputs_.emplace_back(shape.count * SizeOf(descriptor.dtype));
@@ -39,9 +36,21 @@ class World {
                                                      .output = outputs_[rank].data(),
                                                      .input_bytes_ready = staged ? 0 : inputs_[rank].size(),
                                                      .stamp = {Epoch(10 + rank), 100 - rank},
+                                                     .seed = kSeed,
+                                                     .self = Rank(rank),
                                                      .memory = memory}));
       Work(rank);
     }
+  }
+
+  static Routes RoutesOf(std::uint32_t world, std::vector<std::uint32_t> shares = {}) {
+    Routes routes{.ring = {}, .sites = {}, .shares = std::move(shares)};
+    for (std::uint32_t rank = 0; rank < world; ++rank) {
+      routes.ring.emplace_back(rank);
+      routes.sites.push_back(rank / 3);  // the last may be smaller
+    }
+    AddStrides(&routes);
+    return routes;
   }
 
   void Stage(std::uint32_t rank, std::uint64_t bytes) {

@@ -3,6 +3,7 @@
 
 #include <ringway/types.h>
 
+#include <cstdint>
 #include <vector>
 
 namespace ringway::kernels {
@@ -13,6 +14,17 @@ inline std::vector<Codec> LossyCodecs() {
     if (info.error.relative_max > 0) codecs.push_back(info.codec);
   }
   return codecs;
+}
+
+// A codec with each of its block sizes, or without.
+inline std::vector<Encoding> EncodingsOf(Codec codec) {
+  std::vector<Encoding> encodings;
+  for (std::uint16_t block = kBlockMin; HasBlocks(codec) && block <= kBlockMax;
+       block = static_cast<std::uint16_t>(2 * block)) {
+    encodings.emplace_back(codec, block);
+  }
+  if (encodings.empty()) encodings.emplace_back(codec);
+  return encodings;
 }
 
 }  // namespace ringway::kernels

@@ -61,9 +61,6 @@ double ToNumber(DType dtype, Bits bits) {
   return negative ? -magnitude : magnitude;
 }
 
-namespace {
-
-// The bits of the number of this format that is nearest to x, ties to even.
 Bits ToBits(DType dtype, double x) {
   const Format f = FormatOf(dtype);
   if (std::isnan(x)) return f.nan;
@@ -78,6 +75,8 @@ Bits ToBits(DType dtype, double x) {
   const Bits biased = static_cast<Bits>(exponent - f.emin) << (f.precision - 1);
   return sign | std::min(biased + static_cast<Bits>(steps), infinity);
 }
+
+namespace {
 
 double RoundToF32(double x) { return ToNumber(DType::kF32, ToBits(DType::kF32, x)); }
 
@@ -145,68 +144,174 @@ Bits Divide(DType dtype, Bits a, std::uint32_t contributors) {
 
 namespace {
 
-// Codecs that are a floating-point format.
-template <DType kFormat>
-std::vector<unsigned char> EncodeFormat(std::span<const float> block) {
-  std::vector<unsigned char> wire(block.size() * SizeOf(kFormat));
-  for (std::size_t i = 0; i < block.size(); ++i) {
-    SetElement(kFormat, wire.data(), i, ToBits(kFormat, static_cast<double>(block[i])));
+struct Extent {
+  double low = 0, high = 0, largest = 0;
+  bool finite = true;
+};
+
+Extent ExtentOf(std::span<const float> block) {
+  Extent out{.low = std::numeric_limits<double>::infinity(), .high = -std::numeric_limits<double>::infinity()};
+  for (const float x : block) {
+    out.finite = out.finite && std::isfinite(x);
+    out.low = std::min<double>(out.low, x);
+    out.high = std::max<double>(out.high, x);
+    out.largest = std::max<double>(out.largest, std::fabs(x));
+  }
+  return out;
+}
+
+void AppendF32(std::vector<unsigned char>& wire, double x) {
+  wire.resize(wire.size() + 4);
+  SetElement(DType::kF32, wire.data() + wire.size() - 4, 0, ToBits(DType::kF32, x));
+}
+
+// Integers, in 8 or 4 bits of two's complement.
+void AppendCodes(std::vector<unsigned char>& wire, const std::vector<int>& codes, int bits) {
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const auto code = static_cast<unsigned char>(codes[i] & ((1 << bits) - 1));
+    if (bits == 4 && i % 2 == 1) {
+      wire.back() = static_cast<unsigned char>(wire.back() | code << 4);
+    } else {
+      wire.push_back(code);
+    }
+  }
+}
+
+// In integers: m = significand * 2^exponent; the least number of 16 bits that is not below m / top.
+double ScaleOf(double m, int top) {
+  int exponent = 0;
+  const auto significand = static_cast<std::uint64_t>(std::ldexp(std::frexp(m, &exponent), 24)) << 20;
+  const auto divisor = static_cast<std::uint64_t>(top);
+  exponent -= 44;
+  std::uint64_t quotient = (significand + divisor - 1) / divisor;
+  while (quotient >= 1 << 16) {
+    quotient = (quotient + 1) / 2;
+    ++exponent;
+  }
+  const double scale = std::ldexp(static_cast<double>(quotient), exponent);
+  if (scale * top <= FLT_MAX) return scale;
+  return top == 127 ? std::ldexp(0x8102, 106) : std::ldexp(0x9249, 110);
+}
+
+template <int kBits>
+std::vector<unsigned char> EncodeSymmetric(std::span<const float> block, DType) {
+  const Extent extent = ExtentOf(block);
+  const bool flushed = !extent.finite || extent.largest < 0x1p-100;
+  const double scale = flushed ? 0 : ScaleOf(extent.largest, (1 << (kBits - 1)) - 1);
+  std::vector<unsigned char> wire;
+  AppendF32(wire, extent.finite ? scale : std::nan(""));
+  std::vector<int> codes;
+  for (const float x : block) {
+    codes.push_back(flushed ? 0 : static_cast<int>(std::nearbyint(RoundToF32(static_cast<double>(x) / scale))));
+  }
+  AppendCodes(wire, codes, kBits);
+  return wire;
+}
+
+template <int kBits>
+std::vector<unsigned char> EncodeMinMax(std::span<const float> block, DType) {
+  const auto clamp = [](double x) { return std::clamp(x, -0x1p126, 0x1p126); };
+  const Extent extent = ExtentOf(block);
+  const double low = clamp(extent.low) + 0.0, high = clamp(extent.high) + 0.0;
+  const bool flushed = !extent.finite || high - low < 0x1p-100;
+  const double step = flushed ? 1 : RoundToF32((high - low) / ((1 << kBits) - 1));
+  std::vector<unsigned char> wire;
+  AppendF32(wire, extent.finite ? low : std::nan(""));
+  AppendF32(wire, extent.finite ? (flushed ? low : high) : std::nan(""));
+  std::vector<int> codes;
+  for (const float x : block) {
+    const double steps = RoundToF32(RoundToF32(clamp(x) - low) / step);
+    codes.push_back(flushed ? 0 : static_cast<int>(std::nearbyint(steps)));
+  }
+  AppendCodes(wire, codes, kBits);
+  return wire;
+}
+
+struct Fp8Format {
+  int mantissa_bits, emin;
+  double largest;
+};
+
+// To a number of the format, of any exponent from emin on.
+double RoundToFormat(const Fp8Format& format, double x) {
+  const int exponent = x == 0 ? format.emin : std::max(std::ilogb(x), format.emin);
+  return std::ldexp(std::nearbyint(std::ldexp(x, format.mantissa_bits - exponent)), exponent - format.mantissa_bits);
+}
+
+// Of a finite magnitude: so many of the format's numbers are below.
+int Fp8CodeOf(const Fp8Format& format, double x) {
+  int code = 0;
+  for (double number = 0; number < x; ++code) {
+    const int exponent = number == 0 ? format.emin : std::max(std::ilogb(number), format.emin);
+    number += std::ldexp(1, exponent - format.mantissa_bits);
+  }
+  return code;
+}
+
+template <int kMantissaBits>
+std::vector<unsigned char> EncodeFp8(std::span<const float> block, DType dtype) {
+  constexpr Fp8Format kFormat = kMantissaBits == 3 ? Fp8Format{3, -6, 448} : Fp8Format{2, -14, 57344};
+  const Extent extent = ExtentOf(block);
+  if (!extent.finite || extent.largest < 0x1p-100) {
+    std::vector<unsigned char> wire(1 + block.size());
+    wire[0] = extent.finite ? 0 : 0xff;
+    return wire;
+  }
+  const double finite = dtype == DType::kF16 ? 65504 : FLT_MAX;
+  int exponent = -140;
+  while (RoundToFormat(kFormat, std::ldexp(extent.largest, -exponent)) > kFormat.largest &&
+         std::ldexp(kFormat.largest, exponent + 1) <= finite) {
+    ++exponent;
+  }
+  std::vector<unsigned char> wire = {static_cast<unsigned char>(exponent + 127)};
+  for (const float x : block) {
+    const double magnitude = RoundToFormat(kFormat, std::ldexp(std::fabs(static_cast<double>(x)), -exponent));
+    const int code = Fp8CodeOf(kFormat, std::min(magnitude, kFormat.largest));
+    wire.push_back(static_cast<unsigned char>(code | (std::signbit(x) ? 0x80 : 0)));
   }
   return wire;
 }
 
-std::vector<unsigned char> EncodeInt8(std::span<const float> block) {
-  float m = 0;
-  bool finite = true;
-  for (const float x : block) {
-    finite = finite && std::isfinite(x);
-    m = std::max(m, std::fabs(x));
-  }
-  std::uint32_t scale_bits = finite ? 0 : 0x7fc00000;
-  double scale = 0;
-  if (finite && m >= 0x1p-100f) {
-    // In integers: m = significand * 2^exponent; the least number of 16 bits that is not below m / 127.
-    int exponent = 0;
-    const auto significand = static_cast<std::uint64_t>(std::ldexp(std::frexp(m, &exponent), 24)) << 20;
-    exponent -= 44;
-    std::uint64_t quotient = (significand + 126) / 127;
-    while (quotient >= 1 << 16) {
-      quotient = (quotient + 1) / 2;
-      ++exponent;
-    }
-    scale = std::ldexp(static_cast<double>(quotient), exponent);
-    if (scale * 127 > FLT_MAX) scale = std::ldexp(0x8102, 106);
-    scale_bits = static_cast<std::uint32_t>(ToBits(DType::kF32, scale));
-  }
-  std::vector<unsigned char> wire(sizeof scale_bits);
-  std::memcpy(wire.data(), &scale_bits, sizeof scale_bits);
-  for (const float x : block) {
-    const double code = scale == 0 ? 0 : std::nearbyint(RoundToF32(static_cast<double>(x) / scale));
-    wire.push_back(static_cast<unsigned char>(static_cast<int>(code)));
+// A codec that is a floating-point format.
+template <DType kFormat>
+std::vector<unsigned char> EncodeFormat(std::span<const float> values, DType) {
+  std::vector<unsigned char> wire(values.size() * SizeOf(kFormat));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    SetElement(kFormat, wire.data(), i, ToBits(kFormat, static_cast<double>(values[i])));
   }
   return wire;
 }
 
 struct ReferenceCodec {
   Codec codec;
-  std::vector<unsigned char> (*encode)(std::span<const float> block);
+  std::vector<unsigned char> (*encode)(std::span<const float> block, DType dtype);
 };
 constexpr ReferenceCodec kReferenceCodecs[] = {
     {Codec::kBf16, EncodeFormat<DType::kBF16>},
-    {Codec::kInt8, EncodeInt8},
+    {Codec::kInt8, EncodeSymmetric<8>},
     {Codec::kF16, EncodeFormat<DType::kF16>},
+    {Codec::kInt4, EncodeSymmetric<4>},
+    {Codec::kInt8Zp, EncodeMinMax<8>},
+    {Codec::kInt4Zp, EncodeMinMax<4>},
+    {Codec::kFp8E4m3, EncodeFp8<3>},
+    {Codec::kFp8E5m2, EncodeFp8<2>},
 };
 
 }  // namespace
 
-std::vector<unsigned char> Encode(Codec codec, const std::vector<float>& values) {
-  const auto* const row = std::find_if(std::begin(kReferenceCodecs), std::end(kReferenceCodecs),
-                                       [&](const ReferenceCodec& candidate) { return candidate.codec == codec; });
+std::vector<unsigned char> Encode(const Encoding& encoding, DType dtype, const std::vector<unsigned char>& values) {
+  const auto* const row =
+      std::find_if(std::begin(kReferenceCodecs), std::end(kReferenceCodecs),
+                   [&](const ReferenceCodec& candidate) { return candidate.codec == encoding.codec; });
   RINGWAY_CHECK(row != std::end(kReferenceCodecs));
+  std::vector<float> floats;
+  for (std::size_t i = 0; i < values.size() / SizeOf(dtype); ++i) {
+    floats.push_back(static_cast<float>(ToNumber(dtype, ElementAt(dtype, values.data(), i))));
+  }
   std::vector<unsigned char> wire;
-  for (std::span<const float> rest(values); !rest.empty();) {
-    const std::size_t n = std::min<std::size_t>(rest.size(), InfoOf(codec).layout.block_elements);
-    const std::vector<unsigned char> block = row->encode(rest.first(n));
+  for (std::span<const float> rest(floats); !rest.empty();) {
+    const std::size_t n = encoding.block == 0 ? rest.size() : std::min<std::size_t>(rest.size(), encoding.block);
+    const std::vector<unsigned char> block = row->encode(rest.first(n), dtype);
     wire.insert(wire.end(), block.begin(), block.end());
     rest = rest.subspan(n);
   }

@@ -26,8 +26,11 @@ Bits Divide(DType dtype, Bits a, std::uint32_t contributors);
 // The number that a float's bits stand for.
 double ToNumber(DType dtype, Bits bits);
 
-// The wire bytes of f32 values. REQUIRES: a lossy codec.
-std::vector<unsigned char> Encode(Codec codec, const std::vector<float>& values);
+// The bits of the number of this format that is nearest to x, ties to even. REQUIRES: a floating dtype.
+Bits ToBits(DType dtype, double x);
+
+// The wire bytes of `values` of `dtype`, rounded to nearest even. REQUIRES: a lossy codec.
+std::vector<unsigned char> Encode(const Encoding& encoding, DType dtype, const std::vector<unsigned char>& values);
 
 // Bits that are likely to break a kernel: limits, signed zeros, infinities, NaNs of every kind, subnormals.
 std::vector<Bits> Specials(DType dtype);

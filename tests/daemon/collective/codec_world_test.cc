@@ -1,0 +1,202 @@
+// Worlds with codecs against a scalar reference of the same order: whole chunks instead of segments, one value after
+// the other as the schedules say, the codec's scalar loops.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "daemon/kernels/reduce.h"
+#include "tests/daemon/collective/world.h"
+#include "tests/daemon/kernels/lossy_codecs.h"
+
+namespace ringway::collective {
+namespace {
+
+constexpr std::uint64_t kSegmentBytes = 4096;  // a block of 1024 f32
+
+// Evaluates the schedules of all ranks backwards, from what a rank ends with.
+class ScalarWorld {
+ public:
+  ScalarWorld(const Descriptor& descriptor, const std::vector<std::vector<std::byte>>& inputs)
+      : descriptor_(descriptor), inputs_(inputs), world_(static_cast<std::uint32_t>(inputs.size())) {
+    const Routes routes = World::RoutesOf(world_);
+    for (std::uint32_t rank = 0; rank < world_; ++rank) {
+      schedules_.push_back(MakeSchedule(descriptor.kind, descriptor.schedule, routes, Rank(rank)));
+    }
+    bounds_ = WeightedChunks(descriptor.count, schedules_[0].weights, GridElements(descriptor.codec));
+  }
+
+  std::vector<std::byte> ResultOf(std::uint32_t rank) {
+    std::vector<std::byte> result;
+    for (std::uint32_t chunk = 0; chunk < schedules_[rank].chunks(); ++chunk) {
+      const std::vector<std::byte> part = Finished(rank, chunk);
+      result.insert(result.end(), part.begin(), part.end());
+    }
+    return result;
+  }
+
+ private:
+  using Values = std::vector<std::byte>;
+
+  std::uint64_t CountOf(std::uint32_t chunk) const { return bounds_[chunk + 1] - bounds_[chunk]; }
+  kernels::Dither DitherOf(std::uint32_t chunk, std::uint64_t whose) const {
+    return {.seed = World::kSeed + whose * 0xd1342543de82ef95U, .first = bounds_[chunk]};
+  }
+  Values Rounded(const Values& values, std::uint32_t chunk, const kernels::Dither* dither) const {
+    const std::uint64_t count = CountOf(chunk);
+    std::vector<std::byte> wire(EncodedBytes(descriptor_.codec, descriptor_.dtype, count));
+    Values out(values.size());
+    kernels::EncodeOn(kernels::Isa::kScalar, descriptor_.codec, descriptor_.dtype, wire.data(), values.data(), count,
+                      dither);
+    kernels::DecodeOn(kernels::Isa::kScalar, descriptor_.codec, descriptor_.dtype, out.data(), wire.data(), count);
+    return out;
+  }
+  Values Input(std::uint32_t rank, std::uint32_t chunk) const {
+    const std::size_t size = SizeOf(descriptor_.dtype);
+    const auto from = inputs_[rank].begin() + static_cast<std::ptrdiff_t>(bounds_[chunk] * size);
+    return {from, from + static_cast<std::ptrdiff_t>(CountOf(chunk) * size)};
+  }
+
+  // What the departure that this arrival is of carries, decoded.
+  Values Arrived(const Arrival& arrival, Rank at) {
+    const std::uint32_t sender = arrival.from.value;
+    for (const Departure& departure : schedules_[sender].departures) {
+      if (departure.step != arrival.step || departure.chunk != arrival.chunk || departure.to != at) continue;
+      if (departure.source == Source::kFinished) return Finished(sender, arrival.chunk);
+      const Values sent =
+          departure.source == Source::kInput ? Input(sender, arrival.chunk) : Sum(sender, arrival.chunk);
+      const kernels::Dither dither = DitherOf(arrival.chunk, sender + 1);
+      return Rounded(sent, arrival.chunk, &dither);
+    }
+    ADD_FAILURE() << "nobody sends it";
+    return {};
+  }
+
+  const collective::Sum* SumOf(std::uint32_t rank, std::uint32_t chunk) const {
+    for (const collective::Sum& sum : schedules_[rank].sums) {
+      if (sum.chunk == chunk) return &sum;
+    }
+    return nullptr;
+  }
+
+  Values Sum(std::uint32_t rank, std::uint32_t chunk) {
+    const Schedule& schedule = schedules_[rank];
+    Values total;
+    for (const std::uint32_t source : SumOf(rank, chunk)->order) {
+      Values value;
+      if (source != collective::Sum::kOwn) {
+        value = Arrived(schedule.arrivals[source], Rank(rank));
+      } else {
+        value = Input(rank, chunk);
+        const kernels::Dither dither = DitherOf(chunk, rank + 1);
+        if (schedule.everyone_sums) value = Rounded(value, chunk, &dither);
+      }
+      if (total.empty()) {
+        total = value;
+      } else {
+        kernels::ReduceOn(kernels::Isa::kScalar, descriptor_.dtype, descriptor_.op, total.data(), total.data(),
+                          value.data(), CountOf(chunk));
+      }
+    }
+    return total;
+  }
+
+  Values Finished(std::uint32_t rank, std::uint32_t chunk) {
+    const auto known = finished_.find({rank, chunk});
+    if (known != finished_.end()) return known->second;
+    Values out;
+    const collective::Sum* sum = SumOf(rank, chunk);
+    if (sum != nullptr && sum->finishes) {
+      out = Sum(rank, chunk);
+      kernels::FinalizeOn(kernels::Isa::kScalar, descriptor_.dtype, descriptor_.op, out.data(), CountOf(chunk), world_);
+      const kernels::Dither dither = DitherOf(chunk, 0);
+      out = Rounded(out, chunk, &dither);
+    } else {
+      for (const Arrival& arrival : schedules_[rank].arrivals) {
+        if (arrival.chunk == chunk && !arrival.reduce) out = Arrived(arrival, Rank(rank));
+      }
+    }
+    return finished_[{rank, chunk}] = out;
+  }
+
+  const Descriptor descriptor_;
+  const std::vector<std::vector<std::byte>>& inputs_;
+  const std::uint32_t world_;
+  std::vector<Schedule> schedules_;
+  Bounds bounds_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Values> finished_;
+};
+
+std::vector<std::vector<std::byte>> RandomInputs(DType dtype, std::uint32_t world, std::uint64_t count,
+                                                 std::mt19937_64& random) {
+  std::vector<std::vector<std::byte>> inputs;
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    std::vector<float> values(count);
+    for (float& value : values) {
+      value = std::ldexp(std::uniform_real_distribution<float>(-1, 1)(random), static_cast<int>(random() % 8) - 4);
+    }
+    std::vector<std::byte> input(count * SizeOf(dtype));
+    if (dtype == DType::kF32) {
+      if (count > 0) std::memcpy(input.data(), values.data(), input.size());
+    } else {  // the casts are codecs, too
+      kernels::Encode(dtype == DType::kF16 ? Codec::kF16 : Codec::kBf16, DType::kF32, input.data(), values.data(),
+                      count);
+    }
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+Encoding RandomEncoding(Codec codec, std::mt19937_64& random) {
+  const std::vector<Encoding> all = kernels::EncodingsOf(codec);
+  Encoding encoding = all[random() % all.size()];
+  if (random() % 2 == 0) encoding.rounding = Rounding::kStochastic;
+  return encoding;
+}
+
+class CodecWorld : public testing::TestWithParam<std::tuple<Codec, Algorithm>> {};
+
+TEST_P(CodecWorld, EndsOnAllRanksWithTheBytesOfTheScalarReference) {
+  const auto [codec, algorithm] = GetParam();
+  EXPECT_TRUE(rc::check([codec = codec, algorithm = algorithm](std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    constexpr DType kDTypes[] = {DType::kF16, DType::kBF16, DType::kF32};
+    Descriptor descriptor{OpKind::kAllReduce,
+                          kDTypes[random() % 3],
+                          static_cast<ReduceOp>(random() % kReduceOpCount),
+                          RandomEncoding(codec, random),
+                          algorithm,
+                          0};
+    if (!IsSupported(descriptor.dtype, descriptor.op, descriptor.codec)) descriptor.dtype = DType::kF32;
+    const auto world_size = *rc::gen::inRange<std::uint32_t>(2, 10);
+    descriptor.count = *rc::gen::inRange<std::uint64_t>(0, 9000);
+    const auto inputs = RandomInputs(descriptor.dtype, world_size, descriptor.count, random);
+    World world(descriptor, inputs, kSegmentBytes, random() % 2 == 0);
+    for (std::uint32_t rank = 0; rank < world_size; ++rank) world.Stage(rank, inputs[rank].size());
+    world.Run(random());
+    const std::vector<std::byte> expected = ScalarWorld(descriptor, inputs).ResultOf(0);
+    for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+      RC_ASSERT(world.executor(rank).complete());
+      RC_ASSERT(world.output(rank) == expected);
+    }
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, CodecWorld,
+                         testing::Combine(testing::ValuesIn(kernels::LossyCodecs()),
+                                          testing::Values(Algorithm::kRing, Algorithm::kTwoRings, Algorithm::kRings,
+                                                          Algorithm::kDirect, Algorithm::kOneShot, Algorithm::kTree,
+                                                          Algorithm::kHalvingDoubling, Algorithm::kNaive,
+                                                          Algorithm::kHierarchical)),
+                         [](const auto& test) {
+                           return std::string(NameOf(std::get<0>(test.param))) + "_" + NameOf(std::get<1>(test.param));
+                         });
+
+}  // namespace
+}  // namespace ringway::collective
