@@ -34,13 +34,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "proto/encoding_code.h"
 
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -164,7 +165,15 @@ struct Submit {
   std::uint64_t result_offset_bytes;
   std::uint64_t count;
   std::uint64_t result_count;
+  std::uint64_t feedback;  // of the tensor whose residual is added (FeedbackOf); 0: none
 };
+
+// The name of a tensor as a number (FNV-1a), never 0.
+constexpr std::uint64_t FeedbackOf(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash == 0 ? 1 : hash;
+}
 
 struct Progress {
   PacketHeader header;
@@ -278,7 +287,7 @@ struct SessionPage {
 };
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(Submit) == 64 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
+static_assert(sizeof(Submit) == 72 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
 static_assert(sizeof(MemberEntry) == 136 && sizeof(MemberList) == 16 + std::size_t{64} * 136);
 static_assert(sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 && offsetof(Slot, text) == 576);
 

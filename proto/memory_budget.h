@@ -26,13 +26,15 @@
 namespace ringway {
 
 enum class MemoryUse : std::uint8_t {
-  kRegions,  // the trainers' shared memory
-  kResults,  // retained results, and inputs, that others may still need
-  kAside,    // values that arrived before their turn in a sum
-  kEarly,    // early frames: of operations that were not submitted here yet
+  kRegions,    // the trainers' shared memory
+  kResults,    // retained results, and inputs, that others may still need
+  kAside,      // values that arrived before their turn in a sum
+  kEarly,      // early frames: of operations that were not submitted here yet
+  kResiduals,  // of error feedback, and what its operations compute with
 };
-inline constexpr std::size_t kMemoryUses = 4;
-inline constexpr std::array<const char*, kMemoryUses> kMemoryUseNames = {"regions", "results", "aside", "early"};
+inline constexpr std::size_t kMemoryUses = 5;
+inline constexpr std::array<const char*, kMemoryUses> kMemoryUseNames = {"regions", "results", "aside", "early",
+                                                                         "residuals"};
 
 class MemoryBudget {
  public:

@@ -103,7 +103,8 @@ double Tolerance(const Reduction& reduction, std::size_t world_size) {
   const double step = reduction.codec.rounding == Rounding::kStochastic ? 2.0 : 1.0;
   const double half = reduction.dtype == DType::kF16 ? 0x1p-11 : reduction.dtype == DType::kBF16 ? 0x1p-8 : 0.0;
   const double bound = ranks * largest * (step * codec.error.relative_max + 2 * half) * kGrowth;
-  return reduction.op == ReduceOp::kAvg ? bound / ranks : bound;
+  const double in_all = reduction.feedback ? 2 * bound : bound;
+  return reduction.op == ReduceOp::kAvg ? in_all / ranks : in_all;
 }
 
 // Element types that can hold floating values: halves are uint16_t.

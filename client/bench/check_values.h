@@ -21,6 +21,7 @@ struct Reduction {
   DType dtype = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
   Encoding codec = Codec::kNone;
+  bool feedback = false;  // what was lost before is added
 };
 
 struct InputName {

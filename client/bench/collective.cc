@@ -4,7 +4,7 @@ namespace ringway::bench {
 
 Expected<Work> StartCollective(Session& session, OpKind collective, const Reduction& reduction, const Buffers& buffers,
                                OpOptions options) {
-  const auto& [dtype, op, codec] = reduction;
+  const auto& [dtype, op, codec, feedback] = reduction;
   const auto& [input, count, output, output_count] = buffers;
   options.codec = codec;
   switch (collective) {

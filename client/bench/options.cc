@@ -120,6 +120,8 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
          "NAME=COMMAND: another system, which every rank runs after each size; {rank}, {world}, {bytes}, "
          "{iters}, {warmup} and {json} (where it writes its results) are replaced; may be repeated (default: none)")
       ->check([](const std::string& text) { return ParseBaseline(text) ? "" : "not NAME=COMMAND: " + text; });
+  app->add_flag("--error-feedback", options->reduction.feedback,
+                "Add to each operation what the codec took from the one before");
   app->add_flag("--in-place", options->in_place, "Reduce in place (a copy more)");
   app->add_flag("--check", options->check, "Verify every element of every result; exit 1 if any is wrong");
 }
@@ -151,6 +153,7 @@ std::string Join(const Raw& raw, Options* options) {
   }
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
+  if (reduction.feedback && !CanFeedBack(options->collective, reduction.op, reduction.codec, &reason)) return reason;
   const std::uint64_t element_bytes = SizeOf(reduction.dtype);
   const std::vector<std::uint64_t> sizes = options->sizes.empty() ? std::vector{options->min_bytes} : options->sizes;
   if (std::ranges::any_of(sizes, [&](std::uint64_t bytes) { return bytes > 0 && bytes < element_bytes; }))

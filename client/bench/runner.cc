@@ -204,6 +204,11 @@ Error Runner::MeasureBaselines(SizeResult* result) {
   return {};
 }
 
+std::string Runner::FeedbackName(const SizeResult& result, std::uint32_t operation) const {
+  if (!options_.reduction.feedback) return "";
+  return "bench." + std::to_string(result.count) + "." + std::to_string(operation);
+}
+
 Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
   using Clock = std::chrono::steady_clock;
   ++iteration_;
@@ -218,7 +223,7 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
     auto work = StartCollective(*session_, options_.collective, options_.reduction,
                                 {inputs_[i].data(), result->input_count, Output(i).data(), result->count},
-                                {.algorithm = options_.algorithm});
+                                {.algorithm = options_.algorithm, .error_feedback = FeedbackName(*result, i)});
     if (!work.ok()) return work.error();
     works.push_back(std::move(work.value()));
   }

@@ -46,6 +46,8 @@ class Runner {
   Error MeasureBeside(SizeResult* result);
   Error MeasureBaselines(SizeResult* result);
   Expected<double> RunIteration(SizeResult* result, Totals* totals);
+  // Of each size and operation in flight its own; empty: none.
+  std::string FeedbackName(const SizeResult& result, std::uint32_t operation) const;
   void FillInputs(const SizeResult& result);
   void CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) const;
   const Buffer& Output(std::size_t index) const { return options_.in_place ? inputs_[index] : outputs_[index]; }

@@ -167,6 +167,7 @@ ringway::OpOptions OpOptionsOf(const ringwayOpOptions_t* options) {
   if (options->codecBlock > 0)
     out.codec.block = static_cast<std::uint16_t>(std::min<std::uint32_t>(options->codecBlock, UINT16_MAX));
   out.codec.rounding = Convert<ringway::Rounding>(options->rounding);
+  if (options->errorFeedback != nullptr) out.error_feedback = options->errorFeedback;
   out.submit_timeout = Timeout(options->submitTimeoutMs);
   out.as_peer = options->asPeer;
   if (options->algorithm != ringwayAlgorithmOfPlan) out.algorithm = Convert<ringway::Algorithm>(options->algorithm);

@@ -40,6 +40,10 @@ Error SessionImpl::CheckRequest(const Request& request) {
   if (!IsSupported(request.dtype, request.op, request.options.codec, &reason)) {
     return Error(Code::kNotSupported, reason);
   }
+  if (!request.options.error_feedback.empty() &&
+      !CanFeedBack(request.kind, request.op, request.options.codec, &reason)) {
+    return Error(Code::kNotSupported, reason);
+  }
   if (request.options.algorithm && static_cast<std::uint8_t>(*request.options.algorithm) >= kAlgorithmCount) {
     return Error(Code::kNotSupported, "unknown algorithm");
   }
@@ -264,6 +268,7 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.codec = request.options.codec.codec;
   packet.block_power = codec.block_power;
   packet.rounding = request.options.codec.rounding;
+  if (!request.options.error_feedback.empty()) packet.feedback = abi::FeedbackOf(request.options.error_feedback);
   packet.staged = staged ? 1 : 0;
   if (request.options.algorithm.has_value())
     packet.algorithm = static_cast<std::uint8_t>(*request.options.algorithm) + 1;

@@ -56,6 +56,8 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
   // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
   const Stamp stamp{membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)};
   op.executor.reset();
+  const bool notes_loss = op.feedback != nullptr && !op.fetching;
+  if (notes_loss) op.feedback->ForgetLoss();
   op.reporter = std::make_unique<ReadyReporter>(queue_.mutable_index(), op.name);
   op.executor = std::make_unique<Executor>(std::move(schedule),
                                            collective::ExecutorOptions{
@@ -70,6 +72,7 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
                                                .stamp = stamp,
                                                .seed = SeedOf(ctx_.group, op.name),
                                                .self = *ctx_.view().RankOf(ctx_.self),
+                                               .loss = notes_loss ? op.feedback->loss()->data() : nullptr,
                                                .memory = ctx_.options.memory.get(),
                                                .sink = op.reporter.get(),
                                            });
@@ -107,7 +110,9 @@ void Launcher::Retain(Operation& op, bool with_input) {
   Unretain(op);
   if (!IsToBeRetained(op)) return;
   auto staged = buffers::StagedBuffers::Make(
-      op.submission.buffers, {.output_bytes = op.output_bytes(), .input_bytes = with_input ? op.input_bytes() : 0},
+      op.submission.buffers,
+      {.output_bytes = op.output_bytes(),
+       .input_bytes = with_input && op.submission.buffers->trainer_writes_input() ? op.input_bytes() : 0},
       ctx_.options.memory);
   if (staged == nullptr) return;
   op.buffers = std::move(staged);

@@ -24,6 +24,7 @@
 #include "daemon/agreement/peer_values.h"
 #include "daemon/agreement/ready_index.h"
 #include "daemon/agreement/view.h"
+#include "daemon/buffers/feedback.h"
 #include "daemon/buffers/op_buffers.h"
 #include "daemon/collective/executor.h"
 
@@ -71,10 +72,11 @@ struct Operation {
   // What it works on: the submission's, or a staged copy of them that is retained for the others. That has a copy of
   // the input, too, where a rank can be done before the others have its input (one_shot).
   std::shared_ptr<OpBuffers> buffers;
-  bool telling = false;                           // complete, and to be told as soon as its result is delivered
-  std::set<PeerId> ready;                         // senders' view: who has submitted it too
-  std::map<PeerId, std::uint64_t> unready_bytes;  // sent to peers that were not ready
-  std::set<PeerId> holders;                       // who is known to hold the result
+  std::shared_ptr<buffers::FeedbackBuffers> feedback;  // what the submission's are, with error feedback
+  bool telling = false;                                // complete, and to be told as soon as its result is delivered
+  std::set<PeerId> ready;                              // senders' view: who has submitted it too
+  std::map<PeerId, std::uint64_t> unready_bytes;       // sent to peers that were not ready
+  std::set<PeerId> holders;                            // who is known to hold the result
 
   Outcome outcome;        // of a complete or reported operation; of others what it will be, if they fetch it or have
                           // their part

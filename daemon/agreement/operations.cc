@@ -50,7 +50,14 @@ Status Operations::Submit(Submission submission) {
   const std::uint32_t world_size = ctx_.view().world_size();
   const collective::Shape shape = ShapeIn(world_size, submission.descriptor);
   if (Status room = RoomFor(submission, shape, world_size); !room.ok()) return room;
+  std::shared_ptr<buffers::FeedbackBuffers> feedback;
+  if (submission.feedback != 0) {
+    auto begun = residuals_.Begin(submission.feedback, submission.descriptor, submission.buffers, ctx_.options.memory);
+    if (!begun.ok()) return begun.status();
+    submission.buffers = feedback = std::move(begun).value();
+  }
   Operation& op = table_.Add(std::move(submission));
+  op.feedback = std::move(feedback);
   op.shape = shape;
   op.since = op.staged_at = ctx_.now;
   if (op.submission.time_limit > Duration::zero()) op.deadline = ctx_.now + op.submission.time_limit;
@@ -207,6 +214,7 @@ void Operations::Tell(Operation& op) {
   table_.OnTold(op);
   table_.MarkDue(op.name);
   const bool ok = op.outcome.code == Code::kOk;
+  if (op.feedback != nullptr) residuals_.End(op.submission.feedback, *op.feedback, ok);
   ++(ok ? ctx_.counts.ops_done : ctx_.counts.ops_failed);
   watch_.Moved();
   if (ok) watch_.OnSuccess(op.output_bytes());

@@ -26,6 +26,7 @@
 #include "daemon/agreement/operation_watch.h"
 #include "daemon/agreement/send_queue.h"
 #include "daemon/agreement/unsubmitted.h"
+#include "daemon/buffers/feedback.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
 #include "proto/result.h"
@@ -103,6 +104,7 @@ class Operations {
   Launcher launcher_;
   OpWork work_;
   Unsubmitted unsubmitted_;
+  buffers::ResidualBook residuals_;
   control::OpReport last_update_;  // tells the master where the channels of the last view adopted began
 };
 

@@ -27,6 +27,7 @@ StagedBuffers::StagedBuffers(std::shared_ptr<OpBuffers> trainers, Sizes sizes,
       input_(sizes.input_bytes > 0 ? std::make_unique_for_overwrite<std::byte[]>(sizes.input_bytes) : nullptr) {}
 
 std::uint64_t StagedBuffers::Stage(std::uint64_t bytes_max) {
+  if (trainers_->can_stage()) return trainers_->Stage(bytes_max);
   if (!can_stage()) return 0;
   RINGWAY_CHECK(trainers_->input_ready() <= sizes_.input_bytes);
   const std::uint64_t bytes = std::min(bytes_max, trainers_->input_ready() - staged_);

@@ -31,7 +31,7 @@ class StagedBuffers final : public OpBuffers {
   const std::byte* input() const override { return input_ ? input_.get() : trainers_->input(); }
   std::uint64_t input_ready() const override { return input_ ? staged_ : trainers_->input_ready(); }
   bool Grow(std::uint64_t input_ready) override { return trainers_->Grow(input_ready); }
-  bool can_stage() const override { return input_ && staged_ < trainers_->input_ready(); }
+  bool can_stage() const override { return trainers_->can_stage() || (input_ && staged_ < trainers_->input_ready()); }
   std::uint64_t Stage(std::uint64_t bytes_max) override;
 
   std::byte* output() const override { return output_.get(); }
@@ -39,7 +39,7 @@ class StagedBuffers final : public OpBuffers {
   std::uint64_t final_upto() const override { return trainers_->final_upto(); }
   std::uint64_t Deliver(std::uint64_t bytes, std::uint64_t bytes_max) override;
 
-  bool trainer_writes_input() const override { return !input_; }
+  bool trainer_writes_input() const override { return !input_ && trainers_->trainer_writes_input(); }
   bool trainer_writes_output() const override { return false; }
 
  private:

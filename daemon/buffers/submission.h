@@ -20,6 +20,7 @@ struct Submission {
   Descriptor descriptor;               // its schedule is set when the operation starts
   std::optional<Algorithm> algorithm;  // nothing: the plan's choice
   std::shared_ptr<OpBuffers> buffers;  // never null
+  std::uint64_t feedback = 0;          // names the tensor whose residual is added (feedback.h); 0: none
   Duration time_limit{};               // from now; then all ranks are asked to fail it with kDeadline. 0: none
 };
 

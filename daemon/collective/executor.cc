@@ -33,7 +33,10 @@ Executor::Executor(std::shared_ptr<const Schedule> schedule, const ExecutorOptio
       grid_(ChunksOf(schedule_, options.shape, options.descriptor.codec), SizeOf(options.descriptor.dtype),
             options.segment_bytes_max, GridElements(options.descriptor.codec)),
       input_bytes_(options.shape.input.count * SizeOf(options.descriptor.dtype)),
-      stamp_(options.stamp) {
+      stamp_(options.stamp),
+      losses_(options.descriptor, options.shape.input,
+              {.size = options.world_size, .self = options.self, .everyone_sums = schedule_.everyone_sums},
+              options.loss) {
   PlanChunks();
   for (std::uint32_t i = 0; i < schedule_.arrivals.size(); ++i) {
     const Arrival& arrival = schedule_.arrivals[i];
@@ -262,6 +265,7 @@ bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& ra
     as_sent.assign(own, own + range.count * grid_.element_bytes());
     const kernels::Dither dither = DitherOf(range, false);
     kernels::Requantize(d.codec, d.dtype, as_sent.data(), range.count, &dither);
+    NoteSent(state, range, own, as_sent.data());
     own = as_sent.data();
   }
   if (first) {
@@ -274,25 +278,34 @@ bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& ra
 
 // The output holds the whole sum: who finishes the chunk does, then it goes on.
 void Executor::FinishSum(const SumSegment& at) {
-  const Descriptor& d = options_.descriptor;
   const Sum& sum = schedule_.sums[at.sum];
   const ChunkPlan& chunk = chunks_[sum.chunk];
-  if (sum.finishes) {
-    const Range range = grid_.Segment(sum.chunk, at.segment);
-    if (d.kind != OpKind::kAllGather)
-      kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, options_.world_size);
-    // The owner goes on with what the others will decode.
-    if (d.kind != OpKind::kReduceScatter && !RINGWAY_MUTANT(kKeepPrecision)) {
-      const kernels::Dither dither = DitherOf(range, true);
-      kernels::Requantize(d.codec, d.dtype, OutputAt(range), range.count, &dither);
-    }
-    // Others finish it, too, and it does not travel: its hash is known only now.
-    if (options_.trainers_output && chunk.finals.empty()) {
-      StateOf(sum.chunk, at.segment).final_hash = WireHash(d, OutputAt(range), range.count);
-    }
-  }
+  if (sum.finishes) Finish(at, grid_.Segment(sum.chunk, at.segment));
   --open_segments_;
   QueueAll(sum.finishes ? chunk.finals : chunk.partials, at.segment);
+}
+
+void Executor::Finish(const SumSegment& at, const Range& range) {
+  const Descriptor& d = options_.descriptor;
+  const std::uint16_t chunk = schedule_.sums[at.sum].chunk;
+  if (d.kind != OpKind::kAllGather) kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, options_.world_size);
+  // The owner goes on with what the others will decode.
+  if (d.kind != OpKind::kReduceScatter && !RINGWAY_MUTANT(kKeepPrecision)) {
+    const kernels::Dither dither = DitherOf(range, true);
+    std::vector<std::byte> value;
+    if (losses_.wanted()) value.assign(OutputAt(range), OutputAt(range) + range.count * grid_.element_bytes());
+    kernels::Requantize(d.codec, d.dtype, OutputAt(range), range.count, &dither);
+    if (losses_.wanted()) losses_.OnFinished(range, at.segment, value.data(), OutputAt(range));
+  }
+  // Others finish it, too, and it does not travel: its hash is known only now.
+  if (options_.trainers_output && chunks_[chunk].finals.empty()) {
+    StateOf(chunk, at.segment).final_hash = WireHash(d, OutputAt(range), range.count);
+  }
+}
+
+void Executor::NoteSent(SegmentState& state, const Range& range, const std::byte* value, const std::byte* decoded) {
+  if (!losses_.wanted() || std::exchange(state.loss_noted, true)) return;
+  losses_.OnSent(range, value, decoded);
 }
 
 void Executor::QueueAll(const std::vector<std::uint32_t>& departures, std::uint32_t segment) {
@@ -448,6 +461,11 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
     encoded.payload = scratch.first(bytes);
   }
   SegmentState& state = StateOf(departure.chunk, ready.segment);
+  if (!finished && losses_.wanted() && !state.loss_noted) {
+    std::vector<std::byte> decoded(range.count * grid_.element_bytes());
+    kernels::Decode(d.codec, d.dtype, decoded.data(), encoded.payload.data(), range.count);
+    NoteSent(state, range, source, decoded.data());
+  }
   const bool known = finished && state.final_hash != 0;
   const std::uint64_t hash = known && copy == nullptr ? state.final_hash : Hash64(encoded.payload);
   encoded.fits = !known || hash == state.final_hash;

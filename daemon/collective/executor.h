@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/collective/loss_notes.h"
 #include "daemon/collective/ready_queue.h"
 #include "daemon/collective/result_seal.h"
 #include "daemon/kernels/codec.h"
@@ -64,6 +65,7 @@ struct ExecutorOptions {
   Stamp stamp;                    // this rank's own, frozen at the start
   std::uint64_t seed = 0;         // of stochastic rounding: the operation's, the same on all ranks
   Rank self{};                    // so that ranks do not round alike
+  std::byte* loss = nullptr;      // for error feedback (loss_notes.h); null: not noted
   MemoryShare* memory = nullptr;  // for what is put aside, outlives the executor; null: no limit
   ReadySink* sink = nullptr;      // outlives the executor; its destructor still calls it
 };
@@ -165,6 +167,7 @@ class Executor {
     std::uint32_t next = 0;        // of the sum's order: what is added next
     bool awaits_input = false;     // the own input is next, and not staged yet or left to Work
     bool final_came = false;       // its header at least
+    bool loss_noted = false;       // of what is sent on
   };
   struct SumSegment {
     std::uint32_t sum = kNone;
@@ -224,6 +227,9 @@ class Executor {
   const SegmentState& StateOf(std::uint32_t chunk, std::uint32_t segment) const {
     return segments_[chunks_[chunk].first_segment + segment];
   }
+  // Once of what is sent on.
+  void NoteSent(SegmentState& state, const Range& range, const std::byte* value, const std::byte* decoded);
+  void Finish(const SumSegment& at, const Range& range);
   // What a value of this range that is sent on is rounded by.
   kernels::Dither DitherOf(const Range& range, bool finishes) const;
   std::uint32_t EncodedBytesOf(std::uint32_t chunk, std::uint32_t segment) const;
@@ -262,6 +268,7 @@ class Executor {
   std::uint64_t input_bytes_ = 0;
   std::uint64_t input_ready_ = 0;
   Stamp stamp_;
+  LossNotes losses_;
 };
 
 }  // namespace ringway::collective

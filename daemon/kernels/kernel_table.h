@@ -17,6 +17,7 @@ namespace ringway::kernels {
 
 using ReduceFn = void (*)(void* dst, const void* a, const void* b, std::size_t count);
 using FinalizeFn = void (*)(void* dst, std::size_t count, std::uint32_t contributors);
+using ResidualFn = void (*)(void* dst, const void* a, const void* b, std::size_t count, float factor);
 
 // What codecs have to know of the dtype.
 struct DTypeLimits {
@@ -47,6 +48,7 @@ using CodecRow = std::array<CodecFns, kDTypeCount>;
 struct KernelTable {
   std::array<ReduceRow, kDTypeCount> reduce;
   std::array<FinalizeFn, kDTypeCount> finalize;  // null for integers
+  std::array<ResidualFn, kDTypeCount> residual;  // null but for floats up to f32
   std::array<CodecRow, kCodecCount> codecs;
 };
 

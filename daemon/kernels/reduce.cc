@@ -86,6 +86,15 @@ void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count,
   if (op == ReduceOp::kAvg && finalize != nullptr) finalize(dst, count, contributors);
 }
 
+void ResidualOn(Isa isa, DType dtype, void* dst, const void* a, const void* b, std::size_t count, float factor) {
+  RINGWAY_CHECK((kSmallFloats & BitOf(dtype)) != 0);
+  TableOf(isa).residual[static_cast<std::uint8_t>(dtype)](dst, a, b, count, factor);
+}
+
+void Residual(DType dtype, void* dst, const void* a, const void* b, std::size_t count, float factor) {
+  ResidualOn(ActiveIsa(), dtype, dst, a, b, count, factor);
+}
+
 void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count) {
   ReduceOn(ActiveIsa(), dtype, op, dst, a, b, count);
 }

@@ -26,6 +26,10 @@ void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, s
 // round. REQUIRES: contributors >= 1.
 void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors);
 
+// dst[i] = (a[i] - b[i]) * factor, in f32 and rounded to nearest even once; 0 where that is not finite. For error
+// feedback. REQUIRES: dtype is f16, bf16 or f32.
+void Residual(DType dtype, void* dst, const void* a, const void* b, std::size_t count, float factor);
+
 // Instruction sets that tests and benchmarks can force.
 enum class Isa : std::uint8_t { kScalar = 0, kAvx2, kAvx512 };
 const char* NameOf(Isa isa);
@@ -34,5 +38,6 @@ Isa ActiveIsa();
 // For tests: the same as Reduce on one instruction set. REQUIRES: IsAvailable(isa).
 void ReduceOn(Isa isa, DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count);
 void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors);
+void ResidualOn(Isa isa, DType dtype, void* dst, const void* a, const void* b, std::size_t count, float factor);
 
 }  // namespace ringway::kernels

@@ -77,6 +77,20 @@ void FinalizeF16(void* dst, std::size_t count, std::uint32_t contributors) {
   FinalizeLoop<F16>(out + done * sizeof(F16::Bits), count - done, contributors);
 }
 
+template <class E>
+void ResidualLoop(void* dst, const void* a, const void* b, std::size_t count, float factor) {
+  using Bits = typename E::Bits;
+  Bytes* const out = static_cast<Bytes*>(dst);
+  const Bytes* const left = static_cast<const Bytes*>(a);
+  const Bytes* const right = static_cast<const Bytes*>(b);
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) {
+    const float lost = (E::Widen(Load<Bits>(left, i)) - E::Widen(Load<Bits>(right, i))) * factor;
+    const float kept = BitCast<float>(BitCast<std::uint32_t>(E::Widen(E::Narrow(lost))) & kMagnitudeBits);
+    Store<Bits>(out, i, kept < BitCast<float>(kInfinityBits) ? E::Narrow(lost) : Bits{0});
+  }
+}
+
 using U8 = Integer<std::uint8_t, std::uint32_t>;
 using I8 = Integer<std::int8_t, std::uint32_t>;
 using U16 = Integer<std::uint16_t, std::uint32_t>;
@@ -100,6 +114,8 @@ constexpr KernelTable kTable = {
                kRow<BF16>, kRow<F32>, kRow<F64>},
     .finalize = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, FinalizeF16,
                  FinalizeLoop<BF16>, FinalizeLoop<F32>, FinalizeLoop<F64>},
+    .residual = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, ResidualLoop<F16>,
+                 ResidualLoop<BF16>, ResidualLoop<F32>, nullptr},
     .codecs = kCodecRows,
 };
 

@@ -88,6 +88,9 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_b
   } else if (!IsSupported(submit.dtype, submit.op, verdict.descriptor.codec, &reason)) {
     verdict.verdict = Verdict::kRefuse;
     verdict.status = Status(Code::kNotSupported, reason);
+  } else if (submit.feedback != 0 && !CanFeedBack(submit.kind, submit.op, verdict.descriptor.codec, &reason)) {
+    verdict.verdict = Verdict::kRefuse;
+    verdict.status = Status(Code::kNotSupported, reason);
   }
   return verdict;
 }

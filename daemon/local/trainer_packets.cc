@@ -207,6 +207,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
                                                .descriptor = verdict.descriptor,
                                                .algorithm = verdict.algorithm,
                                                .buffers = std::make_shared<buffers::TrainerBuffers>(std::move(places)),
+                                               .feedback = submit.feedback,
                                                .time_limit = op_deadline_});
   }
   if (!status.ok()) {

@@ -2,7 +2,7 @@
 //
 //   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "version",
 //                "descriptors": {"limit", "lanes", "lanes_max"},
-//                "memory": {"max", "regions", "results", "aside", "early"}, "advice": [sentences]},
+//                "memory": {"max", "regions", "results", "aside", "early", "residuals"}, "advice": [sentences]},
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
 //                "members": [{"peer_id", "name", "site", "address", "rank"}],
 //                "ops_open", all of proto/peer_counts.h, "waits",

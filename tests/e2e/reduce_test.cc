@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/e2e/cluster.h"
@@ -195,6 +198,59 @@ TEST(Reduce, GroupOfOneGetsItsInput) {
     round.Submit();
     EXPECT_EQ(round.Check().world_size, 1u);
   }
+}
+
+// What `rounds` operations with the same inputs have delivered, less what was contributed: the largest error, relative
+// to the largest sum.
+double DriftOf(const Sessions& ranks, int rounds, const std::string& name) {
+  constexpr std::size_t kCount = 20'000;
+  std::vector<double> error(kCount);
+  double largest = 0;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<std::vector<float>> values(ranks.size(), std::vector<float>(kCount));
+    std::vector<Work> works;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      for (std::size_t i = 0; i < kCount; ++i) {
+        values[rank][i] = std::sin(static_cast<float>(i * (rank + 1)));
+        error[i] -= static_cast<double>(values[rank][i]);
+      }
+      auto work = ranks[rank]->AllReduceAsync(values[rank].data(), values[rank].data(), kCount, DType::kF32,
+                                              ReduceOp::kSum, {.codec = Codec::kInt4, .error_feedback = name});
+      if (!work.ok()) return ADD_FAILURE() << work.error().text(), 1e9;
+      works.push_back(std::move(*work));
+    }
+    for (Work& work : works) {
+      if (const auto outcome = work.Wait(kPatience); !outcome.ok()) return ADD_FAILURE() << outcome.error().text(), 1e9;
+    }
+    for (std::size_t rank = 1; rank < ranks.size(); ++rank) EXPECT_EQ(values[rank], values[0]);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      error[i] += static_cast<double>(values[0][i]);
+      largest = std::max(largest, std::fabs(static_cast<double>(values[0][i])));
+    }
+  }
+  double worst = 0;
+  for (const double each : error) worst = std::max(worst, std::fabs(each));
+  return worst / largest;
+}
+
+TEST(Reduce, ErrorFeedbackKeepsTheErrorOfManyOperationsThatOfOne) {
+  Cluster cluster({.daemons = 3});
+  const Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  constexpr int kRounds = 20;
+  EXPECT_GT(DriftOf(ranks, kRounds, ""), kRounds * 0.05) << "int4 takes the same from each operation";
+  EXPECT_LT(DriftOf(ranks, kRounds, "gradient"), 1.0);
+  EXPECT_LT(DriftOf(ranks, kRounds, "another"), 1.0);
+
+  std::vector<float> values(100), other(100);
+  const auto refused = [&](const OpOptions& options, ReduceOp op) {
+    return ranks[0]->AllReduce(values.data(), other.data(), values.size(), DType::kF32, op, options).error();
+  };
+  EXPECT_EQ(refused({.error_feedback = "gradient"}, ReduceOp::kSum).code(), Code::kNotSupported);
+  EXPECT_EQ(refused({.codec = Codec::kInt8, .error_feedback = "gradient"}, ReduceOp::kMax).code(), Code::kNotSupported);
+  const Error size = refused({.codec = Codec::kInt8, .error_feedback = "gradient"}, ReduceOp::kSum);
+  EXPECT_EQ(size.code(), Code::kInvalidArgument);
+  EXPECT_NE(size.text().find("another name"), std::string::npos) << size.text();
 }
 
 TEST(Reduce, RefusedCombinationsAreTypedErrorsAndHurtNobody) {

@@ -1,6 +1,7 @@
 // The inside of Cluster, shared by its source files:
 //
-//   cluster.cc          processes, trainers, the actions of peers
+//   cluster.cc          processes, the actions of peers
+//   cluster_trainers.cc submissions, the copying of inputs
 //   cluster_master.cc   the master, and each daemon's connection to it
 //   cluster_links.cc    connections between peers: dials, control messages, frames
 #pragma once
@@ -39,6 +40,11 @@ struct Cluster::Node {
   std::map<std::uint64_t, links::Dial> dialled;  // open, by serial
   links::DialTracker dials;
   std::map<std::uint64_t, Operation> operations;  // by token, until reported
+  std::vector<Descriptor> OpenDescriptors() const {
+    std::vector<Descriptor> out;
+    for (const auto& [token, op] : operations) out.push_back(op.descriptor);
+    return out;
+  }
   std::uint32_t submitted = 0;
 };
 

@@ -89,12 +89,14 @@ double Combine(ReduceOp op, double a, double b) {
 }
 
 // Whole numbers below 256 are exact in every floating-point format, which codecs without blocks are; an average is
-// rounded. Codecs with blocks round at each rank, up to sums of `world` values.
+// rounded. Codecs with blocks, and error feedback, round at each rank, up to sums of `world` values.
 double Tolerance(const Descriptor& d, std::size_t world) {
   const CodecInfo& codec = InfoOf(d.codec);
-  // Of a value up to 8, and room for what it grows to; at random it is up to a whole step.
-  const double rounding = (d.codec.rounding == Rounding::kStochastic ? 26 : 13) * codec.error.relative_max;
-  if (codec.layout.in_blocks) return world == 1 ? 0 : rounding * static_cast<double>(world * world);
+  // Of a value up to 8, and room for what it grows to; at random it is up to a whole step. As much was kept before.
+  const double rounding = (d.codec.rounding == Rounding::kStochastic ? 26 : 13) * codec.error.relative_max *
+                          (CanFeedBack(d.kind, d.op, d.codec) ? 2 : 1);
+  const bool rounds = codec.layout.in_blocks || CanFeedBack(d.kind, d.op, d.codec);  // and adds what is not whole
+  if (rounds) return world == 1 ? 0 : rounding * static_cast<double>(world * world);
   if (d.op == ReduceOp::kAvg) return d.dtype == DType::kBF16 ? 0.05 : rounding + 1e-5;
   return 0;
 }
@@ -108,6 +110,14 @@ double Expected(const OpName& op, const Descriptor& d, std::span<const PeerId> c
 }
 
 }  // namespace
+
+// Of one codec, so that what it adds is within its error.
+std::uint64_t FeedbackOf(const Descriptor& descriptor, std::span<const Descriptor> open) {
+  if (!CanFeedBack(descriptor.kind, descriptor.op, descriptor.codec)) return 0;
+  const auto name_of = [](const Descriptor& d) { return 1 + d.count * 256 + static_cast<std::uint8_t>(d.codec.codec); };
+  const auto has_its_name = [&](const Descriptor& other) { return name_of(other) == name_of(descriptor); };
+  return std::any_of(open.begin(), open.end(), has_its_name) ? 0 : name_of(descriptor);
+}
 
 bool DescriptorIsSimulated(const Descriptor& d) { return d.dtype != DType::kF16; }
 

@@ -20,6 +20,10 @@ std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& 
 std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const Descriptor& descriptor,
                      std::span<const PeerId> contributors, PeerId self);
 
+// The tensor's name for error feedback (agreement::Submission); 0: none, as it loses nothing or the name is in use.
+// `open`: descriptors of the operations under way.
+std::uint64_t FeedbackOf(const Descriptor& descriptor, std::span<const Descriptor> open);
+
 // Excludes f16, which the kernels' own tests cover.
 bool DescriptorIsSimulated(const Descriptor& descriptor);
 

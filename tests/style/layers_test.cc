@@ -54,7 +54,7 @@ const std::vector<Layer>& Layers() {
       {"master/coordination", {"proto", "ringway/types.h", "master/planning"}},
       {"master/shell", {"proto", "ringway/types.h", "master"}},
       {"daemon/kernels", {"proto", "ringway/types.h"}},
-      {"daemon/buffers", {"proto", "ringway/types.h"}},
+      {"daemon/buffers", {"proto", "ringway/types.h", "daemon/kernels"}},
       {"daemon/collective", {"proto", "ringway/types.h", "daemon/kernels"}},
       {"daemon/links", {"proto", "ringway/types.h", "daemon/collective"}},
       {"daemon/flow", {"proto", "ringway/types.h"}},

@@ -217,12 +217,13 @@ typedef struct {
   uint64_t asPeer;     /* not 0: submit only as this peer (ringwayCommPeerId), else ringwayRejoined: for thread pools */
   uint32_t codecBlock; /* elements that share a scale: 32, 64, .. 1024; 0: the codec's own */
   ringwayRounding_t rounding;
+  const char* errorFeedback; /* the tensor's name (ringway.hpp, OpOptions::error_feedback), copied; NULL: none */
 } ringwayOpOptions_t;
 
 #define RINGWAY_OP_OPTIONS_INITIALIZER                                                              \
   {                                                                                                 \
     sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan, RINGWAY_FOREVER, 0, 0, \
-        ringwayRoundNearest                                                                         \
+        ringwayRoundNearest, NULL                                                                   \
   }
 
 /* Version of the loaded library; compare with RINGWAY_VERSION_CODE of the header. */

@@ -179,6 +179,12 @@ struct OpOptions {
   // Not 0: submit only as this peer (Session::peer_id), else kRejoined. For threads that share a channel: each passes
   // the peer from whose state its input was computed.
   std::uint64_t as_peer = 0;
+  // Error feedback, for sums and averages with a codec: what encoding takes from this rank's contribution is kept by
+  // the daemon under this name, a tensor's, and added to the next contribution under it. An operation that fails
+  // changes nothing, one that is retried uses the same residual, a new peer (kRejoined) begins without. One operation
+  // at a time a name, always of as many elements and of one dtype. The daemon keeps the tensor's bytes, three times
+  // while it is under way; without room kResourceExhausted. Empty: none.
+  std::string error_feedback = {};
 };
 
 namespace internal {

@@ -376,4 +376,17 @@ constexpr bool IsSupported(DType dtype, ReduceOp op, const Encoding& encoding, c
   return why == nullptr;
 }
 
+// Whether what encoding takes from a contribution can be added to a later one. `reason` as above.
+constexpr bool CanFeedBack(OpKind kind, ReduceOp op, const Encoding& encoding, const char** reason = nullptr) {
+  const char* why = nullptr;
+  if (kind != OpKind::kAllReduce && kind != OpKind::kReduceScatter)
+    why = "error_feedback is for all_reduce and reduce_scatter";
+  else if (op != ReduceOp::kSum && op != ReduceOp::kAvg)
+    why = "error_feedback is for sum and avg";
+  else if (encoding.codec == Codec::kNone)
+    why = "error_feedback needs a codec: none loses nothing";
+  if (reason != nullptr) *reason = why;
+  return why == nullptr;
+}
+
 }  // namespace ringway

@@ -94,10 +94,12 @@ class DuoTest : public testing::Test {
   void SubmitBoth(std::uint64_t bytes = kBufferBytes) {
     SubmitBoth({OpKind::kAllReduce, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, bytes});
   }
-  void SubmitBoth(const Descriptor& descriptor, std::optional<std::uint64_t> input_ready = {}) {
+  void SubmitBoth(const Descriptor& descriptor, std::optional<std::uint64_t> input_ready = {},
+                  std::uint64_t feedback = 0) {
     for (DuoNode& node : nodes_) {
       Submission submission;
       submission.descriptor = descriptor;
+      submission.feedback = feedback;
       submission.buffers =
           buffers::BuffersOf(node.input, node.result, descriptor.count * SizeOf(descriptor.dtype), input_ready);
       ASSERT_TRUE(node.peer.Submit(std::move(submission), now_).ok());

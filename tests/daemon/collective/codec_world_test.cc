@@ -188,6 +188,55 @@ TEST_P(CodecWorld, EndsOnAllRanksWithTheBytesOfTheScalarReference) {
   }));
 }
 
+// What all operations together have delivered, and what the ranks keep of it, is what was contributed: nothing is lost
+// for good, at any hop.
+TEST_P(CodecWorld, WithErrorFeedbackNothingIsLostForGood) {
+  const auto [codec, algorithm] = GetParam();
+  constexpr std::uint64_t kCount = 3000;
+  constexpr int kRounds = 12;
+  for (const std::uint32_t world_size : {1u, 2u, 3u, 6u}) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {
+      std::mt19937_64 random(world_size);
+      Encoding encoding(codec);
+      if (world_size == 3) encoding.rounding = Rounding::kStochastic;
+      const Descriptor descriptor{OpKind::kAllReduce, DType::kF32, op, encoding, algorithm, kCount};
+      const auto gradients = RandomInputs(DType::kF32, world_size, kCount, random);
+      std::vector<std::vector<float>> residuals(world_size, std::vector<float>(kCount));
+      std::vector<double> delivered(kCount), contributed(kCount);
+      double largest = 0;
+      for (int round = 0; round < kRounds; ++round) {
+        std::vector<std::vector<std::byte>> inputs;
+        for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+          std::vector<float> values = Values<float>(gradients[rank]);
+          for (std::uint64_t i = 0; i < kCount; ++i) {
+            contributed[i] += static_cast<double>(values[i]);
+            values[i] += residuals[rank][i];
+          }
+          inputs.push_back(Bytes(values));
+        }
+        World world(descriptor, inputs, kSegmentBytes, false, {}, nullptr, /*notes_losses=*/true);
+        world.Run(random());
+        for (std::uint32_t rank = 0; rank < world_size; ++rank) residuals[rank] = Values<float>(world.loss(rank));
+        const std::vector<float> result = Values<float>(world.output(0));
+        for (std::uint64_t i = 0; i < kCount; ++i) {
+          delivered[i] += static_cast<double>(result[i]) * (op == ReduceOp::kAvg ? world_size : 1);
+          largest = std::max(largest, std::fabs(delivered[i]));
+        }
+      }
+      double kept = 0;
+      for (std::uint64_t i = 0; i < kCount; ++i) {
+        for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+          delivered[i] += static_cast<double>(residuals[rank][i]);
+          kept = std::max(kept, std::fabs(static_cast<double>(residuals[rank][i])));
+        }
+        // Only f32's own rounding is left.
+        ASSERT_NEAR(delivered[i], contributed[i], largest * 0x1p-18) << i << " world " << world_size << NameOf(op);
+      }
+      EXPECT_EQ(kept > largest * 0x1p-18, world_size > 1) << "no rounding to feed back";
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Codecs, CodecWorld,
                          testing::Combine(testing::ValuesIn(kernels::LossyCodecs()),
                                           testing::Values(Algorithm::kRing, Algorithm::kTwoRings, Algorithm::kRings,

@@ -93,6 +93,13 @@ TEST(SubmitCheckTest, EveryFieldIsJudged) {
          s.count = s.result_count = 8;
          s.codec = Codec::kInt8;
        }},
+      {"a block that no codec has", Verdict::kLie,
+       [](auto& s) {
+         s.codec = Codec::kInt8;
+         s.block_power = 11;
+       }},
+      {"a rounding that there is not", Verdict::kLie, [](auto& s) { s.rounding = static_cast<Rounding>(2); }},
+      {"feedback of what loses nothing", Verdict::kRefuse, [](auto& s) { s.feedback = 5; }},
   });
 }
 

@@ -1,0 +1,107 @@
+// Error feedback: what encoding took from a rank's contributions is kept, by the name of a tensor, and added to its
+// next contribution, so that sums over many operations lose nothing for good.
+//
+//   input + residual --Stage--> what the operation sums; while it runs each encoding's loss is noted
+//   committed: the losses are the next residual          failed or retried: the residual stays what it was
+//
+//   ResidualBook      the residuals of one membership. They end with it: whoever joins anew begins without.
+//   FeedbackBuffers   the buffers of one operation with feedback. A trainer's input is not written to.
+//
+// Residuals have the tensor's dtype. Charged to the session's share: once the tensor's bytes at rest, three times while
+// an operation runs.
+//
+// Pure; one thread. Errors: kResourceExhausted, kInvalidArgument, with texts for the trainer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "daemon/buffers/op_buffers.h"
+#include "proto/memory_budget.h"
+#include "proto/result.h"
+#include "proto/segment_header.h"
+
+namespace ringway::buffers {
+
+// Memory that is charged while it is there; zero at first.
+class ChargedBytes {
+ public:
+  static Result<std::shared_ptr<ChargedBytes>> Make(std::uint64_t bytes, const std::shared_ptr<MemoryShare>& share);
+  ChargedBytes(std::uint64_t bytes, std::unique_ptr<const MemoryCharge> charge)
+      : charge_(std::move(charge)), bytes_(std::make_unique<std::byte[]>(bytes)), size_(bytes) {}
+
+  std::byte* data() const { return bytes_.get(); }
+  std::uint64_t size() const { return size_; }
+
+ private:
+  const std::unique_ptr<const MemoryCharge> charge_;  // null: nothing is charged
+  const std::unique_ptr<std::byte[]> bytes_;
+  const std::uint64_t size_;
+};
+
+class FeedbackBuffers final : public OpBuffers {
+ public:
+  struct Parts {
+    std::shared_ptr<OpBuffers> trainers;
+    std::shared_ptr<const ChargedBytes> residual;
+    std::shared_ptr<ChargedBytes> sum, loss;  // as large as the residual
+  };
+  FeedbackBuffers(DType dtype, Parts parts) : dtype_(dtype), parts_(std::move(parts)) {}
+
+  // One element for each of the input: what encodings at this rank took from its sum. The executor writes it.
+  const std::shared_ptr<ChargedBytes>& loss() const { return parts_.loss; }
+  // Before each attempt: another world's may have been noted.
+  void ForgetLoss();
+
+  const std::byte* input() const override { return parts_.sum->data(); }
+  std::uint64_t input_ready() const override { return staged_; }
+  bool Grow(std::uint64_t input_ready) override { return parts_.trainers->Grow(input_ready); }
+  bool can_stage() const override { return stageable() > staged_; }
+  std::uint64_t Stage(std::uint64_t bytes_max) override;
+
+  std::byte* output() const override { return parts_.trainers->output(); }
+  std::uint64_t output_bytes_max() const override { return parts_.trainers->output_bytes_max(); }
+  std::uint64_t final_upto() const override { return parts_.trainers->final_upto(); }
+  std::uint64_t Deliver(std::uint64_t bytes, std::uint64_t bytes_max) override {
+    return parts_.trainers->Deliver(bytes, bytes_max);
+  }
+
+  bool trainer_writes_input() const override { return false; }
+  bool trainer_writes_output() const override { return parts_.trainers->trainer_writes_output(); }
+
+ private:
+  // Of the trainer's input, in whole elements.
+  std::uint64_t stageable() const;
+
+  const DType dtype_;
+  const Parts parts_;
+  std::uint64_t staged_ = 0;
+};
+
+class ResidualBook {
+ public:
+  static constexpr std::size_t kNamesMax = 65536;
+
+  // For an operation of `descriptor` under this name, over `trainers`' input. kInvalidArgument: an operation with this
+  // name is under way, or it was another tensor's.
+  Result<std::shared_ptr<FeedbackBuffers>> Begin(std::uint64_t name, const Descriptor& descriptor,
+                                                 std::shared_ptr<OpBuffers> trainers,
+                                                 const std::shared_ptr<MemoryShare>& share);
+  // It has its outcome. REQUIRES: begun.
+  void End(std::uint64_t name, const FeedbackBuffers& operation, bool committed);
+
+  std::size_t size() const { return residuals_.size(); }
+
+ private:
+  struct Residual {
+    DType dtype = DType::kF32;
+    std::shared_ptr<ChargedBytes> values;
+    bool in_use = false;
+  };
+
+  std::map<std::uint64_t, Residual> residuals_;
+};
+
+}  // namespace ringway::buffers

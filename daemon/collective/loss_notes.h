@@ -1,0 +1,45 @@
+// What encoding takes from a sum at one rank, for error feedback (daemon/buffers/feedback.h): an element for each of
+// the rank's input. Every element is either sent on by a rank, as its input or as the sum so far, or finished by it.
+//
+//   sent on    value - what the others decode of it
+//   finished   value - what all adopt; of an average as many times that as there are contributors. Where all finish the
+//              same, each answers for some segments, besides what it has sent
+//
+// Pure; one thread. Null memory: nothing is noted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/collective/shape.h"
+#include "proto/ids.h"
+#include "proto/segment_header.h"
+
+namespace ringway::collective {
+
+class LossNotes {
+ public:
+  struct World {
+    std::uint32_t size = 1;
+    Rank self{};
+    bool everyone_sums = false;
+  };
+  // `loss`: as many elements of the descriptor's dtype as `input` has, zero at first.
+  LossNotes(const Descriptor& descriptor, const Range& input, const World& world, std::byte* loss)
+      : descriptor_(descriptor), input_(input), world_(world), loss_(loss) {}
+
+  bool wanted() const { return loss_ != nullptr; }
+  // `value`, `decoded`, `adopted`: the range's elements. REQUIRES: wanted(), the range is in the input.
+  void OnSent(const Range& range, const std::byte* value, const std::byte* decoded);
+  void OnFinished(const Range& range, std::uint32_t segment, const std::byte* value, const std::byte* adopted);
+
+ private:
+  std::byte* At(const Range& range) const { return loss_ + (range.begin - input_.begin) * SizeOf(descriptor_.dtype); }
+
+  const Descriptor descriptor_;
+  const Range input_;
+  const World world_;
+  std::byte* const loss_;
+};
+
+}  // namespace ringway::collective

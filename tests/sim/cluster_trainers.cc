@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/buffers/trainer_buffers.h"
+#include "proto/check.h"
+#include "tests/sim/cluster.h"
+#include "tests/sim/cluster_impl.h"
+#include "tests/sim/oracle.h"
+
+namespace ringway::sim {
+namespace {
+
+constexpr std::byte kUnstaged{0xDD};
+constexpr std::uint64_t kStagingPauseMax = 10'000;  // microseconds, between pieces
+
+}  // namespace
+
+bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uint32_t channel) {
+  Node& node = *nodes_[index];
+  RINGWAY_CHECK(node.joined && DescriptorIsSimulated(descriptor));
+  if (node.ended) return false;
+  Operation op;
+  // The daemon numbers a newcomer's operations from where the members stand; inputs use the name it will get.
+  op.name = {ChannelId(channel), node.peer->NextSequence(ChannelId(channel))};
+  op.descriptor = descriptor;
+  op.input = std::make_shared<std::vector<std::byte>>(InputOf(node.id, op.name, descriptor));
+  const bool gathers = descriptor.kind == OpKind::kAllGather;
+  op.result = std::make_shared<std::vector<std::byte>>(op.input->size() * (gathers ? nodes_.size() : 1));
+  agreement::Submission submission;
+  submission.token = node.submitted + 1;
+  submission.channel = ChannelId(channel);
+  submission.descriptor = descriptor;
+  if (descriptor.kind != OpKind::kUpdateView) submission.algorithm = descriptor.schedule;
+  const bool staged = options_.staged_one_of != 0 && random_() % options_.staged_one_of == 0;
+  if (staged) std::fill(op.input->begin(), op.input->end(), kUnstaged);
+  op.staged = staged ? 0 : op.input->size();
+  submission.buffers = std::make_shared<buffers::TrainerBuffers>(buffers::TrainerBuffers::Places{
+      .input = op.input->data(),
+      .input_bytes = op.input->size(),
+      .input_ready = op.staged,
+      .output = op.result->data(),
+      .output_bytes = op.result->size(),
+      .keep = std::make_shared<std::pair<decltype(op.input), decltype(op.result)>>(op.input, op.result)});
+  submission.time_limit = options_.op_deadline;
+  submission.feedback = FeedbackOf(descriptor, node.OpenDescriptors());
+  if (tracing()) Trace(NameOf(index), "submits " + ToString(op.name) + ": " + ToString(descriptor));
+  node.operations[submission.token] = op;
+  Status status = node.peer->Submit(submission, events_.now());
+  if (submission.feedback != 0 && status.code() == Code::kResourceExhausted) {  // then without
+    submission.feedback = 0;
+    status = node.peer->Submit(std::move(submission), events_.now());
+  }
+  if (status.ok()) {
+    ++node.submitted;
+    if (staged) Stage(index, node.submitted);
+    Drain(index);
+  } else {
+    node.operations.erase(node.submitted + 1);
+    if (status.text().find("error_feedback") != std::string::npos) checker_.Fail(NameOf(index) + ": " + status.text());
+  }
+  return status.ok();
+}
+
+// One piece of an input after the other, until all is there or the operation is over.
+void Cluster::Stage(std::uint32_t index, std::uint64_t token) {
+  const Duration pause(static_cast<std::int64_t>(random_() % kStagingPauseMax));
+  events_.After(pause, [this, index, token] {
+    WhenRunning(nodes_[index]->host, [this, index, token] {
+      Node& node = *nodes_[index];
+      const auto found = node.operations.find(token);
+      if (found == node.operations.end() || node.ended || !node.stages) return;
+      Operation& op = found->second;
+      const std::vector<std::byte> whole = InputOf(node.id, op.name, op.descriptor);
+      const std::size_t piece = 1 + random_() % std::max<std::size_t>(whole.size() / 2, 1);
+      op.staged = std::min(op.staged + piece, whole.size());
+      std::copy_n(whole.begin(), op.staged, op.input->begin());
+      if (op.staged < whole.size()) Stage(index, token);
+      node.peer->OnStaged(token, op.staged);
+      Drain(index);
+    });
+  });
+}
+
+void Cluster::StopStaging(std::uint32_t index) { nodes_[index]->stages = false; }
+
+bool Cluster::InputIsAsStaged(std::uint32_t index, const Operation& op) const {
+  std::vector<std::byte> expected = InputOf(nodes_[index]->id, op.name, op.descriptor);
+  std::fill(expected.begin() + static_cast<std::ptrdiff_t>(op.staged), expected.end(), kUnstaged);
+  return *op.input == expected;
+}
+
+// What of its output memory is the result.
+std::vector<std::byte> Cluster::ResultOf(const Operation& op, const agreement::Complete& complete) {
+  if (complete.code != Code::kOk || op.descriptor.kind == OpKind::kUpdateView) return {};
+  const auto world = static_cast<std::uint32_t>(complete.contributors.size());
+  const Part range = ringway::ResultOf(op.descriptor.kind, op.descriptor.count, world, complete.rank);
+  const std::size_t size = SizeOf(op.descriptor.dtype);
+  RINGWAY_CHECK((range.begin + range.count) * size <= op.result->size());
+  const auto begin = op.result->begin() + static_cast<std::ptrdiff_t>(range.begin * size);
+  return {begin, begin + static_cast<std::ptrdiff_t>(range.count * size)};
+}
+
+void Cluster::Cancel(std::uint32_t index, OpName name) {
+  Node& node = *nodes_[index];
+  Trace(NameOf(index), "cancels");
+  for (const auto& [token, op] : node.operations) {
+    if (op.name == name) node.peer->Cancel(token, events_.now());
+  }
+  Drain(index);
+}
+
+void Cluster::Leave(std::uint32_t index) {
+  Trace(NameOf(index), "leaves");
+  nodes_[index]->peer->Leave(events_.now() + std::chrono::seconds(10), events_.now());
+  Drain(index);
+}
+
+void Cluster::AbandonTrainer(std::uint32_t index) {
+  Trace(NameOf(index), "is abandoned by its trainer");
+  nodes_[index]->peer->Abandon(events_.now());
+  Drain(index);
+}
+
+}  // namespace ringway::sim
