@@ -233,8 +233,8 @@ struct alignas(64) Slot {
   std::uint32_t retries;       // aborted attempts before this one
   std::uint32_t update_waits;  // 1: a prepared view waits on every rank; UpdateView will adopt it
   std::atomic<std::uint64_t> staged_bytes;
-  std::uint32_t algorithm;  // the Algorithm that computed the result
-  std::uint32_t reserved;
+  std::uint32_t algorithm;                    // the Algorithm that computed the result
+  float error_bound;                          // of a lossy codec (collective/error_bound.h)
   std::uint64_t contributors[kWorldSizeMax];  // peer ids in rank order
   char text[kTextBytes];
 };

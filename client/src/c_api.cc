@@ -186,6 +186,7 @@ void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
   whole.retries = result.retries;
   whole.updateWaits = result.update_waits ? 1 : 0;
   whole.algorithm = static_cast<std::uint32_t>(result.algorithm);
+  whole.errorBound = result.error_bound;
   const std::size_t count = std::min<std::size_t>(result.contributors.size(), RINGWAY_MAX_WORLD_SIZE);
   std::copy_n(result.contributors.begin(), count, whole.contributors);
   whole.partBegin = result.part.begin;

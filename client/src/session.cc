@@ -94,6 +94,7 @@ Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   result.wire_bytes = done.wire_bytes;
   result.retries = done.retries;
   result.update_waits = done.update_waits != 0;
+  result.error_bound = done.error_bound;
   if (done.algorithm < kAlgorithmCount) result.algorithm = static_cast<Algorithm>(done.algorithm);
   if (operation.link == link_ && result.epoch >= epoch_) {
     epoch_ = result.epoch;

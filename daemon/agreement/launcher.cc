@@ -9,6 +9,7 @@
 #include "daemon/agreement/ready_index.h"
 #include "daemon/buffers/staged_buffers.h"
 #include "daemon/collective/executor.h"
+#include "proto/collective/error_bound.h"
 #include "proto/collective/shares.h"
 #include "proto/hash.h"
 #include "proto/mutation.h"
@@ -47,6 +48,18 @@ std::shared_ptr<const collective::Schedule> Launcher::ScheduleOf(OpKind collecti
     schedule = collective::Share(collective::MakeSchedule(collective, algorithm, ctx_.view().routes, self));
   }
   return schedule;
+}
+
+double Launcher::ErrorBoundOf(const Descriptor& descriptor) {
+  if (descriptor.codec == Codec::kNone) return 0;
+  const auto [known, is_new] =
+      error_bounds_.try_emplace({descriptor.kind, descriptor.schedule, descriptor.op, descriptor.dtype,
+                                 descriptor.codec.codec, descriptor.codec.rounding});
+  if (is_new) {
+    const auto transfers = collective::TransfersOf(descriptor.kind, descriptor.schedule, ctx_.view().routes);
+    known->second = collective::ErrorBound(transfers, descriptor, ctx_.view().world_size());
+  }
+  return known->second;
 }
 
 void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule> schedule) {

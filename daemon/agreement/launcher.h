@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "daemon/agreement/attempts.h"
@@ -33,7 +34,12 @@ class Launcher {
   Algorithm AlgorithmOf(const Operation& op) const;
   // Made once a view: of many ranks it takes longer than a small operation.
   std::shared_ptr<const collective::Schedule> ScheduleOf(OpKind collective, Algorithm algorithm);
-  void OnView() { schedules_.clear(); }
+  // Of its result; 0 where nothing is lost. Made once a view.
+  double ErrorBoundOf(const Descriptor& descriptor);
+  void OnView() {
+    schedules_.clear();
+    error_bounds_.clear();
+  }
 
   void Launch(Operation& op, std::shared_ptr<const collective::Schedule> schedule);
   void Stop(Operation& op);
@@ -52,7 +58,9 @@ class Launcher {
   OpTable& table_;
   SendQueue& queue_;
   Membership& membership_;
-  std::map<std::pair<OpKind, Algorithm>, std::shared_ptr<const collective::Schedule>> schedules_;  // of this view
+  // Of this view; bounds by what they depend on.
+  std::map<std::pair<OpKind, Algorithm>, std::shared_ptr<const collective::Schedule>> schedules_;
+  std::map<std::tuple<OpKind, Algorithm, ReduceOp, DType, Codec, Rounding>, double> error_bounds_;
 };
 
 }  // namespace ringway::agreement

@@ -84,6 +84,7 @@ struct Operation {
   std::uint64_t wire_bytes = 0;
   std::uint32_t retries = 0;
   Algorithm algorithm = Algorithm::kRing;  // of the newest attempt that was computed here
+  double error_bound = 0;                  // of the same
 
   std::uint64_t input_bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
   std::uint64_t output_bytes() const { return shape.count * SizeOf(submission.descriptor.dtype); }

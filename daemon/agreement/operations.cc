@@ -127,6 +127,7 @@ void Operations::Start(Operation& op) {
   op.ready.clear();  // not when it stopped: until now it tells whom it waited for
   op.algorithm = launcher_.AlgorithmOf(op);
   op.submission.descriptor.schedule = op.algorithm;
+  op.error_bound = launcher_.ErrorBoundOf(op.submission.descriptor);
   launcher_.Launch(op, launcher_.ScheduleOf(op.submission.descriptor.kind, op.algorithm));
   for (const auto& [peer, descriptor] : unsubmitted_.TakeReadies(op.name)) OnReady(peer, op.name, descriptor);
   if (!op.is_small(ctx_.view().plan)) SendReady(op);
@@ -252,6 +253,7 @@ void Operations::Tell(Operation& op) {
   complete.collective = op.submission.descriptor.kind;
   complete.bytes = op.output_bytes();
   complete.codec = op.submission.descriptor.codec;
+  complete.error_bound = static_cast<float>(op.error_bound);
   complete.submitted = op.since;
   // Of the agreed outcome alone: a rank that is told in a later view says the same.
   complete.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch;

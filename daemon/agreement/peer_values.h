@@ -63,6 +63,7 @@ struct Complete {
   OpKind collective = OpKind::kAllReduce;
   std::uint64_t bytes = 0;  // of its buffer (Shape::count); 0 for an UpdateView
   Encoding codec = Codec::kNone;
+  float error_bound = 0;  // collective/error_bound.h
   TimePoint submitted{};
 };
 // First view: the trainer's join is answered.

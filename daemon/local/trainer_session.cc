@@ -196,6 +196,7 @@ void TrainerSession::Complete(const Completion& completion) {
   slot.retries = completion.retries;
   slot.update_waits = completion.update_waits ? 1 : 0;
   slot.algorithm = static_cast<std::uint32_t>(completion.algorithm);
+  slot.error_bound = completion.error_bound;
   for (std::size_t i = 0; i < named; ++i) slot.contributors[i] = completion.contributors[i].value;
   SetText(slot.text, completion.text);
   slots_[completion.token] = {};

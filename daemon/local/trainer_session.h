@@ -100,6 +100,7 @@ struct Completion {
   std::uint32_t retries = 0;
   bool update_waits = false;
   Algorithm algorithm = Algorithm::kRing;
+  float error_bound = 0;
 };
 
 struct SessionLimits {

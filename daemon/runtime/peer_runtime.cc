@@ -368,6 +368,7 @@ void PeerRuntime::CarryOut(agreement::Complete& action) {
   completion.retries = action.retries;
   completion.update_waits = action.update_waits;
   completion.algorithm = action.algorithm;
+  completion.error_bound = action.error_bound;
   NameMembers();
   session_->Complete(completion);
 }

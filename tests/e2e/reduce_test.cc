@@ -86,6 +86,8 @@ TEST(Reduce, EveryAlgorithmIsRightAtEverySizeAndNamed) {
         const OpResult result = round.Check();
         ASSERT_EQ(result.world_size, kRanks);
         EXPECT_EQ(result.algorithm, static_cast<Algorithm>(algorithm));
+        EXPECT_EQ(result.error_bound > 0, codec.error.relative_max > 0);
+        EXPECT_LT(result.error_bound, kRanks * kRanks * 2 * codec.error.relative_max + 0.5);
       }
     }
   }

@@ -154,7 +154,10 @@ struct OpResult {
   std::uint32_t retries = 0;
   bool update_waits = false;               // newcomers (or a better plan) wait: call UpdateView on every rank
   Algorithm algorithm = Algorithm::kRing;  // used for the result
-  Part part;                               // of the output that holds the result, in elements
+  // No element is further from exact arithmetic than this times the largest magnitude of any contribution (in its
+  // block, and with what error feedback added); 0 without a lossy codec, infinite for products with one.
+  float error_bound = 0;
+  Part part;  // of the output that holds the result, in elements
 };
 
 // A peer of the view. Texts are truncated to 63 bytes.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/kernels/reduce.h"
+#include "proto/collective/error_bound.h"
 #include "tests/daemon/collective/world.h"
 #include "tests/daemon/kernels/lossy_codecs.h"
 
@@ -235,6 +236,69 @@ TEST_P(CodecWorld, WithErrorFeedbackNothingIsLostForGood) {
       EXPECT_EQ(kept > largest * 0x1p-18, world_size > 1) << "no rounding to feed back";
     }
   }
+}
+
+// In numbers.
+std::vector<double> NumbersOf(DType dtype, const std::vector<std::byte>& elements) {
+  const std::size_t count = elements.size() / SizeOf(dtype);
+  std::vector<float> floats(count);
+  if (dtype == DType::kF32) {
+    if (count > 0) std::memcpy(floats.data(), elements.data(), elements.size());
+  } else {
+    kernels::Decode(dtype == DType::kF16 ? Codec::kF16 : Codec::kBf16, DType::kF32, floats.data(), elements.data(),
+                    count);
+  }
+  return {floats.begin(), floats.end()};
+}
+
+double Exactly(const Descriptor& descriptor, const std::vector<std::vector<double>>& inputs, std::size_t i) {
+  double out = inputs[0][i];
+  for (std::size_t rank = 1; rank < inputs.size(); ++rank) {
+    const double x = inputs[rank][i];
+    out = descriptor.op == ReduceOp::kMin   ? std::min(out, x)
+          : descriptor.op == ReduceOp::kMax ? std::max(out, x)
+                                            : out + x;
+  }
+  return descriptor.op == ReduceOp::kAvg ? out / static_cast<double>(inputs.size()) : out;
+}
+
+TEST_P(CodecWorld, IsNoFurtherFromExactArithmeticThanItsBound) {
+  const auto [codec, algorithm] = GetParam();
+  double closest = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    std::mt19937_64 random(seed);
+    constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax};
+    constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+    Descriptor descriptor{
+        OpKind::kAllReduce, kDTypes[seed % 3], kOps[seed / 3 % 4], RandomEncoding(codec, random), algorithm, 1500};
+    if (!IsSupported(descriptor.dtype, descriptor.op, descriptor.codec)) descriptor.dtype = DType::kF32;
+    const auto world_size = static_cast<std::uint32_t>(2 + random() % 7);
+    // Ends of a block and ties: as far from the codes as can be, and alike on all ranks, so that errors add up.
+    std::vector<float> values(descriptor.count);
+    for (float& value : values) {
+      value = random() % 4 == 0 ? 1.0F : static_cast<float>(random() % 33) / 34.0F;
+      if (random() % 3 == 0) value = std::uniform_real_distribution<float>(-1, 1)(random);
+    }
+    std::vector<std::byte> input(descriptor.count * SizeOf(descriptor.dtype));
+    if (descriptor.dtype == DType::kF32) {
+      std::memcpy(input.data(), values.data(), input.size());
+    } else {
+      kernels::Encode(descriptor.dtype == DType::kF16 ? Codec::kF16 : Codec::kBf16, DType::kF32, input.data(),
+                      values.data(), descriptor.count);
+    }
+    World world(descriptor, std::vector<std::vector<std::byte>>(world_size, input), kSegmentBytes);
+    world.Run(random());
+    const double bound =
+        ErrorBound(TransfersOf(descriptor.kind, algorithm, World::RoutesOf(world_size)), descriptor, world_size);
+    const std::vector<double> got = NumbersOf(descriptor.dtype, world.output(0));
+    const std::vector<std::vector<double>> inputs(world_size, NumbersOf(descriptor.dtype, input));
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const double error = std::fabs(got[i] - Exactly(descriptor, inputs, i));
+      ASSERT_LE(error, bound) << seed << ' ' << i << " world " << world_size << ' ' << NameOf(descriptor.op);
+      closest = std::max(closest, error / bound);
+    }
+  }
+  EXPECT_GT(closest, 0.2) << "it promises far less than it keeps";
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, CodecWorld,
