@@ -27,7 +27,7 @@ constexpr EncodingCode CodeOf(const Encoding& encoding) {
 constexpr Encoding EncodingOf(const EncodingCode& code) {
   Encoding encoding(static_cast<Codec>(code.codec));
   if (code.block_power > 0)
-    encoding.block = code.block_power < 16 ? static_cast<std::uint16_t>(1U << code.block_power) : 1;
+    encoding.block = static_cast<std::uint16_t>(std::uint32_t{1} << (code.block_power < 16 ? code.block_power : 0));
   encoding.rounding = static_cast<Rounding>(code.rounding);
   return encoding;
 }

@@ -6,8 +6,10 @@
 
 #include <ringway/types.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "daemon/kernels/codec_math.h"
 #include "daemon/kernels/elements.h"
@@ -265,54 +267,52 @@ struct Over {
   }
 };
 
-// Of values of dtype E, where the codec takes them.
-template <class Loops, Codec kCodec, DType kDType, class E>
-constexpr CodecFns FnsOf() {
-  if constexpr ((InfoOf(kCodec).dtypes & BitOf(kDType)) == 0)
-    return {};
-  else
-    return {Over<Loops, E>::Encode, Over<Loops, E>::Decode};
-}
-// In the order of DType.
-template <Codec kCodec, class Loops>
-constexpr CodecRow kCodecRow = {CodecFns{},
-                                {},
-                                {},
-                                {},
-                                {},
-                                {},
-                                {},
-                                {},
-                                FnsOf<Loops, kCodec, DType::kF16, F16>(),
-                                FnsOf<Loops, kCodec, DType::kBF16, BF16>(),
-                                FnsOf<Loops, kCodec, DType::kF32, F32>(),
-                                {}};
-
-// In the order of Codec.
-constexpr std::array<CodecRow, kCodecCount> kCodecRows = {
-    CodecRow{},
-    kCodecRow<Codec::kBf16, AsFormat<BF16>>,
-    kCodecRow<Codec::kInt8, InBlocks<Symmetric<8>>>,
-    kCodecRow<Codec::kF16, AsFormat<F16>>,
-    kCodecRow<Codec::kInt4, InBlocks<Symmetric<4>>>,
-    kCodecRow<Codec::kInt8Zp, InBlocks<MinMax<8>>>,
-    kCodecRow<Codec::kInt4Zp, InBlocks<MinMax<4>>>,
-    kCodecRow<Codec::kFp8E4m3, InBlocks<Fp8<E4m3>>>,
-    kCodecRow<Codec::kFp8E5m2, InBlocks<Fp8<E5m2>>>,
-};
+// The loops of each codec that has some.
+template <Codec kCodec>
+struct LoopsOf;
+template <>
+struct LoopsOf<Codec::kBf16> : AsFormat<BF16> {};
+template <>
+struct LoopsOf<Codec::kInt8> : InBlocks<Symmetric<8>> {};
+template <>
+struct LoopsOf<Codec::kF16> : AsFormat<F16> {};
+template <>
+struct LoopsOf<Codec::kInt4> : InBlocks<Symmetric<4>> {};
+template <>
+struct LoopsOf<Codec::kInt8Zp> : InBlocks<MinMax<8>> {};
+template <>
+struct LoopsOf<Codec::kInt4Zp> : InBlocks<MinMax<4>> {};
+template <>
+struct LoopsOf<Codec::kFp8E4m3> : InBlocks<Fp8<E4m3>> {};
+template <>
+struct LoopsOf<Codec::kFp8E5m2> : InBlocks<Fp8<E5m2>> {};
 
 // Every dtype that a codec encodes has its functions, and no other.
-constexpr bool AreComplete(const std::array<CodecRow, kCodecCount>& rows) {
-  for (const CodecInfo& info : kCodecs) {
-    for (std::uint8_t dtype = 0; dtype < kDTypeCount; ++dtype) {
-      const CodecFns& functions = rows[static_cast<std::uint8_t>(info.codec)][dtype];
-      const bool encodes = info.layout.code_bits > 0 && (info.dtypes >> dtype & 1) != 0;
-      if ((functions.encode != nullptr) != encodes || (functions.decode != nullptr) != encodes) return false;
-    }
+template <Codec kCodec, DType kDType, class E>
+constexpr CodecFns FnsOf() {
+  if constexpr ((InfoOf(kCodec).dtypes & BitOf(kDType)) == 0) {
+    return {};
+  } else {
+    return {Over<LoopsOf<kCodec>, E>::Encode, Over<LoopsOf<kCodec>, E>::Decode};
   }
-  return true;
 }
-static_assert(AreComplete(kCodecRows));
+
+template <Codec kCodec>
+constexpr CodecRow RowOf() {
+  CodecRow row = {};
+  if constexpr (InfoOf(kCodec).layout.code_bits > 0) {
+    row[static_cast<std::uint8_t>(DType::kF16)] = FnsOf<kCodec, DType::kF16, F16>();
+    row[static_cast<std::uint8_t>(DType::kBF16)] = FnsOf<kCodec, DType::kBF16, BF16>();
+    row[static_cast<std::uint8_t>(DType::kF32)] = FnsOf<kCodec, DType::kF32, F32>();
+    static_assert((InfoOf(kCodec).dtypes & ~kSmallFloats) == 0, "a dtype without loops");
+  }
+  return row;
+}
+
+template <std::size_t... kCodecNumbers>
+constexpr std::array<CodecRow, kCodecCount> RowsOf(std::index_sequence<kCodecNumbers...>) {
+  return {RowOf<static_cast<Codec>(kCodecNumbers)>()...};
+}
 
 }  // namespace
 }  // namespace ringway::kernels

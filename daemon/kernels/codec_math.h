@@ -20,11 +20,11 @@
 namespace ringway::kernels {
 namespace {
 
-constexpr std::uint32_t kInfinityBits = 0x7f800000;
-constexpr std::uint32_t kNanBits = 0x7fc00000;
-constexpr std::uint32_t kMagnitudeBits = 0x7fffffff;
-constexpr float kFlushBelow = 0x1p-100f;  // a block whose magnitudes, or steps, are below is flushed
-constexpr float kRounder = 0x1.8p23f;     // added, it rounds to nearest even, the integer in the low bits
+inline constexpr std::uint32_t kInfinityBits = 0x7f800000;
+inline constexpr std::uint32_t kNanBits = 0x7fc00000;
+inline constexpr std::uint32_t kMagnitudeBits = 0x7fffffff;
+inline constexpr float kFlushBelow = 0x1p-100f;  // a block whose magnitudes, or steps, are below is flushed
+inline constexpr float kRounder = 0x1.8p23f;     // added, it rounds to nearest even, the integer in the low bits
 
 // ---------------------------------------------------------------------------------------------- stochastic rounding
 

@@ -116,7 +116,7 @@ constexpr KernelTable kTable = {
                  FinalizeLoop<BF16>, FinalizeLoop<F32>, FinalizeLoop<F64>},
     .residual = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, ResidualLoop<F16>,
                  ResidualLoop<BF16>, ResidualLoop<F32>, nullptr},
-    .codecs = kCodecRows,
+    .codecs = RowsOf(std::make_index_sequence<kCodecCount>()),
 };
 
 }  // namespace

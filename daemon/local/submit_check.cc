@@ -85,10 +85,8 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_b
     verdict.verdict = Verdict::kRefuse;
     verdict.status =
         Status(Code::kNotSupported, std::string(NameOf(submit.kind)) + " has the algorithms ring and direct");
-  } else if (!IsSupported(submit.dtype, submit.op, verdict.descriptor.codec, &reason)) {
-    verdict.verdict = Verdict::kRefuse;
-    verdict.status = Status(Code::kNotSupported, reason);
-  } else if (submit.feedback != 0 && !CanFeedBack(submit.kind, submit.op, verdict.descriptor.codec, &reason)) {
+  } else if (!IsSupported(submit.dtype, submit.op, verdict.descriptor.codec, &reason) ||
+             (submit.feedback != 0 && !CanFeedBack(submit.kind, submit.op, verdict.descriptor.codec, &reason))) {
     verdict.verdict = Verdict::kRefuse;
     verdict.status = Status(Code::kNotSupported, reason);
   }

@@ -63,24 +63,32 @@ void BenchFinalize(benchmark::State& state, Isa isa, DType dtype) {
   SetRate(state);
 }
 
-void BenchEncode(benchmark::State& state, Isa isa, Codec codec) {
-  const std::vector<unsigned char> values = Values(DType::kF32, 1);
-  const std::size_t count = kBufferBytes / sizeof(float);
-  std::vector<unsigned char> wire(EncodedBytes(codec, DType::kF32, count));
+// Of values of another dtype than f32, and at random, on the active instruction set only.
+struct CodecCase {
+  Isa isa;
+  Encoding encoding;
+  DType dtype = DType::kF32;
+};
+
+void BenchEncode(benchmark::State& state, const CodecCase& one) {
+  const std::vector<unsigned char> values = Values(one.dtype, 1);
+  const std::size_t count = kBufferBytes / SizeOf(one.dtype);
+  std::vector<unsigned char> wire(EncodedBytes(one.encoding, one.dtype, count));
+  const Dither dither{1, 0};
   for (auto _ : state) {
-    EncodeOn(isa, codec, DType::kF32, wire.data(), values.data(), count);
+    EncodeOn(one.isa, one.encoding, one.dtype, wire.data(), values.data(), count, &dither);
     benchmark::ClobberMemory();
   }
   SetRate(state);
 }
 
-void BenchDecode(benchmark::State& state, Isa isa, Codec codec) {
-  std::vector<unsigned char> values = Values(DType::kF32, 1);
-  const std::size_t count = kBufferBytes / sizeof(float);
-  std::vector<unsigned char> wire(EncodedBytes(codec, DType::kF32, count));
-  EncodeOn(isa, codec, DType::kF32, wire.data(), values.data(), count);
+void BenchDecode(benchmark::State& state, const CodecCase& one) {
+  std::vector<unsigned char> values = Values(one.dtype, 1);
+  const std::size_t count = kBufferBytes / SizeOf(one.dtype);
+  std::vector<unsigned char> wire(EncodedBytes(one.encoding, one.dtype, count));
+  EncodeOn(one.isa, one.encoding, one.dtype, wire.data(), values.data(), count);
   for (auto _ : state) {
-    DecodeOn(isa, codec, DType::kF32, values.data(), wire.data(), count);
+    DecodeOn(one.isa, one.encoding, one.dtype, values.data(), wire.data(), count);
     benchmark::ClobberMemory();
   }
   SetRate(state);
@@ -109,6 +117,12 @@ void BenchCopy(benchmark::State& state) {
   SetRate(state);
 }
 
+void RegisterCodec(const CodecCase& one, const std::string& suffix) {
+  const std::string name = NameOf(one.encoding) + suffix;
+  benchmark::RegisterBenchmark(("encode/" + name).c_str(), BenchEncode, one);
+  benchmark::RegisterBenchmark(("decode/" + name).c_str(), BenchDecode, one);
+}
+
 void RegisterIsa(Isa isa) {
   const std::string suffix = std::string("/") + NameOf(isa);
   for (std::uint8_t d = 0; d < kDTypeCount; ++d) {
@@ -122,10 +136,7 @@ void RegisterIsa(Isa isa) {
     const std::string name = std::string("finalize/") + NameOf(dtype) + suffix;
     benchmark::RegisterBenchmark(name.c_str(), BenchFinalize, isa, dtype);
   }
-  for (const Codec codec : LossyCodecs()) {
-    benchmark::RegisterBenchmark((std::string("encode/") + NameOf(codec) + suffix).c_str(), BenchEncode, isa, codec);
-    benchmark::RegisterBenchmark((std::string("decode/") + NameOf(codec) + suffix).c_str(), BenchDecode, isa, codec);
-  }
+  for (const Codec codec : LossyCodecs()) RegisterCodec({.isa = isa, .encoding = codec}, suffix);
 }
 
 }  // namespace
@@ -137,6 +148,13 @@ int main(int argc, char** argv) {
   benchmark::RegisterBenchmark("copy", BenchCopy);
   for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
     if (IsAvailable(isa)) RegisterIsa(isa);
+  }
+  for (const Codec codec : LossyCodecs()) {
+    RegisterCodec({.isa = ActiveIsa(), .encoding = {codec, Encoding(codec).block, Rounding::kStochastic}},
+                  "/stochastic");
+    if (codec != Codec::kF16) RegisterCodec({.isa = ActiveIsa(), .encoding = codec, .dtype = DType::kBF16}, "/of_bf16");
+    if (!HasBlocks(codec)) continue;
+    RegisterCodec({.isa = ActiveIsa(), .encoding = {codec, kBlockMin}}, "/block32");
   }
   for (const CodecInfo& info : kCodecs) {
     benchmark::RegisterBenchmark((std::string("decode_reduce/") + info.name).c_str(), BenchDecodeReduce, info.codec);

@@ -176,7 +176,7 @@ TEST_P(CodecWorld, EndsOnAllRanksWithTheBytesOfTheScalarReference) {
                           0};
     if (!IsSupported(descriptor.dtype, descriptor.op, descriptor.codec)) descriptor.dtype = DType::kF32;
     const auto world_size = *rc::gen::inRange<std::uint32_t>(2, 10);
-    descriptor.count = *rc::gen::inRange<std::uint64_t>(0, 9000);
+    descriptor.count = *rc::gen::inRange<std::uint64_t>(0, 5000);
     const auto inputs = RandomInputs(descriptor.dtype, world_size, descriptor.count, random);
     World world(descriptor, inputs, kSegmentBytes, random() % 2 == 0);
     for (std::uint32_t rank = 0; rank < world_size; ++rank) world.Stage(rank, inputs[rank].size());
