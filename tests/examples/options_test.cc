@@ -9,11 +9,12 @@ namespace {
 
 TEST(OptionsTest, AllOptionsAreRead) {
   std::string error;
-  const auto options = ParseOptions(
-      {"--socket",       "/s", "--group", "g",    "--world",      "4",   "--text",      "/t", "--mode", "diloco",
-       "--steps",        "9",  "--batch", "8",    "--sync-every", "5",   "--seed",      "3",  "--log",  "/l",
-       "--sample-chars", "7",  "--codec", "int8", "--seconds",    "2.5", "--reconnect", "6"},
-      &error);
+  const auto options =
+      ParseOptions({"--socket", "/s",     "--group",   "g",   "--world",        "4", "--text",           "/t",
+                    "--mode",   "diloco", "--steps",   "9",   "--batch",        "8", "--sync-every",     "5",
+                    "--seed",   "3",      "--log",     "/l",  "--sample-chars", "7", "--block",          "64",
+                    "--codec",  "int8",   "--seconds", "2.5", "--reconnect",    "6", "--error-feedback", "on"},
+                   &error);
   ASSERT_TRUE(options.has_value()) << error;
   EXPECT_EQ(options->socket_path, "/s");
   EXPECT_EQ(options->group, "g");
@@ -26,7 +27,8 @@ TEST(OptionsTest, AllOptionsAreRead) {
   EXPECT_EQ(options->seed, 3U);
   EXPECT_EQ(options->log_path, "/l");
   EXPECT_EQ(options->sample_chars, 7U);
-  EXPECT_EQ(options->codec, ringway::Codec::kInt8);
+  EXPECT_EQ(options->codec, ringway::Encoding(ringway::Codec::kInt8, 64));
+  EXPECT_TRUE(options->error_feedback);
   EXPECT_EQ(options->seconds, 2.5);
   EXPECT_EQ(options->reconnect_seconds, 6U);
 }
@@ -41,12 +43,27 @@ TEST(OptionsTest, EveryCodecIsReadAndInTheHelp) {
   }
 }
 
+TEST(OptionsTest, WhatDoesNotFitTogetherIsRefused) {
+  std::string error;
+  EXPECT_FALSE(ParseOptions({"--world", "1", "--error-feedback", "on"}, &error).has_value());
+  EXPECT_NE(error.find("--codec"), std::string::npos) << error;
+  EXPECT_FALSE(ParseOptions({"--world", "1", "--codec", "int8", "--block", "48"}, &error).has_value());
+  EXPECT_NE(error.find("32, 64"), std::string::npos) << error;
+  EXPECT_FALSE(ParseOptions({"--world", "1", "--codec", "bf16", "--block", "64"}, &error).has_value());
+  EXPECT_NE(error.find("no blocks"), std::string::npos) << error;
+  const auto options = ParseOptions({"--world", "1", "--codec", "int4", "--block", "128"}, &error);
+  ASSERT_TRUE(options.has_value()) << error;
+  EXPECT_EQ(options->codec, ringway::Encoding(ringway::Codec::kInt4, 128));
+}
+
 TEST(OptionsTest, WrongArgumentsAreNamed) {
   for (const auto& [name, value] : std::initializer_list<std::pair<std::string, std::string>>{{"--world", "0"},
                                                                                               {"--world", "4x"},
                                                                                               {"--world", "-1"},
                                                                                               {"--mode", "x"},
                                                                                               {"--codec", "fp4"},
+                                                                                              {"--block", "0"},
+                                                                                              {"--error-feedback", "1"},
                                                                                               {"--seconds", "0"},
                                                                                               {"--steps", "0"},
                                                                                               {"--batch", ""},

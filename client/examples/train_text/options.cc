@@ -23,6 +23,8 @@ Trains a character-level language model together with the other ranks of the gro
   --codec C          how gradients travel: )";
 constexpr char kUsageAfterCodecs[] =
     R"( (default none)
+  --block N          elements that share a scale of the codec, 32 to 1024 (default 256)
+  --error-feedback B on: add to each gradient what the codec took from the one before (default off)
   --reconnect S      look for a daemon that went away for S seconds; 0: end with it (default 30)
   --log FILE         one JSON object a line for each step (default: none)
   --sample-chars N   rank 0 prints N characters that the model writes at the end (default 0)
@@ -37,12 +39,19 @@ bool ParseNumber(const std::string& text, T low, T* value) {
   return code == std::errc() && stop == end && *value >= low;
 }
 
-bool ParseCodec(const std::string& text, ringway::Codec* codec) {
+// A block given before stays.
+bool ParseCodec(const std::string& text, std::uint16_t block, ringway::Encoding* codec) {
   for (const ringway::CodecInfo& info : ringway::kCodecs) {
     *codec = info.codec;
+    if (block != 0) codec->block = block;
     if (text == info.name) return true;
   }
   return false;
+}
+
+bool ParseSwitch(const std::string& text, bool* value) {
+  *value = text == "on";
+  return text == "on" || text == "off";
 }
 
 bool ParseMode(const std::string& text, Mode* mode) {
@@ -74,7 +83,13 @@ Parsed ParseOne(const std::string& name, const std::string& value, Options* opti
   if (name == "--log") return result(ParseText(value, &options->log_path));
   if (name == "--sample-chars") return result(ParseNumber(value, std::size_t{0}, &options->sample_chars));
   if (name == "--reconnect") return result(ParseNumber(value, 0U, &options->reconnect_seconds));
-  if (name == "--codec") return result(ParseCodec(value, &options->codec));
+  if (name == "--codec") return result(ParseCodec(value, options->block, &options->codec));
+  if (name == "--block") {
+    const bool parsed = ParseNumber(value, std::uint16_t{1}, &options->block);
+    options->codec.block = options->block;
+    return result(parsed);
+  }
+  if (name == "--error-feedback") return result(ParseSwitch(value, &options->error_feedback));
   return Parsed::kUnknown;
 }
 
@@ -114,6 +129,15 @@ std::optional<Options> ParseOptions(const std::vector<std::string>& arguments, s
   }
   if (options.world == 0) {
     *error = "--world K is missing: with how many ranks the training starts (1: alone); see --help";
+    return std::nullopt;
+  }
+  const char* reason = nullptr;
+  if (!IsValid(options.codec, &reason)) {
+    *error = std::string("--block: ") + reason;
+    return std::nullopt;
+  }
+  if (options.error_feedback && options.codec.codec == ringway::Codec::kNone) {
+    *error = "--error-feedback needs a --codec: without one nothing is lost";
     return std::nullopt;
   }
   return options;

@@ -26,7 +26,9 @@ struct Options {
   std::uint64_t seed = 1;
   std::string log_path;  // "": no log
   std::size_t sample_chars = 0;
-  ringway::Codec codec = ringway::Codec::kNone;
+  ringway::Encoding codec = ringway::Codec::kNone;
+  std::uint16_t block = 0;  // 0: the codec's own
+  bool error_feedback = false;
   std::uint32_t reconnect_seconds = 30;  // how long to look for a daemon that went away
   bool help = false;
   bool version = false;

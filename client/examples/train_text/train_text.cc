@@ -153,8 +153,14 @@ class Trainer {
   }
 
   ringway::Work SubmitReduce(std::size_t offset, std::size_t count) {
-    return Must(session_->AllReduceAsync(gradient_.as<float>() + offset, reduced_.as<float>() + offset, count,
-                                         DType::kF32, ReduceOp::kAvg, {.channel = 0, .codec = options_.codec}));
+    return Must(session_->AllReduceAsync(
+        gradient_.as<float>() + offset, reduced_.as<float>() + offset, count, DType::kF32, ReduceOp::kAvg,
+        {.channel = 0, .codec = options_.codec, .error_feedback = FeedbackName(offset)}));
+  }
+
+  // Of what begins there, a layer's gradient or all that was learned.
+  std::string FeedbackName(std::size_t offset) const {
+    return options_.error_feedback ? "from " + std::to_string(offset) : "";
   }
 
   // Ranks must agree on when to stop: each has its own clock, but all see the same average.
