@@ -27,11 +27,6 @@ const CodecFns& FunctionsOf(Isa isa, const Encoding& encoding, DType dtype) {
   return TableOf(isa).codecs[static_cast<std::uint8_t>(encoding.codec)][static_cast<std::uint8_t>(dtype)];
 }
 
-DTypeLimits LimitsOf(DType dtype) {
-  if (dtype == DType::kF16) return {0x47600000, 0x1p-10f, 0x1p-24f};
-  return {0x7f600000, dtype == DType::kBF16 ? 0x1p-7f : 0x1p-23f, 0.0f};
-}
-
 EncodeJob JobOf(const Encoding& encoding, DType dtype, const Dither* dither) {
   return {.block = encoding.block,
           .run_bytes = EncodedBytes(encoding, dtype, kBlockMax),

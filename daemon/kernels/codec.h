@@ -1,7 +1,7 @@
 // How elements are represented on the wire.
 //
-// Sizes and dtypes are those of kCodecs (ringway/types.h). To add a codec, add a row there and its two loops to
-// LoopsOf (codec_loops.h).
+// Sizes and dtypes are those of kCodecs (ringway/types.h). To add a codec, add a row there and its arithmetic to
+// BlockOf or FormatOf (codec_math.h).
 //
 // Laws, held by property tests and golden vectors for every codec, dtype and block size on every instruction set:
 //   encode(decode(codes)) == codes      to nearest, for all codes that encode produces, however it rounds

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "daemon/kernels/codec_math.h"
@@ -27,11 +28,6 @@ struct Extremes {
   float largest;  // in magnitude
   bool finite;
 };
-
-// Bits that order like the numbers do, -0 just below +0; its own inverse.
-inline std::int32_t OrderOf(std::int32_t bits) {
-  return bits ^ (bits >> 31 & static_cast<std::int32_t>(kMagnitudeBits));
-}
 
 // Magnitudes order like integers, with infinity and NaN on top: one maximum finds m and tells whether all are finite.
 template <bool kTwoEnds>
@@ -151,14 +147,6 @@ template <class F>
   }
 }
 
-// 32 random bits for a block, by where in the buffer it begins (SplitMix64).
-inline std::uint32_t SeedOf(const Dither& dither, std::uint64_t offset) {
-  std::uint64_t z = dither.seed + (dither.first + offset) * 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
-}
-
 // A codec with blocks, over f32.
 template <class C>
 struct InBlocks {
@@ -168,7 +156,7 @@ struct InBlocks {
       if (job.dither == nullptr) {
         WithKnownMultiple(n, [&](std::size_t m) { EncodeBlock<C>(out, in, m, job.limits, ToNearest{}); });
       } else {
-        EncodeBlock<C>(out, in, n, job.limits, Stochastic{SeedOf(*job.dither, done)});
+        EncodeBlock<C>(out, in, n, job.limits, Stochastic{SeedOf(job.dither->seed, job.dither->first + done)});
       }
       out += C::kHeaderBytes + CodeBytes(n, C::kCodeBits);
       in += n * sizeof(float);
@@ -185,24 +173,12 @@ struct InBlocks {
   }
 };
 
-// What is dropped of a significand is rounded by random bits instead. Infinities and NaN are narrowed as ever.
-inline BF16::Bits NarrowAtRandom(BF16, std::uint32_t bits, std::size_t i, const Stochastic& rounding) {
-  const std::uint32_t rounded = bits + rounding.Carry(i, bits, 16);
-  return (bits & kMagnitudeBits) < kInfinityBits ? static_cast<BF16::Bits>(rounded >> 16)
-                                                 : BF16::Narrow(BitCast<float>(bits));
-}
-inline F16::Bits NarrowAtRandom(F16, std::uint32_t bits, std::size_t i, const Stochastic& rounding) {
-  const std::uint32_t magnitude = bits & kMagnitudeBits;
-  const std::uint32_t code = SmallFloat<10, 15, 0x7c00>::Code(magnitude, i, rounding) | (bits >> 16 & 0x8000);
-  return magnitude < kInfinityBits ? static_cast<F16::Bits>(code) : F16::Narrow(BitCast<float>(bits));
-}
-
 // A codec that is a floating-point format E, over f32. f16: whole vectors where the CPU has F16C.
 template <class E>
 struct AsFormat {
   [[gnu::noinline]] static void Encode(Bytes* out, const Bytes* in, std::size_t count, const EncodeJob& job) {
     if (job.dither != nullptr) {
-      const Stochastic rounding{SeedOf(*job.dither, 0)};
+      const Stochastic rounding{SeedOf(job.dither->seed, job.dither->first)};
 #pragma GCC ivdep
       for (std::size_t i = 0; i < count; ++i)
         Store(out, i, NarrowAtRandom(E{}, Load<std::uint32_t>(in, i), i, rounding));
@@ -267,25 +243,12 @@ struct Over {
   }
 };
 
-// The loops of each codec that has some.
 template <Codec kCodec>
-struct LoopsOf;
-template <>
-struct LoopsOf<Codec::kBf16> : AsFormat<BF16> {};
-template <>
-struct LoopsOf<Codec::kInt8> : InBlocks<Symmetric<8>> {};
-template <>
-struct LoopsOf<Codec::kF16> : AsFormat<F16> {};
-template <>
-struct LoopsOf<Codec::kInt4> : InBlocks<Symmetric<4>> {};
-template <>
-struct LoopsOf<Codec::kInt8Zp> : InBlocks<MinMax<8>> {};
-template <>
-struct LoopsOf<Codec::kInt4Zp> : InBlocks<MinMax<4>> {};
-template <>
-struct LoopsOf<Codec::kFp8E4m3> : InBlocks<Fp8<E4m3>> {};
-template <>
-struct LoopsOf<Codec::kFp8E5m2> : InBlocks<Fp8<E5m2>> {};
+struct LoopsInBlocks : InBlocks<typename BlockOf<kCodec>::Type> {};
+template <Codec kCodec>
+struct LoopsAsFormat : AsFormat<typename FormatOf<kCodec>::Type> {};
+template <Codec kCodec>
+using LoopsOf = std::conditional_t<HasBlocks(kCodec), LoopsInBlocks<kCodec>, LoopsAsFormat<kCodec>>;
 
 // Every dtype that a codec encodes has its functions, and no other.
 template <Codec kCodec, DType kDType, class E>

@@ -11,12 +11,6 @@
 
 #include "daemon/kernels/elements.h"
 
-#if defined(__CUDACC__)
-#define RINGWAY_KERNEL __host__ __device__
-#else
-#define RINGWAY_KERNEL
-#endif
-
 namespace ringway::kernels {
 namespace {
 
@@ -26,6 +20,11 @@ inline constexpr std::uint32_t kMagnitudeBits = 0x7fffffff;
 inline constexpr float kFlushBelow = 0x1p-100f;  // a block whose magnitudes, or steps, are below is flushed
 inline constexpr float kRounder = 0x1.8p23f;     // added, it rounds to nearest even, the integer in the low bits
 
+// Bits that order like the numbers do, -0 just below +0; its own inverse.
+RINGWAY_KERNEL inline std::int32_t OrderOf(std::int32_t bits) {
+  return bits ^ (bits >> 31 & static_cast<std::int32_t>(kMagnitudeBits));
+}
+
 // ---------------------------------------------------------------------------------------------- stochastic rounding
 
 // 32 random bits for an element. `block`: of the block that it is in.
@@ -34,6 +33,14 @@ RINGWAY_KERNEL inline std::uint32_t RandomBits(std::uint32_t block, std::uint32_
   h = (h ^ (h >> 16)) * 0x85ebca6bU;
   h = (h ^ (h >> 13)) * 0xc2b2ae35U;
   return h ^ (h >> 16);
+}
+
+// 32 random bits for a block, by where in the buffer it begins (SplitMix64).
+RINGWAY_KERNEL inline std::uint32_t SeedOf(std::uint64_t seed, std::uint64_t first) {
+  std::uint64_t z = seed + first * 0x9e3779b97f4a7c15U;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+  return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
 }
 
 // In (-1/2, 1/2), an odd multiple of 2^-16: added to an integer below 256 in magnitude it is exact and changes nothing
@@ -257,6 +264,60 @@ struct Fp8 {
     const std::uint32_t bits = BitCast<std::uint32_t>(value) | (static_cast<std::uint32_t>(code) & 0x80) << 24;
     return BitCast<float>(value != value ? kNanBits : bits);
   }
+};
+
+// What is dropped of a significand is rounded by random bits instead. Infinities and NaN are narrowed as ever.
+RINGWAY_KERNEL inline BF16::Bits NarrowAtRandom(BF16, std::uint32_t bits, std::size_t i, const Stochastic& rounding) {
+  const std::uint32_t rounded = bits + rounding.Carry(i, bits, 16);
+  return (bits & kMagnitudeBits) < kInfinityBits ? static_cast<BF16::Bits>(rounded >> 16)
+                                                 : BF16::Narrow(BitCast<float>(bits));
+}
+RINGWAY_KERNEL inline F16::Bits NarrowAtRandom(F16, std::uint32_t bits, std::size_t i, const Stochastic& rounding) {
+  const std::uint32_t magnitude = bits & kMagnitudeBits;
+  const std::uint32_t code = SmallFloat<10, 15, 0x7c00>::Code(magnitude, i, rounding) | (bits >> 16 & 0x8000);
+  return magnitude < kInfinityBits ? static_cast<F16::Bits>(code) : F16::Narrow(BitCast<float>(bits));
+}
+
+// ---------------------------------------------------------------------------------------------- by codec
+
+// Of codecs with blocks.
+template <Codec kCodec>
+struct BlockOf;
+template <>
+struct BlockOf<Codec::kInt8> {
+  using Type = Symmetric<8>;
+};
+template <>
+struct BlockOf<Codec::kInt4> {
+  using Type = Symmetric<4>;
+};
+template <>
+struct BlockOf<Codec::kInt8Zp> {
+  using Type = MinMax<8>;
+};
+template <>
+struct BlockOf<Codec::kInt4Zp> {
+  using Type = MinMax<4>;
+};
+template <>
+struct BlockOf<Codec::kFp8E4m3> {
+  using Type = Fp8<E4m3>;
+};
+template <>
+struct BlockOf<Codec::kFp8E5m2> {
+  using Type = Fp8<E5m2>;
+};
+
+// Of codecs that are a floating-point format.
+template <Codec kCodec>
+struct FormatOf;
+template <>
+struct FormatOf<Codec::kBf16> {
+  using Type = BF16;
+};
+template <>
+struct FormatOf<Codec::kF16> {
+  using Type = F16;
 };
 
 }  // namespace

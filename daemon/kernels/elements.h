@@ -8,23 +8,30 @@
 #include <cstddef>
 #include <cstdint>
 
+// Compiled by nvcc, too, for both sides.
+#if defined(__CUDACC__)
+#define RINGWAY_KERNEL __host__ __device__
+#else
+#define RINGWAY_KERNEL
+#endif
+
 namespace ringway::kernels {
 namespace {
 
 template <class To, class From>
-inline To BitCast(From from) {
+RINGWAY_KERNEL inline To BitCast(From from) {
   return __builtin_bit_cast(To, from);
 }
 
 template <class T>
-inline T Load(const unsigned char* base, std::size_t i) {
+RINGWAY_KERNEL inline T Load(const unsigned char* base, std::size_t i) {
   T value;
   __builtin_memcpy(&value, base + i * sizeof(T), sizeof(T));
   return value;
 }
 
 template <class T>
-inline void Store(unsigned char* base, std::size_t i, T value) {
+RINGWAY_KERNEL inline void Store(unsigned char* base, std::size_t i, T value) {
   __builtin_memcpy(base + i * sizeof(T), &value, sizeof(T));
 }
 
@@ -34,10 +41,10 @@ template <class T, class WideT>
 struct Integer {
   using Bits = T;
   using Wide = WideT;
-  static Wide Widen(Bits bits) { return static_cast<Wide>(bits); }
-  static Bits Narrow(Wide value) { return static_cast<Bits>(value); }
-  static Bits Min(Bits a, Bits b) { return b < a ? b : a; }
-  static Bits Max(Bits a, Bits b) { return a < b ? b : a; }
+  RINGWAY_KERNEL static Wide Widen(Bits bits) { return static_cast<Wide>(bits); }
+  RINGWAY_KERNEL static Bits Narrow(Wide value) { return static_cast<Bits>(value); }
+  RINGWAY_KERNEL static Bits Min(Bits a, Bits b) { return b < a ? b : a; }
+  RINGWAY_KERNEL static Bits Max(Bits a, Bits b) { return a < b ? b : a; }
 };
 
 // min and max of a binary floating format, on its bits alone. With the magnitude of negative numbers inverted the bits
@@ -46,17 +53,19 @@ template <class BitsT, class SignedT, BitsT kInfinity, BitsT kNan>
 struct FloatOrder {
   static constexpr BitsT kMagnitude = static_cast<BitsT>(static_cast<BitsT>(~BitsT{0}) >> 1);
 
-  static bool IsNan(BitsT x) { return static_cast<SignedT>(x & kMagnitude) > static_cast<SignedT>(kInfinity); }
-  static SignedT Key(BitsT x) {
+  RINGWAY_KERNEL static bool IsNan(BitsT x) {
+    return static_cast<SignedT>(x & kMagnitude) > static_cast<SignedT>(kInfinity);
+  }
+  RINGWAY_KERNEL static SignedT Key(BitsT x) {
     const SignedT s = static_cast<SignedT>(x);
     const SignedT sign = static_cast<SignedT>(s >> (sizeof(BitsT) * 8 - 1));
     return static_cast<SignedT>(s ^ (sign & static_cast<SignedT>(kMagnitude)));
   }
-  static BitsT Min(BitsT a, BitsT b) {
+  RINGWAY_KERNEL static BitsT Min(BitsT a, BitsT b) {
     const BitsT least = Key(b) < Key(a) ? b : a;
     return IsNan(a) | IsNan(b) ? kNan : least;
   }
-  static BitsT Max(BitsT a, BitsT b) {
+  RINGWAY_KERNEL static BitsT Max(BitsT a, BitsT b) {
     const BitsT greatest = Key(a) < Key(b) ? b : a;
     return IsNan(a) | IsNan(b) ? kNan : greatest;
   }
@@ -65,25 +74,27 @@ struct FloatOrder {
 struct F32 : FloatOrder<std::uint32_t, std::int32_t, 0x7f800000, 0x7fc00000> {
   using Bits = std::uint32_t;
   using Wide = float;
-  static Wide Widen(Bits bits) { return BitCast<float>(bits); }
-  static Bits Narrow(Wide value) { return value != value ? Bits{0x7fc00000} : BitCast<Bits>(value); }
+  RINGWAY_KERNEL static Wide Widen(Bits bits) { return BitCast<float>(bits); }
+  RINGWAY_KERNEL static Bits Narrow(Wide value) { return value != value ? Bits{0x7fc00000} : BitCast<Bits>(value); }
 };
 
 struct F64 : FloatOrder<std::uint64_t, std::int64_t, 0x7ff0000000000000, 0x7ff8000000000000> {
   using Bits = std::uint64_t;
   using Wide = double;
-  static Wide Widen(Bits bits) { return BitCast<double>(bits); }
-  static Bits Narrow(Wide value) { return value != value ? Bits{0x7ff8000000000000} : BitCast<Bits>(value); }
+  RINGWAY_KERNEL static Wide Widen(Bits bits) { return BitCast<double>(bits); }
+  RINGWAY_KERNEL static Bits Narrow(Wide value) {
+    return value != value ? Bits{0x7ff8000000000000} : BitCast<Bits>(value);
+  }
 };
 
 struct BF16 : FloatOrder<std::uint16_t, std::int16_t, 0x7f80, 0x7fc0> {
   static constexpr bool kIsHalf = false;
   using Bits = std::uint16_t;
   using Wide = float;
-  static Wide Widen(Bits bits) { return BitCast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  RINGWAY_KERNEL static Wide Widen(Bits bits) { return BitCast<float>(static_cast<std::uint32_t>(bits) << 16); }
   // Nearest even: add just under a half, and the missing part when the kept part is odd. A carry out of the mantissa
   // raises the exponent, up to infinity, as it should.
-  static Bits Narrow(Wide value) {
+  RINGWAY_KERNEL static Bits Narrow(Wide value) {
     const std::uint32_t bits = BitCast<std::uint32_t>(value);
     const std::uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
     return static_cast<Bits>((value != value ? 0x7fc00000 : rounded) >> 16);
@@ -97,7 +108,7 @@ struct F16 : FloatOrder<std::uint16_t, std::int16_t, 0x7c00, 0x7e00> {
   static constexpr std::uint32_t kRebias = (127 - 15) << 23;  // from the exponent of f16 to that of f32
 
   // Infinity and NaN rebias twice, which lands on f32's own. Subnormals are a count of 2^-24.
-  static Wide Widen(Bits bits) {
+  RINGWAY_KERNEL static Wide Widen(Bits bits) {
     const std::uint32_t sign = (bits & 0x8000u) << 16;
     const std::uint32_t magnitude = bits & 0x7fffu;
     const std::uint32_t normal = (magnitude << 13) + (magnitude >= 0x7c00 ? 2 * kRebias : kRebias);
@@ -106,7 +117,7 @@ struct F16 : FloatOrder<std::uint16_t, std::int16_t, 0x7c00, 0x7e00> {
     return BitCast<float>((magnitude < 0x400 ? subnormal : normal) | sign);
   }
   // Nearest even. Results that are subnormal are rounded by the adder: the last place of a number near 0.5 is 2^-24.
-  static Bits Narrow(Wide value) {
+  RINGWAY_KERNEL static Bits Narrow(Wide value) {
     const std::uint32_t bits = BitCast<std::uint32_t>(value);
     const std::int32_t magnitude = static_cast<std::int32_t>(bits & 0x7fffffff);
     const std::int32_t rounded =

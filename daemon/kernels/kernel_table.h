@@ -26,6 +26,11 @@ struct DTypeLimits {
   float least = 0;                // its least subnormal number
 };
 
+constexpr DTypeLimits LimitsOf(DType dtype) {
+  if (dtype == DType::kF16) return {0x47600000, 0x1p-10f, 0x1p-24f};
+  return {0x7f600000, dtype == DType::kBF16 ? 0x1p-7f : 0x1p-23f, 0.0f};
+}
+
 // What an encoding says to a codec's loops.
 struct EncodeJob {
   std::size_t block = 0;      // elements; 0: the codec has no blocks

@@ -6,37 +6,10 @@
 #include "daemon/kernels/elements.h"
 #include "daemon/kernels/half_vectors.h"
 #include "daemon/kernels/kernel_table.h"
+#include "daemon/kernels/operations.h"
 
 namespace ringway::kernels::RINGWAY_KERNELS_ISA {
 namespace {
-
-// The operations: `Arith` on widened numbers, single ones or vectors; `Apply` on the bits of one element.
-struct Sum {
-  static constexpr auto Arith = [](auto a, auto b) { return a + b; };
-  template <class E, class Bits = typename E::Bits>
-  static Bits Apply(Bits a, Bits b) {
-    return E::Narrow(Arith(E::Widen(a), E::Widen(b)));
-  }
-};
-struct Prod {
-  static constexpr auto Arith = [](auto a, auto b) { return a * b; };
-  template <class E, class Bits = typename E::Bits>
-  static Bits Apply(Bits a, Bits b) {
-    return E::Narrow(Arith(E::Widen(a), E::Widen(b)));
-  }
-};
-struct Min {
-  template <class E, class Bits = typename E::Bits>
-  static Bits Apply(Bits a, Bits b) {
-    return E::Min(a, b);
-  }
-};
-struct Max {
-  template <class E, class Bits = typename E::Bits>
-  static Bits Apply(Bits a, Bits b) {
-    return E::Max(a, b);
-  }
-};
 
 template <class E, class Op>
 void ReduceLoop(void* dst, const void* a, const void* b, std::size_t count) {
@@ -65,7 +38,7 @@ void ReduceF16(void* dst, const void* a, const void* b, std::size_t count) {
   Bytes* const out = static_cast<Bytes*>(dst);
   const Bytes* const left = static_cast<const Bytes*>(a);
   const Bytes* const right = static_cast<const Bytes*>(b);
-  const std::size_t done = ApplyToHalves(out, left, right, count, Op::Arith);
+  const std::size_t done = ApplyToHalves(out, left, right, count, [](auto x, auto y) { return Op::Arith(x, y); });
   const std::size_t offset = done * sizeof(F16::Bits);
   ReduceLoop<F16, Op>(out + offset, left + offset, right + offset, count - done);
 }

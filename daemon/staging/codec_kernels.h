@@ -1,0 +1,29 @@
+// Codecs on a GPU: what daemon/kernels/codec.h does, with the same bytes, for device memory. Built where a CUDA toolkit
+// is (RINGWAY_CUDA); compiled and, lane by lane on the CPU, tested (codec_blocks.h), but not yet run on a GPU.
+//
+// `values`: count elements of dtype; `wire`: EncodedBytes(...); device memory, any alignment, no overlap but dst = a.
+// A call enqueues on `stream` and returns at once: a cudaError_t, 0 where it was enqueued. Any thread.
+#pragma once
+
+#include <ringway/types.h>
+
+#include <cstddef>
+
+#include "daemon/kernels/codec.h"
+
+struct CUstream_st;
+
+namespace ringway::staging {
+
+using StreamHandle = CUstream_st*;
+
+// REQUIRES: IsSupported(dtype, any op, encoding), a codec other than none.
+int EncodeOnDevice(const Encoding& encoding, DType dtype, void* wire, const void* values, std::size_t count,
+                   const kernels::Dither* dither, StreamHandle stream);
+int DecodeOnDevice(const Encoding& encoding, DType dtype, void* values, const void* wire, std::size_t count,
+                   StreamHandle stream);
+// dst[i] = a[i] (op) decode(wire)[i]
+int DecodeReduceOnDevice(const Encoding& encoding, DType dtype, ReduceOp op, void* dst, const void* a, const void* wire,
+                         std::size_t count, StreamHandle stream);
+
+}  // namespace ringway::staging
