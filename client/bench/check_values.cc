@@ -99,10 +99,9 @@ double Tolerance(const Reduction& reduction, std::size_t world_size) {
   if (reduction.op == ReduceOp::kProd && IsFormat(codec)) return 0.0;
   if (codec.error.relative_max == 0.0) return 0.0;
   constexpr double kGrowth = 1.1;  // errors of earlier hops enlarge later ones
-  // To nearest within half a step, at random within a whole one; halves are rounded when decoded, and each sum.
-  const double step = reduction.codec.rounding == Rounding::kStochastic ? 2.0 : 1.0;
+  // Halves are rounded when they are decoded, and in each sum.
   const double half = reduction.dtype == DType::kF16 ? 0x1p-11 : reduction.dtype == DType::kBF16 ? 0x1p-8 : 0.0;
-  const double bound = ranks * largest * (step * codec.error.relative_max + 2 * half) * kGrowth;
+  const double bound = ranks * largest * (ErrorOf(reduction.codec) + 2 * half) * kGrowth;
   const double in_all = reduction.feedback ? 2 * bound : bound;
   return reduction.op == ReduceOp::kAvg ? in_all / ranks : in_all;
 }

@@ -70,7 +70,7 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
   const Stamp stamp{membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)};
   op.executor.reset();
   const bool notes_loss = op.feedback != nullptr && !op.fetching;
-  if (notes_loss) op.feedback->ForgetLoss();
+  if (notes_loss) op.feedback->Restart();
   op.reporter = std::make_unique<ReadyReporter>(queue_.mutable_index(), op.name);
   op.executor = std::make_unique<Executor>(std::move(schedule),
                                            collective::ExecutorOptions{
@@ -85,7 +85,7 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
                                                .stamp = stamp,
                                                .seed = SeedOf(ctx_.group, op.name),
                                                .self = *ctx_.view().RankOf(ctx_.self),
-                                               .loss = notes_loss ? op.feedback->loss()->data() : nullptr,
+                                               .loss = notes_loss ? op.feedback->loss()->floats() : nullptr,
                                                .memory = ctx_.options.memory.get(),
                                                .sink = op.reporter.get(),
                                            });

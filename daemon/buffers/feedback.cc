@@ -1,7 +1,6 @@
 #include "daemon/buffers/feedback.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -20,11 +19,15 @@ Result<std::shared_ptr<ChargedBytes>> ChargedBytes::Make(std::uint64_t bytes,
   return std::make_shared<ChargedBytes>(bytes, std::move(charge));
 }
 
-// ---------------------------------------------------------------------------------------------- one operation
-
-void FeedbackBuffers::ForgetLoss() {
-  if (parts_.loss->size() > 0) std::memset(parts_.loss->data(), 0, parts_.loss->size());
+// calloc takes large memory from the system, where it is zero already.
+ChargedBytes::ChargedBytes(std::uint64_t bytes, std::unique_ptr<const MemoryCharge> charge)
+    : charge_(std::move(charge)),
+      bytes_(static_cast<std::byte*>(std::calloc(std::max<std::uint64_t>(bytes, 1), 1))),
+      size_(bytes) {
+  RINGWAY_CHECK(bytes_ != nullptr);
 }
+
+// ---------------------------------------------------------------------------------------------- one operation
 
 std::uint64_t FeedbackBuffers::stageable() const {
   const std::uint64_t ready = std::min(parts_.trainers->input_ready(), parts_.sum->size());
@@ -34,10 +37,11 @@ std::uint64_t FeedbackBuffers::stageable() const {
 std::uint64_t FeedbackBuffers::Stage(std::uint64_t bytes_max) {
   if (!can_stage()) return 0;
   const std::uint64_t element_bytes = SizeOf(dtype_);
+  const std::uint64_t first = staged_ / element_bytes;
   const std::uint64_t count =
       std::min(std::max(bytes_max / element_bytes, std::uint64_t{1}), (stageable() - staged_) / element_bytes);
-  kernels::Reduce(dtype_, ReduceOp::kSum, parts_.sum->data() + staged_, parts_.trainers->input() + staged_,
-                  parts_.residual->data() + staged_, count);
+  kernels::AddResidual(dtype_, parts_.sum->data() + staged_, parts_.loss->floats() + first,
+                       parts_.trainers->input() + staged_, parts_.residual->floats() + first, count);
   staged_ += count * element_bytes;
   return count * element_bytes;
 }
@@ -47,42 +51,42 @@ std::uint64_t FeedbackBuffers::Stage(std::uint64_t bytes_max) {
 Result<std::shared_ptr<FeedbackBuffers>> ResidualBook::Begin(std::uint64_t name, const Descriptor& descriptor,
                                                              std::shared_ptr<OpBuffers> trainers,
                                                              const std::shared_ptr<MemoryShare>& share) {
-  const std::uint64_t bytes = descriptor.count * SizeOf(descriptor.dtype);
+  const std::uint64_t wide_bytes = descriptor.count * sizeof(float);
   const auto known = residuals_.find(name);
   if (known != residuals_.end() && known->second.in_use) {
     return Status(Code::kInvalidArgument,
-                  "an operation with this error_feedback is not done: wait for it, or give each its own name");
-  }
-  if (known != residuals_.end() && (known->second.values->size() != bytes || known->second.dtype != descriptor.dtype)) {
-    return Status(Code::kInvalidArgument, "this error_feedback was of " + std::to_string(known->second.values->size()) +
-                                              " bytes of " + NameOf(known->second.dtype) +
-                                              " before: give another tensor another name");
+                  "an operation with this error_feedback is not done, so nothing was submitted: wait for it, or give "
+                  "each its own name");
   }
   if (known == residuals_.end() && residuals_.size() >= kNamesMax) {
-    return Status(Code::kResourceExhausted, "there are " + std::to_string(kNamesMax) + " names of error_feedback");
+    return Status(Code::kResourceExhausted, "there are " + std::to_string(kNamesMax) +
+                                                " names of error_feedback already, as many as a peer may have");
   }
-  FeedbackBuffers::Parts parts{.trainers = std::move(trainers), .residual = nullptr, .sum = nullptr, .loss = nullptr};
-  auto sum = ChargedBytes::Make(bytes, share);
+  auto sum = ChargedBytes::Make(descriptor.count * SizeOf(descriptor.dtype), share);
   if (!sum.ok()) return sum.status();
-  auto loss = ChargedBytes::Make(bytes, share);
+  auto loss = ChargedBytes::Make(wide_bytes, share);
   if (!loss.ok()) return loss.status();
-  parts.sum = std::move(sum).value();
-  parts.loss = std::move(loss).value();
-  if (known == residuals_.end()) {
-    auto values = ChargedBytes::Make(bytes, share);
+  const bool fits = known != residuals_.end() && known->second.values->size() == wide_bytes &&
+                    known->second.dtype == descriptor.dtype;
+  if (!fits) {
+    if (known != residuals_.end()) residuals_.erase(known);
+    auto values = ChargedBytes::Make(wide_bytes, share);
     if (!values.ok()) return values.status();
     residuals_[name] = {.dtype = descriptor.dtype, .values = std::move(values).value()};
   }
   Residual& residual = residuals_[name];
   residual.in_use = true;
-  parts.residual = residual.values;
-  return std::make_shared<FeedbackBuffers>(descriptor.dtype, std::move(parts));
+  return std::make_shared<FeedbackBuffers>(descriptor.dtype, FeedbackBuffers::Parts{.trainers = std::move(trainers),
+                                                                                    .residual = residual.values,
+                                                                                    .sum = std::move(sum).value(),
+                                                                                    .loss = std::move(loss).value()});
 }
 
-void ResidualBook::End(std::uint64_t name, const FeedbackBuffers& operation, bool committed) {
+void ResidualBook::End(std::uint64_t name, FeedbackBuffers& operation, bool committed) {
   const auto known = residuals_.find(name);
   RINGWAY_CHECK(known != residuals_.end() && known->second.in_use);
   known->second.in_use = false;
+  operation.Release();
   if (committed) known->second.values = operation.loss();
 }
 

@@ -1,22 +1,26 @@
 // Error feedback: what encoding took from a rank's contributions is kept, by the name of a tensor, and added to its
 // next contribution, so that sums over many operations lose nothing for good.
 //
-//   input + residual --Stage--> what the operation sums; while it runs each encoding's loss is noted
+//   input + residual --Stage--> what the operation sums; what its rounding took, and each encoding, is noted
 //   committed: the losses are the next residual          failed or retried: the residual stays what it was
 //
 //   ResidualBook      the residuals of one membership. They end with it: whoever joins anew begins without.
 //   FeedbackBuffers   the buffers of one operation with feedback. A trainer's input is not written to.
 //
-// Residuals have the tensor's dtype. Charged to the session's share: once the tensor's bytes at rest, three times while
-// an operation runs.
+// Residuals and losses are f32, whatever the tensor's dtype: in f16 small gradients would be rounded away beside large
+// residuals. Charged to the session's share: four bytes an element at rest; four more and the tensor's own bytes while
+// an operation runs, and as long as its copies are kept for those who lack its result. Nothing is cleared or copied at
+// once, however large a tensor is.
 //
 // Pure; one thread. Errors: kResourceExhausted, kInvalidArgument, with texts for the trainer.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "daemon/buffers/op_buffers.h"
 #include "proto/memory_budget.h"
@@ -25,19 +29,23 @@
 
 namespace ringway::buffers {
 
-// Memory that is charged while it is there; zero at first.
+// Memory that is charged while it is there; zero at first, page by page as it is used.
 class ChargedBytes {
  public:
   static Result<std::shared_ptr<ChargedBytes>> Make(std::uint64_t bytes, const std::shared_ptr<MemoryShare>& share);
-  ChargedBytes(std::uint64_t bytes, std::unique_ptr<const MemoryCharge> charge)
-      : charge_(std::move(charge)), bytes_(std::make_unique<std::byte[]>(bytes)), size_(bytes) {}
+  // REQUIRES: there is so much memory.
+  ChargedBytes(std::uint64_t bytes, std::unique_ptr<const MemoryCharge> charge);
 
   std::byte* data() const { return bytes_.get(); }
+  float* floats() const { return reinterpret_cast<float*>(bytes_.get()); }
   std::uint64_t size() const { return size_; }
 
  private:
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
   const std::unique_ptr<const MemoryCharge> charge_;  // null: nothing is charged
-  const std::unique_ptr<std::byte[]> bytes_;
+  const std::unique_ptr<std::byte[], Free> bytes_;
   const std::uint64_t size_;
 };
 
@@ -45,20 +53,23 @@ class FeedbackBuffers final : public OpBuffers {
  public:
   struct Parts {
     std::shared_ptr<OpBuffers> trainers;
-    std::shared_ptr<const ChargedBytes> residual;
-    std::shared_ptr<ChargedBytes> sum, loss;  // as large as the residual
+    std::shared_ptr<const ChargedBytes> residual;  // f32, an element for each of the input
+    std::shared_ptr<ChargedBytes> sum;             // of the dtype
+    std::shared_ptr<ChargedBytes> loss;            // f32
   };
   FeedbackBuffers(DType dtype, Parts parts) : dtype_(dtype), parts_(std::move(parts)) {}
 
-  // One element for each of the input: what encodings at this rank took from its sum. The executor writes it.
+  // What encodings at this rank took from the sum. Stage begins it, the executor adds to it.
   const std::shared_ptr<ChargedBytes>& loss() const { return parts_.loss; }
-  // Before each attempt: another world's may have been noted.
-  void ForgetLoss();
+  // Another attempt: stages again from the beginning, to the same sum.
+  void Restart() { staged_ = 0; }
+  // Nothing is staged any more.
+  void Release() { parts_.residual = nullptr; }
 
   const std::byte* input() const override { return parts_.sum->data(); }
   std::uint64_t input_ready() const override { return staged_; }
   bool Grow(std::uint64_t input_ready) override { return parts_.trainers->Grow(input_ready); }
-  bool can_stage() const override { return stageable() > staged_; }
+  bool can_stage() const override { return parts_.residual != nullptr && stageable() > staged_; }
   std::uint64_t Stage(std::uint64_t bytes_max) override;
 
   std::byte* output() const override { return parts_.trainers->output(); }
@@ -76,7 +87,7 @@ class FeedbackBuffers final : public OpBuffers {
   std::uint64_t stageable() const;
 
   const DType dtype_;
-  const Parts parts_;
+  Parts parts_;
   std::uint64_t staged_ = 0;
 };
 
@@ -84,13 +95,13 @@ class ResidualBook {
  public:
   static constexpr std::size_t kNamesMax = 65536;
 
-  // For an operation of `descriptor` under this name, over `trainers`' input. kInvalidArgument: an operation with this
-  // name is under way, or it was another tensor's.
+  // For an operation of `descriptor` under this name, over `trainers`' input. Another number of elements or dtype than
+  // before begins without a residual. kInvalidArgument: an operation with this name is under way.
   Result<std::shared_ptr<FeedbackBuffers>> Begin(std::uint64_t name, const Descriptor& descriptor,
                                                  std::shared_ptr<OpBuffers> trainers,
                                                  const std::shared_ptr<MemoryShare>& share);
-  // It has its outcome. REQUIRES: begun.
-  void End(std::uint64_t name, const FeedbackBuffers& operation, bool committed);
+  // It has its outcome, and stages no more. REQUIRES: begun.
+  void End(std::uint64_t name, FeedbackBuffers& operation, bool committed);
 
   std::size_t size() const { return residuals_.size(); }
 

@@ -1,5 +1,5 @@
 // One attempt of one operation in one epoch: takes arriving segments, reduces or copies them, and says what to send
-// next. No I/O, no time, no allocation per segment.
+// next. No I/O, no time, no allocation per segment but with error feedback.
 //
 // Memory: `input` is read only; `output` holds partial results until complete(), then the result. The operation's shape
 // (proto/collective/shape.h) defines their contents.
@@ -65,7 +65,7 @@ struct ExecutorOptions {
   Stamp stamp;                    // this rank's own, frozen at the start
   std::uint64_t seed = 0;         // of stochastic rounding: the operation's, the same on all ranks
   Rank self{};                    // so that ranks do not round alike
-  std::byte* loss = nullptr;      // for error feedback (loss_notes.h); null: not noted
+  float* loss = nullptr;          // for error feedback (loss_notes.h); null: not noted
   MemoryShare* memory = nullptr;  // for what is put aside, outlives the executor; null: no limit
   ReadySink* sink = nullptr;      // outlives the executor; its destructor still calls it
 };

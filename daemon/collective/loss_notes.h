@@ -5,6 +5,9 @@
 //   finished   value - what all adopt; of an average as many times that as there are contributors. Where all finish the
 //              same, each answers for some segments, besides what it has sent
 //
+// It is added to what is there already: what the rounding of the contribution itself took. A rank that fetches a result
+// of one-shot, which others finished, lacks its share of the finishing.
+//
 // Pure; one thread. Null memory: nothing is noted.
 #pragma once
 
@@ -24,8 +27,8 @@ class LossNotes {
     Rank self{};
     bool everyone_sums = false;
   };
-  // `loss`: as many elements of the descriptor's dtype as `input` has, zero at first.
-  LossNotes(const Descriptor& descriptor, const Range& input, const World& world, std::byte* loss)
+  // `loss`: as many elements as `input` has.
+  LossNotes(const Descriptor& descriptor, const Range& input, const World& world, float* loss)
       : descriptor_(descriptor), input_(input), world_(world), loss_(loss) {}
 
   bool wanted() const { return loss_ != nullptr; }
@@ -34,12 +37,12 @@ class LossNotes {
   void OnFinished(const Range& range, std::uint32_t segment, const std::byte* value, const std::byte* adopted);
 
  private:
-  std::byte* At(const Range& range) const { return loss_ + (range.begin - input_.begin) * SizeOf(descriptor_.dtype); }
+  float* At(const Range& range) const { return loss_ + (range.begin - input_.begin); }
 
   const Descriptor descriptor_;
   const Range input_;
   const World world_;
-  std::byte* const loss_;
+  float* const loss_;
 };
 
 }  // namespace ringway::collective

@@ -97,11 +97,15 @@ struct Symmetric {
   RINGWAY_KERNEL static void WriteFlushed(unsigned char* header) { Store<std::uint32_t>(header, 0, 0); }
   RINGWAY_KERNEL static void WriteNan(unsigned char* header) { Store<std::uint32_t>(header, 0, kNanBits); }
 
-  // |x / scale| < kTop + 1/2, so no clamp is needed.
+  // To nearest the clamp changes nothing: |x / scale| < kTop + 1/2. A dither could carry it further where the scale is
+  // capped.
   template <class R>
   RINGWAY_KERNEL std::uint8_t Code(float x, std::size_t i, const R& rounding, float m) const {
     const float dither = BitCast<float>(BitCast<std::uint32_t>(x) & kMagnitudeBits) == m ? 0.0f : rounding.Dither(i);
-    return static_cast<std::uint8_t>(BitCast<std::uint32_t>(x / scale + dither + kRounder));
+    const float steps = x / scale + dither;
+    const float upto = steps > static_cast<float>(kTop) ? static_cast<float>(kTop) : steps;
+    const float from = upto < static_cast<float>(-kTop) ? static_cast<float>(-kTop) : upto;
+    return static_cast<std::uint8_t>(BitCast<std::uint32_t>(from + kRounder));
   }
 
   // Whether neighbouring codes decode to different elements, of a dtype with this least number. Its last place never
@@ -156,7 +160,9 @@ struct MinMax {
   RINGWAY_KERNEL std::uint8_t Code(float x, std::size_t i, const R& rounding, float) const {
     const float clamped = Clamp(x);
     const float dither = (clamped == low) | (clamped == high) ? 0.0f : rounding.Dither(i);
-    return static_cast<std::uint8_t>(BitCast<std::uint32_t>((clamped - low) / step + dither + kRounder));
+    // The step may have been rounded down, and a dither would carry what is next to `high` past the last code.
+    const float steps = (clamped - low) / step + dither;
+    return static_cast<std::uint8_t>(BitCast<std::uint32_t>((steps < kSteps ? steps : kSteps) + kRounder));
   }
 
   // As above; `ulp`: the dtype's last place, of a number in [1, 2).
@@ -266,16 +272,17 @@ struct Fp8 {
   }
 };
 
-// What is dropped of a significand is rounded by random bits instead. Infinities and NaN are narrowed as ever.
+// What is dropped of a significand is rounded by random bits instead. What is past the largest finite number,
+// infinities and NaN are narrowed as ever.
 RINGWAY_KERNEL inline BF16::Bits NarrowAtRandom(BF16, std::uint32_t bits, std::size_t i, const Stochastic& rounding) {
   const std::uint32_t rounded = bits + rounding.Carry(i, bits, 16);
-  return (bits & kMagnitudeBits) < kInfinityBits ? static_cast<BF16::Bits>(rounded >> 16)
-                                                 : BF16::Narrow(BitCast<float>(bits));
+  return (bits & kMagnitudeBits) <= 0x7f7f0000 ? static_cast<BF16::Bits>(rounded >> 16)
+                                               : BF16::Narrow(BitCast<float>(bits));
 }
 RINGWAY_KERNEL inline F16::Bits NarrowAtRandom(F16, std::uint32_t bits, std::size_t i, const Stochastic& rounding) {
   const std::uint32_t magnitude = bits & kMagnitudeBits;
-  const std::uint32_t code = SmallFloat<10, 15, 0x7c00>::Code(magnitude, i, rounding) | (bits >> 16 & 0x8000);
-  return magnitude < kInfinityBits ? static_cast<F16::Bits>(code) : F16::Narrow(BitCast<float>(bits));
+  const std::uint32_t code = SmallFloat<10, 15, 0x7bff>::Code(magnitude, i, rounding) | (bits >> 16 & 0x8000);
+  return magnitude <= 0x477fe000 ? static_cast<F16::Bits>(code) : F16::Narrow(BitCast<float>(bits));
 }
 
 // ---------------------------------------------------------------------------------------------- by codec

@@ -17,7 +17,12 @@ namespace ringway::kernels {
 
 using ReduceFn = void (*)(void* dst, const void* a, const void* b, std::size_t count);
 using FinalizeFn = void (*)(void* dst, std::size_t count, std::uint32_t contributors);
-using ResidualFn = void (*)(void* dst, const void* a, const void* b, std::size_t count, float factor);
+
+// For error feedback; null but for floats up to f32.
+struct FeedbackFns {
+  void (*add)(void* sum, float* loss, const void* x, const float* residual, std::size_t count) = nullptr;
+  void (*note)(float* loss, const void* value, const void* decoded, std::size_t count, float factor) = nullptr;
+};
 
 // What codecs have to know of the dtype.
 struct DTypeLimits {
@@ -53,7 +58,7 @@ using CodecRow = std::array<CodecFns, kDTypeCount>;
 struct KernelTable {
   std::array<ReduceRow, kDTypeCount> reduce;
   std::array<FinalizeFn, kDTypeCount> finalize;  // null for integers
-  std::array<ResidualFn, kDTypeCount> residual;  // null but for floats up to f32
+  std::array<FeedbackFns, kDTypeCount> feedback;
   std::array<CodecRow, kCodecCount> codecs;
 };
 

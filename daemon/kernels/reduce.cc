@@ -86,13 +86,24 @@ void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count,
   if (op == ReduceOp::kAvg && finalize != nullptr) finalize(dst, count, contributors);
 }
 
-void ResidualOn(Isa isa, DType dtype, void* dst, const void* a, const void* b, std::size_t count, float factor) {
+void AddResidualOn(Isa isa, DType dtype, void* sum, float* loss, const void* x, const float* residual,
+                   std::size_t count) {
   RINGWAY_CHECK((kSmallFloats & BitOf(dtype)) != 0);
-  TableOf(isa).residual[static_cast<std::uint8_t>(dtype)](dst, a, b, count, factor);
+  TableOf(isa).feedback[static_cast<std::uint8_t>(dtype)].add(sum, loss, x, residual, count);
 }
 
-void Residual(DType dtype, void* dst, const void* a, const void* b, std::size_t count, float factor) {
-  ResidualOn(ActiveIsa(), dtype, dst, a, b, count, factor);
+void NoteResidualOn(Isa isa, DType dtype, float* loss, const void* value, const void* decoded, std::size_t count,
+                    float factor) {
+  RINGWAY_CHECK((kSmallFloats & BitOf(dtype)) != 0);
+  TableOf(isa).feedback[static_cast<std::uint8_t>(dtype)].note(loss, value, decoded, count, factor);
+}
+
+void AddResidual(DType dtype, void* sum, float* loss, const void* x, const float* residual, std::size_t count) {
+  AddResidualOn(ActiveIsa(), dtype, sum, loss, x, residual, count);
+}
+
+void NoteResidual(DType dtype, float* loss, const void* value, const void* decoded, std::size_t count, float factor) {
+  NoteResidualOn(ActiveIsa(), dtype, loss, value, decoded, count, factor);
 }
 
 void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count) {

@@ -26,9 +26,11 @@ void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, s
 // round. REQUIRES: contributors >= 1.
 void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors);
 
-// dst[i] = (a[i] - b[i]) * factor, in f32 and rounded to nearest even once; 0 where that is not finite. For error
-// feedback. REQUIRES: dtype is f16, bf16 or f32.
-void Residual(DType dtype, void* dst, const void* a, const void* b, std::size_t count, float factor);
+// For error feedback, in f32 whatever the dtype; what is not finite counts as 0. REQUIRES: dtype is f16, bf16 or f32.
+//   AddResidual    sum[i] = x[i] + residual[i], rounded to the dtype; loss[i] = what the rounding took
+//   NoteResidual   loss[i] += (value[i] - decoded[i]) * factor
+void AddResidual(DType dtype, void* sum, float* loss, const void* x, const float* residual, std::size_t count);
+void NoteResidual(DType dtype, float* loss, const void* value, const void* decoded, std::size_t count, float factor);
 
 // Instruction sets that tests and benchmarks can force.
 enum class Isa : std::uint8_t { kScalar = 0, kAvx2, kAvx512 };
@@ -38,6 +40,9 @@ Isa ActiveIsa();
 // For tests: the same as Reduce on one instruction set. REQUIRES: IsAvailable(isa).
 void ReduceOn(Isa isa, DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count);
 void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors);
-void ResidualOn(Isa isa, DType dtype, void* dst, const void* a, const void* b, std::size_t count, float factor);
+void AddResidualOn(Isa isa, DType dtype, void* sum, float* loss, const void* x, const float* residual,
+                   std::size_t count);
+void NoteResidualOn(Isa isa, DType dtype, float* loss, const void* value, const void* decoded, std::size_t count,
+                    float factor);
 
 }  // namespace ringway::kernels

@@ -50,19 +50,37 @@ void FinalizeF16(void* dst, std::size_t count, std::uint32_t contributors) {
   FinalizeLoop<F16>(out + done * sizeof(F16::Bits), count - done, contributors);
 }
 
+inline float FiniteOr0(float x) { return (BitCast<std::uint32_t>(x) & kMagnitudeBits) < kInfinityBits ? x : 0.0f; }
+
 template <class E>
-void ResidualLoop(void* dst, const void* a, const void* b, std::size_t count, float factor) {
+void AddResidualLoop(void* sum, float* loss, const void* x, const float* residual, std::size_t count) {
   using Bits = typename E::Bits;
-  Bytes* const out = static_cast<Bytes*>(dst);
-  const Bytes* const left = static_cast<const Bytes*>(a);
-  const Bytes* const right = static_cast<const Bytes*>(b);
+  Bytes* const out = static_cast<Bytes*>(sum);
+  const Bytes* const in = static_cast<const Bytes*>(x);
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) {
+    const float wide = E::Widen(Load<Bits>(in, i));
+    const Bits rounded = E::Narrow(wide + residual[i]);
+    const double exact = static_cast<double>(wide) + static_cast<double>(residual[i]);
+    loss[i] = FiniteOr0(static_cast<float>(exact - static_cast<double>(E::Widen(rounded))));
+    Store<Bits>(out, i, rounded);
+  }
+}
+
+template <class E>
+void NoteResidualLoop(float* loss, const void* value, const void* decoded, std::size_t count, float factor) {
+  using Bits = typename E::Bits;
+  const Bytes* const left = static_cast<const Bytes*>(value);
+  const Bytes* const right = static_cast<const Bytes*>(decoded);
 #pragma GCC ivdep
   for (std::size_t i = 0; i < count; ++i) {
     const float lost = (E::Widen(Load<Bits>(left, i)) - E::Widen(Load<Bits>(right, i))) * factor;
-    const float kept = BitCast<float>(BitCast<std::uint32_t>(E::Widen(E::Narrow(lost))) & kMagnitudeBits);
-    Store<Bits>(out, i, kept < BitCast<float>(kInfinityBits) ? E::Narrow(lost) : Bits{0});
+    loss[i] = FiniteOr0(loss[i] + lost);
   }
 }
+
+template <class E>
+constexpr FeedbackFns kFeedback = {AddResidualLoop<E>, NoteResidualLoop<E>};
 
 using U8 = Integer<std::uint8_t, std::uint32_t>;
 using I8 = Integer<std::int8_t, std::uint32_t>;
@@ -87,8 +105,7 @@ constexpr KernelTable kTable = {
                kRow<BF16>, kRow<F32>, kRow<F64>},
     .finalize = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, FinalizeF16,
                  FinalizeLoop<BF16>, FinalizeLoop<F32>, FinalizeLoop<F64>},
-    .residual = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, ResidualLoop<F16>,
-                 ResidualLoop<BF16>, ResidualLoop<F32>, nullptr},
+    .feedback = {FeedbackFns{}, {}, {}, {}, {}, {}, {}, {}, kFeedback<F16>, kFeedback<BF16>, kFeedback<F32>, {}},
     .codecs = RowsOf(std::make_index_sequence<kCodecCount>()),
 };
 

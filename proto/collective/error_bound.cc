@@ -26,8 +26,7 @@ class WorstCase {
         descriptor_(descriptor),
         world_size_(world_size),
         rounding_(RoundingOf(descriptor.dtype)),
-        codec_error_(InfoOf(descriptor.codec).error.relative_max *
-                     (descriptor.codec.rounding == Rounding::kStochastic ? 2 : 1)),
+        codec_error_(ErrorOf(descriptor.codec)),
         arrivals_(world_size * transfers.weights.size()),
         sends_on_(arrivals_.size()),
         sums_(arrivals_.size()) {

@@ -8,7 +8,7 @@
 //   direct    each other contribution once, and the result                           e (2K - 1)
 //   one_shot  every contribution once, and the result                                e 2K
 //
-// an average a K-th of it; stochastic rounding twice as much at worst. Pure.
+// an average a K-th of it. With stochastic rounding e is CodecInfo::error.at_random_max. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 namespace ringway::collective {
 
 // The worst over all elements and ranks; 0 where nothing is lost. Infinite for products, which errors are multiplied
-// with. Holds where magnitudes are within the codec's limits. REQUIRES: `transfers` are the descriptor's, of
-// `world_size` ranks.
+// with. Holds where the magnitudes of blocks are within the codec's limits and are normal numbers of the dtype, of f16
+// up to 57344 with fp8. REQUIRES: `transfers` are the descriptor's, of `world_size` ranks.
 double ErrorBound(const Transfers& transfers, const Descriptor& descriptor, std::uint32_t world_size);
 
 }  // namespace ringway::collective

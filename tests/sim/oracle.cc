@@ -92,9 +92,8 @@ double Combine(ReduceOp op, double a, double b) {
 // rounded. Codecs with blocks, and error feedback, round at each rank, up to sums of `world` values.
 double Tolerance(const Descriptor& d, std::size_t world) {
   const CodecInfo& codec = InfoOf(d.codec);
-  // Of a value up to 8, and room for what it grows to; at random it is up to a whole step. As much was kept before.
-  const double rounding = (d.codec.rounding == Rounding::kStochastic ? 26 : 13) * codec.error.relative_max *
-                          (CanFeedBack(d.kind, d.op, d.codec) ? 2 : 1);
+  // Of a value up to 8, and room for what it grows to. As much was kept before.
+  const double rounding = 13 * ErrorOf(d.codec) * (CanFeedBack(d.kind, d.op, d.codec) ? 2 : 1);
   const bool rounds = codec.layout.in_blocks || CanFeedBack(d.kind, d.op, d.codec);  // and adds what is not whole
   if (rounds) return world == 1 ? 0 : rounding * static_cast<double>(world * world);
   if (d.op == ReduceOp::kAvg) return d.dtype == DType::kBF16 ? 0.05 : rounding + 1e-5;

@@ -190,7 +190,7 @@ typedef struct {
   uint32_t retries;     /* attempts aborted before */
   uint32_t updateWaits; /* 1: call ringwayCommUpdateView on every rank */
   uint32_t algorithm;   /* a ringwayAlgorithm_t: used for the result */
-  float errorBound;     /* times the largest magnitude contributed: the error of a lossy codec at most */
+  float errorBound;     /* times the largest magnitude contributed (ringway.hpp): a codec's error at most */
   uint64_t contributors[RINGWAY_MAX_WORLD_SIZE];
   uint64_t partBegin; /* offset of the result in recvbuff, in elements */
   uint64_t partCount;

@@ -155,7 +155,8 @@ struct OpResult {
   bool update_waits = false;               // newcomers (or a better plan) wait: call UpdateView on every rank
   Algorithm algorithm = Algorithm::kRing;  // used for the result
   // No element is further from exact arithmetic than this times the largest magnitude of any contribution (in its
-  // block, and with what error feedback added); 0 without a lossy codec, infinite for products with one.
+  // block, and with what error feedback added); 0 without a lossy codec, infinite for products with one. Holds where
+  // those magnitudes are within kCodecs[codec].error and normal numbers of the dtype, of f16 up to 57344 with fp8.
   float error_bound = 0;
   Part part;  // of the output that holds the result, in elements
 };
@@ -185,8 +186,8 @@ struct OpOptions {
   // Error feedback, for sums and averages with a codec: what encoding takes from this rank's contribution is kept by
   // the daemon under this name, a tensor's, and added to the next contribution under it. An operation that fails
   // changes nothing, one that is retried uses the same residual, a new peer (kRejoined) begins without. One operation
-  // at a time a name, always of as many elements and of one dtype. The daemon keeps the tensor's bytes, three times
-  // while it is under way; without room kResourceExhausted. Empty: none.
+  // at a time a name; with another count or dtype it begins without. The daemon keeps four bytes an element, while it
+  // is under way eight and the tensor's own; without room kResourceExhausted. Empty: none.
   std::string error_feedback = {};
 };
 

@@ -156,68 +156,69 @@ struct CodecInfo {
   struct {
     double relative_max;
     double magnitude_min, magnitude_max;
+    double at_random_max;  // instead of relative_max, with stochastic rounding: a whole step
   } error;
 };
 
 // The codecs. Names, options, checks, sizes, tests and README all iterate this table.
 inline constexpr CodecInfo kCodecs[] = {
-    {Codec::kNone, "none", "as in memory", kEveryDType, "", {false, 0, 0}, {0.0, 0.0, 0x1.fffffffffffffp1023}},
+    {Codec::kNone, "none", "as in memory", kEveryDType, "", {false, 0, 0}, {0.0, 0.0, 0x1.fffffffffffffp1023, 0.0}},
     {Codec::kBf16,
      "bf16",
      "bfloat16",
      BitOf(DType::kBF16) | BitOf(DType::kF32),
      "codec bf16 needs dtype bf16 or f32",
      {false, 0, 16},
-     {0x1p-8, 0x1p-126, 0x1.fep127}},
+     {0x1p-8, 0x1p-126, 0x1.fep127, 0x1p-7}},
     {Codec::kInt8,
      "int8",
      "-127 to 127 times the block's scale",
      kSmallFloats,
      "codec int8 needs dtype f16, bf16 or f32",
      {true, 4, 8},
-     {0x1.0008p0 / 254, 0x1p-100, 0x1.fffffep127}},
+     {0x1.0008p0 / 254, 0x1p-100, 0x1.fffffep127, 0x1.0008p0 / 127}},
     {Codec::kF16,
      "f16",
      "IEEE binary16; infinity from 65520 on",
      BitOf(DType::kF16) | BitOf(DType::kF32),
      "codec f16 needs dtype f16 or f32",
      {false, 0, 16},
-     {0x1p-11, 0x1p-14, 65504}},
+     {0x1p-11, 0x1p-14, 65504, 0x1p-10}},
     {Codec::kInt4,
      "int4",
      "-7 to 7 times the block's scale",
      kSmallFloats,
      "codec int4 needs dtype f16, bf16 or f32",
      {true, 4, 4},
-     {0x1.0008p0 / 14, 0x1p-100, 0x1.fffffep127}},
+     {0x1.0008p0 / 14, 0x1p-100, 0x1.fffffep127, 0x1.0008p0 / 7}},
     {Codec::kInt8Zp,
      "int8_zp",
      "255 steps from the block's minimum to its maximum",
      kSmallFloats,
      "codec int8_zp needs dtype f16, bf16 or f32",
      {true, 8, 8},
-     {0x1.0008p0 / 255, 0x1p-100, 0x1p126}},
+     {0x1.0008p0 / 255, 0x1p-100, 0x1p126, 0x1.001p1 / 255}},
     {Codec::kInt4Zp,
      "int4_zp",
      "15 steps from the block's minimum to its maximum",
      kSmallFloats,
      "codec int4_zp needs dtype f16, bf16 or f32",
      {true, 8, 4},
-     {0x1.0008p0 / 15, 0x1p-100, 0x1p126}},
+     {0x1.0008p0 / 15, 0x1p-100, 0x1p126, 0x1.001p1 / 15}},
     {Codec::kFp8E4m3,
      "fp8_e4m3",
      "OCP E4M3 times the block's power of two",
      kSmallFloats,
      "codec fp8_e4m3 needs dtype f16, bf16 or f32",
      {true, 1, 8},
-     {1.0 / 17, 0x1p-100, 0x1.dp127}},
+     {1.0 / 17, 0x1p-100, 0x1.dp127, 1.0 / 8}},
     {Codec::kFp8E5m2,
      "fp8_e5m2",
      "OCP E5M2 times the block's power of two",
      kSmallFloats,
      "codec fp8_e5m2 needs dtype f16, bf16 or f32",
      {true, 1, 8},
-     {1.0 / 9, 0x1p-100, 0x1.ep127}},
+     {1.0 / 9, 0x1p-100, 0x1.ep127, 1.0 / 4}},
 };
 inline constexpr std::uint8_t kCodecCount = sizeof kCodecs / sizeof kCodecs[0];
 
@@ -265,6 +266,12 @@ struct Encoding {
 
 // REQUIRES: encoding.codec < kCodecCount.
 constexpr const CodecInfo& InfoOf(const Encoding& encoding) { return InfoOf(encoding.codec); }
+
+// The largest error of one encoding, as CodecInfo::error says. REQUIRES: encoding.codec < kCodecCount.
+constexpr double ErrorOf(const Encoding& encoding) {
+  const auto& error = InfoOf(encoding).error;
+  return encoding.rounding == Rounding::kStochastic ? error.at_random_max : error.relative_max;
+}
 
 // `reason` (optional) receives a static text when the encoding is not one.
 constexpr bool IsValid(const Encoding& encoding, const char** reason = nullptr) {

@@ -25,8 +25,6 @@ class FeedbackBuffersTest : public ::testing::Test {
     for (std::size_t i = 0; i < kCount; ++i) values[i] = static_cast<float>(i);
     std::memcpy(input_.data(), values.data(), kTensorBytes);
   }
-  static float* Floats(std::byte* at) { return reinterpret_cast<float*>(at); }
-
   std::vector<std::byte> input_ = std::vector<std::byte>(kTensorBytes);
   std::vector<std::byte> output_ = std::vector<std::byte>(kTensorBytes);
   std::shared_ptr<MemoryBudget> budget_ = std::make_shared<MemoryBudget>(8 * kTensorBytes);
@@ -37,7 +35,8 @@ class FeedbackBuffersTest : public ::testing::Test {
 TEST_F(FeedbackBuffersTest, LossOfACommittedOperationIsAddedToTheNextInSlicesOfWholeElements) {
   auto first = book_.Begin(1, kSum, BuffersOf(input_, output_, kTensorBytes), share_);
   ASSERT_TRUE(first.ok());
-  Floats(first.value()->loss()->data())[5] = 0.25F;
+  while (first.value()->can_stage()) (void)first.value()->Stage(1000);
+  first.value()->loss()->floats()[5] = 0.25F;
   book_.End(1, *first.value(), /*committed=*/true);
   first = Status(Code::kInternal, "gone");
 
@@ -73,14 +72,46 @@ TEST_F(FeedbackBuffersTest, MemoryIsChargedAndReturned) {
   EXPECT_EQ(share_->used(MemoryUse::kResiduals), kTensorBytes);
 }
 
-TEST(ResidualTest, IsTheScaledDifferenceAndNothingThatIsNotFinite) {
+TEST_F(FeedbackBuffersTest, RestartedItStagesTheSameAgainAndOfAnotherTensorItKnowsNothing) {
+  auto first = book_.Begin(1, kSum, BuffersOf(input_, output_, kTensorBytes), share_);
+  ASSERT_TRUE(first.ok());
+  while (first.value()->can_stage()) (void)first.value()->Stage(1000);
+  first.value()->loss()->floats()[5] = 0.25F;  // of an attempt that is given up
+  first.value()->Restart();
+  EXPECT_EQ(first.value()->input_ready(), 0U);
+  while (first.value()->can_stage()) (void)first.value()->Stage(1000);
+  EXPECT_EQ(first.value()->loss()->floats()[5], 0.0F);
+  first.value()->loss()->floats()[7] = 3.0F;
+  book_.End(1, *first.value(), /*committed=*/true);
+  EXPECT_FALSE(first.value()->can_stage());
+
+  Descriptor shorter = kSum;
+  shorter.count = 50;
+  auto other = book_.Begin(1, shorter, BuffersOf(input_, output_, kTensorBytes), share_);
+  ASSERT_TRUE(other.ok());
+  while (other.value()->can_stage()) (void)other.value()->Stage(1000);
+  std::vector<float> sum(50);
+  std::memcpy(sum.data(), other.value()->input(), 200);
+  EXPECT_EQ(sum[7], 7.0F);
+  EXPECT_EQ(book_.size(), 1U);
+}
+
+TEST(ResidualTest, TakesWhatRoundingTookAndNothingThatIsNotFinite) {
   const float inf = std::numeric_limits<float>::infinity();
-  const std::vector<float> a = {1.5F, inf, NAN, 3e38F, -2.0F}, b = {1.0F, inf, 1.0F, -3e38F, -2.25F};
   for (const kernels::Isa isa : {kernels::Isa::kScalar, kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
     if (!kernels::IsAvailable(isa)) continue;
-    std::vector<float> lost(a.size());
-    kernels::ResidualOn(isa, DType::kF32, lost.data(), a.data(), b.data(), a.size(), 4);
-    EXPECT_EQ(lost, (std::vector<float>{2.0F, 0.0F, 0.0F, 0.0F, 1.0F})) << kernels::NameOf(isa);
+    const std::vector<float> value = {1.5F, inf, NAN, 3e38F, -2.0F}, decoded = {1.0F, inf, 1.0F, -3e38F, -2.25F};
+    std::vector<float> loss = {1, 1, 1, 1, 1};
+    kernels::NoteResidualOn(isa, DType::kF32, loss.data(), value.data(), decoded.data(), value.size(), 4);
+    EXPECT_EQ(loss, (std::vector<float>{3, 0, 0, 0, 2})) << kernels::NameOf(isa);
+
+    const std::vector<std::uint16_t> x = {0x3f80, 0x7f80, 0x3f80};  // 1, infinity and 1, as bf16
+    const std::vector<float> residual = {0x1p-9F, 1.0F, 0x1.8p-8F};
+    std::vector<std::uint16_t> sum(3);
+    std::vector<float> rounding(3, 9.0F);
+    kernels::AddResidualOn(isa, DType::kBF16, sum.data(), rounding.data(), x.data(), residual.data(), 3);
+    EXPECT_EQ(sum, (std::vector<std::uint16_t>{0x3f80, 0x7f80, 0x3f81})) << kernels::NameOf(isa);
+    EXPECT_EQ(rounding, (std::vector<float>{0x1p-9F, 0.0F, -0x1p-9F})) << kernels::NameOf(isa);
   }
 }
 

@@ -18,16 +18,15 @@ class World {
  public:
   static constexpr std::uint64_t kSeed = 0x5eed;  // of stochastic rounding
 
-  // `inputs[rank]` holds descriptor.count elements, as bytes.
+  // `inputs[rank]` holds descriptor.count elements, as bytes; `losses` as many floats, if not empty.
   World(const Descriptor& descriptor, std::vector<std::vector<std::byte>> inputs, std::uint64_t segment_bytes_max,
         bool staged = false, std::vector<std::uint32_t> shares = {}, MemoryShare* memory = nullptr,
-        bool notes_losses = false)
-      : world_(static_cast<std::uint32_t>(inputs.size())), inputs_(std::move(inputs)) {
+        std::vector<std::vector<float>> losses = {})
+      : world_(static_cast<std::uint32_t>(inputs.size())), inputs_(std::move(inputs)), losses_(std::move(losses)) {
     const Routes routes = RoutesOf(world_, std::move(shares));
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
       const Shape shape = ShapeOf(descriptor, world_, Rank(rank));
       outputs_.emplace_back(shape.count * SizeOf(descriptor.dtype));
-      losses_.emplace_back(notes_losses ? inputs_[rank].size() : 0);
       executors_.push_back(
           std::make_unique<Executor>(Share(MakeSchedule(descriptor.kind, descriptor.schedule, routes, Rank(rank))),
                                      ExecutorOptions{.descriptor = descriptor,
@@ -40,7 +39,7 @@ class World {
                                                      .stamp = {Epoch(10 + rank), 100 - rank},
                                                      .seed = kSeed,
                                                      .self = Rank(rank),
-                                                     .loss = notes_losses ? losses_[rank].data() : nullptr,
+                                                     .loss = losses_.empty() ? nullptr : losses_[rank].data(),
                                                      .memory = memory}));
       Work(rank);
     }
@@ -123,7 +122,7 @@ class World {
   std::uint32_t world() const { return world_; }
   Executor& executor(std::uint32_t rank) { return *executors_[rank]; }
   const std::vector<std::byte>& output(std::uint32_t rank) const { return outputs_[rank]; }
-  const std::vector<std::byte>& loss(std::uint32_t rank) const { return losses_[rank]; }
+  const std::vector<float>& loss(std::uint32_t rank) const { return losses_[rank]; }
   const std::vector<std::byte>& input(std::uint32_t rank) const { return inputs_[rank]; }
   std::vector<Frame>& wire() { return wire_; }
 
@@ -155,8 +154,8 @@ class World {
 
   std::uint32_t world_;
   std::vector<std::vector<std::byte>> inputs_;
+  std::vector<std::vector<float>> losses_;  // added to; empty: not noted
   std::vector<std::vector<std::byte>> outputs_;
-  std::vector<std::vector<std::byte>> losses_;
   std::vector<std::unique_ptr<Executor>> executors_;
   std::vector<Frame> wire_;
   std::uint64_t asked_again_ = 0;
