@@ -159,7 +159,8 @@ struct MinMax {
   template <class R>
   RINGWAY_KERNEL std::uint8_t Code(float x, std::size_t i, const R& rounding, float) const {
     const float clamped = Clamp(x);
-    const float dither = (clamped == low) | (clamped == high) ? 0.0f : rounding.Dither(i);
+    const bool is_end = (clamped == low) | (clamped == high);
+    const float dither = is_end ? 0.0f : rounding.Dither(i);
     // The step may have been rounded down, and a dither would carry what is next to `high` past the last code.
     const float steps = (clamped - low) / step + dither;
     return static_cast<std::uint8_t>(BitCast<std::uint32_t>((steps < kSteps ? steps : kSteps) + kRounder));
