@@ -22,8 +22,9 @@ constexpr std::size_t kRetainedMax = 4096;  // operations that a report names, a
 
 using collective::Executor;
 
-// The same on all ranks and in all attempts.
-std::uint64_t SeedOf(const std::string& group, const OpName& name) {
+// Of stochastic rounding: the same on all ranks and in all attempts. What rounds to nearest needs none.
+std::uint64_t SeedOf(const Encoding& codec, const std::string& group, const OpName& name) {
+  if (codec.rounding != Rounding::kStochastic) return 0;
   const std::string text = group + '\0' + std::to_string(name.channel.value) + '.' + std::to_string(name.seq);
   return Hash64(std::as_bytes(std::span(text)));
 }
@@ -83,7 +84,7 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
                                                .input_bytes_ready = op.fetching ? 0 : op.buffers->input_ready(),
                                                .trainers_output = op.buffers->trainer_writes_output(),
                                                .stamp = stamp,
-                                               .seed = SeedOf(ctx_.group, op.name),
+                                               .seed = SeedOf(op.submission.descriptor.codec, ctx_.group, op.name),
                                                .self = *ctx_.view().RankOf(ctx_.self),
                                                .loss = notes_loss ? op.feedback->loss()->floats() : nullptr,
                                                .memory = ctx_.options.memory.get(),

@@ -1,8 +1,8 @@
 // A block of a codec, encoded and decoded by lanes that work together: the threads of a CUDA block, or one thread of a
 // CPU, which is how tests run it. The arithmetic is codec_math.h's, so all lanes of all kinds give the same bytes.
 //
-// A Lane has index() and size(), Greatest(x) and Least(x) over all lanes, for which they wait for each other, and
-// Await(), which waits alone. Between them each lane takes every size()-th element, or pair of codes.
+// A Lane has index(), size(), and Greatest(x) and Least(x) over all lanes, for which they wait for each other.
+// Each lane takes every size()-th element, or pair of codes.
 //
 // E is the dtype of the values (elements.h). Any alignment; n is 1 to kBlockMax; no overlap.
 #pragma once

@@ -39,11 +39,9 @@ bool ParseNumber(const std::string& text, T low, T* value) {
   return code == std::errc() && stop == end && *value >= low;
 }
 
-// A block given before stays.
-bool ParseCodec(const std::string& text, std::uint16_t block, ringway::Encoding* codec) {
+bool ParseCodec(const std::string& text, ringway::Encoding* codec) {
   for (const ringway::CodecInfo& info : ringway::kCodecs) {
     *codec = info.codec;
-    if (block != 0) codec->block = block;
     if (text == info.name) return true;
   }
   return false;
@@ -83,12 +81,8 @@ Parsed ParseOne(const std::string& name, const std::string& value, Options* opti
   if (name == "--log") return result(ParseText(value, &options->log_path));
   if (name == "--sample-chars") return result(ParseNumber(value, std::size_t{0}, &options->sample_chars));
   if (name == "--reconnect") return result(ParseNumber(value, 0U, &options->reconnect_seconds));
-  if (name == "--codec") return result(ParseCodec(value, options->block, &options->codec));
-  if (name == "--block") {
-    const bool parsed = ParseNumber(value, std::uint16_t{1}, &options->block);
-    options->codec.block = options->block;
-    return result(parsed);
-  }
+  if (name == "--codec") return result(ParseCodec(value, &options->codec));
+  if (name == "--block") return result(ParseNumber(value, std::uint16_t{1}, &options->block));
   if (name == "--error-feedback") return result(ParseSwitch(value, &options->error_feedback));
   return Parsed::kUnknown;
 }
@@ -131,6 +125,7 @@ std::optional<Options> ParseOptions(const std::vector<std::string>& arguments, s
     *error = "--world K is missing: with how many ranks the training starts (1: alone); see --help";
     return std::nullopt;
   }
+  if (options.block != 0) options.codec.block = options.block;
   const char* reason = nullptr;
   if (!IsValid(options.codec, &reason)) {
     *error = std::string("--block: ") + reason;
