@@ -68,19 +68,23 @@ void HostFlow::Add(PeerId self, const PathSample& sample) {
 
 void HostFlow::Decide(TimePoint now) {
   std::vector<Path*> backlogged;
+  std::vector<Path*> judged;
   for (auto& [key, path] : paths_) {
     path.was_sampled = std::exchange(path.sampled, false);
-    if (!path.was_sampled) path.last.backlogged = false;
+    if (!path.was_sampled) path.last.backlogged = path.last.unsent = false;
     if (IsPaced(path.last)) {
       backlogged.push_back(&path);
+      judged.push_back(&path);
+    } else if (path.last.unsent && !IsNearby(path.last) && path.judged.rate_limit.limit() <= 0) {
+      judged.push_back(&path);
     } else {
       path.judged.Rest();
     }
   }
   const Duration uplink_queueing = JudgeUplink(now, backlogged);
-  for (Path* path : backlogged) {
-    path->tally.queueing -= uplink_queueing;
-    path->tally.alone = backlogged.size() == 1;
+  for (Path* path : backlogged) path->tally.queueing -= uplink_queueing;
+  for (Path* path : judged) {
+    path->tally.alone = judged.size() == 1;
     path->judged.Tick(now, path->tally, path->last.round_trip);
   }
   const double limit = uplink_.rate_limit.limit();

@@ -10,6 +10,10 @@
 //   .. whose limits add up to    theirs                each path
 //      less than the uplink's
 //
+// A path without a limit is also judged while its lanes took all there was and congestion control holds it back: where
+// the windows are large, as between two groups of the same hosts, bursts overflow the queue and nothing ever waits
+// here.
+//
 // Losses of a path that is limited to under 0.8 of its fair share of the uplink are not the uplink's. The uplink's
 // limit applies only while two or more pairs send, for only then is it measured. Until it is known it is assumed to be
 // the rate of the fastest path, and grows from there.

@@ -44,6 +44,14 @@ bool AreAllWriting(std::span<const LaneState> lanes, std::size_t large) {
   return idle == 0 && busy > 0;
 }
 
+// Of the lanes that carry large segments.
+bool IsAnyUnsent(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic) {
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    if (lanes[i].up && lanes[i].every_size && traffic[i].unsent) return true;
+  }
+  return false;
+}
+
 std::vector<LaneSample> SamplesOf(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic) {
   std::vector<LaneSample> out;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
@@ -162,11 +170,17 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
   out.renew = renewal_.Judge(RatesOf(lanes, large, traffic), limit, now);
   if (!busy) return out;
   backlogged_ = waits && (tick_.held() || AreAllWriting(lanes, large));
-  if (tick_.was_backlogged || backlogged_) {
+  const bool was_or_is_backlogged = tick_.was_backlogged || backlogged_;
+  const bool unsent = IsAnyUnsent(lanes, traffic);
+  if (was_or_is_backlogged || unsent) {
     PathSample& sample = out.sample.emplace(SampleOf(path_.other, lanes, traffic));
     sample.backlogged = backlogged_;
+    sample.unsent = unsent;
     sample.held = tick_.held_by_path;
     sample.held_by_uplink = tick_.held_by_uplink;
+  }
+  if (was_or_is_backlogged) {
+    const PathSample& sample = *out.sample;
     scaler_.Add({.backlogged = sample.backlogged && !tick_.held(),
                  .paced = limit > 0,
                  .lanes = LargeLanesUp(lanes),

@@ -39,6 +39,7 @@ namespace ringway::flow {
 struct PathSample {
   PeerId other;
   bool backlogged = false;            // more is queued than the lanes take or the rate limits allow
+  bool unsent = false;                // the lanes took all, and congestion control still holds some of it back
   bool held = false;                  // pace-limited by the path's rate limit
   bool held_by_uplink = false;        // pace-limited by the host's uplink
   std::uint64_t delivered_bytes = 0;  // acknowledged; falls when lanes are replaced

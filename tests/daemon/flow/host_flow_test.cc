@@ -395,5 +395,34 @@ TEST_F(HostFlowTest, ReplacedLanesCountFromZero) {
   EXPECT_GT(pacer_.rate(senders_[0].key), 0.7 * before);
 }
 
+// All that there is fits into the lanes' windows, whose bursts overflow the path's queue: nothing ever waits for a
+// lane.
+class BurstsTest : public testing::Test {
+ protected:
+  // Five seconds of a path that delivers 50 MB/s.
+  double LimitAfter(double lost_share, Duration queueing, Duration round_trip = milliseconds(100)) {
+    PathSample sample{.other = PeerId(2), .unsent = true, .lanes = 8, .round_trip = round_trip, .queueing = queueing};
+    HostFlow host;
+    for (TimePoint now{}; now < TimePoint(milliseconds(5000)); now += kTick) {
+      sample.delivered_bytes += static_cast<std::uint64_t>(50 * kMega * kTickSeconds);
+      sample.resent_bytes += static_cast<std::uint64_t>(50 * kMega * kTickSeconds * lost_share);
+      host.Add(PeerId(1), sample);
+      host.Decide(now);
+    }
+    return host.rate({.self = PeerId(1), .other = PeerId(2)});
+  }
+};
+
+TEST_F(BurstsTest, ThatOverflowTheQueueGetALimit) {
+  const double limit = LimitAfter(0.13, milliseconds(80));
+  EXPECT_GT(limit, 40 * kMega);
+  EXPECT_LT(limit, 50 * kMega);
+}
+
+TEST_F(BurstsTest, WithoutLossesOrNearbyGetNone) {
+  EXPECT_EQ(LimitAfter(0, milliseconds(80)), 0);
+  EXPECT_EQ(LimitAfter(0.13, milliseconds(80), Duration(500)), 0);
+}
+
 }  // namespace
 }  // namespace ringway::flow
