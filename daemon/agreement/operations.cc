@@ -21,6 +21,8 @@ collective::Shape ShapeIn(std::uint32_t world_size, const Descriptor& descriptor
   return collective::ShapeOf(descriptor, std::max(1U, world_size), Rank());
 }
 
+std::string Cancelled(const Operation& op) { return "operation " + ToString(op.name) + " is cancelled"; }
+
 Status RoomFor(const Submission& submission, const collective::Shape& shape, std::uint32_t world_size) {
   const std::uint64_t needed = shape.count * SizeOf(submission.descriptor.dtype);
   const std::uint64_t room = submission.buffers->output_bytes_max();
@@ -81,9 +83,9 @@ void Operations::Cancel(std::uint64_t token) {
   if (op == nullptr || op->has_outcome() || ctx_.views.ended()) return;
   op->cancel = true;
   if (ctx_.views.running()) {
-    membership_.Trouble("operation " + ToString(op->name) + " is cancelled");
+    membership_.Trouble(Cancelled(*op));
   } else if (ctx_.views.installed()) {
-    membership_.SendReport("operation " + ToString(op->name) + " is cancelled");
+    membership_.SendReport(Cancelled(*op));
   }
 }
 
@@ -102,7 +104,7 @@ bool Operations::StartAll() {
       Start(*op);
     }
   }
-  return true;
+  return ctx_.views.running();
 }
 
 void Operations::Start(Operation& op) {
@@ -110,6 +112,8 @@ void Operations::Start(Operation& op) {
   if (const auto verdict = unsubmitted_.TakeVerdict(op.name)) {
     return Fail(op, FailureFromWire(verdict->code()), verdict->text());
   }
+  // It was cancelled when the master had decided already, so this view knows nothing of it.
+  if (op.cancel) return membership_.Trouble(Cancelled(op));
   // The master says so to all: others may have submitted less, or an UpdateView as this one.
   if (!op.is_update() && ctx_.view().world_size() < ctx_.view().min_world) {
     if (RINGWAY_MUTANT(kTooSmallAlone)) return Fail(op, Code::kWorldTooSmall, "decided alone");

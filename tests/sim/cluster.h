@@ -39,6 +39,7 @@ struct ClusterOptions {
   Duration hung = {};                                   // of AddNode
   std::uint32_t empty_one_of = 0;                       // one of this many frames is empty; 0: none. REQUIRES: not 1
   std::uint32_t staged_one_of = 0;                      // one of this many operations has a staged input; 0: none
+  std::uint32_t staging_fails_one_of = 0;               // at one of this many pieces, and is cancelled; 0: never
   std::uint64_t retained_bytes_max = 64 << 20;          // by a peer, of all operations
   std::uint64_t slice_bytes = 1 << 20;                  // copied or added up by a peer at once
   std::uint64_t memory_max = MemoryBudget::kUnlimited;  // of each peer
@@ -123,6 +124,8 @@ class Cluster {
   void Cancel(std::uint32_t node, OpName op);
   // Its trainer stops copying inputs.
   void StopStaging(std::uint32_t node);
+  // From now on every input arrives (staging_fails_one_of).
+  void MendStaging() { staging_fails_ = false; }
   void Leave(std::uint32_t node);
   // The trainer's process dies, with complete inputs or not.
   void AbandonTrainer(std::uint32_t node);
@@ -263,6 +266,7 @@ class Cluster {
   std::optional<std::uint32_t> NodeOf(PeerId peer) const;
 
   const ClusterOptions options_;
+  bool staging_fails_ = true;
   std::mt19937_64 random_;
   std::uint64_t offers_ = 0;  // of lanes to peers
   EventQueue events_;

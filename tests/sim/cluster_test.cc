@@ -149,6 +149,18 @@ TEST(Cluster, MismatchedDescriptorsGiveEveryRankAnErrorThatNamesBoth) {
   }
 }
 
+TEST(Cluster, InputThatCannotBeReadIsCancelledOnAllRanks) {
+  auto cluster = Formed(3, {.staged_one_of = 1, .staging_fails_one_of = 1});
+  SubmitAll(*cluster, {0, 1, 2}, SumF32(kLarge));
+  ASSERT_TRUE(Finish(*cluster, {0, 1, 2}));
+  CheckAgreement(*cluster, {0, 1, 2});
+  EXPECT_EQ(cluster->OutcomesOf(2).begin()->second.code, Code::kCancelled);
+  cluster->MendStaging();
+  SubmitAll(*cluster, {0, 1, 2}, SumF32(kLarge));
+  ASSERT_TRUE(Finish(*cluster, {0, 1, 2}));
+  EXPECT_EQ(cluster->OutcomesOf(2).rbegin()->second.code, Code::kOk);
+}
+
 TEST(Cluster, CancelIsAgreedOnAllRanks) {
   std::map<Code, int> seen;
   for (std::uint64_t point = 0; point < 400; point += 5 * kSweep) {
@@ -162,6 +174,28 @@ TEST(Cluster, CancelIsAgreedOnAllRanks) {
   }
   EXPECT_GT(seen[Code::kCancelled], 0);
   EXPECT_GT(seen[Code::kOk], 0);
+}
+
+// Node 1's input of the first operation never arrives, and the master that hears of its cancelling dies with that: if
+// it is not said again, all wait for ever.
+TEST(Cluster, CancelThatTheMasterTookAlongIsSaidAgain) {
+  ClusterOptions options{.staged_one_of = 1};
+  options.network.far = Cluster::kMaster;
+  options.network.far_delay_max = std::chrono::milliseconds(20);
+  for (std::uint64_t point = 0; point < 60; ++point) {
+    auto cluster = Formed(3, options);
+    cluster->StopStaging(1);
+    for (int i = 0; i < 2; ++i) SubmitAll(*cluster, Range(3), SumF32(kLarge));
+    cluster->Cancel(0, {ChannelId(0), 2});
+    cluster->RunEvents(point);
+    cluster->KillMaster();
+    cluster->Cancel(1, {ChannelId(0), 1});
+    cluster->RunEvents(20);
+    cluster->StartMaster();
+    ASSERT_TRUE(Finish(*cluster, Range(3))) << "after " << point << " events";
+    CheckAgreement(*cluster, Range(3));
+    EXPECT_EQ(cluster->OutcomesOf(0).begin()->second.code, Code::kCancelled);
+  }
 }
 
 TEST(Cluster, NobodyIsToldOfAnAgreedFailureWhileFrozen) {

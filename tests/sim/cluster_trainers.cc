@@ -65,7 +65,7 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   return status.ok();
 }
 
-// One piece of an input after the other, until all is there or the operation is over.
+// One piece of an input after the other, until all is there, the operation is over or the device fails that has it.
 void Cluster::Stage(std::uint32_t index, std::uint64_t token) {
   const Duration pause(static_cast<std::int64_t>(random_() % kStagingPauseMax));
   events_.After(pause, [this, index, token] {
@@ -74,6 +74,11 @@ void Cluster::Stage(std::uint32_t index, std::uint64_t token) {
       const auto found = node.operations.find(token);
       if (found == node.operations.end() || node.ended || !node.stages) return;
       Operation& op = found->second;
+      if (staging_fails_ && options_.staging_fails_one_of != 0 && random_() % options_.staging_fails_one_of == 0) {
+        Trace(NameOf(index), "cannot read its input of " + ToString(op.name));
+        node.peer->Cancel(token, events_.now());
+        return Drain(index);
+      }
       const std::vector<std::byte> whole = InputOf(node.id, op.name, op.descriptor);
       const std::size_t piece = 1 + random_() % std::max<std::size_t>(whole.size() / 2, 1);
       op.staged = std::min(op.staged + piece, whole.size());

@@ -58,6 +58,10 @@ ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice, bool trace) {
   if (dice.OneOf(3)) options.staged_one_of = static_cast<std::uint32_t>(dice.Between(1, 8));
   if (dice.OneOf(3)) options.empty_one_of = static_cast<std::uint32_t>(dice.Between(2, 8));
   if (dice.OneOf(5)) options.op_deadline = milliseconds(dice.Between(20, 4000));
+  if (seed % 9 == 4 && !TrainersHang(seed)) {
+    options.staged_one_of = static_cast<std::uint32_t>(1 + seed % 3);
+    options.staging_fails_one_of = static_cast<std::uint32_t>(2 + seed % 13);
+  }
   return options;
 }
 
@@ -146,7 +150,8 @@ bool World::IsCalm() const {
 
 bool World::IsPeaceful() const {
   return AnswersInTime() && std::none_of(kinds_.begin(), kinds_.end(), [](const Kind& kind) { return kind.harms; }) &&
-         !trainers_.GiveUp() && !draws_min_world_ && cluster_.options().op_deadline == Duration::zero();
+         !trainers_.GiveUp() && !draws_min_world_ && cluster_.options().op_deadline == Duration::zero() &&
+         cluster_.options().staging_fails_one_of == 0;
 }
 
 // No operation was disturbed by anything that is not a member's end.
@@ -267,6 +272,7 @@ void World::JoinLater(Host host, const std::string& group) {
 void World::Heal() {
   cluster_.HealAll();
   trainers_.Behave();
+  cluster_.MendStaging();
   for (const std::string& group : groups_) trainers_.StopAt(group, Furthest(group) + 4);
   healed_ = true;
   HelpForming();
