@@ -60,7 +60,8 @@ static_assert(ringwayDeadline == static_cast<int>(Code::kDeadline));
 static_assert(ringwayRejoined == static_cast<int>(Code::kRejoined));
 static_assert(ringwayBufferModified == static_cast<int>(Code::kBufferModified));
 static_assert(ringwayInterrupted == static_cast<int>(Code::kInterrupted));
-static_assert(ringwayInterrupted + 1 == ringway::kCodeCount);
+static_assert(ringwayDeviceFailed == static_cast<int>(Code::kDeviceFailed));
+static_assert(ringwayDeviceFailed + 1 == ringway::kCodeCount);
 
 static_assert(ringwayUint8 == static_cast<int>(ringway::DType::kU8));
 static_assert(ringwayInt8 == static_cast<int>(ringway::DType::kI8));
@@ -168,6 +169,7 @@ ringway::OpOptions OpOptionsOf(const ringwayOpOptions_t* options) {
     out.codec.block = static_cast<std::uint16_t>(std::min<std::uint32_t>(options->codecBlock, UINT16_MAX));
   out.codec.rounding = Convert<ringway::Rounding>(options->rounding);
   if (options->errorFeedback != nullptr) out.error_feedback = options->errorFeedback;
+  out.stream = options->stream;
   out.submit_timeout = Timeout(options->submitTimeoutMs);
   out.as_peer = options->asPeer;
   if (options->algorithm != ringwayAlgorithmOfPlan) out.algorithm = Convert<ringway::Algorithm>(options->algorithm);
@@ -468,6 +470,13 @@ ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done) {
   if (work == nullptr || done == nullptr) return Guarded([] { return Refuse("work or done is NULL"); });
   *done = work->work.Test() ? 1 : 0;
   return ringwaySuccess;
+}
+
+ringwayResult_t ringwayWorkWaitOnStream(ringwayWork_t work, void* stream) {
+  return Guarded([&] {
+    if (work == nullptr) return Refuse("work is NULL");
+    return Report(work->work.WaitOnStream(stream));
+  });
 }
 
 ringwayResult_t ringwayWorkCancel(ringwayWork_t work) {

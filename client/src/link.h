@@ -17,6 +17,7 @@
 #include <string>
 
 #include "client/src/deadline.h"
+#include "client/src/device_part.h"
 #include "client/src/handshake.h"
 #include "client/src/packet_socket.h"
 #include "client/src/region_pool.h"
@@ -31,6 +32,7 @@ struct SlotOwner {
   SlotUse use = SlotUse::kIdle;
   Region* input = nullptr;
   Region* result = nullptr;
+  std::shared_ptr<DevicePart> device;
 };
 
 class Link {
@@ -51,8 +53,9 @@ class Link {
   std::uint64_t serial = 0;  // number of this membership in its session, from 1; set by the session
   std::array<SlotOwner, abi::kSlotCount> owners;
   std::uint32_t next_slot = 0;
-  bool reading = false;  // a leader reads the socket
-  Error end;             // not ok once the membership has ended
+  std::size_t copies = 0;  // between host and device, in flight
+  bool reading = false;    // a leader reads the socket
+  Error end;               // not ok once the membership has ended
 
  private:
   SharedMemory page_;

@@ -49,9 +49,15 @@ Expected<std::shared_ptr<Link>> SessionImpl::Enter(std::uint32_t channel, const 
   return link_;
 }
 
-Error SessionImpl::TellLoss(const Lock& /*lock*/) {
+Error SessionImpl::TellLoss(const Lock& lock) { return Tell(lock, LossOf(lock)); }
+
+Error SessionImpl::Tell(const Lock& /*lock*/, const Error& error) {
+  if (error.code() == Code::kRejoined) told_.insert(ThisThread());
+  return error;
+}
+
+Error SessionImpl::LossOf(const Lock& /*lock*/) const {
   if (!end_.ok()) return end_;
-  told_.insert(ThisThread());
   return Error(Code::kRejoined,
                "this peer has joined again as a new peer: take the others' state, as a newcomer does, "
                "then submit again; it had to because " +
@@ -144,6 +150,7 @@ PacketSocket::Received SessionImpl::ReadOnce(Lock* lock, Link* link, const Deadl
 void SessionImpl::Handle(const Lock& lock, Link* link, PacketSocket::Received received, const Packet& packet) {
   abi::Ended ended;
   switch (received) {
+    case PacketSocket::Received::kWoken:
     case PacketSocket::Received::kTimeout:
     case PacketSocket::Received::kInterrupted:
       return;

@@ -1,6 +1,7 @@
 #include "client/src/packet_socket.h"
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -52,12 +53,13 @@ void LimitConnect(int fd, const Deadline& deadline) {
 }  // namespace
 
 PacketSocket::PacketSocket(PacketSocket&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), generation_(other.generation_) {}
+    : fd_(std::exchange(other.fd_, -1)), wake_(std::exchange(other.wake_, -1)), generation_(other.generation_) {}
 
 PacketSocket& PacketSocket::operator=(PacketSocket&& other) noexcept {
   if (this == &other) return *this;
   Close();
   fd_ = std::exchange(other.fd_, -1);
+  wake_ = std::exchange(other.wake_, -1);
   generation_ = other.generation_;
   return *this;
 }
@@ -65,7 +67,9 @@ PacketSocket& PacketSocket::operator=(PacketSocket&& other) noexcept {
 PacketSocket::~PacketSocket() { Close(); }
 
 void PacketSocket::Close() {
-  if (fd_ < 0 || generation_ != ForkGeneration()) return;
+  if (generation_ != ForkGeneration()) return;
+  if (wake_ >= 0) CloseGuardedDescriptor(std::exchange(wake_, -1));
+  if (fd_ < 0) return;
   // Closing with unread packets would reset the connection, and the daemon would miss what was sent last.
   Packet unread;
   const Deadline now{Milliseconds(0)};
@@ -84,7 +88,8 @@ Expected<PacketSocket> PacketSocket::Connect(const std::string& path, const Dead
   PacketSocket result;
   result.generation_ = ForkGeneration();
   result.fd_ = OpenGuarded([] { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0); });
-  if (result.fd_ < 0) {
+  if (result.fd_ >= 0) result.wake_ = OpenGuarded([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
+  if (result.fd_ < 0 || result.wake_ < 0) {
     return Error(Code::kResourceExhausted, std::string("no socket: ") + std::strerror(errno) + "; raise ulimit -n");
   }
   LimitConnect(result.fd_, deadline);
@@ -131,12 +136,17 @@ PacketSocket::Received PacketSocket::Receive(Packet* packet, const Deadline& dea
   bool was_reset = false;
   for (;;) {
     if (!was_reset) {
-      pollfd input{fd_, POLLIN, 0};
-      const int ready = poll(&input, 1, Deadline::PollUntil(deadline.NextLook()));
+      pollfd inputs[2] = {{fd_, POLLIN, 0}, {wake_, POLLIN, 0}};  // a negative descriptor is ignored
+      const int ready = poll(inputs, 2, Deadline::PollUntil(deadline.NextLook()));
       if (ready == 0 || (ready < 0 && errno == EINTR)) {
         if (deadline.Interrupted()) return Received::kInterrupted;
         if (ready == 0 && deadline.HasPassed()) return Received::kTimeout;
         continue;
+      }
+      if (inputs[1].revents != 0) {
+        eventfd_t count = 0;
+        (void)eventfd_read(wake_, &count);
+        return Received::kWoken;
       }
     }
     const ssize_t size = recv(fd_, packet->bytes, sizeof(packet->bytes), MSG_DONTWAIT | MSG_TRUNC);
@@ -156,6 +166,10 @@ PacketSocket::Received PacketSocket::Receive(Packet* packet, const Deadline& dea
     std::memcpy(&header, packet->bytes, sizeof(header));
     return header.magic == abi::kMagic ? Received::kPacket : Received::kMalformed;
   }
+}
+
+void PacketSocket::Wake() const {
+  if (wake_ >= 0 && generation_ == ForkGeneration()) (void)eventfd_write(wake_, 1);
 }
 
 void PacketSocket::Shutdown() {

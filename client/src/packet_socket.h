@@ -39,7 +39,7 @@ struct Packet {
 
 class PacketSocket {
  public:
-  enum class Received { kPacket, kTimeout, kInterrupted, kClosed, kMalformed };
+  enum class Received { kPacket, kWoken, kTimeout, kInterrupted, kClosed, kMalformed };
 
   PacketSocket() = default;
   PacketSocket(PacketSocket&& other) noexcept;
@@ -59,6 +59,9 @@ class PacketSocket {
   // kClosed at the end of the stream or on reset, kMalformed for a packet that violates the ABI.
   Received Receive(Packet* packet, const Deadline& deadline);
 
+  // Ends a Receive in another thread, or the next one, with kWoken.
+  void Wake() const;
+
   // Wakes a Receive in another thread; the daemon reads what was sent, then the end.
   void Shutdown();
 
@@ -67,6 +70,7 @@ class PacketSocket {
   void Close();
 
   int fd_ = -1;
+  int wake_ = -1;  // an eventfd
   std::uint64_t generation_ = 0;
 };
 

@@ -19,10 +19,11 @@ std::size_t RegionPool::SizeClass(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-Region* RegionPool::TakeFree(std::size_t class_bytes) {
+Region* RegionPool::TakeFree(std::size_t class_bytes, bool for_buffer) {
   // The newest is the most likely to be cached.
   const auto found = std::find_if(free_.rbegin(), free_.rend(), [&](const Region* region) {
-    return region->memory.bytes() == class_bytes && region->memory.shared();
+    const bool is_fit = !for_buffer || region->pinned_by == nullptr;
+    return is_fit && region->memory.bytes() == class_bytes && region->memory.shared();
   });
   if (found == free_.rend()) return nullptr;
   Region* const region = *found;
@@ -40,7 +41,7 @@ std::uint32_t RegionPool::ReserveId() {
 }
 
 Region* RegionPool::Add(std::uint32_t id, SharedMemory memory) {
-  auto region = std::make_unique<Region>();
+  std::unique_ptr<Region, EndRegion> region(new Region);
   region->id = id;
   region->memory = std::move(memory);
   region->users = 1;

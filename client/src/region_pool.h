@@ -18,6 +18,7 @@
 #include <ringway/ringway.hpp>
 
 #include "client/src/shared_memory.h"
+#include "proto/device/library.h"
 #include "proto/local_abi.h"
 
 namespace ringway::internal {
@@ -28,8 +29,19 @@ struct Region {
   std::uint32_t users = 0;
   std::size_t buffer_bytes = 0;     // what a Buffer asked for; 0: no Buffer holds it
   std::uint64_t registered_on = 0;  // the serial of the newest Link whose daemon knows it
+  device::Library* pinned_by = nullptr;
+  std::int32_t pinned_for = 0;  // the device
 
   std::byte* data() const { return memory.data(); }
+};
+
+// Pinned regions end on a thread of the device library.
+struct EndRegion {
+  void operator()(Region* region) const {
+    const auto end = [](void* ended) { delete static_cast<Region*>(ended); };
+    if (region->pinned_by == nullptr) return end(region);
+    region->pinned_by->UnpinLater(region->pinned_for, region->data(), end, region);
+  }
 };
 
 // REQUIRES: `memory` is inside the region.
@@ -46,8 +58,9 @@ class RegionPool {
   // Size of the region for a request: at most an eighth more, so that requests of similar size reuse regions.
   static std::size_t SizeClass(std::size_t bytes);
 
-  // Returns a free region of this class, now with one user; null if there is none.
-  Region* TakeFree(std::size_t class_bytes);
+  // Returns a free region of this class, now with one user; null if there is none. A Buffer is never pinned: a driver
+  // would go on with the old pages once it is unshared.
+  Region* TakeFree(std::size_t class_bytes, bool for_buffer);
 
   // Returns an id for a new region; kNoId if all are taken.
   std::uint32_t ReserveId();
@@ -81,8 +94,8 @@ class RegionPool {
   }
 
  private:
-  std::map<std::uintptr_t, std::unique_ptr<Region>> regions_;  // by address
-  std::deque<Region*> free_;                                   // oldest first
+  std::map<std::uintptr_t, std::unique_ptr<Region, EndRegion>> regions_;  // by address
+  std::deque<Region*> free_;                                              // oldest first
   std::size_t bytes_ = 0;
   std::size_t free_bytes_ = 0;
   std::size_t bytes_max_ = 0;

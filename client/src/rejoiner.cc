@@ -1,13 +1,12 @@
 #include "client/src/rejoiner.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <csignal>
 #include <exception>
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include "client/src/signals_blocked.h"
 
 namespace ringway::internal {
 namespace {
@@ -16,22 +15,6 @@ constexpr Milliseconds kPauseMin(20);
 constexpr Milliseconds kPauseMax(500);
 // A running daemon accepts at once; a stopped process must not delay Stop.
 constexpr Milliseconds kConnectPatience(100);
-
-// Signals are left to the trainer's threads: a thread started in this scope blocks them all.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 // Refusals that no later attempt can change: the group may yet forget the old membership, but a version stays.
 bool IsForGood(const Error& refusal) {

@@ -26,7 +26,7 @@ auto Guarded(Function function) -> decltype(function()) {
 
 // Programs compiled against other sizes must not load this library: its soname is the version's first two parts.
 #if defined(__GLIBCXX__) && defined(__x86_64__) && _GLIBCXX_USE_CXX11_ABI
-static_assert(RINGWAY_VERSION_CODE / 100 == 4 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 64 &&
+static_assert(RINGWAY_VERSION_CODE / 100 == 5 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 72 &&
                   sizeof(OpResult) == 80 && sizeof(Member) == 72,
               "the C++ ABI has changed: raise the version in version.h, then these numbers");
 #endif
@@ -79,6 +79,11 @@ Expected<std::size_t> Work::WaitAny(const std::vector<Work*>& works, Millisecond
 }
 
 bool Work::Test() { return !impl_ || impl_->session->Test(&impl_->operation); }
+
+Error Work::WaitOnStream(void* stream) {
+  if (!impl_) return NoHandle();
+  return Guarded([&] { return impl_->session->WaitOnStream(&impl_->operation, stream); });
+}
 
 Error Work::Cancel() {
   if (!impl_) return NoHandle();

@@ -57,6 +57,7 @@ void SessionImpl::FreeSlot(const Lock& lock, Link* link, std::uint32_t index) {
   SlotOwner& owner = link->owners[index];
   if (owner.input != nullptr) pool_.Release(owner.input);
   if (owner.result != nullptr) pool_.Release(owner.result);
+  if (owner.device) owner.device->has_slot = false;
   owner = SlotOwner();
   link->slot(index).state.store(abi::SlotState::kFree, std::memory_order_relaxed);
   TrimPool(lock);
@@ -74,9 +75,20 @@ bool SessionImpl::IsSettled(const Operation& operation) const {
   return !MayRejoinAfter(operation.link->slot(operation.slot).code);
 }
 
+bool SessionImpl::IsReady(const Operation& operation) const {
+  if (operation.outcome) return true;
+  const DevicePart* const device = operation.device.get();
+  if (device != nullptr && device->is_deferred) return device->outcome.has_value();
+  if (device != nullptr && device->output_state == DevicePart::Output::kCopying) return false;
+  return IsSettled(operation) || !IsOpen(*operation.link);
+}
+
 Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   const abi::Slot& done = operation.link->slot(operation.slot);
-  if (done.code != Code::kOk) return Error(CheckedCode(done.code), TextOf(done.text));
+  if (done.code != Code::kOk) {
+    if (operation.device && !operation.device->input_error.ok()) return operation.device->input_error;
+    return Error(CheckedCode(done.code), TextOf(done.text));
+  }
   const std::uint32_t world_size = done.world_size;  // read once: the daemon may write there
   const std::uint32_t rank = done.rank;
   if (world_size > abi::kWorldSizeMax || rank >= world_size) {
@@ -105,6 +117,7 @@ Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
 }
 
 Error SessionImpl::CollectResult(const Operation& operation, const Part& part, Lock* lock) {
+  if (operation.device && operation.device->output) return operation.device->output_error;
   Region* const result = operation.link->owners[operation.slot].result;
   if (part.count == 0 || result == nullptr) return {};
   const std::size_t begin = part.begin * operation.element_bytes;
@@ -120,15 +133,20 @@ Error SessionImpl::CollectResult(const Operation& operation, const Part& part, L
   }
   lock->lock();
   if (collected) return {};
-  return Error(Code::kIo, "the result is there and cannot be read; join again and take the state from the others");
+  return Error(Code::kIo,
+               "the result is there and cannot be read; the session has ended: join again and take the state from the "
+               "others");
 }
 
 Expected<OpResult> SessionImpl::Finish(Operation* operation, Lock* lock, const Error& loss) {
   if (loss.ok()) {
-    operation->outcome = ReadOutcome(*operation);
+    operation->outcome = operation->read ? *operation->read : ReadOutcome(*operation);
     if (operation->outcome->ok()) {
       const Part part = operation->outcome->value().part;
-      if (Error error = CollectResult(*operation, part, lock); !error.ok()) operation->outcome = error;
+      if (Error error = CollectResult(*operation, part, lock); !error.ok()) {
+        operation->outcome = error;
+        End(*lock, operation->link.get(), error);
+      }
     }
   } else {
     operation->outcome = loss;
@@ -141,9 +159,14 @@ Expected<OpResult> SessionImpl::Wait(Operation* operation, const Deadline& deadl
   if (operation->outcome) return *operation->outcome;
   if (Forked()) return ForkedError();
   Lock lock(mutex_);
+  if (operation->device && operation->device->is_deferred)
+    return AwaitDeferred(&lock, operation->device.get(), deadline);
   Link* const link = operation->link.get();
   const Error error = Await(&lock, link, deadline, [&] { return IsSettled(*operation); });
   if (!error.ok() && IsOpen(*link)) return error;  // the timeout, or an interruption
+  if (error.ok() && operation->device) {
+    if (Error copied = AwaitOutput(&lock, operation, deadline); !copied.ok()) return copied;
+  }
   return Finish(operation, &lock, error);
 }
 
@@ -151,9 +174,7 @@ Expected<std::size_t> SessionImpl::WaitAny(const std::vector<Operation*>& operat
   if (Forked()) return ForkedError();
   Lock lock(mutex_);
   std::size_t first = 0;
-  const auto is_ready = [this](const Operation* operation) {
-    return operation->outcome || IsSettled(*operation) || !IsOpen(*operation->link);
-  };
+  const auto is_ready = [this](const Operation* operation) { return IsReady(*operation); };
   const auto any_is = [&] {
     first = static_cast<std::size_t>(std::find_if(operations.begin(), operations.end(), is_ready) - operations.begin());
     return first < operations.size();
@@ -166,34 +187,49 @@ Expected<std::size_t> SessionImpl::WaitAny(const std::vector<Operation*>& operat
 }
 
 bool SessionImpl::Test(Operation* operation) {
-  if (operation->outcome || Forked() || IsSettled(*operation)) return true;
+  if (operation->outcome || Forked() || (!operation->device && IsSettled(*operation))) return true;
   Lock lock(mutex_);
   Link* const link = operation->link.get();
   // Reading here detects the daemon's death, and drains doorbells for trainers that only test.
   const Deadline now(Milliseconds(0));
   while (!link->reading && link->end.ok() && ReadOnce(&lock, link, now) == PacketSocket::Received::kPacket) continue;
-  return !IsOpen(*link) || IsSettled(*operation);
+  if (operation->device && !operation->device->is_deferred && IsSettled(*operation)) {
+    const Error copied = AwaitOutput(&lock, operation, now);  // starts the copy
+    return copied.ok();
+  }
+  return IsReady(*operation);
 }
 
 Error SessionImpl::Cancel(const Operation& operation) {
   if (operation.outcome) return {};
+  if (operation.device && !Forked()) {
+    const Lock lock(mutex_);
+    if (!operation.device->has_slot) return {};
+  }
   if (Error error = StateError(); error.code() != Code::kLeft && !error.ok()) return error;
-  auto cancel = MakePacket<abi::Cancel>(abi::PacketType::kCancel);
-  cancel.slot = operation.slot;
-  Error sent = operation.link->socket.Send(cancel, Within(kSendPatience));
+  Error sent = SendCancel(operation.link.get(), operation.slot, Within(kSendPatience));
   if (sent.ok() || sent.code() == Code::kResourceExhausted || sent.code() == Code::kInterrupted) return sent;
   Lose(operation.link.get(), sent);
   return StateError();
 }
 
+Error SessionImpl::SendCancel(Link* link, std::uint32_t slot, const Deadline& deadline) {
+  auto packet = MakePacket<abi::Cancel>(abi::PacketType::kCancel);
+  packet.slot = slot;
+  return link->socket.Send(packet, deadline);
+}
+
 void SessionImpl::Detach(const Operation& operation) {
   if (operation.outcome || Forked()) return;
   Lock lock(mutex_);
+  if (operation.device && !operation.device->has_slot) return;
   if (IsOpen(*operation.link) && !Unshare(*operation.link, operation.slot)) {
     const auto is_over = [&] { return operation.link->IsDone(operation.slot) || !IsOpen(*operation.link); };
     (void)Await(&lock, operation.link.get(), Deadline(kForever), is_over);
   }
-  LetGo(lock, operation);
+  const bool is_deferred = operation.device && operation.device->is_deferred;
+  if (is_deferred) operation.device->is_orphan = true;
+  if (!is_deferred) LetGo(lock, operation);
 }
 
 bool SessionImpl::Unshare(const Link& link, std::uint32_t index) {
@@ -249,9 +285,11 @@ Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
 
 Error SessionImpl::AwaitDetached(Lock* lock, Link* link, const Deadline& deadline) {
   const auto is_detached = [](const SlotOwner& owner) { return owner.use == SlotUse::kDetached; };
+  const auto is_orphan = [](const Operation& operation) { return operation.device->is_orphan; };
   Error error = Await(lock, link, deadline, [&] {
     ReclaimDetached(*lock, link);
-    return std::none_of(link->owners.begin(), link->owners.end(), is_detached);
+    return link->copies == 0 && std::none_of(deferred_.begin(), deferred_.end(), is_orphan) &&
+           std::none_of(link->owners.begin(), link->owners.end(), is_detached);
   });
   if (error.code() != Code::kTimeout && error.code() != Code::kInterrupted) return error;
   return Error(error.code(), "an operation whose Work was destroyed goes on, and nothing was submitted: call again");

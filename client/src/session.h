@@ -22,6 +22,11 @@
 // So no thread's input from before the rejoin is combined with the state taken after it, and a thread with several
 // channels takes that state once.
 //
+// Device memory (staging.cc): an input is copied into its region after the submission, in slices, by the device
+// library, whose thread announces them. A result is copied to the device after commit, by whoever waits for it; where a
+// stream does, by the finisher, a thread that waits for all such operations. The stream is released when the last slice
+// is there, or with a failure.
+//
 // Threads: any, except that an Operation belongs to one thread at a time. One mutex guards everything but the copying,
 // the socket and the page; sends happen outside it. Forks: every call asks Forked() before it takes the lock.
 #pragma once
@@ -31,6 +36,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -39,6 +45,7 @@
 #include <vector>
 
 #include "client/src/deadline.h"
+#include "client/src/device_part.h"
 #include "client/src/link.h"
 #include "client/src/region_pool.h"
 #include "client/src/rejoiner.h"
@@ -82,6 +89,8 @@ struct Operation {
   std::size_t output_count = 0;
   void* output = nullptr;
   bool copies_result = false;                 // false: the result is already in place
+  std::shared_ptr<DevicePart> device;         // null: only the host's memory
+  std::optional<Expected<OpResult>> read;     // the outcome, while the result is being copied to the device
   std::optional<Expected<OpResult>> outcome;  // once set, the slot is no longer this operation's
 };
 
@@ -103,6 +112,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // Returns the index of the first one whose Wait would return at once.
   Expected<std::size_t> WaitAny(const std::vector<Operation*>& operations, const Deadline& deadline);
   bool Test(Operation* operation);
+  // Makes a stream wait for the result. From then on the session finishes the operation.
+  Error WaitOnStream(Operation* operation, device::Stream stream);
   Error Cancel(const Operation& operation);
   // Drops the owner: the operation goes on with its input as it is now, whatever is written to it later. Blocks (until
   // the outcome) only if the system refuses to unshare a Buffer.
@@ -133,6 +144,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
     std::uint64_t result_offset = 0;
     bool stages_input = false;
     bool copies_result = false;
+    std::shared_ptr<DevicePart> device;
   };
 
   SessionImpl(const JoinOptions& options, std::shared_ptr<Link> link);
@@ -143,14 +155,17 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void FreeSlot(const Lock& lock, Link* link, std::uint32_t index);
   void ReclaimDetached(const Lock& lock, Link* link);
   void LetGo(const Lock& lock, const Operation& operation);
+  static Error SendCancel(Link* link, std::uint32_t slot, const Deadline& deadline);
   // Unshares the Buffers of an unfinished operation. Returns false if the system refuses.
   static bool Unshare(const Link& link, std::uint32_t index);
-  // Blocks until the link has no detached operation.
+  // Blocks until no operation without an owner, and no copy, is under way.
   Error AwaitDetached(Lock* lock, Link* link, const Deadline& deadline);
   // Copies the result to the output unless it is in place: without the lock, while the slot keeps the regions.
   static Error CollectResult(const Operation& operation, const Part& part, Lock* lock);
   // Returns whether the slot holds the outcome. A stopping daemon's refusal is none: it is reported as kRejoined.
   bool IsSettled(const Operation& operation) const;
+  // Returns whether Wait would return at once, but for the copy of the result to a device. Under the lock.
+  bool IsReady(const Operation& operation) const;
   Expected<OpResult> ReadOutcome(const Operation& operation);
   // REQUIRES: the slot is settled, or `loss` says why it will not be.
   Expected<OpResult> Finish(Operation* operation, Lock* lock, const Error& loss);
@@ -171,6 +186,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // Returns the error of operations whose membership is not open: the session's end, or kRejoined, which counts as
   // reported to this thread.
   Error TellLoss(const Lock& lock);
+  Error Tell(const Lock& lock, const Error& error);
+  Error LossOf(const Lock& lock) const;
   enum class Waited { kChange, kTimeout, kInterrupted };
   // kChange: check again.
   Waited WaitForChange(Lock* lock, const Deadline& deadline);
@@ -205,7 +222,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Error PlaceInput(const Request& request, Placement* placement);
   Error PlaceResult(const Request& request, Placement* placement);
   void ReleasePlacement(const Placement& placement);
-  Expected<Region*> AcquireRegion(std::size_t bytes);
+  Expected<Region*> AcquireRegion(std::size_t bytes, bool for_buffer);
   Expected<Region*> CreateRegion(std::size_t class_bytes);
   // Makes the region known to the link's daemon unless it is. REQUIRES: the caller uses the region.
   Error Register(Link* link, Region* region, const Deadline& deadline);
@@ -216,6 +233,32 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Error SendSubmit(const Request& request, const Placement& placement, const Operation& operation, bool staged,
                    const Deadline& deadline);
   void StageInput(const Request& request, const Placement& placement, const Operation& operation);
+  // Announces how much of an input is staged. Only the last announcement must arrive.
+  Error SendProgress(Link* link, std::uint32_t slot, bool is_last);
+
+  // staging.cc: device memory.
+  static Error PinForDevice(device::Library* library, std::int32_t device, Region* region);
+  // Reports go to OnInput. REQUIRES: the operation is submitted.
+  void CopyInput(const Request& request, Region* region, const Operation& operation);
+  void OnInput(const Operation& operation, Region* region, std::size_t arrived, std::size_t bytes, const Error& error);
+  void BeginCopy(const Lock& lock, Link* link, Region* region);
+  void EndCopy(const Lock& lock, Link* link, Region* region);
+  void WakeAll(const Lock& lock);
+  // Starts to copy a result that there is. Reports go to OnOutput. REQUIRES: the operation is settled.
+  void CopyOutput(Lock* lock, Operation* operation);
+  void OnOutput(const Operation& operation, Region* region, bool is_last, const Error& error);
+  static void GiveUpHungOutput(const Lock& lock, DevicePart* part);
+  // Blocks until the result has been copied, or will not be; an error only if the deadline came first.
+  Error AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline);
+  Expected<OpResult> AwaitDeferred(Lock* lock, DevicePart* part, const Deadline& deadline);
+  bool MayAdvance(const Operation& operation) const;
+  // Of a deferred operation that is settled or lost: copies the result out, then ends the streams' wait.
+  void Advance(Lock* lock, const std::shared_ptr<DevicePart>& part);
+  std::list<Operation>::iterator FindDeferred(const DevicePart& part);
+  void EndDeferred(Lock* lock, DevicePart* part);
+  Error StartFinisher(const Lock& lock);
+  // The finisher's thread: until the session has ended, or for a while nothing was deferred.
+  void FinishDeferred();
 
   const JoinOptions options_;
   const std::uint64_t generation_;
@@ -240,7 +283,9 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   std::optional<Operation> pending_update_;  // an UpdateView whose wait timed out
   Error end_;                                // not ok once the session has ended
   RegionPool pool_;
-  Rejoiner rejoiner_;  // the last member: its thread uses the others
+  std::list<Operation> deferred_;  // for which streams wait
+  bool has_finisher_ = false;      // a thread, which keeps the session until it has ended, finishes them
+  Rejoiner rejoiner_;              // the last member: its thread uses the others
 };
 
 struct WorkImpl {

@@ -6,7 +6,8 @@
 // does before commit.
 //
 // Staging: small inputs are copied before the submission, large ones after it, piece by piece, so that the daemon sends
-// the first pieces while the last are being copied.
+// the first pieces while the last are being copied; those on a device after it whatever their size, for only their
+// stream knows when they will be there.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -71,13 +72,13 @@ Error SessionImpl::CheckRequest(const Request& request) {
                              : "input and output overlap; those of an all_gather must be disjoint");
 }
 
-Expected<Region*> SessionImpl::AcquireRegion(std::size_t bytes) {
+Expected<Region*> SessionImpl::AcquireRegion(std::size_t bytes, bool for_buffer) {
   const std::size_t class_bytes = RegionPool::SizeClass(bytes);
   {
     const Lock lock(mutex_);
     // Once the session has ended, operations that still run may use regions that count as free.
     if (!end_.ok()) return end_;
-    if (Region* const region = pool_.TakeFree(class_bytes)) return region;
+    if (Region* const region = pool_.TakeFree(class_bytes, for_buffer)) return region;
   }
   return CreateRegion(class_bytes);
 }
@@ -162,7 +163,7 @@ void SessionImpl::ReleaseBuffer(Region* region) {
 Expected<Buffer> SessionImpl::Allocate(std::size_t bytes) {
   if (Error error = StateError(); !error.ok()) return error;
   if (bytes > kOperationBytesMax) return Refuse("a Buffer has at most 2^46 bytes");
-  auto region = AcquireRegion(bytes);
+  auto region = AcquireRegion(bytes, true);
   if (!region.ok()) return region.error();
   std::shared_ptr<Link> link;
   {
@@ -206,11 +207,13 @@ Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
       return {};
     }
   }
-  auto region = AcquireRegion(request.input_bytes());
+  auto region = AcquireRegion(request.input_bytes(), false);
   if (!region.ok()) return region.error();
   placement->input = region.value();
   placement->stages_input = true;
-  return {};
+  const DevicePart* const device = placement->device.get();
+  if (device == nullptr || !device->input) return {};
+  return PinForDevice(device->library, *device->input, region.value());
 }
 
 Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
@@ -226,15 +229,27 @@ Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
       return {};
     }
   }
-  auto region = AcquireRegion(request.output_bytes());
+  auto region = AcquireRegion(request.output_bytes(), false);
   if (!region.ok()) return region.error();
   placement->result = region.value();
   placement->copies_result = request.count > 0;
-  return {};
+  const DevicePart* const device = placement->device.get();
+  if (device == nullptr || !device->output) return {};
+  return PinForDevice(device->library, *device->output, region.value());
 }
 
 Expected<SessionImpl::Placement> SessionImpl::Place(const Request& request) {
   Placement placement;
+  if (request.count > 0) {
+    auto device = FindDeviceMemory({request.input, request.input_bytes()}, {request.output, request.output_bytes()});
+    if (!device.ok()) return device.error();
+    placement.device = std::move(device.value());
+  }
+  if (DevicePart* const device = placement.device.get()) {
+    const std::int32_t marked = device->input ? *device->input : *device->output;
+    const auto status = device->library->MarkStream(marked, request.options.stream, &device->submitted);
+    if (!status.ok()) return BeforeSubmission(status);
+  }
   Error error = PlaceInput(request, &placement);
   if (error.ok()) error = PlaceResult(request, &placement);
   if (error.ok()) return placement;
@@ -281,19 +296,23 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   return operation.link->socket.Send(packet, deadline);
 }
 
+Error SessionImpl::SendProgress(Link* link, std::uint32_t slot, bool is_last) {
+  auto packet = MakePacket<abi::Progress>(abi::PacketType::kProgress);
+  packet.slot = slot;
+  // If the socket is full, earlier packets wake the daemon, which reads staged_bytes.
+  const Error error = link->socket.Send(packet, Deadline(is_last ? kSendPatience : Milliseconds(0)));
+  return is_last || error.code() != Code::kTimeout ? error : Error();
+}
+
 // Wait reports errors: the operation is submitted, and its outcome is the slot's or the end of the membership.
 void SessionImpl::StageInput(const Request& request, const Placement& placement, const Operation& operation) {
-  auto packet = MakePacket<abi::Progress>(abi::PacketType::kProgress);
-  packet.slot = operation.slot;
   for (std::size_t done = 0; done < request.input_bytes();) {
     const std::size_t piece = std::min(kPieceBytes, request.input_bytes() - done);
     std::memcpy(placement.input->data() + done, static_cast<const std::byte*>(request.input) + done, piece);
     done += piece;
     operation.link->slot(operation.slot).staged_bytes.store(done, std::memory_order_release);
-    // If the socket is full, earlier packets wake the daemon, which reads staged_bytes; only the last one must arrive.
-    const bool is_last = done == request.input_bytes();
-    const Error error = operation.link->socket.Send(packet, Deadline(is_last ? kSendPatience : Milliseconds(0)));
-    if (!error.ok() && (is_last || error.code() != Code::kTimeout)) return Lose(operation.link.get(), error);
+    const Error error = SendProgress(operation.link.get(), operation.slot, done == request.input_bytes());
+    if (!error.ok()) return Lose(operation.link.get(), error);
   }
 }
 
@@ -311,9 +330,11 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     const Lock lock(mutex_);
     link->owners[operation.slot].input = placement.input;
     link->owners[operation.slot].result = placement.result;
+    link->owners[operation.slot].device = placement.device;
     if (request.kind != OpKind::kUpdateView) DropPendingUpdate(lock);
   }
-  const bool staged = placement.stages_input && request.input_bytes() > kStagedAtOnceMax;
+  const bool is_on_device = placement.device && placement.device->input;
+  const bool staged = placement.stages_input && (is_on_device || request.input_bytes() > kStagedAtOnceMax);
   if (placement.stages_input && !staged && request.count > 0) {
     std::memcpy(placement.input->data(), request.input, request.input_bytes());
   }
@@ -329,13 +350,18 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     FreeSlot(lock, link.get(), operation.slot);
     return error;
   }
-  if (staged) StageInput(request, placement, operation);
+  operation.device = placement.device;
   operation.kind = request.kind;
   operation.element_bytes = SizeOf(request.dtype);
   operation.count = request.count;
   operation.output_count = request.output_count;
   operation.output = request.output;
   operation.copies_result = placement.copies_result;
+  if (is_on_device) {
+    CopyInput(request, placement.input, operation);
+  } else if (staged) {
+    StageInput(request, placement, operation);
+  }
   return operation;
 }
 

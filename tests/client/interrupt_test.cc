@@ -61,7 +61,9 @@ TEST_F(InterruptTest, HandlerOfASignalEndsTheWaitAndTheOperationGoesOn) {
   action.sa_handler = [](int) { signal_came = true; };
   ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
   Expected<OpResult> result = Error(Code::kOk, "");
+  const int asked_before = asked_;
   std::thread waiter([&] { result = work->Wait(); });
+  while (asked_ == asked_before) std::this_thread::yield();  // it waits; ThreadSanitizer may drop a signal before
   pthread_kill(waiter.native_handle(), SIGUSR1);
   waiter.join();
   sigaction(SIGUSR1, &before, nullptr);

@@ -94,7 +94,7 @@ TEST(TypesTest, EveryCodeHasANameOfItsOwn) {
   EXPECT_STREQ(NameOf(Code::kInternal), "internal");
   EXPECT_STREQ(NameOf(Code::kRejoined), "rejoined");
   EXPECT_STREQ(NameOf(Code::kBufferModified), "buffer_modified");
-  EXPECT_EQ(static_cast<std::uint32_t>(Code::kInterrupted) + 1, kCodeCount);
+  EXPECT_EQ(static_cast<std::uint32_t>(Code::kDeviceFailed) + 1, kCodeCount);
 }
 
 TEST(TypesTest, NumbersOutOfRangeHaveNoName) {

@@ -3,7 +3,7 @@
 //
 // A folder is a layer. Pure ones are state machines and arithmetic: events and the time go in, actions come out.
 //
-//   proto/   contracts and base   collective/: pure   stream/: connections   shell/: for programs only (options, ..)
+//   proto/   contracts and base   collective/: pure   device/, stream/   shell/: for programs only (options, ..)
 //   master/  planning/, coordination/: pure   |  shell/
 //   daemon/  kernels/, buffers/, collective/, links/, flow/, agreement/: pure   |  net/, local/, staging/, runtime/
 //   client/  include, src: the library   |  examples, bench, ctl
@@ -48,6 +48,7 @@ const std::vector<Layer>& Layers() {
   static const std::vector<Layer> kLayers = {
       {"proto/shell", {"proto", "ringway"}},
       {"proto/collective", {"proto", "ringway/types.h"}},
+      {"proto/device", {"ringway/types.h"}},
       {"proto/stream", {"proto", "ringway/types.h"}},
       {"proto", {"ringway/types.h"}},
       {"master/planning", {"proto", "ringway/types.h"}},
@@ -66,7 +67,7 @@ const std::vector<Layer>& Layers() {
       {"daemon/staging", {"proto", "ringway/types.h", "daemon/kernels", "daemon/buffers"}},
       {"daemon/runtime", {"proto", "ringway/types.h", "daemon"}},
       {"client/include", {"ringway"}},
-      {"client/src", {"ringway", "proto/local_abi.h", "client"}},
+      {"client/src", {"ringway", "proto/local_abi.h", "proto/device", "client"}},
       {"client/examples", {"ringway"}},
       {"client/bench", {"ringway", "proto"}},
       {"client/ctl", {"ringway", "proto"}},

@@ -14,11 +14,11 @@
  * client/examples/shortest/shortest.c is the shortest complete trainer: without UpdateView no newcomer is admitted.
  *
  * Differences from NCCL: a comm is made by ringwayCommInit from a config (no unique id, no rank: the master assigns
- * them, and they change with the view); buffers are host memory and calls block (no stream; the Async calls return a
- * work); the works of one channel run in the order of their submission; a rank that dies does not end the comm of the
- * others. The world may shrink, so ringwayAllGather takes the capacity of recvbuff, and ringwayReduceScatter takes the
- * count of the whole buffer (not recvcount) and leaves the rank's part at its place in it (not at the beginning);
- * ringwayAllGather is never in place.
+ * them, and they change with the view); buffers are in host or device memory, and calls block (the Async calls return
+ * a work, for which a stream may wait: ringwayWorkWaitOnStream); the works of one channel run in the order of their
+ * submission; a rank that dies does not end the comm of the others. The world may shrink, so ringwayAllGather takes the
+ * capacity of recvbuff, and ringwayReduceScatter takes the count of the whole buffer (not recvcount) and leaves the
+ * rank's part at its place in it (not at the beginning); ringwayAllGather is never in place.
  *
  * Errors: every call returns a ringwayResult_t. ringwayGetErrorString names the code; ringwayGetLastError returns a
  * sentence with advice.
@@ -83,7 +83,8 @@ typedef enum {
   ringwayDeadline = 22,
   ringwayRejoined = 23,
   ringwayBufferModified = 24,
-  ringwayInterrupted = 25
+  ringwayInterrupted = 25,
+  ringwayDeviceFailed = 26
 } ringwayResult_t;
 
 typedef enum {
@@ -218,12 +219,13 @@ typedef struct {
   uint32_t codecBlock; /* elements that share a scale: 32, 64, .. 1024; 0: the codec's own */
   ringwayRounding_t rounding;
   const char* errorFeedback; /* the tensor's name (ringway.hpp, OpOptions::error_feedback), copied; NULL: none */
+  void* stream;              /* cudaStream_t, for buffers in device memory (ringway.hpp); NULL: the default stream */
 } ringwayOpOptions_t;
 
 #define RINGWAY_OP_OPTIONS_INITIALIZER                                                              \
   {                                                                                                 \
     sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan, RINGWAY_FOREVER, 0, 0, \
-        ringwayRoundNearest, NULL                                                                   \
+        ringwayRoundNearest, NULL, NULL                                                             \
   }
 
 /* Version of the loaded library; compare with RINGWAY_VERSION_CODE of the header. */
@@ -317,6 +319,11 @@ RINGWAY_C_API ringwayResult_t ringwayWorkWaitAny(const ringwayWork_t* works, siz
                                                  size_t* index);
 /* *done = 1 if ringwayWorkWait would return at once. */
 RINGWAY_C_API ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done);
+/* Makes a CUDA stream (cudaStream_t; NULL: the default stream) wait for the result, whose recvbuff is in device memory;
+ * the calling thread does not wait. What is enqueued there afterwards sees the result or, if the operation fails,
+ * recvbuff as it was (unspecified if it is the device that failed): ringwayWorkWait says which. The work may be freed
+ * before. */
+RINGWAY_C_API ringwayResult_t ringwayWorkWaitOnStream(ringwayWork_t work, void* stream);
 /* Asks all ranks to cancel; ringwayWorkWait returns the agreed outcome, which may be success. */
 RINGWAY_C_API ringwayResult_t ringwayWorkCancel(ringwayWork_t work);
 /* Does not wait. An unfinished operation goes on with the other ranks, with the input as it is now; its result is

@@ -13,8 +13,8 @@
 // Error or an Expected<T> with a code (ringway/types.h) and a sentence.
 //
 // Threads: a Session may be used from several threads; operations submitted on one channel are ordered by submission,
-// so a channel belongs to one submitting thread. A Work belongs to one thread at a time. The library has a thread only
-// while a session rejoins.
+// so a channel belongs to one submitting thread. A Work belongs to one thread at a time. The library has threads of its
+// own only while a session rejoins, and for device memory.
 //
 // Rejoining: when the session's daemon stops, restarts or dies, or the others have evicted this peer, the session
 // reconnects to a daemon on the same socket, for up to JoinOptions::reconnect, and joins again with the same options:
@@ -40,6 +40,17 @@
 // writes do not affect it. A Buffer of such an operation is refused to later ones (kInvalidArgument): free it and
 // allocate another. Copy-on-write does not cover a device that writes to pages pinned before: let it write only after
 // Wait (perhaps after Cancel) has returned.
+//
+// Device memory: input and output may be in the memory of a GPU, any that its driver knows, each by itself. The input
+// is read after what OpOptions::stream holds at the submission. It belongs to the operation until Wait has succeeded,
+// or a stream has waited for the result; else, as after a failure or where the Work was destroyed, until the next
+// UpdateView has succeeded. The result is copied to the device after commit, within Wait, or for a stream
+// (Work::WaitOnStream) by a thread of the session. A device that refuses before anything is submitted is an error of
+// the submission (kIo). If it fails later (kDeviceFailed) while an input is read, the operation is cancelled on all
+// ranks, and the session goes on; while a result is copied to it, the session ends: this rank has missed what the
+// others go on with. CUDA is used if the process has loaded its driver, through libringway-cuda.so, which has to be
+// installed beside this library. While a stream waits, calls of CUDA that wait for an idle device (cudaFree,
+// cudaFreeHost ..) wait, too.
 //
 // Writing to memory of an operation in flight ends the session with kBufferModified if it is detected, that is, if
 // bytes differ from what was sent or received before; the others go on without this peer. Bytes overwritten before they
@@ -189,6 +200,8 @@ struct OpOptions {
   // at a time a name; with another count or dtype it begins without. The daemon keeps four bytes an element, while it
   // is under way eight and the tensor's own; without room kResourceExhausted. Empty: none.
   std::string error_feedback = {};
+  // cudaStream_t, for input or output in device memory (see Device memory); null: the default stream.
+  void* stream = nullptr;
 };
 
 namespace internal {
@@ -232,11 +245,16 @@ class RINGWAY_API Work {
   // go on, and Wait may be called again. Copies the committed result to the output where that is not shared memory of
   // the operation itself. A second Wait after success returns the same result.
   Expected<OpResult> Wait(Milliseconds timeout = kForever);
-  // Blocks until Wait of one of `works` would return at once, and returns the index of the first such one. REQUIRES:
-  // all are of one session.
+  // Blocks until Wait of one of `works` would return at once, but for the copy of a result to a device, and returns the
+  // index of the first such one. REQUIRES: all are of one session.
   static Expected<std::size_t> WaitAny(const std::vector<Work*>& works, Milliseconds timeout = kForever);
   // Returns whether Wait would return at once. Never blocks.
   bool Test();
+  // Makes a CUDA stream (cudaStream_t; null: the default stream) wait for the result, whose output is in device memory;
+  // the calling thread does not wait. What is enqueued there afterwards sees the result or, if the operation fails, the
+  // output as it was (unspecified if it is the device that failed): Wait says which. The Work may be destroyed before.
+  // kInvalidArgument if the output is in host memory; the outcome's error if there is one already.
+  Error WaitOnStream(void* stream);
   // Asks all ranks to cancel the operation. The outcome is agreed: Wait returns kCancelled on all ranks, or success.
   Error Cancel();
   bool valid() const { return impl_ != nullptr; }
@@ -266,10 +284,10 @@ class RINGWAY_API Session {
   // Distinct ranges must not overlap. Blocks until the outcome is known. An error leaves the output unchanged, unless
   // it is inside a Buffer other than the input's, which receives the result directly: then it is unspecified.
   // Operations of a channel are matched by sequence number, so all ranks must submit the same sequence. A submission
-  // that fails with kInvalidArgument, kNotSupported, kResourceExhausted, kTimeout or kInterrupted takes no number: the
-  // others wait for this rank's next one, which must be the same operation. After kRejoined the sequence starts anew.
-  // Any other failure is reported to all ranks alike, and the next operation has the next number.
-  // If only the wait is interrupted (kInterrupted), the others go on, as if this Work had been destroyed.
+  // that fails with kInvalidArgument, kNotSupported, kResourceExhausted, kIo, kTimeout or kInterrupted takes no number:
+  // the others wait for this rank's next one, which must be the same operation. After kRejoined the sequence starts
+  // anew. Any other failure is reported to all ranks alike, and the next operation has the next number. If only the
+  // wait is interrupted (kInterrupted), the others go on, as if this Work had been destroyed.
   Expected<OpResult> AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                const OpOptions& options = {});
   // The same without waiting for the outcome (see submit_timeout for a session that rejoins). At most 256 operations in

@@ -82,8 +82,9 @@ enum class Code : std::uint32_t {
               // others' state first
   kBufferModified,  // this trainer wrote to memory of an operation in flight; the others went on without this peer
   kInterrupted,     // JoinOptions::interrupted ended this call, as a timeout would
+  kDeviceFailed,    // a device did not copy input or output of the operation; the text has the driver's words
 };
-inline constexpr std::uint32_t kCodeCount = 26;
+inline constexpr std::uint32_t kCodeCount = 27;
 
 // Elements of a buffer.
 struct Part {
@@ -358,7 +359,8 @@ constexpr const char* NameOf(Code code) {
                                     "deadline",
                                     "rejoined",
                                     "buffer_modified",
-                                    "interrupted"};
+                                    "interrupted",
+                                    "device_failed"};
   return static_cast<std::uint32_t>(code) < kCodeCount ? kNames[static_cast<std::uint32_t>(code)] : "?";
 }
 

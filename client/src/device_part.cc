@@ -1,0 +1,89 @@
+#include "client/src/device_part.h"
+
+#include <new>
+#include <string>
+#include <utility>
+
+#include "proto/device/loader.h"
+
+namespace ringway::internal {
+namespace {
+
+// Sets `device` if the memory is one's.
+Error Find(const device::Loaded& loaded, const MemoryRange& memory, const char* name,
+           std::optional<std::int32_t>* device) {
+  if (memory.bytes == 0) return {};
+  if (loaded.library == nullptr) {
+    if (!loaded.is_named && !device::IsDriversMemory(memory.data)) return {};
+    return Error(Code::kNotSupported, std::string(name) + " may be in device memory, and " + loaded.problem);
+  }
+  device::Location location;
+  static const std::uint64_t kFirstAskedIn = ForkGeneration();
+  const bool is_child = kFirstAskedIn != ForkGeneration();
+  const device::Status status = loaded.library->Locate(memory.data, memory.bytes, &location);
+  if (!status.ok()) {
+    if (is_child) return {};
+    const Error error = BeforeSubmission(status);
+    return Error(error.code(), std::string(name) + ": " + error.text());
+  }
+  if (!location.on_device) return {};
+  if (is_child) {
+    return Error(Code::kNotSupported, std::string(name) + " is in device memory, which a forked child cannot use");
+  }
+  *device = location.device;
+  return {};
+}
+
+struct Report {
+  std::size_t bytes;
+  std::function<void(std::size_t, const Error&)> function;
+};
+
+void OnReport(void* context, std::size_t arrived, const device::Status& status) {
+  auto* const report = static_cast<Report*>(context);
+  const bool is_last = !status.ok() || arrived == report->bytes;
+  report->function(arrived, ToError(status));
+  if (is_last) delete report;
+}
+
+}  // namespace
+
+DevicePart::~DevicePart() {
+  if (generation_ == ForkGeneration()) return;
+  // They are the parent's, and no call of its driver may be made here.
+  (void)new (std::nothrow) std::shared_ptr<device::Mark>(std::move(submitted));
+  (void)new (std::nothrow) std::vector<std::unique_ptr<device::Hold>>(std::move(holds));
+}
+
+Expected<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, const MemoryRange& output) {
+  const device::Loaded& loaded = device::Load();
+  if (loaded.library == nullptr && loaded.problem.empty()) return std::shared_ptr<DevicePart>();
+  std::optional<std::int32_t> input_device;
+  std::optional<std::int32_t> output_device;
+  if (Error error = Find(loaded, input, "input", &input_device); !error.ok()) return error;
+  if (Error error = Find(loaded, output, "output", &output_device); !error.ok()) return error;
+  if (!input_device && !output_device) return std::shared_ptr<DevicePart>();
+  auto part = std::make_shared<DevicePart>();
+  part->library = loaded.library;
+  part->input = input_device;
+  part->output = output_device;
+  return part;
+}
+
+Error ToError(const device::Status& status) { return status.ok() ? Error() : Error(status.code, status.text); }
+
+Error BeforeSubmission(const device::Status& status) {
+  const Error error = ToError(status);
+  return error.code() == Code::kDeviceFailed ? Error(Code::kIo, error.text()) : error;
+}
+
+Error StartCopy(device::Library* library, device::CopyJob job, std::function<void(std::size_t, const Error&)> report) {
+  auto context = std::make_unique<Report>(Report{job.bytes, std::move(report)});
+  job.report = OnReport;
+  job.context = context.get();
+  const device::Status status = library->Start(job);
+  if (status.ok()) (void)context.release();  // the last report deletes it
+  return ToError(status);
+}
+
+}  // namespace ringway::internal

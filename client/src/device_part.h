@@ -1,0 +1,73 @@
+// The part of an operation that is about device memory: where input and output are, and how far its copies are.
+//
+//   input    device --copy--> pinned region, as staged host memory: the daemon is told of every slice that arrived
+//   result   pinned region --copy--> device, after commit
+//
+//   output:  kNone -> kCopying -> kOver
+//
+// A copy of an input that fails costs the operation: it is cancelled, which all ranks learn, and this one says why. One
+// of a result comes after commit, so that this rank is out of step with the others: its session ends.
+//
+// Ownership: the session's operation, its slot, its copies and, once a stream waits for it, the session's list of
+// those. Guarded by the session's mutex, but for what is set before the submission.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ringway/ringway.hpp>
+#include <vector>
+
+#include "client/src/deadline.h"
+#include "client/src/fork_guard.h"
+#include "proto/device/library.h"
+
+namespace ringway::internal {
+
+struct DevicePart {
+  device::Library* library = nullptr;
+  std::optional<std::int32_t> input;  // the device that has it; nullopt: host memory
+  std::optional<std::int32_t> output;
+  std::shared_ptr<device::Mark> submitted;  // what the stream held then: copies come after it
+
+  bool has_slot = true;  // reports of the input still concern the slot
+  Error input_error;     // the input will not arrive
+
+  enum class Output { kNone, kCopying, kOver };
+  Output output_state = Output::kNone;
+  Error output_error;
+  std::optional<Deadline::Clock::time_point> moved_at;  // the last report of its copy; nullopt: it could not begin yet
+
+  bool is_deferred = false;                          // streams wait for it, and the session finishes it
+  bool is_orphan = false;                            // .. whose Work was destroyed
+  std::vector<std::unique_ptr<device::Hold>> holds;  // on them
+  std::optional<Expected<OpResult>> outcome;         // once deferred: the holds are released
+
+  DevicePart() = default;
+  ~DevicePart();
+  DevicePart(const DevicePart&) = delete;
+  DevicePart& operator=(const DevicePart&) = delete;
+
+ private:
+  const std::uint64_t generation_ = ForkGeneration();
+};
+
+// Where the memory of an operation is. Null: all of it is the host's. kNotSupported if it is a device's and there is no
+// library for it; kInvalidArgument if it ends too soon, or as the library says. In a forked child a device that the
+// parent uses cannot be asked: what it refuses to answer is the host's.
+struct MemoryRange {
+  const void* data = nullptr;
+  std::size_t bytes = 0;
+};
+Expected<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, const MemoryRange& output);
+
+Error ToError(const device::Status& status);
+// The same where nothing was submitted: kDeviceFailed is only said of what was.
+Error BeforeSubmission(const device::Status& status);
+
+// Starts a copy and calls `report` as CopyJob::report says: of its own thread, once for each slice.
+Error StartCopy(device::Library* library, device::CopyJob job, std::function<void(std::size_t, const Error&)> report);
+
+}  // namespace ringway::internal

@@ -1,0 +1,263 @@
+// The part of a session that is about device memory: inputs to their regions, results from theirs, and the streams that
+// wait for results.
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "client/src/session.h"
+#include "client/src/signals_blocked.h"
+
+namespace ringway::internal {
+namespace {
+
+using Output = DevicePart::Output;
+
+constexpr Milliseconds kHungCheck = std::chrono::seconds(1);
+constexpr Milliseconds kFinisherLinger = std::chrono::seconds(10);
+
+std::byte* OutputAt(const Operation& operation, const Part& part) {
+  return static_cast<std::byte*>(operation.output) + part.begin * operation.element_bytes;
+}
+
+Error InputFailed(const std::string& why) {
+  return Error(Code::kDeviceFailed, "the input could not be read from the device: " + why +
+                                        "; the operation was cancelled on all ranks, the session goes on");
+}
+
+// The others have a result that this rank has not, and go on with it: only a newcomer takes their state.
+Error OutOfStep(const std::string& why) {
+  return Error(Code::kDeviceFailed,
+               "the result did not reach the device: " + why +
+                   "; the others have it and the output is unspecified: join again and take the state from them");
+}
+
+}  // namespace
+
+Error SessionImpl::PinForDevice(device::Library* library, std::int32_t device, Region* region) {
+  if (region->pinned_by != nullptr) return {};
+  Error error = BeforeSubmission(library->Pin(device, region->data(), region->memory.bytes()));
+  if (!error.ok()) return error;
+  region->pinned_by = library;
+  region->pinned_for = device;
+  return {};
+}
+
+void SessionImpl::CopyInput(const Request& request, Region* region, const Operation& operation) {
+  const std::size_t bytes = request.input_bytes();
+  {
+    const Lock lock(mutex_);
+    BeginCopy(lock, operation.link.get(), region);
+  }
+  const DevicePart& part = *operation.device;
+  device::CopyJob job;
+  job.direction = device::Direction::kToHost;
+  job.device = *part.input;
+  job.to = region->data();
+  job.from = request.input;
+  job.bytes = bytes;
+  job.after = part.submitted;
+  const auto report = [self = shared_from_this(), operation, region, bytes](std::size_t arrived, const Error& error) {
+    self->OnInput(operation, region, arrived, bytes, error);
+  };
+  if (Error error = StartCopy(part.library, job, report); !error.ok()) OnInput(operation, region, 0, bytes, error);
+}
+
+// A copy uses its region until its last report, however the operation ends.
+void SessionImpl::BeginCopy(const Lock& /*lock*/, Link* link, Region* region) {
+  pool_.AddUser(region);
+  ++link->copies;
+}
+
+void SessionImpl::EndCopy(const Lock& lock, Link* link, Region* region) {
+  pool_.Release(region);
+  --link->copies;
+  TrimPool(lock);
+  WakeAll(lock);
+}
+
+// For changes that no packet announces: also wakes the leader.
+void SessionImpl::WakeAll(const Lock& /*lock*/) {
+  changed_.notify_all();
+  if (link_->reading) link_->socket.Wake();
+}
+
+void SessionImpl::OnInput(const Operation& operation, Region* region, std::size_t arrived, std::size_t bytes,
+                          const Error& error) {
+  Link* const link = operation.link.get();
+  const bool is_last = !error.ok() || arrived == bytes;
+  {
+    const Lock lock(mutex_);
+    DevicePart& part = *operation.device;
+    const bool concerns = part.has_slot;
+    if (concerns && error.ok()) link->slot(operation.slot).staged_bytes.store(arrived, std::memory_order_release);
+    if (concerns && !error.ok()) part.input_error = InputFailed(error.text());
+    if (is_last) EndCopy(lock, link, region);
+    if (!concerns || !link->end.ok() || (error.ok() && arrived == 0)) return;
+  }
+  const Error sent = error.ok() ? SendProgress(link, operation.slot, is_last)
+                                : SendCancel(link, operation.slot, Deadline(kSendPatience));
+  if (!sent.ok()) Lose(link, sent);
+}
+
+void SessionImpl::CopyOutput(Lock* lock, Operation* operation) {
+  DevicePart& part = *operation->device;
+  operation->read = ReadOutcome(*operation);
+  const Part result = operation->read->ok() ? operation->read->value().part : Part();
+  if (!part.output || result.count == 0) {
+    part.output_state = Output::kOver;
+    return;
+  }
+  part.output_state = Output::kCopying;
+  Region* const region = operation->link->owners[operation->slot].result;
+  BeginCopy(*lock, operation->link.get(), region);
+  lock->unlock();
+  device::CopyJob job;
+  job.direction = device::Direction::kToDevice;
+  job.device = *part.output;
+  job.to = OutputAt(*operation, result);
+  job.from = region->data() + result.begin * operation->element_bytes;
+  job.bytes = result.count * operation->element_bytes;
+  job.after = part.submitted;
+  const auto report = [self = shared_from_this(), copied = *operation, region, bytes = job.bytes](std::size_t arrived,
+                                                                                                  const Error& error) {
+    self->OnOutput(copied, region, !error.ok() || arrived == bytes, error);
+  };
+  const Error error = StartCopy(part.library, job, report);
+  if (!error.ok()) report(0, error);
+  lock->lock();
+}
+
+void SessionImpl::OnOutput(const Operation& operation, Region* region, bool is_last, const Error& error) {
+  DevicePart* const part = operation.device.get();
+  Lock lock(mutex_);
+  part->moved_at = Deadline::Clock::now();
+  if (!is_last) return;
+  EndCopy(lock, operation.link.get(), region);
+  if (part->output_state == Output::kCopying) {  // else it was given up
+    part->output_state = Output::kOver;
+    if (!error.ok()) part->output_error = OutOfStep(error.text());
+  }
+  if (part->is_deferred) EndDeferred(&lock, part);
+}
+
+void SessionImpl::GiveUpHungOutput(const Lock& /*lock*/, DevicePart* part) {
+  const Milliseconds patience = part->library->patience();
+  if (part->output_state != Output::kCopying || !part->moved_at) return;
+  if (Deadline::Clock::now() - *part->moved_at < patience) return;
+  part->output_state = Output::kOver;
+  part->output_error = OutOfStep("nothing of it was copied for " + std::to_string(patience.count()) + " ms");
+}
+
+Error SessionImpl::AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline) {
+  DevicePart& part = *operation->device;
+  if (part.output_state == Output::kNone) CopyOutput(lock, operation);
+  while (part.output_state == Output::kCopying) {
+    const Waited waited = WaitForChange(lock, deadline.Within(kHungCheck));
+    GiveUpHungOutput(*lock, &part);
+    if (part.output_state != Output::kCopying) break;
+    if (waited == Waited::kInterrupted || deadline.HasPassed()) {
+      return Error(waited == Waited::kInterrupted ? Code::kInterrupted : Code::kTimeout,
+                   "the result is being copied to the device: wait again");
+    }
+  }
+  return {};
+}
+
+Expected<OpResult> SessionImpl::AwaitDeferred(Lock* lock, DevicePart* part, const Deadline& deadline) {
+  while (!part->outcome) {
+    const Waited waited = WaitForChange(lock, deadline);
+    if (part->outcome || waited == Waited::kChange) continue;
+    return Error(waited == Waited::kInterrupted ? Code::kInterrupted : Code::kTimeout,
+                 "the operation goes on, and the streams wait for it: wait again or cancel it");
+  }
+  if (!part->outcome->ok()) return Tell(*lock, part->outcome->error());
+  return *part->outcome;
+}
+
+Error SessionImpl::WaitOnStream(Operation* operation, device::Stream stream) {
+  if (Forked()) return ForkedError();
+  const std::shared_ptr<DevicePart> part = operation->device;
+  if (!part || !part->output) {
+    return Error(Code::kInvalidArgument, "the output is in host memory, which no stream waits for: call Wait");
+  }
+  if (operation->outcome) return operation->outcome->error();
+  std::unique_ptr<device::Hold> hold;
+  const device::Status held = part->library->HoldStream(*part->output, stream, &hold);
+  if (!held.ok()) return BeforeSubmission(held);
+  Lock lock(mutex_);
+  if (!part->outcome) {
+    if (Error error = StartFinisher(lock); !error.ok()) return error;
+    if (!part->is_deferred) deferred_.push_back(*operation);
+    part->is_deferred = true;
+    part->holds.push_back(std::move(hold));
+    if (MayAdvance(*operation)) Advance(&lock, part);  // its doorbell may have come already
+    WakeAll(lock);
+  }
+  return part->outcome ? Tell(lock, part->outcome->error()) : Error();
+}
+
+Error SessionImpl::StartFinisher(const Lock& /*lock*/) {
+  if (has_finisher_) return {};
+  try {
+    const SignalsBlocked blocked;
+    std::thread([self = shared_from_this()] { self->FinishDeferred(); }).detach();
+    has_finisher_ = true;
+    return {};
+  } catch (const std::exception& exception) {
+    return Error(Code::kResourceExhausted, std::string("no thread to finish the operation: ") + exception.what());
+  }
+}
+
+bool SessionImpl::MayAdvance(const Operation& operation) const {
+  const DevicePart& part = *operation.device;
+  if (part.output_state != Output::kNone) return part.output_state == Output::kOver;
+  return IsSettled(operation) || !IsOpen(*operation.link);
+}
+
+void SessionImpl::Advance(Lock* lock, const std::shared_ptr<DevicePart>& part) {
+  const auto found = FindDeferred(*part);
+  if (found == deferred_.end()) return;
+  if (part->output_state == Output::kNone && IsSettled(*found)) CopyOutput(lock, &*found);
+  if (part->output_state != Output::kCopying) EndDeferred(lock, part.get());
+}
+
+std::list<Operation>::iterator SessionImpl::FindDeferred(const DevicePart& part) {
+  return std::find_if(deferred_.begin(), deferred_.end(),
+                      [&](const Operation& operation) { return operation.device.get() == &part; });
+}
+
+void SessionImpl::EndDeferred(Lock* lock, DevicePart* part) {
+  const auto found = FindDeferred(*part);
+  if (found == deferred_.end()) return;
+  Operation operation = std::move(*found);
+  deferred_.erase(found);
+  part->outcome = Finish(&operation, lock, operation.read ? Error() : LossOf(*lock));
+  part->holds.clear();
+  WakeAll(*lock);
+}
+
+void SessionImpl::FinishDeferred() {
+  Lock lock(mutex_);
+  const auto may_advance = [this](const Operation& operation) { return MayAdvance(operation); };
+  const auto is_copying = [](const Operation& x) { return x.device->output_state == Output::kCopying; };
+  while (end_.ok() || !deferred_.empty()) {
+    for (const Operation& operation : deferred_) GiveUpHungOutput(lock, operation.device.get());
+    const auto next = std::find_if(deferred_.begin(), deferred_.end(), may_advance);
+    if (next != deferred_.end()) {
+      Advance(&lock, std::shared_ptr<DevicePart>(next->device));
+    } else if (deferred_.empty()) {
+      if (changed_.wait_for(lock, kFinisherLinger) == std::cv_status::timeout && deferred_.empty()) break;
+    } else if (std::all_of(deferred_.begin(), deferred_.end(), is_copying)) {
+      (void)WaitForChange(&lock, Deadline(kHungCheck));
+    } else {
+      const std::shared_ptr<Link> link = link_;
+      (void)Await(&lock, link.get(), Deadline(kHungCheck),
+                  [&] { return std::any_of(deferred_.begin(), deferred_.end(), may_advance); });
+    }
+  }
+  has_finisher_ = false;
+}
+
+}  // namespace ringway::internal

@@ -1,0 +1,258 @@
+// Streams of the tests' device: what they hold before an operation, and what waits for its result.
+#include <gtest/gtest.h>
+#include <ringway/ringway.h>
+
+#include <atomic>
+#include <future>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "tests/client/device_fixture.h"
+
+namespace ringway {
+namespace {
+
+using DeviceStreamTest = DeviceTest;
+
+TEST_F(DeviceStreamTest, InputIsReadAfterWhatTheStreamHolds) {
+  TestStream stream;
+  const Memory memory(1000, 0);
+  std::promise<void> go;
+  stream.Enqueue([&, gone = go.get_future().share()] {
+    gone.wait();
+    std::iota(memory.begin(), memory.end(), std::uint8_t{50});
+  });
+  auto work = Start(memory.data(), memory.data(), 1000, &stream);  // does not wait for the stream
+  ASSERT_TRUE(work.ok()) << work.error().text();
+  ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.submits.size() == 1; }));
+  EXPECT_FALSE(work->Test());
+  go.set_value();
+  ASSERT_TRUE(work->Wait().ok());
+  EXPECT_EQ(memory.Copy(), Pattern(1000, 51));
+}
+
+TEST_F(DeviceStreamTest, StreamWaitsForTheResultAndTheHostDoesNot) {
+  daemon_.SetHolds(true);
+  TestStream stream;
+  const Memory memory(kLarge);
+  auto work = Start(memory.data(), memory.data(), kLarge, &stream);
+  ASSERT_TRUE(work.ok());
+  ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  std::vector<std::uint8_t> seen_there;
+  std::atomic<bool> ran = false;
+  stream.Enqueue([&] {
+    seen_there = memory.Copy();
+    ran = true;
+  });
+  ASSERT_TRUE(IsStaged(kLarge));
+  EXPECT_FALSE(ran);
+  EXPECT_FALSE(work->Test());
+  daemon_.CompleteHeld();
+  stream.Synchronize();
+  EXPECT_TRUE(seen_there == Pattern(kLarge, 4));
+  EXPECT_TRUE(work->Wait().ok());
+  EXPECT_TRUE(work->Wait().ok());
+  EXPECT_TRUE(work->WaitOnStream(stream.handle()).ok());  // nothing to wait for any more
+}
+
+TEST_F(DeviceStreamTest, ChainOfOperationsOnOneStreamNeedsNoHost) {
+  constexpr int kLength = 20;
+  TestStream stream;
+  const Memory memory(1000);
+  for (int i = 0; i < kLength; ++i) {
+    auto work = Start(memory.data(), memory.data(), 1000, &stream);
+    ASSERT_TRUE(work.ok()) << work.error().text();
+    ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());  // and the Work is destroyed
+  }
+  stream.Synchronize();
+  EXPECT_EQ(memory.Copy(), Pattern(1000, 3 + kLength));
+}
+
+TEST_F(DeviceStreamTest, StreamsInC) {
+  ringwayConfig_t config = RINGWAY_CONFIG_INITIALIZER;
+  config.socketPath = daemon_.socket_path().c_str();
+  config.group = "job";
+  config.waitWorld = 1;
+  session_.reset();
+  ringwayComm_t comm = nullptr;
+  ASSERT_EQ(ringwayCommInit(&comm, &config), ringwaySuccess) << ringwayGetLastError(nullptr);
+  TestStream stream;
+  const Memory memory(1000, 0);
+  std::promise<void> go;
+  stream.Enqueue([&, gone = go.get_future().share()] {
+    gone.wait();
+    std::iota(memory.begin(), memory.end(), std::uint8_t{50});
+  });
+  ringwayOpOptions_t options = RINGWAY_OP_OPTIONS_INITIALIZER;
+  options.stream = stream.handle();
+  ringwayWork_t work = nullptr;
+  ASSERT_EQ(
+      ringwayAllReduceAsyncWith(memory.data(), memory.data(), 1000, ringwayUint8, ringwaySum, &options, comm, &work),
+      ringwaySuccess);
+  EXPECT_EQ(ringwayWorkWaitOnStream(nullptr, stream.handle()), ringwayInvalidArgument);
+  ASSERT_EQ(ringwayWorkWaitOnStream(work, stream.handle()), ringwaySuccess);
+  go.set_value();
+  stream.Synchronize();
+  EXPECT_EQ(memory.Copy(), Pattern(1000, 51));
+  EXPECT_EQ(ringwayWorkWait(work, RINGWAY_FOREVER, nullptr), ringwaySuccess);
+  EXPECT_EQ(ringwayWorkFree(work), ringwaySuccess);
+  EXPECT_EQ(ringwayCommDestroy(comm), ringwaySuccess);
+}
+
+TEST_F(DeviceStreamTest, TwoStreamsWaitForOneResult) {
+  daemon_.SetHolds(true);
+  TestStream first;
+  TestStream second;
+  const Memory memory(1000);
+  auto work = Start(memory.data(), memory.data(), 1000, &first);
+  ASSERT_TRUE(work->WaitOnStream(first.handle()).ok());
+  ASSERT_TRUE(work->WaitOnStream(second.handle()).ok());
+  ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.progress.size() == 1; }));
+  daemon_.CompleteHeld();
+  first.Synchronize();
+  second.Synchronize();
+  EXPECT_EQ(memory.begin()[0], 4);
+}
+
+TEST_F(DeviceStreamTest, FailedOperationReleasesTheStreamWithTheOutputAsItWas) {
+  daemon_.SetHolds(true);
+  TestStream stream;
+  const Memory memory(1000);
+  auto work = Start(memory.data(), memory.data(), 1000, &stream);
+  ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.progress.size() == 1; }));
+  daemon_.FailHeld(Code::kWorldTooSmall, "too few");
+  stream.Synchronize();
+  EXPECT_EQ(memory.Copy(), Pattern(1000, 3));
+  EXPECT_EQ(work->Wait().error().code(), Code::kWorldTooSmall);
+}
+
+TEST_F(DeviceStreamTest, LostDaemonReleasesTheStream) {
+  daemon_.SetHolds(true);
+  TestStream stream;
+  const Memory memory(1000);
+  auto work = Start(memory.data(), memory.data(), 1000, &stream);
+  ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  daemon_.Die();
+  stream.Synchronize();
+  EXPECT_EQ(work->Wait().error().code(), Code::kDaemonLost);
+}
+
+TEST_F(DeviceStreamTest, DestroyedSessionReleasesTheStream) {
+  daemon_.SetHolds(true);
+  TestStream stream;
+  const Memory memory(1000);
+  {
+    auto work = Start(memory.data(), memory.data(), 1000, &stream);
+    ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  }
+  session_.reset();
+  stream.Synchronize();
+}
+
+TEST_F(DeviceStreamTest, WaitOnStreamNeedsDeviceMemory) {
+  TestStream stream;
+  std::uint8_t value = 1;
+  auto work = Start(&value, &value, 1);
+  EXPECT_EQ(work->WaitOnStream(stream.handle()).code(), Code::kInvalidArgument);
+  const Memory memory(1);
+  auto to_host = Start(memory.data(), &value, 1, nullptr, 1);
+  EXPECT_EQ(to_host->WaitOnStream(stream.handle()).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(to_host->Wait().ok());
+  EXPECT_TRUE(work->Wait().ok());
+}
+
+// A copy that waits for a stream does not stand in the way of the one that this stream waits for.
+TEST_F(DeviceStreamTest, CopiesOvertakeThoseWhoseStreamsWait) {
+  TestStream stream;
+  const Memory memory(kLarge);
+  const Memory other(1000);
+  std::vector<std::uint8_t> host = Pattern(1000, 9);
+  daemon_.SetHolds(true);
+  auto first = Start(memory.data(), memory.data(), kLarge, &stream);
+  ASSERT_TRUE(first->WaitOnStream(stream.handle()).ok());
+  ASSERT_TRUE(IsStaged(kLarge));
+  daemon_.SetHolds(false);
+  auto second = Start(host.data(), other.data(), 1000, &stream, 1);
+  while (second->Wait(Milliseconds(0)).error().text().find("being copied") == std::string::npos) continue;
+  daemon_.CompleteHeld();
+  EXPECT_TRUE(first->Wait().ok());
+  EXPECT_TRUE(second->Wait().ok());
+  EXPECT_TRUE(memory.Copy() == Pattern(kLarge, 4));
+  EXPECT_EQ(other.Copy(), Pattern(1000, 10));
+}
+
+TEST_F(DeviceStreamTest, WaitAnyIsWokenByACopyThatEnds) {
+  daemon_.SetHolds(true);
+  device().SetFaults({.delay_us = 20'000});
+  TestStream stream;
+  const Memory memory(kLarge);
+  auto work = Start(memory.data(), memory.data(), kLarge, &stream);
+  ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  ASSERT_TRUE(IsStaged(kLarge));
+  auto any = std::async(std::launch::async, [&] { return Work::WaitAny({&*work}); });
+  daemon_.CompleteHeld();
+  const auto index = any.get();
+  ASSERT_TRUE(index.ok()) << index.error().text();
+  EXPECT_TRUE(work->Wait(Milliseconds(0)).ok());
+}
+
+TEST_F(DeviceStreamTest, HungCopyIsGivenUpWhileTheSessionWaitsForOthers) {
+  TestStream stream;
+  TestStream other;
+  const Memory memory(1000);
+  const Memory waits(1000);
+  daemon_.SetHolds(true);
+  auto held = Start(waits.data(), waits.data(), 1000, &other, 1);
+  ASSERT_TRUE(held->WaitOnStream(other.handle()).ok());
+  ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.progress.size() == 1; }));
+  daemon_.SetHolds(false);
+  auto work = Start(memory.data(), memory.data(), 1000, &stream);
+  ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.progress.size() == 2; }));
+  device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
+  ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
+  stream.Synchronize();
+  other.Synchronize();  // the session has ended with it
+  device().Reset();
+}
+
+TEST_F(DeviceStreamTest, UpdateViewWaitsForWhatStreamsWaitFor) {
+  daemon_.SetHolds(true);
+  TestStream stream;
+  const Memory memory(kLarge);
+  ASSERT_TRUE(Start(memory.data(), memory.data(), kLarge, &stream)->WaitOnStream(stream.handle()).ok());
+  ASSERT_TRUE(IsStaged(kLarge));
+  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).error().code(), Code::kTimeout);
+  daemon_.SetHolds(false);
+  daemon_.CompleteHeld();
+  const auto updated = session_->UpdateView();
+  EXPECT_TRUE(updated.ok()) << updated.error().text();
+  EXPECT_TRUE(memory.Copy() == Pattern(kLarge, 4));
+}
+
+TEST_F(DeviceStreamTest, RejoinIsToldByWaitOnStreamOnce) {
+  JoinOptions options;
+  options.socket_path = daemon_.socket_path();
+  options.group = "job";
+  options.wait_world = 1;
+  options.reconnect = seconds(30);
+  session_.reset();
+  session_ = std::move(Session::Join(options).value());
+  TestStream stream;
+  const Memory memory(1000);
+  daemon_.SetHolds(true);
+  auto work = Start(memory.data(), memory.data(), 1000, &stream);
+  auto other = Start(memory.data(), memory.data(), 1000, &stream, 1);
+  ASSERT_TRUE(other->WaitOnStream(stream.handle()).ok());
+  daemon_.Die();
+  EXPECT_EQ(other->Wait().error().code(), Code::kRejoined);
+  EXPECT_EQ(work->WaitOnStream(stream.handle()).code(), Code::kRejoined);
+  stream.Synchronize();
+  daemon_.SetHolds(false);
+  EXPECT_TRUE(Reduce(memory.data(), memory.data(), 1000).ok());  // told already
+}
+
+}  // namespace
+}  // namespace ringway

@@ -1,0 +1,444 @@
+#include "tests/device/test_device.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "proto/device/slices.h"
+
+namespace ringway::testing {
+namespace {
+
+using device::CopyJob;
+using device::Direction;
+using device::Failure;
+using device::Location;
+using device::Status;
+
+// A gate that is passed once opened.
+class Gate {
+ public:
+  void Open() {
+    std::vector<std::function<void()>> then;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_open_ = true;
+      opened_.notify_all();
+      then.swap(then_);
+    }
+    for (const auto& next : then) next();
+  }
+  // At once if it is open.
+  void WhenOpen(std::function<void()> next) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!is_open_) return then_.push_back(std::move(next));
+    }
+    next();
+  }
+  void Pass() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    opened_.wait(lock, [this] { return is_open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  std::vector<std::function<void()>> then_;
+  bool is_open_ = false;
+};
+
+struct TestMark : device::Mark {
+  std::shared_ptr<Gate> reached = std::make_shared<Gate>();
+};
+
+struct TestHold : device::Hold {
+  std::shared_ptr<Gate> released = std::make_shared<Gate>();
+  ~TestHold() override { released->Open(); }
+};
+
+struct Allocation {
+  std::int32_t device = 0;
+  std::size_t bytes = 0;   // as asked for
+  std::size_t mapped = 0;  // whole pages
+  std::byte* contents = nullptr;
+  std::shared_ptr<std::size_t> copies = std::make_shared<std::size_t>(0);  // in flight
+};
+
+std::size_t WholePages(std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
+}
+
+std::byte* Map(std::size_t bytes, int protection) {
+  void* const memory = ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
+Faults FaultsOfEnvironment() {
+  Faults faults;
+  const char* const text = std::getenv("RINGWAY_TEST_DEVICE");
+  if (text == nullptr) return faults;
+  const std::map<std::string, std::uint32_t*> keys = {
+      {"delay_us", &faults.delay_us},
+      {"fail_one_in", &faults.fail_one_in},
+      {"hang_one_in", &faults.hang_one_in},
+      {"refuse_one_in", &faults.refuse_one_in},
+      {"patience_ms", &faults.patience_ms},
+      {"no_memory_one_in", &faults.no_memory_one_in},
+      {"seed", &faults.seed},
+  };
+  const std::string all = text;
+  for (std::size_t begin = 0; begin < all.size();) {
+    const std::size_t end = std::min(all.find(',', begin), all.size());
+    const std::string one = all.substr(begin, end - begin);
+    const auto key = keys.find(one.substr(0, one.find('=')));
+    if (key == keys.end() || one.find('=') == std::string::npos) {
+      std::fprintf(stderr, "RINGWAY_TEST_DEVICE: what is %s?\n", one.c_str());
+      std::abort();
+    }
+    *key->second = static_cast<std::uint32_t>(std::stoul(one.substr(one.find('=') + 1)));
+    begin = end + 1;
+  }
+  return faults;
+}
+
+class Device final : public TestDevice {
+ public:
+  Device() {
+    SetFaults(FaultsOfEnvironment());
+    for (std::size_t i = 0; i < kCopyStreams; ++i) copy_streams_.at(i) = std::make_unique<TestStream>();
+  }
+
+  const char* name() const override { return "test"; }
+  std::chrono::milliseconds patience() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::chrono::milliseconds(faults_.patience_ms);
+  }
+
+  Status Locate(const void* memory, std::size_t bytes, Location* location) override;
+  Status Pin(std::int32_t device, void* host, std::size_t bytes) override;
+  void UnpinLater(std::int32_t device, void* host, void (*then)(void*), void* context) override;
+  Status MarkStream(std::int32_t device, device::Stream stream, std::shared_ptr<device::Mark>* mark) override;
+  Status HoldStream(std::int32_t device, device::Stream stream, std::unique_ptr<device::Hold>* hold) override;
+  Status Start(const CopyJob& job) override;
+  Status Allocate(std::int32_t device, std::size_t bytes, void** memory) override;
+  void Free(void* memory) override;
+  Status CopyNow(void* to, const void* from, std::size_t bytes) override;
+
+  void SetFaults(const Faults& faults) override;
+  void Reset() override;
+  void Lose() override;
+  std::byte* Contents(void* memory) override;
+  std::size_t pinned_bytes() const override;
+
+ private:
+  static constexpr std::size_t kCopyStreams = 2 * static_cast<std::size_t>(kCount);
+  enum class Fate { kGood, kFails, kHangs };
+
+  using Lock = std::lock_guard<std::mutex>;
+  bool OneIn(const Lock&, std::uint32_t n) { return n != 0 && dice_() % n == 0; }
+  // The allocation that holds `memory`, or null.
+  const Allocation* Find(const Lock&, const void* memory, std::size_t* offset) const;
+  bool IsPinned(const Lock&, const void* host, std::size_t bytes) const;
+  std::byte* Reach(const Lock& lock, const void* memory, std::size_t bytes);
+  // Carried out on the copy stream. Returns whether the copy goes on.
+  bool CopySlice(const CopyJob& job, std::size_t begin, std::size_t end);
+  Fate Decide(std::chrono::microseconds* delay, std::shared_ptr<Gate>* hung);
+  TestStream* StreamOf(device::Stream stream) {
+    return stream == nullptr ? &default_stream_ : static_cast<TestStream*>(stream);
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable copied_;
+  Faults faults_;
+  std::mt19937 dice_;
+  bool is_lost_ = false;
+  std::shared_ptr<Gate> hung_ = std::make_shared<Gate>();
+  std::map<std::uintptr_t, Allocation> allocations_;  // by the address that the host sees
+  std::map<std::uintptr_t, std::size_t> pinned_;
+  TestStream default_stream_;
+  TestStream helper_;
+  std::array<std::unique_ptr<TestStream>, kCopyStreams> copy_streams_;  // two a device
+};
+
+std::uintptr_t AddressOf(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
+
+const Allocation* Device::Find(const Lock&, const void* memory, std::size_t* offset) const {
+  const auto after = allocations_.upper_bound(AddressOf(memory));
+  if (after == allocations_.begin()) return nullptr;
+  const auto& [begin, allocation] = *std::prev(after);
+  *offset = AddressOf(memory) - begin;
+  return *offset < allocation.bytes ? &allocation : nullptr;
+}
+
+bool Device::IsPinned(const Lock&, const void* host, std::size_t bytes) const {
+  const auto after = pinned_.upper_bound(AddressOf(host));
+  if (after == pinned_.begin()) return false;
+  const auto& [begin, size] = *std::prev(after);
+  return AddressOf(host) + bytes <= begin + size;
+}
+
+Status Device::Locate(const void* memory, std::size_t bytes, Location* location) {
+  const Lock lock(mutex_);
+  std::size_t offset = 0;
+  const Allocation* const found = Find(lock, memory, &offset);
+  if (found == nullptr) return {};
+  if (bytes > found->bytes - offset) {
+    return Failure(Code::kInvalidArgument, "%zu bytes are needed; the memory on device %d ends after %zu", bytes,
+                   found->device, found->bytes - offset);
+  }
+  *location = {.on_device = true, .device = found->device};
+  return {};
+}
+
+Status Device::Pin(std::int32_t /*device*/, void* host, std::size_t bytes) {
+  const Lock lock(mutex_);
+  if (OneIn(lock, faults_.no_memory_one_in)) {
+    return Failure(Code::kResourceExhausted, "pinning %zu bytes failed: out of memory (injected)", bytes);
+  }
+  if (AddressOf(host) % 4096 != 0 || bytes != WholePages(bytes) || IsPinned(lock, host, 1)) std::abort();
+  pinned_[AddressOf(host)] = bytes;
+  return {};
+}
+
+void Device::UnpinLater(std::int32_t /*device*/, void* host, void (*then)(void*), void* context) {
+  helper_.Enqueue([this, host, then, context] {
+    {
+      const Lock lock(mutex_);
+      if (pinned_.erase(AddressOf(host)) != 1) std::abort();
+    }
+    then(context);
+  });
+}
+
+Status Device::MarkStream(std::int32_t, device::Stream stream, std::shared_ptr<device::Mark>* mark) {
+  auto made = std::make_shared<TestMark>();
+  StreamOf(stream)->Enqueue([reached = made->reached] { reached->Open(); });
+  *mark = std::move(made);
+  return {};
+}
+
+Status Device::HoldStream(std::int32_t, device::Stream stream, std::unique_ptr<device::Hold>* hold) {
+  auto made = std::make_unique<TestHold>();
+  StreamOf(stream)->Enqueue([released = made->released] { released->Pass(); });
+  *hold = std::move(made);
+  return {};
+}
+
+Status Device::Start(const CopyJob& job) {
+  std::size_t stream = 0;
+  std::shared_ptr<std::size_t> copies;
+  {
+    const Lock lock(mutex_);
+    if (is_lost_) return Failure(Code::kDeviceFailed, "device %d is lost (injected)", job.device);
+    if (OneIn(lock, faults_.refuse_one_in)) return Failure(Code::kDeviceFailed, "the copy was refused (injected)");
+    const bool to_host = job.direction == Direction::kToHost;
+    std::size_t offset = 0;
+    const Allocation* const found = Find(lock, to_host ? job.from : job.to, &offset);
+    if (found == nullptr || found->device != job.device || job.bytes > found->bytes - offset) std::abort();
+    if (!IsPinned(lock, to_host ? job.to : job.from, job.bytes)) std::abort();
+    stream = 2 * static_cast<std::size_t>(job.device) + (to_host ? 0 : 1);
+    copies = found->copies;
+    ++*copies;
+  }
+  const auto copy = [this, job, copies] {
+    for (std::size_t begin = 0; begin < job.bytes;) {
+      const std::size_t end = device::SliceEnd(begin, job.bytes);
+      begin = CopySlice(job, begin, end) ? end : job.bytes;
+    }
+    const Lock lock(mutex_);
+    --*copies;
+    copied_.notify_all();
+  };
+  const auto begin = [this, job, to = copy_streams_.at(stream).get(), copy] {
+    helper_.Enqueue([job, to, copy] {
+      job.report(job.context, 0, {});
+      to->Enqueue(copy);
+    });
+  };
+  const auto* const mark = static_cast<const TestMark*>(job.after.get());
+  if (mark != nullptr)
+    mark->reached->WhenOpen(begin);
+  else
+    begin();
+  return {};
+}
+
+Device::Fate Device::Decide(std::chrono::microseconds* delay, std::shared_ptr<Gate>* hung) {
+  const Lock lock(mutex_);
+  if (faults_.delay_us > 0) *delay = std::chrono::microseconds(dice_() % faults_.delay_us);
+  *hung = hung_;
+  if (is_lost_ || OneIn(lock, faults_.fail_one_in)) return Fate::kFails;
+  return OneIn(lock, faults_.hang_one_in) ? Fate::kHangs : Fate::kGood;
+}
+
+bool Device::CopySlice(const CopyJob& job, std::size_t begin, std::size_t end) {
+  std::chrono::microseconds delay{0};
+  std::shared_ptr<Gate> hung;
+  const Fate fate = Decide(&delay, &hung);
+  if (delay.count() > 0) std::this_thread::sleep_for(delay);
+  if (fate == Fate::kHangs) hung->Pass();
+  if (fate == Fate::kFails) {
+    job.report(job.context, begin, Failure(Code::kDeviceFailed, "device %d is lost (injected)", job.device));
+    return false;
+  }
+  std::byte* to = static_cast<std::byte*>(job.to) + begin;
+  const std::byte* from = static_cast<const std::byte*>(job.from) + begin;
+  {
+    const Lock lock(mutex_);
+    if (job.direction == Direction::kToHost) from = Reach(lock, from, end - begin);
+    if (job.direction == Direction::kToDevice) to = Reach(lock, to, end - begin);
+  }
+  std::memcpy(to, from, end - begin);
+  job.report(job.context, end, {});
+  return true;
+}
+
+std::byte* Device::Reach(const Lock& lock, const void* memory, std::size_t bytes) {
+  std::size_t offset = 0;
+  const Allocation* const found = Find(lock, memory, &offset);
+  if (found == nullptr || bytes > found->bytes - offset) std::abort();  // freed under a copy
+  return found->contents + offset;
+}
+
+Status Device::Allocate(std::int32_t device, std::size_t bytes, void** memory) {
+  if (device < 0 || device >= kCount) return Failure(Code::kInvalidArgument, "there is no device %d", device);
+  Allocation made{.device = device, .bytes = bytes, .mapped = WholePages(bytes)};
+  std::byte* const address = Map(made.mapped, PROT_NONE);
+  made.contents = Map(made.mapped, PROT_READ | PROT_WRITE);
+  if (address == nullptr || made.contents == nullptr) return Failure(Code::kResourceExhausted, "no memory");
+  const Lock lock(mutex_);
+  allocations_[AddressOf(address)] = made;
+  *memory = address;
+  return {};
+}
+
+void Device::Free(void* memory) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto found = allocations_.find(AddressOf(memory));
+  if (found == allocations_.end()) std::abort();
+  copied_.wait(lock, [found] { return *found->second.copies == 0; });
+  ::munmap(found->second.contents, found->second.mapped);
+  ::munmap(memory, found->second.mapped);
+  allocations_.erase(found);
+}
+
+Status Device::CopyNow(void* to, const void* from, std::size_t bytes) {
+  {
+    const Lock lock(mutex_);
+    std::size_t offset = 0;
+    if (Find(lock, to, &offset) != nullptr) to = Reach(lock, to, bytes);
+    if (Find(lock, from, &offset) != nullptr) from = Reach(lock, from, bytes);
+  }
+  std::memcpy(to, from, bytes);
+  return {};
+}
+
+void Device::SetFaults(const Faults& faults) {
+  const Lock lock(mutex_);
+  faults_ = faults;
+  dice_.seed(faults.seed);
+}
+
+void Device::Reset() {
+  const Lock lock(mutex_);
+  faults_ = {};
+  is_lost_ = false;
+  std::exchange(hung_, std::make_shared<Gate>())->Open();
+}
+
+void Device::Lose() {
+  const Lock lock(mutex_);
+  is_lost_ = true;
+}
+
+std::byte* Device::Contents(void* memory) {
+  const Lock lock(mutex_);
+  return Reach(lock, memory, 1);
+}
+
+std::size_t Device::pinned_bytes() const {
+  const Lock lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& [address, size] : pinned_) bytes += size;
+  return bytes;
+}
+
+}  // namespace
+
+struct TestStream::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> queue;
+  bool is_ending = false;
+  std::thread thread;
+};
+
+TestStream::TestStream() : state_(std::make_shared<State>()) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  state_->thread = std::thread([state = state_.get()] {
+    std::unique_lock<std::mutex> lock(state->mutex);
+    for (;;) {
+      state->changed.wait(lock, [state] { return state->is_ending || !state->queue.empty(); });
+      if (state->queue.empty()) return;
+      const auto work = std::move(state->queue.front());
+      state->queue.pop_front();
+      lock.unlock();
+      work();
+      lock.lock();
+    }
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TestStream::~TestStream() {
+  {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->is_ending = true;
+  }
+  state_->changed.notify_all();
+  state_->thread.join();
+}
+
+void TestStream::Enqueue(std::function<void()> work) {
+  {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->queue.push_back(std::move(work));
+  }
+  state_->changed.notify_all();
+}
+
+void TestStream::Synchronize() {
+  const auto reached = std::make_shared<Gate>();
+  Enqueue([reached] { reached->Open(); });
+  reached->Pass();
+}
+
+TestDevice& TestDevice::Get() {
+  static auto* const kDevice = new Device;  // never destroyed: its threads outlive main
+  return *kDevice;
+}
+
+}  // namespace ringway::testing
+
+extern "C" __attribute__((visibility("default"))) ringway::device::Library* RingwayDeviceLibrary(
+    std::uint32_t version) {
+  return version == ringway::device::kLibraryVersion ? &ringway::testing::TestDevice::Get() : nullptr;
+}

@@ -1,0 +1,70 @@
+// A device without hardware: memory that only asynchronous copies on other threads reach (an access by the host
+// faults), streams that run in order beside each other, and faults at every point.
+//
+// Loaded as the process's device library (RINGWAY_DEVICE_LIBRARY), and linked by tests that steer it.
+// RINGWAY_TEST_DEVICE in the environment sets the first faults of a process: "delay_us=300,fail_one_in=50,seed=7", keys
+// as in Faults.
+//
+// Free waits for copies in flight, as cudaFree does.
+//
+// Threads: any.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "proto/device/library.h"
+
+namespace ringway::testing {
+
+struct Faults {
+  std::uint32_t delay_us = 0;  // of each slice, at most
+  // One of so many, by dice; 0: none, 1: all.
+  std::uint32_t fail_one_in = 0;       // slices, after which their copy is over
+  std::uint32_t hang_one_in = 0;       // slices, which wait until Reset
+  std::uint32_t refuse_one_in = 0;     // Starts
+  std::uint32_t no_memory_one_in = 0;  // Pins
+  std::uint32_t patience_ms = 60'000;
+  std::uint32_t seed = 1;
+};
+
+// In order, on a thread of its own.
+class TestStream {
+ public:
+  TestStream();
+  ~TestStream();  // when all that was enqueued is done
+  TestStream(const TestStream&) = delete;
+  TestStream& operator=(const TestStream&) = delete;
+
+  device::Stream handle() { return this; }
+  void Enqueue(std::function<void()> work);
+  void Synchronize();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+class TestDevice : public device::Library {
+ public:
+  // The process's; the same whoever asks.
+  static TestDevice& Get();
+
+  static constexpr std::int32_t kCount = 2;  // devices 0 and 1
+
+  virtual void SetFaults(const Faults& faults) = 0;
+  // No faults, and what hangs goes on.
+  virtual void Reset() = 0;
+  // The device is lost: all that runs or comes fails, until Reset.
+  virtual void Lose() = 0;
+
+  // What kernels do: device memory seen by its own device. REQUIRES: `memory` is of Allocate.
+  virtual std::byte* Contents(void* memory) = 0;
+  virtual std::size_t pinned_bytes() const = 0;
+};
+
+}  // namespace ringway::testing
