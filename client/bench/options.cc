@@ -122,6 +122,9 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
       ->check([](const std::string& text) { return ParseBaseline(text) ? "" : "not NAME=COMMAND: " + text; });
   app->add_flag("--error-feedback", options->reduction.feedback,
                 "Add to each operation what the codec took from the one before");
+  app->add_option("--device", options->device,
+                  "Reduce memory of this GPU, staged through the host (default: shared memory of the host)")
+      ->check(CLI::Range(0, 1023));
   app->add_flag("--in-place", options->in_place, "Reduce in place (a copy more)");
   app->add_flag("--check", options->check, "Verify every element of every result; exit 1 if any is wrong");
 }

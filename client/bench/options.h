@@ -33,6 +33,7 @@ struct Options {
   std::uint32_t in_flight = 1;
   std::uint64_t beside_bytes = 0;  // size of the companion in a second measurement; 0: no second one
   bool in_place = false;
+  std::optional<std::int32_t> device;  // whose memory to reduce; nullopt: shared memory of the host
   bool check = false;
   std::vector<Baseline> baselines;  // to compare with, after each size
   std::string json_path;

@@ -74,6 +74,7 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"iterations", result.iterations},
       {"in_flight", result.in_flight},
       {"in_place", result.in_place},
+      {"device", result.device ? nlohmann::ordered_json(*result.device) : nlohmann::ordered_json()},
       {"retries", result.retries},
       {"beside", ToObject(result.beside)},
       {"compare", ToObject(result.baselines)},

@@ -32,6 +32,7 @@ struct SizeResult {
   std::uint32_t world_size = 0;    // of the last result
   std::uint32_t in_flight = 1;
   bool in_place = false;
+  std::optional<std::int32_t> device;  // whose memory; nullopt: the host's
   std::uint32_t iterations = 0;
   std::vector<double> times_ms;  // of each iteration, in order
   double began_s = 0;            // of the monotonic clock, when the first of them began

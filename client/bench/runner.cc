@@ -74,11 +74,11 @@ Error Runner::AdoptViews(std::chrono::milliseconds wait) {
 
 Error Runner::AllocateBuffers() {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
-    for (std::vector<Buffer>* const buffers : {&inputs_, &outputs_}) {
-      if (buffers == &outputs_ && options_.in_place) continue;
-      auto buffer = session_->Allocate(std::ranges::max(options_.Sizes()));
-      if (!buffer.ok()) return buffer.error();
-      buffers->push_back(std::move(buffer.value()));
+    for (std::vector<Memory>* const memories : {&inputs_, &outputs_}) {
+      if (memories == &outputs_ && options_.in_place) continue;
+      auto memory = Memory::Allocate(session_, std::ranges::max(options_.Sizes()), options_.device);
+      if (!memory.ok()) return memory.error();
+      memories->push_back(std::move(memory.value()));
     }
   }
   if (options_.beside_bytes == 0) return {};
@@ -100,9 +100,10 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   result.world_before = session_->world_size();
   result.in_flight = options_.in_flight;
   result.in_place = options_.in_place;
+  result.device = options_.device;
   result.iterations = options_.iterations;
   result.checked = options_.check;
-  FillInputs(result);
+  if (Error error = FillInputs(result); !error.ok()) return error;
   if (Error error = WarmUp(&result); !error.ok()) return error;
   if (Error error = Measure(&result); !error.ok()) return error;
   if (companion_) {
@@ -214,7 +215,7 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
   ++iteration_;
   if (options_.check) {
     // Filling and checking take longer on some ranks than on others, which must not count as operation time.
-    FillInputs(*result);
+    if (Error error = FillInputs(*result); !error.ok()) return error;
     if (Error error = Barrier(); !error.ok()) return error;
   }
   std::vector<Work> works;
@@ -240,22 +241,29 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
     result->world_size = outcome.world_size;
     result->algorithm = outcome.algorithm;
   }
-  if (options_.check) CheckOutputs(outcomes, result);
+  if (options_.check) {
+    if (Error error = CheckOutputs(outcomes, result); !error.ok()) return error;
+  }
   return time_ms;
 }
 
-void Runner::FillInputs(const SizeResult& result) {
+Error Runner::FillInputs(const SizeResult& result) {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
     const InputName name{session_->peer_id(), iteration_ * options_.in_flight + i};
-    FillInput(options_.reduction, name, inputs_[i].data(), result.input_count);
+    FillInput(options_.reduction, name, inputs_[i].host(), result.input_count);
+    const std::size_t bytes = result.input_count * SizeOf(options_.reduction.dtype);
+    if (Error error = inputs_[i].Push(bytes); !error.ok()) return error;
   }
+  return {};
 }
 
-void Runner::CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) const {
+Error Runner::CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
+    if (Error error = Output(i).Pull(result->bytes); !error.ok()) return error;
     result->wrong += CountWrong(options_.reduction, outcomes[i].contributors, iteration_ * options_.in_flight + i,
-                                {options_.collective, Output(i).data(), result->input_count, outcomes[i].part});
+                                {options_.collective, Output(i).host(), result->input_count, outcomes[i].part});
   }
+  return {};
 }
 
 }  // namespace ringway::bench

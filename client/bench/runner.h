@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/bench/companion.h"
+#include "client/bench/memory.h"
 #include "client/bench/options.h"
 #include "client/bench/report.h"
 
@@ -48,16 +49,16 @@ class Runner {
   Expected<double> RunIteration(SizeResult* result, Totals* totals);
   // Of each size and operation in flight its own; empty: none.
   std::string FeedbackName(const SizeResult& result, std::uint32_t operation) const;
-  void FillInputs(const SizeResult& result);
-  void CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) const;
-  const Buffer& Output(std::size_t index) const { return options_.in_place ? inputs_[index] : outputs_[index]; }
+  Error FillInputs(const SizeResult& result);
+  Error CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result);
+  Memory& Output(std::size_t index) { return options_.in_place ? inputs_[index] : outputs_[index]; }
 
   const Options& options_;
   Session* const session_;
   const int daemon_pid_;
   std::optional<Companion> companion_;  // with --beside
-  std::vector<Buffer> inputs_;
-  std::vector<Buffer> outputs_;
+  std::vector<Memory> inputs_;
+  std::vector<Memory> outputs_;
   std::uint64_t iteration_ = 0;  // names the inputs; the same on all ranks
 };
 

@@ -21,6 +21,7 @@
 #include "tests/chaos/checker.h"
 #include "tests/chaos/faults.h"
 #include "tests/chaos/fleet.h"
+#include "tests/e2e/checks.h"
 #include "tests/e2e/cluster.h"
 
 namespace ringway::chaos {
@@ -231,8 +232,14 @@ int main(int argc, char** argv) {
   app.add_option("--cut-off-max-ms", the_options.faults.cut_off_max_ms, "how long the master is cut off at most")
       ->capture_default_str();
   app.add_option("--detect-ms", the_options.fleet.detect_ms, "silence that means death")->capture_default_str();
+  app.add_flag("--gpu", the_options.fleet.gpu,
+               "two of the trainers reduce memory of this host's GPU (without one: 77)");
   app.add_flag("--keep", the_options.keep, "keep the logs, also of a good run");
   CLI11_PARSE(app, argc, argv);
   the_options.faults.seed = the_options.fleet.seed;
+  if (const std::string why = the_options.fleet.gpu ? ringway::e2e::WhyNoGpu() : ""; !why.empty()) {
+    std::printf("skipped: %s\n", why.c_str());
+    return 77;
+  }
   return RUN_ALL_TESTS();
 }

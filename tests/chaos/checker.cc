@@ -37,6 +37,8 @@ void Checker::AddOp(const Record& record) {
   ++tally_.codes[record.code];
   times_ms_.insert(record.time_ms);
   CheckAlone(record);
+  if (record.code == Code::kDeviceFailed)
+    return;  // of this rank alone: the others were told of its cancelling, or success
   std::vector<Told>& told = told_[record.name];
   if (told.empty()) ++tally_.operations;
   const bool known =

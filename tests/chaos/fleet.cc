@@ -61,12 +61,19 @@ void Fleet::StartDaemon(std::size_t index) {
 void Fleet::StartTrainer(std::size_t index) {
   Seat& seat = seats_[index];
   seat.trainer.reset();
+  const std::string seed = std::to_string(options_.seed);
+  std::vector<std::string> argv;
+  const bool has_device = index % 3 == 0;
+  if (has_device && !options_.gpu) {  // of which copies are late and fail
+    argv = {"/usr/bin/env", "RINGWAY_DEVICE_LIBRARY=" RINGWAY_TEST_DEVICE_PATH,
+            "RINGWAY_TEST_DEVICE=delay_us=2000,fail_one_in=150,refuse_one_in=300,no_memory_one_in=20,seed=" +
+                std::to_string(options_.seed + seat.trainers)};
+  }
+  argv.insert(argv.end(), {RINGWAY_CHAOS_TRAINER, "--socket", Socket(index), "--group", "chaos", "--records",
+                           RecordsOf(index), "--seed", seed, "--deadline-ms", std::to_string(options_.op_deadline_ms)});
+  if (has_device && options_.gpu) argv.emplace_back("--gpu");
   const std::string label = "t" + std::to_string(index) + "." + std::to_string(seat.trainers++);
-  seat.trainer = std::make_unique<Process>(
-      directory_, label,
-      std::vector<std::string>{RINGWAY_CHAOS_TRAINER, "--socket", Socket(index), "--group", "chaos", "--records",
-                               RecordsOf(index), "--seed", std::to_string(options_.seed), "--deadline-ms",
-                               std::to_string(options_.op_deadline_ms)});
+  seat.trainer = std::make_unique<Process>(directory_, label, argv);
 }
 
 void Fleet::KillTrainer(std::size_t index) {

@@ -26,6 +26,7 @@ struct FleetOptions {
   int heartbeat_ms = 50;
   int detect_ms = 300;
   int op_deadline_ms = 2000;
+  bool gpu = false;  // device memory is of this host's GPU, not of the tests' device
 };
 
 // Resources of a process, for comparison with its own or a similar one's at another idle moment.

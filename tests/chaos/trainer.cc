@@ -23,6 +23,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <ringway/ringway.hpp>
 #include <string>
@@ -30,6 +31,8 @@
 #include <utility>
 #include <vector>
 
+#include "client/bench/memory.h"
+#include "proto/device/loader.h"
 #include "tests/chaos/program.h"
 #include "tests/chaos/record.h"
 
@@ -74,7 +77,8 @@ class Journal {
   int fd_;
 };
 
-// Where an operation's input and result are. Memory of all kinds: any of a session's, in place or not.
+// Where an operation's input and result are. Memory of all kinds: any of a session's, of a device where the process has
+// one, in place or not.
 class Place {
  public:
   Error Allocate(Session& session) {
@@ -83,37 +87,70 @@ class Place {
       if (!allocated.ok()) return allocated.error();
       *buffer = std::move(*allocated);
     }
+    if (device::Load().library == nullptr) return {};
+    for (std::optional<bench::Memory>* memory : {&device_in_, &device_out_}) {
+      auto allocated = bench::Memory::Allocate(&session, kBytesMax, 0);
+      if (!allocated.ok()) return allocated.error();
+      *memory = std::move(*allocated);
+    }
     return {};
   }
 
   // Fills the input; `way`: which memory.
-  void Prepare(const PlannedOp& op, const bench::InputName& name, std::uint64_t way) {
+  Error Prepare(const PlannedOp& op, const bench::InputName& name, std::uint64_t way) {
     bytes_ = op.count * SizeOf(op.reduction.dtype);
     copy_.resize(bytes_ + 8);
     bench::FillInput(op.reduction, name, copy_.data(), op.count);
     heap_in_.resize(bytes_ + 8);
     heap_out_.resize(bytes_ + 8);
-    const std::array<std::pair<void*, void*>, 5> ways = {{{shared_in_.data(), shared_out_.data()},
-                                                          {shared_in_.data(), shared_in_.data()},
-                                                          {heap_in_.data(), heap_out_.data()},
-                                                          {heap_in_.data(), heap_in_.data()},
-                                                          {shared_in_.data(), heap_out_.data()}}};
-    std::tie(input, output) = ways.at(way % ways.size());
-    std::memcpy(input, copy_.data(), bytes_);
+    const Side shared_in{shared_in_.data()};
+    const Side heap_in{heap_in_.data()};
+    const Side heap_out{heap_out_.data()};
+    std::vector<std::pair<Side, Side>> ways = {{shared_in, {shared_out_.data()}},
+                                               {shared_in, shared_in},
+                                               {heap_in, heap_out},
+                                               {heap_in, heap_in},
+                                               {shared_in, heap_out}};
+    if (device_in_) {
+      const Side device_in{device_in_->data(), &*device_in_};
+      const Side device_out{device_out_->data(), &*device_out_};
+      ways.insert(ways.end(), {{device_in, device_out}, {device_in, device_in}, {device_in, heap_out}});
+      ways.insert(ways.end(), {{shared_in, device_out}, {device_in, shared_in}});
+    }
+    std::tie(in_, out_) = ways.at(way % ways.size());
+    std::memcpy(in_.host(), copy_.data(), bytes_);
+    return in_.device != nullptr ? in_.device->Push(bytes_) : Error();
   }
 
-  // REQUIRES: the operation is over.
-  bool Intact(bool succeeded) const {
-    return (succeeded && input == output) || std::memcmp(input, copy_.data(), bytes_) == 0;
+  // Makes Intact and output see what there is now. REQUIRES: the operation is over.
+  Error Collect() {
+    for (const Side& side : {in_, out_}) {
+      if (side.device == nullptr) continue;
+      if (Error error = side.device->Pull(bytes_); !error.ok()) return error;
+    }
+    return {};
   }
-  std::uint64_t Hash() const { return XXH3_64bits(output, bytes_); }
+  bool Intact(Code code) const {
+    const bool may_be_written = code == Code::kOk || code == Code::kDeviceFailed;
+    return (may_be_written && in_.data == out_.data) || std::memcmp(in_.host(), copy_.data(), bytes_) == 0;
+  }
+  std::uint64_t Hash() const { return XXH3_64bits(output(), bytes_); }
 
-  void* input = nullptr;
-  void* output = nullptr;
+  void* input_memory() const { return in_.data; }
+  void* output_memory() const { return out_.data; }
+  const void* output() const { return out_.host(); }
 
  private:
+  struct Side {
+    void* data = nullptr;
+    bench::Memory* device = nullptr;
+    void* host() const { return device != nullptr ? device->host() : data; }
+  };
+
   Buffer shared_in_, shared_out_;
+  std::optional<bench::Memory> device_in_, device_out_;
   std::vector<std::byte> heap_in_, heap_out_, copy_;
+  Side in_, out_;
   std::size_t bytes_ = 0;
 };
 
@@ -180,10 +217,13 @@ class Membership {
     std::vector<Work> works;
     Error over;
     for (std::uint32_t i = 0; i < ops.size() && over.ok(); ++i) {
-      places_[i].Prepare(ops[i], {peer_, InputNumber(step_, i)}, dice_());
-      auto work = session_.AllReduceAsync(
-          places_[i].input, places_[i].output, ops[i].count, ops[i].reduction.dtype, ops[i].reduction.op,
-          {.channel = ops[i].channel, .codec = ops[i].reduction.codec, .algorithm = AlgorithmOf(i)});
+      over = places_[i].Prepare(ops[i], {peer_, InputNumber(step_, i)}, dice_());
+      if (!over.ok()) break;
+      auto work = Submit(ops[i], i);
+      // A device may have had no pinned memory for once; a session may have ended for a lack of something else.
+      for (int tries = 0; tries < 10 && work.error().code() == Code::kResourceExhausted; ++tries) {
+        work = Submit(ops[i], i);
+      }
       over = work.error();
       if (!work.ok()) break;
       if (dice_() % 128 == 0) (void)work->Cancel();
@@ -196,6 +236,12 @@ class Membership {
     }
     ++step_;
     return over;
+  }
+
+  Expected<Work> Submit(const PlannedOp& op, std::uint32_t index) {
+    return session_.AllReduceAsync(
+        places_[index].input_memory(), places_[index].output_memory(), op.count, op.reduction.dtype, op.reduction.op,
+        {.channel = op.channel, .codec = op.reduction.codec, .algorithm = AlgorithmOf(index)});
   }
 
   // Each in turn, and the plan's choice; the same on all ranks.
@@ -214,7 +260,8 @@ class Membership {
     record.name = {life_, step_, index};
     record.bytes = op.count * SizeOf(op.reduction.dtype);
     if (IsEndOfMembership(record.code)) return outcome.error();
-    record.intact = places_[index].Intact(outcome.ok());
+    if (Error error = places_[index].Collect(); !error.ok()) return error;
+    record.intact = places_[index].Intact(record.code);
     if (outcome.ok()) {
       const OpResult& result = outcome.value();
       update_waits_ = update_waits_ || result.update_waits;
@@ -223,7 +270,7 @@ class Membership {
       record.contributors = result.contributors;
       record.hash = places_[index].Hash();
       record.wrong = bench::CountWrong(op.reduction, result.contributors, InputNumber(step_, index),
-                                       places_[index].output, op.count);
+                                       places_[index].output(), op.count);
     }
     journal_.Write(record);
     return outcome.error();
@@ -255,7 +302,8 @@ int Run(const Options& options) {
     do {
       over = Membership(**session, journal, options.seed).Run();
       std::fprintf(stderr, "over: %s: %s\n", NameOf(over.code()), over.text().c_str());
-      if (!over.ok() && !IsEndOfMembership(over.code())) Die("unexpected end", over);
+      const bool may_end = IsEndOfMembership(over.code()) || over.code() == Code::kDeviceFailed;
+      if (!over.ok() && !may_end) Die("unexpected end", over);
     } while (over.code() == Code::kRejoined);
   }
   return 0;
@@ -274,6 +322,7 @@ int main(int argc, char** argv) {
   app.add_option("--records", options.records)->required();
   app.add_option("--seed", options.seed)->required();
   app.add_option("--deadline-ms", deadline_ms);
+  app.add_flag_callback("--gpu", device::LoadDriver);
   CLI11_PARSE(app, argc, argv);
   options.join.op_deadline = Milliseconds(deadline_ms);
   options.join.reconnect = std::chrono::seconds(options.seed % 2 == 0 ? 0 : 20);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/device/loader.h"
+
 namespace ringway::e2e {
 
 Struck::Struck(const Sessions& ranks, std::size_t victim, const StruckOptions& options)
@@ -73,6 +75,31 @@ void ExpectMismatch(const Sessions& ranks, const RoundOptions& usual, const Roun
     EXPECT_NE(text.find(other_text), std::string::npos) << text;
   }
   ExpectWorks(ranks);
+}
+
+void ExpectDeviceMemoryIsRight(const Sessions& ranks) {
+  std::uint64_t number = 0;
+  for (const Memory memory : {Memory::kDevice, Memory::kDeviceInPlace}) {
+    for (const OpKind kind : {OpKind::kAllReduce, OpKind::kAllGather, OpKind::kReduceScatter}) {
+      if (memory == Memory::kDeviceInPlace && kind == OpKind::kAllGather) continue;
+      for (const std::size_t count : {0, 1, 1000, 100'003, 3'000'001}) {
+        Round round(ranks, {.reduction = {}, .count = count, .number = number++, .memory = memory, .collective = kind});
+        round.Submit();
+        EXPECT_EQ(round.Check().world_size, ranks.size());
+      }
+    }
+  }
+}
+
+std::string WhyNoGpu() {
+  device::LoadDriver();
+  const device::Loaded& loaded = device::Load();
+  if (loaded.library == nullptr) return loaded.problem.empty() ? "no GPU driver" : loaded.problem;
+  void* memory = nullptr;
+  const device::Status status = loaded.library->Allocate(0, 1, &memory);
+  if (!status.ok()) return status.text;
+  loaded.library->Free(memory);
+  return "";
 }
 
 }  // namespace ringway::e2e

@@ -48,4 +48,10 @@ void ExpectWorks(const Sessions& ranks);
 void ExpectMismatch(const Sessions& ranks, const RoundOptions& usual, const RoundOptions& other,
                     const std::string& usual_text, const std::string& other_text);
 
+// Every collective of device memory, in place or not, of no element to some millions.
+void ExpectDeviceMemoryIsRight(const Sessions& ranks);
+
+// Loads the driver of this host's GPU. Returns why device 0 cannot be used; "" if it can.
+std::string WhyNoGpu();
+
 }  // namespace ringway::e2e

@@ -155,7 +155,11 @@ Round::Round(std::vector<Session*> ranks, const RoundOptions& options)
   for (Session* session : ranks_) {
     places_.push_back(MakePlace(*session));
     const std::vector<std::byte> input = InputOf(*session);
-    std::memcpy(places_.back().input, input.data(), bytes());
+    Place& place = places_.back();
+    std::memcpy(place.host_input, input.data(), bytes());
+    if (!place.device_in) continue;
+    const Error pushed = place.device_in->Push(bytes());
+    EXPECT_TRUE(pushed.ok()) << pushed.text();
   }
 }
 
@@ -177,7 +181,11 @@ std::vector<std::byte> Round::InputOf(const Session& session) const {
 
 Round::Place Round::MakePlace(Session& session) const {
   Place place;
-  const bool in_place = options_.memory == Memory::kHeapInPlace || options_.memory == Memory::kBufferInPlace;
+  const bool in_place = options_.memory == Memory::kHeapInPlace || options_.memory == Memory::kBufferInPlace ||
+                        options_.memory == Memory::kDeviceInPlace;
+  if (options_.memory == Memory::kDevice || options_.memory == Memory::kDeviceInPlace) {
+    return MakeDevicePlace(session, in_place);
+  }
   if (options_.memory == Memory::kBuffer || options_.memory == Memory::kBufferInPlace) {
     auto in = session.Allocate(bytes());
     auto out = session.Allocate(in_place ? 0 : output_bytes());
@@ -190,9 +198,29 @@ Round::Place Round::MakePlace(Session& session) const {
     place.input = place.buffer_in.as<std::byte>();
     place.output = place.buffer_out.as<std::byte>();
     if (in_place) place.output = place.input;
+    place.host_input = place.input;
+    place.host_output = place.output;
     return place;
   }
   return MakeHeapPlace(in_place);
+}
+
+Round::Place Round::MakeDevicePlace(Session& session, bool in_place) const {
+  Place place;
+  auto in = bench::Memory::Allocate(&session, bytes(), 0);
+  auto out = bench::Memory::Allocate(&session, in_place ? 0 : output_bytes(), 0);
+  if (!in.ok() || !out.ok()) {
+    ADD_FAILURE() << "no device memory: " << in.error().text() << out.error().text();
+    return MakeHeapPlace(in_place);
+  }
+  place.device_in = std::move(*in);
+  if (!in_place) place.device_out = std::move(*out);
+  bench::Memory& output = in_place ? *place.device_in : *place.device_out;
+  place.input = static_cast<std::byte*>(place.device_in->data());
+  place.output = static_cast<std::byte*>(output.data());
+  place.host_input = static_cast<std::byte*>(place.device_in->host());
+  place.host_output = static_cast<std::byte*>(output.host());
+  return place;
 }
 
 Round::Place Round::MakeHeapPlace(bool in_place) const {
@@ -203,6 +231,8 @@ Round::Place Round::MakeHeapPlace(bool in_place) const {
   place.input = place.heap_in.data() + shift;
   place.output = place.heap_out.data() + shift;
   if (in_place) place.output = place.input;
+  place.host_input = place.input;
+  place.host_output = place.output;
   return place;
 }
 
@@ -218,17 +248,21 @@ void Round::SubmitOn(std::size_t index) {
   works_[index] = std::move(*work);
 }
 
-void Round::CheckRank(std::size_t index, const OpResult& result) const {
+void Round::CheckRank(std::size_t index, const OpResult& result) {
+  Place& place = places_[index];
+  const bool seen = (!place.device_in || place.device_in->Pull(bytes()).ok()) &&
+                    (!place.device_out || place.device_out->Pull(output_bytes()).ok());
+  EXPECT_TRUE(seen) << "the device's memory cannot be read";
   // Aligned, as the oracle needs it.
-  const std::vector<std::byte> copy(places_[index].output, places_[index].output + output_bytes());
+  const std::vector<std::byte> copy(place.host_output, place.host_output + output_bytes());
   EXPECT_EQ(bench::CountWrong(options_.reduction, result.contributors, options_.number,
                               {options_.collective, copy.data(), options_.count, result.part}),
             0u)
       << NameOf(options_.collective) << " of trainer " << index << " of " << ranks_.size() << ", " << options_.count
       << " " << NameOf(options_.reduction.dtype) << " " << NameOf(options_.reduction.op) << " "
       << NameOf(options_.reduction.codec);
-  if (places_[index].output == places_[index].input) return;
-  EXPECT_EQ(std::memcmp(InputOf(*ranks_[index]).data(), places_[index].input, bytes()), 0)
+  if (place.output == place.input) return;
+  EXPECT_EQ(std::memcmp(InputOf(*ranks_[index]).data(), place.host_input, bytes()), 0)
       << "the input of " << index << " has changed";
 }
 
@@ -255,7 +289,7 @@ OpResult Round::Check() {
     if (options_.collective == OpKind::kReduceScatter) continue;
     EXPECT_EQ(result.part.count, agreed.part.count);
     const std::size_t result_bytes = agreed.part.count * SizeOf(options_.reduction.dtype);
-    EXPECT_EQ(std::memcmp(places_[i].output, places_[*first].output, result_bytes), 0)
+    EXPECT_EQ(std::memcmp(places_[i].host_output, places_[*first].host_output, result_bytes), 0)
         << "trainers " << *first << " and " << i << " hold different bytes";
   }
   EXPECT_TRUE(first.has_value()) << "nobody submitted or all failed";

@@ -5,11 +5,13 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ringway/ringway.hpp>
 #include <string>
 #include <vector>
 
 #include "client/bench/check_values.h"
+#include "client/bench/memory.h"
 #include "tests/e2e/processes.h"
 
 namespace ringway::e2e {
@@ -93,7 +95,7 @@ class Cluster {
 };
 
 // Where an operation's input and output are.
-enum class Memory { kHeap, kHeapInPlace, kBuffer, kBufferInPlace, kUnaligned };
+enum class Memory { kHeap, kHeapInPlace, kBuffer, kBufferInPlace, kUnaligned, kDevice, kDeviceInPlace };
 
 struct RoundOptions {
   bench::Reduction reduction;
@@ -127,8 +129,12 @@ class Round {
   struct Place {
     std::vector<std::byte> heap_in, heap_out;
     Buffer buffer_in, buffer_out;
+    std::optional<bench::Memory> device_in, device_out;
     std::byte* input = nullptr;
     std::byte* output = nullptr;
+    // Where the host writes and reads them.
+    std::byte* host_input = nullptr;
+    std::byte* host_output = nullptr;
   };
 
   std::size_t bytes() const { return options_.count * SizeOf(options_.reduction.dtype); }
@@ -139,7 +145,8 @@ class Round {
   std::vector<std::byte> InputOf(const Session& session) const;
   Place MakePlace(Session& session) const;
   Place MakeHeapPlace(bool in_place) const;
-  void CheckRank(std::size_t index, const OpResult& result) const;
+  Place MakeDevicePlace(Session& session, bool in_place) const;
+  void CheckRank(std::size_t index, const OpResult& result);
 
   std::vector<Session*> ranks_;
   RoundOptions options_;
