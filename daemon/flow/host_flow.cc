@@ -19,10 +19,11 @@ std::optional<RateLimit::Window> HostFlow::Measure::Tick(TimePoint now, const Ta
                                                          bool short_window) {
   if (!busy_since_) busy_since_ = now;
   if (!last_) {
-    if (now - *busy_since_ >= round_trip) last_ = now;
+    if (now - *busy_since_ >= round_trip + tally.queueing) last_ = now;
     return std::nullopt;
   }
   lasted_ += now - std::exchange(*last_, now);
+  sum_.given += tally.given;
   sum_.delivered += tally.delivered;
   sum_.resent += tally.resent;
   sum_.queueing += tally.queueing;
@@ -30,7 +31,9 @@ std::optional<RateLimit::Window> HostFlow::Measure::Tick(TimePoint now, const Ta
   alone_ = alone_ && tally.alone;
   ++ticks_;
   if (lasted_ < (short_window ? round_trip : std::max(kPaceWindowMin, 2 * round_trip))) return std::nullopt;
-  const RateLimit::Window window{.delivered = sum_.delivered / std::chrono::duration<double>(lasted_).count(),
+  const double seconds = std::chrono::duration<double>(lasted_).count();
+  const RateLimit::Window window{.given = sum_.given / seconds,
+                                 .delivered = sum_.delivered / seconds,
                                  .lost_share = sum_.resent > 0 ? sum_.resent / (sum_.delivered + sum_.resent) : 0,
                                  .queueing = sum_.queueing / ticks_,
                                  .round_trip = round_trip,
@@ -54,9 +57,16 @@ void HostFlow::Judged::Rest() {
 bool HostFlow::IsNearby(const PathSample& sample) { return sample.round_trip < kNearby; }
 bool HostFlow::IsPaced(const PathSample& sample) { return sample.backlogged && !IsNearby(sample); }
 
+HostFlow::Path& HostFlow::PathOf(const PathKey& key) {
+  const auto found = paths_.find(key);
+  if (found != paths_.end()) return found->second;
+  return paths_.emplace(key, Path{.judged = {.measure = {}, .rate_limit = RateLimit(share_)}}).first->second;
+}
+
 void HostFlow::Add(PeerId self, const PathSample& sample) {
-  Path& path = paths_[{.self = self, .other = sample.other}];
+  Path& path = PathOf({.self = self, .other = sample.other});
   if (path.was_sampled) {  // else the counters span more than this tick
+    path.tally.given = Grown(path.last.given_bytes, sample.given_bytes);
     path.tally.delivered = Grown(path.last.delivered_bytes, sample.delivered_bytes);
     path.tally.resent = Grown(path.last.resent_bytes, sample.resent_bytes);
   }
@@ -123,6 +133,7 @@ Duration HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogg
   }
   for (const auto& [key, path] : paths_) {
     if (IsNearby(path.last)) continue;
+    all.given += path.tally.given;
     all.delivered += path.tally.delivered;
     if (!IsLimitedBelow(path, fair_share)) all.resent += path.tally.resent;
   }

@@ -19,8 +19,9 @@
 // the rate of the fastest path, and grows from there.
 //
 // Window: two round trips, at least 200 ms; one round trip while the limit is unknown or assumed (slow start doubles
-// the rate every round trip). It may be composed of several backlogged periods. The first round trip of each does not
-// count: nothing sent in it can have been acknowledged. Nearby paths (round trip below 1 ms) are not limited.
+// the rate every round trip). It may be composed of several backlogged periods. The first round trip of each, with
+// the queueing delay, does not count: nothing sent in it can have been acknowledged. Nearby paths (round trip below 1
+// ms) are not limited.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,10 @@ namespace ringway::flow {
 
 class HostFlow {
  public:
+  // `share`: see RateLimit.
+  explicit HostFlow(std::uint32_t share = kShareDefault)
+      : share_(share), uplink_{.measure = {}, .rate_limit = RateLimit(share)} {}
+
   // A path without a sample at a tick counts as not backlogged.
   void Add(PeerId self, const PathSample& sample);
   void Decide(TimePoint now);
@@ -60,6 +65,7 @@ class HostFlow {
  private:
   // Totals of a tick.
   struct Tally {
+    double given = 0;
     double delivered = 0;
     double resent = 0;
     Duration queueing{};  // at its end
@@ -92,10 +98,10 @@ class HostFlow {
     void Rest();
   };
   struct Path {
-    PathSample last;
+    PathSample last = {};
     bool sampled = false;  // since the last Decide
     bool was_sampled = false;
-    Tally tally;
+    Tally tally = {};
     Judged judged;
   };
 
@@ -107,6 +113,9 @@ class HostFlow {
   Duration JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
   double FastestPath() const;
 
+  Path& PathOf(const PathKey& key);
+
+  const std::uint32_t share_;
   std::map<PathKey, Path> paths_;
   std::map<PeerId, TimePoint> large_segments_;  // when each peer sent its last one
   Judged uplink_;

@@ -18,6 +18,7 @@ constexpr double kOverdriven = 0.03;  // of what arrives, sent again
 constexpr Duration kInterrupted = std::chrono::seconds(5);
 constexpr Duration kForgotten = std::chrono::minutes(1);
 constexpr int kSettlingWindows = 2;
+constexpr Duration kOthersQueueMin = std::chrono::milliseconds(10);
 constexpr std::size_t kMost = kLanesMax - SmallLanes(kLanesMax);
 
 }  // namespace
@@ -74,7 +75,8 @@ void LaneScaler::Judge(double rate, bool overdriven, const Sample& sample, TimeP
   const std::size_t more = std::min(kMost, each_counts_ ? 2 * used() : used() + used() / 2);
   if (overdriven && fewer < used() && !std::exchange(fewer_are_slower_, false)) {
     Try(fewer, sample.lanes);
-  } else if (more > used()) {
+  } else if (more > used() &&
+             (paced_ || sample.queueing <= std::max<Duration>(kOthersQueueMin, sample.round_trip / 8))) {
     Try(more, sample.lanes);
   }
 }

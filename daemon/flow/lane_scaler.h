@@ -1,7 +1,8 @@
 // How many of a pair's lanes carry large segments. Pure.
 //
 // Few while few fill the path, for unpaced lanes overdrive it together. More where each is window- or loss-limited, or
-// where the pair is paced (token_bucket.h): then more do no harm, and one stalled lane matters less.
+// where the pair is paced (token_bucket.h): then more do no harm, and one stalled lane matters less. Not more where
+// unpaced lanes wait in a queue (over 10 ms and 1/8 of the round trip): what more would gain there, others lose.
 //
 //   settled --rate is steady--> trial: half as many more (twice as many after one that gained 25%);
 //                                 a third fewer where over 3% was retransmitted
@@ -40,6 +41,7 @@ class LaneScaler {
     std::uint64_t delivered_bytes = 0;
     std::uint64_t resent_bytes = 0;
     Duration round_trip{};
+    Duration queueing{};  // round trip above the minimum
   };
   void Add(const Sample& sample, TimePoint now);
 

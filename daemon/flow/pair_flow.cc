@@ -130,11 +130,19 @@ Duration PairFlow::WaitForLarge(TimePoint now) {
 }
 
 void PairFlow::OnGiven(std::size_t lane, bool every_size, std::size_t bytes, TimePoint now) {
+  given_bytes_ += bytes;
   bucket_.OnSent(static_cast<double>(bytes));
   host_->OnSent(path_, static_cast<double>(bytes), !every_size, now);
   if (every_size && now - std::exchange(large_lane_at_, now) > kRest) resumed_after_rest_ = true;
   if (bytes > kSmallLanePayloadBytes + kSegmentHeaderBytes) host_->OnLargeSegment(path_.self, now);
   if (lane < tails_.size()) tails_[lane].OnSegment();
+}
+
+void PairFlow::ChargeResent(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, TimePoint now) {
+  const std::uint64_t before = std::exchange(resent_bytes_, SampleOf(path_.other, lanes, traffic).resent_bytes);
+  if (resent_bytes_ <= before) return;
+  bucket_.OnSent(static_cast<double>(resent_bytes_ - before));
+  host_->OnSent(path_, static_cast<double>(resent_bytes_ - before), true, now);
 }
 
 std::vector<std::size_t> PairFlow::TakeRestarts(TimePoint now) {
@@ -157,6 +165,7 @@ bool PairFlow::Look(std::span<const LaneState> lanes, TimePoint now) {
 PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, bool waits,
                                   TimePoint now) {
   Verdict out;
+  ChargeResent(lanes, traffic, now);
   const std::vector<LaneSample> samples = SamplesOf(lanes, traffic);
   const bool busy =
       tick_.may_be_busy || std::any_of(samples.begin(), samples.end(), [](const auto& lane) { return lane.busy; });
@@ -174,6 +183,7 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
   const bool unsent = IsAnyUnsent(lanes, traffic);
   if (was_or_is_backlogged || unsent) {
     PathSample& sample = out.sample.emplace(SampleOf(path_.other, lanes, traffic));
+    sample.given_bytes = given_bytes_;
     sample.backlogged = backlogged_;
     sample.unsent = unsent;
     sample.held = tick_.held_by_path;
@@ -186,7 +196,8 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
                  .lanes = LargeLanesUp(lanes),
                  .delivered_bytes = sample.delivered_bytes,
                  .resent_bytes = sample.resent_bytes,
-                 .round_trip = sample.round_trip},
+                 .round_trip = sample.round_trip,
+                 .queueing = sample.queueing},
                 now);
   }
   stalls_.Add(samples, now);

@@ -131,6 +131,8 @@ class PairFlow {
   std::optional<std::size_t> TakeLanesWanted(TimePoint now);
   // Adopts the rate after HostFlow::Decide.
   void Keep() { bucket_.SetRate(host_->rate(path_)); }
+  // The pair's limit in bytes per second, or the uplink's where the path has none; 0: unlimited.
+  double rate_limit() const { return host_->limit(path_); }
   // Bytes per second for one lane's own pacing (SO_MAX_PACING_RATE): somewhat above the pair's limit; 0: unlimited.
   double BurstLimit(bool every_size) const;
 
@@ -149,6 +151,8 @@ class PairFlow {
 
  private:
   Duration WaitForLarge(TimePoint now);
+  // Retransmissions take the path's rate, too.
+  void ChargeResent(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, TimePoint now);
   void OnGiven(std::size_t lane, bool every_size, std::size_t bytes, TimePoint now);
 
   HostFlow* host_;
@@ -166,8 +170,10 @@ class PairFlow {
   std::size_t lanes_wanted_ = kLanesRemote;
   TimePoint large_lane_at_{};  // when a large lane was last given a segment
   bool resumed_after_rest_ = false;
-  bool backlogged_ = false;  // at the last tick
-  bool carried_ = false;     // anything since then
+  bool backlogged_ = false;         // at the last tick
+  bool carried_ = false;            // anything since then
+  std::uint64_t resent_bytes_ = 0;  // by all lanes, at the last tick
+  std::uint64_t given_bytes_ = 0;
   struct {
     bool was_backlogged = false;
     bool held_by_path = false;

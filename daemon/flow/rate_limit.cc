@@ -16,26 +16,52 @@ constexpr double kStillGrowing = 1.25;
 constexpr Duration kOwnDelayMax = std::chrono::milliseconds(10);
 constexpr double kOwnKept = 0.75;
 constexpr int kWindowsToSettle = 2;
-constexpr double kLess = 0.96;
+constexpr double kDecrease = 0.3;  // of one connection, as cubic's
 constexpr double kFloor = 0.25;
 constexpr double kRegrown = 0.5;  // of the best
 constexpr double kNear = 0.05;
 constexpr double kGentle = 0.005;
 constexpr double kPassed = 0.02;  // less may still be queued
 constexpr double kBesideQueue = 0.02;
-constexpr double kKeptUp = 0.99;
+constexpr double kKeptUp = 0.985;  // deliveries of a rate that grows lag behind
 constexpr double kDrain = 0.99;
+constexpr double kDrainMost = 0.95;
 constexpr double kUnusedMax = 2;
 constexpr double kStep = 0.03;
 constexpr double kStepMax = 0.25;
 constexpr double kFilled = 0.8;
 constexpr double kFilledAssumed = 0.7;  // deliveries lag by a round trip
+constexpr double kArrives = 0.9;        // of what was given a window before
+constexpr int kFullWindows = 2;
 constexpr double kLostShareAssumedMax = 0.1;
 constexpr double kSmoothing = 0.25;
 constexpr double kSmoothingOverdriven = 0.5;  // react fast to overload
 constexpr Duration kQueueMin = std::chrono::milliseconds(4);
+constexpr Duration kLongQueueMin = std::chrono::milliseconds(10);
+constexpr double kDrained = 0.95;
+constexpr int kForeignWindows = 5;
+constexpr int kForeignKept = 50;
 
 }  // namespace
+
+void Arrivals::Add(double given, double delivered) {
+  given_ += kSmoothing * (given - given_);
+  delivered_ += kSmoothing * (delivered - delivered_);
+}
+
+double Arrivals::share() const { return given_ > 0 ? delivered_ / given_ : 1; }
+
+bool Arrivals::FallsShort() const { return share() < kKeptUp; }
+
+void StandingQueue::OnWindow(bool is_long) {
+  without_ = is_long ? 0 : without_ + 1;
+  if (!is_long) not_drained_ = 0;
+  if (without_ >= kForeignKept) foreign_ = false;
+}
+
+void StandingQueue::OnNotDrained() {
+  if (++not_drained_ >= kForeignWindows) foreign_ = true;
+}
 
 void OwnTrouble::Add(double sent, double lost_share, Duration queueing) {
   if (lost_share > kOwnLossMax) return;
@@ -46,8 +72,18 @@ void OwnTrouble::Add(double sent, double lost_share, Duration queueing) {
 
 double OwnTrouble::lost_share() const { return sent_ > 0 ? std::min(kLossVaries * lost_ / sent_, kOwnLossMax) : 0; }
 
+RateLimit::RateLimit(std::uint32_t share)
+    : less_(1 - kDecrease / share),
+      gentle_(kGentle * share / kShareDefault),
+      beside_queue_(kBesideQueue * share / kShareDefault),
+      step_max_(std::min(kStepMax, kStepMax * share / kShareDefault)) {}
+
 bool RateLimit::IsQueue(const Window& window) const {
   return window.queueing > own_.delay() + std::max<Duration>(kQueueMin, window.round_trip / 16);
+}
+
+bool RateLimit::IsLongQueue(const Window& window) const {
+  return window.queueing > own_.delay() + std::max<Duration>(kLongQueueMin, window.round_trip / 8);
 }
 
 bool RateLimit::IsOverdriven(const Window& window) {
@@ -76,24 +112,26 @@ void RateLimit::Judge(const Window& window) {
   if (settles && !HasHelped(window)) own_.Add(window.delivered, window.lost_share, window.queueing);
   const bool queue = IsQueue(window);
   const bool overdriven = IsOverdriven(window);
+  queue_.OnWindow(IsLongQueue(window));
   if (assumed_) return JudgeAssumed(window, overdriven);
   const bool held = limit_ > 0 && window.held;
   const bool urgent = overdriven && (held || series_ > 0);
   const double smoothed = carries_ + (urgent ? kSmoothingOverdriven : kSmoothing) * (window.delivered - carries_);
-  offered_ += kSmoothing * (limit_ - offered_);
+  arrivals_.Add(window.given, window.delivered);
   if (limit_ <= 0) {
     carries_ = std::max(window.delivered, smoothed);
   } else if (held && !queue && window.delivered > kFilled * limit_) {
-    carries_ = offered_ = limit_;
-    if (limit_ > (1 + kPassed) * overdriven_) overdriven_ = 0;
+    carries_ = limit_;
+    const bool passes = window.lost_share <= kLostShareMax + own_.lost_share();
+    if (passes && limit_ > (1 + kPassed) * overdriven_) overdriven_ = 0;
   } else {
-    carries_ = held || urgent ? smoothed : std::max(carries_, smoothed);
+    carries_ = (held && arrivals_.FallsShort()) || urgent ? smoothed : std::max(carries_, smoothed);
   }
   if (overdriven) return Lower(std::max(carries_, window.delivered), window);
   if (held || window.delivered > kFilled * limit_) series_ = 0;
   best_ = std::max(best_, carries_);
   if (held && limit_ < kUnusedMax * std::max(carries_, window.delivered))
-    Raise(queue);
+    Raise(window);
   else
     steps_ = 0;
 }
@@ -101,8 +139,14 @@ void RateLimit::Judge(const Window& window) {
 void RateLimit::JudgeAssumed(const Window& window, bool overdriven) {
   carries_ = std::max(carries_, window.delivered);
   limit_ = std::max(limit_, window.delivered);
+  const double given = std::min(window.given, std::exchange(given_before_, window.given));
+  full_ = IsQueue(window) && window.delivered < kArrives * given ? full_ + 1 : 0;
   const bool most_arrives = window.delivered > kFilledAssumed * limit_ && window.lost_share < kLostShareAssumedMax;
-  if (window.held && most_arrives && window.delivered > (1 + kNear) * grown_at_) {
+  if (full_ >= kFullWindows) {
+    full_ = 0;
+    Lower(carries_, window);
+    overdriven_ = carries_;
+  } else if (window.held && full_ == 0 && most_arrives && window.delivered > (1 + kNear) * grown_at_) {
     grown_at_ = window.delivered;
     limit_ *= 1 + kStepMax;
   } else if (overdriven) {
@@ -125,28 +169,39 @@ void RateLimit::Lower(double carries, const Window& window) {
     if (std::exchange(doubled_, false)) best_ = std::max(delivered, best_ / 4);
   }
   overdriven_ = limit_ > 0 ? carries : 0;  // fresh connections overdrive by far: the losses hide the bandwidth
-  const double less = std::max(kLess * carries, kFloor * series_);
+  const double less = std::max(less_ * carries, kFloor * series_);
   limit_ = limit_ > 0 ? std::min(limit_, less) : less;
-  offered_ = limit_;
+  arrivals_.Reset(limit_);
   settling_ = kWindowsToSettle;
   lowered_ = {.lost_share = window.lost_share, .share = 1 - limit_ / before};
   steps_ = 0;
 }
 
-void RateLimit::Raise(bool queue) {
+void RateLimit::Drain() {
+  const double drained = kDrained * carries_;
+  if (limit_ <= drained) queue_.OnNotDrained();
+  limit_ = std::max(std::min(limit_, drained), std::clamp(arrivals_.share(), kDrainMost, kDrain) * limit_);
+  overdriven_ = carries_;
+  steps_ = 0;
+}
+
+void RateLimit::Raise(const Window& window) {
+  const bool queue = IsQueue(window);
   if (limit_ < kRegrown * best_) {
     limit_ *= 2;
     doubled_ = true;
-  } else if (queue && carries_ < kKeptUp * offered_) {
-    limit_ = std::max({carries_, kLess * std::min(overdriven_, limit_), kDrain * limit_});
+  } else if (IsLongQueue(window) && !queue_.foreign()) {
+    Drain();
+  } else if (queue && arrivals_.FallsShort()) {
+    limit_ = std::max({carries_, less_ * std::min(overdriven_, limit_), kDrain * limit_});
     steps_ = 0;
   } else if (std::abs(limit_ - overdriven_) < kNear * overdriven_) {
-    limit_ *= 1 + kGentle;
+    limit_ *= 1 + gentle_;
     steps_ = 0;
   } else if (queue) {
-    limit_ *= 1 + kBesideQueue;
+    limit_ *= 1 + beside_queue_;
   } else {
-    limit_ *= 1 + std::min(kStepMax, std::ldexp(kStep, steps_++));
+    limit_ *= 1 + std::min(step_max_, std::ldexp(kStep, steps_++));
   }
 }
 

@@ -4,17 +4,22 @@
 // more, overdrive it together: a tenth of all packets is dropped and every lane waits for retransmissions. So the host
 // finds the rate for all its lanes together, and paces them.
 //
-//   none --overdriven--> 0.96 c --pace-limited--> no queue: +3%, 6%, 12% .. 25% a window; queue: +2%; near c +0.5%
-//                          ^                        |  queue, and less delivered than sent: -1%, down to c or 0.96 of
-//                          |                        |  the rate at which it was overdriven last, if known
+//   none --overdriven--> 0.96 c --pace-limited--> no queue:   +3%, 6%, 12% .. 25% a window; near c +0.5%
+//                          ^                      long queue: as much less as falls short, 1 to 5%, down to 0.95 c
+//                          |                      foreign queue: +2%; -1% where it falls short
 //                          +--overdriven------------+
 //
 //   c             estimates the bottleneck bandwidth: the limit if the window was pace-limited, mostly delivered and
-//                 queue-free; otherwise an EWMA of the delivery rate, for ACKs arrive in bursts
+//                 queue-free; otherwise an EWMA of the delivery rate, for ACKs arrive in bursts, if that is higher or
+//                 falls short
+//   falls short   the lanes deliver less than they are given (Arrivals): the path is full. Deliveries below the limit
+//                 alone do not say so: a ring's links wait for each other
 //   pace-limited  (held) segments waited for the limit; otherwise a higher one is not needed, and deliveries say little
 //                 of the path
-//   queue         the round trip exceeds the minimum by over 4 ms and over 1/16, beyond the path's own delay. No reason
-//                 to slow down by itself, for it may be on the reverse path; it is ours if less is delivered than sent
+//   queue         the round trip exceeds the minimum by over 4 ms and over 1/16, beyond the path's own delay
+//   long queue    .. by over 10 ms and over 1/8. It is drained, for every step of a schedule waits in it
+//   foreign queue a long queue that stayed although the limit should have drained it for five windows: others', or that
+//                 of the ACKs' way; until there was no long queue in 50 windows
 //   overdriven    a queue, and over 1% lost beyond the path's own losses; or without a queue, as a policer makes none,
 //                 over 2% in two windows in a row in which nobody else sent
 //   own           what stays though the limit was lowered, for then it is not our doing: long paths lose packets at any
@@ -26,18 +31,53 @@
 //   never lowers c unless it was pace-limited.
 // - A run of overdriven windows lowers the limit to no less than a quarter of what its first delivered: sending less
 //   does not help then.
-// - The rate at which it was overdriven is forgotten once 2% more passed without a queue.
+// - The rate at which it was overdriven is forgotten once 2% more passed without a queue, and without losses beyond the
+//   path's own: a policer makes no queue.
 // - No limit is set before the path was overdriven once: a window, or the trainer, may be the bottleneck; nor while
 //   deliveries still grow by a quarter a window, unless over 6% is lost.
+//
+// Beside others' traffic the limit behaves as `share` TCP connections: it falls by 0.3 / share when overdriven, as
+// cubic does by 0.3, and rises near c in proportion to share. The factors above are those of the default.
 //
 // A bad moment may deliver next to nothing and leave a tiny limit. So below half of the best c without overdriving, the
 // limit doubles every pace-limited window; each time this overdrives the path, the best is cut to a quarter: a path
 // that has become slow is believed.
 #pragma once
 
+#include <cstdint>
+
 #include "proto/clock.h"
 
 namespace ringway::flow {
+
+// What the lanes are given, and what arrives of it: EWMAs.
+class Arrivals {
+ public:
+  // Bytes per second.
+  void Add(double given, double delivered);
+  void Reset(double rate) { given_ = delivered_ = rate; }
+  // What arrives of what is given.
+  double share() const;
+  bool FallsShort() const;
+
+ private:
+  double given_ = 0;
+  double delivered_ = 0;
+};
+
+// Whose the long queue of a path is.
+class StandingQueue {
+ public:
+  void OnWindow(bool is_long);
+  // The limit is so low that a queue of ours would drain, and there is one.
+  void OnNotDrained();
+  bool foreign() const { return foreign_; }
+
+ private:
+  bool foreign_ = false;
+  int not_drained_ = 0;  // windows in a row
+  int without_ = 0;      // windows without a long queue
+};
 
 // Loss and delay that a path has at any rate.
 class OwnTrouble {
@@ -55,11 +95,19 @@ class OwnTrouble {
   Duration delay_{};
 };
 
+// So many TCP connections' part of what is shared with others.
+inline constexpr std::uint32_t kShareDefault = 8;
+inline constexpr std::uint32_t kShareMax = 128;
+
 class RateLimit {
  public:
+  // REQUIRES: 1 <= share <= kShareMax.
+  explicit RateLimit(std::uint32_t share = kShareDefault);
+
   // A period in which the path was backlogged.
   struct Window {
-    double delivered = 0;   // bytes per second
+    double given = 0;       // bytes per second, to the lanes
+    double delivered = 0;   // likewise
     double lost_share = 0;  // retransmitted bytes by bytes sent
     Duration queueing{};    // round trip above the minimum
     Duration round_trip{};  // the minimum
@@ -72,7 +120,8 @@ class RateLimit {
   void Rest();
   // While there is no limit: an initial one, which is known to pass. It is raised to the delivery rate if that is
   // higher; it grows by 25% a pace-limited window if over 70% is delivered, under 10% is lost, and 5% more is delivered
-  // than at its last growth; it ends when the first real limit is found.
+  // than at its last growth; it ends when the first real limit is found: by losses, or in two windows in a row with a
+  // queue in which under 0.9 arrives of what was given a window before.
   void Assume(double limit);
   bool assumed() const { return assumed_; }
   // Whether there is a limit that was measured, not assumed.
@@ -84,20 +133,29 @@ class RateLimit {
 
  private:
   bool IsQueue(const Window& window) const;
+  bool IsLongQueue(const Window& window) const;
   bool IsOverdriven(const Window& window);
   void JudgeAssumed(const Window& window, bool overdriven);
   // Whether less is lost since the limit was lowered, so that the losses were ours.
   bool HasHelped(const Window& window) const;
   void Lower(double carries, const Window& window);
-  void Raise(bool queue);
+  void Raise(const Window& window);
+  void Drain();
 
+  double less_;    // of c, when overdriven
+  double gentle_;  // raise near where it was overdriven
+  double beside_queue_;
+  double step_max_;
   double limit_ = 0;
-  double carries_ = 0;     // c
-  double offered_ = 0;     // EWMA of the limit, with c's weight, to compare with c
-  double overdriven_ = 0;  // c when overdriven last; 0: unknown, or more has passed since
-  double best_ = 0;        // highest c while not overdriven
-  double series_ = 0;      // delivery rate of the first overdriven window of the current run; 0: no run
-  double grown_at_ = 0;    // delivery rate when an assumed limit grew last
+  double carries_ = 0;  // c
+  Arrivals arrivals_;
+  StandingQueue queue_;
+  double given_before_ = 0;  // while the limit is assumed
+  double overdriven_ = 0;    // c when overdriven last; 0: unknown, or more has passed since
+  double best_ = 0;          // highest c while not overdriven
+  double series_ = 0;        // delivery rate of the first overdriven window of the current run; 0: no run
+  double grown_at_ = 0;      // delivery rate when an assumed limit grew last
+  int full_ = 0;             // windows in a row in which an assumed limit was more than the path carries
   OwnTrouble own_;
   bool lost_much_ = false;  // in the window before
   double seen_ = 0;         // delivery rate of the window before, while there is no limit

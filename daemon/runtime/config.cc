@@ -135,6 +135,9 @@ Config ParseConfigOrExit(int argc, char** argv) {
       ->check(CLI::Range(0U, kDataThreadsMax));
   app.add_option("--congestion", config.congestion,
                  "congestion control of links that leave this host (default: cubic below 1 ms, bbr beyond)");
+  app.add_option("--share", config.share,
+                 "take about as much of a path beside others' traffic as so many TCP connections")
+      ->check(CLI::Range(1U, flow::kShareMax));
   app.add_option("--probe-bytes", config.probe_bytes,
                  "send this much at most to measure a path once; 0: learn of paths by the operations only")
       ->transform(shell::Bytes(0, kByteSizeMax))

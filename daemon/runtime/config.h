@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/flow/rate_limit.h"
 #include "proto/shell/log.h"
 
 namespace ringway::daemon {
@@ -20,8 +21,9 @@ struct Config {
   std::string site;
   std::uint64_t site_mbit = 0;  // what its hosts can send to others together; 0: not known
   std::string name;
-  std::uint32_t lanes = 0;  // a pair; 0: by the path
-  std::string congestion;   // of links that leave this host; "": by the round trip
+  std::uint32_t lanes = 0;                    // a pair; 0: by the path
+  std::string congestion;                     // of links that leave this host; "": by the round trip
+  std::uint32_t share = flow::kShareDefault;  // of a path beside others' traffic, in TCP connections
   // At most, for each probe of a path; enough to fill one of 1 Gbit/s and 100 ms.
   std::uint64_t probe_bytes = 128 << 20;
   std::uint64_t probe_bytes_a_day = 1 << 30;  // to each other host; 0: any

@@ -26,6 +26,7 @@ DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
           .grace = std::chrono::milliseconds(config.grace_ms),
           .probe_bytes = config.probe_bytes,
           .probe_bytes_a_day = config.probe_bytes_a_day,
+          .share = config.share,
           .lane_threads = config.data_threads - 1,
           .memory_max = config.memory_max,
           .descriptors = {.limit = RaiseDescriptorLimit(), .per_lane = config.data_threads > 1 ? 2U : 1U}};

@@ -56,6 +56,7 @@ DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, Contro
       control_(control),
       memory_(std::make_shared<MemoryBudget>(options_.memory_max)),
       lane_threads_(context, options_.lane_threads),
+      flow_(options_.share),
       probes_(std::make_shared<flow::ProbeBook>(options_.probe_bytes_a_day)),
       tick_(context) {}
 

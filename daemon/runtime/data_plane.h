@@ -61,6 +61,7 @@ struct DataPlaneOptions {
   Duration grace{};
   std::uint64_t probe_bytes = 0;                        // see Config
   std::uint64_t probe_bytes_a_day = 0;                  // likewise
+  std::uint32_t share = flow::kShareDefault;            // likewise
   std::size_t lane_threads = 0;                         // beside the data thread; 0: it does everything
   std::uint64_t memory_max = MemoryBudget::kUnlimited;  // see Config
   DescriptorPlan descriptors;

@@ -67,7 +67,7 @@ class HostFlowTest : public testing::Test {
     static LaneState state(std::size_t) { return {.up = true, .every_size = true, .idle = true}; }
   };
 
-  HostFlowTest() {
+  explicit HostFlowTest(std::uint32_t share = kShareDefault) : pacer_(share) {
     for (std::uint64_t i = 0; i < 3; ++i) {
       Sender& sender = senders_.emplace_back();
       sender.key = {.self = PeerId(1), .other = PeerId(2 + i)};
@@ -110,6 +110,7 @@ class HostFlowTest : public testing::Test {
     for (const TimePoint end = now_ + kTick; now_ < end; now_ += kStep) SendForAStep();
     for (const Sender& sender : senders_) offered += sender.offered;
     const Pipe::Passed passed = uplink_.Offer(offered);
+    others_rate_ = passed.lost > 0 ? (1 - others_fall_) * others_rate_ : others_rate_ + others_grow_;
     for (std::size_t i = 0; i < senders_.size(); ++i) {
       Sender& sender = senders_[i];
       const double share = offered > 0 ? std::exchange(sender.offered, 0) / offered : 0;
@@ -119,6 +120,7 @@ class HostFlowTest : public testing::Test {
       sender.traffic.delivered_bytes += static_cast<std::uint64_t>(delivered);
       sender.traffic.resent_bytes += static_cast<std::uint64_t>(lost);
       sender.traffic.queueing = uplink_.delay() + sender.pipe.delay() + queue_back_;
+      if (resends_) sender.offered = lost;
       Sample(sender);
       total.delivered += delivered;
       total.by_path[i] += delivered;
@@ -166,7 +168,10 @@ class HostFlowTest : public testing::Test {
   double eager_ = 300 * kMega;
   std::size_t turn_ = 0;
   Duration queue_back_{};   // of acknowledgements
+  bool resends_ = false;    // what was lost, in the next tick, as TCP does: nothing holds that back
   double others_rate_ = 0;  // of traffic that is not ours, through the uplink
+  double others_grow_ = 0;  // .. in each tick, until something is lost
+  double others_fall_ = 0;  // .. then
   TimePoint now_{std::chrono::seconds(10)};
 };
 
@@ -245,6 +250,28 @@ TEST_F(HostFlowTest, BesideOthersThatKeepTheQueueFullItIsNotStarved) {
   Run(60);
   // The others neither yield nor stop: 40 of 100 are left, and a queue stands while more than that is sent.
   EXPECT_GT(Run(30).delivered, 0.85 * 30 * 40 * kMega);
+}
+
+// Beside one of cubic's connections.
+class ShareTest : public HostFlowTest {
+ public:
+  explicit ShareTest(std::uint32_t share) : HostFlowTest(share) {}
+  // Bytes a second that we get of the path.
+  double Ours() {
+    others_rate_ = 20 * kMega;
+    others_grow_ = kMega / 2;
+    others_fall_ = 0.3;
+    SendOnly(0);
+    Run(20);
+    return Run(120).delivered / 120;
+  }
+  void TestBody() override {}
+};
+
+TEST(Share, OfOneIsAboutHalfBesideOneAndMoreIsMore) {
+  const double path = 100e6;
+  EXPECT_NEAR(ShareTest(1).Ours(), 0.45 * path, 0.15 * path);
+  EXPECT_GT(ShareTest(kShareDefault).Ours(), 0.8 * path);
 }
 
 TEST_F(HostFlowTest, NeighboursAreLeftAlone) {
@@ -346,7 +373,7 @@ TEST_F(HostFlowTest, ALimitBelowWhatAPathAloneCarriesGrows) {
   SendOnly(0);
   Run(10);
   SendAll();
-  Run(3);
+  Run(5);
   EXPECT_GT(Run(2).delivered, 1.8 * uplink_.rate);
 }
 
@@ -384,6 +411,19 @@ TEST_F(HostFlowTest, WhereSendingLessDoesNotHelpItIsNotDoneWithoutEnd) {
   const double before = Run(2).delivered;
   Run(60);
   EXPECT_GT(Run(2).delivered, 0.1 * before);
+}
+
+TEST_F(HostFlowTest, APolicerTakesNextToNothing) {
+  uplink_.queue_seconds = 0;
+  resends_ = true;
+  for (const std::size_t only : {std::size_t{0}, kNobody}) {
+    if (only == kNobody) SendAll();
+    if (only != kNobody) SendOnly(only);
+    Run(20);
+    const Total total = Run(60);
+    EXPECT_GT(total.delivered, 0.9 * 60 * uplink_.rate);
+    EXPECT_LT(total.lost, 0.013 * total.delivered);
+  }
 }
 
 TEST_F(HostFlowTest, ReplacedLanesCountFromZero) {

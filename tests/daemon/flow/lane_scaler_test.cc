@@ -46,6 +46,16 @@ TEST_F(LaneScalerTest, LanesThatAreBoundByTheirWindowsGetMore) {
   EXPECT_LE(count_.used(), 18u);
 }
 
+// Others' connections fill the queue: each lane more takes from them.
+TEST_F(LaneScalerTest, LanesInAQueueGetNoMoreUnlessTheyArePaced) {
+  sample_.queueing = milliseconds(40);
+  Run(10e6, 100e6, 60);
+  EXPECT_EQ(count_.used(), LaneScaler::kFirst);
+  sample_.paced = true;
+  Run(10e6, 100e6, 60);
+  EXPECT_GT(count_.used(), LaneScaler::kPaced);
+}
+
 TEST_F(LaneScalerTest, APathThatIsFilledGetsNoMore) {
   Run(60e6, 100e6, 20);
   EXPECT_EQ(count_.used(), LaneScaler::kFirst);

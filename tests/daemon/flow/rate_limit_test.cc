@@ -23,7 +23,8 @@ class RateLimitTest : public testing::Test {
       const double offered = ceiling_.limit() > 0 ? ceiling_.limit() : 3 * rate;
       const double seen = std::exchange(offered_, offered);
       const bool over = (late_ ? seen : offered) > 1.02 * rate;
-      ceiling_.Judge({.delivered = std::min(offered, rate),
+      ceiling_.Judge({.given = offered,
+                      .delivered = std::min(offered, rate),
                       .lost_share = over ? 0.1 : 0,
                       .queueing = std::max(over ? kQueue : Duration(), other_queue),
                       .round_trip = kRoundTrip,
@@ -109,13 +110,26 @@ TEST_F(RateLimitTest, AQueueThatTheLimitBuildsUpEndsItsGrowth) {
   Run(50, 50 * kMega);
   ceiling_.Judge({.delivered = 50 * kMega, .round_trip = kRoundTrip, .held = true});
   for (int i = 0; i < 300; ++i) {
-    ceiling_.Judge({.delivered = std::min(ceiling_.limit(), 50 * kMega),
+    ceiling_.Judge({.given = ceiling_.limit(),
+                    .delivered = std::min(ceiling_.limit(), 50 * kMega),
                     .queueing = ceiling_.limit() > 50 * kMega ? kQueue : Duration(),
                     .round_trip = kRoundTrip,
                     .held = true});
     ASSERT_LT(ceiling_.limit(), 53 * kMega) << "nothing is lost, but no more arrives";
   }
   EXPECT_GT(ceiling_.limit(), 49 * kMega);
+}
+
+// A ring's link waits for the others' between segments, and busy hosts answer late.
+TEST_F(RateLimitTest, APathThatIsNotUsedToTheLimitKeepsItThoughItsDelayIsNoisy) {
+  Run(50, 50 * kMega);
+  const double limit = ceiling_.limit();
+  for (int i = 0; i < 300; ++i) {
+    const double rate = std::min(0.85 * ceiling_.limit(), 45 * kMega);
+    ceiling_.Judge({.given = rate, .delivered = rate, .queueing = kQueue, .round_trip = kRoundTrip, .held = true});
+    if (i % 5 == 4) ceiling_.Rest();
+    ASSERT_GT(ceiling_.limit(), 0.9 * limit) << i;
+  }
 }
 
 TEST_F(RateLimitTest, WhatConnectionsSlowDownToByThemselvesIsNotWhatThePathCarries) {
@@ -257,6 +271,20 @@ TEST_F(RateLimitTest, AnAssumedLimitGrowsNoFurtherWhereNotMoreArrives) {
   Run(4, 20 * kMega);
   EXPECT_LE(highest_, 25 * kMega);
   EXPECT_NEAR(ceiling_.limit(), 19.5 * kMega, 0.5 * kMega) << "what was tried in vain does not count";
+}
+
+// As where the queue is so long, or congestion control so careful, that nothing is lost.
+TEST_F(RateLimitTest, AnAssumedLimitEndsWhereAQueueGrowsThoughNothingIsLost) {
+  ceiling_.Assume(60 * kMega);
+  for (int i = 0; i < 6; ++i) {
+    ceiling_.Judge({.given = ceiling_.limit(),
+                    .delivered = 50 * kMega,
+                    .queueing = kQueue,
+                    .round_trip = kRoundTrip,
+                    .held = true});
+  }
+  EXPECT_TRUE(ceiling_.known());
+  EXPECT_LT(ceiling_.limit(), 60 * kMega);
 }
 
 TEST_F(RateLimitTest, AnAssumedLimitGrowsOnAfterAPause) {
