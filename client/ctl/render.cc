@@ -52,10 +52,11 @@ std::string RenderLimits(const json& daemon) {
 }
 
 std::string RenderPairs(const json& group) {
-  std::vector<Row> rows = {{"to", "peer_id", "lanes_up", "lanes_used", "retransmits", "round_trip_us"}};
+  std::vector<Row> rows = {
+      {"to", "peer_id", "lanes_up", "lanes_used", "retransmits", "round_trip_us", "rate_limit_mbit"}};
   for (const json& pair : Objects(group, "pairs")) {
     rows.push_back({Text(pair, "name"), Text(pair, "peer_id"), Text(pair, "lanes_up"), Text(pair, "lanes_used"),
-                    Text(pair, "retransmits"), Text(pair, "round_trip_us")});
+                    Text(pair, "retransmits"), Text(pair, "round_trip_us"), Text(pair, "rate_limit_mbit")});
   }
   return rows.size() > 1 ? Table(rows) : "";
 }

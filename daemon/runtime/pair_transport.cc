@@ -111,6 +111,7 @@ PairStatus PairTransport::status() {
   const flow::PathSample path = flow::SampleOf(other_, States(), traffic);
   PairStatus status{.other = other_, .lanes_up = path.lanes, .round_trip = path.round_trip};
   flow::ForEachUsed(*this, flow_.large_lanes(lanes_.size()), [&](std::size_t) { ++status.lanes_used; });
+  status.rate_limit = flow_.rate_limit();
   for (const LaneTraffic& lane : traffic) status.retransmits += lane.retransmits;
   return status;
 }

@@ -25,6 +25,7 @@ struct PairStatus {
   std::uint32_t lanes_used = 0;   // that are given segments; the others are up for later (lane_scaler.h)
   std::uint64_t retransmits = 0;  // by the kernel, on the lanes that are up
   Duration round_trip{};          // the shortest that one of them saw; 0: not known
+  double rate_limit = 0;          // that the pair is paced to, bytes per second; 0: none
 };
 
 class PairTransport {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace ringway::daemon {
@@ -19,12 +20,14 @@ std::string NameIn(const agreement::PeerStatus& peer, PeerId other) {
 Json PairsOf(const PeerReport& report) {
   Json pairs = Json::array();
   for (const PairStatus& pair : report.pairs) {
-    pairs.push_back({{"peer_id", pair.other.value},
-                     {"name", NameIn(report.status, pair.other)},
-                     {"lanes_up", pair.lanes_up},
-                     {"lanes_used", pair.lanes_used},
-                     {"retransmits", pair.retransmits},
-                     {"round_trip_us", pair.round_trip > Duration() ? Json(pair.round_trip.count()) : Json(nullptr)}});
+    pairs.push_back(
+        {{"peer_id", pair.other.value},
+         {"name", NameIn(report.status, pair.other)},
+         {"lanes_up", pair.lanes_up},
+         {"lanes_used", pair.lanes_used},
+         {"retransmits", pair.retransmits},
+         {"round_trip_us", pair.round_trip > Duration() ? Json(pair.round_trip.count()) : Json(nullptr)},
+         {"rate_limit_mbit", pair.rate_limit > 0 ? Json(std::round(pair.rate_limit * 8 / 1e4) / 100) : Json(nullptr)}});
   }
   return pairs;
 }

@@ -6,10 +6,12 @@
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
 //                "members": [{"peer_id", "name", "site", "address", "rank"}],
 //                "ops_open", all of proto/peer_counts.h, "waits",
-//                "pairs": [{"peer_id", "name", "lanes_up", "lanes_used", "retransmits", "round_trip_us"}]}]}
+//                "pairs": [{"peer_id", "name", "lanes_up", "lanes_used", "retransmits", "round_trip_us",
+//                           "rate_limit_mbit"}]}]}
 //
 // "groups" has one entry a peer of this daemon. rank is null before the first view. "pairs": those that have links,
-// also to newcomers, whose name is empty; round_trip_us is null if unknown.
+// also to newcomers, whose name is empty; round_trip_us is null if unknown, rate_limit_mbit
+// where nothing paces the pair.
 #pragma once
 
 #include <span>

@@ -335,6 +335,7 @@ TEST_F(Programs, StatusShowsGroupsRanksRingAndCounters) {
     EXPECT_GE(pair["lanes_used"], 1) << pair;
     EXPECT_LE(pair["lanes_used"], pair["lanes_up"]) << pair;
     EXPECT_GT(pair["round_trip_us"], 0) << pair;
+    EXPECT_TRUE(pair["rate_limit_mbit"].is_null()) << "within a host nothing is paced: " << pair;
     EXPECT_TRUE(pair["retransmits"].is_number_unsigned()) << pair;
     EXPECT_NE(pair["peer_id"], group["self"]);
     EXPECT_NE(pair["name"], "");
