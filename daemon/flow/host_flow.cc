@@ -174,7 +174,10 @@ bool HostFlow::IsQuiet(PeerId self, TimePoint now) const {
 }
 
 void HostFlow::Forget(PeerId self, std::optional<PeerId> other) {
-  if (!other) large_segments_.erase(self);
+  if (!other) {
+    large_segments_.erase(self);
+    uplink_share_.Forget(self);
+  }
   std::erase_if(paths_,
                 [&](const auto& entry) { return entry.first.self == self && (!other || entry.first.other == *other); });
 }

@@ -2,11 +2,15 @@
 //
 // A pair that sends alone is limited by its own path only: the uplink's rate was measured with several, and says
 // nothing of one. Pairs that start together are paced from the first segment on, so that bursts shorter than any
-// measurement window do not overflow. Each waits for tokens for one segment; a caller that offers the pairs in turn
-// shares the uplink fairly.
+// measurement window do not overflow. Each waits for tokens for one segment.
+//
+// Fair: a peer (a group of this host) that offers its pairs in turn shares fairly among them; among peers, one that has
+// sent over 256 KiB more than another that waits gives way, for a millisecond at a time. Without that the one whose
+// timer comes first would take every token. Who was idle is not made up for it.
 #pragma once
 
 #include <compare>
+#include <map>
 
 #include "daemon/flow/token_bucket.h"
 #include "proto/clock.h"
@@ -33,12 +37,22 @@ class UplinkShare {
   void OnSent(const PathKey& pair, double bytes, TimePoint now);
   // Small-lane traffic: charged to the rate; a pair that sends nothing else counts as idle.
   void OnSentAside(double bytes) { bucket_.OnSent(bytes); }
+  void Forget(PeerId self) { peers_.erase(self); }
 
  private:
   bool IsAlone(const PathKey& pair, TimePoint now) const;
   void MarkActive(const PathKey& pair, TimePoint until);
+  // Of the uplink, while it was contended.
+  struct Peer {
+    double sent = 0;
+    TimePoint active_until{};
+    TimePoint waits_until{};  // it comes back by then, if it has more to send
+  };
+  Peer& ActivePeer(PeerId self, TimePoint until, TimePoint now);
+  bool IsAheadOfOneThatWaits(PeerId self, double sent, TimePoint now) const;
 
   TokenBucket bucket_;
+  std::map<PeerId, Peer> peers_;
   PathKey latest_;         // the pair that was active last
   TimePoint latest_at_{};  // until when; may be in the future
   TimePoint others_at_{};  // until when the last of the others was
