@@ -42,6 +42,7 @@ class Deadline {
   Deadline Within(Milliseconds time) const {
     Deadline sooner(time, interrupted_);
     if (!never_) sooner.time_ = std::min(sooner.time_, time_);
+    sooner.next_ask_ = next_ask_;
     return sooner;
   }
 

@@ -1,5 +1,6 @@
 #include "client/src/device_part.h"
 
+#include <exception>
 #include <new>
 #include <string>
 #include <utility>
@@ -78,12 +79,16 @@ Error BeforeSubmission(const device::Status& status) {
 }
 
 Error StartCopy(device::Library* library, device::CopyJob job, std::function<void(std::size_t, const Error&)> report) {
-  auto context = std::make_unique<Report>(Report{job.bytes, std::move(report)});
-  job.report = OnReport;
-  job.context = context.get();
-  const device::Status status = library->Start(job);
-  if (status.ok()) (void)context.release();  // the last report deletes it
-  return ToError(status);
+  try {
+    auto context = std::make_unique<Report>(Report{job.bytes, std::move(report)});
+    job.report = OnReport;
+    job.context = context.get();
+    const device::Status status = library->Start(job);
+    if (status.ok()) (void)context.release();  // the last report deletes it
+    return ToError(status);
+  } catch (const std::exception& exception) {  // the operation is submitted: it ends as if the copy had failed
+    return Error(Code::kResourceExhausted, std::string("the copy could not begin: ") + exception.what());
+  }
 }
 
 }  // namespace ringway::internal

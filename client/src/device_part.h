@@ -26,6 +26,9 @@
 
 namespace ringway::internal {
 
+// How often to look for copies that hang.
+inline constexpr Milliseconds kHungCheck = std::chrono::seconds(1);
+
 struct DevicePart {
   device::Library* library = nullptr;
   std::optional<std::int32_t> input;  // the device that has it; nullopt: host memory
@@ -38,6 +41,7 @@ struct DevicePart {
   enum class Output { kNone, kCopying, kOver };
   Output output_state = Output::kNone;
   Error output_error;
+  Deadline::Clock::time_point copying_since{};
   std::optional<Deadline::Clock::time_point> moved_at;  // the last report of its copy; nullopt: it could not begin yet
 
   bool is_deferred = false;                          // streams wait for it, and the session finishes it

@@ -53,9 +53,8 @@ class Link {
   std::uint64_t serial = 0;  // number of this membership in its session, from 1; set by the session
   std::array<SlotOwner, abi::kSlotCount> owners;
   std::uint32_t next_slot = 0;
-  std::size_t copies = 0;  // between host and device, in flight
-  bool reading = false;    // a leader reads the socket
-  Error end;               // not ok once the membership has ended
+  bool reading = false;  // a leader reads the socket
+  Error end;             // not ok once the membership has ended
 
  private:
   SharedMemory page_;

@@ -79,7 +79,6 @@ bool SessionImpl::IsReady(const Operation& operation) const {
   if (operation.outcome) return true;
   const DevicePart* const device = operation.device.get();
   if (device != nullptr && device->is_deferred) return device->outcome.has_value();
-  if (device != nullptr && device->output_state == DevicePart::Output::kCopying) return false;
   return IsSettled(operation) || !IsOpen(*operation.link);
 }
 
@@ -286,11 +285,16 @@ Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
 Error SessionImpl::AwaitDetached(Lock* lock, Link* link, const Deadline& deadline) {
   const auto is_detached = [](const SlotOwner& owner) { return owner.use == SlotUse::kDetached; };
   const auto is_orphan = [](const Operation& operation) { return operation.device->is_orphan; };
-  Error error = Await(lock, link, deadline, [&] {
+  const auto are_over = [&] {
     ReclaimDetached(*lock, link);
-    return link->copies == 0 && std::none_of(deferred_.begin(), deferred_.end(), is_orphan) &&
+    return copies_.empty() && std::none_of(deferred_.begin(), deferred_.end(), is_orphan) &&
            std::none_of(link->owners.begin(), link->owners.end(), is_detached);
-  });
+  };
+  Error error = Await(lock, link, deadline.Within(kHungCheck), are_over);
+  while (error.code() == Code::kTimeout && !deadline.HasPassed()) {
+    GiveUpHungCopies(*lock, link);
+    error = Await(lock, link, deadline.Within(kHungCheck), are_over);
+  }
   if (error.code() != Code::kTimeout && error.code() != Code::kInterrupted) return error;
   return Error(error.code(), "an operation whose Work was destroyed goes on, and nothing was submitted: call again");
 }

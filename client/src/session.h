@@ -241,13 +241,15 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // Reports go to OnInput. REQUIRES: the operation is submitted.
   void CopyInput(const Request& request, Region* region, const Operation& operation);
   void OnInput(const Operation& operation, Region* region, std::size_t arrived, std::size_t bytes, const Error& error);
-  void BeginCopy(const Lock& lock, Link* link, Region* region);
-  void EndCopy(const Lock& lock, Link* link, Region* region);
+  void BeginCopy(const Lock& lock, const Operation& operation, Region* region);
+  void EndCopy(const Lock& lock, const DevicePart* part, Region* region);
   void WakeAll(const Lock& lock);
   // Starts to copy a result that there is. Reports go to OnOutput. REQUIRES: the operation is settled.
   void CopyOutput(Lock* lock, Operation* operation);
   void OnOutput(const Operation& operation, Region* region, bool is_last, const Error& error);
-  static void GiveUpHungOutput(const Lock& lock, DevicePart* part);
+  void GiveUpHungOutput(const Lock& lock, DevicePart* part) const;
+  // Those that nobody waits for: ends the session, for memory of theirs may yet be written.
+  void GiveUpHungCopies(const Lock& lock, Link* link);
   // Blocks until the result has been copied, or will not be; an error only if the deadline came first.
   Error AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline);
   Expected<OpResult> AwaitDeferred(Lock* lock, DevicePart* part, const Deadline& deadline);
@@ -283,9 +285,10 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   std::optional<Operation> pending_update_;  // an UpdateView whose wait timed out
   Error end_;                                // not ok once the session has ended
   RegionPool pool_;
-  std::list<Operation> deferred_;  // for which streams wait
-  bool has_finisher_ = false;      // a thread, which keeps the session until it has ended, finishes them
-  Rejoiner rejoiner_;              // the last member: its thread uses the others
+  std::list<std::shared_ptr<DevicePart>> copies_;  // between host and device, in flight; of all memberships
+  std::list<Operation> deferred_;                  // for which streams wait
+  bool has_finisher_ = false;  // a thread, which keeps the session until it has ended, finishes them
+  Rejoiner rejoiner_;          // the last member: its thread uses the others
 };
 
 struct WorkImpl {

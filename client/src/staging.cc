@@ -14,7 +14,6 @@ namespace {
 
 using Output = DevicePart::Output;
 
-constexpr Milliseconds kHungCheck = std::chrono::seconds(1);
 constexpr Milliseconds kFinisherLinger = std::chrono::seconds(10);
 
 std::byte* OutputAt(const Operation& operation, const Part& part) {
@@ -48,7 +47,7 @@ void SessionImpl::CopyInput(const Request& request, Region* region, const Operat
   const std::size_t bytes = request.input_bytes();
   {
     const Lock lock(mutex_);
-    BeginCopy(lock, operation.link.get(), region);
+    BeginCopy(lock, operation, region);
   }
   const DevicePart& part = *operation.device;
   device::CopyJob job;
@@ -65,14 +64,15 @@ void SessionImpl::CopyInput(const Request& request, Region* region, const Operat
 }
 
 // A copy uses its region until its last report, however the operation ends.
-void SessionImpl::BeginCopy(const Lock& /*lock*/, Link* link, Region* region) {
+void SessionImpl::BeginCopy(const Lock& /*lock*/, const Operation& operation, Region* region) {
+  copies_.push_back(operation.device);
   pool_.AddUser(region);
-  ++link->copies;
 }
 
-void SessionImpl::EndCopy(const Lock& lock, Link* link, Region* region) {
+void SessionImpl::EndCopy(const Lock& lock, const DevicePart* part, Region* region) {
   pool_.Release(region);
-  --link->copies;
+  const auto found = std::find_if(copies_.begin(), copies_.end(), [&](const auto& one) { return one.get() == part; });
+  if (found != copies_.end()) copies_.erase(found);
   TrimPool(lock);
   WakeAll(lock);
 }
@@ -93,7 +93,7 @@ void SessionImpl::OnInput(const Operation& operation, Region* region, std::size_
     const bool concerns = part.has_slot;
     if (concerns && error.ok()) link->slot(operation.slot).staged_bytes.store(arrived, std::memory_order_release);
     if (concerns && !error.ok()) part.input_error = InputFailed(error.text());
-    if (is_last) EndCopy(lock, link, region);
+    if (is_last) EndCopy(lock, &part, region);
     if (!concerns || !link->end.ok() || (error.ok() && arrived == 0)) return;
   }
   const Error sent = error.ok() ? SendProgress(link, operation.slot, is_last)
@@ -110,8 +110,10 @@ void SessionImpl::CopyOutput(Lock* lock, Operation* operation) {
     return;
   }
   part.output_state = Output::kCopying;
+  part.copying_since = Deadline::Clock::now();
+  if (part.input) part.moved_at = part.copying_since;  // the marked work is done: the input was read after it
   Region* const region = operation->link->owners[operation->slot].result;
-  BeginCopy(*lock, operation->link.get(), region);
+  BeginCopy(*lock, *operation, region);
   lock->unlock();
   device::CopyJob job;
   job.direction = device::Direction::kToDevice;
@@ -134,7 +136,7 @@ void SessionImpl::OnOutput(const Operation& operation, Region* region, bool is_l
   Lock lock(mutex_);
   part->moved_at = Deadline::Clock::now();
   if (!is_last) return;
-  EndCopy(lock, operation.link.get(), region);
+  EndCopy(lock, part, region);
   if (part->output_state == Output::kCopying) {  // else it was given up
     part->output_state = Output::kOver;
     if (!error.ok()) part->output_error = OutOfStep(error.text());
@@ -142,12 +144,22 @@ void SessionImpl::OnOutput(const Operation& operation, Region* region, bool is_l
   if (part->is_deferred) EndDeferred(&lock, part);
 }
 
-void SessionImpl::GiveUpHungOutput(const Lock& /*lock*/, DevicePart* part) {
+// Work that the copy comes after may last; but nobody waits for that once the session has ended.
+void SessionImpl::GiveUpHungOutput(const Lock& /*lock*/, DevicePart* part) const {
   const Milliseconds patience = part->library->patience();
-  if (part->output_state != Output::kCopying || !part->moved_at) return;
-  if (Deadline::Clock::now() - *part->moved_at < patience) return;
+  if (part->output_state != Output::kCopying || (!part->moved_at && end_.ok())) return;
+  if (Deadline::Clock::now() - part->moved_at.value_or(part->copying_since) < patience) return;
   part->output_state = Output::kOver;
   part->output_error = OutOfStep("nothing of it was copied for " + std::to_string(patience.count()) + " ms");
+}
+
+void SessionImpl::GiveUpHungCopies(const Lock& lock, Link* link) {
+  for (const std::shared_ptr<DevicePart>& part : copies_) {
+    GiveUpHungOutput(lock, part.get());
+    if (part->output_error.ok()) continue;
+    const Error why = part->output_error;  // whose copy may yet write
+    return End(lock, link, why);
+  }
 }
 
 Error SessionImpl::AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline) {

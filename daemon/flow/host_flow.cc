@@ -158,6 +158,10 @@ void HostFlow::OnSent(const PathKey& path, double bytes, bool aside, TimePoint n
     uplink_share_.OnSent(path, bytes, now);
 }
 
+void HostFlow::OnResent(const PathKey& path, double bytes) {
+  if (!IsNearby(path)) uplink_share_.OnResent(bytes);
+}
+
 double HostFlow::FastestPath() const {
   double best = 0;
   for (const auto& [key, path] : paths_) {

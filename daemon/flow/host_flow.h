@@ -56,6 +56,8 @@ class HostFlow {
   Duration Wait(const PathKey& path, TimePoint now);
   // `aside`: small-lane traffic, which is charged to the rate but did not wait.
   void OnSent(const PathKey& path, double bytes, bool aside, TimePoint now);
+  // By TCP on any of the path's lanes.
+  void OnResent(const PathKey& path, double bytes);
   // A segment too large for small lanes was sent on any path of this peer. IsQuiet: none was for 500 ms.
   void OnLargeSegment(PeerId self, TimePoint now) { large_segments_[self] = now; }
   bool IsQuiet(PeerId self, TimePoint now) const;

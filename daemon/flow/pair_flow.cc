@@ -138,11 +138,11 @@ void PairFlow::OnGiven(std::size_t lane, bool every_size, std::size_t bytes, Tim
   if (lane < tails_.size()) tails_[lane].OnSegment();
 }
 
-void PairFlow::ChargeResent(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, TimePoint now) {
+void PairFlow::ChargeResent(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic) {
   const std::uint64_t before = std::exchange(resent_bytes_, SampleOf(path_.other, lanes, traffic).resent_bytes);
   if (resent_bytes_ <= before) return;
-  bucket_.OnSent(static_cast<double>(resent_bytes_ - before));
-  host_->OnSent(path_, static_cast<double>(resent_bytes_ - before), true, now);
+  bucket_.OnResent(static_cast<double>(resent_bytes_ - before));
+  host_->OnResent(path_, static_cast<double>(resent_bytes_ - before));
 }
 
 std::vector<std::size_t> PairFlow::TakeRestarts(TimePoint now) {
@@ -165,7 +165,7 @@ bool PairFlow::Look(std::span<const LaneState> lanes, TimePoint now) {
 PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, bool waits,
                                   TimePoint now) {
   Verdict out;
-  ChargeResent(lanes, traffic, now);
+  ChargeResent(lanes, traffic);
   const std::vector<LaneSample> samples = SamplesOf(lanes, traffic);
   const bool busy =
       tick_.may_be_busy || std::any_of(samples.begin(), samples.end(), [](const auto& lane) { return lane.busy; });

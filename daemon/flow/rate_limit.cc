@@ -39,6 +39,7 @@ constexpr double kSmoothingOverdriven = 0.5;  // react fast to overload
 constexpr Duration kQueueMin = std::chrono::milliseconds(4);
 constexpr Duration kLongQueueMin = std::chrono::milliseconds(10);
 constexpr double kDrained = 0.95;
+constexpr double kUndrained = 0.94;  // a limit that was lowered for a queue only does not lower c
 constexpr int kForeignWindows = 5;
 constexpr int kForeignKept = 50;
 
@@ -53,14 +54,17 @@ double Arrivals::share() const { return given_ > 0 ? delivered_ / given_ : 1; }
 
 bool Arrivals::FallsShort() const { return share() < kKeptUp; }
 
-void StandingQueue::OnWindow(bool is_long) {
+void StandingQueue::OnWindow(Duration queueing, bool is_long) {
+  shrinks_ = queueing + kQueueMin <= before_;
+  before_ = queueing;
   without_ = is_long ? 0 : without_ + 1;
   if (!is_long) not_drained_ = 0;
   if (without_ >= kForeignKept) foreign_ = false;
 }
 
 void StandingQueue::OnNotDrained() {
-  if (++not_drained_ >= kForeignWindows) foreign_ = true;
+  not_drained_ = shrinks_ ? 0 : not_drained_ + 1;
+  if (not_drained_ >= kForeignWindows) foreign_ = true;
 }
 
 void OwnTrouble::Add(double sent, double lost_share, Duration queueing) {
@@ -112,7 +116,7 @@ void RateLimit::Judge(const Window& window) {
   if (settles && !HasHelped(window)) own_.Add(window.delivered, window.lost_share, window.queueing);
   const bool queue = IsQueue(window);
   const bool overdriven = IsOverdriven(window);
-  queue_.OnWindow(IsLongQueue(window));
+  queue_.OnWindow(window.queueing, IsLongQueue(window));
   if (assumed_) return JudgeAssumed(window, overdriven);
   const bool held = limit_ > 0 && window.held;
   const bool urgent = overdriven && (held || series_ > 0);
@@ -121,7 +125,8 @@ void RateLimit::Judge(const Window& window) {
   if (limit_ <= 0) {
     carries_ = std::max(window.delivered, smoothed);
   } else if (held && !queue && window.delivered > kFilled * limit_) {
-    carries_ = limit_;
+    const bool only_drained = drained_ && limit_ >= kUndrained * carries_;
+    carries_ = only_drained ? std::max(limit_, carries_) : limit_;
     const bool passes = window.lost_share <= kLostShareMax + own_.lost_share();
     if (passes && limit_ > (1 + kPassed) * overdriven_) overdriven_ = 0;
   } else {
@@ -168,6 +173,7 @@ void RateLimit::Lower(double carries, const Window& window) {
     series_ = delivered;
     if (std::exchange(doubled_, false)) best_ = std::max(delivered, best_ / 4);
   }
+  drained_ = false;
   overdriven_ = limit_ > 0 ? carries : 0;  // fresh connections overdrive by far: the losses hide the bandwidth
   const double less = std::max(less_ * carries, kFloor * series_);
   limit_ = limit_ > 0 ? std::min(limit_, less) : less;
@@ -182,6 +188,7 @@ void RateLimit::Drain() {
   if (limit_ <= drained) queue_.OnNotDrained();
   limit_ = std::max(std::min(limit_, drained), std::clamp(arrivals_.share(), kDrainMost, kDrain) * limit_);
   overdriven_ = carries_;
+  drained_ = true;
   steps_ = 0;
 }
 

@@ -18,8 +18,8 @@
 //                 of the path
 //   queue         the round trip exceeds the minimum by over 4 ms and over 1/16, beyond the path's own delay
 //   long queue    .. by over 10 ms and over 1/8. It is drained, for every step of a schedule waits in it
-//   foreign queue a long queue that stayed although the limit should have drained it for five windows: others', or that
-//                 of the ACKs' way; until there was no long queue in 50 windows
+//   foreign queue a long queue that did not shrink for five windows although the limit should have drained it: others',
+//                 or that of the ACKs' way; until there was no long queue in 50 windows
 //   overdriven    a queue, and over 1% lost beyond the path's own losses; or without a queue, as a policer makes none,
 //                 over 2% in two windows in a row in which nobody else sent
 //   own           what stays though the limit was lowered, for then it is not our doing: long paths lose packets at any
@@ -68,13 +68,15 @@ class Arrivals {
 // Whose the long queue of a path is.
 class StandingQueue {
  public:
-  void OnWindow(bool is_long);
+  void OnWindow(Duration queueing, bool is_long);
   // The limit is so low that a queue of ours would drain, and there is one.
   void OnNotDrained();
   bool foreign() const { return foreign_; }
 
  private:
   bool foreign_ = false;
+  Duration before_{};  // its delay in the window before
+  bool shrinks_ = false;
   int not_drained_ = 0;  // windows in a row
   int without_ = 0;      // windows without a long queue
 };
@@ -165,6 +167,7 @@ class RateLimit {
   } lowered_;          // last: why, and by how much
   bool assumed_ = false;
   int settling_ = 0;      // windows until what the limit was lowered to shows
+  bool drained_ = false;  // since it was lowered for losses
   bool doubled_ = false;  // since overdriven last
   int steps_ = 0;         // raises in a row
 };

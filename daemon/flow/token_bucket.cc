@@ -37,6 +37,10 @@ void TokenBucket::OnSent(double bytes) {
   credit_ = std::max(credit_ - bytes, -std::max(kDebtMin, rate_ * kDebtSeconds));
 }
 
+void TokenBucket::OnResent(double bytes) {
+  credit_ = std::max(credit_ - bytes, std::min(credit_, -rate_ * kDebtSeconds));
+}
+
 void WaitMeter::Add(Duration wait, TimePoint now) {
   const Duration since = now - std::exchange(last_at_, now);
   const Duration last_wait = std::exchange(last_wait_, wait);

@@ -37,6 +37,7 @@ class UplinkShare {
   void OnSent(const PathKey& pair, double bytes, TimePoint now);
   // Small-lane traffic: charged to the rate; a pair that sends nothing else counts as idle.
   void OnSentAside(double bytes) { bucket_.OnSent(bytes); }
+  void OnResent(double bytes) { bucket_.OnResent(bytes); }
   void Forget(PeerId self) { peers_.erase(self); }
 
  private:

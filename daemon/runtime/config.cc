@@ -137,7 +137,8 @@ Config ParseConfigOrExit(int argc, char** argv) {
                  "congestion control of links that leave this host (default: cubic below 1 ms, bbr beyond)");
   app.add_option("--share", config.share,
                  "take about as much of a path beside others' traffic as so many TCP connections")
-      ->check(CLI::Range(1U, flow::kShareMax));
+      ->check(CLI::Range(1U, flow::kShareMax))
+      ->capture_default_str();
   app.add_option("--probe-bytes", config.probe_bytes,
                  "send this much at most to measure a path once; 0: learn of paths by the operations only")
       ->transform(shell::Bytes(0, kByteSizeMax))

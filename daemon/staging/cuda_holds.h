@@ -99,7 +99,11 @@ class Unpinner {
     ended_.push_back(pinned);
     added_.notify_one();
   }
-  void OnHold() { ++holds_; }
+  // Waits for the one that is being unpinned.
+  void OnHold() {
+    const std::lock_guard<std::mutex> lock(unpinning_);
+    ++holds_;
+  }
   void OnRelease() { --holds_; }
 
  private:
@@ -112,17 +116,28 @@ class Unpinner {
       pinned = ended_.front();
       ended_.pop_front();
     }
-    while (holds_ > 0) std::this_thread::sleep_for(kLook);
-    {
-      const OnDevice on_device(pinned.device);
-      if (cudaHostUnregister(pinned.host) != cudaSuccess) (void)cudaGetLastError();
+    for (;;) {
+      {
+        const std::lock_guard<std::mutex> lock(unpinning_);
+        if (holds_ == 0) {
+          Unpin(pinned);
+          break;
+        }
+      }
+      std::this_thread::sleep_for(kLook);
     }
     pinned.then(pinned.context);
+  }
+
+  static void Unpin(const Pinned& pinned) {
+    const OnDevice on_device(pinned.device);
+    if (cudaHostUnregister(pinned.host) != cudaSuccess) (void)cudaGetLastError();
   }
 
   std::mutex mutex_;
   std::condition_variable added_;
   std::deque<Pinned> ended_;
+  std::mutex unpinning_;  // between the look at holds_ and the end of unpinning
   std::atomic<int> holds_ = 0;
   Worker worker_;
 };

@@ -3,7 +3,7 @@
 // works in each device's primary context, which it makes current for its own calls only.
 //
 // Copies of a device and direction belong to one thread: it waits until the marked work is done, enqueues the slices
-// into its one stream, a few at a time with an event behind each, waits for the events in order and reports. So Start
+// into its one stream, a few at a time with an event behind each, looks at the events in order and reports. So Start
 // only queues, no copy waits inside the stream, and a lost device shows where a callback in the stream would never run.
 //
 // Holds are words of pinned memory that a stream polls (cuStreamWaitValue32): releasing one is a store. While a stream
@@ -51,7 +51,7 @@ class CopyLane {
 
  private:
   static constexpr std::size_t kSlicesInFlight = 4;
-  static constexpr std::chrono::microseconds kLook{50};  // at marks, while nothing is being copied
+  static constexpr std::chrono::microseconds kLook{50};  // at marks and slices
 
   struct Slice {
     std::size_t end = 0;
@@ -68,14 +68,14 @@ class CopyLane {
     TakeAdded();
     const OnDevice on_device(ordinal_);
     LookAtMarks(on_device.status());
-    if (!ready_.empty()) CopySome(&ready_.front(), on_device.status());
+    moves_ = !ready_.empty() && CopySome(&ready_.front(), on_device.status());
   }
 
   void TakeAdded() {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto any_added = [this] { return !added_.empty(); };
     if (waiting_.empty() && ready_.empty()) changed_.wait(lock, any_added);
-    if (ready_.empty()) changed_.wait_for(lock, kLook, any_added);
+    if (!moves_) changed_.wait_for(lock, kLook, any_added);
     std::move(added_.begin(), added_.end(), std::back_inserter(waiting_));
     added_.clear();
   }
@@ -96,18 +96,24 @@ class CopyLane {
     }
   }
 
-  void CopySome(Copy* copy, const Status& usable) {
+  // Returns whether it reported anything. Never blocks on the device: one that hangs must not silence the copies
+  // behind.
+  bool CopySome(Copy* copy, const Status& usable) {
     Status status = usable;
     while (status.ok() && copy->enqueued < copy->job.bytes && copy->slices.size() < kSlicesInFlight) {
       status = Enqueue(copy);
     }
     std::size_t arrived = 0;
     if (!copy->slices.empty()) {
-      const Slice slice = std::move(copy->slices.front());
-      copy->slices.pop_front();
-      const Status copied = ToStatus(cudaEventSynchronize(slice.event->get()), "the copy");
+      const cudaError_t state = cudaEventQuery(copy->slices.front().event->get());
+      if (state == cudaErrorNotReady && status.ok()) {
+        (void)cudaGetLastError();
+        return false;
+      }
+      const Status copied = ToStatus(state, "the copy");
       if (status.ok()) status = copied;
-      arrived = slice.end;
+      arrived = copy->slices.front().end;
+      copy->slices.pop_front();
     }
     const bool is_over = !status.ok() || arrived == copy->job.bytes;
     // Nothing may still be writing once the copy is reported to be over.
@@ -115,6 +121,7 @@ class CopyLane {
     if (!status.ok()) status.code = Code::kDeviceFailed;
     copy->job.report(copy->job.context, arrived, status);
     if (is_over) ready_.pop_front();
+    return true;
   }
 
   Status Enqueue(Copy* copy) {
@@ -146,6 +153,7 @@ class CopyLane {
   // Of the thread.
   std::list<Copy> waiting_;  // for their marks
   std::list<Copy> ready_;
+  bool moves_ = false;  // the last round reported something
   cudaStream_t stream_ = nullptr;
 };
 
@@ -198,9 +206,12 @@ class CudaLibrary final : public device::Library {
     if (const Status status = CheckStream(cuda_stream); !status.ok()) return status;
     auto made = std::make_unique<CudaHold>();
     made->unpinner = &unpinner_;
+    unpinner_.OnHold();  // before the stream waits, or memory is unpinned meanwhile
     const Status status = Of(words_, device)->Take(cuda_stream, &made->word);
-    if (!status.ok()) return status;
-    unpinner_.OnHold();
+    if (!status.ok()) {
+      unpinner_.OnRelease();
+      return status;
+    }
     *hold = std::move(made);
     return {};
   }

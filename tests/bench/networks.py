@@ -44,7 +44,7 @@ DAEMON_PORT = 7401  # tests/wan/run
 DIP_BEGIN_S, DIP_END_S = 10, 30  # tests/wan/scenarios/dip.toml
 DIP_LEAD_S = 3  # from a contender's start to the schedule's
 ROUND_S = 30  # that one contender's operations of a round should take at most
-FIRST_ITERATIONS = 2
+FIRST_ITERATIONS = 5
 SMALL_BYTES, SMALL_ITERATIONS = 64 << 10, 20
 JOBS = [[0, 2], [1, 3]]  # hosts of shared-uplink: the first of each has the same uplink
 GLOO_FALLBACK = "allreduce_ring_chunked"
@@ -404,7 +404,7 @@ def parse(arguments):
     parser.add_argument("--sizes", type=lambda text: [size_of(each) for each in text.split(",")], default=[4 << 10, 64 << 20],
                         help="(4K,64M)")
     parser.add_argument("--iters", type=positive, default=5, help="large operations a round, fewer where they are slow (5)")
-    parser.add_argument("--settle", type=positive, default=10, help="seconds that Ringway gets to measure the paths (10)")
+    parser.add_argument("--settle", type=positive, default=40, help="seconds that Ringway gets to measure the paths (40)")
     parser.add_argument("--deadline", type=positive, default=300, help="seconds that one contender's run may take (300)")
     parser.add_argument("--kernel", choices=["tuned", "default", "debian"], default="tuned", help="as tests/wan/run has it (tuned)")
     parser.add_argument("--daemon-option", action="append", default=[], metavar="TEXT", help="one more for every ringwayd; repeatable")

@@ -65,6 +65,19 @@ class DeviceTest : public ::testing::Test {
   }
   void TearDown() override { device().Reset(); }
 
+  // With a session that rejoins.
+  void JoinAgain() {
+    JoinOptions options;
+    options.socket_path = daemon_.socket_path();
+    options.group = "job";
+    options.wait_world = 1;
+    options.reconnect = seconds(30);
+    session_.reset();
+    auto session = Session::Join(options);
+    ASSERT_TRUE(session.ok()) << session.error().text();
+    session_ = std::move(session.value());
+  }
+
   static TestDevice& device() { return TestDevice::Get(); }
   Expected<OpResult> Reduce(const void* input, void* output, std::size_t bytes, TestStream* stream = nullptr) {
     OpOptions options;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <future>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -232,14 +233,50 @@ TEST_F(DeviceStreamTest, UpdateViewWaitsForWhatStreamsWaitFor) {
   EXPECT_TRUE(memory.Copy() == Pattern(kLarge, 4));
 }
 
+TEST_F(DeviceStreamTest, WaitAnyNamesAHungCopyAndWaitGivesItUp) {
+  const Memory memory(1000);
+  auto work = Start(memory.data(), memory.data(), 1000);
+  ASSERT_TRUE(IsStaged(1000));
+  device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
+  while (work->Wait(Milliseconds(0)).error().text().find("being copied") == std::string::npos) continue;
+  const auto index = Work::WaitAny({&*work});
+  ASSERT_TRUE(index.ok()) << index.error().text();
+  EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
+  device().Reset();
+}
+
+TEST_F(DeviceStreamTest, UpdateViewGivesUpAHungCopyOfADestroyedWork) {
+  const Memory memory(1000);
+  {
+    auto work = Start(memory.data(), memory.data(), 1000);
+    ASSERT_TRUE(IsStaged(1000));
+    device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
+    while (work->Wait(Milliseconds(0)).error().text().find("being copied") == std::string::npos) continue;
+  }
+  EXPECT_EQ(session_->UpdateView().error().code(), Code::kDeviceFailed);
+  device().Reset();
+}
+
+// Else slices of the old membership's result would fall into the state that is taken over.
+TEST_F(DeviceStreamTest, UpdateViewWaitsForCopiesOfTheMembershipBefore) {
+  JoinAgain();
+  const Memory memory(1000);
+  std::optional<Work> work = std::move(Start(memory.data(), memory.data(), 1000).value());
+  ASSERT_TRUE(IsStaged(1000));
+  device().SetFaults({.hang_one_in = 1});
+  while (work->Wait(Milliseconds(0)).error().text().find("being copied") == std::string::npos) continue;
+  daemon_.Die();
+  std::uint8_t value = 1;
+  EXPECT_EQ(Reduce(&value, &value, 1).error().code(), Code::kRejoined);
+  work.reset();
+  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).error().code(), Code::kTimeout);
+  device().Reset();
+  const auto updated = session_->UpdateView();
+  EXPECT_TRUE(updated.ok()) << updated.error().text();
+}
+
 TEST_F(DeviceStreamTest, RejoinIsToldByWaitOnStreamOnce) {
-  JoinOptions options;
-  options.socket_path = daemon_.socket_path();
-  options.group = "job";
-  options.wait_world = 1;
-  options.reconnect = seconds(30);
-  session_.reset();
-  session_ = std::move(Session::Join(options).value());
+  JoinAgain();
   TestStream stream;
   const Memory memory(1000);
   daemon_.SetHolds(true);

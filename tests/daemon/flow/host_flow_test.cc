@@ -268,10 +268,14 @@ class ShareTest : public HostFlowTest {
   void TestBody() override {}
 };
 
-TEST(Share, OfOneIsAboutHalfBesideOneAndMoreIsMore) {
-  const double path = 100e6;
-  EXPECT_NEAR(ShareTest(1).Ours(), 0.45 * path, 0.15 * path);
-  EXPECT_GT(ShareTest(kShareDefault).Ours(), 0.8 * path);
+TEST(Share, OfMoreConnectionsIsMore) {
+  double before = 0.15 * 100e6;
+  for (const std::uint32_t share : {1, 2, 4, 8}) {
+    const double ours = ShareTest(share).Ours();
+    EXPECT_GT(ours, 1.1 * before) << share;
+    before = ours;
+  }
+  EXPECT_LT(ShareTest(1).Ours(), 0.6 * 100e6);
 }
 
 TEST_F(HostFlowTest, NeighboursAreLeftAlone) {

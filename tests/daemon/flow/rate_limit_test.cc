@@ -132,6 +132,38 @@ TEST_F(RateLimitTest, APathThatIsNotUsedToTheLimitKeepsItThoughItsDelayIsNoisy) 
   }
 }
 
+TEST_F(RateLimitTest, OthersQueueThatComesAndGoesTakesItNoLower) {
+  Run(50, 50 * kMega);
+  for (int i = 0; i < 600; ++i) {
+    const double rate = std::min(ceiling_.limit(), 50 * kMega);
+    ceiling_.Judge({.given = ceiling_.limit(),
+                    .delivered = rate,
+                    .queueing = i % 2 == 0 ? kQueue : Duration(),
+                    .round_trip = kRoundTrip,
+                    .held = true});
+    ASSERT_GT(ceiling_.limit(), 0.9 * 50 * kMega) << i;
+  }
+}
+
+// In buffers of half a second, which nobody else fills.
+TEST_F(RateLimitTest, AQueueOfOursIsDrainedHoweverLong) {
+  Run(50, 50 * kMega);
+  double waiting_s = 0.45;
+  double longest_s = 0;
+  for (int i = 0; i < 400; ++i) {
+    const double given = ceiling_.limit();
+    waiting_s = std::clamp(waiting_s + 0.2 * (given / (50 * kMega) - 1), 0.0, 0.5);
+    ceiling_.Judge({.given = given,
+                    .delivered = waiting_s > 0 ? 50 * kMega : given,
+                    .lost_share = waiting_s >= 0.5 ? 0.02 : 0,
+                    .queueing = Duration(static_cast<std::int64_t>(waiting_s * 1e6)),
+                    .round_trip = milliseconds(50),
+                    .held = true});
+    if (i >= 100) longest_s = std::max(longest_s, waiting_s);
+  }
+  EXPECT_LT(longest_s, 0.05);
+}
+
 TEST_F(RateLimitTest, WhatConnectionsSlowDownToByThemselvesIsNotWhatThePathCarries) {
   Run(50, 50 * kMega);
   RateLimit::Window slow{.delivered = 35 * kMega, .queueing = kQueue, .round_trip = kRoundTrip};

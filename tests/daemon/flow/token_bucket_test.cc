@@ -56,6 +56,16 @@ TEST_F(TokenBucketTest, TheRateIsKept) {
   }
 }
 
+TEST_F(TokenBucketTest, WhatIsResentIsMadeRoomForButHoldsNobodyForLong) {
+  pace_.SetRate(10'000);
+  (void)pace_.Wait(now_);
+  pace_.OnSent(100'000);  // all that there is
+  pace_.OnResent(500);
+  EXPECT_EQ(pace_.Wait(now_), milliseconds(50));
+  for (int i = 0; i < 1000; ++i) pace_.OnResent(1e6);
+  EXPECT_EQ(pace_.Wait(now_), milliseconds(100));
+}
+
 TEST_F(TokenBucketTest, ATimerThatIsLateIsMadeUpFor) {
   pace_.SetRate(50e6);
   EXPECT_NEAR(SendFor(seconds(10), milliseconds(3)), 500e6, 5e6);
