@@ -19,6 +19,8 @@ constexpr int kWindowsToSettle = 2;
 constexpr double kDecrease = 0.3;  // of one connection, as cubic's
 constexpr double kFloor = 0.25;
 constexpr double kRegrown = 0.5;  // of the best
+constexpr double kNearBest = 0.8;
+constexpr double kBestKept = 0.9;
 constexpr double kNear = 0.05;
 constexpr double kGentle = 0.005;
 constexpr double kPassed = 0.02;  // less may still be queued
@@ -130,7 +132,8 @@ void RateLimit::Judge(const Window& window) {
     const bool passes = window.lost_share <= kLostShareMax + own_.lost_share();
     if (passes && limit_ > (1 + kPassed) * overdriven_) overdriven_ = 0;
   } else {
-    carries_ = (held && arrivals_.FallsShort()) || urgent ? smoothed : std::max(carries_, smoothed);
+    const bool is_full = arrivals_.FallsShort() || window.lost_share > kLostShareMax + own_.lost_share();
+    carries_ = (held && is_full) || urgent ? smoothed : std::max(carries_, smoothed);
   }
   if (overdriven) return Lower(std::max(carries_, window.delivered), window);
   if (held || window.delivered > kFilled * limit_) series_ = 0;
@@ -171,7 +174,7 @@ void RateLimit::Lower(double carries, const Window& window) {
   if (std::exchange(assumed_, false)) limit_ = 0;
   if (series_ <= 0) {
     series_ = delivered;
-    if (std::exchange(doubled_, false)) best_ = std::max(delivered, best_ / 4);
+    best_ = std::exchange(doubled_, false) ? std::max(delivered, best_ / 4) : std::max(carries, kBestKept * best_);
   }
   drained_ = false;
   overdriven_ = limit_ > 0 ? carries : 0;  // fresh connections overdrive by far: the losses hide the bandwidth
@@ -202,8 +205,8 @@ void RateLimit::Raise(const Window& window) {
   } else if (queue && arrivals_.FallsShort()) {
     limit_ = std::max({carries_, less_ * std::min(overdriven_, limit_), kDrain * limit_});
     steps_ = 0;
-  } else if (std::abs(limit_ - overdriven_) < kNear * overdriven_) {
-    limit_ *= 1 + gentle_;
+  } else if (std::abs(limit_ - overdriven_) < kNear * overdriven_ && overdriven_ > kNearBest * best_) {
+    limit_ *= 1 + (drained_ ? 2 : 1) * gentle_;  // a queue shows before it overflows
     steps_ = 0;
   } else if (queue) {
     limit_ *= 1 + beside_queue_;

@@ -4,14 +4,15 @@
 // more, overdrive it together: a tenth of all packets is dropped and every lane waits for retransmissions. So the host
 // finds the rate for all its lanes together, and paces them.
 //
-//   none --overdriven--> 0.96 c --pace-limited--> no queue:   +3%, 6%, 12% .. 25% a window; near c +0.5%
+//   none --overdriven--> 0.96 c --pace-limited--> no queue:   +3%, 6%, 12% .. 25% a window; near c +0.5%, or 1% where a
+//   queue showed it
 //                          ^                      long queue: as much less as falls short, 1 to 5%, down to 0.95 c
 //                          |                      foreign queue: +2%; -1% where it falls short
 //                          +--overdriven------------+
 //
 //   c             estimates the bottleneck bandwidth: the limit if the window was pace-limited, mostly delivered and
-//                 queue-free; otherwise an EWMA of the delivery rate, for ACKs arrive in bursts, if that is higher or
-//                 falls short
+//                 queue-free; otherwise an EWMA of the delivery rate, for ACKs arrive in bursts, if that is higher, or
+//                 the path falls short or loses over 1% more than its own
 //   falls short   the lanes deliver less than they are given (Arrivals): the path is full. Deliveries below the limit
 //                 alone do not say so: a ring's links wait for each other
 //   pace-limited  (held) segments waited for the limit; otherwise a higher one is not needed, and deliveries say little
@@ -41,7 +42,8 @@
 //
 // A bad moment may deliver next to nothing and leave a tiny limit. So below half of the best c without overdriving, the
 // limit doubles every pace-limited window; each time this overdrives the path, the best is cut to a quarter: a path
-// that has become slow is believed.
+// that has become slow is believed. Nor is it near c where c is under 0.8 of the best, which falls by a tenth with each
+// run of overdriven windows.
 #pragma once
 
 #include <cstdint>
