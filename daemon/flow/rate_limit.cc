@@ -132,7 +132,7 @@ void RateLimit::Judge(const Window& window) {
     const bool passes = window.lost_share <= kLostShareMax + own_.lost_share();
     if (passes && limit_ > (1 + kPassed) * overdriven_) overdriven_ = 0;
   } else {
-    const bool is_full = arrivals_.FallsShort() || window.lost_share > kLostShareMax + own_.lost_share();
+    const bool is_full = arrivals_.FallsShort() || window.lost_share > kLostMuch + own_.lost_share();
     carries_ = (held && is_full) || urgent ? smoothed : std::max(carries_, smoothed);
   }
   if (overdriven) return Lower(std::max(carries_, window.delivered), window);
@@ -148,7 +148,7 @@ void RateLimit::JudgeAssumed(const Window& window, bool overdriven) {
   carries_ = std::max(carries_, window.delivered);
   limit_ = std::max(limit_, window.delivered);
   const double given = std::min(window.given, std::exchange(given_before_, window.given));
-  full_ = IsQueue(window) && window.delivered < kArrives * given ? full_ + 1 : 0;
+  full_ = IsLongQueue(window) && window.delivered < kArrives * given ? full_ + 1 : 0;
   const bool most_arrives = window.delivered > kFilledAssumed * limit_ && window.lost_share < kLostShareAssumedMax;
   if (full_ >= kFullWindows) {
     full_ = 0;

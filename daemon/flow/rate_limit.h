@@ -12,7 +12,7 @@
 //
 //   c             estimates the bottleneck bandwidth: the limit if the window was pace-limited, mostly delivered and
 //                 queue-free; otherwise an EWMA of the delivery rate, for ACKs arrive in bursts, if that is higher, or
-//                 the path falls short or loses over 1% more than its own
+//                 the path falls short or loses over 2% more than its own
 //   falls short   the lanes deliver less than they are given (Arrivals): the path is full. Deliveries below the limit
 //                 alone do not say so: a ring's links wait for each other
 //   pace-limited  (held) segments waited for the limit; otherwise a higher one is not needed, and deliveries say little
@@ -125,7 +125,7 @@ class RateLimit {
   // While there is no limit: an initial one, which is known to pass. It is raised to the delivery rate if that is
   // higher; it grows by 25% a pace-limited window if over 70% is delivered, under 10% is lost, and 5% more is delivered
   // than at its last growth; it ends when the first real limit is found: by losses, or in two windows in a row with a
-  // queue in which under 0.9 arrives of what was given a window before.
+  // long queue in which under 0.9 arrives of what was given a window before.
   void Assume(double limit);
   bool assumed() const { return assumed_; }
   // Whether there is a limit that was measured, not assumed.

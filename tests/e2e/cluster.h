@@ -13,6 +13,7 @@
 #include "client/bench/check_values.h"
 #include "client/bench/memory.h"
 #include "tests/e2e/processes.h"
+#include "tests/sanitized.h"
 
 namespace ringway::e2e {
 
@@ -22,16 +23,10 @@ using Outcome = Expected<OpResult>;
 // What the environment says (RINGWAY_TEST_DATA_THREADS), so that whole tests can be run with any; else 0.
 int DataThreads();
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kIsSlow = true;
-#else
-constexpr bool kIsSlow = false;
-#endif
-
 struct ClusterOptions {
   int daemons = 0;
   int heartbeat_ms = 50;
-  int detect_ms = kIsSlow ? 5000 : 2000;  // long enough for a loaded machine
+  int detect_ms = kSanitized ? 5000 : 2000;  // long enough for a loaded machine
   int grace_ms = 10000;
   std::string host = "127.0.0.1";    // where master and daemons listen
   int data_threads = DataThreads();  // of each daemon; 0: its own choice

@@ -1,3 +1,4 @@
+#include "tests/sanitized.h"
 #include "tests/sim/scenario.h"
 
 namespace ringway::sim {
@@ -187,7 +188,7 @@ TEST(Membership, NewcomerKilledAtAnyPointDisturbsNobody) {
     return cluster.PendingText(3).find("UpdateView") != std::string::npos;
   };
   std::uint64_t prepared = 0;
-  for (std::uint64_t point = 0; point < 600; point += 3 * kSweep) {
+  for (std::uint64_t point = 0; point < 600; point += kSanitized ? 45 : 3) {
     const bool silently = point % 2 != 0;
     SCOPED_TRACE("point " + std::to_string(point));
     auto cluster = Formed(3, {.seed = 5});

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "proto/mutation.h"
+#include "tests/sanitized.h"
 #include "tests/sim/named_mutant.h"
 #include "tests/sim/world.h"
 
@@ -20,11 +21,6 @@ namespace {
 
 using mutation::Mutant;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSlow = true;  // sanitizers look for other faults
-#else
-constexpr bool kSlow = false;
-#endif
 constexpr std::uint64_t kSeedsMax = 40000;
 constexpr std::uint64_t kUnmutatedSeeds = 50;
 
@@ -102,7 +98,7 @@ TEST(Mutants, NoneIsFoundWhereNothingIsLeftOut) {
 class MutantTest : public testing::TestWithParam<NamedMutant> {};
 
 TEST_P(MutantTest, IsFound) {
-  if (kSlow) GTEST_SKIP() << "found without sanitizers";
+  if (kSanitized) GTEST_SKIP() << "found without sanitizers";
   const Finding finding = HuntInAnotherProcess(GetParam().mutant, SeedsFor(GetParam().mutant), kSeedsMax);
   EXPECT_NE(finding.seed, 0U) << GetParam().rule << ": " << kSeedsMax << " seeds did not notice";
   std::printf("%s (%s): seed %llu: %s\n", GetParam().name, GetParam().rule,

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "tests/sanitized.h"
 #include "tests/sim/cluster.h"
 
 namespace ringway::sim {
@@ -25,11 +26,7 @@ inline constexpr std::uint64_t kJustLarge = 20 * 1000;  // 80 KB: the same in fe
 inline constexpr std::uint64_t kHuge = 3 << 19;         // 6 MiB: beyond the eager window
 
 // With sanitizers, which cost tenfold and look for other bugs than the protocol's, sweeps take every fifth point.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr std::uint64_t kSweep = 5;
-#else
-inline constexpr std::uint64_t kSweep = 1;
-#endif
+inline constexpr std::uint64_t kSweep = kSanitized ? 5 : 1;
 
 inline Nodes Range(std::uint32_t count) {
   Nodes nodes(count);
