@@ -23,6 +23,7 @@
 #include "tests/chaos/fleet.h"
 #include "tests/e2e/checks.h"
 #include "tests/e2e/cluster.h"
+#include "tests/sanitized.h"
 
 namespace ringway::chaos {
 namespace {
@@ -69,7 +70,7 @@ class ChaosRun {
     EXPECT_GE(checker_.tally().succeeded, kOperationsMin) << "too few for the run to count";
     for (const auto& [fault, times] : faults_.struck()) EXPECT_GT(times, 0U) << fault << " was never struck";
     // A shorter detection time, and a program under a sanitizer, may also show a busy machine.
-    if (options_.fleet.detect_ms >= 1000 && !e2e::kSanitized) {
+    if (options_.fleet.detect_ms >= 1000 && !kSanitized) {
       EXPECT_EQ(innocents_, 0U) << "evicted without a fault";
     }
     for (const std::string& log : fleet_.LogsWith("operation_stuck")) ADD_FAILURE() << log << " has a fault of its own";
