@@ -57,14 +57,8 @@ void HostFlow::Judged::Rest() {
 bool HostFlow::IsNearby(const PathSample& sample) { return sample.round_trip < kNearby; }
 bool HostFlow::IsPaced(const PathSample& sample) { return sample.backlogged && !IsNearby(sample); }
 
-HostFlow::Path& HostFlow::PathOf(const PathKey& key) {
-  const auto found = paths_.find(key);
-  if (found != paths_.end()) return found->second;
-  return paths_.emplace(key, Path{.judged = {.measure = {}, .rate_limit = RateLimit(share_)}}).first->second;
-}
-
 void HostFlow::Add(PeerId self, const PathSample& sample) {
-  Path& path = PathOf({.self = self, .other = sample.other});
+  Path& path = paths_.try_emplace({.self = self, .other = sample.other}, share_).first->second;
   if (path.was_sampled) {  // else the counters span more than this tick
     path.tally.given = Grown(path.last.given_bytes, sample.given_bytes);
     path.tally.delivered = Grown(path.last.delivered_bytes, sample.delivered_bytes);

@@ -40,8 +40,7 @@ namespace ringway::flow {
 class HostFlow {
  public:
   // `share`: see RateLimit.
-  explicit HostFlow(std::uint32_t share = kShareDefault)
-      : share_(share), uplink_{.measure = {}, .rate_limit = RateLimit(share)} {}
+  explicit HostFlow(std::uint32_t share = kShareDefault) : share_(share), uplink_(share) {}
 
   // A path without a sample at a tick counts as not backlogged.
   void Add(PeerId self, const PathSample& sample);
@@ -93,6 +92,8 @@ class HostFlow {
   };
   // A limit with its measurement.
   struct Judged {
+    explicit Judged(std::uint32_t share) : rate_limit(share) {}
+
     Measure measure;
     RateLimit rate_limit;
 
@@ -100,10 +101,12 @@ class HostFlow {
     void Rest();
   };
   struct Path {
-    PathSample last = {};
+    explicit Path(std::uint32_t share) : judged(share) {}
+
+    PathSample last;
     bool sampled = false;  // since the last Decide
     bool was_sampled = false;
-    Tally tally = {};
+    Tally tally;
     Judged judged;
   };
 
@@ -114,8 +117,6 @@ class HostFlow {
   // Returns the queueing delay that is attributed to the uplink.
   Duration JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
   double FastestPath() const;
-
-  Path& PathOf(const PathKey& key);
 
   const std::uint32_t share_;
   std::map<PathKey, Path> paths_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/flow/rate_limit.h"
 #include "proto/lane_roles.h"
 
 namespace ringway::flow {
@@ -18,7 +19,6 @@ constexpr double kOverdriven = 0.03;  // of what arrives, sent again
 constexpr Duration kInterrupted = std::chrono::seconds(5);
 constexpr Duration kForgotten = std::chrono::minutes(1);
 constexpr int kSettlingWindows = 2;
-constexpr Duration kOthersQueueMin = std::chrono::milliseconds(10);
 constexpr std::size_t kMost = kLanesMax - SmallLanes(kLanesMax);
 
 }  // namespace
@@ -75,8 +75,7 @@ void LaneScaler::Judge(double rate, bool overdriven, const Sample& sample, TimeP
   const std::size_t more = std::min(kMost, each_counts_ ? 2 * used() : used() + used() / 2);
   if (overdriven && fewer < used() && !std::exchange(fewer_are_slower_, false)) {
     Try(fewer, sample.lanes);
-  } else if (more > used() &&
-             (paced_ || sample.queueing <= std::max<Duration>(kOthersQueueMin, sample.round_trip / 8))) {
+  } else if (more > used() && (paced_ || !IsLongQueue(sample.queueing, sample.round_trip))) {
     Try(more, sample.lanes);
   }
 }

@@ -2,7 +2,7 @@
 //
 // Few while few fill the path, for unpaced lanes overdrive it together. More where each is window- or loss-limited, or
 // where the pair is paced (token_bucket.h): then more do no harm, and one stalled lane matters less. Not more where
-// unpaced lanes wait in a queue (over 10 ms and 1/8 of the round trip): what more would gain there, others lose.
+// unpaced lanes wait in a long queue (rate_limit.h): what more would gain there, others lose.
 //
 //   settled --rate is steady--> trial: half as many more (twice as many after one that gained 25%);
 //                                 a third fewer where over 3% was retransmitted

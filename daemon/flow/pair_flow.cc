@@ -138,16 +138,16 @@ void PairFlow::OnGiven(std::size_t lane, bool every_size, std::size_t bytes, Tim
   if (lane < tails_.size()) tails_[lane].OnSegment();
 }
 
-void PairFlow::ChargeResent(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic) {
-  const std::uint64_t before = std::exchange(resent_bytes_, SampleOf(path_.other, lanes, traffic).resent_bytes);
-  if (resent_bytes_ <= before) return;
-  bucket_.OnResent(static_cast<double>(resent_bytes_ - before));
-  host_->OnResent(path_, static_cast<double>(resent_bytes_ - before));
+void PairFlow::ChargeResent(std::uint64_t resent_bytes) {
+  const std::uint64_t before = std::exchange(resent_bytes_, resent_bytes);
+  if (resent_bytes <= before) return;
+  bucket_.OnResent(static_cast<double>(resent_bytes - before));
+  host_->OnResent(path_, static_cast<double>(resent_bytes - before));
 }
 
 std::vector<std::size_t> PairFlow::TakeRestarts(TimePoint now) {
   if (!std::exchange(resumed_after_rest_, false)) return {};
-  return renewal_.AfterRest(host_->limit(path_), now);
+  return renewal_.AfterRest(rate_limit(), now);
 }
 
 // ---- ticks
@@ -165,7 +165,8 @@ bool PairFlow::Look(std::span<const LaneState> lanes, TimePoint now) {
 PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, bool waits,
                                   TimePoint now) {
   Verdict out;
-  ChargeResent(lanes, traffic);
+  PathSample sample = SampleOf(path_.other, lanes, traffic);
+  ChargeResent(sample.resent_bytes);
   const std::vector<LaneSample> samples = SamplesOf(lanes, traffic);
   const bool busy =
       tick_.may_be_busy || std::any_of(samples.begin(), samples.end(), [](const auto& lane) { return lane.busy; });
@@ -174,23 +175,19 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
     if (lane) out.replace.push_back({*lane, why});
   };
   replace(health_.Judge(AllowancesOf(traffic), now), "congestion control holds it back, a fresh one will be faster");
-  const double limit = host_->limit(path_);
+  const double limit = rate_limit();
   const std::size_t large = large_lanes(lanes.size());
   out.renew = renewal_.Judge(RatesOf(lanes, large, traffic), limit, now);
   if (!busy) return out;
   backlogged_ = waits && (tick_.held() || AreAllWriting(lanes, large));
+  sample.given_bytes = given_bytes_;
+  sample.backlogged = backlogged_;
+  sample.unsent = IsAnyUnsent(lanes, traffic);
+  sample.held = tick_.held_by_path;
+  sample.held_by_uplink = tick_.held_by_uplink;
   const bool was_or_is_backlogged = tick_.was_backlogged || backlogged_;
-  const bool unsent = IsAnyUnsent(lanes, traffic);
-  if (was_or_is_backlogged || unsent) {
-    PathSample& sample = out.sample.emplace(SampleOf(path_.other, lanes, traffic));
-    sample.given_bytes = given_bytes_;
-    sample.backlogged = backlogged_;
-    sample.unsent = unsent;
-    sample.held = tick_.held_by_path;
-    sample.held_by_uplink = tick_.held_by_uplink;
-  }
+  if (was_or_is_backlogged || sample.unsent) out.sample = sample;
   if (was_or_is_backlogged) {
-    const PathSample& sample = *out.sample;
     scaler_.Add({.backlogged = sample.backlogged && !tick_.held(),
                  .paced = limit > 0,
                  .lanes = LargeLanesUp(lanes),
@@ -212,7 +209,7 @@ std::optional<std::size_t> PairFlow::TakeLanesWanted(TimePoint now) {
 }
 
 double PairFlow::BurstLimit(bool every_size) const {
-  const double burst = kBurst * host_->limit(path_);
+  const double burst = kBurst * rate_limit();
   return burst > 0 && !every_size ? std::max(burst, kSmallBurstMin) : burst;
 }
 

@@ -152,7 +152,7 @@ class PairFlow {
  private:
   Duration WaitForLarge(TimePoint now);
   // Retransmissions take the path's rate, too.
-  void ChargeResent(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic);
+  void ChargeResent(std::uint64_t resent_bytes);
   void OnGiven(std::size_t lane, bool every_size, std::size_t bytes, TimePoint now);
 
   HostFlow* host_;

@@ -78,6 +78,10 @@ void OwnTrouble::Add(double sent, double lost_share, Duration queueing) {
 
 double OwnTrouble::lost_share() const { return sent_ > 0 ? std::min(kLossVaries * lost_ / sent_, kOwnLossMax) : 0; }
 
+bool IsLongQueue(Duration queueing, Duration round_trip) {
+  return queueing > std::max<Duration>(kLongQueueMin, round_trip / 8);
+}
+
 RateLimit::RateLimit(std::uint32_t share)
     : less_(1 - kDecrease / share),
       gentle_(kGentle * share / kShareDefault),
@@ -89,7 +93,7 @@ bool RateLimit::IsQueue(const Window& window) const {
 }
 
 bool RateLimit::IsLongQueue(const Window& window) const {
-  return window.queueing > own_.delay() + std::max<Duration>(kLongQueueMin, window.round_trip / 8);
+  return flow::IsLongQueue(window.queueing - own_.delay(), window.round_trip);
 }
 
 bool RateLimit::IsOverdriven(const Window& window) {

@@ -103,6 +103,9 @@ class OwnTrouble {
 inline constexpr std::uint32_t kShareDefault = 8;
 inline constexpr std::uint32_t kShareMax = 128;
 
+// A round trip that exceeds the minimum by so much waits in a long queue: over 10 ms, and over 1/8.
+bool IsLongQueue(Duration queueing, Duration round_trip);
+
 class RateLimit {
  public:
   // REQUIRES: 1 <= share <= kShareMax.

@@ -10,8 +10,8 @@
 //                           "rate_limit_mbit"}]}]}
 //
 // "groups" has one entry a peer of this daemon. rank is null before the first view. "pairs": those that have links,
-// also to newcomers, whose name is empty; round_trip_us is null if unknown, rate_limit_mbit
-// where nothing paces the pair.
+// also to newcomers, whose name is empty; round_trip_us is null if unknown, rate_limit_mbit where nothing paces the
+// pair.
 #pragma once
 
 #include <span>
