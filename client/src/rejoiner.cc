@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "client/src/signals_blocked.h"
+#include "proto/device/signals_blocked.h"
 
 namespace ringway::internal {
 namespace {
@@ -41,7 +41,7 @@ Error GivenUp(const JoinOptions& options, const Error& last) {
 Error Rejoiner::Start(const JoinOptions& options, std::uint64_t gone, Done done) {
   if (thread_.joinable()) thread_.join();
   try {
-    const SignalsBlocked blocked;
+    const device::SignalsBlocked blocked;
     thread_ = std::thread([this, options, gone, done = std::move(done)] { Run(options, gone, done); });
   } catch (const std::exception& exception) {
     return Error(Code::kResourceExhausted, std::string("no thread to join again: ") + exception.what());

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "client/src/session.h"
-#include "client/src/signals_blocked.h"
+#include "proto/device/signals_blocked.h"
 
 namespace ringway::internal {
 namespace {
@@ -213,7 +213,7 @@ Error SessionImpl::WaitOnStream(Operation* operation, device::Stream stream) {
 Error SessionImpl::StartFinisher(const Lock& /*lock*/) {
   if (has_finisher_) return {};
   try {
-    const SignalsBlocked blocked;
+    const device::SignalsBlocked blocked;
     std::thread([self = shared_from_this()] { self->FinishDeferred(); }).detach();
     has_finisher_ = true;
     return {};

@@ -6,9 +6,7 @@
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
-#include <pthread.h>
 
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -18,6 +16,7 @@
 #include <type_traits>
 
 #include "proto/device/library.h"
+#include "proto/device/signals_blocked.h"
 
 namespace ringway::staging {
 
@@ -163,10 +162,7 @@ class Worker {
   // `work` runs on the thread, again and again.
   template <typename Work>
   void Begin(Work work) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the trainer's
+    const device::SignalsBlocked blocked;
     try {
       std::thread([work] {
         for (;;) work();
@@ -174,7 +170,6 @@ class Worker {
       is_running_ = true;
     } catch (const std::exception&) {  // said by is_running
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   bool is_running() const { return is_running_; }
 

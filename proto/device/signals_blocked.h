@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-namespace ringway::internal {
+namespace ringway::device {
 
 class SignalsBlocked {
  public:
@@ -22,4 +22,4 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-}  // namespace ringway::internal
+}  // namespace ringway::device

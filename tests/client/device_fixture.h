@@ -7,9 +7,11 @@
 #include <memory>
 #include <numeric>
 #include <ringway/ringway.hpp>
+#include <string>
 #include <vector>
 
 #include "tests/client/fake_daemon.h"
+#include "tests/client/joining.h"
 #include "tests/device/test_device.h"
 
 namespace ringway {
@@ -53,29 +55,18 @@ inline std::vector<std::uint8_t> Pattern(std::size_t bytes, std::uint8_t first) 
 class DeviceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    JoinOptions options;
-    options.socket_path = daemon_.socket_path();
-    options.group = "job";
-    options.wait_world = 1;
-    options.timeout = seconds(30);
-    options.reconnect = Milliseconds(0);
-    auto session = Session::Join(options);
-    ASSERT_TRUE(session.ok()) << session.error().text();
-    session_ = std::move(session.value());
+    session_ = testing::MustJoin(testing::OptionsFor(daemon_));
+    ASSERT_NE(session_, nullptr);
   }
   void TearDown() override { device().Reset(); }
 
   // With a session that rejoins.
   void JoinAgain() {
-    JoinOptions options;
-    options.socket_path = daemon_.socket_path();
-    options.group = "job";
-    options.wait_world = 1;
+    JoinOptions options = testing::OptionsFor(daemon_);
     options.reconnect = seconds(30);
     session_.reset();
-    auto session = Session::Join(options);
-    ASSERT_TRUE(session.ok()) << session.error().text();
-    session_ = std::move(session.value());
+    session_ = testing::MustJoin(options);
+    ASSERT_NE(session_, nullptr);
   }
 
   static TestDevice& device() { return TestDevice::Get(); }
@@ -94,6 +85,10 @@ class DeviceTest : public ::testing::Test {
   bool IsStaged(std::size_t bytes) {
     return daemon_.WaitUntil(
         [bytes](const FakeDaemon::Seen& seen) { return !seen.progress.empty() && seen.progress.back() == bytes; });
+  }
+  // Waits until the result is on its way to the device.
+  static void AwaitCopying(Work& work) {
+    while (work.Wait(Milliseconds(0)).error().text().find("being copied") == std::string::npos) continue;
   }
   // An operation on host memory succeeds: the session is unharmed.
   void ExpectHostWorks() {

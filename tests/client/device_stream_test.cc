@@ -176,7 +176,7 @@ TEST_F(DeviceStreamTest, CopiesOvertakeThoseWhoseStreamsWait) {
   ASSERT_TRUE(IsStaged(kLarge));
   daemon_.SetHolds(false);
   auto second = Start(host.data(), other.data(), 1000, &stream, 1);
-  while (second->Wait(Milliseconds(0)).error().text().find("being copied") == std::string::npos) continue;
+  AwaitCopying(*second);
   daemon_.CompleteHeld();
   EXPECT_TRUE(first->Wait().ok());
   EXPECT_TRUE(second->Wait().ok());
@@ -238,7 +238,7 @@ TEST_F(DeviceStreamTest, WaitAnyNamesAHungCopyAndWaitGivesItUp) {
   auto work = Start(memory.data(), memory.data(), 1000);
   ASSERT_TRUE(IsStaged(1000));
   device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
-  while (work->Wait(Milliseconds(0)).error().text().find("being copied") == std::string::npos) continue;
+  AwaitCopying(*work);
   const auto index = Work::WaitAny({&*work});
   ASSERT_TRUE(index.ok()) << index.error().text();
   EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
@@ -251,7 +251,7 @@ TEST_F(DeviceStreamTest, UpdateViewGivesUpAHungCopyOfADestroyedWork) {
     auto work = Start(memory.data(), memory.data(), 1000);
     ASSERT_TRUE(IsStaged(1000));
     device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
-    while (work->Wait(Milliseconds(0)).error().text().find("being copied") == std::string::npos) continue;
+    AwaitCopying(*work);
   }
   EXPECT_EQ(session_->UpdateView().error().code(), Code::kDeviceFailed);
   device().Reset();
@@ -264,7 +264,7 @@ TEST_F(DeviceStreamTest, UpdateViewWaitsForCopiesOfTheMembershipBefore) {
   std::optional<Work> work = std::move(Start(memory.data(), memory.data(), 1000).value());
   ASSERT_TRUE(IsStaged(1000));
   device().SetFaults({.hang_one_in = 1});
-  while (work->Wait(Milliseconds(0)).error().text().find("being copied") == std::string::npos) continue;
+  AwaitCopying(*work);
   daemon_.Die();
   std::uint8_t value = 1;
   EXPECT_EQ(Reduce(&value, &value, 1).error().code(), Code::kRejoined);

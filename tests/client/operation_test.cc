@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/client/fake_daemon.h"
+#include "tests/client/joining.h"
 
 namespace ringway {
 namespace {
@@ -21,15 +22,8 @@ using testing::FakeDaemon;
 class OperationTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    JoinOptions options;
-    options.socket_path = daemon_.socket_path();
-    options.group = "job";
-    options.wait_world = 1;
-    options.timeout = seconds(30);
-    options.reconnect = Milliseconds(0);  // rejoin_test.cc has the others
-    auto session = Session::Join(options);
-    ASSERT_TRUE(session.ok()) << session.error().text();
-    session_ = std::move(session.value());
+    session_ = testing::MustJoin(testing::OptionsFor(daemon_));
+    ASSERT_NE(session_, nullptr);
   }
 
   Expected<Work> SubmitBytes(const void* input, void* output, std::size_t bytes, std::uint32_t channel = 0) {

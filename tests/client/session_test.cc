@@ -9,33 +9,20 @@
 #include <vector>
 
 #include "tests/client/fake_daemon.h"
+#include "tests/client/joining.h"
 
 namespace ringway {
 namespace {
 
 using std::chrono::seconds;
 using testing::FakeDaemon;
-
-JoinOptions OptionsFor(const FakeDaemon& daemon) {
-  JoinOptions options;
-  options.socket_path = daemon.socket_path();
-  options.group = "job";
-  options.wait_world = 1;
-  options.timeout = seconds(30);
-  options.reconnect = Milliseconds(0);  // rejoin_test.cc has the others
-  return options;
-}
-
-std::unique_ptr<Session> MustJoin(const FakeDaemon& daemon) {
-  auto session = Session::Join(OptionsFor(daemon));
-  EXPECT_TRUE(session.ok()) << session.error().text();
-  return session.ok() ? std::move(session.value()) : nullptr;
-}
+using testing::MustJoin;
+using testing::OptionsFor;
 
 TEST(SessionTest, JoinTellsMembership) {
   FakeDaemon daemon;
   daemon.SetWorld(9, 2, 4);
-  const auto session = MustJoin(daemon);
+  const auto session = MustJoin(OptionsFor(daemon));
   EXPECT_EQ(session->peer_id(), 77u);
   EXPECT_EQ(session->epoch(), 9u);
   EXPECT_EQ(session->rank(), 2u);
@@ -114,7 +101,7 @@ TEST(SessionTest, UnknownCodeOfTheDaemonIsAProtocolError) {
 
 TEST(SessionTest, LeaveEndsTheSession) {
   FakeDaemon daemon;
-  const auto session = MustJoin(daemon);
+  const auto session = MustJoin(OptionsFor(daemon));
   EXPECT_TRUE(session->Leave().ok());
   EXPECT_EQ(session->Leave().code(), Code::kLeft);
   EXPECT_EQ(session->Allocate(64).error().code(), Code::kLeft);
@@ -123,7 +110,7 @@ TEST(SessionTest, LeaveEndsTheSession) {
 
 TEST(SessionTest, LeaveTimesOutAndCanBeRepeated) {
   FakeDaemon daemon({.answers_leave = false});
-  const auto session = MustJoin(daemon);
+  const auto session = MustJoin(OptionsFor(daemon));
   EXPECT_EQ(session->Leave(Milliseconds(50)).code(), Code::kTimeout);
   EXPECT_EQ(session->Allocate(64).error().code(), Code::kLeft);
   EXPECT_EQ(session->Leave(Milliseconds(1)).code(), Code::kTimeout);
@@ -132,13 +119,13 @@ TEST(SessionTest, LeaveTimesOutAndCanBeRepeated) {
 
 TEST(SessionTest, DestructorLeavesWithoutWaiting) {
   FakeDaemon daemon({.answers_leave = false});
-  MustJoin(daemon).reset();
+  MustJoin(OptionsFor(daemon)).reset();
   EXPECT_TRUE(daemon.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.disconnects == 1 && seen.leaves == 1; }));
 }
 
 TEST(SessionTest, BufferOutlivesItsSession) {
   FakeDaemon daemon;
-  auto session = MustJoin(daemon);
+  auto session = MustJoin(OptionsFor(daemon));
   auto buffer = session->Allocate(100);
   ASSERT_TRUE(buffer.ok());
   session.reset();
@@ -148,7 +135,7 @@ TEST(SessionTest, BufferOutlivesItsSession) {
 
 TEST(SessionTest, RegionsAreSealedAndReused) {
   FakeDaemon daemon;
-  const auto session = MustJoin(daemon);
+  const auto session = MustJoin(OptionsFor(daemon));
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(session->Allocate(1'000'000).ok());
   std::vector<float> values(1000, 1.0F);
   for (int i = 0; i < 5; ++i) {
@@ -161,7 +148,7 @@ TEST(SessionTest, RegionsAreSealedAndReused) {
 
 TEST(SessionTest, RegionsAreBounded) {
   FakeDaemon daemon;
-  const auto session = MustJoin(daemon);
+  const auto session = MustJoin(OptionsFor(daemon));
   std::vector<Buffer> buffers;
   for (std::uint32_t i = 0; i < abi::kRegionCountMax; ++i) {
     auto buffer = session->Allocate(1);
@@ -178,7 +165,7 @@ TEST(SessionTest, RegionsAreBounded) {
 
 TEST(SessionTest, DeadDaemonFailsCallsAtOnce) {
   FakeDaemon daemon;
-  const auto session = MustJoin(daemon);
+  const auto session = MustJoin(OptionsFor(daemon));
   daemon.Die();
   float value = 1.0F;
   EXPECT_EQ(session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum).error().code(), Code::kDaemonLost);
@@ -190,7 +177,7 @@ TEST(SessionTest, DeadDaemonFailsCallsAtOnce) {
 
 TEST(SessionTest, EndedGivesItsReasonToLaterSends) {
   FakeDaemon daemon;
-  const auto session = MustJoin(daemon);
+  const auto session = MustJoin(OptionsFor(daemon));
   daemon.SendEnded(Code::kEvicted, "the others went on");
   float value = 1.0F;
   const auto result = session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum);
@@ -214,7 +201,7 @@ int ProbeInChild(Session* session, Work* work, Buffer* buffer) {
 
 TEST(SessionTest, ForkedChildOwnsNothingAndDisturbsNobody) {
   FakeDaemon daemon({.holds = true});
-  auto session = MustJoin(daemon);
+  auto session = MustJoin(OptionsFor(daemon));
   auto buffer = session->Allocate(1000);
   ASSERT_TRUE(buffer.ok());
   float value = 1.0F;
@@ -252,11 +239,11 @@ TEST(SessionTest, JoinSaysThatTheDaemonIsSilent) {
 
 TEST(SessionTest, BuffersBeyondWhatThereIsAreRefusedBeforeTheyAreMade) {
   FakeDaemon daemon;
-  const auto beyond_the_host = MustJoin(daemon)->Allocate(std::size_t{1} << 45);
+  const auto beyond_the_host = MustJoin(OptionsFor(daemon))->Allocate(std::size_t{1} << 45);
   EXPECT_EQ(beyond_the_host.error().code(), Code::kResourceExhausted);
   EXPECT_NE(beyond_the_host.error().text().find("the host has"), std::string::npos) << beyond_the_host.error().text();
   FakeDaemon small({.regions_mib_max = 64});
-  const auto session = MustJoin(small);
+  const auto session = MustJoin(OptionsFor(small));
   const auto beyond_the_daemon = session->Allocate(std::size_t{65} << 20);
   EXPECT_EQ(beyond_the_daemon.error().code(), Code::kResourceExhausted);
   EXPECT_NE(beyond_the_daemon.error().text().find("--memory-max"), std::string::npos);
@@ -268,7 +255,7 @@ TEST(SessionTest, BuffersBeyondWhatThereIsAreRefusedBeforeTheyAreMade) {
 
 TEST(SessionTest, FreeBuffersMakeRoomForThoseOfOtherSizes) {
   FakeDaemon daemon({.regions_mib_max = 64});
-  auto session = MustJoin(daemon);
+  auto session = MustJoin(OptionsFor(daemon));
   { const auto first = session->Allocate(std::size_t{15} << 20); }
   EXPECT_EQ(daemon.Look().unregistered, 0U) << "it may be used again";
   const auto second = session->Allocate(std::size_t{50} << 20);
@@ -278,7 +265,7 @@ TEST(SessionTest, FreeBuffersMakeRoomForThoseOfOtherSizes) {
 
 TEST(SessionTest, ForkedChildDoesNotKeepTheSocketOpen) {
   FakeDaemon daemon;
-  auto session = MustJoin(daemon);
+  auto session = MustJoin(OptionsFor(daemon));
   int hold[2];
   ASSERT_EQ(pipe(hold), 0);
   const pid_t child = fork();

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "proto/device/signals_blocked.h"
 #include "proto/device/slices.h"
 
 namespace ringway::testing {
@@ -389,10 +389,7 @@ struct TestStream::State {
 };
 
 TestStream::TestStream() : state_(std::make_shared<State>()) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const device::SignalsBlocked blocked;
   state_->thread = std::thread([state = state_.get()] {
     std::unique_lock<std::mutex> lock(state->mutex);
     for (;;) {
@@ -405,7 +402,6 @@ TestStream::TestStream() : state_(std::make_shared<State>()) {
       lock.lock();
     }
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 TestStream::~TestStream() {
