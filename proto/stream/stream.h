@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 
+#include "proto/identity.h"
 #include "proto/lane_traffic.h"
 #include "proto/result.h"
 #include "proto/stream/socket_options.h"
@@ -98,6 +99,8 @@ class Stream {
   virtual void AwaitWrite(std::shared_ptr<StreamWaiter> waiter) = 0;
 
   virtual StreamPeer peer() const = 0;
+  // Who has proven to be at the other end; null: nobody has (yet). Valid as long as the stream.
+  virtual const Identity* identity() const { return nullptr; }
   virtual StreamPath& path() = 0;
   // The same for another thread, which may keep it longer than the stream lives; null where descriptors have run out.
   virtual std::unique_ptr<StreamPath> SharePath() const = 0;

@@ -3,7 +3,7 @@
 //
 // A folder is a layer. Pure ones are state machines and arithmetic: events and the time go in, actions come out.
 //
-//   proto/   contracts and base   collective/: pure   device/, stream/   shell/: for programs only (options, ..)
+//   proto/   contracts and base   collective/: pure   device/, stream/, tls/   shell/: for programs only (options, ..)
 //   master/  planning/, coordination/: pure   |  shell/
 //   daemon/  kernels/, buffers/, collective/, links/, flow/, agreement/: pure   |  net/, local/, staging/, runtime/
 //   client/  include, src: the library   |  examples, bench, ctl
@@ -50,6 +50,7 @@ const std::vector<Layer>& Layers() {
       {"proto/collective", {"proto", "ringway/types.h"}},
       {"proto/device", {"ringway/types.h"}},
       {"proto/stream", {"proto", "ringway/types.h"}},
+      {"proto/tls", {"proto", "ringway/types.h"}},
       {"proto", {"ringway/types.h"}},
       {"master/planning", {"proto", "ringway/types.h"}},
       {"master/coordination", {"proto", "ringway/types.h", "master/planning"}},

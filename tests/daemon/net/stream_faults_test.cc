@@ -7,9 +7,10 @@
 #include "daemon/net/dialer.h"
 #include "daemon/net/lane_threads.h"
 #include "daemon/net/listener.h"
+#include "proto/tls/tls_stream.h"
 #include "tests/daemon/net/lane_fixture.h"
-#include "tests/proto/stream/handshaking_stream.h"
 #include "tests/proto/stream/memory_stream.h"
+#include "tests/proto/tls/certificates.h"
 
 namespace ringway::net {
 namespace {
@@ -39,12 +40,14 @@ MemoryOptions BreakAt(std::size_t at, bool reads, Kind kind) {
   return options;
 }
 
-// Every second seed has streams that shake hands first.
+// Every second seed is secured.
 MemoryPair PairOf(const MemoryOptions& options, std::uint64_t seed) {
   MemoryPair pair(options);
   if (seed % 2 == 0) {
-    pair.a = std::make_unique<HandshakingStream>(std::move(pair.a));
-    pair.b = std::make_unique<HandshakingStream>(std::move(pair.b));
+    pair.a = std::make_unique<tls::TlsStream>(std::move(pair.a), tls::TestAuthority::Get().Of({.name = "a"}),
+                                              tls::TlsStreamOptions{.dialled = true, .whom = Identity{.name = "b"}});
+    pair.b = std::make_unique<tls::TlsStream>(std::move(pair.b), tls::TestAuthority::Get().Of({.name = "b"}),
+                                              tls::TlsStreamOptions{});
   }
   return pair;
 }
@@ -184,7 +187,8 @@ class HandshakeFaultsTest : public StreamFaultsTest {
       asio::post(context, [done, stream] { done(Connection{.stream = std::move(*stream), .loopback = true}); });
     };
     Dialer dialer(context_, {}, connect);
-    DialRequest request{.group = "job", .from = PeerId(1), .to = PeerId(2), .address = "memory", .missing = {}};
+    DialRequest request{
+        .group = "job", .from = PeerId(1), .to = PeerId(2), .address = "memory", .daemon = {}, .missing = {}};
     request.control = true;
     dialer.Dial(std::move(request), [&out](Result<DialedLinks> one) { out.dialled.push_back(std::move(one)); });
     for (int i = 0; i < 500; ++i) Settle();

@@ -1,0 +1,270 @@
+#include "proto/tls/authority.h"
+
+#include <fcntl.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <initializer_list>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "proto/stream/unique_fd.h"
+
+namespace ringway::tls {
+namespace {
+
+using Bio = std::unique_ptr<BIO, Freer<BIO_free_all>>;
+using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
+using Extension = std::pair<int, std::string>;  // NID, value in OpenSSL's notation
+
+constexpr std::chrono::minutes kClocksDiffer{10};
+constexpr int kSerialBits = 159;
+constexpr mode_t kKeyMode = 0600;
+constexpr mode_t kCertificateMode = 0644;
+
+std::string AuthorityPath(const std::string& dir) { return dir + "/ca.pem"; }
+std::string AuthorityKeyPath(const std::string& dir) { return dir + "/ca.key"; }
+
+Status OpensslFailure() { return {Code::kInternal, "OpenSSL: " + TakeOpensslError()}; }
+
+Status SystemFailure(const std::string& what) {
+  return {Code::kIo, what + ": " + std::error_code(errno, std::generic_category()).message()};
+}
+
+std::string TextOf(BIO* bio) {
+  char* bytes = nullptr;
+  const long count = BIO_get_mem_data(bio, &bytes);
+  return {bytes, static_cast<std::size_t>(count)};
+}
+
+// A new file. It is whole, or not there.
+Status WriteNew(const std::string& path, const std::string& text, mode_t mode) {
+  const net::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  if (!fd.valid() && errno == EEXIST) {
+    return {Code::kInvalidArgument, path + " is there already and is not overwritten: move it away first"};
+  }
+  if (!fd.valid()) return SystemFailure("cannot write " + path);
+  const bool written = ::fchmod(fd.get(), mode) == 0 &&
+                       ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       ::fsync(fd.get()) == 0;
+  if (written) return Status::Ok();
+  const Status failure = SystemFailure("cannot write " + path);
+  ::unlink(path.c_str());
+  return failure;
+}
+
+Status SetTime(ASN1_TIME* time, std::chrono::seconds from_now) {
+  return X509_gmtime_adj(time, from_now.count()) == nullptr ? OpensslFailure() : Status::Ok();
+}
+
+Status SetSerial(X509* certificate) {
+  const std::unique_ptr<BIGNUM, Freer<BN_free>> number(BN_new());
+  const bool set = number != nullptr && BN_rand(number.get(), kSerialBits, BN_RAND_TOP_ANY, BN_RAND_BOTTOM_ANY) == 1 &&
+                   BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)) != nullptr;
+  return set ? Status::Ok() : OpensslFailure();
+}
+
+Status Add(X509* certificate, X509* issuer, std::initializer_list<Extension> extensions) {
+  X509V3_CTX context;
+  X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
+  for (const auto& [nid, value] : extensions) {
+    const std::unique_ptr<X509_EXTENSION, Freer<X509_EXTENSION_free>> extension(
+        X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str()));
+    if (extension == nullptr || X509_add_ext(certificate, extension.get(), -1) != 1) return OpensslFailure();
+  }
+  return Status::Ok();
+}
+
+struct Pair {
+  Certificate certificate;
+  Key key;
+};
+
+// Everything but issuer, extensions and signature.
+Result<Pair> Begin(const std::string& common_name, const Validity& validity) {
+  Pair pair{.certificate = Certificate(X509_new()), .key = Key(EVP_EC_gen("P-256"))};
+  X509* certificate = pair.certificate.get();
+  if (certificate == nullptr || pair.key == nullptr || X509_set_version(certificate, X509_VERSION_3) != 1 ||
+      X509_set_pubkey(certificate, pair.key.get()) != 1 ||
+      X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_UTF8,
+                                 reinterpret_cast<const unsigned char*>(common_name.c_str()), -1, -1, 0) != 1) {
+    return OpensslFailure();
+  }
+  for (const Status& status : {SetSerial(certificate), SetTime(X509_getm_notBefore(certificate), validity.begins),
+                               SetTime(X509_getm_notAfter(certificate), validity.ends)}) {
+    if (!status.ok()) return status;
+  }
+  return pair;
+}
+
+Status Write(const Pair& pair, const std::string& certificate_path, const std::string& key_path) {
+  const Bio certificate(BIO_new(BIO_s_mem()));
+  const Bio key(BIO_new(BIO_s_mem()));
+  if (PEM_write_bio_X509(certificate.get(), pair.certificate.get()) != 1 ||
+      PEM_write_bio_PKCS8PrivateKey(key.get(), pair.key.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1) {
+    return OpensslFailure();
+  }
+  if (::access(certificate_path.c_str(), F_OK) == 0) {
+    return {Code::kInvalidArgument, certificate_path + " is there already and is not overwritten: move it away first"};
+  }
+  if (Status status = WriteNew(key_path, TextOf(key.get()), kKeyMode); !status.ok()) return status;
+  Status status = WriteNew(certificate_path, TextOf(certificate.get()), kCertificateMode);
+  if (!status.ok()) ::unlink(key_path.c_str());
+  return status;
+}
+
+Result<Pair> ReadAuthority(const std::string& dir) {
+  Pair pair;
+  for (const std::string& path : {AuthorityPath(dir), AuthorityKeyPath(dir)}) {
+    const Bio file(BIO_new_file(path.c_str(), "r"));
+    if (file == nullptr) {
+      ERR_clear_error();
+      return Status(Code::kInvalidArgument,
+                    "cannot read " + path + ": make an authority with ringwayctl certs init " + dir);
+    }
+    if (pair.certificate == nullptr) {
+      pair.certificate.reset(PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr));
+      if (pair.certificate == nullptr) return Status(Code::kInvalidArgument, path + " holds no certificate");
+    } else {
+      pair.key.reset(PEM_read_bio_PrivateKey(file.get(), nullptr, nullptr, nullptr));
+      if (pair.key == nullptr) return Status(Code::kInvalidArgument, path + " holds no private key");
+    }
+  }
+  if (X509_check_private_key(pair.certificate.get(), pair.key.get()) != 1) {
+    ERR_clear_error();
+    return Status(Code::kInvalidArgument, AuthorityKeyPath(dir) + " is not the key of " + AuthorityPath(dir));
+  }
+  return pair;
+}
+
+Status MakeDirectory(const std::string& dir) {
+  std::error_code error;
+  const bool made = std::filesystem::create_directories(dir, error);
+  if (error) return {Code::kIo, "cannot make the directory " + dir + ": " + error.message()};
+  if (made) ::chmod(dir.c_str(), S_IRWXU);
+  return Status::Ok();
+}
+
+std::string RandomLabel() {
+  std::array<unsigned char, 4> bytes{};
+  if (RAND_bytes(bytes.data(), bytes.size()) != 1) ERR_clear_error();
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) (text += kDigits[byte >> 4]) += kDigits[byte & 15];
+  return text;
+}
+
+std::string NameText(const X509_NAME* name) {
+  const Bio text(BIO_new(BIO_s_mem()));
+  (void)X509_NAME_print_ex(text.get(), name, 0, XN_FLAG_ONELINE & ~ASN1_STRFLGS_ESC_MSB);
+  return TextOf(text.get());
+}
+
+std::string Fingerprint(const X509* certificate) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned bytes = 0;
+  (void)X509_digest(certificate, EVP_sha256(), digest.data(), &bytes);
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (unsigned i = 0; i < bytes; ++i) (text += kDigits[digest[i] >> 4]) += kDigits[digest[i] & 15];
+  return text;
+}
+
+}  // namespace
+
+Validity ValidFor(std::chrono::days days) { return {.begins = -kClocksDiffer, .ends = days}; }
+
+CredentialFiles FilesOf(const std::string& dir, const std::string& name) {
+  return {.ca = AuthorityPath(dir), .cert = dir + "/" + name + ".pem", .key = dir + "/" + name + ".key"};
+}
+
+Status InitAuthority(const std::string& dir, const Validity& validity) {
+  if (Status status = MakeDirectory(dir); !status.ok()) return status;
+  Result<Pair> pair = Begin("Ringway CA " + RandomLabel(), validity);
+  if (!pair.ok()) return pair.status();
+  X509* certificate = pair.value().certificate.get();
+  if (X509_set_issuer_name(certificate, X509_get_subject_name(certificate)) != 1) return OpensslFailure();
+  if (Status status = Add(certificate, certificate,
+                          {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
+                           {NID_key_usage, "critical,keyCertSign,cRLSign"},
+                           {NID_subject_key_identifier, "hash"}});
+      !status.ok()) {
+    return status;
+  }
+  if (X509_sign(certificate, pair.value().key.get(), EVP_sha256()) == 0) return OpensslFailure();
+  return Write(pair.value(), AuthorityPath(dir), AuthorityKeyPath(dir));
+}
+
+Status Issue(const IssueDirectories& where, const Identity& identity, const Validity& validity) {
+  const std::string& dir = where.dir;
+  if (!IsIdentityName(identity.name) || identity.name == "ca") {
+    return {Code::kInvalidArgument, "'" + identity.name +
+                                        "' cannot be a name: give 1 to 63 letters, digits, '.', '_' and '-', not "
+                                        "beginning with '.' or '-', and not 'ca'"};
+  }
+  const Result<Pair> authority = ReadAuthority(dir);
+  if (!authority.ok()) return authority.status();
+  X509* ca = authority.value().certificate.get();
+  const ASN1_TIME* ca_ends = X509_get0_notAfter(ca);
+  if (X509_cmp_current_time(ca_ends) <= 0) {
+    return {Code::kInvalidArgument,
+            AuthorityPath(dir) + " ended on " + ToDate(ca_ends) + ": make a new authority in another directory"};
+  }
+  Result<Pair> pair = Begin(identity.name, validity);
+  if (!pair.ok()) return pair.status();
+  X509* certificate = pair.value().certificate.get();
+  if (ASN1_TIME_compare(X509_get0_notAfter(certificate), ca_ends) > 0 &&
+      X509_set1_notAfter(certificate, ca_ends) != 1) {
+    return OpensslFailure();
+  }
+  if (X509_set_issuer_name(certificate, X509_get_subject_name(ca)) != 1) return OpensslFailure();
+  if (Status status = Add(certificate, ca,
+                          {{NID_basic_constraints, "critical,CA:FALSE"},
+                           {NID_key_usage, "critical,digitalSignature"},
+                           {NID_ext_key_usage, "serverAuth,clientAuth"},
+                           {NID_subject_alt_name, "URI:" + ToUri(identity) + ",DNS:" + identity.name},
+                           {NID_subject_key_identifier, "hash"},
+                           {NID_authority_key_identifier, "keyid:always"}});
+      !status.ok()) {
+    return status;
+  }
+  if (X509_sign(certificate, authority.value().key.get(), EVP_sha256()) == 0) return OpensslFailure();
+  if (Status status = MakeDirectory(where.out); !status.ok()) return status;
+  const CredentialFiles files = FilesOf(where.out, identity.name);
+  if (Status status = Write(pair.value(), files.cert, files.key); !status.ok()) return status;
+  if (::access(files.ca.c_str(), F_OK) == 0) return Status::Ok();
+  const Bio text(BIO_new(BIO_s_mem()));
+  if (PEM_write_bio_X509(text.get(), ca) != 1) return OpensslFailure();
+  return WriteNew(files.ca, TextOf(text.get()), kCertificateMode);
+}
+
+Result<std::string> Describe(const std::string& file) {
+  const Bio bio(BIO_new_file(file.c_str(), "r"));
+  const Certificate certificate(bio == nullptr ? nullptr : PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  if (bio == nullptr) return Status(Code::kInvalidArgument, "cannot read " + file);
+  if (certificate == nullptr) return Status(Code::kInvalidArgument, file + " holds no certificate in PEM");
+  X509* one = certificate.get();
+  const std::optional<Identity> identity = IdentityOf(one);
+  const ASN1_TIME* end = X509_get0_notAfter(one);
+  std::string who = "nobody: it has no ringway://ROLE/NAME";
+  if (identity) who = ToString(*identity);
+  if (X509_check_ca(one) > 0) who = "a certificate authority";
+  std::string until = ToDate(end) + " (" + std::to_string(DaysUntil(end)) + " days)";
+  if (!IsCurrent(one)) until = ToDate(end) + " (not valid now)";
+  return file + "\n  of           " + who + "\n  valid from   " + ToDate(X509_get0_notBefore(one)) +
+         "\n  valid until  " + until + "\n  issued by    " + NameText(X509_get_issuer_name(one)) + "\n  sha256       " +
+         Fingerprint(one) + "\n";
+}
+
+}  // namespace ringway::tls

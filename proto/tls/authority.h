@@ -1,0 +1,50 @@
+// Makes the certificates of a Ringway installation: one private authority in a directory, and what it signs.
+//
+//   DIR/ca.pem  DIR/ca.key      the authority; ca.key signs and stays where certificates are made
+//   DIR/NAME.pem  DIR/NAME.key  of one process, for its host
+//
+// ECDSA on P-256. Keys are readable by their owner only (0600). Nothing is ever overwritten.
+//
+// Errors: kInvalidArgument names the file or value and what to do; kIo what the system refused.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "proto/identity.h"
+#include "proto/result.h"
+#include "proto/tls/credentials.h"
+
+namespace ringway::tls {
+
+// From now.
+struct Validity {
+  std::chrono::seconds begins;
+  std::chrono::seconds ends;
+};
+
+inline constexpr std::chrono::days kAuthorityDays{3650};
+inline constexpr std::chrono::days kCertificateDays{365};
+inline constexpr std::chrono::days kDaysMax{3650};
+
+// From a few minutes ago, as clocks differ.
+Validity ValidFor(std::chrono::days days);
+
+// The files of `name` in `dir`, as Issue makes them.
+CredentialFiles FilesOf(const std::string& dir, const std::string& name);
+
+// Creates `dir` where it is not there.
+Status InitAuthority(const std::string& dir, const Validity& validity = ValidFor(kAuthorityDays));
+
+struct IssueDirectories {
+  std::string dir;  // of the authority
+  std::string out;  // where the files go; made where it is not there, and given a copy of ca.pem where it has none
+};
+// Ends with the authority where that ends earlier.
+Status Issue(const IssueDirectories& where, const Identity& identity,
+             const Validity& validity = ValidFor(kCertificateDays));
+
+// What a certificate says, a line each: who it is of, from when to when, its issuer, its fingerprint.
+Result<std::string> Describe(const std::string& file);
+
+}  // namespace ringway::tls

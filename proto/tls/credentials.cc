@@ -1,0 +1,259 @@
+#include "proto/tls/credentials.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+namespace ringway::tls {
+namespace {
+
+using Bio = std::unique_ptr<BIO, Freer<BIO_free_all>>;
+using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
+
+constexpr long kReadAheadBytes = 64 * 1024;
+constexpr long kChainBytesMax = 16 * 1024;
+constexpr long kSessionSeconds = 3600;
+constexpr int kChainDepthMax = 2;
+constexpr std::size_t kFileBytesMax = 64 * 1024;
+// Where the processor has AES, the first is the fastest.
+constexpr char kCiphers[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+constexpr char kSessionContext[] = "ringway";
+
+Status Refuse(const std::string& file, const std::string& what) { return {Code::kInvalidArgument, file + " " + what}; }
+
+Result<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return Status(Code::kInvalidArgument, "cannot read " + path + ": " +
+                                              std::error_code(errno, std::generic_category()).message() +
+                                              "; make certificates with ringwayctl certs");
+  }
+  std::string text(kFileBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kFileBytesMax) return Refuse(path, "is too large for PEM of a few certificates");
+  return text;
+}
+
+Bio BioOf(const std::string& text) { return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
+
+Result<Certificate> ReadCertificate(const std::string& path) {
+  const Result<std::string> text = ReadFile(path);
+  if (!text.ok()) return text.status();
+  Certificate certificate(PEM_read_bio_X509(BioOf(text.value()).get(), nullptr, nullptr, nullptr));
+  if (certificate == nullptr) return Refuse(path, "holds no certificate in PEM: " + TakeOpensslError());
+  return certificate;
+}
+
+// Never asks for a passphrase.
+int NoPassphrase(char*, int, int, void*) { return 0; }
+
+Result<Key> ReadKey(const std::string& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) == 0 && (facts.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+    return Refuse(path, "is a private key that every user of this host can read: chmod 600 it");
+  }
+  const Result<std::string> text = ReadFile(path);
+  if (!text.ok()) return text.status();
+  Key key(PEM_read_bio_PrivateKey(BioOf(text.value()).get(), nullptr, NoPassphrase, nullptr));
+  if (key == nullptr) return Refuse(path, "holds no private key without passphrase in PEM: " + TakeOpensslError());
+  return key;
+}
+
+int OnNewSession(SSL* ssl, SSL_SESSION* session) {
+  auto* credentials = static_cast<Credentials*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+  const auto* whom = static_cast<const std::string*>(SSL_get_app_data(ssl));
+  if (whom == nullptr) return 0;
+  credentials->Keep(*whom, session);
+  return 1;
+}
+
+void SetUp(SSL_CTX* context) {
+  SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
+  SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION);
+  (void)SSL_CTX_set_ciphersuites(context, kCiphers);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  SSL_CTX_set_verify_depth(context, kChainDepthMax);
+  SSL_CTX_set_max_cert_list(context, kChainBytesMax);
+  SSL_CTX_set_mode(context,
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  // Frames have lengths: an end without notice cuts none short unnoticed.
+  SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_read_ahead(context, 1);
+  SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);
+  SSL_CTX_set_timeout(context, kSessionSeconds);
+}
+
+}  // namespace
+
+std::string TakeOpensslError() {
+  std::array<char, 256> text{"unknown error"};
+  const unsigned long error = ERR_get_error();
+  if (error != 0) {
+    const char* reason = ERR_reason_error_string(error);
+    if (reason != nullptr) return ERR_clear_error(), reason;
+    ERR_error_string_n(error, text.data(), text.size());
+  }
+  ERR_clear_error();
+  return text.data();
+}
+
+std::optional<Identity> IdentityOf(X509* certificate) {
+  const std::unique_ptr<GENERAL_NAMES, Freer<GENERAL_NAMES_free>> names(
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  std::optional<Identity> found;
+  for (int i = 0; i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type != GEN_URI) continue;
+    const ASN1_IA5STRING* uri = name->d.uniformResourceIdentifier;
+    const std::string_view text(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
+                                static_cast<std::size_t>(ASN1_STRING_length(uri)));
+    const std::optional<Identity> identity = ParseIdentityUri(text);
+    if (!identity) continue;
+    if (found) return std::nullopt;
+    found = identity;
+  }
+  return found;
+}
+
+std::optional<Identity> IdentityIn(const std::string& path) {
+  const Result<Certificate> certificate = ReadCertificate(path);
+  return certificate.ok() ? IdentityOf(certificate.value().get()) : std::nullopt;
+}
+
+bool IsCurrent(X509* certificate) {
+  return X509_cmp_current_time(X509_get0_notBefore(certificate)) < 0 &&
+         X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
+}
+
+std::string ToDate(const ASN1_TIME* time) {
+  std::tm calendar{};
+  if (ASN1_TIME_to_tm(time, &calendar) != 1) return "an unknown day";
+  std::array<char, 16> text{};
+  (void)std::strftime(text.data(), text.size(), "%Y-%m-%d", &calendar);
+  return text.data();
+}
+
+std::int64_t DaysUntil(const ASN1_TIME* time) {
+  int days = 0;
+  int seconds = 0;  // of the same sign
+  if (ASN1_TIME_diff(&days, &seconds, nullptr, time) != 1) return 0;
+  return seconds < 0 ? days - 1 : days;
+}
+
+Credentials::Credentials()
+    : dialling_(SSL_CTX_new(TLS_client_method())), accepting_(SSL_CTX_new(TLS_server_method())) {}
+
+Credentials::~Credentials() = default;
+
+Result<std::shared_ptr<Credentials>> Credentials::Load(const CredentialFiles& files) {
+  std::shared_ptr<Credentials> credentials(new Credentials);
+  if (Status status = credentials->Read(files); !status.ok()) return status;
+  return credentials;
+}
+
+Status Credentials::Read(const CredentialFiles& files) {
+  for (SSL_CTX* context : {dialling_.get(), accepting_.get()}) {
+    if (context == nullptr) return {Code::kResourceExhausted, "OpenSSL: " + TakeOpensslError()};
+    SetUp(context);
+    if (Status status = ReadInto(context, files); !status.ok()) return status;
+  }
+  SSL_CTX_set_app_data(dialling_.get(), this);
+  SSL_CTX_set_session_cache_mode(dialling_.get(), SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL_STORE);
+  SSL_CTX_sess_set_new_cb(dialling_.get(), OnNewSession);
+  // Tickets hold what a resumption needs: nothing is kept here, and other credentials do not know them.
+  SSL_CTX_set_session_cache_mode(accepting_.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(accepting_.get(), 1);
+  SSL_CTX_set_session_id_context(accepting_.get(), reinterpret_cast<const unsigned char*>(kSessionContext),
+                                 sizeof kSessionContext - 1);
+  return CheckCertificate(files);
+}
+
+Status Credentials::ReadInto(SSL_CTX* context, const CredentialFiles& files) const {
+  Result<Certificate> authority = ReadCertificate(files.ca);
+  if (!authority.ok()) return authority.status();
+  Result<Certificate> certificate = ReadCertificate(files.cert);
+  if (!certificate.ok()) return certificate.status();
+  Result<Key> key = ReadKey(files.key);
+  if (!key.ok()) return key.status();
+  X509* ca = authority.value().get();
+  if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca) != 1 || SSL_CTX_add_client_CA(context, ca) != 1) {
+    return Refuse(files.ca, "cannot be used: " + TakeOpensslError());
+  }
+  if (SSL_CTX_use_certificate(context, certificate.value().get()) != 1) {
+    return Refuse(files.cert, "cannot be used: " + TakeOpensslError());
+  }
+  if (SSL_CTX_use_PrivateKey(context, key.value().get()) != 1 || SSL_CTX_check_private_key(context) != 1) {
+    ERR_clear_error();
+    return Refuse(files.key, "is not the key of " + files.cert);
+  }
+  return Status::Ok();
+}
+
+Status Credentials::CheckCertificate(const CredentialFiles& files) {
+  X509* certificate = SSL_CTX_get0_certificate(accepting_.get());
+  const std::optional<Identity> self = IdentityOf(certificate);
+  if (!self) {
+    return Refuse(files.cert, "names no identity of the form ringway://ROLE/NAME: issue one with ringwayctl certs");
+  }
+  self_ = *self;
+  const std::unique_ptr<X509_STORE_CTX, Freer<X509_STORE_CTX_free>> check(X509_STORE_CTX_new());
+  if (check == nullptr ||
+      X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(accepting_.get()), certificate, nullptr) != 1) {
+    return {Code::kResourceExhausted, "OpenSSL: " + TakeOpensslError()};
+  }
+  if (X509_verify_cert(check.get()) != 1) {
+    const int error = X509_STORE_CTX_get_error(check.get());
+    ERR_clear_error();
+    const std::string whole =
+        std::string("is not accepted with ") + files.ca + ": " + X509_verify_cert_error_string(error);
+    switch (error) {
+      case X509_V_ERR_CERT_HAS_EXPIRED:
+        return Refuse(files.cert,
+                      "(or its CA) ended on " + ToDate(X509_get0_notAfter(certificate)) + ": issue a new one");
+      case X509_V_ERR_CERT_NOT_YET_VALID:
+        return Refuse(files.cert,
+                      "begins on " + ToDate(X509_get0_notBefore(certificate)) + ": look at this host's clock");
+      default:
+        return Refuse(files.cert, whole + "; issue it with the CA that the others have");
+    }
+  }
+  const ASN1_TIME* first = X509_get0_notAfter(certificate);
+  const STACK_OF(X509)* chain = X509_STORE_CTX_get0_chain(check.get());
+  for (int i = 0; i < sk_X509_num(chain); ++i) {
+    const ASN1_TIME* end = X509_get0_notAfter(sk_X509_value(chain, i));
+    if (ASN1_TIME_compare(end, first) < 0) first = end;
+  }
+  ends_.reset(ASN1_STRING_dup(first));
+  if (ends_ == nullptr) return {Code::kResourceExhausted, "OpenSSL has no memory for a certificate"};
+  return Status::Ok();
+}
+
+SSL_SESSION* Credentials::Session(const std::string& whom) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = sessions_.find(whom);
+  if (found == sessions_.end()) return nullptr;
+  SSL_SESSION_up_ref(found->second.get());
+  return found->second.get();
+}
+
+void Credentials::Keep(const std::string& whom, SSL_SESSION* session) {
+  KeptSession kept(session);
+  const std::scoped_lock lock(mutex_);
+  if (sessions_.size() >= kSessionsMax && !sessions_.contains(whom)) sessions_.erase(sessions_.begin());
+  sessions_.insert_or_assign(whom, std::move(kept));
+}
+
+}  // namespace ringway::tls

@@ -1,0 +1,95 @@
+// What a process proves its identity with: a certificate, its private key, and the certificate of the one authority
+// that it trusts. Read from PEM files, checked, never changed: a reload makes another one.
+//
+// A certificate carries exactly one identity, as the URI "ringway://ROLE/NAME" among its subject alternative names
+// (proto/identity.h). TLS 1.3 only.
+//
+// Threads: any. Lifetime: shared; connections keep the credentials that they were made with.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "proto/identity.h"
+#include "proto/result.h"
+
+namespace ringway::tls {
+
+struct CredentialFiles {
+  std::string ca;
+  std::string cert;
+  std::string key;
+
+  bool operator==(const CredentialFiles&) const = default;
+};
+
+template <auto free_one>
+struct Freer {
+  template <typename T>
+  void operator()(T* one) const {
+    free_one(one);
+  }
+};
+
+// A certificate's identity; nothing if it has none, or several.
+std::optional<Identity> IdentityOf(X509* certificate);
+// The same of the first certificate in a PEM file; nothing also where there is none.
+std::optional<Identity> IdentityIn(const std::string& path);
+// Whether the certificate is valid at this moment.
+bool IsCurrent(X509* certificate);
+// "2027-11-26".
+std::string ToDate(const ASN1_TIME* time);
+// From now until then, rounded down; negative where that was before.
+std::int64_t DaysUntil(const ASN1_TIME* time);
+
+// What OpenSSL says went wrong last on this thread, and forgets.
+std::string TakeOpensslError();
+
+class Credentials {
+ public:
+  ~Credentials();
+  Credentials(const Credentials&) = delete;
+  Credentials& operator=(const Credentials&) = delete;
+
+  // kInvalidArgument names the file and what to do about it: it cannot be read, the key is not the certificate's or is
+  // readable by everybody, the certificate is not of the authority, has no identity, or is not of this time.
+  static Result<std::shared_ptr<Credentials>> Load(const CredentialFiles& files);
+
+  const Identity& self() const { return self_; }
+  // When the first of the certificate and its authority's ends.
+  const ASN1_TIME* ends() const { return ends_.get(); }
+
+  // ---- for TlsStream
+  SSL_CTX* dialling() const { return dialling_.get(); }
+  SSL_CTX* accepting() const { return accepting_.get(); }
+  // What the last connection to `whom` left, so that the next one's handshake needs no signatures; null: nothing. The
+  // caller frees it.
+  SSL_SESSION* Session(const std::string& whom) const;
+  // Takes it over.
+  void Keep(const std::string& whom, SSL_SESSION* session);
+
+ private:
+  using Context = std::unique_ptr<SSL_CTX, Freer<SSL_CTX_free>>;
+  using KeptSession = std::unique_ptr<SSL_SESSION, Freer<SSL_SESSION_free>>;
+  static constexpr std::size_t kSessionsMax = 4096;
+
+  Credentials();
+  Status Read(const CredentialFiles& files);
+  Status ReadInto(SSL_CTX* context, const CredentialFiles& files) const;
+  Status CheckCertificate(const CredentialFiles& files);
+
+  Context dialling_;
+  Context accepting_;
+  Identity self_;
+  std::unique_ptr<ASN1_TIME, Freer<ASN1_TIME_free>> ends_;
+  mutable std::mutex mutex_;  // of sessions_
+  std::map<std::string, KeptSession> sessions_;
+};
+
+}  // namespace ringway::tls

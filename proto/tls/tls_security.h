@@ -1,0 +1,35 @@
+// Mutual TLS as the security of connections (proto/stream/security.h), with credentials that can be replaced while
+// connections run: those made from then on use the new ones.
+//
+// Threads: any.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "proto/stream/security.h"
+#include "proto/tls/credentials.h"
+
+namespace ringway::tls {
+
+class TlsSecurity final : public net::Security {
+ public:
+  explicit TlsSecurity(std::shared_ptr<Credentials> credentials) : credentials_(std::move(credentials)) {}
+
+  std::unique_ptr<net::Stream> Dialled(std::unique_ptr<net::Stream> plain, const Identity& whom) override;
+  std::unique_ptr<net::Stream> Accepted(std::unique_ptr<net::Stream> plain) override;
+
+  std::shared_ptr<Credentials> credentials() const;
+  // Reads the files again. Where they cannot be used, or are those of another identity, the credentials stay.
+  Status Reload(const CredentialFiles& files);
+
+ private:
+  mutable std::mutex mutex_;  // of credentials_
+  std::shared_ptr<Credentials> credentials_;
+};
+
+// `security`: null where there is none.
+SecurityFacts FactsOf(const TlsSecurity* security, bool insecure);
+
+}  // namespace ringway::tls

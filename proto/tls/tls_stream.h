@@ -1,0 +1,93 @@
+// A connection secured by TLS, as a Stream (proto/stream/stream.h) over another one.
+//
+//   made --first Read or Write--> shaking hands --finished, the other end is whom it should be--> up
+//                                               --anything else--> failed: every call returns why
+//
+// Until it is up a Read may have to wait for room and a Write for bytes; the call that ends the handshake ends the
+// waits of others, too. Once it is up, waits are those of the stream below.
+//
+// A Write seals one record of up to 16 KiB after the other and takes a record's bytes when the stream below has taken
+// all of it. After kWouldBlock one record is sealed already: the next Write begins with the same bytes, or more. Its
+// keys are renewed after `key_bytes`.
+//
+// Threads: as every stream.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "proto/stream/stream.h"
+#include "proto/tls/credentials.h"
+
+namespace ringway::tls {
+
+struct TlsStreamOptions {
+  bool dialled = false;            // else accepted
+  std::optional<Identity> whom{};  // of a dialled one: who it is to be; an empty name is any of the role
+  // AES-GCM is sound for about 2^24 records of one key.
+  std::uint64_t key_bytes = std::uint64_t{64} << 30;
+};
+
+class TlsStream final : public net::Stream {
+ public:
+  TlsStream(std::unique_ptr<net::Stream> below, std::shared_ptr<Credentials> credentials, TlsStreamOptions options);
+  ~TlsStream() override;
+
+  Status Attach(asio::io_context& loop) override;
+  void Detach() override;
+  net::StreamIo Write(net::WriteParts from) override;
+  void AwaitRead(std::shared_ptr<net::StreamWaiter> waiter) override;
+  void AwaitWrite(std::shared_ptr<net::StreamWaiter> waiter) override;
+  net::StreamPeer peer() const override { return below_->peer(); }
+  const Identity* identity() const override { return identity_ ? &*identity_ : nullptr; }
+  net::StreamPath& path() override { return below_->path(); }
+  std::unique_ptr<net::StreamPath> SharePath() const override { return below_->SharePath(); }
+
+  // Whether its handshake continued an earlier connection.
+  bool resumed() const;
+  std::uint64_t key_updates() const { return key_updates_; }
+
+ private:
+  class Relay;
+  enum class Event : std::uint8_t { kBytes, kRoom };
+
+  net::StreamIo Receive(net::ReadParts into) override;
+  // kBytes when it is up.
+  net::StreamIo Shake();
+  Status CheckIdentity();
+  // One more record; returns how many bytes of `from` it took.
+  net::StreamIo Seal(std::span<const std::byte> from);
+  net::StreamIo Outcome(int returned, Event& stuck_at);
+  net::StreamIo Fail(std::string why);
+  std::string WhyItFailed(unsigned long error) const;
+  void Await(bool reader, Event event, std::shared_ptr<net::StreamWaiter> waiter);
+  static int BioRead(BIO* bio, char* into, int bytes);
+  static int BioWrite(BIO* bio, const char* from, int bytes);
+  static long BioControl(BIO* bio, int command, long number, void* pointer);
+  static const BIO_METHOD* Method();
+
+  std::unique_ptr<net::Stream> below_;
+  const std::shared_ptr<Credentials> credentials_;
+  const TlsStreamOptions options_;
+  const std::string whom_;  // names the session that the next connection resumes
+  std::unique_ptr<SSL, Freer<SSL_free>> ssl_;
+  std::shared_ptr<Relay> relay_;
+  asio::io_context* loop_ = nullptr;
+  std::optional<Identity> identity_;
+  std::optional<std::string> failed_;
+  net::StreamIo broken_{};  // what the stream below ended with
+  bool up_ = false;
+  Event reader_needs_ = Event::kBytes;
+  Event writer_needs_ = Event::kRoom;
+  std::size_t sealed_now_ = 0;      // bytes of the record that the stream below has not taken yet
+  std::uint64_t sealed_bytes_ = 0;  // with the current key
+  std::uint64_t key_updates_ = 0;
+};
+
+}  // namespace ringway::tls

@@ -1,0 +1,159 @@
+#include "proto/tls/credentials.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "proto/tls/tls_security.h"
+#include "tests/proto/tls/certificates.h"
+
+namespace ringway::tls {
+namespace {
+
+using std::chrono::days;
+
+void Overwrite(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::trunc) << text; }
+
+void ExpectRefused(const CredentialFiles& files, const std::string& word) {
+  const auto loaded = Credentials::Load(files);
+  ASSERT_FALSE(loaded.ok()) << word;
+  EXPECT_EQ(loaded.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(loaded.status().text().find(word), std::string::npos) << loaded.status().text();
+}
+
+// A moment ago it had all of them.
+void ExpectDaysLeft(const Credentials& credentials, days whole) {
+  EXPECT_GE(DaysUntil(credentials.ends()), whole.count() - 1);
+  EXPECT_LE(DaysUntil(credentials.ends()), whole.count());
+}
+
+TEST(IdentityTest, UriRoundTripsAndNothingElseIsOne) {
+  for (const ProcessRole role : {ProcessRole::kMaster, ProcessRole::kDaemon, ProcessRole::kOperator}) {
+    const Identity identity{.role = role, .name = "node-1.site_b"};
+    EXPECT_EQ(ParseIdentityUri(ToUri(identity)), identity);
+  }
+  for (const char* text : {"", "ringway://", "ringway://daemon", "ringway://daemon/", "ringway://king/x",
+                           "http://daemon/x", "ringway://daemon/a/b", "ringway://daemon/.a", "ringway://daemon/-a",
+                           "ringway://daemon/a b", "RINGWAY://daemon/a", "ringway://daemon/\xc3\xa4"}) {
+    EXPECT_EQ(ParseIdentityUri(text), std::nullopt) << text;
+  }
+  EXPECT_TRUE(IsIdentityName(std::string(63, 'a')));
+  EXPECT_FALSE(IsIdentityName(std::string(64, 'a')));
+}
+
+TEST(CredentialsTest, LoadsWhatTheAuthorityIssues) {
+  const TestAuthority authority;
+  const auto loaded = Credentials::Load(authority.Issued({.role = ProcessRole::kMaster, .name = "m"}));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().text();
+  EXPECT_EQ(loaded.value()->self(), (Identity{.role = ProcessRole::kMaster, .name = "m"}));
+  ExpectDaysLeft(*loaded.value(), kCertificateDays);
+}
+
+TEST(CredentialsTest, EndsWithItsAuthority) {
+  std::string dir = (std::filesystem::temp_directory_path() / "ringway_short_XXXXXX").string();
+  ASSERT_NE(::mkdtemp(dir.data()), nullptr);
+  ASSERT_TRUE(InitAuthority(dir, ValidFor(days(20))).ok());
+  ASSERT_TRUE(Issue({.dir = dir, .out = dir}, {.role = ProcessRole::kDaemon, .name = "d"}).ok());
+  const auto loaded = Credentials::Load(FilesOf(dir, "d"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().text();
+  ExpectDaysLeft(*loaded.value(), days(20));
+  std::filesystem::remove_all(dir);
+}
+
+TEST(CredentialsTest, RefusesWhatCannotBeUsedAndSaysWhy) {
+  const TestAuthority authority;
+  const TestAuthority stranger;
+  const CredentialFiles good = authority.Issued({.name = "good"});
+  ExpectRefused({.ca = good.ca + "x", .cert = good.cert, .key = good.key}, "ca.pemx");
+  ExpectRefused({.ca = good.ca, .cert = good.cert + "x", .key = good.key}, "good.pemx");
+  ExpectRefused({.ca = good.ca, .cert = good.cert, .key = good.key + "x"}, "good.keyx");
+  ExpectRefused({.ca = good.ca, .cert = good.key, .key = good.key}, "no certificate");
+  ExpectRefused({.ca = good.ca, .cert = good.cert, .key = good.cert}, "every user");
+  ExpectRefused({.ca = good.ca, .cert = good.cert, .key = authority.Issued({.name = "other"}).key},
+                "is not the key of");
+  ExpectRefused({.ca = stranger.Issued({.name = "far"}).ca, .cert = good.cert, .key = good.key}, "not accepted");
+  ExpectRefused({.ca = good.ca, .cert = good.ca, .key = authority.dir() + "/ca.key"}, "no identity");
+  ExpectRefused(authority.Issued({.name = "old"}, {.begins = days(-10), .ends = days(-1)}), "ended on");
+  ExpectRefused(authority.Issued({.name = "early"}, {.begins = days(1), .ends = days(10)}), "begins on");
+  const CredentialFiles open = authority.Issued({.name = "open"});
+  ASSERT_EQ(::chmod(open.key.c_str(), 0644), 0);
+  ExpectRefused(open, "chmod 600");
+  const CredentialFiles torn = authority.Issued({.name = "torn"});
+  Overwrite(torn.cert, "-----BEGIN CERTIFICATE-----\nMIIB\n");
+  ExpectRefused(torn, "no certificate");
+  Overwrite(torn.cert, std::string(100'000, 'x'));
+  ExpectRefused(torn, "too large");
+}
+
+TEST(TlsSecurityTest, ReloadTakesNewFilesAndKeepsTheOldWhereTheyAreBad) {
+  const TestAuthority authority;
+  const CredentialFiles files = authority.Issued({.name = "node"});
+  TlsSecurity security(Credentials::Load(files).value());
+  const std::shared_ptr<Credentials> first = security.credentials();
+  std::filesystem::remove(files.cert);
+  EXPECT_FALSE(security.Reload(files).ok());
+  EXPECT_EQ(security.credentials(), first);
+  std::filesystem::remove(files.key);
+  (void)authority.Issued({.name = "node"}, ValidFor(days(10)));
+  ASSERT_TRUE(security.Reload(files).ok());
+  ExpectDaysLeft(*security.credentials(), days(10));
+  const Status other = security.Reload(authority.Issued({.name = "else"}));
+  EXPECT_NE(other.text().find("restart it"), std::string::npos) << other.text();
+  EXPECT_EQ(security.credentials()->self().name, "node");
+}
+
+// ---- the authority
+
+TEST(AuthorityTest, FilesAreSecretAndNeverOverwritten) {
+  const TestAuthority authority;
+  const CredentialFiles files = authority.Issued({.name = "n"});
+  for (const std::string& key : {files.key, authority.dir() + "/ca.key"}) {
+    struct stat facts {};
+    ASSERT_EQ(::stat(key.c_str(), &facts), 0);
+    EXPECT_EQ(facts.st_mode & 0777, 0600U) << key;
+  }
+  EXPECT_NE(InitAuthority(authority.dir()).text().find("not overwritten"), std::string::npos);
+  const IssueDirectories here{.dir = authority.dir(), .out = authority.dir()};
+  EXPECT_NE(Issue(here, {.name = "n"}).text().find("not overwritten"), std::string::npos);
+  EXPECT_TRUE(Credentials::Load(files).ok()) << "what was there is as it was";
+  // Half of a pair is not left behind, and not completed.
+  std::filesystem::remove(files.key);
+  EXPECT_FALSE(Issue(here, {.name = "n"}).ok());
+  EXPECT_FALSE(std::filesystem::exists(files.key));
+}
+
+TEST(AuthorityTest, WritesElsewhereWithTheAuthoritysCertificate) {
+  const TestAuthority authority;
+  const std::string out = authority.dir() + "/host/a";
+  ASSERT_TRUE(Issue({.dir = authority.dir(), .out = out}, {.name = "a"}).ok());
+  EXPECT_TRUE(Credentials::Load(FilesOf(out, "a")).ok());
+  EXPECT_FALSE(std::filesystem::exists(out + "/ca.key"));
+}
+
+TEST(AuthorityTest, RefusesBadNamesAndForeignDirectories) {
+  const TestAuthority authority;
+  for (const char* name : {"", "ca", "a/b", "..", "-x", "a b"}) {
+    EXPECT_EQ(Issue({.dir = authority.dir(), .out = authority.dir()}, {.name = name}).code(), Code::kInvalidArgument)
+        << name;
+  }
+  EXPECT_NE(Issue({.dir = "/nowhere", .out = "/nowhere"}, {.name = "a"}).text().find("certs init"), std::string::npos);
+}
+
+TEST(AuthorityTest, DescribesWhatItIssued) {
+  const TestAuthority authority;
+  const CredentialFiles files = authority.Issued({.role = ProcessRole::kOperator, .name = "ann"});
+  const Result<std::string> text = Describe(files.cert);
+  ASSERT_TRUE(text.ok());
+  EXPECT_NE(text.value().find("operator ann"), std::string::npos) << text.value();
+  EXPECT_NE(text.value().find("Ringway CA"), std::string::npos) << text.value();
+  EXPECT_NE(Describe(files.ca).value().find("a certificate authority"), std::string::npos);
+  EXPECT_NE(Describe(authority.Issued({.name = "old"}, {.begins = days(-10), .ends = days(-1)}).cert)
+                .value()
+                .find("not valid now"),
+            std::string::npos);
+  EXPECT_FALSE(Describe(files.key).ok());
+  EXPECT_FALSE(Describe("/nowhere").ok());
+}
+
+}  // namespace
+}  // namespace ringway::tls
