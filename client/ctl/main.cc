@@ -2,16 +2,19 @@
 #include <cstdio>
 #include <string>
 
+#include "client/ctl/certs.h"
 #include "client/ctl/render.h"
 #include "client/ctl/render_plan.h"
 #include "proto/byte_size.h"
 #include "proto/shell/options.h"
 #include "proto/shell/query.h"
+#include "proto/shell/tls_options.h"
 
 namespace ringway::ctl {
 namespace {
 
 constexpr const char* kProgram = "ringwayctl";
+constexpr const char* kOnlyTheMaster = "only the master can: give --master HOST:PORT";
 
 struct Options {
   std::string master;
@@ -19,7 +22,10 @@ struct Options {
   int timeout_ms = 5000;
   bool as_json = false;
   bool plan = false;
-  bool evict = false;  // neither: status
+  bool evict = false;
+  bool certs = false;  // none of them: status
+  CertsOrder certs_order;
+  shell::TlsOptions tls;
   std::string group;
   std::string bytes;
   std::string peer;
@@ -29,7 +35,9 @@ struct Options {
 
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  CLI::App app("Shows the state of a Ringway master or daemon, explains a group's plan, evicts a peer.", kProgram);
+  CLI::App app(
+      "Shows the state of a Ringway master or daemon, explains a group's plan, evicts a peer, makes certificates.",
+      kProgram);
   app.fallthrough();  // --master and --socket may also follow the command
   auto* master_option =
       app.add_option("--master", options.master, "master to ask, HOST:PORT (default: none; give this or --socket)");
@@ -39,6 +47,7 @@ Options ParseOptions(int argc, char** argv) {
       ->default_str(std::to_string(options.timeout_ms) + " ms")
       ->check(CLI::Range(1, 600000));
   app.add_flag("--json", options.as_json, "print JSON");
+  shell::AddTlsOptions(app, &options.tls);
   app.add_subcommand("status", "groups, epochs, peers, ranks, sites, ring order, counters");
   CLI::App* plan =
       app.add_subcommand("plan", "of a master: the algorithms' times for one size, the ring, its bottleneck");
@@ -49,27 +58,34 @@ Options ParseOptions(int argc, char** argv) {
   evict->add_option("--group", options.group, "its group")->required();
   evict->add_option("--peer", options.peer, "its name, as status shows it, or peer id, as status --json does")
       ->required();
+  const CLI::App* certs = AddCerts(app, &options.certs_order);
   app.require_subcommand(1);
   shell::ParseOrExit(app, argc, argv);
   options.plan = plan->parsed();
   options.evict = evict->parsed();
+  options.certs = certs->parsed();
   return options;
+}
+
+Result<shell::MasterAddress> MasterOf(const Options& options, const std::string& without) {
+  if (options.master.empty()) return Status(Code::kInvalidArgument, without);
+  const Result<Endpoint> endpoint = ParseEndpoint(options.master);
+  if (!endpoint.ok()) return endpoint.status();
+  // Whoever belongs to the installation may look.
+  Result<shell::TlsSetup> tls =
+      shell::SetUpTls(options.tls, {.roles = {ProcessRole::kOperator, ProcessRole::kMaster, ProcessRole::kDaemon}});
+  if (!tls.ok()) return tls.status();
+  return shell::MasterAddress{.endpoint = endpoint.value(), .security = std::move(tls.value().security)};
 }
 
 Result<std::string> AskStatus(const Options& options) {
   if (!options.socket.empty()) return shell::QueryDaemon(options.socket, options.timeout());
-  if (options.master.empty()) return Status(Code::kInvalidArgument, "give --master HOST:PORT or --socket PATH");
-  const Result<Endpoint> master = ParseEndpoint(options.master);
+  const Result<shell::MasterAddress> master = MasterOf(options, "give --master HOST:PORT or --socket PATH");
   return master.ok() ? shell::QueryMaster(master.value(), options.timeout()) : master.status();
 }
 
-Result<Endpoint> MasterOf(const Options& options) {
-  if (options.master.empty()) return Status(Code::kInvalidArgument, "only the master can: give --master HOST:PORT");
-  return ParseEndpoint(options.master);
-}
-
 Status Evict(const Options& options) {
-  const Result<Endpoint> master = MasterOf(options);
+  const Result<shell::MasterAddress> master = MasterOf(options, kOnlyTheMaster);
   if (!master.ok()) return master.status();
   control::EvictRequest request;
   request.set_group(options.group);
@@ -78,7 +94,7 @@ Status Evict(const Options& options) {
 }
 
 Result<std::string> AskPlan(const Options& options) {
-  const Result<Endpoint> master = MasterOf(options);
+  const Result<shell::MasterAddress> master = MasterOf(options, kOnlyTheMaster);
   if (!master.ok()) return master.status();
   const std::optional<std::uint64_t> bytes = ParseBytes(options.bytes);
   if (!bytes) return Status(Code::kInvalidArgument, "--bytes " + options.bytes + " is no size: write 4096, 4K or 256M");
@@ -90,6 +106,12 @@ Result<std::string> AskPlan(const Options& options) {
 
 int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
+  if (options.certs) {
+    const Result<std::string> said = Carry(options.certs_order);
+    if (!said.ok()) shell::Die(kProgram, said.status().text());
+    std::printf("%s", said.value().c_str());
+    return 0;
+  }
   if (options.evict) {
     if (const Status status = Evict(options); !status.ok()) shell::Die(kProgram, status.text());
     std::printf("group %s drops %s\n", options.group.c_str(), options.peer.c_str());

@@ -51,6 +51,17 @@ std::string RenderLimits(const json& daemon) {
   return out;
 }
 
+std::string RenderSecurity(const json& process) {
+  const auto security = process.is_object() ? process.find("security") : process.end();
+  if (security == process.end() || !security->is_object()) return "";
+  if (security->contains("identity")) {
+    return "  TLS: " + Text(*security, "identity") + ", certificate until " + Text(*security, "until") + " (" +
+           Text(*security, "days_left") + " days)\n";
+  }
+  if (!security->value("insecure", json()).is_boolean() || !security->value("insecure", false)) return "";
+  return "  INSECURE: nothing is encrypted, and whoever reaches the port may join\n";
+}
+
 std::string RenderPairs(const json& group) {
   std::vector<Row> rows = {
       {"to", "peer_id", "lanes_up", "lanes_used", "retransmits", "round_trip_us", "rate_limit_mbit"}};
@@ -100,12 +111,13 @@ Result<std::string> Render(const std::string& json_text) {
   std::string out;
   if (const auto master = status.find("master"); master != status.end()) {
     out += "master  term " + Text(*master, "term") + "  up " + Text(*master, "uptime_s") + " s  journal " +
-           Text(*master, "journal") + "\n";
+           Text(*master, "journal") + "\n" + RenderSecurity(*master);
   }
   if (const auto daemon = status.find("daemon"); daemon != status.end()) {
     out += "daemon " + Text(*daemon, "name") + "  site " + Text(*daemon, "site") + "  address " +
            Text(*daemon, "address") + "  master " + Text(*daemon, "master") + " connected " +
-           Text(*daemon, "master_connected") + "\n" + RenderLimits(*daemon) + RenderAdvice(*daemon);
+           Text(*daemon, "master_connected") + "\n" + RenderSecurity(*daemon) + RenderLimits(*daemon) +
+           RenderAdvice(*daemon);
   }
   std::vector<Row> rows = {{"daemon", "site", "address", "connected"}};
   for (const json& daemon : Objects(status, "daemons")) {

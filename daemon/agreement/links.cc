@@ -18,9 +18,9 @@ void Links::Forget(PeerId other) {
   round_trips_.erase(other);
 }
 
-Status Links::Admit(const LinkId& link, std::uint32_t lanes) const {
+Status Links::Admit(const LinkId& link, std::uint32_t lanes, const Identity* who) const {
   if (ctx_.views.ended()) return {Code::kJoinRefused, "this peer has left its group"};
-  return mesh_.Admit(link.other, link.control, link.lane, lanes);
+  return mesh_.Admit(link, lanes, who);
 }
 
 bool Links::OnUp(const LinkId& link, const LinkTerms& terms) {

@@ -13,7 +13,7 @@ namespace ringway::agreement {
 void Membership::OnCandidates(const control::Candidates& candidates) {
   if (!ctx_.views.installed()) ctx_.views.SetPlan(PlanFrom(candidates.plan()));
   forming_ = !candidates.formed();
-  for (const control::PeerInfo& info : candidates.others()) links_.Want(PeerId(info.peer_id()), info.address());
+  for (const control::PeerInfo& info : candidates.others()) links_.Want(info);
   links_.PumpDials();
 }
 
@@ -162,7 +162,7 @@ Membership::Change Membership::OnView(const control::ViewFor& message) {
                  Severity::kWarning);
     return Change::kNone;
   }
-  for (const control::PeerInfo& info : view.value().infos) links_.Want(PeerId(info.peer_id()), info.address());
+  for (const control::PeerInfo& info : view.value().infos) links_.Want(info);
   if (message.prepared()) {
     prepared_.Add(epoch, message.view());
     return TryActivate();

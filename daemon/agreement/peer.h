@@ -63,8 +63,9 @@ class Peer {
   // The master's connection is back after a break: what it may have missed is sent again.
   void OnMasterBack(TimePoint now);
 
-  // Whether a connection that says it is `link` of `lanes` lanes is wanted; kJoinRefused with the reason if not.
-  Status Admit(const LinkId& link, std::uint32_t lanes) const;
+  // Whether a connection that says it is `link` of `lanes` lanes, and that `who` has proven to have dialled (null:
+  // nobody has to), is wanted; kJoinRefused with the reason if not.
+  Status Admit(const LinkId& link, std::uint32_t lanes, const Identity* who) const;
   // The link stands (dialled or accepted). A second link with the same id replaces the first: the shell closes the old
   // one without OnLinkDown.
   void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proto/clock.h"
+#include "proto/identity.h"
 #include "proto/ids.h"
 
 namespace ringway::links {
@@ -32,10 +33,16 @@ struct LinkTerms {
   std::uint64_t probe_bytes = 0;  // budget of each probe of the pair (prober.h)
 };
 
+// Where a peer is found, and who has to be there.
+struct PeerPlace {
+  std::string address;  // HOST:PORT of its daemon
+  std::string daemon;   // its daemon's name
+};
+
 // Open the control link, or lanes; answer with OnLinkUp for each or one OnDialFailed.
 struct Dial {
   PeerId other;
-  std::string address;
+  PeerPlace at;
   bool control = false;
   std::uint32_t lanes = 0;       // first lanes of the pair; 0: the shell decides by the path
   std::vector<LaneId> missing;   // lanes to open, maybe more than the first; empty when `lanes` is 0: all

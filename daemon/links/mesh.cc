@@ -28,22 +28,27 @@ std::vector<LaneId> Mesh::Pair::missing() const {
   return out;
 }
 
-void Mesh::Want(PeerId other, const std::string& address) {
+void Mesh::Want(PeerId other, const PeerPlace& at) {
   if (other == self_) return;
   Pair& pair = pairs_[other];
-  pair.address = address;
+  pair.at = at;
   pair.dials_lanes = self_ < other;
 }
 
 void Mesh::Forget(PeerId other) { pairs_.erase(other); }
 
-Status Mesh::Admit(PeerId other, bool control, LaneId lane, std::uint32_t lanes) const {
+Status Mesh::Admit(const LinkId& link, std::uint32_t lanes, const Identity* who) const {
+  const auto [other, control, lane] = link;
   if (!Knows(other)) return {Code::kJoinRefused, "peer " + ToString(other) + " is not known here (yet)"};
   if (control != (other > self_)) return {Code::kProtocol, "the other side of the pair dials this link"};
   if (!control && (lanes == 0 || lane.value >= (MayGrow(lanes) ? kLanesMax : lanes) || lanes > kLanesMax)) {
     return {Code::kProtocol, "lane " + std::to_string(lane.value) + " of " + std::to_string(lanes) + " cannot be"};
   }
   const Pair& pair = pairs_.at(other);
+  if (who != nullptr && *who != Identity{.role = ProcessRole::kDaemon, .name = pair.at.daemon}) {
+    return {Code::kProtocol,
+            "peer " + ToString(other) + " is of daemon " + pair.at.daemon + ", and this is " + ToString(*who)};
+  }
   if (!control && !pair.lanes.empty() && pair.lanes_expected != lanes) {
     return {Code::kProtocol, "the pair has " + std::to_string(pair.lanes_expected) + " lanes"};
   }
@@ -216,7 +221,7 @@ std::vector<Dial> Mesh::TakeDials(TimePoint now) {
     const bool control = self_ > peer;  // the link that this end dials
     Attempt& attempt = control ? pair.control_attempt : pair.lane_attempt;
     const bool up = control ? pair.control : pair.complete();
-    if (up || attempt.next > now || pair.address.empty()) continue;
+    if (up || attempt.next > now || pair.at.address.empty()) continue;
     if (attempt.dialling) {
       Failed(attempt, now);
       continue;
@@ -225,7 +230,7 @@ std::vector<Dial> Mesh::TakeDials(TimePoint now) {
     attempt.next = now + kAnswerMax;
     Dial& intent = out.emplace_back();
     intent.other = peer;
-    intent.address = pair.address;
+    intent.at = pair.at;
     intent.control = control;
     intent.known = pair.knows_us;
     if (control) continue;

@@ -35,12 +35,13 @@ class Mesh {
   explicit Mesh(PeerId self) : self_(self) {}
 
   // Adds the pair; a known one only takes the new address.
-  void Want(PeerId other, const std::string& address);
+  void Want(PeerId other, const PeerPlace& at);
   void Forget(PeerId other);
   bool Knows(PeerId other) const { return pairs_.contains(other); }
 
-  // Checks an accepted connection: is it one that the other side should dial?
-  Status Admit(PeerId other, bool control, LaneId lane, std::uint32_t lanes) const;
+  // Checks an accepted connection: is it one that the other side should dial? `who` has proven to be at its other end;
+  // null: nobody has to.
+  Status Admit(const LinkId& link, std::uint32_t lanes, const Identity* who) const;
 
   // ControlUp and LaneUp return true if with this link the pair stands.
   bool ControlUp(PeerId other, TimePoint now);
@@ -96,7 +97,7 @@ class Mesh {
     Duration pause = kPauseMin;
   };
   struct Pair {
-    std::string address;
+    PeerPlace at;
     bool control = false;
     TimePoint control_since{};  // when `control` changed
     bool refused = false;       // a dial was, after the newest link came up

@@ -120,6 +120,8 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     ConnectOptions connect{.address = request_.address,
                            .timeout = options_.connect_timeout,
                            .allow_remote = options_.allow_remote,
+                           .security = options_.security,
+                           .whom = {.role = ProcessRole::kDaemon, .name = request_.daemon},
                            .tuning = options_.tuning};
     connect.tuning.lanes = lanes;
     connect_(context_, std::move(connect), [then](Result<Connection> connected) {

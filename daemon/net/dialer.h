@@ -30,6 +30,7 @@ struct DialOptions {
   Duration connect_timeout = std::chrono::seconds(5);
   Duration reply_timeout = std::chrono::seconds(5);
   bool allow_remote = false;
+  std::shared_ptr<Security> security = nullptr;
   std::uint32_t lanes = 0;  // of a pair; 0: kLanesLoopback or kLanesRemote by the path
   LinkTuning tuning;
 };
@@ -39,6 +40,7 @@ struct DialRequest {
   PeerId from;
   PeerId to;
   std::string address;
+  std::string daemon;  // whose it is, where connections are secured
   bool control = false;
   std::uint32_t lanes = 0;       // of the pair; 0: by the options or the path, and all are missing
   std::vector<LaneId> missing;   // of lanes

@@ -72,6 +72,7 @@ Listener::~Listener() { *alive_ = nullptr; }
 
 void Listener::Take(std::unique_ptr<Stream> stream) {
   if (crowd_.size() >= options_.half_open_max) Drop(crowd_.Victim());
+  if (options_.security != nullptr) stream = options_.security->Accepted(std::move(stream));
   const std::uint64_t id = next_id_++;
   half_open_.emplace(id, std::make_unique<HalfOpen>(*this, id, std::move(stream)));
 }
@@ -93,6 +94,8 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   if (!offer.hello.control() && (offer.hello.lanes() == 0 || offer.hello.lanes() > kLanesMax)) {
     return {Code::kProtocol, "lane count out of range"};
   }
+  const Identity* who = half_open.socket().identity();
+  if (who != nullptr && who->role != ProcessRole::kDaemon) return {Code::kProtocol, ToString(*who) + " is no daemon"};
   offer.version = *version;
   half_open.StopTimer();
   offer.stream = half_open.socket().Release();

@@ -3,6 +3,8 @@
 //   accepted --LinkHello within hello_timeout, version agreed--> offered to the owner
 //            --anything else, or silence--> closed (a version mismatch is answered first)
 //
+// With `security` that begins with its handshake, within the same time; who is no daemon is refused.
+//
 // Where too many are half-open, the oldest of the host that has the most goes (proto/crowd.h): a crowd of silent ones
 // keeps no peer out.
 //
@@ -23,6 +25,7 @@
 #include "proto/crowd.h"
 #include "proto/stream/acceptor.h"
 #include "proto/stream/framed_socket.h"
+#include "proto/stream/security.h"
 #include "proto/stream/socket_options.h"
 #include "proto/stream/stream.h"
 #include "proto/stream/unique_fd.h"
@@ -39,7 +42,8 @@ struct LinkOffer {
 struct ListenerOptions {
   Duration hello_timeout = std::chrono::seconds(5);
   std::size_t half_open_max = 256;
-  LinkTuning tuning;  // lanes and loopback are filled in per connection
+  std::shared_ptr<Security> security = nullptr;  // null: in the clear
+  LinkTuning tuning;                             // lanes and loopback are filled in per connection
 };
 
 class Listener {

@@ -29,6 +29,8 @@ void MasterLink::Start() {
   ConnectOptions connect{.address = options_.address,
                          .timeout = options_.attempt_timeout,
                          .allow_remote = options_.allow_remote,
+                         .security = options_.security,
+                         .whom = {.role = ProcessRole::kMaster, .name = {}},
                          .tuning = {}};
   connector_ = std::make_shared<Connector>(context_, std::move(connect));
   connector_->Start([this](Result<Connection> connected) { OnConnected(std::move(connected)); });
@@ -144,7 +146,11 @@ void MasterLink::OnHeartbeat() {
   Send(message);
 }
 
-void MasterLink::OnClosed(const std::string& why) { Lost(Status(Code::kMasterUnreachable, why)); }
+void MasterLink::OnClosed(const std::string& why) {
+  const bool plain = !up_ && options_.security == nullptr;
+  Lost(Status(Code::kMasterUnreachable,
+              why + (plain ? "; if the master has certificates, give --tls-dir here, too" : "")));
+}
 
 void MasterLink::Lost(const Status& why) {
   if (socket_ != nullptr) socket_->Close();

@@ -37,6 +37,7 @@ class MasterSink {
 struct MasterLinkOptions {
   std::string address;
   bool allow_remote = false;
+  std::shared_ptr<Security> security = nullptr;
   control::DaemonHello hello;
   Duration attempt_timeout = std::chrono::seconds(5);
   Duration pause_min = std::chrono::milliseconds(50);

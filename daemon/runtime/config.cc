@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <thread>
+#include <utility>
 
 #include "proto/byte_size.h"
 #include "proto/lane_roles.h"
@@ -81,8 +82,9 @@ void CheckListenOrExit(const Config& config, const Endpoint& listen, const Endpo
 void CheckOrExit(const Config& config, const Endpoint& listen) {
   const Endpoint master = EndpointOrExit("--master", config.master);
   if (master.port == 0) shell::Die(kProgram, "--master: port 0 cannot be dialled; give the master's port");
-  for (const Status& status : {shell::CheckExposure("--listen", listen, config.insecure),
-                               shell::CheckExposure("--master", master, config.insecure)}) {
+  const bool allowed = config.insecure || config.tls.security != nullptr;
+  for (const Status& status :
+       {shell::CheckExposure("--listen", listen, allowed), shell::CheckExposure("--master", master, allowed)}) {
     if (!status.ok()) shell::Die(kProgram, status.text());
   }
   if (!config.advertise.empty()) {
@@ -99,6 +101,14 @@ void CheckOrExit(const Config& config, const Endpoint& listen) {
     const Status status = net::CheckCongestion(config.congestion);
     if (!status.ok()) shell::Die(kProgram, "--congestion: " + status.text());
   }
+}
+
+void SetUpTlsOrExit(const shell::TlsOptions& options, Config& config) {
+  if (config.insecure && options.given()) shell::Die(kProgram, shell::kTlsOrInsecure);
+  Result<shell::TlsSetup> setup = shell::SetUpTls(options, {.roles = {ProcessRole::kDaemon}, .name = config.name});
+  if (!setup.ok()) shell::Die(kProgram, setup.status().text());
+  config.tls = std::move(setup).value();
+  if (config.tls.security != nullptr) config.name = config.tls.security->credentials()->self().name;
 }
 
 }  // namespace
@@ -123,7 +133,8 @@ Config ParseConfigOrExit(int argc, char** argv) {
                  "(default: not known)")
       ->check(CLI::Range(std::uint64_t{1}, kSiteMbitMax));
   app.add_option("--name", config.name,
-                 "label of this daemon, its own at the master (default: host name:port; with port 0, host name-pid)")
+                 "label of this daemon, its own at the master (default: the certificate's; without TLS host "
+                 "name:port, with port 0 host name-pid)")
       ->check(shell::Label(abi::kPeerNameBytes - 1));
   app.add_option("--lanes", config.lanes,
                  "connections a pair of peers (default: 2 on this host; elsewhere " + std::to_string(kLanesRemote) +
@@ -157,13 +168,16 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--grace-ms", config.grace_ms, "how long running operations may take to finish on SIGTERM")
       ->check(CLI::Range(0U, kGraceMsMax))
       ->default_str(std::to_string(config.grace_ms) + " ms");
-  app.add_flag("--insecure", config.insecure, "allow addresses other than loopback: nothing is encrypted yet");
+  shell::TlsOptions tls;
+  shell::AddTlsOptions(app, &tls);
+  app.add_flag("--insecure", config.insecure, "allow addresses other than loopback, unencrypted");
   shell::AddLogOptions(app, &config.log);
   shell::ParseOrExit(app, argc, argv);
   if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
   if (config.memory_max == 0) config.memory_max = std::max(HalfTheRam(), kMemoryMin);
   if (config.data_threads == 0) config.data_threads = DataThreadsFor(std::thread::hardware_concurrency());
   const Endpoint listen = EndpointOrExit("--listen", config.listen);
+  SetUpTlsOrExit(tls, config);
   if (config.name.empty()) config.name = DefaultName(listen);
   CheckOrExit(config, listen);
   return config;

@@ -9,6 +9,7 @@
 
 #include "daemon/flow/rate_limit.h"
 #include "proto/shell/log.h"
+#include "proto/shell/tls_options.h"
 
 namespace ringway::daemon {
 
@@ -19,8 +20,8 @@ struct Config {
   std::string listen;                 // HOST:PORT that other daemons connect to; port 0: any
   std::string advertise;              // address for them to dial; "": the bound one
   std::string site;
-  std::uint64_t site_mbit = 0;  // what its hosts can send to others together; 0: not known
-  std::string name;
+  std::uint64_t site_mbit = 0;                // what its hosts can send to others together; 0: not known
+  std::string name;                           // with certificates the one on its own
   std::uint32_t lanes = 0;                    // a pair; 0: by the path
   std::string congestion;                     // of links that leave this host; "": by the round trip
   std::uint32_t share = flow::kShareDefault;  // of a path beside others' traffic, in TCP connections
@@ -31,6 +32,7 @@ struct Config {
   std::uint32_t data_threads = 1;  // 0: by the cores; at least 1 when parsed
   std::uint32_t grace_ms = 30'000;
   bool insecure = false;
+  shell::TlsSetup tls;
   shell::LogOptions log;
 };
 

@@ -29,7 +29,9 @@ DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
           .share = config.share,
           .lane_threads = config.data_threads - 1,
           .memory_max = config.memory_max,
-          .descriptors = {.limit = RaiseDescriptorLimit(), .per_lane = config.data_threads > 1 ? 2U : 1U}};
+          .descriptors = {.limit = RaiseDescriptorLimit(), .per_lane = config.data_threads > 1 ? 2U : 1U},
+          .security = config.tls.security,
+          .insecure = config.insecure};
 }
 
 // Failures that a later attempt may not meet; everything else is the master's refusal.
@@ -88,7 +90,7 @@ Status Daemon::Listen(net::UniqueFd& fd) {
 
 // Within one host nothing of it matters.
 void Daemon::Advise() {
-  if (!config_.insecure) return;
+  if (!config_.insecure && config_.tls.security == nullptr) return;
   const bool lacks_bbr = config_.congestion.empty() && !net::CheckCongestion("bbr").ok();
   std::vector<std::string> advice = net::KernelAdvice(lacks_bbr);
   for (const std::string& text : advice) shell::Log(shell::Level::kWarning, "kernel", {{"advice", text}});
@@ -112,9 +114,11 @@ Status Daemon::Prepare() {
   tuning.congestion = config_.congestion;
   net::ListenerOptions listener_options;
   listener_options.tuning = tuning;
+  listener_options.security = config_.tls.security;
   listener_.emplace(control_context_, listener_options, [this](net::LinkOffer offer) { OnOffer(std::move(offer)); });
   net::DialOptions dial_options;
   dial_options.allow_remote = config_.insecure;
+  dial_options.security = config_.tls.security;
   dial_options.lanes = config_.lanes;
   dial_options.tuning = tuning;
   dialer_.emplace(control_context_, dial_options);
@@ -127,6 +131,7 @@ void Daemon::StartMasterLink() {
   net::MasterLinkOptions options;
   options.address = config_.master;
   options.allow_remote = config_.insecure;
+  options.security = config_.tls.security;
   options.hello.set_version_min(kProtocolVersionMin);
   options.hello.set_version_max(kProtocolVersionMax);
   options.hello.set_name(config_.name);
@@ -150,6 +155,7 @@ void Daemon::StartMasterLink() {
 Status Daemon::Run() {
   if (Status status = Prepare(); !status.ok()) return status;
   ArmSignals();
+  StartTls();
   StartMasterLink();
   auto data_work = asio::make_work_guard(data_context_);
   auto control_work = asio::make_work_guard(control_context_);
@@ -161,9 +167,14 @@ Status Daemon::Run() {
 
 // ---- the end
 
+void Daemon::StartTls() {
+  if (config_.insecure) shell::Log(shell::Level::kWarning, "insecure", {{"effect", shell::kInsecureEffect}});
+  if (config_.tls.security != nullptr) tls_.emplace(control_context_, config_.tls).Start();
+}
+
 void Daemon::ArmSignals() {
   signals_.add(SIGTERM);
-  signals_.add(SIGHUP);  // the terminal that it was started from has gone
+  if (config_.tls.security == nullptr) signals_.add(SIGHUP);  // the terminal that it was started from has gone
   signals_.add(SIGINT);
   signals_.async_wait([this](asio::error_code error, int) {
     if (error) return;

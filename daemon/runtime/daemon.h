@@ -14,7 +14,8 @@
 //
 //   start: listen, claim the socket, register; ready when the master has answered, or after 10 s without it: then
 //          trainers may come and wait for it, too. The first master's refusal ends it.
-//   end:   SIGTERM, SIGINT or SIGHUP: leave all groups within the grace period; a second signal: at once
+//   SIGHUP: read the certificates again (TlsKeeper); without any, the end
+//   end:   SIGTERM or SIGINT: leave all groups within the grace period; a second signal: at once
 #pragma once
 
 #include <asio/executor_work_guard.hpp>
@@ -34,6 +35,7 @@
 #include "daemon/net/master_link.h"
 #include "daemon/runtime/config.h"
 #include "daemon/runtime/data_plane.h"
+#include "proto/shell/tls_keeper.h"
 #include "proto/stream/timer.h"
 
 namespace ringway::daemon {
@@ -69,6 +71,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   mode_t SocketMode() const;
   void StartMasterLink();
   void ArmSignals();
+  void StartTls();
   void OnSignal();
   void OnOffer(net::LinkOffer offer);
   void BecomeReady();
@@ -90,6 +93,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   std::optional<net::Dialer> dialer_;
   std::optional<net::MasterLink> master_;
   asio::signal_set signals_;
+  std::optional<shell::TlsKeeper> tls_;
   net::Timer timer_;  // the limit of the start, then of the end
   std::atomic<bool> to_master_lost_ = false;
   Status outcome_;

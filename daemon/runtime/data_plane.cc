@@ -238,7 +238,7 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
   } else if (found->second->group() != hello.group()) {
     status = Status(Code::kProtocol, "peer " + std::to_string(hello.to()) + " is not in group '" + hello.group() + "'");
   } else {
-    status = found->second->Admit(link, lanes);
+    status = found->second->Admit(link, lanes, offer.stream->identity());
     if (status.ok() && !link.control) status = RoomFor(1, link.lane);
   }
   if (status.code() == Code::kJoinRefused && !last_try && !hello.known()) return false;
@@ -307,8 +307,11 @@ void DataPlane::OnSessionOver(const std::shared_ptr<local::TrainerSession>& sess
 std::string DataPlane::StatusJson() {
   std::vector<PeerReport> reports;
   for (const auto& [self, peer] : peers_) reports.push_back({peer->status(), peer->pairs()});
-  DaemonState state{
-      .master_connected = master_up_, .memory = memory_.get(), .descriptors = options_.descriptors, .lanes = 0};
+  DaemonState state{.master_connected = master_up_,
+                    .memory = memory_.get(),
+                    .descriptors = options_.descriptors,
+                    .lanes = 0,
+                    .security = tls::FactsOf(options_.security.get(), options_.insecure)};
   for (const auto& [self, peer] : peers_) state.lanes += peer->lanes_open();
   return ToJson(options_.identity, state, reports);
 }

@@ -29,6 +29,7 @@
 #include "proto/clock.h"
 #include "proto/log_field.h"
 #include "proto/stream/timer.h"
+#include "proto/tls/tls_security.h"
 
 namespace ringway::daemon {
 
@@ -65,6 +66,8 @@ struct DataPlaneOptions {
   std::size_t lane_threads = 0;                         // beside the data thread; 0: it does everything
   std::uint64_t memory_max = MemoryBudget::kUnlimited;  // see Config
   DescriptorPlan descriptors;
+  std::shared_ptr<tls::TlsSecurity> security = nullptr;  // for the status
+  bool insecure = false;                                 // likewise
 };
 
 class DataPlane final : public RuntimeHost, public local::SessionHost {

@@ -78,7 +78,9 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void OnMasterMessage(const control::FromMaster& message);
   void OnMasterBack();
   // ---- links
-  Status Admit(const links::LinkId& link, std::uint32_t lanes) const { return peer_.Admit(link, lanes); }
+  Status Admit(const links::LinkId& link, std::uint32_t lanes, const Identity* who) const {
+    return peer_.Admit(link, lanes, who);
+  }
   void AddLink(StandingLink link);
   void OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome);
   // ---- time and the end

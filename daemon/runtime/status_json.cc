@@ -63,6 +63,11 @@ Json GroupOf(const PeerReport& report) {
   return group;
 }
 
+Json SecurityOf(const SecurityFacts& facts) {
+  if (facts.identity.empty()) return {{"insecure", facts.insecure}};
+  return {{"identity", facts.identity}, {"until", facts.until}, {"days_left", facts.days_left}, {"insecure", false}};
+}
+
 }  // namespace
 
 std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std::span<const PeerReport> peers) {
@@ -73,6 +78,7 @@ std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std
                       {"version", RINGWAY_VERSION},  {"advice", identity.advice}};
   status["daemon"]["descriptors"] = {
       {"limit", state.descriptors.limit}, {"lanes", state.lanes}, {"lanes_max", state.descriptors.more_lanes_max()}};
+  status["daemon"]["security"] = SecurityOf(state.security);
   if (state.memory != nullptr) {
     Json memory = {{"max", state.memory->bytes_max()}};
     for (std::size_t use = 0; use < kMemoryUses; ++use) {

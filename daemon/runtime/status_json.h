@@ -2,6 +2,7 @@
 //
 //   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "version",
 //                "descriptors": {"limit", "lanes", "lanes_max"},
+//                "security": {"identity", "until", "days_left", "insecure"},
 //                "memory": {"max", "regions", "results", "aside", "early", "residuals"}, "advice": [sentences]},
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
 //                "members": [{"peer_id", "name", "site", "address", "rank"}],
@@ -21,6 +22,7 @@
 #include "daemon/agreement/peer_values.h"
 #include "daemon/runtime/descriptors.h"
 #include "daemon/runtime/peer_runtime.h"
+#include "proto/identity.h"
 
 namespace ringway::daemon {
 
@@ -42,6 +44,7 @@ struct DaemonState {
   const MemoryBudget* memory = nullptr;
   DescriptorPlan descriptors;
   std::size_t lanes = 0;  // open
+  SecurityFacts security = {};
 };
 
 std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std::span<const PeerReport> peers);

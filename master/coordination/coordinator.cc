@@ -47,8 +47,9 @@ GroupOptions OptionsOfGroups(const CoordinatorOptions& options) {
 std::string_view HostOf(std::string_view address) { return address.substr(0, address.rfind(':')); }
 
 // The same name and host, or the same address: one of the two processes is dead. A name alone is not enough, for hosts
-// cloned from one image may share it.
-bool SamePlace(const Coordinator::Daemon& a, const Coordinator::Daemon& b) {
+// cloned from one image may share it; unless it is proven: then only the name counts, for anybody may give an address.
+bool SamePlace(const Coordinator::Daemon& a, const Coordinator::Daemon& b, bool names_proven) {
+  if (names_proven) return a.name == b.name;
   return a.address == b.address || (a.name == b.name && HostOf(a.address) == HostOf(b.address));
 }
 
@@ -226,7 +227,7 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
   connections_[connection] = id;
   std::vector<DaemonId> replaced;
   for (const auto& [other, old] : daemons_) {
-    if (other != id && !old.connection && SamePlace(old, daemon)) replaced.push_back(other);
+    if (other != id && !old.connection && SamePlace(old, daemon, options_.names_proven)) replaced.push_back(other);
   }
   for (const DaemonId other : replaced) DropPeersOf(other, now);
   control::FromMaster reply;
@@ -354,6 +355,7 @@ void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimeP
   info.set_site(daemon.site);
   info.set_site_uplink(daemon.site_uplink);
   info.set_address(daemon.address);
+  info.set_daemon(daemon.name);
   group->second->Add(info, request, now);
 }
 
@@ -417,8 +419,9 @@ void Coordinator::OnDisconnect(Connection connection, Contact how, TimePoint now
     if (Group* group = GroupOf(id, peer)) group->SetContact(peer, how, now);
   }
   // The process may have reconnected before the end of its old connection was noticed.
-  const bool is_replaced = std::any_of(connections_.begin(), connections_.end(),
-                                       [&](const auto& entry) { return SamePlace(daemons_.at(entry.second), daemon); });
+  const bool is_replaced = std::any_of(connections_.begin(), connections_.end(), [&](const auto& entry) {
+    return SamePlace(daemons_.at(entry.second), daemon, options_.names_proven);
+  });
   if (is_replaced) DropPeersOf(id, now);
   DropEmptyGroups();
 }

@@ -36,6 +36,7 @@ struct CoordinatorOptions {
   std::uint32_t term = 1;      // upper half of epochs; without a journal every master has the same
   std::uint64_t instance = 0;  // random number of this process
   bool journaled = false;
+  bool names_proven = false;  // daemons' names are those on their certificates
   std::uint32_t heartbeat_ms = 500;
   std::uint32_t detect_ms = 3000;             // detection time: silence of daemons here, and between members nearby
   std::uint32_t detect_far_ms = 0;            // .. between members that are far apart; at least detect_ms

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "master/coordination/coordinator.h"
+#include "proto/identity.h"
 
 namespace ringway {
 
@@ -13,6 +14,7 @@ struct ProcessFacts {
   Duration uptime{};
   std::string journal;       // "ok", "none", or why it cannot be written
   std::string version = {};  // of the program
+  SecurityFacts security = {};
 };
 
 // A report written in slices, so that a long one does not block the event loop; groups and daemons may change between

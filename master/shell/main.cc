@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,8 @@
 #include "proto/shell/log.h"
 #include "proto/shell/notify.h"
 #include "proto/shell/options.h"
+#include "proto/shell/tls_keeper.h"
+#include "proto/shell/tls_options.h"
 #include "proto/stream/address.h"
 
 namespace ringway {
@@ -24,6 +27,7 @@ struct Options {
   std::string listen;
   std::string journal;
   shell::LogOptions log;
+  shell::TlsOptions tls;
   bool insecure = false;
   CoordinatorOptions coordinator = {.detect_far_ms = 10'000};
 };
@@ -61,19 +65,21 @@ Options ParseOptions(int argc, char** argv) {
       ->type_name("SIZE")
       ->default_str(BytesText(coordinator.retained_bytes_max));
   shell::AddLogOptions(app, &options.log);
+  shell::AddTlsOptions(app, &options.tls);
   app.add_flag("--insecure", options.insecure, "allow addresses other than loopback, unencrypted");
   shell::ParseOrExit(app, argc, argv);
   if (options.coordinator.detect_ms < 2 * options.coordinator.heartbeat_ms) {
     shell::Die(kProgram, "--detect-ms " + std::to_string(options.coordinator.detect_ms) +
                              " is less than two heartbeats: raise it or lower --heartbeat-ms");
   }
+  if (options.insecure && options.tls.given()) shell::Die(kProgram, shell::kTlsOrInsecure);
   return options;
 }
 
 net::SocketAddress Resolve(const Options& options) {
   const Result<Endpoint> listen = ParseEndpoint(options.listen);
   if (!listen.ok()) shell::Die(kProgram, "--listen: " + listen.status().text());
-  const Status exposure = shell::CheckExposure("--listen", listen.value(), options.insecure);
+  const Status exposure = shell::CheckExposure("--listen", listen.value(), options.insecure || options.tls.given());
   if (!exposure.ok()) shell::Die(kProgram, exposure.text());
   const Result<net::SocketAddress> address = net::ResolveBlocking(listen.value(), true);
   if (!address.ok()) shell::Die(kProgram, "--listen: " + address.status().text() + "; give an address");
@@ -109,8 +115,15 @@ std::unique_ptr<Journal> OpenJournal(const Options& options, std::uint16_t port)
   return std::move(journal).value();
 }
 
-void LogStart(const net::SocketAddress& address, const Journal* journal) {
+shell::TlsSetup TlsOrExit(const Options& options) {
+  Result<shell::TlsSetup> setup = shell::SetUpTls(options.tls, {.roles = {ProcessRole::kMaster}});
+  if (!setup.ok()) shell::Die(kProgram, setup.status().text());
+  return std::move(setup).value();
+}
+
+void LogStart(const net::SocketAddress& address, const Options& options, const Journal* journal) {
   shell::Log(shell::Level::kInfo, "listening", {{"address", ToString(address)}});
+  if (options.insecure) shell::Log(shell::Level::kWarning, "insecure", {{"effect", shell::kInsecureEffect}});
   if (journal == nullptr) {
     return shell::Log(shell::Level::kWarning, "no_journal",
                       {{"effect", "a restarted master will not know the groups"}});
@@ -126,18 +139,28 @@ int Run(int argc, char** argv) {
   }
   std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE is a failed write, not death by signal
   asio::io_context io(1);
+  const shell::TlsSetup tls = TlsOrExit(options);
   const net::SocketAddress address = Resolve(options);
   Result<net::UniqueFd> listening = net::ListenTcp(address);
   if (!listening.ok()) shell::Die(kProgram, listening.status().text());
   const Result<net::SocketAddress> bound = net::LocalAddress(listening.value().get());
   ServerOptions server_options;
   server_options.coordinator = options.coordinator;
+  server_options.coordinator.names_proven = tls.security != nullptr;
+  server_options.security = tls.security;
+  server_options.insecure = options.insecure;
   server_options.journal = OpenJournal(options, address.port());
   Server server(io, std::move(server_options));
   const Status started = bound.ok() ? server.Start(std::move(listening).value()) : bound.status();
   if (!started.ok()) shell::Die(kProgram, started.text());
-  asio::signal_set signals(io, SIGTERM, SIGINT, SIGHUP);
-  LogStart(bound.value(), server.journal());
+  asio::signal_set signals(io, SIGTERM, SIGINT);
+  LogStart(bound.value(), options, server.journal());
+  std::optional<shell::TlsKeeper> keeper;
+  if (tls.security != nullptr) {
+    keeper.emplace(io, tls).Start();
+  } else {
+    signals.add(SIGHUP);  // the terminal that it was started from has gone
+  }
   signals.async_wait([&io](std::error_code error, int) {
     if (!error) io.stop();
   });

@@ -50,6 +50,7 @@ Server::~Server() {
 
 void Server::Take(std::unique_ptr<net::Stream> stream) {
   if (strangers_.size() >= kStrangersMax) (void)Evict(strangers_);
+  if (options_.security != nullptr) stream = options_.security->Accepted(std::move(stream));
   const std::uint64_t id = next_id_++;
   const auto session = std::make_shared<Session>(*this, id, std::move(stream));
   sessions_[id] = session;
@@ -103,6 +104,9 @@ void Server::OnTick() {
 void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
   if (message.has_status() || message.has_plan()) return OnQuery(id, message);
   if (message.has_evict()) return OnEvict(id, message.evict());
+  if (message.has_hello()) {
+    if (const Status status = CheckHello(id, message.hello()); !status.ok()) return RefuseHello(id, status);
+  }
   if (sessions_.at(id)->kind() == Kind::kDaemon) LogFromDaemon(id, message, coordinator_);
   coordinator_.OnMessage(id, message, Now());
   Drain();
@@ -121,12 +125,24 @@ void Server::BecomeClient(std::uint64_t id) {
   Become(id, Kind::kClient);
 }
 
-// Accepted from this host only, because anybody may reach the port.
+Status Server::CheckEviction(const Session& session) const {
+  const Identity* who = session.identity();
+  if (who == nullptr) {  // anybody may reach the port
+    if (session.is_local()) return Status::Ok();
+    return {Code::kInvalidArgument, "evictions are taken from the master's own host only: run ringwayctl there"};
+  }
+  if (who->role == ProcessRole::kOperator || (who->role == ProcessRole::kMaster && session.is_local())) {
+    return Status::Ok();
+  }
+  return {Code::kInvalidArgument, "evictions are an operator's, and this is " + ToString(*who) +
+                                      ": use a certificate issued with --role operator"};
+}
+
 void Server::OnEvict(std::uint64_t id, const control::EvictRequest& request) {
   const std::shared_ptr<Session> session = sessions_.at(id);
   if (session->kind() != Kind::kStranger) return session->Close("an eviction on a connection already in use");
-  Status status(Code::kInvalidArgument, "evictions are taken from the master's own host only: run ringwayctl there");
-  if (session->is_local()) status = coordinator_.Evict(request, Now());
+  Status status = CheckEviction(*session);
+  if (status.ok()) status = coordinator_.Evict(request, Now());
   if (status.ok()) {
     Log(Level::kWarning, "evict", {{"group", ClipText(request.group())}, {"peer", ClipText(request.peer())}});
   } else {
@@ -153,7 +169,10 @@ void Server::RunQueries() {
   queries_scheduled_ = false;
   const TimePoint begin = MonotonicNow();
   TimePoint now = begin;
-  const ProcessFacts facts{.uptime = begin - started_, .journal = JournalState(), .version = RINGWAY_VERSION};
+  const ProcessFacts facts{.uptime = begin - started_,
+                           .journal = JournalState(),
+                           .version = RINGWAY_VERSION,
+                           .security = tls::FactsOf(options_.security.get(), options_.insecure)};
   while (!desk_.idle() && now - begin < kQuerySlice) {
     const std::optional<QueryDesk::Answer> answer = desk_.Step(coordinator_, facts);
     if (answer) {
@@ -170,6 +189,30 @@ void Server::RunQueries() {
 }
 
 // ---------------------------------------------------------------------------------------------- daemons
+
+Status Server::CheckHello(std::uint64_t id, const control::DaemonHello& hello) const {
+  const Identity* who = sessions_.at(id)->identity();
+  if (who == nullptr) return Status::Ok();
+  if (who->role != ProcessRole::kDaemon) {
+    return {Code::kInvalidArgument,
+            "this is the certificate of " + ToString(*who) + ": a daemon needs one issued with --role daemon"};
+  }
+  if (who->name != hello.name()) {
+    return {Code::kInvalidArgument, "a daemon that is called " + ClipText(hello.name()) + " has the certificate of " +
+                                        ToString(*who) + ": its --name is to be the one on it"};
+  }
+  return Status::Ok();
+}
+
+void Server::RefuseHello(std::uint64_t id, const Status& why) {
+  LogStranger("connection_refused", {"why", ClipText(why.text())});
+  control::FromMaster reply;
+  reply.mutable_refusal()->set_code(static_cast<std::uint32_t>(why.code()));
+  reply.mutable_refusal()->set_text(why.text());
+  const std::shared_ptr<Session> session = sessions_.at(id);
+  session->Send(reply);
+  session->CloseAfterWrite();
+}
 
 // The coordinator has accepted its hello.
 void Server::OnDaemon(std::uint64_t id) {

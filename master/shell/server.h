@@ -16,6 +16,9 @@
 //
 // The coordinator bounds the number of daemons.
 //
+// With `security` a connection begins with its handshake, within `hello_timeout`. A daemon's hello has to carry the
+// name on its certificate; evictions are an operator's. Without, evictions are taken from this host only.
+//
 // Threads: the one that runs the io_context. Errors on a connection end that connection only.
 #pragma once
 
@@ -37,13 +40,16 @@
 #include "proto/stream/stream.h"
 #include "proto/stream/timer.h"
 #include "proto/stream/unique_fd.h"
+#include "proto/tls/tls_security.h"
 
 namespace ringway {
 
 struct ServerOptions {
   CoordinatorOptions coordinator;
   std::chrono::milliseconds hello_timeout{5000};
-  std::unique_ptr<Journal> journal;  // null: a restarted master does not know the groups
+  std::unique_ptr<Journal> journal;            // null: a restarted master does not know the groups
+  std::shared_ptr<tls::TlsSecurity> security;  // null: connections are in the clear
+  bool insecure = false;                       // .. and not only from this host
 };
 
 class Server {
@@ -78,6 +84,10 @@ class Server {
   void OnFrame(std::uint64_t id, const control::ToMaster& message);
   void OnQuery(std::uint64_t id, const control::ToMaster& message);
   void OnDaemon(std::uint64_t id);
+  // Whether whoever is at the other end may speak as this daemon; true where nobody has to prove who it is.
+  Status CheckHello(std::uint64_t id, const control::DaemonHello& hello) const;
+  void RefuseHello(std::uint64_t id, const Status& why);
+  Status CheckEviction(const Session& session) const;
   void BecomeClient(std::uint64_t id);
   void OnEvict(std::uint64_t id, const control::EvictRequest& request);
   void ScheduleQueries();

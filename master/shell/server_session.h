@@ -40,6 +40,8 @@ class Server::Session final : public net::StreamWaiter, public std::enable_share
 
   // The host that it comes from.
   const std::string& source() const { return peer_.source; }
+  // Stream::identity(); null also when closed.
+  const Identity* identity() const { return stream_ == nullptr ? nullptr : stream_->identity(); }
   // The other end is on this host.
   bool is_local() const { return peer_.within_host; }
   Kind kind() const { return kind_; }

@@ -174,11 +174,12 @@ bool IsLoopback(const std::string& host) {
   return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool insecure) {
-  if (insecure || IsLoopback(endpoint.host)) return Status::Ok();
+Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool allowed) {
+  if (allowed || IsLoopback(endpoint.host)) return Status::Ok();
   return {Code::kInvalidArgument, option + " " + ToString(endpoint) +
-                                      " is not a loopback address and links are not encrypted yet; give --insecure to "
-                                      "use it on a network that you trust"};
+                                      " is not a loopback address: give --tls-dir (ringwayctl certs makes the "
+                                      "certificates), or --insecure to leave all unencrypted on a network that you "
+                                      "trust"};
 }
 
 CLI::Validator Label(std::size_t bytes_max) {

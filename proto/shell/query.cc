@@ -67,21 +67,27 @@ struct Wait final : net::StreamWaiter {
 // A connection to a master that is used step by step. Each may take `timeout`.
 class Conversation {
  public:
-  Conversation(const Endpoint& master, std::chrono::milliseconds timeout)
-      : master_(master), who_(NameOfMaster(master)), timeout_(timeout) {}
+  Conversation(const MasterAddress& master, std::chrono::milliseconds timeout)
+      : master_(master), where_(ToString(master.endpoint)), who_(NameOfMaster(master.endpoint)), timeout_(timeout) {}
 
   // The other end closed it, or it broke.
   bool cut_off() const { return cut_off_; }
 
   Status Dial() {
     Status failure;
-    net::ConnectTcp(io_, {.address = ToString(master_), .timeout = timeout_, .allow_remote = true, .tuning = {}},
+    net::ConnectTcp(io_,
+                    {.address = where_,
+                     .timeout = timeout_,
+                     .allow_remote = true,
+                     .security = master_.security,
+                     .whom = {.role = ProcessRole::kMaster, .name = {}},
+                     .tuning = {}},
                     [&](Result<net::Connection> connected) {
                       if (!connected.ok()) return void(failure = connected.status());
                       stream_ = std::move(connected.value().stream);
                     });
     io_.run();
-    return stream_ == nullptr ? DialFailure(ToString(master_), failure) : stream_->Attach(io_);
+    return stream_ == nullptr ? DialFailure(where_, failure) : stream_->Attach(io_);
   }
   Status Write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
@@ -107,7 +113,10 @@ class Conversation {
         return Status::Ok();
       case net::StreamIo::Kind::kEnd:
         cut_off_ = true;
-        return ReadFailure(who_, 0);
+        if (master_.security != nullptr) return ReadFailure(who_, 0);
+        return {Code::kProtocol, who_ +
+                                     " closed the connection without an answer: is it a ringway-master? If it has "
+                                     "certificates, give --tls-dir"};
       case net::StreamIo::Kind::kError:
         cut_off_ = true;
         return {Code::kIo, who_ + ": " + io.why};
@@ -121,7 +130,8 @@ class Conversation {
     return wait->over ? Status::Ok() : LateAnswer(who_);
   }
 
-  const Endpoint master_;
+  const MasterAddress master_;
+  const std::string where_;
   const std::string who_;
   const std::chrono::milliseconds timeout_;
   asio::io_context io_{1};
@@ -143,7 +153,8 @@ Status NoMasters(const Endpoint& master) {
 }
 
 // One request, one answer.
-Result<control::FromMaster> Ask(Conversation& conversation, const Endpoint& master, const control::ToMaster& request) {
+Result<control::FromMaster> Ask(Conversation& conversation, const MasterAddress& master,
+                                const control::ToMaster& request) {
   if (Status status = conversation.Dial(); !status.ok()) return status;
   std::string out;
   AppendFrame(request, out);
@@ -156,13 +167,13 @@ Result<control::FromMaster> Ask(Conversation& conversation, const Endpoint& mast
     if (Status status = reader.Feed(std::span(buffer).first(bytes.value())); !status.ok()) return status;
     if (const auto frame = reader.Next()) {
       control::FromMaster reply;
-      if (!ParseFrame(*frame, reply).ok()) return NoMasters(master);
+      if (!ParseFrame(*frame, reply).ok()) return NoMasters(master.endpoint);
       return reply;
     }
   }
 }
 
-Result<control::FromMaster> AskOnce(const Endpoint& master, const control::ToMaster& request,
+Result<control::FromMaster> AskOnce(const MasterAddress& master, const control::ToMaster& request,
                                     std::chrono::milliseconds timeout) {
   Conversation conversation(master, timeout);
   return Ask(conversation, master, request);
@@ -170,7 +181,7 @@ Result<control::FromMaster> AskOnce(const Endpoint& master, const control::ToMas
 
 // A master under a flood of connections makes room by closing some: asks again until `timeout` is over. For requests
 // that change nothing.
-Result<control::FromMaster> AskUntilAnswered(const Endpoint& master, const control::ToMaster& request,
+Result<control::FromMaster> AskUntilAnswered(const MasterAddress& master, const control::ToMaster& request,
                                              std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds kPause{100};
   const auto end = std::chrono::steady_clock::now() + timeout;
@@ -186,34 +197,36 @@ Result<control::FromMaster> AskUntilAnswered(const Endpoint& master, const contr
 
 }  // namespace
 
-Result<std::string> QueryMaster(const Endpoint& master, std::chrono::milliseconds timeout) {
+Result<std::string> QueryMaster(const MasterAddress& master, std::chrono::milliseconds timeout) {
   control::ToMaster request;
   request.mutable_status();
   const Result<control::FromMaster> reply = AskUntilAnswered(master, request, timeout);
   if (!reply.ok()) return reply.status();
-  if (!reply.value().has_status()) return NoMasters(master);
+  if (!reply.value().has_status()) return NoMasters(master.endpoint);
   return reply.value().status().json();
 }
 
-Status AskEviction(const Endpoint& master, const control::EvictRequest& request, std::chrono::milliseconds timeout) {
+Status AskEviction(const MasterAddress& master, const control::EvictRequest& request,
+                   std::chrono::milliseconds timeout) {
   control::ToMaster message;
   *message.mutable_evict() = request;
   const Result<control::FromMaster> reply = AskOnce(master, message, timeout);
   if (!reply.ok()) return reply.status();
   if (!reply.value().has_evict()) {
-    return {Code::kProtocol, NameOfMaster(master) + " answered with something else: is it older?"};
+    return {Code::kProtocol, NameOfMaster(master.endpoint) + " answered with something else: is it older?"};
   }
   return StatusOf(reply.value().evict());
 }
 
-Result<std::string> QueryPlan(const Endpoint& master, const control::PlanRequest& request,
+Result<std::string> QueryPlan(const MasterAddress& master, const control::PlanRequest& request,
                               std::chrono::milliseconds timeout) {
   control::ToMaster message;
   *message.mutable_plan() = request;
   const Result<control::FromMaster> reply = AskUntilAnswered(master, message, timeout);
   if (!reply.ok()) return reply.status();
   if (!reply.value().has_plan()) {
-    return Status(Code::kProtocol, NameOfMaster(master) + " answered with something else than a plan: is it older?");
+    return Status(Code::kProtocol,
+                  NameOfMaster(master.endpoint) + " answered with something else than a plan: is it older?");
   }
   const control::PlanReply& plan = reply.value().plan();
   if (plan.code() == 0) return plan.json();

@@ -2,23 +2,31 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 
 #include "proto/control.pb.h"
 #include "proto/endpoint.h"
 #include "proto/result.h"
+#include "proto/stream/security.h"
 
 namespace ringway::shell {
+
+struct MasterAddress {
+  Endpoint endpoint;
+  std::shared_ptr<net::Security> security = nullptr;  // null: in the clear
+};
 
 // Status and plan are asked for again, until the timeout, where the master closes the connection without an answer.
 //
 // Returns the status as JSON text. Errors: kMasterUnreachable, kDaemonUnreachable, kTimeout, kProtocol.
-Result<std::string> QueryMaster(const Endpoint& master, std::chrono::milliseconds timeout);
+Result<std::string> QueryMaster(const MasterAddress& master, std::chrono::milliseconds timeout);
 // Returns the plan and its reasons as JSON text. Errors: likewise, and the master's for an invalid request.
-Result<std::string> QueryPlan(const Endpoint& master, const control::PlanRequest& request,
+Result<std::string> QueryPlan(const MasterAddress& master, const control::PlanRequest& request,
                               std::chrono::milliseconds timeout);
 // Asks the master to evict a member of a group.
-Status AskEviction(const Endpoint& master, const control::EvictRequest& request, std::chrono::milliseconds timeout);
+Status AskEviction(const MasterAddress& master, const control::EvictRequest& request,
+                   std::chrono::milliseconds timeout);
 Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout);
 
 }  // namespace ringway::shell

@@ -59,8 +59,8 @@ void Connector::TryNext() {
   while (next_ < addresses_.size()) {
     const SocketAddress& address = addresses_[next_++];
     options_.tuning.loopback = IsLoopback(address);
-    if (!options_.tuning.loopback && !options_.allow_remote) {
-      last_error_ = "not a loopback address; connections are not encrypted yet, allow it with --insecure";
+    if (!options_.tuning.loopback && !options_.allow_remote && options_.security == nullptr) {
+      last_error_ = "not a loopback address; give --tls-dir, or --insecure on a network that you trust";
       continue;
     }
     UniqueFd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -97,7 +97,9 @@ void Connector::OnWritable() {
     return TryNext();
   }
   ChooseCongestion(socket_.native_handle(), options_.tuning);
-  Finish(Connection{std::make_unique<TcpStream>(UniqueFd(socket_.release())), options_.tuning.loopback});
+  std::unique_ptr<Stream> stream = std::make_unique<TcpStream>(UniqueFd(socket_.release()));
+  if (options_.security != nullptr) stream = options_.security->Dialled(std::move(stream), options_.whom);
+  Finish(Connection{std::move(stream), options_.tuning.loopback});
 }
 
 void Connector::Finish(Result<Connection> outcome) {

@@ -1,9 +1,9 @@
 // Opens one TCP connection: resolves HOST:PORT and tries its addresses in turn, within one time limit.
 //
 // Answers exactly once, never from within Start: with a connection that stands, or with a Status whose text
-// names the address and the system's reason: kPeerUnreachable where nothing listens there, kTimeout, or kIo.
-// Non-loopback addresses are refused unless `allow_remote`: until connections are encrypted, only --insecure opens
-// them.
+// names the address and the system's reason: kPeerUnreachable where nothing listens there, kTimeout, or kIo. The
+// handshake of `security` is for the first calls of the stream. Without security non-loopback addresses are refused
+// unless `allow_remote`.
 //
 // Threads: one. Lifetime: shared, its handlers hold it; after Cancel it never answers.
 #pragma once
@@ -19,6 +19,7 @@
 #include "proto/clock.h"
 #include "proto/result.h"
 #include "proto/stream/address.h"
+#include "proto/stream/security.h"
 #include "proto/stream/socket_options.h"
 #include "proto/stream/stream.h"
 #include "proto/stream/timer.h"
@@ -29,7 +30,9 @@ struct ConnectOptions {
   std::string address;
   Duration timeout = std::chrono::seconds(5);
   bool allow_remote = false;
-  LinkTuning tuning;  // `loopback` is filled in from the resolved address
+  std::shared_ptr<Security> security = nullptr;  // null: in the clear
+  Identity whom = {};                            // who is to be there; an empty name is any of the role
+  LinkTuning tuning;                             // `loopback` is filled in from the resolved address
 };
 
 struct Connection {

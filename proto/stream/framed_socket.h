@@ -48,6 +48,8 @@ class FramedSocket final : public StreamWaiter, public std::enable_shared_from_t
   void Queue(const google::protobuf::MessageLite& message);
   void Flush();
   bool open() const { return sink_ != nullptr && !failed_; }
+  // Stream::identity(); null also after the end.
+  const Identity* identity() const { return stream_ == nullptr ? nullptr : stream_->identity(); }
 
   // Silent.
   void Close();

@@ -233,6 +233,7 @@ int main(int argc, char** argv) {
   app.add_option("--cut-off-max-ms", the_options.faults.cut_off_max_ms, "how long the master is cut off at most")
       ->capture_default_str();
   app.add_option("--detect-ms", the_options.fleet.detect_ms, "silence that means death")->capture_default_str();
+  app.add_flag("--tls", the_options.fleet.tls, "certificates for all");
   app.add_flag("--gpu", the_options.fleet.gpu,
                "two of the trainers reduce memory of this host's GPU (without one: 77)");
   app.add_flag("--keep", the_options.keep, "keep the logs, also of a good run");

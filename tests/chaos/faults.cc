@@ -125,6 +125,7 @@ void Faults::Act(Wound* wound) {
       return fleet_.master().Signal(SIGSTOP);
     case Fault::kCut:
       for (std::size_t i = 0; i < kSeats; ++i) {
+        if (!fleet_.IsStruckAt(i, to)) continue;
         fleet_.relay(i).Cut(to);
         fleet_.relay(i).Cut(from);
       }

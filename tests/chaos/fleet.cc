@@ -11,6 +11,10 @@ using e2e::Eventually;
 using e2e::Process;
 
 Fleet::Fleet(const FleetOptions& options) : options_(options), seats_(kSeats) {
+  if (options.tls) {
+    const e2e::Finished init = e2e::RunToEnd({RINGWAY_CTL, "certs", "init", directory_ / "tls"});
+    EXPECT_EQ(init.code, 0) << init.err;
+  }
   StartMaster();
   for (std::size_t i = 0; i < kSeats; ++i) {
     seats_[i].relay = std::make_unique<e2e::Relay>();
@@ -31,13 +35,33 @@ Fleet::~Fleet() {
   if (testing::Test::HasFailure()) KeepLogs();
 }
 
+std::vector<std::string> Fleet::TlsOptionsOf(const std::string& name, const std::string& role) const {
+  if (!options_.tls) return {};
+  const std::string base = directory_ / "tls/";
+  if (!std::filesystem::exists(base + name + ".pem")) {
+    const e2e::Finished issue =
+        e2e::RunToEnd({RINGWAY_CTL, "certs", "issue", name, "--role", role, "--dir", directory_ / "tls"});
+    EXPECT_EQ(issue.code, 0) << issue.err;
+  }
+  return {"--tls-ca", base + "ca.pem", "--tls-cert", base + name + ".pem", "--tls-key", base + name + ".key"};
+}
+
 void Fleet::StartMaster() {
   master_.reset();
-  master_ = std::make_unique<Process>(
-      directory_, "master." + std::to_string(masters_++),
-      std::vector<std::string>{RINGWAY_MASTER, "--listen", master_address_, "--journal", directory_ / "master.db",
-                               "--heartbeat-ms", std::to_string(options_.heartbeat_ms), "--detect-ms",
-                               std::to_string(options_.detect_ms), "--detect-far-ms", "0"});
+  std::vector<std::string> argv = {RINGWAY_MASTER,
+                                   "--listen",
+                                   master_address_,
+                                   "--journal",
+                                   directory_ / "master.db",
+                                   "--heartbeat-ms",
+                                   std::to_string(options_.heartbeat_ms),
+                                   "--detect-ms",
+                                   std::to_string(options_.detect_ms),
+                                   "--detect-far-ms",
+                                   "0"};
+  const std::vector<std::string> tls = TlsOptionsOf("m", "master");
+  argv.insert(argv.end(), tls.begin(), tls.end());
+  master_ = std::make_unique<Process>(directory_, "master." + std::to_string(masters_++), argv);
   std::string address;
   EXPECT_TRUE(Eventually([&] { return !(address = master_->Logged("listening", "address")).empty(); }))
       << "the master does not start";
@@ -50,12 +74,26 @@ void Fleet::StartDaemon(std::size_t index) {
   seat.daemon.reset();
   seat.aimed = false;
   const std::string name = "d" + std::to_string(index);
-  seat.daemon = std::make_unique<Process>(
-      directory_, name + "." + std::to_string(seat.daemons++),
-      std::vector<std::string>{RINGWAY_DAEMON, "--master", master_relay_.address(), "--listen", "127.0.0.1:0",
-                               "--advertise", seat.relay->address(), "--socket", Socket(index), "--name", name,
-                               "--site", index < kSeats / 2 ? "east" : "west", "--grace-ms", "10000", "--data-threads",
-                               std::to_string(1 + index % 3)});
+  std::vector<std::string> argv = {RINGWAY_DAEMON,
+                                   "--master",
+                                   master_relay_.address(),
+                                   "--listen",
+                                   "127.0.0.1:0",
+                                   "--advertise",
+                                   seat.relay->address(),
+                                   "--socket",
+                                   Socket(index),
+                                   "--name",
+                                   name,
+                                   "--site",
+                                   index < kSeats / 2 ? "east" : "west",
+                                   "--grace-ms",
+                                   "10000",
+                                   "--data-threads",
+                                   std::to_string(1 + index % 3)};
+  const std::vector<std::string> tls = TlsOptionsOf(name, "daemon");
+  argv.insert(argv.end(), tls.begin(), tls.end());
+  seat.daemon = std::make_unique<Process>(directory_, name + "." + std::to_string(seat.daemons++), argv);
 }
 
 void Fleet::StartTrainer(std::size_t index) {
@@ -103,7 +141,9 @@ void Fleet::SetPaths(const std::vector<PathFault>& faults) {
     if (fault.at_master) {
       Apply(fault, master_relay_);
     } else {
-      for (Seat& seat : seats_) Apply(fault, *seat.relay);
+      for (std::size_t i = 0; i < kSeats; ++i) {
+        if (IsStruckAt(i, fault.flow)) Apply(fault, *seats_[i].relay);
+      }
     }
   }
 }

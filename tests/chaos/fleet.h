@@ -26,6 +26,7 @@ struct FleetOptions {
   int heartbeat_ms = 50;
   int detect_ms = 300;
   int op_deadline_ms = 2000;
+  bool tls = false;  // mutual TLS: then relays do not see whose a connection is, and do to each what a pair was to meet
   bool gpu = false;  // device memory is of this host's GPU, not of the tests' device
 };
 
@@ -61,6 +62,11 @@ class Fleet {
   // Also records the end of its membership, which it cannot do itself.
   void KillTrainer(std::size_t seat);
 
+  // Whether a fault of this flow is struck at the seat's relay: with TLS at one end alone.
+  bool IsStruckAt(std::size_t seat, const e2e::Flow& flow) const {
+    const std::uint64_t peer = flow.to != 0 ? flow.to : flow.from;
+    return !options_.tls || peer == 0 || peer == seats_[seat].peer;
+  }
   // A fault of a flow, at all seats' relays or at the master's.
   struct PathFault {
     enum class Kind { kDelay, kBlackHole, kNoise };
@@ -98,6 +104,7 @@ class Fleet {
   std::string Socket(std::size_t seat) const { return directory_ / ("d" + std::to_string(seat) + ".sock"); }
   std::string RecordsOf(std::size_t seat) const { return directory_ / ("t" + std::to_string(seat) + ".records"); }
   void ReadRecords(Seat& seat, std::vector<Record>* out);
+  std::vector<std::string> TlsOptionsOf(const std::string& name, const std::string& role) const;
   static void Apply(const PathFault& fault, e2e::Relay& relay);
 
   const FleetOptions options_;

@@ -17,6 +17,8 @@ int DataThreads() {
   return text == nullptr ? 0 : std::atoi(text);
 }
 
+bool Tls() { return std::getenv("RINGWAY_TEST_TLS") != nullptr; }
+
 namespace {
 
 void ExpectNoFaultOf(const Process& daemon) {
@@ -26,11 +28,29 @@ void ExpectNoFaultOf(const Process& daemon) {
 }  // namespace
 
 Cluster::Cluster(const ClusterOptions& options) : options_(options) {
+  if (options_.tls) {
+    const Finished init = RunToEnd({RINGWAY_CTL, "certs", "init", certificates()});
+    EXPECT_EQ(init.code, 0) << init.err;
+    Issue("m", "master");
+    Issue("op", "operator");
+  }
   StartMaster(options.host + ":0");
   for (int i = 0; i < options.daemons; ++i) AddDaemon();
 }
 
-std::vector<std::string> Cluster::Insecure() const {
+void Cluster::Issue(const std::string& name, const std::string& role) const {
+  const Finished issue = RunToEnd({RINGWAY_CTL, "certs", "issue", name, "--role", role, "--dir", certificates()});
+  EXPECT_EQ(issue.code, 0) << issue.err;
+}
+
+std::vector<std::string> Cluster::TlsOptionsOf(const std::string& name) const {
+  if (!options_.tls) return {};
+  const std::string base = certificates() + "/";
+  return {"--tls-ca", base + "ca.pem", "--tls-cert", base + name + ".pem", "--tls-key", base + name + ".key"};
+}
+
+std::vector<std::string> Cluster::Secured(const std::string& name) const {
+  if (options_.tls) return TlsOptionsOf(name);
   return options_.host.starts_with("127.") ? std::vector<std::string>() : std::vector<std::string>{"--insecure"};
 }
 
@@ -46,8 +66,8 @@ void Cluster::StartMaster(const std::string& listen) {
                                    std::to_string(options_.detect_ms),
                                    "--detect-far-ms",
                                    "0"};
-  const std::vector<std::string> insecure = Insecure();
-  argv.insert(argv.end(), insecure.begin(), insecure.end());
+  const std::vector<std::string> secured = Secured("m");
+  argv.insert(argv.end(), secured.begin(), secured.end());
   master_ = std::make_unique<Process>(directory_, "master" + std::to_string(masters_++), argv);
   const bool listens =
       Eventually([this] { return !(master_address_ = master_->Logged("listening", "address")).empty(); });
@@ -100,7 +120,8 @@ std::unique_ptr<Process> Cluster::StartDaemon(std::size_t index, const std::stri
                                           std::to_string(options_.grace_ms),
                                           "--data-threads",
                                           std::to_string(options_.data_threads)};
-  for (const std::vector<std::string>& part : {usual, Insecure(), more}) {
+  if (options_.tls && !std::filesystem::exists(certificates() + "/" + label + ".pem")) Issue(label, "daemon");
+  for (const std::vector<std::string>& part : {usual, Secured(label), more}) {
     argv.insert(argv.end(), part.begin(), part.end());
   }
   auto daemon = std::make_unique<Process>(directory_, label, argv);
@@ -139,7 +160,10 @@ Sessions Cluster::JoinWorld(std::uint32_t world, const std::string& group) const
 }
 
 nlohmann::json Cluster::MasterStatus() const {
-  const Finished run = RunToEnd({RINGWAY_CTL, "--master", master_address_, "status", "--json"});
+  std::vector<std::string> argv = {RINGWAY_CTL, "--master", master_address_, "status", "--json"};
+  const std::vector<std::string> secured = TlsOptionsOf("op");
+  argv.insert(argv.end(), secured.begin(), secured.end());
+  const Finished run = RunToEnd(argv);
   return run.code == 0 ? nlohmann::json::parse(run.out, nullptr, false) : nlohmann::json::object();
 }
 

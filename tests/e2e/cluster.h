@@ -22,6 +22,8 @@ using Outcome = Expected<OpResult>;
 
 // What the environment says (RINGWAY_TEST_DATA_THREADS), so that whole tests can be run with any; else 0.
 int DataThreads();
+// Likewise (RINGWAY_TEST_TLS); else false.
+bool Tls();
 
 struct ClusterOptions {
   int daemons = 0;
@@ -30,6 +32,7 @@ struct ClusterOptions {
   int grace_ms = 10000;
   std::string host = "127.0.0.1";    // where master and daemons listen
   int data_threads = DataThreads();  // of each daemon; 0: its own choice
+  bool tls = Tls();                  // certificates for all: the master m, daemons by their labels, the operator op
 };
 
 // Where a daemon runs. `wrapper`: a command that runs the command after it.
@@ -67,6 +70,12 @@ class Cluster {
   // One trainer at each of the first `world` daemons.
   Sessions JoinWorld(std::uint32_t world, const std::string& group = "job") const;
 
+  // Issues one more certificate of the cluster's authority, in certificates().
+  void Issue(const std::string& name, const std::string& role) const;
+  std::string certificates() const { return directory_ / "tls"; }
+  // The options of who has the certificate `name`; none without TLS.
+  std::vector<std::string> TlsOptionsOf(const std::string& name) const;
+
   // What ringwayctl prints. An empty object if it fails.
   nlohmann::json MasterStatus() const;
   nlohmann::json DaemonStatus(std::size_t index) const;
@@ -78,8 +87,8 @@ class Cluster {
   void StartMaster(const std::string& listen);
   std::unique_ptr<Process> StartDaemon(std::size_t index, const std::string& listen, const Place& place,
                                        const std::vector<std::string>& more) const;
-  // The option that addresses beyond this host need.
-  std::vector<std::string> Insecure() const;
+  // The options that addresses beyond this host need; those of who has the certificate `name`.
+  std::vector<std::string> Secured(const std::string& name) const;
 
   TemporaryDirectory directory_;
   ClusterOptions options_;

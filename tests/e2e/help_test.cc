@@ -23,14 +23,16 @@ struct Program {
 };
 
 const std::vector<Program>& AllPrograms() {
-  static const std::vector<Program> programs = {
-      {"ringway-master", "master", {{RINGWAY_MASTER, "--help"}}},
-      {"ringwayd", "daemon", {{RINGWAY_DAEMON, "--help"}}},
-      {"ringwayctl",
-       "client",
-       {{RINGWAY_CTL, "--help"}, {RINGWAY_CTL, "plan", "--help"}, {RINGWAY_CTL, "evict", "--help"}}},
-      {"ringway-bench", "client", {{RINGWAY_BENCH, "--help"}}},
-      {"train_text", "client", {{RINGWAY_TRAIN_TEXT, "--help"}}}};
+  static const std::vector<Program> programs = {{"ringway-master", "master", {{RINGWAY_MASTER, "--help"}}},
+                                                {"ringwayd", "daemon", {{RINGWAY_DAEMON, "--help"}}},
+                                                {"ringwayctl",
+                                                 "client",
+                                                 {{RINGWAY_CTL, "--help"},
+                                                  {RINGWAY_CTL, "plan", "--help"},
+                                                  {RINGWAY_CTL, "evict", "--help"},
+                                                  {RINGWAY_CTL, "certs", "issue", "--help"}}},
+                                                {"ringway-bench", "client", {{RINGWAY_BENCH, "--help"}}},
+                                                {"train_text", "client", {{RINGWAY_TRAIN_TEXT, "--help"}}}};
   return programs;
 }
 

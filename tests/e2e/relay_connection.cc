@@ -14,7 +14,10 @@ namespace {
 
 using asio::ip::tcp;
 
+constexpr std::byte kTlsHandshake{0x16};
+
 bool Matches(const Flow& rule, const Flow& flow) {
+  if (flow.from == Relay::kHidden) return true;
   return (rule.from == 0 || rule.from == flow.from) && (rule.to == 0 || rule.to == flow.to) &&
          (rule.links == Links::kAll || rule.links == flow.links);
 }
@@ -65,11 +68,18 @@ void RelayConnection::ReadHello(const tcp::endpoint& target) {
     if (error) return self->Cut();
     const auto bytes = std::span(self->forward_.buffer).first(n);
     self->hello_bytes_.insert(self->hello_bytes_.end(), bytes.begin(), bytes.end());
+    if (self->hello_bytes_.front() == kTlsHandshake) return self->Hide(target);
     if (!self->reader_.Feed(bytes).ok()) return self->Cut();
     if (!self->KnowsHello()) return self->ReadHello(target);
     self->known_ = true;
     self->Connect(target);
   });
+}
+
+void RelayConnection::Hide(const tcp::endpoint& target) {
+  forward_.flow = back_.flow = {Relay::kHidden, Relay::kHidden, Links::kAll};
+  known_ = true;
+  Connect(target);
 }
 
 bool RelayConnection::KnowsHello() {

@@ -78,6 +78,8 @@ class RelayConnection : public std::enable_shared_from_this<RelayConnection> {
 
   void ReadHello(const asio::ip::tcp::endpoint& target);
   // Whether the first frame is whole, or certain to be none that we know.
+  // Its peers are not to be known.
+  void Hide(const asio::ip::tcp::endpoint& target);
   bool KnowsHello();
   void Connect(const asio::ip::tcp::endpoint& target);
   bool InBlackHole(const Pipe& pipe) const;

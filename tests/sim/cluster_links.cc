@@ -34,14 +34,14 @@ void Cluster::Dial(std::uint32_t from, const links::Dial& dial) {
   Node& node = *nodes_[from];
   const std::uint64_t serial = node.dials.Begin(dial, LinksOf(dial).size());
   node.dialled[serial] = dial;
-  events_.After(network_.Delay(node.host, HostAt(dial.address)), [this, from, serial] { Offer(from, serial, 0); });
+  events_.After(network_.Delay(node.host, HostAt(dial.at.address)), [this, from, serial] { Offer(from, serial, 0); });
 }
 
 void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t tries) {
   const Node& dialler = *nodes_[from];
   if (dialler.ended || !Alive(dialler.host) || !dialler.dialled.contains(serial)) return;
   const links::Dial& dial = dialler.dialled.at(serial);
-  const Host host = HostAt(dial.address);
+  const Host host = HostAt(dial.at.address);
   const auto fail = [this, from, serial](Duration after, Code code, const std::string& why) {
     events_.After(after, [=, this] { FinishDial(from, serial, {}, Status(code, why)); });
   };
@@ -55,7 +55,8 @@ void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t trie
   Status admitted(Code::kJoinRefused, "peer " + ToString(dial.other) + " is not here");
   if (to && !nodes_[*to]->ended) {
     const LinkId link{dialler.id, dial.control, LaneId(0)};
-    admitted = nodes_[*to]->peer->Admit(link, dial.control ? 0 : options_.lanes);
+    const Identity who{.role = ProcessRole::kDaemon, .name = daemons_[dialler.host]->name};
+    admitted = nodes_[*to]->peer->Admit(link, dial.control ? 0 : options_.lanes, &who);
   }
   if (admitted.ok()) return Accept(from, *to, serial);
   if (admitted.code() == Code::kJoinRefused && tries < kOfferTriesMax && !dial.known) {

@@ -31,5 +31,20 @@ TEST(RenderTest, LimitsOfADaemonAreALineEach) {
             std::string::npos);
 }
 
+TEST(RenderTest, SecurityIsSaidWhereThereIsAnyOrNone) {
+  const auto said = [](const std::string& security) {
+    const auto text = Render(R"({"daemon": {"name": "a", "security": )" + security + R"(}, "groups": []})");
+    return text.ok() ? text.value() : text.status().text();
+  };
+  EXPECT_NE(said(R"({"identity": "daemon a", "until": "2027-01-02", "days_left": 9, "insecure": false})")
+                .find("\n  TLS: daemon a, certificate until 2027-01-02 (9 days)\n"),
+            std::string::npos);
+  EXPECT_NE(said(R"({"insecure": true})").find("INSECURE"), std::string::npos);
+  for (const char* quiet : {R"({"insecure": false})", "{}", "7", R"({"insecure": 3})"}) {
+    EXPECT_EQ(said(quiet).find("SECURE"), std::string::npos) << quiet;
+    EXPECT_EQ(said(quiet).find("TLS"), std::string::npos) << quiet;
+  }
+}
+
 }  // namespace
 }  // namespace ringway::ctl

@@ -16,6 +16,12 @@ class PeerLinksTest : public testing::Test, private Links::Listener {
   static constexpr LinkId kControl{.other = kOther, .control = true, .lane = {}};
   static constexpr LinkId kLane{.other = kOther, .control = false, .lane = LaneId(0)};
 
+  static control::PeerInfo InfoOf(PeerId peer) {
+    control::PeerInfo info;
+    info.set_peer_id(peer.value);
+    info.set_address("127.0.0.1:1");
+    return info;
+  }
   PeerLinksTest() : ctx_(kMe, "g", {}), links_(ctx_, attempts_, *this) {
     View view;
     view.epoch = Epoch(1);
@@ -23,7 +29,7 @@ class PeerLinksTest : public testing::Test, private Links::Listener {
     view.infos.resize(2);
     view.ranks = {{kMe, Rank(0)}, {kOther, Rank(1)}};
     (void)ctx_.views.Install(std::move(view));
-    links_.Want(kOther, "127.0.0.1:1");
+    links_.Want(InfoOf(kOther));
   }
 
   // Numbers of the messages that have left.
@@ -122,7 +128,7 @@ TEST_F(PeerLinksTest, NothingIsLeftOfAPairThatIsForgotten) {
   links_.Forget(kOther);
   EXPECT_FALSE(links_.Knows(kOther));
   EXPECT_FALSE(links_.IsUp(kLane));
-  links_.Want(kOther, "127.0.0.1:1");
+  links_.Want(InfoOf(kOther));
   (void)links_.OnUp(kControl, {});
   ctx_.TakeActions();
   links_.Send(kOther, Message());

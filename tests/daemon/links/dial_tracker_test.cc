@@ -9,9 +9,9 @@ const PeerId kDialled(2);
 const Status kRefused(Code::kJoinRefused, "no such peer");
 
 Dial Lanes(std::uint64_t generation) {
-  return {.other = kDialled, .address = "a", .missing = {}, .generation = generation};
+  return {.other = kDialled, .at = {.address = "a", .daemon = {}}, .missing = {}, .generation = generation};
 }
-Dial Control() { return {.other = kDialled, .address = "a", .control = true, .missing = {}}; }
+Dial Control() { return {.other = kDialled, .at = {.address = "a", .daemon = {}}, .control = true, .missing = {}}; }
 
 TEST(DialTrackerTest, LinksAreTakenAsTheyStand) {
   DialTracker dials;

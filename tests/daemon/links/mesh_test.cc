@@ -6,13 +6,14 @@ namespace ringway::links {
 namespace {
 
 constexpr PeerId kSelf(1), kOther(2);
+const PeerPlace kPlace{.address = "127.0.0.1:1", .daemon = "far"};
 
 TimePoint At(int ms) { return TimePoint(std::chrono::milliseconds(ms)); }
 
 // A candidate that starts over is dialled anew while the first dial is still under way.
 TEST(Mesh, EndOfAnOldDialDoesNotCondemnALinkThatStands) {
   Mesh mesh(kSelf);
-  mesh.Want(kOther, "127.0.0.1:1");
+  mesh.Want(kOther, kPlace);
   ASSERT_EQ(mesh.TakeDials(At(1)).size(), 1U);
   mesh.AllDown(kOther, At(2));
   ASSERT_EQ(mesh.TakeDials(At(100)).size(), 1U);
@@ -24,7 +25,7 @@ TEST(Mesh, EndOfAnOldDialDoesNotCondemnALinkThatStands) {
 
 TEST(Mesh, FailedDialIsRepeatedAfterAPauseThatDoubles) {
   Mesh mesh(kSelf);
-  mesh.Want(kOther, "127.0.0.1:1");
+  mesh.Want(kOther, kPlace);
   ASSERT_EQ(mesh.TakeDials(At(1)).size(), 1U);
   EXPECT_TRUE(mesh.DialFailed(kOther, false, false, At(10)));
   EXPECT_TRUE(mesh.TakeDials(At(29)).empty());
@@ -36,7 +37,7 @@ TEST(Mesh, FailedDialIsRepeatedAfterAPauseThatDoubles) {
 
 TEST(Mesh, LaneThatFallsDuringADialIsDialledAfterIt) {
   Mesh mesh(kSelf);
-  mesh.Want(kOther, "127.0.0.1:1");
+  mesh.Want(kOther, kPlace);
   ASSERT_EQ(mesh.TakeDials(At(1)).size(), 1U);
   EXPECT_FALSE(mesh.ControlUp(kOther, At(2)));
   for (std::uint32_t lane = 0; lane < 4; ++lane)
@@ -58,7 +59,7 @@ TEST(Mesh, LaneThatFallsDuringADialIsDialledAfterIt) {
 // The lanes of a first dial are known with the first of them.
 TEST(Mesh, LaneOfAFirstDialMayFallBeforeTheOthersAreUp) {
   Mesh mesh(kSelf);
-  mesh.Want(kOther, "127.0.0.1:1");
+  mesh.Want(kOther, kPlace);
   ASSERT_EQ(mesh.TakeDials(At(1)).size(), 1U);
   EXPECT_FALSE(mesh.LaneUp(kOther, LaneId(0), {.lanes = 2}, At(2)));
   mesh.LaneDown(kOther, LaneId(0), At(3));
@@ -71,7 +72,7 @@ TEST(Mesh, LaneOfAFirstDialMayFallBeforeTheOthersAreUp) {
 
 TEST(Mesh, DialWithoutAnAnswerCountsAsFailed) {
   Mesh mesh(kSelf);
-  mesh.Want(kOther, "127.0.0.1:1");
+  mesh.Want(kOther, kPlace);
   ASSERT_EQ(mesh.TakeDials(At(1)).size(), 1U);
   EXPECT_TRUE(mesh.TakeDials(At(30'000)).empty());
   EXPECT_TRUE(mesh.TakeDials(At(30'001)).empty());
@@ -81,7 +82,7 @@ TEST(Mesh, DialWithoutAnAnswerCountsAsFailed) {
 TEST(Mesh, LanesForSmallSegmentsAloneDoNotCarry) {
   constexpr Duration kLimit = std::chrono::milliseconds(100);
   Mesh mesh(kSelf);
-  mesh.Want(kOther, "127.0.0.1:1");
+  mesh.Want(kOther, kPlace);
   (void)mesh.ControlUp(kOther, At(1));
   for (std::uint32_t lane = 0; lane < 3; ++lane) EXPECT_FALSE(mesh.LaneUp(kOther, LaneId(lane), {.lanes = 11}, At(1)));
   EXPECT_TRUE(mesh.BrokenFor(kOther, At(500), kLimit));
@@ -92,7 +93,7 @@ TEST(Mesh, LanesForSmallSegmentsAloneDoNotCarry) {
 // The dialler of the control link is the higher id.
 TEST(Mesh, ControlLinkThatBreaksIsDialledAtOnceAndOneThatKeepsBreakingAfterAPause) {
   Mesh mesh(kOther);
-  mesh.Want(kSelf, "127.0.0.1:1");
+  mesh.Want(kSelf, kPlace);
   ASSERT_EQ(mesh.TakeDials(At(1)).size(), 1U);
   (void)mesh.ControlUp(kSelf, At(2));
   mesh.ControlDown(kSelf, At(5000));
@@ -109,7 +110,7 @@ TEST(Mesh, ControlLinkThatBreaksIsDialledAtOnceAndOneThatKeepsBreakingAfterAPaus
 TEST(Mesh, ControlLinkThatStaysDownBreaksThePair) {
   constexpr Duration kLimit = std::chrono::milliseconds(100);
   Mesh mesh(kSelf);
-  mesh.Want(kOther, "127.0.0.1:1");
+  mesh.Want(kOther, kPlace);
   (void)mesh.ControlUp(kOther, At(1));
   (void)mesh.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(1));
   EXPECT_FALSE(mesh.BrokenFor(kOther, At(5000), kLimit));
@@ -122,7 +123,7 @@ TEST(Mesh, ControlLinkThatStaysDownBreaksThePair) {
 TEST(Mesh, WhoWasAwayItselfCountsWhatIsDownFromThenOn) {
   constexpr Duration kLimit = std::chrono::milliseconds(100);
   Mesh mesh(kSelf);
-  mesh.Want(kOther, "127.0.0.1:1");
+  mesh.Want(kOther, kPlace);
   (void)mesh.ControlUp(kOther, At(1));
   (void)mesh.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(1));
   mesh.ControlDown(kOther, At(5000));
@@ -134,7 +135,7 @@ TEST(Mesh, WhoWasAwayItselfCountsWhatIsDownFromThenOn) {
 
 TEST(Mesh, GoneIsWhoHasNoLinkLeftAndRefusesANewOne) {
   Mesh mesh(kSelf);
-  mesh.Want(kOther, "127.0.0.1:1");
+  mesh.Want(kOther, kPlace);
   (void)mesh.ControlUp(kOther, At(1));
   (void)mesh.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(1));
   mesh.ControlDown(kOther, At(10));
@@ -158,7 +159,7 @@ TEST(Mesh, GoneIsWhoHasNoLinkLeftAndRefusesANewOne) {
 
 // A pair of `mesh`, with `lanes` lanes up.
 void Stand(Mesh& mesh, PeerId other, std::uint32_t lanes, std::uint32_t lanes_max) {
-  mesh.Want(other, "127.0.0.1:1");
+  mesh.Want(other, kPlace);
   (void)mesh.TakeDials(At(1));
   (void)mesh.ControlUp(other, At(1));
   for (std::uint32_t lane = 0; lane < lanes; ++lane) {
@@ -242,10 +243,10 @@ TEST(Mesh, FewLanesStayFewForTheirRolesHangOnTheirNumber) {
   (void)mesh.WantLanes(kOther, 20, Mesh::End::kHere);
   EXPECT_TRUE(mesh.TakeDials(At(10)).empty());
   Mesh dialled(kOther);
-  dialled.Want(kSelf, "127.0.0.1:1");
-  EXPECT_FALSE(dialled.Admit(kSelf, false, LaneId(2), 2).ok());
-  EXPECT_TRUE(dialled.Admit(kSelf, false, LaneId(127), 9).ok());
-  EXPECT_FALSE(dialled.Admit(kSelf, false, LaneId(128), 9).ok());
+  dialled.Want(kSelf, kPlace);
+  EXPECT_FALSE(dialled.Admit({.other = kSelf, .control = false, .lane = LaneId(2)}, 2, nullptr).ok());
+  EXPECT_TRUE(dialled.Admit({.other = kSelf, .control = false, .lane = LaneId(127)}, 9, nullptr).ok());
+  EXPECT_FALSE(dialled.Admit({.other = kSelf, .control = false, .lane = LaneId(128)}, 9, nullptr).ok());
 }
 
 }  // namespace

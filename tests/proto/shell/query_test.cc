@@ -29,7 +29,7 @@ class QueryTest : public testing::Test {
   }
   ~QueryTest() override { ::close(listening_); }
 
-  Status Ask() const { return QueryMaster(endpoint_, std::chrono::milliseconds(50)).status(); }
+  Status Ask() const { return QueryMaster({endpoint_}, std::chrono::milliseconds(50)).status(); }
 
   const int listening_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   Endpoint endpoint_;
@@ -68,7 +68,7 @@ TEST_F(QueryTest, StatusIsAskedForAgainWhereTheConnectionIsClosedWithoutAnAnswer
     }
     ::close(second);
   });
-  const Result<std::string> status = QueryMaster(endpoint_, std::chrono::seconds(20));
+  const Result<std::string> status = QueryMaster({endpoint_}, std::chrono::seconds(20));
   ::shutdown(listening_, SHUT_RDWR);
   master.join();
   ASSERT_TRUE(status.ok()) << status.status().text();
@@ -80,7 +80,7 @@ TEST_F(QueryTest, WhatClosesEveryConnectionIsNoMaster) {
   std::thread stranger([this] {
     for (int fd = 0; (fd = ::accept(listening_, nullptr, nullptr)) >= 0;) ::close(fd);
   });
-  const Status status = QueryMaster(endpoint_, std::chrono::milliseconds(250)).status();
+  const Status status = QueryMaster({endpoint_}, std::chrono::milliseconds(250)).status();
   ::shutdown(listening_, SHUT_RDWR);
   stranger.join();
   EXPECT_TRUE(status.code() == Code::kProtocol || status.code() == Code::kIo) << status.text();

@@ -1,0 +1,56 @@
+#include "proto/shell/tls_keeper.h"
+
+#include <csignal>
+#include <utility>
+
+#include "proto/shell/log.h"
+
+namespace ringway::shell {
+
+TlsKeeper::TlsKeeper(asio::io_context& loop, TlsSetup setup)
+    : setup_(std::move(setup)), hang_up_(loop, SIGHUP), daily_(loop) {}
+
+void TlsKeeper::Start() {
+  Say("tls");
+  Watch();
+  Arm();
+}
+
+void TlsKeeper::Arm() {
+  hang_up_.async_wait([this](asio::error_code error, int) {
+    if (error) return;
+    Arm();
+    Reload();
+  });
+}
+
+void TlsKeeper::Reload() {
+  if (const Status status = setup_.security->Reload(setup_.files); !status.ok()) {
+    return Log(Level::kError, "tls_reload_failed",
+               {{"error", status.text()}, {"effect", "the certificates read before stay in use"}});
+  }
+  Say("tls_reloaded");
+  Watch();
+}
+
+void TlsKeeper::Say(const std::string& event) const {
+  const auto credentials = setup_.security->credentials();
+  Log(Level::kInfo, event,
+      {{"identity", ToString(credentials->self())},
+       {"certificate", setup_.files.cert},
+       {"until", tls::ToDate(credentials->ends())}});
+}
+
+void TlsKeeper::Watch() {
+  const auto credentials = setup_.security->credentials();
+  const std::int64_t days = tls::DaysUntil(credentials->ends());
+  if (days < kWarnDays.count()) {
+    Log(Level::kWarning, "tls_ends_soon",
+        {{"until", tls::ToDate(credentials->ends())},
+         {"days_left", std::to_string(days)},
+         {"text", "issue a new certificate with ringwayctl certs, then send SIGHUP"}});
+  }
+  daily_.After(std::chrono::days(1), [this] { Watch(); });
+}
+
+}  // namespace ringway::shell
