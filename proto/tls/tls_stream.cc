@@ -107,16 +107,9 @@ int TlsStream::BioRead(BIO* bio, char* into, int bytes) {
 }
 
 int TlsStream::BioWrite(BIO* bio, const char* from, int bytes) {
-  auto* self = static_cast<TlsStream*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
-  StreamIo io = self->below_->Write(std::as_bytes(std::span(from, static_cast<std::size_t>(bytes))));
-  if (io.kind == StreamIo::Kind::kBytes) return static_cast<int>(io.bytes);
-  if (io.kind == StreamIo::Kind::kWouldBlock) {
-    BIO_set_retry_write(bio);
-    return -1;
-  }
-  self->broken_ = std::move(io);
-  return -1;
+  static_cast<TlsStream*>(BIO_get_data(bio))->out_.append(from, static_cast<std::size_t>(bytes));
+  return bytes;
 }
 
 long TlsStream::BioControl(BIO* bio, int command, long, void*) {
@@ -198,15 +191,26 @@ StreamIo TlsStream::Fail(std::string why) {
 StreamIo TlsStream::Shake() {
   if (failed_) return {.kind = StreamIo::Kind::kError, .why = *failed_};
   if (up_) return {.kind = StreamIo::Kind::kBytes};
-  ERR_clear_error();
-  const int returned = SSL_do_handshake(ssl_.get());
-  if (returned != 1) {
-    Event needs = Event::kBytes;
-    StreamIo io = Outcome(returned, needs);
-    reader_needs_ = writer_needs_ = needs;
-    return io;
+  Event needs = Event::kBytes;
+  StreamIo shaken{.kind = StreamIo::Kind::kBytes};
+  if (!shook_) {
+    ERR_clear_error();
+    const int returned = SSL_do_handshake(ssl_.get());
+    shook_ = returned == 1;
+    if (!shook_) shaken = Outcome(returned, needs);
+    if (shook_) {
+      if (const Status status = CheckIdentity(); !status.ok()) return Fail(status.text());
+    }
   }
-  if (const Status status = CheckIdentity(); !status.ok()) return Fail(status.text());
+  // Also an alert, which tells the other side why.
+  StreamIo flushed = Flush();
+  if (shaken.kind == StreamIo::Kind::kError) return shaken;
+  if (flushed.kind == StreamIo::Kind::kWouldBlock) needs = Event::kRoom;
+  if (flushed.kind != StreamIo::Kind::kBytes) shaken = std::move(flushed);
+  if (shaken.kind != StreamIo::Kind::kBytes) {
+    reader_needs_ = writer_needs_ = needs;
+    return shaken;
+  }
   up_ = true;
   reader_needs_ = Event::kBytes;
   writer_needs_ = Event::kRoom;
@@ -295,6 +299,7 @@ StreamIo TlsStream::Receive(net::ReadParts into) {
   StreamIo io = Shake();
   if (io.kind != StreamIo::Kind::kBytes) return io;
   reader_needs_ = Event::kBytes;
+  // An answer to what was read that did not leave at once goes with the next Write.
   for (std::span<std::byte> part : into) {
     while (!part.empty()) {
       ERR_clear_error();
@@ -311,22 +316,35 @@ StreamIo TlsStream::Receive(net::ReadParts into) {
   return io;
 }
 
-// One more record.
-StreamIo TlsStream::Seal(std::span<const std::byte> from) {
-  if (sealed_now_ == 0 && sealed_bytes_ >= options_.key_bytes &&
-      SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1) {
+StreamIo TlsStream::Flush() {
+  while (out_sent_ < out_.size()) {
+    StreamIo io = below_->Write(std::as_bytes(std::span(out_)).subspan(out_sent_));
+    if (io.kind == StreamIo::Kind::kWouldBlock) return io;
+    if (io.kind != StreamIo::Kind::kBytes) return Fail(io.why);
+    out_sent_ += io.bytes;
+  }
+  out_.clear();
+  out_sent_ = 0;
+  return {.kind = StreamIo::Kind::kBytes};
+}
+
+Status TlsStream::Seal(net::WriteParts from, std::size_t skip) {
+  if (sealed_bytes_ >= options_.key_bytes && SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1) {
     sealed_bytes_ = 0;
     ++key_updates_;
   }
-  if (sealed_now_ == 0) sealed_now_ = std::min(from.size(), kRecordBytes);
-  RINGWAY_CHECK(from.size() >= sealed_now_);  // the caller repeats what would have blocked
-  ERR_clear_error();
-  std::size_t bytes = 0;
-  const int returned = SSL_write_ex(ssl_.get(), from.data(), sealed_now_, &bytes);
-  if (returned != 1) return Outcome(returned, writer_needs_);
-  sealed_now_ = 0;
-  sealed_bytes_ += bytes;
-  return {.kind = StreamIo::Kind::kBytes, .bytes = bytes};
+  Record record;
+  while (sealed_now_ < kBatchBytes) {
+    const std::span<const std::byte> next = NextOf(from, skip + sealed_now_, record);
+    if (next.empty()) break;
+    ERR_clear_error();
+    std::size_t bytes = 0;
+    const int returned = SSL_write_ex(ssl_.get(), next.data(), std::min(next.size(), kRecordBytes), &bytes);
+    if (returned != 1) return {Code::kIo, Outcome(returned, writer_needs_).why};
+    sealed_now_ += bytes;
+  }
+  sealed_bytes_ += sealed_now_;
+  return Status::Ok();
 }
 
 StreamIo TlsStream::Write(net::WriteParts from) {
@@ -334,11 +352,15 @@ StreamIo TlsStream::Write(net::WriteParts from) {
   if (io.kind != StreamIo::Kind::kBytes) return io;
   writer_needs_ = Event::kRoom;
   const std::size_t whole = BytesOf(from);
-  Record record;
+  RINGWAY_CHECK(whole >= sealed_now_);  // the caller repeats what would have blocked
   while (io.bytes < whole) {
-    StreamIo sealed = Seal(NextOf(from, io.bytes, record));
-    if (sealed.kind != StreamIo::Kind::kBytes) return io.bytes > 0 ? io : sealed;
-    io.bytes += sealed.bytes;
+    if (sealed_now_ == 0) {
+      if (const Status status = Seal(from, io.bytes); !status.ok()) return Fail(status.text());
+    }
+    StreamIo flushed = Flush();
+    if (flushed.kind == StreamIo::Kind::kWouldBlock && io.bytes > 0) return io;
+    if (flushed.kind != StreamIo::Kind::kBytes) return flushed;
+    io.bytes += std::exchange(sealed_now_, 0);
   }
   return io;
 }

@@ -6,9 +6,11 @@
 // Until it is up a Read may have to wait for room and a Write for bytes; the call that ends the handshake ends the
 // waits of others, too. Once it is up, waits are those of the stream below.
 //
-// A Write seals one record of up to 16 KiB after the other and takes a record's bytes when the stream below has taken
-// all of it. After kWouldBlock one record is sealed already: the next Write begins with the same bytes, or more. Its
-// keys are renewed after `key_bytes`.
+// A Write seals records of up to 16 KiB, kBatchBytes of them at once, and takes their bytes when the stream below has
+// taken all of them. After kWouldBlock they are sealed already: the next Write begins with the same bytes, or more.
+// Keys are renewed after `key_bytes`.
+//
+// Memory: about 150 KiB while data flows both ways, a third when idle.
 //
 // Threads: as every stream.
 #pragma once
@@ -36,6 +38,8 @@ struct TlsStreamOptions {
 
 class TlsStream final : public net::Stream {
  public:
+  static constexpr std::size_t kBatchBytes = 64 * 1024;
+
   TlsStream(std::unique_ptr<net::Stream> below, std::shared_ptr<Credentials> credentials, TlsStreamOptions options);
   ~TlsStream() override;
 
@@ -61,8 +65,10 @@ class TlsStream final : public net::Stream {
   // kBytes when it is up.
   net::StreamIo Shake();
   Status CheckIdentity();
-  // One more record; returns how many bytes of `from` it took.
-  net::StreamIo Seal(std::span<const std::byte> from);
+  // Some records that begin with what follows the first `skip` bytes, into `out_`.
+  Status Seal(net::WriteParts from, std::size_t skip);
+  // kBytes when all of `out_` is sent.
+  net::StreamIo Flush();
   net::StreamIo Outcome(int returned, Event& stuck_at);
   net::StreamIo Fail(std::string why);
   std::string WhyItFailed(unsigned long error) const;
@@ -82,10 +88,13 @@ class TlsStream final : public net::Stream {
   std::optional<Identity> identity_;
   std::optional<std::string> failed_;
   net::StreamIo broken_{};  // what the stream below ended with
+  bool shook_ = false;      // the handshake is over here; up when its last bytes are sent
   bool up_ = false;
   Event reader_needs_ = Event::kBytes;
   Event writer_needs_ = Event::kRoom;
-  std::size_t sealed_now_ = 0;      // bytes of the record that the stream below has not taken yet
+  std::string out_;                 // for the stream below
+  std::size_t out_sent_ = 0;        // of it
+  std::size_t sealed_now_ = 0;      // bytes of the caller's that it holds
   std::uint64_t sealed_bytes_ = 0;  // with the current key
   std::uint64_t key_updates_ = 0;
 };
