@@ -1,5 +1,6 @@
 #include "daemon/local/local_server.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -104,6 +105,31 @@ Status LocalServer::Bind(const std::string& path, mode_t mode) {
   if (::chmod(path.c_str(), mode) != 0 || ::listen(fd.get(), kBacklog) != 0) {
     return net::ErrnoStatus("cannot listen on " + path, errno);
   }
+  bound_ = std::move(fd);
+  return Status::Ok();
+}
+
+Status LocalServer::Adopt(net::UniqueFd fd, const std::string& path) {
+  const auto wanted = AddressOf(path);
+  if (!wanted.ok()) return wanted.status();
+  sockaddr_un address{};
+  socklen_t length = sizeof address;
+  int type = 0;
+  int listens = 0;
+  socklen_t bytes = sizeof type;
+  const bool known = ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+                     ::getsockopt(fd.get(), SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 &&
+                     ::getsockopt(fd.get(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0;
+  if (!known || address.sun_family != AF_UNIX || type != SOCK_SEQPACKET || listens == 0) {
+    return {Code::kInvalidArgument,
+            "the socket that systemd has opened is no listening Unix socket of sequenced packets: "
+            "its unit is to have ListenSequentialPacket="};
+  }
+  if (std::strcmp(address.sun_path, wanted.value().sun_path) != 0) {
+    return {Code::kInvalidArgument, "systemd listens on " + std::string(address.sun_path) + " and --socket is " + path +
+                                        ": they have to be the same"};
+  }
+  (void)::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
   bound_ = std::move(fd);
   return Status::Ok();
 }

@@ -1,7 +1,9 @@
 // The Unix socket that trainers connect to.
 //
 // Bind claims the path: a stale file of a dead daemon is replaced; a live daemon's is an error that names its process.
-// Stop, or the destructor, removes the file. Threads: one (data thread), but Bind may run before it starts.
+// Stop, or the destructor, removes the file. Or Adopt takes one that systemd listens on, which outlives this process:
+// who connects between two daemons waits for the next one. Threads: one (data thread), but Bind may run before it
+// starts.
 #pragma once
 
 #include <sys/types.h>
@@ -35,6 +37,8 @@ class LocalServer {
 
   // `mode`: permissions of the socket file, which decide who may be a trainer here.
   Status Bind(const std::string& path, mode_t mode);
+  // kInvalidArgument if `fd` is no such socket, or of another path.
+  Status Adopt(net::UniqueFd fd, const std::string& path);
   Status Start();
   // Stops accepting and removes the file. Sessions go on.
   void Stop();

@@ -172,6 +172,8 @@ Config ParseConfigOrExit(int argc, char** argv) {
   shell::AddTlsOptions(app, &tls);
   app.add_flag("--insecure", config.insecure, "allow addresses other than loopback, unencrypted");
   shell::AddLogOptions(app, &config.log);
+  bool only_checks = false;
+  shell::AddCheckConfig(app, &only_checks);
   shell::ParseOrExit(app, argc, argv);
   if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
   if (config.memory_max == 0) config.memory_max = std::max(HalfTheRam(), kMemoryMin);
@@ -180,6 +182,7 @@ Config ParseConfigOrExit(int argc, char** argv) {
   SetUpTlsOrExit(tls, config);
   if (config.name.empty()) config.name = DefaultName(listen);
   CheckOrExit(config, listen);
+  if (only_checks) shell::ExitChecked(kProgram);
   return config;
 }
 

@@ -1,5 +1,6 @@
 #include "daemon/runtime/daemon.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 namespace ringway::daemon {
 namespace {
 
+constexpr char kDataThreadName[] = "ringwayd-data";  // for top -H
 constexpr auto kStartLimit = std::chrono::seconds(10);
 // After the grace period a peer that still waits for the master's word leaves without it.
 constexpr auto kLastWord = std::chrono::milliseconds(1500);
@@ -67,7 +69,8 @@ Daemon::Daemon(Config config)
       data_(data_context_, DataOptions(config_, instance_), this),
       server_(data_context_, &data_, {}, data_.memory()),
       signals_(control_context_),
-      timer_(control_context_) {}
+      timer_(control_context_),
+      heart_(control_context_, [this] { Beat(); }) {}
 
 Daemon::~Daemon() = default;
 
@@ -104,10 +107,22 @@ mode_t Daemon::SocketMode() const {
   return static_cast<mode_t>(0666 & ~mask);
 }
 
+Status Daemon::ListenLocally() {
+  std::vector<net::UniqueFd> sockets = shell::TakeSockets();
+  owns_socket_ = sockets.empty();
+  if (owns_socket_) return server_.Bind(config_.socket, SocketMode());
+  return server_.Adopt(std::move(sockets.front()), config_.socket);
+}
+
+// A sign of life of both loops: neither may be stuck.
+void Daemon::Beat() {
+  (void)to_data_.TryPost([this] { (void)to_control_.TryPost([] { shell::NotifyAlive(); }); });
+}
+
 Status Daemon::Prepare() {
   net::UniqueFd listening;
   if (Status status = Listen(listening); !status.ok()) return status;
-  if (Status status = server_.Bind(config_.socket, SocketMode()); !status.ok()) return status;
+  if (Status status = ListenLocally(); !status.ok()) return status;
   data_.SetAddress(address_);
   Advise();
   net::LinkTuning tuning;
@@ -156,10 +171,12 @@ Status Daemon::Run() {
   if (Status status = Prepare(); !status.ok()) return status;
   ArmSignals();
   StartTls();
+  heart_.Start();
   StartMasterLink();
   auto data_work = asio::make_work_guard(data_context_);
   auto control_work = asio::make_work_guard(control_context_);
   std::thread data_thread([this] { data_context_.run(); });
+  (void)::pthread_setname_np(data_thread.native_handle(), kDataThreadName);
   control_context_.run();
   data_thread.join();
   return outcome_;
@@ -174,7 +191,11 @@ void Daemon::StartTls() {
 
 void Daemon::ArmSignals() {
   signals_.add(SIGTERM);
-  if (config_.tls.security == nullptr) signals_.add(SIGHUP);  // the terminal that it was started from has gone
+  if (config_.tls.security == nullptr && shell::HasTerminal()) {
+    signals_.add(SIGHUP);
+  } else if (config_.tls.security == nullptr) {
+    std::signal(SIGHUP, SIG_IGN);  // there is nothing to read again
+  }
   signals_.add(SIGINT);
   signals_.async_wait([this](asio::error_code error, int) {
     if (error) return;
@@ -187,7 +208,7 @@ void Daemon::OnSignal() {
   if (!ready_) return Finish(Status::Ok());
   if (std::exchange(stopping_, true)) {
     shell::Log(shell::Level::kWarning, "stopped_at_once");
-    ::unlink(config_.socket.c_str());
+    if (owns_socket_) ::unlink(config_.socket.c_str());
     ::_exit(1);
   }
   const auto grace = std::chrono::milliseconds(config_.grace_ms);

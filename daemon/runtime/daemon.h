@@ -14,7 +14,7 @@
 //
 //   start: listen, claim the socket, register; ready when the master has answered, or after 10 s without it: then
 //          trainers may come and wait for it, too. The first master's refusal ends it.
-//   SIGHUP: read the certificates again (TlsKeeper); without any, the end
+//   SIGHUP: read the certificates again (TlsKeeper); without any the end, if there is a terminal that may be going
 //   end:   SIGTERM or SIGINT: leave all groups within the grace period; a second signal: at once
 #pragma once
 
@@ -35,6 +35,7 @@
 #include "daemon/net/master_link.h"
 #include "daemon/runtime/config.h"
 #include "daemon/runtime/data_plane.h"
+#include "proto/shell/notify.h"
 #include "proto/shell/tls_keeper.h"
 #include "proto/stream/timer.h"
 
@@ -66,6 +67,8 @@ class Daemon final : public net::MasterSink, public ControlPort {
   static constexpr std::size_t kQueueMax = 64 * 1024;
 
   Status Prepare();
+  Status ListenLocally();
+  void Beat();
   Status Listen(net::UniqueFd& fd);
   void Advise();
   mode_t SocketMode() const;
@@ -95,9 +98,11 @@ class Daemon final : public net::MasterSink, public ControlPort {
   asio::signal_set signals_;
   std::optional<shell::TlsKeeper> tls_;
   net::Timer timer_;  // the limit of the start, then of the end
+  shell::Heart heart_;
   std::atomic<bool> to_master_lost_ = false;
   Status outcome_;
   Status last_refusal_ = Status::Ok();
+  bool owns_socket_ = true;  // not systemd
   bool ready_ = false;
   bool registered_ = false;  // a master has taken this daemon
   bool stopping_ = false;

@@ -29,6 +29,7 @@ struct Options {
   shell::LogOptions log;
   shell::TlsOptions tls;
   bool insecure = false;
+  bool only_checks = false;
   CoordinatorOptions coordinator = {.detect_far_ms = 10'000};
 };
 
@@ -67,6 +68,7 @@ Options ParseOptions(int argc, char** argv) {
   shell::AddLogOptions(app, &options.log);
   shell::AddTlsOptions(app, &options.tls);
   app.add_flag("--insecure", options.insecure, "allow addresses other than loopback, unencrypted");
+  shell::AddCheckConfig(app, &options.only_checks);
   shell::ParseOrExit(app, argc, argv);
   if (options.coordinator.detect_ms < 2 * options.coordinator.heartbeat_ms) {
     shell::Die(kProgram, "--detect-ms " + std::to_string(options.coordinator.detect_ms) +
@@ -141,6 +143,7 @@ int Run(int argc, char** argv) {
   asio::io_context io(1);
   const shell::TlsSetup tls = TlsOrExit(options);
   const net::SocketAddress address = Resolve(options);
+  if (options.only_checks) shell::ExitChecked(kProgram);
   Result<net::UniqueFd> listening = net::ListenTcp(address);
   if (!listening.ok()) shell::Die(kProgram, listening.status().text());
   const Result<net::SocketAddress> bound = net::LocalAddress(listening.value().get());
@@ -158,13 +161,17 @@ int Run(int argc, char** argv) {
   std::optional<shell::TlsKeeper> keeper;
   if (tls.security != nullptr) {
     keeper.emplace(io, tls).Start();
+  } else if (shell::HasTerminal()) {
+    signals.add(SIGHUP);
   } else {
-    signals.add(SIGHUP);  // the terminal that it was started from has gone
+    std::signal(SIGHUP, SIG_IGN);  // there is nothing to read again
   }
   signals.async_wait([&io](std::error_code error, int) {
     if (!error) io.stop();
   });
   shell::NotifyReady();
+  shell::Heart heart(io, shell::NotifyAlive);
+  heart.Start();
   io.run();
   shell::NotifyStopping();
   shell::Log(shell::Level::kInfo, "stopped");

@@ -213,6 +213,16 @@ void AddLogOptions(CLI::App& app, LogOptions* options) {
       ->default_str(BytesText(options->file_bytes));
 }
 
+void AddCheckConfig(CLI::App& app, bool* only_checks) {
+  app.add_flag("--check-config", *only_checks, "only say whether options, files and certificates are in order")
+      ->configurable(false);
+}
+
+void ExitChecked(const std::string& program) {
+  std::printf("%s: the configuration is in order\n", program.c_str());
+  std::exit(0);
+}
+
 Status Parse(CLI::App& app, int argc, const char* const* argv) {
   app.set_config("--config", "", "TOML file with the options of this page by their long names");
   app.config_formatter(std::make_shared<TomlConfig>(app));

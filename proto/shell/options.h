@@ -35,6 +35,10 @@ inline constexpr char kOctal[] = "OCTAL";
 // Adds --log-format, --log-level, --log-file and --log-file-bytes, into `options`, which outlives the parsing.
 void AddLogOptions(CLI::App& app, LogOptions* options);
 
+// Adds --check-config, for which a program ends by ExitChecked when all else is in order.
+void AddCheckConfig(CLI::App& app, bool* only_checks);
+[[noreturn]] void ExitChecked(const std::string& program);
+
 // Adds --version and --config FILE (TOML: any option by its long name; unknown keys are errors), then parses. Errors:
 // kInvalidArgument with one line about the command line or the file. Throws only CLI::Success, for --help or --version.
 Status Parse(CLI::App& app, int argc, const char* const* argv);

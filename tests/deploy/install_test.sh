@@ -26,7 +26,8 @@ for prefix in /usr /opt/ringway; do
     grep -qx "ExecStart=$prefix/bin/$unit --config /etc/ringway/.*" "$root/lib/systemd/system/$unit.service" ||
       wrong "$prefix: the unit $unit does not start the installed program"
   done
-  for file in lib/sysctl.d/60-ringway.conf lib/modules-load.d/ringway.conf include/ringway/ringway.h \
+  for file in lib/sysctl.d/60-ringway.conf lib/modules-load.d/ringway.conf lib/sysusers.d/ringway.conf lib/tmpfiles.d/ringway.conf \
+    lib/systemd/system/ringwayd.socket include/ringway/ringway.h \
     share/doc/ringway/examples/{master.toml,ringwayd.toml,shortest/shortest.cc,shortest/shortest.c,train_text/train_text.cc}; do
     [[ -s $root/$file ]] || wrong "$prefix has no $file"
   done

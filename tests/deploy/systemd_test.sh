@@ -28,13 +28,21 @@ for unit in "$ROOT"/deploy/systemd/*.service; do
     status=1
   fi
   # 0.0 is sealed, 10.0 is open; the number is ten times that.
-  if ! systemd-analyze security --offline=true --threshold=25 --no-pager "$WORK/$name" >"$WORK/out" 2>&1; then
+  worst=20
+  [[ $name != ringway-master.service ]] || worst=15
+  if ! systemd-analyze security --offline=true --threshold="$worst" --no-pager "$WORK/$name" >"$WORK/out" 2>&1; then
     tail -n 3 "$WORK/out"
     echo "$name: less hardened than it was"
     status=1
   fi
 done
-grep -qx RuntimeDirectoryPreserve=restart "$ROOT/deploy/systemd/ringwayd.service" || {
+cp "$ROOT/deploy/systemd/ringwayd.socket" "$WORK"
+if ! systemd-analyze verify --man=no --recursive-errors=no "$WORK/ringwayd.socket" >"$WORK/out" 2>&1 || [[ -s $WORK/out ]]; then
+  cat "$WORK/out"
+  echo "ringwayd.socket: systemd-analyze verify is not content"
+  status=1
+fi
+grep -qx RuntimeDirectoryPreserve=yes "$ROOT/deploy/systemd/ringwayd.service" || {
   echo "ringwayd.service: trainers lose the directory of the socket over a restart"
   status=1
 }

@@ -68,5 +68,68 @@ TEST_F(NotifyTest, WithoutOrWithABadSocketNothingHappens) {
   }
 }
 
+class WatchdogTest : public NotifyTest {
+ protected:
+  void TearDown() override {
+    for (const char* name : {"WATCHDOG_USEC", "WATCHDOG_PID"}) ::unsetenv(name);
+    NotifyTest::TearDown();
+  }
+};
+
+TEST_F(WatchdogTest, TimeIsThatOfThisProcessAlone) {
+  EXPECT_EQ(WatchdogTime(), Duration());
+  ::setenv("WATCHDOG_USEC", "3000000", 1);
+  EXPECT_EQ(WatchdogTime(), std::chrono::seconds(3));
+  ::setenv("WATCHDOG_PID", std::to_string(::getpid()).c_str(), 1);
+  EXPECT_EQ(WatchdogTime(), std::chrono::seconds(3));
+  ::setenv("WATCHDOG_PID", "1", 1);
+  EXPECT_EQ(WatchdogTime(), Duration()) << "a child of the service";
+  ::unsetenv("WATCHDOG_PID");
+  for (const char* odd : {"", "x", "-1", "3s"}) {
+    ::setenv("WATCHDOG_USEC", odd, 1);
+    EXPECT_EQ(WatchdogTime(), Duration()) << odd;
+  }
+}
+
+TEST_F(WatchdogTest, HeartBeatsAgainAndAgainWhileTheLoopRuns) {
+  Bind("@ringway-watchdog-" + std::to_string(::getpid()));
+  ::setenv("WATCHDOG_USEC", "4000", 1);
+  asio::io_context loop;
+  int beats = 0;
+  Heart heart(loop, [&] {
+    ++beats;
+    NotifyAlive();
+  });
+  heart.Start();
+  while (beats < 5) loop.run_one();
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Received(), "WATCHDOG=1");
+  EXPECT_EQ(Received(), "");
+}
+
+TEST_F(WatchdogTest, HeartIsQuietWhereNobodyWaits) {
+  asio::io_context loop;
+  Heart heart(loop, [] { ADD_FAILURE(); });
+  heart.Start();
+  EXPECT_EQ(loop.run(), 0U);
+}
+
+// In a process of its own: the sockets are those from 3 on.
+TEST(TakeSocketsTest, AreThoseThatWereOpenedForThisProcess) {
+  const auto child = [](const std::string& pid, const std::string& count) {
+    int pair[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0 || ::dup2(pair[0], 3) != 3) ::_exit(90);
+    ::setenv("LISTEN_PID", (pid.empty() ? std::to_string(::getpid()) : pid).c_str(), 1);
+    ::setenv("LISTEN_FDS", count.c_str(), 1);
+    const auto sockets = TakeSockets();
+    if (!TakeSockets().empty()) ::_exit(91);
+    const bool first = !sockets.empty() && sockets.front().get() == 3;
+    ::_exit(static_cast<int>(sockets.size()) * 10 + (first ? 1 : 0));
+  };
+  EXPECT_EXIT(child("", "1"), testing::ExitedWithCode(11), "");
+  EXPECT_EXIT(child("1", "1"), testing::ExitedWithCode(0), "") << "those of another process";
+  EXPECT_EXIT(child("", "0"), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(child("", "many"), testing::ExitedWithCode(0), "");
+}
+
 }  // namespace
 }  // namespace ringway::shell
