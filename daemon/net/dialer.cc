@@ -1,6 +1,7 @@
 #include "daemon/net/dialer.h"
 
 #include <algorithm>
+#include <asio/post.hpp>
 #include <utility>
 
 #include "proto/control.pb.h"
@@ -117,6 +118,12 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
 
   // A connection that was refused was answered.
   void Connect(std::uint32_t lanes, std::function<void(Result<Connection>)> then) {
+    if (options_.security != nullptr && request_.daemon.empty()) {
+      asio::post(context_, [then, address = request_.address] {
+        then(Status(Code::kPeerUnreachable, "the master does not say whose certificate " + address + " has to show"));
+      });
+      return;
+    }
     ConnectOptions connect{.address = request_.address,
                            .timeout = options_.connect_timeout,
                            .allow_remote = options_.allow_remote,
@@ -192,8 +199,9 @@ void Dialer::Dial(DialRequest request, Done done) {
   constexpr Duration kAttemptMin = std::chrono::milliseconds(500);
   DialOptions options = options_;
   if (request.control && request.known && options.tuning.detect_ms != 0) {
-    const Duration third = std::chrono::milliseconds(options.tuning.detect_ms / 3);
+    Duration third = std::chrono::milliseconds(options.tuning.detect_ms / 3);
     options.connect_timeout = std::min(options.connect_timeout, std::max(third, kAttemptMin));
+    if (options_.security != nullptr) third *= 2;  // the handshake is a round trip more
     options.reply_timeout = std::min(options.reply_timeout, std::max(third, kAttemptMin));
   }
   std::make_shared<DialGroup>(context_, std::move(options), connect_, std::move(request), std::move(done))->Start();

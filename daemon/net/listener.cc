@@ -95,6 +95,7 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
     return {Code::kProtocol, "lane count out of range"};
   }
   const Identity* who = half_open.socket().identity();
+  if (who == nullptr && options_.security != nullptr) return {Code::kInternal, "nobody is known at the other end"};
   if (who != nullptr && who->role != ProcessRole::kDaemon) return {Code::kProtocol, ToString(*who) + " is no daemon"};
   offer.version = *version;
   half_open.StopTimer();

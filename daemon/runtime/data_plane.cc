@@ -221,9 +221,18 @@ void DataPlane::OnDialed(PeerId self, std::uint64_t serial, Result<net::DialedLi
 
 void DataPlane::OnOffer(net::LinkOffer offer) {
   if (stopped_) return;
-  const bool full = held_offers_.size() >= kHeldOffersMax;
+  const bool full = held_offers_.size() >= kHeldOffersMax || HoldsEnoughLike(offer);
   if (TryOffer(offer, full)) return;
   held_offers_.push_back({.offer = std::move(offer), .until = clock_.Now() + kHoldOffer});
+}
+
+bool DataPlane::HoldsEnoughLike(const net::LinkOffer& offer) const {
+  const Identity* who = offer.stream->identity();
+  if (who == nullptr) return false;
+  const auto of_same = std::count_if(held_offers_.begin(), held_offers_.end(), [&](const HeldOffer& held) {
+    return held.offer.stream->identity() != nullptr && *held.offer.stream->identity() == *who;
+  });
+  return static_cast<std::size_t>(of_same) >= kHeldOffersOfOneMax;
 }
 
 bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {

@@ -116,6 +116,9 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
     TimePoint until;
   };
   static constexpr std::size_t kHeldOffersMax = 1024;
+  static constexpr std::size_t kHeldOffersOfOneMax = 256;  // .. of one daemon, where it is known
+  // Whether no more is held of whoever dialled this one.
+  bool HoldsEnoughLike(const net::LinkOffer& offer) const;
 
   void ArmTick();
   void OnTick();

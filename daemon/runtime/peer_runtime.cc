@@ -12,9 +12,11 @@
 namespace ringway::daemon {
 namespace {
 
-// The stream is fresh: it has room for a reply. If not, the other side's handshake fails, which closes it.
+// The stream is fresh: it has room for a reply. If not, the connection ends here.
 std::unique_ptr<net::Stream> Answered(StandingLink link) {
-  if (!link.answer.empty()) (void)link.stream->Write(std::as_bytes(std::span(link.answer)));
+  const bool answered =
+      link.answer.empty() || link.stream->Write(std::as_bytes(std::span(link.answer))).bytes == link.answer.size();
+  if (!answered) link.stream->path().Shutdown();
   return std::move(link.stream);
 }
 

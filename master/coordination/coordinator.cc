@@ -86,7 +86,9 @@ void Coordinator::Recover(const std::vector<record::Group>& groups, TimePoint no
   if (RINGWAY_MUTANT(kForgetJournal)) return;
   const TimePoint missed = now + kReturn;
   std::map<std::pair<std::uint64_t, std::string>, DaemonId> ids;  // by instance and name
-  for (const record::Group& record : groups) {
+  for (record::Group record : groups) {
+    // Written by a release that did not say so.
+    for (record::Member& member : *record.mutable_members()) member.mutable_info()->set_daemon(member.daemon());
     groups_[record.name()] = std::make_unique<Group>(record, OptionsOfGroups(options_), *this, missed);
     for (const record::Member& member : record.members()) {
       DaemonId& id = ids[{member.instance(), member.daemon()}];

@@ -12,11 +12,12 @@ void Group::OnMeasured(const control::Measured& measured, TimePoint now) {
   bool news = false;
   if (other == PeerId()) {
     news = paths_.SetUplink(peer, measured.bytes_per_second());
-    if (news) host_.rates().Learn(peers_.at(peer).info.address(), "", measured.bytes_per_second());
+    if (news) host_.rates().Learn(KeyInRates(peers_.at(peer).info), "", measured.bytes_per_second());
   } else if (other != peer && peers_.contains(other)) {
     news = paths_.SetRate(peer, other, measured.bytes_per_second());
     if (news) {
-      host_.rates().Learn(peers_.at(peer).info.address(), peers_.at(other).info.address(), measured.bytes_per_second());
+      host_.rates().Learn(KeyInRates(peers_.at(peer).info), KeyInRates(peers_.at(other).info),
+                          measured.bytes_per_second());
     }
     news = paths_.SetRoundTrip(peer, other, Duration(measured.round_trip_us())) || news;
   }

@@ -2,6 +2,10 @@
 
 namespace ringway {
 
+std::string KeyInRates(const control::PeerInfo& peer) {
+  return peer.daemon().empty() ? peer.address() : peer.daemon() + " " + peer.address();
+}
+
 void HostRates::Learn(const std::string& from, const std::string& to, std::uint64_t rate) {
   if (from.empty()) return;
   const Pair pair(from, to);

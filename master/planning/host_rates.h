@@ -1,5 +1,5 @@
-// Rates between daemons by their addresses, as they were last reported: for those that come back as other peers, in any
-// group. Pure.
+// Rates between daemons, as they were last reported: for those that come back as other peers, in any group. Pure. A
+// daemon is known by name and address: an address is only its word, the name may be proven.
 //
 // A value; not synchronized. Bounded: the rate that was reported the longest ago goes first. Lost with the process.
 #pragma once
@@ -10,7 +10,11 @@
 #include <string>
 #include <utility>
 
+#include "proto/control.pb.h"
+
 namespace ringway {
+
+std::string KeyInRates(const control::PeerInfo& peer);
 
 class HostRates {
  public:

@@ -157,7 +157,7 @@ void PathBook::Forget(PeerId peer) {
 
 PathMatrix PathBook::Between(const std::vector<control::PeerInfo>& members, const HostRates& remembered) const {
   const auto rate = [&](std::uint64_t reported, const control::PeerInfo& from, const std::string& to) {
-    return static_cast<double>(reported != 0 ? reported : remembered.Known(from.address(), to));
+    return static_cast<double>(reported != 0 ? reported : remembered.Known(KeyInRates(from), to));
   };
   PathMatrix paths(members.size());
   std::map<std::string, std::uint32_t> sites;
@@ -173,7 +173,7 @@ PathMatrix PathBook::Between(const std::vector<control::PeerInfo>& members, cons
     const Duration back = Known(round_trips_, Pair(b, a));
     const bool both = there != Duration{} && back != Duration{};
     paths.set_delay(from, to, Seconds(both ? std::min(there, back) : std::max(there, back)) / 2);
-    paths.set_rate(from, to, rate(Known(rates_, Pair(a, b)), members[from], members[to].address()));
+    paths.set_rate(from, to, rate(Known(rates_, Pair(a, b)), members[from], KeyInRates(members[to])));
   });
   SetHosts(members, paths);
   SetSiteUplinks(members, paths);

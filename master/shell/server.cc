@@ -127,10 +127,11 @@ void Server::BecomeClient(std::uint64_t id) {
 
 Status Server::CheckEviction(const Session& session) const {
   const Identity* who = session.identity();
-  if (who == nullptr) {  // anybody may reach the port
+  if (who == nullptr && options_.security == nullptr) {  // anybody may reach the port
     if (session.is_local()) return Status::Ok();
     return {Code::kInvalidArgument, "evictions are taken from the master's own host only: run ringwayctl there"};
   }
+  if (who == nullptr) return {Code::kInternal, "nobody is known at the other end"};
   if (who->role == ProcessRole::kOperator || (who->role == ProcessRole::kMaster && session.is_local())) {
     return Status::Ok();
   }
@@ -192,7 +193,8 @@ void Server::RunQueries() {
 
 Status Server::CheckHello(std::uint64_t id, const control::DaemonHello& hello) const {
   const Identity* who = sessions_.at(id)->identity();
-  if (who == nullptr) return Status::Ok();
+  if (options_.security == nullptr) return Status::Ok();
+  if (who == nullptr) return {Code::kInternal, "nobody is known at the other end"};
   if (who->role != ProcessRole::kDaemon) {
     return {Code::kInvalidArgument,
             "this is the certificate of " + ToString(*who) + ": a daemon needs one issued with --role daemon"};

@@ -1,6 +1,7 @@
 #include "proto/shell/tls_keeper.h"
 
 #include <csignal>
+#include <filesystem>
 #include <utility>
 
 #include "proto/shell/log.h"
@@ -12,6 +13,13 @@ TlsKeeper::TlsKeeper(asio::io_context& loop, TlsSetup setup)
 
 void TlsKeeper::Start() {
   Say("tls");
+  std::error_code ignored;
+  const std::filesystem::path secret = std::filesystem::path(setup_.files.ca).replace_extension(".key");
+  if (std::filesystem::exists(secret, ignored)) {
+    Log(Level::kWarning, "tls_authority_key",
+        {{"file", secret.string()},
+         {"text", "who reads it can be anybody: keep it where certificates are made alone"}});
+  }
   Watch();
   Arm();
 }

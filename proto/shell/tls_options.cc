@@ -49,8 +49,13 @@ Result<std::vector<Candidate>> CandidatesIn(const std::string& dir) {
 
 std::string Names(const std::vector<Candidate>& all) {
   std::string text;
-  for (const Candidate& one : all) text += (text.empty() ? "" : ", ") + one.identity.name;
+  for (const Candidate& one : all) text += (text.empty() ? "" : ", ") + one.stem + ".pem";
   return text;
+}
+
+// An unset variable in a script is not a wish for no encryption.
+CLI::Validator NotEmpty() {
+  return {[](const std::string& text) { return std::string(text.empty() ? "is empty" : ""); }, ""};
 }
 
 // Of those of one role.
@@ -74,9 +79,10 @@ Result<std::string> StemOf(const std::vector<Candidate>& all, const TlsUser& use
 void AddTlsOptions(CLI::App& app, TlsOptions* options) {
   auto* dir = app.add_option("--tls-dir", options->dir,
                              "directory with ca.pem, NAME.pem and NAME.key, as ringwayctl certs makes it: encrypt "
-                             "connections, and speak only to who has a certificate of that CA (default: none)");
+                             "connections, and speak only to who has a certificate of that CA (default: none)")
+                  ->check(NotEmpty());
   const auto add = [&](const char* name, std::string* value, const char* what) {
-    app.add_option(name, *value, std::string(what) + " (default: none)")->excludes(dir);
+    app.add_option(name, *value, std::string(what) + " (default: none)")->excludes(dir)->check(NotEmpty());
   };
   add("--tls-ca", &options->ca, "the same by three files: certificate of the CA");
   add("--tls-cert", &options->cert, ".. certificate of this process");

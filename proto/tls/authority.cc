@@ -54,6 +54,7 @@ Status WriteNew(const std::string& path, const std::string& text, mode_t mode) {
     return {Code::kInvalidArgument, path + " is there already and is not overwritten: move it away first"};
   }
   if (!fd.valid()) return SystemFailure("cannot write " + path);
+  errno = ENOSPC;  // of a write that is cut short
   const bool written = ::fchmod(fd.get(), mode) == 0 &&
                        ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                        ::fsync(fd.get()) == 0;
@@ -164,6 +165,16 @@ std::string RandomLabel() {
   return text;
 }
 
+// Where there is a ca.pem it is to be that of `ca`, first of all.
+Status CheckAuthorityIn(const std::string& dir, const X509* ca) {
+  const std::string path = AuthorityPath(dir);
+  const Bio file(BIO_new_file(path.c_str(), "r"));
+  const Certificate there(file == nullptr ? nullptr : PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  if (file == nullptr || (there != nullptr && X509_cmp(there.get(), ca) == 0)) return Status::Ok();
+  return {Code::kInvalidArgument, path + " is of another authority: give another directory with --out"};
+}
+
 std::string NameText(const X509_NAME* name) {
   const Bio text(BIO_new(BIO_s_mem()));
   (void)X509_NAME_print_ex(text.get(), name, 0, XN_FLAG_ONELINE & ~ASN1_STRFLGS_ESC_MSB);
@@ -240,6 +251,7 @@ Status Issue(const IssueDirectories& where, const Identity& identity, const Vali
   }
   if (X509_sign(certificate, authority.value().key.get(), EVP_sha256()) == 0) return OpensslFailure();
   if (Status status = MakeDirectory(where.out); !status.ok()) return status;
+  if (Status status = CheckAuthorityIn(where.out, ca); !status.ok()) return status;
   const CredentialFiles files = FilesOf(where.out, identity.name);
   if (Status status = Write(pair.value(), files.cert, files.key); !status.ok()) return status;
   if (::access(files.ca.c_str(), F_OK) == 0) return Status::Ok();

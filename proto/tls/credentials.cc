@@ -14,6 +14,7 @@
 #include <fstream>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace ringway::tls {
 namespace {
@@ -49,12 +50,17 @@ Result<std::string> ReadFile(const std::string& path) {
 
 Bio BioOf(const std::string& text) { return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
 
-Result<Certificate> ReadCertificate(const std::string& path) {
+// All certificates of a file, one at least.
+Result<std::vector<Certificate>> ReadCertificates(const std::string& path) {
   const Result<std::string> text = ReadFile(path);
   if (!text.ok()) return text.status();
-  Certificate certificate(PEM_read_bio_X509(BioOf(text.value()).get(), nullptr, nullptr, nullptr));
-  if (certificate == nullptr) return Refuse(path, "holds no certificate in PEM: " + TakeOpensslError());
-  return certificate;
+  const Bio bio = BioOf(text.value());
+  std::vector<Certificate> certificates;
+  while (X509* one = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) certificates.emplace_back(one);
+  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  const std::string why = TakeOpensslError();
+  if (certificates.empty() || !at_end) return Refuse(path, "holds no certificate in PEM, or a torn one: " + why);
+  return certificates;
 }
 
 // Never asks for a passphrase.
@@ -80,10 +86,15 @@ int OnNewSession(SSL* ssl, SSL_SESSION* session) {
   return 1;
 }
 
-void SetUp(SSL_CTX* context) {
+// Cheap ones only: the others cost whoever accepts a hundred milliseconds, before the other side has proven anything.
+constexpr char kGroups[] = "X25519:P-256";
+
+Status SetUp(SSL_CTX* context) {
   SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
   SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION);
-  (void)SSL_CTX_set_ciphersuites(context, kCiphers);
+  if (SSL_CTX_set_ciphersuites(context, kCiphers) != 1 || SSL_CTX_set1_groups_list(context, kGroups) != 1) {
+    return {Code::kInternal, "OpenSSL: " + TakeOpensslError()};
+  }
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_verify_depth(context, kChainDepthMax);
   SSL_CTX_set_max_cert_list(context, kChainBytesMax);
@@ -94,6 +105,7 @@ void SetUp(SSL_CTX* context) {
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);
   SSL_CTX_set_timeout(context, kSessionSeconds);
+  return Status::Ok();
 }
 
 }  // namespace
@@ -129,8 +141,8 @@ std::optional<Identity> IdentityOf(X509* certificate) {
 }
 
 std::optional<Identity> IdentityIn(const std::string& path) {
-  const Result<Certificate> certificate = ReadCertificate(path);
-  return certificate.ok() ? IdentityOf(certificate.value().get()) : std::nullopt;
+  const Result<std::vector<Certificate>> certificates = ReadCertificates(path);
+  return certificates.ok() ? IdentityOf(certificates.value().front().get()) : std::nullopt;
 }
 
 bool IsCurrent(X509* certificate) {
@@ -164,12 +176,36 @@ Result<std::shared_ptr<Credentials>> Credentials::Load(const CredentialFiles& fi
   return credentials;
 }
 
+// The files are read once: both contexts are to have the same.
 Status Credentials::Read(const CredentialFiles& files) {
+  const Result<std::vector<Certificate>> authorities = ReadCertificates(files.ca);
+  if (!authorities.ok()) return authorities.status();
+  const Result<std::vector<Certificate>> certificates = ReadCertificates(files.cert);
+  if (!certificates.ok()) return certificates.status();
+  const Result<Key> key = ReadKey(files.key);
+  if (!key.ok()) return key.status();
   for (SSL_CTX* context : {dialling_.get(), accepting_.get()}) {
     if (context == nullptr) return {Code::kResourceExhausted, "OpenSSL: " + TakeOpensslError()};
-    SetUp(context);
-    if (Status status = ReadInto(context, files); !status.ok()) return status;
+    if (Status status = SetUp(context); !status.ok()) return status;
+    for (const Certificate& authority : authorities.value()) {
+      if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get()) != 1 ||
+          SSL_CTX_add_client_CA(context, authority.get()) != 1) {
+        return Refuse(files.ca, "cannot be used: " + TakeOpensslError());
+      }
+    }
+    if (SSL_CTX_use_certificate(context, certificates.value().front().get()) != 1) {
+      return Refuse(files.cert, "cannot be used: " + TakeOpensslError());
+    }
+    if (SSL_CTX_use_PrivateKey(context, key.value().get()) != 1 || SSL_CTX_check_private_key(context) != 1) {
+      ERR_clear_error();
+      return Refuse(files.key, "is not the key of " + files.cert);
+    }
   }
+  SetUpSessions();
+  return CheckCertificate(files);
+}
+
+void Credentials::SetUpSessions() {
   SSL_CTX_set_app_data(dialling_.get(), this);
   SSL_CTX_set_session_cache_mode(dialling_.get(), SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL_STORE);
   SSL_CTX_sess_set_new_cb(dialling_.get(), OnNewSession);
@@ -178,28 +214,6 @@ Status Credentials::Read(const CredentialFiles& files) {
   SSL_CTX_set_num_tickets(accepting_.get(), 1);
   SSL_CTX_set_session_id_context(accepting_.get(), reinterpret_cast<const unsigned char*>(kSessionContext),
                                  sizeof kSessionContext - 1);
-  return CheckCertificate(files);
-}
-
-Status Credentials::ReadInto(SSL_CTX* context, const CredentialFiles& files) const {
-  Result<Certificate> authority = ReadCertificate(files.ca);
-  if (!authority.ok()) return authority.status();
-  Result<Certificate> certificate = ReadCertificate(files.cert);
-  if (!certificate.ok()) return certificate.status();
-  Result<Key> key = ReadKey(files.key);
-  if (!key.ok()) return key.status();
-  X509* ca = authority.value().get();
-  if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca) != 1 || SSL_CTX_add_client_CA(context, ca) != 1) {
-    return Refuse(files.ca, "cannot be used: " + TakeOpensslError());
-  }
-  if (SSL_CTX_use_certificate(context, certificate.value().get()) != 1) {
-    return Refuse(files.cert, "cannot be used: " + TakeOpensslError());
-  }
-  if (SSL_CTX_use_PrivateKey(context, key.value().get()) != 1 || SSL_CTX_check_private_key(context) != 1) {
-    ERR_clear_error();
-    return Refuse(files.key, "is not the key of " + files.cert);
-  }
-  return Status::Ok();
 }
 
 Status Credentials::CheckCertificate(const CredentialFiles& files) {

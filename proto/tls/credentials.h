@@ -1,5 +1,6 @@
-// What a process proves its identity with: a certificate, its private key, and the certificate of the one authority
-// that it trusts. Read from PEM files, checked, never changed: a reload makes another one.
+// What a process proves its identity with: a certificate, its private key, and the certificate of the authority that it
+// trusts, or of several, as while a new one replaces the old. Read from PEM files, checked, never changed: a reload
+// makes another one.
 //
 // A certificate carries exactly one identity, as the URI "ringway://ROLE/NAME" among its subject alternative names
 // (proto/identity.h). TLS 1.3 only.
@@ -81,7 +82,7 @@ class Credentials {
 
   Credentials();
   Status Read(const CredentialFiles& files);
-  Status ReadInto(SSL_CTX* context, const CredentialFiles& files) const;
+  void SetUpSessions();
   Status CheckCertificate(const CredentialFiles& files);
 
   Context dialling_;

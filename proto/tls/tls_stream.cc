@@ -96,14 +96,26 @@ class TlsStream::Relay final : public StreamWaiter {
 int TlsStream::BioRead(BIO* bio, char* into, int bytes) {
   auto* self = static_cast<TlsStream*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
+  if (self->read_budget_ == 0) {  // the rest is there at once in the next call
+    BIO_set_retry_read(bio);
+    return -1;
+  }
   StreamIo io = self->below_->Read(std::as_writable_bytes(std::span(into, static_cast<std::size_t>(bytes))));
-  if (io.kind == StreamIo::Kind::kBytes) return static_cast<int>(io.bytes);
+  if (io.kind == StreamIo::Kind::kBytes) {
+    self->read_budget_ -= std::min(self->read_budget_, io.bytes);
+    return static_cast<int>(io.bytes);
+  }
   if (io.kind == StreamIo::Kind::kWouldBlock) {
     BIO_set_retry_read(bio);
     return -1;
   }
   self->broken_ = std::move(io);
   return self->broken_.kind == StreamIo::Kind::kEnd ? 0 : -1;
+}
+
+void TlsStream::OnMessage(int sent, int, int type, const void*, std::size_t, SSL*, void* self) {
+  auto* stream = static_cast<TlsStream*>(self);
+  if (sent == 0 && type == SSL3_RT_HANDSHAKE && stream->up_) ++stream->chatter_;
 }
 
 int TlsStream::BioWrite(BIO* bio, const char* from, int bytes) {
@@ -150,6 +162,8 @@ TlsStream::TlsStream(std::unique_ptr<net::Stream> below, std::shared_ptr<Credent
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);  // takes it over
+  SSL_set_msg_callback(ssl_.get(), OnMessage);
+  SSL_set_msg_callback_arg(ssl_.get(), this);
   if (!options_.dialled) {
     SSL_set_accept_state(ssl_.get());
     return;
@@ -195,6 +209,7 @@ StreamIo TlsStream::Shake() {
   StreamIo shaken{.kind = StreamIo::Kind::kBytes};
   if (!shook_) {
     ERR_clear_error();
+    read_budget_ = kReadBudget;
     const int returned = SSL_do_handshake(ssl_.get());
     shook_ = returned == 1;
     if (!shook_) shaken = Outcome(returned, needs);
@@ -303,12 +318,15 @@ StreamIo TlsStream::Receive(net::ReadParts into) {
   for (std::span<std::byte> part : into) {
     while (!part.empty()) {
       ERR_clear_error();
+      read_budget_ = kReadBudget;
       std::size_t bytes = 0;
       const int returned = SSL_read_ex(ssl_.get(), part.data(), part.size(), &bytes);
+      if (IsChatting()) return Fail("the other side renews its keys again and again, and says nothing");
       if (returned != 1) {
-        if (io.bytes > 0) return io;  // the next call meets it again
-        return Outcome(returned, reader_needs_);
+        StreamIo end = Outcome(returned, reader_needs_);
+        return io.bytes > 0 ? io : end;  // the next call meets it again
       }
+      read_bytes_ += bytes;
       io.bytes += bytes;
       part = part.subspan(bytes);
     }
@@ -319,8 +337,8 @@ StreamIo TlsStream::Receive(net::ReadParts into) {
 StreamIo TlsStream::Flush() {
   while (out_sent_ < out_.size()) {
     StreamIo io = below_->Write(std::as_bytes(std::span(out_)).subspan(out_sent_));
-    if (io.kind == StreamIo::Kind::kWouldBlock) return io;
-    if (io.kind != StreamIo::Kind::kBytes) return Fail(io.why);
+    if (io.kind == StreamIo::Kind::kError) return Fail(io.why);
+    if (io.kind != StreamIo::Kind::kBytes) return io;
     out_sent_ += io.bytes;
   }
   out_.clear();
@@ -328,7 +346,7 @@ StreamIo TlsStream::Flush() {
   return {.kind = StreamIo::Kind::kBytes};
 }
 
-Status TlsStream::Seal(net::WriteParts from, std::size_t skip) {
+StreamIo TlsStream::Seal(net::WriteParts from, std::size_t skip) {
   if (sealed_bytes_ >= options_.key_bytes && SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1) {
     sealed_bytes_ = 0;
     ++key_updates_;
@@ -340,11 +358,12 @@ Status TlsStream::Seal(net::WriteParts from, std::size_t skip) {
     ERR_clear_error();
     std::size_t bytes = 0;
     const int returned = SSL_write_ex(ssl_.get(), next.data(), std::min(next.size(), kRecordBytes), &bytes);
-    if (returned != 1) return {Code::kIo, Outcome(returned, writer_needs_).why};
+    if (returned != 1 && sealed_now_ > 0) break;
+    if (returned != 1) return Outcome(returned, writer_needs_);
     sealed_now_ += bytes;
   }
   sealed_bytes_ += sealed_now_;
-  return Status::Ok();
+  return {.kind = StreamIo::Kind::kBytes};
 }
 
 StreamIo TlsStream::Write(net::WriteParts from) {
@@ -352,10 +371,11 @@ StreamIo TlsStream::Write(net::WriteParts from) {
   if (io.kind != StreamIo::Kind::kBytes) return io;
   writer_needs_ = Event::kRoom;
   const std::size_t whole = BytesOf(from);
-  RINGWAY_CHECK(whole >= sealed_now_);  // the caller repeats what would have blocked
+  if (whole < sealed_now_) return Fail("what would have blocked was not repeated");
   while (io.bytes < whole) {
     if (sealed_now_ == 0) {
-      if (const Status status = Seal(from, io.bytes); !status.ok()) return Fail(status.text());
+      StreamIo sealed = Seal(from, io.bytes);
+      if (sealed.kind != StreamIo::Kind::kBytes) return io.bytes > 0 ? io : sealed;
     }
     StreamIo flushed = Flush();
     if (flushed.kind == StreamIo::Kind::kWouldBlock && io.bytes > 0) return io;

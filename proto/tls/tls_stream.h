@@ -10,6 +10,9 @@
 // taken all of them. After kWouldBlock they are sealed already: the next Write begins with the same bytes, or more.
 // Keys are renewed after `key_bytes`.
 //
+// Who speaks TLS to us and nothing else (key updates, tickets) has used up its welcome after kChatterMax messages, and
+// holds a call up for no longer than kReadBudget bytes take.
+//
 // Memory: about 150 KiB while data flows both ways, a third when idle.
 //
 // Threads: as every stream.
@@ -39,6 +42,8 @@ struct TlsStreamOptions {
 class TlsStream final : public net::Stream {
  public:
   static constexpr std::size_t kBatchBytes = 64 * 1024;
+  static constexpr std::size_t kReadBudget = 64 * 1024;  // read from below without a byte for the caller
+  static constexpr std::uint64_t kChatterMax = 16;       // and one more each GiB
 
   TlsStream(std::unique_ptr<net::Stream> below, std::shared_ptr<Credentials> credentials, TlsStreamOptions options);
   ~TlsStream() override;
@@ -66,13 +71,15 @@ class TlsStream final : public net::Stream {
   net::StreamIo Shake();
   Status CheckIdentity();
   // Some records that begin with what follows the first `skip` bytes, into `out_`.
-  Status Seal(net::WriteParts from, std::size_t skip);
+  net::StreamIo Seal(net::WriteParts from, std::size_t skip);
   // kBytes when all of `out_` is sent.
   net::StreamIo Flush();
   net::StreamIo Outcome(int returned, Event& stuck_at);
   net::StreamIo Fail(std::string why);
   std::string WhyItFailed(unsigned long error) const;
   void Await(bool reader, Event event, std::shared_ptr<net::StreamWaiter> waiter);
+  bool IsChatting() const { return chatter_ > kChatterMax + (read_bytes_ >> 30); }
+  static void OnMessage(int sent, int version, int type, const void* bytes, std::size_t length, SSL* ssl, void* self);
   static int BioRead(BIO* bio, char* into, int bytes);
   static int BioWrite(BIO* bio, const char* from, int bytes);
   static long BioControl(BIO* bio, int command, long number, void* pointer);
@@ -97,6 +104,9 @@ class TlsStream final : public net::Stream {
   std::size_t sealed_now_ = 0;      // bytes of the caller's that it holds
   std::uint64_t sealed_bytes_ = 0;  // with the current key
   std::uint64_t key_updates_ = 0;
+  std::size_t read_budget_ = 0;
+  std::uint64_t read_bytes_ = 0;
+  std::uint64_t chatter_ = 0;  // handshake messages heard since it is up
 };
 
 }  // namespace ringway::tls

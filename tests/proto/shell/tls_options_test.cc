@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "proto/shell/options.h"
 #include "tests/proto/tls/certificates.h"
 
 namespace ringway::shell {
@@ -57,7 +58,7 @@ TEST(TlsOptionsTest, OfSeveralTheNamedOrTheHostsIsTaken) {
   const TlsOptions options{.dir = authority.dir()};
   (void)authority.Issued({.name = "one"});
   (void)authority.Issued({.name = "two"});
-  ExpectRefused(options, kDaemon, "several (one, two)");
+  ExpectRefused(options, kDaemon, "several (one.pem, two.pem)");
   EXPECT_EQ(NameOf(options, {.roles = kDaemon.roles, .name = "two"}), "two");
   ExpectRefused(options, {.roles = kDaemon.roles, .name = "three"}, "no certificate of daemon three");
   (void)authority.Issued({.name = HostName()});
@@ -72,6 +73,17 @@ TEST(TlsOptionsTest, OtherFilesInTheDirectoryDoNotMatter) {
   std::filesystem::remove(authority.Issued({.name = "keyless"}).key);
   std::filesystem::create_directory(authority.dir() + "/folder.pem");
   EXPECT_EQ(NameOf({.dir = authority.dir()}, kDaemon), "one");
+}
+
+TEST(TlsOptionsTest, EmptyValueIsNoWishForNoEncryption) {
+  for (const char* name : {"--tls-dir", "--tls-ca", "--tls-cert", "--tls-key"}) {
+    TlsOptions options;
+    CLI::App app("A program.", "program");
+    AddTlsOptions(app, &options);
+    const std::array<const char*, 3> argv = {"program", name, ""};
+    const Status status = Parse(app, argv.size(), argv.data());
+    EXPECT_NE(status.text().find("is empty"), std::string::npos) << name << status.text();
+  }
 }
 
 TEST(TlsOptionsTest, FilesGoTogetherAndHaveTheRoleAndTheName) {

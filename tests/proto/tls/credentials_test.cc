@@ -102,6 +102,24 @@ TEST(TlsSecurityTest, ReloadTakesNewFilesAndKeepsTheOldWhereTheyAreBad) {
   EXPECT_EQ(security.credentials()->self().name, "node");
 }
 
+// A new authority replaces the old without a moment in which hosts do not accept each other.
+TEST(CredentialsTest, SeveralAuthoritiesInOneFileAreAllTrusted) {
+  const TestAuthority old_one;
+  const TestAuthority new_one;
+  const auto text = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const CredentialFiles of_old = old_one.Issued({.name = "a"});
+  const CredentialFiles of_new = new_one.Issued({.name = "b"});
+  const std::string both = old_one.dir() + "/both.pem";
+  Overwrite(both, text(of_new.ca) + "\n" + text(of_old.ca));
+  EXPECT_TRUE(Credentials::Load({.ca = both, .cert = of_old.cert, .key = of_old.key}).ok());
+  EXPECT_TRUE(Credentials::Load({.ca = both, .cert = of_new.cert, .key = of_new.key}).ok());
+  Overwrite(both, text(of_new.ca) + text(of_old.ca).substr(0, 200));
+  ExpectRefused({.ca = both, .cert = of_new.cert, .key = of_new.key}, "torn");
+}
+
 // ---- the authority
 
 TEST(AuthorityTest, FilesAreSecretAndNeverOverwritten) {
@@ -128,6 +146,14 @@ TEST(AuthorityTest, WritesElsewhereWithTheAuthoritysCertificate) {
   ASSERT_TRUE(Issue({.dir = authority.dir(), .out = out}, {.name = "a"}).ok());
   EXPECT_TRUE(Credentials::Load(FilesOf(out, "a")).ok());
   EXPECT_FALSE(std::filesystem::exists(out + "/ca.key"));
+}
+
+TEST(AuthorityTest, DoesNotMixWithAnother) {
+  const TestAuthority authority;
+  const TestAuthority other;
+  const Status mixed = Issue({.dir = authority.dir(), .out = other.dir()}, {.name = "a"});
+  EXPECT_NE(mixed.text().find("of another authority"), std::string::npos) << mixed.text();
+  EXPECT_FALSE(std::filesystem::exists(other.dir() + "/a.key"));
 }
 
 TEST(AuthorityTest, RefusesBadNamesAndForeignDirectories) {

@@ -280,6 +280,57 @@ TEST_F(TlsStreamTest, OldTlsAndPlainBytesAreRefused) {
   }
 }
 
+// Before anything is proven: an exchange in a group of 8192 bits costs a hundred milliseconds.
+TEST_F(TlsStreamTest, CostlyKeyExchangesAreRefused) {
+  auto costly = Credentials::Load(TestAuthority().Issued(kNear)).value();
+  for (const char* group : {"ffdhe8192", "ffdhe2048", "P-521"}) {
+    ASSERT_EQ(SSL_CTX_set1_groups_list(costly->dialling(), group), 1);
+    Run({}, {.dials = costly});
+    EXPECT_TRUE(far_->failed()) << group;
+    EXPECT_TRUE(near_->failed()) << group;
+  }
+}
+
+// ---- who has a certificate, and means no good
+
+TEST_F(TlsStreamTest, KeysThatAreRenewedAgainAndAgainEndTheConnection) {
+  MemoryPair pair{MemoryOptions()};
+  const std::unique_ptr<Stream> near =
+      std::make_unique<TlsStream>(std::move(pair.a), TestAuthority::Get().Of(kNear),
+                                  TlsStreamOptions{.dialled = true, .whom = kFar, .key_bytes = 1});
+  const std::unique_ptr<Stream> far =
+      std::make_unique<TlsStream>(std::move(pair.b), TestAuthority::Get().Of(kFar), TlsStreamOptions{});
+  std::size_t read = 0;
+  StreamIo io;
+  for (int i = 0; i < 100 && io.kind != Kind::kError; ++i) {
+    const std::array<std::byte, 1> one{};
+    (void)near->Write(one);
+    std::array<std::byte, 100> buffer{};
+    io = far->Read(buffer);
+    read += io.bytes;
+    (void)near->Read(buffer);  // the handshake
+  }
+  EXPECT_EQ(io.kind, Kind::kError);
+  EXPECT_NE(io.why.find("renews its keys"), std::string::npos) << io.why;
+  EXPECT_GE(read, TlsStream::kChatterMax);
+  EXPECT_LE(read, TlsStream::kChatterMax + 1);
+}
+
+TEST_F(TlsStreamTest, WriteThatIsNotRepeatedEndsTheConnectionNotTheProcess) {
+  MemoryPair pair({.a_to_b = {.seed = 1, .capacity = 3000}, .b_to_a = {}});
+  const std::unique_ptr<Stream> near = std::make_unique<TlsStream>(std::move(pair.a), TestAuthority::Get().Of(kNear),
+                                                                   TlsStreamOptions{.dialled = true, .whom = kFar});
+  const std::unique_ptr<Stream> far =
+      std::make_unique<TlsStream>(std::move(pair.b), TestAuthority::Get().Of(kFar), TlsStreamOptions{});
+  const std::vector<std::byte> much = Noise(20'000, 1);
+  std::array<std::byte, 100> buffer{};
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(near->Write(much).kind, Kind::kWouldBlock);
+    (void)far->Read(buffer);
+  }
+  EXPECT_EQ(near->Write(std::span(much).first(10)).kind, Kind::kError);
+}
+
 // ---- a hostile network
 
 // A flipped bit at any byte, also of the handshake: nothing false is ever read.
