@@ -62,6 +62,11 @@ std::string RenderSecurity(const json& process) {
   return "  INSECURE: nothing is encrypted, and whoever reaches the port may join\n";
 }
 
+std::string RenderUplink(const json& daemon) {
+  if (!daemon.is_object() || !daemon.contains("uplink_limit_mbit")) return "";
+  return "  uplink: at most " + Text(daemon, "uplink_limit_mbit") + " Mbit/s to other hosts\n";
+}
+
 std::string RenderPairs(const json& group) {
   std::vector<Row> rows = {
       {"to", "peer_id", "lanes_up", "lanes_used", "retransmits", "round_trip_us", "rate_limit_mbit"}};
@@ -116,8 +121,8 @@ Result<std::string> Render(const std::string& json_text) {
   if (const auto daemon = status.find("daemon"); daemon != status.end()) {
     out += "daemon " + Text(*daemon, "name") + "  site " + Text(*daemon, "site") + "  address " +
            Text(*daemon, "address") + "  master " + Text(*daemon, "master") + " connected " +
-           Text(*daemon, "master_connected") + "\n" + RenderSecurity(*daemon) + RenderLimits(*daemon) +
-           RenderAdvice(*daemon);
+           Text(*daemon, "master_connected") + "\n" + RenderSecurity(*daemon) + RenderUplink(*daemon) +
+           RenderLimits(*daemon) + RenderAdvice(*daemon);
   }
   std::vector<Row> rows = {{"daemon", "site", "address", "connected"}};
   for (const json& daemon : Objects(status, "daemons")) {

@@ -141,11 +141,11 @@ bool HostFlow::IsNearby(const PathKey& path) const {
 }
 
 Duration HostFlow::Wait(const PathKey& path, TimePoint now) {
-  return IsNearby(path) ? Duration() : uplink_share_.Wait(path, now);
+  return IsFree(path) ? Duration() : uplink_share_.Wait(path, now);
 }
 
 void HostFlow::OnSent(const PathKey& path, double bytes, bool aside, TimePoint now) {
-  if (IsNearby(path)) return;
+  if (IsFree(path)) return;
   if (aside)
     uplink_share_.OnSentAside(bytes);
   else
@@ -153,7 +153,7 @@ void HostFlow::OnSent(const PathKey& path, double bytes, bool aside, TimePoint n
 }
 
 void HostFlow::OnResent(const PathKey& path, double bytes) {
-  if (!IsNearby(path)) uplink_share_.OnResent(bytes);
+  if (!IsFree(path)) uplink_share_.OnResent(bytes);
 }
 
 double HostFlow::FastestPath() const {

@@ -21,7 +21,7 @@
 // Window: two round trips, at least 200 ms; one round trip while the limit is unknown or assumed (slow start doubles
 // the rate every round trip). It may be composed of several backlogged periods. The first round trip of each, with
 // the queueing delay, does not count: nothing sent in it can have been acknowledged. Nearby paths (round trip below 1
-// ms) are not limited.
+// ms) are not limited, but by what the operator allows, which holds for all that leaves the host.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,9 @@ namespace ringway::flow {
 
 class HostFlow {
  public:
-  // `share`: see RateLimit.
-  explicit HostFlow(std::uint32_t share = kShareDefault) : share_(share), uplink_(share) {}
+  // `share`: see RateLimit. `allowed`: what the operator lets this host send to others, in bytes per second; 0: any.
+  explicit HostFlow(std::uint32_t share = kShareDefault, double allowed = 0)
+      : share_(share), uplink_(share), uplink_share_(allowed) {}
 
   // A path without a sample at a tick counts as not backlogged.
   void Add(PeerId self, const PathSample& sample);
@@ -110,6 +111,8 @@ class HostFlow {
     Judged judged;
   };
 
+  // Whether the uplink's rate does not hold for it.
+  bool IsFree(const PathKey& path) const { return uplink_share_.allowed() <= 0 && IsNearby(path); }
   static bool IsNearby(const PathSample& sample);
   static bool IsPaced(const PathSample& sample);
   static bool IsLimitedBelow(const Path& path, double fair_share);

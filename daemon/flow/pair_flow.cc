@@ -132,7 +132,7 @@ Duration PairFlow::WaitForLarge(TimePoint now) {
 void PairFlow::OnGiven(std::size_t lane, bool every_size, std::size_t bytes, TimePoint now) {
   given_bytes_ += bytes;
   bucket_.OnSent(static_cast<double>(bytes));
-  host_->OnSent(path_, static_cast<double>(bytes), !every_size, now);
+  if (!within_host_) host_->OnSent(path_, static_cast<double>(bytes), !every_size, now);
   if (every_size && now - std::exchange(large_lane_at_, now) > kRest) resumed_after_rest_ = true;
   if (bytes > kSmallLanePayloadBytes + kSegmentHeaderBytes) host_->OnLargeSegment(path_.self, now);
   if (lane < tails_.size()) tails_[lane].OnSegment();
@@ -142,7 +142,7 @@ void PairFlow::ChargeResent(std::uint64_t resent_bytes) {
   const std::uint64_t before = std::exchange(resent_bytes_, resent_bytes);
   if (resent_bytes <= before) return;
   bucket_.OnResent(static_cast<double>(resent_bytes - before));
-  host_->OnResent(path_, static_cast<double>(resent_bytes - before));
+  if (!within_host_) host_->OnResent(path_, static_cast<double>(resent_bytes - before));
 }
 
 std::vector<std::size_t> PairFlow::TakeRestarts(TimePoint now) {

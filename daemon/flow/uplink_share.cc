@@ -13,8 +13,12 @@ constexpr Duration kComesBack = std::chrono::milliseconds(4);
 
 }  // namespace
 
+void UplinkShare::SetRate(double rate) {
+  bucket_.SetRate(allowed_ > 0 && (rate <= 0 || rate > allowed_) ? allowed_ : rate);
+}
+
 bool UplinkShare::IsAlone(const PathKey& pair, TimePoint now) const {
-  return now - (pair == latest_ ? others_at_ : latest_at_) > kSilent;
+  return allowed_ <= 0 && now - (pair == latest_ ? others_at_ : latest_at_) > kSilent;
 }
 
 void UplinkShare::MarkActive(const PathKey& pair, TimePoint until) {

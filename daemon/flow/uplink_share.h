@@ -1,4 +1,5 @@
-// Paces all pairs of a host to the uplink's rate while two or more of them send. Pure.
+// Paces all pairs of a host to the uplink's rate while two or more of them send; and always, to no more than the
+// operator allows, where he has said so. Pure.
 //
 // A pair that sends alone is limited by its own path only: the uplink's rate was measured with several, and says
 // nothing of one. Pairs that start together are paced from the first segment on, so that bursts shorter than any
@@ -29,8 +30,12 @@ class UplinkShare {
   // A pair that neither sent nor waited for so long counts as idle.
   static constexpr Duration kSilent = std::chrono::milliseconds(50);
 
+  // `allowed`: the operator's limit in bytes per second; 0: none.
+  explicit UplinkShare(double allowed = 0) : allowed_(allowed) { bucket_.SetRate(allowed); }
+
   // Bytes per second; 0: unlimited.
-  void SetRate(double rate) { bucket_.SetRate(rate); }
+  void SetRate(double rate);
+  double allowed() const { return allowed_; }
 
   // How long the pair's next segment has to wait; 0: it may be sent.
   Duration Wait(const PathKey& pair, TimePoint now);
@@ -52,6 +57,7 @@ class UplinkShare {
   Peer& ActivePeer(PeerId self, TimePoint until, TimePoint now);
   bool IsAheadOfOneThatWaits(PeerId self, double sent, TimePoint now) const;
 
+  const double allowed_;
   TokenBucket bucket_;
   std::map<PeerId, Peer> peers_;
   PathKey latest_;         // the pair that was active last

@@ -22,6 +22,7 @@ namespace {
 constexpr char kProgram[] = "ringwayd";
 constexpr std::uint64_t kMemoryMin = 64 << 20;
 constexpr std::uint32_t kDataThreadsMax = 32;
+constexpr std::uint32_t kDscpMax = 63;
 constexpr std::uint64_t kSiteMbitMax = 8'000'000;
 constexpr std::uint32_t kGraceMsMax = 24 * 3600 * 1000;
 
@@ -111,15 +112,11 @@ void SetUpTlsOrExit(const shell::TlsOptions& options, Config& config) {
   if (config.tls.security != nullptr) config.name = config.tls.security->credentials()->self().name;
 }
 
-}  // namespace
-
-Config ParseConfigOrExit(int argc, char** argv) {
-  Config config;
-  std::string socket_mode;
-  CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
+// Who it is, and where.
+void AddPlaces(CLI::App& app, Config& config, std::string* socket_mode) {
   app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
   app.add_option("--socket", config.socket, "path of the Unix socket that trainers connect to")->required();
-  app.add_option("--socket-mode", socket_mode, "its file mode: who may be a trainer (default: 0666 less the umask)")
+  app.add_option("--socket-mode", *socket_mode, "its file mode: who may be a trainer (default: 0666 less the umask)")
       ->type_name(shell::kOctal);
   app.add_option("--listen", config.listen, "HOST:PORT that other daemons connect to; port 0 takes a free one")
       ->required();
@@ -136,6 +133,10 @@ Config ParseConfigOrExit(int argc, char** argv) {
                  "label of this daemon, its own at the master (default: the certificate's; without TLS host "
                  "name:port, with port 0 host name-pid)")
       ->check(shell::Label(abi::kPeerNameBytes - 1));
+}
+
+// How it uses the network.
+void AddPathOptions(CLI::App& app, Config& config) {
   app.add_option("--lanes", config.lanes,
                  "connections a pair of peers (default: 2 on this host; elsewhere " + std::to_string(kLanesRemote) +
                      ", and up to " + std::to_string(kLanesMax) + " where more are faster)")
@@ -150,6 +151,12 @@ Config ParseConfigOrExit(int argc, char** argv) {
                  "take about as much of a path beside others' traffic as so many TCP connections")
       ->check(CLI::Range(1U, flow::kShareMax))
       ->capture_default_str();
+  app.add_option("--uplink-limit-mbit", config.uplink_limit_mbit,
+                 "Mbit/s that this daemon sends to other hosts at most, with TCP's headers (default: no limit)")
+      ->check(CLI::Range(std::uint64_t{1}, kSiteMbitMax));
+  app.add_option("--dscp", config.dscp, "class of its packets to other hosts, for routers that tell them apart")
+      ->check(CLI::Range(0U, kDscpMax))
+      ->capture_default_str();
   app.add_option("--probe-bytes", config.probe_bytes,
                  "send this much at most to measure a path once; 0: learn of paths by the operations only")
       ->transform(shell::Bytes(0, kByteSizeMax))
@@ -160,6 +167,16 @@ Config ParseConfigOrExit(int argc, char** argv) {
       ->transform(shell::Bytes(0, kByteSizeMax))
       ->type_name("SIZE")
       ->default_str(BytesText(config.probe_bytes_a_day));
+}
+
+}  // namespace
+
+Config ParseConfigOrExit(int argc, char** argv) {
+  Config config;
+  std::string socket_mode;
+  CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
+  AddPlaces(app, config, &socket_mode);
+  AddPathOptions(app, config);
   app.add_option("--memory-max", config.memory_max,
                  "memory for trainers' regions and for what is kept for them, 64M at least (default: half the RAM); "
                  "one session gets half of it at most")

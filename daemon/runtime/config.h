@@ -25,6 +25,8 @@ struct Config {
   std::uint32_t lanes = 0;                    // a pair; 0: by the path
   std::string congestion;                     // of links that leave this host; "": by the round trip
   std::uint32_t share = flow::kShareDefault;  // of a path beside others' traffic, in TCP connections
+  std::uint64_t uplink_limit_mbit = 0;        // at most, to all other hosts together; 0: any
+  std::uint32_t dscp = 0;                     // of links that leave this host
   // At most, for each probe of a path; enough to fill one of 1 Gbit/s and 100 ms.
   std::uint64_t probe_bytes = 128 << 20;
   std::uint64_t probe_bytes_a_day = 1 << 30;  // to each other host; 0: any

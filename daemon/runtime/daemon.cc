@@ -29,6 +29,7 @@ DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
           .probe_bytes = config.probe_bytes,
           .probe_bytes_a_day = config.probe_bytes_a_day,
           .share = config.share,
+          .uplink_limit_mbit = config.uplink_limit_mbit,
           .lane_threads = config.data_threads - 1,
           .memory_max = config.memory_max,
           .descriptors = {.limit = RaiseDescriptorLimit(), .per_lane = config.data_threads > 1 ? 2U : 1U},
@@ -127,6 +128,7 @@ Status Daemon::Prepare() {
   Advise();
   net::LinkTuning tuning;
   tuning.congestion = config_.congestion;
+  tuning.dscp = config_.dscp;
   net::ListenerOptions listener_options;
   listener_options.tuning = tuning;
   listener_options.security = config_.tls.security;

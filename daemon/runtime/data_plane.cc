@@ -11,6 +11,8 @@
 namespace ringway::daemon {
 namespace {
 
+// A packet of 1500 bytes carries 1448.
+constexpr double kBytesPerMbit = 1e6 / 8 * 1448 / 1500;
 constexpr Duration kHoldOffer = std::chrono::seconds(2);
 constexpr Duration kTickMin = std::chrono::milliseconds(5);
 constexpr Duration kTickMax = std::chrono::milliseconds(100);
@@ -56,7 +58,7 @@ DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, Contro
       control_(control),
       memory_(std::make_shared<MemoryBudget>(options_.memory_max)),
       lane_threads_(context, options_.lane_threads),
-      flow_(options_.share),
+      flow_(options_.share, static_cast<double>(options_.uplink_limit_mbit) * kBytesPerMbit),
       probes_(std::make_shared<flow::ProbeBook>(options_.probe_bytes_a_day)),
       tick_(context) {}
 
@@ -320,6 +322,7 @@ std::string DataPlane::StatusJson() {
                     .memory = memory_.get(),
                     .descriptors = options_.descriptors,
                     .lanes = 0,
+                    .uplink_limit_mbit = options_.uplink_limit_mbit,
                     .security = tls::FactsOf(options_.security.get(), options_.insecure)};
   for (const auto& [self, peer] : peers_) state.lanes += peer->lanes_open();
   return ToJson(options_.identity, state, reports);

@@ -63,6 +63,7 @@ struct DataPlaneOptions {
   std::uint64_t probe_bytes = 0;                        // see Config
   std::uint64_t probe_bytes_a_day = 0;                  // likewise
   std::uint32_t share = flow::kShareDefault;            // likewise
+  std::uint64_t uplink_limit_mbit = 0;                  // likewise
   std::size_t lane_threads = 0;                         // beside the data thread; 0: it does everything
   std::uint64_t memory_max = MemoryBudget::kUnlimited;  // see Config
   DescriptorPlan descriptors;

@@ -78,6 +78,7 @@ std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std
                       {"version", RINGWAY_VERSION},  {"advice", identity.advice}};
   status["daemon"]["descriptors"] = {
       {"limit", state.descriptors.limit}, {"lanes", state.lanes}, {"lanes_max", state.descriptors.more_lanes_max()}};
+  if (state.uplink_limit_mbit > 0) status["daemon"]["uplink_limit_mbit"] = state.uplink_limit_mbit;
   status["daemon"]["security"] = SecurityOf(state.security);
   if (state.memory != nullptr) {
     Json memory = {{"max", state.memory->bytes_max()}};

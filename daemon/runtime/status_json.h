@@ -1,6 +1,6 @@
 // The daemon's state as JSON, for `ringwayctl --socket`.
 //
-//   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "version",
+//   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "version", "uplink_limit_mbit",
 //                "descriptors": {"limit", "lanes", "lanes_max"},
 //                "security": {"identity", "until", "days_left", "insecure"},
 //                "memory": {"max", "regions", "results", "aside", "early", "residuals"}, "advice": [sentences]},
@@ -43,7 +43,8 @@ struct DaemonState {
   bool master_connected = false;
   const MemoryBudget* memory = nullptr;
   DescriptorPlan descriptors;
-  std::size_t lanes = 0;  // open
+  std::size_t lanes = 0;                // open
+  std::uint64_t uplink_limit_mbit = 0;  // 0: none
   SecurityFacts security = {};
 };
 

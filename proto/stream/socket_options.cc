@@ -40,6 +40,11 @@ void TuneLink(int fd, const LinkTuning& tuning) {
   // Silence of the other end is found by the control link's heartbeats. These probes only find a lane that a middlebox
   // has forgotten, before an operation does, and keep it from forgetting: each costs traffic day and night.
   Set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  if (tuning.dscp != 0 && !tuning.loopback) {
+    constexpr int kShift = 2;  // the lower bits of the octet are ECN's
+    Set(fd, IPPROTO_IP, IP_TOS, static_cast<int>(tuning.dscp) << kShift);
+    Set(fd, IPPROTO_IPV6, IPV6_TCLASS, static_cast<int>(tuning.dscp) << kShift);
+  }
   Set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);
   Set(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, static_cast<int>(tuning.detect_ms / 3000)));
   Set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);

@@ -16,6 +16,7 @@ struct LinkTuning {
   std::uint32_t detect_ms = 3000;  // silence after which the kernel gives a connection up
   std::uint32_t lanes = 1;         // connections that share kNotSentBytesMax
   bool loopback = false;
+  std::uint32_t dscp = 0;  // class of the packets of links that leave this host, 0 to 63
   std::string congestion;  // control of links that leave this host; "": by the round trip
 };
 

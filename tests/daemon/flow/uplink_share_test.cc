@@ -45,6 +45,56 @@ TEST_F(UplinkShareTest, WhoSendsAloneIsNotHeld) {
   EXPECT_EQ(SendFor(seconds(1), 1)[0], 1000 * 10 * kSegment) << "all that was offered";
 }
 
+// In every second, within 2%, whether one pair sends or several, and whatever was measured.
+TEST_F(UplinkShareTest, WhatTheOperatorAllowsHoldsForOneToo) {
+  for (const std::size_t pairs : {1, 2, 5}) {
+    for (const double measured : {0.0, 10 * kRate}) {
+      UplinkShare pace(kRate);
+      pace.SetRate(measured);
+      std::vector<double> sent(5);
+      for (int ms = 0; ms < 5000; ++ms) {
+        const TimePoint now = now_ + milliseconds(ms);
+        for (std::size_t pair = 0; pair < pairs; ++pair) {
+          for (int n = 0; n < 1000 && pace.Wait(PairTo(pair + 2), now) == Duration(); ++n) {
+            pace.OnSent(PairTo(pair + 2), kSegment, now);
+            sent[static_cast<std::size_t>(ms / 1000)] += kSegment;
+          }
+        }
+      }
+      for (const double a_second : sent) EXPECT_NEAR(a_second, kRate, 0.02 * kRate) << pairs << " pairs";
+    }
+  }
+}
+
+TEST_F(UplinkShareTest, SmallSegmentsDoNotWaitForTheOperatorsLimitButCount) {
+  UplinkShare pace(kRate);
+  double large = 0;
+  double small = 0;
+  for (int ms = 0; ms < 2000; ++ms) {
+    const TimePoint now = now_ + milliseconds(ms);
+    pace.OnSentAside(5000);
+    small += 5000;
+    for (int n = 0; n < 1000 && pace.Wait(PairTo(2), now) == Duration(); ++n) {
+      pace.OnSent(PairTo(2), kSegment, now);
+      large += kSegment;
+    }
+  }
+  EXPECT_NEAR(large + small, 2 * kRate, 0.03 * kRate);
+}
+
+TEST_F(UplinkShareTest, MeasuredRateBelowTheOperatorsLimitHolds) {
+  UplinkShare pace(10 * kRate);
+  pace.SetRate(kRate);
+  double sent = 0;
+  for (int ms = 0; ms < 1000; ++ms) {
+    for (int n = 0; n < 1000 && pace.Wait(PairTo(2), now_ + milliseconds(ms)) == Duration(); ++n) {
+      pace.OnSent(PairTo(2), kSegment, now_ + milliseconds(ms));
+      sent += kSegment;
+    }
+  }
+  EXPECT_NEAR(sent, kRate, 0.02 * kRate);
+}
+
 TEST_F(UplinkShareTest, TwoKeepTheRateTogetherAndShareIt) {
   const std::vector<double> sent = SendFor(seconds(10), 2);
   EXPECT_NEAR(sent[0], 5 * kRate, 0.05 * kRate);
