@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -97,6 +98,25 @@ TEST(Help, OptionThatTakesAValueShowsItsDefaultUnlessItIsRequired) {
           std::regex_search(option.text, std::regex("^ [^ ]+(?: in \\[[^\\]]*\\])?=|default|REQUIRED|required")))
           << program.name << ' ' << option.name << option.text;
     }
+  }
+}
+
+// Every option, commented or not, and nothing else.
+TEST(Help, ExampleFilesHaveEveryOption) {
+  const std::map<std::string, std::string> files = {{"ringway-master", "master.toml"}, {"ringwayd", "ringwayd.toml"}};
+  for (const Program& program : AllPrograms()) {
+    const auto file = files.find(program.name);
+    if (file == files.end()) continue;
+    std::ifstream example(RINGWAY_SOURCE_DIR "/deploy/examples/" + file->second);
+    std::set<std::string> there;
+    for (std::string line; std::getline(example, line);) {
+      std::smatch key;
+      if (std::regex_search(line, key, std::regex("^(?:# )?([a-z-]+) = "))) there.insert("--" + key[1].str());
+    }
+    std::set<std::string> wanted;
+    for (const Option& option : OptionsOf(program)) wanted.insert(option.name);
+    for (const char* command_line : {"--help", "--version", "--config", "--check-config"}) wanted.erase(command_line);
+    EXPECT_EQ(there, wanted) << file->second;
   }
 }
 
