@@ -42,6 +42,7 @@ Status TrainerSession::Start(net::UniqueFd fd) {
   socklen_t length = sizeof credentials;
   if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0 && credentials.pid > 0) {
     pid_ = static_cast<std::uint32_t>(credentials.pid);
+    user_ = credentials.uid;
   }
   asio::error_code error;
   socket_.assign(fd.get(), error);

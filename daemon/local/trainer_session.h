@@ -138,6 +138,8 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
 
   bool open() const { return socket_.is_open(); }
   std::uint32_t pid() const { return pid_; }
+  // The user that its process ran as when it connected, as the kernel says; nothing if it did not.
+  std::optional<std::uint32_t> user() const { return user_; }
   // The share of the daemon's memory for the session and its peer.
   const std::shared_ptr<MemoryShare>& memory() const { return memory_; }
 
@@ -202,6 +204,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   asio::posix::stream_descriptor process_;
   net::Timer quiet_;
   std::uint32_t pid_ = 0;
+  std::optional<std::uint32_t> user_;
   Duration op_deadline_{};
 
   std::shared_ptr<const Mapping> page_;

@@ -1,5 +1,6 @@
 #include "daemon/runtime/config.h"
 
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <charconv>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "proto/byte_size.h"
 #include "proto/lane_roles.h"
@@ -112,6 +114,20 @@ void SetUpTlsOrExit(const shell::TlsOptions& options, Config& config) {
   if (config.tls.security != nullptr) config.name = config.tls.security->credentials()->self().name;
 }
 
+// Names of users become their numbers now: looking them up may take its time.
+Permits UsersOrExit(const std::vector<std::string>& rules) {
+  Result<Permits> permits = Permits::Parse(rules);
+  if (!permits.ok()) shell::Die(kProgram, "--allow-user: " + permits.status().text());
+  for (Permits::Rule& rule : permits.value().rules()) {
+    for (std::string& name : rule.names) {
+      const passwd* user = ::getpwnam(name.c_str());  // NOLINT(concurrency-mt-unsafe): before any thread
+      if (user == nullptr) shell::Die(kProgram, "--allow-user: there is no user " + name + " on this host");
+      name = std::to_string(user->pw_uid);
+    }
+  }
+  return std::move(permits).value();
+}
+
 // Who it is, and where.
 void AddPlaces(CLI::App& app, Config& config, std::string* socket_mode) {
   app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
@@ -176,6 +192,12 @@ Config ParseConfigOrExit(int argc, char** argv) {
   std::string socket_mode;
   CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
   AddPlaces(app, config, &socket_mode);
+  std::vector<std::string> users;
+  app.add_option(
+         "--allow-user", users,
+         "GROUPS=USER,USER...: users of this host whose trainers may join groups, groups with * and ?; repeatable, "
+         "or with ; between (default: any)")
+      ->delimiter(';');
   AddPathOptions(app, config);
   app.add_option("--memory-max", config.memory_max,
                  "memory for trainers' regions and for what is kept for them, 64M at least (default: half the RAM); "
@@ -195,6 +217,7 @@ Config ParseConfigOrExit(int argc, char** argv) {
   if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
   if (config.memory_max == 0) config.memory_max = std::max(HalfTheRam(), kMemoryMin);
   if (config.data_threads == 0) config.data_threads = DataThreadsFor(std::thread::hardware_concurrency());
+  config.users = UsersOrExit(users);
   const Endpoint listen = EndpointOrExit("--listen", config.listen);
   SetUpTlsOrExit(tls, config);
   if (config.name.empty()) config.name = DefaultName(listen);

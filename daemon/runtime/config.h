@@ -8,6 +8,7 @@
 #include <string>
 
 #include "daemon/flow/rate_limit.h"
+#include "proto/permits.h"
 #include "proto/shell/log.h"
 #include "proto/shell/tls_options.h"
 
@@ -20,6 +21,7 @@ struct Config {
   std::string listen;                 // HOST:PORT that other daemons connect to; port 0: any
   std::string advertise;              // address for them to dial; "": the bound one
   std::string site;
+  Permits users;                              // which users (as numbers) may join which groups
   std::uint64_t site_mbit = 0;                // what its hosts can send to others together; 0: not known
   std::string name;                           // with certificates the one on its own
   std::uint32_t lanes = 0;                    // a pair; 0: by the path

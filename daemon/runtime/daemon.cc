@@ -24,6 +24,7 @@ constexpr auto kLastWord = std::chrono::milliseconds(1500);
 
 DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
   return {.identity = {.name = config.name, .site = config.site, .address = {}, .master = config.master, .advice = {}},
+          .users = config.users,
           .instance = instance,
           .grace = std::chrono::milliseconds(config.grace_ms),
           .probe_bytes = config.probe_bytes,

@@ -49,6 +49,10 @@ std::string ReplyFrame(std::uint32_t version, const Status& status) {
   return frame;
 }
 
+std::string UserOf(const local::TrainerSession& session) {
+  return session.user() ? std::to_string(*session.user()) : "unknown";
+}
+
 }  // namespace
 
 DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, ControlPort* control)
@@ -156,6 +160,11 @@ void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
   const auto found = joining_.find(accepted.request_id());
   if (found == joining_.end() || shutting_down_) return Withdraw(self);
   Joining joining = std::move(found->second);
+  control_->Log({.event = "trainer_joins",
+                 .group = accepted.group(),
+                 .peer = self,
+                 .name = joining.request.name(),
+                 .fields = {{"user", UserOf(*joining.session)}, {"pid", std::to_string(joining.session->pid())}}});
   joining_.erase(found);
   RuntimeOptions options{.self = self,
                          .join = std::move(joining.request),
@@ -282,6 +291,14 @@ void DataPlane::RefuseOffer(const net::LinkOffer& offer, const Status& why) {
 
 void DataPlane::OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) {
   if (shutting_down_) return session->JoinRefused(Status(Code::kShuttingDown, "the daemon is stopping"));
+  const std::string user = UserOf(*session);
+  if (!options_.users.Allows(order.group, user)) {
+    control_->Log({.event = "trainer_refused",
+                   .fields = {{"group", order.group}, {"user", user}, {"pid", std::to_string(session->pid())}},
+                   .severity = agreement::Severity::kWarning});
+    return session->JoinRefused(Status(Code::kJoinRefused, "user " + user + " may not join group " + order.group +
+                                                               ": the daemon's option --allow-user names others"));
+  }
   control::JoinRequest join;
   join.set_group(order.group);
   // Made-up names differ: a process may have several sessions, or join again before its last membership has ended.

@@ -28,6 +28,7 @@
 #include "daemon/runtime/status_json.h"
 #include "proto/clock.h"
 #include "proto/log_field.h"
+#include "proto/permits.h"
 #include "proto/stream/timer.h"
 #include "proto/tls/tls_security.h"
 
@@ -58,6 +59,7 @@ class ControlPort {
 
 struct DataPlaneOptions {
   DaemonIdentity identity;
+  Permits users;  // see Config
   std::uint64_t instance = 0;
   Duration grace{};
   std::uint64_t probe_bytes = 0;                        // see Config

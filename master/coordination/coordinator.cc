@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <iterator>
 
+#include "master/coordination/names.h"
 #include "proto/frame_codec.h"
-#include "proto/local_abi.h"
 #include "proto/mutation.h"
-#include "proto/printable.h"
 
 namespace ringway {
 namespace {
 
-constexpr std::size_t kNameBytesMax = 255;
 constexpr std::size_t kDaemonsMax = 1024;  // connected
 constexpr std::size_t kPeersPerDaemonMax = 1024;
 constexpr std::size_t kPeersMax = 16 * 1024;
@@ -192,14 +190,7 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
                       " to " + std::to_string(hello.version_max()) + ": install the same release on both");
   }
   if (connections_.contains(connection)) return Refuse(connection, Code::kProtocol, "a second hello on one connection");
-  if (hello.name().size() > kNameBytesMax || hello.site().size() > kNameBytesMax ||
-      hello.address().size() > kNameBytesMax || hello.address().empty()) {
-    return Refuse(connection, Code::kInvalidArgument,
-                  "name, site and address are 255 bytes at most, the address not empty");
-  }
-  if (!IsPrintable(hello.name()) || !IsPrintable(hello.site()) || !IsPrintable(hello.address())) {
-    return Refuse(connection, Code::kInvalidArgument, "name, site or address has control characters: leave them out");
-  }
+  if (const Status status = CheckHello(hello); !status.ok()) return Refuse(connection, status.code(), status.text());
   DaemonId id;
   for (auto& [known, daemon] : daemons_) {
     if (daemon.instance == hello.instance() && daemon.name == hello.name()) {
@@ -287,12 +278,10 @@ void Coordinator::OnRoster(DaemonId id, const control::Roster& roster, TimePoint
 }
 
 Status Coordinator::CheckJoin(const Daemon& daemon, const control::JoinRequest& request) const {
-  if (request.group().empty() || request.group().size() >= abi::kGroupNameBytes ||
-      request.name().size() >= abi::kPeerNameBytes) {
-    return {Code::kInvalidArgument, "a group name has 1 to 127 bytes, a peer name at most 63"};
-  }
-  if (!IsPrintable(request.group()) || !IsPrintable(request.name())) {
-    return {Code::kInvalidArgument, "the group's or the peer's name has control characters: leave them out"};
+  if (Status status = CheckNames(request); !status.ok()) return status;
+  if (!options_.permits.Allows(request.group(), daemon.name)) {
+    return {Code::kJoinRefused, "daemon " + daemon.name + " may not join group " + request.group() +
+                                    ": the master's option --allow names others"};
   }
   if (daemon.peers.size() >= kPeersPerDaemonMax || homes_.size() >= kPeersMax) {
     return {Code::kResourceExhausted, "the master takes " + std::to_string(kPeersPerDaemonMax) +

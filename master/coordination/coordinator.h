@@ -29,6 +29,7 @@
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
+#include "proto/permits.h"
 
 namespace ringway {
 
@@ -37,6 +38,7 @@ struct CoordinatorOptions {
   std::uint64_t instance = 0;  // random number of this process
   bool journaled = false;
   bool names_proven = false;  // daemons' names are those on their certificates
+  Permits permits = {};       // which daemons may join which groups
   std::uint32_t heartbeat_ms = 500;
   std::uint32_t detect_ms = 3000;             // detection time: silence of daemons here, and between members nearby
   std::uint32_t detect_far_ms = 0;            // .. between members that are far apart; at least detect_ms

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "master/shell/server.h"
 #include "proto/byte_size.h"
@@ -38,6 +39,7 @@ std::string Ms(std::uint32_t ms) { return std::to_string(ms) + " ms"; }
 Options ParseOptions(int argc, char** argv) {
   Options options;
   CoordinatorOptions& coordinator = options.coordinator;
+  std::vector<std::string> allow;
   CLI::App app("Tracks the membership of Ringway's groups and spreads abort signals.", kProgram);
   app.add_option("--listen", options.listen, "address to listen on, HOST:PORT; port 0 takes a free one")->required();
   app.add_option(
@@ -67,12 +69,22 @@ Options ParseOptions(int argc, char** argv) {
       ->default_str(BytesText(coordinator.retained_bytes_max));
   shell::AddLogOptions(app, &options.log);
   shell::AddTlsOptions(app, &options.tls);
+  app.add_option("--allow", allow,
+                 "GROUPS=NAME,NAME...: daemons that may join groups, both with * and ?; repeatable, or with ; between "
+                 "(default: any)")
+      ->delimiter(';');
   app.add_flag("--insecure", options.insecure, "allow addresses other than loopback, unencrypted");
   shell::AddCheckConfig(app, &options.only_checks);
   shell::ParseOrExit(app, argc, argv);
   if (options.coordinator.detect_ms < 2 * options.coordinator.heartbeat_ms) {
     shell::Die(kProgram, "--detect-ms " + std::to_string(options.coordinator.detect_ms) +
                              " is less than two heartbeats: raise it or lower --heartbeat-ms");
+  }
+  Result<Permits> permits = Permits::Parse(allow);
+  if (!permits.ok()) shell::Die(kProgram, "--allow: " + permits.status().text());
+  coordinator.permits = std::move(permits).value();
+  if (!coordinator.permits.none() && !options.tls.given()) {
+    shell::Die(kProgram, "--allow needs certificates (--tls-dir): without them a name proves nothing");
   }
   if (options.insecure && options.tls.given()) shell::Die(kProgram, shell::kTlsOrInsecure);
   return options;

@@ -68,6 +68,7 @@ void Cluster::StartMaster(const std::string& listen) {
                                    "0"};
   const std::vector<std::string> secured = Secured("m");
   argv.insert(argv.end(), secured.begin(), secured.end());
+  argv.insert(argv.end(), options_.master_options.begin(), options_.master_options.end());
   master_ = std::make_unique<Process>(directory_, "master" + std::to_string(masters_++), argv);
   const bool listens =
       Eventually([this] { return !(master_address_ = master_->Logged("listening", "address")).empty(); });

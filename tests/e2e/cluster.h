@@ -32,7 +32,8 @@ struct ClusterOptions {
   int grace_ms = 10000;
   std::string host = "127.0.0.1";    // where master and daemons listen
   int data_threads = DataThreads();  // of each daemon; 0: its own choice
-  bool tls = Tls();                  // certificates for all: the master m, daemons by their labels, the operator op
+  std::vector<std::string> master_options = {};
+  bool tls = Tls();  // certificates for all: the master m, daemons by their labels, the operator op
 };
 
 // Where a daemon runs. `wrapper`: a command that runs the command after it.

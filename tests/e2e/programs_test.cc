@@ -1,6 +1,8 @@
 // The programs at their edges: what they say when they cannot start, and what ringwayctl shows.
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -197,6 +199,21 @@ TEST_F(Programs, DaemonStartsWithoutAMasterAndGoesOnWhenThereIsOne) {
   EXPECT_NE(refused.error().text().find("no connection to the master"), std::string::npos) << refused.error().text();
   cluster_.RestartMaster();
   EXPECT_EQ(cluster_.JoinAll({cluster_.At(late, "job", 1)}).size(), 1u);
+}
+
+// The test runs as one user only: groups are allowed to him, or to another.
+TEST_F(Programs, OnlyUsersWhomTheDaemonAllowsMayJoin) {
+  const std::string me = ::getpwuid(::getuid())->pw_name;
+  const std::string other = me == "nobody" ? "daemon" : "nobody";
+  Cluster cluster({.daemons = 0});
+  (void)cluster.AddDaemon({"--allow-user", "mine-*=" + me + ";job=" + other});
+  EXPECT_TRUE(Session::Join(cluster.At(0, "mine-1", 1)).ok());
+  const auto refused = Session::Join(cluster.At(0, "job", 1));
+  EXPECT_EQ(refused.error().code(), Code::kJoinRefused);
+  EXPECT_NE(refused.error().text().find("--allow-user"), std::string::npos) << refused.error().text();
+  EXPECT_EQ(cluster.daemon(0).Logged("trainer_joins", "user"), std::to_string(::getuid()));
+  EXPECT_EQ(cluster.daemon(0).Logged("trainer_refused", "user"), std::to_string(::getuid()));
+  ExpectRefusal(Daemon({"--allow-user", "job=no-such-user"}), "ringwayd", "no user no-such-user");
 }
 
 TEST_F(Programs, DaemonOfATakenNameWaitsForItsPredecessorsEndAndGivesUpAfterAWhile) {

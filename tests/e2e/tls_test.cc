@@ -210,6 +210,20 @@ TEST_F(TlsTest, AddressOfAnotherReplacesNobody) {
   Reduce();
 }
 
+TEST(TlsClusterTest, OnlyWhomTheMasterAllowsMayJoin) {
+  Cluster cluster({.daemons = 3, .master_options = {"--allow", "job=d0,d1;other-*=d2"}, .tls = true});
+  const Sessions two = [&] {
+    std::vector<JoinOptions> options = {cluster.At(0, "job", 2), cluster.At(1, "job", 2)};
+    return cluster.JoinAll(options);
+  }();
+  ASSERT_EQ(two.size(), 2U);
+  const auto refused = Session::Join(cluster.At(2, "job", 1));
+  EXPECT_EQ(refused.error().code(), Code::kJoinRefused);
+  EXPECT_NE(refused.error().text().find("daemon d2 may not join group job"), std::string::npos)
+      << refused.error().text();
+  EXPECT_TRUE(Session::Join(cluster.At(2, "other-1", 1)).ok());
+}
+
 TEST_F(TlsTest, EvictionsAreAnOperators) {
   const auto evict = [&](const std::string& name) {
     return Ctl({"evict", "--group", "job", "--peer", std::to_string(IdOf(2))}, name);
@@ -240,6 +254,8 @@ TEST_F(TlsTest, ProgramsSayWhatIsWrongWithTheirCertificates) {
   renamed.insert(renamed.end(), {"--name", "d2"});
   expect(renamed, "is not the name on");
   expect(OptionsOf(Issued({.name = "d8"}, days(-9), days(-1))), "ended on");
+  const Finished named = RunToEnd({RINGWAY_MASTER, "--listen", "127.0.0.1:0", "--allow", "job=d1"});
+  EXPECT_NE(named.err.find("--allow needs certificates"), std::string::npos) << named.err;
   const Finished plain = Ctl({"status"}, "");
   EXPECT_EQ(plain.code, 2);
   EXPECT_NE(plain.err.find("--tls-dir"), std::string::npos) << plain.err;

@@ -1,0 +1,35 @@
+#include "master/coordination/names.h"
+
+#include "proto/local_abi.h"
+#include "proto/printable.h"
+
+namespace ringway {
+namespace {
+
+constexpr std::size_t kNameBytesMax = 255;
+
+}  // namespace
+
+Status CheckHello(const control::DaemonHello& hello) {
+  if (hello.name().size() > kNameBytesMax || hello.site().size() > kNameBytesMax ||
+      hello.address().size() > kNameBytesMax || hello.address().empty()) {
+    return {Code::kInvalidArgument, "name, site and address are 255 bytes at most, the address not empty"};
+  }
+  if (!IsPrintable(hello.name()) || !IsPrintable(hello.site()) || !IsPrintable(hello.address())) {
+    return {Code::kInvalidArgument, "name, site or address has control characters: leave them out"};
+  }
+  return Status::Ok();
+}
+
+Status CheckNames(const control::JoinRequest& request) {
+  if (request.group().empty() || request.group().size() >= abi::kGroupNameBytes ||
+      request.name().size() >= abi::kPeerNameBytes) {
+    return {Code::kInvalidArgument, "a group name has 1 to 127 bytes, a peer name at most 63"};
+  }
+  if (!IsPrintable(request.group()) || !IsPrintable(request.name())) {
+    return {Code::kInvalidArgument, "the group's or the peer's name has control characters: leave them out"};
+  }
+  return Status::Ok();
+}
+
+}  // namespace ringway

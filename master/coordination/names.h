@@ -1,0 +1,15 @@
+// Whether what daemons and trainers call themselves can be stored, printed and told to others. Pure. Errors:
+// kInvalidArgument with what is allowed.
+#pragma once
+
+#include "proto/control.pb.h"
+#include "proto/result.h"
+
+namespace ringway {
+
+// Name, site and address.
+Status CheckHello(const control::DaemonHello& hello);
+// Group and peer.
+Status CheckNames(const control::JoinRequest& request);
+
+}  // namespace ringway

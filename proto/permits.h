@@ -1,0 +1,33 @@
+// Who may join which groups, as rules of an operator: "GROUPS=NAME,NAME,...". GROUPS is a pattern with * and ?; so are
+// names. Without a rule everybody may join every group; with some, who is named by a rule whose pattern the group's
+// name has.
+//
+// Values; any thread. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto/result.h"
+
+namespace ringway {
+
+class Permits {
+ public:
+  // kInvalidArgument quotes the rule that is none.
+  static Result<Permits> Parse(const std::vector<std::string>& rules);
+
+  bool none() const { return rules_.empty(); }
+  bool Allows(const std::string& group, const std::string& name) const;
+
+  struct Rule {
+    std::string groups;
+    std::vector<std::string> names;
+  };
+  std::vector<Rule>& rules() { return rules_; }
+
+ private:
+  std::vector<Rule> rules_;
+};
+
+}  // namespace ringway
