@@ -7,7 +7,7 @@ export LC_ALL=C.UTF-8
 # What a build needs; the names are those of Debian 12, Debian 13 and Ubuntu 24.04.
 # shellcheck disable=SC2034  # used by those who source this
 BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config protobuf-compiler libprotobuf-dev libasio-dev libspdlog-dev
-  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev libsqlite3-dev libssl-dev)
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev libsqlite3-dev libssl-dev libcpp-httplib-dev)
 # And what the tests need on top.
 # shellcheck disable=SC2034
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev clang clang-tidy clang-format

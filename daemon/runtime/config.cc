@@ -97,6 +97,7 @@ void CheckOrExit(const Config& config, const Endpoint& listen) {
   } else {
     CheckListenOrExit(config, listen, master);
   }
+  if (!config.http.empty()) (void)EndpointOrExit("--http", config.http);
   if (config.site_mbit > 0 && config.site.empty()) {
     shell::Die(kProgram, "--site-mbit: name the site that shares it with --site");
   }
@@ -192,6 +193,7 @@ Config ParseConfigOrExit(int argc, char** argv) {
   std::string socket_mode;
   CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
   AddPlaces(app, config, &socket_mode);
+  app.add_option("--http", config.http, "HOST:PORT that serves /metrics, /healthz and /readyz (default: none)");
   std::vector<std::string> users;
   app.add_option(
          "--allow-user", users,

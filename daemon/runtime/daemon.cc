@@ -13,6 +13,7 @@
 #include "proto/frame_codec.h"
 #include "proto/shell/log.h"
 #include "proto/shell/notify.h"
+#include "proto/shell/query.h"
 
 namespace ringway::daemon {
 namespace {
@@ -174,6 +175,7 @@ Status Daemon::Run() {
   if (Status status = Prepare(); !status.ok()) return status;
   ArmSignals();
   StartTls();
+  if (Status status = StartHttp(); !status.ok()) return status;
   heart_.Start();
   StartMasterLink();
   auto data_work = asio::make_work_guard(data_context_);
@@ -182,6 +184,7 @@ Status Daemon::Run() {
   (void)::pthread_setname_np(data_thread.native_handle(), kDataThreadName);
   control_context_.run();
   data_thread.join();
+  http_.reset();
   return outcome_;
 }
 
@@ -190,6 +193,16 @@ Status Daemon::Run() {
 void Daemon::StartTls() {
   if (config_.insecure) shell::Log(shell::Level::kWarning, "insecure", {{"effect", shell::kInsecureEffect}});
   if (config_.tls.security != nullptr) tls_.emplace(control_context_, config_.tls).Start();
+}
+
+Status Daemon::StartHttp() {
+  if (config_.http.empty()) return Status::Ok();
+  http_.emplace([socket = config_.socket] { return shell::QueryDaemon(socket, shell::HttpServer::kPatience); });
+  const Endpoint where = ParseEndpoint(config_.http).value();
+  if (Status status = http_->Start(where); !status.ok()) return status;
+  const Endpoint bound{.host = where.host, .port = static_cast<std::uint16_t>(http_->port())};
+  shell::Log(shell::Level::kInfo, "http", {{"address", ToString(bound)}});
+  return Status::Ok();
 }
 
 void Daemon::ArmSignals() {

@@ -35,6 +35,7 @@
 #include "daemon/net/master_link.h"
 #include "daemon/runtime/config.h"
 #include "daemon/runtime/data_plane.h"
+#include "proto/shell/http.h"
 #include "proto/shell/notify.h"
 #include "proto/shell/tls_keeper.h"
 #include "proto/stream/timer.h"
@@ -75,6 +76,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   void StartMasterLink();
   void ArmSignals();
   void StartTls();
+  Status StartHttp();
   void OnSignal();
   void OnOffer(net::LinkOffer offer);
   void BecomeReady();
@@ -99,6 +101,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   std::optional<shell::TlsKeeper> tls_;
   net::Timer timer_;  // the limit of the start, then of the end
   shell::Heart heart_;
+  std::optional<shell::HttpServer> http_;
   std::atomic<bool> to_master_lost_ = false;
   Status outcome_;
   Status last_refusal_ = Status::Ok();

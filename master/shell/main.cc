@@ -12,9 +12,11 @@
 
 #include "master/shell/server.h"
 #include "proto/byte_size.h"
+#include "proto/shell/http.h"
 #include "proto/shell/log.h"
 #include "proto/shell/notify.h"
 #include "proto/shell/options.h"
+#include "proto/shell/query.h"
 #include "proto/shell/tls_keeper.h"
 #include "proto/shell/tls_options.h"
 #include "proto/stream/address.h"
@@ -29,6 +31,7 @@ struct Options {
   std::string journal;
   shell::LogOptions log;
   shell::TlsOptions tls;
+  std::string http;
   bool insecure = false;
   bool only_checks = false;
   CoordinatorOptions coordinator = {.detect_far_ms = 10'000};
@@ -69,6 +72,7 @@ Options ParseOptions(int argc, char** argv) {
       ->default_str(BytesText(coordinator.retained_bytes_max));
   shell::AddLogOptions(app, &options.log);
   shell::AddTlsOptions(app, &options.tls);
+  app.add_option("--http", options.http, "HOST:PORT that serves /metrics, /healthz and /readyz (default: none)");
   app.add_option("--allow", allow,
                  "GROUPS=NAME,NAME...: daemons that may join groups, both with * and ?; repeatable, or with ; between "
                  "(default: any)")
@@ -146,6 +150,21 @@ void LogStart(const net::SocketAddress& address, const Options& options, const J
              {{"path", journal->path()}, {"term", journal->term()}, {"groups", journal->groups().size()}});
 }
 
+// It asks this master's own port, as ringwayctl would.
+void StartHttpOrExit(const Options& options, const net::SocketAddress& bound, const shell::TlsSetup& tls,
+                     std::optional<shell::HttpServer>& http) {
+  const Result<Endpoint> where = ParseEndpoint(options.http);
+  if (!where.ok()) shell::Die(kProgram, "--http: " + where.status().text());
+  Endpoint self = ParseEndpoint(ToString(bound)).value();
+  if (net::IsWildcard(bound)) self.host = "localhost";
+  http.emplace([self, security = tls.security] {
+    return shell::QueryMaster({.endpoint = self, .security = security}, shell::HttpServer::kPatience);
+  });
+  if (const Status status = http->Start(where.value()); !status.ok()) shell::Die(kProgram, status.text());
+  const Endpoint serves{.host = where.value().host, .port = static_cast<std::uint16_t>(http->port())};
+  shell::Log(shell::Level::kInfo, "http", {{"address", ToString(serves)}});
+}
+
 int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
   if (const Status log = shell::SetUpLog(options.log); !log.ok()) {
@@ -181,6 +200,8 @@ int Run(int argc, char** argv) {
   signals.async_wait([&io](std::error_code error, int) {
     if (!error) io.stop();
   });
+  std::optional<shell::HttpServer> http;
+  if (!options.http.empty()) StartHttpOrExit(options, bound.value(), tls, http);
   shell::NotifyReady();
   shell::Heart heart(io, shell::NotifyAlive);
   heart.Start();

@@ -1,0 +1,65 @@
+#include "proto/shell/http.h"
+
+#include <httplib.h>
+
+#include "proto/shell/metrics.h"
+
+namespace ringway::shell {
+namespace {
+
+constexpr std::size_t kThreads = 2;
+constexpr std::size_t kRequestBytesMax = 1024;
+constexpr time_t kSecondsMax = 5;
+constexpr int kOk = 200;
+constexpr int kUnavailable = 503;
+constexpr char kText[] = "text/plain; version=0.0.4; charset=utf-8";
+
+void Answer(const Status& status, httplib::Response& response) {
+  response.status = status.ok() ? kOk : kUnavailable;
+  response.set_content((status.ok() ? "ok" : status.text()) + "\n", kText);
+}
+
+}  // namespace
+
+HttpServer::HttpServer(AskStatus ask) : ask_(std::move(ask)), server_(std::make_unique<httplib::Server>()) {
+  server_->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  // The library's own choice lets two processes share a port.
+  server_->set_socket_options([](int fd) {
+    const int on = 1;
+    (void)::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  });
+  server_->set_payload_max_length(kRequestBytesMax);
+  server_->set_read_timeout(kSecondsMax);
+  server_->set_write_timeout(kSecondsMax);
+  server_->set_keep_alive_timeout(kSecondsMax);
+  server_->Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
+    const Result<std::string> status = ask_();
+    const Result<std::string> metrics = status.ok() ? MetricsOf(status.value()) : status;
+    if (!metrics.ok()) return Answer(metrics.status(), response);
+    response.set_content(metrics.value(), kText);
+  });
+  server_->Get("/healthz",
+               [this](const httplib::Request&, httplib::Response& response) { Answer(ask_().status(), response); });
+  server_->Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
+    const Result<std::string> status = ask_();
+    Answer(status.ok() ? ReadinessOf(status.value()) : status.status(), response);
+  });
+}
+
+HttpServer::~HttpServer() {
+  server_->stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+Status HttpServer::Start(const Endpoint& where) {
+  port_ = where.port;
+  if (where.port == 0) port_ = server_->bind_to_any_port(where.host);
+  const bool bound = where.port == 0 ? port_ > 0 : server_->bind_to_port(where.host, where.port);
+  if (!bound)
+    return {Code::kIo,
+            "--http: cannot listen on " + ToString(where) + ": is the port free, and the address this host's?"};
+  thread_ = std::thread([this] { (void)server_->listen_after_bind(); });
+  return Status::Ok();
+}
+
+}  // namespace ringway::shell

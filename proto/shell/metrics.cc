@@ -1,0 +1,211 @@
+#include "proto/shell/metrics.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "proto/peer_counts.h"
+
+namespace ringway::shell {
+namespace {
+
+using nlohmann::json;
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+constexpr double kMega = 1e6;
+
+std::string Escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+// The text, a metric's samples together as the format wants them.
+class Metrics {
+ public:
+  void Gauge(const std::string& name, const std::string& help, const Labels& labels, double value) {
+    Add(name, "gauge", help, labels, value);
+  }
+  void Counter(const std::string& name, const std::string& help, const Labels& labels, double value) {
+    Add(name + "_total", "counter", help, labels, value);
+  }
+  std::string Text() const {
+    std::string out;
+    for (const auto& [name, metric] : metrics_) {
+      out += "# HELP " + name + " " + metric.help + "\n# TYPE " + name + " " + metric.type + "\n" + metric.samples;
+    }
+    return out;
+  }
+
+ private:
+  struct Metric {
+    std::string type, help, samples;
+  };
+
+  void Add(const std::string& name, const char* type, const std::string& help, const Labels& labels, double value) {
+    Metric& metric = metrics_["ringway_" + name];
+    metric.type = type;
+    metric.help = help;
+    std::string text;
+    for (const auto& [label, is] : labels) text += (text.empty() ? "" : ",") + label + "=\"" + Escaped(is) + "\"";
+    metric.samples += "ringway_" + name + (text.empty() ? "" : "{" + text + "}") + " " + json(value).dump() + "\n";
+  }
+
+  std::map<std::string, Metric> metrics_;
+};
+
+// 0 for what is no number.
+double Number(const json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (found == object.end()) return 0;
+  if (found->is_boolean()) return found->get<bool>() ? 1 : 0;
+  return found->is_number() ? found->get<double>() : 0;
+}
+
+std::string Word(const json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (found == object.end() || found->is_null()) return "";
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+json Part(const json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found == object.end() ? json() : *found;
+}
+
+void AddProcess(const json& process, const std::string& role, Metrics& out) {
+  out.Gauge("info", "What runs here.", {{"role", role}, {"version", Word(process, "version")}}, 1);
+  const json security = Part(process, "security");
+  out.Gauge("insecure", "1: nothing is encrypted, and whoever reaches the port may join.", {},
+            Number(security, "insecure"));
+  if (security.contains("days_left")) {
+    out.Gauge("certificate_days_left", "Days until the certificates end.", {}, Number(security, "days_left"));
+  }
+}
+
+void AddDaemon(const json& daemon, Metrics& out) {
+  AddProcess(daemon, "daemon", out);
+  out.Gauge("master_connected", "Whether there is a connection to the master.", {}, Number(daemon, "master_connected"));
+  const json memory = Part(daemon, "memory");
+  out.Gauge("memory_max_bytes", "Memory for trainers' regions and what is kept for them.", {}, Number(memory, "max"));
+  for (const auto& [use, bytes] : memory.items()) {
+    if (use != "max") out.Gauge("memory_bytes", "Memory in use.", {{"use", use}}, Number(memory, use.c_str()));
+  }
+  const json descriptors = Part(daemon, "descriptors");
+  out.Gauge("lanes", "Lanes that are open.", {}, Number(descriptors, "lanes"));
+  out.Gauge("lanes_max", "Lanes that the limit of descriptors allows.", {}, Number(descriptors, "lanes_max"));
+}
+
+void AddMaster(const json& master, const json& daemons, Metrics& out) {
+  AddProcess(master, "master", out);
+  out.Gauge("term", "Of this life of the master.", {}, Number(master, "term"));
+  out.Gauge("uptime_seconds", "Since it was started.", {}, Number(master, "uptime_s"));
+  out.Gauge("journal_ok", "Whether changes can be written.", {}, Word(master, "journal") == "ok" ? 1 : 0);
+  out.Counter("contradictions", "Reports that cannot all be true: faults.", {}, Number(master, "contradictions"));
+  out.Counter("ignored_messages", "Late or forged words of daemons.", {}, Number(master, "ignored_messages"));
+  double connected = 0;
+  for (const json& daemon : daemons) connected += Number(daemon, "connected");
+  out.Gauge("daemons_connected", "Daemons with a connection.", {}, connected);
+}
+
+void AddCounts(const json& peer, const Labels& labels, Metrics& out) {
+  for (const PeerCountInfo& count : kPeerCounts) {
+    const std::string name(count.name);
+    if (peer.contains(name)) out.Counter(name, "See proto/peer_counts.h.", labels, Number(peer, name.c_str()));
+  }
+}
+
+// The epoch "term.counter".
+void AddEpoch(const json& group, const Labels& labels, Metrics& out) {
+  const std::string epoch = Word(group, "epoch");
+  const std::size_t dot = epoch.find('.');
+  if (dot == std::string::npos) return;
+  const json counter = json::parse(epoch.substr(dot + 1), nullptr, false);
+  if (counter.is_number()) out.Gauge("group_epoch", "Views of the group so far.", labels, counter.get<double>());
+}
+
+void AddPairs(const json& group, const Labels& of_group, Metrics& out) {
+  std::map<std::string, std::string> ranks;
+  for (const json& member : Part(group, "members")) ranks[Word(member, "peer_id")] = Word(member, "rank");
+  for (const json& pair : Part(group, "pairs")) {
+    const auto rank = ranks.find(Word(pair, "peer_id"));
+    if (rank == ranks.end()) continue;  // a newcomer
+    Labels labels = of_group;
+    labels.emplace_back("to_rank", rank->second);
+    out.Gauge("path_lanes", "Lanes that are up.", labels, Number(pair, "lanes_up"));
+    out.Gauge("path_lanes_used", "Lanes that are of use.", labels, Number(pair, "lanes_used"));
+    out.Counter("path_retransmits", "Packets that TCP sent again.", labels, Number(pair, "retransmits"));
+    out.Gauge("path_round_trip_seconds", "The shortest; 0: not known.", labels, Number(pair, "round_trip_us") / kMega);
+    out.Gauge("path_rate_limit_bits_per_second", "0: nothing paces it.", labels,
+              Number(pair, "rate_limit_mbit") * kMega);
+  }
+}
+
+void AddGroup(const json& group, Metrics& out) {
+  Labels labels = {{"group", Word(group, "name")}};
+  const json peers = Part(group, "peers");
+  if (peers.is_array()) {  // a master's
+    out.Gauge("group_world_size", "Ranks in the view.", labels, Number(group, "world_size"));
+    out.Gauge("group_recovering", "Whether reports of a recovery are awaited.", labels, Number(group, "collecting"));
+    AddEpoch(group, labels, out);
+    double pending = 0;
+    for (const json& peer : peers) pending += Word(peer, "state") == "pending" ? 1 : 0;
+    out.Gauge("group_pending", "Peers that wait to be let in.", labels, pending);
+    return;
+  }
+  labels.emplace_back("rank", Word(group, "rank"));
+  out.Gauge("group_world_size", "Ranks in the view.", labels, Number(group, "world_size"));
+  out.Gauge("group_frozen", "Whether a recovery is under way.", labels, Number(group, "frozen"));
+  out.Gauge("ops_open", "Operations in flight.", labels, Number(group, "ops_open"));
+  AddEpoch(group, labels, out);
+  AddCounts(group, labels, out);
+  AddPairs(group, labels, out);
+}
+
+Result<json> Parsed(const std::string& status_json) {
+  json status = json::parse(status_json, nullptr, false);
+  if (!status.is_object() || (!status.contains("daemon") && !status.contains("master"))) {
+    return Status(Code::kProtocol, "the status is neither a master's nor a daemon's");
+  }
+  return status;
+}
+
+}  // namespace
+
+Result<std::string> MetricsOf(const std::string& status_json) {
+  const Result<json> status = Parsed(status_json);
+  if (!status.ok()) return status.status();
+  Metrics out;
+  const json daemons = Part(status.value(), "daemons");
+  if (status.value().contains("daemon")) AddDaemon(status.value()["daemon"], out);
+  if (status.value().contains("master")) AddMaster(status.value()["master"], daemons, out);
+  const json groups = Part(status.value(), "groups");
+  std::size_t count = 0;
+  for (const json& group : groups) {
+    if (count++ < kMetricGroupsMax) AddGroup(group, out);
+  }
+  out.Gauge("groups", "Groups, or peers of this daemon.", {}, static_cast<double>(count));
+  const double beyond = count > kMetricGroupsMax ? static_cast<double>(count - kMetricGroupsMax) : 0;
+  const json master = Part(status.value(), "master");
+  out.Gauge("groups_left_out", "Of which nothing is said here.", {}, beyond + Number(master, "left_out"));
+  return out.Text();
+}
+
+Status ReadinessOf(const std::string& status_json) {
+  const Result<json> status = Parsed(status_json);
+  if (!status.ok()) return status.status();
+  const json daemon = Part(status.value(), "daemon");
+  if (daemon.is_object() && Number(daemon, "master_connected") == 0) {
+    return {Code::kMasterUnreachable, "no connection to the master at " + Word(daemon, "master")};
+  }
+  const std::string journal = Word(Part(status.value(), "master"), "journal");
+  if (!journal.empty() && journal != "ok" && journal != "none")
+    return {Code::kIo, "the journal cannot be written: " + journal};
+  return Status::Ok();
+}
+
+}  // namespace ringway::shell
