@@ -36,7 +36,8 @@ class Metrics {
   std::string Text() const {
     std::string out;
     for (const auto& [name, metric] : metrics_) {
-      out += "# HELP " + name + " " + metric.help + "\n# TYPE " + name + " " + metric.type + "\n" + metric.samples;
+      out.append("# HELP ").append(name).append(" ").append(metric.help).append("\n# TYPE ").append(name);
+      out.append(" ").append(metric.type).append("\n").append(metric.samples);
     }
     return out;
   }

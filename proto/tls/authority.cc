@@ -59,7 +59,7 @@ Status WriteNew(const std::string& path, const std::string& text, mode_t mode) {
                        ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                        ::fsync(fd.get()) == 0;
   if (written) return Status::Ok();
-  const Status failure = SystemFailure("cannot write " + path);
+  Status failure = SystemFailure("cannot write " + path);
   ::unlink(path.c_str());
   return failure;
 }
@@ -124,23 +124,24 @@ Status Write(const Pair& pair, const std::string& certificate_path, const std::s
   return status;
 }
 
+Result<Bio> OpenOfAuthority(const std::string& path, const std::string& dir) {
+  Bio file(BIO_new_file(path.c_str(), "r"));
+  if (file != nullptr) return file;
+  ERR_clear_error();
+  return Status(Code::kInvalidArgument,
+                "cannot read " + path + ": make an authority with ringwayctl certs init " + dir);
+}
+
 Result<Pair> ReadAuthority(const std::string& dir) {
-  Pair pair;
-  for (const std::string& path : {AuthorityPath(dir), AuthorityKeyPath(dir)}) {
-    const Bio file(BIO_new_file(path.c_str(), "r"));
-    if (file == nullptr) {
-      ERR_clear_error();
-      return Status(Code::kInvalidArgument,
-                    "cannot read " + path + ": make an authority with ringwayctl certs init " + dir);
-    }
-    if (pair.certificate == nullptr) {
-      pair.certificate.reset(PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr));
-      if (pair.certificate == nullptr) return Status(Code::kInvalidArgument, path + " holds no certificate");
-    } else {
-      pair.key.reset(PEM_read_bio_PrivateKey(file.get(), nullptr, nullptr, nullptr));
-      if (pair.key == nullptr) return Status(Code::kInvalidArgument, path + " holds no private key");
-    }
-  }
+  const Result<Bio> certificate = OpenOfAuthority(AuthorityPath(dir), dir);
+  if (!certificate.ok()) return certificate.status();
+  const Result<Bio> key = OpenOfAuthority(AuthorityKeyPath(dir), dir);
+  if (!key.ok()) return key.status();
+  Pair pair{.certificate = Certificate(PEM_read_bio_X509(certificate.value().get(), nullptr, nullptr, nullptr)),
+            .key = Key(PEM_read_bio_PrivateKey(key.value().get(), nullptr, nullptr, nullptr))};
+  ERR_clear_error();
+  if (pair.certificate == nullptr) return Status(Code::kInvalidArgument, AuthorityPath(dir) + " holds no certificate");
+  if (pair.key == nullptr) return Status(Code::kInvalidArgument, AuthorityKeyPath(dir) + " holds no private key");
   if (X509_check_private_key(pair.certificate.get(), pair.key.get()) != 1) {
     ERR_clear_error();
     return Status(Code::kInvalidArgument, AuthorityKeyPath(dir) + " is not the key of " + AuthorityPath(dir));

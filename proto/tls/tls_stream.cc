@@ -53,12 +53,14 @@ std::span<const std::byte> NextOf(net::WriteParts from, std::size_t skip, Record
 
 }  // namespace
 
-// Waits at the stream below, once for each event, for who reads and who writes.
+// Waits at the stream below, once for each event, for who reads and who writes. Held by that stream's waits alone: who
+// waits often holds this stream, and must not be held by it.
 class TlsStream::Relay final : public StreamWaiter {
  public:
   void OnReadable() override { Call(Event::kBytes); }
   void OnWritable() override { Call(Event::kRoom); }
 
+  bool IsWaitingFor(Event event) const { return waits_[static_cast<std::size_t>(event)].below; }
   // Returns whether somebody has to wait at the stream below for it from now on.
   bool Add(bool reader, Event event, std::shared_ptr<StreamWaiter> waiter) {
     Waits& waits = waits_[static_cast<std::size_t>(event)];
@@ -152,8 +154,7 @@ TlsStream::TlsStream(std::unique_ptr<net::Stream> below, std::shared_ptr<Credent
       credentials_(std::move(credentials)),
       options_(std::move(options)),
       whom_(options_.whom ? ToUri(*options_.whom) : ""),
-      ssl_(SSL_new(options_.dialled ? credentials_->dialling() : credentials_->accepting())),
-      relay_(std::make_shared<Relay>()) {
+      ssl_(SSL_new(options_.dialled ? credentials_->dialling() : credentials_->accepting())) {
   BIO* bio = ssl_ == nullptr ? nullptr : BIO_new(Method());
   if (bio == nullptr) {
     (void)Fail("OpenSSL has no memory for a connection");
@@ -188,7 +189,7 @@ Status TlsStream::Attach(asio::io_context& loop) {
 
 void TlsStream::Detach() {
   below_->Detach();
-  relay_ = std::make_shared<Relay>();
+  relay_.reset();
   loop_ = nullptr;
 }
 
@@ -229,7 +230,7 @@ StreamIo TlsStream::Shake() {
   up_ = true;
   reader_needs_ = Event::kBytes;
   writer_needs_ = Event::kRoom;
-  if (loop_ != nullptr) asio::post(*loop_, [relay = relay_] { relay->CallAll(); });
+  if (auto relay = relay_.lock()) asio::post(*loop_, [relay = std::move(relay)] { relay->CallAll(); });
   return {.kind = StreamIo::Kind::kBytes};
 }
 
@@ -387,12 +388,21 @@ StreamIo TlsStream::Write(net::WriteParts from) {
 
 // ---- waits
 
+// Once it is up, who reads waits for bytes and who writes for room, each alone.
 void TlsStream::Await(bool reader, Event event, std::shared_ptr<StreamWaiter> waiter) {
-  if (!relay_->Add(reader, event, std::move(waiter))) return;
+  std::shared_ptr<Relay> relay = relay_.lock();
+  const bool is_shared = relay != nullptr && relay->IsWaitingFor(event);
+  const bool is_alone = up_ && event == (reader ? Event::kBytes : Event::kRoom) && !is_shared;
+  std::shared_ptr<StreamWaiter> below = std::move(waiter);
+  if (!is_alone) {
+    if (relay == nullptr) relay_ = relay = std::make_shared<Relay>();
+    if (!relay->Add(reader, event, std::move(below))) return;
+    below = std::move(relay);
+  }
   if (event == Event::kBytes) {
-    below_->AwaitRead(relay_);
+    below_->AwaitRead(std::move(below));
   } else {
-    below_->AwaitWrite(relay_);
+    below_->AwaitWrite(std::move(below));
   }
 }
 

@@ -90,7 +90,7 @@ class TlsStream final : public net::Stream {
   const TlsStreamOptions options_;
   const std::string whom_;  // names the session that the next connection resumes
   std::unique_ptr<SSL, Freer<SSL_free>> ssl_;
-  std::shared_ptr<Relay> relay_;
+  std::weak_ptr<Relay> relay_;  // of a handshake
   asio::io_context* loop_ = nullptr;
   std::optional<Identity> identity_;
   std::optional<std::string> failed_;

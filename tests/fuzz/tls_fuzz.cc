@@ -1,10 +1,9 @@
 // Two ends of a TLS connection, and a network between them that the input plays: it passes bytes on, holds, flips,
 // drops and makes them up, and closes. What is read at one end is the beginning of what was written at the other,
 // nobody is known who has not shaken hands, and no end is up before the other has sent its whole handshake.
-#include <stdlib.h>
-
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>

@@ -40,7 +40,7 @@ class Party final : public net::StreamWaiter, public std::enable_shared_from_thi
   void OnReadable() override {
     std::array<std::byte, 3000> first{};
     std::array<std::byte, 20'000> second{};
-    while (!failed() && in_.size() < wants_) {
+    while (stream_ != nullptr && !failed() && in_.size() < wants_) {
       const StreamIo io = stream_->Read(std::array<std::span<std::byte>, 2>{first, second});
       if (io.kind == Kind::kWouldBlock) return stream_->AwaitRead(shared_from_this());
       if (io.kind != Kind::kBytes) return void(why_ = io.why);
@@ -51,7 +51,7 @@ class Party final : public net::StreamWaiter, public std::enable_shared_from_thi
   }
   // A header and a payload, as lanes write.
   void OnWritable() override {
-    while (!failed() && sent_ < out_.size()) {
+    while (stream_ != nullptr && !failed() && sent_ < out_.size()) {
       const std::size_t header = std::min<std::size_t>(64, out_.size() - sent_);
       const std::span rest = std::span<const std::byte>(out_).subspan(sent_);
       const StreamIo io = rest.size() > header ? stream_->Write(std::array{rest.first(header), rest.subspan(header)})
@@ -98,7 +98,14 @@ class TlsStreamTest : public testing::Test {
           std::make_unique<TlsStream>(std::move(pair.b), sides.accepts, TlsStreamOptions{.key_bytes = sides.key_bytes}),
           sides);
   }
+  // Who waits is held by what it waits for.
+  void TearDown() override {
+    for (const auto& party : {near_, far_}) {
+      if (party != nullptr) party->Close();
+    }
+  }
   void Begin(std::unique_ptr<Stream> near, std::unique_ptr<Stream> far, const Sides& sides) {
+    TearDown();
     near_ = std::make_shared<Party>(loop_, std::move(near), Noise(sides.bytes, sides.seed), sides.bytes);
     far_ = std::make_shared<Party>(loop_, std::move(far), Noise(sides.bytes, sides.seed + 1), sides.bytes);
     Go();
@@ -375,6 +382,7 @@ TEST_F(TlsStreamTest, SilenceInTheHandshakeWaitsAndCostsNothingElse) {
   far->OnWritable();
   EXPECT_EQ(loop_.poll(), 0U);
   EXPECT_FALSE(far->done());
+  far->Close();
 }
 
 // ---- over threads and sockets
