@@ -146,7 +146,9 @@ void Faults::Act(Wound* wound) {
       wound->paths = {{.flow = from}};
       return SetPaths();
     case Fault::kFewDescriptors:
-      return LimitDescriptors(fleet_.daemon(seat), true);
+      // One that is still starting would end, as it may, and nobody would start it again.
+      if (fleet_.IsUp(seat)) LimitDescriptors(fleet_.daemon(seat), true);
+      return;
     case Fault::kCrashLoop:
       return CrashOn(*wound);
     case Fault::kCutOffMaster:

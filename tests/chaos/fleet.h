@@ -62,6 +62,8 @@ class Fleet {
   // Also records the end of its membership, which it cannot do itself.
   void KillTrainer(std::size_t seat);
 
+  // Whether the seat's daemon listens.
+  bool IsUp(std::size_t seat) const { return seats_[seat].aimed; }
   // Whether a fault of this flow is struck at the seat's relay: with TLS at one end alone.
   bool IsStruckAt(std::size_t seat, const e2e::Flow& flow) const {
     const std::uint64_t peer = flow.to != 0 ? flow.to : flow.from;
