@@ -193,7 +193,8 @@ Config ParseConfigOrExit(int argc, char** argv) {
   std::string socket_mode;
   CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
   AddPlaces(app, config, &socket_mode);
-  app.add_option("--http", config.http, "HOST:PORT that serves /metrics, /healthz and /readyz (default: none)");
+  app.add_option("--http", config.http, "HOST:PORT that serves /metrics, /healthz and /readyz (default: none)")
+      ->check(shell::NotEmpty());
   std::vector<std::string> users;
   app.add_option(
          "--allow-user", users,

@@ -72,7 +72,8 @@ Options ParseOptions(int argc, char** argv) {
       ->default_str(BytesText(coordinator.retained_bytes_max));
   shell::AddLogOptions(app, &options.log);
   shell::AddTlsOptions(app, &options.tls);
-  app.add_option("--http", options.http, "HOST:PORT that serves /metrics, /healthz and /readyz (default: none)");
+  app.add_option("--http", options.http, "HOST:PORT that serves /metrics, /healthz and /readyz (default: none)")
+      ->check(shell::NotEmpty());
   app.add_option("--allow", allow,
                  "GROUPS=NAME,NAME...: daemons that may join groups, both with * and ?; repeatable, or with ; between "
                  "(default: any)")

@@ -10,6 +10,7 @@ namespace {
 constexpr std::size_t kThreads = 2;
 constexpr std::size_t kRequestBytesMax = 1024;
 constexpr time_t kSecondsMax = 5;
+constexpr std::chrono::milliseconds kPoll(1);
 constexpr int kOk = 200;
 constexpr int kUnavailable = 503;
 constexpr char kText[] = "text/plain; version=0.0.4; charset=utf-8";
@@ -55,11 +56,16 @@ Status HttpServer::Start(const Endpoint& where) {
   port_ = where.port;
   if (where.port == 0) port_ = server_->bind_to_any_port(where.host);
   const bool bound = where.port == 0 ? port_ > 0 : server_->bind_to_port(where.host, where.port);
-  if (!bound)
-    return {Code::kIo,
-            "--http: cannot listen on " + ToString(where) + ": is the port free, and the address this host's?"};
-  thread_ = std::thread([this] { (void)server_->listen_after_bind(); });
-  return Status::Ok();
+  const Status busy(Code::kIo,
+                    "--http: cannot listen on " + ToString(where) + ": is the port free, and the address this host's?");
+  if (!bound) return busy;
+  thread_ = std::thread([this] {
+    (void)server_->listen_after_bind();
+    ended_ = true;
+  });
+  // Only now does it listen, which fails where another process has bound the port in the same moment.
+  while (!server_->is_running() && !ended_) std::this_thread::sleep_for(kPoll);
+  return ended_ ? busy : Status::Ok();
 }
 
 }  // namespace ringway::shell

@@ -8,6 +8,7 @@
 // and for reading only. Few at a time, each within limits. By cpp-httplib.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -44,6 +45,7 @@ class HttpServer {
   const AskStatus ask_;
   std::unique_ptr<httplib::Server> server_;
   std::thread thread_;
+  std::atomic<bool> ended_ = false;  // of the thread
   int port_ = 0;
 };
 

@@ -191,6 +191,10 @@ CLI::Validator Label(std::size_t bytes_max) {
   return {check, ""};
 }
 
+CLI::Validator NotEmpty() {
+  return {[](const std::string& text) { return std::string(text.empty() ? "is empty" : ""); }, ""};
+}
+
 CLI::Validator Bytes(std::uint64_t least, std::uint64_t most) {
   const auto read = [least, most](std::string& text) -> std::string {
     const std::optional<std::uint64_t> bytes = ParseBytes(text);

@@ -26,6 +26,9 @@ Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool a
 // Accepts a displayable name: UTF-8 without control characters, of at most `bytes_max` bytes.
 CLI::Validator Label(std::size_t bytes_max);
 
+// Refuses an empty value: an unset variable in a script is no wish to go without.
+CLI::Validator NotEmpty();
+
 // Accepts "4096", "4K" or "64M" from `least` to `most`, and replaces it by the number of bytes.
 CLI::Validator Bytes(std::uint64_t least, std::uint64_t most);
 

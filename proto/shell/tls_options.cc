@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "proto/shell/options.h"
+
 namespace ringway::shell {
 namespace {
 
@@ -51,11 +53,6 @@ std::string Names(const std::vector<Candidate>& all) {
   std::string text;
   for (const Candidate& one : all) text += (text.empty() ? "" : ", ") + one.stem + ".pem";
   return text;
-}
-
-// An unset variable in a script is not a wish for no encryption.
-CLI::Validator NotEmpty() {
-  return {[](const std::string& text) { return std::string(text.empty() ? "is empty" : ""); }, ""};
 }
 
 // Of those of one role.

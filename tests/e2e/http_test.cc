@@ -62,7 +62,8 @@ TEST_P(HttpTest, HealthAndReadinessTellApartADeadMasterAndAStoppedProcess) {
 
 TEST(HttpOptionTest, PortInUseIsALine) {
   Cluster cluster({.daemons = 0, .master_options = {"--http", "127.0.0.1:0"}});
-  const std::string taken = cluster.master().Logged("http", "address");
+  std::string taken;
+  ASSERT_TRUE(Eventually([&] { return !(taken = cluster.master().Logged("http", "address")).empty(); }));
   const Finished second = RunToEnd({RINGWAY_MASTER, "--listen", "127.0.0.1:0", "--http", taken});
   EXPECT_EQ(second.code, 2);
   EXPECT_NE(second.err.find("--http: cannot listen"), std::string::npos) << second.err;
