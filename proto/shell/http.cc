@@ -56,8 +56,8 @@ Status HttpServer::Start(const Endpoint& where) {
   port_ = where.port;
   if (where.port == 0) port_ = server_->bind_to_any_port(where.host);
   const bool bound = where.port == 0 ? port_ > 0 : server_->bind_to_port(where.host, where.port);
-  const Status busy(Code::kIo,
-                    "--http: cannot listen on " + ToString(where) + ": is the port free, and the address this host's?");
+  Status busy(Code::kIo,
+              "--http: cannot listen on " + ToString(where) + ": is the port free, and the address this host's?");
   if (!bound) return busy;
   thread_ = std::thread([this] {
     (void)server_->listen_after_bind();
