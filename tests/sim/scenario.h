@@ -40,7 +40,7 @@ inline Nodes Without(Nodes nodes, std::uint32_t gone) {
 }
 
 // A formed group of `world` nodes, 0 .. world - 1.
-inline std::unique_ptr<Cluster> Formed(std::uint32_t world, ClusterOptions options = {}) {
+inline std::unique_ptr<Cluster> Formed(std::uint32_t world, const ClusterOptions& options = {}) {
   auto cluster = std::make_unique<Cluster>(options);
   for (std::uint32_t i = 0; i < world; ++i) cluster->AddNode(world);
   const auto joined = [&] {
