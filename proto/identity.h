@@ -29,6 +29,13 @@ struct SecurityFacts {
   bool insecure = false;  // not secured, and not only from this host
 };
 
+// The same as the member "security" of a status. `Json`: one of nlohmann's.
+template <typename Json>
+Json JsonOf(const SecurityFacts& facts) {
+  if (facts.identity.empty()) return {{"insecure", facts.insecure}};
+  return {{"identity", facts.identity}, {"until", facts.until}, {"days_left", facts.days_left}, {"insecure", false}};
+}
+
 // "daemon", and nothing for what is none.
 std::string ToString(ProcessRole role);
 std::optional<ProcessRole> ParseProcessRole(std::string_view text);

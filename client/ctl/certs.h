@@ -1,8 +1,8 @@
 // `ringwayctl certs`: makes and shows the certificates of an installation (proto/tls/authority.h).
 //
-//   certs init DIR                                    DIR/ca.pem, DIR/ca.key
-//   certs issue NAME --role ROLE [--dir DIR] [--out DIR]  OUT/NAME.pem, OUT/NAME.key, and OUT/ca.pem where it is not
-//   there certs show FILE...                                what they say
+//   certs init DIR                                        DIR/ca.pem, DIR/ca.key
+//   certs issue NAME --role ROLE --dir DIR [--out OUT]    OUT/NAME.pem, OUT/NAME.key; OUT/ca.pem where there is none
+//   certs show FILE...                                    what they say
 #pragma once
 
 #include <CLI/CLI.hpp>

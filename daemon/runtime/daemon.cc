@@ -198,11 +198,7 @@ void Daemon::StartTls() {
 Status Daemon::StartHttp() {
   if (config_.http.empty()) return Status::Ok();
   http_.emplace([socket = config_.socket] { return shell::QueryDaemon(socket, shell::HttpServer::kPatience); });
-  const Endpoint where = ParseEndpoint(config_.http).value();
-  if (Status status = http_->Start(where); !status.ok()) return status;
-  const Endpoint bound{.host = where.host, .port = static_cast<std::uint16_t>(http_->port())};
-  shell::Log(shell::Level::kInfo, "http", {{"address", ToString(bound)}});
-  return Status::Ok();
+  return http_->Start(config_.http);
 }
 
 void Daemon::ArmSignals() {

@@ -63,11 +63,6 @@ Json GroupOf(const PeerReport& report) {
   return group;
 }
 
-Json SecurityOf(const SecurityFacts& facts) {
-  if (facts.identity.empty()) return {{"insecure", facts.insecure}};
-  return {{"identity", facts.identity}, {"until", facts.until}, {"days_left", facts.days_left}, {"insecure", false}};
-}
-
 }  // namespace
 
 std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std::span<const PeerReport> peers) {
@@ -79,7 +74,7 @@ std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std
   status["daemon"]["descriptors"] = {
       {"limit", state.descriptors.limit}, {"lanes", state.lanes}, {"lanes_max", state.descriptors.more_lanes_max()}};
   if (state.uplink_limit_mbit > 0) status["daemon"]["uplink_limit_mbit"] = state.uplink_limit_mbit;
-  status["daemon"]["security"] = SecurityOf(state.security);
+  status["daemon"]["security"] = JsonOf<Json>(state.security);
   if (state.memory != nullptr) {
     Json memory = {{"max", state.memory->bytes_max()}};
     for (std::size_t use = 0; use < kMemoryUses; ++use) {

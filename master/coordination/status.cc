@@ -92,17 +92,12 @@ bool StatusReport::Step(const Coordinator& coordinator) {
   return next != coordinator.daemons().end();
 }
 
-json SecurityOf(const SecurityFacts& facts) {
-  if (facts.identity.empty()) return {{"insecure", facts.insecure}};
-  return {{"identity", facts.identity}, {"until", facts.until}, {"days_left", facts.days_left}, {"insecure", false}};
-}
-
 std::string StatusReport::Finish(const Coordinator& coordinator, const ProcessFacts& facts) const {
   const json master = {{"term", coordinator.options().term},
                        {"version", facts.version},
                        {"uptime_s", facts.uptime.count() / 1000000},
                        {"journal", facts.journal},
-                       {"security", SecurityOf(facts.security)},
+                       {"security", JsonOf<json>(facts.security)},
                        {"contradictions", coordinator.contradictions()},
                        {"ignored_messages", coordinator.ignored_messages()},
                        {"left_out", left_out_}};

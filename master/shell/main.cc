@@ -154,16 +154,12 @@ void LogStart(const net::SocketAddress& address, const Options& options, const J
 // It asks this master's own port, as ringwayctl would.
 void StartHttpOrExit(const Options& options, const net::SocketAddress& bound, const shell::TlsSetup& tls,
                      std::optional<shell::HttpServer>& http) {
-  const Result<Endpoint> where = ParseEndpoint(options.http);
-  if (!where.ok()) shell::Die(kProgram, "--http: " + where.status().text());
   Endpoint self = ParseEndpoint(ToString(bound)).value();
   if (net::IsWildcard(bound)) self.host = "localhost";
   http.emplace([self, security = tls.security] {
     return shell::QueryMaster({.endpoint = self, .security = security}, shell::HttpServer::kPatience);
   });
-  if (const Status status = http->Start(where.value()); !status.ok()) shell::Die(kProgram, status.text());
-  const Endpoint serves{.host = where.value().host, .port = static_cast<std::uint16_t>(http->port())};
-  shell::Log(shell::Level::kInfo, "http", {{"address", ToString(serves)}});
+  if (const Status status = http->Start(options.http); !status.ok()) shell::Die(kProgram, status.text());
 }
 
 int Run(int argc, char** argv) {

@@ -2,6 +2,8 @@
 
 #include <httplib.h>
 
+#include "proto/endpoint.h"
+#include "proto/shell/log.h"
 #include "proto/shell/metrics.h"
 
 namespace ringway::shell {
@@ -52,20 +54,27 @@ HttpServer::~HttpServer() {
   if (thread_.joinable()) thread_.join();
 }
 
-Status HttpServer::Start(const Endpoint& where) {
-  port_ = where.port;
-  if (where.port == 0) port_ = server_->bind_to_any_port(where.host);
-  const bool bound = where.port == 0 ? port_ > 0 : server_->bind_to_port(where.host, where.port);
-  Status busy(Code::kIo,
-              "--http: cannot listen on " + ToString(where) + ": is the port free, and the address this host's?");
-  if (!bound) return busy;
+Status HttpServer::Start(const std::string& address) {
+  const Result<Endpoint> parsed = ParseEndpoint(address);
+  if (!parsed.ok()) return {Code::kInvalidArgument, "--http: " + parsed.status().text()};
+  Endpoint where = parsed.value();
+  Status busy(Code::kIo, "--http: cannot listen on " + address + ": is the port free, and the address this host's?");
+  if (where.port == 0) {
+    const int port = server_->bind_to_any_port(where.host);
+    if (port <= 0) return busy;
+    where.port = static_cast<std::uint16_t>(port);
+  } else if (!server_->bind_to_port(where.host, where.port)) {
+    return busy;
+  }
   thread_ = std::thread([this] {
     (void)server_->listen_after_bind();
     ended_ = true;
   });
   // Only now does it listen, which fails where another process has bound the port in the same moment.
   while (!server_->is_running() && !ended_) std::this_thread::sleep_for(kPoll);
-  return ended_ ? busy : Status::Ok();
+  if (ended_) return busy;
+  Log(Level::kInfo, "http", {{"address", ToString(where)}});
+  return Status::Ok();
 }
 
 }  // namespace ringway::shell

@@ -15,7 +15,6 @@
 #include <string>
 #include <thread>
 
-#include "proto/endpoint.h"
 #include "proto/result.h"
 
 namespace httplib {
@@ -36,17 +35,15 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Listens, and serves until this is destroyed. kIo if nothing can listen there. Once.
-  Status Start(const Endpoint& where);
-  // After Start: also where port 0 was asked for.
-  int port() const { return port_; }
+  // Listens at HOST:PORT, says where in the log, and serves until this is destroyed. Once. kInvalidArgument if that is
+  // no address, kIo if nothing can listen there.
+  Status Start(const std::string& address);
 
  private:
   const AskStatus ask_;
   std::unique_ptr<httplib::Server> server_;
   std::thread thread_;
   std::atomic<bool> ended_ = false;  // of the thread
-  int port_ = 0;
 };
 
 }  // namespace ringway::shell

@@ -1,8 +1,8 @@
 // A program's status (the JSON that `ringwayctl --json status` prints) as Prometheus' text format. Pure.
 //
 // Every number of the status that changes is there, by the names of proto/peer_counts.h with "ringway_" before. Labels
-// are groups (kGroupsMax, beyond it ringway_groups_left_out counts) and ranks, never names of peers: each join makes a
-// new one.
+// are groups (kMetricGroupsMax, beyond it ringway_groups_left_out counts) and ranks, never names of peers: each join
+// makes a new one.
 #pragma once
 
 #include <cstddef>

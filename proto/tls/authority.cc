@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -157,13 +158,17 @@ Status MakeDirectory(const std::string& dir) {
   return Status::Ok();
 }
 
-std::string RandomLabel() {
-  std::array<unsigned char, 4> bytes{};
-  if (RAND_bytes(bytes.data(), bytes.size()) != 1) ERR_clear_error();
+std::string Hex(std::span<const unsigned char> bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   for (const unsigned char byte : bytes) (text += kDigits[byte >> 4]) += kDigits[byte & 15];
   return text;
+}
+
+std::string RandomLabel() {
+  std::array<unsigned char, 4> bytes{};
+  if (RAND_bytes(bytes.data(), bytes.size()) != 1) ERR_clear_error();
+  return Hex(bytes);
 }
 
 // Where there is a ca.pem it is to be that of `ca`, first of all.
@@ -186,10 +191,7 @@ std::string Fingerprint(const X509* certificate) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned bytes = 0;
   (void)X509_digest(certificate, EVP_sha256(), digest.data(), &bytes);
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (unsigned i = 0; i < bytes; ++i) (text += kDigits[digest[i] >> 4]) += kDigits[digest[i] & 15];
-  return text;
+  return Hex(std::span(digest).first(bytes));
 }
 
 }  // namespace
