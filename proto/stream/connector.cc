@@ -11,7 +11,12 @@
 namespace ringway::net {
 
 Connector::Connector(asio::io_context& context, ConnectOptions options)
-    : context_(context), options_(std::move(options)), resolver_(context), timer_(context), socket_(context) {}
+    : context_(context),
+      options_(std::move(options)),
+      resolver_(context),
+      timer_(context),
+      turn_(context),
+      socket_(context) {}
 
 Status Connector::Failure(const std::string& reason) const {
   const bool refused = refusals_ > 0 && refusals_ == addresses_.size();
@@ -21,6 +26,7 @@ Status Connector::Failure(const std::string& reason) const {
 void Connector::Start(Done done) {
   done_ = std::move(done);
   const auto self = shared_from_this();
+  deadline_ = Clock::Of(context_).Now() + options_.timeout;
   timer_.After(options_.timeout, [self] { self->Finish(Status(Code::kTimeout, self->Failure("timed out").text())); });
   const auto where = ParseEndpoint(options_.address);
   if (!where.ok()) {
@@ -39,6 +45,7 @@ void Connector::Cancel() {
   asio::error_code ignored;
   resolver_.cancel();
   timer_.Cancel();
+  turn_.Cancel();
   socket_.close(ignored);
 }
 
@@ -75,6 +82,7 @@ void Connector::TryNext() {
     socket_.assign(fd.get(), error);
     if (error) return Finish(Failure(error.message()));
     (void)fd.Release();
+    StartTurn();
     socket_.async_wait(asio::posix::stream_descriptor::wait_write,
                        [self = shared_from_this()](asio::error_code waited) {
                          if (!waited) self->OnWritable();
@@ -84,18 +92,30 @@ void Connector::TryNext() {
   Finish(Failure(last_error_.empty() ? "no address" : last_error_));
 }
 
+// The last one has all the time that is left.
+void Connector::StartTurn() {
+  turn_.Cancel();
+  if (next_ == addresses_.size()) return;
+  const auto left = static_cast<Duration::rep>(addresses_.size() - next_ + 1);
+  turn_.After((deadline_ - Clock::Of(context_).Now()) / left, [self = shared_from_this()] {
+    if (self->done_) self->GiveUp(ETIMEDOUT);
+  });
+}
+
+void Connector::GiveUp(int error) {
+  if (error == ECONNREFUSED) ++refusals_;
+  last_error_ = std::strerror(error);  // NOLINT(concurrency-mt-unsafe): glibc's is safe
+  asio::error_code ignored;
+  socket_.close(ignored);
+  TryNext();
+}
+
 void Connector::OnWritable() {
   if (!done_) return;
   int error = 0;
   socklen_t length = sizeof error;
   if (::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-  if (error != 0) {
-    if (error == ECONNREFUSED) ++refusals_;
-    last_error_ = std::strerror(error);  // NOLINT(concurrency-mt-unsafe): glibc's is safe
-    asio::error_code ignored;
-    socket_.close(ignored);
-    return TryNext();
-  }
+  if (error != 0) return GiveUp(error);
   ChooseCongestion(socket_.native_handle(), options_.tuning);
   std::unique_ptr<Stream> stream = std::make_unique<TcpStream>(UniqueFd(socket_.release()));
   if (options_.security != nullptr) stream = options_.security->Dialled(std::move(stream), options_.whom);

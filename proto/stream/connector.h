@@ -1,4 +1,5 @@
-// Opens one TCP connection: resolves HOST:PORT and tries its addresses in turn, within one time limit.
+// Opens one TCP connection: resolves HOST:PORT and tries its addresses in turn, within one time limit, of which those
+// that are left share alike what is left.
 //
 // Answers exactly once, never from within Start: with a connection that stands, or with a Status whose text
 // names the address and the system's reason: kPeerUnreachable where nothing listens there, kTimeout, or kIo. The
@@ -51,6 +52,9 @@ class Connector : public std::enable_shared_from_this<Connector> {
  private:
   void OnResolved(const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results);
   void TryNext();
+  // Of the present address.
+  void StartTurn();
+  void GiveUp(int error);
   void OnWritable();
   void Finish(Result<Connection> outcome);
   Status Failure(const std::string& reason) const;
@@ -59,7 +63,8 @@ class Connector : public std::enable_shared_from_this<Connector> {
   ConnectOptions options_;
   Done done_;
   asio::ip::tcp::resolver resolver_;
-  Timer timer_;
+  Timer timer_, turn_;
+  TimePoint deadline_;
   asio::posix::stream_descriptor socket_;
   std::vector<SocketAddress> addresses_;
   std::size_t next_ = 0;

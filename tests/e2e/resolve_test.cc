@@ -1,0 +1,86 @@
+// Names of hosts: all their addresses are tried, and they are looked up again whenever something is dialled.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "proto/stream/unique_fd.h"
+#include "tests/e2e/cluster.h"
+
+namespace ringway::e2e {
+namespace {
+
+std::string PortOf(const std::string& address) { return address.substr(address.rfind(':') + 1); }
+
+// A port whose queue is full: who dials it gets no answer.
+class SilentPort {
+ public:
+  SilentPort(const std::string& host, const std::string& port) {
+    address_.sin_family = AF_INET;
+    address_.sin_port = htons(static_cast<std::uint16_t>(std::stoi(port)));
+    EXPECT_EQ(::inet_pton(AF_INET, host.c_str(), &address_.sin_addr), 1);
+    const net::UniqueFd& listener = sockets_.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_), 0);
+    EXPECT_EQ(::listen(listener.get(), 0), 0);
+    for (int i = 0; i < 10 && Answers(); ++i) continue;
+  }
+  // Whether one more connection stands; it is kept.
+  bool Answers() {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    sockets_.emplace_back(fd);
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address_), sizeof address_) == 0) return true;
+    pollfd writable{.fd = fd, .events = POLLOUT, .revents = 0};
+    return errno != EINPROGRESS || ::poll(&writable, 1, 200) != 0;
+  }
+
+ private:
+  sockaddr_in address_{};
+  std::vector<net::UniqueFd> sockets_;
+};
+
+// Programs that see a file of the test's in the place of /etc/hosts.
+class ResolveTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Say({"127.0.0.1"});
+    const Finished tried = RunToEnd(Seeing({"/bin/true"}));
+    if (tried.code != 0) GTEST_SKIP() << "no mount namespaces here: " << tried.err;
+  }
+  // The addresses of "the-master".
+  void Say(const std::vector<std::string>& addresses) {
+    std::ofstream hosts(hosts_, std::ios::trunc);
+    for (const std::string& address : addresses) hosts << address << " the-master\n";
+  }
+  std::vector<std::string> Seeing(const std::vector<std::string>& command) const {
+    std::vector<std::string> out = {
+        "/usr/bin/unshare", "--mount", "--", "/bin/sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\"", hosts_};
+    out.insert(out.end(), command.begin(), command.end());
+    return out;
+  }
+
+  Cluster cluster_{{.daemons = 0, .host = "127.0.0.2"}};
+  const std::string port_ = PortOf(cluster_.master_address());
+  const std::string hosts_ = cluster_.directory() / "hosts";
+};
+
+TEST_F(ResolveTest, AddressWithoutAnAnswerLeavesTimeForTheNext) {
+  SilentPort silent("127.0.0.1", port_);
+  ASSERT_FALSE(silent.Answers());
+  Say({"127.0.0.1", "127.0.0.2"});
+  std::vector<std::string> status = {RINGWAY_CTL, "--master", "the-master:" + port_, "--timeout-ms", "2000"};
+  for (const std::string& option : cluster_.TlsOptionsOf("m")) status.push_back(option);
+  status.emplace_back("status");
+  const Finished asked = RunToEnd(Seeing(status));
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  EXPECT_NE(asked.out.find("term 1"), std::string::npos) << asked.out;
+}
+
+}  // namespace
+}  // namespace ringway::e2e
