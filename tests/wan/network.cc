@@ -127,6 +127,10 @@ bool Network::PassDownlink(Segment* segment) {
 
 std::vector<Delivery> Network::Advance(Stage stage, std::size_t from, std::size_t to, const PacketInfo& packet,
                                        TimePoint now) {
+  if (packet.opens && !scenario_.hosts[to].inbound) {
+    ++flows_[from][to].traffic.turned_away;
+    return {};
+  }
   const Pipe uplink = UplinkOf(from, now);
   const bool reorders = scenario_.paths[from][to].reorder;
   std::vector<Delivery> out;

@@ -1,5 +1,6 @@
 // What happens to a packet in transit. Pure: the caller passes the time, randomness comes from the scenario's seed.
 //
+//   a packet that opens a connection to a host that lets none in is dropped at once. Others:
 //   sender --> uplink (rate, drop-tail queue) --> policer (a token bucket) --> the site's uplink (rate, queue; unless
 //   the receiver is there, too) --> path (rate, queue, loss, corruption, delay, jitter) --> downlink (rate, queue) -->
 //   receiver
@@ -42,6 +43,7 @@ struct Traffic {
   std::uint64_t overflowed = 0;  // at queues
   std::uint64_t policed = 0;
   std::uint64_t lost = 0;
+  std::uint64_t turned_away = 0;  // at the receiver's door
   std::uint64_t corrupted = 0;
 };
 

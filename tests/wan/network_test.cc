@@ -111,6 +111,18 @@ TEST(WanNetwork, BlackHoleIsOneWayAndEndsWhenTheScenarioSaysSo) {
   EXPECT_EQ(Arrived(network.Send(0, 1, Packet(1), kStart)), 1u);
 }
 
+TEST(WanNetwork, HostThatLetsNoneInIsReachedOnlyByConnectionsOfItsOwn) {
+  Scenario scenario = Two();
+  scenario.hosts[1].inbound = false;
+  Network network(scenario);
+  PacketInfo opening = Packet(1);
+  opening.opens = true;
+  EXPECT_TRUE(network.Send(0, 1, opening, kStart).empty());
+  EXPECT_EQ(network.traffic(0, 1).turned_away, 1u);
+  EXPECT_EQ(network.Send(1, 0, opening, kStart).size(), 1u);
+  EXPECT_EQ(network.Send(0, 1, Packet(1), kStart).size(), 1u);
+}
+
 TEST(WanNetwork, ShorterDelayDoesNotReorder) {
   Network network(Two());
   const TimePoint due = network.Send(0, 1, Packet(1), kStart)[0].due;

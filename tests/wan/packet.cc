@@ -25,7 +25,7 @@ constexpr std::size_t kIpMin = 20, kTcpMin = 20;
 constexpr std::size_t kIpLength = 2, kIpProtocol = 9, kIpChecksum = 10, kIpSource = 12, kIpDestination = 16;
 constexpr std::size_t kTcpSequence = 4, kTcpAcknowledged = 8, kTcpOffset = 12, kTcpFlags = 13, kTcpWindow = 14,
                       kTcpChecksum = 16, kTcpUrgent = 18;
-constexpr std::uint8_t kFinOrPush = 0x09, kPush = 0x08, kAck = 0x10;
+constexpr std::uint8_t kFinOrPush = 0x09, kPush = 0x08, kSyn = 0x02, kAck = 0x10;
 constexpr std::uint8_t kCwr = 0x80;
 
 std::uint8_t Get8(const Bytes& frame, std::size_t at) { return static_cast<std::uint8_t>(frame[at]); }
@@ -105,6 +105,7 @@ std::optional<PacketInfo> Inspect(const Bytes& frame) {
     const std::size_t tcp_bytes = std::size_t{4} * (Get8(frame, kVirtio + ip_bytes + kTcpOffset) >> 4);
     if (tcp_bytes < kTcpMin || total < ip_bytes + tcp_bytes) return std::nullopt;
     info.header_bytes = static_cast<std::uint32_t>(ip_bytes + tcp_bytes);
+    info.opens = (Get8(frame, kVirtio + ip_bytes + kTcpFlags) & (kSyn | kAck)) == kSyn;
   }
   info.payload_bytes = static_cast<std::uint32_t>(total) - info.header_bytes;
   info.segment_bytes = info.payload_bytes;

@@ -48,6 +48,18 @@ TEST(WanPacket, SuperPacketIsCountedInSegments) {
   EXPECT_EQ(Inspect(Frame(1000, 1000))->segments, 1u);
 }
 
+TEST(WanPacket, OnlySynWithoutAckOpensAConnection) {
+  Bytes frame = Frame(0, 0);
+  const auto opens = [&](int flags) {
+    frame[kVirtio + kIp + 13] = static_cast<std::byte>(flags);
+    return Inspect(frame)->opens;
+  };
+  EXPECT_FALSE(opens(0x10));
+  EXPECT_TRUE(opens(0x02));
+  EXPECT_TRUE(opens(0xc2)) << "with ECN";
+  EXPECT_FALSE(opens(0x12));
+}
+
 TEST(WanPacket, WhatIsNotWholeIsRefused) {
   const Bytes whole = Frame(100, 1000);
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {

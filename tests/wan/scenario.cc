@@ -18,8 +18,8 @@ constexpr std::size_t kScheduleMax = 1000;
 constexpr double kForeignMax = 256;
 
 using Keys = std::set<std::string_view>;
-const Keys kSiteKeys = {"name",     "hosts",       "uplink_mbit",     "downlink_mbit", "shared_mbit",
-                        "queue_ms", "police_mbit", "police_burst_kb", "schedule",      "congestion"};
+const Keys kSiteKeys = {"name",        "hosts",           "uplink_mbit", "downlink_mbit", "shared_mbit", "queue_ms",
+                        "police_mbit", "police_burst_kb", "schedule",    "congestion",    "inbound"};
 const Keys kPathKeys = {"delay_ms", "jitter_ms", "reorder", "mbit", "queue_ms", "loss", "corrupt", "black_hole"};
 const std::string kEverySite = "*";
 
@@ -141,6 +141,7 @@ class Reader {
               .policer = {.bytes_per_second = Number(table, "police_mbit", 0, 0, 1e6) * kBytesPerMbit,
                           .burst_bytes = Number(table, "police_burst_kb", 256, 1.5, 1e6) * 1e3},
               .schedule = Schedule(table),
+              .inbound = Flag(table, "inbound", true),
               .congestion = Congestion(table)};
     if (table.contains("police_burst_kb") && host.policer.bytes_per_second <= 0) {
       throw std::runtime_error("police_burst_kb needs police_mbit");

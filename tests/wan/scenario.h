@@ -17,6 +17,7 @@
 //   queue_ms = 50                     # drop-tail, of each of the three: how long its bytes take at its present rate
 //   police_mbit = 200                 # a token bucket behind each uplink, which drops the excess at once; 0: none
 //   police_burst_kb = 256             # its depth, in 1000 bytes
+//   inbound = false                   # connections to its hosts are not let in, as behind NAT; true by default
 //   schedule = "10:40 30:400"         # uplink_mbit is 40 from second 10 on, and 400 from second 30 on
 //   congestion = "cubic"              # the hosts' congestion control; without it the kernel's default (tests/wan/run)
 //   [[path]]                          # a later one wins, key by key
@@ -84,6 +85,7 @@ struct Host {
   Pipe downlink;
   Policer policer;                   // behind the uplink
   std::vector<RateChange> schedule;  // of the uplink, by time
+  bool inbound = true;               // connections to it are let in
   std::string congestion;            // "": the kernel's default
 };
 

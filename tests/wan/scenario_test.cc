@@ -66,7 +66,7 @@ TEST(WanScenario, EveryMistakeIsNamed) {
 TEST(WanScenario, HostsHaveAllThatTheirSiteSays) {
   const auto parsed = ParseScenario(std::string(kTwo) +
                                         "downlink_mbit = 16\nqueue_ms = 20\npolice_mbit = 4\npolice_burst_kb = 30\n"
-                                        "schedule = \"10:0.8 30.5:8\"\ncongestion = \"cubic\"\n"
+                                        "schedule = \"10:0.8 30.5:8\"\ncongestion = \"cubic\"\ninbound = false\n"
                                         "[[foreign]]\nfrom = \"b\"\nto = \"a\"\nconnections = 3\n",
                                     "test");
   ASSERT_EQ(parsed.error, "");
@@ -79,6 +79,8 @@ TEST(WanScenario, HostsHaveAllThatTheirSiteSays) {
   EXPECT_EQ(host.schedule[1].at, 30.5);
   EXPECT_EQ(host.schedule[0].bytes_per_second, 1e5);
   EXPECT_EQ(host.congestion, "cubic");
+  EXPECT_FALSE(host.inbound);
+  EXPECT_TRUE(parsed.scenario.hosts[0].inbound);
   EXPECT_EQ(parsed.scenario.hosts[0].congestion, "");
   ASSERT_EQ(parsed.scenario.foreign.size(), 1u);
   EXPECT_EQ(parsed.scenario.foreign[0].from, 1u);

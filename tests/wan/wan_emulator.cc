@@ -240,6 +240,7 @@ class Emulator {
                                  {"bytes", traffic.bytes},
                                  {"overflowed", traffic.overflowed},
                                  {"policed", traffic.policed},
+                                 {"turned_away", traffic.turned_away},
                                  {"lost", traffic.lost},
                                  {"corrupted", traffic.corrupted}});
       }
