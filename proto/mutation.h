@@ -82,7 +82,9 @@
   M(kKeepReplaced, "master: a daemon restarted as another process keeps its peers")                          \
   M(kAbortForNewcomer, "newcomers: the loss of one in a prepared view stops the members")                    \
   M(kTakeBackUnasked, "newcomers: a prepared view is taken back after the reply of one member")              \
-  M(kTakeBackAtOnce, "newcomers: one is dropped although an open UpdateView may agree on it")
+  M(kTakeBackAtOnce, "newcomers: one is dropped although an open UpdateView may agree on it")                \
+  M(kTakeNothingOver, "links: nobody dials what the other end of a pair should dial and cannot")             \
+  M(kYieldNothing, "links: who is taken over from refuses the dialler")
 
 // Likewise rules of the daemon's runtime, which carries the protocol out (tests/sim/runtime_mutants_test.cc).
 #define RINGWAY_EACH_RUNTIME_MUTANT(M)                                                                 \

@@ -9,6 +9,14 @@ namespace ringway::agreement {
 
 // ---------------------------------------------------------------------------------------------- links
 
+void Links::Want(const control::PeerInfo& other) {
+  const Home& home = ctx_.options.home;
+  const bool at_home = !home.daemon.empty() && other.daemon() == home.daemon;
+  mesh_.Want(PeerId(other.peer_id()), {.address = other.address().empty() && at_home ? home.address : other.address(),
+                                       .daemon = other.daemon(),
+                                       .reaches_us = home.is_reachable || at_home});
+}
+
 void Links::Forget(PeerId other) {
   ctx_.Emit(CloseLinks{other, {}});
   mesh_.Forget(other);
@@ -18,15 +26,18 @@ void Links::Forget(PeerId other) {
   round_trips_.erase(other);
 }
 
-Status Links::Admit(const LinkId& link, std::uint32_t lanes, const Identity* who) const {
+Status Links::Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const {
   if (ctx_.views.ended()) return {Code::kJoinRefused, "this peer has left its group"};
-  return mesh_.Admit(link, lanes, who);
+  return mesh_.Admit(link, terms, who);
 }
 
 bool Links::OnUp(const LinkId& link, const LinkTerms& terms) {
   if (terms.round_trip > Duration::zero()) {
     Duration& shortest = round_trips_.try_emplace(link.other, terms.round_trip).first->second;
     shortest = std::min(shortest, terms.round_trip);
+  }
+  if (terms.dialled_all) {
+    if (const auto say = mesh_.Yield(link.other)) SayLanes(link.other, *say);
   }
   if (link.control) {
     const bool stands = mesh_.ControlUp(link.other, ctx_.now);
@@ -42,7 +53,8 @@ bool Links::OnUp(const LinkId& link, const LinkTerms& terms) {
     (void)mesh_.DialFailed(link.other, false, false, ctx_.now);
     return false;
   }
-  const links::Mesh::LaneTerms lanes{.lanes = terms.lanes, .lanes_max = terms.lanes_max};
+  const links::Mesh::LaneTerms lanes{
+      .lanes = terms.lanes, .lanes_max = terms.lanes_max, .generation = terms.generation};
   const bool stands = mesh_.LaneUp(link.other, link.lane, lanes, ctx_.now);
   if (stands) ReportPair(link.other);
   return stands;
@@ -126,6 +138,10 @@ void Links::ForgetOldLosses() {
 
 void Links::PumpDials() {
   if (ctx_.views.ended()) return;
+  for (const links::Mesh::TakenOver& pair : mesh_.TakeOver(ctx_.now)) {
+    ctx_.AddNote("dials_for_both", ctx_.FieldsOf(pair.other) + LogFields{{"why", "it does not reach this daemon"}});
+    if (pair.say) SayLanes(pair.other, *pair.say);
+  }
   for (links::Dial& dial : mesh_.TakeDials(ctx_.now)) ctx_.Emit(std::move(dial));
 }
 

@@ -52,9 +52,7 @@ class Links {
   Links& operator=(const Links&) = delete;
 
   // ---- pairs
-  void Want(const control::PeerInfo& other) {
-    mesh_.Want(PeerId(other.peer_id()), {.address = other.address(), .daemon = other.daemon()});
-  }
+  void Want(const control::PeerInfo& other);
   bool Knows(PeerId other) const { return mesh_.Knows(other); }
   // Its links are closed. REQUIRES: what was half read from them is dropped.
   void Forget(PeerId other);
@@ -72,7 +70,7 @@ class Links {
   void ReportPairs();
 
   // ---- links. REQUIRES, but for Admit: the pair is known.
-  Status Admit(const LinkId& link, std::uint32_t lanes, const Identity* who) const;
+  Status Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const;
   // Returns whether the pair has come to stand with it; the master is told.
   [[nodiscard]] bool OnUp(const LinkId& link, const LinkTerms& terms);
   void OnDown(const LinkId& link, const std::string& why);

@@ -293,8 +293,8 @@ void Peer::OnMasterBack(TimePoint) {
 
 // ---------------------------------------------------------------------------------------------- links
 
-Status Peer::Admit(const LinkId& link, std::uint32_t lanes, const Identity* who) const {
-  return impl_->links.Admit(link, lanes, who);
+Status Peer::Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const {
+  return impl_->links.Admit(link, terms, who);
 }
 void Peer::WantLanes(PeerId other, std::uint32_t lanes, TimePoint now) {
   impl_->At(now).links.WantLanes(other, lanes, links::Mesh::End::kHere);

@@ -65,7 +65,7 @@ class Peer {
 
   // Whether a connection that says it is `link` of `lanes` lanes, and that `who` has proven to have dialled (null:
   // nobody has to), is wanted; kJoinRefused with the reason if not.
-  Status Admit(const LinkId& link, std::uint32_t lanes, const Identity* who) const;
+  Status Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const;
   // The link stands (dialled or accepted). A second link with the same id replaces the first: the shell closes the old
   // one without OnLinkDown.
   void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);

@@ -126,12 +126,20 @@ struct PeerStatus : PeerCounts {
   std::uint64_t retained_bytes = 0;  // of results kept for members that may lack them
 };
 
+// The daemon of a peer.
+struct Home {
+  std::string daemon;        // its name
+  std::string address;       // where its own peers find each other
+  bool is_reachable = true;  // others may be able to dial it
+};
+
 struct PeerOptions {
   std::uint64_t retained_bytes_max = 64 << 20;  // of all results that it keeps for others
   std::uint64_t slice_bytes = 1 << 20;          // copied or added up at once; a few hundred microseconds, 2 ms at worst
   std::shared_ptr<MemoryShare> memory = nullptr;      // the session's; null: no limit
   Duration stuck_after = Watchdog::kPatience;         // see watchdog.h
   std::shared_ptr<flow::ProbeBook> probes = nullptr;  // the host's; null: its own
+  Home home = {};
 };
 
 }  // namespace ringway::agreement

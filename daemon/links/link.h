@@ -31,12 +31,14 @@ struct LinkTerms {
   Duration round_trip{};          // of the connection; 0: not known
   std::string host = {};          // the other's, by its address; empty: this one
   std::uint64_t probe_bytes = 0;  // budget of each probe of the pair (prober.h)
+  bool dialled_all = false;       // accepted from one who dials all links of the pair
 };
 
-// Where a peer is found, and who has to be there.
+// Where a peer is found, who has to be there, and whether it may be able to dial this end.
 struct PeerPlace {
-  std::string address;  // HOST:PORT of its daemon
+  std::string address;  // HOST:PORT of its daemon; empty: nobody can dial it
   std::string daemon;   // its daemon's name
+  bool reaches_us = true;
 };
 
 // Open the control link, or lanes; answer with OnLinkUp for each or one OnDialFailed.
@@ -44,6 +46,7 @@ struct Dial {
   PeerId other;
   PeerPlace at;
   bool control = false;
+  bool all = false;              // this end dials all links of the pair
   std::uint32_t lanes = 0;       // first lanes of the pair; 0: the shell decides by the path
   std::vector<LaneId> missing;   // lanes to open, maybe more than the first; empty when `lanes` is 0: all
   std::uint64_t generation = 0;  // for their LinkHello

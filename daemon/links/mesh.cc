@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/mutation.h"
+
 namespace ringway::links {
 
 bool Mesh::Pair::has_first_lanes() const {
@@ -30,21 +32,29 @@ std::vector<LaneId> Mesh::Pair::missing() const {
 
 void Mesh::Want(PeerId other, const PeerPlace& at) {
   if (other == self_) return;
-  Pair& pair = pairs_[other];
+  const auto [found, is_new] = pairs_.try_emplace(other);
+  Pair& pair = found->second;
   pair.at = at;
+  if (!is_new) return;
+  pair.dials_control = self_ > other;
   pair.dials_lanes = self_ < other;
+  if (at.address.empty() || !at.reaches_us) pair.DialAll(!at.address.empty());
 }
 
 void Mesh::Forget(PeerId other) { pairs_.erase(other); }
 
-Status Mesh::Admit(const LinkId& link, std::uint32_t lanes, const Identity* who) const {
+Status Mesh::Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const {
   const auto [other, control, lane] = link;
+  const std::uint32_t lanes = terms.lanes;
   if (!Knows(other)) return {Code::kJoinRefused, "peer " + ToString(other) + " is not known here (yet)"};
-  if (control != (other > self_)) return {Code::kProtocol, "the other side of the pair dials this link"};
+  const Pair& pair = pairs_.at(other);
+  const bool yields = !RINGWAY_MUTANT(kYieldNothing) && terms.dialled_all && (!pair.dials_all() || other > self_);
+  if ((control ? pair.dials_control : pair.dials_lanes) && !yields) {
+    return {Code::kProtocol, "the other side of the pair dials this link"};
+  }
   if (!control && (lanes == 0 || lane.value >= (MayGrow(lanes) ? kLanesMax : lanes) || lanes > kLanesMax)) {
     return {Code::kProtocol, "lane " + std::to_string(lane.value) + " of " + std::to_string(lanes) + " cannot be"};
   }
-  const Pair& pair = pairs_.at(other);
   if (who != nullptr && *who != Identity{.role = ProcessRole::kDaemon, .name = pair.at.daemon}) {
     return {Code::kProtocol,
             "peer " + ToString(other) + " is of daemon " + pair.at.daemon + ", and this is " + ToString(*who)};
@@ -53,6 +63,16 @@ Status Mesh::Admit(const LinkId& link, std::uint32_t lanes, const Identity* who)
     return {Code::kProtocol, "the pair has " + std::to_string(pair.lanes_expected) + " lanes"};
   }
   return Status::Ok();
+}
+
+std::optional<std::uint32_t> Mesh::Yield(PeerId other) {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end() || found->second.dials_none()) return std::nullopt;
+  Pair& pair = found->second;
+  const std::uint32_t said = pair.said();
+  pair.DialAll(false);
+  pair.control_attempt = pair.lane_attempt = {};
+  return pair.said() == said ? std::nullopt : std::optional(pair.said());
 }
 
 bool Mesh::ControlUp(PeerId other, TimePoint now) {
@@ -79,7 +99,9 @@ bool Mesh::LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint n
     attempt.awaited = {all.begin(), all.end()};
   }
   pair.lanes_max = terms.lanes_max;
+  pair.generation = std::max(pair.generation, terms.generation);
   const bool stood = pair.standing();
+  if (pair.lanes.empty()) pair.lanes_since = now;
   pair.lanes.insert(lane);
   pair.heard = now;
   pair.refused = false;
@@ -112,7 +134,7 @@ void Mesh::LaneDown(PeerId other, LaneId lane, TimePoint now) {
   if (found == pairs_.end()) return;
   Pair& pair = found->second;
   const bool carried = pair.carries();
-  pair.lanes.erase(lane);
+  if (pair.lanes.erase(lane) > 0 && pair.lanes.empty()) pair.lanes_since = now;
   if (carried && !pair.carries()) pair.idle_since = now;
   if (!pair.lane_attempt.dialling) pair.lane_attempt.next = std::max(pair.lane_attempt.next, now + kPauseMin);
 }
@@ -122,7 +144,7 @@ void Mesh::AllDown(PeerId other, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return;
   found->second.lanes.clear();
-  found->second.idle_since = now;
+  found->second.idle_since = found->second.lanes_since = now;
   found->second.lane_attempt = {.next = now + kPauseMin};
 }
 
@@ -196,6 +218,7 @@ void Mesh::HeardAll(TimePoint now) {
     pair.heard = now;
     if (!pair.control) pair.control_since = now;
     if (!pair.carries()) pair.idle_since = now;
+    if (pair.lanes.empty()) pair.lanes_since = now;
   }
 }
 
@@ -211,35 +234,57 @@ bool Mesh::BrokenFor(PeerId other, TimePoint now, Duration limit) const {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return false;
   const Pair& pair = found->second;
-  if (!pair.control && now - pair.control_since > limit) return true;
+  const bool down = !pair.control && pair.lanes.empty();
+  const Duration patience = down && pair.dials_none() ? std::min(limit, kGone) : limit;
+  if (!pair.control && now - std::max(pair.control_since, down ? pair.lanes_since : TimePoint()) > patience)
+    return true;
   return pair.lanes_expected > 0 && !pair.carries() && now - pair.idle_since > limit;
+}
+
+bool Mesh::Pair::MayTakeOver(TimePoint now) const {
+  if (RINGWAY_MUTANT(kTakeNothingOver) || at.address.empty() || now - std::max(control_since, lanes_since) <= kTakeOver)
+    return false;
+  return dials_control ? !dials_lanes && control && lanes.empty() : dials_lanes && !control && !lanes.empty();
+}
+
+std::vector<Mesh::TakenOver> Mesh::TakeOver(TimePoint now) {
+  std::vector<TakenOver> out;
+  for (auto& [peer, pair] : pairs_) {
+    if (!pair.MayTakeOver(now)) continue;
+    const std::uint32_t said = pair.said();
+    pair.DialAll(true);
+    out.push_back({.other = peer, .say = pair.said() == said ? std::nullopt : std::optional(pair.said())});
+  }
+  return out;
 }
 
 std::vector<Dial> Mesh::TakeDials(TimePoint now) {
   std::vector<Dial> out;
   for (auto& [peer, pair] : pairs_) {
-    const bool control = self_ > peer;  // the link that this end dials
-    Attempt& attempt = control ? pair.control_attempt : pair.lane_attempt;
-    const bool up = control ? pair.control : pair.complete();
-    if (up || attempt.next > now || pair.at.address.empty()) continue;
-    if (attempt.dialling) {
-      Failed(attempt, now);
-      continue;
-    }
-    attempt.dialling = true;
-    attempt.next = now + kAnswerMax;
-    Dial& intent = out.emplace_back();
-    intent.other = peer;
-    intent.at = pair.at;
-    intent.control = control;
-    intent.known = pair.knows_us;
-    if (control) continue;
-    intent.lanes = pair.lanes_expected;
-    intent.generation = ++pair.generation;
-    intent.missing = pair.missing();
-    attempt.awaited = {intent.missing.begin(), intent.missing.end()};
+    if (pair.dials_control) AddDial(peer, pair, true, now, out);
+    if (pair.dials_lanes) AddDial(peer, pair, false, now, out);
   }
   return out;
+}
+
+void Mesh::AddDial(PeerId other, Pair& pair, bool control, TimePoint now, std::vector<Dial>& out) {
+  Attempt& attempt = control ? pair.control_attempt : pair.lane_attempt;
+  const bool up = control ? pair.control : pair.complete();
+  if (up || attempt.next > now || pair.at.address.empty()) return;
+  if (attempt.dialling) return Failed(attempt, now);
+  attempt.dialling = true;
+  attempt.next = now + kAnswerMax;
+  Dial& intent = out.emplace_back();
+  intent.other = other;
+  intent.at = pair.at;
+  intent.control = control;
+  intent.all = pair.dials_all();
+  intent.known = pair.knows_us;
+  if (control) return;
+  intent.lanes = pair.lanes_expected;
+  intent.generation = ++pair.generation;
+  intent.missing = pair.missing();
+  attempt.awaited = {intent.missing.begin(), intent.missing.end()};
 }
 
 }  // namespace ringway::links

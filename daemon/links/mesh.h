@@ -9,8 +9,14 @@
 //   usable       one large lane is up; the other links are redialled meanwhile: a broken link accuses nobody
 //   gone         no link is up, and the newest dial was refused
 //
-// The higher peer id dials the control link, the lower one the lanes, so admission proves both addresses. Failed dials
-// are repeated with exponential backoff. Pure: time is a parameter, dials come out as values.
+// Who dials. The higher peer id dials the control link, the lower one the lanes, and both ends know it. Where one end
+// cannot be dialled (NAT, a firewall), the other takes over and dials everything, as the LinkHello says:
+//
+//   an end has said that nobody reaches it (it has no address)   it dials everything, from the beginning
+//   this end's part stands, none of the other's for kTakeOver    this end dials everything from now on
+//   both take over at once                                       the higher id wins
+//
+// Failed dials are repeated with exponential backoff. Pure: time is a parameter, dials come out as values.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +47,9 @@ class Mesh {
 
   // Checks an accepted connection: is it one that the other side should dial? `who` has proven to be at its other end;
   // null: nobody has to.
-  Status Admit(const LinkId& link, std::uint32_t lanes, const Identity* who) const;
+  Status Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const;
+  // It has taken over. Returns what LanesWanted has to say now, if that is news.
+  std::optional<std::uint32_t> Yield(PeerId other);
 
   // ControlUp and LaneUp return true if with this link the pair stands.
   bool ControlUp(PeerId other, TimePoint now);
@@ -49,6 +57,7 @@ class Mesh {
   struct LaneTerms {
     std::uint32_t lanes = 0;
     std::uint32_t lanes_max = 0;
+    std::uint64_t generation = 0;  // of this one: the next dial's is higher, whoever dials it
   };
   bool LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint now);
   void ControlDown(PeerId other, TimePoint now);
@@ -82,8 +91,16 @@ class Mesh {
   void HeardAll(TimePoint now);
   // Peers from which nothing was received for longer than `limit`.
   std::vector<PeerId> SilentSince(TimePoint now, Duration limit) const;
-  // Whether the control link or all large lanes have been down for longer than `limit`.
+  // Whether the control link or all large lanes have been down for longer than `limit`; or everything, where the other
+  // end dials everything: no refused dial can tell that it is gone.
   bool BrokenFor(PeerId other, TimePoint now, Duration limit) const;
+
+  // Pairs that this end dials alone from now on.
+  struct TakenOver {
+    PeerId other;
+    std::optional<std::uint32_t> say;  // in LanesWanted
+  };
+  std::vector<TakenOver> TakeOver(TimePoint now);
 
   // What to dial now. A dial is returned once, and is not repeated until all of its links are up or it has failed. A
   // dial without an answer for 30 s counts as failed: the answer was lost in a full queue.
@@ -107,13 +124,19 @@ class Mesh {
     std::uint32_t lanes_max = 0;       // 0: not known; then no more are opened
     std::uint32_t used_here = 0;       // lanes wanted by this end
     std::uint32_t used_there = 0;      // .. and by the other
+    bool dials_control = false;
     bool dials_lanes = false;
+    TimePoint lanes_since{};  // when the first lane came up, or the last one went down
     TimePoint heard{};
     TimePoint idle_since{};  // when the last large lane went down
     std::uint64_t generation = 0;
     Attempt control_attempt, lane_attempt;
     bool has_first_lanes() const;
     bool standing() const { return control && has_first_lanes(); }
+    bool dials_all() const { return dials_control && dials_lanes; }
+    bool dials_none() const { return !dials_control && !dials_lanes; }
+    bool MayTakeOver(TimePoint now) const;
+    void DialAll(bool here) { dials_control = dials_lanes = here; }
     std::uint32_t said() const { return dials_lanes ? std::max(used_here, used_there) : used_here; }
     // How many lanes there should be.
     std::uint32_t wanted() const;
@@ -127,8 +150,12 @@ class Mesh {
   static constexpr Duration kPauseMax = std::chrono::seconds(1);
   static constexpr Duration kSteady = std::chrono::seconds(1);  // a control link up for so long is redialled at once
   static constexpr Duration kAnswerMax = std::chrono::seconds(30);  // dials end themselves sooner
+  static constexpr Duration kTakeOver =
+      std::chrono::seconds(3);                                // several round trips: who can dial has done so by then
+  static constexpr Duration kGone = std::chrono::seconds(2);  // .. and has dialled again
 
   static void Failed(Attempt& attempt, TimePoint now);
+  static void AddDial(PeerId other, Pair& pair, bool control, TimePoint now, std::vector<Dial>& out);
 
   PeerId self_;
   std::map<PeerId, Pair> pairs_;

@@ -148,6 +148,7 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     hello.set_lane(lanes_[index].value);
     hello.set_lanes(pair_.lanes);
     hello.set_generation(request_.generation);
+    hello.set_all(request_.all);
     hello.set_known(request_.known);
     std::make_shared<DialAttempt>(context_, std::move(hello), request_.address)
         ->Start(std::move(stream), options_.reply_timeout,

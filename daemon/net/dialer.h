@@ -42,6 +42,7 @@ struct DialRequest {
   std::string address;
   std::string daemon;  // whose it is, where connections are secured
   bool control = false;
+  bool all = false;              // LinkHello
   std::uint32_t lanes = 0;       // of the pair; 0: by the options or the path, and all are missing
   std::vector<LaneId> missing;   // of lanes
   std::uint64_t generation = 0;  // of those

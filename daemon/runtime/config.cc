@@ -90,8 +90,8 @@ void CheckOrExit(const Config& config, const Endpoint& listen) {
        {shell::CheckExposure("--listen", listen, allowed), shell::CheckExposure("--master", master, allowed)}) {
     if (!status.ok()) shell::Die(kProgram, status.text());
   }
-  if (!config.advertise.empty()) {
-    if (EndpointOrExit("--advertise", config.advertise).port == 0) {
+  if (config.advertise.has_value()) {
+    if (!config.advertise->empty() && EndpointOrExit("--advertise", *config.advertise).port == 0) {
       shell::Die(kProgram, "--advertise: port 0 cannot be dialled; give the port that others reach");
     }
   } else {
@@ -130,15 +130,17 @@ Permits UsersOrExit(const std::vector<std::string>& rules) {
 }
 
 // Who it is, and where.
-void AddPlaces(CLI::App& app, Config& config, std::string* socket_mode) {
+void AddPlaces(CLI::App& app, Config& config, std::string* socket_mode, std::string* advertise) {
   app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
   app.add_option("--socket", config.socket, "path of the Unix socket that trainers connect to")->required();
   app.add_option("--socket-mode", *socket_mode, "its file mode: who may be a trainer (default: 0666 less the umask)")
       ->type_name(shell::kOctal);
   app.add_option("--listen", config.listen, "HOST:PORT that other daemons connect to; port 0 takes a free one")
       ->required();
-  app.add_option("--advertise", config.advertise,
-                 "HOST:PORT that they are told, where it differs as behind NAT (default: --listen)");
+  app.add_option(
+      "--advertise", *advertise,
+      "HOST:PORT that they are told, where it differs as behind NAT; none: they cannot reach this host, and it "
+      "dials them (default: --listen)");
   app.add_option("--site", config.site,
                  "label of this host's site; hosts of one site are near each other (default: none)")
       ->check(shell::Label(abi::kPeerNameBytes - 1));
@@ -192,7 +194,8 @@ Config ParseConfigOrExit(int argc, char** argv) {
   Config config;
   std::string socket_mode;
   CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
-  AddPlaces(app, config, &socket_mode);
+  std::string advertise;
+  AddPlaces(app, config, &socket_mode, &advertise);
   app.add_option("--http", config.http, "HOST:PORT that serves /metrics, /healthz and /readyz (default: none)")
       ->check(shell::NotEmpty());
   std::vector<std::string> users;
@@ -217,6 +220,7 @@ Config ParseConfigOrExit(int argc, char** argv) {
   bool only_checks = false;
   shell::AddCheckConfig(app, &only_checks);
   shell::ParseOrExit(app, argc, argv);
+  if (!advertise.empty()) config.advertise = advertise == "none" ? "" : advertise;
   if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
   if (config.memory_max == 0) config.memory_max = std::max(HalfTheRam(), kMemoryMin);
   if (config.data_threads == 0) config.data_threads = DataThreadsFor(std::thread::hardware_concurrency());

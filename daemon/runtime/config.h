@@ -15,12 +15,12 @@
 namespace ringway::daemon {
 
 struct Config {
-  std::string master;                 // HOST:PORT of ringway-master
-  std::string socket;                 // path that trainers connect to
-  std::optional<mode_t> socket_mode;  // of that path; nullopt: 0666 less the umask
-  std::string listen;                 // HOST:PORT that other daemons connect to; port 0: any
-  std::string advertise;              // address for them to dial; "": the bound one
-  std::string http;                   // HOST:PORT for metrics; "": none
+  std::string master;                    // HOST:PORT of ringway-master
+  std::string socket;                    // path that trainers connect to
+  std::optional<mode_t> socket_mode;     // of that path; nullopt: 0666 less the umask
+  std::string listen;                    // HOST:PORT that other daemons connect to; port 0: any
+  std::optional<std::string> advertise;  // address for them to dial; "": they cannot; nullopt: the bound one
+  std::string http;                      // HOST:PORT for metrics; "": none
   std::string site;
   Permits users;                              // which users (as numbers) may join which groups
   std::uint64_t site_mbit = 0;                // what its hosts can send to others together; 0: not known

@@ -90,7 +90,7 @@ Status Daemon::Listen(net::UniqueFd& fd) {
   if (!bound.ok()) return bound.status();
   fd = std::move(listening.value());
   bound_ = net::ToString(bound.value());
-  address_ = config_.advertise.empty() ? bound_ : config_.advertise;
+  address_ = config_.advertise.value_or(bound_);
   return Status::Ok();
 }
 
@@ -126,7 +126,7 @@ Status Daemon::Prepare() {
   net::UniqueFd listening;
   if (Status status = Listen(listening); !status.ok()) return status;
   if (Status status = ListenLocally(); !status.ok()) return status;
-  data_.SetAddress(address_);
+  data_.SetAddress(address_, bound_);
   Advise();
   net::LinkTuning tuning;
   tuning.congestion = config_.congestion;

@@ -87,7 +87,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   Config config_;
   const std::uint64_t instance_;
   std::string bound_;    // what it listens on
-  std::string address_;  // what other daemons dial
+  std::string address_;  // what other daemons dial; empty: nothing
   asio::io_context data_context_{1};
   asio::io_context control_context_{1};
   net::BoundedPost to_data_{data_context_, kQueueMax};

@@ -166,11 +166,14 @@ void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
                  .name = joining.request.name(),
                  .fields = {{"user", UserOf(*joining.session)}, {"pid", std::to_string(joining.session->pid())}}});
   joining_.erase(found);
-  RuntimeOptions options{.self = self,
-                         .join = std::move(joining.request),
-                         .grace = options_.grace,
-                         .probe_bytes = options_.probe_bytes,
-                         .probes = probes_};
+  RuntimeOptions options{
+      .self = self,
+      .join = std::move(joining.request),
+      .grace = options_.grace,
+      .probe_bytes = options_.probe_bytes,
+      .probes = probes_,
+      .home = {
+          .daemon = options_.identity.name, .address = bound_, .is_reachable = !options_.identity.address.empty()}};
   peers_.emplace(self,
                  std::make_unique<PeerRuntime>(context_, lane_threads_, this, std::move(options), joining.session));
 }
@@ -250,7 +253,8 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
   const control::LinkHello& hello = offer.hello;
   const links::LinkId link{
       .other = PeerId(hello.from()), .control = hello.control(), .lane = LaneId(hello.control() ? 0 : hello.lane())};
-  const std::uint32_t lanes = hello.control() ? 0 : hello.lanes();
+  const links::LinkTerms terms = {
+      .lanes = hello.control() ? 0 : hello.lanes(), .generation = hello.generation(), .dialled_all = hello.all()};
   const auto found = peers_.find(PeerId(hello.to()));
   Status status;
   if (found == peers_.end()) {
@@ -258,7 +262,7 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
   } else if (found->second->group() != hello.group()) {
     status = Status(Code::kProtocol, "peer " + std::to_string(hello.to()) + " is not in group '" + hello.group() + "'");
   } else {
-    status = found->second->Admit(link, lanes, offer.stream->identity());
+    status = found->second->Admit(link, terms, offer.stream->identity());
     if (status.ok() && !link.control) status = RoomFor(1, link.lane);
   }
   if (status.code() == Code::kJoinRefused && !last_try && !hello.known()) return false;
@@ -268,7 +272,7 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
   }
   found->second->AddLink(
       StandingLink{.id = link,
-                   .terms = {.lanes = lanes, .generation = hello.generation()},
+                   .terms = terms,
                    .stream = std::move(offer.stream),
                    .answer = RINGWAY_MUTANT(kAnswerNoOffer) ? std::string() : ReplyFrame(offer.version, Status::Ok())});
   return true;

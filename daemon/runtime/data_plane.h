@@ -82,8 +82,12 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
 
   // What trainers' sessions get their shares of.
   const std::shared_ptr<MemoryBudget>& memory() const { return memory_; }
-  // Before the first master message; the address is known only now.
-  void SetAddress(const std::string& address) { options_.identity.address = address; }
+  // Before the first master message; both are known only now. `address`: what others dial; empty: nothing. `bound`: of
+  // the listener.
+  void SetAddress(const std::string& address, const std::string& bound) {
+    options_.identity.address = address;
+    bound_ = bound;
+  }
   // For the status.
   void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
 
@@ -149,6 +153,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   asio::io_context& context_;
   const net::Clock& clock_;
   DataPlaneOptions options_;
+  std::string bound_;
   ControlPort* control_;
   std::shared_ptr<MemoryBudget> memory_;
   net::LaneThreads lane_threads_;

@@ -30,7 +30,8 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threa
       host_(host),
       options_(std::move(options)),
       session_(std::move(session)),
-      peer_(options_.self, options_.join.group(), {.memory = session_->memory(), .probes = options_.probes}),
+      peer_(options_.self, options_.join.group(),
+            {.memory = session_->memory(), .probes = options_.probes, .home = options_.home}),
       pace_timer_(context),
       tail_timer_(context),
       alive_(std::make_shared<PeerRuntime*>(this)) {
@@ -332,6 +333,7 @@ void PeerRuntime::CarryOut(links::Dial& action) {
                                .address = action.at.address,
                                .daemon = action.at.daemon,
                                .control = action.control,
+                               .all = action.all,
                                .lanes = action.lanes,
                                .missing = action.missing,
                                .generation = action.generation,

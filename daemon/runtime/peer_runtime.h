@@ -52,6 +52,7 @@ struct RuntimeOptions {
   Duration grace{};               // how long a leaving peer may finish what is open
   std::uint64_t probe_bytes = 0;  // to spend at most on each probe of a path that leaves this host
   std::shared_ptr<flow::ProbeBook> probes = nullptr;
+  agreement::Home home = {};
 };
 
 // A connection that stands, whoever dialled it.
@@ -78,8 +79,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void OnMasterMessage(const control::FromMaster& message);
   void OnMasterBack();
   // ---- links
-  Status Admit(const links::LinkId& link, std::uint32_t lanes, const Identity* who) const {
-    return peer_.Admit(link, lanes, who);
+  Status Admit(const links::LinkId& link, const links::LinkTerms& terms, const Identity* who) const {
+    return peer_.Admit(link, terms, who);
   }
   void AddLink(StandingLink link);
   void OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome);

@@ -48,7 +48,7 @@ std::string_view HostOf(std::string_view address) { return address.substr(0, add
 // cloned from one image may share it; unless it is proven: then only the name counts, for anybody may give an address.
 bool SamePlace(const Coordinator::Daemon& a, const Coordinator::Daemon& b, bool names_proven) {
   if (names_proven) return a.name == b.name;
-  return a.address == b.address || (a.name == b.name && HostOf(a.address) == HostOf(b.address));
+  return (a.address == b.address && !a.address.empty()) || (a.name == b.name && HostOf(a.address) == HostOf(b.address));
 }
 
 // The peer on whose behalf the message is sent.

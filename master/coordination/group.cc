@@ -476,7 +476,8 @@ std::set<PeerId> Group::Pendings() const {
 
 std::string Group::Label(PeerId peer) const {
   const control::PeerInfo& info = peers_.at(peer).info;
-  return (info.name().empty() ? "peer " + ToString(peer) : info.name()) + " (" + info.address() + ")";
+  return (info.name().empty() ? "peer " + ToString(peer) : info.name()) + " (" +
+         (info.address().empty() ? "no address" : info.address()) + ")";
 }
 
 }  // namespace ringway

@@ -12,8 +12,8 @@ constexpr std::size_t kNameBytesMax = 255;
 
 Status CheckHello(const control::DaemonHello& hello) {
   if (hello.name().size() > kNameBytesMax || hello.site().size() > kNameBytesMax ||
-      hello.address().size() > kNameBytesMax || hello.address().empty()) {
-    return {Code::kInvalidArgument, "name, site and address are 255 bytes at most, the address not empty"};
+      hello.address().size() > kNameBytesMax) {
+    return {Code::kInvalidArgument, "name, site and address are 255 bytes at most"};
   }
   if (!IsPrintable(hello.name()) || !IsPrintable(hello.site()) || !IsPrintable(hello.address())) {
     return {Code::kInvalidArgument, "name, site or address has control characters: leave them out"};

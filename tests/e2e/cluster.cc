@@ -126,7 +126,7 @@ std::unique_ptr<Process> Cluster::StartDaemon(std::size_t index, const std::stri
     argv.insert(argv.end(), part.begin(), part.end());
   }
   auto daemon = std::make_unique<Process>(directory_, label, argv);
-  EXPECT_TRUE(Eventually([&] { return !daemon->Logged("ready", "address").empty(); })) << label << " does not start";
+  EXPECT_TRUE(Eventually([&] { return !daemon->Logged("ready", "socket").empty(); })) << label << " does not start";
   return daemon;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/e2e/behind_relay.h"
 #include "tests/e2e/checks.h"
 #include "tests/e2e/closed_port.h"
 #include "tests/e2e/network_namespace.h"
@@ -93,13 +94,15 @@ TEST(EightWays, DeathInOneGroupIsNotNoticedByTheOther) {
 
 // 4. The healthy peers were thrown out.
 TEST(EightWays, NewcomerThatNobodyCanReachIsToldWhyAndStaysOutside) {
-  Cluster cluster({.daemons = 2});
+  Cluster cluster({.daemons = 0});
+  const std::unique_ptr<Relay> relays[] = {AddDaemonBehindRelay(cluster), AddDaemonBehindRelay(cluster)};
   const Sessions ranks = cluster.JoinWorld(2);
   ASSERT_EQ(ranks.size(), 2u);
+  for (const auto& relay : relays) relay->BlackHole({.from = 3});  // nor does it reach them
   const ClosedPort closed;
   const std::size_t unreachable = cluster.AddDaemon({"--advertise", closed.address()});
   JoinOptions options = cluster.At(unreachable, "job", 1);
-  options.timeout = std::chrono::seconds(2);
+  options.timeout = std::chrono::seconds(5);
   auto joining = std::async(std::launch::async, [options] { return Session::Join(options); });
   std::uint64_t number = 0;
   EXPECT_TRUE(Eventually([&] {

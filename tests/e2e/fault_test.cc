@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/e2e/behind_relay.h"
 #include "tests/e2e/checks.h"
-#include "tests/e2e/relay.h"
 
 namespace ringway::e2e {
 namespace {
@@ -19,11 +19,7 @@ namespace {
 class Faults : public testing::Test {
  protected:
   void Start(std::uint32_t world) {
-    for (std::uint32_t i = 0; i < world; ++i) {
-      relays_.push_back(std::make_unique<Relay>());
-      cluster_.AddDaemon({"--advertise", relays_.back()->address()});
-      relays_.back()->Aim(cluster_.daemon(i).Logged("listening", "address"));
-    }
+    for (std::uint32_t i = 0; i < world; ++i) relays_.push_back(AddDaemonBehindRelay(cluster_));
     ranks_ = cluster_.JoinWorld(world);
     ASSERT_EQ(ranks_.size(), world);
     ExpectWorks(world);

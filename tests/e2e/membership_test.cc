@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/e2e/behind_relay.h"
 #include "tests/e2e/closed_port.h"
 #include "tests/e2e/cluster.h"
 
@@ -176,7 +177,12 @@ TEST(Membership, JoinWaitsForItsWorldAndSaysForWhat) {
 }
 
 TEST(Membership, FirstJoinerWithADeadAddressHoldsNobodyUpAndIsToldWhy) {
-  Cluster cluster({.daemons = 3});
+  Cluster cluster({.daemons = 0});
+  const std::unique_ptr<Relay> relays[] = {AddDaemonBehindRelay(cluster), AddDaemonBehindRelay(cluster),
+                                           AddDaemonBehindRelay(cluster)};
+  for (const std::uint64_t id : {1, 5}) {  // it joins first, and last
+    for (const auto& relay : relays) relay->BlackHole({.from = id});
+  }
   const ClosedPort closed;
   const std::size_t dead = cluster.AddDaemon({"--advertise", closed.address()});
   Joining first = JoinInBackground(cluster.At(dead, "job", 3));
@@ -199,10 +205,27 @@ TEST(Membership, FirstJoinerWithADeadAddressHoldsNobodyUpAndIsToldWhy) {
   EXPECT_NE(why.find(closed.address()), std::string::npos) << why;
   ExpectWorld(ranks, 3);
   JoinOptions hasty = cluster.At(dead, "job", 3);
-  hasty.timeout = std::chrono::seconds(3);
+  hasty.timeout = std::chrono::seconds(5);
   EXPECT_EQ(Session::Join(hasty).error().code(), Code::kPeerUnreachable) << "the cause, not that time is over";
   cluster.daemon(dead).Kill();
   EXPECT_FALSE(first.get().ok());
+}
+
+// Of a daemon behind NAT the others know no address. Its trainers find each other, too.
+TEST(Membership, DaemonThatNobodyCanDialIsAMemberLikeTheOthers) {
+  Cluster cluster({.daemons = 2});
+  const std::size_t hidden = cluster.AddDaemon({"--advertise", "none"});
+  std::vector<JoinOptions> places;
+  for (const std::size_t daemon : {std::size_t{0}, std::size_t{1}, hidden, hidden})
+    places.push_back(cluster.At(daemon, "job", 4));
+  Sessions ranks = cluster.JoinAll(places);
+  ASSERT_EQ(ranks.size(), 4u);
+  ExpectWorld(ranks, 4);
+  cluster.daemon(hidden).Kill();
+  ranks.resize(2);
+  Round round(ranks, {.reduction = {}, .count = 5000, .number = 6});
+  round.Submit();
+  EXPECT_EQ(round.Check().world_size, 2u);
 }
 
 // Of 256 descriptors lanes take half, or three quarters: the group that they do not suffice for waits, those before it

@@ -105,10 +105,10 @@ class World {
 
   void LinkUp(std::uint64_t other) {
     const LinkId control{PeerId(other), true, LaneId()};
-    if (peer_.Admit(control, 0, nullptr).ok()) peer_.OnLinkUp(control, {.lanes = kLanes}, now_);
+    if (peer_.Admit(control, {}, nullptr).ok()) peer_.OnLinkUp(control, {.lanes = kLanes}, now_);
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
       const LinkId link{PeerId(other), false, LaneId(lane)};
-      if (!peer_.Admit(link, kLanes, nullptr).ok()) continue;
+      if (!peer_.Admit(link, {.lanes = kLanes}, nullptr).ok()) continue;
       up_.insert(link);
       peer_.OnLinkUp(link, {.lanes = kLanes, .lanes_max = kLanes + 4, .generation = ++generation_}, now_);
     }

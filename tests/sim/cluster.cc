@@ -90,12 +90,13 @@ void Cluster::CheckMemory(std::uint32_t node) {
 
 // ---------------------------------------------------------------------------------------------- processes
 
-Host Cluster::AddDaemon(const std::string& site) {
+Host Cluster::AddDaemon(const std::string& site, Inbound inbound) {
   const auto host = static_cast<Host>(daemons_.size());
   daemons_.push_back(std::make_unique<Daemon>());
   Daemon& daemon = *daemons_.back();
   daemon.name = "d" + std::to_string(host);
   daemon.site = site;
+  daemon.inbound = inbound;
   daemon.instance = host + 1;
   TryConnect(host);
   return host;
@@ -113,8 +114,8 @@ std::uint32_t Cluster::Join(Host host, const JoinOrder& order) {
   return index;
 }
 
-std::uint32_t Cluster::AddNode(std::uint32_t wait_world, const std::string& site) {
-  const Host host = AddDaemon(site);
+std::uint32_t Cluster::AddNode(std::uint32_t wait_world, const std::string& site, Inbound inbound) {
+  const Host host = AddDaemon(site, inbound);
   return Join(host, {.group = "g",
                      .wait_world = wait_world,
                      .min_world = options_.min_world,

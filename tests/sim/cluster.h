@@ -58,6 +58,9 @@ struct JoinOrder {
   Duration hung = {};  // 0: never
 };
 
+// Whether other daemons can dial one; where they cannot it may say so.
+enum class Inbound : std::uint8_t { kOpen, kBlocked, kBlockedAndSaid };
+
 class Cluster {
  public:
   explicit Cluster(const ClusterOptions& options);
@@ -66,11 +69,11 @@ class Cluster {
   Cluster& operator=(const Cluster&) = delete;
 
   // ---- processes. A daemon's number is its host.
-  Host AddDaemon(const std::string& site = "");
+  Host AddDaemon(const std::string& site = "", Inbound inbound = Inbound::kOpen);
   // Returns the new node's number.
   std::uint32_t Join(Host daemon, const JoinOrder& order);
   // A daemon whose trainer joins group "g" with this wait_world.
-  std::uint32_t AddNode(std::uint32_t wait_world, const std::string& site = "");
+  std::uint32_t AddNode(std::uint32_t wait_world, const std::string& site = "", Inbound inbound = Inbound::kOpen);
   bool Alive(Host daemon) const;
   bool Stopped(Host daemon) const;
   Host HostOf(std::uint32_t node) const;
@@ -115,7 +118,7 @@ class Cluster {
   void Stop(std::uint32_t node) { StopDaemon(HostOf(node)); }
   // Silences the pair for good; both still reach the master.
   void CutPair(std::uint32_t a, std::uint32_t b);
-  // No new connection to this node succeeds.
+  // No new connection to or from this node succeeds.
   void MakeUnreachable(std::uint32_t node);
 
   // ---- trainers
@@ -252,7 +255,8 @@ class Cluster {
     std::uint32_t to = 0;  // node at the other end
   };
   std::vector<LaneId> LinksOf(const links::Dial& dial) const;
-  void AddLink(std::uint32_t node, const LinkId& id, std::uint64_t generation, const LinkEnd& end);
+  // `dial`: what opened it.
+  void AddLink(std::uint32_t node, const LinkId& id, const links::Dial& dial, const LinkEnd& end);
   void OnLinkClosed(std::uint32_t node, const LinkId& id);
   void CloseLinks(std::uint32_t node, const links::CloseLinks& which);
   void CloseAllLinks(std::uint32_t node, bool silently);

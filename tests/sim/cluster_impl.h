@@ -10,6 +10,11 @@
 
 namespace ringway::sim {
 
+inline std::string AddressOf(Host host) { return "127.0.0.1:" + std::to_string(1000 + host); }
+inline Host HostAt(const std::string& address) {
+  return static_cast<Host>(std::stoul(address.substr(address.find(':') + 1)) - 1000);
+}
+
 struct Cluster::Operation {
   OpName name;
   Descriptor descriptor;
@@ -52,6 +57,7 @@ struct Cluster::Daemon {
   std::string name;
   std::string site;
   std::uint64_t instance = 0;
+  Inbound inbound = Inbound::kOpen;
   bool alive = true;
   bool powered = true;  // false: its address does not answer
   bool stopped = false;

@@ -13,10 +13,6 @@ namespace {
 constexpr Duration kRetryOffer = std::chrono::milliseconds(100);
 constexpr std::uint32_t kOfferTriesMax = 20;
 
-Host HostAt(const std::string& address) {
-  return static_cast<Host>(std::stoul(address.substr(address.find(':') + 1)) - 1000);
-}
-
 constexpr std::uint32_t kDialler = 0;
 constexpr std::uint32_t kAcceptor = 1;
 
@@ -46,7 +42,8 @@ void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t trie
     events_.After(after, [=, this] { FinishDial(from, serial, {}, Status(code, why)); });
   };
   const std::optional<std::uint32_t> to = NodeOf(dial.other);
-  const bool unreachable = to && nodes_[*to]->unreachable;
+  const bool unreachable = dialler.unreachable || (to && nodes_[*to]->unreachable) ||
+                           (host != dialler.host && daemons_[host]->inbound != Inbound::kOpen);
   if (!network_.Hears(dialler.host, host) || !network_.Hears(host, dialler.host) || !daemons_[host]->powered ||
       unreachable) {
     return fail(std::chrono::milliseconds(options_.master.detect_ms), Code::kPeerUnreachable, "timed out");
@@ -55,8 +52,9 @@ void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t trie
   Status admitted(Code::kJoinRefused, "peer " + ToString(dial.other) + " is not here");
   if (to && !nodes_[*to]->ended) {
     const LinkId link{dialler.id, dial.control, LaneId(0)};
+    const links::LinkTerms terms{.lanes = dial.control ? 0 : options_.lanes, .dialled_all = dial.all};
     const Identity who{.role = ProcessRole::kDaemon, .name = daemons_[dialler.host]->name};
-    admitted = nodes_[*to]->peer->Admit(link, dial.control ? 0 : options_.lanes, &who);
+    admitted = nodes_[*to]->peer->Admit(link, terms, &who);
   }
   if (admitted.ok()) return Accept(from, *to, serial);
   if (admitted.code() == Code::kJoinRefused && tries < kOfferTriesMax && !dial.known) {
@@ -84,7 +82,7 @@ void Cluster::Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial)
     Connection& connection = network_.Open(nodes_[from]->host, nodes_[to]->host);
     connection.reads[kDialler] = false;  // until the reply is here
     connections.push_back(&connection);
-    AddLink(to, {nodes_[from]->id, dial.control, lane}, dial.generation, {&connection, kAcceptor, from});
+    AddLink(to, {nodes_[from]->id, dial.control, lane}, dial, {&connection, kAcceptor, from});
   }
   events_.After(network_.Delay(nodes_[to]->host, nodes_[from]->host), [this, from, serial, connections]() mutable {
     for (Connection*& connection : connections) {
@@ -116,7 +114,7 @@ void Cluster::FinishDial(std::uint32_t from, std::uint64_t serial, const std::ve
       continue;
     }
     const LinkId id{dial.other, dial.control, lanes[i]};
-    AddLink(from, id, verdict.generation, {connections[i], kDialler, NodeOf(dial.other).value_or(from)});
+    AddLink(from, id, dial, {connections[i], kDialler, NodeOf(dial.other).value_or(from)});
   }
   if (!wanted || !verdict.report || node.ended) return;
   node.peer->OnDialFailed(verdict.other, verdict.control, verdict.why, events_.now());
@@ -125,7 +123,7 @@ void Cluster::FinishDial(std::uint32_t from, std::uint64_t serial, const std::ve
 
 // ---------------------------------------------------------------------------------------------- links
 
-void Cluster::AddLink(std::uint32_t index, const LinkId& id, std::uint64_t generation, const LinkEnd& end) {
+void Cluster::AddLink(std::uint32_t index, const LinkId& id, const links::Dial& dial, const LinkEnd& end) {
   Node& node = *nodes_[index];
   if (node.ended) return network_.Close(*end.connection, end.side);
   Link& link = node.links[id];
@@ -137,10 +135,11 @@ void Cluster::AddLink(std::uint32_t index, const LinkId& id, std::uint64_t gener
   node.peer->OnLinkUp(id,
                       {.lanes = id.control ? 0 : options_.lanes,
                        .lanes_max = id.control ? 0 : options_.lanes_max,
-                       .generation = generation,
+                       .generation = dial.generation,
                        .round_trip = options_.delays_are_known ? 2 * network_.Delay(node.host, there) : Duration(),
                        .host = there == node.host ? "" : daemons_[there]->name,
-                       .probe_bytes = options_.probe_bytes},
+                       .probe_bytes = options_.probe_bytes,
+                       .dialled_all = dial.all && end.side == kAcceptor},
                       events_.now());
   Drain(index);
 }

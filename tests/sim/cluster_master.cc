@@ -149,7 +149,7 @@ void Cluster::TryConnect(Host host) {
   hello.mutable_hello()->set_version_max(kProtocolVersionMax);
   hello.mutable_hello()->set_name(daemon.name);
   hello.mutable_hello()->set_site(daemon.site);
-  hello.mutable_hello()->set_address("127.0.0.1:" + std::to_string(1000 + host));
+  if (daemon.inbound != Inbound::kBlockedAndSaid) hello.mutable_hello()->set_address(AddressOf(host));
   hello.mutable_hello()->set_instance(daemon.instance);
   ToMaster(host, hello);
 }
@@ -288,7 +288,10 @@ agreement::PeerOptions Cluster::OptionsOfPeers(Host host) const {
           .slice_bytes = options_.slice_bytes,
           .memory = std::make_shared<MemoryShare>(std::make_shared<MemoryBudget>(options_.memory_max)),
           .stuck_after = options_.stuck_after,
-          .probes = daemons_[host]->probes};
+          .probes = daemons_[host]->probes,
+          .home = {.daemon = daemons_[host]->name,
+                   .address = AddressOf(host),
+                   .is_reachable = daemons_[host]->inbound != Inbound::kBlockedAndSaid}};
 }
 
 void Cluster::OnJoinAccepted(Host host, const control::JoinAccepted& accepted) {

@@ -259,6 +259,48 @@ TEST(Membership, OneWhomNobodyReachesHoldsNoFirstViewUp) {
   }
 }
 
+// Whether it says so or the others find out, whichever place it has among the ids.
+TEST(Membership, WhoCannotBeDialledDialsTheOthersAndIsAMemberLikeThem) {
+  for (const Inbound inbound : {Inbound::kBlocked, Inbound::kBlockedAndSaid}) {
+    for (std::uint32_t hidden = 0; hidden < 3; ++hidden) {
+      auto cluster = std::make_unique<Cluster>(ClusterOptions{});
+      for (std::uint32_t i = 0; i < 3; ++i) cluster->AddNode(3, "", i == hidden ? inbound : Inbound::kOpen);
+      ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Joined(0) && cluster->Joined(1) && cluster->Joined(2); }))
+          << cluster->PendingText(hidden);
+      for (std::uint32_t i = 0; i < 3; ++i) {
+        if (i == hidden) continue;
+        cluster->CutControl(i, hidden);
+        for (std::uint32_t lane = 0; lane < 2; ++lane) cluster->CutLane(i, hidden, LaneId(lane));
+      }
+      SubmitAll(*cluster, Range(3), SumF32(kLarge));
+      ASSERT_TRUE(Finish(*cluster, Range(3)));
+      for (const auto& [name, outcome] : cluster->OutcomesOf(0)) EXPECT_EQ(outcome.retries, 0u) << "repaired";
+      cluster->Kill(hidden);
+      const Nodes others = Without(Range(3), hidden);
+      SubmitAll(*cluster, others, SumF32(kLarge));
+      ASSERT_TRUE(Finish(*cluster, others));
+      CheckAgreement(*cluster, others);
+    }
+  }
+}
+
+TEST(Membership, TwoWhomNobodyCanDialAreToldSo) {
+  auto cluster = std::make_unique<Cluster>(ClusterOptions{});
+  for (std::uint32_t i = 0; i < 2; ++i) cluster->AddNode(2, "", Inbound::kBlockedAndSaid);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(cluster->RunUntil([&] {
+      return cluster->PendingText(i).find("neither can be dialled") != std::string::npos;
+    })) << cluster->PendingText(i);
+  }
+}
+
+TEST(Membership, PeersOfADaemonThatNobodyCanDialFindEachOther) {
+  auto cluster = std::make_unique<Cluster>(ClusterOptions{});
+  const Host host = cluster->AddDaemon("", Inbound::kBlockedAndSaid);
+  for (int i = 0; i < 2; ++i) (void)cluster->Join(host, {.group = "g", .wait_world = 2});
+  EXPECT_TRUE(cluster->RunUntil([&] { return cluster->Joined(0) && cluster->Joined(1); })) << cluster->PendingText(0);
+}
+
 TEST(Membership, LeaverFinishesItsOperationsAndTheOthersGoOn) {
   auto cluster = Formed(3);
   SubmitAll(*cluster, Range(3), SumF32(kSmall));

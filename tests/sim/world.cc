@@ -81,6 +81,12 @@ TrainerOptions World::DrawTrainers(std::uint64_t seed, Dice& dice) {
   return options;
 }
 
+// Of two that nobody can dial neither reaches the other: one at most.
+Inbound World::InboundOf(std::uint64_t seed, std::uint32_t place) const {
+  if (seed % 6 != 1 || seed / 6 % world_size_ != place) return Inbound::kOpen;
+  return seed % 12 == 1 ? Inbound::kBlocked : Inbound::kBlockedAndSaid;
+}
+
 World::World(std::uint64_t seed, bool trace)
     : dice_(seed),
       cluster_(DrawCluster(seed, dice_, trace)),
@@ -94,7 +100,7 @@ World::World(std::uint64_t seed, bool trace)
   draws_min_world_ = IsAsynchronous(seed) && seed % 8 >= 6;
   if (draws_min_world_) min_world_max_ = static_cast<std::uint32_t>(dice_.Between(2, world_size_ + 1));
   for (std::uint32_t i = 0; i < world_size_; ++i) {
-    const Host host = cluster_.AddDaemon(dice_.OneOf(2) ? "eu" : "us");
+    const Host host = cluster_.AddDaemon(dice_.OneOf(2) ? "eu" : "us", InboundOf(seed, i));
     for (const std::string& group : groups_) cluster_.Join(host, OrderOf(group, world_size_));
   }
   for (const Kind& kind : Kinds()) {

@@ -50,6 +50,7 @@ class World {
  private:
   static ClusterOptions DrawCluster(std::uint64_t seed, Dice& dice, bool trace);
   static TrainerOptions DrawTrainers(std::uint64_t seed, Dice& dice);
+  Inbound InboundOf(std::uint64_t seed, std::uint32_t place) const;
 
   void CheckForStorm();
   void KeepOnly(const std::set<std::string>& names);

@@ -244,9 +244,133 @@ TEST(Mesh, FewLanesStayFewForTheirRolesHangOnTheirNumber) {
   EXPECT_TRUE(mesh.TakeDials(At(10)).empty());
   Mesh dialled(kOther);
   dialled.Want(kSelf, kPlace);
-  EXPECT_FALSE(dialled.Admit({.other = kSelf, .control = false, .lane = LaneId(2)}, 2, nullptr).ok());
-  EXPECT_TRUE(dialled.Admit({.other = kSelf, .control = false, .lane = LaneId(127)}, 9, nullptr).ok());
-  EXPECT_FALSE(dialled.Admit({.other = kSelf, .control = false, .lane = LaneId(128)}, 9, nullptr).ok());
+  EXPECT_FALSE(dialled.Admit({.other = kSelf, .control = false, .lane = LaneId(2)}, {.lanes = 2}, nullptr).ok());
+  EXPECT_TRUE(dialled.Admit({.other = kSelf, .control = false, .lane = LaneId(127)}, {.lanes = 9}, nullptr).ok());
+  EXPECT_FALSE(dialled.Admit({.other = kSelf, .control = false, .lane = LaneId(128)}, {.lanes = 9}, nullptr).ok());
+}
+
+// The lower id dials the lanes: of a pair whose other end it hears of but is not dialled by, it dials everything.
+class TakingOver : public ::testing::Test {
+ protected:
+  TakingOver() {
+    lower_.Want(kOther, kPlace);
+    higher_.Want(kSelf, kPlace);
+  }
+  static bool Accepts(Mesh& acceptor, PeerId from, const Dial& dial) {
+    const LinkTerms terms{.lanes = dial.control ? 0U : 1U, .dialled_all = dial.all};
+    return acceptor.Admit({.other = from, .control = dial.control, .lane = LaneId(0)}, terms, nullptr).ok();
+  }
+  // What an end dials from now on, as "c" for the control link and "l" for the lanes.
+  static std::string Dialled(Mesh& mesh, int ms) {
+    std::string out;
+    for (const Dial& dial : mesh.TakeDials(At(ms))) out += dial.control ? "c" : "l";
+    return out;
+  }
+  static void LaneIsUp(Mesh& mesh, PeerId other, int ms, std::uint64_t generation = 1) {
+    (void)mesh.LaneUp(other, LaneId(0), {.lanes = 1, .generation = generation}, At(ms));
+  }
+
+  Mesh lower_{kSelf}, higher_{kOther};
+};
+
+TEST_F(TakingOver, WhoseLanesStandDialsTheControlLinkToo) {
+  EXPECT_EQ(Dialled(lower_, 1), "l");
+  EXPECT_EQ(Dialled(higher_, 1), "c");
+  LaneIsUp(lower_, kOther, 2);
+  EXPECT_TRUE(lower_.TakeOver(At(3002)).empty()) << "the other one may be on its way";
+  const auto taken = lower_.TakeOver(At(3003));
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_EQ(taken[0].other, kOther);
+  EXPECT_FALSE(taken[0].say.has_value());
+  const std::vector<Dial> dials = lower_.TakeDials(At(3003));
+  ASSERT_EQ(dials.size(), 1U);
+  EXPECT_TRUE(dials[0].control);
+  EXPECT_TRUE(dials[0].all);
+  EXPECT_TRUE(Accepts(higher_, kSelf, dials[0]));
+  EXPECT_TRUE(lower_.TakeOver(At(9000)).empty()) << "once";
+}
+
+TEST_F(TakingOver, WhoseControlLinkStandsDialsTheLanesTooAndLaterGenerationsOfThem) {
+  EXPECT_EQ(Dialled(higher_, 1), "c");
+  (void)higher_.ControlUp(kSelf, At(2));
+  LaneIsUp(higher_, kSelf, 3, 7);
+  higher_.LaneDown(kSelf, LaneId(0), At(1000));
+  EXPECT_TRUE(higher_.TakeOver(At(4000)).empty());
+  ASSERT_EQ(higher_.TakeOver(At(4001)).size(), 1U);
+  const std::vector<Dial> dials = higher_.TakeDials(At(4001));
+  ASSERT_EQ(dials.size(), 1U);
+  EXPECT_FALSE(dials[0].control);
+  EXPECT_GT(dials[0].generation, 7U);
+}
+
+TEST_F(TakingOver, WhoWasTakenOverFromDialsNothingMore) {
+  EXPECT_EQ(Dialled(higher_, 1), "c");
+  EXPECT_FALSE(higher_.Yield(kSelf).has_value());
+  (void)higher_.ControlUp(kSelf, At(2));
+  LaneIsUp(higher_, kSelf, 2);
+  higher_.AllDown(kSelf, At(10));
+  EXPECT_EQ(Dialled(higher_, 5000), "");
+  EXPECT_TRUE(higher_.TakeOver(At(5000)).empty());
+}
+
+TEST_F(TakingOver, WithoutTheClaimNobodyDialsTheOthersLinks) {
+  EXPECT_FALSE(Accepts(higher_, kSelf, {.other = kOther, .at = {}, .control = true, .missing = {}}));
+  EXPECT_TRUE(Accepts(higher_, kSelf, {.other = kOther, .at = {}, .control = true, .all = true, .missing = {}}));
+}
+
+TEST_F(TakingOver, OfTwoWhoTakeOverAtOnceTheHigherWins) {
+  (void)lower_.ControlUp(kOther, At(0));
+  (void)lower_.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(0));
+  lower_.ControlDown(kOther, At(1));
+  ASSERT_EQ(lower_.TakeOver(At(4000)).size(), 1U);
+  (void)higher_.ControlUp(kSelf, At(1));
+  ASSERT_EQ(higher_.TakeOver(At(4000)).size(), 1U);
+  const Dial all{.other = {}, .at = {}, .control = true, .all = true, .missing = {}};
+  EXPECT_TRUE(Accepts(lower_, kOther, all));
+  EXPECT_FALSE(Accepts(higher_, kSelf, all));
+}
+
+TEST_F(TakingOver, EndsSayAnewHowManyLanesTheyWant) {
+  for (Mesh* mesh : {&lower_, &higher_}) {
+    const PeerId other = mesh == &lower_ ? kOther : kSelf;
+    for (std::uint32_t lane = 0; lane < 9; ++lane)
+      (void)mesh->LaneUp(other, LaneId(lane), {.lanes = 9, .lanes_max = 128}, At(1));
+  }
+  (void)lower_.WantLanes(kOther, 20, Mesh::End::kThere);  // and it opens, and announces, them
+  EXPECT_EQ(lower_.Yield(kOther), std::optional(0U)) << "it wants none itself";
+  (void)higher_.ControlUp(kSelf, At(1));
+  (void)higher_.WantLanes(kSelf, 30, Mesh::End::kThere);
+  higher_.AllDown(kSelf, At(2));
+  (void)higher_.ControlUp(kSelf, At(3));
+  const auto taken = higher_.TakeOver(At(4000));
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_EQ(taken[0].say, std::optional(30U));
+}
+
+TEST(Mesh, WhoCannotBeDialledDialsEverythingAtOnce) {
+  Mesh hidden(kSelf), open(kOther);
+  hidden.Want(kOther, {.address = "127.0.0.1:1", .daemon = "far", .reaches_us = false});
+  open.Want(kSelf, {.address = "", .daemon = "hidden"});
+  EXPECT_EQ(hidden.TakeDials(At(1)).size(), 2U);
+  EXPECT_TRUE(open.TakeDials(At(1)).empty());
+  for (const bool control : {true, false}) {
+    const LinkTerms terms{.lanes = control ? 0U : 1U, .dialled_all = true};
+    EXPECT_TRUE(open.Admit({.other = kSelf, .control = control, .lane = LaneId(0)}, terms, nullptr).ok());
+  }
+}
+
+// Nobody here dials it, so no refusal can tell that it is gone.
+TEST(Mesh, PairThatTheOtherEndDialsIsBrokenSoonWhenNothingOfItIsUp) {
+  constexpr Duration kLimit = std::chrono::seconds(10);
+  Mesh mesh(kOther);
+  mesh.Want(kSelf, {.address = "", .daemon = "hidden"});
+  (void)mesh.ControlUp(kSelf, At(1));
+  (void)mesh.LaneUp(kSelf, LaneId(0), {.lanes = 1}, At(1));
+  mesh.ControlDown(kSelf, At(1000));
+  EXPECT_FALSE(mesh.BrokenFor(kSelf, At(9000), kLimit)) << "a lane is up";
+  mesh.LaneDown(kSelf, LaneId(0), At(9000));
+  EXPECT_FALSE(mesh.BrokenFor(kSelf, At(10'999), kLimit));
+  EXPECT_TRUE(mesh.BrokenFor(kSelf, At(11'001), kLimit));
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ TEST(ConfigDeathTest, LoopbackToListenOnIsRefusedWhereTheMasterIsElsewhere) {
   }
   EXPECT_EQ(Parsed(master, "10.77.0.1:7401", {"--insecure"}).master, master);
   EXPECT_EQ(Parsed(master, "127.0.0.1:7401", {"--insecure", "--advertise", "10.77.0.1:7401"}).master, master);
+  EXPECT_EQ(Parsed(master, "127.0.0.1:7401", {"--insecure", "--advertise", "none"}).advertise,
+            std::optional<std::string>(""));
   EXPECT_EQ(Parsed("localhost:7400", "127.0.0.1:7401", {"--insecure"}).listen, "127.0.0.1:7401");
 }
 

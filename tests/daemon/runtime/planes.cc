@@ -33,7 +33,7 @@ Node::Node(World& world, std::size_t id)
       id_(id),
       data_(world.context(), OptionsOf(id), this),
       listener_(world.context(), {}, [this](net::LinkOffer offer) { data_.OnOffer(std::move(offer)); }) {
-  data_.SetAddress(std::to_string(id));
+  data_.SetAddress(std::to_string(id), std::to_string(id));
   data_.Start();
 }
 
