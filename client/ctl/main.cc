@@ -3,6 +3,7 @@
 #include <string>
 
 #include "client/ctl/certs.h"
+#include "client/ctl/drain.h"
 #include "client/ctl/render.h"
 #include "client/ctl/render_plan.h"
 #include "proto/byte_size.h"
@@ -14,6 +15,7 @@ namespace ringway::ctl {
 namespace {
 
 constexpr const char* kProgram = "ringwayctl";
+constexpr int kDrainMs = 60'000;  // more than running operations may take to finish
 constexpr const char* kOnlyTheMaster = "only the master can: give --master HOST:PORT";
 
 struct Options {
@@ -23,8 +25,10 @@ struct Options {
   bool as_json = false;
   bool plan = false;
   bool evict = false;
+  bool drain = false;
   bool certs = false;  // none of them: status
   CertsOrder certs_order;
+  DrainOrder drain_order;
   shell::TlsOptions tls;
   std::string group;
   std::string bytes;
@@ -36,16 +40,17 @@ struct Options {
 Options ParseOptions(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "Shows the state of a Ringway master or daemon, explains a group's plan, evicts a peer, makes certificates.",
+      "Shows the state of a Ringway master or daemon, explains a group's plan, evicts a peer, drains a daemon, "
+      "makes certificates.",
       kProgram);
   app.fallthrough();  // --master and --socket may also follow the command
   auto* master_option =
       app.add_option("--master", options.master, "master to ask, HOST:PORT (default: none; give this or --socket)");
   auto* socket_option = app.add_option("--socket", options.socket, "socket of the daemon to ask (default: none)");
   master_option->excludes(socket_option);
-  app.add_option("--timeout-ms", options.timeout_ms, "how long to wait for the answer")
-      ->default_str(std::to_string(options.timeout_ms) + " ms")
-      ->check(CLI::Range(1, 600000));
+  auto* timeout = app.add_option("--timeout-ms", options.timeout_ms, "how long to wait for the answer; of drain 60000 ms")
+                      ->default_str(std::to_string(options.timeout_ms) + " ms")
+                      ->check(CLI::Range(1, 600000));
   app.add_flag("--json", options.as_json, "print JSON");
   shell::AddTlsOptions(app, &options.tls);
   app.add_subcommand("status", "groups, epochs, peers, ranks, sites, ring order, counters");
@@ -58,11 +63,17 @@ Options ParseOptions(int argc, char** argv) {
   evict->add_option("--group", options.group, "its group")->required();
   evict->add_option("--peer", options.peer, "its name, as status shows it, or peer id, as status --json does")
       ->required();
+  CLI::App* drain = app.add_subcommand(
+      "drain", "of a master: takes a daemon out of service: its trainers finish what runs and leave, none may join");
+  drain->add_option("NAME", options.drain_order.daemon, "the daemon's name, as status shows it")->required();
+  drain->add_flag("--end", options.drain_order.end, "take it into service again");
   const CLI::App* certs = AddCerts(app, &options.certs_order);
   app.require_subcommand(1);
   shell::ParseOrExit(app, argc, argv);
   options.plan = plan->parsed();
   options.evict = evict->parsed();
+  options.drain = drain->parsed();
+  if (options.drain && timeout->count() == 0) options.timeout_ms = kDrainMs;
   options.certs = certs->parsed();
   return options;
 }
@@ -87,10 +98,23 @@ Result<std::string> AskStatus(const Options& options) {
 Status Evict(const Options& options) {
   const Result<shell::MasterAddress> master = MasterOf(options, kOnlyTheMaster);
   if (!master.ok()) return master.status();
-  control::EvictRequest request;
-  request.set_group(options.group);
-  request.set_peer(options.peer);
-  return shell::AskEviction(master.value(), request, options.timeout());
+  control::ToMaster order;
+  order.mutable_evict()->set_group(options.group);
+  order.mutable_evict()->set_peer(options.peer);
+  return shell::GiveOrder(master.value(), order, options.timeout());
+}
+
+Result<std::string> Drain(const Options& options) {
+  const Result<shell::MasterAddress> master = MasterOf(options, kOnlyTheMaster);
+  return master.ok() ? Drain(master.value(), options.drain_order, options.timeout()) : master.status();
+}
+
+// What the commands that change something say.
+Result<std::string> Change(const Options& options) {
+  if (options.certs) return Carry(options.certs_order);
+  if (options.drain) return Drain(options);
+  if (const Status status = Evict(options); !status.ok()) return status;
+  return "group " + options.group + " drops " + options.peer + "\n";
 }
 
 Result<std::string> AskPlan(const Options& options) {
@@ -106,15 +130,10 @@ Result<std::string> AskPlan(const Options& options) {
 
 int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
-  if (options.certs) {
-    const Result<std::string> said = Carry(options.certs_order);
+  if (options.certs || options.drain || options.evict) {
+    const Result<std::string> said = Change(options);
     if (!said.ok()) shell::Die(kProgram, said.status().text());
     std::printf("%s", said.value().c_str());
-    return 0;
-  }
-  if (options.evict) {
-    if (const Status status = Evict(options); !status.ok()) shell::Die(kProgram, status.text());
-    std::printf("group %s drops %s\n", options.group.c_str(), options.peer.c_str());
     return 0;
   }
   Result<std::string> text = options.plan ? AskPlan(options) : AskStatus(options);

@@ -124,9 +124,10 @@ Result<std::string> Render(const std::string& json_text) {
            Text(*daemon, "master_connected") + "\n" + RenderSecurity(*daemon) + RenderUplink(*daemon) +
            RenderLimits(*daemon) + RenderAdvice(*daemon);
   }
-  std::vector<Row> rows = {{"daemon", "site", "address", "connected"}};
+  std::vector<Row> rows = {{"daemon", "site", "address", "connected", "draining", "peers"}};
   for (const json& daemon : Objects(status, "daemons")) {
-    rows.push_back({Text(daemon, "name"), Text(daemon, "site"), Text(daemon, "address"), Text(daemon, "connected")});
+    rows.push_back({Text(daemon, "name"), Text(daemon, "site"), Text(daemon, "address"), Text(daemon, "connected"),
+                    Text(daemon, "draining"), Text(daemon, "peers")});
   }
   if (rows.size() > 1) out += Table(rows);
   for (const json& group : Objects(status, "groups")) out += RenderGroup(group);

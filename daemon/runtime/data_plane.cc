@@ -14,6 +14,7 @@ namespace {
 // A packet of 1500 bytes carries 1448.
 constexpr double kBytesPerMbit = 1e6 / 8 * 1448 / 1500;
 constexpr Duration kHoldOffer = std::chrono::seconds(2);
+constexpr const char* kDrained = "an operator takes this daemon out of service: use another host's";
 constexpr Duration kTickMin = std::chrono::milliseconds(5);
 constexpr Duration kTickMax = std::chrono::milliseconds(100);
 
@@ -94,6 +95,7 @@ void DataPlane::TickAll() {
   }
   flow_.Decide(now);
   for (const auto& [self, peer] : peers_) peer->KeepPace();
+  counters.set_draining(draining_);
   control_->SetCounters(std::move(counters));
   TryHeldOffers(now);
   ArmTick();
@@ -142,6 +144,7 @@ void DataPlane::TellOfNoMaster() {
 void DataPlane::OnMasterMessage(const control::FromMaster& message) {
   if (message.has_join_accepted()) return OnJoinAccepted(message.join_accepted());
   if (message.has_join_refused()) return OnJoinRefused(message.join_refused());
+  if (message.has_drain()) return message.drain().end() ? EndDrain() : BeginDrain();
   const PeerId self = AddresseeOf(message);
   if (self == PeerId()) return;
   const auto found = peers_.find(self);
@@ -295,6 +298,7 @@ void DataPlane::RefuseOffer(const net::LinkOffer& offer, const Status& why) {
 
 void DataPlane::OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) {
   if (shutting_down_) return session->JoinRefused(Status(Code::kShuttingDown, "the daemon is stopping"));
+  if (draining_) return session->JoinRefused(Status(Code::kShuttingDown, kDrained));
   const std::string user = UserOf(*session);
   if (!options_.users.Allows(order.group, user)) {
     control_->Log({.event = "trainer_refused",
@@ -344,6 +348,7 @@ std::string DataPlane::StatusJson() {
                     .descriptors = options_.descriptors,
                     .lanes = 0,
                     .uplink_limit_mbit = options_.uplink_limit_mbit,
+                    .draining = draining_,
                     .security = tls::FactsOf(options_.security.get(), options_.insecure)};
   for (const auto& [self, peer] : peers_) state.lanes += peer->lanes_open();
   return ToJson(options_.identity, state, reports);
@@ -367,11 +372,23 @@ void DataPlane::OnPeerEnded(PeerId self) {
 
 void DataPlane::ShutDown(TimePoint deadline) {
   if (std::exchange(shutting_down_, true)) return;
-  for (const auto& [request, joining] : std::exchange(joining_, {})) {
-    joining.session->End(Code::kShuttingDown, "the daemon is stopping");
-  }
-  if (peers_.empty()) return control_->OnDrained();
+  EndSessions(deadline, "the daemon is stopping");
+  if (peers_.empty()) control_->OnDrained();
+}
+
+void DataPlane::EndSessions(TimePoint deadline, const std::string& why) {
+  for (const auto& [request, joining] : std::exchange(joining_, {})) joining.session->End(Code::kShuttingDown, why);
   for (const auto& [self, peer] : peers_) peer->ShutDown(deadline);
+}
+
+void DataPlane::BeginDrain() {
+  if (std::exchange(draining_, true)) return;
+  control_->Log({.event = "draining", .fields = {{"peers", peers_.size()}}, .severity = agreement::Severity::kWarning});
+  EndSessions(clock_.Now() + options_.grace, kDrained);
+}
+
+void DataPlane::EndDrain() {
+  if (std::exchange(draining_, false)) control_->Log({.event = "in_service", .fields = {}});
 }
 
 void DataPlane::Stop() {

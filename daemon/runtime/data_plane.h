@@ -145,6 +145,11 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void OnJoinAccepted(const control::JoinAccepted& accepted);
   void OnJoinRefused(const control::JoinRefused& refused);
   void Withdraw(PeerId peer);
+  // Peers finish what runs until `deadline`, and leave; whose trainer waits to join is told why it may not.
+  void EndSessions(TimePoint deadline, const std::string& why);
+  // Out of service, by the master's order, and into it again.
+  void BeginDrain();
+  void EndDrain();
   // Returns false if the offer should be held and tried again.
   bool TryOffer(net::LinkOffer& offer, bool last_try);
   void TryHeldOffers(TimePoint now);
@@ -169,6 +174,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   bool master_up_ = false;
   std::string master_refusal_;  // since when it is not, the last one
   bool shutting_down_ = false;
+  bool draining_ = false;
   bool stopped_ = false;
 };
 

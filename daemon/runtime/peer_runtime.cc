@@ -224,7 +224,7 @@ void PeerRuntime::OnControlClosed(PeerId other, const std::string& why) {
 
 Status PeerRuntime::Submit(buffers::Submission submission) {
   if (ended_) return {Code::kLeft, "the session has left its group"};
-  if (shutting_down_) return {Code::kShuttingDown, "the daemon is stopping and takes no new operations"};
+  if (shutting_down_) return {Code::kShuttingDown, "the daemon is stopping, or drained, and takes no new operations"};
   Status status = peer_.Submit(std::move(submission), clock_.Now());
   Run();
   return status;

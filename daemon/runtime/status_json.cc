@@ -71,6 +71,7 @@ std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std
                       {"address", identity.address}, {"pid", ::getpid()},
                       {"master", identity.master},   {"master_connected", state.master_connected},
                       {"version", RINGWAY_VERSION},  {"advice", identity.advice}};
+  status["daemon"]["draining"] = state.draining;
   status["daemon"]["descriptors"] = {
       {"limit", state.descriptors.limit}, {"lanes", state.lanes}, {"lanes_max", state.descriptors.more_lanes_max()}};
   if (state.uplink_limit_mbit > 0) status["daemon"]["uplink_limit_mbit"] = state.uplink_limit_mbit;

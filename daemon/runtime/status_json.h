@@ -1,6 +1,7 @@
 // The daemon's state as JSON, for `ringwayctl --socket`.
 //
-//   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "version", "uplink_limit_mbit",
+//   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "draining", "version",
+//   "uplink_limit_mbit",
 //                "descriptors": {"limit", "lanes", "lanes_max"},
 //                "security": {"identity", "until", "days_left", "insecure"},
 //                "memory": {"max", "regions", "results", "aside", "early", "residuals"}, "advice": [sentences]},
@@ -45,6 +46,7 @@ struct DaemonState {
   DescriptorPlan descriptors;
   std::size_t lanes = 0;                // open
   std::uint64_t uplink_limit_mbit = 0;  // 0: none
+  bool draining = false;                // an operator has taken it out of service
   SecurityFacts security = {};
 };
 

@@ -160,6 +160,7 @@ void Coordinator::OnMessage(Connection connection, const control::ToMaster& mess
   Daemon& daemon = daemons_.at(id);
   daemon.heard = now;
   if (message.has_heartbeat()) {
+    daemon.draining = message.heartbeat().draining();
     for (const control::PeerCounters& counters : message.heartbeat().counters()) {
       if (Group* group = GroupOf(id, PeerId(counters.peer()))) {
         group->OnCounters(counters);
@@ -314,6 +315,21 @@ Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
   }
   return {Code::kInvalidArgument,
           "group " + request.group() + " has no peer " + request.peer() + ": see ringwayctl status"};
+}
+
+Status Coordinator::Drain(const control::DrainRequest& request) {
+  const auto found = std::find_if(daemons_.begin(), daemons_.end(),
+                                  [&](const auto& entry) { return entry.second.name == request.daemon(); });
+  if (found == daemons_.end()) {
+    return {Code::kInvalidArgument, "no daemon is named " + request.daemon() + ": see ringwayctl status"};
+  }
+  if (!found->second.connection) {
+    return {Code::kDaemonUnreachable, "daemon " + request.daemon() + " has no connection to the master"};
+  }
+  control::FromMaster message;
+  message.mutable_drain()->set_end(request.end());
+  SendTo(*found->second.connection, std::move(message));
+  return Status::Ok();
 }
 
 void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now) {

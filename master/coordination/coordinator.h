@@ -70,6 +70,7 @@ class Coordinator final : public GroupHost {
     TimePoint heard{};
     TimePoint gone_since{};
     std::set<PeerId> peers;
+    bool draining = false;  // it says that it takes no trainers
   };
 
   // REQUIRES: options.term >= 1.
@@ -85,6 +86,8 @@ class Coordinator final : public GroupHost {
 
   // kInvalidArgument if there is no such group or peer.
   Status Evict(const control::EvictRequest& request, TimePoint now);
+  // kInvalidArgument if there is no such daemon, kDaemonUnreachable if it has no connection.
+  Status Drain(const control::DrainRequest& request);
 
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
 

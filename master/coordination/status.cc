@@ -87,7 +87,9 @@ bool StatusReport::Step(const Coordinator& coordinator) {
     Add(daemons_, Dumped({{"name", daemon.name},
                           {"site", daemon.site},
                           {"address", daemon.address},
-                          {"connected", daemon.connection.has_value()}}));
+                          {"connected", daemon.connection.has_value()},
+                          {"draining", daemon.draining},
+                          {"peers", daemon.peers.size()}}));
   }
   return next != coordinator.daemons().end();
 }

@@ -103,7 +103,7 @@ void Server::OnTick() {
 
 void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
   if (message.has_status() || message.has_plan()) return OnQuery(id, message);
-  if (message.has_evict()) return OnEvict(id, message.evict());
+  if (message.has_evict() || message.has_drain()) return OnOrder(id, message);
   if (message.has_hello()) {
     if (const Status status = CheckHello(id, message.hello()); !status.ok()) return RefuseHello(id, status);
   }
@@ -125,33 +125,37 @@ void Server::BecomeClient(std::uint64_t id) {
   Become(id, Kind::kClient);
 }
 
-Status Server::CheckEviction(const Session& session) const {
+Status Server::CheckOrder(const Session& session) const {
   const Identity* who = session.identity();
   if (who == nullptr && options_.security == nullptr) {  // anybody may reach the port
     if (session.is_local()) return Status::Ok();
-    return {Code::kInvalidArgument, "evictions are taken from the master's own host only: run ringwayctl there"};
+    return {Code::kInvalidArgument, "orders are taken from the master's own host only: run ringwayctl there"};
   }
   if (who == nullptr) return {Code::kInternal, "nobody is known at the other end"};
   if (who->role == ProcessRole::kOperator || (who->role == ProcessRole::kMaster && session.is_local())) {
     return Status::Ok();
   }
-  return {Code::kInvalidArgument, "evictions are an operator's, and this is " + ToString(*who) +
+  return {Code::kInvalidArgument, "orders are an operator's, and this is " + ToString(*who) +
                                       ": use a certificate issued with --role operator"};
 }
 
-void Server::OnEvict(std::uint64_t id, const control::EvictRequest& request) {
+void Server::OnOrder(std::uint64_t id, const control::ToMaster& order) {
   const std::shared_ptr<Session> session = sessions_.at(id);
-  if (session->kind() != Kind::kStranger) return session->Close("an eviction on a connection already in use");
-  Status status = CheckEviction(*session);
-  if (status.ok()) status = coordinator_.Evict(request, Now());
-  if (status.ok()) {
-    Log(Level::kWarning, "evict", {{"group", ClipText(request.group())}, {"peer", ClipText(request.peer())}});
+  if (session->kind() != Kind::kStranger) return session->Close("an order on a connection already in use");
+  Status status = CheckOrder(*session);
+  if (status.ok())
+    status = order.has_evict() ? coordinator_.Evict(order.evict(), Now()) : coordinator_.Drain(order.drain());
+  if (!status.ok()) {
+    LogStranger("order_refused", {"why", ClipText(status.text())});
+  } else if (order.has_evict()) {
+    Log(Level::kWarning, "evict",
+        {{"group", ClipText(order.evict().group())}, {"peer", ClipText(order.evict().peer())}});
   } else {
-    LogStranger("evict_refused", {"why", ClipText(status.text())});
+    Log(Level::kWarning, "drain", {{"daemon", ClipText(order.drain().daemon())}, {"end", order.drain().end()}});
   }
   control::FromMaster reply;
-  reply.mutable_evict()->set_code(static_cast<std::uint32_t>(status.code()));
-  reply.mutable_evict()->set_text(status.text());
+  reply.mutable_order()->set_code(static_cast<std::uint32_t>(status.code()));
+  reply.mutable_order()->set_text(status.text());
   auto frame = std::make_shared<std::string>();
   AppendFrame(reply, *frame);
   BecomeClient(id);

@@ -17,7 +17,7 @@
 // The coordinator bounds the number of daemons.
 //
 // With `security` a connection begins with its handshake, within `hello_timeout`. A daemon's hello has to carry the
-// name on its certificate; evictions are an operator's. Without, evictions are taken from this host only.
+// name on its certificate; orders (to evict a peer, to drain a daemon) are an operator's. Without, they are taken from this host only.
 //
 // Threads: the one that runs the io_context. Errors on a connection end that connection only.
 #pragma once
@@ -87,9 +87,10 @@ class Server {
   // Whether whoever is at the other end may speak as this daemon; true where nobody has to prove who it is.
   Status CheckHello(std::uint64_t id, const control::DaemonHello& hello) const;
   void RefuseHello(std::uint64_t id, const Status& why);
-  Status CheckEviction(const Session& session) const;
+  // Evictions and drains.
+  Status CheckOrder(const Session& session) const;
   void BecomeClient(std::uint64_t id);
-  void OnEvict(std::uint64_t id, const control::EvictRequest& request);
+  void OnOrder(std::uint64_t id, const control::ToMaster& order);
   void ScheduleQueries();
   void RunQueries();
   Crowd* CrowdOf(Kind kind);

@@ -91,6 +91,7 @@ void AddProcess(const json& process, const std::string& role, Metrics& out) {
 void AddDaemon(const json& daemon, Metrics& out) {
   AddProcess(daemon, "daemon", out);
   out.Gauge("master_connected", "Whether there is a connection to the master.", {}, Number(daemon, "master_connected"));
+  out.Gauge("draining", "1: an operator has taken the daemon out of service.", {}, Number(daemon, "draining"));
   const json memory = Part(daemon, "memory");
   out.Gauge("memory_max_bytes", "Memory for trainers' regions and what is kept for them.", {}, Number(memory, "max"));
   for (const auto& [use, bytes] : memory.items()) {
@@ -203,6 +204,7 @@ Status ReadinessOf(const std::string& status_json) {
   if (daemon.is_object() && Number(daemon, "master_connected") == 0) {
     return {Code::kMasterUnreachable, "no connection to the master at " + Word(daemon, "master")};
   }
+  if (Number(daemon, "draining") != 0) return {Code::kShuttingDown, "an operator has taken it out of service"};
   const std::string journal = Word(Part(status.value(), "master"), "journal");
   if (!journal.empty() && journal != "ok" && journal != "none")
     return {Code::kIo, "the journal cannot be written: " + journal};

@@ -206,16 +206,13 @@ Result<std::string> QueryMaster(const MasterAddress& master, std::chrono::millis
   return reply.value().status().json();
 }
 
-Status AskEviction(const MasterAddress& master, const control::EvictRequest& request,
-                   std::chrono::milliseconds timeout) {
-  control::ToMaster message;
-  *message.mutable_evict() = request;
-  const Result<control::FromMaster> reply = AskOnce(master, message, timeout);
+Status GiveOrder(const MasterAddress& master, const control::ToMaster& order, std::chrono::milliseconds timeout) {
+  const Result<control::FromMaster> reply = AskOnce(master, order, timeout);
   if (!reply.ok()) return reply.status();
-  if (!reply.value().has_evict()) {
+  if (!reply.value().has_order()) {
     return {Code::kProtocol, NameOfMaster(master.endpoint) + " answered with something else: is it older?"};
   }
-  return StatusOf(reply.value().evict());
+  return StatusOf(reply.value().order());
 }
 
 Result<std::string> QueryPlan(const MasterAddress& master, const control::PlanRequest& request,

@@ -1,4 +1,4 @@
-// Asks a master or a daemon for its status, a master for a group's plan or an eviction. Blocking, with a deadline.
+// Asks a master or a daemon for its status, a master for a group's plan, gives it an operator's orders. Blocking, with a deadline.
 #pragma once
 
 #include <chrono>
@@ -24,9 +24,8 @@ Result<std::string> QueryMaster(const MasterAddress& master, std::chrono::millis
 // Returns the plan and its reasons as JSON text. Errors: likewise, and the master's for an invalid request.
 Result<std::string> QueryPlan(const MasterAddress& master, const control::PlanRequest& request,
                               std::chrono::milliseconds timeout);
-// Asks the master to evict a member of a group.
-Status AskEviction(const MasterAddress& master, const control::EvictRequest& request,
-                   std::chrono::milliseconds timeout);
+// Of an operator: `order` is an EvictRequest or a DrainRequest.
+Status GiveOrder(const MasterAddress& master, const control::ToMaster& order, std::chrono::milliseconds timeout);
 Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout);
 
 }  // namespace ringway::shell

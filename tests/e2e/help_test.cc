@@ -31,6 +31,7 @@ const std::vector<Program>& AllPrograms() {
                                                  {{RINGWAY_CTL, "--help"},
                                                   {RINGWAY_CTL, "plan", "--help"},
                                                   {RINGWAY_CTL, "evict", "--help"},
+                                                  {RINGWAY_CTL, "drain", "--help"},
                                                   {RINGWAY_CTL, "certs", "issue", "--help"}}},
                                                 {"ringway-bench", "client", {{RINGWAY_BENCH, "--help"}}},
                                                 {"train_text", "client", {{RINGWAY_TRAIN_TEXT, "--help"}}}};

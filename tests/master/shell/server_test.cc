@@ -128,10 +128,10 @@ TEST_F(ServerTest, EvictionFromAnotherHostIsRefused) {
     net::MemoryPair pair({.peer = {.source = "192.0.2.1", .within_host = within_host}});
     server_->Take(std::move(pair.b));
     const auto reply = net::AskOver(*pair.a, out, io_);
-    ASSERT_TRUE(reply && reply->has_evict());
-    EXPECT_EQ(static_cast<Code>(reply->evict().code()), Code::kInvalidArgument);
+    ASSERT_TRUE(reply && reply->has_order());
+    EXPECT_EQ(static_cast<Code>(reply->order().code()), Code::kInvalidArgument);
     const char* const why = within_host ? "no group nobody" : "the master's own host only";
-    EXPECT_NE(reply->evict().text().find(why), std::string::npos) << reply->evict().text();
+    EXPECT_NE(reply->order().text().find(why), std::string::npos) << reply->order().text();
   }
 }
 

@@ -1,0 +1,100 @@
+// A daemon that an operator takes out of service while its trainers train.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/checks.h"
+
+namespace ringway::e2e {
+namespace {
+
+class DrainTest : public testing::Test {
+ protected:
+  Finished Ctl(const std::vector<std::string>& command, const std::string& master) const {
+    std::vector<std::string> argv = {RINGWAY_CTL, "--master", master};
+    for (const auto& part : {cluster_.TlsOptionsOf("m"), command}) argv.insert(argv.end(), part.begin(), part.end());
+    return RunToEnd(argv);
+  }
+  Finished Drain(const std::vector<std::string>& rest) const {
+    std::vector<std::string> command = {"drain"};
+    command.insert(command.end(), rest.begin(), rest.end());
+    return Ctl(command, cluster_.master_address());
+  }
+
+  Cluster cluster_{{.daemons = 3}};
+};
+
+struct Trained {
+  Error error;
+  OpResult last;
+};
+
+// All-reduces one after the other until one fails or is of two ranks.
+Trained Train(Session& session) {
+  Trained out;
+  std::vector<float> data(100'000, 1.0f), sum(data.size());
+  for (;;) {
+    auto result = session.AllReduce(data.data(), sum.data(), data.size(), DType::kF32, ReduceOp::kSum);
+    if (!result.ok()) out.error = result.error();
+    if (!result.ok()) return out;
+    out.last = std::move(*result);
+    EXPECT_EQ(sum.front(), static_cast<float>(out.last.world_size));
+    EXPECT_EQ(sum.back(), static_cast<float>(out.last.world_size));
+    if (out.last.world_size == 2) return out;
+  }
+}
+
+TEST_F(DrainTest, ItsTrainersFinishWhatRunsAndLeaveAndTheOthersGoOn) {
+  const Sessions ranks = cluster_.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  std::vector<std::future<Trained>> training;
+  for (const auto& session : ranks) training.push_back(std::async(std::launch::async, [&] { return Train(*session); }));
+  const Finished drained = Drain({"d2"});
+  EXPECT_EQ(drained.code, 0) << drained.err;
+  EXPECT_NE(drained.out.find("d2 is drained"), std::string::npos) << drained.out;
+  for (const std::size_t i : {0, 1}) {
+    const Trained stayed = training[i].get();
+    EXPECT_TRUE(stayed.error.ok()) << stayed.error.text();
+    EXPECT_EQ(stayed.last.world_size, 2u);
+  }
+  EXPECT_EQ(training[2].get().error.code(), Code::kShuttingDown);
+  EXPECT_EQ(cluster_.DaemonStatus(2)["daemon"]["draining"], true);
+  const auto refused = Session::Join(cluster_.At(2, "other", 1));
+  EXPECT_EQ(refused.error().code(), Code::kShuttingDown);
+  EXPECT_NE(refused.error().text().find("out of service"), std::string::npos) << refused.error().text();
+  EXPECT_EQ(Drain({"d2"}).code, 0) << "once more is no mistake";
+  EXPECT_EQ(Drain({"d2", "--end"}).code, 0);
+  EXPECT_TRUE(Session::Join(cluster_.At(2, "other", 1)).ok());
+}
+
+TEST_F(DrainTest, MasterThatComesBackKnowsWhoIsDrained) {
+  EXPECT_EQ(Drain({"d1"}).code, 0);
+  cluster_.master().Kill();
+  cluster_.RestartMaster();
+  EXPECT_TRUE(Eventually([&] {
+    const nlohmann::json status = cluster_.MasterStatus();
+    for (const auto& daemon : status["daemons"]) {
+      if (daemon["name"] == "d1") return daemon.value("draining", false);
+    }
+    return false;
+  }));
+  EXPECT_EQ(Session::Join(cluster_.At(1, "job", 1)).error().code(), Code::kShuttingDown);
+}
+
+TEST_F(DrainTest, WhatCannotBeDrainedIsSaid) {
+  const Finished nobody = Drain({"nobody"});
+  EXPECT_EQ(nobody.code, 2);
+  EXPECT_NE(nobody.err.find("no daemon is named nobody"), std::string::npos) << nobody.err;
+  cluster_.daemon(2).Signal(SIGSTOP);
+  const Finished silent = Drain({"d2", "--timeout-ms", "300"});
+  EXPECT_EQ(silent.code, 2);
+  EXPECT_NE(silent.err.find("d2 was told, but it has not said that it does so"), std::string::npos) << silent.err;
+  cluster_.daemon(2).Signal(SIGCONT);
+  EXPECT_TRUE(Eventually([&] { return cluster_.DaemonStatus(2)["daemon"].value("draining", false); }));
+}
+
+}  // namespace
+}  // namespace ringway::e2e
