@@ -3,6 +3,7 @@
 #include <string>
 
 #include "client/ctl/certs.h"
+#include "client/ctl/doctor/doctor.h"
 #include "client/ctl/drain.h"
 #include "client/ctl/render.h"
 #include "client/ctl/render_plan.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr const char* kProgram = "ringwayctl";
 constexpr int kDrainMs = 60'000;  // more than running operations may take to finish
+constexpr int kExitSerious = 1;
 constexpr const char* kOnlyTheMaster = "only the master can: give --master HOST:PORT";
 
 struct Options {
@@ -29,6 +31,8 @@ struct Options {
   bool certs = false;  // none of them: status
   CertsOrder certs_order;
   DrainOrder drain_order;
+  bool doctor = false;
+  DoctorOrder doctor_order;
   shell::TlsOptions tls;
   std::string group;
   std::string bytes;
@@ -41,13 +45,11 @@ Options ParseOptions(int argc, char** argv) {
   Options options;
   CLI::App app(
       "Shows the state of a Ringway master or daemon, explains a group's plan, evicts a peer, drains a daemon, "
-      "makes certificates.",
+      "makes certificates, says what will hurt.",
       kProgram);
   app.fallthrough();  // --master and --socket may also follow the command
-  auto* master_option =
-      app.add_option("--master", options.master, "master to ask, HOST:PORT (default: none; give this or --socket)");
-  auto* socket_option = app.add_option("--socket", options.socket, "socket of the daemon to ask (default: none)");
-  master_option->excludes(socket_option);
+  app.add_option("--master", options.master, "master to ask, HOST:PORT (default: none; give this or --socket)");
+  app.add_option("--socket", options.socket, "socket of the daemon to ask (default: none)");
   auto* timeout = app.add_option("--timeout-ms", options.timeout_ms, "how long to wait for the answer; of drain 60000 ms")
                       ->default_str(std::to_string(options.timeout_ms) + " ms")
                       ->check(CLI::Range(1, 600000));
@@ -68,6 +70,7 @@ Options ParseOptions(int argc, char** argv) {
   drain->add_option("NAME", options.drain_order.daemon, "the daemon's name, as status shows it")->required();
   drain->add_flag("--end", options.drain_order.end, "take it into service again");
   const CLI::App* certs = AddCerts(app, &options.certs_order);
+  const CLI::App* doctor = AddDoctor(app, &options.doctor_order);
   app.require_subcommand(1);
   shell::ParseOrExit(app, argc, argv);
   options.plan = plan->parsed();
@@ -75,6 +78,10 @@ Options ParseOptions(int argc, char** argv) {
   options.drain = drain->parsed();
   if (options.drain && timeout->count() == 0) options.timeout_ms = kDrainMs;
   options.certs = certs->parsed();
+  options.doctor = doctor->parsed();
+  if (!options.doctor && !options.master.empty() && !options.socket.empty()) {
+    shell::Die(kProgram, "--master excludes --socket: give one of them; see ringwayctl --help");
+  }
   return options;
 }
 
@@ -128,8 +135,18 @@ Result<std::string> AskPlan(const Options& options) {
   return shell::QueryPlan(master.value(), request, options.timeout());
 }
 
+int RunDoctor(const Options& options) {
+  const Findings findings =
+      Examine(options.doctor_order,
+              {.master = options.master, .socket = options.socket, .tls = options.tls, .timeout = options.timeout()});
+  const std::string text = options.as_json ? FindingsJson(findings) + "\n" : RenderFindings(findings);
+  std::printf("%s", text.c_str());
+  return AnyFails(findings) ? kExitSerious : 0;
+}
+
 int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
+  if (options.doctor) return RunDoctor(options);
   if (options.certs || options.drain || options.evict) {
     const Result<std::string> said = Change(options);
     if (!said.ok()) shell::Die(kProgram, said.status().text());

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "proto/frame_codec.h"
+
 namespace ringway::daemon {
 namespace {
 
@@ -72,6 +74,7 @@ std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std
                       {"master", identity.master},   {"master_connected", state.master_connected},
                       {"version", RINGWAY_VERSION},  {"advice", identity.advice}};
   status["daemon"]["draining"] = state.draining;
+  status["daemon"]["protocol"] = {kProtocolVersionMin, kProtocolVersionMax};
   status["daemon"]["descriptors"] = {
       {"limit", state.descriptors.limit}, {"lanes", state.lanes}, {"lanes_max", state.descriptors.more_lanes_max()}};
   if (state.uplink_limit_mbit > 0) status["daemon"]["uplink_limit_mbit"] = state.uplink_limit_mbit;

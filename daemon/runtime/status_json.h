@@ -1,8 +1,7 @@
 // The daemon's state as JSON, for `ringwayctl --socket`.
 //
 //   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "draining", "version",
-//   "uplink_limit_mbit",
-//                "descriptors": {"limit", "lanes", "lanes_max"},
+//                "protocol": [min, max], "uplink_limit_mbit", "descriptors": {"limit", "lanes", "lanes_max"},
 //                "security": {"identity", "until", "days_left", "insecure"},
 //                "memory": {"max", "regions", "results", "aside", "early", "residuals"}, "advice": [sentences]},
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "proto/frame_codec.h"
 #include "proto/peer_counts.h"
 
 namespace ringway {
@@ -98,7 +99,10 @@ std::string StatusReport::Finish(const Coordinator& coordinator, const ProcessFa
   const json master = {{"term", coordinator.options().term},
                        {"version", facts.version},
                        {"uptime_s", facts.uptime.count() / 1000000},
+                       {"utc", facts.utc},
+                       {"protocol", {kProtocolVersionMin, kProtocolVersionMax}},
                        {"journal", facts.journal},
+                       {"journal_path", facts.journal_path},
                        {"security", JsonOf<json>(facts.security)},
                        {"contradictions", coordinator.contradictions()},
                        {"ignored_messages", coordinator.ignored_messages()},

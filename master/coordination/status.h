@@ -12,8 +12,10 @@ namespace ringway {
 // Facts about the process that the coordinator does not know.
 struct ProcessFacts {
   Duration uptime{};
-  std::string journal;       // "ok", "none", or why it cannot be written
-  std::string version = {};  // of the program
+  std::string journal;            // "ok", "none", or why it cannot be written
+  std::string journal_path = {};  // empty: none
+  std::string version = {};       // of the program
+  std::string utc = {};           // its time of day, for operators to compare with theirs
   SecurityFacts security = {};
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "master/coordination/verdicts.h"
 #include "master/shell/message_log.h"
 #include "master/shell/server_session.h"
+#include "proto/tls/utc.h"
 
 namespace ringway {
 namespace {
@@ -176,7 +178,9 @@ void Server::RunQueries() {
   TimePoint now = begin;
   const ProcessFacts facts{.uptime = begin - started_,
                            .journal = JournalState(),
+                           .journal_path = JournalPath(),
                            .version = RINGWAY_VERSION,
+                           .utc = tls::UtcNow(),
                            .security = tls::FactsOf(options_.security.get(), options_.insecure)};
   while (!desk_.idle() && now - begin < kQuerySlice) {
     const std::optional<QueryDesk::Answer> answer = desk_.Step(coordinator_, facts);
@@ -277,6 +281,12 @@ void Server::WriteJournal() {
 std::string Server::JournalState() const {
   if (options_.journal == nullptr) return "none";
   return journal_error_.empty() ? "ok" : journal_error_;
+}
+
+std::string Server::JournalPath() const {
+  if (options_.journal == nullptr) return "";
+  std::error_code ignored;
+  return std::filesystem::absolute(options_.journal->path(), ignored).string();
 }
 
 void Server::Drain() {

@@ -103,6 +103,7 @@ class Server {
   void Drain();
   void WriteJournal();
   std::string JournalState() const;
+  std::string JournalPath() const;  // empty: none
   // Name of the daemon on that connection; empty before its hello.
   std::string NameAt(std::uint64_t connection) const;
 

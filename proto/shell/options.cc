@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -153,9 +154,9 @@ class TomlConfig : public CLI::Config {
 // Why CLI11 cannot read a config file.
 std::string WhyUnreadable(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return "--config: " + path + " is a directory; give a file";
-  if (!std::filesystem::exists(path, ignored)) return "--config: there is no " + path;
-  return "--config: " + path + " cannot be read; look at its permissions";
+  if (std::filesystem::is_directory(path, ignored)) return path + " is a directory; give a file";
+  if (!std::filesystem::exists(path, ignored)) return "there is no " + path;
+  return path + " cannot be read; look at its permissions";
 }
 
 std::string OneLine(std::string text) {
@@ -248,10 +249,26 @@ Status Parse(CLI::App& app, int argc, const char* const* argv) {
     return refuse(ConfigFile(app) + ": unknown option " + text.substr(text.rfind(' ') + 1));
   } catch (const CLI::FileError& error) {
     const std::vector<std::string>& paths = app.get_config_ptr()->results();
-    return refuse(paths.empty() ? error.what() : WhyUnreadable(paths.back()));
+    return refuse(paths.empty() ? error.what() : "--config: " + WhyUnreadable(paths.back()));
   } catch (const CLI::ParseError& error) {
     return refuse(error.what());
   }
+}
+
+Result<std::map<std::string, std::string>> ReadConfigFile(const std::string& path) {
+  const auto refuse = [](const std::string& what) { return Status(Code::kInvalidArgument, OneLine(what)); };
+  std::error_code ignored;
+  std::ifstream file(path);
+  if (!file || std::filesystem::is_directory(path, ignored)) return refuse(WhyUnreadable(path));
+  CLI::App app;
+  app.set_config("--config", path);
+  std::map<std::string, std::string> values;
+  try {
+    for (const CLI::ConfigItem& item : TomlConfig(app).from_config(file)) values[item.name] = item.inputs.front();
+  } catch (const CLI::Error& error) {
+    return refuse(path + ": " + error.what());
+  }
+  return values;
 }
 
 void ParseOrExit(CLI::App& app, int argc, char** argv) {

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "proto/endpoint.h"
@@ -46,7 +47,11 @@ void AddCheckConfig(CLI::App& app, bool* only_checks);
 // kInvalidArgument with one line about the command line or the file. Throws only CLI::Success, for --help or --version.
 Status Parse(CLI::App& app, int argc, const char* const* argv);
 
-// The same, but prints help or the version and exits 0, or prints the line and exits 2.
+// The options that a program's config file sets, by their long names, as Parse reads them; of any program, so unknown
+// keys are no error. Errors: kInvalidArgument.
+Result<std::map<std::string, std::string>> ReadConfigFile(const std::string& path);
+
+// Parses, but prints help or the version and exits 0, or prints the line and exits 2.
 void ParseOrExit(CLI::App& app, int argc, char** argv);
 
 // Prints "program: what" as one line on stderr and exits 2.

@@ -111,18 +111,24 @@ Result<tls::CredentialFiles> ChooseFiles(const TlsOptions& options, const TlsUse
                 ": ringwayctl certs issue NAME --role " + role + " --dir DIR makes them");
 }
 
-Result<TlsSetup> SetUpTls(const TlsOptions& options, const TlsUser& user) {
+Result<TlsSetup> SetUpTls(const TlsOptions& options, const TlsUser& user, tls::CredentialFault* fault) {
+  tls::CredentialFault unused = {};
+  tls::CredentialFault& kind = fault != nullptr ? *fault : unused;
+  kind = tls::CredentialFault::kNone;
   if (!options.given()) return TlsSetup{};
   Result<tls::CredentialFiles> files = ChooseFiles(options, user);
+  kind = tls::CredentialFault::kFiles;
   if (!files.ok()) return files.status();
-  auto credentials = tls::Credentials::Load(files.value());
+  auto credentials = tls::Credentials::Load(files.value(), &kind);
   if (!credentials.ok()) return credentials.status();
   const Identity& self = credentials.value()->self();
   if (std::find(user.roles.begin(), user.roles.end(), self.role) == user.roles.end()) {
+    kind = tls::CredentialFault::kOtherRole;
     return Refuse(files.value().cert + " is the certificate of " + ToString(self) +
                   ": this program needs one with the role " + ToString(user.roles.front()));
   }
   if (!user.name.empty() && self.name != user.name) {
+    kind = tls::CredentialFault::kOtherRole;
     return Refuse("--name " + user.name + " is not the name on " + files.value().cert + ", " + self.name +
                   ": leave --name out, or issue a certificate of that name");
   }

@@ -48,6 +48,7 @@ struct TlsSetup {
   tls::CredentialFiles files;
   std::shared_ptr<tls::TlsSecurity> security;  // null: no TLS option is given
 };
-Result<TlsSetup> SetUpTls(const TlsOptions& options, const TlsUser& user);
+// `fault`, if any, gets the kind of a refusal.
+Result<TlsSetup> SetUpTls(const TlsOptions& options, const TlsUser& user, tls::CredentialFault* fault = nullptr);
 
 }  // namespace ringway::shell

@@ -28,7 +28,6 @@ using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
 using Extension = std::pair<int, std::string>;  // NID, value in OpenSSL's notation
 
-constexpr std::chrono::minutes kClocksDiffer{10};
 constexpr int kSerialBits = 159;
 constexpr mode_t kKeyMode = 0600;
 constexpr mode_t kCertificateMode = 0644;

@@ -27,7 +27,9 @@ inline constexpr std::chrono::days kAuthorityDays{3650};
 inline constexpr std::chrono::days kCertificateDays{365};
 inline constexpr std::chrono::days kDaysMax{3650};
 
-// From a few minutes ago, as clocks differ.
+// Clocks of hosts may differ by this: certificates are valid from so long before they are made.
+inline constexpr std::chrono::minutes kClocksDiffer{10};
+
 Validity ValidFor(std::chrono::days days);
 
 // The files of `name` in `dir`, as Issue makes them.

@@ -66,11 +66,12 @@ Result<std::vector<Certificate>> ReadCertificates(const std::string& path) {
 // Never asks for a passphrase.
 int NoPassphrase(char*, int, int, void*) { return 0; }
 
-Result<Key> ReadKey(const std::string& path) {
+bool IsExposed(const std::string& key_path) {
   struct stat facts {};
-  if (::stat(path.c_str(), &facts) == 0 && (facts.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-    return Refuse(path, "is a private key that every user of this host can read: chmod 600 it");
-  }
+  return ::stat(key_path.c_str(), &facts) == 0 && (facts.st_mode & (S_IROTH | S_IWOTH)) != 0;
+}
+
+Result<Key> ReadKey(const std::string& path) {
   const Result<std::string> text = ReadFile(path);
   if (!text.ok()) return text.status();
   Key key(PEM_read_bio_PrivateKey(BioOf(text.value()).get(), nullptr, NoPassphrase, nullptr));
@@ -170,9 +171,11 @@ Credentials::Credentials()
 
 Credentials::~Credentials() = default;
 
-Result<std::shared_ptr<Credentials>> Credentials::Load(const CredentialFiles& files) {
+Result<std::shared_ptr<Credentials>> Credentials::Load(const CredentialFiles& files, CredentialFault* fault) {
   std::shared_ptr<Credentials> credentials(new Credentials);
-  if (Status status = credentials->Read(files); !status.ok()) return status;
+  Status status = credentials->Read(files);
+  if (fault != nullptr) *fault = status.ok() ? CredentialFault::kNone : credentials->fault_;
+  if (!status.ok()) return status;
   return credentials;
 }
 
@@ -182,6 +185,10 @@ Status Credentials::Read(const CredentialFiles& files) {
   if (!authorities.ok()) return authorities.status();
   const Result<std::vector<Certificate>> certificates = ReadCertificates(files.cert);
   if (!certificates.ok()) return certificates.status();
+  if (IsExposed(files.key)) {
+    fault_ = CredentialFault::kKeyExposed;
+    return Refuse(files.key, "is a private key that every user of this host can read: chmod 600 it");
+  }
   const Result<Key> key = ReadKey(files.key);
   if (!key.ok()) return key.status();
   for (SSL_CTX* context : {dialling_.get(), accepting_.get()}) {
@@ -198,6 +205,7 @@ Status Credentials::Read(const CredentialFiles& files) {
     }
     if (SSL_CTX_use_PrivateKey(context, key.value().get()) != 1 || SSL_CTX_check_private_key(context) != 1) {
       ERR_clear_error();
+      fault_ = CredentialFault::kKeyOfAnother;
       return Refuse(files.key, "is not the key of " + files.cert);
     }
   }
@@ -220,6 +228,7 @@ Status Credentials::CheckCertificate(const CredentialFiles& files) {
   X509* certificate = SSL_CTX_get0_certificate(accepting_.get());
   const std::optional<Identity> self = IdentityOf(certificate);
   if (!self) {
+    fault_ = CredentialFault::kNoIdentity;
     return Refuse(files.cert, "names no identity of the form ringway://ROLE/NAME: issue one with ringwayctl certs");
   }
   self_ = *self;
@@ -235,12 +244,15 @@ Status Credentials::CheckCertificate(const CredentialFiles& files) {
         std::string("is not accepted with ") + files.ca + ": " + X509_verify_cert_error_string(error);
     switch (error) {
       case X509_V_ERR_CERT_HAS_EXPIRED:
+        fault_ = CredentialFault::kExpired;
         return Refuse(files.cert,
                       "(or its CA) ended on " + ToDate(X509_get0_notAfter(certificate)) + ": issue a new one");
       case X509_V_ERR_CERT_NOT_YET_VALID:
+        fault_ = CredentialFault::kNotYetValid;
         return Refuse(files.cert,
                       "begins on " + ToDate(X509_get0_notBefore(certificate)) + ": look at this host's clock");
       default:
+        fault_ = CredentialFault::kAuthority;
         return Refuse(files.cert, whole + "; issue it with the CA that the others have");
     }
   }

@@ -30,6 +30,19 @@ struct CredentialFiles {
   bool operator==(const CredentialFiles&) const = default;
 };
 
+// Why credentials are refused, for who has a remedy for each.
+enum class CredentialFault : std::uint8_t {
+  kNone,
+  kFiles,         // missing, unreadable, or no PEM
+  kKeyExposed,    // every user of the host can read the key
+  kKeyOfAnother,  // the key is not the certificate's
+  kNoIdentity,    // not made for Ringway
+  kOtherRole,     // of a process that this program is not
+  kAuthority,     // the CA is not the issuer
+  kExpired,
+  kNotYetValid,
+};
+
 template <auto free_one>
 struct Freer {
   template <typename T>
@@ -60,7 +73,8 @@ class Credentials {
 
   // kInvalidArgument names the file and what to do about it: it cannot be read, the key is not the certificate's or is
   // readable by everybody, the certificate is not of the authority, has no identity, or is not of this time.
-  static Result<std::shared_ptr<Credentials>> Load(const CredentialFiles& files);
+  // `fault`, if any, gets the same without words.
+  static Result<std::shared_ptr<Credentials>> Load(const CredentialFiles& files, CredentialFault* fault = nullptr);
 
   const Identity& self() const { return self_; }
   // When the first of the certificate and its authority's ends.
@@ -85,6 +99,7 @@ class Credentials {
   void SetUpSessions();
   Status CheckCertificate(const CredentialFiles& files);
 
+  CredentialFault fault_ = CredentialFault::kFiles;  // what a refusal while loading means
   Context dialling_;
   Context accepting_;
   Identity self_;

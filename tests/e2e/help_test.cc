@@ -29,6 +29,7 @@ const std::vector<Program>& AllPrograms() {
                                                 {"ringwayctl",
                                                  "client",
                                                  {{RINGWAY_CTL, "--help"},
+                                                  {RINGWAY_CTL, "doctor", "--help"},
                                                   {RINGWAY_CTL, "plan", "--help"},
                                                   {RINGWAY_CTL, "evict", "--help"},
                                                   {RINGWAY_CTL, "drain", "--help"},

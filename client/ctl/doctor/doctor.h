@@ -1,0 +1,37 @@
+// `ringwayctl doctor`: what will hurt here, and what to do about it (checks.h).
+//
+// Whatever runs or not: only a daemon, only a master, both, nothing. It looks at what it is told of (--socket,
+// --master, the programs' config files), and, told of nothing, at the config files of /etc/ringway that are there.
+// Changes nothing.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <string>
+
+#include "client/ctl/doctor/finding.h"
+#include "proto/shell/tls_options.h"
+
+namespace ringway::ctl {
+
+struct DoctorOrder {
+  std::string daemon_config;
+  std::string master_config;
+  std::string journal;
+};
+
+// Adds the command into `order`, which outlives the parsing.
+const CLI::App* AddDoctor(CLI::App& app, DoctorOrder* order);
+
+// Those that all commands have.
+struct DoctorContext {
+  std::string master;
+  std::string socket;
+  shell::TlsOptions tls;
+  std::chrono::milliseconds timeout;  // of each step
+};
+
+// Blocks, each step at most for the timeout.
+Findings Examine(const DoctorOrder& order, const DoctorContext& context);
+
+}  // namespace ringway::ctl

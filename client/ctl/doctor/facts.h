@@ -1,0 +1,155 @@
+// What is known of a host and of the programs on it, for `ringwayctl doctor`. Values, gathered by host_facts.h,
+// program_facts.h and dial.h; judged by checks.h. An empty optional is what could not be learnt.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/result.h"
+#include "proto/tls/credentials.h"
+
+namespace ringway::ctl {
+
+// A config file that was to be read.
+struct ConfigFacts {
+  std::string path;
+  Status outcome;
+};
+
+// Of a program's files, or those that a running one says it uses.
+struct CertificateFacts {
+  std::string whose;           // "ringwayd"
+  bool running = false;        // as its status says; else the files
+  tls::CredentialFiles files;  // empty for a running one
+  Status outcome;              // of loading them
+  tls::CredentialFault fault = tls::CredentialFault::kNone;
+  std::string identity;  // "daemon a"; empty: it has none, all is in the clear
+  std::string until;     // its last day
+  std::int64_t days_left = 0;
+  bool insecure = false;  // in the clear, beyond this host
+};
+
+struct ProtocolRange {
+  std::uint32_t min = 0;
+  std::uint32_t max = 0;
+};
+
+struct PendingPeer {
+  std::string group;
+  std::string name;
+  std::string why;
+};
+
+struct DaemonEntry {
+  std::string name;
+  std::string address;
+  bool connected = false;
+};
+
+// `outcome` is that of asking; without an answer the rest is empty.
+struct MasterFacts {
+  std::string address;
+  bool expected = true;  // somebody says that it runs: not only a config file of its own
+  Status outcome;
+  std::string version;
+  std::optional<ProtocolRange> protocol;
+  std::string utc;  // its time of day when it answered; empty: an older one
+  std::optional<std::int64_t> clock_ahead_s;
+  std::string journal;  // "ok", "none", or why it cannot be written
+  std::string journal_path;
+  std::vector<DaemonEntry> daemons;
+  std::vector<PendingPeer> pending;
+};
+
+struct PairFacts {
+  std::string group;
+  std::string to;
+  std::uint64_t lanes_up = 0;
+};
+
+struct DaemonFacts {
+  std::string socket;
+  bool expected = true;
+  Status outcome;
+  std::string name;
+  std::string address;
+  std::string master;
+  std::string version;
+  std::optional<ProtocolRange> protocol;
+  std::int64_t pid = 0;  // 0: it does not say
+  bool master_connected = false;
+  std::optional<std::uint64_t> memory_max;
+  std::optional<std::uint64_t> memory_used;
+  std::optional<std::uint64_t> descriptors;
+  std::uint64_t lanes = 0;
+  std::uint64_t lanes_max = 0;
+  std::vector<PairFacts> pairs;
+  std::vector<DaemonEntry> members;  // of its groups, but for itself
+};
+
+struct DialFacts {
+  enum class Outcome : std::uint8_t { kConnected, kRefused, kTimeout, kFailed };
+  std::string who;  // "daemon b"
+  std::string address;
+  Outcome outcome = Outcome::kFailed;
+  std::string why;                   // of kFailed
+  bool within_host = false;          // no path between hosts: its packets are not measured
+  std::uint32_t segment_bytes = 0;   // a full-size segment's payload
+  std::optional<bool> full_arrives;  // whether a full-size segment was acknowledged
+  std::uint32_t path_mtu = 0;        // as the kernel knows it afterwards
+};
+
+// A setting of the kernel that ringway wants (deploy/sysctl.d), and what it is.
+struct SysctlFacts {
+  std::string name;  // "net.ipv4.tcp_rmem"
+  std::string wanted;
+  std::optional<std::string> value;  // nothing: this kernel has it not, or hides it
+};
+
+struct CongestionFacts {
+  std::string wanted;     // by the daemon's option; "": the default
+  std::string available;  // names, with blanks between
+  std::string allowed;    // of those, for who is not root
+};
+
+struct HostFacts {
+  std::vector<SysctlFacts> sysctls;
+  CongestionFacts congestion;
+  bool other_network = false;  // the daemon runs in another network namespace than ringwayctl
+  bool of_daemon = false;      // the limits below are the running daemon's; else what one started from here would get
+  std::optional<std::uint64_t> descriptors;
+  std::optional<std::uint64_t> address_space;  // nothing: no limit
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<std::uint64_t> memory_available;
+  std::optional<std::uint64_t> cgroup_max;  // the lowest of its cgroup and those above
+  std::optional<std::uint64_t> memory_max;  // the daemon's option, where its config file says
+};
+
+// The directory that the master's journal is in.
+struct JournalFacts {
+  std::string path;     // "": not known
+  bool hidden = false;  // ringwayctl may not look into the directory
+  Status probe;         // of writing a file there, and having it on the disk
+  std::int64_t sync_us = 0;
+  std::optional<std::uint64_t> free_bytes;
+  bool in_memory = false;  // a file system that does not survive a reboot
+};
+
+struct Facts {
+  std::string version;  // of ringwayctl
+  ProtocolRange protocol;
+  std::vector<ConfigFacts> configs;
+  std::vector<CertificateFacts> certificates;
+  std::optional<MasterFacts> master;  // nothing: nobody said where
+  std::optional<DaemonFacts> daemon;
+  std::vector<DialFacts> dials;
+  std::size_t dials_left_out = 0;
+  HostFacts host;
+  std::optional<JournalFacts> journal;  // nothing: no master runs, or is to run, here
+};
+
+}  // namespace ringway::ctl
