@@ -51,6 +51,16 @@ void NetworkNamespace::Restore() {
   EXPECT_EQ(error_, "");
 }
 
+// The device inside drops what is larger than its MTU; TCP inside goes on to announce segments of full size.
+void NetworkNamespace::DropLarge(int bytes) {
+  constexpr int kHeaders = 40;
+  constexpr int kUsual = 1500;
+  Ip({"-n", name_, "link", "set", inside_device_, "mtu", std::to_string(bytes)});
+  Ip({"-n", name_, "route", "replace", outside_ + "/32", "dev", inside_device_, "advmss",
+      std::to_string(kUsual - kHeaders)});
+  EXPECT_EQ(error_, "");
+}
+
 void NetworkNamespace::Ip(const std::vector<std::string>& arguments) {
   if (!error_.empty()) return;
   std::vector<std::string> argv = {kIp};

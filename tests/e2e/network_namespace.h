@@ -32,6 +32,9 @@ class NetworkNamespace {
   // Packets vanish, both ways, from when this returns until Restore.
   void BlackHole();
   void Restore();
+  // Packets into the namespace of more than `bytes` vanish from now on, and nobody tells who sent them, as where a
+  // hop's link carries less and a firewall drops what it says about it. Connections begin as before.
+  void DropLarge(int bytes);
 
  private:
   // Runs ip(8); the first failure is kept in `error_`, and nothing is done after it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 #include "client/ctl/doctor/host_facts.h"
 #include "client/ctl/doctor/program_facts.h"
 #include "client/ctl/doctor/sysctl_conf.h"
+#include "client/ctl/doctor/within.h"
 #include "proto/byte_size.h"
 #include "proto/frame_codec.h"
 #include "proto/shell/options.h"
@@ -114,7 +116,7 @@ class Examination {
                              {.roles = {ProcessRole::kDaemon}, .name = ValueOf(daemon_config_, "name")});
     const auto master = Load("ringway-master", TlsOf(master_config_), {.roles = {ProcessRole::kMaster}});
     security_ = own != nullptr ? own : daemon != nullptr ? daemon : master;
-    tls_wanted_ = !facts_.certificates.empty();
+    secured_ = !facts_.certificates.empty();
   }
 
   void AskDaemon() {
@@ -122,9 +124,13 @@ class Examination {
     daemon.expected = !context_.socket.empty();
     daemon.socket = daemon.expected ? context_.socket : ValueOf(daemon_config_, "socket");
     if (daemon.socket.empty()) return;
-    const Result<std::string> status = shell::QueryDaemon(daemon.socket, context_.timeout);
+    const Result<std::string> status = Ask(daemon.socket, [socket = daemon.socket, timeout = context_.timeout] {
+      return shell::QueryDaemon(socket, timeout);
+    });
     daemon.outcome = status.status();
     if (status.ok()) ReadDaemonStatus(status.value(), &daemon, &facts_.certificates);
+    secured_ = std::any_of(facts_.certificates.begin(), facts_.certificates.end(),
+                           [](const CertificateFacts& one) { return !one.running || !one.identity.empty(); });
     facts_.daemon = std::move(daemon);
   }
 
@@ -141,6 +147,12 @@ class Examination {
     MasterFacts master;
     std::tie(master.address, master.expected) = MasterAddress();
     if (master.address.empty()) return;
+    master.locked_out = secured_ && security_ == nullptr;
+    if (master.locked_out) {
+      master.outcome = {Code::kInvalidArgument, "no certificate can be used"};
+      facts_.master = std::move(master);
+      return;
+    }
     const Result<std::string> status = QueryMaster(master.address);
     master.outcome = status.status();
     if (status.ok()) {
@@ -152,14 +164,19 @@ class Examination {
 
   // By number, so that the resolver's time is bounded too.
   Result<std::string> QueryMaster(const std::string& address) {
-    if (tls_wanted_ && security_ == nullptr) {
-      return Status(Code::kInvalidArgument, "the master at " + address + " is not asked: no certificate can be used");
-    }
     const Result<net::SocketAddress> found = ResolveWithin(address, context_.timeout);
     if (!found.ok()) return found.status();
     const Result<Endpoint> number = ParseEndpoint(net::ToString(found.value()));
     if (!number.ok()) return number.status();
-    return shell::QueryMaster({.endpoint = number.value(), .security = security_}, context_.timeout);
+    return Ask(address, [master = shell::MasterAddress{.endpoint = number.value(), .security = security_},
+                         timeout = context_.timeout] { return shell::QueryMaster(master, timeout); });
+  }
+
+  // A query is bounded step by step; who answers a byte at a time makes many steps of it.
+  Result<std::string> Ask(const std::string& whom, std::function<Result<std::string>()> query) const {
+    const auto answer = Within<Result<std::string>>(2 * context_.timeout, std::move(query));
+    return answer.value_or(
+        Status(Code::kTimeout, whom + " answers too slowly: is it overloaded, or no ringway process?"));
   }
 
   void DialAll() {
@@ -181,7 +198,7 @@ class Examination {
     if (facts_.master) add_daemons(facts_.master->daemons);
     facts_.dials_left_out = targets.size() - std::min(targets.size(), kDialsMax);
     targets.resize(targets.size() - facts_.dials_left_out);
-    facts_.dials = Dial(targets, {.timeout = context_.timeout, .tls = tls_wanted_});
+    facts_.dials = Dial(targets, {.timeout = context_.timeout, .tls = secured_});
   }
 
   void LookAtHost() {
@@ -205,7 +222,7 @@ class Examination {
   Config daemon_config_;
   Config master_config_;
   std::shared_ptr<net::Security> security_;
-  bool tls_wanted_ = false;
+  bool secured_ = false;  // this installation has certificates
   Facts facts_;
 };
 

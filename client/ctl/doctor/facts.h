@@ -54,6 +54,7 @@ struct DaemonEntry {
 struct MasterFacts {
   std::string address;
   bool expected = true;  // somebody says that it runs: not only a config file of its own
+  bool locked_out = false;  // it has certificates, and ringwayctl none that it could use: it is not asked
   Status outcome;
   std::string version;
   std::optional<ProtocolRange> protocol;

@@ -10,9 +10,7 @@
 namespace ringway::ctl {
 namespace {
 
-constexpr const char* kSysctlRemedy =
-    "sysctl --system, after copying 60-ringway.conf to /etc/sysctl.d where it is "
-    "not in a sysctl.d directory yet";
+constexpr const char* kForGood = "; for good: 60-ringway.conf to /etc/sysctl.d, and sysctl --system";
 constexpr const char* kBbr = "bbr";
 // Half of a daemon's descriptors are for lanes: these are the first ones of a whole group.
 constexpr std::uint64_t kDescriptorsWarn = 2 * (abi::kWorldSizeMax - 1) * kLanesRemote;
@@ -100,7 +98,7 @@ Findings CheckSysctls(const Facts& facts) {
     } else {
       findings.push_back({.level = Level::kWarn,
                           .what = one.name + " = " + *one.value + ": long paths want " + one.wanted,
-                          .remedy = "sysctl -w " + one.name + "='" + one.wanted + "'; for good: " + kSysctlRemedy});
+                          .remedy = "sysctl -w " + one.name + "='" + one.wanted + "'" + kForGood});
     }
   }
   return findings;
@@ -140,7 +138,7 @@ Findings CheckDescriptors(const Facts& facts) {
   Finding finding = {.what = whose + std::to_string(*limit) + " files"};
   if (asked && facts.daemon->lanes >= facts.daemon->lanes_max) {
     finding.level = Level::kWarn;
-    finding.what += ": its " + std::to_string(facts.daemon->lanes) + " lanes are all that these allow";
+    finding.what += ": its " + std::to_string(facts.daemon->lanes) + " lanes are all that this allows";
   } else if (*limit < kDescriptorsWarn) {
     finding.level = *limit < kDescriptorsFail ? Level::kFail : Level::kWarn;
     finding.what += ": lanes, regions and sessions of a large group do not fit";
@@ -174,7 +172,7 @@ Findings CheckMemory(const Facts& facts) {
                         .remedy = room.remedy});
   }
   const std::uint64_t used = facts.daemon ? facts.daemon->memory_used.value_or(0) : 0;
-  if (host.memory_available && *host.memory_available + used < *budget) {
+  if (host.memory_available && used < *budget && *host.memory_available < *budget - used) {
     findings.push_back({.level = Level::kWarn,
                         .what = what + ", of which it has " + Mib(used) + ", but only " + Mib(*host.memory_available) +
                                 " are free: others have the rest",

@@ -1,7 +1,8 @@
 #include "client/ctl/doctor/network_checks.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstdint>
+#include <utility>
 
 #include "proto/shell/tls_keeper.h"
 #include "proto/tls/authority.h"
@@ -12,8 +13,8 @@ namespace {
 using tls::CredentialFault;
 
 // Beyond this, lines of two hosts' logs are hard to put in order.
-constexpr std::int64_t kClockWarnSeconds = 10;
-constexpr std::int64_t kClockFailSeconds = std::chrono::seconds(tls::kClocksDiffer).count();
+constexpr std::uint64_t kClockWarnSeconds = 10;
+constexpr std::uint64_t kClockFailSeconds = std::chrono::seconds(tls::kClocksDiffer).count();
 
 std::string Remedy(const CertificateFacts& facts) {
   const std::string issue = "ringwayctl certs issue NAME --role ROLE --dir DIR --out NEW, move NEW/* over " +
@@ -134,6 +135,10 @@ Findings CheckCertificates(const Facts& facts) {
 Findings CheckMaster(const Facts& facts) {
   if (!facts.master) return {{.level = Level::kSkip, .what = "nobody says where it is: give --master HOST:PORT"}};
   const MasterFacts& master = *facts.master;
+  if (master.locked_out) {
+    return {{.level = Level::kSkip,
+             .what = "the master at " + master.address + " is not asked: that takes certificates; give --tls-dir"}};
+  }
   if (!master.outcome.ok()) {
     return {{.level = master.expected ? Level::kFail : Level::kWarn,
              .what = master.outcome.text(),
@@ -207,9 +212,9 @@ Findings CheckClock(const Facts& facts) {
     return {{.level = Level::kSkip, .what = "the master does not tell its time: it is older"}};
   }
   const std::int64_t ahead = *facts.master->clock_ahead_s;
-  const std::int64_t skew = std::abs(ahead);
-  const std::string what = "the master's clock is " + std::to_string(skew) + " s " +
-                           (ahead < 0 ? "behind" : "ahead of") + (ahead < 0 ? " this host's" : " this host's");
+  const std::uint64_t skew = ahead < 0 ? 0 - static_cast<std::uint64_t>(ahead) : static_cast<std::uint64_t>(ahead);
+  const std::string what =
+      "the master's clock is " + std::to_string(skew) + " s " + (ahead < 0 ? "behind" : "ahead of") + " this host's";
   if (skew < kClockWarnSeconds) return {{.what = what}};
   const std::string remedy = "timedatectl set-ntp true, on the host whose clock is wrong";
   if (skew < kClockFailSeconds) {

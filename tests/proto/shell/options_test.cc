@@ -204,6 +204,21 @@ TEST_F(ParseOrExitDeathTest, MissingFileIsNamed) {
   EXPECT_EXIT(Run({"--config", path}), ExitedWithCode(2), "^program: [^\n]*absent.toml[^\n]*\n$");
 }
 
+TEST_F(ParseOrExitTest, ConfigFileOfAnyProgramIsReadAsItsOwnOptionsAre) {
+  const auto read = ReadConfigFile(File("name = \"k\u00f6ln\"\ncount = 7\nloud = true\nunknown-key = \"x\"\n"));
+  ASSERT_TRUE(read.ok()) << read.status().text();
+  const std::map<std::string, std::string> wanted = {
+      {"name", "k\xc3\xb6ln"}, {"count", "7"}, {"loud", "true"}, {"unknown-key", "x"}};
+  EXPECT_EQ(read.value(), wanted);
+  for (const char* text : {"name = [1]\n", "[#a", "name = \"\\u0007\"\n", "name = \xff\n"}) {
+    const auto broken = ReadConfigFile(File(text));
+    EXPECT_EQ(broken.status().code(), Code::kInvalidArgument) << text;
+    EXPECT_EQ(broken.status().text().find('\n'), std::string::npos) << broken.status().text();
+  }
+  EXPECT_NE(ReadConfigFile(directory_ / "absent.toml").status().text().find("there is no"), std::string::npos);
+  EXPECT_NE(ReadConfigFile(directory_).status().text().find("is a directory"), std::string::npos);
+}
+
 TEST(DieDeathTest, PrintsOneLineWhateverTheText) {
   EXPECT_EXIT(Die("program", "what\nwent\nwrong\n\n"), ExitedWithCode(2), "^program: what went wrong\n$");
 }

@@ -14,9 +14,12 @@ using std::chrono::days;
 
 void Overwrite(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::trunc) << text; }
 
-void ExpectRefused(const CredentialFiles& files, const std::string& word) {
-  const auto loaded = Credentials::Load(files);
+void ExpectRefused(const CredentialFiles& files, const std::string& word,
+                   CredentialFault kind = CredentialFault::kFiles) {
+  CredentialFault fault = CredentialFault::kNone;
+  const auto loaded = Credentials::Load(files, &fault);
   ASSERT_FALSE(loaded.ok()) << word;
+  EXPECT_EQ(fault, kind) << word;
   EXPECT_EQ(loaded.status().code(), Code::kInvalidArgument);
   EXPECT_NE(loaded.status().text().find(word), std::string::npos) << loaded.status().text();
 }
@@ -43,7 +46,9 @@ TEST(IdentityTest, UriRoundTripsAndNothingElseIsOne) {
 
 TEST(CredentialsTest, LoadsWhatTheAuthorityIssues) {
   const TestAuthority authority;
-  const auto loaded = Credentials::Load(authority.Issued({.role = ProcessRole::kMaster, .name = "m"}));
+  CredentialFault fault = CredentialFault::kFiles;
+  const auto loaded = Credentials::Load(authority.Issued({.role = ProcessRole::kMaster, .name = "m"}), &fault);
+  EXPECT_EQ(fault, CredentialFault::kNone);
   ASSERT_TRUE(loaded.ok()) << loaded.status().text();
   EXPECT_EQ(loaded.value()->self(), (Identity{.role = ProcessRole::kMaster, .name = "m"}));
   ExpectDaysLeft(*loaded.value(), kCertificateDays);
@@ -68,16 +73,20 @@ TEST(CredentialsTest, RefusesWhatCannotBeUsedAndSaysWhy) {
   ExpectRefused({.ca = good.ca, .cert = good.cert + "x", .key = good.key}, "good.pemx");
   ExpectRefused({.ca = good.ca, .cert = good.cert, .key = good.key + "x"}, "good.keyx");
   ExpectRefused({.ca = good.ca, .cert = good.key, .key = good.key}, "no certificate");
-  ExpectRefused({.ca = good.ca, .cert = good.cert, .key = good.cert}, "every user");
-  ExpectRefused({.ca = good.ca, .cert = good.cert, .key = authority.Issued({.name = "other"}).key},
-                "is not the key of");
-  ExpectRefused({.ca = stranger.Issued({.name = "far"}).ca, .cert = good.cert, .key = good.key}, "not accepted");
-  ExpectRefused({.ca = good.ca, .cert = good.ca, .key = authority.dir() + "/ca.key"}, "no identity");
-  ExpectRefused(authority.Issued({.name = "old"}, {.begins = days(-10), .ends = days(-1)}), "ended on");
-  ExpectRefused(authority.Issued({.name = "early"}, {.begins = days(1), .ends = days(10)}), "begins on");
+  ExpectRefused({.ca = good.ca, .cert = good.cert, .key = good.cert}, "every user", CredentialFault::kKeyExposed);
+  ExpectRefused({.ca = good.ca, .cert = good.cert, .key = authority.Issued({.name = "other"}).key}, "is not the key of",
+                CredentialFault::kKeyOfAnother);
+  ExpectRefused({.ca = stranger.Issued({.name = "far"}).ca, .cert = good.cert, .key = good.key}, "not accepted",
+                CredentialFault::kAuthority);
+  ExpectRefused({.ca = good.ca, .cert = good.ca, .key = authority.dir() + "/ca.key"}, "no identity",
+                CredentialFault::kNoIdentity);
+  ExpectRefused(authority.Issued({.name = "old"}, {.begins = days(-10), .ends = days(-1)}), "ended on",
+                CredentialFault::kExpired);
+  ExpectRefused(authority.Issued({.name = "early"}, {.begins = days(1), .ends = days(10)}), "begins on",
+                CredentialFault::kNotYetValid);
   const CredentialFiles open = authority.Issued({.name = "open"});
   ASSERT_EQ(::chmod(open.key.c_str(), 0644), 0);
-  ExpectRefused(open, "chmod 600");
+  ExpectRefused(open, "chmod 600", CredentialFault::kKeyExposed);
   const CredentialFiles torn = authority.Issued({.name = "torn"});
   Overwrite(torn.cert, "-----BEGIN CERTIFICATE-----\nMIIB\n");
   ExpectRefused(torn, "no certificate");
