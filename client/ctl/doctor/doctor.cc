@@ -1,9 +1,14 @@
 #include "client/ctl/doctor/doctor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -28,6 +33,7 @@
 namespace ringway::ctl {
 namespace {
 
+constexpr const char* kDaemon = "ringwayd";
 constexpr const char* kDaemonConfig = "/etc/ringway/ringwayd.toml";
 constexpr const char* kMasterConfig = "/etc/ringway/master.toml";
 // Of a large installation the first ones say what is wrong with this host.
@@ -45,6 +51,14 @@ shell::TlsOptions TlsOf(const Config& config) {
           .ca = ValueOf(config, "tls-ca"),
           .cert = ValueOf(config, "tls-cert"),
           .key = ValueOf(config, "tls-key")};
+}
+
+// The first of these that is there and that this user may not read; empty: none.
+std::string HiddenOf(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    if (!path.empty() && ::access(path.c_str(), R_OK) != 0 && errno == EACCES) return path;
+  }
+  return "";
 }
 
 bool Exists(const std::string& path) {
@@ -99,6 +113,7 @@ class Examination {
     const Result<shell::TlsSetup> setup = shell::SetUpTls(options, user, &facts.fault);
     facts.outcome = setup.status();
     if (const auto files = shell::ChooseFiles(options, user); files.ok()) facts.files = files.value();
+    facts.hidden = HiddenOf({options.dir, facts.files.ca, facts.files.cert, facts.files.key});
     if (setup.ok()) {
       const SecurityFacts security = tls::FactsOf(setup.value().security.get(), false);
       facts.identity = security.identity;
@@ -112,7 +127,7 @@ class Examination {
   void LoadCertificates() {
     const std::vector<ProcessRole> any = {ProcessRole::kOperator, ProcessRole::kMaster, ProcessRole::kDaemon};
     const auto own = Load("ringwayctl", context_.tls, {.roles = any});
-    const auto daemon = Load("ringwayd", TlsOf(daemon_config_),
+    const auto daemon = Load(kDaemon, TlsOf(daemon_config_),
                              {.roles = {ProcessRole::kDaemon}, .name = ValueOf(daemon_config_, "name")});
     const auto master = Load("ringway-master", TlsOf(master_config_), {.roles = {ProcessRole::kMaster}});
     security_ = own != nullptr ? own : daemon != nullptr ? daemon : master;
@@ -202,7 +217,13 @@ class Examination {
   }
 
   void LookAtHost() {
-    facts_.host = HostFactsOf({}, facts_.daemon ? facts_.daemon->pid : 0, kSysctlConf);
+    const std::int64_t pid = facts_.daemon ? facts_.daemon->pid : 0;
+    facts_.host = HostFactsOf({}, pid, kSysctlConf);
+    if (const std::optional<User> user = UserOf({}, pid)) {
+      for (CertificateFacts& one : facts_.certificates) {
+        if (one.whose == kDaemon && !one.running && MayRead(*user, one.files.key) == false) one.denied = user->name;
+      }
+    }
     facts_.host.congestion.wanted = ValueOf(daemon_config_, "congestion");
     facts_.host.memory_max = ParseBytes(ValueOf(daemon_config_, "memory-max"));
   }

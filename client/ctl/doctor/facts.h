@@ -27,6 +27,8 @@ struct CertificateFacts {
   tls::CredentialFiles files;  // empty for a running one
   Status outcome;              // of loading them
   tls::CredentialFault fault = tls::CredentialFault::kNone;
+  std::string hidden;    // the file that ringwayctl's user may not read; empty: none
+  std::string denied;    // the program's user, if it may not read its key; empty: it may, or nobody knows
   std::string identity;  // "daemon a"; empty: it has none, all is in the clear
   std::string until;     // its last day
   std::int64_t days_left = 0;
@@ -53,7 +55,7 @@ struct DaemonEntry {
 // `outcome` is that of asking; without an answer the rest is empty.
 struct MasterFacts {
   std::string address;
-  bool expected = true;  // somebody says that it runs: not only a config file of its own
+  bool expected = true;     // somebody says that it runs: not only a config file of its own
   bool locked_out = false;  // it has certificates, and ringwayctl none that it could use: it is not asked
   Status outcome;
   std::string version;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -92,6 +93,14 @@ std::optional<std::uint64_t> CgroupMax(const KernelFiles& files, const std::stri
     if (path->empty()) return lowest;
     path->resize(path->find('/') == std::string::npos ? 0 : path->rfind('/'));
   }
+}
+
+// The numbers of a line of /proc/PID/status.
+std::vector<std::uint32_t> NumbersAfter(const std::string& status, const std::string& key) {
+  std::istringstream words(After(status, key).value_or(""));
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t number = 0; words >> number;) numbers.push_back(number);
+  return numbers;
 }
 
 bool IsDaemon(const std::string& process) {
@@ -193,6 +202,27 @@ HostFacts HostFactsOf(const KernelFiles& files, std::int64_t pid, const std::str
   facts.memory_available = MemoryBytes(meminfo, "MemAvailable:");
   if (runs) facts.cgroup_max = CgroupMax(files, process);
   return facts;
+}
+
+std::optional<User> UserOf(const KernelFiles& files, std::int64_t pid) {
+  const std::string process = files.proc + "/" + std::to_string(pid);
+  if (pid <= 0 || !IsDaemon(process)) return std::nullopt;
+  const std::string status = ReadKernelFile(process + "/status").value_or("");
+  const std::vector<std::uint32_t> uids = NumbersAfter(status, "Uid:");  // real, effective, saved, of files
+  const std::vector<std::uint32_t> gids = NumbersAfter(status, "Gid:");
+  if (uids.size() != 4 || gids.size() != 4) return std::nullopt;
+  User user = {.name = "uid " + std::to_string(uids[3]), .uid = uids[3], .groups = NumbersAfter(status, "Groups:")};
+  user.groups.push_back(gids[3]);
+  return user;
+}
+
+std::optional<bool> MayRead(const User& user, const std::string& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
+  if (user.uid == 0) return true;
+  if (user.uid == facts.st_uid) return (facts.st_mode & S_IRUSR) != 0;
+  const bool in_group = std::find(user.groups.begin(), user.groups.end(), facts.st_gid) != user.groups.end();
+  return (facts.st_mode & (in_group ? S_IRGRP : S_IROTH)) != 0;
 }
 
 JournalFacts ProbeJournal(const std::string& journal, std::chrono::milliseconds timeout) {

@@ -26,6 +26,17 @@ std::vector<SysctlFacts> WantedSysctls(const std::string& conf);
 // `pid`: of the daemon that runs here; 0: none. `conf`: the sysctl.d file.
 HostFacts HostFactsOf(const KernelFiles& files, std::int64_t pid, const std::string& conf);
 
+struct User {
+  std::string name;  // "uid 998"
+  uid_t uid = 0;
+  std::vector<gid_t> groups;
+};
+
+// As whom the daemon runs; nothing if it does not, or hides it.
+std::optional<User> UserOf(const KernelFiles& files, std::int64_t pid);
+// Whether the file's mode lets the user read it; nothing if the file cannot be looked at.
+std::optional<bool> MayRead(const User& user, const std::string& path);
+
 // Writes a small file beside `journal` and waits until it is on the disk. Leaves nothing behind.
 JournalFacts ProbeJournal(const std::string& journal, std::chrono::milliseconds timeout);
 

@@ -36,8 +36,16 @@ std::string Remedy(const CertificateFacts& facts) {
 
 Finding JudgeCertificate(const CertificateFacts& facts) {
   const std::string whose = (facts.running ? "running " : "") + facts.whose + ": ";
+  if (!facts.hidden.empty()) {
+    return {.level = Level::kSkip, .what = whose + "this user may not read " + facts.hidden + ": run as root"};
+  }
   if (!facts.outcome.ok()) {
     return {.level = Level::kFail, .what = whose + facts.outcome.text(), .remedy = Remedy(facts)};
+  }
+  if (!facts.denied.empty()) {
+    return {.level = Level::kFail,
+            .what = whose + facts.denied + ", as whom it runs, may not read " + facts.files.key,
+            .remedy = "chown root:ringway " + facts.files.key + "; chmod 640 " + facts.files.key};
   }
   if (facts.identity.empty()) {
     if (!facts.insecure) return {.what = whose + "no certificates: only addresses of this host are used"};

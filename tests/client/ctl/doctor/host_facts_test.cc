@@ -103,6 +103,28 @@ TEST_F(HostFactsTest, PidOfAnotherProgramIsNotTheDaemon) {
   EXPECT_FALSE(Facts().of_daemon);
 }
 
+TEST_F(HostFactsTest, ModeOfAFileSaysWhetherTheDaemonsUserMayReadIt) {
+  EXPECT_FALSE(UserOf(files_, 77).has_value());
+  Write("proc/77/status", "Uid:\t1 2 3 4000001\nGid:\t1 2 3 4000002\nGroups:\t4000003 4000004 \n");
+  const std::optional<User> user = UserOf(files_, 77);
+  ASSERT_TRUE(user.has_value());
+  EXPECT_EQ(user->uid, 4000001U);
+  EXPECT_EQ(user->groups, (std::vector<gid_t>{4000003, 4000004, 4000002}));
+  Write("key", "");
+  const auto readable = [&](const User& who, unsigned mode) {
+    fs::permissions(root_ + "/key", fs::perms(mode));
+    return MayRead(who, root_ + "/key");
+  };
+  EXPECT_EQ(readable(*user, 0640), false);
+  EXPECT_EQ(readable(*user, 0644), true);
+  EXPECT_EQ(readable({.name = "", .uid = ::getuid() + 1, .groups = {::getgid()}}, 0640), true);
+  EXPECT_EQ(readable({.name = "", .uid = ::getuid() + 1, .groups = {::getgid()}}, 0604), false);
+  EXPECT_EQ(readable({.name = "", .uid = 0, .groups = {}}, 0), true);
+  EXPECT_FALSE(MayRead(*user, root_ + "/none").has_value());
+  Write("proc/77/status", "Uid:\t-1 x\nGid: 1 2 3 99999999999\n");
+  EXPECT_FALSE(UserOf(files_, 77).has_value());
+}
+
 TEST_F(HostFactsTest, JournalProbeLeavesNothingBehind) {
   const JournalFacts facts = ProbeJournal(root_ + "/journal.db", std::chrono::seconds(60));
   EXPECT_TRUE(facts.probe.ok()) << facts.probe.text();

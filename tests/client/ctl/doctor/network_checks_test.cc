@@ -42,6 +42,17 @@ TEST(CertificateCheckTest, RefusedFilesFailWithTheRemedyOfTheirFault) {
   }
 }
 
+TEST(CertificateCheckTest, FileThatThisUserMayNotReadIsSkippedAndOneOfTheProgramsFails) {
+  Facts facts = Healthy();
+  facts.certificates[0].denied = "uid 998";
+  EXPECT_EQ(Worst(facts, "certificates").level, Level::kFail);
+  EXPECT_THAT(Worst(facts, "certificates").remedy, HasSubstr("chmod 640 a.key"));
+  facts.certificates[0].outcome = {Code::kInvalidArgument, "cannot read a.key"};
+  facts.certificates[0].hidden = "a.key";
+  EXPECT_EQ(Worst(facts, "certificates").level, Level::kSkip);
+  EXPECT_THAT(Worst(facts, "certificates").what, HasSubstr("run as root"));
+}
+
 TEST(CertificateCheckTest, WarnsBeforeTheEndAndFailsBehindIt) {
   Facts facts = Healthy();
   facts.certificates[0].days_left = 30;
