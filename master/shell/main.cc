@@ -164,14 +164,14 @@ void StartHttpOrExit(const Options& options, const net::SocketAddress& bound, co
 
 int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
+  const shell::TlsSetup tls = TlsOrExit(options);
+  const net::SocketAddress address = Resolve(options);
+  if (options.only_checks) shell::ExitChecked(kProgram);
   if (const Status log = shell::SetUpLog(options.log); !log.ok()) {
     shell::Die(kProgram, log.text());
   }
   std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE is a failed write, not death by signal
   asio::io_context io(1);
-  const shell::TlsSetup tls = TlsOrExit(options);
-  const net::SocketAddress address = Resolve(options);
-  if (options.only_checks) shell::ExitChecked(kProgram);
   Result<net::UniqueFd> listening = net::ListenTcp(address);
   if (!listening.ok()) shell::Die(kProgram, listening.status().text());
   const Result<net::SocketAddress> bound = net::LocalAddress(listening.value().get());

@@ -20,6 +20,7 @@
 #include "client/ctl/doctor/dial.h"
 #include "client/ctl/doctor/facts.h"
 #include "client/ctl/doctor/host_facts.h"
+#include "client/ctl/doctor/program_check.h"
 #include "client/ctl/doctor/program_facts.h"
 #include "client/ctl/doctor/sysctl_conf.h"
 #include "client/ctl/doctor/within.h"
@@ -34,6 +35,7 @@ namespace ringway::ctl {
 namespace {
 
 constexpr const char* kDaemon = "ringwayd";
+constexpr const char* kMaster = "ringway-master";
 constexpr const char* kDaemonConfig = "/etc/ringway/ringwayd.toml";
 constexpr const char* kMasterConfig = "/etc/ringway/master.toml";
 // Of a large installation the first ones say what is wrong with this host.
@@ -77,6 +79,7 @@ class Examination {
   Facts Run() {
     ReadConfigs();
     LoadCertificates();
+    AskPrograms();
     AskDaemon();
     AskMaster();
     DialAll();
@@ -91,17 +94,17 @@ class Examination {
            context_.socket.empty();
   }
 
-  Config ReadConfig(const std::string& given, const char* usual) {
+  Config ReadConfig(const char* program, const std::string& given, const char* usual) {
     const std::string path = given.empty() && told_nothing() && Exists(usual) ? usual : given;
     if (path.empty()) return {};
     Result<Config> config = shell::ReadConfigFile(path);
-    facts_.configs.push_back({.path = path, .outcome = config.status()});
+    facts_.configs.push_back({.program = program, .path = path, .outcome = config.status(), .accepted = {}});
     return config.ok() ? std::move(config).value() : Config();
   }
 
   void ReadConfigs() {
-    daemon_config_ = ReadConfig(order_.daemon_config, kDaemonConfig);
-    master_config_ = ReadConfig(order_.master_config, kMasterConfig);
+    daemon_config_ = ReadConfig(kDaemon, order_.daemon_config, kDaemonConfig);
+    master_config_ = ReadConfig(kMaster, order_.master_config, kMasterConfig);
   }
 
   // Of a program that would run with these options. Returns what asks a master with them.
@@ -129,9 +132,20 @@ class Examination {
     const auto own = Load("ringwayctl", context_.tls, {.roles = any});
     const auto daemon = Load(kDaemon, TlsOf(daemon_config_),
                              {.roles = {ProcessRole::kDaemon}, .name = ValueOf(daemon_config_, "name")});
-    const auto master = Load("ringway-master", TlsOf(master_config_), {.roles = {ProcessRole::kMaster}});
+    const auto master = Load(kMaster, TlsOf(master_config_), {.roles = {ProcessRole::kMaster}});
     security_ = own != nullptr ? own : daemon != nullptr ? daemon : master;
     secured_ = !facts_.certificates.empty();
+  }
+
+  // Where certificates are refused, or cannot be read as this user, a program would say no more than that.
+  void AskPrograms() {
+    for (ConfigFacts& config : facts_.configs) {
+      const bool has_certificates =
+          std::all_of(facts_.certificates.begin(), facts_.certificates.end(),
+                      [&](const CertificateFacts& one) { return one.whose != config.program || one.outcome.ok(); });
+      if (!config.outcome.ok() || !has_certificates) continue;
+      config.accepted = CheckConfigBy(OwnDirectory(), config.program, config.path, context_.timeout);
+    }
   }
 
   void AskDaemon() {

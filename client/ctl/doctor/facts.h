@@ -16,8 +16,10 @@ namespace ringway::ctl {
 
 // A config file that was to be read.
 struct ConfigFacts {
+  std::string program;  // whose it is
   std::string path;
-  Status outcome;
+  Status outcome;                  // of reading it
+  std::optional<Status> accepted;  // what the program itself says of it; nothing: it was not asked
 };
 
 // Of a program's files, or those that a running one says it uses.
@@ -122,7 +124,7 @@ struct CongestionFacts {
 struct HostFacts {
   std::vector<SysctlFacts> sysctls;
   CongestionFacts congestion;
-  bool other_network = false;  // the daemon runs in another network namespace than ringwayctl
+  bool other_network = false;  // there is a daemon, which the daemon runs in another network namespace than ringwayctl
   bool of_daemon = false;      // the limits below are the running daemon's; else what one started from here would get
   std::optional<std::uint64_t> descriptors;
   std::optional<std::uint64_t> address_space;  // nothing: no limit

@@ -88,7 +88,8 @@ Findings CheckSysctls(const Facts& facts) {
   Findings findings;
   if (facts.host.other_network) {
     return {{.level = Level::kSkip,
-             .what = "the daemon runs in another network namespace: see advice in ringwayctl --socket PATH status"}};
+             .what = "the daemon runs in another network namespace: nsenter -t " + std::to_string(facts.daemon->pid) +
+                     " -n ringwayctl doctor looks there"}};
   }
   for (const SysctlFacts& one : facts.host.sysctls) {
     if (!one.value) {

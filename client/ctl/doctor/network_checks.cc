@@ -125,10 +125,17 @@ Finding JudgeWayBack(const Facts& facts) {
 Findings CheckConfigs(const Facts& facts) {
   Findings findings;
   for (const ConfigFacts& config : facts.configs) {
-    if (config.outcome.ok()) {
-      findings.push_back({.what = config.path});
+    const Status status = config.outcome.ok() ? config.accepted.value_or(Status::Ok()) : config.outcome;
+    if (!status.ok()) {
+      findings.push_back(
+          {.level = Level::kFail,
+           .what = status.text(),
+           .remedy = "correct it; then " + config.program + " --config " + config.path + " --check-config"});
+    } else if (!config.accepted) {
+      findings.push_back(
+          {.level = Level::kSkip, .what = config.path + " is TOML; " + config.program + " was not asked"});
     } else {
-      findings.push_back({.level = Level::kFail, .what = config.outcome.text(), .remedy = "correct the file"});
+      findings.push_back({.what = config.program + " accepts " + config.path});
     }
   }
   return findings;

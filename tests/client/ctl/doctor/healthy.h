@@ -12,7 +12,8 @@ inline Facts Healthy() {
   Facts facts;
   facts.version = "1.2.3";
   facts.protocol = {.min = 5, .max = 6};
-  facts.configs.push_back({.path = "/etc/ringway/ringwayd.toml", .outcome = {}});
+  facts.configs.push_back(
+      {.program = "ringwayd", .path = "/etc/ringway/ringwayd.toml", .outcome = {}, .accepted = Status::Ok()});
   CertificateFacts certificate;
   certificate.whose = "ringwayd";
   certificate.files = {.ca = "ca.pem", .cert = "a.pem", .key = "a.key"};

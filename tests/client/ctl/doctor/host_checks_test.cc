@@ -37,7 +37,9 @@ TEST(SysctlCheckTest, WhatCannotBeReadOrIsOfAnotherNetworkIsSkipped) {
   EXPECT_EQ(Worst(facts, "sysctl").level, Level::kSkip);
   facts.host.sysctls[1].value = "1 2 3";
   facts.host.other_network = true;
+  facts.daemon->pid = 77;
   EXPECT_EQ(Worst(facts, "sysctl").level, Level::kSkip);
+  EXPECT_THAT(Worst(facts, "sysctl").what, HasSubstr("nsenter -t 77 -n"));
 }
 
 TEST(CongestionCheckTest, MissingBbrWarnsAndMissingChoiceFails) {

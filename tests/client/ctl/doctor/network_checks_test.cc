@@ -79,8 +79,13 @@ TEST(CertificateCheckTest, NoneIsFineWithinTheHostOnly) {
   EXPECT_EQ(Worst(facts, "certificates").level, Level::kWarn);
 }
 
-TEST(ConfigCheckTest, FileThatCannotBeReadFails) {
+TEST(ConfigCheckTest, FileThatCannotBeReadOrThatTheProgramRefusesFails) {
   Facts facts = Healthy();
+  facts.configs[0].accepted = {Code::kInvalidArgument, "ringwayd: --lanes: 0 is too few"};
+  EXPECT_EQ(Worst(facts, "config").level, Level::kFail);
+  EXPECT_EQ(Worst(facts, "config").what, "ringwayd: --lanes: 0 is too few");
+  facts.configs[0].accepted.reset();
+  EXPECT_EQ(Worst(facts, "config").level, Level::kSkip);
   facts.configs[0].outcome = {Code::kInvalidArgument, "there is no x.toml"};
   EXPECT_EQ(Worst(facts, "config").level, Level::kFail);
 }
