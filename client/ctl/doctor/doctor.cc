@@ -34,8 +34,6 @@
 namespace ringway::ctl {
 namespace {
 
-constexpr const char* kDaemon = "ringwayd";
-constexpr const char* kMaster = "ringway-master";
 constexpr const char* kDaemonConfig = "/etc/ringway/ringwayd.toml";
 constexpr const char* kMasterConfig = "/etc/ringway/master.toml";
 // Of a large installation the first ones say what is wrong with this host.
@@ -103,8 +101,8 @@ class Examination {
   }
 
   void ReadConfigs() {
-    daemon_config_ = ReadConfig(kDaemon, order_.daemon_config, kDaemonConfig);
-    master_config_ = ReadConfig(kMaster, order_.master_config, kMasterConfig);
+    daemon_config_ = ReadConfig(kDaemonProgram, order_.daemon_config, kDaemonConfig);
+    master_config_ = ReadConfig(kMasterProgram, order_.master_config, kMasterConfig);
   }
 
   // Of a program that would run with these options. Returns what asks a master with them.
@@ -130,9 +128,9 @@ class Examination {
   void LoadCertificates() {
     const std::vector<ProcessRole> any = {ProcessRole::kOperator, ProcessRole::kMaster, ProcessRole::kDaemon};
     const auto own = Load("ringwayctl", context_.tls, {.roles = any});
-    const auto daemon = Load(kDaemon, TlsOf(daemon_config_),
+    const auto daemon = Load(kDaemonProgram, TlsOf(daemon_config_),
                              {.roles = {ProcessRole::kDaemon}, .name = ValueOf(daemon_config_, "name")});
-    const auto master = Load(kMaster, TlsOf(master_config_), {.roles = {ProcessRole::kMaster}});
+    const auto master = Load(kMasterProgram, TlsOf(master_config_), {.roles = {ProcessRole::kMaster}});
     security_ = own != nullptr ? own : daemon != nullptr ? daemon : master;
     secured_ = !facts_.certificates.empty();
   }
@@ -219,7 +217,8 @@ class Examination {
         if (one.connected) add("daemon " + one.name, one.address);
       }
     };
-    if (facts_.master && facts_.master->outcome.ok()) add("the master", facts_.master->address);
+    const bool dials_master = facts_.master && facts_.master->outcome.code() != Code::kMasterUnreachable;
+    if (dials_master) add("the master", facts_.master->address);
     if (facts_.daemon && facts_.daemon->outcome.ok()) {
       add("this daemon", facts_.daemon->address);
       add_daemons(facts_.daemon->members);
@@ -228,6 +227,7 @@ class Examination {
     facts_.dials_left_out = targets.size() - std::min(targets.size(), kDialsMax);
     targets.resize(targets.size() - facts_.dials_left_out);
     facts_.dials = Dial(targets, {.timeout = context_.timeout, .tls = secured_});
+    if (dials_master) facts_.master->within_host = facts_.dials.front().within_host;
   }
 
   void LookAtHost() {
@@ -235,7 +235,8 @@ class Examination {
     facts_.host = HostFactsOf({}, pid, kSysctlConf);
     if (const std::optional<User> user = UserOf({}, pid)) {
       for (CertificateFacts& one : facts_.certificates) {
-        if (one.whose == kDaemon && !one.running && MayRead(*user, one.files.key) == false) one.denied = user->name;
+        if (one.whose == kDaemonProgram && !one.running && MayRead(*user, one.files.key) == false)
+          one.denied = user->name;
       }
     }
     facts_.host.congestion.wanted = ValueOf(daemon_config_, "congestion");
@@ -245,8 +246,7 @@ class Examination {
   // Where the master is on this host, as it says itself, else as its options say.
   void LookAtJournal() {
     std::string path = order_.journal.empty() ? ValueOf(master_config_, "journal") : order_.journal;
-    const bool here = std::any_of(facts_.dials.begin(), facts_.dials.end(),
-                                  [](const DialFacts& dial) { return dial.who == "the master" && dial.within_host; });
+    const bool here = facts_.master && facts_.master->within_host;
     if (path.empty() && here) path = facts_.master->journal_path;
     if (path == "none" || (path.empty() && !here && master_config_.empty())) return;
     facts_.journal = path.empty() ? JournalFacts() : ProbeJournal(path, context_.timeout);

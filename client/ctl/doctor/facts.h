@@ -14,6 +14,9 @@
 
 namespace ringway::ctl {
 
+inline constexpr char kDaemonProgram[] = "ringwayd";
+inline constexpr char kMasterProgram[] = "ringway-master";
+
 // A config file that was to be read.
 struct ConfigFacts {
   std::string program;  // whose it is
@@ -57,8 +60,9 @@ struct DaemonEntry {
 // `outcome` is that of asking; without an answer the rest is empty.
 struct MasterFacts {
   std::string address;
-  bool expected = true;     // somebody says that it runs: not only a config file of its own
-  bool locked_out = false;  // it has certificates, and ringwayctl none that it could use: it is not asked
+  bool expected = true;      // somebody says that it runs: not only a config file of its own
+  bool locked_out = false;   // it has certificates, and ringwayctl none that it could use: it is not asked
+  bool within_host = false;  // it runs here
   Status outcome;
   std::string version;
   std::optional<ProtocolRange> protocol;

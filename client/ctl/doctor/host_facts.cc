@@ -105,7 +105,7 @@ std::vector<std::uint32_t> NumbersAfter(const std::string& status, const std::st
 
 bool IsDaemon(const std::string& process) {
   const std::optional<std::string> name = ReadKernelFile(process + "/comm");
-  return name && Words(*name) == "ringwayd";
+  return name && Words(*name) == kDaemonProgram;
 }
 
 // The daemon raises its soft limit to the hard one (daemon/runtime/descriptors.h).

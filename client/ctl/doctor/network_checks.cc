@@ -16,10 +16,16 @@ using tls::CredentialFault;
 constexpr std::uint64_t kClockWarnSeconds = 10;
 constexpr std::uint64_t kClockFailSeconds = std::chrono::seconds(tls::kClocksDiffer).count();
 
+// Whose role a program's certificate is to have; an operator's otherwise.
+std::string RoleOf(const std::string& program) {
+  if (program == kDaemonProgram) return "daemon";
+  return program == kMasterProgram ? "master" : "operator";
+}
+
 std::string Remedy(const CertificateFacts& facts) {
-  const std::string issue = "ringwayctl certs issue NAME --role ROLE --dir DIR --out NEW, move NEW/* over " +
-                            (facts.files.cert.empty() ? "the old" : facts.files.cert) + ", systemctl reload " +
-                            facts.whose;
+  const std::string old = facts.files.cert.empty() ? "the old" : facts.files.cert;
+  const std::string issue = "ringwayctl certs issue NAME --role " + RoleOf(facts.whose) +
+                            " --dir DIR --out NEW; move NEW/* over " + old + "; systemctl reload " + facts.whose;
   switch (facts.fault) {
     case CredentialFault::kKeyExposed:
       return "chmod o= " + facts.files.key;
@@ -58,6 +64,13 @@ Finding JudgeCertificate(const CertificateFacts& facts) {
       whose + facts.identity + " until " + facts.until + " (" + std::to_string(facts.days_left) + " days)";
   if (facts.days_left >= shell::TlsKeeper::kWarnDays.count()) return {.what = dates};
   return {.level = facts.days_left < 0 ? Level::kFail : Level::kWarn, .what = dates, .remedy = Remedy(facts)};
+}
+
+// Whether the files of a running program hold a certificate that lasts longer than the one that it uses.
+bool IsRenewed(const CertificateFacts& running, const std::vector<CertificateFacts>& all) {
+  return running.running && std::any_of(all.begin(), all.end(), [&](const CertificateFacts& one) {
+           return !one.running && one.whose == running.whose && one.outcome.ok() && one.days_left > running.days_left;
+         });
 }
 
 bool Overlap(const ProtocolRange& a, const ProtocolRange& b) { return a.min <= b.max && b.min <= a.max; }
@@ -143,7 +156,12 @@ Findings CheckConfigs(const Facts& facts) {
 
 Findings CheckCertificates(const Facts& facts) {
   Findings findings;
-  for (const CertificateFacts& one : facts.certificates) findings.push_back(JudgeCertificate(one));
+  for (const CertificateFacts& one : facts.certificates) {
+    findings.push_back(JudgeCertificate(one));
+    if (findings.back().level != Level::kOk && IsRenewed(one, facts.certificates)) {
+      findings.back().remedy = "systemctl reload " + one.whose + " (its files have a newer one)";
+    }
+  }
   return findings;
 }
 
@@ -171,6 +189,11 @@ Findings CheckMaster(const Facts& facts) {
 Findings CheckDaemon(const Facts& facts) {
   if (!facts.daemon) return {{.level = Level::kSkip, .what = "nobody says where it is: give --socket PATH"}};
   const DaemonFacts& daemon = *facts.daemon;
+  if (daemon.outcome.code() == Code::kVersionMismatch) {
+    return {{.level = Level::kFail,
+             .what = daemon.outcome.text(),
+             .remedy = "install the same release of ringwayd, ringwayctl and the library, and restart ringwayd"}};
+  }
   if (!daemon.outcome.ok()) {
     return {{.level = daemon.expected ? Level::kFail : Level::kWarn,
              .what = daemon.outcome.text(),
@@ -278,6 +301,13 @@ Findings CheckMtu(const Facts& facts) {
            .remedy = "sysctl -w net.ipv4.tcp_mtu_probing=1; better: let ICMP \"fragmentation needed\" through the "
                      "firewalls, or lower the MTU here (ip link set dev DEVICE mtu 1400)"});
     }
+  }
+  // It stands, and nothing of use comes back: the other direction may be the broken one.
+  if (facts.master && facts.master->outcome.code() == Code::kTimeout && !facts.master->within_host) {
+    findings.push_back({.level = Level::kWarn,
+                        .what = "the master at " + facts.master->address +
+                                " does not answer: it hangs, or full-size packets from there to here vanish",
+                        .remedy = "ringwayctl doctor on the master's host measures that way"});
   }
   if (findings.empty()) findings.push_back({.level = Level::kSkip, .what = "no path to another host is known"});
   return findings;

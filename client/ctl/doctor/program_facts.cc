@@ -99,7 +99,7 @@ void ReadMasterStatus(const std::string& text, MasterFacts* master, std::vector<
   master->utc = TextOf(process, "utc");
   master->journal = TextOf(process, "journal");
   master->journal_path = TextOf(process, "journal_path");
-  AddSecurity(process, "ringway-master", certificates);
+  AddSecurity(process, kMasterProgram, certificates);
   for (const json& daemon : ObjectsOf(status, "daemons")) {
     master->daemons.push_back({.name = TextOf(daemon, "name"),
                                .address = TextOf(daemon, "address"),
@@ -135,7 +135,7 @@ void ReadDaemonStatus(const std::string& text, DaemonFacts* daemon, std::vector<
   daemon->descriptors = CountOf(descriptors, "limit");
   daemon->lanes = CountOf(descriptors, "lanes").value_or(0);
   daemon->lanes_max = CountOf(descriptors, "lanes_max").value_or(std::numeric_limits<std::uint64_t>::max());
-  AddSecurity(process, "ringwayd", certificates);
+  AddSecurity(process, kDaemonProgram, certificates);
   for (const json& group : ObjectsOf(status, "groups")) {
     for (const json& pair : ObjectsOf(group, "pairs")) {
       if (daemon->pairs.size() == kEntriesMax) break;

@@ -63,12 +63,15 @@ TEST(CertificateCheckTest, WarnsBeforeTheEndAndFailsBehindIt) {
   EXPECT_EQ(Worst(facts, "certificates").level, Level::kFail);
 }
 
-TEST(CertificateCheckTest, RunningProgramThatDidNotReadItsNewFilesIsNamed) {
+TEST(CertificateCheckTest, RunningProgramThatDidNotReadItsNewFilesIsToReload) {
   Facts facts = Healthy();
   facts.certificates.push_back(facts.certificates[0]);
   facts.certificates[1].running = true;
   facts.certificates[1].days_left = 2;
   EXPECT_THAT(Worst(facts, "certificates").what, HasSubstr("running ringwayd: daemon a until"));
+  EXPECT_THAT(Worst(facts, "certificates").remedy, HasSubstr("systemctl reload ringwayd (its files"));
+  facts.certificates[0].days_left = 1;
+  EXPECT_THAT(Worst(facts, "certificates").remedy, HasSubstr("certs issue NAME --role daemon"));
 }
 
 TEST(CertificateCheckTest, NoneIsFineWithinTheHostOnly) {
@@ -123,6 +126,13 @@ TEST(DaemonCheckTest, WithoutAnswerOrMasterFails) {
   EXPECT_EQ(Worst(facts, "daemon").level, Level::kFail);
   facts.daemon->expected = false;
   EXPECT_EQ(Worst(facts, "daemon").level, Level::kWarn);
+}
+
+TEST(DaemonCheckTest, DaemonOfAnotherReleaseIsNotToBeStarted) {
+  Facts facts = Healthy();
+  facts.daemon->outcome = {Code::kVersionMismatch, "it speaks version 4"};
+  EXPECT_EQ(Worst(facts, "daemon").level, Level::kFail);
+  EXPECT_THAT(Worst(facts, "daemon").remedy, HasSubstr("the same release"));
 }
 
 TEST(DaemonCheckTest, WarnsWhereTheMasterIsAnother) {
@@ -200,6 +210,14 @@ TEST(MtuCheckTest, BlackHoleFailsAndUnmeasuredIsSkipped) {
   EXPECT_EQ(Worst(facts, "mtu").level, Level::kSkip);
   facts.dials[0].within_host = true;
   EXPECT_EQ(Worst(facts, "mtu").what, "no path to another host is known");
+}
+
+TEST(MtuCheckTest, MasterThatIsReachedAndSilentMayBeBehindABlackHole) {
+  Facts facts = Healthy();
+  facts.master->outcome = {Code::kTimeout, "no answer in time"};
+  EXPECT_EQ(Worst(facts, "mtu").level, Level::kWarn);
+  facts.master->within_host = true;
+  EXPECT_EQ(Worst(facts, "mtu").level, Level::kOk);
 }
 
 }  // namespace
