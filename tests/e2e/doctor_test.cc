@@ -137,6 +137,9 @@ TEST(DoctorTest, HealthyClusterHasNothingSerious) {
   EXPECT_EQ(both.LevelOf("master"), "ok");
   EXPECT_EQ(both.LevelOf("daemon"), "ok");
   EXPECT_EQ(both.LevelOf("versions"), "ok");
+  const nlohmann::json protocol = {kProtocolVersionMin, kProtocolVersionMax};
+  EXPECT_EQ(cluster.MasterStatus()["master"]["protocol"], protocol);
+  EXPECT_EQ(cluster.DaemonStatus(0)["daemon"]["protocol"], protocol);
   EXPECT_EQ(both.LevelOf("clock"), "ok") << both.WhatOf("clock");
   EXPECT_EQ(both.LevelOf("ports"), "ok");
   EXPECT_THAT(both.WhatOf("journal"), HasSubstr("master.db"));
@@ -320,6 +323,15 @@ TEST(DoctorTest, OtherReleaseOtherProtocolAndOtherTimeAreFound) {
   EXPECT_THAT(report.WhatOf("versions"), HasSubstr("99.0.0 speaks protocol 98 to 99"));
   EXPECT_EQ(report.LevelOf("clock"), "fail");
   EXPECT_THAT(report.WhatOf("clock"), HasSubstr("behind this host's"));
+}
+
+TEST(DoctorTest, PortThatSaysNothingIsNotWaitedForLongerThanTold) {
+  const auto any = net::ResolveBlocking({.host = "127.0.0.1", .port = 0}, true);
+  const net::UniqueFd silent = net::ListenTcp(any.value()).value();
+  const std::string address = net::ToString(net::LocalAddress(silent.get()).value());
+  const Report report = Examine({"--master", address, "--timeout-ms", "200"});
+  EXPECT_EQ(report.LevelOf("master"), "fail");
+  EXPECT_THAT(report.WhatOf("ports"), HasSubstr("accepts connections"));
 }
 
 TEST(DoctorTest, HostileMasterIsNoMaster) {

@@ -16,16 +16,21 @@ using tls::CredentialFault;
 constexpr std::uint64_t kClockWarnSeconds = 10;
 constexpr std::uint64_t kClockFailSeconds = std::chrono::seconds(tls::kClocksDiffer).count();
 
-// Whose role a program's certificate is to have; an operator's otherwise.
-std::string RoleOf(const std::string& program) {
-  if (program == kDaemonProgram) return "daemon";
-  return program == kMasterProgram ? "master" : "operator";
+// A new certificate for the program; whoever serves reads it on reload, ringwayctl whenever it runs.
+std::string IssueRemedy(const CertificateFacts& facts) {
+  const bool is_daemon = facts.whose == kDaemonProgram;
+  const bool is_master = facts.whose == kMasterProgram;
+  const std::string old = facts.files.cert.empty() ? "the old" : facts.files.cert;
+  return std::string("ringwayctl certs issue NAME --role ") +
+         (is_daemon   ? "daemon"
+          : is_master ? "master"
+                      : "operator") +
+         " --dir DIR --out NEW; move NEW/* over " + old +
+         (is_daemon || is_master ? "; systemctl reload " + facts.whose : std::string());
 }
 
 std::string Remedy(const CertificateFacts& facts) {
-  const std::string old = facts.files.cert.empty() ? "the old" : facts.files.cert;
-  const std::string issue = "ringwayctl certs issue NAME --role " + RoleOf(facts.whose) +
-                            " --dir DIR --out NEW; move NEW/* over " + old + "; systemctl reload " + facts.whose;
+  std::string issue = IssueRemedy(facts);
   switch (facts.fault) {
     case CredentialFault::kKeyExposed:
       return "chmod o= " + facts.files.key;
@@ -118,6 +123,24 @@ Finding JudgeDial(const DialFacts& dial) {
   }
   return {
       .level = Level::kFail, .what = whom + ": " + dial.why, .remedy = "look at its address and at the routes here"};
+}
+
+// REQUIRES: it connected, to another host.
+Finding JudgePath(const DialFacts& dial) {
+  const std::string whom = dial.who + " at " + dial.address;
+  const std::string size =
+      std::to_string(dial.segment_bytes) + " bytes of data, path MTU " + std::to_string(dial.path_mtu);
+  if (!dial.full_arrives) {
+    return {.level = Level::kSkip, .what = whom + " closed the connection before it could be measured"};
+  }
+  if (*dial.full_arrives) {
+    return {.what = "full-size packets reach " + whom + " (" + size + "); the way back is measured from there"};
+  }
+  return {.level = Level::kFail,
+          .what = whom + " accepts connections, but full-size packets (" + size + ") vanish on the way",
+          .remedy =
+              "sysctl -w net.ipv4.tcp_mtu_probing=1; better: let ICMP \"fragmentation needed\" through the "
+              "firewalls, or lower the MTU here (ip link set dev DEVICE mtu 1400)"};
 }
 
 // What only the other side's connections prove.
@@ -285,22 +308,8 @@ Findings CheckPorts(const Facts& facts) {
 Findings CheckMtu(const Facts& facts) {
   Findings findings;
   for (const DialFacts& dial : facts.dials) {
-    if (dial.outcome != DialFacts::Outcome::kConnected || dial.within_host) continue;
-    const std::string whom = dial.who + " at " + dial.address;
-    const std::string bytes = std::to_string(dial.segment_bytes);
-    if (!dial.full_arrives) {
-      findings.push_back({.level = Level::kSkip, .what = whom + " closed the connection before it could be measured"});
-    } else if (*dial.full_arrives) {
-      findings.push_back({.what = "full-size packets reach " + whom + " (" + bytes + " bytes of data, path MTU " +
-                                  std::to_string(dial.path_mtu) + "); the way back is measured from there"});
-    } else {
-      findings.push_back(
-          {.level = Level::kFail,
-           .what = whom + " accepts connections, but full-size packets (" + bytes + " bytes of data, path MTU " +
-                   std::to_string(dial.path_mtu) + ") vanish on the way",
-           .remedy = "sysctl -w net.ipv4.tcp_mtu_probing=1; better: let ICMP \"fragmentation needed\" through the "
-                     "firewalls, or lower the MTU here (ip link set dev DEVICE mtu 1400)"});
-    }
+    const bool has_path = dial.outcome == DialFacts::Outcome::kConnected && !dial.within_host;
+    if (has_path) findings.push_back(JudgePath(dial));
   }
   // It stands, and nothing of use comes back: the other direction may be the broken one.
   if (facts.master && facts.master->outcome.code() == Code::kTimeout && !facts.master->within_host) {
