@@ -136,6 +136,9 @@ Result<std::string> AskPlan(const Options& options) {
 }
 
 int RunDoctor(const Options& options) {
+  if (!options.master.empty()) {
+    if (const auto master = ParseEndpoint(options.master); !master.ok()) shell::Die(kProgram, master.status().text());
+  }
   const Findings findings =
       Examine(options.doctor_order,
               {.master = options.master, .socket = options.socket, .tls = options.tls, .timeout = options.timeout()});
@@ -163,4 +166,6 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace ringway::ctl
 
-int main(int argc, char** argv) { return ringway::ctl::Run(argc, argv); }
+int main(int argc, char** argv) {
+  return ringway::shell::RunOrDie(ringway::ctl::kProgram, [&] { return ringway::ctl::Run(argc, argv); });
+}

@@ -14,6 +14,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -33,6 +34,7 @@ constexpr void ExpectOfToml(bool holds) {
 namespace ringway::shell {
 namespace {
 
+constexpr std::size_t kConfigBytesMax = 1 << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 bool IsAscii(char c) { return static_cast<unsigned char>(c) < 0x80; }
@@ -257,14 +259,18 @@ Status Parse(CLI::App& app, int argc, const char* const* argv) {
 
 Result<std::map<std::string, std::string>> ReadConfigFile(const std::string& path) {
   const auto refuse = [](const std::string& what) { return Status(Code::kInvalidArgument, OneLine(what)); };
-  std::error_code ignored;
-  std::ifstream file(path);
-  if (!file || std::filesystem::is_directory(path, ignored)) return refuse(WhyUnreadable(path));
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kConfigBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad()) return refuse(WhyUnreadable(path));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kConfigBytesMax) return refuse(path + " is too large for a config file");
+  std::istringstream input(text);
   CLI::App app;
   app.set_config("--config", path);
   std::map<std::string, std::string> values;
   try {
-    for (const CLI::ConfigItem& item : TomlConfig(app).from_config(file)) values[item.name] = item.inputs.front();
+    for (const CLI::ConfigItem& item : TomlConfig(app).from_config(input)) values[item.name] = item.inputs.front();
   } catch (const CLI::Error& error) {
     return refuse(path + ": " + error.what());
   }

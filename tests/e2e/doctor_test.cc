@@ -155,6 +155,7 @@ TEST(DoctorTest, HumanReadsALineEach) {
   EXPECT_EQ(run.code, 0) << run.out;
   EXPECT_THAT(run.out, HasSubstr("ok    master        the master at " + cluster.master_address() + " answers\n"));
   EXPECT_EQ(RunToEnd({RINGWAY_CTL, "doctor", "--nonsense"}).code, 2);
+  EXPECT_EQ(RunToEnd({RINGWAY_CTL, "--master", "nonsense", "doctor"}).code, 2);
 }
 
 TEST(DoctorTest, MasterAndDaemonThatAreNotThereFail) {

@@ -198,7 +198,7 @@ Findings CheckMaster(const Facts& facts) {
   if (!master.outcome.ok()) {
     return {{.level = master.expected ? Level::kFail : Level::kWarn,
              .what = master.outcome.text(),
-             .remedy = "systemctl start ringway-master, on the master's host"}};
+             .remedy = "systemctl start ringway-master on its host, or correct the address"}};
   }
   Findings findings = {{.what = "the master at " + master.address + " answers"}};
   for (const PendingPeer& peer : master.pending) {

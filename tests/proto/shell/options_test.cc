@@ -216,6 +216,8 @@ TEST_F(ParseOrExitTest, ConfigFileOfAnyProgramIsReadAsItsOwnOptionsAre) {
     EXPECT_EQ(broken.status().text().find('\n'), std::string::npos) << broken.status().text();
   }
   EXPECT_NE(ReadConfigFile(directory_ / "absent.toml").status().text().find("there is no"), std::string::npos);
+  EXPECT_NE(ReadConfigFile("/dev/zero").status().text().find("too large"), std::string::npos);
+  EXPECT_NE(ReadConfigFile("/proc/self/mem").status().text().find("cannot be read"), std::string::npos);
   EXPECT_NE(ReadConfigFile(directory_).status().text().find("is a directory"), std::string::npos);
 }
 
