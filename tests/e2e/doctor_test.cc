@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -234,6 +235,16 @@ TEST(DoctorTest, BrokenConfigFileFails) {
   EXPECT_EQ(report.LevelOf("config"), "fail");
   EXPECT_THAT(report.WhatOf("config"), HasSubstr("line 1"));
   EXPECT_EQ(Examine({"--master-config", directory / "none.toml"}).LevelOf("config"), "fail");
+}
+
+TEST(DoctorTest, FileThatNobodyWritesToIsNotWaitedFor) {
+  const TemporaryDirectory directory;
+  const std::string fifo = directory / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const Report report = Examine({"--daemon-config", fifo, "--timeout-ms", "100"});
+  EXPECT_THAT(report.WhatOf("config"), HasSubstr("not read in time"));
+  const Report keys = Examine({"--tls-ca", fifo, "--tls-cert", fifo, "--tls-key", fifo, "--timeout-ms", "100"});
+  EXPECT_THAT(keys.WhatOf("certificates"), HasSubstr("not read in time"));
 }
 
 TEST(DoctorTest, ConfigFileThatItsProgramRefusesFailsInItsWords) {

@@ -61,6 +61,29 @@ std::string HiddenOf(const std::vector<std::string>& paths) {
   return "";
 }
 
+struct Loaded {
+  CertificateFacts facts;
+  std::shared_ptr<net::Security> security;  // null: refused
+};
+
+// Of a program that would run with these options.
+Loaded LoadedOf(const std::string& whose, const shell::TlsOptions& options, const shell::TlsUser& user) {
+  Loaded loaded;
+  CertificateFacts& facts = loaded.facts;
+  facts.whose = whose;
+  const Result<shell::TlsSetup> setup = shell::SetUpTls(options, user, &facts.fault);
+  facts.outcome = setup.status();
+  if (const auto files = shell::ChooseFiles(options, user); files.ok()) facts.files = files.value();
+  facts.hidden = HiddenOf({options.dir, facts.files.ca, facts.files.cert, facts.files.key});
+  if (!setup.ok()) return loaded;
+  const SecurityFacts security = tls::FactsOf(setup.value().security.get(), false);
+  facts.identity = security.identity;
+  facts.until = security.until;
+  facts.days_left = security.days_left;
+  loaded.security = setup.value().security;
+  return loaded;
+}
+
 bool Exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
@@ -95,7 +118,9 @@ class Examination {
   Config ReadConfig(const char* program, const std::string& given, const char* usual) {
     const std::string path = given.empty() && told_nothing() && Exists(usual) ? usual : given;
     if (path.empty()) return {};
-    Result<Config> config = shell::ReadConfigFile(path);
+    Result<Config> config = Within<Result<Config>>(context_.timeout, [path] {
+                              return shell::ReadConfigFile(path);
+                            }).value_or(Status(Code::kTimeout, path + " is not read in time"));
     facts_.configs.push_back({.program = program, .path = path, .outcome = config.status(), .accepted = {}});
     return config.ok() ? std::move(config).value() : Config();
   }
@@ -105,24 +130,19 @@ class Examination {
     master_config_ = ReadConfig(kMasterProgram, order_.master_config, kMasterConfig);
   }
 
-  // Of a program that would run with these options. Returns what asks a master with them.
+  // Returns what asks a master with these options.
   std::shared_ptr<net::Security> Load(const std::string& whose, const shell::TlsOptions& options,
                                       const shell::TlsUser& user) {
     if (!options.given()) return nullptr;
-    CertificateFacts facts;
-    facts.whose = whose;
-    const Result<shell::TlsSetup> setup = shell::SetUpTls(options, user, &facts.fault);
-    facts.outcome = setup.status();
-    if (const auto files = shell::ChooseFiles(options, user); files.ok()) facts.files = files.value();
-    facts.hidden = HiddenOf({options.dir, facts.files.ca, facts.files.cert, facts.files.key});
-    if (setup.ok()) {
-      const SecurityFacts security = tls::FactsOf(setup.value().security.get(), false);
-      facts.identity = security.identity;
-      facts.until = security.until;
-      facts.days_left = security.days_left;
+    std::optional<Loaded> loaded =
+        Within<Loaded>(context_.timeout, [whose, options, user] { return LoadedOf(whose, options, user); });
+    if (!loaded) {
+      loaded.emplace();
+      loaded->facts.whose = whose;
+      loaded->facts.outcome = {Code::kTimeout, "its files are not read in time: the disk, or its server, hangs"};
     }
-    facts_.certificates.push_back(std::move(facts));
-    return setup.ok() ? setup.value().security : nullptr;
+    facts_.certificates.push_back(std::move(loaded->facts));
+    return loaded->security;
   }
 
   void LoadCertificates() {
