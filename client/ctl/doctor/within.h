@@ -17,8 +17,12 @@ template <typename T>
 std::optional<T> Within(std::chrono::milliseconds timeout, std::function<T()> call) {
   auto task = std::make_shared<std::packaged_task<T()>>(std::move(call));
   std::future<T> result = task->get_future();
-  std::thread([task] { (*task)(); }).detach();
-  if (result.wait_for(timeout) != std::future_status::ready) return std::nullopt;
+  std::thread thread([task] { (*task)(); });
+  if (result.wait_for(timeout) != std::future_status::ready) {
+    thread.detach();
+    return std::nullopt;
+  }
+  thread.join();  // with what libraries keep for a thread
   return result.get();
 }
 
