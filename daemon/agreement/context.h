@@ -11,6 +11,7 @@
 #include "daemon/agreement/view_state.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
+#include "proto/duration_counts.h"
 #include "proto/ids.h"
 #include "proto/log_field.h"
 #include "proto/peer_counts.h"
@@ -30,6 +31,7 @@ class Context {
   TimePoint now{};  // of the newest event that carried the time
   ViewState views;  // Membership's to move on
   PeerCounts counts;
+  PeerDurations durations;  // but for operations, whose end the shell times
 
   const View& view() const { return views.view(); }
   std::string NameOf(PeerId peer) const;

@@ -57,6 +57,7 @@ class Links {
   // Its links are closed. REQUIRES: what was half read from them is dropped.
   void Forget(PeerId other);
   void Heard(PeerId other) { mesh_.Heard(other, ctx_.now); }
+  TimePoint LastHeard(PeerId other) const { return mesh_.LastHeard(other); }
   // Returns whether there was a gap in the own loop. The input of that time has just been handled, so silence is not
   // yet the others' fault: all are taken for heard.
   [[nodiscard]] bool OnTick();

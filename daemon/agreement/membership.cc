@@ -26,6 +26,7 @@ void Membership::Accuse(const std::vector<PeerId>& others, const std::string& wh
   for (const PeerId other : others) {
     if (!ctx_.view().Contains(other) || other == ctx_.self || !lost_.insert(other).second) continue;
     names += (names.empty() ? "" : ",") + ctx_.NameOf(other);
+    if (links_.Knows(other)) ctx_.durations.detection.Add(ctx_.now - links_.LastHeard(other));
     ctx_.AddNote("peer_lost",
                  LogFields{{"epoch", ToString(ctx_.view().epoch)}} + ctx_.FieldsOf(other) + LogFields{{"why", why}},
                  Severity::kWarning);

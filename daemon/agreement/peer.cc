@@ -1,5 +1,6 @@
 #include "daemon/agreement/peer.h"
 
+#include <optional>
 #include <utility>
 
 #include "daemon/agreement/attempts.h"
@@ -78,6 +79,7 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   FramesIn frames_in;
   FramesOut frames_out;
   Operations operations;
+  std::optional<TimePoint> stopped_at;  // the view in force
 
  private:
   // ---- Links::Listener
@@ -100,12 +102,14 @@ OpName NameIn(std::uint32_t channel, std::uint64_t seq) { return {ChannelId(chan
 }  // namespace
 
 void Peer::Impl::OnStop() {
+  if (ctx.views.installed() && !stopped_at) stopped_at = ctx.now;
   if (ctx.views.frozen()) watch.OnStop();
   frames_in.OnStop();
   if (ctx.views.frozen() && !RINGWAY_MUTANT(kCompleteWhileFrozen)) operations.StopAll();
 }
 
 void Peer::Impl::OnInstalled(const View& before) {
+  if (stopped_at) ctx.durations.recovery.Add(ctx.now - *std::exchange(stopped_at, {}));
   if (RINGWAY_MUTANT(kCompleteWhileFrozen)) operations.StopAll();
   for (const PeerId old : before.members) {
     if (ctx.view().Contains(old)) continue;
@@ -223,6 +227,7 @@ PeerStatus Peer::GetStatus() const {
   const Impl& in = *impl_;
   PeerStatus status;
   static_cast<PeerCounts&>(status) = in.ctx.counts;
+  status.durations = in.ctx.durations;
   status.group = in.ctx.group;
   status.self = in.ctx.self;
   status.epoch = in.ctx.view().epoch;

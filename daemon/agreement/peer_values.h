@@ -21,6 +21,7 @@
 #include "daemon/links/link.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
+#include "proto/duration_counts.h"
 #include "proto/ids.h"
 #include "proto/log_field.h"
 #include "proto/memory_budget.h"
@@ -112,6 +113,7 @@ struct Outbound {
 };
 
 struct PeerStatus : PeerCounts {
+  PeerDurations durations;
   std::string group;
   PeerId self;
   Epoch epoch;

@@ -213,6 +213,11 @@ void Mesh::Heard(PeerId other, TimePoint now) {
   if (found != pairs_.end()) found->second.heard = now;
 }
 
+TimePoint Mesh::LastHeard(PeerId other) const {
+  const auto found = pairs_.find(other);
+  return found == pairs_.end() ? TimePoint() : found->second.heard;
+}
+
 void Mesh::HeardAll(TimePoint now) {
   for (auto& [peer, pair] : pairs_) {
     pair.heard = now;

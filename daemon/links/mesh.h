@@ -87,6 +87,8 @@ class Mesh {
 
   // Anything was received from the peer.
   void Heard(PeerId other, TimePoint now);
+  // When that was; the beginning of time for an unknown peer.
+  TimePoint LastHeard(PeerId other) const;
   // As if all peers had just been heard: restarts all silence timers, and the times for which links have been down.
   void HeardAll(TimePoint now);
   // Peers from which nothing was received for longer than `limit`.

@@ -357,9 +357,11 @@ void PeerRuntime::CarryOut(links::CloseLinks& action) {
 void PeerRuntime::CarryOut(agreement::Complete& action) {
   // What the plan predicts.
   const bool plain = action.collective == OpKind::kAllReduce && action.codec == Codec::kNone && action.retries == 0;
+  const Duration took = clock_.Now() - action.submitted;
   if (action.code == Code::kOk && action.bytes > 0 && plain) {
-    times_.Add({action.epoch, action.algorithm, action.bytes, clock_.Now() - action.submitted});
+    times_.Add({action.epoch, action.algorithm, action.bytes, took});
   }
+  if (action.code == Code::kOk && action.collective != OpKind::kUpdateView) durations_.Add(took);
   if (shell::Shows(shell::Level::kDebug)) LogOutcome(action);
   local::Completion completion;
   completion.token = action.token;

@@ -97,7 +97,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // For a peer that never had a view and is to be replaced by another.
   const control::JoinRequest& join() const { return options_.join; }
   const std::shared_ptr<local::TrainerSession>& session() const { return session_; }
-  agreement::PeerStatus status() const { return peer_.GetStatus(); }
+  agreement::PeerStatus status() const;
   std::vector<PairStatus> pairs();
   // With those that are being dialled.
   std::size_t lanes_open() const;
@@ -166,6 +166,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   std::shared_ptr<local::TrainerSession> session_;
   agreement::Peer peer_;
   daemon::OpTimes times_;
+  DurationCounts durations_;  // of operations that succeeded
   std::map<PeerId, PairTransport> pairs_;
   std::vector<std::shared_ptr<net::ControlLink>> to_flush_;
   links::DialTracker dials_;

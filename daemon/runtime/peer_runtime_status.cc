@@ -4,6 +4,12 @@
 
 namespace ringway::daemon {
 
+agreement::PeerStatus PeerRuntime::status() const {
+  agreement::PeerStatus status = peer_.GetStatus();
+  status.durations.operation = durations_;
+  return status;
+}
+
 std::vector<PairStatus> PeerRuntime::pairs() {
   std::vector<PairStatus> out;
   for (auto& [other, pair] : pairs_) out.push_back(pair.status());

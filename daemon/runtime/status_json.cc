@@ -12,6 +12,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json DurationsOf(const PeerDurations& durations) {
+  Json out;
+  for (const PeerDurationInfo& each : kPeerDurations) {
+    const DurationCounts& counts = durations.*each.member;
+    out[std::string(each.name)] = {{"counts", counts.counts()}, {"sum_us", counts.sum().count()}};
+  }
+  return out;
+}
+
 std::string NameIn(const agreement::PeerStatus& peer, PeerId other) {
   for (const control::PeerInfo& info : peer.members) {
     if (info.peer_id() == other.value) return info.name();
@@ -60,6 +69,7 @@ Json GroupOf(const PeerReport& report) {
   group["members"] = std::move(members);
   group["ops_open"] = peer.ops_open;
   for (const PeerCountInfo& count : kPeerCounts) group[std::string(count.name)] = peer.*count.member;
+  group["durations"] = DurationsOf(peer.durations);
   group["waits"] = peer.waits;
   group["pairs"] = PairsOf(report);
   return group;

@@ -6,7 +6,8 @@
 //                "memory": {"max", "regions", "results", "aside", "early", "residuals"}, "advice": [sentences]},
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
 //                "members": [{"peer_id", "name", "site", "address", "rank"}],
-//                "ops_open", all of proto/peer_counts.h, "waits",
+//                "ops_open", all of proto/peer_counts.h, "durations": {each of proto/duration_counts.h:
+//                {"counts": [by its bounds], "sum_us"}}, "waits",
 //                "pairs": [{"peer_id", "name", "lanes_up", "lanes_used", "retransmits", "round_trip_us",
 //                           "rate_limit_mbit"}]}]}
 //

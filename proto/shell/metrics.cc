@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "proto/duration_counts.h"
 #include "proto/peer_counts.h"
 
 namespace ringway::shell {
@@ -33,6 +34,22 @@ class Metrics {
   void Counter(const std::string& name, const std::string& help, const Labels& labels, double value) {
     Add(name + "_total", "counter", help, labels, value);
   }
+  // `counts`: by the bounds of DurationCounts; others are left out.
+  void Histogram(const std::string& name, const std::string& help, const Labels& labels, const json& counts,
+                 double sum) {
+    if (!counts.is_array() || counts.size() != DurationCounts::kBounds + 1) return;
+    double below = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      below += counts[i].is_number() ? counts[i].get<double>() : 0;
+      const double bound =
+          i < DurationCounts::kBounds ? std::chrono::duration<double>(DurationCounts::Bound(i)).count() : 0;
+      Labels bucket = labels;
+      bucket.emplace_back("le", i < DurationCounts::kBounds ? json(bound).dump() : "+Inf");
+      Add(name, "histogram", help, bucket, below, "_bucket");
+    }
+    Add(name, "histogram", help, labels, sum, "_sum");
+    Add(name, "histogram", help, labels, below, "_count");
+  }
   std::string Text() const {
     std::string out;
     for (const auto& [name, metric] : metrics_) {
@@ -47,13 +64,15 @@ class Metrics {
     std::string type, help, samples;
   };
 
-  void Add(const std::string& name, const char* type, const std::string& help, const Labels& labels, double value) {
+  void Add(const std::string& name, const char* type, const std::string& help, const Labels& labels, double value,
+           const std::string& suffix = "") {
     Metric& metric = metrics_["ringway_" + name];
     metric.type = type;
     metric.help = help;
     std::string text;
     for (const auto& [label, is] : labels) text += (text.empty() ? "" : ",") + label + "=\"" + Escaped(is) + "\"";
-    metric.samples += "ringway_" + name + (text.empty() ? "" : "{" + text + "}") + " " + json(value).dump() + "\n";
+    metric.samples +=
+        "ringway_" + name + suffix + (text.empty() ? "" : "{" + text + "}") + " " + json(value).dump() + "\n";
   }
 
   std::map<std::string, Metric> metrics_;
@@ -121,6 +140,14 @@ void AddCounts(const json& peer, const Labels& labels, Metrics& out) {
   }
 }
 
+void AddDurations(const json& durations, const Labels& labels, Metrics& out) {
+  for (const PeerDurationInfo& each : kPeerDurations) {
+    const json one = Part(durations, std::string(each.name).c_str());
+    out.Histogram(std::string(each.name) + "_seconds", std::string(each.help), labels, Part(one, "counts"),
+                  Number(one, "sum_us") / kMega);
+  }
+}
+
 // The epoch "term.counter".
 void AddEpoch(const json& group, const Labels& labels, Metrics& out) {
   const std::string epoch = Word(group, "epoch");
@@ -165,6 +192,7 @@ void AddGroup(const json& group, Metrics& out) {
   out.Gauge("ops_open", "Operations in flight.", labels, Number(group, "ops_open"));
   AddEpoch(group, labels, out);
   AddCounts(group, labels, out);
+  AddDurations(Part(group, "durations"), labels, out);
   AddPairs(group, labels, out);
 }
 

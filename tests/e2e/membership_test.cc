@@ -226,6 +226,17 @@ TEST(Membership, DaemonThatNobodyCanDialIsAMemberLikeTheOthers) {
   Round round(ranks, {.reduction = {}, .count = 5000, .number = 6});
   round.Submit();
   EXPECT_EQ(round.Check().world_size, 2u);
+  const auto counted = [&](const char* what) {
+    std::uint64_t sum = 0;
+    for (const std::size_t daemon : {0, 1}) {
+      const nlohmann::json status = cluster.DaemonStatus(daemon);
+      for (const std::uint64_t count : status["groups"][0]["durations"][what]["counts"]) sum += count;
+    }
+    return sum;
+  };
+  EXPECT_EQ(counted("operation"), 4u);
+  EXPECT_GE(counted("detection"), 2u) << "both peers, by one of the survivors or each";
+  EXPECT_EQ(counted("recovery"), 2u);
 }
 
 // Of 256 descriptors lanes take half, or three quarters: the group that they do not suffice for waits, those before it

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "proto/duration_counts.h"
 #include "proto/peer_counts.h"
 
 namespace ringway::shell {
@@ -18,6 +19,11 @@ using nlohmann::json;
 json DaemonStatus() {
   json group = {{"name", "job"}, {"epoch", "2.17"}, {"frozen", true}, {"rank", 1}, {"world_size", 2}, {"ops_open", 3}};
   for (const PeerCountInfo& count : kPeerCounts) group[std::string(count.name)] = 7;
+  json counts = json::array();
+  for (std::size_t i = 0; i <= DurationCounts::kBounds; ++i) counts.push_back(i == 1 ? 5 : 0);
+  counts.back() = 2;
+  for (const PeerDurationInfo& each : kPeerDurations)
+    group["durations"][std::string(each.name)] = {{"counts", counts}, {"sum_us", 140'500'000}};
   group["members"] = json::array({{{"peer_id", 4}, {"rank", 0}}, {{"peer_id", 5}, {"rank", 1}}});
   group["pairs"] = json::array({{{"peer_id", 4},
                                  {"name", "x"},
@@ -54,9 +60,9 @@ void ExpectWellFormed(const std::string& text) {
     if (std::regex_match(line, match, std::regex("# HELP (ringway_[a-z_]+) .+"))) {
       EXPECT_TRUE(named.insert(match[1]).second) << line;
       current = match[1];
-    } else if (!std::regex_match(line, std::regex("# TYPE " + current + " (gauge|counter)"))) {
-      EXPECT_TRUE(
-          std::regex_match(line, std::regex(current + R"((\{([a-z_]+="([^"\\]|\\.)*",?)+\})? -?[0-9][0-9.e+-]*)")))
+    } else if (!std::regex_match(line, std::regex("# TYPE " + current + " (gauge|counter|histogram)"))) {
+      EXPECT_TRUE(std::regex_match(
+          line, std::regex(current + R"((_bucket|_sum|_count)?(\{([a-z_]+="([^"\\]|\\.)*",?)+\})? -?[0-9][0-9.e+-]*)")))
           << line;
     }
   }
@@ -73,7 +79,12 @@ TEST(MetricsTest, DaemonTellsOfItselfItsGroupsAndItsPaths) {
         "ringway_ops_open{group=\"job\",rank=\"1\"} 3.0",
         "ringway_path_round_trip_seconds{group=\"job\",rank=\"1\",to_rank=\"0\"} 0.1",
         "ringway_path_rate_limit_bits_per_second{group=\"job\",rank=\"1\",to_rank=\"0\"} 800500000.0",
-        "ringway_groups_left_out 0.0"}) {
+        "ringway_recovery_seconds_bucket{group=\"job\",rank=\"1\",le=\"0.001\"} 0.0",
+        "ringway_recovery_seconds_bucket{group=\"job\",rank=\"1\",le=\"0.002\"} 5.0",
+        "ringway_recovery_seconds_bucket{group=\"job\",rank=\"1\",le=\"65.536\"} 5.0",
+        "ringway_recovery_seconds_bucket{group=\"job\",rank=\"1\",le=\"+Inf\"} 7.0",
+        "ringway_recovery_seconds_sum{group=\"job\",rank=\"1\"} 140.5",
+        "ringway_recovery_seconds_count{group=\"job\",rank=\"1\"} 7.0", "ringway_groups_left_out 0.0"}) {
     EXPECT_NE(text.find(std::string("\n") + line + "\n"), std::string::npos) << line << "\n" << text;
   }
   for (const PeerCountInfo& count : kPeerCounts) {
@@ -91,9 +102,9 @@ TEST(MetricsTest, ExamplesOfAlertsAndDashboardNameOnlyWhatThereIs) {
     std::ifstream stream(std::string(RINGWAY_SOURCE_DIR "/deploy/monitoring/") + file);
     const std::string text(std::istreambuf_iterator<char>(stream), {});
     std::size_t names = 0;
-    const std::regex name("ringway_[a-z_]+");
+    const std::regex name("(ringway_[a-z_]+?)(_bucket|_sum|_count)?(?![a-z_])");
     for (std::sregex_iterator found(text.begin(), text.end(), name), end; found != end; ++found, ++names) {
-      EXPECT_NE(told.find("# TYPE " + found->str() + " "), std::string::npos) << file << " " << found->str();
+      EXPECT_NE(told.find("# TYPE " + (*found)[1].str() + " "), std::string::npos) << file << " " << found->str();
     }
     EXPECT_GT(names, 8U) << file;
   }
