@@ -50,9 +50,10 @@ Options ParseOptions(int argc, char** argv) {
   app.fallthrough();  // --master and --socket may also follow the command
   app.add_option("--master", options.master, "master to ask, HOST:PORT (default: none; give this or --socket)");
   app.add_option("--socket", options.socket, "socket of the daemon to ask (default: none)");
-  auto* timeout = app.add_option("--timeout-ms", options.timeout_ms, "how long to wait for the answer; of drain 60000 ms")
-                      ->default_str(std::to_string(options.timeout_ms) + " ms")
-                      ->check(CLI::Range(1, 600000));
+  auto* timeout =
+      app.add_option("--timeout-ms", options.timeout_ms, "how long to wait for the answer; of drain 60000 ms")
+          ->default_str(std::to_string(options.timeout_ms) + " ms")
+          ->check(CLI::Range(1, 600000));
   app.add_flag("--json", options.as_json, "print JSON");
   shell::AddTlsOptions(app, &options.tls);
   app.add_subcommand("status", "groups, epochs, peers, ranks, sites, ring order, counters");

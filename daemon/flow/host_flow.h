@@ -43,6 +43,8 @@ class HostFlow {
   explicit HostFlow(std::uint32_t share = kShareDefault, double allowed = 0)
       : share_(share), uplink_(share), uplink_share_(allowed) {}
 
+  void SetAllowed(double allowed) { uplink_share_.SetAllowed(allowed); }
+
   // A path without a sample at a tick counts as not backlogged.
   void Add(PeerId self, const PathSample& sample);
   void Decide(TimePoint now);

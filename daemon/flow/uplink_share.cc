@@ -14,8 +14,16 @@ constexpr Duration kComesBack = std::chrono::milliseconds(4);
 }  // namespace
 
 void UplinkShare::SetRate(double rate) {
-  bucket_.SetRate(allowed_ > 0 && (rate <= 0 || rate > allowed_) ? allowed_ : rate);
+  rate_ = rate;
+  Apply();
 }
+
+void UplinkShare::SetAllowed(double allowed) {
+  allowed_ = allowed;
+  Apply();
+}
+
+void UplinkShare::Apply() { bucket_.SetRate(allowed_ > 0 && (rate_ <= 0 || rate_ > allowed_) ? allowed_ : rate_); }
 
 bool UplinkShare::IsAlone(const PathKey& pair, TimePoint now) const {
   return allowed_ <= 0 && now - (pair == latest_ ? others_at_ : latest_at_) > kSilent;

@@ -31,10 +31,11 @@ class UplinkShare {
   static constexpr Duration kSilent = std::chrono::milliseconds(50);
 
   // `allowed`: the operator's limit in bytes per second; 0: none.
-  explicit UplinkShare(double allowed = 0) : allowed_(allowed) { bucket_.SetRate(allowed); }
+  explicit UplinkShare(double allowed = 0) { SetAllowed(allowed); }
 
   // Bytes per second; 0: unlimited.
   void SetRate(double rate);
+  void SetAllowed(double allowed);
   double allowed() const { return allowed_; }
 
   // How long the pair's next segment has to wait; 0: it may be sent.
@@ -57,7 +58,10 @@ class UplinkShare {
   Peer& ActivePeer(PeerId self, TimePoint until, TimePoint now);
   bool IsAheadOfOneThatWaits(PeerId self, double sent, TimePoint now) const;
 
-  const double allowed_;
+  void Apply();
+
+  double allowed_ = 0;
+  double rate_ = 0;  // as measured
   TokenBucket bucket_;
   std::map<PeerId, Peer> peers_;
   PathKey latest_;         // the pair that was active last

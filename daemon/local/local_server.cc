@@ -86,14 +86,14 @@ LocalServer::LocalServer(asio::io_context& context, SessionHost* host, const Ses
 
 LocalServer::~LocalServer() { Stop(); }
 
-Status LocalServer::Bind(const std::string& path, mode_t mode) {
+Status LocalServer::Bind(const std::string& path, const SocketFile& file) {
   const auto address = AddressOf(path);
   if (!address.ok()) return address.status();
   if (Status made = MakeDirectoryOf(path); !made.ok()) return made;
   net::UniqueFd fd = OpenSocket();
   if (!fd.valid()) return net::ErrnoStatus("cannot open a socket", errno);
   // Before bind, so that the file is created with this mode and others can never connect.
-  (void)::fchmod(fd.get(), mode);
+  (void)::fchmod(fd.get(), file.mode);
   if (ConnectOrBind(::bind, fd.get(), address.value()) != 0) {
     if (errno != EADDRINUSE) return net::ErrnoStatus("cannot create the socket " + path, errno);
     if (Status status = RemoveStale(path, address.value()); !status.ok()) return status;
@@ -102,7 +102,10 @@ Status LocalServer::Bind(const std::string& path, mode_t mode) {
     }
   }
   path_ = path;
-  if (::chmod(path.c_str(), mode) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+  if (::lchown(path.c_str(), file.owner, file.group) != 0) {
+    return net::ErrnoStatus("cannot give the socket " + path + " to its owner and group", errno);
+  }
+  if (::chmod(path.c_str(), file.mode) != 0 || ::listen(fd.get(), kBacklog) != 0) {
     return net::ErrnoStatus("cannot listen on " + path, errno);
   }
   bound_ = std::move(fd);

@@ -22,6 +22,13 @@
 
 namespace ringway::local {
 
+// Whose the socket's file is, and who may connect.
+struct SocketFile {
+  mode_t mode = 0666;
+  uid_t owner = static_cast<uid_t>(-1);  // the process's
+  gid_t group = static_cast<gid_t>(-1);  // likewise
+};
+
 class LocalServer {
  public:
   // Further connections are refused with kResourceExhausted.
@@ -35,8 +42,8 @@ class LocalServer {
   LocalServer(const LocalServer&) = delete;
   LocalServer& operator=(const LocalServer&) = delete;
 
-  // `mode`: permissions of the socket file, which decide who may be a trainer here.
-  Status Bind(const std::string& path, mode_t mode);
+  // `file`: decides who may be a trainer here.
+  Status Bind(const std::string& path, const SocketFile& file);
   // kInvalidArgument if `fd` is no such socket, or of another path.
   Status Adopt(net::UniqueFd fd, const std::string& path);
   Status Start();

@@ -1,5 +1,6 @@
 #include "daemon/runtime/config.h"
 
+#include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,6 +52,35 @@ mode_t ModeOrExit(const std::string& text) {
                              "\"0660\" or 0o660)");
   }
   return static_cast<mode_t>(mode);
+}
+
+mode_t DefaultMode() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return static_cast<mode_t>(0666 & ~mask);
+}
+
+// "USER", "USER:GROUP" or ":GROUP", names or numbers.
+local::SocketFile OwnerOrExit(const std::string& text) {
+  local::SocketFile file;
+  const auto number = [](const std::string& name, auto& id) {
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+    return error == std::errc() && end == name.data() + name.size();
+  };
+  const std::size_t colon = text.find(':');
+  const std::string user = text.substr(0, colon);
+  const std::string group = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (!user.empty() && !number(user, file.owner)) {
+    const passwd* const known = ::getpwnam(user.c_str());  // NOLINT(concurrency-mt-unsafe): one thread yet
+    if (known == nullptr) shell::Die(kProgram, "--socket-owner: this host has no user '" + user + "'");
+    file.owner = known->pw_uid;
+  }
+  if (!group.empty() && !number(group, file.group)) {
+    const ::group* const known = ::getgrnam(group.c_str());  // NOLINT(concurrency-mt-unsafe): one thread yet
+    if (known == nullptr) shell::Die(kProgram, "--socket-owner: this host has no group '" + group + "'");
+    file.group = known->gr_gid;
+  }
+  return file;
 }
 
 std::uint64_t HalfTheRam() {
@@ -129,16 +159,25 @@ Permits UsersOrExit(const std::vector<std::string>& rules) {
   return std::move(permits).value();
 }
 
+// Before they are checked.
+struct PlaceTexts {
+  std::string socket_mode, socket_owner, advertise;
+};
+
 // Who it is, and where.
-void AddPlaces(CLI::App& app, Config& config, std::string* socket_mode, std::string* advertise) {
+void AddPlaces(CLI::App& app, Config& config, PlaceTexts& texts) {
   app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
   app.add_option("--socket", config.socket, "path of the Unix socket that trainers connect to")->required();
-  app.add_option("--socket-mode", *socket_mode, "its file mode: who may be a trainer (default: 0666 less the umask)")
+  app.add_option("--socket-mode", texts.socket_mode,
+                 "its file mode: who may be a trainer (default: 0666 less the umask)")
       ->type_name(shell::kOctal);
+  app.add_option("--socket-owner", texts.socket_owner,
+                 "its owner, as USER, USER:GROUP or :GROUP (default: whoever runs the daemon)")
+      ->check(shell::NotEmpty());
   app.add_option("--listen", config.listen, "HOST:PORT that other daemons connect to; port 0 takes a free one")
       ->required();
   app.add_option(
-      "--advertise", *advertise,
+      "--advertise", texts.advertise,
       "HOST:PORT that they are told, where it differs as behind NAT; none: they cannot reach this host, and it "
       "dials them (default: --listen)");
   app.add_option("--site", config.site,
@@ -171,7 +210,8 @@ void AddPathOptions(CLI::App& app, Config& config) {
       ->check(CLI::Range(1U, flow::kShareMax))
       ->capture_default_str();
   app.add_option("--uplink-limit-mbit", config.uplink_limit_mbit,
-                 "Mbit/s that this daemon sends to other hosts at most, with TCP's headers (default: no limit)")
+                 "Mbit/s that this daemon sends to other hosts at most, with TCP's headers; SIGHUP reads it again "
+                 "(default: no limit)")
       ->check(CLI::Range(std::uint64_t{1}, kSiteMbitMax));
   app.add_option("--dscp", config.dscp, "class of its packets to other hosts, for routers that tell them apart")
       ->check(CLI::Range(0U, kDscpMax))
@@ -188,17 +228,22 @@ void AddPathOptions(CLI::App& app, Config& config) {
       ->default_str(BytesText(config.probe_bytes_a_day));
 }
 
-}  // namespace
+// All options, and where their values go.
+struct CommandLine {
+  CommandLine();
 
-Config ParseConfigOrExit(int argc, char** argv) {
+  CLI::App app{"ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram};
   Config config;
-  std::string socket_mode;
-  CLI::App app("ringwayd: reduces the gradients of this host's trainers with those of other hosts", kProgram);
-  std::string advertise;
-  AddPlaces(app, config, &socket_mode, &advertise);
+  PlaceTexts places;
+  std::vector<std::string> users;
+  shell::TlsOptions tls;
+  bool only_checks = false;
+};
+
+CommandLine::CommandLine() {
+  AddPlaces(app, config, places);
   app.add_option("--http", config.http, "HOST:PORT that serves /metrics, /healthz and /readyz (default: none)")
       ->check(shell::NotEmpty());
-  std::vector<std::string> users;
   app.add_option(
          "--allow-user", users,
          "GROUPS=USER,USER...: users of this host whose trainers may join groups, groups with * and ?; repeatable, "
@@ -213,24 +258,36 @@ Config ParseConfigOrExit(int argc, char** argv) {
   app.add_option("--grace-ms", config.grace_ms, "how long running operations may take to finish on SIGTERM")
       ->check(CLI::Range(0U, kGraceMsMax))
       ->default_str(std::to_string(config.grace_ms) + " ms");
-  shell::TlsOptions tls;
   shell::AddTlsOptions(app, &tls);
   app.add_flag("--insecure", config.insecure, "allow addresses other than loopback, unencrypted");
   shell::AddLogOptions(app, &config.log);
-  bool only_checks = false;
   shell::AddCheckConfig(app, &only_checks);
-  shell::ParseOrExit(app, argc, argv);
-  if (!advertise.empty()) config.advertise = advertise == "none" ? "" : advertise;
-  if (!socket_mode.empty()) config.socket_mode = ModeOrExit(socket_mode);
+}
+
+}  // namespace
+
+Config ParseConfigOrExit(int argc, char** argv) {
+  CommandLine line;
+  shell::ParseOrExit(line.app, argc, argv);
+  Config& config = line.config;
+  const PlaceTexts& places = line.places;
+  if (!places.advertise.empty()) config.advertise = places.advertise == "none" ? "" : places.advertise;
+  config.socket_file = OwnerOrExit(places.socket_owner);
+  config.socket_file.mode = places.socket_mode.empty() ? DefaultMode() : ModeOrExit(places.socket_mode);
   if (config.memory_max == 0) config.memory_max = std::max(HalfTheRam(), kMemoryMin);
   if (config.data_threads == 0) config.data_threads = DataThreadsFor(std::thread::hardware_concurrency());
-  config.users = UsersOrExit(users);
+  config.users = UsersOrExit(line.users);
   const Endpoint listen = EndpointOrExit("--listen", config.listen);
-  SetUpTlsOrExit(tls, config);
+  SetUpTlsOrExit(line.tls, config);
   if (config.name.empty()) config.name = DefaultName(listen);
   CheckOrExit(config, listen);
-  if (only_checks) shell::ExitChecked(kProgram);
-  return config;
+  if (line.only_checks) shell::ExitChecked(kProgram);
+  config.uplink_limit_again = [argc, argv]() -> Result<std::uint64_t> {
+    CommandLine now;
+    const Status status = shell::Parse(now.app, argc, argv);
+    return status.ok() ? Result<std::uint64_t>(now.config.uplink_limit_mbit) : status;
+  };
+  return std::move(config);
 }
 
 }  // namespace ringway::daemon

@@ -4,11 +4,14 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "daemon/flow/rate_limit.h"
+#include "daemon/local/local_server.h"
 #include "proto/permits.h"
+#include "proto/result.h"
 #include "proto/shell/log.h"
 #include "proto/shell/tls_options.h"
 
@@ -17,7 +20,7 @@ namespace ringway::daemon {
 struct Config {
   std::string master;                    // HOST:PORT of ringway-master
   std::string socket;                    // path that trainers connect to
-  std::optional<mode_t> socket_mode;     // of that path; nullopt: 0666 less the umask
+  local::SocketFile socket_file;         // of that path
   std::string listen;                    // HOST:PORT that other daemons connect to; port 0: any
   std::optional<std::string> advertise;  // address for them to dial; "": they cannot; nullopt: the bound one
   std::string http;                      // HOST:PORT for metrics; "": none
@@ -39,6 +42,8 @@ struct Config {
   bool insecure = false;
   shell::TlsSetup tls;
   shell::LogOptions log;
+  // Reads uplink_limit_mbit again, from the same command line and the file that it names.
+  std::function<Result<std::uint64_t>()> uplink_limit_again = {};
 };
 
 // Exits on --help (0) and on any error (one line, 2).

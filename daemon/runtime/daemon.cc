@@ -72,6 +72,7 @@ Daemon::Daemon(Config config)
       data_(data_context_, DataOptions(config_, instance_), this),
       server_(data_context_, &data_, {}, data_.memory()),
       signals_(control_context_),
+      hang_up_(control_context_),
       timer_(control_context_),
       heart_(control_context_, [this] { Beat(); }) {}
 
@@ -103,17 +104,11 @@ void Daemon::Advise() {
   data_.SetAdvice(std::move(advice));
 }
 
-mode_t Daemon::SocketMode() const {
-  if (config_.socket_mode.has_value()) return *config_.socket_mode;
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  return static_cast<mode_t>(0666 & ~mask);
-}
-
 Status Daemon::ListenLocally() {
   std::vector<net::UniqueFd> sockets = shell::TakeSockets();
   owns_socket_ = sockets.empty();
-  if (owns_socket_) return server_.Bind(config_.socket, SocketMode());
+  if (owns_socket_) return server_.Bind(config_.socket, config_.socket_file);
+
   return server_.Adopt(std::move(sockets.front()), config_.socket);
 }
 
@@ -174,6 +169,10 @@ void Daemon::StartMasterLink() {
 Status Daemon::Run() {
   if (Status status = Prepare(); !status.ok()) return status;
   ArmSignals();
+  if (config_.tls.security != nullptr || !shell::HasTerminal()) {
+    hang_up_.add(SIGHUP);
+    ArmHangUp();
+  }
   StartTls();
   if (Status status = StartHttp(); !status.ok()) return status;
   heart_.Start();
@@ -203,17 +202,33 @@ Status Daemon::StartHttp() {
 
 void Daemon::ArmSignals() {
   signals_.add(SIGTERM);
-  if (config_.tls.security == nullptr && shell::HasTerminal()) {
-    signals_.add(SIGHUP);
-  } else if (config_.tls.security == nullptr) {
-    std::signal(SIGHUP, SIG_IGN);  // there is nothing to read again
-  }
+  if (config_.tls.security == nullptr && shell::HasTerminal()) signals_.add(SIGHUP);
   signals_.add(SIGINT);
   signals_.async_wait([this](asio::error_code error, int) {
     if (error) return;
     ArmSignals();
     OnSignal();
   });
+}
+
+void Daemon::ArmHangUp() {
+  hang_up_.async_wait([this](asio::error_code error, int) {
+    if (error) return;
+    ArmHangUp();
+    Reload();
+  });
+}
+
+void Daemon::Reload() {
+  const Result<std::uint64_t> again = config_.uplink_limit_again();
+  if (!again.ok()) {
+    return shell::Log(shell::Level::kError, "reload_failed",
+                      {{"error", again.status().text()}, {"effect", "the limit read before stays in use"}});
+  }
+  const std::uint64_t mbit = again.value();
+  if (mbit == std::exchange(config_.uplink_limit_mbit, mbit)) return;
+  shell::Log(shell::Level::kInfo, "uplink_limit", {{"mbit", mbit}});
+  (void)to_data_.TryPost([this, mbit] { data_.SetUplinkLimit(mbit); });
 }
 
 void Daemon::OnSignal() {

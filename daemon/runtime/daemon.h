@@ -14,7 +14,8 @@
 //
 //   start: listen, claim the socket, register; ready when the master has answered, or after 10 s without it: then
 //          trainers may come and wait for it, too. The first master's refusal ends it.
-//   SIGHUP: read the certificates again (TlsKeeper); without any the end, if there is a terminal that may be going
+//   SIGHUP: read the certificates (TlsKeeper) and the uplink's limit again; without certificates the end, if there is a
+//          terminal that may be going
 //   end:   SIGTERM or SIGINT: leave all groups within the grace period; a second signal: at once
 #pragma once
 
@@ -72,9 +73,10 @@ class Daemon final : public net::MasterSink, public ControlPort {
   void Beat();
   Status Listen(net::UniqueFd& fd);
   void Advise();
-  mode_t SocketMode() const;
   void StartMasterLink();
   void ArmSignals();
+  void ArmHangUp();
+  void Reload();
   void StartTls();
   Status StartHttp();
   void OnSignal();
@@ -98,6 +100,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   std::optional<net::Dialer> dialer_;
   std::optional<net::MasterLink> master_;
   asio::signal_set signals_;
+  asio::signal_set hang_up_;  // where SIGHUP is not the terminal's end
   std::optional<shell::TlsKeeper> tls_;
   net::Timer timer_;  // the limit of the start, then of the end
   shell::Heart heart_;

@@ -362,6 +362,11 @@ void DataPlane::Log(const agreement::Note& note, PeerId self, const std::string&
 
 // ---- the end
 
+void DataPlane::SetUplinkLimit(std::uint64_t mbit) {
+  options_.uplink_limit_mbit = mbit;
+  flow_.SetAllowed(static_cast<double>(mbit) * kBytesPerMbit);
+}
+
 void DataPlane::OnPeerEnded(PeerId self) {
   // The runtime is on the stack.
   asio::post(context_, [this, self] {

@@ -92,6 +92,8 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
 
   // ---- posted by the control thread
+  // What it may send to other hosts from now on; 0: any.
+  void SetUplinkLimit(std::uint64_t mbit);
   // From now on time passes here, with a master or without. Once.
   void Start();
   void OnMasterUp(const control::HelloReply& reply);

@@ -86,6 +86,8 @@ TEST_F(Programs, WrongOptionsAreOneLine) {
   ExpectRefusal(Daemon({"--data-threads", "-1"}), "ringwayd", "--data-threads");
   ExpectRefusal(Daemon({"--advertise", "127.0.0.1:0"}), "ringwayd", "--advertise");
   ExpectRefusal(Daemon({"--socket-mode", "0999"}), "ringwayd", "--socket-mode");
+  ExpectRefusal(Daemon({"--socket-owner", "root:nobody-is-so-named"}), "ringwayd", "no group 'nobody-is-so-named'");
+  ExpectRefusal(Daemon({"--socket-owner", "nobody-is-so-named"}), "ringwayd", "no user 'nobody-is-so-named'");
   ExpectRefusal(Daemon({"--probe-bytes", "much"}), "ringwayd", "--probe-bytes");
   ExpectRefusal(Daemon({"--name", "a\xff"}), "ringwayd", "--name");
   ExpectRefusal(Daemon({"--site", std::string(64, 's')}), "ringwayd", "--site");

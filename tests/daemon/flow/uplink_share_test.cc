@@ -66,6 +66,26 @@ TEST_F(UplinkShareTest, WhatTheOperatorAllowsHoldsForOneToo) {
   }
 }
 
+TEST_F(UplinkShareTest, OperatorMayChangeTheLimitOrTakeItBack) {
+  UplinkShare pace(kRate);
+  const auto sent_from = [&](TimePoint begin) {
+    double sent = 0;
+    for (int ms = 0; ms < 1000; ++ms) {
+      const TimePoint now = begin + milliseconds(ms);
+      for (int n = 0; n < 10 && pace.Wait(PairTo(2), now) == Duration(); ++n) {
+        pace.OnSent(PairTo(2), kSegment, now);
+        sent += kSegment;
+      }
+    }
+    return sent;
+  };
+  EXPECT_NEAR(sent_from(now_), kRate, 0.02 * kRate);
+  pace.SetAllowed(kRate / 2);
+  EXPECT_NEAR(sent_from(now_ + seconds(1)), kRate / 2, 0.02 * kRate);
+  pace.SetAllowed(0);
+  EXPECT_EQ(sent_from(now_ + seconds(2)), 1000 * 10 * kSegment) << "all that was offered";
+}
+
 TEST_F(UplinkShareTest, SmallSegmentsDoNotWaitForTheOperatorsLimitButCount) {
   UplinkShare pace(kRate);
   double large = 0;

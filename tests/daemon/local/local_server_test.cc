@@ -82,7 +82,7 @@ class LocalServerTest : public ::testing::Test {
 TEST_F(LocalServerTest, FileHasItsModeAndGoesWithTheServer) {
   {
     LocalServer server(context_, &host_);
-    ASSERT_TRUE(server.Bind(path_, 0600).ok());
+    ASSERT_TRUE(server.Bind(path_, {.mode = 0600}).ok());
     struct stat info {};
     ASSERT_EQ(::stat(path_.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0600U);
@@ -92,9 +92,9 @@ TEST_F(LocalServerTest, FileHasItsModeAndGoesWithTheServer) {
 
 TEST_F(LocalServerTest, PathOfALiveServerIsRefusedWithItsPid) {
   LocalServer first(context_, &host_);
-  ASSERT_TRUE(first.Bind(path_, 0600).ok());
+  ASSERT_TRUE(first.Bind(path_, {.mode = 0600}).ok());
   LocalServer second(context_, &host_);
-  const Status status = second.Bind(path_, 0600);
+  const Status status = second.Bind(path_, {.mode = 0600});
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_NE(status.text().find("pid " + std::to_string(::getpid())), std::string::npos) << status.text();
   second.Stop();
@@ -108,22 +108,22 @@ TEST_F(LocalServerTest, StaleFileIsReplaced) {
   path_.copy(address.sun_path, sizeof address.sun_path - 1);
   ASSERT_EQ(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   LocalServer server(context_, &host_);
-  EXPECT_TRUE(server.Bind(path_, 0600).ok());
+  EXPECT_TRUE(server.Bind(path_, {.mode = 0600}).ok());
 }
 
 TEST_F(LocalServerTest, FileThatIsNoSocketIsLeftAlone) {
   std::ofstream(path_) << "precious";
   {
     LocalServer server(context_, &host_);
-    EXPECT_EQ(server.Bind(path_, 0600).code(), Code::kInvalidArgument);
+    EXPECT_EQ(server.Bind(path_, {.mode = 0600}).code(), Code::kInvalidArgument);
   }
   EXPECT_EQ(std::filesystem::file_size(path_), 8U);
 }
 
 TEST_F(LocalServerTest, PathTooLongIsRefused) {
   LocalServer server(context_, &host_);
-  EXPECT_EQ(server.Bind(std::string(200, 'x'), 0600).code(), Code::kInvalidArgument);
-  EXPECT_EQ(server.Bind("", 0600).code(), Code::kInvalidArgument);
+  EXPECT_EQ(server.Bind(std::string(200, 'x'), {.mode = 0600}).code(), Code::kInvalidArgument);
+  EXPECT_EQ(server.Bind("", {.mode = 0600}).code(), Code::kInvalidArgument);
 }
 
 TEST_F(LocalServerTest, WhoComesWhenItIsFullIsToldSo) {
@@ -134,7 +134,7 @@ TEST_F(LocalServerTest, WhoComesWhenItIsFullIsToldSo) {
   limit.rlim_cur = std::max(limit.rlim_cur, kNeeded);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   LocalServer server(context_, &host_, SessionLimits{.quiet_max = std::chrono::hours(1)});
-  ASSERT_TRUE(server.Bind(path_, 0600).ok() && server.Start().ok());
+  ASSERT_TRUE(server.Bind(path_, {.mode = 0600}).ok() && server.Start().ok());
   std::vector<net::UniqueFd> crowd;
   while (crowd.size() < LocalServer::kSessionsMax) {
     crowd.push_back(Connect());
@@ -156,7 +156,7 @@ class QuietClientTest : public LocalServerTest {
   void SetUp() override {
     LocalServerTest::SetUp();
     server_.emplace(context_, &host_, SessionLimits{.quiet_max = std::chrono::milliseconds(5)});
-    ASSERT_TRUE(server_->Bind(path_, 0600).ok() && server_->Start().ok());
+    ASSERT_TRUE(server_->Bind(path_, {.mode = 0600}).ok() && server_->Start().ok());
   }
   std::optional<LocalServer> server_;
 };

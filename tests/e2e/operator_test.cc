@@ -1,7 +1,10 @@
-// A daemon that an operator takes out of service while its trainers train.
+// What an operator does to a daemon that runs: takes it out of service, changes its limit.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <future>
 #include <string>
 #include <vector>
@@ -94,6 +97,39 @@ TEST_F(DrainTest, WhatCannotBeDrainedIsSaid) {
   EXPECT_NE(silent.err.find("d2 was told, but it has not said that it does so"), std::string::npos) << silent.err;
   cluster_.daemon(2).Signal(SIGCONT);
   EXPECT_TRUE(Eventually([&] { return cluster_.DaemonStatus(2)["daemon"].value("draining", false); }));
+}
+
+// Root may give the socket to anybody; others to none but themselves.
+TEST(SocketFileTest, BelongsToWhomTheOptionsName) {
+  Cluster cluster({.daemons = 0});
+  const bool root = ::getuid() == 0;
+  const std::string owner = root ? "65534:65533" : std::to_string(::getuid()) + ":" + std::to_string(::getgid());
+  const std::size_t daemon = cluster.AddDaemon({"--socket-owner", owner, "--socket-mode", "0660"});
+  struct stat file {};
+  ASSERT_EQ(::stat(cluster.socket(daemon).c_str(), &file), 0);
+  EXPECT_EQ(std::to_string(file.st_uid) + ":" + std::to_string(file.st_gid), owner);
+  EXPECT_EQ(file.st_mode & 0777, 0660U);
+}
+
+TEST(ReloadTest, UplinkLimitIsReadAgainFromTheFile) {
+  if (std::ifstream("/dev/tty")) GTEST_SKIP() << "SIGHUP is the end of a program that has a terminal";
+  Cluster cluster({.daemons = 0});
+  const std::string path = cluster.directory() / "ringwayd.toml";
+  const auto write = [&](const std::string& text) { std::ofstream(path, std::ios::trunc) << text; };
+  write("uplink-limit-mbit = 100\n");
+  const std::size_t daemon = cluster.AddDaemon({"--config", path});
+  const auto limit = [&] { return cluster.DaemonStatus(daemon)["daemon"].value("uplink_limit_mbit", 0); };
+  EXPECT_EQ(limit(), 100);
+  write("uplink-limit-mbit = 50\n");
+  cluster.daemon(daemon).Signal(SIGHUP);
+  EXPECT_TRUE(Eventually([&] { return limit() == 50; }));
+  write("uplink-limit-mbit = \"fast\"\n");
+  cluster.daemon(daemon).Signal(SIGHUP);
+  EXPECT_TRUE(Eventually([&] { return !cluster.daemon(daemon).Logged("reload_failed", "error").empty(); }));
+  EXPECT_EQ(limit(), 50);
+  write("");
+  cluster.daemon(daemon).Signal(SIGHUP);
+  EXPECT_TRUE(Eventually([&] { return limit() == 0; }));
 }
 
 }  // namespace
