@@ -11,7 +11,8 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config protobuf-compiler l
 # And what the tests need on top.
 # shellcheck disable=SC2034
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev clang clang-tidy clang-format
-  libclang-rt-dev shellcheck systemd git iproute2 procps python3)
+  libclang-rt-dev shellcheck systemd git iproute2 procps python3 python3-venv
+  python3-dev)
 
 # Colours only where a person looks.
 if [[ -t 1 ]]; then

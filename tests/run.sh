@@ -15,6 +15,7 @@ Stages, all of them without arguments:
   release   everything with the flags of a release, in build/test-release
   asan      tests with AddressSanitizer and UndefinedBehaviorSanitizer, in build/asan
   tsan      tests of what has threads with ThreadSanitizer, in build/tsan
+  python    the Python module, built and installed as its users do (needs PyPI), in build/python
   fuzz      the fuzz targets, each for a while, in build/fuzz
   tidy      clang-format, clang-tidy and shellcheck, with build/tidy
 
@@ -28,7 +29,7 @@ to build and to test, and names each test that was skipped, with its reason, and
 TEXT
 }
 
-ALL_STAGES=(release asan tsan fuzz tidy)
+ALL_STAGES=(release python asan tsan fuzz tidy)
 STAGES=()
 while (($#)); do
   case $1 in
@@ -101,6 +102,12 @@ stage_release() {
   # On a busy two-core machine real processes may fail a test once: it is named in the table at the end. Sanitizers find
   # what happens once in many runs, so there each failure counts.
   build_and_test build/test-release --repeat until-pass:2
+}
+
+stage_python() {
+  configure release build/test-release -DRINGWAY_TESTS=ON "${UNITY[@]}" || return 1
+  timed_build build/test-release ringway-master ringwayd ringwayctl || return 1
+  DETAIL=$(tests/python/run.sh build/test-release/bin build/python)
 }
 
 stage_quick() {

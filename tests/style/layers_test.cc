@@ -6,7 +6,7 @@
 //   proto/   contracts and base   collective/: pure   device/, stream/, tls/   shell/: for programs only (options, ..)
 //   master/  planning/, coordination/: pure   |  shell/
 //   daemon/  kernels/, buffers/, collective/, links/, flow/, agreement/: pure   |  net/, local/, staging/, runtime/
-//   client/  include, src: the library   |  examples, bench, ctl
+//   client/  include, src: the library   |  examples, bench, ctl, python
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,6 +72,7 @@ const std::vector<Layer>& Layers() {
       {"client/examples", {"ringway"}},
       {"client/bench", {"ringway", "proto"}},
       {"client/ctl", {"ringway", "proto"}},
+      {"client/python", {"ringway"}},
       {"tests", {"ringway", "proto", "master", "daemon", "client"}},
   };
   return kLayers;

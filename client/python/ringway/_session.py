@@ -1,0 +1,170 @@
+"""Sessions: joining a group, and its collectives."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ringway import _ringway
+from ringway._ringway import Error, InvalidArgument, Left, Result, Work
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+
+class Options(TypedDict, total=False):
+    """Of one operation, by keyword. Those marked * are the same on all ranks, else Mismatch."""
+
+    channel: int
+    """0 to 63: operations of a channel are matched in the order of their submission, so it belongs to one thread. Default 0."""
+    codec: str
+    """* How elements travel: none, bf16, f16, int8, int8_zp, int4, int4_zp, fp8_e4m3 or fp8_e5m2. Default none."""
+    block: int
+    """* Elements that share a scale of the codec: 32, 64, .. 1024. Default 256."""
+    rounding: str
+    """* How the codec rounds: nearest or stochastic. Default nearest."""
+    algorithm: str
+    """* Schedule, instead of the plan's choice for the size."""
+    error_feedback: str
+    """A tensor's name: what the codec takes from it is added to its next contribution. Sums and averages. Default none."""
+    submit_timeout: float | None
+    """Seconds that the submission may wait while the session rejoins; then Timeout, and nothing was submitted. Default None."""
+    as_peer: int
+    """Submit only as this peer (`Session.peer_id`), else Rejoined: for threads that share a channel. Default any."""
+
+
+def join(
+    group: str,
+    *,
+    wait_world: int,
+    socket: str = "/run/ringway/ringwayd.sock",
+    name: str = "",
+    min_world: int = 1,
+    fail_on_peer_loss: bool = False,
+    op_deadline: float | None = None,
+    evict_hung_after: float | None = 600.0,
+    timeout: float | None = 300.0,
+    on_waiting: Callable[[Error | None], object] | None = None,
+    reconnect: float | None = 30.0,
+    rejoin_when_evicted: bool = True,
+) -> Session:
+    """Joins a group and returns when this peer is a member. Times are seconds.
+
+    group: its name, the same on all ranks.
+    wait_world: a new group forms with at least this many peers; 1: this one alone.
+    socket: of the daemon on this host.
+    name: unique in the group, for logs and status; "" lets the daemon choose.
+    min_world: below it operations raise WorldTooSmall (the group takes the largest asked for).
+    fail_on_peer_loss: an operation that loses a peer raises PeerLost instead of being retried; the same on all peers.
+    op_deadline: an operation that this rank has waited for this long raises Deadline on all ranks. None: never.
+    evict_hung_after: a rank that submits nothing for this long while others wait for it is evicted. None: never.
+    timeout: of the whole call. Then it raises the last known cause, or Timeout if it only waited for other peers.
+    on_waiting: called when what it waits for changes: with None for other peers, else with the Error to fix.
+    reconnect: how long a session that lost its daemon looks for one; 0: it ends with its daemon.
+    rejoin_when_evicted: False: an eviction ends the session with Evicted.
+    """
+    return Session(**locals())
+
+
+class Session(_ringway.Session):
+    """One membership of one group, or one after another; made by `join`.
+
+    In a `with` statement the end of the block leaves the group, at once if it raises. A session that is dropped, or left open
+    until the interpreter exits, leaves without waiting.
+
+    The collectives take arrays of NumPy, torch or others (DLPack, or the buffer protocol) without a copy of their own: of
+    integers of 8 to 64 bits, float16, bfloat16, float32 or float64, contiguous, of the same size and dtype on all ranks.
+    Arrays of `empty` are read and written by the daemon where they are; others are staged. Each collective has a form with
+    _async, which returns a Work; the plain form is that and its `wait`. Every collective takes `Options`.
+
+    Rejoining: where this host's daemon went away, or the others went on without this peer, the session rejoins by itself, and
+    the next call of each thread raises Rejoined: take the others' state, as a newcomer does, then go on.
+
+    Threads: several may use a session, each its own channel. Forked children have no session: every call raises Forked, and
+    arrays of `empty` are not mapped there.
+    """
+
+    def all_reduce(self, x: Any, op: str = "sum", *, out: Any = None, **options: Unpack[Options]) -> Result:
+        """out[i] = op over all contributors of x[i]; the same bytes on all ranks.
+
+        op: sum, avg, prod, min or max; avg is for floats.
+        out: of as many elements as x; None: in place.
+        Raises what client/README.md lists under Errors, and leaves the output unchanged then, unless it is one of `empty`.
+        After KeyboardInterrupt the operation goes on with the other ranks: a repeated call is this rank's next operation.
+        """
+        return self.all_reduce_async(x, op, out=out, **options).wait()
+
+    def all_reduce_async(self, x: Any, op: str = "sum", *, out: Any = None, **options: Unpack[Options]) -> Work:
+        """`all_reduce` without waiting for the outcome. At most 256 operations may be in flight."""
+        return self._all_reduce(x, x if out is None else out, op, **options)
+
+    def all_gather(self, x: Any, *, out: Any, **options: Unpack[Options]) -> Result:
+        """`out` receives the inputs of the contributors in rank order: result.world_size times as many elements as x.
+
+        out: of at least world_size times as many elements as x, apart from x.
+        """
+        return self.all_gather_async(x, out=out, **options).wait()
+
+    def all_gather_async(self, x: Any, *, out: Any, **options: Unpack[Options]) -> Work:
+        """`all_gather` without waiting for the outcome."""
+        return self._all_gather(x, out, **options)
+
+    def reduce_scatter(self, x: Any, op: str = "sum", *, out: Any = None, **options: Unpack[Options]) -> Result:
+        """As `all_reduce`, but each rank receives only its part of the result, at its place: out.reshape(-1)[result.part].
+
+        The parts are equal, in rank order; the last ones may be shorter, or empty. A loss makes them larger.
+        Outside the part an array of `empty` is unspecified, any other untouched.
+        """
+        return self.reduce_scatter_async(x, op, out=out, **options).wait()
+
+    def reduce_scatter_async(self, x: Any, op: str = "sum", *, out: Any = None, **options: Unpack[Options]) -> Work:
+        """`reduce_scatter` without waiting for the outcome."""
+        return self._reduce_scatter(x, x if out is None else out, op, **options)
+
+    def empty(self, shape: int | Sequence[int], dtype: Any = "float32") -> Any:
+        """A new array in shared memory, which collectives read and write without a copy. Its contents are unspecified.
+
+        dtype: what NumPy takes, also ml_dtypes.bfloat16, for a NumPy array; a torch.dtype for a tensor.
+        The array may outlive the session. It does not exist in forked children: they die of SIGSEGV if they touch it.
+        """
+        lengths = [operator.index(shape)] if hasattr(shape, "__index__") else [operator.index(x) for x in shape]
+        if any(length < 0 for length in lengths):
+            raise InvalidArgument(f"the shape is {shape}; lengths cannot be negative")
+        if type(dtype).__module__ == "torch":
+            import torch  # type: ignore[import-not-found,unused-ignore]
+
+            return torch.from_dlpack(self._allocate(lengths, _short_name(str(dtype).partition(".")[2])))
+        import numpy
+
+        if dtype == "bfloat16":
+            import ml_dtypes
+
+            dtype = ml_dtypes.bfloat16
+        wanted = numpy.dtype(dtype)
+        if wanted.name == "bfloat16":  # which NumPy knows by its bits
+            return numpy.asarray(self._allocate(lengths, "u16")).view(wanted)
+        return numpy.asarray(self._allocate(lengths, _short_name(wanted.name)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.abort()
+            return
+        try:
+            self.leave()
+        except Left:  # within the block
+            pass
+        except BaseException:
+            self.abort()
+            raise
+
+
+def _short_name(dtype: str) -> str:
+    """float32: f32, as ringway's own names are."""
+    for long, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i")):
+        if dtype.startswith(long):
+            return short + dtype[len(long) :]
+    return dtype

@@ -1,0 +1,33 @@
+// Failures of the library as Python exceptions: ringway.Error, and a class derived from it for each result code.
+//
+// Threads: the caller holds the GIL.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <ringway/ringway.hpp>
+#include <string>
+#include <utility>
+
+namespace ringway::python {
+
+// Adds the classes to the module: `invalid_argument` is InvalidArgument.
+void DefineErrors(nanobind::module_& module);
+
+// An instance of the class of the error's code. REQUIRES: !error.ok().
+nanobind::object ToException(const Error& error);
+
+[[noreturn]] void Raise(const Error& error);
+[[noreturn]] inline void Refuse(std::string text) { Raise(Error(Code::kInvalidArgument, std::move(text))); }
+
+inline void RaiseUnlessOk(const Error& error) {
+  if (!error.ok()) Raise(error);
+}
+
+template <typename T>
+T ValueOf(Expected<T> outcome) {
+  if (!outcome.ok()) Raise(outcome.error());
+  return std::move(*outcome);
+}
+
+}  // namespace ringway::python

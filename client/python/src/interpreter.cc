@@ -1,0 +1,74 @@
+#include "interpreter.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "errors.h"
+
+namespace ringway::python {
+namespace {
+
+namespace nb = nanobind;
+
+constexpr std::chrono::seconds kExitPatience(5);
+
+std::atomic<bool> exiting = false;
+std::atomic<int> calls = 0;  // under way
+
+// Guarded by the GIL. Never destroyed: sessions may end after this library's destructors.
+std::vector<std::weak_ptr<Session>>& Sessions() {
+  static auto* const sessions = new std::vector<std::weak_ptr<Session>>;
+  return *sessions;
+}
+
+// In a forked child there are no sessions of its parent to end, and no calls.
+void EndAll() {
+  exiting = true;
+  std::vector<std::shared_ptr<Session>> open;
+  for (const auto& session : Sessions()) {
+    if (auto alive = session.lock()) open.push_back(std::move(alive));
+  }
+  nb::gil_scoped_release released;
+  for (const auto& session : open) session->Abort();
+  const auto deadline = std::chrono::steady_clock::now() + kExitPatience;
+  while (calls > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace
+
+void PrepareExit() {
+  pthread_atfork(nullptr, nullptr, [] { calls = 0; });
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(EndAll));
+}
+
+void EndAtExit(const std::shared_ptr<Session>& session) {
+  std::erase_if(Sessions(), [](const std::weak_ptr<Session>& one) { return one.expired(); });
+  Sessions().push_back(session);
+}
+
+bool Interrupted() noexcept {
+  if (exiting) return true;
+  const nb::gil_scoped_acquire acquired;
+  return PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;  // either way it stays set, for Run to raise
+}
+
+WithoutGil::WithoutGil() : state_(nullptr) {
+  ++calls;
+  state_ = PyEval_SaveThread();
+}
+
+WithoutGil::~WithoutGil() {
+  PyEval_RestoreThread(state_);
+  --calls;
+}
+
+void RefuseAtExit() {
+  if (exiting) Raise(Error(Code::kLeft, "the interpreter exits, which has ended all sessions"));
+}
+
+}  // namespace ringway::python

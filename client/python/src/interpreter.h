@@ -1,0 +1,54 @@
+// How calls of the library and the interpreter get along: no call holds the GIL while it waits, Ctrl-C ends each, and
+// at the interpreter's exit none is left under way.
+//
+// Exit: atexit runs while all threads still may. It ends the sessions that are left, so that the calls of daemon
+// threads return, and waits until they have: a thread that came back from a call later would find no interpreter.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+#include <memory>
+#include <ringway/ringway.hpp>
+#include <utility>
+
+namespace ringway::python {
+
+// Registers what runs at exit. Called once, with the GIL.
+void PrepareExit();
+
+// A session to end at exit. With the GIL.
+void EndAtExit(const std::shared_ptr<Session>& session);
+
+// JoinOptions::interrupted: whether a signal handler or a callback has raised, or the interpreter exits. Takes the GIL.
+bool Interrupted() noexcept;
+
+// Lets other threads run Python. Created and destroyed with the GIL.
+class WithoutGil {
+ public:
+  WithoutGil();
+  ~WithoutGil();
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// Raises ringway.Left if the interpreter exits.
+void RefuseAtExit();
+
+// Returns what `call` of the library returns. Raises instead what a signal handler raised meanwhile
+// (KeyboardInterrupt).
+template <typename Call>
+auto Run(Call call) {
+  RefuseAtExit();
+  auto outcome = [&] {
+    const WithoutGil released;
+    return call();
+  }();
+  if (PyErr_Occurred() != nullptr) nanobind::raise_python_error();
+  return outcome;
+}
+
+}  // namespace ringway::python

@@ -1,0 +1,121 @@
+#include "options.h"
+
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "errors.h"
+
+namespace ringway::python {
+namespace {
+
+namespace nb = nanobind;
+
+std::string Repr(nb::handle value) { return nb::repr(value).c_str(); }
+
+// The enumerator that NameOf calls `name`.
+template <typename Enum>
+Enum Named(const char* what, nb::handle name, std::uint32_t enumerators) {
+  std::string known;
+  for (std::uint32_t i = 0; i < enumerators; ++i) {
+    const auto candidate = static_cast<Enum>(i);
+    if (nb::isinstance<nb::str>(name) && nb::borrow<nb::str>(name).c_str() == std::string_view(NameOf(candidate))) {
+      return candidate;
+    }
+    known += (i == 0 ? "" : ", ") + std::string(NameOf(candidate));
+  }
+  Refuse(std::string(what) + " is " + Repr(name) + "; it must be one of " + known);
+}
+
+// An integer from 0 on, a bool or a str.
+template <typename T>
+T Plain(const char* what, nb::handle value) {
+  T plain{};
+  if (nb::try_cast<T>(value, plain, false)) return plain;
+  Refuse(std::string(what) + " is " + Repr(value) + ", which is of another type or out of range");
+}
+
+std::string Text(const char* what, nb::handle value) {
+  if (!nb::isinstance<nb::str>(value)) Refuse(std::string(what) + " is " + Repr(value) + "; it must be a str");
+  return nb::borrow<nb::str>(value).c_str();
+}
+
+// None: the option's zero, which means none.
+Milliseconds Duration(nb::handle seconds) { return seconds.is_none() ? Milliseconds(0) : TimeoutFrom(seconds); }
+
+// How one option is set.
+template <typename Options>
+struct Setter {
+  const char* name;
+  void (*set)(Options* options, const char* name, nb::handle value);
+};
+
+template <typename Options, std::size_t kCount>
+Options Filled(const Setter<Options> (&setters)[kCount], const nb::dict& given) {
+  Options options;
+  for (const auto& [key, value] : given) {
+    const std::string name = nb::str(key).c_str();
+    const Setter<Options>* found = nullptr;
+    std::string known;
+    for (const Setter<Options>& setter : setters) {
+      if (name == setter.name) found = &setter;
+      known += (known.empty() ? "" : ", ") + std::string(setter.name);
+    }
+    if (found == nullptr) throw nb::type_error(("no option is called " + name + "; there are " + known).c_str());
+    found->set(&options, found->name, value);
+  }
+  return options;
+}
+
+constexpr Setter<OpOptions> kOpOptions[] = {
+    {"channel", [](auto* o, auto name, auto value) { o->channel = Plain<std::uint32_t>(name, value); }},
+    {"codec", [](auto* o, auto name, auto value) { o->codec = Named<Codec>(name, value, kCodecCount); }},
+    {"block", [](auto* o, auto name, auto value) { o->codec.block = Plain<std::uint16_t>(name, value); }},
+    {"rounding",
+     [](auto* o, auto name, auto value) { o->codec.rounding = Named<Rounding>(name, value, kRoundingCount); }},
+    {"algorithm",
+     [](auto* o, auto name, auto value) { o->algorithm = Named<Algorithm>(name, value, kAlgorithmCount); }},
+    {"submit_timeout", [](auto* o, auto, auto value) { o->submit_timeout = TimeoutFrom(value); }},
+    {"as_peer", [](auto* o, auto name, auto value) { o->as_peer = Plain<std::uint64_t>(name, value); }},
+    {"error_feedback", [](auto* o, auto name, auto value) { o->error_feedback = Text(name, value); }},
+    {"stream",
+     [](auto* o, auto name, auto value) { o->stream = reinterpret_cast<void*>(Plain<std::uintptr_t>(name, value)); }},
+};
+
+constexpr Setter<JoinOptions> kJoinOptions[] = {
+    {"socket", [](auto* o, auto name, auto value) { o->socket_path = Text(name, value); }},
+    {"group", [](auto* o, auto name, auto value) { o->group = Text(name, value); }},
+    {"name", [](auto* o, auto name, auto value) { o->name = Text(name, value); }},
+    {"wait_world", [](auto* o, auto name, auto value) { o->wait_world = Plain<std::uint32_t>(name, value); }},
+    {"min_world", [](auto* o, auto name, auto value) { o->min_world = Plain<std::uint32_t>(name, value); }},
+    {"fail_on_peer_loss", [](auto* o, auto name, auto value) { o->fail_on_peer_loss = Plain<bool>(name, value); }},
+    {"op_deadline", [](auto* o, auto, auto value) { o->op_deadline = Duration(value); }},
+    {"evict_hung_after", [](auto* o, auto, auto value) { o->evict_hung_after = Duration(value); }},
+    {"timeout", [](auto* o, auto, auto value) { o->timeout = TimeoutFrom(value); }},
+    {"reconnect", [](auto* o, auto, auto value) { o->reconnect = TimeoutFrom(value); }},
+    {"rejoin_when_evicted", [](auto* o, auto name, auto value) { o->rejoin_when_evicted = Plain<bool>(name, value); }},
+};
+
+}  // namespace
+
+Milliseconds TimeoutFrom(nb::handle seconds) {
+  if (seconds.is_none()) return kForever;
+  const double value = PyFloat_AsDouble(seconds.ptr());
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    Refuse("a time is " + Repr(seconds) + "; it must be a number of seconds, or None");
+  }
+  if (!(value >= 0)) Refuse("a time is " + Repr(seconds) + " seconds; it cannot be negative");
+  const double milliseconds = std::ceil(value * 1000);
+  return milliseconds < 1e15 ? Milliseconds(static_cast<Milliseconds::rep>(milliseconds)) : kForever;
+}
+
+ReduceOp ReduceOpFrom(nb::handle name) { return Named<ReduceOp>("op", name, kReduceOpCount); }
+
+DType DTypeFrom(nb::handle name) { return Named<DType>("dtype", name, kDTypeCount); }
+
+OpOptions OpOptionsFrom(const nb::dict& given) { return Filled(kOpOptions, given); }
+
+JoinOptions JoinOptionsFrom(const nb::dict& given) { return Filled(kJoinOptions, given); }
+
+}  // namespace ringway::python

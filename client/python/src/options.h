@@ -1,0 +1,23 @@
+// Options as Python gives them: by name, times in seconds. Wrong names and values raise TypeError or InvalidArgument.
+//
+// Threads: the caller holds the GIL.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <ringway/ringway.hpp>
+
+namespace ringway::python {
+
+// Seconds: not negative; None, and inf, wait for ever.
+Milliseconds TimeoutFrom(nanobind::handle seconds);
+
+ReduceOp ReduceOpFrom(nanobind::handle name);
+DType DTypeFrom(nanobind::handle name);
+
+OpOptions OpOptionsFrom(const nanobind::dict& given);
+
+// `on_waiting` and `interrupted` are left out.
+JoinOptions JoinOptionsFrom(const nanobind::dict& given);
+
+}  // namespace ringway::python

@@ -1,0 +1,219 @@
+#include "session.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <utility>
+
+#include "errors.h"
+#include "interpreter.h"
+#include "options.h"
+#include "work.h"
+
+namespace ringway::python {
+namespace {
+
+namespace nb = nanobind;
+
+JoinOptions MakeJoinOptions(nb::handle on_waiting, const nb::kwargs& given) {
+  JoinOptions options = JoinOptionsFrom(given);
+  options.interrupted = Interrupted;
+  if (!on_waiting.is_none()) {
+    options.on_waiting = [on_waiting](const Error& problem) {
+      const nb::gil_scoped_acquire acquired;
+      if (PyErr_Occurred() != nullptr) return;
+      try {
+        on_waiting(problem.ok() ? nb::none() : ToException(problem));
+      } catch (nb::python_error& error) {
+        error.restore();  // Interrupted sees it and ends the join
+      }
+    };
+  }
+  return options;
+}
+
+struct Arrays {
+  Array input;
+  Array output;
+};
+
+// In place, `out` is `x`.
+Arrays BorrowBoth(nb::handle x, nb::handle out) {
+  Arrays arrays;
+  arrays.input = Borrow(x, "x", out.is(x) ? Access::kWrite : Access::kRead);
+  arrays.output = out.is(x) ? arrays.input : Borrow(out, "out", Access::kWrite);
+  if (arrays.input.dtype != arrays.output.dtype) {
+    Refuse(std::string("x has elements of ") + NameOf(arrays.input.dtype) + " and out of " +
+           NameOf(arrays.output.dtype) + "; they must be of one dtype");
+  }
+  return arrays;
+}
+
+Arrays BorrowEqual(nb::handle x, nb::handle out) {
+  Arrays arrays = BorrowBoth(x, out);
+  if (arrays.input.count != arrays.output.count) {
+    Refuse("x has " + std::to_string(arrays.input.count) + " elements and out " + std::to_string(arrays.output.count) +
+           "; they must have as many");
+  }
+  return arrays;
+}
+
+using Self = nb::pointer_and_handle<PySession>;
+
+// Submits without the GIL, and keeps alive what the operation uses. `submit`: (Session&, const Arrays&) to
+// Expected<Work>.
+template <typename Submit>
+PyWork* Start(Self self, Arrays arrays, Submit submit) {
+  Work work = ValueOf(Run([&] { return submit(**self.p, arrays); }));
+  return new PyWork(std::move(work), nb::borrow(self.h), std::move(arrays.input), std::move(arrays.output));
+}
+
+PyWork* AllReduce(Self self, nb::handle x, nb::handle out, nb::handle op_name, const nb::kwargs& given) {
+  const auto submit = [op = ReduceOpFrom(op_name), options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+    return session.AllReduceAsync(a.input.data, a.output.data, a.input.count, a.input.dtype, op, options);
+  };
+  return Start(self, BorrowEqual(x, out), submit);
+}
+
+PyWork* ReduceScatter(Self self, nb::handle x, nb::handle out, nb::handle op_name, const nb::kwargs& given) {
+  const auto submit = [op = ReduceOpFrom(op_name), options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+    return session.ReduceScatterAsync(a.input.data, a.output.data, a.input.count, a.input.dtype, op, options);
+  };
+  return Start(self, BorrowEqual(x, out), submit);
+}
+
+PyWork* AllGather(Self self, nb::handle x, nb::handle out, const nb::kwargs& given) {
+  const auto submit = [options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+    return session.AllGatherAsync(a.input.data, a.input.count, a.output.data, a.output.count, a.input.dtype, options);
+  };
+  return Start(self, BorrowBoth(x, out), submit);
+}
+
+Exported Allocate(PySession& session, const std::vector<std::size_t>& shape, nb::handle dtype_name) {
+  const DType dtype = DTypeFrom(dtype_name);
+  std::size_t bytes = SizeOf(dtype);
+  for (const std::size_t length : shape) {
+    if (__builtin_mul_overflow(bytes, length, &bytes)) Refuse("the shape has more elements than memory has addresses");
+  }
+  return Export(ValueOf(Run([&] { return session->Allocate(bytes); })), shape, dtype);
+}
+
+nb::tuple Contributors(const OpResult& result) {
+  nb::list peers;
+  for (const std::uint64_t peer : result.contributors) peers.append(peer);
+  return nb::tuple(peers);
+}
+
+nb::object PartOfOutput(const OpResult& result) {
+  return nb::slice(static_cast<Py_ssize_t>(result.part.begin),
+                   static_cast<Py_ssize_t>(result.part.begin + result.part.count));
+}
+
+void DefineResult(nb::module_& module) {
+  nb::class_<OpResult>(
+      module, "Result",
+      "Result of a successful operation; `epoch`, `contributors` and `update_waits` are the same on all ranks.")
+      .def_ro("epoch", &OpResult::epoch, "Of the view: term * 2**32 + counter.")
+      .def_ro("rank", &OpResult::rank, "This peer's, among the contributors.")
+      .def_ro("world_size", &OpResult::world_size, "Number of contributors: fewer than before where a peer was lost.")
+      .def_prop_ro("contributors", Contributors, nb::sig("def contributors(self) -> tuple[int, ...]"),
+                   "Peer ids of those whose inputs are in the result, in rank order.")
+      .def_ro("wire_bytes", &OpResult::wire_bytes, "Sent by this peer for the operation, headers and retries included.")
+      .def_ro("retries", &OpResult::retries, "Attempts that were aborted before, because a peer was lost.")
+      .def_ro("update_waits", &OpResult::update_waits,
+              "Newcomers, or a better plan, wait: call `Session.update_view` on every rank.")
+      .def_prop_ro(
+          "algorithm", [](const OpResult& result) { return NameOf(result.algorithm); }, "Schedule that was used.")
+      .def_ro("error_bound", &OpResult::error_bound,
+              "Times the largest magnitude of any contribution: what a codec took at most. 0 without one.")
+      .def_prop_ro("part", PartOfOutput, nb::sig("def part(self) -> slice"),
+                   "Elements of the flat output that hold the result: out.reshape(-1)[result.part].")
+      .def("__repr__", [](const OpResult& result) {
+        return "<ringway.Result world_size=" + std::to_string(result.world_size) +
+               " rank=" + std::to_string(result.rank) + " epoch=" + std::to_string(result.epoch) +
+               " retries=" + std::to_string(result.retries) +
+               " update_waits=" + (result.update_waits ? "True" : "False") + ">";
+      });
+}
+
+void DefineMember(nb::module_& module) {
+  nb::class_<Member>(module, "Member", "A peer of the view.")
+      .def_ro("peer_id", &Member::peer_id, "Never repeats.")
+      .def_ro("name", &Member::name, "What it joined as, or what its daemon chose.")
+      .def_ro("site", &Member::site, "Of its daemon.")
+      .def("__repr__", [](const Member& member) {
+        return "<ringway.Member " + member.name + " site=" + member.site +
+               " peer_id=" + std::to_string(member.peer_id) + ">";
+      });
+}
+
+}  // namespace
+
+PySession::PySession(nb::handle on_waiting, const nb::kwargs& options) {
+  const JoinOptions join = MakeJoinOptions(on_waiting, options);
+  session_ = ValueOf(Run([&] { return Session::Join(join); }));
+  EndAtExit(session_);
+}
+
+PySession::~PySession() {
+  const WithoutGil released;  // it may wait for a thread that rejoins
+  session_.reset();
+}
+
+void DefineSession(nb::module_& module) {
+  DefineResult(module);
+  DefineMember(module);
+  nb::class_<PySession>(module, "Session", nb::is_weak_referenceable())
+      .def(nb::init<nb::handle, const nb::kwargs&>(), nb::arg("on_waiting").none(), nb::arg("options"))
+      .def("_all_reduce", AllReduce)
+      .def("_all_gather", AllGather)
+      .def("_reduce_scatter", ReduceScatter)
+      .def("_allocate", Allocate)
+      .def(
+          "update_view",
+          [](PySession& session, nb::handle timeout) {
+            const Milliseconds patience = TimeoutFrom(timeout);
+            return ValueOf(Run([&] { return session->UpdateView(patience); }));
+          },
+          nb::arg("timeout").none() = nb::none(),
+          nb::sig("def update_view(self, timeout: float | None = None) -> Result"),
+          R"(Adopts the newest prepared view on all ranks at once, with its newcomers: a collective on channel 0.
+
+No other operation of the session may be in flight. Call it where a result has `update_waits`, which all ranks see in the
+same result; then share the training state with those who are new. Times out after `timeout` seconds (Timeout; the update
+goes on, and the next call waits for the same one).)")
+      .def(
+          "leave",
+          [](PySession& session, nb::handle timeout) {
+            const Milliseconds patience = TimeoutFrom(timeout);
+            RaiseUnlessOk(Run([&] { return session->Leave(patience); }));
+          },
+          nb::arg("timeout").none() = 30.0, nb::sig("def leave(self, timeout: float | None = 30.0) -> None"),
+          "Finishes what is running, then leaves the group. Later calls raise Left.")
+      .def(
+          "abort",
+          [](PySession& session) {
+            const WithoutGil released;
+            session->Abort();
+          },
+          "Leaves without waiting, from any thread: blocked calls of all threads raise Left at once, later ones too. "
+          "The "
+          "others get the operations that were submitted, with the inputs as they were.")
+      .def(
+          "members", [](PySession& session) { return ValueOf(Run([&] { return session->Members(); })); },
+          nb::sig("def members(self) -> list[Member]"),
+          "Members of the newest view known to the daemon, in rank order. Never blocks.")
+      .def_prop_ro(
+          "rank", [](PySession& session) { return session->rank(); },
+          "In the newest view known from joining or a result, from 0.")
+      .def_prop_ro(
+          "world_size", [](PySession& session) { return session->world_size(); }, "Number of peers in that view.")
+      .def_prop_ro(
+          "epoch", [](PySession& session) { return session->epoch(); }, "Of that view: term * 2**32 + counter.")
+      .def_prop_ro(
+          "peer_id", [](PySession& session) { return session->peer_id(); },
+          "Of this membership; another one after Rejoined.");
+}
+
+}  // namespace ringway::python

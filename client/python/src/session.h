@@ -1,0 +1,34 @@
+// One membership of a group, or one after another: ringway::Session.
+//
+// Threads: any; the caller holds the GIL, which every call that may block releases.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <memory>
+#include <ringway/ringway.hpp>
+#include <vector>
+
+#include "array.h"
+
+namespace ringway::python {
+
+class PySession {
+ public:
+  // Joins. `on_waiting` is called within, with the Error that is waited for or None; `options` are join's.
+  PySession(nanobind::handle on_waiting, const nanobind::kwargs& options);
+  ~PySession();
+  PySession(const PySession&) = delete;
+  PySession& operator=(const PySession&) = delete;
+
+  Session& operator*() const { return *session_; }
+  Session* operator->() const { return session_.get(); }
+
+ private:
+  std::shared_ptr<Session> session_;
+};
+
+void DefineSession(nanobind::module_& module);
+
+}  // namespace ringway::python

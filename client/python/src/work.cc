@@ -1,0 +1,88 @@
+#include "work.h"
+
+#include <utility>
+#include <vector>
+
+#include "errors.h"
+#include "interpreter.h"
+#include "options.h"
+
+namespace ringway::python {
+
+namespace nb = nanobind;
+
+PyWork::PyWork(Work work, nb::object session, Array input, Array output)
+    : work_(std::move(work)), session_(std::move(session)), input_(std::move(input)), output_(std::move(output)) {}
+
+PyWork::~PyWork() {
+  const WithoutGil released;
+  work_ = Work();  // detaches it while its memory is there
+}
+
+void PyWork::WaitUntilDone(nb::handle timeout) {
+  const Milliseconds patience = TimeoutFrom(timeout);
+  (void)ValueOf(Run([&] { return Work::WaitAny({&work_}, patience); }));
+}
+
+OpResult PyWork::Wait(nb::handle timeout) {
+  WaitUntilDone(timeout);
+  OpResult result = ValueOf(Run([this] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return work_.Wait();
+  }));
+  input_ = Array();
+  output_ = Array();
+  return result;
+}
+
+bool PyWork::Done() {
+  RefuseAtExit();
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);  // else somebody is collecting the outcome
+  return lock.owns_lock() && work_.Test();
+}
+
+void PyWork::Cancel() {
+  RaiseUnlessOk(Run([this]() -> Error {
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    return lock.owns_lock() ? work_.Cancel() : Error();  // else there is an outcome
+  }));
+}
+
+void DefineWork(nb::module_& module) {
+  nb::class_<PyWork>(module, "Work", nb::dynamic_attr(), nb::is_weak_referenceable(), R"(One submitted operation.
+
+Keeps its arrays and its session alive. They belong to the operation until `wait` has returned: do not write to the input,
+do not read the output. A Work that is dropped does not wait: the operation goes on with the input as it is then, its
+result is dropped, and arrays of `Session.empty` that it used are refused to later operations.
+
+`await work` is `wait` for a coroutine: other tasks run meanwhile, and the outcome is collected by the task that awaits. In
+a `with` statement the end of the block waits, unless it raises.)")
+      .def(
+          "wait", &PyWork::Wait, nb::arg("timeout").none() = nb::none(),
+          nb::sig("def wait(self, timeout: float | None = None) -> Result"),
+          R"(Blocks until the outcome is known, at most `timeout` seconds (None: for ever). Then the result is in the output.
+
+Raises Timeout when the time is over: the operation goes on, and `wait` may be called again, as after KeyboardInterrupt.
+Raises what the operation failed with, again at each call. A second call after success returns the same result.)")
+      .def("done", &PyWork::Done, "Whether `wait` would return at once. Never blocks.")
+      .def("cancel", &PyWork::Cancel,
+           "Asks all ranks to cancel the operation. The outcome is agreed: `wait` raises Cancelled on all ranks, or "
+           "returns a result on all.")
+      .def("_wait_until_done", &PyWork::WaitUntilDone, nb::arg("timeout").none() = nb::none(),
+           nb::sig("def _wait_until_done(self, timeout: float | None = None) -> None"))
+      .def(
+          "__await__",
+          [](nb::handle self) { return nb::module_::import_("ringway._awaiting").attr("await_work")(self); },
+          nb::sig("def __await__(self) -> collections.abc.Generator[typing.Any, None, Result]"))
+      .def(
+          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> Work"))
+      .def(
+          "__exit__",
+          [](PyWork& self, nb::handle type, nb::handle, nb::handle) {
+            if (type.is_none()) (void)self.Wait(nb::none());
+          },
+          nb::arg().none(), nb::arg().none(), nb::arg().none(),
+          nb::sig("def __exit__(self, *exception: object) -> None"));
+}
+
+}  // namespace ringway::python

@@ -1,0 +1,40 @@
+// One submitted operation: ringway::Work, with what it needs kept alive.
+//
+// Threads: any, at the same time. Waiting only reads the operation (WaitAny), so others may cancel it meanwhile; a
+// mutex is for what must be alone: collecting the outcome, Test and Cancel. It is waited for without the GIL only.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <mutex>
+#include <ringway/ringway.hpp>
+
+#include "array.h"
+
+namespace ringway::python {
+
+class PyWork {
+ public:
+  PyWork(Work work, nanobind::object session, Array input, Array output);
+  ~PyWork();
+  PyWork(const PyWork&) = delete;
+  PyWork& operator=(const PyWork&) = delete;
+
+  OpResult Wait(nanobind::handle timeout);
+  // Blocks until Wait would return at once; the result stays where it is.
+  void WaitUntilDone(nanobind::handle timeout);
+  bool Done();
+  void Cancel();
+
+ private:
+  Work work_;
+  std::mutex mutex_;
+  nanobind::object session_;
+  // Until the operation has succeeded.
+  Array input_;
+  Array output_;
+};
+
+void DefineWork(nanobind::module_& module);
+
+}  // namespace ringway::python

@@ -1,0 +1,176 @@
+"""A real master and daemons on loopback, and trainers as threads or as processes. Every wait is bounded."""
+import atexit
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import ringway
+
+PROGRAMS = pathlib.Path(os.environ["RINGWAY_PROGRAMS"])
+PATIENCE = 60  # seconds: far beyond what anything here takes
+
+
+def eventually(condition):
+    """What `condition` returns, once that is true."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{condition} does not come true")
+        time.sleep(0.005)
+    return found
+
+
+class Process:
+    """A program whose output is in a file; killed when this process ends."""
+
+    def __init__(self, path, argv, **options):
+        self.log = pathlib.Path(path)
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen([str(x) for x in argv], stdout=log, stderr=subprocess.STDOUT, **options)
+        atexit.register(self.kill)
+
+    def text(self):
+        return self.log.read_text(errors="replace")
+
+    def said(self, line_part):
+        """The first whole line with this part, once it is there; an error if the process ends without it."""
+        def find():
+            ended = self.process.poll() is not None
+            lines = [x for x in self.text().splitlines(keepends=True) if x.endswith("\n")]
+            found = next((x.strip() for x in lines if line_part in x), None)
+            assert found or not ended, f"it ended with {self.process.returncode}: {self.text()}"
+            return found
+        return eventually(find)
+
+    def logged(self, event, field):
+        words = self.said(f" {event} ").split()
+        return next(x.partition("=")[2] for x in words if x.startswith(field + "="))
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        """The exit code, once it has ended."""
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it does not end: {self.text()}") from None
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        atexit.unregister(self.kill)
+
+
+class Cluster:
+    def __init__(self, daemons):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ringway-python-"))
+        self.master = Process(self.directory / "master.log", [
+            PROGRAMS / "ringway-master", "--listen", "127.0.0.1:0", "--journal", self.directory / "master.db",
+            "--heartbeat-ms", "50", "--detect-ms", "2000", "--detect-far-ms", "0"])
+        self.daemons = [self.start_daemon(i) for i in range(daemons)]
+        self.sockets = [str(self.directory / f"d{i}.sock") for i in range(daemons)]
+        for daemon in self.daemons:
+            daemon.said(" ready ")
+
+    def start_daemon(self, index):
+        return Process(self.directory / f"d{index}.log", [
+            PROGRAMS / "ringwayd", "--master", self.master.logged("listening", "address"), "--listen", "127.0.0.1:0",
+            "--socket", self.directory / f"d{index}.sock", "--name", f"d{index}"])
+
+    def close(self):
+        for daemon in self.daemons:
+            daemon.signal(signal.SIGTERM)
+        codes = [daemon.end() for daemon in self.daemons]
+        self.master.kill()
+        shutil.rmtree(self.directory)
+        assert set(codes) <= {0, -signal.SIGKILL}, f"the daemons ended with {codes}"
+
+
+def together(*calls):
+    """Runs each call in a thread of its own; their results, or the first exception."""
+    pool = concurrent.futures.ThreadPoolExecutor(len(calls))
+    futures = [pool.submit(call) for call in calls]
+    pool.shutdown(wait=False)
+    done, _ = concurrent.futures.wait(futures, PATIENCE, concurrent.futures.FIRST_EXCEPTION)
+    for future in done:
+        future.result()
+    return [future.result(0) for future in futures]
+
+
+class Trainer(Process):
+    """A Python process that runs `script`; what it prints is `said`. sys.argv: socket, group, world."""
+
+    PRELUDE = """
+import sys
+import numpy
+import ringway
+SOCKET, GROUP, WORLD = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def say(*words): print(*words, flush=True)
+def join(**options): return ringway.join(GROUP, socket=SOCKET, wait_world=WORLD, timeout=60, **options)
+"""
+
+    def __init__(self, path, script, socket, group, world):
+        super().__init__(path, [sys.executable, "-B", "-X", "faulthandler", "-c", self.PRELUDE + script, socket, group,
+                                world], stdin=subprocess.DEVNULL)
+
+
+class ClusterTest(unittest.TestCase):
+    """Each test has a group of its own on daemons that all tests of the class share."""
+
+    DAEMONS = 3
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(cls.DAEMONS)
+        cls.addClassCleanup(cls.cluster.close)
+
+    def setUp(self):
+        self.group = self._testMethodName
+        # A hang is reported with the stacks of all threads.
+        watchdog = threading.Timer(4 * PATIENCE, self.hang)
+        watchdog.daemon = True
+        watchdog.start()
+        self.addCleanup(watchdog.cancel)
+
+    def hang(self):
+        import faulthandler
+        print(f"{self.id()} hangs", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback(all_threads=True)
+        os._exit(3)
+
+    def options(self, index, world, **options):
+        return {"group": self.group, "socket": self.cluster.sockets[index], "wait_world": world, "timeout": PATIENCE,
+                **options}
+
+    def join(self, world, **options):
+        """Sessions of one group, in rank order."""
+        sessions = together(*[lambda i=i: ringway.join(**self.options(i, world, **options)) for i in range(world)])
+        for session in sessions:
+            self.addCleanup(session.abort)
+        return sorted(sessions, key=lambda session: session.rank)
+
+    def trainer(self, index, world, script):
+        path = self.cluster.directory / f"{self.group}.{index}.out"
+        trainer = Trainer(path, script, self.cluster.sockets[index], self.group, world)
+        self.addCleanup(trainer.kill)
+        return trainer
+
+    @contextlib.contextmanager
+    def refused(self, kind, *words):
+        """The block raises exactly this class of ringway's, with these words in its text."""
+        with self.assertRaises(ringway.Error) as raised:
+            yield raised
+        self.assertIs(type(raised.exception), kind, raised.exception)
+        for word in words:
+            self.assertIn(word, raised.exception.message)

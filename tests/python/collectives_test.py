@@ -1,0 +1,207 @@
+"""Every dtype, reduction and form of call gives what NumPy computes, on every rank."""
+import re
+import unittest
+
+import numpy
+import ringway
+from cluster import ClusterTest, together
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+DTYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"]
+REDUCE = {"sum": numpy.sum, "avg": numpy.mean, "prod": numpy.prod, "min": numpy.min, "max": numpy.max}
+COUNT = 1003
+WORLD = 3
+
+
+def values(rank, dtype, count=COUNT):
+    """Small integers: their sums, products and means over three ranks are exact in every dtype."""
+    return (numpy.arange(count) % 3 + 1 + rank).astype(dtype)
+
+
+def expected(op, dtype, count=COUNT):
+    return REDUCE[op]([values(rank, "int64", count) for rank in range(WORLD)], axis=0).astype(dtype)
+
+
+def regions():
+    """Shared regions of the library that this process has mapped."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return {x.split()[0] for x in maps if re.search(r"/memfd:ringway", x)}
+
+
+class CollectivesTest(ClusterTest):
+    def run_ranks(self, sessions, call):
+        return together(*[lambda s=s: call(s) for s in sessions])
+
+    def check_all_reduce(self, sessions, dtype, op):
+        def rank(session):
+            x = values(session.rank, dtype)
+            out = numpy.zeros(COUNT, dtype)
+            separate = session.all_reduce(x, op, out=out)
+            numpy.testing.assert_array_equal(x, values(session.rank, dtype), "the input has changed")
+            session.all_reduce(x, op)
+            numpy.testing.assert_array_equal(x, out, "in place is another result")
+            return separate, out
+
+        results = self.run_ranks(sessions, rank)
+        for result, out in results:
+            numpy.testing.assert_array_equal(out, expected(op, dtype), f"{dtype} {op}")
+            self.assertEqual(result.world_size, WORLD)
+            self.assertEqual(result.contributors, results[0][0].contributors)
+            self.assertEqual(result.part, slice(0, COUNT))
+
+    def test_all_reduce_of_every_dtype_and_op(self):
+        sessions = self.join(WORLD)
+        for dtype in DTYPES:
+            for op in REDUCE:
+                if op == "avg" and "int" in dtype:
+                    continue
+                with self.subTest(dtype=dtype, op=op):
+                    self.check_all_reduce(sessions, dtype, op)
+
+    @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
+    def test_all_reduce_of_bfloat16(self):
+        sessions = self.join(WORLD)
+        for op in REDUCE:
+            with self.subTest(op=op):
+                self.check_all_reduce(sessions, ml_dtypes.bfloat16, op)
+
+    def test_results_name_those_who_took_part(self):
+        sessions = self.join(WORLD)
+        results = self.run_ranks(sessions, lambda s: s.all_reduce(values(s.rank, "float32")))
+        self.assertEqual(results[0].contributors, tuple(s.peer_id for s in sessions))
+        self.assertEqual([r.rank for r in results], [0, 1, 2])
+        self.assertEqual([m.peer_id for m in sessions[0].members()], [s.peer_id for s in sessions])
+        for result in results:
+            self.assertEqual((result.epoch, result.retries, result.update_waits, result.error_bound),
+                             (sessions[0].epoch, 0, False, 0))
+            self.assertIn("world_size=3", repr(result))
+
+    def test_shapes_are_kept_and_scalars_are_arrays(self):
+        def rank(session):
+            matrix = values(session.rank, "float32", 12).reshape(3, 4)
+            session.all_reduce(matrix)
+            scalar = numpy.array(session.rank + 1.0)
+            session.all_reduce(scalar)
+            nothing = numpy.zeros(0, "float32")
+            self.assertEqual(session.all_reduce(nothing).world_size, WORLD)
+            return matrix, scalar
+
+        for matrix, scalar in self.run_ranks(self.join(WORLD), rank):
+            numpy.testing.assert_array_equal(matrix, expected("sum", "float32", 12).reshape(3, 4))
+            self.assertEqual(scalar, 6)
+
+    def test_all_gather_puts_inputs_in_rank_order(self):
+        def rank(session):
+            out = numpy.zeros((WORLD, COUNT), "int32")
+            result = session.all_gather(values(session.rank, "int32"), out=out)
+            self.assertEqual(result.part, slice(0, WORLD * COUNT))
+            return out
+
+        for out in self.run_ranks(self.join(WORLD), rank):
+            numpy.testing.assert_array_equal(out, [values(rank, "int32") for rank in range(WORLD)])
+
+    def test_reduce_scatter_leaves_each_rank_its_part(self):
+        def rank(session):
+            x, out = values(session.rank, "float32"), numpy.full(COUNT, -1, "float32")
+            result = session.reduce_scatter(x, out=out)
+            own = session.reduce_scatter(x)
+            self.assertEqual(own.part, result.part)
+            numpy.testing.assert_array_equal(x[own.part], out[own.part])
+            rest = numpy.delete(out, numpy.arange(COUNT)[result.part])
+            self.assertTrue((rest == -1).all(), "memory outside of the part was touched")
+            return result.part, out[result.part]
+
+        parts = self.run_ranks(self.join(WORLD), rank)
+        self.assertEqual([(p.start, p.stop) for p, _ in parts], [(0, 335), (335, 670), (670, 1003)])
+        numpy.testing.assert_array_equal(numpy.concatenate([x for _, x in parts]), expected("sum", "float32"))
+
+    def test_options_reach_the_operation(self):
+        def rank(session):
+            x = numpy.full(512, session.rank, "float32")
+            result = session.all_reduce(x, codec="int8", block=64, rounding="stochastic", algorithm="direct", channel=63,
+                                        error_feedback="weights", submit_timeout=5, as_peer=session.peer_id)
+            self.assertEqual(result.algorithm, "direct")
+            self.assertGreater(result.error_bound, 0)
+            return x
+
+        for x in self.run_ranks(self.join(WORLD), rank):
+            numpy.testing.assert_allclose(x, 3, rtol=0.1)
+
+    def test_arrays_of_empty_are_used_where_they_are(self):
+        def shared(session):
+            x, out = session.empty(1 << 20), session.empty((1 << 10, 1 << 10), "float32")
+            x[:] = session.rank
+            session.all_reduce(x, out=out)
+            return x, out
+
+        def staged(session):
+            x = numpy.full(1 << 20, session.rank, "float32")
+            session.all_reduce(x)
+            return x, x
+
+        sessions = self.join(WORLD)
+        counts = []
+        for call in (shared, staged):
+            before = regions()
+            arrays = self.run_ranks(sessions, call)
+            counts.append(len(regions() - before))
+            self.assertTrue(all((out == 3).all() for _, out in arrays))
+        self.assertEqual(counts[0], 2 * WORLD, "regions besides the arrays themselves")
+        self.assertEqual(counts[1], 2 * WORLD, "staging is not seen by its regions any more")
+
+    def test_arrays_of_empty_lie_in_shared_memory_and_outlive_the_session(self):
+        session, = self.join(1)
+        before = regions()
+        array = session.empty((3, 5), "int16")
+        self.assertEqual((array.shape, array.dtype, array.flags.c_contiguous, array.flags.writeable),
+                         ((3, 5), numpy.dtype("int16"), True, True))
+        new = [[int(x, 16) for x in x.split("-")] for x in regions() - before]
+        self.assertTrue(any(begin <= array.ctypes.data < end for begin, end in new))
+        session.leave()
+        del session
+        array[:] = 7
+        self.assertEqual(array.sum(), 105)
+        del array
+
+    def test_arrays_of_empty_have_every_dtype(self):
+        session, = self.join(1)
+        for dtype in DTYPES + (["bfloat16", ml_dtypes.bfloat16] if ml_dtypes else []):
+            array = session.empty(4, dtype)
+            array[:] = 3
+            session.all_reduce(array)
+            self.assertEqual((array.dtype, array.tolist()), (numpy.dtype(dtype), [3] * 4))
+        self.assertEqual(session.empty(0).size, 0)
+
+    def test_other_exporters_of_memory_are_arrays_too(self):
+        def rank(session):
+            octets = bytearray([1, 2, session.rank])
+            session.all_reduce(octets)
+            frozen = bytes(octets)
+            total = numpy.zeros(3, "uint8")
+            session.all_reduce(frozen, out=total)
+            return bytes(octets), bytes(total)
+
+        for octets, total in self.run_ranks(self.join(2), rank):
+            self.assertEqual((octets, total), (bytes([2, 4, 1]), bytes([4, 8, 2])))
+
+    def test_update_view_admits_a_newcomer(self):
+        sessions = self.join(2)
+        newcomer = together(
+            lambda: ringway.join(**self.options(2, 2)),
+            *[lambda s=s: self.train_until_update_waits(s) for s in sessions])[0]
+        self.addCleanup(newcomer.abort)
+        self.assertEqual([s.world_size for s in [*sessions, newcomer]], [3, 3, 3])
+
+    @staticmethod
+    def train_until_update_waits(session):
+        while not session.all_reduce(numpy.zeros(1, "float32")).update_waits:
+            pass
+        session.update_view(timeout=60)
+
+
+if __name__ == "__main__":
+    unittest.main()
