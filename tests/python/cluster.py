@@ -41,19 +41,25 @@ class Process:
     def text(self):
         return self.log.read_text(errors="replace")
 
-    def said(self, line_part):
-        """The first whole line with this part, once it is there; an error if the process ends without it."""
+    def said(self, part, times=1):
+        """The last of so many whole lines with this part, once they are there; an error if the process ends without."""
+
         def find():
             ended = self.process.poll() is not None
-            lines = [x for x in self.text().splitlines(keepends=True) if x.endswith("\n")]
-            found = next((x.strip() for x in lines if line_part in x), None)
-            assert found or not ended, f"it ended with {self.process.returncode}: {self.text()}"
-            return found
+            lines = [x.strip() for x in self.text().splitlines(keepends=True) if part in x and x.endswith("\n")]
+            assert len(lines) >= times or not ended, f"it ended with {self.process.returncode}: {self.text()}"
+            return lines[times - 1] if len(lines) >= times else None
+
         return eventually(find)
 
     def logged(self, event, field):
         words = self.said(f" {event} ").split()
         return next(x.partition("=")[2] for x in words if x.startswith(field + "="))
+
+    def sleeps(self):
+        """Once its main thread waits for something."""
+        stat = pathlib.Path(f"/proc/{self.process.pid}/stat")
+        eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S")
 
     def signal(self, number):
         self.process.send_signal(number)

@@ -164,11 +164,13 @@ PySession::~PySession() {
 void DefineSession(nb::module_& module) {
   DefineResult(module);
   DefineMember(module);
+  const auto x = nb::arg("x").none(), out = nb::arg("out").none();
+  const auto op = nb::arg("op"), options = nb::arg("options");
   nb::class_<PySession>(module, "Session", nb::is_weak_referenceable())
-      .def(nb::init<nb::handle, const nb::kwargs&>(), nb::arg("on_waiting").none(), nb::arg("options"))
-      .def("_all_reduce", AllReduce)
-      .def("_all_gather", AllGather)
-      .def("_reduce_scatter", ReduceScatter)
+      .def(nb::init<nb::handle, const nb::kwargs&>(), nb::arg("on_waiting").none(), options)
+      .def("_all_reduce", AllReduce, x, out, op, options)
+      .def("_all_gather", AllGather, x, out, options)
+      .def("_reduce_scatter", ReduceScatter, x, out, op, options)
       .def("_allocate", Allocate)
       .def(
           "update_view",
