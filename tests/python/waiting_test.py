@@ -45,19 +45,16 @@ class WorkTest(ClusterTest):
     def test_cancel_is_agreed_by_all_ranks(self):
         first, second = self.join(2)
         work = first.all_reduce_async(ones())
-        with self.refused(ringway.Timeout):
-            work.wait(0.01)
         work.cancel()
-        other = second.all_reduce_async(ones())
-        for one in (work, other):
+        for _ in range(2):
             with self.refused(ringway.Cancelled):
-                one.wait(PATIENCE)
-            with self.refused(ringway.Cancelled):
-                one.wait()
-            one.cancel()
+                work.wait(PATIENCE)
+        with self.refused(ringway.Cancelled):  # submitted later than the verdict
+            second.all_reduce(ones())
+        work.cancel()
 
     def test_one_thread_cancels_what_another_waits_for(self):
-        first, second = self.join(2)
+        first, _ = self.join(2)
         work = first.all_reduce_async(ones())
 
         def wait():
@@ -67,8 +64,6 @@ class WorkTest(ClusterTest):
         def cancel():
             self.assertFalse(work.done())
             work.cancel()
-            with self.refused(ringway.Cancelled):
-                second.all_reduce(ones())
 
         together(wait, cancel)
 
@@ -222,10 +217,11 @@ class AsyncTest(ClusterTest):
             waiting = asyncio.ensure_future(self.wrapped(work))
             await asyncio.sleep(0)
             work.cancel()
-            other = second.all_reduce_async(ones())
-            for one in (waiting, other, work):
+            for one in (waiting, work):
                 with self.refused(ringway.Cancelled):
                     await one
+            with self.refused(ringway.Cancelled):
+                await second.all_reduce_async(ones())
             abandoned = first.all_reduce_async(ones())
             waiting = asyncio.ensure_future(self.wrapped(abandoned))
             await asyncio.sleep(0)
