@@ -2,6 +2,7 @@
 import atexit
 import concurrent.futures
 import contextlib
+import ctypes
 import os
 import pathlib
 import shutil
@@ -129,6 +130,25 @@ def join(**options): return ringway.join(GROUP, socket=SOCKET, wait_world=WORLD,
     def __init__(self, path, script, socket, group, world):
         super().__init__(path, [sys.executable, "-B", "-X", "faulthandler", "-c", self.PRELUDE + script, socket, group,
                                 world], stdin=subprocess.DEVNULL)
+
+
+class Exporter:
+    """A NumPy array that DLPack says to be on another device, or of another type: {code, bits}."""
+
+    def __init__(self, array, device=None, dtype=None):
+        self.array, self.device, self.dtype = array, device, dtype
+
+    def __dlpack__(self, **_):
+        capsule = self.array.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        # DLTensor: void* data; int32_t device_type, device_id, ndim; uint8_t code, bits; ..
+        tensor = pointer(capsule, b"dltensor")
+        if self.device is not None:
+            ctypes.c_int32.from_address(tensor + 8).value = self.device
+        if self.dtype is not None:
+            (ctypes.c_uint8 * 2).from_address(tensor + 20)[:] = self.dtype
+        return capsule
 
 
 class ClusterTest(unittest.TestCase):

@@ -4,12 +4,16 @@ import unittest
 
 import numpy
 import ringway
-from cluster import ClusterTest, together
+from cluster import ClusterTest, Exporter, together
 
 try:
     import ml_dtypes
 except ImportError:
     ml_dtypes = None
+try:
+    import torch
+except ImportError:
+    torch = None
 
 DTYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"]
 REDUCE = {"sum": numpy.sum, "avg": numpy.mean, "prod": numpy.prod, "min": numpy.min, "max": numpy.max}
@@ -68,6 +72,35 @@ class CollectivesTest(ClusterTest):
         for op in REDUCE:
             with self.subTest(op=op):
                 self.check_all_reduce(sessions, ml_dtypes.bfloat16, op)
+
+    def test_bfloat16_by_dlpack(self):
+        def rank(session):
+            bits = numpy.array([0x3F80, 0x4000], "uint16")  # 1 and 2
+            session.all_reduce(Exporter(bits, dtype=(4, 16)))
+            return bits.tolist()
+
+        self.assertEqual(self.run_ranks(self.join(2), rank), [[0x4000, 0x4080]] * 2)
+
+    @unittest.skipUnless(torch, "torch is not installed")
+    def test_tensors(self):
+        def rank(session):
+            for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.uint8):
+                for x in (torch.ones((2, 3), dtype=dtype), session.empty((2, 3), dtype)):
+                    self.assertEqual((x.dtype, tuple(x.shape)), (dtype, (2, 3)))
+                    x[:] = session.rank + 1
+                    address = x.data_ptr()
+                    session.all_reduce(x)
+                    self.assertTrue((x == 3).all())
+                    self.assertEqual(x.data_ptr(), address)
+            out = session.empty(4, torch.float32)
+            session.all_gather(torch.full((2,), float(session.rank)), out=out)
+            self.assertEqual(out.tolist(), [0, 0, 1, 1])
+            with self.refused(ringway.NotSupported, "detach"):
+                session.all_reduce(torch.ones(3, requires_grad=True))
+            with self.refused(ringway.InvalidArgument, "contiguous"):
+                session.all_reduce(torch.ones(3, 4).T)
+
+        self.run_ranks(self.join(2), rank)
 
     def test_results_name_those_who_took_part(self):
         sessions = self.join(WORLD)

@@ -1,6 +1,5 @@
 """What is wrong with a call is said by an exception of its own class, with advice; the session goes on."""
 
-import ctypes
 import pathlib
 import pickle
 import re
@@ -8,7 +7,7 @@ import unittest
 
 import numpy
 import ringway
-from cluster import ClusterTest, together
+from cluster import ClusterTest, Exporter, together
 
 CLIENT_README = pathlib.Path(__file__).resolve().parents[2] / "client/README.md"
 
@@ -179,9 +178,11 @@ class ArraysTest(ClusterTest):
         with self.refused(ringway.ResourceExhausted):
             self.session.empty(1 << 40)
 
-    def test_dlpack_of_a_device_without_a_driver(self):
-        with self.refused(ringway.NotSupported, "device"):
-            self.session.all_reduce(OnDevice(numpy.zeros(3)))
+    def test_memory_of_a_device(self):
+        x = numpy.ones(3)
+        with self.refused(ringway.NotSupported, "x is in the memory of a device", "tensor.cpu()"):
+            self.session.all_reduce(Exporter(x, device=2))
+        self.session.all_reduce(Exporter(x, device=3))  # of the host, pinned
 
     def test_the_owner_of_an_array_says_why_it_cannot_be_read(self):
         class Refuses:
@@ -192,21 +193,6 @@ class ArraysTest(ClusterTest):
 
         with self.refused(ringway.NotSupported, "Refuses of odd", "call detach first"):
             self.session.all_reduce(Refuses())
-
-
-class OnDevice:
-    """NumPy's array, said to be in the memory of a GPU."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, **_):
-        capsule = self.array.__dlpack__()
-        pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        # struct DLTensor { void* data; struct { int device_type, device_id; } device; ..
-        ctypes.c_int.from_address(pointer(capsule, b"dltensor") + 8).value = 2
-        return capsule
 
 
 class SessionTest(ClusterTest):

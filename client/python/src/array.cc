@@ -111,7 +111,8 @@ Array Borrow(nb::handle object, const char* name, Access access) {
                 std::string(name) + " has elements of " + TextOf(object, "dtype") +
                     "; supported are integers of 8 to 64 bits, float16, bfloat16, float32 and float64"));
   }
-  if (array.owner.device_type() != nb::device::cpu::value) {
+  const int device = array.owner.device_type();
+  if (device != nb::device::cpu::value && device != nb::device::cuda_host::value) {
     Raise(Error(Code::kNotSupported,
                 std::string(name) + " is in the memory of a device; pass memory of the host: tensor.cpu()"));
   }

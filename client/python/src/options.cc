@@ -78,8 +78,6 @@ constexpr Setter<OpOptions> kOpOptions[] = {
     {"submit_timeout", [](auto* o, auto, auto value) { o->submit_timeout = TimeoutFrom(value); }},
     {"as_peer", [](auto* o, auto name, auto value) { o->as_peer = Plain<std::uint64_t>(name, value); }},
     {"error_feedback", [](auto* o, auto name, auto value) { o->error_feedback = Text(name, value); }},
-    {"stream",
-     [](auto* o, auto name, auto value) { o->stream = reinterpret_cast<void*>(Plain<std::uintptr_t>(name, value)); }},
 };
 
 constexpr Setter<JoinOptions> kJoinOptions[] = {
