@@ -201,6 +201,33 @@ work = session.all_reduce_async(x)
 say("ready")
 """, channels=9)
 
+    def test_calls_of_daemon_threads_return_before_the_end(self):
+        trainer = self.trainer(0, 2, """
+import atexit, threading
+session = join()
+def wait():
+    try:
+        session.all_reduce(numpy.ones(3))
+    except ringway.Left:
+        say("left")
+thread = threading.Thread(target=wait, daemon=True)
+thread.start()
+POLLS = {"7", "73", "271"}  # poll and ppoll, of x86-64 and others
+while open(f"/proc/self/task/{thread.native_id}/syscall").read().split()[0] not in POLLS:
+    pass
+atexit._run_exitfuncs()
+thread.join()
+for call in (session.update_view, lambda: ringway.join(GROUP, socket=SOCKET, wait_world=1)):
+    try:
+        call()
+    except ringway.Left as error:
+        say(error)
+""")
+        other = ringway.join(**self.options(1, 2))
+        self.addCleanup(other.abort)
+        self.assertEqual(trainer.end(), 0, trainer.text())
+        self.assertEqual(trainer.text().splitlines(), ["left", *["the interpreter exits, which has ended all sessions"] * 2])
+
     def test_with_an_await_abandoned(self):
         self.leave_open("""
 import asyncio
