@@ -254,6 +254,8 @@ class SessionTest(ClusterTest):
         (session,) = self.join(1)
         with self.assertRaises(TypeError):
             pickle.dumps(session)
+        with self.assertRaises(AttributeError):
+            session.work = session.all_reduce_async(numpy.zeros(3))  # no cycles that nobody collects
         with self.assertRaises(TypeError):
             ringway.Work()
         with self.assertRaises(TypeError):

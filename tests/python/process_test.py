@@ -102,6 +102,33 @@ except KeyboardInterrupt:
         self.interrupt(trainer, 1)
         self.assertEqual(trainer.end(), 0)
 
+    def test_a_signal_handler_cannot_wait_within_a_call(self):
+        trainer = self.trainer(0, 2, """
+import signal
+def handler(*_):
+    say("done", work.done())
+    session.all_reduce(numpy.ones(3), channel=1)
+signal.signal(signal.SIGUSR1, handler)
+session = join()
+work = session.all_reduce_async(numpy.ones(3))
+try:
+    say("waiting")
+    work.wait()
+except ringway.InvalidArgument as error:
+    say("refused", error)
+say("result", work.wait().world_size)
+""")
+        other = ringway.join(**self.options(1, 2))
+        self.addCleanup(other.abort)
+        trainer.said("waiting")
+        trainer.sleeps()
+        trainer.signal(signal.SIGUSR1)
+        self.assertIn("let it set a flag", trainer.said("refused"))
+        trainer.said("done False")
+        other.all_reduce(numpy.ones(3))
+        trainer.said("result 2")
+        self.assertEqual(trainer.end(), 0)
+
 
 class ForkTest(ClusterTest):
     def test_a_child_has_no_session_and_the_parent_keeps_its_own(self):
@@ -240,10 +267,9 @@ async def main():
 asyncio.run(main())
 """)
 
-    def test_with_a_cycle_and_a_finalizer_that_waits(self):
+    def test_with_a_finalizer_that_waits(self):
         self.leave_open("""
 work = session.all_reduce_async(x)
-work.itself = session.work = work
 class Late:
     def __del__(self):
         try:

@@ -15,7 +15,8 @@ install() {
   "$PYTHON" -m pip install --no-input --disable-pip-version-check 'scikit-build-core>=0.10' 'nanobind>=2.8,<4' ninja numpy \
     ml_dtypes || return 1
   "$PYTHON" -m pip install --no-input --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
-    --config-settings build-dir="$DIRECTORY/wheel" "$ROOT/client/python"
+    --config-settings build-dir="$DIRECTORY/wheel" --config-settings cmake.define.CMAKE_EXPORT_COMPILE_COMMANDS=ON \
+    "$ROOT/client/python"
 }
 if ! install >"$log" 2>&1 </dev/null; then
   tail -n 40 "$log" >&2

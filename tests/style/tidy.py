@@ -26,7 +26,7 @@ def arguments():
         " clean stays so until its preprocessed text, .clang-tidy or clang-tidy change (DIR/clean).")
     parser.add_argument("directory", type=pathlib.Path, metavar="DIR", help="a configured build, with generated headers built")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--match", default="", metavar="REGEX", help="only units with a source whose path matches")
+    parser.add_argument("--match", default="", metavar="REGEX", help="only sources whose path matches")
     return parser.parse_args()
 
 
@@ -93,11 +93,10 @@ def main():
     (options.directory / "clean").mkdir(exist_ok=True)
     database = json.loads((options.directory / "compile_commands.json").read_text())
     database = [x for x in database if not x["file"].endswith(".c")]
-    sources = own_sources()
+    sources = {x for x in own_sources() if re.search(options.match, str(x.relative_to(ROOT)))}
     units, missing = units_of(database, sources)
     if not units:
-        sys.exit("the build has none of our sources")
-    units = [x for x in units if any(re.search(options.match, str(y.relative_to(ROOT))) for y in sources & set(included(x)))]
+        sys.exit("the build has none of these sources")
     # A source of no target stands alone; its neighbours' headers are found by the path from the top.
     bad = asked = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -24,13 +24,12 @@ def _wait(work: Work, done: concurrent.futures.Future[None]) -> None:
 
 def _completion(work: Work) -> concurrent.futures.Future[None]:
     """The one future of the work, which its thread ends."""
-    done: concurrent.futures.Future[None] | None = work.__dict__.get("_completion")
-    if done is not None:
-        return done
-    done = concurrent.futures.Future()
+    if work._completion is not None:
+        return work._completion
+    done: concurrent.futures.Future[None] = concurrent.futures.Future()
     done.set_running_or_notify_cancel()  # a task that is cancelled does not end it for others
     threading.Thread(target=_wait, args=(work, done), name="ringway await", daemon=True).start()
-    work.__dict__["_completion"] = done
+    work._completion = done
     return done
 
 

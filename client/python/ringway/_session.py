@@ -85,6 +85,8 @@ class Session(_ringway.Session):
     arrays of `empty` are not mapped there.
     """
 
+    __slots__ = ()
+
     def all_reduce(self, x: Any, op: str = "sum", *, out: Any = None, **options: Unpack[Options]) -> Result:
         """out[i] = op over all contributors of x[i]; the same bytes on all ranks.
 

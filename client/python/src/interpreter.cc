@@ -17,6 +17,7 @@ constexpr std::chrono::seconds kExitPatience(5);
 
 std::atomic<bool> exiting = false;
 std::atomic<int> calls = 0;  // under way
+thread_local bool in_handler = false;
 
 // Guarded by the GIL. Never destroyed: sessions may end after this library's destructors.
 std::vector<std::weak_ptr<Session>>& Sessions() {
@@ -54,7 +55,10 @@ void EndAtExit(const std::shared_ptr<Session>& session) {
 bool Interrupted() noexcept {
   if (exiting) return true;
   const nb::gil_scoped_acquire acquired;
-  return PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;  // either way it stays set, for Run to raise
+  in_handler = true;
+  const bool raised = PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;  // it stays set, for Run to raise
+  in_handler = false;
+  return raised;
 }
 
 WithoutGil::WithoutGil() : state_(nullptr) {
@@ -67,7 +71,8 @@ WithoutGil::~WithoutGil() {
   --calls;
 }
 
-void RefuseAtExit() {
+void CheckMayWait() {
+  if (in_handler) Refuse("a signal handler runs within a call that waits, and cannot wait itself: let it set a flag");
   if (exiting) Raise(Error(Code::kLeft, "the interpreter exits, which has ended all sessions"));
 }
 

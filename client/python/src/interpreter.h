@@ -1,6 +1,9 @@
 // How calls of the library and the interpreter get along: no call holds the GIL while it waits, Ctrl-C ends each, and
 // at the interpreter's exit none is left under way.
 //
+// Signals: their handlers run within the call that waits. What they call cannot wait: the outcome that it waited for
+// may be one that this very thread was about to read.
+//
 // Exit: atexit runs while all threads still may. It ends the sessions that are left, so that the calls of daemon
 // threads return, and waits until they have: a thread that came back from a call later would find no interpreter.
 #pragma once
@@ -35,14 +38,14 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-// Raises ringway.Left if the interpreter exits.
-void RefuseAtExit();
+// Raises InvalidArgument in a signal handler that runs within a call, ringway.Left while the interpreter exits.
+void CheckMayWait();
 
 // Returns what `call` of the library returns. Raises instead what a signal handler raised meanwhile
 // (KeyboardInterrupt).
 template <typename Call>
 auto Run(Call call) {
-  RefuseAtExit();
+  CheckMayWait();
   auto outcome = [&] {
     const WithoutGil released;
     return call();

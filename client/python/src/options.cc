@@ -22,7 +22,7 @@ Enum Named(const char* what, nb::handle name, std::uint32_t enumerators) {
     if (nb::isinstance<nb::str>(name) && nb::borrow<nb::str>(name).c_str() == std::string_view(NameOf(candidate))) {
       return candidate;
     }
-    known += (i == 0 ? "" : ", ") + std::string(NameOf(candidate));
+    known.append(i == 0 ? "" : ", ").append(NameOf(candidate));
   }
   Refuse(std::string(what) + " is " + Repr(name) + "; it must be one of " + known);
 }
@@ -51,18 +51,21 @@ struct Setter {
 };
 
 template <typename Options, std::size_t kCount>
+const Setter<Options>& Find(const Setter<Options> (&setters)[kCount], std::string_view name) {
+  std::string known;
+  for (const Setter<Options>& setter : setters) {
+    if (name == setter.name) return setter;
+    known.append(known.empty() ? "" : ", ").append(setter.name);
+  }
+  throw nb::type_error(std::string("no option is called ").append(name).append("; there are ").append(known).c_str());
+}
+
+template <typename Options, std::size_t kCount>
 Options Filled(const Setter<Options> (&setters)[kCount], const nb::dict& given) {
   Options options;
   for (const auto& [key, value] : given) {
-    const std::string name = nb::str(key).c_str();
-    const Setter<Options>* found = nullptr;
-    std::string known;
-    for (const Setter<Options>& setter : setters) {
-      if (name == setter.name) found = &setter;
-      known += (known.empty() ? "" : ", ") + std::string(setter.name);
-    }
-    if (found == nullptr) throw nb::type_error(("no option is called " + name + "; there are " + known).c_str());
-    found->set(&options, found->name, value);
+    const Setter<Options>& setter = Find(setters, nb::str(key).c_str());
+    setter.set(&options, setter.name, value);
   }
   return options;
 }

@@ -12,7 +12,11 @@ namespace ringway::python {
 namespace nb = nanobind;
 
 PyWork::PyWork(Work work, nb::object session, Array input, Array output)
-    : work_(std::move(work)), session_(std::move(session)), input_(std::move(input)), output_(std::move(output)) {}
+    : completion(nb::none()),
+      work_(std::move(work)),
+      session_(std::move(session)),
+      input_(std::move(input)),
+      output_(std::move(output)) {}
 
 PyWork::~PyWork() {
   const WithoutGil released;
@@ -36,7 +40,6 @@ OpResult PyWork::Wait(nb::handle timeout) {
 }
 
 bool PyWork::Done() {
-  RefuseAtExit();
   const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);  // else somebody is collecting the outcome
   return lock.owns_lock() && work_.Test();
 }
@@ -49,7 +52,7 @@ void PyWork::Cancel() {
 }
 
 void DefineWork(nb::module_& module) {
-  nb::class_<PyWork>(module, "Work", nb::dynamic_attr(), nb::is_weak_referenceable(), R"(One submitted operation.
+  nb::class_<PyWork>(module, "Work", nb::is_weak_referenceable(), R"(One submitted operation.
 
 Keeps its arrays and its session alive. They belong to the operation until `wait` has returned: do not write to the input,
 do not read the output. A Work that is dropped does not wait: the operation goes on with the input as it is then, its
@@ -70,6 +73,9 @@ Raises what the operation failed with, again at each call. A second call after s
            "returns a result on all.")
       .def("_wait_until_done", &PyWork::WaitUntilDone, nb::arg("timeout").none() = nb::none(),
            nb::sig("def _wait_until_done(self, timeout: float | None = None) -> None"))
+      .def_rw("_completion", &PyWork::completion,
+              nb::for_getter(nb::sig("def _completion(self) -> concurrent.futures.Future[None] | None")),
+              nb::for_setter(nb::sig("def _completion(self, value: concurrent.futures.Future[None], /) -> None")))
       .def(
           "__await__",
           [](nb::handle self) { return nb::module_::import_("ringway._awaiting").attr("await_work")(self); },

@@ -26,6 +26,8 @@ class PyWork {
   bool Done();
   void Cancel();
 
+  nanobind::object completion;  // the future of those who await; None: nobody does
+
  private:
   Work work_;
   std::mutex mutex_;
