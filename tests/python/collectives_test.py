@@ -164,6 +164,13 @@ class CollectivesTest(ClusterTest):
         for x in self.run_ranks(self.join(WORLD), rank):
             numpy.testing.assert_allclose(x, 3, rtol=0.1)
 
+    def test_options_may_come_in_any_order_and_from_numpy(self):
+        first, second = self.join(2)
+        one = first.all_reduce_async(numpy.ones(512, "float32"), codec="int8", block=32, rounding="stochastic", channel=3)
+        other = second.all_reduce_async(numpy.ones(512, "float32"), channel=numpy.int64(3), rounding="stochastic",
+                                        block=numpy.uint8(32), codec="int8")
+        self.assertEqual((one.wait(60).world_size, other.wait(60).world_size), (2, 2))
+
     def test_arrays_of_empty_are_used_where_they_are(self):
         def shared(session):
             x, out = session.empty(1 << 20), session.empty((1 << 10, 1 << 10), "float32")

@@ -38,9 +38,7 @@ std::optional<DType> DTypeOf(const nb::dlpack::dtype& type) {
   return std::nullopt;
 }
 
-std::string TextOf(nb::handle object, const char* attribute) {
-  return nb::str(nb::getattr(object, attribute, nb::str("?"))).c_str();
-}
+std::string NameOfDType(nb::handle object) { return TextOf(nb::getattr(object, "dtype", nb::str("?"))); }
 
 bool Import(nb::handle object, Access access, nb::ndarray<nb::ro>* array) {
   if (access == Access::kRead) return nb::try_cast(object, *array, false);
@@ -53,7 +51,7 @@ bool Import(nb::handle object, Access access, nb::ndarray<nb::ro>* array) {
 // NumPy exports no bfloat16, which is ml_dtypes': its bits are those of uint16. Empty for other objects.
 nb::object BitsOfBfloat16(nb::handle object) {
   const bool is_numpy = nb::hasattr(object, "dtype") && nb::hasattr(object, "__array_interface__");
-  if (!is_numpy || TextOf(object.attr("dtype"), "name") != "bfloat16") return {};
+  if (!is_numpy || TextOf(nb::getattr(object.attr("dtype"), "name", nb::none())) != "bfloat16") return {};
   return object.attr("view")("uint16");
 }
 
@@ -63,7 +61,7 @@ std::string OwnersReason(nb::handle object) {
   try {
     (void)object.attr("__dlpack__")();
   } catch (nb::python_error& error) {
-    return std::string(": ") + nb::str(error.value()).c_str();
+    return ": " + TextOf(error.value());
   }
   return "";
 }
@@ -73,10 +71,10 @@ std::string OwnersReason(nb::handle object) {
   if (access == Access::kWrite && Import(object, Access::kRead, &readable)) {
     Refuse(name + " is read-only and would receive the result: pass a writable array, or out=");
   }
-  const std::string type = nb::type_name(object.type()).c_str();
+  const std::string type = TextOf(nb::type_name(object.type()));
   const std::string reason = OwnersReason(object);
   if (nb::hasattr(object, "dtype")) {
-    Raise(Error(Code::kNotSupported, name + ", a " + type + " of " + TextOf(object, "dtype") +
+    Raise(Error(Code::kNotSupported, name + ", a " + type + " of " + NameOfDType(object) +
                                          ", cannot be read as an array of numbers" + reason));
   }
   throw nb::type_error(
@@ -108,7 +106,7 @@ Array Borrow(nb::handle object, const char* name, Access access) {
   }
   if (!dtype) {
     Raise(Error(Code::kNotSupported,
-                std::string(name) + " has elements of " + TextOf(object, "dtype") +
+                std::string(name) + " has elements of " + NameOfDType(object) +
                     "; supported are integers of 8 to 64 bits, float16, bfloat16, float32 and float64"));
   }
   const int device = array.owner.device_type();

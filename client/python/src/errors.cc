@@ -29,7 +29,7 @@ std::string ClassName(Code code) {
 
 nb::object NewClass(const nb::module_& module, const std::string& name, nb::handle bases, const std::string& doc,
                     const nb::dict& members) {
-  const std::string full_name = std::string(nb::str(module.attr("__name__")).c_str()) + "." + name;
+  const std::string full_name = TextOf(module.attr("__name__")) + "." + name;
   nb::object made = nb::steal(PyErr_NewExceptionWithDoc(full_name.c_str(), doc.c_str(), bases.ptr(), members.ptr()));
   if (!made.is_valid()) nb::raise_python_error();
   nb::setattr(module, name.c_str(), made);
@@ -44,6 +44,13 @@ nb::object BasesOf(Code code, const nb::object& base) {
 }
 
 }  // namespace
+
+std::string TextOf(nb::handle object) {
+  const nb::str text(object);
+  const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  if (!bytes.is_valid()) nb::raise_python_error();
+  return {PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr()))};
+}
 
 void DefineErrors(nb::module_& module) {
   nb::dict members;

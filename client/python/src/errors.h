@@ -11,6 +11,9 @@
 
 namespace ringway::python {
 
+// str(object) in UTF-8, whatever characters it has: lone surrogates are escaped.
+std::string TextOf(nanobind::handle object);
+
 // Adds the classes to the module: `invalid_argument` is InvalidArgument.
 void DefineErrors(nanobind::module_& module);
 

@@ -1,8 +1,10 @@
 #include "options.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
-#include <string_view>
+#include <type_traits>
 
 #include "errors.h"
 
@@ -11,33 +13,38 @@ namespace {
 
 namespace nb = nanobind;
 
-std::string Repr(nb::handle value) { return nb::repr(value).c_str(); }
+std::string Repr(nb::handle value) { return TextOf(nb::repr(value)); }
 
 // The enumerator that NameOf calls `name`.
 template <typename Enum>
 Enum Named(const char* what, nb::handle name, std::uint32_t enumerators) {
+  const std::string wanted = nb::isinstance<nb::str>(name) ? TextOf(name) : "";
   std::string known;
   for (std::uint32_t i = 0; i < enumerators; ++i) {
     const auto candidate = static_cast<Enum>(i);
-    if (nb::isinstance<nb::str>(name) && nb::borrow<nb::str>(name).c_str() == std::string_view(NameOf(candidate))) {
-      return candidate;
-    }
+    if (wanted == NameOf(candidate)) return candidate;
     known.append(i == 0 ? "" : ", ").append(NameOf(candidate));
   }
   Refuse(std::string(what) + " is " + Repr(name) + "; it must be one of " + known);
 }
 
-// An integer from 0 on, a bool or a str.
+// An integer from 0 on, Python's or NumPy's, or a bool.
 template <typename T>
 T Plain(const char* what, nb::handle value) {
   T plain{};
-  if (nb::try_cast<T>(value, plain, false)) return plain;
+  if constexpr (std::is_same_v<T, bool>) {
+    if (nb::try_cast<T>(value, plain, false)) return plain;
+  } else {
+    const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
+    if (index.is_valid() && nb::try_cast<T>(index, plain, false)) return plain;
+    PyErr_Clear();
+  }
   Refuse(std::string(what) + " is " + Repr(value) + ", which is of another type or out of range");
 }
 
 std::string Text(const char* what, nb::handle value) {
   if (!nb::isinstance<nb::str>(value)) Refuse(std::string(what) + " is " + Repr(value) + "; it must be a str");
-  return nb::borrow<nb::str>(value).c_str();
+  return TextOf(value);
 }
 
 // None: the option's zero, which means none.
@@ -51,21 +58,23 @@ struct Setter {
 };
 
 template <typename Options, std::size_t kCount>
-const Setter<Options>& Find(const Setter<Options> (&setters)[kCount], std::string_view name) {
+void CheckNames(const Setter<Options> (&setters)[kCount], const nb::dict& given) {
   std::string known;
-  for (const Setter<Options>& setter : setters) {
-    if (name == setter.name) return setter;
-    known.append(known.empty() ? "" : ", ").append(setter.name);
+  for (const Setter<Options>& setter : setters) known.append(known.empty() ? "" : ", ").append(setter.name);
+  for (const auto& [key, value] : given) {
+    const std::string name = TextOf(key);
+    const bool is_known = std::any_of(std::begin(setters), std::end(setters), [&](auto& x) { return name == x.name; });
+    if (!is_known) throw nb::type_error(("no option is called " + name + "; there are " + known).c_str());
   }
-  throw nb::type_error(std::string("no option is called ").append(name).append("; there are ").append(known).c_str());
 }
 
+// In the order of `setters`, whatever that of `given`: a codec resets what belongs to codecs.
 template <typename Options, std::size_t kCount>
 Options Filled(const Setter<Options> (&setters)[kCount], const nb::dict& given) {
+  CheckNames(setters, given);
   Options options;
-  for (const auto& [key, value] : given) {
-    const Setter<Options>& setter = Find(setters, nb::str(key).c_str());
-    setter.set(&options, setter.name, value);
+  for (const Setter<Options>& setter : setters) {
+    if (given.contains(setter.name)) setter.set(&options, setter.name, given[setter.name]);
   }
   return options;
 }

@@ -199,9 +199,9 @@ goes on, and the next call waits for the same one).)")
             const WithoutGil released;
             session->Abort();
           },
-          "Leaves without waiting, from any thread: blocked calls of all threads raise Left at once, later ones too. "
-          "The "
-          "others get the operations that were submitted, with the inputs as they were.")
+          R"(Leaves without waiting, from any thread: blocked calls of all threads raise Left at once, later ones too.
+
+The others get the operations that were submitted, with the inputs as they were.)")
       .def(
           "members", [](PySession& session) { return ValueOf(Run([&] { return session->Members(); })); },
           nb::sig("def members(self) -> list[Member]"),
