@@ -64,7 +64,7 @@ void CheckNames(const Setter<Options> (&setters)[kCount], const nb::dict& given)
   for (const auto& [key, value] : given) {
     const std::string name = TextOf(key);
     const bool is_known = std::any_of(std::begin(setters), std::end(setters), [&](auto& x) { return name == x.name; });
-    if (!is_known) throw nb::type_error(("no option is called " + name + "; there are " + known).c_str());
+    if (!is_known) throw nb::type_error(("no option is called " + name).append("; there are ").append(known).c_str());
   }
 }
 
