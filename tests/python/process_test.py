@@ -2,12 +2,13 @@
 
 import asyncio
 import signal
+import subprocess
 import threading
 import unittest
 
 import numpy
 import ringway
-from cluster import PATIENCE, Cluster, ClusterTest, together
+from cluster import PATIENCE, PROGRAMS, Cluster, ClusterTest, together
 
 # Says "waiting" before each wait, then "interrupted" when it ends with KeyboardInterrupt.
 INTERRUPTED = """
@@ -237,13 +238,23 @@ def wait():
         session.all_reduce(numpy.ones(3))
     except ringway.Left:
         say("left")
+waiting = threading.Event()
+def join_alone():
+    try:
+        ringway.join(GROUP + ".alone", socket=SOCKET, wait_world=2, on_waiting=lambda _: waiting.set())
+    except ringway.Interrupted:
+        say("interrupted")
 thread = threading.Thread(target=wait, daemon=True)
+joining = threading.Thread(target=join_alone, daemon=True)
 thread.start()
+joining.start()
+waiting.wait()
 POLLS = {"7", "73", "271"}  # poll and ppoll, of x86-64 and others
 while open(f"/proc/self/task/{thread.native_id}/syscall").read().split()[0] not in POLLS:
     pass
 atexit._run_exitfuncs()
 thread.join()
+joining.join()
 for call in (session.update_view, lambda: ringway.join(GROUP, socket=SOCKET, wait_world=1)):
     try:
         call()
@@ -253,7 +264,9 @@ for call in (session.update_view, lambda: ringway.join(GROUP, socket=SOCKET, wai
         other = ringway.join(**self.options(1, 2))
         self.addCleanup(other.abort)
         self.assertEqual(trainer.end(), 0, trainer.text())
-        self.assertEqual(trainer.text().splitlines(), ["left", *["the interpreter exits, which has ended all sessions"] * 2])
+        said = trainer.text().splitlines()
+        self.assertEqual(sorted(said[:2]), ["interrupted", "left"])
+        self.assertEqual(said[2:], ["the interpreter exits, which has ended all sessions"] * 2)
 
     def test_with_an_await_abandoned(self):
         self.leave_open("""
@@ -419,6 +432,22 @@ while True:
 
         results = together(lambda: asyncio.run(rejoin()), admit)
         self.assertEqual([x.world_size for x in results], [2, 2])
+
+    def test_an_evicted_peer(self):
+        self.start(2)
+        first, second = self.join(2, rejoin_when_evicted=False)
+        work = first.all_reduce_async(numpy.ones(3))
+        self.evict(first)
+        with self.refused(ringway.Evicted):
+            work.wait(PATIENCE)
+        with self.refused(ringway.Evicted):
+            first.update_view()
+        self.assertEqual(second.all_reduce(numpy.ones(3)).world_size, 1)
+
+    def evict(self, session):
+        name = session.members()[session.rank].name
+        subprocess.run([PROGRAMS / "ringwayctl", "--master", self.cluster.master.logged("listening", "address"), "evict",
+                        "--group", self.group, "--peer", name], check=True, capture_output=True, timeout=PATIENCE)
 
     def test_a_master_that_is_gone(self):
         self.start(1)
