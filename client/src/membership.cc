@@ -192,7 +192,8 @@ void SessionImpl::End(const Lock& lock, Link* link, const Error& why) {
     const auto done = [this](Expected<std::shared_ptr<Link>> found) { Rejoined(std::move(found)); };
     lost_ = why;
     // A daemon that still runs and has announced no end may still write into result regions.
-    const std::uint64_t gone = why.code() == Code::kEvicted ? 0 : link->membership().daemon_instance;
+    const bool announced = why.code() == Code::kEvicted || why.code() == Code::kShuttingDown;
+    const std::uint64_t gone = announced ? 0 : link->membership().daemon_instance;
     const Error started = rejoiner_.Start(options_, gone, done);
     rejoining_ = started.ok();
     end_ = started;

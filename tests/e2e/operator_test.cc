@@ -99,6 +99,19 @@ TEST_F(DrainTest, WhatCannotBeDrainedIsSaid) {
   EXPECT_TRUE(Eventually([&] { return cluster_.DaemonStatus(2)["daemon"].value("draining", false); }));
 }
 
+// Within the time for which it looks for its daemon.
+TEST_F(DrainTest, TrainerOfADrainedDaemonComesBackWhenItIsInServiceAgain) {
+  JoinOptions options = cluster_.At(2, "job", 1);
+  options.reconnect = std::chrono::seconds(60);
+  auto session = Session::Join(options);
+  ASSERT_TRUE(session.ok()) << session.error().text();
+  EXPECT_EQ(Drain({"d2"}).code, 0);
+  EXPECT_EQ(Drain({"d2", "--end"}).code, 0);
+  float one = 1, sum = 0;
+  EXPECT_EQ((*session)->AllReduce(&one, &sum, 1, DType::kF32, ReduceOp::kSum).error().code(), Code::kRejoined);
+  EXPECT_TRUE((*session)->AllReduce(&one, &sum, 1, DType::kF32, ReduceOp::kSum).ok());
+}
+
 // Root may give the socket to anybody; others to none but themselves.
 TEST(SocketFileTest, BelongsToWhomTheOptionsName) {
   Cluster cluster({.daemons = 0});
