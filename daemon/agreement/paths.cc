@@ -26,6 +26,7 @@ void Paths::OnStanding(PeerId other, const std::string& host, std::uint64_t prob
   prober_.Want(other, host, probe_bytes, ctx_.now);
   meter_.Recall(other, prober_.RateTo(other));
   meter_.Recall({}, prober_.RateTo({}));
+  SayAllowed();
 }
 
 void Paths::Forget(PeerId other) {
@@ -49,17 +50,32 @@ bool Paths::OnSamples(std::span<const flow::PathSample> samples) {
 
 void Paths::Repeat() {
   meter_.Repeat();
+  said_allowed_ = 0;
+  SayAllowed();
   Report(false);
+}
+
+double Paths::AtMostAllowed(double rate) const {
+  return book_->allowed() > 0 ? std::min(rate, book_->allowed()) : rate;
+}
+
+void Paths::SayAllowed() {
+  if (std::exchange(said_allowed_, book_->allowed()) == book_->allowed() || said_allowed_ <= 0) return;
+  Tell({}, said_allowed_, Duration());
+}
+
+void Paths::Tell(std::optional<PeerId> other, double rate, Duration round_trip) {
+  control::ToMaster message;
+  message.mutable_measured()->set_peer(ctx_.self.value);
+  message.mutable_measured()->set_other(other.value_or(PeerId()).value);
+  message.mutable_measured()->set_bytes_per_second(static_cast<std::uint64_t>(rate));
+  message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(round_trip.count()));
+  ctx_.SendToMaster(std::move(message));
 }
 
 void Paths::Report(bool is_news) {
   for (const flow::PathReport& report : meter_.TakeReports(ctx_.now)) {
-    control::ToMaster message;
-    message.mutable_measured()->set_peer(ctx_.self.value);
-    message.mutable_measured()->set_other(report.other.value_or(PeerId()).value);
-    message.mutable_measured()->set_bytes_per_second(report.bytes_per_second);
-    message.mutable_measured()->set_round_trip_us(static_cast<std::uint32_t>(report.round_trip.count()));
-    ctx_.SendToMaster(std::move(message));
+    Tell(report.other, AtMostAllowed(static_cast<double>(report.bytes_per_second)), report.round_trip);
     if (is_news) prober_.Learn(report.other, static_cast<double>(report.bytes_per_second));
     if (report.rerouted) prober_.Again(*report.other);
     ctx_.AddNote("path_measured", (report.other ? ctx_.FieldsOf(*report.other) : LogFields{{"other", "all"}}) +
@@ -108,6 +124,7 @@ std::set<PeerId> Paths::NeighboursOnRings() const {
 }
 
 void Paths::Tick(bool may_probe) {
+  SayAllowed();
   if (ctx_.views.installed() && std::exchange(rings_of_, ctx_.view().epoch) != ctx_.view().epoch) {
     prober_.SetUsed(NeighboursOnRings());
   }

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -56,6 +57,10 @@ class Paths {
  private:
   // `is_news`: not said before.
   void Report(bool is_news = true);
+  // What the operator allows the uplink carries at most, whatever was or will be measured.
+  void SayAllowed();
+  double AtMostAllowed(double rate) const;
+  void Tell(std::optional<PeerId> other, double rate, Duration round_trip);
   void SendProbeMessages();
   void Encode(const LinkId& lane, std::uint32_t bytes, Outbound& out);
   // On the rings in force; two_rings goes both ways.
@@ -68,7 +73,8 @@ class Paths {
   std::uint64_t delivered_ = 0;  // bytes, as the newest samples say
   flow::Prober prober_;
   std::set<PeerId> probing_;  // at the last samples
-  Epoch rings_of_;            // the view whose rings the prober knows
+  double said_allowed_ = 0;
+  Epoch rings_of_;  // the view whose rings the prober knows
 };
 
 }  // namespace ringway::agreement

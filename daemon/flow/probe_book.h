@@ -65,6 +65,9 @@ class ProbeBook {
   // Created when it is first asked for; then the one longest unasked for is forgotten if there are too many.
   Host& At(const std::string& host);
   Uplink& uplink() { return uplink_; }
+  // What the operator lets this host send to others, in bytes per second; 0: any.
+  void SetAllowed(double allowed) { allowed_ = allowed; }
+  double allowed() const { return allowed_; }
   void Learn(const std::string& host, double rate);
   // Never probed, or once without a rate, or with one well below the best: a plan would avoid the path, so it is probed
   // a second time, for the host of a trainer that joins is busy.
@@ -94,6 +97,7 @@ class ProbeBook {
   double best_rate_ = 0;  // of all that are remembered, when one was learnt last
   std::uint64_t uses_ = 0;
   Uplink uplink_;
+  double allowed_ = 0;
   std::deque<PeerId> line_;  // for kIsProbed
   std::map<Slot, PeerId> taken_;
   std::optional<TimePoint> worked_at_;

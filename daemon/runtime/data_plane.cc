@@ -63,9 +63,11 @@ DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, Contro
       control_(control),
       memory_(std::make_shared<MemoryBudget>(options_.memory_max)),
       lane_threads_(context, options_.lane_threads),
-      flow_(options_.share, static_cast<double>(options_.uplink_limit_mbit) * kBytesPerMbit),
+      flow_(options_.share),
       probes_(std::make_shared<flow::ProbeBook>(options_.probe_bytes_a_day)),
-      tick_(context) {}
+      tick_(context) {
+  SetUplinkLimit(options_.uplink_limit_mbit);
+}
 
 DataPlane::~DataPlane() = default;
 
@@ -364,7 +366,9 @@ void DataPlane::Log(const agreement::Note& note, PeerId self, const std::string&
 
 void DataPlane::SetUplinkLimit(std::uint64_t mbit) {
   options_.uplink_limit_mbit = mbit;
-  flow_.SetAllowed(static_cast<double>(mbit) * kBytesPerMbit);
+  const double allowed = static_cast<double>(mbit) * kBytesPerMbit;
+  flow_.SetAllowed(allowed);
+  probes_->SetAllowed(allowed);
 }
 
 void DataPlane::OnPeerEnded(PeerId self) {
