@@ -1,11 +1,27 @@
 #include "client/bench/collective.h"
 
+#include <vector>
+
 namespace ringway::bench {
+namespace {
+
+std::vector<Tensor> Cut(const Buffers& buffers, std::size_t element_bytes) {
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < buffers.tensors; ++i) {
+    const std::size_t begin = buffers.count * i / buffers.tensors;
+    out.push_back({static_cast<const std::byte*>(buffers.input) + begin * element_bytes,
+                   static_cast<std::byte*>(buffers.output) + begin * element_bytes,
+                   buffers.count * (i + 1) / buffers.tensors - begin});
+  }
+  return out;
+}
+
+}  // namespace
 
 Expected<Work> StartCollective(Session& session, OpKind collective, const Reduction& reduction, const Buffers& buffers,
                                OpOptions options) {
   const auto& [dtype, op, codec, feedback] = reduction;
-  const auto& [input, count, output, output_count] = buffers;
+  const auto& [input, count, output, output_count, tensors] = buffers;
   options.codec = codec;
   switch (collective) {
     case OpKind::kAllGather:
@@ -16,6 +32,7 @@ Expected<Work> StartCollective(Session& session, OpKind collective, const Reduct
     case OpKind::kUpdateView:
       break;
   }
+  if (tensors > 1) return session.AllReduceManyAsync(Cut(buffers, SizeOf(dtype)), dtype, op, options);
   return session.AllReduceAsync(input, output, count, dtype, op, options);
 }
 

@@ -14,6 +14,7 @@ struct Buffers {
   std::size_t count = 0;
   void* output = nullptr;
   std::size_t output_count = 0;
+  std::size_t tensors = 1;  // of an all-reduce: it is cut into as many, which are given as a list
 };
 
 // The reduction's codec replaces that of `options`.

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kWorldMax = 64;
 constexpr std::uint32_t kInFlightMax = 256;
+constexpr std::uint32_t kTensorsMax = 100'000;
 
 template <typename Enum>
 std::vector<std::string> NamesOf(std::uint8_t count) {
@@ -110,6 +111,9 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--in-flight", options->in_flight, "Operations in flight; an iteration is that many operations")
       ->capture_default_str()
       ->check(CLI::Range(1U, kInFlightMax));
+  app->add_option("--tensors", options->tensors, "Tensors that the buffer of an all_reduce is of, which travel as one")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, kTensorsMax));
   app->add_option(
          "--beside", raw->beside,
          "Measure each size a second time, while an all-reduce of this size is under way all the time (default: "
@@ -157,6 +161,7 @@ std::string Join(const Raw& raw, Options* options) {
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
   if (reduction.feedback && !CanFeedBack(options->collective, reduction.op, reduction.codec, &reason)) return reason;
+  if (options->tensors > 1 && options->collective != OpKind::kAllReduce) return "--tensors is for all_reduce";
   const std::uint64_t element_bytes = SizeOf(reduction.dtype);
   const std::vector<std::uint64_t> sizes = options->sizes.empty() ? std::vector{options->min_bytes} : options->sizes;
   if (std::ranges::any_of(sizes, [&](std::uint64_t bytes) { return bytes > 0 && bytes < element_bytes; }))

@@ -73,6 +73,7 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"rounding", NameOf(result.reduction.codec.rounding)},
       {"iterations", result.iterations},
       {"in_flight", result.in_flight},
+      {"tensors", result.tensors},
       {"in_place", result.in_place},
       {"device", result.device ? nlohmann::ordered_json(*result.device) : nlohmann::ordered_json()},
       {"retries", result.retries},

@@ -31,6 +31,7 @@ struct SizeResult {
   std::uint32_t world_before = 0;  // when it began
   std::uint32_t world_size = 0;    // of the last result
   std::uint32_t in_flight = 1;
+  std::uint32_t tensors = 1;
   bool in_place = false;
   std::optional<std::int32_t> device;  // whose memory; nullopt: the host's
   std::uint32_t iterations = 0;

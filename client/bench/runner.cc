@@ -99,6 +99,7 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   }
   result.world_before = session_->world_size();
   result.in_flight = options_.in_flight;
+  result.tensors = options_.tensors;
   result.in_place = options_.in_place;
   result.device = options_.device;
   result.iterations = options_.iterations;
@@ -222,9 +223,10 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
   std::vector<OpResult> outcomes;
   const auto start = Clock::now();
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
-    auto work = StartCollective(*session_, options_.collective, options_.reduction,
-                                {inputs_[i].data(), result->input_count, Output(i).data(), result->count},
-                                {.algorithm = options_.algorithm, .error_feedback = FeedbackName(*result, i)});
+    auto work =
+        StartCollective(*session_, options_.collective, options_.reduction,
+                        {inputs_[i].data(), result->input_count, Output(i).data(), result->count, options_.tensors},
+                        {.algorithm = options_.algorithm, .error_feedback = FeedbackName(*result, i)});
     if (!work.ok()) return work.error();
     works.push_back(std::move(work.value()));
   }

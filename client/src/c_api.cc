@@ -388,6 +388,31 @@ ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, 
   });
 }
 
+ringwayResult_t ringwayAllReduceMany(const ringwayTensor_t* tensors, size_t tensorCount, ringwayDataType_t datatype,
+                                     ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                     ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayAllReduceManyAsync(tensors, tensorCount, datatype, op, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayAllReduceManyAsync(const ringwayTensor_t* tensors, size_t tensorCount,
+                                          ringwayDataType_t datatype, ringwayRedOp_t op,
+                                          const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  using ringway::Error, ringway::Expected, ringway::OpOptions, ringway::Session, ringway::Work;
+  return StartWork(options, comm, work, [&](Session& session, const OpOptions& converted) -> Expected<Work> {
+    if (tensors == nullptr && tensorCount > 0) {
+      return Error(ringway::Code::kInvalidArgument, "tensors is NULL though tensorCount is not 0");
+    }
+    std::vector<ringway::Tensor> list;
+    for (std::size_t i = 0; i < tensorCount; ++i) {
+      list.push_back({tensors[i].sendbuff, tensors[i].recvbuff, tensors[i].count});
+    }
+    return session.AllReduceManyAsync(list, Convert<ringway::DType>(datatype), Convert<ringway::ReduceOp>(op),
+                                      converted);
+  });
+}
+
 ringwayResult_t ringwayAllGather(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
                                  ringwayDataType_t datatype, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                  ringwayOpInfo_t* info) {

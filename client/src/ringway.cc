@@ -1,9 +1,11 @@
 // The handles of ringway.hpp: guard against empty handles and exceptions, and forward to the session.
+#include <algorithm>
 #include <new>
 #include <ringway/ringway.hpp>
 #include <utility>
 
 #include "client/src/session.h"
+#include "client/src/tensor_list.h"
 
 namespace ringway {
 namespace {
@@ -20,6 +22,18 @@ auto Guarded(Function function) -> decltype(function()) {
   } catch (const std::exception& exception) {
     return Error(Code::kInternal, exception.what());
   }
+}
+
+// What a codec encodes together does not reach from one tensor into the next.
+Expected<internal::Request> ManyRequest(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
+                                        const OpOptions& options) {
+  const std::size_t align = options.codec == Codec::kNone ? 1 : std::max<std::size_t>(options.codec.block, 1);
+  auto list = internal::TensorList::Make(tensors, std::max<std::size_t>(SizeOf(dtype), 1), align);
+  if (!list.ok()) return list.error();
+  const std::size_t count = list->count();
+  internal::Request request{nullptr, nullptr, count, count, dtype, op, options, OpKind::kAllReduce};
+  request.tensors = std::make_shared<const internal::TensorList>(std::move(*list));
+  return request;
 }
 
 }  // namespace
@@ -114,6 +128,22 @@ Expected<OpResult> Session::AllReduce(const void* input, void* output, std::size
 Expected<Work> Session::AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                        const OpOptions& options) {
   return Guarded([&] { return impl_->Start({input, output, count, count, dtype, op, options, OpKind::kAllReduce}); });
+}
+
+Expected<OpResult> Session::AllReduceMany(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
+                                          const OpOptions& options) {
+  return Guarded([&]() -> Expected<OpResult> {
+    auto request = ManyRequest(tensors, dtype, op, options);
+    return request.ok() ? impl_->Run(*request) : request.error();
+  });
+}
+
+Expected<Work> Session::AllReduceManyAsync(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
+                                           const OpOptions& options) {
+  return Guarded([&]() -> Expected<Work> {
+    auto request = ManyRequest(tensors, dtype, op, options);
+    return request.ok() ? impl_->Start(*request) : request.error();
+  });
 }
 
 Expected<OpResult> Session::AllGather(const void* input, std::size_t count, void* output, std::size_t output_count,

@@ -126,7 +126,10 @@ Error SessionImpl::CollectResult(const Operation& operation, const Part& part, L
   lock->unlock();
   bool collected = true;
   if (operation.copies_result) {
-    std::memcpy(static_cast<std::byte*>(operation.output) + begin, result->data() + begin, bytes);
+    if (operation.tensors != nullptr)
+      operation.tensors->Scatter(result->data());
+    else
+      std::memcpy(static_cast<std::byte*>(operation.output) + begin, result->data() + begin, bytes);
   } else {
     collected = result->memory.Fetch(OffsetIn(*result, operation.output) + begin, bytes);
   }

@@ -35,6 +35,7 @@
 #include <bitset>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <list>
 #include <memory>
@@ -49,6 +50,7 @@
 #include "client/src/link.h"
 #include "client/src/region_pool.h"
 #include "client/src/rejoiner.h"
+#include "client/src/tensor_list.h"
 #include "proto/local_abi.h"
 
 namespace ringway::internal {
@@ -72,7 +74,13 @@ struct Request {
   ReduceOp op = ReduceOp::kSum;
   OpOptions options;
   OpKind kind = OpKind::kAllReduce;
+  std::shared_ptr<const TensorList> tensors = nullptr;  // instead of input and output, which are null then
 
+  // Of the input, from byte `begin` on.
+  void CopyInput(std::size_t begin, std::size_t bytes, std::byte* to) const {
+    if (tensors != nullptr) return tensors->Gather(begin, bytes, to);
+    std::memcpy(to, static_cast<const std::byte*>(input) + begin, bytes);
+  }
   std::size_t input_bytes() const { return count * SizeOf(dtype); }
   std::size_t output_bytes() const { return output_count * SizeOf(dtype); }
   // Its index in SessionImpl::untold_: the channel, or kUpdates.
@@ -88,6 +96,7 @@ struct Operation {
   std::size_t count = 0;
   std::size_t output_count = 0;
   void* output = nullptr;
+  std::shared_ptr<const TensorList> tensors;  // else the outputs
   bool copies_result = false;                 // false: the result is already in place
   std::shared_ptr<DevicePart> device;         // null: only the host's memory
   std::optional<Expected<OpResult>> read;     // the outcome, while the result is being copied to the device

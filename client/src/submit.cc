@@ -31,6 +31,18 @@ Error NothingSubmitted(const Error& why) {
 
 Error Refuse(std::string text) { return Error(Code::kInvalidArgument, std::move(text)); }
 
+Error RefuseDeviceMemory(const TensorList& list, std::size_t element_bytes) {
+  for (const Tensor& tensor : list.tensors()) {
+    const std::size_t bytes = tensor.count * element_bytes;
+    const auto device = FindDeviceMemory({tensor.input, bytes}, {tensor.output, bytes});
+    if (!device.ok()) return device.error();
+    if (*device != nullptr) {
+      return Error(Code::kNotSupported, "a list of tensors is in host memory: reduce those of a device one by one");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Error SessionImpl::CheckRequest(const Request& request) {
@@ -59,6 +71,7 @@ Error SessionImpl::CheckRequest(const Request& request) {
                   std::to_string(request.count) + " of each of " + std::to_string(world_size()) +
                   " ranks (Session::world_size) do not fit");
   }
+  if (request.tensors != nullptr) return {};  // checked when it was made
   if (request.count > 0 && request.input == nullptr) return Refuse("input is null though count is not 0");
   if (request.count > 0 && request.output == nullptr) return Refuse("output is null though count is not 0");
   const auto input = reinterpret_cast<std::uintptr_t>(request.input);
@@ -240,7 +253,9 @@ Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
 
 Expected<SessionImpl::Placement> SessionImpl::Place(const Request& request) {
   Placement placement;
-  if (request.count > 0) {
+  if (request.tensors != nullptr) {
+    if (Error error = RefuseDeviceMemory(*request.tensors, SizeOf(request.dtype)); !error.ok()) return error;
+  } else if (request.count > 0) {
     auto device = FindDeviceMemory({request.input, request.input_bytes()}, {request.output, request.output_bytes()});
     if (!device.ok()) return device.error();
     placement.device = std::move(device.value());
@@ -308,7 +323,7 @@ Error SessionImpl::SendProgress(Link* link, std::uint32_t slot, bool is_last) {
 void SessionImpl::StageInput(const Request& request, const Placement& placement, const Operation& operation) {
   for (std::size_t done = 0; done < request.input_bytes();) {
     const std::size_t piece = std::min(kPieceBytes, request.input_bytes() - done);
-    std::memcpy(placement.input->data() + done, static_cast<const std::byte*>(request.input) + done, piece);
+    request.CopyInput(done, piece, placement.input->data() + done);
     done += piece;
     operation.link->slot(operation.slot).staged_bytes.store(done, std::memory_order_release);
     const Error error = SendProgress(operation.link.get(), operation.slot, done == request.input_bytes());
@@ -336,7 +351,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
   const bool is_on_device = placement.device && placement.device->input;
   const bool staged = placement.stages_input && (is_on_device || request.input_bytes() > kStagedAtOnceMax);
   if (placement.stages_input && !staged && request.count > 0) {
-    std::memcpy(placement.input->data(), request.input, request.input_bytes());
+    request.CopyInput(0, request.input_bytes(), placement.input->data());
   }
   if (Error error = SendSubmit(request, placement, operation, staged, deadline.Within(kSendPatience)); !error.ok()) {
     const bool is_over = error.code() == Code::kTimeout && deadline.HasPassed();
@@ -356,6 +371,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
   operation.count = request.count;
   operation.output_count = request.output_count;
   operation.output = request.output;
+  operation.tensors = request.tensors;
   operation.copies_result = placement.copies_result;
   if (is_on_device) {
     CopyInput(request, placement.input, operation);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <future>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -129,6 +130,63 @@ TEST_F(CollectivesTest, ReduceScatterWritesItsPartAlone) {
       EXPECT_EQ(outputs[i][k], mine ? 3.0f * input[k] : -1.0f) << "rank " << result->rank << " element " << k;
     }
   }
+}
+
+// Tensors of 0 to 20'000 elements, one in place and one not, by turns: at every rank the sums, each at its place.
+TEST_F(CollectivesTest, ManyTensorsAreReducedAsOneOperation) {
+  for (const bool large : {false, true}) {
+    const std::vector<std::size_t> counts = {3, 0, 257, large ? 2'000'000UL : 20'000UL, 1};
+    const auto run = [&](std::size_t rank) {
+      std::vector<std::vector<float>> in, out;
+      for (std::size_t t = 0; t < counts.size(); ++t) {
+        in.emplace_back(counts[t], static_cast<float>((rank + 1) * (t + 1)));
+        out.emplace_back(counts[t], -1.0f);
+      }
+      std::vector<Tensor> tensors;
+      for (std::size_t t = 0; t < counts.size(); ++t)
+        tensors.push_back({in[t].data(), t % 2 == 0 ? in[t].data() : out[t].data(), counts[t]});
+      const auto result = ranks_[rank]->AllReduceMany(tensors, DType::kF32, ReduceOp::kSum);
+      EXPECT_TRUE(result.ok()) << result.error().text();
+      for (std::size_t t = 0; t < counts.size(); ++t) {
+        const float sum = static_cast<float>(6 * (t + 1));
+        for (const float value : t % 2 == 0 ? in[t] : out[t]) ASSERT_EQ(value, sum) << "tensor " << t;
+        if (t % 2 == 0) continue;
+        for (const float value : in[t]) ASSERT_EQ(value, static_cast<float>((rank + 1) * (t + 1)));
+      }
+    };
+    std::vector<std::future<void>> running;
+    for (std::size_t rank = 0; rank < kThree; ++rank) running.push_back(std::async(std::launch::async, run, rank));
+    for (auto& each : running) each.get();
+  }
+}
+
+// A block's scale would be that of the large one, and nothing left of the small.
+TEST_F(CollectivesTest, CodecOfOneTensorTakesNothingFromTheNext) {
+  const auto run = [&](std::size_t rank) {
+    std::vector<float> large(10, 1e6f), small(10, 1e-3f);
+    const std::vector<Tensor> tensors = {{large.data(), large.data(), 10}, {small.data(), small.data(), 10}};
+    OpOptions options;
+    options.codec = Codec::kInt8;
+    const auto result = ranks_[rank]->AllReduceMany(tensors, DType::kF32, ReduceOp::kSum, options);
+    EXPECT_TRUE(result.ok()) << result.error().text();
+    EXPECT_NEAR(large[9], 3e6f, 3e6f / 50);
+    EXPECT_NEAR(small[0], 3e-3f, 3e-3f / 50);
+  };
+  std::vector<std::future<void>> running;
+  for (std::size_t rank = 0; rank < kThree; ++rank) running.push_back(std::async(std::launch::async, run, rank));
+  for (auto& each : running) each.get();
+}
+
+TEST_F(CollectivesTest, ManyTensorsOfOtherCountsAreAMismatchOnAllRanks) {
+  std::vector<float> data(100);
+  std::vector<Work> works;
+  for (std::size_t rank = 0; rank < kThree; ++rank) {
+    auto work = ranks_[rank]->AllReduceManyAsync(
+        {{data.data(), data.data(), 50}, {data.data() + 50, data.data() + 50, 40 + rank}}, DType::kF32, ReduceOp::kSum);
+    ASSERT_TRUE(work.ok()) << work.error().text();
+    works.push_back(std::move(*work));
+  }
+  for (Work& work : works) EXPECT_EQ(work.Wait().error().code(), Code::kMismatch);
 }
 
 }  // namespace

@@ -127,6 +127,33 @@ class CollectivesTest(ClusterTest):
             numpy.testing.assert_array_equal(matrix, expected("sum", "float32", 12).reshape(3, 4))
             self.assertEqual(scalar, 6)
 
+    def test_many_arrays_are_one_operation(self):
+        sessions = self.join(WORLD)
+
+        def rank(session):
+            xs = [values(session.rank, "float32", count) for count in (3, 0, 1000)] + [session.empty(5)]
+            xs[-1][:] = values(session.rank, "float32", 5)
+            outs = [numpy.zeros_like(x) for x in xs]
+            result = session.all_reduce_many(xs, "avg", out=outs)
+            work = session.all_reduce_many_async(xs, "avg")
+            work.wait()
+            for x, out in zip(xs, outs):
+                numpy.testing.assert_array_equal(out, expected("avg", "float32", out.size))
+                numpy.testing.assert_array_equal(x, out, "in place is another result")
+            return result
+
+        for result in self.run_ranks(sessions, rank):
+            self.assertEqual(result.world_size, WORLD)
+            self.assertEqual(result.part, slice(0, 1008))
+        session = sessions[0]
+        for xs, out, why in (
+            ([numpy.zeros(3), numpy.zeros(3, "int32")], None, "array 0 has elements of f64 and array 1 of i32"),
+            ([numpy.zeros(3)], [], "1 arrays and 0 outputs"),
+            ([numpy.zeros(3)], [numpy.zeros(4)], "as many"),
+        ):
+            with self.assertRaisesRegex(ringway.InvalidArgument, why):
+                session.all_reduce_many(xs, out=out)
+
     def test_all_gather_puts_inputs_in_rank_order(self):
         def rank(session):
             out = numpy.zeros((WORLD, COUNT), "int32")

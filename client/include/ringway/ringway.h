@@ -207,6 +207,13 @@ typedef struct {
   char site[64]; /* of its daemon */
 } ringwayMember_t;
 
+/* One tensor of ringwayAllReduceMany: the buffers may be equal, else they may not overlap. */
+typedef struct {
+  const void* sendbuff;
+  void* recvbuff;
+  size_t count;
+} ringwayTensor_t;
+
 /* Of one operation; the codec and the algorithm are the same on all ranks, else ringwayMismatch. */
 typedef struct {
   size_t size;      /* sizeof(ringwayOpOptions_t), set by the initializer */
@@ -283,6 +290,20 @@ RINGWAY_C_API ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* 
 
 /* The same with options; NULL: the initializer's. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, size_t count,
+                                                        ringwayDataType_t datatype, ringwayRedOp_t op,
+                                                        const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                        ringwayWork_t* work);
+
+/* Many tensors as one operation, which takes the delays of one: each as by ringwayAllReduce. All ranks give as many, of
+ * the same counts, in the same order; only the sum of the counts is compared. The sendbuffs are the caller's again when
+ * the submission returns. Host memory only. Options and info may be NULL. */
+RINGWAY_C_API ringwayResult_t ringwayAllReduceMany(const ringwayTensor_t* tensors, size_t tensorCount,
+                                                   ringwayDataType_t datatype, ringwayRedOp_t op,
+                                                   const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                   ringwayOpInfo_t* info);
+
+/* The same without waiting; the work must be freed. */
+RINGWAY_C_API ringwayResult_t ringwayAllReduceManyAsync(const ringwayTensor_t* tensors, size_t tensorCount,
                                                         ringwayDataType_t datatype, ringwayRedOp_t op,
                                                         const ringwayOpOptions_t* options, ringwayComm_t comm,
                                                         ringwayWork_t* work);

@@ -172,6 +172,13 @@ struct OpResult {
   Part part;  // of the output that holds the result, in elements
 };
 
+// One tensor of AllReduceMany. `input` and `output` may be equal (in place), else they may not overlap.
+struct Tensor {
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::size_t count = 0;  // elements of each
+};
+
 // A peer of the view. Texts are truncated to 63 bytes.
 struct Member {
   std::uint64_t peer_id = 0;
@@ -294,6 +301,16 @@ class RINGWAY_API Session {
   // flight (kResourceExhausted beyond).
   Expected<Work> AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                 const OpOptions& options = {});
+
+  // Many tensors as one operation, which takes the delays of one: each as by AllReduce. All ranks give as many tensors,
+  // of the same counts, in the same order; only the sum of the counts is compared (kMismatch). The calling thread
+  // copies them together, and Wait apart; the inputs are the trainer's again when the submission returns, the outputs
+  // when Wait has. Host memory only (kNotSupported). Of the result's `part` and of error feedback all together are one
+  // tensor.
+  Expected<OpResult> AllReduceMany(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
+                                   const OpOptions& options = {});
+  Expected<Work> AllReduceManyAsync(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
+                                    const OpOptions& options = {});
 
   // `output` receives the inputs of the contributors in rank order, `count` elements of each: world_size * count in
   // all, with the result's world size, which a loss reduces. `output_count`: its capacity in elements, at least count *

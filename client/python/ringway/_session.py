@@ -101,6 +101,24 @@ class Session(_ringway.Session):
         """`all_reduce` without waiting for the outcome. At most 256 operations may be in flight."""
         return self._all_reduce(x, x if out is None else out, op, **options)
 
+    def all_reduce_many(
+        self, xs: Sequence[Any], op: str = "sum", *, out: Sequence[Any] | None = None, **options: Unpack[Options]
+    ) -> Result:
+        """Many arrays as one operation, which takes the delays of one: each as by `all_reduce`.
+
+        xs: of one dtype; on all ranks as many, of the same sizes, in the same order (only the sum of the sizes is compared).
+        out: as many arrays; None: in place.
+        They are copied together by this call, and apart by `wait`, also those of `empty`.
+        """
+        return self.all_reduce_many_async(xs, op, out=out, **options).wait()
+
+    def all_reduce_many_async(
+        self, xs: Sequence[Any], op: str = "sum", *, out: Sequence[Any] | None = None, **options: Unpack[Options]
+    ) -> Work:
+        """`all_reduce_many` without waiting for the outcome. The inputs may be written to when it has returned."""
+        arrays = list(xs)
+        return self._all_reduce_many(arrays, arrays if out is None else list(out), op, **options)
+
     def all_gather(self, x: Any, *, out: Any, **options: Unpack[Options]) -> Result:
         """`out` receives the inputs of the contributors in rank order: result.world_size times as many elements as x.
 

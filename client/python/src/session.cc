@@ -66,7 +66,10 @@ using Self = nb::pointer_and_handle<PySession>;
 template <typename Submit>
 PyWork* Start(Self self, Arrays arrays, Submit submit) {
   Work work = ValueOf(Run([&] { return submit(**self.p, arrays); }));
-  return new PyWork(std::move(work), nb::borrow(self.h), std::move(arrays.input), std::move(arrays.output));
+  std::vector<Array> used;
+  used.push_back(std::move(arrays.input));
+  used.push_back(std::move(arrays.output));
+  return new PyWork(std::move(work), nb::borrow(self.h), std::move(used));
 }
 
 PyWork* AllReduce(Self self, nb::handle x, nb::handle out, nb::handle op_name, const nb::kwargs& given) {
@@ -74,6 +77,30 @@ PyWork* AllReduce(Self self, nb::handle x, nb::handle out, nb::handle op_name, c
     return session.AllReduceAsync(a.input.data, a.output.data, a.input.count, a.input.dtype, op, options);
   };
   return Start(self, BorrowEqual(x, out), submit);
+}
+
+PyWork* AllReduceMany(Self self, const std::vector<nb::object>& xs, const std::vector<nb::object>& outs,
+                      nb::handle op_name, const nb::kwargs& given) {
+  if (xs.size() != outs.size()) {
+    Refuse("there are " + std::to_string(xs.size()) + " arrays and " + std::to_string(outs.size()) + " outputs");
+  }
+  std::vector<Tensor> tensors;
+  std::vector<Array> used;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    Arrays arrays = BorrowEqual(xs[i], outs[i]);
+    if (i > 0 && arrays.input.dtype != used.front().dtype) {
+      Refuse("array 0 has elements of " + std::string(NameOf(used.front().dtype)) + " and array " + std::to_string(i) +
+             " of " + NameOf(arrays.input.dtype) + "; all must be of one dtype");
+    }
+    tensors.push_back({arrays.input.data, arrays.output.data, arrays.input.count});
+    used.push_back(std::move(arrays.input));
+    used.push_back(std::move(arrays.output));
+  }
+  const DType dtype = used.empty() ? DType::kF32 : used.front().dtype;
+  const ReduceOp op = ReduceOpFrom(op_name);
+  const OpOptions options = OpOptionsFrom(given);
+  Work work = ValueOf(Run([&] { return (**self.p).AllReduceManyAsync(tensors, dtype, op, options); }));
+  return new PyWork(std::move(work), nb::borrow(self.h), std::move(used));
 }
 
 PyWork* ReduceScatter(Self self, nb::handle x, nb::handle out, nb::handle op_name, const nb::kwargs& given) {
@@ -169,6 +196,7 @@ void DefineSession(nb::module_& module) {
   nb::class_<PySession>(module, "Session", nb::is_weak_referenceable())
       .def(nb::init<nb::handle, const nb::kwargs&>(), nb::arg("on_waiting").none(), options)
       .def("_all_reduce", AllReduce, x, out, op, options)
+      .def("_all_reduce_many", AllReduceMany, nb::arg("xs"), nb::arg("outs"), op, options)
       .def("_all_gather", AllGather, x, out, options)
       .def("_reduce_scatter", ReduceScatter, x, out, op, options)
       .def("_allocate", Allocate)

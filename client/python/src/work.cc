@@ -11,12 +11,8 @@ namespace ringway::python {
 
 namespace nb = nanobind;
 
-PyWork::PyWork(Work work, nb::object session, Array input, Array output)
-    : completion(nb::none()),
-      work_(std::move(work)),
-      session_(std::move(session)),
-      input_(std::move(input)),
-      output_(std::move(output)) {}
+PyWork::PyWork(Work work, nb::object session, std::vector<Array> arrays)
+    : completion(nb::none()), work_(std::move(work)), session_(std::move(session)), arrays_(std::move(arrays)) {}
 
 PyWork::~PyWork() {
   const WithoutGil released;
@@ -34,8 +30,7 @@ OpResult PyWork::Wait(nb::handle timeout) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return work_.Wait();
   }));
-  input_ = Array();
-  output_ = Array();
+  arrays_.clear();
   return result;
 }
 

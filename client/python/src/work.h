@@ -8,6 +8,7 @@
 
 #include <mutex>
 #include <ringway/ringway.hpp>
+#include <vector>
 
 #include "array.h"
 
@@ -15,7 +16,7 @@ namespace ringway::python {
 
 class PyWork {
  public:
-  PyWork(Work work, nanobind::object session, Array input, Array output);
+  PyWork(Work work, nanobind::object session, std::vector<Array> arrays);
   ~PyWork();
   PyWork(const PyWork&) = delete;
   PyWork& operator=(const PyWork&) = delete;
@@ -32,9 +33,7 @@ class PyWork {
   Work work_;
   std::mutex mutex_;
   nanobind::object session_;
-  // Until the operation has succeeded.
-  Array input_;
-  Array output_;
+  std::vector<Array> arrays_;  // inputs and outputs, until the operation has succeeded
 };
 
 void DefineWork(nanobind::module_& module);

@@ -46,6 +46,8 @@ TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
                                                        {"--beside", "2"},
                                                        {"--bytes", "4K,,1X"},
                                                        {"--compare", "gloo"},
+                                                       {"--tensors", "0"},
+                                                       {"--tensors", "2", "--collective", "all_gather"},
                                                        {"--collective", "broadcast"}};
   for (const auto& arguments : wrong) {
     const ParsedOptions parsed = Parse(arguments);
