@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tests/python/run.sh PROGRAMS DIRECTORY: makes a virtual environment in DIRECTORY, installs the wheel there, and runs the
-# tests of it against the programs in PROGRAMS. Prints what ran on stdout, all else on stderr. To install it needs PyPI.
+# tests of it against the programs in PROGRAMS. Prints what ran on stdout, all else on stderr. To install it needs PyPI. With
+# RINGWAY_TEST_TORCH=1 it installs torch, too, 5.4 GB, and tests what is for it.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 PROGRAMS=$(realpath "$1")
@@ -13,7 +14,7 @@ install() {
   [[ -x $PYTHON ]] || python3 -m venv "$DIRECTORY/venv" || return 1
   # What builds stays installed: without isolation the next build is one of what changed.
   "$PYTHON" -m pip install --no-input --disable-pip-version-check 'scikit-build-core>=0.10' 'nanobind>=2.8,<4' ninja numpy \
-    ml_dtypes || return 1
+    ml_dtypes ${RINGWAY_TEST_TORCH:+torch} || return 1
   "$PYTHON" -m pip install --no-input --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
     --config-settings build-dir="$DIRECTORY/wheel" --config-settings cmake.define.CMAKE_EXPORT_COMPILE_COMMANDS=ON \
     "$ROOT/client/python"

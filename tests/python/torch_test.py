@@ -1,0 +1,103 @@
+"""PyTorch's models are trained by several processes, whoever dies or comes."""
+import pathlib
+import signal
+import sys
+import unittest
+
+import ringway
+from cluster import ClusterTest, Process
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "client/python/examples"
+
+# A rank's data are its own; its weights after each step are those of one process with everybody's data.
+DDP = """
+import torch, ringway.torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+torch.manual_seed(1)
+model = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Tanh(), torch.nn.Linear(300, 1))
+alone = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Tanh(), torch.nn.Linear(300, 1))
+alone.load_state_dict(model.state_dict())
+session = join()
+model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.01)
+hook = ringway.torch.ddp_hook(model, session)
+optimizers = [torch.optim.SGD(each.parameters(), lr=0.05) for each in (model, alone)]
+
+def data(peer, step):
+    generator = torch.Generator().manual_seed(1000 * peer + step)
+    return torch.randn(8, 20, generator=generator)
+
+def loss(of, x):
+    return ((of(x) - x.sum(1, keepdim=True)) ** 2).mean()
+
+step = 0
+while True:
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    loss(model, data(session.peer_id, step)).backward()
+    parts = [loss(alone, data(peer, step)) for peer in hook.result.contributors]
+    (sum(parts) / len(parts)).backward()
+    for optimizer in optimizers:
+        optimizer.step()
+    for a, b in zip(model.parameters(), alone.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    step += 1
+    say(f"step {step} world {hook.result.world_size}")
+"""
+
+
+@unittest.skipUnless(torch, "torch is not installed: RINGWAY_TEST_TORCH=1 installs it, 5.4 GB")
+class DdpTest(ClusterTest):
+    def test_gradients_are_those_of_one_process_with_all_data_and_a_death_takes_one_away(self):
+        trainers = [self.trainer(i, 3, DDP) for i in range(3)]
+        for trainer in trainers:
+            trainer.said("step 3 world 3")
+        trainers[2].kill()
+        for trainer in trainers[:2]:
+            trainer.said(" world 2", times=3)
+
+    def test_backward_raises_what_the_collective_failed_with(self):
+        import ringway.torch
+
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        self.addCleanup(torch.distributed.destroy_process_group)
+        session = self.join(1)[0]
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
+        hook = ringway.torch.ddp_hook(model, session)
+        model(torch.ones(3, 4)).sum().backward()
+        self.assertEqual(hook.result.world_size, 1)
+        self.assertFalse(hook.take_update())
+        session.leave()
+        with self.refused(ringway.Left):
+            model(torch.ones(3, 4)).sum().backward()
+
+    def test_the_gpt_learns_while_one_dies_and_another_comes(self):
+        text = pathlib.Path(self.cluster.directory, "text")
+        text.write_bytes(b"to be, or not to be: that is the question. " * 100)
+
+        def start(index, name):
+            trainer = Process(self.cluster.directory / f"gpt.{name}", [
+                sys.executable, "-B", EXAMPLES / "ddp.py", self.cluster.sockets[index], 3, text])
+            self.addCleanup(trainer.kill)
+            return trainer
+
+        trainers = [start(i, i) for i in range(3)]
+        first = float(trainers[0].said("step 1 ").split()[3])
+        trainers[0].said("step 10 ")
+        trainers[2].kill()
+        trainers[0].said(" world 2")
+        trainers[2] = start(2, "newcomer")
+        trainers[2].said(" world 3", times=20)
+        trainers[1].signal(signal.SIGTERM)
+        ends = [trainer.said("weights ") for trainer in trainers]
+        self.assertEqual(len(set(ends)), 1, ends)
+        for trainer in trainers:
+            self.assertEqual(trainer.end(), 0)
+            *_, last, _ = trainer.text().splitlines()
+            self.assertLess(float(last.split()[3]), first / 2)
