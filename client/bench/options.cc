@@ -59,6 +59,31 @@ void AddWorldOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--json", options->json_path, "Write the results to this file (default: none)");
 }
 
+// How often, how many at once.
+void AddRunOptions(CLI::App* app, Options* options, Raw* raw) {
+  app->add_option("--iters", options->iterations, "Measured iterations a size")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 1'000'000U));
+  app->add_option("--warmup", options->warmup, "Unmeasured iterations before")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, 1'000'000U));
+  app->add_option("--settle", raw->settle_s,
+                  "Seconds to leave the paths to the daemons' probes first, and to adopt better plans")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, 3600U));
+  app->add_option("--in-flight", options->in_flight, "Operations in flight; an iteration is that many operations")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, kInFlightMax));
+  app->add_option("--tensors", options->tensors, "Tensors that the buffer of an all_reduce is of, which travel as one")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, kTensorsMax));
+  app->add_option(
+         "--beside", raw->beside,
+         "Measure each size a second time, while an all-reduce of this size is under way all the time (default: "
+         "once only)")
+      ->check(CLI::Validator(CheckBytes, "SIZE"));
+}
+
 void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--collective", raw->collective,
                   "What to measure; sizes are of the buffer that all ranks share, of an all_gather the output, which "
@@ -98,27 +123,6 @@ void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--line-mbit", options->line_mbit,
                   "Rate of this host's uplink: the table says how much of it was used (default: not known)")
       ->check(CLI::Range(0.0, 1e6));
-  app->add_option("--iters", options->iterations, "Measured iterations a size")
-      ->capture_default_str()
-      ->check(CLI::Range(1U, 1'000'000U));
-  app->add_option("--warmup", options->warmup, "Unmeasured iterations before")
-      ->capture_default_str()
-      ->check(CLI::Range(0U, 1'000'000U));
-  app->add_option("--settle", raw->settle_s,
-                  "Seconds to leave the paths to the daemons' probes first, and to adopt better plans")
-      ->capture_default_str()
-      ->check(CLI::Range(0U, 3600U));
-  app->add_option("--in-flight", options->in_flight, "Operations in flight; an iteration is that many operations")
-      ->capture_default_str()
-      ->check(CLI::Range(1U, kInFlightMax));
-  app->add_option("--tensors", options->tensors, "Tensors that the buffer of an all_reduce is of, which travel as one")
-      ->capture_default_str()
-      ->check(CLI::Range(1U, kTensorsMax));
-  app->add_option(
-         "--beside", raw->beside,
-         "Measure each size a second time, while an all-reduce of this size is under way all the time (default: "
-         "once only)")
-      ->check(size);
   app->add_option(
          "--compare", raw->baselines,
          "NAME=COMMAND: another system, which every rank runs after each size; {rank}, {world}, {bytes}, "
@@ -191,6 +195,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   app.set_version_flag("--version", "ringway-bench " RINGWAY_VERSION, "Print the version");
   AddWorldOptions(&app, &parsed.options, &raw);
   AddOperationOptions(&app, &parsed.options, &raw);
+  AddRunOptions(&app, &parsed.options, &raw);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

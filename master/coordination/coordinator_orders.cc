@@ -1,0 +1,42 @@
+// What an operator orders (coordinator.h).
+#include <algorithm>
+
+#include "master/coordination/coordinator.h"
+
+namespace ringway {
+
+Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
+  const auto group = groups_.find(request.group());
+  if (group == groups_.end())
+    return {Code::kInvalidArgument, "no group " + request.group() + ": see ringwayctl status"};
+  // Ids take precedence over names that look like one.
+  const auto& peers = group->second->peers();
+  const auto has_id = [&](const auto& entry) { return ToString(entry.first) == request.peer(); };
+  const auto has_name = [&](const auto& entry) { return entry.second.info.name() == request.peer(); };
+  auto found = std::find_if(peers.begin(), peers.end(), has_id);
+  if (found == peers.end() && !request.peer().empty()) found = std::find_if(peers.begin(), peers.end(), has_name);
+  if (found != peers.end()) {
+    group->second->OnEvict(PeerId(found->first), now);
+    DropEmptyGroups();
+    return Status::Ok();
+  }
+  return {Code::kInvalidArgument,
+          "group " + request.group() + " has no peer " + request.peer() + ": see ringwayctl status"};
+}
+
+Status Coordinator::Drain(const control::DrainRequest& request) {
+  const auto found = std::find_if(daemons_.begin(), daemons_.end(),
+                                  [&](const auto& entry) { return entry.second.name == request.daemon(); });
+  if (found == daemons_.end()) {
+    return {Code::kInvalidArgument, "no daemon is named " + request.daemon() + ": see ringwayctl status"};
+  }
+  if (!found->second.connection) {
+    return {Code::kDaemonUnreachable, "daemon " + request.daemon() + " has no connection to the master"};
+  }
+  control::FromMaster message;
+  message.mutable_drain()->set_end(request.end());
+  SendTo(*found->second.connection, std::move(message));
+  return Status::Ok();
+}
+
+}  // namespace ringway
