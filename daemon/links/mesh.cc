@@ -79,7 +79,10 @@ bool Mesh::ControlUp(PeerId other, TimePoint now) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return false;
   Pair& pair = found->second;
-  if (!std::exchange(pair.control, true)) pair.control_since = now;
+  if (!std::exchange(pair.control, true)) {
+    pair.control_since = now;
+    pair.is_ahead = pair.lanes.empty();
+  }
   pair.heard = now;
   pair.refused = false;
   pair.knows_us = true;
@@ -101,7 +104,10 @@ bool Mesh::LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint n
   pair.lanes_max = terms.lanes_max;
   pair.generation = std::max(pair.generation, terms.generation);
   const bool stood = pair.standing();
-  if (pair.lanes.empty()) pair.lanes_since = now;
+  if (pair.lanes.empty()) {
+    pair.lanes_since = now;
+    pair.is_ahead = !pair.control;
+  }
   pair.lanes.insert(lane);
   pair.heard = now;
   pair.refused = false;
@@ -121,7 +127,9 @@ void Mesh::ControlDown(PeerId other, TimePoint now) {
   Pair& pair = found->second;
   const bool steady = now - pair.control_since > kSteady;
   pair.control_attempt = {.next = now + (steady ? Duration::zero() : kPauseMin)};
-  if (std::exchange(pair.control, false)) pair.control_since = now;
+  if (!std::exchange(pair.control, false)) return;
+  pair.control_since = now;
+  pair.is_ahead = false;
 }
 
 void Mesh::Answered(PeerId other) {
@@ -134,7 +142,10 @@ void Mesh::LaneDown(PeerId other, LaneId lane, TimePoint now) {
   if (found == pairs_.end()) return;
   Pair& pair = found->second;
   const bool carried = pair.carries();
-  if (pair.lanes.erase(lane) > 0 && pair.lanes.empty()) pair.lanes_since = now;
+  if (pair.lanes.erase(lane) > 0 && pair.lanes.empty()) {
+    pair.lanes_since = now;
+    pair.is_ahead = false;
+  }
   if (carried && !pair.carries()) pair.idle_since = now;
   if (!pair.lane_attempt.dialling) pair.lane_attempt.next = std::max(pair.lane_attempt.next, now + kPauseMin);
 }
@@ -145,6 +156,7 @@ void Mesh::AllDown(PeerId other, TimePoint now) {
   if (found == pairs_.end()) return;
   found->second.lanes.clear();
   found->second.idle_since = found->second.lanes_since = now;
+  found->second.is_ahead = false;
   found->second.lane_attempt = {.next = now + kPauseMin};
 }
 
@@ -240,7 +252,7 @@ bool Mesh::BrokenFor(PeerId other, TimePoint now, Duration limit) const {
   if (found == pairs_.end()) return false;
   const Pair& pair = found->second;
   const bool down = !pair.control && pair.lanes.empty();
-  const Duration patience = down && pair.dials_none() ? std::min(limit, kGone) : limit;
+  const Duration patience = down && pair.dials_none() ? limit / 2 : limit;
   if (!pair.control && now - std::max(pair.control_since, down ? pair.lanes_since : TimePoint()) > patience)
     return true;
   return pair.lanes_expected > 0 && !pair.carries() && now - pair.idle_since > limit;
@@ -249,7 +261,7 @@ bool Mesh::BrokenFor(PeerId other, TimePoint now, Duration limit) const {
 bool Mesh::Pair::MayTakeOver(TimePoint now) const {
   if (RINGWAY_MUTANT(kTakeNothingOver) || at.address.empty() || now - std::max(control_since, lanes_since) <= kTakeOver)
     return false;
-  return dials_control ? !dials_lanes && control && lanes.empty() : dials_lanes && !control && !lanes.empty();
+  return is_ahead && dials_control != dials_lanes && dials_control == control;
 }
 
 std::vector<Mesh::TakenOver> Mesh::TakeOver(TimePoint now) {

@@ -13,7 +13,8 @@
 // cannot be dialled (NAT, a firewall), the other takes over and dials everything, as the LinkHello says:
 //
 //   an end has said that nobody reaches it (it has no address)   it dials everything, from the beginning
-//   this end's part stands, none of the other's for kTakeOver    this end dials everything from now on
+//   this end's part has come up, none of the other's since for   this end dials everything from now on
+//   kTakeOver
 //   both take over at once                                       the higher id wins
 //
 // Failed dials are repeated with exponential backoff. Pure: time is a parameter, dials come out as values.
@@ -93,8 +94,8 @@ class Mesh {
   void HeardAll(TimePoint now);
   // Peers from which nothing was received for longer than `limit`.
   std::vector<PeerId> SilentSince(TimePoint now, Duration limit) const;
-  // Whether the control link or all large lanes have been down for longer than `limit`; or everything, where the other
-  // end dials everything: no refused dial can tell that it is gone.
+  // Whether the control link or all large lanes have been down for longer than `limit`; or everything for half of it,
+  // where the other end dials everything: no refused dial can tell that it is gone.
   bool BrokenFor(PeerId other, TimePoint now, Duration limit) const;
 
   // Pairs that this end dials alone from now on.
@@ -129,6 +130,9 @@ class Mesh {
     bool dials_control = false;
     bool dials_lanes = false;
     TimePoint lanes_since{};  // when the first lane came up, or the last one went down
+    // One part has come up while the other was down. What stood already when the other went down proves nothing: it may
+    // be dead, too.
+    bool is_ahead = false;
     TimePoint heard{};
     TimePoint idle_since{};  // when the last large lane went down
     std::uint64_t generation = 0;
@@ -153,8 +157,7 @@ class Mesh {
   static constexpr Duration kSteady = std::chrono::seconds(1);  // a control link up for so long is redialled at once
   static constexpr Duration kAnswerMax = std::chrono::seconds(30);  // dials end themselves sooner
   static constexpr Duration kTakeOver =
-      std::chrono::seconds(3);                                // several round trips: who can dial has done so by then
-  static constexpr Duration kGone = std::chrono::seconds(2);  // .. and has dialled again
+      std::chrono::seconds(3);  // several round trips: who can dial has done so by then
 
   static void Failed(Attempt& attempt, TimePoint now);
   static void AddDial(PeerId other, Pair& pair, bool control, TimePoint now, std::vector<Dial>& out);

@@ -33,7 +33,8 @@ Group::Reason Group::WhyPending(PeerId id) const {
   };
   for (const auto& [other, peer] : peers_) {
     if (formed && !newest.contains(other)) continue;
-    if (other != id && peer.info.address().empty() && self.info.address().empty() && !Stand(id, other)) {
+    const bool apart = other != id && peer.info.daemon() != self.info.daemon();
+    if (apart && peer.info.address().empty() && self.info.address().empty() && !Stand(id, other)) {
       return unreachable(id, other, "neither can be dialled: give one of them an address, with --advertise");
     }
     if (const auto error = peer.dial_errors.find(id); error != peer.dial_errors.end()) {

@@ -294,13 +294,27 @@ TEST_F(TakingOver, WhoseControlLinkStandsDialsTheLanesTooAndLaterGenerationsOfTh
   EXPECT_EQ(Dialled(higher_, 1), "c");
   (void)higher_.ControlUp(kSelf, At(2));
   LaneIsUp(higher_, kSelf, 3, 7);
-  higher_.LaneDown(kSelf, LaneId(0), At(1000));
+  higher_.AllDown(kSelf, At(900));
+  (void)higher_.ControlUp(kSelf, At(1000));
   EXPECT_TRUE(higher_.TakeOver(At(4000)).empty());
   ASSERT_EQ(higher_.TakeOver(At(4001)).size(), 1U);
   const std::vector<Dial> dials = higher_.TakeDials(At(4001));
   ASSERT_EQ(dials.size(), 1U);
   EXPECT_FALSE(dials[0].control);
   EXPECT_GT(dials[0].generation, 7U);
+}
+
+// Of an outage the parts of a pair notice one after the other: what still looks up may be dead.
+TEST_F(TakingOver, WhatStoodWhenTheOthersPartWentDownProvesNothing) {
+  for (Mesh* mesh : {&lower_, &higher_}) {
+    const PeerId other = mesh == &lower_ ? kOther : kSelf;
+    (void)mesh->ControlUp(other, At(1));
+    LaneIsUp(*mesh, other, 1);
+  }
+  lower_.ControlDown(kOther, At(1000));
+  EXPECT_TRUE(lower_.TakeOver(At(60'000)).empty());
+  higher_.LaneDown(kSelf, LaneId(0), At(1000));
+  EXPECT_TRUE(higher_.TakeOver(At(60'000)).empty());
 }
 
 TEST_F(TakingOver, WhoWasTakenOverFromDialsNothingMore) {
@@ -319,9 +333,7 @@ TEST_F(TakingOver, WithoutTheClaimNobodyDialsTheOthersLinks) {
 }
 
 TEST_F(TakingOver, OfTwoWhoTakeOverAtOnceTheHigherWins) {
-  (void)lower_.ControlUp(kOther, At(0));
-  (void)lower_.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(0));
-  lower_.ControlDown(kOther, At(1));
+  (void)lower_.LaneUp(kOther, LaneId(0), {.lanes = 1}, At(1));
   ASSERT_EQ(lower_.TakeOver(At(4000)).size(), 1U);
   (void)higher_.ControlUp(kSelf, At(1));
   ASSERT_EQ(higher_.TakeOver(At(4000)).size(), 1U);
@@ -369,8 +381,8 @@ TEST(Mesh, PairThatTheOtherEndDialsIsBrokenSoonWhenNothingOfItIsUp) {
   mesh.ControlDown(kSelf, At(1000));
   EXPECT_FALSE(mesh.BrokenFor(kSelf, At(9000), kLimit)) << "a lane is up";
   mesh.LaneDown(kSelf, LaneId(0), At(9000));
-  EXPECT_FALSE(mesh.BrokenFor(kSelf, At(10'999), kLimit));
-  EXPECT_TRUE(mesh.BrokenFor(kSelf, At(11'001), kLimit));
+  EXPECT_FALSE(mesh.BrokenFor(kSelf, At(13'999), kLimit));
+  EXPECT_TRUE(mesh.BrokenFor(kSelf, At(14'001), kLimit));
 }
 
 }  // namespace

@@ -125,6 +125,17 @@ TEST(PathBook, PeersOfOneAddressAreOneHostsAndShareWhatIsKnownOfIt) {
   EXPECT_EQ(filled.downlink(3), 500);
 }
 
+TEST(PathBook, PeersOfOneDaemonThatHasNoAddressAreOneHosts) {
+  auto members = PeerInfos({1, 2, 3, 4, 5});
+  members[0].set_daemon("a");
+  members[1].set_daemon("a");
+  members[2].set_daemon("b");
+  const PathMatrix paths = PathBook().Between(members);
+  EXPECT_TRUE(paths.shares_host(0, 1));
+  EXPECT_FALSE(paths.shares_host(0, 2));
+  EXPECT_FALSE(paths.shares_host(3, 4)) << "of whom nothing is known";
+}
+
 TEST(PathBook, TwoHostsBehindOneAddressAreFurtherApartThanOneIs) {
   auto members = PeerInfos({1, 2, 3});
   for (int i = 0; i < 3; ++i) members[i].set_address("192.0.2.1:" + std::to_string(7401 + i));
