@@ -118,7 +118,10 @@ def together(*calls):
 class Trainer(Process):
     """A Python process that runs `script`; what it prints is `said`. sys.argv: socket, group, world."""
 
+    # Shells make jobs in the background ignore SIGINT, and Python keeps to that.
     PRELUDE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import sys
 import numpy
 import ringway

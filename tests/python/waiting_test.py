@@ -4,6 +4,7 @@ import asyncio
 import gc
 import sys
 import threading
+import time
 import unittest
 import weakref
 
@@ -66,6 +67,39 @@ class WorkTest(ClusterTest):
             work.cancel()
 
         together(wait, cancel)
+
+    def test_a_cancel_is_not_lost_to_those_who_poll(self):
+        first, second = self.join(2)
+        for _ in range(50):
+            work = first.all_reduce_async(ones())
+            over = threading.Event()
+
+            def poll():
+                while not over.is_set():
+                    work.done()
+
+            def cancel():
+                work.cancel()
+                with self.refused(ringway.Cancelled):
+                    work.wait(PATIENCE)
+                over.set()
+
+            def other():  # submits it only afterwards
+                over.wait(PATIENCE)
+                with self.refused(ringway.Cancelled):
+                    second.all_reduce(ones())
+
+            together(poll, poll, cancel, other)
+
+    def test_arrays_whose_end_runs_python_may_be_waited_for_by_several(self):
+        first, second = self.join(2)
+        x = ones()
+        ended = threading.Event()
+        weakref.finalize(x, lambda: (time.sleep(0.1), ended.set()))  # another waiter comes meanwhile
+        work = first.all_reduce_async(x)
+        del x
+        together(work.wait, work.wait, lambda: second.all_reduce(ones()))
+        self.assertTrue(ended.wait(PATIENCE))
 
     def test_many_threads_wait_for_one_work(self):
         first, second = self.join(2)

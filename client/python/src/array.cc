@@ -61,6 +61,7 @@ std::string OwnersReason(nb::handle object) {
   try {
     (void)object.attr("__dlpack__")();
   } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt
     return ": " + TextOf(error.value());
   }
   return "";

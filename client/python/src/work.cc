@@ -30,7 +30,7 @@ OpResult PyWork::Wait(nb::handle timeout) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return work_.Wait();
   }));
-  arrays_.clear();
+  const std::vector<Array> dropped = std::exchange(arrays_, {});  // whose end may run Python, and let others in here
   return result;
 }
 
@@ -41,8 +41,8 @@ bool PyWork::Done() {
 
 void PyWork::Cancel() {
   RaiseUnlessOk(Run([this]() -> Error {
-    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    return lock.owns_lock() ? work_.Cancel() : Error();  // else there is an outcome
+    const std::lock_guard<std::mutex> lock(mutex_);  // nobody waits for the others while holding it
+    return work_.Cancel();
   }));
 }
 
