@@ -16,10 +16,11 @@ using Clock = std::chrono::steady_clock;
 Result<json> AskOf(const std::string& daemon, const shell::MasterAddress& master, std::chrono::milliseconds timeout) {
   const Result<std::string> status = shell::QueryMaster(master, timeout);
   if (!status.ok()) return status.status();
+  json found;
   for (const json& each : Objects(json::parse(status.value(), nullptr, false), "daemons")) {
-    if (Text(each, "name") == daemon) return each;
+    if (Text(each, "name") == daemon && (found.is_null() || each.value("connected", false))) found = each;
   }
-  return json();
+  return found;
 }
 
 // What has not happened yet; "" if nothing.

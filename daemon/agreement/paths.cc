@@ -13,6 +13,8 @@ namespace ringway::agreement {
 namespace {
 
 constexpr std::size_t kProbeBytes = 256 * 1024;
+// Of an uplink that is limited no more and was never measured, bytes per second: beyond any path.
+constexpr double kNoLimit = 1e11;
 
 }  // namespace
 
@@ -60,8 +62,9 @@ double Paths::AtMostAllowed(double rate) const {
 }
 
 void Paths::SayAllowed() {
-  if (std::exchange(said_allowed_, book_->allowed()) == book_->allowed() || said_allowed_ <= 0) return;
-  Tell({}, said_allowed_, Duration());
+  if (std::exchange(said_allowed_, book_->allowed()) == book_->allowed()) return;
+  const double measured = prober_.RateTo({}) > 0 ? prober_.RateTo({}) : kNoLimit;
+  Tell({}, AtMostAllowed(measured), Duration());
 }
 
 void Paths::Tell(std::optional<PeerId> other, double rate, Duration round_trip) {

@@ -102,12 +102,13 @@ Status LocalServer::Bind(const std::string& path, const SocketFile& file) {
     }
   }
   path_ = path;
-  if (::lchown(path.c_str(), file.owner, file.group) != 0) {
+  if (::chmod(path.c_str(), file.mode) != 0) return net::ErrnoStatus("cannot set the mode of " + path, errno);
+  const bool is_given =
+      file.owner != SocketFile().owner || file.group != SocketFile().group;  // else chown may be barred
+  if (is_given && ::lchown(path.c_str(), file.owner, file.group) != 0) {
     return net::ErrnoStatus("cannot give the socket " + path + " to its owner and group", errno);
   }
-  if (::chmod(path.c_str(), file.mode) != 0 || ::listen(fd.get(), kBacklog) != 0) {
-    return net::ErrnoStatus("cannot listen on " + path, errno);
-  }
+  if (::listen(fd.get(), kBacklog) != 0) return net::ErrnoStatus("cannot listen on " + path, errno);
   bound_ = std::move(fd);
   return Status::Ok();
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -282,7 +283,13 @@ Config ParseConfigOrExit(int argc, char** argv) {
   if (config.name.empty()) config.name = DefaultName(listen);
   CheckOrExit(config, listen);
   if (line.only_checks) shell::ExitChecked(kProgram);
-  config.uplink_limit_again = [argc, argv]() -> Result<std::uint64_t> {
+  const CLI::Option* file = line.app.get_config_ptr();
+  const std::string path = file == nullptr || file->empty() ? "" : file->as<std::string>();
+  config.uplink_limit_again = [argc, argv, path]() -> Result<std::uint64_t> {
+    std::error_code ignored;
+    if (!path.empty() && !std::filesystem::is_regular_file(path, ignored)) {  // what is none may never end
+      return Status(Code::kIo, "config file " + path + " is no file");
+    }
     CommandLine now;
     const Status status = shell::Parse(now.app, argc, argv);
     return status.ok() ? Result<std::uint64_t>(now.config.uplink_limit_mbit) : status;

@@ -226,9 +226,9 @@ void Daemon::Reload() {
                       {{"error", again.status().text()}, {"effect", "the limit read before stays in use"}});
   }
   const std::uint64_t mbit = again.value();
-  if (mbit == std::exchange(config_.uplink_limit_mbit, mbit)) return;
+  if (mbit == config_.uplink_limit_mbit || !to_data_.TryPost([this, mbit] { data_.SetUplinkLimit(mbit); })) return;
+  config_.uplink_limit_mbit = mbit;
   shell::Log(shell::Level::kInfo, "uplink_limit", {{"mbit", mbit}});
-  (void)to_data_.TryPost([this, mbit] { data_.SetUplinkLimit(mbit); });
 }
 
 void Daemon::OnSignal() {

@@ -14,6 +14,7 @@ namespace {
 // A packet of 1500 bytes carries 1448.
 constexpr double kBytesPerMbit = 1e6 / 8 * 1448 / 1500;
 constexpr Duration kHoldOffer = std::chrono::seconds(2);
+constexpr const char* kStopping = "the daemon is stopping";
 constexpr const char* kDrained = "an operator takes this daemon out of service: use another host's";
 constexpr Duration kTickMin = std::chrono::milliseconds(5);
 constexpr Duration kTickMax = std::chrono::milliseconds(100);
@@ -188,7 +189,9 @@ void DataPlane::RejoinAsNew(PeerId peer) {
   const auto session = found->second->session();
   control::JoinRequest request = found->second->join();
   peers_.erase(found);
-  if (session->open()) Ask(session, std::move(request));
+  if (!session->open()) return;
+  if (shutting_down_ || draining_) return session->End(Code::kShuttingDown, draining_ ? kDrained : kStopping);
+  Ask(session, std::move(request));
 }
 
 void DataPlane::OnJoinRefused(const control::JoinRefused& refused) {
@@ -299,7 +302,7 @@ void DataPlane::RefuseOffer(const net::LinkOffer& offer, const Status& why) {
 // ---- trainers
 
 void DataPlane::OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) {
-  if (shutting_down_) return session->JoinRefused(Status(Code::kShuttingDown, "the daemon is stopping"));
+  if (shutting_down_) return session->JoinRefused(Status(Code::kShuttingDown, kStopping));
   if (draining_) return session->JoinRefused(Status(Code::kShuttingDown, kDrained));
   const std::string user = UserOf(*session);
   if (!options_.users.Allows(order.group, user)) {
@@ -381,13 +384,13 @@ void DataPlane::OnPeerEnded(PeerId self) {
 
 void DataPlane::ShutDown(TimePoint deadline) {
   if (std::exchange(shutting_down_, true)) return;
-  EndSessions(deadline, "the daemon is stopping");
+  EndSessions(deadline, kStopping);
   if (peers_.empty()) control_->OnDrained();
 }
 
 void DataPlane::EndSessions(TimePoint deadline, const std::string& why) {
   for (const auto& [request, joining] : std::exchange(joining_, {})) joining.session->End(Code::kShuttingDown, why);
-  for (const auto& [self, peer] : peers_) peer->ShutDown(deadline);
+  for (const auto& [self, peer] : peers_) peer->ShutDown(deadline, why);
 }
 
 void DataPlane::BeginDrain() {

@@ -92,11 +92,12 @@ void PeerRuntime::Tick(TimePoint now) {
   SamplePaths(now);
 }
 
-void PeerRuntime::ShutDown(TimePoint deadline) {
+void PeerRuntime::ShutDown(TimePoint deadline, const std::string& why) {
   if (ended_) return;
   session_->ReadPending();  // what was submitted before is finished
   if (ended_) return;
   shutting_down_ = true;
+  why_shut_down_ = why;
   peer_.Leave(deadline, clock_.Now());
   Run();
 }
@@ -418,7 +419,7 @@ void PeerRuntime::CarryOut(agreement::Ended& action) {
   CloseEverything();
   // A trainer that did not ask to leave is told why it had to.
   if (shutting_down_ && action.code == Code::kLeft)
-    session_->End(Code::kShuttingDown, "the daemon is stopping");
+    session_->End(Code::kShuttingDown, why_shut_down_);
   else
     session_->End(action.code, action.text);
   host_->OnPeerEnded(options_.self);

@@ -91,7 +91,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // After the host's flow control has decided: the pairs keep to it.
   void KeepPace();
   // The daemon stops: leave by `deadline`.
-  void ShutDown(TimePoint deadline);
+  void ShutDown(TimePoint deadline, const std::string& why);
 
   const std::string& group() const { return options_.join.group(); }
   // For a peer that never had a view and is to be replaced by another.
@@ -171,6 +171,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   std::vector<std::shared_ptr<net::ControlLink>> to_flush_;
   links::DialTracker dials_;
   Epoch named_;
+  std::string why_shut_down_;
   bool shutting_down_ = false;
   bool running_ = false;    // Run is on the stack
   bool run_again_ = false;  // an event came while it was

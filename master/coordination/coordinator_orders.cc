@@ -25,8 +25,11 @@ Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
 }
 
 Status Coordinator::Drain(const control::DrainRequest& request) {
-  const auto found = std::find_if(daemons_.begin(), daemons_.end(),
-                                  [&](const auto& entry) { return entry.second.name == request.daemon(); });
+  // Its predecessor may be remembered by the same name.
+  auto found = daemons_.end();
+  for (auto each = daemons_.begin(); each != daemons_.end(); ++each) {
+    if (each->second.name == request.daemon() && (found == daemons_.end() || each->second.connection)) found = each;
+  }
   if (found == daemons_.end()) {
     return {Code::kInvalidArgument, "no daemon is named " + request.daemon() + ": see ringwayctl status"};
   }

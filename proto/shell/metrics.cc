@@ -186,7 +186,9 @@ void AddGroup(const json& group, Metrics& out) {
     out.Gauge("group_pending", "Peers that wait to be let in.", labels, pending);
     return;
   }
-  labels.emplace_back("rank", Word(group, "rank"));
+  const std::string rank = Word(group, "rank");
+  if (rank.empty()) return;  // it is in no view yet, as others of its group may be: their series would be the same
+  labels.emplace_back("rank", rank);
   out.Gauge("group_world_size", "Ranks in the view.", labels, Number(group, "world_size"));
   out.Gauge("group_frozen", "Whether a recovery is under way.", labels, Number(group, "frozen"));
   out.Gauge("ops_open", "Operations in flight.", labels, Number(group, "ops_open"));

@@ -1,5 +1,6 @@
 #include "proto/stream/connector.h"
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <cerrno>
 #include <cstring>
@@ -9,6 +10,12 @@
 #include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
+namespace {
+
+// A few round trips of any path: less would be no try.
+constexpr Duration kTurnMin = std::chrono::seconds(1);
+
+}  // namespace
 
 Connector::Connector(asio::io_context& context, ConnectOptions options)
     : context_(context),
@@ -71,7 +78,10 @@ void Connector::TryNext() {
       continue;
     }
     UniqueFd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!fd.valid()) return Finish(Failure(std::strerror(errno)));  // NOLINT(concurrency-mt-unsafe): glibc's is safe
+    if (!fd.valid()) {
+      last_error_ = std::strerror(errno);  // NOLINT(concurrency-mt-unsafe): glibc's is safe
+      continue;
+    }
     TuneLink(fd.get(), options_.tuning);
     if (::connect(fd.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) {
       if (errno == ECONNREFUSED) ++refusals_;
@@ -84,8 +94,8 @@ void Connector::TryNext() {
     (void)fd.Release();
     StartTurn();
     socket_.async_wait(asio::posix::stream_descriptor::wait_write,
-                       [self = shared_from_this()](asio::error_code waited) {
-                         if (!waited) self->OnWritable();
+                       [self = shared_from_this(), turn = next_](asio::error_code waited) {
+                         if (!waited && turn == self->next_) self->OnWritable();  // else its address was given up
                        });
     return;
   }
@@ -97,7 +107,8 @@ void Connector::StartTurn() {
   turn_.Cancel();
   if (next_ == addresses_.size()) return;
   const auto left = static_cast<Duration::rep>(addresses_.size() - next_ + 1);
-  turn_.After((deadline_ - Clock::Of(context_).Now()) / left, [self = shared_from_this()] {
+  const Duration share = (deadline_ - Clock::Of(context_).Now()) / left;
+  turn_.After(std::max<Duration>(share, kTurnMin), [self = shared_from_this()] {
     if (self->done_) self->GiveUp(ETIMEDOUT);
   });
 }

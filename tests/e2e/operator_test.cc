@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <string>
@@ -140,6 +141,12 @@ TEST(ReloadTest, UplinkLimitIsReadAgainFromTheFile) {
   cluster.daemon(daemon).Signal(SIGHUP);
   EXPECT_TRUE(Eventually([&] { return !cluster.daemon(daemon).Logged("reload_failed", "error").empty(); }));
   EXPECT_EQ(limit(), 50);
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);  // whose reader would wait for ever
+  cluster.daemon(daemon).Signal(SIGHUP);
+  EXPECT_TRUE(Eventually([&] { return cluster.daemon(daemon).Err().find("is no file") != std::string::npos; }));
+  EXPECT_EQ(limit(), 50);
+  std::filesystem::remove(path);
   write("");
   cluster.daemon(daemon).Signal(SIGHUP);
   EXPECT_TRUE(Eventually([&] { return limit() == 0; }));

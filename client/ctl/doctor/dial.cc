@@ -1,5 +1,6 @@
 #include "client/ctl/doctor/dial.h"
 
+#include <arpa/inet.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -57,13 +58,21 @@ std::optional<tcp_info> InfoOf(int fd) {
   return info;
 }
 
+bool IsNumber(const std::string& address) {
+  const Result<Endpoint> endpoint = ParseEndpoint(address);
+  if (!endpoint.ok()) return true;  // refused at once
+  std::array<std::byte, sizeof(in6_addr)> parsed{};
+  const std::string& host = endpoint.value().host;
+  return ::inet_pton(AF_INET, host.c_str(), parsed.data()) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), parsed.data()) == 1;
+}
+
 // One connection on its way:  dialling --> sending --> over.
 class Attempt {
  public:
-  Attempt(const DialTarget& target, TimePoint end) {
+  Attempt(const DialTarget& target, const Result<net::SocketAddress>& address) {
     facts_.who = target.who;
     facts_.address = target.address;
-    const Result<net::SocketAddress> address = ResolveWithin(target.address, Until(end));
     if (address.ok()) {
       Connect(address.value());
     } else {
@@ -175,8 +184,16 @@ std::vector<DialFacts> Dial(const std::vector<DialTarget>& targets, const DialOp
   const std::string message = FirstMessage(options.tls);
   Attempts attempts;
   attempts.reserve(targets.size());
+  // Numbers are read in no time: a name that is not resolved takes none from them, or from the dials.
+  std::vector<Result<net::SocketAddress>> addresses(targets.size(), Status(Code::kTimeout, "not resolved"));
+  const TimePoint resolved = MonotonicNow() + options.timeout;
+  for (const bool numbers : {true, false}) {
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      if (IsNumber(targets[i].address) == numbers) addresses[i] = ResolveWithin(targets[i].address, Until(resolved));
+    }
+  }
   const TimePoint connected = MonotonicNow() + options.timeout;
-  for (const DialTarget& target : targets) attempts.emplace_back(target, connected);
+  for (std::size_t i = 0; i < targets.size(); ++i) attempts.emplace_back(targets[i], addresses[i]);
   Work(
       attempts, connected, [](const Attempt& one) { return one.dialling(); },
       [&message](const std::vector<Attempt*>& left, milliseconds wait) {

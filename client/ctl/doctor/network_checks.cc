@@ -117,7 +117,8 @@ Finding JudgeDial(const DialFacts& dial) {
     case DialFacts::Outcome::kTimeout:
       return {.level = Level::kFail,
               .what = whom + " does not answer: packets to it get lost",
-              .remedy = "open its port in the firewalls between, or correct --advertise of " + dial.who};
+              .remedy = "open its port in the firewalls between, or correct --advertise of " + dial.who +
+                        "; where it cannot be dialled at all: --advertise none there, and it dials"};
     case DialFacts::Outcome::kFailed:
       break;
   }
@@ -148,8 +149,10 @@ Finding JudgeWayBack(const Facts& facts) {
   const auto& pairs = facts.daemon->pairs;
   const auto up = std::count_if(pairs.begin(), pairs.end(), [](const PairFacts& pair) { return pair.lanes_up > 0; });
   if (up > 0) {
-    return {.what = "links to " + std::to_string(up) + " peers stand: one end dials the lanes, the other the control " +
-                    "link, so both directions work"};
+    return {.what = "links to " + std::to_string(up) + " peers stand"};
+  }
+  if (facts.daemon->address.empty()) {
+    return {.level = Level::kSkip, .what = "nobody can dial this daemon (--advertise none): it dials the others"};
   }
   return {.level = Level::kSkip,
           .what = "whether others reach this daemon at " + facts.daemon->address +

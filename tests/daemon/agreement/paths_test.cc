@@ -64,6 +64,14 @@ TEST_F(AllowedTest, LimitIsSaidWhenAPairStandsAndWhenItChanges) {
   EXPECT_EQ(Told(), Rates{700});
   paths_.Repeat();
   EXPECT_EQ(Told(), Rates{700}) << "the master may have missed it";
+  book_->uplink().rate = 900;
+  book_->SetAllowed(2000);
+  paths_.Tick(false);
+  EXPECT_EQ(Told(), Rates{900}) << "it carries no more";
+  book_->uplink().rate = 0;
+  book_->SetAllowed(0);
+  paths_.Tick(false);
+  EXPECT_EQ(Told(), Rates{100'000'000'000}) << "any rate, as far as is known";
 }
 
 }  // namespace
