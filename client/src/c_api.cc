@@ -436,6 +436,8 @@ ringwayResult_t ringwayWorkFree(ringwayWork_t work) {
   return ringwaySuccess;
 }
 
-const char* ringwayGetErrorString(ringwayResult_t result) { return ringway::NameOf(static_cast<ringway::Code>(result)); }
+const char* ringwayGetErrorString(ringwayResult_t result) {
+  return ringway::NameOf(static_cast<ringway::Code>(result));
+}
 
 const char* ringwayGetLastError(ringwayComm_t /*comm*/) { return last_error.c_str(); }
