@@ -213,8 +213,10 @@ TEST_F(Programs, OnlyUsersWhomTheDaemonAllowsMayJoin) {
   const auto refused = Session::Join(cluster.At(0, "job", 1));
   EXPECT_EQ(refused.error().code(), Code::kJoinRefused);
   EXPECT_NE(refused.error().text().find("--allow-user"), std::string::npos) << refused.error().text();
-  EXPECT_EQ(cluster.daemon(0).Logged("trainer_joins", "user"), std::to_string(::getuid()));
-  EXPECT_EQ(cluster.daemon(0).Logged("trainer_refused", "user"), std::to_string(::getuid()));
+  for (const char* event : {"trainer_joins", "trainer_refused"}) {
+    EXPECT_TRUE(Eventually([&] { return cluster.daemon(0).Logged(event, "user") == std::to_string(::getuid()); }))
+        << event;
+  }
   ExpectRefusal(Daemon({"--allow-user", "job=no-such-user"}), "ringwayd", "no user no-such-user");
 }
 
