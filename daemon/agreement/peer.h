@@ -63,7 +63,7 @@ class Peer {
   // The master's connection is back after a break: what it may have missed is sent again.
   void OnMasterBack(TimePoint now);
 
-  // Whether a connection that says it is `link` of `lanes` lanes, and that `who` has proven to have dialled (null:
+  // Whether a connection that says it is `link`, on these terms, and that `who` has proven to have dialled (null:
   // nobody has to), is wanted; kJoinRefused with the reason if not.
   Status Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const;
   // The link stands (dialled or accepted). A second link with the same id replaces the first: the shell closes the old

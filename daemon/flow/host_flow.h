@@ -39,10 +39,10 @@ namespace ringway::flow {
 
 class HostFlow {
  public:
-  // `share`: see RateLimit. `allowed`: what the operator lets this host send to others, in bytes per second; 0: any.
-  explicit HostFlow(std::uint32_t share = kShareDefault, double allowed = 0)
-      : share_(share), uplink_(share), uplink_share_(allowed) {}
+  // `share`: see RateLimit.
+  explicit HostFlow(std::uint32_t share = kShareDefault) : share_(share), uplink_(share) {}
 
+  // What the operator lets this host send to others, in bytes per second; 0: any.
   void SetAllowed(double allowed) { uplink_share_.SetAllowed(allowed); }
 
   // A path without a sample at a tick counts as not backlogged.

@@ -38,7 +38,7 @@ void Mesh::Want(PeerId other, const PeerPlace& at) {
   if (!is_new) return;
   pair.dials_control = self_ > other;
   pair.dials_lanes = self_ < other;
-  if (at.address.empty() || !at.reaches_us) pair.DialAll(!at.address.empty());
+  if (at.address.empty() || !at.reaches_us) (void)pair.DialAll(!at.address.empty());
 }
 
 void Mesh::Forget(PeerId other) { pairs_.erase(other); }
@@ -69,10 +69,8 @@ std::optional<std::uint32_t> Mesh::Yield(PeerId other) {
   const auto found = pairs_.find(other);
   if (found == pairs_.end() || found->second.dials_none()) return std::nullopt;
   Pair& pair = found->second;
-  const std::uint32_t said = pair.said();
-  pair.DialAll(false);
   pair.control_attempt = pair.lane_attempt = {};
-  return pair.said() == said ? std::nullopt : std::optional(pair.said());
+  return pair.DialAll(false);
 }
 
 bool Mesh::ControlUp(PeerId other, TimePoint now) {
@@ -258,6 +256,12 @@ bool Mesh::BrokenFor(PeerId other, TimePoint now, Duration limit) const {
   return pair.lanes_expected > 0 && !pair.carries() && now - pair.idle_since > limit;
 }
 
+std::optional<std::uint32_t> Mesh::Pair::DialAll(bool here) {
+  const std::uint32_t before = said();
+  dials_control = dials_lanes = here;
+  return said() == before ? std::nullopt : std::optional(said());
+}
+
 bool Mesh::Pair::MayTakeOver(TimePoint now) const {
   if (RINGWAY_MUTANT(kTakeNothingOver) || at.address.empty() || now - std::max(control_since, lanes_since) <= kTakeOver)
     return false;
@@ -267,10 +271,7 @@ bool Mesh::Pair::MayTakeOver(TimePoint now) const {
 std::vector<Mesh::TakenOver> Mesh::TakeOver(TimePoint now) {
   std::vector<TakenOver> out;
   for (auto& [peer, pair] : pairs_) {
-    if (!pair.MayTakeOver(now)) continue;
-    const std::uint32_t said = pair.said();
-    pair.DialAll(true);
-    out.push_back({.other = peer, .say = pair.said() == said ? std::nullopt : std::optional(pair.said())});
+    if (pair.MayTakeOver(now)) out.push_back({.other = peer, .say = pair.DialAll(true)});
   }
   return out;
 }

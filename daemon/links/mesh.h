@@ -142,7 +142,8 @@ class Mesh {
     bool dials_all() const { return dials_control && dials_lanes; }
     bool dials_none() const { return !dials_control && !dials_lanes; }
     bool MayTakeOver(TimePoint now) const;
-    void DialAll(bool here) { dials_control = dials_lanes = here; }
+    // This end dials everything, or nothing. Returns what LanesWanted has to say now, if that is news.
+    std::optional<std::uint32_t> DialAll(bool here);
     std::uint32_t said() const { return dials_lanes ? std::max(used_here, used_there) : used_here; }
     // How many lanes there should be.
     std::uint32_t wanted() const;

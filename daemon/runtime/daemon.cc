@@ -108,7 +108,6 @@ Status Daemon::ListenLocally() {
   std::vector<net::UniqueFd> sockets = shell::TakeSockets();
   owns_socket_ = sockets.empty();
   if (owns_socket_) return server_.Bind(config_.socket, config_.socket_file);
-
   return server_.Adopt(std::move(sockets.front()), config_.socket);
 }
 
@@ -168,11 +167,10 @@ void Daemon::StartMasterLink() {
 
 Status Daemon::Run() {
   if (Status status = Prepare(); !status.ok()) return status;
+  // Where it is the end of the terminal it ends the daemon, too.
+  (config_.tls.security != nullptr || !shell::HasTerminal() ? hang_up_ : signals_).add(SIGHUP);
   ArmSignals();
-  if (config_.tls.security != nullptr || !shell::HasTerminal()) {
-    hang_up_.add(SIGHUP);
-    ArmHangUp();
-  }
+  ArmHangUp();
   StartTls();
   if (Status status = StartHttp(); !status.ok()) return status;
   heart_.Start();
@@ -202,7 +200,6 @@ Status Daemon::StartHttp() {
 
 void Daemon::ArmSignals() {
   signals_.add(SIGTERM);
-  if (config_.tls.security == nullptr && shell::HasTerminal()) signals_.add(SIGHUP);
   signals_.add(SIGINT);
   signals_.async_wait([this](asio::error_code error, int) {
     if (error) return;

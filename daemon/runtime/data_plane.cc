@@ -72,6 +72,13 @@ DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, Contro
 
 DataPlane::~DataPlane() = default;
 
+void DataPlane::SetUplinkLimit(std::uint64_t mbit) {
+  options_.uplink_limit_mbit = mbit;
+  const double allowed = static_cast<double>(mbit) * kBytesPerMbit;
+  flow_.SetAllowed(allowed);
+  probes_->SetAllowed(allowed);
+}
+
 // ---- time
 
 void DataPlane::ArmTick() {
@@ -366,13 +373,6 @@ void DataPlane::Log(const agreement::Note& note, PeerId self, const std::string&
 }
 
 // ---- the end
-
-void DataPlane::SetUplinkLimit(std::uint64_t mbit) {
-  options_.uplink_limit_mbit = mbit;
-  const double allowed = static_cast<double>(mbit) * kBytesPerMbit;
-  flow_.SetAllowed(allowed);
-  probes_->SetAllowed(allowed);
-}
 
 void DataPlane::OnPeerEnded(PeerId self) {
   // The runtime is on the stack.

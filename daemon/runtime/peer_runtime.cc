@@ -96,7 +96,6 @@ void PeerRuntime::ShutDown(TimePoint deadline, const std::string& why) {
   if (ended_) return;
   session_->ReadPending();  // what was submitted before is finished
   if (ended_) return;
-  shutting_down_ = true;
   why_shut_down_ = why;
   peer_.Leave(deadline, clock_.Now());
   Run();
@@ -225,7 +224,8 @@ void PeerRuntime::OnControlClosed(PeerId other, const std::string& why) {
 
 Status PeerRuntime::Submit(buffers::Submission submission) {
   if (ended_) return {Code::kLeft, "the session has left its group"};
-  if (shutting_down_) return {Code::kShuttingDown, "the daemon is stopping, or drained, and takes no new operations"};
+  if (!why_shut_down_.empty())
+    return {Code::kShuttingDown, "the daemon is stopping, or drained, and takes no new operations"};
   Status status = peer_.Submit(std::move(submission), clock_.Now());
   Run();
   return status;
@@ -418,7 +418,7 @@ void PeerRuntime::CarryOut(agreement::Ended& action) {
   FlushLinks();
   CloseEverything();
   // A trainer that did not ask to leave is told why it had to.
-  if (shutting_down_ && action.code == Code::kLeft)
+  if (!why_shut_down_.empty() && action.code == Code::kLeft)
     session_->End(Code::kShuttingDown, why_shut_down_);
   else
     session_->End(action.code, action.text);

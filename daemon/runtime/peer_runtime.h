@@ -90,7 +90,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void Tick(TimePoint now);
   // After the host's flow control has decided: the pairs keep to it.
   void KeepPace();
-  // The daemon stops: leave by `deadline`.
+  // The daemon stops, or is drained, as `why` tells the trainer: leave by `deadline`.
   void ShutDown(TimePoint deadline, const std::string& why);
 
   const std::string& group() const { return options_.join.group(); }
@@ -171,10 +171,9 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   std::vector<std::shared_ptr<net::ControlLink>> to_flush_;
   links::DialTracker dials_;
   Epoch named_;
-  std::string why_shut_down_;
-  bool shutting_down_ = false;
-  bool running_ = false;    // Run is on the stack
-  bool run_again_ = false;  // an event came while it was
+  std::string why_shut_down_;  // empty: it goes on
+  bool running_ = false;       // Run is on the stack
+  bool run_again_ = false;     // an event came while it was
   bool run_posted_ = false;
   bool work_posted_ = false;
   bool ended_ = false;

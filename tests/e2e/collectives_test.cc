@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <functional>
 #include <future>
 #include <memory>
 #include <numeric>
@@ -132,6 +133,13 @@ TEST_F(CollectivesTest, ReduceScatterWritesItsPartAlone) {
   }
 }
 
+// `run(rank)` on all at once.
+void OnEveryRank(const std::function<void(std::size_t)>& run) {
+  std::vector<std::future<void>> running;
+  for (std::size_t rank = 0; rank < kThree; ++rank) running.push_back(std::async(std::launch::async, run, rank));
+  for (auto& each : running) each.get();
+}
+
 // Tensors of 0 to 20'000 elements, one in place and one not, by turns: at every rank the sums, each at its place.
 TEST_F(CollectivesTest, ManyTensorsAreReducedAsOneOperation) {
   for (const bool large : {false, true}) {
@@ -154,9 +162,7 @@ TEST_F(CollectivesTest, ManyTensorsAreReducedAsOneOperation) {
         for (const float value : in[t]) ASSERT_EQ(value, static_cast<float>((rank + 1) * (t + 1)));
       }
     };
-    std::vector<std::future<void>> running;
-    for (std::size_t rank = 0; rank < kThree; ++rank) running.push_back(std::async(std::launch::async, run, rank));
-    for (auto& each : running) each.get();
+    OnEveryRank(run);
   }
 }
 
@@ -172,9 +178,7 @@ TEST_F(CollectivesTest, CodecOfOneTensorTakesNothingFromTheNext) {
     EXPECT_NEAR(large[9], 3e6f, 3e6f / 50);
     EXPECT_NEAR(small[0], 3e-3f, 3e-3f / 50);
   };
-  std::vector<std::future<void>> running;
-  for (std::size_t rank = 0; rank < kThree; ++rank) running.push_back(std::async(std::launch::async, run, rank));
-  for (auto& each : running) each.get();
+  OnEveryRank(run);
 }
 
 TEST_F(CollectivesTest, ManyTensorsOfOtherCountsAreAMismatchOnAllRanks) {
