@@ -17,7 +17,8 @@
 // The coordinator bounds the number of daemons.
 //
 // With `security` a connection begins with its handshake, within `hello_timeout`. A daemon's hello has to carry the
-// name on its certificate; orders (to evict a peer, to drain a daemon) are an operator's. Without, they are taken from this host only.
+// name on its certificate; orders (to evict a peer, to drain a daemon) are an operator's. Without, they are taken from
+// this host only.
 //
 // Threads: the one that runs the io_context. Errors on a connection end that connection only.
 #pragma once

@@ -1,4 +1,5 @@
-// Asks a master or a daemon for its status, a master for a group's plan, gives it an operator's orders. Blocking, with a deadline.
+// Asks a master or a daemon for its status, a master for a group's plan, and gives orders to a master. Blocking, with a
+// deadline.
 #pragma once
 
 #include <chrono>
