@@ -41,7 +41,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -143,10 +143,10 @@ struct UnregisterRegion {
 };
 
 // One operation. The daemon assigns sequence numbers: a channel's operations are numbered in the order of its Submit
-// packets. The input is count elements, the result range result_count: count, but for an all-gather as many as
-// the trainer has room for, at least what the view's world size makes of count. Offsets are multiples of SizeOf(dtype);
-// the ranges may not overlap. With count 0 (always so for kUpdateView) regions are ignored. If `staged` is 1 the input
-// becomes valid as Slot::staged_bytes grows, announced by Progress packets.
+// packets. The input is input_count elements, the result range result_count: SizesOf the kind, but where an output has
+// all ranks' parts as many as the trainer has room for. Offsets are multiples of SizeOf(dtype); the ranges may not
+// overlap. The region of an empty range is ignored. If `staged` is 1 the input becomes valid as Slot::staged_bytes
+// grows, announced by Progress packets.
 struct Submit {
   PacketHeader header;
   std::uint32_t slot;
@@ -166,6 +166,10 @@ struct Submit {
   std::uint64_t count;
   std::uint64_t result_count;
   std::uint64_t feedback;  // of the tensor whose residual is added (FeedbackOf); 0: none
+  std::uint64_t input_count;
+  std::uint64_t root;        // its peer id, for kinds that have one; else 0
+  std::uint32_t world_size;  // that the input is laid out for, of kinds where it is for one world; else 0
+  std::uint32_t reserved;
 };
 
 // The name of a tensor as a number (FNV-1a), never 0.
@@ -287,7 +291,7 @@ struct SessionPage {
 };
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(Submit) == 72 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
+static_assert(sizeof(Submit) == 96 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
 static_assert(sizeof(MemberEntry) == 136 && sizeof(MemberList) == 16 + std::size_t{64} * 136);
 static_assert(sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 && offsetof(Slot, text) == 576);
 

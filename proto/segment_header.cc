@@ -31,7 +31,8 @@ struct Wire {
   std::uint64_t payload_hash;
   std::uint8_t op_kind, schedule;
   std::uint8_t block_power, rounding;
-  std::uint8_t reserved[4];
+  std::uint8_t root;
+  std::uint8_t reserved[3];
   std::uint64_t header_hash;
 };
 static_assert(sizeof(Wire) == kSegmentHeaderBytes && offsetof(Wire, header_hash) == kHashOffset);
@@ -47,11 +48,11 @@ std::string ToString(const Encoding& encoding) {
 
 std::string ToString(const Descriptor& descriptor) {
   std::string kind = NameOf(descriptor.kind);
-  if (descriptor.kind == OpKind::kUpdateView) return kind;
-  const bool reduces = descriptor.kind != OpKind::kAllGather;
-  return kind + " of " + std::to_string(descriptor.count) + " " + NameOf(descriptor.dtype) + ", " +
-         (reduces ? NameOf(descriptor.op) + std::string(", ") : "") + "codec " + ToString(descriptor.codec) +
-         ", algorithm " + NameOf(descriptor.schedule);
+  if (IsEmpty(descriptor.kind)) return kind;
+  const std::string root = HasRoot(descriptor.kind) ? "root " + std::to_string(descriptor.root) + ", " : "";
+  const std::string op = Reduces(descriptor.kind) ? NameOf(descriptor.op) + std::string(", ") : "";
+  return kind + " of " + std::to_string(descriptor.count) + " " + NameOf(descriptor.dtype) + ", " + root + op +
+         "codec " + ToString(descriptor.codec) + ", algorithm " + NameOf(descriptor.schedule);
 }
 
 void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegmentHeaderBytes> out) {
@@ -77,6 +78,7 @@ void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegm
   wire.payload_hash = header.payload_hash;
   wire.op_kind = static_cast<std::uint8_t>(header.descriptor.kind);
   wire.schedule = static_cast<std::uint8_t>(header.descriptor.schedule);
+  wire.root = header.descriptor.root;
   wire.header_hash = Hash64(std::as_bytes(std::span(&wire, 1)).first(kHashOffset));
   std::memcpy(out.data(), &wire, sizeof wire);
 }
@@ -97,9 +99,13 @@ Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHea
   header.kind = static_cast<SegmentKind>(wire.kind);
   header.epoch = Epoch(wire.epoch);
   header.op = OpName{ChannelId(wire.channel), wire.seq};
-  header.descriptor = {static_cast<OpKind>(wire.op_kind),     static_cast<DType>(wire.dtype),
-                       static_cast<ReduceOp>(wire.op),        encoding,
-                       static_cast<Algorithm>(wire.schedule), wire.count};
+  header.descriptor = {static_cast<OpKind>(wire.op_kind),
+                       static_cast<DType>(wire.dtype),
+                       static_cast<ReduceOp>(wire.op),
+                       encoding,
+                       static_cast<Algorithm>(wire.schedule),
+                       wire.count,
+                       wire.root};
   header.step = wire.step;
   header.chunk = wire.chunk;
   header.segment = wire.segment;

@@ -53,6 +53,7 @@ struct Descriptor {
   Encoding codec = Codec::kNone;
   Algorithm schedule = Algorithm::kRing;
   std::uint64_t count = 0;
+  std::uint8_t root = 0;  // its rank in the view of the attempt, where the kind has one
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 

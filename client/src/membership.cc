@@ -64,6 +64,20 @@ Error SessionImpl::LossOf(const Lock& /*lock*/) const {
                    lost_.text().substr(0, lost_.text().find(';')));  // advice for others follows
 }
 
+Expected<abi::MemberList> SessionImpl::ReadMembers(Link& link) {
+  abi::MemberList list;
+  bool is_whole = abi::ReadMembers(link.members(), &list);
+  // The daemon may be preempted in the middle of a write.
+  for (int i = 0; i < kMemberLooks && !is_whole; ++i) {
+    std::this_thread::sleep_for(Milliseconds(1));
+    is_whole = abi::ReadMembers(link.members(), &list);
+  }
+  list.world_size = std::min(list.world_size, abi::kWorldSizeMax);
+  if (is_whole) return list;
+  return Error(Code::kDaemonLost,
+               "the daemon ended while it named the members; wait for an operation, which says more");
+}
+
 Expected<std::vector<Member>> SessionImpl::Members() {
   if (Forked()) return ForkedError();
   std::shared_ptr<Link> link;
@@ -71,20 +85,11 @@ Expected<std::vector<Member>> SessionImpl::Members() {
     const Lock lock(mutex_);
     link = link_;
   }
-  abi::MemberList list;
-  bool is_whole = abi::ReadMembers(link->members(), &list);
-  // The daemon may be preempted in the middle of a write.
-  for (int i = 0; i < kMemberLooks && !is_whole; ++i) {
-    std::this_thread::sleep_for(Milliseconds(1));
-    is_whole = abi::ReadMembers(link->members(), &list);
-  }
-  if (!is_whole) {
-    return Error(Code::kDaemonLost,
-                 "the daemon ended while it named the members; wait for an operation, which says more");
-  }
+  const auto list = ReadMembers(*link);
+  if (!list.ok()) return list.error();
   std::vector<Member> members;
-  for (std::uint32_t rank = 0; rank < std::min(list.world_size, abi::kWorldSizeMax); ++rank) {
-    const abi::MemberEntry& entry = list.members[rank];
+  for (std::uint32_t rank = 0; rank < list->world_size; ++rank) {
+    const abi::MemberEntry& entry = list->members[rank];
     members.push_back({entry.peer_id, TextOf(entry.name), TextOf(entry.site)});
   }
   return members;
@@ -232,6 +237,16 @@ void SessionImpl::Install(const Lock& /*lock*/, std::shared_ptr<Link> link) {
   rank_ = membership.rank;
   world_size_ = membership.world_size;
   epoch_ = membership.epoch;
+  members_.clear();
+  // It may name a later view already.
+  if (const auto list = ReadMembers(*link); list.ok() && list->epoch >= epoch_) {
+    for (std::uint32_t rank = 0; rank < list->world_size; ++rank) {
+      members_.push_back(list->members[rank].peer_id);
+      if (members_.back() == peer_id_) rank_ = rank;
+    }
+    world_size_ = list->world_size;
+    epoch_ = list->epoch;
+  }
   pool_.SetBytesMax(membership.region_bytes_max);
   link_ = std::move(link);
 }

@@ -31,9 +31,52 @@ Expected<internal::Request> ManyRequest(const std::vector<Tensor>& tensors, DTyp
   auto list = internal::TensorList::Make(tensors, std::max<std::size_t>(SizeOf(dtype), 1), align);
   if (!list.ok()) return list.error();
   const std::size_t count = list->count();
-  internal::Request request{nullptr, nullptr, count, count, dtype, op, options, OpKind::kAllReduce};
+  internal::Request request{OpKind::kAllReduce, nullptr, nullptr, count, dtype, op, options};
   request.tensors = std::make_shared<const internal::TensorList>(std::move(*list));
   return request;
+}
+
+internal::Request Moving(OpKind kind, const void* input, void* output, std::size_t count, DType dtype,
+                         const OpOptions& options, std::uint32_t root = 0) {
+  return {kind, input, output, count, dtype, ReduceOp::kSum, options, root};
+}
+
+internal::Request AllGatherOf(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
+                              const OpOptions& options) {
+  internal::Request request = Moving(OpKind::kAllGather, input, output, count, dtype, options);
+  request.output_room = output_count;
+  return request;
+}
+
+internal::Request BroadcastOf(void* data, std::size_t count, DType dtype, std::uint32_t root,
+                              const OpOptions& options) {
+  return Moving(OpKind::kBroadcast, data, data, count, dtype, options, root);
+}
+
+internal::Request GatherOf(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
+                           std::uint32_t root, const OpOptions& options) {
+  internal::Request request = Moving(OpKind::kGather, input, output, count, dtype, options, root);
+  request.output_room = output_count;
+  return request;
+}
+
+internal::Request ScatterOf(const void* input, std::size_t input_count, void* output, std::size_t count, DType dtype,
+                            std::uint32_t root, const OpOptions& options) {
+  internal::Request request = Moving(OpKind::kScatter, input, output, count, dtype, options, root);
+  request.input_room = input_count;
+  return request;
+}
+
+// A part is what the session's world makes of it.
+internal::Request AllToAllOf(const void* input, void* output, std::size_t count, DType dtype,
+                             const OpOptions& options) {
+  internal::Request request = Moving(OpKind::kAllToAll, input, output, count, dtype, options);
+  request.input_room = count;
+  return request;
+}
+
+internal::Request BarrierOf(const OpOptions& options) {
+  return Moving(OpKind::kBarrier, nullptr, nullptr, 0, DType::kU8, options);
 }
 
 }  // namespace
@@ -122,12 +165,12 @@ Expected<Buffer> Session::Allocate(std::size_t bytes) {
 
 Expected<OpResult> Session::AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                       const OpOptions& options) {
-  return Guarded([&] { return impl_->Run({input, output, count, count, dtype, op, options, OpKind::kAllReduce}); });
+  return Guarded([&] { return impl_->Run({OpKind::kAllReduce, input, output, count, dtype, op, options}); });
 }
 
 Expected<Work> Session::AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                        const OpOptions& options) {
-  return Guarded([&] { return impl_->Start({input, output, count, count, dtype, op, options, OpKind::kAllReduce}); });
+  return Guarded([&] { return impl_->Start({OpKind::kAllReduce, input, output, count, dtype, op, options}); });
 }
 
 Expected<OpResult> Session::AllReduceMany(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
@@ -148,28 +191,80 @@ Expected<Work> Session::AllReduceManyAsync(const std::vector<Tensor>& tensors, D
 
 Expected<OpResult> Session::AllGather(const void* input, std::size_t count, void* output, std::size_t output_count,
                                       DType dtype, const OpOptions& options) {
-  return Guarded([&] {
-    return impl_->Run({input, output, count, output_count, dtype, ReduceOp::kSum, options, OpKind::kAllGather});
-  });
+  return Guarded([&] { return impl_->Run(AllGatherOf(input, count, output, output_count, dtype, options)); });
 }
 
 Expected<Work> Session::AllGatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
                                        DType dtype, const OpOptions& options) {
-  return Guarded([&] {
-    return impl_->Start({input, output, count, output_count, dtype, ReduceOp::kSum, options, OpKind::kAllGather});
-  });
+  return Guarded([&] { return impl_->Start(AllGatherOf(input, count, output, output_count, dtype, options)); });
 }
 
 Expected<OpResult> Session::ReduceScatter(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                           const OpOptions& options) {
-  return Guarded([&] { return impl_->Run({input, output, count, count, dtype, op, options, OpKind::kReduceScatter}); });
+  return Guarded([&] { return impl_->Run({OpKind::kReduceScatter, input, output, count, dtype, op, options}); });
 }
 
 Expected<Work> Session::ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                            const OpOptions& options) {
-  return Guarded([&] {
-    return impl_->Start({input, output, count, count, dtype, op, options, OpKind::kReduceScatter});
-  });
+  return Guarded([&] { return impl_->Start({OpKind::kReduceScatter, input, output, count, dtype, op, options}); });
+}
+
+Expected<OpResult> Session::Broadcast(void* data, std::size_t count, DType dtype, std::uint32_t root,
+                                      const OpOptions& options) {
+  return Guarded([&] { return impl_->Run(BroadcastOf(data, count, dtype, root, options)); });
+}
+
+Expected<Work> Session::BroadcastAsync(void* data, std::size_t count, DType dtype, std::uint32_t root,
+                                       const OpOptions& options) {
+  return Guarded([&] { return impl_->Start(BroadcastOf(data, count, dtype, root, options)); });
+}
+
+Expected<OpResult> Session::Reduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                   std::uint32_t root, const OpOptions& options) {
+  return Guarded([&] { return impl_->Run({OpKind::kReduce, input, output, count, dtype, op, options, root}); });
+}
+
+Expected<Work> Session::ReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                    std::uint32_t root, const OpOptions& options) {
+  return Guarded([&] { return impl_->Start({OpKind::kReduce, input, output, count, dtype, op, options, root}); });
+}
+
+Expected<OpResult> Session::Gather(const void* input, std::size_t count, void* output, std::size_t output_count,
+                                   DType dtype, std::uint32_t root, const OpOptions& options) {
+  return Guarded([&] { return impl_->Run(GatherOf(input, count, output, output_count, dtype, root, options)); });
+}
+
+Expected<Work> Session::GatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
+                                    DType dtype, std::uint32_t root, const OpOptions& options) {
+  return Guarded([&] { return impl_->Start(GatherOf(input, count, output, output_count, dtype, root, options)); });
+}
+
+Expected<OpResult> Session::Scatter(const void* input, std::size_t input_count, void* output, std::size_t count,
+                                    DType dtype, std::uint32_t root, const OpOptions& options) {
+  return Guarded([&] { return impl_->Run(ScatterOf(input, input_count, output, count, dtype, root, options)); });
+}
+
+Expected<Work> Session::ScatterAsync(const void* input, std::size_t input_count, void* output, std::size_t count,
+                                     DType dtype, std::uint32_t root, const OpOptions& options) {
+  return Guarded([&] { return impl_->Start(ScatterOf(input, input_count, output, count, dtype, root, options)); });
+}
+
+Expected<OpResult> Session::AllToAll(const void* input, void* output, std::size_t count, DType dtype,
+                                     const OpOptions& options) {
+  return Guarded([&] { return impl_->Run(AllToAllOf(input, output, count, dtype, options)); });
+}
+
+Expected<Work> Session::AllToAllAsync(const void* input, void* output, std::size_t count, DType dtype,
+                                      const OpOptions& options) {
+  return Guarded([&] { return impl_->Start(AllToAllOf(input, output, count, dtype, options)); });
+}
+
+Expected<OpResult> Session::Barrier(const OpOptions& options) {
+  return Guarded([&] { return impl_->Run(BarrierOf(options)); });
+}
+
+Expected<Work> Session::BarrierAsync(const OpOptions& options) {
+  return Guarded([&] { return impl_->Start(BarrierOf(options)); });
 }
 
 Expected<OpResult> Session::UpdateView(Milliseconds timeout) {

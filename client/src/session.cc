@@ -84,35 +84,44 @@ bool SessionImpl::IsReady(const Operation& operation) const {
 
 Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   const abi::Slot& done = operation.link->slot(operation.slot);
+  const std::uint32_t world_size = done.world_size;  // read once: the daemon may write there
+  const std::uint32_t rank = done.rank;
+  const std::vector<std::uint64_t> contributors(done.contributors,
+                                                done.contributors + std::min(world_size, abi::kWorldSizeMax));
   if (done.code != Code::kOk) {
+    if (done.code == Code::kPeerLost && rank < contributors.size()) LearnOf(operation, done.epoch, rank, contributors);
     if (operation.device && !operation.device->input_error.ok()) return operation.device->input_error;
     return Error(CheckedCode(done.code), TextOf(done.text));
   }
-  const std::uint32_t world_size = done.world_size;  // read once: the daemon may write there
-  const std::uint32_t rank = done.rank;
   if (world_size > abi::kWorldSizeMax || rank >= world_size) {
     return Error(Code::kProtocol, "the daemon's result names an impossible world; install the same version of both");
   }
   OpResult result;
-  result.part = ResultOf(operation.kind, operation.count, world_size, rank);
+  const bool is_root = HasRoot(operation.kind) && operation.root_peer == contributors[rank];
+  result.part = ResultOf(operation.kind, operation.count, world_size, rank, is_root);
   if (result.part.count > operation.output_count) {
     return Error(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
   }
   result.epoch = done.epoch;
   result.rank = rank;
   result.world_size = world_size;
-  result.contributors.assign(done.contributors, done.contributors + world_size);
+  result.contributors = contributors;
   result.wire_bytes = done.wire_bytes;
   result.retries = done.retries;
   result.update_waits = done.update_waits != 0;
   result.error_bound = done.error_bound;
   if (done.algorithm < kAlgorithmCount) result.algorithm = static_cast<Algorithm>(done.algorithm);
-  if (operation.link == link_ && result.epoch >= epoch_) {
-    epoch_ = result.epoch;
-    rank_ = result.rank;
-    world_size_ = result.world_size;
-  }
+  LearnOf(operation, result.epoch, rank, contributors);
   return result;
+}
+
+void SessionImpl::LearnOf(const Operation& operation, std::uint64_t epoch, std::uint32_t rank,
+                          const std::vector<std::uint64_t>& members) {
+  if (operation.link != link_ || epoch < epoch_) return;
+  epoch_ = epoch;
+  rank_ = rank;
+  world_size_ = static_cast<std::uint32_t>(members.size());
+  members_ = members;
 }
 
 Error SessionImpl::CollectResult(const Operation& operation, const Part& part, Lock* lock) {

@@ -66,22 +66,30 @@ inline constexpr std::uint32_t kUpdates = abi::kChannelCountMax;
 
 // A trainer's request. Its kind defines the operation's shape (ringway/types.h).
 struct Request {
+  OpKind kind = OpKind::kAllReduce;
   const void* input = nullptr;
   void* output = nullptr;
-  std::size_t count = 0;         // elements of the input
-  std::size_t output_count = 0;  // capacity of the output
+  std::size_t count = 0;  // as SizesOf takes it
   DType dtype = DType::kU8;
   ReduceOp op = ReduceOp::kSum;
   OpOptions options;
-  OpKind kind = OpKind::kAllReduce;
+  std::uint32_t root = 0;                               // its rank, where the kind has one
+  std::optional<std::size_t> input_room = {};           // elements given of an input for all ranks
+  std::optional<std::size_t> output_room = {};          // .. and of an output of all ranks' parts
   std::shared_ptr<const TensorList> tensors = nullptr;  // instead of input and output, which are null then
+
+  // Filled in for the world that the session knows.
+  std::size_t input_count = 0;
+  std::size_t output_count = 0;  // capacity of the output
+  std::uint64_t root_peer = 0;
+  std::uint32_t world_size = 0;  // that the input is laid out for; 0: any
 
   // Of the input, from byte `begin` on.
   void CopyInput(std::size_t begin, std::size_t bytes, std::byte* to) const {
     if (tensors != nullptr) return tensors->Gather(begin, bytes, to);
     std::memcpy(to, static_cast<const std::byte*>(input) + begin, bytes);
   }
-  std::size_t input_bytes() const { return count * SizeOf(dtype); }
+  std::size_t input_bytes() const { return input_count * SizeOf(dtype); }
   std::size_t output_bytes() const { return output_count * SizeOf(dtype); }
   // Its index in SessionImpl::untold_: the channel, or kUpdates.
   std::uint32_t untold() const { return kind == OpKind::kUpdateView ? kUpdates : options.channel; }
@@ -95,6 +103,7 @@ struct Operation {
   std::size_t element_bytes = 1;
   std::size_t count = 0;
   std::size_t output_count = 0;
+  std::uint64_t root_peer = 0;
   void* output = nullptr;
   std::shared_ptr<const TensorList> tensors;  // else the outputs
   bool copies_result = false;                 // false: the result is already in place
@@ -116,7 +125,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // Submits, and waits for the outcome.
   Expected<OpResult> Run(const Request& request);
 
-  Expected<Operation> Submit(const Request& request);
+  Expected<Operation> Submit(Request request);
   Expected<OpResult> Wait(Operation* operation, const Deadline& deadline);
   // Returns the index of the first one whose Wait would return at once.
   Expected<std::size_t> WaitAny(const std::vector<Operation*>& operations, const Deadline& deadline);
@@ -131,6 +140,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Expected<OpResult> UpdateView(const Deadline& deadline);
   Error Leave(const Deadline& deadline);
   Expected<std::vector<Member>> Members();
+  static Expected<abi::MemberList> ReadMembers(Link& link);
   // Leaves without waiting: the Session object is destroyed, or another thread ends all waits.
   void Abandon();
 
@@ -176,6 +186,9 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // Returns whether Wait would return at once, but for the copy of the result to a device. Under the lock.
   bool IsReady(const Operation& operation) const;
   Expected<OpResult> ReadOutcome(const Operation& operation);
+  // The world that an outcome names.
+  void LearnOf(const Operation& operation, std::uint64_t epoch, std::uint32_t rank,
+               const std::vector<std::uint64_t>& members);
   // REQUIRES: the slot is settled, or `loss` says why it will not be.
   Expected<OpResult> Finish(Operation* operation, Lock* lock, const Error& loss);
   // Called when something else is submitted: then nobody waits for the update any more.
@@ -218,7 +231,10 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void Rejoined(Expected<std::shared_ptr<Link>> found);
 
   // submit.cc: regions, staging, submission.
-  Error CheckRequest(const Request& request);
+  static Error CheckRequest(const Request& request);
+  // Fills in what depends on the world, and checks the buffers by it.
+  Error Lay(Request* request);
+  static Error CheckBuffers(const Request& request, bool has_result);
   Expected<Placement> Place(const Request& request);
   struct Memory {
     const void* data = nullptr;
@@ -277,6 +293,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   std::atomic<std::uint32_t> rank_ = 0;
   std::atomic<std::uint32_t> world_size_ = 0;
   std::atomic<std::uint64_t> epoch_ = 0;
+  std::vector<std::uint64_t> members_;  // peer ids in rank order, of that epoch; under mutex_
 
   std::mutex mutex_;
   std::condition_variable

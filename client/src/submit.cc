@@ -61,28 +61,67 @@ Error SessionImpl::CheckRequest(const Request& request) {
     return Error(Code::kNotSupported, "unknown algorithm");
   }
   if (request.options.algorithm && !HasAlgorithm(request.kind, *request.options.algorithm)) {
-    return Error(Code::kNotSupported, std::string(NameOf(request.kind)) + " has the algorithms ring and direct");
+    return Error(Code::kNotSupported, std::string(NameOf(request.kind)) + " has " + AlgorithmsOf(request.kind));
   }
-  if (std::max(request.count, request.output_count) > kOperationBytesMax / SizeOf(request.dtype)) {
+  const std::size_t largest =
+      std::max({request.count, request.input_room.value_or(0), request.output_room.value_or(0)});
+  if (largest > kOperationBytesMax / SizeOf(request.dtype)) {
     return Refuse("count must be at most 2^46 bytes; split the buffer");
   }
-  if (request.kind == OpKind::kAllGather && request.output_count < request.count * world_size()) {
-    return Refuse("the output has room for " + std::to_string(request.output_count) + " elements; " +
-                  std::to_string(request.count) + " of each of " + std::to_string(world_size()) +
-                  " ranks (Session::world_size) do not fit");
+  return {};
+}
+
+// For the world that this session knows.
+Error SessionImpl::Lay(Request* request) {
+  std::vector<std::uint64_t> members;
+  {
+    const Lock lock(mutex_);
+    members = members_;
   }
+  const std::uint32_t world = world_size();
+  const std::string ranks = std::to_string(world) + " ranks (Session::world_size)";
+  if (HasRoot(request->kind)) {
+    if (request->root >= members.size())
+      return Refuse("root is " + std::to_string(request->root) + ", and there are " + ranks);
+    request->root_peer = members[request->root];
+  }
+  if (IsForOneWorld(request->kind)) request->world_size = world;
+  const std::size_t room = request->input_room.value_or(0);
+  if (request->kind == OpKind::kAllToAll) {
+    if (room % world != 0) return Refuse(std::to_string(room) + " elements are no equal parts for " + ranks);
+    request->count = room / world;
+  }
+  const bool is_root = HasRoot(request->kind) && request->root_peer == peer_id();
+  const Sizes sizes = SizesOf(request->kind, request->count, world, is_root);
+  if (request->kind == OpKind::kScatter && is_root && room != sizes.input) {
+    return Refuse("the input has " + std::to_string(room) + " elements, and " + std::to_string(request->count) +
+                  " for each of " + ranks + " are " + std::to_string(sizes.input));
+  }
+  request->input_count = sizes.input;
+  request->output_count = std::max(sizes.output, sizes.output == 0 ? 0 : request->output_room.value_or(0));
+  if (sizes.output > request->output_room.value_or(sizes.output)) {
+    return Refuse("the output has room for " + std::to_string(*request->output_room) + " elements; " +
+                  std::to_string(request->count) + " of each of " + ranks + " do not fit");
+  }
+  return CheckBuffers(*request, ResultOf(request->kind, request->count, world, rank(), is_root).count > 0);
+}
+
+// A rank without a result gives no output; what it works in is the session's.
+Error SessionImpl::CheckBuffers(const Request& request, bool has_result) {
   if (request.tensors != nullptr) return {};  // checked when it was made
-  if (request.count > 0 && request.input == nullptr) return Refuse("input is null though count is not 0");
-  if (request.count > 0 && request.output == nullptr) return Refuse("output is null though count is not 0");
+  if (request.input_count > 0 && request.input == nullptr) return Refuse("input is null though count is not 0");
+  if (has_result && request.output == nullptr) return Refuse("output is null though count is not 0");
   const auto input = reinterpret_cast<std::uintptr_t>(request.input);
   const auto output = reinterpret_cast<std::uintptr_t>(request.output);
-  const bool may_be_equal = request.kind != OpKind::kAllGather;
-  if (request.count == 0 || (may_be_equal && input == output)) return {};
+  const bool may_be_equal = Reduces(request.kind) || request.kind == OpKind::kBroadcast;
+  if (request.input_count == 0 || request.output_count == 0 || output == 0) return {};
+  if (may_be_equal && input == output) return {};
   const bool apart =
       input < output ? output - input >= request.input_bytes() : input - output >= request.output_bytes();
   if (apart) return {};
   return Refuse(may_be_equal ? "input and output overlap in part; they must be equal or disjoint"
-                             : "input and output overlap; those of an all_gather must be disjoint");
+                             : std::string("input and output overlap; those of this collective must be disjoint: ") +
+                                   NameOf(request.kind));
 }
 
 Expected<Region*> SessionImpl::AcquireRegion(std::size_t bytes, bool for_buffer) {
@@ -245,7 +284,7 @@ Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
   auto region = AcquireRegion(request.output_bytes(), false);
   if (!region.ok()) return region.error();
   placement->result = region.value();
-  placement->copies_result = request.count > 0;
+  placement->copies_result = request.output != nullptr || request.tensors != nullptr;
   const DevicePart* const device = placement->device.get();
   if (device == nullptr || !device->output) return {};
   return PinForDevice(device->library, *device->output, region.value());
@@ -255,7 +294,7 @@ Expected<SessionImpl::Placement> SessionImpl::Place(const Request& request) {
   Placement placement;
   if (request.tensors != nullptr) {
     if (Error error = RefuseDeviceMemory(*request.tensors, SizeOf(request.dtype)); !error.ok()) return error;
-  } else if (request.count > 0) {
+  } else if (request.input_count + request.output_count > 0) {
     auto device = FindDeviceMemory({request.input, request.input_bytes()}, {request.output, request.output_bytes()});
     if (!device.ok()) return device.error();
     placement.device = std::move(device.value());
@@ -265,8 +304,8 @@ Expected<SessionImpl::Placement> SessionImpl::Place(const Request& request) {
     const auto status = device->library->MarkStream(marked, request.options.stream, &device->submitted);
     if (!status.ok()) return BeforeSubmission(status);
   }
-  Error error = PlaceInput(request, &placement);
-  if (error.ok()) error = PlaceResult(request, &placement);
+  Error error = request.input_count > 0 ? PlaceInput(request, &placement) : Error();
+  if (error.ok() && request.output_count > 0) error = PlaceResult(request, &placement);
   if (error.ok()) return placement;
   ReleasePlacement(placement);
   return error;
@@ -307,7 +346,10 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.input_offset_bytes = placement.input_offset;
   packet.result_offset_bytes = placement.result_offset;
   packet.count = request.count;
+  packet.input_count = request.input_count;
   packet.result_count = request.output_count;
+  packet.root = request.root_peer;
+  packet.world_size = request.world_size;
   return operation.link->socket.Send(packet, deadline);
 }
 
@@ -350,7 +392,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
   }
   const bool is_on_device = placement.device && placement.device->input;
   const bool staged = placement.stages_input && (is_on_device || request.input_bytes() > kStagedAtOnceMax);
-  if (placement.stages_input && !staged && request.count > 0) {
+  if (placement.stages_input && !staged) {
     request.CopyInput(0, request.input_bytes(), placement.input->data());
   }
   if (Error error = SendSubmit(request, placement, operation, staged, deadline.Within(kSendPatience)); !error.ok()) {
@@ -370,6 +412,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
   operation.element_bytes = SizeOf(request.dtype);
   operation.count = request.count;
   operation.output_count = request.output_count;
+  operation.root_peer = request.root_peer;
   operation.output = request.output;
   operation.tensors = request.tensors;
   operation.copies_result = placement.copies_result;
@@ -381,7 +424,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
   return operation;
 }
 
-Expected<Operation> SessionImpl::Submit(const Request& request) {
+Expected<Operation> SessionImpl::Submit(Request request) {
   const Deadline deadline = Within(request.options.submit_timeout);
   if (Error error = CheckRequest(request); !error.ok()) return error;
   auto link = Enter(request.options.channel, deadline);
@@ -391,6 +434,7 @@ Expected<Operation> SessionImpl::Submit(const Request& request) {
                                       std::to_string(request.options.as_peer) +
                                       " any more: take the others' state, as a newcomer does, then submit again");
   }
+  if (Error error = Lay(&request); !error.ok()) return error;
   auto placement = Place(request);
   if (!placement.ok()) return NothingSubmitted(placement.error());
   return SubmitPlaced(request, placement.value(), *link, deadline);

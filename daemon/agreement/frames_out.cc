@@ -147,7 +147,7 @@ void FramesOut::Serve(PeerId from, const OpName& name) {
   serving.executor = std::make_unique<Executor>(
       collective::Share(collective::FetchSchedule(self, *ctx_.view().RankOf(from), self, op->fetched_parts())),
       collective::ExecutorOptions{.descriptor = fetched,
-                                  .shape = {.count = op->shape.count, .input = {}},
+                                  .shape = {.count = op->shape.count, .input = {}, .output = {0, op->shape.count}},
                                   .world_size = kNotAlone,
                                   .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
                                   .output = op->buffers->output(),

@@ -32,7 +32,7 @@ std::uint64_t SeedOf(const Encoding& codec, const std::string& group, const OpNa
 }  // namespace
 
 Algorithm Launcher::AlgorithmOf(const Operation& op) const {
-  const std::uint64_t bytes = op.output_bytes();
+  const std::uint64_t bytes = op.buffer_bytes();
   const Descriptor& descriptor = op.submission.descriptor;
   const std::uint64_t wire_bytes = EncodedBytes(descriptor.codec, descriptor.dtype, bytes / SizeOf(descriptor.dtype));
   const Algorithm planned =
@@ -42,11 +42,12 @@ Algorithm Launcher::AlgorithmOf(const Operation& op) const {
   return aside <= std::max(kAsideBuffersMax * bytes, kAsideBytesMax) ? wanted : Algorithm::kRing;
 }
 
-std::shared_ptr<const collective::Schedule> Launcher::ScheduleOf(OpKind collective, Algorithm algorithm) {
-  std::shared_ptr<const collective::Schedule>& schedule = schedules_[{collective, algorithm}];
+std::shared_ptr<const collective::Schedule> Launcher::ScheduleOf(const Descriptor& descriptor) {
+  const auto& [kind, algorithm, root] = std::tie(descriptor.kind, descriptor.schedule, descriptor.root);
+  std::shared_ptr<const collective::Schedule>& schedule = schedules_[{kind, algorithm, root}];
   if (schedule == nullptr) {
     const Rank self = *ctx_.view().RankOf(ctx_.self);
-    schedule = collective::Share(collective::MakeSchedule(collective, algorithm, ctx_.view().routes, self));
+    schedule = collective::Share(collective::MakeSchedule(kind, algorithm, ctx_.view().routes, self, Rank(root)));
   }
   return schedule;
 }
@@ -57,7 +58,8 @@ double Launcher::ErrorBoundOf(const Descriptor& descriptor) {
       error_bounds_.try_emplace({descriptor.kind, descriptor.schedule, descriptor.op, descriptor.dtype,
                                  descriptor.codec.codec, descriptor.codec.rounding});
   if (is_new) {
-    const auto transfers = collective::TransfersOf(descriptor.kind, descriptor.schedule, ctx_.view().routes);
+    const auto transfers =
+        collective::TransfersOf(descriptor.kind, descriptor.schedule, ctx_.view().routes, Rank(descriptor.root));
     known->second = collective::ErrorBound(transfers, descriptor, ctx_.view().world_size());
   }
   return known->second;

@@ -33,7 +33,7 @@ class Launcher {
   // The same on every rank. Where it would need too much memory, a ring does.
   Algorithm AlgorithmOf(const Operation& op) const;
   // Made once a view: of many ranks it takes longer than a small operation.
-  std::shared_ptr<const collective::Schedule> ScheduleOf(OpKind collective, Algorithm algorithm);
+  std::shared_ptr<const collective::Schedule> ScheduleOf(const Descriptor& descriptor);
   // Of its result; 0 where nothing is lost. Made once a view.
   double ErrorBoundOf(const Descriptor& descriptor);
   void OnView() {
@@ -59,7 +59,8 @@ class Launcher {
   SendQueue& queue_;
   Membership& membership_;
   // Of this view; bounds by what they depend on.
-  std::map<std::pair<OpKind, Algorithm>, std::shared_ptr<const collective::Schedule>> schedules_;
+  using ScheduleKey = std::tuple<OpKind, Algorithm, std::uint8_t>;  // the last: the root
+  std::map<ScheduleKey, std::shared_ptr<const collective::Schedule>> schedules_;
   std::map<std::tuple<OpKind, Algorithm, ReduceOp, DType, Codec, Rounding>, double> error_bounds_;
 };
 

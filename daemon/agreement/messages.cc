@@ -20,8 +20,8 @@ void SetName(Named& message, Epoch epoch, const OpName& name) {
 }  // namespace
 
 Result<Descriptor> DescriptorFrom(const control::Ready& ready) {
-  for (const std::uint32_t number :
-       {ready.kind(), ready.dtype(), ready.op(), ready.codec(), ready.algorithm(), ready.block(), ready.rounding()}) {
+  for (const std::uint32_t number : {ready.kind(), ready.dtype(), ready.op(), ready.codec(), ready.algorithm(),
+                                     ready.block(), ready.rounding(), ready.root()}) {
     if (number <= std::numeric_limits<std::uint8_t>::max()) continue;
     return Status(Code::kProtocol, "READY describes what no segment can carry");
   }
@@ -32,7 +32,8 @@ Result<Descriptor> DescriptorFrom(const control::Ready& ready) {
       .codec = EncodingOf({static_cast<std::uint8_t>(ready.codec()), static_cast<std::uint8_t>(ready.block()),
                            static_cast<std::uint8_t>(ready.rounding())}),
       .schedule = static_cast<Algorithm>(ready.algorithm()),
-      .count = ready.count()};
+      .count = ready.count(),
+      .root = static_cast<std::uint8_t>(ready.root())};
 }
 
 control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descriptor& descriptor) {
@@ -48,6 +49,7 @@ control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descrip
   ready.set_rounding(codec.rounding);
   ready.set_algorithm(static_cast<std::uint32_t>(descriptor.schedule));
   ready.set_count(descriptor.count);
+  ready.set_root(descriptor.root);
   return message;
 }
 
@@ -87,6 +89,7 @@ control::OpReport ReportOf(const Operation& op, Epoch epoch) {
   if (!possessed) {
     report.set_cancel(op.cancel);
     report.set_mismatch(op.mismatch);
+    report.set_partner_lost(op.partner_lost);
     report.set_overdue(op.overdue);
     if (op.hung_in == epoch) {
       for (const PeerId peer : op.hung_for) report.add_hung_for(peer.value);

@@ -13,6 +13,7 @@
 // unless all who stay have theirs.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -57,6 +58,7 @@ struct Operation {
   bool has_part = false;    // of a result that is not shared: its own, in outcome.epoch; others may lack theirs
   bool cancel = false;
   std::string mismatch;
+  std::string partner_lost;      // it cannot be done without a peer that is gone, and why
   std::string overdue;           // its deadline has passed: whom it waited for
   Epoch hung_in;                 // in this view it has waited for as long as the group allows ..
   std::vector<PeerId> hung_for;  // .. for these
@@ -75,6 +77,7 @@ struct Operation {
   std::shared_ptr<buffers::FeedbackBuffers> feedback;  // what the submission's are, with error feedback
   bool telling = false;                                // complete, and to be told as soon as its result is delivered
   std::set<PeerId> ready;                              // senders' view: who has submitted it too
+  std::set<PeerId> receivers;                          // with a root: to whom it sends, who have to be ready
   std::map<PeerId, std::uint64_t> unready_bytes;       // sent to peers that were not ready
   std::set<PeerId> holders;                            // who is known to hold the result
 
@@ -86,14 +89,21 @@ struct Operation {
   Algorithm algorithm = Algorithm::kRing;  // of the newest attempt that was computed here
   double error_bound = 0;                  // of the same
 
-  std::uint64_t input_bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
-  std::uint64_t output_bytes() const { return shape.count * SizeOf(submission.descriptor.dtype); }
+  std::uint64_t input_bytes() const { return shape.input.count * SizeOf(submission.descriptor.dtype); }
+  std::uint64_t output_bytes() const { return shape.output.count * SizeOf(submission.descriptor.dtype); }
+  // Of the buffer that all ranks see.
+  std::uint64_t buffer_bytes() const { return shape.count * SizeOf(submission.descriptor.dtype); }
   bool is_update() const { return submission.descriptor.kind == OpKind::kUpdateView; }
   bool is_small(const Plan& plan) const {
     return !is_update() && shape.shared && output_bytes() <= plan.small_bytes_max;
   }
+  // With a root a rank may have nothing to receive. It is not done before those that it sends to have said that they
+  // do the same operation: so, from neighbour to neighbour, all agree on the root before any trainer is told.
   // REQUIRES: it has an executor.
-  bool is_computed() const { return executor->complete() && !has_part; }
+  bool is_computed() const {
+    return executor->complete() && !has_part && mismatch.empty() &&
+           std::includes(ready.begin(), ready.end(), receivers.begin(), receivers.end());
+  }
   // Chunks that its result is fetched in (collective::FetchSchedule). REQUIRES: it has its outcome, or fetches it.
   std::uint32_t fetched_parts() const {
     const bool gathered = submission.descriptor.kind == OpKind::kAllGather;

@@ -15,16 +15,17 @@
 namespace ringway::agreement {
 namespace {
 
-// As far as all ranks have it alike; outside a view, where a member waits for its first one, that in the smallest
-// world.
-collective::Shape ShapeIn(std::uint32_t world_size, const Descriptor& descriptor) {
+// Of a result that all share.
+collective::Shape SharedShape(std::uint32_t world_size, const Descriptor& descriptor) {
   return collective::ShapeOf(descriptor, std::max(1U, world_size), Rank());
 }
 
 std::string Cancelled(const Operation& op) { return "operation " + ToString(op.name) + " is cancelled"; }
 
-Status RoomFor(const Submission& submission, const collective::Shape& shape, std::uint32_t world_size) {
-  const std::uint64_t needed = shape.count * SizeOf(submission.descriptor.dtype);
+Status RoomFor(const Submission& submission, PeerId self, std::uint32_t world_size) {
+  const Descriptor& descriptor = submission.descriptor;
+  const Sizes sizes = SizesOf(descriptor.kind, descriptor.count, std::max(1U, world_size), submission.root == self);
+  const std::uint64_t needed = sizes.output * SizeOf(descriptor.dtype);
   const std::uint64_t room = submission.buffers->output_bytes_max();
   if (needed <= room) return Status::Ok();
   return {Code::kInvalidArgument, "the output has room for " + std::to_string(room) + " bytes, and a group of " +
@@ -50,8 +51,7 @@ Status Operations::Submit(Submission submission) {
                                           " others: wait for it, or cancel it"};
   }
   const std::uint32_t world_size = ctx_.view().world_size();
-  const collective::Shape shape = ShapeIn(world_size, submission.descriptor);
-  if (Status room = RoomFor(submission, shape, world_size); !room.ok()) return room;
+  if (Status room = RoomFor(submission, ctx_.self, world_size); !room.ok()) return room;
   std::shared_ptr<buffers::FeedbackBuffers> feedback;
   if (submission.feedback != 0) {
     auto begun = residuals_.Begin(submission.feedback, submission.descriptor, submission.buffers, ctx_.options.memory);
@@ -60,7 +60,7 @@ Status Operations::Submit(Submission submission) {
   }
   Operation& op = table_.Add(std::move(submission));
   op.feedback = std::move(feedback);
-  op.shape = shape;
+  op.shape = SharedShape(world_size, op.submission.descriptor);  // until it starts
   op.since = op.staged_at = ctx_.now;
   if (op.submission.time_limit > Duration::zero()) op.deadline = ctx_.now + op.submission.time_limit;
   watch_.Moved();
@@ -121,9 +121,14 @@ void Operations::Start(Operation& op) {
     return;
   }
   const std::uint32_t world_size = ctx_.view().world_size();
-  op.shape = collective::ShapeOf(op.submission.descriptor, world_size, *ctx_.view().RankOf(ctx_.self));
   op.has_part = false;
-  if (const Status room = RoomFor(op.submission, op.shape, world_size); !room.ok()) {
+  op.partner_lost = RINGWAY_MUTANT(kForgetPartner) ? "" : PartnerLost(op.submission);
+  if (!op.partner_lost.empty())
+    return membership_.TroubleLater("operation " + ToString(op.name) + ": " + op.partner_lost);
+  if (const auto root = ctx_.view().RankOf(op.submission.root))
+    op.submission.descriptor.root = static_cast<std::uint8_t>(root->value);
+  op.shape = collective::ShapeOf(op.submission.descriptor, world_size, *ctx_.view().RankOf(ctx_.self));
+  if (const Status room = RoomFor(op.submission, ctx_.self, world_size); !room.ok()) {
     op.mismatch = room.text();  // worlds do not grow under an operation, unless the master errs
     return membership_.TroubleLater("operation " + ToString(op.name) + ": " + op.mismatch);
   }
@@ -132,19 +137,36 @@ void Operations::Start(Operation& op) {
   op.algorithm = launcher_.AlgorithmOf(op);
   op.submission.descriptor.schedule = op.algorithm;
   op.error_bound = launcher_.ErrorBoundOf(op.submission.descriptor);
-  launcher_.Launch(op, launcher_.ScheduleOf(op.submission.descriptor.kind, op.algorithm));
-  for (const auto& [peer, descriptor] : unsubmitted_.TakeReadies(op.name)) OnReady(peer, op.name, descriptor);
+  const auto schedule = launcher_.ScheduleOf(op.submission.descriptor);
+  op.receivers.clear();
+  for (const collective::Departure& departure : schedule->departures) {
+    if (!HasRoot(op.submission.descriptor.kind) || RINGWAY_MUTANT(kNeedNobodyReady)) break;
+    op.receivers.insert(ctx_.view().members[departure.to.value]);
+  }
+  launcher_.Launch(op, schedule);
   if (!op.is_small(ctx_.view().plan)) SendReady(op);
+  for (const auto& [peer, descriptor] : unsubmitted_.TakeReadies(op.name)) OnReady(peer, op.name, descriptor);
   if (RINGWAY_MUTANT(kDoneTooEarly)) SendDone(op.name);
   StartWork(op);
+}
+
+// Why the view's members cannot do it; empty: they can. Worlds only shrink under an operation, so one of the same size
+// is the same.
+std::string Operations::PartnerLost(const Submission& submission) const {
+  const OpKind kind = submission.descriptor.kind;
+  if (HasRoot(kind) && !ctx_.view().Contains(submission.root))
+    return ctx_.NameOf(submission.root) + ", its root, has left the group";
+  if (!IsForOneWorld(kind) || submission.world_size == ctx_.view().world_size()) return "";
+  return "its input is laid out for " + std::to_string(submission.world_size) + " ranks, and the group has " +
+         std::to_string(ctx_.view().world_size()) + " now: submit one for these";
 }
 
 // Committed without this rank: the bytes come from the lowest holder.
 void Operations::StartFetch(Operation& op) {
   const auto world_size = static_cast<std::uint32_t>(op.outcome.contributors.size());
-  op.shape = ShapeIn(world_size, op.submission.descriptor);
+  op.shape = SharedShape(world_size, op.submission.descriptor);
   op.shape.input = {};
-  if (!op.shape.shared || !RoomFor(op.submission, op.shape, world_size).ok()) {  // the master errs
+  if (!op.shape.shared || !RoomFor(op.submission, ctx_.self, world_size).ok()) {  // the master errs
     return membership_.End(Code::kProtocol, "operation " + ToString(op.name) + " is committed, and cannot be fetched");
   }
   if (op.output_bytes() == 0) {
@@ -176,8 +198,11 @@ void Operations::OnComputed(Operation& op) {
   RINGWAY_CHECK(op.stage == Stage::kRunning && ctx_.views.running());
   if (!op.fetching) {
     const Stamp stamp = op.executor->stamp();
-    op.outcome = {Code::kOk, "", ctx_.view().epoch, ctx_.view().members, stamp.prepared};
+    // Else the ranks' stamps may differ.
+    const bool heard_all = !HasRoot(op.submission.descriptor.kind) || RINGWAY_MUTANT(kStampOfTheRoot);
+    op.outcome = {Code::kOk, "", ctx_.view().epoch, ctx_.view().members, heard_all ? stamp.prepared : Epoch()};
     for (const PeerId member : ctx_.view().members) {
+      if (!heard_all) break;
       table_.Acknowledge(member, op.name.channel, stamp.acknowledged);
       queue_.MarkReady(op, member);  // its contribution is in
     }
@@ -269,6 +294,7 @@ void Operations::Fail(Operation& op, Code code, const std::string& text) {
   launcher_.Unretain(op);  // nobody will ask for it, and others may submit theirs late
   op.fetching = op.has_part = false;
   op.outcome = {code, text, ctx_.view().epoch, {}, {}};
+  if (code == Code::kPeerLost) op.outcome.contributors = ctx_.view().members;  // with whom the trainer may go on
   op.stage = Stage::kComplete;
   table_.AddHolder(op, ctx_.self);
   MarkComplete(op);
@@ -345,18 +371,18 @@ void Operations::SettleDue() {
 void Operations::OnReady(PeerId from, const OpName& name, const Descriptor& descriptor) {
   if (Operation* op = table_.Find(name)) {
     queue_.MarkReady(*op, from);
-    if (op->executor && !op->fetching) (void)frames_in_.CheckDescriptor(*op, descriptor, from);
+    if (op->executor && !op->fetching && frames_in_.CheckDescriptor(*op, descriptor, from)) StartWork(*op);
   } else if (name.channel.value < abi::kChannelCountMax && !table_.IsFinished(name) && !table_.IsTooFarAhead(name)) {
     unsubmitted_.AddReady(name, from, descriptor);
   }
 }
 
 void Operations::SendReady(const Operation& op) {
-  std::set<PeerId> senders;
+  std::set<PeerId> others = op.receivers;  // they may take another for the root, and expect nothing
   for (const collective::Arrival& arrival : op.executor->arrivals())
-    senders.insert(ctx_.view().members[arrival.from.value]);
+    others.insert(ctx_.view().members[arrival.from.value]);
   const control::PeerMessage message = ReadyMessage(ctx_.view().epoch, op.name, op.submission.descriptor);
-  for (const PeerId sender : senders) links_.Send(sender, message);
+  for (const PeerId other : others) links_.Send(other, message);
 }
 
 void Operations::SendDone(const OpName& name) { links_.Broadcast(DoneMessage(ctx_.view().epoch, name)); }

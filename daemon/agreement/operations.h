@@ -76,6 +76,7 @@ class Operations {
 
  private:
   void Start(Operation& op);
+  std::string PartnerLost(const Submission& submission) const;
   void StartFetch(Operation& op);
   // Copies and sums of this operation as far as the slice goes; Work does the rest. It may be complete, or told, then.
   void StartWork(Operation& op);

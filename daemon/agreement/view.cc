@@ -40,6 +40,8 @@ Plan PlanFrom(const control::Plan& plan) {
   out.algorithms[OpKind::kAllReduce] = RulesFrom(plan.algorithms(), OpKind::kAllReduce);
   out.algorithms[OpKind::kAllGather] = RulesFrom(plan.gathers(), OpKind::kAllGather);
   out.algorithms[OpKind::kReduceScatter] = RulesFrom(plan.scatters(), OpKind::kReduceScatter);
+  out.algorithms[OpKind::kBroadcast] = RulesFrom(plan.broadcasts(), OpKind::kBroadcast);
+  out.algorithms[OpKind::kReduce] = RulesFrom(plan.reduces(), OpKind::kReduce);
   return out;
 }
 

@@ -12,12 +12,14 @@
 
 namespace ringway::buffers {
 
-// `buffers` are used by this operation alone, and as large as the collective needs them (OpKind); those of an
-// all-gather up to the world size that its output has room for.
+// `buffers` are used by this operation alone, and as large as the collective needs them (OpKind); an output of all
+// ranks' parts up to the world size that it has room for.
 struct Submission {
   std::uint64_t token = 0;  // the session's own name for it; comes back in Complete
   ChannelId channel;
-  Descriptor descriptor;               // its schedule is set when the operation starts
+  Descriptor descriptor;               // its schedule and root are set when the operation starts
+  PeerId root;                         // where the kind has one
+  std::uint32_t world_size = 0;        // that an input for one world is laid out for (IsForOneWorld)
   std::optional<Algorithm> algorithm;  // nothing: the plan's choice
   std::shared_ptr<OpBuffers> buffers;  // never null
   std::uint64_t feedback = 0;          // names the tensor whose residual is added (feedback.h); 0: none

@@ -94,13 +94,13 @@ void Executor::PlanChunks() {
 
 void Executor::QueueInputs() {
   // A fetch has neither sums nor own inputs to send: its source is the output, whole already.
-  const bool serves = schedule_.arrivals.empty();
+  const bool serves = schedule_.arrivals.empty() && schedule_.sums.empty();
   for (std::uint32_t i = 0; i < schedule_.departures.size(); ++i) {
     const Departure& departure = schedule_.departures[i];
     if (departure.source != Source::kInput && !serves) continue;
     for (std::uint32_t segment = 0; segment < grid_.Segments(departure.chunk); ++segment) {
       const bool input = departure.source == Source::kInput;
-      const std::uint64_t needed = input ? InputBytesNeeded(grid_.Segment(departure.chunk, segment)) : 0;
+      const std::uint64_t needed = input ? InputBytesNeeded(RangeOf({i, segment})) : 0;
       unstaged_departures_.push_back({needed, {i, segment}});
     }
   }
@@ -288,9 +288,9 @@ void Executor::FinishSum(const SumSegment& at) {
 void Executor::Finish(const SumSegment& at, const Range& range) {
   const Descriptor& d = options_.descriptor;
   const std::uint16_t chunk = schedule_.sums[at.sum].chunk;
-  if (d.kind != OpKind::kAllGather) kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, options_.world_size);
+  if (Reduces(d.kind)) kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, options_.world_size);
   // The owner goes on with what the others will decode.
-  if (d.kind != OpKind::kReduceScatter && !RINGWAY_MUTANT(kKeepPrecision)) {
+  if (IsTheSameOnAll(d.kind) && !RINGWAY_MUTANT(kKeepPrecision)) {
     const kernels::Dither dither = DitherOf(range, true);
     std::vector<std::byte> value;
     if (losses_.wanted()) value.assign(OutputAt(range), OutputAt(range) + range.count * grid_.element_bytes());
@@ -414,7 +414,7 @@ std::optional<std::uint32_t> Executor::NextBytes(Rank to) const {
 }
 
 Range Executor::RangeOf(const Ready& ready) const {
-  return grid_.Segment(schedule_.departures[ready.departure].chunk, ready.segment);
+  return grid_.Segment(InputChunkOf(options_.descriptor.kind, schedule_.departures[ready.departure]), ready.segment);
 }
 
 std::span<const std::byte> Executor::SourceOf(const Ready& ready) const {

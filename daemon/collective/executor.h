@@ -241,7 +241,9 @@ class Executor {
   std::uint64_t InputBytesNeeded(const Range& range) const {
     return (range.begin + range.count - options_.shape.input.begin) * grid_.element_bytes();
   }
-  std::byte* OutputAt(const Range& range) const { return options_.output + range.begin * grid_.element_bytes(); }
+  std::byte* OutputAt(const Range& range) const {
+    return options_.output + (range.begin - options_.shape.output.begin) * grid_.element_bytes();
+  }
   const std::byte* InputAt(const Range& range) const {
     return options_.input + (range.begin - options_.shape.input.begin) * grid_.element_bytes();
   }

@@ -1,5 +1,6 @@
 #include "daemon/local/submit_check.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -24,6 +25,7 @@ bool EnumsInRange(const abi::Submit& submit) {
 // Returns why [offset, offset + bytes) is not inside a region and aligned; empty if it is.
 std::string RangeFault(std::optional<std::uint64_t> region_bytes, std::uint64_t offset, std::uint64_t bytes,
                        std::size_t alignment) {
+  if (bytes == 0) return {};
   if (!region_bytes.has_value()) return "region is not registered";
   if (offset > *region_bytes || bytes > *region_bytes - offset) return "range reaches beyond its region";
   if (offset % alignment != 0) return "offset is not aligned to the element size";
@@ -31,6 +33,7 @@ std::string RangeFault(std::optional<std::uint64_t> region_bytes, std::uint64_t 
 }
 
 bool Overlap(std::uint64_t input, std::uint64_t input_bytes, std::uint64_t result, std::uint64_t result_bytes) {
+  if (input_bytes == 0 || result_bytes == 0) return false;
   return input < result ? result - input < input_bytes : input - result < result_bytes;
 }
 
@@ -49,18 +52,29 @@ std::string RangesFault(const abi::Submit& submit, const SubmitVerdict& verdict,
   return overlap ? "input and result overlap" : "";
 }
 
+// Whether root, world size and counts are what the kind asks for. REQUIRES: the count overflows in no world.
+bool SizesFit(const abi::Submit& submit, bool is_root) {
+  if (HasRoot(submit.kind) != (submit.root != 0) || IsForOneWorld(submit.kind) != (submit.world_size != 0))
+    return false;
+  if (submit.world_size > abi::kWorldSizeMax) return false;
+  const Sizes sizes = SizesOf(submit.kind, submit.count, std::max(1U, submit.world_size), is_root);
+  const bool grows = submit.kind == OpKind::kAllGather || (submit.kind == OpKind::kGather && is_root);
+  return submit.input_count == sizes.input &&
+         (grows ? submit.result_count >= sizes.output : submit.result_count == sizes.output);
+}
+
 }  // namespace
 
-SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_bytes) {
+SubmitVerdict CheckSubmit(const abi::Submit& submit, PeerId self, const RegionBytes& region_bytes) {
   if (submit.slot >= abi::kSlotCount) return Lie("a slot number is out of range");
   if (submit.channel >= abi::kChannelCountMax) return Lie("a channel number is out of range");
   if (!EnumsInRange(submit)) return Lie("a kind, dtype, op or codec is out of range");
   if (submit.algorithm > kAlgorithmCount) return Lie("an algorithm is out of range");
   if (submit.staged > 1) return Lie("'staged' is neither 0 nor 1");
-  if (submit.kind == OpKind::kUpdateView) {
-    if (submit.count != 0 || submit.result_count != 0 || submit.staged != 0)
-      return Lie("an update_view carries elements");
-    return {.descriptor = {.kind = OpKind::kUpdateView}};
+  if (IsEmpty(submit.kind)) {
+    if (submit.count != 0 || submit.input_count != 0 || submit.result_count != 0 || submit.staged != 0)
+      return Lie("an operation without elements has some");
+    return {.descriptor = {.kind = submit.kind}};
   }
   SubmitVerdict verdict;
   verdict.descriptor.kind = submit.kind;
@@ -72,19 +86,16 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_b
   const std::size_t element_bytes = SizeOf(submit.dtype);
   const std::uint64_t count_max = std::numeric_limits<std::uint64_t>::max() / element_bytes;
   if (submit.count > count_max / abi::kWorldSizeMax || submit.result_count > count_max) return Lie("a count overflows");
-  const bool gathers = submit.kind == OpKind::kAllGather;
-  if (submit.result_count < submit.count || (submit.result_count != submit.count && !gathers))
-    return Lie("the result's count does not fit the input's");
-  verdict.input_bytes = submit.count * element_bytes;
+  if (!SizesFit(submit, PeerId(submit.root) == self))
+    return Lie("root, world size and counts do not fit the collective");
+  verdict.input_bytes = submit.input_count * element_bytes;
   verdict.result_bytes = submit.result_count * element_bytes;
-  if (submit.count > 0) {
-    if (const std::string fault = RangesFault(submit, verdict, region_bytes); !fault.empty()) return Lie(fault);
-  }
+  if (const std::string fault = RangesFault(submit, verdict, region_bytes); !fault.empty()) return Lie(fault);
   const char* reason = nullptr;
   if (verdict.algorithm && !HasAlgorithm(submit.kind, *verdict.algorithm)) {
     verdict.verdict = Verdict::kRefuse;
     verdict.status =
-        Status(Code::kNotSupported, std::string(NameOf(submit.kind)) + " has the algorithms ring and direct");
+        Status(Code::kNotSupported, std::string(NameOf(submit.kind)) + " has " + AlgorithmsOf(submit.kind));
   } else if (!IsSupported(submit.dtype, submit.op, verdict.descriptor.codec, &reason) ||
              (submit.feedback != 0 && !CanFeedBack(submit.kind, submit.op, verdict.descriptor.codec, &reason))) {
     verdict.verdict = Verdict::kRefuse;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 
+#include "proto/ids.h"
 #include "proto/local_abi.h"
 #include "proto/result.h"
 #include "proto/segment_header.h"
@@ -26,9 +27,9 @@ struct SubmitVerdict {
   std::uint64_t result_bytes = 0;
 };
 
-// `region_bytes`: returns the size of a registered region, or nothing. The caller checks whether the slot is in use.
-// Pure; any thread.
+// `self`: the trainer's peer. `region_bytes`: returns the size of a registered region, or nothing. The caller checks
+// whether the slot is in use. Pure; any thread.
 using RegionBytes = std::function<std::optional<std::uint64_t>(std::uint32_t region_id)>;
-SubmitVerdict CheckSubmit(const abi::Submit& submit, const RegionBytes& region_bytes);
+SubmitVerdict CheckSubmit(const abi::Submit& submit, PeerId self, const RegionBytes& region_bytes);
 
 }  // namespace ringway::local

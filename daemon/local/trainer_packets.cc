@@ -182,7 +182,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   if (!packet.ok()) return packet.status();
   if (state_ != State::kMember) return Lie("an operation is submitted by a session that is no member");
   const abi::Submit& submit = packet.value();
-  SubmitVerdict verdict = CheckSubmit(submit, [this](std::uint32_t id) -> std::optional<std::uint64_t> {
+  SubmitVerdict verdict = CheckSubmit(submit, peer_, [this](std::uint32_t id) -> std::optional<std::uint64_t> {
     const auto found = regions_.find(id);
     if (found == regions_.end()) return std::nullopt;
     return found->second.bytes();
@@ -192,7 +192,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   slots_[submit.slot] = {.in_use = true, .input_bytes = verdict.input_bytes, .staged_bytes = verdict.input_bytes};
   buffers::TrainerBuffers::Places places;
   Status status = verdict.status;
-  if (status.ok() && verdict.input_bytes > 0) status = MapRanges(submit, places);
+  if (status.ok()) status = MapRanges(submit, verdict, places);
   if (status.ok() && submit.staged == 1) {
     const std::uint64_t staged = SlotAt(submit.slot).staged_bytes.load(std::memory_order_acquire);
     slots_[submit.slot].staged_bytes = std::min(staged, verdict.input_bytes);
@@ -205,6 +205,8 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
                               : port_->Submit({.token = submit.slot,
                                                .channel = ChannelId(submit.channel),
                                                .descriptor = verdict.descriptor,
+                                               .root = PeerId(submit.root),
+                                               .world_size = submit.world_size,
                                                .algorithm = verdict.algorithm,
                                                .buffers = std::make_shared<buffers::TrainerBuffers>(std::move(places)),
                                                .feedback = submit.feedback,
@@ -223,17 +225,26 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   return Status::Ok();
 }
 
-Status TrainerSession::MapRanges(const abi::Submit& submit, buffers::TrainerBuffers::Places& places) {
-  for (const std::uint32_t id : {submit.input_region, submit.result_region}) {
-    if (Status status = MakeUsable(regions_.at(id)); !status.ok()) return status;
+Status TrainerSession::MapRanges(const abi::Submit& submit, const SubmitVerdict& verdict,
+                                 buffers::TrainerBuffers::Places& places) {
+  Mappings mappings;
+  if (verdict.input_bytes > 0) {
+    Region& region = regions_.at(submit.input_region);
+    if (Status status = MakeUsable(region); !status.ok()) return status;
+    auto input = region.Input();
+    if (!input.ok()) return input.status();
+    places.input = input.value()->data() + submit.input_offset_bytes;
+    mappings.input = input.value();
   }
-  auto input = regions_.at(submit.input_region).Input();
-  if (!input.ok()) return input.status();
-  auto result = regions_.at(submit.result_region).Output();
-  if (!result.ok()) return result.status();
-  places.input = input.value()->data() + submit.input_offset_bytes;
-  places.output = result.value()->data() + submit.result_offset_bytes;
-  places.keep = std::make_shared<const Mappings>(Mappings{input.value(), result.value()});
+  if (verdict.result_bytes > 0) {
+    Region& region = regions_.at(submit.result_region);
+    if (Status status = MakeUsable(region); !status.ok()) return status;
+    auto result = region.Output();
+    if (!result.ok()) return result.status();
+    places.output = result.value()->data() + submit.result_offset_bytes;
+    mappings.result = result.value();
+  }
+  places.keep = std::make_shared<const Mappings>(std::move(mappings));
   return Status::Ok();
 }
 

@@ -152,6 +152,7 @@ void TrainerSession::JoinRefused(const Status& why) {
 void TrainerSession::Joined(const JoinOutcome& outcome) {
   if (state_ != State::kJoining) return;
   state_ = State::kMember;
+  peer_ = outcome.peer;
   auto packet = MakePacket<abi::JoinReply>(abi::PacketType::kJoinReply);
   packet.rank = outcome.rank;
   packet.world_size = outcome.world_size;

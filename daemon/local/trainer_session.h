@@ -178,7 +178,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnCancel(std::span<const std::byte> bytes);
   Status OnLeave(std::span<const std::byte> bytes);
   Status OnStatus(std::span<const std::byte> bytes);
-  Status MapRanges(const abi::Submit& submit, buffers::TrainerBuffers::Places& places);
+  Status MapRanges(const abi::Submit& submit, const SubmitVerdict& verdict, buffers::TrainerBuffers::Places& places);
   void RaiseStaged(std::uint32_t slot);
   abi::SessionPage& Page();
   abi::Slot& SlotAt(std::uint64_t token);
@@ -200,6 +200,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   std::weak_ptr<StrangerDesk> desk_;
   PeerPort* port_ = nullptr;
   State state_ = State::kNew;
+  PeerId peer_;  // of a member
   asio::posix::stream_descriptor socket_;
   asio::posix::stream_descriptor process_;
   net::Timer quiet_;

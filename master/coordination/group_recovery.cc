@@ -31,7 +31,7 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
   news = news || accuses;
   if (report.leaving()) news = leaving_.insert(peer).second || news;
   for (const control::OpReport& op : report.ops()) {
-    news = news || op.cancel() || !op.mismatch().empty() || !op.overdue().empty();
+    news = news || op.cancel() || !op.mismatch().empty() || !op.overdue().empty() || !op.partner_lost().empty();
     const bool blames = op.hung_for_size() > 0 && current_.hung_ms() > 0;
     news = news || (blames && report.epoch() >= current_.epoch());  // else it was judged before
   }

@@ -21,6 +21,7 @@ struct Evidence {
   std::set<PeerId> parts;                      // members that have theirs, in the same epoch
   std::set<PeerId> holders;
   std::string mismatch;
+  std::string partner_lost;
   bool cancel = false;
   std::string overdue;
   bool only_updates = true;  // it is an UpdateView wherever it was submitted
@@ -47,6 +48,7 @@ std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& repor
         }
       }
       if (evidence.mismatch.empty()) evidence.mismatch = op.mismatch();
+      if (evidence.partner_lost.empty()) evidence.partner_lost = op.partner_lost();
       evidence.cancel = evidence.cancel || op.cancel();
       evidence.only_updates = evidence.only_updates && op.update_view();
       if (evidence.overdue.empty()) evidence.overdue = op.overdue();
@@ -127,6 +129,8 @@ std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Rep
       for (const PeerId peer : evidence.holders) verdict.add_holders(peer.value);
     } else if (!evidence.mismatch.empty()) {
       Fail(verdict, Code::kMismatch, evidence.mismatch);
+    } else if (!evidence.partner_lost.empty()) {
+      Fail(verdict, Code::kPeerLost, "operation " + ToString(name) + ": " + evidence.partner_lost);
     } else if (evidence.cancel) {
       Fail(verdict, Code::kCancelled, "all ranks gave operation " + ToString(name) + " up");
     } else if (!evidence.overdue.empty()) {

@@ -146,6 +146,8 @@ void PlanOperations(const PathMatrix& paths, const Routes& routes, const control
     SetRules(model.BuildTable(OpKind::kAllReduce), plan->mutable_algorithms());
     SetRules(model.BuildTable(OpKind::kAllGather), plan->mutable_gathers());
     SetRules(model.BuildTable(OpKind::kReduceScatter), plan->mutable_scatters());
+    SetRules(model.BuildTable(OpKind::kBroadcast), plan->mutable_broadcasts());
+    SetRules(model.BuildTable(OpKind::kReduce), plan->mutable_reduces());
   } else if (current.plan().algorithms_size() > 0) {
     *plan->mutable_algorithms() = current.plan().algorithms();
     *plan->mutable_gathers() = current.plan().gathers();

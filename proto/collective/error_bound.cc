@@ -38,7 +38,7 @@ class WorstCase {
   }
 
   double Error() {
-    if (descriptor_.kind == OpKind::kAllGather) return Encoded({1, 0}).error;
+    if (!Reduces(descriptor_.kind)) return Encoded({1, 0}).error;
     double worst = 0;
     for (std::uint32_t rank = 0; rank < world_size_; ++rank) {
       for (std::uint32_t chunk = 0; chunk < transfers_.weights.size(); ++chunk) {
@@ -68,7 +68,7 @@ class WorstCase {
       value = {value.magnitude / world_size_, value.error / world_size_};
       value.error = Rounded(value);
     }
-    return descriptor_.kind == OpKind::kReduceScatter ? value : Encoded(value);
+    return IsTheSameOnAll(descriptor_.kind) ? Encoded(value) : value;
   }
 
   // What a rank makes of its own contribution and what arrives. Depths are those of the schedules: at most K.
@@ -96,10 +96,9 @@ class WorstCase {
 }  // namespace
 
 double ErrorBound(const Transfers& transfers, const Descriptor& descriptor, std::uint32_t world_size) {
-  const bool moves = descriptor.kind != OpKind::kUpdateView && world_size > 1;
+  const bool moves = !IsEmpty(descriptor.kind) && world_size > 1;
   if (!moves || InfoOf(descriptor.codec).error.relative_max == 0) return 0;
-  if (descriptor.op == ReduceOp::kProd && descriptor.kind != OpKind::kAllGather)
-    return std::numeric_limits<double>::infinity();
+  if (descriptor.op == ReduceOp::kProd && Reduces(descriptor.kind)) return std::numeric_limits<double>::infinity();
   return WorstCase(transfers, descriptor, world_size).Error();
 }
 

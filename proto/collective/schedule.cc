@@ -23,9 +23,9 @@ std::vector<std::uint32_t> Equal(std::size_t chunks) { return std::vector<std::u
 class Builder {
  public:
   Builder(OpKind collective, Algorithm kind, std::vector<std::uint32_t> weights)
-      : reduces_(collective != OpKind::kAllGather), copies_(collective != OpKind::kReduceScatter) {
+      : reduces_(Reduces(collective) || IsEmpty(collective)), copies_(IsTheSameOnAll(collective)) {
     out_.weights = std::move(weights);
-    out_.rank_parts = !reduces_ || !copies_;
+    out_.rank_parts = collective == OpKind::kAllGather || collective == OpKind::kReduceScatter;
     out_.everyone_sums = kind == Algorithm::kOneShot;
   }
 
@@ -60,11 +60,41 @@ class RankSchedule {
     for (const Transfer& transfer : transfers.all) transfer.reduce ? Reduce(transfer) : Copy(transfer);
   }
 
-  Schedule WithSums(OpKind collective) {
-    if (collective == OpKind::kAllGather) {
-      out_.sums.push_back({.chunk = U16(self_.value), .order = {Sum::kOwn}, .finishes = true});
-      return std::move(out_);
+  Schedule WithSums(OpKind collective, Rank root) {
+    const bool is_root = self_ == root;
+    switch (collective) {
+      case OpKind::kAllGather:
+      case OpKind::kAllToAll:
+        FinishOwn(self_.value);
+        break;
+      case OpKind::kGather:
+      case OpKind::kScatter:
+        if (is_root) FinishOwn(self_.value);
+        break;
+      case OpKind::kBroadcast:
+        for (std::size_t chunk = 0; is_root && chunk < out_.chunks(); ++chunk) FinishOwn(chunk);
+        break;
+      case OpKind::kAllReduce:
+      case OpKind::kUpdateView:
+      case OpKind::kReduceScatter:
+      case OpKind::kReduce:
+      case OpKind::kBarrier:
+        AddSums();
     }
+    // What is nobody's but the sender's goes from its input.
+    const bool from_input = !IsTheSameOnAll(collective) && !Reduces(collective);
+    for (Departure& departure : out_.departures) {
+      if (from_input) departure.source = Source::kInput;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void FinishOwn(std::size_t chunk) {
+    out_.sums.push_back({.chunk = U16(chunk), .order = {Sum::kOwn}, .finishes = true});
+  }
+
+  void AddSums() {
     for (auto& [chunk, sum] : sums_) {
       // Second: the first to arrive then waits in the output, and both are added in one pass. Where several ranks add
       // up, they come in order of rank, and so does the own.
@@ -73,10 +103,8 @@ class RankSchedule {
       sum.order.insert(sum.order.begin() + place, Sum::kOwn);
       out_.sums.push_back(std::move(sum));
     }
-    return std::move(out_);
   }
 
- private:
   void Reduce(const Transfer& transfer) {
     if (transfer.from == self_) {
       const bool summed = !out_.everyone_sums && sums_.contains(transfer.chunk);
@@ -280,13 +308,85 @@ std::vector<std::uint32_t> SiteWeights(const std::vector<std::vector<Rank>>& by_
   return weights;
 }
 
+// The ring from the root on.
+std::vector<Rank> RingFrom(Ring ring, Rank root) {
+  std::vector<Rank> out(ring.begin(), ring.end());
+  std::rotate(out.begin(), std::find(out.begin(), out.end(), root), out.end());
+  return out;
+}
+
+// The copies of a broadcast along `order`, which begins with the root. All transfers have steps of their own.
+std::vector<Transfer> Copies(Algorithm algorithm, Ring order) {
+  const std::size_t world = order.size();
+  std::vector<Transfer> out;
+  const auto copy = [&](std::size_t chunk, std::size_t from, std::size_t to) {
+    out.push_back({.step = U16(out.size()), .chunk = U16(chunk), .from = order[from], .to = order[to]});
+  };
+  switch (algorithm) {
+    case Algorithm::kTree:
+      for (std::size_t bit = std::bit_floor(world - 1); bit > 0; bit /= 2) {
+        for (std::size_t p = bit; p < world; p += 2 * bit) copy(0, p - bit, p);
+      }
+      break;
+    case Algorithm::kNaive:
+      for (std::size_t p = 1; p < world; ++p) copy(0, 0, p);
+      break;
+    case Algorithm::kDirect:
+      for (std::size_t p = 1; p < world; ++p) copy(p - 1, 0, p);
+      for (std::size_t distance = 1; distance + 1 < world; ++distance) {
+        for (std::size_t p = 1; p < world; ++p) copy(p - 1, p, (p - 1 + distance) % (world - 1) + 1);
+      }
+      break;
+    default:
+      for (std::size_t p = 1; p < world; ++p) copy(0, p - 1, p);
+  }
+  return out;
+}
+
+// From or to the root: a reduce goes a broadcast's ways back.
+Transfers Rooted(OpKind collective, Algorithm algorithm, Ring order) {
+  Transfers out;
+  if (algorithm == Algorithm::kDirect) out.weights = Equal(order.size() - 1);
+  out.all = Copies(algorithm, order);
+  if (collective == OpKind::kBroadcast) return out;
+  std::reverse(out.all.begin(), out.all.end());
+  for (Transfer& transfer : out.all) {
+    std::swap(transfer.from, transfer.to);
+    transfer.reduce = true;
+  }
+  return out;
+}
+
+// Each chunk from the one who has it to the one who gets it.
+Transfers Moves(OpKind collective, Ring ring, Rank root) {
+  Transfers out;
+  out.weights = Equal(ring.size());
+  out.rank_parts = true;
+  const auto move = [&](Rank chunk, Rank from, Rank to) {
+    out.all.push_back({.chunk = U16(chunk.value), .from = from, .to = to});
+  };
+  for (std::size_t distance = 1; distance < ring.size(); ++distance) {
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      const Rank from = ring[i];
+      const Rank to = ring[(i + distance) % ring.size()];
+      if (collective == OpKind::kScatter && from == root) move(to, from, to);
+      if (collective == OpKind::kGather && to == root) move(from, from, to);
+      if (collective == OpKind::kAllToAll) move(from, from, to);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
-Transfers TransfersOf(OpKind collective, Algorithm algorithm, const Routes& routes) {
+Transfers TransfersOf(OpKind collective, Algorithm algorithm, const Routes& routes, Rank root) {
   const Ring ring = routes.ring;
   const std::size_t world = ring.size();
-  RINGWAY_CHECK(HasAlgorithm(collective, algorithm));
+  RINGWAY_CHECK(HasAlgorithm(collective, algorithm) && root.value < world);
   if (world == 1) return Builder(OpKind::kAllReduce, algorithm, {1}).Take();
+  if (collective == OpKind::kBroadcast || collective == OpKind::kReduce)
+    return Rooted(collective, algorithm, RingFrom(ring, root));
+  if (!IsTheSameOnAll(collective) && !Reduces(collective)) return Moves(collective, ring, root);
   const auto built = [&](std::vector<std::uint32_t> weights, auto&& add) {
     Builder builder(collective, algorithm, std::move(weights));
     add(builder);
@@ -322,10 +422,10 @@ Transfers TransfersOf(OpKind collective, Algorithm algorithm, const Routes& rout
   return {};
 }
 
-Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self) {
+Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self, Rank root) {
   RINGWAY_CHECK(std::find(routes.ring.begin(), routes.ring.end(), self) != routes.ring.end());
   const OpKind kind = routes.ring.size() == 1 ? OpKind::kAllReduce : collective;
-  return RankSchedule(TransfersOf(collective, algorithm, routes), self).WithSums(kind);
+  return RankSchedule(TransfersOf(collective, algorithm, routes, root), self).WithSums(kind, root);
 }
 
 Algorithm AlgorithmFor(OpKind collective, Algorithm planned) {

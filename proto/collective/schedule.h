@@ -2,7 +2,14 @@
 // functions of the collective, the algorithm and the ranks' order; the executor runs them all.
 //
 // A reduce-scatter is the first half of an all-reduce whose chunk r is finished by rank r, an all-gather the second
-// half.
+// half. A broadcast is copies from the root, a reduce the same ways back, as sums; gather, scatter and all-to-all send
+// each chunk from its one holder to its one receiver:
+//
+//                    broadcast, reduce
+//   ring             (K-1) a + S b                 from neighbour to neighbour, cut through
+//   direct           2 a + S b                     a chunk to or from each other rank, which has it from or for the
+//   rest tree             ceil(log2 K) (a + S b)        binomial naive            a + (K-1) S b                 between
+//   the root and each
 //
 // Rules that hold for each:
 //   - A rank adds up what it receives of a chunk and its own input in a fixed order, so the sum does not depend on what
@@ -58,6 +65,12 @@ struct Departure {
   Source source = Source::kInput;
 };
 
+// Of an all-to-all the input's chunk that goes to rank r is r, and it travels, and arrives, as the sender's.
+constexpr std::uint16_t InputChunkOf(OpKind collective, const Departure& departure) {
+  const bool by_receiver = collective == OpKind::kAllToAll && departure.source == Source::kInput;
+  return by_receiver ? static_cast<std::uint16_t>(departure.to.value) : departure.chunk;
+}
+
 // What this rank adds up of a chunk, in this order.
 struct Sum {
   std::uint16_t chunk = 0;
@@ -109,10 +122,10 @@ struct Transfers {
   std::vector<Transfer> all;
 };
 
-// K = 1 needs no transfers. REQUIRES: HasAlgorithm(collective, algorithm).
-Transfers TransfersOf(OpKind collective, Algorithm algorithm, const Routes& routes);
+// K = 1 needs no transfers. REQUIRES: HasAlgorithm(collective, algorithm), `root` is a rank.
+Transfers TransfersOf(OpKind collective, Algorithm algorithm, const Routes& routes, Rank root = Rank());
 // One rank's part of them.
-Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self);
+Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self, Rank root = Rank());
 
 // For all who run it.
 inline std::shared_ptr<const Schedule> Share(Schedule schedule) {

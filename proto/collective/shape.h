@@ -1,7 +1,8 @@
 // What an operation reads and writes at one rank, by its collective and the world size.
 //
 // Units: elements of one buffer that all ranks see alike, the operation's: what its chunks cut (grid.h). A rank's
-// output memory is that buffer; its input memory holds a range of it.
+// input and output memory hold a range of it each. In an all-to-all each rank has a buffer of its own: chunk r of the
+// input goes to rank r, that of the output comes from it.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +17,28 @@ using Range = Part;
 struct Shape {
   std::uint64_t count = 0;  // of the buffer
   Range input;              // what this rank contributes
-  bool shared = true;       // every rank ends with all of it, so that one that lacks it can get it from any other
+  Range output;             // what its output memory holds: results, or sums that it sends on
+  // Every rank ends with all of it and is done when all have contributed: one that lacks it gets it from any other. If
+  // not, the operation is done when each rank is.
+  bool shared = true;
 };
+
+inline bool IsRoot(const Descriptor& descriptor, Rank self) {
+  return HasRoot(descriptor.kind) && Rank(descriptor.root) == self;
+}
 
 // REQUIRES: world_size * descriptor.count does not overflow, self < world_size.
 inline Shape ShapeOf(const Descriptor& descriptor, std::uint32_t world_size, Rank self) {
+  const OpKind kind = descriptor.kind;
   const std::uint64_t count = descriptor.count;
-  const bool gathers = descriptor.kind == OpKind::kAllGather;
-  return {.count = gathers ? world_size * count : count,
-          .input = {gathers ? self.value * count : 0, count},
-          .shared = descriptor.kind != OpKind::kReduceScatter || world_size == 1};
+  const bool is_root = IsRoot(descriptor, self);
+  const Sizes sizes = SizesOf(kind, count, world_size, is_root);
+  const std::uint64_t all = CountsByRank(kind) ? world_size * count : count;
+  const std::uint64_t own = CountsByRank(kind) ? self.value * count : 0;
+  return {.count = all,
+          .input = {sizes.input == all ? 0 : own, sizes.input},
+          .output = {sizes.output == all ? 0 : own, sizes.output},
+          .shared = world_size == 1 || (IsTheSameOnAll(kind) && !HasRoot(kind))};
 }
 
 }  // namespace ringway::collective

@@ -315,7 +315,7 @@ void FakeDaemon::HandleProgress(const abi::Progress& progress) {
     seen_.progress.push_back(staged);
   }
   const auto found = open_.find(progress.slot);
-  if (found != open_.end() && !behaviour_.holds && staged == found->second.count * SizeOf(found->second.dtype)) {
+  if (found != open_.end() && !behaviour_.holds && staged == found->second.input_count * SizeOf(found->second.dtype)) {
     const abi::Submit submit = found->second;
     open_.erase(found);
     Complete(submit);
@@ -323,7 +323,7 @@ void FakeDaemon::HandleProgress(const abi::Progress& progress) {
 }
 
 void FakeDaemon::Complete(const abi::Submit& submit) {
-  const std::size_t bytes = submit.count * SizeOf(submit.dtype);
+  const std::size_t bytes = std::min(submit.input_count, submit.result_count) * SizeOf(submit.dtype);
   if (bytes > 0) {
     const std::byte* const input = regions_.at(submit.input_region).data + submit.input_offset_bytes;
     std::byte* const result = regions_.at(submit.result_region).data + submit.result_offset_bytes;

@@ -1,4 +1,5 @@
 // Any Submit packet against any regions: what is accepted lies within its regions, aligned and without overlap.
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -9,6 +10,8 @@
 namespace ringway::local {
 namespace {
 
+constexpr PeerId kSelf(7);
+
 // No sum of these can overflow where the first two conditions hold.
 bool Inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t region_bytes) {
   return offset <= region_bytes && bytes <= region_bytes && offset + bytes <= region_bytes &&
@@ -17,12 +20,14 @@ bool Inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t region_byte
 
 void CheckAccepted(const abi::Submit& submit, const SubmitVerdict& verdict, std::uint64_t input, std::uint64_t result) {
   const std::uint64_t element = SizeOf(submit.dtype);
-  REQUIRE(verdict.input_bytes / element == submit.count && verdict.input_bytes % element == 0);
+  REQUIRE(verdict.input_bytes / element == submit.input_count && verdict.input_bytes % element == 0);
   REQUIRE(verdict.result_bytes / element == submit.result_count && verdict.result_bytes % element == 0);
-  REQUIRE(verdict.result_bytes == verdict.input_bytes || submit.kind == OpKind::kAllGather);
-  REQUIRE(verdict.result_bytes >= verdict.input_bytes);
-  REQUIRE(Inside(submit.input_offset_bytes, verdict.input_bytes, input));
-  REQUIRE(Inside(submit.result_offset_bytes, verdict.result_bytes, result));
+  const Sizes sizes = SizesOf(submit.kind, submit.count, std::max(1U, submit.world_size), PeerId(submit.root) == kSelf);
+  REQUIRE(submit.input_count == sizes.input && submit.result_count >= sizes.output);
+  REQUIRE(submit.result_count == sizes.output || CountsByRank(submit.kind));
+  REQUIRE(verdict.input_bytes == 0 || Inside(submit.input_offset_bytes, verdict.input_bytes, input));
+  REQUIRE(verdict.result_bytes == 0 || Inside(submit.result_offset_bytes, verdict.result_bytes, result));
+  if (verdict.input_bytes == 0 || verdict.result_bytes == 0) return;
   REQUIRE(submit.input_offset_bytes % element == 0 && submit.result_offset_bytes % element == 0);
   const bool apart = submit.input_offset_bytes + verdict.input_bytes <= submit.result_offset_bytes ||
                      submit.result_offset_bytes + verdict.result_bytes <= submit.input_offset_bytes;
@@ -46,12 +51,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto packet = PacketAs<abi::Submit>(input.Take(sizeof(abi::Submit)));
   if (!packet.ok()) return 0;
   const abi::Submit& submit = packet.value();
-  const SubmitVerdict verdict = CheckSubmit(submit, region_bytes);
+  const SubmitVerdict verdict = CheckSubmit(submit, kSelf, region_bytes);
   REQUIRE((verdict.verdict == Verdict::kAccept) == verdict.status.ok());
   if (verdict.verdict != Verdict::kAccept) return 0;
   REQUIRE(submit.slot < abi::kSlotCount && submit.channel < abi::kChannelCountMax);
-  if (submit.kind == OpKind::kUpdateView || submit.count == 0) return 0;
-  REQUIRE(regions.contains(submit.input_region) && regions.contains(submit.result_region));
+  REQUIRE(verdict.input_bytes == 0 || regions.contains(submit.input_region));
+  REQUIRE(verdict.result_bytes == 0 || regions.contains(submit.result_region));
+  if (IsEmpty(submit.kind)) return 0;
   CheckAccepted(submit, verdict, regions[submit.input_region], regions[submit.result_region]);
   return 0;
 }

@@ -222,6 +222,9 @@ class World {
         submit.result_offset_bytes = input_.Below(256) * 256;
         submit.count = submit.result_count = input_.Below(256) * 64;
         if (input_.OneIn(2)) submit.kind = static_cast<OpKind>(input_.Below(kOpKindCount));
+        submit.root = input_.Below(3);
+        submit.world_size = input_.Below(4);
+        submit.input_count = submit.count * (input_.OneIn(4) ? input_.Below(4) : 1);
         if (input_.OneIn(4)) submit.result_count *= input_.Below(4);
         return SendStruct(submit);
       }

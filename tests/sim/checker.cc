@@ -17,7 +17,7 @@ std::string Describe(const Outcome& outcome) {
 }
 
 // The same bytes at all ranks.
-bool IsShared(const Outcome& outcome) { return outcome.descriptor.kind != OpKind::kReduceScatter; }
+bool IsShared(const Outcome& outcome) { return IsTheSameOnAll(outcome.descriptor.kind); }
 
 bool Contains(const std::vector<PeerId>& peers, PeerId peer) {
   return std::find(peers.begin(), peers.end(), peer) != peers.end();
@@ -35,7 +35,8 @@ void Checker::OnTold(PeerId peer, const OpName& op, Outcome outcome) {
     const PeerId whose = IsShared(outcome) ? PeerId() : peer;
     std::vector<std::byte>& right = right_[{op, outcome.epoch, outcome.contributors, whose}];
     if (!outcome.scribbled && (right.empty() || right != outcome.result)) {
-      const std::string wrong = WhyWrong(outcome.result, op, outcome.descriptor, outcome.contributors, peer);
+      const std::string wrong =
+          WhyWrong(outcome.result, op, outcome.descriptor, outcome.contributors, peer, outcome.root);
       if (!wrong.empty()) Fail(who + wrong + " in " + Describe(outcome));
       right = outcome.result;
     }
@@ -85,7 +86,7 @@ std::string Checker::WhyBroken(const std::vector<PeerId>& stayed) const {
     for (const auto& [op, outcome] : outcomes) {
       const bool ok = outcome.code == Code::kOk;
       const bool large = outcome.descriptor.kind == OpKind::kUpdateView || !IsShared(outcome) ||
-                         outcome.result.size() > retained_bytes_max_;
+                         HasRoot(outcome.descriptor.kind) || outcome.result.size() > retained_bytes_max_;
       if (!teller_stayed && !(ok && large)) continue;
       for (const PeerId other : stayed) {
         if (!(ok ? TookPart(other, outcome) : OutcomesOf(other).contains(op))) continue;

@@ -32,6 +32,7 @@ struct Outcome {
   bool update_waits = false;
   std::vector<std::byte> result;  // this rank's part of it
   Descriptor descriptor;
+  PeerId root = PeerId();
   std::vector<std::uint64_t> next;  // of an UpdateView: the sequence numbers of the first channels after it
   bool scribbled = false;           // its own trainer has written to the result, which is then undefined
 };

@@ -262,6 +262,9 @@ void Cluster::Act(std::uint32_t index, agreement::Action action) {
   } else if (auto* joined = std::get_if<agreement::Joined>(&action)) {
     node.joined = true;
     node.world = joined->world_size;
+    const agreement::PeerStatus status = node.peer->GetStatus();
+    for (const control::PeerInfo& info : status.members) node.known.emplace_back(info.peer_id());
+    node.known_epoch = status.epoch;
     News(index);
   } else if (auto* pending = std::get_if<agreement::StillPending>(&action)) {
     node.pending = pending->text;
@@ -302,13 +305,18 @@ void Cluster::Tell(std::uint32_t index, const agreement::Complete& complete) {
   for (std::uint32_t channel = 0; op.descriptor.kind == OpKind::kUpdateView && channel < kChannelsMax; ++channel) {
     next.push_back(NextSequence(index, channel));
   }
-  checker_.OnTold(node.id, op.name,
-                  {complete.code, complete.text, complete.epoch, complete.contributors, complete.retries,
-                   complete.update_waits, ResultOf(op, complete), op.descriptor, std::move(next), op.scribbled});
+  checker_.OnTold(
+      node.id, op.name,
+      {complete.code, complete.text, complete.epoch, complete.contributors, complete.retries, complete.update_waits,
+       ResultOf(op, complete), op.descriptor, op.laid.root, std::move(next), op.scribbled});
   // The trainer uses its memory again at once: whatever still reads it would spread garbage.
   std::fill(op.input->begin(), op.input->end(), kReused);
   std::fill(op.result->begin(), op.result->end(), kReused);
   if (complete.code == Code::kOk) node.world = static_cast<std::uint32_t>(complete.contributors.size());
+  if (!complete.contributors.empty() && complete.epoch >= node.known_epoch) {
+    node.known = complete.contributors;
+    node.known_epoch = complete.epoch;
+  }
   News(index);
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "tests/sim/cluster.h"
+#include "tests/sim/oracle.h"
 
 namespace ringway::sim {
 
@@ -18,6 +19,7 @@ inline Host HostAt(const std::string& address) {
 struct Cluster::Operation {
   OpName name;
   Descriptor descriptor;
+  Laid laid;
   std::shared_ptr<std::vector<std::byte>> input;
   std::shared_ptr<std::vector<std::byte>> result;
   std::size_t staged = 0;  // bytes of the input
@@ -41,6 +43,8 @@ struct Cluster::Node {
   Code ended_code = Code::kOk;
   std::string pending;
   std::uint32_t world = 0;
+  std::vector<PeerId> known;  // whom its trainer takes for the members, since:
+  Epoch known_epoch;
   std::map<LinkId, Link> links;
   std::map<std::uint64_t, links::Dial> dialled;  // open, by serial
   links::DialTracker dials;

@@ -27,14 +27,23 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   // The daemon numbers a newcomer's operations from where the members stand; inputs use the name it will get.
   op.name = {ChannelId(channel), node.peer->NextSequence(ChannelId(channel))};
   op.descriptor = descriptor;
-  op.input = std::make_shared<std::vector<std::byte>>(InputOf(node.id, op.name, descriptor));
-  const bool gathers = descriptor.kind == OpKind::kAllGather;
-  op.result = std::make_shared<std::vector<std::byte>>(op.input->size() * (gathers ? nodes_.size() : 1));
+  const OpKind kind = descriptor.kind;
+  op.laid.world_size = static_cast<std::uint32_t>(node.known.size());
+  if (HasRoot(kind)) op.laid.root = node.known[descriptor.root % node.known.size()];
+  const bool is_root = op.laid.root == node.id;
+  op.input = std::make_shared<std::vector<std::byte>>(InputOf(node.id, op.name, descriptor, op.laid));
+  const bool gathers = kind == OpKind::kAllGather || kind == OpKind::kGather;
+  const auto world = gathers ? static_cast<std::uint32_t>(nodes_.size()) : op.laid.world_size;
+  const std::size_t room = SizesOf(kind, descriptor.count, world, is_root).output;
+  op.result = std::make_shared<std::vector<std::byte>>(room * SizeOf(descriptor.dtype));
   agreement::Submission submission;
   submission.token = node.submitted + 1;
   submission.channel = ChannelId(channel);
   submission.descriptor = descriptor;
-  if (descriptor.kind != OpKind::kUpdateView) submission.algorithm = descriptor.schedule;
+  submission.root = op.laid.root;
+  submission.descriptor.root = 0;
+  if (IsForOneWorld(kind)) submission.world_size = op.laid.world_size;
+  if (kind != OpKind::kUpdateView) submission.algorithm = descriptor.schedule;
   const bool staged = options_.staged_one_of != 0 && random_() % options_.staged_one_of == 0;
   if (staged) std::fill(op.input->begin(), op.input->end(), kUnstaged);
   op.staged = staged ? 0 : op.input->size();
@@ -79,7 +88,7 @@ void Cluster::Stage(std::uint32_t index, std::uint64_t token) {
         node.peer->Cancel(token, events_.now());
         return Drain(index);
       }
-      const std::vector<std::byte> whole = InputOf(node.id, op.name, op.descriptor);
+      const std::vector<std::byte> whole = InputOf(node.id, op.name, op.descriptor, op.laid);
       const std::size_t piece = 1 + random_() % std::max<std::size_t>(whole.size() / 2, 1);
       op.staged = std::min(op.staged + piece, whole.size());
       std::copy_n(whole.begin(), op.staged, op.input->begin());
@@ -93,7 +102,7 @@ void Cluster::Stage(std::uint32_t index, std::uint64_t token) {
 void Cluster::StopStaging(std::uint32_t index) { nodes_[index]->stages = false; }
 
 bool Cluster::InputIsAsStaged(std::uint32_t index, const Operation& op) const {
-  std::vector<std::byte> expected = InputOf(nodes_[index]->id, op.name, op.descriptor);
+  std::vector<std::byte> expected = InputOf(nodes_[index]->id, op.name, op.descriptor, op.laid);
   std::fill(expected.begin() + static_cast<std::ptrdiff_t>(op.staged), expected.end(), kUnstaged);
   return *op.input == expected;
 }
@@ -102,7 +111,8 @@ bool Cluster::InputIsAsStaged(std::uint32_t index, const Operation& op) const {
 std::vector<std::byte> Cluster::ResultOf(const Operation& op, const agreement::Complete& complete) {
   if (complete.code != Code::kOk || op.descriptor.kind == OpKind::kUpdateView) return {};
   const auto world = static_cast<std::uint32_t>(complete.contributors.size());
-  const Part range = ringway::ResultOf(op.descriptor.kind, op.descriptor.count, world, complete.rank);
+  const bool is_root = HasRoot(op.descriptor.kind) && complete.contributors[complete.rank] == op.laid.root;
+  const Part range = ringway::ResultOf(op.descriptor.kind, op.descriptor.count, world, complete.rank, is_root);
   const std::size_t size = SizeOf(op.descriptor.dtype);
   RINGWAY_CHECK((range.begin + range.count) * size <= op.result->size());
   const auto begin = op.result->begin() + static_cast<std::ptrdiff_t>(range.begin * size);

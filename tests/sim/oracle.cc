@@ -88,21 +88,45 @@ double Combine(ReduceOp op, double a, double b) {
   return a + b;
 }
 
+constexpr std::size_t kWorldMax = 8;  // about what worlds grow to
+
 // Whole numbers below 256 are exact in every floating-point format, which codecs without blocks are; an average is
 // rounded. Codecs with blocks, and error feedback, round at each rank, up to sums of `world` values.
 double Tolerance(const Descriptor& d, std::size_t world) {
   const CodecInfo& codec = InfoOf(d.codec);
   // Of a value up to 8, and room for what it grows to. As much was kept before.
   const double rounding = 13 * ErrorOf(d.codec) * (CanFeedBack(d.kind, d.op, d.codec) ? 2 : 1);
-  const bool rounds = codec.layout.in_blocks || CanFeedBack(d.kind, d.op, d.codec);  // and adds what is not whole
-  if (rounds) return world == 1 ? 0 : rounding * static_cast<double>(world * world);
+  const bool feeds_back = CanFeedBack(d.kind, d.op, d.codec);
+  const bool rounds = codec.layout.in_blocks || feeds_back;  // and adds what is not whole
+  // One that is alone rounds nothing, but may add what was kept in a larger world.
+  const std::size_t largest = world > 1 ? world : feeds_back ? kWorldMax : 0;
+  if (rounds) return rounding * static_cast<double>(largest * largest);
   if (d.op == ReduceOp::kAvg) return d.dtype == DType::kBF16 ? 0.05 : rounding + 1e-5;
   return 0;
 }
 
-// Of the whole operation's buffer.
-double Expected(const OpName& op, const Descriptor& d, std::span<const PeerId> contributors, std::uint64_t element) {
-  if (d.kind == OpKind::kAllGather) return ValueOf(contributors[element / d.count], op, d, element % d.count);
+struct Place {
+  std::span<const PeerId> contributors;
+  std::uint32_t rank = 0;
+  PeerId root;
+};
+
+// Of the rank's output.
+double Expected(const OpName& op, const Descriptor& d, const Place& at, std::uint64_t element) {
+  const std::span<const PeerId> contributors = at.contributors;
+  switch (d.kind) {
+    case OpKind::kAllGather:
+    case OpKind::kGather:
+      return ValueOf(contributors[element / d.count], op, d, element % d.count);
+    case OpKind::kBroadcast:
+      return ValueOf(at.root, op, d, element);
+    case OpKind::kScatter:
+      return ValueOf(at.root, op, d, at.rank * d.count + element);
+    case OpKind::kAllToAll:
+      return ValueOf(contributors[element / d.count], op, d, at.rank * d.count + element % d.count);
+    default:
+      break;
+  }
   double expected = ValueOf(contributors[0], op, d, element);
   for (const PeerId peer : contributors.subspan(1)) expected = Combine(d.op, expected, ValueOf(peer, op, d, element));
   return d.op == ReduceOp::kAvg ? expected / static_cast<double>(contributors.size()) : expected;
@@ -120,24 +144,26 @@ std::uint64_t FeedbackOf(const Descriptor& descriptor, std::span<const Descripto
 
 bool DescriptorIsSimulated(const Descriptor& d) { return d.dtype != DType::kF16; }
 
-std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& d) {
+std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& d, const Laid& laid) {
   const std::size_t size = SizeOf(d.dtype);
-  std::vector<std::byte> input(d.count * size);
-  for (std::uint64_t i = 0; i < d.count; ++i) Store(d.dtype, ValueOf(peer, op, d, i), input.data() + i * size);
+  const std::size_t count = SizesOf(d.kind, d.count, laid.world_size, laid.root == peer).input;
+  std::vector<std::byte> input(count * size);
+  for (std::uint64_t i = 0; i < count; ++i) Store(d.dtype, ValueOf(peer, op, d, i), input.data() + i * size);
   return input;
 }
 
 std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const Descriptor& d,
-                     std::span<const PeerId> contributors, PeerId self) {
+                     std::span<const PeerId> contributors, PeerId self, PeerId root) {
   const std::size_t size = SizeOf(d.dtype);
   const auto world = static_cast<std::uint32_t>(contributors.size());
   const auto rank = std::find(contributors.begin(), contributors.end(), self) - contributors.begin();
   if (rank >= static_cast<std::ptrdiff_t>(world)) return "it is no contributor";
-  const Part range = ResultOf(d.kind, d.count, world, static_cast<std::uint32_t>(rank));
+  const Place at{contributors, static_cast<std::uint32_t>(rank), root};
+  const Part range = ResultOf(d.kind, d.count, world, at.rank, root == self);
   if (result.size() != range.count * size) return "a result of another size";
   const double tolerance = Tolerance(d, world);
   for (std::uint64_t i = 0; i < range.count; ++i) {
-    const double expected = Expected(op, d, contributors, range.begin + i);
+    const double expected = Expected(op, d, at, range.begin + i);
     const double got = Load(d.dtype, result.data() + i * size);
     if (std::abs(got - expected) <= tolerance) continue;
     return "element " + std::to_string(i) + " is " + std::to_string(got) + " and not " + std::to_string(expected);

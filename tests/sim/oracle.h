@@ -13,12 +13,18 @@
 
 namespace ringway::sim {
 
-std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& descriptor);
+// What a trainer gives beside the descriptor, whose `root` is not used.
+struct Laid {
+  PeerId root;
+  std::uint32_t world_size = 1;  // that it knows
+};
+
+std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& descriptor, const Laid& laid = {});
 
 // Compares `result` with what `self` must hold of the collective of the contributors' inputs, within the codec's
 // rounding. Returns the difference; empty if there is none. REQUIRES: a dtype that DescriptorIsSimulated() accepts.
 std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const Descriptor& descriptor,
-                     std::span<const PeerId> contributors, PeerId self);
+                     std::span<const PeerId> contributors, PeerId self, PeerId root = PeerId());
 
 // The tensor's name for error feedback (agreement::Submission); 0: none, as it loses nothing or the name is in use.
 // `open`: descriptors of the operations under way.

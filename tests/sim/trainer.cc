@@ -201,13 +201,21 @@ Descriptor Trainers::DescriptorOf(std::mt19937_64& program) const {
   }
   constexpr std::array kKinds = {OpKind::kAllReduce, OpKind::kAllReduce, OpKind::kAllGather, OpKind::kReduceScatter};
   descriptor.kind = kKinds[program() % kKinds.size()];
+  if (options_.every_kind && program() % 4 != 0) {
+    constexpr std::array kOthers = {OpKind::kBroadcast, OpKind::kReduce,   OpKind::kGather,
+                                    OpKind::kScatter,   OpKind::kAllToAll, OpKind::kBarrier};
+    descriptor.kind = kOthers[program() % kOthers.size()];
+    descriptor.root = static_cast<std::uint8_t>(program());  // of those the trainer knows
+  }
   if (program() % 2 == 0) {
     const auto any = static_cast<Algorithm>(program() % kAlgorithmCount);
     descriptor.schedule = collective::AlgorithmFor(descriptor.kind, any);
   }
   // Many are tiny or empty; the others are of any size.
   const std::uint64_t shape = program() % 8;
-  descriptor.count = shape == 0 ? 0 : shape <= 3 ? 1 + program() % 300 : 1 + program() % options_.count_max;
+  descriptor.count = shape == 0 || IsEmpty(descriptor.kind) ? 0
+                     : shape <= 3                           ? 1 + program() % 300
+                                                            : 1 + program() % options_.count_max;
   return descriptor;
 }
 

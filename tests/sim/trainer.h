@@ -29,6 +29,7 @@ struct TrainerOptions {
   std::uint32_t ops_per_round_max = 3;
   std::uint64_t count_max = 4000;  // elements of an operation
   bool codecs = false;
+  bool every_kind = false;  // else those without a root
   Duration pause_max = std::chrono::milliseconds(20);
   std::uint32_t mismatch_one_of = 0;  // submissions; 0: never
   std::uint32_t cancel_one_of = 0;

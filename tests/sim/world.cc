@@ -78,6 +78,7 @@ TrainerOptions World::DrawTrainers(std::uint64_t seed, Dice& dice) {
   if (dice.OneOf(4)) options.cancel_one_of = static_cast<std::uint32_t>(dice.Between(2, 40));
   if (TrainersHang(seed)) options.mismatch_one_of = options.cancel_one_of = 0;  // whom nobody waits for may hang on
   options.asynchronous = IsAsynchronous(seed);
+  options.every_kind = seed % 16 == 7 || seed % 16 == 14;
   return options;
 }
 

@@ -329,6 +329,52 @@ class RINGWAY_API Session {
   Expected<Work> ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                     const OpOptions& options = {});
 
+  // From and to one rank, and from each to each. `root` is a rank among the members that the session knows (rank(),
+  // world_size(); OpResult::contributors[root] is its peer), and the operation is for that peer, whatever its rank is
+  // when it runs. If it is gone, or was when the operation began, all ranks get kPeerLost, from which the session has
+  // learnt who is left; a loss of another peer is retried without it. Success is reported only when all ranks are done:
+  // two one-way delays at least. All else as AllReduce; client/README.md has a table of what each does after a loss.
+
+  // `data` of the root becomes that of all (with a codec the root, too, goes on with what the others decode).
+  // Algorithms: ring, direct, tree, naive.
+  Expected<OpResult> Broadcast(void* data, std::size_t count, DType dtype, std::uint32_t root,
+                               const OpOptions& options = {});
+  Expected<Work> BroadcastAsync(void* data, std::size_t count, DType dtype, std::uint32_t root,
+                                const OpOptions& options = {});
+
+  // As AllReduce, but the result is the root's alone; `output` of the others is null, or work space that may be
+  // overwritten. Algorithms: ring, direct, tree, naive.
+  Expected<OpResult> Reduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                            std::uint32_t root, const OpOptions& options = {});
+  Expected<Work> ReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                             std::uint32_t root, const OpOptions& options = {});
+
+  // As AllGather, but the result is the root's alone; `output` of the others is ignored, and null. Algorithm: direct.
+  Expected<OpResult> Gather(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
+                            std::uint32_t root, const OpOptions& options = {});
+  Expected<Work> GatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
+                             std::uint32_t root, const OpOptions& options = {});
+
+  // `output` receives `count` elements of the root's input, those at rank * count. `input_count` is world_size() *
+  // count at the root; the others' input is ignored. The input is laid out for the world that this session knows: if
+  // the operation runs in a smaller one, all ranks get kPeerLost. Disjoint. Algorithm: direct.
+  Expected<OpResult> Scatter(const void* input, std::size_t input_count, void* output, std::size_t count, DType dtype,
+                             std::uint32_t root, const OpOptions& options = {});
+  Expected<Work> ScatterAsync(const void* input, std::size_t input_count, void* output, std::size_t count, DType dtype,
+                              std::uint32_t root, const OpOptions& options = {});
+
+  // Input and output have `count` elements, world_size() equal parts (kInvalidArgument if that leaves a rest): part r
+  // of the input goes to rank r, part r of the output comes from it. After a loss as Scatter. Disjoint. Algorithm:
+  // direct.
+  Expected<OpResult> AllToAll(const void* input, void* output, std::size_t count, DType dtype,
+                              const OpOptions& options = {});
+  Expected<Work> AllToAllAsync(const void* input, void* output, std::size_t count, DType dtype,
+                               const OpOptions& options = {});
+
+  // Is over when all ranks have submitted it. One one-way delay.
+  Expected<OpResult> Barrier(const OpOptions& options = {});
+  Expected<Work> BarrierAsync(const OpOptions& options = {});
+
   // Adopts the newest prepared view on all ranks at the same point. A collective on channel 0 that every rank calls; no
   // other operation of this session may be in flight: kInvalidArgument if its Work still waits for the outcome; one
   // whose Work was destroyed is awaited. The result names the view that is current afterwards. Works below min_world,

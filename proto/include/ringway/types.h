@@ -27,8 +27,77 @@ enum class Codec : std::uint8_t { kNone = 0, kBf16, kInt8, kF16, kInt4, kInt8Zp,
 //   kAllReduce      input count       output count; all of it is the result, the same on all ranks
 //   kAllGather      input count       output K * count: the inputs in rank order, the same on all ranks
 //   kReduceScatter  input count       output count, of which PartOf(count, K, r) is the result; the rest is work space
-enum class OpKind : std::uint8_t { kAllReduce = 0, kUpdateView, kAllGather, kReduceScatter };
-inline constexpr std::uint8_t kOpKindCount = 4;
+//   kBroadcast      root: count       output count: the root's input, the same on all ranks
+//   kReduce         input count       output count: the result at the root, elsewhere work space
+//   kGather         input count       root: K * count, the inputs in rank order
+//   kScatter        root: K * count   output count: the r-th part of the root's input
+//   kAllToAll       input K * count   output K * count: the r-th parts of all inputs, in the order of their ranks
+//   kBarrier        nothing           nothing; it is over when all have submitted it
+enum class OpKind : std::uint8_t {
+  kAllReduce = 0,
+  kUpdateView,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kReduce,
+  kGather,
+  kScatter,
+  kAllToAll,
+  kBarrier
+};
+inline constexpr std::uint8_t kOpKindCount = 10;
+
+// Whether one rank has a part that the others have not.
+constexpr bool HasRoot(OpKind kind) {
+  return kind == OpKind::kBroadcast || kind == OpKind::kReduce || kind == OpKind::kGather || kind == OpKind::kScatter;
+}
+// Whether it adds up; else it moves elements, and its ReduceOp is kSum.
+constexpr bool Reduces(OpKind kind) {
+  return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter || kind == OpKind::kReduce;
+}
+// Whether every rank ends with the same elements.
+constexpr bool IsTheSameOnAll(OpKind kind) {
+  return kind != OpKind::kReduceScatter && kind != OpKind::kReduce && kind != OpKind::kGather &&
+         kind != OpKind::kScatter && kind != OpKind::kAllToAll;
+}
+// Whether an input has a part for each rank, so that it fits one world only.
+constexpr bool IsForOneWorld(OpKind kind) { return kind == OpKind::kScatter || kind == OpKind::kAllToAll; }
+// Whether its count is that of one rank's part, of which a buffer has all.
+constexpr bool CountsByRank(OpKind kind) {
+  return kind == OpKind::kAllGather || kind == OpKind::kGather || IsForOneWorld(kind);
+}
+// Whether it carries no elements.
+constexpr bool IsEmpty(OpKind kind) { return kind == OpKind::kUpdateView || kind == OpKind::kBarrier; }
+
+// Elements of the buffers of a collective at one rank.
+struct Sizes {
+  std::size_t input = 0;
+  std::size_t output = 0;
+};
+// REQUIRES: world_size * count does not overflow.
+constexpr Sizes SizesOf(OpKind kind, std::size_t count, std::uint32_t world_size, bool is_root) {
+  const std::size_t all = world_size * count;
+  switch (kind) {
+    case OpKind::kAllGather:
+      return {count, all};
+    case OpKind::kBroadcast:
+      return {is_root ? count : 0, count};
+    case OpKind::kGather:
+      return {count, is_root ? all : 0};
+    case OpKind::kScatter:
+      return {is_root ? all : 0, count};
+    case OpKind::kAllToAll:
+      return {all, all};
+    case OpKind::kUpdateView:
+    case OpKind::kBarrier:
+      return {0, 0};
+    case OpKind::kAllReduce:
+    case OpKind::kReduceScatter:
+    case OpKind::kReduce:
+      break;
+  }
+  return {count, count};
+}
 
 // Schedule of an all-reduce. With K ranks, one-way delay a and S bytes:
 //
@@ -62,7 +131,8 @@ enum class Code : std::uint32_t {
   kDaemonLost,         // the daemon died or closed the session; buffers are intact
   kTimeout,            // the deadline of this call passed; the operation goes on
   kMismatch,           // ranks submitted different kind, count, dtype, op, codec or algorithm for one operation
-  kPeerLost,           // a peer was lost and the group was joined with fail_on_peer_loss
+  kPeerLost,           // a peer was lost and the group was joined with fail_on_peer_loss, or the operation cannot be
+                       // done without that peer: its root, or one that has a part in the input
   kWorldTooSmall,      // fewer peers than the group's minimum remain
   kCancelled,          // all ranks agreed to cancel the operation
   kEvicted,            // the other peers went on without this one; rejoin and take their state
@@ -101,9 +171,11 @@ constexpr Part PartOf(std::size_t count, std::uint32_t world_size, std::uint32_t
 }
 
 // Where in the output of such a collective the result is. REQUIRES: world_size * count does not overflow.
-constexpr Part ResultOf(OpKind kind, std::size_t count, std::uint32_t world_size, std::uint32_t rank) {
-  if (kind == OpKind::kAllGather) return {0, world_size * count};
-  return kind == OpKind::kReduceScatter ? PartOf(count, world_size, rank) : Part{0, count};
+constexpr Part ResultOf(OpKind kind, std::size_t count, std::uint32_t world_size, std::uint32_t rank,
+                        bool is_root = false) {
+  if (kind == OpKind::kReduceScatter) return PartOf(count, world_size, rank);
+  if (kind == OpKind::kReduce && !is_root) return {0, 0};
+  return {0, SizesOf(kind, count, world_size, is_root).output};
 }
 
 constexpr std::size_t SizeOf(DType dtype) {
@@ -323,7 +395,8 @@ constexpr const char* NameOf(Rounding rounding) {
 }
 
 constexpr const char* NameOf(OpKind kind) {
-  constexpr const char* kNames[] = {"all_reduce", "update_view", "all_gather", "reduce_scatter"};
+  constexpr const char* kNames[] = {"all_reduce", "update_view", "all_gather", "reduce_scatter", "broadcast",
+                                    "reduce",     "gather",      "scatter",    "all_to_all",     "barrier"};
   return static_cast<std::uint8_t>(kind) < kOpKindCount ? kNames[static_cast<std::uint8_t>(kind)] : "?";
 }
 
@@ -364,10 +437,19 @@ constexpr const char* NameOf(Code code) {
   return static_cast<std::uint32_t>(code) < kCodeCount ? kNames[static_cast<std::uint32_t>(code)] : "?";
 }
 
-// Whether the collective can be computed with it; the halves of an all-reduce go around the ring, or to all at once.
+// Whether the collective can be computed with it. The halves of an all-reduce go around the ring, or to all at once;
+// those from and to one rank along trees, too; where each pair has elements of its own, there is one way.
 constexpr bool HasAlgorithm(OpKind kind, Algorithm algorithm) {
-  if (kind != OpKind::kAllGather && kind != OpKind::kReduceScatter) return true;
-  return algorithm == Algorithm::kRing || algorithm == Algorithm::kDirect;
+  if (kind == OpKind::kAllReduce || IsEmpty(kind) || algorithm == Algorithm::kDirect) return true;
+  if (kind == OpKind::kGather || IsForOneWorld(kind)) return false;
+  if (algorithm == Algorithm::kRing) return true;
+  return HasRoot(kind) && (algorithm == Algorithm::kTree || algorithm == Algorithm::kNaive);
+}
+// What to say where it cannot.
+constexpr const char* AlgorithmsOf(OpKind kind) {
+  if (HasAlgorithm(kind, Algorithm::kOneShot)) return "all algorithms";
+  if (HasAlgorithm(kind, Algorithm::kTree)) return "the algorithms ring, direct, tree and naive";
+  return HasAlgorithm(kind, Algorithm::kRing) ? "the algorithms ring and direct" : "the algorithm direct";
 }
 
 // Whether a collective of this combination exists. `reason` (optional) receives a static text when it does not.

@@ -429,7 +429,7 @@ TEST(Executor, HolderServesAFetchOfItsWholeResult) {
   auto* source = reinterpret_cast<std::byte*>(result.data());
   const Descriptor descriptor = SumOf(DType::kF32, result.size());
   ExecutorOptions options{.descriptor = descriptor,
-                          .shape = {.count = result.size(), .input = {}},
+                          .shape = {.count = result.size(), .input = {}, .output = {0, result.size()}},
                           .world_size = 2,
                           .segment_bytes_max = kSegment,
                           .output = source,

@@ -90,12 +90,13 @@ TEST_P(Halves, AllGatherWithACodecGivesAllRanksAndAFetchTheSameBytes) {
     for (std::uint32_t rank = 1; rank < kWorld; ++rank) ASSERT_EQ(world.output(rank), world.output(0)) << codec.name;
     std::vector<std::byte> held = world.output(0);
     std::vector<std::byte> fetched(held.size());
-    ExecutorOptions options{.descriptor = descriptor,
-                            .shape = {.count = kWorld * descriptor.count, .input = {}},
-                            .world_size = 2,
-                            .segment_bytes_max = kHalfSegment,
-                            .output = held.data(),
-                            .stamp = {}};
+    ExecutorOptions options{
+        .descriptor = descriptor,
+        .shape = {.count = kWorld * descriptor.count, .input = {}, .output = {0, kWorld * descriptor.count}},
+        .world_size = 2,
+        .segment_bytes_max = kHalfSegment,
+        .output = held.data(),
+        .stamp = {}};
     Executor holder(Share(FetchSchedule(Rank(0), Rank(1), Rank(0), kWorld)), options);
     options.output = fetched.data();
     Executor fetcher(Share(FetchSchedule(Rank(0), Rank(1), Rank(1), kWorld)), options);

@@ -70,7 +70,7 @@ inline abi::Submit SubmitPacket(std::uint32_t slot) {
   submit.dtype = DType::kF32;
   submit.input_region = 0;
   submit.result_region = 1;
-  submit.count = submit.result_count = 1024;
+  submit.count = submit.input_count = submit.result_count = 1024;
   return submit;
 }
 

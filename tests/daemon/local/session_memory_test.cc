@@ -202,7 +202,7 @@ TEST_F(SessionMemoryTest, SparseRegionsOfHalfTheMachineTakeNothing) {
   auto submit = SubmitPacket(0);
   submit.input_region = 7;
   submit.result_region = 8;
-  submit.count = submit.result_count = kVast / 4;
+  submit.count = submit.input_count = submit.result_count = kVast / 4;
   Send(submit);
   EXPECT_EQ(page_->slots[0].state.load(), abi::SlotState::kDone);
   EXPECT_NE(page_->slots[0].code, Code::kOk);

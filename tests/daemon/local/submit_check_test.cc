@@ -15,12 +15,16 @@ std::optional<std::uint64_t> TwoRegions(std::uint32_t id) {
   return id < 2 ? std::optional(kKnownRegionBytes) : std::nullopt;
 }
 
+constexpr PeerId kSelf(7);
+constexpr std::uint64_t kAsCount = 0xABCDEF;  // until a case says another
+
 abi::Submit Good() {
   abi::Submit submit{};
   submit.dtype = DType::kF32;
   submit.input_region = 0;
   submit.result_region = 1;
   submit.count = submit.result_count = 1024;
+  submit.input_count = kAsCount;
   return submit;
 }
 
@@ -36,7 +40,8 @@ void CheckAll(const std::vector<Case>& cases) {
   for (const Case& one : cases) {
     abi::Submit submit = Good();
     one.change(submit);
-    const SubmitVerdict verdict = CheckSubmit(submit, TwoRegions);
+    if (submit.input_count == kAsCount) submit.input_count = submit.count;
+    const SubmitVerdict verdict = CheckSubmit(submit, kSelf, TwoRegions);
     EXPECT_EQ(verdict.verdict, one.verdict) << one.name << ": " << verdict.status.text();
     EXPECT_EQ(verdict.status.ok(), one.verdict == Verdict::kAccept) << one.name;
   }
@@ -147,6 +152,62 @@ TEST(SubmitCheckTest, CountsFitTheCollective) {
          s.algorithm = static_cast<std::uint8_t>(Algorithm::kTree) + 1;
        }},
       {"update_view with elements", Verdict::kLie, [](auto& s) { s.kind = OpKind::kUpdateView; }},
+      {"input of another count", Verdict::kLie, [](auto& s) { s.input_count = 1023; }},
+  });
+}
+
+// A packet of this kind and root whose input and result have these counts.
+std::function<void(abi::Submit&)> Rooted(OpKind kind, std::uint64_t root, std::uint64_t input, std::uint64_t result) {
+  return [=](abi::Submit& s) {
+    s.kind = kind;
+    s.root = root;
+    s.count = 256;
+    s.input_count = input;
+    s.result_count = result;
+  };
+}
+std::function<void(abi::Submit&)> ForWorld(std::uint32_t world_size, const std::function<void(abi::Submit&)>& change) {
+  return [=](abi::Submit& s) {
+    change(s);
+    s.world_size = world_size;
+  };
+}
+
+TEST(SubmitCheckTest, CountsFitTheRankThatIsTheRootOrNot) {
+  constexpr auto kMe = kSelf.value;
+  CheckAll({
+      {"broadcast of the root", Verdict::kAccept, Rooted(OpKind::kBroadcast, kMe, 256, 256)},
+      {"broadcast of another", Verdict::kAccept, Rooted(OpKind::kBroadcast, 8, 0, 256)},
+      {"broadcast with an input that is not the root's", Verdict::kLie, Rooted(OpKind::kBroadcast, 8, 256, 256)},
+      {"broadcast of the root without an input", Verdict::kLie, Rooted(OpKind::kBroadcast, kMe, 0, 256)},
+      {"broadcast without a root", Verdict::kLie, Rooted(OpKind::kBroadcast, 0, 0, 256)},
+      {"reduce", Verdict::kAccept, Rooted(OpKind::kReduce, 8, 256, 256)},
+      {"reduce without work space", Verdict::kLie, Rooted(OpKind::kReduce, 8, 256, 0)},
+      {"all_reduce with a root", Verdict::kLie, Rooted(OpKind::kAllReduce, 8, 256, 256)},
+      {"gather at the root", Verdict::kAccept, Rooted(OpKind::kGather, kMe, 256, 1024)},
+      {"gather at the root into less than one part", Verdict::kLie, Rooted(OpKind::kGather, kMe, 256, 255)},
+      {"gather at another", Verdict::kAccept, Rooted(OpKind::kGather, 8, 256, 0)},
+      {"gather into another", Verdict::kLie, Rooted(OpKind::kGather, 8, 256, 1024)},
+      {"scatter of the root", Verdict::kAccept, ForWorld(4, Rooted(OpKind::kScatter, kMe, 1024, 256))},
+      {"scatter of another", Verdict::kAccept, ForWorld(4, Rooted(OpKind::kScatter, 8, 0, 256))},
+      {"scatter for a larger world than its input", Verdict::kLie,
+       ForWorld(5, Rooted(OpKind::kScatter, kMe, 1024, 256))},
+      {"scatter for no world", Verdict::kLie, Rooted(OpKind::kScatter, 8, 0, 256)},
+      {"broadcast for one world", Verdict::kLie, ForWorld(4, Rooted(OpKind::kBroadcast, 8, 0, 256))},
+      {"all_to_all", Verdict::kAccept, ForWorld(4, Rooted(OpKind::kAllToAll, 0, 1024, 1024))},
+      {"all_to_all for a world beyond 64", Verdict::kLie, ForWorld(65, Rooted(OpKind::kAllToAll, 0, 1024, 1024))},
+      {"all_to_all into less", Verdict::kLie, ForWorld(4, Rooted(OpKind::kAllToAll, 0, 1024, 1023))},
+      {"all_to_all by a ring", Verdict::kRefuse,
+       [](auto& s) {
+         ForWorld(4, Rooted(OpKind::kAllToAll, 0, 1024, 1024))(s);
+         s.algorithm = static_cast<std::uint8_t>(Algorithm::kRing) + 1;
+       }},
+      {"barrier", Verdict::kAccept,
+       [](auto& s) {
+         s.kind = OpKind::kBarrier;
+         s.count = s.result_count = 0;
+       }},
+      {"barrier with elements", Verdict::kLie, [](auto& s) { s.kind = OpKind::kBarrier; }},
   });
 }
 

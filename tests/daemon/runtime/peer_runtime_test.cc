@@ -94,7 +94,7 @@ TEST_F(PeerRuntimeTest, OtherEventsGetTheirTurnBetweenTheSlicesOfALargeCopy) {
   Send(local::RegisterPacket(0, kBytes), {input.get()});
   Send(local::RegisterPacket(1, kBytes), {result.get()});
   auto submit = local::SubmitPacket(0);
-  submit.count = submit.result_count = kBytes / 4;
+  submit.count = submit.input_count = submit.result_count = kBytes / 4;
   Send(submit);
   int turns = 0;
   bool done = false;

@@ -78,7 +78,7 @@ void Node::Submit() {
     Send(local::RegisterPacket(1, kSummedBytes), {result_.fd()});
   }
   auto submit = local::SubmitPacket(0);
-  submit.count = submit.result_count = kSummed;
+  submit.count = submit.input_count = submit.result_count = kSummed;
   page_.as<abi::SessionPage>()->slots[0].state.store(abi::SlotState::kSubmitted);
   Send(submit);
 }

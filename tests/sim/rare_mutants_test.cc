@@ -1,0 +1,151 @@
+// Planted bugs that random worlds hardly ever show, because each takes two losses at the right moments: scripts for one
+// peer, or for the master.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "daemon/agreement/peer.h"
+#include "daemon/buffers/trainer_buffers.h"
+#include "proto/mutation.h"
+#include "tests/master/coordination/coordinator_fixture.h"
+
+namespace ringway::sim {
+namespace {
+
+using agreement::Peer;
+using mutation::Mutant;
+
+constexpr PeerId kMe{1};
+constexpr PeerId kPartner{2};
+
+control::ViewFor ViewOf(std::uint32_t counter, std::uint32_t world) {
+  control::ViewFor message;
+  message.set_peer(kMe.value);
+  control::View& view = *message.mutable_view();
+  view.set_epoch(Epoch::Of(1, counter).value);
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    view.add_members()->set_peer_id(rank + 1);
+    view.add_ring(rank);
+  }
+  return message;
+}
+
+std::optional<control::Report> TakeReport(Peer& peer) {
+  std::optional<control::Report> report;
+  for (const agreement::Action& action : peer.TakeActions()) {
+    const auto* said = std::get_if<agreement::ToMaster>(&action);
+    if (said != nullptr && said->message.has_report()) report = said->message.report();
+  }
+  return report;
+}
+
+// The view that an UpdateView has adopted, as a peer reports it that has learned of it only in the view after that one;
+// nothing if it reports none.
+std::optional<Epoch> ReportedAfterAll() {
+  Peer peer(kMe, "g", {});
+  const TimePoint now{};
+  peer.OnView(ViewOf(1, 2), now);
+  control::ViewFor prepared = ViewOf(2, 3);
+  prepared.set_prepared(true);
+  peer.OnView(prepared, now);
+  agreement::Submission submission;
+  submission.token = 1;
+  submission.descriptor = {OpKind::kUpdateView, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 0};
+  submission.buffers = std::make_shared<buffers::TrainerBuffers>();
+  EXPECT_TRUE(peer.Submit(std::move(submission), now).ok());
+  control::ViewFor later = ViewOf(3, 2);
+  control::Verdict& verdict = *later.mutable_view()->add_verdicts();
+  verdict.set_seq(1);
+  verdict.set_result_epoch(Epoch::Of(1, 1).value);
+  verdict.set_prepared_epoch(Epoch::Of(1, 2).value);
+  for (const PeerId member : {kMe, kPartner}) verdict.add_contributors(member.value);
+  verdict.add_holders(kPartner.value);
+  peer.OnView(later, now);
+  (void)peer.TakeActions();
+  peer.OnAbort(Epoch::Of(1, 3), now);
+  const std::optional<control::Report> report = TakeReport(peer);
+  if (!report || report->ops_size() == 0) return std::nullopt;
+  return Epoch(report->ops(0).prepared_epoch());
+}
+
+// The code of an operation that a view's verdict commits, held by a member that the next view has lost with it.
+std::optional<Code> ToldOfWhatIsLost() {
+  Peer peer(kMe, "g", {});
+  const TimePoint now{};
+  peer.OnView(ViewOf(1, 3), now);
+  std::vector<std::byte> input(16), output(16);
+  agreement::Submission submission;
+  submission.token = 1;
+  submission.descriptor = {OpKind::kAllReduce, DType::kF32, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 4};
+  submission.buffers =
+      std::make_shared<buffers::TrainerBuffers>(buffers::TrainerBuffers::Places{.input = input.data(),
+                                                                                .input_bytes = input.size(),
+                                                                                .input_ready = input.size(),
+                                                                                .output = output.data(),
+                                                                                .output_bytes = output.size()});
+  EXPECT_TRUE(peer.Submit(std::move(submission), now).ok());
+  control::ViewFor committed = ViewOf(2, 2);
+  control::Verdict& verdict = *committed.mutable_view()->add_verdicts();
+  verdict.set_seq(1);
+  verdict.set_result_epoch(Epoch::Of(1, 1).value);
+  for (const PeerId member : {kMe, kPartner, PeerId(3)}) verdict.add_contributors(member.value);
+  verdict.add_holders(kPartner.value);
+  peer.OnView(committed, now);
+  peer.OnView(ViewOf(3, 1), now);
+  while (peer.HasWork()) peer.Work();
+  std::optional<Code> told;
+  for (const agreement::Action& action : peer.TakeActions()) {
+    if (const auto* complete = std::get_if<agreement::Complete>(&action)) told = complete->code;
+  }
+  return told;
+}
+
+TEST(VerdictOfAnEarlierView, IsForgottenAndTheMutantThatKeepsItIsFound) {
+  EXPECT_EQ(ToldOfWhatIsLost(), Code::kOk);
+  mutation::active = Mutant::kKeepOldVerdict;
+  EXPECT_EQ(ToldOfWhatIsLost(), std::nullopt);
+  mutation::active = Mutant::kNone;
+}
+
+// Members 2 and 3 of five have reported and die; then 1 accuses both.
+class LateAccusation : public CoordinatorTest {
+ protected:
+  ~LateAccusation() override { mutation::active = Mutant::kNone; }
+  void Run() {
+    Form(5);
+    const std::uint64_t epoch = ViewOf(1).epoch();
+    for (const std::uint64_t member : {2, 3, 4, 5}) Say(member, Report(member, epoch));
+    for (const std::uint64_t dead : {2, 3}) {
+      coordinator_->OnDisconnect(dead, Contact::kSilent, now_);
+      said_hello_.erase(dead);
+    }
+    Collect();
+    Say(1, Report(1, epoch, {2, 3}));
+    Wait(kGrace, {1, 4, 5});
+  }
+};
+
+TEST_F(LateAccusation, CostsTheDeadTheirPlaces) {
+  Run();
+  EXPECT_EQ(ViewOf(1).members_size(), 3);
+  EXPECT_FALSE(Has(1, &control::FromMaster::has_evicted));
+}
+
+TEST_F(LateAccusation, AndTheMutantThatDropsTheAccuserIsFound) {
+  mutation::active = Mutant::kDropForUnheard;
+  Run();
+  EXPECT_TRUE(Has(1, &control::FromMaster::has_evicted));
+}
+
+TEST(ToldLate, AnUpdateViewIsReportedInALaterViewTooAndTheMutantThatDoesNotIsFound) {
+  EXPECT_EQ(ReportedAfterAll(), Epoch::Of(1, 2));
+  mutation::active = Mutant::kReportOldUpdate;
+  EXPECT_NE(ReportedAfterAll(), Epoch::Of(1, 2));
+  mutation::active = Mutant::kNone;
+}
+
+}  // namespace
+}  // namespace ringway::sim
