@@ -1,41 +1,31 @@
-// The C API: ringway.hpp's calls with C signatures; the sentence of the last error is kept per thread.
+// The C API: ringway.hpp's calls with C signatures; the sentence of the last error is kept per thread. Its collectives
+// are in c_collectives.cc.
+#include "client/src/c_api.h"
+
 #include <ringway/ringway.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
-#include <ringway/ringway.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "client/src/fork_guard.h"
 #include "client/src/session.h"
 
-struct ringwayComm {
-  std::unique_ptr<ringway::Session> session;
-  std::uint64_t generation = ringway::internal::ForkGeneration();
-  std::mutex mutex;                          // guards `buffers`; a thread of the parent may hold it when a child begins
-  std::map<void*, ringway::Buffer> buffers;  // of ringwayAlloc
-};
-
-struct ringwayWork {
-  ringway::Work work;
-};
+using ringway::c::Guarded;
+using ringway::c::IsWritable;
+using ringway::c::Refuse;
+using ringway::c::RefuseInfo;
+using ringway::c::Report;
+using ringway::c::Whole;
 
 namespace {
 
 thread_local std::string last_error;
-
-ringwayResult_t Report(const ringway::Error& error) {
-  if (!error.ok()) last_error = error.text();
-  return static_cast<ringwayResult_t>(error.code());
-}
 
 // Struct sizes of the first release: the fields up to here.
 constexpr std::size_t kConfigBytesMin = offsetof(ringwayConfig_t, endWhenEvicted);
@@ -43,57 +33,8 @@ constexpr std::size_t kOpOptionsBytesMin = offsetof(ringwayOpOptions_t, submitTi
 constexpr std::size_t kOpInfoBytesMin = offsetof(ringwayOpInfo_t, contributors);
 constexpr std::size_t kMemberBytesMin = offsetof(ringwayMember_t, site);
 
-// Completes a struct of a caller whose header may have fewer fields than this one; nullopt: an impossible size.
-template <typename T>
-std::optional<T> Whole(const T* given, T defaults, std::size_t bytes_min) {
-  if (given->size < bytes_min || given->size > sizeof(T)) return std::nullopt;
-  std::memcpy(&defaults, given, given->size);
-  return defaults;
-}
-
-ringwayResult_t Refuse(const char* text) { return Report(ringway::Error(ringway::Code::kInvalidArgument, text)); }
-
-// Checked before the operation is submitted.
-bool IsWritable(const ringwayOpInfo_t* info) {
-  return info == nullptr || (info->size >= kOpInfoBytesMin && info->size <= sizeof *info);
-}
-
-ringwayResult_t RefuseInfo() { return Refuse("start info from RINGWAY_OP_INFO_INITIALIZER"); }
-
-// No exception reaches C. `function` returns a ringwayResult_t.
-template <typename Function>
-ringwayResult_t Guarded(Function function) {
-  try {
-    return function();
-  } catch (const std::bad_alloc&) {
-    return ringwayResourceExhausted;
-  } catch (...) {
-    return ringwayInternalError;
-  }
-}
-
 ringway::Milliseconds Timeout(int64_t timeout_ms) {
   return timeout_ms < 0 ? ringway::kForever : ringway::Milliseconds(timeout_ms);
-}
-
-// The session rejects values outside the enums; here they must only not wrap around.
-template <typename Enum>
-Enum Convert(int value) {
-  return static_cast<Enum>(value < 0 || value > UINT8_MAX ? UINT8_MAX : value);
-}
-
-ringway::OpOptions OpOptionsOf(const ringwayOpOptions_t* options) {
-  if (options == nullptr) return {};
-  ringway::OpOptions out{.channel = options->channel, .codec = Convert<ringway::Codec>(options->codec)};
-  if (options->codecBlock > 0)
-    out.codec.block = static_cast<std::uint16_t>(std::min<std::uint32_t>(options->codecBlock, UINT16_MAX));
-  out.codec.rounding = Convert<ringway::Rounding>(options->rounding);
-  if (options->errorFeedback != nullptr) out.error_feedback = options->errorFeedback;
-  out.stream = options->stream;
-  out.submit_timeout = Timeout(options->submitTimeoutMs);
-  out.as_peer = options->asPeer;
-  if (options->algorithm != ringwayAlgorithmOfPlan) out.algorithm = Convert<ringway::Algorithm>(options->algorithm);
-  return out;
 }
 
 // Writes only the fields that the caller's header has.
@@ -116,40 +57,40 @@ void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
   std::memcpy(info, &whole, info->size);
 }
 
-// Submits by `start(session, options)`, which returns an Expected<Work>.
-template <typename Start>
-ringwayResult_t StartWork(const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work, Start&& start) {
-  return Guarded([&] {
-    if (comm == nullptr || work == nullptr) return Refuse("comm or work is NULL");
-    *work = nullptr;
-    std::optional<ringwayOpOptions_t> whole;
-    if (options != nullptr) {
-      whole = Whole<ringwayOpOptions_t>(options, RINGWAY_OP_OPTIONS_INITIALIZER, kOpOptionsBytesMin);
-      if (!whole) return Refuse("start options from RINGWAY_OP_OPTIONS_INITIALIZER");
-      options = &*whole;
-    }
-    auto created = std::make_unique<ringwayWork>();
-    auto submitted = start(*comm->session, OpOptionsOf(options));
-    if (!submitted.ok()) return Report(submitted.error());
-    created->work = std::move(submitted.value());
-    *work = created.release();
-    return ringwaySuccess;
-  });
-}
-
-// Submits by `start(&work)`, and waits.
-template <typename Start>
-ringwayResult_t RunWork(ringwayOpInfo_t* info, Start&& start) {
-  if (!IsWritable(info)) return Guarded(RefuseInfo);
-  ringwayWork_t work = nullptr;
-  const ringwayResult_t submitted = start(&work);
-  if (submitted != ringwaySuccess) return submitted;
-  const ringwayResult_t result = ringwayWorkWait(work, RINGWAY_FOREVER, info);
-  (void)ringwayWorkFree(work);
-  return result;
-}
-
 }  // namespace
+
+namespace ringway::c {
+
+ringwayResult_t Report(const Error& error) {
+  if (!error.ok()) last_error = error.text();
+  return static_cast<ringwayResult_t>(error.code());
+}
+
+ringwayResult_t Refuse(const char* text) { return Report(Error(Code::kInvalidArgument, text)); }
+ringwayResult_t RefuseInfo() { return Refuse("start info from RINGWAY_OP_INFO_INITIALIZER"); }
+
+// Checked before the operation is submitted.
+bool IsWritable(const ringwayOpInfo_t* info) {
+  return info == nullptr || (info->size >= kOpInfoBytesMin && info->size <= sizeof *info);
+}
+
+std::optional<OpOptions> OpOptionsOf(const ringwayOpOptions_t* given) {
+  if (given == nullptr) return OpOptions();
+  const auto options = Whole<ringwayOpOptions_t>(given, RINGWAY_OP_OPTIONS_INITIALIZER, kOpOptionsBytesMin);
+  if (!options) return std::nullopt;
+  OpOptions out{.channel = options->channel, .codec = Convert<Codec>(options->codec)};
+  if (options->codecBlock > 0)
+    out.codec.block = static_cast<std::uint16_t>(std::min<std::uint32_t>(options->codecBlock, UINT16_MAX));
+  out.codec.rounding = Convert<Rounding>(options->rounding);
+  if (options->errorFeedback != nullptr) out.error_feedback = options->errorFeedback;
+  out.stream = options->stream;
+  out.submit_timeout = Timeout(options->submitTimeoutMs);
+  out.as_peer = options->asPeer;
+  if (options->algorithm != ringwayAlgorithmOfPlan) out.algorithm = Convert<Algorithm>(options->algorithm);
+  return out;
+}
+
+}  // namespace ringway::c
 
 ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* config) {
   return Guarded([&] {
@@ -272,98 +213,6 @@ ringwayResult_t ringwayFree(ringwayComm_t comm, void* memory) {
     if (comm->generation != ringway::internal::ForkGeneration()) return Report(ringway::internal::ForkedError());
     const std::lock_guard<std::mutex> lock(comm->mutex);
     return comm->buffers.erase(memory) == 1 ? ringwaySuccess : Refuse("memory is not of this comm's ringwayAlloc");
-  });
-}
-
-ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
-                                 ringwayRedOp_t op, ringwayComm_t comm) {
-  return Guarded([&] {
-    if (comm == nullptr) return Refuse("comm is NULL");
-    return Report(
-        comm->session
-            ->AllReduce(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype), Convert<ringway::ReduceOp>(op))
-            .error());
-  });
-}
-
-ringwayResult_t ringwayAllReduceWith(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
-                                     ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
-                                     ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayAllReduceAsyncWith(sendbuff, recvbuff, count, datatype, op, options, comm, work);
-  });
-}
-
-ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
-                                      ringwayRedOp_t op, ringwayComm_t comm, ringwayWork_t* work) {
-  return ringwayAllReduceAsyncWith(sendbuff, recvbuff, count, datatype, op, nullptr, comm, work);
-}
-
-ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, size_t count,
-                                          ringwayDataType_t datatype, ringwayRedOp_t op,
-                                          const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.AllReduceAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
-                                  Convert<ringway::ReduceOp>(op), converted);
-  });
-}
-
-ringwayResult_t ringwayAllReduceMany(const ringwayTensor_t* tensors, size_t tensorCount, ringwayDataType_t datatype,
-                                     ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
-                                     ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayAllReduceManyAsync(tensors, tensorCount, datatype, op, options, comm, work);
-  });
-}
-
-ringwayResult_t ringwayAllReduceManyAsync(const ringwayTensor_t* tensors, size_t tensorCount,
-                                          ringwayDataType_t datatype, ringwayRedOp_t op,
-                                          const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
-  using ringway::Error, ringway::Expected, ringway::OpOptions, ringway::Session, ringway::Work;
-  return StartWork(options, comm, work, [&](Session& session, const OpOptions& converted) -> Expected<Work> {
-    if (tensors == nullptr && tensorCount > 0) {
-      return Error(ringway::Code::kInvalidArgument, "tensors is NULL though tensorCount is not 0");
-    }
-    std::vector<ringway::Tensor> list;
-    for (std::size_t i = 0; i < tensorCount; ++i) {
-      list.push_back({tensors[i].sendbuff, tensors[i].recvbuff, tensors[i].count});
-    }
-    return session.AllReduceManyAsync(list, Convert<ringway::DType>(datatype), Convert<ringway::ReduceOp>(op),
-                                      converted);
-  });
-}
-
-ringwayResult_t ringwayAllGather(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
-                                 ringwayDataType_t datatype, const ringwayOpOptions_t* options, ringwayComm_t comm,
-                                 ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayAllGatherAsync(sendbuff, sendcount, recvbuff, recvcount, datatype, options, comm, work);
-  });
-}
-
-ringwayResult_t ringwayAllGatherAsync(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
-                                      ringwayDataType_t datatype, const ringwayOpOptions_t* options, ringwayComm_t comm,
-                                      ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.AllGatherAsync(sendbuff, sendcount, recvbuff, recvcount, Convert<ringway::DType>(datatype),
-                                  converted);
-  });
-}
-
-ringwayResult_t ringwayReduceScatter(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
-                                     ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
-                                     ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayReduceScatterAsync(sendbuff, recvbuff, count, datatype, op, options, comm, work);
-  });
-}
-
-ringwayResult_t ringwayReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t count,
-                                          ringwayDataType_t datatype, ringwayRedOp_t op,
-                                          const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.ReduceScatterAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
-                                      Convert<ringway::ReduceOp>(op), converted);
   });
 }
 

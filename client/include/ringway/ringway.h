@@ -333,6 +333,62 @@ RINGWAY_C_API ringwayResult_t ringwayReduceScatterAsync(const void* sendbuff, vo
                                                         const ringwayOpOptions_t* options, ringwayComm_t comm,
                                                         ringwayWork_t* work);
 
+/* From and to one rank, and from each to each; each has an Async form, whose work must be freed. `root` is a rank among
+ * the members that comm knows, and stays that peer; if it is gone all ranks get ringwayPeerLost. Options and info may
+ * be NULL. ringway.hpp says more. */
+
+/* The root's buff becomes that of all. */
+RINGWAY_C_API ringwayResult_t ringwayBroadcast(void* buff, size_t count, ringwayDataType_t datatype, int root,
+                                               const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                               ringwayOpInfo_t* info);
+RINGWAY_C_API ringwayResult_t ringwayBroadcastAsync(void* buff, size_t count, ringwayDataType_t datatype, int root,
+                                                    const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                    ringwayWork_t* work);
+
+/* The result is the root's alone; recvbuff of the others is NULL, or work space. */
+RINGWAY_C_API ringwayResult_t ringwayReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                            ringwayDataType_t datatype, ringwayRedOp_t op, int root,
+                                            const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                            ringwayOpInfo_t* info);
+RINGWAY_C_API ringwayResult_t ringwayReduceAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                                 ringwayDataType_t datatype, ringwayRedOp_t op, int root,
+                                                 const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                 ringwayWork_t* work);
+
+/* As ringwayAllGather, at the root alone. */
+RINGWAY_C_API ringwayResult_t ringwayGather(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
+                                            ringwayDataType_t datatype, int root, const ringwayOpOptions_t* options,
+                                            ringwayComm_t comm, ringwayOpInfo_t* info);
+RINGWAY_C_API ringwayResult_t ringwayGatherAsync(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                                 size_t recvcount, ringwayDataType_t datatype, int root,
+                                                 const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                 ringwayWork_t* work);
+
+/* Each rank receives recvcount elements of the root's sendbuff, which has sendcount = ringwayCommCount * recvcount.
+ * ringwayPeerLost on all if the world is smaller than that when it runs. */
+RINGWAY_C_API ringwayResult_t ringwayScatter(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
+                                             ringwayDataType_t datatype, int root, const ringwayOpOptions_t* options,
+                                             ringwayComm_t comm, ringwayOpInfo_t* info);
+RINGWAY_C_API ringwayResult_t ringwayScatterAsync(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                                  size_t recvcount, ringwayDataType_t datatype, int root,
+                                                  const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                  ringwayWork_t* work);
+
+/* Both buffers have `count` elements (not count * ranks), ringwayCommCount equal parts: part r goes to rank r, and
+ * comes from it. After a loss as ringwayScatter. */
+RINGWAY_C_API ringwayResult_t ringwayAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                                              ringwayDataType_t datatype, const ringwayOpOptions_t* options,
+                                              ringwayComm_t comm, ringwayOpInfo_t* info);
+RINGWAY_C_API ringwayResult_t ringwayAlltoAllAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                                   ringwayDataType_t datatype, const ringwayOpOptions_t* options,
+                                                   ringwayComm_t comm, ringwayWork_t* work);
+
+/* Is over when all ranks have submitted it. */
+RINGWAY_C_API ringwayResult_t ringwayBarrier(const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                             ringwayOpInfo_t* info);
+RINGWAY_C_API ringwayResult_t ringwayBarrierAsync(const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                  ringwayWork_t* work);
+
 /* ringwayTimeout is local: the operation goes on, wait again. `info` may be NULL. */
 RINGWAY_C_API ringwayResult_t ringwayWorkWait(ringwayWork_t work, int64_t timeoutMs, ringwayOpInfo_t* info);
 /* Blocks until ringwayWorkWait of one of `count` works of one comm would return at once; *index is the first one. */

@@ -1,0 +1,203 @@
+// The C API's collectives: each submits by the Session's Async call; the blocking ones wait for that.
+#include <ringway/ringway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "client/src/c_api.h"
+
+using ringway::c::Convert;
+using ringway::c::Guarded;
+using ringway::c::Refuse;
+using ringway::c::Report;
+using ringway::c::RunWork;
+using ringway::c::StartWork;
+
+namespace {
+
+// No rank: the session says so.
+std::uint32_t RankOf(int root) { return root < 0 ? UINT32_MAX : static_cast<std::uint32_t>(root); }
+
+}  // namespace
+
+ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                 ringwayRedOp_t op, ringwayComm_t comm) {
+  return Guarded([&] {
+    if (comm == nullptr) return Refuse("comm is NULL");
+    return Report(
+        comm->session
+            ->AllReduce(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype), Convert<ringway::ReduceOp>(op))
+            .error());
+  });
+}
+
+ringwayResult_t ringwayAllReduceWith(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                     ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                     ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayAllReduceAsyncWith(sendbuff, recvbuff, count, datatype, op, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                      ringwayRedOp_t op, ringwayComm_t comm, ringwayWork_t* work) {
+  return ringwayAllReduceAsyncWith(sendbuff, recvbuff, count, datatype, op, nullptr, comm, work);
+}
+
+ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, size_t count,
+                                          ringwayDataType_t datatype, ringwayRedOp_t op,
+                                          const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.AllReduceAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
+                                  Convert<ringway::ReduceOp>(op), converted);
+  });
+}
+
+ringwayResult_t ringwayAllReduceMany(const ringwayTensor_t* tensors, size_t tensorCount, ringwayDataType_t datatype,
+                                     ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                     ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayAllReduceManyAsync(tensors, tensorCount, datatype, op, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayAllReduceManyAsync(const ringwayTensor_t* tensors, size_t tensorCount,
+                                          ringwayDataType_t datatype, ringwayRedOp_t op,
+                                          const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  using ringway::Error, ringway::Expected, ringway::OpOptions, ringway::Session, ringway::Work;
+  return StartWork(options, comm, work, [&](Session& session, const OpOptions& converted) -> Expected<Work> {
+    if (tensors == nullptr && tensorCount > 0) {
+      return Error(ringway::Code::kInvalidArgument, "tensors is NULL though tensorCount is not 0");
+    }
+    std::vector<ringway::Tensor> list;
+    for (std::size_t i = 0; i < tensorCount; ++i) {
+      list.push_back({tensors[i].sendbuff, tensors[i].recvbuff, tensors[i].count});
+    }
+    return session.AllReduceManyAsync(list, Convert<ringway::DType>(datatype), Convert<ringway::ReduceOp>(op),
+                                      converted);
+  });
+}
+
+ringwayResult_t ringwayAllGather(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
+                                 ringwayDataType_t datatype, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                 ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayAllGatherAsync(sendbuff, sendcount, recvbuff, recvcount, datatype, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayAllGatherAsync(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
+                                      ringwayDataType_t datatype, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                      ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.AllGatherAsync(sendbuff, sendcount, recvbuff, recvcount, Convert<ringway::DType>(datatype),
+                                  converted);
+  });
+}
+
+ringwayResult_t ringwayReduceScatter(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                     ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                     ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayReduceScatterAsync(sendbuff, recvbuff, count, datatype, op, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                          ringwayDataType_t datatype, ringwayRedOp_t op,
+                                          const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.ReduceScatterAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
+                                      Convert<ringway::ReduceOp>(op), converted);
+  });
+}
+
+ringwayResult_t ringwayBroadcast(void* buff, size_t count, ringwayDataType_t datatype, int root,
+                                 const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayBroadcastAsync(buff, count, datatype, root, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayBroadcastAsync(void* buff, size_t count, ringwayDataType_t datatype, int root,
+                                      const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.BroadcastAsync(buff, count, Convert<ringway::DType>(datatype), RankOf(root), converted);
+  });
+}
+
+ringwayResult_t ringwayReduce(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                              ringwayRedOp_t op, int root, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                              ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayReduceAsync(sendbuff, recvbuff, count, datatype, op, root, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayReduceAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                   ringwayRedOp_t op, int root, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                   ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.ReduceAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
+                               Convert<ringway::ReduceOp>(op), RankOf(root), converted);
+  });
+}
+
+ringwayResult_t ringwayGather(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
+                              ringwayDataType_t datatype, int root, const ringwayOpOptions_t* options,
+                              ringwayComm_t comm, ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayGatherAsync(sendbuff, sendcount, recvbuff, recvcount, datatype, root, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayGatherAsync(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
+                                   ringwayDataType_t datatype, int root, const ringwayOpOptions_t* options,
+                                   ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.GatherAsync(sendbuff, sendcount, recvbuff, recvcount, Convert<ringway::DType>(datatype),
+                               RankOf(root), converted);
+  });
+}
+
+ringwayResult_t ringwayScatter(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
+                               ringwayDataType_t datatype, int root, const ringwayOpOptions_t* options,
+                               ringwayComm_t comm, ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayScatterAsync(sendbuff, sendcount, recvbuff, recvcount, datatype, root, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayScatterAsync(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
+                                    ringwayDataType_t datatype, int root, const ringwayOpOptions_t* options,
+                                    ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.ScatterAsync(sendbuff, sendcount, recvbuff, recvcount, Convert<ringway::DType>(datatype),
+                                RankOf(root), converted);
+  });
+}
+
+ringwayResult_t ringwayAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayAlltoAllAsync(sendbuff, recvbuff, count, datatype, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayAlltoAllAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
+                                     const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.AllToAllAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype), converted);
+  });
+}
+
+ringwayResult_t ringwayBarrier(const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) { return ringwayBarrierAsync(options, comm, work); });
+}
+
+ringwayResult_t ringwayBarrierAsync(const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.BarrierAsync(converted);
+  });
+}

@@ -1,0 +1,76 @@
+// The C API's collectives on real daemons: three ranks, each root in turn.
+#include <gtest/gtest.h>
+#include <ringway/ringway.h>
+
+#include <cstdint>
+#include <future>
+#include <vector>
+
+#include "tests/e2e/cluster.h"
+
+namespace ringway::e2e {
+namespace {
+
+constexpr int kPeersInC = 3;
+constexpr std::size_t kElements = 1000;
+
+using Values = std::vector<std::int32_t>;
+
+void CallAll(ringwayComm_t comm, int rank, int root) {
+  const bool is_root = rank == root;
+  Values mine(kElements, rank + 1), out(kElements, -1), all(kPeersInC * kElements);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = static_cast<std::int32_t>(100 * rank + static_cast<int>(i / kElements));
+  const auto type = ringwayInt32;
+  EXPECT_EQ(ringwayReduce(mine.data(), is_root ? out.data() : nullptr, kElements, type, ringwaySum, root, nullptr, comm,
+                          nullptr),
+            ringwaySuccess)
+      << ringwayGetLastError(comm);
+  EXPECT_EQ(out, Values(kElements, is_root ? 6 : -1));
+  EXPECT_EQ(ringwayBroadcast(mine.data(), kElements, type, root, nullptr, comm, nullptr), ringwaySuccess);
+  EXPECT_EQ(mine, Values(kElements, root + 1));
+  ringwayOpInfo_t info = RINGWAY_OP_INFO_INITIALIZER;
+  Values gathered(is_root ? kPeersInC * kElements : 0);
+  EXPECT_EQ(ringwayGather(Values(kElements, rank).data(), kElements, gathered.data(), gathered.size(), type, root,
+                          nullptr, comm, &info),
+            ringwaySuccess);
+  EXPECT_EQ(info.partCount, gathered.size());
+  for (std::size_t i = 0; i < gathered.size(); ++i) ASSERT_EQ(gathered[i], static_cast<int>(i / kElements));
+  EXPECT_EQ(ringwayScatter(all.data(), all.size(), out.data(), kElements, type, root, nullptr, comm, nullptr),
+            ringwaySuccess);
+  EXPECT_EQ(out, Values(kElements, 100 * root + rank));
+  Values turned(all.size());
+  EXPECT_EQ(ringwayAlltoAll(all.data(), turned.data(), all.size(), type, nullptr, comm, nullptr), ringwaySuccess);
+  for (std::size_t i = 0; i < turned.size(); ++i) ASSERT_EQ(turned[i], 100 * static_cast<int>(i / kElements) + rank);
+  EXPECT_EQ(ringwayBarrier(nullptr, comm, nullptr), ringwaySuccess);
+  EXPECT_EQ(ringwayBroadcast(mine.data(), kElements, type, -1, nullptr, comm, nullptr), ringwayInvalidArgument);
+  EXPECT_EQ(ringwayReduce(mine.data(), out.data(), kElements, type, static_cast<ringwayRedOp_t>(77), root, nullptr,
+                          comm, nullptr),
+            ringwayNotSupported);
+}
+
+void RunRank(const std::string& socket) {
+  ringwayConfig_t config = RINGWAY_CONFIG_INITIALIZER;
+  config.socketPath = socket.c_str();
+  config.group = "c";
+  config.waitWorld = kPeersInC;
+  ringwayComm_t comm = nullptr;
+  ASSERT_EQ(ringwayCommInit(&comm, &config), ringwaySuccess);
+  int rank = -1;
+  EXPECT_EQ(ringwayCommRank(comm, &rank), ringwaySuccess);
+  for (int root = 0; root < kPeersInC; ++root) CallAll(comm, rank, root);
+  EXPECT_EQ(ringwayCommDestroy(comm), ringwaySuccess);
+}
+
+TEST(CCollectives, AreTheSessionsOwn) {
+  Cluster cluster({.daemons = kPeersInC});
+  std::vector<std::future<void>> ranks;
+  for (std::size_t i = 0; i < kPeersInC; ++i) {
+    const std::string socket = cluster.socket(i);
+    ranks.push_back(std::async(std::launch::async, [socket] { RunRank(socket); }));
+  }
+  for (auto& rank : ranks) rank.get();
+}
+
+}  // namespace
+}  // namespace ringway::e2e
