@@ -293,15 +293,29 @@ std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint
   const Part& part = collected.part;
   const std::size_t world_size = contributors.size();
   if (world_size == 0) return part.count;
-  if (collected.collective != OpKind::kAllGather) {
-    const std::byte* const result = output + part.begin * element_bytes;
-    return CountWrongOf(reduction, contributors, operation, world_size, result, part);
+  const std::size_t own = collected.rank * collected.count;
+  const auto moved_from = [&](std::size_t rank, std::size_t to, const Part& input) {
+    const std::byte* const at = output + to * element_bytes;
+    return CountWrongOf(reduction, {contributors[rank]}, operation, world_size, at, input);
+  };
+  switch (collected.collective) {
+    case OpKind::kBroadcast:
+      return moved_from(kRoot, 0, part);
+    case OpKind::kScatter:
+      return moved_from(kRoot, 0, {own, part.count});
+    case OpKind::kAllGather:
+    case OpKind::kGather:
+    case OpKind::kAllToAll:
+      break;
+    default:
+      return CountWrongOf(reduction, contributors, operation, world_size, output + part.begin * element_bytes, part);
   }
+  if (part.count == 0) return 0;  // not the root
   if (part.begin != 0 || part.count != world_size * collected.count) return part.count;
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < world_size; ++i) {
-    const std::byte* const input = output + i * collected.count * element_bytes;
-    wrong += CountWrongOf(reduction, {contributors[i]}, operation, world_size, input, {0, collected.count});
+    const std::size_t from = collected.collective == OpKind::kAllToAll ? own : 0;
+    wrong += moved_from(i, i * collected.count, {from, collected.count});
   }
   return wrong;
 }

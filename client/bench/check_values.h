@@ -24,6 +24,9 @@ struct Reduction {
   bool feedback = false;  // what was lost before is added
 };
 
+// The rank from and to which collectives go that have a root.
+inline constexpr std::uint32_t kRoot = 0;
+
 struct InputName {
   std::uint64_t peer = 0;
   std::uint64_t operation = 0;
@@ -40,8 +43,9 @@ std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint
 struct Collected {
   OpKind collective = OpKind::kAllReduce;
   const void* output = nullptr;
-  std::size_t count = 0;  // of the input
+  std::size_t count = 0;  // as SizesOf takes it
   Part part;
+  std::uint32_t rank = 0;
 };
 
 // Returns how many elements of the result are wrong; all of them if `part` does not match the contributors.

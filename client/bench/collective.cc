@@ -28,6 +28,18 @@ Expected<Work> StartCollective(Session& session, OpKind collective, const Reduct
       return session.AllGatherAsync(input, count, output, output_count, dtype, options);
     case OpKind::kReduceScatter:
       return session.ReduceScatterAsync(input, output, count, dtype, op, options);
+    case OpKind::kBroadcast:
+      return session.BroadcastAsync(output, count, dtype, kRoot, options);
+    case OpKind::kReduce:
+      return session.ReduceAsync(input, output, count, dtype, op, kRoot, options);
+    case OpKind::kGather:
+      return session.GatherAsync(input, count, output, output_count, dtype, kRoot, options);
+    case OpKind::kScatter:
+      return session.ScatterAsync(input, output_count, output, count, dtype, kRoot, options);
+    case OpKind::kAllToAll:
+      return session.AllToAllAsync(input, output, output_count, dtype, options);
+    case OpKind::kBarrier:
+      return session.BarrierAsync(options);
     case OpKind::kAllReduce:
     case OpKind::kUpdateView:
       break;

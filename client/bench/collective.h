@@ -2,22 +2,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <ringway/ringway.hpp>
 
 #include "client/bench/check_values.h"
 
 namespace ringway::bench {
 
-// A rank's input and output, in elements (ringway/types.h).
+// A rank's input and output, in elements.
 struct Buffers {
   const void* input = nullptr;
-  std::size_t count = 0;
+  std::size_t count = 0;  // as SizesOf (ringway/types.h) takes it
   void* output = nullptr;
-  std::size_t output_count = 0;
-  std::size_t tensors = 1;  // of an all-reduce: it is cut into as many, which are given as a list
+  std::size_t output_count = 0;  // of the buffer that all ranks share
+  std::size_t tensors = 1;       // of an all-reduce: it is cut into as many, which are given as a list
 };
 
-// The reduction's codec replaces that of `options`.
+// The reduction's codec replaces that of `options`. A broadcast is in place: REQUIRES: input == output.
 Expected<Work> StartCollective(Session& session, OpKind collective, const Reduction& reduction, const Buffers& buffers,
                                OpOptions options);
 

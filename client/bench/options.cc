@@ -19,6 +19,15 @@ std::vector<std::string> NamesOf(std::uint8_t count) {
   return names;
 }
 
+// What moves elements.
+std::vector<std::string> Collectives() {
+  std::vector<std::string> names;
+  for (std::uint8_t i = 0; i < kOpKindCount; ++i) {
+    if (!IsEmpty(static_cast<OpKind>(i))) names.emplace_back(NameOf(static_cast<OpKind>(i)));
+  }
+  return names;
+}
+
 // REQUIRES: `name` is one of NamesOf<Enum>(count).
 template <typename Enum>
 Enum Named(const std::string& name, std::uint8_t count) {
@@ -86,10 +95,10 @@ void AddRunOptions(CLI::App* app, Options* options, Raw* raw) {
 
 void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--collective", raw->collective,
-                  "What to measure; sizes are of the buffer that all ranks share, of an all_gather the output, which "
-                  "is rounded down to as much from each rank")
+                  "What to measure, from or to rank 0 where there is a root; sizes are of the buffer that all ranks "
+                  "share, rounded down to as much of each rank where it has their parts")
       ->capture_default_str()
-      ->check(CLI::IsMember({NameOf(OpKind::kAllReduce), NameOf(OpKind::kAllGather), NameOf(OpKind::kReduceScatter)}));
+      ->check(CLI::IsMember(Collectives()));
   const CLI::Validator size(CheckBytes, "SIZE");
   auto* const bytes =
       app->add_option("--bytes", raw->bytes, "These sizes: 4K,1M,64M (default: the range of the next three)")
@@ -157,11 +166,11 @@ std::string Join(const Raw& raw, Options* options) {
   options->collective = Named<OpKind>(raw.collective, kOpKindCount);
   if (!raw.algorithm.empty()) options->algorithm = Named<Algorithm>(raw.algorithm, kAlgorithmCount);
   if (options->algorithm && !HasAlgorithm(options->collective, *options->algorithm))
-    return "--algorithm " + raw.algorithm + " does not compute " + raw.collective + ", ring and direct do";
-  if (options->collective == OpKind::kAllGather) {
-    if (options->in_place) return "an all_gather is never --in-place";
-    if (reduction.op != ReduceOp::kSum) return "an all_gather has no --op";
-  }
+    return "--algorithm " + raw.algorithm + " does not compute it: " + raw.collective + " has " +
+           AlgorithmsOf(options->collective);
+  if (!Reduces(options->collective) && reduction.op != ReduceOp::kSum) return raw.collective + " has no --op";
+  if (CountsByRank(options->collective) && options->in_place) return raw.collective + " is never --in-place";
+  if (options->collective == OpKind::kBroadcast) options->in_place = true;
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
   if (reduction.feedback && !CanFeedBack(options->collective, reduction.op, reduction.codec, &reason)) return reason;

@@ -122,7 +122,7 @@ std::string BaselineRow(const SizeResult& result, const BaselineResult& baseline
 }
 
 const char* RedopOf(const SizeResult& result) {
-  return result.collective == OpKind::kAllGather ? "none" : NameOf(result.reduction.op);
+  return Reduces(result.collective) ? NameOf(result.reduction.op) : "none";
 }
 
 }  // namespace

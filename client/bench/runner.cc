@@ -92,7 +92,7 @@ Expected<SizeResult> Runner::RunSize(std::uint64_t bytes) {
   result.collective = options_.collective;
   result.reduction = options_.reduction;
   result.count = result.input_count = bytes / SizeOf(options_.reduction.dtype);
-  if (options_.collective == OpKind::kAllGather) {  // fixed per rank, even if a loss makes the world smaller
+  if (CountsByRank(options_.collective)) {  // fixed per rank, even if a loss makes the world smaller
     result.input_count /= session_->world_size();
     result.count = result.input_count * session_->world_size();
     result.bytes = result.count * SizeOf(options_.reduction.dtype);
@@ -252,8 +252,10 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
 Error Runner::FillInputs(const SizeResult& result) {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
     const InputName name{session_->peer_id(), iteration_ * options_.in_flight + i};
-    FillInput(options_.reduction, name, inputs_[i].host(), result.input_count);
-    const std::size_t bytes = result.input_count * SizeOf(options_.reduction.dtype);
+    const bool is_root = session_->rank() == kRoot;
+    const std::size_t count = SizesOf(options_.collective, result.input_count, session_->world_size(), is_root).input;
+    FillInput(options_.reduction, name, inputs_[i].host(), count);
+    const std::size_t bytes = count * SizeOf(options_.reduction.dtype);
     if (Error error = inputs_[i].Push(bytes); !error.ok()) return error;
   }
   return {};
@@ -262,8 +264,9 @@ Error Runner::FillInputs(const SizeResult& result) {
 Error Runner::CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
     if (Error error = Output(i).Pull(result->bytes); !error.ok()) return error;
-    result->wrong += CountWrong(options_.reduction, outcomes[i].contributors, iteration_ * options_.in_flight + i,
-                                {options_.collective, Output(i).host(), result->input_count, outcomes[i].part});
+    result->wrong +=
+        CountWrong(options_.reduction, outcomes[i].contributors, iteration_ * options_.in_flight + i,
+                   {options_.collective, Output(i).host(), result->input_count, outcomes[i].part, outcomes[i].rank});
   }
   return {};
 }

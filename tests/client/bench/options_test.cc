@@ -48,7 +48,9 @@ TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
                                                        {"--compare", "gloo"},
                                                        {"--tensors", "0"},
                                                        {"--tensors", "2", "--collective", "all_gather"},
-                                                       {"--collective", "broadcast"}};
+                                                       {"--collective", "barrier"},
+                                                       {"--collective", "gather", "--algorithm", "ring"},
+                                                       {"--collective", "scatter", "--op", "max"}};
   for (const auto& arguments : wrong) {
     const ParsedOptions parsed = Parse(arguments);
     EXPECT_EQ(parsed.exit_status, 2) << arguments[0];
