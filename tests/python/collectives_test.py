@@ -66,6 +66,58 @@ class CollectivesTest(ClusterTest):
                 with self.subTest(dtype=dtype, op=op):
                     self.check_all_reduce(sessions, dtype, op)
 
+    def test_collectives_from_and_to_every_root(self):
+        sessions = self.join(WORLD)
+        everything = numpy.concatenate([values(rank, "int32") for rank in range(WORLD)])
+        for root in range(WORLD):
+            def rank(session, root=root):
+                mine = values(session.rank, "int32")
+                kept = mine.copy()
+                cast = mine.copy()
+                session.broadcast(cast, root)
+                numpy.testing.assert_array_equal(cast, values(root, "int32"))
+                session.reduce(mine, "max", root=root)
+                is_root = session.rank == root
+                numpy.testing.assert_array_equal(mine, expected("max", "int32") if is_root else kept)
+                gathered = numpy.zeros(WORLD * COUNT, "int32")
+                result = session.gather(kept, root=root, out=gathered if is_root else None)
+                self.assertEqual(result.part, slice(0, WORLD * COUNT if is_root else 0))
+                if is_root:
+                    numpy.testing.assert_array_equal(gathered, everything)
+                part = numpy.zeros(COUNT, "int32")
+                session.scatter(everything if is_root else None, root=root, out=part)
+                numpy.testing.assert_array_equal(part, kept)
+                session.barrier()
+                return True
+
+            self.assertEqual(self.run_ranks(sessions, rank), [True] * WORLD)
+
+    def test_all_to_all_is_a_transposition(self):
+        def rank(session):
+            x = numpy.arange(WORLD * 5, dtype="float32").reshape(WORLD, 5) + 100 * session.rank
+            out = numpy.zeros_like(x)
+            session.all_to_all(x, out=out)
+            return session.rank, x, out
+
+        ranks = sorted(self.run_ranks(self.join(WORLD), rank), key=lambda each: each[0])
+        for to, _, out in ranks:
+            for source, x, _ in ranks:
+                numpy.testing.assert_array_equal(out[source], x[to])
+
+    def test_wrong_roots_and_rooms_are_refused(self):
+        session, = self.join(1)
+        x = numpy.zeros(6, "float32")
+        with self.assertRaisesRegex(ringway.InvalidArgument, "root is 1"):
+            session.broadcast(x, 1)
+        with self.assertRaises((TypeError, OverflowError)):
+            session.broadcast(x, -1)
+        with self.assertRaisesRegex(ringway.InvalidArgument, "room for 5"):
+            session.gather(x, out=numpy.zeros(5, "float32"))
+        with self.assertRaisesRegex(ringway.InvalidArgument, "both None"):
+            session.scatter(None, out=None)
+        with self.assertRaisesRegex(ringway.InvalidArgument, "has 5 elements"):
+            session.scatter(x[:5].copy(), out=numpy.zeros(6, "float32"))
+
     @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
     def test_all_reduce_of_bfloat16(self):
         sessions = self.join(WORLD)

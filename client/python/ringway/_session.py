@@ -142,6 +142,75 @@ class Session(_ringway.Session):
         """`reduce_scatter` without waiting for the outcome."""
         return self._reduce_scatter(x, x if out is None else out, op, **options)
 
+    def broadcast(self, x: Any, root: int = 0, **options: Unpack[Options]) -> Result:
+        """x of rank `root` becomes that of all; with a codec the root, too, goes on with what the others decode.
+
+        root: a rank among the members that the session knows (`rank`, `world_size`). The operation is for that peer, whatever
+        its rank is when it runs; if it is gone, all ranks raise PeerLost, and the session knows who is left. So it is with the
+        other collectives that have a root.
+        """
+        return self.broadcast_async(x, root, **options).wait()
+
+    def broadcast_async(self, x: Any, root: int = 0, **options: Unpack[Options]) -> Work:
+        """`broadcast` without waiting for the outcome."""
+        return self._broadcast(x, operator.index(root), **options)
+
+    def reduce(self, x: Any, op: str = "sum", *, root: int = 0, out: Any = None, **options: Unpack[Options]) -> Result:
+        """As `all_reduce`, but the result is the root's alone: in `out`, or in place. The others' x stays as it is.
+
+        out: of as many elements as x; of other ranks than the root it is not used.
+        """
+        return self.reduce_async(x, op, root=root, out=out, **options).wait()
+
+    def reduce_async(
+        self, x: Any, op: str = "sum", *, root: int = 0, out: Any = None, **options: Unpack[Options]
+    ) -> Work:
+        """`reduce` without waiting for the outcome."""
+        if self.rank != root:
+            out = None
+        elif out is None:
+            out = x
+        return self._reduce(x, out, operator.index(root), op, **options)
+
+    def gather(self, x: Any, *, root: int = 0, out: Any = None, **options: Unpack[Options]) -> Result:
+        """As `all_gather`, but only the root's `out` receives the inputs; of other ranks it is not used."""
+        return self.gather_async(x, root=root, out=out, **options).wait()
+
+    def gather_async(self, x: Any, *, root: int = 0, out: Any = None, **options: Unpack[Options]) -> Work:
+        """`gather` without waiting for the outcome."""
+        return self._gather(x, out if self.rank == root else None, operator.index(root), **options)
+
+    def scatter(self, x: Any = None, *, out: Any, root: int = 0, **options: Unpack[Options]) -> Result:
+        """`out` receives this rank's part of the root's x, which has world_size times as many elements.
+
+        x: laid out for the world that the session knows: if the operation runs in a smaller one, all ranks raise PeerLost.
+        Of other ranks than the root it is not used.
+        """
+        return self.scatter_async(x, out=out, root=root, **options).wait()
+
+    def scatter_async(self, x: Any = None, *, out: Any, root: int = 0, **options: Unpack[Options]) -> Work:
+        """`scatter` without waiting for the outcome."""
+        return self._scatter(x if self.rank == root else None, out, operator.index(root), **options)
+
+    def all_to_all(self, x: Any, *, out: Any, **options: Unpack[Options]) -> Result:
+        """Of world_size equal parts, part r of x goes to rank r, and part r of `out` comes from it.
+
+        out: of as many elements as x, apart from x. After a loss as `scatter`.
+        """
+        return self.all_to_all_async(x, out=out, **options).wait()
+
+    def all_to_all_async(self, x: Any, *, out: Any, **options: Unpack[Options]) -> Work:
+        """`all_to_all` without waiting for the outcome."""
+        return self._all_to_all(x, out, **options)
+
+    def barrier(self, **options: Unpack[Options]) -> Result:
+        """Returns when all ranks have called it."""
+        return self.barrier_async(**options).wait()
+
+    def barrier_async(self, **options: Unpack[Options]) -> Work:
+        """`barrier` without waiting for the outcome."""
+        return self._barrier(**options)
+
     def empty(self, shape: int | Sequence[int], dtype: Any = "float32") -> Any:
         """A new array in shared memory, which collectives read and write without a copy. Its contents are unspecified.
 

@@ -117,6 +117,63 @@ PyWork* AllGather(Self self, nb::handle x, nb::handle out, const nb::kwargs& giv
   return Start(self, BorrowBoth(x, out), submit);
 }
 
+// At ranks that read or write nothing, x or out is None.
+Arrays BorrowThere(nb::handle x, nb::handle out) {
+  if (!x.is_none() && !out.is_none()) return BorrowBoth(x, out);
+  Arrays arrays;
+  if (!x.is_none()) arrays.input = Borrow(x, "x", Access::kRead);
+  if (!out.is_none()) arrays.output = Borrow(out, "out", Access::kWrite);
+  if (x.is_none() && out.is_none()) Refuse("x and out are both None");
+  (x.is_none() ? arrays.input : arrays.output).dtype = (x.is_none() ? arrays.output : arrays.input).dtype;
+  return arrays;
+}
+
+PyWork* Broadcast(Self self, nb::handle x, std::uint32_t root, const nb::kwargs& given) {
+  const auto submit = [root, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+    return session.BroadcastAsync(a.output.data, a.output.count, a.output.dtype, root, options);
+  };
+  return Start(self, BorrowBoth(x, x), submit);
+}
+
+PyWork* Reduce(Self self, nb::handle x, nb::handle out, std::uint32_t root, nb::handle op_name,
+               const nb::kwargs& given) {
+  const auto submit = [root, op = ReduceOpFrom(op_name), options = OpOptionsFrom(given)](Session& session,
+                                                                                         const Arrays& a) {
+    return session.ReduceAsync(a.input.data, a.output.data, a.input.count, a.input.dtype, op, root, options);
+  };
+  return Start(self, out.is_none() ? BorrowThere(x, out) : BorrowEqual(x, out), submit);
+}
+
+PyWork* Gather(Self self, nb::handle x, nb::handle out, std::uint32_t root, const nb::kwargs& given) {
+  const auto submit = [root, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+    return session.GatherAsync(a.input.data, a.input.count, a.output.data, a.output.count, a.input.dtype, root,
+                               options);
+  };
+  return Start(self, BorrowThere(x, out), submit);
+}
+
+PyWork* Scatter(Self self, nb::handle x, nb::handle out, std::uint32_t root, const nb::kwargs& given) {
+  const auto submit = [root, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+    return session.ScatterAsync(a.input.data, a.input.count, a.output.data, a.output.count, a.output.dtype, root,
+                                options);
+  };
+  return Start(self, BorrowThere(x, out), submit);
+}
+
+PyWork* AllToAll(Self self, nb::handle x, nb::handle out, const nb::kwargs& given) {
+  const auto submit = [options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+    return session.AllToAllAsync(a.input.data, a.output.data, a.input.count, a.input.dtype, options);
+  };
+  return Start(self, BorrowEqual(x, out), submit);
+}
+
+PyWork* Barrier(Self self, const nb::kwargs& given) {
+  const auto submit = [options = OpOptionsFrom(given)](Session& session, const Arrays& /*none*/) {
+    return session.BarrierAsync(options);
+  };
+  return Start(self, {}, submit);
+}
+
 Exported Allocate(PySession& session, const std::vector<std::size_t>& shape, nb::handle dtype_name) {
   const DType dtype = DTypeFrom(dtype_name);
   std::size_t bytes = SizeOf(dtype);
@@ -192,13 +249,19 @@ void DefineSession(nb::module_& module) {
   DefineResult(module);
   DefineMember(module);
   const auto x = nb::arg("x").none(), out = nb::arg("out").none();
-  const auto op = nb::arg("op"), options = nb::arg("options");
+  const auto op = nb::arg("op"), options = nb::arg("options"), root = nb::arg("root");
   nb::class_<PySession>(module, "Session", nb::is_weak_referenceable())
       .def(nb::init<nb::handle, const nb::kwargs&>(), nb::arg("on_waiting").none(), options)
       .def("_all_reduce", AllReduce, x, out, op, options)
       .def("_all_reduce_many", AllReduceMany, nb::arg("xs"), nb::arg("outs"), op, options)
       .def("_all_gather", AllGather, x, out, options)
       .def("_reduce_scatter", ReduceScatter, x, out, op, options)
+      .def("_broadcast", Broadcast, x, root, options)
+      .def("_reduce", Reduce, x, out, root, op, options)
+      .def("_gather", Gather, x, out, root, options)
+      .def("_scatter", Scatter, x, out, root, options)
+      .def("_all_to_all", AllToAll, x, out, options)
+      .def("_barrier", Barrier, options)
       .def("_allocate", Allocate)
       .def(
           "update_view",
