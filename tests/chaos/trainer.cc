@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/bench/collective.h"
 #include "client/bench/memory.h"
 #include "proto/device/loader.h"
 #include "tests/chaos/program.h"
@@ -234,8 +235,50 @@ class Membership {
       const Error outcome = Finish(i, ops[i], &works[i]);
       if (IsEndOfMembership(outcome.code())) over = outcome;
     }
+    if (over.ok()) over = Move();
     ++step_;
     return over;
+  }
+
+  // Each third step one of the collectives of which ranks have different parts; their bytes are not compared.
+  Error Move() {
+    if (step_ % 3 != 0) return {};
+    constexpr std::array kKinds = {OpKind::kBroadcast, OpKind::kReduce,   OpKind::kGather,
+                                   OpKind::kScatter,   OpKind::kAllToAll, OpKind::kBarrier};
+    const OpKind kind = kKinds[step_ / 3 % kKinds.size()];
+    constexpr std::uint32_t kIndex = 4;
+    const std::size_t count = IsEmpty(kind) ? 0 : 1 + step_ * 7919 % 20'000;
+    const std::uint32_t world = session_.world_size();
+    const std::size_t input_count = SizesOf(kind, count, world, session_.rank() == bench::kRoot).input;
+    std::vector<float> input(count * world), output(count * world);
+    bench::FillInput({}, {peer_, InputNumber(step_, kIndex)}, input.data(), input_count);
+    if (kind == OpKind::kBroadcast) output = input;
+    auto work = bench::StartCollective(session_, kind, {}, {input.data(), count, output.data(), output.size()}, {});
+    if (!work.ok()) return work.error();
+    const auto outcome = work->Wait();
+    Record record = RecordOf({life_, step_, kIndex}, count * sizeof(float), outcome);
+    if (IsEndOfMembership(record.code)) return outcome.error();
+    if (outcome.ok()) {
+      record.wrong = bench::CountWrong({}, outcome->contributors, InputNumber(step_, kIndex),
+                                       {kind, output.data(), count, outcome->part, outcome->rank});
+    }
+    journal_.Write(record);
+    return {};
+  }
+
+  Record RecordOf(const OpName& name, std::uint64_t bytes, const Expected<OpResult>& outcome) {
+    Record record;
+    record.kind = RecordKind::kOp;
+    record.peer = peer_;
+    record.code = outcome.error().code();
+    record.name = name;
+    record.bytes = bytes;
+    if (!outcome.ok()) return record;
+    update_waits_ = update_waits_ || outcome->update_waits;
+    record.epoch = outcome->epoch;
+    record.retries = outcome->retries;
+    record.contributors = outcome->contributors;
+    return record;
   }
 
   Expected<Work> Submit(const PlannedOp& op, std::uint32_t index) {
@@ -253,23 +296,13 @@ class Membership {
 
   Error Finish(std::uint32_t index, const PlannedOp& op, Work* work) {
     const auto outcome = work->Wait();
-    Record record;
-    record.kind = RecordKind::kOp;
-    record.peer = peer_;
-    record.code = outcome.error().code();
-    record.name = {life_, step_, index};
-    record.bytes = op.count * SizeOf(op.reduction.dtype);
+    Record record = RecordOf({life_, step_, index}, op.count * SizeOf(op.reduction.dtype), outcome);
     if (IsEndOfMembership(record.code)) return outcome.error();
     if (Error error = places_[index].Collect(); !error.ok()) return error;
     record.intact = places_[index].Intact(record.code);
     if (outcome.ok()) {
-      const OpResult& result = outcome.value();
-      update_waits_ = update_waits_ || result.update_waits;
-      record.epoch = result.epoch;
-      record.retries = result.retries;
-      record.contributors = result.contributors;
       record.hash = places_[index].Hash();
-      record.wrong = bench::CountWrong(op.reduction, result.contributors, InputNumber(step_, index),
+      record.wrong = bench::CountWrong(op.reduction, outcome->contributors, InputNumber(step_, index),
                                        places_[index].output(), op.count);
     }
     journal_.Write(record);
