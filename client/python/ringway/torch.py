@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+import ringway._c10d  # registers the backend
+
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 

@@ -1,0 +1,155 @@
+"""torch.distributed by the backend "ringway": the same program by Gloo gives the same, element for element."""
+import os
+import sys
+import unittest
+
+from cluster import ClusterTest, Process
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+WORLD = 3
+
+# Everything that the backend has, in the textbook's words; the outcome of every call, in one file a rank.
+PROGRAM = """
+import sys, torch
+import torch.distributed as dist
+import ringway.torch
+backend, store, rank, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+WORLD = 3
+dist.init_process_group(backend, init_method="file://" + store, rank=rank, world_size=WORLD)
+said = []
+def say(*tensors):
+    said.extend(tensor.clone() for tensor in tensors)
+def mine(*shape, dtype=torch.float32, of=rank):
+    count = torch.Size(shape).numel()
+    return ((torch.arange(count) * 7 + of * 5) % 11 + 1).to(dtype).view(shape)
+
+for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64):
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MIN, dist.ReduceOp.MAX):
+        x = mine(5, 3, dtype=dtype)
+        dist.all_reduce(x, op)
+        say(x)
+for op in (dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR):
+    x = mine(40, dtype=torch.int32)
+    dist.all_reduce(x, op)
+    say(x)
+x = mine(6, 4).t()  # not contiguous
+dist.all_reduce(x)
+say(x)
+for root in range(WORLD):
+    x = mine(9)
+    dist.broadcast(x, root)
+    say(x)
+    x = mine(9)
+    dist.reduce(x, root)
+    if rank == root:
+        say(x)
+    parts = [torch.zeros(4) for _ in range(WORLD)] if rank == root else None
+    dist.gather(mine(4), parts, dst=root)
+    if rank == root:
+        say(*parts)
+    x = torch.zeros(4)
+    dist.scatter(x, [mine(4, of=root + i) for i in range(WORLD)] if rank == root else None, src=root)
+    say(x)
+parts = [torch.zeros(2, 3) for _ in range(WORLD)]
+dist.all_gather(parts, mine(2, 3))
+say(*parts)
+whole = torch.zeros(2 * WORLD, 3)
+dist.all_gather_into_tensor(whole, mine(2, 3))
+say(whole)
+x = torch.zeros(4)
+dist.reduce_scatter(x, [mine(4, of=rank + i) for i in range(WORLD)])
+say(x)
+x = torch.zeros(4)
+dist.reduce_scatter_tensor(x, mine(4 * WORLD))
+say(x)
+parts = [torch.zeros(3) for _ in range(WORLD)]
+dist.all_to_all(parts, [mine(3, of=10 * rank + i) for i in range(WORLD)])
+say(*parts)
+x = torch.zeros(2 * WORLD)
+dist.all_to_all_single(x, mine(2 * WORLD))
+say(x)
+sizes = [(rank + i) % 3 for i in range(WORLD)]  # symmetric
+x = torch.zeros(sum(sizes))
+dist.all_to_all_single(x, mine(sum(sizes)), sizes, sizes)
+say(x)
+works = [dist.all_reduce(x, async_op=True) for x in [mine(1000, of=rank + i) for i in range(20)]]
+for work in works:
+    assert work.wait()
+    say(work.result()[0])
+dist.barrier()
+everything = [None] * WORLD
+dist.all_gather_object(everything, {"rank": rank, "text": "x" * (rank + 1)})
+assert everything == [{"rank": i, "text": "x" * (i + 1)} for i in range(WORLD)]
+some = [{"of": rank}]
+dist.broadcast_object_list(some, src=1)
+assert some == [{"of": 1}]
+pair = dist.new_group([0, 2])
+if rank != 1:
+    x = mine(7)
+    dist.all_reduce(x, group=pair)
+    say(x)
+torch.manual_seed(3)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(6, 20), torch.nn.ReLU(), torch.nn.Linear(20, 1)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(5):
+    optimizer.zero_grad()
+    model(mine(8, 6)).square().mean().backward()
+    optimizer.step()
+say(*[parameter.detach() for parameter in model.parameters()])
+dist.destroy_process_group()
+torch.save(said, out)
+"""
+
+LOST = """
+import os, signal, sys, torch
+import torch.distributed as dist
+import ringway.torch
+store, rank = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("ringway", init_method="file://" + store, rank=rank, world_size=3)
+dist.all_reduce(torch.ones(3))
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    for _ in range(1000):
+        dist.all_reduce(torch.ones(3))
+except Exception as error:
+    print("raised", type(error).__name__, error, flush=True)
+else:
+    print("raised nothing", flush=True)
+"""
+
+
+@unittest.skipUnless(torch, "torch is not installed: RINGWAY_TEST_TORCH=1 installs it, 5.4 GB")
+class C10dTest(ClusterTest):
+    def processes(self, program, *words):
+        out = []
+        for rank in range(WORLD):
+            path = self.cluster.directory / f"{self.group}.{words[0].rpartition('/')[2]}.{rank}"
+            argv = [sys.executable, "-B", "-c", program, *[x.format(rank=rank, path=path) for x in words]]
+            environment = {**os.environ, "RINGWAY_SOCKET": self.cluster.sockets[rank], "OMP_NUM_THREADS": "1"}
+            out.append(Process(f"{path}.log", argv, env=environment))
+            self.addCleanup(out[-1].kill)
+        return out
+
+    def test_program_gives_what_gloo_gives(self):
+        results = {}
+        for backend in ("gloo", "ringway"):
+            store = str(self.cluster.directory / f"store-{backend}")
+            results[backend] = []
+            for process in self.processes(PROGRAM, backend, store, "{rank}", "{path}.pt"):
+                self.assertEqual(process.end(), 0, process.text())
+                results[backend].append(torch.load(str(process.log).removesuffix(".log") + ".pt"))
+        for rank, (gloo, ours) in enumerate(zip(results["gloo"], results["ringway"])):
+            self.assertEqual(len(gloo), len(ours))
+            for place, (a, b) in enumerate(zip(gloo, ours)):
+                torch.testing.assert_close(b, a, rtol=2e-2 if a.dtype == torch.bfloat16 else 1e-5, atol=1e-6,
+                                           msg=lambda text: f"rank {rank}, result {place}: {text}")
+
+    def test_loss_of_a_rank_is_an_error_on_the_others(self):
+        processes = self.processes(LOST, str(self.cluster.directory / "store-lost"), "{rank}")
+        for rank in (0, 2):
+            self.assertRegex(processes[rank].said("raised"), "raised (PeerLost .*lost|WorldTooSmall .*has 2 peers)")
