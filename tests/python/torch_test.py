@@ -78,18 +78,24 @@ class DdpTest(ClusterTest):
             model(torch.ones(3, 4)).sum().backward()
 
     def test_the_gpt_learns_while_one_dies_and_another_comes(self):
+        self.check_gpt("ddp.py", 1)
+
+    def test_the_gpt_learns_by_diloco_while_one_dies_and_another_comes(self):
+        self.check_gpt("diloco.py", 10)
+
+    def check_gpt(self, example, first_step):
         text = pathlib.Path(self.cluster.directory, "text")
         text.write_bytes(b"to be, or not to be: that is the question. " * 100)
 
         def start(index, name):
-            trainer = Process(self.cluster.directory / f"gpt.{name}", [
-                sys.executable, "-B", EXAMPLES / "ddp.py", self.cluster.sockets[index], 3, text])
+            trainer = Process(self.cluster.directory / f"{example}.{name}", [
+                sys.executable, "-B", EXAMPLES / example, self.cluster.sockets[index], 3, text])
             self.addCleanup(trainer.kill)
             return trainer
 
         trainers = [start(i, i) for i in range(3)]
-        first = float(trainers[0].said("step 1 ").split()[3])
-        trainers[0].said("step 10 ")
+        first = float(trainers[0].said(f"step {first_step} ").split()[3])
+        trainers[0].said(f"step {10 * first_step} ")
         trainers[2].kill()
         trainers[0].said(" world 2")
         trainers[2] = start(2, "newcomer")

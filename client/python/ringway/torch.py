@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import torch
 
 import ringway._c10d  # registers the backend
+from ringway._diloco import DiLoCo as DiLoCo
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

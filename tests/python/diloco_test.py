@@ -1,0 +1,174 @@
+"""DiLoCo's outer steps are those of its definition, the same on all ranks, whoever dies or comes."""
+import unittest
+
+import numpy
+import ringway
+from cluster import ClusterTest, together
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+WORLD, SIZES = 3, [(7, 5), (5,), (30,), (2, 2, 2)]
+FORMS = [  # every, fragments, delay, keep
+    (1, 1, 0, None),
+    (4, 1, 0, None),
+    (6, 2, 0, 0.25),
+    (8, 4, 1, None),
+    (9, 3, 2, 0.0),
+]
+
+
+def start():
+    """The parameters that all begin with."""
+    generator = torch.Generator().manual_seed(5)
+    return [torch.nn.Parameter(torch.randn(size, generator=generator)) for size in SIZES]
+
+
+def inner(parameters, peer, step):
+    """A step that a rank's own data make."""
+    generator = torch.Generator().manual_seed(1000 * peer + step)
+    with torch.no_grad():
+        for p in parameters:
+            p.add_(torch.randn(p.shape, generator=generator), alpha=0.1)
+
+
+def defined(ranks, steps, every, parts, delay, keep, lr=0.7, momentum=0.9):
+    """All ranks' parameters by the words of the paper, one parameter after the other, in double precision."""
+    keep = (0.5 if delay else 0.0) if keep is None else keep
+    local = {r: [p.detach().double() for p in start()] for r in ranks}
+    agreed = [p.detach().double() for p in start()]
+    velocity = [torch.zeros_like(p) for p in agreed]
+    on_way = []
+    for step in range(1, steps + 1):
+        for r in ranks:
+            generator = torch.Generator().manual_seed(1000 * r + step)
+            for p in local[r]:
+                p += 0.1 * torch.randn(p.shape, generator=generator).double()
+        for number, part in enumerate(parts):
+            if (step - number * every // len(parts)) % every == 0:
+                on_way.append((step + delay, part, [sum(agreed[i] - local[r][i] for r in ranks) / len(ranks) for i in part]))
+        while on_way and on_way[0][0] <= step:
+            _, part, gradients = on_way.pop(0)
+            for i, gradient in zip(part, gradients):
+                velocity[i] = momentum * velocity[i] + gradient
+                agreed[i] = agreed[i] - lr * (gradient + momentum * velocity[i])
+                for r in ranks:
+                    local[r][i] = keep * local[r][i] + (1 - keep) * agreed[i]
+    return local
+
+
+@unittest.skipUnless(torch, "torch is not installed: RINGWAY_TEST_TORCH=1 installs it, 5.4 GB")
+class DiLoCoTest(ClusterTest):
+    def outer(self, parameters, session, form, **options):
+        import ringway.torch
+
+        every, fragments, delay, keep = form
+        return ringway.torch.DiLoCo(
+            parameters, session, every=every, fragments=fragments, delay=delay, keep=keep, **options)
+
+    def test_outer_steps_are_those_of_the_definition(self):
+        sessions = self.join(WORLD)
+        for form in FORMS:
+            def rank(session, form=form):
+                parameters = start()
+                outer = self.outer(parameters, session, form)
+                for step in range(1, 21):
+                    inner(parameters, session.rank, step)
+                    outer.step()
+                parts = [[next(i for i, p in enumerate(parameters) if p is mine) for mine in fragment.parameters]
+                         for fragment in outer._fragments]
+                outer.settle()
+                return parts, parameters, outer.state_dict()
+
+            with self.subTest(form=form):
+                results = together(*[lambda s=s: rank(s) for s in sessions])
+                parts = results[0][0]
+                self.assertEqual(sorted(sum(parts, [])), list(range(len(SIZES))))
+                self.assertEqual(len(parts), form[1])
+                if form[2] == 0:  # else settle() has taken what the definition has on its way
+                    expected = defined(range(WORLD), 20, form[0], parts, *form[2:])
+                    for (_, parameters, _), mine in zip(results, expected.values()):
+                        for p, want in zip(parameters, mine):
+                            numpy.testing.assert_allclose(p.detach(), want, rtol=2e-5, atol=2e-5)
+                for _, _, state in results[1:]:
+                    for name in ("agreed", "velocity"):
+                        for a, b in zip(state[name], results[0][2][name]):
+                            self.assertTrue(torch.equal(a, b), name)
+
+    def test_steps_go_on_while_a_fragment_is_on_its_way(self):
+        sessions = self.join(2)
+
+        def rank(session):
+            parameters = start()
+            outer = self.outer(parameters, session, (5, 1, 3, 0.5))
+            history = []
+            for step in range(1, 14):
+                inner(parameters, session.rank, step)
+                outer.step()
+                history.append([p.detach().clone() for p in parameters])
+            self.assertFalse(outer._on_way)
+            return history
+
+        histories = together(*[lambda s=s: rank(s) for s in sessions])
+        for step in (4, 7, 8, 13):  # sent after the 5th and 10th, there after the 8th and 13th
+            expected = defined(range(2), step, 5, [[0, 1, 2, 3]], 3, 0.5)
+            for r, history in enumerate(histories):
+                for p, want in zip(history[step - 1], expected[r]):
+                    numpy.testing.assert_allclose(p, want, rtol=2e-5, atol=2e-5, err_msg=f"step {step} rank {r}")
+
+    def test_newcomer_with_the_state_goes_on_as_the_others(self):
+        first, second = self.join(2)
+
+        def train(parameters, outer, session, steps):
+            for step in steps:
+                inner(parameters, session.peer_id % 7, step)
+                outer.step()
+
+        def member(session):
+            parameters = start()
+            outer = self.outer(parameters, session, (3, 2, 0, None))
+            train(parameters, outer, session, range(1, 8))
+            return parameters, outer
+
+        (parameters, outer), _ = together(lambda: member(first), lambda: member(second))
+        second.abort()
+        third = together(lambda: ringway.join(**self.options(2, 1)), lambda: self.let_in(first))[0]
+        self.addCleanup(third.abort)
+        fresh = start()
+        newcomer = self.outer(fresh, third, (3, 2, 0, None))
+        newcomer.load_state_dict(outer.state_dict())
+        outer.load_state_dict(outer.state_dict())
+        together(lambda: train(parameters, outer, first, range(8, 15)), lambda: train(fresh, newcomer, third, range(8, 15)))
+        self.assertEqual(outer.result.world_size, 2)
+        for a, b in zip(outer.state_dict()["agreed"], newcomer.state_dict()["agreed"]):
+            self.assertTrue(torch.equal(a, b))
+
+    def let_in(self, session):
+        x = numpy.zeros(1)
+        while not session.all_reduce(x).update_waits:
+            pass
+        self.assertEqual(session.update_view().world_size, 2)
+
+    def test_arguments_that_fit_nothing_are_refused(self):
+        session, = self.join(1)
+        for form in ((2, 3, 0, None), (100, 5, 0, None), (4, 2, 2, None), (0, 1, 0, None)):
+            with self.subTest(form=form), self.assertRaises(ValueError):
+                self.outer(start(), session, form)
+
+    def test_codecs_with_feedback_end_at_the_same_bytes(self):
+        sessions = self.join(WORLD)
+
+        def rank(session):
+            parameters = start()
+            outer = self.outer(parameters, session, (2, 2, 0, None), codec="int4", error_feedback=True)
+            for step in range(1, 13):
+                inner(parameters, session.rank, step)
+                outer.step()
+            return outer.state_dict()
+
+        states = together(*[lambda s=s: rank(s) for s in sessions])
+        for state in states[1:]:
+            for a, b in zip(state["agreed"], states[0]["agreed"]):
+                self.assertTrue(torch.equal(a, b))
