@@ -168,9 +168,20 @@ struct Submit {
   std::uint64_t feedback;  // of the tensor whose residual is added (FeedbackOf); 0: none
   std::uint64_t input_count;
   std::uint64_t root;        // its peer id, for kinds that have one; else 0
-  std::uint32_t world_size;  // that the input is laid out for, of kinds where it is for one world; else 0
+  std::uint64_t members;     // MembersHash of those that the input is laid out for, of kinds where it is for one world;
+  std::uint32_t world_size;  // .. and how many they are; else 0
   std::uint32_t reserved;
 };
+
+// Of peer ids in rank order (FNV-1a), never 0.
+template <typename Ids>
+constexpr std::uint64_t MembersHash(const Ids& ids) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const auto& id : ids) {
+    for (std::uint64_t rest = id, i = 0; i < 8; ++i, rest >>= 8) hash = (hash ^ (rest & 0xffU)) * 0x100000001b3U;
+  }
+  return hash == 0 ? 1 : hash;
+}
 
 // The name of a tensor as a number (FNV-1a), never 0.
 constexpr std::uint64_t FeedbackOf(std::string_view name) {
@@ -291,7 +302,7 @@ struct SessionPage {
 };
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(Submit) == 96 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
+static_assert(sizeof(Submit) == 104 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
 static_assert(sizeof(MemberEntry) == 136 && sizeof(MemberList) == 16 + std::size_t{64} * 136);
 static_assert(sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 && offsetof(Slot, text) == 576);
 

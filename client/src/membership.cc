@@ -239,13 +239,14 @@ void SessionImpl::Install(const Lock& /*lock*/, std::shared_ptr<Link> link) {
   epoch_ = membership.epoch;
   members_.clear();
   // It may name a later view already.
-  if (const auto list = ReadMembers(*link); list.ok() && list->epoch >= epoch_) {
-    for (std::uint32_t rank = 0; rank < list->world_size; ++rank) {
-      members_.push_back(list->members[rank].peer_id);
+  abi::MemberList list;
+  if (abi::ReadMembers(link->members(), &list) && list.epoch >= epoch_ && list.world_size > 0) {
+    for (std::uint32_t rank = 0; rank < std::min(list.world_size, abi::kWorldSizeMax); ++rank) {
+      members_.push_back(list.members[rank].peer_id);
       if (members_.back() == peer_id_) rank_ = rank;
     }
-    world_size_ = list->world_size;
-    epoch_ = list->epoch;
+    world_size_ = static_cast<std::uint32_t>(members_.size());
+    epoch_ = list.epoch;
   }
   pool_.SetBytesMax(membership.region_bytes_max);
   link_ = std::move(link);

@@ -89,7 +89,7 @@ Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   const std::vector<std::uint64_t> contributors(done.contributors,
                                                 done.contributors + std::min(world_size, abi::kWorldSizeMax));
   if (done.code != Code::kOk) {
-    if (done.code == Code::kPeerLost && rank < contributors.size()) LearnOf(operation, done.epoch, rank, contributors);
+    if (rank < contributors.size()) LearnOf(operation, done.epoch, rank, contributors);
     if (operation.device && !operation.device->input_error.ok()) return operation.device->input_error;
     return Error(CheckedCode(done.code), TextOf(done.text));
   }

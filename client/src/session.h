@@ -82,7 +82,8 @@ struct Request {
   std::size_t input_count = 0;
   std::size_t output_count = 0;  // capacity of the output
   std::uint64_t root_peer = 0;
-  std::uint32_t world_size = 0;  // that the input is laid out for; 0: any
+  std::uint64_t members = 0;     // abi::MembersHash of those that the input is laid out for; 0: any
+  std::uint32_t world_size = 0;  // how many these are
 
   // Of the input, from byte `begin` on.
   void CopyInput(std::size_t begin, std::size_t bytes, std::byte* to) const {
@@ -232,6 +233,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
   // submit.cc: regions, staging, submission.
   static Error CheckRequest(const Request& request);
+  // Peer ids in rank order, of the newest view that the session knows; never empty.
+  Expected<std::vector<std::uint64_t>> KnownMembers();
   // Fills in what depends on the world, and checks the buffers by it.
   Error Lay(Request* request);
   static Error CheckBuffers(const Request& request, bool has_result);

@@ -71,21 +71,42 @@ Error SessionImpl::CheckRequest(const Request& request) {
   return {};
 }
 
-// For the world that this session knows.
-Error SessionImpl::Lay(Request* request) {
-  std::vector<std::uint64_t> members;
+// That of the newest outcome that is there.
+Expected<std::vector<std::uint64_t>> SessionImpl::KnownMembers() {
+  std::shared_ptr<Link> link;
   {
     const Lock lock(mutex_);
-    members = members_;
+    if (pending_update_ && pending_update_->link == link_ && IsSettled(*pending_update_))
+      (void)ReadOutcome(*pending_update_);
+    if (!members_.empty()) return members_;
+    link = link_;
   }
-  const std::uint32_t world = world_size();
+  // The daemon was writing when the session joined.
+  const auto list = ReadMembers(*link);
+  if (!list.ok()) return list.error();
+  if (list->world_size == 0)
+    return Error(Code::kProtocol, "the daemon names no members; install the same version of both");
+  std::vector<std::uint64_t> members;
+  for (std::uint32_t rank = 0; rank < list->world_size; ++rank) members.push_back(list->members[rank].peer_id);
+  return members;
+}
+
+// For the world that this session knows.
+Error SessionImpl::Lay(Request* request) {
+  const auto known = KnownMembers();
+  if (!known.ok()) return known.error();
+  const std::vector<std::uint64_t>& members = *known;
+  const auto world = static_cast<std::uint32_t>(members.size());
   const std::string ranks = std::to_string(world) + " ranks (Session::world_size)";
   if (HasRoot(request->kind)) {
     if (request->root >= members.size())
       return Refuse("root is " + std::to_string(request->root) + ", and there are " + ranks);
     request->root_peer = members[request->root];
   }
-  if (IsForOneWorld(request->kind)) request->world_size = world;
+  if (IsForOneWorld(request->kind)) {
+    request->world_size = world;
+    request->members = abi::MembersHash(members);
+  }
   const std::size_t room = request->input_room.value_or(0);
   if (request->kind == OpKind::kAllToAll) {
     if (room % world != 0) return Refuse(std::to_string(room) + " elements are no equal parts for " + ranks);
@@ -103,7 +124,7 @@ Error SessionImpl::Lay(Request* request) {
     return Refuse("the output has room for " + std::to_string(*request->output_room) + " elements; " +
                   std::to_string(request->count) + " of each of " + ranks + " do not fit");
   }
-  return CheckBuffers(*request, ResultOf(request->kind, request->count, world, rank(), is_root).count > 0);
+  return CheckBuffers(*request, request->output_count > 0 && (request->kind != OpKind::kReduce || is_root));
 }
 
 // A rank without a result gives no output; what it works in is the session's.
@@ -349,6 +370,7 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.input_count = request.input_count;
   packet.result_count = request.output_count;
   packet.root = request.root_peer;
+  packet.members = request.members;
   packet.world_size = request.world_size;
   return operation.link->socket.Send(packet, deadline);
 }

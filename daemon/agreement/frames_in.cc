@@ -187,6 +187,7 @@ std::uint64_t FramesIn::Feed(Operation& op, std::uint64_t bytes_max) {
     if (frame->payload != nullptr) {
       if (!Accept(op, header, frame->from, *frame->payload)) break;
     } else if (!op.fetching && !RINGWAY_MUTANT(kForgetRefused)) {
+      if (!CheckDescriptor(op, header.descriptor, frame->from)) break;
       const Executor::Wanted wanted{Rank(), header.step, header.chunk, header.segment};
       links_.Send(frame->from, AgainMessage(ctx_.view().epoch, op.name, wanted));
     }

@@ -49,6 +49,11 @@ bool Laggards::AllHave(const OpName& op) const {
                      [&](const auto& entry) { return NextOf(entry.second.next, op.channel) > op.seq; });
 }
 
+bool Laggards::Has(PeerId rank, const OpName& op) const {
+  const auto found = ranks_.find(rank);
+  return found != ranks_.end() && NextOf(found->second.next, op.channel) > op.seq;
+}
+
 bool Laggards::HoldsUp(const OpName& op, PeerId rank, Duration limit, TimePoint now) const {
   const auto found = ranks_.find(rank);
   if (found == ranks_.end() || !found->second.lags_since) return false;

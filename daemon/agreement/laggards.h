@@ -27,6 +27,8 @@ class Laggards {
   void Heard(PeerId from, ChannelSeqs theirs, const ChannelSeqs& own, TimePoint now);
   // Whether all ranks that were heard have submitted it.
   bool AllHave(const OpName& op) const;
+  // Whether `rank` has, as far as was heard.
+  bool Has(PeerId rank, const OpName& op) const;
   // Whether its trainer has not submitted `op`, nor anything else for at least `limit`.
   bool HoldsUp(const OpName& op, PeerId rank, Duration limit, TimePoint now) const;
 

@@ -39,7 +39,8 @@ Algorithm Launcher::AlgorithmOf(const Operation& op) const {
       op.submission.algorithm.value_or(ctx_.view().plan.AlgorithmFor(descriptor.kind, wire_bytes));
   const Algorithm wanted = collective::AlgorithmFor(descriptor.kind, planned);
   const std::uint64_t aside = collective::AsideBytesMax(wanted, ctx_.view().world_size(), bytes);
-  return aside <= std::max(kAsideBuffersMax * bytes, kAsideBytesMax) ? wanted : Algorithm::kRing;
+  const bool fits = aside <= std::max(kAsideBuffersMax * bytes, kAsideBytesMax);
+  return fits ? wanted : collective::AlgorithmFor(descriptor.kind, Algorithm::kRing);
 }
 
 std::shared_ptr<const collective::Schedule> Launcher::ScheduleOf(const Descriptor& descriptor) {

@@ -80,6 +80,7 @@ struct Operation {
   std::set<PeerId> receivers;                          // with a root: to whom it sends, who have to be ready
   std::map<PeerId, std::uint64_t> unready_bytes;       // sent to peers that were not ready
   std::set<PeerId> holders;                            // who is known to hold the result
+  std::optional<PeerId> done_after;  // the root that collects it: before that, nobody has done its part
 
   Outcome outcome;        // of a complete or reported operation; of others what it will be, if they fetch it or have
                           // their part
@@ -102,7 +103,8 @@ struct Operation {
   // REQUIRES: it has an executor.
   bool is_computed() const {
     return executor->complete() && !has_part && mismatch.empty() &&
-           std::includes(ready.begin(), ready.end(), receivers.begin(), receivers.end());
+           std::includes(ready.begin(), ready.end(), receivers.begin(), receivers.end()) &&
+           (!done_after || holders.contains(*done_after));
   }
   // Chunks that its result is fetched in (collective::FetchSchedule). REQUIRES: it has its outcome, or fetches it.
   std::uint32_t fetched_parts() const {

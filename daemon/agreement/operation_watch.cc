@@ -23,11 +23,13 @@ std::int64_t Ms(Duration time) { return time.count() / 1000; }
 
 }  // namespace
 
-// What is known here, or was when the view broke: who has sent READY or any segment of it has submitted it.
+// What is known here, or was when the view broke: who has sent READY or any segment of it has submitted it, and who
+// said so in a heartbeat.
 std::string OperationWatch::WaitsFor(const Operation& op) const {
   std::string names;
   for (const PeerId member : ctx_.view().members) {
     if (member == ctx_.self || op.ready.contains(member) || op.holders.contains(member)) continue;
+    if (laggards_.Has(member, op.name)) continue;
     names += (names.empty() ? "" : ",") + ctx_.NameOf(member);
   }
   if (!names.empty()) return names;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/agreement/messages.h"
+#include "daemon/agreement/partners.h"
 #include "proto/check.h"
 #include "proto/collective/schedule.h"
 #include "proto/local_abi.h"
@@ -60,7 +61,10 @@ Status Operations::Submit(Submission submission) {
   }
   Operation& op = table_.Add(std::move(submission));
   op.feedback = std::move(feedback);
-  op.shape = SharedShape(world_size, op.submission.descriptor);  // until it starts
+  const Descriptor& descriptor = op.submission.descriptor;
+  op.shape = SharedShape(world_size, descriptor);  // until it starts
+  op.shape.input.count =
+      SizesOf(descriptor.kind, descriptor.count, op.submission.world_size, op.submission.root == ctx_.self).input;
   op.since = op.staged_at = ctx_.now;
   if (op.submission.time_limit > Duration::zero()) op.deadline = ctx_.now + op.submission.time_limit;
   watch_.Moved();
@@ -122,11 +126,10 @@ void Operations::Start(Operation& op) {
   }
   const std::uint32_t world_size = ctx_.view().world_size();
   op.has_part = false;
-  op.partner_lost = RINGWAY_MUTANT(kForgetPartner) ? "" : PartnerLost(op.submission);
+  op.partner_lost = PartnerLost(ctx_, op.submission);
   if (!op.partner_lost.empty())
     return membership_.TroubleLater("operation " + ToString(op.name) + ": " + op.partner_lost);
-  if (const auto root = ctx_.view().RankOf(op.submission.root))
-    op.submission.descriptor.root = static_cast<std::uint8_t>(root->value);
+  FindRoot(ctx_, op);
   op.shape = collective::ShapeOf(op.submission.descriptor, world_size, *ctx_.view().RankOf(ctx_.self));
   if (const Status room = RoomFor(op.submission, ctx_.self, world_size); !room.ok()) {
     op.mismatch = room.text();  // worlds do not grow under an operation, unless the master errs
@@ -146,19 +149,9 @@ void Operations::Start(Operation& op) {
   launcher_.Launch(op, schedule);
   if (!op.is_small(ctx_.view().plan)) SendReady(op);
   for (const auto& [peer, descriptor] : unsubmitted_.TakeReadies(op.name)) OnReady(peer, op.name, descriptor);
+  for (const PeerId peer : unsubmitted_.TakeDones(op.name)) table_.AddHolder(op, peer);
   if (RINGWAY_MUTANT(kDoneTooEarly)) SendDone(op.name);
   StartWork(op);
-}
-
-// Why the view's members cannot do it; empty: they can. Worlds only shrink under an operation, so one of the same size
-// is the same.
-std::string Operations::PartnerLost(const Submission& submission) const {
-  const OpKind kind = submission.descriptor.kind;
-  if (HasRoot(kind) && !ctx_.view().Contains(submission.root))
-    return ctx_.NameOf(submission.root) + ", its root, has left the group";
-  if (!IsForOneWorld(kind) || submission.world_size == ctx_.view().world_size()) return "";
-  return "its input is laid out for " + std::to_string(submission.world_size) + " ranks, and the group has " +
-         std::to_string(ctx_.view().world_size()) + " now: submit one for these";
 }
 
 // Committed without this rank: the bytes come from the lowest holder.
@@ -293,8 +286,7 @@ void Operations::Fail(Operation& op, Code code, const std::string& text) {
   launcher_.Stop(op);
   launcher_.Unretain(op);  // nobody will ask for it, and others may submit theirs late
   op.fetching = op.has_part = false;
-  op.outcome = {code, text, ctx_.view().epoch, {}, {}};
-  if (code == Code::kPeerLost) op.outcome.contributors = ctx_.view().members;  // with whom the trainer may go on
+  op.outcome = {code, text, ctx_.view().epoch, ctx_.view().members, {}};  // with whom the trainer may go on
   op.stage = Stage::kComplete;
   table_.AddHolder(op, ctx_.self);
   MarkComplete(op);
@@ -359,6 +351,7 @@ void Operations::SettleDue() {
   while (ctx_.views.running() && table_.has_due()) {
     Operation* op = table_.Find(table_.TakeDue());
     if (op == nullptr) continue;
+    if (op->stage == Stage::kRunning && op->executor && !op->fetching && op->is_computed()) OnComputed(*op);
     Settle(*op);
     if (!ctx_.views.running() || !table_.IsFinished(*op, ctx_.view())) continue;
     Retire(*op);
@@ -372,9 +365,19 @@ void Operations::OnReady(PeerId from, const OpName& name, const Descriptor& desc
   if (Operation* op = table_.Find(name)) {
     queue_.MarkReady(*op, from);
     if (op->executor && !op->fetching && frames_in_.CheckDescriptor(*op, descriptor, from)) StartWork(*op);
-  } else if (name.channel.value < abi::kChannelCountMax && !table_.IsFinished(name) && !table_.IsTooFarAhead(name)) {
+  } else if (CanComeEarly(name)) {
     unsubmitted_.AddReady(name, from, descriptor);
   }
+}
+
+// With a root others may be done before this rank has submitted it.
+void Operations::OnDone(PeerId from, const OpName& name) {
+  if (Operation* op = table_.Find(name)) return table_.AddHolder(*op, from);
+  if (CanComeEarly(name)) unsubmitted_.AddDone(name, from);
+}
+
+bool Operations::CanComeEarly(const OpName& name) const {
+  return name.channel.value < abi::kChannelCountMax && !table_.IsFinished(name) && !table_.IsTooFarAhead(name);
 }
 
 void Operations::SendReady(const Operation& op) {

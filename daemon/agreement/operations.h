@@ -58,6 +58,7 @@ class Operations {
 
   // ---- members
   void OnReady(PeerId from, const OpName& name, const Descriptor& descriptor);
+  void OnDone(PeerId from, const OpName& name);
   void OnTaken(const FramesIn::Taken& taken);
   bool HasWork() const { return work_.size() > 0; }
   // A slice of copies and sums.
@@ -76,7 +77,8 @@ class Operations {
 
  private:
   void Start(Operation& op);
-  std::string PartnerLost(const Submission& submission) const;
+  // Whether word of it counts before it is submitted here.
+  bool CanComeEarly(const OpName& name) const;
   void StartFetch(Operation& op);
   // Copies and sums of this operation as far as the slice goes; Work does the rest. It may be complete, or told, then.
   void StartWork(Operation& op);

@@ -174,9 +174,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     const Descriptor descriptor = DescriptorFrom(message.ready()).value();  // checked when it came
     operations.OnReady(from, NameIn(message.ready().channel(), message.ready().seq()), descriptor);
   } else if (message.has_done()) {
-    Operation* op = table.Find(NameIn(message.done().channel(), message.done().seq()));
-    if (op == nullptr) return;
-    table.AddHolder(*op, from);
+    operations.OnDone(from, NameIn(message.done().channel(), message.done().seq()));
   } else if (message.has_heartbeat()) {
     for (const auto& [channel, seq] : SeqsFrom(message.heartbeat().complete_upto())) {
       table.Acknowledge(from, channel, seq);

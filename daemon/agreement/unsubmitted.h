@@ -1,13 +1,14 @@
 // What is known of operations that are not submitted here yet: error verdicts, which end them as soon as they are, and
-// who is ready for them.
+// who is ready for them, or done.
 //
-// Verdicts stand in the newest decided view, READYs count for the view in force: the next one ends them. Bounded by how
-// far ahead of the own submissions a name may be (OpTable::kAheadMax), which the callers check.
+// Verdicts stand in the newest decided view, READYs and DONEs count for the view in force: the next one ends them.
+// Bounded by how far ahead of the own submissions a name may be (OpTable::kAheadMax), which the callers check.
 #pragma once
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "daemon/agreement/view.h"
@@ -30,10 +31,15 @@ class Unsubmitted {
       return seq != next.end() && entry.first.seq < seq->second;
     });
   }
-  void OnView() { readies_.clear(); }
+  void OnView() {
+    readies_.clear();
+    dones_.clear();
+  }
 
   void AddVerdict(const OpName& name, const control::Verdict& verdict) { verdicts_[name] = verdict; }
   void AddReady(const OpName& name, PeerId from, const Descriptor& descriptor) { readies_[name][from] = descriptor; }
+
+  void AddDone(const OpName& name, PeerId from) { dones_[name].insert(from); }
 
   // The operation is submitted.
   std::optional<control::Verdict> TakeVerdict(const OpName& name) {
@@ -46,6 +52,11 @@ class Unsubmitted {
     return readies.empty() ? Readies() : std::move(readies.mapped());
   }
 
+  std::set<PeerId> TakeDones(const OpName& name) {
+    auto dones = dones_.extract(name);
+    return dones.empty() ? std::set<PeerId>() : std::move(dones.mapped());
+  }
+
   // Raises `next` beyond what has a verdict.
   void Skip(ChannelSeqs& next) const {
     for (const auto& [name, verdict] : verdicts_) next[name.channel] = std::max(next[name.channel], name.seq + 1);
@@ -54,6 +65,7 @@ class Unsubmitted {
  private:
   std::map<OpName, control::Verdict> verdicts_;
   std::map<OpName, Readies> readies_;
+  std::map<OpName, std::set<PeerId>> dones_;
 };
 
 }  // namespace ringway::agreement

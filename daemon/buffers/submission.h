@@ -19,7 +19,8 @@ struct Submission {
   ChannelId channel;
   Descriptor descriptor;               // its schedule and root are set when the operation starts
   PeerId root;                         // where the kind has one
-  std::uint32_t world_size = 0;        // that an input for one world is laid out for (IsForOneWorld)
+  std::uint64_t members = 0;           // abi::MembersHash of those that an input for one world is laid out for ..
+  std::uint32_t world_size = 0;        // .. and how many they are (IsForOneWorld)
   std::optional<Algorithm> algorithm;  // nothing: the plan's choice
   std::shared_ptr<OpBuffers> buffers;  // never null
   std::uint64_t feedback = 0;          // names the tensor whose residual is added (feedback.h); 0: none

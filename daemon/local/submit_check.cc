@@ -56,7 +56,7 @@ std::string RangesFault(const abi::Submit& submit, const SubmitVerdict& verdict,
 bool SizesFit(const abi::Submit& submit, bool is_root) {
   if (HasRoot(submit.kind) != (submit.root != 0) || IsForOneWorld(submit.kind) != (submit.world_size != 0))
     return false;
-  if (submit.world_size > abi::kWorldSizeMax) return false;
+  if (IsForOneWorld(submit.kind) != (submit.members != 0) || submit.world_size > abi::kWorldSizeMax) return false;
   const Sizes sizes = SizesOf(submit.kind, submit.count, std::max(1U, submit.world_size), is_root);
   const bool grows = submit.kind == OpKind::kAllGather || (submit.kind == OpKind::kGather && is_root);
   return submit.input_count == sizes.input &&
@@ -74,6 +74,8 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, PeerId self, const RegionBy
   if (IsEmpty(submit.kind)) {
     if (submit.count != 0 || submit.input_count != 0 || submit.result_count != 0 || submit.staged != 0)
       return Lie("an operation without elements has some");
+    if (submit.root != 0 || submit.world_size != 0 || submit.members != 0 || submit.feedback != 0)
+      return Lie("an operation without elements has a root, a layout or a residual");
     return {.descriptor = {.kind = submit.kind}};
   }
   SubmitVerdict verdict;

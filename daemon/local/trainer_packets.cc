@@ -206,6 +206,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
                                                .channel = ChannelId(submit.channel),
                                                .descriptor = verdict.descriptor,
                                                .root = PeerId(submit.root),
+                                               .members = submit.members,
                                                .world_size = submit.world_size,
                                                .algorithm = verdict.algorithm,
                                                .buffers = std::make_shared<buffers::TrainerBuffers>(std::move(places)),

@@ -152,12 +152,16 @@ void PlanOperations(const PathMatrix& paths, const Routes& routes, const control
     *plan->mutable_algorithms() = current.plan().algorithms();
     *plan->mutable_gathers() = current.plan().gathers();
     *plan->mutable_scatters() = current.plan().scatters();
+    *plan->mutable_broadcasts() = current.plan().broadcasts();
+    *plan->mutable_reduces() = current.plan().reduces();
   } else {
     const std::uint64_t direct_max = std::max(plan->small_bytes_max() + 1, kDirectBytesMax);
     SetRules({{plan->small_bytes_max(), Algorithm::kOneShot}, {direct_max, Algorithm::kDirect}},
              plan->mutable_algorithms());
     SetRules({{direct_max, Algorithm::kDirect}}, plan->mutable_gathers());
     SetRules({{direct_max, Algorithm::kDirect}}, plan->mutable_scatters());
+    for (auto* const rules : {plan->mutable_broadcasts(), plan->mutable_reduces()})
+      SetRules({{plan->small_bytes_max(), Algorithm::kNaive}, {direct_max, Algorithm::kDirect}}, rules);
   }
 }
 

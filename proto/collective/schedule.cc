@@ -430,7 +430,8 @@ Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& rout
 
 Algorithm AlgorithmFor(OpKind collective, Algorithm planned) {
   if (HasAlgorithm(collective, planned)) return planned;
-  return planned == Algorithm::kTwoRings || planned == Algorithm::kRings ? Algorithm::kRing : Algorithm::kDirect;
+  const bool goes_around = planned == Algorithm::kTwoRings || planned == Algorithm::kRings;
+  return goes_around && HasAlgorithm(collective, Algorithm::kRing) ? Algorithm::kRing : Algorithm::kDirect;
 }
 
 std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes) {

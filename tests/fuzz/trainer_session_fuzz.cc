@@ -224,6 +224,7 @@ class World {
         if (input_.OneIn(2)) submit.kind = static_cast<OpKind>(input_.Below(kOpKindCount));
         submit.root = input_.Below(3);
         submit.world_size = input_.Below(4);
+        submit.members = input_.Below(2);
         submit.input_count = submit.count * (input_.OneIn(4) ? input_.Below(4) : 1);
         if (input_.OneIn(4)) submit.result_count *= input_.Below(4);
         return SendStruct(submit);

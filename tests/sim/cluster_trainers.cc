@@ -7,6 +7,7 @@
 
 #include "daemon/buffers/trainer_buffers.h"
 #include "proto/check.h"
+#include "proto/local_abi.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/cluster_impl.h"
 #include "tests/sim/oracle.h"
@@ -42,8 +43,15 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   submission.descriptor = descriptor;
   submission.root = op.laid.root;
   submission.descriptor.root = 0;
-  if (IsForOneWorld(kind)) submission.world_size = op.laid.world_size;
-  if (kind != OpKind::kUpdateView) submission.algorithm = descriptor.schedule;
+  if (IsForOneWorld(kind)) {
+    std::vector<std::uint64_t> known;
+    for (const PeerId peer : node.known) known.push_back(peer.value);
+    submission.members = abi::MembersHash(known);
+    submission.world_size = op.laid.world_size;
+  }
+  // Some of the newer kinds as the plan says.
+  const bool planned = !IsTheSameOnAll(kind) || HasRoot(kind) || kind == OpKind::kBarrier;
+  if (kind != OpKind::kUpdateView && !(planned && op.name.seq % 3 == 0)) submission.algorithm = descriptor.schedule;
   const bool staged = options_.staged_one_of != 0 && random_() % options_.staged_one_of == 0;
   if (staged) std::fill(op.input->begin(), op.input->end(), kUnstaged);
   op.staged = staged ? 0 : op.input->size();

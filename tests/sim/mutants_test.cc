@@ -28,7 +28,7 @@ std::vector<NamedMutant> MutantsToHunt() {
   std::vector<NamedMutant> mutants = {RINGWAY_EACH_MUTANT(RINGWAY_NAMED_MUTANT)};
   std::erase_if(mutants, [](const NamedMutant& one) {  // rare_mutants_test.cc has these
     return one.mutant == Mutant::kReportOldUpdate || one.mutant == Mutant::kKeepOldVerdict ||
-           one.mutant == Mutant::kDropForUnheard;
+           one.mutant == Mutant::kDropForUnheard || one.mutant == Mutant::kDoneBeforeRoot;
   });
   return mutants;
 }
@@ -65,7 +65,7 @@ Seeds SeedsFor(Mutant mutant) {
     case Mutant::kKeepHung:
       return {.first = 10, .step = 16};
     case Mutant::kNeedNobodyReady:
-    case Mutant::kForgetPartner:
+    case Mutant::kForgetLayout:
     case Mutant::kStampOfTheRoot:
       return {.first = 7, .step = 16};
     case Mutant::kNoGrace:

@@ -11,6 +11,7 @@
 #include "daemon/buffers/trainer_buffers.h"
 #include "proto/mutation.h"
 #include "tests/master/coordination/coordinator_fixture.h"
+#include "tests/sim/scenario.h"
 
 namespace ringway::sim {
 namespace {
@@ -138,6 +139,29 @@ TEST_F(LateAccusation, AndTheMutantThatDropsTheAccuserIsFound) {
   mutation::active = Mutant::kDropForUnheard;
   Run();
   EXPECT_TRUE(Has(1, &control::FromMaster::has_evicted));
+}
+
+// The code of a gather on those that stay, whose root hears nobody and dies.
+std::optional<Code> ToldOfAGatherWithoutItsRoot() {
+  auto cluster = Formed(3);
+  const auto status = cluster->StatusOf(0);
+  std::uint8_t root = 0;
+  while (PeerId(status.members[root].peer_id()) != cluster->IdOf(0)) ++root;
+  for (const std::uint32_t leaf : {1U, 2U}) cluster->Silence(cluster->HostOf(leaf), cluster->HostOf(0));
+  SubmitAll(*cluster, {0, 1, 2},
+            {OpKind::kGather, DType::kF32, ReduceOp::kSum, Codec::kNone, Algorithm::kDirect, 100, root});
+  const TimePoint began = cluster->now();
+  cluster->RunUntil([&] { return cluster->now() - began > std::chrono::milliseconds(100); });
+  cluster->Kill(0);
+  if (!Finish(*cluster, {1, 2}) || !cluster->WhyBroken({1, 2}).empty()) return std::nullopt;
+  return cluster->OutcomesOf(1).begin()->second.code;
+}
+
+TEST(GatherWithoutItsRoot, FailsAndTheMutantThatIsDoneBeforeItIsFound) {
+  EXPECT_EQ(ToldOfAGatherWithoutItsRoot(), Code::kPeerLost);
+  mutation::active = Mutant::kDoneBeforeRoot;
+  EXPECT_EQ(ToldOfAGatherWithoutItsRoot(), Code::kOk);
+  mutation::active = Mutant::kNone;
 }
 
 TEST(ToldLate, AnUpdateViewIsReportedInALaterViewTooAndTheMutantThatDoesNotIsFound) {

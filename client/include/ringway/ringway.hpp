@@ -163,7 +163,8 @@ struct OpResult {
   // which is reported at once, maybe less than all.
   std::uint64_t wire_bytes = 0;
   std::uint32_t retries = 0;
-  bool update_waits = false;               // newcomers (or a better plan) wait: call UpdateView on every rank
+  bool update_waits = false;  // newcomers (or a better plan) wait: call UpdateView on every rank. Not by collectives
+                              // with a root, whose ranks do not all hear of each other; a Barrier's, say, has it
   Algorithm algorithm = Algorithm::kRing;  // used for the result
   // No element is further from exact arithmetic than this times the largest magnitude of any contribution (in its
   // block, and with what error feedback added); 0 without a lossy codec, infinite for products with one. Holds where
@@ -333,7 +334,8 @@ class RINGWAY_API Session {
   // world_size(); OpResult::contributors[root] is its peer), and the operation is for that peer, whatever its rank is
   // when it runs. If it is gone, or was when the operation began, all ranks get kPeerLost, from which the session has
   // learnt who is left; a loss of another peer is retried without it. Success is reported only when all ranks are done:
-  // two one-way delays at least. All else as AllReduce; client/README.md has a table of what each does after a loss.
+  // two one-way delays at least (three of Reduce and Gather). Their results do not say update_waits. All else as
+  // AllReduce; client/README.md has a table of what each does after a loss.
 
   // `data` of the root becomes that of all (with a codec the root, too, goes on with what the others decode).
   // Algorithms: ring, direct, tree, naive.

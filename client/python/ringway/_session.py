@@ -159,6 +159,7 @@ class Session(_ringway.Session):
         """As `all_reduce`, but the result is the root's alone: in `out`, or in place. The others' x stays as it is.
 
         out: of as many elements as x; of other ranks than the root it is not used.
+        As of all collectives with a root, its result never has `update_waits`: a barrier's has.
         """
         return self.reduce_async(x, op, root=root, out=out, **options).wait()
 

@@ -130,7 +130,7 @@ enum class Code : std::uint32_t {
   kVersionMismatch,    // the two sides speak different protocol versions
   kDaemonLost,         // the daemon died or closed the session; buffers are intact
   kTimeout,            // the deadline of this call passed; the operation goes on
-  kMismatch,           // ranks submitted different kind, count, dtype, op, codec or algorithm for one operation
+  kMismatch,           // ranks submitted different kind, count, root, dtype, op, codec or algorithm for one operation
   kPeerLost,           // a peer was lost and the group was joined with fail_on_peer_loss, or the operation cannot be
                        // done without that peer: its root, or one that has a part in the input
   kWorldTooSmall,      // fewer peers than the group's minimum remain

@@ -170,6 +170,7 @@ std::function<void(abi::Submit&)> ForWorld(std::uint32_t world_size, const std::
   return [=](abi::Submit& s) {
     change(s);
     s.world_size = world_size;
+    s.members = 99;
   };
 }
 
@@ -208,6 +209,23 @@ TEST(SubmitCheckTest, CountsFitTheRankThatIsTheRootOrNot) {
          s.count = s.result_count = 0;
        }},
       {"barrier with elements", Verdict::kLie, [](auto& s) { s.kind = OpKind::kBarrier; }},
+      {"barrier with a root", Verdict::kLie,
+       [](auto& s) {
+         s.kind = OpKind::kBarrier;
+         s.count = s.result_count = 0;
+         s.root = 8;
+       }},
+      {"update_view with a layout", Verdict::kLie,
+       [](auto& s) {
+         s.kind = OpKind::kUpdateView;
+         s.count = s.result_count = 0;
+         s.members = 8;
+       }},
+      {"all_to_all for nobody", Verdict::kLie,
+       [](auto& s) {
+         ForWorld(4, Rooted(OpKind::kAllToAll, 0, 1024, 1024))(s);
+         s.members = 0;
+       }},
   });
 }
 

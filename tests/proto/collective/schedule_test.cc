@@ -205,5 +205,15 @@ TEST(Schedules, HierarchicalCrossesBetweenSitesAsLittleAsCanBe) {
   }
 }
 
+TEST(ScheduleTest, EveryCollectiveHasAnAlgorithmWhateverIsPlanned) {
+  for (std::uint8_t kind = 0; kind < kOpKindCount; ++kind) {
+    for (std::uint8_t planned = 0; planned < kAlgorithmCount; ++planned) {
+      const auto collective = static_cast<OpKind>(kind);
+      EXPECT_TRUE(HasAlgorithm(collective, AlgorithmFor(collective, static_cast<Algorithm>(planned))))
+          << NameOf(collective) << " as " << NameOf(static_cast<Algorithm>(planned));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ringway::collective
