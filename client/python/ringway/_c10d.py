@@ -338,6 +338,10 @@ class RingwayProcessGroup(dist.ProcessGroup):
     def rank(self) -> int:
         return self._rank
 
+    @property
+    def group_name(self) -> str:  # torch does not set that of a group in Python
+        return dist.distributed_c10d._world.pg_names[self]
+
     def getBackendName(self) -> str:
         return "ringway"
 
