@@ -48,7 +48,8 @@ std::string ToString(const Encoding& encoding) {
 
 std::string ToString(const Descriptor& descriptor) {
   std::string kind = NameOf(descriptor.kind);
-  if (IsEmpty(descriptor.kind)) return kind;
+  if (descriptor.kind == OpKind::kUpdateView) return kind;
+  if (descriptor.kind == OpKind::kBarrier) return kind + ", algorithm " + NameOf(descriptor.schedule);
   const std::string root = HasRoot(descriptor.kind) ? "root " + std::to_string(descriptor.root) + ", " : "";
   const std::string op = Reduces(descriptor.kind) ? NameOf(descriptor.op) + std::string(", ") : "";
   return kind + " of " + std::to_string(descriptor.count) + " " + NameOf(descriptor.dtype) + ", " + root + op +

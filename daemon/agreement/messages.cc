@@ -99,7 +99,9 @@ control::OpReport ReportOf(const Operation& op, Epoch epoch) {
   report.set_code(static_cast<std::uint32_t>(op.outcome.code));
   report.set_text(op.outcome.text);
   report.set_result_epoch(op.outcome.epoch.value);
-  for (const PeerId peer : op.outcome.contributors) report.add_contributors(peer.value);
+  if (op.outcome.code == Code::kOk) {  // those of a failure are this rank's own view
+    for (const PeerId peer : op.outcome.contributors) report.add_contributors(peer.value);
+  }
   report.set_prepared_epoch(op.outcome.prepared.value);
   return report;
 }
