@@ -31,6 +31,8 @@ class PackageTest(unittest.TestCase):
     def test_every_public_name_is_documented(self):
         for name in (x for x in vars(ringway) if not x.startswith("_")):
             value = getattr(ringway, name)
+            if inspect.ismodule(value):  # which another test has imported
+                continue
             self.assertEqual(value.__module__, "ringway", name)
             self.assertTrue(inspect.getdoc(value), name)
             for member in (x for x in dir(value) if not x.startswith("_") and isinstance(value, type)):
