@@ -142,9 +142,9 @@ void Operations::Start(Operation& op) {
   op.error_bound = launcher_.ErrorBoundOf(op.submission.descriptor);
   const auto schedule = launcher_.ScheduleOf(op.submission.descriptor);
   op.receivers.clear();
-  for (const collective::Departure& departure : schedule->departures) {
-    if (!HasRoot(op.submission.descriptor.kind) || RINGWAY_MUTANT(kNeedNobodyReady)) break;
-    op.receivers.insert(ctx_.view().members[departure.to.value]);
+  if (HasRoot(op.submission.descriptor.kind) && !RINGWAY_MUTANT(kNeedNobodyReady)) {
+    for (const collective::Departure& departure : schedule->departures)
+      op.receivers.insert(ctx_.view().members[departure.to.value]);
   }
   launcher_.Launch(op, schedule);
   if (!op.is_small(ctx_.view().plan)) SendReady(op);
@@ -351,7 +351,6 @@ void Operations::SettleDue() {
   while (ctx_.views.running() && table_.has_due()) {
     Operation* op = table_.Find(table_.TakeDue());
     if (op == nullptr) continue;
-    if (op->stage == Stage::kRunning && op->executor && !op->fetching && op->is_computed()) OnComputed(*op);
     Settle(*op);
     if (!ctx_.views.running() || !table_.IsFinished(*op, ctx_.view())) continue;
     Retire(*op);
@@ -364,7 +363,8 @@ void Operations::SettleDue() {
 void Operations::OnReady(PeerId from, const OpName& name, const Descriptor& descriptor) {
   if (Operation* op = table_.Find(name)) {
     queue_.MarkReady(*op, from);
-    if (op->executor && !op->fetching && frames_in_.CheckDescriptor(*op, descriptor, from)) StartWork(*op);
+    const bool agrees = op->executor && !op->fetching && frames_in_.CheckDescriptor(*op, descriptor, from);
+    if (agrees && op->receivers.contains(from)) StartWork(*op);  // which may have waited for that alone
   } else if (CanComeEarly(name)) {
     unsubmitted_.AddReady(name, from, descriptor);
   }
@@ -372,8 +372,12 @@ void Operations::OnReady(PeerId from, const OpName& name, const Descriptor& desc
 
 // With a root others may be done before this rank has submitted it.
 void Operations::OnDone(PeerId from, const OpName& name) {
-  if (Operation* op = table_.Find(name)) return table_.AddHolder(*op, from);
-  if (CanComeEarly(name)) unsubmitted_.AddDone(name, from);
+  if (Operation* op = table_.Find(name)) {
+    table_.AddHolder(*op, from);
+    if (op->done_after == from) StartWork(*op);
+  } else if (CanComeEarly(name)) {
+    unsubmitted_.AddDone(name, from);
+  }
 }
 
 bool Operations::CanComeEarly(const OpName& name) const {
