@@ -41,12 +41,15 @@ struct [[nodiscard]] Status {
   bool ok() const { return code == Code::kOk; }
 };
 
-template <typename... Arguments>
-Status Failure(Code code, const char* format, Arguments... arguments) {
+// `format` and `arguments` are printf's, and at least one argument; a text of its own needs none.
+template <typename First, typename... Rest>
+Status Failure(Code code, const char* format, First first, Rest... rest) {
   Status status{.code = code};
-  (void)std::snprintf(status.text, sizeof status.text, format, arguments...);
+  (void)std::snprintf(status.text, sizeof status.text, format, first, rest...);
   return status;
 }
+
+inline Status Failure(Code code, const char* text) { return Failure(code, "%s", text); }
 
 struct Location {
   bool on_device = false;  // copies have to reach it; false: the host may read and write it
