@@ -196,6 +196,7 @@ Error SessionImpl::WaitOnStream(Operation* operation, device::Stream stream) {
     return Error(Code::kInvalidArgument, "the output is in host memory, which no stream waits for: call Wait");
   }
   if (operation->outcome) return operation->outcome->error();
+  if (!part->library->holds_streams()) return Wait(operation, Within(kForever)).error();
   std::unique_ptr<device::Hold> hold;
   const device::Status held = part->library->HoldStream(*part->output, stream, &hold);
   if (!held.ok()) return BeforeSubmission(held);

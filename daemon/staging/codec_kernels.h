@@ -1,5 +1,5 @@
 // Codecs on a GPU: what daemon/kernels/codec.h does, with the same bytes, for device memory. Built where a CUDA toolkit
-// is (RINGWAY_CUDA); compiled and, lane by lane on the CPU, tested (codec_blocks.h), but not yet run on a GPU.
+// is (RINGWAY_CUDA); tested lane by lane on the CPU (codec_blocks.h), and on a GPU (ctest -L gpu).
 //
 // `values`: count elements of dtype; `wire`: EncodedBytes(...); device memory, any alignment, no overlap but dst = a.
 // A call enqueues on `stream` and returns at once: a cudaError_t, 0 where it was enqueued. Any thread.

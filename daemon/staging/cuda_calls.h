@@ -7,8 +7,11 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -26,14 +29,13 @@ using device::Status;
 // What the driver has and the runtime has not.
 struct Driver {
   using Context = void*;
-  static constexpr unsigned kWaitUntilAtLeast = 0;  // CU_STREAM_WAIT_VALUE_GEQ
-  static constexpr int kMemoryType = 2;             // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-  static constexpr int kIsManaged = 8;              // CU_POINTER_ATTRIBUTE_IS_MANAGED
-  static constexpr int kOrdinal = 9;                // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-  static constexpr unsigned kOnDevice = 2;          // CU_MEMORYTYPE_DEVICE
+  static constexpr int kMemoryType = 2;     // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+  static constexpr int kIsManaged = 8;      // CU_POINTER_ATTRIBUTE_IS_MANAGED
+  static constexpr int kOrdinal = 9;        // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+  static constexpr unsigned kOnDevice = 2;  // CU_MEMORYTYPE_DEVICE
 
+  int (*init)(unsigned flags) = nullptr;
   int (*get_range)(std::uintptr_t* base, std::size_t* bytes, std::uintptr_t address) = nullptr;
-  int (*wait_value)(cudaStream_t stream, std::uintptr_t address, std::uint32_t value, unsigned flags) = nullptr;
   int (*get_attribute)(void* out, int attribute, std::uintptr_t address) = nullptr;
   int (*retain_primary)(Context* context, int ordinal) = nullptr;
   int (*push)(Context context) = nullptr;
@@ -46,14 +48,20 @@ struct Driver {
   // Made when first asked for, and never released; null: there is none, which `push` refuses.
   Context PrimaryOf(int ordinal) const {
     static std::mutex mutex;
-    static std::map<int, Context> contexts;
+    static auto& contexts = *new std::map<int, Context>;  // for threads that outlive main
     const std::lock_guard<std::mutex> lock(mutex);
     Context& context = contexts[ordinal];
     if (context == nullptr && retain_primary(&context, ordinal) != 0) context = nullptr;
     return context;
   }
+  // Initialises it if nobody has; 0: it can be used. Only for who has or wants device memory: forked children of a
+  // process that has done so cannot use CUDA.
+  int Init() const {
+    static const int kOutcome = init(0);
+    return kOutcome;
+  }
   bool is_whole() const {
-    return get_range != nullptr && wait_value != nullptr && get_attribute != nullptr && retain_primary != nullptr &&
+    return init != nullptr && get_range != nullptr && get_attribute != nullptr && retain_primary != nullptr &&
            push != nullptr && pop != nullptr;
   }
 
@@ -64,8 +72,8 @@ struct Driver {
     const auto find = [loaded](auto& function, const char* name) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(loaded, name));
     };
+    find(init, "cuInit");
     find(get_range, "cuMemGetAddressRange_v2");
-    find(wait_value, "cuStreamWaitValue32_v2");
     find(get_attribute, "cuPointerGetAttribute");
     find(retain_primary, "cuDevicePrimaryCtxRetain");
     find(push, "cuCtxPushCurrent_v2");
@@ -95,6 +103,35 @@ inline Status ToStatus(cudaError_t error, const char* what) {
   return Failure(code, "%s failed: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
+// The process's exit: before driver and runtime destroy what they have, nobody is in them, and nobody enters any more.
+class ProcessExit {
+ public:
+  // Returns false once the process exits. REQUIRES: the driver is initialised, whose own exit then comes later.
+  static bool Enter() {
+    static const int kRegistered = std::atexit(Close);
+    (void)kRegistered;
+    ++inside_;
+    if (!is_closed_) return true;
+    --inside_;
+    return false;
+  }
+  static void Leave() { --inside_; }
+  // Ends the calling thread's work: whom it would report to is being destroyed, too.
+  static void ParkIfClosed() {
+    while (is_closed_) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+
+ private:
+  static void Close() {
+    constexpr int kLooks = 1000;  // a device that hangs may keep one inside for ever
+    is_closed_ = true;
+    for (int i = 0; i < kLooks && inside_ > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+  static inline std::atomic<int> inside_ = 0;
+  static inline std::atomic<bool> is_closed_ = false;
+};
+
 // Makes a device's primary context the calling thread's in this object's scope, and leaves a capture that another
 // thread of the process is making alone.
 class OnDevice {
@@ -103,8 +140,13 @@ class OnDevice {
     const Driver& driver = Driver::Get();
     if (!driver.is_whole()) {
       status_ = Failure(Code::kNotSupported, "the driver (libcuda.so.1) is too old or is not there");
+    } else if (const int refused = driver.Init(); refused != 0) {
+      status_ = Failure(Code::kNotSupported, "the driver cannot be used here (cuInit: CUresult %d)", refused);
+    } else if (!ProcessExit::Enter()) {
+      status_ = Failure(Code::kDeviceFailed, "the process exits");
     } else if (const int error = driver.push(driver.PrimaryOf(ordinal)); error != 0) {
       status_ = Failure(Code::kDeviceFailed, "device %d has no usable context (CUresult %d)", ordinal, error);
+      ProcessExit::Leave();
     }
     if (status_.ok()) (void)cudaThreadExchangeStreamCaptureMode(&capture_mode_);
   }
@@ -113,6 +155,7 @@ class OnDevice {
     (void)cudaThreadExchangeStreamCaptureMode(&capture_mode_);
     Driver::Context popped = nullptr;
     (void)Driver::Get().pop(&popped);
+    ProcessExit::Leave();
   }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
@@ -127,7 +170,9 @@ class Event {
  public:
   Event() = default;
   ~Event() {
-    if (event_ != nullptr) (void)cudaEventDestroy(event_);
+    if (event_ == nullptr || !ProcessExit::Enter()) return;
+    (void)cudaEventDestroy(event_);
+    ProcessExit::Leave();
   }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;

@@ -6,9 +6,10 @@
 // into its one stream, a few at a time with an event behind each, looks at the events in order and reports. So Start
 // only queues, no copy waits inside the stream, and a lost device shows where a callback in the stream would never run.
 //
-// Holds are words of pinned memory that a stream polls (cuStreamWaitValue32): releasing one is a store. While a stream
-// polls, calls that wait for an idle device (cudaFree, cudaHostUnregister ..) do not return; so pinned memory is given
-// back on a thread of its own, and only while no stream is held.
+// No stream is held until a result has arrived: while a thread of the trainer waits for such a stream in a copy of
+// pageable memory, or a synchronous one, the driver lets no other thread create events or enqueue copies (seen with
+// 580.159), so that the result would never arrive.
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -17,11 +18,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <type_traits>
 #include <utility>
 
 #include "daemon/staging/cuda_calls.h"
-#include "daemon/staging/cuda_holds.h"
+#include "daemon/staging/cuda_unpinner.h"
 #include "proto/device/library.h"
 #include "proto/device/slices.h"
 
@@ -51,11 +51,14 @@ class CopyLane {
 
  private:
   static constexpr std::size_t kSlicesInFlight = 4;
-  static constexpr std::chrono::microseconds kLook{50};  // at marks and slices
+  using Clock = std::chrono::steady_clock;
+  // Between looks at marks and slices; none for a while after something moved: a small copy takes 10 us.
+  static constexpr std::chrono::microseconds kLook{50};
+  static constexpr std::chrono::microseconds kSpin{100};
 
   struct Slice {
     std::size_t end = 0;
-    std::unique_ptr<Event> event;
+    Event* event = nullptr;
   };
   struct Copy {
     CopyJob job;
@@ -67,6 +70,7 @@ class CopyLane {
   void Run() {
     TakeAdded();
     const OnDevice on_device(ordinal_);
+    if (!on_device.status().ok()) ProcessExit::ParkIfClosed();
     LookAtMarks(on_device.status());
     moves_ = !ready_.empty() && CopySome(&ready_.front(), on_device.status());
   }
@@ -75,7 +79,8 @@ class CopyLane {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto any_added = [this] { return !added_.empty(); };
     if (waiting_.empty() && ready_.empty()) changed_.wait(lock, any_added);
-    if (!moves_) changed_.wait_for(lock, kLook, any_added);
+    if (moves_ || any_added()) moved_at_ = Clock::now();
+    if (Clock::now() - moved_at_ > kSpin) changed_.wait_for(lock, kLook, any_added);
     std::move(added_.begin(), added_.end(), std::back_inserter(waiting_));
     added_.clear();
   }
@@ -124,7 +129,8 @@ class CopyLane {
     return true;
   }
 
-  Status Enqueue(Copy* copy) {
+  // Makes what copies need of the driver.
+  Status Prepare() {
     if (stream_ == nullptr) {
       int least = 0;
       int greatest = 0;
@@ -132,16 +138,24 @@ class CopyLane {
       const cudaError_t made = cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest);
       if (made != cudaSuccess) return ToStatus(made, "cudaStreamCreate");
     }
+    for (Event& event : events_) {
+      if (const Status status = ToStatus(event.Create(), "cudaEventCreate"); !status.ok()) return status;
+    }
+    return {};
+  }
+
+  Status Enqueue(Copy* copy) {
+    if (const Status status = Prepare(); !status.ok()) return status;
     const std::size_t begin = copy->enqueued;
-    Slice slice{.end = device::SliceEnd(begin, copy->job.bytes), .event = std::make_unique<Event>()};
-    if (const Status status = ToStatus(slice.event->Create(), "cudaEventCreate"); !status.ok()) return status;
+    const Slice slice{.end = device::SliceEnd(begin, copy->job.bytes), .event = &events_[next_event_]};
+    next_event_ = (next_event_ + 1) % events_.size();
     void* const to = static_cast<std::byte*>(copy->job.to) + begin;
     const void* const from = static_cast<const std::byte*>(copy->job.from) + begin;
     const cudaError_t copies = cudaMemcpyAsync(to, from, slice.end - begin, cudaMemcpyDefault, stream_);
     if (copies != cudaSuccess) return ToStatus(copies, "cudaMemcpyAsync");
     const Status recorded = ToStatus(slice.event->Record(stream_), "cudaEventRecord");
     copy->enqueued = slice.end;
-    if (recorded.ok()) copy->slices.push_back(std::move(slice));
+    if (recorded.ok()) copy->slices.push_back(slice);
     return recorded;
   }
 
@@ -154,7 +168,10 @@ class CopyLane {
   std::list<Copy> waiting_;  // for their marks
   std::list<Copy> ready_;
   bool moves_ = false;  // the last round reported something
+  Clock::time_point moved_at_;
+  std::size_t next_event_ = 0;
   cudaStream_t stream_ = nullptr;
+  std::array<Event, kSlicesInFlight> events_;  // of the slices in flight, in turns: one copy's at a time
 };
 
 class CudaLibrary final : public device::Library {
@@ -199,21 +216,9 @@ class CudaLibrary final : public device::Library {
     return status;
   }
 
-  Status HoldStream(std::int32_t device, device::Stream stream, std::unique_ptr<device::Hold>* hold) override {
-    const OnDevice on_device(device);
-    if (!on_device.status().ok()) return on_device.status();
-    const auto cuda_stream = static_cast<cudaStream_t>(stream);
-    if (const Status status = CheckStream(cuda_stream); !status.ok()) return status;
-    auto made = std::make_unique<CudaHold>();
-    made->unpinner = &unpinner_;
-    unpinner_.OnHold();  // before the stream waits, or memory is unpinned meanwhile
-    const Status status = Of(words_, device)->Take(cuda_stream, &made->word);
-    if (!status.ok()) {
-      unpinner_.OnRelease();
-      return status;
-    }
-    *hold = std::move(made);
-    return {};
+  bool holds_streams() const override { return false; }
+  Status HoldStream(std::int32_t, device::Stream, std::unique_ptr<device::Hold>*) override {
+    return Failure(Code::kNotSupported, "streams of CUDA are not held");
   }
 
   Status Start(const CopyJob& job) override {
@@ -251,26 +256,18 @@ class CudaLibrary final : public device::Library {
     return {};
   }
 
-  template <typename T>
-  using ByDevice = std::map<std::int32_t, std::unique_ptr<T>>;
+  using ByDevice = std::map<std::int32_t, std::unique_ptr<CopyLane>>;
 
-  template <typename T>
-  T* Of(ByDevice<T>& all, std::int32_t device) {
+  CopyLane* Of(ByDevice& all, std::int32_t device) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    auto& one = all[device];
-    if (one == nullptr) {
-      if constexpr (std::is_constructible_v<T, int>)
-        one = std::make_unique<T>(device);
-      else
-        one = std::make_unique<T>();
-    }
-    return one.get();
+    auto& lane = all[device];
+    if (lane == nullptr) lane = std::make_unique<CopyLane>(device);
+    return lane.get();
   }
 
   std::mutex mutex_;
-  ByDevice<CopyLane> to_host_;
-  ByDevice<CopyLane> to_device_;
-  ByDevice<HoldWords> words_;
+  ByDevice to_host_;
+  ByDevice to_device_;
   Unpinner unpinner_;
 };
 

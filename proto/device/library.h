@@ -29,7 +29,7 @@
 namespace ringway::device {
 
 // Of this interface: a library of another version is refused.
-inline constexpr std::uint32_t kLibraryVersion = 1;
+inline constexpr std::uint32_t kLibraryVersion = 2;
 
 // cudaStream_t. Null: the default stream.
 using Stream = void*;
@@ -112,6 +112,9 @@ class Library {
   virtual void UnpinLater(std::int32_t device, void* host, void (*then)(void* context), void* context) = 0;
 
   virtual Status MarkStream(std::int32_t device, Stream stream, std::shared_ptr<Mark>* mark) = 0;
+  // Whether a stream may wait for a result that is still to come; if not, the caller waits for it, and HoldStream is
+  // kNotSupported.
+  virtual bool holds_streams() const = 0;
   virtual Status HoldStream(std::int32_t device, Stream stream, std::unique_ptr<Hold>* hold) = 0;
   // Never blocks. After a failure nothing is reported.
   virtual Status Start(const CopyJob& job) = 0;

@@ -133,6 +133,7 @@ class Device final : public TestDevice {
   Status Pin(std::int32_t device, void* host, std::size_t bytes) override;
   void UnpinLater(std::int32_t device, void* host, void (*then)(void*), void* context) override;
   Status MarkStream(std::int32_t device, device::Stream stream, std::shared_ptr<device::Mark>* mark) override;
+  bool holds_streams() const override { return true; }
   Status HoldStream(std::int32_t device, device::Stream stream, std::unique_ptr<device::Hold>* hold) override;
   Status Start(const CopyJob& job) override;
   Status Allocate(std::int32_t device, std::size_t bytes, void** memory) override;
@@ -437,4 +438,16 @@ TestDevice& TestDevice::Get() {
 extern "C" __attribute__((visibility("default"))) ringway::device::Library* RingwayDeviceLibrary(
     std::uint32_t version) {
   return version == ringway::device::kLibraryVersion ? &ringway::testing::TestDevice::Get() : nullptr;
+}
+
+// For tests in Python, which have the same library by ctypes.
+extern "C" __attribute__((visibility("default"))) void* RingwayTestDeviceAllocate(std::int32_t device,
+                                                                                  std::size_t bytes) {
+  void* memory = nullptr;
+  return ringway::testing::TestDevice::Get().Allocate(device, bytes, &memory).ok() ? memory : nullptr;
+}
+
+extern "C" __attribute__((visibility("default"))) bool RingwayTestDeviceCopy(void* to, const void* from,
+                                                                             std::size_t bytes) {
+  return ringway::testing::TestDevice::Get().CopyNow(to, from, bytes).ok();
 }

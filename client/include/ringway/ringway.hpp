@@ -44,13 +44,11 @@
 // Device memory: input and output may be in the memory of a GPU, any that its driver knows, each by itself. The input
 // is read after what OpOptions::stream holds at the submission. It belongs to the operation until Wait has succeeded,
 // or a stream has waited for the result; else, as after a failure or where the Work was destroyed, until the next
-// UpdateView has succeeded. The result is copied to the device after commit, within Wait, or for a stream
-// (Work::WaitOnStream) by a thread of the session. A device that refuses before anything is submitted is an error of
-// the submission (kIo). If it fails later (kDeviceFailed) while an input is read, the operation is cancelled on all
-// ranks, and the session goes on; while a result is copied to it, the session ends: this rank has missed what the
-// others go on with. CUDA is used if the process has loaded its driver, through libringway-cuda.so, which has to be
-// installed beside this library. While a stream waits, calls of CUDA that wait for an idle device (cudaFree,
-// cudaFreeHost ..) wait, too.
+// UpdateView has succeeded. The result is copied to the device after commit, within Wait or Work::WaitOnStream. A
+// device that refuses before anything is submitted is an error of the submission (kIo). If it fails later
+// (kDeviceFailed) while an input is read, the operation is cancelled on all ranks, and the session goes on; while a
+// result is copied to it, the session ends: this rank has missed what the others go on with. CUDA is used if the
+// process has loaded its driver, through libringway-cuda.so, which has to be installed beside this library.
 //
 // Writing to memory of an operation in flight ends the session with kBufferModified if it is detected, that is, if
 // bytes differ from what was sent or received before; the others go on without this peer. Bytes overwritten before they
@@ -258,10 +256,12 @@ class RINGWAY_API Work {
   static Expected<std::size_t> WaitAny(const std::vector<Work*>& works, Milliseconds timeout = kForever);
   // Returns whether Wait would return at once. Never blocks.
   bool Test();
-  // Makes a CUDA stream (cudaStream_t; null: the default stream) wait for the result, whose output is in device memory;
-  // the calling thread does not wait. What is enqueued there afterwards sees the result or, if the operation fails, the
-  // output as it was (unspecified if it is the device that failed): Wait says which. The Work may be destroyed before.
-  // kInvalidArgument if the output is in host memory; the outcome's error if there is one already.
+  // Makes a stream (cudaStream_t; null: the default stream) see the result, whose output is in device memory: what is
+  // enqueued there afterwards sees it or, if the operation fails, the output as it was (unspecified if it is the device
+  // that failed). With CUDA it blocks as Wait does and returns the outcome's error: a stream that waited for the
+  // network would keep all copies out of the driver while a thread of the process waits for that stream. A device whose
+  // streams can wait is waited for by them alone; then Wait says what the outcome was. The Work may be destroyed
+  // before. kInvalidArgument if the output is in host memory.
   Error WaitOnStream(void* stream);
   // Asks all ranks to cancel the operation. The outcome is agreed: Wait returns kCancelled on all ranks, or success.
   Error Cancel();

@@ -1,0 +1,55 @@
+// Host memory that is unpinned on a thread of its own: cudaHostUnregister waits for an idle device.
+//
+// Threads: any.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include "daemon/staging/cuda_calls.h"
+
+namespace ringway::staging {
+
+class Unpinner {
+ public:
+  struct Pinned {
+    int device = 0;
+    void* host = nullptr;
+    void (*then)(void*) = nullptr;
+    void* context = nullptr;
+  };
+
+  void Add(const Pinned& pinned) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!worker_.is_running()) worker_.Begin([this] { UnpinOne(); });
+    ended_.push_back(pinned);
+    added_.notify_one();
+  }
+
+ private:
+  void UnpinOne() {
+    Pinned pinned;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      added_.wait(lock, [this] { return !ended_.empty(); });
+      pinned = ended_.front();
+      ended_.pop_front();
+    }
+    Unpin(pinned);
+    pinned.then(pinned.context);
+  }
+
+  static void Unpin(const Pinned& pinned) {
+    const OnDevice on_device(pinned.device);
+    if (!on_device.status().ok()) return ProcessExit::ParkIfClosed();
+    if (cudaHostUnregister(pinned.host) != cudaSuccess) (void)cudaGetLastError();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::deque<Pinned> ended_;
+  Worker worker_;
+};
+
+}  // namespace ringway::staging
