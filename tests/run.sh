@@ -106,7 +106,7 @@ stage_release() {
 
 stage_python() {
   configure release build/test-release -DRINGWAY_TESTS=ON "${UNITY[@]}" || return 1
-  timed_build build/test-release ringway-master ringwayd ringwayctl || return 1
+  timed_build build/test-release ringway-master ringwayd ringwayctl ringway_test_device || return 1
   DETAIL=$(tests/python/run.sh build/test-release/bin build/python) && tidy_with build/python/wheel '^client/python/'
 }
 

@@ -17,12 +17,13 @@ PROGRAM = """
 import sys, torch
 import torch.distributed as dist
 import ringway.torch
-backend, store, rank, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+backend, store, rank, out, device = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5]
+torch.set_default_device(device)
 WORLD = 3
 dist.init_process_group(backend, init_method="file://" + store, rank=rank, world_size=WORLD)
 said = []
 def say(*tensors):
-    said.extend(tensor.clone() for tensor in tensors)
+    said.extend(tensor.cpu().clone() for tensor in tensors)
 def mine(*shape, dtype=torch.float32, of=rank):
     count = torch.Size(shape).numel()
     return ((torch.arange(count) * 7 + of * 5) % 11 + 1).to(dtype).view(shape)
@@ -93,7 +94,9 @@ if rank != 1:
     dist.all_reduce(x, group=pair)
     say(x)
 torch.manual_seed(3)
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(6, 20), torch.nn.ReLU(), torch.nn.Linear(20, 1)))
+with torch.device("cpu"):
+    model = torch.nn.Sequential(torch.nn.Linear(6, 20), torch.nn.ReLU(), torch.nn.Linear(20, 1))
+model = torch.nn.parallel.DistributedDataParallel(model.to(device))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(5):
     optimizer.zero_grad()
@@ -137,13 +140,19 @@ class C10dTest(ClusterTest):
 
     def test_program_gives_what_gloo_gives(self):
         results = {}
-        for backend in ("gloo", "ringway"):
-            store = str(self.cluster.directory / f"store-{backend}")
-            results[backend] = []
-            for process in self.processes(PROGRAM, backend, store, "{rank}", "{path}.pt"):
+        on_gpu = [("ringway", "cuda")] if torch.cuda.is_available() else []
+        for backend, device in [("gloo", "cpu"), ("ringway", "cpu"), *on_gpu]:
+            store = str(self.cluster.directory / f"store-{backend}-{device}")
+            results[backend, device] = []
+            for process in self.processes(PROGRAM, backend, store, "{rank}", "{path}.pt", device):
                 self.assertEqual(process.end(), 0, process.text())
-                results[backend].append(torch.load(str(process.log).removesuffix(".log") + ".pt"))
-        for rank, (gloo, ours) in enumerate(zip(results["gloo"], results["ringway"])):
+                results[backend, device].append(torch.load(str(process.log).removesuffix(".log") + ".pt"))
+        gloo = results.pop(("gloo", "cpu"))
+        for ours in results.values():
+            self.check_equal(gloo, ours)
+
+    def check_equal(self, theirs, ours):
+        for rank, (gloo, ours) in enumerate(zip(theirs, ours)):
             self.assertEqual(len(gloo), len(ours))
             for place, (a, b) in enumerate(zip(gloo, ours)):
                 torch.testing.assert_close(b, a, rtol=2e-2 if a.dtype == torch.bfloat16 else 1e-5, atol=1e-6,

@@ -136,10 +136,10 @@ def join(**options): return ringway.join(GROUP, socket=SOCKET, wait_world=WORLD,
 
 
 class Exporter:
-    """A NumPy array that DLPack says to be on another device, or of another type: {code, bits}."""
+    """A NumPy array that DLPack says to be on another device, at another address, or of another type: {code, bits}."""
 
-    def __init__(self, array, device=None, dtype=None):
-        self.array, self.device, self.dtype = array, device, dtype
+    def __init__(self, array, device=None, dtype=None, data=None):
+        self.array, self.device, self.dtype, self.data = array, device, dtype, data
 
     def __dlpack__(self, **_):
         capsule = self.array.__dlpack__()
@@ -147,6 +147,8 @@ class Exporter:
         pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         # DLTensor: void* data; int32_t device_type, device_id, ndim; uint8_t code, bits; ..
         tensor = pointer(capsule, b"dltensor")
+        if self.data is not None:
+            ctypes.c_void_p.from_address(tensor).value = self.data
         if self.device is not None:
             ctypes.c_int32.from_address(tensor + 8).value = self.device
         if self.dtype is not None:

@@ -10,6 +10,7 @@ try:
 except ImportError:
     torch = None
 
+DEVICE = "cuda" if torch and torch.cuda.is_available() else "cpu"
 WORLD, SIZES = 3, [(7, 5), (5,), (30,), (2, 2, 2)]
 FORMS = [  # every, fragments, delay, keep
     (1, 1, 0, None),
@@ -23,7 +24,7 @@ FORMS = [  # every, fragments, delay, keep
 def start():
     """The parameters that all begin with."""
     generator = torch.Generator().manual_seed(5)
-    return [torch.nn.Parameter(torch.randn(size, generator=generator)) for size in SIZES]
+    return [torch.nn.Parameter(torch.randn(size, generator=generator).to(DEVICE)) for size in SIZES]
 
 
 def inner(parameters, peer, step):
@@ -31,14 +32,14 @@ def inner(parameters, peer, step):
     generator = torch.Generator().manual_seed(1000 * peer + step)
     with torch.no_grad():
         for p in parameters:
-            p.add_(torch.randn(p.shape, generator=generator), alpha=0.1)
+            p.add_(torch.randn(p.shape, generator=generator).to(DEVICE), alpha=0.1)
 
 
 def defined(ranks, steps, every, parts, delay, keep, lr=0.7, momentum=0.9):
     """All ranks' parameters by the words of the paper, one parameter after the other, in double precision."""
     keep = (0.5 if delay else 0.0) if keep is None else keep
-    local = {r: [p.detach().double() for p in start()] for r in ranks}
-    agreed = [p.detach().double() for p in start()]
+    local = {r: [p.detach().cpu().double() for p in start()] for r in ranks}
+    agreed = [p.detach().cpu().double() for p in start()]
     velocity = [torch.zeros_like(p) for p in agreed]
     on_way = []
     for step in range(1, steps + 1):
@@ -91,7 +92,7 @@ class DiLoCoTest(ClusterTest):
                     expected = defined(range(WORLD), 20, form[0], parts, *form[2:])
                     for (_, parameters, _), mine in zip(results, expected.values()):
                         for p, want in zip(parameters, mine):
-                            numpy.testing.assert_allclose(p.detach(), want, rtol=2e-5, atol=2e-5)
+                            numpy.testing.assert_allclose(p.detach().cpu(), want, rtol=2e-5, atol=2e-5)
                 for _, _, state in results[1:]:
                     for name in ("agreed", "velocity"):
                         for a, b in zip(state[name], results[0][2][name]):
@@ -116,7 +117,7 @@ class DiLoCoTest(ClusterTest):
             expected = defined(range(2), step, 5, [[0, 1, 2, 3]], 3, 0.5)
             for r, history in enumerate(histories):
                 for p, want in zip(history[step - 1], expected[r]):
-                    numpy.testing.assert_allclose(p, want, rtol=2e-5, atol=2e-5, err_msg=f"step {step} rank {r}")
+                    numpy.testing.assert_allclose(p.cpu(), want, rtol=2e-5, atol=2e-5, err_msg=f"step {step} rank {r}")
 
     def test_newcomer_with_the_state_goes_on_as_the_others(self):
         first, second = self.join(2)

@@ -181,8 +181,10 @@ class ArraysTest(ClusterTest):
 
     def test_memory_of_a_device(self):
         x = numpy.ones(3)
-        with self.refused(ringway.NotSupported, "x is in the memory of a device", "tensor.cpu()"):
+        with self.refused(ringway.NotSupported, "x is in the memory of a GPU", "no CUDA driver"):
             self.session.all_reduce(Exporter(x, device=2))
+        with self.refused(ringway.NotSupported, "x is in the memory of a device that is not CUDA's", "tensor.cpu()"):
+            self.session.all_reduce(Exporter(x, device=10))
         self.session.all_reduce(Exporter(x, device=3))  # of the host, pinned
 
     def test_the_owner_of_an_array_says_why_it_cannot_be_read(self):

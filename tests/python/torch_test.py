@@ -21,8 +21,9 @@ import torch.distributed as dist
 
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 torch.manual_seed(1)
-model = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Tanh(), torch.nn.Linear(300, 1))
-alone = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Tanh(), torch.nn.Linear(300, 1))
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Tanh(), torch.nn.Linear(300, 1)).to(device)
+alone = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Tanh(), torch.nn.Linear(300, 1)).to(device)
 alone.load_state_dict(model.state_dict())
 session = join()
 model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.01)
@@ -31,7 +32,7 @@ optimizers = [torch.optim.SGD(each.parameters(), lr=0.05) for each in (model, al
 
 def data(peer, step):
     generator = torch.Generator().manual_seed(1000 * peer + step)
-    return torch.randn(8, 20, generator=generator)
+    return torch.randn(8, 20, generator=generator).to(device)
 
 def loss(of, x):
     return ((of(x) - x.sum(1, keepdim=True)) ** 2).mean()

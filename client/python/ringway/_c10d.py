@@ -4,7 +4,10 @@ A process group is a group of Ringway, which each of its ranks joins with a sess
 program, Ringway's by the master: what is laid out by rank is rearranged where the two orders differ.
 
 c10d knows no change of a world: when a rank is lost, what runs fails with PeerLost on all others, and what comes after with
-WorldTooSmall. Tensors are in host memory.
+WorldTooSmall.
+
+Tensors are in host memory or a GPU's, which is staged through the host. A collective of GPU tensors begins after what the current
+stream holds; waiting for it blocks the caller until it is over, and makes the current stream wait for what is left to copy.
 
 Threads: operations are submitted by the caller, in its order, and finished one after the other by a thread of the group.
 """
@@ -48,8 +51,8 @@ def _find(op: Any, known: Sequence[tuple[Any, Any]]) -> Any:
 
 def _elements(tensor: torch.Tensor) -> torch.Tensor:
     """The same memory as numbers that Ringway adds, if it is dense."""
-    if tensor.device.type != "cpu":
-        raise ringway.NotSupported(f"a tensor is on {tensor.device}: the backend takes tensors in host memory")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise ringway.NotSupported(f"a tensor is on {tensor.device}: the backend takes those of the host and of CUDA")
     if tensor.is_sparse:
         raise ringway.NotSupported("a tensor is sparse: the backend takes dense ones")
     tensor = tensor.detach()
@@ -70,6 +73,15 @@ def _name(op: Any, dtype: torch.dtype) -> str:
     if dtype.is_complex and name not in ("sum", "avg"):
         raise ringway.NotSupported(f"{name} of complex numbers is not defined")
     return name
+
+
+def _stream_of(tensors: Any) -> torch.cuda.Stream | None:
+    """The current stream of the first tensor's GPU; None: it is in host memory, or there is none."""
+    while isinstance(tensors, (list, tuple)):
+        if not tensors:
+            return None
+        tensors = tensors[0]
+    return torch.cuda.current_stream(tensors.device) if tensors.is_cuda else None
 
 
 class _Work(dist.Work):
@@ -135,15 +147,17 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
     def _finish(self, works: list[ringway.Work], output: Any, after: Callable[[], None] | None = None) -> dist.Work:
         """The work of one or more that are submitted: `after` copies their results to where they go."""
-        future: torch.futures.Future[Any] = torch.futures.Future()
+        stream = _stream_of(output)  # that of the temporaries, too, so that none is reused before it was copied
+        future: torch.futures.Future[Any] = torch.futures.Future(devices=None if stream is None else [stream.device])
 
         def wait() -> None:
             try:
                 for work in works:
                     work.wait(self._timeout)
-                if after is not None:
-                    after()
-                future.set_result(output)
+                with torch.cuda.stream(stream):
+                    if after is not None:
+                        after()
+                    future.set_result(output)
             except BaseException as error:  # its waiter raises it
                 future.set_exception(error)
 
@@ -172,7 +186,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
         if (combine := _find(op, _BITWISE)) is not None:
             return self._bitwise(tensors, combine)
         places = [self._in_place(tensor) for tensor in tensors]
-        if len(places) == 1 or len({tensor.dtype for tensor in tensors}) > 1:
+        if len(places) == 1 or len({tensor.dtype for tensor in tensors}) > 1 or tensors[0].is_cuda:
             works = [self._session.all_reduce_async(x, _name(op, t.dtype)) for (x, _), t in zip(places, tensors)]
         else:
             works = [self._session.all_reduce_many_async([x for x, _ in places], _name(op, tensors[0].dtype))]
@@ -361,4 +375,4 @@ def _create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> Ring
     return RingwayProcessGroup(store, rank, size, timeout)
 
 
-dist.Backend.register_backend("ringway", _create, devices=["cpu"])
+dist.Backend.register_backend("ringway", _create, devices=["cpu", "cuda"])

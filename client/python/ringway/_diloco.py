@@ -54,7 +54,7 @@ class DiLoCo:
     options: of each operation. With error_feedback=True what a codec takes is added to the fragment's next one.
 
     All ranks make it with the same arguments and the same parameters, and call `step` as often. The outer state is the same to
-    the last bit on all. Threads: one. Tensors are in host memory.
+    the last bit on all. Threads: one. Tensors are in host memory or a GPU's.
     """
 
     def __init__(

@@ -30,6 +30,9 @@ class Options(TypedDict, total=False):
     """A tensor's name: what the codec takes from it is added to its next contribution. Sums and averages. Default none."""
     submit_timeout: float | None
     """Seconds that the submission may wait while the session rejoins; then Timeout, and nothing was submitted. Default None."""
+    stream: Any
+    """CUDA stream (torch's, CuPy's, its handle) after whose work x is read, if x is a GPU's. Default None: the default stream, \
+which torch and CuPy make wait for their current one."""
     as_peer: int
     """Submit only as this peer (`Session.peer_id`), else Rejoined: for threads that share a channel. Default any."""
 
@@ -75,8 +78,9 @@ class Session(_ringway.Session):
 
     The collectives take arrays of NumPy, torch or others (DLPack, or the buffer protocol) without a copy of their own: of
     integers of 8 to 64 bits, float16, bfloat16, float32 or float64, contiguous, of the same size and dtype on all ranks.
-    Arrays of `empty` are read and written by the daemon where they are; others are staged. Each collective has a form with
-    _async, which returns a Work; the plain form is that and its `wait`. Every collective takes `Options`.
+    Arrays of `empty` are read and written by the daemon where they are; others are staged, those of a GPU (CUDA), too. Each
+    collective has a form with _async, which returns a Work; the plain form is that and its `wait`. Every collective takes
+    `Options`.
 
     Rejoining: where this host's daemon went away, or the others went on without this peer, the session rejoins by itself, and
     the next call of each thread raises Rejoined: take the others' state, as a newcomer does, then go on.

@@ -11,7 +11,7 @@
             session.update_view()       # lets newcomers in: share the state with them
 
 DDP's own process group has one rank, so it neither compares nor broadcasts the model: start all ranks with the same weights,
-or share them first. Tensors are in host memory.
+or share them first. Tensors are in host memory or a GPU's, which is staged through the host.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ class DdpHook:
     def _average(self, _state, bucket):  # type: ignore[no-untyped-def]  # DDP compares annotations, if there are any
         if bucket.index() == 0:  # what a failed pass has left
             self._gradients, self._buckets = {}, []
-        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-        self._buckets.append((future, bucket.buffer()))
+        buffer = bucket.buffer()
+        future: torch.futures.Future[torch.Tensor]
+        future = torch.futures.Future(devices=[buffer.device] if buffer.is_cuda else None)
+        self._buckets.append((future, buffer))
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
             self._gradients[self._places[id(parameter)]] = gradient
         if bucket.is_last():
@@ -71,8 +73,18 @@ class DdpHook:
     def _reduce(self, gradients: list[torch.Tensor]) -> None:
         for dtype in sorted({gradient.dtype for gradient in gradients}, key=str):
             those = [gradient for gradient in gradients if gradient.dtype == dtype]
-            self.result = self._session.all_reduce_many(those, "avg", **self._options)
+            self.result = self._average_of(those)
             self._update_waits = self._update_waits or self.result.update_waits
+
+
+    def _average_of(self, gradients: list[torch.Tensor]) -> Result:
+        if not gradients[0].is_cuda:
+            return self._session.all_reduce_many(gradients, "avg", **self._options)
+        flat = torch.cat([gradient.reshape(-1) for gradient in gradients])  # where a GPU is fast
+        result = self._session.all_reduce(flat, "avg", **self._options)
+        for gradient, average in zip(gradients, flat.split([gradient.numel() for gradient in gradients])):
+            gradient.copy_(average.view_as(gradient))
+        return result
 
 
 def ddp_hook(

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "proto/device/loader.h"
 
 namespace ringway::python {
 namespace {
@@ -93,6 +94,20 @@ void CheckContiguous(const nb::ndarray<nb::ro>& array, const std::string& name) 
   }
 }
 
+// The library itself takes memory that no driver claims for the host's, and would read it.
+void CheckDevice(const nb::ndarray<nb::ro>& array, const std::string& name) {
+  const device::Loaded& loaded = device::Load();
+  if (loaded.library == nullptr) {
+    Raise(Error(Code::kNotSupported,
+                name + " is in the memory of a GPU, " +
+                    (loaded.problem.empty() ? "and this process has no CUDA driver" : "and " + loaded.problem)));
+  }
+  device::Location location;
+  const device::Status found = loaded.library->Locate(array.data(), array.nbytes(), &location);
+  if (!found.ok()) Raise(Error(found.code, name + ": " + found.text));
+  if (array.size() > 0 && !location.on_device) Refuse(name + " says that it is a GPU's, which its driver denies");
+}
+
 }  // namespace
 
 Array Borrow(nb::handle object, const char* name, Access access) {
@@ -111,10 +126,12 @@ Array Borrow(nb::handle object, const char* name, Access access) {
                     "; supported are integers of 8 to 64 bits, float16, bfloat16, float32 and float64"));
   }
   const int device = array.owner.device_type();
-  if (device != nb::device::cpu::value && device != nb::device::cuda_host::value) {
+  array.on_device = device == nb::device::cuda::value || device == nb::device::cuda_managed::value;
+  if (!array.on_device && device != nb::device::cpu::value && device != nb::device::cuda_host::value) {
     Raise(Error(Code::kNotSupported,
-                std::string(name) + " is in the memory of a device; pass memory of the host: tensor.cpu()"));
+                std::string(name) + " is in the memory of a device that is not CUDA's; pass tensor.cpu()"));
   }
+  if (array.on_device) CheckDevice(array.owner, name);
   CheckContiguous(array.owner, name);
   array.dtype = *dtype;
   array.count = array.owner.size();

@@ -1,4 +1,5 @@
-// Arrays of trainers, NumPy's, torch's or any other's: borrowed by DLPack or the buffer protocol, never copied.
+// Arrays of trainers, NumPy's, torch's or any other's: borrowed by DLPack or the buffer protocol, never copied. Memory
+// of a GPU is exported for the default stream, which its owner makes wait for the stream in use (DLPack, stream=None).
 //
 // Threads: the caller holds the GIL, also where an Array is destroyed.
 #pragma once
@@ -17,6 +18,7 @@ struct Array {
   void* data = nullptr;
   std::size_t count = 0;
   DType dtype = DType::kU8;
+  bool on_device = false;
   nanobind::ndarray<nanobind::ro> owner;
 };
 

@@ -90,6 +90,7 @@ constexpr Setter<OpOptions> kOpOptions[] = {
     {"submit_timeout", [](auto* o, auto, auto value) { o->submit_timeout = TimeoutFrom(value); }},
     {"as_peer", [](auto* o, auto name, auto value) { o->as_peer = Plain<std::uint64_t>(name, value); }},
     {"error_feedback", [](auto* o, auto name, auto value) { o->error_feedback = Text(name, value); }},
+    {"stream", [](auto* o, auto, auto value) { o->stream = StreamFrom(value); }},
 };
 
 constexpr Setter<JoinOptions> kJoinOptions[] = {
@@ -118,6 +119,21 @@ Milliseconds TimeoutFrom(nb::handle seconds) {
   if (!(value >= 0)) Refuse("a time is " + Repr(seconds) + " seconds; it cannot be negative");
   const double milliseconds = std::ceil(value * 1000);
   return milliseconds < 1e15 ? Milliseconds(static_cast<Milliseconds::rep>(milliseconds)) : kForever;
+}
+
+void* StreamFrom(nb::handle stream) {
+  if (stream.is_none()) return nullptr;
+  nb::object number = nb::borrow(stream);
+  if (nb::hasattr(stream, "__cuda_stream__")) {
+    number = stream.attr("__cuda_stream__")()[1];  // (version of the protocol, handle)
+  } else {
+    for (const char* const name : {"cuda_stream", "ptr"}) {
+      if (!nb::hasattr(stream, name)) continue;
+      number = stream.attr(name);
+      break;
+    }
+  }
+  return reinterpret_cast<void*>(Plain<std::uintptr_t>("stream", number));
 }
 
 ReduceOp ReduceOpFrom(nb::handle name) { return Named<ReduceOp>("op", name, kReduceOpCount); }

@@ -12,6 +12,10 @@ namespace ringway::python {
 // Seconds: not negative; None, and inf, wait for ever.
 Milliseconds TimeoutFrom(nanobind::handle seconds);
 
+// A CUDA stream: its handle, an object with __cuda_stream__ (CUDA's protocol), or a torch or CuPy stream. None: the
+// default stream.
+void* StreamFrom(nanobind::handle stream);
+
 ReduceOp ReduceOpFrom(nanobind::handle name);
 DType DTypeFrom(nanobind::handle name);
 

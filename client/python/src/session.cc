@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -240,6 +241,15 @@ PySession::PySession(nb::handle on_waiting, const nb::kwargs& options) {
   EndAtExit(session_);
 }
 
+void PySession::Keep(std::vector<Array> arrays) { std::move(arrays.begin(), arrays.end(), std::back_inserter(kept_)); }
+
+OpResult PySession::UpdateView(nb::handle timeout) {
+  const Milliseconds patience = TimeoutFrom(timeout);
+  OpResult result = ValueOf(Run([&] { return session_->UpdateView(patience); }));
+  const std::vector<Array> dropped = std::exchange(kept_, {});  // whose end may run Python
+  return result;
+}
+
 PySession::~PySession() {
   const WithoutGil released;  // it may wait for a thread that rejoins
   session_.reset();
@@ -263,15 +273,9 @@ void DefineSession(nb::module_& module) {
       .def("_all_to_all", AllToAll, x, out, options)
       .def("_barrier", Barrier, options)
       .def("_allocate", Allocate)
-      .def(
-          "update_view",
-          [](PySession& session, nb::handle timeout) {
-            const Milliseconds patience = TimeoutFrom(timeout);
-            return ValueOf(Run([&] { return session->UpdateView(patience); }));
-          },
-          nb::arg("timeout").none() = nb::none(),
-          nb::sig("def update_view(self, timeout: float | None = None) -> Result"),
-          R"(Adopts the newest prepared view on all ranks at once, with its newcomers: a collective on channel 0.
+      .def("update_view", &PySession::UpdateView, nb::arg("timeout").none() = nb::none(),
+           nb::sig("def update_view(self, timeout: float | None = None) -> Result"),
+           R"(Adopts the newest prepared view on all ranks at once, with its newcomers: a collective on channel 0.
 
 No other operation of the session may be in flight. Call it where a result has `update_waits`, which all ranks see in the
 same result; then share the training state with those who are new. Times out after `timeout` seconds (Timeout; the update

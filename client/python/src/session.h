@@ -25,8 +25,14 @@ class PySession {
   Session& operator*() const { return *session_; }
   Session* operator->() const { return session_.get(); }
 
+  // Keeps memory of a device that a copy may still read or write: until the next UpdateView has succeeded, by which all
+  // copies are over, or the session is destroyed.
+  void Keep(std::vector<Array> arrays);
+  OpResult UpdateView(nanobind::handle timeout);
+
  private:
   std::shared_ptr<Session> session_;
+  std::vector<Array> kept_;
 };
 
 void DefineSession(nanobind::module_& module);

@@ -1,11 +1,14 @@
 #include "work.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "errors.h"
 #include "interpreter.h"
 #include "options.h"
+#include "proto/device/loader.h"
+#include "session.h"
 
 namespace ringway::python {
 
@@ -15,6 +18,8 @@ PyWork::PyWork(Work work, nb::object session, std::vector<Array> arrays)
     : completion(nb::none()), work_(std::move(work)), session_(std::move(session)), arrays_(std::move(arrays)) {}
 
 PyWork::~PyWork() {
+  const bool any_on_device = std::any_of(arrays_.begin(), arrays_.end(), [](const Array& x) { return x.on_device; });
+  if (any_on_device && !is_on_a_stream_) nb::inst_ptr<PySession>(session_)->Keep(std::exchange(arrays_, {}));
   const WithoutGil released;
   work_ = Work();  // detaches it while its memory is there
 }
@@ -46,12 +51,24 @@ void PyWork::Cancel() {
   }));
 }
 
+void PyWork::WaitOnStream(nb::handle stream) {
+  void* const handle = StreamFrom(stream);
+  const device::Library* const library = device::Load().library;
+  if (library != nullptr && !library->holds_streams()) WaitUntilDone(nb::none());  // which others may cancel meanwhile
+  RaiseUnlessOk(Run([this, handle]() -> Error {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return work_.WaitOnStream(handle);
+  }));
+  is_on_a_stream_ = true;
+}
+
 void DefineWork(nb::module_& module) {
   nb::class_<PyWork>(module, "Work", nb::is_weak_referenceable(), R"(One submitted operation.
 
 Keeps its arrays and its session alive. They belong to the operation until `wait` has returned: do not write to the input,
 do not read the output. A Work that is dropped does not wait: the operation goes on with the input as it is then, its
-result is dropped, and arrays of `Session.empty` that it used are refused to later operations.
+result is dropped, and arrays of `Session.empty` that it used are refused to later operations; arrays of a GPU are kept until
+the next `Session.update_view`.
 
 `await work` is `wait` for a coroutine: other tasks run meanwhile, and the outcome is collected by the task that awaits. In
 a `with` statement the end of the block waits, unless it raises.)")
@@ -66,6 +83,13 @@ Raises what the operation failed with, again at each call. A second call after s
       .def("cancel", &PyWork::Cancel,
            "Asks all ranks to cancel the operation. The outcome is agreed: `wait` raises Cancelled on all ranks, or "
            "returns a result on all.")
+      .def("wait_on_stream", &PyWork::WaitOnStream, nb::arg("stream").none(),
+           nb::sig("def wait_on_stream(self, stream: typing.Any) -> None"),
+           R"(Makes a CUDA stream see the result, whose output is in device memory. With CUDA the caller waits for it.
+
+stream: of torch or CuPy, one with __cuda_stream__, its handle as an int, or None: the default stream. What is enqueued there
+afterwards sees the result or, if the operation fails, the output as it was: `wait` raises what it failed with. The Work may
+be dropped before.)")
       .def("_wait_until_done", &PyWork::WaitUntilDone, nb::arg("timeout").none() = nb::none(),
            nb::sig("def _wait_until_done(self, timeout: float | None = None) -> None"))
       .def_rw("_completion", &PyWork::completion,

@@ -26,6 +26,7 @@ class PyWork {
   void WaitUntilDone(nanobind::handle timeout);
   bool Done();
   void Cancel();
+  void WaitOnStream(nanobind::handle stream);
 
   nanobind::object completion;  // the future of those who await; None: nobody does
 
@@ -33,7 +34,8 @@ class PyWork {
   Work work_;
   std::mutex mutex_;
   nanobind::object session_;
-  std::vector<Array> arrays_;  // inputs and outputs, until the operation has succeeded
+  std::vector<Array> arrays_;    // inputs and outputs, until the operation has succeeded
+  bool is_on_a_stream_ = false;  // which waits for the result, and so for the copies
 };
 
 void DefineWork(nanobind::module_& module);
