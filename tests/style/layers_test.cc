@@ -72,7 +72,7 @@ const std::vector<Layer>& Layers() {
       {"client/examples", {"ringway"}},
       {"client/bench", {"ringway", "proto"}},
       {"client/ctl", {"ringway", "proto"}},
-      {"client/python", {"ringway"}},
+      {"client/python", {"ringway", "proto/device"}},
       {"tests", {"ringway", "proto", "master", "daemon", "client"}},
   };
   return kLayers;
