@@ -52,6 +52,7 @@
   M(kSendTrainersInput, "finishing: after an early report, an input is sent that the trainer may overwrite") \
   M(kStampOfOne, "finishing: a result carries one rank's stamp instead of the minimum")                      \
   M(kIgnoreMismatch, "finishing: different descriptors are not detected")                                    \
+  M(kNeverReadyLate, "finishing: small operations that wait are never compared without a segment")           \
   M(kTakeTwice, "positions: a duplicate segment is added twice")                                             \
   M(kForgetLostSegments, "lane repair: segments lost with a lane are not resent")                            \
   M(kForgetUnseenLanes, "lane repair: segments sent on a lane that its dialler never saw up are not resent") \

@@ -23,16 +23,6 @@ collective::Shape SharedShape(std::uint32_t world_size, const Descriptor& descri
 
 std::string Cancelled(const Operation& op) { return "operation " + ToString(op.name) + " is cancelled"; }
 
-Status RoomFor(const Submission& submission, PeerId self, std::uint32_t world_size) {
-  const Descriptor& descriptor = submission.descriptor;
-  const Sizes sizes = SizesOf(descriptor.kind, descriptor.count, std::max(1U, world_size), submission.root == self);
-  const std::uint64_t needed = sizes.output * SizeOf(descriptor.dtype);
-  const std::uint64_t room = submission.buffers->output_bytes_max();
-  if (needed <= room) return Status::Ok();
-  return {Code::kInvalidArgument, "the output has room for " + std::to_string(room) + " bytes, and a group of " +
-                                      std::to_string(world_size) + " peers needs " + std::to_string(needed)};
-}
-
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------- trainer
@@ -147,6 +137,7 @@ void Operations::Start(Operation& op) {
       op.receivers.insert(ctx_.view().members[departure.to.value]);
   }
   launcher_.Launch(op, schedule);
+  op.said_ready = false;
   if (!op.is_small(ctx_.view().plan)) SendReady(op);
   for (const auto& [peer, descriptor] : unsubmitted_.TakeReadies(op.name)) OnReady(peer, op.name, descriptor);
   for (const PeerId peer : unsubmitted_.TakeDones(op.name)) table_.AddHolder(op, peer);
@@ -384,12 +375,18 @@ bool Operations::CanComeEarly(const OpName& name) const {
   return name.channel.value < abi::kChannelCountMax && !table_.IsFinished(name) && !table_.IsTooFarAhead(name);
 }
 
-void Operations::SendReady(const Operation& op) {
-  std::set<PeerId> others = op.receivers;  // they may take another for the root, and expect nothing
-  for (const collective::Arrival& arrival : op.executor->arrivals())
-    others.insert(ctx_.view().members[arrival.from.value]);
+void Operations::SendReady(Operation& op) {
+  op.said_ready = true;
   const control::PeerMessage message = ReadyMessage(ctx_.view().epoch, op.name, op.submission.descriptor);
-  for (const PeerId other : others) links_.Send(other, message);
+  for (const PeerId partner : PartnersOf(ctx_, op)) links_.Send(partner, message);
+}
+
+void Operations::SendLateReadies() {
+  if (!ctx_.views.running() || RINGWAY_MUTANT(kNeverReadyLate)) return;
+  for (auto& [name, op] : table_.ops()) {
+    const bool waits = op.stage == Stage::kRunning && op.executor && !op.fetching && !op.said_ready;
+    if (waits && ctx_.now - op.since >= ctx_.view().plan.heartbeat) SendReady(op);
+  }
 }
 
 void Operations::SendDone(const OpName& name) { links_.Broadcast(DoneMessage(ctx_.view().epoch, name)); }

@@ -60,6 +60,9 @@ class Operations {
   void OnReady(PeerId from, const OpName& name, const Descriptor& descriptor);
   void OnDone(PeerId from, const OpName& name);
   void OnTaken(const FramesIn::Taken& taken);
+  // READY of small operations that have waited for a heartbeat's time. Before that nobody says it of them; but ranks
+  // whose descriptors differ may exchange no segments. To be called with each heartbeat.
+  void SendLateReadies();
   bool HasWork() const { return work_.size() > 0; }
   // A slice of copies and sums.
   [[nodiscard]] bool Work();
@@ -92,7 +95,7 @@ class Operations {
   void AdoptVerdict(Operation& op, const control::Verdict& verdict);
   // Where the channels stand once this rank's operations have ended: beyond what failed before it submitted it, too.
   ChannelSeqs AgreedSeqs() const;
-  void SendReady(const Operation& op);
+  void SendReady(Operation& op);
   void SendDone(const OpName& name);
   void Retire(const Operation& op);
 

@@ -1,5 +1,6 @@
 #include "daemon/agreement/partners.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,16 @@ std::string PartnerLost(const Context& ctx, const Submission& submission) {
          std::to_string(members.size()) + " now, or others: submit one for these";
 }
 
+Status RoomFor(const Submission& submission, PeerId self, std::uint32_t world_size) {
+  const Descriptor& descriptor = submission.descriptor;
+  const Sizes sizes = SizesOf(descriptor.kind, descriptor.count, std::max(1U, world_size), submission.root == self);
+  const std::uint64_t needed = sizes.output * SizeOf(descriptor.dtype);
+  const std::uint64_t room = submission.buffers->output_bytes_max();
+  if (needed <= room) return Status::Ok();
+  return {Code::kInvalidArgument, "the output has room for " + std::to_string(room) + " bytes, and a group of " +
+                                      std::to_string(world_size) + " peers needs " + std::to_string(needed)};
+}
+
 void FindRoot(const Context& ctx, Operation& op) {
   const OpKind kind = op.submission.descriptor.kind;
   op.submission.descriptor.root = 0;
@@ -29,6 +40,13 @@ void FindRoot(const Context& ctx, Operation& op) {
   const bool collects = kind == OpKind::kReduce || kind == OpKind::kGather;
   if (collects && op.submission.root != ctx.self && !RINGWAY_MUTANT(kDoneBeforeRoot))
     op.done_after = op.submission.root;
+}
+
+std::set<PeerId> PartnersOf(const Context& ctx, const Operation& op) {
+  std::set<PeerId> partners = op.receivers;
+  for (const collective::Arrival& arrival : op.executor->arrivals())
+    partners.insert(ctx.view().members[arrival.from.value]);
+  return partners;
 }
 
 }  // namespace ringway::agreement

@@ -1,17 +1,30 @@
-// What an operation with a root, or with an input for one world, asks of a view.
+// What an operation asks of a view: a root, the members that its input is laid out for, and no more of them than its
+// output has room for; and whom it tells that it is READY.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/operation.h"
+#include "proto/ids.h"
+#include "proto/result.h"
 
 namespace ringway::agreement {
 
 // Why the view's members cannot do it; empty: they can.
 std::string PartnerLost(const Context& ctx, const Submission& submission);
 
+// kInvalidArgument if its output is too small in a world of this size.
+Status RoomFor(const Submission& submission, PeerId self, std::uint32_t world_size);
+
 // The root's rank in the view, and what follows from it. REQUIRES: no partner is lost.
 void FindRoot(const Context& ctx, Operation& op);
+
+// Whom this rank tells that it is READY: those that send to it; with a root also those that it sends to, as they may
+// take another rank for the root and expect nothing. By every schedule data gets from all ranks, or from the root, to
+// all others, or to the root. So where ranks have submitted different descriptors, one of them tells a rank that has
+// submitted another. REQUIRES: it has an executor.
+std::set<PeerId> PartnersOf(const Context& ctx, const Operation& op);
 
 }  // namespace ringway::agreement

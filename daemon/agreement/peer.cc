@@ -249,7 +249,10 @@ void Peer::Tick(TimePoint now) {
   if (in.links.OnTick()) in.watch.OnGap();
   in.links.ForgetOldLosses();
   in.links.PumpDials();
-  if (in.links.IsHeartbeatDue()) in.links.SendHeartbeats(in.Heartbeat());
+  if (in.links.IsHeartbeatDue()) {
+    in.links.SendHeartbeats(in.Heartbeat());
+    in.operations.SendLateReadies();
+  }
   in.membership.AccuseSilent();
   in.links.RestartSilent();
   in.links.AccuseBroken();

@@ -3,7 +3,7 @@
 //
 //   of an operation that the receiver has submitted    at once
 //   .. that it may not have submitted yet              while all such bytes to it fit the plan's eager window
-//   .. small, and the next one on its channel          at once: nobody says READY for it, and all may wait for it
+//   .. small, and the next one on its channel          at once: READY for it is only said late, and all may wait for it
 //
 // Invariants: `unready_` of a peer is the sum of `unready_bytes` for it over all operations; what is blocked in the
 // index (ready_index.h) is what the window did not let go when it was last asked.

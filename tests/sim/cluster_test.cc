@@ -149,6 +149,24 @@ TEST(Cluster, MismatchedDescriptorsGiveEveryRankAnErrorThatNamesBoth) {
   }
 }
 
+// Rank 2 of four waits for rank 3 in a tree, which has sent to rank 0 alone.
+TEST(Cluster, MismatchedAlgorithmsAreFoundWhereNoSegmentMeetsAnother) {
+  for (const OpKind kind : {OpKind::kAllReduce, OpKind::kBarrier}) {
+    const auto by = [kind](Algorithm algorithm) {
+      const std::uint64_t count = kind == OpKind::kBarrier ? 0 : kSmall;
+      return Descriptor{kind, DType::kF32, ReduceOp::kSum, Codec::kNone, algorithm, count};
+    };
+    for (const std::uint32_t odd : Range(4)) {
+      auto cluster = Formed(4);
+      SubmitAll(*cluster, Without(Range(4), odd), by(Algorithm::kNaive));
+      cluster->Submit(odd, by(Algorithm::kTree));
+      ASSERT_TRUE(Finish(*cluster, Range(4))) << cluster->failure();
+      CheckAgreement(*cluster, Range(4));
+      EXPECT_EQ(cluster->OutcomesOf(odd).begin()->second.code, Code::kMismatch);
+    }
+  }
+}
+
 TEST(Cluster, InputThatCannotBeReadIsCancelledOnAllRanks) {
   auto cluster = Formed(3, {.staged_one_of = 1, .staging_fails_one_of = 1});
   SubmitAll(*cluster, {0, 1, 2}, SumF32(kLarge));

@@ -28,7 +28,8 @@ std::vector<NamedMutant> MutantsToHunt() {
   std::vector<NamedMutant> mutants = {RINGWAY_EACH_MUTANT(RINGWAY_NAMED_MUTANT)};
   std::erase_if(mutants, [](const NamedMutant& one) {  // rare_mutants_test.cc has these
     return one.mutant == Mutant::kReportOldUpdate || one.mutant == Mutant::kKeepOldVerdict ||
-           one.mutant == Mutant::kDropForUnheard || one.mutant == Mutant::kDoneBeforeRoot;
+           one.mutant == Mutant::kDropForUnheard || one.mutant == Mutant::kDoneBeforeRoot ||
+           one.mutant == Mutant::kNeverReadyLate;
   });
   return mutants;
 }

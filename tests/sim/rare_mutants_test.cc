@@ -164,6 +164,26 @@ TEST(GatherWithoutItsRoot, FailsAndTheMutantThatIsDoneBeforeItIsFound) {
   mutation::active = Mutant::kNone;
 }
 
+// Whether all learn that rank 2 has submitted a small operation by another algorithm, by which it waits for a rank that
+// has nothing for it.
+bool LearnOfAnotherAlgorithm() {
+  auto cluster = Formed(4);
+  const auto members = cluster->StatusOf(0).members;
+  for (const std::uint32_t node : Range(4)) {
+    Descriptor descriptor = SumF32(kSmall);
+    descriptor.schedule = PeerId(members[2].peer_id()) == cluster->IdOf(node) ? Algorithm::kTree : Algorithm::kNaive;
+    cluster->Submit(node, descriptor);
+  }
+  return Finish(*cluster, Range(4)) && cluster->OutcomesOf(0).begin()->second.code == Code::kMismatch;
+}
+
+TEST(AnotherAlgorithm, IsLearnedOfAndTheMutantThatNeverComparesIsFound) {
+  EXPECT_TRUE(LearnOfAnotherAlgorithm());
+  mutation::active = Mutant::kNeverReadyLate;
+  EXPECT_FALSE(LearnOfAnotherAlgorithm());
+  mutation::active = Mutant::kNone;
+}
+
 TEST(ToldLate, AnUpdateViewIsReportedInALaterViewTooAndTheMutantThatDoesNotIsFound) {
   EXPECT_EQ(ReportedAfterAll(), Epoch::Of(1, 2));
   mutation::active = Mutant::kReportOldUpdate;

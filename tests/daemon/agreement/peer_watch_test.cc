@@ -13,33 +13,43 @@ class PeerWatchTest : public testing::Test {
  protected:
   static constexpr PeerId kMe{1};
   static constexpr PeerId kPartner{2};
+  static constexpr Duration kHeartbeat = std::chrono::milliseconds(100);
 
   PeerWatchTest() : peer_(kMe, "g", {}) {
-    control::PeerInfo partner;
-    partner.set_peer_id(kPartner.value);
-    partner.set_name("partner");
-    partner.set_address("127.0.0.1:1");
     control::Candidates candidates;
     candidates.set_peer(kMe.value);
-    *candidates.add_others() = partner;
+    *candidates.add_others() = Partner();
     peer_.OnCandidates(candidates, now_);
     peer_.OnLinkUp({kPartner, true, {}}, {}, now_);
     peer_.OnLinkUp({kPartner, false, LaneId(0)}, {.lanes = 1, .generation = 1}, now_);
-    control::ViewFor view;
-    view.set_peer(kMe.value);
-    view.mutable_view()->set_epoch(Epoch::Of(1, 1).value);
-    view.mutable_view()->mutable_plan()->set_heartbeat_ms(100);
-    view.mutable_view()->mutable_plan()->set_detect_ms(5000);
-    view.mutable_view()->add_members()->set_peer_id(kMe.value);
-    view.mutable_view()->mutable_members(0)->set_address("127.0.0.1:1");
-    *view.mutable_view()->add_members() = partner;
-    for (const std::uint32_t rank : {0, 1}) view.mutable_view()->add_ring(rank);
-    peer_.OnView(view, now_);
+    Install(1);
     Submission submission;
     submission.token = 1;
     submission.descriptor = {OpKind::kAllReduce, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 0};
     submission.buffers = std::make_shared<buffers::TrainerBuffers>();
     EXPECT_TRUE(peer_.Submit(std::move(submission), now_).ok());
+  }
+
+  static control::PeerInfo Partner() {
+    control::PeerInfo partner;
+    partner.set_peer_id(kPartner.value);
+    partner.set_name("partner");
+    partner.set_address("127.0.0.1:1");
+    return partner;
+  }
+
+  void Install(std::uint32_t counter) {
+    control::ViewFor view;
+    view.set_peer(kMe.value);
+    view.mutable_view()->set_epoch(Epoch::Of(1, counter).value);
+    view.mutable_view()->mutable_plan()->set_heartbeat_ms(kHeartbeat.count() / 1000);
+    view.mutable_view()->mutable_plan()->set_detect_ms(5000);
+    view.mutable_view()->mutable_plan()->set_small_bytes_max(1000);
+    view.mutable_view()->add_members()->set_peer_id(kMe.value);
+    view.mutable_view()->mutable_members(0)->set_address("127.0.0.1:1");
+    *view.mutable_view()->add_members() = Partner();
+    for (const std::uint32_t rank : {0, 1}) view.mutable_view()->add_ring(rank);
+    peer_.OnView(view, now_);
   }
 
   // Returns how often the log said that an operation waits.
@@ -51,6 +61,8 @@ class PeerWatchTest : public testing::Test {
       for (const Action& action : peer_.TakeActions()) {
         const auto* note = std::get_if<Note>(&action);
         said += note != nullptr && note->event == "operation_waits" ? 1 : 0;
+        const auto* to_peer = std::get_if<ToPeer>(&action);
+        readies_ += to_peer != nullptr && to_peer->message.has_ready() ? 1 : 0;
       }
     }
     return said;
@@ -58,6 +70,7 @@ class PeerWatchTest : public testing::Test {
 
   TimePoint now_{std::chrono::seconds(1)};
   Peer peer_;
+  int readies_ = 0;
 };
 
 TEST_F(PeerWatchTest, StatusShowsAWaitAfterASecondAndTheLogAfterTheDetectionTime) {
@@ -66,6 +79,24 @@ TEST_F(PeerWatchTest, StatusShowsAWaitAfterASecondAndTheLogAfterTheDetectionTime
   EXPECT_EQ(Pass(std::chrono::milliseconds(600)), 0);
   EXPECT_EQ(peer_.GetStatus().waits, "0:1 for partner");
   EXPECT_EQ(Pass(std::chrono::seconds(5)), 1);
+}
+
+// Ranks whose descriptors differ may exchange no segments.
+TEST_F(PeerWatchTest, ASmallOperationThatWaitsForAHeartbeatIsSaidToBeReadyOnce) {
+  EXPECT_EQ(readies_, 0);
+  Pass(kHeartbeat / 2);
+  EXPECT_EQ(readies_, 0);
+  Pass(2 * kHeartbeat);
+  EXPECT_EQ(readies_, 1);
+  Pass(10 * kHeartbeat);
+  EXPECT_EQ(readies_, 1);
+}
+
+TEST_F(PeerWatchTest, ItIsSaidAgainInTheNextView) {
+  Pass(2 * kHeartbeat);
+  Install(2);
+  Pass(2 * kHeartbeat);
+  EXPECT_EQ(readies_, 2);
 }
 
 }  // namespace
