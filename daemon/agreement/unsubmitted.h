@@ -38,7 +38,6 @@ class Unsubmitted {
 
   void AddVerdict(const OpName& name, const control::Verdict& verdict) { verdicts_[name] = verdict; }
   void AddReady(const OpName& name, PeerId from, const Descriptor& descriptor) { readies_[name][from] = descriptor; }
-
   void AddDone(const OpName& name, PeerId from) { dones_[name].insert(from); }
 
   // The operation is submitted.
@@ -47,15 +46,8 @@ class Unsubmitted {
     if (verdict.empty()) return std::nullopt;
     return std::move(verdict.mapped());
   }
-  Readies TakeReadies(const OpName& name) {
-    auto readies = readies_.extract(name);
-    return readies.empty() ? Readies() : std::move(readies.mapped());
-  }
-
-  std::set<PeerId> TakeDones(const OpName& name) {
-    auto dones = dones_.extract(name);
-    return dones.empty() ? std::set<PeerId>() : std::move(dones.mapped());
-  }
+  Readies TakeReadies(const OpName& name) { return Take(readies_, name); }
+  std::set<PeerId> TakeDones(const OpName& name) { return Take(dones_, name); }
 
   // Raises `next` beyond what has a verdict.
   void Skip(ChannelSeqs& next) const {
@@ -63,6 +55,12 @@ class Unsubmitted {
   }
 
  private:
+  template <typename Value>
+  static Value Take(std::map<OpName, Value>& values, const OpName& name) {
+    auto value = values.extract(name);
+    return value.empty() ? Value() : std::move(value.mapped());
+  }
+
   std::map<OpName, control::Verdict> verdicts_;
   std::map<OpName, Readies> readies_;
   std::map<OpName, std::set<PeerId>> dones_;
