@@ -44,20 +44,21 @@ void Laggards::Heard(PeerId from, ChannelSeqs theirs, const ChannelSeqs& own, Ti
   }
 }
 
+bool Laggards::Rank::Has(const OpName& op) const { return NextOf(next, op.channel) > op.seq; }
+
 bool Laggards::AllHave(const OpName& op) const {
-  return std::all_of(ranks_.begin(), ranks_.end(),
-                     [&](const auto& entry) { return NextOf(entry.second.next, op.channel) > op.seq; });
+  return std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) { return entry.second.Has(op); });
 }
 
 bool Laggards::Has(PeerId rank, const OpName& op) const {
   const auto found = ranks_.find(rank);
-  return found != ranks_.end() && NextOf(found->second.next, op.channel) > op.seq;
+  return found != ranks_.end() && found->second.Has(op);
 }
 
 bool Laggards::HoldsUp(const OpName& op, PeerId rank, Duration limit, TimePoint now) const {
   const auto found = ranks_.find(rank);
   if (found == ranks_.end() || !found->second.lags_since) return false;
-  return NextOf(found->second.next, op.channel) <= op.seq && now - *found->second.lags_since >= limit;
+  return !found->second.Has(op) && now - *found->second.lags_since >= limit;
 }
 
 }  // namespace ringway::agreement

@@ -34,6 +34,7 @@ class Laggards {
 
  private:
   struct Rank {
+    bool Has(const OpName& op) const;
     ChannelSeqs next;
     std::optional<TimePoint> lags_since;
   };
