@@ -34,6 +34,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "proto/encoding_code.h"
@@ -173,21 +174,32 @@ struct Submit {
   std::uint32_t reserved;
 };
 
-// Of peer ids in rank order (FNV-1a), never 0.
-template <typename Ids>
-constexpr std::uint64_t MembersHash(const Ids& ids) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
+// FNV-1a, never 0.
+class Fnv {
+ public:
+  constexpr void Add(std::uint8_t byte) { hash_ = (hash_ ^ byte) * 0x100000001b3U; }
+  constexpr std::uint64_t value() const { return hash_ == 0 ? 1 : hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325U;
+};
+
+// Of peer ids in rank order, which `number` makes numbers of.
+template <typename Ids, typename Number = std::identity>
+constexpr std::uint64_t MembersHash(const Ids& ids, Number number = {}) {
+  Fnv hash;
   for (const auto& id : ids) {
-    for (std::uint64_t rest = id, i = 0; i < 8; ++i, rest >>= 8) hash = (hash ^ (rest & 0xffU)) * 0x100000001b3U;
+    for (std::uint64_t rest = std::invoke(number, id), i = 0; i < 8; ++i, rest >>= 8)
+      hash.Add(static_cast<std::uint8_t>(rest));
   }
-  return hash == 0 ? 1 : hash;
+  return hash.value();
 }
 
-// The name of a tensor as a number (FNV-1a), never 0.
+// The name of a tensor as a number.
 constexpr std::uint64_t FeedbackOf(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash == 0 ? 1 : hash;
+  Fnv hash;
+  for (const char c : name) hash.Add(static_cast<std::uint8_t>(c));
+  return hash.value();
 }
 
 struct Progress {

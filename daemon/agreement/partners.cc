@@ -14,9 +14,8 @@ std::string PartnerLost(const Context& ctx, const Submission& submission) {
   if (HasRoot(kind) && !ctx.view().Contains(submission.root))
     return ctx.NameOf(submission.root) + ", its root, has left the group";
   if (!IsForOneWorld(kind) || RINGWAY_MUTANT(kForgetLayout)) return "";
-  std::vector<std::uint64_t> members;
-  for (const PeerId member : ctx.view().members) members.push_back(member.value);
-  if (submission.members == abi::MembersHash(members)) return "";
+  const std::vector<PeerId>& members = ctx.view().members;
+  if (submission.members == abi::MembersHash(members, &PeerId::value)) return "";
   return "its input is laid out for " + std::to_string(submission.world_size) + " ranks, and the group has " +
          std::to_string(members.size()) + " now, or others: submit one for these";
 }

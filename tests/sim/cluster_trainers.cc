@@ -44,9 +44,7 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   submission.root = op.laid.root;
   submission.descriptor.root = 0;
   if (IsForOneWorld(kind)) {
-    std::vector<std::uint64_t> known;
-    for (const PeerId peer : node.known) known.push_back(peer.value);
-    submission.members = abi::MembersHash(known);
+    submission.members = abi::MembersHash(node.known, &PeerId::value);
     submission.world_size = op.laid.world_size;
   }
   // Some of the newer kinds as the plan says.
