@@ -233,10 +233,10 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
   // submit.cc: regions, staging, submission.
   static Error CheckRequest(const Request& request);
-  // Peer ids in rank order, of the newest view that the session knows; never empty.
-  Expected<std::vector<std::uint64_t>> KnownMembers();
-  // Fills in what depends on the world, and checks the buffers by it.
+  // Fills in what depends on the world, of the newest view that the session knows, and checks the buffers by it.
   Error Lay(Request* request);
+  // `members`: peer ids in rank order, at least one.
+  Error LayFor(const std::vector<std::uint64_t>& members, Request* request) const;
   static Error CheckBuffers(const Request& request, bool has_result);
   Expected<Placement> Place(const Request& request);
   struct Memory {

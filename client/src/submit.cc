@@ -71,14 +71,14 @@ Error SessionImpl::CheckRequest(const Request& request) {
   return {};
 }
 
-// That of the newest outcome that is there.
-Expected<std::vector<std::uint64_t>> SessionImpl::KnownMembers() {
+// For the world of the newest outcome that is there.
+Error SessionImpl::Lay(Request* request) {
   std::shared_ptr<Link> link;
   {
     const Lock lock(mutex_);
     if (pending_update_ && pending_update_->link == link_ && IsSettled(*pending_update_))
       (void)ReadOutcome(*pending_update_);
-    if (!members_.empty()) return members_;
+    if (!members_.empty()) return LayFor(members_, request);
     link = link_;
   }
   // The daemon was writing when the session joined.
@@ -88,14 +88,10 @@ Expected<std::vector<std::uint64_t>> SessionImpl::KnownMembers() {
     return Error(Code::kProtocol, "the daemon names no members; install the same version of both");
   std::vector<std::uint64_t> members;
   for (std::uint32_t rank = 0; rank < list->world_size; ++rank) members.push_back(list->members[rank].peer_id);
-  return members;
+  return LayFor(members, request);
 }
 
-// For the world that this session knows.
-Error SessionImpl::Lay(Request* request) {
-  const auto known = KnownMembers();
-  if (!known.ok()) return known.error();
-  const std::vector<std::uint64_t>& members = *known;
+Error SessionImpl::LayFor(const std::vector<std::uint64_t>& members, Request* request) const {
   const auto world = static_cast<std::uint32_t>(members.size());
   const std::string ranks = std::to_string(world) + " ranks (Session::world_size)";
   if (HasRoot(request->kind)) {
@@ -118,12 +114,13 @@ Error SessionImpl::Lay(Request* request) {
     return Refuse("the input has " + std::to_string(room) + " elements, and " + std::to_string(request->count) +
                   " for each of " + ranks + " are " + std::to_string(sizes.input));
   }
-  request->input_count = sizes.input;
-  request->output_count = std::max(sizes.output, sizes.output == 0 ? 0 : request->output_room.value_or(0));
-  if (sizes.output > request->output_room.value_or(sizes.output)) {
-    return Refuse("the output has room for " + std::to_string(*request->output_room) + " elements; " +
+  const std::size_t output_room = request->output_room.value_or(sizes.output);
+  if (sizes.output > output_room) {
+    return Refuse("the output has room for " + std::to_string(output_room) + " elements; " +
                   std::to_string(request->count) + " of each of " + ranks + " do not fit");
   }
+  request->input_count = sizes.input;
+  request->output_count = sizes.output == 0 ? 0 : output_room;
   return CheckBuffers(*request, request->output_count > 0 && (request->kind != OpKind::kReduce || is_root));
 }
 
