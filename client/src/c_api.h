@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -67,16 +68,17 @@ std::optional<OpOptions> OpOptionsOf(const ringwayOpOptions_t* options);
 bool IsWritable(const ringwayOpInfo_t* info);
 ringwayResult_t RefuseInfo();
 
-// Submits by `start(session, options)`, which returns an Expected<Work>.
-template <typename Start>
-ringwayResult_t StartWork(const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work, Start&& start) {
+// Submits by `start(session, args..., options)`, which returns an Expected<Work>.
+template <typename Start, typename... Args>
+ringwayResult_t StartWork(const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work, Start&& start,
+                          const Args&... args) {
   return Guarded([&] {
     if (comm == nullptr || work == nullptr) return Refuse("comm or work is NULL");
     *work = nullptr;
     const std::optional<OpOptions> converted = OpOptionsOf(options);
     if (!converted) return Refuse("start options from RINGWAY_OP_OPTIONS_INITIALIZER");
     auto created = std::make_unique<ringwayWork>();
-    auto submitted = start(*comm->session, *converted);
+    auto submitted = std::invoke(start, *comm->session, args..., *converted);
     if (!submitted.ok()) return Report(submitted.error());
     created->work = std::move(submitted.value());
     *work = created.release();
@@ -84,12 +86,12 @@ ringwayResult_t StartWork(const ringwayOpOptions_t* options, ringwayComm_t comm,
   });
 }
 
-// Submits by `start(&work)`, and waits.
-template <typename Start>
-ringwayResult_t RunWork(ringwayOpInfo_t* info, Start&& start) {
+// Submits by `start(args..., &work)`, and waits.
+template <typename... Params, typename... Args>
+ringwayResult_t RunWork(ringwayOpInfo_t* info, ringwayResult_t (*start)(Params...), const Args&... args) {
   if (!IsWritable(info)) return Guarded(RefuseInfo);
   ringwayWork_t work = nullptr;
-  const ringwayResult_t submitted = start(&work);
+  const ringwayResult_t submitted = start(args..., &work);
   if (submitted != ringwaySuccess) return submitted;
   const ringwayResult_t result = ringwayWorkWait(work, RINGWAY_FOREVER, info);
   (void)ringwayWorkFree(work);

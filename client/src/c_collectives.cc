@@ -7,6 +7,9 @@
 
 #include "client/src/c_api.h"
 
+using ringway::DType;
+using ringway::ReduceOp;
+using ringway::Session;
 using ringway::c::Convert;
 using ringway::c::Guarded;
 using ringway::c::Refuse;
@@ -26,18 +29,14 @@ ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t co
   return Guarded([&] {
     if (comm == nullptr) return Refuse("comm is NULL");
     return Report(
-        comm->session
-            ->AllReduce(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype), Convert<ringway::ReduceOp>(op))
-            .error());
+        comm->session->AllReduce(sendbuff, recvbuff, count, Convert<DType>(datatype), Convert<ReduceOp>(op)).error());
   });
 }
 
 ringwayResult_t ringwayAllReduceWith(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                                      ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                      ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayAllReduceAsyncWith(sendbuff, recvbuff, count, datatype, op, options, comm, work);
-  });
+  return RunWork(info, ringwayAllReduceAsyncWith, sendbuff, recvbuff, count, datatype, op, options, comm);
 }
 
 ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
@@ -48,24 +47,20 @@ ringwayResult_t ringwayAllReduceAsync(const void* sendbuff, void* recvbuff, size
 ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, void* recvbuff, size_t count,
                                           ringwayDataType_t datatype, ringwayRedOp_t op,
                                           const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.AllReduceAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
-                                  Convert<ringway::ReduceOp>(op), converted);
-  });
+  return StartWork(options, comm, work, &Session::AllReduceAsync, sendbuff, recvbuff, count, Convert<DType>(datatype),
+                   Convert<ReduceOp>(op));
 }
 
 ringwayResult_t ringwayAllReduceMany(const ringwayTensor_t* tensors, size_t tensorCount, ringwayDataType_t datatype,
                                      ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                      ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayAllReduceManyAsync(tensors, tensorCount, datatype, op, options, comm, work);
-  });
+  return RunWork(info, ringwayAllReduceManyAsync, tensors, tensorCount, datatype, op, options, comm);
 }
 
 ringwayResult_t ringwayAllReduceManyAsync(const ringwayTensor_t* tensors, size_t tensorCount,
                                           ringwayDataType_t datatype, ringwayRedOp_t op,
                                           const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
-  using ringway::Error, ringway::Expected, ringway::OpOptions, ringway::Session, ringway::Work;
+  using ringway::Error, ringway::Expected, ringway::OpOptions, ringway::Work;
   return StartWork(options, comm, work, [&](Session& session, const OpOptions& converted) -> Expected<Work> {
     if (tensors == nullptr && tensorCount > 0) {
       return Error(ringway::Code::kInvalidArgument, "tensors is NULL though tensorCount is not 0");
@@ -74,130 +69,99 @@ ringwayResult_t ringwayAllReduceManyAsync(const ringwayTensor_t* tensors, size_t
     for (std::size_t i = 0; i < tensorCount; ++i) {
       list.push_back({tensors[i].sendbuff, tensors[i].recvbuff, tensors[i].count});
     }
-    return session.AllReduceManyAsync(list, Convert<ringway::DType>(datatype), Convert<ringway::ReduceOp>(op),
-                                      converted);
+    return session.AllReduceManyAsync(list, Convert<DType>(datatype), Convert<ReduceOp>(op), converted);
   });
 }
 
 ringwayResult_t ringwayAllGather(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
                                  ringwayDataType_t datatype, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                  ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayAllGatherAsync(sendbuff, sendcount, recvbuff, recvcount, datatype, options, comm, work);
-  });
+  return RunWork(info, ringwayAllGatherAsync, sendbuff, sendcount, recvbuff, recvcount, datatype, options, comm);
 }
 
 ringwayResult_t ringwayAllGatherAsync(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
                                       ringwayDataType_t datatype, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                       ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.AllGatherAsync(sendbuff, sendcount, recvbuff, recvcount, Convert<ringway::DType>(datatype),
-                                  converted);
-  });
+  return StartWork(options, comm, work, &Session::AllGatherAsync, sendbuff, sendcount, recvbuff, recvcount,
+                   Convert<DType>(datatype));
 }
 
 ringwayResult_t ringwayReduceScatter(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                                      ringwayRedOp_t op, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                      ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayReduceScatterAsync(sendbuff, recvbuff, count, datatype, op, options, comm, work);
-  });
+  return RunWork(info, ringwayReduceScatterAsync, sendbuff, recvbuff, count, datatype, op, options, comm);
 }
 
 ringwayResult_t ringwayReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t count,
                                           ringwayDataType_t datatype, ringwayRedOp_t op,
                                           const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.ReduceScatterAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
-                                      Convert<ringway::ReduceOp>(op), converted);
-  });
+  return StartWork(options, comm, work, &Session::ReduceScatterAsync, sendbuff, recvbuff, count,
+                   Convert<DType>(datatype), Convert<ReduceOp>(op));
 }
 
 ringwayResult_t ringwayBroadcast(void* buff, size_t count, ringwayDataType_t datatype, int root,
                                  const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayBroadcastAsync(buff, count, datatype, root, options, comm, work);
-  });
+  return RunWork(info, ringwayBroadcastAsync, buff, count, datatype, root, options, comm);
 }
 
 ringwayResult_t ringwayBroadcastAsync(void* buff, size_t count, ringwayDataType_t datatype, int root,
                                       const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.BroadcastAsync(buff, count, Convert<ringway::DType>(datatype), RankOf(root), converted);
-  });
+  return StartWork(options, comm, work, &Session::BroadcastAsync, buff, count, Convert<DType>(datatype), RankOf(root));
 }
 
 ringwayResult_t ringwayReduce(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                               ringwayRedOp_t op, int root, const ringwayOpOptions_t* options, ringwayComm_t comm,
                               ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayReduceAsync(sendbuff, recvbuff, count, datatype, op, root, options, comm, work);
-  });
+  return RunWork(info, ringwayReduceAsync, sendbuff, recvbuff, count, datatype, op, root, options, comm);
 }
 
 ringwayResult_t ringwayReduceAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                                    ringwayRedOp_t op, int root, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                    ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.ReduceAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype),
-                               Convert<ringway::ReduceOp>(op), RankOf(root), converted);
-  });
+  return StartWork(options, comm, work, &Session::ReduceAsync, sendbuff, recvbuff, count, Convert<DType>(datatype),
+                   Convert<ReduceOp>(op), RankOf(root));
 }
 
 ringwayResult_t ringwayGather(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
                               ringwayDataType_t datatype, int root, const ringwayOpOptions_t* options,
                               ringwayComm_t comm, ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayGatherAsync(sendbuff, sendcount, recvbuff, recvcount, datatype, root, options, comm, work);
-  });
+  return RunWork(info, ringwayGatherAsync, sendbuff, sendcount, recvbuff, recvcount, datatype, root, options, comm);
 }
 
 ringwayResult_t ringwayGatherAsync(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
                                    ringwayDataType_t datatype, int root, const ringwayOpOptions_t* options,
                                    ringwayComm_t comm, ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.GatherAsync(sendbuff, sendcount, recvbuff, recvcount, Convert<ringway::DType>(datatype),
-                               RankOf(root), converted);
-  });
+  return StartWork(options, comm, work, &Session::GatherAsync, sendbuff, sendcount, recvbuff, recvcount,
+                   Convert<DType>(datatype), RankOf(root));
 }
 
 ringwayResult_t ringwayScatter(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
                                ringwayDataType_t datatype, int root, const ringwayOpOptions_t* options,
                                ringwayComm_t comm, ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayScatterAsync(sendbuff, sendcount, recvbuff, recvcount, datatype, root, options, comm, work);
-  });
+  return RunWork(info, ringwayScatterAsync, sendbuff, sendcount, recvbuff, recvcount, datatype, root, options, comm);
 }
 
 ringwayResult_t ringwayScatterAsync(const void* sendbuff, size_t sendcount, void* recvbuff, size_t recvcount,
                                     ringwayDataType_t datatype, int root, const ringwayOpOptions_t* options,
                                     ringwayComm_t comm, ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.ScatterAsync(sendbuff, sendcount, recvbuff, recvcount, Convert<ringway::DType>(datatype),
-                                RankOf(root), converted);
-  });
+  return StartWork(options, comm, work, &Session::ScatterAsync, sendbuff, sendcount, recvbuff, recvcount,
+                   Convert<DType>(datatype), RankOf(root));
 }
 
 ringwayResult_t ringwayAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                                 const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayAlltoAllAsync(sendbuff, recvbuff, count, datatype, options, comm, work);
-  });
+  return RunWork(info, ringwayAlltoAllAsync, sendbuff, recvbuff, count, datatype, options, comm);
 }
 
 ringwayResult_t ringwayAlltoAllAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                                      const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.AllToAllAsync(sendbuff, recvbuff, count, Convert<ringway::DType>(datatype), converted);
-  });
+  return StartWork(options, comm, work, &Session::AllToAllAsync, sendbuff, recvbuff, count, Convert<DType>(datatype));
 }
 
 ringwayResult_t ringwayBarrier(const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) { return ringwayBarrierAsync(options, comm, work); });
+  return RunWork(info, ringwayBarrierAsync, options, comm);
 }
 
 ringwayResult_t ringwayBarrierAsync(const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
-  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
-    return session.BarrierAsync(converted);
-  });
+  return StartWork(options, comm, work, &Session::BarrierAsync);
 }
