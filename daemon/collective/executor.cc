@@ -101,6 +101,7 @@ void Executor::QueueInputs() {
     for (std::uint32_t segment = 0; segment < grid_.Segments(departure.chunk); ++segment) {
       const bool input = departure.source == Source::kInput;
       const std::uint64_t needed = input ? InputBytesNeeded(RangeOf({i, segment})) : 0;
+      RINGWAY_CHECK(needed <= input_bytes_);  // else it would wait for ever
       unstaged_departures_.push_back({needed, {i, segment}});
     }
   }

@@ -72,6 +72,7 @@ struct ExecutorOptions {
 
 class Executor {
  public:
+  // REQUIRES: the shape's input holds what the schedule sends of it.
   Executor(std::shared_ptr<const Schedule> schedule, const ExecutorOptions& options);
   ~Executor();
   Executor(const Executor&) = delete;

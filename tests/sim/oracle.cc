@@ -142,7 +142,7 @@ std::uint64_t FeedbackOf(const Descriptor& descriptor, std::span<const Descripto
   return std::any_of(open.begin(), open.end(), has_its_name) ? 0 : name_of(descriptor);
 }
 
-bool DescriptorIsSimulated(const Descriptor& d) { return d.dtype != DType::kF16; }
+bool DescriptorIsSimulated(const Descriptor& d) { return d.dtype != DType::kF16 && (!IsEmpty(d.kind) || d.count == 0); }
 
 std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& d, const Laid& laid) {
   const std::size_t size = SizeOf(d.dtype);

@@ -30,7 +30,7 @@ std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const 
 // `open`: descriptors of the operations under way.
 std::uint64_t FeedbackOf(const Descriptor& descriptor, std::span<const Descriptor> open);
 
-// Excludes f16, which the kernels' own tests cover.
+// Excludes f16, which the kernels' own tests cover, and elements where there are none, which the local server refuses.
 bool DescriptorIsSimulated(const Descriptor& descriptor);
 
 }  // namespace ringway::sim

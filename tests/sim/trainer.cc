@@ -163,12 +163,27 @@ void Trainers::SubmitNext(std::uint32_t node) {
 }
 
 bool Trainers::Submit(std::uint32_t node, const Step& step) {
-  Descriptor descriptor = step.descriptor;
-  if (descriptor.kind != OpKind::kUpdateView && Chance(options_.mismatch_one_of)) descriptor.count += 1;
+  const bool errs = step.descriptor.kind != OpKind::kUpdateView && Chance(options_.mismatch_one_of);
+  const Descriptor descriptor = errs ? MistakenFor(step.descriptor) : step.descriptor;
   const OpName name{ChannelId(step.channel), cluster_.NextSequence(node, step.channel)};
   if (!cluster_.Submit(node, descriptor, step.channel)) return false;
   if (Chance(options_.cancel_one_of)) cluster_.Cancel(node, name);
   return true;
+}
+
+// Another count or algorithm, or another operation altogether. By chance it may be the right one.
+Descriptor Trainers::MistakenFor(const Descriptor& right) {
+  const std::uint64_t what = random_() % 3;
+  Descriptor mistaken = right;
+  if (what == 0 && !IsEmpty(right.kind)) {
+    ++mistaken.count;
+  } else if (what == 1) {
+    const auto any = static_cast<Algorithm>(random_() % kAlgorithmCount);
+    mistaken.schedule = collective::AlgorithmFor(right.kind, any);
+  } else {
+    mistaken = DescriptorOf(random_);
+  }
+  return mistaken;
 }
 
 std::vector<Trainers::Step> Trainers::RoundAt(const std::string& group, std::uint64_t position,

@@ -105,6 +105,7 @@ class Trainers {
   std::vector<Step> RoundAt(const std::string& group, std::uint64_t position, bool update_waits) const;
   Step StepAt(const std::string& group, std::uint64_t began, std::uint64_t index) const;
   Descriptor DescriptorOf(std::mt19937_64& program) const;
+  Descriptor MistakenFor(const Descriptor& right);
   // Returns false if it leaves.
   bool Submit(std::uint32_t node, const Step& step);
   void Later(std::uint32_t node, void (Trainers::*then)(std::uint32_t));

@@ -353,6 +353,21 @@ TEST(Executor, LongCopyAloneIsDoneInSlices) {
   EXPECT_EQ(output, inputs[0]);
 }
 
+TEST(ExecutorDeathTest, AnInputThatLacksWhatIsSentOfItIsNotWaitedFor) {
+  const Descriptor descriptor = SumOf(DType::kU8, 1000);
+  const Routes routes{.ring = {Rank(0), Rank(1)}};
+  const auto schedule = Share(MakeSchedule(descriptor.kind, descriptor.schedule, routes, Rank(1)));
+  std::vector<std::byte> output(1000);
+  ExecutorOptions options{.descriptor = descriptor,
+                          .shape = ShapeOf(descriptor, 2, Rank(1)),
+                          .world_size = 2,
+                          .output = output.data(),
+                          .stamp = {}};
+  const Executor whole(schedule, options);
+  options.shape.input.count = 255;
+  EXPECT_DEATH(Executor(schedule, options), "invariant");
+}
+
 TEST(Executor, HostilePositionsAreRefusedAndChangeNothing) {
   World world(SumOf(DType::kF64, 5000), Inputs<double>(3, 5000, 10), kSegment);
   world.Send();
