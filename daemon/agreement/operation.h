@@ -77,7 +77,7 @@ struct Operation {
   std::shared_ptr<buffers::FeedbackBuffers> feedback;  // what the submission's are, with error feedback
   bool telling = false;                                // complete, and to be told as soon as its result is delivered
   std::set<PeerId> ready;                              // senders' view: who has submitted it too
-  bool said_ready = false;                             // receivers' view: its senders know that it is submitted here
+  std::optional<TimePoint> ready_due;                  // receivers' view: when its senders are told; nothing: they are
   std::set<PeerId> receivers;                          // with a root: to whom it sends, who have to be ready
   std::map<PeerId, std::uint64_t> unready_bytes;       // sent to peers that were not ready
   std::set<PeerId> holders;                            // who is known to hold the result

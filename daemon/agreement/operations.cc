@@ -137,7 +137,7 @@ void Operations::Start(Operation& op) {
       op.receivers.insert(ctx_.view().members[departure.to.value]);
   }
   launcher_.Launch(op, schedule);
-  op.said_ready = false;
+  op.ready_due = ctx_.now + ctx_.view().plan.detect;
   if (!op.is_small(ctx_.view().plan)) SendReady(op);
   for (const auto& [peer, descriptor] : unsubmitted_.TakeReadies(op.name)) OnReady(peer, op.name, descriptor);
   for (const PeerId peer : unsubmitted_.TakeDones(op.name)) table_.AddHolder(op, peer);
@@ -376,7 +376,7 @@ bool Operations::CanComeEarly(const OpName& name) const {
 }
 
 void Operations::SendReady(Operation& op) {
-  op.said_ready = true;
+  op.ready_due.reset();
   const control::PeerMessage message = ReadyMessage(ctx_.view().epoch, op.name, op.submission.descriptor);
   for (const PeerId partner : PartnersOf(ctx_, op)) links_.Send(partner, message);
 }
@@ -384,8 +384,8 @@ void Operations::SendReady(Operation& op) {
 void Operations::SendLateReadies() {
   if (!ctx_.views.running() || RINGWAY_MUTANT(kNeverReadyLate)) return;
   for (auto& [name, op] : table_.ops()) {
-    const bool waits = op.stage == Stage::kRunning && op.executor && !op.fetching && !op.said_ready;
-    if (waits && ctx_.now - op.since >= ctx_.view().plan.heartbeat) SendReady(op);
+    const bool waits = op.stage == Stage::kRunning && op.executor && !op.fetching;
+    if (waits && op.ready_due && ctx_.now >= *op.ready_due) SendReady(op);
   }
 }
 

@@ -60,8 +60,8 @@ class Operations {
   void OnReady(PeerId from, const OpName& name, const Descriptor& descriptor);
   void OnDone(PeerId from, const OpName& name);
   void OnTaken(const FramesIn::Taken& taken);
-  // READY of small operations that have waited for a heartbeat's time. Before that nobody says it of them; but ranks
-  // whose descriptors differ may exchange no segments. To be called with each heartbeat.
+  // READY of small operations that have run for the detection time. Before that nobody says it of them; but ranks whose
+  // descriptors differ may exchange no segments. To be called with each heartbeat.
   void SendLateReadies();
   bool HasWork() const { return work_.size() > 0; }
   // A slice of copies and sums.

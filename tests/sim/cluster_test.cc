@@ -157,7 +157,7 @@ TEST(Cluster, MismatchedAlgorithmsAreFoundWhereNoSegmentMeetsAnother) {
       return Descriptor{kind, DType::kF32, ReduceOp::kSum, Codec::kNone, algorithm, count};
     };
     for (const std::uint32_t odd : Range(4)) {
-      auto cluster = Formed(4);
+      auto cluster = Formed(4, {.stuck_after = std::chrono::minutes(1)});
       SubmitAll(*cluster, Without(Range(4), odd), by(Algorithm::kNaive));
       cluster->Submit(odd, by(Algorithm::kTree));
       ASSERT_TRUE(Finish(*cluster, Range(4))) << cluster->failure();

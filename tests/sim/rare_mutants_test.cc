@@ -167,7 +167,7 @@ TEST(GatherWithoutItsRoot, FailsAndTheMutantThatIsDoneBeforeItIsFound) {
 // Whether all learn that rank 2 has submitted a small operation by another algorithm, by which it waits for a rank that
 // has nothing for it.
 bool LearnOfAnotherAlgorithm() {
-  auto cluster = Formed(4);
+  auto cluster = Formed(4, {.stuck_after = std::chrono::minutes(1)});
   const auto members = cluster->StatusOf(0).members;
   for (const std::uint32_t node : Range(4)) {
     Descriptor descriptor = SumF32(kSmall);

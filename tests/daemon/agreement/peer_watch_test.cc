@@ -14,6 +14,7 @@ class PeerWatchTest : public testing::Test {
   static constexpr PeerId kMe{1};
   static constexpr PeerId kPartner{2};
   static constexpr Duration kHeartbeat = std::chrono::milliseconds(100);
+  static constexpr Duration kDetect = std::chrono::seconds(5);
 
   PeerWatchTest() : peer_(kMe, "g", {}) {
     control::Candidates candidates;
@@ -43,7 +44,7 @@ class PeerWatchTest : public testing::Test {
     view.set_peer(kMe.value);
     view.mutable_view()->set_epoch(Epoch::Of(1, counter).value);
     view.mutable_view()->mutable_plan()->set_heartbeat_ms(kHeartbeat.count() / 1000);
-    view.mutable_view()->mutable_plan()->set_detect_ms(5000);
+    view.mutable_view()->mutable_plan()->set_detect_ms(kDetect.count() / 1000);
     view.mutable_view()->mutable_plan()->set_small_bytes_max(1000);
     view.mutable_view()->add_members()->set_peer_id(kMe.value);
     view.mutable_view()->mutable_members(0)->set_address("127.0.0.1:1");
@@ -57,6 +58,9 @@ class PeerWatchTest : public testing::Test {
     int said = 0;
     for (const TimePoint end = now_ + time; now_ < end;) {
       now_ += std::chrono::milliseconds(50);
+      control::PeerMessage beat;  // the partner is alive
+      beat.mutable_heartbeat()->set_epoch(peer_.view().epoch.value);
+      EXPECT_TRUE(peer_.OnPeerMessage(kPartner, beat, now_).ok());
       peer_.Tick(now_);
       for (const Action& action : peer_.TakeActions()) {
         const auto* note = std::get_if<Note>(&action);
@@ -82,19 +86,21 @@ TEST_F(PeerWatchTest, StatusShowsAWaitAfterASecondAndTheLogAfterTheDetectionTime
 }
 
 // Ranks whose descriptors differ may exchange no segments.
-TEST_F(PeerWatchTest, ASmallOperationThatWaitsForAHeartbeatIsSaidToBeReadyOnce) {
-  EXPECT_EQ(readies_, 0);
-  Pass(kHeartbeat / 2);
+TEST_F(PeerWatchTest, ASmallOperationThatWaitsForTheDetectionTimeIsSaidToBeReadyOnce) {
+  Pass(kDetect - kHeartbeat);
   EXPECT_EQ(readies_, 0);
   Pass(2 * kHeartbeat);
   EXPECT_EQ(readies_, 1);
-  Pass(10 * kHeartbeat);
+  Pass(2 * kDetect);
   EXPECT_EQ(readies_, 1);
 }
 
 TEST_F(PeerWatchTest, ItIsSaidAgainInTheNextView) {
-  Pass(2 * kHeartbeat);
+  Pass(kDetect + kHeartbeat);
+  EXPECT_EQ(readies_, 1);
   Install(2);
+  Pass(kDetect - kHeartbeat);
+  EXPECT_EQ(readies_, 1);
   Pass(2 * kHeartbeat);
   EXPECT_EQ(readies_, 2);
 }
