@@ -29,7 +29,7 @@ std::vector<NamedMutant> MutantsToHunt() {
   std::erase_if(mutants, [](const NamedMutant& one) {  // rare_mutants_test.cc has these
     return one.mutant == Mutant::kReportOldUpdate || one.mutant == Mutant::kKeepOldVerdict ||
            one.mutant == Mutant::kDropForUnheard || one.mutant == Mutant::kDoneBeforeRoot ||
-           one.mutant == Mutant::kNeverReadyLate;
+           one.mutant == Mutant::kNeverReadyLate || one.mutant == Mutant::kWindowStopsAll;
   });
   return mutants;
 }

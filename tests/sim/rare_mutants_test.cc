@@ -184,6 +184,24 @@ TEST(AnotherAlgorithm, IsLearnedOfAndTheMutantThatNeverComparesIsFound) {
   mutation::active = Mutant::kNone;
 }
 
+// How long small operations take that are more than the eager window holds.
+Duration TimeBeyondTheWindow() {
+  ClusterOptions options{.stuck_after = std::chrono::minutes(1)};
+  options.master.eager_bytes_max = 20'000;
+  auto cluster = Formed(4, options);
+  const TimePoint began = cluster->now();
+  for (int i = 0; i < 60; ++i) SubmitAll(*cluster, Range(4), SumF32(kSmall), static_cast<std::uint32_t>(i % 3));
+  EXPECT_TRUE(Finish(*cluster, Range(4)));
+  return cluster->now() - began;
+}
+
+TEST(SmallBeyondTheWindow, IsNotHeldUpAndTheMutantThatWaitsForLateReadiesIsFound) {
+  EXPECT_LT(TimeBeyondTheWindow(), std::chrono::seconds(1));
+  mutation::active = Mutant::kWindowStopsAll;
+  EXPECT_GT(TimeBeyondTheWindow(), std::chrono::seconds(2));
+  mutation::active = Mutant::kNone;
+}
+
 TEST(ToldLate, AnUpdateViewIsReportedInALaterViewTooAndTheMutantThatDoesNotIsFound) {
   EXPECT_EQ(ReportedAfterAll(), Epoch::Of(1, 2));
   mutation::active = Mutant::kReportOldUpdate;
