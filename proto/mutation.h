@@ -46,6 +46,8 @@
   M(kForgetLayout, "roots: an operation goes on with others than its input is laid out for")                 \
   M(kDoneBeforeRoot, "roots: parts of a gather are done before the root has them")                           \
   M(kStampOfTheRoot, "roots: a result carries the stamps of those that its rank has heard")                  \
+  M(kSendAnothersPart, "counts: an all_to_all_v sends what lies one element before")                         \
+  M(kCompareNoCounts, "counts: an all_to_all_v takes any counts for its own")                                \
   M(kSkipDone, "finishing: large operations are reported before all hold them")                              \
   M(kDoneTooEarly, "finishing: DONE is sent when the operation starts")                                      \
   M(kAcknowledgeAhead, "finishing: one operation more than is complete is acknowledged")                     \

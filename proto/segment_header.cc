@@ -13,7 +13,7 @@ static_assert(std::endian::native == std::endian::little,
               "the wire format is the memory format of little-endian hosts");
 
 constexpr std::uint32_t kMagic = 0x31535752;  // "RWS1"
-constexpr std::size_t kHashOffset = 80;
+constexpr std::size_t kHashOffset = 88;
 
 struct Wire {
   std::uint32_t magic;
@@ -33,6 +33,7 @@ struct Wire {
   std::uint8_t block_power, rounding;
   std::uint8_t root;
   std::uint8_t reserved[3];
+  std::uint64_t layout;
   std::uint64_t header_hash;
 };
 static_assert(sizeof(Wire) == kSegmentHeaderBytes && offsetof(Wire, header_hash) == kHashOffset);
@@ -51,9 +52,15 @@ std::string ToString(const Descriptor& descriptor) {
   if (descriptor.kind == OpKind::kUpdateView) return kind;
   if (descriptor.kind == OpKind::kBarrier) return kind + ", algorithm " + NameOf(descriptor.schedule);
   const std::string root = HasRoot(descriptor.kind) ? "root " + std::to_string(descriptor.root) + ", " : "";
+  std::string counts = std::to_string(descriptor.count);
+  if (descriptor.kind == OpKind::kAllToAllV)
+    counts += " to the higher rank and " + std::to_string(descriptor.layout) + " back,";
+  const std::string layout = HasCounts(descriptor.kind) && descriptor.kind != OpKind::kAllToAllV
+                                 ? "counts " + std::to_string(descriptor.layout % 10'000) + ", "
+                                 : "";
   const std::string op = Reduces(descriptor.kind) ? NameOf(descriptor.op) + std::string(", ") : "";
-  return kind + " of " + std::to_string(descriptor.count) + " " + NameOf(descriptor.dtype) + ", " + root + op +
-         "codec " + ToString(descriptor.codec) + ", algorithm " + NameOf(descriptor.schedule);
+  return kind + " of " + counts + " " + NameOf(descriptor.dtype) + ", " + root + layout + op + "codec " +
+         ToString(descriptor.codec) + ", algorithm " + NameOf(descriptor.schedule);
 }
 
 void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegmentHeaderBytes> out) {
@@ -80,6 +87,7 @@ void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegm
   wire.op_kind = static_cast<std::uint8_t>(header.descriptor.kind);
   wire.schedule = static_cast<std::uint8_t>(header.descriptor.schedule);
   wire.root = header.descriptor.root;
+  wire.layout = header.descriptor.layout;
   wire.header_hash = Hash64(std::as_bytes(std::span(&wire, 1)).first(kHashOffset));
   std::memcpy(out.data(), &wire, sizeof wire);
 }
@@ -106,7 +114,8 @@ Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHea
                        encoding,
                        static_cast<Algorithm>(wire.schedule),
                        wire.count,
-                       wire.root};
+                       wire.root,
+                       wire.layout};
   header.step = wire.step;
   header.chunk = wire.chunk;
   header.segment = wire.segment;

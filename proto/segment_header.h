@@ -1,4 +1,4 @@
-// The header of a segment on a lane: 88 bytes, little-endian, followed by payload_bytes of payload.
+// The header of a segment on a lane: 96 bytes, little-endian, followed by payload_bytes of payload.
 //
 //   offset size field
 //        0    4 magic "RWS1"
@@ -21,8 +21,10 @@
 //       73    1 schedule      Algorithm
 //       74    1 block         of the codec, as a power of two; 0: its own
 //       75    1 rounding      Rounding
-//       76    4 reserved      zero
-//       80    8 header_hash   XXH3-64 of bytes 0 .. 79
+//       76    1 root          its rank, of the kinds that have one
+//       77    3 reserved      zero
+//       80    8 layout        of the kinds that have counts by rank (Descriptor)
+//       88    8 header_hash   XXH3-64 of bytes 0 .. 87
 //
 // The header carries the whole descriptor rather than a hash of it, so a mismatch can name both sides. The offset in
 // the buffer is not carried: the grid (collective/grid.h) derives it from the position.
@@ -37,7 +39,7 @@
 
 namespace ringway {
 
-inline constexpr std::size_t kSegmentHeaderBytes = 88;
+inline constexpr std::size_t kSegmentHeaderBytes = 96;
 inline constexpr std::uint32_t kPayloadBytesMax = 1 << 20;
 
 // kProbe: the receiver skips the frame, whatever else its header says. Sent to measure the path and, without payload,
@@ -54,6 +56,9 @@ struct Descriptor {
   Algorithm schedule = Algorithm::kRing;
   std::uint64_t count = 0;
   std::uint8_t root = 0;  // its rank in the view of the attempt, where the kind has one
+  // A hash of the counts by rank, where the kind has them. An all_to_all_v has a descriptor for each pair of ranks,
+  // which are all that know its counts: `count` goes from the lower one to the higher, `layout` the other way.
+  std::uint64_t layout = 0;
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 

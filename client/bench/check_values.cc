@@ -5,7 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <type_traits>
+#include <vector>
+
+#include "client/bench/uneven.h"
 
 namespace ringway::bench {
 namespace {
@@ -279,6 +283,24 @@ std::uint64_t CountWrongOf(const Reduction& reduction, const std::vector<std::ui
   });
 }
 
+// Of its input, to the rank that has collected what all send.
+Part ContributionOf(const Collected& collected, std::uint32_t world, std::uint32_t from) {
+  const std::size_t count = collected.count;
+  switch (collected.collective) {
+    case OpKind::kAllToAll:
+      return {collected.rank * count, count};
+    case OpKind::kAllGatherV:
+      return {0, ShareOf(count, world, from).count};
+    case OpKind::kAllToAllV: {
+      const std::vector<std::size_t> sent = ExchangedBy(count, world, from);
+      const auto own = sent.begin() + collected.rank;
+      return {std::accumulate(sent.begin(), own, std::size_t{0}), *own};
+    }
+    default:
+      return {0, count};
+  }
+}
+
 }  // namespace
 
 std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint64_t>& contributors,
@@ -306,16 +328,22 @@ std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint
     case OpKind::kAllGather:
     case OpKind::kGather:
     case OpKind::kAllToAll:
+    case OpKind::kAllToAllV:
+    case OpKind::kAllGatherV:
       break;
     default:
       return CountWrongOf(reduction, contributors, operation, world_size, output + part.begin * element_bytes, part);
   }
   if (part.count == 0) return 0;  // not the root
-  if (part.begin != 0 || part.count != world_size * collected.count) return part.count;
+  const auto world = static_cast<std::uint32_t>(world_size);
+  const bool even = !HasCounts(collected.collective);
+  if (part.begin != 0 || part.count != (even ? world_size : 1) * collected.count) return part.count;
   std::uint64_t wrong = 0;
-  for (std::size_t i = 0; i < world_size; ++i) {
-    const std::size_t from = collected.collective == OpKind::kAllToAll ? own : 0;
-    wrong += moved_from(i, i * collected.count, {from, collected.count});
+  std::size_t to = 0;
+  for (std::uint32_t i = 0; i < world; ++i) {
+    const Part input = ContributionOf(collected, world, i);
+    wrong += moved_from(i, to, input);
+    to += input.count;
   }
   return wrong;
 }

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "client/bench/uneven.h"
+
 namespace ringway::bench {
 namespace {
 
@@ -38,6 +40,14 @@ Expected<Work> StartCollective(Session& session, OpKind collective, const Reduct
       return session.ScatterAsync(input, output_count, output, count, dtype, kRoot, options);
     case OpKind::kAllToAll:
       return session.AllToAllAsync(input, output, output_count, dtype, options);
+    case OpKind::kAllToAllV: {
+      const auto counts = ExchangedBy(count, session.world_size(), session.rank());
+      return session.AllToAllVAsync(input, PartsOf(counts), output, counts, dtype, options);
+    }
+    case OpKind::kAllGatherV:
+      return session.AllGatherVAsync(input, output, SharesOf(count, session.world_size()), dtype, options);
+    case OpKind::kReduceScatterV:
+      return session.ReduceScatterVAsync(input, output, SharesOf(count, session.world_size()), dtype, op, options);
     case OpKind::kBarrier:
       return session.BarrierAsync(options);
     case OpKind::kAllReduce:

@@ -18,7 +18,8 @@ struct Buffers {
   std::size_t tensors = 1;       // of an all-reduce: it is cut into as many, which are given as a list
 };
 
-// The reduction's codec replaces that of `options`. A broadcast is in place: REQUIRES: input == output.
+// With counts by rank they are as uneven.h says. The reduction's codec replaces that of `options`. A broadcast is in
+// place: REQUIRES: input == output.
 Expected<Work> StartCollective(Session& session, OpKind collective, const Reduction& reduction, const Buffers& buffers,
                                OpOptions options);
 

@@ -169,7 +169,9 @@ std::string Join(const Raw& raw, Options* options) {
     return "--algorithm " + raw.algorithm + " does not compute it: " + raw.collective + " has " +
            AlgorithmsOf(options->collective);
   if (!Reduces(options->collective) && reduction.op != ReduceOp::kSum) return raw.collective + " has no --op";
-  if (CountsByRank(options->collective) && options->in_place) return raw.collective + " is never --in-place";
+  const bool apart = CountsByRank(options->collective) || options->collective == OpKind::kAllToAllV ||
+                     options->collective == OpKind::kAllGatherV;
+  if (apart && options->in_place) return raw.collective + " is never --in-place";
   if (options->collective == OpKind::kBroadcast) options->in_place = true;
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;

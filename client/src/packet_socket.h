@@ -11,6 +11,7 @@
 #include <cstring>
 #include <ringway/ringway.hpp>
 #include <string>
+#include <vector>
 
 #include "client/src/deadline.h"
 #include "proto/local_abi.h"
@@ -54,6 +55,11 @@ class PacketSocket {
   template <typename T>
   Error Send(const T& packet, const Deadline& deadline, int descriptor = -1) {
     return SendBytes(&packet, sizeof(packet), descriptor, deadline);
+  }
+
+  // The same of a struct and what follows it. REQUIRES: it begins with a struct of the ABI.
+  Error Send(const std::vector<std::byte>& packet, const Deadline& deadline) {
+    return SendBytes(packet.data(), packet.size(), -1, deadline);
   }
 
   // kClosed at the end of the stream or on reset, kMalformed for a packet that violates the ABI.

@@ -75,6 +75,22 @@ internal::Request AllToAllOf(const void* input, void* output, std::size_t count,
   return request;
 }
 
+internal::Request AllToAllVOf(const void* input, const std::vector<Part>& sends, void* output,
+                              const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options) {
+  internal::Request request = Moving(OpKind::kAllToAllV, input, output, 0, dtype, options);
+  // Lists of different lengths fit no world.
+  for (std::size_t rank = 0; rank < std::max(sends.size(), receives.size()); ++rank) {
+    if (rank >= std::min(sends.size(), receives.size())) return request.counts.clear(), request;
+    request.counts.push_back({receives[rank], sends[rank].begin, sends[rank].count});
+  }
+  return request;
+}
+
+internal::Request WithCounts(internal::Request request, const std::vector<std::size_t>& counts) {
+  for (const std::size_t count : counts) request.counts.push_back({count, 0, 0});
+  return request;
+}
+
 internal::Request BarrierOf(const OpOptions& options) {
   return Moving(OpKind::kBarrier, nullptr, nullptr, 0, DType::kU8, options);
 }
@@ -257,6 +273,43 @@ Expected<OpResult> Session::AllToAll(const void* input, void* output, std::size_
 Expected<Work> Session::AllToAllAsync(const void* input, void* output, std::size_t count, DType dtype,
                                       const OpOptions& options) {
   return Guarded([&] { return impl_->Start(AllToAllOf(input, output, count, dtype, options)); });
+}
+
+Expected<OpResult> Session::AllToAllV(const void* input, const std::vector<Part>& sends, void* output,
+                                      const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options) {
+  return Guarded([&] { return impl_->Run(AllToAllVOf(input, sends, output, receives, dtype, options)); });
+}
+
+Expected<Work> Session::AllToAllVAsync(const void* input, const std::vector<Part>& sends, void* output,
+                                       const std::vector<std::size_t>& receives, DType dtype,
+                                       const OpOptions& options) {
+  return Guarded([&] { return impl_->Start(AllToAllVOf(input, sends, output, receives, dtype, options)); });
+}
+
+Expected<OpResult> Session::AllGatherV(const void* input, void* output, const std::vector<std::size_t>& counts,
+                                       DType dtype, const OpOptions& options) {
+  return Guarded(
+      [&] { return impl_->Run(WithCounts(Moving(OpKind::kAllGatherV, input, output, 0, dtype, options), counts)); });
+}
+
+Expected<Work> Session::AllGatherVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
+                                        DType dtype, const OpOptions& options) {
+  return Guarded(
+      [&] { return impl_->Start(WithCounts(Moving(OpKind::kAllGatherV, input, output, 0, dtype, options), counts)); });
+}
+
+Expected<OpResult> Session::ReduceScatterV(const void* input, void* output, const std::vector<std::size_t>& counts,
+                                           DType dtype, ReduceOp op, const OpOptions& options) {
+  return Guarded([&] {
+    return impl_->Run(WithCounts({OpKind::kReduceScatterV, input, output, 0, dtype, op, options}, counts));
+  });
+}
+
+Expected<Work> Session::ReduceScatterVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
+                                            DType dtype, ReduceOp op, const OpOptions& options) {
+  return Guarded([&] {
+    return impl_->Start(WithCounts({OpKind::kReduceScatterV, input, output, 0, dtype, op, options}, counts));
+  });
 }
 
 Expected<OpResult> Session::Barrier(const OpOptions& options) {

@@ -98,7 +98,7 @@ Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   }
   OpResult result;
   const bool is_root = HasRoot(operation.kind) && operation.root_peer == contributors[rank];
-  result.part = ResultOf(operation.kind, operation.count, world_size, rank, is_root);
+  result.part = operation.part.value_or(ResultOf(operation.kind, operation.count, world_size, rank, is_root));
   if (result.part.count > operation.output_count) {
     return Error(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
   }

@@ -43,6 +43,8 @@
 #include <optional>
 #include <ringway/ringway.hpp>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "client/src/deadline.h"
@@ -58,8 +60,12 @@ namespace ringway::internal {
 // Upper bound for sending a packet to a daemon that does not read its socket.
 inline constexpr Milliseconds kSendPatience = std::chrono::seconds(30);
 
+// Of all elements of an operation.
+inline constexpr std::size_t kOperationBytesMax = std::size_t{1} << 46;
+
 Error ForkedError();
 Error LeftError();
+inline Error Refuse(std::string text) { return Error(Code::kInvalidArgument, std::move(text)); }
 
 // Pseudo-channel of UpdateView, which any thread may call.
 inline constexpr std::uint32_t kUpdates = abi::kChannelCountMax;
@@ -77,13 +83,16 @@ struct Request {
   std::optional<std::size_t> input_room = {};           // elements given of an input for all ranks
   std::optional<std::size_t> output_room = {};          // .. and of an output of all ranks' parts
   std::shared_ptr<const TensorList> tensors = nullptr;  // instead of input and output, which are null then
+  std::vector<abi::RankCounts> counts = {};             // by rank, of kinds that HasCounts
 
   // Filled in for the world that the session knows.
   std::size_t input_count = 0;
   std::size_t output_count = 0;  // capacity of the output
   std::uint64_t root_peer = 0;
-  std::uint64_t members = 0;     // abi::MembersHash of those that the input is laid out for; 0: any
-  std::uint32_t world_size = 0;  // how many these are
+  std::uint64_t members = 0;      // abi::MembersHash of those that the input is laid out for; 0: any
+  std::uint32_t world_size = 0;   // how many these are
+  std::uint32_t rank = 0;         // its own among them, where the kind HasCounts ..
+  std::optional<Part> part = {};  // .. and what of the output is the result
 
   // Of the input, from byte `begin` on.
   void CopyInput(std::size_t begin, std::size_t bytes, std::byte* to) const {
@@ -105,6 +114,7 @@ struct Operation {
   std::size_t count = 0;
   std::size_t output_count = 0;
   std::uint64_t root_peer = 0;
+  std::optional<Part> part;  // of the output that is the result, where the kind HasCounts
   void* output = nullptr;
   std::shared_ptr<const TensorList> tensors;  // else the outputs
   bool copies_result = false;                 // false: the result is already in place
@@ -231,12 +241,14 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void Install(const Lock& lock, std::shared_ptr<Link> link);
   void Rejoined(Expected<std::shared_ptr<Link>> found);
 
-  // submit.cc: regions, staging, submission.
+  // submit.cc: regions, staging, submission. lay.cc: what depends on the world.
   static Error CheckRequest(const Request& request);
   // Fills in what depends on the world, of the newest view that the session knows, and checks the buffers by it.
   Error Lay(Request* request);
   // `members`: peer ids in rank order, at least one.
   Error LayFor(const std::vector<std::uint64_t>& members, Request* request) const;
+  // By the counts of each rank.
+  Error LayCounts(Request* request, const std::vector<std::uint64_t>& members) const;
   static Error CheckBuffers(const Request& request, bool has_result);
   Expected<Placement> Place(const Request& request);
   struct Memory {

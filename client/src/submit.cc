@@ -21,15 +21,12 @@ namespace {
 
 constexpr std::size_t kStagedAtOnceMax = std::size_t{1} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
-constexpr std::size_t kOperationBytesMax = std::size_t{1} << 46;
 
 // For temporary failures: a trainer that skips the operation stays one behind the others.
 Error NothingSubmitted(const Error& why) {
   if (why.code() != Code::kResourceExhausted) return why;
   return Error(why.code(), why.text() + "; nothing was submitted, the others wait for it: submit it again, or leave");
 }
-
-Error Refuse(std::string text) { return Error(Code::kInvalidArgument, std::move(text)); }
 
 Error RefuseDeviceMemory(const TensorList& list, std::size_t element_bytes) {
   for (const Tensor& tensor : list.tensors()) {
@@ -69,77 +66,6 @@ Error SessionImpl::CheckRequest(const Request& request) {
     return Refuse("count must be at most 2^46 bytes; split the buffer");
   }
   return {};
-}
-
-// For the world of the newest outcome that is there.
-Error SessionImpl::Lay(Request* request) {
-  std::shared_ptr<Link> link;
-  {
-    const Lock lock(mutex_);
-    if (pending_update_ && pending_update_->link == link_ && IsSettled(*pending_update_))
-      (void)ReadOutcome(*pending_update_);
-    if (!members_.empty()) return LayFor(members_, request);
-    link = link_;
-  }
-  // The daemon was writing when the session joined.
-  const auto list = ReadMembers(*link);
-  if (!list.ok()) return list.error();
-  if (list->world_size == 0)
-    return Error(Code::kProtocol, "the daemon names no members; install the same version of both");
-  std::vector<std::uint64_t> members;
-  for (std::uint32_t rank = 0; rank < list->world_size; ++rank) members.push_back(list->members[rank].peer_id);
-  return LayFor(members, request);
-}
-
-Error SessionImpl::LayFor(const std::vector<std::uint64_t>& members, Request* request) const {
-  const auto world = static_cast<std::uint32_t>(members.size());
-  const std::string ranks = std::to_string(world) + " ranks (Session::world_size)";
-  if (HasRoot(request->kind)) {
-    if (request->root >= members.size())
-      return Refuse("root is " + std::to_string(request->root) + ", and there are " + ranks);
-    request->root_peer = members[request->root];
-  }
-  if (IsForOneWorld(request->kind)) {
-    request->world_size = world;
-    request->members = abi::MembersHash(members);
-  }
-  const std::size_t room = request->input_room.value_or(0);
-  if (request->kind == OpKind::kAllToAll) {
-    if (room % world != 0) return Refuse(std::to_string(room) + " elements are no equal parts for " + ranks);
-    request->count = room / world;
-  }
-  const bool is_root = HasRoot(request->kind) && request->root_peer == peer_id();
-  const Sizes sizes = SizesOf(request->kind, request->count, world, is_root);
-  if (request->kind == OpKind::kScatter && is_root && room != sizes.input) {
-    return Refuse("the input has " + std::to_string(room) + " elements, and " + std::to_string(request->count) +
-                  " for each of " + ranks + " are " + std::to_string(sizes.input));
-  }
-  const std::size_t output_room = request->output_room.value_or(sizes.output);
-  if (sizes.output > output_room) {
-    return Refuse("the output has room for " + std::to_string(output_room) + " elements; " +
-                  std::to_string(request->count) + " of each of " + ranks + " do not fit");
-  }
-  request->input_count = sizes.input;
-  request->output_count = sizes.output == 0 ? 0 : output_room;
-  return CheckBuffers(*request, request->output_count > 0 && (request->kind != OpKind::kReduce || is_root));
-}
-
-// A rank without a result gives no output; what it works in is the session's.
-Error SessionImpl::CheckBuffers(const Request& request, bool has_result) {
-  if (request.tensors != nullptr) return {};  // checked when it was made
-  if (request.input_count > 0 && request.input == nullptr) return Refuse("input is null though count is not 0");
-  if (has_result && request.output == nullptr) return Refuse("output is null though count is not 0");
-  const auto input = reinterpret_cast<std::uintptr_t>(request.input);
-  const auto output = reinterpret_cast<std::uintptr_t>(request.output);
-  const bool may_be_equal = Reduces(request.kind) || request.kind == OpKind::kBroadcast;
-  if (request.input_count == 0 || request.output_count == 0 || output == 0) return {};
-  if (may_be_equal && input == output) return {};
-  const bool apart =
-      input < output ? output - input >= request.input_bytes() : input - output >= request.output_bytes();
-  if (apart) return {};
-  return Refuse(may_be_equal ? "input and output overlap in part; they must be equal or disjoint"
-                             : std::string("input and output overlap; those of this collective must be disjoint: ") +
-                                   NameOf(request.kind));
 }
 
 Expected<Region*> SessionImpl::AcquireRegion(std::size_t bytes, bool for_buffer) {
@@ -369,7 +295,13 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.root = request.root_peer;
   packet.members = request.members;
   packet.world_size = request.world_size;
-  return operation.link->socket.Send(packet, deadline);
+  packet.rank = request.rank;
+  if (request.counts.empty()) return operation.link->socket.Send(packet, deadline);
+  const std::size_t counts_bytes = request.counts.size() * sizeof(abi::RankCounts);
+  std::vector<std::byte> with_counts(sizeof packet + counts_bytes);
+  std::memcpy(with_counts.data(), &packet, sizeof packet);
+  std::memcpy(with_counts.data() + sizeof packet, request.counts.data(), counts_bytes);
+  return operation.link->socket.Send(with_counts, deadline);
 }
 
 Error SessionImpl::SendProgress(Link* link, std::uint32_t slot, bool is_last) {
@@ -432,6 +364,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
   operation.count = request.count;
   operation.output_count = request.output_count;
   operation.root_peer = request.root_peer;
+  operation.part = request.part;
   operation.output = request.output;
   operation.tensors = request.tensors;
   operation.copies_result = placement.copies_result;

@@ -92,10 +92,13 @@ Result<FramesIn::Judged> FramesIn::Hold(const LinkId& lane, const SegmentHeader&
 }
 
 bool FramesIn::CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId from) {
-  if (theirs == op.submission.descriptor || RINGWAY_MUTANT(kIgnoreMismatch)) return true;
+  const auto rank = ctx_.view().RankOf(from);
+  const Descriptor ours = rank ? op.DescriptorWith(*ctx_.view().RankOf(ctx_.self), *rank) : op.submission.descriptor;
+  if (theirs == ours || RINGWAY_MUTANT(kIgnoreMismatch)) return true;
+  if (RINGWAY_MUTANT(kCompareNoCounts) && theirs.kind == ours.kind && ours.kind == OpKind::kAllToAllV) return true;
   if (op.mismatch.empty() && !op.has_outcome()) {
-    op.mismatch = ctx_.NameOf(ctx_.self) + " submitted " + ToString(op.submission.descriptor) + "; " +
-                  ctx_.NameOf(from) + " submitted " + ToString(theirs) + " as operation " + ToString(op.name);
+    op.mismatch = ctx_.NameOf(ctx_.self) + " submitted " + ToString(ours) + "; " + ctx_.NameOf(from) + " submitted " +
+                  ToString(theirs) + " as operation " + ToString(op.name);
     membership_.TroubleLater("mismatch: " + op.mismatch);
   }
   return false;

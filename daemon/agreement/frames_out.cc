@@ -148,6 +148,7 @@ void FramesOut::Serve(PeerId from, const OpName& name) {
       collective::Share(collective::FetchSchedule(self, *ctx_.view().RankOf(from), self, op->fetched_parts())),
       collective::ExecutorOptions{.descriptor = fetched,
                                   .shape = {.count = op->shape.count, .input = {}, .output = {0, op->shape.count}},
+                                  .layout = op->submission.layout,
                                   .world_size = kNotAlone,
                                   .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
                                   .output = op->buffers->output(),

@@ -43,14 +43,16 @@ Algorithm Launcher::AlgorithmOf(const Operation& op) const {
   return fits ? wanted : collective::AlgorithmFor(descriptor.kind, Algorithm::kRing);
 }
 
-std::shared_ptr<const collective::Schedule> Launcher::ScheduleOf(const Descriptor& descriptor) {
+std::shared_ptr<const collective::Schedule> Launcher::ScheduleOf(const Submission& submission) {
+  const Descriptor& descriptor = submission.descriptor;
   const auto& [kind, algorithm, root] = std::tie(descriptor.kind, descriptor.schedule, descriptor.root);
   std::shared_ptr<const collective::Schedule>& schedule = schedules_[{kind, algorithm, root}];
   if (schedule == nullptr) {
     const Rank self = *ctx_.view().RankOf(ctx_.self);
     schedule = collective::Share(collective::MakeSchedule(kind, algorithm, ctx_.view().routes, self, Rank(root)));
   }
-  return schedule;
+  if (kind != OpKind::kAllToAllV) return schedule;
+  return collective::Share(collective::WithoutEmpty(*schedule, *submission.layout));
 }
 
 double Launcher::ErrorBoundOf(const Descriptor& descriptor) {
@@ -80,6 +82,7 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
                                            collective::ExecutorOptions{
                                                .descriptor = op.submission.descriptor,
                                                .shape = op.shape,
+                                               .layout = op.submission.layout,
                                                .world_size = op.fetching ? kNotAlone : ctx_.view().world_size(),
                                                .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
                                                .input = op.buffers->input(),

@@ -32,8 +32,8 @@ class Launcher {
 
   // The same on every rank. Where it would need too much memory, a ring does.
   Algorithm AlgorithmOf(const Operation& op) const;
-  // Made once a view: of many ranks it takes longer than a small operation.
-  std::shared_ptr<const collective::Schedule> ScheduleOf(const Descriptor& descriptor);
+  // Made once a view: of many ranks it takes longer than a small operation. An all_to_all_v has its own.
+  std::shared_ptr<const collective::Schedule> ScheduleOf(const Submission& submission);
   // Of its result; 0 where nothing is lost. Made once a view.
   double ErrorBoundOf(const Descriptor& descriptor);
   void OnView() {

@@ -33,7 +33,8 @@ Result<Descriptor> DescriptorFrom(const control::Ready& ready) {
                            static_cast<std::uint8_t>(ready.rounding())}),
       .schedule = static_cast<Algorithm>(ready.algorithm()),
       .count = ready.count(),
-      .root = static_cast<std::uint8_t>(ready.root())};
+      .root = static_cast<std::uint8_t>(ready.root()),
+      .layout = ready.layout()};
 }
 
 control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descriptor& descriptor) {
@@ -50,6 +51,7 @@ control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descrip
   ready.set_algorithm(static_cast<std::uint32_t>(descriptor.schedule));
   ready.set_count(descriptor.count);
   ready.set_root(descriptor.root);
+  ready.set_layout(descriptor.layout);
   return message;
 }
 

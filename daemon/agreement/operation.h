@@ -78,10 +78,10 @@ struct Operation {
   bool telling = false;                                // complete, and to be told as soon as its result is delivered
   std::set<PeerId> ready;                              // senders' view: who has submitted it too
   std::optional<TimePoint> ready_due;                  // receivers' view: when its senders are told; nothing: they are
-  std::set<PeerId> receivers;                          // with a root: to whom it sends, who have to be ready
-  std::map<PeerId, std::uint64_t> unready_bytes;       // sent to peers that were not ready
-  std::set<PeerId> holders;                            // who is known to hold the result
-  std::optional<PeerId> done_after;  // the root that collects it: before that, nobody has done its part
+  std::set<PeerId> receivers;                     // where not all hear from all: to whom it sends, who have to be ready
+  std::map<PeerId, std::uint64_t> unready_bytes;  // sent to peers that were not ready
+  std::set<PeerId> holders;                       // who is known to hold the result
+  std::optional<PeerId> done_after;               // the root that collects it: before that, nobody has done its part
 
   Outcome outcome;        // of a complete or reported operation; of others what it will be, if they fetch it or have
                           // their part
@@ -99,8 +99,8 @@ struct Operation {
   bool is_small(const Plan& plan) const {
     return !is_update() && shape.shared && output_bytes() <= plan.small_bytes_max;
   }
-  // With a root a rank may have nothing to receive. It is not done before those that it sends to have said that they
-  // do the same operation: so, from neighbour to neighbour, all agree on the root before any trainer is told.
+  // With a root, or with counts, a rank may have nothing to receive. It is not done before those that it sends to have
+  // said that they do the same operation: so, from neighbour to neighbour, all agree before any trainer is told.
   // REQUIRES: it has an executor.
   bool is_computed() const {
     return executor->complete() && !has_part && mismatch.empty() &&
@@ -109,8 +109,16 @@ struct Operation {
   }
   // Chunks that its result is fetched in (collective::FetchSchedule). REQUIRES: it has its outcome, or fetches it.
   std::uint32_t fetched_parts() const {
-    const bool gathered = submission.descriptor.kind == OpKind::kAllGather;
+    const OpKind kind = submission.descriptor.kind;
+    const bool gathered = kind == OpKind::kAllGather || kind == OpKind::kAllGatherV;
     return gathered ? static_cast<std::uint32_t>(outcome.contributors.size()) : 0;
+  }
+  // What this rank, `self` of the view that it runs in, and `other` must agree on.
+  Descriptor DescriptorWith(Rank self, Rank other) const {
+    const Descriptor& descriptor = submission.descriptor;
+    const auto& layout = submission.layout;
+    if (layout == nullptr || other.value >= layout->counts.size()) return descriptor;  // it runs in no such view
+    return collective::DescriptorWith(descriptor, *layout, self, other);
   }
   bool has_outcome() const { return stage == Stage::kComplete || stage == Stage::kReported; }
   // Whether its result stays here for those who lack it when its trainer is told.

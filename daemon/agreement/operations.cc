@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/agreement/messages.h"
+#include "daemon/agreement/op_shapes.h"
 #include "daemon/agreement/partners.h"
 #include "proto/check.h"
 #include "proto/collective/schedule.h"
@@ -15,11 +16,6 @@
 
 namespace ringway::agreement {
 namespace {
-
-// Of a result that all share.
-collective::Shape SharedShape(std::uint32_t world_size, const Descriptor& descriptor) {
-  return collective::ShapeOf(descriptor, std::max(1U, world_size), Rank());
-}
 
 std::string Cancelled(const Operation& op) { return "operation " + ToString(op.name) + " is cancelled"; }
 
@@ -51,10 +47,7 @@ Status Operations::Submit(Submission submission) {
   }
   Operation& op = table_.Add(std::move(submission));
   op.feedback = std::move(feedback);
-  const Descriptor& descriptor = op.submission.descriptor;
-  op.shape = SharedShape(world_size, descriptor);  // until it starts
-  op.shape.input.count =
-      SizesOf(descriptor.kind, descriptor.count, op.submission.world_size, op.submission.root == ctx_.self).input;
+  op.shape = FirstShape(op.submission, ctx_.self, world_size);
   op.since = op.staged_at = ctx_.now;
   if (op.submission.time_limit > Duration::zero()) op.deadline = ctx_.now + op.submission.time_limit;
   watch_.Moved();
@@ -120,7 +113,7 @@ void Operations::Start(Operation& op) {
   if (!op.partner_lost.empty())
     return membership_.TroubleLater("operation " + ToString(op.name) + ": " + op.partner_lost);
   FindRoot(ctx_, op);
-  op.shape = collective::ShapeOf(op.submission.descriptor, world_size, *ctx_.view().RankOf(ctx_.self));
+  op.shape = ShapeIn(op.submission, world_size, *ctx_.view().RankOf(ctx_.self));
   if (const Status room = RoomFor(op.submission, ctx_.self, world_size); !room.ok()) {
     op.mismatch = room.text();  // worlds do not grow under an operation, unless the master errs
     return membership_.TroubleLater("operation " + ToString(op.name) + ": " + op.mismatch);
@@ -130,9 +123,9 @@ void Operations::Start(Operation& op) {
   op.algorithm = launcher_.AlgorithmOf(op);
   op.submission.descriptor.schedule = op.algorithm;
   op.error_bound = launcher_.ErrorBoundOf(op.submission.descriptor);
-  const auto schedule = launcher_.ScheduleOf(op.submission.descriptor);
+  const auto schedule = launcher_.ScheduleOf(op.submission);
   op.receivers.clear();
-  if (HasRoot(op.submission.descriptor.kind) && !RINGWAY_MUTANT(kNeedNobodyReady)) {
+  if (!HearsFromAll(op.submission.descriptor.kind) && !RINGWAY_MUTANT(kNeedNobodyReady)) {
     for (const collective::Departure& departure : schedule->departures)
       op.receivers.insert(ctx_.view().members[departure.to.value]);
   }
@@ -148,9 +141,11 @@ void Operations::Start(Operation& op) {
 // Committed without this rank: the bytes come from the lowest holder.
 void Operations::StartFetch(Operation& op) {
   const auto world_size = static_cast<std::uint32_t>(op.outcome.contributors.size());
-  op.shape = SharedShape(world_size, op.submission.descriptor);
+  op.shape = ShapeIn(op.submission, world_size, Rank());
   op.shape.input = {};
-  if (!op.shape.shared || !RoomFor(op.submission, ctx_.self, world_size).ok()) {  // the master errs
+  const auto& layout = op.submission.layout;
+  const bool same_world = layout == nullptr || layout->counts.size() == world_size;
+  if (!op.shape.shared || !same_world || !RoomFor(op.submission, ctx_.self, world_size).ok()) {  // the master errs
     return membership_.End(Code::kProtocol, "operation " + ToString(op.name) + " is committed, and cannot be fetched");
   }
   if (op.output_bytes() == 0) {
@@ -183,7 +178,7 @@ void Operations::OnComputed(Operation& op) {
   if (!op.fetching) {
     const Stamp stamp = op.executor->stamp();
     // Else the ranks' stamps may differ.
-    const bool heard_all = !HasRoot(op.submission.descriptor.kind) || RINGWAY_MUTANT(kStampOfTheRoot);
+    const bool heard_all = HearsFromAll(op.submission.descriptor.kind) || RINGWAY_MUTANT(kStampOfTheRoot);
     op.outcome = {Code::kOk, "", ctx_.view().epoch, ctx_.view().members, heard_all ? stamp.prepared : Epoch()};
     for (const PeerId member : ctx_.view().members) {
       if (!heard_all) break;
@@ -377,8 +372,11 @@ bool Operations::CanComeEarly(const OpName& name) const {
 
 void Operations::SendReady(Operation& op) {
   op.ready_due.reset();
-  const control::PeerMessage message = ReadyMessage(ctx_.view().epoch, op.name, op.submission.descriptor);
-  for (const PeerId partner : PartnersOf(ctx_, op)) links_.Send(partner, message);
+  const Rank self = *ctx_.view().RankOf(ctx_.self);
+  for (const PeerId partner : PartnersOf(ctx_, op)) {
+    const Descriptor descriptor = op.DescriptorWith(self, *ctx_.view().RankOf(partner));
+    links_.Send(partner, ReadyMessage(ctx_.view().epoch, op.name, descriptor));
+  }
 }
 
 void Operations::SendLateReadies() {

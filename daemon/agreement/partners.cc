@@ -15,7 +15,10 @@ std::string PartnerLost(const Context& ctx, const Submission& submission) {
     return ctx.NameOf(submission.root) + ", its root, has left the group";
   if (!IsForOneWorld(kind) || RINGWAY_MUTANT(kForgetLayout)) return "";
   const std::vector<PeerId>& members = ctx.view().members;
-  if (submission.members == abi::MembersHash(members, &PeerId::value)) return "";
+  const bool fits =
+      submission.members == abi::MembersHash(members, &PeerId::value) && submission.world_size == members.size();
+  const bool same_place = submission.layout == nullptr || submission.layout->self == ctx.view().RankOf(ctx.self);
+  if (fits && same_place) return "";
   return "its input is laid out for " + std::to_string(submission.world_size) + " ranks, and the group has " +
          std::to_string(members.size()) + " now, or others: submit one for these";
 }

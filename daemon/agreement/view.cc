@@ -46,6 +46,8 @@ Plan PlanFrom(const control::Plan& plan) {
 }
 
 Algorithm Plan::AlgorithmFor(OpKind kind, std::uint64_t wire_bytes) const {
+  if (kind == OpKind::kAllGatherV) kind = OpKind::kAllGather;
+  if (kind == OpKind::kReduceScatterV) kind = OpKind::kReduceScatter;
   // An operation without elements goes as the smallest all-reduce.
   const auto rules = algorithms.find(algorithms.contains(kind) ? kind : OpKind::kAllReduce);
   if (rules == algorithms.end()) return Algorithm::kRing;

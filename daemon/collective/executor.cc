@@ -15,11 +15,6 @@ namespace {
 
 std::uint32_t PositionKey(std::uint32_t step, std::uint32_t chunk) { return step << 16 | chunk; }
 
-Bounds ChunksOf(const Schedule& schedule, const Shape& shape, const Encoding& codec) {
-  return schedule.rank_parts ? PartChunks(shape.count, schedule.chunks())
-                             : WeightedChunks(shape.count, schedule.weights, GridElements(codec));
-}
-
 Stamp Min(const Stamp& a, const Stamp& b) {
   return {std::min(a.prepared, b.prepared), std::min(a.acknowledged, b.acknowledged)};
 }
@@ -30,8 +25,8 @@ Executor::Executor(std::shared_ptr<const Schedule> schedule, const ExecutorOptio
     : options_(options),
       shared_(std::move(schedule)),
       schedule_(*shared_),
-      grid_(ChunksOf(schedule_, options.shape, options.descriptor.codec), SizeOf(options.descriptor.dtype),
-            options.segment_bytes_max, GridElements(options.descriptor.codec)),
+      cuts_(schedule_, options.descriptor, options.shape, options.layout.get(), options.segment_bytes_max),
+      grid_(cuts_.grid()),
       input_bytes_(options.shape.input.count * SizeOf(options.descriptor.dtype)),
       stamp_(options.stamp),
       losses_(options.descriptor, options.shape.input,
@@ -98,7 +93,7 @@ void Executor::QueueInputs() {
   for (std::uint32_t i = 0; i < schedule_.departures.size(); ++i) {
     const Departure& departure = schedule_.departures[i];
     if (departure.source != Source::kInput && !serves) continue;
-    for (std::uint32_t segment = 0; segment < grid_.Segments(departure.chunk); ++segment) {
+    for (std::uint32_t segment = 0; segment < cuts_.SegmentsOf(departure); ++segment) {
       const bool input = departure.source == Source::kInput;
       const std::uint64_t needed = input ? InputBytesNeeded(RangeOf({i, segment})) : 0;
       RINGWAY_CHECK(needed <= input_bytes_);  // else it would wait for ever
@@ -112,14 +107,15 @@ void Executor::QueueInputs() {
     const Sum& sum = schedule_.sums[i];
     if (sum.order.size() > 1) continue;
     for (std::uint32_t segment = 0; segment < grid_.Segments(sum.chunk); ++segment) {
-      AwaitInput({i, segment}, grid_.Segment(sum.chunk, segment));
+      AwaitInput({i, segment});
     }
   }
 }
 
-void Executor::AwaitInput(const SumSegment& at, const Range& range) {
-  StateOf(schedule_.sums[at.sum].chunk, at.segment).awaits_input = true;
-  unstaged_sums_.push_back({InputBytesNeeded(range), unstaged_sums_seen_++, at});
+void Executor::AwaitInput(const SumSegment& at) {
+  const std::uint16_t chunk = schedule_.sums[at.sum].chunk;
+  StateOf(chunk, at.segment).awaits_input = true;
+  unstaged_sums_.push_back({InputBytesNeeded(cuts_.OwnRange(chunk, at.segment)), unstaged_sums_seen_++, at});
   std::push_heap(unstaged_sums_.begin(), unstaged_sums_.end());
 }
 
@@ -254,13 +250,14 @@ void Executor::AddNext(const Sum& sum, SegmentState& state, const Range& range, 
 bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& range) {
   const Descriptor& d = options_.descriptor;
   if (state.awaits_input) return false;
-  if (InputBytesNeeded(range) > input_ready_) {
-    AwaitInput(at, range);
+  const Range own_range = cuts_.OwnRange(schedule_.sums[at.sum].chunk, at.segment);
+  if (InputBytesNeeded(own_range) > input_ready_) {
+    AwaitInput(at);
     return false;
   }
   const bool first = state.next++ == 0;
   if (range.count == 0) return true;
-  const std::byte* own = InputAt(range);
+  const std::byte* own = InputAt(own_range);
   std::vector<std::byte> as_sent;
   if (schedule_.everyone_sums && d.codec != Codec::kNone) {  // the others add what they decode of it
     as_sent.assign(own, own + range.count * grid_.element_bytes());
@@ -361,7 +358,7 @@ std::optional<Ready> Executor::PopReady(Rank to, std::uint32_t wire_bytes_max) {
   const auto found = ready_.find(to);
   if (found == ready_.end() || found->second.empty()) return std::nullopt;
   const Ready ready = found->second.front();
-  if (WireBytes(schedule_.departures[ready.departure].chunk, ready.segment) > wire_bytes_max) return std::nullopt;
+  if (WireBytesOf(ready) > wire_bytes_max) return std::nullopt;
   found->second.PopFront();
   TellNext(to);
   return ready;
@@ -373,9 +370,10 @@ void Executor::SendAgain(Rank to, std::uint16_t step, std::uint16_t chunk, std::
   const auto found = std::find_if(all.begin(), all.end(), [&](const Departure& departure) {
     return departure.to == to && departure.step == step && departure.chunk == chunk;
   });
-  if (found == all.end() || segment >= grid_.Segments(chunk)) return;
+  if (found == all.end() || segment >= cuts_.SegmentsOf(*found)) return;
   const auto queued = ready_.find(to);
-  if (queued != ready_.end() && queued->second.size() >= 2 * segments_.size()) return;
+  const std::size_t most = 2 * std::max(segments_.size(), unstaged_departures_.size());
+  if (queued != ready_.end() && queued->second.size() >= most) return;
   const Ready ready{static_cast<std::uint32_t>(found - all.begin()), segment};
   if (WasReady(ready)) Requeue(ready);
 }
@@ -383,16 +381,10 @@ void Executor::SendAgain(Rank to, std::uint16_t step, std::uint16_t chunk, std::
 // What was not, nobody can have lost.
 bool Executor::WasReady(const Ready& ready) const {
   const Departure& departure = schedule_.departures[ready.departure];
+  if (departure.source == Source::kInput) return InputBytesNeeded(RangeOf(ready)) <= input_ready_;
   const SegmentState& state = StateOf(departure.chunk, ready.segment);
-  switch (departure.source) {
-    case Source::kInput:
-      return InputBytesNeeded(RangeOf(ready)) <= input_ready_;
-    case Source::kPartial:
-      return state.next == schedule_.sums[chunks_[departure.chunk].sum].order.size();
-    case Source::kFinished:
-      break;
-  }
-  return state.final_hash != 0;
+  if (departure.source == Source::kFinished) return state.final_hash != 0;
+  return state.next == schedule_.sums[chunks_[departure.chunk].sum].order.size();
 }
 
 bool Executor::IsConsumed(const Ready& ready) const {
@@ -410,12 +402,26 @@ void Executor::Requeue(const Ready& ready) {
 std::optional<std::uint32_t> Executor::NextBytes(Rank to) const {
   const auto found = ready_.find(to);
   if (found == ready_.end() || found->second.empty()) return std::nullopt;
-  const Ready& ready = found->second.front();
+  return WireBytesOf(found->second.front());
+}
+
+std::uint32_t Executor::WireBytesOf(const Ready& ready) const {
+  const Descriptor& d = options_.descriptor;
+  if (cuts_.has_sends()) return static_cast<std::uint32_t>(EncodedBytes(d.codec, d.dtype, RangeOf(ready).count));
   return WireBytes(schedule_.departures[ready.departure].chunk, ready.segment);
 }
 
+Executor::SegmentState* Executor::StateOf(const Ready& ready) {
+  return cuts_.has_sends() ? nullptr : &StateOf(schedule_.departures[ready.departure].chunk, ready.segment);
+}
+
+Descriptor Executor::DescriptorTo(Rank to) const {
+  if (options_.layout == nullptr) return options_.descriptor;
+  return DescriptorWith(options_.descriptor, *options_.layout, options_.self, to);
+}
+
 Range Executor::RangeOf(const Ready& ready) const {
-  return grid_.Segment(InputChunkOf(options_.descriptor.kind, schedule_.departures[ready.departure]), ready.segment);
+  return cuts_.SentRange(schedule_.departures[ready.departure], ready.segment);
 }
 
 std::span<const std::byte> Executor::SourceOf(const Ready& ready) const {
@@ -451,7 +457,7 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
   const Range range = RangeOf(ready);
   const bool finished = IsFinished(ready);
   const std::byte* source = copy != nullptr ? copy : SourceOf(ready).data();
-  const std::uint32_t bytes = WireBytes(departure.chunk, ready.segment);
+  const std::uint32_t bytes = WireBytesOf(ready);
   Encoded encoded;
   if (d.codec == Codec::kNone) {
     encoded.payload = {source, bytes};
@@ -461,22 +467,22 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
     kernels::Encode(d.codec, d.dtype, scratch.data(), source, range.count, finished ? nullptr : &dither);
     encoded.payload = scratch.first(bytes);
   }
-  SegmentState& state = StateOf(departure.chunk, ready.segment);
-  if (!finished && losses_.wanted() && !state.loss_noted) {
+  SegmentState* const state = StateOf(ready);
+  if (!finished && losses_.wanted() && !state->loss_noted) {
     std::vector<std::byte> decoded(range.count * grid_.element_bytes());
     kernels::Decode(d.codec, d.dtype, decoded.data(), encoded.payload.data(), range.count);
-    NoteSent(state, range, source, decoded.data());
+    NoteSent(*state, range, source, decoded.data());
   }
-  const bool known = finished && state.final_hash != 0;
-  const std::uint64_t hash = known && copy == nullptr ? state.final_hash : Hash64(encoded.payload);
-  encoded.fits = !known || hash == state.final_hash;
-  if (finished && !known) state.final_hash = hash;
-  encoded.header.descriptor = d;
+  const bool known = finished && state->final_hash != 0;
+  const std::uint64_t hash = known && copy == nullptr ? state->final_hash : Hash64(encoded.payload);
+  encoded.fits = !known || hash == state->final_hash;
+  if (finished && !known) state->final_hash = hash;
+  encoded.header.descriptor = DescriptorTo(departure.to);
   encoded.header.step = departure.step;
   encoded.header.chunk = departure.chunk;
   encoded.header.segment = ready.segment;
   encoded.header.payload_bytes = bytes;
-  encoded.header.stamp = state.stamp;
+  encoded.header.stamp = state != nullptr ? state->stamp : options_.stamp;
   encoded.header.payload_hash = hash;
   return encoded;
 }

@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/collective/cuts.h"
 #include "daemon/collective/loss_notes.h"
 #include "daemon/collective/ready_queue.h"
 #include "daemon/collective/result_seal.h"
@@ -56,6 +57,7 @@ class ReadySink {
 struct ExecutorOptions {
   Descriptor descriptor;
   Shape shape;
+  std::shared_ptr<const Layout> layout = nullptr;  // of kinds that HasCounts
   std::uint32_t world_size = 1;
   std::uint64_t segment_bytes_max = 256 * 1024;
   const std::byte* input = nullptr;
@@ -202,7 +204,7 @@ class Executor {
   };
 
   // Alone, the result is the own input by the operation's rule, and avg of one is that one.
-  bool alone() const { return options_.world_size == 1; }
+  bool alone() const { return options_.world_size == 1 && !cuts_.has_sends(); }
   void PlanChunks();
   void QueueInputs();
   bool IsItsTurn(std::uint32_t arrival, std::uint32_t segment);
@@ -212,8 +214,10 @@ class Executor {
   bool Advance(const SumSegment& at, const Payload& fresh);
   void AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload);
   bool AddOwn(const SumSegment& at, SegmentState& state, const Range& range);
+  // Nothing of an all_to_all_v is sent that is also received, or summed.
+  SegmentState* StateOf(const Ready& ready);
   bool WasReady(const Ready& ready) const;
-  void AwaitInput(const SumSegment& at, const Range& range);
+  void AwaitInput(const SumSegment& at);
   void WantAgain(std::uint32_t arrival, std::uint32_t segment);
   void FinishSum(const SumSegment& at);
   void QueueAll(const std::vector<std::uint32_t>& departures, std::uint32_t segment);
@@ -245,6 +249,8 @@ class Executor {
   std::byte* OutputAt(const Range& range) const {
     return options_.output + (range.begin - options_.shape.output.begin) * grid_.element_bytes();
   }
+  std::uint32_t WireBytesOf(const Ready& ready) const;
+  Descriptor DescriptorTo(Rank to) const;
   const std::byte* InputAt(const Range& range) const {
     return options_.input + (range.begin - options_.shape.input.begin) * grid_.element_bytes();
   }
@@ -252,7 +258,8 @@ class Executor {
   ExecutorOptions options_;
   const std::shared_ptr<const Schedule> shared_;
   const Schedule& schedule_;
-  Grid grid_;
+  const Cuts cuts_;
+  const Grid& grid_;  // its
   std::vector<ChunkPlan> chunks_;
   std::map<std::uint32_t, std::uint32_t> arrival_of_;  // step << 16 | chunk -> arrival
   std::vector<std::vector<Position>> positions_;       // by arrival, segment

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
+
+#include "proto/collective/shape.h"
 
 namespace ringway::local {
 namespace {
@@ -52,11 +55,33 @@ std::string RangesFault(const abi::Submit& submit, const SubmitVerdict& verdict,
   return overlap ? "input and result overlap" : "";
 }
 
+// Nothing: they are no layout, or their sums are not what the packet says.
+std::optional<collective::Layout> LayoutIn(const abi::Submit& submit, std::span<const abi::RankCounts> counts,
+                                           std::uint64_t count_max) {
+  if (counts.empty() || counts.size() != submit.world_size || submit.rank >= counts.size()) return std::nullopt;
+  collective::Layout layout{.self = Rank(submit.rank), .counts = {}, .sends = {}};
+  const bool sends = submit.kind == OpKind::kAllToAllV;
+  std::uint64_t total = 0;
+  for (const abi::RankCounts& rank : counts) {
+    if (rank.count > count_max - total) return std::nullopt;
+    total += rank.count;
+    if (rank.send_count > count_max || rank.send_begin > count_max - rank.send_count) return std::nullopt;
+    if (!sends && (rank.send_begin != 0 || rank.send_count != 0)) return std::nullopt;
+    layout.counts.push_back(rank.count);
+    if (sends) layout.sends.push_back({rank.send_begin, rank.send_count});
+  }
+  if (sends && layout.sends[submit.rank].count != layout.counts[submit.rank]) return std::nullopt;
+  const collective::Shape shape = collective::ShapeOf({.kind = submit.kind}, layout);
+  const bool fits = submit.count == total && submit.input_count == shape.input.count && submit.result_count == total;
+  return fits ? std::optional(std::move(layout)) : std::nullopt;
+}
+
 // Whether root, world size and counts are what the kind asks for. REQUIRES: the count overflows in no world.
 bool SizesFit(const abi::Submit& submit, bool is_root) {
   if (HasRoot(submit.kind) != (submit.root != 0) || IsForOneWorld(submit.kind) != (submit.world_size != 0))
     return false;
   if (IsForOneWorld(submit.kind) != (submit.members != 0) || submit.world_size > abi::kWorldSizeMax) return false;
+  if (HasCounts(submit.kind)) return true;  // LayoutIn has them
   const Sizes sizes = SizesOf(submit.kind, submit.count, std::max(1U, submit.world_size), is_root);
   const bool grows = submit.kind == OpKind::kAllGather || (submit.kind == OpKind::kGather && is_root);
   return submit.input_count == sizes.input &&
@@ -65,12 +90,15 @@ bool SizesFit(const abi::Submit& submit, bool is_root) {
 
 }  // namespace
 
-SubmitVerdict CheckSubmit(const abi::Submit& submit, PeerId self, const RegionBytes& region_bytes) {
+SubmitVerdict CheckSubmit(const abi::Submit& submit, std::span<const abi::RankCounts> counts, PeerId self,
+                          const RegionBytes& region_bytes) {
   if (submit.slot >= abi::kSlotCount) return Lie("a slot number is out of range");
   if (submit.channel >= abi::kChannelCountMax) return Lie("a channel number is out of range");
   if (!EnumsInRange(submit)) return Lie("a kind, dtype, op or codec is out of range");
   if (submit.algorithm > kAlgorithmCount) return Lie("an algorithm is out of range");
   if (submit.staged > 1) return Lie("'staged' is neither 0 nor 1");
+  if (!HasCounts(submit.kind) && (!counts.empty() || submit.rank != 0))
+    return Lie("an operation without counts by rank has some");
   if (IsEmpty(submit.kind)) {
     if (submit.count != 0 || submit.input_count != 0 || submit.result_count != 0 || submit.staged != 0)
       return Lie("an operation without elements has some");
@@ -90,6 +118,12 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, PeerId self, const RegionBy
   if (submit.count > count_max / abi::kWorldSizeMax || submit.result_count > count_max) return Lie("a count overflows");
   if (!SizesFit(submit, PeerId(submit.root) == self))
     return Lie("root, world size and counts do not fit the collective");
+  if (HasCounts(submit.kind)) {
+    auto layout = LayoutIn(submit, counts, count_max / abi::kWorldSizeMax);
+    if (!layout) return Lie("counts by rank do not fit the collective");
+    if (submit.kind != OpKind::kAllToAllV) verdict.descriptor.layout = collective::HashOf(*layout);
+    verdict.layout = std::make_shared<const collective::Layout>(std::move(*layout));
+  }
   verdict.input_bytes = submit.input_count * element_bytes;
   verdict.result_bytes = submit.result_count * element_bytes;
   if (const std::string fault = RangesFault(submit, verdict, region_bytes); !fault.empty()) return Lie(fault);

@@ -7,8 +7,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 
+#include "proto/collective/layout.h"
 #include "proto/ids.h"
 #include "proto/local_abi.h"
 #include "proto/result.h"
@@ -20,16 +23,18 @@ enum class Verdict : std::uint8_t { kAccept, kRefuse, kLie };
 
 struct SubmitVerdict {
   Verdict verdict = Verdict::kAccept;
-  Status status = {};                       // why, unless accepted
-  Descriptor descriptor = {};               // what was accepted
-  std::optional<Algorithm> algorithm = {};  // nothing: the plan's choice
+  Status status = {};                                          // why, unless accepted
+  Descriptor descriptor = {};                                  // what was accepted
+  std::optional<Algorithm> algorithm = {};                     // nothing: the plan's choice
+  std::shared_ptr<const collective::Layout> layout = nullptr;  // of kinds that HasCounts
   std::uint64_t input_bytes = 0;
   std::uint64_t result_bytes = 0;
 };
 
-// `self`: the trainer's peer. `region_bytes`: returns the size of a registered region, or nothing. The caller checks
-// whether the slot is in use. Pure; any thread.
+// `counts`: what follows the packet. `self`: the trainer's peer. `region_bytes`: returns the size of a registered
+// region, or nothing. The caller checks whether the slot is in use. Pure; any thread.
 using RegionBytes = std::function<std::optional<std::uint64_t>(std::uint32_t region_id)>;
-SubmitVerdict CheckSubmit(const abi::Submit& submit, PeerId self, const RegionBytes& region_bytes);
+SubmitVerdict CheckSubmit(const abi::Submit& submit, std::span<const abi::RankCounts> counts, PeerId self,
+                          const RegionBytes& region_bytes);
 
 }  // namespace ringway::local

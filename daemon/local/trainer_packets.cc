@@ -19,6 +19,23 @@ Status CheckSessionPage(int fd) {
   return CheckSealedMemfd(fd, sizeof(abi::SessionPage));
 }
 
+// A Submit, and the counts that follow it.
+struct SubmitPacket {
+  abi::Submit submit;
+  std::vector<abi::RankCounts> counts;
+};
+Result<SubmitPacket> SubmitIn(std::span<const std::byte> bytes) {
+  auto submit = PacketAs<abi::Submit>(bytes.first(std::min(bytes.size(), sizeof(abi::Submit))));
+  if (!submit.ok()) return submit.status();
+  const std::span<const std::byte> rest = bytes.subspan(sizeof(abi::Submit));
+  if (rest.size() % sizeof(abi::RankCounts) != 0 || rest.size() > abi::kWorldSizeMax * sizeof(abi::RankCounts))
+    return Lie("a packet has the wrong length for its type");
+  SubmitPacket packet{.submit = submit.value(), .counts = {}};
+  packet.counts.resize(rest.size() / sizeof(abi::RankCounts));
+  if (!rest.empty()) std::memcpy(packet.counts.data(), rest.data(), rest.size());
+  return packet;
+}
+
 struct Mappings {
   std::shared_ptr<const Mapping> input;
   std::shared_ptr<const Mapping> result;
@@ -178,15 +195,16 @@ Status TrainerSession::OnUnregister(std::span<const std::byte> bytes) {
 }
 
 Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
-  const auto packet = PacketAs<abi::Submit>(bytes);
+  const auto packet = SubmitIn(bytes);
   if (!packet.ok()) return packet.status();
   if (state_ != State::kMember) return Lie("an operation is submitted by a session that is no member");
-  const abi::Submit& submit = packet.value();
-  SubmitVerdict verdict = CheckSubmit(submit, peer_, [this](std::uint32_t id) -> std::optional<std::uint64_t> {
+  const abi::Submit& submit = packet.value().submit;
+  const auto region_bytes = [this](std::uint32_t id) -> std::optional<std::uint64_t> {
     const auto found = regions_.find(id);
     if (found == regions_.end()) return std::nullopt;
     return found->second.bytes();
-  });
+  };
+  const SubmitVerdict verdict = CheckSubmit(submit, packet.value().counts, peer_, region_bytes);
   if (verdict.verdict == Verdict::kLie) return verdict.status;
   if (slots_[submit.slot].in_use) return Lie("a slot is submitted while its operation runs");
   slots_[submit.slot] = {.in_use = true, .input_bytes = verdict.input_bytes, .staged_bytes = verdict.input_bytes};
@@ -208,6 +226,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
                                                .root = PeerId(submit.root),
                                                .members = submit.members,
                                                .world_size = submit.world_size,
+                                               .layout = verdict.layout,
                                                .algorithm = verdict.algorithm,
                                                .buffers = std::make_shared<buffers::TrainerBuffers>(std::move(places)),
                                                .feedback = submit.feedback,

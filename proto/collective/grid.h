@@ -3,6 +3,8 @@
 //
 // Units: elements, unless a name says bytes. Segments begin at multiples of GridElements from their chunk's beginning,
 // so blocks of the codec never straddle them. Empty chunks have one empty segment: they travel as a header alone.
+// Segments are as long in all chunks, by the longest one; where two ranks know of one chunk only its length, each chunk
+// has its own.
 #pragma once
 
 #include <cstdint>
@@ -34,17 +36,23 @@ class Grid {
   // REQUIRES: element_bytes >= 1, segment_bytes_max >= unit * element_bytes.
   Grid(Bounds bounds, std::uint64_t element_bytes, std::uint64_t segment_bytes_max, std::uint64_t unit = kGridElements);
 
+  // Cut each by itself. They may overlap, and be in any order.
+  static Grid OfRanges(std::vector<Range> chunks, std::uint64_t element_bytes, std::uint64_t segment_bytes_max,
+                       std::uint64_t unit = kGridElements);
+
   std::uint64_t element_bytes() const { return element_bytes_; }
-  Range Chunk(std::uint32_t chunk) const { return {bounds_[chunk], bounds_[chunk + 1] - bounds_[chunk]}; }
+  const Range& Chunk(std::uint32_t chunk) const { return chunks_[chunk]; }
   // At least 1.
   std::uint32_t Segments(std::uint32_t chunk) const;
   // Elements of the whole buffer. REQUIRES: chunk is one of them, segment < Segments(chunk).
   Range Segment(std::uint32_t chunk, std::uint32_t segment) const;
 
  private:
-  Bounds bounds_;
+  explicit Grid(std::uint64_t element_bytes) : element_bytes_(element_bytes) {}
+
+  std::vector<Range> chunks_;
+  std::vector<std::uint64_t> segment_elements_;  // by chunk
   std::uint64_t element_bytes_;
-  std::uint64_t segment_elements_ = 0;
 };
 
 }  // namespace ringway::collective

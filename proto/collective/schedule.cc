@@ -25,7 +25,7 @@ class Builder {
   Builder(OpKind collective, Algorithm kind, std::vector<std::uint32_t> weights)
       : reduces_(Reduces(collective) || IsEmpty(collective)), copies_(IsTheSameOnAll(collective)) {
     out_.weights = std::move(weights);
-    out_.rank_parts = collective == OpKind::kAllGather || collective == OpKind::kReduceScatter;
+    out_.rank_parts = collective == OpKind::kAllGather || collective == OpKind::kReduceScatter || HasCounts(collective);
     out_.everyone_sums = kind == Algorithm::kOneShot;
   }
 
@@ -64,7 +64,9 @@ class RankSchedule {
     const bool is_root = self_ == root;
     switch (collective) {
       case OpKind::kAllGather:
+      case OpKind::kAllGatherV:
       case OpKind::kAllToAll:
+      case OpKind::kAllToAllV:
         FinishOwn(self_.value);
         break;
       case OpKind::kGather:
@@ -77,6 +79,7 @@ class RankSchedule {
       case OpKind::kAllReduce:
       case OpKind::kUpdateView:
       case OpKind::kReduceScatter:
+      case OpKind::kReduceScatterV:
       case OpKind::kReduce:
       case OpKind::kBarrier:
         AddSums();
@@ -371,7 +374,7 @@ Transfers Moves(OpKind collective, Ring ring, Rank root) {
       const Rank to = ring[(i + distance) % ring.size()];
       if (collective == OpKind::kScatter && from == root) move(to, from, to);
       if (collective == OpKind::kGather && to == root) move(from, from, to);
-      if (collective == OpKind::kAllToAll) move(from, from, to);
+      if (collective == OpKind::kAllToAll || collective == OpKind::kAllToAllV) move(from, from, to);
     }
   }
   return out;
@@ -424,8 +427,18 @@ Transfers TransfersOf(OpKind collective, Algorithm algorithm, const Routes& rout
 
 Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self, Rank root) {
   RINGWAY_CHECK(std::find(routes.ring.begin(), routes.ring.end(), self) != routes.ring.end());
-  const OpKind kind = routes.ring.size() == 1 ? OpKind::kAllReduce : collective;
-  return RankSchedule(TransfersOf(collective, algorithm, routes, root), self).WithSums(kind, root);
+  // Alone, the result is the input, but for ranges of it.
+  const bool alone = routes.ring.size() == 1 && collective != OpKind::kAllToAllV;
+  return RankSchedule(TransfersOf(collective, algorithm, routes, root), self)
+      .WithSums(alone ? OpKind::kAllReduce : collective, root);
+}
+
+Schedule WithoutEmpty(Schedule schedule, const Layout& layout) {
+  std::erase_if(schedule.arrivals, [&](const Arrival& arrival) { return layout.counts[arrival.from.value] == 0; });
+  std::erase_if(schedule.departures,
+                [&](const Departure& departure) { return layout.sends[departure.to.value].count == 0; });
+  if (layout.counts[layout.self.value] == 0) schedule.sums.clear();
+  return schedule;
 }
 
 Algorithm AlgorithmFor(OpKind collective, Algorithm planned) {

@@ -40,6 +40,7 @@
 #include <utility>
 #include <vector>
 
+#include "proto/collective/layout.h"
 #include "proto/ids.h"
 #include "proto/segment_header.h"
 
@@ -65,9 +66,11 @@ struct Departure {
   Source source = Source::kInput;
 };
 
-// Of an all-to-all the input's chunk that goes to rank r is r, and it travels, and arrives, as the sender's.
+// Of an all-to-all, with counts by rank or not, the input's chunk that goes to rank r is r, and it travels, and
+// arrives, as the sender's.
 constexpr std::uint16_t InputChunkOf(OpKind collective, const Departure& departure) {
-  const bool by_receiver = collective == OpKind::kAllToAll && departure.source == Source::kInput;
+  const bool all_to_all = collective == OpKind::kAllToAll || collective == OpKind::kAllToAllV;
+  const bool by_receiver = all_to_all && departure.source == Source::kInput;
   return by_receiver ? static_cast<std::uint16_t>(departure.to.value) : departure.chunk;
 }
 
@@ -126,6 +129,9 @@ struct Transfers {
 Transfers TransfersOf(OpKind collective, Algorithm algorithm, const Routes& routes, Rank root = Rank());
 // One rank's part of them.
 Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self, Rank root = Rank());
+
+// Of an all_to_all_v, without what the layout says is empty: such pairs exchange nothing.
+Schedule WithoutEmpty(Schedule schedule, const Layout& layout);
 
 // For all who run it.
 inline std::shared_ptr<const Schedule> Share(Schedule schedule) {

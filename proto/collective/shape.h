@@ -2,17 +2,17 @@
 //
 // Units: elements of one buffer that all ranks see alike, the operation's: what its chunks cut (grid.h). A rank's
 // input and output memory hold a range of it each. In an all-to-all each rank has a buffer of its own: chunk r of the
-// input goes to rank r, that of the output comes from it.
+// input goes to rank r, that of the output comes from it. In an all-to-all with counts by rank these differ in length,
+// too: the buffer is the output.
 #pragma once
 
 #include <cstdint>
 
+#include "proto/collective/layout.h"
 #include "proto/ids.h"
 #include "proto/segment_header.h"
 
 namespace ringway::collective {
-
-using Range = Part;
 
 struct Shape {
   std::uint64_t count = 0;  // of the buffer
@@ -39,6 +39,15 @@ inline Shape ShapeOf(const Descriptor& descriptor, std::uint32_t world_size, Ran
           .input = {sizes.input == all ? 0 : own, sizes.input},
           .output = {sizes.output == all ? 0 : own, sizes.output},
           .shared = world_size == 1 || (IsTheSameOnAll(kind) && !HasRoot(kind))};
+}
+
+// Of a kind that HasCounts. REQUIRES: the layout's sums do not overflow.
+inline Shape ShapeOf(const Descriptor& descriptor, const Layout& layout) {
+  const std::uint64_t all = layout.total();
+  Shape shape{.count = all, .input = {0, all}, .output = {0, all}, .shared = IsTheSameOnAll(descriptor.kind)};
+  if (descriptor.kind == OpKind::kAllToAllV) shape.input.count = layout.sent_upto();
+  if (descriptor.kind == OpKind::kAllGatherV) shape.input = layout.PartOf(layout.self);
+  return shape;
 }
 
 }  // namespace ringway::collective

@@ -243,8 +243,9 @@ class Membership {
   // Each third step one of the collectives of which ranks have different parts; their bytes are not compared.
   Error Move() {
     if (step_ % 3 != 0) return {};
-    constexpr std::array kKinds = {OpKind::kBroadcast, OpKind::kReduce,   OpKind::kGather,
-                                   OpKind::kScatter,   OpKind::kAllToAll, OpKind::kBarrier};
+    constexpr std::array kKinds = {OpKind::kBroadcast, OpKind::kReduce,     OpKind::kGather,
+                                   OpKind::kScatter,   OpKind::kAllToAll,   OpKind::kBarrier,
+                                   OpKind::kAllToAllV, OpKind::kAllGatherV, OpKind::kReduceScatterV};
     const OpKind kind = kKinds[step_ / 3 % kKinds.size()];
     constexpr std::uint32_t kIndex = 4;
     const std::size_t count = IsEmpty(kind) ? 0 : 1 + step_ * 7919 % 20'000;

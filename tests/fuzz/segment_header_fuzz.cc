@@ -1,4 +1,4 @@
-// Any 88 bytes, once as they are and once with their hash put right: what is accepted encodes to the same bytes again.
+// Any 96 bytes, once as they are and once with their hash put right: what is accepted encodes to the same bytes again.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,7 +12,7 @@ namespace ringway {
 namespace {
 
 using Bytes = std::array<std::byte, kSegmentHeaderBytes>;
-constexpr std::size_t kHashedBytes = 80;
+constexpr std::size_t kHashedBytes = 88;
 constexpr std::size_t kReservedOffset = 74;
 
 void Decode(const Bytes& bytes) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "daemon/local/packet.h"
 #include "daemon/local/submit_check.h"
@@ -18,11 +19,26 @@ bool Inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t region_byte
          region_bytes - offset >= bytes;
 }
 
+// What is sent lies in the input; the parts are as many as the packet says.
+void CheckLayout(const abi::Submit& submit, const SubmitVerdict& verdict) {
+  REQUIRE((verdict.layout != nullptr) == HasCounts(submit.kind));
+  if (verdict.layout == nullptr) return;
+  const collective::Layout& layout = *verdict.layout;
+  REQUIRE(layout.counts.size() == submit.world_size && layout.self.value < submit.world_size);
+  REQUIRE(layout.total() == submit.count && layout.sent_upto() <= submit.input_count);
+  REQUIRE(layout.sends.size() == (submit.kind == OpKind::kAllToAllV ? submit.world_size : 0));
+  REQUIRE(submit.result_count == submit.count);
+}
+
 void CheckAccepted(const abi::Submit& submit, const SubmitVerdict& verdict, std::uint64_t input, std::uint64_t result) {
   const std::uint64_t element = SizeOf(submit.dtype);
   REQUIRE(verdict.input_bytes / element == submit.input_count && verdict.input_bytes % element == 0);
   REQUIRE(verdict.result_bytes / element == submit.result_count && verdict.result_bytes % element == 0);
-  const Sizes sizes = SizesOf(submit.kind, submit.count, std::max(1U, submit.world_size), PeerId(submit.root) == kSelf);
+  CheckLayout(submit, verdict);
+  const bool is_root = PeerId(submit.root) == kSelf;
+  const Sizes sizes = HasCounts(submit.kind)
+                          ? Sizes{submit.input_count, submit.count}
+                          : SizesOf(submit.kind, submit.count, std::max(1U, submit.world_size), is_root);
   REQUIRE(submit.input_count == sizes.input && submit.result_count >= sizes.output);
   REQUIRE(submit.result_count == sizes.output || CountsByRank(submit.kind));
   REQUIRE(verdict.input_bytes == 0 || Inside(submit.input_offset_bytes, verdict.input_bytes, input));
@@ -51,7 +67,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto packet = PacketAs<abi::Submit>(input.Take(sizeof(abi::Submit)));
   if (!packet.ok()) return 0;
   const abi::Submit& submit = packet.value();
-  const SubmitVerdict verdict = CheckSubmit(submit, kSelf, region_bytes);
+  std::vector<abi::RankCounts> counts;
+  while (counts.size() < abi::kWorldSizeMax) {
+    const auto rank = PacketAs<abi::RankCounts>(input.Take(sizeof(abi::RankCounts)));
+    if (!rank.ok()) break;
+    counts.push_back(rank.value());
+  }
+  const SubmitVerdict verdict = CheckSubmit(submit, counts, kSelf, region_bytes);
   REQUIRE((verdict.verdict == Verdict::kAccept) == verdict.status.ok());
   if (verdict.verdict != Verdict::kAccept) return 0;
   REQUIRE(submit.slot < abi::kSlotCount && submit.channel < abi::kChannelCountMax);

@@ -227,9 +227,28 @@ class World {
         submit.members = input_.Below(2);
         submit.input_count = submit.count * (input_.OneIn(4) ? input_.Below(4) : 1);
         if (input_.OneIn(4)) submit.result_count *= input_.Below(4);
+        if (HasCounts(submit.kind)) return SendCounted(submit);
         return SendStruct(submit);
       }
     }
+  }
+
+  // With counts that fit, mostly.
+  void SendCounted(abi::Submit submit) {
+    std::vector<abi::RankCounts> counts(submit.world_size);
+    if (!counts.empty()) {
+      submit.rank = input_.Below(submit.world_size);
+      counts[input_.Below(submit.world_size)].count = submit.count;
+      const bool pairs = submit.kind == OpKind::kAllToAllV;
+      for (abi::RankCounts& rank : counts) rank.send_count = pairs ? rank.count : 0;
+      submit.input_count = submit.kind == OpKind::kAllGatherV ? counts[submit.rank].count : submit.count;
+      if (input_.OneIn(4)) counts[input_.Below(submit.world_size)].send_begin = input_.Number<std::uint64_t>();
+    }
+    const std::span<const std::byte> head = BytesOf(submit), tail = std::as_bytes(std::span(counts));
+    std::vector<std::byte> packet(head.begin(), head.end());
+    packet.insert(packet.end(), tail.begin(), tail.end());
+    if (input_.OneIn(16)) packet.resize(packet.size() - 1);
+    Send(packet);
   }
 
   void Send(std::span<const std::byte> bytes) {

@@ -15,7 +15,7 @@ namespace {
 
 using HeaderBytes = std::array<std::byte, kSegmentHeaderBytes>;
 
-static_assert(kSegmentHeaderBytes == 88);
+static_assert(kSegmentHeaderBytes == 96);
 
 // Every field has a value that no other has.
 SegmentHeader Sample() {
@@ -23,9 +23,9 @@ SegmentHeader Sample() {
   header.kind = SegmentKind::kFetched;
   header.epoch = Epoch::Of(2, 0x01020304);
   header.op = {ChannelId(0x11121314), 0x2122232425262728};
-  header.descriptor = {OpKind::kAllReduce, DType::kF32,
-                       ReduceOp::kMax,     {Codec::kInt8, 128, Rounding::kStochastic},
-                       Algorithm::kRing,   0x3132333435363738};
+  header.descriptor = {
+      OpKind::kAllReduce, DType::kF32,        ReduceOp::kMax, {Codec::kInt8, 128, Rounding::kStochastic},
+      Algorithm::kRing,   0x3132333435363738, 0x81,           0x9192939495969798};
   header.step = 0x4142;
   header.chunk = 0x4344;
   header.segment = 0x45464748;
@@ -52,8 +52,8 @@ T At(const HeaderBytes& bytes, std::size_t offset) {
 template <typename T>
 HeaderBytes With(HeaderBytes bytes, std::size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
-  const std::uint64_t hash = Hash64(std::span(bytes).first(80));
-  std::memcpy(bytes.data() + 80, &hash, sizeof hash);
+  const std::uint64_t hash = Hash64(std::span(bytes).first(88));
+  std::memcpy(bytes.data() + 88, &hash, sizeof hash);
   return bytes;
 }
 
@@ -89,8 +89,10 @@ TEST(SegmentHeaderTest, LayoutIsTheDocumentedOne) {
   EXPECT_EQ(At<std::uint64_t>(bytes, 64), 0x7172737475767778u);
   const std::uint8_t kind_schedule_block_rounding[] = {0, 0, 7, 1};  // all_reduce, ring, 2^7, stochastic
   EXPECT_EQ(std::memcmp(bytes.data() + 72, kind_schedule_block_rounding, 4), 0);
-  for (std::size_t i = 76; i < 80; ++i) EXPECT_EQ(bytes[i], std::byte{0}) << i;
-  EXPECT_EQ(At<std::uint64_t>(bytes, 80), Hash64(std::span(bytes).first(80)));
+  EXPECT_EQ(bytes[76], std::byte{0x81});
+  for (std::size_t i = 77; i < 80; ++i) EXPECT_EQ(bytes[i], std::byte{0}) << i;
+  EXPECT_EQ(At<std::uint64_t>(bytes, 80), 0x9192939495969798u);
+  EXPECT_EQ(At<std::uint64_t>(bytes, 88), Hash64(std::span(bytes).first(88)));
 }
 
 TEST(SegmentHeaderTest, RoundTrip) {

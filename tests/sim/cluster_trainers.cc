@@ -30,17 +30,25 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   op.descriptor = descriptor;
   const OpKind kind = descriptor.kind;
   op.laid.world_size = static_cast<std::uint32_t>(node.known.size());
+  op.laid.rank =
+      static_cast<std::uint32_t>(std::find(node.known.begin(), node.known.end(), node.id) - node.known.begin());
   if (HasRoot(kind)) op.laid.root = node.known[descriptor.root % node.known.size()];
   const bool is_root = op.laid.root == node.id;
   op.input = std::make_shared<std::vector<std::byte>>(InputOf(node.id, op.name, descriptor, op.laid));
   const bool gathers = kind == OpKind::kAllGather || kind == OpKind::kGather;
   const auto world = gathers ? static_cast<std::uint32_t>(nodes_.size()) : op.laid.world_size;
-  const std::size_t room = SizesOf(kind, descriptor.count, world, is_root).output;
-  op.result = std::make_shared<std::vector<std::byte>>(room * SizeOf(descriptor.dtype));
+  std::size_t room = SizesOf(kind, descriptor.count, world, is_root).output;
   agreement::Submission submission;
+  submission.descriptor = descriptor;
+  if (HasCounts(kind)) {
+    submission.layout =
+        std::make_shared<const collective::Layout>(LayoutOf(op.name, descriptor, op.laid.world_size, op.laid.rank));
+    submission.descriptor = WithCounts(descriptor, *submission.layout);
+    room = submission.descriptor.count;
+  }
+  op.result = std::make_shared<std::vector<std::byte>>(room * SizeOf(descriptor.dtype));
   submission.token = node.submitted + 1;
   submission.channel = ChannelId(channel);
-  submission.descriptor = descriptor;
   submission.root = op.laid.root;
   submission.descriptor.root = 0;
   if (IsForOneWorld(kind)) {
@@ -118,7 +126,7 @@ std::vector<std::byte> Cluster::ResultOf(const Operation& op, const agreement::C
   if (complete.code != Code::kOk || op.descriptor.kind == OpKind::kUpdateView) return {};
   const auto world = static_cast<std::uint32_t>(complete.contributors.size());
   const bool is_root = HasRoot(op.descriptor.kind) && complete.contributors[complete.rank] == op.laid.root;
-  const Part range = ringway::ResultOf(op.descriptor.kind, op.descriptor.count, world, complete.rank, is_root);
+  const Part range = ResultAt(op.name, op.descriptor, world, complete.rank, is_root);
   const std::size_t size = SizeOf(op.descriptor.dtype);
   RINGWAY_CHECK((range.begin + range.count) * size <= op.result->size());
   const auto begin = op.result->begin() + static_cast<std::ptrdiff_t>(range.begin * size);

@@ -68,6 +68,8 @@ Seeds SeedsFor(Mutant mutant) {
     case Mutant::kNeedNobodyReady:
     case Mutant::kForgetLayout:
     case Mutant::kStampOfTheRoot:
+    case Mutant::kSendAnothersPart:
+    case Mutant::kCompareNoCounts:
       return {.first = 7, .step = 16};
     case Mutant::kNoGrace:
       return {.first = 13, .step = 16};

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "proto/check.h"
+#include "proto/collective/shape.h"
 
 namespace ringway::sim {
 namespace {
@@ -111,6 +112,35 @@ struct Place {
   PeerId root;
 };
 
+// From one rank to another; of kinds with one list of counts `from` is 0.
+std::uint64_t CountOf(const OpName& op, const Descriptor& d, std::uint32_t from, std::uint32_t to) {
+  std::uint64_t mix = (op.seq * 31 + op.channel.value * 7 + d.count * 3 + from * 64 + to + 1) * 0x9E3779B97F4A7C15ULL;
+  mix ^= mix >> 29;
+  const bool nothing = (op.seq % 4 == 0 && from % 2 == 0) || (op.seq % 4 == 1 && to % 2 == 0) || mix % 3 == 0;
+  return nothing ? 0 : (mix >> 8) % (d.count + 1);
+}
+
+// In its input; what goes to one rank and to the next overlap.
+std::uint64_t SendBegin(const OpName& op, const Descriptor& d, std::uint32_t from, std::uint32_t to) {
+  std::uint64_t before = 0;
+  for (std::uint32_t other = 0; other < to; ++other) before += CountOf(op, d, from, other) / 2;
+  return before;
+}
+
+// Who contributes an element of an output of all ranks' parts, and where in that part it is.
+struct Contribution {
+  std::uint32_t from = 0;
+  std::uint64_t element = 0;
+};
+Contribution ContributionAt(const OpName& op, const Descriptor& d, std::uint32_t rank, std::uint64_t element) {
+  std::uint32_t from = 0;
+  const auto count = [&] {
+    return d.kind == OpKind::kAllToAllV ? CountOf(op, d, from, rank) : CountOf(op, d, 0, from);
+  };
+  for (; element >= count(); ++from) element -= count();
+  return {from, element};
+}
+
 // Of the rank's output.
 double Expected(const OpName& op, const Descriptor& d, const Place& at, std::uint64_t element) {
   const std::span<const PeerId> contributors = at.contributors;
@@ -122,6 +152,12 @@ double Expected(const OpName& op, const Descriptor& d, const Place& at, std::uin
       return ValueOf(at.root, op, d, element);
     case OpKind::kScatter:
       return ValueOf(at.root, op, d, at.rank * d.count + element);
+    case OpKind::kAllToAllV:
+    case OpKind::kAllGatherV: {
+      const Contribution own = ContributionAt(op, d, at.rank, element);
+      const std::uint64_t begin = d.kind == OpKind::kAllToAllV ? SendBegin(op, d, own.from, at.rank) : 0;
+      return ValueOf(contributors[own.from], op, d, begin + own.element);
+    }
     case OpKind::kAllToAll:
       return ValueOf(contributors[element / d.count], op, d, at.rank * d.count + element % d.count);
     default:
@@ -144,9 +180,33 @@ std::uint64_t FeedbackOf(const Descriptor& descriptor, std::span<const Descripto
 
 bool DescriptorIsSimulated(const Descriptor& d) { return d.dtype != DType::kF16 && (!IsEmpty(d.kind) || d.count == 0); }
 
+collective::Layout LayoutOf(const OpName& op, const Descriptor& d, std::uint32_t world_size, std::uint32_t rank) {
+  collective::Layout layout{.self = Rank(rank), .counts = {}, .sends = {}};
+  for (std::uint32_t other = 0; other < world_size; ++other) {
+    const bool pairs = d.kind == OpKind::kAllToAllV;
+    layout.counts.push_back(pairs ? CountOf(op, d, other, rank) : CountOf(op, d, 0, other));
+    if (pairs) layout.sends.push_back({SendBegin(op, d, rank, other), CountOf(op, d, rank, other)});
+  }
+  return layout;
+}
+
+Descriptor WithCounts(Descriptor descriptor, const collective::Layout& layout) {
+  descriptor.count = layout.total();
+  if (descriptor.kind != OpKind::kAllToAllV) descriptor.layout = collective::HashOf(layout);
+  return descriptor;
+}
+
+Part ResultAt(const OpName& op, const Descriptor& d, std::uint32_t world_size, std::uint32_t rank, bool is_root) {
+  if (!HasCounts(d.kind)) return ResultOf(d.kind, d.count, world_size, rank, is_root);
+  const collective::Layout layout = LayoutOf(op, d, world_size, rank);
+  return d.kind == OpKind::kReduceScatterV ? layout.PartOf(Rank(rank)) : Part{0, layout.total()};
+}
+
 std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& d, const Laid& laid) {
   const std::size_t size = SizeOf(d.dtype);
-  const std::size_t count = SizesOf(d.kind, d.count, laid.world_size, laid.root == peer).input;
+  const std::size_t count = HasCounts(d.kind)
+                                ? collective::ShapeOf(d, LayoutOf(op, d, laid.world_size, laid.rank)).input.count
+                                : SizesOf(d.kind, d.count, laid.world_size, laid.root == peer).input;
   std::vector<std::byte> input(count * size);
   for (std::uint64_t i = 0; i < count; ++i) Store(d.dtype, ValueOf(peer, op, d, i), input.data() + i * size);
   return input;
@@ -159,7 +219,7 @@ std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const 
   const auto rank = std::find(contributors.begin(), contributors.end(), self) - contributors.begin();
   if (rank >= static_cast<std::ptrdiff_t>(world)) return "it is no contributor";
   const Place at{contributors, static_cast<std::uint32_t>(rank), root};
-  const Part range = ResultOf(d.kind, d.count, world, at.rank, root == self);
+  const Part range = ResultAt(op, d, world, at.rank, root == self);
   if (result.size() != range.count * size) return "a result of another size";
   const double tolerance = Tolerance(d, world);
   for (std::uint64_t i = 0; i < range.count; ++i) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/collective/layout.h"
 #include "proto/ids.h"
 #include "proto/segment_header.h"
 
@@ -17,7 +18,18 @@ namespace ringway::sim {
 struct Laid {
   PeerId root;
   std::uint32_t world_size = 1;  // that it knows
+  std::uint32_t rank = 0;        // its own there
 };
+
+// What ranks have of an operation with counts by rank, whose descriptor's `count` is what they are drawn from: the same
+// function at all ranks. Many are 0.
+collective::Layout LayoutOf(const OpName& op, const Descriptor& descriptor, std::uint32_t world_size,
+                            std::uint32_t rank);
+// As it is submitted.
+Descriptor WithCounts(Descriptor descriptor, const collective::Layout& layout);
+// Where in its output its result is.
+Part ResultAt(const OpName& op, const Descriptor& descriptor, std::uint32_t world_size, std::uint32_t rank,
+              bool is_root);
 
 std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& descriptor, const Laid& laid = {});
 

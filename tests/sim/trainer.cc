@@ -221,6 +221,11 @@ Descriptor Trainers::DescriptorOf(std::mt19937_64& program) const {
                                     OpKind::kScatter,   OpKind::kAllToAll, OpKind::kBarrier};
     descriptor.kind = kOthers[program() % kOthers.size()];
     descriptor.root = static_cast<std::uint8_t>(program());  // of those the trainer knows
+    // Some with counts by rank instead.
+    const std::uint8_t which = descriptor.root % 4;
+    if (descriptor.kind == OpKind::kAllToAll && which != 0) descriptor.kind = OpKind::kAllToAllV;
+    if (descriptor.kind == OpKind::kScatter && which == 1) descriptor.kind = OpKind::kAllGatherV;
+    if (descriptor.kind == OpKind::kScatter && which == 2) descriptor.kind = OpKind::kReduceScatterV;
   }
   if (program() % 2 == 0) {
     const auto any = static_cast<Algorithm>(program() % kAlgorithmCount);

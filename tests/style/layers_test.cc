@@ -51,7 +51,7 @@ const std::vector<Layer>& Layers() {
       {"proto/device", {"ringway/types.h"}},
       {"proto/stream", {"proto", "ringway/types.h"}},
       {"proto/tls", {"proto", "ringway/types.h"}},
-      {"proto", {"ringway/types.h"}},
+      {"proto", {"ringway/types.h", "ringway/op_kind.h"}},
       {"master/planning", {"proto", "ringway/types.h"}},
       {"master/coordination", {"proto", "ringway/types.h", "master/planning"}},
       {"master/shell", {"proto", "ringway/types.h", "master"}},

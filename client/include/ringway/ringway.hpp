@@ -171,6 +171,17 @@ struct OpResult {
   Part part;  // of the output that holds the result, in elements
 };
 
+// One after the other: the sends of an AllToAllV whose input has no gaps.
+inline std::vector<Part> PartsOf(const std::vector<std::size_t>& counts) {
+  std::vector<Part> parts;
+  std::size_t begin = 0;
+  for (const std::size_t count : counts) {
+    parts.push_back({begin, count});
+    begin += count;
+  }
+  return parts;
+}
+
 // One tensor of AllReduceMany. `input` and `output` may be equal (in place), else they may not overlap.
 struct Tensor {
   const void* input = nullptr;
@@ -372,6 +383,33 @@ class RINGWAY_API Session {
                               const OpOptions& options = {});
   Expected<Work> AllToAllAsync(const void* input, void* output, std::size_t count, DType dtype,
                                const OpOptions& options = {});
+
+  // With counts by rank: lists with an entry for each rank of the world that this session knows (world_size()), else
+  // kInvalidArgument. If the operation runs in another world, all ranks get kPeerLost.
+
+  // Rank r receives input[sends[r]], and sends what comes here as the r-th part of the output: receives[r] elements, in
+  // rank order without gaps. Any count may be 0, and sends may overlap. What this rank sends to another, and receives
+  // from it, must be what that one says (kMismatch); nobody needs to know what others exchange. A pair without elements
+  // exchanges nothing. Disjoint. Success is reported when all ranks are done; the result does not say update_waits.
+  // Algorithm: direct.
+  Expected<OpResult> AllToAllV(const void* input, const std::vector<Part>& sends, void* output,
+                               const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options = {});
+  Expected<Work> AllToAllVAsync(const void* input, const std::vector<Part>& sends, void* output,
+                                const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options = {});
+
+  // As AllGather, but rank r contributes counts[r] elements; the same list on all ranks (kMismatch). The output has
+  // their sum.
+  Expected<OpResult> AllGatherV(const void* input, void* output, const std::vector<std::size_t>& counts, DType dtype,
+                                const OpOptions& options = {});
+  Expected<Work> AllGatherVAsync(const void* input, void* output, const std::vector<std::size_t>& counts, DType dtype,
+                                 const OpOptions& options = {});
+
+  // As ReduceScatter, but rank r's part has counts[r] elements, the parts one after the other; the same list on all
+  // ranks (kMismatch). Input and output have their sum.
+  Expected<OpResult> ReduceScatterV(const void* input, void* output, const std::vector<std::size_t>& counts,
+                                    DType dtype, ReduceOp op, const OpOptions& options = {});
+  Expected<Work> ReduceScatterVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
+                                     DType dtype, ReduceOp op, const OpOptions& options = {});
 
   // Is over when all ranks have submitted it. One one-way delay.
   Expected<OpResult> Barrier(const OpOptions& options = {});

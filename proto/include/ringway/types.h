@@ -4,6 +4,8 @@
 // never renumber, only append.
 #pragma once
 
+#include <ringway/op_kind.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -20,84 +22,6 @@ inline constexpr std::uint8_t kReduceOpCount = 5;
 
 // How elements are encoded on the wire: the row of kCodecs.
 enum class Codec : std::uint8_t { kNone = 0, kBf16, kInt8, kF16, kInt4, kInt8Zp, kInt4Zp, kFp8E4m3, kFp8E5m2 };
-
-// The kind of an operation. kUpdateView agrees on adopting a prepared membership; it carries no elements. What the
-// collectives read and write at rank r of K, with `count` elements:
-//
-//   kAllReduce      input count       output count; all of it is the result, the same on all ranks
-//   kAllGather      input count       output K * count: the inputs in rank order, the same on all ranks
-//   kReduceScatter  input count       output count, of which PartOf(count, K, r) is the result; the rest is work space
-//   kBroadcast      root: count       output count: the root's input, the same on all ranks
-//   kReduce         input count       output count: the result at the root, elsewhere work space
-//   kGather         input count       root: K * count, the inputs in rank order
-//   kScatter        root: K * count   output count: the r-th part of the root's input
-//   kAllToAll       input K * count   output K * count: the r-th parts of all inputs, in the order of their ranks
-//   kBarrier        nothing           nothing; it is over when all have submitted it
-enum class OpKind : std::uint8_t {
-  kAllReduce = 0,
-  kUpdateView,
-  kAllGather,
-  kReduceScatter,
-  kBroadcast,
-  kReduce,
-  kGather,
-  kScatter,
-  kAllToAll,
-  kBarrier
-};
-inline constexpr std::uint8_t kOpKindCount = 10;
-
-// Whether one rank has a part that the others have not.
-constexpr bool HasRoot(OpKind kind) {
-  return kind == OpKind::kBroadcast || kind == OpKind::kReduce || kind == OpKind::kGather || kind == OpKind::kScatter;
-}
-// Whether it adds up; else it moves elements, and its ReduceOp is kSum.
-constexpr bool Reduces(OpKind kind) {
-  return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter || kind == OpKind::kReduce;
-}
-// Whether every rank ends with the same elements.
-constexpr bool IsTheSameOnAll(OpKind kind) {
-  return kind != OpKind::kReduceScatter && kind != OpKind::kReduce && kind != OpKind::kGather &&
-         kind != OpKind::kScatter && kind != OpKind::kAllToAll;
-}
-// Whether an input has a part for each rank, so that it fits one world only.
-constexpr bool IsForOneWorld(OpKind kind) { return kind == OpKind::kScatter || kind == OpKind::kAllToAll; }
-// Whether its count is that of one rank's part, of which a buffer has all.
-constexpr bool CountsByRank(OpKind kind) {
-  return kind == OpKind::kAllGather || kind == OpKind::kGather || IsForOneWorld(kind);
-}
-// Whether it carries no elements.
-constexpr bool IsEmpty(OpKind kind) { return kind == OpKind::kUpdateView || kind == OpKind::kBarrier; }
-
-// Elements of the buffers of a collective at one rank.
-struct Sizes {
-  std::size_t input = 0;
-  std::size_t output = 0;
-};
-// REQUIRES: world_size * count does not overflow.
-constexpr Sizes SizesOf(OpKind kind, std::size_t count, std::uint32_t world_size, bool is_root) {
-  const std::size_t all = world_size * count;
-  switch (kind) {
-    case OpKind::kAllGather:
-      return {count, all};
-    case OpKind::kBroadcast:
-      return {is_root ? count : 0, count};
-    case OpKind::kGather:
-      return {count, is_root ? all : 0};
-    case OpKind::kScatter:
-      return {is_root ? all : 0, count};
-    case OpKind::kAllToAll:
-      return {all, all};
-    case OpKind::kUpdateView:
-    case OpKind::kBarrier:
-      return {0, 0};
-    case OpKind::kAllReduce:
-    case OpKind::kReduceScatter:
-    case OpKind::kReduce:
-      break;
-  }
-  return {count, count};
-}
 
 // Schedule of an all-reduce. With K ranks, one-way delay a and S bytes:
 //
@@ -155,28 +79,6 @@ enum class Code : std::uint32_t {
   kDeviceFailed,    // a device did not copy input or output of the operation; the text has the driver's words
 };
 inline constexpr std::uint32_t kCodeCount = 27;
-
-// Elements of a buffer.
-struct Part {
-  std::size_t begin = 0;
-  std::size_t count = 0;
-};
-
-// What `rank` holds of `count` elements cut into equal parts, in rank order; the last ones may be shorter, or empty.
-// REQUIRES: rank < world_size.
-constexpr Part PartOf(std::size_t count, std::uint32_t world_size, std::uint32_t rank) {
-  const std::size_t whole = count / world_size + (count % world_size != 0 ? 1 : 0);
-  const std::size_t begin = whole * rank < count ? whole * rank : count;
-  return {begin, whole < count - begin ? whole : count - begin};
-}
-
-// Where in the output of such a collective the result is. REQUIRES: world_size * count does not overflow.
-constexpr Part ResultOf(OpKind kind, std::size_t count, std::uint32_t world_size, std::uint32_t rank,
-                        bool is_root = false) {
-  if (kind == OpKind::kReduceScatter) return PartOf(count, world_size, rank);
-  if (kind == OpKind::kReduce && !is_root) return {0, 0};
-  return {0, SizesOf(kind, count, world_size, is_root).output};
-}
 
 constexpr std::size_t SizeOf(DType dtype) {
   switch (dtype) {
@@ -394,12 +296,6 @@ constexpr const char* NameOf(Rounding rounding) {
   return static_cast<std::uint8_t>(rounding) < kRoundingCount ? kNames[static_cast<std::uint8_t>(rounding)] : "?";
 }
 
-constexpr const char* NameOf(OpKind kind) {
-  constexpr const char* kNames[] = {"all_reduce", "update_view", "all_gather", "reduce_scatter", "broadcast",
-                                    "reduce",     "gather",      "scatter",    "all_to_all",     "barrier"};
-  return static_cast<std::uint8_t>(kind) < kOpKindCount ? kNames[static_cast<std::uint8_t>(kind)] : "?";
-}
-
 constexpr const char* NameOf(Algorithm algorithm) {
   constexpr const char* kNames[] = {"ring",  "two_rings",    "direct", "one_shot", "tree", "halving_doubling",
                                     "naive", "hierarchical", "rings"};
@@ -441,7 +337,8 @@ constexpr const char* NameOf(Code code) {
 // those from and to one rank along trees, too; where each pair has elements of its own, there is one way.
 constexpr bool HasAlgorithm(OpKind kind, Algorithm algorithm) {
   if (kind == OpKind::kAllReduce || IsEmpty(kind) || algorithm == Algorithm::kDirect) return true;
-  if (kind == OpKind::kGather || IsForOneWorld(kind)) return false;
+  if (kind == OpKind::kGather || kind == OpKind::kScatter || kind == OpKind::kAllToAll || kind == OpKind::kAllToAllV)
+    return false;
   if (algorithm == Algorithm::kRing) return true;
   return HasRoot(kind) && (algorithm == Algorithm::kTree || algorithm == Algorithm::kNaive);
 }
@@ -470,7 +367,7 @@ constexpr bool IsSupported(DType dtype, ReduceOp op, const Encoding& encoding, c
 // Whether what encoding takes from a contribution can be added to a later one. `reason` as above.
 constexpr bool CanFeedBack(OpKind kind, ReduceOp op, const Encoding& encoding, const char** reason = nullptr) {
   const char* why = nullptr;
-  if (kind != OpKind::kAllReduce && kind != OpKind::kReduceScatter)
+  if (kind != OpKind::kAllReduce && kind != OpKind::kReduceScatter && kind != OpKind::kReduceScatterV)
     why = "error_feedback is for all_reduce and reduce_scatter";
   else if (op != ReduceOp::kSum && op != ReduceOp::kAvg)
     why = "error_feedback is for sum and avg";

@@ -18,29 +18,33 @@ class World {
  public:
   static constexpr std::uint64_t kSeed = 0x5eed;  // of stochastic rounding
 
-  // `inputs[rank]` holds what SizesOf says, as bytes; `losses` as many floats, if not empty.
+  // `inputs[rank]` holds what SizesOf says, as bytes; `losses` as many floats, if not empty. `layouts`: by rank, of
+  // kinds that HasCounts.
   World(const Descriptor& descriptor, std::vector<std::vector<std::byte>> inputs, std::uint64_t segment_bytes_max,
         bool staged = false, std::vector<std::uint32_t> shares = {}, MemoryShare* memory = nullptr,
-        std::vector<std::vector<float>> losses = {})
+        std::vector<std::vector<float>> losses = {}, const std::vector<Layout>& layouts = {})
       : world_(static_cast<std::uint32_t>(inputs.size())), inputs_(std::move(inputs)), losses_(std::move(losses)) {
     const Routes routes = RoutesOf(world_, std::move(shares));
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
-      const Shape shape = ShapeOf(descriptor, world_, Rank(rank));
+      const auto layout = layouts.empty() ? nullptr : std::make_shared<const Layout>(layouts[rank]);
+      const Shape shape = layout ? ShapeOf(descriptor, *layout) : ShapeOf(descriptor, world_, Rank(rank));
       outputs_.emplace_back(shape.output.count * SizeOf(descriptor.dtype));
+      Schedule schedule = MakeSchedule(descriptor.kind, descriptor.schedule, routes, Rank(rank), Rank(descriptor.root));
+      if (descriptor.kind == OpKind::kAllToAllV) schedule = WithoutEmpty(std::move(schedule), *layout);
       executors_.push_back(std::make_unique<Executor>(
-          Share(MakeSchedule(descriptor.kind, descriptor.schedule, routes, Rank(rank), Rank(descriptor.root))),
-          ExecutorOptions{.descriptor = descriptor,
-                          .shape = shape,
-                          .world_size = world_,
-                          .segment_bytes_max = segment_bytes_max,
-                          .input = inputs_[rank].data(),
-                          .output = outputs_[rank].data(),
-                          .input_bytes_ready = staged ? 0 : inputs_[rank].size(),
-                          .stamp = {Epoch(10 + rank), 100 - rank},
-                          .seed = kSeed,
-                          .self = Rank(rank),
-                          .loss = losses_.empty() ? nullptr : losses_[rank].data(),
-                          .memory = memory}));
+          Share(std::move(schedule)), ExecutorOptions{.descriptor = descriptor,
+                                                      .shape = shape,
+                                                      .layout = layout,
+                                                      .world_size = world_,
+                                                      .segment_bytes_max = segment_bytes_max,
+                                                      .input = inputs_[rank].data(),
+                                                      .output = outputs_[rank].data(),
+                                                      .input_bytes_ready = staged ? 0 : inputs_[rank].size(),
+                                                      .stamp = {Epoch(10 + rank), 100 - rank},
+                                                      .seed = kSeed,
+                                                      .self = Rank(rank),
+                                                      .loss = losses_.empty() ? nullptr : losses_[rank].data(),
+                                                      .memory = memory}));
       Work(rank);
     }
   }

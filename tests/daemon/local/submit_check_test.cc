@@ -32,6 +32,7 @@ struct Case {
   const char* name;
   Verdict verdict;
   std::function<void(abi::Submit&)> change;
+  std::vector<abi::RankCounts> counts = {};
 };
 
 constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
@@ -41,7 +42,7 @@ void CheckAll(const std::vector<Case>& cases) {
     abi::Submit submit = Good();
     one.change(submit);
     if (submit.input_count == kAsCount) submit.input_count = submit.count;
-    const SubmitVerdict verdict = CheckSubmit(submit, kSelf, TwoRegions);
+    const SubmitVerdict verdict = CheckSubmit(submit, one.counts, kSelf, TwoRegions);
     EXPECT_EQ(verdict.verdict, one.verdict) << one.name << ": " << verdict.status.text();
     EXPECT_EQ(verdict.status.ok(), one.verdict == Verdict::kAccept) << one.name;
   }
@@ -153,6 +154,71 @@ TEST(SubmitCheckTest, CountsFitTheCollective) {
        }},
       {"update_view with elements", Verdict::kLie, [](auto& s) { s.kind = OpKind::kUpdateView; }},
       {"input of another count", Verdict::kLie, [](auto& s) { s.input_count = 1023; }},
+      {"all_reduce with counts by rank", Verdict::kLie, [](auto&) {}, {{1024, 0, 0}}},
+      {"all_reduce with a rank", Verdict::kLie, [](auto& s) { s.rank = 1; }},
+  });
+}
+
+// Of rank 1 of as many ranks as there are counts.
+std::function<void(abi::Submit&)> Counted(OpKind kind, std::uint32_t world, std::uint64_t input, std::uint64_t result) {
+  return [=](abi::Submit& s) {
+    s.kind = kind;
+    s.world_size = world;
+    s.rank = 1;
+    s.members = 99;
+    s.input_count = input;
+    s.count = s.result_count = result;
+  };
+}
+
+TEST(SubmitCheckTest, CountsByRankFitTheBuffers) {
+  constexpr auto kAllToAllV = OpKind::kAllToAllV;
+  constexpr auto kAllGatherV = OpKind::kAllGatherV;
+  constexpr auto kReduceScatterV = OpKind::kReduceScatterV;
+  const std::vector<abi::RankCounts> pairs = {{100, 10, 50}, {7, 0, 7}, {0, 20, 100}};  // 107 in, up to 120 out
+  const std::vector<abi::RankCounts> parts = {{100, 0, 0}, {7, 0, 0}, {0, 0, 0}};
+  const std::vector<abi::RankCounts> none(3);
+  const auto with = [](std::vector<abi::RankCounts> counts, std::size_t rank, const abi::RankCounts& other) {
+    counts[rank] = other;
+    return counts;
+  };
+  CheckAll({
+      {"all_to_all_v", Verdict::kAccept, Counted(kAllToAllV, 3, 120, 107), pairs},
+      {"all_to_all_v of nothing", Verdict::kAccept, Counted(kAllToAllV, 3, 0, 0), none},
+      {"a range beyond the input", Verdict::kLie, Counted(kAllToAllV, 3, 119, 107), pairs},
+      {"more than the output", Verdict::kLie, Counted(kAllToAllV, 3, 120, 106), pairs},
+      {"counts for fewer", Verdict::kLie, Counted(kAllToAllV, 4, 120, 107), pairs},
+      {"no counts", Verdict::kLie, Counted(kAllToAllV, 3, 120, 107), {}},
+      {"no world", Verdict::kLie, Counted(kAllToAllV, 0, 0, 0), {}},
+      {"a rank beyond them", Verdict::kLie,
+       [](auto& s) {
+         Counted(kAllToAllV, 3, 120, 107)(s);
+         s.rank = 3;
+       },
+       pairs},
+      {"for no members", Verdict::kLie,
+       [](auto& s) {
+         Counted(kAllToAllV, 3, 120, 107)(s);
+         s.members = 0;
+       },
+       pairs},
+      {"sent to itself and received from itself differ", Verdict::kLie, Counted(kAllToAllV, 3, 120, 107),
+       with(pairs, 1, {7, 0, 6})},
+      {"a begin that overflows", Verdict::kLie, Counted(kAllToAllV, 3, 120, 107), with(pairs, 2, {0, kHuge, 100})},
+      {"counts that overflow", Verdict::kLie, Counted(kAllToAllV, 3, 120, 107),
+       with(with(pairs, 0, {kHuge / 2, 0, 0}), 2, {kHuge / 2 + 109, 0, 0})},
+      {"by a ring", Verdict::kRefuse,
+       [](auto& s) {
+         Counted(kAllToAllV, 3, 120, 107)(s);
+         s.algorithm = static_cast<std::uint8_t>(Algorithm::kRing) + 1;
+       },
+       pairs},
+      {"all_gather_v", Verdict::kAccept, Counted(kAllGatherV, 3, 7, 107), parts},
+      {"all_gather_v of another's part", Verdict::kLie, Counted(kAllGatherV, 3, 100, 107), parts},
+      {"all_gather_v with ranges", Verdict::kLie, Counted(kAllGatherV, 3, 7, 107), pairs},
+      {"reduce_scatter_v", Verdict::kAccept, Counted(kReduceScatterV, 3, 107, 107), parts},
+      {"reduce_scatter_v of a part", Verdict::kLie, Counted(kReduceScatterV, 3, 7, 107), parts},
+      {"beyond the region", Verdict::kLie, Counted(kReduceScatterV, 3, 1025, 1025), with(parts, 2, {918, 0, 0})},
   });
 }
 

@@ -1,0 +1,121 @@
+// What the world that a session knows makes of a request: its counts, and whether its buffers fit them.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "client/src/session.h"
+
+namespace ringway::internal {
+
+// For the world of the newest outcome that is there.
+Error SessionImpl::Lay(Request* request) {
+  std::shared_ptr<Link> link;
+  {
+    const Lock lock(mutex_);
+    if (pending_update_ && pending_update_->link == link_ && IsSettled(*pending_update_))
+      (void)ReadOutcome(*pending_update_);
+    if (!members_.empty()) return LayFor(members_, request);
+    link = link_;
+  }
+  // The daemon was writing when the session joined.
+  const auto list = ReadMembers(*link);
+  if (!list.ok()) return list.error();
+  if (list->world_size == 0)
+    return Error(Code::kProtocol, "the daemon names no members; install the same version of both");
+  std::vector<std::uint64_t> members;
+  for (std::uint32_t rank = 0; rank < list->world_size; ++rank) members.push_back(list->members[rank].peer_id);
+  return LayFor(members, request);
+}
+
+Error SessionImpl::LayFor(const std::vector<std::uint64_t>& members, Request* request) const {
+  const auto world = static_cast<std::uint32_t>(members.size());
+  const std::string ranks = std::to_string(world) + " ranks (Session::world_size)";
+  if (HasRoot(request->kind)) {
+    if (request->root >= members.size())
+      return Refuse("root is " + std::to_string(request->root) + ", and there are " + ranks);
+    request->root_peer = members[request->root];
+  }
+  if (IsForOneWorld(request->kind)) {
+    request->world_size = world;
+    request->members = abi::MembersHash(members);
+  }
+  if (HasCounts(request->kind)) {
+    if (Error error = LayCounts(request, members); !error.ok()) return error;
+    return CheckBuffers(*request, request->output_count > 0);
+  }
+  const std::size_t room = request->input_room.value_or(0);
+  if (request->kind == OpKind::kAllToAll) {
+    if (room % world != 0) return Refuse(std::to_string(room) + " elements are no equal parts for " + ranks);
+    request->count = room / world;
+  }
+  const bool is_root = HasRoot(request->kind) && request->root_peer == peer_id();
+  const Sizes sizes = SizesOf(request->kind, request->count, world, is_root);
+  if (request->kind == OpKind::kScatter && is_root && room != sizes.input) {
+    return Refuse("the input has " + std::to_string(room) + " elements, and " + std::to_string(request->count) +
+                  " for each of " + ranks + " are " + std::to_string(sizes.input));
+  }
+  const std::size_t output_room = request->output_room.value_or(sizes.output);
+  if (sizes.output > output_room) {
+    return Refuse("the output has room for " + std::to_string(output_room) + " elements; " +
+                  std::to_string(request->count) + " of each of " + ranks + " do not fit");
+  }
+  request->input_count = sizes.input;
+  request->output_count = sizes.output == 0 ? 0 : output_room;
+  return CheckBuffers(*request, request->output_count > 0 && (request->kind != OpKind::kReduce || is_root));
+}
+
+Error SessionImpl::LayCounts(Request* request, const std::vector<std::uint64_t>& members) const {
+  const std::string ranks = std::to_string(members.size()) + " ranks (Session::world_size)";
+  if (request->counts.size() != members.size())
+    return Refuse("there are counts for " + std::to_string(request->counts.size()) + " ranks, and there are " + ranks);
+  const auto own = std::find(members.begin(), members.end(), peer_id()) - members.begin();
+  if (own >= static_cast<std::ptrdiff_t>(members.size()))
+    return Error(Code::kProtocol, "the daemon names members without this peer; install the same version of both");
+  request->rank = static_cast<std::uint32_t>(own);
+  const std::size_t count_max = kOperationBytesMax / SizeOf(request->dtype);
+  std::size_t total = 0, sent_upto = 0;
+  for (const abi::RankCounts& rank : request->counts) {
+    const bool fits = rank.count <= count_max - total && rank.send_count <= count_max &&
+                      rank.send_begin <= count_max - rank.send_count;
+    if (!fits) return Refuse("counts are at most 2^46 bytes together");
+    total += rank.count;
+    sent_upto = std::max<std::size_t>(sent_upto, rank.send_begin + rank.send_count);
+  }
+  const abi::RankCounts& mine = request->counts[request->rank];
+  request->count = request->input_count = request->output_count = total;
+  if (request->kind == OpKind::kAllToAllV) {
+    if (mine.count != mine.send_count) {
+      return Refuse("this rank sends " + std::to_string(mine.send_count) + " elements to itself, and receives " +
+                    std::to_string(mine.count) + " from itself");
+    }
+    request->input_count = sent_upto;
+  }
+  if (request->kind == OpKind::kAllGatherV) request->input_count = mine.count;
+  request->part = Part{0, total};
+  if (request->kind == OpKind::kReduceScatterV) {
+    std::size_t begin = 0;
+    for (std::uint32_t rank = 0; rank < request->rank; ++rank) begin += request->counts[rank].count;
+    request->part = Part{begin, mine.count};
+  }
+  return {};
+}
+
+// A rank without a result gives no output; what it works in is the session's.
+Error SessionImpl::CheckBuffers(const Request& request, bool has_result) {
+  if (request.tensors != nullptr) return {};  // checked when it was made
+  if (request.input_count > 0 && request.input == nullptr) return Refuse("input is null though count is not 0");
+  if (has_result && request.output == nullptr) return Refuse("output is null though count is not 0");
+  const auto input = reinterpret_cast<std::uintptr_t>(request.input);
+  const auto output = reinterpret_cast<std::uintptr_t>(request.output);
+  const bool may_be_equal = Reduces(request.kind) || request.kind == OpKind::kBroadcast;
+  if (request.input_count == 0 || request.output_count == 0 || output == 0) return {};
+  if (may_be_equal && input == output) return {};
+  const bool apart =
+      input < output ? output - input >= request.input_bytes() : input - output >= request.output_bytes();
+  if (apart) return {};
+  return Refuse(may_be_equal ? "input and output overlap in part; they must be equal or disjoint"
+                             : std::string("input and output overlap; those of this collective must be disjoint: ") +
+                                   NameOf(request.kind));
+}
+
+}  // namespace ringway::internal
