@@ -22,6 +22,17 @@ namespace {
 // No rank: the session says so.
 std::uint32_t RankOf(int root) { return root < 0 ? UINT32_MAX : static_cast<std::uint32_t>(root); }
 
+// A list of NULL fits no world.
+std::vector<std::size_t> ListOf(const size_t* counts, int ranks) {
+  return counts == nullptr || ranks < 0 ? std::vector<std::size_t>() : std::vector<std::size_t>(counts, counts + ranks);
+}
+
+std::vector<ringway::Part> SendsOf(const size_t* counts, const size_t* begins, int ranks) {
+  std::vector<ringway::Part> sends = ringway::PartsOf(ListOf(counts, ranks));
+  for (std::size_t rank = 0; begins != nullptr && rank < sends.size(); ++rank) sends[rank].begin = begins[rank];
+  return sends;
+}
+
 }  // namespace
 
 ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
@@ -156,6 +167,58 @@ ringwayResult_t ringwayAlltoAll(const void* sendbuff, void* recvbuff, size_t cou
 ringwayResult_t ringwayAlltoAllAsync(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                                      const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
   return StartWork(options, comm, work, &Session::AllToAllAsync, sendbuff, recvbuff, count, Convert<DType>(datatype));
+}
+
+ringwayResult_t ringwayAlltoAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls, void* recvbuff,
+                                 const size_t* recvcounts, int ranks, ringwayDataType_t datatype,
+                                 const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayAlltoAllVAsync(sendbuff, sendcounts, sdispls, recvbuff, recvcounts, ranks, datatype, options, comm,
+                                 work);
+  });
+}
+
+ringwayResult_t ringwayAlltoAllVAsync(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
+                                      void* recvbuff, const size_t* recvcounts, int ranks, ringwayDataType_t datatype,
+                                      const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.AllToAllVAsync(sendbuff, SendsOf(sendcounts, sdispls, ranks), recvbuff, ListOf(recvcounts, ranks),
+                                  Convert<ringway::DType>(datatype), converted);
+  });
+}
+
+ringwayResult_t ringwayAllGatherV(const void* sendbuff, void* recvbuff, const size_t* counts, int ranks,
+                                  ringwayDataType_t datatype, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                  ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayAllGatherVAsync(sendbuff, recvbuff, counts, ranks, datatype, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayAllGatherVAsync(const void* sendbuff, void* recvbuff, const size_t* counts, int ranks,
+                                       ringwayDataType_t datatype, const ringwayOpOptions_t* options,
+                                       ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.AllGatherVAsync(sendbuff, recvbuff, ListOf(counts, ranks), Convert<ringway::DType>(datatype),
+                                   converted);
+  });
+}
+
+ringwayResult_t ringwayReduceScatterV(const void* sendbuff, void* recvbuff, const size_t* counts, int ranks,
+                                      ringwayDataType_t datatype, ringwayRedOp_t op, const ringwayOpOptions_t* options,
+                                      ringwayComm_t comm, ringwayOpInfo_t* info) {
+  return RunWork(info, [&](ringwayWork_t* work) {
+    return ringwayReduceScatterVAsync(sendbuff, recvbuff, counts, ranks, datatype, op, options, comm, work);
+  });
+}
+
+ringwayResult_t ringwayReduceScatterVAsync(const void* sendbuff, void* recvbuff, const size_t* counts, int ranks,
+                                           ringwayDataType_t datatype, ringwayRedOp_t op,
+                                           const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, [&](ringway::Session& session, const ringway::OpOptions& converted) {
+    return session.ReduceScatterVAsync(sendbuff, recvbuff, ListOf(counts, ranks), Convert<ringway::DType>(datatype),
+                                       Convert<ringway::ReduceOp>(op), converted);
+  });
 }
 
 ringwayResult_t ringwayBarrier(const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {

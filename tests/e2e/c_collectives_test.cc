@@ -16,6 +16,41 @@ constexpr std::size_t kElements = 1000;
 
 using Values = std::vector<std::int32_t>;
 
+// Rank r sends 10 r + t elements to rank t, and its list of parts has 5, 0 and 7.
+void CallWithCounts(ringwayComm_t comm, int rank) {
+  std::size_t sent[kPeersInC], begins[kPeersInC], received[kPeersInC];
+  std::size_t total = 0;
+  for (std::size_t other = 0; other < kPeersInC; ++other) {
+    sent[other] = 10 * static_cast<std::size_t>(rank) + other;
+    received[other] = 10 * other + static_cast<std::size_t>(rank);
+    begins[other] = 100 * other;
+    total += received[other];
+  }
+  Values from(300), to(total), expected;
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = 1000 * rank + static_cast<int>(i);
+  for (int other = 0; other < kPeersInC; ++other) {
+    for (int i = 0; i < 10 * other + rank; ++i) expected.push_back(1000 * other + 100 * rank + i);
+  }
+  const auto type = ringwayInt32;
+  EXPECT_EQ(ringwayAlltoAllV(from.data(), sent, begins, to.data(), received, kPeersInC, type, nullptr, comm, nullptr),
+            ringwaySuccess)
+      << ringwayGetLastError(comm);
+  EXPECT_EQ(to, expected);
+  EXPECT_EQ(ringwayAlltoAllV(from.data(), sent, nullptr, to.data(), received, 2, type, nullptr, comm, nullptr),
+            ringwayInvalidArgument);
+  EXPECT_EQ(ringwayAlltoAllV(from.data(), nullptr, nullptr, to.data(), nullptr, 3, type, nullptr, comm, nullptr),
+            ringwayInvalidArgument);
+  const std::size_t parts[] = {5, 0, 7};
+  Values all(12);
+  EXPECT_EQ(ringwayAllGatherV(from.data(), all.data(), parts, kPeersInC, type, nullptr, comm, nullptr), ringwaySuccess);
+  EXPECT_EQ(all, (Values{0, 1, 2, 3, 4, 2000, 2001, 2002, 2003, 2004, 2005, 2006}));
+  ringwayOpInfo_t info = RINGWAY_OP_INFO_INITIALIZER;
+  EXPECT_EQ(
+      ringwayReduceScatterV(Values(12, 1).data(), all.data(), parts, kPeersInC, type, ringwaySum, nullptr, comm, &info),
+      ringwaySuccess);
+  EXPECT_EQ(info.partCount, parts[rank]);
+}
+
 void CallAll(ringwayComm_t comm, int rank, int root) {
   const bool is_root = rank == root;
   Values mine(kElements, rank + 1), out(kElements, -1), all(kPeersInC * kElements);
@@ -59,6 +94,7 @@ void RunRank(const std::string& socket) {
   int rank = -1;
   EXPECT_EQ(ringwayCommRank(comm, &rank), ringwaySuccess);
   for (int root = 0; root < kPeersInC; ++root) CallAll(comm, rank, root);
+  CallWithCounts(comm, rank);
   EXPECT_EQ(ringwayCommDestroy(comm), ringwaySuccess);
 }
 

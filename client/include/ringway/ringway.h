@@ -383,6 +383,43 @@ RINGWAY_C_API ringwayResult_t ringwayAlltoAllAsync(const void* sendbuff, void* r
                                                    ringwayDataType_t datatype, const ringwayOpOptions_t* options,
                                                    ringwayComm_t comm, ringwayWork_t* work);
 
+/* With counts by rank: lists of `ranks` entries, ringwayCommCount of them (else ringwayInvalidArgument). If the
+ * operation runs in another world, all ranks get ringwayPeerLost. */
+
+/* Rank r receives sendcounts[r] elements of sendbuff from sdispls[r] on; `sdispls` NULL: one after the other. What
+ * comes here from rank r has recvcounts[r] elements, in rank order without gaps. Counts may be 0, and what is sent may
+ * overlap; the two ends of each pair must say the same (else ringwayMismatch). */
+RINGWAY_C_API ringwayResult_t ringwayAlltoAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
+                                               void* recvbuff, const size_t* recvcounts, int ranks,
+                                               ringwayDataType_t datatype, const ringwayOpOptions_t* options,
+                                               ringwayComm_t comm, ringwayOpInfo_t* info);
+RINGWAY_C_API ringwayResult_t ringwayAlltoAllVAsync(const void* sendbuff, const size_t* sendcounts,
+                                                    const size_t* sdispls, void* recvbuff, const size_t* recvcounts,
+                                                    int ranks, ringwayDataType_t datatype,
+                                                    const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                    ringwayWork_t* work);
+
+/* As ringwayAllGather, but rank r contributes counts[r] elements: the same list on all ranks. recvbuff has their sum.
+ */
+RINGWAY_C_API ringwayResult_t ringwayAllGatherV(const void* sendbuff, void* recvbuff, const size_t* counts, int ranks,
+                                                ringwayDataType_t datatype, const ringwayOpOptions_t* options,
+                                                ringwayComm_t comm, ringwayOpInfo_t* info);
+RINGWAY_C_API ringwayResult_t ringwayAllGatherVAsync(const void* sendbuff, void* recvbuff, const size_t* counts,
+                                                     int ranks, ringwayDataType_t datatype,
+                                                     const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                     ringwayWork_t* work);
+
+/* As ringwayReduceScatter, but rank r's part has counts[r] elements: the same list on all ranks. Both buffers have
+ * their sum. */
+RINGWAY_C_API ringwayResult_t ringwayReduceScatterV(const void* sendbuff, void* recvbuff, const size_t* counts,
+                                                    int ranks, ringwayDataType_t datatype, ringwayRedOp_t op,
+                                                    const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                    ringwayOpInfo_t* info);
+RINGWAY_C_API ringwayResult_t ringwayReduceScatterVAsync(const void* sendbuff, void* recvbuff, const size_t* counts,
+                                                         int ranks, ringwayDataType_t datatype, ringwayRedOp_t op,
+                                                         const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                                         ringwayWork_t* work);
+
 /* Is over when all ranks have submitted it. */
 RINGWAY_C_API ringwayResult_t ringwayBarrier(const ringwayOpOptions_t* options, ringwayComm_t comm,
                                              ringwayOpInfo_t* info);
