@@ -104,6 +104,51 @@ class CollectivesTest(ClusterTest):
             for source, x, _ in ranks:
                 numpy.testing.assert_array_equal(out[source], x[to])
 
+    def test_counts_by_rank(self):
+        counts = [[(3 * source + to) % 4 * 100 for to in range(WORLD)] for source in range(WORLD)]
+
+        def rank(session):
+            me = session.rank
+            sent, received = counts[me], [row[me] for row in counts]
+            x = values(me, "int32")
+            begins = [10 * to for to in range(WORLD)]  # they overlap
+            out = numpy.full(sum(received), -1, "int32")
+            session.all_to_all_v(x, out=out, send_counts=sent, receive_counts=received, send_begins=begins)
+            parts = [values(source, "int32")[10 * me : 10 * me + counts[source][me]] for source in range(WORLD)]
+            numpy.testing.assert_array_equal(out, numpy.concatenate(parts))
+            row = numpy.zeros(sum(received), "int32")
+            session.all_to_all_v(x, out=row, send_counts=sent, receive_counts=numpy.array(received))
+            first = sum(counts[0][:me])
+            numpy.testing.assert_array_equal(row[: received[0]], values(0, "int32")[first : first + received[0]])
+            lengths = [500, 0, 3]
+            everything = numpy.zeros(503, "int32")
+            session.all_gather_v(x, out=everything, counts=lengths)
+            numpy.testing.assert_array_equal(
+                everything, numpy.concatenate([values(r, "int32", lengths[r]) for r in range(WORLD)])
+            )
+            total = values(me, "int32", 503)
+            part = session.reduce_scatter_v(total, "max", counts=lengths).part
+            numpy.testing.assert_array_equal(total[part], expected("max", "int32", 503)[part])
+            return part
+
+        parts = self.run_ranks(self.join(WORLD), rank)
+        self.assertEqual(sorted((p.start, p.stop) for p in parts), [(0, 500), (500, 500), (500, 503)])
+
+    def test_counts_that_fit_nothing_are_refused(self):
+        session, = self.join(1)
+        x, out = numpy.arange(6, dtype="float32"), numpy.zeros(6, "float32")
+        for call, why in (
+            (lambda: session.all_to_all_v(x, out=out, send_counts=[7], receive_counts=[7]), "x has 6 elements"),
+            (lambda: session.all_to_all_v(x, out=out, send_counts=[3], receive_counts=[7]), "out has 6 elements"),
+            (lambda: session.all_to_all_v(x, out=out, send_counts=[3], receive_counts=[4]), "to itself"),
+            (lambda: session.all_gather_v(x, out=out, counts=[1, 2]), "counts for 2 ranks"),
+            (lambda: session.reduce_scatter_v(x, counts=[]), "counts for 0 ranks"),
+        ):
+            with self.assertRaisesRegex(ringway.InvalidArgument, why):
+                call()
+        session.all_to_all_v(x, out=out, send_counts=[2], receive_counts=[2], send_begins=[4])
+        self.assertEqual(out.tolist(), [4, 5, 0, 0, 0, 0])
+
     def test_wrong_roots_and_rooms_are_refused(self):
         session, = self.join(1)
         x = numpy.zeros(6, "float32")

@@ -208,6 +208,72 @@ class Session(_ringway.Session):
         """`all_to_all` without waiting for the outcome."""
         return self._all_to_all(x, out, **options)
 
+    def all_to_all_v(
+        self,
+        x: Any,
+        *,
+        out: Any,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+        send_begins: Sequence[int] = (),
+        **options: Unpack[Options],
+    ) -> Result:
+        """Rank r receives send_counts[r] elements of x; `out` has receive_counts[r] of rank r, in rank order.
+
+        send_begins: where in x they begin, without it one after the other; they may overlap, and counts may be 0. All
+        lists have world_size entries, and the two ends of each pair must say the same (Mismatch).
+        out: apart from x. After a loss as `scatter`.
+        """
+        return self.all_to_all_v_async(
+            x,
+            out=out,
+            send_counts=send_counts,
+            receive_counts=receive_counts,
+            send_begins=send_begins,
+            **options,
+        ).wait()
+
+    def all_to_all_v_async(
+        self,
+        x: Any,
+        *,
+        out: Any,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+        send_begins: Sequence[int] = (),
+        **options: Unpack[Options],
+    ) -> Work:
+        """`all_to_all_v` without waiting for the outcome."""
+        return self._all_to_all_v(x, out, list(send_counts), list(receive_counts), list(send_begins), **options)
+
+    def all_gather_v(self, x: Any, *, out: Any, counts: Sequence[int], **options: Unpack[Options]) -> Result:
+        """Puts the first counts[rank] elements of the ranks' x into `out`, in rank order.
+
+        counts: world_size entries, the same on all ranks (Mismatch). out: of their sum, apart from x.
+        After a loss as `scatter`.
+        """
+        return self.all_gather_v_async(x, out=out, counts=counts, **options).wait()
+
+    def all_gather_v_async(self, x: Any, *, out: Any, counts: Sequence[int], **options: Unpack[Options]) -> Work:
+        """`all_gather_v` without waiting for the outcome."""
+        return self._all_gather_v(x, out, list(counts), **options)
+
+    def reduce_scatter_v(
+        self, x: Any, op: str = "sum", *, counts: Sequence[int], out: Any = None, **options: Unpack[Options]
+    ) -> Result:
+        """As `reduce_scatter`, with a part of counts[rank] elements for each rank, one after the other.
+
+        counts: world_size entries, the same on all ranks (Mismatch); x and out have their sum.
+        After a loss as `scatter`.
+        """
+        return self.reduce_scatter_v_async(x, op, counts=counts, out=out, **options).wait()
+
+    def reduce_scatter_v_async(
+        self, x: Any, op: str = "sum", *, counts: Sequence[int], out: Any = None, **options: Unpack[Options]
+    ) -> Work:
+        """`reduce_scatter_v` without waiting for the outcome."""
+        return self._reduce_scatter_v(x, x if out is None else out, list(counts), op, **options)
+
     def barrier(self, **options: Unpack[Options]) -> Result:
         """Returns when all ranks have called it."""
         return self.barrier_async(**options).wait()

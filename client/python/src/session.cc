@@ -168,6 +168,54 @@ PyWork* AllToAll(Self self, nb::handle x, nb::handle out, const nb::kwargs& give
   return Start(self, BorrowEqual(x, out), submit);
 }
 
+// An array has all elements that counts say of it.
+void CheckHolds(const Array& array, const char* name, const std::vector<Part>& parts) {
+  for (const Part& part : parts) {
+    if (part.begin <= array.count && part.count <= array.count - part.begin) continue;
+    Refuse(std::string(name) + " has " + std::to_string(array.count) + " elements, and the counts say more");
+  }
+}
+
+PyWork* AllToAllV(Self self, nb::handle x, nb::handle out, const std::vector<std::size_t>& send_counts,
+                  const std::vector<std::size_t>& receive_counts, const std::vector<std::size_t>& send_begins,
+                  const nb::kwargs& given) {
+  Arrays arrays = BorrowBoth(x, out);
+  std::vector<Part> sends = PartsOf(send_counts);
+  if (!send_begins.empty() && send_begins.size() != sends.size())
+    Refuse("there are " + std::to_string(send_begins.size()) + " begins and " + std::to_string(sends.size()) +
+           " counts");
+  for (std::size_t rank = 0; rank < send_begins.size(); ++rank) sends[rank].begin = send_begins[rank];
+  CheckHolds(arrays.input, "x", sends);
+  CheckHolds(arrays.output, "out", PartsOf(receive_counts));
+  const auto submit = [&, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+    return session.AllToAllVAsync(a.input.data, sends, a.output.data, receive_counts, a.input.dtype, options);
+  };
+  return Start(self, std::move(arrays), submit);
+}
+
+PyWork* AllGatherV(Self self, nb::handle x, nb::handle out, const std::vector<std::size_t>& counts,
+                   const nb::kwargs& given) {
+  Arrays arrays = BorrowBoth(x, out);
+  CheckHolds(arrays.output, "out", PartsOf(counts));
+  const std::uint32_t rank = (**self.p).rank();
+  if (rank < counts.size()) CheckHolds(arrays.input, "x", {{0, counts[rank]}});
+  const auto submit = [&, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+    return session.AllGatherVAsync(a.input.data, a.output.data, counts, a.input.dtype, options);
+  };
+  return Start(self, std::move(arrays), submit);
+}
+
+PyWork* ReduceScatterV(Self self, nb::handle x, nb::handle out, const std::vector<std::size_t>& counts,
+                       nb::handle op_name, const nb::kwargs& given) {
+  Arrays arrays = BorrowEqual(x, out);
+  CheckHolds(arrays.input, "x", PartsOf(counts));
+  const auto submit = [&, op = ReduceOpFrom(op_name), options = OpOptionsFrom(given)](Session& session,
+                                                                                      const Arrays& a) {
+    return session.ReduceScatterVAsync(a.input.data, a.output.data, counts, a.input.dtype, op, options);
+  };
+  return Start(self, std::move(arrays), submit);
+}
+
 PyWork* Barrier(Self self, const nb::kwargs& given) {
   const auto submit = [options = OpOptionsFrom(given)](Session& session, const Arrays& /*none*/) {
     return session.BarrierAsync(options);
@@ -271,6 +319,10 @@ void DefineSession(nb::module_& module) {
       .def("_gather", Gather, x, out, root, options)
       .def("_scatter", Scatter, x, out, root, options)
       .def("_all_to_all", AllToAll, x, out, options)
+      .def("_all_to_all_v", AllToAllV, x, out, nb::arg("send_counts"), nb::arg("receive_counts"),
+           nb::arg("send_begins"), options)
+      .def("_all_gather_v", AllGatherV, x, out, nb::arg("counts"), options)
+      .def("_reduce_scatter_v", ReduceScatterV, x, out, nb::arg("counts"), op, options)
       .def("_barrier", Barrier, options)
       .def("_allocate", Allocate)
       .def("update_view", &PySession::UpdateView, nb::arg("timeout").none() = nb::none(),
