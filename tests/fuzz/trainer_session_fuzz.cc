@@ -244,9 +244,10 @@ class World {
       submit.input_count = submit.kind == OpKind::kAllGatherV ? counts[submit.rank].count : submit.count;
       if (input_.OneIn(4)) counts[input_.Below(submit.world_size)].send_begin = input_.Number<std::uint64_t>();
     }
-    const std::span<const std::byte> head = BytesOf(submit), tail = std::as_bytes(std::span(counts));
-    std::vector<std::byte> packet(head.begin(), head.end());
-    packet.insert(packet.end(), tail.begin(), tail.end());
+    const std::size_t tail_bytes = counts.size() * sizeof(abi::RankCounts);
+    std::vector<std::byte> packet(sizeof submit + tail_bytes);
+    std::memcpy(packet.data(), &submit, sizeof submit);
+    if (tail_bytes > 0) std::memcpy(packet.data() + sizeof submit, counts.data(), tail_bytes);
     if (input_.OneIn(16)) packet.resize(packet.size() - 1);
     Send(packet);
   }
