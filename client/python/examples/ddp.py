@@ -29,6 +29,14 @@ class Gpt(nn.Module):
         return self.head(self.layers(self.tokens(x) + self.places(torch.arange(x.shape[1])), mask, is_causal=True))
 
 
+def loss_of_batch(model, data, step, peer):
+    """Of the batch that this peer draws from the text at this step."""
+    generator = torch.Generator().manual_seed(step * 65537 + peer)
+    at = torch.randint(len(data) - CONTEXT - 1, (BATCH, 1), generator=generator) + torch.arange(CONTEXT + 1)
+    logits = model(data[at[:, :-1]])
+    return nn.functional.cross_entropy(logits.flatten(0, 1), data[at[:, 1:]].flatten())
+
+
 @torch.no_grad()
 def share_state(session, model, optimizer, steps):
     """Those who have trained longest give weights and moments to the others; returns the group's step. Every rank calls it."""
@@ -64,11 +72,8 @@ def main(socket, world, path="/usr/share/common-licenses/GPL-3"):
                 if not is_in_step:
                     step, is_in_step = share_state(session, model, optimizer, step), True
                     continue
-                generator = torch.Generator().manual_seed(step * 65537 + session.peer_id)
-                at = torch.randint(len(data) - CONTEXT - 1, (BATCH, 1), generator=generator) + torch.arange(CONTEXT + 1)
                 optimizer.zero_grad()
-                logits = model(data[at[:, :-1]])
-                loss = nn.functional.cross_entropy(logits.flatten(0, 1), data[at[:, 1:]].flatten())
+                loss = loss_of_batch(model, data, step, session.peer_id)
                 loss.backward()
                 if step % 10 == 0:  # all know it at the same step
                     is_over[0] = len(told_to_stop)

@@ -10,8 +10,7 @@ import sys
 
 import ringway.torch
 import torch
-from ddp import BATCH, CONTEXT, Gpt
-from torch import nn
+from ddp import Gpt, loss_of_batch
 
 EVERY = 10
 
@@ -49,11 +48,8 @@ def main(socket, world, path="/usr/share/common-licenses/GPL-3"):
             try:
                 if not is_in_step:
                     step, is_in_step = share_state(session, outer, step), True
-                generator = torch.Generator().manual_seed(step * 65537 + session.peer_id)
-                at = torch.randint(len(data) - CONTEXT - 1, (BATCH, 1), generator=generator) + torch.arange(CONTEXT + 1)
                 optimizer.zero_grad()
-                logits = model(data[at[:, :-1]])
-                loss = nn.functional.cross_entropy(logits.flatten(0, 1), data[at[:, 1:]].flatten())
+                loss = loss_of_batch(model, data, step, session.peer_id)
                 loss.backward()
                 optimizer.step()
                 step += 1
