@@ -1,4 +1,4 @@
-"""The textbook's programs, as they stand, with the backend "ringway": in two processes they end where one ends."""
+"""The textbook's programs, as they stand, with the backend "ringway": in several processes they end where one ends."""
 import os
 import pathlib
 import sys
@@ -25,7 +25,7 @@ class TextbookTest(ClusterTest):
         out = self.cluster.directory / f"{name}.pt"
         ranks = []
         for rank in range(world):
-            environment = {**os.environ, "RINGWAY_SOCKET": self.cluster.sockets[rank]}
+            environment = {**os.environ, "RINGWAY_SOCKET": self.cluster.sockets[rank * WORLD // world]}  # the halves are sites
             argv = [sys.executable, "-B", PROGRAMS / program, rank, world, self.cluster.directory / f"{name}.store", out, *words]
             ranks.append(Process(self.cluster.directory / f"{name}.{rank}.log", argv, env=environment))
             self.addCleanup(ranks[-1].kill)
@@ -33,8 +33,8 @@ class TextbookTest(ClusterTest):
             self.assertEqual(process.end(), 0, process.text())
         return torch.load(out)
 
-    def check(self, program, *words):
-        one, many = self.trained(program, 1, *words), self.trained(program, WORLD, *words)
+    def check(self, program, *words, world=WORLD):
+        one, many = self.trained(program, 1, *words), self.trained(program, world, *words)
         self.assertEqual(one.keys(), many.keys())
         for name in one:
             torch.testing.assert_close(many[name], one[name], rtol=1e-4, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
@@ -50,3 +50,6 @@ class TextbookTest(ClusterTest):
 
     def test_sequence_parallel(self):
         self.check("sequence_parallel.py")
+
+    def test_replicas_of_shards(self):
+        self.check("hsdp.py", "2", world=4)
