@@ -14,7 +14,7 @@ WORLD = 3
 
 # Everything that the backend has, in the textbook's words; the outcome of every call, in one file a rank.
 PROGRAM = """
-import sys, torch
+import sys, time, torch
 import torch.distributed as dist
 import ringway.torch
 backend, store, rank, out, device = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5]
@@ -81,7 +81,19 @@ works = [dist.all_reduce(x, async_op=True) for x in [mine(1000, of=rank + i) for
 for work in works:
     assert work.wait()
     say(work.result()[0])
+x, y, z = mine(7), mine(8), mine(9)
+future = dist.all_reduce(x, async_op=True).get_future()
+work = dist.all_reduce(y, async_op=True)
+dist.all_reduce(z, async_op=True)  # which nobody waits for
+future.wait()
+while not work.is_completed() or not torch.equal(z, sum(mine(9, of=i) for i in range(WORLD))):
+    time.sleep(0.001)
+say(x, y, z)
+x = torch.sparse_coo_tensor([[rank, 4]], mine(2), (6,))
+dist.all_reduce(x)
+say(x.to_dense())
 dist.barrier()
+dist.monitored_barrier()
 everything = [None] * WORLD
 dist.all_gather_object(everything, {"rank": rank, "text": "x" * (rank + 1)})
 assert everything == [{"rank": i, "text": "x" * (i + 1)} for i in range(WORLD)]

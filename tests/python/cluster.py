@@ -160,6 +160,7 @@ class ClusterTest(unittest.TestCase):
     """Each test has a group of its own on daemons that all tests of the class share."""
 
     DAEMONS = 3
+    SECONDS_MAX = 4 * PATIENCE  # of a test
 
     @classmethod
     def setUpClass(cls):
@@ -169,7 +170,7 @@ class ClusterTest(unittest.TestCase):
     def setUp(self):
         self.group = self._testMethodName
         # A hang is reported with the stacks of all threads.
-        watchdog = threading.Timer(4 * PATIENCE, self.hang)
+        watchdog = threading.Timer(self.SECONDS_MAX, self.hang)
         watchdog.daemon = True
         watchdog.start()
         self.addCleanup(watchdog.cancel)

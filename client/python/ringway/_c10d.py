@@ -9,61 +9,65 @@ WorldTooSmall.
 Tensors are in host memory or a GPU's, which is staged through the host. A collective of GPU tensors begins after what the current
 stream holds; waiting for it blocks the caller until it is over, and makes the current stream wait for what is left to copy.
 
-Threads: operations are submitted by the caller, in its order, and finished one after the other by a thread of the group.
+Threads: operations are submitted by the caller, in its order, and finished by who waits for them. A thread of the group finishes
+those that have a future, one after the other, and those that nobody waits for.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import os
-import threading
+import time
 import uuid
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 import torch
 import torch.distributed as dist
 
 import ringway
+from ringway._c10d_work import Operation, Work
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     Tensors = Sequence[torch.Tensor]
 
-# Their objects compare, but do not hash alike.
-_OPS = [
-    (dist.ReduceOp.SUM, "sum"),
-    (dist.ReduceOp.AVG, "avg"),
-    (dist.ReduceOp.PRODUCT, "prod"),
-    (dist.ReduceOp.MIN, "min"),
-    (dist.ReduceOp.MAX, "max"),
-]
-_BITWISE = [
-    (dist.ReduceOp.BAND, torch.bitwise_and),
-    (dist.ReduceOp.BOR, torch.bitwise_or),
-    (dist.ReduceOp.BXOR, torch.bitwise_xor),
-]
-
-
-def _find(op: Any, known: Sequence[tuple[Any, Any]]) -> Any:
-    return next((value for each, value in known if op == each), None)
+_OPS = {
+    dist.ReduceOp.SUM: "sum",
+    dist.ReduceOp.AVG: "avg",
+    dist.ReduceOp.PRODUCT: "prod",
+    dist.ReduceOp.MIN: "min",
+    dist.ReduceOp.MAX: "max",
+}
+_BITWISE = {
+    dist.ReduceOp.BAND: torch.bitwise_and,
+    dist.ReduceOp.BOR: torch.bitwise_or,
+    dist.ReduceOp.BXOR: torch.bitwise_xor,
+}
+# NumPy arrays are borrowed in half the time of tensors, which count in small operations.
+_OF_NUMPY = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64}
 
 
 def _elements(tensor: torch.Tensor) -> torch.Tensor:
     """The same memory as numbers that Ringway adds, if it is dense."""
-    if tensor.device.type not in ("cpu", "cuda"):
-        raise ringway.NotSupported(f"a tensor is on {tensor.device}: the backend takes those of the host and of CUDA")
+    if not tensor.is_cpu:
+        raise ringway.NotSupported(f"a tensor is on {tensor.device}: the backend takes tensors in host memory")
     if tensor.is_sparse:
         raise ringway.NotSupported("a tensor is sparse: the backend takes dense ones")
     tensor = tensor.detach()
     if tensor.dtype == torch.bool:
         return tensor.view(torch.uint8)
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor
+
+
+def _reduction(opts: Any) -> Any:
+    """Of a collective's options, which may be the reduction itself, or None."""
+    given = getattr(opts, "reduceOp", opts)
+    return dist.ReduceOp.SUM if given is None else getattr(given, "op", given)
 
 
 def _name(op: Any, dtype: torch.dtype) -> str:
     """What the session calls it."""
-    name = _find(op, _OPS)
+    name = _OPS.get(op)
     if name is None:
         raise ringway.NotSupported(f"the backend has no reduction {op}")
     if dtype == torch.bool:  # as any and all
@@ -75,55 +79,13 @@ def _name(op: Any, dtype: torch.dtype) -> str:
     return name
 
 
-def _stream_of(tensors: Any) -> torch.cuda.Stream | None:
-    """The current stream of the first tensor's GPU; None: it is in host memory, or there is none."""
-    while isinstance(tensors, (list, tuple)):
-        if not tensors:
-            return None
-        tensors = tensors[0]
-    return torch.cuda.current_stream(tensors.device) if tensors.is_cuda else None
-
-
-class _Work(dist.Work):
-    """Waiting for it raises what the operation failed with."""
-
-    def __init__(self, future: torch.futures.Future[Any]) -> None:
-        super().__init__()
-        self._future = future
-        self._over = threading.Event()
-        future.add_done_callback(lambda _: self._over.set())
-
-    def wait(self, timeout: timedelta | None = None) -> bool:
-        if timeout is not None and timeout.total_seconds() > 0 and not self._over.wait(timeout.total_seconds()):
-            raise ringway.Timeout(f"the collective is not over after {timeout}; it goes on")
-        self._future.wait()
-        return True
-
-    def is_completed(self) -> bool:
-        return self._future.done()
-
-    def is_success(self) -> bool:
-        return self._future.done() and self.exception() is None
-
-    def exception(self) -> BaseException | None:
-        try:
-            self._future.value()
-        except BaseException as error:
-            return error
-        return None
-
-    def result(self) -> Any:
-        return self._future.value()
-
-    def get_future(self) -> torch.futures.Future[Any]:
-        return self._future
-
-
 class RingwayProcessGroup(dist.ProcessGroup):
     def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
         self._rank, self._size = rank, size
+        self._group_name = ""
         self._timeout = timeout.total_seconds()
+        self._store, self._barriers = store, 0
         if rank == 0:
             store.set("group", f"{os.environ.get('RINGWAY_GROUP', 'torch')}-{uuid.uuid4().hex}")
         where = {"socket": os.environ["RINGWAY_SOCKET"]} if "RINGWAY_SOCKET" in os.environ else {}
@@ -141,62 +103,60 @@ class RingwayProcessGroup(dist.ProcessGroup):
         members = [member.peer_id for member in self._session.members()]
         self._order = [peers.index(peer) for peer in members]  # c10d's rank of each of Ringway's
         self._places = [members.index(peer) for peer in peers]  # and the other way around
+        self.error: Exception | None = None
+        """What an operation failed with first."""
         self._finisher = concurrent.futures.ThreadPoolExecutor(1, "ringway-c10d")
 
     # ------------------------------------------------------------------------------------------ operations
 
-    def _finish(self, works: list[ringway.Work], output: Any, after: Callable[[], None] | None = None) -> dist.Work:
-        """The work of one or more that are submitted: `after` copies their results to where they go."""
-        stream = _stream_of(output)  # that of the temporaries, too, so that none is reused before it was copied
-        future: torch.futures.Future[Any] = torch.futures.Future(devices=None if stream is None else [stream.device])
+    def _finish(
+        self,
+        works: list[ringway.Work],
+        output: Any,
+        after: Callable[[], object] | None = None,
+        timeout: timedelta | None = None,
+    ) -> dist.Work:
+        """The work of one or more that are submitted: `after` copies their results to where they go.
 
-        def wait() -> None:
-            try:
-                for work in works:
-                    work.wait(self._timeout)
-                with torch.cuda.stream(stream):
-                    if after is not None:
-                        after()
-                    future.set_result(output)
-            except BaseException as error:  # its waiter raises it
-                future.set_exception(error)
+        timeout: of waiting for it; the group's if there is none above zero.
+        """
+        patience = timeout.total_seconds() if timeout is not None and timeout > timedelta() else self._timeout
+        return Work(Operation(works, output, after, patience, self._report), self._finisher)
 
-        self._finisher.submit(wait)
-        return _Work(future)
+    def _report(self, error: Exception) -> None:
+        self.error = self.error or error
 
-    def _in_place(self, tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None] | None]:
+    def _in_place(self, tensor: torch.Tensor) -> tuple[Any, Callable[[], object] | None]:
+        """What an operation may read and write, and how that comes to the tensor if it is a copy."""
         elements = _elements(tensor)
         if elements.is_contiguous():
-            return elements, None
+            return (elements.numpy() if elements.dtype in _OF_NUMPY else elements), None
         dense = elements.contiguous()
         return dense, lambda: elements.copy_(dense)
 
-    def _stacked(self, parts: Tensors, order: Sequence[int]) -> torch.Tensor:
+    def _stacked(self, parts: Tensors) -> torch.Tensor:
         """One buffer with each rank's part, in the order of Ringway's ranks."""
         shapes = {part.shape for part in parts}
         if len(parts) != self._size or len(shapes) > 1:
             raise ringway.InvalidArgument(f"{len(parts)} parts of shapes {shapes}: {self._size} of one shape are needed")
-        return torch.stack([_elements(parts[i]) for i in order])
+        return torch.stack([_elements(parts[i]) for i in self._order])
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> dist.Work:
         return self.allreduce_coalesced(tensors, opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work:
-        op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
-        if (combine := _find(op, _BITWISE)) is not None:
-            return self._bitwise(tensors, combine)
+        op = _reduction(opts)
+        if op in _BITWISE:
+            return self._bitwise(tensors, _BITWISE[op])
+        if any([tensor.is_sparse for tensor in tensors]):
+            return self._sparse_sum(tensors, op)
         places = [self._in_place(tensor) for tensor in tensors]
-        if len(places) == 1 or len({tensor.dtype for tensor in tensors}) > 1 or tensors[0].is_cuda:
+        copies = [copy for _, copy in places if copy is not None]
+        if len(places) == 1 or len({tensor.dtype for tensor in tensors}) > 1:
             works = [self._session.all_reduce_async(x, _name(op, t.dtype)) for (x, _), t in zip(places, tensors)]
         else:
             works = [self._session.all_reduce_many_async([x for x, _ in places], _name(op, tensors[0].dtype))]
-
-        def after() -> None:
-            for _, copy in places:
-                if copy is not None:
-                    copy()
-
-        return self._finish(works, list(tensors), after)
+        return self._finish(works, list(tensors), (lambda: [copy() for copy in copies]) if copies else None)
 
     def _bitwise(self, tensors: Tensors, combine: Callable[..., torch.Tensor]) -> dist.Work:
         inputs = [_elements(tensor).contiguous() for tensor in tensors]
@@ -212,6 +172,32 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
         return self._finish(works, list(tensors), after)
 
+    def _sparse_sum(self, tensors: Tensors, op: Any) -> dist.Work:
+        """All gather all, as many entries as the longest has, which one operation more finds out."""
+        if op != dist.ReduceOp.SUM or not all(tensor.is_sparse for tensor in tensors):
+            raise ringway.NotSupported("sparse tensors are only added up, and not together with dense ones")
+        mine = [tensor.detach().coalesce() for tensor in tensors]
+        counts = torch.zeros((self._size, len(mine)), dtype=torch.int64)
+        self._session.all_gather(torch.tensor([x._nnz() for x in mine]), out=counts)
+        works, gathered = [], []
+        for x, longest in zip(mine, counts.amax(0).tolist()):
+            for entries in (x.indices().t(), _elements(x.values())):
+                padded = entries.new_zeros((longest, *entries.shape[1:]))
+                padded[: x._nnz()] = entries
+                gathered.append(padded.new_empty((self._size, *padded.shape)))
+                works.append(self._session.all_gather_async(padded, out=gathered[-1]))
+
+        def after() -> None:
+            for place, tensor in enumerate(tensors):
+                total = torch.zeros_like(tensor)
+                for count, indices, elements in zip(counts[:, place].tolist(), *gathered[2 * place : 2 * place + 2]):
+                    values = torch.view_as_complex(elements) if tensor.is_complex() else elements
+                    total = total + torch.sparse_coo_tensor(indices[:count].t(), values[:count], tensor.shape)
+                with torch.no_grad():  # what `detach` returns of a sparse tensor would change alone
+                    tensor.copy_(total.coalesce())
+
+        return self._finish(works, list(tensors), after)
+
     def broadcast(self, tensors: Tensors, opts: Any = None) -> dist.Work:
         root = 0 if opts is None else opts.rootRank
         dense, after = self._in_place(tensors[0])
@@ -219,7 +205,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
     def reduce(self, tensors: Tensors, opts: Any) -> dist.Work:
         dense, after = self._in_place(tensors[0])
-        op = _name(opts.reduceOp, tensors[0].dtype)
+        op = _name(_reduction(opts), tensors[0].dtype)
         work = self._session.reduce_async(dense, op, root=self._places[opts.rootRank])
         return self._finish([work], list(tensors), after if self._rank == opts.rootRank else None)
 
@@ -269,7 +255,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
         is_root = self._rank == opts.rootRank
-        x = self._stacked(inputs[0], self._order) if is_root else None
+        x = self._stacked(inputs[0]) if is_root else None
         dense, after = self._in_place(outputs[0])
         work = self._session.scatter_async(x, root=self._places[opts.rootRank], out=dense)
         return self._finish([work], list(outputs), after)
@@ -289,8 +275,8 @@ class RingwayProcessGroup(dist.ProcessGroup):
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
     def _reduce_into(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
-        op = _name(dist.ReduceOp.SUM if opts is None else opts.reduceOp, outputs[0].dtype)
-        sums = [self._stacked(parts, self._order) for parts in inputs]
+        op = _name(_reduction(opts), outputs[0].dtype)
+        sums = [self._stacked(parts) for parts in inputs]
         works = [self._session.reduce_scatter_async(x, op) for x in sums]
 
         def after() -> None:
@@ -331,10 +317,42 @@ class RingwayProcessGroup(dist.ProcessGroup):
     all_to_all_single = alltoall_base
 
     def barrier(self, opts: Any = None) -> dist.Work:
-        return self._finish([self._session.barrier_async()], [])
+        return self._finish([self._session.barrier_async()], [], timeout=getattr(opts, "timeout", None))
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        self._session.barrier_async().wait(self._timeout if timeout is None else timeout.total_seconds())
+        """As Gloo's: rank 0 says who has not come in time. By the store: who is missing may wait in a collective."""
+        self._barriers += 1
+        patience = self._timeout if timeout is None else timeout.total_seconds()
+        deadline = time.monotonic() + patience
+
+        def has_come(name: str) -> bool:
+            left = max(deadline - time.monotonic(), 0.001)
+            try:
+                self._store.wait([f"barrier{self._barriers}/{name}"], timedelta(seconds=left))
+            except RuntimeError:  # a store of files raises no DistStoreError
+                return False
+            return True
+
+        if self._rank != 0:
+            self._store.set(f"barrier{self._barriers}/{self._rank}", "")
+            if not has_come("all"):
+                raise dist.DistError(
+                    f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for "
+                    "send/recv from rank 0: it did not say in time that all have come"
+                )
+            return
+        missing: list[str] = []
+        for rank in range(1, self._size):
+            if time.monotonic() >= deadline and not wait_all_ranks:
+                raise dist.DistError(f"Rank 0 timed out in monitoredBarrier after {patience} s, before rank {rank}")
+            if not has_come(str(rank)):
+                missing.append(str(rank))
+                if not wait_all_ranks:
+                    break
+        if missing:
+            those = f"Rank {missing[0]}" if len(missing) == 1 else f"Ranks {', '.join(missing)}"
+            raise dist.DistError(f"{those} failed to pass monitoredBarrier in {patience} s")
+        self._store.set(f"barrier{self._barriers}/all", "")
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
         raise ringway.NotSupported("the backend has no send and receive between two ranks")
@@ -352,9 +370,24 @@ class RingwayProcessGroup(dist.ProcessGroup):
     def rank(self) -> int:
         return self._rank
 
+    # torch keeps these in what it calls a group's backends, and a group in Python has none.
+
+    def _get_backend(self, device: torch.device) -> RingwayProcessGroup:
+        if device.type != "cpu":
+            raise ringway.NotSupported(f"the backend has nothing for {device}: it takes tensors in host memory")
+        return self
+
     @property
-    def group_name(self) -> str:  # torch does not set that of a group in Python
-        return dist.distributed_c10d._world.pg_names[self]
+    def _device_types(self) -> list[torch.device]:
+        """None while torch makes the group: then its recorder of operations, which asks such backends for a name, is for it."""
+        return [torch.device("cpu")] if self in dist.distributed_c10d._world.pg_names else []
+
+    def _set_group_name(self, name: str) -> None:
+        self._group_name = name
+
+    @property
+    def group_name(self) -> str:
+        return self._group_name
 
     def getBackendName(self) -> str:
         return "ringway"
