@@ -95,7 +95,10 @@ class Work(dist.Work):
     def get_future(self) -> torch.futures.Future[Any]:
         if self._future is None:
             self._future = torch.futures.Future()
-            self._finisher.submit(_complete, self._operation, self._future)
+            if self._operation.is_over:  # so that a future after `wait` is done
+                _complete(self._operation, self._future)
+            else:
+                self._finisher.submit(_complete, self._operation, self._future)
         return self._future
 
 
