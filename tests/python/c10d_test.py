@@ -92,6 +92,13 @@ say(x, y, z)
 x = torch.sparse_coo_tensor([[rank, 4]], mine(2), (6,))
 dist.all_reduce(x)
 say(x.to_dense())
+group, x, y, z = dist.group.WORLD, mine(7), mine(8), mine(9)
+parts = [torch.zeros(2) for _ in range(WORLD)]
+group.allreduce(x, dist.ReduceOp.MAX).wait()
+group.broadcast(y, 1).wait()
+group.reduce(z, 2).wait()
+group.allgather(parts, mine(2)).wait()
+say(x, y, *parts, *([z] if rank == 2 else []))
 dist.barrier()
 dist.monitored_barrier()
 everything = [None] * WORLD

@@ -64,6 +64,11 @@ def _is_dense(tensor: torch.Tensor) -> bool:
     return tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
 
 
+def _listed(tensors: Any) -> Tensors:
+    """Of calls of a group's own methods that name one tensor."""
+    return [tensors] if isinstance(tensors, torch.Tensor) else tensors
+
+
 def _reduction(opts: Any) -> Any:
     """Of a collective's options, which may be the reduction itself, or None."""
     given = getattr(opts, "reduceOp", opts)
@@ -147,6 +152,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
         return torch.stack([_elements(parts[i]) for i in self._order])
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> dist.Work:
+        tensors = _listed(tensors)
         tensor = tensors[0]
         name = _OPS.get(_reduction(opts))
         if len(tensors) > 1 or name is None or tensor.dtype not in _OF_NUMPY or not _is_dense(tensor):
@@ -209,17 +215,20 @@ class RingwayProcessGroup(dist.ProcessGroup):
         return self._finish(works, list(tensors), after)
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> dist.Work:
-        root = 0 if opts is None else opts.rootRank
+        tensors, root = _listed(tensors), 0 if opts is None else getattr(opts, "rootRank", opts)
         dense, after = self._in_place(tensors[0])
         return self._finish([self._session.broadcast_async(dense, self._places[root])], list(tensors), after)
 
-    def reduce(self, tensors: Tensors, opts: Any) -> dist.Work:
+    def reduce(self, tensors: Tensors, opts: Any, op: Any = None) -> dist.Work:
+        tensors, root = _listed(tensors), getattr(opts, "rootRank", opts)
         dense, after = self._in_place(tensors[0])
-        op = _name(_reduction(opts), tensors[0].dtype)
-        work = self._session.reduce_async(dense, op, root=self._places[opts.rootRank])
-        return self._finish([work], list(tensors), after if self._rank == opts.rootRank else None)
+        name = _name(_reduction(getattr(opts, "reduceOp", op)), tensors[0].dtype)
+        work = self._session.reduce_async(dense, name, root=self._places[root])
+        return self._finish([work], list(tensors), after if self._rank == root else None)
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> dist.Work:
+        if isinstance(inputs, torch.Tensor):
+            outputs, inputs = [outputs], [inputs]  # type: ignore[list-item]
         return self._gather_into(list(zip(outputs, inputs)), outputs)
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> dist.Work:

@@ -33,7 +33,8 @@ class Operation:
     ) -> None:
         self._works, self._after, self._report = works, after, report
         self.output, self.patience = output, patience
-        self.is_over, self.error = False, None
+        self.is_over = False
+        self.error: Exception | None = None
         self._lock = threading.Lock()
 
     def finish(self, timeout: float | None = None) -> None:
