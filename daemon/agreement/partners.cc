@@ -1,7 +1,5 @@
 #include "daemon/agreement/partners.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <vector>
 
 #include "proto/local_abi.h"
@@ -21,16 +19,6 @@ std::string PartnerLost(const Context& ctx, const Submission& submission) {
   if (fits && same_place) return "";
   return "its input is laid out for " + std::to_string(submission.world_size) + " ranks, and the group has " +
          std::to_string(members.size()) + " now, or others: submit one for these";
-}
-
-Status RoomFor(const Submission& submission, PeerId self, std::uint32_t world_size) {
-  const Descriptor& descriptor = submission.descriptor;
-  const Sizes sizes = SizesOf(descriptor.kind, descriptor.count, std::max(1U, world_size), submission.root == self);
-  const std::uint64_t needed = sizes.output * SizeOf(descriptor.dtype);
-  const std::uint64_t room = submission.buffers->output_bytes_max();
-  if (needed <= room) return Status::Ok();
-  return {Code::kInvalidArgument, "the output has room for " + std::to_string(room) + " bytes, and a group of " +
-                                      std::to_string(world_size) + " peers needs " + std::to_string(needed)};
 }
 
 void FindRoot(const Context& ctx, Operation& op) {

@@ -1,5 +1,5 @@
-// What an operation asks of a view: a root, the members that its input is laid out for, and no more of them than its
-// output has room for; and whom it tells that it is READY.
+// What an operation asks of a view: a root, and the members that its input is laid out for; and whom it tells that it is
+// READY.
 #pragma once
 
 #include <set>
@@ -8,15 +8,11 @@
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/operation.h"
 #include "proto/ids.h"
-#include "proto/result.h"
 
 namespace ringway::agreement {
 
 // Why the view's members cannot do it; empty: they can.
 std::string PartnerLost(const Context& ctx, const Submission& submission);
-
-// kInvalidArgument if its output is too small in a world of this size.
-Status RoomFor(const Submission& submission, PeerId self, std::uint32_t world_size);
 
 // The root's rank in the view, and what follows from it. REQUIRES: no partner is lost.
 void FindRoot(const Context& ctx, Operation& op);

@@ -49,8 +49,8 @@ _OF_NUMPY = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, tor
 
 def _elements(tensor: torch.Tensor) -> torch.Tensor:
     """The same memory as numbers that Ringway adds, if it is dense."""
-    if not tensor.is_cpu:
-        raise ringway.NotSupported(f"a tensor is on {tensor.device}: the backend takes tensors in host memory")
+    if not tensor.is_cpu and not tensor.is_cuda:
+        raise ringway.NotSupported(f"a tensor is on {tensor.device}: the backend takes those of the host and of CUDA")
     if tensor.is_sparse:
         raise ringway.NotSupported("a tensor is sparse: the backend takes dense ones")
     tensor = tensor.detach()
@@ -140,7 +140,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
         """What an operation may read and write, and how that comes to the tensor if it is a copy."""
         elements = _elements(tensor)
         if elements.is_contiguous():
-            return (elements.numpy() if elements.dtype in _OF_NUMPY else elements), None
+            return (elements.numpy() if elements.is_cpu and elements.dtype in _OF_NUMPY else elements), None
         dense = elements.contiguous()
         return dense, lambda: elements.copy_(dense)
 
@@ -168,7 +168,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
             return self._sparse_sum(tensors, op)
         places = [self._in_place(tensor) for tensor in tensors]
         copies = [copy for _, copy in places if copy is not None]
-        if len(places) == 1 or len({tensor.dtype for tensor in tensors}) > 1:
+        if len(places) == 1 or len({tensor.dtype for tensor in tensors}) > 1 or tensors[0].is_cuda:
             works = [self._session.all_reduce_async(x, _name(op, t.dtype)) for (x, _), t in zip(places, tensors)]
         else:
             works = [self._session.all_reduce_many_async([x for x, _ in places], _name(op, tensors[0].dtype))]

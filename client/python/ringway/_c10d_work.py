@@ -14,6 +14,15 @@ import torch.distributed as dist
 import ringway
 
 
+def _stream_of(tensors: Any) -> torch.cuda.Stream | None:
+    """The current stream of the first tensor's GPU; None: it is in host memory, or there is none."""
+    while isinstance(tensors, (list, tuple)):
+        if not tensors:
+            return None
+        tensors = tensors[0]
+    return torch.cuda.current_stream(tensors.device) if isinstance(tensors, torch.Tensor) and tensors.is_cuda else None
+
+
 class Operation:
     """What one call has submitted, and what is left to do when it is over; by whoever comes first.
 
@@ -21,7 +30,7 @@ class Operation:
     patience: seconds of a wait.
     """
 
-    __slots__ = ("_after", "_lock", "_report", "_works", "error", "is_over", "output", "patience")
+    __slots__ = ("_after", "_lock", "_report", "_works", "error", "is_over", "output", "patience", "stream")
 
     def __init__(
         self,
@@ -33,6 +42,8 @@ class Operation:
     ) -> None:
         self._works, self._after, self._report = works, after, report
         self.output, self.patience = output, patience
+        self.stream = _stream_of(output)
+        """Of the submission, and so of the temporaries: none is reused before it was copied."""
         self.is_over = False
         self.error: Exception | None = None
         self._lock = threading.Lock()
@@ -46,13 +57,17 @@ class Operation:
                 for work in self._works:
                     work.wait(self.patience if timeout is None else timeout)
                 if self._after is not None:
-                    self._after()
+                    with self.on_stream():
+                        self._after()
             except Exception as error:
                 if timeout is not None and isinstance(error, ringway.Timeout):
                     raise
                 self.error = error
                 self._report(error)
             self.is_over = True
+
+    def on_stream(self) -> contextlib.AbstractContextManager[Any]:
+        return torch.cuda.stream(self.stream) if self.stream is not None else contextlib.nullcontext()
 
     def is_done(self) -> bool:
         return self.is_over or all(work.done() for work in self._works)
@@ -75,6 +90,8 @@ class Work(dist.Work):
         self._operation.finish(timeout.total_seconds() if timeout is not None and timeout > timedelta() else None)
         if self._operation.error is not None:
             raise self._operation.error
+        if (stream := self._operation.stream) is not None:
+            torch.cuda.current_stream(stream.device).wait_stream(stream)
         return True
 
     def is_completed(self) -> bool:
@@ -95,7 +112,8 @@ class Work(dist.Work):
 
     def get_future(self) -> torch.futures.Future[Any]:
         if self._future is None:
-            self._future = torch.futures.Future()
+            stream = self._operation.stream
+            self._future = torch.futures.Future(devices=None if stream is None else [stream.device])
             if self._operation.is_over:  # so that a future after `wait` is done
                 _complete(self._operation, self._future)
             else:
@@ -108,4 +126,5 @@ def _complete(operation: Operation, future: torch.futures.Future[Any]) -> None:
     if operation.error is not None:
         future.set_exception(operation.error)
     else:
-        future.set_result(operation.output)
+        with operation.on_stream():
+            future.set_result(operation.output)
