@@ -172,10 +172,8 @@ ringwayResult_t ringwayAlltoAllAsync(const void* sendbuff, void* recvbuff, size_
 ringwayResult_t ringwayAlltoAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls, void* recvbuff,
                                  const size_t* recvcounts, int ranks, ringwayDataType_t datatype,
                                  const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayAlltoAllVAsync(sendbuff, sendcounts, sdispls, recvbuff, recvcounts, ranks, datatype, options, comm,
-                                 work);
-  });
+  return RunWork(info, ringwayAlltoAllVAsync, sendbuff, sendcounts, sdispls, recvbuff, recvcounts, ranks, datatype,
+                 options, comm);
 }
 
 ringwayResult_t ringwayAlltoAllVAsync(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
@@ -190,9 +188,7 @@ ringwayResult_t ringwayAlltoAllVAsync(const void* sendbuff, const size_t* sendco
 ringwayResult_t ringwayAllGatherV(const void* sendbuff, void* recvbuff, const size_t* counts, int ranks,
                                   ringwayDataType_t datatype, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                   ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayAllGatherVAsync(sendbuff, recvbuff, counts, ranks, datatype, options, comm, work);
-  });
+  return RunWork(info, ringwayAllGatherVAsync, sendbuff, recvbuff, counts, ranks, datatype, options, comm);
 }
 
 ringwayResult_t ringwayAllGatherVAsync(const void* sendbuff, void* recvbuff, const size_t* counts, int ranks,
@@ -207,9 +203,7 @@ ringwayResult_t ringwayAllGatherVAsync(const void* sendbuff, void* recvbuff, con
 ringwayResult_t ringwayReduceScatterV(const void* sendbuff, void* recvbuff, const size_t* counts, int ranks,
                                       ringwayDataType_t datatype, ringwayRedOp_t op, const ringwayOpOptions_t* options,
                                       ringwayComm_t comm, ringwayOpInfo_t* info) {
-  return RunWork(info, [&](ringwayWork_t* work) {
-    return ringwayReduceScatterVAsync(sendbuff, recvbuff, counts, ranks, datatype, op, options, comm, work);
-  });
+  return RunWork(info, ringwayReduceScatterVAsync, sendbuff, recvbuff, counts, ranks, datatype, op, options, comm);
 }
 
 ringwayResult_t ringwayReduceScatterVAsync(const void* sendbuff, void* recvbuff, const size_t* counts, int ranks,
