@@ -178,12 +178,12 @@ class PcclTest(ClusterTest):
 
     def test_shared_state_of_one_who_dies(self):
         sessions = self.join(3)
-        whole = ringway.Session.broadcast_async
+        whole = ringway.Session.all_to_all_v_async
 
-        def broadcast(session, x, root, **options):
+        def send(session, x, **options):
             if session is sessions[2]:  # who has the newest
                 session.abort()
-            return whole(session, x, root, **options)
+            return whole(session, x, **options)
 
         def one(session):
             state = numpy.full(9, session.rank)
@@ -193,7 +193,7 @@ class PcclTest(ClusterTest):
                 return None
             return state.tolist()
 
-        with mock.patch.object(ringway.Session, "broadcast_async", broadcast):
+        with mock.patch.object(ringway.Session, "all_to_all_v_async", send):
             self.assertEqual(self.on_all(sessions, one), [[0] * 9, [0] * 9, None])
 
 
