@@ -101,6 +101,10 @@ with join() as session:
     x, out = OnDevice(numpy.arange(WORLD, dtype="float32") + 10 * r), OnDevice(numpy.zeros(WORLD, "float32"))
     session.all_to_all(x, out=out)
     check(out, 10 * numpy.arange(WORLD) + r)
+    everything = OnDevice(numpy.zeros(3 * (r + 1), "float32"))
+    session.all_to_all_v(OnDevice(numpy.full(6, r, "float32")), out=everything, send_begins=[0] * WORLD,
+                         send_counts=[1, 2, 3], receive_counts=[r + 1] * WORLD)
+    check(everything, numpy.repeat(numpy.arange(WORLD), r + 1))
     large = OnDevice(values(r, 3_000_001))
     session.all_reduce(large, codec="int8")
     assert abs(host(large) - sum(values(i, 3_000_001) for i in range(WORLD))).max() < 1

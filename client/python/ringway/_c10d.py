@@ -305,23 +305,21 @@ class RingwayProcessGroup(dist.ProcessGroup):
         return self._finish(works, list(outputs), after)
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work:
-        """Parts may differ in length: they travel as the longest of all, which one operation more finds out."""
+        """Parts may differ in length."""
         for tensors in (outputs, inputs):
             if len(tensors) != self._size:
                 raise ringway.InvalidArgument(f"there are {len(tensors)} parts and {self._size} ranks")
-        longest = torch.tensor([max(tensor.numel() for tensor in [*outputs, *inputs])])
-        self._session.all_reduce(longest, "max")
-        x = _elements(inputs[0]).new_zeros((self._size, int(longest) * (2 if inputs[0].is_complex() else 1)))
-        out = torch.empty_like(x)
-        for rank, place in zip(self._order, x):
-            part = _elements(inputs[rank]).reshape(-1)
-            place[: part.numel()] = part
-        work = self._session.all_to_all_async(x, out=out)
+        mine = [_elements(inputs[rank]).reshape(-1) for rank in self._order]
+        x = torch.cat(mine)
+        lengths = [_elements(outputs[rank]).numel() for rank in self._order]
+        out = x.new_empty(sum(lengths))
+        counts = [part.numel() for part in mine]
+        work = self._session.all_to_all_v_async(x, out=out, send_counts=counts, receive_counts=lengths)
 
         def after() -> None:
-            for rank, part in zip(self._order, out):
+            for rank, part in zip(self._order, out.split(lengths)):
                 here = _elements(outputs[rank])
-                here.copy_(part[: here.numel()].view(here.shape))
+                here.copy_(part.view(here.shape))
 
         return self._finish([work], list(outputs), after)
 
