@@ -94,8 +94,7 @@ void Executor::QueueInputs() {
     const Departure& departure = schedule_.departures[i];
     if (departure.source != Source::kInput && !serves) continue;
     for (std::uint32_t segment = 0; segment < cuts_.SegmentsOf(departure); ++segment) {
-      const bool input = departure.source == Source::kInput;
-      const std::uint64_t needed = input ? InputBytesNeeded(RangeOf({i, segment})) : 0;
+      const std::uint64_t needed = departure.source == Source::kInput ? InputBytesNeeded(RangeOf({i, segment})) : 0;
       RINGWAY_CHECK(needed <= input_bytes_);  // else it would wait for ever
       unstaged_departures_.push_back({needed, {i, segment}});
     }

@@ -10,13 +10,14 @@ namespace {
 
 TEST_F(CoordinatorTest, VersionsThatDoNotMeetAreRefusedWithBothRanges) {
   control::ToMaster message;
-  message.mutable_hello()->set_version_min(7);
-  message.mutable_hello()->set_version_max(9);
+  message.mutable_hello()->set_version_min(kProtocolVersionMax + 1);
+  message.mutable_hello()->set_version_max(kProtocolVersionMax + 2);
   Say(1, message);
   const auto* refusal = Last(1, &control::FromMaster::has_refusal);
   ASSERT_NE(refusal, nullptr);
   EXPECT_EQ(static_cast<Code>(refusal->refusal().code()), Code::kVersionMismatch);
-  EXPECT_NE(refusal->refusal().text().find("7 to 9"), std::string::npos);
+  const std::string range = std::to_string(kProtocolVersionMax + 1) + " to " + std::to_string(kProtocolVersionMax + 2);
+  EXPECT_NE(refusal->refusal().text().find(range), std::string::npos);
   EXPECT_TRUE(closed_.contains(1));
 }
 
