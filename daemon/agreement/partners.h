@@ -1,5 +1,5 @@
-// What an operation asks of a view: a root, and the members that its input is laid out for; and whom it tells that it is
-// READY.
+// What an operation asks of a view: a root, and the members that its input is laid out for; and whom it tells that it
+// is READY.
 #pragma once
 
 #include <set>
