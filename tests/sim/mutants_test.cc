@@ -51,8 +51,9 @@ Seeds SeedsFor(Mutant mutant) {
     case Mutant::kTakeMessagesTwice:
       return {.first = 830};
     case Mutant::kForgetOldLosses:
-      return {.first = 1100};
+      return {.first = 5690};
     case Mutant::kForgetUnseenLanes:
+      return {.first = 2850};
     case Mutant::kTellBeforeRecord:
       return {.first = 1600};
     case Mutant::kInstallOldView:
