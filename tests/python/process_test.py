@@ -302,7 +302,7 @@ class LossTest(unittest.TestCase):
     """A cluster for each test, which loses daemons."""
 
     setUp, hang, options, join = ClusterTest.setUp, ClusterTest.hang, ClusterTest.options, ClusterTest.join
-    refused, trainer = ClusterTest.refused, ClusterTest.trainer
+    refused, trainer, SECONDS_MAX = ClusterTest.refused, ClusterTest.trainer, ClusterTest.SECONDS_MAX
 
     def start(self, daemons):
         self.cluster = Cluster(daemons)
