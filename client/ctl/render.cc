@@ -121,8 +121,9 @@ Result<std::string> Render(const std::string& json_text) {
   if (const auto daemon = status.find("daemon"); daemon != status.end()) {
     out += "daemon " + Text(*daemon, "name") + "  site " + Text(*daemon, "site") + "  address " +
            Text(*daemon, "address") + "  master " + Text(*daemon, "master") + " connected " +
-           Text(*daemon, "master_connected") + "\n" + RenderSecurity(*daemon) + RenderUplink(*daemon) +
-           RenderLimits(*daemon) + RenderAdvice(*daemon);
+           Text(*daemon, "master_connected") + "\n" +
+           (Text(*daemon, "draining") == "true" ? "  an operator takes it out of service: no trainer may join\n" : "") +
+           RenderSecurity(*daemon) + RenderUplink(*daemon) + RenderLimits(*daemon) + RenderAdvice(*daemon);
   }
   std::vector<Row> rows = {{"daemon", "site", "address", "connected", "draining", "peers"}};
   for (const json& daemon : Objects(status, "daemons")) {

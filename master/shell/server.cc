@@ -61,7 +61,7 @@ void Server::Take(std::unique_ptr<net::Stream> stream) {
 }
 
 bool Server::MakeRoom(const std::string& why) {
-  LogStranger("accept_failed", {"error", why});
+  LogStranger("accept_failed", {{"error", why}});
   return Evict(strangers_) || EvictClient();
 }
 
@@ -148,7 +148,7 @@ void Server::OnOrder(std::uint64_t id, const control::ToMaster& order) {
   if (status.ok())
     status = order.has_evict() ? coordinator_.Evict(order.evict(), Now()) : coordinator_.Drain(order.drain());
   if (!status.ok()) {
-    LogStranger("order_refused", {"why", ClipText(status.text())});
+    LogStranger("order_refused", About(*session, status.text()));
   } else if (order.has_evict()) {
     Log(Level::kWarning, "evict",
         {{"group", ClipText(order.evict().group())}, {"peer", ClipText(order.evict().peer())}});
@@ -215,7 +215,7 @@ Status Server::CheckHello(std::uint64_t id, const control::DaemonHello& hello) c
 }
 
 void Server::RefuseHello(std::uint64_t id, const Status& why) {
-  LogStranger("connection_refused", {"why", ClipText(why.text())});
+  LogStranger("connection_refused", About(*sessions_.at(id), why.text()));
   control::FromMaster reply;
   reply.mutable_refusal()->set_code(static_cast<std::uint32_t>(why.code()));
   reply.mutable_refusal()->set_text(why.text());
@@ -236,18 +236,24 @@ void Server::OnDaemon(std::uint64_t id) {
   Become(id, Kind::kDaemon);
 }
 
-void Server::LogStranger(const std::string& event, shell::Field field) {
+void Server::LogStranger(const std::string& event, LogFields fields) {
   const auto left_out = log_budget_.Take(MonotonicNow());
   if (!left_out) return;
   ++stranger_lines_;
-  Log(Level::kInfo, event, {std::move(field), {"lines_left_out", *left_out}});
+  fields.push_back({"lines_left_out", *left_out});
+  Log(Level::kInfo, event, fields);
+}
+
+LogFields Server::About(const Session& session, const std::string& why) {
+  const Identity* const who = session.identity();
+  return {{"from", session.address()}, {"identity", who != nullptr ? ToString(*who) : ""}, {"why", ClipText(why)}};
 }
 
 void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
   const auto found = sessions_.find(id);
   if (Crowd* crowd = CrowdOf(found->second->kind())) {
     crowd->Remove(found->second->source(), id);
-    if (found->second->kind() != Kind::kServedClient) LogStranger("stranger_closed", {"why", ClipText(why)});
+    if (found->second->kind() != Kind::kServedClient) LogStranger("stranger_closed", About(*found->second, why));
   } else {
     Log(Level::kInfo, "connection_closed",
         {{"connection", std::to_string(id)}, {"daemon", NameAt(id)}, {"why", ClipText(why)}});
@@ -301,7 +307,7 @@ void Server::Drain() {
         OnDaemon(action.connection);
       }
       if (action.message->has_refusal()) {
-        LogStranger("connection_refused", {"why", ClipText(action.message->refusal().text())});
+        LogStranger("connection_refused", About(*session, action.message->refusal().text()));
       }
       LogToDaemon(action, coordinator_);
       session->Send(*action.message);

@@ -99,7 +99,8 @@ class Server {
   bool EvictClient() { return Evict(served_clients_) || Evict(clients_); }
   // Closes one of them, if there is one.
   bool Evict(Crowd& crowd);
-  void LogStranger(const std::string& event, shell::Field field);
+  void LogStranger(const std::string& event, LogFields fields);
+  static LogFields About(const Session& session, const std::string& why);
   void OnClosed(std::uint64_t id, Contact how, const std::string& why);
   void Drain();
   void WriteJournal();

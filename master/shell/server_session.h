@@ -40,6 +40,7 @@ class Server::Session final : public net::StreamWaiter, public std::enable_share
 
   // The host that it comes from.
   const std::string& source() const { return peer_.source; }
+  const std::string& address() const { return peer_.address; }
   // Stream::identity(); null also when closed.
   const Identity* identity() const { return stream_ == nullptr ? nullptr : stream_->identity(); }
   // The other end is on this host.

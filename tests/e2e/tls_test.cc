@@ -176,6 +176,10 @@ TEST_F(TlsTest, NobodySpeaksForAnother) {
     return reply.refusal().text();
   };
   EXPECT_NE(refusal_of("d9", "d1").find("certificate of daemon d9"), std::string::npos);
+  EXPECT_TRUE(Eventually([&] {
+    return cluster_.master().Logged("connection_refused", "from") == "127.0.0.1" &&
+           cluster_.master().Logged("connection_refused", "identity").find("daemon d9") != std::string::npos;
+  })) << cluster_.master().Err();
   EXPECT_NE(refusal_of("op", "op").find("--role daemon"), std::string::npos);
   EXPECT_NE(refusal_of("m", "m").find("--role daemon"), std::string::npos);
   // A peer's links are its daemon's.

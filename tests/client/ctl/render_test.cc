@@ -21,6 +21,14 @@ TEST(RenderTest, DaemonsWithoutAdviceGetNone) {
   }
 }
 
+TEST(RenderTest, DaemonThatIsDrainedSaysSo) {
+  const auto drained = Render(R"({"daemon": {"name": "a", "draining": true}})");
+  EXPECT_NE(drained.value().find("out of service"), std::string::npos) << drained.value();
+  for (const char* const status : {R"({"daemon": {"draining": false}})", R"({"daemon": {"draining": [1]}})"}) {
+    EXPECT_EQ(Render(status).value().find("out of service"), std::string::npos) << status;
+  }
+}
+
 TEST(RenderTest, LimitsOfADaemonAreALineEach) {
   const auto text = Render(R"({"daemon": {"name": "a", "descriptors": {"limit": 256, "lanes": 22, "lanes_max": 128},
       "memory": {"max": 1000, "regions": 7, "results": 0, "aside": 0, "early": 0, "residuals": 0}}, "groups": []})");
