@@ -225,9 +225,8 @@ def sync_shared_state(session: Session, arrays: Sequence[Any], *, revision: int 
             continue
         exchange = _Exchange(state, offers, root, result.rank, all_hashes)
         is_over = exchange.run(session)
-        for piece, content in exchange.new.items():
-            new[piece] = content
-            hashes[piece] = _hash(content)
+        for piece, content in exchange.new.items():  # which has been compared with these
+            new[piece], hashes[piece] = content, all_hashes[root, piece]
         if not is_over:
             continue
         whole = numpy.array([exchange.is_whole], "uint8")
