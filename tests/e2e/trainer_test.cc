@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/e2e/cluster.h"
+#include "tests/sanitized.h"
 
 namespace ringway::e2e {
 namespace {
@@ -124,7 +125,7 @@ TEST(TrainerStop, CostsItsOwnGroupTheDeadlineAndOthersNothing) {
   const Process victim(cluster.directory(), "trainer",
                        {RINGWAY_E2E_TRAINER, cluster.socket(2), "job", "victim", "3", "rounds"});
   std::vector<JoinOptions> options = {cluster.At(0, "job", kWorld), cluster.At(1, "job", kWorld)};
-  for (JoinOptions& one : options) one.op_deadline = Milliseconds(1500);
+  for (JoinOptions& one : options) one.op_deadline = Milliseconds(kSanitized ? 6000 : 1500);
   const Sessions ranks = cluster.JoinAll(options);
   const Sessions others = cluster.JoinWorld(3, "other");
   ASSERT_EQ(ranks.size() + others.size(), 5u);

@@ -115,7 +115,7 @@ std::vector<std::uint32_t> RandomShares(std::uint32_t world, std::mt19937_64& ra
 
 TEST(Executor, UnequalSharesGiveTheExactSumInWorldsTo64) {
   std::mt19937_64 random(7);
-  for (std::uint32_t world_size = 2; world_size <= 64; ++world_size) {
+  for (std::uint32_t world_size = 2; world_size <= 64; world_size += kSanitized ? 9 : 1) {
     for (const std::uint64_t count : {0, 1, 5003, 40'000}) {
       if (world_size > 12 && count > 10'000) continue;
       auto inputs = Inputs<double>(world_size, count, world_size);

@@ -11,13 +11,14 @@
 #include "tests/daemon/net/lane_fixture.h"
 #include "tests/proto/stream/memory_stream.h"
 #include "tests/proto/tls/certificates.h"
+#include "tests/sanitized.h"
 
 namespace ringway::net {
 namespace {
 
 using Kind = StreamIo::Kind;
 
-constexpr std::uint64_t kSeeds = 300;
+constexpr std::uint64_t kSeeds = TurnsOf(300);
 
 MemoryFaults RandomFaults(std::uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -206,7 +207,7 @@ class HandshakeFaultsTest : public StreamFaultsTest {
 };
 
 TEST_F(HandshakeFaultsTest, LinkStandsAtBothEndsWhateverTheCuts) {
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+  for (std::uint64_t seed = 1; seed <= TurnsOf(100); ++seed) {
     SCOPED_TRACE(seed);
     Outcome out;
     MemoryOptions options{.a_to_b = RandomFaults(seed), .b_to_a = RandomFaults(seed + kSeeds)};
@@ -288,7 +289,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, LaneFaultsTest, ::testing::Values(0, 1));
 
 TEST_P(LaneFaultsTest, LanesCarryTheSamePayloadsWhateverTheCuts) {
   constexpr std::array<std::size_t, 6> kSizes = {0, 1, 87, 5000, 8192, 40'000};
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= TurnsOf(60); ++seed) {
     SCOPED_TRACE(seed);
     MemoryPair pair = PairOf({.a_to_b = RandomFaults(seed), .b_to_a = RandomFaults(seed + kSeeds)}, seed);
     std::array<RecordingLaneSink, 2> sinks;

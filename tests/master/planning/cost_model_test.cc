@@ -9,6 +9,7 @@
 
 #include "master/planning/ring_order.h"
 #include "tests/master/planning/path_worlds.h"
+#include "tests/sanitized.h"
 
 namespace ringway {
 namespace {
@@ -35,7 +36,7 @@ PathMatrix RandomWan(std::size_t peers, std::uint64_t seed) {
 template <typename Check>
 void ForEachRandomWan(const Check& check) {
   for (const std::size_t peers : {2U, 3U, 4U, 7U, 8U}) {
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (std::uint64_t seed = 1; seed <= TurnsOf(20); ++seed) {
       SCOPED_TRACE(std::to_string(peers) + " peers, seed " + std::to_string(seed));
       check(RandomWan(peers, seed));
     }

@@ -7,6 +7,7 @@
 #include "proto/stream/tcp_stream.h"
 #include "tests/proto/stream/memory_stream.h"
 #include "tests/proto/tls/certificates.h"
+#include "tests/sanitized.h"
 
 namespace ringway::tls {
 namespace {
@@ -152,7 +153,7 @@ TEST_F(TlsStreamTest, NobodyIsKnownBeforeTheHandshake) {
 TEST_F(TlsStreamTest, BytesArriveWhateverTheCutsAndStalls) {
   constexpr std::array<std::size_t, 5> kPieces = {1, 7, 100, 5000, MemoryFaults::kNever};
   constexpr std::array<std::size_t, 4> kCapacities = {1, 100, 4096, 256 * 1024};
-  for (unsigned seed = 1; seed <= 60; ++seed) {
+  for (unsigned seed = 1; seed <= TurnsOf(60); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     const auto faults = [&] {
