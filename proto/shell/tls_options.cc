@@ -44,7 +44,9 @@ Result<std::vector<Candidate>> CandidatesIn(const std::string& dir) {
     if (identity) found.push_back({stem, *identity});
   }
   if (error)
-    return Refuse("--tls-dir: cannot read " + dir + ": " + error.message() + "; make it with ringwayctl certs");
+    return Refuse("--tls-dir: cannot read " + dir + ": " + error.message() +
+                  (error == std::errc::permission_denied ? "; run as a user who may: root, or one of the group ringway"
+                                                         : "; make it with ringwayctl certs"));
   std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) { return a.stem < b.stem; });
   return found;
 }

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <utility>
@@ -37,9 +38,11 @@ Status Refuse(const std::string& file, const std::string& what) { return {Code::
 Result<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    return Status(Code::kInvalidArgument, "cannot read " + path + ": " +
-                                              std::error_code(errno, std::generic_category()).message() +
-                                              "; make certificates with ringwayctl certs");
+    const std::string remedy = errno == EACCES ? "run as a user who may read it: root, or one of the group ringway"
+                                               : "make certificates with ringwayctl certs";
+    return Status(
+        Code::kInvalidArgument,
+        "cannot read " + path + ": " + std::error_code(errno, std::generic_category()).message() + "; " + remedy);
   }
   std::string text(kFileBytesMax + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -69,6 +72,18 @@ int NoPassphrase(char*, int, int, void*) { return 0; }
 bool IsExposed(const std::string& key_path) {
   struct stat facts {};
   return ::stat(key_path.c_str(), &facts) == 0 && (facts.st_mode & (S_IROTH | S_IWOTH)) != 0;
+}
+
+// Every user of the host may write to the file, or put another one in its place; "": neither.
+std::string Replaceable(const std::string& path) {
+  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+  for (const std::string& one : {path, directory.empty() ? "." : directory.string()}) {
+    struct stat facts {};
+    // In a sticky directory only owners replace files.
+    if (::stat(one.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0)
+      return one;
+  }
+  return "";
 }
 
 Result<Key> ReadKey(const std::string& path) {
@@ -159,12 +174,14 @@ std::string ToDate(const ASN1_TIME* time) {
   return text.data();
 }
 
-std::int64_t DaysUntil(const ASN1_TIME* time) {
+std::chrono::seconds TimeUntil(const ASN1_TIME* time) {
   int days = 0;
   int seconds = 0;  // of the same sign
-  if (ASN1_TIME_diff(&days, &seconds, nullptr, time) != 1) return 0;
-  return seconds < 0 ? days - 1 : days;
+  if (ASN1_TIME_diff(&days, &seconds, nullptr, time) != 1) return {};
+  return std::chrono::days(days) + std::chrono::seconds(seconds);
 }
+
+std::int64_t DaysUntil(const ASN1_TIME* time) { return std::chrono::floor<std::chrono::days>(TimeUntil(time)).count(); }
 
 Credentials::Credentials()
     : dialling_(SSL_CTX_new(TLS_client_method())), accepting_(SSL_CTX_new(TLS_server_method())) {}
@@ -181,13 +198,19 @@ Result<std::shared_ptr<Credentials>> Credentials::Load(const CredentialFiles& fi
 
 // The files are read once: both contexts are to have the same.
 Status Credentials::Read(const CredentialFiles& files) {
+  for (const std::string& file : {files.ca, files.cert, files.key}) {
+    const std::string loose = Replaceable(file);
+    if (loose.empty()) continue;
+    fault_ = CredentialFault::kReplaceable;
+    return Refuse(loose, "can be written to by every user of this host, who could be anybody then: chmod o-w it");
+  }
   const Result<std::vector<Certificate>> authorities = ReadCertificates(files.ca);
   if (!authorities.ok()) return authorities.status();
   const Result<std::vector<Certificate>> certificates = ReadCertificates(files.cert);
   if (!certificates.ok()) return certificates.status();
   if (IsExposed(files.key)) {
     fault_ = CredentialFault::kKeyExposed;
-    return Refuse(files.key, "is a private key that every user of this host can read: chmod 600 it");
+    return Refuse(files.key, "is a private key that every user of this host can read: chmod o= it");
   }
   const Result<Key> key = ReadKey(files.key);
   if (!key.ok()) return key.status();

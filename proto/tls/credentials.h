@@ -10,6 +10,7 @@
 
 #include <openssl/ssl.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -35,6 +36,7 @@ enum class CredentialFault : std::uint8_t {
   kNone,
   kFiles,         // missing, unreadable, or no PEM
   kKeyExposed,    // every user of the host can read the key
+  kReplaceable,   // every user of the host can put another file in its place
   kKeyOfAnother,  // the key is not the certificate's
   kNoIdentity,    // not made for Ringway
   kOtherRole,     // of a process that this program is not
@@ -59,7 +61,9 @@ std::optional<Identity> IdentityIn(const std::string& path);
 bool IsCurrent(X509* certificate);
 // "2027-11-26".
 std::string ToDate(const ASN1_TIME* time);
-// From now until then, rounded down; negative where that was before.
+// From now until then; negative where that was before.
+std::chrono::seconds TimeUntil(const ASN1_TIME* time);
+// The same, rounded down.
 std::int64_t DaysUntil(const ASN1_TIME* time);
 
 // What OpenSSL says went wrong last on this thread, and forgets.
@@ -71,9 +75,9 @@ class Credentials {
   Credentials(const Credentials&) = delete;
   Credentials& operator=(const Credentials&) = delete;
 
-  // kInvalidArgument names the file and what to do about it: it cannot be read, the key is not the certificate's or is
-  // readable by everybody, the certificate is not of the authority, has no identity, or is not of this time.
-  // `fault`, if any, gets the same without words.
+  // kInvalidArgument names the file and what to do about it: it cannot be read, everybody can replace it, the key is
+  // not the certificate's or is readable by everybody, the certificate is not of the authority, has no identity, or is
+  // not of this time. `fault`, if any, gets the same without words.
   static Result<std::shared_ptr<Credentials>> Load(const CredentialFiles& files, CredentialFault* fault = nullptr);
 
   const Identity& self() const { return self_; }

@@ -86,12 +86,26 @@ TEST(CredentialsTest, RefusesWhatCannotBeUsedAndSaysWhy) {
                 CredentialFault::kNotYetValid);
   const CredentialFiles open = authority.Issued({.name = "open"});
   ASSERT_EQ(::chmod(open.key.c_str(), 0644), 0);
-  ExpectRefused(open, "chmod 600", CredentialFault::kKeyExposed);
+  ExpectRefused(open, "chmod o=", CredentialFault::kKeyExposed);
   const CredentialFiles torn = authority.Issued({.name = "torn"});
   Overwrite(torn.cert, "-----BEGIN CERTIFICATE-----\nMIIB\n");
   ExpectRefused(torn, "no certificate");
   Overwrite(torn.cert, std::string(100'000, 'x'));
   ExpectRefused(torn, "too large");
+}
+
+TEST(CredentialsTest, RefusesFilesThatEverybodyCouldReplace) {
+  const TestAuthority authority;
+  const CredentialFiles files = authority.Issued({.name = "node"});
+  for (const std::string& file : {files.ca, files.cert}) {
+    ASSERT_EQ(::chmod(file.c_str(), 0666), 0);
+    ExpectRefused(files, file + " can be written to", CredentialFault::kReplaceable);
+    ASSERT_EQ(::chmod(file.c_str(), 0644), 0);
+  }
+  ASSERT_EQ(::chmod(authority.dir().c_str(), 0777), 0);
+  ExpectRefused(files, authority.dir() + " can be written to", CredentialFault::kReplaceable);
+  ASSERT_EQ(::chmod(authority.dir().c_str(), 01777), 0);
+  EXPECT_TRUE(Credentials::Load(files).ok()) << "in a sticky directory only owners replace files";
 }
 
 TEST(TlsSecurityTest, ReloadTakesNewFilesAndKeepsTheOldWhereTheyAreBad) {
