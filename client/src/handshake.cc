@@ -124,7 +124,8 @@ Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const
   const auto instance = SayHello(socket, page, options, deadline);
   if (!instance.ok()) return instance.error();
   // It may still write results of the old membership into regions that are in use again.
-  if (gone != 0 && instance.value() == gone) return Error(Code::kShuttingDown, "the daemon is the one that went away");
+  if (gone != 0 && instance.value() == gone)
+    return Error(Code::kDaemonUnreachable, "the daemon is the one that went away");
   if (Error error = SendJoin(socket, options, deadline); !error.ok()) return error;
   Error waiting(Code::kOk, "the daemon gave no reason");
   for (;;) {

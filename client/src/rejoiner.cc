@@ -29,11 +29,14 @@ Error RefusedForGood(const JoinOptions& options, const Error& refusal) {
 
 // kDaemonLost if no daemon was there; any other failure keeps its own code.
 Error GivenUp(const JoinOptions& options, const Error& last) {
-  const bool nobody = last.code() == Code::kDaemonUnreachable || last.code() == Code::kShuttingDown;
+  const bool nobody = last.code() == Code::kDaemonUnreachable;
+  const bool drained = last.code() == Code::kShuttingDown;
   return Error(nobody ? Code::kDaemonLost : last.code(),
                "joining again through " + options.socket_path + " failed for " +
                    std::to_string(options.reconnect.count()) + " ms; last: " + last.text() +
-                   "; the buffers are intact: start ringwayd again and join anew");
+                   "; the buffers are intact: " +
+                   (drained ? "join anew through another host's daemon, or when this one takes trainers again"
+                            : "start ringwayd again and join anew"));
 }
 
 }  // namespace

@@ -305,6 +305,17 @@ TEST_F(RejoinTest, NoDaemonInTimeEndsTheSession) {
   EXPECT_EQ(session_->Allocate(1).error().code(), Code::kDaemonLost);
 }
 
+TEST_F(RejoinTest, DaemonThatTakesNobodyEndsTheSessionWithItsReason) {
+  ASSERT_NO_FATAL_FAILURE(Join(Milliseconds(60)));
+  Work work = Hold(&byte_, 1);
+  daemon_.SetJoin(Code::kShuttingDown);
+  daemon_.SendEnded(Code::kShuttingDown, "an operator takes this daemon out of service");
+  const auto outcome = work.Wait();
+  EXPECT_EQ(outcome.error().code(), Code::kShuttingDown);
+  EXPECT_NE(outcome.error().text().find("another host's daemon"), std::string::npos) << outcome.error().text();
+  EXPECT_EQ(outcome.error().text().find("start ringwayd"), std::string::npos) << outcome.error().text();
+}
+
 TEST_F(RejoinTest, LastRefusalEndsTheSession) {
   ASSERT_NO_FATAL_FAILURE(Join(Milliseconds(60)));
   daemon_.SetJoin(Code::kJoinRefused);
