@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "proto/printable.h"
+#include "proto/shell/places.h"
 
 namespace ringway::shell {
 namespace {
@@ -57,7 +58,9 @@ spdlog::sink_ptr OpenSink(const LogOptions& options) {
 
 }  // namespace
 
-Status SetUpLog(const LogOptions& options) {
+namespace {
+
+Status CheckNames(const LogOptions& options) {
   const auto& format = options.format;
   const auto& level = options.level;
   if (format != "text" && format != "json") {
@@ -66,7 +69,20 @@ Status SetUpLog(const LogOptions& options) {
   if (level != "debug" && level != "info" && level != "warning" && level != "error") {
     return {Code::kInvalidArgument, "log level '" + level + "' is none of debug, info, warning, error"};
   }
-  g_json = format == "json";
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status CheckLog(const LogOptions& options) {
+  if (Status status = CheckNames(options); !status.ok()) return status;
+  if (options.file.empty()) return Status::Ok();
+  return CheckFilePlace({.option = "--log-file", .path = options.file, .makes_directories = true});
+}
+
+Status SetUpLog(const LogOptions& options) {
+  if (Status status = CheckNames(options); !status.ok()) return status;
+  g_json = options.format == "json";
   // It would write a line of its own for each hostile message; what cannot be parsed is reported by who reads it.
   google::protobuf::SetLogHandler(nullptr);
   std::shared_ptr<spdlog::logger> logger;
@@ -77,7 +93,7 @@ Status SetUpLog(const LogOptions& options) {
   }
   logger->set_pattern(g_json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})" : "%Y-%m-%dT%H:%M:%S.%eZ %l %v",
                       spdlog::pattern_time_type::utc);
-  logger->set_level(spdlog::level::from_str(level));
+  logger->set_level(spdlog::level::from_str(options.level));
   logger->flush_on(spdlog::level::debug);
   spdlog::set_default_logger(std::move(logger));
   return Status::Ok();

@@ -36,6 +36,8 @@ inline constexpr std::size_t kLogFilesKept = 3;
 // file that cannot be written. If writing fails later, lines are lost, with a note on stderr. Call once, before
 // threads.
 Status SetUpLog(const LogOptions& options);
+// Whether that would do, and changes nothing.
+Status CheckLog(const LogOptions& options);
 
 void Log(Level level, std::string_view event, const LogFields& fields = {});
 // Returns whether lines of this level are written.

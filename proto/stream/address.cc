@@ -31,6 +31,17 @@ Result<SocketAddress> AddressBy(int (*ask)(int, sockaddr*, socklen_t*), int fd) 
   return ErrnoStatus("cannot read a socket's address", errno);
 }
 
+UniqueFd BindTcp(const SocketAddress& where) {
+  UniqueFd fd(::socket(where.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  if (fd.valid()) (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  return fd.valid() && ::bind(fd.get(), where.get(), where.length) == 0 ? std::move(fd) : UniqueFd();
+}
+
+Status ListenFailure(const SocketAddress& where, int error) {
+  return {Code::kIo, ErrnoStatus("cannot listen on " + ToString(where), error).text() + "; " + ListenRemedy(error)};
+}
+
 }  // namespace
 
 Status ErrnoStatus(const std::string& what, int error) {
@@ -82,16 +93,14 @@ Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive) {
 }
 
 Result<UniqueFd> ListenTcp(const SocketAddress& where) {
-  UniqueFd fd(::socket(where.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return ErrnoStatus("cannot open a socket", errno);
-  const int on = 1;
-  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(fd.get(), where.get(), where.length) != 0 || ::listen(fd.get(), kBacklog) != 0) {
-    const int error = errno;
-    return Status(Code::kIo,
-                  ErrnoStatus("cannot listen on " + ToString(where), error).text() + "; " + ListenRemedy(error));
-  }
+  UniqueFd fd = BindTcp(where);
+  if (!fd.valid() || ::listen(fd.get(), kBacklog) != 0) return ListenFailure(where, errno);
   return fd;
+}
+
+Status CheckListenTcp(const SocketAddress& where) {
+  if (BindTcp(where).valid() || errno == EADDRINUSE) return Status::Ok();
+  return ListenFailure(where, errno);
 }
 
 Result<SocketAddress> LocalAddress(int fd) { return AddressBy(::getsockname, fd); }

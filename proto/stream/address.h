@@ -31,6 +31,8 @@ Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive);
 
 // A listening TCP socket, non-blocking.
 Result<UniqueFd> ListenTcp(const SocketAddress& where);
+// Whether ListenTcp would do, but for somebody who listens there now. Nothing listens meanwhile.
+Status CheckListenTcp(const SocketAddress& where);
 // What a socket is bound to, and what it is connected to.
 Result<SocketAddress> LocalAddress(int fd);
 Result<SocketAddress> RemoteAddress(int fd);

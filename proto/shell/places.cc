@@ -1,0 +1,76 @@
+#include "proto/shell/places.h"
+
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "proto/endpoint.h"
+#include "proto/stream/address.h"
+
+namespace ringway::shell {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status Refuse(const std::string& option, const std::string& what) {
+  return {Code::kInvalidArgument, option + ": " + what};
+}
+
+fs::path DirectoryOf(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
+
+Status CheckDirectory(const FilePlace& place) {
+  const std::string& option = place.option;
+  std::error_code ignored;
+  fs::path directory = DirectoryOf(place.path);
+  while (place.makes_directories && !fs::exists(directory, ignored) && directory != DirectoryOf(directory)) {
+    directory = DirectoryOf(directory);
+  }
+  if (!fs::exists(directory, ignored)) {
+    return Refuse(option, "there is no directory " + directory.string() + ": make it, or give another path");
+  }
+  if (!fs::is_directory(directory, ignored)) {
+    return Refuse(option, directory.string() + " is no directory: give another path");
+  }
+  if (::access(directory.c_str(), W_OK | X_OK) == 0) return Status::Ok();
+  return Refuse(option, "cannot make files in " + directory.string() + ": " +
+                            std::error_code(errno, std::generic_category()).message() +
+                            "; make it writable for whom the program runs as, or give another path");
+}
+
+}  // namespace
+
+Status CheckFilePlace(const FilePlace& place) {
+  std::error_code ignored;
+  if (!fs::exists(place.path, ignored)) return CheckDirectory(place);
+  if (fs::is_directory(place.path, ignored)) return Refuse(place.option, place.path + " is a directory: give a file");
+  if (::access(place.path.c_str(), W_OK) == 0) return Status::Ok();
+  return Refuse(place.option, "cannot write to " + place.path + ": " +
+                                  std::error_code(errno, std::generic_category()).message() +
+                                  "; give a file that can be written");
+}
+
+Status CheckSocketPlace(const std::string& option, const std::string& path) {
+  std::error_code ignored;
+  if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+    return Refuse(option, "path of a Unix socket has " + std::to_string(sizeof(sockaddr_un::sun_path) - 1) +
+                              " bytes at most: give a shorter one");
+  }
+  if (fs::exists(path, ignored) && !fs::is_socket(path, ignored)) {
+    return Refuse(option, path + " exists and is no socket: remove it, or give another path");
+  }
+  return CheckDirectory({.option = option, .path = path, .makes_directories = true});
+}
+
+Status CheckListenPlace(const std::string& option, const std::string& address) {
+  const Result<Endpoint> endpoint = ParseEndpoint(address);
+  if (!endpoint.ok()) return Refuse(option, endpoint.status().text());
+  const Result<net::SocketAddress> found = net::ResolveBlocking(endpoint.value(), true);
+  if (!found.ok()) return Refuse(option, found.status().text() + "; give an address of this host");
+  const Status status = net::CheckListenTcp(found.value());
+  return status.ok() ? status : Refuse(option, status.text());
+}
+
+}  // namespace ringway::shell
