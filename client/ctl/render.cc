@@ -55,8 +55,12 @@ std::string RenderSecurity(const json& process) {
   const auto security = process.is_object() ? process.find("security") : process.end();
   if (security == process.end() || !security->is_object()) return "";
   if (security->contains("identity")) {
-    return "  TLS: " + Text(*security, "identity") + ", certificate until " + Text(*security, "until") + " (" +
-           Text(*security, "days_left") + " days)\n";
+    const auto days = security->find("days_left");
+    const bool ended = days != security->end() && days->is_number_integer() && days->get<std::int64_t>() < 0;
+    return "  TLS: " + Text(*security, "identity") +
+           (ended
+                ? ", certificate EXPIRED on " + Text(*security, "until") + ": new connections are refused\n"
+                : ", certificate until " + Text(*security, "until") + " (" + Text(*security, "days_left") + " days)\n");
   }
   if (!security->value("insecure", json()).is_boolean() || !security->value("insecure", false)) return "";
   return "  INSECURE: nothing is encrypted, and whoever reaches the port may join\n";

@@ -4,6 +4,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <asio/io_context.hpp>
 #include <cerrno>
@@ -179,19 +180,20 @@ Result<control::FromMaster> AskOnce(const MasterAddress& master, const control::
   return Ask(conversation, master, request);
 }
 
-// A master under a flood of connections makes room by closing some: asks again until `timeout` is over. For requests
-// that change nothing.
+// A master under a flood of connections makes room by closing some: asks again, less and less often, until `timeout` is
+// over. For requests that change nothing.
 Result<control::FromMaster> AskUntilAnswered(const MasterAddress& master, const control::ToMaster& request,
                                              std::chrono::milliseconds timeout) {
-  constexpr std::chrono::milliseconds kPause{100};
+  constexpr std::chrono::milliseconds kPauseMin{100};
+  constexpr std::chrono::milliseconds kPauseMax{1000};
   const auto end = std::chrono::steady_clock::now() + timeout;
-  for (;;) {
+  for (auto pause = kPauseMin;; pause = std::min(2 * pause, kPauseMax)) {
     Conversation conversation(master, timeout);
     Result<control::FromMaster> reply = Ask(conversation, master, request);
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (reply.ok() || !conversation.cut_off() || left <= kPause) return reply;
-    timeout = left - kPause;
-    std::this_thread::sleep_for(kPause);
+    if (reply.ok() || !conversation.cut_off() || left <= pause) return reply;
+    timeout = left - pause;
+    std::this_thread::sleep_for(pause);
   }
 }
 

@@ -51,14 +51,22 @@ void TlsKeeper::Say(const std::string& event) const {
 
 void TlsKeeper::Watch() {
   const auto credentials = setup_.security->credentials();
-  const std::int64_t days = tls::DaysUntil(credentials->ends());
-  if (days < kWarnDays.count()) {
+  const std::chrono::seconds left = tls::TimeUntil(credentials->ends());
+  const std::string until = tls::ToDate(credentials->ends());
+  if (left <= std::chrono::seconds(0)) {
+    Log(Level::kError, "tls_ended",
+        {{"until", until},
+         {"effect", "connections that stand go on, new ones are refused"},
+         {"text", "issue a new certificate with ringwayctl certs, then send SIGHUP"}});
+  } else if (left < kWarnDays) {
     Log(Level::kWarning, "tls_ends_soon",
-        {{"until", tls::ToDate(credentials->ends())},
-         {"days_left", std::to_string(days)},
+        {{"until", until},
+         {"days_left", std::to_string(tls::DaysUntil(credentials->ends()))},
          {"text", "issue a new certificate with ringwayctl certs, then send SIGHUP"}});
   }
-  daily_.After(std::chrono::days(1), [this] { Watch(); });
+  constexpr std::chrono::seconds kDay = std::chrono::days(1);
+  const bool ends_first = left > std::chrono::seconds(0) && left < kDay;
+  daily_.After(ends_first ? left + std::chrono::seconds(1) : kDay, [this] { Watch(); });
 }
 
 }  // namespace ringway::shell

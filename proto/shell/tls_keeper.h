@@ -1,6 +1,6 @@
 // Keeps a running program's certificates current: on SIGHUP the files are read again, for connections made from then
 // on; those that stand go on. Says in the log who the program is, until when, and what became of a reload; from
-// kWarnDays before the end it warns every day.
+// kWarnDays before the end it warns every day, and says when it has come.
 //
 // Threads: the loop's. Lifetime: that of the loop's run.
 #pragma once

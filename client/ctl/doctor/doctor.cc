@@ -74,6 +74,7 @@ Loaded LoadedOf(const std::string& whose, const shell::TlsOptions& options, cons
   const Result<shell::TlsSetup> setup = shell::SetUpTls(options, user, &facts.fault);
   facts.outcome = setup.status();
   if (const auto files = shell::ChooseFiles(options, user); files.ok()) facts.files = files.value();
+  facts.old = tls::IdentityIn(facts.files.cert);
   facts.hidden = HiddenOf({options.dir, facts.files.ca, facts.files.cert, facts.files.key});
   if (!setup.ok()) return loaded;
   const SecurityFacts security = tls::FactsOf(setup.value().security.get(), false);
@@ -238,7 +239,7 @@ class Examination {
       }
     };
     const bool dials_master = facts_.master && facts_.master->outcome.code() != Code::kMasterUnreachable;
-    if (dials_master) add("the master", facts_.master->address);
+    if (dials_master) add(kTheMaster, facts_.master->address);
     if (facts_.daemon && facts_.daemon->outcome.ok()) {
       add("this daemon", facts_.daemon->address);
       add_daemons(facts_.daemon->members);

@@ -16,6 +16,7 @@ namespace ringway::ctl {
 
 inline constexpr char kDaemonProgram[] = "ringwayd";
 inline constexpr char kMasterProgram[] = "ringway-master";
+inline constexpr char kTheMaster[] = "the master";  // as who is dialled
 
 // A config file that was to be read.
 struct ConfigFacts {
@@ -32,10 +33,11 @@ struct CertificateFacts {
   tls::CredentialFiles files;  // empty for a running one
   Status outcome;              // of loading them
   tls::CredentialFault fault = tls::CredentialFault::kNone;
-  std::string hidden;    // the file that ringwayctl's user may not read; empty: none
-  std::string denied;    // the program's user, if it may not read its key; empty: it may, or nobody knows
-  std::string identity;  // "daemon a"; empty: it has none, all is in the clear
-  std::string until;     // its last day
+  std::optional<Identity> old;  // whose the file's certificate is; nothing: there is none
+  std::string hidden;           // the file that ringwayctl's user may not read; empty: none
+  std::string denied;           // the program's user, if it may not read its key; empty: it may, or nobody knows
+  std::string identity;         // "daemon a"; empty: it has none, all is in the clear
+  std::string until;            // its last day
   std::int64_t days_left = 0;
   bool insecure = false;  // in the clear, beyond this host
 };

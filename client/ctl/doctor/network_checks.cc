@@ -20,12 +20,11 @@ constexpr std::uint64_t kClockFailSeconds = std::chrono::seconds(tls::kClocksDif
 std::string IssueRemedy(const CertificateFacts& facts) {
   const bool is_daemon = facts.whose == kDaemonProgram;
   const bool is_master = facts.whose == kMasterProgram;
-  const std::string old = facts.files.cert.empty() ? "the old" : facts.files.cert;
-  return std::string("ringwayctl certs issue NAME --role ") +
-         (is_daemon   ? "daemon"
-          : is_master ? "master"
-                      : "operator") +
-         " --dir DIR --out NEW; move NEW/* over " + old +
+  const auto role = is_daemon ? ProcessRole::kDaemon : is_master ? ProcessRole::kMaster : ProcessRole::kOperator;
+  const Identity old = facts.old.value_or(Identity{.role = role, .name = "NAME"});
+  const bool fits = facts.fault != CredentialFault::kOtherRole;
+  return "where the authority is: ringwayctl certs issue " + old.name + " --role " + ToString(fits ? old.role : role) +
+         " --dir DIR --out NEW; copy NEW/* " + (facts.old ? "over " + facts.files.cert : "here") +
          (is_daemon || is_master ? "; systemctl reload " + facts.whose : std::string());
 }
 
@@ -34,6 +33,8 @@ std::string Remedy(const CertificateFacts& facts) {
   switch (facts.fault) {
     case CredentialFault::kKeyExposed:
       return "chmod o= " + facts.files.key;
+    case CredentialFault::kReplaceable:
+      return "chmod o-w what it names, and issue new certificates if somebody may have used that";
     case CredentialFault::kNotYetValid:
       return "timedatectl set-ntp true (this host's clock is behind, or the issuer's ahead)";
     case CredentialFault::kAuthority:
@@ -107,23 +108,40 @@ Findings CompareReleases(const Release& a, const Release& b) {
 
 Finding JudgeDial(const DialFacts& dial) {
   const std::string whom = dial.who + " at " + dial.address;
+  const bool is_master = dial.who == kTheMaster;
   switch (dial.outcome) {
     case DialFacts::Outcome::kConnected:
       return {.what = whom + " accepts connections from here"};
     case DialFacts::Outcome::kRefused:
       return {.level = Level::kFail,
               .what = whom + " refuses connections: nothing listens there",
-              .remedy = "start it there (systemctl start ringwayd), or correct --listen or --advertise of " + dial.who};
+              .remedy =
+                  is_master
+                      ? "start it there (systemctl start ringway-master), or correct the address in --master"
+                      : "start it there (systemctl start ringwayd), or correct --listen or --advertise of " + dial.who};
     case DialFacts::Outcome::kTimeout:
       return {.level = Level::kFail,
               .what = whom + " does not answer: packets to it get lost",
-              .remedy = "open its port in the firewalls between, or correct --advertise of " + dial.who +
-                        "; where it cannot be dialled at all: --advertise none there, and it dials"};
+              .remedy = is_master ? "open its port in the firewalls between, or correct the address in --master"
+                                  : "open its port in the firewalls between, or correct --advertise of " + dial.who +
+                                        "; where it cannot be dialled at all: --advertise none there, and it dials"};
     case DialFacts::Outcome::kFailed:
       break;
   }
   return {
       .level = Level::kFail, .what = whom + ": " + dial.why, .remedy = "look at its address and at the routes here"};
+}
+
+// Whoever of a pair can dial does.
+bool HasLinks(const Facts& facts, const DialFacts& dial) {
+  if (!facts.daemon || !facts.daemon->outcome.ok()) return false;
+  const auto& members = facts.daemon->members;
+  return std::any_of(members.begin(), members.end(), [&](const DaemonEntry& member) {
+    const auto& pairs = facts.daemon->pairs;
+    return member.address == dial.address && std::any_of(pairs.begin(), pairs.end(), [&](const PairFacts& pair) {
+             return pair.to == member.name && pair.lanes_up > 0;
+           });
+  });
 }
 
 // REQUIRES: it connected, to another host.
@@ -199,9 +217,13 @@ Findings CheckMaster(const Facts& facts) {
              .what = "the master at " + master.address + " is not asked: that takes certificates; give --tls-dir"}};
   }
   if (!master.outcome.ok()) {
+    // It took the connection, and then would not speak.
+    const bool differs = master.outcome.code() == Code::kIo || master.outcome.code() == Code::kProtocol;
     return {{.level = master.expected ? Level::kFail : Level::kWarn,
              .what = master.outcome.text(),
-             .remedy = "systemctl start ringway-master on its host, or correct the address"}};
+             .remedy = differs ? "compare the certificates here and there (ringwayctl certs show FILE): one authority "
+                                 "issues both; or correct the address"
+                               : "systemctl start ringway-master on its host, or correct the address"}};
   }
   Findings findings = {{.what = "the master at " + master.address + " answers"}};
   for (const PendingPeer& peer : master.pending) {
@@ -289,7 +311,13 @@ Findings CheckClock(const Facts& facts) {
 
 Findings CheckPorts(const Facts& facts) {
   Findings findings;
-  for (const DialFacts& dial : facts.dials) findings.push_back(JudgeDial(dial));
+  for (const DialFacts& dial : facts.dials) {
+    Finding finding = JudgeDial(dial);
+    if (finding.level == Level::kFail && HasLinks(facts, dial)) {
+      finding = {.what = finding.what + "; its own connections to here stand"};
+    }
+    findings.push_back(std::move(finding));
+  }
   if (facts.dials_left_out > 0) {
     findings.push_back({.level = Level::kSkip,
                         .what = std::to_string(facts.dials_left_out) + " more daemons were not dialled: run ringwayctl "

@@ -44,6 +44,9 @@ TEST(RenderTest, SecurityIsSaidWhereThereIsAnyOrNone) {
     const auto text = Render(R"({"daemon": {"name": "a", "security": )" + security + R"(}, "groups": []})");
     return text.ok() ? text.value() : text.status().text();
   };
+  EXPECT_NE(said(R"({"identity": "daemon a", "until": "2027-01-02", "days_left": -1, "insecure": false})")
+                .find("\n  TLS: daemon a, certificate EXPIRED on 2027-01-02: new connections are refused\n"),
+            std::string::npos);
   EXPECT_NE(said(R"({"identity": "daemon a", "until": "2027-01-02", "days_left": 9, "insecure": false})")
                 .find("\n  TLS: daemon a, certificate until 2027-01-02 (9 days)\n"),
             std::string::npos);

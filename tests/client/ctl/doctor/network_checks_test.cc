@@ -25,6 +25,7 @@ TEST(DoctorTest, EmptyFactsOnlySkip) {
 TEST(CertificateCheckTest, RefusedFilesFailWithTheRemedyOfTheirFault) {
   const std::pair<CredentialFault, const char*> remedies[] = {{CredentialFault::kFiles, "ringwayctl certs issue"},
                                                               {CredentialFault::kKeyExposed, "chmod o= a.key"},
+                                                              {CredentialFault::kReplaceable, "chmod o-w"},
                                                               {CredentialFault::kKeyOfAnother, "certs issue"},
                                                               {CredentialFault::kNoIdentity, "certs issue"},
                                                               {CredentialFault::kOtherRole, "--tls-cert"},
@@ -74,6 +75,20 @@ TEST(CertificateCheckTest, RunningProgramThatDidNotReadItsNewFilesIsToReload) {
   EXPECT_THAT(Worst(facts, "certificates").remedy, HasSubstr("certs issue NAME --role daemon"));
 }
 
+TEST(CertificateCheckTest, NewOneIsForWhomTheOldOneIs) {
+  Facts facts = Healthy();
+  facts.certificates[0].whose = "ringwayctl";
+  facts.certificates[0].days_left = 3;
+  EXPECT_THAT(Worst(facts, "certificates").remedy,
+              HasSubstr("issue NAME --role operator --dir DIR --out NEW; copy NEW/* here"));
+  facts.certificates[0].old = Identity{.role = ProcessRole::kDaemon, .name = "b"};
+  EXPECT_THAT(Worst(facts, "certificates").remedy,
+              HasSubstr("issue b --role daemon --dir DIR --out NEW; copy NEW/* over a.pem"));
+  facts.certificates[0].fault = CredentialFault::kOtherRole;
+  facts.certificates[0].outcome = {Code::kInvalidArgument, "a.pem is of a daemon"};
+  EXPECT_THAT(Worst(facts, "certificates").remedy, HasSubstr("issue b --role operator"));
+}
+
 TEST(CertificateCheckTest, NoneIsFineWithinTheHostOnly) {
   Facts facts = Healthy();
   facts.certificates[0].identity = "";
@@ -100,6 +115,15 @@ TEST(MasterCheckTest, WithoutAnswerFailsWhereItIsExpected) {
   EXPECT_EQ(Worst(facts, "clock").level, Level::kSkip);
   facts.master->expected = false;
   EXPECT_EQ(Worst(facts, "master").level, Level::kWarn);
+}
+
+TEST(MasterCheckTest, WhoRefusesOurCertificateIsNotToBeStarted) {
+  Facts facts = Healthy();
+  for (const Code code : {Code::kIo, Code::kProtocol}) {
+    facts.master->outcome = {code, "master at 10.0.0.1:7400: it refuses: unknown ca"};
+    EXPECT_EQ(Worst(facts, "master").level, Level::kFail);
+    EXPECT_THAT(Worst(facts, "master").remedy, HasSubstr("ringwayctl certs show"));
+  }
 }
 
 TEST(MasterCheckTest, WhoHasNoCertificateDoesNotBlameTheMaster) {
@@ -183,6 +207,24 @@ TEST(PortCheckTest, EachWayToFailHasItsRemedy) {
     EXPECT_THAT(Worst(facts, "ports").remedy, HasSubstr(remedy));
     EXPECT_EQ(Worst(facts, "mtu").level, Level::kSkip);
   }
+}
+
+TEST(PortCheckTest, MasterIsNotToBeMendedAsADaemon) {
+  Facts facts = Healthy();
+  facts.dials[0].who = kTheMaster;
+  facts.dials[0].outcome = DialFacts::Outcome::kRefused;
+  EXPECT_THAT(Worst(facts, "ports").remedy, HasSubstr("systemctl start ringway-master"));
+  facts.dials[0].outcome = DialFacts::Outcome::kTimeout;
+  EXPECT_THAT(Worst(facts, "ports").remedy, HasSubstr("--master"));
+}
+
+TEST(PortCheckTest, WhoCannotBeDialledButDialsIsFine) {
+  Facts facts = Healthy();
+  facts.dials[0].outcome = DialFacts::Outcome::kTimeout;
+  facts.daemon->members = {{.name = "b", .address = facts.dials[0].address, .connected = true}};
+  EXPECT_EQ(Worst(facts, "ports").level, Level::kOk) << Worst(facts, "ports").what;
+  facts.daemon->members[0].address = "10.0.0.9:7401";
+  EXPECT_EQ(Worst(facts, "ports").level, Level::kFail);
 }
 
 TEST(PortCheckTest, LinksProveTheWayBackAndOtherwiseItIsLeftOpen) {
