@@ -17,6 +17,7 @@
 #include "proto/lane_roles.h"
 #include "proto/local_abi.h"
 #include "proto/shell/options.h"
+#include "proto/shell/places.h"
 #include "proto/stream/address.h"
 #include "proto/stream/socket_options.h"
 
@@ -24,6 +25,7 @@ namespace ringway::daemon {
 namespace {
 
 constexpr char kProgram[] = "ringwayd";
+constexpr char kUplinkLimit[] = "uplink-limit-mbit";
 constexpr std::uint64_t kMemoryMin = 64 << 20;
 constexpr std::uint32_t kDataThreadsMax = 32;
 constexpr std::uint32_t kDscpMax = 63;
@@ -138,6 +140,16 @@ void CheckOrExit(const Config& config, const Endpoint& listen) {
   }
 }
 
+// What the start would find out.
+void CheckPlacesOrExit(const Config& config) {
+  for (const Status& status :
+       {shell::CheckListenPlace("--listen", config.listen), shell::CheckSocketPlace("--socket", config.socket),
+        config.http.empty() ? Status::Ok() : shell::CheckListenPlace("--http", config.http),
+        shell::CheckLog(config.log)}) {
+    if (!status.ok()) shell::Die(kProgram, status.text());
+  }
+}
+
 void SetUpTlsOrExit(const shell::TlsOptions& options, Config& config) {
   if (config.insecure && options.given()) shell::Die(kProgram, shell::kTlsOrInsecure);
   Result<shell::TlsSetup> setup = shell::SetUpTls(options, {.roles = {ProcessRole::kDaemon}, .name = config.name});
@@ -210,7 +222,7 @@ void AddPathOptions(CLI::App& app, Config& config) {
                  "take about as much of a path beside others' traffic as so many TCP connections")
       ->check(CLI::Range(1U, flow::kShareMax))
       ->capture_default_str();
-  app.add_option("--uplink-limit-mbit", config.uplink_limit_mbit,
+  app.add_option(std::string("--") + kUplinkLimit, config.uplink_limit_mbit,
                  "Mbit/s that this daemon sends to other hosts at most, with TCP's headers; SIGHUP reads it again "
                  "(default: no limit)")
       ->check(CLI::Range(std::uint64_t{1}, kSiteMbitMax));
@@ -282,17 +294,28 @@ Config ParseConfigOrExit(int argc, char** argv) {
   SetUpTlsOrExit(line.tls, config);
   if (config.name.empty()) config.name = DefaultName(listen);
   CheckOrExit(config, listen);
-  if (line.only_checks) shell::ExitChecked(kProgram);
+  if (line.only_checks) {
+    CheckPlacesOrExit(config);
+    shell::ExitChecked(kProgram);
+  }
   const CLI::Option* file = line.app.get_config_ptr();
   const std::string path = file == nullptr || file->empty() ? "" : file->as<std::string>();
-  config.uplink_limit_again = [argc, argv, path]() -> Result<std::uint64_t> {
+  const Result<shell::ConfigValues> first = shell::ReadConfigFile(path);
+  const shell::ConfigValues before = first.ok() ? first.value() : shell::ConfigValues();
+  config.again = [argc, argv, path, before]() -> Result<Config::Again> {
     std::error_code ignored;
     if (!path.empty() && !std::filesystem::is_regular_file(path, ignored)) {  // what is none may never end
       return Status(Code::kIo, "config file " + path + " is no file");
     }
     CommandLine now;
     const Status status = shell::Parse(now.app, argc, argv);
-    return status.ok() ? Result<std::uint64_t>(now.config.uplink_limit_mbit) : status;
+    if (!status.ok()) return status;
+    Config::Again again{.uplink_limit_mbit = now.config.uplink_limit_mbit, .others = {}};
+    if (path.empty()) return again;
+    const Result<shell::ConfigValues> values = shell::ReadConfigFile(path);
+    if (!values.ok()) return values.status();
+    again.others = shell::ChangedOptions(before, values.value(), kUplinkLimit);
+    return again;
   };
   return std::move(config);
 }

@@ -42,8 +42,12 @@ struct Config {
   bool insecure = false;
   shell::TlsSetup tls;
   shell::LogOptions log;
-  // Reads uplink_limit_mbit again, from the same command line and the file that it names.
-  std::function<Result<std::uint64_t>()> uplink_limit_again = {};
+  // What a reload reads again, from the same command line and the file that it names.
+  struct Again {
+    std::uint64_t uplink_limit_mbit = 0;
+    std::string others;  // options that the file sets otherwise now, with commas between: they wait for a restart
+  };
+  std::function<Result<Again>()> again = {};
 };
 
 // Exits on --help (0) and on any error (one line, 2).

@@ -217,15 +217,20 @@ void Daemon::ArmHangUp() {
 }
 
 void Daemon::Reload() {
-  const Result<std::uint64_t> again = config_.uplink_limit_again();
+  const Result<Config::Again> again = config_.again();
   if (!again.ok()) {
     return shell::Log(shell::Level::kError, "reload_failed",
                       {{"error", again.status().text()}, {"effect", "the limit read before stays in use"}});
   }
-  const std::uint64_t mbit = again.value();
+  if (!again.value().others.empty()) {
+    shell::Log(shell::Level::kWarning, "reload_left_out",
+               {{"options", again.value().others},
+                {"text", "these are read when ringwayd starts: systemctl restart ringwayd, after a drain"}});
+  }
+  const std::uint64_t mbit = again.value().uplink_limit_mbit;
   if (mbit == config_.uplink_limit_mbit || !to_data_.TryPost([this, mbit] { data_.SetUplinkLimit(mbit); })) return;
   config_.uplink_limit_mbit = mbit;
-  shell::Log(shell::Level::kInfo, "uplink_limit", {{"mbit", mbit}});
+  shell::Log(shell::Level::kInfo, "uplink_limit", {{"mbit", mbit == 0 ? "none" : std::to_string(mbit)}});
 }
 
 void Daemon::OnSignal() {

@@ -16,6 +16,7 @@
 #include "proto/shell/log.h"
 #include "proto/shell/notify.h"
 #include "proto/shell/options.h"
+#include "proto/shell/places.h"
 #include "proto/shell/query.h"
 #include "proto/shell/tls_keeper.h"
 #include "proto/shell/tls_options.h"
@@ -134,6 +135,18 @@ std::unique_ptr<Journal> OpenJournal(const Options& options, std::uint16_t port)
   return std::move(journal).value();
 }
 
+// What the start would find out.
+void CheckPlacesOrExit(const Options& options) {
+  const bool has_journal = !options.journal.empty() && options.journal != "none";
+  for (const Status& status :
+       {shell::CheckListenPlace("--listen", options.listen),
+        options.http.empty() ? Status::Ok() : shell::CheckListenPlace("--http", options.http),
+        has_journal ? shell::CheckFilePlace({.option = "--journal", .path = options.journal}) : Status::Ok(),
+        shell::CheckLog(options.log)}) {
+    if (!status.ok()) shell::Die(kProgram, status.text());
+  }
+}
+
 shell::TlsSetup TlsOrExit(const Options& options) {
   Result<shell::TlsSetup> setup = shell::SetUpTls(options.tls, {.roles = {ProcessRole::kMaster}});
   if (!setup.ok()) shell::Die(kProgram, setup.status().text());
@@ -166,7 +179,10 @@ int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
   const shell::TlsSetup tls = TlsOrExit(options);
   const net::SocketAddress address = Resolve(options);
-  if (options.only_checks) shell::ExitChecked(kProgram);
+  if (options.only_checks) {
+    CheckPlacesOrExit(options);
+    shell::ExitChecked(kProgram);
+  }
   if (const Status log = shell::SetUpLog(options.log); !log.ok()) {
     shell::Die(kProgram, log.text());
   }

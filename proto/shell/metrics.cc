@@ -136,7 +136,7 @@ void AddMaster(const json& master, const json& daemons, Metrics& out) {
 void AddCounts(const json& peer, const Labels& labels, Metrics& out) {
   for (const PeerCountInfo& count : kPeerCounts) {
     const std::string name(count.name);
-    if (peer.contains(name)) out.Counter(name, "See proto/peer_counts.h.", labels, Number(peer, name.c_str()));
+    if (peer.contains(name)) out.Counter(name, std::string(count.help), labels, Number(peer, name.c_str()));
   }
 }
 

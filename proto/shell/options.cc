@@ -161,6 +161,17 @@ std::string WhyUnreadable(const std::string& path) {
   return path + " cannot be read; look at its permissions";
 }
 
+// As far as the words are its subcommands': "ringwayctl certs issue".
+std::string CommandIn(const CLI::App& app) {
+  std::string words = app.get_name();
+  for (const CLI::App* at = &app; at != nullptr;) {
+    const std::vector<CLI::App*> given = at->get_subcommands();
+    at = given.empty() ? nullptr : given.front();
+    if (at != nullptr) words += " " + at->get_name();
+  }
+  return words;
+}
+
 std::string OneLine(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -236,7 +247,7 @@ Status Parse(CLI::App& app, int argc, const char* const* argv) {
   app.allow_config_extras(false);
   app.set_version_flag("--version", app.get_name() + " " RINGWAY_VERSION, "Print the version")->configurable(false);
   const auto refuse = [&](const std::string& what) {
-    return Status(Code::kInvalidArgument, OneLine(what) + "; see " + app.get_name() + " --help");
+    return Status(Code::kInvalidArgument, OneLine(what) + "; see " + CommandIn(app) + " --help");
   };
   try {
     app.parse(argc, argv);
@@ -257,7 +268,7 @@ Status Parse(CLI::App& app, int argc, const char* const* argv) {
   }
 }
 
-Result<std::map<std::string, std::string>> ReadConfigFile(const std::string& path) {
+Result<ConfigValues> ReadConfigFile(const std::string& path) {
   const auto refuse = [](const std::string& what) { return Status(Code::kInvalidArgument, OneLine(what)); };
   std::ifstream file(path, std::ios::binary);
   std::string text(kConfigBytesMax + 1, '\0');
@@ -268,13 +279,28 @@ Result<std::map<std::string, std::string>> ReadConfigFile(const std::string& pat
   std::istringstream input(text);
   CLI::App app;
   app.set_config("--config", path);
-  std::map<std::string, std::string> values;
+  ConfigValues values;
   try {
     for (const CLI::ConfigItem& item : TomlConfig(app).from_config(input)) values[item.name] = item.inputs.front();
   } catch (const CLI::Error& error) {
     return refuse(path + ": " + error.what());
   }
   return values;
+}
+
+std::string ChangedOptions(const ConfigValues& before, const ConfigValues& now, const std::string& reloaded) {
+  std::string changed;
+  const auto add = [&](const std::string& name) {
+    if (name != reloaded) changed += (changed.empty() ? "" : ",") + name;
+  };
+  for (const auto& [name, value] : now) {
+    const auto old = before.find(name);
+    if (old == before.end() || old->second != value) add(name);
+  }
+  for (const auto& [name, value] : before) {
+    if (!now.contains(name)) add(name);
+  }
+  return changed;
 }
 
 void ParseOrExit(CLI::App& app, int argc, char** argv) {

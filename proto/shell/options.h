@@ -49,7 +49,11 @@ Status Parse(CLI::App& app, int argc, const char* const* argv);
 
 // The options that a program's config file sets, by their long names, as Parse reads them; of any program, so unknown
 // keys are no error. Errors: kInvalidArgument.
-Result<std::map<std::string, std::string>> ReadConfigFile(const std::string& path);
+using ConfigValues = std::map<std::string, std::string>;
+Result<ConfigValues> ReadConfigFile(const std::string& path);
+
+// For a reload: the options that the file sets otherwise than it did `before`, but for `reloaded`, with commas between.
+std::string ChangedOptions(const ConfigValues& before, const ConfigValues& now, const std::string& reloaded);
 
 // Parses, but prints help or the version and exits 0, or prints the line and exits 2.
 void ParseOrExit(CLI::App& app, int argc, char** argv);

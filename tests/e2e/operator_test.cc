@@ -137,6 +137,9 @@ TEST(ReloadTest, UplinkLimitIsReadAgainFromTheFile) {
   write("uplink-limit-mbit = 50\n");
   cluster.daemon(daemon).Signal(SIGHUP);
   EXPECT_TRUE(Eventually([&] { return limit() == 50; }));
+  write("uplink-limit-mbit = 50\nsite = \"here\"\n");
+  cluster.daemon(daemon).Signal(SIGHUP);
+  EXPECT_TRUE(Eventually([&] { return cluster.daemon(daemon).Logged("reload_left_out", "options") == "site"; }));
   write("uplink-limit-mbit = \"fast\"\n");
   cluster.daemon(daemon).Signal(SIGHUP);
   EXPECT_TRUE(Eventually([&] { return !cluster.daemon(daemon).Logged("reload_failed", "error").empty(); }));

@@ -52,18 +52,21 @@ std::string Metrics(const json& status) {
 
 // Every line is what the format allows, and each name is told of once, before its samples.
 void ExpectWellFormed(const std::string& text) {
+  static const std::regex help("# HELP (ringway_[a-z_]+) .+");
+  static const std::regex type("# TYPE (ringway_[a-z_]+) (gauge|counter|histogram)");
+  static const std::regex sample(
+      R"((ringway_[a-z_]+?)(_bucket|_sum|_count)?(\{([a-z_]+="([^"\\]|\\.)*",?)+\})? -?[0-9][0-9.e+-]*)");
   std::set<std::string> named;
   std::string current;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     std::smatch match;
-    if (std::regex_match(line, match, std::regex("# HELP (ringway_[a-z_]+) .+"))) {
+    if (std::regex_match(line, match, help)) {
       EXPECT_TRUE(named.insert(match[1]).second) << line;
       current = match[1];
-    } else if (!std::regex_match(line, std::regex("# TYPE " + current + " (gauge|counter|histogram)"))) {
-      EXPECT_TRUE(std::regex_match(
-          line, std::regex(current + R"((_bucket|_sum|_count)?(\{([a-z_]+="([^"\\]|\\.)*",?)+\})? -?[0-9][0-9.e+-]*)")))
-          << line;
+    } else {
+      ASSERT_TRUE(std::regex_match(line, match, type) || std::regex_match(line, match, sample)) << line;
+      EXPECT_TRUE(match[1] == current || match.str(1) + match.str(2) == current) << line;
     }
   }
   EXPECT_TRUE(text.ends_with("\n"));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -219,6 +220,20 @@ TEST_F(ParseOrExitTest, ConfigFileOfAnyProgramIsReadAsItsOwnOptionsAre) {
   EXPECT_NE(ReadConfigFile("/dev/zero").status().text().find("too large"), std::string::npos);
   EXPECT_NE(ReadConfigFile("/proc/self/mem").status().text().find("cannot be read"), std::string::npos);
   EXPECT_NE(ReadConfigFile(directory_).status().text().find("is a directory"), std::string::npos);
+}
+
+TEST(ParseTest, MistakesBehindACommandPointToItsOwnHelp) {
+  CLI::App app("A program.", "program");
+  CLI::App* certs = app.add_subcommand("certs", "makes them");
+  certs->add_subcommand("issue", "makes one")->add_option("--role")->required();
+  const std::array argv = {"program", "certs", "issue"};
+  const std::string text = Parse(app, argv.size(), argv.data()).text();
+  EXPECT_TRUE(text.ends_with("--role is required; see program certs issue --help")) << text;
+}
+
+TEST(ChangedOptionsTest, NamesWhatIsNewGoneOrOther) {
+  EXPECT_EQ(ChangedOptions({{"a", "1"}, {"b", "2"}}, {{"a", "1"}, {"b", "2"}}, ""), "");
+  EXPECT_EQ(ChangedOptions({{"a", "1"}, {"b", "2"}, {"r", "3"}}, {{"b", "3"}, {"c", "4"}}, "r"), "b,c,a");
 }
 
 TEST(DieDeathTest, PrintsOneLineWhateverTheText) {
