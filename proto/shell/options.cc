@@ -232,7 +232,8 @@ void AddLogOptions(CLI::App& app, LogOptions* options) {
 }
 
 void AddCheckConfig(CLI::App& app, bool* only_checks) {
-  app.add_flag("--check-config", *only_checks, "only say whether options, files and certificates are in order")
+  app.add_flag("--check-config", *only_checks,
+               "only say whether options, files, addresses and certificates are in order, for the user who asks")
       ->configurable(false);
 }
 
