@@ -42,7 +42,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 7;
+inline constexpr std::uint32_t kVersion = 8;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -149,6 +149,8 @@ struct UnregisterRegion {
 // overlap. The region of an empty range is ignored. If `staged` is 1 the input becomes valid as Slot::staged_bytes
 // grows, announced by Progress packets.
 //
+// A message (IsMessage) is numbered in its stream, which its two ends, its channel and its tag name.
+//
 // Of a kind that HasCounts, world_size RankCounts follow in the packet, and `rank` is the trainer's place among them.
 struct Submit {
   PacketHeader header;
@@ -170,10 +172,12 @@ struct Submit {
   std::uint64_t result_count;
   std::uint64_t feedback;  // of the tensor whose residual is added (FeedbackOf); 0: none
   std::uint64_t input_count;
-  std::uint64_t root;        // its peer id, for kinds that have one; else 0
+  std::uint64_t root;        // its peer id, for kinds that have one; of a message the other end's; else 0
   std::uint64_t members;     // MembersHash of those that the input is laid out for, of kinds where it is for one world;
   std::uint32_t world_size;  // .. and how many they are; else 0
   std::uint32_t rank;        // of kinds that HasCounts: the trainer's among the members; else 0
+  std::uint32_t tag;         // of a message; else 0
+  std::uint32_t reserved;    // 0
 };
 
 // Of kAllToAllV what comes from a rank, and the range of the input that goes to it. Of the others the rank's part of
@@ -324,7 +328,7 @@ struct SessionPage {
 };
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(Submit) == 104 && sizeof(RankCounts) == 24 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 &&
+static_assert(sizeof(Submit) == 112 && sizeof(RankCounts) == 24 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 &&
               sizeof(RegisterRegion) == 24);
 static_assert(sizeof(MemberEntry) == 136 && sizeof(MemberList) == 16 + std::size_t{64} * 136);
 static_assert(sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 && offsetof(Slot, text) == 576);

@@ -91,6 +91,11 @@
   M(kTakeBackUnasked, "newcomers: a prepared view is taken back after the reply of one member")              \
   M(kTakeBackAtOnce, "newcomers: one is dropped although an open UpdateView may agree on it")                \
   M(kTakeNothingOver, "links: nobody dials what the other end of a pair should dial and cannot")             \
+  M(kSenderDecides, "messages: a sender ends its own message instead of asking the receiver")                \
+  M(kForgetDecision, "messages: what was decided before the sender submitted its message is not kept")       \
+  M(kReceiveHalf, "messages: one is reported as received before all of it has come")                         \
+  M(kReadyOnce, "messages: the receiver does not say in a new view that it still waits")                     \
+  M(kAwaitTheLost, "messages: one whose other end has left waits on")                                        \
   M(kYieldNothing, "links: who is taken over from refuses the dialler")
 
 // Likewise rules of the daemon's runtime, which carries the protocol out (tests/sim/runtime_mutants_test.cc).

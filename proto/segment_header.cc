@@ -51,6 +51,8 @@ std::string ToString(const Descriptor& descriptor) {
   std::string kind = NameOf(descriptor.kind);
   if (descriptor.kind == OpKind::kUpdateView) return kind;
   if (descriptor.kind == OpKind::kBarrier) return kind + ", algorithm " + NameOf(descriptor.schedule);
+  if (IsMessage(descriptor.kind))
+    return kind + " of " + std::to_string(descriptor.count) + " " + NameOf(descriptor.dtype);
   const std::string root = HasRoot(descriptor.kind) ? "root " + std::to_string(descriptor.root) + ", " : "";
   std::string counts = std::to_string(descriptor.count);
   if (descriptor.kind == OpKind::kAllToAllV)

@@ -23,7 +23,7 @@
 //       75    1 rounding      Rounding
 //       76    1 root          its rank, of the kinds that have one
 //       77    3 reserved      zero
-//       80    8 layout        of the kinds that have counts by rank (Descriptor)
+//       80    8 layout        of the kinds that have counts by rank (Descriptor); the tag of a message
 //       88    8 header_hash   XXH3-64 of bytes 0 .. 87
 //
 // The header carries the whole descriptor rather than a hash of it, so a mismatch can name both sides. The offset in
@@ -44,8 +44,9 @@ inline constexpr std::uint32_t kPayloadBytesMax = 1 << 20;
 
 // kProbe: the receiver skips the frame, whatever else its header says. Sent to measure the path and, without payload,
 // after a lane's last segment, so that TCP detects a loss there (tail_probe.h).
-enum class SegmentKind : std::uint8_t { kData = 0, kFetched = 1, kProbe = 2 };
-inline constexpr std::uint8_t kSegmentKindCount = 3;
+// kMessage: of a send to the receiver; its sequence number is that of its stream, whose tag is in `layout`.
+enum class SegmentKind : std::uint8_t { kData = 0, kFetched = 1, kProbe = 2, kMessage = 3 };
+inline constexpr std::uint8_t kSegmentKindCount = 4;
 
 // What all ranks must agree on for an operation.
 struct Descriptor {

@@ -52,6 +52,8 @@ Expected<Work> StartCollective(Session& session, OpKind collective, const Reduct
       return session.BarrierAsync(options);
     case OpKind::kAllReduce:
     case OpKind::kUpdateView:
+    case OpKind::kSend:
+    case OpKind::kRecv:
       break;
   }
   if (tensors > 1) return session.AllReduceManyAsync(Cut(buffers, SizeOf(dtype)), dtype, op, options);

@@ -23,7 +23,8 @@ std::vector<std::string> NamesOf(std::uint8_t count) {
 std::vector<std::string> Collectives() {
   std::vector<std::string> names;
   for (std::uint8_t i = 0; i < kOpKindCount; ++i) {
-    if (!IsEmpty(static_cast<OpKind>(i))) names.emplace_back(NameOf(static_cast<OpKind>(i)));
+    const auto kind = static_cast<OpKind>(i);
+    if (!IsEmpty(kind) && !IsMessage(kind)) names.emplace_back(NameOf(kind));
   }
   return names;
 }

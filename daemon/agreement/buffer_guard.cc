@@ -16,13 +16,17 @@ std::shared_ptr<const std::vector<std::byte>> CopyOf(std::span<const std::byte> 
 }  // namespace
 
 // Of what the trainer can write to; what lies in the daemon's own memory is what it was.
-bool BufferGuard::IsTrainersSource(const Operation& op, const collective::Ready& ready) {
-  return op.executor->SendsInput(ready) ? op.buffers->trainer_writes_input() : op.buffers->trainer_writes_output();
+bool BufferGuard::IsTrainersSource(const Use& use, const collective::Ready& ready) {
+  return use.executor.SendsInput(ready) ? use.buffers.trainer_writes_input() : use.buffers.trainer_writes_output();
 }
 
 BufferGuard::Copy BufferGuard::CautiousCopy(const Operation& op, const collective::Ready& ready) const {
-  if (!watch_.cautious(ctx_.now) || !IsTrainersSource(op, ready)) return nullptr;
-  return CopyOf(op.executor->SourceOf(ready));
+  return CautiousCopy(UseOf(op), ready);
+}
+
+BufferGuard::Copy BufferGuard::CautiousCopy(const Use& use, const collective::Ready& ready) const {
+  if (!watch_.cautious(ctx_.now) || !IsTrainersSource(use, ready)) return nullptr;
+  return CopyOf(use.executor.SourceOf(ready));
 }
 
 // An operation that was told is its trainer's no more to keep.
@@ -30,30 +34,45 @@ void BufferGuard::OnRefused(const links::SentFrame& frame) {
   if (!attempts_.IsLive(frame.attempt)) return;
   const Operation* op = table_.Find(frame.op);
   if (op == nullptr || op->told || !op->executor || op->attempt != frame.attempt) return;  // those served are copies
-  if (!IsTrainersSource(*op, frame.ready) || op->executor->IsConsumed(frame.ready)) return;
+  if (IsModified(UseOf(*op), frame)) OnModified(*op, op->executor->SendsInput(frame.ready) ? "input" : "output");
+}
+
+bool BufferGuard::IsModified(const Use& use, const links::SentFrame& frame) {
+  if (!IsTrainersSource(use, frame.ready) || use.executor.IsConsumed(frame.ready)) return false;
   watch_.OnFailure(ctx_.now);
-  if (op->executor->HashNow(frame.ready) == frame.hash || RINGWAY_MUTANT(kBlameTheLink)) return;
-  OnModified(*op, op->executor->SendsInput(frame.ready) ? "input" : "output");
+  return use.executor.HashNow(frame.ready) != frame.hash && !RINGWAY_MUTANT(kBlameTheLink);
 }
 
 void BufferGuard::OnFailedPayload(const Operation& op, std::uint64_t attempt,
                                   const collective::Executor::Claim& claim) {
-  if (claim.direct == nullptr || op.is_retained()) return;
-  watch_.OnFailedRead(PlaceOf(attempt, claim), op.executor->TargetOf(claim), ctx_.now);
+  if (!op.is_retained()) OnFailedPayload({attempt, *op.executor, *op.buffers}, claim);
+}
+
+void BufferGuard::OnFailedPayload(const Use& use, const collective::Executor::Claim& claim) {
+  if (claim.direct == nullptr) return;
+  watch_.OnFailedRead(PlaceOf(use.attempt, claim), use.executor.TargetOf(claim), ctx_.now);
 }
 
 void BufferGuard::ChooseTarget(const Operation& op, collective::Executor::Claim& claim) {
-  if (claim.direct == nullptr || op.is_retained()) return;
+  if (!op.is_retained()) ChooseTarget(UseOf(op), claim);
+}
+
+void BufferGuard::ChooseTarget(const Use& use, collective::Executor::Claim& claim) {
+  if (claim.direct == nullptr) return;
   if (watch_.cautious(ctx_.now)) {
     claim.direct = nullptr;
   } else {
-    watch_.Forget(PlaceOf(op.attempt, claim));
+    watch_.Forget(PlaceOf(use.attempt, claim));
   }
 }
 
 void BufferGuard::CheckTarget(const Operation& op, const collective::Executor::Claim& claim) {
-  if (claim.direct != nullptr || op.is_retained() || RINGWAY_MUTANT(kBlameTheLink)) return;
-  if (watch_.HasChanged(PlaceOf(op.attempt, claim), op.executor->TargetOf(claim))) OnModified(op, "output");
+  if (!op.is_retained() && HasChanged(UseOf(op), claim)) OnModified(op, "output");
+}
+
+bool BufferGuard::HasChanged(const Use& use, const collective::Executor::Claim& claim) {
+  if (claim.direct != nullptr || RINGWAY_MUTANT(kBlameTheLink)) return false;
+  return watch_.HasChanged(PlaceOf(use.attempt, claim), use.executor.TargetOf(claim));
 }
 
 BufferGuard::Copy BufferGuard::SealedCopy(Operation& op, const collective::Range& range) {
@@ -67,13 +86,12 @@ void BufferGuard::Seal(Operation& op) {
     op.seal = op.executor->Seal();
 }
 
-void BufferGuard::OnModified(const Operation& op, const std::string& buffer) {
+void BufferGuard::OnModified(const std::string& what, const std::string& buffer) {
   if (!membership_.modified().empty() || ctx_.views.ended()) return;
-  membership_.LeaveForModified("this trainer wrote to the " + buffer + " of operation " + ToString(op.name) +
+  membership_.LeaveForModified("this trainer wrote to the " + buffer + " of " + what +
                                " before it was done; the others go on without this peer: correct the trainer, join "
                                "again and take their state");
-  ctx_.AddNote("buffer_modified",
-               {{"epoch", ToString(ctx_.view().epoch)}, {"op", ToString(op.name)}, {"buffer", buffer}},
+  ctx_.AddNote("buffer_modified", {{"epoch", ToString(ctx_.view().epoch)}, {"op", what}, {"buffer", buffer}},
                Severity::kWarning);
 }
 

@@ -15,7 +15,7 @@ namespace ringway::agreement {
 using collective::Executor;
 
 FramesIn::FramesIn(Context& ctx, const Attempts& attempts, Links& links, OpTable& table, SendQueue& queue,
-                   Membership& membership, OperationWatch& watch, BufferGuard& guard)
+                   Membership& membership, OperationWatch& watch, BufferGuard& guard, MessageFrames& messages)
     : ctx_(ctx),
       attempts_(attempts),
       links_(links),
@@ -24,11 +24,13 @@ FramesIn::FramesIn(Context& ctx, const Attempts& attempts, Links& links, OpTable
       membership_(membership),
       watch_(watch),
       guard_(guard),
+      messages_(messages),
       held_(ctx.options.memory.get()) {}
 
 FramesIn::~FramesIn() {
   for (const auto& [lane, frame] : in_flight_) {
     if (const auto* held = std::get_if<EarlyFrame>(&frame.place)) held_.Unreserve(*held);
+    if (const auto* message = std::get_if<MessageFrames::Place>(&frame.place)) messages_.GiveUp(*message);
   }
 }
 
@@ -37,6 +39,7 @@ Result<FramesIn::Judged> FramesIn::OnHeader(const LinkId& lane, const SegmentHea
   if (header.kind == SegmentKind::kProbe) return Judged{};
   ctx_.counts.bytes_received += kSegmentHeaderBytes + header.payload_bytes;
   if (ctx_.views.ended() || ctx_.views.IsOld(header.epoch)) return Judged{};
+  if (header.kind == SegmentKind::kMessage) return OnMessageHeader(lane, header);
   // Before the channels' beginnings are known, too, which come with the view.
   if (header.epoch > ctx_.view().epoch) {
     if (RINGWAY_MUTANT(kDropEarlyFrames)) return Judged{};
@@ -68,6 +71,15 @@ Result<FramesIn::Judged> FramesIn::OnHeader(const LinkId& lane, const SegmentHea
   inbound.attempt = op->attempt;
   if (inbound.target != nullptr) inbound.keep = op->buffers;
   return Judged{std::move(inbound)};
+}
+
+Result<FramesIn::Judged> FramesIn::OnMessageHeader(const LinkId& lane, const SegmentHeader& header) {
+  Result<MessageFrames::Judged> judged = messages_.OnHeader(lane.other, header);
+  if (!judged.ok()) return judged.status();
+  watch_.Moved();
+  MessageFrames::Judged& message = judged.value();
+  if (message.place) in_flight_.insert_or_assign(lane, InFlight{header, std::move(*message.place)});
+  return Judged{.inbound = std::move(message.inbound), .differs = message.differs};
 }
 
 Result<FramesIn::Judged> FramesIn::Hold(const LinkId& lane, const SegmentHeader& header) {
@@ -104,8 +116,9 @@ bool FramesIn::CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId f
   return false;
 }
 
-bool FramesIn::IsOver(const InFlight& frame) const {
+bool FramesIn::IsOver(const InFlight& frame) {
   if (ctx_.views.IsOld(frame.header.epoch)) return true;
+  if (const auto* message = std::get_if<MessageFrames::Place>(&frame.place)) return !messages_.IsAwaited(*message);
   const auto* claimed = std::get_if<Claimed>(&frame.place);
   return claimed != nullptr && !attempts_.IsLive(claimed->attempt);
 }
@@ -131,12 +144,17 @@ Result<FramesIn::Taken> FramesIn::OnPayload(const LinkId& lane, std::span<const 
 }
 
 void FramesIn::OnFailedPayload(const InFlight& frame) {
+  if (const auto* message = std::get_if<MessageFrames::Place>(&frame.place)) messages_.OnFailedPayload(*message);
   const auto* claimed = std::get_if<Claimed>(&frame.place);
   if (claimed == nullptr) return;
   if (const Operation* op = table_.Find(frame.header.op)) guard_.OnFailedPayload(*op, claimed->attempt, claimed->claim);
 }
 
 FramesIn::Taken FramesIn::Take(const InFlight& frame, std::span<const std::byte> payload) {
+  if (const auto* message = std::get_if<MessageFrames::Place>(&frame.place)) {
+    messages_.Accept(*message, frame.header, payload);
+    return {Taken::As::kMessage, nullptr};
+  }
   Operation* op = table_.Find(frame.header.op);
   if (const auto* held = std::get_if<EarlyFrame>(&frame.place)) {
     held_.Add(*held);
@@ -162,6 +180,8 @@ void FramesIn::Drop(const LinkId& lane) {
 void FramesIn::GiveUp(InFlight& frame) {
   if (const auto* held = std::get_if<EarlyFrame>(&frame.place)) {
     held_.Unreserve(*held);
+  } else if (const auto* message = std::get_if<MessageFrames::Place>(&frame.place)) {
+    messages_.GiveUp(*message);
   } else if (const auto* claimed = std::get_if<Claimed>(&frame.place);
              claimed != nullptr && attempts_.IsLive(claimed->attempt)) {
     Operation* op = table_.Find(frame.header.op);

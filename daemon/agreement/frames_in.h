@@ -25,6 +25,7 @@
 #include "daemon/agreement/early_frames.h"
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/membership.h"
+#include "daemon/agreement/message_frames.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/operation.h"
 #include "daemon/agreement/operation_watch.h"
@@ -40,7 +41,7 @@ class FramesIn {
  public:
   // All outlive it.
   FramesIn(Context& ctx, const Attempts& attempts, Links& links, OpTable& table, SendQueue& queue,
-           Membership& membership, OperationWatch& watch, BufferGuard& guard);
+           Membership& membership, OperationWatch& watch, BufferGuard& guard, MessageFrames& messages);
   ~FramesIn();
   FramesIn(const FramesIn&) = delete;
   FramesIn& operator=(const FramesIn&) = delete;
@@ -52,8 +53,8 @@ class FramesIn {
   };
   Result<Judged> OnHeader(const LinkId& lane, const SegmentHeader& header);
   struct Taken {
-    enum class As : std::uint8_t { kNothing, kHeld, kAccepted } as = As::kNothing;
-    Operation* op = nullptr;  // that it belongs to; null: not submitted here yet
+    enum class As : std::uint8_t { kNothing, kHeld, kAccepted, kMessage } as = As::kNothing;
+    Operation* op = nullptr;  // that it belongs to; null: not submitted here yet, or a message's
   };
   Result<Taken> OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash);
   // It is closed: what was half read from it will not come.
@@ -86,11 +87,12 @@ class FramesIn {
   };
   struct InFlight {
     SegmentHeader header;
-    std::variant<std::monostate, Claimed, EarlyFrame> place = {};  // the first: there is none
+    std::variant<std::monostate, Claimed, EarlyFrame, MessageFrames::Place> place = {};  // the first: there is none
   };
 
   Result<Judged> Hold(const LinkId& lane, const SegmentHeader& header);
-  bool IsOver(const InFlight& frame) const;
+  Result<Judged> OnMessageHeader(const LinkId& lane, const SegmentHeader& header);
+  bool IsOver(const InFlight& frame);
   void GiveUp(InFlight& frame);
   void OnFailedPayload(const InFlight& frame);
   Taken Take(const InFlight& frame, std::span<const std::byte> payload);
@@ -105,6 +107,7 @@ class FramesIn {
   Membership& membership_;
   OperationWatch& watch_;
   BufferGuard& guard_;
+  MessageFrames& messages_;
   EarlyFrames held_;
   std::map<LinkId, InFlight> in_flight_;  // of lanes that have had one: a frame allocates nothing
 };

@@ -58,23 +58,29 @@ bool FramesOut::NextServed(Serving& serving, const Offer& offer, Outbound& out, 
   return EncodeFrame(source, sent, offer, out);
 }
 
+bool FramesOut::NextQueued(const Offer& offer, Outbound& out, links::SentFrame& sent) {
+  while (const std::optional<OpName> next = queue_.Next(offer.rank, offer.bytes_max)) {
+    const bool found = NextOf(*table_.Find(*next), offer, out, sent);
+    if (!membership_.modified().empty()) return false;
+    if (found) {
+      queue_.Sent(*next);
+      return true;
+    }
+    queue_.NotNow(*next, offer.rank);
+  }
+  return false;
+}
+
 bool FramesOut::Next(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out) {
   const auto rank = ctx_.view().RankOf(lane.other);
   if (!ctx_.views.running() || !rank || !links_.IsUp(lane) || !membership_.modified().empty()) return false;
   const Offer offer{.to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch};
   links::SentFrame sent;
-  bool found = false;
-  while (!found) {
-    const std::optional<OpName> next = queue_.Next(*rank, payload_bytes_max);
-    if (!next) break;
-    found = NextOf(*table_.Find(*next), offer, out, sent);
-    if (!membership_.modified().empty()) return false;
-    if (found) {
-      queue_.Sent(*next);
-    } else {
-      queue_.NotNow(*next, *rank);
-    }
-  }
+  const bool first = std::exchange(messages_turn_, !messages_turn_);
+  bool found = first && messages_.Next(lane.other, payload_bytes_max, out, sent);
+  found = found || NextQueued(offer, out, sent);
+  if (!membership_.modified().empty()) return false;
+  found = found || (!first && messages_.Next(lane.other, payload_bytes_max, out, sent));
   for (auto serving = serving_.begin(); serving != serving_.end() && !found; ++serving) {
     found = serving->to == lane.other && NextServed(*serving, offer, out, sent);
   }
@@ -91,6 +97,8 @@ void FramesOut::OnLost(PeerId to, const links::SentFrame& frame) {
                                    [&](const Serving& serving) { return serving.attempt == frame.attempt; });
   if (served != serving_.end()) {
     served->executor->Requeue(frame.ready);
+  } else if (messages_.OnLost(frame)) {
+    // sent again
   } else if (Operation* op = table_.Find(frame.op); op != nullptr && op->executor && op->attempt == frame.attempt) {
     op->executor->Requeue(frame.ready);
     queue_.Refund(*op, to, frame.eager_cost);
@@ -125,6 +133,9 @@ void FramesOut::AddPeersWithWork(std::vector<PeerId>& peers) const {
   };
   queue_.index().ForEachRank(add);
   for (const Serving& serving : serving_) serving.executor->ForEachReady(add);
+  messages_.ForEachPeerWithWork([&](PeerId peer) {
+    if (const auto rank = ctx_.view().RankOf(peer)) add(*rank);
+  });
 }
 
 // ---------------------------------------------------------------------------------------------- fetches

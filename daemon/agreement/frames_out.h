@@ -21,6 +21,7 @@
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/membership.h"
+#include "daemon/agreement/message_frames.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/operation.h"
 #include "daemon/agreement/operation_watch.h"
@@ -36,7 +37,7 @@ class FramesOut {
  public:
   // All outlive it.
   FramesOut(Context& ctx, Attempts& attempts, Links& links, OpTable& table, SendQueue& queue, Membership& membership,
-            OperationWatch& watch, BufferGuard& guard)
+            OperationWatch& watch, BufferGuard& guard, MessageFrames& messages)
       : ctx_(ctx),
         attempts_(attempts),
         links_(links),
@@ -44,7 +45,8 @@ class FramesOut {
         queue_(queue),
         membership_(membership),
         watch_(watch),
-        guard_(guard) {}
+        guard_(guard),
+        messages_(messages) {}
   FramesOut(const FramesOut&) = delete;
   FramesOut& operator=(const FramesOut&) = delete;
 
@@ -88,6 +90,8 @@ class FramesOut {
   // A segment that was popped; returns false if the copy does not fit the hash of what it is a copy of.
   bool EncodeFrame(const FrameSource& source, links::SentFrame& frame, const Offer& offer, Outbound& out) const;
   bool NextOf(Operation& op, const Offer& offer, Outbound& out, links::SentFrame& sent);
+  // Of the operations.
+  bool NextQueued(const Offer& offer, Outbound& out, links::SentFrame& sent);
   bool NextServed(Serving& serving, const Offer& offer, Outbound& out, links::SentFrame& sent);
 
   Context& ctx_;
@@ -98,6 +102,8 @@ class FramesOut {
   Membership& membership_;
   OperationWatch& watch_;
   BufferGuard& guard_;
+  MessageFrames& messages_;
+  bool messages_turn_ = false;  // they and operations take turns
   std::vector<Serving> serving_;
 };
 

@@ -262,7 +262,8 @@ void Membership::TryLeave() {
     End(Code::kLeft, "left before the group was formed");
     return;
   }
-  if (ctx_.now < departure_.deadline && (!table_.ops().empty() || ctx_.views.frozen())) return;
+  if (ctx_.now < departure_.deadline && (!table_.ops().empty() || listener_.HasToFinish() || ctx_.views.frozen()))
+    return;
   departure_.reported = true;
   departure_.deadline = ctx_.now;
   Freeze(ctx_.view().epoch);

@@ -40,6 +40,8 @@ class Membership {
     virtual void Describe(control::Report& report) const = 0;
     // Operations that the trainer still waits for end like this. Nothing runs any more.
     virtual void OnEnd(Code code, const std::string& text) = 0;
+    // Whether something is under way that others wait for.
+    virtual bool HasToFinish() const = 0;
 
    protected:
     ~Listener() = default;

@@ -10,11 +10,14 @@
 #include "daemon/agreement/frames_out.h"
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/membership.h"
+#include "daemon/agreement/message_frames.h"
+#include "daemon/agreement/message_table.h"
 #include "daemon/agreement/messages.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/operation_watch.h"
 #include "daemon/agreement/operations.h"
 #include "daemon/agreement/paths.h"
+#include "daemon/agreement/point_to_point.h"
 #include "daemon/agreement/send_queue.h"
 #include "proto/mutation.h"
 
@@ -29,8 +32,10 @@ namespace ringway::agreement {
 //   OperationWatch  what waits for long
 //   SendQueue       whose turn it is to be sent      | the
 //   BufferGuard     trainers that write too early    | data
-//   FramesIn, FramesOut                              | path
+//   MessageFrames   of sends and recvs               | path
+//   FramesIn, FramesOut                              |
 //   Operations      from submission to outcome
+//   PointToPoint    the same of sends and recvs
 //
 // Each may call those above it, and look up operations and attempts. What concerns those below comes back as a value,
 // or by a listener: this class. It and Peer decide nothing but which parts an event reaches, and in which order.
@@ -44,9 +49,12 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
         membership(ctx, links, table, *this),
         watch(ctx, table, membership),
         guard(ctx, table, attempts, membership),
-        frames_in(ctx, attempts, links, table, queue, membership, watch, guard),
-        frames_out(ctx, attempts, links, table, queue, membership, watch, guard),
-        operations(ctx, attempts, links, table, queue, membership, watch, frames_in, frames_out) {}
+        messages(ctx.self, ctx.options.memory.get()),
+        message_frames(ctx, attempts, guard, messages),
+        frames_in(ctx, attempts, links, table, queue, membership, watch, guard, message_frames),
+        frames_out(ctx, attempts, links, table, queue, membership, watch, guard, message_frames),
+        operations(ctx, attempts, links, table, queue, membership, watch, frames_in, frames_out),
+        point_to_point(ctx, links, membership, messages, message_frames) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -76,23 +84,33 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   Membership membership;
   OperationWatch watch;
   BufferGuard guard;
+  MessageTable messages;
+  MessageFrames message_frames;
   FramesIn frames_in;
   FramesOut frames_out;
   Operations operations;
+  PointToPoint point_to_point;
   std::optional<TimePoint> stopped_at;  // the view in force
 
  private:
   // ---- Links::Listener
   void OnLaneDown(const LinkId& lane) override { frames_in.Drop(lane); }
   void OnFrameLost(PeerId to, const links::SentFrame& frame) override { frames_out.OnLost(to, frame); }
-  void OnFrameRefused(const links::SentFrame& frame) override { guard.OnRefused(frame); }
+  void OnFrameRefused(const links::SentFrame& frame) override {
+    guard.OnRefused(frame);
+    message_frames.OnRefused(frame);
+  }
   void OnFault(const std::vector<PeerId>& others, const std::string& why) override { membership.Accuse(others, why); }
 
   // ---- Membership::Listener
   void OnStop() override;
   void OnInstalled(const View& before) override;
   void Describe(control::Report& report) const override { operations.Describe(report); }
-  void OnEnd(Code code, const std::string& text) override { operations.OnEnd(code, text); }
+  void OnEnd(Code code, const std::string& text) override {
+    operations.OnEnd(code, text);
+    point_to_point.OnEnd(code, text);
+  }
+  bool HasToFinish() const override { return point_to_point.HasToFinish(); }
 };
 
 namespace {
@@ -105,7 +123,9 @@ void Peer::Impl::OnStop() {
   if (ctx.views.installed() && !stopped_at) stopped_at = ctx.now;
   if (ctx.views.frozen()) watch.OnStop();
   frames_in.OnStop();
-  if (ctx.views.frozen() && !RINGWAY_MUTANT(kCompleteWhileFrozen)) operations.StopAll();
+  if (!ctx.views.frozen() || RINGWAY_MUTANT(kCompleteWhileFrozen)) return;
+  operations.StopAll();
+  point_to_point.OnStop();
 }
 
 void Peer::Impl::OnInstalled(const View& before) {
@@ -113,11 +133,13 @@ void Peer::Impl::OnInstalled(const View& before) {
   if (RINGWAY_MUTANT(kCompleteWhileFrozen)) operations.StopAll();
   for (const PeerId old : before.members) {
     if (ctx.view().Contains(old)) continue;
+    point_to_point.ForgetPeer(old);
     DropLinks(old);
     table.ForgetPeer(old);
   }
   watch.OnView();
   operations.OnView();
+  point_to_point.OnView();
   queue.OnView();
   links.OnView();
   frames_in.OnView();
@@ -157,11 +179,17 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
   }
   if (message.has_probe()) return paths.OnProbe(from, message.probe());
   if (message.has_activate()) return StartIn(membership.OnActivate(message.activate()));
-  const Epoch epoch(message.has_ready()   ? message.ready().epoch()
-                    : message.has_done()  ? message.done().epoch()
-                    : message.has_fetch() ? message.fetch().epoch()
-                    : message.has_again() ? message.again().epoch()
-                                          : message.heartbeat().epoch());
+  const bool is_ready = message.point_to_point().step() == control::PointToPoint::STEP_READY;
+  if (message.has_point_to_point() && !is_ready) {
+    point_to_point.OnMessage(from, message.point_to_point());
+    return AfterProgress();
+  }
+  const Epoch epoch(message.has_ready()            ? message.ready().epoch()
+                    : message.has_done()           ? message.done().epoch()
+                    : message.has_fetch()          ? message.fetch().epoch()
+                    : message.has_again()          ? message.again().epoch()
+                    : message.has_point_to_point() ? message.point_to_point().epoch()
+                                                   : message.heartbeat().epoch());
   if (epoch > ctx.view().epoch && epoch > ctx.views.stop()) {
     if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
     if (message.has_heartbeat() && ctx.view().Contains(from)) watch.Heard(from, message.heartbeat(), true);
@@ -184,29 +212,32 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     frames_out.Serve(from, NameIn(message.fetch().channel(), message.fetch().seq()));
   } else if (message.has_again()) {
     frames_out.OnAgain(from, message.again());
+  } else if (message.has_point_to_point()) {
+    point_to_point.OnMessage(from, message.point_to_point());
   }
   AfterProgress();
 }
 
 void Peer::Impl::AfterProgress() {
   if (ctx.views.running()) {
-    for (const auto& [from, messages] : membership.TakeEarly()) {
-      for (const control::PeerMessage& message : messages) Handle(from, message);
+    for (const auto& [from, early] : membership.TakeEarly()) {
+      for (const control::PeerMessage& message : early) Handle(from, message);
     }
   }
   membership.ActOnTrouble();
   operations.SettleDue();
+  point_to_point.Settle();
   if (membership.leaving()) membership.TryLeave();
 }
 
 bool Peer::Impl::MayProbe() const {
   if (ctx.views.ended() || membership.leaving() || frames_out.serves()) return false;
   if (ctx.views.installed() ? ctx.views.frozen() : !membership.forming()) return false;
-  return table.untold() == 0 && paths.IsHostQuiet();
+  return table.untold() == 0 && !point_to_point.moves_data() && paths.IsHostQuiet();
 }
 
 void Peer::Impl::NoteWork() {
-  if (table.moves_data() || frames_out.serves()) paths.OnWork();
+  if (table.moves_data() || point_to_point.moves_data() || frames_out.serves()) paths.OnWork();
 }
 
 // ---------------------------------------------------------------------------------------------- the peer
@@ -234,8 +265,8 @@ PeerStatus Peer::GetStatus() const {
   status.members = in.ctx.view().infos;
   for (const Rank rank : in.ctx.view().routes.ring) status.ring.push_back(rank.value);
   status.shares = in.ctx.view().routes.shares;
-  status.ops_open = in.table.untold();
-  status.held_bytes = in.frames_in.held_bytes();
+  status.ops_open = in.table.untold() + in.messages.open().size();
+  status.held_bytes = in.frames_in.held_bytes() + in.messages.held_bytes();
   status.retained_bytes = in.table.retained_bytes();
   status.waits = in.watch.waits();
   return status;
@@ -257,6 +288,7 @@ void Peer::Tick(TimePoint now) {
   in.links.RestartSilent();
   in.links.AccuseBroken();
   in.watch.Tick();
+  in.point_to_point.Tick();
   in.paths.Tick(in.MayProbe());
   in.membership.TryLeave();
 }
@@ -278,6 +310,7 @@ void Peer::OnForget(const control::Forget& forget, TimePoint) {
   for (const std::uint64_t other : forget.others()) {
     const PeerId peer(other);
     if (in.ctx.view().Contains(peer)) continue;  // a member goes by a view, not by rumour
+    in.point_to_point.ForgetPeer(peer);
     in.DropLinks(peer);
   }
 }
@@ -352,7 +385,10 @@ Status Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, Tim
 
 // ---------------------------------------------------------------------------------------------- trainer
 
-void Peer::Cancel(std::uint64_t token, TimePoint now) { impl_->At(now).operations.Cancel(token); }
+void Peer::Cancel(std::uint64_t token, TimePoint now) {
+  impl_->At(now).operations.Cancel(token);
+  impl_->point_to_point.Cancel(token);
+}
 void Peer::Leave(TimePoint deadline, TimePoint now) { impl_->At(now).membership.Leave(deadline); }
 void Peer::Abandon(TimePoint now) { Leave(now, now); }
 bool Peer::HasWork() const { return impl_->operations.HasWork(); }
@@ -360,12 +396,15 @@ void Peer::Work() {
   if (impl_->operations.Work()) impl_->AfterProgress();
 }
 void Peer::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {
+  impl_->point_to_point.OnStaged(token, input_bytes_ready);
   if (impl_->operations.OnStaged(token, input_bytes_ready)) impl_->AfterProgress();
 }
 
 Status Peer::Submit(Submission submission, TimePoint now) {
   Impl& in = impl_->At(now);
-  Status status = in.operations.Submit(std::move(submission));
+  const bool is_message = IsMessage(submission.descriptor.kind);
+  Status status =
+      is_message ? in.point_to_point.Submit(std::move(submission)) : in.operations.Submit(std::move(submission));
   in.NoteWork();
   if (status.ok()) in.AfterProgress();
   return status;

@@ -20,7 +20,8 @@ struct Submission {
   ChannelId channel;
   Descriptor descriptor;         // its schedule and root are set when the operation starts; of an all_to_all_v
                                  // not yet that of a pair (collective::DescriptorWith)
-  PeerId root;                   // where the kind has one
+  PeerId root;                   // where the kind has one; of a message the other end
+  std::uint32_t tag = 0;         // of a message
   std::uint64_t members = 0;     // abi::MembersHash of those that an input for one world is laid out for ..
   std::uint32_t world_size = 0;  // .. and how many they are (IsForOneWorld)
   std::shared_ptr<const collective::Layout> layout;  // .. and what each has of it (HasCounts); else null

@@ -78,7 +78,8 @@ std::optional<collective::Layout> LayoutIn(const abi::Submit& submit, std::span<
 
 // Whether root, world size and counts are what the kind asks for. REQUIRES: the count overflows in no world.
 bool SizesFit(const abi::Submit& submit, bool is_root) {
-  if (HasRoot(submit.kind) != (submit.root != 0) || IsForOneWorld(submit.kind) != (submit.world_size != 0))
+  if ((HasRoot(submit.kind) || IsMessage(submit.kind)) != (submit.root != 0) ||
+      IsForOneWorld(submit.kind) != (submit.world_size != 0))
     return false;
   if (IsForOneWorld(submit.kind) != (submit.members != 0) || submit.world_size > abi::kWorldSizeMax) return false;
   if (HasCounts(submit.kind)) return true;  // LayoutIn has them
@@ -99,6 +100,10 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, std::span<const abi::RankCo
   if (submit.staged > 1) return Lie("'staged' is neither 0 nor 1");
   if (!HasCounts(submit.kind) && (!counts.empty() || submit.rank != 0))
     return Lie("an operation without counts by rank has some");
+  if (submit.reserved != 0 || (!IsMessage(submit.kind) && submit.tag != 0))
+    return Lie("an operation without a tag has one");
+  if (IsMessage(submit.kind) && (submit.feedback != 0 || submit.op != ReduceOp::kSum || PeerId(submit.root) == self))
+    return Lie("a message is for its own sender, or to be reduced");
   if (IsEmpty(submit.kind)) {
     if (submit.count != 0 || submit.input_count != 0 || submit.result_count != 0 || submit.staged != 0)
       return Lie("an operation without elements has some");
@@ -128,7 +133,10 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, std::span<const abi::RankCo
   verdict.result_bytes = submit.result_count * element_bytes;
   if (const std::string fault = RangesFault(submit, verdict, region_bytes); !fault.empty()) return Lie(fault);
   const char* reason = nullptr;
-  if (verdict.algorithm && !HasAlgorithm(submit.kind, *verdict.algorithm)) {
+  if (IsMessage(submit.kind) && verdict.descriptor.codec != Codec::kNone) {
+    verdict.verdict = Verdict::kRefuse;
+    verdict.status = Status(Code::kNotSupported, kMessagesHaveNoCodec);
+  } else if (verdict.algorithm && !HasAlgorithm(submit.kind, *verdict.algorithm)) {
     verdict.verdict = Verdict::kRefuse;
     verdict.status =
         Status(Code::kNotSupported, std::string(NameOf(submit.kind)) + " has " + AlgorithmsOf(submit.kind));

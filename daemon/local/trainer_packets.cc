@@ -224,6 +224,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
                                                .channel = ChannelId(submit.channel),
                                                .descriptor = verdict.descriptor,
                                                .root = PeerId(submit.root),
+                                               .tag = submit.tag,
                                                .members = submit.members,
                                                .world_size = submit.world_size,
                                                .layout = verdict.layout,

@@ -362,7 +362,9 @@ void PeerRuntime::CarryOut(agreement::Complete& action) {
   if (action.code == Code::kOk && action.bytes > 0 && plain) {
     times_.Add({action.epoch, action.algorithm, action.bytes, took});
   }
-  if (action.code == Code::kOk && action.collective != OpKind::kUpdateView) durations_.Add(took);
+  // A recv takes as long as nobody sends.
+  const bool is_timed = action.collective != OpKind::kUpdateView && !IsMessage(action.collective);
+  if (action.code == Code::kOk && is_timed) durations_.Add(took);
   if (shell::Shows(shell::Level::kDebug)) LogOutcome(action);
   local::Completion completion;
   completion.token = action.token;

@@ -82,6 +82,8 @@ class RankSchedule {
       case OpKind::kReduceScatterV:
       case OpKind::kReduce:
       case OpKind::kBarrier:
+      case OpKind::kSend:
+      case OpKind::kRecv:
         AddSums();
     }
     // What is nobody's but the sender's goes from its input.

@@ -59,7 +59,7 @@ class World {
  private:
   void Step() {
     const PeerId other(input_.OneIn(2) ? 1 : 3);
-    switch (input_.Below(12)) {
+    switch (input_.Below(14)) {
       case 0:
         now_ += std::chrono::milliseconds(4 * input_.Below(256));
         return peer_.Tick(now_);
@@ -79,6 +79,10 @@ class World {
         return Say(other, Raw());
       case 8:
         return Say(other, Numbered(other, Message()));
+      case 9:
+        return Exchange(other);
+      case 10:
+        return Say(other, Numbered(other, PointToPoint()));
       default:
         return Segment(other);
     }
@@ -156,6 +160,45 @@ class World {
     (void)peer_.Submit(std::move(submission), now_);
   }
 
+  // One end of a message, of one of two sizes.
+  void Exchange(PeerId other) {
+    const auto memory = std::make_shared<Buffers>();
+    const bool sends = input_.OneIn(2);
+    Submission submission;
+    submission.token = ++token_;
+    submission.channel = ChannelId(input_.Below(2));
+    submission.tag = input_.Below(2);
+    submission.root = other;
+    submission.descriptor = {.kind = sends ? OpKind::kSend : OpKind::kRecv, .dtype = DType::kF32, .count = SomeCount()};
+    const std::uint64_t bytes = submission.descriptor.count * sizeof(float);
+    submission.buffers = std::make_shared<buffers::TrainerBuffers>(
+        buffers::TrainerBuffers::Places{.input = reinterpret_cast<const std::byte*>(memory->input.data()),
+                                        .input_bytes = sends ? bytes : 0,
+                                        .input_ready = sends ? bytes : 0,
+                                        .output = reinterpret_cast<std::byte*>(memory->result.data()),
+                                        .output_bytes = sends ? 0 : bytes,
+                                        .keep = memory});
+    (void)peer_.Submit(std::move(submission), now_);
+  }
+  std::uint64_t SomeCount() {
+    if (input_.OneIn(16)) return input_.Below(static_cast<std::uint32_t>(kElements));
+    return input_.OneIn(2) ? kElements : 20;
+  }
+
+  control::PeerMessage PointToPoint() {
+    control::PeerMessage message;
+    control::PointToPoint& said = *message.mutable_point_to_point();
+    Name(said);
+    said.set_step(static_cast<control::PointToPoint::Step>(input_.Below(5)));
+    said.set_tag(input_.Below(2));
+    said.set_code(input_.Below(4) == 0 ? input_.Below(40) : static_cast<std::uint32_t>(Code::kCancelled));
+    said.set_dtype(input_.OneIn(8) ? input_.Below(40) : static_cast<std::uint32_t>(DType::kF32));
+    said.set_count(input_.OneIn(32) ? input_.Number<std::uint64_t>() : SomeCount());
+    said.set_again(input_.OneIn(4));
+    said.set_early(input_.OneIn(4));
+    return message;
+  }
+
   control::PeerMessage Raw() {
     control::PeerMessage message;
     const auto bytes = input_.Take(input_.Below(64));
@@ -225,6 +268,11 @@ class World {
     header.epoch = SomeEpoch();
     header.op = {ChannelId(input_.Below(2)), SomeSequence()};
     header.descriptor = SomeDescriptor();
+    if (input_.OneIn(2)) {
+      header.kind = SegmentKind::kMessage;
+      header.descriptor = {.kind = OpKind::kSend, .dtype = DType::kF32, .count = SomeCount()};
+      header.descriptor.layout = input_.OneIn(32) ? input_.Number<std::uint64_t>() : input_.Below(2);
+    }
     header.step = static_cast<std::uint16_t>(input_.OneIn(16) ? input_.Number<std::uint16_t>() : input_.Below(5));
     header.chunk = static_cast<std::uint16_t>(input_.Below(4));
     header.segment = input_.OneIn(16) ? input_.Number<std::uint32_t>() : input_.Below(4);

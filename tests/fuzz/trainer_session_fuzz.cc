@@ -227,7 +227,13 @@ class World {
         submit.members = input_.Below(2);
         submit.input_count = submit.count * (input_.OneIn(4) ? input_.Below(4) : 1);
         if (input_.OneIn(4)) submit.result_count *= input_.Below(4);
+        if (IsMessage(submit.kind) || input_.OneIn(32)) submit.tag = input_.Below(3);
         if (HasCounts(submit.kind)) return SendCounted(submit);
+        if (IsMessage(submit.kind) && !input_.OneIn(4)) {
+          submit.members = submit.world_size = 0;
+          submit.input_count = submit.kind == OpKind::kSend ? submit.count : 0;
+          submit.result_count = submit.count - submit.input_count;
+        }
         return SendStruct(submit);
       }
     }

@@ -42,6 +42,9 @@ TEST(TypesTest, ReductionsAndKindsKeepTheirNumberAndName) {
   EXPECT_EQ(static_cast<int>(ReduceOp::kMax), 4);
   EXPECT_STREQ(NameOf(OpKind::kAllReduce), "all_reduce");
   EXPECT_STREQ(NameOf(OpKind::kUpdateView), "update_view");
+  EXPECT_STREQ(NameOf(OpKind::kReduceScatterV), "reduce_scatter_v");
+  EXPECT_STREQ(NameOf(OpKind::kSend), "send");
+  EXPECT_STREQ(NameOf(OpKind::kRecv), "recv");
 }
 
 TEST(TypesTest, CodecsKeepTheirNumberNameAndSize) {

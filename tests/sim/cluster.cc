@@ -287,6 +287,7 @@ void Cluster::Act(std::uint32_t index, agreement::Action action) {
 }
 
 void Cluster::Tell(std::uint32_t index, const agreement::Complete& complete) {
+  if (IsMessage(complete.collective)) return TellMessage(index, complete);
   Node& node = *nodes_[index];
   const auto found = node.operations.find(complete.token);
   if (found == node.operations.end()) return checker_.Fail(NameOf(index) + ": told of an operation that is not open");
@@ -324,7 +325,8 @@ void Cluster::End(std::uint32_t index, Code code) {
   Node& node = *nodes_[index];
   if (std::exchange(node.ended, true)) return;
   node.ended_code = code;
-  if (!node.operations.empty()) checker_.Fail(NameOf(index) + ": ended with an operation open");
+  if (!node.operations.empty() || !node.messages.empty())
+    checker_.Fail(NameOf(index) + ": ended with an operation open");
   CloseAllLinks(index, false);
   News(index);
 }
@@ -347,6 +349,7 @@ std::string Cluster::Describe(std::uint32_t index) const {
   std::string out = NameOf(index) + " epoch " + ToString(status.epoch) + (status.frozen ? " frozen" : "") + " world " +
                     std::to_string(status.members.size());
   for (const auto& [token, op] : node.operations) out += " waits for " + ToString(op.name);
+  for (const auto& [token, message] : node.messages) out += " waits for " + ToString(message.key);
   return out;
 }
 
@@ -397,7 +400,8 @@ std::string Cluster::WhyBroken(const std::vector<std::uint32_t>& stayed) const {
     if (nodes_[node]->corrupted) return NameOf(node) + " stayed, and a payload failed its checksum";
     peers.push_back(nodes_[node]->id);
   }
-  return checker_.WhyBroken(peers);
+  const std::string broken = messages_.WhyBroken(peers);
+  return broken.empty() ? checker_.WhyBroken(peers) : broken;
 }
 
 }  // namespace ringway::sim

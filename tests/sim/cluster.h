@@ -23,6 +23,7 @@
 #include "master/coordination/coordinator.h"
 #include "tests/sim/checker.h"
 #include "tests/sim/events.h"
+#include "tests/sim/message_checker.h"
 #include "tests/sim/network.h"
 
 namespace ringway::sim {
@@ -56,6 +57,17 @@ struct JoinOrder {
   std::uint32_t min_world = 1;
   bool fail_on_peer_loss = false;
   Duration hung = {};  // 0: never
+};
+
+// One end of a message.
+struct MessageOrder {
+  bool sends = false;  // else receives
+  PeerId other = {};
+  std::uint32_t channel = 0;
+  std::uint32_t tag = 0;
+  DType dtype = DType::kU8;
+  std::uint64_t count = 0;
+  bool cancels = false;  // of those who submit it: after a while
 };
 
 // Whether other daemons can dial one; where they cannot it may say so.
@@ -125,6 +137,13 @@ class Cluster {
   // Returns false if it was refused. The input is a pure function of (peer, operation, element).
   bool Submit(std::uint32_t node, const Descriptor& descriptor, std::uint32_t channel = 0);
   void Cancel(std::uint32_t node, OpName op);
+  // Returns its token; 0: it was refused. What is sent is a pure function of the message.
+  std::uint64_t SubmitMessage(std::uint32_t node, const MessageOrder& order);
+  void CancelMessage(std::uint32_t node, std::uint64_t token);
+  std::size_t OpenMessages(std::uint32_t node) const;
+  const MessageChecker& messages() const { return messages_; }
+  // Whether its trainer takes the other for a member.
+  bool Knows(std::uint32_t node, std::uint32_t other) const;
   // Its trainer stops copying inputs.
   void StopStaging(std::uint32_t node);
   // From now on every input arrives (staging_fails_one_of).
@@ -181,6 +200,7 @@ class Cluster {
 
  private:
   struct Operation;
+  struct OpenMessage;
   struct Link {  // one node's end of a connection to another
     Connection* connection = nullptr;
     std::uint32_t side = 0;
@@ -212,6 +232,7 @@ class Cluster {
   bool InputIsAsStaged(std::uint32_t node, const Operation& op) const;
   static std::vector<std::byte> ResultOf(const Operation& op, const agreement::Complete& complete);
   void Tell(std::uint32_t node, const agreement::Complete& complete);
+  void TellMessage(std::uint32_t node, const agreement::Complete& complete);
   void End(std::uint32_t node, Code code);
   void News(std::uint32_t node);
   // Runs it at once, or when the stopped process continues.
@@ -276,6 +297,7 @@ class Cluster {
   EventQueue events_;
   Network network_;
   Checker checker_;
+  MessageChecker messages_;
   Master master_;
   std::vector<std::unique_ptr<Daemon>> daemons_;
   std::vector<std::unique_ptr<Node>> nodes_;

@@ -2,6 +2,7 @@
 //
 //   cluster.cc          processes, the actions of peers
 //   cluster_trainers.cc submissions, the copying of inputs
+//   cluster_messages.cc sends and recvs
 //   cluster_master.cc   the master, and each daemon's connection to it
 //   cluster_links.cc    connections between peers: dials, control messages, frames
 #pragma once
@@ -24,6 +25,12 @@ struct Cluster::Operation {
   std::shared_ptr<std::vector<std::byte>> result;
   std::size_t staged = 0;  // bytes of the input
   bool scribbled = false;  // the trainer has written to its output
+};
+
+struct Cluster::OpenMessage {
+  MessageKey key;
+  bool sends = false;
+  std::shared_ptr<std::vector<std::byte>> memory;
 };
 
 struct Cluster::Node {
@@ -55,6 +62,9 @@ struct Cluster::Node {
     return out;
   }
   std::uint32_t submitted = 0;
+  std::map<std::uint64_t, OpenMessage> messages;     // by token, until reported
+  std::map<MessageKey, std::uint64_t> message_seqs;  // the last of each stream, by its message 0
+  std::uint64_t messages_submitted = 0;
 };
 
 struct Cluster::Daemon {

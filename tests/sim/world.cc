@@ -16,6 +16,8 @@ constexpr Duration kHung = std::chrono::seconds(2);  // far more than any pause,
 
 bool IsAsynchronous(std::uint64_t seed) { return seed % 4 == 2 || seed % 16 == 15; }
 
+bool HasMessages(std::uint64_t seed) { return seed % 16 == 8 || seed % 32 == 19; }
+
 bool TrainersHang(std::uint64_t seed) { return seed % 16 == 10 || seed % 16 == 11; }
 
 }  // namespace
@@ -113,6 +115,7 @@ World::World(std::uint64_t seed, bool trace)
   if (seed % 16 == 12) KeepOnly({"master partition", "newcomer", "control link", "lane"});
   if (seed % 16 == 13) KeepOnly({"master cut off from most", "newcomer"});
   const bool scribbles = seed % 11 == 3 && !TrainersHang(seed);
+  if (HasMessages(seed)) traffic_.emplace(cluster_, seed).Begin();
   calm_ = IsCalm();
   peaceful_ = IsPeaceful() && !scribbles;
   fault_gap_ = milliseconds(dice_.Between(5, 600));
@@ -209,6 +212,8 @@ WorldReport World::Run() {
     if (cluster_.Here(node) && cluster_.Joined(node) && !cluster_.StatusOf(node).shares.empty())
       Count("ended with unequal shares");
   }
+  for (const auto& [code, count] : cluster_.messages().Counts())
+    report_.counts[std::string("message ") + ringway::NameOf(code)] += count;
   report_.trace = cluster_.trace();
   return std::move(report_);
 }
@@ -279,6 +284,7 @@ void World::JoinLater(Host host, const std::string& group) {
 void World::Heal() {
   cluster_.HealAll();
   trainers_.Behave();
+  if (traffic_) traffic_->Stop();
   cluster_.MendStaging();
   for (const std::string& group : groups_) trainers_.StopAt(group, Furthest(group) + 4);
   healed_ = true;
@@ -310,6 +316,7 @@ void World::HelpForming() {
 bool World::Settled(const std::string& group) const {
   const std::vector<std::uint32_t> members = Able(group);
   if (members.empty()) return NodesHere(group).empty();
+  if (traffic_ && !traffic_->Done()) return false;
   return std::all_of(members.begin(), members.end(),
                      [this](std::uint32_t node) { return trainers_.Finished(node) && cluster_.IsMember(node); });
 }

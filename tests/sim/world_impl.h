@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/sim/cluster.h"
+#include "tests/sim/message_traffic.h"
 #include "tests/sim/trainer.h"
 #include "tests/sim/world.h"
 
@@ -108,6 +109,7 @@ class World {
   Dice dice_;
   Cluster cluster_;
   Trainers trainers_;
+  std::optional<MessageTraffic> traffic_;  // of worlds with sends and recvs
   std::vector<std::string> groups_;
   std::uint32_t world_size_ = 0;
   std::uint32_t min_world_max_ = 1;

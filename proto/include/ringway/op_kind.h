@@ -28,6 +28,11 @@ namespace ringway {
 //   kAllGatherV     input counts[r]                             output count: the inputs in rank order
 //   kReduceScatterV input count                                 output count, of which the r-th counts[r] are the
 //   result
+//
+// Between two ranks, which nobody else takes part in:
+//
+//   kSend           input count       nothing
+//   kRecv           nothing           output count: the input of the other one's kSend
 enum class OpKind : std::uint8_t {
   kAllReduce = 0,
   kUpdateView,
@@ -41,9 +46,14 @@ enum class OpKind : std::uint8_t {
   kBarrier,
   kAllToAllV,
   kAllGatherV,
-  kReduceScatterV
+  kReduceScatterV,
+  kSend,
+  kRecv
 };
-inline constexpr std::uint8_t kOpKindCount = 13;
+inline constexpr std::uint8_t kOpKindCount = 15;
+
+// Whether it is one end of a message from one rank to another; else all ranks take part, as in a collective.
+constexpr bool IsMessage(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
 
 // Whether one rank has a part that the others have not.
 constexpr bool HasRoot(OpKind kind) {
@@ -59,12 +69,12 @@ constexpr bool HasCounts(OpKind kind) {
   return kind == OpKind::kAllToAllV || kind == OpKind::kAllGatherV || kind == OpKind::kReduceScatterV;
 }
 // Whether each rank hears from every other one, so that the end of the operation at one says that all have begun it.
-constexpr bool HearsFromAll(OpKind kind) { return !HasRoot(kind) && kind != OpKind::kAllToAllV; }
+constexpr bool HearsFromAll(OpKind kind) { return !HasRoot(kind) && kind != OpKind::kAllToAllV && !IsMessage(kind); }
 // Whether every rank ends with the same elements.
 constexpr bool IsTheSameOnAll(OpKind kind) {
   return kind != OpKind::kReduceScatter && kind != OpKind::kReduce && kind != OpKind::kGather &&
          kind != OpKind::kScatter && kind != OpKind::kAllToAll && kind != OpKind::kAllToAllV &&
-         kind != OpKind::kReduceScatterV;
+         kind != OpKind::kReduceScatterV && !IsMessage(kind);
 }
 // Whether an input has a part for each rank, or each rank a count, so that it fits one world only.
 constexpr bool IsForOneWorld(OpKind kind) {
@@ -99,6 +109,10 @@ constexpr Sizes SizesOf(OpKind kind, std::size_t count, std::uint32_t world_size
     case OpKind::kUpdateView:
     case OpKind::kBarrier:
       return {0, 0};
+    case OpKind::kSend:
+      return {count, 0};
+    case OpKind::kRecv:
+      return {0, count};
     case OpKind::kAllReduce:
     case OpKind::kReduceScatter:
     case OpKind::kReduce:
@@ -134,9 +148,9 @@ constexpr Part ResultOf(OpKind kind, std::size_t count, std::uint32_t world_size
 }
 
 constexpr const char* NameOf(OpKind kind) {
-  constexpr const char* kNames[] = {"all_reduce",   "update_view",  "all_gather",      "reduce_scatter", "broadcast",
-                                    "reduce",       "gather",       "scatter",         "all_to_all",     "barrier",
-                                    "all_to_all_v", "all_gather_v", "reduce_scatter_v"};
+  constexpr const char* kNames[] = {"all_reduce",   "update_view",  "all_gather",       "reduce_scatter", "broadcast",
+                                    "reduce",       "gather",       "scatter",          "all_to_all",     "barrier",
+                                    "all_to_all_v", "all_gather_v", "reduce_scatter_v", "send",           "recv"};
   return static_cast<std::uint8_t>(kind) < kOpKindCount ? kNames[static_cast<std::uint8_t>(kind)] : "?";
 }
 

@@ -337,7 +337,8 @@ constexpr const char* NameOf(Code code) {
 // those from and to one rank along trees, too; where each pair has elements of its own, there is one way.
 constexpr bool HasAlgorithm(OpKind kind, Algorithm algorithm) {
   if (kind == OpKind::kAllReduce || IsEmpty(kind) || algorithm == Algorithm::kDirect) return true;
-  if (kind == OpKind::kGather || kind == OpKind::kScatter || kind == OpKind::kAllToAll || kind == OpKind::kAllToAllV)
+  if (kind == OpKind::kGather || kind == OpKind::kScatter || kind == OpKind::kAllToAll || kind == OpKind::kAllToAllV ||
+      IsMessage(kind))
     return false;
   if (algorithm == Algorithm::kRing) return true;
   return HasRoot(kind) && (algorithm == Algorithm::kTree || algorithm == Algorithm::kNaive);
@@ -348,6 +349,9 @@ constexpr const char* AlgorithmsOf(OpKind kind) {
   if (HasAlgorithm(kind, Algorithm::kTree)) return "the algorithms ring, direct, tree and naive";
   return HasAlgorithm(kind, Algorithm::kRing) ? "the algorithms ring and direct" : "the algorithm direct";
 }
+
+// Why a send or recv with a codec is refused.
+inline constexpr const char* kMessagesHaveNoCodec = "send and recv have no codec: the receiver gets what was sent";
 
 // Whether a collective of this combination exists. `reason` (optional) receives a static text when it does not.
 constexpr bool IsSupported(DType dtype, ReduceOp op, const Encoding& encoding, const char** reason = nullptr) {

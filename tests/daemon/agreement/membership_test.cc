@@ -55,6 +55,7 @@ class MembershipTest : public testing::Test, private Membership::Listener {
   void OnInstalled(const View&) override { calls_ += "installed "; }
   void Describe(control::Report&) const override {}
   void OnEnd(Code code, const std::string&) override { ended_with_ = code; }
+  bool HasToFinish() const override { return false; }
 
   Context ctx_;
   Attempts attempts_;

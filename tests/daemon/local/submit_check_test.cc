@@ -159,6 +159,42 @@ TEST(SubmitCheckTest, CountsFitTheCollective) {
   });
 }
 
+// From peer 7, or to it.
+std::function<void(abi::Submit&)> Message(OpKind kind, const std::function<void(abi::Submit&)>& change = {}) {
+  return [=](abi::Submit& s) {
+    s.kind = kind;
+    s.root = 8;
+    s.tag = 5;
+    s.input_count = kind == OpKind::kSend ? s.count : 0;
+    s.result_count = s.count - s.input_count;
+    if (change) change(s);
+  };
+}
+
+TEST(SubmitCheckTest, MessagesHaveOneBufferAndAnotherPeer) {
+  CheckAll({
+      {"send", Verdict::kAccept, Message(OpKind::kSend)},
+      {"recv", Verdict::kAccept, Message(OpKind::kRecv)},
+      {"send of nothing", Verdict::kAccept,
+       Message(OpKind::kSend, [](auto& s) { s.count = s.input_count = s.result_count = 0; })},
+      {"to itself", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.root = kSelf.value; })},
+      {"to nobody", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.root = 0; })},
+      {"send with an output", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.result_count = 1; })},
+      {"recv with an input", Verdict::kLie, Message(OpKind::kRecv, [](auto& s) { s.input_count = 1; })},
+      {"send of less", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.input_count = 1023; })},
+      {"beyond its region", Verdict::kLie, Message(OpKind::kRecv, [](auto& s) { s.count = s.result_count = 1025; })},
+      {"for one world", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.members = s.world_size = 3; })},
+      {"with a rank", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.rank = 1; })},
+      {"with a residual", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.feedback = 1; })},
+      {"reduced", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.op = ReduceOp::kMax; })},
+      {"with a codec", Verdict::kRefuse, Message(OpKind::kSend, [](auto& s) { s.codec = Codec::kBf16; })},
+      {"by a ring", Verdict::kRefuse,
+       Message(OpKind::kSend, [](auto& s) { s.algorithm = static_cast<std::uint8_t>(Algorithm::kRing) + 1; })},
+      {"with something reserved", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.reserved = 1; })},
+      {"all_reduce with a tag", Verdict::kLie, [](auto& s) { s.tag = 1; }},
+  });
+}
+
 // Of rank 1 of as many ranks as there are counts.
 std::function<void(abi::Submit&)> Counted(OpKind kind, std::uint32_t world, std::uint64_t input, std::uint64_t result) {
   return [=](abi::Submit& s) {

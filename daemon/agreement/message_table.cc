@@ -1,0 +1,208 @@
+#include "daemon/agreement/message_table.h"
+
+#include <utility>
+
+#include "proto/check.h"
+
+namespace ringway::agreement {
+
+std::string ToString(const MessageName& name) {
+  return "message " + std::to_string(name.seq) + " of channel " + std::to_string(name.stream.channel.value) + ", tag " +
+         std::to_string(name.stream.tag);
+}
+
+MessageTable::~MessageTable() {
+  for (auto& [name, early] : early_) DropFrames(early);
+}
+
+// ---------------------------------------------------------------------------------------------- submitted here
+
+namespace {
+
+StreamName StreamOf(PeerId self, const buffers::Submission& submission) {
+  const bool sends = submission.descriptor.kind == OpKind::kSend;
+  return {.from = sends ? self : submission.root,
+          .to = sends ? submission.root : self,
+          .channel = submission.channel,
+          .tag = submission.tag};
+}
+
+}  // namespace
+
+Status MessageTable::RoomFor(const buffers::Submission& submission) const {
+  const auto unsettled = unsettled_.find(submission.root);
+  if (unsettled != unsettled_.end() && unsettled->second >= kUnsettledMax) {
+    return {
+        Code::kResourceExhausted,
+        std::to_string(kUnsettledMax) + " messages ended before the other rank had submitted them: it has to catch up"};
+  }
+  if (next_.size() >= kStreamsMax && !next_.contains(StreamOf(self_, submission))) {
+    return {Code::kResourceExhausted,
+            std::to_string(kStreamsMax) + " pairs of channel and tag are in use: use fewer tags"};
+  }
+  return Status::Ok();
+}
+
+Message& MessageTable::Add(buffers::Submission submission) {
+  const StreamName stream = StreamOf(self_, submission);
+  std::uint64_t& next = next_.try_emplace(stream, 1).first->second;
+  const MessageName name{stream, next++};
+  Message& message = open_[name];
+  message.name = name;
+  message.submission = std::move(submission);
+  tokens_[message.submission.token] = name;
+  return message;
+}
+
+Message* MessageTable::Find(const MessageName& name) {
+  const auto found = open_.find(name);
+  return found == open_.end() ? nullptr : &found->second;
+}
+
+Message* MessageTable::FindToken(std::uint64_t token) {
+  const auto found = tokens_.find(token);
+  return found == tokens_.end() ? nullptr : Find(found->second);
+}
+
+Message* MessageTable::FindAttempt(std::uint64_t attempt) {
+  const auto found = attempts_.find(attempt);
+  return found == attempts_.end() ? nullptr : Find(found->second);
+}
+
+void MessageTable::StopSending(const Message& message) {
+  const auto sending = sending_.find(message.other());
+  if (sending == sending_.end()) return;
+  sending->second.erase(message.name);
+  if (sending->second.empty()) sending_.erase(sending);
+}
+
+void MessageTable::SetAttempt(Message& message, std::uint64_t attempt) {
+  attempts_.erase(message.attempt);
+  message.attempt = attempt;
+  if (attempt == 0) return StopSending(message);
+  attempts_[attempt] = message.name;
+  if (message.sends()) sending_[message.other()].insert(message.name);
+}
+
+void MessageTable::Erase(const MessageName& name) {
+  const auto found = open_.find(name);
+  RINGWAY_CHECK(found != open_.end());
+  SetAttempt(found->second, 0);
+  const auto token = tokens_.find(found->second.submission.token);
+  if (token != tokens_.end() && token->second == name) tokens_.erase(token);
+  open_.erase(found);
+}
+
+bool MessageTable::IsOver(const MessageName& name) const {
+  const auto next = next_.find(name.stream);
+  return next != next_.end() && name.seq < next->second && !open_.contains(name);
+}
+
+// ---------------------------------------------------------------------------------------------- not submitted here
+
+EarlyMessage* MessageTable::FindEarly(const MessageName& name) {
+  const auto found = early_.find(name);
+  return found == early_.end() ? nullptr : &found->second;
+}
+
+EarlyMessage* MessageTable::MakeEarly(const MessageName& name) {
+  if (EarlyMessage* known = FindEarly(name)) return known;
+  std::size_t& count = early_of_[PartnerOf(name.stream)];
+  if (count >= kEarlyMax) return nullptr;
+  ++count;
+  return &early_[name];
+}
+
+std::optional<EarlyMessage> MessageTable::TakeEarly(const MessageName& name) {
+  const auto found = early_.find(name);
+  if (found == early_.end()) return std::nullopt;
+  std::optional<EarlyMessage> early = std::move(found->second);
+  found->second.frames.clear();
+  EraseEarly(found);
+  return early;
+}
+
+void MessageTable::EraseEarly(std::map<MessageName, EarlyMessage>::iterator early) {
+  DropFrames(early->second);
+  const auto count = early_of_.find(PartnerOf(early->first.stream));
+  if (--count->second == 0) early_of_.erase(count);
+  early_.erase(early);
+}
+
+void MessageTable::DropFrames(EarlyMessage& early) {
+  for (const auto& [segment, frame] : early.frames) Unreserve(frame);
+  early.frames.clear();
+}
+
+void MessageTable::ForgetEarly(const MessageName& name) {
+  if (const auto found = early_.find(name); found != early_.end()) EraseEarly(found);
+}
+
+void MessageTable::EndViewsBelow(Epoch epoch) {
+  for (auto it = early_.begin(); it != early_.end();) {
+    const auto early = it++;
+    early->second.ready.reset();
+    if (early->second.epoch < epoch) {
+      DropFrames(early->second);
+      early->second.refused = false;
+    }
+    const bool is_empty = early->second.frames.empty() && !early->second.refused && !early->second.failed;
+    if (is_empty) EraseEarly(early);
+  }
+}
+
+bool MessageTable::MoveTo(PeerId partner, Epoch epoch) {
+  Epoch& newest = frames_of_[partner];
+  if (epoch < newest) return false;
+  if (epoch == newest) return true;
+  newest = epoch;
+  for (auto& [name, early] : early_) {
+    if (name.stream.from != partner || early.epoch >= epoch) continue;
+    DropFrames(early);
+    early.refused = false;
+  }
+  return true;
+}
+
+void MessageTable::ForgetPeer(PeerId partner) {
+  for (auto it = early_.begin(); it != early_.end();) {
+    const auto early = it++;
+    if (PartnerOf(early->first.stream) == partner) EraseEarly(early);
+  }
+  std::erase_if(next_, [&](const auto& next) { return PartnerOf(next.first) == partner; });
+  frames_of_.erase(partner);
+  unsettled_.erase(partner);
+}
+
+std::uint64_t MessageTable::held_bytes(PeerId from) const {
+  const auto found = held_bytes_.find(from);
+  return found == held_bytes_.end() ? 0 : found->second;
+}
+
+std::uint64_t MessageTable::held_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [peer, bytes] : held_bytes_) sum += bytes;
+  return sum;
+}
+
+EarlyFrame MessageTable::Reserve(PeerId from, const SegmentHeader& header) {
+  const bool has_room = memory_ == nullptr || memory_->TryTake(MemoryUse::kEarly, header.payload_bytes);
+  if (!has_room) return {from, header, nullptr};
+  held_bytes_[from] += EarlyFrames::Cost(header);
+  return {from, header, std::make_shared<std::vector<std::byte>>(header.payload_bytes)};
+}
+
+void MessageTable::Unreserve(const EarlyFrame& frame) {
+  const auto held = held_bytes_.find(frame.from);
+  held->second -= EarlyFrames::Cost(frame.header);
+  if (held->second == 0) held_bytes_.erase(held);
+  if (memory_ != nullptr) memory_->Give(MemoryUse::kEarly, frame.payload->size());
+}
+
+void MessageTable::Settle(PeerId partner) {
+  const auto found = unsettled_.find(partner);
+  if (found == unsettled_.end()) return;
+  if (--found->second == 0) unsettled_.erase(found);
+}
+
+}  // namespace ringway::agreement

@@ -1,0 +1,156 @@
+// The messages of a peer, sends and recvs, by stream and number; and what its partners have said of messages that its
+// own trainer has not submitted yet.
+//
+// A stream is (sender, receiver, channel, tag). Message n of it is the n-th send of the one and the n-th recv of the
+// other, so no number travels before the message does.
+//
+// Bounded: streams by kStreamsMax; what a partner may say in advance by kEarlyMax; and messages that ended before the
+// partner's trainer submitted them, which the partner keeps until then, by kUnsettledMax.
+//
+// Pure bookkeeping; point_to_point.h decides. Ownership: its.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "daemon/agreement/early_frames.h"
+#include "daemon/buffers/submission.h"
+#include "daemon/collective/executor.h"
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/memory_budget.h"
+#include "proto/result.h"
+#include "proto/segment_header.h"
+
+namespace ringway::agreement {
+
+struct StreamName {
+  PeerId from;
+  PeerId to;
+  ChannelId channel;
+  std::uint32_t tag = 0;
+  friend constexpr auto operator<=>(const StreamName&, const StreamName&) = default;
+};
+struct MessageName {
+  StreamName stream;
+  std::uint64_t seq = 0;  // from 1
+  friend constexpr auto operator<=>(const MessageName&, const MessageName&) = default;
+};
+// "message 3 of channel 0, tag 7"
+std::string ToString(const MessageName& name);
+
+// What the receiver takes, in the view in force.
+struct MessageOffer {
+  std::uint64_t count = 0;
+  DType dtype = DType::kU8;
+};
+
+// One that this peer's trainer has submitted and has not been told the outcome of.
+struct Message {
+  MessageName name;
+  buffers::Submission submission;
+  std::optional<TimePoint> deadline;
+  TimePoint since{};
+  std::unique_ptr<collective::Executor> executor;  // of the attempt that runs; else null
+  std::uint64_t attempt = 0;                       // its number; 0: none runs
+  bool asked = false;                              // sender: the receiver is asked to end it
+  std::optional<MessageOffer> ready;               // sender: the receiver has submitted it
+  bool begun = false;                              // receiver: some of it has come in this attempt
+  std::uint64_t eager_cost = 0;                    // sender: what it takes of its receiver's window
+  std::uint64_t wire_bytes = 0;
+  std::uint32_t retries = 0;
+
+  bool sends() const { return submission.descriptor.kind == OpKind::kSend; }
+  PeerId other() const { return submission.root; }
+  std::uint64_t bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
+};
+
+// What is known of a message before the trainer here has submitted it; of one that it has, frames of later views.
+struct EarlyMessage {
+  std::optional<MessageOffer> ready;
+  std::optional<Status> failed;                // how it has ended
+  Epoch epoch;                                 // receiver: of the frames
+  std::map<std::uint32_t, EarlyFrame> frames;  // by segment
+  bool refused = false;                        // there was no room for one of them
+};
+
+class MessageTable {
+ public:
+  static constexpr std::size_t kStreamsMax = 1 << 16;
+  static constexpr std::size_t kEarlyMax = 2048;        // a partner
+  static constexpr std::uint64_t kUnsettledMax = 1024;  // a partner
+
+  // `memory`: of early frames; outlives this; null: no limit.
+  MessageTable(PeerId self, MemoryShare* memory) : self_(self), memory_(memory) {}
+  ~MessageTable();
+  MessageTable(const MessageTable&) = delete;
+  MessageTable& operator=(const MessageTable&) = delete;
+
+  // ---- submitted here
+  // kResourceExhausted if a bound is reached.
+  Status RoomFor(const buffers::Submission& submission) const;
+  // It gets the next number of its stream. REQUIRES: RoomFor, a message.
+  Message& Add(buffers::Submission submission);
+  Message* Find(const MessageName& name);
+  Message* FindToken(std::uint64_t token);
+  Message* FindAttempt(std::uint64_t attempt);
+  // REQUIRES: it is open.
+  void SetAttempt(Message& message, std::uint64_t attempt);
+  void Erase(const MessageName& name);
+  // It was submitted here, and has ended.
+  bool IsOver(const MessageName& name) const;
+  std::map<MessageName, Message>& open() { return open_; }
+  const std::map<MessageName, Message>& open() const { return open_; }
+  // Sends with an attempt, by receiver.
+  const std::map<PeerId, std::set<MessageName>>& sending() const { return sending_; }
+
+  // ---- not submitted here
+  EarlyMessage* FindEarly(const MessageName& name);
+  // Null if the partner has said too much. REQUIRES: it is not submitted.
+  EarlyMessage* MakeEarly(const MessageName& name);
+  std::optional<EarlyMessage> TakeEarly(const MessageName& name);  // with its frames' memory: give it back by Drop
+  void DropFrames(EarlyMessage& early);
+  void ForgetEarly(const MessageName& name);
+  // Nothing of an earlier view is ready; frames of views below `epoch` are dropped.
+  void EndViewsBelow(Epoch epoch);
+  // The same of one partner, that has sent a frame of `epoch`. Returns false if newer ones have come.
+  bool MoveTo(PeerId partner, Epoch epoch);
+  // A partner is no member any more.
+  void ForgetPeer(PeerId partner);
+  // Of frames that are held, or being read, for messages of this sender.
+  std::uint64_t held_bytes(PeerId from) const;
+  std::uint64_t held_bytes() const;
+  EarlyFrame Reserve(PeerId from, const SegmentHeader& header);
+  void Unreserve(const EarlyFrame& frame);
+
+  // ---- ended here before the partner's trainer has submitted them
+  void AddUnsettled(PeerId partner) { ++unsettled_[partner]; }
+  void Settle(PeerId partner);
+
+  PeerId PartnerOf(const StreamName& stream) const { return stream.from == self_ ? stream.to : stream.from; }
+
+ private:
+  void EraseEarly(std::map<MessageName, EarlyMessage>::iterator early);
+  void StopSending(const Message& message);
+
+  const PeerId self_;
+  MemoryShare* const memory_;
+  std::map<StreamName, std::uint64_t> next_;  // number of the next submission here; absent: 1
+  std::map<MessageName, Message> open_;
+  std::map<std::uint64_t, MessageName> tokens_;
+  std::map<std::uint64_t, MessageName> attempts_;  // of those that run
+  std::map<PeerId, std::set<MessageName>> sending_;
+  std::map<MessageName, EarlyMessage> early_;
+  std::map<PeerId, std::size_t> early_of_;
+  std::map<PeerId, std::uint64_t> held_bytes_;
+  std::map<PeerId, Epoch> frames_of_;  // the newest view of which a partner has sent frames in advance
+  std::map<PeerId, std::uint64_t> unsettled_;
+};
+
+}  // namespace ringway::agreement
