@@ -215,6 +215,28 @@ ringwayResult_t ringwayReduceScatterVAsync(const void* sendbuff, void* recvbuff,
   });
 }
 
+ringwayResult_t ringwaySend(const void* sendbuff, size_t count, ringwayDataType_t datatype, int peer, uint32_t tag,
+                            const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {
+  return RunWork(info, ringwaySendAsync, sendbuff, count, datatype, peer, tag, options, comm);
+}
+
+ringwayResult_t ringwaySendAsync(const void* sendbuff, size_t count, ringwayDataType_t datatype, int peer, uint32_t tag,
+                                 const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, &Session::SendAsync, sendbuff, count, Convert<DType>(datatype), RankOf(peer),
+                   tag);
+}
+
+ringwayResult_t ringwayRecv(void* recvbuff, size_t count, ringwayDataType_t datatype, int peer, uint32_t tag,
+                            const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {
+  return RunWork(info, ringwayRecvAsync, recvbuff, count, datatype, peer, tag, options, comm);
+}
+
+ringwayResult_t ringwayRecvAsync(void* recvbuff, size_t count, ringwayDataType_t datatype, int peer, uint32_t tag,
+                                 const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
+  return StartWork(options, comm, work, &Session::RecvAsync, recvbuff, count, Convert<DType>(datatype), RankOf(peer),
+                   tag);
+}
+
 ringwayResult_t ringwayBarrier(const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayOpInfo_t* info) {
   return RunWork(info, ringwayBarrierAsync, options, comm);
 }

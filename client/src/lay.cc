@@ -35,6 +35,12 @@ Error SessionImpl::LayFor(const std::vector<std::uint64_t>& members, Request* re
       return Refuse("root is " + std::to_string(request->root) + ", and there are " + ranks);
     request->root_peer = members[request->root];
   }
+  if (IsMessage(request->kind)) {
+    if (request->root >= members.size())
+      return Refuse("the other rank is " + std::to_string(request->root) + ", and there are " + ranks);
+    request->root_peer = members[request->root];
+    if (request->root_peer == peer_id()) return Refuse("a rank sends nothing to itself: copy it");
+  }
   if (IsForOneWorld(request->kind)) {
     request->world_size = world;
     request->members = abi::MembersHash(members);

@@ -53,6 +53,20 @@ internal::Request BroadcastOf(void* data, std::size_t count, DType dtype, std::u
   return Moving(OpKind::kBroadcast, data, data, count, dtype, options, root);
 }
 
+internal::Request SendOf(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
+                         const OpOptions& options) {
+  internal::Request request = Moving(OpKind::kSend, data, nullptr, count, dtype, options, to);
+  request.tag = tag;
+  return request;
+}
+
+internal::Request RecvOf(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
+                         const OpOptions& options) {
+  internal::Request request = Moving(OpKind::kRecv, nullptr, data, count, dtype, options, from);
+  request.tag = tag;
+  return request;
+}
+
 internal::Request GatherOf(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
                            std::uint32_t root, const OpOptions& options) {
   internal::Request request = Moving(OpKind::kGather, input, output, count, dtype, options, root);
@@ -310,6 +324,26 @@ Expected<Work> Session::ReduceScatterVAsync(const void* input, void* output, con
   return Guarded([&] {
     return impl_->Start(WithCounts({OpKind::kReduceScatterV, input, output, 0, dtype, op, options}, counts));
   });
+}
+
+Expected<OpResult> Session::Send(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
+                                 const OpOptions& options) {
+  return Guarded([&] { return impl_->Run(SendOf(data, count, dtype, to, tag, options)); });
+}
+
+Expected<Work> Session::SendAsync(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
+                                  const OpOptions& options) {
+  return Guarded([&] { return impl_->Start(SendOf(data, count, dtype, to, tag, options)); });
+}
+
+Expected<OpResult> Session::Recv(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
+                                 const OpOptions& options) {
+  return Guarded([&] { return impl_->Run(RecvOf(data, count, dtype, from, tag, options)); });
+}
+
+Expected<Work> Session::RecvAsync(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
+                                  const OpOptions& options) {
+  return Guarded([&] { return impl_->Start(RecvOf(data, count, dtype, from, tag, options)); });
 }
 
 Expected<OpResult> Session::Barrier(const OpOptions& options) {

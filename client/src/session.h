@@ -79,11 +79,12 @@ struct Request {
   DType dtype = DType::kU8;
   ReduceOp op = ReduceOp::kSum;
   OpOptions options;
-  std::uint32_t root = 0;                               // its rank, where the kind has one
-  std::optional<std::size_t> input_room = {};           // elements given of an input for all ranks
-  std::optional<std::size_t> output_room = {};          // .. and of an output of all ranks' parts
+  std::uint32_t root = 0;                       // its rank, where the kind has one; of a message the other end's
+  std::optional<std::size_t> input_room = {};   // elements given of an input for all ranks
+  std::optional<std::size_t> output_room = {};  // .. and of an output of all ranks' parts
   std::shared_ptr<const TensorList> tensors = nullptr;  // instead of input and output, which are null then
   std::vector<abi::RankCounts> counts = {};             // by rank, of kinds that HasCounts
+  std::uint32_t tag = 0;                                // of a message
 
   // Filled in for the world that the session knows.
   std::size_t input_count = 0;

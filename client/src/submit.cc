@@ -50,6 +50,8 @@ Error SessionImpl::CheckRequest(const Request& request) {
   if (!IsSupported(request.dtype, request.op, request.options.codec, &reason)) {
     return Error(Code::kNotSupported, reason);
   }
+  if (IsMessage(request.kind) && request.options.codec != Codec::kNone)
+    return Error(Code::kNotSupported, kMessagesHaveNoCodec);
   if (!request.options.error_feedback.empty() &&
       !CanFeedBack(request.kind, request.op, request.options.codec, &reason)) {
     return Error(Code::kNotSupported, reason);
@@ -293,6 +295,7 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.input_count = request.input_count;
   packet.result_count = request.output_count;
   packet.root = request.root_peer;
+  packet.tag = request.tag;
   packet.members = request.members;
   packet.world_size = request.world_size;
   packet.rank = request.rank;

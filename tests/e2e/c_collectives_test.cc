@@ -84,6 +84,30 @@ void CallAll(ringwayComm_t comm, int rank, int root) {
             ringwayNotSupported);
 }
 
+// Around: each sends to the next, and receives from the one before.
+void CallMessages(ringwayComm_t comm, int rank) {
+  const int next = (rank + 1) % kPeersInC, before = (rank + kPeersInC - 1) % kPeersInC;
+  const Values mine(kElements, rank);
+  Values theirs(kElements);
+  ringwayWork_t send = nullptr, receive = nullptr;
+  ringwayOpInfo_t info = RINGWAY_OP_INFO_INITIALIZER;
+  EXPECT_EQ(ringwaySendAsync(mine.data(), kElements, ringwayInt32, next, 7, nullptr, comm, &send), ringwaySuccess);
+  EXPECT_EQ(ringwayRecvAsync(theirs.data(), kElements, ringwayInt32, before, 7, nullptr, comm, &receive),
+            ringwaySuccess);
+  EXPECT_EQ(ringwayWorkWait(receive, RINGWAY_FOREVER, &info), ringwaySuccess);
+  EXPECT_EQ(info.partCount, kElements);
+  EXPECT_EQ(theirs, Values(kElements, before));
+  EXPECT_EQ(ringwayWorkWait(send, RINGWAY_FOREVER, nullptr), ringwaySuccess);
+  ringwayWorkFree(send);
+  ringwayWorkFree(receive);
+  if (rank == 0) {
+    EXPECT_EQ(ringwaySend(mine.data(), 5, ringwayInt32, 1, 0, nullptr, comm, nullptr), ringwaySuccess);
+  } else if (rank == 1) {
+    EXPECT_EQ(ringwayRecv(theirs.data(), 5, ringwayInt32, 0, 0, nullptr, comm, nullptr), ringwaySuccess);
+  }
+  EXPECT_EQ(ringwaySend(mine.data(), 5, ringwayInt32, rank, 0, nullptr, comm, nullptr), ringwayInvalidArgument);
+}
+
 void RunRank(const std::string& socket) {
   ringwayConfig_t config = RINGWAY_CONFIG_INITIALIZER;
   config.socketPath = socket.c_str();
@@ -95,6 +119,7 @@ void RunRank(const std::string& socket) {
   EXPECT_EQ(ringwayCommRank(comm, &rank), ringwaySuccess);
   for (int root = 0; root < kPeersInC; ++root) CallAll(comm, rank, root);
   CallWithCounts(comm, rank);
+  CallMessages(comm, rank);
   EXPECT_EQ(ringwayCommDestroy(comm), ringwaySuccess);
 }
 

@@ -420,6 +420,22 @@ RINGWAY_C_API ringwayResult_t ringwayReduceScatterVAsync(const void* sendbuff, v
                                                          const ringwayOpOptions_t* options, ringwayComm_t comm,
                                                          ringwayWork_t* work);
 
+/* From comm's rank to another, and from it: `peer` is a rank among the members that comm knows, and stays that peer.
+ * Messages of a pair, a channel and a tag are matched in the order of their submission. Both ends get the same result:
+ * of a send, ringwaySuccess says that the receiver has it. ringwayPeerLost if the other one is gone. */
+RINGWAY_C_API ringwayResult_t ringwaySend(const void* sendbuff, size_t count, ringwayDataType_t datatype, int peer,
+                                          uint32_t tag, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                          ringwayOpInfo_t* info);
+RINGWAY_C_API ringwayResult_t ringwaySendAsync(const void* sendbuff, size_t count, ringwayDataType_t datatype, int peer,
+                                               uint32_t tag, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                               ringwayWork_t* work);
+RINGWAY_C_API ringwayResult_t ringwayRecv(void* recvbuff, size_t count, ringwayDataType_t datatype, int peer,
+                                          uint32_t tag, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                          ringwayOpInfo_t* info);
+RINGWAY_C_API ringwayResult_t ringwayRecvAsync(void* recvbuff, size_t count, ringwayDataType_t datatype, int peer,
+                                               uint32_t tag, const ringwayOpOptions_t* options, ringwayComm_t comm,
+                                               ringwayWork_t* work);
+
 /* Is over when all ranks have submitted it. */
 RINGWAY_C_API ringwayResult_t ringwayBarrier(const ringwayOpOptions_t* options, ringwayComm_t comm,
                                              ringwayOpInfo_t* info);

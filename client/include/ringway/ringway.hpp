@@ -411,6 +411,24 @@ class RINGWAY_API Session {
   Expected<Work> ReduceScatterVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
                                      DType dtype, ReduceOp op, const OpOptions& options = {});
 
+  // From one rank to another; nobody else takes part. `to` and `from` are ranks among the members that the session
+  // knows, never its own, and stay those peers. Messages of a pair, a channel and a tag are matched in the order of
+  // their submission, apart from the collectives of the channel. Bytes arrive as they are: no codec.
+  //
+  // Success at the receiver: `data` holds what was sent; at the sender: the receiver has it. Both are told the same,
+  // which the receiver decides: kMismatch (another count or dtype), kCancelled and kDeadline, by whichever of the two;
+  // a view that changes between two others disturbs nothing, and one without the other rank ends it with kPeerLost. A
+  // send of over 64 KiB moves when the receiver has submitted its end. An error leaves `data` of a Recv as it was,
+  // unless it is inside a Buffer: then it is unspecified.
+  Expected<OpResult> Send(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag = 0,
+                          const OpOptions& options = {});
+  Expected<Work> SendAsync(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag = 0,
+                           const OpOptions& options = {});
+  Expected<OpResult> Recv(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag = 0,
+                          const OpOptions& options = {});
+  Expected<Work> RecvAsync(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag = 0,
+                           const OpOptions& options = {});
+
   // Is over when all ranks have submitted it. One one-way delay.
   Expected<OpResult> Barrier(const OpOptions& options = {});
   Expected<Work> BarrierAsync(const OpOptions& options = {});
