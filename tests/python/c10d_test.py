@@ -77,6 +77,19 @@ sizes = [(rank + i) % 3 for i in range(WORLD)]  # symmetric
 x = torch.zeros(sum(sizes))
 dist.all_to_all_single(x, mine(sum(sizes)), sizes, sizes)
 say(x)
+to, source = (rank + 1) % WORLD, (rank - 1) % WORLD
+for tag, dtype in enumerate((torch.float32, torch.bfloat16, torch.bool, torch.complex64)):
+    x, y = mine(6, 4).to(dtype), torch.zeros(6, 4, dtype=dtype)
+    work = dist.isend(x, to, tag=tag)
+    dist.recv(y, source, tag=tag)
+    work.wait()
+    say(y)
+received = [torch.zeros(100_000), torch.zeros(3)]
+sent = [mine(100_000), mine(3)]
+for work in dist.batch_isend_irecv([*[dist.P2POp(dist.isend, x, to) for x in sent],
+                                    *[dist.P2POp(dist.irecv, x, source) for x in received]]):
+    work.wait()
+say(*received)
 works = [dist.all_reduce(x, async_op=True) for x in [mine(1000, of=rank + i) for i in range(20)]]
 for work in works:
     assert work.wait()

@@ -104,6 +104,41 @@ class CollectivesTest(ClusterTest):
             for source, x, _ in ranks:
                 numpy.testing.assert_array_equal(out[source], x[to])
 
+    def test_send_and_recv(self):
+        dtypes = [*DTYPES, ml_dtypes.bfloat16] if ml_dtypes else DTYPES
+
+        def rank(session):
+            to, source = (session.rank + 1) % WORLD, (session.rank - 1) % WORLD
+            for tag, dtype in enumerate(dtypes):
+                out = numpy.zeros(COUNT, dtype)
+                work = session.send_async(values(session.rank, dtype), to, tag=tag)
+                result = session.recv(out, source, tag=tag)
+                numpy.testing.assert_array_equal(out, values(source, dtype))
+                self.assertEqual(result.part, slice(0, COUNT))
+                self.assertEqual(work.wait().part, slice(0, 0))
+            large = session.empty(300_000)
+            large[:] = session.rank
+            here = session.empty(300_000)
+            arrives = session.recv_async(here, source, channel=3)
+            session.send(large, to, channel=3)
+            arrives.wait()
+            self.assertEqual((here.min(), here.max()), (source, source))
+            with self.assertRaisesRegex(ringway.InvalidArgument, "itself"):
+                session.send(large, session.rank)
+            if session.rank < 2:
+                with self.assertRaisesRegex(ringway.Mismatch, "sends 5 i32.*receives 6 i32"):
+                    session.send(numpy.zeros(5, "int32"), 1) if session.rank == 0 else session.recv(numpy.zeros(6, "int32"), 0)
+                with self.assertRaises(ringway.Cancelled):
+                    if session.rank == 0:
+                        work = session.send_async(large, 1)
+                        work.cancel()
+                        work.wait()
+                    else:
+                        session.recv(here, 0)
+            return True
+
+        self.assertEqual(self.run_ranks(self.join(WORLD), rank), [True] * WORLD)
+
     def test_counts_by_rank(self):
         counts = [[(3 * source + to) % 4 * 100 for to in range(WORLD)] for source in range(WORLD)]
 

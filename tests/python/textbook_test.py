@@ -43,7 +43,7 @@ class TextbookTest(ClusterTest):
     def test_data_parallel(self):
         alone = self.check("data_parallel.py")
         # The others train the same network on the same data.
-        for program, *words in (("zero.py", "1"), ("zero.py", "2"), ("zero3.py",), ("tensor_parallel.py",), ("fsdp2.py",)):
+        for program, *words in (("zero.py", "1"), ("zero.py", "2"), ("zero3.py",), ("tensor_parallel.py",), ("pipeline.py",), ("fsdp2.py",)):
             with self.subTest(program=program, words=words):
                 for name, p in self.trained(program, WORLD, *words).items():
                     torch.testing.assert_close(p, alone[name], rtol=1e-4, atol=1e-5)

@@ -372,12 +372,21 @@ class RingwayProcessGroup(dist.ProcessGroup):
         self._store.set(f"barrier{self._barriers}/all", "")
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
-        raise ringway.NotSupported("the backend has no send and receive between two ranks")
+        x = _elements(tensors[0]).contiguous()
+        return self._finish([self._session.send_async(x, self._place(dst), tag=tag)], list(tensors))
 
-    recv = send
+    def recv(self, tensors: Tensors, src: int, tag: int = 0) -> dist.Work:
+        dense, after = self._in_place(tensors[0])
+        return self._finish([self._session.recv_async(dense, self._place(src), tag=tag)], list(tensors), after)
+
+    def _place(self, rank: int) -> int:
+        """Of one other rank: the two could go on after a loss, the group does not."""
+        if self._session.world_size != self._size:
+            raise ringway.WorldTooSmall(f"{self._size - self._session.world_size} of {self._size} ranks are lost")
+        return self._places[rank]
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> dist.Work:
-        return self.send(tensors, 0, tag)
+        raise ringway.NotSupported("a receive names its sender: the backend has none from any rank")
 
     # ------------------------------------------------------------------------------------------ the group
 

@@ -274,6 +274,28 @@ class Session(_ringway.Session):
         """`reduce_scatter_v` without waiting for the outcome."""
         return self._reduce_scatter_v(x, x if out is None else out, list(counts), op, **options)
 
+    def send(self, x: Any, to: int, *, tag: int = 0, **options: Unpack[Options]) -> Result:
+        """Sends x to rank `to`, which takes it by `recv`. Returns when that one has it; nobody else takes part.
+
+        to: a rank among the members that the session knows, not its own; it stays that peer. If that is gone, raises PeerLost.
+        tag: messages of a pair, a channel and a tag are matched in the order of their submission. From 0 to 2**32 - 1.
+        Both ends get the same outcome, such as Mismatch for arrays of another size or dtype, and Cancelled where either cancels.
+        An array of over 64 KiB moves when `recv` has been called there.
+        """
+        return self.send_async(x, to, tag=tag, **options).wait()
+
+    def send_async(self, x: Any, to: int, *, tag: int = 0, **options: Unpack[Options]) -> Work:
+        """`send` without waiting for the outcome."""
+        return self._send(x, operator.index(to), operator.index(tag), **options)
+
+    def recv(self, x: Any, source: int, *, tag: int = 0, **options: Unpack[Options]) -> Result:
+        """x becomes what rank `source` sends here by `send`."""
+        return self.recv_async(x, source, tag=tag, **options).wait()
+
+    def recv_async(self, x: Any, source: int, *, tag: int = 0, **options: Unpack[Options]) -> Work:
+        """`recv` without waiting for the outcome."""
+        return self._recv(x, operator.index(source), operator.index(tag), **options)
+
     def barrier(self, **options: Unpack[Options]) -> Result:
         """Returns when all ranks have called it."""
         return self.barrier_async(**options).wait()

@@ -216,6 +216,20 @@ PyWork* ReduceScatterV(Self self, nb::handle x, nb::handle out, const std::vecto
   return Start(self, std::move(arrays), submit);
 }
 
+PyWork* Send(Self self, nb::handle x, std::uint32_t to, std::uint32_t tag, const nb::kwargs& given) {
+  const auto submit = [to, tag, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+    return session.SendAsync(a.input.data, a.input.count, a.input.dtype, to, tag, options);
+  };
+  return Start(self, {Borrow(x, "x", Access::kRead), {}}, submit);
+}
+
+PyWork* Recv(Self self, nb::handle x, std::uint32_t from, std::uint32_t tag, const nb::kwargs& given) {
+  const auto submit = [from, tag, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+    return session.RecvAsync(a.output.data, a.output.count, a.output.dtype, from, tag, options);
+  };
+  return Start(self, {{}, Borrow(x, "x", Access::kWrite)}, submit);
+}
+
 PyWork* Barrier(Self self, const nb::kwargs& given) {
   const auto submit = [options = OpOptionsFrom(given)](Session& session, const Arrays& /*none*/) {
     return session.BarrierAsync(options);
@@ -323,6 +337,8 @@ void DefineSession(nb::module_& module) {
            nb::arg("send_begins"), options)
       .def("_all_gather_v", AllGatherV, x, out, nb::arg("counts"), options)
       .def("_reduce_scatter_v", ReduceScatterV, x, out, nb::arg("counts"), op, options)
+      .def("_send", Send, x, nb::arg("to"), nb::arg("tag"), options)
+      .def("_recv", Recv, x, nb::arg("from_"), nb::arg("tag"), options)
       .def("_barrier", Barrier, options)
       .def("_allocate", Allocate)
       .def("update_view", &PySession::UpdateView, nb::arg("timeout").none() = nb::none(),
