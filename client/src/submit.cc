@@ -342,7 +342,8 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     link->owners[operation.slot].input = placement.input;
     link->owners[operation.slot].result = placement.result;
     link->owners[operation.slot].device = placement.device;
-    if (request.kind != OpKind::kUpdateView) DropPendingUpdate(lock);
+    // A message may go beside an update that runs; any other operation comes after it.
+    if (request.kind != OpKind::kUpdateView && !IsMessage(request.kind)) DropPendingUpdate(lock);
   }
   const bool is_on_device = placement.device && placement.device->input;
   const bool staged = placement.stages_input && (is_on_device || request.input_bytes() > kStagedAtOnceMax);

@@ -37,8 +37,9 @@ Status MessageTable::RoomFor(const buffers::Submission& submission) const {
         std::to_string(kUnsettledMax) + " messages ended before the other rank had submitted them: it has to catch up"};
   }
   if (next_.size() >= kStreamsMax && !next_.contains(StreamOf(self_, submission))) {
-    return {Code::kResourceExhausted,
-            std::to_string(kStreamsMax) + " pairs of channel and tag are in use: use fewer tags"};
+    return {Code::kInvalidArgument, "sends and recvs of this session have used " + std::to_string(kStreamsMax) +
+                                        " channels and tags, which are kept as long as both ranks are members: use "
+                                        "the same tags again"};
   }
   return Status::Ok();
 }
@@ -146,7 +147,8 @@ void MessageTable::EndViewsBelow(Epoch epoch) {
       DropFrames(early->second);
       early->second.refused = false;
     }
-    const bool is_empty = early->second.frames.empty() && !early->second.refused && !early->second.failed;
+    const EarlyMessage& left = early->second;
+    const bool is_empty = left.frames.empty() && !left.refused && !left.failed && !left.wanted;
     if (is_empty) EraseEarly(early);
   }
 }

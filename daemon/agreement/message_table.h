@@ -60,7 +60,8 @@ struct Message {
   std::unique_ptr<collective::Executor> executor;  // of the attempt that runs; else null
   std::uint64_t attempt = 0;                       // its number; 0: none runs
   bool asked = false;                              // sender: the receiver is asked to end it
-  std::optional<MessageOffer> ready;               // sender: the receiver has submitted it
+  std::optional<MessageOffer> ready;               // sender: the receiver has submitted it, and said so in this view
+  bool wanted = false;                             // sender: the same, in any view
   bool begun = false;                              // receiver: some of it has come in this attempt
   std::uint64_t eager_cost = 0;                    // sender: what it takes of its receiver's window
   std::uint64_t wire_bytes = 0;
@@ -74,6 +75,7 @@ struct Message {
 // What is known of a message before the trainer here has submitted it; of one that it has, frames of later views.
 struct EarlyMessage {
   std::optional<MessageOffer> ready;
+  bool wanted = false;                         // sender: the receiver has submitted it
   std::optional<Status> failed;                // how it has ended
   Epoch epoch;                                 // receiver: of the frames
   std::map<std::uint32_t, EarlyFrame> frames;  // by segment
@@ -93,7 +95,7 @@ class MessageTable {
   MessageTable& operator=(const MessageTable&) = delete;
 
   // ---- submitted here
-  // kResourceExhausted if a bound is reached.
+  // kResourceExhausted where the partner has to catch up, kInvalidArgument where there are too many streams.
   Status RoomFor(const buffers::Submission& submission) const;
   // It gets the next number of its stream. REQUIRES: RoomFor, a message.
   Message& Add(buffers::Submission submission);

@@ -52,7 +52,10 @@ Status PointToPoint::Submit(buffers::Submission submission) {
     Tell(message, failed.code(), failed.text());
     return Status::Ok();
   }
-  if (early != nullptr) message.ready = early->ready;
+  if (early != nullptr) {
+    message.ready = early->ready;
+    message.wanted = early->wanted;
+  }
   if (ctx_.views.running()) Start(message);
   return Status::Ok();
 }
@@ -152,7 +155,7 @@ bool PointToPoint::moves_data() const {
 
 bool PointToPoint::HasToFinish() const {
   return std::any_of(table_.open().begin(), table_.open().end(),
-                     [](const auto& open) { return open.second.sends() && open.second.ready.has_value(); });
+                     [](const auto& open) { return open.second.sends() && open.second.wanted; });
 }
 
 // ---------------------------------------------------------------------------------------------- outcomes
@@ -256,23 +259,30 @@ void PointToPoint::OnReady(const MessageName& name, const control::PointToPoint&
   Message* message = table_.Find(name);
   if (message == nullptr) {
     EarlyMessage* early = table_.IsOver(name) ? nullptr : table_.MakeEarly(name);
-    if (early != nullptr) early->ready = offer;
+    if (early != nullptr) {
+      early->ready = offer;
+      early->wanted = true;
+    }
     return;
   }
-  const bool has_room = frames_.Release(*message);
+  const bool went_ahead = frames_.Release(*message);  // in this attempt, and what it took is free again
   message->ready = offer;
+  message->wanted = true;
   if (!message->executor) {
     Start(*message);
-  } else if (Agrees(*message) && said.again()) {
+  } else if (Agrees(*message) && said.again() && went_ahead) {
     frames_.ResendAll(*message);
   }
-  if (has_room) StartWaiting(name.stream.to);
+  if (went_ahead) StartWaiting(name.stream.to);
 }
 
 // A failure may be known before the send is submitted; a success, which needs it, is not.
 void PointToPoint::OnDecided(const MessageName& name, const control::PointToPoint& said) {
   constexpr std::size_t kTextMax = abi::kTextBytes;
-  const Code code = CodeFromWire(said.code());
+  const Code said_code = CodeFromWire(said.code());
+  const bool is_outcome = said_code == Code::kOk || said_code == Code::kMismatch || said_code == Code::kCancelled ||
+                          said_code == Code::kDeadline;
+  const Code code = is_outcome ? said_code : Code::kProtocol;  // the others are a session's, and end it
   const std::string text = said.text().substr(0, kTextMax);
   Message* message = table_.Find(name);
   if (message == nullptr) {

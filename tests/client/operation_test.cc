@@ -352,6 +352,22 @@ TEST_F(OperationTest, UpdateViewAfterOtherOperationsIsAnotherOne) {
   EXPECT_EQ(submits[2].kind, OpKind::kUpdateView);
 }
 
+TEST_F(OperationTest, UpdateViewAfterAMessageIsTheSame) {
+  daemon_.SetWorld(5, 0, 2);
+  ASSERT_TRUE(session_->UpdateView().ok());
+  daemon_.SetHolds(true);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(10)).error().code(), Code::kTimeout);
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 2; }));
+  const std::uint8_t value = 1;
+  auto sent = session_->SendAsync(&value, 1, DType::kU8, 1);
+  ASSERT_TRUE(sent.ok()) << sent.error().text();
+  ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 3; }));
+  daemon_.CompleteHeld();
+  EXPECT_TRUE(sent->Wait().ok());
+  EXPECT_TRUE(session_->UpdateView().ok());
+  EXPECT_EQ(daemon_.Look().submits.size(), 3u);
+}
+
 TEST_F(OperationTest, UpdateViewWaitsForTheSameUpdateAfterATimeout) {
   daemon_.SetHolds(true);
   EXPECT_EQ(session_->UpdateView(Milliseconds(10)).error().code(), Code::kTimeout);

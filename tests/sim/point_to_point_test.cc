@@ -230,6 +230,22 @@ TEST_F(PointToPointTest, WhoLeavesFinishesWhatItsPartnerHasAskedFor) {
   EXPECT_EQ(Count(Code::kOk), 1U);
 }
 
+// A third one leaves meanwhile: in the new view nobody has said again that it is ready.
+TEST_F(PointToPointTest, WhoLeavesFinishesItOverAViewToo) {
+  constexpr std::uint64_t kLongBytes = 16 * kLargeBytes;
+  for (std::uint64_t events = 0; events < 200; events += 9 * kSweep) {
+    Form(3);
+    Recv(1, 0, kLongBytes);
+    Pass(50);
+    Send(0, 1, kLongBytes);
+    cluster_->Leave(2);
+    cluster_->RunEvents(events);
+    cluster_->Leave(0);
+    ASSERT_TRUE(Finish({0, 1})) << "after " << events << " events: " << cluster_->failure();
+    EXPECT_EQ(Count(Code::kOk), 1U) << "after " << events << " events";
+  }
+}
+
 TEST_F(PointToPointTest, WhoLeavesDoesNotWaitForWhatNobodySends) {
   Form(2);
   Recv(0, 1, 10);

@@ -399,8 +399,8 @@ class RingwayProcessGroup(dist.ProcessGroup):
     # torch keeps these in what it calls a group's backends, and a group in Python has none.
 
     def _get_backend(self, device: torch.device) -> RingwayProcessGroup:
-        if device.type != "cpu":
-            raise ringway.NotSupported(f"the backend has nothing for {device}: it takes tensors in host memory")
+        if device.type not in ("cpu", "cuda"):
+            raise ringway.NotSupported(f"the backend has nothing for {device}: it takes tensors of the host and of CUDA")
         return self
 
     @property

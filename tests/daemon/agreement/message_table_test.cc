@@ -102,7 +102,7 @@ TEST_F(MessageTableTest, StreamsAreBounded) {
     table_.Add(Recv(kPartner, tag));
     table_.Erase(From(kPartner, 1, tag));
   }
-  EXPECT_EQ(table_.RoomFor(Recv(kPartner, MessageTable::kStreamsMax)).code(), Code::kResourceExhausted);
+  EXPECT_EQ(table_.RoomFor(Recv(kPartner, MessageTable::kStreamsMax)).code(), Code::kInvalidArgument);
   EXPECT_TRUE(table_.RoomFor(Recv(kPartner, 0)).ok());
   table_.ForgetPeer(kPartner);
   EXPECT_TRUE(table_.RoomFor(Recv(kThird)).ok());
