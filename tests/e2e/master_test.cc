@@ -8,6 +8,7 @@
 
 #include "tests/e2e/checks.h"
 #include "tests/e2e/network_namespace.h"
+#include "tests/sanitized.h"
 
 namespace ringway::e2e {
 namespace {
@@ -57,7 +58,7 @@ int WorkFor(const Sessions& ranks, std::chrono::seconds time) {
 TEST(Master, BlackHoledMasterIsMissedByNobodyAndDecidesWhenItIsBack) {
   NetworkNamespace island;
   if (!island.error().empty()) GTEST_SKIP() << "needs root and namespaces: " << island.error();
-  Cluster cluster({.daemons = 0, .detect_ms = 500, .host = island.host_outside()});
+  Cluster cluster({.daemons = 0, .detect_ms = kSanitized ? 2500 : 500, .host = island.host_outside()});
   for (int i = 0; i < 4; ++i) cluster.AddDaemonAt({island.host_inside(), island.wrapper()});
   Sessions ranks = cluster.JoinWorld(4);
   ASSERT_EQ(ranks.size(), 4u);
