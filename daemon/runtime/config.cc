@@ -277,6 +277,16 @@ CommandLine::CommandLine() {
   shell::AddCheckConfig(app, &only_checks);
 }
 
+// What a reload reads; where there is no config file, nothing. Not of what is no file: it may never end.
+Result<shell::ConfigValues> ReadAgain(const std::string& path) {
+  std::error_code ignored;
+  if (path.empty()) return shell::ConfigValues();
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    return Status(Code::kIo, "config file " + path + " is no file");
+  }
+  return shell::ReadConfigFile(path);
+}
+
 }  // namespace
 
 Config ParseConfigOrExit(int argc, char** argv) {
@@ -300,22 +310,16 @@ Config ParseConfigOrExit(int argc, char** argv) {
   }
   const CLI::Option* file = line.app.get_config_ptr();
   const std::string path = file == nullptr || file->empty() ? "" : file->as<std::string>();
-  const Result<shell::ConfigValues> first = shell::ReadConfigFile(path);
-  const shell::ConfigValues before = first.ok() ? first.value() : shell::ConfigValues();
-  config.again = [argc, argv, path, before]() -> Result<Config::Again> {
-    std::error_code ignored;
-    if (!path.empty() && !std::filesystem::is_regular_file(path, ignored)) {  // what is none may never end
-      return Status(Code::kIo, "config file " + path + " is no file");
-    }
+  const Result<shell::ConfigValues> first = ReadAgain(path);
+  config.again = [argc, argv, path, first]() -> Result<Config::Again> {
+    const Result<shell::ConfigValues> values = ReadAgain(path);
+    if (!values.ok()) return values.status();
     CommandLine now;
     const Status status = shell::Parse(now.app, argc, argv);
     if (!status.ok()) return status;
-    Config::Again again{.uplink_limit_mbit = now.config.uplink_limit_mbit, .others = {}};
-    if (path.empty()) return again;
-    const Result<shell::ConfigValues> values = shell::ReadConfigFile(path);
-    if (!values.ok()) return values.status();
-    again.others = shell::ChangedOptions(before, values.value(), kUplinkLimit);
-    return again;
+    return Config::Again{
+        .uplink_limit_mbit = now.config.uplink_limit_mbit,
+        .others = first.ok() ? shell::ChangedOptions(first.value(), values.value(), kUplinkLimit) : ""};
   };
   return std::move(config);
 }

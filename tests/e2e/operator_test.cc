@@ -8,6 +8,7 @@
 #include <fstream>
 #include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/e2e/checks.h"
@@ -153,6 +154,16 @@ TEST(ReloadTest, UplinkLimitIsReadAgainFromTheFile) {
   write("");
   cluster.daemon(daemon).Signal(SIGHUP);
   EXPECT_TRUE(Eventually([&] { return limit() == 0; }));
+}
+
+TEST(ConfigTest, FileMayBeAPipeThatIsReadOnce) {
+  Cluster cluster({.daemons = 0});
+  const std::string path = cluster.directory() / "pipe.toml";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(path) << "uplink-limit-mbit = 100\n"; });
+  const std::size_t daemon = cluster.AddDaemon({"--config", path});
+  writer.join();
+  EXPECT_EQ(cluster.DaemonStatus(daemon)["daemon"].value("uplink_limit_mbit", 0), 100);
 }
 
 }  // namespace
