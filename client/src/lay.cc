@@ -30,16 +30,14 @@ Error SessionImpl::Lay(Request* request) {
 Error SessionImpl::LayFor(const std::vector<std::uint64_t>& members, Request* request) const {
   const auto world = static_cast<std::uint32_t>(members.size());
   const std::string ranks = std::to_string(world) + " ranks (Session::world_size)";
-  if (HasRoot(request->kind)) {
-    if (request->root >= members.size())
-      return Refuse("root is " + std::to_string(request->root) + ", and there are " + ranks);
+  const bool is_message = IsMessage(request->kind);
+  if (HasRoot(request->kind) || is_message) {
+    if (request->root >= members.size()) {
+      return Refuse((is_message ? "the other rank" : "root") + (" is " + std::to_string(request->root)) +
+                    ", and there are " + ranks);
+    }
     request->root_peer = members[request->root];
-  }
-  if (IsMessage(request->kind)) {
-    if (request->root >= members.size())
-      return Refuse("the other rank is " + std::to_string(request->root) + ", and there are " + ranks);
-    request->root_peer = members[request->root];
-    if (request->root_peer == peer_id()) return Refuse("a rank sends nothing to itself: copy it");
+    if (is_message && request->root_peer == peer_id()) return Refuse("a rank sends nothing to itself: copy it");
   }
   if (IsForOneWorld(request->kind)) {
     request->world_size = world;

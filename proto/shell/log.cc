@@ -56,10 +56,6 @@ spdlog::sink_ptr OpenSink(const LogOptions& options) {
   return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.file_bytes, kLogFilesKept);
 }
 
-}  // namespace
-
-namespace {
-
 Status CheckNames(const LogOptions& options) {
   const auto& format = options.format;
   const auto& level = options.level;

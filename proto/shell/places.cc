@@ -35,8 +35,7 @@ Status CheckDirectory(const FilePlace& place) {
     return Refuse(option, directory.string() + " is no directory: give another path");
   }
   if (::access(directory.c_str(), W_OK | X_OK) == 0) return Status::Ok();
-  return Refuse(option, "cannot make files in " + directory.string() + ": " +
-                            std::error_code(errno, std::generic_category()).message() +
+  return Refuse(option, net::ErrnoStatus("cannot make files in " + directory.string(), errno).text() +
                             "; make it writable for whom the program runs as, or give another path");
 }
 
@@ -47,9 +46,8 @@ Status CheckFilePlace(const FilePlace& place) {
   if (!fs::exists(place.path, ignored)) return CheckDirectory(place);
   if (fs::is_directory(place.path, ignored)) return Refuse(place.option, place.path + " is a directory: give a file");
   if (::access(place.path.c_str(), W_OK) == 0) return Status::Ok();
-  return Refuse(place.option, "cannot write to " + place.path + ": " +
-                                  std::error_code(errno, std::generic_category()).message() +
-                                  "; give a file that can be written");
+  return Refuse(place.option,
+                net::ErrnoStatus("cannot write to " + place.path, errno).text() + "; give a file that can be written");
 }
 
 Status CheckSocketPlace(const std::string& option, const std::string& path) {

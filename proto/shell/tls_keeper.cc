@@ -7,6 +7,11 @@
 #include "proto/shell/log.h"
 
 namespace ringway::shell {
+namespace {
+
+constexpr char kRenew[] = "issue a new certificate with ringwayctl certs, then send SIGHUP";
+
+}  // namespace
 
 TlsKeeper::TlsKeeper(asio::io_context& loop, TlsSetup setup)
     : setup_(std::move(setup)), hang_up_(loop, SIGHUP), daily_(loop) {}
@@ -55,14 +60,12 @@ void TlsKeeper::Watch() {
   const std::string until = tls::ToDate(credentials->ends());
   if (left <= std::chrono::seconds(0)) {
     Log(Level::kError, "tls_ended",
-        {{"until", until},
-         {"effect", "connections that stand go on, new ones are refused"},
-         {"text", "issue a new certificate with ringwayctl certs, then send SIGHUP"}});
+        {{"until", until}, {"effect", "connections that stand go on, new ones are refused"}, {"text", kRenew}});
   } else if (left < kWarnDays) {
     Log(Level::kWarning, "tls_ends_soon",
         {{"until", until},
-         {"days_left", std::to_string(tls::DaysUntil(credentials->ends()))},
-         {"text", "issue a new certificate with ringwayctl certs, then send SIGHUP"}});
+         {"days_left", std::to_string(std::chrono::floor<std::chrono::days>(left).count())},
+         {"text", kRenew}});
   }
   constexpr std::chrono::seconds kDay = std::chrono::days(1);
   const bool ends_first = left > std::chrono::seconds(0) && left < kDay;

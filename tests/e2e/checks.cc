@@ -50,6 +50,18 @@ void Struck::CheckVictim(const std::vector<Code>& codes) {
   }
 }
 
+std::vector<std::size_t> SortByRank(Sessions* ranks) {
+  std::vector<std::size_t> were(ranks->size());
+  Sessions sorted(ranks->size());
+  for (std::size_t i = 0; i < ranks->size(); ++i) {
+    const std::uint32_t rank = (*ranks)[i]->rank();
+    sorted.at(rank) = std::move((*ranks)[i]);
+    were[rank] = i;
+  }
+  *ranks = std::move(sorted);
+  return were;
+}
+
 Sessions Without(Sessions ranks, std::size_t gone) {
   ranks.erase(ranks.begin() + static_cast<std::ptrdiff_t>(gone));
   return ranks;

@@ -39,6 +39,9 @@ class Struck {
   std::vector<Work> victims_works_;
 };
 
+// Puts them into the order of their ranks. Returns the index that each had before, after JoinWorld its daemon's.
+std::vector<std::size_t> SortByRank(Sessions* ranks);
+
 Sessions Without(Sessions ranks, std::size_t gone);
 
 // One more operation, of exactly these ranks, at the first attempt.

@@ -31,15 +31,9 @@ Floats FloatsOf(std::uint32_t rank, std::size_t count) {
 class CountedTest : public testing::Test {
  protected:
   void SetUp() override {
-    Sessions joined = cluster_.JoinWorld(kCountedPeers);
-    ASSERT_EQ(joined.size(), kCountedPeers);
-    ranks_.resize(kCountedPeers);
-    daemon_of_.resize(kCountedPeers);
-    for (std::size_t i = 0; i < kCountedPeers; ++i) {
-      const std::uint32_t rank = joined[i]->rank();
-      ranks_[rank] = std::move(joined[i]);
-      daemon_of_[rank] = i;
-    }
+    ranks_ = cluster_.JoinWorld(kCountedPeers);
+    ASSERT_EQ(ranks_.size(), kCountedPeers);
+    daemon_of_ = SortByRank(&ranks_);
   }
 
   using SubmitAt = std::function<Expected<Work>(std::uint32_t rank, Session& session)>;

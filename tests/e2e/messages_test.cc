@@ -27,15 +27,9 @@ Bytes Content(std::size_t bytes, std::uint32_t seed) {
 class MessagesTest : public testing::Test {
  protected:
   void SetUp() override {
-    Sessions joined = cluster_.JoinWorld(kWorld);
-    ASSERT_EQ(joined.size(), kWorld);
-    ranks_.resize(kWorld);
-    daemon_of_.resize(kWorld);
-    for (std::size_t i = 0; i < kWorld; ++i) {
-      const std::uint32_t rank = joined[i]->rank();
-      ranks_[rank] = std::move(joined[i]);
-      daemon_of_[rank] = i;
-    }
+    ranks_ = cluster_.JoinWorld(kWorld);
+    ASSERT_EQ(ranks_.size(), kWorld);
+    daemon_of_ = SortByRank(&ranks_);
   }
   static Code CodeOf(Expected<Work>& work) {
     return work.ok() ? work->Wait(kPatience).error().code() : work.error().code();

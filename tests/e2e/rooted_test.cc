@@ -21,16 +21,9 @@ constexpr std::uint32_t kPeers = 3;
 class RootedTest : public testing::Test {
  protected:
   void SetUp() override {
-    // In order of rank.
-    Sessions joined = cluster_.JoinWorld(kPeers);
-    ASSERT_EQ(joined.size(), kPeers);
-    ranks_.resize(kPeers);
-    daemon_of_.resize(kPeers);
-    for (std::size_t i = 0; i < kPeers; ++i) {
-      const std::uint32_t rank = joined[i]->rank();
-      ranks_[rank] = std::move(joined[i]);
-      daemon_of_[rank] = i;
-    }
+    ranks_ = cluster_.JoinWorld(kPeers);
+    ASSERT_EQ(ranks_.size(), kPeers);
+    daemon_of_ = SortByRank(&ranks_);
   }
 
   // Submits on all that are there, and waits.

@@ -39,7 +39,7 @@ constexpr const char* kMasterConfig = "/etc/ringway/master.toml";
 // Of a large installation the first ones say what is wrong with this host.
 constexpr std::size_t kDialsMax = 64;
 
-using Config = std::map<std::string, std::string>;
+using Config = shell::ConfigValues;
 
 std::string ValueOf(const Config& config, const std::string& key) {
   const auto found = config.find(key);
