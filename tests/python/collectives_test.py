@@ -1,5 +1,6 @@
 """Every dtype, reduction and form of call gives what NumPy computes, on every rank."""
 import re
+import threading
 import unittest
 
 import numpy
@@ -106,6 +107,7 @@ class CollectivesTest(ClusterTest):
 
     def test_send_and_recv(self):
         dtypes = [*DTYPES, ml_dtypes.bfloat16] if ml_dtypes else DTYPES
+        ended = threading.Event()
 
         def rank(session):
             to, source = (session.rank + 1) % WORLD, (session.rank - 1) % WORLD
@@ -132,8 +134,12 @@ class CollectivesTest(ClusterTest):
                     if session.rank == 0:
                         work = session.send_async(large, 1)
                         work.cancel()
-                        work.wait()
+                        try:
+                            work.wait()
+                        finally:
+                            ended.set()
                     else:
+                        ended.wait(60)  # else it may have arrived before the cancel
                         session.recv(here, 0)
             return True
 
