@@ -64,6 +64,8 @@
   M(kBlameTheLink, "buffers: a trainer's write to memory in flight is blamed on the link")                   \
   M(kBarkAlone, "watchdog: reports a stall without asking the others")                                       \
   M(kBlameTheWaiting, "hung trainers: one that waits for a hung one is named as hung")                       \
+  M(kBlameTheReceiving, "hung trainers: one that waits for a hung one's message is named as hung")           \
+  M(kCountNoMessages, "hung trainers: sends and recvs do not show that a trainer lives")                     \
   M(kTrustStaging, "hung trainers: an input whose staging has stalled counts as submitted")                  \
   M(kKeepHung, "hung trainers: the master does not evict them")                                              \
   M(kForgetRefused, "memory: a segment that found no room is not requested again")                           \

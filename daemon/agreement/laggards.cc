@@ -1,6 +1,7 @@
 #include "daemon/agreement/laggards.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace ringway::agreement {
@@ -12,6 +13,11 @@ std::uint64_t NextOf(const ChannelSeqs& seqs, ChannelId channel) {
 }
 
 }  // namespace
+
+std::uint64_t Progress::total() const {
+  return std::accumulate(next.begin(), next.end(), messages,
+                         [](std::uint64_t sum, const auto& entry) { return sum + entry.second; });
+}
 
 void Laggards::OnStop(TimePoint now) {
   if (!stopped_) stopped_ = now;
@@ -31,20 +37,19 @@ void Laggards::BeginAnew(TimePoint now) {
   }
 }
 
-void Laggards::Heard(PeerId from, ChannelSeqs theirs, const ChannelSeqs& own, TimePoint now) {
+void Laggards::Heard(PeerId from, Progress theirs, const ChannelSeqs& own, bool awaited, TimePoint now) {
   Rank& rank = ranks_[from];
-  const bool moved = theirs != rank.next;
-  rank.next = std::move(theirs);
-  const bool lags = std::any_of(own.begin(), own.end(),
-                                [&](const auto& entry) { return entry.second > NextOf(rank.next, entry.first); });
-  if (!lags) {
+  const bool moved = theirs.runs || theirs != rank.progress;
+  rank.progress = std::move(theirs);
+  const auto is_ahead = [&](const auto& entry) { return entry.second > NextOf(rank.progress.next, entry.first); };
+  if (!awaited && std::none_of(own.begin(), own.end(), is_ahead)) {
     rank.lags_since.reset();
   } else if (moved || !rank.lags_since) {
     rank.lags_since = now;
   }
 }
 
-bool Laggards::Rank::Has(const OpName& op) const { return NextOf(next, op.channel) > op.seq; }
+bool Laggards::Rank::Has(const OpName& op) const { return NextOf(progress.next, op.channel) > op.seq; }
 
 bool Laggards::AllHave(const OpName& op) const {
   return std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) { return entry.second.Has(op); });
@@ -55,10 +60,18 @@ bool Laggards::Has(PeerId rank, const OpName& op) const {
   return found != ranks_.end() && found->second.Has(op);
 }
 
-bool Laggards::HoldsUp(const OpName& op, PeerId rank, Duration limit, TimePoint now) const {
+bool Laggards::HoldsUp(PeerId rank, Duration limit, TimePoint now) const {
   const auto found = ranks_.find(rank);
-  if (found == ranks_.end() || !found->second.lags_since) return false;
-  return !found->second.Has(op) && now - *found->second.lags_since >= limit;
+  return found != ranks_.end() && found->second.lags_since && now - *found->second.lags_since >= limit;
+}
+
+bool Laggards::HoldsUp(const OpName& op, PeerId rank, Duration limit, TimePoint now) const {
+  return HoldsUp(rank, limit, now) && !Has(rank, op);
+}
+
+Progress Laggards::ProgressOf(PeerId rank) const {
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? Progress() : found->second.progress;
 }
 
 }  // namespace ringway::agreement

@@ -1,9 +1,10 @@
 // Ranks whose trainers hold others up: they have submitted nothing for long, while this rank is ahead of them.
 //
 // Heartbeats say how far each trainer has submitted. A rank lags as long as this one has submitted an operation that it
-// has not; each submission of its own, on any channel, begins its time anew, and so does the loss of a rank, which it
-// may have waited for. While a view is stopped no time passes, for who waits for the next one cannot submit. An
-// operation that fails by its deadline changes nothing: its rank still lags.
+// has not, or a send or recv whose other end is its; each submission of its own, of any kind, begins its time anew, and
+// so do a message of its that needs time alone and the loss of a rank, which it may have waited for. While a view is
+// stopped no time passes, for who waits for the next one cannot submit. An operation that fails by its deadline changes
+// nothing: its rank still lags.
 //
 // Pure. Times are the owner's.
 #pragma once
@@ -17,25 +18,39 @@
 
 namespace ringway::agreement {
 
+// How far a trainer has submitted.
+struct Progress {
+  ChannelSeqs next;            // operations
+  std::uint64_t messages = 0;  // sends and recvs
+  bool runs = false;           // one of them needs time alone
+  bool stalls = false;         // the copying of what one of them sends stands still
+  std::uint64_t total() const;
+  friend bool operator==(const Progress&, const Progress&) = default;
+};
+
 class Laggards {
  public:
   void OnStop(TimePoint now);
   void OnView(const View& view, TimePoint now);
   // For all ranks: this process did not run for a while, as the others may not have, or they have been blamed.
   void BeginAnew(TimePoint now);
-  // A heartbeat: its next sequence numbers beside this rank's own.
-  void Heard(PeerId from, ChannelSeqs theirs, const ChannelSeqs& own, TimePoint now);
+  // A heartbeat, beside this rank's own operations. `awaited`: a message of this rank waits for its end.
+  void Heard(PeerId from, Progress theirs, const ChannelSeqs& own, bool awaited, TimePoint now);
   // Whether all ranks that were heard have submitted it.
   bool AllHave(const OpName& op) const;
   // Whether `rank` has, as far as was heard.
   bool Has(PeerId rank, const OpName& op) const;
-  // Whether its trainer has not submitted `op`, nor anything else for at least `limit`.
+  // Whether it lags, and its trainer has submitted nothing for at least `limit`.
+  bool HoldsUp(PeerId rank, Duration limit, TimePoint now) const;
+  // The same, and it has not submitted `op`.
   bool HoldsUp(const OpName& op, PeerId rank, Duration limit, TimePoint now) const;
+  // As far as was heard.
+  Progress ProgressOf(PeerId rank) const;
 
  private:
   struct Rank {
     bool Has(const OpName& op) const;
-    ChannelSeqs next;
+    Progress progress;
     std::optional<TimePoint> lags_since;
   };
   std::map<PeerId, Rank> ranks_;

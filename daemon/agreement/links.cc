@@ -253,6 +253,11 @@ links::ControlStream::Verdict Links::Take(PeerId from, const control::PeerMessag
   return streams_[from].Take(message);
 }
 
+bool Links::Keeps(PeerId to, const std::function<bool(const control::PeerMessage&)>& like) const {
+  const auto stream = streams_.find(to);
+  return stream != streams_.end() && std::any_of(stream->second.kept().begin(), stream->second.kept().end(), like);
+}
+
 bool Links::MustTell(PeerId other) const {
   const auto stream = streams_.find(other);
   return stream != streams_.end() && stream->second.MustTell();

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -93,6 +94,8 @@ class Links {
   bool IsHeartbeatDue() const { return ctx_.now - last_heartbeat_ >= ctx_.view().plan.heartbeat; }
   // A message has come. kBroken: its link is to be closed.
   links::ControlStream::Verdict Take(PeerId from, const control::PeerMessage& message);
+  // Whether it may not have got a message like that yet.
+  bool Keeps(PeerId to, const std::function<bool(const control::PeerMessage&)>& like) const;
   // It should learn what was taken before the next heartbeat is due.
   bool MustTell(PeerId other) const;
   void OnLaneClosed(PeerId from, const control::LaneClosed& closed);

@@ -48,6 +48,7 @@ Message& MessageTable::Add(buffers::Submission submission) {
   const StreamName stream = StreamOf(self_, submission);
   std::uint64_t& next = next_.try_emplace(stream, 1).first->second;
   const MessageName name{stream, next++};
+  ++submitted_;
   Message& message = open_[name];
   message.name = name;
   message.submission = std::move(submission);

@@ -57,6 +57,7 @@ struct Message {
   buffers::Submission submission;
   std::optional<TimePoint> deadline;
   TimePoint since{};
+  TimePoint staged_at{};                           // when the last of its input came
   std::unique_ptr<collective::Executor> executor;  // of the attempt that runs; else null
   std::uint64_t attempt = 0;                       // its number; 0: none runs
   bool asked = false;                              // sender: the receiver is asked to end it
@@ -70,6 +71,15 @@ struct Message {
   bool sends() const { return submission.descriptor.kind == OpKind::kSend; }
   PeerId other() const { return submission.root; }
   std::uint64_t bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
+  bool is_staged() const { return !sends() || submission.buffers->input_ready() >= bytes(); }
+  // Whether it waits for the other trainer to submit its end, as far as is known here.
+  bool awaits_other() const { return sends() ? !wanted : !begun; }
+  // Whether it can do nothing else meanwhile: a small send goes ahead, and may be forgotten.
+  bool needs_other() const { return awaits_other() && eager_cost == 0; }
+  // Whether it needs time alone, for both ends are submitted and its input is there.
+  bool runs() const { return !awaits_other() && is_staged(); }
+  // Whether its trainer has copied no more of its input for so long.
+  bool stalls(Duration limit, TimePoint now) const { return !is_staged() && now - staged_at > limit; }
 };
 
 // What is known of a message before the trainer here has submitted it; of one that it has, frames of later views.
@@ -107,6 +117,8 @@ class MessageTable {
   void Erase(const MessageName& name);
   // It was submitted here, and has ended.
   bool IsOver(const MessageName& name) const;
+  // So many have been.
+  std::uint64_t submitted() const { return submitted_; }
   std::map<MessageName, Message>& open() { return open_; }
   const std::map<MessageName, Message>& open() const { return open_; }
   // Sends with an attempt, by receiver.
@@ -143,6 +155,7 @@ class MessageTable {
 
   const PeerId self_;
   MemoryShare* const memory_;
+  std::uint64_t submitted_ = 0;
   std::map<StreamName, std::uint64_t> next_;  // number of the next submission here; absent: 1
   std::map<MessageName, Message> open_;
   std::map<std::uint64_t, MessageName> tokens_;

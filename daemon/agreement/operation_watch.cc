@@ -45,7 +45,23 @@ void OperationWatch::Heard(PeerId from, const control::PeerHeartbeat& heartbeat,
   watchdog_.Heard(from, {.still = std::chrono::milliseconds(heartbeat.still_ms()),
                          .patience = std::chrono::milliseconds(heartbeat.patience_ms()),
                          .next = SeqsFrom(heartbeat.next_seq())});
-  if (!early) laggards_.Heard(from, SeqsFrom(heartbeat.next_seq()), table_.NextSeqs(), ctx_.now);
+  if (early) return;
+  Progress theirs{.next = SeqsFrom(heartbeat.next_seq()),
+                  .messages = heartbeat.messages(),
+                  .runs = heartbeat.messages_run(),
+                  .stalls = heartbeat.messages_stall()};
+  const bool needed = AnyMessage([&](const Message& message) { return Needs(message, from, theirs); });
+  laggards_.Heard(from, std::move(theirs), table_.NextSeqs(), needed, ctx_.now);
+}
+
+bool OperationWatch::AnyMessage(const std::function<bool(const Message&)>& is_so) const {
+  return std::any_of(messages_.open().begin(), messages_.open().end(),
+                     [&](const auto& open) { return is_so(open.second); });
+}
+
+// Whether it waits for the trainer of `other`.
+bool OperationWatch::Needs(const Message& message, PeerId other, const Progress& theirs) {
+  return message.other() == other && (message.needs_other() || (theirs.stalls && !message.sends()));
 }
 
 void OperationWatch::Describe(control::PeerHeartbeat& heartbeat) const {
@@ -54,8 +70,27 @@ void OperationWatch::Describe(control::PeerHeartbeat& heartbeat) const {
     for (control::ChannelSeq& seq : *heartbeat.mutable_complete_upto()) seq.set_seq(seq.seq() + 1);
   }
   SeqsTo(SubmittedSeqs(), *heartbeat.mutable_next_seq());
+  if (!RINGWAY_MUTANT(kCountNoMessages)) heartbeat.set_messages(messages_.submitted());
+  heartbeat.set_messages_run(AnyMessage([](const Message& message) { return message.runs(); }));
+  heartbeat.set_messages_stall(
+      AnyMessage([this](const Message& message) { return message.stalls(ctx_.view().plan.detect, ctx_.now); }));
   heartbeat.set_still_ms(WireMs(StillFor()));
   heartbeat.set_patience_ms(WireMs(watchdog_.patience()));
+}
+
+void OperationWatch::Describe(control::MessageWaits& waits) const {
+  if (!RINGWAY_MUTANT(kCountNoMessages)) waits.set_submitted(messages_.submitted());
+  waits.set_runs(AnyMessage([](const Message& message) { return message.runs(); }));
+  for (const PeerId member : ctx_.view().members) {
+    const auto awaits = [&](const Message& message) { return message.other() == member && message.awaits_other(); };
+    if (AnyMessage(awaits)) waits.add_awaits(member.value);
+    const auto needs = [&](const Message& message) { return Needs(message, member, laggards_.ProgressOf(member)); };
+    const auto found = hung_.find(member);
+    if (hung_in_ != ctx_.view().epoch || found == hung_.end() || !AnyMessage(needs)) continue;
+    control::MessageWaits::Hung& hung = *waits.add_hung();
+    hung.set_peer(member.value);
+    hung.set_submitted(found->second);
+  }
 }
 
 void OperationWatch::Tick() {
@@ -86,11 +121,23 @@ void OperationWatch::Tick() {
                  ToString(name) + ", last for " + WaitsFor(op);
     overdue = op.overdue;
   }
+  LookAtMessages();
   if (!overdue.empty() && ctx_.views.installed()) {
     ctx_.views.running() ? membership_.Trouble(overdue) : membership_.SendReport(overdue);
   }
   if (ctx_.views.running()) BarkIfStuck();
   if (ctx_.views.running()) BlameTheHung();
+}
+
+// Status shows them after operations.
+void OperationWatch::LookAtMessages() {
+  const std::uint64_t own = Progress{.next = table_.NextSeqs(), .messages = messages_.submitted()}.total();
+  if (std::exchange(own_, own) != own) own_since_ = ctx_.now;
+  for (const auto& [name, message] : messages_.open()) {
+    const Duration age = ctx_.now - message.since;
+    if (!waits_.empty() || age <= std::min(kShownAge, ctx_.view().plan.detect)) continue;
+    waits_ = ToString(name) + " for " + (message.awaits_other() ? ctx_.NameOf(message.other()) : "data");
+  }
 }
 
 // Who it is the master finds, from what all say their trainers have submitted; until it asks, everything goes on. Not
@@ -103,6 +150,16 @@ void OperationWatch::BlameTheHung() {
     return laggards_.AllHave(entry.first) && !is_over;
   };
   if (std::any_of(table_.ops().begin(), table_.ops().end(), needs_time)) return;
+  const std::string of_messages = BlameForMessages();
+  const std::string of_operations = BlameForOperations();
+  const std::string& why = of_operations.empty() ? of_messages : of_operations;
+  if (why.empty()) return;
+  laggards_.BeginAnew(ctx_.now);  // the master may find that nobody goes
+  membership_.SendReport("the trainer of " + why);
+}
+
+// Whom operations wait for stays with them until the view ends: the master may only be about to ask.
+std::string OperationWatch::BlameForOperations() {
   std::string why;
   for (auto& entry : table_.ops()) {
     const OpName& name = entry.first;
@@ -113,14 +170,33 @@ void OperationWatch::BlameTheHung() {
       return member != ctx_.self && laggards_.HoldsUp(name, member, ctx_.view().hung, ctx_.now);
     });
     if (hung.empty()) continue;
-    op.hung_for = std::move(hung);  // until the view ends: the master may only be about to ask
+    op.hung_for = std::move(hung);
     op.hung_in = ctx_.view().epoch;
-    why = "the trainer of " + ctx_.NameOf(op.hung_for.front()) + " has submitted nothing for " +
-          std::to_string(Ms(ctx_.view().hung)) + " ms, and operation " + ToString(name) + " waits for it";
+    why = SilentFor(op.hung_for.front()) + "operation " + ToString(name) + " waits for it";
   }
-  if (why.empty()) return;
-  laggards_.BeginAnew(ctx_.now);  // the master may find that nobody goes
-  membership_.SendReport(why);
+  return why;
+}
+
+// Not by a trainer that goes on with something else: it may only listen.
+std::string OperationWatch::BlameForMessages() {
+  std::string why;
+  if (ctx_.now - own_since_ < ctx_.view().hung) return why;
+  std::map<PeerId, std::uint64_t> hung;
+  for (const auto& [name, message] : messages_.open()) {
+    const PeerId other = message.other();
+    const Progress theirs = laggards_.ProgressOf(other);
+    if (!Needs(message, other, theirs) || !laggards_.HoldsUp(other, ctx_.view().hung, ctx_.now)) continue;
+    hung[other] = theirs.total();
+    why = SilentFor(other) + ToString(name) + " waits for it";
+  }
+  if (hung.empty()) return why;
+  hung_ = std::move(hung);
+  hung_in_ = ctx_.view().epoch;
+  return why;
+}
+
+std::string OperationWatch::SilentFor(PeerId peer) const {
+  return ctx_.NameOf(peer) + " has submitted nothing for " + std::to_string(Ms(ctx_.view().hung)) + " ms, and ";
 }
 
 // A trainer that is still copying an input in is a reason for everybody to wait.

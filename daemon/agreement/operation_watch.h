@@ -1,5 +1,6 @@
 // Operations that wait for long: said in the log, given up at their deadline, blamed on a hung trainer (laggards.h),
-// and started anew where nothing can be what they wait for (watchdog.h).
+// and started anew where nothing can be what they wait for (watchdog.h). Of sends and recvs only that a hung trainer is
+// blamed, and what status shows.
 //
 // They are looked at once a heartbeat, and when the next deadline is over; heartbeats tell the others how far this
 // peer has completed and its trainer submitted, and for how long nothing has moved here.
@@ -8,12 +9,15 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/laggards.h"
 #include "daemon/agreement/membership.h"
+#include "daemon/agreement/message_table.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/watchdog.h"
 #include "proto/clock.h"
@@ -25,8 +29,8 @@ namespace ringway::agreement {
 class OperationWatch {
  public:
   // All outlive it.
-  OperationWatch(Context& ctx, OpTable& table, Membership& membership)
-      : ctx_(ctx), table_(table), membership_(membership), watchdog_(ctx.options.stuck_after) {}
+  OperationWatch(Context& ctx, OpTable& table, const MessageTable& messages, Membership& membership)
+      : ctx_(ctx), table_(table), messages_(messages), membership_(membership), watchdog_(ctx.options.stuck_after) {}
   OperationWatch(const OperationWatch&) = delete;
   OperationWatch& operator=(const OperationWatch&) = delete;
 
@@ -46,25 +50,38 @@ class OperationWatch {
   // REQUIRES: from a member. `early`: of a later view than this one.
   void Heard(PeerId from, const control::PeerHeartbeat& heartbeat, bool early);
   void Describe(control::PeerHeartbeat& heartbeat) const;
+  // What its trainer waits for by messages.
+  void Describe(control::MessageWaits& waits) const;
   // What the trainer submits next, as the others are told: an input of which for the detection time no more has come
   // counts as not submitted yet.
   ChannelSeqs SubmittedSeqs() const;
-  // The oldest operation that has waited for a while, and for whom.
+  // The oldest operation or message that has waited for a while, and for whom.
   const std::string& waits() const { return waits_; }
 
  private:
   std::string WaitsFor(const Operation& op) const;
   Duration StillFor() const;
   void BarkIfStuck();
+  void LookAtMessages();
   void BlameTheHung();
+  std::string BlameForOperations();
+  std::string BlameForMessages();
+  std::string SilentFor(PeerId peer) const;
+  bool AnyMessage(const std::function<bool(const Message&)>& is_so) const;
+  static bool Needs(const Message& message, PeerId other, const Progress& theirs);
 
   Context& ctx_;
   OpTable& table_;
+  const MessageTable& messages_;
   Membership& membership_;
   Watchdog watchdog_;
   Laggards laggards_;
   TimePoint next_look_{};
   std::string waits_;
+  std::uint64_t own_ = 0;                 // the trainer here has submitted so much ..
+  TimePoint own_since_{};                 // .. since then
+  std::map<PeerId, std::uint64_t> hung_;  // messages wait for these, which had submitted so much ..
+  Epoch hung_in_;                         // .. in this view
 };
 
 }  // namespace ringway::agreement

@@ -47,9 +47,9 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
         paths(ctx, links),
         queue(ctx, table),
         membership(ctx, links, table, *this),
-        watch(ctx, table, membership),
-        guard(ctx, table, attempts, membership),
         messages(ctx.self, ctx.options.memory.get()),
+        watch(ctx, table, messages, membership),
+        guard(ctx, table, attempts, membership),
         message_frames(ctx, attempts, guard, messages),
         frames_in(ctx, attempts, links, table, queue, membership, watch, guard, message_frames),
         frames_out(ctx, attempts, links, table, queue, membership, watch, guard, message_frames),
@@ -82,9 +82,9 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   SendQueue queue;  // outlives the executors in the table
   OpTable table;
   Membership membership;
+  MessageTable messages;
   OperationWatch watch;
   BufferGuard guard;
-  MessageTable messages;
   MessageFrames message_frames;
   FramesIn frames_in;
   FramesOut frames_out;
@@ -105,7 +105,10 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   // ---- Membership::Listener
   void OnStop() override;
   void OnInstalled(const View& before) override;
-  void Describe(control::Report& report) const override { operations.Describe(report); }
+  void Describe(control::Report& report) const override {
+    operations.Describe(report);
+    watch.Describe(*report.mutable_messages());
+  }
   void OnEnd(Code code, const std::string& text) override {
     operations.OnEnd(code, text);
     point_to_point.OnEnd(code, text);

@@ -43,7 +43,7 @@ Status PointToPoint::Submit(buffers::Submission submission) {
     return Status::Ok();
   }
   Message& message = table_.Add(std::move(submission));
-  message.since = ctx_.now;
+  message.since = message.staged_at = ctx_.now;
   if (message.submission.time_limit > Duration::zero()) message.deadline = ctx_.now + message.submission.time_limit;
   EarlyMessage* early = table_.FindEarly(message.name);
   if (early != nullptr && early->failed) {
@@ -63,6 +63,7 @@ Status PointToPoint::Submit(buffers::Submission submission) {
 void PointToPoint::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {
   Message* message = table_.FindToken(token);
   if (message == nullptr || !message->submission.buffers->Grow(input_bytes_ready)) return;
+  message->staged_at = ctx_.now;
   if (message->executor) message->executor->InputReady(message->submission.buffers->input_ready());
 }
 
@@ -154,8 +155,13 @@ bool PointToPoint::moves_data() const {
 }
 
 bool PointToPoint::HasToFinish() const {
-  return std::any_of(table_.open().begin(), table_.open().end(),
-                     [](const auto& open) { return open.second.sends() && open.second.wanted; });
+  const auto is_wanted = [](const auto& open) { return open.second.sends() && open.second.wanted; };
+  const auto is_decided = [](const control::PeerMessage& message) {
+    return message.has_point_to_point() && message.point_to_point().step() == control::PointToPoint::STEP_DECIDED;
+  };
+  return std::any_of(table_.open().begin(), table_.open().end(), is_wanted) ||
+         std::any_of(ctx_.view().members.begin(), ctx_.view().members.end(),
+                     [&](PeerId member) { return links_.Keeps(member, is_decided); });
 }
 
 // ---------------------------------------------------------------------------------------------- outcomes

@@ -59,7 +59,8 @@ class PointToPoint {
   void Settle();
   // Whether it moves bytes.
   bool moves_data() const;
-  // Whether a send is under way that its receiver waits for: a peer that leaves finishes it.
+  // Whether a send is under way that its receiver waits for, or a sender may not have learned how its message ended: a
+  // peer that leaves finishes it.
   bool HasToFinish() const;
 
   // ---- views

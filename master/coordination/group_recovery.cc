@@ -30,11 +30,12 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
   }
   news = news || accuses;
   if (report.leaving()) news = leaving_.insert(peer).second || news;
+  bool blames = report.messages().hung_size() > 0;
   for (const control::OpReport& op : report.ops()) {
     news = news || op.cancel() || !op.mismatch().empty() || !op.overdue().empty() || !op.partner_lost().empty();
-    const bool blames = op.hung_for_size() > 0 && current_.hung_ms() > 0;
-    news = news || (blames && report.epoch() >= current_.epoch());  // else it was judged before
+    blames = blames || op.hung_for_size() > 0;
   }
+  news = news || (blames && current_.hung_ms() > 0 && report.epoch() >= current_.epoch());  // else it was judged before
   if (!news) return;  // a stale report about an earlier view
   if (!collection_) Collect(now);
   const bool counts = Epoch(report.stop()) >= collection_->stop || RINGWAY_MUTANT(kDecideOnOldReports);

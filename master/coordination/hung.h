@@ -4,7 +4,8 @@
 //   A waits for 0:7     B has not submitted it, for it waits for 1:3     C has submitted neither, and waits for nothing
 //
 // C hangs: B would continue if C did. Trainers that wait for each other in a cycle have submitted in different orders;
-// then those hang that lack the operation which most others have submitted.
+// then those hang that lack the operation which most others have submitted. A trainer whose send or recv has no other
+// end yet waits for that rank likewise; in a cycle of such alone, the one that most wait for hangs.
 #pragma once
 
 #include <map>

@@ -59,7 +59,7 @@ std::uint64_t Cluster::SubmitMessage(std::uint32_t index, const MessageOrder& or
   }
   ++last;
   Drain(index);
-  if (staged) {
+  if (staged && node.stages) {
     events_.After(Duration(static_cast<std::int64_t>(random_() % 10'000)), [this, index, token, bytes] {
       WhenRunning(nodes_[index]->host, [this, index, token, bytes] {
         if (nodes_[index]->ended || !nodes_[index]->messages.contains(token)) return;

@@ -27,7 +27,8 @@ constexpr std::uint64_t kUnmutatedSeeds = 50;
 std::vector<NamedMutant> MutantsToHunt() {
   std::vector<NamedMutant> mutants = {RINGWAY_EACH_MUTANT(RINGWAY_NAMED_MUTANT)};
   std::erase_if(mutants, [](const NamedMutant& one) {  // rare_mutants_test.cc has these
-    return one.mutant == Mutant::kReportOldUpdate || one.mutant == Mutant::kKeepOldVerdict ||
+    return one.mutant == Mutant::kBlameTheReceiving || one.mutant == Mutant::kCountNoMessages ||
+           one.mutant == Mutant::kReportOldUpdate || one.mutant == Mutant::kKeepOldVerdict ||
            one.mutant == Mutant::kDropForUnheard || one.mutant == Mutant::kDoneBeforeRoot ||
            one.mutant == Mutant::kNeverReadyLate || one.mutant == Mutant::kWindowStopsAll;
   });

@@ -8,13 +8,6 @@ namespace {
 
 constexpr std::uint64_t kLargeBytes = 1 << 20;
 
-MessageOrder Sends(PeerId to, std::uint64_t count, std::uint32_t tag = 0) {
-  return {.sends = true, .other = to, .tag = tag, .count = count};
-}
-MessageOrder Receives(PeerId from, std::uint64_t count, std::uint32_t tag = 0) {
-  return {.other = from, .tag = tag, .count = count};
-}
-
 class PointToPointTest : public testing::Test {
  protected:
   void Form(std::uint32_t world, const ClusterOptions& options = {}) { cluster_ = Formed(world, options); }
@@ -244,6 +237,18 @@ TEST_F(PointToPointTest, WhoLeavesFinishesItOverAViewToo) {
     ASSERT_TRUE(Finish({0, 1})) << "after " << events << " events: " << cluster_->failure();
     EXPECT_EQ(Count(Code::kOk), 1U) << "after " << events << " events";
   }
+}
+
+TEST_F(PointToPointTest, WhoLeavesAfterItHasReceivedTellsItsSender) {
+  Form(3);
+  Recv(1, 0, 10);
+  Send(0, 1, 10);
+  ASSERT_TRUE(Finish({1}));
+  ASSERT_EQ(cluster_->OpenMessages(0), 1U) << "it knows already";
+  cluster_->CutControl(0, 1);
+  cluster_->Leave(1);
+  ASSERT_TRUE(Finish({0}));
+  EXPECT_EQ(Count(Code::kOk), 1U) << "its sender was told something else";
 }
 
 TEST_F(PointToPointTest, WhoLeavesDoesNotWaitForWhatNobodySends) {

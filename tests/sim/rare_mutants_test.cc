@@ -11,6 +11,7 @@
 #include "daemon/buffers/trainer_buffers.h"
 #include "proto/mutation.h"
 #include "tests/master/coordination/coordinator_fixture.h"
+#include "tests/sim/hung_scenarios.h"
 #include "tests/sim/scenario.h"
 
 namespace ringway::sim {
@@ -206,6 +207,22 @@ TEST(ToldLate, AnUpdateViewIsReportedInALaterViewTooAndTheMutantThatDoesNotIsFou
   EXPECT_EQ(ReportedAfterAll(), Epoch::Of(1, 2));
   mutation::active = Mutant::kReportOldUpdate;
   EXPECT_NE(ReportedAfterAll(), Epoch::Of(1, 2));
+  mutation::active = Mutant::kNone;
+}
+
+constexpr Duration kHung = std::chrono::seconds(20);
+
+TEST(WhoReceivesFromAHungOne, StaysAndTheMutantThatBlamesItIsFound) {
+  EXPECT_TRUE(StaysWhoReceives(kHung));
+  mutation::active = Mutant::kBlameTheReceiving;
+  EXPECT_FALSE(StaysWhoReceives(kHung));
+  mutation::active = Mutant::kNone;
+}
+
+TEST(WhoExchangesMessages, StaysAndTheMutantThatCountsThemNotIsFound) {
+  EXPECT_TRUE(StayWhoExchange(kHung));
+  mutation::active = Mutant::kCountNoMessages;
+  EXPECT_FALSE(StayWhoExchange(kHung));
   mutation::active = Mutant::kNone;
 }
 

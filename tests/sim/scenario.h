@@ -57,6 +57,13 @@ inline void SubmitAll(Cluster& cluster, const Nodes& nodes, const Descriptor& de
   for (const std::uint32_t node : nodes) cluster.Submit(node, descriptor, channel);
 }
 
+inline MessageOrder Sends(PeerId to, std::uint64_t count, std::uint32_t tag = 0) {
+  return {.sends = true, .other = to, .tag = tag, .count = count};
+}
+inline MessageOrder Receives(PeerId from, std::uint64_t count, std::uint32_t tag = 0) {
+  return {.other = from, .tag = tag, .count = count};
+}
+
 inline bool Finish(Cluster& cluster, const Nodes& nodes) {
   return cluster.RunUntil([&] { return cluster.AllDone(nodes); });
 }

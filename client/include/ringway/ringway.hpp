@@ -129,10 +129,10 @@ struct JoinOptions {
   // An operation that this rank has waited for this long fails with kDeadline, on all ranks alike; 0: none. The outcome
   // is agreed, so it may come later, or be success.
   Milliseconds op_deadline = Milliseconds(0);
-  // A rank whose trainer submits nothing for this long, while operations of the others wait for it, is evicted (the
-  // group takes the longest asked for, 1 s to 24 days; 0: never, which is the longest). Not if that is more than half
-  // of the ranks: then the others may have run ahead. Must exceed whatever one rank does while the others wait, such as
-  // writing a checkpoint.
+  // A rank whose trainer submits nothing for this long, while operations of the others wait for it, or one of their
+  // sends and recvs does, is evicted (the group takes the longest asked for, 1 s to 24 days; 0: never, which is the
+  // longest). Not if that is more than half of the ranks: then the others may have run ahead. Must exceed whatever one
+  // rank does while the others wait, such as writing a checkpoint.
   Milliseconds evict_hung_after = std::chrono::minutes(10);
   // Of the whole Join, and of each attempt to rejoin. Then it fails with the last known cause, such as kPeerUnreachable
   // or kMasterUnreachable, or with kTimeout if it only waited for other peers.

@@ -19,7 +19,11 @@ class LaggardsTest : public testing::Test {
   }
   // Has submitted so many on channels 0 and 1.
   void Hear(Seconds at, std::uint64_t first, std::uint64_t second) {
-    laggards_.Heard(kOther, {{ChannelId(0), first}, {ChannelId(1), second}}, own_, start_ + at);
+    laggards_.Heard(kOther, {.next = {{ChannelId(0), first}, {ChannelId(1), second}}}, own_, false, start_ + at);
+  }
+  // Has submitted all operations, and so many messages; one of this rank waits for it.
+  void HearMessages(Seconds at, std::uint64_t messages, bool awaited = true) {
+    laggards_.Heard(kOther, {.next = own_, .messages = messages}, own_, awaited, start_ + at);
   }
   bool HoldsUp(Seconds at, const OpName& op) { return laggards_.HoldsUp(op, kOther, kLimit, start_ + at); }
 
@@ -57,6 +61,32 @@ TEST_F(LaggardsTest, NotWhatItHasSubmitted) {
   EXPECT_TRUE(HoldsUp(Seconds(100), {ChannelId(1), 2}));
 }
 
+TEST_F(LaggardsTest, HoldsUpWhoseEndOfAMessageIsAwaited) {
+  HearMessages(Seconds(0), 4, false);
+  HearMessages(Seconds(5), 4);
+  HearMessages(Seconds(14), 4);
+  EXPECT_FALSE(laggards_.HoldsUp(kOther, kLimit, start_ + Seconds(14)));
+  EXPECT_TRUE(laggards_.HoldsUp(kOther, kLimit, start_ + Seconds(15)));
+  EXPECT_FALSE(HoldsUp(Seconds(15), op_)) << "it has submitted that";
+  EXPECT_EQ(laggards_.ProgressOf(kOther).messages, 4U);
+  HearMessages(Seconds(16), 4, false);
+  EXPECT_FALSE(laggards_.HoldsUp(kOther, kLimit, start_ + Seconds(30)));
+}
+
+TEST_F(LaggardsTest, NotWhileAMessageOfItsNeedsTimeAlone) {
+  const Progress runs{.next = own_, .messages = 4, .runs = true};
+  for (const Seconds at : {Seconds(0), Seconds(8), Seconds(16)}) laggards_.Heard(kOther, runs, own_, true, start_ + at);
+  EXPECT_FALSE(laggards_.HoldsUp(kOther, kLimit, start_ + Seconds(25)));
+  EXPECT_TRUE(laggards_.HoldsUp(kOther, kLimit, start_ + Seconds(26)));
+}
+
+TEST_F(LaggardsTest, AMessageBeginsItAnew) {
+  HearMessages(Seconds(0), 4);
+  HearMessages(Seconds(9), 5);
+  EXPECT_FALSE(laggards_.HoldsUp(kOther, kLimit, start_ + Seconds(18)));
+  EXPECT_TRUE(laggards_.HoldsUp(kOther, kLimit, start_ + Seconds(19)));
+}
+
 // Operations that fail by their deadlines are others, and it has submitted none of them.
 TEST_F(LaggardsTest, LaterOperationsOfThisRankDoNotBeginItAnew) {
   Hear(Seconds(0), 7, 3);
@@ -82,7 +112,7 @@ TEST_F(LaggardsTest, AViewThatComesWithoutAStopChangesNothing) {
 
 TEST_F(LaggardsTest, TheLossOfARankBeginsItAnewForTheOthers) {
   Hear(Seconds(0), 7, 3);
-  laggards_.Heard(PeerId(3), {}, own_, start_);
+  laggards_.Heard(PeerId(3), {}, own_, false, start_);
   laggards_.OnView(ViewWith(kOther), start_ + Seconds(9));
   EXPECT_FALSE(HoldsUp(Seconds(18), op_));
   EXPECT_TRUE(HoldsUp(Seconds(19), op_));
@@ -91,7 +121,7 @@ TEST_F(LaggardsTest, TheLossOfARankBeginsItAnewForTheOthers) {
 
 TEST_F(LaggardsTest, KnowsWhatAllHaveSubmitted) {
   Hear(Seconds(0), 8, 3);
-  laggards_.Heard(PeerId(3), {{ChannelId(0), 8}}, own_, start_);
+  laggards_.Heard(PeerId(3), {.next = {{ChannelId(0), 8}}}, own_, false, start_);
   EXPECT_TRUE(laggards_.AllHave(op_));
   EXPECT_FALSE(laggards_.AllHave({ChannelId(1), 2}));
 }

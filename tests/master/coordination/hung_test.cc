@@ -112,6 +112,76 @@ TEST(WhoHangs, NobodyForAnOperationThatIsDecided) {
   EXPECT_TRUE(WhoHangs(reports).empty());
 }
 
+// A report of a rank that has submitted so many messages, some of which await peers; those of `hung` for too long.
+control::Report MessagesBy(std::uint64_t submitted, const std::vector<std::uint64_t>& awaits,
+                           const std::map<std::uint64_t, std::uint64_t>& hung = {}) {
+  control::Report report;
+  report.mutable_messages()->set_submitted(submitted);
+  for (const std::uint64_t peer : awaits) report.mutable_messages()->add_awaits(peer);
+  for (const auto& [peer, by] : hung) {
+    control::MessageWaits::Hung& named = *report.mutable_messages()->add_hung();
+    named.set_peer(peer);
+    named.set_submitted(by);
+  }
+  return report;
+}
+using HungPeers = std::set<PeerId>;
+
+TEST(WhoHangs, WhoseEndOfAMessageIsAwaited) {
+  std::map<PeerId, control::Report> reports{{PeerId(1), MessagesBy(5, {2}, {{2, 3}})}, {PeerId(2), MessagesBy(3, {})}};
+  EXPECT_EQ(WhoHangs(reports), HungPeers{PeerId(2)});
+  reports[PeerId(2)] = MessagesBy(4, {});
+  EXPECT_EQ(WhoHangs(reports), HungPeers{}) << "it has submitted one since";
+  reports[PeerId(2)] = MessagesBy(3, {});
+  reports[PeerId(2)].add_next_seq()->set_seq(1);
+  EXPECT_EQ(WhoHangs(reports), HungPeers{}) << "it has submitted an operation since";
+}
+
+TEST(WhoHangs, NotWhoReceivesWhatOnlyNeedsTime) {
+  std::map<PeerId, control::Report> reports{{PeerId(1), MessagesBy(5, {2}, {{2, 3}})}, {PeerId(2), MessagesBy(3, {})}};
+  reports[PeerId(2)].mutable_messages()->set_runs(true);
+  EXPECT_EQ(WhoHangs(reports), HungPeers{});
+}
+
+TEST(WhoHangs, NotWhoWaitsForAMessageOfAnother) {
+  std::map<PeerId, control::Report> reports{
+      {PeerId(1), MessagesBy(5, {2}, {{2, 3}})}, {PeerId(2), MessagesBy(3, {3})}, {PeerId(3), MessagesBy(1, {})}};
+  EXPECT_EQ(WhoHangs(reports), HungPeers{}) << "it is found later";
+  reports[PeerId(2)] = MessagesBy(3, {3}, {{3, 1}});
+  EXPECT_EQ(WhoHangs(reports), HungPeers{PeerId(3)});
+}
+
+TEST(WhoHangs, OfACircleOfMessagesWhomMostAwait) {
+  const std::map<PeerId, control::Report> reports{{PeerId(1), MessagesBy(5, {2}, {{2, 3}})},
+                                                  {PeerId(2), MessagesBy(3, {3}, {{3, 1}})},
+                                                  {PeerId(3), MessagesBy(1, {2}, {{2, 3}})}};
+  EXPECT_EQ(WhoHangs(reports), HungPeers{PeerId(2)});
+}
+
+// Others that exchange messages, and one that computes, have nothing to do with it.
+TEST(WhoHangs, OfACircleBesideOthersThatGoOn) {
+  std::map<PeerId, control::Report> reports{{PeerId(1), MessagesBy(5, {2}, {{2, 3}})},
+                                            {PeerId(2), MessagesBy(3, {1})},
+                                            {PeerId(3), MessagesBy(8, {})},
+                                            {PeerId(4), MessagesBy(9, {})}};
+  reports[PeerId(3)].mutable_messages()->set_runs(true);
+  EXPECT_EQ(WhoHangs(reports), HungPeers{PeerId(2)});
+}
+
+TEST(WhoHangs, AnOperationSaysMoreThanAMessage) {
+  std::map<PeerId, control::Report> reports;
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) reports[PeerId(peer)] = ReportBy(kWaits);
+  reports[PeerId(4)] = ReportBy(kHangs);
+  reports[PeerId(4)].mutable_messages()->MergeFrom(MessagesBy(1, {1}, {{1, 8}}).messages());
+  EXPECT_EQ(WhoHangs(reports), HungPeers{PeerId(4)});
+}
+
+TEST(WhoHangs, NobodyThatIsNoMemberAndNoAccuser) {
+  const std::map<PeerId, control::Report> reports{{PeerId(1), MessagesBy(5, {9, 1}, {{9, 0}, {1, 5}})},
+                                                  {PeerId(2), MessagesBy(3, {})}};
+  EXPECT_EQ(WhoHangs(reports), HungPeers{});
+}
+
 class HungTest : public CoordinatorTest {
  protected:
   std::uint64_t JoinWithHung(std::uint64_t connection, std::uint32_t hung_ms) {
