@@ -325,6 +325,8 @@ std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint
       return moved_from(kRoot, 0, part);
     case OpKind::kScatter:
       return moved_from(kRoot, 0, {own, part.count});
+    case OpKind::kSend:  // from the rank before
+      return moved_from((collected.rank + world_size - 1) % world_size, 0, part);
     case OpKind::kAllGather:
     case OpKind::kGather:
     case OpKind::kAllToAll:

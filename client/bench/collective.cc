@@ -50,14 +50,21 @@ Expected<Work> StartCollective(Session& session, OpKind collective, const Reduct
       return session.ReduceScatterVAsync(input, output, SharesOf(count, session.world_size()), dtype, op, options);
     case OpKind::kBarrier:
       return session.BarrierAsync(options);
+    case OpKind::kSend:
+      return session.RecvAsync(output, count, dtype,
+                               (session.rank() + session.world_size() - 1) % session.world_size());
     case OpKind::kAllReduce:
     case OpKind::kUpdateView:
-    case OpKind::kSend:
     case OpKind::kRecv:
       break;
   }
   if (tensors > 1) return session.AllReduceManyAsync(Cut(buffers, SizeOf(dtype)), dtype, op, options);
   return session.AllReduceAsync(input, output, count, dtype, op, options);
+}
+
+Expected<Work> StartSend(Session& session, const Reduction& reduction, const Buffers& buffers) {
+  const std::uint32_t next = (session.rank() + 1) % session.world_size();
+  return session.SendAsync(buffers.input, buffers.count, reduction.dtype, next);
 }
 
 }  // namespace ringway::bench

@@ -23,4 +23,7 @@ struct Buffers {
 Expected<Work> StartCollective(Session& session, OpKind collective, const Reduction& reduction, const Buffers& buffers,
                                OpOptions options);
 
+// A send goes to the next rank; StartCollective is its other end, from the rank before.
+Expected<Work> StartSend(Session& session, const Reduction& reduction, const Buffers& buffers);
+
 }  // namespace ringway::bench

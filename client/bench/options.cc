@@ -19,12 +19,12 @@ std::vector<std::string> NamesOf(std::uint8_t count) {
   return names;
 }
 
-// What moves elements.
+// What moves elements. A message has two ends, and each rank both: its recv has no name of its own here.
 std::vector<std::string> Collectives() {
   std::vector<std::string> names;
   for (std::uint8_t i = 0; i < kOpKindCount; ++i) {
     const auto kind = static_cast<OpKind>(i);
-    if (!IsEmpty(kind) && !IsMessage(kind)) names.emplace_back(NameOf(kind));
+    if (!IsEmpty(kind) && kind != OpKind::kRecv) names.emplace_back(NameOf(kind));
   }
   return names;
 }
@@ -95,9 +95,11 @@ void AddRunOptions(CLI::App* app, Options* options, Raw* raw) {
 }
 
 void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {
-  app->add_option("--collective", raw->collective,
-                  "What to measure, from or to rank 0 where there is a root; sizes are of the buffer that all ranks "
-                  "share, rounded down to as much of each rank where it has their parts")
+  app->add_option(
+         "--collective", raw->collective,
+         "What to measure, from or to rank 0 where there is a root; sizes are of the buffer that all ranks "
+         "share, rounded down to as much of each rank where it has their parts; send: each rank to the next one, "
+         "and from the one before")
       ->capture_default_str()
       ->check(CLI::IsMember(Collectives()));
   const CLI::Validator size(CheckBytes, "SIZE");
@@ -171,12 +173,14 @@ std::string Join(const Raw& raw, Options* options) {
            AlgorithmsOf(options->collective);
   if (!Reduces(options->collective) && reduction.op != ReduceOp::kSum) return raw.collective + " has no --op";
   const bool apart = CountsByRank(options->collective) || options->collective == OpKind::kAllToAllV ||
-                     options->collective == OpKind::kAllGatherV;
+                     options->collective == OpKind::kAllGatherV || options->collective == OpKind::kSend;
   if (apart && options->in_place) return raw.collective + " is never --in-place";
   if (options->collective == OpKind::kBroadcast) options->in_place = true;
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
   if (reduction.feedback && !CanFeedBack(options->collective, reduction.op, reduction.codec, &reason)) return reason;
+  if (options->collective == OpKind::kSend && reduction.codec.codec != Codec::kNone) return "send has no --codec";
+  if (options->collective == OpKind::kSend && options->world == 1) return "send is between ranks: --world 2 or more";
   if (options->tensors > 1 && options->collective != OpKind::kAllReduce) return "--tensors is for all_reduce";
   const std::uint64_t element_bytes = SizeOf(reduction.dtype);
   const std::vector<std::uint64_t> sizes = options->sizes.empty() ? std::vector{options->min_bytes} : options->sizes;

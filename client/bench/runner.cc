@@ -219,14 +219,18 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
     if (Error error = FillInputs(*result); !error.ok()) return error;
     if (Error error = Barrier(); !error.ok()) return error;
   }
-  std::vector<Work> works;
+  std::vector<Work> works, sends;
   std::vector<OpResult> outcomes;
   const auto start = Clock::now();
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
-    auto work =
-        StartCollective(*session_, options_.collective, options_.reduction,
-                        {inputs_[i].data(), result->input_count, Output(i).data(), result->count, options_.tensors},
-                        {.algorithm = options_.algorithm, .error_feedback = FeedbackName(*result, i)});
+    const Buffers buffers{inputs_[i].data(), result->input_count, Output(i).data(), result->count, options_.tensors};
+    if (options_.collective == OpKind::kSend) {
+      auto send = StartSend(*session_, options_.reduction, buffers);
+      if (!send.ok()) return send.error();
+      sends.push_back(std::move(send.value()));
+    }
+    auto work = StartCollective(*session_, options_.collective, options_.reduction, buffers,
+                                {.algorithm = options_.algorithm, .error_feedback = FeedbackName(*result, i)});
     if (!work.ok()) return work.error();
     works.push_back(std::move(work.value()));
   }
@@ -234,6 +238,11 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
     auto outcome = work.Wait(options_.timeout);
     if (!outcome.ok()) return outcome.error();
     outcomes.push_back(std::move(outcome.value()));
+  }
+  for (Work& send : sends) {
+    auto outcome = send.Wait(options_.timeout);
+    if (!outcome.ok()) return outcome.error();
+    totals->wire_bytes += outcome->wire_bytes;
   }
   const double time_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   for (const OpResult& outcome : outcomes) {

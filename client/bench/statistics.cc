@@ -22,7 +22,8 @@ double AlgorithmBandwidth(std::uint64_t bytes, double time_ms) {
 
 double BusBandwidth(double algorithm_bandwidth, std::uint32_t world_size, OpKind collective) {
   if (world_size == 0) return 0.0;
-  if (collective == OpKind::kBroadcast || collective == OpKind::kReduce) return algorithm_bandwidth;
+  if (collective == OpKind::kBroadcast || collective == OpKind::kReduce || collective == OpKind::kSend)
+    return algorithm_bandwidth;
   const double passes = collective == OpKind::kAllReduce ? 2.0 : 1.0;
   return algorithm_bandwidth * passes * (world_size - 1) / world_size;
 }

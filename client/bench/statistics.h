@@ -22,7 +22,7 @@ TimeSummary Summarise(std::vector<double> times_ms);
 double AlgorithmBandwidth(std::uint64_t bytes, double time_ms);
 
 // Rate on every link of a perfect ring: independent of the world size, so comparable with hardware. An all-reduce has
-// 2 (K-1)/K times algbw, its halves (K-1)/K.
+// 2 (K-1)/K times algbw, its halves (K-1)/K, a broadcast, a reduce and a send algbw itself.
 double BusBandwidth(double algorithm_bandwidth, std::uint32_t world_size, OpKind collective);
 
 }  // namespace ringway::bench

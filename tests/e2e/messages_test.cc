@@ -1,12 +1,15 @@
 // Send and recv on real daemons: every size, dtype and place of memory; each outcome; deaths of either end and of
 // others.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
+#include <future>
 #include <string>
 #include <vector>
 
+#include "client/bench/runner.h"
 #include "tests/e2e/checks.h"
 
 namespace ringway::e2e {
@@ -218,6 +221,32 @@ TEST_F(MessagesTest, ADroppedSendArrives) {
   in.assign(in.size(), 0);
   EXPECT_EQ(ranks_[1]->Recv(out.data(), out.size(), DType::kU8, 0).error().code(), Code::kOk);
   EXPECT_EQ(out, sent);
+}
+
+// ringway-bench --collective send --check, at each rank.
+TEST_F(MessagesTest, TheBenchMeasuresThem) {
+  bench::Options options;
+  options.collective = OpKind::kSend;
+  options.sizes = {0, 4096, 300'000};
+  options.iterations = 3;
+  options.in_flight = 2;
+  options.check = true;
+  std::vector<std::future<Expected<std::vector<bench::SizeResult>>>> runs;
+  for (const auto& session : ranks_) {
+    runs.push_back(std::async(std::launch::async, [&options, &session] {
+      return bench::Runner(options, session.get(), getpid()).Run([](const bench::SizeResult&) {});
+    }));
+  }
+  for (auto& run : runs) {
+    const auto results = run.get();
+    ASSERT_TRUE(results.ok()) << results.error().text();
+    ASSERT_EQ(results->size(), options.sizes.size());
+    for (const bench::SizeResult& result : *results) {
+      EXPECT_EQ(result.wrong, 0U) << result.bytes;
+      EXPECT_GE(result.wire_bytes, result.bytes);
+      EXPECT_EQ(result.busbw_gb_per_s, result.algbw_gb_per_s);
+    }
+  }
 }
 
 }  // namespace

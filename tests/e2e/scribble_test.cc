@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <regex>
 #include <string>
 #include <thread>
@@ -151,6 +152,27 @@ TEST_F(Scribbles, TrainerThatWritesBackWhatWasThereClosesFewLanes) {
     told = ScribbledRound(memory_[kScribbler].output, Manner::kAndBack);
   }
   if (!told.ok()) return ExpectTheFaultStaysHere(told);
+  EXPECT_LE(ClosingsOfALane(), kClosingsOfALaneMax);
+  ExpectWorks(ranks_);
+}
+
+TEST_F(Scribbles, TrainerThatWritesToWhatItSendsFailsOrItsReceiverIsServed) {
+  for (int round = 0; round < 10; ++round) {
+    auto recv =
+        ranks_[0]->RecvAsync(memory_[0].output.data(), kScribbledCount, DType::kF32, ranks_[kScribbler]->rank());
+    auto send = ranks_[kScribbler]->SendAsync(memory_[kScribbler].input.data(), kScribbledCount, DType::kF32,
+                                              ranks_[0]->rank());
+    ASSERT_TRUE(recv.ok() && send.ok());
+    std::optional<Outcome> sent, received;
+    {
+      const Scribble scribble(memory_[kScribbler].input, Manner::kOtherBytes);
+      received = recv->Wait(kPatience);
+      sent = send->Wait(kPatience);
+    }
+    if (received->ok() && sent->ok()) continue;
+    EXPECT_TRUE(received->ok() || received->error().code() == Code::kPeerLost) << received->error().text();
+    return ExpectTheFaultStaysHere(*sent);
+  }
   EXPECT_LE(ClosingsOfALane(), kClosingsOfALaneMax);
   ExpectWorks(ranks_);
 }

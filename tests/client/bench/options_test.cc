@@ -50,7 +50,10 @@ TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
                                                        {"--tensors", "2", "--collective", "all_gather"},
                                                        {"--collective", "barrier"},
                                                        {"--collective", "gather", "--algorithm", "ring"},
-                                                       {"--collective", "scatter", "--op", "max"}};
+                                                       {"--collective", "scatter", "--op", "max"},
+                                                       {"--collective", "recv"},
+                                                       {"--collective", "send", "--in-place"},
+                                                       {"--collective", "send", "--codec", "int8"}};
   for (const auto& arguments : wrong) {
     const ParsedOptions parsed = Parse(arguments);
     EXPECT_EQ(parsed.exit_status, 2) << arguments[0];

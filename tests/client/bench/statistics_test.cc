@@ -26,6 +26,7 @@ TEST(StatisticsTest, BandwidthsAreThoseOfNcclTests) {
   EXPECT_DOUBLE_EQ(BusBandwidth(2.0, 4, OpKind::kAllReduce), 3.0);
   EXPECT_DOUBLE_EQ(BusBandwidth(2.0, 4, OpKind::kAllGather), 1.5);
   EXPECT_DOUBLE_EQ(BusBandwidth(2.0, 4, OpKind::kReduceScatter), 1.5);
+  EXPECT_DOUBLE_EQ(BusBandwidth(2.0, 4, OpKind::kSend), 2.0);
   EXPECT_DOUBLE_EQ(BusBandwidth(2.0, 1, OpKind::kAllReduce), 0.0);
 }
 
