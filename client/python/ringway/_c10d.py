@@ -9,13 +9,12 @@ WorldTooSmall.
 Tensors are in host memory or a GPU's, which is staged through the host. A collective of GPU tensors begins after what the current
 stream holds; waiting for it blocks the caller until it is over, and makes the current stream wait for what is left to copy.
 
-Threads: operations are submitted by the caller, in its order, and finished by who waits for them. A thread of the group finishes
-those that have a future, one after the other, and those that nobody waits for.
+Threads: operations are submitted by the caller, in its order, and finished by who waits for them. Those that have a future, or
+that nobody waits for, threads of the group finish: one each, so that no message to a rank that never receives it delays another.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import os
 import time
 import uuid
@@ -26,7 +25,7 @@ import torch
 import torch.distributed as dist
 
 import ringway
-from ringway._c10d_work import Operation, Work
+from ringway._c10d_work import Finisher, Operation, Work
 
 if TYPE_CHECKING:
     Tensors = Sequence[torch.Tensor]
@@ -115,7 +114,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
         self._places = [members.index(peer) for peer in peers]  # and the other way around
         self.error: Exception | None = None
         """What an operation failed with first."""
-        self._finisher = concurrent.futures.ThreadPoolExecutor(1, "ringway-c10d")
+        self._finisher = Finisher()
 
     # ------------------------------------------------------------------------------------------ operations
 
@@ -422,12 +421,12 @@ class RingwayProcessGroup(dist.ProcessGroup):
         return "ringway"
 
     def shutdown(self) -> None:
-        self._finisher.shutdown(wait=True)
+        self._finisher.close()
         self._session.leave()
 
     def abort(self) -> None:
         self._session.abort()
-        self._finisher.shutdown(wait=True)
+        self._finisher.close()
 
 
 def _create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> RingwayProcessGroup:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
+import queue
 import threading
 from datetime import timedelta
 from typing import Any, Callable
@@ -50,12 +52,15 @@ class Operation:
 
     def finish(self, timeout: float | None = None) -> None:
         """timeout: seconds, after which the operation goes on; then it raises Timeout. `error`, once it is over."""
-        with self._lock:
+        patience = self.patience if timeout is None else timeout
+        if not self._lock.acquire(timeout=patience):  # somebody else waits for it, and longer
+            raise ringway.Timeout(f"the operation is not over after {patience} s")
+        try:
             if self.is_over:
                 return
             try:
                 for work in self._works:
-                    work.wait(self.patience if timeout is None else timeout)
+                    work.wait(patience)
                 if self._after is not None:
                     with self.on_stream():
                         self._after()
@@ -65,6 +70,8 @@ class Operation:
                 self.error = error
                 self._report(error)
             self.is_over = True
+        finally:
+            self._lock.release()
 
     def on_stream(self) -> contextlib.AbstractContextManager[Any]:
         return torch.cuda.stream(self.stream) if self.stream is not None else contextlib.nullcontext()
@@ -73,18 +80,45 @@ class Operation:
         return self.is_over or all(work.done() for work in self._works)
 
 
+class Finisher:
+    """Finishes operations, each by a thread of its own. What it is given waits in a queue, which even a finalizer may fill."""
+
+    _THREADS = 256  # as many as a session may have operations in flight; they start as they are needed
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._pool = concurrent.futures.ThreadPoolExecutor(self._THREADS, "ringway-c10d")
+        self._thread = threading.Thread(target=self._run, name="ringway-c10d", daemon=True)
+        self._thread.start()
+
+    def submit(self, call: Callable[[], object]) -> None:
+        self._queue.put(call)
+
+    def close(self) -> None:
+        """Waits for all that it was given."""
+        self._queue.put(None)
+        self._thread.join()
+        self._pool.shutdown(wait=True)
+
+    def _run(self) -> None:
+        while (call := self._queue.get()) is not None:
+            try:
+                self._pool.submit(call)
+            except RuntimeError:  # at the interpreter's exit
+                return
+
+
 class Work(dist.Work):
     """Waiting for it raises what the operation failed with. If nobody does, a thread of the group finishes the operation."""
 
-    def __init__(self, operation: Operation, finisher: concurrent.futures.Executor) -> None:
+    def __init__(self, operation: Operation, finisher: Finisher) -> None:
         super().__init__()
         self._operation, self._finisher = operation, finisher
         self._future: torch.futures.Future[Any] | None = None
 
     def __del__(self) -> None:
         if not self._operation.is_over and self._future is None:
-            with contextlib.suppress(RuntimeError):  # the group is shut down, or the interpreter
-                self._finisher.submit(self._operation.finish)
+            self._finisher.submit(self._operation.finish)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         self._operation.finish(timeout.total_seconds() if timeout is not None and timeout > timedelta() else None)
@@ -117,7 +151,7 @@ class Work(dist.Work):
             if self._operation.is_over:  # so that a future after `wait` is done
                 _complete(self._operation, self._future)
             else:
-                self._finisher.submit(_complete, self._operation, self._future)
+                self._finisher.submit(functools.partial(_complete, self._operation, self._future))
         return self._future
 
 
