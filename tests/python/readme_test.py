@@ -59,7 +59,7 @@ class ReadmeTest(ClusterTest):
     def test_every_call_of_the_table_is_there(self):
         calls = README.read_text(encoding="utf-8").partition("## Calls")[2].partition("\n## ")[0]
         for name in re.findall(r"`(?:session\.|ringway\.)?(\w+)\(", calls.partition("Every collective")[0]):
-            self.assertTrue(any(hasattr(x, name) for x in (ringway.Session, ringway.Work, ringway)), name)
+            self.assertTrue(any(hasattr(x, name) for x in (ringway.Session, ringway.Work, ringway.SharedState, ringway)), name)
         options, result = calls.partition("Every collective")[2].split("A `Result`")
         for name in re.findall(r"`(\w+)`", options):
             self.assertIn(name, ringway.Options.__annotations__)

@@ -37,21 +37,6 @@ def loss_of_batch(model, data, step, peer):
     return nn.functional.cross_entropy(logits.flatten(0, 1), data[at[:, 1:]].flatten())
 
 
-@torch.no_grad()
-def share_state(session, model, optimizer, steps):
-    """Those who have trained longest give weights and moments to the others; returns the group's step. Every rank calls it."""
-    newest = torch.tensor([steps])
-    session.all_reduce(newest, "max")
-    mine = float(steps == newest.item())
-    state = [p.detach() for p in model.parameters()]
-    state += [optimizer.state[p][name] for p in model.parameters() for name in ("exp_avg", "exp_avg_sq", "step")]
-    shares = [x.detach() * mine for x in state] + [torch.tensor([mine])]
-    session.all_reduce_many(shares, "sum")
-    for x, share in zip(state, shares):
-        x.copy_(share / shares[-1].item())
-    return int(newest.item())
-
-
 def main(socket, world, path="/usr/share/common-licenses/GPL-3"):
     told_to_stop = []
     signal.signal(signal.SIGTERM, lambda *_: told_to_stop.append(True))
@@ -64,29 +49,24 @@ def main(socket, world, path="/usr/share/common-licenses/GPL-3"):
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for p in model.parameters():  # so that there are moments to share
         optimizer.state[p] = {"step": torch.zeros(()), "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
-    with ringway.join("gpt", socket=socket, wait_world=int(world)) as session:
+    arrays = [x for p in model.parameters() for x in (p, *optimizer.state[p].values())]
+    state = ringway.SharedState.join(arrays, "gpt", socket=socket, wait_world=int(world))  # as the others have it
+    with state.session as session:
         hook = ringway.torch.ddp_hook(model, session)
-        step, is_in_step, is_over = 0, False, torch.zeros(1)
+        is_over = torch.zeros(1)
         while not is_over:
             try:
-                if not is_in_step:
-                    step, is_in_step = share_state(session, model, optimizer, step), True
-                    continue
                 optimizer.zero_grad()
-                loss = loss_of_batch(model, data, step, session.peer_id)
+                loss = loss_of_batch(model, data, state.revision, session.peer_id)
                 loss.backward()
-                if step % 10 == 0:  # all know it at the same step
+                if state.revision % 10 == 0:  # all know it at the same step
                     is_over[0] = len(told_to_stop)
                     session.all_reduce(is_over, "max")
+                optimizer.step()
+                print(f"step {state.revision + 1} loss {loss.item():.3f} world {hook.result.world_size}", flush=True)
+                state.advance(hook.take_update() and not is_over)  # newcomers take weights and moments
             except ringway.Rejoined:  # as a newcomer, by another daemon
-                is_in_step = False
-                continue
-            optimizer.step()
-            step += 1
-            print(f"step {step} loss {loss.item():.3f} world {hook.result.world_size}", flush=True)
-            if hook.take_update():
-                session.update_view()
-                is_in_step = False
+                state.sync()
     weights = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
     print(f"weights {hashlib.sha256(weights).hexdigest()[:16]}", flush=True)
 

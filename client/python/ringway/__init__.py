@@ -15,6 +15,7 @@ from ringway._ringway import *  # the errors, Work, Result, Member
 from ringway._session import Options as Options
 from ringway._session import Session as Session
 from ringway._session import join as join
+from ringway._shared_state import SharedState as SharedState
 from ringway._shared_state import sync_shared_state as sync_shared_state
 
 __version__ = _version(__name__)

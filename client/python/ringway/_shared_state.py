@@ -6,20 +6,27 @@
     agreement  all_reduce: everybody has what it lacked, unchanged; only now it is written to the arrays
 
 A loss, which ends an all_to_all_v alike on all ranks, begins anew with those who are left; pieces that have arrived stay.
+
+`SharedState` does it whenever ranks come, and keeps the state in a file.
 """
 
 from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import hashlib
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ringway._ringway import InvalidArgument, Mismatch, PeerLost
+from ringway import _state_file
+from ringway._ringway import InvalidArgument, Mismatch, PeerLost, Rejoined
+from ringway._session import join
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ringway._ringway import Work
     from ringway._session import Session
 
@@ -27,7 +34,7 @@ _STRATEGIES = ("popular", "send", "receive")
 _PIECE_BYTES = 16 << 20
 _IN_FLIGHT = 8
 
-_Offer = tuple[int, ...]  # bytes in all, two halves of their hash, revision, strategy
+_Offer = tuple[int, ...]  # bytes in all, two halves of their hash, revision, strategy, whether it is in use already
 
 
 def _bytes_of(array: Any) -> tuple[Any, Any]:
@@ -90,10 +97,23 @@ class _State:
                 at += end - begin
                 touched.add(number)
         for number in touched:
-            if (origin := self._origins[number]) is not None:
-                import torch  # type: ignore[import-not-found,unused-ignore]
+            self._push(number)
 
-                origin.copy_(torch.from_numpy(self._parts[number]))
+    def _push(self, number: int) -> None:
+        if (origin := self._origins[number]) is not None:
+            import torch  # type: ignore[import-not-found,unused-ignore]
+
+            origin.copy_(torch.from_numpy(self._parts[number]))
+
+    def save(self, file: _state_file.StateFile, revision: int) -> None:
+        file.save(revision, self._parts)
+
+    def load(self, file: _state_file.StateFile, revision: int) -> int:
+        """The revision of the file, or the given one if there is none."""
+        kept = file.load(self._parts)
+        for number in range(len(self._parts) if kept is not None else 0):
+            self._push(number)
+        return revision if kept is None else kept
 
     def hashes(self) -> Any:
         """Of each piece, 128 bits: an array of two words a piece."""
@@ -109,15 +129,16 @@ def _hash(content: Any) -> list[int]:
     return [int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")]
 
 
-def _giver(offers: Sequence[_Offer]) -> int:
-    """The lowest rank with the state that all take; the same on all ranks."""
+def _giver(offers: Sequence[_Offer], rank: int) -> int:
+    """The lowest rank with the state that all take; the same on all ranks. `rank`: this one."""
     send, receive = _STRATEGIES.index("send"), _STRATEGIES.index("receive")
-    if len({offer[0] for offer in offers}) > 1:
+    in_use = {offer[0] for offer in offers if offer[5]}
+    if len({offer[0] for offer in offers}) > 1 and (len(in_use) != 1 or offers[rank][0] not in in_use):
         raise Mismatch(f"ranks have shared states of {sorted({offer[0] for offer in offers})} bytes")
     senders = {offer[:4] for offer in offers if offer[4] == send}
     if len(senders) > 1:
         raise Mismatch(f"ranks that send have {len(senders)} different shared states")
-    given = senders or {offer[:4] for offer in offers if offer[4] != receive}
+    given = senders or {offer[:4] for offer in offers if offer[4] != receive and (offer[5] or not in_use)}
     if not given:
         raise Mismatch("all ranks receive the shared state, and none has it")
     newest = max(offer[3] for offer in given)
@@ -185,7 +206,9 @@ class _Exchange:
         return True
 
 
-def sync_shared_state(session: Session, arrays: Sequence[Any], *, revision: int = 0, strategy: str = "popular") -> int:
+def sync_shared_state(
+    session: Session, arrays: Sequence[Any], *, revision: int = 0, strategy: str = "popular", _in_use: bool = False
+) -> int:
     """Makes `arrays` the same on all ranks, and returns the revision that all then have. A collective on channel 0.
 
     Ranks compare hashes of 128 bits; where all agree nothing else is sent. Otherwise all take the state of the newest revision,
@@ -207,13 +230,13 @@ def sync_shared_state(session: Session, arrays: Sequence[Any], *, revision: int 
         raise InvalidArgument(f"the strategy is {strategy!r}; there are {', '.join(_STRATEGIES)}")
     state = _State(arrays)
     own = state.hashes()
-    mine = numpy.array([state.size, *_hash(own), revision, _STRATEGIES.index(strategy)], "uint64")
+    mine = numpy.array([state.size, *_hash(own), revision, _STRATEGIES.index(strategy), _in_use], "uint64")
     new: dict[int, Any] = {}  # what has arrived, also of a state that was chosen before
     hashes = own.copy()  # with that
     while True:
         result, gathered = _gather(session, mine)
         offers = [tuple(int(x) for x in row) for row in gathered]
-        root = _giver(offers)
+        root = _giver(offers, result.rank)
         if len({offer[:4] for offer in offers}) == 1:
             return revision
         if len(state) == 0:
@@ -244,3 +267,99 @@ def _gather(session: Session, mine: Any) -> tuple[Any, Any]:
     everything = numpy.empty((session.world_size, *mine.shape), mine.dtype)
     result = session.all_gather(mine, out=everything)
     return result, everything[: result.world_size]
+
+
+class SharedState:
+    """Arrays that all ranks have alike, and that ranks which come take from those who are there.
+
+        state = ringway.SharedState.join([weights], "job", wait_world=4)
+        while state.revision < 1000:
+            try:
+                result = state.session.all_reduce(gradient, "avg")
+            except ringway.Rejoined:
+                state.sync()
+                continue
+            weights -= 0.1 * gradient
+            state.advance(result.update_waits)
+
+    What it calls are collectives on channel 0. Threads: one.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        arrays: Sequence[Any],
+        *,
+        revision: int = 0,
+        path: str | os.PathLike[str] | None = None,
+        every: int = 1,
+    ) -> None:
+        """Newcomers take the state of those who train. Ranks that all begin take that of the newest revision.
+
+        All ranks make theirs at the same point, or join later. Mismatch, for arrays of another size, is a newcomer's alone: it
+        has to leave then.
+        revision: of the arrays.
+        path: a file of this rank's own, and of this training alone, from which the arrays are read first if it is there, and to
+        which they are written. So a training of which nobody is left goes on from the newest file. It is replaced as a whole:
+        there must be room for two. InvalidArgument for one that is damaged, or another model's.
+        every: so many revisions.
+        """
+        self.session, self.arrays = session, list(arrays)
+        self._file = _state_file.StateFile(path, every) if path is not None else None
+        self.revision = _load(self._file, self.arrays, revision)
+        self._in_use = False
+        self.sync()
+
+    @classmethod
+    def join(
+        cls,
+        arrays: Sequence[Any],
+        group: str,
+        *,
+        revision: int = 0,
+        path: str | os.PathLike[str] | None = None,
+        every: int = 1,
+        **options: Any,
+    ) -> Self:
+        """Joins a group, as `ringway.join` with its options, and takes its state; those who train lose the end of one step."""
+        if path is not None:  # a file that is refused costs the others nothing
+            revision, path = _load(_state_file.StateFile(path, every), arrays, revision), os.fspath(path)
+        session = join(group, **options)
+        try:
+            return cls(session, arrays, revision=revision, path=path, every=every)
+        except BaseException:
+            session.abort()
+            raise
+
+    def sync(self) -> None:
+        """Makes the arrays the same on all ranks, whose others are in `sync` or `advance`: after Rejoined."""
+        while True:
+            try:
+                self.revision = sync_shared_state(
+                    self.session, self.arrays, revision=self.revision, _in_use=self._in_use
+                )
+                self._in_use = True
+                return
+            except Rejoined:
+                pass
+
+    def advance(self, update_waits: bool) -> bool:
+        """The arrays are one revision further, on every rank; the end of a step. Saves them if it is time.
+
+        update_waits: of the step's result, and so the same on all ranks. Then newcomers are admitted, and take the state.
+        Returns whether that was so: the world may be another.
+        Raises OSError if the file cannot be written: then it is as before, all else is done, and the training may go on.
+        """
+        self.revision += 1
+        if update_waits:
+            with contextlib.suppress(Rejoined):  # as a newcomer, whose next call is the same
+                self.session.update_view()
+            self.sync()
+        if self._file is not None and self.revision % self._file.every == 0:
+            _State(self.arrays).save(self._file, self.revision)
+        return update_waits
+
+
+def _load(file: _state_file.StateFile | None, arrays: Sequence[Any], revision: int) -> int:
+    """Fills the arrays from the file, if it is there: their revision."""
+    return revision if file is None else _State(arrays).load(file, revision)
