@@ -304,10 +304,8 @@ class SharedState:
         there must be room for two. InvalidArgument for one that is damaged, or another model's.
         every: so many revisions.
         """
-        self.session, self.arrays = session, list(arrays)
-        self._file = _state_file.StateFile(path, every) if path is not None else None
-        self.revision = _load(self._file, self.arrays, revision)
-        self._in_use = False
+        self._read(arrays, revision, path, every)
+        self.session = session
         self.sync()
 
     @classmethod
@@ -322,14 +320,24 @@ class SharedState:
         **options: Any,
     ) -> Self:
         """Joins a group, as `ringway.join` with its options, and takes its state; those who train lose the end of one step."""
-        if path is not None:  # a file that is refused costs the others nothing
-            revision, path = _load(_state_file.StateFile(path, every), arrays, revision), os.fspath(path)
-        session = join(group, **options)
+        state = cls.__new__(cls)
+        state._read(arrays, revision, path, every)  # before: a file that is refused costs the others nothing
+        state.session = join(group, **options)
         try:
-            return cls(session, arrays, revision=revision, path=path, every=every)
+            state.sync()
         except BaseException:
-            session.abort()
+            state.session.abort()
             raise
+        return state
+
+    def _read(
+        self, arrays: Sequence[Any], revision: int, path: str | os.PathLike[str] | None, every: int
+    ) -> None:
+        self.arrays, self.revision = list(arrays), revision
+        self._file = _state_file.StateFile(path, every) if path is not None else None
+        if self._file is not None:
+            self.revision = _State(self.arrays).load(self._file, revision)
+        self._in_use = False
 
     def sync(self) -> None:
         """Makes the arrays the same on all ranks, whose others are in `sync` or `advance`: after Rejoined."""
@@ -358,8 +366,3 @@ class SharedState:
         if self._file is not None and self.revision % self._file.every == 0:
             _State(self.arrays).save(self._file, self.revision)
         return update_waits
-
-
-def _load(file: _state_file.StateFile | None, arrays: Sequence[Any], revision: int) -> int:
-    """Fills the arrays from the file, if it is there: their revision."""
-    return revision if file is None else _State(arrays).load(file, revision)
