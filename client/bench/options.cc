@@ -179,7 +179,7 @@ std::string Join(const Raw& raw, Options* options) {
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
   if (reduction.feedback && !CanFeedBack(options->collective, reduction.op, reduction.codec, &reason)) return reason;
-  if (options->collective == OpKind::kSend && reduction.codec.codec != Codec::kNone) return "send has no --codec";
+  if (options->collective == OpKind::kSend && reduction.codec.codec != Codec::kNone) return kMessagesHaveNoCodec;
   if (options->collective == OpKind::kSend && options->world == 1) return "send is between ranks: --world 2 or more";
   if (options->tensors > 1 && options->collective != OpKind::kAllReduce) return "--tensors is for all_reduce";
   const std::uint64_t element_bytes = SizeOf(reduction.dtype);

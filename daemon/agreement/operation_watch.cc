@@ -84,9 +84,10 @@ void OperationWatch::Describe(control::MessageWaits& waits) const {
   for (const PeerId member : ctx_.view().members) {
     const auto awaits = [&](const Message& message) { return message.other() == member && message.awaits_other(); };
     if (AnyMessage(awaits)) waits.add_awaits(member.value);
-    const auto needs = [&](const Message& message) { return Needs(message, member, laggards_.ProgressOf(member)); };
     const auto found = hung_.find(member);
-    if (hung_in_ != ctx_.view().epoch || found == hung_.end() || !AnyMessage(needs)) continue;
+    if (hung_in_ != ctx_.view().epoch || found == hung_.end()) continue;
+    const Progress theirs = laggards_.ProgressOf(member);
+    if (!AnyMessage([&](const Message& message) { return Needs(message, member, theirs); })) continue;
     control::MessageWaits::Hung& hung = *waits.add_hung();
     hung.set_peer(member.value);
     hung.set_submitted(found->second);

@@ -2,17 +2,9 @@
 // those without one.
 #pragma once
 
-#include <algorithm>
-
 #include "tests/sim/scenario.h"
 
 namespace ringway::sim {
-
-inline bool FinishMessages(Cluster& cluster, const Nodes& nodes) {
-  return cluster.RunUntil([&] {
-    return std::all_of(nodes.begin(), nodes.end(), [&](std::uint32_t node) { return cluster.OpenMessages(node) == 0; });
-  });
-}
 
 inline void Pass(Cluster& cluster, Duration time) {
   const TimePoint end = cluster.now() + time;

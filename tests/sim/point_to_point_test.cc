@@ -17,12 +17,7 @@ class PointToPointTest : public testing::Test {
   std::uint64_t Recv(std::uint32_t to, std::uint32_t from, std::uint64_t count, std::uint32_t tag = 0) {
     return cluster_->SubmitMessage(to, Receives(cluster_->IdOf(from), count, tag));
   }
-  bool Finish(const Nodes& nodes) {
-    return cluster_->RunUntil([&] {
-      return std::all_of(nodes.begin(), nodes.end(),
-                         [&](std::uint32_t node) { return cluster_->OpenMessages(node) == 0; });
-    });
-  }
+  bool Finish(const Nodes& nodes) { return FinishMessages(*cluster_, nodes); }
   std::uint64_t Count(Code code) const {
     const auto counts = cluster_->messages().Counts();
     return counts.contains(code) ? counts.at(code) : 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -66,6 +67,12 @@ inline MessageOrder Receives(PeerId from, std::uint64_t count, std::uint32_t tag
 
 inline bool Finish(Cluster& cluster, const Nodes& nodes) {
   return cluster.RunUntil([&] { return cluster.AllDone(nodes); });
+}
+
+inline bool FinishMessages(Cluster& cluster, const Nodes& nodes) {
+  return cluster.RunUntil([&] {
+    return std::all_of(nodes.begin(), nodes.end(), [&](std::uint32_t node) { return cluster.OpenMessages(node) == 0; });
+  });
 }
 
 }  // namespace ringway::sim
