@@ -1,7 +1,7 @@
-// A bounded set of connections that anybody may open: when it is full, Victim says which one to close. Pure.
+// A bounded set of connections that anybody may open: says which one to close when it is full. Pure.
 //
-// The victim is the oldest connection of the source that has the most. So a host that floods evicts its own connections
-// first, and a new connection of another host stays long enough to identify itself.
+// That is one of the source that has the most. So a host that floods evicts its own connections first, and a new
+// connection of another host stays long enough to identify itself.
 #pragma once
 
 #include <cstddef>
@@ -32,20 +32,26 @@ class Crowd {
 
   std::size_t size() const { return size_; }
 
-  // REQUIRES: size() > 0.
-  std::uint64_t Victim() const {
-    const std::set<std::uint64_t>* most = nullptr;
+  // Of the source that has the most. REQUIRES: size() > 0.
+  std::uint64_t Oldest() const { return *Largest().begin(); }
+  std::uint64_t Newest() const { return *Largest().rbegin(); }
+
+ private:
+  using Ids = std::set<std::uint64_t>;
+
+  // Of two as large the one that has the oldest.
+  const Ids& Largest() const {
+    const Ids* most = nullptr;
     for (const auto& [source, ids] : by_source_) {
       const bool worse =
           most == nullptr || ids.size() > most->size() || (ids.size() == most->size() && *ids.begin() < *most->begin());
       if (worse) most = &ids;
     }
     RINGWAY_CHECK(most != nullptr);
-    return *most->begin();
+    return *most;
   }
 
- private:
-  std::map<std::string, std::set<std::uint64_t>> by_source_;
+  std::map<std::string, Ids> by_source_;
   std::size_t size_ = 0;
 };
 

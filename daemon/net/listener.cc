@@ -71,7 +71,7 @@ Listener::Listener(asio::io_context& context, ListenerOptions options, OnOffer o
 Listener::~Listener() { *alive_ = nullptr; }
 
 void Listener::Take(std::unique_ptr<Stream> stream) {
-  if (crowd_.size() >= options_.half_open_max) Drop(crowd_.Victim());
+  if (crowd_.size() >= options_.half_open_max) Drop(crowd_.Oldest());
   if (options_.security != nullptr) stream = options_.security->Accepted(std::move(stream));
   const std::uint64_t id = next_id_++;
   half_open_.emplace(id, std::make_unique<HalfOpen>(*this, id, std::move(stream)));

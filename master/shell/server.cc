@@ -51,26 +51,27 @@ Server::~Server() {
 }
 
 void Server::Take(std::unique_ptr<net::Stream> stream) {
-  if (strangers_.size() >= kStrangersMax) (void)Evict(strangers_);
   if (options_.security != nullptr) stream = options_.security->Accepted(std::move(stream));
   const std::uint64_t id = next_id_++;
   const auto session = std::make_shared<Session>(*this, id, std::move(stream));
   sessions_[id] = session;
-  strangers_.Add(session->source(), id);
+  Enter(*session, id);
   session->Start();
 }
 
 bool Server::MakeRoom(const std::string& why) {
   LogStranger("accept_failed", {{"error", why}});
-  return Evict(strangers_) || EvictClient();
+  return Evict(Kind::kStranger) || Evict(Kind::kServedClient) || Evict(Kind::kAsksPlan) || Evict(Kind::kAsksStatus);
 }
 
 Crowd* Server::CrowdOf(Kind kind) {
   switch (kind) {
     case Kind::kStranger:
       return &strangers_;
-    case Kind::kClient:
-      return &clients_;
+    case Kind::kAsksStatus:
+      return &ask_status_;
+    case Kind::kAsksPlan:
+      return &ask_plan_;
     case Kind::kServedClient:
       return &served_clients_;
     case Kind::kDaemon:
@@ -83,12 +84,20 @@ void Server::Become(std::uint64_t id, Kind kind) {
   Session& session = *sessions_.at(id);
   if (Crowd* crowd = CrowdOf(session.kind())) crowd->Remove(session.source(), id);
   session.Become(kind);
-  if (Crowd* crowd = CrowdOf(kind)) crowd->Add(session.source(), id);
+  Enter(session, id);
 }
 
-bool Server::Evict(Crowd& crowd) {
+void Server::Enter(const Session& session, std::uint64_t id) {
+  Crowd* crowd = CrowdOf(session.kind());
+  if (crowd == nullptr) return;
+  if (crowd->size() >= (session.kind() == Kind::kStranger ? kStrangersMax : kClientsMax)) (void)Evict(session.kind());
+  crowd->Add(session.source(), id);
+}
+
+bool Server::Evict(Kind kind) {
+  const Crowd& crowd = *CrowdOf(kind);
   if (crowd.size() == 0) return false;
-  const std::shared_ptr<Session> session = sessions_.at(crowd.Victim());
+  const std::shared_ptr<Session> session = sessions_.at(Waits(kind) ? crowd.Newest() : crowd.Oldest());
   session->Close("too many connections that are no daemon's");
   return true;
 }
@@ -117,14 +126,11 @@ void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
 // ---------------------------------------------------------------------------------------------- clients
 
 void Server::OnQuery(std::uint64_t id, const control::ToMaster& message) {
-  if (sessions_.at(id)->kind() == Kind::kStranger) BecomeClient(id);
+  if (sessions_.at(id)->kind() == Kind::kStranger) {
+    Become(id, message.has_status() ? Kind::kAsksStatus : Kind::kAsksPlan);
+  }
   desk_.Ask(id, message);
   ScheduleQueries();
-}
-
-void Server::BecomeClient(std::uint64_t id) {
-  if (clients_.size() + served_clients_.size() >= kClientsMax) (void)EvictClient();
-  Become(id, Kind::kClient);
 }
 
 Status Server::CheckOrder(const Session& session) const {
@@ -160,7 +166,6 @@ void Server::OnOrder(std::uint64_t id, const control::ToMaster& order) {
   reply.mutable_order()->set_text(status.text());
   auto frame = std::make_shared<std::string>();
   AppendFrame(reply, *frame);
-  BecomeClient(id);
   Become(id, Kind::kServedClient);
   session->Answer(frame);
   Drain();
@@ -184,17 +189,21 @@ void Server::RunQueries() {
                            .security = tls::FactsOf(options_.security.get(), options_.insecure)};
   while (!desk_.idle() && now - begin < kQuerySlice) {
     const std::optional<QueryDesk::Answer> answer = desk_.Step(coordinator_, facts);
-    if (answer) {
-      for (const std::uint64_t id : answer->to) {
-        const std::shared_ptr<Session> session = sessions_.at(id);
-        if (session->kind() == Kind::kClient) Become(id, Kind::kServedClient);
-        session->Answer(answer->frame);
-      }
-    }
+    if (answer) Serve(*answer);
     now = MonotonicNow();
   }
   queries_next_ = now + kRest * (now - begin);
   if (!desk_.idle()) ScheduleQueries();
+}
+
+void Server::Serve(const QueryDesk::Answer& answer) {
+  for (const std::uint64_t id : answer.to) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end()) continue;  // has made room for one before it
+    const std::shared_ptr<Session> session = found->second;
+    if (Waits(session->kind())) Become(id, Kind::kServedClient);
+    session->Answer(answer.frame);
+  }
 }
 
 // ---------------------------------------------------------------------------------------------- daemons

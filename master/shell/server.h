@@ -6,9 +6,11 @@
 // Anybody who reaches the port may connect, so connections of others than daemons are bounded and cheap:
 //
 //   connections that have sent nothing yet   kStrangersMax, each closed after `hello_timeout`
-//   clients, which ask for status or plans   kClientsMax, each closed when it asks nothing for as long
-//   one more than that                       closes the oldest of the host that has the most (proto/crowd.h), for
-//                                            clients preferably one that has had an answer
+//   clients that wait for a status, for a    kClientsMax of each, the last closed when they ask nothing for as long
+//     plan, or have had an answer
+//   one more than that                       closes the oldest of the host that has the most (proto/crowd.h); of those
+//                                            that wait the newest, or a crowd that comes faster than it is answered
+//                                            would have each of its answers made for nobody
 //   out of descriptors                       as one more; else connections wait in the backlog
 //   a connection                             one request at a time, small frames (master/shell/server_session.h)
 //   answers                                  made in slices of kQuerySlice, at most a fifth of the time in all
@@ -75,7 +77,7 @@ class Server {
 
  private:
   class Session;
-  enum class Kind { kStranger, kClient, kServedClient, kDaemon };
+  enum class Kind { kStranger, kAsksStatus, kAsksPlan, kServedClient, kDaemon };
 
   // The coordinator's clock: time in which this process does not run does not count as silence.
   TimePoint Now() { return clock_.Now(MonotonicNow()); }
@@ -90,15 +92,18 @@ class Server {
   void RefuseHello(std::uint64_t id, const Status& why);
   // Evictions and drains.
   Status CheckOrder(const Session& session) const;
-  void BecomeClient(std::uint64_t id);
   void OnOrder(std::uint64_t id, const control::ToMaster& order);
   void ScheduleQueries();
   void RunQueries();
+  void Serve(const QueryDesk::Answer& answer);
+  // For its first answer.
+  static bool Waits(Kind kind) { return kind == Kind::kAsksStatus || kind == Kind::kAsksPlan; }
   Crowd* CrowdOf(Kind kind);
   void Become(std::uint64_t id, Kind kind);
-  bool EvictClient() { return Evict(served_clients_) || Evict(clients_); }
-  // Closes one of them, if there is one.
-  bool Evict(Crowd& crowd);
+  // Makes room for it in the crowd of its kind.
+  void Enter(const Session& session, std::uint64_t id);
+  // Closes one of this kind, if there is one.
+  bool Evict(Kind kind);
   void LogStranger(const std::string& event, LogFields fields);
   static LogFields About(const Session& session, const std::string& why);
   void OnClosed(std::uint64_t id, Contact how, const std::string& why);
@@ -120,7 +125,7 @@ class Server {
   TimePoint journal_retry_{};
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
-  Crowd strangers_, clients_, served_clients_;
+  Crowd strangers_, ask_status_, ask_plan_, served_clients_;
   QueryDesk desk_;
   net::Timer queries_;
   bool queries_scheduled_ = false;

@@ -161,7 +161,8 @@ Sessions Cluster::JoinWorld(std::uint32_t world, const std::string& group) const
 }
 
 nlohmann::json Cluster::MasterStatus() const {
-  std::vector<std::string> argv = {RINGWAY_CTL, "--master", master_address_, "status", "--json"};
+  std::vector<std::string> argv = {RINGWAY_CTL, "--master",     master_address_, "status",
+                                   "--json",    "--timeout-ms", "60000"};
   const std::vector<std::string> secured = TlsOptionsOf("op");
   argv.insert(argv.end(), secured.begin(), secured.end());
   const Finished run = RunToEnd(argv);
