@@ -27,6 +27,7 @@ std::optional<RateLimit::Window> HostFlow::Measure::Tick(TimePoint now, const Ta
   sum_.delivered += tally.delivered;
   sum_.resent += tally.resent;
   sum_.queueing += tally.queueing;
+  sum_.standing += tally.standing;
   held_ticks_ += tally.held;
   alone_ = alone_ && tally.alone;
   ++ticks_;
@@ -36,9 +37,11 @@ std::optional<RateLimit::Window> HostFlow::Measure::Tick(TimePoint now, const Ta
                                  .delivered = sum_.delivered / seconds,
                                  .lost_share = sum_.resent > 0 ? sum_.resent / (sum_.delivered + sum_.resent) : 0,
                                  .queueing = sum_.queueing / ticks_,
+                                 .standing = sum_.standing / ticks_,
                                  .round_trip = round_trip,
                                  .held = 2 * held_ticks_ > ticks_,
-                                 .alone = std::exchange(alone_, true)};
+                                 .alone = std::exchange(alone_, true),
+                                 .few_lanes = tally.few_lanes};
   lasted_ = {};
   sum_ = {};
   ticks_ = held_ticks_ = 0;
@@ -65,7 +68,9 @@ void HostFlow::Add(PeerId self, const PathSample& sample) {
     path.tally.resent = Grown(path.last.resent_bytes, sample.resent_bytes);
   }
   path.tally.queueing = sample.queueing;
+  path.tally.standing = sample.standing;
   path.tally.held = sample.held;
+  path.tally.few_lanes = !sample.lanes_are_enough;
   path.last = sample;
   path.sampled = true;
 }
@@ -118,11 +123,13 @@ Duration HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogg
     if (const double best = FastestPath(); best > uplink_.rate_limit.limit()) uplink_.rate_limit.Assume(best);
   }
   const double fair_share = uplink_.rate_limit.limit() / static_cast<double>(backlogged.size());
-  Tally all{.queueing = Duration::max()};
+  Tally all{.queueing = Duration::max(), .standing = Duration::max()};
   Duration longest{};
   for (const Path* path : backlogged) {
     all.held = all.held || path->last.held_by_uplink;
+    all.few_lanes = all.few_lanes || path->tally.few_lanes;
     all.queueing = std::min(all.queueing, path->tally.queueing);
+    all.standing = std::min(all.standing, path->tally.standing);
     longest = std::max(longest, path->last.round_trip);
   }
   for (const auto& [key, path] : paths_) {

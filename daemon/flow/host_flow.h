@@ -73,8 +73,10 @@ class HostFlow {
     double delivered = 0;
     double resent = 0;
     Duration queueing{};  // at its end
-    bool held = false;    // pace-limited, by the limit that is judged
-    bool alone = true;    // no other path was backlogged; of the uplink: always
+    Duration standing{};
+    bool held = false;  // pace-limited, by the limit that is judged
+    bool alone = true;  // no other path was backlogged; of the uplink: always
+    bool few_lanes = false;
   };
   // Accumulates ticks into windows for a RateLimit.
   class Measure {

@@ -14,8 +14,10 @@ constexpr Duration kPauseMin = std::chrono::seconds(10);
 constexpr Duration kPauseMax = std::chrono::minutes(10);
 constexpr double kGain = 1.05;
 constexpr double kGainMuch = 1.25;
-constexpr double kSteady = 1.1;
-constexpr double kOverdriven = 0.03;  // of what arrives, sent again
+constexpr double kSteady = 1.2;
+constexpr double kLossy = 0.005;  // of what arrives, sent again
+constexpr double kOverdriven = 0.03;
+constexpr double kLostMore = 1.5;
 constexpr Duration kInterrupted = std::chrono::seconds(5);
 constexpr Duration kForgotten = std::chrono::minutes(1);
 constexpr int kSettlingWindows = 2;
@@ -30,15 +32,23 @@ void LaneScaler::Add(const Sample& sample, TimePoint now) {
   if (!start_) {
     start_ = now;
     then_ = sample;
+    ticks_ = held_ticks_ = 0;
     return;
   }
+  ++ticks_;
+  held_ticks_ += sample.held;
   const Duration lasted = now - *start_;
   if (lasted < std::max(kVerdictWindowMin, 5 * sample.round_trip)) return;
   start_ = now;
   const Sample then = std::exchange(then_, sample);
+  const int held = std::exchange(held_ticks_, 0);
+  if (2 * held > std::exchange(ticks_, 0)) return;
   const auto delivered = static_cast<double>(sample.delivered_bytes - then.delivered_bytes);
   const double resent = static_cast<double>(sample.resent_bytes) - static_cast<double>(then.resent_bytes);
-  Judge(delivered / std::chrono::duration<double>(lasted).count(), resent > kOverdriven * delivered, sample, now);
+  Judge({.rate = delivered / std::chrono::duration<double>(lasted).count(),
+         .resent = delivered > 0 ? resent / delivered : 0,
+         .held = held > 0},
+        sample, now);
 }
 
 void LaneScaler::OnRest(Duration rest) {
@@ -50,34 +60,43 @@ void LaneScaler::OnRest(Duration rest) {
     backlogged_ = backlogged;
   } else if (rest >= kInterrupted && trial_from_ != 0) {
     used_ = std::exchange(trial_from_, 0);
-    before_ = 0;
+    before_ = {};
   }
 }
 
-void LaneScaler::Judge(double rate, bool overdriven, const Sample& sample, TimePoint now) {
+void LaneScaler::Judge(const Window& window, const Sample& sample, TimePoint now) {
   if (trial_from_ != 0) {
-    if (settling_-- > 0) return;
-    const bool fewer = used_ < trial_from_;
-    each_counts_ = !fewer && rate > kGainMuch * before_;
-    const bool keep = fewer ? kGain * rate > before_ : rate > kGain * before_;
-    fewer_are_slower_ = fewer && !keep;
-    if (!keep) used_ = trial_from_;
-    pause_ = keep ? Duration() : std::clamp(2 * pause_, kPauseMin, kPauseMax);
-    trial_from_ = 0;
-    next_trial_ = now + pause_;
-    before_ = rate;
+    if (settling_-- <= 0) EndTrial(window, now);
     return;
   }
-  const double before = std::exchange(before_, rate);
-  const bool steady = before > 0 && rate < kSteady * before && before < kSteady * rate;
+  const Window before = std::exchange(before_, window);
+  const bool steady = before.rate > 0 && window.rate < kSteady * before.rate && before.rate < kSteady * window.rate;
   if (!steady || now < next_trial_) return;
   const std::size_t fewer = std::max(paced_ ? kPaced : kFirst, used() * 2 / 3);
-  const std::size_t more = std::min(kMost, each_counts_ ? 2 * used() : used() + used() / 2);
-  if (overdriven && fewer < used() && !std::exchange(fewer_are_slower_, false)) {
+  const std::size_t more = std::min(kMost, each_counts_ || window.resent > kLossy ? 2 * used() : used() + used() / 2);
+  const bool may_be_more = more > used() && (paced_ || !IsLongQueue(sample.queueing, sample.round_trip));
+  if (window.resent > kOverdriven && fewer < used() && (!losses_are_the_paths_ || !may_be_more)) {
     Try(fewer, sample.lanes);
-  } else if (more > used() && (paced_ || !IsLongQueue(sample.queueing, sample.round_trip))) {
+  } else if (may_be_more) {
     Try(more, sample.lanes);
   }
+}
+
+void LaneScaler::EndTrial(const Window& window, TimePoint now) {
+  const bool fewer = used_ < trial_from_;
+  const bool keep = fewer ? kGain * window.rate > before_.rate : window.rate > kGain * before_.rate;
+  if (!fewer && !keep && window.held) return;  // it was the limit that kept them from more
+  losses_are_the_paths_ = keep != fewer;
+  if (!fewer) {
+    each_counts_ = window.rate > kGainMuch * before_.rate;
+    enough_ = used_ == kMost || (!each_counts_ && (keep || window.resent > kLostMore * before_.resent));
+    pause_ = std::clamp(2 * pause_, kPauseMin, kPauseMax);
+  }
+  if (keep) pause_ = {};
+  next_trial_ = fewer ? now : now + pause_;
+  if (!keep) used_ = trial_from_;
+  trial_from_ = 0;
+  before_ = window;
 }
 
 void LaneScaler::Try(std::size_t lanes, std::size_t up) {

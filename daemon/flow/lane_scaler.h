@@ -4,18 +4,21 @@
 // where the pair is paced (token_bucket.h): then more do no harm, and one stalled lane matters less. Not more where
 // unpaced lanes wait in a long queue (rate_limit.h): what more would gain there, others lose.
 //
-//   settled --rate is steady--> trial: half as many more (twice as many after one that gained 25%);
-//                                 a third fewer where over 3% was retransmitted
+//   settled --rate is steady--> trial: half as many more (twice as many after one that gained 25%, or where over 0.5%
+//                                 was retransmitted: lanes that random losses bound are many, and their rate varies);
+//                                 a third fewer where over 3% was retransmitted, until that or more of them showed that
+//                                 the path loses them at any rate
 //      ^                          |   |
 //      +--more: over 5% faster;---+   |
 //      |  fewer: under 5% slower: kept|
-//      +--else reverted; next trial --+
-//         after 10 s, 20 s, 40 s .. 10 min
+//      +--else reverted; after more, -+
+//         next trial in 10 s, 20 s, 40 s .. 10 min
 //
-// Window: 0.5 s, at least five round trips, in which the lanes were the bottleneck throughout. A trial skips its first
-// two windows, three where lanes have to be opened, while fresh connections find their rate. A trial interrupted by a
-// rest of 5 s is reverted without a verdict; a minute's rest resets everything to few lanes, and the lanes opened since
-// are not wanted any more.
+// Window: 0.5 s, at least five round trips, backlogged throughout. Those that were held for the most part say nothing
+// of the lanes: RateLimit judges them, and raises the limit until it judges nothing. A trial skips its first two
+// windows, three where lanes have to be opened, while fresh connections find their rate. A trial interrupted by a rest
+// of 5 s is reverted without a verdict; a minute's rest resets everything to few lanes, and the lanes opened since are
+// not wanted any more.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +38,8 @@ class LaneScaler {
 
   // All lanes of a pair at one moment. If `delivered_bytes` falls, lanes were replaced.
   struct Sample {
-    bool backlogged = false;  // the lanes are full and more waits
+    bool backlogged = false;  // more waits than the lanes take, or than the pair's limit allows
+    bool held = false;        // for the limit, not for the lanes
     bool paced = false;
     std::size_t lanes = 0;  // large ones that are up
     std::uint64_t delivered_bytes = 0;
@@ -47,12 +51,20 @@ class LaneScaler {
 
   // Large lanes to use, at most; fewer may be up.
   std::size_t used() const { return paced_ ? std::max(used_, kPaced) : used_; }
+  // Whether more lanes would carry little more, as far as is known: they have been tried, or there are none.
+  bool is_enough() const { return enough_; }
   // Large lanes to have open.
   std::size_t wanted(TimePoint now) const;
 
  private:
   void OnRest(Duration rest);
-  void Judge(double rate, bool overdriven, const Sample& sample, TimePoint now);
+  struct Window {
+    double rate = 0;    // bytes per second
+    double resent = 0;  // of what arrived
+    bool held = false;  // now and then
+  };
+  void Judge(const Window& window, const Sample& sample, TimePoint now);
+  void EndTrial(const Window& window, TimePoint now);
   void Try(std::size_t lanes, std::size_t up);
 
   std::size_t used_ = kFirst;
@@ -60,12 +72,14 @@ class LaneScaler {
   bool paced_ = false;
   std::optional<TimePoint> start_;
   Sample then_;                          // at start_
+  int ticks_ = 0, held_ticks_ = 0;       // since then
   std::optional<TimePoint> backlogged_;  // last time
-  double before_ = 0;                    // bytes per second of the last window; in a trial, of the last before it
+  Window before_;                        // the last; in a trial, the last before it
   int settling_ = 0;                     // windows of the trial yet to be skipped
   std::size_t trial_from_ = 0;           // lanes used before the trial; 0: no trial
   bool each_counts_ = false;             // the last trial gained over 25%
-  bool fewer_are_slower_ = false;        // the last trial showed it: losses are the path's, so try more next
+  bool losses_are_the_paths_ = false;    // as the last trial showed: more were faster, or fewer slower
+  bool enough_ = false;                  // more gained little, or nothing and lost more, or there are no more
   TimePoint next_trial_{};
   Duration pause_{};
 };

@@ -33,13 +33,13 @@ std::size_t LargeLanesUp(std::span<const LaneState> lanes) {
       std::count_if(lanes.begin(), lanes.end(), [](const LaneState& lane) { return lane.up && lane.every_size; }));
 }
 
-// Whether all large lanes in use are writing, and there is one. If segments are queued then, the path is the
-// bottleneck.
-bool AreAllWriting(std::span<const LaneState> lanes, std::size_t large) {
+// Whether all large lanes in use are busy, and there is one.
+template <typename IsBusy>
+bool AreAll(std::span<const LaneState> lanes, std::size_t large, const IsBusy& is_busy) {
   std::size_t idle = 0;
   std::size_t busy = 0;
   ForEachUsed(LaneStates(lanes), large, [&](std::size_t i) {
-    if (lanes[i].every_size) ++(lanes[i].idle ? idle : busy);
+    if (lanes[i].every_size) ++(is_busy(i) ? busy : idle);
   });
   return idle == 0 && busy > 0;
 }
@@ -102,11 +102,15 @@ PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<co
     if (traffic[i].sending) {
       ++sending;
       sample.queueing += traffic[i].queueing;
+      sample.standing += traffic[i].standing;
     }
     const bool shorter = sample.round_trip == Duration() || traffic[i].round_trip < sample.round_trip;
     if (traffic[i].round_trip != Duration() && shorter) sample.round_trip = traffic[i].round_trip;
   }
-  if (sending > 0) sample.queueing /= sending;
+  if (sending > 0) {
+    sample.queueing /= sending;
+    sample.standing /= sending;
+  }
   return sample;
 }
 
@@ -179,16 +183,19 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
   const std::size_t large = large_lanes(lanes.size());
   out.renew = renewal_.Judge(RatesOf(lanes, large, traffic), limit, now);
   if (!busy) return out;
-  backlogged_ = waits && (tick_.held() || AreAllWriting(lanes, large));
+  backlogged_ = waits && (tick_.held() || AreAll(lanes, large, [&](std::size_t i) { return !lanes[i].idle; }));
+  const bool all_unsent = AreAll(lanes, large, [&](std::size_t i) { return traffic[i].unsent; });
   sample.given_bytes = given_bytes_;
   sample.backlogged = backlogged_;
   sample.unsent = IsAnyUnsent(lanes, traffic);
   sample.held = tick_.held_by_path;
   sample.held_by_uplink = tick_.held_by_uplink;
+  sample.lanes_are_enough = scaler_.is_enough();
   const bool was_or_is_backlogged = tick_.was_backlogged || backlogged_;
   if (was_or_is_backlogged || sample.unsent) out.sample = sample;
-  if (was_or_is_backlogged) {
-    scaler_.Add({.backlogged = sample.backlogged && !tick_.held(),
+  if (was_or_is_backlogged || all_unsent || all_were_unsent_) {
+    scaler_.Add({.backlogged = sample.backlogged || all_unsent,
+                 .held = tick_.held(),
                  .paced = limit > 0,
                  .lanes = LargeLanesUp(lanes),
                  .delivered_bytes = sample.delivered_bytes,
@@ -197,6 +204,7 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
                  .queueing = sample.queueing},
                 now);
   }
+  all_were_unsent_ = all_unsent;
   stalls_.Add(samples, now);
   replace(stalls_.TakeStalled(), "it moved next to nothing for a second");
   return out;

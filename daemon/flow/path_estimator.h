@@ -42,6 +42,7 @@ struct PathSample {
   bool unsent = false;                // the lanes took all, and congestion control still holds some of it back
   bool held = false;                  // pace-limited by the path's rate limit
   bool held_by_uplink = false;        // pace-limited by the host's uplink
+  bool lanes_are_enough = false;      // more lanes would carry no more, as far as is known
   std::uint64_t given_bytes = 0;      // to the lanes so far
   std::uint64_t delivered_bytes = 0;  // acknowledged; falls when lanes are replaced
   Duration receiver_limited{};        // time limited by the receive window; summed over lanes, monotonic
@@ -49,6 +50,7 @@ struct PathSample {
   std::uint64_t resent_bytes = 0;
   Duration round_trip{};  // minimum; 0: not known
   Duration queueing{};    // queueing delay: mean over the lanes that send
+  Duration standing{};    // .. of what no jitter explains
 };
 
 // Bytes per second; never 0.

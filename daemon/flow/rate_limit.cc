@@ -98,11 +98,16 @@ bool RateLimit::IsLongQueue(const Window& window) const {
 
 bool RateLimit::IsOverdriven(const Window& window) {
   const double own = own_.lost_share();
-  const bool lost_much = window.alone && window.lost_share > kLostMuch + own;
-  const bool again = std::exchange(lost_much_, lost_much) && lost_much;
+  const double lost_share = window.alone ? window.lost_share : 0;
+  const double lost_twice = std::min(lost_share, std::exchange(lost_share_, lost_share));
   const bool grows = limit_ <= 0 && window.delivered > kStillGrowing * std::exchange(seen_, window.delivered);
   if (grows && window.lost_share < kOwnLossMax) return false;
-  return again || (IsQueue(window) && window.lost_share > kLostShareMax + own);
+  if (!known() && IsBoundByLanes(window)) return lost_twice > kOwnLossMax;
+  return lost_twice > kLostMuch + own || (IsQueue(window) && window.lost_share > kLostShareMax + own);
+}
+
+bool RateLimit::IsBoundByLanes(const Window& window) {
+  return window.few_lanes && !flow::IsLongQueue(window.standing, window.round_trip);
 }
 
 bool RateLimit::HasHelped(const Window& window) const {
@@ -158,7 +163,8 @@ void RateLimit::JudgeAssumed(const Window& window, bool overdriven) {
     full_ = 0;
     Lower(carries_, window);
     overdriven_ = carries_;
-  } else if (window.held && full_ == 0 && most_arrives && window.delivered > (1 + kNear) * grown_at_) {
+  } else if (window.held && full_ == 0 && most_arrives &&
+             (IsBoundByLanes(window) || window.delivered > (1 + kNear) * grown_at_)) {
     grown_at_ = window.delivered;
     limit_ *= 1 + kStepMax;
   } else if (overdriven) {

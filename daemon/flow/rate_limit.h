@@ -35,7 +35,8 @@
 // - The rate at which it was overdriven is forgotten once 2% more passed without a queue, and without losses beyond the
 //   path's own: a policer makes no queue.
 // - No limit is set before the path was overdriven once: a window, or the trainer, may be the bottleneck; nor while
-//   deliveries still grow by a quarter a window, unless over 6% is lost.
+//   deliveries still grow by a quarter a window, unless over 6% is lost; nor without a long queue while more lanes may
+//   carry more, unless over 6% is lost twice in a row: random losses beside jitter look the same.
 //
 // Beside others' traffic the limit behaves as `share` TCP connections: it falls by 0.3 / share when overdriven, as
 // cubic does by 0.3, and rises near c in proportion to share. The factors above are those of the default.
@@ -113,13 +114,15 @@ class RateLimit {
 
   // A period in which the path was backlogged.
   struct Window {
-    double given = 0;       // bytes per second, to the lanes
-    double delivered = 0;   // likewise
-    double lost_share = 0;  // retransmitted bytes by bytes sent
-    Duration queueing{};    // round trip above the minimum
-    Duration round_trip{};  // the minimum
-    bool held = false;      // pace-limited: segments waited for the limit, not for a lane
-    bool alone = true;      // the losses are this path's, or uplink's: no other that shares it sent
+    double given = 0;        // bytes per second, to the lanes
+    double delivered = 0;    // likewise
+    double lost_share = 0;   // retransmitted bytes by bytes sent
+    Duration queueing{};     // round trip above the minimum
+    Duration standing{};     // .. beyond jitter
+    Duration round_trip{};   // the minimum
+    bool held = false;       // pace-limited: segments waited for the limit, not for a lane
+    bool alone = true;       // the losses are this path's, or uplink's: no other that shares it sent
+    bool few_lanes = false;  // more of them may carry more
   };
 
   void Judge(const Window& window);
@@ -141,6 +144,8 @@ class RateLimit {
  private:
   bool IsQueue(const Window& window) const;
   bool IsLongQueue(const Window& window) const;
+  // As far as is known.
+  static bool IsBoundByLanes(const Window& window);
   bool IsOverdriven(const Window& window);
   void JudgeAssumed(const Window& window, bool overdriven);
   // Whether less is lost since the limit was lowered, so that the losses were ours.
@@ -164,8 +169,8 @@ class RateLimit {
   double grown_at_ = 0;      // delivery rate when an assumed limit grew last
   int full_ = 0;             // windows in a row in which an assumed limit was more than the path carries
   OwnTrouble own_;
-  bool lost_much_ = false;  // in the window before
-  double seen_ = 0;         // delivery rate of the window before, while there is no limit
+  double lost_share_ = 0;  // of the window before; 0: perhaps another's
+  double seen_ = 0;        // delivery rate of the window before, while there is no limit
   struct {
     double lost_share = 0;
     double share = 0;  // of the limit

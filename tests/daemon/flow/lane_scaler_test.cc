@@ -85,6 +85,45 @@ TEST_F(LaneScalerTest, PacedLanesAreManyAndGetMoreWhereTheyFallShort) {
   EXPECT_EQ(count_.used(), LaneScaler::kFirst);
 }
 
+TEST_F(LaneScalerTest, WindowsThatWereHeldForTheMostPartSayNothingOfTheLanes) {
+  sample_.paced = true;
+  sample_.held = true;
+  Run(10e6, 100e6, 60);
+  EXPECT_EQ(count_.used(), LaneScaler::kPaced);
+  for (int tick = 0; tick < 1200; ++tick) {
+    sample_.held = tick % 4 == 0;
+    Tick(10e6, 100e6);
+  }
+  EXPECT_GE(count_.used(), 10u) << "a tick now and then";
+}
+
+TEST_F(LaneScalerTest, HeldPairKeepsItsLanes) {
+  resent_ = 0.02;
+  Run(1e6, 60e6, 60);
+  const std::size_t used = count_.used();
+  ASSERT_GE(used, 50u);
+  sample_.paced = sample_.held = true;
+  Run(1e6, 60e6, 300);
+  EXPECT_EQ(count_.used(), used);
+}
+
+TEST_F(LaneScalerTest, KnowsWhenMoreLanesCarryNoMore) {
+  EXPECT_FALSE(count_.is_enough()) << "not tried";
+  Run(60e6, 100e6, 5);
+  EXPECT_FALSE(count_.is_enough()) << "they brought nothing, but nothing was lost either: it may have been chance";
+  resent_ = 0.02;
+  while (changes_ < 3) Tick(60e6, 100e6);
+  resent_ = 0.05;
+  Run(60e6, 100e6, 5);
+  EXPECT_TRUE(count_.is_enough());
+  resent_ = 0;
+  now_ += std::chrono::minutes(2);
+  Run(10e6, 1e12, 4);
+  EXPECT_FALSE(count_.is_enough());
+  Run(10e6, 1e12, 60);
+  EXPECT_TRUE(count_.is_enough()) << "there are no more";
+}
+
 TEST_F(LaneScalerTest, WhoIsNotBackloggedIsNotJudged) {
   sample_.backlogged = false;
   Run(10e6, 100e6, 60);
@@ -146,6 +185,29 @@ TEST_F(LaneScalerTest, LanesThatOverdriveBecomeFewerUntilThatCosts) {
   EXPECT_GE(count_.used(), 9u) << "each is bound by what it loses";
   Run(5e6, 100e6, 120);
   EXPECT_GE(count_.used(), 15u);
+}
+
+TEST_F(LaneScalerTest, WhereThePathLosesAtAnyRateManyAreFoundInNoTime) {
+  resent_ = 0.05;
+  Run(1e6, 100e6, 20);
+  EXPECT_GE(count_.used(), 90u);
+}
+
+TEST_F(LaneScalerTest, TrialsThatBringNothingBecomeRareWhereThePathLosesToo) {
+  resent_ = 0.05;
+  Run(10e6, 150e6, 60);
+  const int before = changes_;
+  Run(10e6, 150e6, 600);
+  EXPECT_LE(changes_ - before, 28) << "10 s, 20 s, 40 s ..: fewer and back, more and back";
+}
+
+TEST_F(LaneScalerTest, AsManyAsThereCanBeBecomeFewerWhereTheyOverdrive) {
+  resent_ = 0.05;
+  Run(1e6, 1e12, 60);
+  ASSERT_EQ(count_.used(), 125u);
+  resent_ = 0.2;
+  Run(30e6, 100e6, 120);
+  EXPECT_LE(count_.used(), 8u);
 }
 
 TEST_F(LaneScalerTest, FewLossesAreNoReason) {

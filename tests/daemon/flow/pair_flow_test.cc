@@ -85,6 +85,28 @@ struct PairFlowTest : testing::Test {
   TimePoint now = kStart;
 };
 
+// Lanes that random losses bound: their sockets take all, and send it slowly.
+TEST_F(PairFlowTest, LanesThatHoldAllThatWasToBeSentShowThatTheyAreTooFew) {
+  Make(11);
+  for (LaneTraffic& lane : traffic) {
+    lane.round_trip = milliseconds(100);
+    lane.sending = lane.unsent = true;
+  }
+  lanes.all[0].idle = false;  // there is something to look at
+  const auto run = [&](int ticks) {
+    for (int tick = 0; tick < ticks; ++tick, now += milliseconds(50)) {
+      for (std::size_t lane = 3; lane < 3 + flow.large_lanes(11); ++lane) traffic[lane].delivered_bytes += 10'000;
+      (void)Judge(false);
+    }
+  };
+  traffic[4].unsent = false;
+  run(100);
+  EXPECT_EQ(flow.large_lanes(11), LaneScaler::kFirst) << "one has sent all";
+  traffic[4].unsent = true;
+  run(100);
+  EXPECT_GT(flow.large_lanes(11), LaneScaler::kFirst);
+}
+
 TEST_F(PairFlowTest, RolesFollowFromTheCount) {
   const std::map<std::size_t, std::size_t> small{{0, 0}, {1, 0}, {2, 1}, {5, 1}, {6, 2}, {8, 2}, {9, 3}, {128, 3}};
   for (const auto& [count, expected] : small) EXPECT_EQ(SmallLanes(count), expected) << count;

@@ -246,6 +246,42 @@ TEST_F(RateLimitTest, WhatAPathAlwaysLosesIsNoSignalThoughItJitters) {
   }
 }
 
+TEST_F(RateLimitTest, LossesBesideJitterAreNoReasonForTheFirstWhileMoreLanesMayCarryMore) {
+  RateLimit::Window window{.delivered = 2 * kMega,
+                           .lost_share = 0.03,
+                           .queueing = milliseconds(9),
+                           .round_trip = kRoundTrip,
+                           .few_lanes = true};
+  for (int i = 0; i < 50; ++i) {
+    window.lost_share = i % 2 == 0 ? 0.07 : 0.03;
+    ceiling_.Judge(window);
+  }
+  EXPECT_EQ(ceiling_.limit(), 0);
+  window.few_lanes = false;
+  ceiling_.Judge(window);
+  EXPECT_TRUE(ceiling_.known()) << "more lanes were tried";
+}
+
+TEST_F(RateLimitTest, FewLanesThatOverdriveTheirPathAreHeldAllTheSame) {
+  RateLimit::Window window{.delivered = 50 * kMega, .round_trip = kRoundTrip, .few_lanes = true};
+  window.lost_share = 0.1;
+  ceiling_.Judge(window);
+  ceiling_.Judge(window);
+  EXPECT_TRUE(ceiling_.known()) << "a policer";
+  ceiling_ = RateLimit();
+  window.lost_share = 0.03;
+  window.queueing = window.standing = kQueue;
+  ceiling_.Judge(window);
+  ceiling_.Judge(window);
+  EXPECT_TRUE(ceiling_.known()) << "a long queue";
+  ceiling_ = RateLimit();
+  ceiling_.Assume(40 * kMega);
+  window.queueing = milliseconds(9);
+  window.standing = {};
+  ceiling_.Judge(window);
+  EXPECT_FALSE(ceiling_.known()) << "assumed is not found";
+}
+
 TEST_F(RateLimitTest, APolicerIsFoundByItsLossesThoughItMakesNoQueue) {
   double dropped = 0;
   for (int i = 0; i < 400; ++i) {
@@ -303,6 +339,18 @@ TEST_F(RateLimitTest, AnAssumedLimitGrowsNoFurtherWhereNotMoreArrives) {
   Run(4, 20 * kMega);
   EXPECT_LE(highest_, 25 * kMega);
   EXPECT_NEAR(ceiling_.limit(), 19.5 * kMega, 0.5 * kMega) << "what was tried in vain does not count";
+}
+
+TEST_F(RateLimitTest, AnAssumedLimitGrowsWithTheLanesWhileThereMayBeMore) {
+  ceiling_.Assume(20 * kMega);
+  RateLimit::Window window{.delivered = 15 * kMega, .lost_share = 0.02, .round_trip = kRoundTrip, .held = true};
+  for (int i = 0; i < 4; ++i) ceiling_.Judge(window);
+  EXPECT_LE(ceiling_.limit(), 25 * kMega);
+  window.few_lanes = true;
+  window.delivered = 20 * kMega;
+  for (int i = 0; i < 4; ++i) ceiling_.Judge(window);
+  EXPECT_GE(ceiling_.limit(), 28 * kMega) << "deliveries vary, and more lanes are held to it as well";
+  EXPECT_TRUE(ceiling_.assumed());
 }
 
 // As where the queue is so long, or congestion control so careful, that nothing is lost.

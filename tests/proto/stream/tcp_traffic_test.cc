@@ -19,7 +19,9 @@ TEST_F(TcpTrafficTest, BytesThatTheOtherSideHasAreCountedThoughItHasNotReadThem)
   EXPECT_LE(before, 1u) << "the handshake may count";
   WriteAll(sender.get(), std::string(5000, 'x'));
   EXPECT_TRUE(RunUntil([&] { return TrafficOf(sender.get()).delivered_bytes == before + 5000; }));
-  EXPECT_GT(TrafficOf(sender.get()).round_trip, Duration());
+  const LaneTraffic traffic = TrafficOf(sender.get());
+  EXPECT_GT(traffic.round_trip, Duration());
+  EXPECT_LE(traffic.standing, traffic.queueing);
 }
 
 TEST_F(TcpTrafficTest, AFreshConnectionMaySendWhatAFreshOneMay) {
