@@ -205,8 +205,8 @@ class Group {
   // `before`: its plan is kept as far as possible, and its min_world; empty if there is none. min_world is the largest
   // that any member so far has asked for.
   control::View MakeView(const std::set<PeerId>& members, const control::View& before);
-  // Sets the plan's detection time according to the distance between the members.
-  void SetDetection(const PathMatrix& paths, control::Plan* plan) const;
+  // Without routes and algorithms: what only depends on the distance between the members.
+  control::Plan PlanFor(const PathMatrix& paths) const;
   void SendView(const control::View& view, bool prepared, PeerId to);
   void SendViewToMembers(const control::View& view, bool prepared);
   void SendCandidates(PeerId id);

@@ -1,10 +1,20 @@
 // The plan of a group's views (ring, routes, algorithms), and when it is made anew.
 #include <algorithm>
+#include <type_traits>
 
 #include "master/coordination/group.h"
 #include "master/planning/topology.h"
+#include "proto/lane_roles.h"
 
 namespace ringway {
+namespace {
+
+// A lane that random losses bound needs a second for a megabit, and an operation waits for its slowest one. More than
+// what small lanes take, for these are kept free for small operations.
+constexpr std::decay_t<decltype(control::Plan().segment_bytes_max())> kFarSegmentBytesMax = 96 * 1024;
+static_assert(kFarSegmentBytesMax > kSmallLanePayloadBytes);
+
+}  // namespace
 
 void Group::OnMeasured(const control::Measured& measured, TimePoint now) {
   const PeerId peer(measured.peer());
@@ -39,8 +49,7 @@ void Group::TryReplan(TimePoint now) {
   news_.reset();
   control::View view = current_;
   const PathMatrix paths = CurrentPaths();
-  if (!Improve(paths, options_.plan, &view)) return;
-  SetDetection(paths, view.mutable_plan());
+  if (!Improve(paths, PlanFor(paths), &view)) return;
   view.clear_verdicts();
   view.clear_next_seq();
   const Epoch epoch = host_.NextEpoch();
@@ -54,7 +63,6 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   control::View view;
   view.set_group(name_);
   view.set_epoch(host_.NextEpoch().value);
-  *view.mutable_plan() = options_.plan;  // the parts that depend on the members follow
   view.set_fail_on_peer_loss(fail_on_peer_loss_);
   std::uint32_t min_world = std::max(1u, before.min_world());
   std::uint32_t hung_ms = 0;
@@ -70,17 +78,21 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   const PathMatrix paths = paths_.Between(infos, host_.rates());
   const Routes routes = RoutesWith(RingOrder(infos, paths, before), paths, RingSearch::kStrides);
   SetRoutes(routes, &view);
+  *view.mutable_plan() = PlanFor(paths);
   PlanOperations(paths, routes, before, view.mutable_plan());
-  SetDetection(paths, view.mutable_plan());
   for (control::PeerInfo& info : infos) *view.add_members() = std::move(info);
   view.set_min_world(min_world);
   view.set_hung_ms(never_hung ? 0 : std::max(hung_ms, before.hung_ms()));
   return view;
 }
 
-void Group::SetDetection(const PathMatrix& paths, control::Plan* plan) const {
-  const Duration detect = AreFarApart(paths) ? options_.detect_far : options_.detect;
-  plan->set_detect_ms(static_cast<std::uint32_t>(detect / std::chrono::milliseconds(1)));
+control::Plan Group::PlanFor(const PathMatrix& paths) const {
+  control::Plan plan = options_.plan;
+  const bool far = AreFarApart(paths);
+  const Duration detect = far ? options_.detect_far : options_.detect;
+  plan.set_detect_ms(static_cast<std::uint32_t>(detect / std::chrono::milliseconds(1)));
+  if (far) plan.set_segment_bytes_max(std::min(plan.segment_bytes_max(), kFarSegmentBytesMax));
+  return plan;
 }
 
 PathMatrix Group::CurrentPaths() const {

@@ -103,6 +103,17 @@ TEST_F(CutOffTest, SilenceIsBorneForLongerBetweenSitesAndOverLongRoundTrips) {
   EXPECT_EQ(detection({}, "eu"), 10'000u);
 }
 
+TEST_F(CutOffTest, SegmentsAreShorterWherePathsAreLong) {
+  Form(3);
+  EXPECT_EQ(ViewOf(1).plan().segment_bytes_max(), CoordinatorOptions().segment_bytes_max);
+  coordinator_.emplace(CoordinatorOptions());
+  inbox_.clear();
+  said_hello_.clear();
+  round_trip_ = kFarRoundTrip;
+  Form(3);
+  EXPECT_EQ(ViewOf(1).plan().segment_bytes_max(), 96u * 1024);
+}
+
 TEST_F(CutOffTest, WhereSilenceIsBorneForLongerARecoveryWaitsForLonger) {
   coordinator_.emplace(CoordinatorOptions{.detect_far_ms = 10'000});
   sites_[1] = "eu";
