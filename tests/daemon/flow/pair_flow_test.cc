@@ -95,7 +95,9 @@ TEST_F(PairFlowTest, LanesThatHoldAllThatWasToBeSentShowThatTheyAreTooFew) {
   lanes.all[0].idle = false;  // there is something to look at
   const auto run = [&](int ticks) {
     for (int tick = 0; tick < ticks; ++tick, now += milliseconds(50)) {
-      for (std::size_t lane = 3; lane < 3 + flow.large_lanes(11); ++lane) traffic[lane].delivered_bytes += 10'000;
+      for (std::size_t lane = 3; lane < std::min<std::size_t>(11, 3 + flow.large_lanes(11)); ++lane) {
+        traffic[lane].delivered_bytes += 10'000;
+      }
       (void)Judge(false);
     }
   };
