@@ -29,26 +29,28 @@ void LaneScaler::Add(const Sample& sample, TimePoint now) {
   if (std::exchange(paced_, sample.paced) != sample.paced && trial_from_ != 0) used_ = std::exchange(trial_from_, 0);
   if (!sample.backlogged || (start_ && sample.delivered_bytes < then_.delivered_bytes)) return start_.reset();
   if (const auto before = std::exchange(backlogged_, now)) OnRest(now - *before);
-  if (!start_) {
-    start_ = now;
-    then_ = sample;
-    ticks_ = held_ticks_ = 0;
-    return;
-  }
+  if (!start_) return Begin(sample, now);
   ++ticks_;
   held_ticks_ += sample.held;
   const Duration lasted = now - *start_;
   if (lasted < std::max(kVerdictWindowMin, 5 * sample.round_trip)) return;
-  start_ = now;
-  const Sample then = std::exchange(then_, sample);
-  const int held = std::exchange(held_ticks_, 0);
-  if (2 * held > std::exchange(ticks_, 0)) return;
+  const Sample then = then_;
+  const int ticks = ticks_;
+  const int held = held_ticks_;
+  Begin(sample, now);
+  if (2 * held > ticks) return;
   const auto delivered = static_cast<double>(sample.delivered_bytes - then.delivered_bytes);
   const double resent = static_cast<double>(sample.resent_bytes) - static_cast<double>(then.resent_bytes);
   Judge({.rate = delivered / std::chrono::duration<double>(lasted).count(),
          .resent = delivered > 0 ? resent / delivered : 0,
          .held = held > 0},
         sample, now);
+}
+
+void LaneScaler::Begin(const Sample& sample, TimePoint now) {
+  start_ = now;
+  then_ = sample;
+  ticks_ = held_ticks_ = 0;
 }
 
 void LaneScaler::OnRest(Duration rest) {

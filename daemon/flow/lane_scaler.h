@@ -57,6 +57,8 @@ class LaneScaler {
   std::size_t wanted(TimePoint now) const;
 
  private:
+  // A window.
+  void Begin(const Sample& sample, TimePoint now);
   void OnRest(Duration rest);
   struct Window {
     double rate = 0;    // bytes per second

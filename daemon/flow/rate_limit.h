@@ -130,8 +130,8 @@ class RateLimit {
   void Rest();
   // While there is no limit: an initial one, which is known to pass. It is raised to the delivery rate if that is
   // higher; it grows by 25% a pace-limited window if over 70% is delivered, under 10% is lost, and 5% more is delivered
-  // than at its last growth; it ends when the first real limit is found: by losses, or in two windows in a row with a
-  // long queue in which under 0.9 arrives of what was given a window before.
+  // than at its last growth, or more lanes may carry more; it ends when the first real limit is found: by losses, or in
+  // two windows in a row with a long queue in which under 0.9 arrives of what was given a window before.
   void Assume(double limit);
   bool assumed() const { return assumed_; }
   // Whether there is a limit that was measured, not assumed.

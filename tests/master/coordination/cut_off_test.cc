@@ -17,6 +17,14 @@ class CutOffTest : public CoordinatorTest {
     }
     Collect();
   }
+  // Three members of a new master, so far apart.
+  void FormAfresh(const CoordinatorOptions& options, Duration round_trip) {
+    coordinator_.emplace(options);
+    inbox_.clear();
+    said_hello_.clear();
+    round_trip_ = round_trip;
+    Form(3);
+  }
   void Return(std::initializer_list<std::uint64_t> connections) {
     for (const std::uint64_t connection : connections) {
       Hello(connection, "d" + std::to_string(connection), connection);
@@ -89,12 +97,8 @@ TEST_F(CutOffTest, FewThatAreUnheardInARecoveryAreDroppedAfterTheTimeToConnectAg
 
 TEST_F(CutOffTest, SilenceIsBorneForLongerBetweenSitesAndOverLongRoundTrips) {
   const auto detection = [&](Duration round_trip, const std::string& site) {
-    coordinator_.emplace(CoordinatorOptions{.detect_far_ms = 10'000});
-    inbox_.clear();
-    said_hello_.clear();
-    round_trip_ = round_trip;
     sites_[2] = site;
-    Form(3);
+    FormAfresh({.detect_far_ms = 10'000}, round_trip);
     return ViewOf(1).plan().detect_ms();
   };
   EXPECT_EQ(detection({}, ""), 3000u);
@@ -106,11 +110,7 @@ TEST_F(CutOffTest, SilenceIsBorneForLongerBetweenSitesAndOverLongRoundTrips) {
 TEST_F(CutOffTest, SegmentsAreShorterWherePathsAreLong) {
   Form(3);
   EXPECT_EQ(ViewOf(1).plan().segment_bytes_max(), CoordinatorOptions().segment_bytes_max);
-  coordinator_.emplace(CoordinatorOptions());
-  inbox_.clear();
-  said_hello_.clear();
-  round_trip_ = kFarRoundTrip;
-  Form(3);
+  FormAfresh({}, kFarRoundTrip);
   EXPECT_EQ(ViewOf(1).plan().segment_bytes_max(), 96u * 1024);
 }
 
