@@ -53,7 +53,7 @@ DevicePart::~DevicePart() {
   if (generation_ == ForkGeneration()) return;
   // They are the parent's, and no call of its driver may be made here.
   (void)new (std::nothrow) std::shared_ptr<device::Mark>(std::move(submitted));
-  (void)new (std::nothrow) std::vector<std::unique_ptr<device::Hold>>(std::move(holds));
+  (void)new (std::nothrow) std::shared_ptr<device::Hold>(std::move(hold));
 }
 
 Expected<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, const MemoryRange& output) {
@@ -78,12 +78,12 @@ Error BeforeSubmission(const device::Status& status) {
   return error.code() == Code::kDeviceFailed ? Error(Code::kIo, error.text()) : error;
 }
 
-Error StartCopy(device::Library* library, device::CopyJob job, std::function<void(std::size_t, const Error&)> report) {
+Error StartCopy(const CopyStarter& start, device::CopyJob job, std::function<void(std::size_t, const Error&)> report) {
   try {
     auto context = std::make_unique<Report>(Report{job.bytes, std::move(report)});
     job.report = OnReport;
     job.context = context.get();
-    const device::Status status = library->Start(job);
+    const device::Status status = start(job);
     if (status.ok()) (void)context.release();  // the last report deletes it
     return ToError(status);
   } catch (const std::exception& exception) {  // the operation is submitted: it ends as if the copy had failed

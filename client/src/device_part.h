@@ -18,7 +18,6 @@
 #include <memory>
 #include <optional>
 #include <ringway/ringway.hpp>
-#include <vector>
 
 #include "client/src/deadline.h"
 #include "client/src/fork_guard.h"
@@ -35,8 +34,9 @@ struct DevicePart {
   std::optional<std::int32_t> output;
   std::shared_ptr<device::Mark> submitted;  // what the stream held then: copies come after it
 
-  bool has_slot = true;  // reports of the input still concern the slot
-  Error input_error;     // the input will not arrive
+  bool has_slot = true;      // reports of the input still concern the slot
+  bool reads_input = false;  // its copy is in flight
+  Error input_error;         // the input will not arrive
 
   enum class Output { kNone, kCopying, kOver };
   Output output_state = Output::kNone;
@@ -44,10 +44,10 @@ struct DevicePart {
   Deadline::Clock::time_point copying_since{};
   std::optional<Deadline::Clock::time_point> moved_at;  // the last report of its copy; nullopt: it could not begin yet
 
-  bool is_deferred = false;                          // streams wait for it, and the session finishes it
-  bool is_orphan = false;                            // .. whose Work was destroyed
-  std::vector<std::unique_ptr<device::Hold>> holds;  // on them
-  std::optional<Expected<OpResult>> outcome;         // once deferred: the holds are released
+  bool is_deferred = false;                   // streams wait for it, and the session finishes it
+  bool is_orphan = false;                     // .. whose Work was destroyed
+  std::shared_ptr<device::Hold> hold;         // .. until they need not wait any more
+  std::optional<Expected<OpResult>> outcome;  // .. then
 
   DevicePart() = default;
   ~DevicePart();
@@ -71,7 +71,9 @@ Error ToError(const device::Status& status);
 // The same where nothing was submitted: kDeviceFailed is only said of what was.
 Error BeforeSubmission(const device::Status& status);
 
-// Starts a copy and calls `report` as CopyJob::report says: of its own thread, once for each slice.
-Error StartCopy(device::Library* library, device::CopyJob job, std::function<void(std::size_t, const Error&)> report);
+// Starts a copy, by Library::Start or Hold::Release, and calls `report` as CopyJob::report says: of its own thread,
+// once for each slice.
+using CopyStarter = std::function<device::Status(const device::CopyJob&)>;
+Error StartCopy(const CopyStarter& start, device::CopyJob job, std::function<void(std::size_t, const Error&)> report);
 
 }  // namespace ringway::internal

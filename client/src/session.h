@@ -24,8 +24,8 @@
 //
 // Device memory (staging.cc): an input is copied into its region after the submission, in slices, by the device
 // library, whose thread announces them. A result is copied to the device after commit, by whoever waits for it; where a
-// stream does, by the finisher, a thread that waits for all such operations. The stream is released when the last slice
-// is there, or with a failure.
+// stream does, in that stream, which the finisher releases, a thread that waits for all such operations. It must not
+// enter the driver, which may be in the hands of a thread that waits for the stream.
 //
 // Threads: any, except that an Operation belongs to one thread at a time. One mutex guards everything but the copying,
 // the socket and the page; sends happen outside it. Forks: every call asks Forked() before it takes the lock.
@@ -294,6 +294,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // Blocks until the result has been copied, or will not be; an error only if the deadline came first.
   Error AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline);
   Expected<OpResult> AwaitDeferred(Lock* lock, DevicePart* part, const Deadline& deadline);
+  // Blocks until the inputs of all that was submitted before have been read; an error only if it was interrupted.
+  Error AwaitInputs(Lock* lock, Link* link, const Deadline& deadline);
   bool MayAdvance(const Operation& operation) const;
   // Of a deferred operation that is settled or lost: copies the result out, then ends the streams' wait.
   void Advance(Lock* lock, const std::shared_ptr<DevicePart>& part);

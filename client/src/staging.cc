@@ -48,6 +48,7 @@ void SessionImpl::CopyInput(const Request& request, Region* region, const Operat
   {
     const Lock lock(mutex_);
     BeginCopy(lock, operation, region);
+    operation.device->reads_input = true;
   }
   const DevicePart& part = *operation.device;
   device::CopyJob job;
@@ -60,7 +61,8 @@ void SessionImpl::CopyInput(const Request& request, Region* region, const Operat
   const auto report = [self = shared_from_this(), operation, region, bytes](std::size_t arrived, const Error& error) {
     self->OnInput(operation, region, arrived, bytes, error);
   };
-  if (Error error = StartCopy(part.library, job, report); !error.ok()) OnInput(operation, region, 0, bytes, error);
+  const auto start = [&part](const device::CopyJob& copy) { return part.library->Start(copy); };
+  if (Error error = StartCopy(start, job, report); !error.ok()) OnInput(operation, region, 0, bytes, error);
 }
 
 // A copy uses its region until its last report, however the operation ends.
@@ -93,7 +95,10 @@ void SessionImpl::OnInput(const Operation& operation, Region* region, std::size_
     const bool concerns = part.has_slot;
     if (concerns && error.ok()) link->slot(operation.slot).staged_bytes.store(arrived, std::memory_order_release);
     if (concerns && !error.ok()) part.input_error = InputFailed(error.text());
-    if (is_last) EndCopy(lock, &part, region);
+    if (is_last) {
+      part.reads_input = false;
+      EndCopy(lock, &part, region);
+    }
     if (!concerns || !link->end.ok() || (error.ok() && arrived == 0)) return;
   }
   const Error sent = error.ok() ? SendProgress(link, operation.slot, is_last)
@@ -111,7 +116,9 @@ void SessionImpl::CopyOutput(Lock* lock, Operation* operation) {
   }
   part.output_state = Output::kCopying;
   part.copying_since = Deadline::Clock::now();
-  if (part.input) part.moved_at = part.copying_since;  // the marked work is done: the input was read after it
+  const std::shared_ptr<device::Hold> hold = part.hold;
+  // Of a copy of its own the marked work is done: the input was read after it.
+  if (part.input && hold == nullptr) part.moved_at = part.copying_since;
   Region* const region = operation->link->owners[operation->slot].result;
   BeginCopy(*lock, *operation, region);
   lock->unlock();
@@ -126,8 +133,12 @@ void SessionImpl::CopyOutput(Lock* lock, Operation* operation) {
                                                                                                   const Error& error) {
     self->OnOutput(copied, region, !error.ok() || arrived == bytes, error);
   };
-  const Error error = StartCopy(part.library, job, report);
-  if (!error.ok()) report(0, error);
+  const auto start = [&](const device::CopyJob& copy) {
+    if (hold == nullptr) return part.library->Start(copy);
+    hold->Release(copy);
+    return device::Status();
+  };
+  if (const Error error = StartCopy(start, job, report); !error.ok()) report(0, error);
   lock->lock();
 }
 
@@ -196,20 +207,40 @@ Error SessionImpl::WaitOnStream(Operation* operation, device::Stream stream) {
     return Error(Code::kInvalidArgument, "the output is in host memory, which no stream waits for: call Wait");
   }
   if (operation->outcome) return operation->outcome->error();
-  if (!part->library->holds_streams()) return Wait(operation, Within(kForever)).error();
-  std::unique_ptr<device::Hold> hold;
-  const device::Status held = part->library->HoldStream(*part->output, stream, &hold);
-  if (!held.ok()) return BeforeSubmission(held);
   Lock lock(mutex_);
-  if (!part->outcome) {
-    if (Error error = StartFinisher(lock); !error.ok()) return error;
-    if (!part->is_deferred) deferred_.push_back(*operation);
-    part->is_deferred = true;
-    part->holds.push_back(std::move(hold));
-    if (MayAdvance(*operation)) Advance(&lock, part);  // its doorbell may have come already
-    WakeAll(lock);
+  if (Error error = AwaitInputs(&lock, operation->link.get(), Within(kForever)); !error.ok()) return error;
+  if (part->is_deferred) {
+    const std::shared_ptr<device::Hold> hold = part->hold;
+    if (hold == nullptr) return Tell(lock, part->outcome->error());
+    lock.unlock();
+    return BeforeSubmission(hold->AddStream(stream));
   }
+  const bool is_copied_already = part->output_state != Output::kNone;
+  const Region* const result = operation->link->owners[operation->slot].result;
+  lock.unlock();
+  std::shared_ptr<device::Hold> hold;
+  device::Status held = {.code = Code::kNotSupported};
+  if (!is_copied_already)
+    held = part->library->HoldStream(*part->output, stream, part->submitted, result->data(), &hold);
+  if (held.code == Code::kNotSupported) return Wait(operation, Within(kForever)).error();
+  if (!held.ok()) return BeforeSubmission(held);
+  lock.lock();
+  if (Error error = StartFinisher(lock); !error.ok()) return error;
+  deferred_.push_back(*operation);
+  part->is_deferred = true;
+  part->hold = std::move(hold);
+  if (MayAdvance(*operation)) Advance(&lock, part);  // its doorbell may have come already
+  WakeAll(lock);
   return part->outcome ? Tell(lock, part->outcome->error()) : Error();
+}
+
+// Reading inputs needs the driver, which a thread that waits for a held stream may keep from all others. So a stream is
+// held only once its operation, and those before that it may have to wait for, need the driver no more.
+Error SessionImpl::AwaitInputs(Lock* lock, Link* link, const Deadline& deadline) {
+  const auto is_read = [](const std::shared_ptr<DevicePart>& part) { return !part->reads_input; };
+  std::vector<std::shared_ptr<DevicePart>> before(copies_.begin(), copies_.end());
+  const Error error = Await(lock, link, deadline, [&] { return std::all_of(before.begin(), before.end(), is_read); });
+  return error.code() == Code::kInterrupted ? error : Error();  // where the membership has ended, nothing is held long
 }
 
 Error SessionImpl::StartFinisher(const Lock& /*lock*/) {
@@ -248,7 +279,7 @@ void SessionImpl::EndDeferred(Lock* lock, DevicePart* part) {
   Operation operation = std::move(*found);
   deferred_.erase(found);
   part->outcome = Finish(&operation, lock, operation.read ? Error() : LossOf(*lock));
-  part->holds.clear();
+  part->hold.reset();
   WakeAll(*lock);
 }
 

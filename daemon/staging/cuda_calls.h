@@ -17,6 +17,7 @@
 #include <mutex>
 #include <thread>
 #include <type_traits>
+#include <vector>
 
 #include "proto/device/library.h"
 #include "proto/device/signals_blocked.h"
@@ -33,6 +34,8 @@ struct Driver {
   static constexpr int kIsManaged = 8;      // CU_POINTER_ATTRIBUTE_IS_MANAGED
   static constexpr int kOrdinal = 9;        // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
   static constexpr unsigned kOnDevice = 2;  // CU_MEMORYTYPE_DEVICE
+  static constexpr int kUnsupported = 801;  // CUDA_ERROR_NOT_SUPPORTED
+  using WordFunction = int (*)(CUstream_st* stream, std::uint64_t address, std::uint32_t value, unsigned flags);
 
   int (*init)(unsigned flags) = nullptr;
   int (*get_range)(std::uintptr_t* base, std::size_t* bytes, std::uintptr_t address) = nullptr;
@@ -40,6 +43,9 @@ struct Driver {
   int (*retain_primary)(Context* context, int ordinal) = nullptr;
   int (*push)(Context context) = nullptr;
   int (*pop)(Context* context) = nullptr;
+  // Null where the driver has them not: until the word is >= value (flags 0), and to write it.
+  WordFunction wait_value = nullptr;
+  WordFunction write_value = nullptr;
 
   static const Driver& Get() {
     static const Driver kDriver;
@@ -78,6 +84,8 @@ struct Driver {
     find(retain_primary, "cuDevicePrimaryCtxRetain");
     find(push, "cuCtxPushCurrent_v2");
     find(pop, "cuCtxPopCurrent_v2");
+    find(wait_value, "cuStreamWaitValue32_v2");
+    find(write_value, "cuStreamWriteValue32_v2");
   }
 };
 
@@ -116,6 +124,8 @@ class ProcessExit {
     return false;
   }
   static void Leave() { --inside_; }
+  // What the exit then begins with.
+  static void AtClose(void (*function)()) { at_close_ = function; }
   // Ends the calling thread's work: whom it would report to is being destroyed, too.
   static void ParkIfClosed() {
     while (is_closed_) std::this_thread::sleep_for(std::chrono::hours(1));
@@ -125,9 +135,11 @@ class ProcessExit {
   static void Close() {
     constexpr int kLooks = 1000;  // a device that hangs may keep one inside for ever
     is_closed_ = true;
+    if (void (*const function)() = at_close_; function != nullptr) function();
     for (int i = 0; i < kLooks && inside_ > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
+  static inline std::atomic<void (*)()> at_close_ = nullptr;
   static inline std::atomic<int> inside_ = 0;
   static inline std::atomic<bool> is_closed_ = false;
 };
@@ -166,28 +178,54 @@ class OnDevice {
   cudaStreamCaptureMode capture_mode_ = cudaStreamCaptureModeRelaxed;
 };
 
+// The process's events that nobody uses, to be used again: to destroy one enters the driver, which nobody may whom a
+// stream waits for.
+class FreeEvents {
+ public:
+  // Null: there is none.
+  static cudaEvent_t Take(int ordinal) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<cudaEvent_t>& free = all_[ordinal];
+    if (free.empty()) return nullptr;
+    cudaEvent_t const event = free.back();
+    free.pop_back();
+    return event;
+  }
+  static void Return(int ordinal, cudaEvent_t event) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all_[ordinal].push_back(event);
+  }
+
+ private:
+  static inline std::mutex& mutex_ = *new std::mutex;  // for threads that outlive main
+  static inline std::map<int, std::vector<cudaEvent_t>>& all_ = *new std::map<int, std::vector<cudaEvent_t>>;
+};
+
+// Of one device. Destroying one calls nothing of the driver.
 class Event {
  public:
   Event() = default;
   ~Event() {
-    if (event_ == nullptr || !ProcessExit::Enter()) return;
-    (void)cudaEventDestroy(event_);
-    ProcessExit::Leave();
+    if (event_ != nullptr) FreeEvents::Return(ordinal_, event_);
   }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  cudaError_t Create() {
+  // REQUIRES: the device is current.
+  cudaError_t Create(int ordinal) {
+    if (event_ == nullptr) event_ = FreeEvents::Take(ordinal);
+    ordinal_ = ordinal;
     return event_ != nullptr ? cudaSuccess
                              : cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync);
   }
-  cudaError_t Record(cudaStream_t stream) {
-    const cudaError_t made = Create();
+  cudaError_t Record(cudaStream_t stream, int ordinal) {
+    const cudaError_t made = Create(ordinal);
     return made != cudaSuccess ? made : cudaEventRecord(event_, stream);
   }
   cudaEvent_t get() const { return event_; }
 
  private:
+  int ordinal_ = 0;
   cudaEvent_t event_ = nullptr;
 };
 

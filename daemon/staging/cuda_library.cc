@@ -6,9 +6,7 @@
 // into its one stream, a few at a time with an event behind each, looks at the events in order and reports. So Start
 // only queues, no copy waits inside the stream, and a lost device shows where a callback in the stream would never run.
 //
-// No stream is held until a result has arrived: while a thread of the trainer waits for such a stream in a copy of
-// pageable memory, or a synchronous one, the driver lets no other thread create events or enqueue copies (seen with
-// 580.159), so that the result would never arrive.
+// Results that streams wait for are copied by those streams (cuda_holds.h).
 #include <array>
 #include <chrono>
 #include <condition_variable>
@@ -21,6 +19,7 @@
 #include <utility>
 
 #include "daemon/staging/cuda_calls.h"
+#include "daemon/staging/cuda_holds.h"
 #include "daemon/staging/cuda_unpinner.h"
 #include "proto/device/library.h"
 #include "proto/device/slices.h"
@@ -139,7 +138,7 @@ class CopyLane {
       if (made != cudaSuccess) return ToStatus(made, "cudaStreamCreate");
     }
     for (Event& event : events_) {
-      if (const Status status = ToStatus(event.Create(), "cudaEventCreate"); !status.ok()) return status;
+      if (const Status status = ToStatus(event.Create(ordinal_), "cudaEventCreate"); !status.ok()) return status;
     }
     return {};
   }
@@ -153,7 +152,7 @@ class CopyLane {
     const void* const from = static_cast<const std::byte*>(copy->job.from) + begin;
     const cudaError_t copies = cudaMemcpyAsync(to, from, slice.end - begin, cudaMemcpyDefault, stream_);
     if (copies != cudaSuccess) return ToStatus(copies, "cudaMemcpyAsync");
-    const Status recorded = ToStatus(slice.event->Record(stream_), "cudaEventRecord");
+    const Status recorded = ToStatus(slice.event->Record(stream_, ordinal_), "cudaEventRecord");
     copy->enqueued = slice.end;
     if (recorded.ok()) copy->slices.push_back(slice);
     return recorded;
@@ -199,7 +198,8 @@ class CudaLibrary final : public device::Library {
   Status Pin(std::int32_t device, void* host, std::size_t bytes) override {
     const OnDevice on_device(device);
     if (!on_device.status().ok()) return on_device.status();
-    return ToStatus(cudaHostRegister(host, bytes, cudaHostRegisterPortable), "pinning memory (cudaHostRegister)");
+    return ToStatus(cudaHostRegister(host, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
+                    "pinning memory (cudaHostRegister)");
   }
   void UnpinLater(std::int32_t device, void* host, void (*then)(void*), void* context) override {
     unpinner_.Add({.device = device, .host = host, .then = then, .context = context});
@@ -211,14 +211,15 @@ class CudaLibrary final : public device::Library {
     const auto cuda_stream = static_cast<cudaStream_t>(stream);
     if (const Status status = CheckStream(cuda_stream); !status.ok()) return status;
     auto made = std::make_shared<CudaMark>();
-    const Status status = ToStatus(made->event.Record(cuda_stream), "cudaEventRecord");
+    const Status status = ToStatus(made->event.Record(cuda_stream, device), "cudaEventRecord");
     if (status.ok()) *mark = std::move(made);
     return status;
   }
 
-  bool holds_streams() const override { return false; }
-  Status HoldStream(std::int32_t, device::Stream, std::unique_ptr<device::Hold>*) override {
-    return Failure(Code::kNotSupported, "streams of CUDA are not held");
+  Status HoldStream(std::int32_t device, device::Stream stream, const std::shared_ptr<const device::Mark>& after,
+                    const void* host, std::shared_ptr<device::Hold>* hold) override {
+    const auto* const mark = static_cast<const CudaMark*>(after.get());
+    return staging::HoldStream(device, stream, mark != nullptr ? &mark->event : nullptr, host, hold);
   }
 
   Status Start(const CopyJob& job) override {

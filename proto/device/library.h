@@ -29,7 +29,7 @@
 namespace ringway::device {
 
 // Of this interface: a library of another version is refused.
-inline constexpr std::uint32_t kLibraryVersion = 2;
+inline constexpr std::uint32_t kLibraryVersion = 3;
 
 // cudaStream_t. Null: the default stream.
 using Stream = void*;
@@ -65,15 +65,6 @@ class Mark {
   Mark& operator=(const Mark&) = delete;
 };
 
-// A stream that waits: what is enqueued later does not begin before the destructor, which never blocks.
-class Hold {
- public:
-  Hold() = default;
-  virtual ~Hold() = default;
-  Hold(const Hold&) = delete;
-  Hold& operator=(const Hold&) = delete;
-};
-
 enum class Direction : std::uint8_t { kToHost, kToDevice };
 
 struct CopyJob {
@@ -84,10 +75,28 @@ struct CopyJob {
   std::size_t bytes = 0;                        // at least 1
   std::shared_ptr<const Mark> after = nullptr;  // begins when the marked work is done; null: at once
   // The first `arrived` bytes are there. Called on a thread of the library, never within Start: with 0 when the marked
-  // work is done, then for each slice in order, the last time with `arrived` == bytes or with a failure. Calls nothing
-  // of the library but ~Hold, ~Mark and UnpinLater.
+  // work is done (and, of a Hold, the stream is there), then for each slice in order, the last time with `arrived` ==
+  // bytes or with a failure. Calls nothing of the library but ~Hold, ~Mark and UnpinLater.
   void (*report)(void* context, std::size_t arrived, const Status& status) = nullptr;
   void* context = nullptr;
+};
+
+// A stream that waits for a result: what is enqueued in it later begins after the result was copied or, if there is
+// none, after the destructor. Everything the stream needs is enqueued with it, so that the functions below reach it
+// while a driver that serves one thread at a time is in the hands of one that waits for that very stream. Release and
+// the destructor never block and call nothing of the driver.
+class Hold {
+ public:
+  Hold() = default;
+  virtual ~Hold() = default;
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+  // The result is there: carries out the copy to the device of HoldStream, from pinned memory named there, and then
+  // lets the streams go on. Always reports; `after` was HoldStream's. Once at most.
+  virtual void Release(const CopyJob& job) = 0;
+  // Another stream waits, too.
+  virtual Status AddStream(Stream stream) = 0;
 };
 
 class Library {
@@ -112,10 +121,10 @@ class Library {
   virtual void UnpinLater(std::int32_t device, void* host, void (*then)(void* context), void* context) = 0;
 
   virtual Status MarkStream(std::int32_t device, Stream stream, std::shared_ptr<Mark>* mark) = 0;
-  // Whether a stream may wait for a result that is still to come; if not, the caller waits for it, and HoldStream is
-  // kNotSupported.
-  virtual bool holds_streams() const = 0;
-  virtual Status HoldStream(std::int32_t device, Stream stream, std::unique_ptr<Hold>* hold) = 0;
+  // Makes a stream wait for a result that is still to come, once `after` (or null) is done; the result will be copied
+  // from the pinned `host` memory, or a part of it, to the device. kNotSupported: the caller has to wait in its place.
+  virtual Status HoldStream(std::int32_t device, Stream stream, const std::shared_ptr<const Mark>& after,
+                            const void* host, std::shared_ptr<Hold>* hold) = 0;
   // Never blocks. After a failure nothing is reported.
   virtual Status Start(const CopyJob& job) = 0;
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 #include "proto/device/loader.h"
 
@@ -52,7 +53,7 @@ class Pair {
     const bool to_host = direction == Direction::kToHost;
     Must(the_library->CopyNow(to_host ? host_ : device_, to_host ? device_ : host_, bytes_));
   }
-  void Start(Direction direction) {
+  CopyJob Job(Direction direction) {
     CopyJob job{.direction = direction, .bytes = bytes_, .context = this};
     job.to = direction == Direction::kToHost ? host_ : device_;
     job.from = direction == Direction::kToHost ? device_ : host_;
@@ -63,7 +64,14 @@ class Pair {
       if (arrived == pair->bytes_) pair->arrived_.notify_all();
     };
     arrived_ = 0;
-    Must(the_library->Start(job));
+    return job;
+  }
+  void Start(Direction direction) { Must(the_library->Start(Job(direction))); }
+  // By the default stream, which waits for it.
+  void Release() {
+    std::shared_ptr<Hold> hold;
+    Must(the_library->HoldStream(0, nullptr, nullptr, host_, &hold));
+    hold->Release(Job(Direction::kToDevice));
   }
   void Wait() {
     for (std::size_t seen = arrived_; seen < bytes_; seen = arrived_) arrived_.wait(seen);
@@ -93,6 +101,17 @@ void Staged(benchmark::State& state, Direction direction) {
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * bytes));
 }
 
+// A stream that waits for a result copies it itself.
+void Held(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  Pair pair(bytes);
+  for (auto _ : state) {
+    pair.Release();
+    pair.Wait();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * bytes));
+}
+
 // The bytes of both ways count.
 void StagedBothWays(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
@@ -114,6 +133,7 @@ BENCHMARK_CAPTURE(WholeCopy, to_host, Direction::kToHost)->Arg(kSmall)->Arg(kLar
 BENCHMARK_CAPTURE(WholeCopy, to_device, Direction::kToDevice)->Arg(kSmall)->Arg(kLarge)->UseRealTime();
 BENCHMARK_CAPTURE(Staged, to_host, Direction::kToHost)->Arg(kSmall)->Arg(kLarge)->UseRealTime();
 BENCHMARK_CAPTURE(Staged, to_device, Direction::kToDevice)->Arg(kSmall)->Arg(kLarge)->UseRealTime();
+BENCHMARK(Held)->Arg(kSmall)->Arg(kLarge)->UseRealTime();
 BENCHMARK(StagedBothWays)->Arg(kSmall)->Arg(kLarge)->UseRealTime();
 
 }  // namespace

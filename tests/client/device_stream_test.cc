@@ -92,8 +92,8 @@ TEST_F(DeviceStreamTest, StreamsInC) {
       ringwayAllReduceAsyncWith(memory.data(), memory.data(), 1000, ringwayUint8, ringwaySum, &options, comm, &work),
       ringwaySuccess);
   EXPECT_EQ(ringwayWorkWaitOnStream(nullptr, stream.handle()), ringwayInvalidArgument);
-  ASSERT_EQ(ringwayWorkWaitOnStream(work, stream.handle()), ringwaySuccess);
   go.set_value();
+  ASSERT_EQ(ringwayWorkWaitOnStream(work, stream.handle()), ringwaySuccess);
   stream.Synchronize();
   EXPECT_EQ(memory.Copy(), Pattern(1000, 51));
   EXPECT_EQ(ringwayWorkWait(work, RINGWAY_FOREVER, nullptr), ringwaySuccess);
@@ -114,6 +114,61 @@ TEST_F(DeviceStreamTest, TwoStreamsWaitForOneResult) {
   first.Synchronize();
   second.Synchronize();
   EXPECT_EQ(memory.begin()[0], 4);
+}
+
+// As in a synchronous copy behind the stream's work, which keeps all others out of the driver.
+TEST_F(DeviceStreamTest, ResultReachesAStreamWhoseWaiterHasTheDriver) {
+  daemon_.SetHolds(true);
+  TestStream stream;
+  TestStream inputs;
+  const Memory memory(kLarge);
+  const Memory before(kLarge);
+  std::promise<void> go;
+  std::promise<void> held;
+  inputs.Enqueue([gone = go.get_future().share()] { gone.wait(); });
+  auto first = Start(before.data(), before.data(), kLarge, &inputs, 1);
+  auto work = Start(memory.data(), memory.data(), kLarge, &inputs);
+  ASSERT_TRUE(work.ok()) << work.error().text();
+  auto waiter = std::async(std::launch::async, [&] {
+    const Error error = work->WaitOnStream(stream.handle());  // not before both inputs are read, which needs the driver
+    held.set_value();
+    device().SynchronizeInDriver(&stream);
+    return error;
+  });
+  ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.submits.size() == 2; }));
+  go.set_value();
+  held.get_future().wait();
+  daemon_.CompleteHeld();
+  EXPECT_TRUE(waiter.get().ok());
+  EXPECT_TRUE(memory.Copy() == Pattern(kLarge, 4));
+  EXPECT_TRUE(work->Wait().ok());
+  EXPECT_TRUE(first->Wait().ok());
+}
+
+TEST_F(DeviceStreamTest, CopyThatIsRefusedWhenTheResultIsThereEndsTheSession) {
+  daemon_.SetHolds(true);
+  TestStream stream;
+  const Memory memory(1000);
+  auto work = Start(memory.data(), memory.data(), 1000, &stream);
+  ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  device().SetFaults({.refuse_one_in = 1});
+  daemon_.CompleteHeld();
+  stream.Synchronize();
+  EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
+  EXPECT_EQ(memory.Copy(), Pattern(1000, 3));
+  EXPECT_EQ(session_->UpdateView().error().code(), Code::kDeviceFailed);
+}
+
+// A Wait that gave up has begun to copy; so the stream has nothing of its own to copy.
+TEST_F(DeviceStreamTest, WaitOnStreamAfterACopyHasBegunWaitsForIt) {
+  TestStream stream;
+  const Memory memory(kLarge);
+  auto work = Start(memory.data(), memory.data(), kLarge, &stream);
+  ASSERT_TRUE(IsStaged(kLarge));
+  device().SetFaults({.delay_us = 20'000});
+  AwaitCopying(*work);
+  ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  EXPECT_TRUE(memory.Copy() == Pattern(kLarge, 4));
 }
 
 TEST_F(DeviceStreamTest, FailedOperationReleasesTheStreamWithTheOutputAsItWas) {
@@ -214,9 +269,9 @@ TEST_F(DeviceStreamTest, HungCopyIsGivenUpWhileTheSessionWaitsForOthers) {
   device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
   ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
   EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
-  stream.Synchronize();
   other.Synchronize();  // the session has ended with it
   device().Reset();
+  stream.Synchronize();
 }
 
 TEST_F(DeviceStreamTest, UpdateViewWaitsForWhatStreamsWaitFor) {

@@ -133,10 +133,10 @@ TEST_F(DeviceTest, HungCopyOfTheResultIsGivenUp) {
   daemon_.CompleteHeld();
   EXPECT_EQ(work->Wait(Milliseconds(0)).error().code(), Code::kTimeout);
   EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
-  stream.Synchronize();
   EXPECT_EQ(other->Wait().error().code(), Code::kDeviceFailed);
   EXPECT_EQ(session_->Leave().code(), Code::kDeviceFailed);
   device().Reset();  // what was given up goes on, into memory that is still there
+  stream.Synchronize();
 }
 
 TEST_F(DeviceTest, CopiesInFlightOutliveWorkAndSession) {

@@ -8,15 +8,14 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "proto/device/signals_blocked.h"
 #include "proto/device/slices.h"
 
 namespace ringway::testing {
@@ -28,46 +27,8 @@ using device::Failure;
 using device::Location;
 using device::Status;
 
-// A gate that is passed once opened.
-class Gate {
- public:
-  void Open() {
-    std::vector<std::function<void()>> then;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      is_open_ = true;
-      opened_.notify_all();
-      then.swap(then_);
-    }
-    for (const auto& next : then) next();
-  }
-  // At once if it is open.
-  void WhenOpen(std::function<void()> next) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!is_open_) return then_.push_back(std::move(next));
-    }
-    next();
-  }
-  void Pass() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    opened_.wait(lock, [this] { return is_open_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable opened_;
-  std::vector<std::function<void()>> then_;
-  bool is_open_ = false;
-};
-
 struct TestMark : device::Mark {
   std::shared_ptr<Gate> reached = std::make_shared<Gate>();
-};
-
-struct TestHold : device::Hold {
-  std::shared_ptr<Gate> released = std::make_shared<Gate>();
-  ~TestHold() override { released->Open(); }
 };
 
 struct Allocation {
@@ -75,7 +36,7 @@ struct Allocation {
   std::size_t bytes = 0;   // as asked for
   std::size_t mapped = 0;  // whole pages
   std::byte* contents = nullptr;
-  std::shared_ptr<std::size_t> copies = std::make_shared<std::size_t>(0);  // in flight
+  std::size_t copies = 0;  // in flight
 };
 
 std::size_t WholePages(std::size_t bytes) {
@@ -133,8 +94,8 @@ class Device final : public TestDevice {
   Status Pin(std::int32_t device, void* host, std::size_t bytes) override;
   void UnpinLater(std::int32_t device, void* host, void (*then)(void*), void* context) override;
   Status MarkStream(std::int32_t device, device::Stream stream, std::shared_ptr<device::Mark>* mark) override;
-  bool holds_streams() const override { return true; }
-  Status HoldStream(std::int32_t device, device::Stream stream, std::unique_ptr<device::Hold>* hold) override;
+  Status HoldStream(std::int32_t device, device::Stream stream, const std::shared_ptr<const device::Mark>& after,
+                    const void* host, std::shared_ptr<device::Hold>* hold) override;
   Status Start(const CopyJob& job) override;
   Status Allocate(std::int32_t device, std::size_t bytes, void** memory) override;
   void Free(void* memory) override;
@@ -143,8 +104,19 @@ class Device final : public TestDevice {
   void SetFaults(const Faults& faults) override;
   void Reset() override;
   void Lose() override;
+  void SynchronizeInDriver(TestStream* stream) override;
   std::byte* Contents(void* memory) override;
   std::size_t pinned_bytes() const override;
+
+  // Counts the copy as one in flight, until CarryOut.
+  Status Admit(const CopyJob& job);
+  // Of an admitted one: all slices, each by the driver, or by a stream that has all it needs.
+  enum class By { kDriver, kStream };
+  void CarryOut(const CopyJob& job, By by);
+  void EnterDriver() { const std::lock_guard<std::mutex> lock(driver_); }
+  TestStream* StreamOf(device::Stream stream) {
+    return stream == nullptr ? &default_stream_ : static_cast<TestStream*>(stream);
+  }
 
  private:
   static constexpr std::size_t kCopyStreams = 2 * static_cast<std::size_t>(kCount);
@@ -153,16 +125,14 @@ class Device final : public TestDevice {
   using Lock = std::lock_guard<std::mutex>;
   bool OneIn(const Lock&, std::uint32_t n) { return n != 0 && dice_() % n == 0; }
   // The allocation that holds `memory`, or null.
-  const Allocation* Find(const Lock&, const void* memory, std::size_t* offset) const;
+  Allocation* Find(const Lock&, const void* memory, std::size_t* offset);
   bool IsPinned(const Lock&, const void* host, std::size_t bytes) const;
   std::byte* Reach(const Lock& lock, const void* memory, std::size_t bytes);
   // Carried out on the copy stream. Returns whether the copy goes on.
   bool CopySlice(const CopyJob& job, std::size_t begin, std::size_t end);
   Fate Decide(std::chrono::microseconds* delay, std::shared_ptr<Gate>* hung);
-  TestStream* StreamOf(device::Stream stream) {
-    return stream == nullptr ? &default_stream_ : static_cast<TestStream*>(stream);
-  }
 
+  std::mutex driver_;
   mutable std::mutex mutex_;
   std::condition_variable copied_;
   Faults faults_;
@@ -178,10 +148,10 @@ class Device final : public TestDevice {
 
 std::uintptr_t AddressOf(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
-const Allocation* Device::Find(const Lock&, const void* memory, std::size_t* offset) const {
+Allocation* Device::Find(const Lock&, const void* memory, std::size_t* offset) {
   const auto after = allocations_.upper_bound(AddressOf(memory));
   if (after == allocations_.begin()) return nullptr;
-  const auto& [begin, allocation] = *std::prev(after);
+  auto& [begin, allocation] = *std::prev(after);
   *offset = AddressOf(memory) - begin;
   return *offset < allocation.bytes ? &allocation : nullptr;
 }
@@ -207,6 +177,7 @@ Status Device::Locate(const void* memory, std::size_t bytes, Location* location)
 }
 
 Status Device::Pin(std::int32_t /*device*/, void* host, std::size_t bytes) {
+  EnterDriver();
   const Lock lock(mutex_);
   if (OneIn(lock, faults_.no_memory_one_in)) {
     return Failure(Code::kResourceExhausted, "pinning %zu bytes failed: out of memory (injected)", bytes);
@@ -218,6 +189,7 @@ Status Device::Pin(std::int32_t /*device*/, void* host, std::size_t bytes) {
 
 void Device::UnpinLater(std::int32_t /*device*/, void* host, void (*then)(void*), void* context) {
   helper_.Enqueue([this, host, then, context] {
+    EnterDriver();
     {
       const Lock lock(mutex_);
       if (pinned_.erase(AddressOf(host)) != 1) std::abort();
@@ -227,48 +199,100 @@ void Device::UnpinLater(std::int32_t /*device*/, void* host, void (*then)(void*)
 }
 
 Status Device::MarkStream(std::int32_t, device::Stream stream, std::shared_ptr<device::Mark>* mark) {
+  EnterDriver();
   auto made = std::make_shared<TestMark>();
   StreamOf(stream)->Enqueue([reached = made->reached] { reached->Open(); });
   *mark = std::move(made);
   return {};
 }
 
-Status Device::HoldStream(std::int32_t, device::Stream stream, std::unique_ptr<device::Hold>* hold) {
-  auto made = std::make_unique<TestHold>();
-  StreamOf(stream)->Enqueue([released = made->released] { released->Pass(); });
-  *hold = std::move(made);
+// A stream that passes the gate, then copies what was released, if it was.
+class TestHold final : public device::Hold {
+ public:
+  TestHold(Device* device, device::Stream stream, std::shared_ptr<Gate> after) : device_(device) {
+    device->StreamOf(stream)->Enqueue([device, after = std::move(after), state = state_] {
+      if (after) after->Pass();
+      state->released.Pass();
+      if (state->job) Carry(device, *state);
+      state->passed.Open();
+    });
+  }
+  ~TestHold() override { state_->released.Open(); }
+
+  void Release(const CopyJob& job) override {
+    state_->admitted = device_->Admit(job);
+    state_->job = job;
+    state_->released.Open();
+  }
+  Status AddStream(device::Stream stream) override {
+    device_->EnterDriver();
+    device_->StreamOf(stream)->Enqueue([state = state_] { state->passed.Pass(); });
+    return {};
+  }
+
+ private:
+  struct State {
+    Gate released;
+    Gate passed;
+    std::optional<CopyJob> job;
+    Status admitted;
+  };
+  static void Carry(Device* device, const State& state) {
+    if (!state.admitted.ok()) return state.job->report(state.job->context, 0, state.admitted);
+    state.job->report(state.job->context, 0, {});
+    device->CarryOut(*state.job, Device::By::kStream);
+  }
+
+  Device* const device_;
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+Status Device::HoldStream(std::int32_t, device::Stream stream, const std::shared_ptr<const device::Mark>& after,
+                          const void* host, std::shared_ptr<device::Hold>* hold) {
+  EnterDriver();
+  {
+    const Lock lock(mutex_);
+    if (is_lost_) return Failure(Code::kDeviceFailed, "the device is lost (injected)");
+    if (!IsPinned(lock, host, 1)) std::abort();
+  }
+  const auto* const mark = static_cast<const TestMark*>(after.get());
+  *hold = std::make_shared<TestHold>(this, stream, mark != nullptr ? mark->reached : nullptr);
   return {};
 }
 
-Status Device::Start(const CopyJob& job) {
-  std::size_t stream = 0;
-  std::shared_ptr<std::size_t> copies;
-  {
-    const Lock lock(mutex_);
-    if (is_lost_) return Failure(Code::kDeviceFailed, "device %d is lost (injected)", job.device);
-    if (OneIn(lock, faults_.refuse_one_in)) return Failure(Code::kDeviceFailed, "the copy was refused (injected)");
-    const bool to_host = job.direction == Direction::kToHost;
-    std::size_t offset = 0;
-    const Allocation* const found = Find(lock, to_host ? job.from : job.to, &offset);
-    if (found == nullptr || found->device != job.device || job.bytes > found->bytes - offset) std::abort();
-    if (!IsPinned(lock, to_host ? job.to : job.from, job.bytes)) std::abort();
-    stream = 2 * static_cast<std::size_t>(job.device) + (to_host ? 0 : 1);
-    copies = found->copies;
-    ++*copies;
+Status Device::Admit(const CopyJob& job) {
+  const Lock lock(mutex_);
+  if (is_lost_) return Failure(Code::kDeviceFailed, "device %d is lost (injected)", job.device);
+  if (OneIn(lock, faults_.refuse_one_in)) return Failure(Code::kDeviceFailed, "the copy was refused (injected)");
+  const bool to_host = job.direction == Direction::kToHost;
+  std::size_t offset = 0;
+  Allocation* const found = Find(lock, to_host ? job.from : job.to, &offset);
+  if (found == nullptr || found->device != job.device || job.bytes > found->bytes - offset) std::abort();
+  if (!IsPinned(lock, to_host ? job.to : job.from, job.bytes)) std::abort();
+  ++found->copies;
+  return {};
+}
+
+void Device::CarryOut(const CopyJob& job, By by) {
+  for (std::size_t begin = 0; begin < job.bytes;) {
+    if (by == By::kDriver) EnterDriver();
+    const std::size_t end = device::SliceEnd(begin, job.bytes);
+    begin = CopySlice(job, begin, end) ? end : job.bytes;
   }
-  const auto copy = [this, job, copies] {
-    for (std::size_t begin = 0; begin < job.bytes;) {
-      const std::size_t end = device::SliceEnd(begin, job.bytes);
-      begin = CopySlice(job, begin, end) ? end : job.bytes;
-    }
-    const Lock lock(mutex_);
-    --*copies;
-    copied_.notify_all();
-  };
-  const auto begin = [this, job, to = copy_streams_.at(stream).get(), copy] {
-    helper_.Enqueue([job, to, copy] {
+  const Lock lock(mutex_);
+  std::size_t offset = 0;
+  --Find(lock, job.direction == Direction::kToHost ? job.from : job.to, &offset)->copies;
+  copied_.notify_all();
+}
+
+Status Device::Start(const CopyJob& job) {
+  if (Status admitted = Admit(job); !admitted.ok()) return admitted;
+  const std::size_t direction = job.direction == Direction::kToHost ? 0 : 1;
+  TestStream* const to = copy_streams_.at(2 * static_cast<std::size_t>(job.device) + direction).get();
+  const auto begin = [this, job, to] {
+    helper_.Enqueue([this, job, to] {
       job.report(job.context, 0, {});
-      to->Enqueue(copy);
+      to->Enqueue([this, job] { CarryOut(job, By::kDriver); });
     });
   };
   const auto* const mark = static_cast<const TestMark*>(job.after.get());
@@ -332,13 +356,14 @@ void Device::Free(void* memory) {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto found = allocations_.find(AddressOf(memory));
   if (found == allocations_.end()) std::abort();
-  copied_.wait(lock, [found] { return *found->second.copies == 0; });
+  copied_.wait(lock, [found] { return found->second.copies == 0; });
   ::munmap(found->second.contents, found->second.mapped);
   ::munmap(memory, found->second.mapped);
   allocations_.erase(found);
 }
 
 Status Device::CopyNow(void* to, const void* from, std::size_t bytes) {
+  SynchronizeInDriver(&default_stream_);
   {
     const Lock lock(mutex_);
     std::size_t offset = 0;
@@ -367,6 +392,11 @@ void Device::Lose() {
   is_lost_ = true;
 }
 
+void Device::SynchronizeInDriver(TestStream* stream) {
+  const std::lock_guard<std::mutex> lock(driver_);
+  stream->Synchronize();
+}
+
 std::byte* Device::Contents(void* memory) {
   const Lock lock(mutex_);
   return Reach(lock, memory, 1);
@@ -380,53 +410,6 @@ std::size_t Device::pinned_bytes() const {
 }
 
 }  // namespace
-
-struct TestStream::State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> queue;
-  bool is_ending = false;
-  std::thread thread;
-};
-
-TestStream::TestStream() : state_(std::make_shared<State>()) {
-  const device::SignalsBlocked blocked;
-  state_->thread = std::thread([state = state_.get()] {
-    std::unique_lock<std::mutex> lock(state->mutex);
-    for (;;) {
-      state->changed.wait(lock, [state] { return state->is_ending || !state->queue.empty(); });
-      if (state->queue.empty()) return;
-      const auto work = std::move(state->queue.front());
-      state->queue.pop_front();
-      lock.unlock();
-      work();
-      lock.lock();
-    }
-  });
-}
-
-TestStream::~TestStream() {
-  {
-    const std::lock_guard<std::mutex> lock(state_->mutex);
-    state_->is_ending = true;
-  }
-  state_->changed.notify_all();
-  state_->thread.join();
-}
-
-void TestStream::Enqueue(std::function<void()> work) {
-  {
-    const std::lock_guard<std::mutex> lock(state_->mutex);
-    state_->queue.push_back(std::move(work));
-  }
-  state_->changed.notify_all();
-}
-
-void TestStream::Synchronize() {
-  const auto reached = std::make_shared<Gate>();
-  Enqueue([reached] { reached->Open(); });
-  reached->Pass();
-}
 
 TestDevice& TestDevice::Get() {
   static auto* const kDevice = new Device;  // never destroyed: its threads outlive main

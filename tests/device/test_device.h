@@ -5,7 +5,8 @@
 // RINGWAY_TEST_DEVICE in the environment sets the first faults of a process: "delay_us=300,fail_one_in=50,seed=7", keys
 // as in Faults.
 //
-// Free waits for copies in flight, as cudaFree does.
+// Free waits for copies in flight, as cudaFree does, and CopyNow for the default stream, as cudaMemcpy does. Between
+// them the functions share a driver that serves one thread at a time, also while that waits (SynchronizeInDriver).
 //
 // Threads: any.
 #pragma once
@@ -13,11 +14,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "proto/device/library.h"
+#include "tests/device/test_stream.h"
 
 namespace ringway::testing {
 
@@ -32,23 +33,6 @@ struct Faults {
   std::uint32_t seed = 1;
 };
 
-// In order, on a thread of its own.
-class TestStream {
- public:
-  TestStream();
-  ~TestStream();  // when all that was enqueued is done
-  TestStream(const TestStream&) = delete;
-  TestStream& operator=(const TestStream&) = delete;
-
-  device::Stream handle() { return this; }
-  void Enqueue(std::function<void()> work);
-  void Synchronize();
-
- private:
-  struct State;
-  std::shared_ptr<State> state_;
-};
-
 class TestDevice : public device::Library {
  public:
   // The process's; the same whoever asks.
@@ -61,6 +45,8 @@ class TestDevice : public device::Library {
   virtual void Reset() = 0;
   // The device is lost: all that runs or comes fails, until Reset.
   virtual void Lose() = 0;
+  // What a synchronous copy behind the stream's work does: keeps the driver until that is done.
+  virtual void SynchronizeInDriver(TestStream* stream) = 0;
 
   // What kernels do: device memory seen by its own device. REQUIRES: `memory` is of Allocate.
   virtual std::byte* Contents(void* memory) = 0;

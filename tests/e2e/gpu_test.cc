@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/device/loader.h"
@@ -37,25 +38,72 @@ TEST_F(Gpu, LossOfAPeerIsRetried) {
   EXPECT_EQ(round.Check().world_size, 2U);
 }
 
-// Streams wait for results without the host: the default stream here, which every later copy of CopyNow follows.
+// What three ranks have on the GPU.
+class Vectors {
+ public:
+  explicit Vectors(std::size_t count) : count_(count), memory_(3) {
+    for (void*& one : memory_) {
+      EXPECT_TRUE(library_->Allocate(0, bytes(), &one).ok());
+    }
+  }
+  ~Vectors() {
+    for (void* const one : memory_) library_->Free(one);
+  }
+  Vectors(const Vectors&) = delete;
+  Vectors& operator=(const Vectors&) = delete;
+
+  void Fill(float value) const {
+    const std::vector<float> values(count_, value);
+    for (void* const one : memory_) ASSERT_TRUE(library_->CopyNow(one, values.data(), bytes()).ok());
+  }
+  // Submits to all, makes the default stream wait, and returns what the copies see that follow it.
+  std::vector<float> ReduceAndRead(const Sessions& ranks, bool cancels) const {
+    std::vector<Work> works;
+    for (std::size_t rank = 0; rank < memory_.size(); ++rank) {
+      auto work = ranks[rank]->AllReduceAsync(memory_[rank], memory_[rank], count_, DType::kF32, ReduceOp::kSum);
+      EXPECT_TRUE(work.ok()) << work.error().text();
+      works.push_back(std::move(work.value()));
+      if (cancels) break;  // the others never come
+    }
+    for (Work& work : works) EXPECT_TRUE(work.WaitOnStream(nullptr).ok());
+    const Error cancelled = cancels ? works.front().Cancel() : Error();
+    EXPECT_TRUE(cancelled.ok()) << cancelled.text();
+    std::vector<float> values(count_);
+    EXPECT_TRUE(library_->CopyNow(values.data(), memory_.front(), bytes()).ok());
+    for (Work& work : works) EXPECT_EQ(work.Wait().error().code(), cancels ? Code::kCancelled : Code::kOk);
+    return values;
+  }
+
+ private:
+  std::size_t bytes() const { return count_ * sizeof(float); }
+
+  device::Library* const library_ = device::Load().library;
+  const std::size_t count_;
+  std::vector<void*> memory_;
+};
+
+// The host only submits: its next call waits in the driver, which it keeps, for the default stream.
 TEST_F(Gpu, StreamsWaitForResults) {
-  Cluster cluster({.daemons = 1});
-  const Sessions ranks = cluster.JoinWorld(1);
-  ASSERT_EQ(ranks.size(), 1U);
-  device::Library* const library = device::Load().library;
-  std::vector<float> values(1'000'000, 3.0F);
-  void* memory = nullptr;
-  ASSERT_TRUE(library->Allocate(0, values.size() * sizeof(float), &memory).ok());
-  ASSERT_TRUE(library->CopyNow(memory, values.data(), values.size() * sizeof(float)).ok());
-  auto work = ranks[0]->AllReduceAsync(memory, memory, values.size(), DType::kF32, ReduceOp::kSum);
-  ASSERT_TRUE(work.ok()) << work.error().text();
-  ASSERT_TRUE(work->WaitOnStream(nullptr).ok());
-  std::fill(values.begin(), values.end(), 0.0F);
-  ASSERT_TRUE(library->CopyNow(values.data(), memory, values.size() * sizeof(float)).ok());
-  EXPECT_EQ(values.front(), 3.0F);
-  EXPECT_EQ(values.back(), 3.0F);
-  EXPECT_TRUE(work->Wait().ok());
-  library->Free(memory);
+  constexpr int kSteps = 20;
+  Cluster cluster({.daemons = 3});
+  const Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3U);
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1001}, std::size_t{5'000'003}}) {
+    const Vectors vectors(count);
+    for (int step = 0; step < kSteps; ++step) {
+      vectors.Fill(static_cast<float>(step));
+      EXPECT_EQ(vectors.ReduceAndRead(ranks, false), std::vector<float>(count, 3.0F * static_cast<float>(step)));
+    }
+  }
+}
+
+TEST_F(Gpu, StreamOfACancelledOperationGoesOnWithTheOutputAsItWas) {
+  Cluster cluster({.daemons = 3});
+  const Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3U);
+  const Vectors vectors(100'000);
+  vectors.Fill(3.0F);
+  EXPECT_EQ(vectors.ReduceAndRead(ranks, true), std::vector<float>(100'000, 3.0F));
 }
 
 }  // namespace

@@ -449,10 +449,10 @@ RINGWAY_C_API ringwayResult_t ringwayWorkWaitAny(const ringwayWork_t* works, siz
                                                  size_t* index);
 /* *done = 1 if ringwayWorkWait would return at once. */
 RINGWAY_C_API ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done);
-/* Makes a stream (cudaStream_t; NULL: the default stream) see the result, whose recvbuff is in device memory: what is
- * enqueued there afterwards sees it or, if the operation fails, recvbuff as it was (unspecified if it is the device
- * that failed). With CUDA it blocks as ringwayWorkWait does, and returns the outcome's error. The work may be freed
- * before. */
+/* Makes a stream (cudaStream_t; NULL: the default stream) wait for the result, whose recvbuff is in device memory: what
+ * is enqueued there afterwards sees it or, if the operation fails, recvbuff as it was (unspecified if it is the device
+ * that failed); ringwayWorkWait says which. Blocks until inputs submitted so far have been read, not for the network;
+ * see Work::WaitOnStream in ringway.hpp. The work may be freed before. */
 RINGWAY_C_API ringwayResult_t ringwayWorkWaitOnStream(ringwayWork_t work, void* stream);
 /* Asks all ranks to cancel; ringwayWorkWait returns the agreed outcome, which may be success. */
 RINGWAY_C_API ringwayResult_t ringwayWorkCancel(ringwayWork_t work);

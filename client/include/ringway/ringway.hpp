@@ -44,7 +44,7 @@
 // Device memory: input and output may be in the memory of a GPU, any that its driver knows, each by itself. The input
 // is read after what OpOptions::stream holds at the submission. It belongs to the operation until Wait has succeeded,
 // or a stream has waited for the result; else, as after a failure or where the Work was destroyed, until the next
-// UpdateView has succeeded. The result is copied to the device after commit, within Wait or Work::WaitOnStream. A
+// UpdateView has succeeded. The result is copied to the device after commit, within Wait or by a stream that waits. A
 // device that refuses before anything is submitted is an error of the submission (kIo). If it fails later
 // (kDeviceFailed) while an input is read, the operation is cancelled on all ranks, and the session goes on; while a
 // result is copied to it, the session ends: this rank has missed what the others go on with. CUDA is used if the
@@ -267,12 +267,15 @@ class RINGWAY_API Work {
   static Expected<std::size_t> WaitAny(const std::vector<Work*>& works, Milliseconds timeout = kForever);
   // Returns whether Wait would return at once. Never blocks.
   bool Test();
-  // Makes a stream (cudaStream_t; null: the default stream) see the result, whose output is in device memory: what is
-  // enqueued there afterwards sees it or, if the operation fails, the output as it was (unspecified if it is the device
-  // that failed). With CUDA it blocks as Wait does and returns the outcome's error: a stream that waited for the
-  // network would keep all copies out of the driver while a thread of the process waits for that stream. A device whose
-  // streams can wait is waited for by them alone; then Wait says what the outcome was. The Work may be destroyed
-  // before. kInvalidArgument if the output is in host memory.
+  // Makes a stream (cudaStream_t; null: the default stream) wait for the result, whose output is in device memory: what
+  // is enqueued there afterwards sees it or, if the operation fails, the output as it was (unspecified if it is the
+  // device that failed); Wait says which. Any number of streams may wait; the Work may be destroyed before. Does not
+  // block for the network, only until the inputs of this operation and of those submitted before have been read. Blocks
+  // as Wait does, and returns the outcome's error, if the result is being copied already, or the driver is older than
+  // CUDA 12. kInvalidArgument if the output is in host memory.
+  // While a thread of the process then waits for that stream inside the driver (cudaMemcpy, a copy of pageable memory,
+  // cudaMalloc), CUDA lets others in only when the result has come: their submissions and inputs in device memory wait.
+  // So ranks of one group that share a process submit all their operations before one of them waits so.
   Error WaitOnStream(void* stream);
   // Asks all ranks to cancel the operation. The outcome is agreed: Wait returns kCancelled on all ranks, or success.
   Error Cancel();

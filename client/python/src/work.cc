@@ -7,7 +7,6 @@
 #include "errors.h"
 #include "interpreter.h"
 #include "options.h"
-#include "proto/device/loader.h"
 #include "session.h"
 
 namespace ringway::python {
@@ -53,8 +52,6 @@ void PyWork::Cancel() {
 
 void PyWork::WaitOnStream(nb::handle stream) {
   void* const handle = StreamFrom(stream);
-  const device::Library* const library = device::Load().library;
-  if (library != nullptr && !library->holds_streams()) WaitUntilDone(nb::none());  // which others may cancel meanwhile
   RaiseUnlessOk(Run([this, handle]() -> Error {
     const std::lock_guard<std::mutex> lock(mutex_);
     return work_.WaitOnStream(handle);
@@ -85,7 +82,7 @@ Raises what the operation failed with, again at each call. A second call after s
            "returns a result on all.")
       .def("wait_on_stream", &PyWork::WaitOnStream, nb::arg("stream").none(),
            nb::sig("def wait_on_stream(self, stream: typing.Any) -> None"),
-           R"(Makes a CUDA stream see the result, whose output is in device memory. With CUDA the caller waits for it.
+           R"(Makes a CUDA stream wait for the result, whose output is in device memory; the caller waits for inputs to be read only.
 
 stream: of torch or CuPy, one with __cuda_stream__, its handle as an int, or None: the default stream. What is enqueued there
 afterwards sees the result or, if the operation fails, the output as it was: `wait` raises what it failed with. The Work may

@@ -1,0 +1,28 @@
+// What a stream that waits for a result is told of it, in pinned memory that host and device share, and the kernel that
+// then copies: for a copy that a stream has before anybody knows whether there will be one (cuda_holds.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+struct CUstream_st;
+
+namespace ringway::staging {
+
+struct alignas(64) HeldCopy {
+  // Of the host, before `released`. The device reads them when it has seen that.
+  void* to = nullptr;
+  const void* from = nullptr;  // as the device sees it
+  std::size_t bytes = 0;       // 0: there is nothing to copy
+  std::uint32_t released = 0;
+  // Of the device: the stream has come so far.
+  std::uint32_t began = 0;
+  std::uint32_t passed = 0;
+};
+
+// Both return a cudaError_t. The first loads the kernel for the current device, which may wait for what runs there.
+int LoadHeldCopy();
+// Copies as `held` says when the stream comes there. Any alignment.
+int EnqueueHeldCopy(const HeldCopy* held, CUstream_st* stream);
+
+}  // namespace ringway::staging
