@@ -23,7 +23,7 @@ struct LaneTraffic {
   std::uint64_t retransmits = 0;  // packets retransmitted
   Duration round_trip{};          // minimum; 0: no sample
   Duration queueing{};            // smoothed round trip above the minimum
-  Duration standing{};            // of that, what exceeds three times its variation: no jitter explains it
+  Duration variation{};           // of the smoothed round trip
   double rate = 0;  // bytes per second that congestion control allows, or SO_MAX_PACING_RATE; 0 during loss recovery
   // Bytes that congestion control allows a round trip, now and on a fresh Linux connection, both at most what
   // SO_MAX_PACING_RATE allows; 0: not known.

@@ -90,8 +90,11 @@ void HostFlow::Decide(TimePoint now) {
       path.judged.Rest();
     }
   }
-  const Duration uplink_queueing = JudgeUplink(now, backlogged);
-  for (Path* path : backlogged) path->tally.queueing -= uplink_queueing;
+  const Delays uplink = JudgeUplink(now, backlogged);
+  for (Path* path : backlogged) {
+    path->tally.queueing -= uplink.queueing;
+    path->tally.standing -= uplink.standing;
+  }
   for (Path* path : judged) {
     path->tally.alone = judged.size() == 1;
     path->judged.Tick(now, path->tally, path->last.round_trip);
@@ -114,7 +117,7 @@ bool HostFlow::IsLimitedBelow(const Path& path, double fair_share) {
   return path.judged.rate_limit.known() && path.judged.rate_limit.limit() < kWellBelow * fair_share;
 }
 
-Duration HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
+HostFlow::Delays HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
   if (backlogged.size() < 2 || ArePathsTheLimit(backlogged)) {
     uplink_.Rest();
     return {};
@@ -139,7 +142,7 @@ Duration HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogg
     if (!IsLimitedBelow(path, fair_share)) all.resent += path.tally.resent;
   }
   uplink_.Tick(now, all, longest);
-  return all.queueing;
+  return {.queueing = all.queueing, .standing = all.standing};
 }
 
 bool HostFlow::IsNearby(const PathKey& path) const {

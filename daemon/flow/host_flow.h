@@ -121,8 +121,12 @@ class HostFlow {
   static bool IsPaced(const PathSample& sample);
   static bool IsLimitedBelow(const Path& path, double fair_share);
   bool ArePathsTheLimit(const std::vector<Path*>& backlogged) const;
-  // Returns the queueing delay that is attributed to the uplink.
-  Duration JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
+  // Returns the delays that are attributed to the uplink.
+  struct Delays {
+    Duration queueing{};
+    Duration standing{};
+  };
+  Delays JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
   double FastestPath() const;
 
   const std::uint32_t share_;

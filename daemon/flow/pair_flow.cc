@@ -14,6 +14,9 @@ constexpr double kBurst = 1.5;
 
 constexpr Duration kRest = std::chrono::seconds(1);
 
+// Round trips vary so many times their variation by jitter alone.
+constexpr int kVariations = 3;
+
 class LaneStates {
  public:
   explicit LaneStates(std::span<const LaneState> lanes) : lanes_(lanes) {}
@@ -102,7 +105,7 @@ PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<co
     if (traffic[i].sending) {
       ++sending;
       sample.queueing += traffic[i].queueing;
-      sample.standing += traffic[i].standing;
+      sample.standing += std::max(Duration(), traffic[i].queueing - kVariations * traffic[i].variation);
     }
     const bool shorter = sample.round_trip == Duration() || traffic[i].round_trip < sample.round_trip;
     if (traffic[i].round_trip != Duration() && shorter) sample.round_trip = traffic[i].round_trip;
@@ -182,29 +185,25 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
   const double limit = rate_limit();
   const std::size_t large = large_lanes(lanes.size());
   out.renew = renewal_.Judge(RatesOf(lanes, large, traffic), limit, now);
-  if (!busy) return out;
-  backlogged_ = waits && (tick_.held() || AreAll(lanes, large, [&](std::size_t i) { return !lanes[i].idle; }));
   const bool all_unsent = AreAll(lanes, large, [&](std::size_t i) { return traffic[i].unsent; });
+  backlogged_ = waits && (tick_.held() || AreAll(lanes, large, [&](std::size_t i) { return !lanes[i].idle; }));
+  scaler_.Add({.backlogged = backlogged_ || all_unsent,
+               .held = tick_.held(),
+               .paced = limit > 0,
+               .lanes = LargeLanesUp(lanes),
+               .delivered_bytes = sample.delivered_bytes,
+               .resent_bytes = sample.resent_bytes,
+               .round_trip = sample.round_trip,
+               .queueing = sample.queueing},
+              now);
+  if (!busy) return out;
   sample.given_bytes = given_bytes_;
   sample.backlogged = backlogged_;
   sample.unsent = IsAnyUnsent(lanes, traffic);
   sample.held = tick_.held_by_path;
   sample.held_by_uplink = tick_.held_by_uplink;
   sample.lanes_are_enough = scaler_.is_enough();
-  const bool was_or_is_backlogged = tick_.was_backlogged || backlogged_;
-  if (was_or_is_backlogged || sample.unsent) out.sample = sample;
-  if (was_or_is_backlogged || all_unsent || all_were_unsent_) {
-    scaler_.Add({.backlogged = sample.backlogged || all_unsent,
-                 .held = tick_.held(),
-                 .paced = limit > 0,
-                 .lanes = LargeLanesUp(lanes),
-                 .delivered_bytes = sample.delivered_bytes,
-                 .resent_bytes = sample.resent_bytes,
-                 .round_trip = sample.round_trip,
-                 .queueing = sample.queueing},
-                now);
-  }
-  all_were_unsent_ = all_unsent;
+  if (tick_.was_backlogged || backlogged_ || sample.unsent) out.sample = sample;
   stalls_.Add(samples, now);
   replace(stalls_.TakeStalled(), "it moved next to nothing for a second");
   return out;

@@ -171,7 +171,6 @@ class PairFlow {
   TimePoint large_lane_at_{};  // when a large lane was last given a segment
   bool resumed_after_rest_ = false;
   bool backlogged_ = false;         // at the last tick
-  bool all_were_unsent_ = false;    // likewise
   bool carried_ = false;            // anything since then
   std::uint64_t resent_bytes_ = 0;  // by all lanes, at the last tick
   std::uint64_t given_bytes_ = 0;

@@ -12,7 +12,6 @@ namespace ringway::net {
 namespace {
 
 constexpr double kFreshWindowSegments = 10;
-constexpr std::uint64_t kVariations = 3;
 constexpr int kRecovery = 3;  // TCP_CA_Recovery of netinet/tcp.h; the one beyond is after a timeout
 
 // The kernel's word for no limit times a round trip is more than a counter holds.
@@ -36,9 +35,7 @@ LaneTraffic TrafficOf(int fd) {
           .retransmits = info.tcpi_total_retrans,
           .round_trip = has_round_trip ? Duration(info.tcpi_min_rtt) : Duration(),
           .queueing = has_round_trip ? Above(info.tcpi_min_rtt, info.tcpi_rtt) : Duration(),
-          .standing = has_round_trip
-                          ? Above(info.tcpi_min_rtt + kVariations * std::uint64_t{info.tcpi_rttvar}, info.tcpi_rtt)
-                          : Duration(),
+          .variation = has_round_trip ? Duration(info.tcpi_rttvar) : Duration(),
           .rate = info.tcpi_ca_state < kRecovery ? static_cast<double>(info.tcpi_pacing_rate) : 0,
           .window_bytes = WholeBytes(static_cast<double>(info.tcpi_pacing_rate) * round_trip_s),
           .fresh_window_bytes = WholeBytes(std::min(limit, kFreshWindowSegments * info.tcpi_snd_mss)),

@@ -120,7 +120,6 @@ class HostFlowTest : public testing::Test {
       sender.traffic.delivered_bytes += static_cast<std::uint64_t>(delivered);
       sender.traffic.resent_bytes += static_cast<std::uint64_t>(lost);
       sender.traffic.queueing = uplink_.delay() + sender.pipe.delay() + queue_back_;
-      sender.traffic.standing = sender.traffic.queueing;
       if (resends_) sender.offered = lost;
       Sample(sender);
       total.delivered += delivered;

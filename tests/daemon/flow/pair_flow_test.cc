@@ -109,6 +109,23 @@ TEST_F(PairFlowTest, LanesThatHoldAllThatWasToBeSentShowThatTheyAreTooFew) {
   EXPECT_GT(flow.large_lanes(11), LaneScaler::kFirst);
 }
 
+TEST_F(PairFlowTest, BurstsTooShortToJudgeShowNothingTogether) {
+  Make(11);
+  const auto tick = [&](bool sends) {
+    for (LaneTraffic& lane : traffic) lane.sending = lane.unsent = lane.in_use = sends;
+    lanes.all[0].idle = !sends;
+    for (std::size_t lane = 3; lane < 11; ++lane) traffic[lane].delivered_bytes += sends ? 10'000 : 0;
+    (void)Judge(false);
+    now += milliseconds(50);
+  };
+  for (int burst = 0; burst < 100; ++burst) {
+    for (int i = 0; i < 6; ++i) tick(true);
+    tick(false);
+    now += milliseconds(700);
+    ASSERT_EQ(flow.large_lanes(11), LaneScaler::kFirst) << burst;
+  }
+}
+
 TEST_F(PairFlowTest, RolesFollowFromTheCount) {
   const std::map<std::size_t, std::size_t> small{{0, 0}, {1, 0}, {2, 1}, {5, 1}, {6, 2}, {8, 2}, {9, 3}, {128, 3}};
   for (const auto& [count, expected] : small) EXPECT_EQ(SmallLanes(count), expected) << count;
