@@ -53,7 +53,7 @@ DevicePart::~DevicePart() {
   if (generation_ == ForkGeneration()) return;
   // They are the parent's, and no call of its driver may be made here.
   (void)new (std::nothrow) std::shared_ptr<device::Mark>(std::move(submitted));
-  (void)new (std::nothrow) std::shared_ptr<device::Hold>(std::move(hold));
+  (void)new (std::nothrow) std::shared_ptr<HeldStream>(std::move(hold));
 }
 
 Expected<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, const MemoryRange& output) {

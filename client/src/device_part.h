@@ -12,12 +12,14 @@
 // those. Guarded by the session's mutex, but for what is set before the submission.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <ringway/ringway.hpp>
+#include <utility>
 
 #include "client/src/deadline.h"
 #include "client/src/fork_guard.h"
@@ -28,12 +30,47 @@ namespace ringway::internal {
 // How often to look for copies that hang.
 inline constexpr Milliseconds kHungCheck = std::chrono::seconds(1);
 
+// A stream that waits for a result, until it is told that there is one or will be none. While any of the process does,
+// a thread that waits for it may keep the driver, and so copies that are not the stream's own.
+class HeldStream {
+ public:
+  explicit HeldStream(std::shared_ptr<device::Hold> hold) : hold_(std::move(hold)) { ++held_; }
+  ~HeldStream() { LetGo(); }
+  HeldStream(const HeldStream&) = delete;
+  HeldStream& operator=(const HeldStream&) = delete;
+
+  void Release(const device::CopyJob& job) {
+    hold_->Release(job);
+    LetGo();
+  }
+  device::Status AddStream(device::Stream stream) { return hold_->AddStream(stream); }
+
+  // Since when no stream of the process has waited; now, while one does.
+  static Deadline::Clock::time_point NoneSince() {
+    const auto now = Deadline::Clock::now();
+    return held_ > 0 ? now : Deadline::Clock::time_point(Deadline::Clock::duration(none_since_));
+  }
+
+ private:
+  void LetGo() {
+    if (std::exchange(is_let_go_, true)) return;
+    none_since_ = Deadline::Clock::now().time_since_epoch().count();
+    --held_;
+  }
+
+  const std::shared_ptr<device::Hold> hold_;
+  bool is_let_go_ = false;
+  static inline std::atomic<int> held_ = 0;
+  static inline std::atomic<Deadline::Clock::rep> none_since_ = 0;
+};
+
 struct DevicePart {
   device::Library* library = nullptr;
   std::optional<std::int32_t> input;  // the device that has it; nullopt: host memory
   std::optional<std::int32_t> output;
   std::shared_ptr<device::Mark> submitted;  // what the stream held then: copies come after it
 
+  std::uint64_t number = 0;  // of the session's operations on device memory, in the order of their submission
   bool has_slot = true;      // reports of the input still concern the slot
   bool reads_input = false;  // its copy is in flight
   Error input_error;         // the input will not arrive
@@ -46,7 +83,7 @@ struct DevicePart {
 
   bool is_deferred = false;                   // streams wait for it, and the session finishes it
   bool is_orphan = false;                     // .. whose Work was destroyed
-  std::shared_ptr<device::Hold> hold;         // .. until they need not wait any more
+  std::shared_ptr<HeldStream> hold;           // .. until they need not wait any more
   std::optional<Expected<OpResult>> outcome;  // .. then
 
   DevicePart() = default;

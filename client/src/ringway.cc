@@ -167,9 +167,10 @@ Expected<std::size_t> Work::WaitAny(const std::vector<Work*>& works, Millisecond
 
 bool Work::Test() { return !impl_ || impl_->session->Test(&impl_->operation); }
 
-Error Work::WaitOnStream(void* stream) {
+Error Work::WaitOnStream(void* stream, Milliseconds timeout) {
   if (!impl_) return NoHandle();
-  return Guarded([&] { return impl_->session->WaitOnStream(&impl_->operation, stream); });
+  return Guarded(
+      [&] { return impl_->session->WaitOnStream(&impl_->operation, stream, impl_->session->Within(timeout)); });
 }
 
 Error Work::Cancel() {

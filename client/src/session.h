@@ -143,7 +143,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Expected<std::size_t> WaitAny(const std::vector<Operation*>& operations, const Deadline& deadline);
   bool Test(Operation* operation);
   // Makes a stream wait for the result. From then on the session finishes the operation.
-  Error WaitOnStream(Operation* operation, device::Stream stream);
+  Error WaitOnStream(Operation* operation, device::Stream stream, const Deadline& deadline);
   Error Cancel(const Operation& operation);
   // Drops the owner: the operation goes on with its input as it is now, whatever is written to it later. Blocks (until
   // the outcome) only if the system refuses to unshare a Buffer.
@@ -294,8 +294,10 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // Blocks until the result has been copied, or will not be; an error only if the deadline came first.
   Error AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline);
   Expected<OpResult> AwaitDeferred(Lock* lock, DevicePart* part, const Deadline& deadline);
-  // Blocks until the inputs of all that was submitted before have been read; an error only if it was interrupted.
-  Error AwaitInputs(Lock* lock, Link* link, const Deadline& deadline);
+  // Blocks until the inputs of this operation and of all that was submitted before have been read, or it is decided.
+  Error AwaitInputs(Lock* lock, const Operation& operation, const Deadline& deadline);
+  // From here on the finisher has it.
+  Error Defer(Lock* lock, const Operation& operation, std::shared_ptr<device::Hold> hold);
   bool MayAdvance(const Operation& operation) const;
   // Of a deferred operation that is settled or lost: copies the result out, then ends the streams' wait.
   void Advance(Lock* lock, const std::shared_ptr<DevicePart>& part);
@@ -331,6 +333,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   RegionPool pool_;
   std::list<std::shared_ptr<DevicePart>> copies_;  // between host and device, in flight; of all memberships
   std::list<Operation> deferred_;                  // for which streams wait
+  std::uint64_t device_operations_ = 0;            // submitted so far
   bool has_finisher_ = false;  // a thread, which keeps the session until it has ended, finishes them
   Rejoiner rejoiner_;          // the last member: its thread uses the others
 };

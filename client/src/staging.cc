@@ -116,7 +116,7 @@ void SessionImpl::CopyOutput(Lock* lock, Operation* operation) {
   }
   part.output_state = Output::kCopying;
   part.copying_since = Deadline::Clock::now();
-  const std::shared_ptr<device::Hold> hold = part.hold;
+  const std::shared_ptr<HeldStream> hold = part.hold;
   // Of a copy of its own the marked work is done: the input was read after it.
   if (part.input && hold == nullptr) part.moved_at = part.copying_since;
   Region* const region = operation->link->owners[operation->slot].result;
@@ -159,7 +159,9 @@ void SessionImpl::OnOutput(const Operation& operation, Region* region, bool is_l
 void SessionImpl::GiveUpHungOutput(const Lock& /*lock*/, DevicePart* part) const {
   const Milliseconds patience = part->library->patience();
   if (part->output_state != Output::kCopying || (!part->moved_at && end_.ok())) return;
-  if (Deadline::Clock::now() - part->moved_at.value_or(part->copying_since) < patience) return;
+  auto since = part->moved_at.value_or(part->copying_since);
+  if (part->hold == nullptr) since = std::max(since, HeldStream::NoneSince());  // before, it had perhaps no driver
+  if (Deadline::Clock::now() - since < patience) return;
   part->output_state = Output::kOver;
   part->output_error = OutOfStep("nothing of it was copied for " + std::to_string(patience.count()) + " ms");
 }
@@ -199,48 +201,60 @@ Expected<OpResult> SessionImpl::AwaitDeferred(Lock* lock, DevicePart* part, cons
   return *part->outcome;
 }
 
-Error SessionImpl::WaitOnStream(Operation* operation, device::Stream stream) {
+Error SessionImpl::WaitOnStream(Operation* operation, device::Stream stream, const Deadline& deadline) {
   if (Forked()) return ForkedError();
   const std::shared_ptr<DevicePart> part = operation->device;
-  if (!part || !part->output) {
-    if (operation->output == nullptr) return {};  // a rank without a result has nothing to wait for
+  if (operation->output != nullptr && (!part || !part->output)) {
     return Error(Code::kInvalidArgument, "the output is in host memory, which no stream waits for: call Wait");
   }
+  if (!part) return {};  // a rank without a result has nothing to wait for
   if (operation->outcome) return operation->outcome->error();
   Lock lock(mutex_);
-  if (Error error = AwaitInputs(&lock, operation->link.get(), Within(kForever)); !error.ok()) return error;
-  if (part->is_deferred) {
-    const std::shared_ptr<device::Hold> hold = part->hold;
-    if (hold == nullptr) return Tell(lock, part->outcome->error());
-    lock.unlock();
-    return BeforeSubmission(hold->AddStream(stream));
-  }
-  const bool is_copied_already = part->output_state != Output::kNone;
+  if (Error error = AwaitInputs(&lock, *operation, deadline); !error.ok()) return error;
+  if (!part->output) return {};
+  const std::shared_ptr<HeldStream> earlier = part->hold;
+  if (part->outcome) return Tell(lock, part->outcome->error());
+  const bool is_copied_already = part->output_state != Output::kNone && !earlier;
   const Region* const result = operation->link->owners[operation->slot].result;
   lock.unlock();
   std::shared_ptr<device::Hold> hold;
   device::Status held = {.code = Code::kNotSupported};
-  if (!is_copied_already)
+  if (earlier) {
+    held = earlier->AddStream(stream);
+  } else if (!is_copied_already) {
     held = part->library->HoldStream(*part->output, stream, part->submitted, result->data(), &hold);
-  if (held.code == Code::kNotSupported) return Wait(operation, Within(kForever)).error();
-  if (!held.ok()) return BeforeSubmission(held);
+  }
+  if (held.code == Code::kNotSupported) return Wait(operation, deadline).error();
+  if (!held.ok() || earlier) return BeforeSubmission(held);
   lock.lock();
-  if (Error error = StartFinisher(lock); !error.ok()) return error;
-  deferred_.push_back(*operation);
+  return Defer(&lock, *operation, std::move(hold));
+}
+
+Error SessionImpl::Defer(Lock* lock, const Operation& operation, std::shared_ptr<device::Hold> hold) {
+  const std::shared_ptr<DevicePart> part = operation.device;
+  if (Error error = StartFinisher(*lock); !error.ok()) return error;
+  deferred_.push_back(operation);
   part->is_deferred = true;
-  part->hold = std::move(hold);
-  if (MayAdvance(*operation)) Advance(&lock, part);  // its doorbell may have come already
-  WakeAll(lock);
-  return part->outcome ? Tell(lock, part->outcome->error()) : Error();
+  part->hold = std::make_shared<HeldStream>(std::move(hold));
+  if (MayAdvance(operation)) Advance(lock, part);  // its doorbell may have come already
+  WakeAll(*lock);
+  return part->outcome ? Tell(*lock, part->outcome->error()) : Error();
 }
 
 // Reading inputs needs the driver, which a thread that waits for a held stream may keep from all others. So a stream is
 // held only once its operation, and those before that it may have to wait for, need the driver no more.
-Error SessionImpl::AwaitInputs(Lock* lock, Link* link, const Deadline& deadline) {
-  const auto is_read = [](const std::shared_ptr<DevicePart>& part) { return !part->reads_input; };
-  std::vector<std::shared_ptr<DevicePart>> before(copies_.begin(), copies_.end());
-  const Error error = Await(lock, link, deadline, [&] { return std::all_of(before.begin(), before.end(), is_read); });
-  return error.code() == Code::kInterrupted ? error : Error();  // where the membership has ended, nothing is held long
+Error SessionImpl::AwaitInputs(Lock* lock, const Operation& operation, const Deadline& deadline) {
+  const DevicePart& own = *operation.device;
+  const auto concerns = [&own](const std::shared_ptr<DevicePart>& part) {
+    return part->reads_input && part->number <= own.number;
+  };
+  const auto is_over = [&] {
+    const bool is_decided = own.outcome || IsSettled(operation) || !IsOpen(*operation.link);  // nothing is held long
+    return is_decided || std::none_of(copies_.begin(), copies_.end(), concerns);
+  };
+  const Error error = Await(lock, operation.link.get(), deadline, is_over);
+  if (error.code() != Code::kTimeout) return error;
+  return Error(Code::kTimeout, "inputs are still being read: call again, or Wait");
 }
 
 Error SessionImpl::StartFinisher(const Lock& /*lock*/) {

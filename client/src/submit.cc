@@ -342,6 +342,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     link->owners[operation.slot].input = placement.input;
     link->owners[operation.slot].result = placement.result;
     link->owners[operation.slot].device = placement.device;
+    if (placement.device) placement.device->number = ++device_operations_;
     // A message may go beside an update that runs; any other operation comes after it.
     if (request.kind != OpKind::kUpdateView && !IsMessage(request.kind)) DropPendingUpdate(lock);
   }

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -116,7 +117,7 @@ class ProcessExit {
  public:
   // Returns false once the process exits. REQUIRES: the driver is initialised, whose own exit then comes later.
   static bool Enter() {
-    static const int kRegistered = std::atexit(Close);
+    static const int kRegistered = (process_ = ::getpid(), std::atexit(Close));
     (void)kRegistered;
     ++inside_;
     if (!is_closed_) return true;
@@ -133,12 +134,14 @@ class ProcessExit {
 
  private:
   static void Close() {
-    constexpr int kLooks = 1000;  // a device that hangs may keep one inside for ever
+    constexpr int kLooks = 1000;         // a device that hangs may keep one inside for ever
+    if (process_ != ::getpid()) return;  // a forked child's exit is nothing to the parent's streams
     is_closed_ = true;
     if (void (*const function)() = at_close_; function != nullptr) function();
     for (int i = 0; i < kLooks && inside_ > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
+  static inline ::pid_t process_ = 0;
   static inline std::atomic<void (*)()> at_close_ = nullptr;
   static inline std::atomic<int> inside_ = 0;
   static inline std::atomic<bool> is_closed_ = false;
@@ -220,7 +223,9 @@ class Event {
   }
   cudaError_t Record(cudaStream_t stream, int ordinal) {
     const cudaError_t made = Create(ordinal);
-    return made != cudaSuccess ? made : cudaEventRecord(event_, stream);
+    const cudaError_t recorded = made != cudaSuccess ? made : cudaEventRecord(event_, stream);
+    if (recorded != cudaSuccess) event_ = nullptr;  // of no use any more, if its context was reset
+    return recorded;
   }
   cudaEvent_t get() const { return event_; }
 

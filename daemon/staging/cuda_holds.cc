@@ -1,16 +1,19 @@
 #include "daemon/staging/cuda_holds.h"
 
-#include <array>
+#include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
+#include <cstring>
 #include <list>
 #include <mutex>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "daemon/staging/held_copy.h"
+#include "daemon/staging/held_words.h"
 
 namespace ringway::staging {
 namespace {
@@ -21,84 +24,40 @@ using device::CopyJob;
 constexpr std::chrono::microseconds kLook{50};
 constexpr int kSilentLooks = 20'000;
 
-bool IsSet(const std::uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE) != 0; }
-void Set(std::uint32_t* word) { __atomic_store_n(word, 1, __ATOMIC_RELEASE); }
-std::uintptr_t AddressOf(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
+std::uint64_t AddressOf(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
-// Pinned words, used again: to get or free pinned memory may wait for what runs on a device.
-class Words {
- public:
-  // REQUIRES: a device is current.
-  Status Take(HeldCopy** words) {
-    const std::lock_guard<std::mutex> one_at_a_time(growing_);
-    if (IsEmpty()) {
-      void* memory = nullptr;
-      const cudaError_t got =
-          cudaHostAlloc(&memory, kAtOnce * sizeof(HeldCopy), cudaHostAllocPortable | cudaHostAllocMapped);
-      if (got != cudaSuccess) return ToStatus(got, "pinning memory (cudaHostAlloc)");
-      const std::lock_guard<std::mutex> lock(mutex_);
-      for (std::size_t i = 0; i < kAtOnce; ++i) {
-        free_.push_back(static_cast<HeldCopy*>(memory) + i);
-        all_.push_back(free_.back());
-      }
-    }
-    const std::lock_guard<std::mutex> lock(mutex_);
-    *words = new (free_.back()) HeldCopy();
-    free_.pop_back();
-    return {};
-  }
-  // REQUIRES: no stream will look at them any more.
-  void Return(HeldCopy* words) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    free_.push_back(words);
-  }
-  void Release(HeldCopy* words) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!is_closed_) Set(&words->released);
-  }
-  // All streams go on, without results that are not there yet.
-  void Close() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    is_closed_ = true;
-    for (HeldCopy* const words : all_) Set(&words->released);
-  }
-
- private:
-  static constexpr std::size_t kAtOnce = 64;
-
-  bool IsEmpty() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return free_.empty();
-  }
-
-  std::mutex growing_;  // before mutex_, which is never held in the driver
-  std::mutex mutex_;
-  std::vector<HeldCopy*> free_;
-  std::vector<HeldCopy*> all_;
-  bool is_closed_ = false;
-};
+HeldWords& TheWords() {
+  static HeldWords& words = *new HeldWords;  // never destroyed, as all here: its users outlive main
+  return words;
+}
 
 // One wait of one stream.
 struct Wait {
-  Wait(Words* pool, std::int32_t ordinal) : words(pool), device(ordinal) {}
+  Wait(std::int32_t ordinal, device::Stream waiting) : device(ordinal), stream(waiting) {}
   ~Wait() {
-    if (copy != nullptr && !is_lost) words->Return(copy);
+    if (copy != nullptr && !keeps_words && !is_lost) TheWords().Return(copy);
   }
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
 
-  Words* const words;
   const std::int32_t device;
+  const device::Stream stream;
   HeldCopy* copy = nullptr;
-  Event last;                            // of what was enqueued
-  std::shared_ptr<const Wait> follows;   // the first stream's, which has the copy
-  std::ptrdiff_t device_minus_host = 0;  // addresses of the pinned memory
-  bool is_lost = false;                  // a stream may look at the words for ever
+  Event last;                             // of what was enqueued
+  std::shared_ptr<const Wait> follows;    // the first stream's, which has the copy
+  std::ptrdiff_t device_minus_host = 0;   // addresses of the pinned memory
+  std::atomic<bool> keeps_words = false;  // a stream may look at them for ever
   // Of the watcher, once released.
   std::optional<CopyJob> job;
   bool has_begun = false;
   int silent_looks = 0;
+  // Of the asker.
+  std::atomic<bool> is_asked = false;
+  std::atomic<bool> is_lost = false;  // the device is
+  Status lost;                        // why; before is_lost
 };
+
+using Waits = std::list<std::shared_ptr<Wait>>;
 
 Status Enqueue(CUstream_st* stream, std::uint32_t* word, Driver::WordFunction what, const char* name) {
   if (const int error = what(stream, AddressOf(word), 1, 0); error != 0) {
@@ -116,36 +75,86 @@ Status EnqueueWrite(CUstream_st* stream, std::uint32_t* word) {
   return Enqueue(stream, word, Driver::Get().write_value, "cuStreamWriteValue32");
 }
 
+// A thread that works off a list.
+class Worklist {
+ public:
+  template <typename Work>
+  Status Begin(Work work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!worker_.is_running()) worker_.Begin(work);
+    if (worker_.is_running()) return {};
+    return Failure(Code::kResourceExhausted, "no thread for streams that wait");
+  }
+  // Takes the nodes, so that nothing can fail.
+  void Add(Waits* waits) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    added_.splice(added_.end(), *waits);
+    changed_.notify_one();
+  }
+  // Of the thread: moves what was added to `to`; waits for some while that is empty, else for one look.
+  void Take(Waits* to) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto any_added = [this] { return !added_.empty(); };
+    if (to->empty()) changed_.wait(lock, any_added);
+    if (added_.empty()) changed_.wait_for(lock, kLook, any_added);
+    to->splice(to->end(), added_);
+    lock.unlock();
+    ProcessExit::ParkIfClosed();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Waits added_;
+  Worker worker_;
+};
+
+// Asks the driver whether the devices of silent streams are lost.
+class Asker {
+ public:
+  Status Begin() {
+    return list_.Begin([this] { Run(); });
+  }
+  void Add(Waits* waits) { list_.Add(waits); }
+
+ private:
+  void Run() {
+    list_.Take(&asked_);
+    for (const std::shared_ptr<Wait>& wait : asked_) Ask(wait.get());
+    asked_.clear();
+  }
+  static void Ask(Wait* wait) {
+    const OnDevice on_device(wait->device);
+    const cudaError_t state = on_device.status().ok() ? cudaEventQuery(wait->last.get()) : cudaErrorNotReady;
+    if (state == cudaErrorNotReady) (void)cudaGetLastError();
+    if (state != cudaErrorNotReady && state != cudaSuccess) {
+      wait->lost = ToStatus(state, "the copy");
+      wait->lost.code = Code::kDeviceFailed;
+      wait->is_lost = true;
+    }
+    wait->is_asked = false;
+  }
+
+  Worklist list_;
+  Waits asked_;
+};
+
 // Looks at the words of released streams until they have passed, and reports their copies.
 class Watcher {
  public:
   Status Begin() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!worker_.is_running()) worker_.Begin([this] { Run(); });
-    if (worker_.is_running()) return {};
-    return Failure(Code::kResourceExhausted, "no thread for streams that wait");
+    const Status status = asker_.Begin();
+    return status.ok() ? list_.Begin([this] { Run(); }) : status;
   }
-  void Add(std::shared_ptr<Wait> wait) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    added_.push_back(std::move(wait));
-    changed_.notify_one();
-  }
+  void Add(Waits* waits) { list_.Add(waits); }
 
  private:
   void Run() {
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      const auto any_added = [this] { return !added_.empty(); };
-      if (watched_.empty()) changed_.wait(lock, any_added);
-      if (added_.empty()) changed_.wait_for(lock, kLook, any_added);
-      watched_.splice(watched_.end(), added_);
-    }
-    ProcessExit::ParkIfClosed();
-    watched_.remove_if([](const std::shared_ptr<Wait>& wait) { return IsOver(wait.get()); });
+    list_.Take(&watched_);
+    watched_.remove_if([this](const std::shared_ptr<Wait>& wait) { return IsOver(wait); });
   }
 
-  static bool IsOver(Wait* wait) {
-    if (wait->is_lost) return true;
+  bool IsOver(const std::shared_ptr<Wait>& wait) {
     const bool has_passed = IsSet(wait->copy->passed);
     if (!wait->has_begun && (has_passed || IsSet(wait->copy->began))) {
       wait->has_begun = true;
@@ -155,43 +164,51 @@ class Watcher {
       Report(*wait, wait->job ? wait->job->bytes : 0, {});
       return true;
     }
-    if (++wait->silent_looks < kSilentLooks) return false;
-    wait->silent_looks = 0;
-    const Status status = Ask(*wait);
-    if (status.ok()) return false;
-    wait->is_lost = true;
-    Report(*wait, 0, status);
-    return true;
+    if (wait->is_lost) {
+      Report(*wait, 0, wait->lost);
+      return true;
+    }
+    if (++wait->silent_looks >= kSilentLooks && !wait->is_asked.exchange(true)) {
+      wait->silent_looks = 0;
+      Waits asked{wait};
+      asker_.Add(&asked);
+    }
+    return false;
   }
 
   static void Report(const Wait& wait, std::size_t arrived, const Status& status) {
     if (wait.job) wait.job->report(wait.job->context, arrived, status);
   }
 
-  // May be kept waiting by the driver; streams do not wait for it.
-  static Status Ask(const Wait& wait) {
-    const OnDevice on_device(wait.device);
-    if (!on_device.status().ok()) return {};
-    const cudaError_t state = cudaEventQuery(wait.last.get());
-    if (state == cudaErrorNotReady) (void)cudaGetLastError();
-    if (state == cudaErrorNotReady || state == cudaSuccess) return {};
-    Status lost = ToStatus(state, "the copy");
-    lost.code = Code::kDeviceFailed;
-    return lost;
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::list<std::shared_ptr<Wait>> added_;
-  Worker worker_;
-  std::list<std::shared_ptr<Wait>> watched_;  // of the thread
+  Worklist list_;
+  Waits watched_;
+  Asker asker_;
 };
+
+Watcher& TheWatcher() {
+  static Watcher& watcher = *new Watcher;
+  return watcher;
+}
+
+Status NoMoreMayWait() { return Failure(Code::kNotSupported, "too many streams wait, or memory is to be unpinned"); }
 
 class CudaHold final : public device::Hold {
  public:
-  CudaHold(std::shared_ptr<Wait> first, Watcher* watcher) : first_(std::move(first)), watcher_(watcher) {}
+  explicit CudaHold(std::shared_ptr<Wait> first) : first_(std::move(first)), waits_{first_} {}
   ~CudaHold() override {
     if (!is_released_) LetGo();
+  }
+  // Returns whether the stream may wait; then it is to be released.
+  bool Enter() {
+    is_released_ = !TheHeldStreams().Enter(first_->device, first_->stream);
+    return !is_released_;
+  }
+  // The stream's commands could not all be enqueued: lets it go on with those that were.
+  void GiveUp() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_released_ = true;
+    TheWords().Release(first_->copy);
+    TheHeldStreams().Leave(first_->device, first_->stream);
   }
 
   void Release(const CopyJob& job) override {
@@ -208,35 +225,47 @@ class CudaHold final : public device::Hold {
     if (!on_device.status().ok()) return on_device.status();
     const auto cuda_stream = static_cast<cudaStream_t>(stream);
     if (Status status = CheckStream(cuda_stream); !status.ok()) return status;
-    auto wait = std::make_shared<Wait>(first_->words, first_->device);
-    Status status = wait->words->Take(&wait->copy);
-    if (status.ok()) status = EnqueueWait(cuda_stream, &first_->copy->passed);
-    if (!status.ok()) return status;
+    Waits added{std::make_shared<Wait>(first_->device, stream)};
+    Wait* const wait = added.front().get();
     wait->follows = first_;
-    status = EnqueueWrite(cuda_stream, &wait->copy->passed);
+    if (Status status = TheWords().Take(&wait->copy); !status.ok()) return status;
+    if (!TheHeldStreams().Enter(wait->device, stream)) return NoMoreMayWait();
+    Status status = EnqueueWait(cuda_stream, &first_->copy->passed);
+    const bool waits = status.ok();
+    if (status.ok()) status = EnqueueWrite(cuda_stream, &wait->copy->passed);
     if (status.ok()) status = ToStatus(wait->last.Record(cuda_stream, wait->device), "cudaEventRecord");
-    wait->is_lost = !status.ok();
-    watcher_->Add(wait);
+    if (!status.ok() && waits) first_->keeps_words = wait->keeps_words = true;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (status.ok() && !is_released_) {
+      waits_.splice(waits_.end(), added);
+      return {};
+    }
+    TheHeldStreams().Leave(wait->device, stream);
+    if (status.ok()) TheWatcher().Add(&added);
     return status;
   }
 
  private:
   void LetGo() {
+    const std::lock_guard<std::mutex> lock(mutex_);
     is_released_ = true;
-    watcher_->Add(first_);
-    first_->words->Release(first_->copy);
+    TheWords().Release(first_->copy);
+    for (const std::shared_ptr<Wait>& wait : waits_) TheHeldStreams().Leave(wait->device, wait->stream);
+    TheWatcher().Add(&waits_);
   }
 
   const std::shared_ptr<Wait> first_;
-  Watcher* const watcher_;
-  bool is_released_ = false;
+  std::mutex mutex_;
+  Waits waits_;              // what the watcher gets when it is released
+  bool is_released_ = true;  // or never held
 };
 
-// All that the stream will need. A failure leaves it waiting, which the caller ends.
-Status EnqueueAll(Wait* wait, cudaStream_t stream, const Event* after) {
+// All that the stream will need; `waits`: whether it waits by now.
+Status EnqueueAll(Wait* wait, cudaStream_t stream, const Event* after, bool* waits) {
   Status status;
   if (after != nullptr) status = ToStatus(cudaStreamWaitEvent(stream, after->get(), 0), "cudaStreamWaitEvent");
   if (status.ok()) status = EnqueueWait(stream, &wait->copy->released);
+  *waits = status.ok();
   if (status.ok()) status = EnqueueWrite(stream, &wait->copy->began);
   if (status.ok())
     status = ToStatus(static_cast<cudaError_t>(EnqueueHeldCopy(wait->copy, stream)), "the copy's launch");
@@ -245,12 +274,35 @@ Status EnqueueAll(Wait* wait, cudaStream_t stream, const Event* after) {
   return status;
 }
 
+// A quarter of the queues that kernels share.
+std::size_t HeldMost() {
+  constexpr std::size_t kUnlessSet = 8;
+  std::size_t queues = kUnlessSet;
+  if (const char* const set = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"); set != nullptr) {
+    (void)std::from_chars(set, set + std::strlen(set), queues);
+  }
+  return queues / 4;
+}
+
+// What may fail before anything is enqueued.
+Status Prepare(Wait* wait, const void* host) {
+  void* seen = nullptr;
+  Status status = ToStatus(cudaHostGetDevicePointer(&seen, const_cast<void*>(host), 0), "cudaHostGetDevicePointer");
+  wait->device_minus_host = static_cast<std::byte*>(seen) - static_cast<const std::byte*>(host);
+  if (status.ok()) status = ToStatus(static_cast<cudaError_t>(LoadHeldCopy()), "loading the copy's kernel");
+  if (status.ok()) status = TheWatcher().Begin();
+  return status.ok() ? TheWords().Take(&wait->copy) : status;
+}
+
 }  // namespace
+
+HeldStreams& TheHeldStreams() {
+  static HeldStreams& streams = *new HeldStreams(HeldMost());
+  return streams;
+}
 
 Status HoldStream(std::int32_t device, device::Stream stream, const Event* after, const void* host,
                   std::shared_ptr<device::Hold>* hold) {
-  static Words& words = *new Words;  // never destroyed: their users outlive main
-  static Watcher& watcher = *new Watcher;
   if (Driver::Get().wait_value == nullptr || Driver::Get().write_value == nullptr) {
     return Failure(Code::kNotSupported, "the driver has no streams that wait for memory");
   }
@@ -258,20 +310,20 @@ Status HoldStream(std::int32_t device, device::Stream stream, const Event* after
   if (!on_device.status().ok()) return on_device.status();
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   if (Status status = CheckStream(cuda_stream); !status.ok()) return status;
-  ProcessExit::AtClose([] { words.Close(); });
-  auto wait = std::make_shared<Wait>(&words, device);
-  void* seen = nullptr;
-  Status status = ToStatus(cudaHostGetDevicePointer(&seen, const_cast<void*>(host), 0), "cudaHostGetDevicePointer");
-  if (status.ok()) status = ToStatus(static_cast<cudaError_t>(LoadHeldCopy()), "loading the copy's kernel");
-  if (status.ok()) status = watcher.Begin();
-  if (status.ok()) status = words.Take(&wait->copy);
-  if (!status.ok()) return status;
-  wait->device_minus_host = static_cast<std::byte*>(seen) - static_cast<const std::byte*>(host);
-  auto made = std::make_shared<CudaHold>(wait, &watcher);
-  status = EnqueueAll(wait.get(), cuda_stream, after);
-  wait->is_lost = !status.ok();
-  if (status.ok()) *hold = std::move(made);
-  return status;
+  ProcessExit::AtClose([] { TheWords().Close(); });
+  auto wait = std::make_shared<Wait>(device, stream);
+  if (Status status = Prepare(wait.get(), host); !status.ok()) return status;
+  auto made = std::make_shared<CudaHold>(wait);
+  if (!made->Enter()) return NoMoreMayWait();
+  bool waits = false;
+  Status status = EnqueueAll(wait.get(), cuda_stream, after, &waits);
+  if (!status.ok()) {
+    wait->keeps_words = waits;
+    made->GiveUp();
+    return status;
+  }
+  *hold = std::move(made);
+  return {};
 }
 
 }  // namespace ringway::staging

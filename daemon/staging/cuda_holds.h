@@ -3,8 +3,8 @@
 // the driver: while a thread of the trainer waits for such a stream in a copy of pageable memory, or a synchronous one,
 // the driver lets no other thread in (seen with 580.159).
 //
-// The words are looked at by a thread that asks the driver only if a device is silent for long: a lost one is silent
-// for ever.
+// The words are looked at by a thread that calls nothing of the driver. If a device is silent for long, another one
+// asks whether it is lost: that may be kept waiting.
 //
 // Threads: any. At the process's exit all streams go on.
 #pragma once
@@ -13,9 +13,13 @@
 #include <memory>
 
 #include "daemon/staging/cuda_calls.h"
+#include "daemon/staging/held_streams.h"
 #include "proto/device/library.h"
 
 namespace ringway::staging {
+
+// The process's.
+HeldStreams& TheHeldStreams();
 
 // As Library::HoldStream. `after`: null, or recorded.
 Status HoldStream(std::int32_t device, device::Stream stream, const Event* after, const void* host,

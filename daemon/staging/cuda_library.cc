@@ -269,7 +269,7 @@ class CudaLibrary final : public device::Library {
   std::mutex mutex_;
   ByDevice to_host_;
   ByDevice to_device_;
-  Unpinner unpinner_;
+  Unpinner unpinner_{&TheHeldStreams()};
 };
 
 }  // namespace

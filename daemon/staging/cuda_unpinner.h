@@ -1,4 +1,5 @@
-// Host memory that is unpinned on a thread of its own: cudaHostUnregister waits for an idle device.
+// Host memory that is unpinned on a thread of its own: cudaHostUnregister waits for an idle device, and keeps the
+// driver meanwhile; so it comes when no stream waits for a result.
 //
 // Threads: any.
 #pragma once
@@ -8,6 +9,7 @@
 #include <mutex>
 
 #include "daemon/staging/cuda_calls.h"
+#include "daemon/staging/held_streams.h"
 
 namespace ringway::staging {
 
@@ -20,7 +22,10 @@ class Unpinner {
     void* context = nullptr;
   };
 
+  explicit Unpinner(HeldStreams* streams) : streams_(streams) {}
+
   void Add(const Pinned& pinned) {
+    streams_->BeginUnpinning();
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!worker_.is_running()) worker_.Begin([this] { UnpinOne(); });
     ended_.push_back(pinned);
@@ -36,7 +41,9 @@ class Unpinner {
       pinned = ended_.front();
       ended_.pop_front();
     }
+    streams_->AwaitNone();
     Unpin(pinned);
+    streams_->EndUnpinning();
     pinned.then(pinned.context);
   }
 
@@ -46,6 +53,7 @@ class Unpinner {
     if (cudaHostUnregister(pinned.host) != cudaSuccess) (void)cudaGetLastError();
   }
 
+  HeldStreams* const streams_;
   std::mutex mutex_;
   std::condition_variable added_;
   std::deque<Pinned> ended_;

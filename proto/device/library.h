@@ -95,7 +95,7 @@ class Hold {
   // The result is there: carries out the copy to the device of HoldStream, from pinned memory named there, and then
   // lets the streams go on. Always reports; `after` was HoldStream's. Once at most.
   virtual void Release(const CopyJob& job) = 0;
-  // Another stream waits, too.
+  // Another stream waits, too. kNotSupported: the caller has to, in its place.
   virtual Status AddStream(Stream stream) = 0;
 };
 

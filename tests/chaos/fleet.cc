@@ -104,7 +104,8 @@ void Fleet::StartTrainer(std::size_t index) {
   const bool has_device = index % 3 == 0;
   if (has_device && !options_.gpu) {  // of which copies are late and fail
     argv = {"/usr/bin/env", "RINGWAY_DEVICE_LIBRARY=" RINGWAY_TEST_DEVICE_PATH,
-            "RINGWAY_TEST_DEVICE=delay_us=2000,fail_one_in=150,refuse_one_in=300,no_memory_one_in=20,seed=" +
+            "RINGWAY_TEST_DEVICE=delay_us=2000,fail_one_in=150,refuse_one_in=300,no_memory_one_in=20,no_hold_one_in=4,"
+            "seed=" +
                 std::to_string(options_.seed + seat.trainers)};
   }
   argv.insert(argv.end(), {RINGWAY_CHAOS_TRAINER, "--socket", Socket(index), "--group", "chaos", "--records",

@@ -145,6 +145,75 @@ TEST_F(DeviceStreamTest, ResultReachesAStreamWhoseWaiterHasTheDriver) {
   EXPECT_TRUE(first->Wait().ok());
 }
 
+TEST_F(DeviceStreamTest, CallerWaitsWhereNoStreamMay) {
+  device().SetFaults({.no_hold_one_in = 1});
+  daemon_.SetHolds(true);
+  TestStream stream;
+  const Memory memory(1000);
+  auto work = Start(memory.data(), memory.data(), 1000, &stream);
+  EXPECT_EQ(work->WaitOnStream(stream.handle(), Milliseconds(1)).code(), Code::kTimeout);
+  ASSERT_TRUE(IsStaged(1000));
+  daemon_.CompleteHeld();
+  EXPECT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  EXPECT_EQ(memory.Copy(), Pattern(1000, 4));
+}
+
+TEST_F(DeviceStreamTest, CallerWaitsWhereNoSecondStreamMay) {
+  daemon_.SetHolds(true);
+  TestStream first;
+  TestStream second;
+  const Memory memory(1000);
+  auto work = Start(memory.data(), memory.data(), 1000, &first);
+  ASSERT_TRUE(work->WaitOnStream(first.handle()).ok());
+  device().SetFaults({.no_hold_one_in = 1});
+  EXPECT_EQ(work->WaitOnStream(second.handle(), Milliseconds(1)).code(), Code::kTimeout);
+  daemon_.CompleteHeld();
+  EXPECT_TRUE(work->WaitOnStream(second.handle()).ok());
+  EXPECT_EQ(memory.Copy(), Pattern(1000, 4));
+}
+
+TEST_F(DeviceStreamTest, InputsSubmittedLaterAreNotWaitedFor) {
+  daemon_.SetHolds(true);
+  TestStream stream;
+  TestStream busy;
+  const Memory memory(1000);
+  const Memory later(1000);
+  std::promise<void> go;
+  busy.Enqueue([gone = go.get_future().share()] { gone.wait(); });
+  auto work = Start(memory.data(), memory.data(), 1000, &stream);
+  auto other = Start(later.data(), later.data(), 1000, &busy, 1);
+  EXPECT_EQ(other->WaitOnStream(busy.handle(), Milliseconds(1)).code(), Code::kTimeout);
+  EXPECT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.progress.size() == 1; }));
+  daemon_.CompleteHeld();
+  stream.Synchronize();
+  EXPECT_EQ(memory.Copy(), Pattern(1000, 4));
+  go.set_value();
+  EXPECT_TRUE(work->Wait().ok());
+  EXPECT_TRUE(other->Wait().ok());
+}
+
+// Whose turn in the driver may be long in coming, while a thread has it that waits for a stream.
+TEST_F(DeviceStreamTest, CopyThatIsKeptOutOfTheDriverIsNotGivenUp) {
+  device().SetFaults({.patience_ms = 10});
+  daemon_.SetHolds(true);
+  TestStream stream;
+  const Memory memory(1000);
+  const Memory other(1000);
+  auto held = Start(memory.data(), memory.data(), 1000, &stream, 1);
+  ASSERT_TRUE(held->WaitOnStream(stream.handle()).ok());
+  daemon_.SetHolds(false);
+  auto work = Start(other.data(), other.data(), 1000);
+  ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.progress.size() == 2; }));
+  auto waiter = std::async(std::launch::async, [&] { device().SynchronizeInDriver(&stream); });
+  while (!device().IsDriverTaken()) continue;
+  EXPECT_EQ(work->Wait(Milliseconds(2500)).error().code(), Code::kTimeout);
+  daemon_.CompleteHeld();
+  waiter.get();
+  EXPECT_TRUE(work->Wait().ok());
+  EXPECT_TRUE(held->Wait().ok());
+}
+
 TEST_F(DeviceStreamTest, CopyThatIsRefusedWhenTheResultIsThereEndsTheSession) {
   daemon_.SetHolds(true);
   TestStream stream;

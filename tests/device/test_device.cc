@@ -60,6 +60,7 @@ Faults FaultsOfEnvironment() {
       {"refuse_one_in", &faults.refuse_one_in},
       {"patience_ms", &faults.patience_ms},
       {"no_memory_one_in", &faults.no_memory_one_in},
+      {"no_hold_one_in", &faults.no_hold_one_in},
       {"seed", &faults.seed},
   };
   const std::string all = text;
@@ -105,15 +106,23 @@ class Device final : public TestDevice {
   void Reset() override;
   void Lose() override;
   void SynchronizeInDriver(TestStream* stream) override;
+  bool IsDriverTaken() override { return !std::unique_lock(driver_, std::try_to_lock).owns_lock(); }
   std::byte* Contents(void* memory) override;
   std::size_t pinned_bytes() const override;
 
+  using Lock = std::lock_guard<std::mutex>;
   // Counts the copy as one in flight, until CarryOut.
   Status Admit(const CopyJob& job);
   // Of an admitted one: all slices, each by the driver, or by a stream that has all it needs.
   enum class By { kDriver, kStream };
   void CarryOut(const CopyJob& job, By by);
   void EnterDriver() { const std::lock_guard<std::mutex> lock(driver_); }
+  // Whether a stream may wait.
+  bool MayHold() {
+    EnterDriver();
+    const Lock lock(mutex_);
+    return !OneIn(lock, faults_.no_hold_one_in);
+  }
   TestStream* StreamOf(device::Stream stream) {
     return stream == nullptr ? &default_stream_ : static_cast<TestStream*>(stream);
   }
@@ -122,7 +131,6 @@ class Device final : public TestDevice {
   static constexpr std::size_t kCopyStreams = 2 * static_cast<std::size_t>(kCount);
   enum class Fate { kGood, kFails, kHangs };
 
-  using Lock = std::lock_guard<std::mutex>;
   bool OneIn(const Lock&, std::uint32_t n) { return n != 0 && dice_() % n == 0; }
   // The allocation that holds `memory`, or null.
   Allocation* Find(const Lock&, const void* memory, std::size_t* offset);
@@ -225,7 +233,7 @@ class TestHold final : public device::Hold {
     state_->released.Open();
   }
   Status AddStream(device::Stream stream) override {
-    device_->EnterDriver();
+    if (!device_->MayHold()) return Failure(Code::kNotSupported, "no stream may wait (injected)");
     device_->StreamOf(stream)->Enqueue([state = state_] { state->passed.Pass(); });
     return {};
   }
@@ -249,7 +257,7 @@ class TestHold final : public device::Hold {
 
 Status Device::HoldStream(std::int32_t, device::Stream stream, const std::shared_ptr<const device::Mark>& after,
                           const void* host, std::shared_ptr<device::Hold>* hold) {
-  EnterDriver();
+  if (!MayHold()) return Failure(Code::kNotSupported, "no stream may wait (injected)");
   {
     const Lock lock(mutex_);
     if (is_lost_) return Failure(Code::kDeviceFailed, "the device is lost (injected)");

@@ -29,6 +29,7 @@ struct Faults {
   std::uint32_t hang_one_in = 0;       // slices, which wait until Reset
   std::uint32_t refuse_one_in = 0;     // Starts
   std::uint32_t no_memory_one_in = 0;  // Pins
+  std::uint32_t no_hold_one_in = 0;    // streams, for which the caller has to wait
   std::uint32_t patience_ms = 60'000;
   std::uint32_t seed = 1;
 };
@@ -47,6 +48,7 @@ class TestDevice : public device::Library {
   virtual void Lose() = 0;
   // What a synchronous copy behind the stream's work does: keeps the driver until that is done.
   virtual void SynchronizeInDriver(TestStream* stream) = 0;
+  virtual bool IsDriverTaken() = 0;
 
   // What kernels do: device memory seen by its own device. REQUIRES: `memory` is of Allocate.
   virtual std::byte* Contents(void* memory) = 0;

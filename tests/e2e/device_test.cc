@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -146,6 +147,34 @@ TEST_F(Device, ChannelsInDifferentOrdersDoNotBlockEachOthersCopies) {
   };
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < 4; ++i) threads.emplace_back(run, i / 2, (i + i / 2) % 2);
+}
+
+// A rank that only gives has an input, which it may write to once its stream has waited.
+TEST_F(Device, StreamOfASenderWaitsForItsInput) {
+  constexpr std::size_t kCount = 1000;
+  Cluster cluster({.daemons = 2});
+  const Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2U);
+  TestStream stream;
+  void* memory = nullptr;
+  ASSERT_TRUE(TestDevice::Get().Allocate(0, kCount * sizeof(float), &memory).ok());
+  auto* const values = reinterpret_cast<float*>(TestDevice::Get().Contents(memory));
+  std::fill_n(values, kCount, 1.0F);
+  std::promise<void> go;
+  stream.Enqueue([gone = go.get_future().share()] { gone.wait(); });
+  OpOptions options;
+  options.stream = stream.handle();
+  auto work = ranks[0]->SendAsync(memory, kCount, DType::kF32, ranks[1]->rank(), 0, options);
+  ASSERT_TRUE(work.ok()) << work.error().text();
+  EXPECT_EQ(work->WaitOnStream(stream.handle(), Milliseconds(1)).code(), Code::kTimeout);
+  go.set_value();
+  EXPECT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  std::fill_n(values, kCount, 2.0F);
+  std::vector<float> received(kCount);
+  EXPECT_TRUE(ranks[1]->Recv(received.data(), kCount, DType::kF32, ranks[0]->rank()).ok());
+  EXPECT_EQ(received, std::vector<float>(kCount, 1.0F));
+  EXPECT_TRUE(work->Wait().ok());
+  TestDevice::Get().Free(memory);
 }
 
 // Gradients of one step depend on the result of the step before, on the device; the host only submits.

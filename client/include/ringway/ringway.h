@@ -451,8 +451,9 @@ RINGWAY_C_API ringwayResult_t ringwayWorkWaitAny(const ringwayWork_t* works, siz
 RINGWAY_C_API ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done);
 /* Makes a stream (cudaStream_t; NULL: the default stream) wait for the result, whose recvbuff is in device memory: what
  * is enqueued there afterwards sees it or, if the operation fails, recvbuff as it was (unspecified if it is the device
- * that failed); ringwayWorkWait says which. Blocks until inputs submitted so far have been read, not for the network;
- * see Work::WaitOnStream in ringway.hpp. The work may be freed before. */
+ * that failed); ringwayWorkWait says which. Blocks until this input and those before have been read, and as
+ * ringwayWorkWait does where no stream may wait: see Work::WaitOnStream in ringway.hpp, also for what a thread that
+ * waits for the stream inside the driver keeps others from. The work may be freed before. */
 RINGWAY_C_API ringwayResult_t ringwayWorkWaitOnStream(ringwayWork_t work, void* stream);
 /* Asks all ranks to cancel; ringwayWorkWait returns the agreed outcome, which may be success. */
 RINGWAY_C_API ringwayResult_t ringwayWorkCancel(ringwayWork_t work);

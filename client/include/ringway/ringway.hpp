@@ -269,14 +269,21 @@ class RINGWAY_API Work {
   bool Test();
   // Makes a stream (cudaStream_t; null: the default stream) wait for the result, whose output is in device memory: what
   // is enqueued there afterwards sees it or, if the operation fails, the output as it was (unspecified if it is the
-  // device that failed); Wait says which. Any number of streams may wait; the Work may be destroyed before. Does not
-  // block for the network, only until the inputs of this operation and of those submitted before have been read. Blocks
-  // as Wait does, and returns the outcome's error, if the result is being copied already, or the driver is older than
-  // CUDA 12. kInvalidArgument if the output is in host memory.
-  // While a thread of the process then waits for that stream inside the driver (cudaMemcpy, a copy of pageable memory,
-  // cudaMalloc), CUDA lets others in only when the result has come: their submissions and inputs in device memory wait.
-  // So ranks of one group that share a process submit all their operations before one of them waits so.
-  Error WaitOnStream(void* stream);
+  // device that failed); Wait says which. Any number of streams may wait; the Work may be destroyed before.
+  // Blocks, at most `timeout` (kTimeout: call again), until the inputs of this operation and of those that the session
+  // submitted before have been read; of one that comes after an earlier result in its stream, that is when that result
+  // has come. Blocks as Wait does, and returns the outcome's error, where no stream may wait: the result is being
+  // copied already, two other streams wait (a quarter of CUDA_DEVICE_MAX_CONNECTIONS, which is 8 unless set), this one
+  // waits for 32 results, pinned memory is to be given back, or the driver is older than CUDA 12. kInvalidArgument if
+  // the output is in host memory.
+  //
+  // What others do while a stream waits: kernels of other streams begin if a hardware queue is free, of which the
+  // stream has one. While a thread waits for the stream inside the driver (cudaMemcpy, a copy of pageable memory,
+  // cudaFree), CUDA lets no other thread of the process in until the result has come: their submissions, inputs and
+  // results in device memory wait, of all sessions. So before a thread waits so, each operation of this process that
+  // another rank may need first, of any thread, channel or group, has had its WaitOnStream, or its Wait; or Wait is
+  // called in its place.
+  Error WaitOnStream(void* stream, Milliseconds timeout = kForever);
   // Asks all ranks to cancel the operation. The outcome is agreed: Wait returns kCancelled on all ranks, or success.
   Error Cancel();
   bool valid() const { return impl_ != nullptr; }

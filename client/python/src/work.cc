@@ -1,6 +1,7 @@
 #include "work.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -52,9 +53,12 @@ void PyWork::Cancel() {
 
 void PyWork::WaitOnStream(nb::handle stream) {
   void* const handle = StreamFrom(stream);
-  RaiseUnlessOk(Run([this, handle]() -> Error {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return work_.WaitOnStream(handle);
+  constexpr Milliseconds kTurn(50);
+  RaiseUnlessOk(Run([this, handle, kTurn]() -> Error {
+    for (;; std::this_thread::sleep_for(Milliseconds(1))) {  // when others may cancel
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (Error error = work_.WaitOnStream(handle, kTurn); error.code() != Code::kTimeout) return error;
+    }
   }));
   is_on_a_stream_ = true;
 }
@@ -80,9 +84,10 @@ Raises what the operation failed with, again at each call. A second call after s
       .def("cancel", &PyWork::Cancel,
            "Asks all ranks to cancel the operation. The outcome is agreed: `wait` raises Cancelled on all ranks, or "
            "returns a result on all.")
-      .def("wait_on_stream", &PyWork::WaitOnStream, nb::arg("stream").none(),
-           nb::sig("def wait_on_stream(self, stream: typing.Any) -> None"),
-           R"(Makes a CUDA stream wait for the result, whose output is in device memory; the caller waits for inputs to be read only.
+      .def(
+          "wait_on_stream", &PyWork::WaitOnStream, nb::arg("stream").none(),
+          nb::sig("def wait_on_stream(self, stream: typing.Any) -> None"),
+          R"(Makes a CUDA stream wait for the result, whose output is in device memory; the caller waits for inputs to be read only.
 
 stream: of torch or CuPy, one with __cuda_stream__, its handle as an int, or None: the default stream. What is enqueued there
 afterwards sees the result or, if the operation fails, the output as it was: `wait` raises what it failed with. The Work may

@@ -173,22 +173,27 @@ Encoding RandomEncoding(Codec codec, std::mt19937_64& random) {
   return encoding;
 }
 
+Descriptor RandomDescriptor(Codec codec, Algorithm algorithm, std::uint64_t count, std::mt19937_64& random) {
+  constexpr DType kDTypes[] = {DType::kF16, DType::kBF16, DType::kF32};
+  Descriptor descriptor{OpKind::kAllReduce,
+                        kDTypes[random() % 3],
+                        static_cast<ReduceOp>(random() % kReduceOpCount),
+                        RandomEncoding(codec, random),
+                        algorithm,
+                        count};
+  if (!IsSupported(descriptor.dtype, descriptor.op, descriptor.codec)) descriptor.dtype = DType::kF32;
+  return descriptor;
+}
+
 class CodecWorld : public testing::TestWithParam<std::tuple<Codec, Algorithm>> {};
 
 TEST_P(CodecWorld, EndsOnAllRanksWithTheBytesOfTheScalarReference) {
   const auto [codec, algorithm] = GetParam();
   EXPECT_TRUE(rc::check([codec = codec, algorithm = algorithm](std::uint64_t seed) {
     std::mt19937_64 random(seed);
-    constexpr DType kDTypes[] = {DType::kF16, DType::kBF16, DType::kF32};
-    Descriptor descriptor{OpKind::kAllReduce,
-                          kDTypes[random() % 3],
-                          static_cast<ReduceOp>(random() % kReduceOpCount),
-                          RandomEncoding(codec, random),
-                          algorithm,
-                          0};
-    if (!IsSupported(descriptor.dtype, descriptor.op, descriptor.codec)) descriptor.dtype = DType::kF32;
     const auto world_size = *rc::gen::inRange<std::uint32_t>(2, 10);
-    descriptor.count = *rc::gen::inRange<std::uint64_t>(0, 5000);
+    const auto count = *rc::gen::inRange<std::uint64_t>(0, 5000);
+    const Descriptor descriptor = RandomDescriptor(codec, algorithm, count, random);
     const auto inputs = RandomInputs(descriptor.dtype, world_size, descriptor.count, random);
     World world(descriptor, inputs, kSegmentBytes, random() % 2 == 0);
     for (std::uint32_t rank = 0; rank < world_size; ++rank) world.Stage(rank, inputs[rank].size());
@@ -201,6 +206,38 @@ TEST_P(CodecWorld, EndsOnAllRanksWithTheBytesOfTheScalarReference) {
   }));
 }
 
+// A death ends the attempt at any frame: whoever was done has the result, all have their inputs, and what the others
+// then do with these has nothing of the attempt in it.
+TEST_P(CodecWorld, AttemptThatEndsAnywhereLeavesNothingBehind) {
+  const auto [codec, algorithm] = GetParam();
+  EXPECT_TRUE(rc::check([codec = codec, algorithm = algorithm](std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const auto world_size = *rc::gen::inRange<std::uint32_t>(3, 10);
+    const auto count = *rc::gen::inRange<std::uint64_t>(0, 5000);
+    const Descriptor descriptor = RandomDescriptor(codec, algorithm, count, random);
+    auto inputs = RandomInputs(descriptor.dtype, world_size, descriptor.count, random);
+    World attempt(descriptor, inputs, kSegmentBytes);
+    attempt.RunSome(random(), *rc::gen::inRange<std::uint64_t>(0, std::uint64_t{8} * world_size * world_size));
+    const std::vector<std::byte> of_all = ScalarWorld(descriptor, inputs).ResultOf(0);
+    for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+      RC_ASSERT(attempt.input(rank) == inputs[rank]);
+      if (attempt.executor(rank).complete()) RC_ASSERT(attempt.output(rank) == of_all);
+    }
+    inputs.clear();
+    const auto dead = static_cast<std::uint32_t>(random() % world_size);
+    for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+      if (rank != dead) inputs.push_back(attempt.input(rank));
+    }
+    World again(descriptor, inputs, kSegmentBytes);
+    again.Run(random());
+    const std::vector<std::byte> expected = ScalarWorld(descriptor, inputs).ResultOf(0);
+    for (std::uint32_t rank = 0; rank < again.world(); ++rank) {
+      RC_ASSERT(again.executor(rank).complete());
+      RC_ASSERT(again.output(rank) == expected);
+    }
+  }));
+}
+
 // Ranks that feed back what was lost, with the same contributions again and again.
 class FeedbackWorld {
  public:
@@ -209,17 +246,10 @@ class FeedbackWorld {
     residuals_.assign(gradients_.size(), std::vector<float>(descriptor.count));
   }
 
-  // Returns what one operation delivers.
-  std::vector<std::byte> Operate(std::uint64_t seed) {
-    std::vector<std::vector<std::byte>> inputs;
-    std::vector<std::vector<float>> losses;
-    for (std::size_t rank = 0; rank < gradients_.size(); ++rank) {
-      kernels::AddResidual(descriptor_.dtype, inputs.emplace_back(gradients_[rank].size()).data(),
-                           losses.emplace_back(descriptor_.count).data(), gradients_[rank].data(),
-                           residuals_[rank].data(), descriptor_.count);
-    }
-    World world(descriptor_, inputs, kSegmentBytes, false, {}, nullptr, losses);
-    world.Run(seed);
+  // Returns what one operation delivers, whose first attempt ends after so many frames.
+  std::vector<std::byte> Operate(std::uint64_t seed, std::uint64_t frames = 0) {
+    if (frames > 0) (void)Attempt(seed + 1, frames);
+    const World world = Attempt(seed, ~std::uint64_t{0});
     for (std::uint32_t rank = 0; rank < residuals_.size(); ++rank) residuals_[rank] = world.loss(rank);
     return world.output(0);
   }
@@ -231,13 +261,26 @@ class FeedbackWorld {
   }
 
  private:
+  World Attempt(std::uint64_t seed, std::uint64_t frames) const {
+    std::vector<std::vector<std::byte>> inputs;
+    std::vector<std::vector<float>> losses;
+    for (std::size_t rank = 0; rank < gradients_.size(); ++rank) {
+      kernels::AddResidual(descriptor_.dtype, inputs.emplace_back(gradients_[rank].size()).data(),
+                           losses.emplace_back(descriptor_.count).data(), gradients_[rank].data(),
+                           residuals_[rank].data(), descriptor_.count);
+    }
+    World world(descriptor_, inputs, kSegmentBytes, false, {}, nullptr, losses);
+    world.RunSome(seed, frames);
+    return world;
+  }
+
   const Descriptor descriptor_;
   const std::vector<std::vector<std::byte>> gradients_;
   std::vector<std::vector<float>> residuals_;
 };
 
 // What all operations together have delivered, and what the ranks keep of it, is what was contributed: nothing is lost
-// for good, at any hop.
+// for good, at any hop, nor by an attempt that ended somewhere.
 TEST_P(CodecWorld, WithErrorFeedbackNothingIsLostForGood) {
   const auto [codec, algorithm] = GetParam();
   constexpr std::uint64_t kCount = 3000;
@@ -256,7 +299,7 @@ TEST_P(CodecWorld, WithErrorFeedbackNothingIsLostForGood) {
         for (std::uint64_t i = 0; i < kCount; ++i) contributed[i] += kRounds * static_cast<double>(values[i]);
       }
       for (int round = 0; round < kRounds; ++round) {
-        const std::vector<float> result = Values<float>(world.Operate(random()));
+        const std::vector<float> result = Values<float>(world.Operate(random(), random() % 30));
         for (std::uint64_t i = 0; i < kCount; ++i)
           delivered[i] += static_cast<double>(result[i]) * (op == ReduceOp::kAvg ? world_size : 1);
       }

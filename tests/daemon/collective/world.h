@@ -102,16 +102,20 @@ class World {
   }
 
   // Until nothing moves. Frames overtake each other as `seed` says; some are delivered twice.
-  void Run(std::uint64_t seed) {
-    RunObserved(seed, [](const Frame&) {});
+  void Run(std::uint64_t seed) { RunSome(seed, ~std::uint64_t{0}); }
+
+  // The same, but for at most so many frames.
+  void RunSome(std::uint64_t seed, std::uint64_t frames) {
+    RunObserved(
+        seed, [](const Frame&) {}, frames);
   }
 
-  // The same; `observe` sees every frame just before it is delivered.
+  // `observe` sees every frame just before it is delivered.
   template <typename F>
-  void RunObserved(std::uint64_t seed, F observe) {
+  void RunObserved(std::uint64_t seed, F observe, std::uint64_t frames = ~std::uint64_t{0}) {
     std::mt19937_64 random(seed);
     Send();
-    while (!wire_.empty()) {
+    for (; !wire_.empty() && frames > 0; --frames) {
       std::swap(wire_[random() % wire_.size()], wire_.back());
       const Frame frame = std::move(wire_.back());
       wire_.pop_back();
