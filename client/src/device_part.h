@@ -43,6 +43,10 @@ class HeldStream {
     hold_->Release(job);
     LetGo();
   }
+  void GoOn() {
+    hold_->GoOn();
+    LetGo();
+  }
   device::Status AddStream(device::Stream stream) { return hold_->AddStream(stream); }
 
   // Since when no stream of the process has waited; now, while one does.
@@ -53,13 +57,13 @@ class HeldStream {
 
  private:
   void LetGo() {
-    if (std::exchange(is_let_go_, true)) return;
+    if (is_let_go_.exchange(true)) return;
     none_since_ = Deadline::Clock::now().time_since_epoch().count();
     --held_;
   }
 
   const std::shared_ptr<device::Hold> hold_;
-  bool is_let_go_ = false;
+  std::atomic<bool> is_let_go_ = false;
   static inline std::atomic<int> held_ = 0;
   static inline std::atomic<Deadline::Clock::rep> none_since_ = 0;
 };

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -35,11 +36,21 @@ struct Region {
   std::byte* data() const { return memory.data(); }
 };
 
-// Pinned regions end on a thread of the device library.
+// Pinned regions end on a thread of the device library, which may have to wait for streams.
 struct EndRegion {
+  static inline std::atomic<std::size_t> pinned_bytes = 0;  // of this process's regions that have yet to end
+
   void operator()(Region* region) const {
-    const auto end = [](void* ended) { delete static_cast<Region*>(ended); };
-    if (region->pinned_by == nullptr) return end(region);
+    if (region->pinned_by == nullptr) {
+      delete region;
+      return;
+    }
+    const auto end = [](void* ended) {
+      auto* const last = static_cast<Region*>(ended);
+      pinned_bytes -= last->memory.bytes();
+      delete last;
+    };
+    pinned_bytes += region->memory.bytes();
     region->pinned_by->UnpinLater(region->pinned_for, region->data(), end, region);
   }
 };
@@ -76,8 +87,13 @@ class RegionPool {
   // The Buffer that holds `address`, or null.
   Region* FindBuffer(const void* address) const;
 
-  // The least recently freed region, or null. Evict removes and unmaps it.
-  Region* OldestFree() const { return free_.empty() ? nullptr : free_.front(); }
+  // The least recently freed region, or null: there is none, or it is pinned and as much as may be free has yet to be
+  // unpinned. Evict removes and unmaps it.
+  Region* OldestFree() const {
+    if (free_.empty()) return nullptr;
+    const bool waits = free_.front()->pinned_by != nullptr && EndRegion::pinned_bytes > FreeBytesMax();
+    return waits ? nullptr : free_.front();
+  }
   void Evict(Region* region);
 
   // The daemon's limit for all regions together; 0: none.
@@ -90,10 +106,12 @@ class RegionPool {
   bool HasTooMuchFree() const {
     if (free_.empty()) return false;
     if (free_.size() > kFreeCountMax || !free_.front()->memory.shared()) return true;
-    return free_bytes_ > (bytes_max_ > 0 ? std::min(kFreeBytesMax, bytes_max_ / 4) : kFreeBytesMax);
+    return free_bytes_ > FreeBytesMax();
   }
 
  private:
+  std::size_t FreeBytesMax() const { return bytes_max_ > 0 ? std::min(kFreeBytesMax, bytes_max_ / 4) : kFreeBytesMax; }
+
   std::map<std::uintptr_t, std::unique_ptr<Region, EndRegion>> regions_;  // by address
   std::deque<Region*> free_;                                              // oldest first
   std::size_t bytes_ = 0;

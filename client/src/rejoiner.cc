@@ -29,7 +29,8 @@ Error RefusedForGood(const JoinOptions& options, const Error& refusal) {
 
 // kDaemonLost if no daemon was there; any other failure keeps its own code.
 Error GivenUp(const JoinOptions& options, const Error& last) {
-  const bool nobody = last.code() == Code::kDaemonUnreachable;
+  // A timeout is a call's own, and ends nothing.
+  const bool nobody = last.code() == Code::kDaemonUnreachable || last.code() == Code::kTimeout;
   const bool drained = last.code() == Code::kShuttingDown;
   return Error(nobody ? Code::kDaemonLost : last.code(),
                "joining again through " + options.socket_path + " failed for " +

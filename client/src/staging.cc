@@ -14,6 +14,9 @@ namespace {
 
 using Output = DevicePart::Output;
 
+// How often its patience a copy may be kept out of the driver by a thread that waits for a stream.
+constexpr int kKeptOut = 30;
+
 constexpr Milliseconds kFinisherLinger = std::chrono::seconds(10);
 
 std::byte* OutputAt(const Operation& operation, const Part& part) {
@@ -160,7 +163,8 @@ void SessionImpl::GiveUpHungOutput(const Lock& /*lock*/, DevicePart* part) const
   const Milliseconds patience = part->library->patience();
   if (part->output_state != Output::kCopying || (!part->moved_at && end_.ok())) return;
   auto since = part->moved_at.value_or(part->copying_since);
-  if (part->hold == nullptr) since = std::max(since, HeldStream::NoneSince());  // before, it had perhaps no driver
+  // While a stream waited, it had perhaps no driver.
+  if (part->hold == nullptr) since = std::max(since, std::min(HeldStream::NoneSince(), since + kKeptOut * patience));
   if (Deadline::Clock::now() - since < patience) return;
   part->output_state = Output::kOver;
   part->output_error = OutOfStep("nothing of it was copied for " + std::to_string(patience.count()) + " ms");
@@ -252,7 +256,7 @@ Error SessionImpl::AwaitInputs(Lock* lock, const Operation& operation, const Dea
     const bool is_decided = own.outcome || IsSettled(operation) || !IsOpen(*operation.link);  // nothing is held long
     return is_decided || std::none_of(copies_.begin(), copies_.end(), concerns);
   };
-  const Error error = Await(lock, operation.link.get(), deadline, is_over);
+  Error error = Await(lock, operation.link.get(), deadline, is_over);
   if (error.code() != Code::kTimeout) return error;
   return Error(Code::kTimeout, "inputs are still being read: call again, or Wait");
 }
@@ -293,6 +297,7 @@ void SessionImpl::EndDeferred(Lock* lock, DevicePart* part) {
   Operation operation = std::move(*found);
   deferred_.erase(found);
   part->outcome = Finish(&operation, lock, operation.read ? Error() : LossOf(*lock));
+  if (part->hold) part->hold->GoOn();  // others may have it, too
   part->hold.reset();
   WakeAll(*lock);
 }

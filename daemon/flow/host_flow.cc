@@ -93,7 +93,7 @@ void HostFlow::Decide(TimePoint now) {
   const Delays uplink = JudgeUplink(now, backlogged);
   for (Path* path : backlogged) {
     path->tally.queueing -= uplink.queueing;
-    path->tally.standing -= uplink.standing;
+    path->tally.standing = std::min(path->tally.standing - uplink.standing, path->tally.queueing);
   }
   for (Path* path : judged) {
     path->tally.alone = judged.size() == 1;

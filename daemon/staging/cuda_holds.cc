@@ -192,12 +192,13 @@ Watcher& TheWatcher() {
 
 Status NoMoreMayWait() { return Failure(Code::kNotSupported, "too many streams wait, or memory is to be unpinned"); }
 
+// Each thread's own default stream: so many streams under one handle.
+bool IsPerThread(device::Stream stream) { return static_cast<cudaStream_t>(stream) == cudaStreamPerThread; }
+
 class CudaHold final : public device::Hold {
  public:
   explicit CudaHold(std::shared_ptr<Wait> first) : first_(std::move(first)), waits_{first_} {}
-  ~CudaHold() override {
-    if (!is_released_) LetGo();
-  }
+  ~CudaHold() override { LetGo(); }
   // Returns whether the stream may wait; then it is to be released.
   bool Enter() {
     is_released_ = !TheHeldStreams().Enter(first_->device, first_->stream);
@@ -219,6 +220,7 @@ class CudaHold final : public device::Hold {
     first_->job = job;
     LetGo();
   }
+  void GoOn() override { LetGo(); }
 
   Status AddStream(device::Stream stream) override {
     const OnDevice on_device(first_->device);
@@ -229,7 +231,7 @@ class CudaHold final : public device::Hold {
     Wait* const wait = added.front().get();
     wait->follows = first_;
     if (Status status = TheWords().Take(&wait->copy); !status.ok()) return status;
-    if (!TheHeldStreams().Enter(wait->device, stream)) return NoMoreMayWait();
+    if (IsPerThread(stream) || !TheHeldStreams().Enter(wait->device, stream)) return NoMoreMayWait();
     Status status = EnqueueWait(cuda_stream, &first_->copy->passed);
     const bool waits = status.ok();
     if (status.ok()) status = EnqueueWrite(cuda_stream, &wait->copy->passed);
@@ -248,7 +250,7 @@ class CudaHold final : public device::Hold {
  private:
   void LetGo() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    is_released_ = true;
+    if (std::exchange(is_released_, true)) return;
     TheWords().Release(first_->copy);
     for (const std::shared_ptr<Wait>& wait : waits_) TheHeldStreams().Leave(wait->device, wait->stream);
     TheWatcher().Add(&waits_);
@@ -277,11 +279,12 @@ Status EnqueueAll(Wait* wait, cudaStream_t stream, const Event* after, bool* wai
 // A quarter of the queues that kernels share.
 std::size_t HeldMost() {
   constexpr std::size_t kUnlessSet = 8;
+  constexpr std::size_t kQueuesMost = 32;
   std::size_t queues = kUnlessSet;
   if (const char* const set = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"); set != nullptr) {
     (void)std::from_chars(set, set + std::strlen(set), queues);
   }
-  return queues / 4;
+  return std::min(queues, kQueuesMost) / 4;
 }
 
 // What may fail before anything is enqueued.
@@ -312,18 +315,21 @@ Status HoldStream(std::int32_t device, device::Stream stream, const Event* after
   if (Status status = CheckStream(cuda_stream); !status.ok()) return status;
   ProcessExit::AtClose([] { TheWords().Close(); });
   auto wait = std::make_shared<Wait>(device, stream);
-  if (Status status = Prepare(wait.get(), host); !status.ok()) return status;
-  auto made = std::make_shared<CudaHold>(wait);
-  if (!made->Enter()) return NoMoreMayWait();
+  Status status = Prepare(wait.get(), host);
   bool waits = false;
-  Status status = EnqueueAll(wait.get(), cuda_stream, after, &waits);
-  if (!status.ok()) {
+  if (status.ok()) {
+    auto made = std::make_shared<CudaHold>(wait);
+    if (IsPerThread(stream) || !made->Enter()) return NoMoreMayWait();
+    status = EnqueueAll(wait.get(), cuda_stream, after, &waits);
+    if (status.ok()) {
+      *hold = std::move(made);
+      return status;
+    }
     wait->keeps_words = waits;
     made->GiveUp();
-    return status;
   }
-  *hold = std::move(made);
-  return {};
+  if (!waits) status.code = Code::kNotSupported;  // nothing has happened: the caller can wait
+  return status;
 }
 
 }  // namespace ringway::staging

@@ -82,9 +82,9 @@ struct CopyJob {
 };
 
 // A stream that waits for a result: what is enqueued in it later begins after the result was copied or, if there is
-// none, after the destructor. Everything the stream needs is enqueued with it, so that the functions below reach it
-// while a driver that serves one thread at a time is in the hands of one that waits for that very stream. Release and
-// the destructor never block and call nothing of the driver.
+// none, after GoOn. Everything the stream needs is enqueued with it, so that the functions below reach it
+// while a driver that serves one thread at a time is in the hands of one that waits for that very stream: Release, GoOn
+// and the destructor, which is GoOn, never block and call nothing of the driver.
 class Hold {
  public:
   Hold() = default;
@@ -95,6 +95,8 @@ class Hold {
   // The result is there: carries out the copy to the device of HoldStream, from pinned memory named there, and then
   // lets the streams go on. Always reports; `after` was HoldStream's. Once at most.
   virtual void Release(const CopyJob& job) = 0;
+  // There is no result. Nothing after Release. Also while another thread is in AddStream.
+  virtual void GoOn() = 0;
   // Another stream waits, too. kNotSupported: the caller has to, in its place.
   virtual Status AddStream(Stream stream) = 0;
 };

@@ -195,7 +195,7 @@ TEST_F(DeviceStreamTest, InputsSubmittedLaterAreNotWaitedFor) {
 
 // Whose turn in the driver may be long in coming, while a thread has it that waits for a stream.
 TEST_F(DeviceStreamTest, CopyThatIsKeptOutOfTheDriverIsNotGivenUp) {
-  device().SetFaults({.patience_ms = 10});
+  device().SetFaults({.patience_ms = 500});
   daemon_.SetHolds(true);
   TestStream stream;
   const Memory memory(1000);
@@ -250,6 +250,25 @@ TEST_F(DeviceStreamTest, FailedOperationReleasesTheStreamWithTheOutputAsItWas) {
   daemon_.FailHeld(Code::kWorldTooSmall, "too few");
   stream.Synchronize();
   EXPECT_EQ(memory.Copy(), Pattern(1000, 3));
+  EXPECT_EQ(work->Wait().error().code(), Code::kWorldTooSmall);
+}
+
+// A second stream's commands wait for the driver, which a thread keeps that waits for the first.
+TEST_F(DeviceStreamTest, FailedOperationReleasesTheStreamWhileAnotherIsAdded) {
+  daemon_.SetHolds(true);
+  TestStream first;
+  TestStream second;
+  const Memory memory(1000);
+  auto work = Start(memory.data(), memory.data(), 1000, &first);
+  ASSERT_TRUE(work->WaitOnStream(first.handle()).ok());
+  auto waiter = std::async(std::launch::async, [&] { device().SynchronizeInDriver(&first); });
+  while (!device().IsDriverTaken()) continue;
+  auto added = std::async(std::launch::async, [&] { return work->WaitOnStream(second.handle()); });
+  while (device().drivers_queue() == 0) continue;
+  daemon_.FailHeld(Code::kWorldTooSmall, "too few");
+  waiter.get();
+  EXPECT_TRUE(added.get().ok());
+  second.Synchronize();
   EXPECT_EQ(work->Wait().error().code(), Code::kWorldTooSmall);
 }
 

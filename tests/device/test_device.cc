@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -106,6 +107,7 @@ class Device final : public TestDevice {
   void Reset() override;
   void Lose() override;
   void SynchronizeInDriver(TestStream* stream) override;
+  int drivers_queue() const override { return drivers_queue_; }
   bool IsDriverTaken() override { return !std::unique_lock(driver_, std::try_to_lock).owns_lock(); }
   std::byte* Contents(void* memory) override;
   std::size_t pinned_bytes() const override;
@@ -116,7 +118,11 @@ class Device final : public TestDevice {
   // Of an admitted one: all slices, each by the driver, or by a stream that has all it needs.
   enum class By { kDriver, kStream };
   void CarryOut(const CopyJob& job, By by);
-  void EnterDriver() { const std::lock_guard<std::mutex> lock(driver_); }
+  void EnterDriver() {
+    ++drivers_queue_;
+    const std::lock_guard<std::mutex> lock(driver_);
+    --drivers_queue_;
+  }
   // Whether a stream may wait.
   bool MayHold() {
     EnterDriver();
@@ -141,6 +147,7 @@ class Device final : public TestDevice {
   Fate Decide(std::chrono::microseconds* delay, std::shared_ptr<Gate>* hung);
 
   std::mutex driver_;
+  std::atomic<int> drivers_queue_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable copied_;
   Faults faults_;
@@ -226,6 +233,7 @@ class TestHold final : public device::Hold {
     });
   }
   ~TestHold() override { state_->released.Open(); }
+  void GoOn() override { state_->released.Open(); }
 
   void Release(const CopyJob& job) override {
     state_->admitted = device_->Admit(job);

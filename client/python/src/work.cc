@@ -53,11 +53,12 @@ void PyWork::Cancel() {
 
 void PyWork::WaitOnStream(nb::handle stream) {
   void* const handle = StreamFrom(stream);
-  constexpr Milliseconds kTurn(50);
+  constexpr Milliseconds kTurn(250);  // signals are looked for every 100 ms
   RaiseUnlessOk(Run([this, handle, kTurn]() -> Error {
     for (;; std::this_thread::sleep_for(Milliseconds(1))) {  // when others may cancel
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (Error error = work_.WaitOnStream(handle, kTurn); error.code() != Code::kTimeout) return error;
+      Error error = work_.WaitOnStream(handle, kTurn);
+      if (error.code() != Code::kTimeout || work_.Test()) return error;
     }
   }));
   is_on_a_stream_ = true;
