@@ -206,7 +206,7 @@ TEST_F(DeviceStreamTest, CopyThatIsKeptOutOfTheDriverIsNotGivenUp) {
   auto work = Start(other.data(), other.data(), 1000);
   ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.progress.size() == 2; }));
   auto waiter = std::async(std::launch::async, [&] { device().SynchronizeInDriver(&stream); });
-  while (!device().IsDriverTaken()) continue;
+  while (!device().IsDriverKept()) continue;
   EXPECT_EQ(work->Wait(Milliseconds(2500)).error().code(), Code::kTimeout);
   daemon_.CompleteHeld();
   waiter.get();
@@ -262,7 +262,7 @@ TEST_F(DeviceStreamTest, FailedOperationReleasesTheStreamWhileAnotherIsAdded) {
   auto work = Start(memory.data(), memory.data(), 1000, &first);
   ASSERT_TRUE(work->WaitOnStream(first.handle()).ok());
   auto waiter = std::async(std::launch::async, [&] { device().SynchronizeInDriver(&first); });
-  while (!device().IsDriverTaken()) continue;
+  while (!device().IsDriverKept()) continue;
   auto added = std::async(std::launch::async, [&] { return work->WaitOnStream(second.handle()); });
   while (device().drivers_queue() == 0) continue;
   daemon_.FailHeld(Code::kWorldTooSmall, "too few");

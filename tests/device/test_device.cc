@@ -108,7 +108,7 @@ class Device final : public TestDevice {
   void Lose() override;
   void SynchronizeInDriver(TestStream* stream) override;
   int drivers_queue() const override { return drivers_queue_; }
-  bool IsDriverTaken() override { return !std::unique_lock(driver_, std::try_to_lock).owns_lock(); }
+  bool IsDriverKept() const override { return is_driver_kept_; }
   std::byte* Contents(void* memory) override;
   std::size_t pinned_bytes() const override;
 
@@ -148,6 +148,7 @@ class Device final : public TestDevice {
 
   std::mutex driver_;
   std::atomic<int> drivers_queue_ = 0;
+  std::atomic<bool> is_driver_kept_ = false;
   mutable std::mutex mutex_;
   std::condition_variable copied_;
   Faults faults_;
@@ -410,7 +411,9 @@ void Device::Lose() {
 
 void Device::SynchronizeInDriver(TestStream* stream) {
   const std::lock_guard<std::mutex> lock(driver_);
+  is_driver_kept_ = true;
   stream->Synchronize();
+  is_driver_kept_ = false;
 }
 
 std::byte* Device::Contents(void* memory) {

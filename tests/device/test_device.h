@@ -48,7 +48,7 @@ class TestDevice : public device::Library {
   virtual void Lose() = 0;
   // What a synchronous copy behind the stream's work does: keeps the driver until that is done.
   virtual void SynchronizeInDriver(TestStream* stream) = 0;
-  virtual bool IsDriverTaken() = 0;
+  virtual bool IsDriverKept() const = 0;  // by that
   virtual int drivers_queue() const = 0;  // threads that are to be let in
 
   // What kernels do: device memory seen by its own device. REQUIRES: `memory` is of Allocate.
