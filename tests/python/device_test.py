@@ -128,6 +128,41 @@ with join() as session:
     session.barrier()
 """)
 
+    def test_a_wait_for_an_input_that_hangs_ends_by_ctrl_c_and_by_cancel(self):
+        if self.on_gpu:
+            self.skipTest("needs an input that hangs")
+        self.environment["RINGWAY_TEST_DEVICE"] = "hang_one_in=1"
+        self.run_everywhere("""
+import os
+import signal
+import threading
+with join() as session:
+    x = OnDevice(values(0))
+    work = session.all_reduce_async(x)
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    try:
+        work.wait_on_stream(None)
+    except KeyboardInterrupt:
+        pass
+    else:
+        raise AssertionError("it had a stream wait for what hangs")
+    raised = []
+    def wait():
+        try:
+            work.wait_on_stream(None)
+        except ringway.Cancelled as cancelled:
+            raised.append(cancelled)
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    waiter.join(0.5)
+    assert waiter.is_alive()
+    work.cancel()
+    waiter.join()
+    assert raised
+say("done")
+os._exit(0)  # the copy hangs for ever
+""", world=1)
+
     def test_what_a_dropped_work_may_still_copy_is_kept_until_the_update(self):
         self.run_everywhere("""
 import gc
