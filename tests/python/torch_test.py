@@ -52,6 +52,29 @@ while True:
     say(f"step {step} world {hook.result.world_size}")
 """
 
+# The same in two chunks: the first is on its way when the first layer's weights are yet to come, a bucket of their own.
+DDP_OVERLAPPED = DDP.replace("hook = ringway.torch.ddp_hook(model, session)", """
+events = []
+hook = ringway.torch.DdpHook(model, session, {}, 0.01)
+begin = ringway.torch._ChunkAverage.__init__
+def noted(self, *arguments):
+    events.append("begun")
+    begin(self, *arguments)
+ringway.torch._ChunkAverage.__init__ = noted
+def average(state, bucket):
+    future = hook._average(state, bucket)
+    events.append("last" if bucket.is_last() else "bucket")
+    return future
+model.register_comm_hook(None, average)
+""").replace("bucket_cap_mb=0.01", "bucket_cap_mb=0.001").replace("    parts = [loss", """    assert len(hook.results) == 2
+    if step > 0:  # DDP makes the first pass in one bucket
+        assert "bucket" in events[events.index("begun") + 1:], events
+    events.clear()
+    if len({tuple(result.contributors) for result in hook.results}) > 1:  # one died between them
+        alone.load_state_dict(model.module.state_dict())
+        continue
+    parts = [loss""")
+
 
 @unittest.skipUnless(torch, "torch is not installed: RINGWAY_TEST_TORCH=1 installs it, 5.4 GB")
 class DdpTest(ClusterTest):
@@ -77,6 +100,31 @@ class DdpTest(ClusterTest):
         session.leave()
         with self.refused(ringway.Left):
             model(torch.ones(3, 4)).sum().backward()
+
+    def test_chunks_travel_while_the_backward_pass_goes_on(self):
+        trainers = [self.trainer(i, 3, DDP_OVERLAPPED) for i in range(3)]
+        for trainer in trainers:
+            trainer.said("step 3 world 3")
+        trainers[2].kill()
+        for trainer in trainers[:2]:
+            trainer.said(" world 2", times=3)
+
+    def test_a_pass_that_ends_in_its_middle_is_not_mixed_with_the_next(self):
+        import ringway.torch
+
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        self.addCleanup(torch.distributed.destroy_process_group)
+        session = self.join(1)[0]
+        layers = torch.nn.Sequential(*[torch.nn.Linear(50, 50) for _ in range(4)])
+        model = torch.nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=0.01)
+        hook = ringway.torch.ddp_hook(model, session, overlap_mb=0.01)
+        model(torch.ones(3, 50)).sum().backward()
+        self.assertGreater(len(hook.results), 2)
+        self.assertLess(max(len(chunk) for chunk in hook._chunks), 4)
+
+        hook._works.append("of a pass that was left")
+        with self.assertRaisesRegex(RuntimeError, "ended in its middle"):
+            model(torch.ones(3, 50)).sum().backward()
 
     def test_the_gpt_learns_while_one_dies_and_another_comes(self):
         self.check_gpt("ddp.py", 1)
