@@ -192,8 +192,11 @@ Watcher& TheWatcher() {
 
 Status NoMoreMayWait() { return Failure(Code::kNotSupported, "too many streams wait, or memory is to be unpinned"); }
 
-// Each thread's own default stream: so many streams under one handle.
-bool IsPerThread(device::Stream stream) { return static_cast<cudaStream_t>(stream) == cudaStreamPerThread; }
+// Returns whether the stream may wait; then it is to leave TheHeldStreams. Not each thread's own default stream: those
+// are many streams under one handle.
+bool Enter(std::int32_t device, device::Stream stream) {
+  return static_cast<cudaStream_t>(stream) != cudaStreamPerThread && TheHeldStreams().Enter(device, stream);
+}
 
 class CudaHold final : public device::Hold {
  public:
@@ -201,7 +204,7 @@ class CudaHold final : public device::Hold {
   ~CudaHold() override { LetGo(); }
   // Returns whether the stream may wait; then it is to be released.
   bool Enter() {
-    is_released_ = !TheHeldStreams().Enter(first_->device, first_->stream);
+    is_released_ = !staging::Enter(first_->device, first_->stream);
     return !is_released_;
   }
   // The stream's commands could not all be enqueued: lets it go on with those that were.
@@ -231,7 +234,7 @@ class CudaHold final : public device::Hold {
     Wait* const wait = added.front().get();
     wait->follows = first_;
     if (Status status = TheWords().Take(&wait->copy); !status.ok()) return status;
-    if (IsPerThread(stream) || !TheHeldStreams().Enter(wait->device, stream)) return NoMoreMayWait();
+    if (!staging::Enter(wait->device, stream)) return NoMoreMayWait();
     Status status = EnqueueWait(cuda_stream, &first_->copy->passed);
     const bool waits = status.ok();
     if (status.ok()) status = EnqueueWrite(cuda_stream, &wait->copy->passed);
@@ -319,7 +322,7 @@ Status HoldStream(std::int32_t device, device::Stream stream, const Event* after
   bool waits = false;
   if (status.ok()) {
     auto made = std::make_shared<CudaHold>(wait);
-    if (IsPerThread(stream) || !made->Enter()) return NoMoreMayWait();
+    if (!made->Enter()) return NoMoreMayWait();
     status = EnqueueAll(wait.get(), cuda_stream, after, &waits);
     if (status.ok()) {
       *hold = std::move(made);

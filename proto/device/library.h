@@ -76,15 +76,15 @@ struct CopyJob {
   std::shared_ptr<const Mark> after = nullptr;  // begins when the marked work is done; null: at once
   // The first `arrived` bytes are there. Called on a thread of the library, never within Start: with 0 when the marked
   // work is done (and, of a Hold, the stream is there), then for each slice in order, the last time with `arrived` ==
-  // bytes or with a failure. Calls nothing of the library but ~Hold, ~Mark and UnpinLater.
+  // bytes or with a failure. Calls nothing of the library but GoOn, ~Hold, ~Mark and UnpinLater.
   void (*report)(void* context, std::size_t arrived, const Status& status) = nullptr;
   void* context = nullptr;
 };
 
 // A stream that waits for a result: what is enqueued in it later begins after the result was copied or, if there is
-// none, after GoOn. Everything the stream needs is enqueued with it, so that the functions below reach it
-// while a driver that serves one thread at a time is in the hands of one that waits for that very stream: Release, GoOn
-// and the destructor, which is GoOn, never block and call nothing of the driver.
+// none, after GoOn. Everything the stream needs is enqueued with it, so that it is reached while a driver that serves
+// one thread at a time is in the hands of one that waits for that very stream: Release, GoOn and the destructor, which
+// is GoOn, never block and call nothing of the driver.
 class Hold {
  public:
   Hold() = default;

@@ -124,10 +124,11 @@ class Device final : public TestDevice {
     --drivers_queue_;
   }
   // Whether a stream may wait.
-  bool MayHold() {
+  Status MayHold() {
     EnterDriver();
     const Lock lock(mutex_);
-    return !OneIn(lock, faults_.no_hold_one_in);
+    if (!OneIn(lock, faults_.no_hold_one_in)) return {};
+    return Failure(Code::kNotSupported, "no stream may wait (injected)");
   }
   TestStream* StreamOf(device::Stream stream) {
     return stream == nullptr ? &default_stream_ : static_cast<TestStream*>(stream);
@@ -242,7 +243,7 @@ class TestHold final : public device::Hold {
     state_->released.Open();
   }
   Status AddStream(device::Stream stream) override {
-    if (!device_->MayHold()) return Failure(Code::kNotSupported, "no stream may wait (injected)");
+    if (const Status status = device_->MayHold(); !status.ok()) return status;
     device_->StreamOf(stream)->Enqueue([state = state_] { state->passed.Pass(); });
     return {};
   }
@@ -266,7 +267,7 @@ class TestHold final : public device::Hold {
 
 Status Device::HoldStream(std::int32_t, device::Stream stream, const std::shared_ptr<const device::Mark>& after,
                           const void* host, std::shared_ptr<device::Hold>* hold) {
-  if (!MayHold()) return Failure(Code::kNotSupported, "no stream may wait (injected)");
+  if (const Status status = MayHold(); !status.ok()) return status;
   {
     const Lock lock(mutex_);
     if (is_lost_) return Failure(Code::kDeviceFailed, "the device is lost (injected)");

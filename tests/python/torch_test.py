@@ -79,12 +79,7 @@ model.register_comm_hook(None, average)
 @unittest.skipUnless(torch, "torch is not installed: RINGWAY_TEST_TORCH=1 installs it, 5.4 GB")
 class DdpTest(ClusterTest):
     def test_gradients_are_those_of_one_process_with_all_data_and_a_death_takes_one_away(self):
-        trainers = [self.trainer(i, 3, DDP) for i in range(3)]
-        for trainer in trainers:
-            trainer.said("step 3 world 3")
-        trainers[2].kill()
-        for trainer in trainers[:2]:
-            trainer.said(" world 2", times=3)
+        self.check_a_death(DDP)
 
     def test_backward_raises_what_the_collective_failed_with(self):
         import ringway.torch
@@ -102,12 +97,7 @@ class DdpTest(ClusterTest):
             model(torch.ones(3, 4)).sum().backward()
 
     def test_chunks_travel_while_the_backward_pass_goes_on(self):
-        trainers = [self.trainer(i, 3, DDP_OVERLAPPED) for i in range(3)]
-        for trainer in trainers:
-            trainer.said("step 3 world 3")
-        trainers[2].kill()
-        for trainer in trainers[:2]:
-            trainer.said(" world 2", times=3)
+        self.check_a_death(DDP_OVERLAPPED)
 
     def test_a_pass_that_ends_in_its_middle_is_not_mixed_with_the_next(self):
         import ringway.torch
@@ -131,6 +121,14 @@ class DdpTest(ClusterTest):
 
     def test_the_gpt_learns_by_diloco_while_one_dies_and_another_comes(self):
         self.check_gpt("diloco.py", 10)
+
+    def check_a_death(self, script):
+        trainers = [self.trainer(i, 3, script) for i in range(3)]
+        for trainer in trainers:
+            trainer.said("step 3 world 3")
+        trainers[2].kill()
+        for trainer in trainers[:2]:
+            trainer.said(" world 2", times=3)
 
     def check_gpt(self, example, first_step):
         text = pathlib.Path(self.cluster.directory, "text")

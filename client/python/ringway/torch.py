@@ -95,11 +95,10 @@ class DdpHook:
         """In their order, which is the same on all ranks."""
         while self._begun < len(self._chunks) and self._error is None:
             chunk = self._chunks[self._begun]
-            gradients = [self._gradients[place] for place in chunk if place in self._gradients]
-            if len(gradients) < len(chunk) and not is_last:
+            if not is_last and any(place not in self._gradients for place in chunk):
                 return
             self._begun += 1
-            if gradients:
+            if gradients := [self._gradients[place] for place in chunk if place in self._gradients]:
                 try:
                     self._works.append(_ChunkAverage(self._session, gradients, self._options))
                 except Error as error:
@@ -117,6 +116,7 @@ class DdpHook:
         self._update_waits = self._update_waits or any(result.update_waits for result in self.results)
         for done, buffer in self._buckets:
             done.set_result(buffer)
+        self._gradients, self._buckets = {}, []
 
 
 def _chunks_of(parameters: list[torch.nn.Parameter], overlap_mb: float | None) -> list[list[int]]:
