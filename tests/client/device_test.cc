@@ -124,9 +124,10 @@ TEST_F(DeviceTest, ResultThatDoesNotReachTheDeviceEndsThisRanksSession) {
 TEST_F(DeviceTest, HungCopyOfTheResultIsGivenUp) {
   daemon_.SetHolds(true);
   const Memory memory(kLarge);
+  const Memory held(1000);
   TestStream stream;
   auto work = Start(memory.data(), memory.data(), kLarge);
-  auto other = Start(memory.data(), memory.data(), 1000, &stream, 1);
+  auto other = Start(held.data(), held.data(), 1000, &stream, 1);
   ASSERT_TRUE(other->WaitOnStream(stream.handle()).ok());
   ASSERT_TRUE(IsStaged(1000));
   device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
