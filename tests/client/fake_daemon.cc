@@ -94,7 +94,11 @@ void FakeDaemon::Run(std::function<void()> action) {
 
 void FakeDaemon::CompleteHeld() {
   Run([this] {
-    for (const auto& [slot, submit] : std::exchange(open_, {})) Complete(submit);
+    const auto held = open_;
+    for (const auto& [slot, submit] : held) {
+      released_.insert(slot);
+      CompleteIfWhole(slot);
+    }
   });
 }
 
@@ -302,10 +306,8 @@ void FakeDaemon::HandleSubmit(const abi::Submit& submit) {
     seen_.submits.push_back(submit);
   }
   open_[submit.slot] = submit;
-  if (!behaviour_.holds && submit.staged == 0) {
-    open_.erase(submit.slot);
-    Complete(submit);
-  }
+  released_.erase(submit.slot);
+  CompleteIfWhole(submit.slot);
 }
 
 void FakeDaemon::HandleProgress(const abi::Progress& progress) {
@@ -314,12 +316,17 @@ void FakeDaemon::HandleProgress(const abi::Progress& progress) {
     const std::lock_guard<std::mutex> lock(mutex_);
     seen_.progress.push_back(staged);
   }
-  const auto found = open_.find(progress.slot);
-  if (found != open_.end() && !behaviour_.holds && staged == found->second.input_count * SizeOf(found->second.dtype)) {
-    const abi::Submit submit = found->second;
-    open_.erase(found);
-    Complete(submit);
-  }
+  CompleteIfWhole(progress.slot);
+}
+
+void FakeDaemon::CompleteIfWhole(std::uint32_t slot) {
+  const auto found = open_.find(slot);
+  if (found == open_.end() || (behaviour_.holds && released_.count(slot) == 0)) return;
+  const abi::Submit submit = found->second;
+  const std::uint64_t arrived = page_->slots[slot].staged_bytes.load(std::memory_order_acquire);
+  if (submit.staged != 0 && arrived != submit.input_count * SizeOf(submit.dtype)) return;
+  open_.erase(found);
+  Complete(submit);
 }
 
 void FakeDaemon::Complete(const abi::Submit& submit) {

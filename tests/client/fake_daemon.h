@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -65,7 +66,7 @@ class FakeDaemon {
   // False if it did not happen within half a minute.
   bool WaitUntil(const std::function<bool(const Seen&)>& condition);
 
-  // Each is done when the call returns.
+  // Each is done when the call returns, but for operations whose input is not whole: they are completed once it is.
   void CompleteHeld();
   void FailHeld(Code code, const std::string& text);
   void SetHolds(bool holds);
@@ -96,6 +97,7 @@ class FakeDaemon {
   void HandleRegister(const abi::RegisterRegion& packet, int descriptor);
   void HandleSubmit(const abi::Submit& submit);
   void HandleProgress(const abi::Progress& progress);
+  void CompleteIfWhole(std::uint32_t slot);
   void Complete(const abi::Submit& submit);
   void Finish(std::uint32_t slot, Code code, const std::string& text);
   void Disconnect();
@@ -114,6 +116,7 @@ class FakeDaemon {
   abi::SessionPage* page_ = nullptr;
   std::map<std::uint32_t, Mapped> regions_;
   std::map<std::uint32_t, abi::Submit> open_;  // by slot
+  std::set<std::uint32_t> released_;           // of their slots, those that are not held any more
   std::uint64_t instance_ = 1;
   std::uint64_t epoch_ = 1;
   std::uint32_t rank_ = 0;
