@@ -4,6 +4,7 @@
 #include <ringway/ringway.hpp>
 #include <utility>
 
+#include "client/src/no_throw.h"
 #include "client/src/session.h"
 #include "client/src/tensor_list.h"
 
@@ -11,18 +12,6 @@ namespace ringway {
 namespace {
 
 Error NoHandle() { return Error(Code::kInvalidArgument, "this handle is empty (moved from or never set)"); }
-
-// No exception leaves the library. Only failed allocations can throw below.
-template <typename Function>
-auto Guarded(Function function) -> decltype(function()) {
-  try {
-    return function();
-  } catch (const std::bad_alloc&) {
-    return Error(Code::kResourceExhausted, "out of memory");
-  } catch (const std::exception& exception) {
-    return Error(Code::kInternal, exception.what());
-  }
-}
 
 // What a codec encodes together does not reach from one tensor into the next.
 Expected<internal::Request> ManyRequest(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
@@ -146,11 +135,11 @@ Work::~Work() {
 
 Expected<OpResult> Work::Wait(Milliseconds timeout) {
   if (!impl_) return NoHandle();
-  return Guarded([&] { return impl_->session->Wait(&impl_->operation, impl_->session->Within(timeout)); });
+  return internal::NoThrow([&] { return impl_->session->Wait(&impl_->operation, impl_->session->Within(timeout)); });
 }
 
 Expected<std::size_t> Work::WaitAny(const std::vector<Work*>& works, Milliseconds timeout) {
-  return Guarded([&]() -> Expected<std::size_t> {
+  return internal::NoThrow([&]() -> Expected<std::size_t> {
     if (works.empty()) return Error(Code::kInvalidArgument, "WaitAny of no works");
     std::vector<internal::Operation*> operations;
     for (const Work* const work : works) {
@@ -169,13 +158,13 @@ bool Work::Test() { return !impl_ || impl_->session->Test(&impl_->operation); }
 
 Error Work::WaitOnStream(void* stream, Milliseconds timeout) {
   if (!impl_) return NoHandle();
-  return Guarded(
+  return internal::NoThrow(
       [&] { return impl_->session->WaitOnStream(&impl_->operation, stream, impl_->session->Within(timeout)); });
 }
 
 Error Work::Cancel() {
   if (!impl_) return NoHandle();
-  return Guarded([&] { return impl_->session->Cancel(impl_->operation); });
+  return internal::NoThrow([&] { return impl_->session->Cancel(impl_->operation); });
 }
 
 Session::Session(std::shared_ptr<internal::SessionImpl> impl) : impl_(std::move(impl)) {}
@@ -183,7 +172,7 @@ Session::Session(std::shared_ptr<internal::SessionImpl> impl) : impl_(std::move(
 Session::~Session() { impl_->Abandon(); }
 
 Expected<std::unique_ptr<Session>> Session::Join(const JoinOptions& options) {
-  return Guarded([&]() -> Expected<std::unique_ptr<Session>> {
+  return internal::NoThrow([&]() -> Expected<std::unique_ptr<Session>> {
     auto impl = internal::SessionImpl::Join(options);
     if (!impl.ok()) return impl.error();
     return std::unique_ptr<Session>(new Session(std::move(impl.value())));
@@ -191,22 +180,24 @@ Expected<std::unique_ptr<Session>> Session::Join(const JoinOptions& options) {
 }
 
 Expected<Buffer> Session::Allocate(std::size_t bytes) {
-  return Guarded([&] { return impl_->Allocate(bytes); });
+  return internal::NoThrow([&] { return impl_->Allocate(bytes); });
 }
 
 Expected<OpResult> Session::AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                       const OpOptions& options) {
-  return Guarded([&] { return impl_->Run({OpKind::kAllReduce, input, output, count, dtype, op, options}); });
+  return internal::NoThrow([&] { return impl_->Run({OpKind::kAllReduce, input, output, count, dtype, op, options}); });
 }
 
 Expected<Work> Session::AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                        const OpOptions& options) {
-  return Guarded([&] { return impl_->Start({OpKind::kAllReduce, input, output, count, dtype, op, options}); });
+  return internal::NoThrow([&] {
+    return impl_->Start({OpKind::kAllReduce, input, output, count, dtype, op, options});
+  });
 }
 
 Expected<OpResult> Session::AllReduceMany(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
                                           const OpOptions& options) {
-  return Guarded([&]() -> Expected<OpResult> {
+  return internal::NoThrow([&]() -> Expected<OpResult> {
     auto request = ManyRequest(tensors, dtype, op, options);
     return request.ok() ? impl_->Run(*request) : request.error();
   });
@@ -214,7 +205,7 @@ Expected<OpResult> Session::AllReduceMany(const std::vector<Tensor>& tensors, DT
 
 Expected<Work> Session::AllReduceManyAsync(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
                                            const OpOptions& options) {
-  return Guarded([&]() -> Expected<Work> {
+  return internal::NoThrow([&]() -> Expected<Work> {
     auto request = ManyRequest(tensors, dtype, op, options);
     return request.ok() ? impl_->Start(*request) : request.error();
   });
@@ -222,145 +213,158 @@ Expected<Work> Session::AllReduceManyAsync(const std::vector<Tensor>& tensors, D
 
 Expected<OpResult> Session::AllGather(const void* input, std::size_t count, void* output, std::size_t output_count,
                                       DType dtype, const OpOptions& options) {
-  return Guarded([&] { return impl_->Run(AllGatherOf(input, count, output, output_count, dtype, options)); });
+  return internal::NoThrow([&] { return impl_->Run(AllGatherOf(input, count, output, output_count, dtype, options)); });
 }
 
 Expected<Work> Session::AllGatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
                                        DType dtype, const OpOptions& options) {
-  return Guarded([&] { return impl_->Start(AllGatherOf(input, count, output, output_count, dtype, options)); });
+  return internal::NoThrow(
+      [&] { return impl_->Start(AllGatherOf(input, count, output, output_count, dtype, options)); });
 }
 
 Expected<OpResult> Session::ReduceScatter(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                           const OpOptions& options) {
-  return Guarded([&] { return impl_->Run({OpKind::kReduceScatter, input, output, count, dtype, op, options}); });
+  return internal::NoThrow([&] {
+    return impl_->Run({OpKind::kReduceScatter, input, output, count, dtype, op, options});
+  });
 }
 
 Expected<Work> Session::ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                            const OpOptions& options) {
-  return Guarded([&] { return impl_->Start({OpKind::kReduceScatter, input, output, count, dtype, op, options}); });
+  return internal::NoThrow([&] {
+    return impl_->Start({OpKind::kReduceScatter, input, output, count, dtype, op, options});
+  });
 }
 
 Expected<OpResult> Session::Broadcast(void* data, std::size_t count, DType dtype, std::uint32_t root,
                                       const OpOptions& options) {
-  return Guarded([&] { return impl_->Run(BroadcastOf(data, count, dtype, root, options)); });
+  return internal::NoThrow([&] { return impl_->Run(BroadcastOf(data, count, dtype, root, options)); });
 }
 
 Expected<Work> Session::BroadcastAsync(void* data, std::size_t count, DType dtype, std::uint32_t root,
                                        const OpOptions& options) {
-  return Guarded([&] { return impl_->Start(BroadcastOf(data, count, dtype, root, options)); });
+  return internal::NoThrow([&] { return impl_->Start(BroadcastOf(data, count, dtype, root, options)); });
 }
 
 Expected<OpResult> Session::Reduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                    std::uint32_t root, const OpOptions& options) {
-  return Guarded([&] { return impl_->Run({OpKind::kReduce, input, output, count, dtype, op, options, root}); });
+  return internal::NoThrow([&] {
+    return impl_->Run({OpKind::kReduce, input, output, count, dtype, op, options, root});
+  });
 }
 
 Expected<Work> Session::ReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                     std::uint32_t root, const OpOptions& options) {
-  return Guarded([&] { return impl_->Start({OpKind::kReduce, input, output, count, dtype, op, options, root}); });
+  return internal::NoThrow([&] {
+    return impl_->Start({OpKind::kReduce, input, output, count, dtype, op, options, root});
+  });
 }
 
 Expected<OpResult> Session::Gather(const void* input, std::size_t count, void* output, std::size_t output_count,
                                    DType dtype, std::uint32_t root, const OpOptions& options) {
-  return Guarded([&] { return impl_->Run(GatherOf(input, count, output, output_count, dtype, root, options)); });
+  return internal::NoThrow(
+      [&] { return impl_->Run(GatherOf(input, count, output, output_count, dtype, root, options)); });
 }
 
 Expected<Work> Session::GatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
                                     DType dtype, std::uint32_t root, const OpOptions& options) {
-  return Guarded([&] { return impl_->Start(GatherOf(input, count, output, output_count, dtype, root, options)); });
+  return internal::NoThrow(
+      [&] { return impl_->Start(GatherOf(input, count, output, output_count, dtype, root, options)); });
 }
 
 Expected<OpResult> Session::Scatter(const void* input, std::size_t input_count, void* output, std::size_t count,
                                     DType dtype, std::uint32_t root, const OpOptions& options) {
-  return Guarded([&] { return impl_->Run(ScatterOf(input, input_count, output, count, dtype, root, options)); });
+  return internal::NoThrow(
+      [&] { return impl_->Run(ScatterOf(input, input_count, output, count, dtype, root, options)); });
 }
 
 Expected<Work> Session::ScatterAsync(const void* input, std::size_t input_count, void* output, std::size_t count,
                                      DType dtype, std::uint32_t root, const OpOptions& options) {
-  return Guarded([&] { return impl_->Start(ScatterOf(input, input_count, output, count, dtype, root, options)); });
+  return internal::NoThrow(
+      [&] { return impl_->Start(ScatterOf(input, input_count, output, count, dtype, root, options)); });
 }
 
 Expected<OpResult> Session::AllToAll(const void* input, void* output, std::size_t count, DType dtype,
                                      const OpOptions& options) {
-  return Guarded([&] { return impl_->Run(AllToAllOf(input, output, count, dtype, options)); });
+  return internal::NoThrow([&] { return impl_->Run(AllToAllOf(input, output, count, dtype, options)); });
 }
 
 Expected<Work> Session::AllToAllAsync(const void* input, void* output, std::size_t count, DType dtype,
                                       const OpOptions& options) {
-  return Guarded([&] { return impl_->Start(AllToAllOf(input, output, count, dtype, options)); });
+  return internal::NoThrow([&] { return impl_->Start(AllToAllOf(input, output, count, dtype, options)); });
 }
 
 Expected<OpResult> Session::AllToAllV(const void* input, const std::vector<Part>& sends, void* output,
                                       const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options) {
-  return Guarded([&] { return impl_->Run(AllToAllVOf(input, sends, output, receives, dtype, options)); });
+  return internal::NoThrow([&] { return impl_->Run(AllToAllVOf(input, sends, output, receives, dtype, options)); });
 }
 
 Expected<Work> Session::AllToAllVAsync(const void* input, const std::vector<Part>& sends, void* output,
                                        const std::vector<std::size_t>& receives, DType dtype,
                                        const OpOptions& options) {
-  return Guarded([&] { return impl_->Start(AllToAllVOf(input, sends, output, receives, dtype, options)); });
+  return internal::NoThrow([&] { return impl_->Start(AllToAllVOf(input, sends, output, receives, dtype, options)); });
 }
 
 Expected<OpResult> Session::AllGatherV(const void* input, void* output, const std::vector<std::size_t>& counts,
                                        DType dtype, const OpOptions& options) {
-  return Guarded(
+  return internal::NoThrow(
       [&] { return impl_->Run(WithCounts(Moving(OpKind::kAllGatherV, input, output, 0, dtype, options), counts)); });
 }
 
 Expected<Work> Session::AllGatherVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
                                         DType dtype, const OpOptions& options) {
-  return Guarded(
+  return internal::NoThrow(
       [&] { return impl_->Start(WithCounts(Moving(OpKind::kAllGatherV, input, output, 0, dtype, options), counts)); });
 }
 
 Expected<OpResult> Session::ReduceScatterV(const void* input, void* output, const std::vector<std::size_t>& counts,
                                            DType dtype, ReduceOp op, const OpOptions& options) {
-  return Guarded([&] {
+  return internal::NoThrow([&] {
     return impl_->Run(WithCounts({OpKind::kReduceScatterV, input, output, 0, dtype, op, options}, counts));
   });
 }
 
 Expected<Work> Session::ReduceScatterVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
                                             DType dtype, ReduceOp op, const OpOptions& options) {
-  return Guarded([&] {
+  return internal::NoThrow([&] {
     return impl_->Start(WithCounts({OpKind::kReduceScatterV, input, output, 0, dtype, op, options}, counts));
   });
 }
 
 Expected<OpResult> Session::Send(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
                                  const OpOptions& options) {
-  return Guarded([&] { return impl_->Run(SendOf(data, count, dtype, to, tag, options)); });
+  return internal::NoThrow([&] { return impl_->Run(SendOf(data, count, dtype, to, tag, options)); });
 }
 
 Expected<Work> Session::SendAsync(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
                                   const OpOptions& options) {
-  return Guarded([&] { return impl_->Start(SendOf(data, count, dtype, to, tag, options)); });
+  return internal::NoThrow([&] { return impl_->Start(SendOf(data, count, dtype, to, tag, options)); });
 }
 
 Expected<OpResult> Session::Recv(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
                                  const OpOptions& options) {
-  return Guarded([&] { return impl_->Run(RecvOf(data, count, dtype, from, tag, options)); });
+  return internal::NoThrow([&] { return impl_->Run(RecvOf(data, count, dtype, from, tag, options)); });
 }
 
 Expected<Work> Session::RecvAsync(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
                                   const OpOptions& options) {
-  return Guarded([&] { return impl_->Start(RecvOf(data, count, dtype, from, tag, options)); });
+  return internal::NoThrow([&] { return impl_->Start(RecvOf(data, count, dtype, from, tag, options)); });
 }
 
 Expected<OpResult> Session::Barrier(const OpOptions& options) {
-  return Guarded([&] { return impl_->Run(BarrierOf(options)); });
+  return internal::NoThrow([&] { return impl_->Run(BarrierOf(options)); });
 }
 
 Expected<Work> Session::BarrierAsync(const OpOptions& options) {
-  return Guarded([&] { return impl_->Start(BarrierOf(options)); });
+  return internal::NoThrow([&] { return impl_->Start(BarrierOf(options)); });
 }
 
 Expected<OpResult> Session::UpdateView(Milliseconds timeout) {
-  return Guarded([&] { return impl_->UpdateView(impl_->Within(timeout)); });
+  return internal::NoThrow([&] { return impl_->UpdateView(impl_->Within(timeout)); });
 }
 
 Error Session::Leave(Milliseconds timeout) {
-  return Guarded([&] { return impl_->Leave(impl_->Within(timeout)); });
+  return internal::NoThrow([&] { return impl_->Leave(impl_->Within(timeout)); });
 }
 
 void Session::Abort() {
@@ -370,7 +374,7 @@ void Session::Abort() {
 }
 
 Expected<std::vector<Member>> Session::Members() const {
-  return Guarded([&] { return impl_->Members(); });
+  return internal::NoThrow([&] { return impl_->Members(); });
 }
 
 std::uint64_t Session::peer_id() const { return impl_->peer_id(); }

@@ -1,0 +1,42 @@
+// Which rank's state all take: the same choice on all ranks, made of the same offers.
+//
+// Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ringway/shared_state.hpp>
+#include <vector>
+
+namespace ringway::internal {
+
+struct Hash {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  bool operator==(const Hash&) const = default;
+  auto operator<=>(const Hash&) const = default;
+};
+
+// What a rank says of its state. Gathered as words of 64 bits.
+struct Offer {
+  std::uint64_t layout = 0;  // a hash of names and sizes
+  std::uint64_t bytes = 0;
+  Hash content;
+  std::uint64_t revision = 0;
+  std::uint64_t strategy = 0;  // StateStrategy
+  std::uint64_t in_use = 0;
+
+  bool IsSameState(const Offer& other) const {
+    return layout == other.layout && content == other.content && revision == other.revision;
+  }
+  bool Is(StateStrategy which) const { return strategy == static_cast<std::uint64_t>(which); }
+};
+inline constexpr std::size_t kOfferWords = sizeof(Offer) / sizeof(std::uint64_t);
+static_assert(kOfferWords == 7);
+
+inline constexpr std::uint64_t kRevisionMax = std::uint64_t{1} << 62;
+
+// Returns the lowest rank that has the state which all take. kMismatch as shared_state.hpp says; `rank`: this one.
+Expected<std::size_t> ChooseGiver(const std::vector<Offer>& offers, std::size_t rank);
+
+}  // namespace ringway::internal

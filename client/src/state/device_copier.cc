@@ -1,0 +1,93 @@
+#include "client/src/state/device_copier.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "client/src/device_part.h"
+
+namespace ringway::internal {
+namespace {
+
+constexpr std::size_t kPinnedBytes = std::size_t{4} << 20;
+
+// Of one copy, which may outlive those who wait for it.
+struct Copying {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::size_t arrived = 0;
+  Error error;
+};
+
+}  // namespace
+
+Error DeviceCopier::PinFor(std::int32_t device) {
+  if (pinned_ != nullptr) return {};
+  auto memory = SharedMemory::Create(kPinnedBytes);
+  if (!memory.ok()) return memory.error();
+  std::shared_ptr<Region> region(new Region, EndRegion());
+  region->memory = std::move(memory.value());
+  Error error = BeforeSubmission(library_->Pin(device, region->data(), region->memory.bytes()));
+  if (!error.ok()) return error;
+  region->pinned_by = library_;
+  region->pinned_for = device;
+  pinned_ = std::move(region);
+  return {};
+}
+
+Error DeviceCopier::Carry(const device::CopyJob& job) {
+  const auto copying = std::make_shared<Copying>();
+  const auto report = [copying, region = pinned_](std::size_t arrived, const Error& error) {
+    const std::lock_guard<std::mutex> lock(copying->mutex);
+    copying->arrived = arrived;
+    copying->error = error;
+    copying->changed.notify_all();
+  };
+  const auto start = [this](const device::CopyJob& copy) { return library_->Start(copy); };
+  if (Error error = StartCopy(start, job, report); !error.ok()) return error;
+  std::unique_lock<std::mutex> lock(copying->mutex);
+  while (copying->error.ok() && copying->arrived < job.bytes) {
+    const std::size_t before = copying->arrived;
+    const auto has_moved = [&] { return copying->arrived > before || !copying->error.ok(); };
+    if (copying->changed.wait_for(lock, library_->patience(), has_moved)) continue;
+    pinned_.reset();
+    return Error(Code::kDeviceFailed, "a copy of the shared state hangs: nothing of it was copied for " +
+                                          std::to_string(library_->patience().count()) + " ms");
+  }
+  return copying->error;
+}
+
+Error DeviceCopier::ToHost(std::int32_t device, const std::byte* from, std::byte* to, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kPinnedBytes) {
+    if (Error error = PinFor(device); !error.ok()) return error;
+    device::CopyJob job;
+    job.direction = device::Direction::kToHost;
+    job.device = device;
+    job.from = from + at;
+    job.to = pinned_->data();
+    job.bytes = std::min(kPinnedBytes, bytes - at);
+    if (Error error = Carry(job); !error.ok()) return error;
+    std::memcpy(to + at, pinned_->data(), job.bytes);
+  }
+  return {};
+}
+
+Error DeviceCopier::ToDevice(std::int32_t device, const std::byte* from, std::byte* to, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kPinnedBytes) {
+    if (Error error = PinFor(device); !error.ok()) return error;
+    device::CopyJob job;
+    job.direction = device::Direction::kToDevice;
+    job.device = device;
+    job.from = pinned_->data();
+    job.to = to + at;
+    job.bytes = std::min(kPinnedBytes, bytes - at);
+    std::memcpy(pinned_->data(), from + at, job.bytes);
+    if (Error error = Carry(job); !error.ok()) return error;
+  }
+  return {};
+}
+
+}  // namespace ringway::internal

@@ -1,0 +1,33 @@
+// Copies between the host's memory and a device's, for callers who wait: by way of pinned memory of its own.
+//
+// Threads: one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <ringway/ringway.hpp>
+
+#include "client/src/region_pool.h"
+#include "proto/device/library.h"
+
+namespace ringway::internal {
+
+class DeviceCopier {
+ public:
+  explicit DeviceCopier(device::Library* library) : library_(library) {}
+
+  // kDeviceFailed: the device failed, or nothing was copied for the library's patience; kResourceExhausted.
+  Error ToHost(std::int32_t device, const std::byte* from, std::byte* to, std::size_t bytes);
+  Error ToDevice(std::int32_t device, const std::byte* from, std::byte* to, std::size_t bytes);
+
+ private:
+  Error PinFor(std::int32_t device);
+  // Waits for it.
+  Error Carry(const device::CopyJob& job);
+
+  device::Library* const library_;
+  std::shared_ptr<Region> pinned_;  // a copy that hangs keeps it
+};
+
+}  // namespace ringway::internal

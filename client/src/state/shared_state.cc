@@ -1,0 +1,98 @@
+#include <ringway/shared_state.hpp>
+#include <string>
+#include <utility>
+
+#include "client/src/no_throw.h"
+#include "client/src/state/exchange.h"
+#include "client/src/state/state_file.h"
+
+namespace ringway {
+namespace internal {
+
+class SharedStateImpl {
+ public:
+  SharedStateImpl(StateBytes state, const SharedStateOptions& options)
+      : state_(std::move(state)), revision_(options.revision), every_(options.every) {
+    if (!options.path.empty()) file_.emplace(options.path);
+  }
+
+  Error Load() {
+    if (!file_) return {};
+    const auto kept = file_->Load(&state_);
+    if (!kept.ok()) return kept.error();
+    revision_ = kept->value_or(revision_);
+    return {};
+  }
+
+  Expected<StateResult> Sync(Session& session) {
+    for (;;) {
+      auto result = SyncBytes(session, state_, {.revision = revision_, .in_use = in_use_});
+      if (result.error().code() == Code::kRejoined) continue;  // as a newcomer, which calls the same
+      if (!result.ok()) return result.error();
+      revision_ = result->revision;
+      in_use_ = true;
+      return result;
+    }
+  }
+
+  Expected<bool> Advance(Session& session, bool update_waits) {
+    ++revision_;
+    if (update_waits) {
+      const auto updated = session.UpdateView();
+      if (!updated.ok() && updated.error().code() != Code::kRejoined) return updated.error();
+      if (const auto synced = Sync(session); !synced.ok()) return synced.error();
+    }
+    if (file_ && revision_ % every_ == 0) {
+      if (Error error = file_->Save(revision_, &state_); !error.ok()) return error;
+    }
+    return update_waits;
+  }
+
+  std::uint64_t revision() const { return revision_; }
+
+ private:
+  StateBytes state_;
+  std::uint64_t revision_;
+  const std::uint64_t every_;
+  std::optional<StateFile> file_;
+  bool in_use_ = false;
+};
+
+}  // namespace internal
+
+SharedState::SharedState(std::unique_ptr<internal::SharedStateImpl> impl) : impl_(std::move(impl)) {}
+SharedState::SharedState(SharedState&&) noexcept = default;
+SharedState& SharedState::operator=(SharedState&&) noexcept = default;
+SharedState::~SharedState() = default;
+
+Expected<SharedState> SharedState::Make(std::vector<StateTensor> tensors, const SharedStateOptions& options) {
+  return internal::NoThrow([&]() -> Expected<SharedState> {
+    if (options.every == 0) return Error(Code::kInvalidArgument, "every is 0; it is 1 or more revisions");
+    auto state = internal::StateBytes::Make(tensors);
+    if (!state.ok()) return state.error();
+    SharedState made(std::make_unique<internal::SharedStateImpl>(std::move(state.value()), options));
+    if (Error error = made.impl_->Load(); !error.ok()) return error;
+    return made;
+  });
+}
+
+Expected<std::unique_ptr<Session>> SharedState::Join(const JoinOptions& options) {
+  return internal::NoThrow([&]() -> Expected<std::unique_ptr<Session>> {
+    auto session = Session::Join(options);
+    if (!session.ok()) return session.error();
+    if (const auto synced = impl_->Sync(**session); !synced.ok()) return synced.error();
+    return session;
+  });
+}
+
+Expected<StateResult> SharedState::Sync(Session& session) {
+  return internal::NoThrow([&] { return impl_->Sync(session); });
+}
+
+Expected<bool> SharedState::Advance(Session& session, bool update_waits) {
+  return internal::NoThrow([&] { return impl_->Advance(session, update_waits); });
+}
+
+std::uint64_t SharedState::revision() const { return impl_->revision(); }
+
+}  // namespace ringway

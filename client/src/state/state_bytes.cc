@@ -1,0 +1,123 @@
+#include "client/src/state/state_bytes.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "client/src/device_part.h"
+#include "client/src/state/hashing.h"
+#include "proto/device/signals_blocked.h"
+
+namespace ringway::internal {
+namespace {
+
+constexpr std::size_t kStateBytesMax = std::size_t{1} << 46;
+constexpr std::size_t kHashThreadsMax = 8;
+
+Error Refuse(const StateTensor& tensor, const std::string& why) {
+  return Error(Code::kInvalidArgument, "tensor \"" + tensor.name + "\" of the shared state " + why);
+}
+
+}  // namespace
+
+Expected<StateBytes> StateBytes::Make(const std::vector<StateTensor>& tensors) {
+  StateBytes made;
+  std::set<std::string> names;
+  std::string layout;
+  for (const StateTensor& tensor : tensors) {
+    if (!names.insert(tensor.name).second) return Refuse(tensor, "is listed twice");
+    if (tensor.bytes > kStateBytesMax - made.bytes_) return Refuse(tensor, "is too large");
+    layout += std::to_string(tensor.name.size()) + ":" + tensor.name + ":" + std::to_string(tensor.bytes) + ";";
+    if (tensor.bytes == 0) continue;
+    if (tensor.data == nullptr) return Refuse(tensor, "has no memory");
+    auto found = FindDeviceMemory({tensor.data, tensor.bytes}, {});
+    if (!found.ok()) return Error(found.error().code(), "\"" + tensor.name + "\": " + found.error().text());
+    Tensor& added = made.tensors_.emplace_back();
+    added = {static_cast<std::byte*>(tensor.data), tensor.bytes, made.bytes_, std::nullopt};
+    if (*found != nullptr && (*found)->input) {
+      added.device = (*found)->input;
+      if (made.copier_ == nullptr) made.copier_ = std::make_unique<DeviceCopier>((*found)->library);
+    }
+    made.bytes_ += tensor.bytes;
+  }
+  made.layout_ = HashOf(layout.data(), layout.size()).low;
+  return made;
+}
+
+std::size_t StateBytes::bytes_of(std::size_t piece) const {
+  return std::min(kStatePieceBytes, bytes_ - piece * kStatePieceBytes);
+}
+
+template <typename Visit>
+Error StateBytes::ForEachPart(std::size_t piece, Visit visit) const {
+  const std::size_t begin = piece * kStatePieceBytes;
+  const std::size_t end = begin + bytes_of(piece);
+  auto tensor = std::upper_bound(tensors_.begin(), tensors_.end(), begin,
+                                 [](std::size_t at, const Tensor& one) { return at < one.begin; });
+  --tensor;
+  for (std::size_t at = begin; at < end; ++tensor) {
+    const std::size_t offset = at - tensor->begin;
+    const std::size_t bytes = std::min(tensor->bytes - offset, end - at);
+    if (Error error = visit(*tensor, offset, at - begin, bytes); !error.ok()) return error;
+    at += bytes;
+  }
+  return {};
+}
+
+Error StateBytes::Read(std::size_t piece, std::byte* to) {
+  return ForEachPart(piece, [&](const Tensor& tensor, std::size_t from, std::size_t at, std::size_t bytes) {
+    if (tensor.device) return copier_->ToHost(*tensor.device, tensor.data + from, to + at, bytes);
+    std::memcpy(to + at, tensor.data + from, bytes);
+    return Error();
+  });
+}
+
+Error StateBytes::Write(const Pieces& pieces) {
+  for (const auto& [piece, content] : pieces) {
+    const std::byte* const data = content.get();
+    Error error = ForEachPart(piece, [&](const Tensor& tensor, std::size_t to, std::size_t at, std::size_t bytes) {
+      if (tensor.device) return copier_->ToDevice(*tensor.device, data + at, tensor.data + to, bytes);
+      std::memcpy(tensor.data + to, data + at, bytes);
+      return Error();
+    });
+    if (!error.ok()) return error;
+  }
+  return {};
+}
+
+Hash StateBytes::HashOfHostPiece(std::size_t piece) const {
+  Hasher hasher;
+  (void)ForEachPart(piece, [&](const Tensor& tensor, std::size_t from, std::size_t, std::size_t bytes) {
+    hasher.Add(tensor.data + from, bytes);
+    return Error();
+  });
+  return hasher.Result();
+}
+
+Expected<std::vector<Hash>> StateBytes::Hashes() {
+  std::vector<Hash> hashes(piece_count());
+  if (!IsOnHost()) {
+    const auto content = std::make_unique_for_overwrite<std::byte[]>(std::min(kStatePieceBytes, bytes_));
+    for (std::size_t piece = 0; piece < hashes.size(); ++piece) {
+      if (Error error = Read(piece, content.get()); !error.ok()) return error;
+      hashes[piece] = HashOf(content.get(), bytes_of(piece));
+    }
+    return hashes;
+  }
+  std::atomic<std::size_t> next = 0;
+  const auto hash = [&] {
+    for (std::size_t piece = next++; piece < hashes.size(); piece = next++) hashes[piece] = HashOfHostPiece(piece);
+  };
+  const std::size_t useful = std::min<std::size_t>(hashes.size(), std::thread::hardware_concurrency());
+  const device::SignalsBlocked blocked;
+  std::vector<std::jthread> threads;
+  while (threads.size() + 1 < std::min(useful, kHashThreadsMax)) threads.emplace_back(hash);
+  hash();
+  threads.clear();
+  return hashes;
+}
+
+}  // namespace ringway::internal

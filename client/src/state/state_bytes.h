@@ -1,0 +1,59 @@
+// The bytes of all tensors of a state, one after the other, in pieces of 16 MiB.
+//
+// Threads: one; Hashes uses more within.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <ringway/shared_state.hpp>
+#include <vector>
+
+#include "client/src/state/choose.h"
+#include "client/src/state/device_copier.h"
+
+namespace ringway::internal {
+
+inline constexpr std::size_t kStatePieceBytes = std::size_t{16} << 20;
+
+// Contents of pieces, by number.
+using Pieces = std::map<std::size_t, std::unique_ptr<std::byte[]>>;
+
+class StateBytes {
+ public:
+  // kInvalidArgument: the tensors cannot be used; kNotSupported: they are a device's, and there is no library for it.
+  static Expected<StateBytes> Make(const std::vector<StateTensor>& tensors);
+
+  std::size_t bytes() const { return bytes_; }
+  std::uint64_t layout() const { return layout_; }  // a hash of names and sizes
+  std::size_t piece_count() const { return (bytes_ + kStatePieceBytes - 1) / kStatePieceBytes; }
+  std::size_t bytes_of(std::size_t piece) const;
+
+  // Copies a piece.
+  Error Read(std::size_t piece, std::byte* to);
+  Error Write(const Pieces& pieces);
+  // Of each piece.
+  Expected<std::vector<Hash>> Hashes();
+
+ private:
+  struct Tensor {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    std::size_t begin = 0;               // among all bytes
+    std::optional<std::int32_t> device;  // nullopt: the host's
+  };
+  // A part of a piece within one tensor: calls visit(tensor, offset in it, offset in the piece, bytes) for each.
+  template <typename Visit>
+  Error ForEachPart(std::size_t piece, Visit visit) const;
+  Hash HashOfHostPiece(std::size_t piece) const;
+  bool IsOnHost() const { return copier_ == nullptr; }
+
+  std::vector<Tensor> tensors_;  // without empty ones
+  std::size_t bytes_ = 0;
+  std::uint64_t layout_ = 0;
+  std::unique_ptr<DeviceCopier> copier_;  // null: all is the host's
+};
+
+}  // namespace ringway::internal

@@ -1,0 +1,40 @@
+// A state on disk: replaced as a whole, and read only if it is whole.
+//
+//   8 bytes    "RINGWAY2"
+//   8          revision, little-endian; so all below
+//   8          bytes of content
+//   8          layout: a hash of names and sizes
+//   16         a 128-bit hash of the four above and the content
+//   the content
+//
+// Threads: one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ringway/shared_state.hpp>
+#include <string>
+
+#include "client/src/state/state_bytes.h"
+
+namespace ringway::internal {
+
+class StateFile {
+ public:
+  explicit StateFile(std::string path) : path_(std::move(path)), new_path_(path_ + ".new") {}
+
+  // kIo, or the state's error; the file of before stays then.
+  Error Save(std::uint64_t revision, StateBytes* state) const;
+  // Fills the tensors, but only with what is whole. Returns the revision, or nothing if there is no file.
+  // kInvalidArgument: it is damaged, another model's, or has no directory; kResourceExhausted: no room to save; kIo.
+  Expected<std::optional<std::uint64_t>> Load(StateBytes* state) const;
+
+ private:
+  Error CheckRoom(std::size_t bytes) const;
+  std::string directory() const;
+
+  std::string path_;
+  std::string new_path_;
+};
+
+}  // namespace ringway::internal
