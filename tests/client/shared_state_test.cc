@@ -1,6 +1,6 @@
 // States in files, and in the memory of a device.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
+#include <ringway/shared_state.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -157,7 +157,35 @@ TEST_F(SharedStateTest, TensorsThatCannotBeOneStateAreRefused) {
   EXPECT_TRUE(refused({{"x", &byte, SIZE_MAX}}));
   EXPECT_TRUE(refused({{"x", &byte, std::size_t{1} << 46}, {"y", &byte, 1}}));
   EXPECT_TRUE(refused({{"x", &byte, 1}}, {.every = 0}));
+  const auto strategy = static_cast<StateStrategy>(3);
+  EXPECT_EQ(SyncState(*session_, {{"x", &byte, 1}}, {.strategy = strategy}).error().code(), Code::kInvalidArgument);
   EXPECT_EQ(SyncState(*session_, {{"x", &byte, 1}}, {.revision = UINT64_MAX}).error().code(), Code::kInvalidArgument);
+}
+
+TEST_F(SharedStateTest, CRefusesWhatIsNotThere) {
+  std::uint64_t word = 3;
+  std::uint64_t revision = 4;
+  const ringwayStateTensor_t tensor = {"x", &word, sizeof(word)};
+  const ringwayStateTensor_t nameless = {nullptr, &word, sizeof(word)};
+  ringwaySharedState_t state = nullptr;
+  EXPECT_EQ(ringwaySharedStateInit(nullptr, &tensor, 1, nullptr), ringwayInvalidArgument);
+  EXPECT_EQ(ringwaySharedStateInit(&state, nullptr, 1, nullptr), ringwayInvalidArgument);
+  EXPECT_EQ(ringwaySharedStateInit(&state, &nameless, 1, nullptr), ringwayInvalidArgument);
+  ringwaySharedStateConfig_t config = RINGWAY_SHARED_STATE_CONFIG_INITIALIZER;
+  config.size = 1;
+  EXPECT_EQ(ringwaySharedStateInit(&state, &tensor, 1, &config), ringwayInvalidArgument);
+  EXPECT_EQ(state, nullptr);
+  config = RINGWAY_SHARED_STATE_CONFIG_INITIALIZER;
+  config.revision = 8;
+  ASSERT_EQ(ringwaySharedStateInit(&state, &tensor, 1, &config), ringwaySuccess) << ringwayGetLastError(nullptr);
+  EXPECT_EQ(ringwaySharedStateRevision(state, &revision), ringwaySuccess);
+  EXPECT_EQ(revision, 8U);
+  EXPECT_EQ(ringwaySharedStateRevision(state, nullptr), ringwayInvalidArgument);
+  EXPECT_EQ(ringwaySharedStateSync(state, nullptr), ringwayInvalidArgument);
+  EXPECT_EQ(ringwaySharedStateAdvance(nullptr, nullptr, 0), ringwayInvalidArgument);
+  EXPECT_EQ(ringwaySyncState(&tensor, 1, ringwayStatePopular, nullptr, &revision), ringwayInvalidArgument);
+  EXPECT_EQ(ringwaySharedStateDestroy(state), ringwaySuccess);
+  EXPECT_EQ(ringwaySharedStateDestroy(nullptr), ringwaySuccess);
 }
 
 TEST_F(SharedStateTest, TensorsOfADeviceAreReadAndWrittenToo) {

@@ -1,10 +1,10 @@
 // All daemons restarted under trainers that never stop: each loses its daemon once and comes back by itself.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <memory>
+#include <ringway/shared_state.hpp>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,6 +27,7 @@ class Trainer {
         input_(std::move(*session_->Allocate(kCount * sizeof(std::uint32_t)))),
         sum_(std::move(*session_->Allocate(kCount * sizeof(std::uint32_t)))),
         state_address_(state_.data()),
+        shared_(std::move(*SharedState::Make({{"state", state_.data(), kCount * sizeof(std::uint32_t)}}))),
         thread_([this] { Run(); }) {}
   ~Trainer() { Join(); }
   Trainer(const Trainer&) = delete;
@@ -53,16 +54,15 @@ class Trainer {
     failure_ = Train();
     while (failure_.code() == Code::kRejoined) {
       ++rejoins_;
-      is_newcomer_ = true;
       failure_ = Train();
     }
   }
 
   Error Train() {
-    Error error = ShareState();
+    Error error = shared_.Sync(*session_).error();
     while (error.ok() && !stops_) {
       error = Step();
-      if (error.ok() && last_.update_waits && !stops_) error = AdmitNewcomers();
+      if (error.ok() && !stops_) error = shared_.Advance(*session_, update_waits_).error();
     }
     return error;
   }
@@ -78,43 +78,11 @@ class Trainer {
     auto agreed = agreement->Wait(kPatience);
     if (!agreed.ok()) return agreed.error();
     for (std::size_t i = 0; i < kCount; ++i) Words(state_)[i] = Words(state_)[i] * 1664525 + Words(sum_)[i] + 1;
-    last_ = *agreed;
-    world_ = last_.world_size;
+    update_waits_ = agreed->update_waits;
+    world_ = agreed->world_size;
     stops_ = stops == 1;
     ++steps_;
     return {};
-  }
-
-  Error AdmitNewcomers() {
-    auto view = session_->UpdateView(kPatience);
-    if (!view.ok()) return view.error();
-    const auto is_known = [this](std::uint64_t peer) {
-      return std::find(last_.contributors.begin(), last_.contributors.end(), peer) != last_.contributors.end();
-    };
-    return std::all_of(view->contributors.begin(), view->contributors.end(), is_known) ? Error() : ShareState();
-  }
-
-  // The lowest peer that is no newcomer donates its state; repeated if it dies meanwhile.
-  Error ShareState() {
-    constexpr std::uint64_t kNewcomer = std::uint64_t{1} << 63;
-    for (;;) {
-      const std::uint64_t claim = session_->peer_id() | (is_newcomer_ ? kNewcomer : 0);
-      std::uint64_t lowest = 0;
-      auto chosen = session_->AllReduce(&claim, &lowest, 1, DType::kU64, ReduceOp::kMin);
-      if (!chosen.ok()) return chosen.error();
-      const std::uint64_t donor = lowest & ~kNewcomer;
-      const bool gives = donor == session_->peer_id();
-      for (std::size_t i = 0; i < kCount; ++i) Words(input_)[i] = gives ? Words(state_)[i] : 0;
-      auto shared = Submit(input_, sum_);
-      if (!shared.ok()) return shared.error();
-      auto result = shared->Wait(kPatience);
-      if (!result.ok()) return result.error();
-      const auto& from = result->contributors;
-      if (std::find(from.begin(), from.end(), donor) == from.end()) continue;
-      std::copy_n(Words(sum_), kCount, Words(state_));
-      is_newcomer_ = false;
-      return {};
-    }
   }
 
   Expected<Work> Submit(const Buffer& input, const Buffer& output) {
@@ -124,9 +92,9 @@ class Trainer {
   const std::unique_ptr<Session> session_;
   Buffer state_, input_, sum_;
   void* const state_address_;
-  bool is_newcomer_ = true;
+  SharedState shared_;
   bool stops_ = false;
-  OpResult last_;
+  bool update_waits_ = false;
   Error failure_;
   std::atomic<bool> asked_to_stop_ = false;
   std::atomic<std::uint64_t> steps_ = 0;

@@ -1,9 +1,8 @@
 /* shortest.cc in C, step by step: the two can train together. `shortest_c SOCKET GROUP WORLD` */
-#include <ringway/ringway.h>
+#include <ringway/shared_state.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { kCount = 1000 };
 static volatile sig_atomic_t told_to_stop = 0;
@@ -34,40 +33,18 @@ static void apply(model_t* model, const float* gradients) {
   fflush(stdout);
 }
 
-/* Newcomers, and ranks that rejoined, take the state of those who have trained longest. Every rank calls it. */
-static ringwayResult_t share_state(ringwayComm_t comm, model_t* model) {
-  float state[kCount + 1] = {0};
-  while (state[kCount] == 0) { /* retry if all who had it died meanwhile */
-    float newest = model->steps;
-    ringwayResult_t result = ringwayAllReduce(&newest, &newest, 1, ringwayFloat32, ringwayMax, comm);
-    if (result != ringwaySuccess) return result;
-    if (model->steps == newest) {
-      memcpy(state, model->weights, sizeof model->weights);
-      state[kCount] = 1;
-    }
-    result = ringwayAllReduce(state, state, kCount + 1, ringwayFloat32, ringwaySum, comm);
-    if (result != ringwaySuccess) return result;
-    if (state[kCount] > 0) model->steps = newest;
-  }
-  for (int i = 0; i < kCount; ++i) model->weights[i] = state[i] / state[kCount];
-  return ringwaySuccess;
-}
-
 /* [readme] */
-static ringwayResult_t train(ringwayComm_t comm, float* mine, float* mean, model_t* model) {
+static ringwayResult_t train(ringwayComm_t comm, ringwaySharedState_t state, float* mine, float* mean, model_t* model) {
+  ringwayOpInfo_t info = RINGWAY_OP_INFO_INITIALIZER;
   for (;;) {
-    ringwayResult_t result = share_state(comm, model);
+    compute_gradients(model, mine);
+    mine[kCount] = told_to_stop ? 1 : 0;
+    ringwayResult_t result =
+        ringwayAllReduceWith(mine, mean, kCount + 1, ringwayFloat32, ringwayAvg, NULL, comm, &info);
     if (result != ringwaySuccess) return result;
-    ringwayOpInfo_t info = RINGWAY_OP_INFO_INITIALIZER;
-    while (!info.updateWaits) {
-      compute_gradients(model, mine);
-      mine[kCount] = told_to_stop ? 1 : 0;
-      result = ringwayAllReduceWith(mine, mean, kCount + 1, ringwayFloat32, ringwayAvg, NULL, comm, &info);
-      if (result != ringwaySuccess) return result;
-      apply(model, mean);                          /* info.worldSize ranks took part: the same bytes on all */
-      if (mean[kCount] > 0) return ringwaySuccess; /* somebody was told to stop, and all know it */
-    }
-    result = ringwayCommUpdateView(comm, RINGWAY_FOREVER, NULL); /* on all ranks at once: admits newcomers */
+    apply(model, mean);                          /* info.worldSize ranks took part: the same bytes on all */
+    if (mean[kCount] > 0) return ringwaySuccess; /* somebody was told to stop, and all know it */
+    result = ringwaySharedStateAdvance(state, comm, info.updateWaits); /* lets newcomers in: they take the state */
     if (result != ringwaySuccess) return result;
   }
 }
@@ -90,16 +67,23 @@ int main(int argc, char** argv) {
   ringwayComm_t comm = NULL;
   void *mine = NULL, *mean = NULL; /* shared memory: read and written without a copy */
   model_t model = {{0}, 0};
-  ringwayResult_t result = ringwayCommInit(&comm, &config);
+  ringwayStateTensor_t tensors[] = {{"weights", model.weights, sizeof model.weights},
+                                    {"steps", &model.steps, sizeof model.steps}};
+  ringwaySharedState_t state = NULL;
+  ringwayResult_t result = ringwaySharedStateInit(&state, tensors, 2, NULL);
+  if (result == ringwaySuccess) result = ringwayCommInit(&comm, &config);
   joined = result == ringwaySuccess;
   if (result == ringwaySuccess) result = ringwayAlloc(comm, (kCount + 1) * sizeof(float), &mine);
   if (result == ringwaySuccess) result = ringwayAlloc(comm, (kCount + 1) * sizeof(float), &mean);
   if (result == ringwaySuccess) {
-    do result = train(comm, mine, mean, &model);
-    while (result == ringwayRejoined); /* daemon restarted, or evicted: a newcomer with an old state */
+    do {
+      result = ringwaySharedStateSync(state, comm); /* takes the state of those who train */
+      if (result == ringwaySuccess) result = train(comm, state, mine, mean, &model);
+    } while (result == ringwayRejoined); /* daemon restarted, or evicted: a newcomer with an old state */
   }
   if (result != ringwaySuccess) fprintf(stderr, "%s: %s\n", ringwayGetErrorString(result), ringwayGetLastError(NULL));
   ringwayCommDestroy(comm);
+  ringwaySharedStateDestroy(state);
   if (result == ringwaySuccess) printf("done steps %.0f weight %a\n", (double)model.steps, (double)model.weights[0]);
   return result == ringwaySuccess ? 0 : 1;
 }

@@ -3,10 +3,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <ringway/ringway.hpp>
+#include <ringway/shared_state.hpp>
 #include <vector>
 
-using ringway::Code, ringway::DType, ringway::Error, ringway::ReduceOp, ringway::Session;
+using ringway::Code, ringway::DType, ringway::Error, ringway::ReduceOp, ringway::Session, ringway::SharedState;
 
 constexpr std::size_t kCount = 1000;
 volatile std::sig_atomic_t told_to_stop = 0;
@@ -27,38 +27,19 @@ void Apply(Model& model, const float* gradients) {
 }
 
 // [readme]
-// Newcomers, and ranks that rejoined, take the state of those who have trained longest. Every rank calls it.
-Error ShareState(Session& session, Model& model) {
-  std::vector<float> state(kCount + 1);
-  while (state[kCount] == 0) {  // retry if all who had it died meanwhile
-    float newest = model.steps;
-    const auto found = session.AllReduce(&newest, &newest, 1, DType::kF32, ReduceOp::kMax);
-    if (!found.ok()) return found.error();
-    if (model.steps == newest) state = model.weights, state.push_back(1);
-    const auto shared = session.AllReduce(state.data(), state.data(), state.size(), DType::kF32, ReduceOp::kSum);
-    if (!shared.ok()) return shared.error();
-    if (state[kCount] > 0) model.steps = newest;
-  }
-  for (std::size_t i = 0; i < kCount; ++i) model.weights[i] = state[i] / state[kCount];
-  return {};
-}
-
-Error Train(Session& session, Model& model) {
+Error Train(Session& session, SharedState& state, Model& model) {
   auto mine = session.Allocate((kCount + 1) * sizeof(float));  // shared memory: read and written without a copy
   auto mean = session.Allocate((kCount + 1) * sizeof(float));
   if (!mine.ok() || !mean.ok()) return mine.ok() ? mean.error() : mine.error();
   for (;;) {
-    if (Error error = ShareState(session, model); !error.ok()) return error;
-    for (bool update_waits = false; !update_waits;) {
-      ComputeGradients(model, mine->as<float>());
-      mine->as<float>()[kCount] = told_to_stop != 0 ? 1 : 0;
-      const auto sum = session.AllReduce(mine->data(), mean->data(), kCount + 1, DType::kF32, ReduceOp::kAvg);
-      if (!sum.ok()) return sum.error();
-      Apply(model, mean->as<float>());               // sum->world_size ranks took part: the same bytes on all
-      if (mean->as<float>()[kCount] > 0) return {};  // somebody was told to stop, and all know it
-      update_waits = sum->update_waits;              // on all ranks at once
-    }
-    if (const auto updated = session.UpdateView(); !updated.ok()) return updated.error();  // admits newcomers
+    ComputeGradients(model, mine->as<float>());
+    mine->as<float>()[kCount] = told_to_stop != 0 ? 1 : 0;
+    const auto sum = session.AllReduce(mine->data(), mean->data(), kCount + 1, DType::kF32, ReduceOp::kAvg);
+    if (!sum.ok()) return sum.error();
+    Apply(model, mean->as<float>());               // sum->world_size ranks took part: the same bytes on all
+    if (mean->as<float>()[kCount] > 0) return {};  // somebody was told to stop, and all know it
+    const auto advanced = state.Advance(session, sum->update_waits);  // lets newcomers in: they take the state
+    if (!advanced.ok()) return advanced.error();
   }
 }
 
@@ -69,15 +50,19 @@ int main(int argc, char** argv) {
   const auto give_up = [&] { return told_to_stop > (joined ? 1 : 0); };  // in training the first signal is a vote
   const auto world = static_cast<std::uint32_t>(std::atoi(argv[3]));
   const auto tell = [](const Error& cause) { std::fprintf(stderr, "waiting: %s\n", cause.text().c_str()); };
-  auto session = Session::Join(
+  Model model;
+  auto state = SharedState::Make(
+      {{"weights", model.weights.data(), kCount * sizeof(float)}, {"steps", &model.steps, sizeof(model.steps)}});
+  if (!state.ok()) return std::fprintf(stderr, "%s\n", state.error().text().c_str()), 1;
+  auto session = state->Join(  // .. and takes the state of those who train
       {.socket_path = argv[1], .group = argv[2], .wait_world = world, .on_waiting = tell, .interrupted = give_up});
   joined = session.ok();
-  Error error = session.error();
-  Model model;
-  // After kRejoined (its daemon was restarted, or the others had lost it) this peer is a newcomer with an old state.
-  if (session.ok()) do
-      error = Train(**session, model);
-    while (error.code() == Code::kRejoined);
+  Error error = joined ? Train(**session, *state, model) : session.error();
+  // Its daemon was restarted, or the others had lost it: a newcomer with an old state.
+  while (error.code() == Code::kRejoined) {
+    error = state->Sync(**session).error();
+    if (error.ok()) error = Train(**session, *state, model);
+  }
   if (!error.ok()) return std::fprintf(stderr, "%s: %s\n", NameOf(error.code()), error.text().c_str()), 1;
   std::printf("done steps %.0f weight %a\n", model.steps, model.weights[0]);
 }

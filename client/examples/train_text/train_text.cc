@@ -17,7 +17,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
-#include <ringway/ringway.hpp>
+#include <ringway/shared_state.hpp>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,7 +28,6 @@
 #include "client/examples/train_text/optimizer.h"
 #include "client/examples/train_text/options.h"
 #include "client/examples/train_text/report.h"
-#include "client/examples/train_text/share_state.h"
 #include "client/examples/train_text/text.h"
 
 namespace train_text {
@@ -43,7 +42,6 @@ constexpr double kLearningRate = 2e-3;
 constexpr double kInnerLearningRate = 5e-4;  // diloco: the outer momentum adds to it
 constexpr double kWarmUpSteps = 100;
 constexpr double kSecondsBetweenLines = 10;
-constexpr std::chrono::seconds kUpdatePatience(60);
 
 volatile std::sig_atomic_t told_to_stop = 0;
 
@@ -56,29 +54,36 @@ double SecondsSince(Clock::time_point start) { return std::chrono::duration<doub
 
 class Trainer {
  public:
-  Trainer(const Options& options, ringway::Session* session, std::vector<std::uint8_t> text)
+  Trainer(const Options& options, std::vector<std::uint8_t> text)
       : options_(options),
-        session_(session),
         text_(std::move(text)),
         shard_of_view_(text_.size()),
-        random_(options.seed + 1000 * session->peer_id()),  // each rank draws its own examples
         count_(model_.parameter_count()),
         parameters_(count_),
         first_moment_(count_),
-        second_moment_(count_),
-        gradient_(Must(session->Allocate(count_ * sizeof(float)))),
-        reduced_(Must(session->Allocate(count_ * sizeof(float)))) {
+        second_moment_(count_) {
     if (!options.log_path.empty() && !log_.Open(options.log_path)) Fail("cannot write the log " + options.log_path);
     model_.Initialize(options.seed, parameters_.data());
     if (options.mode == Mode::kDiloco) {
       common_ = parameters_;
       momentum_.resize(count_);
     }
+    state_.emplace(Must(ringway::SharedState::Make(StateTensors())));
+  }
+
+  // And takes the state of those who train.
+  void Join(const ringway::JoinOptions& options) {
+    session_ = Must(state_->Join(options));
+    random_ = Random(options_.seed + 1000 * session_->peer_id());  // each rank draws its own examples
+    gradient_ = Must(session_->Allocate(count_ * sizeof(float)));
+    reduced_ = Must(session_->Allocate(count_ * sizeof(float)));
   }
 
   void Run() {
-    while (!TrainToTheEnd()) is_newcomer_ = true;
+    while (!TrainToTheEnd()) Must(state_->Sync(*session_));
     Report();
+    const ringway::Error left = session_->Leave();
+    if (!left.ok()) Fail(Describe(left));
   }
 
  private:
@@ -95,10 +100,11 @@ class Trainer {
   }
 
   void Train() {
-    ShareStateWithAll();  // the first operations of every membership
+    GoOnFromTheState();
     if (options_.mode == Mode::kDdp) {
       while (!Finished()) DdpStep();
     } else {
+      parameters_ = common_;
       round_start_ = parameters_;
       std::fill_n(gradient_.as<float>(), count_, 0.0F);  // nothing moved yet
       while (!Finished()) DilocoRound();
@@ -124,7 +130,7 @@ class Trainer {
     AdamWStep({parameters_.data(), first_moment_.data(), second_moment_.data(), count_}, reduced_.as<float>(), step_,
               LearningRate(reduced_statistics_.progress));
     Log(start);
-    AdmitNewcomers();
+    EndStep();
   }
 
   void DilocoRound() {
@@ -144,7 +150,7 @@ class Trainer {
     Follow(Await(&statistics));
     NesterovStep({common_.data(), momentum_.data(), count_}, reduced_.as<float>());
     Log(start);
-    AdmitNewcomers();  // nothing is in flight here
+    EndStep();  // nothing is in flight here
     float* const moved = gradient_.as<float>();
     for (std::size_t i = 0; i < count_; ++i) {
       moved[i] = round_start_[i] - parameters_[i];
@@ -190,23 +196,37 @@ class Trainer {
 
   // ---- newcomers
 
-  // All ranks see the same flag in the same result, so all call UpdateView at the same place.
-  void AdmitNewcomers() {
-    if (!last_.update_waits || Finished()) return;
-    const OpResult view = UpdateView();
-    const auto is_new = [this](std::uint64_t peer) {
-      return std::find(last_.contributors.begin(), last_.contributors.end(), peer) == last_.contributors.end();
-    };
-    if (std::any_of(view.contributors.begin(), view.contributors.end(), is_new)) ShareStateWithAll();
+  // All ranks see the same flag in the same result, so all let newcomers in at the same place.
+  void EndStep() {
+    if (Finished()) return;
+    header_ = {step_, reduced_statistics_.progress};
+    if (Must(state_->Advance(*session_, last_.update_waits))) GoOnFromTheState();
   }
 
-  // Otherwise a stuck rank would block the others silently.
-  OpResult UpdateView() {
-    for (;;) {
-      auto view = session_->UpdateView(kUpdatePatience);
-      if (view.error().code() != ringway::Code::kTimeout) return Must(std::move(view));
-      std::puts("some rank has not called UpdateView for a minute; waiting on");
+  std::vector<ringway::StateTensor> StateTensors() {
+    std::vector<ringway::StateTensor> tensors = {{"header", &header_, sizeof(header_)}};
+    const auto add = [&tensors](const char* name, std::vector<float>* values) {
+      tensors.push_back({name, values->data(), values->size() * sizeof(float)});
+    };
+    if (options_.mode == Mode::kDdp) {
+      add("parameters", &parameters_);
+      add("first moment", &first_moment_);
+      add("second moment", &second_moment_);
+    } else {
+      add("common parameters", &common_);
+      add("momentum", &momentum_);
     }
+    return tensors;
+  }
+
+  void GoOnFromTheState() {
+    step_ = header_.step;
+    progress_before_ = header_.progress;
+    start_ = Clock::now();
+    last_.epoch = session_->epoch();
+    last_.rank = session_->rank();
+    last_.world_size = session_->world_size();
+    Follow(last_);
   }
 
   // After each result.
@@ -219,25 +239,6 @@ class Trainer {
 
   Shard shard() const { return shard_of_view_.shard(); }
 
-  void ShareStateWithAll() {
-    struct Header {
-      std::uint64_t step;
-      double progress;
-    } header = {step_, Progress()};
-    std::vector<std::span<std::byte>> parts = {std::as_writable_bytes(std::span(&header, 1))};
-    if (options_.mode == Mode::kDdp) {
-      for (std::vector<float>* part : {&parameters_, &first_moment_, &second_moment_}) parts.push_back(BytesOf(part));
-    } else {
-      for (std::vector<float>* part : {&common_, &momentum_}) parts.push_back(BytesOf(part));
-    }
-    Follow(ShareState(session_, is_newcomer_, parts));
-    wire_bytes_ += last_.wire_bytes;
-    step_ = header.step;
-    progress_before_ = header.progress;
-    start_ = Clock::now();
-    if (is_newcomer_ && options_.mode == Mode::kDiloco) parameters_ = common_;
-    is_newcomer_ = false;
-  }
   static std::span<std::byte> BytesOf(std::vector<float>* part) { return std::as_writable_bytes(std::span(*part)); }
 
   // ---- output
@@ -269,21 +270,27 @@ class Trainer {
     double progress = 0;
   };
 
+  struct Header {
+    std::uint64_t step = 0;
+    double progress = 0;
+  };
+
   const Options options_;
-  ringway::Session* const session_;
+  std::unique_ptr<ringway::Session> session_;
   const std::vector<std::uint8_t> text_;
   ShardOfView shard_of_view_;
-  Random random_;
+  Random random_{0};
   Model model_{Shape{}};
   const std::size_t count_;
   Batch batch_;
 
   std::vector<float> parameters_, first_moment_, second_moment_;
   std::vector<float> common_, momentum_, round_start_, local_gradient_;  // diloco
+  Header header_;
+  std::optional<ringway::SharedState> state_;  // of the above
   ringway::Buffer gradient_, reduced_;
   Statistics statistics_, reduced_statistics_;
   std::uint64_t step_ = 0;
-  bool is_newcomer_ = true;
   double progress_before_ = 0;  // at start_
   Clock::time_point start_ = Clock::now();
 
@@ -320,11 +327,10 @@ int Main(const std::vector<std::string>& arguments) {
   join.reconnect = std::chrono::seconds(options->reconnect_seconds);
   std::signal(SIGTERM, TellToStop);
   std::signal(SIGINT, TellToStop);
-  const std::unique_ptr<ringway::Session> session = Must(ringway::Session::Join(join));
+  Trainer trainer(*options, std::move(*text));
+  trainer.Join(join);
   joining = false;
-  Trainer(*options, session.get(), std::move(*text)).Run();
-  const ringway::Error left = session->Leave();
-  if (!left.ok()) Fail(Describe(left));
+  trainer.Run();
   return 0;
 }
 

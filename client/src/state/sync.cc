@@ -125,6 +125,9 @@ Expected<StateResult> internal::SyncBytes(Session& session, StateBytes& state, c
   if (options.revision > internal::kRevisionMax) {
     return Error(Code::kInvalidArgument, "the revision is " + std::to_string(options.revision) + ": at most 2^62");
   }
+  if (options.strategy > StateStrategy::kReceive) {
+    return Error(Code::kInvalidArgument, "there is no such strategy for a shared state");
+  }
   return Syncing(&session, &state, options).Run();
 }
 
