@@ -104,7 +104,7 @@ TEST_F(SharedStateTest, ManySmallTensorsTravelTogether) {
     for (unsigned i = 0; i < 900; ++i) holdings[rank].tensors.push_back(Content(1000 * rank + i, i % 40));
     holdings[rank].options.revision = rank;
   }
-  holdings[0].options.on_progress = [&pieces](const StateProgress&) { ++pieces; };
+  holdings[0].options.on_progress = [&pieces](const StateProgress&) { return ++pieces > 0; };
   for (const auto& result : Sync(&holdings)) EXPECT_EQ(result->revision, 1U);
   EXPECT_TRUE(holdings[0].tensors == holdings[1].tensors);
   EXPECT_EQ(pieces, 1U);
@@ -118,6 +118,7 @@ TEST_F(SharedStateTest, HolderThatDiesIsMadeUpForByTheOthers) {
   holdings[1].options.on_progress = [this](const StateProgress& progress) {
     EXPECT_EQ(progress.of_bytes, 12 * kPiece + 3);
     if (progress.bytes > 0) ranks_[1]->Abort();  // the first piece has arrived
+    return true;
   };
   const auto results = Sync(&holdings);
   EXPECT_EQ(results[1].error().code(), Code::kLeft);
@@ -137,6 +138,7 @@ TEST_F(SharedStateTest, NextNewestIsTakenWholeWhenTheLastWithTheNewestDies) {
       {newest, {.revision = 9}}, {older, {.revision = 5}}, {{std::vector<std::byte>(12 * kPiece)}, {.revision = 1}}};
   holdings[0].options.on_progress = [this](const StateProgress& progress) {
     if (progress.bytes >= 2 * kPiece) ranks_[0]->Abort();
+    return true;
   };
   const auto results = Sync(&holdings);
   EXPECT_EQ(results[0].error().code(), Code::kLeft);
@@ -153,6 +155,7 @@ TEST_F(SharedStateTest, StateThatIsWrittenToMeanwhileIsRefusedByAll) {
   holdings[0] = {.tensors = {Content(8, 4 * kPiece)}, .options = {.revision = 2}};
   holdings[0].options.on_progress = [&](const StateProgress&) {
     for (std::size_t at = 0; at < 4 * kPiece; at += 1000) holdings[0].tensors[0][at] ^= std::byte{1};
+    return true;
   };
   for (const auto& result : Sync(&holdings)) {
     EXPECT_EQ(result.error().code(), Code::kMismatch);

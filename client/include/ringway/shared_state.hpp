@@ -59,7 +59,9 @@ struct StateOptions {
   // Ranks that train with their state: where there are any, the others take theirs whatever their revisions are, and
   // what does not go together with it is kMismatch for that rank alone, which then has to leave.
   bool in_use = false;
-  std::function<void(const StateProgress&)> on_progress = {};  // on the calling thread, before each piece is sent
+  // On the calling thread, before each piece is sent. False ends the call with kInterrupted: then leave, as the others
+  // are in the middle of it.
+  std::function<bool(const StateProgress&)> on_progress = {};
 };
 
 struct StateResult {

@@ -39,6 +39,7 @@ nb::object NewClass(const nb::module_& module, const std::string& name, nb::hand
 // What Python calls such a failure.
 nb::object BasesOf(Code code, const nb::object& base) {
   if (code == Code::kInvalidArgument) return nb::make_tuple(base, nb::handle(PyExc_ValueError));
+  if (code == Code::kIo) return nb::make_tuple(base, nb::handle(PyExc_OSError));
   if (code == Code::kTimeout) return nb::make_tuple(base, nb::handle(PyExc_TimeoutError));
   return base;
 }

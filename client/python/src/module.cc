@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "interpreter.h"
 #include "session.h"
+#include "shared_state.h"
 #include "work.h"
 
 NB_MODULE(_ringway, module) {
@@ -11,6 +12,7 @@ NB_MODULE(_ringway, module) {
   nanobind::set_leak_warnings(false);
   ringway::python::DefineErrors(module);
   ringway::python::DefineSession(module);
+  ringway::python::DefineSharedState(module);
   ringway::python::DefineWork(module);
   ringway::python::PrepareExit();
 }

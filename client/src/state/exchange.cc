@@ -33,7 +33,7 @@ Exchange::Exchange(StateBytes* state, const std::vector<Offer>& offers, const st
   }
 }
 
-Error Exchange::Run(Session& session, const std::function<void(const StateProgress&)>& on_progress) {
+Error Exchange::Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress) {
   StateProgress progress;
   for (const Lacking& lacking : lacking_) progress.of_bytes += state_->bytes_of(lacking.piece);
   const auto take = [&] {
@@ -46,7 +46,9 @@ Error Exchange::Run(Session& session, const std::function<void(const StateProgre
   for (const Lacking& lacking : lacking_) {
     if (on_way_.size() == kOnWayMax) lost = take();
     if (!lost.ok()) break;
-    if (on_progress) on_progress(progress);
+    if (on_progress && !on_progress(progress)) {
+      return Error(Code::kInterrupted, "on_progress has ended the exchange of the shared state: leave the group");
+    }
     auto started = Start(session, lacking);
     if (!started.ok()) return started.error();
     on_way_.push_back(std::move(started.value()));

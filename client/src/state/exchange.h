@@ -23,7 +23,7 @@ class Exchange {
            std::size_t giver, std::size_t rank);
 
   // Moves all pieces that any rank lacks. kPeerLost, on all ranks alike, ends it early.
-  Error Run(Session& session, const std::function<void(const StateProgress&)>& on_progress);
+  Error Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress);
 
   // What has arrived as it should, and that it was all.
   Pieces TakeArrived() { return std::move(arrived_); }

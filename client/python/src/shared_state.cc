@@ -1,0 +1,96 @@
+#include "shared_state.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <ringway/shared_state.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "array.h"
+#include "errors.h"
+#include "interpreter.h"
+#include "options.h"
+#include "session.h"
+
+namespace ringway::python {
+namespace {
+
+namespace nb = nanobind;
+
+// What the package makes of the arrays of a state: flat, of bytes.
+struct Tensors {
+  std::vector<Array> arrays;  // keep them alive
+  std::vector<StateTensor> list;
+};
+
+Tensors BorrowTensors(const std::vector<std::string>& names, const std::vector<nb::object>& arrays) {
+  Tensors tensors;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    tensors.arrays.push_back(Borrow(arrays[i], names.at(i).c_str(), Access::kWrite));
+    const Array& array = tensors.arrays.back();
+    tensors.list.push_back({names[i], array.data, array.count * SizeOf(array.dtype)});
+  }
+  return tensors;
+}
+
+std::function<bool(const StateProgress&)> ProgressTo(nb::handle told) {
+  if (told.is_none()) return {};
+  return [told](const StateProgress& progress) {
+    const nb::gil_scoped_acquire acquired;
+    if (PyErr_Occurred() != nullptr) return false;
+    try {
+      told(progress.bytes, progress.of_bytes);
+      return true;
+    } catch (nb::python_error& error) {
+      error.restore();  // for Run to raise
+      return false;
+    }
+  };
+}
+
+std::uint64_t SyncOnce(PySession& session, const std::vector<std::string>& names, const std::vector<nb::object>& arrays,
+                       std::uint64_t revision, std::uint8_t strategy, nb::handle on_progress) {
+  const Tensors tensors = BorrowTensors(names, arrays);
+  const StateOptions options{
+      .revision = revision, .strategy = static_cast<StateStrategy>(strategy), .on_progress = ProgressTo(on_progress)};
+  return ValueOf(Run([&] { return SyncState(*session, tensors.list, options); })).revision;
+}
+
+class PySharedState {
+ public:
+  PySharedState(const std::vector<std::string>& names, const std::vector<nb::object>& arrays, std::uint64_t revision,
+                const nb::bytes& path, std::uint64_t every)
+      : tensors_(BorrowTensors(names, arrays)), state_(ValueOf(Run([&] {
+          return SharedState::Make(tensors_.list, {.revision = revision, .path = path.c_str(), .every = every});
+        }))) {}
+
+  void Sync(PySession& session) {
+    ValueOf(Run([&] { return state_.Sync(*session); }));
+  }
+  bool Advance(PySession& session, bool update_waits) {
+    return ValueOf(Run([&] { return state_.Advance(*session, update_waits); }));
+  }
+  std::uint64_t revision() const { return state_.revision(); }
+
+ private:
+  Tensors tensors_;
+  SharedState state_;
+};
+
+}  // namespace
+
+void DefineSharedState(nb::module_& module) {
+  module.def("_sync_state", SyncOnce, nb::arg("session"), nb::arg("names"), nb::arg("arrays"), nb::arg("revision"),
+             nb::arg("strategy"), nb::arg("on_progress").none());
+  nb::class_<PySharedState>(module, "_SharedState")
+      .def(nb::init<const std::vector<std::string>&, const std::vector<nb::object>&, std::uint64_t, const nb::bytes&,
+                    std::uint64_t>(),
+           nb::arg("names"), nb::arg("arrays"), nb::arg("revision"), nb::arg("path"), nb::arg("every"))
+      .def("sync", &PySharedState::Sync, nb::arg("session"))
+      .def("advance", &PySharedState::Advance, nb::arg("session"), nb::arg("update_waits"))
+      .def_prop_ro("revision", &PySharedState::revision);
+}
+
+}  // namespace ringway::python
