@@ -1,6 +1,7 @@
 // States in files, and in the memory of a device.
 #include <gtest/gtest.h>
 #include <ringway/shared_state.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -110,7 +111,10 @@ TEST_F(SharedStateTest, FileThatIsNotThisStateWholeIsRefused) {
   EXPECT_EQ(Refused(100, "y").code(), Code::kInvalidArgument);
   fs::create_directory(directory_ / "d");
   path_ = directory_ / "d";
-  EXPECT_EQ(Refused().code(), Code::kIo);
+  EXPECT_EQ(Refused().code(), Code::kInvalidArgument);
+  path_ = directory_ / "fifo";
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_EQ(Refused().code(), Code::kInvalidArgument);
 }
 
 TEST_F(SharedStateTest, RevisionThatLeavesNoRoomForTheNextIsDamage) {

@@ -110,6 +110,14 @@ TEST_F(SharedStateTest, ManySmallTensorsTravelTogether) {
   EXPECT_EQ(pieces, 1U);
 }
 
+TEST_F(SharedStateTest, StateOfFewerBytesThanThereAreHolders) {
+  Join(4);
+  std::vector<Holding> holdings(4, {.tensors = {Content(9, 2)}, .options = {.revision = 1}});
+  holdings[2] = {.tensors = {std::vector<std::byte>(2)}};
+  for (const auto& result : Sync(&holdings)) EXPECT_TRUE(result.ok()) << result.error().text();
+  EXPECT_TRUE(holdings[2].tensors == holdings[0].tensors);
+}
+
 TEST_F(SharedStateTest, HolderThatDiesIsMadeUpForByTheOthers) {
   Join(4);
   const std::vector<std::vector<std::byte>> state = {Content(5, 12 * kPiece + 3)};

@@ -69,15 +69,15 @@ Expected<Exchange::OnWay> Exchange::Start(Session& session, const Lacking& lacki
   std::vector<std::size_t> receives(world_size_);
   const auto mine = std::find(holders_.begin(), holders_.end(), rank_);
   if (mine != holders_.end()) {
-    auto input = session.Allocate(bytes);
+    const auto stripe = static_cast<std::size_t>(mine - holders_.begin());
+    const std::size_t own = cut(stripe + 1) - cut(stripe);
+    auto input = session.Allocate(std::max<std::size_t>(own, 1));
     if (!input.ok()) return input.error();
     made.input = std::move(input.value());
-    if (Error error = state_->Read(lacking.piece, made.input.as<std::byte>()); !error.ok()) return error;
-    const auto stripe = static_cast<std::size_t>(mine - holders_.begin());
-    for (const std::size_t rank : lacking.ranks) {
-      sends[rank] = {cut(stripe), cut(stripe + 1) - cut(stripe)};
-      sent_bytes_ += sends[rank].count;
-    }
+    if (Error error = state_->Read(lacking.piece, cut(stripe), own, made.input.as<std::byte>()); !error.ok())
+      return error;
+    for (const std::size_t rank : lacking.ranks) sends[rank] = {0, own};
+    sent_bytes_ += own * lacking.ranks.size();
   }
   if (Contains(lacking.ranks, rank_)) {
     auto output = session.Allocate(bytes);

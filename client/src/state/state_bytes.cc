@@ -52,48 +52,49 @@ std::size_t StateBytes::bytes_of(std::size_t piece) const {
 }
 
 template <typename Visit>
-Error StateBytes::ForEachPart(std::size_t piece, Visit visit) const {
-  const std::size_t begin = piece * kStatePieceBytes;
-  const std::size_t end = begin + bytes_of(piece);
+Error StateBytes::ForEachPart(std::size_t begin, std::size_t bytes, Visit visit) const {
+  const std::size_t end = begin + bytes;
   auto tensor = std::upper_bound(tensors_.begin(), tensors_.end(), begin,
                                  [](std::size_t at, const Tensor& one) { return at < one.begin; });
   --tensor;
   for (std::size_t at = begin; at < end; ++tensor) {
     const std::size_t offset = at - tensor->begin;
-    const std::size_t bytes = std::min(tensor->bytes - offset, end - at);
-    if (Error error = visit(*tensor, offset, at - begin, bytes); !error.ok()) return error;
-    at += bytes;
+    const std::size_t part = std::min(tensor->bytes - offset, end - at);
+    if (Error error = visit(*tensor, offset, at - begin, part); !error.ok()) return error;
+    at += part;
   }
   return {};
 }
 
-Error StateBytes::Read(std::size_t piece, std::byte* to) {
-  return ForEachPart(piece, [&](const Tensor& tensor, std::size_t from, std::size_t at, std::size_t bytes) {
-    if (tensor.device) return copier_->ToHost(*tensor.device, tensor.data + from, to + at, bytes);
-    std::memcpy(to + at, tensor.data + from, bytes);
+Error StateBytes::Read(std::size_t piece, std::size_t begin, std::size_t bytes, std::byte* to) {
+  const auto copy = [&](const Tensor& tensor, std::size_t from, std::size_t at, std::size_t part) {
+    if (tensor.device) return copier_->ToHost(*tensor.device, tensor.data + from, to + at, part);
+    std::memcpy(to + at, tensor.data + from, part);
     return Error();
-  });
+  };
+  return ForEachPart(piece * kStatePieceBytes + begin, bytes, copy);
 }
 
 Error StateBytes::Write(const Pieces& pieces) {
   for (const auto& [piece, content] : pieces) {
     const std::byte* const data = content.get();
-    Error error = ForEachPart(piece, [&](const Tensor& tensor, std::size_t to, std::size_t at, std::size_t bytes) {
-      if (tensor.device) return copier_->ToDevice(*tensor.device, data + at, tensor.data + to, bytes);
-      std::memcpy(tensor.data + to, data + at, bytes);
+    const auto copy = [&](const Tensor& tensor, std::size_t to, std::size_t at, std::size_t part) {
+      if (tensor.device) return copier_->ToDevice(*tensor.device, data + at, tensor.data + to, part);
+      std::memcpy(tensor.data + to, data + at, part);
       return Error();
-    });
-    if (!error.ok()) return error;
+    };
+    if (Error error = ForEachPart(piece * kStatePieceBytes, bytes_of(piece), copy); !error.ok()) return error;
   }
   return {};
 }
 
 Hash StateBytes::HashOfHostPiece(std::size_t piece) const {
   Hasher hasher;
-  (void)ForEachPart(piece, [&](const Tensor& tensor, std::size_t from, std::size_t, std::size_t bytes) {
-    hasher.Add(tensor.data + from, bytes);
+  const auto add = [&](const Tensor& tensor, std::size_t from, std::size_t, std::size_t part) {
+    hasher.Add(tensor.data + from, part);
     return Error();
-  });
+  };
+  (void)ForEachPart(piece * kStatePieceBytes, bytes_of(piece), add);
   return hasher.Result();
 }
 
@@ -102,7 +103,7 @@ Expected<std::vector<Hash>> StateBytes::Hashes() {
   if (!IsOnHost()) {
     const auto content = std::make_unique_for_overwrite<std::byte[]>(std::min(kStatePieceBytes, bytes_));
     for (std::size_t piece = 0; piece < hashes.size(); ++piece) {
-      if (Error error = Read(piece, content.get()); !error.ok()) return error;
+      if (Error error = Read(piece, 0, bytes_of(piece), content.get()); !error.ok()) return error;
       hashes[piece] = HashOf(content.get(), bytes_of(piece));
     }
     return hashes;

@@ -31,8 +31,8 @@ class StateBytes {
   std::size_t piece_count() const { return (bytes_ + kStatePieceBytes - 1) / kStatePieceBytes; }
   std::size_t bytes_of(std::size_t piece) const;
 
-  // Copies a piece.
-  Error Read(std::size_t piece, std::byte* to);
+  // Copies `bytes` of a piece from byte `begin` of it on. REQUIRES: it has them.
+  Error Read(std::size_t piece, std::size_t begin, std::size_t bytes, std::byte* to);
   Error Write(const Pieces& pieces);
   // Of each piece.
   Expected<std::vector<Hash>> Hashes();
@@ -44,9 +44,9 @@ class StateBytes {
     std::size_t begin = 0;               // among all bytes
     std::optional<std::int32_t> device;  // nullopt: the host's
   };
-  // A part of a piece within one tensor: calls visit(tensor, offset in it, offset in the piece, bytes) for each.
+  // Calls visit(tensor, offset in it, offset in the range, bytes) for each part of a range within one tensor.
   template <typename Visit>
-  Error ForEachPart(std::size_t piece, Visit visit) const;
+  Error ForEachPart(std::size_t begin, std::size_t bytes, Visit visit) const;
   Hash HashOfHostPiece(std::size_t piece) const;
   bool IsOnHost() const { return copier_ == nullptr; }
 

@@ -89,7 +89,7 @@ Error WriteState(int fd, Head head, StateBytes* state, const std::string& path) 
   if (Error error = WriteAll(fd, first.data(), first.size(), path); !error.ok()) return error;
   const auto content = std::make_unique_for_overwrite<std::byte[]>(kStatePieceBytes);
   for (std::size_t piece = 0; piece < state->piece_count(); ++piece) {
-    if (Error error = state->Read(piece, content.get()); !error.ok()) return error;
+    if (Error error = state->Read(piece, 0, state->bytes_of(piece), content.get()); !error.ok()) return error;
     hasher.Add(content.get(), state->bytes_of(piece));
     if (Error error = WriteAll(fd, content.get(), state->bytes_of(piece), path); !error.ok()) return error;
   }
@@ -112,7 +112,7 @@ std::string StateFile::directory() const {
 
 Error StateFile::Save(std::uint64_t revision, StateBytes* state) const {
   {
-    const Descriptor file(::open(new_path_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
+    const Descriptor file(::open(new_path_.c_str(), O_CREAT | O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0666));
     if (file.get() < 0) return Failed("cannot create", new_path_);
     // Two processes of one path fail, instead of mixing theirs.
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 || !IsStillAt(file.get(), new_path_)) {
@@ -134,12 +134,14 @@ Error StateFile::Save(std::uint64_t revision, StateBytes* state) const {
 
 Expected<std::optional<std::uint64_t>> StateFile::Load(StateBytes* state) const {
   if (Error error = CheckRoom(state->bytes()); !error.ok()) return error;
-  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // whatever it is
   if (file.get() < 0) {
     if (errno == ENOENT) return std::optional<std::uint64_t>();
     return Failed("cannot open", path_);
   }
   const auto refuse = [this](const std::string& why) { return Error(Code::kInvalidArgument, path_ + " " + why); };
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return refuse("is not a file: name another");
   Head head;
   Hash wanted;
   const auto head_read = ReadAll(file.get(), &head, sizeof(head));
