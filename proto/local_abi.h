@@ -42,7 +42,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 8;
+inline constexpr std::uint32_t kVersion = 9;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -51,6 +51,7 @@ inline constexpr std::uint32_t kGroupNameBytes = 128;   // NUL-terminated
 inline constexpr std::uint32_t kPeerNameBytes = 64;     // NUL-terminated
 inline constexpr std::uint32_t kRegionCountMax = 1024;  // regions a session
 inline constexpr std::uint32_t kChannelCountMax = 64;   // channels are numbered 0 .. kChannelCountMax - 1
+inline constexpr std::uint32_t kPriorityMax = 255;
 inline constexpr std::uint32_t kPacketBytesMax = 64 * 1024;
 
 enum class PacketType : std::uint32_t {
@@ -177,7 +178,7 @@ struct Submit {
   std::uint32_t world_size;  // .. and how many they are; else 0
   std::uint32_t rank;        // of kinds that HasCounts: the trainer's among the members; else 0
   std::uint32_t tag;         // of a message; else 0
-  std::uint32_t reserved;    // 0
+  std::uint32_t priority;    // at most kPriorityMax; messages have none
 };
 
 // Of kAllToAllV what comes from a rank, and the range of the input that goes to it. Of the others the rank's part of

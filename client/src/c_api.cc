@@ -84,6 +84,7 @@ std::optional<OpOptions> OpOptionsOf(const ringwayOpOptions_t* given) {
   out.codec.rounding = Convert<Rounding>(options->rounding);
   if (options->errorFeedback != nullptr) out.error_feedback = options->errorFeedback;
   out.stream = options->stream;
+  out.priority = options->priority;
   out.submit_timeout = Timeout(options->submitTimeoutMs);
   out.as_peer = options->asPeer;
   if (options->algorithm != ringwayAlgorithmOfPlan) out.algorithm = Convert<Algorithm>(options->algorithm);

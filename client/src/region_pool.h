@@ -101,6 +101,12 @@ class RegionPool {
   std::size_t bytes_max() const { return bytes_max_; }
   // Returns whether another region of this size would exceed the limit.
   bool Exceeds(std::size_t more_bytes) const { return bytes_max_ > 0 && bytes_ + more_bytes > bytes_max_; }
+  // How many more regions of this class the limit allows.
+  std::size_t RoomFor(std::size_t class_bytes) const {
+    if (bytes_max_ == 0) return abi::kRegionCountMax;
+    const std::size_t in_use = bytes_ - free_bytes_;
+    return in_use < bytes_max_ ? (bytes_max_ - in_use) / class_bytes : 0;
+  }
   // Returns whether to evict: an unshared region is free, or free regions exceed kFreeCountMax, kFreeBytesMax or a
   // quarter of the limit.
   bool HasTooMuchFree() const {

@@ -133,6 +133,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
   // These build the handles of ringway.hpp, whose constructors only this class may call.
   Expected<Buffer> Allocate(std::size_t bytes);
+  // How many Buffers of this size the daemon takes beside those in use.
+  std::size_t RoomFor(std::size_t bytes);
   Expected<Work> Start(const Request& request);
   // Submits, and waits for the outcome.
   Expected<OpResult> Run(const Request& request);

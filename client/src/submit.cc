@@ -46,6 +46,9 @@ Error SessionImpl::CheckRequest(const Request& request) {
   if (request.options.channel >= abi::kChannelCountMax) {
     return Refuse("channel must be below " + std::to_string(abi::kChannelCountMax));
   }
+  if (request.options.priority > abi::kPriorityMax) {
+    return Refuse("the priority is at most " + std::to_string(abi::kPriorityMax));
+  }
   const char* reason = nullptr;
   if (!IsSupported(request.dtype, request.op, request.options.codec, &reason)) {
     return Error(Code::kNotSupported, reason);
@@ -156,6 +159,11 @@ void SessionImpl::ReleaseBuffer(Region* region) {
   region->buffer_bytes = 0;
   pool_.Release(region);
   TrimPool(lock);
+}
+
+std::size_t SessionImpl::RoomFor(std::size_t bytes) {
+  const Lock lock(mutex_);
+  return pool_.RoomFor(RegionPool::SizeClass(bytes));
 }
 
 Expected<Buffer> SessionImpl::Allocate(std::size_t bytes) {
@@ -284,6 +292,7 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.block_power = codec.block_power;
   packet.rounding = request.options.codec.rounding;
   if (!request.options.error_feedback.empty()) packet.feedback = abi::FeedbackOf(request.options.error_feedback);
+  packet.priority = request.options.priority;
   packet.staged = staged ? 1 : 0;
   if (request.options.algorithm.has_value())
     packet.algorithm = static_cast<std::uint8_t>(*request.options.algorithm) + 1;

@@ -59,8 +59,8 @@ bool FramesOut::NextServed(Serving& serving, const Offer& offer, Outbound& out, 
 }
 
 bool FramesOut::NextQueued(const Offer& offer, Outbound& out, links::SentFrame& sent) {
-  while (const std::optional<OpName> next = queue_.Next(offer.rank, offer.bytes_max)) {
-    const bool found = NextOf(*table_.Find(*next), offer, out, sent);
+  while (const std::optional<Turn> next = queue_.Next(offer.rank, offer.bytes_max)) {
+    const bool found = NextOf(*table_.Find(next->name), offer, out, sent);
     if (!membership_.modified().empty()) return false;
     if (found) {
       queue_.Sent(*next);

@@ -77,7 +77,7 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
   op.executor.reset();
   const bool notes_loss = op.feedback != nullptr && !op.fetching;
   if (notes_loss) op.feedback->Restart();
-  op.reporter = std::make_unique<ReadyReporter>(queue_.mutable_index(), op.name);
+  op.reporter = std::make_unique<ReadyReporter>(queue_.mutable_index(), TurnOf(op));
   op.executor = std::make_unique<Executor>(std::move(schedule),
                                            collective::ExecutorOptions{
                                                .descriptor = op.submission.descriptor,

@@ -24,7 +24,8 @@ void SendQueue::Release(Operation& op) {
 }
 
 void SendQueue::OnComplete(const Operation& op) {
-  index_.Unblock({op.name.channel, table_.CompleteUpto(op.name.channel) + 1});
+  const Operation* const next = table_.Find({op.name.channel, table_.CompleteUpto(op.name.channel) + 1});
+  if (next != nullptr) index_.Unblock(TurnOf(*next));
 }
 
 bool SendQueue::MayBeSent(const Operation& op, PeerId to, std::uint32_t bytes) const {

@@ -1,5 +1,5 @@
-// Whose turn it is to be sent to a rank, and whether it may be: segments of the operations, round robin, within the
-// eager window.
+// Whose turn it is to be sent to a rank, and whether it may be: segments of the operations, those of the highest
+// priority first, round robin, within the eager window.
 //
 //   of an operation that the receiver has submitted    at once
 //   .. that it may not have submitted yet              while all such bytes to it fit the plan's eager window
@@ -41,11 +41,11 @@ class SendQueue {
 
   // ---- sending
   // The next operation with a segment for the rank that fits.
-  std::optional<OpName> Next(Rank to, std::uint32_t bytes_max) const { return index_.Next(to, cursor_, bytes_max); }
-  // Its segment was sent, and the others have their turn. So one large operation does not hold up the others.
-  void Sent(const OpName& name) { cursor_ = name; }
+  std::optional<Turn> Next(Rank to, std::uint32_t bytes_max) const { return index_.Next(to, cursor_, bytes_max); }
+  // Its segment was sent, and the others have their turn. So one large operation does not hold up others.
+  void Sent(const Turn& turn) { cursor_ = turn.name; }
   // It was not; it is not asked again until something has changed.
-  void NotNow(const OpName& name, Rank to) { index_.NotNow(name, to); }
+  void NotNow(const Turn& turn, Rank to) { index_.NotNow(turn, to); }
   bool MayBeSent(const Operation& op, PeerId to, std::uint32_t bytes) const;
   // Returns what the window is charged for it.
   std::uint64_t Charge(Operation& op, PeerId to, std::uint32_t bytes);

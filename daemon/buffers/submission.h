@@ -28,6 +28,7 @@ struct Submission {
   std::optional<Algorithm> algorithm;                // nothing: the plan's choice
   std::shared_ptr<OpBuffers> buffers;                // never null
   std::uint64_t feedback = 0;                        // names the tensor whose residual is added (feedback.h); 0: none
+  std::uint32_t priority = 0;                        // whose segments this rank sends first: the highest
   Duration time_limit{};  // from now; then all ranks are asked to fail it with kDeadline. 0: none
 };
 

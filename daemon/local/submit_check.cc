@@ -100,8 +100,8 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, std::span<const abi::RankCo
   if (submit.staged > 1) return Lie("'staged' is neither 0 nor 1");
   if (!HasCounts(submit.kind) && (!counts.empty() || submit.rank != 0))
     return Lie("an operation without counts by rank has some");
-  if (submit.reserved != 0 || (!IsMessage(submit.kind) && submit.tag != 0))
-    return Lie("an operation without a tag has one");
+  if (submit.priority > abi::kPriorityMax) return Lie("a priority is out of range");
+  if (!IsMessage(submit.kind) && submit.tag != 0) return Lie("an operation without a tag has one");
   if (IsMessage(submit.kind) && (submit.feedback != 0 || submit.op != ReduceOp::kSum || PeerId(submit.root) == self))
     return Lie("a message is for its own sender, or to be reduced");
   if (IsEmpty(submit.kind)) {

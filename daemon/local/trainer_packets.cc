@@ -231,6 +231,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
                                                .algorithm = verdict.algorithm,
                                                .buffers = std::make_shared<buffers::TrainerBuffers>(std::move(places)),
                                                .feedback = submit.feedback,
+                                               .priority = submit.priority,
                                                .time_limit = op_deadline_});
   }
   if (!status.ok()) {

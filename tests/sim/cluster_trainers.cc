@@ -70,6 +70,7 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
       .keep = std::make_shared<std::pair<decltype(op.input), decltype(op.result)>>(op.input, op.result)});
   submission.time_limit = options_.op_deadline;
   submission.feedback = FeedbackOf(descriptor, node.OpenDescriptors());
+  submission.priority = static_cast<std::uint32_t>((op.name.seq + channel + index) % 3);  // each rank its own
   if (tracing()) Trace(NameOf(index), "submits " + ToString(op.name) + ": " + ToString(descriptor));
   node.operations[submission.token] = op;
   Status status = node.peer->Submit(submission, events_.now());

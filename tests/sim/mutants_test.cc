@@ -50,9 +50,13 @@ struct Seeds {
 Seeds SeedsFor(Mutant mutant) {
   switch (mutant) {
     case Mutant::kTakeMessagesTwice:
-      return {.first = 830};
+      return {.first = 1220};
     case Mutant::kDecideOnOldReports:  // 13 finds it after a million events
       return {.first = 14};
+    case Mutant::kForgetJournal:
+      return {.first = 440};
+    case Mutant::kSilenceIsDeath:
+      return {.first = 580};
     case Mutant::kForgetOldLosses:
       return {.first = 5690};
     case Mutant::kForgetUnseenLanes:

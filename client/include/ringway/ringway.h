@@ -227,12 +227,14 @@ typedef struct {
   ringwayRounding_t rounding;
   const char* errorFeedback; /* the tensor's name (ringway.hpp, OpOptions::error_feedback), copied; NULL: none */
   void* stream;              /* cudaStream_t, for buffers in device memory (ringway.hpp); NULL: the default stream */
+  uint32_t priority;         /* 0 .. 255: this rank sends what has the highest first (ringway.hpp) */
+  uint32_t reserved;
 } ringwayOpOptions_t;
 
 #define RINGWAY_OP_OPTIONS_INITIALIZER                                                              \
   {                                                                                                 \
     sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan, RINGWAY_FOREVER, 0, 0, \
-        ringwayRoundNearest, NULL, NULL                                                             \
+        ringwayRoundNearest, NULL, NULL, 0, 0                                                       \
   }
 
 /* Version of the loaded library; compare with RINGWAY_VERSION_CODE of the header. */

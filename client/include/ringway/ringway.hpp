@@ -205,6 +205,10 @@ struct OpOptions {
   // choice for the size (recommended). Algorithms that would gather over 256 MiB on one rank (one_shot, naive, tree)
   // fall back to the ring; see OpResult::algorithm.
   std::optional<Algorithm> algorithm = std::nullopt;
+  // 0 .. 255. While collectives on several channels are in flight, this rank sends what has the highest first; of equal
+  // ones each its turn. A rank's own choice, that helps where all choose alike: what is needed first, first. Lower ones
+  // wait as long as there are higher ones. Messages have none.
+  std::uint32_t priority = 0;
   // How long the submission waits while the session rejoins, or while the daemon does not read (at most 30 s, which end
   // the membership). Then kTimeout: nothing was submitted, and the call may be repeated. 0: does not wait.
   Milliseconds submit_timeout = kForever;
@@ -225,6 +229,7 @@ namespace internal {
 class SessionImpl;
 struct WorkImpl;
 struct RegionImpl;
+class Places;
 }  // namespace internal
 
 // Shared memory that the daemon reads without a copy. Movable; returns to the session's pool when it is destroyed and
@@ -465,6 +470,7 @@ class RINGWAY_API Session {
   Expected<std::vector<Member>> Members() const;
 
  private:
+  friend class internal::Places;
   explicit Session(std::shared_ptr<internal::SessionImpl> impl);
   std::shared_ptr<internal::SessionImpl> impl_;
 };

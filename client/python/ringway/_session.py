@@ -33,6 +33,8 @@ class Options(TypedDict, total=False):
     stream: Any
     """CUDA stream (torch's, CuPy's, its handle) after whose work x is read, if x is a GPU's. Default None: the default stream, \
 which torch and CuPy make wait for their current one."""
+    priority: int
+    """0 to 255: of collectives in flight on several channels this rank sends what has the highest first. Default 0."""
     as_peer: int
     """Submit only as this peer (`Session.peer_id`), else Rejoined: for threads that share a channel. Default any."""
 

@@ -89,6 +89,7 @@ constexpr Setter<OpOptions> kOpOptions[] = {
      [](auto* o, auto name, auto value) { o->algorithm = Named<Algorithm>(name, value, kAlgorithmCount); }},
     {"submit_timeout", [](auto* o, auto, auto value) { o->submit_timeout = TimeoutFrom(value); }},
     {"as_peer", [](auto* o, auto name, auto value) { o->as_peer = Plain<std::uint64_t>(name, value); }},
+    {"priority", [](auto* o, auto name, auto value) { o->priority = Plain<std::uint32_t>(name, value); }},
     {"error_feedback", [](auto* o, auto name, auto value) { o->error_feedback = Text(name, value); }},
     {"stream", [](auto* o, auto, auto value) { o->stream = StreamFrom(value); }},
 };

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include "tests/daemon/agreement/duo.h"
 
@@ -40,6 +42,28 @@ TEST_F(PeerBuffersTest, UndisturbedFramesGiveRightSums) {
   (void)Run(0, nullptr);
   ExpectRightSums();
   ExpectNobodyLeaves();
+}
+
+TEST_F(PeerBuffersTest, SegmentsOfTheHigherPriorityAreSentFirst) {
+  Install(2, {}, /*segment_bytes_max=*/collective::kSegmentBytesMin);
+  for (DuoNode& node : nodes_) {
+    for (const std::uint32_t priority : {0, 9, 5}) {
+      Submission submission;
+      submission.channel = ChannelId(priority);
+      submission.priority = priority;
+      submission.descriptor = {OpKind::kAllReduce, DType::kU8,       ReduceOp::kSum,
+                               Codec::kNone,       Algorithm::kRing, kBufferBytes};
+      submission.buffers = buffers::BuffersOf(node.input, node.result, kBufferBytes);
+      ASSERT_TRUE(node.peer.Submit(std::move(submission), now_).ok());
+    }
+  }
+  Drain();
+  std::vector<std::uint32_t> channels;
+  while (const auto frame = Next(0, 0)) channels.push_back(frame->header.op.channel.value);
+  EXPECT_GT(channels.size(), 3u);
+  EXPECT_EQ(std::set<std::uint32_t>(channels.begin(), channels.end()), (std::set<std::uint32_t>{0, 5, 9}));
+  const auto due = [](std::uint32_t a, std::uint32_t b) { return a > b; };
+  EXPECT_TRUE(std::is_sorted(channels.begin(), channels.end(), due));
 }
 
 TEST_F(PeerBuffersTest, InputThatIsWrittenToInFlightEndsItsPeer) {

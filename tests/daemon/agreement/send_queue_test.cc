@@ -34,7 +34,7 @@ class SendQueueTest : public testing::Test {
     submission.buffers = std::make_shared<buffers::TrainerBuffers>();
     Operation& op = table_.Add(std::move(submission));
     op.shape = collective::ShapeOf(op.submission.descriptor, 2, Rank());
-    queue_.mutable_index()->Changed(op.name, kOtherRank, kBytes);
+    queue_.mutable_index()->Changed(TurnOf(op), kOtherRank, kBytes);
     return op;
   }
 
@@ -60,10 +60,10 @@ TEST_F(SendQueueTest, ReadyOperationTakesNoRoomAndIsAskedAgain) {
   Operation& op = Submit(kBytes);
   for (int i = 0; i < 2; ++i) (void)queue_.Charge(op, kOther, kBytes);
   EXPECT_FALSE(queue_.MayBeSent(op, kOther, kBytes));
-  queue_.NotNow(op.name, kOtherRank);
+  queue_.NotNow(TurnOf(op), kOtherRank);
   EXPECT_FALSE(queue_.Next(kOtherRank, kAny));
   queue_.MarkReady(op, kOther);
-  EXPECT_EQ(queue_.Next(kOtherRank, kAny), op.name);
+  EXPECT_EQ(queue_.Next(kOtherRank, kAny), TurnOf(op));
   EXPECT_TRUE(queue_.MayBeSent(op, kOther, kBytes));
   EXPECT_EQ(queue_.Charge(op, kOther, kBytes), 0u);
   EXPECT_TRUE(queue_.MayBeSent(Submit(kBytes), kOther, kBytes)) << "its bytes left the window";
@@ -82,17 +82,17 @@ TEST_F(SendQueueTest, NextSmallOperationOfItsChannelGoesBeyondTheWindow) {
   Operation& small = Submit(100);
   for (int i = 0; i < 2; ++i) (void)queue_.Charge(large, kOther, kBytes);
   EXPECT_FALSE(queue_.MayBeSent(small, kOther, kBytes)) << "the large one comes before it";
-  queue_.NotNow(small.name, kOtherRank);
+  queue_.NotNow(TurnOf(small), kOtherRank);
   table_.MarkComplete(large.name);
   queue_.OnComplete(large);
   EXPECT_TRUE(queue_.MayBeSent(small, kOther, kBytes));
-  queue_.mutable_index()->Changed(large.name, kOtherRank, std::nullopt);
-  EXPECT_EQ(queue_.Next(kOtherRank, kAny), small.name) << "it is asked again";
+  queue_.mutable_index()->Changed(TurnOf(large), kOtherRank, std::nullopt);
+  EXPECT_EQ(queue_.Next(kOtherRank, kAny), TurnOf(small)) << "it is asked again";
 }
 
 TEST_F(SendQueueTest, OperationsTakeTurns) {
-  const OpName first = Submit(kBytes).name;
-  const OpName second = Submit(kBytes).name;
+  const Turn first = TurnOf(Submit(kBytes));
+  const Turn second = TurnOf(Submit(kBytes));
   EXPECT_EQ(queue_.Next(kOtherRank, kAny), first);
   queue_.Sent(first);
   EXPECT_EQ(queue_.Next(kOtherRank, kAny), second);

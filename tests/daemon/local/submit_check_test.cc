@@ -190,7 +190,7 @@ TEST(SubmitCheckTest, MessagesHaveOneBufferAndAnotherPeer) {
       {"with a codec", Verdict::kRefuse, Message(OpKind::kSend, [](auto& s) { s.codec = Codec::kBf16; })},
       {"by a ring", Verdict::kRefuse,
        Message(OpKind::kSend, [](auto& s) { s.algorithm = static_cast<std::uint8_t>(Algorithm::kRing) + 1; })},
-      {"with something reserved", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.reserved = 1; })},
+      {"with an impossible priority", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.priority = 256; })},
       {"all_reduce with a tag", Verdict::kLie, [](auto& s) { s.tag = 1; }},
   });
 }
