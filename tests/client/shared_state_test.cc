@@ -214,11 +214,11 @@ TEST_F(SharedStateTest, DeviceThatFailsOrHangsIsAnError) {
   auto state = SharedState::Make({{"x", memory.data(), kSize}}, {.path = path_});
   ASSERT_TRUE(state.ok());
   device().SetFaults({.fail_one_in = 1});
-  EXPECT_EQ(state->Advance(*session_, false).error().code(), Code::kDeviceFailed);
+  EXPECT_EQ(state->Advance(*session_, false).error().code(), Code::kIo);
   device().SetFaults({.no_memory_one_in = 1});
   EXPECT_FALSE(SharedState::Make({{"x", memory.data(), kSize + 1}}, {}).ok());  // ends elsewhere
   device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
-  EXPECT_EQ(state->Advance(*session_, false).error().code(), Code::kDeviceFailed);
+  EXPECT_EQ(state->Advance(*session_, false).error().code(), Code::kIo);
   EXPECT_FALSE(fs::exists(path_) || fs::exists(path_ + ".new"));
   device().Reset();
   Save(&*state);

@@ -56,9 +56,12 @@ class SharedStateTest : public testing::Test {
     for (auto& call : calls) results.push_back(call.get());
     return results;
   }
-  void Join(std::uint32_t world) {
+  void Join(std::uint32_t world, bool fail_on_peer_loss = false, std::size_t first_daemon = 0) {
     std::vector<JoinOptions> options;
-    for (std::uint32_t i = 0; i < world; ++i) options.push_back(cluster_.At(i % 2, "job", world));
+    for (std::uint32_t i = 0; i < world; ++i) {
+      options.push_back(cluster_.At(first_daemon + i % 2, "job", world));
+      options.back().fail_on_peer_loss = fail_on_peer_loss;
+    }
     ranks_ = cluster_.JoinAll(options);
     ASSERT_EQ(ranks_.size(), world);
     std::sort(ranks_.begin(), ranks_.end(), [](const auto& a, const auto& b) { return a->rank() < b->rank(); });
@@ -119,23 +122,51 @@ TEST_F(SharedStateTest, StateOfFewerBytesThanThereAreHolders) {
 }
 
 TEST_F(SharedStateTest, HolderThatDiesIsMadeUpForByTheOthers) {
-  Join(4);
-  const std::vector<std::vector<std::byte>> state = {Content(5, 12 * kPiece + 3)};
-  std::vector<Holding> holdings(4, {.tensors = state, .options = {.revision = 3}});
-  holdings[3] = {.tensors = {std::vector<std::byte>(state[0].size())}};
-  holdings[1].options.on_progress = [this](const StateProgress& progress) {
-    EXPECT_EQ(progress.of_bytes, 12 * kPiece + 3);
-    if (progress.bytes > 0) ranks_[1]->Abort();  // the first piece has arrived
-    return true;
-  };
-  const auto results = Sync(&holdings);
-  EXPECT_EQ(results[1].error().code(), Code::kLeft);
-  for (const std::size_t rank : {0, 2, 3}) {
-    ASSERT_TRUE(results[rank].ok()) << results[rank].error().text();
-    EXPECT_EQ(results[rank]->revision, 3U);
+  for (const bool fail_on_peer_loss : {false, true}) {
+    Join(4, fail_on_peer_loss);
+    const std::vector<std::vector<std::byte>> state = {Content(5, 12 * kPiece + 3)};
+    std::vector<Holding> holdings(4, {.tensors = state, .options = {.revision = 3}});
+    holdings[3] = {.tensors = {std::vector<std::byte>(state[0].size())}};
+    holdings[1].options.on_progress = [this](const StateProgress& progress) {
+      EXPECT_EQ(progress.of_bytes, 12 * kPiece + 3);
+      if (progress.bytes > 0) ranks_[1]->Abort();  // the first piece has arrived
+      return true;
+    };
+    const auto results = Sync(&holdings);
+    EXPECT_EQ(results[1].error().code(), Code::kLeft);
+    for (const std::size_t rank : {0, 2, 3}) {
+      ASSERT_TRUE(results[rank].ok()) << results[rank].error().text();
+      EXPECT_EQ(results[rank]->revision, 3U);
+    }
+    EXPECT_TRUE(holdings[3].tensors == state);
+    EXPECT_LT(results[3]->received_bytes, state[0].size() + 9 * kPiece) << "what had arrived was sent again";
+    ranks_.clear();
   }
-  EXPECT_TRUE(holdings[3].tensors == state);
-  EXPECT_LT(results[3]->received_bytes, state[0].size() + 9 * kPiece) << "what had arrived was sent again";
+}
+
+TEST_F(SharedStateTest, RankThatEndsItInTheMiddleLeavesAndTheOthersGoOn) {
+  Join(3);
+  const std::vector<std::vector<std::byte>> state = {Content(5, 12 * kPiece)};
+  std::vector<Holding> holdings(3, {.tensors = state, .options = {.revision = 3}});
+  holdings[2] = {.tensors = {std::vector<std::byte>(state[0].size())}};
+  holdings[0].options.on_progress = [](const StateProgress& progress) { return progress.bytes == 0; };
+  const auto results = Sync(&holdings);
+  EXPECT_EQ(results[0].error().code(), Code::kInterrupted);
+  EXPECT_EQ(ranks_[0]->Barrier().error().code(), Code::kLeft);
+  for (const std::size_t rank : {1, 2}) ASSERT_TRUE(results[rank].ok()) << results[rank].error().text();
+  EXPECT_TRUE(holdings[2].tensors == state);
+}
+
+TEST_F(SharedStateTest, FewerPiecesAreUnderWayWhereADaemonHasLittleMemory) {
+  const std::size_t little = cluster_.AddDaemon({"--memory-max", "100M"});
+  cluster_.AddDaemon();
+  Join(2, false, little);
+  for (const std::size_t giver : {0, 1}) {
+    std::vector<Holding> holdings(2, {.tensors = {std::vector<std::byte>(8 * kPiece)}});
+    holdings[giver] = {.tensors = {Content(4, 8 * kPiece)}, .options = {.revision = 1}};
+    for (const auto& result : Sync(&holdings)) ASSERT_TRUE(result.ok()) << result.error().text();
+    EXPECT_TRUE(holdings[0].tensors == holdings[1].tensors);
+  }
 }
 
 TEST_F(SharedStateTest, NextNewestIsTakenWholeWhenTheLastWithTheNewestDies) {

@@ -200,7 +200,10 @@ class Trainer {
   void EndStep() {
     if (Finished()) return;
     header_ = {step_, reduced_statistics_.progress};
+    const std::uint64_t peer = session_->peer_id();
     if (Must(state_->Advance(*session_, last_.update_waits))) GoOnFromTheState();
+    // As a newcomer: what it has learned since is of a state that is no more.
+    if (session_->peer_id() != peer && options_.mode == Mode::kDiloco) round_start_ = parameters_ = common_;
   }
 
   std::vector<ringway::StateTensor> StateTensors() {

@@ -19,10 +19,14 @@
 // Tensors are written only then, for which there must be memory. If ranks are lost, those who are left choose again;
 // what has arrived is not sent again. Where all agree there is only the first.
 //
+// A failure of this rank alone while the others are in the middle of it (memory, a device, an interruption) leaves the
+// group, so that they choose again without it: later calls return kLeft.
+//
 // Errors are those of the collectives, and: kMismatch, on all ranks unless said otherwise, for states that do not go
 // together or were written to meanwhile; kInvalidArgument for tensors and files that cannot be used; kIo for files.
-// Threads: one at a time; hashing uses up to eight more. Ownership: the tensors' memory is the caller's, and not to be
-// written to during a call. Memory of a device: what streams do to it has ended.
+// Threads: one at a time, while no other operation of the session is in flight; hashing uses up to eight more.
+// Ownership: the tensors' memory is the caller's, and not to be written to during a call. Memory of a device: what
+// streams do to it has ended.
 #pragma once
 
 #include <cstddef>
@@ -59,8 +63,7 @@ struct StateOptions {
   // Ranks that train with their state: where there are any, the others take theirs whatever their revisions are, and
   // what does not go together with it is kMismatch for that rank alone, which then has to leave.
   bool in_use = false;
-  // On the calling thread, before each piece is sent. False ends the call with kInterrupted: then leave, as the others
-  // are in the middle of it.
+  // On the calling thread, before each piece is sent. False ends the call with kInterrupted.
   std::function<bool(const StateProgress&)> on_progress = {};
 };
 
@@ -101,14 +104,16 @@ class RINGWAY_API SharedState {
   // Session::Join and Sync; those who train lose the end of one step.
   Expected<std::unique_ptr<Session>> Join(const JoinOptions& options);
 
-  // Makes the tensors the same on all ranks, whose others are in Sync or Advance: first of all, and after kRejoined. Of
-  // ranks that all begin, the newest revision is taken; else that of those who train.
+  // Makes the tensors the same on all ranks, whose others are in Sync or Advance: first of all, and after kRejoined.
+  // Taken is the state of those who train; where there are none, of those who rejoin; of ranks that all begin, the
+  // newest revision.
   Expected<StateResult> Sync(Session& session);
 
   // The tensors are one revision further, on every rank: the end of a step, with nothing in flight. `update_waits`: of
   // the step's result, and so the same on all ranks; then newcomers are admitted, and take the state. Saves if it is
-  // time. Returns whether newcomers were admitted: the world may be another. kIo: the file could not be written and is
-  // as before, all else is done, and the training may go on.
+  // time. Returns whether that was so: the world may be another. If this rank was lost meanwhile, it has rejoined and
+  // taken the others' state: its peer_id is another, and what was computed from the tensors before is of no use. kIo:
+  // the file could not be written and is as before, all else is done, and the training may go on.
   Expected<bool> Advance(Session& session, bool update_waits);
 
   std::uint64_t revision() const;

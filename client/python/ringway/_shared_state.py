@@ -41,6 +41,10 @@ def _bytes_of(array: Any) -> Any:
     return array.reshape(-1).view(numpy.uint8)
 
 
+def _address(flat: Any) -> int:
+    return int(flat.data_ptr() if hasattr(flat, "data_ptr") else flat.ctypes.data)
+
+
 def _named(arrays: Arrays) -> tuple[list[str], list[Any]]:
     """Names of a sequence are its indices; a mapping's order is that of its names, whatever each rank put in first."""
     items = sorted(arrays.items()) if isinstance(arrays, Mapping) else [(str(i), x) for i, x in enumerate(arrays)]
@@ -67,7 +71,9 @@ def sync_shared_state(
     strategy: "popular"; "send": this rank's is taken, which is Mismatch on all if others that send have another; "receive":
     this rank's is never taken, which is Mismatch if all ranks say so.
     on_progress: called before each piece with the bytes exchanged so far, and those that any rank lacks. What it raises ends
-    the call: then leave, as the others are in the middle of it.
+    the call.
+
+    A failure of this rank alone in the middle of it, as KeyboardInterrupt or a lack of memory, leaves the group.
 
     If ranks are lost, those who are left choose again, and what has arrived is not sent again. Arrays change only when all of
     the state is there, for which there must be memory.
@@ -144,15 +150,18 @@ class SharedState:
 
     def _make(self, arrays: Arrays, revision: int, path: str | os.PathLike[str] | None, every: int) -> None:
         self.arrays = arrays
-        names, self._values = _named(arrays)
+        names, values = _named(arrays)
+        flat = [_bytes_of(x) for x in values]
+        self._addresses = [_address(x) for x in flat]
         where = b"" if path is None else os.fsencode(path)
         if b"\0" in where:
             raise InvalidArgument("a path has no zero byte")
-        self._state = _ringway._SharedState(names, [_bytes_of(x) for x in self._values], revision, where, every)
+        self._state = _ringway._SharedState(names, flat, revision, where, every)
 
     def _settle(self) -> None:
-        for array in self._values:
-            _bytes_of(array)  # .. waits for a GPU's stream
+        """Waits for a GPU's stream, and checks that the arrays are where they were."""
+        if [_address(_bytes_of(array)) for array in _named(self.arrays)[1]] != self._addresses:
+            raise InvalidArgument("arrays of the shared state have other memory than before: change them in place")
 
     @property
     def revision(self) -> int:
@@ -168,7 +177,8 @@ class SharedState:
         """The arrays are one revision further, on every rank; the end of a step. Saves them if it is time.
 
         update_waits: of the step's result, and so the same on all ranks. Then newcomers are admitted, and take the state.
-        Returns whether that was so: the world may be another.
+        Returns whether that was so: the world may be another. If this rank was lost meanwhile, it has rejoined and taken the
+        others' state: `session.peer_id` is another.
         Raises Io, an OSError, if the file cannot be written: then it is as before, all else is done, and the training may go on.
         """
         self._settle()

@@ -308,9 +308,13 @@ void PySession::Keep(std::vector<Array> arrays) { std::move(arrays.begin(), arra
 OpResult PySession::UpdateView(nb::handle timeout) {
   const Milliseconds patience = TimeoutFrom(timeout);
   OpResult result = ValueOf(Run([&] { return session_->UpdateView(patience); }));
-  const std::vector<Array> dropped = std::exchange(kept_, {});  // whose end may run Python
+  OnUpdated();
   return result;
 }
+
+void PySession::OnUpdated() {
+  const std::vector<Array> dropped = std::exchange(kept_, {});
+}  // whose end may run Python
 
 PySession::~PySession() {
   const WithoutGil released;  // it may wait for a thread that rejoins

@@ -29,6 +29,8 @@ class PySession {
   // copies are over, or the session is destroyed.
   void Keep(std::vector<Array> arrays);
   OpResult UpdateView(nanobind::handle timeout);
+  // The view was updated by another call.
+  void OnUpdated();
 
  private:
   std::shared_ptr<Session> session_;

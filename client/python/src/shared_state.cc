@@ -70,7 +70,9 @@ class PySharedState {
     ValueOf(Run([&] { return state_.Sync(*session); }));
   }
   bool Advance(PySession& session, bool update_waits) {
-    return ValueOf(Run([&] { return state_.Advance(*session, update_waits); }));
+    const bool admitted = ValueOf(Run([&] { return state_.Advance(*session, update_waits); }));
+    if (admitted) session.OnUpdated();
+    return admitted;
   }
   std::uint64_t revision() const { return state_.revision(); }
 

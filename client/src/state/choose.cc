@@ -20,13 +20,20 @@ Error LayoutsDiffer(const std::vector<Offer>& offers) {
   return Error(Code::kMismatch, "ranks have shared states of [" + list + "] bytes: list the same tensors on all");
 }
 
+std::uint64_t HighestStanding(const std::vector<Offer>& offers) {
+  std::uint64_t highest = 0;
+  for (const Offer& offer : offers) highest = std::max(highest, offer.standing);
+  return highest;
+}
+
 // Whether this rank's state goes together with all others, or at least with that which is in use.
 bool IsOfTheTraining(const std::vector<Offer>& offers, std::size_t rank) {
   std::set<std::uint64_t> all;
   std::set<std::uint64_t> in_use;
+  const std::uint64_t highest = HighestStanding(offers);
   for (const Offer& offer : offers) {
     all.insert(offer.layout);
-    if (offer.in_use != 0) in_use.insert(offer.layout);
+    if (highest > 0 && offer.standing == highest) in_use.insert(offer.layout);
   }
   return all.size() == 1 || (in_use.size() == 1 && in_use.contains(offers[rank].layout));
 }
@@ -36,12 +43,11 @@ bool IsOfTheTraining(const std::vector<Offer>& offers, std::size_t rank) {
 Expected<std::size_t> ChooseGiver(const std::vector<Offer>& offers, std::size_t rank) {
   if (!IsOfTheTraining(offers, rank)) return LayoutsDiffer(offers);
   const auto sends = [](const Offer& offer) { return offer.Is(StateStrategy::kSend); };
-  const auto is_in_use = [](const Offer& offer) { return offer.in_use != 0; };
   const bool any_sends = std::any_of(offers.begin(), offers.end(), sends);
-  const bool any_in_use = std::any_of(offers.begin(), offers.end(), is_in_use);
+  const std::uint64_t highest = HighestStanding(offers);
   const auto may_be_taken = [&](const Offer& offer) {
     if (any_sends) return sends(offer);
-    return !offer.Is(StateStrategy::kReceive) && (is_in_use(offer) || !any_in_use);
+    return !offer.Is(StateStrategy::kReceive) && offer.standing == highest;
   };
   const auto have = [&](const Offer& state) {  // who has no say counts, too
     return std::count_if(offers.begin(), offers.end(), [&](const Offer& offer) { return offer.IsSameState(state); });

@@ -17,6 +17,13 @@ struct Hash {
   auto operator<=>(const Hash&) const = default;
 };
 
+// Only ranks of the highest standing that there is give their state.
+enum class Standing : std::uint8_t {
+  kNew,
+  kRejoined,  // has trained with the state, and was away
+  kTrains,    // .. and was not
+};
+
 // What a rank says of its state. Gathered as words of 64 bits.
 struct Offer {
   std::uint64_t layout = 0;  // a hash of names and sizes
@@ -24,7 +31,7 @@ struct Offer {
   Hash content;
   std::uint64_t revision = 0;
   std::uint64_t strategy = 0;  // StateStrategy
-  std::uint64_t in_use = 0;
+  std::uint64_t standing = 0;  // Standing
 
   bool IsSameState(const Offer& other) const {
     return layout == other.layout && content == other.content && revision == other.revision;

@@ -30,7 +30,7 @@ Error DeviceCopier::PinFor(std::int32_t device) {
   if (!memory.ok()) return memory.error();
   std::shared_ptr<Region> region(new Region, EndRegion());
   region->memory = std::move(memory.value());
-  Error error = BeforeSubmission(library_->Pin(device, region->data(), region->memory.bytes()));
+  Error error = ToError(library_->Pin(device, region->data(), region->memory.bytes()));
   if (!error.ok()) return error;
   region->pinned_by = library_;
   region->pinned_for = device;

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <ringway/shared_state.hpp>
 #include <vector>
@@ -16,11 +15,40 @@
 
 namespace ringway::internal {
 
+// Who has the state that all take.
+struct Holders {
+  Holders(const std::vector<Offer>& offers, std::size_t giver);
+
+  std::size_t giver = 0;
+  std::size_t world_size = 0;
+  std::vector<std::size_t> ranks;
+  std::vector<bool> have_it;  // by rank; also who receives
+};
+
+// Memory of pieces on their way, a place for each. Ranks may have room for more or less: all use what the one with the
+// least has, so that they are as far as each other when a rank is lost.
+class Places {
+ public:
+  static constexpr std::size_t kMax = 8;  // so that a long path is full of them
+
+  // As many as the session has room for, of pieces of `state`. An error if it is none.
+  static Expected<Places> Reserve(Session& session, const StateBytes& state, const Holders& holders, std::size_t rank);
+
+  std::size_t count() const { return count_; }
+  std::byte* input(std::size_t place) const { return inputs_.empty() ? nullptr : inputs_[place].as<std::byte>(); }
+  std::byte* output(std::size_t place) const { return outputs_.empty() ? nullptr : outputs_[place].as<std::byte>(); }
+
+ private:
+  std::size_t count_ = kMax;
+  std::vector<Buffer> inputs_;   // of who gives
+  std::vector<Buffer> outputs_;  // of who lacks
+};
+
 class Exchange {
  public:
-  // `offers`, and `hashes` of all pieces, by rank; `giver` has the state that all take, `rank` is this one.
-  Exchange(StateBytes* state, const std::vector<Offer>& offers, const std::vector<std::vector<Hash>>& hashes,
-           std::size_t giver, std::size_t rank);
+  // `hashes` of all pieces, by rank; `rank` is this one, `window` what all have places for.
+  Exchange(StateBytes* state, Holders holders, const std::vector<std::vector<Hash>>& hashes, std::size_t rank,
+           Places places, std::size_t window);
 
   // Moves all pieces that any rank lacks. kPeerLost, on all ranks alike, ends it early.
   Error Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress);
@@ -36,29 +64,24 @@ class Exchange {
     std::size_t piece = 0;
     std::vector<std::size_t> ranks;
   };
-  struct OnWay {
-    std::size_t piece = 0;
-    Buffer input;
-    Buffer output;
-    Work work;
-  };
-  Expected<OnWay> Start(Session& session, const Lacking& lacking);
-  Error Take(OnWay* piece);
+  bool Lacks(const Lacking& lacking) const;
+  Expected<Work> Start(Session& session, std::size_t number);
+  Error Take(Work* work, std::size_t number);
 
   StateBytes* const state_;
   const std::size_t rank_;
-  const std::size_t world_size_;
-  std::vector<std::size_t> holders_;
-  std::vector<Hash> wanted_;
+  const Holders holders_;
+  const std::vector<Hash> wanted_;
+  const Places places_;
+  const std::size_t window_;
   std::vector<Lacking> lacking_;
-  std::deque<OnWay> on_way_;
   Pieces arrived_;
   bool is_whole_ = true;
   std::size_t received_bytes_ = 0;
   std::size_t sent_bytes_ = 0;
 };
 
-// SyncState, of bytes.
-Expected<StateResult> SyncBytes(Session& session, StateBytes& state, const StateOptions& options);
+// SyncState, of bytes. A failure of this rank alone leaves the group, as the others are in the middle of it.
+Expected<StateResult> SyncBytes(Session& session, StateBytes& state, const StateOptions& options, Standing standing);
 
 }  // namespace ringway::internal

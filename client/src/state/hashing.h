@@ -1,8 +1,8 @@
 // The 128-bit hash of shared states: XXH3, the same on all ranks. Finds accidents; who may join a group is trusted.
 #pragma once
 
+#include <array>
 #include <cstddef>
-#include <memory>
 
 #include "client/src/state/choose.h"
 
@@ -14,15 +14,14 @@ Hash HashOf(const void* data, std::size_t bytes);
 class Hasher {
  public:
   Hasher();
-  ~Hasher();
+  ~Hasher() = default;
   Hasher(const Hasher&) = delete;
   Hasher& operator=(const Hasher&) = delete;
   void Add(const void* data, std::size_t bytes);
   Hash Result() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  alignas(64) std::array<std::byte, 640> state_;  // of XXH3, whose header nobody else needs
 };
 
 }  // namespace ringway::internal

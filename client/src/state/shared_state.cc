@@ -1,8 +1,10 @@
+#include <optional>
 #include <ringway/shared_state.hpp>
 #include <string>
 #include <utility>
 
 #include "client/src/no_throw.h"
+#include "client/src/session.h"
 #include "client/src/state/exchange.h"
 #include "client/src/state/state_file.h"
 
@@ -26,24 +28,30 @@ class SharedStateImpl {
 
   Expected<StateResult> Sync(Session& session) {
     for (;;) {
-      auto result = SyncBytes(session, state_, {.revision = revision_, .in_use = in_use_});
+      const Standing standing = !synced_as_                        ? Standing::kNew
+                                : *synced_as_ != session.peer_id() ? Standing::kRejoined
+                                                                   : Standing::kTrains;
+      auto result = SyncBytes(session, state_, {.revision = revision_}, standing);
       if (result.error().code() == Code::kRejoined) continue;  // as a newcomer, which calls the same
-      if (!result.ok()) return result.error();
+      if (!result.ok()) return NotOfTheFile(result.error());
       revision_ = result->revision;
-      in_use_ = true;
+      synced_as_ = session.peer_id();
       return result;
     }
   }
 
   Expected<bool> Advance(Session& session, bool update_waits) {
+    if (state_.IsForked()) return ForkedError();
     ++revision_;
     if (update_waits) {
-      const auto updated = session.UpdateView();
-      if (!updated.ok() && updated.error().code() != Code::kRejoined) return updated.error();
+      if (Error error = UpdateView(session); !error.ok()) {
+        --revision_;
+        return NotOfTheFile(error);
+      }
       if (const auto synced = Sync(session); !synced.ok()) return synced.error();
     }
     if (file_ && revision_ % every_ == 0) {
-      if (Error error = file_->Save(revision_, &state_); !error.ok()) return error;
+      if (const Error error = file_->Save(revision_, &state_); !error.ok()) return Error(Code::kIo, error.text());
     }
     return update_waits;
   }
@@ -51,11 +59,26 @@ class SharedStateImpl {
   std::uint64_t revision() const { return revision_; }
 
  private:
+  // Ok, too, if this rank has become a newcomer meanwhile, whose next call is the same.
+  Error UpdateView(Session& session) const {
+    for (;;) {
+      const auto updated = session.UpdateView();
+      if (updated.error().code() != Code::kRejoined) return updated.error();
+      if (synced_as_ != session.peer_id()) return {};
+      // Another thread was told, and has taken the state: this one is told now, and nothing was submitted.
+    }
+  }
+
+  // kIo is what a file could not be saved with.
+  static Error NotOfTheFile(const Error& error) {
+    return error.code() == Code::kIo ? Error(Code::kDaemonLost, error.text()) : error;
+  }
+
   StateBytes state_;
   std::uint64_t revision_;
   const std::uint64_t every_;
   std::optional<StateFile> file_;
-  bool in_use_ = false;
+  std::optional<std::uint64_t> synced_as_;  // the peer that this rank was then
 };
 
 }  // namespace internal
@@ -64,6 +87,12 @@ SharedState::SharedState(std::unique_ptr<internal::SharedStateImpl> impl) : impl
 SharedState::SharedState(SharedState&&) noexcept = default;
 SharedState& SharedState::operator=(SharedState&&) noexcept = default;
 SharedState::~SharedState() = default;
+
+namespace {
+
+Error NoState() { return Error(Code::kInvalidArgument, "this shared state is empty (moved from)"); }
+
+}  // namespace
 
 Expected<SharedState> SharedState::Make(std::vector<StateTensor> tensors, const SharedStateOptions& options) {
   return internal::NoThrow([&]() -> Expected<SharedState> {
@@ -78,6 +107,7 @@ Expected<SharedState> SharedState::Make(std::vector<StateTensor> tensors, const 
 
 Expected<std::unique_ptr<Session>> SharedState::Join(const JoinOptions& options) {
   return internal::NoThrow([&]() -> Expected<std::unique_ptr<Session>> {
+    if (!impl_) return NoState();
     auto session = Session::Join(options);
     if (!session.ok()) return session.error();
     if (const auto synced = impl_->Sync(**session); !synced.ok()) return synced.error();
@@ -86,13 +116,15 @@ Expected<std::unique_ptr<Session>> SharedState::Join(const JoinOptions& options)
 }
 
 Expected<StateResult> SharedState::Sync(Session& session) {
+  if (!impl_) return NoState();
   return internal::NoThrow([&] { return impl_->Sync(session); });
 }
 
 Expected<bool> SharedState::Advance(Session& session, bool update_waits) {
+  if (!impl_) return NoState();
   return internal::NoThrow([&] { return impl_->Advance(session, update_waits); });
 }
 
-std::uint64_t SharedState::revision() const { return impl_->revision(); }
+std::uint64_t SharedState::revision() const { return impl_ ? impl_->revision() : 0; }
 
 }  // namespace ringway

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <set>
 #include <string>
 #include <thread>
@@ -115,7 +116,10 @@ Expected<std::vector<Hash>> StateBytes::Hashes() {
   const std::size_t useful = std::min<std::size_t>(hashes.size(), std::thread::hardware_concurrency());
   const device::SignalsBlocked blocked;
   std::vector<std::jthread> threads;
-  while (threads.size() + 1 < std::min(useful, kHashThreadsMax)) threads.emplace_back(hash);
+  try {
+    while (threads.size() + 1 < std::min(useful, kHashThreadsMax)) threads.emplace_back(hash);
+  } catch (const std::exception&) {  // then with those that there are
+  }
   hash();
   threads.clear();
   return hashes;

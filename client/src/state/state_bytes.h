@@ -11,6 +11,7 @@
 #include <ringway/shared_state.hpp>
 #include <vector>
 
+#include "client/src/fork_guard.h"
 #include "client/src/state/choose.h"
 #include "client/src/state/device_copier.h"
 
@@ -26,6 +27,8 @@ class StateBytes {
   // kInvalidArgument: the tensors cannot be used; kNotSupported: they are a device's, and there is no library for it.
   static Expected<StateBytes> Make(const std::vector<StateTensor>& tensors);
 
+  // A child has neither the session nor the device.
+  bool IsForked() const { return generation_ != ForkGeneration(); }
   std::size_t bytes() const { return bytes_; }
   std::uint64_t layout() const { return layout_; }  // a hash of names and sizes
   std::size_t piece_count() const { return (bytes_ + kStatePieceBytes - 1) / kStatePieceBytes; }
@@ -50,6 +53,7 @@ class StateBytes {
   Hash HashOfHostPiece(std::size_t piece) const;
   bool IsOnHost() const { return copier_ == nullptr; }
 
+  std::uint64_t generation_ = ForkGeneration();
   std::vector<Tensor> tensors_;  // without empty ones
   std::size_t bytes_ = 0;
   std::uint64_t layout_ = 0;

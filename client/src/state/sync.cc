@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/src/no_throw.h"
+#include "client/src/session.h"
 #include "client/src/state/exchange.h"
 #include "client/src/state/hashing.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 using internal::Exchange;
 using internal::Hash;
+using internal::Holders;
 using internal::Offer;
 using internal::Pieces;
 using internal::StateBytes;
@@ -30,10 +32,30 @@ Expected<OpResult> Gather(Session& session, const std::uint64_t* mine, std::size
   return result;
 }
 
+// A loss, which all ranks are told alike: those who are left choose again.
+bool IsLoss(const Error& error) { return error.code() == Code::kPeerLost; }
+
+// What ranks are not told alike, and do not recover from by themselves.
+bool IsOfThisRankAlone(Code code) {
+  switch (code) {
+    case Code::kResourceExhausted:
+    case Code::kNotSupported:
+    case Code::kInvalidArgument:
+    case Code::kDeviceFailed:
+    case Code::kIo:
+    case Code::kTimeout:
+    case Code::kInterrupted:
+    case Code::kInternal:
+      return true;
+    default:
+      return false;
+  }
+}
+
 class Syncing {
  public:
-  Syncing(Session* session, StateBytes* state, const StateOptions& options)
-      : session_(*session), state_(*state), options_(options) {}
+  Syncing(Session* session, StateBytes* state, const StateOptions& options, internal::Standing standing)
+      : session_(*session), state_(*state), options_(options), standing_(standing) {}
 
   Expected<StateResult> Run() {
     auto own = state_.Hashes();
@@ -45,11 +67,11 @@ class Syncing {
              .content = internal::HashOf(own_.data(), own_.size() * sizeof(Hash)),
              .revision = options_.revision,
              .strategy = static_cast<std::uint64_t>(options_.strategy),
-             .in_use = options_.in_use ? 1U : 0U};
+             .standing = static_cast<std::uint64_t>(standing_)};
     for (;;) {
       const auto is_over = Round();
-      if (!is_over.ok()) return is_over.error();
-      if (is_over.value()) return result_;
+      if (!is_over.ok() && !IsLoss(is_over.error())) return is_over.error();
+      if (is_over.ok() && is_over.value()) return result_;
     }
   }
 
@@ -73,23 +95,31 @@ class Syncing {
       arrived_.clear();
       hashes_ = own_;
     }
-    return Move(offers, *view, giver.value());
+    return Move(Holders(offers, giver.value()), *view);
   }
 
-  Expected<bool> Move(const std::vector<Offer>& offers, const OpResult& view, std::size_t giver) {
+  Expected<bool> Move(Holders holders, const OpResult& view) {
+    auto places = internal::Places::Reserve(session_, state_, holders, view.rank);
+    if (!places.ok()) return places.error();
+    // How many places there are, then the hashes.
+    std::vector<std::uint64_t> words(1 + hashes_.size() * kHashWords);
+    words[0] = places->count();
+    std::memcpy(words.data() + 1, hashes_.data(), hashes_.size() * sizeof(Hash));
     std::vector<std::uint64_t> gathered;
-    const auto words = reinterpret_cast<const std::uint64_t*>(hashes_.data());
-    const auto again = Gather(session_, words, hashes_.size() * kHashWords, &gathered);
+    const auto again = Gather(session_, words.data(), words.size(), &gathered);
     if (!again.ok()) return again.error();
     if (again->contributors != view.contributors) return false;
-    std::vector<std::vector<Hash>> all(offers.size(), std::vector<Hash>(hashes_.size()));
+    std::size_t window = internal::Places::kMax;
+    std::vector<std::vector<Hash>> all(holders.world_size, std::vector<Hash>(hashes_.size()));
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      std::memcpy(static_cast<void*>(all[rank].data()), gathered.data() + rank * hashes_.size() * kHashWords,
-                  hashes_.size() * sizeof(Hash));
+      const std::uint64_t* const of_rank = gathered.data() + rank * words.size();
+      window = std::clamp<std::size_t>(of_rank[0], 1, window);
+      std::memcpy(static_cast<void*>(all[rank].data()), of_rank + 1, hashes_.size() * sizeof(Hash));
     }
-    Exchange exchange(&state_, offers, all, giver, view.rank);
+    const std::size_t giver = holders.giver;
+    Exchange exchange(&state_, std::move(holders), all, view.rank, std::move(places.value()), window);
     const Error moved = exchange.Run(session_, options_.on_progress);
-    if (!moved.ok() && moved.code() != Code::kPeerLost) return moved;
+    if (!moved.ok() && !IsLoss(moved)) return moved;
     result_.received_bytes += exchange.received_bytes();
     result_.sent_bytes += exchange.sent_bytes();
     for (auto& [piece, content] : exchange.TakeArrived()) {
@@ -105,13 +135,16 @@ class Syncing {
     const auto agreed = session_.AllReduce(&whole, &whole, 1, DType::kU8, ReduceOp::kMin);
     if (!agreed.ok()) return agreed.error();
     if (whole == 0) return Error(Code::kMismatch, "the shared state was written to while it was sent");
-    if (Error error = state_.Write(arrived_); !error.ok()) return error;
+    if (Error error = state_.Write(arrived_); !error.ok()) {
+      return Error(Code::kDeviceFailed, "the state that all others have has not reached this rank: " + error.text());
+    }
     return true;
   }
 
   Session& session_;
   StateBytes& state_;
   const StateOptions& options_;
+  const internal::Standing standing_;
   Offer mine_;
   std::vector<Hash> own_;
   Pieces arrived_;            // also of a state that was chosen before
@@ -121,14 +154,19 @@ class Syncing {
 
 }  // namespace
 
-Expected<StateResult> internal::SyncBytes(Session& session, StateBytes& state, const StateOptions& options) {
-  if (options.revision > internal::kRevisionMax) {
+Expected<StateResult> internal::SyncBytes(Session& session, StateBytes& state, const StateOptions& options,
+                                          Standing standing) {
+  if (state.IsForked()) return ForkedError();
+  if (options.revision > kRevisionMax) {
     return Error(Code::kInvalidArgument, "the revision is " + std::to_string(options.revision) + ": at most 2^62");
   }
   if (options.strategy > StateStrategy::kReceive) {
     return Error(Code::kInvalidArgument, "there is no such strategy for a shared state");
   }
-  return Syncing(&session, &state, options).Run();
+  auto result = NoThrow([&] { return Syncing(&session, &state, options, standing).Run(); });
+  if (result.ok() || !IsOfThisRankAlone(result.error().code())) return result;
+  session.Abort();
+  return Error(result.error().code(), result.error().text() + "; this rank has left the group");
 }
 
 Expected<StateResult> SyncState(Session& session, const std::vector<StateTensor>& tensors,
@@ -136,7 +174,8 @@ Expected<StateResult> SyncState(Session& session, const std::vector<StateTensor>
   return internal::NoThrow([&]() -> Expected<StateResult> {
     auto state = StateBytes::Make(tensors);
     if (!state.ok()) return state.error();
-    return internal::SyncBytes(session, state.value(), options);
+    const auto standing = options.in_use ? internal::Standing::kTrains : internal::Standing::kNew;
+    return internal::SyncBytes(session, state.value(), options, standing);
   });
 }
 
