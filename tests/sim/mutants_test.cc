@@ -64,7 +64,7 @@ Seeds SeedsFor(Mutant mutant) {
     case Mutant::kTellBeforeRecord:
       return {.first = 1600};
     case Mutant::kInstallOldView:
-      return {.first = 4470};
+      return {.first = 9790};
     case Mutant::kAbortForNewcomer:
     case Mutant::kTakeBackUnasked:
     case Mutant::kTakeBackAtOnce:
