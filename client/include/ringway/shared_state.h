@@ -13,6 +13,7 @@
 #ifndef RINGWAY_SHARED_STATE_H_
 #define RINGWAY_SHARED_STATE_H_
 
+/* A C header: NOLINTBEGIN(modernize-*) */
 #include <ringway/ringway.h>
 
 #ifdef __cplusplus
@@ -71,4 +72,5 @@ RINGWAY_C_API ringwayResult_t ringwaySyncState(const ringwayStateTensor_t* tenso
 }
 #endif
 
+/* NOLINTEND(modernize-*) */
 #endif /* RINGWAY_SHARED_STATE_H_ */
