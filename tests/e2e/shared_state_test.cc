@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <future>
-#include <numeric>
-#include <random>
 #include <ringway/shared_state.hpp>
 #include <string>
 #include <vector>
@@ -19,19 +17,22 @@ namespace {
 
 constexpr std::size_t kPiece = std::size_t{16} << 20;
 
-std::vector<std::byte> Content(unsigned seed, std::size_t size) {
-  std::vector<std::byte> content(size);
-  std::mt19937_64 random(seed);
-  for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
-    const std::uint64_t word = random();
-    std::memcpy(content.data() + at, &word, std::min(sizeof(word), size - at));
+using Bytes = std::vector<std::uint8_t>;
+
+// Every page of every content is another one.
+Bytes Content(std::uint32_t seed, std::size_t size) {
+  constexpr std::size_t kPage = 4096;
+  Bytes content(size, static_cast<std::uint8_t>(seed + 1));
+  for (std::uint64_t at = 0; at < size; at += kPage) {
+    const std::uint64_t stamp[] = {seed, at};
+    std::memcpy(content.data() + at, stamp, std::min(sizeof(stamp), size - at));
   }
   return content;
 }
 
 // What one rank has.
 struct Holding {
-  std::vector<std::vector<std::byte>> tensors;
+  std::vector<Bytes> tensors;
   StateOptions options = {};
   std::string prefix = {};  // of the tensors' names
 
@@ -73,9 +74,9 @@ class SharedStateTest : public testing::Test {
 
 TEST_F(SharedStateTest, OnlyWhatDiffersTravelsInEqualStripesOfAllWhoHaveIt) {
   Join(4);
-  const std::vector<std::vector<std::byte>> state = {Content(1, kPiece + 5), Content(2, 3 * kPiece / 2), Content(3, 1)};
+  const std::vector<Bytes> state = {Content(1, kPiece + 5), Content(2, 3 * kPiece / 2), Content(3, 1)};
   std::vector<Holding> holdings(4, {.tensors = state, .options = {.revision = 7}});
-  holdings[3].tensors[1][10] ^= std::byte{1};  // in one piece of three
+  holdings[3].tensors[1][10] ^= 1;  // in one piece of three
   holdings[3].options.revision = 2;
   std::size_t sent = 0;
   for (const auto& result : Sync(&holdings)) {
@@ -89,8 +90,8 @@ TEST_F(SharedStateTest, OnlyWhatDiffersTravelsInEqualStripesOfAllWhoHaveIt) {
   holdings[3].options.revision = 7;
   for (const auto& result : Sync(&holdings)) EXPECT_EQ(result->sent_bytes + result->received_bytes, 0U);
 
-  holdings[2].tensors[0][0] ^= std::byte{1};
-  holdings[3].tensors[0][0] ^= std::byte{2};
+  holdings[2].tensors[0][0] ^= 1;
+  holdings[3].tensors[0][0] ^= 2;
   const auto results = Sync(&holdings);  // two have it, two lack it
   for (std::size_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(results[rank]->sent_bytes, rank < 2 ? kPiece : 0) << rank;
@@ -116,19 +117,20 @@ TEST_F(SharedStateTest, ManySmallTensorsTravelTogether) {
 TEST_F(SharedStateTest, StateOfFewerBytesThanThereAreHolders) {
   Join(4);
   std::vector<Holding> holdings(4, {.tensors = {Content(9, 2)}, .options = {.revision = 1}});
-  holdings[2] = {.tensors = {std::vector<std::byte>(2)}};
+  holdings[2] = {.tensors = {Bytes(2)}};
   for (const auto& result : Sync(&holdings)) EXPECT_TRUE(result.ok()) << result.error().text();
   EXPECT_TRUE(holdings[2].tensors == holdings[0].tensors);
 }
 
 TEST_F(SharedStateTest, HolderThatDiesIsMadeUpForByTheOthers) {
   for (const bool fail_on_peer_loss : {false, true}) {
+    if (kSanitized && !fail_on_peer_loss) continue;  // which is part of the other
     Join(4, fail_on_peer_loss);
-    const std::vector<std::vector<std::byte>> state = {Content(5, 12 * kPiece + 3)};
+    const std::vector<Bytes> state = {Content(5, 10 * kPiece + 3)};
     std::vector<Holding> holdings(4, {.tensors = state, .options = {.revision = 3}});
-    holdings[3] = {.tensors = {std::vector<std::byte>(state[0].size())}};
+    holdings[3] = {.tensors = {Bytes(state[0].size())}};
     holdings[1].options.on_progress = [this](const StateProgress& progress) {
-      EXPECT_EQ(progress.of_bytes, 12 * kPiece + 3);
+      EXPECT_EQ(progress.of_bytes, 10 * kPiece + 3);
       if (progress.bytes > 0) ranks_[1]->Abort();  // the first piece has arrived
       return true;
     };
@@ -146,9 +148,9 @@ TEST_F(SharedStateTest, HolderThatDiesIsMadeUpForByTheOthers) {
 
 TEST_F(SharedStateTest, RankThatEndsItInTheMiddleLeavesAndTheOthersGoOn) {
   Join(3);
-  const std::vector<std::vector<std::byte>> state = {Content(5, 12 * kPiece)};
+  const std::vector<Bytes> state = {Content(5, 10 * kPiece)};
   std::vector<Holding> holdings(3, {.tensors = state, .options = {.revision = 3}});
-  holdings[2] = {.tensors = {std::vector<std::byte>(state[0].size())}};
+  holdings[2] = {.tensors = {Bytes(state[0].size())}};
   holdings[0].options.on_progress = [](const StateProgress& progress) { return progress.bytes == 0; };
   const auto results = Sync(&holdings);
   EXPECT_EQ(results[0].error().code(), Code::kInterrupted);
@@ -162,7 +164,7 @@ TEST_F(SharedStateTest, FewerPiecesAreUnderWayWhereADaemonHasLittleMemory) {
   cluster_.AddDaemon();
   Join(2, false, little);
   for (const std::size_t giver : {0, 1}) {
-    std::vector<Holding> holdings(2, {.tensors = {std::vector<std::byte>(8 * kPiece)}});
+    std::vector<Holding> holdings(2, {.tensors = {Bytes(8 * kPiece)}});
     holdings[giver] = {.tensors = {Content(4, 8 * kPiece)}, .options = {.revision = 1}};
     for (const auto& result : Sync(&holdings)) ASSERT_TRUE(result.ok()) << result.error().text();
     EXPECT_TRUE(holdings[0].tensors == holdings[1].tensors);
@@ -171,10 +173,10 @@ TEST_F(SharedStateTest, FewerPiecesAreUnderWayWhereADaemonHasLittleMemory) {
 
 TEST_F(SharedStateTest, NextNewestIsTakenWholeWhenTheLastWithTheNewestDies) {
   Join(3);
-  const std::vector<std::vector<std::byte>> newest = {Content(6, 12 * kPiece)};
-  const std::vector<std::vector<std::byte>> older = {Content(7, 12 * kPiece)};
+  const std::vector<Bytes> newest = {Content(6, 10 * kPiece)};
+  const std::vector<Bytes> older = {Content(7, 10 * kPiece)};
   std::vector<Holding> holdings = {
-      {newest, {.revision = 9}}, {older, {.revision = 5}}, {{std::vector<std::byte>(12 * kPiece)}, {.revision = 1}}};
+      {newest, {.revision = 9}}, {older, {.revision = 5}}, {{Bytes(10 * kPiece)}, {.revision = 1}}};
   holdings[0].options.on_progress = [this](const StateProgress& progress) {
     if (progress.bytes >= 2 * kPiece) ranks_[0]->Abort();
     return true;
@@ -190,10 +192,10 @@ TEST_F(SharedStateTest, NextNewestIsTakenWholeWhenTheLastWithTheNewestDies) {
 
 TEST_F(SharedStateTest, StateThatIsWrittenToMeanwhileIsRefusedByAll) {
   Join(3);
-  std::vector<Holding> holdings(3, {.tensors = {std::vector<std::byte>(4 * kPiece)}});
+  std::vector<Holding> holdings(3, {.tensors = {Bytes(4 * kPiece)}});
   holdings[0] = {.tensors = {Content(8, 4 * kPiece)}, .options = {.revision = 2}};
   holdings[0].options.on_progress = [&](const StateProgress&) {
-    for (std::size_t at = 0; at < 4 * kPiece; at += 1000) holdings[0].tensors[0][at] ^= std::byte{1};
+    for (std::size_t at = 0; at < 4 * kPiece; at += 1000) holdings[0].tensors[0][at] ^= 1;
     return true;
   };
   for (const auto& result : Sync(&holdings)) {
@@ -201,7 +203,7 @@ TEST_F(SharedStateTest, StateThatIsWrittenToMeanwhileIsRefusedByAll) {
     EXPECT_NE(result.error().text().find("written to"), std::string::npos) << result.error().text();
   }
   for (const std::size_t rank : {1, 2}) {
-    EXPECT_TRUE(holdings[rank].tensors[0] == std::vector<std::byte>(4 * kPiece)) << "a part of it has been adopted";
+    EXPECT_TRUE(holdings[rank].tensors[0] == Bytes(4 * kPiece)) << "a part of it has been adopted";
   }
 }
 
@@ -238,13 +240,13 @@ TEST_F(SharedStateTest, AllChooseTheSameStateByRevisionMajorityAndStrategy) {
     std::vector<Holding> holdings;
     for (const Rank& rank : one.ranks) {
       const StateOptions options{.revision = rank.revision, .strategy = rank.strategy, .in_use = rank.in_use};
-      holdings.push_back({{std::vector<std::byte>(1000, static_cast<std::byte>(rank.has))}, options});
+      holdings.push_back({{Bytes(1000, static_cast<std::uint8_t>(rank.has))}, options});
     }
     const auto results = Sync(&holdings);
     for (std::size_t rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(results[rank].error().code(), one.taken == 0 ? Code::kMismatch : Code::kOk);
       const char has = one.taken == 0 ? one.ranks[rank].has : one.taken;
-      EXPECT_EQ(holdings[rank].tensors[0], std::vector<std::byte>(1000, static_cast<std::byte>(has)));
+      EXPECT_EQ(holdings[rank].tensors[0], Bytes(1000, static_cast<std::uint8_t>(has)));
     }
   }
 }
