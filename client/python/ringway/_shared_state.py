@@ -153,6 +153,7 @@ class SharedState:
         names, values = _named(arrays)
         flat = [_bytes_of(x) for x in values]
         self._addresses = [_address(x) for x in flat]
+        self._every = every if path is not None else 0  # 0: never saved
         where = b"" if path is None else os.fsencode(path)
         if b"\0" in where:
             raise InvalidArgument("a path has no zero byte")
@@ -181,5 +182,6 @@ class SharedState:
         others' state: `session.peer_id` is another.
         Raises Io, an OSError, if the file cannot be written: then it is as before, all else is done, and the training may go on.
         """
-        self._settle()
+        if update_waits or (self._every > 0 and (self.revision + 1) % self._every == 0):  # else nobody reads them
+            self._settle()
         return self._state.advance(self.session, update_waits)

@@ -313,8 +313,8 @@ OpResult PySession::UpdateView(nb::handle timeout) {
 }
 
 void PySession::OnUpdated() {
-  const std::vector<Array> dropped = std::exchange(kept_, {});
-}  // whose end may run Python
+  const std::vector<Array> dropped = std::exchange(kept_, {});  // whose end may run Python
+}
 
 PySession::~PySession() {
   const WithoutGil released;  // it may wait for a thread that rejoins

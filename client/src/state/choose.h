@@ -14,7 +14,6 @@ struct Hash {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
   bool operator==(const Hash&) const = default;
-  auto operator<=>(const Hash&) const = default;
 };
 
 // Only ranks of the highest standing that there is give their state.

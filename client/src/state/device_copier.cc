@@ -60,32 +60,20 @@ Error DeviceCopier::Carry(const device::CopyJob& job) {
   return copying->error;
 }
 
-Error DeviceCopier::ToHost(std::int32_t device, const std::byte* from, std::byte* to, std::size_t bytes) {
+Error DeviceCopier::Copy(device::Direction direction, std::int32_t device, std::byte* on_device, std::byte* on_host,
+                         std::size_t bytes) {
+  const bool to_host = direction == device::Direction::kToHost;
   for (std::size_t at = 0; at < bytes; at += kPinnedBytes) {
     if (Error error = PinFor(device); !error.ok()) return error;
     device::CopyJob job;
-    job.direction = device::Direction::kToHost;
+    job.direction = direction;
     job.device = device;
-    job.from = from + at;
-    job.to = pinned_->data();
     job.bytes = std::min(kPinnedBytes, bytes - at);
+    job.to = to_host ? pinned_->data() : on_device + at;
+    job.from = to_host ? on_device + at : pinned_->data();
+    if (!to_host) std::memcpy(pinned_->data(), on_host + at, job.bytes);
     if (Error error = Carry(job); !error.ok()) return error;
-    std::memcpy(to + at, pinned_->data(), job.bytes);
-  }
-  return {};
-}
-
-Error DeviceCopier::ToDevice(std::int32_t device, const std::byte* from, std::byte* to, std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes; at += kPinnedBytes) {
-    if (Error error = PinFor(device); !error.ok()) return error;
-    device::CopyJob job;
-    job.direction = device::Direction::kToDevice;
-    job.device = device;
-    job.from = pinned_->data();
-    job.to = to + at;
-    job.bytes = std::min(kPinnedBytes, bytes - at);
-    std::memcpy(pinned_->data(), from + at, job.bytes);
-    if (Error error = Carry(job); !error.ok()) return error;
+    if (to_host) std::memcpy(on_host + at, pinned_->data(), job.bytes);
   }
   return {};
 }

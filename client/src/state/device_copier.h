@@ -18,8 +18,8 @@ class DeviceCopier {
   explicit DeviceCopier(device::Library* library) : library_(library) {}
 
   // kDeviceFailed: the device failed, or nothing was copied for the library's patience; kResourceExhausted.
-  Error ToHost(std::int32_t device, const std::byte* from, std::byte* to, std::size_t bytes);
-  Error ToDevice(std::int32_t device, const std::byte* from, std::byte* to, std::size_t bytes);
+  Error Copy(device::Direction direction, std::int32_t device, std::byte* on_device, std::byte* on_host,
+             std::size_t bytes);
 
  private:
   Error PinFor(std::int32_t device);

@@ -15,6 +15,8 @@
 namespace ringway::internal {
 namespace {
 
+using device::Direction;
+
 constexpr std::size_t kStateBytesMax = std::size_t{1} << 46;
 constexpr std::size_t kHashThreadsMax = 8;
 
@@ -69,7 +71,7 @@ Error StateBytes::ForEachPart(std::size_t begin, std::size_t bytes, Visit visit)
 
 Error StateBytes::Read(std::size_t piece, std::size_t begin, std::size_t bytes, std::byte* to) {
   const auto copy = [&](const Tensor& tensor, std::size_t from, std::size_t at, std::size_t part) {
-    if (tensor.device) return copier_->ToHost(*tensor.device, tensor.data + from, to + at, part);
+    if (tensor.device) return copier_->Copy(Direction::kToHost, *tensor.device, tensor.data + from, to + at, part);
     std::memcpy(to + at, tensor.data + from, part);
     return Error();
   };
@@ -78,9 +80,9 @@ Error StateBytes::Read(std::size_t piece, std::size_t begin, std::size_t bytes, 
 
 Error StateBytes::Write(const Pieces& pieces) {
   for (const auto& [piece, content] : pieces) {
-    const std::byte* const data = content.get();
+    std::byte* const data = content.get();
     const auto copy = [&](const Tensor& tensor, std::size_t to, std::size_t at, std::size_t part) {
-      if (tensor.device) return copier_->ToDevice(*tensor.device, data + at, tensor.data + to, part);
+      if (tensor.device) return copier_->Copy(Direction::kToDevice, *tensor.device, tensor.data + to, data + at, part);
       std::memcpy(tensor.data + to, data + at, part);
       return Error();
     };
