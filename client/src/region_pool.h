@@ -36,6 +36,16 @@ struct Region {
   std::byte* data() const { return memory.data(); }
 };
 
+// Once, for whichever device is first.
+inline device::Status PinRegion(device::Library* library, std::int32_t device, Region* region) {
+  if (region->pinned_by != nullptr) return {};
+  device::Status status = library->Pin(device, region->data(), region->memory.bytes());
+  if (!status.ok()) return status;
+  region->pinned_by = library;
+  region->pinned_for = device;
+  return {};
+}
+
 // Pinned regions end on a thread of the device library, which may have to wait for streams.
 struct EndRegion {
   static inline std::atomic<std::size_t> pinned_bytes = 0;  // of this process's regions that have yet to end

@@ -280,7 +280,6 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Error SendProgress(Link* link, std::uint32_t slot, bool is_last);
 
   // staging.cc: device memory.
-  static Error PinForDevice(device::Library* library, std::int32_t device, Region* region);
   // Reports go to OnInput. REQUIRES: the operation is submitted.
   void CopyInput(const Request& request, Region* region, const Operation& operation);
   void OnInput(const Operation& operation, Region* region, std::size_t arrived, std::size_t bytes, const Error& error);

@@ -37,15 +37,6 @@ Error OutOfStep(const std::string& why) {
 
 }  // namespace
 
-Error SessionImpl::PinForDevice(device::Library* library, std::int32_t device, Region* region) {
-  if (region->pinned_by != nullptr) return {};
-  Error error = BeforeSubmission(library->Pin(device, region->data(), region->memory.bytes()));
-  if (!error.ok()) return error;
-  region->pinned_by = library;
-  region->pinned_for = device;
-  return {};
-}
-
 void SessionImpl::CopyInput(const Request& request, Region* region, const Operation& operation) {
   const std::size_t bytes = request.input_bytes();
   {

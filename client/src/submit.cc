@@ -219,7 +219,7 @@ Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
   placement->stages_input = true;
   const DevicePart* const device = placement->device.get();
   if (device == nullptr || !device->input) return {};
-  return PinForDevice(device->library, *device->input, region.value());
+  return BeforeSubmission(PinRegion(device->library, *device->input, region.value()));
 }
 
 Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
@@ -241,7 +241,7 @@ Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
   placement->copies_result = request.output != nullptr || request.tensors != nullptr;
   const DevicePart* const device = placement->device.get();
   if (device == nullptr || !device->output) return {};
-  return PinForDevice(device->library, *device->output, region.value());
+  return BeforeSubmission(PinRegion(device->library, *device->output, region.value()));
 }
 
 Expected<SessionImpl::Placement> SessionImpl::Place(const Request& request) {

@@ -30,10 +30,7 @@ Error DeviceCopier::PinFor(std::int32_t device) {
   if (!memory.ok()) return memory.error();
   std::shared_ptr<Region> region(new Region, EndRegion());
   region->memory = std::move(memory.value());
-  Error error = ToError(library_->Pin(device, region->data(), region->memory.bytes()));
-  if (!error.ok()) return error;
-  region->pinned_by = library_;
-  region->pinned_for = device;
+  if (Error error = ToError(PinRegion(library_, device, region.get())); !error.ok()) return error;
   pinned_ = std::move(region);
   return {};
 }
