@@ -42,7 +42,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 9;
+inline constexpr std::uint32_t kVersion = 10;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -152,6 +152,10 @@ struct UnregisterRegion {
 //
 // A message (IsMessage) is numbered in its stream, which its two ends, its channel and its tag name.
 //
+// A refused submission (Slot::refused) takes no number. What the trainer has sent after it, before it knew, would take
+// that number in its place and pair with another operation of the others: so a channel takes nothing until the trainer
+// was told of each refusal, and `refusals_told` is how many that were (of an UpdateView: of all channels).
+//
 // Of a kind that HasCounts, world_size RankCounts follow in the packet, and `rank` is the trainer's place among them.
 struct Submit {
   PacketHeader header;
@@ -179,6 +183,7 @@ struct Submit {
   std::uint32_t rank;        // of kinds that HasCounts: the trainer's among the members; else 0
   std::uint32_t tag;         // of a message; else 0
   std::uint32_t priority;    // at most kPriorityMax; messages have none
+  std::uint64_t refusals_told;
 };
 
 // Of kAllToAllV what comes from a rank, and the range of the input that goes to it. Of the others the rank's part of
@@ -273,7 +278,8 @@ struct alignas(64) Slot {
   std::uint64_t sequence;
   std::uint64_t wire_bytes;    // bytes this peer sent for the operation, headers and retries included
   std::uint32_t retries;       // aborted attempts before this one
-  std::uint32_t update_waits;  // 1: a prepared view waits on every rank; UpdateView will adopt it
+  std::uint16_t refused;       // 1: it was not submitted, and has no number
+  std::uint16_t update_waits;  // 1: a prepared view waits on every rank; UpdateView will adopt it
   std::atomic<std::uint64_t> staged_bytes;
   std::uint32_t algorithm;                    // the Algorithm that computed the result
   float error_bound;                          // of a lossy codec (collective/error_bound.h)
@@ -329,7 +335,7 @@ struct SessionPage {
 };
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(Submit) == 112 && sizeof(RankCounts) == 24 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 &&
+static_assert(sizeof(Submit) == 120 && sizeof(RankCounts) == 24 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 &&
               sizeof(RegisterRegion) == 24);
 static_assert(sizeof(MemberEntry) == 136 && sizeof(MemberList) == 16 + std::size_t{64} * 136);
 static_assert(sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 && offsetof(Slot, text) == 576);

@@ -87,6 +87,7 @@ struct DevicePart {
 
   bool is_deferred = false;                   // streams wait for it, and the session finishes it
   bool is_orphan = false;                     // .. whose Work was destroyed
+  bool has_untold_refusal = false;            // .. and which the daemon has not taken
   std::shared_ptr<HeldStream> hold;           // .. until they need not wait any more
   std::optional<Expected<OpResult>> outcome;  // .. then
 

@@ -53,8 +53,9 @@ class Link {
   std::uint64_t serial = 0;  // number of this membership in its session, from 1; set by the session
   std::array<SlotOwner, abi::kSlotCount> owners;
   std::uint32_t next_slot = 0;
-  bool reading = false;  // a leader reads the socket
-  Error end;             // not ok once the membership has ended
+  std::array<std::uint64_t, abi::kChannelCountMax> refusals_told{};  // by channel: of submissions that took no number
+  bool reading = false;                                              // a leader reads the socket
+  Error end;                                                         // not ok once the membership has ended
 
  private:
   SharedMemory page_;

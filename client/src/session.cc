@@ -159,6 +159,7 @@ Expected<OpResult> SessionImpl::Finish(Operation* operation, Lock* lock, const E
         End(*lock, operation->link.get(), error);
       }
     }
+    if (operation->link->slot(operation->slot).refused != 0) Refused(*lock, *operation);
   } else {
     operation->outcome = loss;
   }
@@ -166,12 +167,19 @@ Expected<OpResult> SessionImpl::Finish(Operation* operation, Lock* lock, const E
   return *operation->outcome;
 }
 
+// Whoever waits is told now, or, of an operation that the session finishes, when somebody waits.
+void SessionImpl::Refused(const Lock& /*lock*/, const Operation& operation) {
+  if (operation.device && operation.device->is_deferred)
+    operation.device->has_untold_refusal = true;
+  else
+    ++operation.link->refusals_told.at(operation.channel);
+}
+
 Expected<OpResult> SessionImpl::Wait(Operation* operation, const Deadline& deadline) {
   if (operation->outcome) return *operation->outcome;
   if (Forked()) return ForkedError();
   Lock lock(mutex_);
-  if (operation->device && operation->device->is_deferred)
-    return AwaitDeferred(&lock, operation->device.get(), deadline);
+  if (operation->device && operation->device->is_deferred) return AwaitDeferred(&lock, *operation, deadline);
   Link* const link = operation->link.get();
   const Error error = Await(&lock, link, deadline, [&] { return IsSettled(*operation); });
   if (!error.ok() && IsOpen(*link)) return error;  // the timeout, or an interruption

@@ -111,6 +111,7 @@ struct Operation {
   std::shared_ptr<Link> link;  // on which it was submitted
   std::uint32_t slot = 0;
   OpKind kind = OpKind::kAllReduce;
+  std::uint32_t channel = 0;
   std::size_t element_bytes = 1;
   std::size_t count = 0;
   std::size_t output_count = 0;
@@ -205,6 +206,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
                const std::vector<std::uint64_t>& members);
   // REQUIRES: the slot is settled, or `loss` says why it will not be.
   Expected<OpResult> Finish(Operation* operation, Lock* lock, const Error& loss);
+  void Refused(const Lock& lock, const Operation& operation);
   // Called when something else is submitted: then nobody waits for the update any more.
   void DropPendingUpdate(const Lock& lock);
   // Ends the session. REQUIRES: it is rejoining.
@@ -273,6 +275,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void TrimPool(const Lock& lock);
   Expected<Operation> SubmitPlaced(const Request& request, const Placement& placement,
                                    const std::shared_ptr<Link>& link, const Deadline& deadline);
+  std::uint64_t RefusalsTold(const Link& link, const Request& request);
   Error SendSubmit(const Request& request, const Placement& placement, const Operation& operation, bool staged,
                    const Deadline& deadline);
   void StageInput(const Request& request, const Placement& placement, const Operation& operation);
@@ -294,7 +297,9 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void GiveUpHungCopies(const Lock& lock, Link* link);
   // Blocks until the result has been copied, or will not be; an error only if the deadline came first.
   Error AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline);
-  Expected<OpResult> AwaitDeferred(Lock* lock, DevicePart* part, const Deadline& deadline);
+  Expected<OpResult> AwaitDeferred(Lock* lock, const Operation& operation, const Deadline& deadline);
+  // Of an operation that the session has finished. REQUIRES: its outcome is an error.
+  Error TellDeferred(const Lock& lock, const Operation& operation);
   // Blocks until the inputs of this operation and of all that was submitted before have been read, or it is decided.
   Error AwaitInputs(Lock* lock, const Operation& operation, const Deadline& deadline);
   // From here on the finisher has it.

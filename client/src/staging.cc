@@ -185,15 +185,23 @@ Error SessionImpl::AwaitOutput(Lock* lock, Operation* operation, const Deadline&
   return {};
 }
 
-Expected<OpResult> SessionImpl::AwaitDeferred(Lock* lock, DevicePart* part, const Deadline& deadline) {
+Expected<OpResult> SessionImpl::AwaitDeferred(Lock* lock, const Operation& operation, const Deadline& deadline) {
+  const DevicePart* const part = operation.device.get();
   while (!part->outcome) {
     const Waited waited = WaitForChange(lock, deadline);
     if (part->outcome || waited == Waited::kChange) continue;
     return Error(waited == Waited::kInterrupted ? Code::kInterrupted : Code::kTimeout,
                  "the operation goes on, and the streams wait for it: wait again or cancel it");
   }
-  if (!part->outcome->ok()) return Tell(*lock, part->outcome->error());
+  if (!part->outcome->ok()) return TellDeferred(*lock, operation);
   return *part->outcome;
+}
+
+Error SessionImpl::TellDeferred(const Lock& lock, const Operation& operation) {
+  if (std::exchange(operation.device->has_untold_refusal, false)) {
+    ++operation.link->refusals_told.at(operation.channel);
+  }
+  return Tell(lock, operation.device->outcome->error());
 }
 
 Error SessionImpl::WaitOnStream(Operation* operation, device::Stream stream, const Deadline& deadline) {
@@ -208,7 +216,7 @@ Error SessionImpl::WaitOnStream(Operation* operation, device::Stream stream, con
   if (Error error = AwaitInputs(&lock, *operation, deadline); !error.ok()) return error;
   if (!part->output) return {};
   const std::shared_ptr<HeldStream> earlier = part->hold;
-  if (part->outcome) return Tell(lock, part->outcome->error());
+  if (part->outcome) return part->outcome->ok() ? Error() : TellDeferred(lock, *operation);
   const bool is_copied_already = part->output_state != Output::kNone && !earlier;
   const Region* const result = operation->link->owners[operation->slot].result;
   lock.unlock();
@@ -233,7 +241,7 @@ Error SessionImpl::Defer(Lock* lock, const Operation& operation, std::shared_ptr
   part->hold = std::make_shared<HeldStream>(std::move(hold));
   if (MayAdvance(operation)) Advance(lock, part);  // its doorbell may have come already
   WakeAll(*lock);
-  return part->outcome ? Tell(*lock, part->outcome->error()) : Error();
+  return part->outcome && !part->outcome->ok() ? TellDeferred(*lock, operation) : Error();
 }
 
 // Reading inputs needs the driver, which a thread that waits for a held stream may keep from all others. So a stream is

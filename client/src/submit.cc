@@ -10,6 +10,7 @@
 // stream knows when they will be there.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -272,6 +273,13 @@ void SessionImpl::ReleasePlacement(const Placement& placement) {
   TrimPool(lock);
 }
 
+std::uint64_t SessionImpl::RefusalsTold(const Link& link, const Request& request) {
+  const Lock lock(mutex_);
+  const auto& told = link.refusals_told;
+  if (request.kind != OpKind::kUpdateView) return told[request.options.channel];
+  return std::accumulate(told.begin(), told.end(), std::uint64_t{0});
+}
+
 Error SessionImpl::SendSubmit(const Request& request, const Placement& placement, const Operation& operation,
                               bool staged, const Deadline& deadline) {
   for (Region* const region : {placement.input, placement.result}) {
@@ -308,6 +316,7 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.members = request.members;
   packet.world_size = request.world_size;
   packet.rank = request.rank;
+  packet.refusals_told = RefusalsTold(*operation.link, request);
   if (request.counts.empty()) return operation.link->socket.Send(packet, deadline);
   const std::size_t counts_bytes = request.counts.size() * sizeof(abi::RankCounts);
   std::vector<std::byte> with_counts(sizeof packet + counts_bytes);
@@ -374,6 +383,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
   }
   operation.device = placement.device;
   operation.kind = request.kind;
+  operation.channel = request.options.channel;
   operation.element_bytes = SizeOf(request.dtype);
   operation.count = request.count;
   operation.output_count = request.output_count;

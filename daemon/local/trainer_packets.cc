@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "daemon/local/trainer_session.h"
@@ -209,7 +210,8 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   if (slots_[submit.slot].in_use) return Lie("a slot is submitted while its operation runs");
   slots_[submit.slot] = {.in_use = true, .input_bytes = verdict.input_bytes, .staged_bytes = verdict.input_bytes};
   buffers::TrainerBuffers::Places places;
-  Status status = verdict.status;
+  Status status = CheckRefusalsTold(submit);
+  if (status.ok()) status = verdict.status;
   if (status.ok()) status = MapRanges(submit, verdict, places);
   if (status.ok() && submit.staged == 1) {
     const std::uint64_t staged = SlotAt(submit.slot).staged_bytes.load(std::memory_order_acquire);
@@ -234,17 +236,28 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
                                                .priority = submit.priority,
                                                .time_limit = op_deadline_});
   }
-  if (!status.ok()) {
-    Completion refused;
-    refused.token = submit.slot;
-    refused.code = status.code();
-    refused.text = status.text();
-    // Temporary: the trainer must retry, as skipping it would leave its sequence one behind the others'.
-    if (status.code() == Code::kResourceExhausted) refused.text += "; nothing was submitted: submit it again, or leave";
-    Complete(refused);
-    Flush();
-  }
+  if (!status.ok()) Refuse(submit, status);
   return Status::Ok();
+}
+
+Status TrainerSession::CheckRefusalsTold(const abi::Submit& submit) const {
+  const std::uint64_t refusals = submit.kind == OpKind::kUpdateView
+                                     ? std::accumulate(refusals_.begin(), refusals_.end(), std::uint64_t{0})
+                                     : refusals_.at(submit.channel);
+  if (submit.refusals_told == refusals) return Status::Ok();
+  return {Code::kResourceExhausted, "one before it on this channel was refused, which its Wait says"};
+}
+
+// The trainer must submit it again, as skipping it would leave its sequence one behind the others'.
+void TrainerSession::Refuse(const abi::Submit& submit, const Status& why) {
+  ++refusals_.at(submit.channel);
+  Completion refused;
+  refused.token = submit.slot;
+  refused.code = why.code();
+  refused.text = why.text();
+  if (why.code() == Code::kResourceExhausted) refused.text += "; nothing was submitted: submit it again, or leave";
+  Fill(refused, true);
+  Flush();
 }
 
 Status TrainerSession::MapRanges(const abi::Submit& submit, const SubmitVerdict& verdict,

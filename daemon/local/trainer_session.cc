@@ -186,7 +186,9 @@ void TrainerSession::NameMembers(Epoch epoch, std::span<const control::PeerInfo>
   abi::WriteMembers(Page().members, list);
 }
 
-void TrainerSession::Complete(const Completion& completion) {
+void TrainerSession::Complete(const Completion& completion) { Fill(completion, false); }
+
+void TrainerSession::Fill(const Completion& completion, bool refused) {
   abi::Slot& slot = SlotAt(completion.token);
   const std::size_t named = std::min<std::size_t>(completion.contributors.size(), abi::kWorldSizeMax);
   slot.code = completion.code;
@@ -199,6 +201,7 @@ void TrainerSession::Complete(const Completion& completion) {
   slot.update_waits = completion.update_waits ? 1 : 0;
   slot.algorithm = static_cast<std::uint32_t>(completion.algorithm);
   slot.error_bound = completion.error_bound;
+  slot.refused = refused ? 1 : 0;
   for (std::size_t i = 0; i < named; ++i) slot.contributors[i] = completion.contributors[i].value;
   SetText(slot.text, completion.text);
   slots_[completion.token] = {};

@@ -178,6 +178,10 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnCancel(std::span<const std::byte> bytes);
   Status OnLeave(std::span<const std::byte> bytes);
   Status OnStatus(std::span<const std::byte> bytes);
+  // Whether the trainer knows of all refusals that its numbers depend on.
+  Status CheckRefusalsTold(const abi::Submit& submit) const;
+  void Refuse(const abi::Submit& submit, const Status& why);
+  void Fill(const Completion& completion, bool refused);
   Status MapRanges(const abi::Submit& submit, const SubmitVerdict& verdict, buffers::TrainerBuffers::Places& places);
   void RaiseStaged(std::uint32_t slot);
   abi::SessionPage& Page();
@@ -210,6 +214,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
 
   std::shared_ptr<const Mapping> page_;
   std::array<SlotUse, abi::kSlotCount> slots_{};
+  std::array<std::uint64_t, abi::kChannelCountMax> refusals_{};  // of each channel's submissions
   std::map<std::uint32_t, Region> regions_;
   std::deque<std::vector<std::byte>> queue_;  // replies for which the socket had no room
   std::size_t queue_bytes_ = 0;

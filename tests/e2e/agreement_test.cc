@@ -110,6 +110,51 @@ TEST_F(Agreement, InputOfADroppedWorkCountsAsItWas) {
   ExpectWorks(ranks_);
 }
 
+// The daemon refuses the second for a name in use, when its Work is there already. The third must not take its place.
+TEST_F(Agreement, RefusedSubmissionHoldsBackThoseAfterItUntilItIsKnown) {
+  float values[3][3] = {{1, 10, 100}, {2, 20, 200}, {3, 30, 300}};
+  const auto start = [&](std::size_t rank, std::size_t i, const std::string& feedback) {
+    OpOptions options;
+    if (!feedback.empty()) options.codec = Codec::kBf16;
+    options.error_feedback = feedback;
+    float* const value = &values[rank][i];
+    auto work = ranks_[rank]->AllReduceAsync(value, value, 1, DType::kF32, ReduceOp::kSum, options);
+    EXPECT_TRUE(work.ok()) << work.error().text();
+    return std::move(*work);
+  };
+  Work first = start(0, 0, "name");
+  Work second = start(0, 1, "name");
+  Work third = start(0, 2, "");
+  float other = 7;
+  auto elsewhere = ranks_[0]->AllReduceAsync(&other, &other, 1, DType::kF32, ReduceOp::kSum, {.channel = 1});
+  ASSERT_TRUE(elsewhere.ok());
+  EXPECT_EQ(third.Wait(kPatience).error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(start(0, 2, "").Wait(kPatience).error().code(), Code::kResourceExhausted) << "the second is not known yet";
+  EXPECT_EQ(second.Wait(kPatience).error().code(), Code::kInvalidArgument);
+  second = start(0, 1, "");
+  third = start(0, 2, "");
+  std::vector<Work> works;
+  for (const std::size_t rank : {1U, 2U}) {
+    works.push_back(start(rank, 0, "name"));
+    works.push_back(start(rank, 1, ""));
+    works.push_back(start(rank, 2, ""));
+    auto there = ranks_[rank]->AllReduceAsync(&values[rank][0], &values[rank][0], 1, DType::kF32, ReduceOp::kSum,
+                                              {.channel = 1});
+    ASSERT_TRUE(there.ok());
+    works.push_back(std::move(*there));
+  }
+  for (Work* work : {&first, &second, &third, &*elsewhere}) EXPECT_TRUE(work->Wait(kPatience).ok());
+  for (Work& work : works) EXPECT_TRUE(work.Wait(kPatience).ok());
+  EXPECT_EQ(values[0][0], 6.0F);
+  EXPECT_EQ(values[0][1], 60.0F);
+  EXPECT_EQ(values[0][2], 600.0F);
+  std::vector<std::future<Code>> updates;
+  for (const auto& rank : ranks_) {
+    updates.push_back(std::async(std::launch::async, [&] { return rank->UpdateView(kPatience).error().code(); }));
+  }
+  for (auto& update : updates) EXPECT_EQ(update.get(), Code::kOk);
+}
+
 TEST_F(Agreement, OperationsBeyondTheLimitAreRefusedAndTheOthersFinish) {
   constexpr std::uint64_t kInFlightMax = 256;
   std::vector<Work> works;

@@ -319,9 +319,10 @@ class RINGWAY_API Session {
   // it is inside a Buffer other than the input's, which receives the result directly: then it is unspecified.
   // Operations of a channel are matched by sequence number, so all ranks must submit the same sequence. A submission
   // that fails with kInvalidArgument, kNotSupported, kResourceExhausted, kIo, kTimeout or kInterrupted takes no number:
-  // the others wait for this rank's next one, which must be the same operation. After kRejoined the sequence starts
-  // anew. Any other failure is reported to all ranks alike, and the next operation has the next number. If only the
-  // wait is interrupted (kInterrupted), the others go on, as if this Work had been destroyed.
+  // the others wait for this rank's next one, which must be the same operation. Some of these the Work's Wait says:
+  // until it has, a channel takes nothing more (kResourceExhausted), or that would be the next one. After kRejoined the
+  // sequence starts anew. Any other failure is reported to all ranks alike, and the next operation has the next number.
+  // If only the wait is interrupted (kInterrupted), the others go on, as if this Work had been destroyed.
   Expected<OpResult> AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                const OpOptions& options = {});
   // The same without waiting for the outcome (see submit_timeout for a session that rejoins). At most 256 operations in

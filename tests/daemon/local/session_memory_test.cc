@@ -117,8 +117,43 @@ TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
   unregister.region_id = 7;
   Send(unregister);
   EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kOneRegionBytes);
-  Send(SubmitPacket(1));
+  auto next = SubmitPacket(1);
+  next.refusals_told = 1;
+  Send(next);
   EXPECT_EQ(port_.submissions.size(), 1U);
+}
+
+// Else the later one would have the number of the first, and be reduced with the others' first.
+TEST_F(SessionMemoryTest, ChannelTakesNothingUntilTheTrainerWasToldOfItsRefusals) {
+  const auto send = [&](std::uint32_t slot, std::uint32_t channel, std::uint64_t told, std::uint32_t region = 1) {
+    auto submit = SubmitPacket(slot);
+    submit.channel = channel;
+    submit.refusals_told = told;
+    submit.result_region = region;
+    const std::size_t before = port_.submissions.size();
+    Send(submit);
+    if (port_.submissions.size() > before) return Code::kOk;
+    EXPECT_EQ(page_->slots[slot].refused, 1);
+    return page_->slots[slot].code;
+  };
+  Send(RegisterPacket(7, 3 * kOneRegionBytes), {MakeMemfd(3 * kOneRegionBytes).get()});
+  const Code refused = Code::kResourceExhausted;
+  EXPECT_EQ(send(0, 0, 0, 7), refused) << "it finds no room";
+  EXPECT_EQ(send(1, 0, 0), refused) << "it was sent before the trainer knew";
+  EXPECT_EQ(send(2, 1, 0), Code::kOk) << "on another channel";
+  EXPECT_EQ(send(3, 0, 1), refused) << "the second is not known yet";
+  EXPECT_EQ(send(4, 0, 4), refused) << "one too many";
+  EXPECT_EQ(send(5, 0, 4), Code::kOk);
+  auto update = SubmitPacket(6);
+  update.kind = OpKind::kUpdateView;
+  update.count = update.input_count = update.result_count = 0;
+  update.refusals_told = 3;
+  Send(update);
+  EXPECT_EQ(page_->slots[6].code, refused) << "of all channels";
+  Completion done;
+  done.token = 2;
+  session_->Complete(done);
+  EXPECT_EQ(page_->slots[2].refused, 0);
 }
 
 TEST_F(SessionMemoryTest, RegionThatFoundNoRoomIsTakenWhenThereIsSome) {
@@ -131,6 +166,7 @@ TEST_F(SessionMemoryTest, RegionThatFoundNoRoomIsTakenWhenThereIsSome) {
   EXPECT_EQ(page_->slots[0].code, Code::kResourceExhausted);
   other.Give(MemoryUse::kRegions, 4 * kOneRegionBytes);
   submit.slot = 1;
+  submit.refusals_told = 1;
   Send(submit);
   EXPECT_EQ(port_.submissions.size(), 1U);
   EXPECT_EQ(budget_->used(MemoryUse::kRegions), 3 * kOneRegionBytes);
@@ -148,6 +184,7 @@ TEST_F(SessionMemoryTest, RegionsThatFoundNoRoomAreKeptUpToAShare) {
   for (std::uint32_t id = 10; id < 16; ++id) {
     auto submit = SubmitPacket(id);
     submit.result_region = id;
+    submit.refusals_told = static_cast<std::uint64_t>(std::count(codes.begin(), codes.end(), Code::kResourceExhausted));
     const std::size_t submissions = port_.submissions.size();
     Send(submit);
     codes.push_back(port_.submissions.size() > submissions ? Code::kOk : page_->slots[id].code);
@@ -183,6 +220,7 @@ TEST_F(SessionMemoryTest, RegionWithoutPagesIsItsTrainersFaultAtAnyTime) {
     for (const bool is_input : {true, false}) {
       auto submit = SubmitPacket(slot);
       (is_input ? submit.input_region : submit.result_region) = region;
+      submit.refusals_told = slot;
       Send(submit);
       EXPECT_EQ(page_->slots[slot].state.load(), abi::SlotState::kDone);
       EXPECT_EQ(page_->slots[slot].code, Code::kInvalidArgument);
