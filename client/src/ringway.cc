@@ -100,10 +100,11 @@ internal::Request BarrierOf(const OpOptions& options) {
 
 }  // namespace
 
-// Programs compiled against other sizes must not load this library: its soname is the version's first two parts.
+// Programs compiled against other sizes, or other members in what was padding, must not load this library: its soname
+// is the version's first two parts.
 #if defined(__GLIBCXX__) && defined(__x86_64__) && _GLIBCXX_USE_CXX11_ABI
-static_assert(RINGWAY_VERSION_CODE / 100 == 5 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 72 &&
-                  sizeof(OpResult) == 80 && sizeof(Member) == 72,
+static_assert(RINGWAY_VERSION_CODE / 100 == 6 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 72 &&
+                  offsetof(OpOptions, priority) == 12 && sizeof(OpResult) == 80 && sizeof(Member) == 72,
               "the C++ ABI has changed: raise the version in version.h, then these numbers");
 #endif
 
