@@ -151,16 +151,49 @@ import torch.distributed as dist
 import ringway.torch
 store, rank = sys.argv[1], int(sys.argv[2])
 dist.init_process_group("ringway", init_method="file://" + store, rank=rank, world_size=3)
-dist.all_reduce(torch.ones(3))
+if sys.argv[3] == "ddp":
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(50, 50))
+def step():
+    if sys.argv[3] == "ddp":  # whose reducer, in C++, waits for futures
+        model(torch.ones(50)).sum().backward()
+    else:
+        dist.all_reduce(torch.ones(3))
+for _ in range(3):  # DDP has made its buckets then
+    step()
 if rank == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 try:
     for _ in range(1000):
-        dist.all_reduce(torch.ones(3))
+        step()
 except Exception as error:
     print("raised", type(error).__name__, error, flush=True)
 else:
     print("raised nothing", flush=True)
+"""
+
+
+# Messages that nobody sends and nobody receives are on their way when the group ends, and when the interpreter does.
+END = """
+import sys, torch
+import torch.distributed as dist
+import ringway.torch
+store, rank = sys.argv[1], int(sys.argv[2])
+def begin(turn):
+    dist.init_process_group("ringway", init_method="file://" + store, rank=rank, world_size=3)
+    x = torch.ones(3)
+    dist.all_reduce(x)
+    assert x.tolist() == [3, 3, 3]
+    for _ in range(3):
+        dist.isend(torch.ones(1_000_000), (rank + 1) % 3, tag=7)
+        dist.irecv(torch.ones(5), (rank + 1) % 3, tag=8)
+begin(1)
+dist.destroy_process_group()
+dist.init_process_group("ringway", init_method="file://" + store + "-2", rank=rank, world_size=3)
+dist.destroy_process_group()
+begin(2)
+work = dist.irecv(torch.ones(5), (rank + 1) % 3, tag=9)
+future = work.get_future()
+print("ended", flush=True)
 """
 
 
@@ -197,6 +230,15 @@ class C10dTest(ClusterTest):
                                            msg=lambda text: f"rank {rank}, result {place}: {text}")
 
     def test_loss_of_a_rank_is_an_error_on_the_others(self):
-        processes = self.processes(LOST, str(self.cluster.directory / "store-lost"), "{rank}")
-        for rank in (0, 2):
-            self.assertRegex(processes[rank].said("raised"), "raised (PeerLost .*lost|WorldTooSmall .*has 2 peers)")
+        for how in ("alone", "ddp"):
+            with self.subTest(how=how):
+                self.group = f"{self.group}-{how}"
+                processes = self.processes(LOST, str(self.cluster.directory / f"store-{how}"), "{rank}", how)
+                for rank in (0, 2):
+                    said = processes[rank].said("raised")
+                    self.assertRegex(said, "raised .*(PeerLost.*lost|WorldTooSmall.*has 2 peers)")
+
+    def test_group_and_interpreter_end_whatever_is_on_its_way(self):
+        for process in self.processes(END, str(self.cluster.directory / "store-end"), "{rank}"):
+            self.assertEqual(process.end(), 0, process.text())
+            self.assertIn("ended", process.text())

@@ -15,6 +15,7 @@ that nobody waits for, threads of the group finish: one each, so that no message
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import uuid
@@ -88,6 +89,13 @@ def _name(op: Any, dtype: torch.dtype) -> str:
     return name
 
 
+def _check_alike(tensors: Tensors, one: torch.Tensor) -> None:
+    """Else copying would repeat or convert them silently."""
+    if any(tensor.shape != one.shape or tensor.dtype != one.dtype for tensor in tensors):
+        those = {(tuple(tensor.shape), tensor.dtype) for tensor in tensors}
+        raise ringway.InvalidArgument(f"parts of {those} and a tensor of {(tuple(one.shape), one.dtype)}: they have to be alike")
+
+
 class RingwayProcessGroup(dist.ProcessGroup):
     def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
@@ -95,20 +103,22 @@ class RingwayProcessGroup(dist.ProcessGroup):
         self._group_name = ""
         self._timeout = timeout.total_seconds()
         self._store, self._barriers = store, 0
+        turn = store.add(f"turn{rank}", 1)  # a store may have served groups before, which were as many for all
         if rank == 0:
-            store.set("group", f"{os.environ.get('RINGWAY_GROUP', 'torch')}-{uuid.uuid4().hex}")
+            store.set(f"group/{turn}", f"{os.environ.get('RINGWAY_GROUP', 'torch')}-{uuid.uuid4().hex}")
         where = {"socket": os.environ["RINGWAY_SOCKET"]} if "RINGWAY_SOCKET" in os.environ else {}
         self._session = ringway.join(
-            store.get("group").decode(),
+            store.get(f"group/{turn}").decode(),
             wait_world=size,
             min_world=size,
             fail_on_peer_loss=True,
+            evict_hung_after=None,  # a rank that is busy for long: others give up waiting after the timeout
             reconnect=0,
             timeout=self._timeout,
             **where,
         )
-        store.set(f"peer{rank}", str(self._session.peer_id))
-        peers = [int(store.get(f"peer{i}")) for i in range(size)]
+        store.set(f"peer{rank}/{turn}", str(self._session.peer_id))
+        peers = [int(store.get(f"peer{i}/{turn}")) for i in range(size)]
         members = [member.peer_id for member in self._session.members()]
         self._order = [peers.index(peer) for peer in members]  # c10d's rank of each of Ringway's
         self._places = [members.index(peer) for peer in peers]  # and the other way around
@@ -193,7 +203,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
             raise ringway.NotSupported("sparse tensors are only added up, and not together with dense ones")
         mine = [tensor.detach().coalesce() for tensor in tensors]
         counts = torch.zeros((self._size, len(mine)), dtype=torch.int64)
-        self._session.all_gather(torch.tensor([x._nnz() for x in mine]), out=counts)
+        self._session.all_gather_async(torch.tensor([x._nnz() for x in mine]), out=counts).wait(self._timeout)
         works, gathered = [], []
         for x, longest in zip(mine, counts.amax(0).tolist()):
             for entries in (x.indices().t(), _elements(x.values())):
@@ -248,6 +258,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
     def _gather_into(self, pairs: Sequence[tuple[Tensors, torch.Tensor]], output: Any) -> dist.Work:
         works, gathered = [], []
         for parts, mine in pairs:
+            _check_alike(parts, mine)
             x = _elements(mine).contiguous()
             gathered.append(x.new_empty((self._size, *x.shape)))
             works.append(self._session.all_gather_async(x, out=gathered[-1]))
@@ -260,8 +271,10 @@ class RingwayProcessGroup(dist.ProcessGroup):
         return self._finish(works, output, after)
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work:
-        x = _elements(inputs[0]).contiguous()
         is_root = self._rank == opts.rootRank
+        if is_root:
+            _check_alike(outputs[0], inputs[0])
+        x = _elements(inputs[0]).contiguous()
         everything = x.new_empty((self._size, *x.shape)) if is_root else None
         work = self._session.gather_async(x, root=self._places[opts.rootRank], out=everything)
 
@@ -294,6 +307,8 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
     def _reduce_into(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
         op = _name(_reduction(opts), outputs[0].dtype)
+        for output, parts in zip(outputs, inputs):
+            _check_alike(parts, output)
         sums = [self._stacked(parts) for parts in inputs]
         works = [self._session.reduce_scatter_async(x, op) for x in sums]
 
@@ -308,6 +323,8 @@ class RingwayProcessGroup(dist.ProcessGroup):
         for tensors in (outputs, inputs):
             if len(tensors) != self._size:
                 raise ringway.InvalidArgument(f"there are {len(tensors)} parts and {self._size} ranks")
+        if len({tensor.dtype for tensor in (*outputs, *inputs)}) > 1:
+            raise ringway.InvalidArgument("the parts are of several dtypes")
         mine = [_elements(inputs[rank]).reshape(-1) for rank in self._order]
         x = torch.cat(mine)
         lengths = [_elements(outputs[rank]).numel() for rank in self._order]
@@ -369,6 +386,9 @@ class RingwayProcessGroup(dist.ProcessGroup):
             those = f"Rank {missing[0]}" if len(missing) == 1 else f"Ranks {', '.join(missing)}"
             raise dist.DistError(f"{those} failed to pass monitoredBarrier in {patience} s")
         self._store.set(f"barrier{self._barriers}/all", "")
+        with contextlib.suppress(RuntimeError):  # a store that deletes nothing; all have left the last one
+            for name in ("all", *map(str, range(1, self._size))):
+                self._store.delete_key(f"barrier{self._barriers - 1}/{name}")
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
         x = _elements(tensors[0]).contiguous()
@@ -421,8 +441,9 @@ class RingwayProcessGroup(dist.ProcessGroup):
         return "ringway"
 
     def shutdown(self) -> None:
+        with contextlib.suppress(ringway.Error):  # it has ended already
+            self._session.leave()
         self._finisher.close()
-        self._session.leave()
 
     def abort(self) -> None:
         self._session.abort()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import functools
 import queue
@@ -81,15 +80,18 @@ class Operation:
 
 
 class Finisher:
-    """Finishes operations, each by a thread of its own. What it is given waits in a queue, which even a finalizer may fill."""
+    """Finishes operations, each by a thread of its own. What it is given waits in a queue, which even a finalizer may fill.
+
+    Its threads are daemons, for which the interpreter does not wait at its exit: sessions end then, and so do their waits.
+    """
 
     _THREADS = 256  # as many as a session may have operations in flight; they start as they are needed
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
-        self._pool = concurrent.futures.ThreadPoolExecutor(self._THREADS, "ringway-c10d")
-        self._thread = threading.Thread(target=self._run, name="ringway-c10d", daemon=True)
-        self._thread.start()
+        self._calls: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()  # of those that work
+        self._idle = threading.Semaphore(0)
+        self._thread = self._started(self._run)
 
     def submit(self, call: Callable[[], object]) -> None:
         self._queue.put(call)
@@ -98,14 +100,38 @@ class Finisher:
         """Waits for all that it was given."""
         self._queue.put(None)
         self._thread.join()
-        self._pool.shutdown(wait=True)
+
+    @staticmethod
+    def _started(run: Callable[[], object]) -> threading.Thread:
+        thread = threading.Thread(target=run, name="ringway-c10d", daemon=True)
+        thread.start()
+        return thread
 
     def _run(self) -> None:
+        workers: list[threading.Thread] = []
         while (call := self._queue.get()) is not None:
+            self._calls.put(call)
+            if self._idle.acquire(blocking=False) or len(workers) == self._THREADS:
+                continue
             try:
-                self._pool.submit(call)
-            except RuntimeError:  # at the interpreter's exit
-                return
+                workers.append(self._started(self._work))
+            except RuntimeError:  # there are no more threads: one of these takes it, or this one
+                if not workers:
+                    self._work_off()
+        for _ in workers:
+            self._calls.put(None)
+        for worker in workers:
+            worker.join()
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+            self._idle.release()
+
+    def _work_off(self) -> None:
+        while not self._calls.empty():
+            if (call := self._calls.get()) is not None:
+                call()
 
 
 class Work(dist.Work):
@@ -147,18 +173,24 @@ class Work(dist.Work):
     def get_future(self) -> torch.futures.Future[Any]:
         if self._future is None:
             stream = self._operation.stream
-            self._future = torch.futures.Future(devices=None if stream is None else [stream.device])
+            over: torch.futures.Future[Any] = torch.futures.Future(devices=None if stream is None else [stream.device])
+            self._future = over.then(functools.partial(_outcome, self._operation))
             if self._operation.is_over:  # so that a future after `wait` is done
-                _complete(self._operation, self._future)
+                _complete(self._operation, over)
             else:
-                self._finisher.submit(functools.partial(_complete, self._operation, self._future))
+                self._finisher.submit(functools.partial(_complete, self._operation, over))
         return self._future
 
 
-def _complete(operation: Operation, future: torch.futures.Future[Any]) -> None:
+def _complete(operation: Operation, over: torch.futures.Future[Any]) -> None:
     operation.finish()
+    with operation.on_stream():
+        over.set_result(operation.output)
+
+
+def _outcome(operation: Operation, _over: torch.futures.Future[Any]) -> Any:
+    """What the future is then. What this raises is an error for C++, too: DDP's reducer asks a future by itself, and takes what
+    `set_exception` leaves there for a result."""
     if operation.error is not None:
-        future.set_exception(operation.error)
-    else:
-        with operation.on_stream():
-            future.set_result(operation.output)
+        raise operation.error
+    return operation.output
