@@ -3,6 +3,7 @@ import pathlib
 import signal
 import sys
 import unittest
+import unittest.mock
 
 import ringway
 from cluster import ClusterTest, Process
@@ -92,12 +93,48 @@ class DdpTest(ClusterTest):
         model(torch.ones(3, 4)).sum().backward()
         self.assertEqual(hook.result.world_size, 1)
         self.assertFalse(hook.take_update())
+        hook._session = unittest.mock.Mock(all_reduce_many_async=unittest.mock.Mock(side_effect=ringway.Rejoined("for a test")))
+        for _ in range(2):
+            with self.assertRaises(ringway.Rejoined):
+                model(torch.ones(3, 4)).sum().backward()
+        hook._session = session
+        model(torch.ones(3, 4)).sum().backward()  # DDP is none the worse for it
+        self.assertEqual(hook.result.world_size, 1)
         session.leave()
         with self.refused(ringway.Left):
             model(torch.ones(3, 4)).sum().backward()
 
     def test_chunks_travel_while_the_backward_pass_goes_on(self):
         self.check_a_death(DDP_OVERLAPPED)
+
+    def test_chunks_have_feedback_of_their_own(self):
+        self.check_a_death(DDP_OVERLAPPED.replace(
+            "session, {}, 0.01", "session, {'codec': 'int8', 'error_feedback': 'g'}, 0.01").replace(
+            "rtol=1e-4, atol=1e-5", "rtol=0.5, atol=0.5"))
+
+    def test_pass_of_which_a_part_was_refused_here_alone_is_the_last(self):
+        import ringway.torch
+
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        self.addCleanup(torch.distributed.destroy_process_group)
+        session = self.join(1)[0]
+        layers = torch.nn.Sequential(*[torch.nn.Linear(50, 50) for _ in range(4)])
+        model = torch.nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=0.01)
+        hook = ringway.torch.ddp_hook(model, session, overlap_mb=0.01)
+        many = session.all_reduce_many_async
+        begun = []
+
+        def refuse_the_second(*arguments, **options):
+            begun.append(1)
+            if len(begun) == 2:
+                raise ringway.ResourceExhausted("for a test")
+            return many(*arguments, **options)
+
+        hook._session = unittest.mock.Mock(all_reduce_many_async=refuse_the_second)
+        with self.assertRaises(ringway.ResourceExhausted):
+            model(torch.ones(3, 50)).sum().backward()
+        with self.assertRaisesRegex(RuntimeError, "ended in its middle"):
+            model(torch.ones(3, 50)).sum().backward()
 
     def test_a_pass_that_ends_in_its_middle_is_not_mixed_with_the_next(self):
         import ringway.torch

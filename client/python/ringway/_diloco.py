@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any, Iterable
 
 import torch
 
+from ringway import Error, InvalidArgument, Io, NotSupported, ResourceExhausted, Timeout
+
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ringway import Options, Result, Session, Work
+
+REFUSED = (InvalidArgument, NotSupported, ResourceExhausted, Io, Timeout)
+"""Of a submission: it took no number, and the others wait for it."""
 
 
 class _Fragment:
@@ -84,12 +89,19 @@ class DiLoCo:
         self._fragments = [_Fragment(part) for part in _cut(those, fragments)]
         self._steps = 0
         self._on_way: collections.deque[tuple[int, int, torch.Tensor, Work]] = collections.deque()
+        self._is_behind = False
         self._update_waits = False
         self.result: Result | None = None
         """Of the last outer step: who took part. None: there was none."""
 
     def step(self) -> None:
-        """After each inner step. What an outer step fails with is raised on all ranks, and leaves that one out."""
+        """After each inner step. What an outer step fails with is raised on all ranks, and leaves that one out. What is raised
+        on one alone, as it could not submit (ResourceExhausted, say), ends its part: the next step raises RuntimeError."""
+        if self._is_behind:
+            raise RuntimeError(
+                "an outer step was refused on this rank alone, and the others wait for it: leave the session, join again "
+                "and take the others' state"
+            )
         self._steps += 1
         self._take_arrived()
         for number, fragment in enumerate(self._fragments):
@@ -99,7 +111,11 @@ class DiLoCo:
             if self._error_feedback:
                 options["error_feedback"] = f"diloco.{number}"
             moved = fragment.moved()
-            work = self._session.all_reduce_async(moved, "avg", **options)  # type: ignore[arg-type]
+            try:
+                work = self._session.all_reduce_async(moved, "avg", **options)  # type: ignore[arg-type]
+            except REFUSED:
+                self._is_behind = True
+                raise
             self._on_way.append((self._steps + self._delay, number, moved, work))
         self._take_arrived()
 
@@ -121,8 +137,14 @@ class DiLoCo:
             self._take()
 
     def _take(self) -> None:
-        _, number, moved, work = self._on_way.popleft()
-        self.result = work.wait()
+        _, number, moved, work = self._on_way[0]  # where it stays if this is interrupted
+        try:
+            self.result = work.wait()
+        except Error as error:
+            self._on_way.popleft()
+            self._is_behind = self._is_behind or isinstance(error, REFUSED)
+            raise
+        self._on_way.popleft()
         self._update_waits = self._update_waits or self.result.update_waits
         fragment = self._fragments[number]
         fragment.velocity.mul_(self._momentum).add_(moved)
@@ -142,6 +164,7 @@ class DiLoCo:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Adopts another rank's state: parameters, too, become what is agreed."""
         self._on_way.clear()
+        self._is_behind = False
         self._steps = int(state["steps"])
         for fragment, agreed, velocity in zip(self._fragments, state["agreed"], state["velocity"]):
             fragment.agreed.copy_(agreed)

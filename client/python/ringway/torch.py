@@ -22,6 +22,7 @@ import torch
 
 import ringway._c10d  # registers the backend
 from ringway import Error
+from ringway._diloco import REFUSED
 from ringway._diloco import DiLoCo as DiLoCo
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class DdpHook:
 
     The gradients travel in chunks, each an operation of one dtype, cut from the last of model.parameters() to the first: DDP's
     own buckets are as it has seen them, in which a newcomer differs. What an operation fails with, loss.backward() raises, and
-    the gradients are unspecified: leave out that step; after Rejoined, take the others' state first. Threads: one model's.
+    the gradients are unspecified: leave out that step; after Rejoined, take the others' state first. Where this rank alone could
+    not submit all, the next pass raises RuntimeError, as the others are in the middle of this one. Threads: one model's.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class DdpHook:
         self._works: list[_ChunkAverage] = []
         self._begun = 0  # chunks of this pass
         self._error: Error | None = None
+        self._is_behind = False
         self._buckets: list[tuple[torch.futures.Future[torch.Tensor], torch.Tensor]] = []
         self._update_waits = False
         self.results: list[Result] = []
@@ -84,10 +87,10 @@ class DdpHook:
         return future
 
     def _begin_pass(self) -> None:
-        if self._works:
+        if self._works or self._is_behind:
             raise RuntimeError(
-                "a backward pass has ended in its middle, and the other ranks are in it: leave the session, join again "
-                "and take the others' state"
+                "a backward pass has ended in its middle, and the other ranks are in it: leave the session, join again, "
+                "make the DistributedDataParallel anew, and take the others' state"
             )
         self._gradients, self._buckets, self._begun, self._error = {}, [], 0, None
 
@@ -99,24 +102,45 @@ class DdpHook:
                 return
             self._begun += 1
             if gradients := [self._gradients[place] for place in chunk if place in self._gradients]:
+                options = dict(self._options)
+                if name := options.get("error_feedback"):
+                    options["error_feedback"] = f"{name}.{self._begun}"
                 try:
-                    self._works.append(_ChunkAverage(self._session, gradients, self._options))
+                    self._works.append(_ChunkAverage(self._session, gradients, options))
                 except Error as error:
-                    self._error = error
+                    self._failed(error, self._begun - 1)
+
+    def _failed(self, error: Error, chunk: int) -> None:
+        """For a chunk that was refused here alone the others wait, and they have those before it."""
+        self._error = self._error or error
+        self._is_behind = self._is_behind or (isinstance(error, REFUSED) and chunk > 0)
 
     def _end_pass(self) -> None:
-        works, self._works, self.results = self._works, [], []
-        for work in works:
+        self.results = []
+        for chunk, work in enumerate(self._works):  # which stay there if this is interrupted
             try:
                 self.results.append(work.finish())
             except Error as error:
-                self._error = self._error or error
-        if self._error is not None:
-            raise self._error
-        self._update_waits = self._update_waits or any(result.update_waits for result in self.results)
+                self._failed(error, chunk)
+        self._works = []
+        if self._error is None:
+            self._update_waits = self._update_waits or any(result.update_waits for result in self.results)
+        else:
+            _raise_after_the_pass(self._error)
         for done, buffer in self._buckets:
             done.set_result(buffer)
         self._gradients, self._buckets = {}, []
+
+
+def _raise_after_the_pass(error: Error) -> None:
+    """From backward(), when DDP has ended its part: what a hook itself raises leaves DDP in the middle of the pass for good, and a
+    future's error is none of its type."""
+
+    def fail() -> None:
+        raise error
+
+    queue = torch.autograd.Variable._execution_engine.queue_callback  # type: ignore[attr-defined]
+    queue(lambda: queue(fail))  # DDP's own is queued after this hook
 
 
 def _chunks_of(parameters: list[torch.nn.Parameter], overlap_mb: float | None) -> list[list[int]]:
@@ -168,7 +192,7 @@ def ddp_hook(
     overlap_mb: chunks of so many megabytes (25 is DDP's own size) travel while the backward pass goes on. A peer that dies in
         the middle then has a part in some chunks and not in others. None: the gradients of a dtype are one operation at the end
         of the pass, all averages over the same contributors.
-    options: of each operation, as codec="int8".
+    options: of each operation, as codec="int8"; of `error_feedback` each chunk adds its number to the name.
     """
     hook = DdpHook(model, session, options, overlap_mb)
     model.register_comm_hook(None, hook._average)
