@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -198,7 +199,11 @@ PyWork* AllGatherV(Self self, nb::handle x, nb::handle out, const std::vector<st
   Arrays arrays = BorrowBoth(x, out);
   CheckHolds(arrays.output, "out", PartsOf(counts));
   const std::uint32_t rank = (**self.p).rank();
-  if (rank < counts.size()) CheckHolds(arrays.input, "x", {{0, counts[rank]}});
+  // An update that is still under way may give this rank another number at any time.
+  const bool may_change = self.p->update_is_open() && !counts.empty();
+  const std::size_t own =
+      may_change ? *std::max_element(counts.begin(), counts.end()) : (rank < counts.size() ? counts[rank] : 0);
+  CheckHolds(arrays.input, "x", {{0, own}});
   const auto submit = [&, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
     return session.AllGatherVAsync(a.input.data, a.output.data, counts, a.input.dtype, options);
   };
@@ -307,12 +312,14 @@ void PySession::Keep(std::vector<Array> arrays) { std::move(arrays.begin(), arra
 
 OpResult PySession::UpdateView(nb::handle timeout) {
   const Milliseconds patience = TimeoutFrom(timeout);
+  update_is_open_ = true;
   OpResult result = ValueOf(Run([&] { return session_->UpdateView(patience); }));
   OnUpdated();
   return result;
 }
 
 void PySession::OnUpdated() {
+  update_is_open_ = false;
   const std::vector<Array> dropped = std::exchange(kept_, {});  // whose end may run Python
 }
 

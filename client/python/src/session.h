@@ -31,9 +31,12 @@ class PySession {
   OpResult UpdateView(nanobind::handle timeout);
   // The view was updated by another call.
   void OnUpdated();
+  // An update has timed out or failed, and may still be adopted.
+  bool update_is_open() const { return update_is_open_; }
 
  private:
   std::shared_ptr<Session> session_;
+  bool update_is_open_ = false;
   std::vector<Array> kept_;
 };
 

@@ -81,7 +81,4 @@ class Exchange {
   std::size_t sent_bytes_ = 0;
 };
 
-// SyncState, of bytes. A failure of this rank alone leaves the group, as the others are in the middle of it.
-Expected<StateResult> SyncBytes(Session& session, StateBytes& state, const StateOptions& options, Standing standing);
-
 }  // namespace ringway::internal

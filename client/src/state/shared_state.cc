@@ -5,8 +5,8 @@
 
 #include "client/src/no_throw.h"
 #include "client/src/session.h"
-#include "client/src/state/exchange.h"
 #include "client/src/state/state_file.h"
+#include "client/src/state/sync.h"
 
 namespace ringway {
 namespace internal {
@@ -28,14 +28,15 @@ class SharedStateImpl {
 
   Expected<StateResult> Sync(Session& session) {
     for (;;) {
-      const Standing standing = !synced_as_                        ? Standing::kNew
-                                : *synced_as_ != session.peer_id() ? Standing::kRejoined
-                                                                   : Standing::kTrains;
+      const std::uint64_t synced_as = session.peer_id();  // who it is afterwards has to do it again, if it is another
+      const Standing standing = !synced_as_                ? Standing::kNew
+                                : *synced_as_ != synced_as ? Standing::kRejoined
+                                                           : Standing::kTrains;
       auto result = SyncBytes(session, state_, {.revision = revision_}, standing);
       if (result.error().code() == Code::kRejoined) continue;  // as a newcomer, which calls the same
       if (!result.ok()) return NotOfTheFile(result.error());
       revision_ = result->revision;
-      synced_as_ = session.peer_id();
+      synced_as_ = synced_as;
       return result;
     }
   }

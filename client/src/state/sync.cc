@@ -1,4 +1,5 @@
-// SyncState: who has what, by hash; then the pieces; then that all have all.
+#include "client/src/state/sync.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
