@@ -1,12 +1,10 @@
 #include "daemon/flow/prober.h"
 
 #include <algorithm>
-#include <array>
-#include <span>
 #include <utility>
 
 #include "proto/check.h"
-#include "proto/hash.h"
+#include "proto/scatter.h"
 
 namespace ringway::flow {
 namespace {
@@ -15,12 +13,6 @@ const std::set<PeerId> kNobody;
 
 // A path that carries less of what the uplink does limits what goes over it.
 constexpr double kLimitsShare = 0.8;
-// Between 0 and `most`. Those that were put off at the same time come back at different ones.
-Duration Scattered(PeerId self, std::uint64_t failures, Duration most) {
-  const std::array<std::uint64_t, 2> seed = {self.value, failures};
-  return Duration(
-      static_cast<std::int64_t>(Hash64(std::as_bytes(std::span(seed))) % static_cast<std::uint64_t>(most.count())));
-}
 
 }  // namespace
 
@@ -279,7 +271,7 @@ void Prober::EndGathering(TimePoint now) {
     return BeginTurn(std::exchange(kept_, {}));
   }
   ProbeBook::Uplink& uplink = book_->uplink();
-  uplink.not_before = now + uplink.pause / 2 + Scattered(self_, ++uplink.failures, uplink.pause);
+  uplink.not_before = now + uplink.pause / 2 + Scattered(self_.value, ++uplink.failures, uplink.pause);
   uplink.pause = std::min(2 * uplink.pause, ProbeBook::kAgainMin);
   EndTurn();
 }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "proto/frame_codec.h"
+#include "proto/hash.h"
+#include "proto/scatter.h"
 
 namespace ringway::net {
 namespace {
@@ -21,6 +23,7 @@ MasterLink::MasterLink(asio::io_context& context, MasterLinkOptions options, Mas
       options_(std::move(options)),
       sink_(sink),
       timer_(context),
+      who_(Hash64(std::as_bytes(std::span(options_.hello.name())))),
       pause_(options_.pause_min) {}
 
 MasterLink::~MasterLink() { Stop(); }
@@ -156,7 +159,9 @@ void MasterLink::Lost(const Status& why) {
   if (socket_ != nullptr) socket_->Close();
   const bool was_up = std::exchange(up_, false);
   if (stopped_) return;
-  timer_.After(pause_, [this] { Start(); });
+  // A master that is back is not to meet all daemons in the same moment.
+  const Duration half = pause_ / 2;
+  timer_.After(half + Scattered(who_, ++attempts_, half), [this] { Start(); });
   pause_ = std::min(pause_ * 2, options_.pause_max);
   if (was_up) return sink_->OnMasterDown(why.text());
   sink_->OnMasterRefused(why);

@@ -81,6 +81,8 @@ class MasterLink : public FrameSink {
   std::shared_ptr<Connector> connector_;
   std::shared_ptr<FramedSocket> socket_;
   control::DaemonHeartbeat counters_;
+  const std::uint64_t who_;  // of this daemon alone
+  std::uint64_t attempts_ = 0;
   Duration pause_;
   Duration heartbeat_{};
   Duration detect_{};

@@ -2,7 +2,9 @@
 
 #include <vector>
 
+#include "tests/e2e/closed_port.h"
 #include "tests/proto/stream/net_fixture.h"
+#include "tests/proto/stream/simulated_clock.h"
 
 namespace ringway::net {
 namespace {
@@ -123,6 +125,45 @@ TEST_F(MasterLinkTest, NothingIsSentWhileDown) {
   EXPECT_TRUE(NextFrame<control::ToMaster>(master.get()).has_hello());
   Settle();
   EXPECT_EQ(ReadAvailable(master.get()), "");
+}
+
+// When a daemon of that name tries again, in a world without a master: pauses that grow, none longer than the longest.
+std::vector<Duration> PausesOf(const std::string& name) {
+  asio::io_context loop{1};
+  SimulatedClock& clock = SimulatedClock::Make(loop);
+  const e2e::ClosedPort nobody;
+  MasterLinkOptions options;
+  options.address = nobody.address();
+  options.hello.set_name(name);
+  RecordingMasterSink sink;
+  MasterLink link(loop, options, &sink);
+  link.Start();
+  std::vector<Duration> pauses;
+  TimePoint last = clock.Now();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (pauses.size() < 8 && std::chrono::steady_clock::now() < deadline) {
+    loop.restart();
+    loop.run_one_for(std::chrono::milliseconds(1));  // the kernel's answer takes no simulated time
+    if (sink.refused.size() == pauses.size()) continue;
+    (void)clock.Step(clock.Now() + std::chrono::seconds(2));
+    pauses.push_back(clock.Now() - last);
+    last = clock.Now();
+  }
+  return pauses;
+}
+
+TEST(MasterLinkPauses, GrowAndDifferFromOneDaemonToTheNext) {
+  const std::vector<Duration> a = PausesOf("a");
+  const std::vector<Duration> b = PausesOf("b");
+  ASSERT_EQ(a.size(), 8u);
+  ASSERT_EQ(b.size(), 8u);
+  EXPECT_EQ(a, PausesOf("a"));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_NE(a[i], b[i]) << i;
+    const Duration longest = std::min<Duration>(std::chrono::milliseconds(50) * (1 << i), std::chrono::seconds(1));
+    EXPECT_GE(a[i], longest / 2) << i;
+    EXPECT_LT(a[i], longest) << i;
+  }
 }
 
 }  // namespace
