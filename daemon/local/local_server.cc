@@ -6,8 +6,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -72,6 +74,30 @@ Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   return Status::Ok();
 }
 
+// The unit's SocketMode=, SocketUser= and SocketGroup= hold, so they have to keep out whom the daemon is told to.
+Status CheckAdopted(const std::string& path, const SocketFile& file) {
+  struct stat made {};
+  if (::stat(path.c_str(), &made) != 0) return net::ErrnoStatus("cannot look at the socket " + path, errno);
+  const auto octal = [](mode_t mode) {
+    std::array<char, 8> digits{};
+    (void)std::snprintf(digits.data(), digits.size(), "0%03o", mode & 0777u);
+    return std::string(digits.data());
+  };
+  constexpr mode_t kMayConnect = 0222;
+  if ((made.st_mode & kMayConnect & ~file.mode) != 0) {
+    return {Code::kInvalidArgument, "systemd has opened the socket with mode " + octal(made.st_mode) +
+                                        " and --socket-mode is " + octal(file.mode) +
+                                        ": give its unit SocketMode=" + octal(file.mode)};
+  }
+  const bool is_owners = file.owner == SocketFile().owner || file.owner == made.st_uid;
+  if (!is_owners || (file.group != SocketFile().group && file.group != made.st_gid)) {
+    return {
+        Code::kInvalidArgument,
+        "the socket that systemd has opened is not that of --socket-owner: give its unit SocketUser= and SocketGroup="};
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 LocalServer::LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
@@ -113,7 +139,7 @@ Status LocalServer::Bind(const std::string& path, const SocketFile& file) {
   return Status::Ok();
 }
 
-Status LocalServer::Adopt(net::UniqueFd fd, const std::string& path) {
+Status LocalServer::Adopt(net::UniqueFd fd, const std::string& path, const SocketFile& file) {
   const auto wanted = AddressOf(path);
   if (!wanted.ok()) return wanted.status();
   sockaddr_un address{};
@@ -133,6 +159,7 @@ Status LocalServer::Adopt(net::UniqueFd fd, const std::string& path) {
     return {Code::kInvalidArgument, "systemd listens on " + std::string(address.sun_path) + " and --socket is " + path +
                                         ": they have to be the same"};
   }
+  if (Status status = CheckAdopted(path, file); !status.ok()) return status;
   (void)::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
   bound_ = std::move(fd);
   return Status::Ok();

@@ -44,8 +44,8 @@ class LocalServer {
 
   // `file`: decides who may be a trainer here.
   Status Bind(const std::string& path, const SocketFile& file);
-  // kInvalidArgument if `fd` is no such socket, or of another path.
-  Status Adopt(net::UniqueFd fd, const std::string& path);
+  // kInvalidArgument if `fd` is no such socket, of another path, or open to more users than `file` says.
+  Status Adopt(net::UniqueFd fd, const std::string& path, const SocketFile& file);
   Status Start();
   // Stops accepting and removes the file. Sessions go on.
   void Stop();

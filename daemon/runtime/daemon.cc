@@ -108,7 +108,7 @@ Status Daemon::ListenLocally() {
   std::vector<net::UniqueFd> sockets = shell::TakeSockets();
   owns_socket_ = sockets.empty();
   if (owns_socket_) return server_.Bind(config_.socket, config_.socket_file);
-  return server_.Adopt(std::move(sockets.front()), config_.socket);
+  return server_.Adopt(std::move(sockets.front()), config_.socket, config_.socket_file);
 }
 
 // A sign of life of both loops: neither may be stuck.

@@ -3,7 +3,7 @@
 
 In namespaces of its own (mounts, network, processes) this takes systemd's part: the installed paths, the directories
 with their modes, a user without rights, NOTIFY_SOCKET, the watchdog, the time limits, SIGTERM, and the daemon's socket. With
-the example configurations. The daemon begins without a master, is ready all the same, and serves a trainer of another user
+the example configurations, logs in files of their own. The daemon begins without a master, is ready all the same, and serves a trainer of another user
 once there is one; a killed master goes on with its journal; each unit stops in its time. A trainer that comes while the daemon is
 down waits for it, where systemd holds the socket; a daemon one of whose threads is stuck shows no sign of life any more.
 77: namespaces are not allowed here. Needs root."""
@@ -27,9 +27,10 @@ TRAINER = ["--group", "units", "--world", "1", "--steps", "2"]
 def prepare():
     """The paths as packages and systemd make them."""
     commands = ["ip link set lo up"]
-    for directory in ("/run", "/var/lib", "/usr/local"):
+    for directory in ("/run", "/var/lib", "/var/log", "/usr/local"):
         commands.append(f"mount -t tmpfs -o mode=755 none {directory}")
-    commands += [f"cmake --install '{BUILD}' --prefix /usr/local >/dev/null", f"cp -r '{SOURCE}/deploy/examples' /run/etc"]
+    commands += [f"cmake --install '{BUILD}' --prefix /usr/local >/dev/null", f"cp -r '{SOURCE}/deploy/examples' /run/etc",
+                 "sed -i 's/^# log-file = /log-file = /' /run/etc/*.toml"]
     subprocess.run(["bash", "-ec", "\n".join(commands)], check=True, cwd="/")
 
 
@@ -74,6 +75,7 @@ class Unit:
         environment = {"PATH": "/usr/local/bin:/usr/bin", "NOTIFY_SOCKET": f"/run/notify-{self.name}"}
         self.directory("Runtime", "/run", "RUNTIME_DIRECTORY", environment)
         self.directory("State", "/var/lib", "STATE_DIRECTORY", environment)
+        self.directory("Logs", "/var/log", "LOGS_DIRECTORY", environment)
         command = self.service["ExecStart"].replace("/usr/bin/", "/usr/local/bin/").replace("/etc/ringway/", "/run/etc/")
         environment["WATCHDOG_USEC"] = str(WATCHDOG_S * 1000000)
         assert int(self.service["WatchdogSec"]) >= 10, "a busy machine is not a stuck loop"
@@ -218,6 +220,8 @@ def run():
     for name in ("ringwayd", "ringway-master"):
         os.remove(f"/run/notify-{name}")
     run_with_socket()
+    logs = sorted(os.listdir("/var/log/ringway"))
+    assert logs == ["master.log", "ringwayd.log"], f"logs are {logs}"
     print("the units' programs start, serve, come back and stop")
 
 

@@ -76,6 +76,32 @@ TEST(ReadmeTest, HasARowForEachErrorCode) {
   EXPECT_EQ(rows, codes);
 }
 
+// Of the statements that log a warning or an error the first literal, which is the event.
+TEST(ReadmeTest, HasARowForEachEventThatIsAWarningOrAnError) {
+  const SourceFile page = ReadSource(RINGWAY_SOURCE_DIR, "deploy/README.md");
+  const Lines rows = Between(page.lines, "| event | of | it says | do |", "");
+  const std::regex event("\"([a-z]+(_[a-z]+)*)\"");
+  std::size_t found = 0;
+  for (const SourceFile& source : ReadTree(RINGWAY_SOURCE_DIR, {".cc"})) {
+    if (!IsUnder(source.path, "master") && !IsUnder(source.path, "daemon") && !IsUnder(source.path, "proto")) continue;
+    std::string text;
+    for (const std::string& line : source.lines) text += line;
+    for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+      end = std::min(text.find(';', begin), text.size());
+      const std::string statement = text.substr(begin, end - begin);
+      std::smatch name;
+      if (!std::regex_search(statement, std::regex("::k(Warning|Error)\\b"))) continue;
+      if (!std::regex_search(statement, name, event)) continue;
+      ++found;
+      EXPECT_TRUE(
+          std::any_of(rows.begin(), rows.end(),
+                      [&](const std::string& row) { return row.find("`" + name[1].str() + "`") < row.find(" | ", 2); }))
+          << source.path << " logs " << name[1] << ", of which deploy/README.md does not say what to do";
+    }
+  }
+  EXPECT_GT(found, 20u);
+}
+
 TEST(ReadmeTest, TakesFiveMinutesToRead) {
   constexpr std::size_t kLinesMax = 220;
   EXPECT_LE(ReadSource(RINGWAY_SOURCE_DIR, "README.md").lines.size(), kLinesMax);

@@ -63,6 +63,15 @@ class LocalServerTest : public ::testing::Test {
       if (context_.run_one_for(std::chrono::seconds(10)) == 0) return Code::kInternal;  // nothing would ever happen
     }
   }
+  // What systemd, or a daemon that died, has made at the path.
+  net::UniqueFd BoundByAnother() const {
+    net::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return fd;
+  }
   void RunUntilIdle() {
     while (context_.run_one_for(std::chrono::milliseconds(200)) > 0) continue;
   }
@@ -102,13 +111,26 @@ TEST_F(LocalServerTest, PathOfALiveServerIsRefusedWithItsPid) {
 }
 
 TEST_F(LocalServerTest, StaleFileIsReplaced) {
-  const net::UniqueFd dead(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path_.copy(address.sun_path, sizeof address.sun_path - 1);
-  ASSERT_EQ(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const net::UniqueFd dead = BoundByAnother();
   LocalServer server(context_, &host_);
   EXPECT_TRUE(server.Bind(path_, {.mode = 0600}).ok());
+}
+
+TEST_F(LocalServerTest, SocketOfAnotherIsTakenIfItLetsInNoMoreUsersThanWasAskedFor) {
+  const auto adopted = [this](mode_t made, const SocketFile& asked) {
+    std::filesystem::remove(path_);
+    net::UniqueFd fd = BoundByAnother();
+    EXPECT_EQ(::listen(fd.get(), 1), 0);
+    EXPECT_EQ(::chmod(path_.c_str(), made), 0);
+    return LocalServer(context_, &host_).Adopt(std::move(fd), path_, asked);
+  };
+  EXPECT_TRUE(adopted(0666, {}).ok());
+  EXPECT_TRUE(adopted(0600, {}).ok());
+  EXPECT_TRUE(adopted(0660, {.mode = 0660, .group = ::getegid()}).ok());
+  const Status open = adopted(0666, {.mode = 0600});
+  EXPECT_EQ(open.code(), Code::kInvalidArgument);
+  EXPECT_NE(open.text().find("SocketMode=0600"), std::string::npos) << open.text();
+  EXPECT_NE(adopted(0660, {.mode = 0660, .group = ::getegid() + 1}).text().find("SocketGroup="), std::string::npos);
 }
 
 TEST_F(LocalServerTest, FileThatIsNoSocketIsLeftAlone) {
