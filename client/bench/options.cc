@@ -92,6 +92,9 @@ void AddRunOptions(CLI::App* app, Options* options, Raw* raw) {
          "Measure each size a second time, while an all-reduce of this size is under way all the time (default: "
          "once only)")
       ->check(CLI::Validator(CheckBytes, "SIZE"));
+  app->add_option("--priority", options->priority, "Of what is measured; that of --beside has 0")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, 255U));
 }
 
 void AddOperationOptions(CLI::App* app, Options* options, Raw* raw) {

@@ -229,8 +229,9 @@ Expected<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
       if (!send.ok()) return send.error();
       sends.push_back(std::move(send.value()));
     }
-    auto work = StartCollective(*session_, options_.collective, options_.reduction, buffers,
-                                {.algorithm = options_.algorithm, .error_feedback = FeedbackName(*result, i)});
+    auto work = StartCollective(
+        *session_, options_.collective, options_.reduction, buffers,
+        {.algorithm = options_.algorithm, .priority = options_.priority, .error_feedback = FeedbackName(*result, i)});
     if (!work.ok()) return work.error();
     works.push_back(std::move(work.value()));
   }

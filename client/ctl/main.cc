@@ -62,7 +62,7 @@ Options ParseOptions(int argc, char** argv) {
   plan->add_option("--group", options.group, "group to explain")->required();
   plan->add_option("--bytes", options.bytes, "size of an operation (suffixes K M G)")->required();
   CLI::App* evict = app.add_subcommand(
-      "evict", "of a master on this host: drops a peer; the others go on, and its trainer, if it lives, joins again");
+      "evict", "of a master: drops a peer; the others go on, and its trainer, if it lives, joins again");
   evict->add_option("--group", options.group, "its group")->required();
   evict->add_option("--peer", options.peer, "its name, as status shows it, or peer id, as status --json does")
       ->required();

@@ -98,7 +98,6 @@ class MessageFrames {
     MessageName name;
     Descriptor theirs;
   };
-  bool has_news() const { return !complete_.empty() || !differences_.empty(); }
   std::vector<MessageName> TakeComplete() { return std::exchange(complete_, {}); }
   std::vector<Difference> TakeDifferences() { return std::exchange(differences_, {}); }
 

@@ -2,6 +2,10 @@
 
 #include <httplib.h>
 
+#include <functional>
+#include <semaphore>
+#include <utility>
+
 #include "proto/endpoint.h"
 #include "proto/shell/log.h"
 #include "proto/shell/metrics.h"
@@ -10,6 +14,7 @@ namespace ringway::shell {
 namespace {
 
 constexpr std::size_t kThreads = 2;
+constexpr std::size_t kWaitingMax = 16;
 constexpr std::size_t kRequestBytesMax = 1024;
 constexpr time_t kSecondsMax = 5;
 constexpr std::chrono::milliseconds kPoll(1);
@@ -22,10 +27,27 @@ void Answer(const Status& status, httplib::Response& response) {
   response.set_content((status.ok() ? "ok" : status.text()) + "\n", kText);
 }
 
+// Whoever accepts waits while many connections do: then the rest is the kernel's, whose backlog is short.
+class BoundedPool final : public httplib::TaskQueue {
+ public:
+  void enqueue(std::function<void()> serve) override {
+    waiting_.acquire();
+    pool_.enqueue([this, serve = std::move(serve)] {
+      waiting_.release();
+      serve();
+    });
+  }
+  void shutdown() override { pool_.shutdown(); }
+
+ private:
+  std::counting_semaphore<> waiting_{kWaitingMax};
+  httplib::ThreadPool pool_{kThreads};
+};
+
 }  // namespace
 
 HttpServer::HttpServer(AskStatus ask) : ask_(std::move(ask)), server_(std::make_unique<httplib::Server>()) {
-  server_->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  server_->new_task_queue = [] { return new BoundedPool; };
   // The library's own choice lets two processes share a port.
   server_->set_socket_options([](int fd) {
     const int on = 1;

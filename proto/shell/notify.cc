@@ -16,19 +16,20 @@
 namespace ringway::shell {
 namespace {
 
-void Notify(std::string_view state) {
+bool Notify(std::string_view state) {
   const char* path = std::getenv("NOTIFY_SOCKET");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path == nullptr || (path[0] != '/' && path[0] != '@') || std::strlen(path) >= sizeof address.sun_path) return;
+  if (path == nullptr || (path[0] != '/' && path[0] != '@') || std::strlen(path) >= sizeof address.sun_path) return false;
   std::strcpy(address.sun_path, path);
   if (path[0] == '@') address.sun_path[0] = '\0';  // the abstract namespace
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return;
+  if (fd < 0) return false;
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
-  // Errors are ignored: systemd's own timeout will notice.
-  (void)::sendto(fd, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), length);
+  const bool sent =
+      ::sendto(fd, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), length) >= 0;
   ::close(fd);
+  return sent;
 }
 
 constexpr int kFirstSocket = 3;
@@ -50,9 +51,9 @@ bool IsForUs(const char* name) { return Number(name) == static_cast<std::uint64_
 
 }  // namespace
 
-void NotifyReady() { Notify("READY=1"); }
-void NotifyStopping() { Notify("STOPPING=1"); }
-void NotifyAlive() { Notify("WATCHDOG=1"); }
+bool NotifyReady() { return Notify("READY=1"); }
+bool NotifyStopping() { return Notify("STOPPING=1"); }
+bool NotifyAlive() { return Notify("WATCHDOG=1"); }
 
 Duration WatchdogTime() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here sets one

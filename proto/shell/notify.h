@@ -13,10 +13,10 @@
 
 namespace ringway::shell {
 
-// Each sends a datagram to $NOTIFY_SOCKET.
-void NotifyReady();
-void NotifyStopping();
-void NotifyAlive();
+// Each sends a datagram to $NOTIFY_SOCKET. Returns whether it could; where not, systemd's own time limits notice.
+bool NotifyReady();
+bool NotifyStopping();
+bool NotifyAlive();
 
 // After so long without a sign of life the process is killed; 0: nobody waits for any.
 Duration WatchdogTime();

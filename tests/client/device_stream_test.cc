@@ -202,6 +202,7 @@ TEST_F(DeviceStreamTest, CopyThatIsKeptOutOfTheDriverIsNotGivenUp) {
   const Memory other(1000);
   auto held = Start(memory.data(), memory.data(), 1000, &stream, 1);
   ASSERT_TRUE(held->WaitOnStream(stream.handle()).ok());
+  ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.progress.size() == 1; }));
   daemon_.SetHolds(false);
   auto work = Start(other.data(), other.data(), 1000);
   ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.progress.size() == 2; }));

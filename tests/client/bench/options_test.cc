@@ -21,6 +21,8 @@ TEST(BenchOptionsTest, DefaultsAreThoseOfTheManual) {
   EXPECT_EQ(options.in_flight, 1u);
   EXPECT_EQ(options.beside_bytes, 0u);
   EXPECT_EQ(Parse({"--beside", "1G"}).options.beside_bytes, 1u << 30);
+  EXPECT_EQ(options.priority, 0u);
+  EXPECT_EQ(Parse({"--priority", "255"}).options.priority, 255u);
 }
 
 TEST(BenchOptionsTest, OneSizeIsCutToWholeElements) {
@@ -44,6 +46,7 @@ TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
                                                        {"--min-bytes", "2M", "--max-bytes", "1M"},
                                                        {"--iters", "0"},
                                                        {"--beside", "2"},
+                                                       {"--priority", "256"},
                                                        {"--bytes", "4K,,1X"},
                                                        {"--compare", "gloo"},
                                                        {"--tensors", "0"},

@@ -46,7 +46,7 @@ class NotifyTest : public testing::Test {
 
 TEST_F(NotifyTest, ReadyAndStoppingReachASocketInTheFileSystem) {
   Bind("/tmp/ringway-notify-" + std::to_string(::getpid()));
-  NotifyReady();
+  EXPECT_TRUE(NotifyReady());
   EXPECT_EQ(Received(), "READY=1");
   NotifyStopping();
   EXPECT_EQ(Received(), "STOPPING=1");
@@ -60,11 +60,11 @@ TEST_F(NotifyTest, AbstractSocketsWorkToo) {
 
 TEST_F(NotifyTest, WithoutOrWithABadSocketNothingHappens) {
   ::unsetenv("NOTIFY_SOCKET");
-  NotifyReady();
+  EXPECT_FALSE(NotifyReady());
   for (const std::string& path : {std::string("relative"), std::string("/tmp/ringway-absent-socket"),
                                   "/" + std::string(500, 'x'), std::string()}) {
     ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
-    NotifyReady();
+    EXPECT_FALSE(NotifyReady()) << path;
   }
 }
 
