@@ -188,7 +188,7 @@ TEST(Membership, NewcomerKilledAtAnyPointDisturbsNobody) {
     return cluster.PendingText(3).find("UpdateView") != std::string::npos;
   };
   std::uint64_t prepared = 0;
-  for (std::uint64_t point = 0; point < 600; point += kSanitized ? 45 : 7) {
+  for (std::uint64_t point = 0; point < 600; point += kSanitized ? 75 : 7) {
     const bool silently = point % 2 != 0;
     SCOPED_TRACE("point " + std::to_string(point));
     auto cluster = Formed(3, {.seed = 5});

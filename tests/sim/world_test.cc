@@ -8,7 +8,7 @@
 namespace ringway::sim {
 namespace {
 
-constexpr std::uint64_t kSeeds = kSanitized ? 80 : RINGWAY_SIM_SEEDS;
+constexpr std::uint64_t kSeeds = kSanitized ? 48 : RINGWAY_SIM_SEEDS;
 constexpr std::uint64_t kShards = 8;
 constexpr std::size_t kTraceLines = 80;
 

@@ -192,7 +192,7 @@ TEST_P(CodecWorld, EndsOnAllRanksWithTheBytesOfTheScalarReference) {
   EXPECT_TRUE(rc::check([codec = codec, algorithm = algorithm](std::uint64_t seed) {
     std::mt19937_64 random(seed);
     const auto world_size = *rc::gen::inRange<std::uint32_t>(2, 10);
-    const auto count = *rc::gen::inRange<std::uint64_t>(0, 5000);
+    const auto count = *rc::gen::inRange<std::uint64_t>(0, kSanitized ? 1500 : 5000);
     const Descriptor descriptor = RandomDescriptor(codec, algorithm, count, random);
     const auto inputs = RandomInputs(descriptor.dtype, world_size, descriptor.count, random);
     World world(descriptor, inputs, kSegmentBytes, random() % 2 == 0);
@@ -213,7 +213,7 @@ TEST_P(CodecWorld, AttemptThatEndsAnywhereLeavesNothingBehind) {
   EXPECT_TRUE(rc::check([codec = codec, algorithm = algorithm](std::uint64_t seed) {
     std::mt19937_64 random(seed);
     const auto world_size = *rc::gen::inRange<std::uint32_t>(3, 10);
-    const auto count = *rc::gen::inRange<std::uint64_t>(0, 5000);
+    const auto count = *rc::gen::inRange<std::uint64_t>(0, kSanitized ? 1500 : 5000);
     const Descriptor descriptor = RandomDescriptor(codec, algorithm, count, random);
     auto inputs = RandomInputs(descriptor.dtype, world_size, descriptor.count, random);
     World attempt(descriptor, inputs, kSegmentBytes);
@@ -284,7 +284,7 @@ class FeedbackWorld {
 TEST_P(CodecWorld, WithErrorFeedbackNothingIsLostForGood) {
   const auto [codec, algorithm] = GetParam();
   constexpr std::uint64_t kCount = 3000;
-  constexpr int kRounds = 12;
+  constexpr int kRounds = kSanitized ? 4 : 12;
   for (const std::uint32_t world_size : {1u, 2u, 3u, 6u}) {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {
       std::mt19937_64 random(world_size);
@@ -347,7 +347,7 @@ double Exactly(const Descriptor& descriptor, const std::vector<std::vector<doubl
 TEST_P(CodecWorld, IsNoFurtherFromExactArithmeticThanItsBound) {
   const auto [codec, algorithm] = GetParam();
   double closest = 0;
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < TurnsOf(40); ++seed) {
     std::mt19937_64 random(seed);
     constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax};
     constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
