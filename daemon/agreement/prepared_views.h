@@ -3,7 +3,8 @@
 //   Add --> prepared --adopted by an UpdateView, or activated by a member's word--> installed; kept a while longer
 //              +--TakeBack--> no longer offered --DropTakenBack, when no UpdateView is open--> gone
 //
-// Invariant: nothing from the first of those to be taken back on is offered for adoption. Bounded by kMax.
+// Invariant: nothing from the first of those to be taken back on is offered for adoption. Of those that are over kMax are kept
+// at most.
 #pragma once
 
 #include <algorithm>
