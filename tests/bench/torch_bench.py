@@ -2,7 +2,9 @@
 """All-reduces and DDP's steps of torch.distributed, by any backend, of host or GPU memory: one rank. See --help."""
 import argparse
 import datetime
+import json
 import os
+import pathlib
 import statistics
 import time
 
@@ -23,6 +25,7 @@ def arguments():
     parser.add_argument("--iters", type=int, default=20)
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--settle", type=float, default=0, help="seconds before the first measurement")
+    parser.add_argument("--json", type=pathlib.Path, help="append the all-reduces, an object a line, as runs.py has them")
     parser.add_argument("--steps", type=int, default=0, help="of DDP, of a GPT of ten million parameters; with ringway also by"
                         " ddp_hook, without and with overlap")
     return parser.parse_args()
@@ -137,6 +140,11 @@ def main():
         if options.rank == 0:
             print(f"  {size_of(text):12} {times[0] * 1e3:10.3f} {statistics.median(times) * 1e3:10.3f} {times[-1] * 1e3:10.3f}",
                   flush=True)
+            if options.json:
+                run = {"system": f"{options.backend}, torch", "world": options.world, "bytes": size_of(text), "round": 1, "rank": 0,
+                       "time_ms_median": statistics.median(times) * 1e3}
+                with options.json.open("a", encoding="utf-8") as file:
+                    print(json.dumps(run), file=file)
     if options.steps:
         measure_steps(options)
     dist.destroy_process_group()
