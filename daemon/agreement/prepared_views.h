@@ -3,8 +3,8 @@
 //   Add --> prepared --adopted by an UpdateView, or activated by a member's word--> installed; kept a while longer
 //              +--TakeBack--> no longer offered --DropTakenBack, when no UpdateView is open--> gone
 //
-// Invariant: nothing from the first of those to be taken back on is offered for adoption. Of those that are over kMax are kept
-// at most.
+// Invariant: nothing from the first of those to be taken back on is offered for adoption. At most kMax are kept of
+// those that are over.
 #pragma once
 
 #include <algorithm>

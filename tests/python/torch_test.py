@@ -112,7 +112,8 @@ class DdpTest(ClusterTest):
             "session, {}, 0.01", "session, {'codec': 'int8', 'error_feedback': 'g'}, 0.01").replace(
             "rtol=1e-4, atol=1e-5", "rtol=0.5, atol=0.5"))
 
-    def test_pass_of_which_a_part_was_refused_here_alone_is_the_last(self):
+    def in_chunks(self):
+        """A model of many chunks, the hook, and its session, of which this process is the one rank."""
         import ringway.torch
 
         torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
@@ -120,7 +121,10 @@ class DdpTest(ClusterTest):
         session = self.join(1)[0]
         layers = torch.nn.Sequential(*[torch.nn.Linear(50, 50) for _ in range(4)])
         model = torch.nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=0.01)
-        hook = ringway.torch.ddp_hook(model, session, overlap_mb=0.01)
+        return model, ringway.torch.ddp_hook(model, session, overlap_mb=0.01), session
+
+    def test_pass_of_which_a_part_was_refused_here_alone_is_the_last(self):
+        model, hook, session = self.in_chunks()
         many = session.all_reduce_many_async
         begun = []
 
@@ -137,14 +141,7 @@ class DdpTest(ClusterTest):
             model(torch.ones(3, 50)).sum().backward()
 
     def test_a_pass_that_ends_in_its_middle_is_not_mixed_with_the_next(self):
-        import ringway.torch
-
-        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-        self.addCleanup(torch.distributed.destroy_process_group)
-        session = self.join(1)[0]
-        layers = torch.nn.Sequential(*[torch.nn.Linear(50, 50) for _ in range(4)])
-        model = torch.nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=0.01)
-        hook = ringway.torch.ddp_hook(model, session, overlap_mb=0.01)
+        model, hook, _ = self.in_chunks()
         model(torch.ones(3, 50)).sum().backward()
         self.assertGreater(len(hook.results), 2)
         self.assertLess(max(len(chunk) for chunk in hook._chunks), 4)

@@ -38,14 +38,9 @@ class LocalServerTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  net::UniqueFd Connect() const {
-    net::UniqueFd client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path_.copy(address.sun_path, sizeof address.sun_path - 1);
-    EXPECT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    return client;
-  }
+  net::UniqueFd Connect() const { return SocketAtPath(::connect); }
+  // What systemd, or a daemon that died, has made there.
+  net::UniqueFd BoundByAnother() const { return SocketAtPath(::bind); }
   template <typename T>
   static void Send(const net::UniqueFd& client, const T& packet, int fd = -1) {
     const std::vector<int> fds = fd < 0 ? std::vector<int>() : std::vector<int>{fd};
@@ -63,15 +58,6 @@ class LocalServerTest : public ::testing::Test {
       if (context_.run_one_for(std::chrono::seconds(10)) == 0) return Code::kInternal;  // nothing would ever happen
     }
   }
-  // What systemd, or a daemon that died, has made at the path.
-  net::UniqueFd BoundByAnother() const {
-    net::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path_.copy(address.sun_path, sizeof address.sun_path - 1);
-    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    return fd;
-  }
   void RunUntilIdle() {
     while (context_.run_one_for(std::chrono::milliseconds(200)) > 0) continue;
   }
@@ -80,6 +66,15 @@ class LocalServerTest : public ::testing::Test {
     ssize_t got = 1;
     while (got > 0) got = ::recv(client.get(), packet, sizeof packet, MSG_DONTWAIT);
     return got < 0 && errno == EAGAIN;
+  }
+
+  net::UniqueFd SocketAtPath(int (*call)(int, const sockaddr*, socklen_t)) const {
+    net::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(call(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return fd;
   }
 
   asio::io_context context_;
