@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <asio/io_context.hpp>
 #include <cstring>
 #include <map>
@@ -215,36 +216,45 @@ class World {
         fresh_ = MakeMemfd(bytes <= kRegionBytesMax * 2 ? bytes : 4096, input_.OneIn(16) ? 0 : kAllSeals);
         return SendWith(BytesOf(RegisterPacket(id, bytes)), {fresh_.get()});
       }
-      default: {
-        if (input_.OneIn(8)) return SendAny<abi::Submit>(abi::PacketType::kSubmit);
-        auto submit = MakePacket<abi::Submit>(abi::PacketType::kSubmit);
-        submit.slot = input_.Below(8);
-        submit.channel = input_.Below(64);
-        submit.dtype = static_cast<DType>(input_.Below(kDTypeCount));
-        submit.op = static_cast<ReduceOp>(input_.Below(kReduceOpCount));
-        submit.staged = static_cast<std::uint8_t>(input_.Below(2));
-        submit.algorithm = static_cast<std::uint8_t>(input_.Below(kAlgorithmCount + 2));
-        submit.input_region = input_.Below(4);
-        submit.result_region = input_.Below(4);
-        submit.input_offset_bytes = input_.Below(256) * 8;
-        submit.result_offset_bytes = input_.Below(256) * 256;
-        submit.count = submit.result_count = input_.Below(256) * 64;
-        if (input_.OneIn(2)) submit.kind = static_cast<OpKind>(input_.Below(kOpKindCount));
-        submit.root = input_.Below(3);
-        submit.world_size = input_.Below(4);
-        submit.members = input_.Below(2);
-        submit.input_count = submit.count * (input_.OneIn(4) ? input_.Below(4) : 1);
-        if (input_.OneIn(4)) submit.result_count *= input_.Below(4);
-        if (IsMessage(submit.kind) || input_.OneIn(32)) submit.tag = input_.Below(3);
-        if (HasCounts(submit.kind)) return SendCounted(submit);
-        if (IsMessage(submit.kind) && !input_.OneIn(4)) {
-          submit.members = submit.world_size = 0;
-          submit.input_count = submit.kind == OpKind::kSend ? submit.count : 0;
-          submit.result_count = submit.count - submit.input_count;
-        }
-        return SendStruct(submit);
-      }
+      default:
+        return SendSubmit();
     }
+  }
+
+  void SendSubmit() {
+    if (input_.OneIn(8)) return SendAny<abi::Submit>(abi::PacketType::kSubmit);
+    auto submit = MakePacket<abi::Submit>(abi::PacketType::kSubmit);
+    submit.slot = input_.Below(8);
+    submit.channel = input_.Below(64);
+    submit.dtype = static_cast<DType>(input_.Below(kDTypeCount));
+    submit.op = static_cast<ReduceOp>(input_.Below(kReduceOpCount));
+    submit.staged = static_cast<std::uint8_t>(input_.Below(2));
+    submit.algorithm = static_cast<std::uint8_t>(input_.Below(kAlgorithmCount + 2));
+    submit.input_region = input_.Below(4);
+    submit.result_region = input_.Below(4);
+    submit.input_offset_bytes = input_.Below(256) * 8;
+    submit.result_offset_bytes = input_.Below(256) * 256;
+    submit.count = submit.result_count = input_.Below(256) * 64;
+    if (input_.OneIn(2)) submit.kind = static_cast<OpKind>(input_.Below(kOpKindCount));
+    submit.root = input_.Below(3);
+    submit.world_size = input_.Below(4);
+    submit.members = input_.Below(2);
+    submit.input_count = submit.count * (input_.OneIn(4) ? input_.Below(4) : 1);
+    if (input_.OneIn(4)) submit.result_count *= input_.Below(4);
+    if (IsMessage(submit.kind) || input_.OneIn(32)) submit.tag = input_.Below(3);
+    submit.refusals_told = input_.OneIn(8) ? input_.Below(3) : refusals_.at(submit.channel);
+    if (HasCounts(submit.kind)) {
+      SendCounted(submit);
+    } else {
+      if (IsMessage(submit.kind) && !input_.OneIn(4)) {
+        submit.members = submit.world_size = 0;
+        submit.input_count = submit.kind == OpKind::kSend ? submit.count : 0;
+        submit.result_count = submit.count - submit.input_count;
+      }
+      SendStruct(submit);
+    }
+    Settle();
+    if (session_->open() && !port_.open.contains(submit.slot)) ++refusals_.at(submit.channel);
   }
 
   // With counts that fit, mostly.
@@ -284,6 +294,7 @@ class World {
   std::shared_ptr<TrainerSession> session_;
   net::UniqueFd client_, page_fd_, fresh_;
   abi::SessionPage* page_ = nullptr;
+  std::array<std::uint64_t, abi::kChannelCountMax> refusals_{};
 };
 
 }  // namespace
