@@ -178,21 +178,20 @@ import sys, torch
 import torch.distributed as dist
 import ringway.torch
 store, rank = sys.argv[1], int(sys.argv[2])
-def begin(turn):
-    dist.init_process_group("ringway", init_method="file://" + store, rank=rank, world_size=3)
+def begin(name):
+    dist.init_process_group("ringway", init_method="file://" + store + name, rank=rank, world_size=3)
     x = torch.ones(3)
     dist.all_reduce(x)
     assert x.tolist() == [3, 3, 3]
     for _ in range(3):
         dist.isend(torch.ones(1_000_000), (rank + 1) % 3, tag=7)
         dist.irecv(torch.ones(5), (rank + 1) % 3, tag=8)
-begin(1)
+    future = dist.irecv(torch.ones(5), (rank + 1) % 3, tag=9).get_future()
+    dist.barrier()  # nobody leaves while others begin
+    return future
+begin("1")
 dist.destroy_process_group()
-dist.init_process_group("ringway", init_method="file://" + store + "-2", rank=rank, world_size=3)
-dist.destroy_process_group()
-begin(2)
-work = dist.irecv(torch.ones(5), (rank + 1) % 3, tag=9)
-future = work.get_future()
+future = begin("2")
 print("ended", flush=True)
 """
 
