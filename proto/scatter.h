@@ -1,4 +1,5 @@
-// Pauses that differ from one process to the next, so that those that were put off at the same time come back at different ones.
+// Pauses that differ from one process to the next, so that those that were put off at the same time come back at
+// different ones.
 #pragma once
 
 #include <array>
