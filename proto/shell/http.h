@@ -5,8 +5,8 @@
 //   GET /readyz    200 when it can do its work, else 503 and why
 //
 // It asks as ringwayctl does, by a function that it is given: nothing of the program is touched from its thread. Plain,
-// and for reading only. Two requests at a time, few that wait for them, each within limits of bytes and of each read's and
-// write's time; clients that dribble can keep the others out, so it is for addresses of one's own. By cpp-httplib.
+// and for reading only. Two requests at a time, few that wait for them, each within limits of bytes and of each read's
+// and write's time; clients that dribble can keep the others out, so it is for addresses of one's own. By cpp-httplib.
 #pragma once
 
 #include <atomic>

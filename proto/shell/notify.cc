@@ -20,7 +20,8 @@ bool Notify(std::string_view state) {
   const char* path = std::getenv("NOTIFY_SOCKET");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path == nullptr || (path[0] != '/' && path[0] != '@') || std::strlen(path) >= sizeof address.sun_path) return false;
+  if (path == nullptr || (path[0] != '/' && path[0] != '@') || std::strlen(path) >= sizeof address.sun_path)
+    return false;
   std::strcpy(address.sun_path, path);
   if (path[0] == '@') address.sun_path[0] = '\0';  // the abstract namespace
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
