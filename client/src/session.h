@@ -112,6 +112,7 @@ struct Operation {
   std::uint32_t slot = 0;
   OpKind kind = OpKind::kAllReduce;
   std::uint32_t channel = 0;
+  std::uint64_t refusals_told = 0;  // that its number depends on
   std::size_t element_bytes = 1;
   std::size_t count = 0;
   std::size_t output_count = 0;
@@ -275,7 +276,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void TrimPool(const Lock& lock);
   Expected<Operation> SubmitPlaced(const Request& request, const Placement& placement,
                                    const std::shared_ptr<Link>& link, const Deadline& deadline);
-  std::uint64_t RefusalsTold(const Link& link, const Request& request);
+  static std::uint64_t RefusalsTold(const Lock& lock, const Link& link, const Request& request);
   Error SendSubmit(const Request& request, const Placement& placement, const Operation& operation, bool staged,
                    const Deadline& deadline);
   void StageInput(const Request& request, const Placement& placement, const Operation& operation);

@@ -273,8 +273,7 @@ void SessionImpl::ReleasePlacement(const Placement& placement) {
   TrimPool(lock);
 }
 
-std::uint64_t SessionImpl::RefusalsTold(const Link& link, const Request& request) {
-  const Lock lock(mutex_);
+std::uint64_t SessionImpl::RefusalsTold(const Lock& /*lock*/, const Link& link, const Request& request) {
   const auto& told = link.refusals_told;
   if (request.kind != OpKind::kUpdateView) return told[request.options.channel];
   return std::accumulate(told.begin(), told.end(), std::uint64_t{0});
@@ -316,7 +315,7 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   packet.members = request.members;
   packet.world_size = request.world_size;
   packet.rank = request.rank;
-  packet.refusals_told = RefusalsTold(*operation.link, request);
+  packet.refusals_told = operation.refusals_told;
   if (request.counts.empty()) return operation.link->socket.Send(packet, deadline);
   const std::size_t counts_bytes = request.counts.size() * sizeof(abi::RankCounts);
   std::vector<std::byte> with_counts(sizeof packet + counts_bytes);
@@ -361,6 +360,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     link->owners[operation.slot].result = placement.result;
     link->owners[operation.slot].device = placement.device;
     if (placement.device) placement.device->number = ++device_operations_;
+    operation.refusals_told = RefusalsTold(lock, *link, request);
     // A message may go beside an update that runs; any other operation comes after it.
     if (request.kind != OpKind::kUpdateView && !IsMessage(request.kind)) DropPendingUpdate(lock);
   }
