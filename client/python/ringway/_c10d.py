@@ -153,11 +153,11 @@ class RingwayProcessGroup(dist.ProcessGroup):
         dense = elements.contiguous()
         return dense, lambda: elements.copy_(dense)
 
-    def _stacked(self, parts: Tensors) -> torch.Tensor:
-        """One buffer with each rank's part, in the order of Ringway's ranks."""
-        shapes = {part.shape for part in parts}
-        if len(parts) != self._size or len(shapes) > 1:
-            raise ringway.InvalidArgument(f"{len(parts)} parts of shapes {shapes}: {self._size} of one shape are needed")
+    def _stacked(self, parts: Tensors, one: torch.Tensor) -> torch.Tensor:
+        """One buffer with each rank's part, in the order of Ringway's ranks. one: where one of them goes."""
+        if len(parts) != self._size:
+            raise ringway.InvalidArgument(f"there are {len(parts)} parts and {self._size} ranks")
+        _check_alike(parts, one)
         return torch.stack([_elements(parts[i]) for i in self._order])
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> dist.Work:
@@ -286,7 +286,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
         is_root = self._rank == opts.rootRank
-        x = self._stacked(inputs[0]) if is_root else None
+        x = self._stacked(inputs[0], outputs[0]) if is_root else None
         dense, after = self._in_place(outputs[0])
         work = self._session.scatter_async(x, root=self._places[opts.rootRank], out=dense)
         return self._finish([work], list(outputs), after)
@@ -307,9 +307,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
     def _reduce_into(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
         op = _name(_reduction(opts), outputs[0].dtype)
-        for output, parts in zip(outputs, inputs):
-            _check_alike(parts, output)
-        sums = [self._stacked(parts) for parts in inputs]
+        sums = [self._stacked(parts, output) for parts, output in zip(inputs, outputs)]
         works = [self._session.reduce_scatter_async(x, op) for x in sums]
 
         def after() -> None:

@@ -110,14 +110,14 @@ class Finisher:
     def _run(self) -> None:
         workers: list[threading.Thread] = []
         while (call := self._queue.get()) is not None:
+            if not self._idle.acquire(blocking=False) and len(workers) < self._THREADS:
+                try:
+                    workers.append(self._started(self._work))
+                except RuntimeError:  # there are no more threads: one of these takes it, or this one
+                    if not workers:
+                        call()
+                        continue
             self._calls.put(call)
-            if self._idle.acquire(blocking=False) or len(workers) == self._THREADS:
-                continue
-            try:
-                workers.append(self._started(self._work))
-            except RuntimeError:  # there are no more threads: one of these takes it, or this one
-                if not workers:
-                    self._work_off()
         for _ in workers:
             self._calls.put(None)
         for worker in workers:
@@ -127,11 +127,6 @@ class Finisher:
         while (call := self._calls.get()) is not None:
             call()
             self._idle.release()
-
-    def _work_off(self) -> None:
-        while not self._calls.empty():
-            if (call := self._calls.get()) is not None:
-                call()
 
 
 class Work(dist.Work):
