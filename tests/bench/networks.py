@@ -33,6 +33,7 @@ import tempfile
 import time
 
 import network_cells as cells
+import runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "wan"))
@@ -373,13 +374,6 @@ def build(options, folder):
         sys.exit(f"networks.py: {options.bin} has no {', '.join(missing)}; build them there, or leave --bin out")
 
 
-def size_of(text):
-    found = re.fullmatch(r"(\d+)([KMG]?)", text)
-    if not found or not int(found.group(1)):
-        raise argparse.ArgumentTypeError(f"not a size: {text} (write 4096, 4K or 64M)")
-    return int(found.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[found.group(2)]
-
-
 def contenders_of(text):
     names = text.split(",")
     if not set(names) <= set(cells.CONTENDERS):
@@ -401,7 +395,7 @@ def parse(arguments):
     parser.add_argument("--json", default="networks.jsonl", metavar="FILE", help="appended to (networks.jsonl)")
     parser.add_argument("--rounds", type=positive, default=3, help="of all contenders (3)")
     parser.add_argument("--only", type=contenders_of, default=list(cells.CONTENDERS), metavar="LIST", help="of ringway,gloo,tcp (all)")
-    parser.add_argument("--sizes", type=lambda text: [size_of(each) for each in text.split(",")], default=[4 << 10, 64 << 20],
+    parser.add_argument("--sizes", type=lambda text: [runs.size_of(each) for each in text.split(",")], default=[4 << 10, 64 << 20],
                         help="(4K,64M)")
     parser.add_argument("--iters", type=positive, default=5, help="large operations a round, fewer where they are slow (5)")
     parser.add_argument("--settle", type=positive, default=40, help="seconds that Ringway gets to measure the paths (40)")

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 """All-reduces by PCCL, NumPy arrays in place: one rank. See --help; pccl_root.sh makes a Python that runs it."""
 import argparse
-import json
 import os
 import pathlib
 import signal
-import statistics
 import subprocess
 import sys
 import time
 
 import numpy
 import pccl
+import runs
 
 PORT = 48148
 PARTS = 16  # of a large array, all at once, each over a connection of its own
@@ -50,11 +49,6 @@ def average(communicator, array):
     communicator.all_reduce_multiple_with_retry(reduces, max_in_flight=parts)
 
 
-def size_of(text):
-    unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1], 1)
-    return int(text.rstrip("KM")) * unit
-
-
 def measure(options, communicator, size):
     """Seconds of each all-reduce, from a small one that all have ended."""
     array, meet, times = numpy.empty(size // 4, "float32"), numpy.empty(1, "float32"), []
@@ -65,22 +59,17 @@ def measure(options, communicator, size):
         average(communicator, array)
         times.append(time.perf_counter() - begin)
         assert (array == (options.world - 1) / 2).all(), f"a wrong average of {size} bytes"
-    return sorted(times[options.warmup:])
+    return times[options.warmup:]
 
 
 def run(options):
     communicator = joined(options)
     time.sleep(options.settle)
     for text in options.bytes.split(","):
-        times = measure(options, communicator, size_of(text))
-        if options.rank != 0:
-            continue
-        print(f"  {size_of(text):12} {times[0] * 1e3:10.3f} {statistics.median(times) * 1e3:10.3f} {times[-1] * 1e3:10.3f}", flush=True)
-        if options.json:
-            what = {"system": "pccl, NumPy", "world": options.world, "bytes": size_of(text), "round": 1, "rank": 0,
-                    "time_ms_median": statistics.median(times) * 1e3}
-            with options.json.open("a", encoding="utf-8") as file:
-                print(json.dumps(what), file=file)
+        size = runs.size_of(text)
+        times = measure(options, communicator, size)
+        if options.rank == 0:
+            runs.report("pccl, NumPy", options.world, size, times, options.json)
 
 
 def main():

@@ -4,8 +4,10 @@ compare.sh and wan.sh write a JSON object a line (lines()); ringway-bench --json
 "results". load() reads both. Fields that a run always has: system, world, bytes, round, rank, time_ms_median.
 """
 
+import argparse
 import collections
 import json
+import re
 import statistics
 
 SYSTEMS = ["ringway", "gloo", "mpi"]  # the order in which they are shown
@@ -62,6 +64,24 @@ def by_round(runs):
 def time_ms(ranks):
     """A round's time: of each rank the median of its operations, of those the median."""
     return statistics.median(run["time_ms_median"] for run in ranks)
+
+
+def report(system, world, size, seconds, path=None):
+    """Prints what one rank measured of a size, and appends it as a run to the file, if there is one."""
+    median = statistics.median(seconds) * 1e3
+    print(f"  {size:12} {min(seconds) * 1e3:10.3f} {median:10.3f} {max(seconds) * 1e3:10.3f}", flush=True)
+    if path:
+        run = {"system": system, "world": world, "bytes": size, "round": 1, "rank": 0, "time_ms_median": median}
+        with open(path, "a", encoding="utf-8") as file:
+            print(json.dumps(run), file=file)
+
+
+def size_of(text):
+    """4K is 4096: for options of argparse."""
+    found = re.fullmatch(r"(\d+)([KMG]?)", text)
+    if not found or not int(found.group(1)):
+        raise argparse.ArgumentTypeError(f"not a size: {text} (write 4096, 4K or 64M)")
+    return int(found.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[found.group(2)]
 
 
 def size_name(count):

@@ -2,12 +2,12 @@
 """All-reduces and DDP's steps of torch.distributed, by any backend, of host or GPU memory: one rank. See --help."""
 import argparse
 import datetime
-import json
 import os
 import pathlib
 import statistics
 import time
 
+import runs
 import torch
 import torch.distributed as dist
 
@@ -29,11 +29,6 @@ def arguments():
     parser.add_argument("--steps", type=int, default=0, help="of DDP, of a GPT of ten million parameters; with ringway also by"
                         " ddp_hook, without and with overlap")
     return parser.parse_args()
-
-
-def size_of(text):
-    unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1], 1)
-    return int(text.rstrip("KM")) * unit
 
 
 def finish(device):
@@ -130,21 +125,16 @@ def main():
         print(f"# {options.backend}, {options.device}, world {options.world}, torch {torch.__version__}, {os.cpu_count()} cores")
         print(f"# {'bytes':>12} {'min ms':>10} {'median ms':>10} {'max ms':>10}")
     for text in filter(None, options.bytes.split(",")):
-        tensor = torch.ones(size_of(text) // 4, device=options.device)
+        size = runs.size_of(text)
+        tensor = torch.ones(size // 4, device=options.device)
         measure(tensor, options.device, options.warmup)
         dist.all_reduce(tensor)
         finish(options.device)
         assert bool((tensor == options.world).all()), f"a wrong sum of {text}"
         tensor.fill_(1.0)
-        times = sorted(measure(tensor, options.device, options.iters))
+        times = measure(tensor, options.device, options.iters)
         if options.rank == 0:
-            print(f"  {size_of(text):12} {times[0] * 1e3:10.3f} {statistics.median(times) * 1e3:10.3f} {times[-1] * 1e3:10.3f}",
-                  flush=True)
-            if options.json:
-                run = {"system": f"{options.backend}, torch", "world": options.world, "bytes": size_of(text), "round": 1, "rank": 0,
-                       "time_ms_median": statistics.median(times) * 1e3}
-                with options.json.open("a", encoding="utf-8") as file:
-                    print(json.dumps(run), file=file)
+            runs.report(f"{options.backend}, torch", options.world, size, times, options.json)
     if options.steps:
         measure_steps(options)
     dist.destroy_process_group()
