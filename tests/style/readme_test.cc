@@ -81,6 +81,7 @@ TEST(ReadmeTest, HasARowForEachEventThatIsAWarningOrAnError) {
   const SourceFile page = ReadSource(RINGWAY_SOURCE_DIR, "deploy/README.md");
   const Lines rows = Between(page.lines, "| event | of | it says | do |", "");
   const std::regex event("\"([a-z]+(_[a-z]+)*)\"");
+  const std::regex is_severe("::k(Warning|Error)\\b");
   std::size_t found = 0;
   for (const SourceFile& source : ReadTree(RINGWAY_SOURCE_DIR, {".cc"})) {
     if (!IsUnder(source.path, "master") && !IsUnder(source.path, "daemon") && !IsUnder(source.path, "proto")) continue;
@@ -90,7 +91,7 @@ TEST(ReadmeTest, HasARowForEachEventThatIsAWarningOrAnError) {
       end = std::min(text.find(';', begin), text.size());
       const std::string statement = text.substr(begin, end - begin);
       std::smatch name;
-      if (!std::regex_search(statement, std::regex("::k(Warning|Error)\\b"))) continue;
+      if (!std::regex_search(statement, is_severe)) continue;
       if (!std::regex_search(statement, name, event)) continue;
       ++found;
       EXPECT_TRUE(
