@@ -70,8 +70,10 @@ const Loaded& Load() {
   const std::lock_guard<std::mutex> lock(mutex);
   if (const Loaded* const known = found.load(std::memory_order_acquire)) return *known;
   Loaded loaded = Find();
-  looked_at.store(count, std::memory_order_relaxed);
-  if (loaded.library == nullptr && loaded.problem.empty()) return kNone;
+  if (loaded.library == nullptr && loaded.problem.empty()) {
+    looked_at.store(count, std::memory_order_relaxed);  // only now: others take it for an answer
+    return kNone;
+  }
   const Loaded* const kept = new Loaded(std::move(loaded));  // for good, as the library
   found.store(kept, std::memory_order_release);
   return *kept;
