@@ -200,6 +200,23 @@ TEST_F(TrainerSessionTest, SlotInUseMayNotBeSubmittedAgainButADoneOneMay) {
   EXPECT_EQ(port_.gone, std::vector<bool>{true});
 }
 
+TEST_F(TrainerSessionTest, CountsOfAsManyRanksAsThereMayBeAreTaken) {
+  constexpr std::uint64_t kEach = 1024 / abi::kWorldSizeMax;
+  BecomeMember();
+  auto submit = SubmitPacket(0);
+  submit.kind = OpKind::kAllGatherV;
+  submit.world_size = abi::kWorldSizeMax;
+  submit.members = 99;
+  submit.input_count = kEach;
+  std::vector<std::byte> packet(sizeof submit + abi::kWorldSizeMax * sizeof(abi::RankCounts));
+  const std::vector<abi::RankCounts> counts(abi::kWorldSizeMax, abi::RankCounts{kEach, 0, 0});
+  std::memcpy(packet.data(), &submit, sizeof submit);
+  std::memcpy(packet.data() + sizeof submit, counts.data(), packet.size() - sizeof submit);
+  SendBytes(packet);
+  ASSERT_EQ(port_.submissions.size(), 1U);
+  EXPECT_TRUE(session_->open());
+}
+
 TEST_F(TrainerSessionTest, UnsupportedCombinationCompletesItsSlotOnly) {
   BecomeMember();
   auto submit = SubmitPacket(0);
