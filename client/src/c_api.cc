@@ -262,9 +262,11 @@ ringwayResult_t ringwayWorkWaitAny(const ringwayWork_t* works, size_t count, int
 }
 
 ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done) {
-  if (work == nullptr || done == nullptr) return Guarded([] { return Refuse("work or done is NULL"); });
-  *done = work->work.Test() ? 1 : 0;
-  return ringwaySuccess;
+  return Guarded([&] {
+    if (work == nullptr || done == nullptr) return Refuse("work or done is NULL");
+    *done = work->work.Test() ? 1 : 0;
+    return ringwaySuccess;
+  });
 }
 
 ringwayResult_t ringwayWorkWaitOnStream(ringwayWork_t work, void* stream) {

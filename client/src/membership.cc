@@ -204,8 +204,8 @@ void SessionImpl::End(const Lock& lock, Link* link, const Error& why) {
     end_ = started;
   } else {
     end_ = why;
-    UnshareUnfinished(lock, *link);
   }
+  if (!rejoining_) UnshareUnfinished(lock, *link);
 }
 
 // Waits end now and the trainer reuses its Buffers, whose old contents a daemon that is still alive goes on adding up.

@@ -123,8 +123,14 @@ Error PacketSocket::SendBytes(const void* bytes, std::size_t size_bytes, int des
     if (errno == ETOOMANYREFS)
       return Error(Code::kResourceExhausted, "too many descriptors in flight; raise ulimit -n");
     if (errno != EAGAIN) return DaemonLost("closed the session");
+    if (Error error = AwaitRoom(deadline); !error.ok()) return error;
+  }
+}
+
+Error PacketSocket::AwaitRoom(const Deadline& deadline) const {
+  for (;;) {
     pollfd room{fd_, POLLOUT, 0};
-    if (poll(&room, 1, Deadline::PollUntil(deadline.NextLook())) > 0) continue;
+    if (poll(&room, 1, Deadline::PollUntil(deadline.NextLook())) > 0) return {};
     if (deadline.Interrupted())
       return Error(Code::kInterrupted, "interrupted while the daemon does not read its socket");
     if (deadline.HasPassed())

@@ -62,6 +62,9 @@ class PacketSocket {
     return SendBytes(packet.data(), packet.size(), -1, deadline);
   }
 
+  // Blocks until a packet can be sent, or the other side is gone.
+  Error AwaitRoom(const Deadline& deadline) const;
+
   // kClosed at the end of the stream or on reset, kMalformed for a packet that violates the ABI.
   Received Receive(Packet* packet, const Deadline& deadline);
 

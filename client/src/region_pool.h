@@ -18,6 +18,7 @@
 #include <memory>
 #include <ringway/ringway.hpp>
 
+#include "client/src/fork_guard.h"
 #include "client/src/shared_memory.h"
 #include "proto/device/library.h"
 #include "proto/local_abi.h"
@@ -32,6 +33,7 @@ struct Region {
   std::uint64_t registered_on = 0;  // the serial of the newest Link whose daemon knows it
   device::Library* pinned_by = nullptr;
   std::int32_t pinned_for = 0;  // the device
+  std::uint64_t generation = ForkGeneration();
 
   std::byte* data() const { return memory.data(); }
 };
@@ -46,7 +48,8 @@ inline device::Status PinRegion(device::Library* library, std::int32_t device, R
   return {};
 }
 
-// Pinned regions end on a thread of the device library, which may have to wait for streams.
+// Pinned regions end on a thread of the device library, which may have to wait for streams. Those of the parent are
+// left alone: a forked child must not call its library.
 struct EndRegion {
   static inline std::atomic<std::size_t> pinned_bytes = 0;  // of this process's regions that have yet to end
 
@@ -55,6 +58,7 @@ struct EndRegion {
       delete region;
       return;
     }
+    if (region->generation != ForkGeneration()) return;
     const auto end = [](void* ended) {
       auto* const last = static_cast<Region*>(ended);
       pinned_bytes -= last->memory.bytes();

@@ -198,9 +198,11 @@ Expected<std::size_t> SessionImpl::WaitAny(const std::vector<Operation*>& operat
     first = static_cast<std::size_t>(std::find_if(operations.begin(), operations.end(), is_ready) - operations.begin());
     return first < operations.size();
   };
-  // If none is ready, all are of the newest membership: no other is open.
+  // If none is ready, all are of the newest membership, no other being open, or the finisher has them: with the
+  // membership's end, too.
   const std::shared_ptr<Link> link = link_;
-  const Error error = Await(&lock, link.get(), deadline, any_is);
+  Error error = Await(&lock, link.get(), deadline, [&] { return any_is() || !IsOpen(*link); });
+  if (error.ok()) error = AwaitFinisher(&lock, deadline, any_is);
   if (error.ok() || any_is()) return first;
   return error;
 }
@@ -226,16 +228,26 @@ Error SessionImpl::Cancel(const Operation& operation) {
     if (!operation.device->has_slot) return {};
   }
   if (Error error = StateError(); error.code() != Code::kLeft && !error.ok()) return error;
-  Error sent = SendCancel(operation.link.get(), operation.slot, Within(kSendPatience));
+  Error sent = SendCancel(operation, Within(kSendPatience));
   if (sent.ok() || sent.code() == Code::kResourceExhausted || sent.code() == Code::kInterrupted) return sent;
   Lose(operation.link.get(), sent);
   return StateError();
 }
 
-Error SessionImpl::SendCancel(Link* link, std::uint32_t slot, const Deadline& deadline) {
+// Under the lock, for the finisher, or who waits, may give the slot to another operation.
+Error SessionImpl::SendCancel(const Operation& operation, const Deadline& deadline) {
   auto packet = MakePacket<abi::Cancel>(abi::PacketType::kCancel);
-  packet.slot = slot;
-  return link->socket.Send(packet, deadline);
+  packet.slot = operation.slot;
+  PacketSocket& socket = operation.link->socket;
+  for (;;) {
+    {
+      const Lock lock(mutex_);
+      if (operation.device && !operation.device->has_slot) return {};
+      Error sent = socket.Send(packet, Deadline(Milliseconds(0)));
+      if (sent.code() != Code::kTimeout) return sent;
+    }
+    if (Error error = socket.AwaitRoom(deadline); !error.ok()) return error;
+  }
 }
 
 void SessionImpl::Detach(const Operation& operation) {

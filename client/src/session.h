@@ -190,7 +190,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void FreeSlot(const Lock& lock, Link* link, std::uint32_t index);
   void ReclaimDetached(const Lock& lock, Link* link);
   void LetGo(const Lock& lock, const Operation& operation);
-  static Error SendCancel(Link* link, std::uint32_t slot, const Deadline& deadline);
+  Error SendCancel(const Operation& operation, const Deadline& deadline);
   // Unshares the Buffers of an unfinished operation. Returns false if the system refuses.
   static bool Unshare(const Link& link, std::uint32_t index);
   // Blocks until no operation without an owner, and no copy, is under way.
@@ -298,6 +298,9 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void GiveUpHungCopies(const Lock& lock, Link* link);
   // Blocks until the result has been copied, or will not be; an error only if the deadline came first.
   Error AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline);
+  // Blocks until `ready()`, which the finisher brings about however the membership ends, the deadline or an
+  // interruption.
+  Error AwaitFinisher(Lock* lock, const Deadline& deadline, const std::function<bool()>& ready);
   Expected<OpResult> AwaitDeferred(Lock* lock, const Operation& operation, const Deadline& deadline);
   // Of an operation that the session has finished. REQUIRES: its outcome is an error.
   Error TellDeferred(const Lock& lock, const Operation& operation);

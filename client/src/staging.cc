@@ -96,7 +96,7 @@ void SessionImpl::OnInput(const Operation& operation, Region* region, std::size_
     if (!concerns || !link->end.ok() || (error.ok() && arrived == 0)) return;
   }
   const Error sent = error.ok() ? SendProgress(link, operation.slot, is_last)
-                                : SendCancel(link, operation.slot, Deadline(kSendPatience));
+                                : SendCancel(operation, Deadline(kSendPatience));
   if (!sent.ok()) Lose(link, sent);
 }
 
@@ -185,14 +185,20 @@ Error SessionImpl::AwaitOutput(Lock* lock, Operation* operation, const Deadline&
   return {};
 }
 
-Expected<OpResult> SessionImpl::AwaitDeferred(Lock* lock, const Operation& operation, const Deadline& deadline) {
-  const DevicePart* const part = operation.device.get();
-  while (!part->outcome) {
+Error SessionImpl::AwaitFinisher(Lock* lock, const Deadline& deadline, const std::function<bool()>& ready) {
+  while (!ready()) {
     const Waited waited = WaitForChange(lock, deadline);
-    if (part->outcome || waited == Waited::kChange) continue;
+    if (waited == Waited::kChange || ready()) continue;
     return Error(waited == Waited::kInterrupted ? Code::kInterrupted : Code::kTimeout,
                  "the operation goes on, and the streams wait for it: wait again or cancel it");
   }
+  return {};
+}
+
+Expected<OpResult> SessionImpl::AwaitDeferred(Lock* lock, const Operation& operation, const Deadline& deadline) {
+  const DevicePart* const part = operation.device.get();
+  const Error error = AwaitFinisher(lock, deadline, [part] { return part->outcome.has_value(); });
+  if (!error.ok()) return error;
   if (!part->outcome->ok()) return TellDeferred(*lock, operation);
   return *part->outcome;
 }

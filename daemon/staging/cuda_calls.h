@@ -74,7 +74,8 @@ struct Driver {
 
  private:
   Driver() {
-    void* const loaded = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    // A library that was named may be here before the process has loaded the driver.
+    void* const loaded = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (loaded == nullptr) return;
     const auto find = [loaded](auto& function, const char* name) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(loaded, name));

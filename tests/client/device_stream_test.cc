@@ -343,6 +343,24 @@ TEST_F(DeviceStreamTest, WaitAnyIsWokenByACopyThatEnds) {
   EXPECT_TRUE(work->Wait(Milliseconds(0)).ok());
 }
 
+// It is committed on all ranks: that the session has ended meanwhile is not its outcome.
+TEST_F(DeviceStreamTest, WaitAnyWaitsForAResultOnItsWayThoughTheSessionHasEnded) {
+  daemon_.SetHolds(true);
+  TestStream stream;
+  const Memory memory(1000);
+  auto work = Start(memory.data(), memory.data(), 1000, &stream);
+  ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  device().SetFaults({.hang_one_in = 1});
+  daemon_.CompleteHeld();
+  ASSERT_TRUE(session_->Leave().ok());
+  EXPECT_EQ(Work::WaitAny({&*work}, Milliseconds(0)).error().code(), Code::kTimeout);
+  device().Reset();
+  const auto first = Work::WaitAny({&*work});
+  EXPECT_TRUE(first.ok()) << first.error().text();
+  EXPECT_TRUE(work->Wait().ok());
+  EXPECT_EQ(memory.begin()[0], 4);
+}
+
 TEST_F(DeviceStreamTest, HungCopyIsGivenUpWhileTheSessionWaitsForOthers) {
   TestStream stream;
   TestStream other;
