@@ -349,8 +349,10 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
     group->OnDialFailed(speaker, PeerId(message.dial_failed().other()), message.dial_failed().text());
   } else if (message.has_report()) {
     if (Epoch(message.report().stop()) > Epoch::Of(options_.term, counter_)) {
-      ++ignored_;  // no such view was ever made
-      return;
+      // No such view was ever made: one that stops there takes part in none that will be.
+      ++ignored_;
+      group->OnEvict(speaker, "a member of its group, or its own daemon, has lied to it about the view", now);
+      return DropEmptyGroups();
     }
     group->OnReport(message.report(), now);
   } else if (message.has_installed()) {

@@ -16,7 +16,7 @@ Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
   auto found = std::find_if(peers.begin(), peers.end(), has_id);
   if (found == peers.end() && !request.peer().empty()) found = std::find_if(peers.begin(), peers.end(), has_name);
   if (found != peers.end()) {
-    group->second->OnEvict(PeerId(found->first), now);
+    group->second->OnEvict(PeerId(found->first), "an operator evicted it", now);
     DropEmptyGroups();
     return Status::Ok();
   }

@@ -161,8 +161,8 @@ void Group::OnReplaced(PeerId peer, TimePoint now) {
   DropGone(peer, now);
 }
 
-void Group::OnEvict(PeerId peer, TimePoint now) {
-  expelled_[peer] = "an operator evicted it";
+void Group::OnEvict(PeerId peer, const std::string& why, TimePoint now) {
+  expelled_[peer] = why;
   DropGone(peer, now);
 }
 
@@ -440,6 +440,7 @@ void Group::Erase(FormerPeer former) {
   expelled_.erase(peer);
   accusations_.erase(peer);
   for (auto& [accused, accusers] : accusations_) accusers.erase(peer);
+  std::erase_if(accusations_, [](const auto& entry) { return entry.second.empty(); });
   paths_.Forget(peer);
   for (auto& [id, state] : peers_) {
     state.standing.erase(peer);

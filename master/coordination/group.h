@@ -97,8 +97,8 @@ class Group {
   void OnWithdraw(PeerId peer, TimePoint now);
   // Its daemon was replaced by another process, which does not have it.
   void OnReplaced(PeerId peer, TimePoint now);
-  // An operator evicts it. REQUIRES: it is one of peers().
-  void OnEvict(PeerId peer, TimePoint now);
+  // It goes, for this reason. REQUIRES: it is one of peers().
+  void OnEvict(PeerId peer, const std::string& why, TimePoint now);
   void OnTakenBack(PeerId peer, Epoch epoch, TimePoint now);
   void OnCounters(const control::PeerCounters& counters);
   // The peer's daemon has reconnected: resends everything that may have been lost on the old connection.
