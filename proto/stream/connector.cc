@@ -40,6 +40,16 @@ void Connector::Start(Done done) {
     asio::post(context_, [self, status = where.status()] { self->Finish(status); });
     return;
   }
+  // The context has one thread that resolves, where a name may wait for a long time: an address does not go there.
+  asio::error_code is_name;
+  const asio::ip::address numeric = asio::ip::make_address(where.value().host, is_name);
+  if (!is_name) {
+    AddAddress({numeric, where.value().port});
+    asio::post(context_, [self] {
+      if (self->done_) self->TryNext();
+    });
+    return;
+  }
   resolver_.async_resolve(where.value().host, std::to_string(where.value().port),
                           asio::ip::resolver_base::numeric_service,
                           [self](const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results) {
@@ -59,14 +69,15 @@ void Connector::Cancel() {
 void Connector::OnResolved(const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results) {
   if (!done_) return;
   if (error) return Finish(Failure(error.message()));
-  for (const auto& entry : results) {
-    const auto endpoint = entry.endpoint();
-    SocketAddress address;
-    address.length = static_cast<socklen_t>(endpoint.size());
-    std::memcpy(&address.storage, endpoint.data(), endpoint.size());
-    addresses_.push_back(address);
-  }
+  for (const auto& entry : results) AddAddress(entry.endpoint());
   TryNext();
+}
+
+void Connector::AddAddress(const asio::ip::tcp::endpoint& endpoint) {
+  SocketAddress address;
+  address.length = static_cast<socklen_t>(endpoint.size());
+  std::memcpy(&address.storage, endpoint.data(), endpoint.size());
+  addresses_.push_back(address);
 }
 
 void Connector::TryNext() {

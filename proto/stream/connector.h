@@ -50,6 +50,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   void Cancel();
 
  private:
+  void AddAddress(const asio::ip::tcp::endpoint& endpoint);
   void OnResolved(const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results);
   void TryNext();
   // Of the present address.
