@@ -71,20 +71,32 @@ bool FramesOut::NextQueued(const Offer& offer, Outbound& out, links::SentFrame& 
   return false;
 }
 
+bool FramesOut::NextOwn(const Offer& offer, Outbound& out, links::SentFrame& sent) {
+  const bool messages_first = std::exchange(messages_turn_, !messages_turn_);
+  if (messages_first && messages_.Next(offer.to, offer.bytes_max, out, sent)) return true;
+  if (NextQueued(offer, out, sent)) return true;
+  return membership_.modified().empty() && !messages_first && messages_.Next(offer.to, offer.bytes_max, out, sent);
+}
+
+bool FramesOut::NextFetched(const Offer& offer, Outbound& out, links::SentFrame& sent) {
+  for (Serving& serving : serving_) {
+    if (serving.to == offer.to && NextServed(serving, offer, out, sent)) return true;
+    if (!membership_.modified().empty()) return false;
+  }
+  return false;
+}
+
 bool FramesOut::Next(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out) {
   const auto rank = ctx_.view().RankOf(lane.other);
   if (!ctx_.views.running() || !rank || !links_.IsUp(lane) || !membership_.modified().empty()) return false;
   const Offer offer{.to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch};
   links::SentFrame sent;
-  const bool first = std::exchange(messages_turn_, !messages_turn_);
-  bool found = first && messages_.Next(lane.other, payload_bytes_max, out, sent);
-  found = found || NextQueued(offer, out, sent);
-  if (!membership_.modified().empty()) return false;
-  found = found || (!first && messages_.Next(lane.other, payload_bytes_max, out, sent));
-  for (auto serving = serving_.begin(); serving != serving_.end() && !found; ++serving) {
-    found = serving->to == lane.other && NextServed(*serving, offer, out, sent);
-  }
-  if (!found) return false;
+  const auto are_whole = [this] { return membership_.modified().empty(); };
+  const bool fetches_first = std::exchange(fetches_turn_, !fetches_turn_);
+  bool found = fetches_first && NextFetched(offer, out, sent);
+  found = found || (are_whole() && NextOwn(offer, out, sent));
+  found = found || (are_whole() && !fetches_first && NextFetched(offer, out, sent));
+  if (!found || !are_whole()) return false;
   ctx_.counts.bytes_sent += kSegmentHeaderBytes + out.payload.size();
   watch_.Moved();
   links_.CountOut(lane, sent);

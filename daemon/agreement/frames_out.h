@@ -92,6 +92,10 @@ class FramesOut {
   bool NextOf(Operation& op, const Offer& offer, Outbound& out, links::SentFrame& sent);
   // Of the operations.
   bool NextQueued(const Offer& offer, Outbound& out, links::SentFrame& sent);
+  // Of operations and messages, which take turns.
+  bool NextOwn(const Offer& offer, Outbound& out, links::SentFrame& sent);
+  // Of whatever `offer.to` fetches.
+  bool NextFetched(const Offer& offer, Outbound& out, links::SentFrame& sent);
   bool NextServed(Serving& serving, const Offer& offer, Outbound& out, links::SentFrame& sent);
 
   Context& ctx_;
@@ -103,7 +107,8 @@ class FramesOut {
   OperationWatch& watch_;
   BufferGuard& guard_;
   MessageFrames& messages_;
-  bool messages_turn_ = false;  // they and operations take turns
+  bool messages_turn_ = false;
+  bool fetches_turn_ = false;  // and all else: no outcome is told while one rank lacks it
   std::vector<Serving> serving_;
 };
 

@@ -157,6 +157,7 @@ void Peer::Impl::StartIn(Membership::Change change) {
 void Peer::Impl::DropLinks(PeerId other) {
   if (!links.Knows(other)) return;
   frames_in.DropAllOf(other);
+  membership.ForgetEarly(other);
   links.Forget(other);
   paths.Forget(other);
 }
