@@ -5,8 +5,8 @@
 //   GET /readyz    200 when it can do its work, else 503 and why
 //
 // It asks as ringwayctl does, by a function that it is given: nothing of the program is touched from its thread. Plain,
-// and for reading only. Two requests at a time, few that wait for them, each within limits of bytes and of each read's
-// and write's time; clients that dribble can keep the others out, so it is for addresses of one's own. By cpp-httplib.
+// and for reading only. Two requests at a time, few that wait for them, each of at most 4 KiB and 5 s; clients that
+// dribble can keep the others out, so it is for addresses of one's own. By cpp-httplib.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,8 @@
 #include <string>
 #include <thread>
 
+#include "proto/endpoint.h"
 #include "proto/result.h"
-
-namespace httplib {
-class Server;
-}  // namespace httplib
 
 namespace ringway::shell {
 
@@ -41,10 +38,15 @@ class HttpServer {
   Status Start(const std::string& address);
 
  private:
+  class Library;
+  // Of the thread.
+  void Serve(const Endpoint& where);
+
   const AskStatus ask_;
-  std::unique_ptr<httplib::Server> server_;
+  std::unique_ptr<Library> server_;
   std::thread thread_;
-  std::atomic<bool> ended_ = false;  // of the thread
+  std::atomic<bool> ended_ = false;    // it has listened, or could not
+  std::atomic<bool> is_over_ = false;  // of the thread
 };
 
 }  // namespace ringway::shell

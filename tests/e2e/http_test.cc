@@ -1,9 +1,13 @@
 // What programs tell over HTTP, by a client that is not ours.
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <sys/socket.h>
 
 #include <csignal>
 
+#include "proto/endpoint.h"
+#include "proto/stream/address.h"
+#include "proto/stream/unique_fd.h"
 #include "tests/e2e/cluster.h"
 
 namespace ringway::e2e {
@@ -49,15 +53,57 @@ TEST_P(HttpTest, MetricsFollowWhatHappens) {
 TEST_P(HttpTest, HealthAndReadinessTellApartADeadMasterAndAStoppedProcess) {
   const std::string daemon = AddressOf(cluster_.daemon(0));
   for (const char* path : {"/healthz", "/readyz"}) {
-    EXPECT_EQ(Get(daemon, path).first, 200) << path;
-    EXPECT_EQ(Get(AddressOf(cluster_.master()), path).first, 200) << path;
+    EXPECT_TRUE(Eventually([&] { return Get(daemon, path).first == 200; })) << path;
+    EXPECT_TRUE(Eventually([&] { return Get(AddressOf(cluster_.master()), path).first == 200; })) << path;
   }
   cluster_.master().Kill();
   EXPECT_TRUE(Eventually([&] { return Get(daemon, "/readyz").first == 503; }));
-  EXPECT_NE(Get(daemon, "/readyz").second.find("no connection to the master"), std::string::npos);
-  EXPECT_EQ(Get(daemon, "/healthz").first, 200);
+  const auto why = [&] { return Get(daemon, "/readyz").second; };
+  EXPECT_TRUE(Eventually([&] { return why().find("no connection to the master") != std::string::npos; }));
+  EXPECT_TRUE(Eventually([&] { return Get(daemon, "/healthz").first == 200; }));
   cluster_.RestartMaster();
   EXPECT_TRUE(Eventually([&] { return Get(daemon, "/readyz").first == 200; }));
+}
+
+class HttpClientTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Eventually([&] { return !(address_ = cluster_.master().Logged("http", "address")).empty(); }));
+  }
+  net::UniqueFd Connected() const {
+    const auto where = net::ResolveBlocking(ParseEndpoint(address_).value(), false);
+    net::UniqueFd fd(::socket(where.value().storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(fd.get(), where.value().get(), where.value().length), 0);
+    return fd;
+  }
+
+  Cluster cluster_{{.daemons = 0, .master_options = {"--http", "127.0.0.1:0"}}};
+  std::string address_;
+};
+
+TEST_F(HttpClientTest, RequestWithoutEndIsCutOff) {
+  for (const std::string& piece : {std::string(1000, 'a'), std::string("a: b\r\n")}) {
+    const net::UniqueFd fd = Connected();
+    ssize_t sent = ::send(fd.get(), "GET /metrics HTTP/1.1\r\n", 23, MSG_NOSIGNAL);
+    std::size_t total = 0;
+    while (sent > 0 && total < std::size_t{64} << 20) {  // what the kernel takes is far less
+      sent = ::send(fd.get(), piece.data(), piece.size(), MSG_NOSIGNAL);
+      total += piece.size();
+    }
+    EXPECT_LT(sent, 0) << "64 MiB of one request were read";
+  }
+  EXPECT_TRUE(Eventually([&] { return Get(address_, "/healthz").first == 200; }));
+}
+
+TEST_F(HttpClientTest, ClientThatSaysNothingMoreDoesNotKeepTheProcess) {
+  std::vector<net::UniqueFd> clients;
+  for (int i = 0; i < 12; ++i) {
+    clients.push_back(Connected());
+    ASSERT_EQ(::send(clients.back().get(), "GET", 3, MSG_NOSIGNAL), 3);
+  }
+  cluster_.master().Signal(SIGTERM);
+  EXPECT_TRUE(Eventually([&] { return cluster_.master().Exited().has_value(); }));
+  EXPECT_EQ(cluster_.master().Exited(), 0);
 }
 
 TEST(HttpOptionTest, PortInUseIsALine) {
