@@ -44,7 +44,7 @@ Result<std::string> Drain(const shell::MasterAddress& master, const DrainOrder& 
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
     const Result<json> daemon = AskOf(order.daemon, master, std::max(left, kPause));
-    if (!daemon.ok()) return daemon.status();
+    if (!daemon.ok()) return Status(daemon.status().code(), order.daemon + " was told, but " + daemon.status().text());
     const std::string missing = Missing(daemon.value(), order);
     if (missing.empty()) {
       return order.end ? order.daemon + " is in service again\n"

@@ -192,7 +192,7 @@ class ChaosRun {
       }
       return leaks_ == 0;
     };
-    (void)e2e::Eventually(none_leaks, std::chrono::seconds(10));
+    (void)e2e::Eventually(none_leaks);
     for (std::size_t i = 0; i < after.size(); ++i) {
       EXPECT_LE(after[i].descriptors, before[i].descriptors) << LabelOf(i);
       EXPECT_EQ(after[i].regions, 0U) << LabelOf(i);

@@ -210,6 +210,7 @@ TEST_F(DeviceStreamTest, CopyThatIsKeptOutOfTheDriverIsNotGivenUp) {
   while (!device().IsDriverKept()) continue;
   EXPECT_EQ(work->Wait(Milliseconds(2500)).error().code(), Code::kTimeout);
   daemon_.CompleteHeld();
+  device().SetFaults({});  // how long it then takes is the machine's affair
   waiter.get();
   EXPECT_TRUE(work->Wait().ok());
   EXPECT_TRUE(held->Wait().ok());
@@ -235,8 +236,9 @@ TEST_F(DeviceStreamTest, WaitOnStreamAfterACopyHasBegunWaitsForIt) {
   const Memory memory(kLarge);
   auto work = Start(memory.data(), memory.data(), kLarge, &stream);
   ASSERT_TRUE(IsStaged(kLarge));
-  device().SetFaults({.delay_us = 20'000});
+  device().SetFaults({.hang_one_in = 1});
   AwaitCopying(*work);
+  device().Reset();
   ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
   EXPECT_TRUE(memory.Copy() == Pattern(kLarge, 4));
 }
@@ -373,8 +375,9 @@ TEST_F(DeviceStreamTest, HungCopyIsGivenUpWhileTheSessionWaitsForOthers) {
   daemon_.SetHolds(false);
   auto work = Start(memory.data(), memory.data(), 1000, &stream);
   ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.progress.size() == 2; }));
-  device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
+  device().SetFaults({.hang_one_in = 1});
   ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
+  device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
   EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
   other.Synchronize();  // the session has ended with it
   device().Reset();
@@ -399,8 +402,9 @@ TEST_F(DeviceStreamTest, WaitAnyNamesAHungCopyAndWaitGivesItUp) {
   const Memory memory(1000);
   auto work = Start(memory.data(), memory.data(), 1000);
   ASSERT_TRUE(IsStaged(1000));
-  device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
+  device().SetFaults({.hang_one_in = 1});
   AwaitCopying(*work);
+  device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
   const auto index = Work::WaitAny({&*work});
   ASSERT_TRUE(index.ok()) << index.error().text();
   EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
@@ -412,9 +416,10 @@ TEST_F(DeviceStreamTest, UpdateViewGivesUpAHungCopyOfADestroyedWork) {
   {
     auto work = Start(memory.data(), memory.data(), 1000);
     ASSERT_TRUE(IsStaged(1000));
-    device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
+    device().SetFaults({.hang_one_in = 1});
     AwaitCopying(*work);
   }
+  device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
   EXPECT_EQ(session_->UpdateView().error().code(), Code::kDeviceFailed);
   device().Reset();
 }

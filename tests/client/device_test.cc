@@ -130,9 +130,10 @@ TEST_F(DeviceTest, HungCopyOfTheResultIsGivenUp) {
   auto other = Start(held.data(), held.data(), 1000, &stream, 1);
   ASSERT_TRUE(other->WaitOnStream(stream.handle()).ok());
   ASSERT_TRUE(IsStaged(1000));
-  device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
+  device().SetFaults({.hang_one_in = 1});
   daemon_.CompleteHeld();
   EXPECT_EQ(work->Wait(Milliseconds(0)).error().code(), Code::kTimeout);
+  device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
   EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
   EXPECT_EQ(other->Wait().error().code(), Code::kDeviceFailed);
   EXPECT_EQ(session_->Leave().code(), Code::kDeviceFailed);
@@ -186,9 +187,11 @@ TEST_F(DeviceTest, UpdateViewWaitsForCopies) {
   {
     auto work = Start(memory.data(), memory.data(), kLarge);
     ASSERT_TRUE(IsStaged(kLarge));
-    device().SetFaults({.delay_us = 20'000});
-    while (work->Wait(Milliseconds(0)).error().text().find("being copied") == std::string::npos) continue;
+    device().SetFaults({.hang_one_in = 1});
+    AwaitCopying(*work);
   }
+  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).error().code(), Code::kTimeout);
+  device().Reset();
   ASSERT_TRUE(session_->UpdateView().ok());
   EXPECT_TRUE(memory.Copy() == Pattern(kLarge, 4));
 }

@@ -74,7 +74,7 @@ TEST(SessionTest, RefusedJoinGivesTheReason) {
 TEST(SessionTest, JoinTimeoutCarriesTheLastProgress) {
   FakeDaemon daemon({.join_progress = "2 of 4 peers are here", .answers_join = false});
   JoinOptions options = OptionsFor(daemon);
-  options.timeout = Milliseconds(200);
+  options.timeout = seconds(2);
   const auto session = Session::Join(options);
   EXPECT_EQ(session.error().code(), Code::kTimeout);
   EXPECT_NE(session.error().text().find("2 of 4 peers are here"), std::string::npos);
@@ -84,7 +84,7 @@ TEST(SessionTest, JoinThatTimesOutGivesTheCauseThatWasKnownLast) {
   FakeDaemon daemon(
       {.progress_code = Code::kPeerUnreachable, .join_progress = "a cannot reach b", .answers_join = false});
   JoinOptions options = OptionsFor(daemon);
-  options.timeout = Milliseconds(200);
+  options.timeout = seconds(2);
   std::vector<Error> told;
   options.on_waiting = [&](const Error& cause) { told.push_back(cause); };
   const auto session = Session::Join(options);
@@ -114,6 +114,7 @@ TEST(SessionTest, LeaveTimesOutAndCanBeRepeated) {
   EXPECT_EQ(session->Leave(Milliseconds(50)).code(), Code::kTimeout);
   EXPECT_EQ(session->Allocate(64).error().code(), Code::kLeft);
   EXPECT_EQ(session->Leave(Milliseconds(1)).code(), Code::kTimeout);
+  EXPECT_TRUE(daemon.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.leaves >= 1; }));
   EXPECT_EQ(daemon.Look().leaves, 1u);
 }
 

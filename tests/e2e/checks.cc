@@ -67,6 +67,14 @@ Sessions Without(Sessions ranks, std::size_t gone) {
   return ranks;
 }
 
+void ExpectJoinFails(const JoinOptions& impatient, Code code, const std::string& text) {
+  Error error;
+  EXPECT_TRUE(Eventually([&] {
+    error = Session::Join(impatient).error();
+    return error.code() == code && error.text().find(text) != std::string::npos;
+  })) << error.text();
+}
+
 void ExpectWorks(const Sessions& ranks) {
   Round round(ranks, {.reduction = {}, .count = 10'000, .number = 99});
   round.Submit();

@@ -47,6 +47,9 @@ Sessions Without(Sessions ranks, std::size_t gone);
 // One more operation, of exactly these ranks, at the first attempt.
 void ExpectWorks(const Sessions& ranks);
 
+// A join that has little time fails so; repeated until it has been told of its cause.
+void ExpectJoinFails(const JoinOptions& impatient, Code code, const std::string& text);
+
 // The last rank submits something else than the others as the same operation; the text that all get names both.
 void ExpectMismatch(const Sessions& ranks, const RoundOptions& usual, const RoundOptions& other,
                     const std::string& usual_text, const std::string& other_text);

@@ -28,6 +28,7 @@ bool Tls();
 struct ClusterOptions {
   int daemons = 0;
   int heartbeat_ms = 50;
+  static constexpr int kShortDetectMs = kSanitized ? 2500 : 500;
   int detect_ms = kSanitized ? 5000 : 2000;  // long enough for a loaded machine
   int grace_ms = 10000;
   std::string host = "127.0.0.1";    // where master and daemons listen
@@ -81,7 +82,7 @@ class Cluster {
   nlohmann::json MasterStatus() const;
   nlohmann::json DaemonStatus(std::size_t index) const;
   bool MasterConnected(std::size_t index) const {
-    return DaemonStatus(index)["daemon"].value("master_connected", false);
+    return DaemonStatus(index).value("/daemon/master_connected"_json_pointer, false);
   }
 
  private:

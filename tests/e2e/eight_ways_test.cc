@@ -25,7 +25,7 @@ namespace {
 TEST(EightWays, BlackHoledPeerIsEvictedAndTheSurvivorsFinish) {
   NetworkNamespace island;
   if (!island.error().empty()) GTEST_SKIP() << "needs root and namespaces: " << island.error();
-  Cluster cluster({.daemons = 2, .detect_ms = 1000, .host = island.host_outside()});
+  Cluster cluster({.daemons = 2, .detect_ms = 2 * ClusterOptions::kShortDetectMs, .host = island.host_outside()});
   cluster.AddDaemonAt({island.host_inside(), island.wrapper()});
   Sessions ranks = cluster.JoinWorld(3);
   ASSERT_EQ(ranks.size(), 3u);
@@ -41,7 +41,7 @@ TEST(EightWays, BlackHoledPeerIsEvictedAndTheSurvivorsFinish) {
 
 // 2. Everybody stalled for as long as the peer was frozen.
 TEST(EightWays, FrozenPeerIsEvictedWithinTheConfiguredTime) {
-  Cluster cluster({.daemons = 3, .detect_ms = 1000});
+  Cluster cluster({.daemons = 3, .detect_ms = 2 * ClusterOptions::kShortDetectMs});
   Sessions ranks = cluster.JoinWorld(3);
   ASSERT_EQ(ranks.size(), 3u);
   ExpectWorks(ranks);

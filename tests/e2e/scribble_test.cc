@@ -15,7 +15,7 @@
 namespace ringway::e2e {
 namespace {
 
-constexpr std::size_t kScribbledCount = kSanitized ? 8 << 20 : 16 << 20;  // of f32: 64 MiB
+constexpr std::size_t kScribbledCount = kSanitized ? 4 << 20 : 16 << 20;  // of f32: 64 MiB
 constexpr std::size_t kScribbledBytes = kScribbledCount * sizeof(float);
 constexpr std::size_t kScribbler = 1;
 constexpr int kClosingsOfALaneMax = 3;

@@ -125,7 +125,7 @@ TEST(TrainerStop, CostsItsOwnGroupTheDeadlineAndOthersNothing) {
   const Process victim(cluster.directory(), "trainer",
                        {RINGWAY_E2E_TRAINER, cluster.socket(2), "job", "victim", "3", "rounds"});
   std::vector<JoinOptions> options = {cluster.At(0, "job", kWorld), cluster.At(1, "job", kWorld)};
-  for (JoinOptions& one : options) one.op_deadline = Milliseconds(kSanitized ? 6000 : 1500);
+  for (JoinOptions& one : options) one.op_deadline = Milliseconds(kSanitized ? 20000 : 1500);
   const Sessions ranks = cluster.JoinAll(options);
   const Sessions others = cluster.JoinWorld(3, "other");
   ASSERT_EQ(ranks.size() + others.size(), 5u);
@@ -150,7 +150,7 @@ TEST(TrainerStop, CostsItsOwnGroupTheDeadlineAndOthersNothing) {
 }
 
 TEST(SlowTrainer, IsNamedToThoseWhoWaitAndStays) {
-  Cluster cluster({.daemons = 2, .detect_ms = 500});
+  Cluster cluster({.daemons = 2, .detect_ms = ClusterOptions::kShortDetectMs});
   std::vector<JoinOptions> options = {cluster.At(0, "job", 2), cluster.At(1, "job", 2)};
   options[1].name = "slowpoke";
   const Sessions ranks = cluster.JoinAll(options);

@@ -45,7 +45,7 @@ class FlowsTest(unittest.TestCase):
 
     def test_both_end_when_their_time_is_over(self):
         port = free_port()
-        receiver = self.start("receive", "127.0.0.1", port, str(self.path), "0.5")
+        receiver = self.start("receive", "127.0.0.1", port, str(self.path), "5")
         sender = self.start("send", "127.0.0.1", port, "1", "-", "0.2")
         self.assertEqual(sender.wait(DEADLINE_S), 0)
         self.assertEqual(receiver.wait(DEADLINE_S), 0)
