@@ -95,8 +95,8 @@ void SessionImpl::OnInput(const Operation& operation, Region* region, std::size_
     }
     if (!concerns || !link->end.ok() || (error.ok() && arrived == 0)) return;
   }
-  const Error sent = error.ok() ? SendProgress(link, operation.slot, is_last)
-                                : SendCancel(operation, Deadline(kSendPatience));
+  const Error sent =
+      error.ok() ? SendProgress(link, operation.slot, is_last) : SendCancel(operation, Deadline(kSendPatience));
   if (!sent.ok()) Lose(link, sent);
 }
 

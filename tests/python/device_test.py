@@ -139,8 +139,8 @@ import threading
 with join() as session:
     x = OnDevice(values(0))
     work = session.all_reduce_async(x)
-    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
     try:
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
         work.wait_on_stream(None)
     except KeyboardInterrupt:
         pass
@@ -178,6 +178,25 @@ with join() as session:
     gc.collect()
     assert alive() is None, "memory is kept for ever"
 """)
+
+    def test_what_a_dropped_session_still_copies_is_kept_until_it_is_copied(self):
+        if self.on_gpu:
+            self.skipTest("needs a copy that lasts")
+        self.environment["RINGWAY_TEST_DEVICE"] = "delay_us=300000"  # a slice
+        self.run_everywhere("""
+import gc
+import weakref
+from cluster import eventually
+session = join()
+x = OnDevice(values(0, 20_000_000))
+alive = weakref.ref(x.array)
+work = session.all_reduce_async(x)
+session.abort()
+del work, session, x
+gc.collect()
+assert alive() is not None, "the memory of a copy was freed"
+eventually(lambda: alive() is None)
+""", world=1)
 
     def test_streams_of_every_kind_and_what_is_none(self):
         self.run_everywhere("""

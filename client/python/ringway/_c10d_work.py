@@ -6,6 +6,7 @@ import contextlib
 import functools
 import queue
 import threading
+import traceback
 from datetime import timedelta
 from typing import Any, Callable
 
@@ -50,9 +51,11 @@ class Operation:
         self._lock = threading.Lock()
 
     def finish(self, timeout: float | None = None) -> None:
-        """timeout: seconds, after which the operation goes on; then it raises Timeout. `error`, once it is over."""
+        """timeout: seconds, after which the operation goes on; then it raises Timeout. Without, nothing is raised: what it failed
+        with is in `error` then."""
         patience = self.patience if timeout is None else timeout
-        if not self._lock.acquire(timeout=patience):  # somebody else waits for it, and longer
+        # Somebody else may wait for it, and longer; no wait of theirs is without an end.
+        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
             raise ringway.Timeout(f"the operation is not over after {patience} s")
         try:
             if self.is_over:
@@ -91,15 +94,17 @@ class Finisher:
         self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._calls: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()  # of those that work
         self._idle = threading.Semaphore(0)
+        self._workers: list[threading.Thread] = []
         self._thread = self._started(self._run)
 
     def submit(self, call: Callable[[], object]) -> None:
         self._queue.put(call)
 
     def close(self) -> None:
-        """Waits for all that it was given."""
+        """Waits for all that it was given, unless that calls it."""
         self._queue.put(None)
-        self._thread.join()
+        if threading.current_thread() not in self._workers:
+            self._thread.join()
 
     @staticmethod
     def _started(run: Callable[[], object]) -> threading.Thread:
@@ -108,25 +113,31 @@ class Finisher:
         return thread
 
     def _run(self) -> None:
-        workers: list[threading.Thread] = []
         while (call := self._queue.get()) is not None:
-            if not self._idle.acquire(blocking=False) and len(workers) < self._THREADS:
+            if not self._idle.acquire(blocking=False) and len(self._workers) < self._THREADS:
                 try:
-                    workers.append(self._started(self._work))
+                    self._workers.append(self._started(self._work))
                 except RuntimeError:  # there are no more threads: one of these takes it, or this one
-                    if not workers:
-                        call()
+                    if not self._workers:
+                        self._do(call)
                         continue
             self._calls.put(call)
-        for _ in workers:
+        for _ in self._workers:
             self._calls.put(None)
-        for worker in workers:
+        for worker in self._workers:
             worker.join()
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
-            call()
+            self._do(call)
             self._idle.release()
+
+    @staticmethod
+    def _do(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except Exception:  # of a callback of the future; the thread goes on with what it is given next
+            traceback.print_exc()
 
 
 class Work(dist.Work):

@@ -103,7 +103,10 @@ void CheckDevice(const nb::ndarray<nb::ro>& array, const std::string& name) {
                     (loaded.problem.empty() ? "and this process has no CUDA driver" : "and " + loaded.problem)));
   }
   device::Location location;
-  const device::Status found = loaded.library->Locate(array.data(), array.nbytes(), &location);
+  const device::Status found = [&] {
+    const nb::gil_scoped_release released;  // another thread may have the driver for long
+    return loaded.library->Locate(array.data(), array.nbytes(), &location);
+  }();
   if (!found.ok()) Raise(Error(found.code, name + ": " + found.text));
   if (array.size() > 0 && !location.on_device) Refuse(name + " says that it is a GPU's, which its driver denies");
 }

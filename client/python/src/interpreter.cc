@@ -16,7 +16,9 @@ namespace nb = nanobind;
 constexpr std::chrono::seconds kExitPatience(5);
 
 std::atomic<bool> exiting = false;
-std::atomic<int> calls = 0;  // under way
+std::atomic<bool> waits_no_more = false;  // for calls of other threads ..
+std::thread::id exits;                    // .. than the one that ends the interpreter, which this is
+std::atomic<int> calls = 0;               // under way
 thread_local bool in_handler = false;
 
 // Guarded by the GIL. Never destroyed: sessions may end after this library's destructors.
@@ -27,6 +29,7 @@ std::vector<std::weak_ptr<Session>>& Sessions() {
 
 // In a forked child there are no sessions of its parent to end, and no calls.
 void EndAll() {
+  exits = std::this_thread::get_id();
   exiting = true;
   std::vector<std::shared_ptr<Session>> open;
   for (const auto& session : Sessions()) {
@@ -38,6 +41,7 @@ void EndAll() {
   while (calls > 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  waits_no_more = true;
 }
 
 }  // namespace
@@ -61,12 +65,17 @@ bool Interrupted() noexcept {
   return raised;
 }
 
+void CallLater(int (*function)(void*), void* argument) {
+  if (!exiting) (void)Py_AddPendingCall(function, argument);  // where too many wait, what it would free is lost
+}
+
 WithoutGil::WithoutGil() : state_(nullptr) {
   ++calls;
   state_ = PyEval_SaveThread();
 }
 
 WithoutGil::~WithoutGil() {
+  while (waits_no_more && std::this_thread::get_id() != exits) std::this_thread::sleep_for(std::chrono::hours(1));
   PyEval_RestoreThread(state_);
   --calls;
 }

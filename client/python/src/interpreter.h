@@ -5,7 +5,7 @@
 // may be one that this very thread was about to read.
 //
 // Exit: atexit runs while all threads still may. It ends the sessions that are left, so that the calls of daemon
-// threads return, and waits until they have: a thread that came back from a call later would find no interpreter.
+// threads return, and waits until they have. A thread that comes back later would find no interpreter: it stays.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -25,6 +25,10 @@ void EndAtExit(const std::shared_ptr<Session>& session);
 
 // JoinOptions::interrupted: whether a signal handler or a callback has raised, or the interpreter exits. Takes the GIL.
 bool Interrupted() noexcept;
+
+// Has the main thread call this soon, with the GIL; nobody, once the interpreter exits. Any thread, with or without the
+// GIL.
+void CallLater(int (*function)(void*), void* argument);
 
 // Lets other threads run Python. Created and destroyed with the GIL.
 class WithoutGil {

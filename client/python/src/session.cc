@@ -20,7 +20,6 @@ namespace nb = nanobind;
 
 JoinOptions MakeJoinOptions(nb::handle on_waiting, const nb::kwargs& given) {
   JoinOptions options = JoinOptionsFrom(given);
-  options.interrupted = Interrupted;
   if (!on_waiting.is_none()) {
     options.on_waiting = [on_waiting](const Error& problem) {
       const nb::gil_scoped_acquire acquired;
@@ -303,25 +302,43 @@ void DefineMember(nb::module_& module) {
 }  // namespace
 
 PySession::PySession(nb::handle on_waiting, const nb::kwargs& options) {
-  const JoinOptions join = MakeJoinOptions(on_waiting, options);
+  // The last copy may end on a thread that must not wait for the GIL.
+  kept_ = std::shared_ptr<Kept>(new Kept, [](Kept* kept) {
+    const auto drop = [](void* arrays) {
+      delete static_cast<Kept*>(arrays);
+      return 0;
+    };
+    if (kept->empty())
+      delete kept;
+    else
+      CallLater(drop, kept);
+  });
+  JoinOptions join = MakeJoinOptions(on_waiting, options);
+  join.interrupted = [kept = kept_] { return Interrupted(); };
   session_ = ValueOf(Run([&] { return Session::Join(join); }));
   EndAtExit(session_);
 }
 
-void PySession::Keep(std::vector<Array> arrays) { std::move(arrays.begin(), arrays.end(), std::back_inserter(kept_)); }
+void PySession::Keep(std::vector<Array> arrays) { std::move(arrays.begin(), arrays.end(), std::back_inserter(*kept_)); }
 
 OpResult PySession::UpdateView(nb::handle timeout) {
   const Milliseconds patience = TimeoutFrom(timeout);
-  update_is_open_ = true;
+  Update update(*this);
   OpResult result = ValueOf(Run([&] { return session_->UpdateView(patience); }));
-  OnUpdated();
+  update.Succeeded();
   return result;
 }
 
-void PySession::OnUpdated() {
-  update_is_open_ = false;
+PySession::Update::Update(PySession& session) : session_(session), kept_(std::exchange(*session.kept_, {})) {
+  session.update_is_open_ = true;
+}
+
+void PySession::Update::Succeeded() {
+  session_.update_is_open_ = false;
   const std::vector<Array> dropped = std::exchange(kept_, {});  // whose end may run Python
 }
+
+PySession::Update::~Update() { session_.Keep(std::move(kept_)); }
 
 PySession::~PySession() {
   const WithoutGil released;  // it may wait for a thread that rejoins

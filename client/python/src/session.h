@@ -25,19 +25,34 @@ class PySession {
   Session& operator*() const { return *session_; }
   Session* operator->() const { return session_.get(); }
 
-  // Keeps memory of a device that a copy may still read or write: until the next UpdateView has succeeded, by which all
-  // copies are over, or the session is destroyed.
+  // Keeps memory of a device that a copy may still read or write: until an UpdateView that began later has succeeded,
+  // by which all copies are over, or the library has let go of the session, as it does after the last copy.
   void Keep(std::vector<Array> arrays);
   OpResult UpdateView(nanobind::handle timeout);
-  // The view was updated by another call.
-  void OnUpdated();
-  // An update has timed out or failed, and may still be adopted.
+  // An update has not ended well, and may still be adopted.
   bool update_is_open() const { return update_is_open_; }
 
+  // Around a call that updates the view.
+  class Update {
+   public:
+    explicit Update(PySession& session);
+    ~Update();
+    Update(const Update&) = delete;
+    Update& operator=(const Update&) = delete;
+    // It has succeeded.
+    void Succeeded();
+
+   private:
+    PySession& session_;
+    std::vector<Array> kept_;  // before it began
+  };
+
  private:
+  using Kept = std::vector<Array>;
+
+  std::shared_ptr<Kept> kept_;  // the session's own options have it, too
   std::shared_ptr<Session> session_;
   bool update_is_open_ = false;
-  std::vector<Array> kept_;
 };
 
 void DefineSession(nanobind::module_& module);

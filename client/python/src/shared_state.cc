@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <ringway/shared_state.hpp>
 #include <string>
 #include <utility>
@@ -70,8 +71,11 @@ class PySharedState {
     ValueOf(Run([&] { return state_.Sync(*session); }));
   }
   bool Advance(PySession& session, bool update_waits) {
+    std::optional<PySession::Update> update;
+    if (update_waits) update.emplace(session);
+    const std::uint64_t peer = session->peer_id();
     const bool admitted = ValueOf(Run([&] { return state_.Advance(*session, update_waits); }));
-    if (admitted) session.OnUpdated();
+    if (update && session->peer_id() == peer) update->Succeeded();  // else it was lost, and took the state instead
     return admitted;
   }
   std::uint64_t revision() const { return state_.revision(); }

@@ -58,7 +58,8 @@ void PyWork::WaitOnStream(nb::handle stream) {
     for (;; std::this_thread::sleep_for(Milliseconds(1))) {  // when others may cancel
       const std::lock_guard<std::mutex> lock(mutex_);
       Error error = work_.WaitOnStream(handle, kTurn);
-      if (error.code() != Code::kTimeout || work_.Test()) return error;
+      if (error.code() != Code::kTimeout) return error;
+      if (work_.Test()) return work_.WaitOnStream(handle);  // the time of this turn is no outcome
     }
   }));
   is_on_a_stream_ = true;

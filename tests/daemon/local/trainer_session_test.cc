@@ -201,20 +201,18 @@ TEST_F(TrainerSessionTest, SlotInUseMayNotBeSubmittedAgainButADoneOneMay) {
 }
 
 TEST_F(TrainerSessionTest, CountsOfAsManyRanksAsThereMayBeAreTaken) {
-  constexpr std::uint64_t kEach = 1024 / abi::kWorldSizeMax;
   BecomeMember();
-  auto submit = SubmitPacket(0);
-  submit.kind = OpKind::kAllGatherV;
-  submit.world_size = abi::kWorldSizeMax;
-  submit.members = 99;
-  submit.input_count = kEach;
-  std::vector<std::byte> packet(sizeof submit + abi::kWorldSizeMax * sizeof(abi::RankCounts));
-  const std::vector<abi::RankCounts> counts(abi::kWorldSizeMax, abi::RankCounts{kEach, 0, 0});
-  std::memcpy(packet.data(), &submit, sizeof submit);
-  std::memcpy(packet.data() + sizeof submit, counts.data(), packet.size() - sizeof submit);
-  SendBytes(packet);
-  ASSERT_EQ(port_.submissions.size(), 1U);
-  EXPECT_TRUE(session_->open());
+  struct {
+    abi::Submit submit = SubmitPacket(0);
+    std::array<abi::RankCounts, abi::kWorldSizeMax> counts;
+  } packet;
+  packet.counts.fill({1024 / abi::kWorldSizeMax, 0, 0});
+  packet.submit.kind = OpKind::kAllGatherV;
+  packet.submit.world_size = abi::kWorldSizeMax;
+  packet.submit.members = 99;
+  packet.submit.input_count = packet.counts[0].count;
+  Send(packet);
+  EXPECT_EQ(port_.submissions.size(), 1U);
 }
 
 TEST_F(TrainerSessionTest, UnsupportedCombinationCompletesItsSlotOnly) {
