@@ -234,7 +234,7 @@ Error SessionImpl::Cancel(const Operation& operation) {
   return StateError();
 }
 
-// Under the lock, for the finisher, or who waits, may give the slot to another operation.
+// Under the lock: of an operation with a device the finisher may give the slot to another meanwhile.
 Error SessionImpl::SendCancel(const Operation& operation, const Deadline& deadline) {
   auto packet = MakePacket<abi::Cancel>(abi::PacketType::kCancel);
   packet.slot = operation.slot;

@@ -92,11 +92,15 @@ bool FramesOut::Next(const LinkId& lane, std::uint32_t payload_bytes_max, std::s
   const Offer offer{.to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch};
   links::SentFrame sent;
   const auto are_whole = [this] { return membership_.modified().empty(); };
-  const bool fetches_first = std::exchange(fetches_turn_, !fetches_turn_);
-  bool found = fetches_first && NextFetched(offer, out, sent);
-  found = found || (are_whole() && NextOwn(offer, out, sent));
-  found = found || (are_whole() && !fetches_first && NextFetched(offer, out, sent));
+  const bool fetches_last = fetched_last_.contains(lane.other);
+  bool is_fetched = !fetches_last && NextFetched(offer, out, sent);
+  bool found = is_fetched || (are_whole() && NextOwn(offer, out, sent));
+  if (!found && fetches_last && are_whole()) found = is_fetched = NextFetched(offer, out, sent);
   if (!found || !are_whole()) return false;
+  if (is_fetched)
+    fetched_last_.insert(lane.other);
+  else
+    fetched_last_.erase(lane.other);
   ctx_.counts.bytes_sent += kSegmentHeaderBytes + out.payload.size();
   watch_.Moved();
   links_.CountOut(lane, sent);
@@ -180,6 +184,7 @@ void FramesOut::Serve(PeerId from, const OpName& name) {
 }
 
 void FramesOut::StopServing() {
+  fetched_last_.clear();
   for (const Serving& serving : serving_) attempts_.End(serving.attempt);
   serving_.clear();
 }

@@ -1,8 +1,8 @@
 // Frames that leave: the next segment of an operation, or of a fetch that is served, for a lane with room; again, what
 // was lost on its way.
 //
-//   lane has room --> an operation's segment (send_queue.h) --encoded, counted--> on its way
-//                     else one of a fetch that the other end asked for              |
+//   lane has room --> an operation's segment (send_queue.h), --encoded, counted--> on its way
+//                     in turn with one that the other end fetches                   |
 //                ^------------- lost with its lane, while its attempt is live ------+
 //
 // Invariant: each fetch that is served is a live attempt of its own, of a result that this rank holds.
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -108,7 +109,7 @@ class FramesOut {
   BufferGuard& guard_;
   MessageFrames& messages_;
   bool messages_turn_ = false;
-  bool fetches_turn_ = false;  // and all else: no outcome is told while one rank lacks it
+  std::set<PeerId> fetched_last_;  // whose last frame was of a fetch: those and all else take turns
   std::vector<Serving> serving_;
 };
 

@@ -94,8 +94,8 @@ class Membership {
 
   // ---- messages of views that are not installed here yet
   void AddEarly(PeerId from, const control::PeerMessage& message) { early_.Add(from, message); }
-  // Those that may be of the view that was installed last, once.
   void ForgetEarly(PeerId from) { early_.Forget(from); }
+  // Those that may be of the view that was installed last, once.
   EarlyMessages::ByPeer TakeEarly() { return early_.Take(); }
 
   bool forming() const { return forming_; }  // the group has no view yet

@@ -18,7 +18,7 @@ namespace {
 // The longest packet of a client: a Submit with the counts of all ranks that there may be.
 constexpr std::size_t kReceiveBytes = sizeof(abi::Submit) + abi::kWorldSizeMax * sizeof(abi::RankCounts);
 static_assert(kReceiveBytes >= std::max({sizeof(abi::Hello), sizeof(abi::Join), sizeof(abi::RegisterRegion)}));
-constexpr int kLastPacketsMax = 4096;        // read after the end of the process
+constexpr int kLastPacketsMax = 4096;  // read after the end of the process
 
 }  // namespace
 

@@ -166,11 +166,12 @@ void HttpServer::Serve(const Endpoint& where) {
   (void)server_->listen_after_bind();
   ended_ = true;
   while (!server_->is_stopping()) {
-    Log(Level::kWarning, "http_ended", {{"address", ToString(where)}, {"text", "it listens again in a second"}});
     for (auto waited = kPoll; waited < kPause && !server_->is_stopping(); waited += kPoll) {
       std::this_thread::sleep_for(kPoll);
     }
-    if (!server_->is_stopping() && server_->bind_to_port(where.host, where.port)) (void)server_->listen_after_bind();
+    if (server_->is_stopping()) break;
+    Log(Level::kWarning, "http_ended", {{"address", ToString(where)}, {"text", "it could not accept; it tries again"}});
+    if (server_->bind_to_port(where.host, where.port)) (void)server_->listen_after_bind();
   }
   is_over_ = true;
 }

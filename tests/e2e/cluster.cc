@@ -170,8 +170,7 @@ nlohmann::json Cluster::MasterStatus() const {
 }
 
 nlohmann::json Cluster::DaemonStatus(std::size_t index) const {
-  const Finished run =
-      RunToEnd({RINGWAY_CTL, "--socket", socket(index), "status", "--json", "--timeout-ms", "60000"});
+  const Finished run = RunToEnd({RINGWAY_CTL, "--socket", socket(index), "status", "--json", "--timeout-ms", "60000"});
   return run.code == 0 ? nlohmann::json::parse(run.out, nullptr, false) : nlohmann::json::object();
 }
 

@@ -151,7 +151,8 @@ TEST(Loss, OperationsGoOnWithoutTheMaster) {
   }
   cluster.master().Kill();
   for (const auto& round : running) EXPECT_EQ(round->Check().retries, 0u);
-  EXPECT_TRUE(Eventually([&] { return !cluster.MasterConnected(0); }));
+  EXPECT_TRUE(
+      Eventually([&] { return !cluster.DaemonStatus(0).value("/daemon/master_connected"_json_pointer, true); }));
   for (int i = 0; i < 20; ++i) ExpectWorks(ranks);
   JoinOptions impatient = cluster.At(0, "another", 1);
   impatient.timeout = Milliseconds(50);

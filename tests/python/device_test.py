@@ -187,15 +187,17 @@ with join() as session:
 import gc
 import weakref
 from cluster import eventually
-session = join()
-x = OnDevice(values(0, 20_000_000))
-alive = weakref.ref(x.array)
-work = session.all_reduce_async(x)
-session.abort()
-del work, session, x
-gc.collect()
-assert alive() is not None, "the memory of a copy was freed"
-eventually(lambda: alive() is None)
+for is_beside_a_buffer in (False, True):
+    session = join()
+    x = OnDevice(values(0, 20_000_000))
+    out = session.empty(x.array.shape, "float32") if is_beside_a_buffer else x
+    alive = weakref.ref(x.array)
+    work = session.all_reduce_async(x, out=out)
+    session.abort()
+    del work, session, x, out
+    gc.collect()
+    assert alive() is not None, "the memory of a copy was freed"
+    eventually(lambda: alive() is None)
 """, world=1)
 
     def test_streams_of_every_kind_and_what_is_none(self):

@@ -103,7 +103,7 @@ class Finisher:
     def close(self) -> None:
         """Waits for all that it was given, unless that calls it."""
         self._queue.put(None)
-        if threading.current_thread() not in self._workers:
+        if threading.current_thread() not in (*self._workers, self._thread):
             self._thread.join()
 
     @staticmethod

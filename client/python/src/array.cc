@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "interpreter.h"
 #include "proto/device/loader.h"
 
 namespace ringway::python {
@@ -104,7 +105,7 @@ void CheckDevice(const nb::ndarray<nb::ro>& array, const std::string& name) {
   }
   device::Location location;
   const device::Status found = [&] {
-    const nb::gil_scoped_release released;  // another thread may have the driver for long
+    const WithoutGil released;  // another thread may have the driver for long
     return loaded.library->Locate(array.data(), array.nbytes(), &location);
   }();
   if (!found.ok()) Raise(Error(found.code, name + ": " + found.text));

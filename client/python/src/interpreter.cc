@@ -66,15 +66,19 @@ bool Interrupted() noexcept {
 }
 
 void CallLater(int (*function)(void*), void* argument) {
-  if (!exiting) (void)Py_AddPendingCall(function, argument);  // where too many wait, what it would free is lost
+  if (!exiting) (void)Py_AddPendingCall(function, argument);
 }
 
+// Once the exit waits for no call, none begins that it would have to wait for: what is left, as the end of a Work, is
+// brief.
 WithoutGil::WithoutGil() : state_(nullptr) {
+  if (waits_no_more && std::this_thread::get_id() != exits) return;
   ++calls;
   state_ = PyEval_SaveThread();
 }
 
 WithoutGil::~WithoutGil() {
+  if (state_ == nullptr) return;
   while (waits_no_more && std::this_thread::get_id() != exits) std::this_thread::sleep_for(std::chrono::hours(1));
   PyEval_RestoreThread(state_);
   --calls;

@@ -26,11 +26,11 @@ void EndAtExit(const std::shared_ptr<Session>& session);
 // JoinOptions::interrupted: whether a signal handler or a callback has raised, or the interpreter exits. Takes the GIL.
 bool Interrupted() noexcept;
 
-// Has the main thread call this soon, with the GIL; nobody, once the interpreter exits. Any thread, with or without the
-// GIL.
+// Has the main thread call this, with the GIL, when it runs Python next. Nobody does once the interpreter exits, or
+// where too much waits for it. Any thread, with or without the GIL.
 void CallLater(int (*function)(void*), void* argument);
 
-// Lets other threads run Python. Created and destroyed with the GIL.
+// Lets other threads run Python, until the interpreter exits. Created and destroyed with the GIL.
 class WithoutGil {
  public:
   WithoutGil();

@@ -308,7 +308,7 @@ PySession::PySession(nb::handle on_waiting, const nb::kwargs& options) {
       delete static_cast<Kept*>(arrays);
       return 0;
     };
-    if (kept->empty())
+    if (kept->empty() || PyGILState_Check() != 0)
       delete kept;
     else
       CallLater(drop, kept);

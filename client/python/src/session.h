@@ -26,7 +26,8 @@ class PySession {
   Session* operator->() const { return session_.get(); }
 
   // Keeps memory of a device that a copy may still read or write: until an UpdateView that began later has succeeded,
-  // by which all copies are over, or the library has let go of the session, as it does after the last copy.
+  // by which all copies are over, or the library has let go of the session, as it does after the last copy and the last
+  // array of its memory.
   void Keep(std::vector<Array> arrays);
   OpResult UpdateView(nanobind::handle timeout);
   // An update has not ended well, and may still be adopted.
@@ -41,6 +42,8 @@ class PySession {
     Update& operator=(const Update&) = delete;
     // It has succeeded.
     void Succeeded();
+    // It is over, though not by success: this peer was lost, and is another now.
+    void Ended() { session_.update_is_open_ = false; }
 
    private:
     PySession& session_;

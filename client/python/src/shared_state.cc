@@ -75,7 +75,8 @@ class PySharedState {
     if (update_waits) update.emplace(session);
     const std::uint64_t peer = session->peer_id();
     const bool admitted = ValueOf(Run([&] { return state_.Advance(*session, update_waits); }));
-    if (update && session->peer_id() == peer) update->Succeeded();  // else it was lost, and took the state instead
+    if (update && session->peer_id() == peer) update->Succeeded();
+    if (update) update->Ended();
     return admitted;
   }
   std::uint64_t revision() const { return state_.revision(); }

@@ -1,6 +1,7 @@
 #include "work.h"
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,8 +19,9 @@ PyWork::PyWork(Work work, nb::object session, std::vector<Array> arrays)
     : completion(nb::none()), work_(std::move(work)), session_(std::move(session)), arrays_(std::move(arrays)) {}
 
 PyWork::~PyWork() {
-  const bool any_on_device = std::any_of(arrays_.begin(), arrays_.end(), [](const Array& x) { return x.on_device; });
-  if (any_on_device && !is_on_a_stream_) nb::inst_ptr<PySession>(session_)->Keep(std::exchange(arrays_, {}));
+  std::vector<Array> copied;  // those of a Buffer would keep the session, which keeps what it copies
+  std::copy_if(arrays_.begin(), arrays_.end(), std::back_inserter(copied), [](const Array& x) { return x.on_device; });
+  if (!is_on_a_stream_) nb::inst_ptr<PySession>(session_)->Keep(std::move(copied));
   const WithoutGil released;
   work_ = Work();  // detaches it while its memory is there
 }

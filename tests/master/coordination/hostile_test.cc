@@ -51,10 +51,10 @@ class HostileTest : public CoordinatorTest {
 
   // Mostly one of the newest views', seen through what some connection was told.
   std::uint64_t SomeEpoch() {
-    if (Below(12) == 0) return random_();
+    if (Below(60) == 0) return random_();
     if (Below(12) == 0) return Epoch::Of(1, static_cast<std::uint32_t>(Below(40))).value;
     const auto* view = Last(1 + Below(kConnections), &control::FromMaster::has_view);
-    return view == nullptr ? 0 : view->view().view().epoch() + Below(8) / 7;
+    return view == nullptr ? 0 : view->view().view().epoch() + Below(60) / 59;
   }
 
   void FillCounters(control::PeerCounters& counters) {
@@ -224,7 +224,7 @@ TEST_F(HostileTest, WhateverIsSaidViewsStayWellFormedAndEpochsGrow) {
   }
   // The messages must get somewhere.
   EXPECT_GT(views, 20 * kSeeds);
-  EXPECT_GT(prepared, 2 * kSeeds);
+  EXPECT_GT(prepared, kSeeds);
   EXPECT_GT(verdicts, 6 * kSeeds);
   EXPECT_GT(evicted, 6 * kSeeds);
   EXPECT_GT(explained, kSeeds / 2);
