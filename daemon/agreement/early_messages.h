@@ -25,8 +25,9 @@ class EarlyMessages {
   void Add(PeerId from, const control::PeerMessage& message) {
     std::vector<control::PeerMessage>& messages = messages_[from];
     std::size_t& bytes = bytes_[from];
-    if (messages.size() == kMax || message.ByteSizeLong() > kBytesMax - bytes) return;
-    bytes += message.ByteSizeLong();
+    const std::size_t more = message.ByteSizeLong();
+    if (messages.size() == kMax || more > kBytesMax - bytes) return;
+    bytes += more;
     messages.push_back(message);
   }
   void Forget(PeerId from) {

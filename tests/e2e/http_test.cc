@@ -5,10 +5,9 @@
 
 #include <csignal>
 
-#include "proto/endpoint.h"
-#include "proto/stream/address.h"
 #include "proto/stream/unique_fd.h"
 #include "tests/e2e/cluster.h"
+#include "tests/e2e/tls_client.h"
 
 namespace ringway::e2e {
 namespace {
@@ -70,12 +69,6 @@ class HttpClientTest : public testing::Test {
   void SetUp() override {
     ASSERT_TRUE(Eventually([&] { return !(address_ = cluster_.master().Logged("http", "address")).empty(); }));
   }
-  net::UniqueFd Connected() const {
-    const auto where = net::ResolveBlocking(ParseEndpoint(address_).value(), false);
-    net::UniqueFd fd(::socket(where.value().storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(::connect(fd.get(), where.value().get(), where.value().length), 0);
-    return fd;
-  }
 
   Cluster cluster_{{.daemons = 0, .master_options = {"--http", "127.0.0.1:0"}}};
   std::string address_;
@@ -83,7 +76,7 @@ class HttpClientTest : public testing::Test {
 
 TEST_F(HttpClientTest, RequestWithoutEndIsCutOff) {
   for (const std::string& piece : {std::string(1000, 'a'), std::string("a: b\r\n")}) {
-    const net::UniqueFd fd = Connected();
+    const net::UniqueFd fd = ConnectTo(address_);
     ssize_t sent = ::send(fd.get(), "GET /metrics HTTP/1.1\r\n", 23, MSG_NOSIGNAL);
     std::size_t total = 0;
     while (sent > 0 && total < std::size_t{64} << 20) {  // what the kernel takes is far less
@@ -98,7 +91,7 @@ TEST_F(HttpClientTest, RequestWithoutEndIsCutOff) {
 TEST_F(HttpClientTest, ClientThatSaysNothingMoreDoesNotKeepTheProcess) {
   std::vector<net::UniqueFd> clients;
   for (int i = 0; i < 12; ++i) {
-    clients.push_back(Connected());
+    clients.push_back(ConnectTo(address_));
     ASSERT_EQ(::send(clients.back().get(), "GET", 3, MSG_NOSIGNAL), 3);
   }
   cluster_.master().Signal(SIGTERM);
