@@ -4,6 +4,8 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=deploy/lib.sh
 source "$ROOT/deploy/lib.sh"
+# shellcheck source=tests/pace.sh
+source "$ROOT/tests/pace.sh"
 cd "$ROOT"
 
 usage() {
@@ -19,8 +21,12 @@ Stages, all of them without arguments:
   fuzz      the fuzz targets, each for a while, in build/fuzz
   tidy      clang-format, clang-tidy and shellcheck, with build/tidy
 
-Builds are unity builds: many sources a compilation, which takes a third of the time. The closing table has each stage's time
-to build and to test, and names each test that was skipped, with its reason, and each that failed and passed when repeated.
+Builds are unity builds: many sources a compilation, which takes a third of the time. A test that fails is repeated twice, alone:
+if both pass it is a flake, and the run passes; a report of a sanitizer always fails the run. The closing table has each stage's
+time to build and to test, and names flakes, and skipped tests with their reasons.
+
+A short calibration first: a slow machine runs fewer seeds and shorter chaos and fuzzing, and the table says how much.
+RINGWAY_TEST_EFFORT=PERCENT sets that instead.
 
   --preset STAGE   only this stage; may be repeated
   --all            all stages
@@ -80,17 +86,18 @@ timed_build() {
   return "$outcome"
 }
 
-# build_and_test DIRECTORY [CTEST_OPTION...]: builds everything there, the tests too, and runs them.
+# build_and_test DIRECTORY: builds everything there, the tests too, and runs them. Sanitizers write their reports to files, so that
+# those of a daemon that a test started and killed are seen, too.
 build_and_test() {
-  local directory=$1 log outcome=0
+  local directory=$1 outcome=0 reports="$ROOT/$1/sanitizer-reports"
   shift
   timed_build "$directory" || return 1
-  log=$(mktemp)
-  rm -f "$directory/junit.xml"
-  "${BUILD_PREFIX[@]}" ctest --test-dir "$directory" --output-on-failure --no-tests=error -j "$JOBS" "$@" \
-    --output-junit "$ROOT/$directory/junit.xml" </dev/null 2>&1 | tee "$log" | show_tests || outcome=1
-  DETAIL=$(python3 -B tests/ctest_report.py "$log" "$directory/junit.xml") || outcome=1
-  rm -f "$log"
+  rm -rf "$directory/junit.xml" "$reports"
+  mkdir -m 1777 "$reports"
+  ASAN_OPTIONS+=:log_path=$reports/report UBSAN_OPTIONS+=:log_path=$reports/report TSAN_OPTIONS+=:log_path=$reports/report \
+    "${BUILD_PREFIX[@]}" ctest --test-dir "$directory" --output-on-failure --no-tests=error -j "$JOBS" "$@" \
+    --output-junit "$ROOT/$directory/junit.xml" </dev/null 2>&1 | show_tests || true # the report judges
+  DETAIL=$("${BUILD_PREFIX[@]}" python3 -B tests/ctest_report.py "$directory" "$directory/junit.xml" "$reports") || outcome=1
   return "$outcome"
 }
 
@@ -98,10 +105,7 @@ build_and_test() {
 show_tests() { grep -v -E '^ *(Start +[0-9]+: |[0-9]+/[0-9]+ Test +#[0-9]+: .* Passed +[0-9.]+ sec$)' || true; }
 
 stage_release() {
-  configure release build/test-release -DRINGWAY_TESTS=ON "${UNITY[@]}" || return 1
-  # On a busy two-core machine real processes may fail a test once: it is named in the table at the end. Sanitizers find
-  # what happens once in many runs, so there each failure counts.
-  build_and_test build/test-release --repeat until-pass:2
+  configure release build/test-release -DRINGWAY_TESTS=ON "${UNITY[@]}" && build_and_test build/test-release
 }
 
 stage_python() {
@@ -169,9 +173,16 @@ run_stage() {
 }
 
 install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+if [[ -z ${RINGWAY_TEST_EFFORT:-} ]]; then
+  PACE_MS=$(pace_compile)
+  RINGWAY_TEST_EFFORT=$(effort_of "$PACE_MS")
+  say "calibration: $PACE_MS ms, $PACE_REFERENCE_MS on the reference; effort of random tests $RINGWAY_TEST_EFFORT%"
+fi
+export RINGWAY_TEST_EFFORT
 for stage in "${STAGES[@]}"; do run_stage "$stage"; done
 
 headline "what ran"
+say "effort of random tests (seeds, chaos, fuzzing): $RINGWAY_TEST_EFFORT%${PACE_MS:+, for $PACE_MS ms of calibration}"
 printf '%-8s %-7s %6s %6s\n' stage outcome build test
 printf '%s\n' "${REPORT[@]}"
 if ((${#FAILED[@]})); then die "failed: ${FAILED[*]}"; fi

@@ -1,8 +1,10 @@
-// Whether this build has a sanitizer: it costs tenfold, and looks for other faults than a test does, so tests of pure
-// arithmetic and sweeps do less then.
+// How much a test does: less with a sanitizer, which costs tenfold and looks for other faults than a test does, and
+// less on a slow machine (RINGWAY_TEST_EFFORT, a percentage that tests/run.sh measures).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 namespace ringway {
 
@@ -12,7 +14,14 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
+// The share of `whole` that this machine has time for, at least one. For what only repeats: seeds, seconds of chaos.
+inline std::uint64_t AtEffort(std::uint64_t whole) {
+  const char* const text = std::getenv("RINGWAY_TEST_EFFORT");
+  const long percent = text == nullptr ? 100 : std::clamp(std::strtol(text, nullptr, 10), 1L, 100L);
+  return std::max<std::uint64_t>(1, whole * static_cast<std::uint64_t>(percent) / 100);
+}
+
 // How many turns of a sweep of `whole` are made.
-constexpr std::uint64_t TurnsOf(std::uint64_t whole) { return kSanitized ? (whole + 9) / 10 : whole; }
+inline std::uint64_t TurnsOf(std::uint64_t whole) { return AtEffort(kSanitized ? (whole + 9) / 10 : whole); }
 
 }  // namespace ringway

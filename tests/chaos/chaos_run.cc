@@ -31,7 +31,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kOperationsMin = 200;
-constexpr int kLongerMax = 4;  // times the asked time, until so many have succeeded
+constexpr int kLongerMax = 4;              // times the asked time, until so many have succeeded
+constexpr std::uint64_t kSecondsMin = 30;  // on a slow machine, too: every kind of fault has to be struck
 constexpr std::chrono::milliseconds kPoll(5);
 
 struct RunOptions {
@@ -239,6 +240,8 @@ int main(int argc, char** argv) {
   app.add_flag("--keep", the_options.keep, "keep the logs, also of a good run");
   CLI11_PARSE(app, argc, argv);
   the_options.faults.seed = the_options.fleet.seed;
+  the_options.seconds =
+      std::max(std::min(the_options.seconds, ringway::chaos::kSecondsMin), ringway::AtEffort(the_options.seconds));
   if (const std::string why = the_options.fleet.gpu ? ringway::e2e::WhyNoGpu() : ""; !why.empty()) {
     std::printf("skipped: %s\n", why.c_str());
     return 77;

@@ -9,7 +9,8 @@ cd "$ROOT"
 usage() {
   cat <<'TEXT'
 Usage: tests/fuzz/run.sh [--seconds N] [--seed S] [TARGET...]
-Builds the fuzz targets with clang into build/fuzz and runs each for N seconds (20), one a core. Starts from
+Builds the fuzz targets with clang into build/fuzz and runs each for N seconds (20; RINGWAY_TEST_EFFORT percent of them), one a
+core. Starts from
 tests/fuzz/corpus and tests/fuzz/regressions; what is found on the way stays in build/fuzz/found/TARGET.
 
   --seed S   of the search (1, so that a clean clone searches the same way each time); 0 draws one
@@ -19,7 +20,7 @@ the ordinary tests replay it from then on.
 TEXT
 }
 
-SECONDS_EACH=20
+SECONDS_EACH=$((20 * ${RINGWAY_TEST_EFFORT:-100} / 100))
 SEED=1
 TARGETS=()
 while (($#)); do

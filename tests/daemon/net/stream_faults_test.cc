@@ -18,7 +18,7 @@ namespace {
 
 using Kind = StreamIo::Kind;
 
-constexpr std::uint64_t kSeeds = TurnsOf(300);
+const std::uint64_t kSeeds = TurnsOf(300);
 
 MemoryFaults RandomFaults(std::uint64_t seed) {
   std::mt19937_64 random(seed);

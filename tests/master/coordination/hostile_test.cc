@@ -187,7 +187,7 @@ class HostileTest : public CoordinatorTest {
 };
 
 TEST_F(HostileTest, WhateverIsSaidViewsStayWellFormedAndEpochsGrow) {
-  constexpr std::uint64_t kSeeds = TurnsOf(150);
+  const std::uint64_t kSeeds = TurnsOf(150);
   std::uint64_t views = 0, prepared = 0, verdicts = 0, evicted = 0, explained = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
