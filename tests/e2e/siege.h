@@ -17,7 +17,8 @@ namespace ringway::e2e {
 class SiegeTest : public ::testing::Test {
  protected:
   // One good trainer a daemon.
-  explicit SiegeTest(int daemons, bool tls = Tls()) : cluster_({.daemons = daemons, .tls = tls}) {}
+  explicit SiegeTest(int daemons) : cluster_({.daemons = daemons}) {}
+  explicit SiegeTest(const ClusterOptions& options) : cluster_(options) {}
   void SetUp() override;
 
   // Of the good ones: exact and none missing. `meanwhile` runs when all but one have submitted.

@@ -20,7 +20,8 @@ using std::chrono::days;
 
 class TlsTest : public SiegeTest {
  protected:
-  TlsTest() : SiegeTest(3, true) {}
+  TlsTest() : SiegeTest({.daemons = 3, .tls = true}) {}
+  explicit TlsTest(const ClusterOptions& options) : SiegeTest(options) {}
 
   tls::CredentialFiles FilesOf(const std::string& name) const { return tls::FilesOf(cluster_.certificates(), name); }
   // A certificate of the cluster's authority, or of a stranger's, of a time from now.
@@ -200,7 +201,13 @@ TEST_F(TlsTest, NobodySpeaksForAnother) {
   Reduce();
 }
 
-TEST_F(TlsTest, AddressOfAnotherReplacesNobody) {
+// Nobody is lost while a daemon is stopped for as long as another needs to start.
+class PatientTlsTest : public TlsTest {
+ protected:
+  PatientTlsTest() : TlsTest({.daemons = 3, .detect_ms = 60'000, .tls = true}) {}
+};
+
+TEST_F(PatientTlsTest, AddressOfAnotherReplacesNobody) {
   const std::string address = PortOf(2);
   cluster_.Issue("d9", "daemon");
   cluster_.daemon(2).Signal(SIGSTOP);
