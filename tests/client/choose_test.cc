@@ -32,8 +32,17 @@ TEST(ChooseGiverTest, OtherTensorsAreTheFaultOfWhoDoesNotTrain) {
   using enum Standing;
   const std::vector<Offer> offers = {Of(kTrains, 5), Of(kRejoined, 6, 2)};
   EXPECT_EQ(RevisionTaken(offers, 0), 5U);
-  EXPECT_EQ(ChooseGiver(offers, 1).error().code(), Code::kMismatch);
-  EXPECT_EQ(ChooseGiver({Of(kNew, 5), Of(kNew, 5, 2)}, 0).error().code(), Code::kMismatch);
+  EXPECT_TRUE(GoesTogether(offers, 0));
+  EXPECT_FALSE(GoesTogether(offers, 1));
+  EXPECT_FALSE(GoesTogether({Of(kNew, 5), Of(kNew, 5, 2)}, 0));
+  EXPECT_EQ(ReferenceRank({Of(kNew, 5), Of(kRejoined, 5, 2), Of(kRejoined, 5)}), 1U);
+}
+
+TEST(ChooseGiverTest, StateOfOtherTensorsIsNotTakenThoughItsRankSends) {
+  using enum Standing;
+  std::vector<Offer> offers = {Of(kNew, 6, 2), Of(kTrains, 5)};
+  offers[0].strategy = static_cast<std::uint64_t>(StateStrategy::kSend);
+  EXPECT_EQ(RevisionTaken(offers, 1), 5U);
 }
 
 }  // namespace

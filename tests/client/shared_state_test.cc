@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -117,6 +118,48 @@ TEST_F(SharedStateTest, FileThatIsNotThisStateWholeIsRefused) {
   EXPECT_EQ(Refused().code(), Code::kInvalidArgument);
 }
 
+TEST_F(SharedStateTest, FileOfTensorsOfAnotherDescriptionIsRefusedAndOneWithoutIsRead) {
+  std::vector<std::uint8_t> tensor(6, 1);
+  const auto make = [&](const std::string& description) {
+    return SharedState::Make({{"x", tensor.data(), tensor.size(), description}}, {.path = path_});
+  };
+  auto state = make("");
+  ASSERT_TRUE(state.ok());
+  Save(&*state);
+  const std::string undescribed = Read(path_);
+  auto described = make("bfloat16[3]");
+  ASSERT_TRUE(described.ok()) << described.error().text();
+  EXPECT_EQ(described->revision(), 1U);
+  Save(&*described);
+  EXPECT_EQ(make("float16[3]").error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(make("").error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(make("bfloat16[3]")->revision(), 2U);
+  Write(path_, undescribed);
+  EXPECT_EQ(make("float16[3]")->revision(), 1U);
+}
+
+TEST_F(SharedStateTest, DescriptionInCIsThatInCpp) {
+  std::vector<std::uint8_t> tensor(6, 1);
+  auto made = SharedState::Make({{"x", tensor.data(), tensor.size(), "bfloat16[3]"}}, {.path = path_});
+  ASSERT_TRUE(made.ok());
+  Save(&*made);
+  const ringwayStateTensor_t tensors[] = {{"x", tensor.data(), tensor.size()}};
+  const auto init = [&](const char* description, bool is_of_first_release = false) {
+    ringwaySharedStateConfig_t config = RINGWAY_SHARED_STATE_CONFIG_INITIALIZER;
+    config.path = path_.c_str();
+    config.descriptions = &description;
+    if (is_of_first_release) config.size = offsetof(ringwaySharedStateConfig_t, descriptions);
+    ringwaySharedState_t state = nullptr;
+    const ringwayResult_t result = ringwaySharedStateInit(&state, tensors, 1, &config);
+    ringwaySharedStateDestroy(state);
+    return result;
+  };
+  EXPECT_EQ(init("bfloat16[3]"), ringwaySuccess) << ringwayGetLastError(nullptr);
+  EXPECT_EQ(init("float16[3]"), ringwayInvalidArgument);
+  EXPECT_EQ(init(nullptr), ringwayInvalidArgument);
+  EXPECT_EQ(init("bfloat16[3]", true), ringwayInvalidArgument) << "read beyond what the program has";
+}
+
 TEST_F(SharedStateTest, RevisionThatLeavesNoRoomForTheNextIsDamage) {
   std::vector<std::uint8_t> tensor(100, 1);
   auto state = SharedState::Make({{"x", tensor.data(), tensor.size()}}, {.revision = UINT64_MAX - 1, .path = path_});
@@ -161,6 +204,7 @@ TEST_F(SharedStateTest, TensorsThatCannotBeOneStateAreRefused) {
   EXPECT_TRUE(refused({{"x", &byte, SIZE_MAX}}));
   EXPECT_TRUE(refused({{"x", &byte, std::size_t{1} << 46}, {"y", &byte, 1}}));
   EXPECT_TRUE(refused({{"x", &byte, 1}}, {.every = 0}));
+  EXPECT_TRUE(refused({{"x", &byte, 1, std::string(1025, 'd')}}));
   const auto strategy = static_cast<StateStrategy>(3);
   EXPECT_EQ(SyncState(*session_, {{"x", &byte, 1}}, {.strategy = strategy}).error().code(), Code::kInvalidArgument);
   EXPECT_EQ(SyncState(*session_, {{"x", &byte, 1}}, {.revision = UINT64_MAX}).error().code(), Code::kInvalidArgument);

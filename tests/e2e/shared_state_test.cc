@@ -36,10 +36,13 @@ struct Holding {
   std::vector<Bytes> tensors;
   StateOptions options = {};
   std::string prefix = {};  // of the tensors' names
+  std::string description = {};
 
   std::vector<StateTensor> List() {
     std::vector<StateTensor> list;
-    for (auto& tensor : tensors) list.push_back({prefix + std::to_string(list.size()), tensor.data(), tensor.size()});
+    for (auto& tensor : tensors) {
+      list.push_back({prefix + std::to_string(list.size()), tensor.data(), tensor.size(), description});
+    }
     return list;
   }
 };
@@ -253,18 +256,35 @@ TEST_F(SharedStateTest, AllChooseTheSameStateByRevisionMajorityAndStrategy) {
   }
 }
 
-TEST_F(SharedStateTest, TensorsOfOtherNamesOrSizesAreRefusedByAll) {
+// The error names both ranks and what each has; the ranks go on together afterwards.
+TEST_F(SharedStateTest, TensorsOfOtherNamesSizesOrDescriptionsAreRefusedByAll) {
+  struct Case {
+    std::vector<Holding> holdings;
+    const char* one;
+    const char* other;
+  };
+  Case cases[] = {{{{{Content(1, 5)}}, {{Content(1, 6)}}}, "rank 0 has \"0\" (5 bytes)", "rank 1 has \"0\" (6 bytes)"},
+                  {{{{Content(1, 5)}}, {{Content(1, 5)}, {}, "other "}}, "rank 0 has \"0\"", "rank 1 has \"other 0\""},
+                  {{{{Content(1, 5)}}, {{}}}, "rank 0 has \"0\"", "rank 1's list ends before it"},
+                  {{{{}}, {{Content(1, 5)}}}, "rank 0's list ends before it", "rank 1 has \"0\""},
+                  {{{{Content(1, 6)}, {}, "", "bfloat16[3]"}, {{Content(1, 6)}, {}, "", "float16[3]"}},
+                   "rank 0 has \"0\" of bfloat16[3]",
+                   "rank 1 has \"0\" of float16[3]"}};
   Join(2);
-  std::vector<Holding> sizes = {{{Content(1, 5)}}, {{Content(1, 6)}}};
-  for (const auto& result : Sync(&sizes)) {
-    EXPECT_EQ(result.error().code(), Code::kMismatch);
-    EXPECT_NE(result.error().text().find("[5, 6] bytes"), std::string::npos) << result.error().text();
+  for (Case& one : cases) {
+    const std::vector<Holding> before = one.holdings;
+    for (const auto& result : Sync(&one.holdings)) {
+      EXPECT_EQ(result.error().code(), Code::kMismatch);
+      for (const char* const said : {one.one, one.other}) {
+        EXPECT_NE(result.error().text().find(said), std::string::npos) << result.error().text();
+      }
+    }
+    for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(one.holdings[i].tensors == before[i].tensors);
   }
-  std::vector<Holding> names = {{{Content(1, 5)}}, {{Content(1, 5)}, {}, "other "}};
-  for (const auto& result : Sync(&names)) {
-    EXPECT_EQ(result.error().code(), Code::kMismatch);
-    EXPECT_NE(result.error().text().find("names"), std::string::npos) << result.error().text();
-  }
+  std::vector<Holding> alike = {{{Content(1, 5)}, {.revision = 1}, "", "int8[5]"},
+                                {{Content(2, 5)}, {}, "", "int8[5]"}};
+  for (const auto& result : Sync(&alike)) EXPECT_TRUE(result.ok()) << result.error().text();
+  EXPECT_TRUE(alike[1].tensors == alike[0].tensors);
 }
 
 // ---- SharedState
@@ -364,7 +384,9 @@ TEST_F(SharedStateTrainingTest, NewcomerWithAnotherModelIsRefusedAndCostsNothing
   while (StepAll(learners) != std::vector<bool>(2, true)) ASSERT_FALSE(HasFailure());
   const Error error = joins.get();
   EXPECT_EQ(error.code(), Code::kMismatch);
-  EXPECT_NE(error.text().find("[28, 4000] bytes"), std::string::npos) << error.text();
+  for (const char* const said : {"\"weights\" (4000 bytes)", "\"weights\" (28 bytes)"}) {
+    EXPECT_NE(error.text().find(said), std::string::npos) << error.text();
+  }
   StepAll(learners);
   for (const auto& learner : learners) EXPECT_TRUE(learner->HasAllSteps());
 }

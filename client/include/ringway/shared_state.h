@@ -22,7 +22,8 @@ extern "C" {
 
 typedef struct ringwaySharedState* ringwaySharedState_t;
 
-/* Memory of the host or a device, which stays the caller's; the same names and sizes in the same order on all ranks. */
+/* Memory of the host or a device, which stays the caller's; the same names and sizes in the same order on all ranks.
+ * What the bytes mean is described apart (`descriptions`), since this struct has no size member to grow by. */
 typedef struct {
   const char* name; /* unique */
   void* data;
@@ -34,10 +35,12 @@ typedef struct {
   uint64_t revision; /* of the tensors as they are */
   const char* path;  /* a file of this rank's own, read by Init and written as the training goes on; NULL: none */
   uint64_t every;    /* so many revisions */
+  /* ringway::StateTensor::description of each tensor, such as "float32[3, 4]"; NULL, the list or an entry: none. */
+  const char* const* descriptions;
 } ringwaySharedStateConfig_t;
 
 #define RINGWAY_SHARED_STATE_CONFIG_INITIALIZER \
-  { sizeof(ringwaySharedStateConfig_t), 0, NULL, 1 }
+  { sizeof(ringwaySharedStateConfig_t), 0, NULL, 1, NULL }
 
 /* Reads the file, if there is one. `config` may be NULL: its initializer. */
 RINGWAY_C_API ringwayResult_t ringwaySharedStateInit(ringwaySharedState_t* state, const ringwayStateTensor_t* tensors,
@@ -67,6 +70,12 @@ typedef enum {
 /* One exchange, without a ringwaySharedState_t. *revision: of these tensors, and then of the state that all have. */
 RINGWAY_C_API ringwayResult_t ringwaySyncState(const ringwayStateTensor_t* tensors, size_t count,
                                                ringwayStateStrategy_t strategy, ringwayComm_t comm, uint64_t* revision);
+
+/* The same with a description of each tensor, as in ringwaySharedStateConfig_t. */
+RINGWAY_C_API ringwayResult_t ringwaySyncDescribedState(const ringwayStateTensor_t* tensors,
+                                                        const char* const* descriptions, size_t count,
+                                                        ringwayStateStrategy_t strategy, ringwayComm_t comm,
+                                                        uint64_t* revision);
 
 #ifdef __cplusplus
 }

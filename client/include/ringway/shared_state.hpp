@@ -39,11 +39,14 @@
 
 namespace ringway {
 
-// Bytes in the memory of the host or a device; all ranks list the same names with the same sizes in the same order.
+// Bytes in the memory of the host or a device; all ranks list the same names, sizes and descriptions in the same order.
 struct StateTensor {
   std::string name;  // unique
   void* data = nullptr;
   std::size_t bytes = 0;
+  // What the bytes mean, so that ranks which disagree get kMismatch instead of each other's bits. Only compared: any
+  // text of up to 1024 bytes, the same on all ranks. The Python module writes dtype and shape, as "float32[3, 4]".
+  std::string description = {};
 };
 
 enum class StateStrategy : std::uint8_t {

@@ -1,9 +1,11 @@
 // The C API of shared states.
 #include <ringway/shared_state.h>
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <ringway/shared_state.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,15 +20,18 @@ namespace {
 using ringway::c::Refuse;
 using ringway::c::Report;
 
-constexpr std::size_t kConfigBytesMin = sizeof(ringwaySharedStateConfig_t);  // of the first release
+constexpr std::size_t kConfigBytesMin = offsetof(ringwaySharedStateConfig_t, descriptions);  // of the first release
 
 // Nothing: the arguments are impossible.
-std::optional<std::vector<ringway::StateTensor>> TensorsOf(const ringwayStateTensor_t* tensors, std::size_t count) {
+std::optional<std::vector<ringway::StateTensor>> TensorsOf(const ringwayStateTensor_t* tensors,
+                                                           const char* const* descriptions, std::size_t count) {
   std::vector<ringway::StateTensor> list;
   if (tensors == nullptr && count > 0) return std::nullopt;
   for (std::size_t i = 0; i < count; ++i) {
     if (tensors[i].name == nullptr) return std::nullopt;
-    list.push_back({tensors[i].name, tensors[i].data, tensors[i].bytes});
+    const char* const description = descriptions != nullptr ? descriptions[i] : nullptr;
+    list.push_back(
+        {tensors[i].name, tensors[i].data, tensors[i].bytes, description != nullptr ? description : std::string()});
   }
   return list;
 }
@@ -43,7 +48,7 @@ ringwayResult_t ringwaySharedStateInit(ringwaySharedState_t* state, const ringwa
     const ringwaySharedStateConfig_t defaults = RINGWAY_SHARED_STATE_CONFIG_INITIALIZER;
     const auto whole = ringway::c::Whole(config != nullptr ? config : &defaults, defaults, kConfigBytesMin);
     if (!whole) return Refuse("start config from RINGWAY_SHARED_STATE_CONFIG_INITIALIZER");
-    auto list = TensorsOf(tensors, count);
+    auto list = TensorsOf(tensors, whole->descriptions, count);
     if (!list) return RefuseTensors();
     auto made = ringway::SharedState::Make(
         std::move(*list),
@@ -85,9 +90,15 @@ ringwayResult_t ringwaySharedStateDestroy(ringwaySharedState_t state) {
 
 ringwayResult_t ringwaySyncState(const ringwayStateTensor_t* tensors, size_t count, ringwayStateStrategy_t strategy,
                                  ringwayComm_t comm, uint64_t* revision) {
+  return ringwaySyncDescribedState(tensors, nullptr, count, strategy, comm, revision);
+}
+
+ringwayResult_t ringwaySyncDescribedState(const ringwayStateTensor_t* tensors, const char* const* descriptions,
+                                          size_t count, ringwayStateStrategy_t strategy, ringwayComm_t comm,
+                                          uint64_t* revision) {
   return ringway::c::Guarded([&] {
     if (comm == nullptr || revision == nullptr) return Refuse("comm or revision is NULL");
-    const auto list = TensorsOf(tensors, count);
+    const auto list = TensorsOf(tensors, descriptions, count);
     if (!list) return RefuseTensors();
     const auto converted = ringway::c::Convert<ringway::StateStrategy>(strategy);
     const auto result = ringway::SyncState(*comm->session, *list, {.revision = *revision, .strategy = converted});

@@ -2,23 +2,10 @@
 
 #include <algorithm>
 #include <set>
-#include <string>
 #include <tuple>
 
 namespace ringway::internal {
 namespace {
-
-Error LayoutsDiffer(const std::vector<Offer>& offers) {
-  std::set<std::uint64_t> sizes;
-  for (const Offer& offer : offers) sizes.insert(offer.bytes);
-  if (sizes.size() == 1) {
-    return Error(Code::kMismatch,
-                 "ranks have shared states of tensors with other names or sizes: list the same on all");
-  }
-  std::string list;
-  for (const std::uint64_t bytes : sizes) list += (list.empty() ? "" : ", ") + std::to_string(bytes);
-  return Error(Code::kMismatch, "ranks have shared states of [" + list + "] bytes: list the same tensors on all");
-}
 
 std::uint64_t HighestStanding(const std::vector<Offer>& offers) {
   std::uint64_t highest = 0;
@@ -26,23 +13,32 @@ std::uint64_t HighestStanding(const std::vector<Offer>& offers) {
   return highest;
 }
 
-// Whether this rank's state goes together with all others, or at least with that which is in use.
-bool IsOfTheTraining(const std::vector<Offer>& offers, std::size_t rank) {
-  std::set<std::uint64_t> all;
+}  // namespace
+
+bool HaveOneLayout(const std::vector<Offer>& offers) {
+  const auto differs = [&](const Offer& offer) { return offer.layout != offers.front().layout; };
+  return std::none_of(offers.begin(), offers.end(), differs);
+}
+
+bool GoesTogether(const std::vector<Offer>& offers, std::size_t rank) {
+  if (HaveOneLayout(offers)) return true;
   std::set<std::uint64_t> in_use;
   const std::uint64_t highest = HighestStanding(offers);
   for (const Offer& offer : offers) {
-    all.insert(offer.layout);
     if (highest > 0 && offer.standing == highest) in_use.insert(offer.layout);
   }
-  return all.size() == 1 || (in_use.size() == 1 && in_use.contains(offers[rank].layout));
+  return in_use.size() == 1 && in_use.contains(offers[rank].layout);
 }
 
-}  // namespace
+std::size_t ReferenceRank(const std::vector<Offer>& offers) {
+  const auto lower = [](const Offer& a, const Offer& b) { return a.standing < b.standing; };
+  return static_cast<std::size_t>(std::max_element(offers.begin(), offers.end(), lower) - offers.begin());
+}
 
 Expected<std::size_t> ChooseGiver(const std::vector<Offer>& offers, std::size_t rank) {
-  if (!IsOfTheTraining(offers, rank)) return LayoutsDiffer(offers);
-  const auto sends = [](const Offer& offer) { return offer.Is(StateStrategy::kSend); };
+  const auto sends = [&](const Offer& offer) {
+    return offer.Is(StateStrategy::kSend) && offer.layout == offers[rank].layout;
+  };
   const bool any_sends = std::any_of(offers.begin(), offers.end(), sends);
   const std::uint64_t highest = HighestStanding(offers);
   const auto may_be_taken = [&](const Offer& offer) {

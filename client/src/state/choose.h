@@ -25,7 +25,7 @@ enum class Standing : std::uint8_t {
 
 // What a rank says of its state. Gathered as words of 64 bits.
 struct Offer {
-  std::uint64_t layout = 0;  // a hash of names and sizes
+  std::uint64_t layout = 0;  // StateBytes::layout
   std::uint64_t bytes = 0;
   Hash content;
   std::uint64_t revision = 0;
@@ -42,7 +42,16 @@ static_assert(kOfferWords == 7);
 
 inline constexpr std::uint64_t kRevisionMax = std::uint64_t{1} << 62;
 
+bool HaveOneLayout(const std::vector<Offer>& offers);
+
+// Whether the state of `rank` goes together with all others, or at least with that which is in use.
+bool GoesTogether(const std::vector<Offer>& offers, std::size_t rank);
+
+// The lowest rank of the highest standing, with which the others are compared.
+std::size_t ReferenceRank(const std::vector<Offer>& offers);
+
 // Returns the lowest rank that has the state which all take. kMismatch as shared_state.hpp says; `rank`: this one.
+// REQUIRES: GoesTogether(offers, rank).
 Expected<std::size_t> ChooseGiver(const std::vector<Offer>& offers, std::size_t rank);
 
 }  // namespace ringway::internal

@@ -10,6 +10,7 @@
 
 #include "client/src/device_part.h"
 #include "client/src/state/hashing.h"
+#include "client/src/state/labels.h"
 #include "proto/device/signals_blocked.h"
 
 namespace ringway::internal {
@@ -19,10 +20,13 @@ using device::Direction;
 
 constexpr std::size_t kStateBytesMax = std::size_t{1} << 46;
 constexpr std::size_t kHashThreadsMax = 8;
+constexpr std::size_t kDescriptionBytesMax = 1024;
 
 Error Refuse(const StateTensor& tensor, const std::string& why) {
   return Error(Code::kInvalidArgument, "tensor \"" + tensor.name + "\" of the shared state " + why);
 }
+
+std::string Counted(const std::string& text) { return std::to_string(text.size()) + ":" + text; }
 
 }  // namespace
 
@@ -30,10 +34,15 @@ Expected<StateBytes> StateBytes::Make(const std::vector<StateTensor>& tensors) {
   StateBytes made;
   std::set<std::string> names;
   std::string layout;
+  std::string layout_undescribed;
   for (const StateTensor& tensor : tensors) {
     if (!names.insert(tensor.name).second) return Refuse(tensor, "is listed twice");
     if (tensor.bytes > kStateBytesMax - made.bytes_) return Refuse(tensor, "is too large");
-    layout += std::to_string(tensor.name.size()) + ":" + tensor.name + ":" + std::to_string(tensor.bytes) + ";";
+    if (tensor.description.size() > kDescriptionBytesMax) return Refuse(tensor, "has a description that is too long");
+    const std::string entry = Counted(tensor.name) + ":" + std::to_string(tensor.bytes);
+    layout_undescribed += entry + ";";
+    layout += tensor.description.empty() ? entry + ";" : entry + ":" + Counted(tensor.description) + ";";
+    AddLabel(tensor, &made.labels_);
     if (tensor.bytes == 0) continue;
     if (tensor.data == nullptr) return Refuse(tensor, "has no memory");
     auto found = FindDeviceMemory({tensor.data, tensor.bytes}, {});
@@ -47,6 +56,7 @@ Expected<StateBytes> StateBytes::Make(const std::vector<StateTensor>& tensors) {
     made.bytes_ += tensor.bytes;
   }
   made.layout_ = HashOf(layout.data(), layout.size()).low;
+  made.layout_undescribed_ = HashOf(layout_undescribed.data(), layout_undescribed.size()).low;
   return made;
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <ringway/shared_state.hpp>
+#include <string>
 #include <vector>
 
 #include "client/src/fork_guard.h"
@@ -30,7 +31,10 @@ class StateBytes {
   // A child has neither the session nor the device.
   bool IsForked() const { return generation_ != ForkGeneration(); }
   std::size_t bytes() const { return bytes_; }
-  std::uint64_t layout() const { return layout_; }  // a hash of names and sizes
+  // A hash of names, sizes and descriptions, and one of names and sizes, which is the same where nothing is described.
+  std::uint64_t layout() const { return layout_; }
+  std::uint64_t layout_undescribed() const { return layout_undescribed_; }
+  const std::string& labels() const { return labels_; }  // of labels.h
   std::size_t piece_count() const { return (bytes_ + kStatePieceBytes - 1) / kStatePieceBytes; }
   std::size_t bytes_of(std::size_t piece) const;
 
@@ -57,6 +61,8 @@ class StateBytes {
   std::vector<Tensor> tensors_;  // without empty ones
   std::size_t bytes_ = 0;
   std::uint64_t layout_ = 0;
+  std::uint64_t layout_undescribed_ = 0;
+  std::string labels_;
   std::unique_ptr<DeviceCopier> copier_;  // null: all is the host's
 };
 

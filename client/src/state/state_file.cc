@@ -150,9 +150,11 @@ Expected<std::optional<std::uint64_t>> StateFile::Load(StateBytes* state) const 
   if (*hash_read != sizeof(wanted) || head.magic != kMagic) {
     return refuse("is not a state file: name another, or move it away");
   }
-  if (head.bytes != state->bytes() || head.layout != state->layout()) {
+  const bool is_this_model = head.layout == state->layout() || head.layout == state->layout_undescribed();
+  if (head.bytes != state->bytes() || !is_this_model) {
     return refuse("has a state of " + std::to_string(head.bytes) + " bytes, and the tensors, of " +
-                  std::to_string(state->bytes()) + " bytes, have other names or sizes: it is another model's");
+                  std::to_string(state->bytes()) +
+                  " bytes, have other names, sizes, dtypes or shapes: it is another model's");
   }
   Hasher hasher;
   hasher.Add(&head, sizeof(head));

@@ -3,7 +3,8 @@
 //   8 bytes    "RINGWAY2"
 //   8          revision, little-endian; so all below
 //   8          bytes of content
-//   8          layout: a hash of names and sizes
+//   8          layout: a hash of names, sizes and descriptions. One of names and sizes alone is accepted as well: what
+//              wrote it described nothing
 //   16         a 128-bit hash of the four above and the content
 //   the content
 //

@@ -11,6 +11,7 @@
 #include "client/src/session.h"
 #include "client/src/state/exchange.h"
 #include "client/src/state/hashing.h"
+#include "client/src/state/labels.h"
 
 namespace ringway {
 namespace {
@@ -86,6 +87,13 @@ class Syncing {
     if (!view.ok()) return view.error();
     std::vector<Offer> offers(view->world_size);
     std::memcpy(static_cast<void*>(offers.data()), gathered.data(), offers.size() * sizeof(Offer));
+    if (!internal::HaveOneLayout(offers)) {
+      const auto difference = ExplainDifference(offers, *view);
+      if (!difference.ok()) return difference.error();
+      if (!internal::GoesTogether(offers, view->rank)) {
+        return Error(Code::kMismatch, *difference + ": list the same tensors on all ranks");
+      }
+    }
     const auto giver = internal::ChooseGiver(offers, view->rank);
     if (!giver.ok()) return giver.error();
     const Offer& chosen = offers[giver.value()];
@@ -97,6 +105,41 @@ class Syncing {
       hashes_ = own_;
     }
     return Move(Holders(offers, giver.value()), *view);
+  }
+
+  // Returns how this rank's tensors differ from the reference rank's; where they do not, how those of the lowest rank
+  // that differs do. All ranks call it for the same offers: each compares itself with the reference's list, and the
+  // sentences are gathered.
+  Expected<std::string> ExplainDifference(const std::vector<Offer>& offers, const OpResult& view) {
+    const std::size_t reference = internal::ReferenceRank(offers);
+    const auto root = static_cast<std::uint32_t>(reference);
+    internal::RankLabels theirs{reference, state_.labels()};
+    std::uint64_t bytes = theirs.labels.size();
+    if (const auto sent = session_.Broadcast(&bytes, 1, DType::kU64, root); !sent.ok()) return sent.error();
+    theirs.labels.resize(std::min<std::uint64_t>(bytes, internal::kLabelsBytesMax));
+    if (!theirs.labels.empty()) {
+      const auto sent = session_.Broadcast(theirs.labels.data(), theirs.labels.size(), DType::kU8, root);
+      if (!sent.ok()) return sent.error();
+    }
+    std::vector<std::uint64_t> words(internal::kDifferenceBytesMax / sizeof(std::uint64_t));
+    if (offers[view.rank].layout != offers[reference].layout) {
+      const std::string own = internal::FirstDifference(theirs, {view.rank, state_.labels()});
+      std::memcpy(words.data(), own.data(), std::min(own.size(), internal::kDifferenceBytesMax));
+    }
+    std::vector<std::uint64_t> gathered;
+    const auto again = Gather(session_, words.data(), words.size(), &gathered);
+    if (!again.ok()) return again.error();
+    if (again->contributors != view.contributors) {
+      return Error(Code::kPeerLost, "ranks were lost while their shared states were compared");
+    }
+    const auto said_by = [&](std::size_t rank) {
+      const auto* const text = reinterpret_cast<const char*>(gathered.data() + rank * words.size());
+      return std::string(text, ::strnlen(text, internal::kDifferenceBytesMax));
+    };
+    std::size_t rank = view.rank;
+    if (said_by(rank).empty()) rank = 0;
+    while (rank + 1 < offers.size() && said_by(rank).empty()) ++rank;
+    return said_by(rank);
   }
 
   Expected<bool> Move(Holders holders, const OpResult& view) {
