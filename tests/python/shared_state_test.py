@@ -6,6 +6,12 @@ import unittest
 
 import numpy
 import ringway
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
 from cluster import PATIENCE, ClusterTest, eventually, together
 
 PIECE = 16 << 20
@@ -84,11 +90,77 @@ class SharedStateTest(ClusterTest):
         self.assertEqual(outcomes, ["synchronized", "ended"])
         self.assertFalse(states[1][0].any(), "a part of it has been adopted")
 
-    def test_states_of_different_sizes_are_refused_on_all(self):
+    def test_states_that_do_not_go_together_are_refused_on_all_and_the_session_goes_on(self):
+        """Names, dtypes, shapes, the order of axes and constants are agreed on; the error has both ranks and the first difference."""
         sessions = self.join(2)
-        for outcome in self.sync(sessions, [[content(1, 5)], [content(1, 6)]], [1, 1]):
-            self.assertIsInstance(outcome, ringway.Mismatch)
-            self.assertIn("[5, 6] bytes", outcome.message)
+        half = numpy.full(3, 0.5, "float16")
+        matrix = numpy.zeros((2, 3), "float32")
+        for one, other, *words in (
+            ([half], [half.view("uint16")], 'rank 0 has "0" of float16[3]', 'rank 1 has "0" of uint16[3]'),
+            ([half], [half.astype("float32")], "float16[3] (6 bytes)", "float32[3] (12 bytes)"),
+            ([half], [half.byteswap().view(">f2")], "float16[3]", ">f2[3]"),
+            ({"same": half, "w": matrix}, {"same": half, "w": matrix.reshape(3, 2)}, '"w" of float32[2, 3]', '"w" of float32[3, 2]'),
+            ({"w": matrix}, {"w": numpy.asfortranarray(matrix)}, "float32[2, 3] (24", "with axes [1, 0] in memory"),
+            ({"a": half}, {"b": half}, '"a"', '"b"'),
+            ({"a": half, "b": half}, {"a": half}, "tensor 1", "rank 0 has \"b\"", "rank 1's list ends before it"),
+            ({"n": 1}, {"n": 1.0}, '"n" of int', '"n" of float'),
+            ({"n": None}, {"n": "text"}, '"n" of None', "\"n\" of str 'text'"),
+        ):
+            for outcome in self.sync(sessions, [one, other], [1, 0]):
+                with self.subTest(one=one, other=other):
+                    self.assertIsInstance(outcome, ringway.Mismatch)
+                    for word in words:
+                        self.assertIn(word, outcome.message)
+        state = [numpy.zeros(3, "float16")]
+        self.assertEqual(self.sync(sessions, [[half], state], [1, 0]), [1, 1])
+        numpy.testing.assert_array_equal(state[0], half)
+
+    def test_dicts_lists_and_numbers_of_any_depth_are_taken(self):
+        def state(seed):
+            return {"model": {"w": content(seed, 5), "layers": [content(seed + 1, 3), (content(seed + 2, 2), seed)]},
+                    "groups": [{"lr": 0.5 * seed, "betas": (0.25 * seed, 0.125 * seed), "steps": seed, "on": seed > 1,
+                                "kind": "adam", "none": None, "scalar": numpy.float32(seed), "phase": complex(seed, 1)}],
+                    7: numpy.arange(seed, seed + 3)}
+
+        sessions, states = self.join(2), [state(1), state(2)]
+        kept = states[0]["groups"], states[0]["model"]["w"]
+        self.assertEqual(self.sync(sessions, states, [0, 1]), [1, 1])
+        self.assertEqual(repr(states[0]), repr(state(2)))
+        self.assertEqual(repr(states[1]), repr(state(2)))
+        self.assertIs(kept[0], states[0]["groups"])
+        self.assertIs(kept[1], states[0]["model"]["w"])
+
+    def test_what_is_no_state_is_refused_by_its_path_and_the_others_wait(self):
+        sessions = self.join(2)
+        for state, error, *words in (
+            ({"a": {"b": [1, {2, 3}]}}, TypeError, '"a.b.1"', "set"),
+            ({"a": object()}, TypeError, '"a"', "object"),
+            ({(1, 2): 3}, TypeError, "tuple", "str or int"),
+            (7, TypeError, "int", "replaced"),
+            ([numpy.zeros(4)[::2]], ringway.InvalidArgument, '"0"', "gaps"),
+            ([numpy.broadcast_to(numpy.zeros(1), (3,))], ringway.InvalidArgument, '"0"', "gaps"),
+            ({"x": numpy.array([None])}, ringway.InvalidArgument, '"x"', "object"),
+            ({"n": 1 << 64}, ringway.InvalidArgument, '"n"', "64 bits"),
+            ({"a.b": 1, "a": {"b": 1}}, ringway.InvalidArgument, '"a.b"', "twice"),
+        ):
+            with self.assertRaises(error) as raised:
+                ringway.sync_shared_state(sessions[0], state)
+            for word in words:
+                self.assertIn(word, str(raised.exception))
+        for revision in (-1, 1 << 64, 0.5, "1"):
+            with self.refused(ringway.InvalidArgument, f"revision is {revision!r}"):
+                ringway.sync_shared_state(sessions[0], [], revision=revision)
+        with self.refused(ringway.InvalidArgument, "every is -1"):
+            ringway.SharedState(sessions[0], [], every=-1)
+        states = [[numpy.zeros(3)], [numpy.ones(3)]]
+        self.assertEqual(self.sync(sessions, states, [0, 1]), [1, 1])
+
+    def test_arrays_whose_axes_are_permuted_are_taken_where_they_are(self):
+        sessions = self.join(2)
+        states = [[numpy.zeros((2, 3, 4)).transpose(axes), numpy.zeros((5, 1), order="F")] for axes in [(1, 2, 0)] * 2]
+        states[1][0][:] = numpy.arange(24).reshape(3, 4, 2)
+        self.assertEqual(self.sync(sessions, states, [0, 1]), [1, 1])
+        numpy.testing.assert_array_equal(states[0][0], numpy.arange(24).reshape(3, 4, 2))
 
     # ------------------------------------------------------------------------------------------ SharedState
 
@@ -191,11 +263,49 @@ class SharedStateTest(ClusterTest):
         newcomer.session.abort()
         eventually(lambda: not any(together(*[lambda s=s: self.step(s) for s in states]))
                    and states[0].session.world_size == 2)
-        with self.assertRaisesRegex(ringway.Mismatch, r"\[7, 8000\] bytes"):
+        with self.assertRaisesRegex(ringway.Mismatch, r'rank 0 has "0" of float64\[1000\] .* rank 2 has "0" of uint8\[7\] '):
             come(numpy.zeros(7, "uint8"), 0).result(PATIENCE)
         together(*[lambda s=s: self.step(s) for s in states])
         for state in states:
             numpy.testing.assert_array_equal(state.arrays[0], float(states[0].revision))
+
+    def test_arrays_that_are_not_those_of_before_are_refused_at_the_end_of_a_step(self):
+        (session,) = self.join(1)
+        x = {"w": numpy.zeros(3), "n": 1}
+        shared = ringway.SharedState(session, x)
+        shared.advance(False)
+        x["w"] = numpy.ones(3)
+        with self.refused(ringway.InvalidArgument, '"w"', "other memory"):
+            shared.advance(False)
+        x = {"w": numpy.zeros(3)}
+        shared = ringway.SharedState(session, lambda: x)
+        x["v"] = numpy.zeros(3)
+        with self.refused(ringway.InvalidArgument, '"v" where it had "w"'):
+            shared.advance(False)
+        x = {"w": numpy.zeros(3), "x": numpy.zeros(3)}
+        shared = ringway.SharedState(session, lambda: x)
+        del x["x"]
+        with self.refused(ringway.InvalidArgument, "1 entries"):
+            shared.advance(False)
+        self.assertEqual(shared.revision, 0)
+
+    def test_numbers_are_read_and_replaced_by_every_call_and_are_in_the_file(self):
+        path = self.cluster.directory / f"{self.id()}.state"
+        (session,) = self.join(1)
+        state = {"lr": 0.5, "w": numpy.zeros(3)}
+        shared = ringway.SharedState(session, state, path=path)
+        state["lr"] = 0.25
+        shared.advance(False)
+        again = {"lr": 0.0, "w": numpy.ones(3)}
+        self.assertEqual(ringway.SharedState(session, again, path=path).revision, 1)
+        self.assertEqual(again["lr"], 0.25)
+        first, second = ringway.SharedState(session, again), {"lr": 7.0, "w": numpy.ones(3)}
+        again["lr"] = 3.0
+        session.abort()
+        sessions = self.join(2)
+        first.session = sessions[0]
+        together(first.sync, lambda: ringway.SharedState(sessions[1], second))
+        self.assertEqual((again["lr"], second["lr"]), (3.0, 3.0))
 
     def test_a_save_that_fails_leaves_the_file_of_before_and_all_else_done(self):
         path = self.cluster.directory / f"{self.id()}.state"
@@ -267,6 +377,109 @@ class SharedStateTest(ClusterTest):
         self.assertEqual(calm[1], last)
         self.assertLess(error(weights), 0.2 * error(numpy.zeros(size)))
         self.assertLess(abs(error(weights) / error(calm[0]) - 1), 0.1)
+
+
+@unittest.skipUnless(torch, "torch is not installed: RINGWAY_TEST_TORCH=1 installs it, 5.4 GB")
+class TorchStateTest(ClusterTest):
+    DAEMONS = 2
+
+    @staticmethod
+    def model(seed):
+        torch.manual_seed(seed)
+        layers = [torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(4, 2)]
+        return torch.nn.Sequential(*layers).to(memory_format=torch.channels_last)
+
+    @staticmethod
+    def train(model, optimizer):
+        optimizer.zero_grad()
+        model(torch.ones(2, 3, 3, 3)).square().sum().backward()
+        optimizer.step()
+
+    def assert_same(self, one, other):
+        for (name, x), y in zip(one.state_dict().items(), other.state_dict().values()):
+            torch.testing.assert_close(x, y, rtol=0, atol=0, msg=name)
+            self.assertEqual(x.stride(), y.stride())
+
+    def both(self, sessions, call):
+        def one(session):
+            try:
+                return call(session, session.rank)
+            except (ringway.Error, TypeError) as error:
+                return error
+
+        return together(*[lambda s=s: one(s) for s in sessions])
+
+    def test_models_of_two_dtypes_are_refused_and_not_reinterpreted(self):
+        sessions = self.join(2)
+        models = [torch.nn.Linear(3, 2).to(dtype) for dtype in (torch.bfloat16, torch.float16)]
+        before = [x.weight.clone() for x in models]
+        for outcome in self.both(sessions, lambda s, rank: ringway.sync_shared_state(s, models[rank], revision=rank)):
+            self.assertIsInstance(outcome, ringway.Mismatch)
+            self.assertIn('rank 0 has "bias" of bfloat16[2] (4 bytes), and rank 1 has "bias" of float16[2] (4 bytes)', outcome.message)
+        for model, x in zip(models, before):
+            self.assertTrue(torch.equal(model.weight, x))
+
+    def test_a_model_and_its_optimizer_are_taken_with_numbers_and_channels_last(self):
+        sessions = self.join(2)
+        models = [self.model(rank) for rank in range(2)]
+        optimizers = [torch.optim.Adam(model.parameters(), lr=0.1 + rank) for rank, model in enumerate(models)]
+        for each in zip(models, optimizers):
+            self.train(*each)
+        self.train(models[1], optimizers[1])
+        done = self.both(sessions, lambda s, rank: ringway.sync_shared_state(
+            s, {"model": models[rank], "optimizer": optimizers[rank]}, revision=rank))
+        self.assertEqual(done, [1, 1])
+        self.assertEqual(optimizers[0].param_groups[0]["lr"], 1.1)
+        for each in zip(models, optimizers):
+            self.train(*each)
+        self.assert_same(*models)
+
+    def test_the_state_dict_of_an_optimizer_is_taken(self):
+        sessions = self.join(2)
+        models = [torch.nn.Linear(3, 2) for _ in range(2)]
+        optimizers = [torch.optim.Adam(x.parameters(), lr=0.1 * (rank + 1)) for rank, x in enumerate(models)]
+        for rank, optimizer in enumerate(optimizers):
+            models[rank](torch.full((1, 3), float(rank))).sum().backward()
+            optimizer.step()
+        states = [x.state_dict() for x in optimizers]
+        done = self.both(sessions, lambda s, rank: ringway.sync_shared_state(s, states[rank], revision=rank))
+        self.assertEqual(done, [1, 1])
+        optimizers[0].load_state_dict(states[0])
+        self.assertEqual(repr(optimizers[0].state_dict()), repr(optimizers[1].state_dict()))
+
+    def test_a_module_that_has_other_memory_is_refused_at_the_end_of_a_step(self):
+        (session,) = self.join(1)
+        for state_of in (lambda x: x, lambda x: x.state_dict(), lambda x: x.state_dict, lambda x: {"model": x.state_dict()},
+                         lambda x: [*x.parameters()], lambda x: x.parameters()):
+            model = self.model(1)
+            shared = ringway.SharedState(session, state_of(model))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(2):
+                self.train(model, optimizer)
+                shared.advance(False)
+            model.load_state_dict(self.model(2).state_dict())
+            shared.advance(False)
+            model.to(torch.float64)
+            with self.refused(ringway.InvalidArgument, "other memory"):
+                shared.advance(False)
+            self.assertEqual(shared.revision, 3)
+
+    def test_an_optimizer_that_gets_its_state_later_is_refused_by_name(self):
+        (session,) = self.join(1)
+        model = self.model(1)
+        optimizer = torch.optim.Adam(model.parameters())
+        shared = ringway.SharedState(session, optimizer)
+        self.train(model, optimizer)
+        with self.refused(ringway.InvalidArgument, '"state.0.exp_avg"'):
+            shared.advance(False)
+
+    def test_tensors_that_are_not_plain_are_refused_by_name(self):
+        (session,) = self.join(1)
+        for x in (torch.zeros(3, 3).to_sparse(), torch.zeros(3, device="meta"), torch.zeros(3, dtype=torch.complex64).conj()):
+            with self.refused(ringway.InvalidArgument, '"x"', "not a plain tensor"):
+                ringway.sync_shared_state(session, {"x": x})
+        with self.refused(ringway.InvalidArgument, '"x"', "gaps"):
+            ringway.sync_shared_state(session, {"x": torch.zeros(4, 4)[:, ::2]})
 
 
 if __name__ == "__main__":

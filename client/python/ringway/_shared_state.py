@@ -1,17 +1,19 @@
 """What all ranks must have alike, as parameters and moments: compared by hash, and sent only where it differs.
 
-Arrays reach the library as their bytes, flat; all else is there (ringway/shared_state.hpp).
+The leaves of a state (_state_leaves.py) reach the library as their bytes, flat; all else is there (ringway/shared_state.hpp).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from ringway import _ringway
 from ringway._ringway import InvalidArgument
 from ringway._session import join
+from ringway._state_leaves import Leaf, is_tensor, leaves
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -20,40 +22,23 @@ if TYPE_CHECKING:
 
 _STRATEGIES = ("popular", "send", "receive")
 
-Arrays = Union[Sequence[Any], Mapping[str, Any]]
+State = Any
+"""Arrays of NumPy and torch and numbers, in mappings, sequences, modules and optimizers, or a function that returns such."""
 
 
-def _bytes_of(array: Any) -> Any:
-    """A flat array of its bytes, in the same memory. What a GPU's current stream does to it has ended."""
-    if type(array).__module__.partition(".")[0] == "torch":
-        import torch  # type: ignore[import-not-found,unused-ignore]
-
-        if not array.is_contiguous():
-            raise InvalidArgument("a tensor of the shared state has gaps")
-        flat = array.detach().reshape(-1).view(torch.uint8)
-        if flat.is_cuda:
-            torch.cuda.current_stream(flat.device).synchronize()
-        return flat.numpy() if flat.is_cpu else flat
-    import numpy
-
-    if not array.flags.c_contiguous:
-        raise InvalidArgument("an array of the shared state has gaps")
-    return array.reshape(-1).view(numpy.uint8)
+def _flat(found: list[Leaf]) -> tuple[list[str], list[str], list[Any]]:
+    """Names, descriptions and bytes, as _ringway takes them."""
+    return [leaf.name for leaf in found], [leaf.describe() for leaf in found], [leaf.expose() for leaf in found]
 
 
-def _address(flat: Any) -> int:
-    return int(flat.data_ptr() if hasattr(flat, "data_ptr") else flat.ctypes.data)
-
-
-def _named(arrays: Arrays) -> tuple[list[str], list[Any]]:
-    """Names of a sequence are its indices; a mapping's order is that of its names, whatever each rank put in first."""
-    items = sorted(arrays.items()) if isinstance(arrays, Mapping) else [(str(i), x) for i, x in enumerate(arrays)]
-    return [name for name, _ in items], [array for _, array in items]
+def _kept(arrays: State) -> State:
+    """What can be looked at again: a generator, as of model.parameters(), is a list from now on."""
+    return list(arrays) if isinstance(arrays, Iterator) else arrays
 
 
 def sync_shared_state(
     session: Session,
-    arrays: Arrays,
+    arrays: State,
     *,
     revision: int = 0,
     strategy: str = "popular",
@@ -65,25 +50,31 @@ def sync_shared_state(
     of several with that the one which most ranks have, and of as many that of the lowest rank. Who differs gets the pieces of
     16 MiB that differ, from all ranks that have them at once.
 
-    arrays: of NumPy or torch (CUDA's, too), contiguous: a mapping of names, or a sequence; of the same names and sizes on all
-    ranks. Not to be written to meanwhile (Mismatch).
+    arrays: of NumPy or torch (CUDA's, too) without gaps, and numbers, in mappings and sequences of any depth; a module, an
+    optimizer, or what contains such. Names (paths), dtypes, shapes and the order of axes in memory are the same on all ranks,
+    as is each str, bytes and None: else Mismatch on all, which names two ranks and the first difference, and the session goes
+    on. Numbers are replaced in the dict, list or optimizer that they are in; of optimizer.state_dict(), which is a copy, give
+    the result to load_state_dict. Nothing may be written to meanwhile (Mismatch).
     revision: counts what has been done to them, as steps.
     strategy: "popular"; "send": this rank's is taken, which is Mismatch on all if others that send have another; "receive":
     this rank's is never taken, which is Mismatch if all ranks say so.
     on_progress: called before each piece with the bytes exchanged so far, and those that any rank lacks. What it raises ends
     the call.
 
-    A failure of this rank alone in the middle of it, as KeyboardInterrupt or a lack of memory, leaves the group.
+    What cannot be part of a state is refused before anything is sent, by TypeError or InvalidArgument with its path: the others
+    wait for this rank, which may call again. A failure of this rank alone later, as KeyboardInterrupt or a lack of memory,
+    leaves the group.
 
     If ranks are lost, those who are left choose again, and what has arrived is not sent again. Arrays change only when all of
     the state is there, for which there must be memory.
     """
     if strategy not in _STRATEGIES:
         raise InvalidArgument(f"the strategy is {strategy!r}; there are {', '.join(_STRATEGIES)}")
-    names, values = _named(arrays)
-    return _ringway._sync_state(
-        session, names, [_bytes_of(x) for x in values], revision, _STRATEGIES.index(strategy), on_progress
-    )
+    found = leaves(_kept(arrays))
+    newest = _ringway._sync_state(session, *_flat(found), revision, _STRATEGIES.index(strategy), on_progress)
+    for leaf in found:
+        leaf.put_back()
+    return newest
 
 
 class SharedState:
@@ -105,7 +96,7 @@ class SharedState:
     def __init__(
         self,
         session: Session,
-        arrays: Arrays,
+        arrays: State,
         *,
         revision: int = 0,
         path: str | os.PathLike[str] | None = None,
@@ -115,7 +106,11 @@ class SharedState:
 
         All ranks make theirs at the same point, or join later. Mismatch, for arrays of other names or sizes, is a newcomer's
         alone: it has to leave then.
-        arrays: as of `sync_shared_state`; they stay in the same memory.
+        arrays: as of `sync_shared_state`, or a function that returns them. Modules, optimizers, containers and the function are
+        looked at anew by every call, and must have the same tensors as now: InvalidArgument after `module.to(..)`, say, which
+        gives a module other ones, or if an optimizer has got its state in its first step since. So pass `module`, not
+        `module.state_dict()`, whose tensors only share its memory; that the module has left them is found by PyTorch's
+        internal count of references, where it has one.
         revision: of the arrays.
         path: a file of this rank's own, and of this training alone, from which the arrays are read first if it is there, and to
         which they are written. So a training of which nobody is left goes on from the newest file. It is replaced as a whole:
@@ -129,7 +124,7 @@ class SharedState:
     @classmethod
     def join(
         cls,
-        arrays: Arrays,
+        arrays: State,
         group: str,
         *,
         revision: int = 0,
@@ -148,21 +143,44 @@ class SharedState:
             raise
         return state
 
-    def _make(self, arrays: Arrays, revision: int, path: str | os.PathLike[str] | None, every: int) -> None:
-        self.arrays = arrays
-        names, values = _named(arrays)
-        flat = [_bytes_of(x) for x in values]
-        self._addresses = [_address(x) for x in flat]
+    def _make(self, arrays: State, revision: int, path: str | os.PathLike[str] | None, every: int) -> None:
+        self.arrays = _kept(arrays)
+        self._leaves = leaves(self.arrays)
+        self._identity = [leaf.identity for leaf in self._leaves]
+        owners = _Owners(self._leaves)
+        flat = _flat(self._leaves)
         self._every = every if path is not None else 0  # 0: never saved
         where = b"" if path is None else os.fsencode(path)
         if b"\0" in where:
             raise InvalidArgument("a path has no zero byte")
-        self._state = _ringway._SharedState(names, flat, revision, where, every)
+        self._state = _ringway._SharedState(*flat, revision, where, every)
+        owners.are_exposed()
+        self._owners = owners
+        self._put_back()  # what a file had
+
+    def _check(self) -> None:
+        """That the arrays are where they were, and still their owners'. Looks at every leaf, but at no element."""
+        found = leaves(self.arrays)
+        for leaf, before in zip(found, self._identity):
+            if leaf.identity != before:
+                raise InvalidArgument(_other_than_before(leaf, before[0]))
+        if len(found) != len(self._identity):
+            raise InvalidArgument(f"the shared state has {len(found)} entries, and had {len(self._identity)} when it was "
+                                  "made: make another SharedState")
+        self._owners.check()
+        for leaf, old in zip(found, self._leaves):
+            leaf.replace(old)
+        self._leaves = found
 
     def _settle(self) -> None:
-        """Waits for a GPU's stream, and checks that the arrays are where they were."""
-        if [_address(_bytes_of(array)) for array in _named(self.arrays)[1]] != self._addresses:
-            raise InvalidArgument("arrays of the shared state have other memory than before: change them in place")
+        """Before the library reads the arrays: what GPUs' streams do to them has ended."""
+        self._check()
+        for device in {leaf.value.device for leaf in self._leaves if is_tensor(leaf.value) and leaf.value.is_cuda}:
+            sys.modules["torch"].cuda.current_stream(device).synchronize()
+
+    def _put_back(self) -> None:
+        for leaf in self._leaves:
+            leaf.put_back()
 
     @property
     def revision(self) -> int:
@@ -172,7 +190,10 @@ class SharedState:
     def sync(self) -> None:
         """Makes the arrays the same on all ranks, whose others are in `sync` or `advance`: after Rejoined."""
         self._settle()
-        self._state.sync(self.session)
+        try:
+            self._state.sync(self.session)
+        finally:
+            self._put_back()
 
     def advance(self, update_waits: bool) -> bool:
         """The arrays are one revision further, on every rank; the end of a step. Saves them if it is time.
@@ -182,6 +203,53 @@ class SharedState:
         others' state: `session.peer_id` is another.
         Raises Io, an OSError, if the file cannot be written: then it is as before, all else is done, and the training may go on.
         """
-        if update_waits or (self._every > 0 and (self.revision + 1) % self._every == 0):  # else nobody reads them
-            self._settle()
-        return self._state.advance(self.session, update_waits)
+        is_read = update_waits or (self._every > 0 and (self.revision + 1) % self._every == 0)
+        (self._settle if is_read else self._check)()
+        try:
+            return self._state.advance(self.session, update_waits)
+        finally:
+            self._put_back()
+
+
+def _other_than_before(leaf: Leaf, name: str) -> str:
+    if leaf.name != name:
+        return f'the shared state has "{leaf.name}" where it had "{name}" when it was made: make another SharedState'
+    return (f'"{name}" of the shared state is not what it was: it has other memory, another dtype or another shape. Change '
+            "it in place (as load_state_dict does), or make another SharedState")
+
+
+class _Owners:
+    """Who else has the memory of tensors from a module's state_dict(), which lose it when the module gets other memory."""
+
+    def __init__(self, found: list[Leaf]) -> None:
+        """REQUIRES: no leaf is exposed."""
+        self._watched = [leaf for leaf in found if leaf.watched and is_tensor(leaf.value) and _can_count()]
+        ours: dict[int, int] = {}  # tensors of the state by their storages
+        for leaf in self._watched:
+            ours[_storage(leaf)] = ours.get(_storage(leaf), 0) + 1
+        self._others = {x: _references(x) - count for x, count in ours.items()}
+        self._without_others: dict[int, int] = {}
+
+    def are_exposed(self) -> None:
+        """After all leaves are exposed, and so referenced once more."""
+        self._without_others = {x: _references(x) - others for x, others in self._others.items() if others > 0}
+
+    def check(self) -> None:
+        for leaf in self._watched:
+            least = self._without_others.get(_storage(leaf))
+            if least is not None and _references(_storage(leaf)) <= least:
+                raise InvalidArgument(f'"{leaf.name}" of the shared state is no longer the module\'s, which has other memory '
+                                      "by now: pass the module itself, or make another SharedState after module.to()")
+
+
+def _can_count() -> bool:
+    return hasattr(sys.modules["torch"]._C, "_storage_Use_Count")
+
+
+def _storage(leaf: Leaf) -> int:
+    return int(leaf.value.untyped_storage()._cdata)
+
+
+def _references(storage: int) -> int:
+    """Number of tensors that have this storage. REQUIRES: one of them is alive, and has a Python object of its storage."""
+    return int(sys.modules["torch"]._C._storage_Use_Count(storage)) - 1  # the object's own

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <string>
-#include <type_traits>
 
 #include "errors.h"
 
@@ -28,18 +28,10 @@ Enum Named(const char* what, nb::handle name, std::uint32_t enumerators) {
   Refuse(std::string(what) + " is " + Repr(name) + "; it must be one of " + known);
 }
 
-// An integer from 0 on, Python's or NumPy's, or a bool.
-template <typename T>
-T Plain(const char* what, nb::handle value) {
-  T plain{};
-  if constexpr (std::is_same_v<T, bool>) {
-    if (nb::try_cast<T>(value, plain, false)) return plain;
-  } else {
-    const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
-    if (index.is_valid() && nb::try_cast<T>(index, plain, false)) return plain;
-    PyErr_Clear();
-  }
-  Refuse(std::string(what) + " is " + Repr(value) + ", which is of another type or out of range");
+bool BoolFrom(const char* what, nb::handle value) {
+  bool flag = false;
+  if (!nb::try_cast<bool>(value, flag, false)) Refuse(std::string(what) + " is " + Repr(value) + "; it must be a bool");
+  return flag;
 }
 
 std::string Text(const char* what, nb::handle value) {
@@ -80,16 +72,16 @@ Options Filled(const Setter<Options> (&setters)[kCount], const nb::dict& given) 
 }
 
 constexpr Setter<OpOptions> kOpOptions[] = {
-    {"channel", [](auto* o, auto name, auto value) { o->channel = Plain<std::uint32_t>(name, value); }},
+    {"channel", [](auto* o, auto name, auto value) { o->channel = IntegerFrom<std::uint32_t>(name, value); }},
     {"codec", [](auto* o, auto name, auto value) { o->codec = Named<Codec>(name, value, kCodecCount); }},
-    {"block", [](auto* o, auto name, auto value) { o->codec.block = Plain<std::uint16_t>(name, value); }},
+    {"block", [](auto* o, auto name, auto value) { o->codec.block = IntegerFrom<std::uint16_t>(name, value); }},
     {"rounding",
      [](auto* o, auto name, auto value) { o->codec.rounding = Named<Rounding>(name, value, kRoundingCount); }},
     {"algorithm",
      [](auto* o, auto name, auto value) { o->algorithm = Named<Algorithm>(name, value, kAlgorithmCount); }},
     {"submit_timeout", [](auto* o, auto, auto value) { o->submit_timeout = TimeoutFrom(value); }},
-    {"as_peer", [](auto* o, auto name, auto value) { o->as_peer = Plain<std::uint64_t>(name, value); }},
-    {"priority", [](auto* o, auto name, auto value) { o->priority = Plain<std::uint32_t>(name, value); }},
+    {"as_peer", [](auto* o, auto name, auto value) { o->as_peer = IntegerFrom<std::uint64_t>(name, value); }},
+    {"priority", [](auto* o, auto name, auto value) { o->priority = IntegerFrom<std::uint32_t>(name, value); }},
     {"error_feedback", [](auto* o, auto name, auto value) { o->error_feedback = Text(name, value); }},
     {"stream", [](auto* o, auto, auto value) { o->stream = StreamFrom(value); }},
 };
@@ -98,17 +90,38 @@ constexpr Setter<JoinOptions> kJoinOptions[] = {
     {"socket", [](auto* o, auto name, auto value) { o->socket_path = Text(name, value); }},
     {"group", [](auto* o, auto name, auto value) { o->group = Text(name, value); }},
     {"name", [](auto* o, auto name, auto value) { o->name = Text(name, value); }},
-    {"wait_world", [](auto* o, auto name, auto value) { o->wait_world = Plain<std::uint32_t>(name, value); }},
-    {"min_world", [](auto* o, auto name, auto value) { o->min_world = Plain<std::uint32_t>(name, value); }},
-    {"fail_on_peer_loss", [](auto* o, auto name, auto value) { o->fail_on_peer_loss = Plain<bool>(name, value); }},
+    {"wait_world", [](auto* o, auto name, auto value) { o->wait_world = IntegerFrom<std::uint32_t>(name, value); }},
+    {"min_world", [](auto* o, auto name, auto value) { o->min_world = IntegerFrom<std::uint32_t>(name, value); }},
+    {"fail_on_peer_loss", [](auto* o, auto name, auto value) { o->fail_on_peer_loss = BoolFrom(name, value); }},
     {"op_deadline", [](auto* o, auto, auto value) { o->op_deadline = Duration(value); }},
     {"evict_hung_after", [](auto* o, auto, auto value) { o->evict_hung_after = Duration(value); }},
     {"timeout", [](auto* o, auto, auto value) { o->timeout = TimeoutFrom(value); }},
     {"reconnect", [](auto* o, auto, auto value) { o->reconnect = TimeoutFrom(value); }},
-    {"rejoin_when_evicted", [](auto* o, auto name, auto value) { o->rejoin_when_evicted = Plain<bool>(name, value); }},
+    {"rejoin_when_evicted", [](auto* o, auto name, auto value) { o->rejoin_when_evicted = BoolFrom(name, value); }},
 };
 
 }  // namespace
+
+template <typename T>
+T IntegerFrom(const char* what, nb::handle value) {
+  T integer{};
+  const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
+  if (index.is_valid() && nb::try_cast<T>(index, integer, false)) return integer;
+  PyErr_Clear();
+  Refuse(std::string(what) + " is " + Repr(value) + "; it must be an integer from 0 to " +
+         std::to_string(std::numeric_limits<T>::max()));
+}
+template std::uint32_t IntegerFrom(const char* what, nb::handle value);
+template std::uint64_t IntegerFrom(const char* what, nb::handle value);
+
+std::vector<std::size_t> IntegersFrom(const char* what, nb::handle values) {
+  if (!nb::hasattr(values, "__iter__")) {
+    Refuse(std::string(what) + " is " + Repr(values) + "; it must be a sequence of integers");
+  }
+  std::vector<std::size_t> integers;
+  for (const nb::handle value : values) integers.push_back(IntegerFrom<std::size_t>(what, value));
+  return integers;
+}
 
 Milliseconds TimeoutFrom(nb::handle seconds) {
   if (seconds.is_none()) return kForever;
@@ -117,7 +130,7 @@ Milliseconds TimeoutFrom(nb::handle seconds) {
     PyErr_Clear();
     Refuse("a time is " + Repr(seconds) + "; it must be a number of seconds, or None");
   }
-  if (!(value >= 0)) Refuse("a time is " + Repr(seconds) + " seconds; it cannot be negative");
+  if (!(value >= 0)) Refuse("a time is " + Repr(seconds) + " seconds; it must be 0 or more");
   const double milliseconds = std::ceil(value * 1000);
   return milliseconds < 1e15 ? Milliseconds(static_cast<Milliseconds::rep>(milliseconds)) : kForever;
 }
@@ -134,7 +147,7 @@ void* StreamFrom(nb::handle stream) {
       break;
     }
   }
-  return reinterpret_cast<void*>(Plain<std::uintptr_t>("stream", number));
+  return reinterpret_cast<void*>(IntegerFrom<std::uintptr_t>("stream", number));
 }
 
 ReduceOp ReduceOpFrom(nb::handle name) { return Named<ReduceOp>("op", name, kReduceOpCount); }

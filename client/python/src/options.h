@@ -5,9 +5,21 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <ringway/ringway.hpp>
+#include <vector>
 
 namespace ringway::python {
+
+// An integer from 0 on that T holds: Python's, NumPy's or any with __index__. `what` is the parameter's name.
+template <typename T>
+T IntegerFrom(const char* what, nanobind::handle value);
+extern template std::uint32_t IntegerFrom(const char* what, nanobind::handle value);
+extern template std::uint64_t IntegerFrom(const char* what, nanobind::handle value);
+
+// The integers of a sequence.
+std::vector<std::size_t> IntegersFrom(const char* what, nanobind::handle values);
 
 // Seconds: not negative; None, and inf, wait for ever.
 Milliseconds TimeoutFrom(nanobind::handle seconds);

@@ -20,18 +20,21 @@ namespace {
 
 namespace nb = nanobind;
 
+using Texts = std::vector<std::string>;
+using Objects = std::vector<nb::object>;
+
 // What the package makes of the arrays of a state: flat, of bytes.
 struct Tensors {
   std::vector<Array> arrays;  // keep them alive
   std::vector<StateTensor> list;
 };
 
-Tensors BorrowTensors(const std::vector<std::string>& names, const std::vector<nb::object>& arrays) {
+Tensors BorrowTensors(const Texts& names, const Texts& descriptions, const Objects& arrays) {
   Tensors tensors;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     tensors.arrays.push_back(Borrow(arrays[i], names.at(i).c_str(), Access::kWrite));
     const Array& array = tensors.arrays.back();
-    tensors.list.push_back({names[i], array.data, array.count * SizeOf(array.dtype)});
+    tensors.list.push_back({names[i], array.data, array.count * SizeOf(array.dtype), descriptions.at(i)});
   }
   return tensors;
 }
@@ -51,21 +54,20 @@ std::function<bool(const StateProgress&)> ProgressTo(nb::handle told) {
   };
 }
 
-std::uint64_t SyncOnce(PySession& session, const std::vector<std::string>& names, const std::vector<nb::object>& arrays,
-                       std::uint64_t revision, std::uint8_t strategy, nb::handle on_progress) {
-  const Tensors tensors = BorrowTensors(names, arrays);
-  const StateOptions options{
-      .revision = revision, .strategy = static_cast<StateStrategy>(strategy), .on_progress = ProgressTo(on_progress)};
+std::uint64_t SyncOnce(PySession& session, const Texts& names, const Texts& descriptions, const Objects& arrays,
+                       nb::handle revision, std::uint8_t strategy, nb::handle on_progress) {
+  const Tensors tensors = BorrowTensors(names, descriptions, arrays);
+  const StateOptions options{.revision = IntegerFrom<std::uint64_t>("revision", revision),
+                             .strategy = static_cast<StateStrategy>(strategy),
+                             .on_progress = ProgressTo(on_progress)};
   return ValueOf(Run([&] { return SyncState(*session, tensors.list, options); })).revision;
 }
 
 class PySharedState {
  public:
-  PySharedState(const std::vector<std::string>& names, const std::vector<nb::object>& arrays, std::uint64_t revision,
-                const nb::bytes& path, std::uint64_t every)
-      : tensors_(BorrowTensors(names, arrays)), state_(ValueOf(Run([&] {
-          return SharedState::Make(tensors_.list, {.revision = revision, .path = path.c_str(), .every = every});
-        }))) {}
+  PySharedState(const Texts& names, const Texts& descriptions, const Objects& arrays, nb::handle revision,
+                const nb::bytes& path, nb::handle every)
+      : tensors_(BorrowTensors(names, descriptions, arrays)), state_(MakeState(tensors_, revision, path, every)) {}
 
   void Sync(PySession& session) {
     ValueOf(Run([&] { return state_.Sync(*session); }));
@@ -82,6 +84,13 @@ class PySharedState {
   std::uint64_t revision() const { return state_.revision(); }
 
  private:
+  static SharedState MakeState(const Tensors& tensors, nb::handle revision, const nb::bytes& path, nb::handle every) {
+    const SharedStateOptions options{.revision = IntegerFrom<std::uint64_t>("revision", revision),
+                                     .path = path.c_str(),
+                                     .every = IntegerFrom<std::uint64_t>("every", every)};
+    return ValueOf(Run([&] { return SharedState::Make(tensors.list, options); }));
+  }
+
   Tensors tensors_;
   SharedState state_;
 };
@@ -89,12 +98,12 @@ class PySharedState {
 }  // namespace
 
 void DefineSharedState(nb::module_& module) {
-  module.def("_sync_state", SyncOnce, nb::arg("session"), nb::arg("names"), nb::arg("arrays"), nb::arg("revision"),
-             nb::arg("strategy"), nb::arg("on_progress").none());
+  module.def("_sync_state", SyncOnce, nb::arg("session"), nb::arg("names"), nb::arg("descriptions"), nb::arg("arrays"),
+             nb::arg("revision").none(), nb::arg("strategy"), nb::arg("on_progress").none());
   nb::class_<PySharedState>(module, "_SharedState")
-      .def(nb::init<const std::vector<std::string>&, const std::vector<nb::object>&, std::uint64_t, const nb::bytes&,
-                    std::uint64_t>(),
-           nb::arg("names"), nb::arg("arrays"), nb::arg("revision"), nb::arg("path"), nb::arg("every"))
+      .def(nb::init<const Texts&, const Texts&, const Objects&, nb::handle, const nb::bytes&, nb::handle>(),
+           nb::arg("names"), nb::arg("descriptions"), nb::arg("arrays"), nb::arg("revision").none(), nb::arg("path"),
+           nb::arg("every").none())
       .def("sync", &PySharedState::Sync, nb::arg("session"))
       .def("advance", &PySharedState::Advance, nb::arg("session"), nb::arg("update_waits"))
       .def_prop_ro("revision", &PySharedState::revision);
