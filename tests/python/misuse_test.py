@@ -1,13 +1,16 @@
 """What is wrong with a call is said by an exception of its own class, with advice; the session goes on."""
 
+import copy
+import os
 import pathlib
 import pickle
 import re
 import unittest
+import unittest.mock
 
 import numpy
 import ringway
-from cluster import ClusterTest, Exporter, together
+from cluster import PATIENCE, ClusterTest, Exporter, together
 
 CLIENT_README = pathlib.Path(__file__).resolve().parents[2] / "client/README.md"
 
@@ -29,6 +32,15 @@ class ErrorsTest(unittest.TestCase):
             self.assertEqual((type(again), again.message, str(again)), (kind, "what to do", "what to do"))
         classes = {x for x in vars(ringway).values() if isinstance(x, type) and issubclass(x, ringway.Error)}
         self.assertEqual(len(classes), len(codes()) + 1)
+
+    def test_each_class_says_what_it_means_and_what_to_do(self):
+        rows = CLIENT_README.read_text(encoding="utf-8").partition("## Errors")[2].partition("\n## ")[0]
+        for code, meaning in re.findall(r"^\| `([a-z_]+)` \| (\w+ \w+)", rows, re.MULTILINE):
+            doc = getattr(ringway, code.title().replace("_", "")).__doc__
+            self.assertTrue(doc.startswith(meaning[0].upper() + meaning[1:]), doc)
+            self.assertIn("What to do: ", doc)
+        for x in vars(ringway).values():  # a wheel has no README but Python's
+            self.assertNotIn("README", getattr(x, "__doc__", None) or "")
 
     def test_classes_are_what_python_calls_such_failures(self):
         self.assertTrue(issubclass(ringway.Timeout, TimeoutError))
@@ -52,8 +64,25 @@ class JoinTest(ClusterTest):
             ringway.join("g", world=1)
 
     def test_nobody_listens(self):
-        with self.refused(ringway.DaemonUnreachable, "/nowhere.sock"):
-            ringway.join("g", wait_world=1, socket="/nowhere.sock", timeout=5)
+        with self.environment(RINGWAY_SOCKET="/other.sock"):
+            for socket in ("/nowhere.sock", pathlib.Path("/nowhere.sock")):
+                with self.refused(ringway.DaemonUnreachable, "/nowhere.sock", "socket="):
+                    ringway.join("g", wait_world=1, socket=socket, timeout=5)
+            with self.refused(ringway.DaemonUnreachable, "/other.sock", "RINGWAY_SOCKET, which names this one"):
+                ringway.join("g", wait_world=1, timeout=5)
+
+    def test_the_socket_is_that_of_the_environment_unless_it_is_given(self):
+        with self.environment(RINGWAY_SOCKET=self.cluster.sockets[0]):
+            ringway.join(self.group, wait_world=1, timeout=PATIENCE).leave()
+            ringway.join(self.group, wait_world=1, timeout=PATIENCE, socket=None).leave()
+        with self.environment(RINGWAY_SOCKET="/nowhere.sock"):
+            ringway.join(self.group, wait_world=1, socket=pathlib.Path(self.cluster.sockets[0]), timeout=PATIENCE).leave()
+        with self.refused(ringway.InvalidArgument, "socket is 7"):
+            ringway.join("g", wait_world=1, socket=7)
+
+    @staticmethod
+    def environment(**variables):
+        return unittest.mock.patch.dict(os.environ, variables)
 
     def test_others_do_not_come(self):
         seen = []
@@ -150,6 +179,40 @@ class ArraysTest(ClusterTest):
         for channel in (-1, 1 << 32, "0", 1.0):
             with self.refused(ringway.InvalidArgument, "channel", repr(channel)):
                 self.session.all_reduce(x, channel=channel)
+        for wrong in (-1, 1 << 32, 1.5, "0", None):
+            calls = {
+                "root": (lambda: self.session.broadcast(x, wrong), lambda: self.session.reduce(x, root=wrong),
+                         lambda: self.session.gather(x, root=wrong), lambda: self.session.scatter(x, out=x, root=wrong)),
+                "to": (lambda: self.session.send(x, wrong),),
+                "source": (lambda: self.session.recv(x, wrong),),
+                "tag": (lambda: self.session.send(x, 0, tag=wrong), lambda: self.session.recv(x, 0, tag=wrong)),
+                "priority": (lambda: self.session.all_reduce(x, priority=wrong),),
+                "block": (lambda: self.session.all_reduce(x, codec="int8", block=wrong),),
+            }
+            for name, each in calls.items():
+                for call in each:
+                    with self.refused(ringway.InvalidArgument, f"{name} is {wrong!r}", "an integer from 0 to"):
+                        call()
+        for wrong in (-1, 1 << 64, 0.5):
+            for name, call in {
+                "counts": lambda: self.session.all_gather_v(x, out=x.copy(), counts=[wrong]),
+                "receive_counts": lambda: self.session.all_to_all_v(x, out=x.copy(), send_counts=[1], receive_counts=[wrong]),
+                "send_begins": lambda: self.session.all_to_all_v(
+                    x, out=x.copy(), send_counts=[1], receive_counts=[1], send_begins=[wrong]),
+                "as_peer": lambda: self.session.all_reduce(x, as_peer=wrong),
+            }.items():
+                with self.refused(ringway.InvalidArgument, f"{name} is {wrong!r}"):
+                    call()
+        for wrong in (None, 7):
+            with self.refused(ringway.InvalidArgument, f"counts is {wrong}", "sequence"):
+                self.session.all_gather_v(x, out=x.copy(), counts=wrong)
+        for wrong in (-1, float("nan"), 10**400, "1"):
+            work = self.session.all_reduce_async(x)
+            for call in (lambda: work.wait(wrong), lambda: self.session.all_reduce(x, submit_timeout=wrong),
+                         lambda: self.session.update_view(wrong), lambda: self.session.leave(wrong)):
+                with self.refused(ringway.InvalidArgument, "a time is"):
+                    call()
+            work.wait(1e300)
         with self.refused(ringway.InvalidArgument, "algorithm", "bitonic"):
             self.session.all_reduce(x, algorithm="bitonic")
         with self.assertRaisesRegex(TypeError, "chanel.*channel"):
@@ -172,6 +235,8 @@ class ArraysTest(ClusterTest):
             self.session.empty(2.5)
         with self.refused(ringway.InvalidArgument, "dtype", "bool"):
             self.session.empty(3, bool)
+        with self.refused(ringway.InvalidArgument, "length", str(1 << 64)):
+            self.session.empty((3, 1 << 64))
         with self.refused(ringway.InvalidArgument, "addresses"):
             self.session.empty((1 << 40, 1 << 40))
         with self.refused(ringway.InvalidArgument, "2^46"):
@@ -255,14 +320,42 @@ class SessionTest(ClusterTest):
 
     def test_sessions_cannot_be_pickled_or_made_without_joining(self):
         (session,) = self.join(1)
-        with self.assertRaises(TypeError):
-            pickle.dumps(session)
+        work = session.all_reduce_async(numpy.zeros(3))
+        for x, said in ((session, "ringway.join"), (work, "operation of this process")):
+            for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+                with self.assertRaisesRegex(TypeError, said):
+                    copied(x)
+        work.wait()
         with self.assertRaises(AttributeError):
             session.work = session.all_reduce_async(numpy.zeros(3))  # no cycles that nobody collects
         with self.assertRaises(TypeError):
             ringway.Work()
         with self.assertRaises(TypeError):
             ringway.Result()
+
+    def test_sessions_works_and_results_say_what_they_are(self):
+        (session,) = self.join(1)
+        result = session.reduce_scatter(numpy.zeros(1000, "float32"), codec="int8")
+        for name in ("rank=0", "world_size=1", f"epoch={session.epoch}", f"peer_id={session.peer_id}"):
+            self.assertIn(name, repr(session))
+        self.assertIn("world_size=1", repr(result))
+        work = session.all_reduce_async(numpy.zeros(3))
+        work.wait()
+        self.assertEqual(repr(work), "<ringway.Work done>")
+        session.leave()
+        self.assertIn("rank=0", repr(session))
+
+    def test_results_can_be_pickled(self):
+        sessions = self.join(2)
+        for result in together(*[lambda s=s: s.reduce_scatter(numpy.zeros(1000, "float32"), codec="int8") for s in sessions]):
+            fields = [x for x in dir(result) if not x.startswith("_")]
+            self.assertEqual(len(fields), 10)
+            for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+                self.assertIs(type(again), ringway.Result)
+                for field in fields:
+                    self.assertEqual(getattr(again, field), getattr(result, field))
+        with self.refused(ringway.InvalidArgument, "another release's"):
+            ringway.Result.__new__(ringway.Result).__setstate__((0, 0, 1, [1], 0, 0, False, 200, 0.0, 0, 0))
 
 
 if __name__ == "__main__":

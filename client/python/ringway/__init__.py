@@ -6,7 +6,7 @@
         gradient = session.empty(1000, "float32")       # shared memory: no copies
         result = session.all_reduce(gradient, "avg")    # result.world_size ranks took part: the same bytes on all
 
-Every failure is a subclass of `Error`; its `code` and what to do about it are in ringway's client/README.md.
+Every failure is a subclass of `Error`, whose docstring says what it means and what to do: `help(ringway.Mismatch)`.
 """
 
 from importlib.metadata import version as _version

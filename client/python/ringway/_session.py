@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from ringway import _ringway
-from ringway._ringway import Error, InvalidArgument, Left, Result, Work
+from ringway._ringway import DaemonUnreachable, Error, InvalidArgument, Left, Result, Work
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
+
+
+DEFAULT_SOCKET = "/run/ringway/ringwayd.sock"
 
 
 class Options(TypedDict, total=False):
@@ -43,7 +47,7 @@ def join(
     group: str,
     *,
     wait_world: int,
-    socket: str = "/run/ringway/ringwayd.sock",
+    socket: str | os.PathLike[str] | None = None,
     name: str = "",
     min_world: int = 1,
     fail_on_peer_loss: bool = False,
@@ -58,7 +62,7 @@ def join(
 
     group: its name, the same on all ranks.
     wait_world: a new group forms with at least this many peers; 1: this one alone.
-    socket: of the daemon on this host.
+    socket: of the daemon on this host. None: the environment's RINGWAY_SOCKET, else /run/ringway/ringwayd.sock.
     name: unique in the group, for logs and status; "" lets the daemon choose.
     min_world: below it operations raise WorldTooSmall (the group takes the largest asked for).
     fail_on_peer_loss: an operation that loses a peer raises PeerLost instead of being retried; the same on all peers.
@@ -69,7 +73,21 @@ def join(
     reconnect: how long a session that lost its daemon looks for one; 0: it ends with its daemon.
     rejoin_when_evicted: False: an eviction ends the session with Evicted.
     """
-    return Session(**locals())
+    options = locals()
+    options["socket"], advice = _socket(socket)
+    try:
+        return Session(**options)
+    except DaemonUnreachable as error:
+        raise DaemonUnreachable(f"{error.message} {advice}") from None
+
+
+def _socket(given: str | os.PathLike[str] | None) -> tuple[Any, str]:
+    """The socket's path, and how to name another."""
+    if given is not None:
+        return (os.fspath(given) if isinstance(given, os.PathLike) else given), "by socket="
+    if named := os.environ.get("RINGWAY_SOCKET"):
+        return named, "by RINGWAY_SOCKET, which names this one, or socket="
+    return DEFAULT_SOCKET, "by RINGWAY_SOCKET or socket="
 
 
 class Session(_ringway.Session):
@@ -98,7 +116,7 @@ class Session(_ringway.Session):
 
         op: sum, avg, prod, min or max; avg is for floats.
         out: of as many elements as x; None: in place.
-        Raises what client/README.md lists under Errors, and leaves the output unchanged then, unless it is one of `empty`.
+        Raises an Error of the cause's class, and leaves the output unchanged then, unless it is one of `empty`.
         After KeyboardInterrupt the operation goes on with the other ranks: a repeated call is this rank's next operation.
         """
         return self.all_reduce_async(x, op, out=out, **options).wait()
@@ -159,7 +177,7 @@ class Session(_ringway.Session):
 
     def broadcast_async(self, x: Any, root: int = 0, **options: Unpack[Options]) -> Work:
         """`broadcast` without waiting for the outcome."""
-        return self._broadcast(x, operator.index(root), **options)
+        return self._broadcast(x, root, **options)
 
     def reduce(self, x: Any, op: str = "sum", *, root: int = 0, out: Any = None, **options: Unpack[Options]) -> Result:
         """As `all_reduce`, but the result is the root's alone: in `out`, or in place. The others' x stays as it is.
@@ -177,7 +195,7 @@ class Session(_ringway.Session):
             out = None
         elif out is None:
             out = x
-        return self._reduce(x, out, operator.index(root), op, **options)
+        return self._reduce(x, out, root, op, **options)
 
     def gather(self, x: Any, *, root: int = 0, out: Any = None, **options: Unpack[Options]) -> Result:
         """As `all_gather`, but only the root's `out` receives the inputs; of other ranks it is not used."""
@@ -185,7 +203,7 @@ class Session(_ringway.Session):
 
     def gather_async(self, x: Any, *, root: int = 0, out: Any = None, **options: Unpack[Options]) -> Work:
         """`gather` without waiting for the outcome."""
-        return self._gather(x, out if self.rank == root else None, operator.index(root), **options)
+        return self._gather(x, out if self.rank == root else None, root, **options)
 
     def scatter(self, x: Any = None, *, out: Any, root: int = 0, **options: Unpack[Options]) -> Result:
         """`out` receives this rank's part of the root's x, which has world_size times as many elements.
@@ -197,7 +215,7 @@ class Session(_ringway.Session):
 
     def scatter_async(self, x: Any = None, *, out: Any, root: int = 0, **options: Unpack[Options]) -> Work:
         """`scatter` without waiting for the outcome."""
-        return self._scatter(x if self.rank == root else None, out, operator.index(root), **options)
+        return self._scatter(x if self.rank == root else None, out, root, **options)
 
     def all_to_all(self, x: Any, *, out: Any, **options: Unpack[Options]) -> Result:
         """Of world_size equal parts, part r of x goes to rank r, and part r of `out` comes from it.
@@ -246,7 +264,7 @@ class Session(_ringway.Session):
         **options: Unpack[Options],
     ) -> Work:
         """`all_to_all_v` without waiting for the outcome."""
-        return self._all_to_all_v(x, out, list(send_counts), list(receive_counts), list(send_begins), **options)
+        return self._all_to_all_v(x, out, send_counts, receive_counts, send_begins, **options)
 
     def all_gather_v(self, x: Any, *, out: Any, counts: Sequence[int], **options: Unpack[Options]) -> Result:
         """Puts the first counts[rank] elements of the ranks' x into `out`, in rank order.
@@ -258,7 +276,7 @@ class Session(_ringway.Session):
 
     def all_gather_v_async(self, x: Any, *, out: Any, counts: Sequence[int], **options: Unpack[Options]) -> Work:
         """`all_gather_v` without waiting for the outcome."""
-        return self._all_gather_v(x, out, list(counts), **options)
+        return self._all_gather_v(x, out, counts, **options)
 
     def reduce_scatter_v(
         self, x: Any, op: str = "sum", *, counts: Sequence[int], out: Any = None, **options: Unpack[Options]
@@ -274,7 +292,7 @@ class Session(_ringway.Session):
         self, x: Any, op: str = "sum", *, counts: Sequence[int], out: Any = None, **options: Unpack[Options]
     ) -> Work:
         """`reduce_scatter_v` without waiting for the outcome."""
-        return self._reduce_scatter_v(x, x if out is None else out, list(counts), op, **options)
+        return self._reduce_scatter_v(x, x if out is None else out, counts, op, **options)
 
     def send(self, x: Any, to: int, *, tag: int = 0, **options: Unpack[Options]) -> Result:
         """Sends x to rank `to`, which takes it by `recv`. Returns when that one has it; nobody else takes part.
@@ -288,7 +306,7 @@ class Session(_ringway.Session):
 
     def send_async(self, x: Any, to: int, *, tag: int = 0, **options: Unpack[Options]) -> Work:
         """`send` without waiting for the outcome."""
-        return self._send(x, operator.index(to), operator.index(tag), **options)
+        return self._send(x, to, tag, **options)
 
     def recv(self, x: Any, source: int, *, tag: int = 0, **options: Unpack[Options]) -> Result:
         """x becomes what rank `source` sends here by `send`."""
@@ -296,7 +314,7 @@ class Session(_ringway.Session):
 
     def recv_async(self, x: Any, source: int, *, tag: int = 0, **options: Unpack[Options]) -> Work:
         """`recv` without waiting for the outcome."""
-        return self._recv(x, operator.index(source), operator.index(tag), **options)
+        return self._recv(x, source, tag, **options)
 
     def barrier(self, **options: Unpack[Options]) -> Result:
         """Returns when all ranks have called it."""
@@ -329,6 +347,13 @@ class Session(_ringway.Session):
         if wanted.name == "bfloat16":  # which NumPy knows by its bits
             return numpy.asarray(self._allocate(lengths, "u16")).view(wanted)
         return numpy.asarray(self._allocate(lengths, _short_name(wanted.name)))
+
+    def __repr__(self) -> str:
+        return f"<ringway.Session rank={self.rank} world_size={self.world_size} epoch={self.epoch} peer_id={self.peer_id}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a ringway.Session cannot be pickled or copied: it is this process's membership; "
+                        "call ringway.join in the process that is to have one")
 
     def __enter__(self) -> Self:
         return self

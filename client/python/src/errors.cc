@@ -2,11 +2,21 @@
 
 #include <array>
 #include <cctype>
+#include <utility>
+
+#include "error_docs.h"  // of the table in client/README.md, by error_docs.py
 
 namespace ringway::python {
 namespace {
 
 namespace nb = nanobind;
+
+std::string DocOf(Code code) {
+  for (const auto& [name, doc] : kErrorDocs) {
+    if (std::string(name) == NameOf(code)) return doc;
+  }
+  return {};
+}
 
 // By code; for as long as the process lives.
 std::array<PyObject*, kCodeCount>& Classes() {
@@ -68,9 +78,7 @@ void DefineErrors(nb::module_& module) {
     const Code code = static_cast<Code>(i);
     nb::dict own;
     own["code"] = NameOf(code);
-    const std::string doc =
-        std::string("Result code `") + NameOf(code) + "`: see *Errors* in ringway's client/README.md.";
-    Classes()[i] = NewClass(module, ClassName(code), BasesOf(code, base), doc, own).release().ptr();
+    Classes()[i] = NewClass(module, ClassName(code), BasesOf(code, base), DocOf(code), own).release().ptr();
   }
 }
 

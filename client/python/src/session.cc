@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -129,32 +130,35 @@ Arrays BorrowThere(nb::handle x, nb::handle out) {
   return arrays;
 }
 
-PyWork* Broadcast(Self self, nb::handle x, std::uint32_t root, const nb::kwargs& given) {
-  const auto submit = [root, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+PyWork* Broadcast(Self self, nb::handle x, nb::handle root_rank, const nb::kwargs& given) {
+  const auto submit = [root = IntegerFrom<std::uint32_t>("root", root_rank), options = OpOptionsFrom(given)](
+                          Session& session, const Arrays& a) {
     return session.BroadcastAsync(a.output.data, a.output.count, a.output.dtype, root, options);
   };
   return Start(self, BorrowBoth(x, x), submit);
 }
 
-PyWork* Reduce(Self self, nb::handle x, nb::handle out, std::uint32_t root, nb::handle op_name,
+PyWork* Reduce(Self self, nb::handle x, nb::handle out, nb::handle root_rank, nb::handle op_name,
                const nb::kwargs& given) {
-  const auto submit = [root, op = ReduceOpFrom(op_name), options = OpOptionsFrom(given)](Session& session,
-                                                                                         const Arrays& a) {
+  const auto submit = [root = IntegerFrom<std::uint32_t>("root", root_rank), op = ReduceOpFrom(op_name),
+                       options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
     return session.ReduceAsync(a.input.data, a.output.data, a.input.count, a.input.dtype, op, root, options);
   };
   return Start(self, out.is_none() ? BorrowThere(x, out) : BorrowEqual(x, out), submit);
 }
 
-PyWork* Gather(Self self, nb::handle x, nb::handle out, std::uint32_t root, const nb::kwargs& given) {
-  const auto submit = [root, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+PyWork* Gather(Self self, nb::handle x, nb::handle out, nb::handle root_rank, const nb::kwargs& given) {
+  const auto submit = [root = IntegerFrom<std::uint32_t>("root", root_rank), options = OpOptionsFrom(given)](
+                          Session& session, const Arrays& a) {
     return session.GatherAsync(a.input.data, a.input.count, a.output.data, a.output.count, a.input.dtype, root,
                                options);
   };
   return Start(self, BorrowThere(x, out), submit);
 }
 
-PyWork* Scatter(Self self, nb::handle x, nb::handle out, std::uint32_t root, const nb::kwargs& given) {
-  const auto submit = [root, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+PyWork* Scatter(Self self, nb::handle x, nb::handle out, nb::handle root_rank, const nb::kwargs& given) {
+  const auto submit = [root = IntegerFrom<std::uint32_t>("root", root_rank), options = OpOptionsFrom(given)](
+                          Session& session, const Arrays& a) {
     return session.ScatterAsync(a.input.data, a.input.count, a.output.data, a.output.count, a.output.dtype, root,
                                 options);
   };
@@ -176,9 +180,11 @@ void CheckHolds(const Array& array, const char* name, const std::vector<Part>& p
   }
 }
 
-PyWork* AllToAllV(Self self, nb::handle x, nb::handle out, const std::vector<std::size_t>& send_counts,
-                  const std::vector<std::size_t>& receive_counts, const std::vector<std::size_t>& send_begins,
+PyWork* AllToAllV(Self self, nb::handle x, nb::handle out, nb::handle sent, nb::handle received, nb::handle begins,
                   const nb::kwargs& given) {
+  const std::vector<std::size_t> send_counts = IntegersFrom("send_counts", sent);
+  const std::vector<std::size_t> receive_counts = IntegersFrom("receive_counts", received);
+  const std::vector<std::size_t> send_begins = IntegersFrom("send_begins", begins);
   Arrays arrays = BorrowBoth(x, out);
   std::vector<Part> sends = PartsOf(send_counts);
   if (!send_begins.empty() && send_begins.size() != sends.size())
@@ -193,8 +199,8 @@ PyWork* AllToAllV(Self self, nb::handle x, nb::handle out, const std::vector<std
   return Start(self, std::move(arrays), submit);
 }
 
-PyWork* AllGatherV(Self self, nb::handle x, nb::handle out, const std::vector<std::size_t>& counts,
-                   const nb::kwargs& given) {
+PyWork* AllGatherV(Self self, nb::handle x, nb::handle out, nb::handle count_list, const nb::kwargs& given) {
+  const std::vector<std::size_t> counts = IntegersFrom("counts", count_list);
   Arrays arrays = BorrowBoth(x, out);
   CheckHolds(arrays.output, "out", PartsOf(counts));
   const std::uint32_t rank = (**self.p).rank();
@@ -209,8 +215,9 @@ PyWork* AllGatherV(Self self, nb::handle x, nb::handle out, const std::vector<st
   return Start(self, std::move(arrays), submit);
 }
 
-PyWork* ReduceScatterV(Self self, nb::handle x, nb::handle out, const std::vector<std::size_t>& counts,
-                       nb::handle op_name, const nb::kwargs& given) {
+PyWork* ReduceScatterV(Self self, nb::handle x, nb::handle out, nb::handle count_list, nb::handle op_name,
+                       const nb::kwargs& given) {
+  const std::vector<std::size_t> counts = IntegersFrom("counts", count_list);
   Arrays arrays = BorrowEqual(x, out);
   CheckHolds(arrays.input, "x", PartsOf(counts));
   const auto submit = [&, op = ReduceOpFrom(op_name), options = OpOptionsFrom(given)](Session& session,
@@ -220,15 +227,19 @@ PyWork* ReduceScatterV(Self self, nb::handle x, nb::handle out, const std::vecto
   return Start(self, std::move(arrays), submit);
 }
 
-PyWork* Send(Self self, nb::handle x, std::uint32_t to, std::uint32_t tag, const nb::kwargs& given) {
-  const auto submit = [to, tag, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+PyWork* Send(Self self, nb::handle x, nb::handle to_rank, nb::handle tag_number, const nb::kwargs& given) {
+  const auto submit = [to = IntegerFrom<std::uint32_t>("to", to_rank),
+                       tag = IntegerFrom<std::uint32_t>("tag", tag_number),
+                       options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
     return session.SendAsync(a.input.data, a.input.count, a.input.dtype, to, tag, options);
   };
   return Start(self, {Borrow(x, "x", Access::kRead), {}}, submit);
 }
 
-PyWork* Recv(Self self, nb::handle x, std::uint32_t from, std::uint32_t tag, const nb::kwargs& given) {
-  const auto submit = [from, tag, options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
+PyWork* Recv(Self self, nb::handle x, nb::handle from_rank, nb::handle tag_number, const nb::kwargs& given) {
+  const auto submit = [from = IntegerFrom<std::uint32_t>("source", from_rank),
+                       tag = IntegerFrom<std::uint32_t>("tag", tag_number),
+                       options = OpOptionsFrom(given)](Session& session, const Arrays& a) {
     return session.RecvAsync(a.output.data, a.output.count, a.output.dtype, from, tag, options);
   };
   return Start(self, {{}, Borrow(x, "x", Access::kWrite)}, submit);
@@ -241,7 +252,8 @@ PyWork* Barrier(Self self, const nb::kwargs& given) {
   return Start(self, {}, submit);
 }
 
-Exported Allocate(PySession& session, const std::vector<std::size_t>& shape, nb::handle dtype_name) {
+Exported Allocate(PySession& session, nb::handle lengths, nb::handle dtype_name) {
+  const std::vector<std::size_t> shape = IntegersFrom("a length of the shape", lengths);
   const DType dtype = DTypeFrom(dtype_name);
   std::size_t bytes = SizeOf(dtype);
   for (const std::size_t length : shape) {
@@ -259,6 +271,31 @@ nb::tuple Contributors(const OpResult& result) {
 nb::object PartOfOutput(const OpResult& result) {
   return nb::slice(static_cast<Py_ssize_t>(result.part.begin),
                    static_cast<Py_ssize_t>(result.part.begin + result.part.count));
+}
+
+// For pickle.
+nb::tuple StateOf(const OpResult& result) {
+  return nb::make_tuple(result.epoch, result.rank, result.world_size, result.contributors, result.wire_bytes,
+                        result.retries, result.update_waits, static_cast<std::uint8_t>(result.algorithm),
+                        result.error_bound, result.part.begin, result.part.count);
+}
+
+// A state that is not StateOf's raises before the result is made.
+void SetState(OpResult& result, const nb::tuple& state) {
+  OpResult made;
+  made.epoch = nb::cast<std::uint64_t>(state[0]);
+  made.rank = nb::cast<std::uint32_t>(state[1]);
+  made.world_size = nb::cast<std::uint32_t>(state[2]);
+  made.contributors = nb::cast<std::vector<std::uint64_t>>(state[3]);
+  made.wire_bytes = nb::cast<std::uint64_t>(state[4]);
+  made.retries = nb::cast<std::uint32_t>(state[5]);
+  made.update_waits = nb::cast<bool>(state[6]);
+  const auto algorithm = nb::cast<std::uint8_t>(state[7]);
+  if (algorithm >= kAlgorithmCount) Refuse("this state of a ringway.Result is another release's");
+  made.algorithm = static_cast<Algorithm>(algorithm);
+  made.error_bound = nb::cast<float>(state[8]);
+  made.part = {nb::cast<std::size_t>(state[9]), nb::cast<std::size_t>(state[10])};
+  new (&result) OpResult(std::move(made));
 }
 
 void DefineResult(nb::module_& module) {
@@ -280,6 +317,8 @@ void DefineResult(nb::module_& module) {
               "Times the largest magnitude of any contribution: what a codec took at most. 0 without one.")
       .def_prop_ro("part", PartOfOutput, nb::sig("def part(self) -> slice"),
                    "Elements of the flat output that hold the result: out.reshape(-1)[result.part].")
+      .def("__getstate__", StateOf, nb::sig("def __getstate__(self) -> tuple[typing.Any, ...]"))
+      .def("__setstate__", SetState, nb::sig("def __setstate__(self, state: tuple[typing.Any, ...], /) -> None"))
       .def("__repr__", [](const OpResult& result) {
         return "<ringway.Result world_size=" + std::to_string(result.world_size) +
                " rank=" + std::to_string(result.rank) + " epoch=" + std::to_string(result.epoch) +
@@ -348,8 +387,8 @@ PySession::~PySession() {
 void DefineSession(nb::module_& module) {
   DefineResult(module);
   DefineMember(module);
-  const auto x = nb::arg("x").none(), out = nb::arg("out").none();
-  const auto op = nb::arg("op"), options = nb::arg("options"), root = nb::arg("root");
+  const auto x = nb::arg("x").none(), out = nb::arg("out").none(), root = nb::arg("root").none();
+  const auto op = nb::arg("op"), options = nb::arg("options");
   nb::class_<PySession>(module, "Session", nb::is_weak_referenceable())
       .def(nb::init<nb::handle, const nb::kwargs&>(), nb::arg("on_waiting").none(), options)
       .def("_all_reduce", AllReduce, x, out, op, options)
@@ -361,12 +400,12 @@ void DefineSession(nb::module_& module) {
       .def("_gather", Gather, x, out, root, options)
       .def("_scatter", Scatter, x, out, root, options)
       .def("_all_to_all", AllToAll, x, out, options)
-      .def("_all_to_all_v", AllToAllV, x, out, nb::arg("send_counts"), nb::arg("receive_counts"),
-           nb::arg("send_begins"), options)
-      .def("_all_gather_v", AllGatherV, x, out, nb::arg("counts"), options)
-      .def("_reduce_scatter_v", ReduceScatterV, x, out, nb::arg("counts"), op, options)
-      .def("_send", Send, x, nb::arg("to"), nb::arg("tag"), options)
-      .def("_recv", Recv, x, nb::arg("from_"), nb::arg("tag"), options)
+      .def("_all_to_all_v", AllToAllV, x, out, nb::arg("send_counts").none(), nb::arg("receive_counts").none(),
+           nb::arg("send_begins").none(), options)
+      .def("_all_gather_v", AllGatherV, x, out, nb::arg("counts").none(), options)
+      .def("_reduce_scatter_v", ReduceScatterV, x, out, nb::arg("counts").none(), op, options)
+      .def("_send", Send, x, nb::arg("to").none(), nb::arg("tag").none(), options)
+      .def("_recv", Recv, x, nb::arg("from_").none(), nb::arg("tag").none(), options)
       .def("_barrier", Barrier, options)
       .def("_allocate", Allocate)
       .def("update_view", &PySession::UpdateView, nb::arg("timeout").none() = nb::none(),

@@ -96,6 +96,14 @@ Raises what the operation failed with, again at each call. A second call after s
 stream: of torch or CuPy, one with __cuda_stream__, its handle as an int, or None: the default stream. What is enqueued there
 afterwards sees the result or, if the operation fails, the output as it was: `wait` raises what it failed with. The Work may
 be dropped before.)")
+      .def("__repr__",
+           [](PyWork& work) { return std::string("<ringway.Work ") + (work.Done() ? "done" : "in flight") + ">"; })
+      .def(
+          "__reduce_ex__",
+          [](const PyWork& /*self*/, int /*protocol*/) -> nb::object {
+            throw nb::type_error("a ringway.Work cannot be pickled or copied: it is an operation of this process");
+          },
+          nb::arg("protocol"))
       .def("_wait_until_done", &PyWork::WaitUntilDone, nb::arg("timeout").none() = nb::none(),
            nb::sig("def _wait_until_done(self, timeout: float | None = None) -> None"))
       .def_rw("_completion", &PyWork::completion,
