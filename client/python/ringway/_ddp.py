@@ -1,0 +1,233 @@
+"""The communication hook of DistributedDataParallel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ringway import Error
+from ringway import _ddp_model as ddp
+from ringway._ddp_agreement import PassAgreement, UsedParameters, exact_options, verify_equal
+from ringway._diloco import REFUSED
+
+if TYPE_CHECKING:
+    from ringway import Options, Result, Session
+
+
+class DdpHook:
+    """Averages a model's gradients in each backward pass; made by `ddp_hook`.
+
+    The gradients travel in chunks, each an operation of one dtype, cut from the last of model.parameters() to the first: DDP's
+    own buckets are as it has seen them, in which a newcomer differs. What an operation fails with, loss.backward() raises, and
+    the gradients are unspecified: leave out that step; after Rejoined, take the others' state first. Where this rank alone could
+    not submit all, the next pass raises RuntimeError, as the others are in the middle of this one. Threads: one model's.
+
+    What DDP does by its own group is done with the gradients, as that group has one rank: a parameter that any rank used has
+    its average on all, one that nobody used is left alone on all; buffers become those of the lowest rank; and a pass with a
+    rank that is new compares the parameters.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.parallel.DistributedDataParallel,
+        session: Session,
+        options: Options,
+        overlap_mb: float | None,
+    ) -> None:
+        ddp.check(model)
+        ddp.refuse_join(model)
+        self._model = model
+        self._session = session
+        self._options = options
+        self._parameters = ddp.reduced_parameters(model)
+        self._places = {id(parameter): place for place, parameter in enumerate(self._parameters)}
+        self._chunks = _chunks_of(self._parameters, overlap_mb)
+        may_be_unused = model.find_unused_parameters or model.static_graph
+        self._used = UsedParameters(self._parameters) if may_be_unused else None
+        self._gradients: dict[int, torch.Tensor] = {}
+        self._works: list[_ChunkAverage | PassAgreement] = []
+        self._begun = 0  # chunks of this pass
+        self._error: Error | None = None
+        self._is_behind = False
+        self._buckets: list[tuple[torch.futures.Future[torch.Tensor], torch.Tensor]] = []
+        self._peers: frozenset[int] = frozenset()  # of the last pass: their parameters are alike
+        self._update_waits = False
+        self.results: list[Result] = []
+        """Of the last pass: who took part, chunk by chunk. A death in the middle makes them differ, on all ranks alike."""
+
+    @property
+    def result(self) -> Result | None:
+        """The last one of `results`; None: there is none."""
+        return self.results[-1] if self.results else None
+
+    def take_update(self) -> bool:
+        """Whether newcomers, or a better plan, wait since the last call: then call `Session.update_view` on every rank."""
+        waits, self._update_waits = self._update_waits, False
+        return waits
+
+    def _average(self, _state, bucket):  # type: ignore[no-untyped-def]  # DDP compares annotations, if there are any
+        places = [self._places[id(parameter)] for parameter in bucket.parameters()]
+        if not self._gradients or places[0] in self._gradients:  # in the first pass of a static graph all buckets have index 0
+            self._begin_pass()
+        buffer = bucket.buffer()
+        future: torch.futures.Future[torch.Tensor]
+        future = torch.futures.Future(devices=[buffer.device] if buffer.is_cuda else None)
+        self._buckets.append((future, buffer))
+        try:
+            self._gradients.update(zip(places, ddp.gradients_of(bucket)))
+        except Error as error:
+            self._gradients.update((place, buffer) for place in places)
+            self._failed(error, len(self._works))
+        is_last = len(self._gradients) == len(self._parameters)
+        self._begin_chunks(is_last)
+        if is_last:
+            self._end_pass()
+        return future
+
+    def _begin_pass(self) -> None:
+        if self._works or self._is_behind:
+            raise RuntimeError(
+                "a backward pass has ended in its middle, and the other ranks are in it: leave the session, join again, "
+                "make the DistributedDataParallel anew, and take the others' state"
+            )
+        self._gradients, self._buckets, self._begun, self._error = {}, [], 0, None
+
+    def _begin_chunks(self, is_last: bool) -> None:
+        """In their order, which is the same on all ranks: what is agreed on goes before the last one, with which it travels."""
+        while self._begun < len(self._chunks) and self._error is None:
+            chunk = self._chunks[self._begun]
+            if any(place not in self._gradients for place in chunk):
+                return
+            if self._begun == len(self._chunks) - 1:
+                if not is_last:
+                    return
+                self._submit_agreement()
+            self._begun += 1
+            options = dict(self._options)
+            if name := options.get("error_feedback"):
+                options["error_feedback"] = f"{name}.{self._begun}"
+            self._submit(_ChunkAverage, [self._gradients[place] for place in chunk], options)
+
+    def _submit_agreement(self) -> None:
+        buffers = ddp.synced_buffers(self._model)
+        if self._used is None and not buffers:
+            return
+        defined = [] if self._used is None else [p.grad is not None for p in self._parameters]
+        self._submit(PassAgreement, exact_options(self._options), defined, buffers)
+
+    def _submit(self, operation: Callable[..., _ChunkAverage | PassAgreement], *arguments: Any) -> None:
+        if self._error is None:
+            try:
+                self._works.append(operation(self._session, *arguments))
+            except Error as error:
+                self._failed(error, len(self._works))
+
+    def _failed(self, error: Error, before: int) -> None:
+        """For an operation that was refused here alone the others wait, and they have those before it."""
+        self._error = self._error or error
+        self._is_behind = self._is_behind or (isinstance(error, REFUSED) and before > 0)
+
+    def _end_pass(self) -> None:
+        finished: list[Result] = []
+        self.results = []
+        for place, work in enumerate(self._works):  # which stay there if this is interrupted
+            try:
+                finished.append(work.finish())
+                if isinstance(work, _ChunkAverage):
+                    self.results.append(finished[-1])
+            except Error as error:
+                self._failed(error, place)
+        if self._error is None:
+            try:
+                self._agree(finished[0])
+            except Error as error:
+                self._failed(error, len(finished))
+        self._works = []
+        if self._error is None:
+            self._update_waits = self._update_waits or any(result.update_waits for result in self.results)
+        else:
+            _raise_after_the_pass(self._error)
+        if self._used is not None:
+            self._used.places.clear()
+        for done, buffer in self._buckets:
+            done.set_result(buffer)
+        self._gradients, self._buckets = {}, []
+
+    def _agree(self, first: Result) -> None:
+        """When all operations have succeeded, which they do on all ranks. Who took part in the first one is known to all alike."""
+        agreements = [work for work in self._works if isinstance(work, PassAgreement)]
+        for agreement in agreements:
+            agreement.settle()
+        if first.world_size > 1 and not self._peers.issuperset(first.contributors):
+            verify_equal(
+                self._session,
+                exact_options(self._options),
+                ddp.named_parameters(self._model),
+                self._session.peer_id not in self._peers,
+                first.world_size,
+            )
+        self._peers = frozenset(first.contributors)
+        for agreement in agreements:
+            agreement.adopt_buffers()
+            self._set_gradients_unused_here(agreement.used())
+
+    def _set_gradients_unused_here(self, used: list[int]) -> None:
+        """DDP sets those of the parameters that this rank used, and takes the others for parameters that nobody used."""
+        if self._used is None:
+            return
+        for place in used:
+            if place not in self._used.places:
+                p = self._parameters[place]
+                average = ddp.in_layout_of(p, self._gradients[place])
+                if p.grad is None:
+                    p.grad = torch.empty_like(p)
+                p.grad.copy_(average)
+
+
+def _raise_after_the_pass(error: Error) -> None:
+    """From backward(), when DDP has ended its part: what a hook itself raises leaves DDP in the middle of the pass for good, and a
+    future's error is none of its type."""
+
+    def fail() -> None:
+        raise error
+
+    queue = torch.autograd.Variable._execution_engine.queue_callback  # type: ignore[attr-defined]
+    queue(lambda: queue(fail))  # DDP's own is queued after this hook
+
+
+def _chunks_of(parameters: list[torch.nn.Parameter], overlap_mb: float | None) -> list[list[int]]:
+    """Places of parameters, of one dtype a chunk; without an overlap as few as there are dtypes."""
+    most = float("inf") if overlap_mb is None else overlap_mb * 1e6
+    chunks: list[list[int]] = []
+    open_chunks: dict[torch.dtype, tuple[list[int], float]] = {}
+    for place, parameter in reversed(list(enumerate(parameters))):
+        dtype = parameter.dtype.to_real()
+        size = parameter.numel() * parameter.element_size()
+        chunk, filled = open_chunks.get(dtype, ([], most))
+        if filled + size > most or not chunk:
+            chunk, filled = [], 0
+            chunks.append(chunk)
+        chunk.append(place)
+        open_chunks[dtype] = (chunk, filled + size)
+    return chunks
+
+
+class _ChunkAverage:
+    """One operation under way. Of a GPU's gradients, which are many and small, one tensor is made, where that is fast."""
+
+    def __init__(self, session: Session, gradients: list[torch.Tensor], options: Options) -> None:
+        self._gradients = gradients
+        self._flat = torch.cat(gradients) if gradients[0].is_cuda else None
+        if self._flat is not None:
+            self._work = session.all_reduce_async(self._flat, "avg", **options)
+        else:
+            self._work = session.all_reduce_many_async(gradients, "avg", **options)
+
+    def finish(self) -> Result:
+        result = self._work.wait()
+        if self._flat is not None:
+            for gradient, average in zip(self._gradients, self._flat.split([each.numel() for each in self._gradients])):
+                gradient.copy_(average)
+        return result
