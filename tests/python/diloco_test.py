@@ -35,6 +35,11 @@ def inner(parameters, peer, step):
             p.add_(torch.randn(p.shape, generator=generator).to(DEVICE), alpha=0.1)
 
 
+def poison(parameters):
+    with torch.no_grad():
+        parameters[-1].view(-1)[0] = float("nan")
+
+
 def defined(ranks, steps, every, parts, delay, keep, lr=0.7, momentum=0.9):
     """All ranks' parameters by the words of the paper, one parameter after the other, in double precision."""
     keep = (0.5 if delay else 0.0) if keep is None else keep
@@ -173,3 +178,140 @@ class DiLoCoTest(ClusterTest):
         for state in states[1:]:
             for a, b in zip(state["agreed"], states[0]["agreed"]):
                 self.assertTrue(torch.equal(a, b))
+
+    def train(self, sessions, form, steps, poisoned, **options):
+        """Each rank's parameters, outer state and contributors by step; `poisoned` has the steps in which a rank's become NaN."""
+        def rank(session):
+            parameters, contributors = start(), {}
+            outer = self.outer(parameters, session, form, **options)
+            for step in range(1, steps + 1):
+                inner(parameters, session.rank, step)
+                if step in poisoned.get(session.rank, ()):
+                    poison(parameters)
+                outer.step()
+                contributors[step] = outer.contributors
+            outer.settle()
+            return parameters, outer, contributors
+
+        results = together(*[lambda s=s: rank(s) for s in sessions])
+        for _, outer, contributors in results[1:]:
+            self.assertEqual(contributors, results[0][2])
+            for name in ("agreed", "velocity"):
+                for a, b in zip(outer.state_dict()[name], results[0][1].state_dict()[name]):
+                    numpy.testing.assert_array_equal(a.cpu(), b.cpu())
+        return results
+
+    def test_outer_step_is_the_average_over_those_whose_parameters_are_finite(self):
+        sessions = self.join(WORLD)
+        with self.assertLogs("ringway") as logs:
+            results = self.train(sessions, (1, 1, 0, None), 4, {1: [2]})
+        self.assertEqual([outer.left_out for _, outer, _ in results], [0, 1, 0])
+        self.assertEqual(len(logs.output), 1)
+        self.assertIn("left out of outer step 2", logs.output[0])
+        all_peers = tuple(session.peer_id for session in sessions)
+        self.assertEqual(results[0][2], {1: all_peers, 2: (all_peers[0], all_peers[2]), 3: all_peers, 4: all_peers})
+
+        agreed = [p.detach().cpu().double() for p in start()]
+        velocity = [torch.zeros_like(p) for p in agreed]
+        for step in range(1, 5):
+            ranks = (0, 2) if step == 2 else range(WORLD)
+            generators = [torch.Generator().manual_seed(1000 * rank + step) for rank in ranks]
+            for p, v in zip(agreed, velocity):
+                gradient = -sum(0.1 * torch.randn(p.shape, generator=each).double() for each in generators) / len(ranks)
+                v.mul_(0.9).add_(gradient)
+                p.sub_(0.7 * (gradient + 0.9 * v))
+        for parameters, _, _ in results:
+            for p, want in zip(parameters, agreed):
+                numpy.testing.assert_allclose(p.detach().cpu(), want, rtol=2e-5, atol=2e-5)
+
+    def test_rank_that_was_left_out_goes_on_with_all_its_parameters_finite(self):
+        sessions = self.join(WORLD)
+        for form in FORMS:
+            for codec in ("none", "int8"):
+                with self.subTest(form=form, codec=codec), self.assertLogs("ringway"):
+                    results = self.train(sessions, form, 20, {1: [3, 11], 2: [11]}, codec=codec)
+                    self.assertGreater(results[1][1].left_out, 0)
+                    for parameters, _, _ in results:
+                        self.assertTrue(all(p.isfinite().all() for p in parameters))
+
+    def test_step_in_which_nobody_is_finite_leaves_the_outer_state_as_it_is(self):
+        sessions = self.join(2)
+        with self.assertLogs("ringway"):
+            results = self.train(sessions, (1, 1, 0, None), 1, {0: [1], 1: [1]})
+        for parameters, outer, contributors in results:
+            self.assertEqual(contributors, {1: ()})
+            self.assertFalse(any(each.any() for each in outer.state_dict()["velocity"]))
+            for p, want in zip(parameters, start()):
+                self.assertTrue(torch.equal(p, want))
+
+    def test_without_skip_nonfinite_one_rank_makes_all_nan(self):
+        results = self.train(self.join(2), (1, 1, 0, None), 1, {1: [1]}, skip_nonfinite=False)
+        for parameters, outer, _ in results:
+            self.assertTrue(parameters[-1].isnan().any())
+            self.assertEqual(outer.left_out, 0)
+
+    def test_complex_parameters_travel_whole(self):
+        def rank(session):
+            parameters = [torch.nn.Parameter(torch.zeros(2, 2, dtype=torch.complex64)), torch.nn.Parameter(torch.zeros(2))]
+            outer = self.outer(parameters, session, (1, 1, 0, None), lr=1.0, momentum=0.0)
+            with torch.no_grad():
+                parameters[0].add_(1 + 2j * session.rank)
+                parameters[1].add_(session.rank)
+            outer.step()
+            return parameters
+
+        for p, q in together(*[lambda s=s: rank(s) for s in self.join(WORLD)]):
+            torch.testing.assert_close(p.detach(), torch.full((2, 2), 1 + 2j, dtype=torch.complex64))
+            torch.testing.assert_close(q.detach(), torch.ones(2))
+
+    def test_ranks_that_begin_with_other_parameters_are_refused_on_all(self):
+        def rank(session):
+            parameters = start()
+            with torch.no_grad():
+                parameters[2].add_(session.rank)
+            outer = self.outer(parameters, session, (1, 1, 0, None))
+            for _ in range(2):
+                with self.refused(ringway.Mismatch, "another agreed 0"):
+                    outer.step()
+            outer.load_state_dict({"steps": 2, "agreed": [torch.ones(78)], "velocity": [torch.zeros(78)]})
+            outer.step()
+            return outer.result
+
+        for result in together(*[lambda s=s: rank(s) for s in self.join(WORLD)]):
+            self.assertEqual(result.world_size, WORLD)
+
+    def test_survivors_agree_on_who_was_left_out_when_one_dies(self):
+        script = """
+import torch, ringway.torch
+torch.set_num_threads(1)
+torch.manual_seed(1)
+session = join()
+p = torch.nn.Parameter(torch.ones(50_000))
+outer = ringway.torch.DiLoCo([p], session, every=2, delay=1, skip_nonfinite=True)
+generator, step = torch.Generator().manual_seed(session.peer_id), 0
+while True:
+    step += 1
+    with torch.no_grad():
+        p.add_(torch.randn(p.shape, generator=generator))
+        if step % (4 + session.rank) == 0:
+            p[0] = float("nan")
+    outer.step()
+    if step % 2 == 1 and outer.result:
+        agreed = outer._fragments[0].agreed
+        say(f"step {step} world {outer.result.world_size} of {len(outer.contributors)} sum {agreed.double().sum():.17g}")
+"""
+        trainers = [self.trainer(i, 3, script) for i in range(3)]
+        for trainer in trainers:
+            trainer.said(" world 3 of 2", times=3)
+        trainers[2].kill()
+        for trainer in trainers[:2]:
+            trainer.said(" world 2 of ", times=20)
+        for trainer in trainers:
+            trainer.kill()
+        steps = [{line.split()[1]: line for line in trainer.text().splitlines(keepends=True)
+                  if line.startswith("step ") and line.endswith("\n")} for trainer in trainers]
+        for one, other in ((0, 1), (0, 2)):
+            both = steps[one].keys() & steps[other].keys()
+            self.assertGreater(len(both), 3)
+            self.assertEqual([steps[one][step] for step in both], [steps[other][step] for step in both])
+        self.assertNotIn("nan", "".join(steps[0].values()))

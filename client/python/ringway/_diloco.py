@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import collections
+import logging
 from typing import TYPE_CHECKING, Any, Iterable
 
 import torch
 
 from ringway import Error, InvalidArgument, Io, NotSupported, ResourceExhausted, Timeout
+from ringway._ddp_agreement import exact_options, verify_equal
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ringway import Options, Result, Session, Work
+
+_log = logging.getLogger("ringway")
 
 REFUSED = (InvalidArgument, NotSupported, ResourceExhausted, Io, Timeout)
 """Of a submission: it took no number, and the others wait for it."""
@@ -23,21 +27,87 @@ class _Fragment:
 
     def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
         self.parameters = parameters
-        self.agreed = torch.cat([p.detach().reshape(-1).float() for p in parameters])
+        self.agreed = self._local()
         self.velocity = torch.zeros_like(self.agreed)
+
+    def _local(self) -> torch.Tensor:
+        return torch.cat([_reals(p).reshape(-1).float() for p in self.parameters])
 
     def moved(self) -> torch.Tensor:
         """By how much this rank's parameters lie below what is agreed: the outer gradient's share."""
-        local = torch.cat([p.detach().reshape(-1).float() for p in self.parameters])
-        return self.agreed - local
+        return self.agreed - self._local()
+
+    def take_step(self, gradient: torch.Tensor, lr: float, momentum: float) -> None:
+        self.velocity.mul_(momentum).add_(gradient)
+        self.agreed.sub_(gradient.add_(self.velocity, alpha=momentum), alpha=lr)
 
     @torch.no_grad()
     def adopt(self, keep: float) -> None:
         at = 0
         for p in self.parameters:
-            agreed = self.agreed[at : at + p.numel()].view_as(p).to(p.dtype)
-            p.copy_(torch.lerp(agreed, p, keep) if keep > 0 else agreed)
-            at += p.numel()
+            local = _reals(p)
+            agreed = self.agreed[at : at + local.numel()].view_as(local).to(local.dtype)
+            local.copy_(torch.lerp(agreed, local, keep) if keep > 0 else agreed)
+            at += local.numel()
+
+
+def _reals(p: torch.nn.Parameter) -> torch.Tensor:
+    """The parameter's memory; of a complex one, pairs of reals."""
+    return torch.view_as_real(p.detach()) if p.is_complex() else p.detach()
+
+
+class _OuterGradient:
+    """A fragment's outer gradient on its way, as up to two operations.
+
+    With skip_nonfinite each rank says in a first one whether its share is finite; if not, it adds zeros in the second one, which
+    is under way at the same time. Who took part in the second one took part in the first, as nobody comes between them; so all
+    ranks know of each contributor whether to count it, whoever dies.
+    """
+
+    def __init__(
+        self, session: Session, number: int, moved: torch.Tensor, skip_nonfinite: bool, feedback: str, options: Options
+    ) -> None:
+        self.number = number
+        self.average = moved
+        self.is_finite = not skip_nonfinite or bool(moved.isfinite().all())
+        self.contributors: tuple[int, ...] = ()
+        self._result: Result | None = None
+        self._works: list[Work] = []
+        if skip_nonfinite:
+            flag = torch.tensor([self.is_finite], dtype=torch.uint8)
+            self._flags = torch.empty(session.world_size, dtype=torch.uint8)
+            self._works.append(session.all_gather_async(flag, out=self._flags, **exact_options(options)))
+        if not self.is_finite:
+            moved.zero_()  # not times 0: that is NaN, too
+        if feedback:
+            options = {**options, "error_feedback": feedback}
+        self._works.append(session.all_reduce_async(moved, "avg", **options))
+
+    def wait(self) -> Result:
+        """After it `average` is the mean over `contributors`: none of them if it is not finite. An Error leaves nothing on its way."""
+        results, first_error = [], None
+        for work in self._works:
+            try:
+                results.append(work.wait())
+            except Error as error:
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error
+        if self._result is None:  # nor is the mean taken twice if this was interrupted
+            self._result = results[-1]
+            self._count(results[0])
+        return self._result
+
+    def _count(self, flags: Result) -> None:
+        assert self._result is not None
+        if len(self._works) == 1:
+            self.contributors = self._result.contributors
+            return
+        is_finite = dict(zip(flags.contributors, self._flags.tolist()))
+        those = tuple(peer for peer in self._result.contributors if is_finite.get(peer))
+        if len(those) < self._result.world_size:
+            self.average.mul_(self._result.world_size / max(1, len(those)))
+        self.contributors = those if self.average.isfinite().all() else ()
 
 
 class DiLoCo:
@@ -56,10 +126,14 @@ class DiLoCo:
     delay: inner steps that go on while a fragment is on its way (less than every / fragments, so that one is at a time).
     keep: of the rank's own parameters when the outer step has come, 0 to 1; None: half of it with a delay, else nothing.
     lr, momentum: of the outer step.
+    skip_nonfinite: a rank whose parameters are not finite is left out of an outer step, which is the average over the others, and
+        takes what is agreed for all its parameters; Python's logging says so there. Reset its inner optimizer, too, where that
+        has moments. An average that is not finite is no outer step. False: one such rank makes the outer state NaN on all.
     options: of each operation. With error_feedback=True what a codec takes is added to the fragment's next one.
 
     All ranks make it with the same arguments and the same parameters, and call `step` as often. The outer state is the same to
-    the last bit on all. Threads: one. Tensors are in host memory or a GPU's.
+    the last bit on all; the first outer step of a rank compares it, and raises Mismatch on all. Threads: one. Tensors are in host
+    memory or a GPU's; complex parameters travel as pairs of reals.
     """
 
     def __init__(
@@ -73,6 +147,7 @@ class DiLoCo:
         keep: float | None = None,
         lr: float = 0.7,
         momentum: float = 0.9,
+        skip_nonfinite: bool = True,
         error_feedback: bool = False,
         **options: Unpack[Options],
     ) -> None:
@@ -88,11 +163,17 @@ class DiLoCo:
         self._error_feedback = error_feedback
         self._fragments = [_Fragment(part) for part in _cut(those, fragments)]
         self._steps = 0
-        self._on_way: collections.deque[tuple[int, int, torch.Tensor, Work]] = collections.deque()
+        self._skip_nonfinite = skip_nonfinite
+        self._on_way: collections.deque[tuple[int, _OuterGradient]] = collections.deque()
+        self._peers: frozenset[int] = frozenset()  # of the last outer step: their state is alike
         self._is_behind = False
         self._update_waits = False
         self.result: Result | None = None
         """Of the last outer step: who took part. None: there was none."""
+        self.contributors: tuple[int, ...] = ()
+        """Peer ids of those whose parameters are in the last outer step: of `result` those that were finite."""
+        self.left_out = 0
+        """How often this rank was left out, as its parameters were not finite."""
 
     def step(self) -> None:
         """After each inner step. What an outer step fails with is raised on all ranks, and leaves that one out. What is raised
@@ -107,16 +188,17 @@ class DiLoCo:
         for number, fragment in enumerate(self._fragments):
             if (self._steps - number * self._every // len(self._fragments)) % self._every != 0:
                 continue
-            options = dict(self._options)
-            if self._error_feedback:
-                options["error_feedback"] = f"diloco.{number}"
-            moved = fragment.moved()
+            feedback = f"diloco.{number}" if self._error_feedback else ""
             try:
-                work = self._session.all_reduce_async(moved, "avg", **options)  # type: ignore[arg-type]
+                gradient = _OuterGradient(
+                    self._session, number, fragment.moved(), self._skip_nonfinite, feedback, self._options
+                )
             except REFUSED:
                 self._is_behind = True
                 raise
-            self._on_way.append((self._steps + self._delay, number, moved, work))
+            self._on_way.append((self._steps + self._delay, gradient))
+            if not gradient.is_finite:
+                self._begin_anew()
         self._take_arrived()
 
     def settle(self) -> None:
@@ -137,19 +219,48 @@ class DiLoCo:
             self._take()
 
     def _take(self) -> None:
-        _, number, moved, work = self._on_way[0]  # where it stays if this is interrupted
+        _, gradient = self._on_way[0]  # where it stays if this is interrupted
         try:
-            self.result = work.wait()
+            result = gradient.wait()
+            self._compare_with_newcomers(result)
         except Error as error:
             self._on_way.popleft()
             self._is_behind = self._is_behind or isinstance(error, REFUSED)
             raise
         self._on_way.popleft()
-        self._update_waits = self._update_waits or self.result.update_waits
-        fragment = self._fragments[number]
-        fragment.velocity.mul_(self._momentum).add_(moved)
-        fragment.agreed.sub_(moved.add_(fragment.velocity, alpha=self._momentum), alpha=self._lr)
+        self.result, self.contributors = result, gradient.contributors
+        self._update_waits = self._update_waits or result.update_waits
+        fragment = self._fragments[gradient.number]
+        if self.contributors:
+            fragment.take_step(gradient.average, self._lr, self._momentum)
+        else:
+            _log.warning("DiLoCo: no outer step %d, as no rank's parameters are finite, or their average is not", self._steps)
         fragment.adopt(self._keep)
+
+    def _compare_with_newcomers(self, result: Result) -> None:
+        if result.world_size > 1 and not self._peers.issuperset(result.contributors):
+            state = [("steps", torch.tensor([self._steps]))]
+            for number, fragment in enumerate(self._fragments):
+                state += [(f"agreed {number}", fragment.agreed), (f"velocity {number}", fragment.velocity)]
+            is_new = self._session.peer_id not in self._peers
+            try:
+                verify_equal(self._session, exact_options(self._options), state, is_new, result.world_size)
+            except KeyboardInterrupt:  # and to do it again would be another operation
+                self._is_behind = True
+                raise
+        self._peers = frozenset(result.contributors)
+
+    def _begin_anew(self) -> None:
+        """From what is agreed, in all fragments: one that is not finite makes the others so in the next inner step."""
+        self.left_out += 1
+        _log.warning(
+            "DiLoCo: this rank's parameters are not finite: it is left out of outer step %d and takes what is agreed (%d times "
+            "by now). Reset its inner optimizer",
+            self._steps,
+            self.left_out,
+        )
+        for fragment in self._fragments:
+            fragment.adopt(0.0)
 
     def state_dict(self) -> dict[str, Any]:
         """What a newcomer needs beside its parameters, which this sets; nothing may be on its way."""
