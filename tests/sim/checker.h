@@ -39,7 +39,8 @@ struct Outcome {
 
 class Checker {
  public:
-  explicit Checker(std::uint64_t retained_bytes_max) : retained_bytes_max_(retained_bytes_max) {}
+  // `judges`: else it only keeps what it is told.
+  Checker(std::uint64_t retained_bytes_max, bool judges) : retained_bytes_max_(retained_bytes_max), judges_(judges) {}
 
   void OnTold(PeerId peer, const OpName& op, Outcome outcome);
   // `peer` has reported `stop` to the master: it installs no view up to that one any more.
@@ -59,11 +60,13 @@ class Checker {
   std::string WhyBroken(const std::vector<PeerId>& stayed) const;
 
  private:
+  void Judge(PeerId peer, const OpName& op, const Outcome& outcome);
   // Returns whether this success must have been reported to `peer`, which stayed.
   bool TookPart(PeerId peer, const Outcome& success) const;
   std::string Compare(PeerId a, PeerId b, const OpName& op) const;
 
   const std::uint64_t retained_bytes_max_;
+  const bool judges_;
   std::map<PeerId, std::map<OpName, Outcome>> outcomes_;
   Views views_;
   std::map<PeerId, Epoch> first_view_;

@@ -31,7 +31,8 @@ Cluster::Cluster(const ClusterOptions& options)
     : options_(options),
       random_(options.seed),
       network_(events_, random_, options.network),
-      checker_(std::max(options.master.small_bytes_max, options.master.retained_bytes_max)) {
+      checker_(std::max(options.master.small_bytes_max, options.master.retained_bytes_max), options.judges) {
+  RecordRun();
   StartMaster();
   events_.After({}, [this] { TickAll(); });
 }
@@ -137,7 +138,10 @@ void Cluster::KillDaemon(Host host, bool silently) {
   daemon.alive = false;
   daemon.powered = !silently;
   daemon.deferred.clear();
-  for (const std::uint32_t node : daemon.nodes) CloseAllLinks(node, silently);
+  for (const std::uint32_t node : daemon.nodes) {
+    CloseAllLinks(node, silently);
+    if (nodes_[node]->joined && !nodes_[node]->ended) RecordEnd(*nodes_[node], "killed");
+  }
   if (daemon.master == nullptr) return;
   if (silently) {
     network_.Vanish(*daemon.master, 0);
@@ -265,6 +269,7 @@ void Cluster::Act(std::uint32_t index, agreement::Action action) {
     const agreement::PeerStatus status = node.peer->GetStatus();
     for (const control::PeerInfo& info : status.members) node.known.emplace_back(info.peer_id());
     node.known_epoch = status.epoch;
+    RecordJoin(node);
     News(index);
   } else if (auto* pending = std::get_if<agreement::StillPending>(&action)) {
     node.pending = pending->text;
@@ -282,6 +287,7 @@ void Cluster::Act(std::uint32_t index, agreement::Action action) {
     const agreement::PeerStatus status = node.peer->GetStatus();
     std::vector<PeerId> members;
     for (const control::PeerInfo& info : status.members) members.emplace_back(info.peer_id());
+    RecordView(node, status.epoch, members);
     checker_.OnView(node.id, node.order.group, status.epoch, std::move(members));
   }
 }
@@ -299,17 +305,20 @@ void Cluster::Tell(std::uint32_t index, const agreement::Complete& complete) {
   }
   if (op.name != complete.op)
     checker_.Fail(NameOf(index) + ": operation " + ToString(op.name) + " told by another name");
-  if (!InputIsAsStaged(index, op)) checker_.Fail(NameOf(index) + ": its input was written to");
+  const bool intact = InputIsAsStaged(index, op);
+  if (!intact) checker_.Fail(NameOf(index) + ": its input was written to");
   if (complete.code == Code::kOk && op.staged < op.input->size())
     checker_.Fail(NameOf(index) + ": told success before its input was there");
   std::vector<std::uint64_t> next;
   for (std::uint32_t channel = 0; op.descriptor.kind == OpKind::kUpdateView && channel < kChannelsMax; ++channel) {
     next.push_back(NextSequence(index, channel));
   }
-  checker_.OnTold(
-      node.id, op.name,
-      {complete.code, complete.text, complete.epoch, complete.contributors, complete.retries, complete.update_waits,
-       ResultOf(op, complete), op.descriptor, op.laid.root, std::move(next), op.scribbled});
+  Outcome outcome{complete.code,          complete.text,    complete.epoch,
+                  complete.contributors,  complete.retries, complete.update_waits,
+                  ResultOf(op, complete), op.descriptor,    op.laid.root,
+                  std::move(next),        op.scribbled};
+  RecordOutcome(node, op, complete, outcome, intact);
+  checker_.OnTold(node.id, op.name, std::move(outcome));
   // The trainer uses its memory again at once: whatever still reads it would spread garbage.
   std::fill(op.input->begin(), op.input->end(), kReused);
   std::fill(op.result->begin(), op.result->end(), kReused);
@@ -325,6 +334,7 @@ void Cluster::End(std::uint32_t index, Code code) {
   Node& node = *nodes_[index];
   if (std::exchange(node.ended, true)) return;
   node.ended_code = code;
+  RecordEnd(node, ringway::NameOf(code));
   if (!node.operations.empty() || !node.messages.empty())
     checker_.Fail(NameOf(index) + ": ended with an operation open");
   CloseAllLinks(index, false);

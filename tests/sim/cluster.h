@@ -16,11 +16,13 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/agreement/peer.h"
 #include "daemon/links/dial_tracker.h"
 #include "master/coordination/coordinator.h"
+#include "tests/history/history.h"
 #include "tests/sim/checker.h"
 #include "tests/sim/events.h"
 #include "tests/sim/message_checker.h"
@@ -49,6 +51,8 @@ struct ClusterOptions {
   CoordinatorOptions master = {};
   NetworkOptions network = {};
   bool trace = false;
+  const history::Writer* history = nullptr;  // records what trainers submit and are told; outlives the cluster
+  bool judges = true;                        // the checker looks at what they are told
 };
 
 struct JoinOrder {
@@ -190,6 +194,8 @@ class Cluster {
   std::string WhyBroken(const std::vector<std::uint32_t>& stayed) const;
   const std::string& failure() const { return checker_.failure(); }
   void Fail(const std::string& what) { checker_.Fail(what); }
+  // The end of the history: all that `stayed`, members of their groups, were told is in it.
+  void RecordOver(const std::vector<std::uint32_t>& stayed);
 
   void Trace(const std::string& who, const std::string& what);
   const ClusterOptions& options() const { return options_; }
@@ -238,6 +244,18 @@ class Cluster {
   // Runs it at once, or when the stopped process continues.
   void WhenRunning(Host daemon, EventQueue::Run run);
   std::string NameOf(std::uint32_t node) const;
+
+  // ---- cluster_history.cc
+  void RecordRun() const;
+  void RecordJoin(const Node& node) const;
+  void RecordView(const Node& node, Epoch epoch, const std::vector<PeerId>& members) const;
+  void RecordEnd(const Node& node, std::string_view code) const;
+  void RecordSubmission(const Node& node, const Operation& op, const agreement::Submission& submission) const;
+  void RecordCancel(const Node& node, const OpName& op) const;
+  void RecordOutcome(const Node& node, const Operation& op, const agreement::Complete& complete, const Outcome& told,
+                     bool intact) const;
+  void RecordMessage(const Node& node, std::string_view event, const OpenMessage& message,
+                     const agreement::Complete* complete) const;
 
   // ---- cluster_master.cc
   void DrainMaster();

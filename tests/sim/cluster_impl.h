@@ -3,6 +3,7 @@
 //   cluster.cc          processes, the actions of peers
 //   cluster_trainers.cc submissions, the copying of inputs
 //   cluster_messages.cc sends and recvs
+//   cluster_history.cc  what becomes of all that, for another checker
 //   cluster_master.cc   the master, and each daemon's connection to it
 //   cluster_links.cc    connections between peers: dials, control messages, frames
 #pragma once

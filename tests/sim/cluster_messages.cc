@@ -58,6 +58,7 @@ std::uint64_t Cluster::SubmitMessage(std::uint32_t index, const MessageOrder& or
     return 0;
   }
   ++last;
+  RecordMessage(node, "submit", node.messages[token], nullptr);
   Drain(index);
   if (staged && node.stages) {
     events_.After(Duration(static_cast<std::int64_t>(random_() % 10'000)), [this, index, token, bytes] {
@@ -73,6 +74,8 @@ std::uint64_t Cluster::SubmitMessage(std::uint32_t index, const MessageOrder& or
 
 void Cluster::CancelMessage(std::uint32_t index, std::uint64_t token) {
   if (tracing()) Trace(NameOf(index), "cancels a message");
+  const auto found = nodes_[index]->messages.find(token);
+  if (found != nodes_[index]->messages.end()) RecordMessage(*nodes_[index], "cancel", found->second, nullptr);
   nodes_[index]->peer->Cancel(token, events_.now());
   Drain(index);
 }
@@ -87,6 +90,7 @@ void Cluster::TellMessage(std::uint32_t index, const agreement::Complete& comple
     MessageKey stream = message.key;
     stream.seq = 0;
     --node.message_seqs.at(stream);
+    RecordMessage(node, "withdraw", message, nullptr);
     return;
   }
   if (tracing()) {
@@ -94,6 +98,7 @@ void Cluster::TellMessage(std::uint32_t index, const agreement::Complete& comple
   }
   if (complete.op.seq != message.key.seq || complete.op.channel.value != message.key.channel)
     checker_.Fail(NameOf(index) + ": " + ToString(message.key) + " told by another name");
+  RecordMessage(node, "outcome", message, &complete);
   const bool receives = !message.sends;
   if (message.sends && *message.memory != BytesOf(message.key, message.memory->size()))
     checker_.Fail(NameOf(index) + ": what it sends was written to");

@@ -76,10 +76,11 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   Status status = node.peer->Submit(submission, events_.now());
   if (submission.feedback != 0 && status.code() == Code::kResourceExhausted) {  // then without
     submission.feedback = 0;
-    status = node.peer->Submit(std::move(submission), events_.now());
+    status = node.peer->Submit(submission, events_.now());
   }
   if (status.ok()) {
     ++node.submitted;
+    RecordSubmission(node, op, submission);
     if (staged) Stage(index, node.submitted);
     Drain(index);
   } else {
@@ -100,6 +101,7 @@ void Cluster::Stage(std::uint32_t index, std::uint64_t token) {
       Operation& op = found->second;
       if (staging_fails_ && options_.staging_fails_one_of != 0 && random_() % options_.staging_fails_one_of == 0) {
         Trace(NameOf(index), "cannot read its input of " + ToString(op.name));
+        RecordCancel(node, op.name);
         node.peer->Cancel(token, events_.now());
         return Drain(index);
       }
@@ -137,6 +139,7 @@ std::vector<std::byte> Cluster::ResultOf(const Operation& op, const agreement::C
 void Cluster::Cancel(std::uint32_t index, OpName name) {
   Node& node = *nodes_[index];
   Trace(NameOf(index), "cancels");
+  RecordCancel(node, name);
   for (const auto& [token, op] : node.operations) {
     if (op.name == name) node.peer->Cancel(token, events_.now());
   }

@@ -1,5 +1,7 @@
 // sim_run --seeds N --first S [--trace]: runs random worlds; prints what they did and every seed that broke a rule.
 // --trace: runs one seed and prints everything that happens in it.
+// --history DIR: writes each world's history to DIR/SEED.jsonl, for check_history.py (tests/history), and judges
+// nothing of it. --mutant NAME (mutants_run alone): with that bug planted (proto/mutation.h).
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +9,8 @@
 #include <map>
 #include <string>
 
+#include "proto/mutation.h"
+#include "tests/history/history.h"
 #include "tests/sim/world.h"
 
 namespace {
@@ -25,43 +29,82 @@ void PrintTrace(const WorldReport& report, std::size_t lines) {
   for (std::size_t i = first; i < report.trace.size(); ++i) std::printf("%s\n", report.trace[i].c_str());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  std::uint64_t seeds = 1000, first = 1;
+struct Options {
+  std::uint64_t seeds = 1000, first = 1, step = 1;
   bool trace = false;
+  std::string histories;
+};
+
+// Returns false if this program has no such bug.
+bool Plant(const std::string& name) {
+#ifdef RINGWAY_MUTANTS
+#define RINGWAY_PLANT(mutant, rule) \
+  if (name == #mutant) return ringway::mutation::active = ringway::mutation::Mutant::mutant, true;
+  RINGWAY_EACH_MUTANT(RINGWAY_PLANT)
+#undef RINGWAY_PLANT
+#endif
+  return name.empty();
+}
+
+bool Parse(int argc, char** argv, Options* options) {
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
     if (option == "--trace") {
-      trace = true;
-    } else if (option == "--seeds" && i + 1 < argc) {
-      seeds = std::strtoull(argv[++i], nullptr, 10);
-    } else if (option == "--first" && i + 1 < argc) {
-      first = std::strtoull(argv[++i], nullptr, 10);
-    } else {
-      std::fprintf(stderr, "usage: sim_run [--seeds N] [--first S] [--trace]\n");
-      return 2;
+      options->trace = true;
+      continue;
+    }
+    const std::string value = i + 1 < argc ? argv[++i] : "";
+    std::uint64_t* const number = option == "--seeds"   ? &options->seeds
+                                  : option == "--first" ? &options->first
+                                  : option == "--step"  ? &options->step
+                                                        : nullptr;
+    if (number != nullptr && !value.empty()) {
+      *number = std::strtoull(value.c_str(), nullptr, 10);
+    } else if (option == "--history" && !value.empty()) {
+      options->histories = value;
+    } else if (option != "--mutant" || value.empty() || !Plant(value)) {
+      return false;
     }
   }
+  return true;
+}
+
+WorldReport Run(std::uint64_t seed, const Options& options) {
+  if (options.histories.empty()) return RunWorld(seed, options.trace);
+  const ringway::history::Writer writer(options.histories + "/" + std::to_string(seed) + ".jsonl");
+  if (!writer.on()) std::fprintf(stderr, "cannot write to %s\n", options.histories.c_str()), std::exit(2);
+  return RunWorld(seed, options.trace, {.history = &writer, .judges = false});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  if (!Parse(argc, argv, &options)) {
+    std::fprintf(stderr,
+                 "usage: sim_run [--seeds N] [--first S] [--step N] [--trace] [--history DIR] [--mutant NAME]\n");
+    return 2;
+  }
   std::signal(SIGABRT, OnAbort);
-  if (trace) seeds = 1;
+  if (options.trace) options.seeds = 1;
   std::map<std::string, std::uint64_t> counts;
   std::uint64_t events = 0, failures = 0;
-  for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
+  for (std::uint64_t i = 0; i < options.seeds; ++i) {
+    const std::uint64_t seed = options.first + i * options.step;
     current_seed = seed;
-    WorldReport report = RunWorld(seed, trace);
+    WorldReport report = Run(seed, options);
     events += report.events;
     for (const auto& [what, count] : report.counts) counts[what] += count;
-    if (trace) PrintTrace(report, report.trace.size());
+    if (options.trace) PrintTrace(report, report.trace.size());
     if (report.failure.empty()) continue;
     ++failures;
-    if (!trace && failures == 1) PrintTrace(RunWorld(seed, true), kTraceLines);
+    if (!options.trace && failures == 1 && options.histories.empty()) PrintTrace(RunWorld(seed, true), kTraceLines);
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), report.failure.c_str());
   }
   for (const auto& [what, count] : counts) {
     std::printf("%10llu %s\n", static_cast<unsigned long long>(count), what.c_str());
   }
-  std::printf("%llu seeds, %llu events, %llu failures\n", static_cast<unsigned long long>(seeds),
+  std::printf("%llu seeds, %llu events, %llu failures\n", static_cast<unsigned long long>(options.seeds),
               static_cast<unsigned long long>(events), static_cast<unsigned long long>(failures));
   return failures == 0 ? 0 : 1;
 }

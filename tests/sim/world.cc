@@ -22,10 +22,9 @@ bool TrainersHang(std::uint64_t seed) { return seed % 16 == 10 || seed % 16 == 1
 
 }  // namespace
 
-ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice, bool trace) {
+ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice) {
   ClusterOptions options;
   options.seed = seed;
-  options.trace = trace;
   options.lanes = static_cast<std::uint32_t>(dice.Between(1, 3));
   if (seed % 8 == 0) {
     options.lanes = 9;  // so many that there may be more
@@ -90,9 +89,16 @@ Inbound World::InboundOf(std::uint64_t seed, std::uint32_t place) const {
   return seed % 12 == 1 ? Inbound::kBlocked : Inbound::kBlockedAndSaid;
 }
 
-World::World(std::uint64_t seed, bool trace)
+ClusterOptions World::WithRecording(ClusterOptions options, bool trace, const Recording& recording) {
+  options.trace = trace;
+  options.history = recording.history;
+  options.judges = recording.judges;
+  return options;
+}
+
+World::World(std::uint64_t seed, bool trace, const Recording& recording)
     : dice_(seed),
-      cluster_(DrawCluster(seed, dice_, trace)),
+      cluster_(WithRecording(DrawCluster(seed, dice_), trace, recording)),
       trainers_(cluster_, dice_.generator(), DrawTrainers(seed, dice_)),
       groups_(dice_.OneOf(4) ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"a"}),
       world_size_(static_cast<std::uint32_t>(dice_.Between(2, dice_.OneOf(3) ? 6 : 4))),
@@ -198,6 +204,7 @@ WorldReport World::Run() {
     return std::all_of(groups_.begin(), groups_.end(), [this](const std::string& group) { return Settled(group); });
   };
   if (cluster_.RunUntil(settled, kProgressBound)) {
+    RecordOver();
     Finish();
   } else if (cluster_.failure().empty()) {
     cluster_.Fail("no progress after everything healed: " + WhatWaits());
@@ -343,6 +350,15 @@ std::string World::Memory(const std::vector<std::uint32_t>& nodes) const {
   return out;
 }
 
+void World::RecordOver() {
+  std::vector<std::uint32_t> stayed;
+  for (const std::string& group : groups_) {
+    const std::vector<std::uint32_t> members = Able(group);
+    stayed.insert(stayed.end(), members.begin(), members.end());
+  }
+  cluster_.RecordOver(stayed);
+}
+
 void World::Finish() {
   for (const std::string& group : groups_) {
     const std::vector<std::uint32_t> members = Able(group);
@@ -367,6 +383,8 @@ void World::Finish() {
   }
 }
 
-WorldReport RunWorld(std::uint64_t seed, bool trace) { return World(seed, trace).Run(); }
+WorldReport RunWorld(std::uint64_t seed, bool trace, const Recording& recording) {
+  return World(seed, trace, recording).Run();
+}
 
 }  // namespace ringway::sim

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/history/history.h"
+
 namespace ringway::sim {
 
 struct WorldReport {
@@ -22,7 +24,13 @@ struct WorldReport {
 
 std::vector<std::string> FaultKinds();
 
+// What another checker (tests/history) reads. Without judges the world goes on whatever its trainers are told.
+struct Recording {
+  const history::Writer* history = nullptr;
+  bool judges = true;
+};
+
 // A pure function of the seed, except for the trace.
-WorldReport RunWorld(std::uint64_t seed, bool trace);
+WorldReport RunWorld(std::uint64_t seed, bool trace, const Recording& recording = {});
 
 }  // namespace ringway::sim

@@ -37,7 +37,7 @@ class Dice {
 
 class World {
  public:
-  World(std::uint64_t seed, bool trace);
+  World(std::uint64_t seed, bool trace, const Recording& recording);
   WorldReport Run();
 
   struct Kind {
@@ -49,7 +49,8 @@ class World {
   static const std::vector<Kind>& Kinds();
 
  private:
-  static ClusterOptions DrawCluster(std::uint64_t seed, Dice& dice, bool trace);
+  static ClusterOptions DrawCluster(std::uint64_t seed, Dice& dice);
+  static ClusterOptions WithRecording(ClusterOptions options, bool trace, const Recording& recording);
   static TrainerOptions DrawTrainers(std::uint64_t seed, Dice& dice);
   Inbound InboundOf(std::uint64_t seed, std::uint32_t place) const;
 
@@ -70,6 +71,7 @@ class World {
   bool Settled(const std::string& group) const;
   std::string WhatWaits() const;
   std::string Memory(const std::vector<std::uint32_t>& nodes) const;
+  void RecordOver();
   void Finish();
 
   std::vector<std::uint32_t> NodesHere(const std::string& group) const;
