@@ -5,12 +5,17 @@
 #include <filesystem>
 #include <utility>
 
+#include "tests/chaos/checker.h"
+
 namespace ringway::chaos {
 
 using e2e::Eventually;
 using e2e::Process;
 
 Fleet::Fleet(const FleetOptions& options) : options_(options), seats_(kSeats) {
+  std::filesystem::create_directory(histories());
+  history_.emplace(histories() + "/fleet.jsonl");
+  history_->Write("run", history::Object().Add("source", "chaos").Add("retained_bytes", kSmallBytesMax));
   if (options.tls) {
     const e2e::Finished init = e2e::RunToEnd({RINGWAY_CTL, "certs", "init", directory_ / "tls"});
     EXPECT_EQ(init.code, 0) << init.err;
@@ -109,7 +114,8 @@ void Fleet::StartTrainer(std::size_t index) {
                 std::to_string(options_.seed + seat.trainers)};
   }
   argv.insert(argv.end(), {RINGWAY_CHAOS_TRAINER, "--socket", Socket(index), "--group", "chaos", "--records",
-                           RecordsOf(index), "--seed", seed, "--deadline-ms", std::to_string(options_.op_deadline_ms)});
+                           RecordsOf(index), "--history", HistoryOf(index), "--seed", seed, "--deadline-ms",
+                           std::to_string(options_.op_deadline_ms)});
   if (has_device && options_.gpu) argv.emplace_back("--gpu");
   const std::string label = "t" + std::to_string(index) + "." + std::to_string(seat.trainers++);
   seat.trainer = std::make_unique<Process>(directory_, label, argv);
@@ -122,6 +128,7 @@ void Fleet::KillTrainer(std::size_t index) {
   noted_.emplace_back();
   noted_.back().kind = RecordKind::kEnd;
   noted_.back().peer = seat.peer;
+  if (seat.peer != 0) history_->Write("end", history::Object().Add("peer", seat.peer).Add("code", "killed"));
 }
 
 void Fleet::Apply(const PathFault& fault, e2e::Relay& relay) {

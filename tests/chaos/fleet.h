@@ -16,6 +16,7 @@
 #include "tests/chaos/record.h"
 #include "tests/e2e/processes.h"
 #include "tests/e2e/relay.h"
+#include "tests/history/history.h"
 
 namespace ringway::chaos {
 
@@ -84,6 +85,10 @@ class Fleet {
   // Points relays at started daemons, and returns the trainers' new records, each once.
   std::vector<Record> Poll();
 
+  // Where the histories of all trainers are (tests/history); EndHistory: nothing follows, and nobody was lost since.
+  std::string histories() const { return directory_ / "histories"; }
+  void EndHistory() const { history_->Write("over", {}); }
+
   // Returns the logs of all processes so far that contain this event.
   std::vector<std::string> LogsWith(const std::string& event) const;
 
@@ -104,6 +109,7 @@ class Fleet {
   };
 
   std::string Socket(std::size_t seat) const { return directory_ / ("d" + std::to_string(seat) + ".sock"); }
+  std::string HistoryOf(std::size_t seat) const { return histories() + "/t" + std::to_string(seat) + ".jsonl"; }
   std::string RecordsOf(std::size_t seat) const { return directory_ / ("t" + std::to_string(seat) + ".records"); }
   void ReadRecords(Seat& seat, std::vector<Record>* out);
   std::vector<std::string> TlsOptionsOf(const std::string& name, const std::string& role) const;
@@ -117,6 +123,7 @@ class Fleet {
   int masters_ = 0;
   std::vector<Seat> seats_;
   std::vector<Record> noted_;
+  std::optional<history::Writer> history_;  // what the trainers cannot record themselves
 };
 
 }  // namespace ringway::chaos

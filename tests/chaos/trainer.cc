@@ -1,7 +1,7 @@
 // A trainer that runs the program (program.h) with whoever is there, through the loss of anybody, and writes down all
 // that it is told (record.h).
 //
-//   chaos_trainer --socket PATH --group G --records FILE --seed N [--deadline-ms N]
+//   chaos_trainer --socket PATH --group G --records FILE --seed N [--history FILE] [--deadline-ms N]
 //
 //   join --> share the step: all ranks take the newest --> step --> step --> update view, share the step --> step ...
 //     ^                                                     |
@@ -36,6 +36,7 @@
 #include "proto/device/loader.h"
 #include "tests/chaos/program.h"
 #include "tests/chaos/record.h"
+#include "tests/chaos/trainer_history.h"
 
 namespace ringway::chaos {
 namespace {
@@ -44,7 +45,7 @@ std::atomic<bool> told_to_leave{false};
 
 struct Options {
   JoinOptions join{.wait_world = 1};
-  std::string records;
+  std::string records, history;
   std::uint64_t seed = 1;
 };
 
@@ -141,6 +142,7 @@ class Place {
   void* input_memory() const { return in_.data; }
   void* output_memory() const { return out_.data; }
   const void* output() const { return out_.host(); }
+  const void* input() const { return copy_.data(); }
 
  private:
   struct Side {
@@ -158,9 +160,10 @@ class Place {
 
 class Membership {
  public:
-  Membership(Session& session, const Journal& journal, std::uint64_t seed)
-      : session_(session), journal_(journal), peer_(session.peer_id()), dice_(seed ^ peer_) {
+  Membership(Session& session, const Journal& journal, const TrainerHistory& history, std::uint64_t seed)
+      : session_(session), journal_(journal), history_(history), peer_(session.peer_id()), dice_(seed ^ peer_) {
     Note(RecordKind::kJoin, Code::kOk);
+    history_.Join(peer_);
   }
 
   // Until the membership ends: why. Ok: told to leave.
@@ -173,6 +176,7 @@ class Membership {
     }
     if (over.ok()) return session_.Leave();
     Note(RecordKind::kEnd, over.code());
+    history_.End(peer_, over.code());
     return over;
   }
 
@@ -201,6 +205,7 @@ class Membership {
         life_ = state[0] != 0 ? state[0] : shared.value().epoch;
         step_ = state[1];
         update_waits_ = shared.value().update_waits;
+        Know(shared.value());
         return {};
       }
       if (IsEndOfMembership(shared.error().code())) return shared.error();
@@ -210,8 +215,27 @@ class Membership {
   Error Update() {
     update_waits_ = false;
     const auto updated = session_.UpdateView();
+    if (updated.ok()) Know(updated.value());
     if (updated.ok()) return Share();
     return IsEndOfMembership(updated.error().code()) ? updated.error() : Error();
+  }
+
+  // Whose ranks the session gives next.
+  void Know(const OpResult& result) {
+    if (result.epoch < known_epoch_) return;
+    known_epoch_ = result.epoch;
+    known_ = result.contributors;
+  }
+
+  Submitted SubmittedOf(const PlannedOp& op, std::uint32_t index) const {
+    return {.name = {life_, step_, index},
+            .channel = op.channel,
+            .kind = OpKind::kAllReduce,
+            .reduction = op.reduction,
+            .count = op.count,
+            .algorithm = AlgorithmOf(index),
+            .root = 0,
+            .world = session_.world_size()};
   }
 
   Error Step() {
@@ -221,6 +245,7 @@ class Membership {
     for (std::uint32_t i = 0; i < ops.size() && over.ok(); ++i) {
       over = places_[i].Prepare(ops[i], {peer_, InputNumber(step_, i)}, dice_());
       if (!over.ok()) break;
+      history_.Submit(peer_, SubmittedOf(ops[i], i), places_[i].input(), ops[i].count);
       auto work = Submit(ops[i], i);
       // A device may have had no pinned memory for once; a session may have ended for a lack of something else.
       for (int tries = 0; tries < 10 && work.error().code() == Code::kResourceExhausted; ++tries) {
@@ -228,7 +253,10 @@ class Membership {
       }
       over = work.error();
       if (!work.ok()) break;
-      if (dice_() % 128 == 0) (void)work->Cancel();
+      if (dice_() % 128 == 0) {
+        history_.Cancel(peer_, SubmittedOf(ops[i], i));
+        (void)work->Cancel();
+      }
       works.push_back(std::move(*work));
     }
     // Also of those before one that could not be submitted: they may have been committed.
@@ -255,11 +283,21 @@ class Membership {
     std::vector<float> input(count * world), output(count * world);
     bench::FillInput({}, {peer_, InputNumber(step_, kIndex)}, input.data(), input_count);
     if (kind == OpKind::kBroadcast) output = input;
+    const Submitted submitted{.name = {life_, step_, kIndex},
+                              .channel = 0,
+                              .kind = kind,
+                              .reduction = {},
+                              .count = count,
+                              .algorithm = std::nullopt,
+                              .root = HasRoot(kind) ? known_.at(bench::kRoot) : 0,
+                              .world = world};
+    history_.Submit(peer_, submitted, input.data(), input_count);
     auto work = bench::StartCollective(session_, kind, {}, {input.data(), count, output.data(), output.size()}, {});
     if (!work.ok()) return work.error();
     const auto outcome = work->Wait();
     Record record = RecordOf({life_, step_, kIndex}, count * sizeof(float), outcome);
     if (IsEndOfMembership(record.code)) return outcome.error();
+    history_.Outcome(peer_, submitted, outcome, output.data(), true);
     if (outcome.ok()) {
       record.wrong = bench::CountWrong({}, outcome->contributors, InputNumber(step_, kIndex),
                                        {kind, output.data(), count, outcome->part, outcome->rank});
@@ -276,6 +314,7 @@ class Membership {
     record.name = name;
     record.bytes = bytes;
     if (!outcome.ok()) return record;
+    Know(*outcome);
     update_waits_ = update_waits_ || outcome->update_waits;
     record.epoch = outcome->epoch;
     record.retries = outcome->retries;
@@ -305,6 +344,7 @@ class Membership {
     if (IsEndOfMembership(record.code)) return outcome.error();
     if (Error error = has_read ? Error() : places_[index].Collect(); !error.ok()) return error;
     record.intact = places_[index].Intact(record.code);
+    history_.Outcome(peer_, SubmittedOf(op, index), outcome, places_[index].output(), record.intact);
     if (outcome.ok()) {
       record.hash = places_[index].Hash();
       record.wrong = bench::CountWrong(op.reduction, outcome->contributors, InputNumber(step_, index),
@@ -316,15 +356,19 @@ class Membership {
 
   Session& session_;
   const Journal& journal_;
+  const TrainerHistory& history_;
   const std::uint64_t peer_;  // the session's may be the next one's by now
   std::mt19937_64 dice_;
   std::array<Place, 4> places_;
   std::uint64_t life_ = 0, step_ = 0;
   bool update_waits_ = false;
+  std::vector<std::uint64_t> known_;  // the members by rank, as of
+  std::uint64_t known_epoch_ = 0;
 };
 
 int Run(const Options& options) {
   const Journal journal(options.records);
+  const TrainerHistory history(options.history, options.join.group);
   Code said = Code::kOk;
   while (!told_to_leave) {
     auto session = Session::Join(options.join);
@@ -338,7 +382,7 @@ int Run(const Options& options) {
     said = Code::kOk;
     Error over;
     do {
-      over = Membership(**session, journal, options.seed).Run();
+      over = Membership(**session, journal, history, options.seed).Run();
       std::fprintf(stderr, "over: %s: %s\n", NameOf(over.code()), over.text().c_str());
       const bool may_end = IsEndOfMembership(over.code()) || over.code() == Code::kDeviceFailed;
       if (!over.ok() && !may_end) Die("unexpected end", over);
@@ -358,6 +402,7 @@ int main(int argc, char** argv) {
   app.add_option("--socket", options.join.socket_path)->required();
   app.add_option("--group", options.join.group)->required();
   app.add_option("--records", options.records)->required();
+  app.add_option("--history", options.history);
   app.add_option("--seed", options.seed)->required();
   app.add_option("--deadline-ms", deadline_ms);
   app.add_flag_callback("--gpu", device::LoadDriver);
