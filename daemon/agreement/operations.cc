@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -175,6 +176,7 @@ void Operations::MarkComplete(const Operation& op) {
 
 void Operations::OnComputed(Operation& op) {
   RINGWAY_CHECK(op.stage == Stage::kRunning && ctx_.views.running());
+  if (op.executor != nullptr && !op.executor->finite()) op.error_bound = std::numeric_limits<double>::infinity();
   if (!op.fetching) {
     const Stamp stamp = op.executor->stamp();
     // Else the ranks' stamps may differ.

@@ -28,6 +28,9 @@ Executor::Executor(std::shared_ptr<const Schedule> schedule, const ExecutorOptio
       cuts_(schedule_, options.descriptor, options.shape, options.layout.get(), options.segment_bytes_max),
       grid_(cuts_.grid()),
       input_bytes_(options.shape.input.count * SizeOf(options.descriptor.dtype)),
+      input_scale_(Reduces(options.descriptor.kind) && options.descriptor.op == ReduceOp::kAvg
+                       ? kernels::AverageScale(options.world_size)
+                       : 1),
       stamp_(options.stamp),
       losses_(options.descriptor, options.shape.input,
               {.size = options.world_size, .self = options.self, .everyone_sums = schedule_.everyone_sums},
@@ -189,6 +192,7 @@ void Executor::Accept(const Claim& claim, const SegmentHeader& header, std::span
   state.final_hash = header.payload_hash;
   const Range range = grid_.Segment(arrival.chunk, claim.segment);
   if (claim.direct == nullptr) kernels::Decode(d.codec, d.dtype, OutputAt(range), payload.data(), range.count);
+  NoteFinished(range);
   --open_segments_;
   QueueAll(chunk.finals, claim.segment);
 }
@@ -232,16 +236,19 @@ void Executor::WantAgain(std::uint32_t arrival, std::uint32_t segment) {
 // The first into the output as it came, or, where the own input follows and is staged, both in one pass.
 void Executor::AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload) {
   const Descriptor& d = options_.descriptor;
-  const bool first = state.next++ == 0;
+  const std::uint32_t place = state.next++;
+  const bool first = place == 0;
   // In one pass the own value is on the left, which several ranks that add up must not differ in.
   const bool own_follows = first && sum.order[1] == Sum::kOwn && !schedule_.everyone_sums;
   if (own_follows && InputBytesNeeded(range) <= input_ready_) {
-    kernels::DecodeReduce(d.codec, d.dtype, d.op, OutputAt(range), InputAt(range), payload.data(), range.count);
+    kernels::DecodeReduce(d.codec, d.dtype, d.op, OutputAt(range), InputAt(range), payload.data(), range.count,
+                          {.a = ScaleOf(Sum::kOwn), .b = ScaleOf(sum.order[0])});
     ++state.next;
   } else if (first) {
     kernels::Decode(d.codec, d.dtype, OutputAt(range), payload.data(), range.count);
   } else {
-    kernels::DecodeReduce(d.codec, d.dtype, d.op, OutputAt(range), OutputAt(range), payload.data(), range.count);
+    kernels::DecodeReduce(d.codec, d.dtype, d.op, OutputAt(range), OutputAt(range), payload.data(), range.count,
+                          ScalesAt(sum, place));
   }
 }
 
@@ -249,12 +256,13 @@ void Executor::AddNext(const Sum& sum, SegmentState& state, const Range& range, 
 bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& range) {
   const Descriptor& d = options_.descriptor;
   if (state.awaits_input) return false;
-  const Range own_range = cuts_.OwnRange(schedule_.sums[at.sum].chunk, at.segment);
+  const Sum& sum = schedule_.sums[at.sum];
+  const Range own_range = cuts_.OwnRange(sum.chunk, at.segment);
   if (InputBytesNeeded(own_range) > input_ready_) {
     AwaitInput(at);
     return false;
   }
-  const bool first = state.next++ == 0;
+  const std::uint32_t place = state.next++;
   if (range.count == 0) return true;
   const std::byte* own = InputAt(own_range);
   std::vector<std::byte> as_sent;
@@ -262,13 +270,13 @@ bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& ra
     as_sent.assign(own, own + range.count * grid_.element_bytes());
     const kernels::Dither dither = DitherOf(range, false);
     kernels::Requantize(d.codec, d.dtype, as_sent.data(), range.count, &dither);
-    NoteSent(state, range, own, as_sent.data());
+    NoteSent(state, range, own, as_sent.data(), 1);
     own = as_sent.data();
   }
-  if (first) {
+  if (place == 0) {
     std::memcpy(OutputAt(range), own, range.count * grid_.element_bytes());
   } else {
-    kernels::Reduce(d.dtype, d.op, OutputAt(range), OutputAt(range), own, range.count);
+    kernels::Reduce(d.dtype, d.op, OutputAt(range), OutputAt(range), own, range.count, ScalesAt(sum, place));
   }
   return true;
 }
@@ -294,19 +302,22 @@ void Executor::Finish(const SumSegment& at, const Range& range) {
     kernels::Requantize(d.codec, d.dtype, OutputAt(range), range.count, &dither);
     if (losses_.wanted()) losses_.OnFinished(range, at.segment, value.data(), OutputAt(range));
   }
+  NoteFinished(range);
   // Others finish it, too, and it does not travel: its hash is known only now.
   if (options_.trainers_output && chunks_[chunk].finals.empty()) {
     StateOf(chunk, at.segment).final_hash = WireHash(d, OutputAt(range), range.count);
   }
 }
 
-void Executor::NoteSent(SegmentState& state, const Range& range, const std::byte* value, const std::byte* decoded) {
+void Executor::NoteSent(SegmentState& state, const Range& range, const std::byte* value, const std::byte* decoded,
+                        double scale) {
   if (!losses_.wanted() || std::exchange(state.loss_noted, true)) return;
-  losses_.OnSent(range, value, decoded);
+  losses_.OnSent(range, value, decoded, scale);
 }
 
-void Executor::QueueAll(const std::vector<std::uint32_t>& departures, std::uint32_t segment) {
-  for (const std::uint32_t departure : departures) Queue(departure, segment);
+void Executor::NoteFinished(const Range& range) {
+  const Descriptor& d = options_.descriptor;
+  if (d.codec != Codec::kNone) finite_ = finite_ && kernels::AreFinite(d.dtype, OutputAt(range), range.count);
 }
 
 void Executor::Queue(std::uint32_t departure, std::uint32_t segment) {
@@ -414,15 +425,6 @@ Executor::SegmentState* Executor::StateOf(const Ready& ready) {
   return cuts_.has_sends() ? nullptr : &StateOf(schedule_.departures[ready.departure].chunk, ready.segment);
 }
 
-Descriptor Executor::DescriptorTo(Rank to) const {
-  if (options_.layout == nullptr) return options_.descriptor;
-  return DescriptorWith(options_.descriptor, *options_.layout, options_.self, to);
-}
-
-Range Executor::RangeOf(const Ready& ready) const {
-  return cuts_.SentRange(schedule_.departures[ready.departure], ready.segment);
-}
-
 std::span<const std::byte> Executor::SourceOf(const Ready& ready) const {
   const Range range = RangeOf(ready);
   return {SendsInput(ready) ? InputAt(range) : OutputAt(range), range.count * grid_.element_bytes()};
@@ -470,7 +472,7 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
   if (!finished && losses_.wanted() && !state->loss_noted) {
     std::vector<std::byte> decoded(range.count * grid_.element_bytes());
     kernels::Decode(d.codec, d.dtype, decoded.data(), encoded.payload.data(), range.count);
-    NoteSent(*state, range, source, decoded.data());
+    NoteSent(*state, range, source, decoded.data(), SendsInput(ready) ? 1 : input_scale_);
   }
   const bool known = finished && state->final_hash != 0;
   const std::uint64_t hash = known && copy == nullptr ? state->final_hash : Hash64(encoded.payload);
@@ -490,11 +492,6 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
 kernels::Dither Executor::DitherOf(const Range& range, bool finishes) const {
   const std::uint64_t whose = finishes ? 0 : options_.self.value + 1;
   return {.seed = options_.seed + whose * 0xd1342543de82ef95U, .first = range.begin};
-}
-
-std::uint32_t Executor::EncodedBytesOf(std::uint32_t chunk, std::uint32_t segment) const {
-  const Descriptor& d = options_.descriptor;
-  return static_cast<std::uint32_t>(EncodedBytes(d.codec, d.dtype, grid_.Segment(chunk, segment).count));
 }
 
 }  // namespace ringway::collective

@@ -141,7 +141,9 @@ class Executor {
 
   // What a popped segment is made of: elements of the input, or else of the output.
   std::span<const std::byte> SourceOf(const Ready& ready) const;
-  Range RangeOf(const Ready& ready) const;
+  Range RangeOf(const Ready& ready) const {
+    return cuts_.SentRange(schedule_.departures[ready.departure], ready.segment);
+  }
   bool IsFinished(const Ready& ready) const {
     return schedule_.departures[ready.departure].source == Source::kFinished;
   }
@@ -157,6 +159,8 @@ class Executor {
   bool complete() const {
     return open_segments_ == 0 && input_ready_ == input_bytes_ && (!alone() || copied_ == input_bytes_);
   }
+  // Whether no element of the result that a lossy codec encoded is an infinity or a NaN. REQUIRES: complete().
+  bool finite() const { return finite_; }
   // Min over all contributors. REQUIRES: complete().
   Stamp stamp() const { return stamp_; }
   const Descriptor& descriptor() const { return options_.descriptor; }
@@ -220,7 +224,9 @@ class Executor {
   void AwaitInput(const SumSegment& at);
   void WantAgain(std::uint32_t arrival, std::uint32_t segment);
   void FinishSum(const SumSegment& at);
-  void QueueAll(const std::vector<std::uint32_t>& departures, std::uint32_t segment);
+  void QueueAll(const std::vector<std::uint32_t>& departures, std::uint32_t segment) {
+    for (const std::uint32_t departure : departures) Queue(departure, segment);
+  }
   void Queue(std::uint32_t departure, std::uint32_t segment);
   void TellNext(Rank to);
   static std::uint64_t KeyOf(std::uint32_t arrival, std::uint32_t segment) {
@@ -232,12 +238,26 @@ class Executor {
   const SegmentState& StateOf(std::uint32_t chunk, std::uint32_t segment) const {
     return segments_[chunks_[chunk].first_segment + segment];
   }
-  // Once of what is sent on.
-  void NoteSent(SegmentState& state, const Range& range, const std::byte* value, const std::byte* decoded);
+  // Once of what is sent on; `scale`: the value is as many times the contributions' sum.
+  void NoteSent(SegmentState& state, const Range& range, const std::byte* value, const std::byte* decoded,
+                double scale);
+  // The output holds the result there.
+  void NoteFinished(const Range& range);
+  // Contributions to an average are scaled when they are added, so they travel as they are and partial sums scaled.
+  double ScaleOf(std::uint32_t source) const {
+    return source != Sum::kOwn && schedule_.arrivals[source].partial ? 1 : input_scale_;
+  }
+  // Of the total so far, and of what is added to it as number `place` >= 1 of the order.
+  kernels::Scales ScalesAt(const Sum& sum, std::uint32_t place) const {
+    return {.a = place == 1 ? ScaleOf(sum.order[0]) : 1, .b = ScaleOf(sum.order[place])};
+  }
   void Finish(const SumSegment& at, const Range& range);
   // What a value of this range that is sent on is rounded by.
   kernels::Dither DitherOf(const Range& range, bool finishes) const;
-  std::uint32_t EncodedBytesOf(std::uint32_t chunk, std::uint32_t segment) const;
+  std::uint32_t EncodedBytesOf(std::uint32_t chunk, std::uint32_t segment) const {
+    const Descriptor& d = options_.descriptor;
+    return static_cast<std::uint32_t>(EncodedBytes(d.codec, d.dtype, grid_.Segment(chunk, segment).count));
+  }
   std::uint32_t WireBytes(std::uint32_t chunk, std::uint32_t segment) const {
     const ChunkPlan& plan = chunks_[chunk];
     return segment == plan.last_segment ? plan.last_wire_bytes : plan.wire_bytes;
@@ -250,7 +270,10 @@ class Executor {
     return options_.output + (range.begin - options_.shape.output.begin) * grid_.element_bytes();
   }
   std::uint32_t WireBytesOf(const Ready& ready) const;
-  Descriptor DescriptorTo(Rank to) const;
+  Descriptor DescriptorTo(Rank to) const {
+    if (options_.layout == nullptr) return options_.descriptor;
+    return DescriptorWith(options_.descriptor, *options_.layout, options_.self, to);
+  }
   const std::byte* InputAt(const Range& range) const {
     return options_.input + (range.begin - options_.shape.input.begin) * grid_.element_bytes();
   }
@@ -277,6 +300,8 @@ class Executor {
   std::uint64_t open_segments_ = 0;
   std::uint64_t input_bytes_ = 0;
   std::uint64_t input_ready_ = 0;
+  const double input_scale_;  // of averages; else 1
+  bool finite_ = true;
   Stamp stamp_;
   LossNotes losses_;
 };

@@ -4,8 +4,8 @@
 
 namespace ringway::collective {
 
-void LossNotes::OnSent(const Range& range, const std::byte* value, const std::byte* decoded) {
-  kernels::NoteResidual(descriptor_.dtype, At(range), value, decoded, range.count, 1);
+void LossNotes::OnSent(const Range& range, const std::byte* value, const std::byte* decoded, double scale) {
+  kernels::NoteResidual(descriptor_.dtype, At(range), value, decoded, range.count, static_cast<float>(1 / scale));
 }
 
 void LossNotes::OnFinished(const Range& range, std::uint32_t segment, const std::byte* value,

@@ -1,7 +1,7 @@
 // What encoding takes from a sum at one rank, for error feedback (daemon/buffers/feedback.h): an element for each of
 // the rank's input. Every element is either sent on by a rank, as its input or as the sum so far, or finished by it.
 //
-//   sent on    value - what the others decode of it
+//   sent on    value - what the others decode of it; of a scaled partial sum in units of contributions
 //   finished   value - what all adopt; of an average as many times that as there are contributors. Where all finish the
 //              same, each answers for some segments, besides what it has sent
 //
@@ -33,7 +33,8 @@ class LossNotes {
 
   bool wanted() const { return loss_ != nullptr; }
   // `value`, `decoded`, `adopted`: the range's elements. REQUIRES: wanted(), the range is in the input.
-  void OnSent(const Range& range, const std::byte* value, const std::byte* decoded);
+  // `scale`: the value is as many times a sum of contributions.
+  void OnSent(const Range& range, const std::byte* value, const std::byte* decoded, double scale);
   void OnFinished(const Range& range, std::uint32_t segment, const std::byte* value, const std::byte* adopted);
 
  private:

@@ -84,10 +84,10 @@ void Requantize(const Encoding& encoding, DType dtype, void* values, std::size_t
 }
 
 void DecodeReduce(const Encoding& encoding, DType dtype, ReduceOp op, void* dst, const void* a, const void* wire,
-                  std::size_t count) {
+                  std::size_t count, const Scales& scales) {
   const DecodeFn decode = FunctionsOf(ActiveIsa(), encoding, dtype).decode;
   if (decode == nullptr) {
-    Reduce(dtype, op, dst, a, wire, count);
+    Reduce(dtype, op, dst, a, wire, count, scales);
     return;
   }
   const EncodeJob job = JobOf(encoding, dtype, nullptr);
@@ -98,7 +98,7 @@ void DecodeReduce(const Encoding& encoding, DType dtype, ReduceOp op, void* dst,
   while (count > 0) {
     const std::size_t n = std::min(count, kStackElements);
     decode(decoded, codes, n, job);
-    Reduce(dtype, op, out, left, decoded, n);
+    Reduce(dtype, op, out, left, decoded, n, scales);
     out += n * SizeOf(dtype);
     left += n * SizeOf(dtype);
     codes += job.run_bytes;

@@ -74,9 +74,9 @@ void Decode(const Encoding& encoding, DType dtype, void* values, const void* wir
 // values = decode(encode(values)), without a wire buffer.
 void Requantize(const Encoding& encoding, DType dtype, void* values, std::size_t count, const Dither* dither = nullptr);
 
-// dst[i] = a[i] (op) decode(wire)[i], one pass; dst may equal a.
+// Reduce of a and decode(wire), one pass; dst may equal a.
 void DecodeReduce(const Encoding& encoding, DType dtype, ReduceOp op, void* dst, const void* a, const void* wire,
-                  std::size_t count);
+                  std::size_t count, const Scales& scales = {});
 
 // For tests: on one instruction set. REQUIRES: IsAvailable(isa).
 void EncodeOn(Isa isa, const Encoding& encoding, DType dtype, void* wire, const void* values, std::size_t count,

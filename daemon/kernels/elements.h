@@ -52,6 +52,7 @@ struct Integer {
 template <class BitsT, class SignedT, BitsT kInfinity, BitsT kNan>
 struct FloatOrder {
   static constexpr BitsT kMagnitude = static_cast<BitsT>(static_cast<BitsT>(~BitsT{0}) >> 1);
+  static constexpr BitsT kInfinityBits = kInfinity;
 
   RINGWAY_KERNEL static bool IsNan(BitsT x) {
     return static_cast<SignedT>(x & kMagnitude) > static_cast<SignedT>(kInfinity);

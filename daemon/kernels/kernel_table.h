@@ -16,7 +16,9 @@
 namespace ringway::kernels {
 
 using ReduceFn = void (*)(void* dst, const void* a, const void* b, std::size_t count);
-using FinalizeFn = void (*)(void* dst, std::size_t count, std::uint32_t contributors);
+using ScaledSumFn = void (*)(void* dst, const void* a, const void* b, std::size_t count, const Scales& scales);
+using FinalizeFn = void (*)(void* dst, std::size_t count, double divisor);
+using AreFiniteFn = bool (*)(const void* values, std::size_t count);
 
 // For error feedback; null but for floats up to f32.
 struct FeedbackFns {
@@ -57,7 +59,10 @@ using CodecRow = std::array<CodecFns, kDTypeCount>;
 
 struct KernelTable {
   std::array<ReduceRow, kDTypeCount> reduce;
-  std::array<FinalizeFn, kDTypeCount> finalize;  // null for integers
+  // Null for integers.
+  std::array<ScaledSumFn, kDTypeCount> scaled_sum;
+  std::array<FinalizeFn, kDTypeCount> finalize;
+  std::array<AreFiniteFn, kDTypeCount> are_finite;
   std::array<FeedbackFns, kDTypeCount> feedback;
   std::array<CodecRow, kCodecCount> codecs;
 };

@@ -4,6 +4,8 @@
 #include <cpuid.h>
 #endif
 
+#include <bit>
+
 #include "daemon/kernels/kernel_table.h"
 #include "proto/check.h"
 
@@ -66,6 +68,10 @@ Isa ActiveIsa() {
   return active;
 }
 
+double AverageScale(std::uint32_t contributors) {
+  return 1 / static_cast<double>(std::bit_ceil(std::uint64_t{contributors}));
+}
+
 const KernelTable& TableOf(Isa isa) {
   RINGWAY_CHECK(IsAvailable(isa));
 #if defined(__x86_64__)
@@ -75,15 +81,29 @@ const KernelTable& TableOf(Isa isa) {
   return scalar::Table();
 }
 
-void ReduceOn(Isa isa, DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count) {
+void ReduceOn(Isa isa, DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count,
+              const Scales& scales) {
   RINGWAY_CHECK(static_cast<std::uint8_t>(dtype) < kDTypeCount && static_cast<std::uint8_t>(op) < kReduceOpCount);
-  TableOf(isa).reduce[static_cast<std::uint8_t>(dtype)][static_cast<std::uint8_t>(op)](dst, a, b, count);
+  const KernelTable& table = TableOf(isa);
+  const ScaledSumFn scaled_sum = table.scaled_sum[static_cast<std::uint8_t>(dtype)];
+  if (op == ReduceOp::kAvg && scaled_sum != nullptr && (scales.a != 1 || scales.b != 1)) {
+    scaled_sum(dst, a, b, count, scales);
+  } else {
+    table.reduce[static_cast<std::uint8_t>(dtype)][static_cast<std::uint8_t>(op)](dst, a, b, count);
+  }
+}
+
+bool AreFiniteOn(Isa isa, DType dtype, const void* values, std::size_t count) {
+  RINGWAY_CHECK(static_cast<std::uint8_t>(dtype) < kDTypeCount);
+  const AreFiniteFn are_finite = TableOf(isa).are_finite[static_cast<std::uint8_t>(dtype)];
+  return are_finite == nullptr || are_finite(values, count);
 }
 
 void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors) {
   RINGWAY_CHECK(static_cast<std::uint8_t>(dtype) < kDTypeCount && contributors >= 1);
   const FinalizeFn finalize = TableOf(isa).finalize[static_cast<std::uint8_t>(dtype)];
-  if (op == ReduceOp::kAvg && finalize != nullptr) finalize(dst, count, contributors);
+  const double divisor = contributors * AverageScale(contributors);
+  if (op == ReduceOp::kAvg && finalize != nullptr && divisor != 1) finalize(dst, count, divisor);
 }
 
 void AddResidualOn(Isa isa, DType dtype, void* sum, float* loss, const void* x, const float* residual,
@@ -106,8 +126,13 @@ void NoteResidual(DType dtype, float* loss, const void* value, const void* decod
   NoteResidualOn(ActiveIsa(), dtype, loss, value, decoded, count, factor);
 }
 
-void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count) {
-  ReduceOn(ActiveIsa(), dtype, op, dst, a, b, count);
+void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count,
+            const Scales& scales) {
+  ReduceOn(ActiveIsa(), dtype, op, dst, a, b, count, scales);
+}
+
+bool AreFinite(DType dtype, const void* values, std::size_t count) {
+  return AreFiniteOn(ActiveIsa(), dtype, values, count);
 }
 
 void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors) {

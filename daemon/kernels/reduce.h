@@ -5,8 +5,11 @@
 //
 // Arithmetic: integers wrap. f16 and bf16 are widened to f32, combined and rounded to nearest even each time. min and
 // max propagate NaN, and order -0 below +0. Every NaN result of any operation is the canonical one (0x7e00, 0x7fc0,
-// 0x7fc00000, 0x7ff8000000000000), so the bytes do not depend on operand order or on the instruction set. kAvg reduces
-// as kSum; Finalize divides.
+// 0x7fc00000, 0x7ff8000000000000), so the bytes do not depend on operand order or on the instruction set.
+//
+// Averages of floats: contributions are multiplied by AverageScale(K), a power of two, as they are added, so that no
+// partial sum overflows where the average does not; Finalize divides by what is left of K. The scaling is exact but for
+// results that are subnormal, so elsewhere the bytes are those of the sum, divided by K.
 //
 // The widest instruction set of this processor is chosen once; all give the same bytes as the scalar definition. That
 // needs the default floating-point environment: nearest even, and subnormals neither flushed nor read as zero.
@@ -19,11 +22,25 @@
 
 namespace ringway::kernels {
 
-// dst[i] = a[i] (op) b[i]
-void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count);
+// What kAvg multiplies its operands by: AverageScale for a contribution, 1 for a partial sum.
+struct Scales {
+  double a = 1;
+  double b = 1;
+};
 
-// dst[i] = dst[i] / contributors, for kAvg on floating types; nothing for every other op. f16/bf16 divide in f32 and
-// round. REQUIRES: contributors >= 1.
+// The largest power of two that is at most 1 / contributors. REQUIRES: contributors >= 1.
+double AverageScale(std::uint32_t contributors);
+
+// dst[i] = a[i] (op) b[i]. Of kAvg on floating types a[i] * scales.a + b[i] * scales.b, rounded once in f16 and bf16;
+// `scales` are not used otherwise.
+void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count,
+            const Scales& scales = {});
+
+// Whether no element is an infinity or a NaN.
+bool AreFinite(DType dtype, const void* values, std::size_t count);
+
+// dst[i] = dst[i] / (contributors * AverageScale(contributors)), for kAvg on floating types; nothing for every other
+// op. f16/bf16 divide in f32 and round. REQUIRES: contributors >= 1.
 void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors);
 
 // For error feedback, in f32 whatever the dtype; what is not finite counts as 0. REQUIRES: dtype is f16, bf16 or f32.
@@ -38,7 +55,9 @@ const char* NameOf(Isa isa);
 bool IsAvailable(Isa isa);
 Isa ActiveIsa();
 // For tests: the same as Reduce on one instruction set. REQUIRES: IsAvailable(isa).
-void ReduceOn(Isa isa, DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count);
+void ReduceOn(Isa isa, DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count,
+              const Scales& scales = {});
+bool AreFiniteOn(Isa isa, DType dtype, const void* values, std::size_t count);
 void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors);
 void AddResidualOn(Isa isa, DType dtype, void* sum, float* loss, const void* x, const float* residual,
                    std::size_t count);

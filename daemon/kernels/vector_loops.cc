@@ -23,13 +23,41 @@ void ReduceLoop(void* dst, const void* a, const void* b, std::size_t count) {
 }
 
 template <class E>
-void FinalizeLoop(void* dst, std::size_t count, std::uint32_t contributors) {
+void ScaledSumLoop(void* dst, const void* a, const void* b, std::size_t count, const Scales& scales) {
   using Bits = typename E::Bits;
   using Wide = typename E::Wide;
   Bytes* const out = static_cast<Bytes*>(dst);
-  const Wide divisor = static_cast<Wide>(contributors);
+  const Bytes* const left = static_cast<const Bytes*>(a);
+  const Bytes* const right = static_cast<const Bytes*>(b);
+  const Wide scale_a = static_cast<Wide>(scales.a), scale_b = static_cast<Wide>(scales.b);
 #pragma GCC ivdep
-  for (std::size_t i = 0; i < count; ++i) Store<Bits>(out, i, E::Narrow(E::Widen(Load<Bits>(out, i)) / divisor));
+  for (std::size_t i = 0; i < count; ++i) {
+    const Wide x = E::Widen(Load<Bits>(left, i)) * scale_a, y = E::Widen(Load<Bits>(right, i)) * scale_b;
+    Store<Bits>(out, i, E::Narrow(x + y));
+  }
+}
+
+template <class E>
+void FinalizeLoop(void* dst, std::size_t count, double divisor) {
+  using Bits = typename E::Bits;
+  using Wide = typename E::Wide;
+  Bytes* const out = static_cast<Bytes*>(dst);
+  const Wide by = static_cast<Wide>(divisor);
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) Store<Bits>(out, i, E::Narrow(E::Widen(Load<Bits>(out, i)) / by));
+}
+
+// Magnitudes order like integers, with infinity and NaN on top.
+template <class E>
+bool AreFiniteLoop(const void* values, std::size_t count) {
+  using Bits = typename E::Bits;
+  const Bytes* const in = static_cast<const Bytes*>(values);
+  Bits top = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Bits magnitude = static_cast<Bits>(Load<Bits>(in, i) & E::kMagnitude);
+    top = top < magnitude ? magnitude : top;
+  }
+  return top < E::kInfinityBits;
 }
 
 // f16: whole vectors where the CPU has F16C, then the portable loop for the rest.
@@ -43,11 +71,22 @@ void ReduceF16(void* dst, const void* a, const void* b, std::size_t count) {
   ReduceLoop<F16, Op>(out + offset, left + offset, right + offset, count - done);
 }
 
-void FinalizeF16(void* dst, std::size_t count, std::uint32_t contributors) {
+void ScaledSumF16(void* dst, const void* a, const void* b, std::size_t count, const Scales& scales) {
   Bytes* const out = static_cast<Bytes*>(dst);
-  const float divisor = static_cast<float>(contributors);
-  const std::size_t done = ApplyToHalves(out, out, out, count, [divisor](auto x, auto) { return x / divisor; });
-  FinalizeLoop<F16>(out + done * sizeof(F16::Bits), count - done, contributors);
+  const Bytes* const left = static_cast<const Bytes*>(a);
+  const Bytes* const right = static_cast<const Bytes*>(b);
+  const float scale_a = static_cast<float>(scales.a), scale_b = static_cast<float>(scales.b);
+  const std::size_t done =
+      ApplyToHalves(out, left, right, count, [scale_a, scale_b](auto x, auto y) { return x * scale_a + y * scale_b; });
+  const std::size_t offset = done * sizeof(F16::Bits);
+  ScaledSumLoop<F16>(out + offset, left + offset, right + offset, count - done, scales);
+}
+
+void FinalizeF16(void* dst, std::size_t count, double divisor) {
+  Bytes* const out = static_cast<Bytes*>(dst);
+  const float by = static_cast<float>(divisor);
+  const std::size_t done = ApplyToHalves(out, out, out, count, [by](auto x, auto) { return x / by; });
+  FinalizeLoop<F16>(out + done * sizeof(F16::Bits), count - done, divisor);
 }
 
 inline float FiniteOr0(float x) { return (BitCast<std::uint32_t>(x) & kMagnitudeBits) < kInfinityBits ? x : 0.0f; }
@@ -91,7 +130,7 @@ using I32 = Integer<std::int32_t, std::uint32_t>;
 using U64 = Integer<std::uint64_t, std::uint64_t>;
 using I64 = Integer<std::int64_t, std::uint64_t>;
 
-// In the order of ReduceOp; avg sums.
+// In the order of ReduceOp; avg sums, of floats what is scaled already.
 template <class E>
 constexpr ReduceRow kRow = {ReduceLoop<E, Sum>, ReduceLoop<E, Sum>, ReduceLoop<E, Prod>, ReduceLoop<E, Min>,
                             ReduceLoop<E, Max>};
@@ -103,8 +142,12 @@ constexpr ReduceRow kRow<F16> = {ReduceF16<Sum>, ReduceF16<Sum>, ReduceF16<Prod>
 constexpr KernelTable kTable = {
     .reduce = {kRow<U8>, kRow<I8>, kRow<U16>, kRow<I16>, kRow<U32>, kRow<I32>, kRow<U64>, kRow<I64>, kRow<F16>,
                kRow<BF16>, kRow<F32>, kRow<F64>},
+    .scaled_sum = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, ScaledSumF16,
+                   ScaledSumLoop<BF16>, ScaledSumLoop<F32>, ScaledSumLoop<F64>},
     .finalize = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, FinalizeF16,
                  FinalizeLoop<BF16>, FinalizeLoop<F32>, FinalizeLoop<F64>},
+    .are_finite = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, AreFiniteLoop<F16>,
+                   AreFiniteLoop<BF16>, AreFiniteLoop<F32>, AreFiniteLoop<F64>},
     .feedback = {FeedbackFns{}, {}, {}, {}, {}, {}, {}, {}, kFeedback<F16>, kFeedback<BF16>, kFeedback<F32>, {}},
     .codecs = RowsOf(std::make_index_sequence<kCodecCount>()),
 };

@@ -22,7 +22,7 @@ int EncodeOnDevice(const Encoding& encoding, DType dtype, void* wire, const void
                    const kernels::Dither* dither, StreamHandle stream);
 int DecodeOnDevice(const Encoding& encoding, DType dtype, void* values, const void* wire, std::size_t count,
                    StreamHandle stream);
-// dst[i] = a[i] (op) decode(wire)[i]
+// dst[i] = a[i] (op) decode(wire)[i]; kAvg sums, without scales.
 int DecodeReduceOnDevice(const Encoding& encoding, DType dtype, ReduceOp op, void* dst, const void* a, const void* wire,
                          std::size_t count, StreamHandle stream);
 

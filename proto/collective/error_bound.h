@@ -18,8 +18,15 @@
 namespace ringway::collective {
 
 // The worst over all elements and ranks; 0 where nothing is lost. Infinite for products, which errors are multiplied
-// with. Holds where the magnitudes of blocks are within the codec's limits and are normal numbers of the dtype, of f16
-// up to 57344 with fp8. REQUIRES: `transfers` are the descriptor's, of `world_size` ranks.
+// with. Call it b. With L the largest magnitude that the codec and the dtype take (57344 of f16 with fp8), and l the
+// least of the codec's and the dtype's normal numbers, it holds, and the result is finite, for
+//
+//   sum                    M (K + b) <= L     else a partial sum may overflow, or be taken for L
+//   avg, min, max, copies  M (1 + b) <= L     partial sums of an average are scaled below that (kernels/reduce.h)
+//   avg                    M / 2K >= l        a scaled input may be subnormal below
+//   all others             M >= l
+//
+// per block where the codec has blocks. REQUIRES: `transfers` are the descriptor's, of `world_size` ranks.
 double ErrorBound(const Transfers& transfers, const Descriptor& descriptor, std::uint32_t world_size);
 
 }  // namespace ringway::collective

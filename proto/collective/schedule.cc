@@ -53,7 +53,8 @@ class Builder {
 // What one rank does of them.
 class RankSchedule {
  public:
-  RankSchedule(Transfers&& transfers, Rank self) : self_(self) {
+  RankSchedule(Transfers&& transfers, Rank self, std::size_t world)
+      : self_(self), adds_(world * transfers.weights.size()) {
     out_.weights = std::move(transfers.weights);
     out_.rank_parts = transfers.rank_parts;
     out_.everyone_sums = transfers.everyone_sums;
@@ -111,13 +112,14 @@ class RankSchedule {
   }
 
   void Reduce(const Transfer& transfer) {
+    const bool partial = !out_.everyone_sums && Adds(transfer.from, transfer.chunk);
+    Adds(transfer.to, transfer.chunk) = true;
     if (transfer.from == self_) {
-      const bool summed = !out_.everyone_sums && sums_.contains(transfer.chunk);
-      Depart(transfer, summed ? Source::kPartial : Source::kInput);
-      if (summed) sums_.at(transfer.chunk).finishes = false;
+      Depart(transfer, partial ? Source::kPartial : Source::kInput);
+      if (partial) sums_.at(transfer.chunk).finishes = false;
     }
     if (transfer.to != self_) return;
-    Arrive(transfer);
+    Arrive(transfer, partial);
     Sum& sum = sums_[transfer.chunk];
     sum.chunk = transfer.chunk;
     sum.finishes = true;  // until it is sent on
@@ -132,12 +134,19 @@ class RankSchedule {
   void Depart(const Transfer& transfer, Source source) {
     out_.departures.push_back({.step = transfer.step, .chunk = transfer.chunk, .to = transfer.to, .source = source});
   }
-  void Arrive(const Transfer& transfer) {
-    out_.arrivals.push_back(
-        {.step = transfer.step, .chunk = transfer.chunk, .from = transfer.from, .reduce = transfer.reduce});
+  void Arrive(const Transfer& transfer, bool partial = false) {
+    out_.arrivals.push_back({.step = transfer.step,
+                             .chunk = transfer.chunk,
+                             .from = transfer.from,
+                             .reduce = transfer.reduce,
+                             .partial = partial});
+  }
+  std::vector<bool>::reference Adds(Rank rank, std::uint16_t chunk) {
+    return adds_[rank.value * out_.weights.size() + chunk];
   }
 
   Rank self_;
+  std::vector<bool> adds_;  // by rank and chunk: whether something has been sent to it to be added
   Schedule out_;
   std::map<std::uint16_t, Sum> sums_;
 };
@@ -431,7 +440,7 @@ Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& rout
   RINGWAY_CHECK(std::find(routes.ring.begin(), routes.ring.end(), self) != routes.ring.end());
   // Alone, the result is the input, but for ranges of it.
   const bool alone = routes.ring.size() == 1 && collective != OpKind::kAllToAllV;
-  return RankSchedule(TransfersOf(collective, algorithm, routes, root), self)
+  return RankSchedule(TransfersOf(collective, algorithm, routes, root), self, routes.ring.size())
       .WithSums(alone ? OpKind::kAllReduce : collective, root);
 }
 

@@ -53,7 +53,8 @@ struct Arrival {
   std::uint16_t step = 0;  // of the sender's departure; with chunk it names the position
   std::uint16_t chunk = 0;
   Rank from;
-  bool reduce = false;  // a contribution to the sum; else finished, to be copied
+  bool reduce = false;   // a contribution to the sum; else finished, to be copied
+  bool partial = false;  // of those that reduce: a sum of several ranks' inputs; else one rank's input
 };
 
 enum class Source : std::uint8_t { kInput, kPartial, kFinished };

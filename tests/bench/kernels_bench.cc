@@ -54,10 +54,21 @@ void BenchReduce(benchmark::State& state, Isa isa, DType dtype, ReduceOp op) {
   SetRate(state);
 }
 
+// A contribution to an average, added to a partial sum.
+void BenchScaledSum(benchmark::State& state, Isa isa, DType dtype) {
+  const std::vector<unsigned char> a = Values(dtype, 1), b = Values(dtype, 2);
+  std::vector<unsigned char> dst(kBufferBytes);
+  for (auto _ : state) {
+    ReduceOn(isa, dtype, ReduceOp::kAvg, dst.data(), a.data(), b.data(), kBufferBytes / SizeOf(dtype), {1, 0.25});
+    benchmark::ClobberMemory();
+  }
+  SetRate(state);
+}
+
 void BenchFinalize(benchmark::State& state, Isa isa, DType dtype) {
   std::vector<unsigned char> dst = Values(dtype, 1);
   for (auto _ : state) {
-    FinalizeOn(isa, dtype, ReduceOp::kAvg, dst.data(), kBufferBytes / SizeOf(dtype), 1);
+    FinalizeOn(isa, dtype, ReduceOp::kAvg, dst.data(), kBufferBytes / SizeOf(dtype), 3);
     benchmark::ClobberMemory();
   }
   SetRate(state);
@@ -133,8 +144,9 @@ void RegisterIsa(Isa isa) {
     }
   }
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
-    const std::string name = std::string("finalize/") + NameOf(dtype) + suffix;
-    benchmark::RegisterBenchmark(name.c_str(), BenchFinalize, isa, dtype);
+    const std::string name = NameOf(dtype) + suffix;
+    benchmark::RegisterBenchmark(("scaled_sum/" + name).c_str(), BenchScaledSum, isa, dtype);
+    benchmark::RegisterBenchmark(("finalize/" + name).c_str(), BenchFinalize, isa, dtype);
   }
   for (const Codec codec : LossyCodecs()) RegisterCodec({.isa = isa, .encoding = codec}, suffix);
 }

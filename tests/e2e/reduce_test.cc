@@ -256,6 +256,51 @@ TEST(Reduce, ErrorFeedbackKeepsTheErrorOfManyOperationsThatOfOne) {
   EXPECT_EQ(refused({.codec = Codec::kInt8, .error_feedback = "gradient"}, ReduceOp::kMax).code(), Code::kNotSupported);
 }
 
+// What all ranks make of `value` on each of them, in every element.
+struct Reduced {
+  float value = 0;
+  float error_bound = 0;
+};
+Reduced ReduceEverywhere(const Sessions& ranks, float value, ReduceOp op, const OpOptions& options) {
+  std::vector<std::vector<float>> values(ranks.size(), std::vector<float>(1000, value));
+  std::vector<Work> works;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    float* const at = values[rank].data();
+    auto work = ranks[rank]->AllReduceAsync(at, at, values[rank].size(), DType::kF32, op, options);
+    if (!work.ok()) return ADD_FAILURE() << work.error().text(), Reduced();
+    works.push_back(std::move(*work));
+  }
+  Reduced reduced;
+  for (Work& work : works) {
+    const auto outcome = work.Wait(kPatience);
+    if (!outcome.ok()) return ADD_FAILURE() << outcome.error().text(), Reduced();
+    if (&work != &works.front()) {
+      EXPECT_EQ(outcome->error_bound, reduced.error_bound);
+    }
+    reduced.error_bound = outcome->error_bound;
+  }
+  for (const std::vector<float>& each : values) EXPECT_EQ(each, values[0]);
+  reduced.value = values[0][0];
+  return reduced;
+}
+
+TEST(Reduce, AverageIsFiniteWhereTheSumOverflowsItsCodecAndTheSumsErrorBoundIsInfinite) {
+  Cluster cluster({.daemons = 3});
+  const Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  constexpr float kValue = 40'000;
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect, Algorithm::kOneShot, Algorithm::kTree}) {
+    SCOPED_TRACE(NameOf(algorithm));
+    const OpOptions options{.codec = Codec::kF16, .algorithm = algorithm};
+    const Reduced average = ReduceEverywhere(ranks, kValue, ReduceOp::kAvg, options);
+    EXPECT_NEAR(average.value, kValue, average.error_bound * kValue);
+    EXPECT_LT(average.error_bound, 0.01);
+    const Reduced sum = ReduceEverywhere(ranks, kValue, ReduceOp::kSum, options);
+    EXPECT_TRUE(std::isinf(sum.value)) << sum.value;
+    EXPECT_TRUE(std::isinf(sum.error_bound)) << sum.error_bound;
+  }
+}
+
 TEST(Reduce, RefusedCombinationsAreTypedErrorsAndHurtNobody) {
   Cluster cluster({.daemons = 2});
   const Sessions ranks = cluster.JoinWorld(2);

@@ -12,6 +12,15 @@
 namespace ringway::sim {
 namespace {
 
+bool IsAverage(const Descriptor& d) { return Reduces(d.kind) && d.op == ReduceOp::kAvg; }
+
+// What values are multiples of. Of averages so large that sums of several may overflow the dtype or the codec.
+double UnitOf(const Descriptor& d) {
+  if (!IsAverage(d)) return 1;
+  const int largest = std::ilogb(InfoOf(d.codec).error.magnitude_max);
+  return std::ldexp(1, std::min(largest, d.dtype == DType::kF64 ? 1023 : 127) - 4);
+}
+
 double ValueOf(PeerId peer, const OpName& op, const Descriptor& d, std::uint64_t element) {
   const std::uint64_t mix =
       (peer.value * 31 + op.seq * 7 + op.channel.value * 3 + element * 13 + 1) * 0x9E3779B97F4A7C15ULL >> 40;
@@ -20,7 +29,7 @@ double ValueOf(PeerId peer, const OpName& op, const Descriptor& d, std::uint64_t
   const auto value = static_cast<double>(mix % 16);
   const bool is_unsigned =
       d.dtype == DType::kU8 || d.dtype == DType::kU16 || d.dtype == DType::kU32 || d.dtype == DType::kU64;
-  return is_unsigned ? value : value - 8;
+  return is_unsigned ? value : (value - 8) * UnitOf(d);
 }
 
 // Calls visit(T{}) with the element type of the dtype. bf16 is handled by its bits.
@@ -91,8 +100,8 @@ double Combine(ReduceOp op, double a, double b) {
 
 constexpr std::size_t kWorldMax = 8;  // about what worlds grow to
 
-// Whole numbers below 256 are exact in every floating-point format, which codecs without blocks are; an average is
-// rounded. Codecs with blocks, and error feedback, round at each rank, up to sums of `world` values.
+// In units. Whole numbers below 256 are exact in every floating-point format, which codecs without blocks are; an
+// average is rounded. Codecs with blocks, and error feedback, round at each rank, up to sums of `world` values.
 double Tolerance(const Descriptor& d, std::size_t world) {
   const CodecInfo& codec = InfoOf(d.codec);
   // Of a value up to 8, and room for what it grows to. As much was kept before.
@@ -163,17 +172,21 @@ double Expected(const OpName& op, const Descriptor& d, const Place& at, std::uin
     default:
       break;
   }
-  double expected = ValueOf(contributors[0], op, d, element);
-  for (const PeerId peer : contributors.subspan(1)) expected = Combine(d.op, expected, ValueOf(peer, op, d, element));
-  return d.op == ReduceOp::kAvg ? expected / static_cast<double>(contributors.size()) : expected;
+  const double share = IsAverage(d) ? static_cast<double>(contributors.size()) : 1;
+  double expected = ValueOf(contributors[0], op, d, element) / share;
+  for (const PeerId peer : contributors.subspan(1))
+    expected = Combine(d.op, expected, ValueOf(peer, op, d, element) / share);
+  return expected;
 }
 
 }  // namespace
 
-// Of one codec, so that what it adds is within its error.
+// Of one codec and unit, so that what it adds is within its error.
 std::uint64_t FeedbackOf(const Descriptor& descriptor, std::span<const Descriptor> open) {
   if (!CanFeedBack(descriptor.kind, descriptor.op, descriptor.codec)) return 0;
-  const auto name_of = [](const Descriptor& d) { return 1 + d.count * 256 + static_cast<std::uint8_t>(d.codec.codec); };
+  const auto name_of = [](const Descriptor& d) {
+    return 1 + (d.count * 2 + (IsAverage(d) ? 1 : 0)) * 256 + static_cast<std::uint8_t>(d.codec.codec);
+  };
   const auto has_its_name = [&](const Descriptor& other) { return name_of(other) == name_of(descriptor); };
   return std::any_of(open.begin(), open.end(), has_its_name) ? 0 : name_of(descriptor);
 }
@@ -221,7 +234,7 @@ std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const 
   const Place at{contributors, static_cast<std::uint32_t>(rank), root};
   const Part range = ResultAt(op, d, world, at.rank, root == self);
   if (result.size() != range.count * size) return "a result of another size";
-  const double tolerance = Tolerance(d, world);
+  const double tolerance = Tolerance(d, world) * UnitOf(d);
   for (std::uint64_t i = 0; i < range.count; ++i) {
     const double expected = Expected(op, d, at, range.begin + i);
     const double got = Load(d.dtype, result.data() + i * size);

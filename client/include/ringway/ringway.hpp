@@ -165,8 +165,9 @@ struct OpResult {
                               // with a root, whose ranks do not all hear of each other; a Barrier's, say, has it
   Algorithm algorithm = Algorithm::kRing;  // used for the result
   // No element is further from exact arithmetic than this times the largest magnitude of any contribution (in its
-  // block, and with what error feedback added); 0 without a lossy codec, infinite for products with one. Holds where
-  // those magnitudes are within kCodecs[codec].error and normal numbers of the dtype, of f16 up to 57344 with fp8.
+  // block, and with what error feedback added); 0 without a lossy codec. Infinite for products with one, and where the
+  // result has an infinity or a NaN. Holds where those magnitudes, of a sum K times as much, are within
+  // kCodecs[codec].error by a margin of this bound, and normal numbers of the dtype, of f16 up to 57344 with fp8.
   float error_bound = 0;
   Part part;  // of the output that holds the result, in elements
 };

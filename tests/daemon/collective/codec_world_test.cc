@@ -13,6 +13,7 @@
 
 #include "daemon/kernels/reduce.h"
 #include "proto/collective/error_bound.h"
+#include "tests/daemon/collective/numbers.h"
 #include "tests/daemon/collective/world.h"
 #include "tests/daemon/kernels/lossy_codecs.h"
 #include "tests/sanitized.h"
@@ -65,19 +66,23 @@ class ScalarWorld {
     return {from, from + static_cast<std::ptrdiff_t>(CountOf(chunk) * size)};
   }
 
-  // What the departure that this arrival is of carries, decoded.
-  Values Arrived(const Arrival& arrival, Rank at) {
-    const std::uint32_t sender = arrival.from.value;
-    for (const Departure& departure : schedules_[sender].departures) {
-      if (departure.step != arrival.step || departure.chunk != arrival.chunk || departure.to != at) continue;
-      if (departure.source == Source::kFinished) return Finished(sender, arrival.chunk);
-      const Values sent =
-          departure.source == Source::kInput ? Input(sender, arrival.chunk) : Sum(sender, arrival.chunk);
-      const kernels::Dither dither = DitherOf(arrival.chunk, sender + 1);
-      return Rounded(sent, arrival.chunk, &dither);
+  // The source of the departure that this arrival is of.
+  Source SourceOf(const Arrival& arrival, Rank at) const {
+    for (const Departure& departure : schedules_[arrival.from.value].departures) {
+      if (departure.step == arrival.step && departure.chunk == arrival.chunk && departure.to == at)
+        return departure.source;
     }
     ADD_FAILURE() << "nobody sends it";
     return {};
+  }
+  // What it carries, decoded.
+  Values Arrived(const Arrival& arrival, Rank at) {
+    const std::uint32_t sender = arrival.from.value;
+    const Source source = SourceOf(arrival, at);
+    if (source == Source::kFinished) return Finished(sender, arrival.chunk);
+    const Values sent = source == Source::kInput ? Input(sender, arrival.chunk) : Sum(sender, arrival.chunk);
+    const kernels::Dither dither = DitherOf(arrival.chunk, sender + 1);
+    return Rounded(sent, arrival.chunk, &dither);
   }
 
   const collective::Sum* SumOf(std::uint32_t rank, std::uint32_t chunk) const {
@@ -90,10 +95,13 @@ class ScalarWorld {
   Values Sum(std::uint32_t rank, std::uint32_t chunk) {
     const Schedule& schedule = schedules_[rank];
     Values total;
+    kernels::Scales scales;
     for (const std::uint32_t source : SumOf(rank, chunk)->order) {
       Values value;
+      scales.b = kernels::AverageScale(world_);
       if (source != collective::Sum::kOwn) {
         value = Arrived(schedule.arrivals[source], Rank(rank));
+        if (SourceOf(schedule.arrivals[source], Rank(rank)) == Source::kPartial) scales.b = 1;
       } else {
         value = Input(rank, chunk);
         const kernels::Dither dither = DitherOf(chunk, rank + 1);
@@ -101,9 +109,11 @@ class ScalarWorld {
       }
       if (total.empty()) {
         total = value;
+        scales.a = scales.b;
       } else {
         kernels::ReduceOn(kernels::Isa::kScalar, descriptor_.dtype, descriptor_.op, total.data(), total.data(),
-                          value.data(), CountOf(chunk));
+                          value.data(), CountOf(chunk), scales);
+        scales.a = 1;
       }
     }
     return total;
@@ -134,24 +144,6 @@ class ScalarWorld {
   Bounds bounds_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Values> finished_;
 };
-
-// The codec by which f32 becomes the dtype.
-Codec CastTo(DType dtype) {
-  if (dtype == DType::kF32) return Codec::kNone;
-  return dtype == DType::kF16 ? Codec::kF16 : Codec::kBf16;
-}
-
-std::vector<std::byte> ElementsOf(DType dtype, const std::vector<float>& values) {
-  std::vector<std::byte> elements(values.size() * SizeOf(dtype));
-  kernels::Encode(CastTo(dtype), DType::kF32, elements.data(), values.data(), values.size());
-  return elements;
-}
-
-std::vector<double> NumbersOf(DType dtype, const std::vector<std::byte>& elements) {
-  std::vector<float> values(elements.size() / SizeOf(dtype));
-  kernels::Decode(CastTo(dtype), DType::kF32, values.data(), elements.data(), values.size());
-  return {values.begin(), values.end()};
-}
 
 std::vector<std::vector<std::byte>> RandomInputs(DType dtype, std::uint32_t world, std::uint64_t count,
                                                  std::mt19937_64& random) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <string>
@@ -108,7 +109,59 @@ TEST_P(ReduceTest, OperandOrderDoesNotChangeTheBytes) {
   }));
 }
 
-TEST_P(ReduceTest, FinalizeDividesAveragesOfFloatsOnly) {
+TEST(AverageScaleTest, IsThePowerOfTwoThatKOfThemAreAtMostOne) {
+  for (const std::uint32_t contributors : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 9u, 63u, 64u, 65u, 4294967295u}) {
+    int exponent = 0;
+    EXPECT_EQ(std::frexp(AverageScale(contributors), &exponent), 0.5) << contributors;
+    EXPECT_LE(contributors * AverageScale(contributors), 1) << contributors;
+    EXPECT_GT(contributors * AverageScale(contributors), 0.5) << contributors;
+  }
+}
+
+TEST_P(ReduceTest, AveragesOfFloatsAreAddedByTheirScales) {
+  const DType dtype = GetParam();
+  constexpr std::size_t kCount = 1027;
+  const Bytes a = reference::Mixture(dtype, kCount, 8), b = reference::Mixture(dtype, kCount, 9);
+  for (const Isa isa : reference::Isas()) {
+    for (const Scales scales : {Scales{0.5, 0.5}, Scales{1, 0x1p-6}, Scales{0x1p-3, 1}, Scales{1, 1}}) {
+      SCOPED_TRACE(Place(isa, dtype, ReduceOp::kAvg) + " " + std::to_string(scales.a) + " " + std::to_string(scales.b));
+      Bytes sum(a.size()), dst = a;
+      ReduceOn(isa, dtype, ReduceOp::kSum, sum.data(), a.data(), b.data(), kCount, scales);
+      ExpectCombined(dtype, ReduceOp::kSum, sum.data(), a, b);
+      ReduceOn(isa, dtype, ReduceOp::kAvg, dst.data(), dst.data(), b.data(), kCount, scales);
+      if (IsInteger(dtype)) {
+        ASSERT_EQ(dst, sum);
+        continue;
+      }
+      for (std::size_t i = 0; i < kCount; ++i) {
+        const Bits x = reference::ElementAt(dtype, a.data(), i), y = reference::ElementAt(dtype, b.data(), i);
+        ASSERT_EQ(reference::ElementAt(dtype, dst.data(), i), reference::ScaledSum(dtype, x, y, scales))
+            << std::hex << x << ' ' << y;
+      }
+    }
+  }
+}
+
+TEST_P(ReduceTest, InfinitiesAndNansAreNotFiniteWhereverTheyAre) {
+  const DType dtype = GetParam();
+  for (const std::size_t count : kCounts) {
+    Bytes values(count * SizeOf(dtype));
+    for (const Isa isa : reference::Isas()) {
+      SCOPED_TRACE(Place(isa, dtype, ReduceOp::kSum) + " count " + std::to_string(count));
+      EXPECT_TRUE(AreFiniteOn(isa, dtype, values.data(), count));
+      for (const Bits special : reference::Specials(dtype)) {
+        if (count == 0) continue;
+        const std::size_t at = special % count;
+        reference::SetElement(dtype, values.data(), at, special);
+        const bool finite = IsInteger(dtype) || std::isfinite(reference::ToNumber(dtype, special));
+        EXPECT_EQ(AreFiniteOn(isa, dtype, values.data(), count), finite) << std::hex << special;
+        reference::SetElement(dtype, values.data(), at, 0);
+      }
+    }
+  }
+}
+
+TEST_P(ReduceTest, FinalizeDividesAveragesOfFloatsByWhatTheirScaleLeaves) {
   const DType dtype = GetParam();
   constexpr std::size_t kCount = 4099;
   const Bytes sums = reference::Mixture(dtype, kCount, 7);
@@ -125,8 +178,9 @@ TEST_P(ReduceTest, FinalizeDividesAveragesOfFloatsOnly) {
       }
       for (std::size_t i = 0; i < kCount; ++i) {
         const Bits x = reference::ElementAt(dtype, sums.data(), i);
-        ASSERT_EQ(reference::ElementAt(dtype, dst.data(), i), reference::Divide(dtype, x, contributors))
-            << std::hex << x;
+        const double divisor = contributors * AverageScale(contributors);
+        const Bits quotient = divisor == 1 ? x : reference::Divide(dtype, x, divisor);
+        ASSERT_EQ(reference::ElementAt(dtype, dst.data(), i), quotient) << std::hex << x;
       }
     }
   }

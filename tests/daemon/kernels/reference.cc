@@ -134,12 +134,18 @@ Bits Combine(DType dtype, ReduceOp op, Bits a, Bits b) {
   }
 }
 
-Bits Divide(DType dtype, Bits a, std::uint32_t contributors) {
+Bits ScaledSum(DType dtype, Bits a, Bits b, const Scales& scales) {
+  const double x = ToNumber(dtype, a) * scales.a, y = ToNumber(dtype, b) * scales.b;
+  if (dtype == DType::kF64) return ToBits(dtype, static_cast<double>(static_cast<Quad>(x) + static_cast<Quad>(y)));
+  return ToBits(dtype, RoundToF32(RoundToF32(x) + RoundToF32(y)));
+}
+
+Bits Divide(DType dtype, Bits a, double divisor) {
   const double x = ToNumber(dtype, a);
   if (dtype == DType::kF64) {
-    return ToBits(dtype, static_cast<double>(static_cast<Quad>(x) / static_cast<Quad>(contributors)));
+    return ToBits(dtype, static_cast<double>(static_cast<Quad>(x) / static_cast<Quad>(divisor)));
   }
-  return ToBits(dtype, RoundToF32(x / RoundToF32(contributors)));
+  return ToBits(dtype, RoundToF32(x / RoundToF32(divisor)));
 }
 
 namespace {

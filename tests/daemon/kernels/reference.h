@@ -20,8 +20,11 @@ using Bits = std::uint64_t;
 // a (op) b; kAvg sums.
 Bits Combine(DType dtype, ReduceOp op, Bits a, Bits b);
 
-// The quotient that Finalize makes of one element.
-Bits Divide(DType dtype, Bits a, std::uint32_t contributors);
+// a * scales.a + b * scales.b. REQUIRES: a floating dtype.
+Bits ScaledSum(DType dtype, Bits a, Bits b, const Scales& scales);
+
+// The quotient that Finalize makes of one element. REQUIRES: a floating dtype.
+Bits Divide(DType dtype, Bits a, double divisor);
 
 // The number that a float's bits stand for.
 double ToNumber(DType dtype, Bits bits);
