@@ -8,6 +8,7 @@ Each file is a history of its own; the files of a directory are one history toge
 The rules are those of README.md, "What is promised", and of the READMEs of daemon, master and client. Nothing here is
 shared with the programs, their simulation or the chaos run's checker. README.md has the format.
 """
+import fractions
 import json
 import math
 import pathlib
@@ -53,6 +54,8 @@ def reduce_values(dtype, reduction, values):
         if any(isinstance(x, float) and math.isnan(x) for x in values):
             return math.nan
         return min(values) if reduction == "min" else max(values)
+    if reduction == "avg" and all(math.isfinite(x) for x in values):
+        return float(sum(fractions.Fraction(x) for x in values) / len(values))  # where a float's sum may overflow
     total = values[0]
     for value in values[1:]:
         total = total * value if reduction == "prod" else total + value

@@ -1,5 +1,6 @@
 """A right history contradicts nothing; each promise that is broken in one is found, by its name."""
 
+import math
 import pathlib
 import struct
 import subprocess
@@ -220,6 +221,15 @@ class CheckHistoryTest(unittest.TestCase):
         self.assert_right()
         self.history.events[-1]["output"] = described([127, -127], "i8")
         self.assert_found("element 0 is 127 and not -73")
+
+    def test_an_average_does_not_overflow_with_the_sum(self):
+        for peer in (1, 2, 3):
+            self.history.submit(peer, values=(2.0 ** 1022, -(2.0 ** 1022)), dtype="f64", reduce="avg")
+        for peer in (1, 2, 3):
+            self.history.told(peer, output=described([2.0 ** 1023, -(2.0 ** 1023)], "f64"))
+        self.assert_right()
+        self.history.events[-1]["output"] = described([math.inf, -(2.0 ** 1023)], "f64")
+        self.assert_found("element 0 is inf and not 8.98")
 
     def test_a_result_beyond_the_bound_of_its_codec_is_found(self):
         self.history.whole_operation(codec="int8", output=described([6.5, 12.5]), error_bound=0.1)
