@@ -53,6 +53,19 @@ Status MakeDirectoryOf(const std::string& path) {
   return Status::Ok();
 }
 
+// The file itself, whatever its name comes to mean; not valid if `path` is no socket, or a link to one.
+net::UniqueFd OpenSocketFile(const std::string& path) {
+  net::UniqueFd file(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info {};
+  if (file.valid() && ::fstat(file.get(), &info) == 0 && S_ISSOCK(info.st_mode)) return file;
+  return {};
+}
+
+// chmod, for a file that is open for its name alone.
+int ChangeMode(const net::UniqueFd& file, mode_t mode) {
+  return ::chmod(("/proc/self/fd/" + std::to_string(file.get())).c_str(), mode);
+}
+
 // Removes the file at `path` if it is a socket without a listener.
 Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   struct stat info {};
@@ -127,11 +140,16 @@ Status LocalServer::Bind(const std::string& path, const SocketFile& file) {
       return net::ErrnoStatus("cannot create the socket " + path, errno);
     }
   }
+  file_ = OpenSocketFile(path);
+  if (!file_.valid()) {
+    return {Code::kIo, "another process has replaced the socket " + path +
+                           ": choose a --socket in a directory that only this user may write to"};
+  }
   path_ = path;
-  if (::chmod(path.c_str(), file.mode) != 0) return net::ErrnoStatus("cannot set the mode of " + path, errno);
+  if (ChangeMode(file_, file.mode) != 0) return net::ErrnoStatus("cannot set the mode of " + path, errno);
   const bool is_given =
       file.owner != SocketFile().owner || file.group != SocketFile().group;  // else chown may be barred
-  if (is_given && ::lchown(path.c_str(), file.owner, file.group) != 0) {
+  if (is_given && ::fchownat(file_.get(), "", file.owner, file.group, AT_EMPTY_PATH) != 0) {
     return net::ErrnoStatus("cannot give the socket " + path + " to its owner and group", errno);
   }
   if (::listen(fd.get(), kBacklog) != 0) return net::ErrnoStatus("cannot listen on " + path, errno);
@@ -177,10 +195,17 @@ Status LocalServer::Start() {
 void LocalServer::Stop() {
   asio::error_code ignored;
   retry_.Cancel();
+  RemoveFile();  // first: once nothing listens, a successor may replace it
   acceptor_.close(ignored);
   bound_.Reset();
-  if (!path_.empty()) (void)::unlink(path_.c_str());
-  path_.clear();
+  file_.Reset();
+}
+
+void LocalServer::RemoveFile() const {
+  struct stat ours {};
+  struct stat there {};
+  if (!file_.valid() || ::fstat(file_.get(), &ours) != 0 || ::lstat(path_.c_str(), &there) != 0) return;
+  if (ours.st_dev == there.st_dev && ours.st_ino == there.st_ino) (void)::unlink(path_.c_str());
 }
 
 void LocalServer::ArmAccept() {

@@ -1,9 +1,9 @@
 // The Unix socket that trainers connect to.
 //
 // Bind claims the path: a stale file of a dead daemon is replaced; a live daemon's is an error that names its process.
-// Stop, or the destructor, removes the file. Or Adopt takes one that systemd listens on, which outlives this process:
-// who connects between two daemons waits for the next one. Threads: one (data thread), but Bind may run before it
-// starts.
+// Stop, or the destructor, removes the file, unless another process has put its own there. Or Adopt takes one that
+// systemd listens on, which outlives this process: who connects between two daemons waits for the next one. Threads:
+// one (data thread), but Bind may run before it starts.
 #pragma once
 
 #include <sys/types.h>
@@ -49,6 +49,8 @@ class LocalServer {
   Status Start();
   // Stops accepting and removes the file. Sessions go on.
   void Stop();
+  // Removes the file, if it is still the one that Bind made. Any thread, between Bind and Stop.
+  void RemoveFile() const;
 
   // Sessions that were open when the last connection was accepted.
   std::size_t session_count() const { return sessions_.size(); }
@@ -64,6 +66,7 @@ class LocalServer {
   std::shared_ptr<StrangerDesk> desk_;
   ReclaimerPtr reclaimer_ = std::make_shared<Reclaimer>();
   std::string path_;
+  net::UniqueFd file_;  // what Bind made at path_; keeps its inode number from being used again
   net::UniqueFd bound_;
   asio::posix::stream_descriptor acceptor_;
   net::Timer retry_;

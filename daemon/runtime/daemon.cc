@@ -106,8 +106,7 @@ void Daemon::Advise() {
 
 Status Daemon::ListenLocally() {
   std::vector<net::UniqueFd> sockets = shell::TakeSockets();
-  owns_socket_ = sockets.empty();
-  if (owns_socket_) return server_.Bind(config_.socket, config_.socket_file);
+  if (sockets.empty()) return server_.Bind(config_.socket, config_.socket_file);
   return server_.Adopt(std::move(sockets.front()), config_.socket, config_.socket_file);
 }
 
@@ -237,7 +236,7 @@ void Daemon::OnSignal() {
   if (!ready_) return Finish(Status::Ok());
   if (std::exchange(stopping_, true)) {
     shell::Log(shell::Level::kWarning, "stopped_at_once");
-    if (owns_socket_) ::unlink(config_.socket.c_str());
+    server_.RemoveFile();
     ::_exit(1);
   }
   const auto grace = std::chrono::milliseconds(config_.grace_ms);

@@ -108,7 +108,6 @@ class Daemon final : public net::MasterSink, public ControlPort {
   std::atomic<bool> to_master_lost_ = false;
   Status outcome_;
   Status last_refusal_ = Status::Ok();
-  bool owns_socket_ = true;  // not systemd
   bool ready_ = false;
   bool registered_ = false;  // a master has taken this daemon
   bool stopping_ = false;

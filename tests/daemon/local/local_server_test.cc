@@ -111,6 +111,20 @@ TEST_F(LocalServerTest, StaleFileIsReplaced) {
   EXPECT_TRUE(server.Bind(path_, {.mode = 0600}).ok());
 }
 
+TEST_F(LocalServerTest, FileOfASuccessorStays) {
+  LocalServer old(context_, &host_);
+  ASSERT_TRUE(old.Bind(path_, {.mode = 0600}).ok());
+  ASSERT_TRUE(std::filesystem::remove(path_));
+  LocalServer successor(context_, &host_);
+  ASSERT_TRUE(successor.Bind(path_, {.mode = 0600}).ok());
+  old.RemoveFile();
+  EXPECT_TRUE(std::filesystem::exists(path_));
+  old.Stop();
+  EXPECT_TRUE(std::filesystem::exists(path_));
+  successor.Stop();
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
 TEST_F(LocalServerTest, SocketOfAnotherIsTakenIfItLetsInNoMoreUsersThanWasAskedFor) {
   const auto adopted = [this](mode_t made, const SocketFile& asked) {
     std::filesystem::remove(path_);
