@@ -25,9 +25,10 @@ bool IsSameHost(const SocketAddress& a, const SocketAddress& b) {
 }
 
 Result<SocketAddress> AddressBy(int (*ask)(int, sockaddr*, socklen_t*), int fd) {
-  SocketAddress address;
-  address.length = sizeof address.storage;
-  if (ask(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) == 0) return address;
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  auto* const address = reinterpret_cast<sockaddr*>(&storage);
+  if (ask(fd, address, &length) == 0) return AddressOf(address, length);
   return ErrnoStatus("cannot read a socket's address", errno);
 }
 
@@ -48,15 +49,26 @@ Status ErrnoStatus(const std::string& what, int error) {
   return {Code::kIo, what + ": " + std::error_code(error, std::generic_category()).message()};
 }
 
+SocketAddress AddressOf(const sockaddr* address, socklen_t length) {
+  SocketAddress out;
+  std::memcpy(&out.storage, address, length);
+  out.length = length;
+  const sockaddr_in6& v6 = AsV6(out);
+  if (out.storage.ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) return out;
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_port = v6.sin6_port;
+  std::memcpy(&v4.sin_addr, &v6.sin6_addr.s6_addr[12], sizeof v4.sin_addr);
+  return AddressOf(reinterpret_cast<const sockaddr*>(&v4), sizeof v4);
+}
+
 std::uint16_t SocketAddress::port() const {
   return ntohs(storage.ss_family == AF_INET6 ? AsV6(*this).sin6_port : AsV4(*this).sin_port);
 }
 
 bool IsLoopback(const SocketAddress& address) {
   if (address.storage.ss_family == AF_INET) return (ntohl(AsV4(address).sin_addr.s_addr) >> 24) == 127;
-  if (address.storage.ss_family != AF_INET6) return false;
-  const in6_addr& v6 = AsV6(address).sin6_addr;
-  return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+  return address.storage.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&AsV6(address).sin6_addr);
 }
 
 bool IsWildcard(const SocketAddress& address) {
@@ -76,6 +88,15 @@ std::string ToString(const SocketAddress& address) {
   return text + port;
 }
 
+bool IsNumericHost(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
+  ::freeaddrinfo(found);
+  return true;
+}
+
 Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -85,9 +106,7 @@ Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive) {
   if (error != 0) {
     return Status(Code::kInvalidArgument, "cannot resolve '" + where.host + "': " + ::gai_strerror(error));
   }
-  SocketAddress address;
-  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
-  address.length = found->ai_addrlen;
+  const SocketAddress address = AddressOf(found->ai_addr, found->ai_addrlen);
   ::freeaddrinfo(found);
   return address;
 }

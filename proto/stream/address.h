@@ -13,6 +13,7 @@
 
 namespace ringway::net {
 
+// Never an IPv4 address in IPv6 notation ("::ffff:192.0.2.1"), as a socket of [::] has them: AddressOf converts.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
@@ -21,11 +22,16 @@ struct SocketAddress {
   std::uint16_t port() const;
 };
 
+// REQUIRES: `length` bytes at `address`, of AF_INET or AF_INET6.
+SocketAddress AddressOf(const sockaddr* address, socklen_t length);
+
 bool IsLoopback(const SocketAddress& address);
 // 0.0.0.0 or [::].
 bool IsWildcard(const SocketAddress& address);
 std::string ToString(const SocketAddress& address);
 
+// Whether it is an address, which needs no looking up.
+bool IsNumericHost(const std::string& host);
 // The first address of `where`. Blocks on the resolver: for start-up only.
 Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive);
 

@@ -39,5 +39,38 @@ TEST_F(WithinHostTest, ConnectionsToTheHostsOwnAddressStayWithinItToo) {
   EXPECT_TRUE(IsWithinHost(end.get()));
 }
 
+SocketAddress Numeric(const std::string& host, std::uint16_t port = 9) {
+  return ResolveBlocking({.host = host, .port = port}, false).value();
+}
+
+TEST(SourceTest, EachIpv4HostOfAnIpv6SocketIsASourceOfItsOwn) {
+  EXPECT_EQ(SourceOf(Numeric("::ffff:192.0.2.1")), SourceOf(Numeric("192.0.2.1")));
+  EXPECT_NE(SourceOf(Numeric("::ffff:192.0.2.1")), SourceOf(Numeric("::ffff:192.0.2.2")));
+  EXPECT_EQ(SourceOf(Numeric("2001:db8::1")), SourceOf(Numeric("2001:db8::2"))) << "a host may have both";
+  EXPECT_NE(SourceOf(Numeric("2001:db8::1")), SourceOf(Numeric("2001:db8:0:1::1")));
+}
+
+TEST(AddressTest, Ipv4InIpv6NotationIsIpv4) {
+  EXPECT_EQ(ToString(Numeric("::ffff:192.0.2.1", 7000)), "192.0.2.1:7000");
+  EXPECT_EQ(HostOf(Numeric("::ffff:192.0.2.1")), "192.0.2.1");
+  EXPECT_TRUE(IsLoopback(Numeric("::ffff:127.0.0.2")));
+  EXPECT_FALSE(IsLoopback(Numeric("::ffff:192.0.2.1")));
+  EXPECT_TRUE(IsWildcard(Numeric("::ffff:0.0.0.0")));
+}
+
+// The two ends of one connection say the address each in its own family.
+TEST_F(WithinHostTest, Ipv4ClientOfAnIpv6SocketIsTheHostThatItIs) {
+  const auto listening = ListenTcp(Numeric("::", 0));
+  if (!listening.ok()) GTEST_SKIP() << "no IPv6 here: " << listening.status().text();
+  const std::uint16_t port = LocalAddress(listening.value().get()).value().port();
+  const UniqueFd client = ConnectTo("127.0.0.2:" + std::to_string(port));
+  const UniqueFd accepted(::accept4(listening.value().get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_TRUE(accepted.valid());
+  const SocketAddress remote = RemoteAddress(accepted.get()).value();
+  EXPECT_EQ(ToString(remote), ToString(LocalAddress(client.get()).value()));
+  EXPECT_EQ(SourceOf(remote), SourceOf(LocalAddress(client.get()).value()));
+  EXPECT_TRUE(IsWithinHost(accepted.get()));
+}
+
 }  // namespace
 }  // namespace ringway::net
