@@ -1,15 +1,33 @@
 #include "proto/permits.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 
 namespace ringway {
 namespace {
 
-bool Matches(const std::string& pattern, const std::string& text) {
-  return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+// Only * and ? are special. On a mismatch the last * takes one byte more, so the time is at most the lengths' product.
+bool Matches(std::string_view pattern, std::string_view text) {
+  constexpr std::size_t kNone = std::string_view::npos;
+  std::size_t at = 0;
+  std::size_t star = kNone;    // the last one
+  std::size_t after_star = 0;  // where in `text` what follows it is tried
+  for (std::size_t i = 0; i < text.size();) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      after_star = i;
+    } else if (at < pattern.size() && (pattern[at] == '?' || pattern[at] == text[i])) {
+      ++at;
+      ++i;
+    } else if (star != kNone) {
+      at = star + 1;
+      i = ++after_star;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', at) == kNone;
 }
 
 }  // namespace

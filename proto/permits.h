@@ -1,6 +1,6 @@
-// Who may join which groups, as rules of an operator: "GROUPS=NAME,NAME,...". GROUPS is a pattern with * and ?; so are
-// names. Without a rule everybody may join every group; with some, who is named by a rule whose pattern the group's
-// name has.
+// Who may join which groups, as rules of an operator: "GROUPS=NAME,NAME,...". GROUPS is a pattern in which * stands for
+// any bytes and ? for one; so are names. All else stands for itself. Without a rule everybody may join every group;
+// with some, who is named by a rule whose pattern the group's name has.
 //
 // Values; any thread. Pure.
 #pragma once

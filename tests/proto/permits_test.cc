@@ -29,6 +29,22 @@ TEST(PermitsTest, WithRulesOnlyTheNamedMay) {
   EXPECT_FALSE(permits.Allows("other", "a")) << "a group of which no rule speaks";
 }
 
+TEST(PermitsTest, AllButStarAndQuestionMarkStandsForItself) {
+  const Permits permits = Parsed({"[ab]=x", R"(c\*=x)", "d[=x", R"(e\=x)", "f*g*=x", "h?i=x", "**=y"});
+  EXPECT_TRUE(permits.Allows("[ab]", "x"));
+  EXPECT_FALSE(permits.Allows("a", "x"));
+  EXPECT_TRUE(permits.Allows(R"(c\d)", "x"));
+  EXPECT_FALSE(permits.Allows("c*", "x"));
+  EXPECT_TRUE(permits.Allows("d[", "x"));
+  EXPECT_TRUE(permits.Allows(R"(e\)", "x"));
+  EXPECT_TRUE(permits.Allows("f-gf-gg", "x"));
+  EXPECT_TRUE(permits.Allows("fg", "x"));
+  EXPECT_FALSE(permits.Allows("f-f", "x"));
+  EXPECT_TRUE(permits.Allows("h-i", "x"));
+  EXPECT_FALSE(permits.Allows("hi", "x"));
+  EXPECT_TRUE(permits.Allows("", "y"));
+}
+
 TEST(PermitsTest, WhatIsNoRuleIsQuoted) {
   for (const char* text : {"", "prod", "=a", "prod=", "prod=a,,b", "prod=,a"}) {
     const Result<Permits> permits = Permits::Parse({text});
