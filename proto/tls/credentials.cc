@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <ctime>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -32,6 +33,11 @@ constexpr std::size_t kFileBytesMax = 64 * 1024;
 // Where the processor has AES, the first is the fastest.
 constexpr char kCiphers[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 constexpr char kSessionContext[] = "ringway";
+
+namespace fs = std::filesystem;
+
+// As many as the kernel follows in a path.
+constexpr int kLinksMax = 40;
 
 Status Refuse(const std::string& file, const std::string& what) { return {Code::kInvalidArgument, file + " " + what}; }
 
@@ -74,14 +80,36 @@ bool IsExposed(const std::string& key_path) {
   return ::stat(key_path.c_str(), &facts) == 0 && (facts.st_mode & (S_IROTH | S_IWOTH)) != 0;
 }
 
-// Every user of the host may write to the file, or put another one in its place; "": neither.
+bool IsOpenToAll(const fs::path& path) {
+  struct stat facts {};
+  // In a sticky directory only owners replace files. A link's own mode is not used.
+  return ::lstat(path.c_str(), &facts) == 0 && !S_ISLNK(facts.st_mode) && (facts.st_mode & S_IWOTH) != 0 &&
+         (facts.st_mode & S_ISVTX) == 0;
+}
+
+// What every user of the host may write to, so that another file can be at `path`: the file, a directory above it, or
+// one on the way that links take to it. "": none.
 std::string Replaceable(const std::string& path) {
-  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
-  for (const std::string& one : {path, directory.empty() ? "." : directory.string()}) {
-    struct stat facts {};
-    // In a sticky directory only owners replace files.
-    if (::stat(one.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0)
-      return one;
+  std::error_code error;
+  const fs::path whole = fs::absolute(path, error);
+  std::deque<fs::path> left(whole.begin(), whole.end());
+  fs::path walked;  // without links
+  for (int links = 0; !left.empty() && links <= kLinksMax;) {
+    const fs::path name = std::move(left.front());
+    left.pop_front();
+    if (name == "..") {
+      walked = walked.parent_path();
+      continue;
+    }
+    const fs::path here = walked / name;
+    if (IsOpenToAll(here)) return here.string();
+    const fs::path target = fs::read_symlink(here, error);
+    if (error) {
+      walked = here;
+    } else {
+      ++links;
+      left.insert(left.begin(), target.begin(), target.end());
+    }
   }
   return "";
 }

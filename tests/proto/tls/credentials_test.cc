@@ -108,6 +108,27 @@ TEST(CredentialsTest, RefusesFilesThatEverybodyCouldReplace) {
   EXPECT_TRUE(Credentials::Load(files).ok()) << "in a sticky directory only owners replace files";
 }
 
+TEST(CredentialsTest, RefusesFilesBelowADirectoryThatEverybodyWritesTo) {
+  const TestAuthority authority;
+  (void)authority.Issued({.name = "node"});
+  const std::string above = authority.dir() + "/above";
+  const std::string directory = above + "/tls";
+  std::filesystem::create_directories(directory);
+  for (const char* name : {"ca.pem", "node.pem", "node.key"}) {
+    std::filesystem::copy(authority.dir() + "/" + name, directory + "/" + name);
+  }
+  const std::string link = authority.dir() + "/link";
+  std::filesystem::create_symlink("above/../above", link);
+  const std::string linked = link + "/tls";
+  ASSERT_TRUE(Credentials::Load(FilesOf(directory, "node")).ok());
+  ASSERT_TRUE(Credentials::Load(FilesOf(linked, "node")).ok());
+  ASSERT_EQ(::chmod(above.c_str(), 0777), 0);
+  ExpectRefused(FilesOf(directory, "node"), above + " can be written to", CredentialFault::kReplaceable);
+  ExpectRefused(FilesOf(linked, "node"), above + " can be written to", CredentialFault::kReplaceable);
+  ASSERT_EQ(::chmod(above.c_str(), 01777), 0);
+  EXPECT_TRUE(Credentials::Load(FilesOf(directory, "node")).ok());
+}
+
 TEST(TlsSecurityTest, ReloadTakesNewFilesAndKeepsTheOldWhereTheyAreBad) {
   const TestAuthority authority;
   const CredentialFiles files = authority.Issued({.name = "node"});
