@@ -194,6 +194,17 @@ TEST_F(SharedStateTest, SaveThatFailsIsToldAndTheTrainingMayGoOn) {
   EXPECT_NE(Read(path_), kept);
 }
 
+TEST_F(SharedStateTest, LinkInThePlaceOfTheNewFileIsNotFollowed) {
+  std::vector<std::uint8_t> tensor(100, 1);
+  auto state = Make(&tensor);
+  ASSERT_TRUE(state.ok());
+  const std::string other = directory_ / "other";
+  Write(other, "another's");
+  fs::create_symlink(other, path_ + ".new");
+  EXPECT_EQ(state->Advance(*session_, false).error().code(), Code::kIo);
+  EXPECT_EQ(Read(other), "another's");
+}
+
 TEST_F(SharedStateTest, TensorsThatCannotBeOneStateAreRefused) {
   std::uint8_t byte = 0;
   const auto refused = [](std::vector<StateTensor> tensors, const SharedStateOptions& options = {}) {

@@ -112,7 +112,7 @@ std::string StateFile::directory() const {
 
 Error StateFile::Save(std::uint64_t revision, StateBytes* state) const {
   {
-    const Descriptor file(::open(new_path_.c_str(), O_CREAT | O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0666));
+    const Descriptor file(::open(new_path_.c_str(), O_CREAT | O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
     if (file.get() < 0) return Failed("cannot create", new_path_);
     // Two processes of one path fail, instead of mixing theirs.
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 || !IsStillAt(file.get(), new_path_)) {
