@@ -1,11 +1,13 @@
 #include "proto/stream/connector.h"
 
 #include <algorithm>
+#include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "proto/stream/name_lookup.h"
 #include "proto/stream/tcp_stream.h"
 #include "proto/stream/unique_fd.h"
 
@@ -18,12 +20,7 @@ constexpr Duration kTurnMin = std::chrono::seconds(1);
 }  // namespace
 
 Connector::Connector(asio::io_context& context, ConnectOptions options)
-    : context_(context),
-      options_(std::move(options)),
-      resolver_(context),
-      timer_(context),
-      turn_(context),
-      socket_(context) {}
+    : context_(context), options_(std::move(options)), timer_(context), turn_(context), socket_(context) {}
 
 Status Connector::Failure(const std::string& reason) const {
   const bool refused = refusals_ > 0 && refusals_ == addresses_.size();
@@ -40,44 +37,35 @@ void Connector::Start(Done done) {
     asio::post(context_, [self, status = where.status()] { self->Finish(status); });
     return;
   }
-  // The context has one thread that resolves, where a name may wait for a long time: an address does not go there.
+  // A name may wait for others that are looked up: an address does not go there.
   asio::error_code is_name;
   const asio::ip::address numeric = asio::ip::make_address(where.value().host, is_name);
   if (!is_name) {
-    AddAddress({numeric, where.value().port});
-    asio::post(context_, [self] {
-      if (self->done_) self->TryNext();
+    const asio::ip::tcp::endpoint endpoint(numeric, where.value().port);
+    asio::post(context_, [self, address = AddressOf(endpoint.data(), static_cast<socklen_t>(endpoint.size()))] {
+      self->OnResolved(std::vector{address});
     });
     return;
   }
-  resolver_.async_resolve(where.value().host, std::to_string(where.value().port),
-                          asio::ip::resolver_base::numeric_service,
-                          [self](const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results) {
-                            self->OnResolved(error, results);
-                          });
+  lookup_ = NameLookup::Of(context_).Start(
+      where.value(), [self](Result<std::vector<SocketAddress>> found) { self->OnResolved(std::move(found)); });
 }
 
 void Connector::Cancel() {
   done_ = nullptr;
   asio::error_code ignored;
-  resolver_.cancel();
+  if (lookup_ != 0) NameLookup::Of(context_).Cancel(std::exchange(lookup_, 0));
   timer_.Cancel();
   turn_.Cancel();
   socket_.close(ignored);
 }
 
-void Connector::OnResolved(const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results) {
+void Connector::OnResolved(Result<std::vector<SocketAddress>> found) {
+  lookup_ = 0;
   if (!done_) return;
-  if (error) return Finish(Failure(error.message()));
-  for (const auto& entry : results) AddAddress(entry.endpoint());
+  if (!found.ok()) return Finish(Failure(found.status().text()));
+  addresses_ = std::move(found).value();
   TryNext();
-}
-
-void Connector::AddAddress(const asio::ip::tcp::endpoint& endpoint) {
-  SocketAddress address;
-  address.length = static_cast<socklen_t>(endpoint.size());
-  std::memcpy(&address.storage, endpoint.data(), endpoint.size());
-  addresses_.push_back(address);
 }
 
 void Connector::TryNext() {

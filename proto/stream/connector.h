@@ -10,8 +10,8 @@
 #pragma once
 
 #include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
 #include <asio/posix/stream_descriptor.hpp>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -50,8 +50,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   void Cancel();
 
  private:
-  void AddAddress(const asio::ip::tcp::endpoint& endpoint);
-  void OnResolved(const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results);
+  void OnResolved(Result<std::vector<SocketAddress>> found);
   void TryNext();
   // Of the present address.
   void StartTurn();
@@ -63,10 +62,10 @@ class Connector : public std::enable_shared_from_this<Connector> {
   asio::io_context& context_;
   ConnectOptions options_;
   Done done_;
-  asio::ip::tcp::resolver resolver_;
   Timer timer_, turn_;
   TimePoint deadline_;
   asio::posix::stream_descriptor socket_;
+  std::uint64_t lookup_ = 0;  // in progress; 0: none
   std::vector<SocketAddress> addresses_;
   std::size_t next_ = 0;
   std::string last_error_;

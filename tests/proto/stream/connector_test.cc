@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <netdb.h>
 
+#include <condition_variable>
 #include <future>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -12,18 +15,48 @@
 
 namespace {
 
-std::promise<void> asked;
-std::promise<void> answer;
-std::shared_future<void> answered = answer.get_future().share();
+// Knows no name, and says so only while it is up.
+class NameServer {
+ public:
+  static NameServer& Get() {
+    static auto* const server = new NameServer;  // what asks it is never joined
+    return *server;
+  }
+
+  void Fall() {
+    const std::scoped_lock lock(mutex_);
+    asked_ = 0;
+    is_up_ = false;
+  }
+  void Rise() {
+    const std::scoped_lock lock(mutex_);
+    is_up_ = true;
+    ++rises_;
+    changed_.notify_all();
+  }
+  int asked() {
+    const std::scoped_lock lock(mutex_);
+    return asked_;
+  }
+  void Ask() {
+    std::unique_lock lock(mutex_);
+    ++asked_;
+    changed_.wait(lock, [this, before = rises_] { return is_up_ || rises_ != before; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int asked_ = 0;
+  int rises_ = 0;
+  bool is_up_ = true;
+};
 
 }  // namespace
 
 extern "C" int getaddrinfo(const char* host, const char* /*service*/, const addrinfo* /*hints*/, addrinfo** found) {
   *found = nullptr;
-  if (host != nullptr && std::string(host) == "slow") {
-    asked.set_value();
-    answered.wait();
-  }
+  if (host != nullptr && std::string(host) == "slow") NameServer::Get().Ask();
   return EAI_NONAME;
 }
 
@@ -31,6 +64,22 @@ namespace ringway::net {
 namespace {
 
 using ConnectorTest = NetTest;
+
+// As a daemon's loop does on SIGTERM.
+TEST_F(ConnectorTest, LoopEndsWhileANameIsLookedUp) {
+  NameServer::Get().Fall();
+  auto loop = std::make_unique<asio::io_context>();
+  bool is_done = false;
+  std::make_shared<Connector>(*loop, ConnectOptions{.address = "slow:1", .tuning = {}})->Start([&](const auto&) {
+    is_done = true;
+  });
+  ASSERT_TRUE(RunUntil([] { return NameServer::Get().asked() > 0; }));
+  std::future<void> ended = std::async(std::launch::async, [&] { loop = nullptr; });
+  EXPECT_EQ(ended.wait_for(std::chrono::minutes(1)), std::future_status::ready) << "it waits for the name server";
+  NameServer::Get().Rise();
+  ended.get();
+  EXPECT_FALSE(is_done);
+}
 
 TEST_F(ConnectorTest, AddressNeedsNoNameServer) {
   sockaddr_in any{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
@@ -44,15 +93,14 @@ TEST_F(ConnectorTest, AddressNeedsNoNameServer) {
     auto connector = std::make_shared<Connector>(context_, ConnectOptions{.address = where, .tuning = {}});
     connector->Start([outcome](Result<Connection> connection) { *outcome = std::move(connection); });
   };
+  NameServer::Get().Fall();
   dial("slow:1", &named);
-  ASSERT_TRUE(RunUntil([waits = asked.get_future().share()] {
-    return waits.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  }));
+  ASSERT_TRUE(RunUntil([] { return NameServer::Get().asked() > 0; }));
   dial(address, &numeric);
   EXPECT_TRUE(RunUntil([&] { return numeric.has_value(); }));
   EXPECT_TRUE(numeric && numeric->ok()) << (numeric ? numeric->status().text() : "it waits for the name server");
   EXPECT_FALSE(named.has_value());
-  answer.set_value();
+  NameServer::Get().Rise();
   ASSERT_TRUE(RunUntil([&] { return named.has_value(); }));
   EXPECT_EQ(named->status().code(), Code::kIo);
 }
