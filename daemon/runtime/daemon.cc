@@ -13,7 +13,6 @@
 #include "proto/frame_codec.h"
 #include "proto/shell/log.h"
 #include "proto/shell/notify.h"
-#include "proto/shell/query.h"
 
 namespace ringway::daemon {
 namespace {
@@ -74,7 +73,7 @@ Daemon::Daemon(Config config)
       signals_(control_context_),
       hang_up_(control_context_),
       timer_(control_context_),
-      heart_(control_context_, [this] { Beat(); }) {}
+      heart_(control_context_, [this] { Beat(shell::NotifyAlive); }) {}
 
 Daemon::~Daemon() = default;
 
@@ -110,9 +109,8 @@ Status Daemon::ListenLocally() {
   return server_.Adopt(std::move(sockets.front()), config_.socket, config_.socket_file);
 }
 
-// A sign of life of both loops: neither may be stuck.
-void Daemon::Beat() {
-  (void)to_data_.TryPost([this] { (void)to_control_.TryPost([] { shell::NotifyAlive(); }); });
+void Daemon::Beat(std::function<void()> then) {
+  (void)to_data_.TryPost([this, then = std::move(then)] { (void)to_control_.TryPost(then); });
 }
 
 Status Daemon::Prepare() {
@@ -193,8 +191,14 @@ void Daemon::StartTls() {
 
 Status Daemon::StartHttp() {
   if (config_.http.empty()) return Status::Ok();
-  http_.emplace([socket = config_.socket] { return shell::QueryDaemon(socket, shell::HttpServer::kPatience); });
-  return http_->Start(config_.http);
+  using Answer = shell::HttpQuestions::Answer;
+  http_.emplace(shell::HttpQuestions{
+      .health = [this](Answer answer) { Beat([answer = std::move(answer)] { answer(std::string("ok")); }); },
+      .status =
+          [this](Answer answer) {
+            (void)to_data_.TryPost([this, answer = std::move(answer)] { answer(data_.StatusJson()); });
+          }});
+  return http_->Start(config_.http).status();
 }
 
 void Daemon::ArmSignals() {

@@ -24,6 +24,7 @@
 #include <asio/signal_set.hpp>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,7 +71,9 @@ class Daemon final : public net::MasterSink, public ControlPort {
 
   Status Prepare();
   Status ListenLocally();
-  void Beat();
+  // Calls `then` on the control thread after a turn of both loops, so that neither is stuck; never, where a queue is
+  // full.
+  void Beat(std::function<void()> then);
   Status Listen(net::UniqueFd& fd);
   void Advise();
   void StartMasterLink();

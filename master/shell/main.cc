@@ -1,5 +1,6 @@
 // ringway-master: the membership coordinator as a process.
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <asio/signal_set.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -17,7 +18,6 @@
 #include "proto/shell/notify.h"
 #include "proto/shell/options.h"
 #include "proto/shell/places.h"
-#include "proto/shell/query.h"
 #include "proto/shell/tls_keeper.h"
 #include "proto/shell/tls_options.h"
 #include "proto/stream/address.h"
@@ -164,15 +164,16 @@ void LogStart(const net::SocketAddress& address, const Options& options, const J
              {{"path", journal->path()}, {"term", journal->term()}, {"groups", journal->groups().size()}});
 }
 
-// It asks this master's own port, as ringwayctl would.
-void StartHttpOrExit(const Options& options, const net::SocketAddress& bound, const shell::TlsSetup& tls,
+void StartHttpOrExit(const Options& options, asio::io_context& io, Server& server,
                      std::optional<shell::HttpServer>& http) {
-  Endpoint self = ParseEndpoint(ToString(bound)).value();
-  if (net::IsWildcard(bound)) self.host = "localhost";
-  http.emplace([self, security = tls.security] {
-    return shell::QueryMaster({.endpoint = self, .security = security}, shell::HttpServer::kPatience);
-  });
-  if (const Status status = http->Start(options.http); !status.ok()) shell::Die(kProgram, status.text());
+  using Answer = shell::HttpQuestions::Answer;
+  http.emplace(shell::HttpQuestions{
+      .health = [&io](Answer answer) { asio::post(io, [answer = std::move(answer)] { answer(std::string("ok")); }); },
+      .status =
+          [&io, &server](Answer answer) {
+            asio::post(io, [&server, answer = std::move(answer)] { server.AskStatus(answer); });
+          }});
+  if (const auto started = http->Start(options.http); !started.ok()) shell::Die(kProgram, started.status().text());
 }
 
 int Run(int argc, char** argv) {
@@ -214,7 +215,7 @@ int Run(int argc, char** argv) {
     if (!error) io.stop();
   });
   std::optional<shell::HttpServer> http;
-  if (!options.http.empty()) StartHttpOrExit(options, bound.value(), tls, http);
+  if (!options.http.empty()) StartHttpOrExit(options, io, server, http);
   shell::NotifyReady();
   shell::Heart heart(io, shell::NotifyAlive);
   heart.Start();

@@ -56,7 +56,9 @@ std::optional<QueryDesk::Answer> QueryDesk::Step(const Coordinator& coordinator,
   }
   std::string frame;
   AppendFrame(message, frame);
-  return Answer{.to = std::move(to), .frame = std::make_shared<const std::string>(std::move(frame))};
+  return Answer{.to = std::move(to),
+                .message = std::move(message),
+                .frame = std::make_shared<const std::string>(std::move(frame))};
 }
 
 control::FromMaster QueryDesk::ExplainedPlan(const Coordinator& coordinator, const control::PlanRequest& request) {

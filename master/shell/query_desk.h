@@ -30,7 +30,8 @@ class QueryDesk {
   using Connection = std::uint64_t;
   struct Answer {
     std::vector<Connection> to;
-    std::shared_ptr<const std::string> frame;
+    control::FromMaster message;
+    std::shared_ptr<const std::string> frame;  // the message's
   };
 
   // REQUIRES: `message` is a status or plan request, and this connection has no other.

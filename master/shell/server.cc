@@ -133,6 +133,14 @@ void Server::OnQuery(std::uint64_t id, const control::ToMaster& message) {
   ScheduleQueries();
 }
 
+void Server::AskStatus(std::function<void(std::string)> then) {
+  control::ToMaster request;
+  request.mutable_status();
+  own_questions_[next_id_] = std::move(then);
+  desk_.Ask(next_id_++, request);
+  ScheduleQueries();
+}
+
 Status Server::CheckOrder(const Session& session) const {
   const Identity* who = session.identity();
   if (who == nullptr && options_.security == nullptr) {  // anybody may reach the port
@@ -198,6 +206,10 @@ void Server::RunQueries() {
 
 void Server::Serve(const QueryDesk::Answer& answer) {
   for (const std::uint64_t id : answer.to) {
+    if (const auto own = own_questions_.extract(id)) {
+      own.mapped()(answer.message.status().json());
+      continue;
+    }
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) continue;  // has made room for one before it
     const std::shared_ptr<Session> session = found->second;

@@ -28,6 +28,7 @@
 #include <asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -69,6 +70,9 @@ class Server {
   Status Start(net::UniqueFd listening) { return acceptor_.Start(std::move(listening)); }
   // A connection that was accepted.
   void Take(std::unique_ptr<net::Stream> stream);
+  // For the program itself: the status as JSON, as a client would get it, without a connection that somebody could
+  // keep from it. `then` is called from a later turn of the loop. REQUIRES: few at a time.
+  void AskStatus(std::function<void(std::string)> then);
   const Coordinator& coordinator() const { return coordinator_; }
   const Journal* journal() const { return options_.journal.get(); }
   std::size_t connections() const { return sessions_.size(); }
@@ -123,8 +127,9 @@ class Server {
   TimePoint started_ = MonotonicNow();
   std::string journal_error_;  // of the last write; empty: it succeeded
   TimePoint journal_retry_{};
-  std::uint64_t next_id_ = 1;
+  std::uint64_t next_id_ = 1;  // of connections and of the program's own questions
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+  std::map<std::uint64_t, std::function<void(std::string)>> own_questions_;
   Crowd strangers_, ask_status_, ask_plan_, served_clients_;
   QueryDesk desk_;
   net::Timer queries_;

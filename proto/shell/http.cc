@@ -1,179 +1,158 @@
 #include "proto/shell/http.h"
 
-#include <httplib.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <functional>
-#include <semaphore>
+#include <array>
+#include <asio/io_context.hpp>
+#include <map>
+#include <set>
 #include <utility>
 
+#include "proto/crowd.h"
 #include "proto/endpoint.h"
+#include "proto/shell/http_connection.h"
+#include "proto/shell/http_question.h"
 #include "proto/shell/log.h"
 #include "proto/shell/metrics.h"
+#include "proto/stream/acceptor.h"
+#include "proto/stream/address.h"
 
 namespace ringway::shell {
 namespace {
 
-constexpr std::size_t kThreads = 2;
-constexpr std::size_t kWaitingMax = 16;
-constexpr std::size_t kRequestBytesMax = 4096;
-constexpr std::chrono::seconds kRequestTimeMax(5);
-constexpr std::chrono::seconds kPause(1);
-constexpr std::chrono::milliseconds kPoll(1);
-constexpr std::chrono::milliseconds kLook(100);
 constexpr int kOk = 200;
+constexpr int kNotFound = 404;
 constexpr int kUnavailable = 503;
-constexpr char kText[] = "text/plain; version=0.0.4; charset=utf-8";
 
-void Answer(const Status& status, httplib::Response& response) {
-  response.status = status.ok() ? kOk : kUnavailable;
-  response.set_content((status.ok() ? "ok" : status.text()) + "\n", kText);
+HttpResponsePtr ResponseOf(int code, std::string body) {
+  std::string head = HttpHead(code, body.size());
+  return std::make_shared<const HttpResponse>(HttpResponse{.head = std::move(head), .body = std::move(body)});
 }
 
-// Whoever accepts waits while many connections do: then the rest is the kernel's, whose backlog is short.
-class BoundedPool final : public httplib::TaskQueue {
- public:
-  void enqueue(std::function<void()> serve) override {
-    waiting_.acquire();
-    pool_.enqueue([this, serve = std::move(serve)] {
-      waiting_.release();
-      serve();
-    });
-  }
-  void shutdown() override { pool_.shutdown(); }
-
- private:
-  std::counting_semaphore<> waiting_{kWaitingMax};
-  httplib::ThreadPool pool_{kThreads};
-};
-
-// One request of a connection: so many bytes in all, and so much time for all of it. The library's own limits are those
-// of a line that it has whole, and of a single read.
-class RequestStream final : public httplib::Stream {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  RequestStream(int fd, const std::atomic<bool>& is_stopping) : fd_(fd), is_stopping_(is_stopping) {}
-
-  bool is_readable() const override { return IsReady(POLLIN); }
-  bool is_writable() const override { return IsReady(POLLOUT); }
-  ssize_t read(char* to, std::size_t size) override {
-    if (left_ == 0 || !is_readable()) return -1;
-    const ssize_t got = ::recv(fd_, to, std::min(size, left_), MSG_DONTWAIT);
-    if (got > 0) left_ -= static_cast<std::size_t>(got);
-    return got;
-  }
-  ssize_t write(const char* from, std::size_t size) override {
-    return is_writable() ? ::send(fd_, from, size, MSG_NOSIGNAL | MSG_DONTWAIT) : -1;
-  }
-  void get_remote_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}  // nobody asks
-  void get_local_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
-  int socket() const override { return fd_; }
-
- private:
-  bool IsReady(short events) const {
-    while (!is_stopping_ && Clock::now() < deadline_) {
-      pollfd one{.fd = fd_, .events = events, .revents = 0};
-      if (::poll(&one, 1, static_cast<int>(kLook.count())) > 0) return true;
-    }
-    return false;
-  }
-
-  const int fd_;
-  const std::atomic<bool>& is_stopping_;
-  const Clock::time_point deadline_ = Clock::now() + kRequestTimeMax;
-  std::size_t left_ = kRequestBytesMax;
-};
+HttpResponsePtr ResponseOf(const Status& status) {
+  return ResponseOf(status.ok() ? kOk : kUnavailable, (status.ok() ? "ok" : status.text()) + "\n");
+}
 
 }  // namespace
 
-class HttpServer::Library final : public httplib::Server {
+class HttpServer::Desk {
  public:
-  void Stop() {
-    is_stopping_ = true;
-    stop();
+  Desk(HttpQuestions questions, Duration request_time)
+      : request_time_(request_time),
+        sink_{.on_request = [this](HttpConnectionId id, const HttpRequest& request) { OnRequest(id, request); },
+              .on_end = [this](HttpConnectionId id) { Remove(id); }},
+        health_(std::make_shared<HttpQuestion>(
+            loop_, kPatience, std::move(questions.health),
+            [this](const auto& to, const auto& answer) { AnswerAll(to, ResponseOf(answer.status())); })),
+        status_(std::make_shared<HttpQuestion>(loop_, kPatience, std::move(questions.status),
+                                               [this](const auto& to, const auto& answer) { OnStatus(to, answer); })),
+        acceptor_(
+            *loop_, [this](std::unique_ptr<net::Stream> stream) { Take(std::move(stream)); },
+            [this](const std::string&) { return MakeRoom(); }) {}
+
+  ~Desk() {
+    for (const auto& [id, connection] : connections_) connection->Close();
   }
-  bool is_stopping() const { return is_stopping_; }
+  Desk(const Desk&) = delete;
+  Desk& operator=(const Desk&) = delete;
+
+  Status Listen(net::UniqueFd fd) { return acceptor_.Start(std::move(fd)); }
+  void Run() { loop_->run(); }
+  void Stop() { loop_->stop(); }
 
  private:
-  bool process_and_close_socket(int fd) override {
-    RequestStream stream(fd, is_stopping_);
-    bool is_closed = false;
-    const bool answered = process_request(stream, true, is_closed, nullptr);
-    (void)::shutdown(fd, SHUT_RDWR);
-    (void)::close(fd);
-    return answered;
+  Crowd& CrowdOf(HttpStage stage) { return crowds_[static_cast<std::size_t>(stage)]; }
+
+  void Take(std::unique_ptr<net::Stream> stream) {
+    const HttpConnectionId id = next_id_++;
+    const auto connection = std::make_shared<HttpConnection>(*loop_, id, std::move(stream), sink_);
+    connections_[id] = connection;
+    Enter(*connection, id);
+    connection->Start(request_time_);
+  }
+  void Enter(const HttpConnection& connection, HttpConnectionId id) {
+    Crowd& crowd = CrowdOf(connection.stage());
+    if (crowd.size() >= kConnectionsMax) Remove(crowd.Oldest());
+    crowd.Add(connection.source(), id);
+  }
+  bool MakeRoom() {
+    for (const HttpStage stage : {HttpStage::kRequest, HttpStage::kStatus, HttpStage::kHealth}) {
+      if (CrowdOf(stage).size() == 0) continue;
+      Remove(CrowdOf(stage).Oldest());
+      return true;
+    }
+    return false;
+  }
+  void Remove(HttpConnectionId id) {
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) return;
+    const std::shared_ptr<HttpConnection> connection = found->second;  // may be on the call stack
+    connections_.erase(found);
+    CrowdOf(connection->stage()).Remove(connection->source(), id);
+    health_->Forget(id);
+    status_->Forget(id);
+    connection->Close();
   }
 
-  std::atomic<bool> is_stopping_ = false;
+  void OnRequest(HttpConnectionId id, const HttpRequest& request) {
+    const std::shared_ptr<HttpConnection> connection = connections_.at(id);
+    const bool is_health = request.path == "/healthz";
+    CrowdOf(connection->stage()).Remove(connection->source(), id);
+    connection->Become(is_health ? HttpStage::kHealth : HttpStage::kStatus);
+    Enter(*connection, id);
+    if (request.refusal != 0) return connection->Answer(ResponseOf(request.refusal, "GET and HEAD are served here\n"));
+    if (is_health) return health_->Wait(id);
+    if (request.path == "/metrics" || request.path == "/readyz") return status_->Wait(id);
+    connection->Answer(ResponseOf(kNotFound, "/metrics, /healthz and /readyz are served here\n"));
+  }
+  // Each response is made once, whatever the number of those who get it.
+  void OnStatus(const std::set<HttpConnectionId>& to, const Result<std::string>& status) {
+    std::map<std::string, std::set<HttpConnectionId>> by_path;
+    for (const HttpConnectionId id : to) by_path[connections_.at(id)->request().path].insert(id);
+    for (const auto& [path, ids] : by_path) AnswerAll(ids, path == "/metrics" ? Metrics(status) : Readiness(status));
+  }
+  static HttpResponsePtr Metrics(const Result<std::string>& status) {
+    Result<std::string> metrics = status.ok() ? MetricsOf(status.value()) : status;
+    return metrics.ok() ? ResponseOf(kOk, std::move(metrics).value()) : ResponseOf(metrics.status());
+  }
+  static HttpResponsePtr Readiness(const Result<std::string>& status) {
+    return ResponseOf(status.ok() ? ReadinessOf(status.value()) : status.status());
+  }
+  void AnswerAll(const std::set<HttpConnectionId>& to, const HttpResponsePtr& response) {
+    for (const HttpConnectionId id : to) connections_.at(id)->Answer(response);
+  }
+
+  const std::shared_ptr<asio::io_context> loop_ = std::make_shared<asio::io_context>(1);  // late answers hold it
+  const Duration request_time_;
+  const HttpConnection::Sink sink_;
+  std::array<Crowd, kHttpStages> crowds_;  // by stage
+  std::map<HttpConnectionId, std::shared_ptr<HttpConnection>> connections_;
+  HttpConnectionId next_id_ = 1;
+  const std::shared_ptr<HttpQuestion> health_, status_;
+  net::Acceptor acceptor_;
 };
 
-HttpServer::HttpServer(AskStatus ask) : ask_(std::move(ask)), server_(std::make_unique<Library>()) {
-  server_->new_task_queue = [] { return new BoundedPool; };
-  // The library's own choice lets two processes share a port.
-  server_->set_socket_options([](int fd) {
-    const int on = 1;
-    (void)::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  });
-  server_->set_payload_max_length(kRequestBytesMax);
-  server_->Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
-    const Result<std::string> status = ask_();
-    const Result<std::string> metrics = status.ok() ? MetricsOf(status.value()) : status;
-    if (!metrics.ok()) return Answer(metrics.status(), response);
-    response.set_content(metrics.value(), kText);
-  });
-  server_->Get("/healthz",
-               [this](const httplib::Request&, httplib::Response& response) { Answer(ask_().status(), response); });
-  server_->Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
-    const Result<std::string> status = ask_();
-    Answer(status.ok() ? ReadinessOf(status.value()) : status.status(), response);
-  });
-}
+HttpServer::HttpServer(HttpQuestions questions, std::chrono::milliseconds request_time)
+    : desk_(std::make_unique<Desk>(std::move(questions), request_time)) {}
 
 HttpServer::~HttpServer() {
-  while (thread_.joinable() && !is_over_) {  // it may be about to listen again
-    server_->Stop();
-    std::this_thread::sleep_for(kPoll);
-  }
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  desk_->Stop();
+  thread_.join();
 }
 
-Status HttpServer::Start(const std::string& address) {
-  const Result<Endpoint> parsed = ParseEndpoint(address);
-  if (!parsed.ok()) return {Code::kInvalidArgument, "--http: " + parsed.status().text()};
-  Endpoint where = parsed.value();
-  Status busy(Code::kIo, "--http: cannot listen on " + address + ": is the port free, and the address this host's?");
-  if (where.port == 0) {
-    const int port = server_->bind_to_any_port(where.host);
-    if (port <= 0) return busy;
-    where.port = static_cast<std::uint16_t>(port);
-  } else if (!server_->bind_to_port(where.host, where.port)) {
-    return busy;
-  }
-  thread_ = std::thread([this, where] { Serve(where); });
-  // Only now does it listen, which fails where another process has bound the port in the same moment.
-  while (!server_->is_running() && !ended_) std::this_thread::sleep_for(kPoll);
-  if (ended_) return busy;
-  Log(Level::kInfo, "http", {{"address", ToString(where)}});
-  return Status::Ok();
-}
-
-// The library stops where it cannot accept: no descriptor or memory is left on the host.
-void HttpServer::Serve(const Endpoint& where) {
-  (void)server_->listen_after_bind();
-  ended_ = true;
-  while (!server_->is_stopping()) {
-    for (auto waited = kPoll; waited < kPause && !server_->is_stopping(); waited += kPoll) {
-      std::this_thread::sleep_for(kPoll);
-    }
-    if (server_->is_stopping()) break;
-    Log(Level::kWarning, "http_ended", {{"address", ToString(where)}, {"text", "it could not accept; it tries again"}});
-    if (server_->bind_to_port(where.host, where.port)) (void)server_->listen_after_bind();
-  }
-  is_over_ = true;
+Result<std::string> HttpServer::Start(const std::string& address) {
+  const auto refuse = [](const Status& why) { return Status(why.code(), "--http: " + why.text()); };
+  const Result<Endpoint> where = ParseEndpoint(address);
+  if (!where.ok()) return refuse(where.status());
+  const Result<net::SocketAddress> resolved = net::ResolveBlocking(where.value(), true);
+  if (!resolved.ok()) return refuse(resolved.status());
+  Result<net::UniqueFd> listening = net::ListenTcp(resolved.value());
+  if (!listening.ok()) return refuse(listening.status());
+  const Result<net::SocketAddress> bound = net::LocalAddress(listening.value().get());
+  if (!bound.ok()) return refuse(bound.status());
+  if (const Status status = desk_->Listen(std::move(listening).value()); !status.ok()) return refuse(status);
+  thread_ = std::thread([this] { desk_->Run(); });
+  Log(Level::kInfo, "http", {{"address", ToString(bound.value())}});
+  return ToString(bound.value());
 }
 
 }  // namespace ringway::shell

@@ -1,52 +1,64 @@
-// What a program tells over HTTP, on a thread of its own:
+// What a program says over HTTP, on a thread of its own:
 //
 //   GET /metrics   its counters (metrics.h)
-//   GET /healthz   200 while it answers a question for its status within kPatience, else 503: its loops run
-//   GET /readyz    200 when it can do its work, else 503 and why
+//   GET /healthz   200 while its loops run, else 503
+//   GET /readyz    200 while it can do its work, else 503 and why
 //
-// It asks as ringwayctl does, by a function that it is given: nothing of the program is touched from its thread. Plain,
-// and for reading only. Two requests at a time, few that wait for them, each of at most 4 KiB and 5 s; clients that
-// dribble can keep the others out, so it is for addresses of one's own. By cpp-httplib.
+// It asks the program within the process: neither the network nor a certificate is between the two. A question without
+// an answer for kPatience is a 503. Plain, and for reading only.
+//
+// Anybody who reaches the port may connect, so connections are bounded and cheap:
+//
+//   that have sent no whole request yet      kConnectionsMax
+//   that wait for /healthz                   kConnectionsMax; one round of the program's loops answers all of them
+//   that wait for the others, or read them   kConnectionsMax
+//   one more than that                       closes the oldest of the host that has the most (proto/crowd.h)
+//   a connection                             one request, of 4 KiB and `request_time` in all
+//   questions to the program                 one of each kind at a time; all who ask meanwhile share its answer
+//
+// So slow clients delay nobody, and a crowd from one host keeps no other host out.
 #pragma once
 
-#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 
-#include "proto/endpoint.h"
 #include "proto/result.h"
 
 namespace ringway::shell {
 
+// Each asks a question of the program. Called on the server's thread; posts to the program's loops and returns. The
+// answer may come on any thread, or never, as where a queue is full: then all copies of it are destroyed.
+struct HttpQuestions {
+  using Answer = std::function<void(Result<std::string>)>;
+  std::function<void(Answer)> health;  // answers once all loops have run; the text is not used
+  std::function<void(Answer)> status;  // answers with the status as JSON
+};
+
 class HttpServer {
  public:
   static constexpr std::chrono::milliseconds kPatience{2000};
+  static constexpr std::chrono::milliseconds kRequestTime{5000};
+  static constexpr std::size_t kConnectionsMax = 64;
 
-  // The status as JSON. Called on the server's threads, two at a time at most.
-  using AskStatus = std::function<Result<std::string>()>;
-
-  explicit HttpServer(AskStatus ask);
+  // What `questions` call outlives the server; their answers may come later.
+  explicit HttpServer(HttpQuestions questions, std::chrono::milliseconds request_time = kRequestTime);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Listens at HOST:PORT, says where in the log, and serves until this is destroyed. Once. kInvalidArgument if that is
-  // no address, kIo if nothing can listen there.
-  Status Start(const std::string& address);
+  // Listens at HOST:PORT, says where in the log, and serves until this is destroyed. Returns the address that it has,
+  // as text. Once. Errors: kInvalidArgument if that is no address, kIo if nothing can listen there.
+  Result<std::string> Start(const std::string& address);
 
  private:
-  class Library;
-  // Of the thread.
-  void Serve(const Endpoint& where);
+  class Desk;
 
-  const AskStatus ask_;
-  std::unique_ptr<Library> server_;
+  std::unique_ptr<Desk> desk_;  // of the thread, once that runs
   std::thread thread_;
-  std::atomic<bool> ended_ = false;    // it has listened, or could not
-  std::atomic<bool> is_over_ = false;  // of the thread
 };
 
 }  // namespace ringway::shell

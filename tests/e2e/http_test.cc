@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "proto/stream/unique_fd.h"
+#include "proto/tls/authority.h"
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/tls_client.h"
 
@@ -97,6 +98,25 @@ TEST_F(HttpClientTest, ClientThatSaysNothingMoreDoesNotKeepTheProcess) {
   cluster_.master().Signal(SIGTERM);
   EXPECT_TRUE(Eventually([&] { return cluster_.master().Exited().has_value(); }));
   EXPECT_EQ(cluster_.master().Exited(), 0);
+}
+
+TEST(HttpCertificateTest, EndOfTheCertificateIsNoOutage) {
+  const TemporaryDirectory directory;
+  const std::string certificates = directory / "tls";
+  ASSERT_TRUE(tls::InitAuthority(certificates).ok());
+  const tls::Validity soon{.begins = -std::chrono::minutes(1), .ends = std::chrono::seconds(kSanitized ? 60 : 10)};
+  ASSERT_TRUE(
+      tls::Issue({.dir = certificates, .out = certificates}, {.role = ProcessRole::kMaster, .name = "m"}, soon).ok());
+  const Process master(directory, "master",
+                       {RINGWAY_MASTER, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--journal", "none",
+                        "--tls-dir", certificates});
+  std::string address;
+  ASSERT_TRUE(Eventually([&] { return !(address = master.Logged("http", "address")).empty(); }));
+  EXPECT_TRUE(Eventually([&] {
+    return Get(address, "/metrics").second.find("\nringway_certificate_days_left -1.0\n") != std::string::npos;
+  })) << Get(address, "/metrics").second;
+  EXPECT_EQ(Get(address, "/healthz").first, 200);
+  EXPECT_EQ(Get(address, "/readyz").first, 200);
 }
 
 TEST(HttpOptionTest, PortInUseIsALine) {

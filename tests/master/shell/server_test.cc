@@ -84,6 +84,15 @@ control::ToMaster HelloMessage(std::uint32_t version) {
   return message;
 }
 
+TEST_F(ServerTest, ProgramAsksItselfWithoutAConnection) {
+  Start();
+  std::string status;
+  server_->AskStatus([&](std::string answer) { status = std::move(answer); });
+  EXPECT_EQ(status, "") << "it answers in a later turn";
+  ASSERT_TRUE(RunUntil([&] { return !status.empty(); }));
+  EXPECT_NE(status.find("\"master\""), std::string::npos) << status;
+}
+
 TEST_F(ServerTest, HelloIsAnsweredAndStatusListsTheDaemon) {
   Start();
   std::string out;

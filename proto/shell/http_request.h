@@ -1,0 +1,25 @@
+// The head of an HTTP request, as far as these programs serve any. Pure.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ringway::shell {
+
+struct HttpRequest {
+  std::string path;        // without the query
+  bool only_head = false;  // HEAD: the answer is to have no body
+  int refusal = 0;         // the status code of a request that is none; 0: it is one
+
+  bool operator==(const HttpRequest&) const = default;
+};
+
+// Nothing while the head has not ended.
+std::optional<HttpRequest> ParseHttpRequest(std::string_view bytes);
+
+// The head of an answer with this status code, up to and with the empty line.
+std::string HttpHead(int code, std::size_t body_bytes);
+
+}  // namespace ringway::shell
