@@ -101,34 +101,34 @@ bool IsElsewhere(const Endpoint& master) {
 }
 
 // Checks, as far as this host knows, that others can dial the advertised address.
-void CheckListenOrExit(const Config& config, const Endpoint& listen, const Endpoint& master) {
-  const auto address = net::ResolveBlocking(listen, true);
-  if (!address.ok()) return;
+void CheckListenOrExit(const Config& config, const Endpoint& master) {
   const std::string what = "--listen " + config.listen;
-  if (net::IsWildcard(address.value())) {
+  if (net::IsWildcard(config.listen_address)) {
     shell::Die(kProgram, what + " is every address of this host; say with --advertise HOST:PORT which one others dial");
   }
-  if (net::IsLoopback(address.value()) && IsElsewhere(master)) {
+  if (net::IsLoopback(config.listen_address) && IsElsewhere(master)) {
     shell::Die(kProgram, what + " is reached from this host only, and the master at " + config.master +
                              " tells it to other hosts; listen on an address of this host's network, or say with "
                              "--advertise HOST:PORT which one others dial");
   }
 }
 
-void CheckOrExit(const Config& config, const Endpoint& listen) {
+void CheckOrExit(Config& config, const Endpoint& listen) {
   const Endpoint master = EndpointOrExit("--master", config.master);
   if (master.port == 0) shell::Die(kProgram, "--master: port 0 cannot be dialled; give the master's port");
   const bool allowed = config.insecure || config.tls.security != nullptr;
-  for (const Status& status :
-       {shell::CheckExposure("--listen", listen, allowed), shell::CheckExposure("--master", master, allowed)}) {
-    if (!status.ok()) shell::Die(kProgram, status.text());
-  }
+  const Status dials = allowed ? Status::Ok() : shell::CheckDialsLoopback("--master", master);
+  if (!dials.ok()) shell::Die(kProgram, dials.text());
+  const shell::Reach reach = config.advertise.has_value() ? shell::Reach::kAny : shell::Reach::kOtherHosts;
+  const auto address = shell::ResolveListen("--listen", listen, allowed ? reach : shell::Reach::kThisHost);
+  if (!address.ok()) shell::Die(kProgram, address.status().text());
+  config.listen_address = address.value();
   if (config.advertise.has_value()) {
     if (!config.advertise->empty() && EndpointOrExit("--advertise", *config.advertise).port == 0) {
       shell::Die(kProgram, "--advertise: port 0 cannot be dialled; give the port that others reach");
     }
   } else {
-    CheckListenOrExit(config, listen, master);
+    CheckListenOrExit(config, master);
   }
   if (!config.http.empty()) (void)EndpointOrExit("--http", config.http);
   if (config.site_mbit > 0 && config.site.empty()) {

@@ -14,6 +14,7 @@
 #include "proto/result.h"
 #include "proto/shell/log.h"
 #include "proto/shell/tls_options.h"
+#include "proto/stream/address.h"
 
 namespace ringway::daemon {
 
@@ -22,6 +23,7 @@ struct Config {
   std::string socket;                    // path that trainers connect to
   local::SocketFile socket_file;         // of that path
   std::string listen;                    // HOST:PORT that other daemons connect to; port 0: any
+  net::SocketAddress listen_address;     // what that was when it was checked
   std::optional<std::string> advertise;  // address for them to dial; "": they cannot; nullopt: the bound one
   std::string http;                      // HOST:PORT for metrics; "": none
   std::string site;

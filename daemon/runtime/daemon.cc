@@ -80,11 +80,7 @@ Daemon::~Daemon() = default;
 // ---- start
 
 Status Daemon::Listen(net::UniqueFd& fd) {
-  const auto where = ParseEndpoint(config_.listen);
-  if (!where.ok()) return where.status();
-  const auto address = net::ResolveBlocking(where.value(), true);
-  if (!address.ok()) return {Code::kInvalidArgument, "--listen: " + address.status().text()};
-  auto listening = net::ListenTcp(address.value());
+  auto listening = net::ListenTcp(config_.listen_address);
   if (!listening.ok()) return {Code::kIo, "--listen: " + listening.status().text()};
   const auto bound = net::LocalAddress(listening.value().get());
   if (!bound.ok()) return bound.status();

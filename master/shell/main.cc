@@ -99,10 +99,10 @@ Options ParseOptions(int argc, char** argv) {
 net::SocketAddress Resolve(const Options& options) {
   const Result<Endpoint> listen = ParseEndpoint(options.listen);
   if (!listen.ok()) shell::Die(kProgram, "--listen: " + listen.status().text());
-  const Status exposure = shell::CheckExposure("--listen", listen.value(), options.insecure || options.tls.given());
-  if (!exposure.ok()) shell::Die(kProgram, exposure.text());
-  const Result<net::SocketAddress> address = net::ResolveBlocking(listen.value(), true);
-  if (!address.ok()) shell::Die(kProgram, "--listen: " + address.status().text() + "; give an address");
+  const bool allowed = options.insecure || options.tls.given();
+  const Result<net::SocketAddress> address =
+      shell::ResolveListen("--listen", listen.value(), allowed ? shell::Reach::kOtherHosts : shell::Reach::kThisHost);
+  if (!address.ok()) shell::Die(kProgram, address.status().text());
   return address.value();
 }
 

@@ -180,22 +180,6 @@ std::string OneLine(std::string text) {
 
 }  // namespace
 
-bool IsLoopback(const std::string& host) {
-  if (host == "localhost") return true;
-  in_addr v4{};
-  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
-  in6_addr v6{};
-  return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
-Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool allowed) {
-  if (allowed || IsLoopback(endpoint.host)) return Status::Ok();
-  return {Code::kInvalidArgument, option + " " + ToString(endpoint) +
-                                      " is not a loopback address: give --tls-dir (ringwayctl certs makes the "
-                                      "certificates), or --insecure to leave all unencrypted on a network that you "
-                                      "trust"};
-}
-
 CLI::Validator Label(std::size_t bytes_max) {
   const auto check = [bytes_max](const std::string& text) -> std::string {
     if (!IsUtf8(text) || !IsPrintable(std::string_view(text))) return "is to be UTF-8 without control characters";

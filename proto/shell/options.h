@@ -18,12 +18,6 @@ namespace ringway::shell {
 
 inline constexpr int kExitUsage = 2;
 
-// Returns whether the host is a literal loopback address or "localhost".
-bool IsLoopback(const std::string& host);
-
-// Unless `allowed`, by TLS or --insecure, only loopback addresses are used. `option` is named in the text.
-Status CheckExposure(const std::string& option, const Endpoint& endpoint, bool allowed);
-
 // Accepts a displayable name: UTF-8 without control characters, of at most `bytes_max` bytes.
 CLI::Validator Label(std::size_t bytes_max);
 

@@ -7,9 +7,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "proto/endpoint.h"
-#include "proto/stream/address.h"
-
 namespace ringway::shell {
 namespace {
 
@@ -60,6 +57,47 @@ Status CheckSocketPlace(const std::string& option, const std::string& path) {
     return Refuse(option, path + " exists and is no socket: remove it, or give another path");
   }
   return CheckDirectory({.option = option, .path = path, .makes_directories = true});
+}
+
+namespace {
+
+// A name that says by itself that it is this host's loopback interface.
+bool SaysLoopback(const std::string& host) { return host == "localhost" || host.ends_with(".localhost"); }
+
+Status NotLoopback(const std::string& option, const Endpoint& where, const net::SocketAddress& address) {
+  const std::string is = net::IsNumericHost(where.host) ? "" : " (" + net::HostOf(address) + ")";
+  return {Code::kInvalidArgument, option + " " + ToString(where) + is +
+                                      " is not a loopback address: give --tls-dir (ringwayctl certs makes the "
+                                      "certificates), or --insecure to leave all unencrypted on a network that you "
+                                      "trust"};
+}
+
+}  // namespace
+
+Status CheckListenAddress(const std::string& option, const Endpoint& where, const net::SocketAddress& address,
+                          Reach reach) {
+  const bool is_loopback = net::IsLoopback(address);
+  if (reach == Reach::kThisHost) return is_loopback ? Status::Ok() : NotLoopback(option, where, address);
+  const bool is_meant = net::IsNumericHost(where.host) || SaysLoopback(where.host);
+  if (reach == Reach::kAny || !is_loopback || is_meant) return Status::Ok();
+  return {Code::kInvalidArgument, option + " " + ToString(where) + " is " + net::HostOf(address) +
+                                      " on this host (look at /etc/hosts), which no other host reaches: give an "
+                                      "address of this host's network (ip address lists them), or 127.0.0.1 where "
+                                      "all runs on this host"};
+}
+
+Result<net::SocketAddress> ResolveListen(const std::string& option, const Endpoint& where, Reach reach) {
+  Result<net::SocketAddress> address = net::ResolveBlocking(where, true);
+  if (!address.ok()) return Refuse(option, address.status().text() + "; give an address of this host");
+  const Status status = CheckListenAddress(option, where, address.value(), reach);
+  if (!status.ok()) return status;
+  return address;
+}
+
+Status CheckDialsLoopback(const std::string& option, const Endpoint& where) {
+  const Result<net::SocketAddress> address = net::ResolveBlocking(where, false);
+  if (!address.ok() || net::IsLoopback(address.value())) return Status::Ok();
+  return NotLoopback(option, where, address.value());
 }
 
 Status CheckListenPlace(const std::string& option, const std::string& address) {

@@ -82,5 +82,20 @@ TEST_F(ResolveTest, AddressWithoutAnAnswerLeavesTimeForTheNext) {
   EXPECT_NE(asked.out.find("term 1"), std::string::npos) << asked.out;
 }
 
+// As Debian's installer names the host itself.
+TEST_F(ResolveTest, MasterThatOthersAreToReachRefusesANameOfTheLoopbackInterface) {
+  Say({"127.0.1.1"});
+  const std::vector<std::string> master = {RINGWAY_MASTER, "--journal", "none", "--listen", "the-master:0"};
+  std::vector<std::string> exposed = master;
+  exposed.emplace_back("--insecure");
+  const Finished refused = RunToEnd(Seeing(exposed));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("is 127.0.1.1 on this host"), std::string::npos) << refused.err;
+  std::vector<std::string> local = master;
+  local.emplace_back("--check-config");
+  const Finished taken = RunToEnd(Seeing(local));
+  EXPECT_EQ(taken.code, 0) << taken.err;
+}
+
 }  // namespace
 }  // namespace ringway::e2e

@@ -71,5 +71,38 @@ TEST_F(PlacesTest, PortIsOfThisHostAndMayBeInUse) {
   ExpectRefused(CheckListenPlace("--x", "nowhere"), "nowhere");
 }
 
+net::SocketAddress Numeric(const std::string& host) {
+  return net::ResolveBlocking({.host = host, .port = 17}, true).value();
+}
+
+void ExpectListenRefused(const std::string& host, const std::string& is, Reach reach, const std::string& word) {
+  const Status refused = CheckListenAddress("--listen", {host, 17}, Numeric(is), reach);
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument) << host;
+  EXPECT_NE(refused.text().find("--listen " + host + ":17"), std::string::npos) << refused.text();
+  EXPECT_NE(refused.text().find(word), std::string::npos) << refused.text();
+}
+
+TEST(ListenAddressTest, OtherHostsAreForWhoAllowsThem) {
+  for (const char* host : {"127.0.0.1", "127.1", "::1", "localhost", "::ffff:127.0.0.1"}) {
+    EXPECT_TRUE(ResolveListen("--listen", {host, 17}, Reach::kThisHost).ok()) << host;
+    EXPECT_TRUE(ResolveListen("--listen", {host, 17}, Reach::kOtherHosts).ok()) << host;
+  }
+  EXPECT_TRUE(CheckListenAddress("--listen", {"node-1", 17}, Numeric("127.0.0.1"), Reach::kThisHost).ok());
+  ExpectListenRefused("0.0.0.0", "0.0.0.0", Reach::kThisHost, "--insecure");
+  ExpectListenRefused("node-1", "192.0.2.1", Reach::kThisHost, "(192.0.2.1) is not a loopback address");
+  EXPECT_TRUE(CheckListenAddress("--listen", {"0.0.0.0", 17}, Numeric("0.0.0.0"), Reach::kOtherHosts).ok());
+}
+
+TEST(ListenAddressTest, NameThatOtherHostsReachIsNoLoopbackAddress) {
+  ExpectListenRefused("node-1", "127.0.1.1", Reach::kOtherHosts, "is 127.0.1.1 on this host");
+  EXPECT_TRUE(CheckListenAddress("--listen", {"node-1", 17}, Numeric("127.0.1.1"), Reach::kAny).ok());
+  EXPECT_TRUE(CheckListenAddress("--listen", {"node-1", 17}, Numeric("192.0.2.1"), Reach::kOtherHosts).ok());
+}
+
+TEST(DialAddressTest, OnlyThisHostIsDialled) {
+  EXPECT_TRUE(CheckDialsLoopback("--master", {"127.1", 17}).ok());
+  EXPECT_EQ(CheckDialsLoopback("--master", {"192.0.2.1", 17}).code(), Code::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace ringway::shell
