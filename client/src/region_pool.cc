@@ -30,6 +30,7 @@ Region* RegionPool::TakeFree(std::size_t class_bytes, bool for_buffer) {
   free_.erase(std::next(found).base());
   free_bytes_ -= region->memory.bytes();
   region->users = 1;
+  region->taken_as = ++requests_;
   return region;
 }
 
@@ -45,6 +46,7 @@ Region* RegionPool::Add(std::uint32_t id, SharedMemory memory) {
   region->id = id;
   region->memory = std::move(memory);
   region->users = 1;
+  region->taken_as = ++requests_;
   bytes_ += region->memory.bytes();
   Region* const added = region.get();
   regions_[AddressOf(added->data())] = std::move(region);

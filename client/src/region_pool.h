@@ -30,6 +30,7 @@ struct Region {
   SharedMemory memory;
   std::uint32_t users = 0;
   std::size_t buffer_bytes = 0;     // what a Buffer asked for; 0: no Buffer holds it
+  std::uint64_t taken_as = 0;       // the number of the newest request that it served
   std::uint64_t registered_on = 0;  // the serial of the newest Link whose daemon knows it
   device::Library* pinned_by = nullptr;
   std::int32_t pinned_for = 0;  // the device
@@ -79,6 +80,9 @@ class RegionPool {
   static constexpr std::size_t kFreeBytesMax = std::size_t{2} << 30;
   static constexpr std::size_t kFreeCountMax = abi::kRegionCountMax / 2;  // each takes a descriptor
   static constexpr std::uint32_t kNoId = abi::kRegionCountMax;
+  // A region that served one of so many newest requests stays whatever its size. The next step of a training wants the
+  // same again, and zeroing, mapping and unmapping its pages takes longer than the operation.
+  static constexpr std::uint64_t kKeptRequests = 64;
 
   // Size of the region for a request: at most an eighth more, so that requests of similar size reuse regions.
   static std::size_t SizeClass(std::size_t bytes);
@@ -121,12 +125,12 @@ class RegionPool {
     const std::size_t in_use = bytes_ - free_bytes_;
     return in_use < bytes_max_ ? (bytes_max_ - in_use) / class_bytes : 0;
   }
-  // Returns whether to evict: an unshared region is free, or free regions exceed kFreeCountMax, kFreeBytesMax or a
-  // quarter of the limit.
+  // Returns whether to evict: an unshared region is free, free regions exceed kFreeCountMax, or those that serve no
+  // requests any more exceed kFreeBytesMax or a quarter of the limit.
   bool HasTooMuchFree() const {
     if (free_.empty()) return false;
     if (free_.size() > kFreeCountMax || !free_.front()->memory.shared()) return true;
-    return free_bytes_ > FreeBytesMax();
+    return free_bytes_ > FreeBytesMax() && requests_ - free_.front()->taken_as >= kKeptRequests;
   }
 
  private:
@@ -137,6 +141,7 @@ class RegionPool {
   std::size_t bytes_ = 0;
   std::size_t free_bytes_ = 0;
   std::size_t bytes_max_ = 0;
+  std::uint64_t requests_ = 0;
   std::array<bool, abi::kRegionCountMax> id_taken_{};
 };
 

@@ -1,0 +1,63 @@
+// Which regions are kept for the next request, and which are given back.
+#include "client/src/region_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+namespace ringway::internal {
+namespace {
+
+constexpr std::size_t kLarge = std::size_t{1} << 20;
+constexpr std::size_t kSmall = std::size_t{64} << 10;
+
+class RegionPoolTest : public testing::Test {
+ protected:
+  void SetUp() override { pool_.SetBytesMax(3 * kLarge); }  // of which a quarter may be free for good
+
+  Region* Take(std::size_t bytes) {
+    if (Region* const region = pool_.TakeFree(bytes, false)) return region;
+    ++created_;
+    auto memory = SharedMemory::Create(bytes);
+    EXPECT_TRUE(memory.ok()) << memory.error().text();
+    return memory.ok() ? pool_.Add(pool_.ReserveId(), std::move(memory.value())) : nullptr;
+  }
+  // As an operation with an input and a result of so many bytes.
+  void Operate(std::size_t bytes) {
+    Region* const input = Take(bytes);
+    Region* const result = Take(bytes);
+    for (Region* const region : {input, result}) {
+      ASSERT_NE(region, nullptr);
+      pool_.Release(region);
+    }
+    while (pool_.HasTooMuchFree()) pool_.Evict(pool_.OldestFree());
+  }
+
+  RegionPool pool_;
+  int created_ = 0;
+};
+
+TEST_F(RegionPoolTest, RegionsOfALargeOperationServeTheNextOne) {
+  for (int step = 0; step < 3; ++step) Operate(kLarge);
+  EXPECT_EQ(created_, 2);
+}
+
+TEST_F(RegionPoolTest, SmallOperationsBetweenLargeOnesChangeNothing) {
+  for (int step = 0; step < 3; ++step) {
+    Operate(kLarge);
+    for (int small = 0; small < 10; ++small) Operate(kSmall);
+  }
+  EXPECT_EQ(created_, 4);
+}
+
+TEST_F(RegionPoolTest, LargeRegionsThatServeNothingAnyMoreAreGivenBack) {
+  Operate(kLarge);
+  ASSERT_FALSE(pool_.HasTooMuchFree());
+  for (std::uint64_t request = 0; request < RegionPool::kKeptRequests; request += 2) Operate(kSmall);
+  Operate(kLarge);
+  EXPECT_EQ(created_, 6);
+}
+
+}  // namespace
+}  // namespace ringway::internal
