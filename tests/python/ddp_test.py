@@ -6,7 +6,7 @@ import unittest
 import unittest.mock
 
 import ringway
-from cluster import ClusterTest, Trainer
+from cluster import ClusterTest, Trainer, together
 
 try:
     import torch
@@ -287,6 +287,42 @@ while True:""")
             self.assertIn("another a.weight", trainer.said("refused:", times=2))
             trainer.said(" world 2 used", times=2)
         self.assertEqual(*[trainer.said("step 2 ") for trainer in trainers])
+
+
+class RankTaken:
+    """A session that takes itself for another rank, as one whose view has changed."""
+
+    def __init__(self, session, rank):
+        self.rank, self.all_reduce, self.all_reduce_async = rank, session.all_reduce, session.all_reduce_async
+
+
+@unittest.skipUnless(torch, "torch is not installed: RINGWAY_TEST_TORCH=1 installs it, 5.4 GB")
+class PassAgreementTest(ClusterTest):
+    def check(self, ranks):
+        """Whoever takes itself for rank 0, all end with the buffers of the rank that is it, and know what any has used."""
+        from ringway._ddp_agreement import PassAgreement
+
+        def agree(session):
+            buffers = [torch.tensor([session.rank + 1j, 0]), torch.tensor(session.rank == 0), torch.full((3,), session.rank + 0.1)]
+            defined = [session.rank == 1, False, True]
+            agreement = PassAgreement(RankTaken(session, ranks[session.rank]), {}, defined, buffers)
+            agreement.finish()
+            agreement.settle()
+            agreement.adopt_buffers()
+            return agreement.used(), buffers
+
+        for used, buffers in together(*[lambda s=s: agree(s) for s in self.join(3)]):
+            self.assertEqual(used, [0, 2])
+            self.assertEqual([x.tolist() for x in buffers], [[1j, 0], True, torch.full((3,), 0.1).tolist()])
+
+    def test_rank_0_sends_the_buffers(self):
+        self.check([0, 1, 2])
+
+    def test_lowest_rank_sends_the_buffers_when_nobody_has(self):
+        self.check([1, 2, 3])
+
+    def test_lowest_rank_sends_the_buffers_when_several_have(self):
+        self.check([1, 0, 0])
 
 
 @unittest.skipUnless(torch, "torch is not installed: RINGWAY_TEST_TORCH=1 installs it, 5.4 GB")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 import torch
+from torch.distributed import GradBucket  # type: ignore[attr-defined,unused-ignore]
 
 from ringway import InvalidArgument, NotSupported
 
@@ -61,8 +62,8 @@ def refuse_join(model: Model) -> None:
             "DDP's join() would not know of the others"
         )
 
-    model.join = refuse
-    model.join_hook = refuse
+    model.join = refuse  # type: ignore[method-assign]
+    model.join_hook = refuse  # type: ignore[method-assign]
 
 
 def reduced_parameters(model: Model) -> list[torch.nn.Parameter]:
@@ -83,7 +84,7 @@ def synced_buffers(model: Model) -> list[torch.Tensor]:
     return [x for name, x in model.module.named_buffers() if name not in model.parameters_to_ignore and x.numel() > 0]
 
 
-def gradients_of(bucket: torch.distributed.GradBucket) -> list[torch.Tensor]:
+def gradients_of(bucket: GradBucket) -> list[torch.Tensor]:
     """The gradients of bucket.parameters() as flat views of the bucket, which they cover exactly. Complex ones are pairs of reals:
     bucket.gradients() has half of each."""
     buffer, at, gradients = bucket.buffer(), 0, []
