@@ -42,7 +42,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 10;
+inline constexpr std::uint32_t kVersion = 11;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -65,6 +65,7 @@ enum class PacketType : std::uint32_t {
   kSubmit,
   kProgress,
   kCancel,
+  kSetDeadline,
   kDoorbell,
   kLeave,
   kLeaveReply,
@@ -233,6 +234,13 @@ struct Cancel {
   PacketHeader header;
   std::uint32_t slot;
   std::uint32_t reserved;
+};
+
+// Replaces the deadline of an operation, Join::op_deadline_ms or an earlier one's. It may have ended.
+struct SetDeadline {
+  PacketHeader header;
+  std::uint32_t slot;
+  std::uint32_t after_ms;  // from now; 0: it is overdue
 };
 
 struct Doorbell {

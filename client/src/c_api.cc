@@ -283,6 +283,13 @@ ringwayResult_t ringwayWorkCancel(ringwayWork_t work) {
   });
 }
 
+ringwayResult_t ringwayWorkSetDeadline(ringwayWork_t work, int64_t afterMs) {
+  return Guarded([&] {
+    if (work == nullptr) return Refuse("work is NULL");
+    return Report(work->work.SetDeadline(ringway::Milliseconds(afterMs)));
+  });
+}
+
 ringwayResult_t ringwayWorkFree(ringwayWork_t work) {
   delete work;
   return ringwaySuccess;

@@ -69,8 +69,7 @@ Expected<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page,
   return reply.daemon_instance;
 }
 
-constexpr Milliseconds kOpDeadlineMax{std::int64_t{1} << 31};  // about 24.8 days
-constexpr Milliseconds kHungMin = std::chrono::seconds(1);     // reported with heartbeats
+constexpr Milliseconds kHungMin = std::chrono::seconds(1);  // reported with heartbeats
 
 Error SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline& deadline) {
   auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);

@@ -10,6 +10,8 @@
 
 namespace ringway::internal {
 
+inline constexpr Milliseconds kOpDeadlineMax{std::int64_t{1} << 31};  // about 24.8 days
+
 struct Membership {
   std::uint64_t daemon_instance = 0;
   std::uint64_t peer_id = 0;

@@ -168,6 +168,11 @@ Error Work::Cancel() {
   return internal::NoThrow([&] { return impl_->session->Cancel(impl_->operation); });
 }
 
+Error Work::SetDeadline(Milliseconds after) {
+  if (!impl_) return NoHandle();
+  return internal::NoThrow([&] { return impl_->session->SetDeadline(impl_->operation, after); });
+}
+
 Session::Session(std::shared_ptr<internal::SessionImpl> impl) : impl_(std::move(impl)) {}
 
 Session::~Session() { impl_->Abandon(); }

@@ -222,21 +222,37 @@ bool SessionImpl::Test(Operation* operation) {
 }
 
 Error SessionImpl::Cancel(const Operation& operation) {
+  return Ask(operation, MakePacket<abi::Cancel>(abi::PacketType::kCancel));
+}
+
+Error SessionImpl::SetDeadline(const Operation& operation, Milliseconds after) {
+  if (after < Milliseconds(0) || after > kOpDeadlineMax) return Refuse("a deadline is 0 to 24 days from now");
+  auto packet = MakePacket<abi::SetDeadline>(abi::PacketType::kSetDeadline);
+  packet.after_ms = static_cast<std::uint32_t>(after.count());
+  return Ask(operation, packet);
+}
+
+template <typename Packet>
+Error SessionImpl::Ask(const Operation& operation, const Packet& packet) {
   if (operation.outcome) return {};
   if (operation.device && !Forked()) {
     const Lock lock(mutex_);
     if (!operation.device->has_slot) return {};
   }
   if (Error error = StateError(); error.code() != Code::kLeft && !error.ok()) return error;
-  Error sent = SendCancel(operation, Within(kSendPatience));
+  Error sent = SendAbout(operation, packet, Within(kSendPatience));
   if (sent.ok() || sent.code() == Code::kResourceExhausted || sent.code() == Code::kInterrupted) return sent;
   Lose(operation.link.get(), sent);
   return StateError();
 }
 
-// Under the lock: of an operation with a device the finisher may give the slot to another meanwhile.
 Error SessionImpl::SendCancel(const Operation& operation, const Deadline& deadline) {
-  auto packet = MakePacket<abi::Cancel>(abi::PacketType::kCancel);
+  return SendAbout(operation, MakePacket<abi::Cancel>(abi::PacketType::kCancel), deadline);
+}
+
+// Under the lock: of an operation with a device the finisher may give the slot to another meanwhile.
+template <typename Packet>
+Error SessionImpl::SendAbout(const Operation& operation, Packet packet, const Deadline& deadline) {
   packet.slot = operation.slot;
   PacketSocket& socket = operation.link->socket;
   for (;;) {

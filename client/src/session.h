@@ -149,6 +149,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // Makes a stream wait for the result. From then on the session finishes the operation.
   Error WaitOnStream(Operation* operation, device::Stream stream, const Deadline& deadline);
   Error Cancel(const Operation& operation);
+  Error SetDeadline(const Operation& operation, Milliseconds after);
   // Drops the owner: the operation goes on with its input as it is now, whatever is written to it later. Blocks (until
   // the outcome) only if the system refuses to unshare a Buffer.
   void Detach(const Operation& operation);
@@ -191,6 +192,12 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void ReclaimDetached(const Lock& lock, Link* link);
   void LetGo(const Lock& lock, const Operation& operation);
   Error SendCancel(const Operation& operation, const Deadline& deadline);
+  // Tells the daemon something about an operation in flight, whose slot is filled in.
+  template <typename Packet>
+  Error SendAbout(const Operation& operation, Packet packet, const Deadline& deadline);
+  // The same for the operation's owner.
+  template <typename Packet>
+  Error Ask(const Operation& operation, const Packet& packet);
   // Unshares the Buffers of an unfinished operation. Returns false if the system refuses.
   static bool Unshare(const Link& link, std::uint32_t index);
   // Blocks until no operation without an owner, and no copy, is under way.

@@ -77,6 +77,13 @@ void Operations::Cancel(std::uint64_t token) {
   }
 }
 
+void Operations::SetDeadline(std::uint64_t token, Duration after) {
+  Operation* op = table_.FindToken(token);
+  if (op == nullptr) return;
+  op->deadline = ctx_.now + after;
+  watch_.WatchBy(op->deadline);
+}
+
 // ---------------------------------------------------------------------------------------------- attempts
 
 bool Operations::StartAll() {

@@ -55,6 +55,7 @@ class Operations {
   Status Submit(Submission submission);
   [[nodiscard]] bool OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready);
   void Cancel(std::uint64_t token);
+  void SetDeadline(std::uint64_t token, Duration after);
 
   // ---- members
   void OnReady(PeerId from, const OpName& name, const Descriptor& descriptor);

@@ -393,6 +393,10 @@ void Peer::Cancel(std::uint64_t token, TimePoint now) {
   impl_->At(now).operations.Cancel(token);
   impl_->point_to_point.Cancel(token);
 }
+void Peer::SetDeadline(std::uint64_t token, Duration after, TimePoint now) {
+  impl_->At(now).operations.SetDeadline(token, after);
+  impl_->point_to_point.SetDeadline(token, after);
+}
 void Peer::Leave(TimePoint deadline, TimePoint now) { impl_->At(now).membership.Leave(deadline); }
 void Peer::Abandon(TimePoint now) { Leave(now, now); }
 bool Peer::HasWork() const { return impl_->operations.HasWork(); }

@@ -78,6 +78,8 @@ class Peer {
   Status Submit(Submission submission, TimePoint now);
   void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready);
   void Cancel(std::uint64_t token, TimePoint now);
+  // Replaces Submission::time_limit, from now.
+  void SetDeadline(std::uint64_t token, Duration after, TimePoint now);
   // The trainer wants to go, or died with all its inputs whole: finish what is open, hand over what others lack, leave,
   // Ended(kLeft). At `deadline` it leaves whatever stands.
   void Leave(TimePoint deadline, TimePoint now);

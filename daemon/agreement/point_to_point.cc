@@ -75,6 +75,10 @@ void PointToPoint::Cancel(std::uint64_t token) {
   if (RINGWAY_MUTANT(kSenderDecides)) Tell(*message, Code::kCancelled, "decided alone");
 }
 
+void PointToPoint::SetDeadline(std::uint64_t token, Duration after) {
+  if (Message* message = table_.FindToken(token)) message->deadline = ctx_.now + after;
+}
+
 // ---------------------------------------------------------------------------------------------- attempts
 
 void PointToPoint::Start(Message& message) {
@@ -219,7 +223,11 @@ void PointToPoint::Tell(Message& message, Code code, const std::string& text) {
 
 std::string PointToPoint::Why(PeerId whose, Code code, const MessageName& name) const {
   const std::string what = ToString(name);
-  if (code == Code::kDeadline) return what + " was not done before the deadline of " + ctx_.NameOf(whose);
+  if (code == Code::kDeadline) {
+    const PeerId other = whose == name.stream.from ? name.stream.to : name.stream.from;
+    return what + " was not done before the deadline of " + ctx_.NameOf(whose) + ", which waited for " +
+           ctx_.NameOf(other);
+  }
   return what + " is cancelled by " + ctx_.NameOf(whose);
 }
 

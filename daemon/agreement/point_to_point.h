@@ -49,6 +49,7 @@ class PointToPoint {
   Status Submit(buffers::Submission submission);
   void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready);
   void Cancel(std::uint64_t token);
+  void SetDeadline(std::uint64_t token, Duration after);
 
   // ---- members
   // READY counts in its view only. REQUIRES: that is the one in force, and runs.

@@ -70,6 +70,8 @@ Status TrainerSession::OnPacket(ReceivedPacket packet) {
       return OnProgress(packet.bytes);
     case abi::PacketType::kCancel:
       return OnCancel(packet.bytes);
+    case abi::PacketType::kSetDeadline:
+      return OnSetDeadline(packet.bytes);
     case abi::PacketType::kLeave:
       return OnLeave(packet.bytes);
     default:
@@ -307,6 +309,16 @@ Status TrainerSession::OnCancel(std::span<const std::byte> bytes) {
   if (packet.value().slot >= abi::kSlotCount) return Lie("a slot number is out of range");
   // The operation may have ended while the packet was in flight.
   if (slots_[packet.value().slot].in_use && port_ != nullptr) port_->Cancel(packet.value().slot);
+  return Status::Ok();
+}
+
+Status TrainerSession::OnSetDeadline(std::span<const std::byte> bytes) {
+  const auto packet = PacketAs<abi::SetDeadline>(bytes);
+  if (!packet.ok()) return packet.status();
+  const std::uint32_t slot = packet.value().slot;
+  if (slot >= abi::kSlotCount) return Lie("a slot number is out of range");
+  if (slots_[slot].in_use && port_ != nullptr)
+    port_->SetDeadline(slot, std::chrono::milliseconds(packet.value().after_ms));
   return Status::Ok();
 }
 

@@ -52,6 +52,8 @@ class PeerPort {
   virtual Status Submit(buffers::Submission submission) = 0;
   virtual void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) = 0;
   virtual void Cancel(std::uint64_t token) = 0;
+  // Replaces the operation's time limit, from now.
+  virtual void SetDeadline(std::uint64_t token, Duration after) = 0;
   virtual void Leave() = 0;
   // The trainer gets no more replies. inputs_whole: every open operation can be finished for the others.
   virtual void OnTrainerGone(bool inputs_whole) = 0;
@@ -176,6 +178,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnSubmit(std::span<const std::byte> bytes);
   Status OnProgress(std::span<const std::byte> bytes);
   Status OnCancel(std::span<const std::byte> bytes);
+  Status OnSetDeadline(std::span<const std::byte> bytes);
   Status OnLeave(std::span<const std::byte> bytes);
   Status OnStatus(std::span<const std::byte> bytes);
   // Whether the trainer knows of all refusals that its numbers depend on.

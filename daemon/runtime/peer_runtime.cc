@@ -243,6 +243,12 @@ void PeerRuntime::Cancel(std::uint64_t token) {
   Run();
 }
 
+void PeerRuntime::SetDeadline(std::uint64_t token, Duration after) {
+  if (ended_) return;
+  peer_.SetDeadline(token, after, clock_.Now());
+  Run();
+}
+
 void PeerRuntime::Leave() {
   if (ended_) return;
   const TimePoint now = clock_.Now();

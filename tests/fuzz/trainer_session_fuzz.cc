@@ -43,6 +43,7 @@ class Port : public PeerPort {
     REQUIRE(submission.buffers->Grow(ready) && submission.buffers->input_ready() == ready);
   }
   void Cancel(std::uint64_t token) override { REQUIRE(!gone && open.contains(token)); }
+  void SetDeadline(std::uint64_t token, Duration) override { REQUIRE(!gone && open.contains(token)); }
   void Leave() override { REQUIRE(!gone); }
   void OnTrainerGone(bool) override { REQUIRE(!std::exchange(gone, true)); }
 
@@ -206,7 +207,8 @@ class World {
       case 3:
         return SendAny<abi::Leave>(input_.OneIn(2) ? abi::PacketType::kLeave : abi::PacketType::kStatus);
       case 4:
-        return SendAny<abi::Cancel>(abi::PacketType::kCancel);
+        if (input_.OneIn(2)) return SendAny<abi::Cancel>(abi::PacketType::kCancel);
+        return SendAny<abi::SetDeadline>(abi::PacketType::kSetDeadline);
       case 5:
         return SendAny<abi::Progress>(abi::PacketType::kProgress);
       case 6:

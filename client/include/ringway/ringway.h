@@ -459,6 +459,9 @@ RINGWAY_C_API ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done);
 RINGWAY_C_API ringwayResult_t ringwayWorkWaitOnStream(ringwayWork_t work, void* stream);
 /* Asks all ranks to cancel; ringwayWorkWait returns the agreed outcome, which may be success. */
 RINGWAY_C_API ringwayResult_t ringwayWorkCancel(ringwayWork_t work);
+/* Replaces config.opDeadlineMs for this operation: if it is not over so long from now, ringwayWorkWait returns
+ * ringwayDeadline on all ranks, or success. */
+RINGWAY_C_API ringwayResult_t ringwayWorkSetDeadline(ringwayWork_t work, int64_t afterMs);
 /* Does not wait. An unfinished operation goes on with the other ranks, with the input as it is now; its result is
  * dropped. NULL is ignored. */
 RINGWAY_C_API ringwayResult_t ringwayWorkFree(ringwayWork_t work);

@@ -292,6 +292,9 @@ class RINGWAY_API Work {
   Error WaitOnStream(void* stream, Milliseconds timeout = kForever);
   // Asks all ranks to cancel the operation. The outcome is agreed: Wait returns kCancelled on all ranks, or success.
   Error Cancel();
+  // Replaces JoinOptions::op_deadline for this operation: if it is not over `after` from now (0 .. 24 days), Wait
+  // returns kDeadline on all ranks, with a text that says whom this rank waited for, or success.
+  Error SetDeadline(Milliseconds after);
   bool valid() const { return impl_ != nullptr; }
 
  private:

@@ -1,5 +1,7 @@
 #include "work.h"
 
+#include <nanobind/stl/vector.h>
+
 #include <algorithm>
 #include <iterator>
 #include <thread>
@@ -31,6 +33,12 @@ void PyWork::WaitUntilDone(nb::handle timeout) {
   (void)ValueOf(Run([&] { return Work::WaitAny({&work_}, patience); }));
 }
 
+void PyWork::WaitAny(const std::vector<PyWork*>& works) {
+  std::vector<Work*> all;
+  for (PyWork* const one : works) all.push_back(&one->work_);
+  (void)ValueOf(Run([&] { return Work::WaitAny(all); }));
+}
+
 OpResult PyWork::Wait(nb::handle timeout) {
   WaitUntilDone(timeout);
   OpResult result = ValueOf(Run([this] {
@@ -50,6 +58,14 @@ void PyWork::Cancel() {
   RaiseUnlessOk(Run([this]() -> Error {
     const std::lock_guard<std::mutex> lock(mutex_);  // nobody waits for the others while holding it
     return work_.Cancel();
+  }));
+}
+
+void PyWork::SetDeadline(nb::handle after) {
+  const Milliseconds time = TimeoutFrom(after);
+  RaiseUnlessOk(Run([this, time]() -> Error {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return work_.SetDeadline(time);
   }));
 }
 
@@ -88,6 +104,12 @@ Raises what the operation failed with, again at each call. A second call after s
       .def("cancel", &PyWork::Cancel,
            "Asks all ranks to cancel the operation. The outcome is agreed: `wait` raises Cancelled on all ranks, or "
            "returns a result on all.")
+      .def("set_deadline", &PyWork::SetDeadline, nb::arg("after"),
+           nb::sig("def set_deadline(self, after: float) -> None"),
+           R"(Replaces `op_deadline` of `join` for this operation.
+
+If it is not over `after` seconds from now, `wait` raises Deadline on all ranks, with whom this rank waited for, or returns a
+result on all.)")
       .def(
           "wait_on_stream", &PyWork::WaitOnStream, nb::arg("stream").none(),
           nb::sig("def wait_on_stream(self, stream: typing.Any) -> None"),
@@ -104,6 +126,8 @@ be dropped before.)")
             throw nb::type_error("a ringway.Work cannot be pickled or copied: it is an operation of this process");
           },
           nb::arg("protocol"))
+      .def_static("_wait_any", &PyWork::WaitAny, nb::arg("works"), nb::sig("def _wait_any(works: list[Work]) -> None"),
+                  "Blocks until `wait` of one would return at once.")
       .def("_wait_until_done", &PyWork::WaitUntilDone, nb::arg("timeout").none() = nb::none(),
            nb::sig("def _wait_until_done(self, timeout: float | None = None) -> None"))
       .def_rw("_completion", &PyWork::completion,

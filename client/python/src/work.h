@@ -24,8 +24,11 @@ class PyWork {
   OpResult Wait(nanobind::handle timeout);
   // Blocks until Wait would return at once; the result stays where it is.
   void WaitUntilDone(nanobind::handle timeout);
+  // Of one of them, all of one session. The caller keeps them alive.
+  static void WaitAny(const std::vector<PyWork*>& works);
   bool Done();
   void Cancel();
+  void SetDeadline(nanobind::handle after);
   void WaitOnStream(nanobind::handle stream);
 
   nanobind::object completion;  // the future of those who await; None: nobody does

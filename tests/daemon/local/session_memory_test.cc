@@ -23,6 +23,7 @@ class PeerOfOrders : public PeerPort {
   }
   void OnStaged(std::uint64_t, std::uint64_t) override {}
   void Cancel(std::uint64_t) override {}
+  void SetDeadline(std::uint64_t, Duration) override {}
   void Leave() override {}
   void OnTrainerGone(bool) override {}
   std::vector<buffers::Submission> submissions;

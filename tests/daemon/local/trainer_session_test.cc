@@ -25,6 +25,7 @@ class RecordingPort : public PeerPort {
   }
   void OnStaged(std::uint64_t, std::uint64_t bytes) override { staged.push_back(bytes); }
   void Cancel(std::uint64_t token) override { cancelled.push_back(token); }
+  void SetDeadline(std::uint64_t, Duration) override {}
   void Leave() override { ++leaves; }
   void OnTrainerGone(bool inputs_whole) override { gone.push_back(inputs_whole); }
 
