@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import subprocess
+import sys
 import threading
 import unittest
 
@@ -129,6 +130,38 @@ say("result", work.wait().world_size)
         other.all_reduce(numpy.ones(3))
         trainer.said("result 2")
         self.assertEqual(trainer.end(), 0)
+
+
+class SubinterpreterTest(unittest.TestCase):
+    def test_an_import_in_a_subinterpreter_is_an_import_error_and_the_process_lives(self):
+        script = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+if "first" in sys.argv:
+    import ringway
+sub = interpreters.create()
+interpreters.run_string(sub, '''if True:
+    try:
+        import ringway
+    except ImportError as error:
+        print("refused", error)
+''')
+interpreters.destroy(sub)
+import ringway
+try:
+    ringway.join("group", socket="/nonexistent", wait_world=1)
+except ringway.DaemonUnreachable:
+    print("goes on", flush=True)
+"""
+        for order in ("first", "second"):
+            with self.subTest(order=order):
+                done = subprocess.run([sys.executable, "-B", "-c", script, order], capture_output=True, text=True,
+                                      timeout=PATIENCE)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+                self.assertRegex(done.stdout, "refused .*\ngoes on\n")
 
 
 class ForkTest(ClusterTest):

@@ -70,7 +70,7 @@ void DefineErrors(nb::module_& module) {
                                               nb::sig("def message(self) -> str"));
   members["message"] = nb::handle(reinterpret_cast<PyObject*>(&PyProperty_Type))(message);
   const nb::object base =
-      NewClass(module, "Error", PyExc_Exception,
+      NewClass(module, "Error", PyExc_RuntimeError,
                "A call failed. `code` is the result's code, such as 'rejoined', and has a class of its own; "
                "`message` is a sentence with advice.",
                members);
