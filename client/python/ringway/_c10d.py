@@ -4,7 +4,7 @@ A process group is a group of Ringway, which each of its ranks joins with a sess
 program, Ringway's by the master: what is laid out by rank is rearranged where the two orders differ.
 
 c10d knows no change of a world: when a rank is lost, what runs fails with PeerLost on all others, and what comes after with
-WorldTooSmall.
+WorldTooSmall. A timeout, of the group or of one call, is the operation's deadline: it fails with Deadline on all ranks, or on none.
 
 Tensors are in host memory or a GPU's, which is staged through the host. A collective of GPU tensors begins after what the current
 stream holds; waiting for it blocks the caller until it is over, and makes the current stream wait for what is left to copy.
@@ -16,9 +16,9 @@ that nobody waits for, threads of the group finish: one each, so that no message
 from __future__ import annotations
 
 import contextlib
-import os
+import functools
 import time
-import uuid
+import weakref
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
@@ -26,10 +26,12 @@ import torch
 import torch.distributed as dist
 
 import ringway
-from ringway._c10d_work import Finisher, Operation, Work
+from ringway._c10d_join import Membership, bounded, has_key, ranks_text
+from ringway._c10d_work import Operation, Submissions, Work, seconds_of
 
 if TYPE_CHECKING:
     Tensors = Sequence[torch.Tensor]
+    Submission = Callable[[], ringway.Work]
 
 _OPS = {
     dist.ReduceOp.SUM: "sum",
@@ -43,25 +45,42 @@ _BITWISE = {
     dist.ReduceOp.BOR: torch.bitwise_or,
     dist.ReduceOp.BXOR: torch.bitwise_xor,
 }
+_UNSIGNED = {torch.uint16, torch.uint32, torch.uint64}
+_INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, *_UNSIGNED}
 # NumPy arrays are borrowed in half the time of tensors, which counts in small operations.
-_OF_NUMPY = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64}
+_OF_NUMPY = {*_INTEGERS, torch.float16, torch.float32, torch.float64}
+_NUMBERS = {*_OF_NUMPY, torch.bfloat16}
+_MOVED_AS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # what has no numbers, by its bytes
 
 
 def _elements(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory as numbers that Ringway adds, if it is dense."""
+    """The same memory as elements that Ringway moves, if it is dense."""
     if not tensor.is_cpu and not tensor.is_cuda:
         raise ringway.NotSupported(f"a tensor is on {tensor.device}: the backend takes those of the host and of CUDA")
-    if tensor.is_sparse:
-        raise ringway.NotSupported("a tensor is sparse: the backend takes dense ones")
+    if tensor.is_sparse or tensor.is_quantized:
+        raise ringway.NotSupported("a tensor is sparse or quantized: the backend takes dense ones")
     tensor = tensor.detach()
-    if tensor.dtype == torch.bool:
-        return tensor.view(torch.uint8)
-    return torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor
+    if tensor.dtype in _NUMBERS:
+        return tensor
+    return torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor.view(_MOVED_AS[tensor.itemsize])
+
+
+def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory as numbers that Ringway adds."""
+    elements = _elements(tensor)
+    if tensor.dtype not in _NUMBERS and tensor.dtype != torch.bool and not tensor.dtype.is_complex:
+        raise ringway.NotSupported(f"the backend moves {tensor.dtype}, and does not reduce it: convert it first")
+    return elements
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
     """And in host memory."""
     return tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
+
+
+def _lent(x: torch.Tensor) -> Any:
+    """What the session borrows of a contiguous tensor."""
+    return x.numpy() if x.is_cpu and x.dtype in _OF_NUMPY else x
 
 
 def _listed(tensors: Any) -> Tensors:
@@ -76,17 +95,31 @@ def _reduction(opts: Any) -> Any:
 
 
 def _name(op: Any, dtype: torch.dtype) -> str:
-    """What the session calls it."""
+    """What the session calls it. Averages of integers are sums, which `_divide` completes."""
     name = _OPS.get(op)
     if name is None:
-        raise ringway.NotSupported(f"the backend has no reduction {op}")
+        raise ringway.NotSupported(f"the backend has no reduction {op} here")
     if dtype == torch.bool:  # as any and all
         name = {"sum": "max", "prod": "min"}.get(name, name)
         if name == "avg":
             raise ringway.NotSupported("avg of bool is not defined")
     if dtype.is_complex and name not in ("sum", "avg"):
         raise ringway.NotSupported(f"{name} of complex numbers is not defined")
-    return name
+    return "sum" if name == "avg" and dtype in _INTEGERS else name
+
+
+def _divides(op: Any, dtype: torch.dtype) -> bool:
+    return op == dist.ReduceOp.AVG and dtype in _INTEGERS
+
+
+def _divide(total: torch.Tensor, count: int) -> None:
+    """Towards zero."""
+    if total.dtype not in _UNSIGNED:
+        total.copy_(torch.div(total, count, rounding_mode="trunc"))
+        return
+    host = total.cpu()  # torch divides none of these
+    host.numpy()[...] //= count
+    total.copy_(host)
 
 
 def _check_alike(tensors: Tensors, one: torch.Tensor) -> None:
@@ -97,61 +130,61 @@ def _check_alike(tensors: Tensors, one: torch.Tensor) -> None:
 
 
 class RingwayProcessGroup(dist.ProcessGroup):
-    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
+    """global_ranks: of each of its ranks, none: they are the same. title: for logs."""
+
+    def __init__(
+        self,
+        store: dist.Store,
+        rank: int,
+        size: int,
+        timeout: timedelta,
+        global_ranks: Sequence[int] = (),
+        title: str = "",
+    ) -> None:
         super().__init__(rank, size)
         self._rank, self._size = rank, size
-        self._group_name = ""
+        self._group_name, self._is_split_off = title, False
         self._timeout = timeout.total_seconds()
         self._store, self._barriers = store, 0
-        turn = store.add(f"turn{rank}", 1)  # a store may have served groups before, which were as many for all
-        if rank == 0:
-            store.set(f"group/{turn}", f"{os.environ.get('RINGWAY_GROUP', 'torch')}-{uuid.uuid4().hex}")
-        where = {"socket": os.environ["RINGWAY_SOCKET"]} if "RINGWAY_SOCKET" in os.environ else {}
-        self._session = ringway.join(
-            store.get(f"group/{turn}").decode(),
-            wait_world=size,
-            min_world=size,
-            fail_on_peer_loss=True,
-            evict_hung_after=None,  # a rank that is busy for long: others give up waiting after the timeout
-            reconnect=0,
-            timeout=self._timeout,
-            **where,
-        )
-        store.set(f"peer{rank}/{turn}", str(self._session.peer_id))
-        peers = [int(store.get(f"peer{i}/{turn}")) for i in range(size)]
-        members = [member.peer_id for member in self._session.members()]
-        self._order = [peers.index(peer) for peer in members]  # c10d's rank of each of Ringway's
-        self._places = [members.index(peer) for peer in peers]  # and the other way around
-        self.error: Exception | None = None
+        self._global_ranks = list(global_ranks) or list(range(size))
+        self._membership = Membership(store, rank, size, self._timeout, self._global_ranks, title or "of torch")
+        self._session = self._membership.session
+        self._order, self._places = self._membership.order, self._membership.places
+        self._submissions = Submissions(self._session, self._membership.translate)
+        weakref.finalize(self, self._submissions.abort).atexit = False  # of one that is dropped
+
+    @property
+    def error(self) -> Exception | None:
         """What an operation failed with first."""
-        self._finisher = Finisher()
+        return self._submissions.error
 
     # ------------------------------------------------------------------------------------------ operations
 
-    def _finish(
+    def _start(
         self,
-        works: list[ringway.Work],
+        submissions: Sequence[Submission],
         output: Any,
         after: Callable[[], object] | None = None,
-        timeout: timedelta | None = None,
+        patience: float | None = None,
     ) -> dist.Work:
-        """The work of one or more that are submitted: `after` copies their results to where they go.
+        """Submits one or more: `after` copies their results to where they go.
 
-        timeout: of waiting for it; the group's if there is none above zero.
+        patience: seconds, of this call; None: the group's timeout.
         """
-        patience = timeout.total_seconds() if timeout is not None and timeout > timedelta() else self._timeout
-        return Work(Operation(works, output, after, patience, self._report), self._finisher)
+        seconds, membership = bounded(patience or self._timeout), self._membership
+        has_own_deadline = seconds != membership.deadline
+        operation = Operation(
+            submissions, output, after, seconds, has_own_deadline, membership.is_whole, self._submissions
+        )
+        try:
+            self._submissions.submit(operation)
+        except ringway.Error as error:
+            raise membership.translate(error) from None
+        return Work(operation, self._submissions.finisher)
 
-    def _report(self, error: Exception) -> None:
-        self.error = self.error or error
-
-    def _in_place(self, tensor: torch.Tensor) -> tuple[Any, Callable[[], object] | None]:
-        """What an operation may read and write, and how that comes to the tensor if it is a copy."""
-        elements = _elements(tensor)
-        if elements.is_contiguous():
-            return (elements.numpy() if elements.is_cpu and elements.dtype in _OF_NUMPY else elements), None
-        dense = elements.contiguous()
-        return dense, lambda: elements.copy_(dense)
+    @staticmethod
+    def _patience(opts: Any, timeout: timedelta | None = None) -> float | None:
+        return seconds_of(timeout) or seconds_of(getattr(opts, "timeout", None))
 
     def _stacked(self, parts: Tensors, one: torch.Tensor) -> torch.Tensor:
         """One buffer with each rank's part, in the order of Ringway's ranks. one: where one of them goes."""
@@ -160,33 +193,52 @@ class RingwayProcessGroup(dist.ProcessGroup):
         _check_alike(parts, one)
         return torch.stack([_elements(parts[i]) for i in self._order])
 
-    def allreduce(self, tensors: Tensors, opts: Any = None) -> dist.Work:
+    def allreduce(self, tensors: Tensors, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
         tensors = _listed(tensors)
-        tensor = tensors[0]
-        name = _OPS.get(_reduction(opts))
-        if len(tensors) > 1 or name is None or tensor.dtype not in _OF_NUMPY or not _is_dense(tensor):
-            return self.allreduce_coalesced(tensors, opts)
+        tensor, op = tensors[0], _reduction(opts)
+        name = _OPS.get(op)
+        is_simple = len(tensors) == 1 and name is not None and tensor.dtype in _OF_NUMPY and _is_dense(tensor)
+        if not is_simple or _divides(op, tensor.dtype):
+            return self.allreduce_coalesced(tensors, opts, timeout)
         x = tensor.detach().numpy()  # most operations are of this kind, and small ones take little longer than this
-        return self._finish([self._session.all_reduce_async(x, name)], list(tensors))
+        patience = self._patience(opts, timeout)
+        return self._start([functools.partial(self._session.all_reduce_async, x, name)], list(tensors), None, patience)
 
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work:
-        op = _reduction(opts)
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
+        op, patience = _reduction(opts), self._patience(opts, timeout)
         if op in _BITWISE:
-            return self._bitwise(tensors, _BITWISE[op])
+            return self._bitwise(tensors, _BITWISE[op], patience)
         if any([tensor.is_sparse for tensor in tensors]):
-            return self._sparse_sum(tensors, op)
-        places = [self._in_place(tensor) for tensor in tensors]
-        copies = [copy for _, copy in places if copy is not None]
+            return self._sparse_sum(tensors, op, patience)
+        places = [_numbers(tensor) for tensor in tensors]
+        names = [_name(op, tensor.dtype) for tensor in tensors]
+        dense = [place.contiguous() for place in places]
         if len(places) == 1 or len({tensor.dtype for tensor in tensors}) > 1 or tensors[0].is_cuda:
-            works = [self._session.all_reduce_async(x, _name(op, t.dtype)) for (x, _), t in zip(places, tensors)]
+            submissions = [
+                functools.partial(self._session.all_reduce_async, _lent(x), name) for x, name in zip(dense, names)
+            ]
         else:
-            works = [self._session.all_reduce_many_async([x for x, _ in places], _name(op, tensors[0].dtype))]
-        return self._finish(works, list(tensors), (lambda: [copy() for copy in copies]) if copies else None)
+            xs = [_lent(x) for x in dense]
+            submissions = [functools.partial(self._session.all_reduce_many_async, xs, names[0])]
+        divided = [x for x, tensor in zip(dense, tensors) if _divides(op, tensor.dtype)]
+        copied = [(place, x) for place, x in zip(places, dense) if place is not x]
 
-    def _bitwise(self, tensors: Tensors, combine: Callable[..., torch.Tensor]) -> dist.Work:
+        def after() -> None:
+            for x in divided:
+                _divide(x, self._size)
+            for place, x in copied:
+                place.copy_(x)
+
+        return self._start(submissions, list(tensors), after if divided or copied else None, patience)
+
+    def _bitwise(
+        self, tensors: Tensors, combine: Callable[..., torch.Tensor], patience: float | None, root: int | None = None
+    ) -> dist.Work:
+        """root: the only rank that has the result; None: all have."""
         inputs = [_elements(tensor).contiguous() for tensor in tensors]
         all_inputs = [x.new_empty((self._size, *x.shape)) for x in inputs]
-        works = [self._session.all_gather_async(x, out=out) for x, out in zip(inputs, all_inputs)]
+        gather = self._session.all_gather_async
+        submissions = [functools.partial(gather, x, out=out) for x, out in zip(inputs, all_inputs)]
 
         def after() -> None:
             for tensor, parts in zip(tensors, all_inputs):
@@ -195,22 +247,23 @@ class RingwayProcessGroup(dist.ProcessGroup):
                     total = combine(total, part)
                 _elements(tensor).copy_(total)
 
-        return self._finish(works, list(tensors), after)
+        return self._start(submissions, list(tensors), after if root in (None, self._rank) else None, patience)
 
-    def _sparse_sum(self, tensors: Tensors, op: Any) -> dist.Work:
+    def _sparse_sum(self, tensors: Tensors, op: Any, patience: float | None) -> dist.Work:
         """All gather all, as many entries as the longest has, which one operation more finds out."""
         if op != dist.ReduceOp.SUM or not all(tensor.is_sparse for tensor in tensors):
             raise ringway.NotSupported("sparse tensors are only added up, and not together with dense ones")
         mine = [tensor.detach().coalesce() for tensor in tensors]
         counts = torch.zeros((self._size, len(mine)), dtype=torch.int64)
-        self._session.all_gather_async(torch.tensor([x._nnz() for x in mine]), out=counts).wait(self._timeout)
-        works, gathered = [], []
+        gather, own = self._session.all_gather_async, torch.tensor([x._nnz() for x in mine])
+        self._start([functools.partial(gather, own, out=counts)], [], None, patience).wait()
+        submissions, gathered = [], []
         for x, longest in zip(mine, counts.amax(0).tolist()):
-            for entries in (x.indices().t(), _elements(x.values())):
+            for entries in (x.indices().t(), _numbers(x.values())):
                 padded = entries.new_zeros((longest, *entries.shape[1:]))
                 padded[: x._nnz()] = entries
                 gathered.append(padded.new_empty((self._size, *padded.shape)))
-                works.append(self._session.all_gather_async(padded, out=gathered[-1]))
+                submissions.append(functools.partial(gather, padded, out=gathered[-1]))
 
         def after() -> None:
             for place, tensor in enumerate(tensors):
@@ -221,78 +274,124 @@ class RingwayProcessGroup(dist.ProcessGroup):
                 with torch.no_grad():  # what `detach` returns of a sparse tensor would change alone
                     tensor.copy_(total.coalesce())
 
-        return self._finish(works, list(tensors), after)
+        return self._start(submissions, list(tensors), after, patience)
 
-    def broadcast(self, tensors: Tensors, opts: Any = None) -> dist.Work:
-        tensors, root = _listed(tensors), 0 if opts is None else getattr(opts, "rootRank", opts)
-        dense, after = self._in_place(tensors[0])
-        return self._finish([self._session.broadcast_async(dense, self._places[root])], list(tensors), after)
+    def _in_place(
+        self, call: Callable[..., ringway.Work], tensor: torch.Tensor, patience: float | None, *words: Any, **options: Any
+    ) -> dist.Work:
+        """An operation that only moves, and writes to this one tensor."""
+        elements = _elements(tensor)
+        dense = elements.contiguous()
+        submission = functools.partial(call, _lent(dense), *words, **options)
+        return self._start([submission], [tensor], None if dense is elements else lambda: elements.copy_(dense), patience)
 
-    def reduce(self, tensors: Tensors, opts: Any, op: Any = None) -> dist.Work:
+    def broadcast(self, tensors: Tensors, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
+        root = 0 if opts is None else getattr(opts, "rootRank", opts)
+        patience = self._patience(opts, timeout)
+        return self._in_place(self._session.broadcast_async, _listed(tensors)[0], patience, self._places[root])
+
+    def reduce(self, tensors: Tensors, opts: Any, op: Any = None, timeout: timedelta | None = None) -> dist.Work:
         tensors, root = _listed(tensors), getattr(opts, "rootRank", opts)
-        dense, after = self._in_place(tensors[0])
-        name = _name(_reduction(getattr(opts, "reduceOp", op)), tensors[0].dtype)
-        work = self._session.reduce_async(dense, name, root=self._places[root])
-        return self._finish([work], list(tensors), after if self._rank == root else None)
+        reduction, patience = _reduction(getattr(opts, "reduceOp", op)), self._patience(opts, timeout)
+        if reduction in _BITWISE:
+            return self._bitwise(tensors[:1], _BITWISE[reduction], patience, root)
+        elements = _numbers(tensors[0])
+        name, dense = _name(reduction, tensors[0].dtype), elements.contiguous()
+        submission = functools.partial(self._session.reduce_async, _lent(dense), name, root=self._places[root])
 
-    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> dist.Work:
+        def after() -> None:
+            if _divides(reduction, dense.dtype):
+                _divide(dense, self._size)
+            if dense is not elements:
+                elements.copy_(dense)
+
+        return self._start([submission], list(tensors), after if self._rank == root else None, patience)
+
+    def allgather(
+        self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None, timeout: timedelta | None = None
+    ) -> dist.Work:
         if isinstance(inputs, torch.Tensor):
             outputs, inputs = [outputs], [inputs]  # type: ignore[list-item]
-        return self._gather_into(list(zip(outputs, inputs)), outputs)
+        return self._gather_into(list(zip(outputs, inputs)), outputs, self._patience(opts, timeout))
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> dist.Work:
         by_input = [[outputs[rank][i] for rank in range(self._size)] for i in range(len(inputs))]
-        return self._gather_into(list(zip(by_input, inputs)), outputs)
+        return self._gather_into(list(zip(by_input, inputs)), outputs, self._patience(opts))
 
     def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> dist.Work:
-        return self.allgather_into_tensor_coalesced([output], [input])
+        return self.allgather_into_tensor_coalesced([output], [input], opts)
 
     all_gather_single = _allgather_base
 
     def allgather_into_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work:
         pairs = [(output.view(self._size, *input.shape).unbind(), input) for output, input in zip(outputs, inputs)]
-        return self._gather_into(pairs, list(outputs))
+        return self._gather_into(pairs, list(outputs), self._patience(opts))
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
-    def _gather_into(self, pairs: Sequence[tuple[Tensors, torch.Tensor]], output: Any) -> dist.Work:
-        works, gathered = [], []
+    def _gather_into(
+        self, pairs: Sequence[tuple[Tensors, torch.Tensor]], output: Any, patience: float | None
+    ) -> dist.Work:
+        submissions, gathered = [], []
         for parts, mine in pairs:
             _check_alike(parts, mine)
             x = _elements(mine).contiguous()
             gathered.append(x.new_empty((self._size, *x.shape)))
-            works.append(self._session.all_gather_async(x, out=gathered[-1]))
+            submissions.append(functools.partial(self._session.all_gather_async, x, out=gathered[-1]))
 
         def after() -> None:
             for (parts, _), everything in zip(pairs, gathered):
                 for rank, part in zip(self._order, everything):
                     _elements(parts[rank]).copy_(part)
 
-        return self._finish(works, output, after)
+        return self._start(submissions, output, after, patience)
 
-    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work:
-        is_root = self._rank == opts.rootRank
+    def gather(
+        self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any, timeout: timedelta | None = None
+    ) -> dist.Work:
+        root = getattr(opts, "rootRank", opts)
+        if isinstance(inputs, torch.Tensor):
+            outputs, inputs = [outputs], [inputs]  # type: ignore[list-item]
+        is_root, patience = self._rank == root, self._patience(opts, timeout)
         if is_root:
             _check_alike(outputs[0], inputs[0])
         x = _elements(inputs[0]).contiguous()
         everything = x.new_empty((self._size, *x.shape)) if is_root else None
-        work = self._session.gather_async(x, root=self._places[opts.rootRank], out=everything)
+        submission = functools.partial(self._session.gather_async, x, root=self._places[root], out=everything)
 
         def after() -> None:
             for rank, part in zip(self._order, everything if everything is not None else ()):
                 _elements(outputs[0][rank]).copy_(part)
 
-        return self._finish([work], outputs, after)
+        return self._start([submission], outputs, after, patience)
 
-    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
-        is_root = self._rank == opts.rootRank
-        x = self._stacked(inputs[0], outputs[0]) if is_root else None
-        dense, after = self._in_place(outputs[0])
-        work = self._session.scatter_async(x, root=self._places[opts.rootRank], out=dense)
-        return self._finish([work], list(outputs), after)
+    def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> dist.Work:
+        parts = output.view(self._size, *input.shape).unbind() if self._rank == opts.rootRank else ()
+        return self.gather([parts], [input], opts)
 
-    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> dist.Work:
-        return self._reduce_into(outputs, inputs, opts)
+    gather_into_tensor = gather_single
+
+    def scatter(
+        self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any, timeout: timedelta | None = None
+    ) -> dist.Work:
+        root, outputs = getattr(opts, "rootRank", opts), _listed(outputs)
+        x = None
+        if self._rank == root:
+            parts = inputs if isinstance(inputs[0], torch.Tensor) else inputs[0]
+            x = self._stacked(parts, outputs[0])  # type: ignore[arg-type]
+        elements, patience = _elements(outputs[0]), self._patience(opts, timeout)
+        dense = elements.contiguous()
+        submission = functools.partial(self._session.scatter_async, x, root=self._places[root], out=_lent(dense)
+        )
+        after = None if dense is elements else lambda: elements.copy_(dense)
+        return self._start([submission], list(outputs), after, patience)
+
+    def reduce_scatter(
+        self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None, timeout: timedelta | None = None
+    ) -> dist.Work:
+        if isinstance(outputs, torch.Tensor):
+            outputs, inputs = [outputs], [inputs]  # type: ignore[list-item]
+        return self._reduce_into(outputs, inputs, opts, timeout)
 
     def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> dist.Work:
         return self.reduce_scatter_tensor_coalesced([output], [input], opts)
@@ -305,50 +404,68 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
-    def _reduce_into(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
-        op = _name(_reduction(opts), outputs[0].dtype)
+    def _reduce_into(
+        self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any, timeout: timedelta | None = None
+    ) -> dist.Work:
+        op, patience = _reduction(opts), self._patience(opts, timeout)
+        places = [_numbers(output) for output in outputs]
+        name = _name(op, outputs[0].dtype)
         sums = [self._stacked(parts, output) for parts, output in zip(inputs, outputs)]
-        works = [self._session.reduce_scatter_async(x, op) for x in sums]
+        submissions = [functools.partial(self._session.reduce_scatter_async, x, name) for x in sums]
 
         def after() -> None:
-            for output, total in zip(outputs, sums):
-                _elements(output).copy_(total[self._places[self._rank]])
+            for place, total in zip(places, sums):
+                mine = total[self._places[self._rank]]
+                if _divides(op, place.dtype):
+                    _divide(mine, self._size)
+                place.copy_(mine)
 
-        return self._finish(works, list(outputs), after)
+        return self._start(submissions, list(outputs), after, patience)
 
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work:
+    def alltoall(
+        self, outputs: Tensors, inputs: Tensors, opts: Any = None, timeout: timedelta | None = None
+    ) -> dist.Work:
         """Parts may differ in length."""
         for tensors in (outputs, inputs):
             if len(tensors) != self._size:
                 raise ringway.InvalidArgument(f"there are {len(tensors)} parts and {self._size} ranks")
         if len({tensor.dtype for tensor in (*outputs, *inputs)}) > 1:
             raise ringway.InvalidArgument("the parts are of several dtypes")
+        patience = self._patience(opts, timeout)
         mine = [_elements(inputs[rank]).reshape(-1) for rank in self._order]
         x = torch.cat(mine)
         lengths = [_elements(outputs[rank]).numel() for rank in self._order]
         out = x.new_empty(sum(lengths))
         counts = [part.numel() for part in mine]
-        work = self._session.all_to_all_v_async(x, out=out, send_counts=counts, receive_counts=lengths)
+        submission = functools.partial(self._session.all_to_all_v_async, x, out=out, send_counts=counts, receive_counts=lengths
+        )
 
         def after() -> None:
             for rank, part in zip(self._order, out.split(lengths)):
                 here = _elements(outputs[rank])
                 here.copy_(part.view(here.shape))
 
-        return self._finish([work], list(outputs), after)
+        return self._start([submission], list(outputs), after, patience)
 
     def alltoall_base(
-        self, output: torch.Tensor, input: torch.Tensor, output_sizes: list[int], input_sizes: list[int], opts: Any = None
+        self,
+        output: torch.Tensor,
+        input: torch.Tensor,
+        output_sizes: list[int],
+        input_sizes: list[int],
+        opts: Any = None,
+        timeout: timedelta | None = None,
     ) -> dist.Work:
         def cut(tensor: torch.Tensor, sizes: list[int]) -> Tensors:
             return tensor.split(sizes) if sizes else tensor.chunk(self._size)
 
-        return self.alltoall(cut(output, output_sizes), cut(input, input_sizes))
+        return self.alltoall(cut(output, output_sizes), cut(input, input_sizes), opts, timeout)
 
     all_to_all_single = alltoall_base
 
-    def barrier(self, opts: Any = None) -> dist.Work:
-        return self._finish([self._session.barrier_async()], [], timeout=getattr(opts, "timeout", None))
+    def barrier(self, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
+        patience = self._patience(opts, timeout if timeout is not None else opts if isinstance(opts, timedelta) else None)
+        return self._start([functools.partial(self._session.barrier_async)], [], None, patience)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """As Gloo's: rank 0 says who has not come in time. By the store: who is missing may wait in a collective."""
@@ -357,12 +474,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
         deadline = time.monotonic() + patience
 
         def has_come(name: str) -> bool:
-            left = max(deadline - time.monotonic(), 0.001)
-            try:
-                self._store.wait([f"barrier{self._barriers}/{name}"], timedelta(seconds=left))
-            except RuntimeError:  # a store of files raises no DistStoreError
-                return False
-            return True
+            return has_key(self._store, f"barrier{self._barriers}/{name}", deadline - time.monotonic())
 
         if self._rank != 0:
             self._store.set(f"barrier{self._barriers}/{self._rank}", "")
@@ -372,17 +484,16 @@ class RingwayProcessGroup(dist.ProcessGroup):
                     "send/recv from rank 0: it did not say in time that all have come"
                 )
             return
-        missing: list[str] = []
+        missing: list[int] = []
         for rank in range(1, self._size):
             if time.monotonic() >= deadline and not wait_all_ranks:
                 raise dist.DistError(f"Rank 0 timed out in monitoredBarrier after {patience} s, before rank {rank}")
             if not has_come(str(rank)):
-                missing.append(str(rank))
+                missing.append(rank)
                 if not wait_all_ranks:
                     break
         if missing:
-            those = f"Rank {missing[0]}" if len(missing) == 1 else f"Ranks {', '.join(missing)}"
-            raise dist.DistError(f"{those} failed to pass monitoredBarrier in {patience} s")
+            raise dist.DistError(f"{ranks_text(missing).capitalize()} failed to pass monitoredBarrier in {patience} s")
         self._store.set(f"barrier{self._barriers}/all", "")
         with contextlib.suppress(RuntimeError):  # a store that deletes nothing; all have left the last one
             for name in ("all", *map(str, range(1, self._size))):
@@ -390,16 +501,15 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
         x = _elements(tensors[0]).contiguous()
-        return self._finish([self._session.send_async(x, self._place(dst), tag=tag)], list(tensors))
+        return self._start([functools.partial(self._session.send_async, x, self._place(dst), tag=tag)], list(tensors))
 
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> dist.Work:
-        dense, after = self._in_place(tensors[0])
-        return self._finish([self._session.recv_async(dense, self._place(src), tag=tag)], list(tensors), after)
+        return self._in_place(self._session.recv_async, tensors[0], None, self._place(src), tag=tag)
 
     def _place(self, rank: int) -> int:
         """Of one other rank: the two could go on after a loss, the group does not."""
-        if self._session.world_size != self._size:
-            raise ringway.WorldTooSmall(f"{self._size - self._session.world_size} of {self._size} ranks are lost")
+        if not self._membership.is_whole:
+            raise self._membership.translate(ringway.WorldTooSmall())
         return self._places[rank]
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> dist.Work:
@@ -413,6 +523,12 @@ class RingwayProcessGroup(dist.ProcessGroup):
     def rank(self) -> int:
         return self._rank
 
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Of what comes after this call."""
+        self._timeout = timeout.total_seconds()
+
+    _set_default_timeout = set_timeout
+
     # torch keeps these in what it calls a group's backends, and a group in Python has none.
 
     def _get_backend(self, device: torch.device) -> RingwayProcessGroup:
@@ -422,8 +538,11 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        """None while torch makes the group: then its recorder of operations, which asks such backends for a name, is for it."""
-        return [torch.device("cpu")] if self in dist.distributed_c10d._world.pg_names else []
+        """None while torch makes the group: its recorder of operations takes that for a group that it cannot record. For one that
+        is split off torch asks once before that, to find its backend."""
+        is_shown = self in dist.distributed_c10d._world.pg_names or self._is_split_off
+        self._is_split_off = False
+        return [torch.device("cpu")] if is_shown else []
 
     def _set_group_name(self, name: str) -> None:
         self._group_name = name
@@ -438,18 +557,73 @@ class RingwayProcessGroup(dist.ProcessGroup):
     def name(self) -> str:
         return "ringway"
 
+    # Splitting: torch asks the backend whether it can, and the group to do it. A new group of Ringway is no dearer.
+
+    @property
+    def supports_splitting(self) -> bool:
+        return True
+
+    def eager_connect_single_device(self, device: torch.device | None = None) -> None:
+        """It is connected."""
+
+    def perform_nocolor_split(self, device: torch.device) -> None:
+        """Who is not in the new group has nothing to do."""
+
+    def get_group_store(self) -> dist.Store:
+        return self._store
+
+    def split_group(
+        self,
+        new_ranks: Sequence[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: Sequence[torch.device] | None = None,
+    ) -> RingwayProcessGroup | None:
+        if self._rank not in new_ranks:
+            return None
+        _check_options(opts)
+        name = group_name or f"{self._group_name}:split:{','.join(map(str, new_ranks))}"
+        group = RingwayProcessGroup(
+            dist.PrefixStore(f"{name}/", self._store),
+            list(new_ranks).index(self._rank),
+            len(new_ranks),
+            timedelta(seconds=self._timeout) if timeout is None else timeout,
+            [self._global_ranks[rank] for rank in new_ranks],
+            name,
+        )
+        group._is_split_off = True
+        return group
+
     def shutdown(self) -> None:
-        with contextlib.suppress(ringway.Error):  # it has ended already
-            self._session.leave()
-        self._finisher.close()
+        self._submissions.leave()
 
     def abort(self) -> None:
-        self._session.abort()
-        self._finisher.close()
+        self._submissions.abort()
 
 
-def _create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> RingwayProcessGroup:
-    return RingwayProcessGroup(store, rank, size, timeout)
+def _check_options(options: Any) -> None:
+    if options is not None:
+        raise ringway.NotSupported("the backend has no options for a group (pg_options)")
 
 
-dist.Backend.register_backend("ringway", _create, devices=["cpu", "cuda"])
+def _create(options: Any, backend_options: Any = None) -> RingwayProcessGroup:
+    _check_options(backend_options)
+    return RingwayProcessGroup(
+        options.store,
+        options.group_rank,
+        options.group_size,
+        options.timeout,
+        options.global_ranks_in_group,
+        options.group_id,
+    )
+
+
+def register() -> None:
+    """Makes "ringway" known to torch; also what torch calls where nothing has imported this."""
+    if "RINGWAY" not in dist.Backend._plugins:
+        dist.Backend.register_backend("ringway", _create, extended_api=True, devices=["cpu", "cuda"])
+
+
+register()

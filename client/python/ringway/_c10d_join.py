@@ -1,0 +1,134 @@
+"""How the ranks of a c10d process group become a group of Ringway."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import uuid
+from datetime import timedelta
+from typing import TYPE_CHECKING, Sequence
+
+import ringway
+from ringway._c10d_work import DEADLINE_MAX
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
+
+    from ringway._c10d_work import Operation
+
+_log = logging.getLogger("ringway")
+
+_LOG_FIRST, _LOG_MAX = 5.0, 60.0
+"""Seconds: when who waits says so first, and how often at most after that; each pause is twice the last."""
+_JOIN_MIN = 60.0
+"""Seconds: what joining may take when all ranks have come, which is a matter of hosts and networks, not of the program."""
+
+
+def has_key(store: dist.Store, key: str, seconds: float) -> bool:
+    """Waits for it so long."""
+    begin = time.monotonic()
+    try:
+        store.wait([key], timedelta(seconds=max(seconds, 0.001)))
+    except RuntimeError:  # a store of files raises no DistStoreError
+        if time.monotonic() - begin < seconds / 2:  # that was no timeout
+            raise
+        return False
+    return True
+
+
+def bounded(timeout: float) -> float:
+    """As an operation's deadline may be."""
+    return min(max(timeout, 0.001), DEADLINE_MAX)
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+
+
+class Membership:
+    """A rank's session of the group that a process group is, made anew for each.
+
+    store: the process group's. timeout: seconds.
+    global_ranks: of each rank of the group, which errors and logs name.
+    title: of the process group, for logs.
+    """
+
+    def __init__(
+        self, store: dist.Store, rank: int, size: int, timeout: float, global_ranks: Sequence[int], title: str
+    ) -> None:
+        self._global_ranks, self._title = global_ranks, title
+        self._next_word, self._pause = 0.0, _LOG_FIRST
+        turn = store.add(f"turn{rank}", 1)  # a store may have served groups before, which were as many for all
+        if rank == 0:
+            store.set(f"group/{turn}", f"{os.environ.get('RINGWAY_GROUP', 'torch')}-{uuid.uuid4().hex}")
+        store.set(f"here{rank}/{turn}", "")
+        self._await_all(store, [f"here{i}/{turn}" for i in range(size)], timeout)
+        where = {"socket": os.environ["RINGWAY_SOCKET"]} if "RINGWAY_SOCKET" in os.environ else {}
+        names = [f"rank {i}" for i in global_ranks]
+        self.deadline = bounded(timeout)
+        """Seconds: of operations that name none."""
+        self.session = ringway.join(
+            store.get(f"group/{turn}").decode(),
+            name=names[rank],
+            wait_world=size,
+            min_world=size,
+            fail_on_peer_loss=True,
+            op_deadline=self.deadline,
+            evict_hung_after=None,  # a rank that is busy for long: others give up waiting after the timeout
+            reconnect=0,
+            timeout=max(timeout, _JOIN_MIN),
+            on_waiting=self._on_waiting,
+            **where,
+        )
+        self._names = names
+        members = [member.name for member in self.session.members()]
+        self.order = [names.index(name) for name in members]
+        """c10d's rank of each of Ringway's."""
+        self.places = [members.index(name) for name in names]
+        """And the other way around."""
+
+    def _await_all(self, store: dist.Store, keys: list[str], timeout: float) -> None:
+        begin = time.monotonic()
+        pause = _LOG_FIRST
+        for place, key in enumerate(keys):
+            while not has_key(store, key, min(pause, begin + timeout - time.monotonic())):
+                missing = [self._global_ranks[i] for i in range(place, len(keys)) if not store.check([keys[i]])]
+                waited = time.monotonic() - begin
+                if not missing:
+                    continue
+                if waited >= timeout:
+                    raise ringway.Timeout(
+                        f"{ranks_text(missing)} did not come to process group {self._title} within {timeout} s"
+                    )
+                _log.warning("process group %s waits for %s since %.0f s", self._title, ranks_text(missing), waited)
+                pause = min(2 * pause, _LOG_MAX)
+
+    def _on_waiting(self, problem: ringway.Error | None) -> None:
+        if problem is None or time.monotonic() < self._next_word:
+            return
+        _log.warning("process group %s cannot begin yet: %s", self._title, problem)
+        self._next_word = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, _LOG_MAX)
+
+    @property
+    def is_whole(self) -> bool:
+        """No rank is known to be lost."""
+        return self.session.world_size == len(self._names)
+
+    def translate(self, error: Exception, operation: Operation | None = None) -> Exception:
+        """An error in c10d's terms, where ranks have deadlines and groups do not change."""
+        if isinstance(error, ringway.Deadline):
+            return ringway.Deadline(f"the timeout of a rank has passed: {error}")
+        if isinstance(error, ringway.WorldTooSmall):
+            kind = ringway.PeerLost if operation is not None and operation.was_whole else ringway.WorldTooSmall
+            return kind(f"{self._lost()} lost, and a process group goes on with all its ranks only: destroy it, make another")
+        return error
+
+    def _lost(self) -> str:
+        try:
+            here = {member.name for member in self.session.members()}
+        except ringway.Error:  # the session has ended meanwhile
+            here = set(self._names)
+        lost = [rank for rank, name in zip(self._global_ranks, self._names) if name not in here]
+        return f"{ranks_text(lost)} {'is' if len(lost) == 1 else 'are'}" if lost else "a rank was"
