@@ -86,6 +86,8 @@
   M(kSilenceIsDeath, "silence at the master: a silent member is dropped")                                    \
   M(kNoGrace, "silence in a recovery: no longer wait where most are silent")                                 \
   M(kHasteWithFew, "silence in a recovery: no time to reconnect where a few are silent")                     \
+  M(kIgnoreSuspicions, "accusations: links that are down do not tell who is at fault")                       \
+  M(kWeighNothing, "accusations: decided before those of the accused and their neighbours have come")        \
   M(kDropForUnheard, "silence at the master: a heard member is dropped for accusing silent ones")            \
   M(kForgetUnheard, "silence at the master: a group is deleted as soon as no member is heard")               \
   M(kKeepReplaced, "master: a daemon restarted as another process keeps its peers")                          \

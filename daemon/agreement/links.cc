@@ -155,14 +155,30 @@ void Links::AccuseGone(PeerId other) {
 }
 
 void Links::AccuseBroken() {
+  std::vector<PeerId> broken;
   for (const PeerId member : ctx_.view().members) {
     if (member == ctx_.self) continue;
-    if (mesh_.BrokenFor(member, ctx_.now, ctx_.view().plan.detect))
-      listener_.OnFault({member}, "its links could not be opened again");
+    if (mesh_.BrokenFor(member, ctx_.now, ctx_.view().plan.detect)) broken.push_back(member);
     const auto stream = streams_.find(member);
     if (stream != streams_.end() && stream->second.is_full())
       listener_.OnFault({member}, "it takes no control messages");
   }
+  if (!broken.empty()) listener_.OnFault(broken, "its links could not be opened again");
+}
+
+Duration Links::SuspicionTime() const {
+  const Plan& plan = ctx_.view().plan;
+  return std::max(plan.detect / 2, plan.detect - 2 * plan.heartbeat);
+}
+
+std::set<PeerId> Links::Suspects() const {
+  const std::vector<PeerId> silent = SilentFor(SuspicionTime());
+  std::set<PeerId> suspects;
+  for (const PeerId member : ctx_.view().members) {
+    const bool is_silent = std::find(silent.begin(), silent.end(), member) != silent.end();
+    if (member != ctx_.self && (is_silent || mesh_.IsBroken(member))) suspects.insert(member);
+  }
+  return suspects;
 }
 
 // ---------------------------------------------------------------------------------------------- lanes that end

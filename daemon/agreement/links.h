@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,10 @@ class Links {
   // yet the others' fault: all are taken for heard.
   [[nodiscard]] bool OnTick();
   std::vector<PeerId> SilentFor(Duration limit) const { return mesh_.SilentSince(ctx_.now, limit); }
+  // Members that may be lost: a link of the pair is down, or they have been silent for almost the detection time.
+  std::set<PeerId> Suspects() const;
+  // How long a suspect has been silent.
+  Duration SuspicionTime() const;
   // A member whose links are all closed and who refuses new ones.
   void AccuseGone(PeerId other);
   void AccuseBroken();

@@ -75,6 +75,9 @@ void Membership::SendReport(const std::string& reason) {
   report.set_stop(ctx_.views.stop().value);
   report.set_epoch(ctx_.view().epoch.value);
   for (const PeerId peer : lost_) report.add_lost(peer.value);
+  for (const PeerId peer : links_.Suspects()) {
+    if (!lost_.contains(peer)) report.add_suspected(peer.value);
+  }
   report.set_leaving(departure_.reported);
   listener_.Describe(report);
   if (ctx_.view().epoch == first_.epoch) SeqsTo(first_.next, *report.mutable_began());
@@ -99,8 +102,7 @@ void Membership::AccuseSilent() {
   const Duration detect = ctx_.view().plan.detect;
   const std::vector<PeerId> first = links_.SilentFor(detect);
   if (std::none_of(first.begin(), first.end(), is_news)) return;
-  Accuse(links_.SilentFor(std::max(detect / 2, detect - 2 * ctx_.view().plan.heartbeat)),
-         "silent for " + std::to_string(detect.count() / 1000) + " ms");
+  Accuse(links_.SilentFor(links_.SuspicionTime()), "silent for " + std::to_string(detect.count() / 1000) + " ms");
 }
 
 // ---------------------------------------------------------------------------------------------- views

@@ -245,6 +245,12 @@ std::vector<PeerId> Mesh::SilentSince(TimePoint now, Duration limit) const {
   return out;
 }
 
+bool Mesh::IsBroken(PeerId other) const {
+  const auto found = pairs_.find(other);
+  if (found == pairs_.end()) return false;
+  return !found->second.control || (found->second.lanes_expected > 0 && !found->second.carries());
+}
+
 bool Mesh::BrokenFor(PeerId other, TimePoint now, Duration limit) const {
   const auto found = pairs_.find(other);
   if (found == pairs_.end()) return false;

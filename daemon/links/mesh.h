@@ -94,6 +94,8 @@ class Mesh {
   void HeardAll(TimePoint now);
   // Peers from which nothing was received for longer than `limit`.
   std::vector<PeerId> SilentSince(TimePoint now, Duration limit) const;
+  // Whether the control link or all large lanes are down.
+  bool IsBroken(PeerId other) const;
   // Whether the control link or all large lanes have been down for longer than `limit`; or everything for half of it,
   // where the other end dials everything: no refused dial can tell that it is gone.
   bool BrokenFor(PeerId other, TimePoint now, Duration limit) const;

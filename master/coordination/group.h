@@ -138,6 +138,7 @@ class Group {
     Epoch stop;
     TimePoint since;
     TimePoint weighed_since;                    // `since`, or the last late accusation or first reconnect
+    TimePoint accused_at{};                     // the last accusation
     std::set<PeerId> returned{};                // accused peers that reconnected meanwhile
     std::map<PeerId, control::Report> reports;  // with stop >= the collection's
     std::set<PeerId> told;                      // addressees of the ABORT
@@ -188,6 +189,8 @@ class Group {
   std::set<PeerId> WithTroubledNewcomers(const Base& base) const;
   bool IsReturning(PeerId peer, const std::set<PeerId>& accusers, TimePoint now) const;
   bool AccusedHaveSpoken(TimePoint now) const;
+  Accusations Suspicions() const;
+  bool IsDisputed(TimePoint now) const;
   // The newest view that any report says is installed; the current one if there is no report.
   const control::View& InForce() const;
   std::set<PeerId> Unheard() const;

@@ -14,6 +14,15 @@ namespace {
 
 constexpr std::size_t kViewBytesMax = kFrameBytesMax - 1024;  // room for the enclosing message
 
+// Others of the view, each once, whatever the report names.
+std::set<PeerId> SuspectsOf(const control::Report& report, const std::set<PeerId>& in_view) {
+  std::set<PeerId> suspects;
+  for (const std::uint64_t suspected : report.suspected()) {
+    if (suspected != report.peer() && in_view.contains(PeerId(suspected))) suspects.emplace(suspected);
+  }
+  return suspects;
+}
+
 }  // namespace
 
 void Group::OnReport(const control::Report& report, TimePoint now) {
@@ -40,7 +49,12 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
   if (!collection_) Collect(now);
   const bool counts = Epoch(report.stop()) >= collection_->stop || RINGWAY_MUTANT(kDecideOnOldReports);
   if (accuses && now - collection_->since >= options_.weigh) collection_->weighed_since = now;
-  if (counts) collection_->reports[peer] = report;
+  if (accuses) collection_->accused_at = now;
+  if (counts) {
+    control::Report& kept = collection_->reports[peer] = report;
+    kept.clear_suspected();
+    for (const PeerId suspect : SuspectsOf(report, in_view)) kept.add_suspected(suspect.value);
+  }
   Advance(now);
 }
 
@@ -157,6 +171,32 @@ bool Group::AccusedHaveSpoken(TimePoint now) const {
   });
 }
 
+// Members whose links to another one are down, or that have not heard it lately, as they last reported.
+Accusations Group::Suspicions() const {
+  Accusations out;
+  for (const auto& [peer, report] : collection_->reports) {
+    for (const std::uint64_t suspected : report.suspected()) out[PeerId(suspected)].insert(peer);
+  }
+  return out;
+}
+
+// Members that the master hears accuse each other, and what they have said so far does not tell who is at fault. Other
+// accusations that belong to the same fault are milliseconds away: the dispute is open until none has come for a while.
+// It ends, for each accusation is counted once.
+bool Group::IsDisputed(TimePoint now) const {
+  if (RINGWAY_MUTANT(kWeighNothing)) return false;
+  const control::View& view = InForce();
+  const Duration quiet = std::max<Duration>(options_.weigh, std::chrono::milliseconds(view.plan().detect_ms()) / 10);
+  if (now - collection_->accused_at >= quiet) return false;
+  std::set<PeerId> heard = MembersOf(view);
+  std::erase_if(heard, [&](PeerId id) {
+    const auto found = peers_.find(id);
+    return found == peers_.end() || !found->second.online() || leaving_.contains(id) || replaced_.contains(id) ||
+           expelled_.contains(id);
+  });
+  return !IsSettled({heard, {}, {}, accusations_, Suspicions()});
+}
+
 // The newest view that this member has adopted or holds an UpdateView's outcome for: the current or a prepared one.
 Epoch Group::AdoptedBy(const control::Report& report) const {
   Epoch adopted(current_.epoch());
@@ -182,7 +222,7 @@ Group::Base Group::ChooseBase(TimePoint now) const {
     Base base;
     base.view = is_current ? current_ : prepared_.at(adopted);
     base.members = MembersOf(base.view);
-    base.gone = WhoGoes({base.members, certain, Spoken(), accusations_});
+    base.gone = WhoGoes({base.members, certain, Spoken(), accusations_, Suspicions()});
     base.gone.insert(certain.begin(), certain.end());
     if (is_current) return base;
     std::set<PeerId> witnesses;
@@ -219,7 +259,7 @@ bool Group::DropsForTheUnheard(const Base& base, TimePoint now) const {
 
 void Group::TryDecide(TimePoint now) {
   if (AreMostUnheard()) collection_->most_unheard = now;
-  if (!AccusedHaveSpoken(now) || MostAreAwaited(now)) return;
+  if (!AccusedHaveSpoken(now) || MostAreAwaited(now) || IsDisputed(now)) return;
   Base base = ChooseBase(now);
   if (DropsForTheUnheard(base, now) && !RINGWAY_MUTANT(kDropForUnheard)) return;
   const auto has_spoken = [&](PeerId peer) {

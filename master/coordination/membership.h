@@ -1,4 +1,8 @@
 // Which members are dropped when members accuse each other. Pure.
+//
+// An accusation is final: its two sides never share a view again. A suspicion is not: the link is down, or the other is
+// silent, but not for the detection time yet. A suspicion drops nobody; it tells who is at fault where an accusation
+// has to be settled anyway.
 #pragma once
 
 #include <map>
@@ -15,14 +19,20 @@ struct Dispute {
   std::set<PeerId> certain;  // gone in any case
   std::set<PeerId> spoken;   // have reported since: alive, although some may not hear them
   Accusations accusations;
+  Accusations suspicions{};  // suspected -> by whom
 };
 
-// Returns the members to drop: `certain`, and then, while an accusation between remaining members is left, one of its
-// two sides:
-//   1. of those that are accused and have not reported, the one with the most accusers;
-//   2. else of all accusers and accused, the one that disagrees with the most others, and of those the most accused: so
-//      a peer that hears nobody is dropped alone, although nobody accuses it.
+// Returns the members to drop: `certain`, and then, until no accusation between remaining members is left,
+//   1. of those that are accused and have not reported, one after the other, the one with the most accusers;
+//   2. all outside the largest set of the others without an accusation among them. Of several such sets it is the one
+//      that leaves out the least trusted member, then the next. The least trusted is at odds (accusation or suspicion,
+//      either way) with the most others, and of those accused or suspected by the most: so a peer that hears nobody is
+//      dropped alone, although nobody accuses it.
 // Ties: the higher peer id.
 std::set<PeerId> WhoGoes(const Dispute& dispute);
+
+// Returns whether WhoGoes needs no further word of the remaining members: each accusation is with a member that is at
+// odds with all others, and two or more are not; or all have accused all.
+bool IsSettled(const Dispute& dispute);
 
 }  // namespace ringway

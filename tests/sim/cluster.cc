@@ -221,6 +221,7 @@ void Cluster::CutPair(std::uint32_t a, std::uint32_t b) {
 }
 
 void Cluster::MakeUnreachable(std::uint32_t node) { nodes_[node]->unreachable = true; }
+void Cluster::RefuseDialsOf(std::uint32_t node) { nodes_[node]->refused = true; }
 
 // ---------------------------------------------------------------------------------------------- actions
 

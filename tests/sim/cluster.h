@@ -136,6 +136,9 @@ class Cluster {
   void CutPair(std::uint32_t a, std::uint32_t b);
   // No new connection to or from this node succeeds.
   void MakeUnreachable(std::uint32_t node);
+  // Its certificate has ended: what it dials is refused, and what others dial to it.
+  void RefuseDialsOf(std::uint32_t node);
+  void CutAllLinks(std::uint32_t a, std::uint32_t b);
 
   // ---- trainers
   // Returns false if it was refused. The input is a pure function of (peer, operation, element).

@@ -44,6 +44,7 @@ struct Cluster::Node {
   bool joined = false;
   bool ended = false;
   bool unreachable = false;
+  bool refused = false;
   bool stages = true;      // its trainer copies inputs in
   bool corrupted = false;  // a payload failed its checksum
   bool scribbles = false;  // its trainer writes to its output once, as soon as that is detectable

@@ -49,6 +49,9 @@ void Cluster::Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t trie
     return fail(std::chrono::milliseconds(options_.master.detect_ms), Code::kPeerUnreachable, "timed out");
   }
   if (!Alive(host)) return fail(network_.Delay(host, dialler.host), Code::kJoinRefused, "connection refused");
+  if (dialler.refused || (to && nodes_[*to]->refused)) {
+    return fail(network_.Delay(host, dialler.host), Code::kJoinRefused, "certificate refused");
+  }
   Status admitted(Code::kJoinRefused, "peer " + ToString(dial.other) + " is not here");
   if (to && !nodes_[*to]->ended) {
     const LinkId link{dialler.id, dial.control, LaneId(0)};
@@ -188,6 +191,11 @@ void Cluster::CutControl(std::uint32_t a, std::uint32_t b) {
   if (found == nodes_[a]->links.end()) return;
   Trace(NameOf(a), "loses its control link to " + NameOf(b));
   network_.Reset(*found->second.connection);
+}
+
+void Cluster::CutAllLinks(std::uint32_t a, std::uint32_t b) {
+  CutControl(a, b);
+  for (std::uint32_t lane = 0; lane < std::max(options_.lanes, options_.lanes_max); ++lane) CutLane(a, b, LaneId(lane));
 }
 
 void Cluster::BreakLink(std::uint32_t index, const LinkId& id) {

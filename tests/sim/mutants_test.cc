@@ -30,7 +30,8 @@ std::vector<NamedMutant> MutantsToHunt() {
     return one.mutant == Mutant::kBlameTheReceiving || one.mutant == Mutant::kCountNoMessages ||
            one.mutant == Mutant::kReportOldUpdate || one.mutant == Mutant::kKeepOldVerdict ||
            one.mutant == Mutant::kDropForUnheard || one.mutant == Mutant::kDoneBeforeRoot ||
-           one.mutant == Mutant::kNeverReadyLate || one.mutant == Mutant::kWindowStopsAll;
+           one.mutant == Mutant::kNeverReadyLate || one.mutant == Mutant::kWindowStopsAll ||
+           one.mutant == Mutant::kWeighNothing || one.mutant == Mutant::kIgnoreSuspicions;
   });
   return mutants;
 }

@@ -12,6 +12,7 @@
 #include "proto/mutation.h"
 #include "tests/master/coordination/coordinator_fixture.h"
 #include "tests/sim/hung_scenarios.h"
+#include "tests/sim/isolation_scenarios.h"
 #include "tests/sim/scenario.h"
 
 namespace ringway::sim {
@@ -223,6 +224,22 @@ TEST(WhoExchangesMessages, StaysAndTheMutantThatCountsThemNotIsFound) {
   EXPECT_TRUE(StayWhoExchange(kHung));
   mutation::active = Mutant::kCountNoMessages;
   EXPECT_FALSE(StayWhoExchange(kHung));
+  mutation::active = Mutant::kNone;
+}
+
+TEST(MemberWithoutLinks, GoesAloneAndTheMutantThatJudgesByTheFirstWordsIsFound) {
+  constexpr Duration kSpread = std::chrono::milliseconds(200);  // some die after the first accusation was heard
+  EXPECT_EQ(LossesOfHealthy(true, kSpread, 3), 0U);
+  mutation::active = Mutant::kWeighNothing;
+  EXPECT_GT(LossesOfHealthy(true, kSpread, 3), 0U);
+  mutation::active = Mutant::kNone;
+}
+
+TEST(MemberWithoutLinks, GoesAloneAndTheMutantThatIgnoresBrokenLinksIsFound) {
+  constexpr Duration kSpread = std::chrono::milliseconds(2500);  // more than any wait for further accusations
+  EXPECT_EQ(LossesOfHealthy(false, kSpread, 3), 0U);
+  mutation::active = Mutant::kIgnoreSuspicions;
+  EXPECT_GT(LossesOfHealthy(false, kSpread, 3), 0U);
   mutation::active = Mutant::kNone;
 }
 
