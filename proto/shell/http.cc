@@ -35,14 +35,14 @@ HttpResponsePtr ResponseOf(const Status& status) {
 
 class HttpServer::Desk {
  public:
-  Desk(HttpQuestions questions, Duration request_time)
-      : request_time_(request_time),
+  Desk(HttpQuestions questions, const HttpLimits& limits)
+      : request_time_(limits.request_time),
         sink_{.on_request = [this](HttpConnectionId id, const HttpRequest& request) { OnRequest(id, request); },
               .on_end = [this](HttpConnectionId id) { Remove(id); }},
         health_(std::make_shared<HttpQuestion>(
-            loop_, kPatience, std::move(questions.health),
+            loop_, limits.patience, std::move(questions.health),
             [this](const auto& to, const auto& answer) { AnswerAll(to, ResponseOf(answer.status())); })),
-        status_(std::make_shared<HttpQuestion>(loop_, kPatience, std::move(questions.status),
+        status_(std::make_shared<HttpQuestion>(loop_, limits.patience, std::move(questions.status),
                                                [this](const auto& to, const auto& answer) { OnStatus(to, answer); })),
         acceptor_(
             *loop_, [this](std::unique_ptr<net::Stream> stream) { Take(std::move(stream)); },
@@ -130,8 +130,8 @@ class HttpServer::Desk {
   net::Acceptor acceptor_;
 };
 
-HttpServer::HttpServer(HttpQuestions questions, std::chrono::milliseconds request_time)
-    : desk_(std::make_unique<Desk>(std::move(questions), request_time)) {}
+HttpServer::HttpServer(HttpQuestions questions, const HttpLimits& limits)
+    : desk_(std::make_unique<Desk>(std::move(questions), limits)) {}
 
 HttpServer::~HttpServer() {
   if (!thread_.joinable()) return;

@@ -5,7 +5,7 @@
 //   GET /readyz    200 while it can do its work, else 503 and why
 //
 // It asks the program within the process: neither the network nor a certificate is between the two. A question without
-// an answer for kPatience is a 503. Plain, and for reading only.
+// an answer for `patience` is a 503. Plain, and for reading only.
 //
 // Anybody who reaches the port may connect, so connections are bounded and cheap:
 //
@@ -26,6 +26,7 @@
 #include <string>
 #include <thread>
 
+#include "proto/clock.h"
 #include "proto/result.h"
 
 namespace ringway::shell {
@@ -38,14 +39,17 @@ struct HttpQuestions {
   std::function<void(Answer)> status;  // answers with the status as JSON
 };
 
+struct HttpLimits {
+  Duration request_time = std::chrono::seconds(5);
+  Duration patience = std::chrono::seconds(2);
+};
+
 class HttpServer {
  public:
-  static constexpr std::chrono::milliseconds kPatience{2000};
-  static constexpr std::chrono::milliseconds kRequestTime{5000};
   static constexpr std::size_t kConnectionsMax = 64;
 
   // What `questions` call outlives the server; their answers may come later.
-  explicit HttpServer(HttpQuestions questions, std::chrono::milliseconds request_time = kRequestTime);
+  explicit HttpServer(HttpQuestions questions, const HttpLimits& limits = {});
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
