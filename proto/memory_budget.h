@@ -2,7 +2,8 @@
 //
 //   MemoryBudget  the daemon's limit. kRegions: at most three quarters of it, so that there is always room to work;
 //                 kAside: at most a quarter, and at most kAsideBytesMax
-//   MemoryShare   one session's part: at most half of the budget
+//   MemoryShare   one session's part: at most half of the budget; those of a user together at most what a FairPool
+//                 says, of all memory and of what is for regions
 //
 // Counts only: callers charge before they allocate, and release afterwards. A share releases what is left when it is
 // destroyed. Regions count with their whole size, whether or not their pages are allocated.
@@ -21,6 +22,7 @@
 #include <utility>
 
 #include "proto/check.h"
+#include "proto/fair_pool.h"
 #include "proto/result.h"
 
 namespace ringway {
@@ -41,11 +43,12 @@ class MemoryBudget {
   static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
   static constexpr std::uint64_t kAsideBytesMax = 256 << 20;
 
-  explicit MemoryBudget(std::uint64_t bytes_max = kUnlimited) : bytes_max_(bytes_max) {}
+  explicit MemoryBudget(std::uint64_t bytes_max = kUnlimited)
+      : bytes_max_(bytes_max), all_(bytes_max), regions_(limit(MemoryUse::kRegions)) {}
 
   std::uint64_t bytes_max() const { return bytes_max_; }
   std::uint64_t share_max() const { return bytes_max_ == kUnlimited ? kUnlimited : bytes_max_ / 2; }
-  std::uint64_t used() const { return used_; }
+  std::uint64_t used() const { return all_.used(); }
   std::uint64_t used(MemoryUse use) const { return used_by_[Index(use)]; }
   std::uint64_t limit(MemoryUse use) const {
     if (use == MemoryUse::kAside) return std::min(bytes_max_ / 4, kAsideBytesMax);
@@ -56,14 +59,28 @@ class MemoryBudget {
   friend class MemoryShare;
   static std::size_t Index(MemoryUse use) { return static_cast<std::size_t>(use); }
 
+  void Take(const HostUser& user, MemoryUse use, std::uint64_t bytes) {
+    const bool fits = all_.TryTake(user, bytes) && (use != MemoryUse::kRegions || regions_.TryTake(user, bytes));
+    RINGWAY_CHECK(fits);
+    used_by_[Index(use)] += bytes;
+  }
+  void Give(const HostUser& user, MemoryUse use, std::uint64_t bytes) {
+    all_.Give(user, bytes);
+    if (use == MemoryUse::kRegions) regions_.Give(user, bytes);
+    used_by_[Index(use)] -= bytes;
+  }
+
   std::uint64_t bytes_max_;
-  std::uint64_t used_ = 0;
+  FairPool all_;
+  FairPool regions_;
   std::array<std::uint64_t, kMemoryUses> used_by_{};
 };
 
 class MemoryShare {
  public:
-  explicit MemoryShare(std::shared_ptr<MemoryBudget> budget) : budget_(std::move(budget)) {}
+  // `user`: whose session it is.
+  explicit MemoryShare(std::shared_ptr<MemoryBudget> budget, const HostUser& user = {})
+      : budget_(std::move(budget)), user_(user) {}
   ~MemoryShare() {
     for (std::size_t i = 0; i < kMemoryUses; ++i) Give(static_cast<MemoryUse>(i), used_by_[i]);
   }
@@ -78,8 +95,7 @@ class MemoryShare {
     if (WhatIsFull(use, bytes) != Full::kNothing) return false;
     used_ += bytes;
     used_by_[MemoryBudget::Index(use)] += bytes;
-    budget_->used_ += bytes;
-    budget_->used_by_[MemoryBudget::Index(use)] += bytes;
+    budget_->Take(user_, use, bytes);
     return true;
   }
 
@@ -92,12 +108,18 @@ class MemoryShare {
         what = "this session has " + std::to_string(used_) + " of at most " + std::to_string(budget_->share_max()) +
                " bytes, half of --memory-max";
         break;
+      case Full::kUser: {
+        const FairPool& pool = budget_->all_.Fits(user_, bytes) ? budget_->regions_ : budget_->all_;
+        what = "user " + std::to_string(user_.uid) + " has " + std::to_string(pool.used(user_)) + " of at most " +
+               std::to_string(pool.limit(user_)) + " bytes, its share of --memory-max";
+        break;
+      }
       case Full::kUse:
         what = "all sessions have " + std::to_string(budget_->used(use)) + " of at most " +
                std::to_string(budget_->limit(use)) + " bytes for " + name;
         break;
       default:
-        what = "the daemon has " + std::to_string(budget_->used_) + " of its --memory-max of " +
+        what = "the daemon has " + std::to_string(budget_->used()) + " of its --memory-max of " +
                std::to_string(budget_->bytes_max_) + " bytes";
     }
     return {Code::kResourceExhausted, std::to_string(bytes) + " bytes more for " + name + " do not fit: " + what +
@@ -109,22 +131,25 @@ class MemoryShare {
     RINGWAY_CHECK(bytes <= used_by_[MemoryBudget::Index(use)]);
     used_ -= bytes;
     used_by_[MemoryBudget::Index(use)] -= bytes;
-    budget_->used_ -= bytes;
-    budget_->used_by_[MemoryBudget::Index(use)] -= bytes;
+    budget_->Give(user_, use, bytes);
   }
 
  private:
-  enum class Full : std::uint8_t { kNothing, kShare, kUse, kAll };
+  enum class Full : std::uint8_t { kNothing, kShare, kUser, kUse, kAll };
   static bool Fits(std::uint64_t bytes, std::uint64_t used, std::uint64_t limit) {
     return used <= limit && bytes <= limit - used;
   }
   Full WhatIsFull(MemoryUse use, std::uint64_t bytes) const {
     if (!Fits(bytes, used_, budget_->share_max())) return Full::kShare;
     if (!Fits(bytes, budget_->used(use), budget_->limit(use))) return Full::kUse;
-    return Fits(bytes, budget_->used_, budget_->bytes_max_) ? Full::kNothing : Full::kAll;
+    if (!Fits(bytes, budget_->used(), budget_->bytes_max_)) return Full::kAll;
+    const bool has_share =
+        budget_->all_.Fits(user_, bytes) && (use != MemoryUse::kRegions || budget_->regions_.Fits(user_, bytes));
+    return has_share ? Full::kNothing : Full::kUser;
   }
 
   std::shared_ptr<MemoryBudget> budget_;
+  const HostUser user_;
   std::uint64_t used_ = 0;
   std::array<std::uint64_t, kMemoryUses> used_by_{};
 };

@@ -35,9 +35,9 @@
 
 #include "master/coordination/coordinator.h"
 #include "master/shell/journal.h"
-#include "master/shell/log_budget.h"
 #include "master/shell/query_desk.h"
 #include "proto/crowd.h"
+#include "proto/log_budget.h"
 #include "proto/result.h"
 #include "proto/shell/log.h"
 #include "proto/stream/acceptor.h"

@@ -56,6 +56,24 @@ TEST_F(MemoryBudgetTest, ShareThatGoesGivesEverythingBack) {
   EXPECT_EQ(budget_->used(MemoryUse::kRegions), 0u);
 }
 
+constexpr HostUser kOneUser{.uid = 1001, .is_limited = true};
+constexpr HostUser kOtherUser{.uid = 1002, .is_limited = true};
+
+TEST_F(MemoryBudgetTest, SessionsOfAUserTogetherLeaveRoomForAnotherUsers) {
+  MemoryShare first(budget_, kOneUser);
+  MemoryShare second(budget_, kOneUser);
+  EXPECT_TRUE(first.TryTake(MemoryUse::kRegions, 500));
+  EXPECT_TRUE(second.TryTake(MemoryUse::kRegions, 63)) << "three quarters of the 750 for regions";
+  EXPECT_NE(TextOf(second, MemoryUse::kRegions, 1).find("user 1001 has 563 of at most 563 bytes, its share"),
+            std::string::npos);
+  EXPECT_TRUE(second.TryTake(MemoryUse::kEarly, 187));
+  EXPECT_NE(TextOf(second, MemoryUse::kEarly, 1).find("user 1001 has 750 of at most 750 bytes"), std::string::npos);
+  MemoryShare others(budget_, kOtherUser);
+  EXPECT_TRUE(others.TryTake(MemoryUse::kRegions, 141)) << "three quarters of what is left";
+  EXPECT_TRUE(others.TryTake(MemoryUse::kResults, 47));
+  EXPECT_FALSE(others.TryTake(MemoryUse::kResults, 1));
+}
+
 TEST_F(MemoryBudgetTest, AbsurdAmountsDoNotWrapAround) {
   EXPECT_TRUE(a_.TryTake(MemoryUse::kRegions, 10));
   EXPECT_FALSE(a_.TryTake(MemoryUse::kRegions, ~std::uint64_t{0} - 5));

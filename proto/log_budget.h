@@ -1,4 +1,5 @@
-// Rate limit of log lines about unauthenticated connections: a token bucket of lines; the excess is counted. Pure.
+// Rate limit of log lines that a stranger, or a user of the host, can cause: a token bucket of lines; the excess is
+// counted. Pure.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,9 @@ class LogBudget {
  public:
   static constexpr std::int64_t kAtOnce = 20;
   static constexpr Duration kPeriod = std::chrono::seconds(1);  // one line a period
+
+  explicit LogBudget(std::int64_t at_once = kAtOnce, Duration period = kPeriod)
+      : at_once_(at_once), period_(period), lines_(at_once) {}
 
   // If a line may be written now, returns the number of lines that were left out since the last one.
   std::optional<std::uint64_t> Take(TimePoint now) {
@@ -34,15 +38,20 @@ class LogBudget {
     return std::exchange(left_out_, 0);
   }
 
+  // As of the last call it is as a new one would be.
+  bool IsFresh() const { return left_out_ == 0 && lines_ == at_once_; }
+
  private:
   void Refill(TimePoint now) {
     if (filled_ == TimePoint()) filled_ = now;
-    const std::int64_t earned = (now - filled_) / kPeriod;
-    filled_ += earned * kPeriod;
-    lines_ = std::min(kAtOnce, lines_ + earned);
+    const std::int64_t earned = (now - filled_) / period_;
+    filled_ += earned * period_;
+    lines_ = std::min(at_once_, lines_ + earned);
   }
 
-  std::int64_t lines_ = kAtOnce;
+  std::int64_t at_once_;
+  Duration period_;
+  std::int64_t lines_;
   std::uint64_t left_out_ = 0;
   TimePoint filled_{};
 };

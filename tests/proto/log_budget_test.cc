@@ -1,4 +1,4 @@
-#include "master/shell/log_budget.h"
+#include "proto/log_budget.h"
 
 #include <gtest/gtest.h>
 
@@ -33,6 +33,17 @@ TEST(LogBudgetTest, SummaryIsDueOnceAndOnlyIfLinesWereLeftOut) {
   EXPECT_FALSE(budget.TakeSummary(kStart)) << "a line too, so it has to wait";
   EXPECT_EQ(budget.TakeSummary(kStart + LogBudget::kPeriod), 3u);
   EXPECT_FALSE(budget.TakeSummary(kStart + 2 * LogBudget::kPeriod));
+}
+
+TEST(LogBudgetTest, IsFreshAgainWhenItHasRestedAndReportedWhatItLeftOut) {
+  constexpr Duration kSecond = std::chrono::seconds(1);
+  LogBudget budget(2, kSecond);
+  EXPECT_TRUE(budget.IsFresh());
+  for (int i = 0; i < 3; ++i) (void)budget.Take(kStart);
+  EXPECT_EQ(budget.TakeSummary(kStart + 9 * kSecond), 1u);
+  EXPECT_FALSE(budget.IsFresh()) << "the summary was a line, too";
+  EXPECT_EQ(budget.TakeSummary(kStart + 10 * kSecond), std::nullopt);
+  EXPECT_TRUE(budget.IsFresh());
 }
 
 }  // namespace
