@@ -279,6 +279,11 @@ Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::mil
       text.append(packet.data() + sizeof reply, static_cast<std::size_t>(n) - sizeof reply);
       if (reply.remaining_bytes == 0) return text;
       if (text.size() > kStatusBytesMax) return Status(Code::kProtocol, who + " sends a status without end");
+    } else if (header.type == abi::PacketType::kEnded && n == static_cast<ssize_t>(sizeof(abi::Ended))) {
+      abi::Ended ended;
+      std::memcpy(&ended, packet.data(), sizeof ended);
+      ended.text[abi::kTextBytes - 1] = '\0';
+      return Status(FailureFromWire(static_cast<std::uint32_t>(ended.code), Code::kProtocol), who + ": " + ended.text);
     } else {
       return Status(Code::kProtocol, who + " answered with something else than a status");
     }
