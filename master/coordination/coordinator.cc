@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t kDaemonsMax = 1024;  // connected
 constexpr std::size_t kPeersPerDaemonMax = 1024;
 constexpr std::size_t kPeersMax = 16 * 1024;
-constexpr std::uint64_t kIdsPerTerm = 1'000'000'000;
+// At a hundred joins a second, three centuries of one life; and 18 million lives.
+constexpr std::uint64_t kIdsPerTerm = 1'000'000'000'000;
 constexpr std::size_t kHeldMax = 64 * 1024;
 // Time to reconnect after a restart of the master or an outage of its network, on top of the detection time.
 constexpr Duration kReturn = std::chrono::seconds(3);
