@@ -168,6 +168,7 @@ Status Daemon::Run() {
   if (Status status = StartHttp(); !status.ok()) return status;
   heart_.Start();
   StartMasterLink();
+  asio::post(data_context_, [this] { Serve(); });  // past every bound: once
   auto data_work = asio::make_work_guard(data_context_);
   auto control_work = asio::make_work_guard(control_context_);
   std::thread data_thread([this] { data_context_.run(); });
@@ -284,7 +285,6 @@ void Daemon::OnMasterUp(const control::HelloReply& reply) {
 void Daemon::BecomeReady() {
   ready_ = true;
   timer_.Cancel();
-  asio::post(data_context_, [this] { Serve(); });  // past every bound: once
   shell::Log(shell::Level::kInfo, "ready",
              {{"socket", config_.socket}, {"address", address_}, {"master", config_.master}});
   shell::NotifyReady();

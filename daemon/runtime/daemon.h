@@ -12,8 +12,8 @@
 // Other threads know nothing of all this: local::Reclaimer's frees the memory of trainers that have gone; those of
 // net::LaneThreads, where there are any, move the bytes of lanes for the data thread.
 //
-//   start: listen, claim the socket, register; ready when the master has answered, or after 10 s without it: then
-//          trainers may come and wait for it, too. The first master's refusal ends it.
+//   start: listen, claim the socket, register; ready when the master has answered, or after 10 s without it. Trainers
+//          may come at once, and are told what it waits for. The first master's refusal ends it.
 //   SIGHUP: read the certificates (TlsKeeper) and the uplink's limit again; without certificates the end, if there is a
 //          terminal that may be going
 //   end:   SIGTERM or SIGINT: leave all groups within the grace period; a second signal: at once

@@ -201,6 +201,26 @@ TEST_F(Programs, DaemonStartsWithoutAMasterAndGoesOnWhenThereIsOne) {
   EXPECT_EQ(cluster_.JoinAll({cluster_.At(late, "job", 1)}).size(), 1u);
 }
 
+TEST_F(Programs, TrainerOfADaemonThatHasNeverReachedItsMasterIsToldTheReason) {
+  cluster_.master().Kill();
+  const Process alone(directory_, "alone", Daemon({}));
+  struct stat info {};
+  ASSERT_TRUE(Eventually([&] { return ::stat((directory_ / "own.sock").c_str(), &info) == 0; }));
+  JoinOptions hasty;
+  hasty.socket_path = directory_ / "own.sock";
+  hasty.group = "job";
+  hasty.timeout = std::chrono::seconds(5);
+  std::vector<Code> waits;
+  hasty.on_waiting = [&](const Error& cause) { waits.push_back(cause.code()); };
+  const auto refused = Session::Join(hasty);
+  EXPECT_EQ(refused.error().code(), Code::kMasterUnreachable) << refused.error().text();
+  EXPECT_NE(refused.error().text().find("no connection to the master at " + cluster_.master_address()),
+            std::string::npos)
+      << refused.error().text();
+  EXPECT_EQ(std::count(waits.begin(), waits.end(), Code::kDaemonUnreachable), 0);
+  cluster_.daemon(0).Kill();
+}
+
 // The test runs as one user only: groups are allowed to him, or to another.
 TEST_F(Programs, OnlyUsersWhomTheDaemonAllowsMayJoin) {
   const std::string me = ::getpwuid(::getuid())->pw_name;
