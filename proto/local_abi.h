@@ -21,6 +21,9 @@
 // Completion: the daemon fills slot `i` of the SessionPage, then stores `state = kDone` (release). With that store the
 // outcome is "told" to the trainer. The Doorbell packet only wakes it; several may be merged into one.
 //
+// Status clients (Hello without a page) and trainers are two kinds: a trainer may not ask for the status, and a status
+// client reads each answer before it asks again. Regions are registered after the join.
+//
 // Trust: the daemon treats every field of every packet and of the page as hostile; a client that breaks the protocol
 // loses its own session only. The client checks what the daemon writes as far as its memory safety needs.
 //

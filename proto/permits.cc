@@ -30,6 +30,10 @@ bool Matches(std::string_view pattern, std::string_view text) {
   return pattern.find_first_not_of('*', at) == kNone;
 }
 
+bool Names(const Permits::Rule& rule, const std::string& name) {
+  return std::any_of(rule.names.begin(), rule.names.end(), [&](const std::string& one) { return Matches(one, name); });
+}
+
 }  // namespace
 
 Result<Permits> Permits::Parse(const std::vector<std::string>& rules) {
@@ -54,10 +58,12 @@ Result<Permits> Permits::Parse(const std::vector<std::string>& rules) {
 
 bool Permits::Allows(const std::string& group, const std::string& name) const {
   if (none()) return true;
-  return std::any_of(rules_.begin(), rules_.end(), [&](const Rule& rule) {
-    return Matches(rule.groups, group) && std::any_of(rule.names.begin(), rule.names.end(),
-                                                      [&](const std::string& one) { return Matches(one, name); });
-  });
+  return std::any_of(rules_.begin(), rules_.end(),
+                     [&](const Rule& rule) { return Matches(rule.groups, group) && Names(rule, name); });
+}
+
+bool Permits::AllowsAny(const std::string& name) const {
+  return none() || std::any_of(rules_.begin(), rules_.end(), [&](const Rule& rule) { return Names(rule, name); });
 }
 
 }  // namespace ringway

@@ -19,6 +19,8 @@ class Permits {
 
   bool none() const { return rules_.empty(); }
   bool Allows(const std::string& group, const std::string& name) const;
+  // Whether some group is.
+  bool AllowsAny(const std::string& name) const;
 
   struct Rule {
     std::string groups;

@@ -114,11 +114,12 @@ Status CheckAdopted(const std::string& path, const SocketFile& file) {
 }  // namespace
 
 LocalServer::LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
-                         std::shared_ptr<MemoryBudget> memory)
+                         std::shared_ptr<MemoryBudget> memory, std::shared_ptr<UserShares> users)
     : context_(context),
       host_(host),
       limits_(limits),
       memory_(std::move(memory)),
+      users_(users != nullptr ? std::move(users) : std::make_shared<UserShares>(UserLimits())),
       desk_(std::make_shared<StrangerDesk>(context)),
       acceptor_(context),
       retry_(context) {}
@@ -211,7 +212,7 @@ void LocalServer::RemoveFile() const {
 void LocalServer::ArmAccept() {
   acceptor_.async_wait(asio::posix::stream_descriptor::wait_read, [this](asio::error_code error) {
     if (error) return;
-    desk_->Queue([this] {
+    desk_->Queue(std::nullopt, [this] {
       if (acceptor_.is_open()) AcceptOne();
     });
   });
@@ -224,15 +225,8 @@ void LocalServer::AcceptOne() {
     return retry_.After(kAcceptPause, [this] { ArmAccept(); });
   }
   ArmAccept();
-  std::erase_if(sessions_, [](const auto& session) { return session.expired(); });
-  const auto session = std::make_shared<TrainerSession>(context_, host_, limits_, reclaimer_, memory_, desk_);
-  if (!session->Start(std::move(fd)).ok()) return;
-  if (sessions_.size() < kSessionsMax) {
-    sessions_.insert(session);
-  } else {
-    session->End(Code::kResourceExhausted,
-                 "this daemon has " + std::to_string(kSessionsMax) + " sessions, which is as many as it takes");
-  }
+  (void)std::make_shared<TrainerSession>(context_, host_, limits_, reclaimer_, memory_, desk_, users_)
+      ->Start(std::move(fd));
 }
 
 }  // namespace ringway::local

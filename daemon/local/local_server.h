@@ -10,9 +10,8 @@
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "daemon/local/trainer_session.h"
@@ -31,13 +30,11 @@ struct SocketFile {
 
 class LocalServer {
  public:
-  // Further connections are refused with kResourceExhausted.
-  static constexpr std::size_t kSessionsMax = 1024;
-
   // `host` outlives the server. `limits`: of each session. `memory`: the daemon's budget, of which each session gets a
-  // share; null: no limit.
+  // share; null: no limit. `users`: what each user may have; further connections end with kResourceExhausted. Null: the
+  // defaults.
   LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits = {},
-              std::shared_ptr<MemoryBudget> memory = nullptr);
+              std::shared_ptr<MemoryBudget> memory = nullptr, std::shared_ptr<UserShares> users = nullptr);
   ~LocalServer();
   LocalServer(const LocalServer&) = delete;
   LocalServer& operator=(const LocalServer&) = delete;
@@ -52,8 +49,7 @@ class LocalServer {
   // Removes the file, if it is still the one that Bind made. Any thread, between Bind and Stop.
   void RemoveFile() const;
 
-  // Sessions that were open when the last connection was accepted.
-  std::size_t session_count() const { return sessions_.size(); }
+  std::uint64_t session_count() const { return users_->sessions().used(); }
 
  private:
   void ArmAccept();
@@ -63,6 +59,7 @@ class LocalServer {
   SessionHost* host_;
   SessionLimits limits_;
   std::shared_ptr<MemoryBudget> memory_;
+  std::shared_ptr<UserShares> users_;
   std::shared_ptr<StrangerDesk> desk_;
   ReclaimerPtr reclaimer_ = std::make_shared<Reclaimer>();
   std::string path_;
@@ -70,7 +67,6 @@ class LocalServer {
   net::UniqueFd bound_;
   asio::posix::stream_descriptor acceptor_;
   net::Timer retry_;
-  std::set<std::weak_ptr<TrainerSession>, std::owner_less<>> sessions_;
 };
 
 }  // namespace ringway::local

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "daemon/local/reclaimer.h"
+#include "proto/fair_pool.h"
 #include "proto/memory_budget.h"
 #include "proto/result.h"
 #include "proto/stream/unique_fd.h"
@@ -59,9 +60,9 @@ class Mapping {
 
 class Region {
  public:
-  // Takes a memfd that CheckSealedMemfd accepted.
-  Region(net::UniqueFd fd, std::uint64_t bytes, ReclaimerPtr reclaimer = nullptr)
-      : fd_(std::move(fd)), bytes_(bytes), reclaimer_(std::move(reclaimer)) {}
+  // Takes a memfd that CheckSealedMemfd accepted. `descriptor`: its owner's charge for it.
+  Region(net::UniqueFd fd, std::uint64_t bytes, ReclaimerPtr reclaimer = nullptr, PoolCharge descriptor = {})
+      : fd_(std::move(fd)), descriptor_(std::move(descriptor)), bytes_(bytes), reclaimer_(std::move(reclaimer)) {}
   ~Region();
   Region(Region&&) = default;
   Region& operator=(Region&&) = delete;
@@ -73,6 +74,7 @@ class Region {
   void Refuse(Status why) {
     refused_ = std::move(why);
     fd_.Reset();
+    descriptor_.Reset();
   }
   // Null: it has no room in its session's share yet.
   const ChargePtr& charge() const { return charge_; }
@@ -82,6 +84,7 @@ class Region {
 
  private:
   net::UniqueFd fd_;
+  PoolCharge descriptor_;
   std::uint64_t bytes_ = 0;
   Status refused_ = Status::Ok();
   ReclaimerPtr reclaimer_;

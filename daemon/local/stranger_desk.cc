@@ -9,16 +9,15 @@ constexpr int kRests = 9;  // pause, in multiples of the last turn
 
 }  // namespace
 
-void StrangerDesk::Queue(std::function<void()> turn) {
-  turns_.push_back(std::move(turn));
+void StrangerDesk::Queue(Whose user, std::function<void()> turn) {
+  turns_[user].push_back(std::move(turn));
   if (!std::exchange(serving_, true)) Serve();
 }
 
 // Called after the pause that follows the previous turn.
 void StrangerDesk::Serve() {
   rest_.At(rests_until_, [this] {
-    const auto turn = std::move(turns_.front());
-    turns_.pop_front();
+    const auto turn = TakeNext();
     const TimePoint begin = clock_.Now();
     turn();
     const TimePoint end = clock_.Now();
@@ -26,6 +25,16 @@ void StrangerDesk::Serve() {
     serving_ = !turns_.empty();
     if (serving_) Serve();
   });
+}
+
+std::function<void()> StrangerDesk::TakeNext() {
+  auto next = turns_.upper_bound(last_);
+  if (next == turns_.end()) next = turns_.begin();
+  last_ = next->first;
+  auto turn = std::move(next->second.front());
+  next->second.pop_front();
+  if (next->second.empty()) turns_.erase(next);
+  return turn;
 }
 
 }  // namespace ringway::local

@@ -55,8 +55,10 @@ Status TrainerSession::OnPacket(ReceivedPacket packet) {
   if (state_ == State::kNew) {
     return header.type == abi::PacketType::kHello ? OnHello(std::move(packet)) : Lie("the first packet is no hello");
   }
-  if (header.type == abi::PacketType::kStatus) return OnStatus(packet.bytes);
-  if (state_ == State::kStatusOnly) return Lie("a status client may only ask for the status");
+  if (state_ == State::kStatusOnly) {
+    return header.type == abi::PacketType::kStatus ? OnStatus(packet.bytes)
+                                                   : Lie("a status client may only ask for the status");
+  }
   switch (header.type) {
     case abi::PacketType::kJoin:
       return OnJoin(packet.bytes);
@@ -94,6 +96,12 @@ Status TrainerSession::OnHello(ReceivedPacket packet) {
     return {Code::kVersionMismatch, text};
   }
   if (packet.fd.valid()) {
+    if (Status status = host_->MayJoin(*this, std::nullopt); !status.ok()) {
+      reply.code = status.code();
+      SetText(reply.text, status.text());
+      SendStruct(reply);
+      return status;
+    }
     if (Status status = CheckSessionPage(packet.fd.get()); !status.ok()) return status;
     auto page = Mapping::Map(packet.fd.get(), sizeof(abi::SessionPage), true);
     if (!page.ok()) return page.status();
@@ -135,13 +143,30 @@ Status TrainerSession::OnJoin(std::span<const std::byte> bytes) {
     return Status::Ok();
   }
   op_deadline_ = std::chrono::milliseconds(join.op_deadline_ms);
-  host_->OnJoin(shared_from_this(), JoinOrder{.group = group.value(),
-                                              .name = name.value(),
-                                              .wait_world = join.wait_world,
-                                              .min_world = join.min_world,
-                                              .fail_on_peer_loss = join.fail_on_peer_loss == 1,
-                                              .hung_ms = join.hung_ms});
+  if (const Status may = host_->MayJoin(*this, group.value()); !may.ok()) {
+    JoinRefused(may);
+    return Status::Ok();
+  }
+  JoinInTurn({.group = group.value(),
+              .name = name.value(),
+              .wait_world = join.wait_world,
+              .min_world = join.min_world,
+              .fail_on_peer_loss = join.fail_on_peer_loss == 1,
+              .hung_ms = join.hung_ms});
   return Status::Ok();
+}
+
+void TrainerSession::JoinInTurn(JoinOrder order) {
+  const Duration wait = users_->TakeJoin(host_user_, net::Clock::Of(context_).Now());
+  if (wait == Duration()) return host_->OnJoin(shared_from_this(), order);
+  JoinProgress(Code::kResourceExhausted, "user " + std::to_string(host_user_.uid) + " joins more often than once a " +
+                                             SecondsText(UserShares::kJoinPeriod) + ": this join waits " +
+                                             SecondsText(wait) + " for its turn");
+  waits_for_turn_ = true;
+  turn_.After(wait, [self = shared_from_this(), order = std::move(order)] {
+    self->waits_for_turn_ = false;
+    if (self->state_ == State::kJoining) self->host_->OnJoin(self, order);
+  });
 }
 
 Status TrainerSession::OnRegister(ReceivedPacket packet) {
@@ -150,11 +175,20 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
   if (!packet.fd.valid()) return Lie("a region comes without its descriptor");
   const std::uint32_t id = order.value().region_id;
   const std::uint64_t bytes = order.value().bytes;
+  if (state_ != State::kMember && state_ != State::kLeaving) {
+    return Lie("a region is registered by a session that is no member");
+  }
   if (id >= abi::kRegionCountMax) return Lie("a region id is out of range");
   if (regions_.contains(id)) return Lie("a region id is in use");
   if (Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
   // No reply: an operation on a region without room reports it, and each one tries again.
-  Region& region = regions_.emplace(id, Region(std::move(packet.fd), bytes, reclaimer_)).first->second;
+  auto descriptor = users_->TakeDescriptors(host_user_, 1);
+  Region made(std::move(packet.fd), bytes, reclaimer_, descriptor.ok() ? std::move(descriptor).value() : PoolCharge());
+  Region& region = regions_.emplace(id, std::move(made)).first->second;
+  if (!descriptor.ok()) {
+    region.Refuse(descriptor.status());
+    return Status::Ok();
+  }
   const Status usable = MakeUsable(region);
   if (region.charge() != nullptr) return Status::Ok();
   // The open descriptor keeps its pages alive without a charge, so uncharged bytes are bounded.

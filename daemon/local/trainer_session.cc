@@ -18,22 +18,27 @@ namespace {
 // The longest packet of a client: a Submit with the counts of all ranks that there may be.
 constexpr std::size_t kReceiveBytes = sizeof(abi::Submit) + abi::kWorldSizeMax * sizeof(abi::RankCounts);
 static_assert(kReceiveBytes >= std::max({sizeof(abi::Hello), sizeof(abi::Join), sizeof(abi::RegisterRegion)}));
-constexpr int kLastPacketsMax = 4096;  // read after the end of the process
+constexpr int kLastPacketsMax = 4096;      // read after the end of the process
+constexpr std::uint64_t kDescriptors = 2;  // the socket and the process
+constexpr std::uint32_t kNobody = 65534;   // of a user whom the kernel does not name
 
 }  // namespace
 
 TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
-                               ReclaimerPtr reclaimer, const std::shared_ptr<MemoryBudget>& memory,
-                               const std::shared_ptr<StrangerDesk>& desk)
+                               ReclaimerPtr reclaimer, std::shared_ptr<MemoryBudget> memory,
+                               const std::shared_ptr<StrangerDesk>& desk, std::shared_ptr<UserShares> users)
     : context_(context),
       host_(host),
       limits_(limits),
       reclaimer_(std::move(reclaimer)),
-      memory_(std::make_shared<MemoryShare>(memory != nullptr ? memory : std::make_shared<MemoryBudget>())),
+      budget_(memory != nullptr ? std::move(memory) : std::make_shared<MemoryBudget>()),
+      users_(users != nullptr ? std::move(users) : std::make_shared<UserShares>(UserLimits())),
+      memory_(std::make_shared<MemoryShare>(budget_)),
       desk_(desk),
       socket_(context),
       process_(context),
-      quiet_(context) {
+      quiet_(context),
+      turn_(context) {
   if (limits_.region_bytes_max == 0) limits_.region_bytes_max = MemoryBudget::kUnlimited;
 }
 
@@ -50,14 +55,32 @@ Status TrainerSession::Start(net::UniqueFd fd) {
   socket_.assign(fd.get(), error);
   if (error) return {Code::kIo, "cannot watch a trainer's socket: " + error.message()};
   (void)fd.Release();
+  host_user_ = users_->UserOf(user_.value_or(kNobody));
+  memory_ = std::make_shared<MemoryShare>(budget_, host_user_);
+  if (const Status taken = TakeShares(); !taken.ok()) {
+    End(taken.code(), taken.text());
+    return Status::Ok();
+  }
+  idle_until_ = net::Clock::Of(context_).Now() + limits_.idle_max;
   ArmRead();
   ArmQuiet();
   WatchProcess();
   return Status::Ok();
 }
 
+Status TrainerSession::TakeShares() {
+  auto session = users_->TakeSession(host_user_);
+  if (!session.ok()) return session.status();
+  auto descriptors = users_->TakeDescriptors(host_user_, kDescriptors);
+  if (!descriptors.ok()) return descriptors.status();
+  session_ = std::move(session).value();
+  descriptors_ = std::move(descriptors).value();
+  return Status::Ok();
+}
+
 void TrainerSession::ArmQuiet() {
-  quiet_.After(limits_.quiet_max, [self = shared_from_this()] {
+  const TimePoint quiet_until = net::Clock::Of(context_).Now() + limits_.quiet_max;
+  quiet_.At(std::min(quiet_until, idle_until_), [self = shared_from_this()] {
     if (!self->AsksForNothing()) return;
     self->Refuse(Status(Code::kTimeout, "the client was silent for too long and has not asked to join"));
   });
@@ -88,9 +111,16 @@ void TrainerSession::ArmRead() {
 
 void TrainerSession::ReadTurn() {
   const auto desk = desk_.lock();
-  if (!IsStranger() || desk == nullptr) return ReadOn(kPacketsATurn);
+  if (!IsStranger() || desk == nullptr) return ReadOn(PacketsATurn());
   quiet_.Cancel();  // it has sent something, and waits for us
-  desk->Queue([self = shared_from_this()] { self->ReadOn(1); });
+  desk->Queue(host_user_.uid, [self = shared_from_this()] { self->ReadOn(1); });
+}
+
+// The sessions of a user share a turn, so that one with many does not keep the others' waiting.
+int TrainerSession::PacketsATurn() const {
+  if (!host_user_.is_limited) return kPacketsATurn;
+  const std::uint64_t sessions = std::max<std::uint64_t>(users_->sessions().used(host_user_), 1);
+  return static_cast<int>(std::max<std::uint64_t>(kPacketsATurn / sessions, 1));
 }
 
 void TrainerSession::ReadOn(int packets_max) {
@@ -270,8 +300,11 @@ void TrainerSession::CloseSocket() {
   }
   asio::error_code ignored;
   quiet_.Cancel();
+  turn_.Cancel();
+  if (std::exchange(waits_for_turn_, false)) users_->ReturnJoin(host_user_);
   socket_.close(ignored);
   process_.close(ignored);
+  descriptors_.Reset();
   queue_.clear();
 }
 
@@ -308,6 +341,8 @@ void TrainerSession::SendQueued() {
 Status TrainerSession::OnStatus(std::span<const std::byte> bytes) {
   const auto packet = PacketAs<abi::Status>(bytes);
   if (!packet.ok()) return packet.status();
+  // Answers are long, so no more than one is kept for a client.
+  if (!queue_.empty()) return {Code::kProtocol, "the status was asked for again before the last answer was read"};
   const std::string json = host_->StatusJson();
   constexpr std::size_t kTextMax = abi::kPacketBytesMax - sizeof(abi::StatusReply);
   std::size_t sent = 0;

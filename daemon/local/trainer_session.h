@@ -5,8 +5,13 @@
 //    +--Hello, no page--> status client      +--- protocol error, End, or the trainer's death, anywhere ---> over
 //
 //   event                                   effect
+//   its user has its share of sessions      the session ends at once
 //   new, greeted or status client silent    the session ends, for it holds descriptors
-//   for `quiet_max`
+//   for `quiet_max`, or without a join for
+//   `idle_max`
+//   hello with a page, of a user who may    the session ends; no page is mapped
+//   join no group
+//   its user joins too often                the join waits for its turn (UserShares)
 //   protocol error                          the trainer gets Ended{kProtocol} and loses this session, nothing else
 //   the socket ends, or the process exits   the peer is told whether all inputs were whole; session, page and regions
 //   (a forked child may hold the socket)    live until the peer has ended
@@ -34,6 +39,7 @@
 #include "daemon/local/region.h"
 #include "daemon/local/stranger_desk.h"
 #include "daemon/local/submit_check.h"
+#include "daemon/local/user_shares.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -73,6 +79,8 @@ class TrainerSession;
 class SessionHost {
  public:
   virtual ~SessionHost() = default;
+  // Whether the session's user may join the group; nothing: any group at all.
+  virtual Status MayJoin(const TrainerSession& session, const std::optional<std::string>& group) = 0;
   // Answer with JoinRefused, or Attach and Joined.
   virtual void OnJoin(const std::shared_ptr<TrainerSession>& session, const JoinOrder& order) = 0;
   // The session has ended; a pending join must not be answered any more.
@@ -108,18 +116,20 @@ struct Completion {
 struct SessionLimits {
   std::uint64_t region_bytes_max = 0;  // of all regions of a session together; 0: its share of the daemon's memory
   Duration quiet_max = std::chrono::seconds(5);  // silence of a client that has not asked to join
+  Duration idle_max = std::chrono::seconds(30);  // of such a client, whatever it says
 };
 
 class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
  public:
   // `reclaimer`: frees its regions; null: they are freed in place. `memory`: the daemon's budget; null: no limit.
-  // `desk`: rate limit of all sessions that are not members; null: none.
+  // `desk`: rate limit of all sessions that are not members; null: none. `users`: what its user may have; null: no
+  // limit.
   TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
-                 ReclaimerPtr reclaimer = nullptr, const std::shared_ptr<MemoryBudget>& memory = nullptr,
-                 const std::shared_ptr<StrangerDesk>& desk = nullptr);
+                 ReclaimerPtr reclaimer = nullptr, std::shared_ptr<MemoryBudget> memory = nullptr,
+                 const std::shared_ptr<StrangerDesk>& desk = nullptr, std::shared_ptr<UserShares> users = nullptr);
   ~TrainerSession();
 
-  // Takes an accepted, non-blocking SOCK_SEQPACKET connection.
+  // Takes an accepted, non-blocking SOCK_SEQPACKET connection. Ends at once what its user has no share left for.
   Status Start(net::UniqueFd fd);
 
   // ---- from the host
@@ -142,6 +152,8 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   std::uint32_t pid() const { return pid_; }
   // The user that its process ran as when it connected, as the kernel says; nothing if it did not.
   std::optional<std::uint32_t> user() const { return user_; }
+  // The same for its shares.
+  const HostUser& host_user() const { return host_user_; }
   // The share of the daemon's memory for the session and its peer.
   const std::shared_ptr<MemoryShare>& memory() const { return memory_; }
 
@@ -155,10 +167,12 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   static constexpr int kPacketsATurn = 64;
   static constexpr std::size_t kQueueBytesMax = 4 << 20;
 
+  Status TakeShares();
   void ArmRead();
   void ArmQuiet();
   void WatchProcess();
   void ReadTurn();
+  int PacketsATurn() const;
   void ReadOn(int packets_max);
   bool ReadAll(int packets_max);
   bool IsStranger() const { return state_ < State::kMember; }
@@ -167,6 +181,8 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnPacket(ReceivedPacket packet);
   Status OnHello(ReceivedPacket packet);
   Status OnJoin(std::span<const std::byte> bytes);
+  // Hands the join to the host when it is its user's turn.
+  void JoinInTurn(JoinOrder order);
   Status OnRegister(ReceivedPacket packet);
   // Checks that operations may use the region, and charges it. An error may be temporary: its owner has not populated
   // it, or there is no room for it now.
@@ -203,7 +219,9 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   SessionHost* host_;
   SessionLimits limits_;
   ReclaimerPtr reclaimer_;
-  std::shared_ptr<MemoryShare> memory_;
+  std::shared_ptr<MemoryBudget> budget_;
+  std::shared_ptr<UserShares> users_;
+  std::shared_ptr<MemoryShare> memory_;  // since Start
   std::weak_ptr<StrangerDesk> desk_;
   PeerPort* port_ = nullptr;
   State state_ = State::kNew;
@@ -211,8 +229,14 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   asio::posix::stream_descriptor socket_;
   asio::posix::stream_descriptor process_;
   net::Timer quiet_;
+  TimePoint idle_until_{};
+  net::Timer turn_;  // of its join
+  bool waits_for_turn_ = false;
   std::uint32_t pid_ = 0;
   std::optional<std::uint32_t> user_;
+  HostUser host_user_;
+  PoolCharge session_;      // as long as this lives
+  PoolCharge descriptors_;  // .. and while its socket is open
   Duration op_deadline_{};
 
   std::shared_ptr<const Mapping> page_;

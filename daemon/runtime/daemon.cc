@@ -69,7 +69,7 @@ Daemon::Daemon(Config config)
     : config_(std::move(config)),
       instance_(RandomInstance()),
       data_(data_context_, DataOptions(config_, instance_), this),
-      server_(data_context_, &data_, {}, data_.memory()),
+      server_(data_context_, &data_, {}, data_.memory(), data_.shares()),
       signals_(control_context_),
       hang_up_(control_context_),
       timer_(control_context_),

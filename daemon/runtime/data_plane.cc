@@ -1,5 +1,7 @@
 #include "daemon/runtime/data_plane.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <asio/post.hpp>
 #include <utility>
@@ -63,6 +65,8 @@ DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, Contro
       options_(std::move(options)),
       control_(control),
       memory_(std::make_shared<MemoryBudget>(options_.memory_max)),
+      shares_(std::make_shared<local::UserShares>(
+          local::UserLimits{.descriptors = options_.descriptors.trainers_max(), .unlimited = {0, ::geteuid()}})),
       lane_threads_(context, options_.lane_threads),
       flow_(options_.share),
       probes_(std::make_shared<flow::ProbeBook>(options_.probe_bytes_a_day)),
@@ -107,6 +111,7 @@ void DataPlane::TickAll() {
   for (const auto& [self, peer] : peers_) peer->KeepPace();
   counters.set_draining(draining_);
   control_->SetCounters(std::move(counters));
+  for (const auto& [uid, lines] : shares_->TakeLineSummaries(now)) LogLeftOut(uid, lines);
   TryHeldOffers(now);
   ArmTick();
 }
@@ -173,11 +178,12 @@ void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
   const auto found = joining_.find(accepted.request_id());
   if (found == joining_.end() || shutting_down_) return Withdraw(self);
   Joining joining = std::move(found->second);
-  control_->Log({.event = "trainer_joins",
-                 .group = accepted.group(),
-                 .peer = self,
-                 .name = joining.request.name(),
-                 .fields = {{"user", UserOf(*joining.session)}, {"pid", std::to_string(joining.session->pid())}}});
+  LogOf(joining.session->host_user(),
+        {.event = "trainer_joins",
+         .group = accepted.group(),
+         .peer = self,
+         .name = joining.request.name(),
+         .fields = {{"user", UserOf(*joining.session)}, {"pid", std::to_string(joining.session->pid())}}});
   joining_.erase(found);
   RuntimeOptions options{
       .self = self,
@@ -224,22 +230,32 @@ void DataPlane::SendToMaster(control::ToMaster message) {
 void DataPlane::Dial(net::DialRequest request, std::uint64_t serial) {
   const PeerId self = request.from;
   Status status;
+  const auto dialler = peers_.find(self);
   // Its lanes count already.
-  if (!request.control) status = RoomFor(0, request.missing.empty() ? LaneId(0) : request.missing.front());
+  if (!request.control && dialler != peers_.end())
+    status = RoomFor(dialler->second->session()->host_user(), 0,
+                     request.missing.empty() ? LaneId(0) : request.missing.front());
   if (status.ok() && control_->Dial(self, serial, std::move(request))) return;
   if (status.ok()) status = Status(Code::kResourceExhausted, "too many dials are under way on this daemon");
   asio::post(context_, [this, self, serial, status] { OnDialed(self, serial, status); });
 }
 
-Status DataPlane::RoomFor(std::size_t lanes, LaneId lane) const {
+Status DataPlane::RoomFor(const HostUser& user, std::size_t lanes, LaneId lane) const {
   std::size_t open = 0;
-  for (const auto& [self, peer] : peers_) open += peer->lanes_open();
+  std::size_t of_others = 0;
+  for (const auto& [self, peer] : peers_) {
+    open += peer->lanes_open();
+    if (peer->session()->host_user().uid != user.uid) of_others += peer->lanes_open();
+  }
   const DescriptorPlan& plan = options_.descriptors;
   const std::size_t max = lane.value < kLanesRemote ? plan.first_lanes_max() : plan.more_lanes_max();
-  if (open + lanes <= max) return Status::Ok();
-  return {Code::kResourceExhausted, "this daemon has " + std::to_string(open) + " lanes and keeps the rest of its " +
-                                        std::to_string(plan.limit) +
-                                        " descriptors for trainers: raise its LimitNOFILE"};
+  const std::size_t left = max - std::min(max, of_others);
+  const std::uint64_t user_max = user.is_limited ? FairPool::ShareOf(left) : left;
+  if (open - of_others + lanes <= user_max) return Status::Ok();
+  return {Code::kResourceExhausted, "this daemon has " + std::to_string(open) + " lanes, " +
+                                        std::to_string(open - of_others) + " of them for user " +
+                                        std::to_string(user.uid) + ", and keeps the rest of its " +
+                                        std::to_string(plan.limit) + " descriptors for others: raise its LimitNOFILE"};
 }
 
 void DataPlane::OnDialed(PeerId self, std::uint64_t serial, Result<net::DialedLinks> outcome) {
@@ -278,7 +294,7 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
     status = Status(Code::kProtocol, "peer " + std::to_string(hello.to()) + " is not in group '" + hello.group() + "'");
   } else {
     status = found->second->Admit(link, terms, offer.stream->identity());
-    if (status.ok() && !link.control) status = RoomFor(1, link.lane);
+    if (status.ok() && !link.control) status = RoomFor(found->second->session()->host_user(), 1, link.lane);
   }
   if (status.code() == Code::kJoinRefused && !last_try && !hello.known()) return false;
   if (!status.ok()) {
@@ -308,17 +324,21 @@ void DataPlane::RefuseOffer(const net::LinkOffer& offer, const Status& why) {
 
 // ---- trainers
 
+Status DataPlane::MayJoin(const local::TrainerSession& session, const std::optional<std::string>& group) {
+  const std::string user = UserOf(session);
+  if (group ? options_.users.Allows(*group, user) : options_.users.AllowsAny(user)) return Status::Ok();
+  const std::string which = group ? "group " + *group : "any group";
+  LogOf(session.host_user(),
+        {.event = "trainer_refused",
+         .fields = {{"group", group.value_or("")}, {"user", user}, {"pid", std::to_string(session.pid())}},
+         .severity = agreement::Severity::kWarning});
+  return {Code::kJoinRefused,
+          "user " + user + " may not join " + which + ": the daemon's option --allow-user names others"};
+}
+
 void DataPlane::OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) {
   if (shutting_down_) return session->JoinRefused(Status(Code::kShuttingDown, kStopping));
   if (draining_) return session->JoinRefused(Status(Code::kShuttingDown, kDrained));
-  const std::string user = UserOf(*session);
-  if (!options_.users.Allows(order.group, user)) {
-    control_->Log({.event = "trainer_refused",
-                   .fields = {{"group", order.group}, {"user", user}, {"pid", std::to_string(session->pid())}},
-                   .severity = agreement::Severity::kWarning});
-    return session->JoinRefused(Status(Code::kJoinRefused, "user " + user + " may not join group " + order.group +
-                                                               ": the daemon's option --allow-user names others"));
-  }
   control::JoinRequest join;
   join.set_group(order.group);
   // Made-up names differ: a process may have several sessions, or join again before its last membership has ended.
@@ -369,7 +389,26 @@ std::string DataPlane::StatusJson() {
 void DataPlane::Log(const agreement::Note& note, PeerId self, const std::string& group) {
   const auto peer = peers_.find(self);
   const std::string name = peer == peers_.end() ? "" : peer->second->join().name();
-  control_->Log({note.event, group, self, name, note.fields, note.severity});
+  LogLine line{note.event, group, self, name, note.fields, note.severity};
+  if (peer == peers_.end()) return control_->Log(std::move(line));
+  LogOf(peer->second->session()->host_user(), std::move(line));
+}
+
+// An operator wants to read all errors, and asks for what is shown to debug.
+void DataPlane::LogOf(const HostUser& user, LogLine line) {
+  using agreement::Severity;
+  if (line.severity == Severity::kInfo || line.severity == Severity::kWarning) {
+    const auto left_out = shares_->TakeLine(user, clock_.Now());
+    if (!left_out) return;
+    if (*left_out > 0) LogLeftOut(user.uid, *left_out);
+  }
+  control_->Log(std::move(line));
+}
+
+void DataPlane::LogLeftOut(std::uint32_t uid, std::uint64_t lines) {
+  control_->Log({.event = "lines_left_out",
+                 .fields = {{"user", std::to_string(uid)}, {"lines", lines}},
+                 .severity = agreement::Severity::kWarning});
 }
 
 // ---- the end
@@ -388,8 +427,12 @@ void DataPlane::ShutDown(TimePoint deadline) {
   if (peers_.empty()) control_->OnDrained();
 }
 
-void DataPlane::EndSessions(TimePoint deadline, const std::string& why) {
+void DataPlane::EndJoining(const std::string& why) {
   for (const auto& [request, joining] : std::exchange(joining_, {})) joining.session->End(Code::kShuttingDown, why);
+}
+
+void DataPlane::EndSessions(TimePoint deadline, const std::string& why) {
+  EndJoining(why);
   for (const auto& [self, peer] : peers_) peer->ShutDown(deadline, why);
 }
 
@@ -406,6 +449,7 @@ void DataPlane::EndDrain() {
 void DataPlane::Stop() {
   if (std::exchange(stopped_, true)) return;
   tick_.Cancel();
+  EndJoining(kStopping);
   held_offers_.clear();
   peers_.clear();
   context_.stop();

@@ -15,12 +15,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/flow/host_flow.h"
 #include "daemon/flow/probe_book.h"
 #include "daemon/local/trainer_session.h"
+#include "daemon/local/user_shares.h"
 #include "daemon/net/lane_threads.h"
 #include "daemon/net/listener.h"
 #include "daemon/runtime/descriptors.h"
@@ -82,6 +84,8 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
 
   // What trainers' sessions get their shares of.
   const std::shared_ptr<MemoryBudget>& memory() const { return memory_; }
+  // .. and their users.
+  const std::shared_ptr<local::UserShares>& shares() const { return shares_; }
   // Before the first master message; both are known only now. `address`: what others dial; empty: nothing. `bound`: of
   // the listener.
   void SetAddress(const std::string& address, const std::string& bound) {
@@ -114,6 +118,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void OnPeerEnded(PeerId self) override;
   flow::HostFlow& flow() override { return flow_; }
   // ---- local::SessionHost
+  Status MayJoin(const local::TrainerSession& session, const std::optional<std::string>& group) override;
   void OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) override;
   void OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) override;
   std::string StatusJson() override;
@@ -140,14 +145,19 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void SendRoster();
   std::string NoMasterText() const;
   void TellOfNoMaster();
-  // kResourceExhausted if the lanes there are, with so many more, take descriptors that are kept for something else:
-  // more than a lane like `lane` may.
-  Status RoomFor(std::size_t lanes, LaneId lane) const;
+  // kResourceExhausted if the lanes there are, with so many more for this user, take descriptors that are kept for
+  // something else, or for other users: more than a lane like `lane` may.
+  Status RoomFor(const HostUser& user, std::size_t lanes, LaneId lane) const;
+  // A line that a user can cause: left out, and counted, where its share of the log is used up.
+  void LogOf(const HostUser& user, LogLine line);
+  void LogLeftOut(std::uint32_t uid, std::uint64_t lines);
   void RejoinAsNew(PeerId peer);
   void OnJoinAccepted(const control::JoinAccepted& accepted);
   void OnJoinRefused(const control::JoinRefused& refused);
   void Withdraw(PeerId peer);
-  // Peers finish what runs until `deadline`, and leave; whose trainer waits to join is told why it may not.
+  // Whose trainer waits to join is told why it may not.
+  void EndJoining(const std::string& why);
+  // .. and peers finish what runs until `deadline`, and leave.
   void EndSessions(TimePoint deadline, const std::string& why);
   // Out of service, by the master's order, and into it again.
   void BeginDrain();
@@ -163,6 +173,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   std::string bound_;
   ControlPort* control_;
   std::shared_ptr<MemoryBudget> memory_;
+  std::shared_ptr<local::UserShares> shares_;
   net::LaneThreads lane_threads_;
   flow::HostFlow flow_;
   std::shared_ptr<flow::ProbeBook> probes_;

@@ -43,6 +43,9 @@ class HostileTrainer {
   // Whether the slot is done within the patience, and its code.
   std::optional<Code> WaitForSlot(std::uint32_t slot);
 
+  // The next packet as it came; empty at the end.
+  std::vector<std::byte> ReceiveAny();
+
   // Shared with the daemon. REQUIRES: a member.
   abi::SessionPage& page() { return *page_; }
   int region_fd(std::uint32_t region) const { return regions_[region].get(); }
@@ -50,8 +53,6 @@ class HostileTrainer {
  private:
   // The next packet of this type as it came; nothing at the end.
   std::optional<std::vector<std::byte>> Receive(abi::PacketType type);
-  // The next packet; empty at the end.
-  std::vector<std::byte> ReceiveAny();
 
   net::UniqueFd socket_;
   net::UniqueFd regions_[2];

@@ -70,6 +70,7 @@ class Port : public PeerPort {
 
 class Host : public SessionHost {
  public:
+  Status MayJoin(const TrainerSession&, const std::optional<std::string>&) override { return Status::Ok(); }
   void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder& order) override {
     REQUIRE(!order.group.empty() && order.wait_world <= abi::kWorldSizeMax);
     joining = true;

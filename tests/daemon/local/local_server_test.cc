@@ -1,7 +1,6 @@
 #include "daemon/local/local_server.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -23,6 +22,7 @@ namespace ringway::local {
 namespace {
 
 class NoHost : public SessionHost {
+  Status MayJoin(const TrainerSession&, const std::optional<std::string>&) override { return Status::Ok(); }
   void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder&) override {}
   void OnSessionOver(const std::shared_ptr<TrainerSession>&) override {}
   std::string StatusJson() override { return "{}"; }
@@ -157,29 +157,57 @@ TEST_F(LocalServerTest, PathTooLongIsRefused) {
   EXPECT_EQ(server.Bind("", {.mode = 0600}).code(), Code::kInvalidArgument);
 }
 
-TEST_F(LocalServerTest, WhoComesWhenItIsFullIsToldSo) {
-  constexpr rlim_t kNeeded = 4 * LocalServer::kSessionsMax;  // three a session
-  rlimit limit{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
-  if (limit.rlim_max < kNeeded) GTEST_SKIP() << "needs " << kNeeded << " descriptors";
-  limit.rlim_cur = std::max(limit.rlim_cur, kNeeded);
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-  LocalServer server(context_, &host_, SessionLimits{.quiet_max = std::chrono::hours(1)});
-  ASSERT_TRUE(server.Bind(path_, {.mode = 0600}).ok() && server.Start().ok());
-  std::vector<net::UniqueFd> crowd;
-  while (crowd.size() < LocalServer::kSessionsMax) {
-    crowd.push_back(Connect());
-    while (server.session_count() < crowd.size()) ASSERT_GT(context_.run_one_for(std::chrono::seconds(10)), 0U);
+// Its users are limited, also this process's.
+class CrowdedServerTest : public LocalServerTest {
+ protected:
+  void Serve(const UserLimits& limits) {
+    users_ = std::make_shared<UserShares>(limits);
+    server_.emplace(context_, &host_,
+                    SessionLimits{.quiet_max = std::chrono::hours(1), .idle_max = std::chrono::hours(1)}, nullptr,
+                    users_);
+    ASSERT_TRUE(server_->Bind(path_, {.mode = 0600}).ok() && server_->Start().ok());
   }
+  std::vector<net::UniqueFd> Crowd(std::size_t count) {
+    std::vector<net::UniqueFd> crowd;
+    while (crowd.size() < count) {
+      crowd.push_back(Connect());
+      while (server_->session_count() < crowd.size() && context_.run_one_for(std::chrono::seconds(10)) > 0) continue;
+    }
+    EXPECT_EQ(server_->session_count(), count);
+    return crowd;
+  }
+  std::shared_ptr<UserShares> users_;
+  std::optional<LocalServer> server_;
+};
+
+TEST_F(CrowdedServerTest, WhoHasItsShareOfSessionsIsToldSo) {
+  Serve({.sessions = 8, .unlimited = {}});
+  std::vector<net::UniqueFd> crowd = Crowd(6);
   const net::UniqueFd late = Connect();
   Send(late, HelloPacket());  // read or not, it does not cost the answer
   EXPECT_EQ(EndOf(late), Code::kResourceExhausted);
   EXPECT_TRUE(IsOpen(crowd.front()) && IsOpen(crowd.back()));
+  EXPECT_TRUE(users_->TakeSession(users_->UserOf(::geteuid() + 1)).ok()) << "another user finds room";
   crowd.pop_back();
   RunUntilIdle();
   const net::UniqueFd next = Connect();
   RunUntilIdle();
   EXPECT_TRUE(IsOpen(next));
+}
+
+TEST_F(CrowdedServerTest, WhoHasItsShareOfDescriptorsIsToldSo) {
+  Serve({.descriptors = 8, .unlimited = {}});
+  const std::vector<net::UniqueFd> crowd = Crowd(3);
+  EXPECT_EQ(EndOf(Connect()), Code::kResourceExhausted);
+  EXPECT_EQ(server_->session_count(), 3U) << "it keeps no session";
+}
+
+TEST_F(CrowdedServerTest, SessionThatEndsGivesItsSharesBack) {
+  Serve({.unlimited = {}});
+  { const std::vector<net::UniqueFd> crowd = Crowd(3); }
+  RunUntilIdle();
+  EXPECT_EQ(users_->sessions().used(), 0U);
+  EXPECT_EQ(users_->descriptors().used(), 0U);
 }
 
 class QuietClientTest : public LocalServerTest {
@@ -201,6 +229,19 @@ TEST_F(QuietClientTest, AfterItsHelloIsEnded) {
   const net::UniqueFd trainer = Connect();
   Send(trainer, HelloPacket(), MakeMemfd(sizeof(abi::SessionPage)).get());
   EXPECT_EQ(EndOf(trainer), Code::kTimeout);
+}
+
+// Whatever a client says, it holds a session that others cannot have.
+TEST_F(QuietClientTest, ThatTalksButNeverAsksToJoinIsEnded) {
+  constexpr auto kNever = std::chrono::hours(1);
+  const std::string path = path_ + "2";
+  LocalServer server(context_, &host_, SessionLimits{.quiet_max = kNever, .idle_max = std::chrono::milliseconds(5)});
+  path_ = path;
+  ASSERT_TRUE(server.Bind(path_, {.mode = 0600}).ok() && server.Start().ok());
+  const net::UniqueFd status_client = Connect();
+  Send(status_client, HelloPacket());
+  Send(status_client, MakePacket<abi::Status>(abi::PacketType::kStatus));
+  EXPECT_EQ(EndOf(status_client), Code::kTimeout);
 }
 
 TEST_F(QuietClientTest, ThatWaitsForItsJoinIsNot) {

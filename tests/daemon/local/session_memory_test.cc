@@ -31,6 +31,7 @@ class PeerOfOrders : public PeerPort {
 
 class QuietHost : public SessionHost {
  public:
+  Status MayJoin(const TrainerSession&, const std::optional<std::string>&) override { return Status::Ok(); }
   void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder&) override {}
   void OnSessionOver(const std::shared_ptr<TrainerSession>&) override {}
   std::string StatusJson() override { return "{}"; }

@@ -14,6 +14,8 @@ TEST(DescriptorPlanTest, LanesNeverTakeWhatTrainersNeed) {
       const DescriptorPlan plan{.limit = limit, .per_lane = per_lane};
       const std::uint64_t left = limit - plan.first_lanes_max() * per_lane;
       EXPECT_GE(left, std::min<std::uint64_t>(limit / 4, 8192)) << limit;
+      EXPECT_GT(plan.trainers_max(), 0U) << limit;
+      EXPECT_LE(plan.trainers_max(), left / 4 * 3) << "the daemon's own have room, too";
       EXPECT_GT(plan.more_lanes_max(), 0U) << limit;
       EXPECT_LT(plan.more_lanes_max(), plan.first_lanes_max())
           << "lanes that help only make way for those that must be";
