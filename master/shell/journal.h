@@ -3,21 +3,41 @@
 // Write returns when the change is on disk (WAL, fsynced); only then may any peer hear of it. The file belongs to one
 // process: a second master on it is refused, and a dead one leaves no lock behind.
 //
-// Threads: one. Write blocks on the disk. Errors: kIo with SQLite's reason; a failed Write has written nothing, and may
-// be retried (a full disk).
+//   JOURNAL      the database; every record has a hash, so that a flipped bit is an error, not another group
+//   JOURNAL-wal  SQLite's write-ahead log, while a master runs or after it was killed: part of the journal
+//   JOURNAL.id   the mark (journal_mark.h): which journal it is, and how many changes it holds
+//
+//   at the start                                                           the journal is
+//   neither a file nor a mark                                              new
+//   a mark, and the file is missing, empty, another one, or lacks changes  refused
+//   a hash or SQLite finds it damaged                                      refused
+//   JournalOptions::start_new                                              new; what there was is set aside
+//
+// Threads: one. Write blocks on the disk. Errors: kIo with the reason and what to do; a failed Write has written
+// nothing, and may be retried (a full disk). Files that were deleted, replaced or truncated under this process fail
+// Write and Check.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "master/coordination/group_record.pb.h"
+#include "master/shell/journal_files.h"
+#include "master/shell/journal_mark.h"
 #include "proto/result.h"
 
 struct sqlite3;
 
 namespace ringway {
+
+struct JournalOptions {
+  bool start_new = false;
+  const char* vfs = nullptr;  // SQLite's file system; null: the default. Tests inject faults with another
+};
 
 class Journal {
  public:
@@ -26,29 +46,55 @@ class Journal {
   Journal& operator=(const Journal&) = delete;
 
   // Creates the file, mode 0600, if there is none, and starts a new term, higher than all before; it is on disk when
-  // this returns. kIo if the file is in use, cannot be written, or is not a journal of this version.
-  static Result<std::unique_ptr<Journal>> Open(const std::string& path);
+  // this returns. kIo if the file is in use, cannot be written, is damaged, or is not a journal of this version.
+  static Result<std::unique_ptr<Journal>> Open(const std::string& path, const JournalOptions& options = {});
 
   const std::string& path() const { return path_; }
-  std::uint32_t term() const { return term_; }
+  bool is_new() const { return is_new_; }
+  std::uint32_t term() const { return state_.term; }
   // The groups as they were when the file was opened.
   const std::vector<record::Group>& groups() const { return groups_; }
   // Atomic. A group without members is deleted.
   Status Write(const std::vector<record::Group>& groups);
+  // Whether the files are still there and the mark can be written.
+  Status Check() const;
 
  private:
-  explicit Journal(std::string path) : path_(std::move(path)) {}
-  Status Prepare();
-  Status Load();
-  Status BeginTerm();
+  // The row that vouches for the others.
+  struct State {
+    std::uint64_t id = 0;
+    std::uint32_t term = 0;
+    std::uint64_t changes = 0;
+    std::uint64_t groups = 0;
+    std::uint64_t Hash() const;
+  };
+
+  explicit Journal(std::string path) : path_(std::move(path)), files_(path_) {}
+  Status Prepare(bool may_be_new);
+  Status Create();
+  Status Convert();
+  Status SetVersion();
+  Status BeginState(std::uint32_t term);
+  Status Load(const std::optional<JournalMark>& mark);
+  Status LoadState();
+  Status LoadGroups();
+  // One transaction, counted; then the mark.
+  Status Commit(State next, const std::vector<record::Group>& groups);
   Status Put(const record::Group& group);
+  Status PutState(const State& state);
+  Status CountGroups(State* state);
+  std::int64_t Number(const char* sql);  // of a query's first row; -1: none
   Status Exec(const char* sql);
   Status Failure(const std::string& doing) const;
+  Status Damaged() const;
 
   const std::string path_;
   sqlite3* db_ = nullptr;
-  std::uint32_t term_ = 0;
+  bool is_new_ = false;
+  State state_;
   std::vector<record::Group> groups_;
+  JournalFiles files_;
+  Status mark_;  // of its last write
 };
 
 }  // namespace ringway

@@ -30,6 +30,7 @@ constexpr const char* kProgram = "ringway-master";
 struct Options {
   std::string listen;
   std::string journal;
+  bool new_journal = false;
   shell::LogOptions log;
   shell::TlsOptions tls;
   std::string http;
@@ -49,6 +50,9 @@ Options ParseOptions(int argc, char** argv) {
   app.add_option(
       "--journal", options.journal,
       "file that lets a restarted master go on, or none; by default in the state directory, none for port 0");
+  app.add_flag("--new-journal", options.new_journal,
+               "begin without the groups of the journal that there is, which is kept as FILE.old; not in a file")
+      ->configurable(false);  // for one start: each would forget the groups
   app.add_option("--heartbeat-ms", coordinator.heartbeat_ms, "pause between heartbeats")
       ->default_str(Ms(coordinator.heartbeat_ms))
       ->check(CLI::Range(10, 60000));
@@ -130,7 +134,7 @@ std::string DefaultJournal(std::uint16_t port) {
 std::unique_ptr<Journal> OpenJournal(const Options& options, std::uint16_t port) {
   const std::string path = options.journal.empty() ? DefaultJournal(port) : options.journal;
   if (path == "none") return nullptr;
-  Result<std::unique_ptr<Journal>> journal = Journal::Open(path);
+  Result<std::unique_ptr<Journal>> journal = Journal::Open(path, {.start_new = options.new_journal});
   if (!journal.ok()) shell::Die(kProgram, journal.status().text());
   return std::move(journal).value();
 }
@@ -159,6 +163,9 @@ void LogStart(const net::SocketAddress& address, const Options& options, const J
   if (journal == nullptr) {
     return shell::Log(shell::Level::kWarning, "no_journal",
                       {{"effect", "a restarted master will not know the groups"}});
+  }
+  if (journal->is_new()) {
+    shell::Log(shell::Level::kInfo, "journal_new", {{"path", journal->path()}, {"effect", "no group is known yet"}});
   }
   shell::Log(shell::Level::kInfo, "journal",
              {{"path", journal->path()}, {"term", journal->term()}, {"groups", journal->groups().size()}});

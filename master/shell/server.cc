@@ -104,6 +104,7 @@ bool Server::Evict(Kind kind) {
 
 void Server::OnTick() {
   coordinator_.Tick(Now());
+  CheckJournal();
   Drain();
   if (const auto left_out = log_budget_.TakeSummary(MonotonicNow())) {
     ++stranger_lines_;
@@ -292,17 +293,31 @@ void Server::WriteJournal() {
   while (coordinator_.NeedsRecord() && now >= journal_retry_) {
     const Status status = options_.journal->Write(coordinator_.Unrecorded());
     if (status.ok()) {
-      if (!journal_error_.empty()) Log(Level::kInfo, "journal_back", {});
       coordinator_.OnRecorded(now);
     } else {
       journal_retry_ = now + kJournalRetry;
       coordinator_.OnRecordFailed();
-      if (status.text() != journal_error_) {
-        Log(Level::kError, "journal_failed", {{"error", status.text()}, {"effect", "no group changes until it can"}});
-      }
     }
-    journal_error_ = status.text();
+    NoteJournal(status);
   }
+}
+
+// So that a journal which was deleted is noticed before it is needed.
+void Server::CheckJournal() {
+  const TimePoint now = Now();
+  if (options_.journal == nullptr || coordinator_.NeedsRecord() || now < journal_check_) return;
+  journal_check_ = now + kJournalRetry;
+  NoteJournal(options_.journal->Check());
+}
+
+void Server::NoteJournal(const Status& status) {
+  if (status.text() == journal_error_) return;
+  if (status.ok()) {
+    Log(Level::kInfo, "journal_back", {});
+  } else {
+    Log(Level::kError, "journal_failed", {{"error", status.text()}, {"effect", "no group changes until it can"}});
+  }
+  journal_error_ = status.text();
 }
 
 std::string Server::JournalState() const {

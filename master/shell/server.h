@@ -1,7 +1,8 @@
 // The master's sockets: accepts daemons and status clients, carries frames to the coordinator and back.
 //
 // With a journal, changes of the coordinator are written before any peer hears of them. While that fails (a full disk)
-// the master logs it, serves the existing views, and retries every kJournalRetry.
+// the master logs it, serves the existing views, and retries every kJournalRetry. As often it checks that the journal's
+// files are still there.
 //
 // Anybody who reaches the port may connect, so connections of others than daemons are bounded and cheap:
 //
@@ -113,6 +114,8 @@ class Server {
   void OnClosed(std::uint64_t id, Contact how, const std::string& why);
   void Drain();
   void WriteJournal();
+  void CheckJournal();
+  void NoteJournal(const Status& status);
   std::string JournalState() const;
   std::string JournalPath() const;  // empty: none
   // Name of the daemon on that connection; empty before its hello.
@@ -125,8 +128,9 @@ class Server {
   net::Timer tick_;
   AttendedClock clock_;
   TimePoint started_ = MonotonicNow();
-  std::string journal_error_;  // of the last write; empty: it succeeded
+  std::string journal_error_;  // of the last write or check; empty: it succeeded
   TimePoint journal_retry_{};
+  TimePoint journal_check_{};
   std::uint64_t next_id_ = 1;  // of connections and of the program's own questions
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
   std::map<std::uint64_t, std::function<void(std::string)>> own_questions_;

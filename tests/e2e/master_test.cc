@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <future>
 
 #include "tests/e2e/checks.h"
@@ -154,6 +155,22 @@ TEST(Master, OneWithAnotherJournalIsNotFollowed) {
   cluster.RestartMaster();
   EXPECT_TRUE(Eventually([&] { return cluster.MasterConnected(0) && cluster.MasterConnected(1); }));
   ExpectWorks(ranks);
+}
+
+TEST(Master, LostJournalIsReportedRefusesTheNextStartAndIsReplacedOnRequest) {
+  Cluster cluster({.daemons = 1});
+  const std::string journal = cluster.directory() / "master.db";
+  ASSERT_EQ(std::remove(journal.c_str()), 0);
+  EXPECT_TRUE(Eventually([&] { return cluster.MasterStatus()["master"].value("journal", "ok") != "ok"; }));
+  EXPECT_NE(cluster.master().Err().find("was deleted"), std::string::npos) << cluster.master().Err();
+  cluster.master().Kill();
+  std::vector<std::string> arguments{RINGWAY_MASTER, "--listen", "127.0.0.1:0", "--journal", journal};
+  const Finished refused = RunToEnd(arguments);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--new-journal"), std::string::npos) << refused.err;
+  arguments.emplace_back("--new-journal");
+  const Process fresh(cluster.directory(), "fresh", arguments);
+  EXPECT_TRUE(Eventually([&] { return fresh.Err().find("journal_new") != std::string::npos; })) << fresh.Err();
 }
 
 // A limit on the size of its files stands for a full disk.

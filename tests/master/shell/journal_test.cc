@@ -1,48 +1,20 @@
 #include "master/shell/journal.h"
 
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "tests/master/shell/journal_fixture.h"
 
 namespace ringway {
 namespace {
 
-class JournalTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "journal_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-    path_ = directory_ + "/master.db";
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  std::unique_ptr<Journal> Open() {
-    auto journal = Journal::Open(path_);
-    EXPECT_TRUE(journal.ok()) << journal.status().text();
-    return journal.ok() ? std::move(journal).value() : nullptr;
-  }
-  std::string Refusal() const {
-    const auto journal = Journal::Open(path_);
-    return journal.ok() ? "" : journal.status().text();
-  }
-  static record::Group GroupOf(const std::string& name, std::uint64_t epoch) {
-    record::Group group;
-    group.set_name(name);
-    group.mutable_current()->set_epoch(epoch);
-    group.add_members()->mutable_info()->set_peer_id(7);
-    return group;
-  }
-
-  std::string directory_;
-  std::string path_;
-};
+class JournalTest : public JournalFixture {};
 
 TEST_F(JournalTest, EveryLifeHasAHigherTerm) {
   for (std::uint32_t life = 1; life <= 3; ++life) EXPECT_EQ(Open()->term(), life);
@@ -112,6 +84,43 @@ TEST_F(JournalTest, FailedWriteChangesNothingAndTheNextMaySucceed) {
   ASSERT_EQ(journal->groups().size(), 2u);
   EXPECT_EQ(journal->groups()[0].current().epoch(), 1u);
   EXPECT_EQ(journal->groups()[1].name(), "c");
+}
+
+TEST_F(JournalTest, JournalOfVersionOneIsConvertedWithItsTermAndGroups) {
+  {
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
+    ASSERT_EQ(sqlite3_exec(db,
+                           "PRAGMA journal_mode = WAL; PRAGMA application_id = 0x52574a31; PRAGMA user_version = 1;"
+                           "CREATE TABLE term (term INTEGER NOT NULL); INSERT INTO term VALUES (41);"
+                           "CREATE TABLE groups (name BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
+                           nullptr, nullptr, nullptr),
+              SQLITE_OK);
+    const std::string record = GroupOf("a", 5).SerializeAsString();
+    sqlite3_stmt* insert = nullptr;
+    ASSERT_EQ(sqlite3_prepare_v2(db, "INSERT INTO groups VALUES (CAST('a' AS BLOB), ?)", -1, &insert, nullptr),
+              SQLITE_OK);
+    sqlite3_bind_blob(insert, 1, record.data(), static_cast<int>(record.size()), SQLITE_STATIC);
+    ASSERT_EQ(sqlite3_step(insert), SQLITE_DONE);
+    sqlite3_finalize(insert);
+    sqlite3_close(db);
+  }
+  for (const std::uint32_t term : {42U, 43U}) {
+    const auto journal = Open();
+    ASSERT_NE(journal, nullptr);
+    EXPECT_EQ(journal->term(), term);
+    EXPECT_FALSE(journal->is_new());
+    ASSERT_EQ(journal->groups().size(), 1u);
+    EXPECT_EQ(journal->groups()[0].SerializeAsString(), GroupOf("a", 5).SerializeAsString());
+  }
+}
+
+TEST_F(JournalTest, DatabaseOfAnotherProgramIsLeftAlone) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "CREATE TABLE letters (text)", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  EXPECT_NE(Refusal().find("is not a journal"), std::string::npos) << Refusal();
 }
 
 }  // namespace

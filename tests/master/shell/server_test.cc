@@ -6,6 +6,8 @@
 #include <asio/connect.hpp>
 #include <asio/read.hpp>
 #include <asio/write.hpp>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "proto/frame_codec.h"
@@ -20,8 +22,10 @@ using asio::ip::tcp;
 
 class ServerTest : public testing::Test {
  protected:
-  void Start(std::chrono::milliseconds hello_timeout = std::chrono::seconds(30), std::uint32_t detect_ms = 3000) {
+  void Start(std::chrono::milliseconds hello_timeout = std::chrono::seconds(30), std::uint32_t detect_ms = 3000,
+             std::unique_ptr<Journal> journal = nullptr) {
     ServerOptions options;
+    options.journal = std::move(journal);
     options.hello_timeout = hello_timeout;
     options.coordinator.detect_ms = detect_ms;
     auto listening = net::ListenTcp(net::ResolveBlocking({.host = "127.0.0.1", .port = 0}, true).value());
@@ -107,6 +111,31 @@ TEST_F(ServerTest, HelloIsAnsweredAndStatusListsTheDaemon) {
   const auto reply = Receive();
   ASSERT_TRUE(reply && reply->has_status());
   EXPECT_NE(reply->status().json().find("\"name\":\"d\""), std::string::npos) << reply->status().json();
+}
+
+TEST_F(ServerTest, JournalThatIsDeletedUnderItIsInTheStatusUntilItIsBack) {
+  std::string directory = testing::TempDir() + "server_XXXXXX";
+  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+  const std::string path = directory + "/master.db";
+  auto journal = Journal::Open(path);
+  ASSERT_TRUE(journal.ok()) << journal.status().text();
+  Start(std::chrono::seconds(30), 3000, std::move(journal).value());
+  const auto says = [&](const std::string& what) {
+    return RunUntil([&] {
+      std::string out;
+      control::ToMaster status;
+      status.mutable_status();
+      AppendFrame(status, out);
+      Write(out);
+      return Receive()->status().json().find(what) != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(says("\"journal\":\"ok\""));
+  std::filesystem::rename(path, path + ".away");
+  EXPECT_TRUE(says("was deleted"));
+  std::filesystem::rename(path + ".away", path);
+  EXPECT_TRUE(says("\"journal\":\"ok\""));
+  std::filesystem::remove_all(directory);
 }
 
 TEST_F(ServerTest, PlanOfNoGroupIsATypedErrorAndTheConnectionStays) {

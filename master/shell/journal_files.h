@@ -1,0 +1,43 @@
+// The files of a journal as others on the host may change them: JOURNAL itself, its write-ahead log JOURNAL-wal, and
+// its mark JOURNAL.id.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "proto/result.h"
+
+namespace ringway {
+
+// Notices that files which this process has open were deleted, replaced or truncated: SQLite would go on writing to
+// what no other process can find.
+class JournalFiles {
+ public:
+  explicit JournalFiles(std::string journal) : journal_(std::move(journal)) {}
+
+  // Takes the files as they are now for the right ones. To be called after each write.
+  void Remember();
+  // kIo if one of them is another file now, or shorter.
+  Status Check() const;
+
+ private:
+  struct Known {
+    std::string path;
+    dev_t device = 0;
+    ino_t inode = 0;
+    off_t bytes = 0;
+  };
+  const std::string journal_;
+  std::vector<Known> known_;
+};
+
+// Renames the journal's files to JOURNAL.old, JOURNAL.old-wal and JOURNAL.old.id, over older ones. kIo if another
+// process uses the journal, or a file cannot be renamed.
+Status SetAside(const std::string& journal);
+
+// Whether the file exists and is not empty.
+bool HoldsBytes(const std::string& path);
+
+}  // namespace ringway
