@@ -241,6 +241,8 @@ int main(int argc, char** argv) {
   app.add_flag("--tls", the_options.fleet.tls, "certificates for all");
   app.add_flag("--gpu", the_options.fleet.gpu,
                "two of the trainers reduce memory of this host's GPU (without one: 77)");
+  app.add_flag("--host-faults", the_options.fleet.host_faults,
+               "also move clocks, fail names, fill the journal's disk (as root), flood sockets");
   app.add_flag("--keep", the_options.keep, "keep the logs, also of a good run");
   CLI11_PARSE(app, argc, argv);
   the_options.faults.seed = the_options.fleet.seed;

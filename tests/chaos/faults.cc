@@ -6,6 +6,8 @@
 #include <csignal>
 #include <utility>
 
+#include "tests/sanitized.h"
+
 namespace ringway::chaos {
 namespace {
 
@@ -13,18 +15,20 @@ constexpr std::array<const char*, kFaultCount> kNames = {
     "kill_daemon", "terminate_daemon", "freeze_daemon", "kill_trainer", "freeze_trainer",
     "leave",       "kill_master",      "freeze_master", "cut",          "corrupt",
     "slow",        "black_hole",       "deaf",          "mute",         "few_descriptors",
-    "crash_loop",  "cut_off_master",   "noise"};
+    "crash_loop",  "cut_off_master",   "noise",         "move_clock",   "move_master_clock",
+    "no_names",    "full_disk",        "flood"};
 
 constexpr std::chrono::seconds kAftermath(10);
 
 bool AtMaster(Fault fault) {
-  return fault == Fault::kKillMaster || fault == Fault::kFreezeMaster || fault == Fault::kCutOffMaster;
+  return fault == Fault::kKillMaster || fault == Fault::kFreezeMaster || fault == Fault::kCutOffMaster ||
+         fault == Fault::kMoveMasterClock || fault == Fault::kFullDisk;
 }
 
 // Acts on a peer's paths, so the trainer must be a member.
 bool NeedsPeer(Fault fault) {
   return fault == Fault::kCut || fault == Fault::kCorrupt || fault == Fault::kSlow || fault == Fault::kBlackHole ||
-         fault == Fault::kDeaf || fault == Fault::kMute;
+         fault == Fault::kDeaf || fault == Fault::kMute || fault == Fault::kMoveClock;
 }
 
 // Nothing from or to the master, or neither.
@@ -49,15 +53,25 @@ void LimitDescriptors(const e2e::Process& process, bool limited) {
 const char* NameOf(Fault fault) { return kNames.at(static_cast<std::size_t>(fault)); }
 
 Faults::Faults(Fleet& fleet, const FaultOptions& options) : fleet_(fleet), options_(options), dice_(options.seed) {
-  for (const char* name : kNames) struck_[name] = 0;
+  for (std::size_t i = 0; i < kFaultCount; ++i) {
+    if (IsPossibleHere(static_cast<Fault>(i))) struck_[kNames.at(i)] = 0;
+  }
 }
 
 Fault Faults::Draw() {
   if (bag_.empty()) {
-    for (std::size_t i = 0; i < kFaultCount; ++i) bag_.push_back(static_cast<Fault>(i));
+    for (std::size_t i = 0; i < kFaultCount; ++i) {
+      if (IsPossibleHere(static_cast<Fault>(i))) bag_.push_back(static_cast<Fault>(i));
+    }
     std::shuffle(bag_.begin(), bag_.end(), dice_);
   }
   return bag_.back();
+}
+
+bool Faults::IsPossibleHere(Fault fault) const {
+  const bool surrounds = fault == Fault::kMoveClock || fault == Fault::kMoveMasterClock || fault == Fault::kNoNames;
+  if (fault >= Fault::kMoveClock && !fleet_.has_host_faults()) return false;
+  return fault == Fault::kFullDisk ? fleet_.disk().can_be_filled() : !(surrounds && kSanitized);
 }
 
 bool Faults::Touches(std::size_t seat) const {
@@ -124,12 +138,7 @@ void Faults::Act(Wound* wound) {
     case Fault::kFreezeMaster:
       return fleet_.master().Signal(SIGSTOP);
     case Fault::kCut:
-      for (std::size_t i = 0; i < kSeats; ++i) {
-        if (!fleet_.IsStruckAt(i, to)) continue;
-        fleet_.relay(i).Cut(to);
-        fleet_.relay(i).Cut(from);
-      }
-      return;
+      return CutPeer(to, from);
     case Fault::kCorrupt:
       return fleet_.relay(seat).Corrupt({.from = 0, .to = peer, .links = e2e::Links::kLanes}, Between(0, 20'000));
     case Fault::kSlow:
@@ -149,6 +158,19 @@ void Faults::Act(Wound* wound) {
       // One that is still starting would end, as it may, and nobody would start it again.
       if (fleet_.IsUp(seat)) LimitDescriptors(fleet_.daemon(seat), true);
       return;
+    case Fault::kMoveClock:
+      MoveClock(fleet_.surroundings(seat));
+      return CutPeer(to, from);
+    case Fault::kMoveMasterClock:
+      MoveClock(fleet_.master_surroundings());
+      return fleet_.CutMaster();
+    case Fault::kNoNames:
+      fleet_.surroundings(seat).names = Between(0, 1) == 0 ? Names::kFail : Names::kHang;
+      return fleet_.CutMaster();
+    case Fault::kFullDisk:
+      return fleet_.disk().Fill();
+    case Fault::kFlood:
+      return fleet_.StartFlood(seat);
     case Fault::kCrashLoop:
       return CrashOn(*wound);
     case Fault::kCutOffMaster:
@@ -202,10 +224,37 @@ void Faults::Undo(const Wound& wound) {
     case Fault::kCutOffMaster:
     case Fault::kNoise:
       return SetPaths();
+    case Fault::kMoveClock:
+      fleet_.surroundings(seat).clock_ahead_s = 0;
+      return;
+    case Fault::kMoveMasterClock:
+      fleet_.master_surroundings().clock_ahead_s = 0;
+      return;
+    case Fault::kNoNames:
+      fleet_.surroundings(seat).names = Names::kResolve;
+      return;
+    case Fault::kFullDisk:
+      return fleet_.disk().Empty();
+    case Fault::kFlood:
+      return fleet_.EndFlood(seat);
     case Fault::kFewDescriptors:
       return LimitDescriptors(fleet_.daemon(seat), false);
     case Fault::kCrashLoop:
       return;  // the last one stays
+  }
+}
+
+// Back and forth; beyond what certificates hold, too.
+void Faults::MoveClock(Surroundings& surroundings) {
+  constexpr std::array<std::int64_t, 6> kSeconds = {-400 * 86400, -86400, -3, 2, 86400, 400 * 86400};
+  surroundings.clock_ahead_s = kSeconds.at(Between(0, kSeconds.size() - 1));
+}
+
+void Faults::CutPeer(const e2e::Flow& to, const e2e::Flow& from) {
+  for (std::size_t i = 0; i < kSeats; ++i) {
+    if (!fleet_.IsStruckAt(i, to)) continue;
+    fleet_.relay(i).Cut(to);
+    fleet_.relay(i).Cut(from);
   }
 }
 

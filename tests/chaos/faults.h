@@ -42,8 +42,14 @@ enum class Fault {
   kCrashLoop,        // newcomers are killed one after the other, before they are members or soon after
   kCutOffMaster,     // nothing passes between the master and the daemons, both ways or one way
   kNoise,            // one in some hundred thousand bytes of everything is changed
+  kMoveClock,        // a daemon's wall clock jumps, by seconds to years; then its connections are cut, so that with TLS
+                     // all certificates have ended, or do not hold yet
+  kMoveMasterClock,  // the same of the master
+  kNoNames,          // the daemon's host resolves no names, or does not answer; connections to the master are cut
+  kFullDisk,         // that of the master's journal
+  kFlood,            // another local user connects to the daemon's socket as often as it can
 };
-inline constexpr std::size_t kFaultCount = 18;
+inline constexpr std::size_t kFaultCount = 23;
 const char* NameOf(Fault fault);
 
 struct FaultOptions {
@@ -85,6 +91,8 @@ class Faults {
   };
 
   Fault Draw();
+  // Whether it can be struck on this host and by this build.
+  bool IsPossibleHere(Fault fault) const;
   std::chrono::milliseconds DurationOf(Fault fault);
   std::optional<std::size_t> Victim(Fault fault);
   bool Possible(Fault fault, std::size_t seat) const;
@@ -92,6 +100,8 @@ class Faults {
   // Returns whether the wound can be healed without waiting.
   bool EndsByItself(const Wound& wound, Clock::time_point now);
   void Undo(const Wound& wound);
+  void MoveClock(Surroundings& surroundings);
+  void CutPeer(const e2e::Flow& to, const e2e::Flow& from);
   void SetPaths();
   void CrashOn(Wound& wound);
   std::uint64_t Between(std::uint64_t low, std::uint64_t high) { return low + dice_() % (high - low + 1); }

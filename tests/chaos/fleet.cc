@@ -20,9 +20,12 @@ Fleet::Fleet(const FleetOptions& options) : options_(options), seats_(kSeats) {
     const e2e::Finished init = e2e::RunToEnd({RINGWAY_CTL, "certs", "init", directory_ / "tls"});
     EXPECT_EQ(init.code, 0) << init.err;
   }
+  std::filesystem::permissions(directory_.path(), std::filesystem::perms::others_exec,
+                               std::filesystem::perm_options::add);
   StartMaster();
   for (std::size_t i = 0; i < kSeats; ++i) {
     seats_[i].relay = std::make_unique<e2e::Relay>();
+    seats_[i].surrounded = std::make_unique<Surrounded>(directory_ / ("d" + std::to_string(i) + ".surroundings"));
     std::ofstream(RecordsOf(i), std::ios::app).close();
     seats_[i].records.open(RecordsOf(i));
     StartDaemon(i);
@@ -57,7 +60,7 @@ void Fleet::StartMaster() {
                                    "--listen",
                                    master_address_,
                                    "--journal",
-                                   directory_ / "master.db",
+                                   directory_ / "disk/master.db",
                                    "--heartbeat-ms",
                                    std::to_string(options_.heartbeat_ms),
                                    "--detect-ms",
@@ -66,7 +69,8 @@ void Fleet::StartMaster() {
                                    "0"};
   const std::vector<std::string> tls = TlsOptionsOf("m", "master");
   argv.insert(argv.end(), tls.begin(), tls.end());
-  master_ = std::make_unique<Process>(directory_, "master." + std::to_string(masters_++), argv);
+  master_ = std::make_unique<Process>(directory_, "master." + std::to_string(masters_++),
+                                      options_.host_faults ? master_surrounded_.Start(argv) : argv);
   std::string address;
   EXPECT_TRUE(Eventually([&] { return !(address = master_->Logged("listening", "address")).empty(); }))
       << "the master does not start";
@@ -81,13 +85,15 @@ void Fleet::StartDaemon(std::size_t index) {
   const std::string name = "d" + std::to_string(index);
   std::vector<std::string> argv = {RINGWAY_DAEMON,
                                    "--master",
-                                   master_relay_.address(),
+                                   MasterAddressOf(index),
                                    "--listen",
                                    "127.0.0.1:0",
                                    "--advertise",
                                    seat.relay->address(),
                                    "--socket",
                                    Socket(index),
+                                   "--socket-mode",
+                                   "0666",
                                    "--name",
                                    name,
                                    "--site",
@@ -98,7 +104,8 @@ void Fleet::StartDaemon(std::size_t index) {
                                    std::to_string(1 + index % 3)};
   const std::vector<std::string> tls = TlsOptionsOf(name, "daemon");
   argv.insert(argv.end(), tls.begin(), tls.end());
-  seat.daemon = std::make_unique<Process>(directory_, name + "." + std::to_string(seat.daemons++), argv);
+  seat.daemon = std::make_unique<Process>(directory_, name + "." + std::to_string(seat.daemons++),
+                                          options_.host_faults ? seat.surrounded->Start(argv) : argv);
 }
 
 void Fleet::StartTrainer(std::size_t index) {
@@ -119,6 +126,19 @@ void Fleet::StartTrainer(std::size_t index) {
   if (has_device && options_.gpu) argv.emplace_back("--gpu");
   const std::string label = "t" + std::to_string(index) + "." + std::to_string(seat.trainers++);
   seat.trainer = std::make_unique<Process>(directory_, label, argv);
+}
+
+// Some know the master by a name, which is resolved each time that they dial it.
+std::string Fleet::MasterAddressOf(std::size_t seat) const {
+  const std::string address = master_relay_.address();
+  return seat % 2 == 0 || !options_.host_faults ? address : "localhost" + address.substr(address.rfind(':'));
+}
+
+void Fleet::StartFlood(std::size_t index) {
+  Seat& seat = seats_[index];
+  const std::string label = "flooder" + std::to_string(index) + "." + std::to_string(seat.flooders++);
+  seat.flooder =
+      std::make_unique<Process>(directory_, label, std::vector<std::string>{RINGWAY_CHAOS_FLOODER, Socket(index)});
 }
 
 void Fleet::KillTrainer(std::size_t index) {

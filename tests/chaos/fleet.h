@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/chaos/fleet_host.h"
 #include "tests/chaos/record.h"
 #include "tests/e2e/processes.h"
 #include "tests/e2e/relay.h"
@@ -28,7 +29,8 @@ struct FleetOptions {
   int detect_ms = 300;
   int op_deadline_ms = 2000;
   bool tls = false;  // mutual TLS: then relays do not see whose a connection is, and do to each what a pair was to meet
-  bool gpu = false;  // device memory is of this host's GPU, not of the tests' device
+  bool host_faults = false;  // wall clocks, names, a disk and a local user are among the faults
+  bool gpu = false;          // device memory is of this host's GPU, not of the tests' device
 };
 
 // Resources of a process, for comparison with its own or a similar one's at another idle moment.
@@ -62,6 +64,18 @@ class Fleet {
   void StartTrainer(std::size_t seat);
   // Also records the end of its membership, which it cannot do itself.
   void KillTrainer(std::size_t seat);
+
+  bool has_host_faults() const { return options_.host_faults; }
+  // What the master, and the seat's daemon, see of the host.
+  Surroundings& master_surroundings() { return *master_surrounded_; }
+  Surroundings& surroundings(std::size_t seat) { return **seats_[seat].surrounded; }
+  // Ends all connections between daemons and master.
+  void CutMaster() { (void)master_relay_.Cut({}); }
+  // Of the master's journal.
+  SmallDisk& disk() { return disk_; }
+  // Floods the daemon's socket, by another user if there may be one.
+  void StartFlood(std::size_t seat);
+  void EndFlood(std::size_t seat) { seats_[seat].flooder.reset(); }
 
   // Whether the seat's daemon listens.
   bool IsUp(std::size_t seat) const { return seats_[seat].aimed; }
@@ -99,15 +113,17 @@ class Fleet {
  private:
   struct Seat {
     std::unique_ptr<e2e::Relay> relay;
-    std::unique_ptr<e2e::Process> daemon, trainer;
+    std::unique_ptr<Surrounded> surrounded;  // the daemon's
+    std::unique_ptr<e2e::Process> daemon, trainer, flooder;
     bool aimed = false;
-    int daemons = 0, trainers = 0;
+    int daemons = 0, trainers = 0, flooders = 0;
     std::ifstream records;
     std::string partial;  // an incomplete last line
     std::uint64_t peer = 0;
     std::optional<Record> last;
   };
 
+  std::string MasterAddressOf(std::size_t seat) const;
   std::string Socket(std::size_t seat) const { return directory_ / ("d" + std::to_string(seat) + ".sock"); }
   std::string HistoryOf(std::size_t seat) const { return histories() + "/t" + std::to_string(seat) + ".jsonl"; }
   std::string RecordsOf(std::size_t seat) const { return directory_ / ("t" + std::to_string(seat) + ".records"); }
@@ -117,6 +133,8 @@ class Fleet {
 
   const FleetOptions options_;
   e2e::TemporaryDirectory directory_;
+  SmallDisk disk_{directory_ / "disk", options_.host_faults};
+  Surrounded master_surrounded_{directory_ / "master.surroundings"};
   e2e::Relay master_relay_;
   std::unique_ptr<e2e::Process> master_;
   std::string master_address_ = "127.0.0.1:0";
