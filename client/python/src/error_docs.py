@@ -17,6 +17,7 @@ if __name__ == "__main__":
         sys.exit(f"{sys.argv[1]} has no table of errors")
     rows = "".join(f'    {{"{code}", R"doc({text})doc"}},\n' for code, text in found.items())
     pathlib.Path(sys.argv[2]).write_text(
-        "// The docstrings of the exceptions: made by error_docs.py of the table in client/README.md.\n#pragma once\n\n#include <utility>\n\nnamespace ringway::python {\n\n"
+        "// The docstrings of the exceptions: made by error_docs.py of the table in client/README.md.\n"
+        "#pragma once\n\n#include <utility>\n\nnamespace ringway::python {\n\n"
         f"inline constexpr std::pair<const char*, const char*> kErrorDocs[] = {{\n{rows}}};\n\n"
         "}  // namespace ringway::python\n", encoding="utf-8")
