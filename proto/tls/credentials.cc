@@ -97,6 +97,7 @@ std::string Replaceable(const std::string& path) {
   for (int links = 0; !left.empty() && links <= kLinksMax;) {
     const fs::path name = std::move(left.front());
     left.pop_front();
+    if (name.empty() || name == ".") continue;  // in `walked`, ".." would remove it
     if (name == "..") {
       walked = walked.parent_path();
       continue;

@@ -120,11 +120,15 @@ TEST(CredentialsTest, RefusesFilesBelowADirectoryThatEverybodyWritesTo) {
   const std::string link = authority.dir() + "/link";
   std::filesystem::create_symlink("above/../above", link);
   const std::string linked = link + "/tls";
+  std::filesystem::create_directory(authority.dir() + "/beside");
+  const std::string dotted = authority.dir() + "/beside/./../above/tls";
   ASSERT_TRUE(Credentials::Load(FilesOf(directory, "node")).ok());
   ASSERT_TRUE(Credentials::Load(FilesOf(linked, "node")).ok());
+  ASSERT_TRUE(Credentials::Load(FilesOf(dotted, "node")).ok());
   ASSERT_EQ(::chmod(above.c_str(), 0777), 0);
   ExpectRefused(FilesOf(directory, "node"), above + " can be written to", CredentialFault::kReplaceable);
   ExpectRefused(FilesOf(linked, "node"), above + " can be written to", CredentialFault::kReplaceable);
+  ExpectRefused(FilesOf(dotted, "node"), above + " can be written to", CredentialFault::kReplaceable);
   ASSERT_EQ(::chmod(above.c_str(), 01777), 0);
   EXPECT_TRUE(Credentials::Load(FilesOf(directory, "node")).ok());
 }
