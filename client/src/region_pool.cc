@@ -69,6 +69,17 @@ Region* RegionPool::FindBuffer(const void* address) const {
   return inside ? region : nullptr;
 }
 
+bool RegionPool::HasTooMuchFree() const {
+  if (free_.empty()) return false;
+  const Region& oldest = *free_.front();
+  if (free_.size() > kFreeCountMax || !oldest.memory.shared()) return true;
+  if (free_bytes_ <= FreeBytesMax(bytes_max_)) return false;
+  if (requests_ - oldest.taken_as >= kKeptRequests) return true;
+  std::size_t largest = 0;
+  for (const Region* const region : free_) largest = std::max(largest, region->memory.bytes());
+  return free_bytes_ > KeptBytesMax(bytes_max_, largest);
+}
+
 void RegionPool::Evict(Region* region) {
   std::erase(free_, region);
   free_bytes_ -= region->memory.bytes();

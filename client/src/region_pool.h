@@ -80,7 +80,7 @@ class RegionPool {
   static constexpr std::size_t kFreeBytesMax = std::size_t{2} << 30;
   static constexpr std::size_t kFreeCountMax = abi::kRegionCountMax / 2;  // each takes a descriptor
   static constexpr std::uint32_t kNoId = abi::kRegionCountMax;
-  // A region that served one of so many newest requests stays whatever its size. The next step of a training wants the
+  // Regions that served one of so many newest requests may exceed FreeBytesMax. The next step of a training wants the
   // same again, and zeroing, mapping and unmapping its pages takes longer than the operation.
   static constexpr std::uint64_t kKeptRequests = 64;
 
@@ -109,7 +109,7 @@ class RegionPool {
   // unpinned. Evict removes and unmaps it.
   Region* OldestFree() const {
     if (free_.empty()) return nullptr;
-    const bool waits = free_.front()->pinned_by != nullptr && EndRegion::pinned_bytes > FreeBytesMax();
+    const bool waits = free_.front()->pinned_by != nullptr && EndRegion::pinned_bytes > FreeBytesMax(bytes_max_);
     return waits ? nullptr : free_.front();
   }
   void Evict(Region* region);
@@ -125,16 +125,21 @@ class RegionPool {
     const std::size_t in_use = bytes_ - free_bytes_;
     return in_use < bytes_max_ ? (bytes_max_ - in_use) / class_bytes : 0;
   }
-  // Returns whether to evict: an unshared region is free, free regions exceed kFreeCountMax, or those that serve no
-  // requests any more exceed kFreeBytesMax or a quarter of the limit.
-  bool HasTooMuchFree() const {
-    if (free_.empty()) return false;
-    if (free_.size() > kFreeCountMax || !free_.front()->memory.shared()) return true;
-    return free_bytes_ > FreeBytesMax() && requests_ - free_.front()->taken_as >= kKeptRequests;
+  // Bounds the free regions while the oldest of them served a recent request: FreeBytesMax, plus an input and a result
+  // as large as the largest of them, so that its regions stay for the next operation; but at most half of the
+  // limit, since other sessions of the daemon lack what an idle one keeps.
+  static std::size_t KeptBytesMax(std::size_t bytes_max, std::size_t largest) {
+    const std::size_t kept = FreeBytesMax(bytes_max) + 2 * largest;
+    return bytes_max > 0 ? std::min(kept, bytes_max / 2) : kept;
   }
+  // Returns whether to evict: an unshared region is free, or free regions exceed kFreeCountMax, KeptBytesMax, or, if
+  // the oldest serves no requests any more, FreeBytesMax.
+  bool HasTooMuchFree() const;
 
  private:
-  std::size_t FreeBytesMax() const { return bytes_max_ > 0 ? std::min(kFreeBytesMax, bytes_max_ / 4) : kFreeBytesMax; }
+  static std::size_t FreeBytesMax(std::size_t bytes_max) {
+    return bytes_max > 0 ? std::min(kFreeBytesMax, bytes_max / 4) : kFreeBytesMax;
+  }
 
   std::map<std::uintptr_t, std::unique_ptr<Region, EndRegion>> regions_;  // by address
   std::deque<Region*> free_;                                              // oldest first

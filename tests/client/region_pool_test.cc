@@ -14,11 +14,12 @@ constexpr std::size_t kSmall = std::size_t{64} << 10;
 
 class RegionPoolTest : public testing::Test {
  protected:
-  void SetUp() override { pool_.SetBytesMax(3 * kLarge); }  // of which a quarter may be free for good
+  void SetUp() override { pool_.SetBytesMax(5 * kLarge); }  // of which a quarter may be free for good
 
   Region* Take(std::size_t bytes) {
     if (Region* const region = pool_.TakeFree(bytes, false)) return region;
     ++created_;
+    held_bytes_ += bytes;
     auto memory = SharedMemory::Create(bytes);
     EXPECT_TRUE(memory.ok()) << memory.error().text();
     return memory.ok() ? pool_.Add(pool_.ReserveId(), std::move(memory.value())) : nullptr;
@@ -31,11 +32,15 @@ class RegionPoolTest : public testing::Test {
       ASSERT_NE(region, nullptr);
       pool_.Release(region);
     }
-    while (pool_.HasTooMuchFree()) pool_.Evict(pool_.OldestFree());
+    while (pool_.HasTooMuchFree()) {
+      held_bytes_ -= pool_.OldestFree()->memory.bytes();
+      pool_.Evict(pool_.OldestFree());
+    }
   }
 
   RegionPool pool_;
   int created_ = 0;
+  std::size_t held_bytes_ = 0;
 };
 
 TEST_F(RegionPoolTest, RegionsOfALargeOperationServeTheNextOne) {
@@ -56,7 +61,22 @@ TEST_F(RegionPoolTest, LargeRegionsThatServeNothingAnyMoreAreGivenBack) {
   ASSERT_FALSE(pool_.HasTooMuchFree());
   for (std::uint64_t request = 0; request < RegionPool::kKeptRequests; request += 2) Operate(kSmall);
   Operate(kLarge);
-  EXPECT_EQ(created_, 6);
+  EXPECT_EQ(created_, 5);
+}
+
+TEST_F(RegionPoolTest, RecentOperationsOfManySizesKeepHalfOfTheLimit) {
+  std::size_t bytes = kLarge;
+  for (int step = 0; step < 4; ++step) {
+    bytes += kSmall;
+    Operate(bytes);
+    EXPECT_LE(held_bytes_, 5 * kLarge / 2) << bytes;
+  }
+  EXPECT_EQ(held_bytes_, 2 * bytes);
+}
+
+TEST_F(RegionPoolTest, FreeRegionsAreBoundedWithoutALimit) {
+  constexpr std::size_t kHuge = std::size_t{3} << 30;
+  EXPECT_EQ(RegionPool::KeptBytesMax(0, kHuge), RegionPool::kFreeBytesMax + 2 * kHuge);
 }
 
 }  // namespace
