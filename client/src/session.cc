@@ -55,11 +55,20 @@ Expected<std::uint32_t> SessionImpl::TakeSlot(Link* link) {
 
 void SessionImpl::FreeSlot(const Lock& lock, Link* link, std::uint32_t index) {
   SlotOwner& owner = link->owners[index];
-  if (owner.input != nullptr) pool_.Release(owner.input);
-  if (owner.result != nullptr) pool_.Release(owner.result);
+  const abi::Slot& slot = link->slot(index);
+  const bool lacks_memory = link->IsDone(index) && slot.refused != 0 && slot.code == Code::kResourceExhausted;
+  for (Region* const region : {owner.input, owner.result}) {
+    if (region == nullptr) continue;
+    // The daemon may have refused the region for good: the next use registers it anew. The last user does it, for
+    // another thread may be about to submit with the id.
+    const std::uint32_t last = region->buffer_bytes > 0 ? 2 : 1;
+    if (lacks_memory && region->users == last) (void)Unregister(lock, link, region);
+    pool_.Release(region);
+  }
   if (owner.device) owner.device->has_slot = false;
   owner = SlotOwner();
   link->slot(index).state.store(abi::SlotState::kFree, std::memory_order_relaxed);
+  while (lacks_memory && EvictOldest(lock)) continue;  // makes room for the next attempt
   TrimPool(lock);
 }
 

@@ -279,6 +279,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Expected<Region*> CreateRegion(std::size_t class_bytes);
   // Makes the region known to the link's daemon unless it is. REQUIRES: the caller uses the region.
   Error Register(Link* link, Region* region, const Deadline& deadline);
+  // Returns false, and the daemon still knows the region, if the socket is full. REQUIRES: no other thread uses it.
+  bool Unregister(const Lock& lock, Link* link, Region* region);
   bool EvictOldest(const Lock& lock);
   void TrimPool(const Lock& lock);
   Expected<Operation> SubmitPlaced(const Request& request, const Placement& placement,

@@ -138,14 +138,19 @@ Error SessionImpl::Register(Link* link, Region* region, const Deadline& deadline
 }
 
 // Sends under the lock, so that no other thread registers the id again before the daemon is told of its end.
-bool SessionImpl::EvictOldest(const Lock& /*lock*/) {
-  Region* const region = pool_.OldestFree();
-  if (region == nullptr) return false;
+bool SessionImpl::Unregister(const Lock& /*lock*/, Link* link, Region* region) {
+  if (!link->end.ok() || region->registered_on != link->serial) return true;
   auto packet = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
   packet.region_id = region->id;
-  // If the socket is full, the region stays in the pool until a later call.
-  const bool is_known = link_->end.ok() && region->registered_on == link_->serial;
-  if (is_known && !link_->socket.Send(packet, Deadline(Milliseconds(0))).ok()) return false;
+  if (!link->socket.Send(packet, Deadline(Milliseconds(0))).ok()) return false;
+  region->registered_on = 0;
+  return true;
+}
+
+// The region stays in the pool until a later call if the daemon cannot be told.
+bool SessionImpl::EvictOldest(const Lock& lock) {
+  Region* const region = pool_.OldestFree();
+  if (region == nullptr || !Unregister(lock, link_.get(), region)) return false;
   pool_.Evict(region);
   return true;
 }

@@ -181,7 +181,8 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
   if (id >= abi::kRegionCountMax) return Lie("a region id is out of range");
   if (regions_.contains(id)) return Lie("a region id is in use");
   if (Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
-  // No reply: an operation on a region without room reports it, and each one tries again.
+  // No reply: an operation on a region without room reports it. Each one tries again to charge a region that is open;
+  // the trainer registers a refused one anew.
   auto descriptor = users_->TakeDescriptors(host_user_, 1);
   Region made(std::move(packet.fd), bytes, reclaimer_, descriptor.ok() ? std::move(descriptor).value() : PoolCharge());
   Region& region = regions_.emplace(id, std::move(made)).first->second;

@@ -108,6 +108,10 @@ void FakeDaemon::FailHeld(Code code, const std::string& text) {
   });
 }
 
+void FakeDaemon::SetRefusesRegions(bool refuses) {
+  Run([&] { refuses_regions_ = refuses; });
+}
+
 void FakeDaemon::SetHolds(bool holds) {
   Run([&] { behaviour_.holds = holds; });
 }
@@ -291,6 +295,7 @@ void FakeDaemon::HandleRegister(const abi::RegisterRegion& packet, int descripto
   const int seals = fcntl(descriptor, F_GET_SEALS);
   Mapped mapped;
   mapped.bytes = packet.bytes;
+  mapped.is_refused = refuses_regions_;
   mapped.data = static_cast<std::byte*>(mmap(nullptr, packet.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0));
   const std::lock_guard<std::mutex> lock(mutex_);
   if (mapped.data == MAP_FAILED || seals != (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) seen_.seals_were_right = false;
@@ -305,9 +310,17 @@ void FakeDaemon::HandleSubmit(const abi::Submit& submit) {
     const std::lock_guard<std::mutex> lock(mutex_);
     seen_.submits.push_back(submit);
   }
+  if (IsRefused(submit)) return Finish(submit.slot, Code::kResourceExhausted, "no room", true);
   open_[submit.slot] = submit;
   released_.erase(submit.slot);
   CompleteIfWhole(submit.slot);
+}
+
+bool FakeDaemon::IsRefused(const abi::Submit& submit) const {
+  const auto is_refused = [this](std::uint64_t count, std::uint32_t region) {
+    return count > 0 && regions_.at(region).is_refused;
+  };
+  return is_refused(submit.input_count, submit.input_region) || is_refused(submit.result_count, submit.result_region);
 }
 
 void FakeDaemon::HandleProgress(const abi::Progress& progress) {
@@ -343,8 +356,9 @@ void FakeDaemon::Complete(const abi::Submit& submit) {
   Finish(submit.slot, Code::kOk, "");
 }
 
-void FakeDaemon::Finish(std::uint32_t slot, Code code, const std::string& text) {
+void FakeDaemon::Finish(std::uint32_t slot, Code code, const std::string& text, bool refused) {
   abi::Slot& done = page_->slots[slot];
+  done.refused = refused ? 1 : 0;
   done.code = code;
   done.world_size = world_size_;
   done.rank = rank_;

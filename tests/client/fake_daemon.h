@@ -69,6 +69,8 @@ class FakeDaemon {
   // Each is done when the call returns, but for operations whose input is not whole: they are completed once it is.
   void CompleteHeld();
   void FailHeld(Code code, const std::string& text);
+  // The regions that come next are of no use for as long as they are registered, as where there is no room for them.
+  void SetRefusesRegions(bool refuses);
   void SetHolds(bool holds);
   void SendEnded(Code code, const std::string& text);
   void Die();       // closes the session without a word; another instance takes the next
@@ -85,6 +87,7 @@ class FakeDaemon {
   struct Mapped {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
+    bool is_refused = false;
   };
 
   void Listen();
@@ -99,7 +102,8 @@ class FakeDaemon {
   void HandleProgress(const abi::Progress& progress);
   void CompleteIfWhole(std::uint32_t slot);
   void Complete(const abi::Submit& submit);
-  void Finish(std::uint32_t slot, Code code, const std::string& text);
+  bool IsRefused(const abi::Submit& submit) const;
+  void Finish(std::uint32_t slot, Code code, const std::string& text, bool refused = false);
   void Disconnect();
   void Run(std::function<void()> action);
   template <typename T>
@@ -117,6 +121,7 @@ class FakeDaemon {
   std::map<std::uint32_t, Mapped> regions_;
   std::map<std::uint32_t, abi::Submit> open_;  // by slot
   std::set<std::uint32_t> released_;           // of their slots, those that are not held any more
+  bool refuses_regions_ = false;
   std::uint64_t instance_ = 1;
   std::uint64_t epoch_ = 1;
   std::uint32_t rank_ = 0;

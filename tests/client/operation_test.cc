@@ -400,6 +400,51 @@ TEST_F(OperationTest, SeveralThreadsReduceOnTheirOwnChannels) {
   EXPECT_EQ(right, 50 * static_cast<int>(kThreads));
 }
 
+TEST_F(OperationTest, StagingRegionsThatFoundNoRoomAreRegisteredAnew) {
+  daemon_.SetRefusesRegions(true);
+  auto values = Pattern(1000);
+  const auto reduce = [&] {
+    return session_->AllReduce(values.data(), values.data(), 1000, DType::kU8, ReduceOp::kSum);
+  };
+  EXPECT_EQ(reduce().error().code(), Code::kResourceExhausted);
+  daemon_.SetRefusesRegions(false);
+  const auto result = reduce();
+  EXPECT_TRUE(result.ok()) << result.error().text();
+  EXPECT_EQ(values, PlusOne(Pattern(1000)));
+}
+
+TEST_F(OperationTest, BuffersThatFoundNoRoomAreRegisteredAnew) {
+  daemon_.SetRefusesRegions(true);
+  auto input = session_->Allocate(1000);
+  auto output = session_->Allocate(1000);
+  ASSERT_TRUE(input.ok() && output.ok());
+  std::memset(input->data(), 7, 1000);
+  const auto submit = [&] { return SubmitBytes(input->data(), output->data(), 1000); };
+  auto first = submit();
+  auto second = submit();
+  EXPECT_EQ(first->Wait().error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(submit()->Wait().error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(daemon_.Look().region_bytes.size(), 2U) << "the second operation is still on the regions";
+  EXPECT_EQ(second->Wait().error().code(), Code::kResourceExhausted);
+  daemon_.SetRefusesRegions(false);
+  const auto result = session_->AllReduce(input->data(), output->data(), 1000, DType::kU8, ReduceOp::kSum);
+  ASSERT_TRUE(result.ok()) << result.error().text();
+  EXPECT_EQ(output->as<std::uint8_t>()[999], 8);
+  EXPECT_EQ(daemon_.Look().region_bytes.size(), 4U);
+}
+
+TEST_F(OperationTest, RefusalForLackOfRoomGivesFreeRegionsBack) {
+  auto values = Pattern(1000);
+  auto larger = Pattern(300'000);
+  const auto reduce = [&](std::vector<std::uint8_t>& bytes) {
+    return session_->AllReduce(bytes.data(), bytes.data(), bytes.size(), DType::kU8, ReduceOp::kSum);
+  };
+  ASSERT_TRUE(reduce(values).ok());
+  daemon_.SetRefusesRegions(true);
+  EXPECT_EQ(reduce(larger).error().code(), Code::kResourceExhausted);
+  EXPECT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.unregistered == 4; }));
+}
+
 TEST_F(OperationTest, WrongRequestsAreRefusedByName) {
   float values[8] = {};
   const auto code = [&](const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
