@@ -94,7 +94,7 @@ Result<std::unique_ptr<Journal>> Journal::Open(const std::string& path, const Jo
   if (!mark.ok()) return mark.status();
   if (Status status = CheckPresence(path, mark.value().has_value()); !status.ok()) return status;
   if (Status status = CreatePrivate(path); !status.ok()) return status;
-  std::unique_ptr<Journal> journal(new Journal(path));
+  std::unique_ptr<Journal> journal(new Journal(path, options));
   if (sqlite3_open_v2(path.c_str(), &journal->db_, SQLITE_OPEN_READWRITE, options.vfs) != SQLITE_OK) {
     return journal->Failure("open");
   }
@@ -295,19 +295,30 @@ Status Journal::Commit(State next, const std::vector<record::Group>& groups) {
     return status;
   }
   state_ = next;
-  mark_ = WriteMark(path_, {.id = state_.id, .changes = state_.changes});
+  PutMark();
   files_.Remember();
   return Status::Ok();
 }
 
 Status Journal::Write(const std::vector<record::Group>& groups) {
   if (Status status = files_.Check(); !status.ok()) return status;
-  return Commit(state_, groups);
+  Status status = Commit(state_, groups);
+  if (status.ok()) return status;
+  return {status.code(), status.text() + "; no group changes until it can be written"};
 }
 
-Status Journal::Check() const {
-  Status status = files_.Check();
-  return status.ok() ? mark_ : status;
+void Journal::PutMark() {
+  mark_ = write_mark_(path_, {.id = state_.id, .changes = state_.changes});
+  if (mark_.ok()) return;
+  mark_ = {mark_.code(), mark_.text() +
+                             "; changes of groups are written, but the next start would not notice if the "
+                             "last ones were lost"};
+}
+
+Status Journal::Check() {
+  if (Status status = files_.Check(); !status.ok()) return status;
+  if (!mark_.ok()) PutMark();
+  return mark_;
 }
 
 }  // namespace ringway

@@ -15,7 +15,7 @@
 //
 // Threads: one. Write blocks on the disk. Errors: kIo with the reason and what to do; a failed Write has written
 // nothing, and may be retried (a full disk). Files that were deleted, replaced or truncated under this process fail
-// Write and Check.
+// Write and Check. A mark that cannot be written fails Check only.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,9 @@ namespace ringway {
 
 struct JournalOptions {
   bool start_new = false;
-  const char* vfs = nullptr;  // SQLite's file system; null: the default. Tests inject faults with another
+  // Tests inject faults with others.
+  const char* vfs = nullptr;  // SQLite's file system; null: the default
+  Status (*write_mark)(const std::string& journal, const JournalMark& mark) = WriteMark;
 };
 
 class Journal {
@@ -56,8 +58,8 @@ class Journal {
   const std::vector<record::Group>& groups() const { return groups_; }
   // Atomic. A group without members is deleted.
   Status Write(const std::vector<record::Group>& groups);
-  // Whether the files are still there and the mark can be written.
-  Status Check() const;
+  // Whether the files are still there and the mark is written; one that failed is tried again.
+  Status Check();
 
  private:
   // The row that vouches for the others.
@@ -69,7 +71,8 @@ class Journal {
     std::uint64_t Hash() const;
   };
 
-  explicit Journal(std::string path) : path_(std::move(path)), files_(path_) {}
+  Journal(std::string path, const JournalOptions& options)
+      : path_(std::move(path)), write_mark_(options.write_mark), files_(path_) {}
   Status Prepare(bool may_be_new);
   Status Create();
   Status Convert();
@@ -82,6 +85,7 @@ class Journal {
   Status Commit(State next, const std::vector<record::Group>& groups);
   Status Put(const record::Group& group);
   Status PutState(const State& state);
+  void PutMark();
   Status CountGroups(State* state);
   std::int64_t Number(const char* sql);  // of a query's first row; -1: none
   Status Exec(const char* sql);
@@ -89,6 +93,7 @@ class Journal {
   Status Damaged() const;
 
   const std::string path_;
+  decltype(JournalOptions::write_mark) const write_mark_;
   sqlite3* db_ = nullptr;
   bool is_new_ = false;
   State state_;

@@ -298,7 +298,7 @@ void Server::WriteJournal() {
       journal_retry_ = now + kJournalRetry;
       coordinator_.OnRecordFailed();
     }
-    NoteJournal(status);
+    NoteJournal(status.ok() ? options_.journal->Check() : status);
   }
 }
 
@@ -315,7 +315,7 @@ void Server::NoteJournal(const Status& status) {
   if (status.ok()) {
     Log(Level::kInfo, "journal_back", {});
   } else {
-    Log(Level::kError, "journal_failed", {{"error", status.text()}, {"effect", "no group changes until it can"}});
+    Log(Level::kError, "journal_failed", {{"error", status.text()}});
   }
   journal_error_ = status.text();
 }

@@ -251,6 +251,35 @@ TEST_F(JournalFaultsTest, FailedWriteSaysSoAndTheNextSucceeds) {
   }
 }
 
+// Cannot write the mark while JOURNAL.full exists.
+Status WriteMarkUnlessFull(const std::string& journal, const JournalMark& mark) {
+  return fs::exists(journal + ".full") ? Status(Code::kIo, "disk full") : WriteMark(journal, mark);
+}
+
+TEST_F(JournalFaultsTest, MarkThatCannotBeWrittenIsReportedUntilACheckHasWrittenIt) {
+  const auto journal = Open({.write_mark = WriteMarkUnlessFull});
+  ASSERT_NE(journal, nullptr);
+  StoreFile(path_ + ".full", "");
+  EXPECT_TRUE(journal->Write({GroupOf("a", 1)}).ok()) << "the change is written";
+  for (const char* part : {"disk full", "changes of groups are written"}) {
+    EXPECT_NE(journal->Check().text().find(part), std::string::npos) << journal->Check().text();
+  }
+  EXPECT_EQ(ReadMark(path_).value()->changes, 1u);
+  fs::remove(path_ + ".full");
+  EXPECT_TRUE(journal->Check().ok());
+  EXPECT_EQ(ReadMark(path_).value()->changes, 2u);
+}
+
+TEST_F(JournalFaultsTest, FailedWriteSaysThatNoGroupChanges) {
+  FaultyVfs vfs;
+  const auto journal = Open(kFaulty);
+  ASSERT_NE(journal, nullptr);
+  vfs.Fail(FaultyVfs::Call::kWrite, 0, SQLITE_FULL);
+  const Status status = journal->Write({GroupOf("a", 1)});
+  EXPECT_NE(status.text().find("no group changes"), std::string::npos) << status.text();
+  vfs.Forgive();
+}
+
 // ---------------------------------------------------------------------------------------------- under a running master
 
 TEST_F(JournalFaultsTest, FileThatIsDeletedUnderItIsNoticedUntilItIsBack) {
