@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
-#include <utility>
 
 #include "master/shell/journal_mark.h"
 
@@ -16,6 +16,16 @@ namespace ringway {
 namespace {
 
 std::string LogPath(const std::string& journal) { return journal + "-wal"; }
+
+std::array<std::string, 3> FilesOf(const std::string& journal) {
+  return {journal, LogPath(journal), MarkPath(journal)};
+}
+
+bool AnyExists(const std::string& journal) {
+  const auto files = FilesOf(journal);
+  struct stat found {};
+  return std::any_of(files.begin(), files.end(), [&](const auto& file) { return ::lstat(file.c_str(), &found) == 0; });
+}
 
 // SQLite locks bytes from 1 GiB on.
 bool IsInUse(const std::string& journal) {
@@ -33,7 +43,7 @@ bool IsInUse(const std::string& journal) {
 
 void JournalFiles::Remember() {
   known_.clear();
-  for (const std::string& path : {journal_, LogPath(journal_), MarkPath(journal_)}) {
+  for (const std::string& path : FilesOf(journal_)) {
     struct stat found {};
     if (::stat(path.c_str(), &found) == 0) known_.push_back({path, found.st_dev, found.st_ino, found.st_size});
   }
@@ -59,15 +69,20 @@ Status SetAside(const std::string& journal) {
     return {Code::kIo, "the journal " + journal +
                            " is in use by another ringway-master: stop that one or give another " + "--journal"};
   }
-  const std::string old = journal + ".old";
-  const auto files = {std::pair(journal, old), std::pair(LogPath(journal), LogPath(old)),
-                      std::pair(MarkPath(journal), MarkPath(old))};
-  const auto exists = [](const auto& file) { return ::access(file.first.c_str(), F_OK) == 0; };
-  if (std::none_of(files.begin(), files.end(), exists)) return Status::Ok();
-  for (const auto& [from, to] : files) (void)std::remove(to.c_str());  // a log of another journal would be replayed
-  for (const auto& [from, to] : files) {
-    if (std::rename(from.c_str(), to.c_str()) == 0 || errno == ENOENT) continue;
-    return {Code::kIo, "cannot rename " + from + " to " + to + ": " + std::generic_category().message(errno)};
+  if (!AnyExists(journal)) return Status::Ok();
+  std::string old = journal + ".old";
+  for (int number = 1; AnyExists(old); ++number) {
+    if (number == kOldJournalsMax) {
+      return {Code::kIo, "cannot set the journal " + journal + " aside: " + journal + ".old and all names up to " +
+                             old + " are taken; move those away, and give --new-journal for one start only"};
+    }
+    old = journal + ".old." + std::to_string(number);
+  }
+  const auto from = FilesOf(journal);
+  const auto to = FilesOf(old);
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (std::rename(from[i].c_str(), to[i].c_str()) == 0 || errno == ENOENT) continue;
+    return {Code::kIo, "cannot rename " + from[i] + " to " + to[i] + ": " + std::generic_category().message(errno)};
   }
   return Status::Ok();
 }

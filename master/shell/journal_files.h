@@ -33,8 +33,11 @@ class JournalFiles {
   std::vector<Known> known_;
 };
 
-// Renames the journal's files to JOURNAL.old, JOURNAL.old-wal and JOURNAL.old.id, over older ones. kIo if another
-// process uses the journal, or a file cannot be renamed.
+inline constexpr int kOldJournalsMax = 100;
+
+// Renames the journal's files to JOURNAL.old, JOURNAL.old-wal and JOURNAL.old.id, or JOURNAL.old.1 and so on: the first
+// of kOldJournalsMax names that has no file yet, as what is there may be the only copy of the groups. kIo if another
+// process uses the journal, no name is free, or a file cannot be renamed.
 Status SetAside(const std::string& journal);
 
 // Whether the file exists and is not empty.

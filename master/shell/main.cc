@@ -51,7 +51,8 @@ Options ParseOptions(int argc, char** argv) {
       "--journal", options.journal,
       "file that lets a restarted master go on, or none; by default in the state directory, none for port 0");
   app.add_flag("--new-journal", options.new_journal,
-               "begin without the groups of the journal that there is, which is kept as FILE.old; not in a file")
+               "begin without the groups of the journal that there is, which is kept as FILE.old, or FILE.old.N if "
+               "that exists; not in a file")
       ->configurable(false);  // for one start: each would forget the groups
   app.add_option("--heartbeat-ms", coordinator.heartbeat_ms, "pause between heartbeats")
       ->default_str(Ms(coordinator.heartbeat_ms))

@@ -158,6 +158,27 @@ TEST_F(JournalFaultsTest, NewJournalOnRequestSetsTheOldOneAside) {
   EXPECT_EQ(Found(), two_) << "the old one is whole";
 }
 
+TEST_F(JournalFaultsTest, NewJournalNeverReplacesAnOlderOne) {
+  Restore(FilesOfAKilledMaster());
+  ASSERT_NE(Open({.start_new = true}), nullptr);
+  ASSERT_NE(Open({.start_new = true}), nullptr);
+  const std::string journal = path_;
+  path_ = journal + ".old.1";
+  EXPECT_EQ(Found(), State());
+  path_ = journal + ".old";
+  EXPECT_EQ(Found(), two_) << "it is the only copy of the groups";
+}
+
+TEST_F(JournalFaultsTest, NewJournalIsRefusedWhereAllOldNamesAreTaken) {
+  { EXPECT_TRUE(Open()->Write({GroupOf("a", 1)}).ok()); }
+  StoreFile(path_ + ".old.id", "");
+  for (int i = 1; i < kOldJournalsMax; ++i) StoreFile(path_ + ".old." + std::to_string(i), "");
+  const auto journal = Journal::Open(path_, {.start_new = true});
+  EXPECT_EQ(journal.status().code(), Code::kIo);
+  EXPECT_NE(journal.status().text().find(".old.99 are taken"), std::string::npos) << journal.status().text();
+  EXPECT_EQ(Found(), Of({GroupOf("a", 1)})) << "it stays where it is";
+}
+
 // ---------------------------------------------------------------------------------------------- damaged files
 
 TEST_F(JournalFaultsTest, FlippedBitInTheDatabaseIsRefusedOrHarmless) {
