@@ -42,22 +42,23 @@ bool IsInUse(const std::string& journal) {
 }  // namespace
 
 void JournalFiles::Remember() {
-  known_.clear();
   for (const std::string& path : FilesOf(journal_)) {
     struct stat found {};
-    if (::stat(path.c_str(), &found) == 0) known_.push_back({path, found.st_dev, found.st_ino, found.st_size});
+    if (::stat(path.c_str(), &found) != 0) continue;
+    Known& known = known_.try_emplace(path, Known{.device = found.st_dev, .inode = found.st_ino}).first->second;
+    if (known.Is(found)) known.bytes = found.st_size;
   }
 }
 
 Status JournalFiles::Check() const {
-  for (const Known& known : known_) {
+  for (const auto& [path, known] : known_) {
     struct stat found {};
-    const bool exists = ::stat(known.path.c_str(), &found) == 0;
-    if (exists && found.st_dev == known.device && found.st_ino == known.inode && found.st_size >= known.bytes) continue;
-    const char* what = !exists                       ? " was deleted or moved away"
-                       : found.st_ino != known.inode ? " was replaced by another file"
-                                                     : " was truncated";
-    return {Code::kIo, known.path + what +
+    const bool exists = ::stat(path.c_str(), &found) == 0;
+    if (exists && known.Is(found) && found.st_size >= known.bytes) continue;
+    const char* what = !exists            ? " was deleted or moved away"
+                       : !known.Is(found) ? " was replaced by another file"
+                                          : " was truncated";
+    return {Code::kIo, path + what +
                            " while this master uses it, and no group changes without its journal: put the "
                            "file back, or restart the master with --new-journal and then the daemons"};
   }

@@ -2,10 +2,12 @@
 // its mark JOURNAL.id.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
+#include <map>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "proto/result.h"
 
@@ -17,20 +19,21 @@ class JournalFiles {
  public:
   explicit JournalFiles(std::string journal) : journal_(std::move(journal)) {}
 
-  // Takes the files as they are now for the right ones. To be called after each write.
+  // Takes the files that it finds for the first time for the right ones, and learns the sizes of those. To be called
+  // after each write. SQLite creates none of them anew, nor removes one: it holds the lock until the journal is closed.
   void Remember();
   // kIo if one of them is another file now, or shorter.
   Status Check() const;
 
  private:
   struct Known {
-    std::string path;
     dev_t device = 0;
     ino_t inode = 0;
     off_t bytes = 0;
+    bool Is(const struct stat& file) const { return file.st_dev == device && file.st_ino == inode; }
   };
   const std::string journal_;
-  std::vector<Known> known_;
+  std::map<std::string, Known> known_;  // by path
 };
 
 inline constexpr int kOldJournalsMax = 100;

@@ -334,5 +334,42 @@ TEST_F(JournalFaultsTest, FileThatIsReplacedOrTruncatedUnderItIsNoticed) {
   EXPECT_NE(journal->Check().text().find("was truncated"), std::string::npos) << journal->Check().text();
 }
 
+// Does to JOURNAL what JOURNAL.strike says, in the middle of a write.
+Status WriteMarkAfterStrike(const std::string& journal, const JournalMark& mark) {
+  if (fs::exists(journal + ".strike")) {
+    const std::string suffix = FileContents(journal + ".strike");
+    fs::rename(journal + suffix, journal + ".away");
+    if (suffix != "-wal") StoreFile(journal + suffix, FileContents(journal + ".away"));
+    fs::remove(journal + ".strike");
+  }
+  return WriteMark(journal, mark);
+}
+
+TEST_F(JournalFaultsTest, FileThatIsDeletedOrReplacedDuringAWriteIsNoticed) {
+  const auto journal = Open({.write_mark = WriteMarkAfterStrike});
+  ASSERT_NE(journal, nullptr);
+  for (const std::string suffix : {"", "-wal", ".id"}) {
+    StoreFile(path_ + ".strike", suffix);
+    EXPECT_TRUE(journal->Write({GroupOf("a", 1)}).ok());
+    const std::string wanted = path_ + suffix + (suffix == "-wal" ? " was deleted" : " was replaced");
+    EXPECT_NE(journal->Check().text().find(wanted), std::string::npos) << journal->Check().text();
+    fs::rename(path_ + ".away", path_ + suffix);
+    EXPECT_TRUE(journal->Check().ok());
+  }
+}
+
+// Past several checkpoints, which SQLite makes each 1000 pages.
+TEST_F(JournalFaultsTest, FilesThatOnlySqliteChangesRaiseNoAlarm) {
+  const auto journal = Open();
+  ASSERT_NE(journal, nullptr);
+  std::string big(1 << 20, 'x');
+  for (const std::size_t bytes : {big.size(), std::size_t{1}, big.size(), std::size_t{1}}) {
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      ASSERT_TRUE(journal->Write({GroupOf(big.substr(0, bytes), i)}).ok());
+      ASSERT_TRUE(journal->Check().ok()) << journal->Check().text();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ringway
