@@ -159,9 +159,9 @@ Status TrainerSession::OnJoin(std::span<const std::byte> bytes) {
 void TrainerSession::JoinInTurn(JoinOrder order) {
   const Duration wait = users_->TakeJoin(host_user_, net::Clock::Of(context_).Now());
   if (wait == Duration()) return host_->OnJoin(shared_from_this(), order);
-  JoinProgress(Code::kResourceExhausted, "user " + std::to_string(host_user_.uid) + " joins more often than once a " +
-                                             SecondsText(UserShares::kJoinPeriod) + ": this join waits " +
-                                             SecondsText(wait) + " for its turn");
+  JoinProgress(Code::kResourceExhausted, "user " + std::to_string(host_user_.uid) + " joins more often than " +
+                                             std::to_string(std::chrono::seconds(1) / UserShares::kJoinPeriod) +
+                                             " times a second: this join waits " + SecondsText(wait) + " for its turn");
   waits_for_turn_ = true;
   turn_.After(wait, [self = shared_from_this(), order = std::move(order)] {
     self->waits_for_turn_ = false;

@@ -39,8 +39,9 @@ struct UserLimits {
 
 class UserShares {
  public:
-  static constexpr std::int64_t kJoinsAtOnce = 128;  // two of 64 trainers each that come back at once
-  static constexpr Duration kJoinPeriod = std::chrono::seconds(1);
+  // 64 trainers that come back at once, with 8 groups each: every one is a session of its own.
+  static constexpr std::int64_t kJoinsAtOnce = 512;
+  static constexpr Duration kJoinPeriod = std::chrono::milliseconds(250);
   static constexpr std::int64_t kLinesAtOnce = 500;
   static constexpr Duration kLinePeriod = std::chrono::milliseconds(200);
   static constexpr std::size_t kUsersMax = 4096;
