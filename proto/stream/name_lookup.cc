@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -40,20 +41,32 @@ class Worker {
     return *worker;
   }
 
-  // Returns false where too many wait.
-  bool Add(std::function<void()> look_up) {
+  // kResourceExhausted where too many wait, or the system has no thread.
+  Status Add(std::function<void()> look_up) {
     const std::scoped_lock lock(mutex_);
-    if (waiting_.size() >= NameLookup::kWaitingMax) return false;
-    if (!std::exchange(has_thread_, true)) {
-      const device::SignalsBlocked blocked;
-      std::thread([this] { Run(); }).detach();
+    if (waiting_.size() >= NameLookup::kWaitingMax) {
+      return {Code::kResourceExhausted, "too many names wait for their addresses"};
     }
+    if (Status status = StartThread(); !status.ok()) return status;
     waiting_.push_back(std::move(look_up));
     added_.notify_one();
-    return true;
+    return Status::Ok();
   }
 
  private:
+  // The next lookup tries again where this fails.
+  Status StartThread() {
+    if (has_thread_) return Status::Ok();
+    try {
+      const device::SignalsBlocked blocked;
+      std::thread([this] { Run(); }).detach();
+      has_thread_ = true;
+      return Status::Ok();
+    } catch (const std::system_error& error) {
+      return {Code::kResourceExhausted, "cannot start a thread to look up names: " + error.code().message() +
+                                            "; raise the limit of threads (TasksMax of systemd, ulimit -u)"};
+    }
+  }
   [[noreturn]] void Run() {
     for (;;) {
       std::unique_lock lock(mutex_);
@@ -126,10 +139,10 @@ NameLookup::NameLookup(asio::execution_context& loop)
 std::uint64_t NameLookup::Start(const Endpoint& where, Done done) {
   const std::uint64_t number = next_++;
   answers_->Expect(number, std::move(done));
-  const bool added = Worker::Get().Add([answers = answers_, number, where] {
+  const Status added = Worker::Get().Add([answers = answers_, number, where] {
     if (answers->IsWanted(number)) answers->Post(number, AddressesOf(where));
   });
-  if (!added) answers_->Post(number, Status(Code::kResourceExhausted, "too many names wait for their addresses"));
+  if (!added.ok()) answers_->Post(number, added);
   return number;
 }
 

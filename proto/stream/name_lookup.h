@@ -30,7 +30,7 @@ class NameLookup : public asio::execution_context::service {
   explicit NameLookup(asio::execution_context& loop);
 
   // Calls `done` once, from a later turn of the loop, unless the lookup is cancelled. Returns its number. Errors: kIo
-  // with the reason, kResourceExhausted where kWaitingMax wait.
+  // with the reason, kResourceExhausted where kWaitingMax wait or no thread can be started.
   std::uint64_t Start(const Endpoint& where, Done done);
   void Cancel(std::uint64_t number);
 

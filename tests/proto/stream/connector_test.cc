@@ -3,14 +3,18 @@
 
 #include <gtest/gtest.h>
 #include <netdb.h>
+#include <pthread.h>
 
 #include <condition_variable>
+#include <cstdlib>
 #include <future>
+#include <iostream>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
+#include "proto/stream/name_lookup.h"
 #include "tests/proto/stream/net_fixture.h"
 
 namespace {
@@ -103,6 +107,37 @@ TEST_F(ConnectorTest, AddressNeedsNoNameServer) {
   NameServer::Get().Rise();
   ASSERT_TRUE(RunUntil([&] { return named.has_value(); }));
   EXPECT_EQ(named->status().code(), Code::kIo);
+}
+
+Status LookedUp() {
+  asio::io_context loop{1};
+  Status status(Code::kTimeout, "no answer");
+  const auto work = asio::make_work_guard(loop);
+  NameLookup::Of(loop).Start({.host = "none", .port = 1}, [&](const auto& found) {
+    status = found.status();
+    loop.stop();
+  });
+  loop.run_for(std::chrono::minutes(1));
+  return status;
+}
+
+// No thread can be started while threads' stacks are larger than the address space.
+[[noreturn]] void LookUpWithoutAThreadAndWithOne() {
+  pthread_attr_t usual;
+  pthread_attr_t huge;
+  const bool is_set = ::pthread_getattr_default_np(&usual) == 0 && ::pthread_getattr_default_np(&huge) == 0 &&
+                      ::pthread_attr_setstacksize(&huge, std::size_t{1} << 60) == 0 &&
+                      ::pthread_setattr_default_np(&huge) == 0;
+  const Status without = LookedUp();
+  const bool is_reset = ::pthread_setattr_default_np(&usual) == 0;
+  const Status with = LookedUp();
+  std::cerr << is_set << is_reset << " without: " << without.text() << ", with: " << with.text() << '\n';
+  std::_Exit(is_set && is_reset && without.code() == Code::kResourceExhausted && with.code() == Code::kIo ? 0 : 1);
+}
+
+TEST(NameLookupDeathTest, ThreadThatCannotBeStartedFailsTheLookupAndIsTriedAgain) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own: a thread stays for good
+  EXPECT_EXIT(LookUpWithoutAThreadAndWithOne(), testing::ExitedWithCode(0), "without: cannot start a thread");
 }
 
 }  // namespace
