@@ -190,10 +190,15 @@ Status Daemon::StartHttp() {
   if (config_.http.empty()) return Status::Ok();
   using Answer = shell::HttpQuestions::Answer;
   http_.emplace(shell::HttpQuestions{
-      .health = [this](Answer answer) { Beat([answer = std::move(answer)] { answer(std::string("ok")); }); },
+      .health = [this](Answer answer) { Beat([answer = std::move(answer)] { answer(std::string("ok"), {}); }); },
       .status =
           [this](Answer answer) {
-            (void)to_data_.TryPost([this, answer = std::move(answer)] { answer(data_.StatusJson()); });
+            (void)to_data_.TryPost([this, answer = std::move(answer)] {
+              const net::Clock& clock = net::Clock::Of(data_context_);
+              const TimePoint begin = clock.Now();
+              std::string status = data_.StatusJson();
+              answer(std::move(status), clock.Now() - begin);
+            });
           }});
   return http_->Start(config_.http).status();
 }

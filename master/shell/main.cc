@@ -176,10 +176,13 @@ void StartHttpOrExit(const Options& options, asio::io_context& io, Server& serve
                      std::optional<shell::HttpServer>& http) {
   using Answer = shell::HttpQuestions::Answer;
   http.emplace(shell::HttpQuestions{
-      .health = [&io](Answer answer) { asio::post(io, [answer = std::move(answer)] { answer(std::string("ok")); }); },
+      .health =
+          [&io](Answer answer) { asio::post(io, [answer = std::move(answer)] { answer(std::string("ok"), {}); }); },
       .status =
           [&io, &server](Answer answer) {
-            asio::post(io, [&server, answer = std::move(answer)] { server.AskStatus(answer); });
+            asio::post(io, [&server, answer = std::move(answer)] {
+              server.AskStatus([answer](std::string status) { answer(std::move(status), {}); });
+            });
           }});
   if (const auto started = http->Start(options.http); !started.ok()) shell::Die(kProgram, started.status().text());
 }

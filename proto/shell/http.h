@@ -14,7 +14,8 @@
 //   that wait for the others, or read them   kConnectionsMax
 //   one more than that                       closes the oldest of the host that has the most (proto/crowd.h)
 //   a connection                             one request, of 4 KiB and `request_time` in all
-//   questions to the program                 one of each kind at a time; all who ask meanwhile share its answer
+//   questions to the program                 one of each kind at a time; all who ask meanwhile share its answer, and
+//                                            who asks within 9 times the time that it took the program gets it again
 //
 // So slow clients delay nobody, and a crowd from one host keeps no other host out.
 #pragma once
@@ -34,7 +35,8 @@ namespace ringway::shell {
 // Each asks a question of the program. Called on the server's thread; posts to the program's loops and returns. The
 // answer may come on any thread, or never, as where a queue is full: then all copies of it are destroyed.
 struct HttpQuestions {
-  using Answer = std::function<void(Result<std::string>)>;
+  // With the time that the answer took the program's loop; 0 where the program itself limits that.
+  using Answer = std::function<void(Result<std::string>, Duration)>;
   std::function<void(Answer)> health;  // answers once all loops have run; the text is not used
   std::function<void(Answer)> status;  // answers with the status as JSON
 };

@@ -10,9 +10,12 @@ HttpQuestion::HttpQuestion(std::shared_ptr<asio::io_context> loop, Duration pati
       patience_(patience),
       ask_(std::move(ask)),
       on_answer_(std::move(on_answer)),
-      timer_(*loop_) {}
+      clock_(net::Clock::Of(*loop_)),
+      timer_(*loop_),
+      last_(Status(Code::kInternal, "there is no answer yet")) {}
 
 void HttpQuestion::Wait(HttpConnectionId id) {
+  if (clock_.Now() < last_until_) return on_answer_({id}, last_);
   waiting_.insert(id);
   if (waiting_.size() == 1) {
     timer_.After(patience_, [this] {
@@ -22,16 +25,18 @@ void HttpQuestion::Wait(HttpConnectionId id) {
   if (!open_.expired()) return;
   const auto token = std::make_shared<char>();
   open_ = token;
-  ask_([loop = loop_, weak = weak_from_this(), token](Result<std::string> answer) {
-    asio::post(*loop, [weak, answer = std::move(answer)] {
-      if (const auto self = weak.lock()) self->OnAnswered(answer);
+  ask_([loop = loop_, weak = weak_from_this(), token](Result<std::string> answer, Duration took) {
+    asio::post(*loop, [weak, answer = std::move(answer), took]() mutable {
+      if (const auto self = weak.lock()) self->OnAnswered(std::move(answer), took);
     });
   });
 }
 
-void HttpQuestion::OnAnswered(const Result<std::string>& answer) {
+void HttpQuestion::OnAnswered(Result<std::string> answer, Duration took) {
   open_.reset();
-  Tell(answer);
+  last_ = std::move(answer);
+  last_until_ = clock_.Now() + kRests * took;
+  Tell(last_);
 }
 
 void HttpQuestion::Tell(const Result<std::string>& answer) {

@@ -1,11 +1,15 @@
 #include "proto/shell/http.h"
 
+#include <atomic>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <vector>
 
 #include "proto/shell/http_connection.h"
+#include "proto/shell/http_question.h"
 #include "tests/proto/stream/net_fixture.h"
+#include "tests/proto/stream/simulated_clock.h"
 
 namespace ringway::shell {
 namespace {
@@ -46,8 +50,8 @@ std::string Request(const std::string& path) { return "GET " + path + " HTTP/1.1
 
 class HttpServerTest : public net::NetTest {
  protected:
-  static void AnswerHealth(const HttpQuestions::Answer& answer) { answer(std::string("ok")); }
-  static void AnswerStatus(const HttpQuestions::Answer& answer) { answer(std::string(kStatus)); }
+  static void AnswerHealth(const HttpQuestions::Answer& answer) { answer(std::string("ok"), {}); }
+  static void AnswerStatus(const HttpQuestions::Answer& answer) { answer(std::string(kStatus), {}); }
 
   void Start(HttpQuestions questions = {.health = AnswerHealth, .status = AnswerStatus},
              const HttpLimits& limits = {.request_time = std::chrono::hours(1), .patience = std::chrono::hours(1)}) {
@@ -119,12 +123,49 @@ TEST_F(HttpServerTest, WhoAsksWhileAQuestionIsOpenSharesItsAnswer) {
   EXPECT_TRUE(IsUnavailable(AnswerOn(first))) << "its time is over";
   EXPECT_TRUE(IsUnavailable(AnswerOn(second)));
   EXPECT_EQ(program.open(), 0U) << "the first question is open";
-  open(std::string(kStatus));
+  open(std::string(kStatus), {});
   EXPECT_TRUE(RunUntil([&] {
     const net::UniqueFd next = Send(Request("/readyz"));
-    program.Take()(std::string(kStatus));
+    program.Take()(std::string(kStatus), {});
     return IsOk(AnswerOn(next));
   }));
+}
+
+TEST_F(HttpServerTest, WhoAsksSoonAfterACostlyAnswerGetsItAgain) {
+  std::atomic<int> asked = 0;
+  Start({.health = AnswerHealth, .status = [&](const HttpQuestions::Answer& answer) {
+           ++asked;
+           answer(std::string(kStatus), std::chrono::hours(1));
+         }});
+  for (const char* path : {"/metrics", "/readyz", "/metrics"}) EXPECT_TRUE(IsOk(Get(path)));
+  EXPECT_EQ(asked, 1);
+  server_.reset();
+}
+
+TEST(HttpQuestionTest, IsAskedAgainAfterNineTimesTheTimeOfItsAnswer) {
+  const auto loop = std::make_shared<asio::io_context>(1);
+  auto& clock = net::SimulatedClock::Make(*loop);
+  int asked = 0;
+  std::map<HttpConnectionId, std::string> answers;
+  const auto question = std::make_shared<HttpQuestion>(
+      loop, std::chrono::hours(1),
+      [&](const HttpQuestion::Answer& answer) { answer(std::to_string(++asked), std::chrono::milliseconds(2)); },
+      [&](const auto& to, const Result<std::string>& answer) {
+        for (const HttpConnectionId id : to) answers[id] = answer.value();
+      });
+  const auto ask = [&](HttpConnectionId id) {
+    question->Wait(id);
+    loop->restart();
+    loop->poll();
+    return answers[id];
+  };
+  EXPECT_EQ(ask(1), "1");
+  const TimePoint end = clock.Now() + std::chrono::milliseconds(18);
+  EXPECT_EQ(ask(2), "1");
+  (void)clock.Step(end - Duration(1));
+  EXPECT_EQ(ask(3), "1");
+  (void)clock.Step(end);
+  EXPECT_EQ(ask(4), "2");
 }
 
 TEST_F(HttpServerTest, LostQuestionIsAskedAgain) {
@@ -135,7 +176,7 @@ TEST_F(HttpServerTest, LostQuestionIsAskedAgain) {
   EXPECT_TRUE(IsUnavailable(AnswerOn(first)));
   EXPECT_TRUE(RunUntil([&] {
     const net::UniqueFd next = Send(Request("/healthz"));
-    program.Take()(std::string("ok"));
+    program.Take()(std::string("ok"), {});
     return IsOk(AnswerOn(next));
   }));
 }
@@ -154,7 +195,7 @@ TEST_F(HttpServerTest, AnswerAfterTheServersEndGoesNowhere) {
   const net::UniqueFd client = Send(Request("/healthz"));
   const HttpQuestions::Answer answer = program.Take();
   server_.reset();
-  answer(std::string("ok"));
+  answer(std::string("ok"), {});
   EXPECT_EQ(AnswerOn(client), "");
 }
 
