@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <ctime>
@@ -38,6 +40,13 @@ Function* Next(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
+// Whether somebody can set the clock: all but those that count from the start of the machine, a process or a thread.
+bool IsWallClock(clockid_t clock) {
+  constexpr std::array<clockid_t, 6> kOthers = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW,      CLOCK_MONOTONIC_COARSE,
+                                                CLOCK_BOOTTIME,  CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID};
+  return clock >= 0 && std::find(kOthers.begin(), kOthers.end(), clock) == kOthers.end();
+}
+
 bool IsName(const char* host) {
   for (; host != nullptr && *host != '\0'; ++host) {
     if (std::isalpha(static_cast<unsigned char>(*host)) != 0) return true;
@@ -52,7 +61,7 @@ extern "C" {
 int clock_gettime(clockid_t clock, timespec* now) noexcept {
   static auto* const kNext = Next<int(clockid_t, timespec*)>("clock_gettime");
   const int result = kNext(clock, now);
-  if (result == 0 && clock == CLOCK_REALTIME) now->tv_sec += AheadSeconds();
+  if (result == 0 && IsWallClock(clock)) now->tv_sec += AheadSeconds();
   return result;
 }
 

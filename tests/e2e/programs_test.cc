@@ -209,6 +209,7 @@ TEST_F(Programs, TrainerOfADaemonThatHasNeverReachedItsMasterIsToldTheReason) {
   JoinOptions hasty;
   hasty.socket_path = directory_ / "own.sock";
   hasty.group = "job";
+  hasty.wait_world = 1;
   hasty.timeout = std::chrono::seconds(5);
   std::vector<Code> waits;
   hasty.on_waiting = [&](const Error& cause) { waits.push_back(cause.code()); };
