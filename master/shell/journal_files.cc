@@ -27,6 +27,10 @@ bool AnyExists(const std::string& journal) {
   return std::any_of(files.begin(), files.end(), [&](const auto& file) { return ::lstat(file.c_str(), &found) == 0; });
 }
 
+std::string OldName(const std::string& journal, int number) {
+  return journal + ".old" + (number == 0 ? "" : "." + std::to_string(number));
+}
+
 // SQLite locks bytes from 1 GiB on.
 bool IsInUse(const std::string& journal) {
   const int fd = ::open(journal.c_str(), O_RDWR | O_CLOEXEC);
@@ -71,16 +75,15 @@ Status SetAside(const std::string& journal) {
                            " is in use by another ringway-master: stop that one or give another " + "--journal"};
   }
   if (!AnyExists(journal)) return Status::Ok();
-  std::string old = journal + ".old";
-  for (int number = 1; AnyExists(old); ++number) {
-    if (number == kOldJournalsMax) {
-      return {Code::kIo, "cannot set the journal " + journal + " aside: " + journal + ".old and all names up to " +
-                             old + " are taken; move those away, and give --new-journal for one start only"};
-    }
-    old = journal + ".old." + std::to_string(number);
+  int number = 0;
+  while (number < kOldJournalsMax && AnyExists(OldName(journal, number))) ++number;
+  if (number == kOldJournalsMax) {
+    return {Code::kIo, "cannot set the journal " + journal + " aside: all names from " + OldName(journal, 0) + " to " +
+                           OldName(journal, number - 1) +
+                           " are taken; move those away, and give --new-journal for one start only"};
   }
   const auto from = FilesOf(journal);
-  const auto to = FilesOf(old);
+  const auto to = FilesOf(OldName(journal, number));
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (std::rename(from[i].c_str(), to[i].c_str()) == 0 || errno == ENOENT) continue;
     return {Code::kIo, "cannot rename " + from[i] + " to " + to[i] + ": " + std::generic_category().message(errno)};
