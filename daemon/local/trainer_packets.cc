@@ -184,10 +184,11 @@ Status TrainerSession::OnRegister(ReceivedPacket packet) {
   // No reply: an operation on a region without room reports it. Each one tries again to charge a region that is open;
   // the trainer registers a refused one anew.
   auto descriptor = users_->TakeDescriptors(host_user_, 1);
+  const Status has_descriptor = descriptor.status();
   Region made(std::move(packet.fd), bytes, reclaimer_, descriptor.ok() ? std::move(descriptor).value() : PoolCharge());
   Region& region = regions_.emplace(id, std::move(made)).first->second;
-  if (!descriptor.ok()) {
-    region.Refuse(descriptor.status());
+  if (!has_descriptor.ok()) {
+    region.Refuse(has_descriptor);
     return Status::Ok();
   }
   const Status usable = MakeUsable(region);
