@@ -1,8 +1,8 @@
 // A countable resource that the users of a host share, so that none of them can take it from the others. Pure.
 //
-// The rule: a user may hold three quarters of what the others leave. A user alone gets most of it, and a newcomer
-// always finds room, however much anybody holds. (In switches, where such a rule shares packet buffers, it is a dynamic
-// threshold.) Root and the daemon's own user are counted, but not limited: either can stop the daemon.
+// The rule: a user may hold three quarters of what the others leave. A user alone gets most of it, and a newcomer finds
+// a quarter of what was free, until several user ids together have taken all. (In switches, where such a rule shares
+// packet buffers, it is a dynamic threshold.) Root and the daemon's own user are counted, but not limited.
 //
 // Counts only: callers take before they allocate, and give back afterwards. Bounded: one entry for each user who holds
 // something. Threads: one.
