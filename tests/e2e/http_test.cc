@@ -104,7 +104,7 @@ TEST(HttpCertificateTest, EndOfTheCertificateIsNoOutage) {
   const TemporaryDirectory directory;
   const std::string certificates = directory / "tls";
   ASSERT_TRUE(tls::InitAuthority(certificates).ok());
-  const tls::Validity soon{.begins = -std::chrono::minutes(1), .ends = std::chrono::seconds(kSanitized ? 60 : 10)};
+  const tls::Validity soon{.begins = -std::chrono::minutes(1), .ends = std::chrono::seconds(kSanitized ? 30 : 15)};
   ASSERT_TRUE(
       tls::Issue({.dir = certificates, .out = certificates}, {.role = ProcessRole::kMaster, .name = "m"}, soon).ok());
   const Process master(directory, "master",
