@@ -27,107 +27,26 @@ import torch.distributed as dist
 
 import ringway
 from ringway._c10d_join import Membership, bounded, has_key, ranks_text
+from ringway._c10d_tensors import (
+    BITWISE,
+    OF_NUMPY,
+    OPS,
+    check_alike,
+    divide,
+    divides,
+    elements_of,
+    is_dense,
+    lent,
+    listed,
+    name_of,
+    numbers_of,
+    reduction_of,
+)
 from ringway._c10d_work import Operation, Submissions, Work, seconds_of
 
 if TYPE_CHECKING:
     Tensors = Sequence[torch.Tensor]
     Submission = Callable[[], ringway.Work]
-
-_OPS = {
-    dist.ReduceOp.SUM: "sum",
-    dist.ReduceOp.AVG: "avg",
-    dist.ReduceOp.PRODUCT: "prod",
-    dist.ReduceOp.MIN: "min",
-    dist.ReduceOp.MAX: "max",
-}
-_BITWISE = {
-    dist.ReduceOp.BAND: torch.bitwise_and,
-    dist.ReduceOp.BOR: torch.bitwise_or,
-    dist.ReduceOp.BXOR: torch.bitwise_xor,
-}
-_UNSIGNED = {torch.uint16, torch.uint32, torch.uint64}
-_INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, *_UNSIGNED}
-# NumPy arrays are borrowed in half the time of tensors, which counts in small operations.
-_OF_NUMPY = {*_INTEGERS, torch.float16, torch.float32, torch.float64}
-_NUMBERS = {*_OF_NUMPY, torch.bfloat16}
-_MOVED_AS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # what has no numbers, by its bytes
-
-
-def _elements(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory as elements that Ringway moves, if it is dense."""
-    if not tensor.is_cpu and not tensor.is_cuda:
-        raise ringway.NotSupported(f"a tensor is on {tensor.device}: the backend takes those of the host and of CUDA")
-    if tensor.is_sparse or tensor.is_quantized:
-        raise ringway.NotSupported("a tensor is sparse or quantized: the backend takes dense ones")
-    tensor = tensor.detach()
-    if tensor.dtype in _NUMBERS:
-        return tensor
-    return torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor.view(_MOVED_AS[tensor.itemsize])
-
-
-def _numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory as numbers that Ringway adds."""
-    elements = _elements(tensor)
-    if tensor.dtype not in _NUMBERS and tensor.dtype != torch.bool and not tensor.dtype.is_complex:
-        raise ringway.NotSupported(f"the backend moves {tensor.dtype}, and does not reduce it: convert it first")
-    return elements
-
-
-def _is_dense(tensor: torch.Tensor) -> bool:
-    """And in host memory."""
-    return tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
-
-
-def _lent(x: torch.Tensor) -> Any:
-    """What the session borrows of a contiguous tensor."""
-    return x.numpy() if x.is_cpu and x.dtype in _OF_NUMPY else x
-
-
-def _listed(tensors: Any) -> Tensors:
-    """Of calls of a group's own methods that name one tensor."""
-    return [tensors] if isinstance(tensors, torch.Tensor) else tensors
-
-
-def _reduction(opts: Any) -> Any:
-    """Of a collective's options, which may be the reduction itself, or None."""
-    given = getattr(opts, "reduceOp", opts)
-    return dist.ReduceOp.SUM if given is None else getattr(given, "op", given)
-
-
-def _name(op: Any, dtype: torch.dtype) -> str:
-    """What the session calls it. Averages of integers are sums, which `_divide` completes."""
-    name = _OPS.get(op)
-    if name is None:
-        raise ringway.NotSupported(f"the backend has no reduction {op} here")
-    if dtype == torch.bool:  # as any and all
-        name = {"sum": "max", "prod": "min"}.get(name, name)
-        if name == "avg":
-            raise ringway.NotSupported("avg of bool is not defined")
-    if dtype.is_complex and name not in ("sum", "avg"):
-        raise ringway.NotSupported(f"{name} of complex numbers is not defined")
-    return "sum" if name == "avg" and dtype in _INTEGERS else name
-
-
-def _divides(op: Any, dtype: torch.dtype) -> bool:
-    return op == dist.ReduceOp.AVG and dtype in _INTEGERS
-
-
-def _divide(total: torch.Tensor, count: int) -> None:
-    """Towards zero."""
-    if total.dtype not in _UNSIGNED:
-        total.copy_(torch.div(total, count, rounding_mode="trunc"))
-        return
-    host = total.cpu()  # torch divides none of these
-    host.numpy()[...] //= count
-    total.copy_(host)
-
-
-def _check_alike(tensors: Tensors, one: torch.Tensor) -> None:
-    """Else copying would repeat or convert them silently."""
-    if any(tensor.shape != one.shape or tensor.dtype != one.dtype for tensor in tensors):
-        those = {(tuple(tensor.shape), tensor.dtype) for tensor in tensors}
-        raise ringway.InvalidArgument(f"parts of {those} and a tensor of {(tuple(one.shape), one.dtype)}: they have to be alike")
-
 
 class RingwayProcessGroup(dist.ProcessGroup):
     """global_ranks: of each of its ranks, none: they are the same. title: for logs."""
@@ -190,42 +109,42 @@ class RingwayProcessGroup(dist.ProcessGroup):
         """One buffer with each rank's part, in the order of Ringway's ranks. one: where one of them goes."""
         if len(parts) != self._size:
             raise ringway.InvalidArgument(f"there are {len(parts)} parts and {self._size} ranks")
-        _check_alike(parts, one)
-        return torch.stack([_elements(parts[i]) for i in self._order])
+        check_alike(parts, one)
+        return torch.stack([elements_of(parts[i]) for i in self._order])
 
     def allreduce(self, tensors: Tensors, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
-        tensors = _listed(tensors)
-        tensor, op = tensors[0], _reduction(opts)
-        name = _OPS.get(op)
-        is_simple = len(tensors) == 1 and name is not None and tensor.dtype in _OF_NUMPY and _is_dense(tensor)
-        if not is_simple or _divides(op, tensor.dtype):
+        tensors = listed(tensors)
+        tensor, op = tensors[0], reduction_of(opts)
+        name = OPS.get(op)
+        is_simple = len(tensors) == 1 and name is not None and tensor.dtype in OF_NUMPY and is_dense(tensor)
+        if not is_simple or divides(op, tensor.dtype):
             return self.allreduce_coalesced(tensors, opts, timeout)
         x = tensor.detach().numpy()  # most operations are of this kind, and small ones take little longer than this
         patience = self._patience(opts, timeout)
         return self._start([functools.partial(self._session.all_reduce_async, x, name)], list(tensors), None, patience)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
-        op, patience = _reduction(opts), self._patience(opts, timeout)
-        if op in _BITWISE:
-            return self._bitwise(tensors, _BITWISE[op], patience)
+        op, patience = reduction_of(opts), self._patience(opts, timeout)
+        if op in BITWISE:
+            return self._bitwise(tensors, BITWISE[op], patience)
         if any([tensor.is_sparse for tensor in tensors]):
             return self._sparse_sum(tensors, op, patience)
-        places = [_numbers(tensor) for tensor in tensors]
-        names = [_name(op, tensor.dtype) for tensor in tensors]
+        places = [numbers_of(tensor) for tensor in tensors]
+        names = [name_of(op, tensor.dtype) for tensor in tensors]
         dense = [place.contiguous() for place in places]
         if len(places) == 1 or len({tensor.dtype for tensor in tensors}) > 1 or tensors[0].is_cuda:
             submissions = [
-                functools.partial(self._session.all_reduce_async, _lent(x), name) for x, name in zip(dense, names)
+                functools.partial(self._session.all_reduce_async, lent(x), name) for x, name in zip(dense, names)
             ]
         else:
-            xs = [_lent(x) for x in dense]
+            xs = [lent(x) for x in dense]
             submissions = [functools.partial(self._session.all_reduce_many_async, xs, names[0])]
-        divided = [x for x, tensor in zip(dense, tensors) if _divides(op, tensor.dtype)]
+        divided = [x for x, tensor in zip(dense, tensors) if divides(op, tensor.dtype)]
         copied = [(place, x) for place, x in zip(places, dense) if place is not x]
 
         def after() -> None:
             for x in divided:
-                _divide(x, self._size)
+                divide(x, self._size)
             for place, x in copied:
                 place.copy_(x)
 
@@ -235,7 +154,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
         self, tensors: Tensors, combine: Callable[..., torch.Tensor], patience: float | None, root: int | None = None
     ) -> dist.Work:
         """root: the only rank that has the result; None: all have."""
-        inputs = [_elements(tensor).contiguous() for tensor in tensors]
+        inputs = [elements_of(tensor).contiguous() for tensor in tensors]
         all_inputs = [x.new_empty((self._size, *x.shape)) for x in inputs]
         gather = self._session.all_gather_async
         submissions = [functools.partial(gather, x, out=out) for x, out in zip(inputs, all_inputs)]
@@ -245,7 +164,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
                 total = parts[0].clone()
                 for part in parts[1:]:
                     total = combine(total, part)
-                _elements(tensor).copy_(total)
+                elements_of(tensor).copy_(total)
 
         return self._start(submissions, list(tensors), after if root in (None, self._rank) else None, patience)
 
@@ -259,7 +178,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
         self._start([functools.partial(gather, own, out=counts)], [], None, patience).wait()
         submissions, gathered = [], []
         for x, longest in zip(mine, counts.amax(0).tolist()):
-            for entries in (x.indices().t(), _numbers(x.values())):
+            for entries in (x.indices().t(), numbers_of(x.values())):
                 padded = entries.new_zeros((longest, *entries.shape[1:]))
                 padded[: x._nnz()] = entries
                 gathered.append(padded.new_empty((self._size, *padded.shape)))
@@ -280,28 +199,28 @@ class RingwayProcessGroup(dist.ProcessGroup):
         self, call: Callable[..., ringway.Work], tensor: torch.Tensor, patience: float | None, *words: Any, **options: Any
     ) -> dist.Work:
         """An operation that only moves, and writes to this one tensor."""
-        elements = _elements(tensor)
+        elements = elements_of(tensor)
         dense = elements.contiguous()
-        submission = functools.partial(call, _lent(dense), *words, **options)
+        submission = functools.partial(call, lent(dense), *words, **options)
         return self._start([submission], [tensor], None if dense is elements else lambda: elements.copy_(dense), patience)
 
     def broadcast(self, tensors: Tensors, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
         root = 0 if opts is None else getattr(opts, "rootRank", opts)
         patience = self._patience(opts, timeout)
-        return self._in_place(self._session.broadcast_async, _listed(tensors)[0], patience, self._places[root])
+        return self._in_place(self._session.broadcast_async, listed(tensors)[0], patience, self._places[root])
 
     def reduce(self, tensors: Tensors, opts: Any, op: Any = None, timeout: timedelta | None = None) -> dist.Work:
-        tensors, root = _listed(tensors), getattr(opts, "rootRank", opts)
-        reduction, patience = _reduction(getattr(opts, "reduceOp", op)), self._patience(opts, timeout)
-        if reduction in _BITWISE:
-            return self._bitwise(tensors[:1], _BITWISE[reduction], patience, root)
-        elements = _numbers(tensors[0])
-        name, dense = _name(reduction, tensors[0].dtype), elements.contiguous()
-        submission = functools.partial(self._session.reduce_async, _lent(dense), name, root=self._places[root])
+        tensors, root = listed(tensors), getattr(opts, "rootRank", opts)
+        reduction, patience = reduction_of(getattr(opts, "reduceOp", op)), self._patience(opts, timeout)
+        if reduction in BITWISE:
+            return self._bitwise(tensors[:1], BITWISE[reduction], patience, root)
+        elements = numbers_of(tensors[0])
+        name, dense = name_of(reduction, tensors[0].dtype), elements.contiguous()
+        submission = functools.partial(self._session.reduce_async, lent(dense), name, root=self._places[root])
 
         def after() -> None:
-            if _divides(reduction, dense.dtype):
-                _divide(dense, self._size)
+            if divides(reduction, dense.dtype):
+                divide(dense, self._size)
             if dense is not elements:
                 elements.copy_(dense)
 
@@ -334,15 +253,15 @@ class RingwayProcessGroup(dist.ProcessGroup):
     ) -> dist.Work:
         submissions, gathered = [], []
         for parts, mine in pairs:
-            _check_alike(parts, mine)
-            x = _elements(mine).contiguous()
+            check_alike(parts, mine)
+            x = elements_of(mine).contiguous()
             gathered.append(x.new_empty((self._size, *x.shape)))
             submissions.append(functools.partial(self._session.all_gather_async, x, out=gathered[-1]))
 
         def after() -> None:
             for (parts, _), everything in zip(pairs, gathered):
                 for rank, part in zip(self._order, everything):
-                    _elements(parts[rank]).copy_(part)
+                    elements_of(parts[rank]).copy_(part)
 
         return self._start(submissions, output, after, patience)
 
@@ -354,14 +273,14 @@ class RingwayProcessGroup(dist.ProcessGroup):
             outputs, inputs = [outputs], [inputs]  # type: ignore[list-item]
         is_root, patience = self._rank == root, self._patience(opts, timeout)
         if is_root:
-            _check_alike(outputs[0], inputs[0])
-        x = _elements(inputs[0]).contiguous()
+            check_alike(outputs[0], inputs[0])
+        x = elements_of(inputs[0]).contiguous()
         everything = x.new_empty((self._size, *x.shape)) if is_root else None
         submission = functools.partial(self._session.gather_async, x, root=self._places[root], out=everything)
 
         def after() -> None:
             for rank, part in zip(self._order, everything if everything is not None else ()):
-                _elements(outputs[0][rank]).copy_(part)
+                elements_of(outputs[0][rank]).copy_(part)
 
         return self._start([submission], outputs, after, patience)
 
@@ -374,14 +293,14 @@ class RingwayProcessGroup(dist.ProcessGroup):
     def scatter(
         self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any, timeout: timedelta | None = None
     ) -> dist.Work:
-        root, outputs = getattr(opts, "rootRank", opts), _listed(outputs)
+        root, outputs = getattr(opts, "rootRank", opts), listed(outputs)
         x = None
         if self._rank == root:
             parts = inputs if isinstance(inputs[0], torch.Tensor) else inputs[0]
             x = self._stacked(parts, outputs[0])  # type: ignore[arg-type]
-        elements, patience = _elements(outputs[0]), self._patience(opts, timeout)
+        elements, patience = elements_of(outputs[0]), self._patience(opts, timeout)
         dense = elements.contiguous()
-        submission = functools.partial(self._session.scatter_async, x, root=self._places[root], out=_lent(dense)
+        submission = functools.partial(self._session.scatter_async, x, root=self._places[root], out=lent(dense)
         )
         after = None if dense is elements else lambda: elements.copy_(dense)
         return self._start([submission], list(outputs), after, patience)
@@ -407,17 +326,17 @@ class RingwayProcessGroup(dist.ProcessGroup):
     def _reduce_into(
         self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any, timeout: timedelta | None = None
     ) -> dist.Work:
-        op, patience = _reduction(opts), self._patience(opts, timeout)
-        places = [_numbers(output) for output in outputs]
-        name = _name(op, outputs[0].dtype)
+        op, patience = reduction_of(opts), self._patience(opts, timeout)
+        places = [numbers_of(output) for output in outputs]
+        name = name_of(op, outputs[0].dtype)
         sums = [self._stacked(parts, output) for parts, output in zip(inputs, outputs)]
         submissions = [functools.partial(self._session.reduce_scatter_async, x, name) for x in sums]
 
         def after() -> None:
             for place, total in zip(places, sums):
                 mine = total[self._places[self._rank]]
-                if _divides(op, place.dtype):
-                    _divide(mine, self._size)
+                if divides(op, place.dtype):
+                    divide(mine, self._size)
                 place.copy_(mine)
 
         return self._start(submissions, list(outputs), after, patience)
@@ -432,9 +351,9 @@ class RingwayProcessGroup(dist.ProcessGroup):
         if len({tensor.dtype for tensor in (*outputs, *inputs)}) > 1:
             raise ringway.InvalidArgument("the parts are of several dtypes")
         patience = self._patience(opts, timeout)
-        mine = [_elements(inputs[rank]).reshape(-1) for rank in self._order]
+        mine = [elements_of(inputs[rank]).reshape(-1) for rank in self._order]
         x = torch.cat(mine)
-        lengths = [_elements(outputs[rank]).numel() for rank in self._order]
+        lengths = [elements_of(outputs[rank]).numel() for rank in self._order]
         out = x.new_empty(sum(lengths))
         counts = [part.numel() for part in mine]
         submission = functools.partial(self._session.all_to_all_v_async, x, out=out, send_counts=counts, receive_counts=lengths
@@ -442,7 +361,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
         def after() -> None:
             for rank, part in zip(self._order, out.split(lengths)):
-                here = _elements(outputs[rank])
+                here = elements_of(outputs[rank])
                 here.copy_(part.view(here.shape))
 
         return self._start([submission], list(outputs), after, patience)
@@ -500,7 +419,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
                 self._store.delete_key(f"barrier{self._barriers - 1}/{name}")
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
-        x = _elements(tensors[0]).contiguous()
+        x = elements_of(tensors[0]).contiguous()
         return self._start([functools.partial(self._session.send_async, x, self._place(dst), tag=tag)], list(tensors))
 
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> dist.Work:
