@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import check_history
+from values import FORMATS
 
 OP = {"group": "g", "channel": 0, "kind": "all_reduce", "dtype": "f32", "reduce": "sum", "codec": "none", "count": 2,
       "bytes": 8, "algorithm": "ring"}
@@ -16,7 +17,7 @@ OP = {"group": "g", "channel": 0, "kind": "all_reduce", "dtype": "f32", "reduce"
 
 def described(values, dtype="f32", begin=0):
     """As the recorder describes a buffer of few elements; without a sketch."""
-    code = check_history.FORMATS[dtype]
+    code = FORMATS[dtype]
     return {"sketch": None, "max": max(map(abs, values), default=0), "at": list(range(begin, begin + len(values))),
             "values": struct.pack(f"<{len(values)}{code}", *values).hex(), "whole": begin == 0}
 
