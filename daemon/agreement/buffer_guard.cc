@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 namespace {
@@ -39,6 +40,7 @@ void BufferGuard::OnRefused(const links::SentFrame& frame) {
 
 bool BufferGuard::IsModified(const Use& use, const links::SentFrame& frame) {
   if (!IsTrainersSource(use, frame.ready) || use.executor.IsConsumed(frame.ready)) return false;
+  RINGWAY_REACHED(kCheckRefused);
   watch_.OnFailure(ctx_.now);
   return use.executor.HashNow(frame.ready) != frame.hash && !RINGWAY_MUTANT(kBlameTheLink);
 }
@@ -88,6 +90,7 @@ void BufferGuard::Seal(Operation& op) {
 
 void BufferGuard::OnModified(const std::string& what, const std::string& buffer) {
   if (!membership_.modified().empty() || ctx_.views.ended()) return;
+  RINGWAY_REACHED(kLeaveModified);
   membership_.LeaveForModified("this trainer wrote to the " + buffer + " of " + what +
                                " before it was done; the others go on without this peer: correct the trainer, join "
                                "again and take their state");

@@ -9,6 +9,7 @@
 #include "proto/check.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 
@@ -38,6 +39,7 @@ Result<FramesIn::Judged> FramesIn::OnHeader(const LinkId& lane, const SegmentHea
   links_.Heard(lane.other);
   if (header.kind == SegmentKind::kProbe) return Judged{};
   ctx_.counts.bytes_received += kSegmentHeaderBytes + header.payload_bytes;
+  RINGWAY_REACHED_IF(ctx_.views.IsOld(header.epoch), kSkipOldEpoch);
   if (ctx_.views.ended() || ctx_.views.IsOld(header.epoch)) return Judged{};
   if (header.kind == SegmentKind::kMessage) return OnMessageHeader(lane, header);
   // Before the channels' beginnings are known, too, which come with the view.
@@ -49,6 +51,7 @@ Result<FramesIn::Judged> FramesIn::OnHeader(const LinkId& lane, const SegmentHea
     return Status(Code::kProtocol, "segment of an operation far ahead of its channel");
   const auto rank = ctx_.view().RankOf(lane.other);
   if (!rank) return Status(Code::kProtocol, "segment from a peer that is no member of its view");
+  RINGWAY_REACHED_IF(table_.IsFinished(header.op), kSkipFinished);
   if (table_.IsFinished(header.op)) return Judged{};
   Operation* op = table_.Find(header.op);
   const bool fetched = header.kind == SegmentKind::kFetched;
@@ -61,6 +64,7 @@ Result<FramesIn::Judged> FramesIn::OnHeader(const LinkId& lane, const SegmentHea
   if (!op->executor || op->has_outcome() || fetched != op->fetching) return Judged{};
   Result<collective::Executor::Claim> claim = op->executor->Take(header, *rank);
   if (!claim.ok()) return claim.status();
+  RINGWAY_REACHED_IF(claim.value().skipped, kSkipFilled);
   if (claim.value().skipped) return Judged{};
   watch_.Moved();
   guard_.ChooseTarget(*op, claim.value());
@@ -91,7 +95,9 @@ Result<FramesIn::Judged> FramesIn::Hold(const LinkId& lane, const SegmentHeader&
   }
   watch_.Moved();
   EarlyFrame frame = held_.Reserve(lane.other, header);
+  RINGWAY_REACHED_IF(frame.payload != nullptr, kHoldEarlyFrame);
   if (frame.payload == nullptr) {
+    RINGWAY_REACHED(kSkipWithoutRoom);
     held_.Add(std::move(frame));
     return Judged{};
   }
@@ -133,6 +139,7 @@ Result<FramesIn::Taken> FramesIn::OnPayload(const LinkId& lane, std::span<const 
     return Taken{};
   }
   if (payload.size() != header.payload_bytes || hash != header.payload_hash) {
+    RINGWAY_REACHED(kRefusePayload);
     links_.Refuse(lane);
     OnFailedPayload(found->second);
     GiveUp(found->second);

@@ -7,6 +7,7 @@
 
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 
@@ -121,6 +122,7 @@ void FramesOut::OnLost(PeerId to, const links::SentFrame& frame) {
   } else {
     return;
   }
+  RINGWAY_REACHED(kResendSegments);
   ++ctx_.counts.segments_resent;
 }
 
@@ -129,6 +131,7 @@ void FramesOut::OnAgain(PeerId from, const control::Again& again) {
   const auto rank = ctx_.view().RankOf(from);
   constexpr std::uint32_t kMax = std::numeric_limits<std::uint16_t>::max();
   if (op == nullptr || !op->executor || op->fetching || !rank || again.step() > kMax || again.chunk() > kMax) return;
+  RINGWAY_REACHED(kSendAgain);
   queue_.MarkReady(*op, from);  // it asks only for what it runs
   op->executor->SendAgain(*rank, static_cast<std::uint16_t>(again.step()), static_cast<std::uint16_t>(again.chunk()),
                           again.segment());
@@ -166,6 +169,7 @@ void FramesOut::Serve(PeerId from, const OpName& name) {
   }
   const auto same = [&](const Serving& serving) { return serving.name == name && serving.to == from; };
   if (std::any_of(serving_.begin(), serving_.end(), same)) return;
+  RINGWAY_REACHED(kServeFetch);
   BufferGuard::Seal(*op);
   Descriptor fetched = op->submission.descriptor;
   fetched.schedule = kFetchedAs;

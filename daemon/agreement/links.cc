@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 
@@ -37,6 +38,7 @@ bool Links::OnUp(const LinkId& link, const LinkTerms& terms) {
     shortest = std::min(shortest, terms.round_trip);
   }
   if (terms.dialled_all) {
+    RINGWAY_REACHED(kYieldDials);
     if (const auto say = mesh_.Yield(link.other)) SayLanes(link.other, *say);
   }
   if (link.control) {
@@ -95,6 +97,7 @@ void Links::CountLoss(PeerId other) {
   Losses& losses = losses_[other];
   if (losses.seconds > 0 && ctx_.now - losses.last < std::chrono::seconds(1)) return;
   losses.last = ctx_.now;
+  RINGWAY_REACHED_IF(losses.seconds + 1 > kLossesMax, kAccuseFlapping);
   if (++losses.seconds > kLossesMax) listener_.OnFault({other}, "its links fail again and again");
 }
 
@@ -139,6 +142,7 @@ void Links::ForgetOldLosses() {
 void Links::PumpDials() {
   if (ctx_.views.ended()) return;
   for (const links::Mesh::TakenOver& pair : mesh_.TakeOver(ctx_.now)) {
+    RINGWAY_REACHED(kTakeOverDials);
     ctx_.AddNote("dials_for_both", ctx_.FieldsOf(pair.other) + LogFields{{"why", "it does not reach this daemon"}});
     if (pair.say) SayLanes(pair.other, *pair.say);
   }
@@ -151,6 +155,7 @@ void Links::OnView() {
 }
 
 void Links::AccuseGone(PeerId other) {
+  RINGWAY_REACHED_IF(mesh_.IsGone(other), kAccuseGone);
   if (mesh_.IsGone(other)) listener_.OnFault({other}, "all its links are closed, and it refuses new ones");
 }
 
@@ -160,9 +165,11 @@ void Links::AccuseBroken() {
     if (member == ctx_.self) continue;
     if (mesh_.BrokenFor(member, ctx_.now, ctx_.view().plan.detect)) broken.push_back(member);
     const auto stream = streams_.find(member);
+    RINGWAY_REACHED_IF(stream != streams_.end() && stream->second.is_full(), kAccuseFull);
     if (stream != streams_.end() && stream->second.is_full())
       listener_.OnFault({member}, "it takes no control messages");
   }
+  RINGWAY_REACHED_IF(!broken.empty(), kAccuseBroken);
   if (!broken.empty()) listener_.OnFault(broken, "its links could not be opened again");
 }
 
@@ -203,6 +210,7 @@ void Links::SendLaneClosed(PeerId to, const control::LaneClosed& closed) {
 
 void Links::OnLaneClosed(PeerId from, const control::LaneClosed& closed) {
   if (!mesh_.Knows(from) || closed.lane() >= kLanesMax) return;
+  RINGWAY_REACHED(kTakeLaneClosed);
   links::LaneLedger::Settled settled = lanes_.OnClosed(from, closed);
   if (settled.close) {
     const LinkId lane{.other = from, .control = false, .lane = LaneId(closed.lane())};
@@ -210,6 +218,7 @@ void Links::OnLaneClosed(PeerId from, const control::LaneClosed& closed) {
     LoseLane(lane, "closed by the other side");
     settled = lanes_.OnClosed(from, closed);
   }
+  RINGWAY_REACHED_IF(settled.answer.has_value(), kAnswerUnseenLane);
   if (settled.answer) SendLaneClosed(from, *settled.answer);
   if (settled.refused) listener_.OnFrameRefused(*settled.refused);
   for (auto frame = settled.lost.rbegin(); frame != settled.lost.rend(); ++frame) listener_.OnFrameLost(from, *frame);
@@ -218,9 +227,11 @@ void Links::OnLaneClosed(PeerId from, const control::LaneClosed& closed) {
 // ---------------------------------------------------------------------------------------------- how many
 
 void Links::WantLanes(PeerId other, std::uint32_t lanes, links::Mesh::End who) {
+  RINGWAY_REACHED_IF(who == links::Mesh::End::kThere, kTakeLanesWanted);
   const links::Mesh::LanesNews news = mesh_.WantLanes(other, lanes, who);
   if (news.say) SayLanes(other, *news.say);
   for (const LaneId lane : news.close) {
+    RINGWAY_REACHED(kCloseExcessLane);
     ctx_.Emit(CloseLinks{other, lane});
     LoseLane({.other = other, .control = false, .lane = lane}, "it is of no more use");
   }
@@ -248,6 +259,7 @@ void Links::SendKept(PeerId to) {
   if (RINGWAY_MUTANT(kForgetMessages)) return;
   links::ControlStream& stream = streams_[to];
   for (control::PeerMessage message : stream.kept()) {
+    RINGWAY_REACHED(kResendMessages);
     stream.Stamp(message);
     ctx_.Emit(ToPeer{to, std::move(message)});
   }

@@ -5,6 +5,7 @@
 
 #include "proto/check.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 
@@ -13,6 +14,7 @@ namespace ringway::agreement {
 void Membership::OnCandidates(const control::Candidates& candidates) {
   if (!ctx_.views.installed()) ctx_.views.SetPlan(PlanFrom(candidates.plan()));
   forming_ = !candidates.formed();
+  RINGWAY_REACHED(kOpenLinks);
   for (const control::PeerInfo& info : candidates.others()) links_.Want(info);
   links_.PumpDials();
 }
@@ -88,6 +90,7 @@ void Membership::SendReport(const std::string& reason) {
 // Who installs a view with a peer it has lost aborts that view too.
 void Membership::AccuseMissing() {
   if (RINGWAY_MUTANT(kForgetOldLosses)) return;
+  RINGWAY_REACHED_IF(!lost_.empty(), kAbortViewOfLost);
   if (!lost_.empty()) Trouble("the view contains a lost peer");
   for (const PeerId member : ctx_.view().members) {
     if (member != ctx_.self && !links_.Knows(member)) Accuse({member}, "it was forgotten before the view began");
@@ -102,6 +105,7 @@ void Membership::AccuseSilent() {
   const Duration detect = ctx_.view().plan.detect;
   const std::vector<PeerId> first = links_.SilentFor(detect);
   if (std::none_of(first.begin(), first.end(), is_news)) return;
+  RINGWAY_REACHED(kAccuseSilent);
   Accuse(links_.SilentFor(links_.SuspicionTime()), "silent for " + std::to_string(detect.count() / 1000) + " ms");
 }
 
@@ -109,6 +113,7 @@ void Membership::AccuseSilent() {
 
 void Membership::OnMasterBack() {
   if (ctx_.views.installed() && !ctx_.views.frozen()) SayInstalled();
+  RINGWAY_REACHED_IF(ctx_.views.stop().value != 0 && ctx_.views.frozen(), kReportAgain);
   if (ctx_.views.stop().value != 0 && ctx_.views.frozen()) SendReport("the master is back");
 }
 
@@ -139,6 +144,7 @@ void Membership::SayInstalled() {
 
 void Membership::DropTakenBack() {
   for (const Epoch first : prepared_.DropTakenBack(ctx_.view().epoch)) {
+    RINGWAY_REACHED(kDropTakenBack);
     if (ctx_.view().epoch >= first) {  // too late
       SayInstalled();
       continue;
@@ -161,18 +167,21 @@ Membership::Change Membership::OnView(const control::ViewFor& message) {
   if (epoch == ctx_.view().epoch) return Change::kNone;  // said again: to newcomers, or by a master that is back
   const bool old = epoch <= ctx_.view().epoch && !RINGWAY_MUTANT(kInstallOldView);
   if (old || (epoch <= ctx_.views.stop() && !RINGWAY_MUTANT(kInstallStoppedView))) {  // promised not to
+    RINGWAY_REACHED(kRefuseView);
     ctx_.AddNote("view_refused", {{"epoch", ToString(epoch)}, {"stop", ToString(ctx_.views.stop())}},
                  Severity::kWarning);
     return Change::kNone;
   }
   for (const control::PeerInfo& info : view.value().infos) links_.Want(info);
   if (message.prepared()) {
+    RINGWAY_REACHED(kKeepPrepared);
     prepared_.Add(epoch, message.view());
     return TryActivate();
   }
   prepared_.KeepAll();
   if (!ctx_.views.installed()) Begin({epoch, SeqsFrom(message.view().next_seq())});
   Freeze(ctx_.view().epoch);  // whatever still runs belongs to the old view
+  RINGWAY_REACHED(kInstallView);
   Install(std::move(view).value());
   return Change::kDecided;
 }
@@ -229,6 +238,7 @@ Membership::Change Membership::TryActivate() {
   if (RINGWAY_MUTANT(kActivateAtOnce)) activated_.epoch = NewestPrepared();
   const bool may_start = activated_.epoch.value != 0 && prepared_.Find(activated_.epoch) != nullptr;
   if (ctx_.views.installed() || !may_start) return Change::kNone;
+  RINGWAY_REACHED(kActivate);
   if (!RINGWAY_MUTANT(kNewcomerStartsAtOne)) Begin(activated_);
   InstallPrepared(activated_.epoch);
   return Change::kActivated;
@@ -254,6 +264,7 @@ void Membership::TryLeave() {
   constexpr Duration kMasterAnswer = std::chrono::seconds(1);
   if (!departure_.begun || ctx_.views.ended()) return;
   if (departure_.reported) {  // the master's Evicted ends it; without a master nobody else will
+    RINGWAY_REACHED_IF(ctx_.now >= departure_.deadline + kMasterAnswer, kLeaveAlone);
     if (ctx_.now >= departure_.deadline + kMasterAnswer) End(Code::kLeft, "left the group without the master's word");
     return;
   }
@@ -274,6 +285,7 @@ void Membership::TryLeave() {
 
 void Membership::OnEvicted(Code code, const std::string& text) {
   if (ctx_.views.ended()) return;
+  RINGWAY_REACHED(kEndEvicted);
   const bool asked = departure_.reported && (code == Code::kLeft || code == Code::kEvicted);
   End(asked ? Code::kLeft : code, text);
 }

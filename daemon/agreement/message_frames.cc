@@ -9,6 +9,7 @@
 #include "proto/collective/schedule.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 
@@ -62,6 +63,7 @@ void MessageFrames::Launch(Message& message) {
 
 void MessageFrames::Stop(Message& message) {
   if (message.executor == nullptr) return;
+  RINGWAY_REACHED_IF(ctx_.views.frozen(), kMessageStops);
   attempts_.End(message.attempt);
   message.executor.reset();
   (void)Release(message);
@@ -166,7 +168,9 @@ Result<MessageFrames::Judged> MessageFrames::Hold(PeerId from, const SegmentHead
   if (table_.held_bytes(from) + EarlyFrames::Cost(header) > EagerBytesMax() + kPayloadBytesMax)
     return Status(Code::kProtocol, "more bytes of messages in advance than the plan allows");
   EarlyFrame frame = table_.Reserve(from, header);
+  RINGWAY_REACHED_IF(frame.payload != nullptr, kMessageHeld);
   if (frame.payload == nullptr) {
+    RINGWAY_REACHED(kMessageWithoutRoom);
     early->refused = true;
     return Judged{};
   }

@@ -4,6 +4,7 @@
 
 #include "proto/check.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 
@@ -60,6 +61,7 @@ void OpTable::StartAt(const ChannelSeqs& next) {
 void OpTable::SkipTo(const ChannelSeqs& next) {
   for (const auto& [id, seq] : next) {
     Channel& channel = channels_[id];
+    RINGWAY_REACHED_IF(channel.next < seq, kSkipBehind);
     for (; channel.next < seq; ++channel.next) {
       Extend(channel.complete_upto, channel.complete_beyond, channel.next);
       Extend(channel.finished_upto, channel.finished_beyond, channel.next);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 namespace {
@@ -232,6 +233,7 @@ void OperationWatch::BarkIfStuck() {
                  Severity::kError);
     watchdog_.Bark(op.output_bytes(), ctx_.now);
     ++ctx_.counts.ops_stuck;
+    RINGWAY_REACHED(kBarkStuck);
     return membership_.Trouble(what);
   }
 }

@@ -14,6 +14,7 @@
 #include "proto/collective/schedule.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 namespace {
@@ -93,11 +94,7 @@ bool Operations::StartAll() {
     if (!ctx_.views.running()) return false;
     Operation* op = table_.Find(name);
     if (op == nullptr) continue;
-    if (op->has_outcome()) {
-      Settle(*op);
-    } else {
-      Start(*op);
-    }
+    op->has_outcome() ? Settle(*op) : Start(*op);
   }
   return ctx_.views.running();
 }
@@ -183,6 +180,7 @@ void Operations::MarkComplete(const Operation& op) {
 
 void Operations::OnComputed(Operation& op) {
   RINGWAY_CHECK(op.stage == Stage::kRunning && ctx_.views.running());
+  RINGWAY_REACHED_IF(op.fetching, kFetchResult);
   if (op.executor != nullptr && !op.executor->finite()) op.error_bound = std::numeric_limits<double>::infinity();
   if (!op.fetching) {
     const Stamp stamp = op.executor->stamp();
@@ -392,7 +390,9 @@ void Operations::SendLateReadies() {
   if (!ctx_.views.running() || RINGWAY_MUTANT(kNeverReadyLate)) return;
   for (auto& [name, op] : table_.ops()) {
     const bool waits = op.stage == Stage::kRunning && op.executor && !op.fetching;
-    if (waits && op.ready_due && ctx_.now >= *op.ready_due) SendReady(op);
+    if (!waits || !op.ready_due || ctx_.now < *op.ready_due) continue;
+    RINGWAY_REACHED(kSayReadyLate);
+    SendReady(op);
   }
 }
 
@@ -429,11 +429,8 @@ bool Operations::Work() {
   }
   for (std::size_t i = work_.size(); i > 0 && ctx_.views.running() && work_.has_slice() && work_.size() > 0; --i) {
     const OpName name = work_.Next();
-    if (Operation* op = table_.Find(name)) {
-      StartWork(*op);
-    } else {
-      work_.Forget(name);
-    }
+    Operation* op = table_.Find(name);
+    op != nullptr ? StartWork(*op) : work_.Forget(name);
   }
   return true;
 }
@@ -467,6 +464,7 @@ void Operations::AdoptVerdicts(const control::View& view) {
     if (Operation* op = table_.Find(name)) {
       AdoptVerdict(*op, verdict);
     } else if (table_.IsFinished(name)) {
+      RINGWAY_REACHED(kDoneAgain);
       SendDone(name);  // so that nobody waits for a rank that has forgotten it
     } else if (verdict.code() != 0 && !table_.IsTooFarAhead(name)) {
       unsubmitted_.AddVerdict(name, verdict);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/lane_roles.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 namespace {
@@ -97,6 +98,7 @@ static_assert(static_cast<int>(flow::Prober::Step::kStop) == control::Probe::STE
 void Paths::OnProbe(PeerId from, const control::Probe& probe) {
   if (!links_.Knows(from)) return;
   if (!control::Probe::Step_IsValid(probe.step())) return;  // of a later version
+  RINGWAY_REACHED(kTakeProbe);
   prober_.On(from, static_cast<flow::Prober::Step>(probe.step()), ctx_.now);
   SendProbeMessages();
 }

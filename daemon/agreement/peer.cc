@@ -20,6 +20,7 @@
 #include "daemon/agreement/point_to_point.h"
 #include "daemon/agreement/send_queue.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 
@@ -171,6 +172,7 @@ control::PeerMessage Peer::Impl::Heartbeat() const {
 
 void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
   if (message.has_abort()) {
+    RINGWAY_REACHED_IF(Epoch(message.abort().epoch()) > ctx.views.stop(), kFreezeForPeer);
     if (ctx.view().Contains(from) || !ctx.views.installed()) membership.OnAbort(Epoch(message.abort().epoch()));
     return;
   }
@@ -198,19 +200,23 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
     if (message.has_heartbeat() && ctx.view().Contains(from)) watch.Heard(from, message.heartbeat(), true);
     if (message.has_heartbeat() || !links.Knows(from)) return;
+    RINGWAY_REACHED(kHoldEarlyMessage);
     return membership.AddEarly(from, message);
   }
   if (epoch != ctx.view().epoch || !ctx.views.running() || !ctx.view().Contains(from)) return;
   if (!message.has_heartbeat()) watch.Moved();
   if (message.has_ready()) {
+    RINGWAY_REACHED(kTakeReady);
     const Descriptor descriptor = DescriptorFrom(message.ready()).value();  // checked when it came
     operations.OnReady(from, NameIn(message.ready().channel(), message.ready().seq()), descriptor);
   } else if (message.has_done()) {
+    RINGWAY_REACHED(kTakeDone);
     operations.OnDone(from, NameIn(message.done().channel(), message.done().seq()));
   } else if (message.has_heartbeat()) {
     for (const auto& [channel, seq] : SeqsFrom(message.heartbeat().complete_upto())) {
       table.Acknowledge(from, channel, seq);
     }
+    RINGWAY_REACHED(kTakeHeartbeat);
     watch.Heard(from, message.heartbeat(), false);
   } else if (message.has_fetch()) {
     frames_out.Serve(from, NameIn(message.fetch().channel(), message.fetch().seq()));
@@ -303,9 +309,13 @@ void Peer::OnCandidates(const control::Candidates& candidates, TimePoint now) {
   impl_->At(now).membership.OnCandidates(candidates);
 }
 void Peer::OnPending(const control::Pending& pending) {
+  RINGWAY_REACHED(kSayPending);
   impl_->ctx.Emit(StillPending{CodeFromWire(pending.code()), pending.text()});
 }
-void Peer::OnAbort(Epoch epoch, TimePoint now) { impl_->At(now).membership.OnAbort(epoch); }
+void Peer::OnAbort(Epoch epoch, TimePoint now) {
+  RINGWAY_REACHED_IF(epoch > impl_->ctx.views.stop(), kFreezeForMaster);
+  impl_->At(now).membership.OnAbort(epoch);
+}
 void Peer::OnTakeBack(Epoch first) { impl_->membership.OnTakeBack(first); }
 void Peer::OnEvicted(Code code, const std::string& text) { impl_->membership.OnEvicted(code, text); }
 
@@ -314,6 +324,7 @@ void Peer::OnForget(const control::Forget& forget, TimePoint) {
   for (const std::uint64_t other : forget.others()) {
     const PeerId peer(other);
     if (in.ctx.view().Contains(peer)) continue;  // a member goes by a view, not by rumour
+    RINGWAY_REACHED_IF(in.links.Knows(peer), kForgetPeer);
     in.point_to_point.ForgetPeer(peer);
     in.DropLinks(peer);
   }
@@ -377,6 +388,7 @@ Status Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, Tim
                                  " does not follow, or acknowledges what was not sent"};
   }
   if (in.links.MustTell(from)) in.links.Send(from, in.Heartbeat());
+  RINGWAY_REACHED_IF(verdict == links::ControlStream::Verdict::kDuplicate, kSkipDuplicate);
   if (verdict != links::ControlStream::Verdict::kNew) return Status::Ok();
   if (message.has_ready()) {
     if (const Result<Descriptor> descriptor = DescriptorFrom(message.ready()); !descriptor.ok()) {

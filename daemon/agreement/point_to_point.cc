@@ -6,6 +6,7 @@
 
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway::agreement {
 namespace {
@@ -33,7 +34,9 @@ Status PointToPoint::Submit(buffers::Submission submission) {
   if (membership_.leaving() || ctx_.views.ended())
     return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
   const PeerId other = submission.root;
-  if (Status room = table_.RoomFor(submission); !room.ok()) return room;
+  const Status room = table_.RoomFor(submission);
+  RINGWAY_REACHED_IF(room.code() == Code::kResourceExhausted, kMessageTooFarAhead);
+  if (!room.ok()) return room;
   if (!ctx_.view().Contains(other)) {  // it takes no number: what is left of the stream is forgotten
     Message unnumbered;
     unnumbered.name.stream = {ctx_.self, other, submission.channel, submission.tag};
@@ -47,6 +50,7 @@ Status PointToPoint::Submit(buffers::Submission submission) {
   if (message.submission.time_limit > Duration::zero()) message.deadline = ctx_.now + message.submission.time_limit;
   EarlyMessage* early = table_.FindEarly(message.name);
   if (early != nullptr && early->failed) {
+    RINGWAY_REACHED(kMessageFailsEarly);
     const Status failed = *early->failed;
     Say(other, message.name, Saying(control::PointToPoint::STEP_SETTLED));
     Tell(message, failed.code(), failed.text());
@@ -86,6 +90,7 @@ void PointToPoint::Start(Message& message) {
   if (message.sends()) {
     if (message.ready ? !Agrees(message) : !frames_.MayGoAhead(message)) return;
     frames_.Launch(message);
+    RINGWAY_REACHED_IF(!message.ready, kMessageGoesAhead);
     if (!message.ready) frames_.Charge(message);
     return;
   }
@@ -250,6 +255,7 @@ void PointToPoint::Say(PeerId to, const MessageName& name, control::PointToPoint
 }
 
 void PointToPoint::OnMessage(PeerId from, const control::PointToPoint& said) {
+  RINGWAY_REACHED(kTakePointToPoint);
   if (said.channel() >= abi::kChannelCountMax || said.seq() == 0 || said.dtype() >= kDTypeCount) return;
   const auto name = [&](PeerId sender, PeerId receiver) {
     return MessageName{{sender, receiver, ChannelId(said.channel()), said.tag()}, said.seq()};
@@ -262,6 +268,7 @@ void PointToPoint::OnMessage(PeerId from, const control::PointToPoint& said) {
     case control::PointToPoint::STEP_ASK:
       return OnAsk(name(from, ctx_.self), said);
     case control::PointToPoint::STEP_SETTLED:
+      RINGWAY_REACHED(kMessageSettled);
       return table_.Settle(from);
     default:  // of a later version
       return;
@@ -273,18 +280,21 @@ void PointToPoint::OnReady(const MessageName& name, const control::PointToPoint&
   Message* message = table_.Find(name);
   if (message == nullptr) {
     EarlyMessage* early = table_.IsOver(name) ? nullptr : table_.MakeEarly(name);
+    RINGWAY_REACHED_IF(early == nullptr && !table_.IsOver(name), kMessageTooMany);
     if (early != nullptr) {
       early->ready = offer;
       early->wanted = true;
     }
     return;
   }
+  RINGWAY_REACHED(kMessageReady);
   const bool went_ahead = frames_.Release(*message);  // in this attempt, and what it took is free again
   message->ready = offer;
   message->wanted = true;
   if (!message->executor) {
     Start(*message);
   } else if (Agrees(*message) && said.again() && went_ahead) {
+    RINGWAY_REACHED(kMessageSentAgain);
     frames_.ResendAll(*message);
   }
   if (went_ahead) StartWaiting(name.stream.to);
@@ -305,6 +315,7 @@ void PointToPoint::OnDecided(const MessageName& name, const control::PointToPoin
     if (early != nullptr && !early->failed) early->failed = Status(code, text);
     return;
   }
+  RINGWAY_REACHED(kMessageDecided);
   if (said.early() && code != Code::kOk) {
     table_.AddUnsettled(name.stream.to);
   } else if (code != Code::kOk) {
@@ -314,6 +325,7 @@ void PointToPoint::OnDecided(const MessageName& name, const control::PointToPoin
 }
 
 void PointToPoint::OnAsk(const MessageName& name, const control::PointToPoint& said) {
+  RINGWAY_REACHED(kMessageAsked);
   const Code asked = FailureFromWire(said.code());
   const bool differs = asked == Code::kMismatch;
   const Code code = differs || asked == Code::kDeadline ? asked : Code::kCancelled;
@@ -356,6 +368,7 @@ void PointToPoint::ForgetPeer(PeerId other) {
   for (const MessageName& name : NamesOf(table_)) {
     Message* message = table_.Find(name);
     if (message->other() != other || RINGWAY_MUTANT(kAwaitTheLost)) continue;
+    RINGWAY_REACHED(kMessageOtherEndLost);
     Tell(*message, Code::kPeerLost, ToString(name) + ": " + ctx_.NameOf(other) + ", its other end, has left the group");
   }
   table_.ForgetPeer(other);

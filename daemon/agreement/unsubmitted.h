@@ -14,6 +14,7 @@
 #include "daemon/agreement/view.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
+#include "proto/rules.h"
 #include "proto/segment_header.h"
 
 namespace ringway::agreement {
@@ -44,10 +45,17 @@ class Unsubmitted {
   std::optional<control::Verdict> TakeVerdict(const OpName& name) {
     auto verdict = verdicts_.extract(name);
     if (verdict.empty()) return std::nullopt;
+    RINGWAY_REACHED(kKeepVerdict);
     return std::move(verdict.mapped());
   }
-  Readies TakeReadies(const OpName& name) { return Take(readies_, name); }
-  std::set<PeerId> TakeDones(const OpName& name) { return Take(dones_, name); }
+  Readies TakeReadies(const OpName& name) {
+    RINGWAY_REACHED_IF(readies_.contains(name), kKeepReady);
+    return Take(readies_, name);
+  }
+  std::set<PeerId> TakeDones(const OpName& name) {
+    RINGWAY_REACHED_IF(dones_.contains(name), kKeepDone);
+    return Take(dones_, name);
+  }
 
   // Raises `next` beyond what has a verdict.
   void Skip(ChannelSeqs& next) const {

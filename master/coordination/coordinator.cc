@@ -6,6 +6,7 @@
 #include "master/coordination/names.h"
 #include "proto/frame_codec.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway {
 namespace {
@@ -88,6 +89,7 @@ void Coordinator::Recover(const std::vector<record::Group>& groups, TimePoint no
   for (record::Group record : groups) {
     // Written by a release that did not say so.
     for (record::Member& member : *record.mutable_members()) member.mutable_info()->set_daemon(member.daemon());
+    RINGWAY_REACHED(kRecoverGroup);
     groups_[record.name()] = std::make_unique<Group>(record, OptionsOfGroups(options_), *this, missed);
     for (const record::Member& member : record.members()) {
       DaemonId& id = ids[{member.instance(), member.daemon()}];
@@ -148,6 +150,7 @@ void Coordinator::OnRecorded(TimePoint now) {
 
 void Coordinator::OnRecordFailed() {
   if (std::exchange(record_fails_, true)) return;
+  RINGWAY_REACHED(kWaitForJournal);
   for (const auto& [name, group] : groups_) group->ExplainPendings();
 }
 
@@ -161,6 +164,7 @@ void Coordinator::OnMessage(Connection connection, const control::ToMaster& mess
   Daemon& daemon = daemons_.at(id);
   daemon.heard = now;
   if (message.has_heartbeat()) {
+    RINGWAY_REACHED(kTakeDaemonHeartbeat);
     daemon.draining = message.heartbeat().draining();
     for (const control::PeerCounters& counters : message.heartbeat().counters()) {
       if (Group* group = GroupOf(id, PeerId(counters.peer()))) {
@@ -271,6 +275,7 @@ void Coordinator::OnRoster(DaemonId id, const control::Roster& roster, TimePoint
     Group* group = GroupOf(id, peer);
     if (group == nullptr) continue;
     if (!there.contains(peer)) {
+      RINGWAY_REACHED(kWithdrawMissing);
       group->OnWithdraw(peer, now);
       continue;
     }
@@ -302,6 +307,7 @@ Status Coordinator::CheckJoin(const Daemon& daemon, const control::JoinRequest& 
 void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimePoint now) {
   Daemon& daemon = daemons_.at(id);
   const auto refuse = [&](const Status& why) {
+    RINGWAY_REACHED(kRefuseJoin);
     control::FromMaster reply;
     reply.mutable_join_refused()->set_request_id(request.request_id());
     reply.mutable_join_refused()->set_code(static_cast<std::uint32_t>(why.code()));
@@ -315,6 +321,7 @@ void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimeP
     group = groups_.emplace(request.group(), std::move(formed)).first;
   }
   if (const Status status = group->second->CheckJoin(request); !status.ok()) return refuse(status);
+  RINGWAY_REACHED(kAcceptJoin);
   const PeerId peer(next_peer_++);
   daemon.peers.insert(peer);
   homes_[peer] = {id, request.group()};
@@ -345,12 +352,14 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
     group->OnConnected(speaker, PeerId(message.connected().other()), Duration(message.connected().round_trip_us()),
                        now);
   } else if (message.has_measured()) {
+    RINGWAY_REACHED(kTakeMeasured);
     group->OnMeasured(message.measured(), now);
   } else if (message.has_dial_failed()) {
     group->OnDialFailed(speaker, PeerId(message.dial_failed().other()), message.dial_failed().text());
   } else if (message.has_report()) {
     if (Epoch(message.report().stop()) > Epoch::Of(options_.term, counter_)) {
       // No such view was ever made: one that stops there takes part in none that will be.
+      RINGWAY_REACHED(kEvictLiar);
       ++ignored_;
       group->OnEvict(speaker, "a member of its group, or its own daemon, has lied to it about the view", now);
       return DropEmptyGroups();
@@ -361,6 +370,7 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
   } else if (message.has_taken_back()) {
     group->OnTakenBack(speaker, Epoch(message.taken_back().epoch()), now);
   } else if (message.has_withdraw()) {
+    RINGWAY_REACHED(kTakeWithdraw);
     group->OnWithdraw(speaker, now);
   }
 }
@@ -369,6 +379,7 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
 // with the reason only if the peer was its own.
 void Coordinator::TellEvicted(const Daemon& daemon, PeerId peer) {
   if (RINGWAY_MUTANT(kKeepGhosts)) return;
+  RINGWAY_REACHED(kTellUnknown);
   const FormerPeer* former = former_.Find(peer);
   const bool is_known = former != nullptr && former->instance == daemon.instance && former->daemon == daemon.name;
   control::FromMaster message;
@@ -439,6 +450,7 @@ void Coordinator::Send(PeerId peer, control::FromMaster message) {
       message.has_pending() && static_cast<Code>(message.pending().code()) == Code::kMasterUnreachable;
   const bool decides = !message.has_abort() && !is_about_journal;
   const bool hold = unrecorded_.contains(home->second.group) && decides && !RINGWAY_MUTANT(kTellBeforeRecord);
+  RINGWAY_REACHED_IF(hold, kHoldUntilRecorded);
   std::vector<Action>& queue = hold ? held_ : actions_;
   queue.push_back({*daemon.connection, std::move(message), false});
 }

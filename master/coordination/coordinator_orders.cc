@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "master/coordination/coordinator.h"
+#include "proto/rules.h"
 
 namespace ringway {
 
@@ -16,6 +17,7 @@ Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
   auto found = std::find_if(peers.begin(), peers.end(), has_id);
   if (found == peers.end() && !request.peer().empty()) found = std::find_if(peers.begin(), peers.end(), has_name);
   if (found != peers.end()) {
+    RINGWAY_REACHED(kEvictByOrder);
     group->second->OnEvict(PeerId(found->first), "an operator evicted it", now);
     DropEmptyGroups();
     return Status::Ok();

@@ -7,6 +7,7 @@
 #include "master/planning/plan_times.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway {
 
@@ -114,6 +115,7 @@ void Group::SendCandidates(PeerId id) {
 void Group::Resync(PeerId id) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
+  RINGWAY_REACHED(kResync);
   SendCandidates(id);
   if (Members().contains(id)) SendView(current_, current_was_prepared_, id);
   for (const auto& [epoch, view] : prepared_) {
@@ -128,6 +130,7 @@ void Group::Resync(PeerId id) {
 
 void Group::OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoint now) {
   if (!peers_.contains(peer) || !peers_.contains(other) || peer == other) return;
+  RINGWAY_REACHED(kTakeConnected);
   (void)paths_.SetRoundTrip(peer, other, round_trip);
   peers_[peer].standing.insert(other);
   peers_[peer].dial_errors.erase(other);
@@ -137,6 +140,7 @@ void Group::OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoin
 void Group::OnDialFailed(PeerId peer, PeerId other, const std::string& text) {
   if (!peers_.contains(peer)) return;
   if (!peers_.contains(other)) return SendForget(peer, {other});  // dropped while `peer` or the master was away
+  RINGWAY_REACHED(kTakeDialFailed);
   peers_[peer].dial_errors[other] = ClipText(text);
   peers_[peer].standing.erase(other);
   for (const PeerId one : {peer, other}) {
@@ -169,6 +173,8 @@ void Group::OnEvict(PeerId peer, const std::string& why, TimePoint now) {
 // Only the loss of a member starts a recovery. For a newcomer the views that contain it are taken back.
 void Group::DropGone(PeerId peer, TimePoint now) {
   if (Members().contains(peer) || (IsNewcomer(peer) && RINGWAY_MUTANT(kAbortForNewcomer))) {
+    RINGWAY_REACHED_IF(expelled_.contains(peer), kExpelledGoes);
+    RINGWAY_REACHED_IF(replaced_.contains(peer), kReplacedGoes);
     if (!collection_) Collect(now);
   } else {
     const bool is_recorded = IsNewcomer(peer);
@@ -184,8 +190,10 @@ void Group::SetContact(PeerId peer, Contact contact, TimePoint now) {
   if (found == peers_.end()) return;
   PeerState& state = found->second;
   const bool returns = contact == Contact::kOnline && !state.online();
-  if (returns && collection_ && accusations_.contains(peer) && collection_->returned.insert(peer).second)
+  if (returns && collection_ && accusations_.contains(peer) && collection_->returned.insert(peer).second) {
+    RINGWAY_REACHED(kAccusedReturns);
     collection_->weighed_since = now;  // wait for its report
+  }
   if (contact != state.contact) state.since = now;
   state.contact = contact;
   if (collection_) NoteHearing(now);
@@ -229,6 +237,7 @@ void Group::DropLostPendings(TimePoint now) {
       if (RINGWAY_MUTANT(kAbortForNewcomer) && !collection_) Collect(now);
       if (!collection_) TakeBackViewsOf(id);
     } else {
+      RINGWAY_REACHED(kDropPending);
       gone.insert(id);
     }
   }
@@ -243,6 +252,7 @@ void Group::ForgetIfUnheard(TimePoint now) {
     return !peer.online() && now - peer.since >= limit;
   };
   if (current_.epoch() == 0 || !std::all_of(all.begin(), all.end(), is_unheard)) return;
+  RINGWAY_REACHED(kForgetGroup);
   EndViews();
   host_.Changed(*this);
   Drop(all, now);
@@ -338,6 +348,8 @@ void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
   current_was_prepared_ = true;
   prepared_.erase(prepared_.begin(), std::next(found));
   host_.Changed(*this);
+  RINGWAY_REACHED(kAdoptPrepared);
+  RINGWAY_REACHED_IF(taking_back_.has_value(), kTakeBackLate);
   if (taking_back_) {  // too late: it was agreed on before. Remaining newcomers may have dropped it.
     taking_back_.reset();
     for (const PeerId id : MembersOf(current_)) {
@@ -370,6 +382,7 @@ void Group::TakeBack(Epoch first) {
   taking_back_ = TakingBack{.first = first, .awaited = Members()};
   std::erase_if(taking_back_->awaited, [&](PeerId id) { return !peers_.contains(id); });
   if (RINGWAY_MUTANT(kTakeBackUnasked)) taking_back_->awaited = {*Members().begin()};
+  RINGWAY_REACHED(kTakeBack);
   for (const PeerId id : InAnyView()) SendTakeBack(id);
 }
 

@@ -191,6 +191,8 @@ class Group {
   bool AccusedHaveSpoken(TimePoint now) const;
   Accusations Suspicions() const;
   bool IsDisputed(TimePoint now) const;
+  // One of them at least.
+  bool AreAccused(const std::set<PeerId>& peers) const;
   // The newest view that any report says is installed; the current one if there is no report.
   const control::View& InForce() const;
   std::set<PeerId> Unheard() const;

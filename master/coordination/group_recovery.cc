@@ -8,6 +8,7 @@
 #include "master/coordination/verdicts.h"
 #include "proto/frame_codec.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway {
 namespace {
@@ -35,9 +36,11 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
     const PeerId accused(lost);
     if (accused == peer || !in_view.contains(accused)) continue;
     if (RINGWAY_MUTANT(kForgetOldLosses) && report.epoch() != current_.epoch()) continue;
+    RINGWAY_REACHED_IF(accusations_.contains(peer), kAccusedAccuses);
     accuses = accusations_[accused].insert(peer).second || accuses;
   }
   news = news || accuses;
+  RINGWAY_REACHED_IF(report.leaving(), kLeaverGoes);
   if (report.leaving()) news = leaving_.insert(peer).second || news;
   bool blames = report.messages().hung_size() > 0;
   for (const control::OpReport& op : report.ops()) {
@@ -45,7 +48,9 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
     blames = blames || op.hung_for_size() > 0;
   }
   news = news || (blames && current_.hung_ms() > 0 && report.epoch() >= current_.epoch());  // else it was judged before
+  RINGWAY_REACHED_IF(!news, kSkipStaleReport);
   if (!news) return;  // a stale report about an earlier view
+  RINGWAY_REACHED(kTakeReport);
   if (!collection_) Collect(now);
   const bool counts = Epoch(report.stop()) >= collection_->stop || RINGWAY_MUTANT(kDecideOnOldReports);
   if (accuses && now - collection_->since >= options_.weigh) collection_->weighed_since = now;
@@ -89,6 +94,7 @@ std::set<PeerId> Group::Unheard() const {
     const auto found = peers_.find(id);
     if (found == peers_.end() || collection_->reports.contains(id)) return true;
     const bool dead = found->second.contact == Contact::kClosed && accusations_.contains(id);
+    RINGWAY_REACHED_IF(dead, kAccusedIsGone);
     return dead || leaving_.contains(id) || replaced_.contains(id) || expelled_.contains(id);
   });
   return unheard;
@@ -131,6 +137,7 @@ std::set<PeerId> Group::Certain(TimePoint now) const {
   for (const auto& [epoch, view] : prepared_) add_unknown(view);
   for (const PeerId id : collection_->told) {
     const bool silent = peers_.contains(id) && (!collection_->reports.contains(id) || IsGoneSince(id));
+    RINGWAY_REACHED_IF(silent && HasWaitedFor(id, now), kDropAwaited);
     if (silent && HasWaitedFor(id, now)) certain.insert(id);
   }
   return certain;
@@ -163,12 +170,14 @@ bool Group::AccusedHaveSpoken(TimePoint now) const {
   for (const auto& [accused, accusers] : accusations_) {
     if (IsReturning(accused, accusers, now)) return false;
   }
-  if (now - collection_->weighed_since >= options_.weigh) return true;
-  if (collection_->weighed_since > collection_->since) return false;
-  return std::all_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {
+  const bool are_awaited = std::any_of(accusations_.begin(), accusations_.end(), [&](const auto& entry) {
     const auto found = peers_.find(entry.first);
-    return found == peers_.end() || !found->second.online() || collection_->reports.contains(entry.first);
+    return found != peers_.end() && found->second.online() && !collection_->reports.contains(entry.first);
   });
+  RINGWAY_REACHED_IF(!accusations_.empty() && !are_awaited, kAccusedReports);
+  RINGWAY_REACHED_IF(are_awaited && now - collection_->weighed_since >= options_.weigh, kAccusedKeepsSilent);
+  if (now - collection_->weighed_since >= options_.weigh) return true;
+  return collection_->weighed_since <= collection_->since && !are_awaited;
 }
 
 // Members whose links to another one are down, or that have not heard it lately, as they last reported.
@@ -194,7 +203,14 @@ bool Group::IsDisputed(TimePoint now) const {
     return found == peers_.end() || !found->second.online() || leaving_.contains(id) || replaced_.contains(id) ||
            expelled_.contains(id);
   });
-  return !IsSettled({heard, {}, {}, accusations_, Suspicions()});
+  const bool settled = IsSettled({heard, {}, {}, accusations_, Suspicions()});
+  RINGWAY_REACHED_IF(!settled, kDisputeWaits);
+  RINGWAY_REACHED_IF(settled && AreAccused(heard), kDisputeIsSettled);
+  return !settled;
+}
+
+bool Group::AreAccused(const std::set<PeerId>& peers) const {
+  return std::any_of(peers.begin(), peers.end(), [this](PeerId peer) { return accusations_.contains(peer); });
 }
 
 // The newest view that this member has adopted or holds an UpdateView's outcome for: the current or a prepared one.
@@ -225,11 +241,13 @@ Group::Base Group::ChooseBase(TimePoint now) const {
     base.gone = WhoGoes({base.members, certain, Spoken(), accusations_, Suspicions()});
     base.gone.insert(certain.begin(), certain.end());
     if (is_current) return base;
+    RINGWAY_REACHED(kBaseIsPrepared);
     std::set<PeerId> witnesses;
     for (const auto& [peer, report] : collection_->reports) {
       if (AdoptedBy(report) == adopted) witnesses.insert(peer);
     }
     if (!std::includes(base.gone.begin(), base.gone.end(), witnesses.begin(), witnesses.end())) return base;
+    RINGWAY_REACHED(kAdoptersGo);
     certain.merge(witnesses);  // members that adopted it cannot stay in a view based on an earlier one
   }
 }
@@ -239,6 +257,7 @@ Group::Base Group::ChooseBase(TimePoint now) const {
 bool Group::MostAreAwaited(TimePoint now) const {
   if (!AreMostUnheard()) return false;
   const std::set<PeerId> unheard = Unheard();
+  RINGWAY_REACHED(kAwaitMost);
   return !std::all_of(unheard.begin(), unheard.end(), [&](PeerId id) { return HasWaitedFor(id, now); });
 }
 
@@ -261,6 +280,7 @@ void Group::TryDecide(TimePoint now) {
   if (AreMostUnheard()) collection_->most_unheard = now;
   if (!AccusedHaveSpoken(now) || MostAreAwaited(now) || IsDisputed(now)) return;
   Base base = ChooseBase(now);
+  RINGWAY_REACHED_IF(DropsForTheUnheard(base, now), kSpareTheHeard);
   if (DropsForTheUnheard(base, now) && !RINGWAY_MUTANT(kDropForUnheard)) return;
   const auto has_spoken = [&](PeerId peer) {
     return RINGWAY_MUTANT(kDecideTooEarly) || base.gone.contains(peer) || collection_->reports.contains(peer);
@@ -272,6 +292,9 @@ void Group::TryDecide(TimePoint now) {
   const std::set<PeerId> all = InAnyView();
   const bool none_stays = std::includes(base.gone.begin(), base.gone.end(), current.begin(), current.end());
   if (none_stays && !std::all_of(all.begin(), all.end(), has_spoken)) return;
+  RINGWAY_REACHED_IF(AreMostUnheard(), kThirdWaitsForGrace);
+  RINGWAY_REACHED_IF(!AreMostUnheard() && 2 * base.gone.size() > base.members.size(), kThirdStaysAtOnce);
+  RINGWAY_REACHED_IF(accusations_.empty() && !Suspicions().empty(), kSuspicionsDropNobody);
   AddHung(&base);
   Decide(base, now);
 }
@@ -287,6 +310,7 @@ void Group::AddHung(Base* base) {
     if (base->members.contains(peer)) staying[peer] = report;
   }
   for (const PeerId peer : WhoHangs(staying)) {
+    RINGWAY_REACHED(kEvictHung);
     base->gone.insert(peer);
     expelled_[peer] = "its trainer has submitted nothing for " + std::to_string(current_.hung_ms()) +
                       " ms (evict_hung_after) while operations of the others waited for it";
@@ -319,6 +343,7 @@ void Group::Decide(const Base& base, TimePoint now) {
     reports[peer] = std::move(collection_->reports[peer]);
   }
   std::set<PeerId> gone = WithTroubledNewcomers(base);
+  RINGWAY_REACHED_IF(gone.size() > base.gone.size(), kDropTroubledNewcomer);
   EndViews();
   if (!remaining.empty()) {
     current_ = MakeView(remaining, base.view);

@@ -9,6 +9,7 @@
 
 #include "master/coordination/clique.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway {
 namespace {
@@ -57,8 +58,13 @@ void DropSilentAccused(const Dispute& dispute, std::set<PeerId>* remaining) {
       if (!dispute.spoken.contains(peer)) worst = std::max(worst, {discord.accusers.size(), peer});
     }
     if (worst.first == 0) return;
+    RINGWAY_REACHED(kSilentAccusedGoes);
     remaining->erase(worst.second);
   }
+}
+
+bool AreAllIn(const std::set<PeerId>& some, const std::set<PeerId>& all) {
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
 }
 
 struct Peace {
@@ -112,11 +118,18 @@ void DropDisputants(const Dispute& dispute, std::set<PeerId>* remaining) {
     std::erase(others, peer);
     Peace without = LargestInPeace(others, discords);
     if (without.members.size() < stay.members.size()) continue;
+    RINGWAY_REACHED_IF(stay.members.contains(peer), kLeastTrustedGoes);
     left = std::move(others);
     stay = std::move(without);
   }
+  const std::size_t all = remaining->size();
   for (const PeerId peer : disputants) {
-    if (!stay.members.contains(peer)) remaining->erase(peer);
+    if (stay.members.contains(peer)) continue;
+    const std::set<PeerId>& against = discords.at(peer).at_odds;
+    RINGWAY_REACHED_IF(against.size() + 1 == all, kLonelyGoes);
+    RINGWAY_REACHED_IF(against.size() + 1 < all && AreAllIn(stay.members, against), kLargerSideStays);
+    RINGWAY_REACHED_IF(!AreAllIn(stay.members, against), kLargestSetStays);
+    remaining->erase(peer);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proto/mutation.h"
+#include "proto/rules.h"
 
 namespace ringway {
 namespace {
@@ -64,12 +65,15 @@ std::map<OpName, Evidence> Gather(const std::map<PeerId, control::Report>& repor
       const ChannelId channel(beyond.channel());
       for (auto it = out.lower_bound({channel, beyond.first()}); it != out.end(); ++it) {
         if (it->first > OpName{channel, beyond.last()}) break;
+        RINGWAY_REACHED(kHolderIsDoneBeyond);
         it->second.holders.insert(peer);
       }
     }
     for (auto& [name, evidence] : out) {
       const auto upto = finished.find(name.channel);
-      if (upto != finished.end() && upto->second >= name.seq) evidence.holders.insert(peer);
+      if (upto == finished.end() || upto->second < name.seq) continue;
+      RINGWAY_REACHED(kHolderIsDone);
+      evidence.holders.insert(peer);
     }
   }
   return out;
@@ -81,6 +85,7 @@ void CompleteParts(Evidence& evidence, std::size_t members) {
   all.insert(evidence.parts.begin(), evidence.parts.end());
   const bool complete = all.size() >= members || RINGWAY_MUTANT(kCommitOnePart);
   if (evidence.outcome != nullptr || evidence.part == nullptr || !complete || RINGWAY_MUTANT(kRetryParts)) return;
+  RINGWAY_REACHED(kCommitParts);
   evidence.outcome = evidence.part;
   evidence.holders = std::move(all);
 }
@@ -113,10 +118,13 @@ std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Rep
     verdict.set_channel(name.channel.value);
     verdict.set_seq(name.seq);
     if (evidence.other != nullptr) {
+      RINGWAY_REACHED(kTwoOutcomes);
       Fail(verdict, Code::kInternal,
            "members hold two outcomes of operation " + ToString(name) + ": " + Described(*evidence.outcome) + " and " +
                Described(*evidence.other));
     } else if (evidence.outcome != nullptr && !RINGWAY_MUTANT(kRetryWhatIsHeld)) {
+      RINGWAY_REACHED_IF(evidence.outcome->code() == 0, kCommitResult);
+      RINGWAY_REACHED_IF(evidence.outcome->code() != 0, kCommitFailure);
       verdict.set_code(evidence.outcome->code());
       verdict.set_text(ClipText(evidence.outcome->text()));
       verdict.set_result_epoch(evidence.outcome->result_epoch());
@@ -128,18 +136,25 @@ std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Rep
       verdict.set_prepared_epoch(evidence.outcome->prepared_epoch());
       for (const PeerId peer : evidence.holders) verdict.add_holders(peer.value);
     } else if (!evidence.mismatch.empty()) {
+      RINGWAY_REACHED(kMismatch);
       Fail(verdict, Code::kMismatch, evidence.mismatch);
     } else if (!evidence.partner_lost.empty()) {
+      RINGWAY_REACHED(kPartnerLost);
       Fail(verdict, Code::kPeerLost, "operation " + ToString(name) + ": " + evidence.partner_lost);
     } else if (evidence.cancel) {
+      RINGWAY_REACHED(kCancelled);
       Fail(verdict, Code::kCancelled, "all ranks gave operation " + ToString(name) + " up");
     } else if (!evidence.overdue.empty()) {
+      RINGWAY_REACHED(kOverdue);
       Fail(verdict, Code::kDeadline, evidence.overdue);
     } else if (!options.peer_lost.ok()) {
+      RINGWAY_REACHED(kFailOnLoss);
       Fail(verdict, options.peer_lost.code(), options.peer_lost.text() + " during operation " + ToString(name));
     } else if (!options.too_small.ok() && !evidence.only_updates) {
+      RINGWAY_REACHED(kTooSmall);
       Fail(verdict, options.too_small.code(), options.too_small.text());
     } else {
+      RINGWAY_REACHED(kRetry);
       continue;
     }
     out.push_back(std::move(verdict));

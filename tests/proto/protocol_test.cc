@@ -8,6 +8,7 @@
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "proto/collective/grid.h"
@@ -16,6 +17,7 @@
 #include "proto/lane_roles.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
+#include "proto/rules.h"
 #include "proto/segment_header.h"
 
 namespace ringway {
@@ -90,6 +92,38 @@ TEST(ProtocolTest, EveryRuleHasItsPlantedBugAndNoOther) {
   for (auto it = std::sregex_iterator(cells.begin(), cells.end(), name); it != std::sregex_iterator(); ++it) {
     EXPECT_TRUE(rules.contains((*it)[1])) << (*it)[1];
   }
+}
+
+// The first cells of the table with this header.
+std::set<std::string> RowsOf(const std::string& header) {
+  std::set<std::string> rows;
+  std::istringstream lines(Page().substr(Page().find('\n' + header + '\n') + 1));
+  std::string line;
+  std::getline(lines, line);
+  std::getline(lines, line);  // the rule below the header
+  while (std::getline(lines, line) && line.starts_with("| ")) rows.insert(line.substr(2, line.find(" | ", 2) - 2));
+  return rows;
+}
+
+TEST(ProtocolTest, EveryRowIsARuleThatTheSimulationCountsAndNoOther) {
+  std::set<std::string> rows;
+  for (const char* header :
+       {"| segment | action |", "| message | sent when | receiver's duty |", "| message | direction | meaning |",
+        "| case | who stays |", "| situation | the master waits for |", "| what they report | verdict |",
+        "| what happens | what is done |", "| `PointToPoint.step` | from | sent when | the other's duty |",
+        "| case | rule |"}) {
+    const std::set<std::string> some = RowsOf(header);
+    EXPECT_FALSE(some.empty()) << header;
+    rows.insert(some.begin(), some.end());
+  }
+  // The shells do these, which are not simulated.
+  for (const char* of_shells : {"`StatusRequest` → `StatusReply`, `PlanRequest` → `PlanReply`", "`Drain`"}) {
+    EXPECT_EQ(rows.erase(of_shells), 1U) << of_shells;
+  }
+  std::set<std::string> counted;
+  for (const rules::NamedRule& rule : rules::kRules) counted.insert(rule.row);
+  for (const std::string& row : rows) EXPECT_TRUE(counted.contains(row)) << "no rule in proto/rules.h: " << row;
+  for (const std::string& row : counted) EXPECT_TRUE(rows.contains(row)) << "no row in proto/PROTOCOL.md: " << row;
 }
 
 }  // namespace

@@ -115,6 +115,10 @@ class Cluster {
   void KillMaster(bool when_recorded = false);
   void StartMaster();
   bool MasterAlive() const { return master_.coordinator != nullptr; }
+  // An operator orders it.
+  void Evict(std::uint32_t node);
+  // A member lies to it about the view.
+  void HearAbort(std::uint32_t node, Epoch epoch);
   // While the disk is full, records fail.
   void SetDiskFull(bool full);
   // Breaks only the control link of the two.

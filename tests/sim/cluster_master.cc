@@ -56,6 +56,20 @@ void Cluster::SetDiskFull(bool full) {
   if (MasterAlive()) DrainMaster();
 }
 
+void Cluster::Evict(std::uint32_t node) {
+  control::EvictRequest request;
+  request.set_group(GroupOf(node));
+  request.set_peer(ToString(IdOf(node)));
+  const Status done = master_.coordinator->Evict(request, events_.now());
+  RINGWAY_CHECK(done.ok());
+  DrainMaster();
+}
+
+void Cluster::HearAbort(std::uint32_t node, Epoch epoch) {
+  nodes_[node]->peer->OnAbort(epoch, events_.now());
+  Drain(node);
+}
+
 bool Cluster::IsMember(std::uint32_t node) const {
   if (!MasterAlive()) return false;
   const auto group = master_.coordinator->groups().find(GroupOf(node));

@@ -1,15 +1,19 @@
 // sim_run --seeds N --first S [--trace]: runs random worlds; prints what they did and every seed that broke a rule.
 // --trace: runs one seed and prints everything that happens in it.
 // --history DIR: writes each world's history to DIR/SEED.jsonl, for check_history.py (tests/history), and judges
-// nothing of it. --mutant NAME (mutants_run alone): with that bug planted (proto/mutation.h).
+// nothing of it. mutants_run alone: --mutant NAME: with that bug planted (proto/mutation.h); --rules: how often each
+// rule of the protocol was applied (proto/rules.h), and in which of these worlds first. Those never applied come first.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "proto/mutation.h"
+#include "proto/rules.h"
 #include "tests/history/history.h"
 #include "tests/sim/world.h"
 
@@ -32,8 +36,39 @@ void PrintTrace(const WorldReport& report, std::size_t lines) {
 struct Options {
   std::uint64_t seeds = 1000, first = 1, step = 1;
   bool trace = false;
+  bool rules = false;
   std::string histories;
 };
+
+#ifdef RINGWAY_MUTANTS
+constexpr bool kCountsRules = true;
+std::uint64_t Reached(std::size_t rule) { return ringway::rules::reached[rule]; }
+#else
+constexpr bool kCountsRules = false;
+std::uint64_t Reached(std::size_t) { return 0; }
+#endif
+
+using FirstSeeds = std::map<std::size_t, std::uint64_t>;  // by rule
+
+void NoteRules(std::uint64_t seed, FirstSeeds* first) {
+  for (std::size_t rule = 0; rule < ringway::rules::kRules.size(); ++rule) {
+    if (Reached(rule) > 0) first->try_emplace(rule, seed);
+  }
+}
+
+void PrintRules(const FirstSeeds& first) {
+  std::vector<std::size_t> order(ringway::rules::kRules.size());
+  for (std::size_t rule = 0; rule < order.size(); ++rule) order[rule] = rule;
+  std::stable_sort(order.begin(), order.end(), [](std::size_t a, std::size_t b) { return Reached(a) < Reached(b); });
+  std::printf("%12s %7s rule\n", "applied", "seed");
+  for (const std::size_t rule : order) {
+    const auto seed = first.find(rule);
+    const ringway::rules::NamedRule& named = ringway::rules::kRules[rule];
+    std::printf("%12llu %7s %s: %s\n", static_cast<unsigned long long>(Reached(rule)),
+                seed == first.end() ? "-" : std::to_string(seed->second).c_str(), named.name, named.row);
+  }
+  std::printf("%zu rules, %zu of them never applied\n", order.size(), order.size() - first.size());
+}
 
 // Returns false if this program has no such bug.
 bool Plant(const std::string& name) {
@@ -51,6 +86,10 @@ bool Parse(int argc, char** argv, Options* options) {
     const std::string option = argv[i];
     if (option == "--trace") {
       options->trace = true;
+      continue;
+    }
+    if (kCountsRules && option == "--rules") {
+      options->rules = true;
       continue;
     }
     const std::string value = i + 1 < argc ? argv[++i] : "";
@@ -81,19 +120,22 @@ WorldReport Run(std::uint64_t seed, const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   if (!Parse(argc, argv, &options)) {
-    std::fprintf(stderr,
-                 "usage: sim_run [--seeds N] [--first S] [--step N] [--trace] [--history DIR] [--mutant NAME]\n");
+    std::fprintf(
+        stderr,
+        "usage: sim_run [--seeds N] [--first S] [--step N] [--trace] [--history DIR] [--mutant NAME] [--rules]\n");
     return 2;
   }
   std::signal(SIGABRT, OnAbort);
   if (options.trace) options.seeds = 1;
   std::map<std::string, std::uint64_t> counts;
+  FirstSeeds first_seeds;
   std::uint64_t events = 0, failures = 0;
   for (std::uint64_t i = 0; i < options.seeds; ++i) {
     const std::uint64_t seed = options.first + i * options.step;
     current_seed = seed;
     WorldReport report = Run(seed, options);
     events += report.events;
+    NoteRules(seed, &first_seeds);
     for (const auto& [what, count] : report.counts) counts[what] += count;
     if (options.trace) PrintTrace(report, report.trace.size());
     if (report.failure.empty()) continue;
@@ -104,6 +146,7 @@ int main(int argc, char** argv) {
   for (const auto& [what, count] : counts) {
     std::printf("%10llu %s\n", static_cast<unsigned long long>(count), what.c_str());
   }
+  if (options.rules) PrintRules(first_seeds);
   std::printf("%llu seeds, %llu events, %llu failures\n", static_cast<unsigned long long>(options.seeds),
               static_cast<unsigned long long>(events), static_cast<unsigned long long>(failures));
   return failures == 0 ? 0 : 1;
