@@ -15,9 +15,7 @@ that nobody waits for, threads of the group finish: one each, so that no message
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import time
 import weakref
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable, Sequence
@@ -26,27 +24,29 @@ import torch
 import torch.distributed as dist
 
 import ringway
-from ringway._c10d_join import Membership, bounded, has_key, ranks_text
+from ringway._c10d_gathered import BITWISE, bitwise, sparse_sum
+from ringway._c10d_join import Membership, StoreBarrier, bounded
 from ringway._c10d_tensors import (
-    BITWISE,
     OF_NUMPY,
     OPS,
+    Place,
     check_alike,
     divide,
-    divides,
+    divisor_of,
     elements_of,
     is_dense,
-    lent,
     listed,
     name_of,
     numbers_of,
     reduction_of,
+    settling,
 )
 from ringway._c10d_work import Operation, Submissions, Work, seconds_of
 
 if TYPE_CHECKING:
     Tensors = Sequence[torch.Tensor]
     Submission = Callable[[], ringway.Work]
+
 
 class RingwayProcessGroup(dist.ProcessGroup):
     """global_ranks: of each of its ranks, none: they are the same. title: for logs."""
@@ -64,7 +64,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
         self._rank, self._size = rank, size
         self._group_name, self._is_split_off = title, False
         self._timeout = timeout.total_seconds()
-        self._store, self._barriers = store, 0
+        self._store, self._store_barrier = store, StoreBarrier(store, rank, size)
         self._global_ranks = list(global_ranks) or list(range(size))
         self._membership = Membership(store, rank, size, self._timeout, self._global_ranks, title or "of torch")
         self._session = self._membership.session
@@ -107,17 +107,37 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
     def _stacked(self, parts: Tensors, one: torch.Tensor) -> torch.Tensor:
         """One buffer with each rank's part, in the order of Ringway's ranks. one: where one of them goes."""
+        self._check_parts(parts, one)
+        return torch.stack([elements_of(parts[i]) for i in self._order])
+
+    def _check_count(self, parts: Tensors) -> None:
         if len(parts) != self._size:
             raise ringway.InvalidArgument(f"there are {len(parts)} parts and {self._size} ranks")
+
+    def _check_parts(self, parts: Tensors, one: torch.Tensor) -> None:
+        self._check_count(parts)
         check_alike(parts, one)
-        return torch.stack([elements_of(parts[i]) for i in self._order])
+
+    def _cut_like(self, whole: torch.Tensor, part: torch.Tensor) -> Tensors:
+        """One part a rank, one after the other or stacked."""
+        if whole.numel() != self._size * part.numel():
+            raise ringway.InvalidArgument(
+                f"a tensor has {whole.numel()} elements: {self._size} ranks have {part.numel()} each"
+            )
+        return whole.view(self._size, *part.shape).unbind()
+
+    def _place_of(self, rank: int) -> int:
+        """Ringway's rank of c10d's."""
+        if not 0 <= rank < self._size:
+            raise ringway.InvalidArgument(f"there is no rank {rank} in a group of {self._size}")
+        return self._places[rank]
 
     def allreduce(self, tensors: Tensors, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
         tensors = listed(tensors)
         tensor, op = tensors[0], reduction_of(opts)
         name = OPS.get(op)
         is_simple = len(tensors) == 1 and name is not None and tensor.dtype in OF_NUMPY and is_dense(tensor)
-        if not is_simple or divides(op, tensor.dtype):
+        if not is_simple or divisor_of(op, tensor.dtype, self._size) > 1:
             return self.allreduce_coalesced(tensors, opts, timeout)
         x = tensor.detach().numpy()  # most operations are of this kind, and small ones take little longer than this
         patience = self._patience(opts, timeout)
@@ -126,105 +146,40 @@ class RingwayProcessGroup(dist.ProcessGroup):
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
         op, patience = reduction_of(opts), self._patience(opts, timeout)
         if op in BITWISE:
-            return self._bitwise(tensors, BITWISE[op], patience)
-        if any([tensor.is_sparse for tensor in tensors]):
-            return self._sparse_sum(tensors, op, patience)
-        places = [numbers_of(tensor) for tensor in tensors]
+            return bitwise(self, tensors, op, patience)
+        if any(tensor.is_sparse for tensor in tensors):
+            return sparse_sum(self, tensors, op, patience)
+        places = [Place(numbers_of(tensor), divisor_of(op, tensor.dtype, self._size)) for tensor in tensors]
         names = [name_of(op, tensor.dtype) for tensor in tensors]
-        dense = [place.contiguous() for place in places]
+        reduce, reduce_many = self._session.all_reduce_async, self._session.all_reduce_many_async
         if len(places) == 1 or len({tensor.dtype for tensor in tensors}) > 1 or tensors[0].is_cuda:
-            submissions = [
-                functools.partial(self._session.all_reduce_async, lent(x), name) for x, name in zip(dense, names)
-            ]
+            submissions = [functools.partial(reduce, place.lent, name) for place, name in zip(places, names)]
         else:
-            xs = [lent(x) for x in dense]
-            submissions = [functools.partial(self._session.all_reduce_many_async, xs, names[0])]
-        divided = [x for x, tensor in zip(dense, tensors) if divides(op, tensor.dtype)]
-        copied = [(place, x) for place, x in zip(places, dense) if place is not x]
-
-        def after() -> None:
-            for x in divided:
-                divide(x, self._size)
-            for place, x in copied:
-                place.copy_(x)
-
-        return self._start(submissions, list(tensors), after if divided or copied else None, patience)
-
-    def _bitwise(
-        self, tensors: Tensors, combine: Callable[..., torch.Tensor], patience: float | None, root: int | None = None
-    ) -> dist.Work:
-        """root: the only rank that has the result; None: all have."""
-        inputs = [elements_of(tensor).contiguous() for tensor in tensors]
-        all_inputs = [x.new_empty((self._size, *x.shape)) for x in inputs]
-        gather = self._session.all_gather_async
-        submissions = [functools.partial(gather, x, out=out) for x, out in zip(inputs, all_inputs)]
-
-        def after() -> None:
-            for tensor, parts in zip(tensors, all_inputs):
-                total = parts[0].clone()
-                for part in parts[1:]:
-                    total = combine(total, part)
-                elements_of(tensor).copy_(total)
-
-        return self._start(submissions, list(tensors), after if root in (None, self._rank) else None, patience)
-
-    def _sparse_sum(self, tensors: Tensors, op: Any, patience: float | None) -> dist.Work:
-        """All gather all, as many entries as the longest has, which one operation more finds out."""
-        if op != dist.ReduceOp.SUM or not all(tensor.is_sparse for tensor in tensors):
-            raise ringway.NotSupported("sparse tensors are only added up, and not together with dense ones")
-        mine = [tensor.detach().coalesce() for tensor in tensors]
-        counts = torch.zeros((self._size, len(mine)), dtype=torch.int64)
-        gather, own = self._session.all_gather_async, torch.tensor([x._nnz() for x in mine])
-        self._start([functools.partial(gather, own, out=counts)], [], None, patience).wait()
-        submissions, gathered = [], []
-        for x, longest in zip(mine, counts.amax(0).tolist()):
-            for entries in (x.indices().t(), numbers_of(x.values())):
-                padded = entries.new_zeros((longest, *entries.shape[1:]))
-                padded[: x._nnz()] = entries
-                gathered.append(padded.new_empty((self._size, *padded.shape)))
-                submissions.append(functools.partial(gather, padded, out=gathered[-1]))
-
-        def after() -> None:
-            for place, tensor in enumerate(tensors):
-                total = torch.zeros_like(tensor)
-                for count, indices, elements in zip(counts[:, place].tolist(), *gathered[2 * place : 2 * place + 2]):
-                    values = torch.view_as_complex(elements) if tensor.is_complex() else elements
-                    total = total + torch.sparse_coo_tensor(indices[:count].t(), values[:count], tensor.shape)
-                with torch.no_grad():  # what `detach` returns of a sparse tensor would change alone
-                    tensor.copy_(total.coalesce())
-
-        return self._start(submissions, list(tensors), after, patience)
+            submissions = [functools.partial(reduce_many, [place.lent for place in places], names[0])]
+        return self._start(submissions, list(tensors), settling(places), patience)
 
     def _in_place(
         self, call: Callable[..., ringway.Work], tensor: torch.Tensor, patience: float | None, *words: Any, **options: Any
     ) -> dist.Work:
         """An operation that only moves, and writes to this one tensor."""
-        elements = elements_of(tensor)
-        dense = elements.contiguous()
-        submission = functools.partial(call, lent(dense), *words, **options)
-        return self._start([submission], [tensor], None if dense is elements else lambda: elements.copy_(dense), patience)
+        place = Place(elements_of(tensor))
+        return self._start([functools.partial(call, place.lent, *words, **options)], [tensor], settling([place]), patience)
 
     def broadcast(self, tensors: Tensors, opts: Any = None, timeout: timedelta | None = None) -> dist.Work:
         root = 0 if opts is None else getattr(opts, "rootRank", opts)
         patience = self._patience(opts, timeout)
-        return self._in_place(self._session.broadcast_async, listed(tensors)[0], patience, self._places[root])
+        return self._in_place(self._session.broadcast_async, listed(tensors)[0], patience, self._place_of(root))
 
     def reduce(self, tensors: Tensors, opts: Any, op: Any = None, timeout: timedelta | None = None) -> dist.Work:
         tensors, root = listed(tensors), getattr(opts, "rootRank", opts)
         reduction, patience = reduction_of(getattr(opts, "reduceOp", op)), self._patience(opts, timeout)
         if reduction in BITWISE:
-            return self._bitwise(tensors[:1], BITWISE[reduction], patience, root)
-        elements = numbers_of(tensors[0])
-        name, dense = name_of(reduction, tensors[0].dtype), elements.contiguous()
-        submission = functools.partial(self._session.reduce_async, lent(dense), name, root=self._places[root])
-
-        def after() -> None:
-            if divides(reduction, dense.dtype):
-                divide(dense, self._size)
-            if dense is not elements:
-                elements.copy_(dense)
-
-        return self._start([submission], list(tensors), after if self._rank == root else None, patience)
+            return bitwise(self, tensors[:1], reduction, patience, root)
+        dtype = tensors[0].dtype
+        place = Place(numbers_of(tensors[0]), divisor_of(reduction, dtype, self._size))
+        name, to = name_of(reduction, dtype), self._place_of(root)
+        submission = functools.partial(self._session.reduce_async, place.lent, name, root=to)
+        return self._start([submission], list(tensors), settling([place]) if self._rank == root else None, patience)
 
     def allgather(
         self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None, timeout: timedelta | None = None
@@ -234,7 +189,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
         return self._gather_into(list(zip(outputs, inputs)), outputs, self._patience(opts, timeout))
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> dist.Work:
-        by_input = [[outputs[rank][i] for rank in range(self._size)] for i in range(len(inputs))]
+        by_input = [[tensors[i] for tensors in outputs] for i in range(len(inputs))]
         return self._gather_into(list(zip(by_input, inputs)), outputs, self._patience(opts))
 
     def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> dist.Work:
@@ -243,7 +198,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
     all_gather_single = _allgather_base
 
     def allgather_into_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work:
-        pairs = [(output.view(self._size, *input.shape).unbind(), input) for output, input in zip(outputs, inputs)]
+        pairs = [(self._cut_like(output, input), input) for output, input in zip(outputs, inputs)]
         return self._gather_into(pairs, list(outputs), self._patience(opts))
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
@@ -253,7 +208,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
     ) -> dist.Work:
         submissions, gathered = [], []
         for parts, mine in pairs:
-            check_alike(parts, mine)
+            self._check_parts(parts, mine)
             x = elements_of(mine).contiguous()
             gathered.append(x.new_empty((self._size, *x.shape)))
             submissions.append(functools.partial(self._session.all_gather_async, x, out=gathered[-1]))
@@ -273,10 +228,10 @@ class RingwayProcessGroup(dist.ProcessGroup):
             outputs, inputs = [outputs], [inputs]  # type: ignore[list-item]
         is_root, patience = self._rank == root, self._patience(opts, timeout)
         if is_root:
-            check_alike(outputs[0], inputs[0])
+            self._check_parts(outputs[0], inputs[0])
         x = elements_of(inputs[0]).contiguous()
         everything = x.new_empty((self._size, *x.shape)) if is_root else None
-        submission = functools.partial(self._session.gather_async, x, root=self._places[root], out=everything)
+        submission = functools.partial(self._session.gather_async, x, root=self._place_of(root), out=everything)
 
         def after() -> None:
             for rank, part in zip(self._order, everything if everything is not None else ()):
@@ -285,7 +240,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
         return self._start([submission], outputs, after, patience)
 
     def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> dist.Work:
-        parts = output.view(self._size, *input.shape).unbind() if self._rank == opts.rootRank else ()
+        parts = self._cut_like(output, input) if self._rank == opts.rootRank else ()
         return self.gather([parts], [input], opts)
 
     gather_into_tensor = gather_single
@@ -298,12 +253,9 @@ class RingwayProcessGroup(dist.ProcessGroup):
         if self._rank == root:
             parts = inputs if isinstance(inputs[0], torch.Tensor) else inputs[0]
             x = self._stacked(parts, outputs[0])  # type: ignore[arg-type]
-        elements, patience = elements_of(outputs[0]), self._patience(opts, timeout)
-        dense = elements.contiguous()
-        submission = functools.partial(self._session.scatter_async, x, root=self._places[root], out=lent(dense)
-        )
-        after = None if dense is elements else lambda: elements.copy_(dense)
-        return self._start([submission], list(outputs), after, patience)
+        place, patience = Place(elements_of(outputs[0])), self._patience(opts, timeout)
+        submission = functools.partial(self._session.scatter_async, x, root=self._place_of(root), out=place.lent)
+        return self._start([submission], list(outputs), settling([place]), patience)
 
     def reduce_scatter(
         self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None, timeout: timedelta | None = None
@@ -318,7 +270,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
     reduce_scatter_single = _reduce_scatter_base
 
     def reduce_scatter_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work:
-        parts = [input.view(self._size, *output.shape).unbind() for output, input in zip(outputs, inputs)]
+        parts = [self._cut_like(input, output) for output, input in zip(outputs, inputs)]
         return self._reduce_into(outputs, parts, opts)
 
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
@@ -335,8 +287,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
         def after() -> None:
             for place, total in zip(places, sums):
                 mine = total[self._places[self._rank]]
-                if divides(op, place.dtype):
-                    divide(mine, self._size)
+                divide(mine, divisor_of(op, place.dtype, self._size))
                 place.copy_(mine)
 
         return self._start(submissions, list(outputs), after, patience)
@@ -346,8 +297,7 @@ class RingwayProcessGroup(dist.ProcessGroup):
     ) -> dist.Work:
         """Parts may differ in length."""
         for tensors in (outputs, inputs):
-            if len(tensors) != self._size:
-                raise ringway.InvalidArgument(f"there are {len(tensors)} parts and {self._size} ranks")
+            self._check_count(tensors)
         if len({tensor.dtype for tensor in (*outputs, *inputs)}) > 1:
             raise ringway.InvalidArgument("the parts are of several dtypes")
         patience = self._patience(opts, timeout)
@@ -356,7 +306,8 @@ class RingwayProcessGroup(dist.ProcessGroup):
         lengths = [elements_of(outputs[rank]).numel() for rank in self._order]
         out = x.new_empty(sum(lengths))
         counts = [part.numel() for part in mine]
-        submission = functools.partial(self._session.all_to_all_v_async, x, out=out, send_counts=counts, receive_counts=lengths
+        submission = functools.partial(
+            self._session.all_to_all_v_async, x, out=out, send_counts=counts, receive_counts=lengths
         )
 
         def after() -> None:
@@ -376,7 +327,10 @@ class RingwayProcessGroup(dist.ProcessGroup):
         timeout: timedelta | None = None,
     ) -> dist.Work:
         def cut(tensor: torch.Tensor, sizes: list[int]) -> Tensors:
-            return tensor.split(sizes) if sizes else tensor.chunk(self._size)
+            rows = tensor.size(0)
+            if rows != sum(sizes) if sizes else rows % self._size:
+                raise ringway.InvalidArgument(f"{rows} rows of a tensor are cut for {self._size} ranks by {sizes or 'even parts'}")
+            return tensor.split(sizes or [rows // self._size] * self._size)
 
         return self.alltoall(cut(output, output_sizes), cut(input, input_sizes), opts, timeout)
 
@@ -387,49 +341,20 @@ class RingwayProcessGroup(dist.ProcessGroup):
         return self._start([functools.partial(self._session.barrier_async)], [], None, patience)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """As Gloo's: rank 0 says who has not come in time. By the store: who is missing may wait in a collective."""
-        self._barriers += 1
-        patience = self._timeout if timeout is None else timeout.total_seconds()
-        deadline = time.monotonic() + patience
-
-        def has_come(name: str) -> bool:
-            return has_key(self._store, f"barrier{self._barriers}/{name}", deadline - time.monotonic())
-
-        if self._rank != 0:
-            self._store.set(f"barrier{self._barriers}/{self._rank}", "")
-            if not has_come("all"):
-                raise dist.DistError(
-                    f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for "
-                    "send/recv from rank 0: it did not say in time that all have come"
-                )
-            return
-        missing: list[int] = []
-        for rank in range(1, self._size):
-            if time.monotonic() >= deadline and not wait_all_ranks:
-                raise dist.DistError(f"Rank 0 timed out in monitoredBarrier after {patience} s, before rank {rank}")
-            if not has_come(str(rank)):
-                missing.append(rank)
-                if not wait_all_ranks:
-                    break
-        if missing:
-            raise dist.DistError(f"{ranks_text(missing).capitalize()} failed to pass monitoredBarrier in {patience} s")
-        self._store.set(f"barrier{self._barriers}/all", "")
-        with contextlib.suppress(RuntimeError):  # a store that deletes nothing; all have left the last one
-            for name in ("all", *map(str, range(1, self._size))):
-                self._store.delete_key(f"barrier{self._barriers - 1}/{name}")
+        self._store_barrier.wait(self._timeout if timeout is None else timeout.total_seconds(), wait_all_ranks)
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
         x = elements_of(tensors[0]).contiguous()
-        return self._start([functools.partial(self._session.send_async, x, self._place(dst), tag=tag)], list(tensors))
+        return self._start([functools.partial(self._session.send_async, x, self._peer(dst), tag=tag)], list(tensors))
 
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> dist.Work:
-        return self._in_place(self._session.recv_async, tensors[0], None, self._place(src), tag=tag)
+        return self._in_place(self._session.recv_async, tensors[0], None, self._peer(src), tag=tag)
 
-    def _place(self, rank: int) -> int:
+    def _peer(self, rank: int) -> int:
         """Of one other rank: the two could go on after a loss, the group does not."""
         if not self._membership.is_whole:
             raise self._membership.translate(ringway.WorldTooSmall())
-        return self._places[rank]
+        return self._place_of(rank)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> dist.Work:
         raise ringway.NotSupported("a receive names its sender: the backend has none from any rank")

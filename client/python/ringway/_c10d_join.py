@@ -1,13 +1,16 @@
-"""How the ranks of a c10d process group become a group of Ringway."""
+"""How the ranks of a c10d process group become a group of Ringway, and meet by its store."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
 import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING, Sequence
+
+from torch.distributed import DistError
 
 import ringway
 from ringway._c10d_work import DEADLINE_MAX
@@ -64,7 +67,6 @@ class Membership:
             store.set(f"group/{turn}", f"{os.environ.get('RINGWAY_GROUP', 'torch')}-{uuid.uuid4().hex}")
         store.set(f"here{rank}/{turn}", "")
         self._await_all(store, [f"here{i}/{turn}" for i in range(size)], timeout)
-        where = {"socket": os.environ["RINGWAY_SOCKET"]} if "RINGWAY_SOCKET" in os.environ else {}
         names = [f"rank {i}" for i in global_ranks]
         self.deadline = bounded(timeout)
         """Seconds: of operations that name none."""
@@ -79,7 +81,6 @@ class Membership:
             reconnect=0,
             timeout=max(timeout, _JOIN_MIN),
             on_waiting=self._on_waiting,
-            **where,
         )
         self._names = names
         members = [member.name for member in self.session.members()]
@@ -132,3 +133,44 @@ class Membership:
             here = set(self._names)
         lost = [rank for rank, name in zip(self._global_ranks, self._names) if name not in here]
         return f"{ranks_text(lost)} {'is' if len(lost) == 1 else 'are'}" if lost else "a rank was"
+
+
+class StoreBarrier:
+    """monitored_barrier, as Gloo's: rank 0 says who has not come in time. By the store: who is missing may wait in a collective."""
+
+    def __init__(self, store: dist.Store, rank: int, size: int) -> None:
+        self._store, self._rank, self._size = store, rank, size
+        self._barriers = 0
+
+    def wait(self, patience: float, wait_all_ranks: bool) -> None:
+        """patience: seconds. wait_all_ranks: rank 0 names all who are missing, not the first."""
+        self._barriers += 1
+        deadline = time.monotonic() + patience
+        if self._rank == 0:
+            self._collect(patience, deadline, wait_all_ranks)
+            return
+        self._store.set(f"barrier{self._barriers}/{self._rank}", "")
+        if not self._has_come("all", deadline):
+            raise DistError(
+                f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for "
+                "send/recv from rank 0: it did not say in time that all have come"
+            )
+
+    def _has_come(self, name: str, deadline: float) -> bool:
+        return has_key(self._store, f"barrier{self._barriers}/{name}", deadline - time.monotonic())
+
+    def _collect(self, patience: float, deadline: float, wait_all_ranks: bool) -> None:
+        missing: list[int] = []
+        for rank in range(1, self._size):
+            if time.monotonic() >= deadline and not wait_all_ranks:
+                raise DistError(f"Rank 0 timed out in monitoredBarrier after {patience} s, before rank {rank}")
+            if not self._has_come(str(rank), deadline):
+                missing.append(rank)
+                if not wait_all_ranks:
+                    break
+        if missing:
+            raise DistError(f"{ranks_text(missing).capitalize()} failed to pass monitoredBarrier in {patience} s")
+        self._store.set(f"barrier{self._barriers}/all", "")
+        with contextlib.suppress(RuntimeError):  # a store that deletes nothing; all have left the last one
+            for name in ("all", *map(str, range(1, self._size))):
+                self._store.delete_key(f"barrier{self._barriers - 1}/{name}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 import torch
 import torch.distributed as dist
@@ -18,11 +18,6 @@ OPS = {
     dist.ReduceOp.PRODUCT: "prod",
     dist.ReduceOp.MIN: "min",
     dist.ReduceOp.MAX: "max",
-}
-BITWISE = {
-    dist.ReduceOp.BAND: torch.bitwise_and,
-    dist.ReduceOp.BOR: torch.bitwise_or,
-    dist.ReduceOp.BXOR: torch.bitwise_xor,
 }
 _UNSIGNED = {torch.uint16, torch.uint32, torch.uint64}
 _INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, *_UNSIGNED}
@@ -52,14 +47,54 @@ def numbers_of(tensor: torch.Tensor) -> torch.Tensor:
     return elements
 
 
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory as what bitwise reductions combine."""
+    if tensor.dtype not in _INTEGERS and tensor.dtype != torch.bool:
+        raise ringway.NotSupported(f"bitwise reductions are of integers and bool, not of {tensor.dtype}")
+    return elements_of(tensor).view(_MOVED_AS[tensor.itemsize])  # torch combines no long unsigned ones
+
+
 def is_dense(tensor: torch.Tensor) -> bool:
     """And in host memory."""
     return tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
 
 
-def lent(x: torch.Tensor) -> Any:
-    """What the session borrows of a contiguous tensor."""
-    return x.numpy() if x.is_cpu and x.dtype in OF_NUMPY else x
+class Place:
+    """Where a result goes. The session reads and writes a contiguous tensor; `settle` divides the average of integers by
+    `divisor`, and copies it to one with gaps."""
+
+    def __init__(self, elements: torch.Tensor, divisor: int = 1) -> None:
+        if any(stride == 0 and length > 1 for stride, length in zip(elements.stride(), elements.shape)):
+            raise ringway.InvalidArgument("elements of a tensor that is written to share their memory: clone it")
+        self._elements, self._divisor = elements, divisor
+        self._dense = elements.contiguous()
+
+    @property
+    def lent(self) -> Any:
+        """What the session borrows."""
+        return self._dense.numpy() if self._dense.is_cpu and self._dense.dtype in OF_NUMPY else self._dense
+
+    @property
+    def is_settled(self) -> bool:
+        return self._divisor == 1 and self._dense is self._elements
+
+    def settle(self) -> None:
+        divide(self._dense, self._divisor)
+        if self._dense is not self._elements:
+            self._elements.copy_(self._dense)
+
+
+def settling(places: Sequence[Place]) -> Callable[[], None] | None:
+    """What is left to do when the operation is over; None: nothing."""
+    unsettled = [place for place in places if not place.is_settled]
+    if not unsettled:
+        return None
+
+    def settle() -> None:
+        for place in unsettled:
+            place.settle()
+
+    return settle
 
 
 def listed(tensors: Any) -> Tensors:
@@ -87,12 +122,15 @@ def name_of(op: Any, dtype: torch.dtype) -> str:
     return "sum" if name == "avg" and dtype in _INTEGERS else name
 
 
-def divides(op: Any, dtype: torch.dtype) -> bool:
-    return op == dist.ReduceOp.AVG and dtype in _INTEGERS
+def divisor_of(op: Any, dtype: torch.dtype, size: int) -> int:
+    """What the sum that the session makes is to be divided by."""
+    return size if op == dist.ReduceOp.AVG and dtype in _INTEGERS else 1
 
 
 def divide(total: torch.Tensor, count: int) -> None:
     """Towards zero."""
+    if count == 1:
+        return
     if total.dtype not in _UNSIGNED:
         total.copy_(torch.div(total, count, rounding_mode="trunc"))
         return
