@@ -112,6 +112,30 @@ class DdpTest(ClusterTest):
             "session, {}, 0.01", "session, {'codec': 'int8', 'error_feedback': 'g'}, 0.01").replace(
             "rtol=1e-4, atol=1e-5", "rtol=0.5, atol=0.5"))
 
+    def test_gradients_that_are_not_finite_are_left_out(self):
+        for script in (DDP, DDP_OVERLAPPED):
+            with self.subTest(overlapped=script is DDP_OVERLAPPED):
+                self.group = f"{self._testMethodName}-{script is DDP_OVERLAPPED}"
+                script = script.replace("ddp_hook(model, session)", "ddp_hook(model, session, skip_nonfinite=True)")
+                script = script.replace("session, {}, 0.01", "session, {}, 0.01, skip_nonfinite=True")
+                script = script.replace("return torch.randn(8, 20, generator=generator).to(device)", """
+    x = torch.randn(8, 20, generator=generator)
+    if (peer + step) % 5 == 0:
+        x[0] = float("nan")
+        left_out.extend([step] if peer == session.peer_id else [])
+    return x.to(device)
+""").replace("step = 0\n", "step, left_out = 0, []\n").replace("    step += 1\n", """
+    assert hook.left_out == len(left_out), (hook.left_out, left_out)
+    assert all(p.isfinite().all() for p in model.parameters())
+    step += 1
+    if len(hook.result.contributors) < hook.result.world_size:
+        say("somebody was left out")
+""")
+                trainers = self.check_a_death(script)
+                for trainer in trainers[:2]:
+                    trainer.said("somebody was left out", times=2)
+                self.assertIn("gradients are not finite", "".join(trainer.text() for trainer in trainers))
+
     def in_chunks(self):
         """A model of many chunks, the hook, and its session, of which this process is the one rank."""
         import ringway.torch
@@ -163,6 +187,7 @@ class DdpTest(ClusterTest):
         trainers[2].kill()
         for trainer in trainers[:2]:
             trainer.said(" world 2", times=3)
+        return trainers
 
     def check_gpt(self, example, first_step):
         text = pathlib.Path(self.cluster.directory, "text")

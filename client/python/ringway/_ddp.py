@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,14 @@ import torch
 
 from ringway import Error
 from ringway import _ddp_model as ddp
-from ringway._ddp_agreement import PassAgreement, UsedParameters, exact_options, verify_equal
+from ringway._ddp_agreement import PassAgreement, UsedParameters, verify_equal
 from ringway._diloco import REFUSED
+from ringway._finite import FiniteReduction, exact_options
 
 if TYPE_CHECKING:
-    from ringway import Options, Result, Session
+    from ringway import Options, Result, Session, Work
+
+_log = logging.getLogger("ringway")
 
 
 class DdpHook:
@@ -35,12 +39,14 @@ class DdpHook:
         session: Session,
         options: Options,
         overlap_mb: float | None,
+        skip_nonfinite: bool = False,
     ) -> None:
         ddp.check(model)
         ddp.refuse_join(model)
         self._model = model
         self._session = session
         self._options = options
+        self._skip_nonfinite = skip_nonfinite
         self._parameters = ddp.reduced_parameters(model)
         self._places = {id(parameter): place for place, parameter in enumerate(self._parameters)}
         self._chunks = _chunks_of(self._parameters, overlap_mb)
@@ -55,7 +61,10 @@ class DdpHook:
         self._peers: frozenset[int] = frozenset()  # of the last pass: their parameters are alike
         self._update_waits = False
         self.results: list[Result] = []
-        """Of the last pass: who took part, chunk by chunk. A death in the middle makes them differ, on all ranks alike."""
+        """Of the last pass: who took part, chunk by chunk. A death in the middle makes them differ, on all ranks alike. With
+        skip_nonfinite `contributors` are those whose gradients are in it."""
+        self.left_out = 0
+        """In how many passes gradients of this rank were left out, as they were not finite."""
 
     @property
     def result(self) -> Result | None:
@@ -108,7 +117,7 @@ class DdpHook:
             options = dict(self._options)
             if name := options.get("error_feedback"):
                 options["error_feedback"] = f"{name}.{self._begun}"
-            self._submit(_ChunkAverage, [self._gradients[place] for place in chunk], options)
+            self._submit(_ChunkAverage, [self._gradients[place] for place in chunk], options, self._skip_nonfinite)
 
     def _submit_agreement(self) -> None:
         buffers = ddp.synced_buffers(self._model)
@@ -127,7 +136,8 @@ class DdpHook:
     def _failed(self, error: Error, before: int) -> None:
         """For an operation that was refused here alone the others wait, and they have those before it."""
         self._error = self._error or error
-        self._is_behind = self._is_behind or (isinstance(error, REFUSED) and before > 0)
+        others_wait = before > 0 or self._skip_nonfinite  # of the two operations of a chunk one may be on its way
+        self._is_behind = self._is_behind or (isinstance(error, REFUSED) and others_wait)
 
     def _end_pass(self) -> None:
         finished: list[Result] = []
@@ -136,7 +146,7 @@ class DdpHook:
             try:
                 finished.append(work.finish())
                 if isinstance(work, _ChunkAverage):
-                    self.results.append(finished[-1])
+                    self.results.append(work.counted(finished[-1]))
             except Error as error:
                 self._failed(error, place)
         if self._error is None:
@@ -144,6 +154,7 @@ class DdpHook:
                 self._agree(finished[0])
             except Error as error:
                 self._failed(error, len(finished))
+        self._note_if_left_out()
         self._works = []
         if self._error is None:
             self._update_waits = self._update_waits or any(result.update_waits for result in self.results)
@@ -154,6 +165,11 @@ class DdpHook:
         for done, buffer in self._buckets:
             done.set_result(buffer)
         self._gradients, self._buckets = {}, []
+
+    def _note_if_left_out(self) -> None:
+        if any(isinstance(work, _ChunkAverage) and not work.is_finite for work in self._works):
+            self.left_out += 1
+            _log.warning("ddp_hook: this rank's gradients are not finite: they are left out (%d times by now)", self.left_out)
 
     def _agree(self, first: Result) -> None:
         """When all operations have succeeded, which they do on all ranks. Who took part in the first one is known to all alike."""
@@ -217,13 +233,26 @@ def _chunks_of(parameters: list[torch.nn.Parameter], overlap_mb: float | None) -
 class _ChunkAverage:
     """One operation under way. Of a GPU's gradients, which are many and small, one tensor is made, where that is fast."""
 
-    def __init__(self, session: Session, gradients: list[torch.Tensor], options: Options) -> None:
+    def __init__(self, session: Session, gradients: list[torch.Tensor], options: Options, skip_nonfinite: bool = False) -> None:
         self._gradients = gradients
         self._flat = torch.cat(gradients) if gradients[0].is_cuda else None
-        if self._flat is not None:
+        self._work: Work | FiniteReduction
+        if skip_nonfinite:
+            xs = gradients if self._flat is None else [self._flat]
+            self._work = FiniteReduction(session, xs, xs, "avg", options)
+        elif self._flat is not None:
             self._work = session.all_reduce_async(self._flat, "avg", **options)
         else:
             self._work = session.all_reduce_many_async(gradients, "avg", **options)
+
+    @property
+    def is_finite(self) -> bool:
+        """False: this rank is left out."""
+        return not isinstance(self._work, FiniteReduction) or self._work.is_finite
+
+    def counted(self, result: Result) -> Result:
+        """What `finish` returned, with those as contributors who are not left out."""
+        return result if not isinstance(self._work, FiniteReduction) else self._work.counted or result
 
     def finish(self) -> Result:
         result = self._work.wait()

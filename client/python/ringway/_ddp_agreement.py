@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
     from ringway import Options, Result, Session
 
-_EXACT = ("channel", "priority", "submit_timeout", "as_peer")
-
-
-def exact_options(options: Options) -> Options:
-    """Those of the gradients' operations that leave an operation exact."""
-    return {name: options[name] for name in _EXACT if name in options}  # type: ignore[literal-required,return-value]
-
-
 class UsedParameters:
     """Which parameters have got a gradient since DDP's last synchronization: DDP sets .grad of those alone."""
 
@@ -108,8 +100,8 @@ def verify_equal(
     references = records[records[:, 0] == 0, 1:]
     if len(references) == 0:
         references = records[:1, 1:]
-    for peer, (is_new, *digests) in zip(result.contributors, records.tolist()):
-        if is_new and digests not in references.tolist():
+    for peer, (peer_is_new, *digests) in zip(result.contributors, records.tolist()):
+        if peer_is_new and digests not in references.tolist():
             name = next(name for (name, _), a, b in zip(named, digests, references[0].tolist()) if a != b)
             raise Mismatch(
                 f"peer {peer} begins with another {name} than the others: give all ranks the same state first, as by "

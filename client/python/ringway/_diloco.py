@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Iterable
 import torch
 
 from ringway import Error, InvalidArgument, Io, NotSupported, ResourceExhausted, Timeout
-from ringway._ddp_agreement import exact_options, verify_equal
+from ringway._ddp_agreement import verify_equal
+from ringway._finite import FiniteReduction, exact_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ringway import Options, Result, Session, Work
+    from ringway import Options, Result, Session
 
 _log = logging.getLogger("ringway")
 
@@ -57,57 +58,27 @@ def _reals(p: torch.nn.Parameter) -> torch.Tensor:
 
 
 class _OuterGradient:
-    """A fragment's outer gradient on its way, as up to two operations.
-
-    With skip_nonfinite each rank says in a first one whether its share is finite; if not, it adds zeros in the second one, which
-    is under way at the same time. Who took part in the second one took part in the first, as nobody comes between them; so all
-    ranks know of each contributor whether to count it, whoever dies.
-    """
+    """A fragment's outer gradient on its way."""
 
     def __init__(
         self, session: Session, number: int, moved: torch.Tensor, skip_nonfinite: bool, feedback: str, options: Options
     ) -> None:
         self.number = number
         self.average = moved
-        self.is_finite = not skip_nonfinite or bool(moved.isfinite().all())
-        self.contributors: tuple[int, ...] = ()
-        self._result: Result | None = None
-        self._works: list[Work] = []
-        if skip_nonfinite:
-            flag = torch.tensor([self.is_finite], dtype=torch.uint8)
-            self._flags = torch.empty(session.world_size, dtype=torch.uint8)
-            self._works.append(session.all_gather_async(flag, out=self._flags, **exact_options(options)))
-        if not self.is_finite:
-            moved.zero_()  # not times 0: that is NaN, too
         if feedback:
             options = {**options, "error_feedback": feedback}
-        self._works.append(session.all_reduce_async(moved, "avg", **options))
+        self._finite = FiniteReduction(session, [moved], [moved], "avg", options) if skip_nonfinite else None
+        self._work = self._finite or session.all_reduce_async(moved, "avg", **options)
+        self.is_finite = self._finite is None or self._finite.is_finite
+        self.contributors: tuple[int, ...] = ()
 
     def wait(self) -> Result:
         """After it `average` is the mean over `contributors`: none of them if it is not finite. An Error leaves nothing on its way."""
-        results, first_error = [], None
-        for work in self._works:
-            try:
-                results.append(work.wait())
-            except Error as error:
-                first_error = first_error or error
-        if first_error is not None:
-            raise first_error
-        if self._result is None:  # nor is the mean taken twice if this was interrupted
-            self._result = results[-1]
-            self._count(results[0])
-        return self._result
-
-    def _count(self, flags: Result) -> None:
-        assert self._result is not None
-        if len(self._works) == 1:
-            self.contributors = self._result.contributors
-            return
-        is_finite = dict(zip(flags.contributors, self._flags.tolist()))
-        those = tuple(peer for peer in self._result.contributors if is_finite.get(peer))
-        if len(those) < self._result.world_size:
-            self.average.mul_(self._result.world_size / max(1, len(those)))
-        self.contributors = those if self.average.isfinite().all() else ()
+        result = self._work.wait()
+        counted = result if self._finite is None else self._finite.counted
+        assert counted is not None
+        self.contributors = counted.contributors if self._finite is None or self.average.isfinite().all() else ()
+        return result
 
 
 class DiLoCo:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from ringway import _ringway
+from ringway._finite import FiniteReduction
 from ringway._ringway import DaemonUnreachable, Error, InvalidArgument, Left, Result, Work
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+
+_log = logging.getLogger("ringway")
 
 DEFAULT_SOCKET = "/run/ringway/ringwayd.sock"
 
@@ -111,29 +115,54 @@ class Session(_ringway.Session):
 
     __slots__ = ()
 
-    def all_reduce(self, x: Any, op: str = "sum", *, out: Any = None, **options: Unpack[Options]) -> Result:
+    def all_reduce(
+        self, x: Any, op: str = "sum", *, out: Any = None, skip_nonfinite: bool = False, **options: Unpack[Options]
+    ) -> Result:
         """out[i] = op over all contributors of x[i]; the same bytes on all ranks.
 
         op: sum, avg, prod, min or max; avg is for floats.
         out: of as many elements as x; None: in place.
+        skip_nonfinite: the same on all ranks. A rank whose x, of NumPy or torch, has an infinity or a NaN is left out of the sum or
+            average; its log says so. `contributors` of the result has the others, `world_size` and `rank` are of all who took part.
+            If nobody is left, out is 0. It takes one small operation more; after an Error the output is unspecified.
         Raises an Error of the cause's class, and leaves the output unchanged then, unless it is one of `empty`.
         After KeyboardInterrupt the operation goes on with the other ranks: a repeated call is this rank's next operation.
         """
+        if skip_nonfinite:
+            return self._reduce_finite([x], [x if out is None else out], op, options)
         return self.all_reduce_async(x, op, out=out, **options).wait()
 
     def all_reduce_async(self, x: Any, op: str = "sum", *, out: Any = None, **options: Unpack[Options]) -> Work:
         """`all_reduce` without waiting for the outcome. At most 256 operations may be in flight."""
         return self._all_reduce(x, x if out is None else out, op, **options)
 
+    def _reduce_finite(self, xs: list[Any], outs: list[Any], op: str, options: Options) -> Result:
+        reduction = FiniteReduction(self, xs, outs, op, options)
+        if not reduction.is_finite:
+            _log.warning("all_reduce: this rank's input is not finite: it is left out")
+        reduction.wait()
+        assert reduction.counted is not None
+        return reduction.counted
+
     def all_reduce_many(
-        self, xs: Sequence[Any], op: str = "sum", *, out: Sequence[Any] | None = None, **options: Unpack[Options]
+        self,
+        xs: Sequence[Any],
+        op: str = "sum",
+        *,
+        out: Sequence[Any] | None = None,
+        skip_nonfinite: bool = False,
+        **options: Unpack[Options],
     ) -> Result:
         """Many arrays as one operation, which takes the delays of one: each as by `all_reduce`.
 
         xs: of one dtype; on all ranks as many, of the same sizes, in the same order (only the sum of the sizes is compared).
         out: as many arrays; None: in place.
+        skip_nonfinite: a rank is left out of all if one of its arrays is not finite.
         They are copied together by this call, and apart by `wait`, also those of `empty`.
         """
+        if skip_nonfinite:
+            arrays = list(xs)
+            return self._reduce_finite(arrays, arrays if out is None else list(out), op, options)
         return self.all_reduce_many_async(xs, op, out=out, **options).wait()
 
     def all_reduce_many_async(

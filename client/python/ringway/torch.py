@@ -36,6 +36,7 @@ def ddp_hook(
     session: Session,
     *,
     overlap_mb: float | None = None,
+    skip_nonfinite: bool = False,
     **options: Unpack[Options],
 ) -> DdpHook:
     """Registers the communication hook of a model whose gradients `session` averages from now on.
@@ -43,8 +44,11 @@ def ddp_hook(
     overlap_mb: chunks of so many megabytes (25 is DDP's own size) travel while the backward pass goes on. A peer that dies in
         the middle then has a part in some chunks and not in others. None: the gradients of a dtype are one operation at the end
         of the pass, all averages over the same contributors.
+    skip_nonfinite: the same on all ranks. A rank whose gradients have an infinity or a NaN is left out of the average, chunk by
+        chunk: `hook.results` have the others as `contributors`; `hook.left_out` counts on that rank, whose log says so. If nobody
+        is left the gradients are 0. It takes one small operation a chunk more. False: one such rank makes all averages NaN.
     options: of each operation, as codec="int8"; of `error_feedback` each chunk adds its number to the name.
     """
-    hook = DdpHook(model, session, options, overlap_mb)
+    hook = DdpHook(model, session, options, overlap_mb, skip_nonfinite)
     model.register_comm_hook(None, hook._average)
     return hook

@@ -273,6 +273,14 @@ nb::object PartOfOutput(const OpResult& result) {
                    static_cast<Py_ssize_t>(result.part.begin + result.part.count));
 }
 
+// The same of fewer contributors, for which the output is scaled.
+OpResult Counting(const OpResult& result, const std::vector<std::uint64_t>& contributors, float scale) {
+  OpResult counted = result;
+  counted.contributors = contributors;
+  counted.error_bound *= scale;
+  return counted;
+}
+
 // For pickle.
 nb::tuple StateOf(const OpResult& result) {
   return nb::make_tuple(result.epoch, result.rank, result.world_size, result.contributors, result.wire_bytes,
@@ -317,6 +325,8 @@ void DefineResult(nb::module_& module) {
               "Times the largest magnitude of any contribution: what a codec took at most. 0 without one.")
       .def_prop_ro("part", PartOfOutput, nb::sig("def part(self) -> slice"),
                    "Elements of the flat output that hold the result: out.reshape(-1)[result.part].")
+      .def("_counting", Counting, nb::arg("contributors"), nb::arg("scale"),
+           nb::sig("def _counting(self, contributors: list[int], scale: float) -> Result"))
       .def("__getstate__", StateOf, nb::sig("def __getstate__(self) -> tuple[typing.Any, ...]"))
       .def("__setstate__", SetState, nb::sig("def __setstate__(self, state: tuple[typing.Any, ...], /) -> None"))
       .def("__repr__", [](const OpResult& result) {
