@@ -171,11 +171,14 @@ bool Trainers::Submit(std::uint32_t node, const Step& step) {
   return true;
 }
 
-// Another count or algorithm, or another operation altogether. By chance it may be the right one.
+// Another count, reduction or algorithm, or another operation altogether. By chance it may be the right one.
 Descriptor Trainers::MistakenFor(const Descriptor& right) {
   const std::uint64_t what = random_() % 3;
   Descriptor mistaken = right;
-  if (what == 0 && !IsEmpty(right.kind)) {
+  const bool has_twin = Reduces(right.kind) && right.codec == Codec::kNone && right.count % 2 == 0;
+  if (what == 0 && has_twin) {  // of the same size: nothing but the descriptors tells them apart
+    mistaken.op = right.op == ReduceOp::kSum ? ReduceOp::kMax : ReduceOp::kSum;
+  } else if (what == 0 && !IsEmpty(right.kind)) {
     ++mistaken.count;
   } else if (what == 1) {
     const auto any = static_cast<Algorithm>(random_() % kAlgorithmCount);
