@@ -6,6 +6,7 @@ import inspect
 import pathlib
 import re
 import subprocess
+import sys
 import unittest
 
 import ringway
@@ -16,6 +17,10 @@ PACKAGE = pathlib.Path(ringway.__file__).parent
 
 
 class PackageTest(unittest.TestCase):
+    def test_import_leaves_numpy_to_who_uses_it(self):
+        command = [sys.executable, "-c", "import sys, ringway; sys.exit('numpy' in sys.modules)"]
+        self.assertEqual(subprocess.run(command, check=False).returncode, 0)
+
     def test_every_public_name_is_typed(self):
         self.assertTrue((PACKAGE / "py.typed").exists())
         stub = ast.parse((PACKAGE / "_ringway.pyi").read_text(encoding="utf-8"))

@@ -152,6 +152,7 @@ rows(
     reduce_by_group_root=lambda: reduced(dist.reduce, mine(5), group_dst=2, root=2),
     reduce_gaps=lambda: reduced(dist.reduce, strided(mine(6, 4)[:, ::2]), 0, root=0),
     reduce_to_no_rank=lambda: reduced(dist.reduce, mine(3), WORLD),
+    reduce_bits_to_no_rank=lambda: reduced(dist.reduce, mine(3, dtype=torch.int32), WORLD, op=ReduceOp.BOR),
     reduce_scatter_stacked=lambda: reduced(
         dist.reduce_scatter_tensor, torch.zeros(4), beyond_gloo(mine(WORLD, 4), mine(WORLD * 4))),
     reduce_scatter_single=lambda: reduced(dist.reduce_scatter_single, torch.zeros(4), mine(4 * WORLD)),

@@ -173,11 +173,11 @@ class RingwayProcessGroup(dist.ProcessGroup):
     def reduce(self, tensors: Tensors, opts: Any, op: Any = None, timeout: timedelta | None = None) -> dist.Work:
         tensors, root = listed(tensors), getattr(opts, "rootRank", opts)
         reduction, patience = reduction_of(getattr(opts, "reduceOp", op)), self._patience(opts, timeout)
+        dtype, to = tensors[0].dtype, self._place_of(root)
         if reduction in BITWISE:
             return bitwise(self, tensors[:1], reduction, patience, root)
-        dtype = tensors[0].dtype
         place = Place(numbers_of(tensors[0]), divisor_of(reduction, dtype, self._size))
-        name, to = name_of(reduction, dtype), self._place_of(root)
+        name = name_of(reduction, dtype)
         submission = functools.partial(self._session.reduce_async, place.lent, name, root=to)
         return self._start([submission], list(tensors), settling([place]) if self._rank == root else None, patience)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from ringway import _ringway
-from ringway._finite import FiniteReduction
 from ringway._ringway import DaemonUnreachable, Error, InvalidArgument, Left, Result, Work
 
 if TYPE_CHECKING:
@@ -137,6 +136,8 @@ class Session(_ringway.Session):
         return self._all_reduce(x, x if out is None else out, op, **options)
 
     def _reduce_finite(self, xs: list[Any], outs: list[Any], op: str, options: Options) -> Result:
+        from ringway._finite import FiniteReduction  # NumPy is imported by who uses it
+
         reduction = FiniteReduction(self, xs, outs, op, options)
         if not reduction.is_finite:
             _log.warning("all_reduce: this rank's input is not finite: it is left out")
