@@ -63,7 +63,7 @@ void DropSilentAccused(const Dispute& dispute, std::set<PeerId>* remaining) {
   }
 }
 
-bool AreAllIn(const std::set<PeerId>& some, const std::set<PeerId>& all) {
+[[maybe_unused]] bool AreAllIn(const std::set<PeerId>& some, const std::set<PeerId>& all) {
   return std::includes(all.begin(), all.end(), some.begin(), some.end());
 }
 
