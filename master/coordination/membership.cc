@@ -122,15 +122,16 @@ void DropDisputants(const Dispute& dispute, std::set<PeerId>* remaining) {
     left = std::move(others);
     stay = std::move(without);
   }
-  const std::size_t all = remaining->size();
+  std::set<PeerId> staying = *remaining;
   for (const PeerId peer : disputants) {
     if (stay.members.contains(peer)) continue;
     const std::set<PeerId>& against = discords.at(peer).at_odds;
-    RINGWAY_REACHED_IF(against.size() + 1 == all, kLonelyGoes);
-    RINGWAY_REACHED_IF(against.size() + 1 < all && AreAllIn(stay.members, against), kLargerSideStays);
+    RINGWAY_REACHED_IF(against.size() + 1 == remaining->size(), kLonelyGoes);
+    RINGWAY_REACHED_IF(against.size() + 1 < remaining->size() && AreAllIn(stay.members, against), kLargerSideStays);
     RINGWAY_REACHED_IF(!AreAllIn(stay.members, against), kLargestSetStays);
-    remaining->erase(peer);
+    staying.erase(peer);
   }
+  *remaining = std::move(staying);
 }
 
 }  // namespace
