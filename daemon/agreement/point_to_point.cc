@@ -34,7 +34,7 @@ Status PointToPoint::Submit(buffers::Submission submission) {
   if (membership_.leaving() || ctx_.views.ended())
     return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
   const PeerId other = submission.root;
-  const Status room = table_.RoomFor(submission);
+  Status room = table_.RoomFor(submission);
   RINGWAY_REACHED_IF(room.code() == Code::kResourceExhausted, kMessageTooFarAhead);
   if (!room.ok()) return room;
   if (!ctx_.view().Contains(other)) {  // it takes no number: what is left of the stream is forgotten
