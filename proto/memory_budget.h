@@ -3,7 +3,7 @@
 //   MemoryBudget  the daemon's limit. kRegions: at most three quarters of it, so that there is always room to work;
 //                 kAside: at most a quarter, and at most kAsideBytesMax
 //   MemoryShare   one session's part: at most half of the budget; those of a user together at most what a FairPool
-//                 says, of all memory and of what is for regions
+//                 says, of all memory and of what is for regions. With its last share a user's reservations end
 //
 // Counts only: callers charge before they allocate, and release afterwards. A share releases what is left when it is
 // destroyed. Regions count with their whole size, whether or not their pages are allocated.
@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -54,11 +55,23 @@ class MemoryBudget {
     if (use == MemoryUse::kAside) return std::min(bytes_max_ / 4, kAsideBytesMax);
     return use == MemoryUse::kRegions && bytes_max_ != kUnlimited ? bytes_max_ / 4 * 3 : bytes_max_;
   }
+  // Of the users' reservations. To be called often.
+  void Age(TimePoint now) {
+    all_.Age(now);
+    regions_.Age(now);
+  }
 
  private:
   friend class MemoryShare;
   static std::size_t Index(MemoryUse use) { return static_cast<std::size_t>(use); }
 
+  void Enter(const HostUser& user) { ++shares_[user.uid]; }
+  void Leave(const HostUser& user) {
+    if (--shares_.at(user.uid) > 0) return;
+    shares_.erase(user.uid);
+    all_.Forget(user);
+    regions_.Forget(user);
+  }
   void Take(const HostUser& user, MemoryUse use, std::uint64_t bytes) {
     const bool fits = all_.TryTake(user, bytes) && (use != MemoryUse::kRegions || regions_.TryTake(user, bytes));
     RINGWAY_CHECK(fits);
@@ -74,15 +87,19 @@ class MemoryBudget {
   FairPool all_;
   FairPool regions_;
   std::array<std::uint64_t, kMemoryUses> used_by_{};
+  std::map<std::uint32_t, std::uint64_t> shares_;  // of each user
 };
 
 class MemoryShare {
  public:
   // `user`: whose session it is.
   explicit MemoryShare(std::shared_ptr<MemoryBudget> budget, const HostUser& user = {})
-      : budget_(std::move(budget)), user_(user) {}
+      : budget_(std::move(budget)), user_(user) {
+    budget_->Enter(user_);
+  }
   ~MemoryShare() {
     for (std::size_t i = 0; i < kMemoryUses; ++i) Give(static_cast<MemoryUse>(i), used_by_[i]);
+    budget_->Leave(user_);
   }
   MemoryShare(const MemoryShare&) = delete;
   MemoryShare& operator=(const MemoryShare&) = delete;

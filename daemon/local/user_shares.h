@@ -61,6 +61,12 @@ class UserShares {
     return Take(descriptors_, user, count, "descriptors");
   }
 
+  // Of reservations. To be called often.
+  void Age(TimePoint now) {
+    sessions_->Age(now);
+    descriptors_->Age(now);
+  }
+
   // How long a join of the user that comes now has to wait; its turn is kept for it.
   Duration TakeJoin(const HostUser& user, TimePoint now) {
     if (!user.is_limited) return {};

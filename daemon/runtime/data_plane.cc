@@ -112,6 +112,8 @@ void DataPlane::TickAll() {
   counters.set_draining(draining_);
   control_->SetCounters(std::move(counters));
   for (const auto& [uid, lines] : shares_->TakeLineSummaries(now)) LogLeftOut(uid, lines);
+  shares_->Age(now);
+  memory_->Age(now);
   TryHeldOffers(now);
   ArmTick();
 }

@@ -74,6 +74,30 @@ TEST_F(MemoryBudgetTest, SessionsOfAUserTogetherLeaveRoomForAnotherUsers) {
   EXPECT_FALSE(others.TryTake(MemoryUse::kResults, 1));
 }
 
+TEST_F(MemoryBudgetTest, UserMayRegisterAnewWhatItHadUntilItsLastSessionEnds) {
+  MemoryShare greedy(budget_, kOtherUser);
+  {
+    MemoryShare first(budget_, kOneUser);
+    MemoryShare second(budget_, kOneUser);
+    ASSERT_TRUE(first.TryTake(MemoryUse::kRegions, 500));
+    ASSERT_TRUE(greedy.TryTake(MemoryUse::kRegions, 188));
+    first.Give(MemoryUse::kRegions, 500);
+    EXPECT_NE(TextOf(greedy, MemoryUse::kRegions, 1).find("user 1002 has 188 of at most 188 bytes"), std::string::npos);
+    EXPECT_TRUE(second.TryTake(MemoryUse::kRegions, 500));
+  }
+  EXPECT_TRUE(greedy.TryTake(MemoryUse::kRegions, 312));
+}
+
+TEST_F(MemoryBudgetTest, WhatAUserNoLongerNeedsIsFreeAfterAWhile) {
+  MemoryShare first(budget_, kOneUser);
+  MemoryShare other(budget_, kOtherUser);
+  ASSERT_TRUE(first.TryTake(MemoryUse::kRegions, 500));
+  first.Give(MemoryUse::kRegions, 500);
+  EXPECT_FALSE(other.TryTake(MemoryUse::kRegions, 500));
+  for (int i = 1; i <= 3; ++i) budget_->Age(TimePoint() + i * FairPool::kKeep);
+  EXPECT_TRUE(other.TryTake(MemoryUse::kRegions, 500));
+}
+
 TEST_F(MemoryBudgetTest, AbsurdAmountsDoNotWrapAround) {
   EXPECT_TRUE(a_.TryTake(MemoryUse::kRegions, 10));
   EXPECT_FALSE(a_.TryTake(MemoryUse::kRegions, ~std::uint64_t{0} - 5));

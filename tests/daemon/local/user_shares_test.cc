@@ -31,6 +31,37 @@ TEST_F(UserSharesTest, SessionsOfOneUserLeaveSomeToAnother) {
   EXPECT_TRUE(shares_.TakeSession(greedy_).ok());
 }
 
+// A stranger who comes and takes all that it can costs a user none of the sessions that it had.
+TEST_F(UserSharesTest, WhoWasThereMayComeAndGoAsBeforeBesideAGreedyUser) {
+  std::vector<PoolCharge> mine, theirs;
+  for (int i = 0; i < 6; ++i) mine.push_back(shares_.TakeSession(modest_).value());
+  const auto take_all = [&] {
+    for (auto taken = shares_.TakeSession(greedy_); taken.ok(); taken = shares_.TakeSession(greedy_))
+      theirs.push_back(std::move(taken).value());
+  };
+  take_all();
+  EXPECT_EQ(theirs.size(), 2U);
+  for (int i = 0; i < 20; ++i) {
+    mine.pop_back();
+    take_all();
+    auto again = shares_.TakeSession(modest_);
+    ASSERT_TRUE(again.ok()) << again.status().text();
+    mine.push_back(std::move(again).value());
+  }
+  mine.clear();
+  take_all();
+  EXPECT_EQ(theirs.size(), 6U) << "what a user who has left leaves is free at once";
+}
+
+TEST_F(UserSharesTest, WhatIsNoLongerNeededIsFreeAfterAWhile) {
+  std::vector<PoolCharge> mine;
+  for (int i = 0; i < 6; ++i) mine.push_back(shares_.TakeSession(modest_).value());
+  mine.resize(1);
+  EXPECT_EQ(shares_.sessions().limit(greedy_), 2U);
+  for (int i = 0; i < 3; ++i) shares_.Age(kStart + i * FairPool::kKeep);
+  EXPECT_EQ(shares_.sessions().limit(greedy_), 6U);
+}
+
 TEST_F(UserSharesTest, WhenNothingIsLeftTheTextBlamesNobody) {
   std::vector<PoolCharge> held;
   for (int i = 0; i < 8; ++i) held.push_back(shares_.TakeSession(root_).value());
