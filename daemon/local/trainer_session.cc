@@ -33,7 +33,6 @@ TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, con
       reclaimer_(std::move(reclaimer)),
       budget_(memory != nullptr ? std::move(memory) : std::make_shared<MemoryBudget>()),
       users_(users != nullptr ? std::move(users) : std::make_shared<UserShares>(UserLimits())),
-      memory_(std::make_shared<MemoryShare>(budget_)),
       desk_(desk),
       socket_(context),
       process_(context),

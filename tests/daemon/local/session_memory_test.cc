@@ -1,88 +1,24 @@
 // What a session's regions may take, and that nothing is taken for those whose pages are not there.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "daemon/local/trainer_session.h"
-#include "tests/daemon/local/client_packets.h"
-#include "tests/daemon/local/memfd.h"
+#include "tests/daemon/local/session_fixture.h"
 
 namespace ringway::local {
 namespace {
 
-class PeerOfOrders : public PeerPort {
- public:
-  Status Submit(buffers::Submission submission) override {
-    submissions.push_back(std::move(submission));
-    return Status::Ok();
-  }
-  void OnStaged(std::uint64_t, std::uint64_t) override {}
-  void Cancel(std::uint64_t) override {}
-  void SetDeadline(std::uint64_t, Duration) override {}
-  void Leave() override {}
-  void OnTrainerGone(bool) override {}
-  std::vector<buffers::Submission> submissions;
-};
-
-class QuietHost : public SessionHost {
- public:
-  Status MayJoin(const TrainerSession&, const std::optional<std::string>&) override { return Status::Ok(); }
-  void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder&) override {}
-  void OnSessionOver(const std::shared_ptr<TrainerSession>&) override {}
-  std::string StatusJson() override { return "{}"; }
-  std::uint64_t Instance() const override { return 1; }
-};
-
-constexpr std::uint64_t kOneRegionBytes = 64 * 1024;
-
 // A member with regions 0 and 1; its share is four regions.
-class SessionMemoryTest : public ::testing::Test {
+class SessionMemoryTest : public SessionFixture {
  protected:
   void SetUp() override {
-    int fds[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    session_ = std::make_shared<TrainerSession>(context_, &host_, SessionLimits{}, nullptr, budget_);
-    ASSERT_TRUE(session_->Start(net::UniqueFd(fds[0])).ok());
-    client_.Reset(fds[1]);
-    const net::UniqueFd page_fd = MakeMemfd(sizeof(abi::SessionPage));
-    void* page = ::mmap(nullptr, sizeof(abi::SessionPage), PROT_READ | PROT_WRITE, MAP_SHARED, page_fd.get(), 0);
-    page_ = static_cast<abi::SessionPage*>(page);
-    Send(HelloPacket(), {page_fd.get()});
-    Send(JoinPacket());
-    session_->Attach(&port_);
-    session_->Joined({.peer = PeerId(5), .epoch = Epoch(1), .rank = 0, .world_size = 1});
-    for (const std::uint32_t id : {0U, 1U})
-      Send(RegisterPacket(id, kOneRegionBytes), {MakeMemfd(kOneRegionBytes).get()});
+    Open({}, budget_);
+    BecomeMember();
   }
-  void TearDown() override {
-    session_->End(Code::kLeft, "");
-    Settle();
-    ::munmap(page_, sizeof(abi::SessionPage));
-  }
-  void Settle() {
-    for (int i = 0; i < 8; ++i) {
-      context_.restart();
-      context_.poll();
-    }
-  }
-  template <typename T>
-  void Send(const T& packet, const std::vector<int>& fds = {}) {
-    EXPECT_GT(SendRaw(client_.get(), BytesOf(packet), fds), 0);
-    Settle();
-  }
-
-  asio::io_context context_;
-  QuietHost host_;
-  PeerOfOrders port_;
-  std::shared_ptr<MemoryBudget> budget_ = std::make_shared<MemoryBudget>(8 * kOneRegionBytes);
-  std::shared_ptr<TrainerSession> session_;
-  net::UniqueFd client_;
-  abi::SessionPage* page_ = nullptr;
+  std::shared_ptr<MemoryBudget> budget_ = std::make_shared<MemoryBudget>(8 * kRegionBytes);
 };
 
 TEST_F(SessionMemoryTest, MembersAreNamedInThePage) {
@@ -107,7 +43,7 @@ TEST_F(SessionMemoryTest, MembersAreNamedInThePage) {
 
 // Registering has no reply, so operations say what was wrong; the session goes on.
 TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
-  Send(RegisterPacket(7, 3 * kOneRegionBytes), {MakeMemfd(3 * kOneRegionBytes).get()});
+  Register(7, 3 * kRegionBytes);
   auto submit = SubmitPacket(0);
   submit.result_region = 7;
   Send(submit);
@@ -115,10 +51,8 @@ TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
   EXPECT_NE(std::string(page_->slots[0].text).find("half of --memory-max"), std::string::npos);
   EXPECT_NE(std::string(page_->slots[0].text).find("nothing was submitted"), std::string::npos);
   EXPECT_TRUE(port_.submissions.empty());
-  auto unregister = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
-  unregister.region_id = 7;
-  Send(unregister);
-  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kOneRegionBytes);
+  Unregister(7);
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kRegionBytes);
   auto next = SubmitPacket(1);
   next.refusals_told = 1;
   Send(next);
@@ -138,7 +72,7 @@ TEST_F(SessionMemoryTest, ChannelTakesNothingUntilTheTrainerWasToldOfItsRefusals
     EXPECT_EQ(page_->slots[slot].refused, 1);
     return page_->slots[slot].code;
   };
-  Send(RegisterPacket(7, 3 * kOneRegionBytes), {MakeMemfd(3 * kOneRegionBytes).get()});
+  Register(7, 3 * kRegionBytes);
   const Code refused = Code::kResourceExhausted;
   EXPECT_EQ(send(0, 0, 0, 7), refused) << "it finds no room";
   EXPECT_EQ(send(1, 0, 0), refused) << "it was sent before the trainer knew";
@@ -160,28 +94,28 @@ TEST_F(SessionMemoryTest, ChannelTakesNothingUntilTheTrainerWasToldOfItsRefusals
 
 TEST_F(SessionMemoryTest, RegionThatFoundNoRoomIsTakenWhenThereIsSome) {
   MemoryShare other(budget_);
-  ASSERT_TRUE(other.TryTake(MemoryUse::kRegions, 4 * kOneRegionBytes));
-  Send(RegisterPacket(7, kOneRegionBytes), {MakeMemfd(kOneRegionBytes).get()});
+  ASSERT_TRUE(other.TryTake(MemoryUse::kRegions, 4 * kRegionBytes));
+  Register(7);
   auto submit = SubmitPacket(0);
   submit.result_region = 7;
   Send(submit);
   EXPECT_EQ(page_->slots[0].code, Code::kResourceExhausted);
-  other.Give(MemoryUse::kRegions, 4 * kOneRegionBytes);
+  other.Give(MemoryUse::kRegions, 4 * kRegionBytes);
   submit.slot = 1;
   submit.refusals_told = 1;
   Send(submit);
   EXPECT_EQ(port_.submissions.size(), 1U);
-  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 3 * kOneRegionBytes);
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 3 * kRegionBytes);
 }
 
 // Else a trainer could leave any number of them to the daemon, whose share they are not.
 TEST_F(SessionMemoryTest, RegionsThatFoundNoRoomAreKeptUpToAShare) {
   MemoryShare other(budget_);
-  ASSERT_TRUE(other.TryTake(MemoryUse::kRegions, 4 * kOneRegionBytes));
+  ASSERT_TRUE(other.TryTake(MemoryUse::kRegions, 4 * kRegionBytes));
   for (std::uint32_t id = 10; id < 16; ++id) {
-    Send(RegisterPacket(id, kOneRegionBytes), {MakeMemfd(kOneRegionBytes).get()});
+    Register(id);
   }
-  other.Give(MemoryUse::kRegions, 4 * kOneRegionBytes);
+  other.Give(MemoryUse::kRegions, 4 * kRegionBytes);
   std::vector<Code> codes;
   for (std::uint32_t id = 10; id < 16; ++id) {
     auto submit = SubmitPacket(id);
@@ -190,9 +124,7 @@ TEST_F(SessionMemoryTest, RegionsThatFoundNoRoomAreKeptUpToAShare) {
     const std::size_t submissions = port_.submissions.size();
     Send(submit);
     codes.push_back(port_.submissions.size() > submissions ? Code::kOk : page_->slots[id].code);
-    auto unregister = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
-    unregister.region_id = id;
-    Send(unregister);
+    Unregister(id);
     port_.submissions.clear();
   }
   const Code full = Code::kResourceExhausted;
@@ -203,19 +135,17 @@ TEST_F(SessionMemoryTest, RegionThatIsUnregisteredCountsUntilItsOperationsHaveEn
   Send(SubmitPacket(0));
   ASSERT_EQ(port_.submissions.size(), 1U);
   for (const std::uint32_t id : {0U, 1U}) {
-    auto unregister = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
-    unregister.region_id = id;
-    Send(unregister);
+    Unregister(id);
   }
-  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kOneRegionBytes);
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kRegionBytes);
   port_.submissions.clear();
   EXPECT_EQ(budget_->used(MemoryUse::kRegions), 0U);
 }
 
 TEST_F(SessionMemoryTest, RegionWithoutPagesIsItsTrainersFaultAtAnyTime) {
-  Send(RegisterPacket(7, kOneRegionBytes), {MakeMemfd(kOneRegionBytes, kAllSeals, Pages::kNone).get()});
-  const net::UniqueFd later = MakeMemfd(kOneRegionBytes);
-  Send(RegisterPacket(8, kOneRegionBytes), {later.get()});
+  Send(RegisterPacket(7, kRegionBytes), {MakeMemfd(kRegionBytes, kAllSeals, Pages::kNone).get()});
+  const net::UniqueFd later = MakeMemfd(kRegionBytes);
+  Send(RegisterPacket(8, kRegionBytes), {later.get()});
   ASSERT_EQ(::fallocate(later.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
   std::uint32_t slot = 0;
   for (const std::uint32_t region : {7U, 8U}) {
@@ -231,7 +161,7 @@ TEST_F(SessionMemoryTest, RegionWithoutPagesIsItsTrainersFaultAtAnyTime) {
     }
   }
   EXPECT_TRUE(port_.submissions.empty());
-  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 3 * kOneRegionBytes) << "7 was never taken";
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 3 * kRegionBytes) << "7 was never taken";
 }
 
 TEST_F(SessionMemoryTest, SparseRegionsOfHalfTheMachineTakeNothing) {
@@ -250,12 +180,11 @@ TEST_F(SessionMemoryTest, SparseRegionsOfHalfTheMachineTakeNothing) {
 }
 
 TEST_F(SessionMemoryTest, SessionThatEndsGivesItsShareBack) {
-  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kOneRegionBytes);
+  EXPECT_EQ(budget_->used(MemoryUse::kRegions), 2 * kRegionBytes);
   session_->End(Code::kLeft, "");
   Settle();
   session_.reset();
   EXPECT_EQ(budget_->used(), 0U);
-  session_ = std::make_shared<TrainerSession>(context_, &host_, SessionLimits{}, nullptr, budget_);
 }
 
 }  // namespace

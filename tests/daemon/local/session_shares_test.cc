@@ -1,67 +1,26 @@
 // What a session does where its user has its share of descriptors or of joins, or may not join; and that nobody takes
 // anything before that is checked.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "daemon/local/trainer_session.h"
-#include "tests/daemon/local/client_packets.h"
-#include "tests/daemon/local/memfd.h"
+#include "tests/daemon/local/session_fixture.h"
 #include "tests/proto/stream/simulated_clock.h"
 
 namespace ringway::local {
 namespace {
 
-class HostOfJoins : public SessionHost {
- public:
-  Status MayJoin(const TrainerSession&, const std::optional<std::string>& group) override {
-    return group ? may_join_group : may_join_any;
-  }
-  void OnJoin(const std::shared_ptr<TrainerSession>& session, const JoinOrder&) override { joins.push_back(session); }
-  void OnSessionOver(const std::shared_ptr<TrainerSession>&) override {}
-  std::string StatusJson() override { return std::string(3'000'000, 'j'); }
-  std::uint64_t Instance() const override { return 1; }
-  Status may_join_any, may_join_group;
-  std::vector<std::shared_ptr<TrainerSession>> joins;
-};
-
 constexpr std::uint64_t kSmallBytes = 4096;
 
 // This process's user is limited like any other.
-class SessionSharesTest : public testing::Test {
+class SessionSharesTest : public SessionFixture {
  protected:
-  void SetUp() override {
-    page_fd_ = MakeMemfd(sizeof(abi::SessionPage));
-    page_ = static_cast<abi::SessionPage*>(
-        ::mmap(nullptr, sizeof(abi::SessionPage), PROT_READ | PROT_WRITE, MAP_SHARED, page_fd_.get(), 0));
-    int fds[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    session_ = std::make_shared<TrainerSession>(context_, &host_, SessionLimits{}, nullptr, nullptr, nullptr, users_);
-    ASSERT_TRUE(session_->Start(net::UniqueFd(fds[0])).ok());
-    client_.Reset(fds[1]);
-  }
-  void Greet() {
-    Send(HelloPacket(), {page_fd_.get()});
-    EXPECT_EQ(Receive<abi::HelloReply>(abi::PacketType::kHelloReply).code, Code::kOk);
-  }
-  void TearDown() override {
-    host_.joins.clear();
-    session_->End(Code::kLeft, "");
-    Settle();
-    ::munmap(page_, sizeof(abi::SessionPage));
-  }
-  void Settle() {
-    for (int i = 0; i < 8; ++i) {
-      context_.restart();
-      context_.poll();
-    }
-  }
+  void SetUp() override { Open({}, nullptr, users_); }
   // Time passes, as far as something waits for it.
   void Pass(Duration time) {
     const TimePoint until = clock_.Now() + time;
@@ -69,31 +28,13 @@ class SessionSharesTest : public testing::Test {
     while (clock_.Step(until));
     Settle();
   }
-  template <typename T>
-  void Send(const T& packet, const std::vector<int>& fds = {}) {
-    EXPECT_GT(SendRaw(client_.get(), BytesOf(packet), fds), 0);
-    Settle();
-  }
-  template <typename T>
-  T Receive(abi::PacketType type) {
-    T packet{};
-    EXPECT_EQ(::recv(client_.get(), &packet, sizeof packet, MSG_DONTWAIT), static_cast<ssize_t>(sizeof packet));
-    EXPECT_EQ(packet.header.type, type);
-    return packet;
-  }
   HostUser Self() const { return users_->UserOf(::geteuid()); }
   void UseUpJoins() {
     for (std::int64_t i = 0; i < UserShares::kJoinsAtOnce; ++i) (void)users_->TakeJoin(Self(), clock_.Now());
   }
 
-  asio::io_context context_;
   net::SimulatedClock& clock_ = net::SimulatedClock::Make(context_);
-  HostOfJoins host_;
   std::shared_ptr<UserShares> users_ = std::make_shared<UserShares>(UserLimits{.descriptors = 8, .unlimited = {}});
-  std::shared_ptr<TrainerSession> session_;
-  net::UniqueFd client_;
-  net::UniqueFd page_fd_;
-  abi::SessionPage* page_ = nullptr;
 };
 
 TEST_F(SessionSharesTest, OneMemfdRegisteredOverAndOverIsCountedEachTime) {
@@ -109,8 +50,7 @@ TEST_F(SessionSharesTest, OneMemfdRegisteredOverAndOverIsCountedEachTime) {
   EXPECT_EQ(page_->slots[0].code, Code::kResourceExhausted);
   EXPECT_NE(std::string(page_->slots[0].text).find("its share of the 8 descriptors"), std::string::npos)
       << page_->slots[0].text;
-  auto unregister = MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
-  Send(unregister);
+  Unregister(0);
   EXPECT_EQ(users_->descriptors().used(), 5U);
   EXPECT_TRUE(session_->open());
 }
@@ -144,6 +84,7 @@ TEST_F(SessionSharesTest, TrainerThatGoesBeforeItsTurnGivesItBack) {
 // Nothing is mapped for it.
 TEST_F(SessionSharesTest, UserWhoMayJoinNoGroupIsRefusedAtItsHello) {
   host_.may_join_any = Status(Code::kJoinRefused, "not this user");
+  MakePage();
   Send(HelloPacket(), {page_fd_.get()});
   const auto reply = Receive<abi::HelloReply>(abi::PacketType::kHelloReply);
   EXPECT_EQ(reply.code, Code::kJoinRefused);
@@ -173,6 +114,7 @@ TEST_F(SessionSharesTest, RegionBeforeTheJoinIsTakenEndsTheSession) {
 
 // Else each client could have megabytes of the daemon's memory.
 TEST_F(SessionSharesTest, StatusClientThatDoesNotReadIsEndedAtItsNextQuestion) {
+  host_.status = std::string(3'000'000, 'j');
   Send(HelloPacket());
   Send(MakePacket<abi::Status>(abi::PacketType::kStatus));
   EXPECT_TRUE(session_->open());

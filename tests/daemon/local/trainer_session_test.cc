@@ -11,66 +11,15 @@
 #include <functional>
 #include <vector>
 
-#include "tests/daemon/local/client_packets.h"
-#include "tests/daemon/local/memfd.h"
+#include "tests/daemon/local/session_fixture.h"
 
 namespace ringway::local {
 namespace {
 
-class RecordingPort : public PeerPort {
- public:
-  Status Submit(buffers::Submission submission) override {
-    submissions.push_back(std::move(submission));
-    return submit_status;
-  }
-  void OnStaged(std::uint64_t, std::uint64_t bytes) override { staged.push_back(bytes); }
-  void Cancel(std::uint64_t token) override { cancelled.push_back(token); }
-  void SetDeadline(std::uint64_t, Duration) override {}
-  void Leave() override { ++leaves; }
-  void OnTrainerGone(bool inputs_whole) override { gone.push_back(inputs_whole); }
-
-  Status submit_status;
-  std::vector<buffers::Submission> submissions;
-  std::vector<std::uint64_t> staged, cancelled;
-  std::vector<bool> gone;
-  int leaves = 0;
-};
-
-class RecordingHost : public SessionHost {
- public:
-  Status MayJoin(const TrainerSession&, const std::optional<std::string>&) override { return Status::Ok(); }
-  void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder& order) override { joins.push_back(order); }
-  void OnSessionOver(const std::shared_ptr<TrainerSession>&) override { ++over; }
-  std::string StatusJson() override { return status; }
-  std::uint64_t Instance() const override { return 17; }
-  std::vector<JoinOrder> joins;
-  std::string status = "{}";
-  int over = 0;
-};
-
-constexpr std::uint64_t kRegionBytes = 64 * 1024;
-
-class TrainerSessionTest : public ::testing::Test {
+class TrainerSessionTest : public SessionFixture {
  protected:
   void SetUp() override { Open(); }
-  void TearDown() override {
-    session_->End(Code::kLeft, "");
-    Settle();
-  }
-
-  void Open() {
-    int fds[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    session_ = std::make_shared<TrainerSession>(context_, &host_, SessionLimits{.region_bytes_max = 4 * kRegionBytes});
-    ASSERT_TRUE(session_->Start(net::UniqueFd(fds[0])).ok());
-    client_.Reset(fds[1]);
-  }
-  void Settle() {
-    for (int i = 0; i < 8; ++i) {
-      context_.restart();
-      context_.poll();
-    }
-  }
+  void Open() { SessionFixture::Open({.region_bytes_max = 4 * kRegionBytes}); }
   bool RunUntil(const std::function<bool()>& done) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!done()) {
@@ -80,27 +29,8 @@ class TrainerSessionTest : public ::testing::Test {
     }
     return true;
   }
-
-  void SendBytes(std::span<const std::byte> bytes, const std::vector<int>& fds = {}) {
-    EXPECT_EQ(SendRaw(client_.get(), bytes, fds), static_cast<ssize_t>(bytes.size()));
-    Settle();
-  }
-  template <typename T>
-  void Send(const T& packet, const std::vector<int>& fds = {}) {
-    SendBytes(BytesOf(packet), fds);
-  }
-  // The next packet, which must be a T.
-  template <typename T>
-  T Receive(abi::PacketType type) {
-    T packet{};
-    const ssize_t got = ::recv(client_.get(), &packet, sizeof packet, MSG_DONTWAIT);
-    EXPECT_EQ(got, static_cast<ssize_t>(sizeof packet));
-    EXPECT_EQ(packet.header.type, type);
-    return packet;
-  }
-  bool NothingToReceive() {
-    char byte = 0;
-    return ::recv(client_.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN;
+  static abi::RegisterRegion RegisterPacket(std::uint32_t id, std::uint64_t bytes = kRegionBytes) {
+    return local::RegisterPacket(id, bytes);
   }
   void ExpectEnded(Code code, const char* what) {
     abi::Ended ended{};
@@ -112,25 +42,6 @@ class TrainerSessionTest : public ::testing::Test {
     EXPECT_EQ(ended.code, code) << what << ": " << ended.text;
     EXPECT_NE(ended.text[0], '\0') << what;
     EXPECT_FALSE(session_->open()) << what;
-  }
-
-  static abi::RegisterRegion RegisterPacket(std::uint32_t id, std::uint64_t bytes = kRegionBytes) {
-    return local::RegisterPacket(id, bytes);
-  }
-  void Greet() {
-    page_fd_ = MakeMemfd(sizeof(abi::SessionPage));
-    void* page = ::mmap(nullptr, sizeof(abi::SessionPage), PROT_READ | PROT_WRITE, MAP_SHARED, page_fd_.get(), 0);
-    page_ = static_cast<abi::SessionPage*>(page);
-    Send(HelloPacket(), {page_fd_.get()});
-    EXPECT_EQ(Receive<abi::HelloReply>(abi::PacketType::kHelloReply).code, Code::kOk);
-  }
-  void BecomeMember() {
-    Greet();
-    Send(JoinPacket());
-    session_->Attach(&port_);
-    session_->Joined({.peer = PeerId(5), .epoch = Epoch(1), .rank = 0, .world_size = 1});
-    EXPECT_EQ(Receive<abi::JoinReply>(abi::PacketType::kJoinReply).peer_id, 5U);
-    for (const std::uint32_t id : {0U, 1U}) Send(RegisterPacket(id), {MakeMemfd(kRegionBytes).get()});
   }
 
   struct Lie {
@@ -152,14 +63,6 @@ class TrainerSessionTest : public ::testing::Test {
       EXPECT_EQ(port_.gone.size(), lie.member ? 1U : 0U) << lie.name;
     }
   }
-
-  asio::io_context context_;
-  RecordingHost host_;
-  RecordingPort port_;
-  std::shared_ptr<TrainerSession> session_;
-  net::UniqueFd client_;
-  net::UniqueFd page_fd_;
-  abi::SessionPage* page_ = nullptr;
 };
 
 TEST_F(TrainerSessionTest, OperationRunsFromSubmitToDoorbell) {
