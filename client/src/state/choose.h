@@ -26,7 +26,6 @@ enum class Standing : std::uint8_t {
 // What a rank says of its state. Gathered as words of 64 bits.
 struct Offer {
   std::uint64_t layout = 0;  // StateBytes::layout
-  std::uint64_t bytes = 0;
   Hash content;
   std::uint64_t revision = 0;
   std::uint64_t strategy = 0;  // StateStrategy
@@ -38,7 +37,7 @@ struct Offer {
   bool Is(StateStrategy which) const { return strategy == static_cast<std::uint64_t>(which); }
 };
 inline constexpr std::size_t kOfferWords = sizeof(Offer) / sizeof(std::uint64_t);
-static_assert(kOfferWords == 7);
+static_assert(kOfferWords == 6);
 
 inline constexpr std::uint64_t kRevisionMax = std::uint64_t{1} << 62;
 

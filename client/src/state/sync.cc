@@ -65,7 +65,6 @@ class Syncing {
     own_ = std::move(own.value());
     hashes_ = own_;
     mine_ = {.layout = state_.layout(),
-             .bytes = state_.bytes(),
              .content = internal::HashOf(own_.data(), own_.size() * sizeof(Hash)),
              .revision = options_.revision,
              .strategy = static_cast<std::uint64_t>(options_.strategy),
