@@ -30,6 +30,34 @@ die() {
   exit 1
 }
 
+# read_options SPECIFICATION ARGUMENT...: sets variables to what the arguments say, or prints the usage. The specification's
+# words are --NAME=VARIABLE for an option with a value, --NAME=VARIABLE+ where name and value are added to an array, and
+# --NAME:VARIABLE=VALUE for one without.
+read_options() {
+  local known=" $1 "
+  shift
+  while (($#)); do
+    if [[ $1 == -h || $1 == --help ]]; then
+      usage
+      exit 0
+    elif [[ $known =~ " $1:"([A-Z_]+)"="([^ ]*)" " ]]; then
+      printf -v "${BASH_REMATCH[1]}" '%s' "${BASH_REMATCH[2]}"
+      shift
+      continue
+    elif [[ ! $known =~ " $1="([A-Z_]+)("+"?)" " ]]; then
+      die "unknown argument $1; --help lists them"
+    fi
+    (($# >= 2)) || die "$1 needs a value; --help lists the options"
+    if [[ -n ${BASH_REMATCH[2]} ]]; then
+      local -n array=${BASH_REMATCH[1]}
+      array+=("$1" "$2")
+    else
+      printf -v "${BASH_REMATCH[1]}" '%s' "$2"
+    fi
+    shift 2
+  done
+}
+
 # wait_until SECONDS COMMAND...: until the command succeeds; fails if it does not in time.
 wait_until() {
   local deadline=$((SECONDS + $1))

@@ -22,25 +22,7 @@ TEXT
 }
 
 PLACES="loopback us" WORLD=2 BYTES=4K BESIDE=256M ITERS=200 BUILD_DIR=$ROOT/build/test-release
-while (($#)); do
-  case $1 in
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    --on | --world | --bytes | --beside | --iters | --build-dir) (($# >= 2)) || die "$1 needs a value; --help lists the options" ;;
-    *) die "unknown argument $1; --help lists them" ;;
-  esac
-  case $1 in
-    --on) PLACES=$2 ;;
-    --world) WORLD=$2 ;;
-    --bytes) BYTES=$2 ;;
-    --beside) BESIDE=$2 ;;
-    --iters) ITERS=$2 ;;
-    --build-dir) BUILD_DIR=$2 ;;
-  esac
-  shift 2
-done
+read_options "--on=PLACES --world=WORLD --bytes=BYTES --beside=BESIDE --iters=ITERS --build-dir=BUILD_DIR" "$@"
 [[ -x $BUILD_DIR/bin/ringway-bench ]] || die "no ringway-bench in $BUILD_DIR/bin; see tests/README.md"
 
 WORK=$(mktemp -d)

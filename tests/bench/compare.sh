@@ -35,26 +35,8 @@ BUILD_DIR=$ROOT/build/release
 LANES=''
 MPI_TRANSPORT=tcp,self
 JSON=''
-while (($#)); do
-  case $1 in
-    -h | --help) usage; exit 0 ;;
-    --mpi-shared-memory) MPI_TRANSPORT=vader,self; shift; continue ;;
-    --worlds | --sizes | --rounds | --iters | --systems | --build-dir | --lanes | --json)
-      (($# >= 2)) || die "$1 needs a value; --help lists the options" ;;
-    *) die "unknown argument $1; --help lists them" ;;
-  esac
-  case $1 in
-    --worlds) WORLDS=$2 ;;
-    --sizes) SIZES=$2 ;;
-    --rounds) ROUNDS=$2 ;;
-    --iters) ITERS=$2 ;;
-    --systems) SYSTEMS=$2 ;;
-    --build-dir) BUILD_DIR=$2 ;;
-    --lanes) LANES=$2 ;;
-    --json) JSON=$2 ;;
-  esac
-  shift 2
-done
+read_options "--worlds=WORLDS --sizes=SIZES --rounds=ROUNDS --iters=ITERS --systems=SYSTEMS --build-dir=BUILD_DIR \
+  --lanes=LANES --json=JSON --mpi-shared-memory:MPI_TRANSPORT=vader,self" "$@"
 [[ $ROUNDS =~ ^[1-9][0-9]*$ ]] || die "--rounds takes a number from 1"
 [[ -z $ITERS || $ITERS =~ ^[1-9][0-9]*$ ]] || die "--iters takes a number from 1"
 for program in ringway-master ringwayd ringway-bench; do

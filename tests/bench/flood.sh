@@ -24,24 +24,7 @@ TEXT
 }
 
 WORLD=3 BYTES=64K ITERS=2000 TURNS=3 BUILD_DIR=$ROOT/build/test-release
-while (($#)); do
-  case $1 in
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    --world | --bytes | --iters | --turns | --build-dir) (($# >= 2)) || die "$1 needs a value; --help lists the options" ;;
-    *) die "unknown argument $1; --help lists them" ;;
-  esac
-  case $1 in
-    --world) WORLD=$2 ;;
-    --bytes) BYTES=$2 ;;
-    --iters) ITERS=$2 ;;
-    --turns) TURNS=$2 ;;
-    --build-dir) BUILD_DIR=$2 ;;
-  esac
-  shift 2
-done
+read_options "--world=WORLD --bytes=BYTES --iters=ITERS --turns=TURNS --build-dir=BUILD_DIR" "$@"
 [[ -x $BUILD_DIR/bin/flood_run ]] || die "no flood_run in $BUILD_DIR/bin; see tests/README.md"
 
 WORK=$(mktemp -d)

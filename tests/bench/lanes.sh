@@ -24,30 +24,8 @@ TEXT
 
 SCENARIO=us KERNELS="default tuned" CONGESTIONS="cubic bbr" ALGORITHM=ring BYTES=64M ITERS=5 WARMUP=8 SETTLE=15
 WAN_OPTIONS=()
-while (($#)); do
-  case $1 in
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    --scenario | --kernels | --congestions | --algorithm | --bytes | --iters | --warmup | --settle | --bin)
-      (($# >= 2)) || die "$1 needs a value; --help lists the options"
-      ;;
-    *) die "unknown argument $1; --help lists them" ;;
-  esac
-  case $1 in
-    --scenario) SCENARIO=$2 ;;
-    --kernels) KERNELS=$2 ;;
-    --congestions) CONGESTIONS=$2 ;;
-    --algorithm) ALGORITHM=$2 ;;
-    --bytes) BYTES=$2 ;;
-    --iters) ITERS=$2 ;;
-    --warmup) WARMUP=$2 ;;
-    --settle) SETTLE=$2 ;;
-    --bin) WAN_OPTIONS+=("$1" "$2") ;;
-  esac
-  shift 2
-done
+read_options "--scenario=SCENARIO --kernels=KERNELS --congestions=CONGESTIONS --algorithm=ALGORITHM --bytes=BYTES \
+  --iters=ITERS --warmup=WARMUP --settle=SETTLE --bin=WAN_OPTIONS+" "$@"
 
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT

@@ -33,26 +33,8 @@ if [[ ${1:-} == --rank ]]; then
 fi
 
 SCENARIO=us WHAT="torch join deaths" SYSTEMS="ringway gloo pccl" BYTES=4K,64K,1M,16M,64M STATE_MIB=1024 KEPT='' PLOT=''
-while (($#)); do
-  case $1 in
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    --scenario | --what | --systems | --bytes | --state-mib | --json | --plot) (($# >= 2)) || die "$1 needs a value; --help lists the options" ;;
-    *) die "unknown argument $1; --help lists them" ;;
-  esac
-  case $1 in
-    --scenario) SCENARIO=$2 ;;
-    --what) WHAT=$2 ;;
-    --systems) SYSTEMS=$2 ;;
-    --bytes) BYTES=$2 ;;
-    --state-mib) STATE_MIB=$2 ;;
-    --json) KEPT=$2 ;;
-    --plot) PLOT=$2 ;;
-  esac
-  shift 2
-done
+read_options "--scenario=SCENARIO --what=WHAT --systems=SYSTEMS --bytes=BYTES --state-mib=STATE_MIB --json=KEPT \
+  --plot=PLOT" "$@"
 [[ -x $VENV ]] || die "no $VENV: make it by RINGWAY_TEST_TORCH=1 tests/run.sh --preset python"
 JSON=$(mktemp)
 trap 'rm -f "$JSON"' EXIT

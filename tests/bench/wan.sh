@@ -29,33 +29,9 @@ TEXT
 
 SCENARIO=us SIZES="4K 1M 64M" SYSTEMS="ringway gloo" ITERS=5 WARMUP=2 SETTLE=0 KERNEL=tuned GLOO_CONGESTION='' GLOO_ALGORITHM='' JSON=''
 WAN_OPTIONS=()
-while (($#)); do
-  case $1 in
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    --scenario | --sizes | --systems | --iters | --warmup | --settle | --kernel | --gloo-congestion | --gloo-algorithm | \
-      --daemon-option | --bin | --json)
-      (($# >= 2)) || die "$1 needs a value; --help lists the options"
-      ;;
-    *) die "unknown argument $1; --help lists them" ;;
-  esac
-  case $1 in
-    --scenario) SCENARIO=$2 ;;
-    --sizes) SIZES=$2 ;;
-    --systems) SYSTEMS=$2 ;;
-    --iters) ITERS=$2 ;;
-    --warmup) WARMUP=$2 ;;
-    --settle) SETTLE=$2 ;;
-    --kernel) KERNEL=$2 ;;
-    --gloo-congestion) GLOO_CONGESTION=$2 ;;
-    --gloo-algorithm) GLOO_ALGORITHM=$2 ;;
-    --daemon-option | --bin) WAN_OPTIONS+=("$1" "$2") ;;
-    --json) JSON=$2 ;;
-  esac
-  shift 2
-done
+read_options "--scenario=SCENARIO --sizes=SIZES --systems=SYSTEMS --iters=ITERS --warmup=WARMUP --settle=SETTLE \
+  --kernel=KERNEL --gloo-congestion=GLOO_CONGESTION --gloo-algorithm=GLOO_ALGORITHM --daemon-option=WAN_OPTIONS+ \
+  --bin=WAN_OPTIONS+ --json=JSON" "$@"
 [[ $ITERS =~ ^[1-9][0-9]*$ ]] || die "--iters takes a number from 1"
 [[ $WARMUP =~ ^[0-9]+$ && $SETTLE =~ ^[0-9]+$ ]] || die "--warmup and --settle take a number"
 for system in $SYSTEMS; do
