@@ -1,6 +1,7 @@
 #include "daemon/local/local_server.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "proto/stream/address.h"
@@ -21,6 +23,8 @@ namespace {
 
 constexpr int kBacklog = 256;
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+constexpr int kLockTries = 500;
+constexpr auto kLockPause = std::chrono::milliseconds(10);
 
 Result<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
@@ -65,6 +69,48 @@ net::UniqueFd OpenSocketFile(const std::string& path) {
 int ChangeMode(const net::UniqueFd& file, mode_t mode) {
   return ::chmod(("/proc/self/fd/" + std::to_string(file.get())).c_str(), mode);
 }
+
+bool IsSameFile(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
+
+// The right to bind a path, of one process at a time: from looking at the file there until the new one listens.
+// Otherwise two daemons that start at once could both find a stale file, and the second would remove the first's
+// socket, or one that is bound and does not listen yet.
+//
+// A lock on PATH.lock, which is of this user alone, so that no other one can hold it, and is removed in the end; a lock
+// on a file that is no longer there counts for nothing.
+class PathLock {
+ public:
+  static Result<PathLock> Take(const std::string& path) {
+    PathLock lock(path + ".lock");
+    for (int tries = 0; tries < kLockTries; ++tries) {
+      lock.fd_.Reset(::open(lock.name_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+      if (!lock.fd_.valid()) return net::ErrnoStatus("cannot open " + lock.name_ + " to lock the socket's path", errno);
+      const bool is_locked = ::flock(lock.fd_.get(), LOCK_EX | LOCK_NB) == 0;
+      if (is_locked && lock.IsThere()) return lock;
+      lock.fd_.Reset();  // it is another's, or of a file that is gone
+      if (!is_locked) std::this_thread::sleep_for(kLockPause);
+    }
+    return Status(Code::kIo, "another process has locked " + lock.name_ +
+                                 " for too long: is a ringwayd that starts there stopped? End it, or choose another "
+                                 "--socket");
+  }
+  ~PathLock() {
+    if (fd_.valid() && IsThere()) (void)::unlink(name_.c_str());
+  }
+  PathLock(PathLock&&) = default;
+  PathLock& operator=(PathLock&&) = delete;
+
+ private:
+  explicit PathLock(std::string name) : name_(std::move(name)) {}
+  bool IsThere() const {
+    struct stat ours {};
+    struct stat there {};
+    return ::fstat(fd_.get(), &ours) == 0 && ::lstat(name_.c_str(), &there) == 0 && IsSameFile(ours, there);
+  }
+
+  std::string name_;
+  net::UniqueFd fd_;  // has the lock
+};
 
 // Removes the file at `path` if it is a socket without a listener.
 Status RemoveStale(const std::string& path, const sockaddr_un& address) {
@@ -130,6 +176,8 @@ Status LocalServer::Bind(const std::string& path, const SocketFile& file) {
   const auto address = AddressOf(path);
   if (!address.ok()) return address.status();
   if (Status made = MakeDirectoryOf(path); !made.ok()) return made;
+  const auto lock = PathLock::Take(path);
+  if (!lock.ok()) return lock.status();
   net::UniqueFd fd = OpenSocket();
   if (!fd.valid()) return net::ErrnoStatus("cannot open a socket", errno);
   // Before bind, so that the file is created with this mode and others can never connect.
@@ -206,7 +254,7 @@ void LocalServer::RemoveFile() const {
   struct stat ours {};
   struct stat there {};
   if (!file_.valid() || ::fstat(file_.get(), &ours) != 0 || ::lstat(path_.c_str(), &there) != 0) return;
-  if (ours.st_dev == there.st_dev && ours.st_ino == there.st_ino) (void)::unlink(path_.c_str());
+  if (IsSameFile(ours, there)) (void)::unlink(path_.c_str());
 }
 
 void LocalServer::ArmAccept() {

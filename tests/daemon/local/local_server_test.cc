@@ -6,6 +6,7 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <barrier>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "tests/daemon/local/client_packets.h"
@@ -109,6 +111,41 @@ TEST_F(LocalServerTest, StaleFileIsReplaced) {
   const net::UniqueFd dead = BoundByAnother();
   LocalServer server(context_, &host_);
   EXPECT_TRUE(server.Bind(path_, {.mode = 0600}).ok());
+}
+
+// Else the second would remove the first's socket as a stale one: nobody could reach the first, which would not notice.
+TEST_F(LocalServerTest, OfTwoThatStartAtOnceOnAStaleFileOneHasIt) {
+  constexpr int kRounds = 300;
+  for (int round = 0; round < kRounds && !HasFailure(); ++round) {
+    std::filesystem::remove(path_);
+    BoundByAnother().Reset();
+    asio::io_context contexts[2];
+    LocalServer first(contexts[0], &host_);
+    LocalServer second(contexts[1], &host_);
+    std::barrier start(2);
+    Status outcomes[2];
+    const auto bind = [&](LocalServer& server, Status& outcome) {
+      start.arrive_and_wait();
+      outcome = server.Bind(path_, {.mode = 0600});
+    };
+    std::thread other([&] { bind(second, outcomes[1]); });
+    bind(first, outcomes[0]);
+    other.join();
+    ASSERT_NE(outcomes[0].ok(), outcomes[1].ok()) << outcomes[0].text() << " / " << outcomes[1].text();
+    const Status& refused = outcomes[0].ok() ? outcomes[1] : outcomes[0];
+    EXPECT_NE(refused.text().find("in use by another ringwayd"), std::string::npos) << refused.text();
+    (outcomes[0].ok() ? second : first).Stop();
+    EXPECT_TRUE(std::filesystem::exists(path_));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".lock"));
+}
+
+// Of a daemon that died while it started.
+TEST_F(LocalServerTest, LockFileThatNobodyHoldsIsNoHindrance) {
+  std::ofstream(path_ + ".lock") << "";
+  LocalServer server(context_, &host_);
+  EXPECT_TRUE(server.Bind(path_, {.mode = 0600}).ok());
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".lock"));
 }
 
 TEST_F(LocalServerTest, FileOfASuccessorStays) {
