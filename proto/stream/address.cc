@@ -133,6 +133,7 @@ std::string HostOf(const SocketAddress& address) {
 
 std::string SourceOf(const SocketAddress& address) {
   constexpr std::size_t kNetworkBytes = 8;
+  if (IsLoopback(address)) return "loopback";
   if (address.storage.ss_family == AF_INET6) {
     return {reinterpret_cast<const char*>(&AsV6(address).sin6_addr), kNetworkBytes};
   }

@@ -43,8 +43,8 @@ Status CheckListenTcp(const SocketAddress& where);
 Result<SocketAddress> LocalAddress(int fd);
 Result<SocketAddress> RemoteAddress(int fd);
 
-// The host that `address` is of, to count its connections by; of IPv6 the network, of which a host may have all
-// addresses.
+// The host that `address` is of, to count its connections by: of IPv6 the network, of which a host may have all
+// addresses, and all loopback addresses are one, of which every user of this host has 16 million.
 std::string SourceOf(const SocketAddress& address);
 std::string HostOf(const SocketAddress& address);  // without the port
 

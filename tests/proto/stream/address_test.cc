@@ -50,6 +50,13 @@ TEST(SourceTest, EachIpv4HostOfAnIpv6SocketIsASourceOfItsOwn) {
   EXPECT_NE(SourceOf(Numeric("2001:db8::1")), SourceOf(Numeric("2001:db8:0:1::1")));
 }
 
+// Else a user of this host would be as many hosts as it likes, and leave no room to others.
+TEST(SourceTest, AllLoopbackAddressesAreOne) {
+  for (const char* one : {"127.0.0.2", "127.255.255.254", "::1", "::ffff:127.0.0.3"})
+    EXPECT_EQ(SourceOf(Numeric(one)), SourceOf(Numeric("127.0.0.1"))) << one;
+  EXPECT_NE(SourceOf(Numeric("128.0.0.1")), SourceOf(Numeric("127.0.0.1")));
+}
+
 TEST(AddressTest, Ipv4InIpv6NotationIsIpv4) {
   EXPECT_EQ(ToString(Numeric("::ffff:192.0.2.1", 7000)), "192.0.2.1:7000");
   EXPECT_EQ(HostOf(Numeric("::ffff:192.0.2.1")), "192.0.2.1");
