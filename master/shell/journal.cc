@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -294,10 +295,33 @@ Status Journal::Commit(State next, const std::vector<record::Group>& groups) {
     if (sqlite3_get_autocommit(db_) == 0) (void)Exec("ROLLBACK");
     return status;
   }
+  if (status = CheckBeginnings(); !status.ok()) return status;
   state_ = next;
   PutMark();
   files_.Remember();
   return Status::Ok();
+}
+
+// A file that somebody empties in the middle of a write has its old size again once SQLite writes on, but zeros in
+// front. Read through SQLite's own descriptors: closing another one of a file would end this process's locks on it.
+Status Journal::CheckBeginnings() {
+  constexpr int kBytes = 4;  // of both files' magic numbers
+  bool is_whole = true;
+  for (const auto& [which, path] :
+       {std::pair(SQLITE_FCNTL_FILE_POINTER, path_), std::pair(SQLITE_FCNTL_JOURNAL_POINTER, path_ + "-wal")}) {
+    sqlite3_file* file = nullptr;
+    if (sqlite3_file_control(db_, "main", which, static_cast<void*>(&file)) != SQLITE_OK) continue;
+    if (file == nullptr || file->pMethods == nullptr) continue;
+    std::array<char, kBytes> magic{};
+    if (const int code = file->pMethods->xRead(file, magic.data(), kBytes, 0);
+        code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) {
+      return Failure("read");
+    }
+    if (magic != std::array<char, kBytes>{}) continue;
+    is_whole = false;
+    files_.Condemn(path);
+  }
+  return is_whole ? Status::Ok() : files_.Check();
 }
 
 Status Journal::Write(const std::vector<record::Group>& groups) {

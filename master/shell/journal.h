@@ -85,6 +85,8 @@ class Journal {
   Status Commit(State next, const std::vector<record::Group>& groups);
   Status Put(const record::Group& group);
   Status PutState(const State& state);
+  // Whether the files still begin as SQLite's do.
+  Status CheckBeginnings();
   void PutMark();
   Status CountGroups(State* state);
   std::int64_t Number(const char* sql);  // of a query's first row; -1: none

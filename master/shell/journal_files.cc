@@ -50,7 +50,7 @@ void JournalFiles::Remember() {
     struct stat found {};
     if (::stat(path.c_str(), &found) != 0) continue;
     Known& known = known_.try_emplace(path, Known{.device = found.st_dev, .inode = found.st_ino}).first->second;
-    if (known.Is(found)) known.bytes = found.st_size;
+    if (known.Is(found)) known.bytes = std::max(known.bytes, found.st_size);
   }
 }
 
@@ -58,7 +58,7 @@ Status JournalFiles::Check() const {
   for (const auto& [path, known] : known_) {
     struct stat found {};
     const bool exists = ::stat(path.c_str(), &found) == 0;
-    if (exists && known.Is(found) && found.st_size >= known.bytes) continue;
+    if (exists && known.Is(found) && found.st_size >= known.bytes && !known.is_cut) continue;
     const char* what = !exists            ? " was deleted or moved away"
                        : !known.Is(found) ? " was replaced by another file"
                                           : " was truncated";

@@ -19,10 +19,14 @@ class JournalFiles {
  public:
   explicit JournalFiles(std::string journal) : journal_(std::move(journal)) {}
 
-  // Takes the files that it finds for the first time for the right ones, and learns the sizes of those. To be called
-  // after each write. SQLite creates none of them anew, nor removes one: it holds the lock until the journal is closed.
+  // Takes the files that it finds for the first time for the right ones, and learns how much those have grown. To be
+  // called after each write. SQLite creates none of them anew, nor removes or shortens one: it holds the lock until the
+  // journal is closed, and keeps its log's size.
   void Remember();
-  // kIo if one of them is another file now, or shorter.
+  // One that has lost its beginning, whatever its size is now: it was truncated in the middle of a write, which went
+  // on.
+  void Condemn(const std::string& path) { known_[path].is_cut = true; }
+  // kIo if one of them is another file now, shorter than it has been, or condemned.
   Status Check() const;
 
  private:
@@ -30,6 +34,7 @@ class JournalFiles {
     dev_t device = 0;
     ino_t inode = 0;
     off_t bytes = 0;
+    bool is_cut = false;
     bool Is(const struct stat& file) const { return file.st_dev == device && file.st_ino == inode; }
   };
   const std::string journal_;

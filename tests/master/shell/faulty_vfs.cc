@@ -1,5 +1,7 @@
 #include "tests/master/shell/faulty_vfs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <new>
@@ -35,7 +37,7 @@ struct FileCalls {
   }
   static int Write(sqlite3_file* file, const void* in, int bytes, sqlite3_int64 offset) {
     File& self = Of(file);
-    if (const int code = self.vfs->Strike(FaultyVfs::Call::kWrite); code != SQLITE_OK) return code;
+    if (const int code = self.vfs->Strike(FaultyVfs::Call::kWrite, *self.path); code != SQLITE_OK) return code;
     self.vfs->pending_.push_back({.path = *self.path,
                                   .offset = static_cast<std::uint64_t>(offset),
                                   .bytes = std::string(static_cast<const char*>(in), static_cast<std::size_t>(bytes))});
@@ -51,7 +53,7 @@ struct FileCalls {
   static int Sync(sqlite3_file* file, int flags) {
     File& self = Of(file);
     FaultyVfs& vfs = *self.vfs;
-    if (const int code = vfs.Strike(FaultyVfs::Call::kSync); code != SQLITE_OK) return code;
+    if (const int code = vfs.Strike(FaultyVfs::Call::kSync, *self.path); code != SQLITE_OK) return code;
     if (vfs.lies_) return SQLITE_OK;
     std::erase_if(vfs.pending_, [&](const FaultyVfs::Write& write) {
       if (write.path != *self.path) return false;
@@ -130,12 +132,13 @@ int FaultyVfs::Delete(const char* name, int sync) {
   return real_->xDelete(real_, name, sync);
 }
 
-int FaultyVfs::Strike(Call call) {
+int FaultyVfs::Strike(Call call, const std::string& path) {
   if (dead()) return SQLITE_IOERR;
   if (call == Call::kWrite) --lives_;  // this one still counts
   if (!failure_.armed || failure_.call != call || failure_.left-- > 0) return SQLITE_OK;
   failure_.armed = false;
-  return failure_.code;
+  if (failure_.code != kEmptied) return failure_.code;
+  return ::truncate(path.c_str(), 0) == 0 ? SQLITE_OK : SQLITE_IOERR;
 }
 
 void FaultyVfs::Apply(const Write& write, std::string* disk) {

@@ -32,6 +32,8 @@ class FaultyVfs {
   }
   bool failed() const { return !failure_.armed; }
   void Forgive() { failure_ = {}; }
+  // Somebody empties the file of the call after `later` more of its kind, right before it.
+  void Empty(Call call, std::uint64_t later) { Fail(call, later, kEmptied); }
   // Syncs succeed and do nothing.
   void Lie() { lies_ = true; }
   // After `writes` more writes nothing reaches the disk, and every call fails.
@@ -43,6 +45,7 @@ class FaultyVfs {
   void LosePower(std::size_t kept) const;
 
  private:
+  static constexpr int kEmptied = -1;  // no code of SQLite's
   struct Write {
     std::string path;
     std::uint64_t offset = 0;
@@ -60,8 +63,8 @@ class FaultyVfs {
 
   int Open(const char* name, sqlite3_file* file, int flags, int* out_flags);
   int Delete(const char* name, int sync);
-  // The code of a fault that is due; SQLITE_OK: none.
-  int Strike(Call call);
+  // The code of a fault of a call on the file that is due; SQLITE_OK: none.
+  int Strike(Call call, const std::string& path);
   static void Apply(const Write& write, std::string* disk);
 
   sqlite3_vfs* const real_;

@@ -358,6 +358,34 @@ TEST_F(JournalFaultsTest, FileThatIsDeletedOrReplacedDuringAWriteIsNoticed) {
   }
 }
 
+// As logrotate's copytruncate does, at each of the write's own writes and syncs; its later writes fill the file up
+// again. Once while the log grows, and once after a checkpoint, from when on it is written from its beginning.
+TEST_F(JournalFaultsTest, FileThatIsEmptiedDuringAWriteIsNoticed) {
+  for (const bool grows : {true, false}) {
+    for (const auto call : {FaultyVfs::Call::kWrite, FaultyVfs::Call::kSync}) {
+      bool happened = true;
+      for (std::uint64_t later = 0; happened; ++later) {
+        ASSERT_LT(later, 100u);
+        Restore({});
+        FaultyVfs vfs;
+        const auto journal = Open(kFaulty);
+        ASSERT_NE(journal, nullptr);
+        constexpr std::size_t kCheckpointBytes = 5 << 20;  // of over 1000 pages
+        if (!grows) {
+          ASSERT_TRUE(journal->Write({GroupOf(std::string(kCheckpointBytes, 'x'), 1)}).ok());
+        }
+        vfs.Empty(call, later);
+        const Status status = journal->Write({GroupOf("a", 1)});
+        happened = vfs.failed();
+        vfs.Forgive();
+        ASSERT_EQ(journal->Check().ok(), !happened) << "call " << later << ": " << status.text();
+        ASSERT_EQ(journal->Check().text().find("was truncated") != std::string::npos, happened);
+        ASSERT_EQ(journal->Write({GroupOf("b", 2)}).ok(), !happened);
+      }
+    }
+  }
+}
+
 // Past several checkpoints, which SQLite makes each 1000 pages.
 TEST_F(JournalFaultsTest, FilesThatOnlySqliteChangesRaiseNoAlarm) {
   const auto journal = Open();
