@@ -16,8 +16,9 @@ Status Lie(const char* what) { return {Code::kProtocol, what}; }
 Status CheckSessionPage(int fd) {
   const auto memory_page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t rounded = (sizeof(abi::SessionPage) + memory_page - 1) / memory_page * memory_page;
-  if (CheckSealedMemfd(fd, rounded).ok()) return Status::Ok();
-  return CheckSealedMemfd(fd, sizeof(abi::SessionPage));
+  const bool is_rounded = CheckSealedMemfd(fd, rounded).ok();
+  const Status status = is_rounded ? Status::Ok() : CheckSealedMemfd(fd, sizeof(abi::SessionPage));
+  return status.ok() ? CheckPopulated(fd, sizeof(abi::SessionPage)) : status;
 }
 
 // A Submit, and the counts that follow it.

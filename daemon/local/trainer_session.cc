@@ -162,8 +162,9 @@ void TrainerSession::Refuse(const Status& why) {
 
 // ---- from the host
 
+// Who has not read the last words gets no more.
 void TrainerSession::JoinProgress(Code code, const std::string& text) {
-  if (state_ != State::kJoining) return;
+  if (state_ != State::kJoining || !queue_.empty()) return;
   auto packet = MakePacket<abi::JoinProgress>(abi::PacketType::kJoinProgress);
   packet.code = code;
   SetText(packet.text, text);
@@ -242,12 +243,10 @@ void TrainerSession::Fill(const Completion& completion, bool refused) {
 
 void TrainerSession::Flush() {
   if (!std::exchange(doorbell_due_, false) || state_ == State::kOver) return;
+  // If there is no room, packets are unread or queued: the trainer wakes up for those.
+  if (!queue_.empty()) return;
   const auto doorbell = MakePacket<abi::Doorbell>(abi::PacketType::kDoorbell);
-  // If there is no room, the socket holds unread packets: the trainer wakes up for those.
-  if (queue_.empty())
-    (void)SendPacket(socket_.native_handle(), std::as_bytes(std::span(&doorbell, 1)));
-  else
-    SendStruct(doorbell);
+  (void)SendPacket(socket_.native_handle(), std::as_bytes(std::span(&doorbell, 1)));
 }
 
 void TrainerSession::End(Code code, const std::string& text) {

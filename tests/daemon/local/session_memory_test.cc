@@ -164,6 +164,15 @@ TEST_F(SessionMemoryTest, RegionWithoutPagesIsItsTrainersFaultAtAnyTime) {
   EXPECT_EQ(budget_->used(MemoryUse::kRegions), 3 * kRegionBytes) << "7 was never taken";
 }
 
+// Its pages would be the daemon's memory.
+TEST_F(SessionMemoryTest, SessionPageWithoutPagesEndsTheSession) {
+  Open({}, budget_);
+  Send(HelloPacket(), {MakeMemfd(sizeof(abi::SessionPage), kAllSeals, Pages::kNone).get()});
+  const auto ended = Receive<abi::Ended>(abi::PacketType::kEnded);
+  EXPECT_EQ(ended.code, Code::kInvalidArgument);
+  EXPECT_NE(std::string(ended.text).find("populate"), std::string::npos) << ended.text;
+}
+
 TEST_F(SessionMemoryTest, SparseRegionsOfHalfTheMachineTakeNothing) {
   constexpr std::uint64_t kVast = std::uint64_t{1} << 40;
   for (const std::uint32_t id : {7U, 8U}) {

@@ -81,6 +81,36 @@ TEST_F(SessionSharesTest, TrainerThatGoesBeforeItsTurnGivesItBack) {
   EXPECT_EQ(users_->TakeJoin(Self(), before), UserShares::kJoinPeriod) << "the turn that it had";
 }
 
+// Else each of a user's sessions could have megabytes of the daemon's memory, a little more with each word.
+TEST_F(SessionSharesTest, TrainerThatReadsNothingIsToldNoMoreThanItsSocketHolds) {
+  Greet();
+  Send(JoinPacket());
+  constexpr int kMoreThanFit = 5000;
+  for (int i = 0; i < kMoreThanFit; ++i) session_->JoinProgress(Code::kMasterUnreachable, "no master");
+  session_->Attach(&port_);
+  session_->Joined({.peer = PeerId(5), .epoch = Epoch(1), .rank = 0, .world_size = 1});
+  for (int i = 0; i < kMoreThanFit; ++i) {
+    session_->Complete(Completion());
+    session_->Flush();
+  }
+  int progress = 0;
+  int doorbells = 0;
+  bool joined = false;
+  for (;;) {
+    alignas(abi::JoinReply) char packet[1024];
+    abi::PacketHeader header{};
+    if (::recv(client_.get(), packet, sizeof packet, MSG_DONTWAIT) < 0) break;
+    std::memcpy(&header, packet, sizeof header);
+    progress += header.type == abi::PacketType::kJoinProgress ? 1 : 0;
+    doorbells += header.type == abi::PacketType::kDoorbell ? 1 : 0;
+    joined = joined || header.type == abi::PacketType::kJoinReply;
+    Settle();
+  }
+  EXPECT_LT(progress, kMoreThanFit / 2);
+  EXPECT_EQ(doorbells, 0) << "what is unread wakes it up";
+  EXPECT_TRUE(joined);
+}
+
 // Nothing is mapped for it.
 TEST_F(SessionSharesTest, UserWhoMayJoinNoGroupIsRefusedAtItsHello) {
   host_.may_join_any = Status(Code::kJoinRefused, "not this user");
