@@ -1,5 +1,6 @@
 #include "daemon/local/packet.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,28 +10,29 @@
 namespace ringway::local {
 namespace {
 
-constexpr std::size_t kDescriptorsMax = 4;  // the kernel discards further ones (MSG_CTRUNC)
+// Room for one descriptor: the kernel drops further ones (MSG_CTRUNC) without a descriptor of ours.
+constexpr std::size_t kAncillaryBytes = CMSG_LEN(sizeof(int));
 
-// Takes every descriptor of the packet; returns their number.
-std::size_t TakeDescriptors(msghdr& message, net::UniqueFd& first) {
-  std::size_t count = 0;
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t here = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < here; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof fd);
-      net::UniqueFd taken(fd);
-      if (count++ == 0) first = std::move(taken);
-    }
-  }
-  return count;
+net::UniqueFd TakeDescriptor(msghdr& message) {
+  const cmsghdr* part = CMSG_FIRSTHDR(&message);
+  if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) return {};
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
+  return net::UniqueFd(fd);
+}
+
+// Neither asks a file system, which may not answer.
+bool IsMemory(int fd) { return ::fcntl(fd, F_GET_SEALS) >= 0; }
+bool IsSocket(int fd) {
+  int type = 0;
+  socklen_t bytes = sizeof type;
+  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0;
 }
 
 }  // namespace
 
 ReceivedPacket ReceivePacket(int socket, std::span<std::byte> buffer) {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kDescriptorsMax * sizeof(int))> ancillary;
+  alignas(cmsghdr) std::array<char, kAncillaryBytes> ancillary;
   iovec part{.iov_base = buffer.data(), .iov_len = buffer.size()};
   msghdr message{};
   message.msg_iov = &part;
@@ -46,21 +48,27 @@ ReceivedPacket ReceivePacket(int socket, std::span<std::byte> buffer) {
     packet.outcome = errno == EAGAIN || errno == EWOULDBLOCK ? ReadOutcome::kWouldBlock : ReadOutcome::kClosed;
     return packet;
   }
-  const std::size_t descriptors = TakeDescriptors(message, packet.fd);
+  packet.fd = TakeDescriptor(message);
+  const bool has_descriptor = packet.fd.valid();
   packet.bytes = buffer.first(static_cast<std::size_t>(got));
   packet.outcome = ReadOutcome::kPacket;
-  if (got == 0 && descriptors == 0) packet.outcome = ReadOutcome::kClosed;
   const bool cut = (message.msg_flags & MSG_CTRUNC) != 0;
+  if (got == 0 && !has_descriptor && !cut) packet.outcome = ReadOutcome::kClosed;
   if ((message.msg_flags & MSG_TRUNC) != 0) {
     packet.fault = {Code::kProtocol, "a packet is longer than any that exists"};
-  } else if (descriptors > 1) {
+  } else if (cut && has_descriptor) {
     packet.fault = {Code::kProtocol, "a packet carries more than one descriptor"};
+  } else if (has_descriptor && !IsMemory(packet.fd.get())) {
+    packet.fault = {Code::kProtocol, "the descriptor is no memfd"};
   } else if (cut) {  // truncated although `ancillary` had room: this process is out of descriptors
     packet.fault = {
         Code::kResourceExhausted,
         "the daemon has no file descriptor left to take this one's: raise its LimitNOFILE, then join again"};
   }
-  if (!packet.fault.ok()) packet.outcome = ReadOutcome::kBroken;
+  if (packet.fault.ok()) return packet;
+  packet.outcome = ReadOutcome::kBroken;
+  if (has_descriptor && !IsMemory(packet.fd.get()) && !IsSocket(packet.fd.get())) packet.foreign = std::move(packet.fd);
+  packet.fd.Reset();
   return packet;
 }
 

@@ -19,11 +19,13 @@ enum class ReadOutcome { kPacket, kWouldBlock, kClosed, kBroken };
 struct ReceivedPacket {
   ReadOutcome outcome = ReadOutcome::kWouldBlock;
   std::span<const std::byte> bytes;  // within the caller's buffer
-  net::UniqueFd fd;
-  Status fault;  // kBroken: what the sender did wrong, or what we lack
+  net::UniqueFd fd;                  // a memfd, or another file in memory
+  net::UniqueFd foreign;             // kBroken: any other file but a socket; its close may block
+  Status fault;                      // kBroken: what the sender did wrong, or what we lack
 };
 
-// Reads one packet into `buffer`. Never blocks. Descriptors beyond the first are closed and make the packet kBroken.
+// Reads one packet into `buffer`. Never blocks, but as CloseGuard says: descriptors beyond the first, and sockets, are
+// closed and make the packet kBroken.
 ReceivedPacket ReceivePacket(int socket, std::span<std::byte> buffer);
 
 enum class SendOutcome { kSent, kWouldBlock, kFailed };

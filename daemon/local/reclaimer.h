@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "daemon/local/foreign_files.h"
 #include "daemon/net/bounded_post.h"
 #include "proto/stream/unique_fd.h"
 
@@ -27,7 +28,10 @@ class Reclaimer {
 
   // REQUIRES: nothing uses the memory any more.
   void Unmap(void* data, std::uint64_t bytes);
+  // REQUIRES: a file in memory.
   void Close(net::UniqueFd fd);
+  // What clients send that is none. Threads: one.
+  ForeignFiles& foreign() { return foreign_; }
 
  private:
   static constexpr std::size_t kWaitingMax = 4096;  // more than one session has
@@ -41,6 +45,7 @@ class Reclaimer {
   asio::executor_work_guard<asio::io_context::executor_type> waits_for_work_;
   net::BoundedPost queue_;
   std::thread thread_;
+  ForeignFiles foreign_;
 };
 
 }  // namespace ringway::local

@@ -73,6 +73,7 @@ class Region {
   const Status& refused() const { return refused_; }
   void Refuse(Status why) {
     refused_ = std::move(why);
+    if (reclaimer_ != nullptr) reclaimer_->Close(std::move(fd_));
     fd_.Reset();
     descriptor_.Reset();
   }

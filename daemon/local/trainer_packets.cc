@@ -12,7 +12,7 @@ namespace {
 
 Status Lie(const char* what) { return {Code::kProtocol, what}; }
 
-// A client may round its session page up to whole memory pages; the rest is never touched.
+// A client may round its session page up to whole memory pages; the rest is never touched. Its memory is the client's.
 Status CheckSessionPage(int fd) {
   const auto memory_page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t rounded = (sizeof(abi::SessionPage) + memory_page - 1) / memory_page * memory_page;
@@ -45,7 +45,7 @@ struct Mappings {
 
 }  // namespace
 
-Status TrainerSession::OnPacket(ReceivedPacket packet) {
+Status TrainerSession::OnPacket(ReceivedPacket& packet) {
   abi::PacketHeader header;
   if (packet.bytes.size() < sizeof header) return Lie("a packet is shorter than its header");
   std::memcpy(&header, packet.bytes.data(), sizeof header);
@@ -54,7 +54,7 @@ Status TrainerSession::OnPacket(ReceivedPacket packet) {
       header.type == abi::PacketType::kHello || header.type == abi::PacketType::kRegisterRegion;
   if (packet.fd.valid() && !takes_descriptor) return Lie("a packet carries a descriptor where none belongs");
   if (state_ == State::kNew) {
-    return header.type == abi::PacketType::kHello ? OnHello(std::move(packet)) : Lie("the first packet is no hello");
+    return header.type == abi::PacketType::kHello ? OnHello(packet) : Lie("the first packet is no hello");
   }
   if (state_ == State::kStatusOnly) {
     return header.type == abi::PacketType::kStatus ? OnStatus(packet.bytes)
@@ -64,7 +64,7 @@ Status TrainerSession::OnPacket(ReceivedPacket packet) {
     case abi::PacketType::kJoin:
       return OnJoin(packet.bytes);
     case abi::PacketType::kRegisterRegion:
-      return OnRegister(std::move(packet));
+      return OnRegister(packet);
     case abi::PacketType::kUnregisterRegion:
       return OnUnregister(packet.bytes);
     case abi::PacketType::kSubmit:
@@ -82,7 +82,7 @@ Status TrainerSession::OnPacket(ReceivedPacket packet) {
   }
 }
 
-Status TrainerSession::OnHello(ReceivedPacket packet) {
+Status TrainerSession::OnHello(const ReceivedPacket& packet) {
   const auto hello = PacketAs<abi::Hello>(packet.bytes);
   if (!hello.ok()) return hello.status();
   auto reply = MakePacket<abi::HelloReply>(abi::PacketType::kHelloReply);
@@ -170,7 +170,7 @@ void TrainerSession::JoinInTurn(JoinOrder order) {
   });
 }
 
-Status TrainerSession::OnRegister(ReceivedPacket packet) {
+Status TrainerSession::OnRegister(ReceivedPacket& packet) {
   const auto order = PacketAs<abi::RegisterRegion>(packet.bytes);
   if (!order.ok()) return order.status();
   if (!packet.fd.valid()) return Lie("a region comes without its descriptor");

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "daemon/local/close_guard.h"
 #include "proto/check.h"
 #include "proto/stream/address.h"
 
@@ -68,6 +69,10 @@ Status TrainerSession::Start(net::UniqueFd fd) {
 }
 
 Status TrainerSession::TakeShares() {
+  if (IsBarred()) {
+    return {Code::kResourceExhausted, "user " + std::to_string(host_user_.uid) +
+                                          " has sent files whose file system does not let the daemon close them"};
+  }
   auto session = users_->TakeSession(host_user_);
   if (!session.ok()) return session.status();
   auto descriptors = users_->TakeDescriptors(host_user_, kDescriptors);
@@ -135,6 +140,7 @@ void TrainerSession::ReadPending() {
 
 // Returns false when the session is over.
 bool TrainerSession::ReadAll(int packets_max) {
+  const CloseGuard guard;
   std::array<std::byte, kReceiveBytes> buffer;
   for (int i = 0; i < packets_max && state_ != State::kOver; ++i) {
     ReceivedPacket packet = ReceivePacket(socket_.native_handle(), buffer);
@@ -143,13 +149,24 @@ bool TrainerSession::ReadAll(int packets_max) {
       TrainerGone();
       return false;
     }
-    const Status status = packet.outcome == ReadOutcome::kBroken ? packet.fault : OnPacket(std::move(packet));
+    const Status status = packet.outcome == ReadOutcome::kBroken ? packet.fault : OnPacket(packet);
+    Discard(packet);
     if (!status.ok() && state_ != State::kOver) {
       Refuse(status);
       return false;
     }
   }
   return state_ != State::kOver;
+}
+
+void TrainerSession::Discard(ReceivedPacket& packet) {
+  if (reclaimer_ == nullptr) return;
+  if (packet.fd.valid()) reclaimer_->Close(std::move(packet.fd));
+  if (packet.foreign.valid()) reclaimer_->foreign().Close(std::move(packet.foreign), host_user_.uid);
+}
+
+bool TrainerSession::IsBarred() const {
+  return reclaimer_ != nullptr && reclaimer_->foreign().HasTooMany(host_user_.uid);
 }
 
 void TrainerSession::Refuse(const Status& why) {
@@ -287,13 +304,15 @@ void TrainerSession::GoOver() {
 }
 
 void TrainerSession::CloseSocket() {
+  const CloseGuard guard;
   if (socket_.is_open()) {
     // Closing with unread packets would reset the connection, and the trainer would lose our last packet.
     std::array<std::byte, kReceiveBytes> buffer;
     (void)::shutdown(socket_.native_handle(), SHUT_RDWR);
-    for (int i = 0; i < kLastPacketsMax; ++i) {
-      const auto packet = ReceivePacket(socket_.native_handle(), buffer);
+    for (int i = 0; i < kLastPacketsMax && !IsBarred(); ++i) {
+      auto packet = ReceivePacket(socket_.native_handle(), buffer);
       if (packet.outcome == ReadOutcome::kWouldBlock || packet.outcome == ReadOutcome::kClosed) break;
+      Discard(packet);
     }
   }
   asio::error_code ignored;

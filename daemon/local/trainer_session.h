@@ -5,13 +5,15 @@
 //    +--Hello, no page--> status client      +--- protocol error, End, or the trainer's death, anywhere ---> over
 //
 //   event                                   effect
-//   its user has its share of sessions      the session ends at once
+//   its user has its share of sessions, or  the session ends at once
+//   of files that cannot be closed
 //   new, greeted or status client silent    the session ends, for it holds descriptors
 //   for `quiet_max`, or without a join for
 //   `idle_max`
 //   hello with a page, of a user who may    the session ends; no page is mapped
 //   join no group
 //   its user joins too often                the join waits for its turn (UserShares)
+//   a descriptor of a file not in memory    a protocol error; it is closed without blocking this thread
 //   protocol error                          the trainer gets Ended{kProtocol} and loses this session, nothing else
 //   the socket ends, or the process exits   the peer is told whether all inputs were whole; session, page and regions
 //   (a forked child may hold the socket)    live until the peer has ended
@@ -175,15 +177,19 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   int PacketsATurn() const;
   void ReadOn(int packets_max);
   bool ReadAll(int packets_max);
+  // Closes what no handler took, off this thread where that may take long.
+  void Discard(ReceivedPacket& packet);
+  // Whether its user has sent files that cannot be closed.
+  bool IsBarred() const;
   bool IsStranger() const { return state_ < State::kMember; }
   bool AsksForNothing() const { return state_ <= State::kStatusOnly; }
   void Refuse(const Status& why);
-  Status OnPacket(ReceivedPacket packet);
-  Status OnHello(ReceivedPacket packet);
+  Status OnPacket(ReceivedPacket& packet);
+  Status OnHello(const ReceivedPacket& packet);
   Status OnJoin(std::span<const std::byte> bytes);
   // Hands the join to the host when it is its user's turn.
   void JoinInTurn(JoinOrder order);
-  Status OnRegister(ReceivedPacket packet);
+  Status OnRegister(ReceivedPacket& packet);
   // Checks that operations may use the region, and charges it. An error may be temporary: its owner has not populated
   // it, or there is no room for it now.
   Status MakeUsable(Region& region);

@@ -7,9 +7,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <array>
+#include <csignal>
 #include <limits>
 #include <memory>
 
+#include "tests/daemon/local/lingering.h"
 #include "tests/daemon/local/memfd.h"
 #include "tests/e2e/siege.h"
 
@@ -114,6 +117,26 @@ TEST_F(HostileTrainerTest, LiesAboutAnOperationEndTheSession) {
          liar.Send(OpenSubmission(0));
        }},
   });
+}
+
+// A stranger's socket whose last close blocks for an hour: as its packet's descriptor, as one too many, and unread.
+TEST_F(HostileTrainerTest, DescriptorsWhoseCloseWouldBlockDelayNobody) {
+  for (const int way : {0, 1, 2}) {
+    SCOPED_TRACE(way);
+    local::Lingering stranger = local::MakeLingering();
+    ASSERT_TRUE(stranger.peer.valid());
+    const net::UniqueFd memory = local::MakeMemfd(4096);
+    const auto liar = Connect();
+    besieged().Signal(SIGSTOP);  // so that its close is the last
+    if (way == 2) liar->SendBytes(std::array<std::byte, 3>());
+    liar->Send(local::HelloPacket(),
+               way == 1 ? std::vector{memory.get(), stranger.sender.get()} : std::vector{stranger.sender.get()});
+    stranger.sender.Reset();
+    besieged().Signal(SIGCONT);
+    EXPECT_EQ(liar->WaitForEnd(), Code::kProtocol);
+    EXPECT_EQ(RunToEnd({RINGWAY_CTL, "--socket", cluster_.socket(0), "status"}).code, 0);
+    Reduce();
+  }
 }
 
 TEST_F(HostileTrainerTest, LiesAboutARegionEndTheSession) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "daemon/local/region.h"
+#include "tests/daemon/local/lingering.h"
 #include "tests/daemon/local/memfd.h"
 
 namespace ringway::local {
@@ -32,6 +33,20 @@ std::byte* MapOne() {
   void* mapped = ::mmap(nullptr, kMappedBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   EXPECT_NE(mapped, MAP_FAILED);
   return static_cast<std::byte*>(mapped);
+}
+
+// Freeing what a trainer's region holds may take seconds.
+TEST(ReclaimerTest, ClosesRegionsThatAreRefused) {
+  Lingering stuck = MakeLingering();  // keeps the reclaimer busy
+  const auto reclaimer = std::make_shared<Reclaimer>();
+  reclaimer->Close(std::move(stuck.sender));
+  net::UniqueFd memory = MakeMemfd(4096);
+  const int number = memory.get();
+  Region region(std::move(memory), 4096, reclaimer);
+  region.Refuse(Status(Code::kResourceExhausted, "no room"));
+  EXPECT_EQ(region.fd(), -1);
+  EXPECT_GE(::fcntl(number, F_GETFD), 0) << "closed on the caller's thread";
+  stuck.peer.Reset();
 }
 
 TEST(ReclaimerTest, FreesAllThatItTookBeforeItEnds) {
