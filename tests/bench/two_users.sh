@@ -52,24 +52,23 @@ measure() {
   cat "$WORK"/ringway.*.log | grep -v '^#'
 }
 
-# beside NAME COMMAND...: one turn while another user's command runs.
+# beside NAME COMMAND...: one turn while another user's command runs, from its line "ready" on until SIGTERM.
 beside() {
   local name=$1
   shift
   as_user 65534 nice -n 19 "$@" >"$WORK/$name.log" 2>&1 </dev/null &
   local pid=$!
   STARTED+=("$pid")
-  sleep 3 # for what it takes before it joins and dies
+  await "$name" grep -qsx ready "$WORK/$name.log"
   measure "$name"
   kill -TERM "$pid"
-  wait "$pid" || true
+  wait "$pid" || die "$name failed: $(<"$WORK/$name.log")"
   STARTED=("${STARTED[@]:0:${#STARTED[@]}-1}")
 }
 
 say "           bytes        count  type redop        min     median        p99 (ms) ..."
 for ((turn = 0; turn < TURNS; ++turn)); do
   measure alone
-  beside spinning bash -c 'while :; do :; done'
+  beside spinning bash -c 'trap "exit 0" TERM; echo ready; while :; do :; done'
   beside greedy "$BUILD_DIR/bin/greed_run" --socket "$WORK/daemon0.sock"
-  grep -H . "$WORK/greedy.log" || true
 done

@@ -28,8 +28,8 @@ class Greed {
   void TakeDescriptors();
   // Joins that never end, because the groups are never full.
   void TakeSessions();
-  // Trainers that die right after their joins, until one has to wait for its turn.
-  void JoinAndDieUntilThrottled();
+  // Trainers that die right after their joins, until one has to wait for its turn; returns how many had not.
+  int JoinAndDieUntilThrottled();
   void JoinAndDieUntil(const std::function<bool()>& stopped) const;
 
  private:
