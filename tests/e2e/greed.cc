@@ -50,10 +50,16 @@ void Greed::TakeMemory() {
     member->Send(local::RegisterPacket(2, kLargeRegionBytes), {local::MakeMemfd(kLargeRegionBytes).get()});
   EXPECT_EQ(SubmitInto(first, 0, 2), Code::kOk);
   EXPECT_EQ(SubmitInto(second, 0, 2), Code::kResourceExhausted);
+  TakePieces(second, 1, 1);
+}
+
+void Greed::TakeMemoryInPieces() { TakePieces(Member("pieces"), 0, 0); }
+
+void Greed::TakePieces(HostileTrainer& member, std::uint32_t first_slot, std::uint64_t refusals_told) {
   Code last = Code::kOk;
-  for (std::uint32_t slot = 1; slot < abi::kSlotCount && last == Code::kOk; ++slot) {
-    second.Send(local::RegisterPacket(slot + 2, kMiB), {local::MakeMemfd(kMiB).get()});
-    last = SubmitInto(second, slot, slot + 2, 1).value_or(Code::kTimeout);
+  for (std::uint32_t slot = first_slot; slot < abi::kSlotCount && last == Code::kOk; ++slot) {
+    member.Send(local::RegisterPacket(slot + 2, kMiB), {local::MakeMemfd(kMiB).get()});
+    last = SubmitInto(member, slot, slot + 2, refusals_told).value_or(Code::kTimeout);
   }
   EXPECT_EQ(last, Code::kResourceExhausted);
 }

@@ -23,6 +23,8 @@ class Greed {
   // Regions of which two sessions together get more than a user may have, though the daemon has room. REQUIRES: it has
   // 64 MiB.
   void TakeMemory();
+  // Small regions, as many as it gets.
+  void TakeMemoryInPieces();
   // One memfd over and over; then there is none for a connection either. REQUIRES: a user may have fewer than a
   // session.
   void TakeDescriptors();
@@ -34,6 +36,7 @@ class Greed {
 
  private:
   HostileTrainer& Member(const std::string& group);
+  static void TakePieces(HostileTrainer& member, std::uint32_t first_slot, std::uint64_t refusals_told);
   std::unique_ptr<HostileTrainer> JoinOnce(int number) const;
 
   const std::string socket_;

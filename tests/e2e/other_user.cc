@@ -63,6 +63,9 @@ OtherUser::OtherUser(uid_t id, const std::function<void(const Child&)>& work) {
   stop_ = std::move(stop.write);
 }
 
+// Not by closing the pipe: users that were started later have it, too.
+void OtherUser::Stop() const { EXPECT_EQ(::write(stop_.get(), "s", 1), 1); }
+
 OtherUser::~OtherUser() {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);

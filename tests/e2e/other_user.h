@@ -38,7 +38,7 @@ class OtherUser {
 
   // Returns false if the child ends, or does not say so within the patience.
   [[nodiscard]] bool WaitUntilReady() const;
-  void Stop() { stop_.Reset(); }
+  void Stop() const;
   // Waits for its end; whether it came and no expectation failed.
   [[nodiscard]] bool Succeeded();
 

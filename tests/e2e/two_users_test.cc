@@ -65,6 +65,42 @@ TEST_F(TwoUsersTest, WhoTakesAllItCanDisturbsNoOperationOfAnother) {
   EXPECT_TRUE(greedy.Succeeded());
 }
 
+// More than the share that it would get as a newcomer beside the greedy one.
+TEST_F(TwoUsersTest, WhoWasThereFirstRegistersItsMemoryAnewBesideWhoTakesAllItCan) {
+  cluster_->AddDaemon({"--socket-mode", "0666", "--memory-max", "64M"});
+  constexpr std::uint64_t kBytes = 30 << 20;
+  OtherUser modest(kModest, [this](const OtherUser::Child& child) {
+    HostileTrainer trainer(cluster_->socket(0));
+    trainer.BecomeMember("first");
+    for (std::uint32_t slot = 0; slot < 10; ++slot) {
+      trainer.Send(local::RegisterPacket(2, kBytes), {local::MakeMemfd(kBytes).get()});
+      auto submit = local::SubmitPacket(slot);
+      submit.result_region = 2;
+      trainer.Send(submit);
+      ASSERT_EQ(trainer.WaitForSlot(slot), Code::kOk) << "operation " << slot;
+      if (slot == 0) {
+        child.Ready();
+        ASSERT_TRUE(Eventually([&] { return child.Stopped(); })) << "the greedy one is slow";
+      }
+      auto unregister = local::MakePacket<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
+      unregister.region_id = 2;
+      trainer.Send(unregister);
+    }
+  });
+  EXPECT_TRUE(modest.WaitUntilReady());
+  OtherUser greedy(kGreedy, [this](const OtherUser::Child& child) {
+    Greed greed(cluster_->socket(0));
+    greed.TakeMemoryInPieces();
+    child.Ready();
+    EXPECT_TRUE(Eventually([&] { return child.Stopped(); }));
+  });
+  EXPECT_TRUE(greedy.WaitUntilReady());
+  modest.Stop();
+  EXPECT_TRUE(modest.Succeeded());
+  greedy.Stop();
+  EXPECT_TRUE(greedy.Succeeded());
+}
+
 TEST_F(TwoUsersTest, WhoTakesAllSessionsItCanLeavesSomeToAnother) {
   rlimit own{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &own), 0);
