@@ -27,9 +27,6 @@ read_options "--bytes=BYTES --iters=ITERS --turns=TURNS --build-dir=BUILD_DIR" "
 [[ -x $BUILD_DIR/bin/greed_run ]] || die "no greed_run in $BUILD_DIR/bin; see tests/README.md"
 ((EUID == 0)) || die "only root can run processes of two users"
 
-# as_user UID COMMAND...
-as_user() { setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"; }
-
 WORK=$(mktemp -d)
 chmod 755 "$WORK"
 STARTED=()
@@ -56,7 +53,7 @@ measure() {
 beside() {
   local name=$1
   shift
-  as_user 65534 nice -n 19 "$@" >"$WORK/$name.log" 2>&1 </dev/null &
+  setpriv --reuid 65534 --regid 65534 --clear-groups nice -n 19 "$@" >"$WORK/$name.log" 2>&1 </dev/null &
   local pid=$!
   STARTED+=("$pid")
   await "$name" grep -qsx ready "$WORK/$name.log"
