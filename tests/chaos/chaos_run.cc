@@ -74,6 +74,9 @@ class ChaosRun {
     for (const std::string& trouble : faults_.troubles()) ADD_FAILURE() << trouble;
     EXPECT_GE(checker_.tally().succeeded, kOperationsMin) << "too few for the run to count";
     for (const auto& [fault, times] : faults_.struck()) EXPECT_GT(times, 0U) << fault << " was never struck";
+    if (options_.fleet.tls) {
+      EXPECT_GT(RefusedForTheirEnd(), 0U) << "nobody refused a certificate that had ended";
+    }
     // A shorter detection time, and a program under a sanitizer, may also show a busy machine.
     if (options_.fleet.detect_ms >= 1000 && !kSanitized) {
       EXPECT_EQ(innocents_, 0U) << "evicted without a fault";
@@ -99,11 +102,18 @@ class ChaosRun {
     for (const auto& [code, times] : tally.codes) std::printf(" %s %lu", ringway::NameOf(code), times);
     std::printf("\nmemberships: %lu; lives of the group: %lu; longest stall %lu ms\n", tally.memberships, tally.lives,
                 tally.longest_gap_ms);
+    if (options_.fleet.tls) {
+      std::printf("certificates ended: %lu; connections refused for it: %zu\n",
+                  faults_.struck().at(NameOf(Fault::kEndCertificate)), RefusedForTheirEnd());
+    }
     std::printf("violations of the promise: %lu; leaks: %zu; evicted without a fault: %zu\n",
                 checker_.violation_count(), leaks_, innocents_);
   }
 
  private:
+  // As who dialled, or accepted, logs it.
+  std::size_t RefusedForTheirEnd() const { return fleet_.LinesWith({"certificate has expired", "ended on"}); }
+
   void Poll() {
     for (const Record& record : fleet_.Poll()) {
       checker_.Add(record);

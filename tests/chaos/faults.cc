@@ -11,24 +11,46 @@
 namespace ringway::chaos {
 namespace {
 
-constexpr std::array<const char*, kFaultCount> kNames = {
-    "kill_daemon", "terminate_daemon", "freeze_daemon", "kill_trainer", "freeze_trainer",
-    "leave",       "kill_master",      "freeze_master", "cut",          "corrupt",
-    "slow",        "black_hole",       "deaf",          "mute",         "few_descriptors",
-    "crash_loop",  "cut_off_master",   "noise",         "move_clock",   "move_master_clock",
-    "no_names",    "full_disk",        "flood"};
+constexpr std::array<const char*, kFaultCount> kNames = {"kill_daemon",
+                                                         "terminate_daemon",
+                                                         "freeze_daemon",
+                                                         "kill_trainer",
+                                                         "freeze_trainer",
+                                                         "leave",
+                                                         "kill_master",
+                                                         "freeze_master",
+                                                         "cut",
+                                                         "corrupt",
+                                                         "slow",
+                                                         "black_hole",
+                                                         "deaf",
+                                                         "mute",
+                                                         "few_descriptors",
+                                                         "crash_loop",
+                                                         "cut_off_master",
+                                                         "noise",
+                                                         "end_certificate",
+                                                         "move_clock",
+                                                         "move_master_clock",
+                                                         "no_names",
+                                                         "full_disk",
+                                                         "flood",
+                                                         "no_name_server"};
 
 constexpr std::chrono::seconds kAftermath(10);
+constexpr std::chrono::seconds kCertificateLasts(2);
+constexpr std::chrono::hours kCertificateHolds(24);
 
 bool AtMaster(Fault fault) {
   return fault == Fault::kKillMaster || fault == Fault::kFreezeMaster || fault == Fault::kCutOffMaster ||
-         fault == Fault::kMoveMasterClock || fault == Fault::kFullDisk;
+         fault == Fault::kMoveMasterClock || fault == Fault::kFullDisk || fault == Fault::kNoNameServer;
 }
 
 // Acts on a peer's paths, so the trainer must be a member.
 bool NeedsPeer(Fault fault) {
   return fault == Fault::kCut || fault == Fault::kCorrupt || fault == Fault::kSlow || fault == Fault::kBlackHole ||
-         fault == Fault::kDeaf || fault == Fault::kMute || fault == Fault::kMoveClock;
+         fault == Fault::kDeaf || fault == Fault::kMute || fault == Fault::kMoveClock ||
+         fault == Fault::kEndCertificate;
 }
 
 // Nothing from or to the master, or neither.
@@ -70,7 +92,9 @@ Fault Faults::Draw() {
 
 bool Faults::IsPossibleHere(Fault fault) const {
   const bool surrounds = fault == Fault::kMoveClock || fault == Fault::kMoveMasterClock || fault == Fault::kNoNames;
+  if (fault == Fault::kEndCertificate) return fleet_.has_tls();
   if (fault >= Fault::kMoveClock && !fleet_.has_host_faults()) return false;
+  if (fault == Fault::kNoNameServer) return fleet_.names().resolves();
   return fault == Fault::kFullDisk ? fleet_.disk().can_be_filled() : !(surrounds && kSanitized);
 }
 
@@ -138,7 +162,7 @@ void Faults::Act(Wound* wound) {
     case Fault::kFreezeMaster:
       return fleet_.master().Signal(SIGSTOP);
     case Fault::kCut:
-      return CutPeer(to, from);
+      return CutPeer(peer);
     case Fault::kCorrupt:
       return fleet_.relay(seat).Corrupt({.from = 0, .to = peer, .links = e2e::Links::kLanes}, Between(0, 20'000));
     case Fault::kSlow:
@@ -158,19 +182,6 @@ void Faults::Act(Wound* wound) {
       // One that is still starting would end, as it may, and nobody would start it again.
       if (fleet_.IsUp(seat)) LimitDescriptors(fleet_.daemon(seat), true);
       return;
-    case Fault::kMoveClock:
-      MoveClock(fleet_.surroundings(seat));
-      return CutPeer(to, from);
-    case Fault::kMoveMasterClock:
-      MoveClock(fleet_.master_surroundings());
-      return fleet_.CutMaster();
-    case Fault::kNoNames:
-      fleet_.surroundings(seat).names = Between(0, 1) == 0 ? Names::kFail : Names::kHang;
-      return fleet_.CutMaster();
-    case Fault::kFullDisk:
-      return fleet_.disk().Fill();
-    case Fault::kFlood:
-      return fleet_.StartFlood(seat);
     case Fault::kCrashLoop:
       return CrashOn(*wound);
     case Fault::kCutOffMaster:
@@ -181,6 +192,35 @@ void Faults::Act(Wound* wound) {
       wound->paths.push_back(
           {.kind = Kind::kNoise, .flow = {}, .at_master = true, .noise_one_of = Between(2000, 20'000)});
       return SetPaths();
+    default:
+      return ActOnHost(wound);
+  }
+}
+
+// What a process takes for granted.
+void Faults::ActOnHost(Wound* wound) {
+  const std::size_t seat = wound->victim;
+  switch (wound->fault) {
+    case Fault::kEndCertificate:
+      return EndCertificate(*wound);
+    case Fault::kNoNameServer:
+      fleet_.names().Stop();
+      return fleet_.CutMaster();
+    case Fault::kMoveClock:
+      MoveClock(fleet_.surroundings(seat));
+      return CutPeer(fleet_.PeerOf(seat));
+    case Fault::kMoveMasterClock:
+      MoveClock(fleet_.master_surroundings());
+      return fleet_.CutMaster();
+    case Fault::kNoNames:
+      fleet_.surroundings(seat).names = Between(0, 1) == 0 ? Names::kFail : Names::kHang;
+      return fleet_.CutMaster();
+    case Fault::kFullDisk:
+      return fleet_.disk().Fill();
+    case Fault::kFlood:
+      return fleet_.StartFlood(seat);
+    default:
+      return;
   }
 }
 
@@ -224,6 +264,11 @@ void Faults::Undo(const Wound& wound) {
     case Fault::kCutOffMaster:
     case Fault::kNoise:
       return SetPaths();
+    case Fault::kEndCertificate:
+      if (fleet_.IsUp(seat)) fleet_.Certify(seat, kCertificateHolds);
+      return;
+    case Fault::kNoNameServer:
+      return fleet_.names().Start();
     case Fault::kMoveClock:
       fleet_.surroundings(seat).clock_ahead_s = 0;
       return;
@@ -250,7 +295,9 @@ void Faults::MoveClock(Surroundings& surroundings) {
   surroundings.clock_ahead_s = kSeconds.at(Between(0, kSeconds.size() - 1));
 }
 
-void Faults::CutPeer(const e2e::Flow& to, const e2e::Flow& from) {
+void Faults::CutPeer(std::uint64_t peer) {
+  const e2e::Flow to{.from = 0, .to = peer};
+  const e2e::Flow from{.from = peer, .to = 0};
   for (std::size_t i = 0; i < kSeats; ++i) {
     if (!fleet_.IsStruckAt(i, to)) continue;
     fleet_.relay(i).Cut(to);
@@ -271,12 +318,28 @@ void Faults::CrashOn(Wound& wound) {
   wound.next = Clock::now() + std::chrono::milliseconds(Between(20, 400));
 }
 
+// A daemon that is still starting does not wait for the signal to read it.
+void Faults::EndCertificate(Wound& wound) {
+  if (!fleet_.IsUp(wound.victim)) return;
+  fleet_.Certify(wound.victim, kCertificateLasts);
+  wound.ends = Clock::now() + kCertificateLasts + std::chrono::seconds(1);
+  wound.until = *wound.ends + std::chrono::milliseconds(Between(1000, 3000));
+}
+
+void Faults::CutOnceItHasEnded(Wound& wound) {
+  if (!wound.ends || Clock::now() < *wound.ends) return;
+  wound.ends.reset();
+  CutPeer(fleet_.PeerOf(wound.victim));
+  fleet_.CutMaster();
+}
+
 void Faults::Heal(bool all) {
   const Clock::time_point now = Clock::now();
   const Clock::duration passed = now - std::exchange(counted_, now);
   if (!Touches(kMaster)) heard_ += passed;
   for (Wound& wound : wounds_) {
     if (wound.fault == Fault::kCrashLoop) CrashOn(wound);
+    if (wound.fault == Fault::kEndCertificate) CutOnceItHasEnded(wound);
   }
   for (std::size_t i = 0; i < wounds_.size();) {
     const Wound wound = wounds_[i];

@@ -42,14 +42,16 @@ enum class Fault {
   kCrashLoop,        // newcomers are killed one after the other, before they are members or soon after
   kCutOffMaster,     // nothing passes between the master and the daemons, both ways or one way
   kNoise,            // one in some hundred thousand bytes of everything is changed
+  kEndCertificate,   // a daemon's certificate ends, then its connections are cut; a new one after a while
   kMoveClock,        // a daemon's wall clock jumps, by seconds to years; then its connections are cut, so that with TLS
                      // all certificates have ended, or do not hold yet
   kMoveMasterClock,  // the same of the master
   kNoNames,          // the daemon's host resolves no names, or does not answer; connections to the master are cut
   kFullDisk,         // that of the master's journal
   kFlood,            // another local user connects to the daemon's socket as often as it can
+  kNoNameServer,     // the host's name server is down; connections to the master are cut
 };
-inline constexpr std::size_t kFaultCount = 23;
+inline constexpr std::size_t kFaultCount = 25;
 const char* NameOf(Fault fault);
 
 struct FaultOptions {
@@ -87,7 +89,8 @@ class Faults {
     std::size_t victim;
     Clock::time_point until;
     std::vector<Fleet::PathFault> paths = {};
-    Clock::time_point next = {};  // of a crash loop
+    Clock::time_point next = {};                 // of a crash loop
+    std::optional<Clock::time_point> ends = {};  // of a certificate, whose connections stand until then
   };
 
   Fault Draw();
@@ -97,13 +100,17 @@ class Faults {
   std::optional<std::size_t> Victim(Fault fault);
   bool Possible(Fault fault, std::size_t seat) const;
   void Act(Wound* wound);
+  void ActOnHost(Wound* wound);
   // Returns whether the wound can be healed without waiting.
   bool EndsByItself(const Wound& wound, Clock::time_point now);
   void Undo(const Wound& wound);
   void MoveClock(Surroundings& surroundings);
-  void CutPeer(const e2e::Flow& to, const e2e::Flow& from);
+  // All connections of the peer's daemon.
+  void CutPeer(std::uint64_t peer);
   void SetPaths();
   void CrashOn(Wound& wound);
+  void EndCertificate(Wound& wound);
+  void CutOnceItHasEnded(Wound& wound);
   std::uint64_t Between(std::uint64_t low, std::uint64_t high) { return low + dice_() % (high - low + 1); }
 
   Fleet& fleet_;

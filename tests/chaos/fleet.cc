@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <utility>
 
+#include "proto/tls/authority.h"
 #include "tests/chaos/checker.h"
 
 namespace ringway::chaos {
@@ -128,10 +131,22 @@ void Fleet::StartTrainer(std::size_t index) {
   seat.trainer = std::make_unique<Process>(directory_, label, argv);
 }
 
+void Fleet::Certify(std::size_t seat, std::chrono::seconds lasts) {
+  const std::string directory = directory_ / "tls";
+  const Identity identity{.role = ProcessRole::kDaemon, .name = "d" + std::to_string(seat)};
+  const tls::CredentialFiles files = tls::FilesOf(directory, identity.name);
+  for (const std::string& file : {files.cert, files.key}) std::filesystem::remove(file);
+  const Status issued =
+      tls::Issue({.dir = directory, .out = directory}, identity, {.begins = -std::chrono::minutes(1), .ends = lasts});
+  EXPECT_TRUE(issued.ok()) << issued.text();
+  daemon(seat).Signal(SIGHUP);
+}
+
 // Some know the master by a name, which is resolved each time that they dial it.
 std::string Fleet::MasterAddressOf(std::size_t seat) const {
   const std::string address = master_relay_.address();
-  return seat % 2 == 0 || !options_.host_faults ? address : "localhost" + address.substr(address.rfind(':'));
+  if (seat % 2 == 0 || !options_.host_faults) return address;
+  return (names_.resolves() ? NameServer::kName : "localhost") + address.substr(address.rfind(':'));
 }
 
 void Fleet::StartFlood(std::size_t index) {
@@ -218,6 +233,19 @@ std::vector<std::string> Fleet::LogsWith(const std::string& event) const {
     }
   }
   return out;
+}
+
+std::size_t Fleet::LinesWith(const std::vector<std::string>& words) const {
+  std::size_t lines = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {
+    if (entry.path().extension() != ".err") continue;
+    std::ifstream log(entry.path());
+    for (std::string line; std::getline(log, line);) {
+      const auto has = [&](const std::string& word) { return line.find(word) != std::string::npos; };
+      lines += std::any_of(words.begin(), words.end(), has) ? 1 : 0;
+    }
+  }
+  return lines;
 }
 
 Holdings Fleet::HoldingsOf(const Process& process) {

@@ -73,6 +73,12 @@ class Fleet {
   void CutMaster() { (void)master_relay_.Cut({}); }
   // Of the master's journal.
   SmallDisk& disk() { return disk_; }
+  // By which half of the daemons find the master, if it resolves anything.
+  NameServer& names() { return names_; }
+  // A new certificate for the seat's daemon, which it reads at once, in place of the one that it has. REQUIRES: TLS;
+  // the daemon is up.
+  void Certify(std::size_t seat, std::chrono::seconds lasts);
+  bool has_tls() const { return options_.tls; }
   // Floods the daemon's socket, by another user if there may be one.
   void StartFlood(std::size_t seat);
   void EndFlood(std::size_t seat) { seats_[seat].flooder.reset(); }
@@ -105,6 +111,8 @@ class Fleet {
 
   // Returns the logs of all processes so far that contain this event.
   std::vector<std::string> LogsWith(const std::string& event) const;
+  // Returns how many lines of all logs so far contain one of these words.
+  std::size_t LinesWith(const std::vector<std::string>& words) const;
 
   static Holdings HoldingsOf(const e2e::Process& process);
   const std::string& directory() const { return directory_.path().native(); }
@@ -134,6 +142,7 @@ class Fleet {
   const FleetOptions options_;
   e2e::TemporaryDirectory directory_;
   SmallDisk disk_{directory_ / "disk", options_.host_faults};
+  NameServer names_{directory_, disk_.can_be_filled()};
   Surrounded master_surrounded_{directory_ / "master.surroundings"};
   e2e::Relay master_relay_;
   std::unique_ptr<e2e::Process> master_;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <new>
 #include <utility>
 
@@ -17,6 +18,7 @@
 namespace ringway::chaos {
 namespace {
 
+constexpr char kResolvers[] = "/etc/resolv.conf";
 constexpr char kDiskOptions[] = "size=8m,mode=0700";  // many times what a journal has
 
 }  // namespace
@@ -61,5 +63,29 @@ void SmallDisk::Fill() const {
 }
 
 void SmallDisk::Empty() const { std::filesystem::remove(directory_ + "/filler"); }
+
+NameServer::NameServer(const e2e::TemporaryDirectory& directory, bool wanted) : directory_(directory) {
+  if (!wanted) return;
+  Start();
+  const auto has_begun = [this] {
+    return process_->Exited().has_value() || !process_->Logged("listening", "address").empty();
+  };
+  if (!e2e::Eventually(has_begun) || process_->Exited().has_value()) {
+    process_.reset();
+    return;
+  }
+  const std::string path = directory / "resolv.conf";
+  std::ofstream(path) << "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
+  mounted_ = ::mount(path.c_str(), kResolvers, nullptr, MS_BIND, nullptr) == 0;
+}
+
+NameServer::~NameServer() {
+  if (mounted_) ::umount2(kResolvers, MNT_DETACH);
+}
+
+void NameServer::Start() {
+  process_ = std::make_unique<e2e::Process>(directory_, "names." + std::to_string(starts_++),
+                                            std::vector<std::string>{RINGWAY_CHAOS_NAME_SERVER});
+}
 
 }  // namespace ringway::chaos

@@ -1,5 +1,5 @@
-// What a chaos run changes around its processes: the wall clock and the resolution of names that a process sees, and
-// the disk of the master's journal.
+// What a chaos run changes around its processes: the wall clock and the resolution of names that a process sees, the
+// disk of the master's journal, and the name server of the host.
 //
 // One thread.
 #pragma once
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/chaos/surroundings.h"
+#include "tests/e2e/processes.h"
 
 namespace ringway::chaos {
 
@@ -47,6 +48,29 @@ class SmallDisk {
 
  private:
   const std::string directory_;
+  bool mounted_ = false;
+};
+
+// The host's only name server, in the mount and network namespace of this process and its children: /etc/resolv.conf is
+// another file there. Where that, or its port, cannot be had, there is none.
+class NameServer {
+ public:
+  static constexpr char kName[] = "master.ringway.test";  // RFC 6761: no other server knows such a name
+
+  // `wanted`: this process has a mount namespace of its own (SmallDisk). `directory` outlives it.
+  NameServer(const e2e::TemporaryDirectory& directory, bool wanted);
+  ~NameServer();
+  NameServer(const NameServer&) = delete;
+  NameServer& operator=(const NameServer&) = delete;
+
+  bool resolves() const { return mounted_; }
+  void Start();
+  void Stop() { process_.reset(); }
+
+ private:
+  const e2e::TemporaryDirectory& directory_;
+  std::unique_ptr<e2e::Process> process_;
+  int starts_ = 0;
   bool mounted_ = false;
 };
 
