@@ -42,10 +42,11 @@ struct LaneOutbound {
   std::shared_ptr<const void> keep;
 };
 
-// Identifies a lane: `id` of the pair with `other`.
+// Identifies a lane: `id` of the pair of `self`, a peer of this daemon, with `other`.
 struct LaneLabel {
   PeerId other;
   LaneId id;
+  PeerId self = {};
 };
 
 // The sink may close any lane, the calling one too, from within its calls.

@@ -34,7 +34,7 @@ StreamIo WritePayload(Stream& stream, WriteParts from) {
 
 StreamLane::StreamLane(asio::io_context& context, ScratchPool& pool, LaneLabel label,
                        std::uint32_t send_payload_bytes_max)
-    : Lane(label, send_payload_bytes_max), context_(context), pool_(pool) {}
+    : Lane(label, send_payload_bytes_max), context_(context), pool_(pool), account_(pool.AccountOf(label.self)) {}
 
 StreamLane::~StreamLane() = default;
 
@@ -124,10 +124,10 @@ bool StreamLane::TakeHeader() {
   payload_got_ = 0;
   receiving_ = Receiving::kPayload;
   if (inbound_.kind == LaneInbound::Kind::kScratch) {
-    scratch_ = pool_.Acquire(payload_bytes_);
+    scratch_ = pool_.Acquire(account_, payload_bytes_);
     if (!scratch_) {
       receiving_ = Receiving::kAwaitScratch;
-      pool_.Wait(payload_bytes_, weak_from_this());
+      pool_.Wait(account_, payload_bytes_, weak_from_this());
     }
   }
   return true;

@@ -7,7 +7,7 @@
 //     +-- direct ---> read into the target --+                        |
 //     |     | attempt not live any more      +-- whole --> OnPayload --+
 //     +-- scratch --> read into a buffer ----+                        |
-//     |     (none free: not read until one is returned)               |
+//     |     (none for its peer: not read until there is one)           |
 //     +-- discard --> skipped --------------------------- whole -------+
 //
 // A read-ahead buffer takes header and small payload in one call; the rest of a large payload is read straight into its
@@ -75,6 +75,7 @@ class StreamLane final : public Lane,
   asio::io_context& context_;
   std::unique_ptr<Stream> stream_;  // null before the start and after the end
   ScratchPool& pool_;
+  std::shared_ptr<ScratchAccount> account_;
   LaneSink* sink_ = nullptr;
   bool failed_ = false;
 

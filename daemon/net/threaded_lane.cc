@@ -44,7 +44,7 @@ Result<LaneInbound> LaneFarEnd::OnLaneHeader(const LaneLabel&, const SegmentHead
 
 Status LaneFarEnd::OnLanePayload(const LaneLabel&, std::span<const std::byte>, std::uint64_t hash) {
   const bool pushed = crossing_->frames.Push({.header = header_, .payload = stream_->TakeScratch(), .hash = hash});
-  RINGWAY_CHECK(pushed);  // the ring has a place for each buffer
+  RINGWAY_CHECK(pushed);  // the ring has a place for each buffer of a peer
   home_.Ring(near_);
   return Status::Ok();
 }

@@ -14,8 +14,8 @@
 // notifying that thread, at the cost of one copy of payloads with another target. It reads only the segment that it
 // sends, whose memory is held until it is written or the lane's far end has closed.
 //
-// Lock-free, one message a segment each way. Bounded: one outgoing segment; each incoming payload holds a buffer of the
-// pool, so kFramesMax is never exceeded, and without a free buffer the lanes are not read.
+// Lock-free, one message a segment each way. Bounded: one outgoing segment; each incoming payload holds a buffer of its
+// peer's share of the pool, so kFramesMax is never exceeded, and the lanes of a peer that holds its share are not read.
 //
 // Threads: the owner's, which never blocks. Lifetime: the two ends hold each other until both have closed.
 #pragma once
@@ -40,7 +40,7 @@ namespace ringway::net {
 // to it, and loaded (acquire) by the other before that data.
 struct LaneCrossing {
   static constexpr std::size_t kFramesMax = 64;
-  static_assert(ScratchPoolOptions{}.small_count + ScratchPoolOptions{}.large_count <= kFramesMax);
+  static_assert(ScratchPoolOptions().held_max() <= kFramesMax);
 
   struct Frame {
     SegmentHeader header;

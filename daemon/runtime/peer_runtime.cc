@@ -133,8 +133,8 @@ void PeerRuntime::AddControl(StandingLink link, bool within_host) {
 
 void PeerRuntime::AddLane(StandingLink link) {
   const bool small = link.id.lane.value < SmallLanes(link.terms.lanes);
-  const auto lane =
-      lane_threads_.MakeLane({link.id.other, link.id.lane}, small ? kSmallLanePayloadBytes : kPayloadBytesMax);
+  const auto lane = lane_threads_.MakeLane({link.id.other, link.id.lane, options_.self},
+                                           small ? kSmallLanePayloadBytes : kPayloadBytesMax);
   PairWith(link.id.other).TakeLane(lane, link.terms.lanes);
   lane->Start(Answered(std::move(link)), this);
 }

@@ -19,7 +19,7 @@ void PeerRuntime::SamplePaths(TimePoint now) {
     const flow::PairFlow::Verdict verdict = pair.Sample(waits, now);
     if (verdict.sample) samples.push_back(*verdict.sample);
     for (const auto& [lane, why] : verdict.replace) {
-      replaced.emplace_back(net::LaneLabel{other, LaneId(static_cast<std::uint32_t>(lane))}, why);
+      replaced.emplace_back(net::LaneLabel{other, LaneId(static_cast<std::uint32_t>(lane)), options_.self}, why);
     }
     if (const auto lanes = pair.TakeLanesWanted(now)) wanted.emplace_back(other, *lanes);
   }

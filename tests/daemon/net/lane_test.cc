@@ -1,6 +1,7 @@
 // What a lane does, whichever thread moves its bytes.
 #include "daemon/net/lane.h"
 
+#include <array>
 #include <cstring>
 
 #include "daemon/net/lane_threads.h"
@@ -181,6 +182,32 @@ TEST_P(LaneTest, SinkMayCloseTheLaneWithinAnyCall) {
     EXPECT_EQ(sink_.headers.size(), 1U);
     EXPECT_EQ(sink_.payloads.size(), at_header ? 0U : 1U);
     EXPECT_TRUE(sink_.closed.empty());
+  }
+}
+
+// Group after group begins a frame on each of its lanes, more than its share of the buffers, and stalls.
+TEST_P(LaneTest, HalfReadFramesOfSomeGroupsHoldUpNoOther) {
+  sink_.kind = RecordingLaneSink::Kind::kScratch;
+  constexpr std::array<std::uint32_t, 6> kLanes = {50, 14, 5, 3, 2, 2};
+  for (const std::size_t size : {std::size_t{1000}, ScratchPool::kSmallBytes + 1}) {
+    const auto frame = FrameBytes(Pattern(size, 1));
+    std::vector<std::shared_ptr<Lane>> stalled;
+    std::vector<UniqueFd> others;
+    for (std::uint64_t group = 1; group <= kLanes.size(); ++group) {
+      sink_.payloads.clear();
+      for (std::uint32_t lane = 0; lane < kLanes[group - 1]; ++lane) {
+        Start(threads_.MakeLane({PeerId(2), LaneId(lane), PeerId(group)}, kPayloadBytesMax));
+        WriteAll(other_.get(), std::span(frame).first(frame.size() / 2));
+        stalled.push_back(std::move(lane_));
+        others.push_back(std::move(other_));
+      }
+      Settle();
+      Start(threads_.MakeLane({PeerId(2), LaneId(0), PeerId(100 + group)}, kPayloadBytesMax));
+      Feed(frame);
+      ASSERT_TRUE(RunUntil([&] { return sink_.payloads.size() == 1; })) << group << " groups of frames of " << size;
+      lane_->Close();
+    }
+    for (const auto& lane : stalled) lane->Close();
   }
 }
 

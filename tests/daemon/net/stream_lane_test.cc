@@ -63,7 +63,7 @@ TEST_F(StreamLaneTest, ExhaustedScratchHoldsTheLaneUntilABufferReturns) {
   ScratchPool pool({.small_count = 1, .large_count = 1});
   Open(pool);
   sink_.kind = RecordingLaneSink::Kind::kScratch;
-  Scratch taken = pool.Acquire(10);
+  Scratch taken = pool.Acquire(pool.AccountOf(kLabel.self), 10);
   ASSERT_TRUE(taken);
   WriteAll(other_.get(), FrameBytes(Pattern(16, 1)));
   ASSERT_TRUE(RunUntil([&] { return sink_.headers.size() == 1; }));
@@ -72,14 +72,14 @@ TEST_F(StreamLaneTest, ExhaustedScratchHoldsTheLaneUntilABufferReturns) {
   taken.Reset();
   ASSERT_TRUE(RunUntil([&] { return sink_.payloads.size() == 1; }));
   EXPECT_EQ(sink_.payloads[0], Pattern(16, 1));
-  EXPECT_TRUE(pool.Acquire(10)) << "the lane gave its buffer back";
+  EXPECT_TRUE(pool.Acquire(pool.AccountOf(kLabel.self), 10)) << "the lane gave its buffer back";
   lane_->Close();
 }
 
 TEST_F(StreamLaneTest, LaneThatDiesWaitingForScratchPassesItsTurnOn) {
   ScratchPool pool({.small_count = 1, .large_count = 1});
   sink_.kind = RecordingLaneSink::Kind::kScratch;
-  Scratch taken = pool.Acquire(10);
+  Scratch taken = pool.Acquire(pool.AccountOf(kLabel.self), 10);
   const auto first = Open(pool);
   UniqueFd first_other = std::move(other_);
   WriteAll(first_other.get(), FrameBytes(Pattern(16, 1)));

@@ -38,12 +38,13 @@ class ThreadedLaneTest : public LaneFixture {
     asio::post(thread_.context(), [&] { passed.set_value(); });
     passed.get_future().wait();
   }
-  // How many of the pool's small buffers are free.
+  // How many of the pool's small buffers the lane's peer can have.
   std::size_t FreeBuffers() {
     std::promise<std::size_t> counted;
     asio::post(thread_.context(), [&] {
       std::vector<Scratch> taken;
-      while (taken.emplace_back(thread_.pool().Acquire(1))) continue;
+      const auto account = thread_.pool().AccountOf(kLabel.self);
+      while (taken.emplace_back(thread_.pool().Acquire(account, 1))) continue;
       counted.set_value(taken.size() - 1);
     });
     return counted.get_future().get();
@@ -64,7 +65,7 @@ class ThreadedLaneTest : public LaneFixture {
     return {.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
   }
 
-  static constexpr std::size_t kBuffers = ScratchPoolOptions{}.small_count;
+  static constexpr std::size_t kBuffers = FairPool::ShareOf(ScratchPoolOptions().small_count);
 
   LaneThread thread_;
   Doorbell home_{context_};
