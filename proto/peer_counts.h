@@ -20,7 +20,8 @@
   M(lanes_lost, false, "Lanes that broke.")                                   \
   M(controls_lost, false, "Control links that broke and were dialled again.") \
   M(segments_resent, false, "Sent again because a lane was lost.")            \
-  M(ops_stuck, false, "Found by the watchdog: faults of this program.")
+  M(ops_stuck, false, "Found by the watchdog: faults of this program.")       \
+  M(segments_aged, false, "Sent before more urgent ones, so that no priority starves.")
 
 namespace ringway {
 

@@ -60,14 +60,14 @@ bool FramesOut::NextServed(Serving& serving, const Offer& offer, Outbound& out, 
 }
 
 bool FramesOut::NextQueued(const Offer& offer, Outbound& out, links::SentFrame& sent) {
-  while (const std::optional<Turn> next = queue_.Next(offer.rank, offer.bytes_max)) {
-    const bool found = NextOf(*table_.Find(next->name), offer, out, sent);
+  while (const std::optional<ReadyIndex::Choice> next = queue_.Next(offer.rank, offer.bytes_max)) {
+    const bool found = NextOf(*table_.Find(next->turn.name), offer, out, sent);
     if (!membership_.modified().empty()) return false;
     if (found) {
-      queue_.Sent(*next);
+      queue_.Sent(*next, offer.rank, offer.bytes_max);
       return true;
     }
-    queue_.NotNow(*next, offer.rank);
+    queue_.NotNow(next->turn, offer.rank);
   }
   return false;
 }

@@ -1,5 +1,12 @@
-// Which operations have a segment for which rank, so that a lane with room costs the same however many are open. Those
-// of a higher priority go first; of the same one they take turns.
+// Which operations have a segment for which rank, so that a lane with room costs the same however many are open.
+//
+//   the next segment is                    of
+//   usually                                the highest priority; of those, whose turn is longest ago
+//   each kAgingPeriod-th that is sent      a lower priority; of those, whose turn is longest ago
+//     while lower ones wait
+//
+// A turn begins anew when a segment was sent and when the operation has a segment after it had none. So everything that
+// waits is sent, however long the stream of what is more urgent, or was submitted later.
 //
 //                 Changed(bytes)                       NotNow (eager window)
 //   (nothing) -----------------------> ready ------------------------------------> blocked
@@ -9,7 +16,8 @@
 // The executors say what changes (collective::ReadySink). A blocked operation is looked at again only when something
 // has changed that may let it go: READY, room in the window, the operation before it on its channel.
 //
-// Pure. Every call costs the logarithm of what is open; Unblock as much for each that was blocked.
+// Pure. Every call costs the logarithm of what is open, Next one for each priority as well; Unblock as much for each
+// that was blocked.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +25,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -31,60 +40,86 @@ struct Turn {
   std::uint32_t priority = 0;
   OpName name;
   friend bool operator==(const Turn&, const Turn&) = default;
-  friend bool operator<(const Turn& a, const Turn& b) {
-    return a.priority != b.priority ? a.priority > b.priority : a.name < b.name;
-  }
 };
 
 class ReadyIndex {
  public:
+  static constexpr std::uint32_t kAgingPeriod = 16;
+
+  struct Choice {
+    Turn turn;
+    bool is_aged = false;  // it goes before more urgent ones
+    friend bool operator==(const Choice&, const Choice&) = default;
+  };
+
   // The next segment of the operation for this rank has so many bytes on the wire; nothing: there is none.
   void Changed(const Turn& turn, Rank to, std::optional<std::uint32_t> bytes) {
     Queue& queue = queues_[to];
+    const auto found = queue.known.find(turn.name);
     if (!bytes) {
-      Remove(queue.ready, turn);
-      Remove(queue.small, turn);
-      Remove(queue.blocked, turn);
-    } else if (const auto blocked = queue.blocked.find(turn); blocked != queue.blocked.end()) {
-      blocked->second = *bytes;
+      if (found == queue.known.end()) return;
+      Leave(queue, found->second);
+      Keep(spare_known_, queue.known.extract(found));
+    } else if (found == queue.known.end()) {
+      Join(queue, Add(queue, {.turn = turn, .since = ++turns_, .bytes = *bytes}));
     } else {
-      Insert(queue, turn, *bytes);
+      const bool moves = IsSmall(found->second.bytes) != IsSmall(*bytes);
+      if (moves) Leave(queue, found->second);
+      found->second.bytes = *bytes;
+      if (moves) Join(queue, found->second);
     }
   }
 
-  // Of those of the highest priority whose next segment for this rank fits the first one after `after`.
-  std::optional<Turn> Next(Rank to, const OpName& after, std::uint32_t bytes_max) const {
+  // Whose next segment for this rank fits, and goes first.
+  std::optional<Choice> Next(Rank to, std::uint32_t bytes_max) const {
     const auto queue = queues_.find(to);
     if (queue == queues_.end()) return std::nullopt;
-    // Lanes for small segments are asked as often as others and would have to pass over all large ones.
-    const Turns& turns = bytes_max <= kSmallLanePayloadBytes ? queue->second.small : queue->second.ready;
-    const auto fits = [bytes_max](const auto& turn) { return turn.second <= bytes_max; };
-    for (auto begin = turns.begin(); begin != turns.end();) {
-      const std::uint32_t priority = begin->first.priority;
-      const auto end = priority == 0 ? turns.end() : turns.lower_bound({priority - 1, OpName()});
-      const auto first = turns.upper_bound({priority, after});
-      if (const auto found = std::find_if(first, end, fits); found != end) return found->first;
-      if (const auto found = std::find_if(begin, first, fits); found != first) return found->first;
-      begin = end;
+    const Line& line = queue->second.LineFor(bytes_max);
+    const auto fits = [bytes_max](const Place& place) { return place.waiting->bytes <= bytes_max; };
+    const auto first = std::find_if(line.places.begin(), line.places.end(), fits);
+    if (first == line.places.end()) return std::nullopt;
+    const Waiting* oldest = nullptr;  // of the lower priorities
+    if (line.passed + 1 >= kAgingPeriod) {
+      for (auto at = AfterPriority(line, first->priority); at != line.places.end();) {
+        const auto end = AfterPriority(line, at->priority);
+        const auto found = std::find_if(at, end, fits);
+        if (found != end && (oldest == nullptr || found->since < oldest->since)) oldest = found->waiting;
+        at = end;
+      }
     }
-    return std::nullopt;
+    return oldest != nullptr ? Choice{oldest->turn, true} : Choice{first->waiting->turn, false};
+  }
+  // It was sent to the rank, on a lane that takes so much: it is the others' turn.
+  void Sent(const Choice& choice, Rank to, std::uint32_t bytes_max) {
+    Queue& queue = queues_.at(to);
+    Line& line = IsSmall(bytes_max) ? queue.small : queue.all;
+    if (choice.is_aged) {
+      line.passed = 0;
+    } else if (AfterPriority(line, choice.turn.priority) != line.places.end()) {
+      line.passed = std::min(line.passed + 1, kAgingPeriod);
+    }
+    const auto found = queue.known.find(choice.turn.name);
+    if (found == queue.known.end()) return;  // it has no segment now
+    Leave(queue, found->second);
+    found->second.since = ++turns_;
+    Join(queue, found->second);
   }
 
   // It may not be sent yet.
   void NotNow(const Turn& turn, Rank to) {
     Queue& queue = queues_.at(to);
-    Remove(queue.small, turn);
-    queue.blocked.insert(queue.ready.extract(turn));
+    Waiting& waiting = queue.known.at(turn.name);
+    Leave(queue, waiting);
+    waiting.is_blocked = true;
+    Join(queue, waiting);
   }
   void Unblock(Rank to) {
     if (const auto queue = queues_.find(to); queue != queues_.end()) UnblockAll(queue->second);
   }
   void Unblock(const Turn& turn) {
     for (auto& [to, queue] : queues_) {
-      const auto found = queue.blocked.find(turn);
-      if (found == queue.blocked.end()) continue;
-      Insert(queue, turn, found->second);
-      Remove(queue.blocked, turn);
+      const auto found = queue.known.find(turn.name);
+      if (found != queue.known.end() && found->second.is_blocked) Unblock(queue, found->second);
     }
   }
   void UnblockAll() {
@@ -94,54 +129,100 @@ class ReadyIndex {
   template <typename F>
   void ForEachRank(F&& visit) const {
     for (const auto& [to, queue] : queues_) {
-      if (!queue.ready.empty()) visit(to);
+      if (!queue.all.places.empty()) visit(to);
     }
   }
 
  private:
-  using Turns = std::map<Turn, std::uint32_t>;
+  struct Waiting {
+    Turn turn;
+    std::uint64_t since = 0;  // its turn
+    std::uint32_t bytes = 0;
+    bool is_blocked = false;
+  };
+  struct Place {
+    std::uint32_t priority = 0;
+    std::uint64_t since = 0;
+    Waiting* waiting = nullptr;
+    friend bool operator<(const Place& a, const Place& b) {
+      return a.priority != b.priority ? a.priority > b.priority : a.since < b.since;
+    }
+  };
+  using Places = std::set<Place>;
+  struct Line {
+    Places places;
+    std::uint32_t passed = 0;  // sent since the last aged one, while lower ones waited
+  };
+  using Known = std::map<OpName, Waiting>;
   struct Queue {
-    Turns ready;
-    Turns small;  // of those, the ones that lanes for small segments take
-    Turns blocked;
+    Known known;
+    Line all;        // .. that may be sent
+    Line small;      // those of them that lanes for small segments take
+    Places blocked;  // all others
+
+    // Lanes for small segments are asked as often as others and would have to pass over all large ones.
+    const Line& LineFor(std::uint32_t bytes_max) const { return IsSmall(bytes_max) ? small : all; }
   };
 
-  void Insert(Queue& queue, const Turn& turn, std::uint32_t bytes) {
-    Set(queue.ready, turn, bytes);
-    if (bytes <= kSmallLanePayloadBytes) {
-      Set(queue.small, turn, bytes);
-    } else {
-      Remove(queue.small, turn);
-    }
+  static bool IsSmall(std::uint32_t bytes) { return bytes <= kSmallLanePayloadBytes; }
+  static Places::const_iterator AfterPriority(const Line& line, std::uint32_t priority) {
+    return priority == 0 ? line.places.end() : line.places.lower_bound({.priority = priority - 1});
+  }
+
+  Waiting& Add(Queue& queue, const Waiting& waiting) {
+    if (spare_known_.empty()) return queue.known.emplace(waiting.turn.name, waiting).first->second;
+    Known::node_type node = Take(spare_known_);
+    node.key() = waiting.turn.name;
+    node.mapped() = waiting;
+    return queue.known.insert(std::move(node)).position->second;
+  }
+  void Join(Queue& queue, Waiting& waiting) {
+    Insert(waiting.is_blocked ? queue.blocked : queue.all.places, waiting);
+    if (!waiting.is_blocked && IsSmall(waiting.bytes)) Insert(queue.small.places, waiting);
+  }
+  // REQUIRES: nothing in it has changed since it joined.
+  void Leave(Queue& queue, Waiting& waiting) {
+    Remove(waiting.is_blocked ? queue.blocked : queue.all.places, waiting);
+    if (!waiting.is_blocked && IsSmall(waiting.bytes)) Remove(queue.small.places, waiting);
+  }
+  void Unblock(Queue& queue, Waiting& waiting) {
+    Leave(queue, waiting);
+    waiting.is_blocked = false;
+    Join(queue, waiting);
   }
   void UnblockAll(Queue& queue) {
-    for (const auto& [turn, bytes] : queue.blocked) Insert(queue, turn, bytes);
-    queue.blocked.clear();
+    while (!queue.blocked.empty()) Unblock(queue, *queue.blocked.begin()->waiting);
   }
-  void Set(Turns& turns, const Turn& turn, std::uint32_t bytes) {
-    if (const auto found = turns.find(turn); found != turns.end()) {
-      found->second = bytes;
-    } else if (spare_.empty()) {
-      turns.emplace(turn, bytes);
-    } else {
-      Turns::node_type node = std::move(spare_.back());
-      spare_.pop_back();
-      node.key() = turn;
-      node.mapped() = bytes;
-      turns.insert(std::move(node));
+  static Place PlaceOf(Waiting& waiting) { return {waiting.turn.priority, waiting.since, &waiting}; }
+  void Remove(Places& places, Waiting& waiting) { Keep(spare_places_, places.extract(PlaceOf(waiting))); }
+  void Insert(Places& places, Waiting& waiting) {
+    if (spare_places_.empty()) {
+      places.insert(PlaceOf(waiting));
+      return;
     }
-  }
-  void Remove(Turns& turns, const Turn& turn) {
-    if (Turns::node_type node = turns.extract(turn); !node.empty() && spare_.size() < kSparesMax)
-      spare_.push_back(std::move(node));
+    Places::node_type node = Take(spare_places_);
+    node.value() = PlaceOf(waiting);
+    places.insert(std::move(node));
   }
 
+  // Nodes of what has left, for what comes: a segment allocates nothing.
   static constexpr std::size_t kSparesMax = 64;
+  template <typename Node>
+  static void Keep(std::vector<Node>& spare, Node node) {
+    if (!node.empty() && spare.size() < kSparesMax) spare.push_back(std::move(node));
+  }
+  template <typename Node>
+  static Node Take(std::vector<Node>& spare) {
+    Node node = std::move(spare.back());
+    spare.pop_back();
+    return node;
+  }
 
-  std::vector<Turns::node_type> spare_;  // of turns that have gone, for those that come: a segment allocates nothing
+  std::vector<Known::node_type> spare_known_;
+  std::vector<Places::node_type> spare_places_;
+  std::uint64_t turns_ = 0;
   std::map<Rank, Queue> queues_;
 };
-
 // What one operation's executor tells the index.
 class ReadyReporter final : public collective::ReadySink {
  public:

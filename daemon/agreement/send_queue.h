@@ -1,5 +1,4 @@
-// Whose turn it is to be sent to a rank, and whether it may be: segments of the operations, those of the highest
-// priority first, round robin, within the eager window.
+// Whose turn it is to be sent to a rank (ready_index.h), and whether it may be sent: within the eager window.
 //
 //   of an operation that the receiver has submitted    at once
 //   .. that it may not have submitted yet              while all such bytes to it fit the plan's eager window
@@ -41,9 +40,12 @@ class SendQueue {
 
   // ---- sending
   // The next operation with a segment for the rank that fits.
-  std::optional<Turn> Next(Rank to, std::uint32_t bytes_max) const { return index_.Next(to, cursor_, bytes_max); }
+  std::optional<ReadyIndex::Choice> Next(Rank to, std::uint32_t bytes_max) const { return index_.Next(to, bytes_max); }
   // Its segment was sent, and the others have their turn. So one large operation does not hold up others.
-  void Sent(const Turn& turn) { cursor_ = turn.name; }
+  void Sent(const ReadyIndex::Choice& choice, Rank to, std::uint32_t bytes_max) {
+    index_.Sent(choice, to, bytes_max);
+    if (choice.is_aged) ++ctx_.counts.segments_aged;
+  }
   // It was not; it is not asked again until something has changed.
   void NotNow(const Turn& turn, Rank to) { index_.NotNow(turn, to); }
   bool MayBeSent(const Operation& op, PeerId to, std::uint32_t bytes) const;
@@ -59,7 +61,6 @@ class SendQueue {
   Context& ctx_;
   OpTable& table_;
   ReadyIndex index_;
-  OpName cursor_;                            // round robin over operations
   std::map<PeerId, std::uint64_t> unready_;  // bytes sent to a peer for operations that it is not ready for
 };
 

@@ -208,7 +208,8 @@ struct OpOptions {
   std::optional<Algorithm> algorithm = std::nullopt;
   // 0 .. 255. While collectives on several channels are in flight, this rank sends what has the highest first; of equal
   // ones each its turn. A rank's own choice, that helps where all choose alike: what is needed first, first. Lower ones
-  // wait as long as there are higher ones. Messages have none.
+  // wait as long as there are higher ones, but for every sixteenth segment to a rank, which is one of theirs. Messages
+  // have none.
   std::uint32_t priority = 0;
   // How long the submission waits while the session rejoins, or while the daemon does not read (at most 30 s, which end
   // the membership). Then kTimeout: nothing was submitted, and the call may be repeated. 0: does not wait.

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -41,6 +42,7 @@ struct DuoNode {
   Peer peer;
   std::vector<std::byte> input, result;
   std::optional<Code> told, ended;
+  std::set<std::uint64_t> done;  // tokens of what has succeeded
   std::vector<std::string> events;
   std::vector<control::Report> reports;
 };
@@ -128,6 +130,7 @@ class DuoTest : public testing::Test {
       if (report->message.has_report()) node.reports.push_back(report->message.report());
     } else if (const auto* complete = std::get_if<Complete>(&action)) {
       node.told = complete->code;
+      if (complete->code == Code::kOk) node.done.insert(complete->token);
     } else if (const auto* ended = std::get_if<Ended>(&action)) {
       node.ended = ended->code;
     } else if (const auto* note = std::get_if<Note>(&action)) {

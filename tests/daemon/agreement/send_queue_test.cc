@@ -27,8 +27,9 @@ class SendQueueTest : public testing::Test {
     (void)ctx_.views.Install(std::move(view));
   }
 
-  Operation& Submit(std::uint64_t bytes) {
+  Operation& Submit(std::uint64_t bytes, std::uint32_t priority = 0) {
     Submission submission;
+    submission.priority = priority;
     submission.token = ++tokens_;
     submission.descriptor.count = bytes;
     submission.buffers = std::make_shared<buffers::TrainerBuffers>();
@@ -36,6 +37,11 @@ class SendQueueTest : public testing::Test {
     op.shape = collective::ShapeOf(op.submission.descriptor, 2, Rank());
     queue_.mutable_index()->Changed(TurnOf(op), kOtherRank, kBytes);
     return op;
+  }
+
+  std::optional<Turn> Next() const {
+    const auto choice = queue_.Next(kOtherRank, kAny);
+    return choice ? std::optional(choice->turn) : std::nullopt;
   }
 
   Context ctx_;
@@ -61,9 +67,9 @@ TEST_F(SendQueueTest, ReadyOperationTakesNoRoomAndIsAskedAgain) {
   for (int i = 0; i < 2; ++i) (void)queue_.Charge(op, kOther, kBytes);
   EXPECT_FALSE(queue_.MayBeSent(op, kOther, kBytes));
   queue_.NotNow(TurnOf(op), kOtherRank);
-  EXPECT_FALSE(queue_.Next(kOtherRank, kAny));
+  EXPECT_FALSE(Next());
   queue_.MarkReady(op, kOther);
-  EXPECT_EQ(queue_.Next(kOtherRank, kAny), TurnOf(op));
+  EXPECT_EQ(Next(), TurnOf(op));
   EXPECT_TRUE(queue_.MayBeSent(op, kOther, kBytes));
   EXPECT_EQ(queue_.Charge(op, kOther, kBytes), 0u);
   EXPECT_TRUE(queue_.MayBeSent(Submit(kBytes), kOther, kBytes)) << "its bytes left the window";
@@ -87,17 +93,22 @@ TEST_F(SendQueueTest, NextSmallOperationOfItsChannelGoesBeyondTheWindow) {
   queue_.OnComplete(large);
   EXPECT_TRUE(queue_.MayBeSent(small, kOther, kBytes));
   queue_.mutable_index()->Changed(TurnOf(large), kOtherRank, std::nullopt);
-  EXPECT_EQ(queue_.Next(kOtherRank, kAny), TurnOf(small)) << "it is asked again";
+  EXPECT_EQ(Next(), TurnOf(small)) << "it is asked again";
 }
 
-TEST_F(SendQueueTest, OperationsTakeTurns) {
+TEST_F(SendQueueTest, OperationsTakeTurnsAndThoseBeforeTheirTurnAreCounted) {
   const Turn first = TurnOf(Submit(kBytes));
-  const Turn second = TurnOf(Submit(kBytes));
-  EXPECT_EQ(queue_.Next(kOtherRank, kAny), first);
-  queue_.Sent(first);
-  EXPECT_EQ(queue_.Next(kOtherRank, kAny), second);
-  queue_.Sent(second);
-  EXPECT_EQ(queue_.Next(kOtherRank, kAny), first);
+  const Turn second = TurnOf(Submit(kBytes, /*priority=*/1));
+  std::uint64_t of_first = 0;
+  for (std::uint32_t i = 0; i < 2 * ReadyIndex::kAgingPeriod; ++i) {
+    const auto choice = queue_.Next(kOtherRank, kAny);
+    ASSERT_TRUE(choice);
+    EXPECT_TRUE(choice->turn == first || choice->turn == second);
+    of_first += choice->turn == first;
+    queue_.Sent(*choice, kOtherRank, kAny);
+  }
+  EXPECT_EQ(of_first, 2U);
+  EXPECT_EQ(ctx_.counts.segments_aged, 2U);
 }
 
 }  // namespace
