@@ -73,10 +73,14 @@ bool FramesOut::NextQueued(const Offer& offer, Outbound& out, links::SentFrame& 
 }
 
 bool FramesOut::NextOwn(const Offer& offer, Outbound& out, links::SentFrame& sent) {
-  const bool messages_first = std::exchange(messages_turn_, !messages_turn_);
-  if (messages_first && messages_.Next(offer.to, offer.bytes_max, out, sent)) return true;
-  if (NextQueued(offer, out, sent)) return true;
-  return membership_.modified().empty() && !messages_first && messages_.Next(offer.to, offer.bytes_max, out, sent);
+  const auto next_message = [&] { return messages_.Next(offer.to, offer.bytes_max, offer.turns->stream, out, sent); };
+  bool& message_last = offer.turns->message;
+  if (!message_last && next_message()) return message_last = true;
+  if (NextQueued(offer, out, sent)) {
+    message_last = false;
+    return true;
+  }
+  return message_last && membership_.modified().empty() && next_message();
 }
 
 bool FramesOut::NextFetched(const Offer& offer, Outbound& out, links::SentFrame& sent) {
@@ -90,18 +94,17 @@ bool FramesOut::NextFetched(const Offer& offer, Outbound& out, links::SentFrame&
 bool FramesOut::Next(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out) {
   const auto rank = ctx_.view().RankOf(lane.other);
   if (!ctx_.views.running() || !rank || !links_.IsUp(lane) || !membership_.modified().empty()) return false;
-  const Offer offer{.to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch};
+  LaneTurns& turns = turns_[lane];
+  const Offer offer{
+      .to = lane.other, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch, .turns = &turns};
   links::SentFrame sent;
   const auto are_whole = [this] { return membership_.modified().empty(); };
-  const bool fetches_last = fetched_last_.contains(lane.other);
+  const bool fetches_last = turns.fetched;
   bool is_fetched = !fetches_last && NextFetched(offer, out, sent);
   bool found = is_fetched || (are_whole() && NextOwn(offer, out, sent));
   if (!found && fetches_last && are_whole()) found = is_fetched = NextFetched(offer, out, sent);
   if (!found || !are_whole()) return false;
-  if (is_fetched)
-    fetched_last_.insert(lane.other);
-  else
-    fetched_last_.erase(lane.other);
+  turns.fetched = is_fetched;
   ctx_.counts.bytes_sent += kSegmentHeaderBytes + out.payload.size();
   watch_.Moved();
   links_.CountOut(lane, sent);
@@ -188,7 +191,7 @@ void FramesOut::Serve(PeerId from, const OpName& name) {
 }
 
 void FramesOut::StopServing() {
-  fetched_last_.clear();
+  turns_.clear();
   for (const Serving& serving : serving_) attempts_.End(serving.attempt);
   serving_.clear();
 }

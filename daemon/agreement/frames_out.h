@@ -12,8 +12,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -76,11 +76,19 @@ class FramesOut {
     std::unique_ptr<collective::Executor> executor;
     Keep keep;
   };
+  // What a lane sent last. Each lane goes round by itself: with turns that lanes share, those for small segments would
+  // always take the same ones.
+  struct LaneTurns {
+    bool fetched = false;  // a segment of a fetch
+    bool message = false;  // .. or, of its own, a message's
+    StreamName stream;     // of its last message
+  };
   struct Offer {  // what a lane can take
     PeerId to;
     Rank rank;
     std::uint32_t bytes_max = 0;
     std::span<std::byte> scratch;
+    LaneTurns* turns = nullptr;
   };
   struct FrameSource {
     collective::Executor* executor = nullptr;
@@ -108,8 +116,7 @@ class FramesOut {
   OperationWatch& watch_;
   BufferGuard& guard_;
   MessageFrames& messages_;
-  bool messages_turn_ = false;
-  std::set<PeerId> fetched_last_;  // whose last frame was of a fetch: those and all else take turns
+  std::map<LinkId, LaneTurns> turns_;
   std::vector<Serving> serving_;
 };
 

@@ -244,11 +244,11 @@ bool MessageFrames::HasWorkFor(PeerId to) const {
   return false;
 }
 
-bool MessageFrames::Next(PeerId to, std::uint32_t bytes_max, Outbound& out, links::SentFrame& sent) {
+bool MessageFrames::Next(PeerId to, std::uint32_t bytes_max, StreamName& last, Outbound& out, links::SentFrame& sent) {
   const auto sending = table_.sending().find(to);
   if (sending == table_.sending().end()) return false;
   const std::set<MessageName>& names = sending->second;
-  auto next = names.upper_bound(cursor_);
+  auto next = names.upper_bound({last, std::numeric_limits<std::uint64_t>::max()});
   for (std::size_t seen = 0; seen < names.size(); ++seen, ++next) {
     if (next == names.end()) next = names.begin();
     Message& message = *table_.Find(*next);
@@ -268,7 +268,7 @@ bool MessageFrames::Next(PeerId to, std::uint32_t bytes_max, Outbound& out, link
             .eager_cost = 0,
             .hash = encoded.header.payload_hash};
     message.wire_bytes += kSegmentHeaderBytes + encoded.payload.size();
-    cursor_ = *next;
+    last = next->stream;
     return true;
   }
   return false;

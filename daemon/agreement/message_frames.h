@@ -80,8 +80,9 @@ class MessageFrames {
   void Accept(const Place& place, const SegmentHeader& header, std::span<const std::byte> payload);
 
   // ---- frames out
-  // The next segment for `to` that fits; false: there is none.
-  bool Next(PeerId to, std::uint32_t bytes_max, Outbound& out, links::SentFrame& sent);
+  // The next segment for `to` that fits; false: there is none. Streams take turns: `last`, which is advanced, is whose
+  // segment the lane sent last. Messages of a stream go in order.
+  bool Next(PeerId to, std::uint32_t bytes_max, StreamName& last, Outbound& out, links::SentFrame& sent);
   // Returns whether it was a message's, which is sent again.
   bool OnLost(const links::SentFrame& frame);
   void OnRefused(const links::SentFrame& frame);
@@ -118,7 +119,6 @@ class MessageFrames {
   BufferGuard& guard_;
   MessageTable& table_;
   std::map<PeerId, std::uint64_t> ahead_;  // bytes sent to a receiver that has not submitted their messages
-  MessageName cursor_;                     // round robin over sends
   std::vector<MessageName> complete_;
   std::vector<Difference> differences_;
 };
