@@ -111,14 +111,13 @@ class Search {
 // A vertex that wants more than w is in no solution of size w. So the search starts with all vertices and accepts the
 // largest clique if it satisfies the largest `wanted`; otherwise it removes the vertices with that `wanted` and
 // repeats. Later cliques are no larger than earlier ones, so the first one that is accepted is the answer.
-CliqueAnswer LargestSatisfiedClique(const CliqueProblem& problem) {
+CliqueAnswer LargestSatisfiedClique(const CliqueProblem& problem, std::uint64_t& steps_left) {
   const std::size_t n = problem.neighbours.size();
   RINGWAY_CHECK(n <= kCliqueVerticesMax && problem.wanted.size() == n);
   const Bits all = n == kCliqueVerticesMax ? ~Bits{0} : BitOf(n) - 1;
   std::vector<Bits> neighbours = problem.neighbours;
   for (std::size_t i = 0; i < n; ++i) neighbours[i] &= all & ~BitOf(i);
   const std::set<std::uint32_t, std::greater<>> sizes(problem.wanted.begin(), problem.wanted.end());
-  std::uint64_t steps_left = kCliqueStepsMax;
   for (const std::uint32_t size : sizes) {
     Bits patient = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -128,6 +127,11 @@ CliqueAnswer LargestSatisfiedClique(const CliqueProblem& problem) {
     if (found != 0) return {.members = found, .exact = steps_left > 0};
   }
   return {.members = 0, .exact = steps_left > 0};
+}
+
+CliqueAnswer LargestSatisfiedClique(const CliqueProblem& problem) {
+  std::uint64_t steps_left = kCliqueStepsMax;
+  return LargestSatisfiedClique(problem, steps_left);
 }
 
 }  // namespace ringway

@@ -13,7 +13,7 @@
 namespace ringway {
 
 inline constexpr std::size_t kCliqueVerticesMax = 64;
-// Branches of one call, whatever the graph: some milliseconds.
+// Branches of one call, or of all searches of one decision, whatever the graph: some milliseconds.
 inline constexpr std::uint64_t kCliqueStepsMax = 100'000;
 
 // `neighbours[i]`: the peers connected to i, symmetric; bit i and bits from n on are ignored.
@@ -32,5 +32,7 @@ struct CliqueAnswer {
 // from the lowest vertex upwards, which is returned if it is a largest one. Deterministic. REQUIRES: at most
 // kCliqueVerticesMax vertices.
 CliqueAnswer LargestSatisfiedClique(const CliqueProblem& problem);
+// The same, with what other searches have left of the branches, of which it takes what it tries.
+CliqueAnswer LargestSatisfiedClique(const CliqueProblem& problem, std::uint64_t& steps_left);
 
 }  // namespace ringway

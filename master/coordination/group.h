@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "master/coordination/clique.h"
 #include "master/coordination/former_peers.h"
 #include "master/coordination/group_record.pb.h"
 #include "master/coordination/membership.h"
@@ -154,8 +155,9 @@ class Group {
   // The view that the next one starts from.
   struct Base {
     control::View view;
-    std::set<PeerId> members;  // of `view`
-    std::set<PeerId> gone;     // members to drop, and others that are certainly gone
+    std::set<PeerId> members;                    // of `view`
+    std::set<PeerId> gone;                       // members to drop, and others that are certainly gone
+    std::uint64_t steps_left = kCliqueStepsMax;  // of the searches of this decision
   };
 
   static std::set<PeerId> MembersOf(const control::View& view);

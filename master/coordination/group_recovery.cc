@@ -229,6 +229,7 @@ Epoch Group::AdoptedBy(const control::Report& report) const {
 // stays. Only accusations among members of that base view count, so newcomers have no vote before they are in.
 Group::Base Group::ChooseBase(TimePoint now) const {
   std::set<PeerId> certain = Certain(now);
+  std::uint64_t steps_left = kCliqueStepsMax;
   for (;;) {
     Epoch adopted(current_.epoch());
     for (const auto& [peer, report] : collection_->reports) {
@@ -238,7 +239,8 @@ Group::Base Group::ChooseBase(TimePoint now) const {
     Base base;
     base.view = is_current ? current_ : prepared_.at(adopted);
     base.members = MembersOf(base.view);
-    base.gone = WhoGoes({base.members, certain, Spoken(), accusations_, Suspicions()});
+    base.gone = WhoGoes({base.members, certain, Spoken(), accusations_, Suspicions()}, steps_left);
+    base.steps_left = steps_left;
     base.gone.insert(certain.begin(), certain.end());
     if (is_current) return base;
     RINGWAY_REACHED(kBaseIsPrepared);
@@ -331,7 +333,8 @@ std::set<PeerId> Group::WithTroubledNewcomers(const Base& base) const {
       }
     }
   }
-  return WhoGoes({all, base.gone, {}, against});  // members stay, however many newcomers they accuse
+  std::uint64_t steps_left = base.steps_left;
+  return WhoGoes({all, base.gone, {}, against}, steps_left);  // members stay, however many newcomers they accuse
 }
 
 void Group::Decide(const Base& base, TimePoint now) {

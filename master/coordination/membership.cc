@@ -73,7 +73,7 @@ struct Peace {
 };
 
 // The largest subset of `peers` without an accusation.
-Peace LargestInPeace(const std::vector<PeerId>& peers, const Discords& discords) {
+Peace LargestInPeace(const std::vector<PeerId>& peers, const Discords& discords, std::uint64_t& steps_left) {
   CliqueProblem problem{.neighbours = std::vector<std::uint64_t>(peers.size()),
                         .wanted = std::vector<std::uint32_t>(peers.size(), 1)};
   for (std::size_t i = 0; i < peers.size(); ++i) {
@@ -83,7 +83,7 @@ Peace LargestInPeace(const std::vector<PeerId>& peers, const Discords& discords)
       problem.neighbours[i] |= std::uint64_t{1} << j;
     }
   }
-  const CliqueAnswer answer = LargestSatisfiedClique(problem);
+  const CliqueAnswer answer = LargestSatisfiedClique(problem, steps_left);
   Peace out{.members = {}, .exact = answer.exact};
   for (std::size_t i = 0; i < peers.size(); ++i) {
     if ((answer.members >> i & 1) != 0) out.members.insert(peers[i]);
@@ -107,16 +107,16 @@ std::vector<PeerId> Disputants(const Discords& discords) {
 
 // Leaves out one disputant after the other, beginning with the least trusted, as long as a set of the same size is left
 // among the others.
-void DropDisputants(const Dispute& dispute, std::set<PeerId>* remaining) {
+void DropDisputants(const Dispute& dispute, std::uint64_t& steps_left, std::set<PeerId>* remaining) {
   const Discords discords = DiscordAmong(*remaining, dispute);
   const std::vector<PeerId> disputants = Disputants(discords);
   std::vector<PeerId> left = disputants;
-  Peace stay = LargestInPeace(left, discords);
+  Peace stay = LargestInPeace(left, discords, steps_left);
   for (const PeerId peer : disputants) {
     if (left.size() == stay.members.size() || !stay.exact) break;
     std::vector<PeerId> others = left;
     std::erase(others, peer);
-    Peace without = LargestInPeace(others, discords);
+    Peace without = LargestInPeace(others, discords, steps_left);
     if (without.members.size() < stay.members.size()) continue;
     RINGWAY_REACHED_IF(stay.members.contains(peer), kLeastTrustedGoes);
     left = std::move(others);
@@ -136,13 +136,18 @@ void DropDisputants(const Dispute& dispute, std::set<PeerId>* remaining) {
 
 }  // namespace
 
-std::set<PeerId> WhoGoes(const Dispute& dispute) {
+std::set<PeerId> WhoGoes(const Dispute& dispute, std::uint64_t& steps_left) {
   std::set<PeerId> remaining = Remaining(dispute);
   DropSilentAccused(dispute, &remaining);
-  DropDisputants(dispute, &remaining);
+  DropDisputants(dispute, steps_left, &remaining);
   std::set<PeerId> gone = dispute.members;
   for (const PeerId peer : remaining) gone.erase(peer);
   return gone;
+}
+
+std::set<PeerId> WhoGoes(const Dispute& dispute) {
+  std::uint64_t steps_left = kCliqueStepsMax;
+  return WhoGoes(dispute, steps_left);
 }
 
 bool IsSettled(const Dispute& dispute) {

@@ -5,6 +5,7 @@
 // has to be settled anyway.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 
@@ -28,8 +29,11 @@ struct Dispute {
 //      that leaves out the least trusted member, then the next. The least trusted is at odds (accusation or suspicion,
 //      either way) with the most others, and of those accused or suspected by the most: so a peer that hears nobody is
 //      dropped alone, although nobody accuses it.
-// Ties: the higher peer id.
+// Ties: the higher peer id. Daemons that lie can accuse so that the largest set takes too long to find: then it is the
+// largest one found in kCliqueStepsMax branches (clique.h), of all searches together.
 std::set<PeerId> WhoGoes(const Dispute& dispute);
+// The same, with what is left of those for the decision that this belongs to.
+std::set<PeerId> WhoGoes(const Dispute& dispute, std::uint64_t& steps_left);
 
 // Returns whether WhoGoes needs no further word of the remaining members: each accusation is with a member that is at
 // odds with all others, and two or more are not; or all have accused all.
