@@ -7,7 +7,6 @@
 // Errors: kInvalidArgument with a sentence that names the option or the file, and what to do.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +14,10 @@
 #include "proto/endpoint.h"
 #include "proto/result.h"
 #include "proto/tls/tls_security.h"
+
+namespace CLI {
+class App;
+}
 
 namespace ringway::shell {
 
