@@ -1,4 +1,4 @@
-// The operations of a peer, from submission to outcome (operation.h has the stages, design.md the rules).
+// The operations of a peer, from submission to outcome (operation.h has the stages, PROTOCOL.md the rules).
 //
 //   Submit --> started in a running view --computed--> complete --all hold it, or a copy is kept--> told
 //                 +--the verdict of a recovery: failed, or fetched--^                      all hold it --> forgotten

@@ -95,7 +95,7 @@ class Peer {
   void NoteWork(TimePoint now);
   void Tick(TimePoint now);
 
-  // What the lanes of pairs with traffic say, now and then; what they show is told to the master (path_meter.h). Never
+  // What the lanes of pairs with traffic say, now and then; what they show is reported to the master (paths.h). Never
   // of pairs whose two ends are one host: there is no path to measure.
   void OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now);
   // So many lanes to the other are of use here, from now on: more are opened, or those not of use to it either closed.

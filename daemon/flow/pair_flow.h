@@ -2,8 +2,8 @@
 // to be replaced or to reset its congestion control. The pairs of a host share a HostFlow. Pure: samples and events go
 // in, decisions come out.
 //
-//   tick:     Look --> (read traffic of all lanes) --> Judge --> verdict   ... of all pairs, then HostFlow::Decide -->
-//             Keep
+//   tick:     Look --> (read traffic of all lanes) --> Judge --> verdict   ... of all pairs, then
+//             HostFlow::Decide --> Keep
 //   segments: Pump --> give(lane) ... until the budget is spent, no lane takes more, or the pair has to wait
 //   tails:    while tail_pending, every TailProbe::kTick: TakeTailTurn --> (read traffic) --> OnTailLooked
 //

@@ -4,9 +4,9 @@
 // more, overdrive it together: a tenth of all packets is dropped and every lane waits for retransmissions. So the host
 // finds the rate for all its lanes together, and paces them.
 //
-//   none --overdriven--> 0.96 c --pace-limited--> no queue:   +3%, 6%, 12% .. 25% a window; near c +0.5%, or 1% where a
-//   queue showed it
-//                          ^                      long queue: as much less as falls short, 1 to 5%, down to 0.95 c
+//   none --overdriven--> 0.96 c --pace-limited--> no queue:      +3%, 6%, 12% .. 25% a window; near c +0.5%, or 1%
+//                          ^                                     where a queue showed it
+//                          |                      long queue:    as much less as falls short, 1 to 5%, down to 0.95 c
 //                          |                      foreign queue: +2%; -1% where it falls short
 //                          +--overdriven------------+
 //

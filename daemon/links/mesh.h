@@ -13,8 +13,8 @@
 // cannot be dialled (NAT, a firewall), the other takes over and dials everything, as the LinkHello says:
 //
 //   an end has said that nobody reaches it (it has no address)   it dials everything, from the beginning
-//   this end's part has come up, none of the other's since for   this end dials everything from now on
-//   kTakeOver
+//   this end's part has come up, and for kTakeOver since then    this end dials everything from now on
+//     nothing of the other's
 //   both take over at once                                       the higher id wins
 //
 // Failed dials are repeated with exponential backoff. Pure: time is a parameter, dials come out as values.

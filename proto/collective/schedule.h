@@ -6,16 +6,16 @@
 // each chunk from its one holder to its one receiver:
 //
 //                    broadcast, reduce
-//   ring             (K-1) a + S b                 from neighbour to neighbour, cut through
-//   direct           2 a + S b                     a chunk to or from each other rank, which has it from or for the
-//   rest tree             ceil(log2 K) (a + S b)        binomial naive            a + (K-1) S b                 between
-//   the root and each
+//   ring             (K-1) a + S b            from neighbour to neighbour, cut through
+//   direct           2 a + S b                a chunk to or from each other rank, which has it from or for the rest
+//   tree             ceil(log2 K) (a + S b)   binomial
+//   naive            a + (K-1) S b            between the root and each
 //
 // Rules that hold for each:
 //   - A rank adds up what it receives of a chunk and its own input in a fixed order, so the sum does not depend on what
 //     arrives first. It sends the sum on (a partial), or it is the one that finishes the chunk.
 //   - A chunk is finished by one rank, and copied to all others; in one-shot every rank finishes all of it, in one
-//   order.
+//     order.
 //   - A transfer is named by (step, chunk), unique among those that arrive at one rank. Steps name, they do not
 //     synchronise: a segment goes on as soon as what it is made of is there (cut-through).
 //

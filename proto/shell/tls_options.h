@@ -1,7 +1,7 @@
 // The options by which a program gets certificates (proto/tls/), and what it makes of them.
 //
-//   --tls-dir DIR                             as `ringwayctl certs` fills it: the program takes the certificate of its
-//   role
+//   --tls-dir DIR                             as `ringwayctl certs` fills it: the program takes the
+//                                             certificate of its role
 //   --tls-ca FILE --tls-cert FILE --tls-key FILE
 //
 // Errors: kInvalidArgument with a sentence that names the option or the file, and what to do.

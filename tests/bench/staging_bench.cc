@@ -2,8 +2,7 @@
 // whole (what the link carries). Uses this host's GPU, or the library that RINGWAY_DEVICE_LIBRARY names.
 //
 //   staging_bench                                                            on a GPU
-//   RINGWAY_DEVICE_LIBRARY=.../libringway_test_device.so staging_bench       the tests' device: two memcpys of this
-//   host
+//   RINGWAY_DEVICE_LIBRARY=.../libringway_test_device.so staging_bench       the tests' device: two memcpys
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 

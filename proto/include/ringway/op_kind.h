@@ -26,8 +26,8 @@ namespace ringway {
 //
 //   kAllToAllV      a range for each rank, which may overlap    output: what comes from each rank, in rank order
 //   kAllGatherV     input counts[r]                             output count: the inputs in rank order
-//   kReduceScatterV input count                                 output count, of which the r-th counts[r] are the
-//   result
+//   kReduceScatterV input count                                 output count, of which the r-th counts[r] are
+//                                                               the result
 //
 // Between two ranks, which nobody else takes part in:
 //
