@@ -1,6 +1,7 @@
 """A rank whose numbers are not finite is left out of sums and averages, on all ranks alike, whoever dies or comes."""
 import logging
 import unittest
+from unittest.mock import Mock
 
 import numpy
 import ringway
@@ -110,7 +111,21 @@ class FiniteTest(ClusterTest):
             session.all_reduce(bytearray(3), skip_nonfinite=True)
         with self.assertRaisesRegex(TypeError, "skip_nonfinite"):
             session.all_reduce_async(numpy.ones(3), skip_nonfinite=True)
+        with self.refused(ringway.NotSupported, "waits for no stream"):
+            session.all_reduce(numpy.ones(3), skip_nonfinite=True, stream=1)
         self.assertEqual(session.all_reduce(numpy.arange(3), skip_nonfinite=True).world_size, 1)
+
+    def test_numbers_whose_owner_died_before_its_word_came_are_refused(self):
+        done = {name: Mock(**{"wait.return_value": Mock(contributors=who, world_size=len(who))})
+                for name, who in (("all_gather_async", (1, 2)), ("all_reduce_async", (1, 2, 3)))}
+        session = Mock(world_size=3, **{f"{name}.return_value": work for name, work in done.items()})
+        x = numpy.ones(4)
+        reduction = _finite.FiniteReduction(session, [x], [x], "avg", {})
+        for _ in range(2):
+            with self.refused(ringway.PeerLost, "peers [3] died"):
+                reduction.wait()
+        self.assertIsNone(reduction.counted)
+        numpy.testing.assert_array_equal(x, numpy.ones(4), "scaled")
 
     def test_ranks_that_differ_in_it_are_told(self):
         def rank(session):

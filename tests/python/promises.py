@@ -439,6 +439,12 @@ rows(
     coalescing_of_several_dtypes=lambda: coalesced(
         dist.all_reduce, [mine(5)], [mine(3, dtype=torch.int32)]) if BACKEND == "ringway" else [
             reduced(dist.all_reduce, mine(5)), reduced(dist.all_reduce, mine(3, dtype=torch.int32))],
+    coalescing_reduce_scatter_of_several_dtypes=lambda: coalesced(
+        dist.reduce_scatter_tensor, [torch.zeros(3, dtype=torch.int32), mine(3 * WORLD, dtype=torch.int32), ReduceOp.AVG],
+        [torch.zeros(5), mine(5 * WORLD), ReduceOp.AVG]) if BACKEND == "ringway" else [
+            reduced(dist.reduce_scatter_tensor, torch.zeros(3, dtype=torch.int32), mine(3 * WORLD, dtype=torch.int32),
+                    op=ReduceOp.AVG),
+            reduced(dist.reduce_scatter_tensor, torch.zeros(5), mine(5 * WORLD), op=ReduceOp.AVG)],
     functional_all_reduce=lambda: functional.all_reduce(mine(5), "sum", dist.group.WORLD) + 0,
     functional_all_reduce_avg=lambda: functional.all_reduce(mine(5), "avg", dist.group.WORLD) + 0,
     functional_all_reduce_coalesced=lambda: [

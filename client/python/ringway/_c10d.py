@@ -280,9 +280,9 @@ class RingwayProcessGroup(dist.ProcessGroup):
     ) -> dist.Work:
         op, patience = reduction_of(opts), self._patience(opts, timeout)
         places = [numbers_of(output) for output in outputs]
-        name = name_of(op, outputs[0].dtype)
+        names = [name_of(op, output.dtype) for output in outputs]
         sums = [self._stacked(parts, output) for parts, output in zip(inputs, outputs)]
-        submissions = [functools.partial(self._session.reduce_scatter_async, x, name) for x in sums]
+        submissions = [functools.partial(self._session.reduce_scatter_async, x, name) for x, name in zip(sums, names)]
 
         def after() -> None:
             for place, total in zip(places, sums):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ringway._ringway import Error, InvalidArgument, NotSupported, Result, Work
+from ringway._ringway import Error, InvalidArgument, NotSupported, PeerLost, Result, Work
 
 if TYPE_CHECKING:
     from ringway._session import Options, Session
@@ -26,16 +26,19 @@ class FiniteReduction:
     """A sum or an average on its way, as two operations.
 
     Each rank says in a first one whether its arrays are finite; if not, it adds zeros in the second one, which is under way at the
-    same time. Who took part in the second one took part in the first, as nobody comes between them; so all ranks know of each
-    contributor whether to count it, whoever dies.
+    same time. Nobody comes between them, so who took part in the second one took part in the first, but for a rank that dies
+    when its numbers have arrived and its word has not: then all ranks raise PeerLost.
 
     xs: arrays of NumPy or torch. outs: as many; they may be the same ones.
-    Raises what a submission is refused for; the first one may be on its way then, and the others wait for the second.
+    Raises what a submission is refused for. The first one may be on its way then, and the others wait for the second one: only
+    leaving the group helps.
     """
 
     def __init__(self, session: Session, xs: Sequence[Any], outs: Sequence[Any], op: str, options: Options) -> None:
         if op not in ("sum", "avg"):
             raise InvalidArgument(f"skip_nonfinite is for sum and avg, not for {op}")
+        if options.get("stream") is not None:
+            raise NotSupported("skip_nonfinite reads the input at once and waits for no stream: synchronize it, and leave `stream` out")
         self._outs, self._is_average = outs, op == "avg"
         self.is_finite = all([_is_finite(x) for x in xs])
         """Whether this rank is counted."""
@@ -64,6 +67,12 @@ class FiniteReduction:
         result = work.wait()
         if self.counted is None:  # nor is the average scaled twice if this was interrupted
             is_finite = dict(zip(flags.contributors, self._flags.tolist()))
+            silent = [peer for peer in result.contributors if peer not in is_finite]
+            if silent:  # both results are the same on all ranks, so all raise
+                raise PeerLost(
+                    f"peers {silent} died when their numbers had arrived, and nobody knows whether these are finite:"
+                    " what was to be reduced has to be made anew"
+                )
             those = [peer for peer in result.contributors if is_finite[peer]]
             scale = result.world_size / max(1, len(those)) if self._is_average else 1.0
             self.counted = result._counting(those, scale)

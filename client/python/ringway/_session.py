@@ -123,7 +123,9 @@ class Session(_ringway.Session):
         out: of as many elements as x; None: in place.
         skip_nonfinite: the same on all ranks. A rank whose x, of NumPy or torch, has an infinity or a NaN is left out of the sum or
             average; its log says so. `contributors` of the result has the others, `world_size` and `rank` are of all who took part.
-            If nobody is left, out is 0. It takes one small operation more; after an Error the output is unspecified.
+            If nobody is left, out is 0. It takes one small operation more; after an Error the output is unspecified. After one that
+            says that the submission was refused this rank may be a small operation ahead of the others: leave the group, and join
+            again. If a rank dies when its x has arrived and its word on it has not, all raise PeerLost. Without `stream`.
         Raises an Error of the cause's class, and leaves the output unchanged then, unless it is one of `empty`.
         After KeyboardInterrupt the operation goes on with the other ranks: a repeated call is this rank's next operation.
         """
