@@ -272,6 +272,23 @@ class CheckHistoryTest(unittest.TestCase):
             self.history.told(peer, output={"pieces": ["1", "3", "2"]})
         self.assert_found("its pieces are not what these submitted")
 
+    def test_a_receiver_may_die_before_it_asks_for_its_part_of_a_broadcast(self):
+        for peer in (1, 2):
+            self.history.submit(peer, kind="broadcast", root=1, input={"pieces": [str(peer)]})
+        for peer in (1, 2):
+            self.history.told(peer, output={"pieces": ["1"]})
+        self.assert_found("[3] had not submitted it")
+        self.history.say("end", 3, code="killed")
+        self.assert_right()
+
+    def test_a_broadcast_without_the_roots_submission_is_found(self):
+        for peer in (1, 2):
+            self.history.submit(peer, kind="broadcast", root=3, input={"pieces": []})
+        for peer in (1, 2):
+            self.history.told(peer, output={"pieces": ["3"]})
+        self.history.say("end", 3, code="killed")
+        self.assert_found("[3] had not submitted it")
+
     def test_a_broadcast_from_who_is_not_the_root_is_found(self):
         for peer in (1, 2, 3):
             self.history.submit(peer, kind="broadcast", root=2, input={"pieces": [str(peer)]})

@@ -9,7 +9,8 @@ END_OF_MEMBERSHIP = {"daemon_lost", "daemon_unreachable", "evicted", "left", "sh
                      "buffer_modified", "master_unreachable", "peer_unreachable", "resource_exhausted"}
 NOT_AGREED = END_OF_MEMBERSHIP | {"device_failed", "invalid_argument", "interrupted"}
 REDUCING = {"all_reduce", "reduce_scatter", "reduce", "reduce_scatter_v"}
-ROOTED = {"broadcast", "reduce", "gather", "scatter"}
+FROM_ROOT = {"broadcast", "scatter"}  # no other rank has an input
+ROOTED = FROM_ROOT | {"reduce", "gather"}
 # Each rank has a part of its own.
 IN_PARTS = {"reduce_scatter", "reduce", "gather", "scatter", "all_to_all", "all_to_all_v", "reduce_scatter_v"}
 FOR_ONE_WORLD = {"scatter", "all_to_all", "all_to_all_v", "all_gather_v", "reduce_scatter_v"}
@@ -68,12 +69,16 @@ class Operation:
             self.contradicts(f"peer {peer} was told {told(outcome)}, but the members of that view are {members}")
         if kind == "update_view":
             return
-        if all(x in self.submissions for x in contributors):
-            self.check_descriptors(peer, contributors)
+        missing = [x for x in contributors if x not in self.submissions]
+        if all(self.may_be_absent(x, self.submissions[peer]) for x in missing):
+            self.check_descriptors(peer, [x for x in contributors if x not in missing])
             self.check_result(peer, outcome)
         else:
-            missing = [x for x in contributors if x not in self.submissions]
             self.contradicts(f"peer {peer} was told {told(outcome)}, and {missing} had not submitted it")
+
+    def may_be_absent(self, peer, submission):
+        """Whoever has no input may die before it asks for its part, when all others have theirs."""
+        return submission["kind"] in FROM_ROOT and peer != submission["root"] and not self.history.stayed(peer)
 
     def check_descriptors(self, peer, contributors):
         """Ranks that submit different collectives get a mismatch."""
@@ -95,7 +100,7 @@ class Operation:
         own, contributors = self.submissions[peer], outcome["contributors"]
         if "output" not in outcome or outcome.get("scribbled") or own.get("feedback"):
             return
-        inputs = [self.submissions[p].get("input") for p in contributors]
+        inputs = [self.submissions.get(p, {}).get("input") for p in contributors]
         if own["kind"] in REDUCING:
             if all(inputs):
                 self.check_reduction(peer, outcome, inputs)
@@ -133,7 +138,7 @@ class Operation:
         kind, rank, pieces = own["kind"], contributors.index(peer), outcome["output"].get("pieces")
         if pieces is None:
             return
-        if kind in ("broadcast", "scatter"):
+        if kind in FROM_ROOT:
             place = contributors.index(own["root"]) if own["root"] in contributors else None
             if place is None:
                 self.contradicts(f"peer {peer} was told {told(outcome)}, without the root {own['root']}")

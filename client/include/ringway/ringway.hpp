@@ -155,8 +155,10 @@ struct JoinOptions {
 struct OpResult {
   std::uint64_t epoch = 0;  // of the view: term * 2^32 + counter; status and logs print 4294967313 as 1.17
   std::uint32_t rank = 0;
-  std::uint32_t world_size = 0;             // = contributors.size()
-  std::vector<std::uint64_t> contributors;  // peer ids whose inputs are in the result, in rank order
+  std::uint32_t world_size = 0;  // = contributors.size()
+  // Peer ids whose inputs are in the result, in rank order: all members of the view. Of a broadcast or a scatter, where
+  // the root alone has an input, one that has died may be among them without having called it.
+  std::vector<std::uint64_t> contributors;
   // Sent by this peer for the operation until its result was reported, headers and retries included: of a small one,
   // which is reported at once, maybe less than all.
   std::uint64_t wire_bytes = 0;
