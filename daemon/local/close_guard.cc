@@ -21,7 +21,23 @@ bool TakeSignal() {
 
 class ThreadTimer {
  public:
-  ThreadTimer() {
+  ThreadTimer() = default;
+  ~ThreadTimer() {
+    if (is_made_) ::timer_delete(id_);
+  }
+  ThreadTimer(const ThreadTimer&) = delete;
+  ThreadTimer& operator=(const ThreadTimer&) = delete;
+
+  void Begin() {
+    if (guards_++ == 0) Set(CloseGuard::kPatience);
+  }
+  void End() {
+    if (--guards_ == 0) Set({});
+  }
+
+ private:
+  // A user may have no signal left for a while (RLIMIT_SIGPENDING): the next guard tries again.
+  void Make() {
     static const bool is_taken = TakeSignal();
     sigset_t ours;
     sigemptyset(&ours);
@@ -33,21 +49,16 @@ class ThreadTimer {
     is_made_ = is_taken && ::pthread_sigmask(SIG_UNBLOCK, &ours, nullptr) == 0 &&
                ::timer_create(CLOCK_MONOTONIC, &event, &id_) == 0;
   }
-  ~ThreadTimer() {
-    if (is_made_) ::timer_delete(id_);
-  }
-  ThreadTimer(const ThreadTimer&) = delete;
-  ThreadTimer& operator=(const ThreadTimer&) = delete;
-
   void Set(std::chrono::nanoseconds period) {
+    if (!is_made_) Make();
     itimerspec spec{};
     spec.it_value.tv_nsec = spec.it_interval.tv_nsec = period.count();
     if (is_made_) ::timer_settime(id_, 0, &spec, nullptr);
   }
 
- private:
   bool is_made_ = false;
   timer_t id_{};
+  int guards_ = 0;  // that live
 };
 
 ThreadTimer& OfThisThread() {
@@ -57,8 +68,8 @@ ThreadTimer& OfThisThread() {
 
 }  // namespace
 
-CloseGuard::CloseGuard() { OfThisThread().Set(kPatience); }
+CloseGuard::CloseGuard() { OfThisThread().Begin(); }
 
-CloseGuard::~CloseGuard() { OfThisThread().Set({}); }
+CloseGuard::~CloseGuard() { OfThisThread().End(); }
 
 }  // namespace ringway::local

@@ -5,8 +5,8 @@
 // reader had no room, and where a connection is closed with unread ones.
 //
 // While a CloseGuard lives, a timer sends this thread a signal each kPatience, which ends such a wait; nothing else is
-// interrupted that does not try again. Waits that no signal ends: ForeignFiles. Threads: any, each for itself; one at a
-// time. Costs two system calls.
+// interrupted that does not try again. Waits that no signal ends: ForeignFiles. Threads: any, each for itself; guards
+// within guards end with the outermost. Costs two system calls.
 #pragma once
 
 #include <chrono>

@@ -69,7 +69,8 @@ Scratch ScratchPool::Acquire(const std::shared_ptr<ScratchAccount>& account, std
     scratch.data_ = size.free.back();
     size.free.pop_back();
     ++use.held;
-  } else if (use.held == 0 && !use.has_extra) {
+  } else if (use.held == 0 && !use.has_extra && size.extras < kExtrasMax) {
+    ++size.extras;
     scratch.extra_ = std::make_unique_for_overwrite<std::byte[]>(size.bytes);
     scratch.data_ = scratch.extra_.get();
     use.has_extra = true;
@@ -87,6 +88,8 @@ void ScratchPool::Wait(const std::shared_ptr<ScratchAccount>& account, std::size
   const bool large = bytes > kSmallBytes;
   ScratchAccount::Use& use = account->uses_[large];
   if (use.waiters.empty()) sizes_[large].line.push_back(account);
+  std::erase_if(use.waiters,
+                [](const auto& each) { return each.expired(); });  // of lanes that are opened again and again
   use.waiters.push_back(std::move(waiter));
 }
 
@@ -94,6 +97,7 @@ void ScratchPool::Return(const std::shared_ptr<ScratchAccount>& account, std::by
   ScratchAccount::Use& use = account->uses_[large];
   if (is_extra) {
     use.has_extra = false;
+    --sizes_[large].extras;
   } else {
     sizes_[large].free.push_back(data);
     --use.held;

@@ -9,7 +9,8 @@
 //   an account that                      gets for its next frame
 //   holds less than its share            a buffer of the pool. The share: three quarters of what the others leave
 //                                        (proto/fair_pool.h), so one alone has 48 small and 4 large ones
-//   holds none, where the pool is empty  one outside the pool, freed after the frame: each always has one
+//   holds none, where the pool is empty  one outside the pool, freed after the frame, unless kExtrasMax are in use: so
+//                                        accounts that lie do not cost the others their turns
 //   else                                 none: its lanes queue. Accounts that wait take turns
 //
 // Thread: one (the data thread, or a lane thread). Lifetime: outlives every account, Scratch and waiter.
@@ -104,11 +105,14 @@ class ScratchPool {
   struct Size {
     std::size_t bytes = 0;
     std::vector<std::byte*> free;
+    std::size_t extras = 0;                            // in use, outside the pool
     std::deque<std::shared_ptr<ScratchAccount>> line;  // of accounts with waiters
   };
   void Return(const std::shared_ptr<ScratchAccount>& account, std::byte* data, bool is_extra, bool large);
   // Gives what can be had to those who wait.
   void Serve(bool large);
+
+  static constexpr std::size_t kExtrasMax = 32;  // of each size: 40 MiB in all
 
   std::array<Size, 2> sizes_;  // small, large
   std::byte* memory_ = nullptr;

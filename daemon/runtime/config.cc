@@ -130,7 +130,8 @@ void CheckOrExit(Config& config, const Endpoint& listen) {
   } else {
     CheckListenOrExit(config, master);
   }
-  if (!config.http.empty()) (void)EndpointOrExit("--http", config.http);
+  const Status http = shell::CheckHttpAddress(config.http, allowed ? shell::Reach::kOtherHosts : shell::Reach::kAny);
+  if (!http.ok()) shell::Die(kProgram, http.text());
   if (config.site_mbit > 0 && config.site.empty()) {
     shell::Die(kProgram, "--site-mbit: name the site that shares it with --site");
   }

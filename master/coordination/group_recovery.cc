@@ -229,8 +229,10 @@ Epoch Group::AdoptedBy(const control::Report& report) const {
 // stays. Only accusations among members of that base view count, so newcomers have no vote before they are in.
 Group::Base Group::ChooseBase(TimePoint now) const {
   std::set<PeerId> certain = Certain(now);
-  std::uint64_t steps_left = kCliqueStepsMax;
-  for (;;) {
+  for (
+      ;
+      ;) {  // at most once for each prepared view; each search with steps of its own, or a liar could use up the last one's
+    std::uint64_t steps_left = kCliqueStepsMax;
     Epoch adopted(current_.epoch());
     for (const auto& [peer, report] : collection_->reports) {
       if (!certain.contains(peer)) adopted = std::max(adopted, AdoptedBy(report));

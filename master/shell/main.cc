@@ -108,6 +108,8 @@ net::SocketAddress Resolve(const Options& options) {
   const Result<net::SocketAddress> address =
       shell::ResolveListen("--listen", listen.value(), allowed ? shell::Reach::kOtherHosts : shell::Reach::kThisHost);
   if (!address.ok()) shell::Die(kProgram, address.status().text());
+  const Status http = shell::CheckHttpAddress(options.http, allowed ? shell::Reach::kOtherHosts : shell::Reach::kAny);
+  if (!http.ok()) shell::Die(kProgram, http.text());
   return address.value();
 }
 

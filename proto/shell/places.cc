@@ -94,6 +94,13 @@ Result<net::SocketAddress> ResolveListen(const std::string& option, const Endpoi
   return address;
 }
 
+Status CheckHttpAddress(const std::string& address, Reach reach) {
+  if (address.empty()) return Status::Ok();
+  const Result<Endpoint> where = ParseEndpoint(address);
+  if (!where.ok()) return Refuse("--http", where.status().text());
+  return ResolveListen("--http", where.value(), reach).status();
+}
+
 Status CheckDialsLoopback(const std::string& option, const Endpoint& where) {
   const Result<net::SocketAddress> address = net::ResolveBlocking(where, false);
   if (!address.ok() || net::IsLoopback(address.value())) return Status::Ok();

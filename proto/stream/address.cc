@@ -8,6 +8,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "proto/stream/name_lookup.h"
+
 namespace ringway::net {
 namespace {
 
@@ -104,7 +106,8 @@ Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive) {
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(where.host.c_str(), std::to_string(where.port).c_str(), &hints, &found);
   if (error != 0) {
-    return Status(Code::kInvalidArgument, "cannot resolve '" + where.host + "': " + ::gai_strerror(error));
+    const std::string why = LookupErrorText(error);
+    return Status(Code::kInvalidArgument, "cannot resolve '" + where.host + "': " + why);
   }
   const SocketAddress address = AddressOf(found->ai_addr, found->ai_addrlen);
   ::freeaddrinfo(found);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <asio/post.hpp>
+#include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -15,6 +16,11 @@
 #include "proto/device/signals_blocked.h"
 
 namespace ringway::net {
+
+std::string LookupErrorText(int error) {
+  return error == EAI_SYSTEM ? std::generic_category().message(errno) : ::gai_strerror(error);
+}
+
 namespace {
 
 Result<std::vector<SocketAddress>> AddressesOf(const Endpoint& where) {
@@ -23,7 +29,7 @@ Result<std::vector<SocketAddress>> AddressesOf(const Endpoint& where) {
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(where.host.c_str(), std::to_string(where.port).c_str(), &hints, &found);
-  if (error != 0) return Status(Code::kIo, ::gai_strerror(error));
+  if (error != 0) return Status(Code::kIo, LookupErrorText(error));
   std::vector<SocketAddress> addresses;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     addresses.push_back(AddressOf(one->ai_addr, one->ai_addrlen));

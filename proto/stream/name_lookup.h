@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "proto/endpoint.h"
@@ -17,6 +18,9 @@
 #include "proto/stream/address.h"
 
 namespace ringway::net {
+
+// What getaddrinfo's `error` says; the system's own error, if that is what it was, is in errno still.
+std::string LookupErrorText(int error);
 
 class NameLookup : public asio::execution_context::service {
  public:

@@ -91,6 +91,10 @@ TEST_F(ResolveTest, MasterThatOthersAreToReachRefusesANameOfTheLoopbackInterface
   const Finished refused = RunToEnd(Seeing(exposed));
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("is 127.0.1.1 on this host"), std::string::npos) << refused.err;
+  const Finished http = RunToEnd(
+      Seeing({RINGWAY_MASTER, "--journal", "none", "--listen", "127.0.0.2:0", "--http", "the-master:0", "--insecure"}));
+  EXPECT_EQ(http.code, 2);
+  EXPECT_NE(http.err.find("--http the-master:0 is 127.0.1.1 on this host"), std::string::npos) << http.err;
   std::vector<std::string> local = master;
   local.emplace_back("--check-config");
   const Finished taken = RunToEnd(Seeing(local));

@@ -56,7 +56,7 @@ TEST_F(ScratchPoolTest, EveryPeerHasOneBufferWhoeverHoldsTheOthers) {
     std::vector<std::vector<Scratch>> taken;
     std::set<std::byte*> buffers;
     std::size_t count = 0;
-    for (std::uint64_t peer = 1; peer <= 40; ++peer) {
+    for (std::uint64_t peer = 1; peer <= 30; ++peer) {
       taken.push_back(TakeAll(Of(peer), bytes));
       ASSERT_FALSE(taken.back().empty()) << peer;
       for (const Scratch& scratch : taken.back()) {
@@ -68,8 +68,22 @@ TEST_F(ScratchPoolTest, EveryPeerHasOneBufferWhoeverHoldsTheOthers) {
     EXPECT_EQ(buffers.size(), count) << "no buffer is lent twice";
     EXPECT_EQ(taken.back().size(), 1U);
     taken.back().clear();
-    EXPECT_EQ(TakeAll(Of(40), bytes).size(), 1U) << "and has it again";
+    EXPECT_EQ(TakeAll(Of(30), bytes).size(), 1U) << "and has it again";
   }
+}
+
+TEST_F(ScratchPoolTest, BuffersBeyondThePoolAreBoundedAndThePeersThatWaitHaveTheNext) {
+  std::vector<std::vector<Scratch>> taken;
+  std::uint64_t peer = 0;
+  do {
+    taken.push_back(TakeAll(Of(++peer)));
+    ASSERT_LE(peer, 100U) << "no bound";
+  } while (!taken.back().empty());
+  const Account last = Of(peer);
+  const auto waiter = std::make_shared<Waiter>();
+  pool_.Wait(last, 1, waiter);
+  taken[peer - 2].clear();
+  EXPECT_EQ(waiter->got.size(), 1U);
 }
 
 TEST_F(ScratchPoolTest, ReturnedBuffersGoToThePeersThatWaitInTurn) {

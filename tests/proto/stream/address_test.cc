@@ -1,10 +1,14 @@
 #include "proto/stream/address.h"
 
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <netinet/in.h>
 
+#include <cerrno>
 #include <string>
+#include <system_error>
 
+#include "proto/stream/name_lookup.h"
 #include "tests/proto/stream/net_fixture.h"
 
 namespace ringway::net {
@@ -55,6 +59,12 @@ TEST(SourceTest, AllLoopbackAddressesAreOne) {
   for (const char* one : {"127.0.0.2", "127.255.255.254", "::1", "::ffff:127.0.0.3"})
     EXPECT_EQ(SourceOf(Numeric(one)), SourceOf(Numeric("127.0.0.1"))) << one;
   EXPECT_NE(SourceOf(Numeric("128.0.0.1")), SourceOf(Numeric("127.0.0.1")));
+}
+
+TEST(AddressTest, LookupThatTheSystemFailsSaysWhy) {
+  errno = EMFILE;
+  EXPECT_EQ(LookupErrorText(EAI_SYSTEM), std::generic_category().message(EMFILE));
+  EXPECT_EQ(LookupErrorText(EAI_NONAME), ::gai_strerror(EAI_NONAME));
 }
 
 TEST(AddressTest, Ipv4InIpv6NotationIsIpv4) {
