@@ -28,9 +28,9 @@
   M(kDecideTooEarly, "verdicts: decided without the reports of all that stay")                               \
   M(kTooSmallAlone, "too small: a rank fails an operation without asking the master")                        \
   M(kWrongContributors, "verdicts: the new view's members are named as contributors")                        \
-  M(kPossessByVerdict, "commit is not possession: reported as complete while still fetching")                \
-  M(kKeepOldVerdict, "commit is not possession: an earlier verdict survives a view that has none")           \
-  M(kFetchFromAnybody, "commit is not possession: fetched from the first member, holder or not")             \
+  M(kMarkDurableByVerdict, "commit is not durable: reported as complete while still fetching")               \
+  M(kKeepOldVerdict, "commit is not durable: an earlier verdict survives a view that has none")              \
+  M(kFetchFromAnybody, "commit is not durable: fetched from the first member, holder or not")                \
   M(kDropAfterVerdict, "retention: a holder drops the bytes once its own trainer has the outcome")           \
   M(kTellLargeByVerdict, "retention: a large operation committed by verdict is reported before all hold it") \
   M(kDropSmall, "retention: a small result is not kept for those who lack it")                               \
@@ -92,8 +92,8 @@
   M(kForgetUnheard, "silence at the master: a group is deleted as soon as no member is heard")               \
   M(kKeepReplaced, "master: a daemon restarted as another process keeps its peers")                          \
   M(kAbortForNewcomer, "newcomers: the loss of one in a prepared view stops the members")                    \
-  M(kTakeBackUnasked, "newcomers: a prepared view is taken back after the reply of one member")              \
-  M(kTakeBackAtOnce, "newcomers: one is dropped although an open UpdateView may agree on it")                \
+  M(kRevokeUnasked, "newcomers: a prepared view is taken back after the reply of one member")                \
+  M(kRevokeAtOnce, "newcomers: one is dropped although an open UpdateView may agree on it")                  \
   M(kTakeNothingOver, "links: nobody dials what the other end of a pair should dial and cannot")             \
   M(kSenderDecides, "messages: a sender ends its own message instead of asking the receiver")                \
   M(kForgetDecision, "messages: what was decided before the sender submitted its message is not kept")       \

@@ -54,8 +54,8 @@
   R(kInstallView, "`ViewFor`")                                      \
   R(kKeepPrepared, "`ViewFor`")                                     \
   R(kAdoptPrepared, "`Installed`")                                  \
-  R(kTakeBack, "`TakeBack` → `TakenBack`")                          \
-  R(kDropTakenBack, "`TakeBack` → `TakenBack`")                     \
+  R(kRevokePrepared, "`RevokePrepared` → `PreparedRevoked`")        \
+  R(kDropTakenBack, "`RevokePrepared` → `PreparedRevoked`")         \
   R(kTakeReport, "`Report`")                                        \
   R(kSkipStaleReport, "`Report`")                                   \
   R(kFreezeForMaster, "`AbortFor`")                                 \

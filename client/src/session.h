@@ -254,10 +254,10 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void Install(const Lock& lock, std::shared_ptr<Link> link);
   void Rejoined(Expected<std::shared_ptr<Link>> found);
 
-  // submit.cc: regions, staging, submission. lay.cc: what depends on the world.
+  // submit.cc: regions, staging, submission. bind_to_world.cc: what depends on the world.
   static Error CheckRequest(const Request& request);
   // Fills in what depends on the world, of the newest view that the session knows, and checks the buffers by it.
-  Error Lay(Request* request);
+  Error BindToWorld(Request* request);
   // `members`: peer ids in rank order, at least one.
   Error LayFor(const std::vector<std::uint64_t>& members, Request* request) const;
   // By the counts of each rank.

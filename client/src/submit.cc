@@ -415,7 +415,7 @@ Expected<Operation> SessionImpl::Submit(Request request) {
                                       std::to_string(request.options.as_peer) +
                                       " any more: take the others' state, as a newcomer does, then submit again");
   }
-  if (Error error = Lay(&request); !error.ok()) return error;
+  if (Error error = BindToWorld(&request); !error.ok()) return error;
   auto placement = Place(request);
   if (!placement.ok()) return NothingSubmitted(placement.error());
   return SubmitPlaced(request, placement.value(), *link, deadline);

@@ -117,7 +117,7 @@ bool FramesIn::CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId f
   if (op.mismatch.empty() && !op.has_outcome()) {
     op.mismatch = ctx_.NameOf(ctx_.self) + " submitted " + ToString(ours) + "; " + ctx_.NameOf(from) + " submitted " +
                   ToString(theirs) + " as operation " + ToString(op.name);
-    membership_.TroubleLater("mismatch: " + op.mismatch);
+    membership_.RequestRecoveryLater("mismatch: " + op.mismatch);
   }
   return false;
 }
@@ -232,7 +232,7 @@ bool FramesIn::Accept(Operation& op, const SegmentHeader& header, PeerId from, s
   if (!CheckDescriptor(op, header.descriptor, from)) return false;
   Result<collective::Executor::Claim> claim = op.executor->Take(header, *rank);
   if (!claim.ok()) {
-    membership_.TroubleLater("held segment: " + claim.status().text());
+    membership_.RequestRecoveryLater("held segment: " + claim.status().text());
     return false;
   }
   if (claim.value().skipped) return true;

@@ -37,11 +37,11 @@ void Membership::Accuse(const std::vector<PeerId>& others, const std::string& wh
   if (ctx_.views.frozen()) {
     SendReport("lost " + names);
   } else {
-    Trouble("lost " + names + ": " + why);
+    RequestRecovery("lost " + names + ": " + why);
   }
 }
 
-void Membership::Trouble(const std::string& reason) {
+void Membership::RequestRecovery(const std::string& reason) {
   if (!ctx_.views.installed() || ctx_.views.ended()) return;
   const Epoch epoch = ctx_.view().epoch;
   ctx_.AddNote("abort", {{"epoch", ToString(epoch)}, {"reason", reason}}, Severity::kWarning);
@@ -65,9 +65,9 @@ void Membership::Freeze(Epoch epoch) {
   listener_.OnStop();
 }
 
-void Membership::ActOnTrouble() {
-  const std::optional<std::string> trouble = std::exchange(trouble_, {});
-  if (trouble && ctx_.views.running()) Trouble(*trouble);
+void Membership::ActOnRequests() {
+  const std::optional<std::string> trouble = std::exchange(requested_, {});
+  if (trouble && ctx_.views.running()) RequestRecovery(*trouble);
 }
 
 void Membership::SendReport(const std::string& reason) {
@@ -91,7 +91,7 @@ void Membership::SendReport(const std::string& reason) {
 void Membership::AccuseMissing() {
   if (RINGWAY_MUTANT(kForgetOldLosses)) return;
   RINGWAY_REACHED_IF(!lost_.empty(), kAbortViewOfLost);
-  if (!lost_.empty()) Trouble("the view contains a lost peer");
+  if (!lost_.empty()) RequestRecovery("the view contains a lost peer");
   for (const PeerId member : ctx_.view().members) {
     if (member != ctx_.self && !links_.Knows(member)) Accuse({member}, "it was forgotten before the view began");
     links_.AccuseGone(member);
@@ -130,9 +130,9 @@ Epoch Membership::NewestPrepared() const {
 }
 
 // An UpdateView that is open may have agreed on one of them: then this rank switches to it like the others.
-void Membership::OnTakeBack(Epoch first) {
-  if (ctx_.views.ended() || !prepared_.TakeBack(first)) return;
-  if (!table_.update_is_open() || RINGWAY_MUTANT(kTakeBackAtOnce)) DropTakenBack();
+void Membership::OnRevokePrepared(Epoch first) {
+  if (ctx_.views.ended() || !prepared_.RevokePrepared(first)) return;
+  if (!table_.update_is_open() || RINGWAY_MUTANT(kRevokeAtOnce)) DropRevoked();
 }
 
 void Membership::SayInstalled() {
@@ -142,16 +142,16 @@ void Membership::SayInstalled() {
   ctx_.SendToMaster(std::move(message));
 }
 
-void Membership::DropTakenBack() {
-  for (const Epoch first : prepared_.DropTakenBack(ctx_.view().epoch)) {
+void Membership::DropRevoked() {
+  for (const Epoch first : prepared_.DropRevoked(ctx_.view().epoch)) {
     RINGWAY_REACHED(kDropTakenBack);
     if (ctx_.view().epoch >= first) {  // too late
       SayInstalled();
       continue;
     }
     control::ToMaster message;
-    message.mutable_taken_back()->set_peer(ctx_.self.value);
-    message.mutable_taken_back()->set_epoch(first.value);
+    message.mutable_prepared_revoked()->set_peer(ctx_.self.value);
+    message.mutable_prepared_revoked()->set_epoch(first.value);
     ctx_.SendToMaster(std::move(message));
   }
 }

@@ -62,8 +62,8 @@ class Membership {
   [[nodiscard]] Change OnActivate(const control::Activate& activate);
   void OnAbort(Epoch epoch);
   // Prepared views from this one on are void: at once, or when the UpdateView that is open has ended.
-  void OnTakeBack(Epoch first);
-  void OnUpdateOver() { DropTakenBack(); }
+  void OnRevokePrepared(Epoch first);
+  void OnUpdateOver() { DropRevoked(); }
   void OnMasterBack();
   void OnEvicted(Code code, const std::string& text);
   void Leave(TimePoint deadline);
@@ -79,11 +79,11 @@ class Membership {
   // Who installs a view with a peer it has lost aborts that view too.
   void AccuseMissing();
   void AccuseSilent();
-  // Trouble seen here: freeze, tell the master and every member.
-  void Trouble(const std::string& reason);
-  // For data paths: acted on by ActOnTrouble, after the event; the newest reason counts.
-  void TroubleLater(std::string reason) { trouble_ = std::move(reason); }
-  void ActOnTrouble();
+  // For a loss or a fault seen here: freeze, tell the master and every member.
+  void RequestRecovery(const std::string& reason);
+  // For data paths: acted on by ActOnRequests, after the event; the newest reason counts.
+  void RequestRecoveryLater(std::string reason) { requested_ = std::move(reason); }
+  void ActOnRequests();
   void SendReport(const std::string& reason);
 
   // ---- prepared views
@@ -120,7 +120,7 @@ class Membership {
   [[nodiscard]] Change TryActivate();
   void Begin(Beginning beginning);
   bool MayAdopt(const control::View& view) const;
-  void DropTakenBack();
+  void DropRevoked();
   void SayInstalled();
 
   Context& ctx_;
@@ -132,7 +132,7 @@ class Membership {
   Beginning activated_;  // members switched to this prepared view
   Beginning first_;      // its first view, and where its channels began in it
   std::set<PeerId> lost_;
-  std::optional<std::string> trouble_;  // to be acted on
+  std::optional<std::string> requested_;  // to be acted on
   Departure departure_;
   bool forming_ = false;
 };

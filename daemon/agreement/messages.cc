@@ -83,12 +83,12 @@ control::OpReport ReportOf(const Operation& op, Epoch epoch) {
   report.set_seq(op.name.seq);
   report.set_update_view(op.is_update());
   if (op.is_update()) SeqsTo(op.next_seqs, *report.mutable_next_seq());
-  const bool possessed = op.has_outcome() || (RINGWAY_MUTANT(kPossessByVerdict) && op.fetching);
+  const bool durable = op.has_outcome() || (RINGWAY_MUTANT(kMarkDurableByVerdict) && op.fetching);
   report.set_stage(op.stage == Stage::kReported ? control::OP_STAGE_REPORTED
-                   : possessed                  ? control::OP_STAGE_COMPLETE
+                   : durable                    ? control::OP_STAGE_COMPLETE
                    : op.has_part                ? control::OP_STAGE_PART
                                                 : control::OP_STAGE_RUNNING);
-  if (!possessed) {
+  if (!durable) {
     report.set_cancel(op.cancel);
     report.set_mismatch(op.mismatch);
     report.set_partner_lost(op.partner_lost);

@@ -30,7 +30,7 @@ std::string OperationWatch::WaitsFor(const Operation& op) const {
   std::string names;
   for (const PeerId member : ctx_.view().members) {
     if (member == ctx_.self || op.ready.contains(member) || op.holders.contains(member)) continue;
-    if (laggards_.Has(member, op.name)) continue;
+    if (stragglers_.Has(member, op.name)) continue;
     names += (names.empty() ? "" : ",") + ctx_.NameOf(member);
   }
   if (!names.empty()) return names;
@@ -39,7 +39,7 @@ std::string OperationWatch::WaitsFor(const Operation& op) const {
 
 void OperationWatch::OnView() {
   watchdog_.OnView(ctx_.now);
-  laggards_.OnView(ctx_.view(), ctx_.now);
+  stragglers_.OnView(ctx_.view(), ctx_.now);
 }
 
 void OperationWatch::Heard(PeerId from, const control::PeerHeartbeat& heartbeat, bool early) {
@@ -52,7 +52,7 @@ void OperationWatch::Heard(PeerId from, const control::PeerHeartbeat& heartbeat,
                   .runs = heartbeat.messages_run(),
                   .stalls = heartbeat.messages_stall()};
   const bool needed = AnyMessage([&](const Message& message) { return Needs(message, from, theirs); });
-  laggards_.Heard(from, std::move(theirs), table_.NextSeqs(), needed, ctx_.now);
+  stragglers_.Heard(from, std::move(theirs), table_.NextSeqs(), needed, ctx_.now);
 }
 
 bool OperationWatch::AnyMessage(const std::function<bool(const Message&)>& is_so) const {
@@ -87,7 +87,7 @@ void OperationWatch::Describe(control::MessageWaits& waits) const {
     if (AnyMessage(awaits)) waits.add_awaits(member.value);
     const auto found = hung_.find(member);
     if (hung_in_ != ctx_.view().epoch || found == hung_.end()) continue;
-    const Progress theirs = laggards_.ProgressOf(member);
+    const Progress theirs = stragglers_.ProgressOf(member);
     if (!AnyMessage([&](const Message& message) { return Needs(message, member, theirs); })) continue;
     control::MessageWaits::Hung& hung = *waits.add_hung();
     hung.set_peer(member.value);
@@ -125,7 +125,7 @@ void OperationWatch::Tick() {
   }
   LookAtMessages();
   if (!overdue.empty() && ctx_.views.installed()) {
-    ctx_.views.running() ? membership_.Trouble(overdue) : membership_.SendReport(overdue);
+    ctx_.views.running() ? membership_.RequestRecovery(overdue) : membership_.SendReport(overdue);
   }
   if (ctx_.views.running()) BarkIfStuck();
   if (ctx_.views.running()) BlameTheHung();
@@ -149,14 +149,14 @@ void OperationWatch::BlameTheHung() {
   if (ctx_.view().hung == Duration::zero()) return;
   const auto needs_time = [this](const auto& entry) {
     const bool is_over = entry.second.has_outcome() && table_.AllHold(entry.second, ctx_.view());
-    return laggards_.AllHave(entry.first) && !is_over;
+    return stragglers_.AllHave(entry.first) && !is_over;
   };
   if (std::any_of(table_.ops().begin(), table_.ops().end(), needs_time)) return;
   const std::string of_messages = BlameForMessages();
   const std::string of_operations = BlameForOperations();
   const std::string& why = of_operations.empty() ? of_messages : of_operations;
   if (why.empty()) return;
-  laggards_.BeginAnew(ctx_.now);  // the master may find that nobody goes
+  stragglers_.BeginAnew(ctx_.now);  // the master may find that nobody goes
   membership_.SendReport("the trainer of " + why);
 }
 
@@ -169,7 +169,7 @@ std::string OperationWatch::BlameForOperations() {
     if (op.has_outcome()) continue;
     std::vector<PeerId> hung;
     std::copy_if(ctx_.view().members.begin(), ctx_.view().members.end(), std::back_inserter(hung), [&](PeerId member) {
-      return member != ctx_.self && laggards_.HoldsUp(name, member, ctx_.view().hung, ctx_.now);
+      return member != ctx_.self && stragglers_.HoldsUp(name, member, ctx_.view().hung, ctx_.now);
     });
     if (hung.empty()) continue;
     op.hung_for = std::move(hung);
@@ -186,8 +186,8 @@ std::string OperationWatch::BlameForMessages() {
   std::map<PeerId, std::uint64_t> hung;
   for (const auto& [name, message] : messages_.open()) {
     const PeerId other = message.other();
-    const Progress theirs = laggards_.ProgressOf(other);
-    if (!Needs(message, other, theirs) || !laggards_.HoldsUp(other, ctx_.view().hung, ctx_.now)) continue;
+    const Progress theirs = stragglers_.ProgressOf(other);
+    if (!Needs(message, other, theirs) || !stragglers_.HoldsUp(other, ctx_.view().hung, ctx_.now)) continue;
     hung[other] = theirs.total();
     why = SilentFor(other) + ToString(name) + " waits for it";
   }
@@ -231,10 +231,10 @@ void OperationWatch::BarkIfStuck() {
                   {"still_ms", Ms(still)},
                   {"text", what + "; a fault of ringwayd: the view is aborted and its operations start anew"}},
                  Severity::kError);
-    watchdog_.Bark(op.output_bytes(), ctx_.now);
+    watchdog_.Fire(op.output_bytes(), ctx_.now);
     ++ctx_.counts.ops_stuck;
     RINGWAY_REACHED(kBarkStuck);
-    return membership_.Trouble(what);
+    return membership_.RequestRecovery(what);
   }
 }
 

@@ -1,4 +1,4 @@
-// Operations that wait for long: said in the log, given up at their deadline, blamed on a hung trainer (laggards.h),
+// Operations that wait for long: said in the log, given up at their deadline, blamed on a hung trainer (stragglers.h),
 // and started anew where nothing can be what they wait for (watchdog.h). Of sends and recvs only that a hung trainer is
 // blamed, and what status shows.
 //
@@ -15,10 +15,10 @@
 #include <string>
 
 #include "daemon/agreement/context.h"
-#include "daemon/agreement/laggards.h"
 #include "daemon/agreement/membership.h"
 #include "daemon/agreement/message_table.h"
 #include "daemon/agreement/op_table.h"
+#include "daemon/agreement/stragglers.h"
 #include "daemon/agreement/watchdog.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
@@ -37,14 +37,14 @@ class OperationWatch {
   // Something moved at this rank.
   void Moved() { watchdog_.Moved(ctx_.now); }
   // An operation of so many bytes has succeeded.
-  void OnSuccess(std::uint64_t bytes) { watchdog_.Calm(bytes); }
+  void OnSuccess(std::uint64_t bytes) { watchdog_.Reset(bytes); }
   void WatchBy(const std::optional<TimePoint>& deadline) {
     if (deadline) next_look_ = std::min(next_look_, *deadline);
   }
-  void OnStop() { laggards_.OnStop(ctx_.now); }
+  void OnStop() { stragglers_.OnStop(ctx_.now); }
   void OnView();
   // This process did not run for a while, as the others may not have.
-  void OnGap() { laggards_.BeginAnew(ctx_.now); }
+  void OnGap() { stragglers_.BeginAnew(ctx_.now); }
   void Tick();
 
   // REQUIRES: from a member. `early`: of a later view than this one.
@@ -75,7 +75,7 @@ class OperationWatch {
   const MessageTable& messages_;
   Membership& membership_;
   Watchdog watchdog_;
-  Laggards laggards_;
+  Stragglers stragglers_;
   TimePoint next_look_{};
   std::string waits_;
   std::uint64_t own_ = 0;                 // the trainer here has submitted so much ..

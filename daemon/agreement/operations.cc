@@ -72,7 +72,7 @@ void Operations::Cancel(std::uint64_t token) {
   if (op == nullptr || op->has_outcome() || ctx_.views.ended()) return;
   op->cancel = true;
   if (ctx_.views.running()) {
-    membership_.Trouble(Cancelled(*op));
+    membership_.RequestRecovery(Cancelled(*op));
   } else if (ctx_.views.installed()) {
     membership_.SendReport(Cancelled(*op));
   }
@@ -105,23 +105,23 @@ void Operations::Start(Operation& op) {
     return Fail(op, FailureFromWire(verdict->code()), verdict->text());
   }
   // It was cancelled when the master had decided already, so this view knows nothing of it.
-  if (op.cancel) return membership_.Trouble(Cancelled(op));
+  if (op.cancel) return membership_.RequestRecovery(Cancelled(op));
   // The master says so to all: others may have submitted less, or an UpdateView as this one.
   if (!op.is_update() && ctx_.view().world_size() < ctx_.view().min_world) {
     if (RINGWAY_MUTANT(kTooSmallAlone)) return Fail(op, Code::kWorldTooSmall, "decided alone");
-    membership_.TroubleLater("operation " + ToString(op.name) + " needs more peers");
+    membership_.RequestRecoveryLater("operation " + ToString(op.name) + " needs more peers");
     return;
   }
   const std::uint32_t world_size = ctx_.view().world_size();
   op.has_part = false;
   op.partner_lost = PartnerLost(ctx_, op.submission);
   if (!op.partner_lost.empty())
-    return membership_.TroubleLater("operation " + ToString(op.name) + ": " + op.partner_lost);
+    return membership_.RequestRecoveryLater("operation " + ToString(op.name) + ": " + op.partner_lost);
   FindRoot(ctx_, op);
   op.shape = ShapeIn(op.submission, world_size, *ctx_.view().RankOf(ctx_.self));
   if (const Status room = RoomFor(op.submission, ctx_.self, world_size); !room.ok()) {
     op.mismatch = room.text();  // worlds do not grow under an operation, unless the master errs
-    return membership_.TroubleLater("operation " + ToString(op.name) + ": " + op.mismatch);
+    return membership_.RequestRecoveryLater("operation " + ToString(op.name) + ": " + op.mismatch);
   }
   if (op.is_update()) op.next_seqs = AgreedSeqs();
   op.ready.clear();  // not when it stopped: until now it tells whom it waited for
@@ -161,7 +161,7 @@ void Operations::StartFetch(Operation& op) {
     return peer != ctx_.self && (op.holders.contains(peer) || RINGWAY_MUTANT(kFetchFromAnybody));
   });
   if (holder == ctx_.view().members.end())
-    return membership_.Trouble("operation " + ToString(op.name) + " is committed and nobody holds it");
+    return membership_.RequestRecovery("operation " + ToString(op.name) + " is committed and nobody holds it");
   op.submission.descriptor.schedule = kFetchedAs;
   const Rank self = *ctx_.view().RankOf(ctx_.self);
   launcher_.Launch(
@@ -197,13 +197,13 @@ void Operations::OnComputed(Operation& op) {
   op.has_part = !op.shape.shared;
   table_.AddHolder(op, ctx_.self);
   frames_in_.Forget(op);
-  if (!op.has_part || RINGWAY_MUTANT(kPartIsAll)) Possess(op);
+  if (!op.has_part || RINGWAY_MUTANT(kPartIsAll)) MarkDurable(op);
   if (!op.is_retained() || !op.is_small(ctx_.view().plan))
     SendDone(op.name);  // copies are not kept for long, and somebody may have no room
   Settle(op);
 }
 
-void Operations::Possess(Operation& op) {
+void Operations::MarkDurable(Operation& op) {
   op.has_part = false;
   op.stage = Stage::kComplete;
   MarkComplete(op);
@@ -212,7 +212,7 @@ void Operations::Possess(Operation& op) {
 // Told when every member holds it; at once where a copy stays here.
 void Operations::Settle(Operation& op) {
   if (!ctx_.views.running()) return;
-  if (op.has_part && table_.AllHold(op, ctx_.view())) Possess(op);
+  if (op.has_part && table_.AllHold(op, ctx_.view())) MarkDurable(op);
   if (op.stage != Stage::kComplete) return;
   const bool early =
       RINGWAY_MUTANT(kSkipDone) || (RINGWAY_MUTANT(kTellLargeByVerdict) && op.outcome.epoch < ctx_.view().epoch);
@@ -323,7 +323,7 @@ void Operations::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
   }
   if (op.has_part && op.outcome.epoch == Epoch(verdict.result_epoch())) {
     for (const PeerId peer : op.outcome.contributors) table_.AddHolder(op, peer);  // each of its own part
-    return Possess(op);
+    return MarkDurable(op);
   }
   op.fetching = true;
   op.outcome = {Code::kOk, "", Epoch(verdict.result_epoch()), {}, Epoch(verdict.prepared_epoch())};

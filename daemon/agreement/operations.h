@@ -89,7 +89,7 @@ class Operations {
   void MarkComplete(const Operation& op);
   void OnComputed(Operation& op);
   // The result of a computed operation, or all of its parts, cannot get lost any more.
-  void Possess(Operation& op);
+  void MarkDurable(Operation& op);
   void Settle(Operation& op);
   void Tell(Operation& op);
   void Fail(Operation& op, Code code, const std::string& text);

@@ -234,7 +234,7 @@ void Peer::Impl::AfterProgress() {
       for (const control::PeerMessage& message : early) Handle(from, message);
     }
   }
-  membership.ActOnTrouble();
+  membership.ActOnRequests();
   operations.SettleDue();
   point_to_point.Settle();
   if (membership.leaving()) membership.TryLeave();
@@ -316,7 +316,7 @@ void Peer::OnAbort(Epoch epoch, TimePoint now) {
   RINGWAY_REACHED_IF(epoch > impl_->ctx.views.stop(), kFreezeForMaster);
   impl_->At(now).membership.OnAbort(epoch);
 }
-void Peer::OnTakeBack(Epoch first) { impl_->membership.OnTakeBack(first); }
+void Peer::OnRevokePrepared(Epoch first) { impl_->membership.OnRevokePrepared(first); }
 void Peer::OnEvicted(Code code, const std::string& text) { impl_->membership.OnEvicted(code, text); }
 
 void Peer::OnForget(const control::Forget& forget, TimePoint) {

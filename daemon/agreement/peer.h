@@ -55,7 +55,7 @@ class Peer {
   void OnView(const control::ViewFor& view, TimePoint now);
   void OnAbort(Epoch epoch, TimePoint now);
   // Prepared views from this epoch on are void.
-  void OnTakeBack(Epoch first);
+  void OnRevokePrepared(Epoch first);
   void OnEvicted(Code code, const std::string& text);
   // kProtocol if it cannot be the next one, or describes what cannot be: close the control link, which is then dialled
   // again.

@@ -1,7 +1,7 @@
 // Views that the master has prepared: an UpdateView may adopt one, and a newcomer begins in one.
 //
 //   Add --> prepared --adopted by an UpdateView, or activated by a member's word--> installed; kept a while longer
-//              +--TakeBack--> no longer offered --DropTakenBack, when no UpdateView is open--> gone
+//              +--RevokePrepared--> no longer offered --DropRevoked, when no UpdateView is open--> gone
 //
 // Invariant: nothing from the first of those to be taken back on is offered for adoption. At most kMax are kept of
 // those that are over.
@@ -33,7 +33,7 @@ class PreparedViews {
   template <typename MayAdopt>
   Epoch Newest(MayAdopt&& may_adopt) const {
     for (auto entry = views_.rbegin(); entry != views_.rend(); ++entry) {
-      const bool offered = to_take_back_.empty() || entry->first < *to_take_back_.begin();
+      const bool offered = to_revoke_.empty() || entry->first < *to_revoke_.begin();
       if (offered && may_adopt(entry->second)) return entry->first;
     }
     return {};
@@ -44,24 +44,24 @@ class PreparedViews {
   }
 
   // All from `first` on are to be taken back; false if there is no room to remember it.
-  [[nodiscard]] bool TakeBack(Epoch first) {
-    if (to_take_back_.size() >= kMax) return false;
-    to_take_back_.insert(first);
+  [[nodiscard]] bool RevokePrepared(Epoch first) {
+    if (to_revoke_.size() >= kMax) return false;
+    to_revoke_.insert(first);
     return true;
   }
   // A view that was decided on makes all that were prepared before it void.
-  void KeepAll() { to_take_back_.clear(); }
+  void KeepAll() { to_revoke_.clear(); }
   // Drops those that are to be taken back and are above the installed one. Returns the first ones.
-  std::set<Epoch> DropTakenBack(Epoch installed) {
-    for (const Epoch first : to_take_back_) {
+  std::set<Epoch> DropRevoked(Epoch installed) {
+    for (const Epoch first : to_revoke_) {
       views_.erase(views_.lower_bound(std::max(first, Epoch(installed.value + 1))), views_.end());
     }
-    return std::exchange(to_take_back_, {});
+    return std::exchange(to_revoke_, {});
   }
 
  private:
   std::map<Epoch, control::View> views_;
-  std::set<Epoch> to_take_back_;  // each stands for all prepared views from it on
+  std::set<Epoch> to_revoke_;  // each stands for all prepared views from it on
 };
 
 }  // namespace ringway::agreement

@@ -30,13 +30,13 @@ bool Watchdog::IsStuck(const OpName& op, std::span<const PeerId> members, PeerId
   });
 }
 
-void Watchdog::Bark(std::uint64_t bytes, TimePoint now) {
+void Watchdog::Fire(std::uint64_t bytes, TimePoint now) {
   patience_ = std::min(2 * patience_, kPatienceMax);
   stuck_bytes_ = std::max(stuck_bytes_, bytes);
   moved_ = now;
 }
 
-void Watchdog::Calm(std::uint64_t bytes) {
+void Watchdog::Reset(std::uint64_t bytes) {
   if (bytes < stuck_bytes_) return;
   patience_ = first_patience_;
   stuck_bytes_ = 0;

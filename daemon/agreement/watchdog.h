@@ -43,12 +43,12 @@ class Watchdog {
   // What was heard belongs to the view before.
   void OnView(TimePoint now);
 
-  // Whether it is time to bark at an operation that this rank waits for.
+  // Whether it is time to fire for an operation that this rank waits for.
   bool IsStuck(const OpName& op, std::span<const PeerId> members, PeerId self, TimePoint now) const;
   // At one of so many bytes.
-  void Bark(std::uint64_t bytes, TimePoint now);
+  void Fire(std::uint64_t bytes, TimePoint now);
   // An operation of so many bytes has succeeded.
-  void Calm(std::uint64_t bytes);
+  void Reset(std::uint64_t bytes);
   Duration patience() const { return patience_; }
 
  private:

@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "daemon/collective/cuts.h"
-#include "daemon/collective/loss_notes.h"
+#include "daemon/collective/quantization_residual.h"
 #include "daemon/collective/ready_queue.h"
 #include "daemon/collective/result_seal.h"
 #include "daemon/kernels/codec.h"
@@ -67,7 +67,7 @@ struct ExecutorOptions {
   Stamp stamp;                    // this rank's own, frozen at the start
   std::uint64_t seed = 0;         // of stochastic rounding: the operation's, the same on all ranks
   Rank self{};                    // so that ranks do not round alike
-  float* loss = nullptr;          // for error feedback (loss_notes.h); null: not noted
+  float* loss = nullptr;          // for error feedback (quantization_residual.h); null: not noted
   MemoryShare* memory = nullptr;  // for what is put aside, outlives the executor; null: no limit
   ReadySink* sink = nullptr;      // outlives the executor; its destructor still calls it
 };
@@ -303,7 +303,7 @@ class Executor {
   const double input_scale_;  // of averages; else 1
   bool finite_ = true;
   Stamp stamp_;
-  LossNotes losses_;
+  QuantizationResidual losses_;
 };
 
 }  // namespace ringway::collective

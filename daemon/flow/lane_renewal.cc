@@ -15,7 +15,7 @@ constexpr Backoff::Bounds kRenewalPause{.min = std::chrono::seconds(1), .max = s
 
 }  // namespace
 
-std::vector<std::size_t> LaneRenewal::Judge(std::span<const LaneHaste> lanes, double pace, TimePoint now) {
+std::vector<std::size_t> LaneRenewal::Judge(std::span<const LaneRate> lanes, double pace, TimePoint now) {
   lanes_.resize(lanes.size(), {.reset_at = now, .pause = {}});
   std::vector<std::size_t> out;
   bool one_sends = false;
@@ -41,7 +41,7 @@ std::vector<std::size_t> LaneRenewal::AfterRest(double pace, TimePoint now) {
   return out;
 }
 
-void LaneRenewal::TakeTurn(std::span<const LaneHaste> lanes, TimePoint now, std::vector<std::size_t>& out) {
+void LaneRenewal::TakeTurn(std::span<const LaneRate> lanes, TimePoint now, std::vector<std::size_t>& out) {
   std::optional<std::size_t> oldest;
   int sending = 0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {

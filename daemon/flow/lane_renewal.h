@@ -25,7 +25,7 @@
 namespace ringway::flow {
 
 // One lane at one moment.
-struct LaneHaste {
+struct LaneRate {
   double rate = 0;  // bytes per second that congestion control allows; 0: not known, or not to be judged
   bool sending = false;
 };
@@ -33,12 +33,12 @@ struct LaneHaste {
 class LaneRenewal {
  public:
   // `pace`: the pair's rate limit in bytes per second; 0: none. Returns the lanes that are to be reset.
-  std::vector<std::size_t> Judge(std::span<const LaneHaste> lanes, double pace, TimePoint now);
+  std::vector<std::size_t> Judge(std::span<const LaneRate> lanes, double pace, TimePoint now);
   // Likewise, when the pair sends again after a rest.
   std::vector<std::size_t> AfterRest(double pace, TimePoint now);
 
  private:
-  void TakeTurn(std::span<const LaneHaste> lanes, TimePoint now, std::vector<std::size_t>& out);
+  void TakeTurn(std::span<const LaneRate> lanes, TimePoint now, std::vector<std::size_t>& out);
 
   struct Lane {
     TimePoint reset_at{};

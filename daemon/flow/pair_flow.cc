@@ -81,9 +81,9 @@ std::vector<LaneAllowance> AllowancesOf(std::span<const LaneTraffic> traffic) {
 }
 
 // By lane; left at 0 (not known) for all but the large lanes in use.
-std::vector<LaneHaste> RatesOf(std::span<const LaneState> lanes, std::size_t large,
-                               std::span<const LaneTraffic> traffic) {
-  std::vector<LaneHaste> out(lanes.size());
+std::vector<LaneRate> RatesOf(std::span<const LaneState> lanes, std::size_t large,
+                              std::span<const LaneTraffic> traffic) {
+  std::vector<LaneRate> out(lanes.size());
   ForEachUsed(LaneStates(lanes), large, [&](std::size_t i) {
     if (lanes[i].every_size) out[i] = {.rate = traffic[i].rate, .sending = traffic[i].sending};
   });

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "proto/check.h"
-#include "proto/scatter.h"
+#include "proto/jitter.h"
 
 namespace ringway::flow {
 namespace {
@@ -271,7 +271,7 @@ void Prober::EndGathering(TimePoint now) {
     return BeginTurn(std::exchange(kept_, {}));
   }
   ProbeBook::Uplink& uplink = book_->uplink();
-  uplink.not_before = now + uplink.pause / 2 + Scattered(self_.value, ++uplink.failures, uplink.pause);
+  uplink.not_before = now + uplink.pause / 2 + Jitter(self_.value, ++uplink.failures, uplink.pause);
   uplink.pause = std::min(2 * uplink.pause, ProbeBook::kAgainMin);
   EndTurn();
 }

@@ -69,14 +69,14 @@ void StandingQueue::OnNotDrained() {
   if (not_drained_ >= kForeignWindows) foreign_ = true;
 }
 
-void OwnTrouble::Add(double sent, double lost_share, Duration queueing) {
+void BaselineLoss::Add(double sent, double lost_share, Duration queueing) {
   if (lost_share > kOwnLossMax) return;
   sent_ = kOwnKept * sent_ + sent;
   lost_ = kOwnKept * lost_ + sent * lost_share;
   delay_ = std::min(kOwnDelayMax, (delay_ + queueing) / 2);
 }
 
-double OwnTrouble::lost_share() const { return sent_ > 0 ? std::min(kLossVaries * lost_ / sent_, kOwnLossMax) : 0; }
+double BaselineLoss::lost_share() const { return sent_ > 0 ? std::min(kLossVaries * lost_ / sent_, kOwnLossMax) : 0; }
 
 bool IsLongQueue(Duration queueing, Duration round_trip) {
   return queueing > std::max<Duration>(kLongQueueMin, round_trip / 8);

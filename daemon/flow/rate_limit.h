@@ -85,7 +85,7 @@ class StandingQueue {
 };
 
 // Loss and delay that a path has at any rate.
-class OwnTrouble {
+class BaselineLoss {
  public:
   // Of a window in which less was sent than the path carries.
   void Add(double sent, double lost_share, Duration queueing);
@@ -168,7 +168,7 @@ class RateLimit {
   double series_ = 0;        // delivery rate of the first overdriven window of the current run; 0: no run
   double grown_at_ = 0;      // delivery rate when an assumed limit grew last
   int full_ = 0;             // windows in a row in which an assumed limit was more than the path carries
-  OwnTrouble own_;
+  BaselineLoss own_;
   double lost_share_ = 0;  // of the window before; 0: perhaps another's
   double seen_ = 0;        // delivery rate of the window before, while there is no limit
   struct {

@@ -10,7 +10,7 @@
 namespace ringway::local {
 namespace {
 
-SubmitVerdict Lie(const std::string& what) {
+SubmitVerdict ProtocolError(const std::string& what) {
   return {.verdict = Verdict::kLie, .status = Status(Code::kProtocol, what)};
 }
 
@@ -93,22 +93,22 @@ bool SizesFit(const abi::Submit& submit, bool is_root) {
 
 SubmitVerdict CheckSubmit(const abi::Submit& submit, std::span<const abi::RankCounts> counts, PeerId self,
                           const RegionBytes& region_bytes) {
-  if (submit.slot >= abi::kSlotCount) return Lie("a slot number is out of range");
-  if (submit.channel >= abi::kChannelCountMax) return Lie("a channel number is out of range");
-  if (!EnumsInRange(submit)) return Lie("a kind, dtype, op or codec is out of range");
-  if (submit.algorithm > kAlgorithmCount) return Lie("an algorithm is out of range");
-  if (submit.staged > 1) return Lie("'staged' is neither 0 nor 1");
+  if (submit.slot >= abi::kSlotCount) return ProtocolError("a slot number is out of range");
+  if (submit.channel >= abi::kChannelCountMax) return ProtocolError("a channel number is out of range");
+  if (!EnumsInRange(submit)) return ProtocolError("a kind, dtype, op or codec is out of range");
+  if (submit.algorithm > kAlgorithmCount) return ProtocolError("an algorithm is out of range");
+  if (submit.staged > 1) return ProtocolError("'staged' is neither 0 nor 1");
   if (!HasCounts(submit.kind) && (!counts.empty() || submit.rank != 0))
-    return Lie("an operation without counts by rank has some");
-  if (submit.priority > abi::kPriorityMax) return Lie("a priority is out of range");
-  if (!IsMessage(submit.kind) && submit.tag != 0) return Lie("an operation without a tag has one");
+    return ProtocolError("an operation without counts by rank has some");
+  if (submit.priority > abi::kPriorityMax) return ProtocolError("a priority is out of range");
+  if (!IsMessage(submit.kind) && submit.tag != 0) return ProtocolError("an operation without a tag has one");
   if (IsMessage(submit.kind) && (submit.feedback != 0 || submit.op != ReduceOp::kSum || PeerId(submit.root) == self))
-    return Lie("a message is for its own sender, or to be reduced");
+    return ProtocolError("a message is for its own sender, or to be reduced");
   if (IsEmpty(submit.kind)) {
     if (submit.count != 0 || submit.input_count != 0 || submit.result_count != 0 || submit.staged != 0)
-      return Lie("an operation without elements has some");
+      return ProtocolError("an operation without elements has some");
     if (submit.root != 0 || submit.world_size != 0 || submit.members != 0 || submit.feedback != 0)
-      return Lie("an operation without elements has a root, a layout or a residual");
+      return ProtocolError("an operation without elements has a root, a layout or a residual");
     return {.descriptor = {.kind = submit.kind}};
   }
   SubmitVerdict verdict;
@@ -120,18 +120,19 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, std::span<const abi::RankCo
   if (submit.algorithm > 0) verdict.algorithm = static_cast<Algorithm>(submit.algorithm - 1);
   const std::size_t element_bytes = SizeOf(submit.dtype);
   const std::uint64_t count_max = std::numeric_limits<std::uint64_t>::max() / element_bytes;
-  if (submit.count > count_max / abi::kWorldSizeMax || submit.result_count > count_max) return Lie("a count overflows");
+  if (submit.count > count_max / abi::kWorldSizeMax || submit.result_count > count_max)
+    return ProtocolError("a count overflows");
   if (!SizesFit(submit, PeerId(submit.root) == self))
-    return Lie("root, world size and counts do not fit the collective");
+    return ProtocolError("root, world size and counts do not fit the collective");
   if (HasCounts(submit.kind)) {
     auto layout = LayoutIn(submit, counts, count_max / abi::kWorldSizeMax);
-    if (!layout) return Lie("counts by rank do not fit the collective");
+    if (!layout) return ProtocolError("counts by rank do not fit the collective");
     if (submit.kind != OpKind::kAllToAllV) verdict.descriptor.layout = collective::HashOf(*layout);
     verdict.layout = std::make_shared<const collective::Layout>(std::move(*layout));
   }
   verdict.input_bytes = submit.input_count * element_bytes;
   verdict.result_bytes = submit.result_count * element_bytes;
-  if (const std::string fault = RangesFault(submit, verdict, region_bytes); !fault.empty()) return Lie(fault);
+  if (const std::string fault = RangesFault(submit, verdict, region_bytes); !fault.empty()) return ProtocolError(fault);
   const char* reason = nullptr;
   if (IsMessage(submit.kind) && verdict.descriptor.codec != Codec::kNone) {
     verdict.verdict = Verdict::kRefuse;

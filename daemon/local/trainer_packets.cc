@@ -10,7 +10,7 @@
 namespace ringway::local {
 namespace {
 
-Status Lie(const char* what) { return {Code::kProtocol, what}; }
+Status ProtocolError(const char* what) { return {Code::kProtocol, what}; }
 
 // A client may round its session page up to whole memory pages; the rest is never touched. Its memory is the client's.
 Status CheckSessionPage(int fd) {
@@ -31,7 +31,7 @@ Result<SubmitPacket> SubmitIn(std::span<const std::byte> bytes) {
   if (!submit.ok()) return submit.status();
   const std::span<const std::byte> rest = bytes.subspan(sizeof(abi::Submit));
   if (rest.size() % sizeof(abi::RankCounts) != 0 || rest.size() > abi::kWorldSizeMax * sizeof(abi::RankCounts))
-    return Lie("a packet has the wrong length for its type");
+    return ProtocolError("a packet has the wrong length for its type");
   SubmitPacket packet{.submit = submit.value(), .counts = {}};
   packet.counts.resize(rest.size() / sizeof(abi::RankCounts));
   if (!rest.empty()) std::memcpy(packet.counts.data(), rest.data(), rest.size());
@@ -47,18 +47,18 @@ struct Mappings {
 
 Status TrainerSession::OnPacket(ReceivedPacket& packet) {
   abi::PacketHeader header;
-  if (packet.bytes.size() < sizeof header) return Lie("a packet is shorter than its header");
+  if (packet.bytes.size() < sizeof header) return ProtocolError("a packet is shorter than its header");
   std::memcpy(&header, packet.bytes.data(), sizeof header);
-  if (header.magic != abi::kMagic) return Lie("a packet has no magic: this is no ringway client");
+  if (header.magic != abi::kMagic) return ProtocolError("a packet has no magic: this is no ringway client");
   const bool takes_descriptor =
       header.type == abi::PacketType::kHello || header.type == abi::PacketType::kRegisterRegion;
-  if (packet.fd.valid() && !takes_descriptor) return Lie("a packet carries a descriptor where none belongs");
+  if (packet.fd.valid() && !takes_descriptor) return ProtocolError("a packet carries a descriptor where none belongs");
   if (state_ == State::kNew) {
-    return header.type == abi::PacketType::kHello ? OnHello(packet) : Lie("the first packet is no hello");
+    return header.type == abi::PacketType::kHello ? OnHello(packet) : ProtocolError("the first packet is no hello");
   }
   if (state_ == State::kStatusOnly) {
     return header.type == abi::PacketType::kStatus ? OnStatus(packet.bytes)
-                                                   : Lie("a status client may only ask for the status");
+                                                   : ProtocolError("a status client may only ask for the status");
   }
   switch (header.type) {
     case abi::PacketType::kJoin:
@@ -78,7 +78,7 @@ Status TrainerSession::OnPacket(ReceivedPacket& packet) {
     case abi::PacketType::kLeave:
       return OnLeave(packet.bytes);
     default:
-      return Lie("a packet type has no place here");
+      return ProtocolError("a packet type has no place here");
   }
 }
 
@@ -118,7 +118,7 @@ Status TrainerSession::OnHello(const ReceivedPacket& packet) {
 Status TrainerSession::OnJoin(std::span<const std::byte> bytes) {
   const auto packet = PacketAs<abi::Join>(bytes);
   if (!packet.ok()) return packet.status();
-  if (state_ != State::kGreeted) return Lie("a second join on one session");
+  if (state_ != State::kGreeted) return ProtocolError("a second join on one session");
   const abi::Join& join = packet.value();
   const auto group = GetText(join.group, "the group's name");
   const auto name = GetText(join.name, "the peer's name");
@@ -173,14 +173,14 @@ void TrainerSession::JoinInTurn(JoinOrder order) {
 Status TrainerSession::OnRegister(ReceivedPacket& packet) {
   const auto order = PacketAs<abi::RegisterRegion>(packet.bytes);
   if (!order.ok()) return order.status();
-  if (!packet.fd.valid()) return Lie("a region comes without its descriptor");
+  if (!packet.fd.valid()) return ProtocolError("a region comes without its descriptor");
   const std::uint32_t id = order.value().region_id;
   const std::uint64_t bytes = order.value().bytes;
   if (state_ != State::kMember && state_ != State::kLeaving) {
-    return Lie("a region is registered by a session that is no member");
+    return ProtocolError("a region is registered by a session that is no member");
   }
-  if (id >= abi::kRegionCountMax) return Lie("a region id is out of range");
-  if (regions_.contains(id)) return Lie("a region id is in use");
+  if (id >= abi::kRegionCountMax) return ProtocolError("a region id is out of range");
+  if (regions_.contains(id)) return ProtocolError("a region id is in use");
   if (Status status = CheckSealedMemfd(packet.fd.get(), bytes); !status.ok()) return status;
   // No reply: an operation on a region without room reports it. Each one tries again to charge a region that is open;
   // the trainer registers a refused one anew.
@@ -229,7 +229,7 @@ Status TrainerSession::OnUnregister(std::span<const std::byte> bytes) {
   const auto order = PacketAs<abi::UnregisterRegion>(bytes);
   if (!order.ok()) return order.status();
   const auto found = regions_.find(order.value().region_id);
-  if (found == regions_.end()) return Lie("a region that is not registered is unregistered");
+  if (found == regions_.end()) return ProtocolError("a region that is not registered is unregistered");
   regions_.erase(found);
   return Status::Ok();
 }
@@ -237,7 +237,7 @@ Status TrainerSession::OnUnregister(std::span<const std::byte> bytes) {
 Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   const auto packet = SubmitIn(bytes);
   if (!packet.ok()) return packet.status();
-  if (state_ != State::kMember) return Lie("an operation is submitted by a session that is no member");
+  if (state_ != State::kMember) return ProtocolError("an operation is submitted by a session that is no member");
   const abi::Submit& submit = packet.value().submit;
   const auto region_bytes = [this](std::uint32_t id) -> std::optional<std::uint64_t> {
     const auto found = regions_.find(id);
@@ -246,7 +246,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   };
   const SubmitVerdict verdict = CheckSubmit(submit, packet.value().counts, peer_, region_bytes);
   if (verdict.verdict == Verdict::kLie) return verdict.status;
-  if (slots_[submit.slot].in_use) return Lie("a slot is submitted while its operation runs");
+  if (slots_[submit.slot].in_use) return ProtocolError("a slot is submitted while its operation runs");
   slots_[submit.slot] = {.in_use = true, .input_bytes = verdict.input_bytes, .staged_bytes = verdict.input_bytes};
   buffers::TrainerBuffers::Places places;
   Status status = CheckRefusalsTold(submit);
@@ -335,7 +335,7 @@ void TrainerSession::RaiseStaged(std::uint32_t slot) {
 Status TrainerSession::OnProgress(std::span<const std::byte> bytes) {
   const auto packet = PacketAs<abi::Progress>(bytes);
   if (!packet.ok()) return packet.status();
-  if (packet.value().slot >= abi::kSlotCount) return Lie("a slot number is out of range");
+  if (packet.value().slot >= abi::kSlotCount) return ProtocolError("a slot number is out of range");
   if (slots_[packet.value().slot].in_use) RaiseStaged(packet.value().slot);
   return Status::Ok();
 }
@@ -343,7 +343,7 @@ Status TrainerSession::OnProgress(std::span<const std::byte> bytes) {
 Status TrainerSession::OnCancel(std::span<const std::byte> bytes) {
   const auto packet = PacketAs<abi::Cancel>(bytes);
   if (!packet.ok()) return packet.status();
-  if (packet.value().slot >= abi::kSlotCount) return Lie("a slot number is out of range");
+  if (packet.value().slot >= abi::kSlotCount) return ProtocolError("a slot number is out of range");
   // The operation may have ended while the packet was in flight.
   if (slots_[packet.value().slot].in_use && port_ != nullptr) port_->Cancel(packet.value().slot);
   return Status::Ok();
@@ -353,7 +353,7 @@ Status TrainerSession::OnSetDeadline(std::span<const std::byte> bytes) {
   const auto packet = PacketAs<abi::SetDeadline>(bytes);
   if (!packet.ok()) return packet.status();
   const std::uint32_t slot = packet.value().slot;
-  if (slot >= abi::kSlotCount) return Lie("a slot number is out of range");
+  if (slot >= abi::kSlotCount) return ProtocolError("a slot number is out of range");
   if (slots_[slot].in_use && port_ != nullptr)
     port_->SetDeadline(slot, std::chrono::milliseconds(packet.value().after_ms));
   return Status::Ok();
@@ -374,7 +374,7 @@ Status TrainerSession::OnLeave(std::span<const std::byte> bytes) {
       TrainerGone();
       return Status::Ok();
     default:
-      return Lie("a second leave");
+      return ProtocolError("a second leave");
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include "proto/frame_codec.h"
 #include "proto/hash.h"
-#include "proto/scatter.h"
+#include "proto/jitter.h"
 
 namespace ringway::net {
 namespace {
@@ -161,7 +161,7 @@ void MasterLink::Lost(const Status& why) {
   if (stopped_) return;
   // A master that is back is not to meet all daemons in the same moment.
   const Duration half = pause_ / 2;
-  timer_.After(half + Scattered(who_, ++attempts_, half), [this] { Start(); });
+  timer_.After(half + Jitter(who_, ++attempts_, half), [this] { Start(); });
   pause_ = std::min(pause_ * 2, options_.pause_max);
   if (was_up) return sink_->OnMasterDown(why.text());
   sink_->OnMasterRefused(why);

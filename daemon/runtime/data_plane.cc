@@ -36,8 +36,8 @@ PeerId AddresseeOf(const control::FromMaster& message) {
       return PeerId(message.abort().peer());
     case control::FromMaster::kEvicted:
       return PeerId(message.evicted().peer());
-    case control::FromMaster::kTakeBack:
-      return PeerId(message.take_back().peer());
+    case control::FromMaster::kRevokePrepared:
+      return PeerId(message.revoke_prepared().peer());
     default:
       return PeerId();
   }

@@ -66,8 +66,8 @@ void PeerRuntime::OnMasterMessage(const control::FromMaster& message) {
     case control::FromMaster::kAbort:
       peer_.OnAbort(Epoch(message.abort().epoch()), now);
       break;
-    case control::FromMaster::kTakeBack:
-      peer_.OnTakeBack(Epoch(message.take_back().epoch()));
+    case control::FromMaster::kRevokePrepared:
+      peer_.OnRevokePrepared(Epoch(message.revoke_prepared().epoch()));
       break;
     case control::FromMaster::kEvicted: {
       peer_.OnEvicted(FailureFromWire(message.evicted().code(), Code::kEvicted), message.evicted().text());

@@ -68,8 +68,8 @@ PeerId SpeakerOf(const control::ToMaster& message) {
       return PeerId(message.installed().peer());
     case control::ToMaster::kWithdraw:
       return PeerId(message.withdraw().peer());
-    case control::ToMaster::kTakenBack:
-      return PeerId(message.taken_back().peer());
+    case control::ToMaster::kPreparedRevoked:
+      return PeerId(message.prepared_revoked().peer());
     default:
       return PeerId();
   }
@@ -367,8 +367,8 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
     group->OnReport(message.report(), now);
   } else if (message.has_installed()) {
     group->OnInstalled(speaker, Epoch(message.installed().epoch()), now);
-  } else if (message.has_taken_back()) {
-    group->OnTakenBack(speaker, Epoch(message.taken_back().epoch()), now);
+  } else if (message.has_prepared_revoked()) {
+    group->OnPreparedRevoked(speaker, Epoch(message.prepared_revoked().epoch()), now);
   } else if (message.has_withdraw()) {
     RINGWAY_REACHED(kTakeWithdraw);
     group->OnWithdraw(speaker, now);

@@ -119,10 +119,10 @@ void Group::Resync(PeerId id) {
   SendCandidates(id);
   if (Members().contains(id)) SendView(current_, current_was_prepared_, id);
   for (const auto& [epoch, view] : prepared_) {
-    const bool is_void = taking_back_ && epoch >= taking_back_->first;
+    const bool is_void = revoking_ && epoch >= revoking_->first;
     if (!is_void && MembersOf(view).contains(id)) SendView(view, true, id);
   }
-  if (taking_back_) SendTakeBack(id);
+  if (revoking_) SendRevokePrepared(id);
   if (collection_ && collection_->told.contains(id)) SendAbort(id);
   found->second.told.clear();
   ExplainPendings();
@@ -144,7 +144,7 @@ void Group::OnDialFailed(PeerId peer, PeerId other, const std::string& text) {
   peers_[peer].dial_errors[other] = ClipText(text);
   peers_[peer].standing.erase(other);
   for (const PeerId one : {peer, other}) {
-    if (IsNewcomer(one)) TakeBackViewsOf(one);
+    if (IsNewcomer(one)) RevokeViewsOf(one);
   }
   ExplainPendings();
 }
@@ -178,7 +178,7 @@ void Group::DropGone(PeerId peer, TimePoint now) {
     if (!collection_) Collect(now);
   } else {
     const bool is_recorded = IsNewcomer(peer);
-    if (is_recorded) TakeBackViewsOf(peer);
+    if (is_recorded) RevokeViewsOf(peer);
     Drop({peer}, now);
     if (is_recorded) host_.Changed(*this);
   }
@@ -235,7 +235,7 @@ void Group::DropLostPendings(TimePoint now) {
       if (RINGWAY_MUTANT(kSilenceIsDeath) && !collection_) Collect(now);
     } else if (IsNewcomer(id)) {
       if (RINGWAY_MUTANT(kAbortForNewcomer) && !collection_) Collect(now);
-      if (!collection_) TakeBackViewsOf(id);
+      if (!collection_) RevokeViewsOf(id);
     } else {
       RINGWAY_REACHED(kDropPending);
       gone.insert(id);
@@ -260,7 +260,7 @@ void Group::ForgetIfUnheard(TimePoint now) {
 
 void Group::EndViews() {
   collection_.reset();
-  taking_back_.reset();
+  revoking_.reset();
   prepared_.clear();
   current_.Clear();
   current_was_prepared_ = false;
@@ -325,7 +325,7 @@ void Group::TryForm() {
 
 // Admits as many as possible of the pendings that are connected to all members and newcomers.
 void Group::TryPrepare() {
-  if (current_.epoch() == 0 || taking_back_) return;
+  if (current_.epoch() == 0 || revoking_) return;
   std::set<PeerId> next = MembersOf(Newest());
   std::vector<PeerId> reachable;
   for (const PeerId id : Pendings()) {
@@ -349,13 +349,13 @@ void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
   prepared_.erase(prepared_.begin(), std::next(found));
   host_.Changed(*this);
   RINGWAY_REACHED(kAdoptPrepared);
-  RINGWAY_REACHED_IF(taking_back_.has_value(), kTakeBackLate);
-  if (taking_back_) {  // too late: it was agreed on before. Remaining newcomers may have dropped it.
-    taking_back_.reset();
+  RINGWAY_REACHED_IF(revoking_.has_value(), kTakeBackLate);
+  if (revoking_) {  // too late: it was agreed on before. Remaining newcomers may have dropped it.
+    revoking_.reset();
     for (const PeerId id : MembersOf(current_)) {
       if (!before.contains(id) && peers_.contains(id)) SendView(current_, true, id);
     }
-    if (!prepared_.empty()) TakeBack(prepared_.begin()->first);
+    if (!prepared_.empty()) RevokePrepared(prepared_.begin()->first);
   }
   const std::set<PeerId> members = Members();
   const bool lacks_one = std::any_of(members.begin(), members.end(), [&](PeerId id) { return !peers_.contains(id); });
@@ -368,37 +368,37 @@ void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
 bool Group::IsNewcomer(PeerId peer) const { return InAnyView().contains(peer) && !Members().contains(peer); }
 
 // Later views contain the newcomers of earlier ones, so they become void, too.
-void Group::TakeBackViewsOf(PeerId newcomer) {
+void Group::RevokeViewsOf(PeerId newcomer) {
   for (const auto& [epoch, view] : prepared_) {
-    if (MembersOf(view).contains(newcomer)) return TakeBack(epoch);
+    if (MembersOf(view).contains(newcomer)) return RevokePrepared(epoch);
   }
 }
 
 // Members may just have agreed on one of them, and will switch to it in any case. Each replies when it no longer can:
 // from then on it does not stamp these views, so the minimum over all members cannot be one of them. Until all have
 // replied, the views are kept and no others are prepared.
-void Group::TakeBack(Epoch first) {
-  if (collection_ || (taking_back_ && taking_back_->first <= first)) return;
-  taking_back_ = TakingBack{.first = first, .awaited = Members()};
-  std::erase_if(taking_back_->awaited, [&](PeerId id) { return !peers_.contains(id); });
-  if (RINGWAY_MUTANT(kTakeBackUnasked)) taking_back_->awaited = {*Members().begin()};
-  RINGWAY_REACHED(kTakeBack);
-  for (const PeerId id : InAnyView()) SendTakeBack(id);
+void Group::RevokePrepared(Epoch first) {
+  if (collection_ || (revoking_ && revoking_->first <= first)) return;
+  revoking_ = Revocation{.first = first, .awaited = Members()};
+  std::erase_if(revoking_->awaited, [&](PeerId id) { return !peers_.contains(id); });
+  if (RINGWAY_MUTANT(kRevokeUnasked)) revoking_->awaited = {*Members().begin()};
+  RINGWAY_REACHED(kRevokePrepared);
+  for (const PeerId id : InAnyView()) SendRevokePrepared(id);
 }
 
-void Group::SendTakeBack(PeerId id) {
+void Group::SendRevokePrepared(PeerId id) {
   control::FromMaster message;
-  message.mutable_take_back()->set_peer(id.value);
-  message.mutable_take_back()->set_epoch(taking_back_->first.value);
+  message.mutable_revoke_prepared()->set_peer(id.value);
+  message.mutable_revoke_prepared()->set_epoch(revoking_->first.value);
   SendTo(id, std::move(message));
 }
 
-void Group::OnTakenBack(PeerId peer, Epoch epoch, TimePoint now) {
-  if (!taking_back_ || epoch != taking_back_->first) return;
-  taking_back_->awaited.erase(peer);
-  if (!taking_back_->awaited.empty()) return;
+void Group::OnPreparedRevoked(PeerId peer, Epoch epoch, TimePoint now) {
+  if (!revoking_ || epoch != revoking_->first) return;
+  revoking_->awaited.erase(peer);
+  if (!revoking_->awaited.empty()) return;
   prepared_.erase(prepared_.lower_bound(epoch), prepared_.end());
-  taking_back_.reset();
+  revoking_.reset();
   host_.Changed(*this);
   Advance(now);
 }

@@ -4,7 +4,7 @@
 //   forming --pendings that are all connected, as many as each of them waits for--> view E
 //   view E  --an admissible newcomer, or a better plan-->  prepared P  --Installed(P) from a member-->  view P
 //   view E  --Report from a member-->  collecting(stop)  --all reports that matter-->  view E' with verdicts
-//   prepared P  --its newcomer is gone-->  taking back  --TakenBack from all members-->  view E, nobody disturbed
+//   prepared P  --its newcomer is gone-->  taking back  --PreparedRevoked from all members-->  view E, nobody disturbed
 //
 // Silence at the master alone drops nobody, for the master may be the one that is cut off. A member is dropped when
 //
@@ -100,7 +100,7 @@ class Group {
   void OnReplaced(PeerId peer, TimePoint now);
   // It goes, for this reason. REQUIRES: it is one of peers().
   void OnEvict(PeerId peer, const std::string& why, TimePoint now);
-  void OnTakenBack(PeerId peer, Epoch epoch, TimePoint now);
+  void OnPreparedRevoked(PeerId peer, Epoch epoch, TimePoint now);
   void OnCounters(const control::PeerCounters& counters);
   // The peer's daemon has reconnected: resends everything that may have been lost on the old connection.
   void Resync(PeerId peer);
@@ -148,7 +148,7 @@ class Group {
   };
   // Void prepared views on which members may have agreed already: they stay in prepared_ until no member can adopt
   // them.
-  struct TakingBack {
+  struct Revocation {
     Epoch first;               // and all above
     std::set<PeerId> awaited;  // members that have not replied
   };
@@ -219,9 +219,9 @@ class Group {
   void SendCandidates(PeerId id);
   void SendAbort(PeerId id);           // REQUIRES: a collection runs
   bool IsNewcomer(PeerId peer) const;  // in a prepared view, not in the current one
-  void TakeBackViewsOf(PeerId newcomer);
-  void TakeBack(Epoch first);
-  void SendTakeBack(PeerId id);  // REQUIRES: views are being taken back
+  void RevokeViewsOf(PeerId newcomer);
+  void RevokePrepared(Epoch first);
+  void SendRevokePrepared(PeerId id);  // REQUIRES: views are being taken back
   void DropGone(PeerId peer, TimePoint now);
   void DropLostPendings(TimePoint now);
   void ForgetIfUnheard(TimePoint now);
@@ -244,7 +244,7 @@ class Group {
   control::View current_;                    // epoch 0: none
   bool current_was_prepared_ = false;        // adopted by UpdateView, not decided by a recovery
   std::map<Epoch, control::View> prepared_;  // above current, ascending, each containing the one before
-  std::optional<TakingBack> taking_back_;
+  std::optional<Revocation> revoking_;
   std::optional<Collection> collection_;
   bool stirred_ = true;      // events since TryForm and TryPrepare last ran
   bool unexplained_ = true;  // events since ExplainPendings last ran

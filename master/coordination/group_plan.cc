@@ -44,7 +44,7 @@ void Group::AddNews(TimePoint now) {
 void Group::TryReplan(TimePoint now) {
   constexpr Duration kQuiet = std::chrono::seconds(1);
   constexpr Duration kBunchMax = std::chrono::seconds(5);
-  if (!news_ || current_.members_size() < 2 || !prepared_.empty() || taking_back_) return;
+  if (!news_ || current_.members_size() < 2 || !prepared_.empty() || revoking_) return;
   if (now - news_->last < kQuiet && now - news_->since < kBunchMax) return;
   news_.reset();
   control::View view = current_;

@@ -64,7 +64,7 @@ void Group::OnReport(const control::Report& report, TimePoint now) {
 }
 
 void Group::Collect(TimePoint now) {
-  taking_back_.reset();  // superseded by the next view
+  revoking_.reset();  // superseded by the next view
   const Epoch newest = prepared_.empty() ? Epoch(current_.epoch()) : prepared_.rbegin()->first;
   collection_ = Collection{
       .stop = newest, .since = now, .weighed_since = now, .reports = {}, .told = InAnyView(), .hears_since = {}};

@@ -17,7 +17,7 @@ PeerId AddresseeOf(const control::FromMaster& message) {
   if (message.has_view()) return PeerId(message.view().peer());
   if (message.has_abort()) return PeerId(message.abort().peer());
   if (message.has_evicted()) return PeerId(message.evicted().peer());
-  if (message.has_take_back()) return PeerId(message.take_back().peer());
+  if (message.has_revoke_prepared()) return PeerId(message.revoke_prepared().peer());
   return {};
 }
 
@@ -347,8 +347,8 @@ void Cluster::Route(std::uint32_t index, const control::FromMaster& message) {
     peer.OnView(message.view(), now);
   } else if (message.has_abort()) {
     peer.OnAbort(Epoch(message.abort().epoch()), now);
-  } else if (message.has_take_back()) {
-    peer.OnTakeBack(Epoch(message.take_back().epoch()));
+  } else if (message.has_revoke_prepared()) {
+    peer.OnRevokePrepared(Epoch(message.revoke_prepared().epoch()));
   } else if (message.has_evicted()) {
     peer.OnEvicted(static_cast<Code>(message.evicted().code()), message.evicted().text());
   }

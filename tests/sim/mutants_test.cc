@@ -67,8 +67,8 @@ Seeds SeedsFor(Mutant mutant) {
     case Mutant::kInstallOldView:
       return {.first = 9790};
     case Mutant::kAbortForNewcomer:
-    case Mutant::kTakeBackUnasked:
-    case Mutant::kTakeBackAtOnce:
+    case Mutant::kRevokeUnasked:
+    case Mutant::kRevokeAtOnce:
       return {.first = 9, .step = 16};
     case Mutant::kBlameTheWaiting:
     case Mutant::kTrustStaging:

@@ -33,7 +33,8 @@ std::vector<std::string> FilesNamedIn(const std::string& prose) {
 
 TEST(ReferencesTest, FindTheFilesThatALineNames) {
   using Names = std::vector<std::string>;
-  EXPECT_EQ(FilesNamedIn("// as peer.h says (daemon/agreement/lay.cc)."), (Names{"peer.h", "daemon/agreement/lay.cc"}));
+  EXPECT_EQ(FilesNamedIn("// as peer.h says (daemon/agreement/bind_to_world.cc)."),
+            (Names{"peer.h", "daemon/agreement/bind_to_world.cc"}));
   EXPECT_EQ(FilesNamedIn("see [it](../deploy/README.md#packages)"), (Names{"../deploy/README.md"}));
   EXPECT_EQ(FilesNamedIn("// NAME.h, <vector.h>, linux/virtio_net.h, 3.hundred"), Names());
 }

@@ -108,14 +108,14 @@ TEST_F(MembershipTest, LossOfAMemberFreezesAndIsReportedOnce) {
 
 TEST_F(MembershipTest, TroubleOfTheDataPathWaitsForItsEndAndCountsInAViewThatRuns) {
   (void)Install(5);
-  membership_.TroubleLater("first");
-  membership_.TroubleLater("second");
+  membership_.RequestRecoveryLater("first");
+  membership_.RequestRecoveryLater("second");
   EXPECT_TRUE(ctx_.views.running());
   (void)Report();
-  membership_.ActOnTrouble();
+  membership_.ActOnRequests();
   EXPECT_EQ(Report()->reason(), "second");
-  membership_.TroubleLater("while frozen");
-  membership_.ActOnTrouble();
+  membership_.RequestRecoveryLater("while frozen");
+  membership_.ActOnRequests();
   EXPECT_FALSE(Report());
 }
 

@@ -26,19 +26,19 @@ TEST(PreparedViewsTest, NewestThatMayBeAdoptedIsOffered) {
 TEST(PreparedViewsTest, WhatIsToBeTakenBackIsNotOfferedAndStaysUntilItIsDropped) {
   PreparedViews views;
   for (const std::uint64_t epoch : {2, 3, 4}) views.Add(Epoch(epoch), {});
-  ASSERT_TRUE(views.TakeBack(Epoch(3)));
+  ASSERT_TRUE(views.RevokePrepared(Epoch(3)));
   EXPECT_EQ(NewestOf(views), Epoch(2));
   EXPECT_NE(views.Find(Epoch(4)), nullptr) << "an UpdateView that is open may have agreed on it";
-  EXPECT_EQ(views.DropTakenBack(Epoch(3)), std::set<Epoch>{Epoch(3)});
+  EXPECT_EQ(views.DropRevoked(Epoch(3)), std::set<Epoch>{Epoch(3)});
   EXPECT_NE(views.Find(Epoch(3)), nullptr) << "installed meanwhile";
   EXPECT_EQ(views.Find(Epoch(4)), nullptr);
-  EXPECT_TRUE(views.DropTakenBack(Epoch(3)).empty());
+  EXPECT_TRUE(views.DropRevoked(Epoch(3)).empty());
 }
 
 TEST(PreparedViewsTest, DecidedViewVoidsTheTakingBack) {
   PreparedViews views;
   views.Add(Epoch(2), {});
-  ASSERT_TRUE(views.TakeBack(Epoch(2)));
+  ASSERT_TRUE(views.RevokePrepared(Epoch(2)));
   views.KeepAll();
   EXPECT_EQ(NewestOf(views), Epoch(2));
 }
@@ -49,8 +49,8 @@ TEST(PreparedViewsTest, OnlySoManyAreRemembered) {
   views.OnView(Epoch(2 * PreparedViews::kMax));
   EXPECT_EQ(views.Find(Epoch(PreparedViews::kMax)), nullptr);
   EXPECT_NE(views.Find(Epoch(PreparedViews::kMax + 1)), nullptr);
-  for (std::uint64_t epoch = 1; epoch <= PreparedViews::kMax; ++epoch) EXPECT_TRUE(views.TakeBack(Epoch(epoch)));
-  EXPECT_FALSE(views.TakeBack(Epoch(PreparedViews::kMax + 1)));
+  for (std::uint64_t epoch = 1; epoch <= PreparedViews::kMax; ++epoch) EXPECT_TRUE(views.RevokePrepared(Epoch(epoch)));
+  EXPECT_FALSE(views.RevokePrepared(Epoch(PreparedViews::kMax + 1)));
 }
 
 }  // namespace

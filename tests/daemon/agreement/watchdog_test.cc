@@ -67,14 +67,14 @@ TEST_F(WatchdogTest, HearsEverybodyAnewInAView) {
 TEST_F(WatchdogTest, BarksLaterEachTimeUntilAnOperationAsLargeSucceeds) {
   Hear(2, seconds(1000), 8);
   Hear(3, seconds(1000), 8);
-  watchdog_.Bark(5000, kStart + seconds(10));
+  watchdog_.Fire(5000, kStart + seconds(10));
   EXPECT_FALSE(StuckAfter(seconds(29)));
   EXPECT_TRUE(StuckAfter(seconds(30)));
-  watchdog_.Calm(4999);
+  watchdog_.Reset(4999);
   EXPECT_FALSE(StuckAfter(seconds(29))) << "a small one proves nothing";
-  watchdog_.Calm(5000);
+  watchdog_.Reset(5000);
   EXPECT_TRUE(StuckAfter(seconds(20)));
-  for (int i = 0; i < 20; ++i) watchdog_.Bark(1, kStart);
+  for (int i = 0; i < 20; ++i) watchdog_.Fire(1, kStart);
   Hear(2, 2 * Watchdog::kPatienceMax, 8);
   Hear(3, 2 * Watchdog::kPatienceMax, 8);
   EXPECT_TRUE(StuckAfter(Watchdog::kPatienceMax));

@@ -16,7 +16,7 @@ constexpr double kPace = 100e6;
 
 class LaneRenewalTest : public Test {
  protected:
-  Picked Judge(const std::vector<LaneHaste>& lanes, double pace = kPace) { return renewal_.Judge(lanes, pace, now_); }
+  Picked Judge(const std::vector<LaneRate>& lanes, double pace = kPace) { return renewal_.Judge(lanes, pace, now_); }
 
   LaneRenewal renewal_;
   TimePoint now_{seconds(100)};
@@ -31,7 +31,7 @@ TEST_F(LaneRenewalTest, WithoutAPaceCongestionControlIsLeftAlone) { EXPECT_EQ(Ju
 TEST_F(LaneRenewalTest, OfWhatIsNotKnownNothingIsSaid) { EXPECT_EQ(Judge({{.rate = 0}, {}}), Picked()); }
 
 TEST_F(LaneRenewalTest, OfThoseThatSendOneAtATime) {
-  const std::vector<LaneHaste> lanes{{.rate = 5e6, .sending = true}, {.rate = 5e6, .sending = true}, {.rate = 5e6}};
+  const std::vector<LaneRate> lanes{{.rate = 5e6, .sending = true}, {.rate = 5e6, .sending = true}, {.rate = 5e6}};
   EXPECT_EQ(Judge(lanes), (Picked{0, 2}));
   now_ += milliseconds(100);
   EXPECT_EQ(Judge(lanes), (Picked{1}));
@@ -40,7 +40,7 @@ TEST_F(LaneRenewalTest, OfThoseThatSendOneAtATime) {
 }
 
 TEST_F(LaneRenewalTest, EachOnceASecondAtMostAndLessOftenWhereItDoesNotHelp) {
-  const std::vector<LaneHaste> slow{{.rate = 5e6}};
+  const std::vector<LaneRate> slow{{.rate = 5e6}};
   std::vector<int> when;
   for (int tenth = 0; tenth <= 40; ++tenth, now_ += milliseconds(100)) {
     if (!Judge(slow).empty()) when.push_back(tenth);
@@ -55,7 +55,7 @@ TEST_F(LaneRenewalTest, EachOnceASecondAtMostAndLessOftenWhereItDoesNotHelp) {
 TEST_F(LaneRenewalTest, InTenSecondsEachBeginsAgainAndNoTwoTogetherThatSend) {
   for (const std::size_t count : {1U, 8U, 21U, 53U, 79U}) {
     renewal_ = LaneRenewal();
-    std::vector<LaneHaste> lanes(count, {.rate = 50e6});
+    std::vector<LaneRate> lanes(count, {.rate = 50e6});
     std::vector<TimePoint> begun(count, now_);
     for (std::size_t tenth = 0; tenth < 900; ++tenth, now_ += milliseconds(100)) {
       const auto sends = [&](std::size_t lane) { return tenth < 300 || (tenth < 600 && lane % 2 == tenth % 2); };
@@ -73,7 +73,7 @@ TEST_F(LaneRenewalTest, InTenSecondsEachBeginsAgainAndNoTwoTogetherThatSend) {
 }
 
 TEST_F(LaneRenewalTest, InTurnOnlyWhileThereIsAPaceAndNotDuringRecovery) {
-  const std::vector<LaneHaste> recovers{{.rate = 0, .sending = true}, {.rate = 50e6, .sending = true}};
+  const std::vector<LaneRate> recovers{{.rate = 0, .sending = true}, {.rate = 50e6, .sending = true}};
   EXPECT_EQ(Judge(recovers), Picked());
   now_ += seconds(9);
   EXPECT_EQ(Judge(recovers, 0), Picked());
@@ -81,7 +81,7 @@ TEST_F(LaneRenewalTest, InTurnOnlyWhileThereIsAPaceAndNotDuringRecovery) {
 }
 
 TEST_F(LaneRenewalTest, AfterARestAllBeginAgainThatHaveNotJustDoneSo) {
-  const std::vector<LaneHaste> slow_and_fast{{.rate = 5e6}, {.rate = 50e6}};
+  const std::vector<LaneRate> slow_and_fast{{.rate = 5e6}, {.rate = 50e6}};
   EXPECT_EQ(renewal_.AfterRest(kPace, now_), Picked()) << "of no lanes";
   EXPECT_EQ(Judge(slow_and_fast), Picked{0});
   EXPECT_EQ(renewal_.AfterRest(kPace, now_ + seconds(1)), Picked());
@@ -92,10 +92,10 @@ TEST_F(LaneRenewalTest, AfterARestAllBeginAgainThatHaveNotJustDoneSo) {
 }
 
 TEST_F(LaneRenewalTest, TurnsGoOnAfterARestSoThatTheTenSecondsNeverPass) {
-  std::vector<LaneHaste> lanes(8, {.rate = 50e6});
+  std::vector<LaneRate> lanes(8, {.rate = 50e6});
   Judge(lanes);
   now_ += seconds(60);
-  for (LaneHaste& lane : lanes) lane.sending = true;
+  for (LaneRate& lane : lanes) lane.sending = true;
   ASSERT_EQ(renewal_.AfterRest(kPace, now_).size(), lanes.size());
   std::vector<TimePoint> begun(lanes.size(), now_);
   for (int tenth = 0; tenth < 300; ++tenth, now_ += milliseconds(100)) {

@@ -43,10 +43,10 @@ class CutOffTest : public CoordinatorTest {
     message.mutable_hello()->set_instance(1000 + connection);
     Say(connection, message);
   }
-  void TakenBack(std::uint64_t connection, std::uint64_t epoch) {
+  void PreparedRevoked(std::uint64_t connection, std::uint64_t epoch) {
     control::ToMaster message;
-    message.mutable_taken_back()->set_peer(peers_[connection]);
-    message.mutable_taken_back()->set_epoch(epoch);
+    message.mutable_prepared_revoked()->set_peer(peers_[connection]);
+    message.mutable_prepared_revoked()->set_epoch(epoch);
     Say(connection, message);
   }
   bool Disturbed(std::initializer_list<std::uint64_t> connections) {
@@ -221,11 +221,11 @@ TEST_F(CutOffTest, NewcomerThatWithdrawsDisturbsNobody) {
   ASSERT_NE(prepared, 0u);
   Withdraw(4);
   for (const std::uint64_t i : {1, 2, 3}) {
-    const auto* back = Last(i, &control::FromMaster::has_take_back);
+    const auto* back = Last(i, &control::FromMaster::has_revoke_prepared);
     ASSERT_NE(back, nullptr);
-    EXPECT_EQ(back->take_back().epoch(), prepared);
+    EXPECT_EQ(back->revoke_prepared().epoch(), prepared);
   }
-  for (const std::uint64_t i : {1, 2, 3}) TakenBack(i, prepared);
+  for (const std::uint64_t i : {1, 2, 3}) PreparedRevoked(i, prepared);
   EXPECT_EQ(TheGroup().NewestPrepared(), Epoch());
   EXPECT_FALSE(Disturbed({1, 2, 3}));
   EXPECT_EQ(TheGroup().peers().size(), 3u);
@@ -236,11 +236,11 @@ TEST_F(CutOffTest, NoViewIsPreparedBeforeAllHaveTakenBackTheLast) {
   const std::uint64_t first = Newcomer(3, {1, 2});
   Withdraw(3);
   EXPECT_EQ(Newcomer(4, {1, 2}), 0u);
-  TakenBack(1, first);
+  PreparedRevoked(1, first);
   EXPECT_EQ(Last(4, &control::FromMaster::has_view), nullptr);
-  TakenBack(2, first - 1);
+  PreparedRevoked(2, first - 1);
   EXPECT_EQ(Last(4, &control::FromMaster::has_view), nullptr) << "an answer to something else";
-  TakenBack(2, first);
+  PreparedRevoked(2, first);
   ASSERT_NE(Last(4, &control::FromMaster::has_view), nullptr);
   EXPECT_GT(Last(4, &control::FromMaster::has_view)->view().view().epoch(), first);
 }
@@ -278,14 +278,14 @@ TEST_F(CutOffTest, MemberThatReconnectsIsAskedAgainToTakeBack) {
   Form(2);
   const std::uint64_t prepared = Newcomer(3, {1, 2});
   Withdraw(3);
-  TakenBack(1, prepared);
+  PreparedRevoked(1, prepared);
   Lose({2});
   inbox_[2].clear();
   Return({2});
-  ASSERT_TRUE(Has(2, &control::FromMaster::has_take_back));
+  ASSERT_TRUE(Has(2, &control::FromMaster::has_revoke_prepared));
   const auto is_void = [](const control::FromMaster& m) { return m.has_view() && m.view().prepared(); };
   EXPECT_TRUE(std::none_of(inbox_[2].begin(), inbox_[2].end(), is_void));
-  TakenBack(2, prepared);
+  PreparedRevoked(2, prepared);
   EXPECT_EQ(TheGroup().NewestPrepared(), Epoch());
 }
 

@@ -13,7 +13,7 @@
 namespace ringway {
 
 // At least 0, less than `most`; the same for the same `who` and `turn`. REQUIRES: most > 0.
-inline Duration Scattered(std::uint64_t who, std::uint64_t turn, Duration most) {
+inline Duration Jitter(std::uint64_t who, std::uint64_t turn, Duration most) {
   const std::array<std::uint64_t, 2> seed = {who, turn};
   return Duration(
       static_cast<std::int64_t>(Hash64(std::as_bytes(std::span(seed))) % static_cast<std::uint64_t>(most.count())));

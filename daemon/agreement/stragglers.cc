@@ -1,4 +1,4 @@
-#include "daemon/agreement/laggards.h"
+#include "daemon/agreement/stragglers.h"
 
 #include <algorithm>
 #include <numeric>
@@ -19,11 +19,11 @@ std::uint64_t Progress::total() const {
                          [](std::uint64_t sum, const auto& entry) { return sum + entry.second; });
 }
 
-void Laggards::OnStop(TimePoint now) {
+void Stragglers::OnStop(TimePoint now) {
   if (!stopped_) stopped_ = now;
 }
 
-void Laggards::OnView(const View& view, TimePoint now) {
+void Stragglers::OnView(const View& view, TimePoint now) {
   if (std::erase_if(ranks_, [&](const auto& entry) { return !view.Contains(entry.first); }) > 0) BeginAnew(now);
   for (auto& [id, rank] : ranks_) {
     if (stopped_ && rank.lags_since) rank.lags_since = std::min(now, *rank.lags_since + (now - *stopped_));
@@ -31,13 +31,13 @@ void Laggards::OnView(const View& view, TimePoint now) {
   stopped_.reset();
 }
 
-void Laggards::BeginAnew(TimePoint now) {
+void Stragglers::BeginAnew(TimePoint now) {
   for (auto& [id, rank] : ranks_) {
     if (rank.lags_since) rank.lags_since = now;
   }
 }
 
-void Laggards::Heard(PeerId from, Progress theirs, const ChannelSeqs& own, bool awaited, TimePoint now) {
+void Stragglers::Heard(PeerId from, Progress theirs, const ChannelSeqs& own, bool awaited, TimePoint now) {
   Rank& rank = ranks_[from];
   const bool moved = theirs.runs || theirs != rank.progress;
   rank.progress = std::move(theirs);
@@ -49,27 +49,27 @@ void Laggards::Heard(PeerId from, Progress theirs, const ChannelSeqs& own, bool 
   }
 }
 
-bool Laggards::Rank::Has(const OpName& op) const { return NextOf(progress.next, op.channel) > op.seq; }
+bool Stragglers::Rank::Has(const OpName& op) const { return NextOf(progress.next, op.channel) > op.seq; }
 
-bool Laggards::AllHave(const OpName& op) const {
+bool Stragglers::AllHave(const OpName& op) const {
   return std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) { return entry.second.Has(op); });
 }
 
-bool Laggards::Has(PeerId rank, const OpName& op) const {
+bool Stragglers::Has(PeerId rank, const OpName& op) const {
   const auto found = ranks_.find(rank);
   return found != ranks_.end() && found->second.Has(op);
 }
 
-bool Laggards::HoldsUp(PeerId rank, Duration limit, TimePoint now) const {
+bool Stragglers::HoldsUp(PeerId rank, Duration limit, TimePoint now) const {
   const auto found = ranks_.find(rank);
   return found != ranks_.end() && found->second.lags_since && now - *found->second.lags_since >= limit;
 }
 
-bool Laggards::HoldsUp(const OpName& op, PeerId rank, Duration limit, TimePoint now) const {
+bool Stragglers::HoldsUp(const OpName& op, PeerId rank, Duration limit, TimePoint now) const {
   return HoldsUp(rank, limit, now) && !Has(rank, op);
 }
 
-Progress Laggards::ProgressOf(PeerId rank) const {
+Progress Stragglers::ProgressOf(PeerId rank) const {
   const auto found = ranks_.find(rank);
   return found == ranks_.end() ? Progress() : found->second.progress;
 }

@@ -8,7 +8,7 @@
 namespace ringway::internal {
 
 // For the world of the newest outcome that is there.
-Error SessionImpl::Lay(Request* request) {
+Error SessionImpl::BindToWorld(Request* request) {
   std::shared_ptr<Link> link;
   {
     const Lock lock(mutex_);

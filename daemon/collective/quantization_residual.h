@@ -20,7 +20,7 @@
 
 namespace ringway::collective {
 
-class LossNotes {
+class QuantizationResidual {
  public:
   struct World {
     std::uint32_t size = 1;
@@ -28,7 +28,7 @@ class LossNotes {
     bool everyone_sums = false;
   };
   // `loss`: as many elements as `input` has.
-  LossNotes(const Descriptor& descriptor, const Range& input, const World& world, float* loss)
+  QuantizationResidual(const Descriptor& descriptor, const Range& input, const World& world, float* loss)
       : descriptor_(descriptor), input_(input), world_(world), loss_(loss) {}
 
   bool wanted() const { return loss_ != nullptr; }

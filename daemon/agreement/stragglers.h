@@ -28,7 +28,7 @@ struct Progress {
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
-class Laggards {
+class Stragglers {
  public:
   void OnStop(TimePoint now);
   void OnView(const View& view, TimePoint now);
