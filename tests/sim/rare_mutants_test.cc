@@ -10,9 +10,9 @@
 #include "daemon/agreement/peer.h"
 #include "daemon/buffers/trainer_buffers.h"
 #include "proto/mutation.h"
-#include "tests/master/coordination/coordinator_fixture.h"
 #include "tests/sim/hung_scenarios.h"
 #include "tests/sim/isolation_scenarios.h"
+#include "tests/sim/master_scripts.h"
 #include "tests/sim/scenario.h"
 
 namespace ringway::sim {
@@ -113,33 +113,20 @@ TEST(VerdictOfAnEarlierView, IsForgottenAndTheMutantThatKeepsItIsFound) {
   mutation::active = Mutant::kNone;
 }
 
-// Members 2 and 3 of five have reported and die; then 1 accuses both.
-class LateAccusation : public CoordinatorTest {
+class LateAccusation : public MasterScript {
  protected:
   ~LateAccusation() override { mutation::active = Mutant::kNone; }
-  void Run() {
-    Form(5);
-    const std::uint64_t epoch = ViewOf(1).epoch();
-    for (const std::uint64_t member : {2, 3, 4, 5}) Say(member, Report(member, epoch));
-    for (const std::uint64_t dead : {2, 3}) {
-      coordinator_->OnDisconnect(dead, Contact::kSilent, now_);
-      said_hello_.erase(dead);
-    }
-    Collect();
-    Say(1, Report(1, epoch, {2, 3}));
-    Wait(kGrace, {1, 4, 5});
-  }
 };
 
 TEST_F(LateAccusation, CostsTheDeadTheirPlaces) {
-  Run();
+  AccuseTheDead();
   EXPECT_EQ(ViewOf(1).members_size(), 3);
   EXPECT_FALSE(Has(1, &control::FromMaster::has_evicted));
 }
 
 TEST_F(LateAccusation, AndTheMutantThatDropsTheAccuserIsFound) {
   mutation::active = Mutant::kDropForUnheard;
-  Run();
+  AccuseTheDead();
   EXPECT_TRUE(Has(1, &control::FromMaster::has_evicted));
 }
 
