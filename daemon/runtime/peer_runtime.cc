@@ -361,6 +361,12 @@ void PeerRuntime::CarryOut(links::CloseLinks& action) {
   pairs_.erase(found);
 }
 
+// A trainer that did not ask to leave is told why it had to: it may come back.
+Status PeerRuntime::WhyFor(Code code, const std::string& text) const {
+  return code == Code::kLeft && !why_shut_down_.empty() ? Status(Code::kShuttingDown, why_shut_down_)
+                                                        : Status(code, text);
+}
+
 void PeerRuntime::CarryOut(agreement::Complete& action) {
   // What the plan predicts.
   const bool plain = action.collective == OpKind::kAllReduce && action.codec == Codec::kNone && action.retries == 0;
@@ -374,8 +380,9 @@ void PeerRuntime::CarryOut(agreement::Complete& action) {
   if (shell::Shows(shell::Level::kDebug)) LogOutcome(action);
   local::Completion completion;
   completion.token = action.token;
-  completion.code = action.code;
-  completion.text = std::move(action.text);
+  const Status why = WhyFor(action.code, action.text);
+  completion.code = why.code();
+  completion.text = why.text();
   completion.sequence = action.op.seq;
   completion.epoch = action.epoch;
   completion.contributors = action.contributors;
@@ -425,11 +432,8 @@ void PeerRuntime::CarryOut(agreement::Ended& action) {
   if (std::exchange(ended_, true)) return;
   FlushLinks();
   CloseEverything();
-  // A trainer that did not ask to leave is told why it had to.
-  if (!why_shut_down_.empty() && action.code == Code::kLeft)
-    session_->End(Code::kShuttingDown, why_shut_down_);
-  else
-    session_->End(action.code, action.text);
+  const Status why = WhyFor(action.code, action.text);
+  session_->End(why.code(), why.text());
   host_->OnPeerEnded(options_.self);
 }
 

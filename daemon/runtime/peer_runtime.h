@@ -151,6 +151,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void AddLane(StandingLink link);
   void CloseEverything();
   void FlushLinks();
+  Status WhyFor(Code code, const std::string& text) const;
   void LogOutcome(const agreement::Complete& action) const;
   // Tells the session who is in the view, unless it knows.
   void NameMembers();

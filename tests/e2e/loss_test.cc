@@ -59,6 +59,19 @@ TEST(Loss, AllButOneDaemonKilledAtOnceLeavesOneThatGoesOn) {
   ExpectWorks(ranks);
 }
 
+TEST(Loss, OperationThatOutlastsTheGraceOfItsDaemonSaysThatThisStops) {
+  Cluster cluster({.daemons = 2, .grace_ms = 100});
+  Sessions ranks = cluster.JoinWorld(2);
+  ASSERT_EQ(ranks.size(), 2u);
+  const float input = 1;
+  float sum = 0;
+  auto work = ranks[0]->AllReduceAsync(&input, &sum, 1, DType::kF32, ReduceOp::kSum);  // the other is late
+  ASSERT_TRUE(work.ok()) << work.error().text();
+  cluster.daemon(0).Signal(SIGTERM);
+  EXPECT_EQ(work->Wait().error().code(), Code::kShuttingDown) << "it did not leave by itself";
+  EXPECT_EQ(cluster.daemon(0).Wait(), 0);
+}
+
 TEST(Loss, DaemonThatIsTerminatedLeavesWithoutAnErrorForAnybody) {
   Cluster cluster({.daemons = 3, .grace_ms = 60000});
   Sessions ranks = cluster.JoinWorld(3);
