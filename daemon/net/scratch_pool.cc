@@ -70,10 +70,10 @@ Scratch ScratchPool::Acquire(const std::shared_ptr<ScratchAccount>& account, std
     size.free.pop_back();
     ++use.held;
   } else if (use.held == 0 && !use.has_extra && size.extras < kExtrasMax) {
-    ++size.extras;
     scratch.extra_ = std::make_unique_for_overwrite<std::byte[]>(size.bytes);
     scratch.data_ = scratch.extra_.get();
     use.has_extra = true;
+    ++size.extras;
   } else {
     return scratch;
   }
@@ -88,8 +88,8 @@ void ScratchPool::Wait(const std::shared_ptr<ScratchAccount>& account, std::size
   const bool large = bytes > kSmallBytes;
   ScratchAccount::Use& use = account->uses_[large];
   if (use.waiters.empty()) sizes_[large].line.push_back(account);
-  std::erase_if(use.waiters,
-                [](const auto& each) { return each.expired(); });  // of lanes that are opened again and again
+  // Lanes that are opened again and again leave theirs behind.
+  std::erase_if(use.waiters, [](const auto& each) { return each.expired(); });
   use.waiters.push_back(std::move(waiter));
 }
 

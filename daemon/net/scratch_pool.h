@@ -109,7 +109,7 @@ class ScratchPool {
     std::deque<std::shared_ptr<ScratchAccount>> line;  // of accounts with waiters
   };
   void Return(const std::shared_ptr<ScratchAccount>& account, std::byte* data, bool is_extra, bool large);
-  // Gives what can be had to those who wait.
+  // Hands free buffers to the waiters of the accounts in line.
   void Serve(bool large);
 
   static constexpr std::size_t kExtrasMax = 32;  // of each size: 40 MiB in all

@@ -157,7 +157,7 @@ class Group {
     control::View view;
     std::set<PeerId> members;                    // of `view`
     std::set<PeerId> gone;                       // members to drop, and others that are certainly gone
-    std::uint64_t steps_left = kCliqueStepsMax;  // of the searches of this decision
+    std::uint64_t steps_left = kCliqueStepsMax;  // of the searches from this view
   };
 
   static std::set<PeerId> MembersOf(const control::View& view);
